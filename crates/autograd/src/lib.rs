@@ -1,0 +1,1 @@
+//! Reverse-mode differentiation, layers and optimisers over samebits tensors.

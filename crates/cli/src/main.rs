@@ -1,0 +1,2 @@
+//! The samebits program.
+fn main() {}

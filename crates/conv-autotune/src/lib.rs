@@ -1,0 +1,1 @@
+//! Convolution algorithm benchmarking with a choice cache that can be pinned.

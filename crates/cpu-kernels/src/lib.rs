@@ -1,0 +1,1 @@
+//! Deterministic and fast CPU kernels with the same bits on any number of threads.

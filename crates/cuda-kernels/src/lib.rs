@@ -1,0 +1,1 @@
+//! The kernels of samebits on CUDA: committed PTX and typed launch functions.

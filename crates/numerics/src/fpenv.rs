@@ -1,0 +1,156 @@
+//! The floating-point environment of the calling thread.
+//!
+//! IEEE arithmetic with round to nearest and subnormals kept is the ground everything else
+//! stands on. A library built with `-ffast-math`, or a caller in a hurry, may have switched a
+//! thread to flush-to-zero or to another rounding mode; [`ieee`] puts that right for the
+//! duration of a computation and restores what it found.
+
+/// Runs `f` with round-to-nearest and subnormals kept, then restores the caller's setting.
+///
+/// # Determinism
+///
+/// The result of `f` cannot depend on the control word that the caller left in the CPU.
+///
+/// # Examples
+///
+/// ```
+/// let tiny = f32::from_bits(1);
+/// assert_eq!(samebits_numerics::fpenv::ieee(|| tiny + 0.0), tiny);
+/// ```
+#[inline(always)]
+pub fn ieee<R>(f: impl FnOnce() -> R) -> R {
+    let _guard = Guard::enter();
+    f()
+}
+
+/// True if the calling thread rounds to nearest and keeps subnormals.
+pub fn is_ieee() -> bool {
+    control::read() & control::MASK == control::IEEE
+}
+
+/// Restores the control word it replaced, also when the computation panics.
+struct Guard {
+    replaced: Option<control::Word>,
+}
+
+impl Guard {
+    #[inline(always)]
+    fn enter() -> Guard {
+        let found = control::read();
+        if found & control::MASK == control::IEEE {
+            return Guard { replaced: None };
+        }
+        control::write((found & !control::MASK) | control::IEEE);
+        Guard { replaced: Some(found) }
+    }
+}
+
+impl Drop for Guard {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if let Some(found) = self.replaced {
+            control::write(found);
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod control {
+    use std::arch::asm;
+
+    pub(super) type Word = u32;
+    /// Flush-to-zero (bit 15), rounding control (14, 13) and denormals-are-zero (6) of MXCSR.
+    pub(super) const MASK: Word = 0xe040;
+    pub(super) const IEEE: Word = 0;
+
+    #[inline(always)]
+    pub(super) fn read() -> Word {
+        let mut word: Word = 0;
+        // SAFETY: stores the 32-bit MXCSR to a live, aligned u32 and touches nothing else;
+        // SSE is part of x86-64.
+        unsafe {
+            asm!("stmxcsr [{}]", in(reg) &raw mut word, options(nostack, preserves_flags));
+        }
+        word
+    }
+
+    #[inline(always)]
+    pub(super) fn write(word: Word) {
+        // SAFETY: `word` is a value that `read` returned with only FTZ, RC and DAZ bits
+        // changed, so no reserved bit is set. The asm block is a barrier for memory, and callers
+        // do their arithmetic in functions that the compiler does not move across it.
+        unsafe {
+            asm!("ldmxcsr [{}]", in(reg) &raw const word, options(nostack, preserves_flags));
+        }
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+mod control {
+    use std::arch::asm;
+
+    pub(super) type Word = u64;
+    /// FZ16 (19), rounding mode (23, 22), FZ (24), default NaN (25), AH (1), FIZ (0).
+    pub(super) const MASK: Word = 0x03c8_0003;
+    pub(super) const IEEE: Word = 0;
+
+    #[inline(always)]
+    pub(super) fn read() -> Word {
+        let word: Word;
+        // SAFETY: reads a user-accessible control register and has no other effect.
+        unsafe { asm!("mrs {}, fpcr", out(reg) word, options(nomem, nostack, preserves_flags)) };
+        word
+    }
+
+    #[inline(always)]
+    pub(super) fn write(word: Word) {
+        // SAFETY: `word` is a value that `read` returned with only the bits of MASK changed.
+        unsafe { asm!("msr fpcr, {}", in(reg) word, options(nostack, preserves_flags)) };
+    }
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod control {
+    pub(super) type Word = u32;
+    pub(super) const MASK: Word = 0;
+    pub(super) const IEEE: Word = 0;
+
+    #[inline(always)]
+    pub(super) fn read() -> Word {
+        0
+    }
+
+    #[inline(always)]
+    pub(super) fn write(_: Word) {}
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+    use std::hint::black_box;
+
+    #[test]
+    fn flush_to_zero_set_by_the_caller_is_undone_and_restored() {
+        let before = control::read();
+        control::write(before | 0x8040);
+        let smallest = f32::from_bits(1);
+        let flushed = black_box(smallest) + black_box(smallest);
+        let kept = ieee(|| black_box(smallest) + black_box(smallest));
+        let after = control::read();
+        control::write(before);
+        assert_eq!(flushed.to_bits(), 0, "the fault was not planted");
+        assert_eq!(kept.to_bits(), 2);
+        assert_eq!(after & control::MASK, 0x8040, "the caller's setting was not restored");
+    }
+
+    #[test]
+    fn the_setting_is_restored_after_a_panic() {
+        let before = control::read();
+        control::write(before | 0x8040);
+        let caught = std::panic::catch_unwind(|| ieee(|| panic!("planted")));
+        let after = control::read();
+        control::write(before);
+        assert!(caught.is_err());
+        assert_eq!(after & control::MASK, 0x8040);
+    }
+}

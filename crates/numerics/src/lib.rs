@@ -1,0 +1,13 @@
+//! The arithmetic that every samebits kernel is built from: exact sums, correctly rounded
+//! elementary functions, fixed-order reductions and the rules for NaN and zero.
+//!
+//! Nothing here knows about tensors, threads or devices. Each function is a definition: the
+//! same input gives the same bits on every machine, at every [`simd::Level`], in every release
+//! with the same [`NUMERICS_VERSION`].
+
+/// Version of the numerics contract. Two builds with the same version give the same bits at
+/// `Portable`; a change to any promised bit raises it.
+pub const NUMERICS_VERSION: u32 = 1;
+
+pub mod fpenv;
+pub mod simd;

@@ -1,0 +1,203 @@
+//! One algorithm, several instruction sets, the same bits.
+//!
+//! A kernel is written once, in plain Rust, as the `#[inline(always)]` body of [`Kernel::run`].
+//! [`dispatch`] compiles that body once per [`Level`] and runs the best one that the machine
+//! has. Rust neither contracts nor reorders floating-point operations, and `mul_add` is one
+//! rounding whether it is an instruction or a function, so the level can change the speed and
+//! nothing else.
+//!
+//! The environment variable `SAMEBITS_SIMD` (`portable`, `avx2`, `avx512`) forces the level
+//! *down*; [`limit`] does the same from code.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// An instruction-set level. Higher levels contain the lower ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Level {
+    /// What the target architecture always has. Fused multiply-add is a function call on x86.
+    Portable = 1,
+    /// AVX2 with FMA.
+    Avx2 = 2,
+    /// AVX-512 F, BW, DQ and VL.
+    Avx512 = 3,
+}
+
+impl Level {
+    /// Every level, lowest first.
+    pub const ALL: [Level; 3] = [Level::Portable, Level::Avx2, Level::Avx512];
+
+    /// The name that `SAMEBITS_SIMD` takes.
+    pub fn name(self) -> &'static str {
+        match self {
+            Level::Portable => "portable",
+            Level::Avx2 => "avx2",
+            Level::Avx512 => "avx512",
+        }
+    }
+
+    /// The level with this [`name`](Level::name).
+    pub fn from_name(name: &str) -> Option<Level> {
+        Level::ALL.into_iter().find(|level| level.name() == name)
+    }
+}
+
+/// A computation that [`dispatch`] compiles for each level.
+///
+/// `run`, and every helper it wants vectorised, must be `#[inline(always)]`: only inlined code
+/// is compiled with the level's instructions.
+pub trait Kernel {
+    /// What the computation returns.
+    type Output;
+    /// The computation.
+    fn run(self) -> Self::Output;
+}
+
+/// Runs `kernel` with the instructions of [`level`] and in an IEEE environment
+/// (see [`fpenv`](crate::fpenv)).
+///
+/// # Determinism
+///
+/// The level cannot change a bit of the result.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_numerics::simd;
+///
+/// struct Axpy<'a>(f32, &'a [f32], &'a mut [f32]);
+///
+/// impl simd::Kernel for Axpy<'_> {
+///     type Output = ();
+///     #[inline(always)]
+///     fn run(self) {
+///         for (y, &x) in self.2.iter_mut().zip(self.1) {
+///             *y = self.0.mul_add(x, *y);
+///         }
+///     }
+/// }
+///
+/// let mut y = [1.0; 3];
+/// simd::dispatch(Axpy(2.0, &[1.0, 2.0, 3.0], &mut y));
+/// assert_eq!(y, [3.0, 5.0, 7.0]);
+/// ```
+#[inline]
+pub fn dispatch<K: Kernel>(kernel: K) -> K::Output {
+    dispatch_at(level(), kernel)
+}
+
+/// Runs `kernel` at `level`, or at the best level this machine has if that is lower.
+#[inline]
+pub fn dispatch_at<K: Kernel>(level: Level, kernel: K) -> K::Output {
+    crate::fpenv::ieee(|| {
+        #[cfg(target_arch = "x86_64")]
+        {
+            match level.min(supported()) {
+                // SAFETY: `supported` found AVX-512 F, BW, DQ, VL, AVX2 and FMA on this CPU.
+                Level::Avx512 => unsafe { run_avx512(kernel) },
+                // SAFETY: `supported` found AVX2 and FMA on this CPU.
+                Level::Avx2 => unsafe { run_avx2(kernel) },
+                Level::Portable => kernel.run(),
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        {
+            let _ = level;
+            kernel.run()
+        }
+    })
+}
+
+/// The level in force: the best that this CPU has, or lower if `SAMEBITS_SIMD` or [`limit`]
+/// says so.
+#[inline]
+pub fn level() -> Level {
+    match LEVEL.load(Ordering::Relaxed) {
+        1 => Level::Portable,
+        2 => Level::Avx2,
+        3 => Level::Avx512,
+        _ => initial_level(),
+    }
+}
+
+/// Forces the level down to at most `level` for the whole process, and returns the level now
+/// in force. Tests use it to show that the level changes no bit.
+pub fn limit(level: Level) -> Level {
+    let now = level.min(supported());
+    LEVEL.store(now as u8, Ordering::Relaxed);
+    now
+}
+
+/// The best level that this CPU has.
+pub fn supported() -> Level {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if !(is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")) {
+            Level::Portable
+        } else if is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512vl")
+        {
+            Level::Avx512
+        } else {
+            Level::Avx2
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        Level::Portable
+    }
+}
+
+/// 0 until first use, then a `Level`.
+static LEVEL: AtomicU8 = AtomicU8::new(0);
+
+#[cold]
+fn initial_level() -> Level {
+    // An unknown name must not raise the level, and a library cannot exit: take the safe one.
+    let asked = match std::env::var("SAMEBITS_SIMD") {
+        Ok(name) => Level::from_name(&name).unwrap_or(Level::Portable),
+        Err(_) => Level::Avx512,
+    };
+    limit(asked)
+}
+
+/// # Safety
+///
+/// The CPU must have every feature named here.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+unsafe fn run_avx512<K: Kernel>(kernel: K) -> K::Output {
+    kernel.run()
+}
+
+/// # Safety
+///
+/// The CPU must have AVX2 and FMA.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn run_avx2<K: Kernel>(kernel: K) -> K::Output {
+    kernel.run()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_round_trip() {
+        for level in Level::ALL {
+            assert_eq!(Level::from_name(level.name()), Some(level));
+        }
+        assert_eq!(Level::from_name("sse9"), None);
+    }
+
+    #[test]
+    fn dispatch_never_exceeds_what_the_cpu_has() {
+        assert!(level() <= supported());
+        assert_eq!(limit(Level::Portable), Level::Portable);
+        assert_eq!(level(), Level::Portable);
+        limit(supported());
+    }
+}

@@ -1,0 +1,1 @@
+//! Counter-based and PCG random number generators with the same bits on every device.

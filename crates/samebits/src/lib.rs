@@ -1,0 +1,1 @@
+//! Same seed, same bits: reproducible tensor computation.

@@ -1,0 +1,1 @@
+//! Tensors, layouts, devices, determinism levels and the kernel registry of samebits.
