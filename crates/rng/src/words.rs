@@ -1,0 +1,89 @@
+//! Words one after another, for code that wants a `rand_core` generator.
+
+use crate::Generator;
+use rand_core::{Infallible, TryRng, utils};
+use serde::{Deserialize, Serialize};
+
+/// The words of a [`Generator`] one after another, as a [`rand_core::Rng`].
+///
+/// Crates such as `rand_distr` build on this trait. `next_u32` takes one word; `next_u64` takes
+/// two, the low half first; `fill_bytes` takes whole 64-bit words and drops what is left of the
+/// last.
+///
+/// # Determinism
+///
+/// Fixed forever. What another crate makes of the words is that crate's promise.
+///
+/// # Examples
+///
+/// ```
+/// use rand_core::Rng;
+/// use samebits_rng::{Generator, Words};
+///
+/// let mut words = Words::new(Generator::new(0));
+/// assert_eq!(words.next_u32(), 0x6627e8d5);
+/// assert_eq!(words.next_u32(), 0xe169c58d);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Words {
+    generator: Generator,
+    /// How many words of the block at the generator's offset are taken: 0 to 3.
+    taken: u8,
+}
+
+impl Words {
+    /// The words from the generator's position on.
+    #[inline]
+    pub const fn new(generator: Generator) -> Words {
+        Words { generator, taken: 0 }
+    }
+
+    /// Moves on by `words` words, at the same cost for any number.
+    #[inline]
+    pub const fn advance(&mut self, words: u64) {
+        // The two low bits are counted apart so that the sum cannot overflow.
+        let low = (self.taken & 3) as u64 + (words & 3);
+        self.generator.advance((words >> 2).wrapping_add(low >> 2));
+        self.taken = (low & 3) as u8;
+    }
+
+    /// The generator at the first block of which no word has been taken.
+    #[inline]
+    #[must_use]
+    pub const fn into_generator(self) -> Generator {
+        let mut generator = self.generator;
+        if self.taken & 3 != 0 {
+            generator.advance(1);
+        }
+        generator
+    }
+
+    #[inline]
+    fn next_word(&mut self) -> u32 {
+        let block = self.generator.block_at(self.generator.offset());
+        let word = block[usize::from(self.taken & 3)];
+        self.advance(1);
+        word
+    }
+}
+
+impl TryRng for Words {
+    type Error = Infallible;
+
+    #[inline]
+    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+        Ok(self.next_word())
+    }
+
+    #[inline]
+    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+        let low = u64::from(self.next_word());
+        Ok(low | u64::from(self.next_word()) << 32)
+    }
+
+    #[inline]
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
+        utils::fill_bytes_via_next_word(bytes, || self.try_next_u64())
+    }
+}
