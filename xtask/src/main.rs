@@ -1,7 +1,13 @@
 //! The workspace's own tasks: `cargo xtask COMMAND`. One file per command.
 
+// A command line tool talks to its terminal.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
 use clap::{Parser, Subcommand};
 
+mod audit_kernels;
+mod build_kernels;
+mod nvrtc;
 mod test;
 
 /// The workspace's own tasks.
@@ -14,12 +20,18 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Check that kernels declared Portable hold nothing that could break the promise.
+    AuditKernels(audit_kernels::Args),
+    /// Compile kernels/*.cu to the committed PTX, or check that it is up to date.
+    BuildKernels(build_kernels::Args),
     /// Run every test of the workspace.
     Test(test::Args),
 }
 
 fn main() -> anyhow::Result<()> {
     match Cli::parse().command {
+        Command::AuditKernels(args) => audit_kernels::run(args),
+        Command::BuildKernels(args) => build_kernels::run(args),
         Command::Test(args) => test::run(args),
     }
 }

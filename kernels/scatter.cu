@@ -1,0 +1,402 @@
+// Writes and sums at computed places: index_add, index_copy, scatter, scatter_add,
+// scatter_reduce, put, gather, index_select, and the gradients made of them.
+//
+// A tensor is seen as outer x size x inner (SbRows) and one index speaks for a whole row of
+// `inner` elements. The ops whose index has one entry per element first turn it into linear
+// places (`scatter_keys`), and are then index ops with outer = inner = 1.
+//
+// Sums have two exact forms that give the same bits, so the launcher is free to choose by shape:
+// deposits into limbs with integer atomics (few outputs, many addends), and rows gathered
+// through a counting sort (many outputs). The atomic form adds floats in the order of arrival.
+
+#include "exact.cuh"
+
+// ---- Bad indices ------------------------------------------------------------------------
+
+// level: Portable - one thread; keeps the report of the first op that failed
+extern "C" __global__ void status_collect(u64* status, const i64* index, u64 op, u64 size) {
+    if (sb_thread() != 0) return;
+    u64 position = status[0];
+    status[0] = ~0ull;
+    if (position == ~0ull || status[1] != 0) return;
+    status[1] = op;
+    status[2] = position;
+    status[3] = (u64)index[position];
+    status[4] = size;
+}
+
+// ---- Linear places ----------------------------------------------------------------------
+
+// level: Portable - one thread owns one key
+extern "C" __global__ void scatter_keys(i64* keys, const i64* index, SbRows p, u64* status) {
+    u64 i = sb_thread();
+    if (i >= p.outer * p.n * p.inner) return;
+    u64 column = i % p.inner;
+    u64 slab = i / p.inner / p.n;
+    i64 row = index[i];
+    bool fine = sb_check(row, p.size, i, status);
+    keys[i] = fine ? (i64)((slab * p.size + (u64)row) * p.inner + column) : -1;
+}
+
+// ---- Exact sums by deposit --------------------------------------------------------------
+
+// level: Portable - integer atomics into exact accumulators commute
+extern "C" __global__ void index_add_f32_deposit(u64* acc, const float* source, const i64* index,
+                                                 SbRows p, float alpha, u64* status) {
+    u64 i = sb_thread();
+    if (i >= p.outer * p.n * p.inner) return;
+    u64 column = i % p.inner;
+    u64 row = i / p.inner % p.n;
+    u64 slab = i / p.inner / p.n;
+    i64 to = index[row];
+    if (!sb_check(to, p.size, row, status)) return;
+    u64 place = (slab * p.size + (u64)to) * p.inner + column;
+    sb_exact_atomic_add(acc + place * SB_ACC, alpha * source[i]);
+}
+
+// level: Portable - one thread owns one output
+extern "C" __global__ void exact_round_f32(float* out, const u64* acc, u64 n, u32 with_old) {
+    u64 i = sb_thread();
+    if (i >= n) return;
+    i64 limbs[SB_LIMBS];
+#pragma unroll
+    for (int l = 0; l < SB_LIMBS; ++l) limbs[l] = (i64)acc[i * SB_ACC + l];
+    u32 flags = (u32)acc[i * SB_ACC + SB_LIMBS];
+    if (with_old) {
+        float old = out[i];
+        if (sb_is_finite(old)) {
+            SbPieces piece = sb_pieces(old);
+#pragma unroll
+            for (int l = 0; l < SB_LIMBS; ++l) {
+                if (l == (int)piece.limb) limbs[l] += piece.low;
+                if (l == (int)piece.limb + 1) limbs[l] += piece.high;
+            }
+        } else {
+            flags |= sb_special_flag(old);
+        }
+    }
+    out[i] = sb_exact_round(limbs, flags);
+}
+
+// ---- Rows by counting sort --------------------------------------------------------------
+
+// level: Portable - integer atomics commute
+extern "C" __global__ void rows_count(u32* counts, const i64* index, u64 n, u64 size, u64* status) {
+    u64 i = sb_thread();
+    if (i >= n) return;
+    i64 to = index[i];
+    if (sb_check(to, size, i, status)) atomicAdd(counts + to, 1u);
+}
+
+// Scans 1024 counts per block of 256 threads; `totals` gets the sum of each block.
+// level: Portable - integers
+extern "C" __global__ void rows_scan(u32* starts, const u32* counts, u64 n, u32* totals) {
+    __shared__ u32 part[256];
+    u64 first = (u64)blockIdx.x * 1024ull + (u64)threadIdx.x * 4ull;
+    u32 value[4];
+    u32 sum = 0;
+    for (int k = 0; k < 4; ++k) {
+        value[k] = sum;
+        sum += first + k < n ? counts[first + k] : 0u;
+    }
+    part[threadIdx.x] = sum;
+    __syncthreads();
+    for (u32 step = 1; step < 256; step *= 2) {
+        u32 left = threadIdx.x >= step ? part[threadIdx.x - step] : 0u;
+        __syncthreads();
+        part[threadIdx.x] += left;
+        __syncthreads();
+    }
+    u32 before = part[threadIdx.x] - sum;
+    for (int k = 0; k < 4; ++k) {
+        if (first + k < n) starts[first + k] = before + value[k];
+    }
+    if (threadIdx.x == 255) totals[blockIdx.x] = part[255];
+}
+
+// level: Portable - integers
+extern "C" __global__ void rows_scan_add(u32* starts, u64 n, const u32* block_starts) {
+    u64 i = sb_thread();
+    if (i < n) starts[i] += block_starts[i / 1024ull];
+}
+
+// Puts each source row into its destination's segment, in the order of arrival. `cursors` holds
+// the starts before and the ends after.
+// level: Portable - the set of rows in a segment is fixed; exact sums do not see their order
+// tickets: places inside a segment are sorted or summed exactly afterwards
+extern "C" __global__ void rows_fill(u32* positions, u32* cursors, const i64* index, u64 n,
+                                     u64 size) {
+    u64 i = sb_thread();
+    if (i >= n) return;
+    i64 to = index[i];
+    if (to < 0 || (u64)to >= size) return;
+    positions[atomicAdd(cursors + to, 1u)] = (u32)i;
+}
+
+// Sorts each segment into ascending source order, for results that depend on the order.
+// level: Portable - one thread owns one segment
+extern "C" __global__ void rows_sort(u32* positions, const u32* ends, const u32* counts, u64 size) {
+    u64 i = sb_thread();
+    if (i >= size) return;
+    u32 n = counts[i];
+    u32* a = positions + (ends[i] - n);
+    // Heapsort: no recursion, no workspace, n log n whatever the order of arrival.
+    for (u32 start = n / 2, end = n; end > 1;) {
+        if (start > 0) {
+            start -= 1;
+        } else {
+            end -= 1;
+            u32 t = a[end];
+            a[end] = a[0];
+            a[0] = t;
+        }
+        u32 root = start;
+        for (;;) {
+            u32 child = 2 * root + 1;
+            if (child >= end) break;
+            if (child + 1 < end && a[child] < a[child + 1]) child += 1;
+            if (a[root] >= a[child]) break;
+            u32 t = a[root];
+            a[root] = a[child];
+            a[child] = t;
+            root = child;
+        }
+    }
+}
+
+// level: Portable - one thread owns one output and sums its segment exactly
+extern "C" __global__ void index_add_f32_rows(float* out, const float* source, const u32* positions,
+                                              const u32* ends, const u32* counts, SbRows p,
+                                              float alpha, u32 with_old) {
+    u64 i = sb_thread();
+    if (i >= p.outer * p.size * p.inner) return;
+    u64 column = i % p.inner;
+    u64 row = i / p.inner % p.size;
+    u64 slab = i / p.inner / p.size;
+    SbSum sum;
+    sb_sum_start(&sum);
+    if (with_old) sb_sum_add(&sum, out[i]);
+    u32 end = ends[row];
+    for (u32 at = end - counts[row]; at < end; ++at) {
+        u64 from = (slab * p.n + (u64)positions[at]) * p.inner + column;
+        sb_sum_add(&sum, alpha * source[from]);
+    }
+    out[i] = sb_sum_round(&sum);
+}
+
+// level: Portable - one thread owns one output and adds its segment in ascending source order
+extern "C" __global__ void index_add_f64_rows(double* out, const double* source,
+                                              const u32* positions, const u32* ends,
+                                              const u32* counts, SbRows p, double alpha) {
+    u64 i = sb_thread();
+    if (i >= p.outer * p.size * p.inner) return;
+    u64 column = i % p.inner;
+    u64 row = i / p.inner % p.size;
+    u64 slab = i / p.inner / p.size;
+    double sum = out[i];
+    u32 end = ends[row];
+    for (u32 at = end - counts[row]; at < end; ++at) {
+        u64 from = (slab * p.n + (u64)positions[at]) * p.inner + column;
+        sum = sum + alpha * source[from];
+    }
+    out[i] = sb_canonical64(sum);
+}
+
+// level: Portable - one thread owns one output and multiplies in ascending source order
+extern "C" __global__ void reduce_prod_f32_rows(float* out, const float* source,
+                                                const u32* positions, const u32* ends,
+                                                const u32* counts, u64 size, u32 with_old) {
+    u64 i = sb_thread();
+    if (i >= size || counts[i] == 0) return;
+    float product = with_old ? out[i] : 1.0f;
+    u32 end = ends[i];
+    for (u32 at = end - counts[i]; at < end; ++at) product = product * source[positions[at]];
+    out[i] = sb_canonical(product);
+}
+
+// level: Portable - one thread owns one output
+extern "C" __global__ void reduce_mean_f32(float* out, const u32* counts, u64 size, u32 with_old) {
+    u64 i = sb_thread();
+    if (i >= size) return;
+    u32 n = counts[i] + (with_old ? 1u : 0u);
+    if (n > 1) out[i] = sb_canonical(out[i] / (float)n);
+}
+
+// ---- Sums in the order of arrival -------------------------------------------------------
+
+// level: NotGuaranteed - float atomics
+extern "C" __global__ void index_add_f32_atomic(float* out, const float* source, const i64* index,
+                                                SbRows p, float alpha, u64* status) {
+    u64 i = sb_thread();
+    if (i >= p.outer * p.n * p.inner) return;
+    u64 column = i % p.inner;
+    u64 row = i / p.inner % p.n;
+    u64 slab = i / p.inner / p.n;
+    i64 to = index[row];
+    if (!sb_check(to, p.size, row, status)) return;
+    atomicAdd(out + (slab * p.size + (u64)to) * p.inner + column, alpha * source[i]);
+}
+
+// level: NotGuaranteed - float atomics
+extern "C" __global__ void scatter_add_f32_atomic(float* out, const float* source, const i64* index,
+                                                  SbRows p, u64* status) {
+    u64 i = sb_thread();
+    if (i >= p.outer * p.n * p.inner) return;
+    u64 column = i % p.inner;
+    u64 slab = i / p.inner / p.n;
+    i64 to = index[i];
+    if (!sb_check(to, p.size, i, status)) return;
+    atomicAdd(out + (slab * p.size + (u64)to) * p.inner + column, source[i]);
+}
+
+// level: NotGuaranteed - products round in the order of arrival
+extern "C" __global__ void reduce_prod_f32_atomic(float* out, const float* source, const i64* index,
+                                                  u64 n, u64 size, u64* status) {
+    u64 i = sb_thread();
+    if (i >= n) return;
+    i64 to = index[i];
+    if (!sb_check(to, size, i, status)) return;
+    u32* place = (u32*)out + to;
+    u32 old = atomicOr(place, 0u);
+    for (;;) {
+        u32 product = __float_as_uint(__uint_as_float(old) * source[i]);
+        u32 found = atomicCAS(place, old, product);
+        if (found == old) break;
+        old = found;
+    }
+}
+
+// ---- Duplicate writes: the highest source position wins ---------------------------------
+
+// level: Portable - an integer maximum
+extern "C" __global__ void index_winner(u64* winner, const i64* index, u64 n, u64 size,
+                                        u64* status) {
+    u64 i = sb_thread();
+    if (i >= n) return;
+    i64 to = index[i];
+    if (sb_check(to, size, i, status)) atomicMax(winner + to, i + 1);
+}
+
+// level: Portable - one thread owns one output
+extern "C" __global__ void index_copy_b32(u32* out, const u32* source, const u64* winner,
+                                          SbRows p) {
+    u64 i = sb_thread();
+    if (i >= p.outer * p.size * p.inner) return;
+    u64 column = i % p.inner;
+    u64 row = i / p.inner % p.size;
+    u64 slab = i / p.inner / p.size;
+    u64 from = winner[row];
+    if (from != 0) out[i] = source[(slab * p.n + from - 1) * p.inner + column];
+}
+
+// level: Portable - one thread owns one output
+extern "C" __global__ void index_copy_b64(u64* out, const u64* source, const u64* winner,
+                                          SbRows p) {
+    u64 i = sb_thread();
+    if (i >= p.outer * p.size * p.inner) return;
+    u64 column = i % p.inner;
+    u64 row = i / p.inner % p.size;
+    u64 slab = i / p.inner / p.size;
+    u64 from = winner[row];
+    if (from != 0) out[i] = source[(slab * p.n + from - 1) * p.inner + column];
+}
+
+// level: NotGuaranteed - the last thread to arrive wins
+extern "C" __global__ void index_copy_b32_atomic(u32* out, const u32* source, const i64* index,
+                                                 SbRows p, u64* status) {
+    u64 i = sb_thread();
+    if (i >= p.outer * p.n * p.inner) return;
+    u64 column = i % p.inner;
+    u64 row = i / p.inner % p.n;
+    u64 slab = i / p.inner / p.n;
+    i64 to = index[row];
+    if (!sb_check(to, p.size, row, status)) return;
+    atomicExch(out + (slab * p.size + (u64)to) * p.inner + column, source[i]);
+}
+
+// ---- Extrema: NaN first, then the value, then the lowest position ------------------------
+
+// Larger for better candidates: NaN above all, equal zeros alike.
+__device__ __forceinline__ u32 sb_extreme_key(float x, u32 minimum) {
+    if (x != x) return 0xffffffffu;
+    u32 bits = __float_as_uint(x + 0.0f);
+    u32 key = bits ^ ((u32)((i32)bits >> 31) | 0x80000000u);
+    return minimum ? ~key : key;
+}
+
+// The value's key above the complement of its position: the maximum is the first of the best.
+// level: Portable - an integer maximum
+extern "C" __global__ void reduce_extreme_f32(u64* best, const float* source, const i64* index,
+                                              u64 n, u64 size, u32 minimum, u64* status) {
+    u64 i = sb_thread();
+    if (i >= n) return;
+    i64 to = index[i];
+    if (!sb_check(to, size, i, status)) return;
+    u64 key = (u64)sb_extreme_key(source[i], minimum) << 32 | (u64)(~(u32)i);
+    atomicMax(best + to, key);
+}
+
+// The old value comes before every source element.
+// level: Portable - one thread owns one output
+extern "C" __global__ void reduce_extreme_f32_finish(float* out, const u64* best,
+                                                     const float* source, u64 size, u32 minimum,
+                                                     u32 with_old) {
+    u64 i = sb_thread();
+    if (i >= size || best[i] == 0) return;
+    u32 key = (u32)(best[i] >> 32);
+    float value = source[~(u32)best[i]];
+    if (with_old && sb_extreme_key(out[i], minimum) >= key) value = out[i];
+    out[i] = sb_canonical(value);
+}
+
+// ---- Reads at computed places ------------------------------------------------------------
+
+// level: Portable - one thread owns one output
+extern "C" __global__ void index_select_b32(u32* out, const u32* source, const i64* index, SbRows p,
+                                            u64* status) {
+    u64 i = sb_thread();
+    if (i >= p.outer * p.n * p.inner) return;
+    u64 column = i % p.inner;
+    u64 row = i / p.inner % p.n;
+    u64 slab = i / p.inner / p.n;
+    i64 from = index[row];
+    bool fine = sb_check(from, p.size, row, status);
+    out[i] = fine ? source[(slab * p.size + (u64)from) * p.inner + column] : 0u;
+}
+
+// level: Portable - one thread owns one output
+extern "C" __global__ void index_select_b64(u64* out, const u64* source, const i64* index, SbRows p,
+                                            u64* status) {
+    u64 i = sb_thread();
+    if (i >= p.outer * p.n * p.inner) return;
+    u64 column = i % p.inner;
+    u64 row = i / p.inner % p.n;
+    u64 slab = i / p.inner / p.n;
+    i64 from = index[row];
+    bool fine = sb_check(from, p.size, row, status);
+    out[i] = fine ? source[(slab * p.size + (u64)from) * p.inner + column] : 0ull;
+}
+
+// level: Portable - one thread owns one output
+extern "C" __global__ void gather_b32(u32* out, const u32* source, const i64* index, SbRows p,
+                                      u64* status) {
+    u64 i = sb_thread();
+    if (i >= p.outer * p.n * p.inner) return;
+    u64 column = i % p.inner;
+    u64 slab = i / p.inner / p.n;
+    i64 from = index[i];
+    bool fine = sb_check(from, p.size, i, status);
+    out[i] = fine ? source[(slab * p.size + (u64)from) * p.inner + column] : 0u;
+}
+
+// level: Portable - one thread owns one output
+extern "C" __global__ void gather_b64(u64* out, const u64* source, const i64* index, SbRows p,
+                                      u64* status) {
+    u64 i = sb_thread();
+    if (i >= p.outer * p.n * p.inner) return;
+    u64 column = i % p.inner;
+    u64 slab = i / p.inner / p.n;
+    i64 from = index[i];
+    bool fine = sb_check(from, p.size, i, status);
+    out[i] = fine ? source[(slab * p.size + (u64)from) * p.inner + column] : 0ull;
+}
