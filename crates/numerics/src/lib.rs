@@ -9,5 +9,9 @@
 /// `Portable`; a change to any promised bit raises it.
 pub const NUMERICS_VERSION: u32 = 1;
 
+pub mod exact;
+pub mod extrema;
 pub mod fpenv;
+pub mod nan;
+pub mod reduce;
 pub mod simd;

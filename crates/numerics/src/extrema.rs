@@ -1,0 +1,313 @@
+//! Maximum, minimum and sort order with one stated winner.
+//!
+//! The rules, for [`max`], [`min`], [`argmax`], [`argmin`] and everything built from them:
+//!
+//! - NaN counts as better than every number, for the maximum *and* for the minimum: a NaN is
+//!   never hidden. The value returned is the canonical NaN, the index is that of the first NaN.
+//! - Among equal values the first index wins. `+0` and `-0` are equal, so the sign of a zero
+//!   result is that of the first zero.
+//!
+//! For sorting, NaN is the largest value and `-0` equals `+0`; see [`Ordered::sort_key`].
+
+use crate::nan::Canonical;
+
+/// Elements looked at before the running winner is updated: small enough to be rescanned from
+/// the first-level cache.
+const BLOCK: usize = 1024;
+
+/// A floating-point type with the order of this module.
+pub trait Ordered: Canonical + PartialOrd + Default {
+    /// An unsigned integer as wide as the type.
+    type Key: Copy + Ord + Default + std::fmt::Debug;
+    /// Negative infinity.
+    const LOWEST: Self;
+    /// Positive infinity.
+    const HIGHEST: Self;
+
+    /// A key that sorts as the value does: `a < b` if and only if `key(a) < key(b)`, `-0` and
+    /// `+0` have the same key, and all NaNs have the same, largest key.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use samebits_numerics::extrema::Ordered;
+    ///
+    /// assert!((-1.0f32).sort_key() < 0.5f32.sort_key());
+    /// assert_eq!((-0.0f32).sort_key(), 0.0f32.sort_key());
+    /// assert!(f32::INFINITY.sort_key() < (-f32::NAN).sort_key());
+    /// ```
+    fn sort_key(self) -> Self::Key;
+
+    /// The complement of [`sort_key`](Ordered::sort_key): sorts from the largest (NaN) down.
+    fn descending_key(self) -> Self::Key;
+
+    /// True for any NaN.
+    fn is_nan(self) -> bool;
+}
+
+impl Ordered for f32 {
+    type Key = u32;
+    const LOWEST: f32 = f32::NEG_INFINITY;
+    const HIGHEST: f32 = f32::INFINITY;
+
+    #[inline(always)]
+    fn sort_key(self) -> u32 {
+        // Adding +0 turns -0 into +0 and changes nothing else.
+        let bits = (self + 0.0).to_bits();
+        let key = bits ^ (((bits as i32 >> 31) as u32) | 0x8000_0000);
+        if self.is_nan() { u32::MAX } else { key }
+    }
+
+    #[inline(always)]
+    fn descending_key(self) -> u32 {
+        !self.sort_key()
+    }
+
+    #[inline(always)]
+    fn is_nan(self) -> bool {
+        self != self
+    }
+}
+
+impl Ordered for f64 {
+    type Key = u64;
+    const LOWEST: f64 = f64::NEG_INFINITY;
+    const HIGHEST: f64 = f64::INFINITY;
+
+    #[inline(always)]
+    fn sort_key(self) -> u64 {
+        let bits = (self + 0.0).to_bits();
+        let key = bits ^ (((bits as i64 >> 63) as u64) | (1 << 63));
+        if self.is_nan() { u64::MAX } else { key }
+    }
+
+    #[inline(always)]
+    fn descending_key(self) -> u64 {
+        !self.sort_key()
+    }
+
+    #[inline(always)]
+    fn is_nan(self) -> bool {
+        self != self
+    }
+}
+
+/// True if `new` takes the place of `old` as the maximum, when `old` comes first.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_numerics::extrema::replaces_max;
+///
+/// assert!(replaces_max(1.0f32, 2.0));
+/// assert!(!replaces_max(1.0f32, 1.0));
+/// assert!(!replaces_max(-0.0f32, 0.0));
+/// assert!(replaces_max(f32::INFINITY, f32::NAN));
+/// assert!(!replaces_max(f32::NAN, f32::NAN));
+/// ```
+#[inline(always)]
+pub fn replaces_max<T: Ordered>(old: T, new: T) -> bool {
+    (new > old) | (new.is_nan() & !old.is_nan())
+}
+
+/// True if `new` takes the place of `old` as the minimum, when `old` comes first.
+#[inline(always)]
+pub fn replaces_min<T: Ordered>(old: T, new: T) -> bool {
+    (new < old) | (new.is_nan() & !old.is_nan())
+}
+
+/// The larger of `first` and `second`; `first` if they are equal; the canonical NaN if either
+/// is NaN.
+#[inline(always)]
+pub fn max2<T: Ordered>(first: T, second: T) -> T {
+    if replaces_max(first, second) { second.canonical() } else { first.canonical() }
+}
+
+/// The smaller of `first` and `second`; `first` if they are equal; the canonical NaN if either
+/// is NaN.
+#[inline(always)]
+pub fn min2<T: Ordered>(first: T, second: T) -> T {
+    if replaces_min(first, second) { second.canonical() } else { first.canonical() }
+}
+
+/// The largest value and the index of its first occurrence, or `None` if `values` is empty.
+///
+/// # Determinism
+///
+/// The rules at the head of the [module](self); the instruction set changes nothing.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_numerics::extrema::argmax;
+///
+/// assert_eq!(argmax(&[1.0f32, 3.0, 3.0]), Some((1, 3.0)));
+/// let (index, value) = argmax(&[1.0f32, f32::NAN, 9.0]).unwrap();
+/// assert!(index == 1 && value.is_nan());
+/// assert_eq!(argmax::<f32>(&[]), None);
+/// ```
+#[inline(always)]
+pub fn argmax<T: Ordered>(values: &[T]) -> Option<(usize, T)> {
+    arg_extremum(
+        values,
+        T::LOWEST,
+        |best, x| if x > best { x } else { best },
+        |old, new| replaces_max(old, new),
+    )
+}
+
+/// The smallest value (NaN first of all) and the index of its first occurrence, or `None` if
+/// `values` is empty.
+#[inline(always)]
+pub fn argmin<T: Ordered>(values: &[T]) -> Option<(usize, T)> {
+    arg_extremum(
+        values,
+        T::HIGHEST,
+        |best, x| if x < best { x } else { best },
+        |old, new| replaces_min(old, new),
+    )
+}
+
+/// The largest value, or `None` if `values` is empty. See [`argmax`].
+#[inline(always)]
+pub fn max<T: Ordered>(values: &[T]) -> Option<T> {
+    argmax(values).map(|(_, value)| value)
+}
+
+/// The smallest value, or `None` if `values` is empty. See [`argmin`].
+#[inline(always)]
+pub fn min<T: Ordered>(values: &[T]) -> Option<T> {
+    argmin(values).map(|(_, value)| value)
+}
+
+/// Finds the extremum block by block: a vector pass for the value, and a second pass over one
+/// block for its first index, which also finds the sign of a zero.
+#[inline(always)]
+fn arg_extremum<T: Ordered>(
+    values: &[T],
+    worst: T,
+    better: impl Fn(T, T) -> T + Copy,
+    replaces: impl Fn(T, T) -> bool,
+) -> Option<(usize, T)> {
+    let mut found: Option<(usize, T)> = None;
+    for (number, block) in values.chunks(BLOCK).enumerate() {
+        let (best, any_nan) = block_extremum(block, worst, better);
+        if found.is_some_and(|(_, old)| !any_nan && !replaces(old, best)) {
+            continue;
+        }
+        let at = if any_nan {
+            block.iter().position(|x| x.is_nan())
+        } else {
+            block.iter().position(|&x| x == best)
+        }
+        .expect("the extremum of a block is one of its elements");
+        found = Some((number * BLOCK + at, block[at].canonical()));
+        if any_nan {
+            break;
+        }
+    }
+    found
+}
+
+#[inline(always)]
+fn block_extremum<T: Ordered>(block: &[T], worst: T, better: impl Fn(T, T) -> T) -> (T, bool) {
+    const LANES: usize = 32;
+    let mut lanes = [worst; LANES];
+    let mut nans = [false; LANES];
+    let mut groups = block.chunks_exact(LANES);
+    for group in &mut groups {
+        for l in 0..LANES {
+            lanes[l] = better(lanes[l], group[l]);
+            nans[l] |= group[l].is_nan();
+        }
+    }
+    let mut best = worst;
+    let mut any_nan = false;
+    for (&lane, nan) in lanes.iter().zip(nans) {
+        best = better(best, lane);
+        any_nan |= nan;
+    }
+    for &x in groups.remainder() {
+        best = better(best, x);
+        any_nan |= x.is_nan();
+    }
+    (best, any_nan)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn naive_argmax(values: &[f32]) -> Option<(usize, f32)> {
+        let mut found: Option<(usize, f32)> = None;
+        for (i, &x) in values.iter().enumerate() {
+            match found {
+                Some((_, old)) if !replaces_max(old, x) => {}
+                _ => found = Some((i, x.canonical())),
+            }
+        }
+        found
+    }
+
+    fn bits(found: Option<(usize, f32)>) -> Option<(usize, u32)> {
+        found.map(|(i, x)| (i, x.to_bits()))
+    }
+
+    #[test]
+    fn argmax_equals_a_sequential_search() {
+        let mut state = 1u32;
+        for n in [0usize, 1, 2, 31, 32, 33, 1023, 1024, 1025, 5000] {
+            for kind in 0..4 {
+                let values: Vec<f32> = (0..n)
+                    .map(|i| {
+                        state = state.wrapping_mul(1664525).wrapping_add(1013904223);
+                        let small = (state >> 29) as f32 - 7.0;
+                        match kind {
+                            0 => small,
+                            1 if state >> 20 == 7 => f32::from_bits(0xffc0_0001),
+                            2 => {
+                                if state >> 31 == 0 {
+                                    0.0
+                                } else {
+                                    -0.0
+                                }
+                            }
+                            3 => f32::NEG_INFINITY,
+                            _ => small + (i % 3) as f32,
+                        }
+                    })
+                    .collect();
+                assert_eq!(bits(argmax(&values)), bits(naive_argmax(&values)), "n {n} kind {kind}");
+                let negated: Vec<f32> = values.iter().map(|x| -x).collect();
+                let low = argmin(&negated).map(|(i, x)| (i, (-x).canonical()));
+                assert_eq!(bits(low), bits(naive_argmax(&values)), "n {n} kind {kind}");
+            }
+        }
+    }
+
+    #[test]
+    fn keys_sort_as_values_do() {
+        let values = [
+            f32::NEG_INFINITY,
+            f32::MIN,
+            -1.0,
+            -f32::MIN_POSITIVE,
+            -f32::from_bits(1),
+            0.0,
+            f32::from_bits(1),
+            1.0,
+            f32::MAX,
+            f32::INFINITY,
+        ];
+        for pair in values.windows(2) {
+            assert!(pair[0].sort_key() < pair[1].sort_key());
+            assert!(pair[0].descending_key() > pair[1].descending_key());
+            assert!(f64::from(pair[0]).sort_key() < f64::from(pair[1]).sort_key());
+        }
+        assert_eq!((-0.0f32).sort_key(), 0.0f32.sort_key());
+        assert_eq!((-0.0f64).sort_key(), 0.0f64.sort_key());
+        assert_eq!((-f32::NAN).sort_key(), u32::MAX);
+        assert_eq!(f64::NAN.sort_key(), u64::MAX);
+        assert!(f32::INFINITY.sort_key() < u32::MAX);
+    }
+}

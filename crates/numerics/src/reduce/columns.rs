@@ -1,0 +1,173 @@
+//! The tree of the parent module down the columns of row-major matrices.
+
+use super::{BLOCK, LANES};
+
+/// Columns handled together: a row of them is four cache lines of f32, and the lanes of all of
+/// them fit the first-level cache.
+const TILE: usize = 64;
+
+/// For each column `j`, the sum of `term(x)` over `values[k * width + j]`, `k` ascending.
+///
+/// # Shapes
+///
+/// `values` is (n, width) row-major; `out` has `width` elements. A reduction of an
+/// (outer, n, inner) tensor over n is one call per outer index, with `width = inner`.
+///
+/// # Determinism
+///
+/// Each column is the tree of the [module](super) over its n terms; the number of columns and
+/// their place change nothing.
+///
+/// # Panics
+///
+/// If `values` is not a whole number of rows or `out` not one row.
+///
+/// # Examples
+///
+/// ```
+/// let mut sums = [0.0; 3];
+/// samebits_numerics::reduce::columns(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], 3, f64::from, &mut sums);
+/// assert_eq!(sums, [5.0, 7.0, 9.0]);
+/// ```
+#[inline(always)]
+pub fn columns<T: Copy>(values: &[T], width: usize, term: impl Fn(T) -> f64, out: &mut [f64]) {
+    assert_eq!(out.len(), width, "columns: out must hold one value per column");
+    if width == 0 {
+        return;
+    }
+    if values.len() <= BLOCK * width {
+        return column_partials(values, width, 0, term, out);
+    }
+    let rows = values.len() / width;
+    let mut partials = vec![0.0; rows.div_ceil(BLOCK) * width];
+    for (block, partial) in values.chunks(BLOCK * width).zip(partials.chunks_mut(width)) {
+        column_partials(block, width, 0, &term, partial);
+    }
+    combine_columns(&partials, width, out);
+}
+
+/// The partials of one block of at most [`BLOCK`] rows, for the columns
+/// `first..first + out.len()`.
+///
+/// # Shapes
+///
+/// `block` is (rows, width) row-major; `out` has one element for each of its columns.
+///
+/// # Determinism
+///
+/// The tree of the [module](super).
+///
+/// # Panics
+///
+/// If `block` is not a whole number of rows, has too many rows, or has not the columns asked
+/// for.
+#[inline(always)]
+pub fn column_partials<T: Copy>(
+    block: &[T],
+    width: usize,
+    first: usize,
+    term: impl Fn(T) -> f64,
+    out: &mut [f64],
+) {
+    if width == 0 {
+        return;
+    }
+    assert!(
+        block.len() % width == 0
+            && block.len() / width <= BLOCK
+            && first <= width
+            && out.len() <= width - first,
+        "column_partials: {} elements in rows of {width}, columns {first}..{}",
+        block.len(),
+        first + out.len()
+    );
+    for (number, out) in out.chunks_mut(TILE).enumerate() {
+        let from = first + number * TILE;
+        match <&mut [f64; TILE]>::try_from(&mut *out) {
+            Ok(out) => full_tile(block, width, from, &term, out),
+            Err(_) => narrow_tile(block, width, from, &term, out),
+        }
+    }
+}
+
+/// The sums from the partials of all blocks: `partials` is (blocks, width) row-major.
+///
+/// # Determinism
+///
+/// The upper levels of the tree of the [module](super).
+///
+/// # Panics
+///
+/// As [`columns`].
+#[inline(always)]
+pub fn combine_columns(partials: &[f64], width: usize, out: &mut [f64]) {
+    let mut level: Vec<f64>;
+    let mut current = partials;
+    // A loop and not recursion, because an inlined function cannot call itself.
+    while width > 0 && current.len() > BLOCK * width {
+        let rows = current.len() / width;
+        let mut next = vec![0.0; rows.div_ceil(BLOCK) * width];
+        for (block, partial) in current.chunks(BLOCK * width).zip(next.chunks_mut(width)) {
+            column_partials(block, width, 0, |x| x, partial);
+        }
+        level = next;
+        current = &level;
+    }
+    column_partials(current, width, 0, |x| x, out);
+}
+
+#[inline(always)]
+fn full_tile<T: Copy>(
+    block: &[T],
+    width: usize,
+    from: usize,
+    term: &impl Fn(T) -> f64,
+    out: &mut [f64; TILE],
+) {
+    let mut lanes = [[0.0; TILE]; LANES];
+    for group in block.chunks(LANES * width) {
+        for (lane, row) in lanes.iter_mut().zip(group.chunks_exact(width)) {
+            let row: &[T; TILE] =
+                row[from..from + TILE].try_into().expect("the slice is TILE long");
+            for c in 0..TILE {
+                lane[c] += term(row[c]);
+            }
+        }
+    }
+    halve_rows(&mut lanes);
+    *out = lanes[0];
+}
+
+/// Fewer columns than a tile.
+#[inline(always)]
+fn narrow_tile<T: Copy>(
+    block: &[T],
+    width: usize,
+    from: usize,
+    term: &impl Fn(T) -> f64,
+    out: &mut [f64],
+) {
+    let count = out.len();
+    let mut lanes = [[0.0; TILE]; LANES];
+    for group in block.chunks(LANES * width) {
+        for (lane, row) in lanes.iter_mut().zip(group.chunks_exact(width)) {
+            for (sum, &x) in lane[..count].iter_mut().zip(&row[from..from + count]) {
+                *sum += term(x);
+            }
+        }
+    }
+    halve_rows(&mut lanes);
+    out.copy_from_slice(&lanes[0][..count]);
+}
+
+#[inline(always)]
+fn halve_rows(lanes: &mut [[f64; TILE]; LANES]) {
+    for w in [16, 8, 4, 2, 1] {
+        let (low, high) = lanes.split_at_mut(w);
+        for (low, high) in low.iter_mut().zip(high) {
+            for c in 0..TILE {
+                low[c] += high[c];
+            }
+        }
+    }
+}

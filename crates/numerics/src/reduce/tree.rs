@@ -1,0 +1,320 @@
+//! The tree of the parent module over one sequence of terms.
+
+use super::{BLOCK, LANES};
+
+/// Levels above the terms: 4096^6 exceeds what fits in memory.
+const LEVELS: usize = 6;
+
+/// The number of blocks that `n` terms are cut into: `ceil(n / BLOCK)`.
+#[inline(always)]
+#[must_use]
+pub fn blocks(n: usize) -> usize {
+    n.div_ceil(BLOCK)
+}
+
+/// The sum of `term(x)` over `values`.
+///
+/// # Determinism
+///
+/// The tree of the [module](super).
+///
+/// # Examples
+///
+/// ```
+/// use samebits_numerics::reduce::sum_of;
+///
+/// let sum_of_squares = sum_of(&[3.0f32, 4.0], |x| f64::from(x) * f64::from(x));
+/// assert_eq!(sum_of_squares, 25.0);
+/// assert_eq!(sum_of(&[] as &[f32], f64::from).to_bits(), 0);
+/// ```
+#[inline(always)]
+#[must_use]
+pub fn sum_of<T: Copy>(values: &[T], term: impl Fn(T) -> f64) -> f64 {
+    if values.len() <= BLOCK {
+        return block_partial(values, term);
+    }
+    let mut upper = Accumulator::new();
+    for block in values.chunks(BLOCK) {
+        upper.push(block_partial(block, &term));
+    }
+    upper.finish()
+}
+
+/// The sum of `term(x, y)` over two slices; the shorter one decides how many terms there are.
+///
+/// # Determinism
+///
+/// The tree of the [module](super).
+///
+/// # Examples
+///
+/// ```
+/// use samebits_numerics::reduce::dot_of;
+///
+/// let squared_distance = dot_of(&[1.0f32, 2.0], &[4.0f32, 6.0], |x, y| {
+///     let difference = f64::from(x) - f64::from(y);
+///     difference * difference
+/// });
+/// assert_eq!(squared_distance, 25.0);
+/// ```
+#[inline(always)]
+#[must_use]
+pub fn dot_of<T: Copy, U: Copy>(x: &[T], y: &[U], term: impl Fn(T, U) -> f64) -> f64 {
+    let n = x.len().min(y.len());
+    let mut upper = Accumulator::new();
+    for (x, y) in x[..n].chunks(BLOCK).zip(y[..n].chunks(BLOCK)) {
+        let mut lanes = [0.0; LANES];
+        let (mut xs, mut ys) = (x.chunks_exact(LANES), y.chunks_exact(LANES));
+        for (x, y) in (&mut xs).zip(&mut ys) {
+            for l in 0..LANES {
+                lanes[l] += term(x[l], y[l]);
+            }
+        }
+        for (l, (&x, &y)) in xs.remainder().iter().zip(ys.remainder()).enumerate() {
+            lanes[l] += term(x, y);
+        }
+        if n <= BLOCK {
+            return halve(lanes);
+        }
+        upper.push(halve(lanes));
+    }
+    upper.finish()
+}
+
+/// The sum of `term(i)` for `i` in `0..n`: for rows with a stride and for composite terms.
+///
+/// # Determinism
+///
+/// The tree of the [module](super).
+///
+/// # Examples
+///
+/// ```
+/// use samebits_numerics::reduce::sum_by;
+///
+/// let matrix = [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0];
+/// let second_column = sum_by(3, |row| f64::from(matrix[2 * row + 1]));
+/// assert_eq!(second_column, 12.0);
+/// ```
+#[inline(always)]
+#[must_use]
+pub fn sum_by(n: usize, term: impl Fn(usize) -> f64) -> f64 {
+    let mut upper = Accumulator::new();
+    let mut start = 0;
+    while start < n {
+        let length = BLOCK.min(n - start);
+        let mut lanes = [0.0; LANES];
+        let whole = length - length % LANES;
+        let mut i = start;
+        while i < start + whole {
+            for l in 0..LANES {
+                lanes[l] += term(i + l);
+            }
+            i += LANES;
+        }
+        for l in 0..length - whole {
+            lanes[l] += term(i + l);
+        }
+        if n <= BLOCK {
+            return halve(lanes);
+        }
+        upper.push(halve(lanes));
+        start += length;
+    }
+    upper.finish()
+}
+
+/// The partial of one block: the sum of `term(x)` over `block`, whose first element is term 0
+/// of the block.
+///
+/// # Determinism
+///
+/// The tree of the [module](super). With [`combine`] this lets several threads share one sum.
+///
+/// # Panics
+///
+/// If `block` is longer than [`BLOCK`].
+///
+/// # Examples
+///
+/// ```
+/// use samebits_numerics::reduce::{BLOCK, block_partial, combine, sum_of};
+///
+/// let values: Vec<f32> = (0..10_000).map(|i| 1.0 / (i as f32 + 1.0)).collect();
+/// let partials: Vec<f64> =
+///     values.chunks(BLOCK).map(|block| block_partial(block, f64::from)).collect();
+/// assert_eq!(combine(&partials).to_bits(), sum_of(&values, f64::from).to_bits());
+/// ```
+#[inline(always)]
+#[must_use]
+pub fn block_partial<T: Copy>(block: &[T], term: impl Fn(T) -> f64) -> f64 {
+    assert!(block.len() <= BLOCK, "block_partial: {} terms, at most {BLOCK}", block.len());
+    let mut lanes = [0.0; LANES];
+    let mut groups = block.chunks_exact(LANES);
+    for group in &mut groups {
+        for l in 0..LANES {
+            lanes[l] += term(group[l]);
+        }
+    }
+    for (l, &x) in groups.remainder().iter().enumerate() {
+        lanes[l] += term(x);
+    }
+    halve(lanes)
+}
+
+/// The sum from the partials of all blocks, in block order.
+///
+/// # Determinism
+///
+/// The upper levels of the tree of the [module](super).
+#[inline(always)]
+#[must_use]
+pub fn combine(partials: &[f64]) -> f64 {
+    // A single partial passes through a further level unchanged.
+    sum_of(partials, |partial| partial)
+}
+
+/// A sum over terms that come piece by piece: several slices, or one term at a time.
+///
+/// # Determinism
+///
+/// The tree of the [module](super) over all terms pushed, in order; how they were cut into
+/// pieces changes nothing.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_numerics::reduce::{Accumulator, sum_of};
+///
+/// let values: Vec<f32> = (0..9000).map(|i| 1.0 / (i as f32 + 1.0)).collect();
+/// let mut sum = Accumulator::new();
+/// for piece in values.chunks(77) {
+///     sum.push_slice(piece, f64::from);
+/// }
+/// assert_eq!(sum.finish().to_bits(), sum_of(&values, f64::from).to_bits());
+/// ```
+#[derive(Clone, Debug)]
+pub struct Accumulator {
+    levels: [Level; LEVELS],
+    /// Levels in use.
+    depth: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Level {
+    lanes: [f64; LANES],
+    /// Terms in the current block.
+    count: usize,
+}
+
+impl Level {
+    const EMPTY: Level = Level { lanes: [0.0; LANES], count: 0 };
+}
+
+impl Default for Accumulator {
+    #[inline(always)]
+    fn default() -> Accumulator {
+        Accumulator { levels: [Level::EMPTY; LEVELS], depth: 0 }
+    }
+}
+
+impl Accumulator {
+    /// A sum of no terms.
+    #[inline(always)]
+    #[must_use]
+    pub fn new() -> Accumulator {
+        Accumulator::default()
+    }
+
+    /// Adds the next term.
+    #[inline(always)]
+    pub fn push(&mut self, term: f64) {
+        let level = &mut self.levels[0];
+        level.lanes[level.count % LANES] += term;
+        level.count += 1;
+        self.depth = self.depth.max(1);
+        if level.count == BLOCK {
+            self.close_block();
+        }
+    }
+
+    /// Adds `term(x)` for each `x` in `values`.
+    #[inline(always)]
+    pub fn push_slice<T: Copy>(&mut self, values: &[T], term: impl Fn(T) -> f64) {
+        let mut values = values;
+        while !values.is_empty() {
+            let count = self.levels[0].count;
+            let (now, later) = values.split_at(values.len().min(BLOCK - count));
+            // Up to the next multiple of LANES one by one, then whole groups.
+            let (head, body) = now.split_at(now.len().min((LANES - count % LANES) % LANES));
+            let lanes = &mut self.levels[0].lanes;
+            for (l, &x) in head.iter().enumerate() {
+                lanes[count % LANES + l] += term(x);
+            }
+            let mut local = *lanes;
+            let mut groups = body.chunks_exact(LANES);
+            for group in &mut groups {
+                for l in 0..LANES {
+                    local[l] += term(group[l]);
+                }
+            }
+            for (l, &x) in groups.remainder().iter().enumerate() {
+                local[l] += term(x);
+            }
+            self.levels[0].lanes = local;
+            self.levels[0].count += now.len();
+            self.depth = self.depth.max(1);
+            if self.levels[0].count == BLOCK {
+                self.close_block();
+            }
+            values = later;
+        }
+    }
+
+    /// The sum of all terms pushed; `+0` if there were none.
+    #[inline(always)]
+    #[must_use]
+    pub fn finish(mut self) -> f64 {
+        for l in 0..self.depth {
+            if self.levels[l].count > 0 {
+                let partial = halve(self.levels[l].lanes);
+                let is_last = (l + 1..self.depth).all(|above| self.levels[above].count == 0);
+                if is_last {
+                    return partial;
+                }
+                let above = &mut self.levels[l + 1];
+                above.lanes[above.count % LANES] += partial;
+                above.count += 1;
+                // A block that is full now is halved like any other, on the next turn.
+            }
+        }
+        0.0
+    }
+
+    /// Hands the partial of a full block to the level above, and so on up.
+    #[cold]
+    fn close_block(&mut self) {
+        for l in 0..LEVELS - 1 {
+            if self.levels[l].count < BLOCK {
+                return;
+            }
+            let partial = halve(self.levels[l].lanes);
+            self.levels[l] = Level::EMPTY;
+            let above = &mut self.levels[l + 1];
+            above.lanes[above.count % LANES] += partial;
+            above.count += 1;
+            self.depth = self.depth.max(l + 2);
+        }
+    }
+}
+
+/// The halving tree over the lanes.
+#[inline(always)]
+pub(super) fn halve(mut lanes: [f64; LANES]) -> f64 {
+    for w in [16, 8, 4, 2, 1] {
+        for l in 0..w {
+            lanes[l] += lanes[l + w];
+        }
+    }
+    lanes[0]
+}

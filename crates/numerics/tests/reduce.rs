@@ -1,0 +1,238 @@
+//! The fixed tree: revealed by probing, compared with a scalar oracle at every SIMD level.
+
+use samebits_numerics::reduce::{
+    Accumulator, BLOCK, block_partial, columns, combine, dot, dot_of, mean_var, sum, sum_by,
+    sum_of, sum_squares,
+};
+use samebits_numerics::simd::{self, Kernel, Level};
+
+/// The pseudocode in the documentation of `reduce`, word by word.
+fn oracle(t: &[f64]) -> f64 {
+    let n = t.len();
+    if n == 0 {
+        return 0.0;
+    }
+    let mut partial = Vec::new();
+    for b in 0..n.div_ceil(4096) {
+        let mut lane = [0.0f64; 32];
+        for i in 4096 * b..(4096 * (b + 1)).min(n) {
+            lane[i % 32] += t[i];
+        }
+        for w in [16, 8, 4, 2, 1] {
+            for l in 0..w {
+                lane[l] += lane[l + w];
+            }
+        }
+        partial.push(lane[0]);
+    }
+    if partial.len() == 1 { partial[0] } else { oracle(&partial) }
+}
+
+fn random(n: usize, seed: u64) -> Vec<f32> {
+    let mut state = seed;
+    (0..n)
+        .map(|_| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let size = ((state >> 40) & 31) as i32 - 16;
+            let scale = f32::from_bits(((127 + size) as u32) << 23);
+            ((state >> 33) as i32 as f32 / 1073741824.0 - 1.0) * scale
+        })
+        .collect()
+}
+
+fn wide(values: &[f32]) -> Vec<f64> {
+    values.iter().map(|&x| f64::from(x)).collect()
+}
+
+/// Every way to compute the same sum, at one level.
+struct AllWays<'a>(&'a [f32]);
+
+impl Kernel for AllWays<'_> {
+    type Output = Vec<u64>;
+    #[inline(always)]
+    fn run(self) -> Vec<u64> {
+        let values = self.0;
+        let ones = vec![1.0f32; values.len()];
+        let partials: Vec<f64> =
+            values.chunks(BLOCK).map(|block| block_partial(block, f64::from)).collect();
+        let mut pieces = Accumulator::new();
+        let mut rest = values;
+        let mut length = 1;
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(length.min(rest.len()));
+            pieces.push_slice(now, f64::from);
+            length = length * 3 % 8191 + 1;
+            rest = later;
+        }
+        let mut single = Accumulator::new();
+        values.iter().for_each(|&x| single.push(x.into()));
+        let mut column = [0.0];
+        columns(values, 1, f64::from, &mut column);
+        [
+            sum_of(values, f64::from),
+            dot_of(values, &ones, |x, y| f64::from(x) * f64::from(y)),
+            sum_by(values.len(), |i| f64::from(values[i])),
+            combine(&partials),
+            pieces.finish(),
+            single.finish(),
+            column[0],
+        ]
+        .map(f64::to_bits)
+        .to_vec()
+    }
+}
+
+#[test]
+fn every_function_at_every_level_equals_the_written_tree() {
+    let sizes = [0, 1, 2, 31, 32, 33, 63, 64, 100, 4095, 4096, 4097, 8192, 9000, 131_072, 300_001];
+    for n in sizes {
+        let values = random(n, n as u64);
+        let expected = oracle(&wide(&values)).to_bits();
+        for level in Level::ALL {
+            for (way, got) in simd::dispatch_at(level, AllWays(&values)).into_iter().enumerate() {
+                assert_eq!(got, expected, "n {n} {level:?} way {way}");
+            }
+        }
+        assert_eq!(sum(&values).to_bits(), expected);
+        assert_eq!(sum(&wide(&values)).to_bits(), expected);
+    }
+}
+
+#[test]
+fn three_levels_of_blocks() {
+    // More than 4096^2 terms.
+    let n = 4096 * 4096 + 5000;
+    let values = random(n, 9);
+    assert_eq!(sum(&values).to_bits(), oracle(&wide(&values)).to_bits());
+}
+
+#[test]
+fn a_different_order_would_be_seen() {
+    let values = random(9000, 3);
+    let sequential = values.iter().fold(0.0f64, |sum, &x| sum + f64::from(x));
+    assert_ne!(sequential.to_bits(), oracle(&wide(&values)).to_bits());
+}
+
+/// Reveals the tree by probing (FPRev): with `M` at `i`, `-M` at `j` and ones elsewhere, `M` so
+/// large that it swallows ones, every one added before `M` and `-M` meet is lost. What remains
+/// counts the leaves outside the smallest subtree that holds both.
+fn outside(n: usize, i: usize, j: usize, sum: impl Fn(&[f32]) -> f64) -> usize {
+    let mut probe = vec![1.0f32; n];
+    probe[i] = 1e30;
+    probe[j] = -1e30;
+    sum(&probe) as usize
+}
+
+/// The same count read off the written tree: the terms are followed symbolically.
+fn outside_as_written(n: usize, i: usize, j: usize) -> usize {
+    // A node is (terms below it, holds i, holds j).
+    type Node = (usize, bool, bool);
+    fn join(a: Node, b: Node, met: &mut Option<usize>) -> Node {
+        let node = (a.0 + b.0, a.1 || b.1, a.2 || b.2);
+        if node.1 && node.2 && met.is_none() {
+            *met = Some(node.0);
+        }
+        node
+    }
+    fn level(nodes: &[Node], met: &mut Option<usize>) -> Node {
+        let mut partials = Vec::new();
+        for block in nodes.chunks(4096) {
+            let mut lanes: [Node; 32] = [(0, false, false); 32];
+            for (k, &node) in block.iter().enumerate() {
+                lanes[k % 32] = join(lanes[k % 32], node, met);
+            }
+            for w in [16, 8, 4, 2, 1] {
+                for l in 0..w {
+                    lanes[l] = join(lanes[l], lanes[l + w], met);
+                }
+            }
+            partials.push(lanes[0]);
+        }
+        if partials.len() == 1 { partials[0] } else { level(&partials, met) }
+    }
+    let leaves: Vec<Node> = (0..n).map(|k| (1, k == i, k == j)).collect();
+    let mut met = None;
+    level(&leaves, &mut met);
+    n - met.expect("both leaves are in the tree")
+}
+
+#[test]
+fn the_revealed_tree_is_the_written_one() {
+    for n in [2, 5, 33, 70, 100] {
+        for i in 0..n {
+            for j in i + 1..n {
+                assert_eq!(outside(n, i, j, sum), outside_as_written(n, i, j), "n {n}: {i}, {j}");
+            }
+        }
+    }
+    let n = 4096 * 34 + 7;
+    let probes = [0, 1, 31, 32, 33, 4095, 4096, 4128, 8191, 40_000, 4096 * 32, 4096 * 33, n - 1];
+    for (k, &i) in probes.iter().enumerate() {
+        for &j in &probes[k + 1..] {
+            assert_eq!(outside(n, i, j, sum), outside_as_written(n, i, j), "n {n}: {i}, {j}");
+        }
+    }
+}
+
+#[test]
+fn probing_tells_trees_apart() {
+    let sequential = |values: &[f32]| values.iter().fold(0.0f64, |sum, &x| sum + f64::from(x));
+    let differs = (1..70).any(|j| outside(70, 0, j, sequential) != outside_as_written(70, 0, j));
+    assert!(differs);
+}
+
+struct Columns<'a>(&'a [f32], usize);
+
+impl Kernel for Columns<'_> {
+    type Output = Vec<f64>;
+    #[inline(always)]
+    fn run(self) -> Vec<f64> {
+        let mut out = vec![0.0; self.1];
+        columns(self.0, self.1, f64::from, &mut out);
+        out
+    }
+}
+
+#[test]
+fn columns_are_independent_and_follow_the_tree() {
+    for (n, width) in [(0, 3), (1, 1), (40, 64), (33, 65), (100, 130), (5000, 7), (9000, 70)] {
+        let values = random(n * width, width as u64);
+        for level in Level::ALL {
+            let got = simd::dispatch_at(level, Columns(&values, width));
+            for j in 0..width {
+                let column: Vec<f64> = (0..n).map(|k| f64::from(values[k * width + j])).collect();
+                assert_eq!(
+                    got[j].to_bits(),
+                    oracle(&column).to_bits(),
+                    "({n}, {width}) {level:?} column {j}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn squares_products_and_moments() {
+    let x = random(10_000, 5);
+    let y = random(10_000, 6);
+    let squares: Vec<f64> = x.iter().map(|&x| f64::from(x) * f64::from(x)).collect();
+    let products: Vec<f64> = x.iter().zip(&y).map(|(&x, &y)| f64::from(x) * f64::from(y)).collect();
+    assert_eq!(sum_squares(&x).to_bits(), oracle(&squares).to_bits());
+    assert_eq!(dot(&x, &y).to_bits(), oracle(&products).to_bits());
+    let moments = mean_var(&x);
+    let mean = oracle(&wide(&x)) / 1e4;
+    let deviations: Vec<f64> = wide(&x).iter().map(|x| (x - mean) * (x - mean)).collect();
+    assert_eq!(moments.mean.to_bits(), mean.to_bits());
+    assert_eq!(moments.squared_deviations.to_bits(), oracle(&deviations).to_bits());
+    assert_eq!(moments.variance(1.0), oracle(&deviations) / 9999.0);
+    assert!(mean_var::<f32>(&[]).mean.is_nan());
+    assert!(mean_var(&[1.0f32]).variance(1.0).is_nan());
+}
+
+#[test]
+fn no_terms_and_negative_zeros_give_positive_zero() {
+    assert_eq!(sum::<f32>(&[]).to_bits(), 0);
+    assert_eq!(sum(&[-0.0f32; 5]).to_bits(), 0);
+    assert_eq!(combine(&[]).to_bits(), 0);
+    assert_eq!(Accumulator::new().finish().to_bits(), 0);
+}
