@@ -1,1 +1,36 @@
 //! Tensors, layouts, devices, determinism levels and the kernel registry of samebits.
+//!
+//! This crate defines *what* an operation is: its name, its arguments, the checks that every
+//! device makes in the same words, and the level that each kernel variant promises. *How* it is
+//! computed is the business of the kernel crates, which register their variants here.
+//!
+//! * [`Tensor`] is a value: cloning is cheap, and writing to one never shows in another.
+//! * [`Determinism`] says how far the bits of a result can be relied on; a caller requires a
+//!   level with [`determinism::scope`] or [`determinism::set_default`].
+//! * [`Op`] and [`Kernel`] are the registry's two halves; [`dispatch`] brings them together.
+//!
+//! Unsafe code: none.
+
+#![forbid(unsafe_code)]
+
+pub mod backend;
+pub mod buffer;
+pub mod determinism;
+pub mod device;
+pub mod dtype;
+pub mod error;
+pub mod layout;
+pub mod ops;
+pub mod random;
+pub mod registry;
+pub mod rerun;
+pub mod tensor;
+
+pub use backend::{Backend, DeviceBuffer};
+pub use determinism::Determinism;
+pub use device::Device;
+pub use dtype::{DType, Element};
+pub use error::{Error, Result};
+pub use layout::Layout;
+pub use registry::{Kernel, KernelInfo, Op, Pass, dispatch, dispatch_at};
+pub use tensor::Tensor;

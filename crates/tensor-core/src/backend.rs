@@ -1,0 +1,72 @@
+//! What a device must be able to do besides running kernels: hold memory and move it.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+
+use crate::{Device, Error, Layout, Result};
+
+/// A device's memory. Kernels are registered separately, with [`Kernel`](crate::Kernel).
+///
+/// The host needs no implementation: tensor-core holds host memory itself.
+pub trait Backend: Send + Sync + Debug {
+    /// The device's own name, as its driver reports it.
+    fn name(&self) -> String;
+
+    /// Copies `bytes` to a new buffer on the device.
+    fn upload(&self, bytes: &[u8]) -> Result<Arc<dyn DeviceBuffer>>;
+
+    /// Copies a buffer's bytes to the host.
+    fn download(&self, buffer: &dyn DeviceBuffer) -> Result<Vec<u8>>;
+
+    /// Copies the elements that `layout` selects, `size` bytes each, into a new dense buffer.
+    fn gather(
+        &self,
+        buffer: &dyn DeviceBuffer,
+        layout: &Layout,
+        size: usize,
+    ) -> Result<Arc<dyn DeviceBuffer>>;
+
+    /// Waits until everything asked of the device is done, and reports what went wrong.
+    fn synchronize(&self) -> Result<()>;
+}
+
+/// A piece of a device's memory.
+pub trait DeviceBuffer: Send + Sync + Debug {
+    /// Which device holds it.
+    fn device(&self) -> Device;
+    /// The number of bytes.
+    fn len(&self) -> usize;
+    /// True if there are no bytes.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// The concrete type, for the backend's own kernels.
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// Makes `device` usable. Installing a device again replaces its backend.
+pub fn install(device: Device, backend: Arc<dyn Backend>) {
+    BACKENDS.write().insert(device, backend);
+}
+
+/// The backend of `device`.
+///
+/// # Errors
+///
+/// [`Error::NoBackend`] if none was installed.
+pub fn backend(device: Device) -> Result<Arc<dyn Backend>> {
+    BACKENDS.read().get(&device).cloned().ok_or(Error::NoBackend { device })
+}
+
+/// The devices that can be used: the host, and every device with a backend.
+pub fn devices() -> Vec<Device> {
+    let mut devices = vec![Device::Cpu];
+    devices.extend(BACKENDS.read().keys().copied());
+    devices
+}
+
+static BACKENDS: RwLock<BTreeMap<Device, Arc<dyn Backend>>> = RwLock::new(BTreeMap::new());

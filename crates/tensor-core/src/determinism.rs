@@ -1,0 +1,246 @@
+//! How far the bits of a result can be relied on, and how a caller says what it requires.
+//!
+//! The level in force is the innermost scope of the calling thread, or the process default if
+//! the thread is in no scope. It is read once, when an operation is entered: a scope never
+//! reaches into another thread, and a backward pass obeys the level in force when *it* runs.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// How far the bits of a result can be relied on, weakest first.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_tensor_core::{Determinism, determinism};
+///
+/// assert_eq!(determinism::required(), Determinism::Portable);
+/// determinism::scope(Determinism::NotGuaranteed, || {
+///     assert_eq!(determinism::required(), Determinism::NotGuaranteed);
+/// });
+/// assert_eq!(determinism::required(), Determinism::Portable);
+/// ```
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
+#[repr(u8)]
+pub enum Determinism {
+    /// A valid result that may differ between two runs on one machine.
+    NotGuaranteed = 0,
+    /// The same bits on every run with the same machine and build.
+    RunToRun = 1,
+    /// The same bits on every supported CPU and GPU, for any number of threads, any schedule
+    /// and any release with the same `NUMERICS_VERSION`.
+    Portable = 2,
+}
+
+impl Determinism {
+    /// Every level, weakest first.
+    pub const ALL: [Determinism; 3] =
+        [Determinism::NotGuaranteed, Determinism::RunToRun, Determinism::Portable];
+
+    fn from_u8(value: u8) -> Determinism {
+        match value {
+            0 => Determinism::NotGuaranteed,
+            1 => Determinism::RunToRun,
+            _ => Determinism::Portable,
+        }
+    }
+}
+
+impl fmt::Display for Determinism {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Determinism::NotGuaranteed => "NotGuaranteed",
+            Determinism::RunToRun => "RunToRun",
+            Determinism::Portable => "Portable",
+        })
+    }
+}
+
+/// What happens when no variant meets the level in force; PyTorch's three debug modes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DebugMode {
+    /// Nothing is required: PyTorch's `"default"`.
+    Default,
+    /// [`Determinism::Portable`] is preferred and a warning is written where it cannot be had.
+    Warn,
+    /// [`Determinism::Portable`] is required and its absence is an error.
+    Error,
+}
+
+/// The level in force on this thread.
+pub fn required() -> Determinism {
+    policy().level
+}
+
+/// True if a missing level is a warning on this thread, not an error.
+pub fn is_warn_only() -> bool {
+    policy().warn_only
+}
+
+/// Sets the level for every thread that is in no scope.
+pub fn set_default(level: Determinism) {
+    let warn_only = load_default().warn_only;
+    store_default(Policy { level, warn_only });
+}
+
+/// Makes a missing level a `tracing` warning (once per call site) and not an error, for every
+/// thread that is in no scope. A deterministic variant is still taken where there is one.
+pub fn set_warn_only(warn_only: bool) {
+    let level = load_default().level;
+    store_default(Policy { level, warn_only });
+}
+
+/// Sets the process default as PyTorch's `set_deterministic_debug_mode` does.
+pub fn set_debug_mode(mode: DebugMode) {
+    store_default(match mode {
+        DebugMode::Default => Policy { level: Determinism::NotGuaranteed, warn_only: false },
+        DebugMode::Warn => Policy { level: Determinism::Portable, warn_only: true },
+        DebugMode::Error => Policy { level: Determinism::Portable, warn_only: false },
+    });
+}
+
+/// The debug mode that the policy in force amounts to.
+pub fn debug_mode() -> DebugMode {
+    match policy() {
+        Policy { level: Determinism::NotGuaranteed, .. } => DebugMode::Default,
+        Policy { warn_only: true, .. } => DebugMode::Warn,
+        Policy { .. } => DebugMode::Error,
+    }
+}
+
+/// Runs `f` with `level` in force on this thread, and restores what was before, also when `f`
+/// panics.
+#[track_caller]
+pub fn scope<R>(level: Determinism, f: impl FnOnce() -> R) -> R {
+    let _guard = enter(level);
+    f()
+}
+
+/// Runs `f` with `level` preferred on this thread: where it cannot be had, a warning is
+/// written and the best variant runs.
+pub fn scope_warn_only<R>(level: Determinism, f: impl FnOnce() -> R) -> R {
+    let _guard = push(Policy { level, warn_only: true });
+    f()
+}
+
+/// Puts `level` in force on this thread until the guard is dropped.
+///
+/// Guards may be dropped in any order: the level in force is that of the youngest guard alive.
+#[must_use = "the level is in force only while the guard lives"]
+pub fn enter(level: Determinism) -> ScopeGuard {
+    push(Policy { level, warn_only: false })
+}
+
+/// Keeps a level in force on the thread that made it; see [`enter`].
+#[derive(Debug)]
+pub struct ScopeGuard {
+    id: u64,
+    /// The scope stack is the thread's own, so the guard must not leave it.
+    not_send: std::marker::PhantomData<*const ()>,
+}
+
+impl Drop for ScopeGuard {
+    fn drop(&mut self) {
+        SCOPES.with_borrow_mut(|scopes| scopes.stack.retain(|&(id, _)| id != self.id));
+    }
+}
+
+/// The policy in force on this thread.
+pub(crate) fn policy() -> Policy {
+    SCOPES
+        .with_borrow(|scopes| scopes.stack.last().map(|&(_, policy)| policy))
+        .unwrap_or_else(load_default)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Policy {
+    pub(crate) level: Determinism,
+    pub(crate) warn_only: bool,
+}
+
+#[derive(Default)]
+struct Scopes {
+    next_id: u64,
+    stack: Vec<(u64, Policy)>,
+}
+
+thread_local! {
+    static SCOPES: RefCell<Scopes> = RefCell::default();
+}
+
+/// Level in the low bits, warn-only in bit 7, so that both are read at once.
+static DEFAULT: AtomicU8 = AtomicU8::new(Determinism::Portable as u8);
+
+const WARN_ONLY: u8 = 0x80;
+
+fn load_default() -> Policy {
+    let value = DEFAULT.load(Ordering::Relaxed);
+    Policy { level: Determinism::from_u8(value & !WARN_ONLY), warn_only: value & WARN_ONLY != 0 }
+}
+
+fn store_default(policy: Policy) {
+    let flag = if policy.warn_only { WARN_ONLY } else { 0 };
+    DEFAULT.store(policy.level as u8 | flag, Ordering::Relaxed);
+}
+
+fn push(policy: Policy) -> ScopeGuard {
+    SCOPES.with_borrow_mut(|scopes| {
+        let id = scopes.next_id;
+        scopes.next_id += 1;
+        scopes.stack.push((id, policy));
+        ScopeGuard { id, not_send: std::marker::PhantomData }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Determinism::*;
+
+    #[test]
+    fn scopes_nest_and_end() {
+        scope(RunToRun, || {
+            assert_eq!(required(), RunToRun);
+            scope(NotGuaranteed, || assert_eq!(required(), NotGuaranteed));
+            assert_eq!(required(), RunToRun);
+        });
+    }
+
+    #[test]
+    fn a_scope_ends_when_its_closure_panics() {
+        let before = required();
+        let caught = std::panic::catch_unwind(|| scope(NotGuaranteed, || panic!("planted")));
+        assert!(caught.is_err());
+        assert_eq!(required(), before);
+    }
+
+    #[test]
+    fn two_threads_have_their_own_levels() {
+        let barrier = std::sync::Barrier::new(2);
+        std::thread::scope(|threads| {
+            for level in [RunToRun, NotGuaranteed] {
+                let barrier = &barrier;
+                threads.spawn(move || {
+                    scope(level, || {
+                        barrier.wait();
+                        assert_eq!(required(), level);
+                        barrier.wait();
+                    });
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn a_guard_dropped_out_of_order_does_not_bring_an_old_level_back() {
+        let outer = enter(RunToRun);
+        let inner = enter(NotGuaranteed);
+        drop(outer);
+        assert_eq!(required(), NotGuaranteed);
+        drop(inner);
+        scope(Portable, || assert_eq!(required(), Portable));
+    }
+}

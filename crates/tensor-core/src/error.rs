@@ -1,0 +1,181 @@
+//! Everything that can go wrong, named so that a caller can match on it.
+
+use crate::{DType, Determinism, Device, Pass};
+
+/// A result whose error is this crate's [`enum@Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Anything that can go wrong in an operation on tensors.
+///
+/// Messages start with the operation's name and give both sides of a mismatch.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Two shapes had to agree and did not.
+    #[error("{op}: expected {what} of shape {expected:?}, got {got:?}")]
+    ShapeMismatch {
+        /// The operation.
+        op: &'static str,
+        /// Which argument.
+        what: &'static str,
+        /// The shape it should have had.
+        expected: Vec<usize>,
+        /// The shape it had.
+        got: Vec<usize>,
+    },
+    /// Two shapes cannot be broadcast to one.
+    #[error("{op}: shapes {left:?} and {right:?} cannot be broadcast together")]
+    Broadcast {
+        /// The operation.
+        op: &'static str,
+        /// One shape.
+        left: Vec<usize>,
+        /// The other.
+        right: Vec<usize>,
+    },
+    /// An argument is outside what the operation accepts.
+    #[error("{op}: {message}")]
+    InvalidArgument {
+        /// The operation.
+        op: &'static str,
+        /// What was expected and what was given.
+        message: String,
+    },
+    /// A tensor has the wrong element type.
+    #[error("{op}: expected {what} of type {expected}, got {got}")]
+    DTypeMismatch {
+        /// The operation.
+        op: &'static str,
+        /// Which argument.
+        what: &'static str,
+        /// The type it should have had.
+        expected: DType,
+        /// The type it had.
+        got: DType,
+    },
+    /// Two tensors live on different devices.
+    #[error("{op}: tensors on {left} and {right}; move one with `to`")]
+    DeviceMismatch {
+        /// The operation.
+        op: &'static str,
+        /// One device.
+        left: Device,
+        /// The other.
+        right: Device,
+    },
+    /// An index does not lie inside the dimension it indexes.
+    #[error("{op}: index {index} at position {position} is out of range for size {size}")]
+    IndexOutOfRange {
+        /// The operation.
+        op: &'static str,
+        /// Where in the index tensor, counted in its logical order.
+        position: usize,
+        /// The index found there.
+        index: i64,
+        /// The size it should have been below.
+        size: usize,
+    },
+    /// No variant of the operation meets the level that is required.
+    #[error(
+        "{op} ({pass}): requires {required}, but the best variant on {device} for {dtype} is {best}; \
+         require {best} for this call with `determinism::scope`, or use \
+         `determinism::set_warn_only(true)` to be warned instead"
+    )]
+    LevelUnavailable {
+        /// The operation.
+        op: &'static str,
+        /// Forward or backward.
+        pass: Pass,
+        /// The device it was to run on.
+        device: Device,
+        /// The element type.
+        dtype: DType,
+        /// The level in force.
+        required: Determinism,
+        /// The best level that a variant has.
+        best: Determinism,
+    },
+    /// No kernel at all is registered for the operation on this device and type.
+    #[error("{op} ({pass}): no kernel on {device} for {dtype}{hint}")]
+    NoKernel {
+        /// The operation.
+        op: &'static str,
+        /// Forward or backward.
+        pass: Pass,
+        /// The device it was to run on.
+        device: Device,
+        /// The element type.
+        dtype: DType,
+        /// What to do, if anything is known.
+        hint: &'static str,
+    },
+    /// No backend is registered for the device.
+    #[error(
+        "no backend for {device}: install one first (for the CPU, `samebits_cpu_kernels::install()`)"
+    )]
+    NoBackend {
+        /// The device.
+        device: Device,
+    },
+    /// The bits of two runs of one operation differ (see [`rerun`](crate::rerun)).
+    #[error(
+        "{op} ({pass}, variant {variant}): run {run} differs from run 1 in {what}; inputs {inputs}"
+    )]
+    RerunDiffers {
+        /// The operation.
+        op: &'static str,
+        /// Forward or backward.
+        pass: Pass,
+        /// The kernel variant that ran.
+        variant: &'static str,
+        /// Which repeat differed, counted from 1.
+        run: usize,
+        /// Where the first difference is.
+        what: String,
+        /// The shapes of the inputs.
+        inputs: String,
+    },
+    /// A draw from the default generator before anyone seeded it.
+    #[error(
+        "{op}: the default generator of this thread was never seeded, so the run could not be \
+         repeated; call `manual_seed(seed)` first, or pass a generator"
+    )]
+    Unseeded {
+        /// The operation.
+        op: &'static str,
+    },
+    /// A draw from the default generator on a thread other than the one that seeded it.
+    #[error(
+        "{op}: the default generator belongs to the thread that seeded it; drawing from it here \
+         would race. Split a generator on that thread and pass it to this one"
+    )]
+    ForeignThread {
+        /// The operation.
+        op: &'static str,
+    },
+    /// The bytes given as a saved state are not one.
+    #[error("{op}: {message}")]
+    InvalidState {
+        /// The operation.
+        op: &'static str,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// A device or its driver failed.
+    #[error("{op}: {device}: {message}")]
+    Backend {
+        /// The operation.
+        op: &'static str,
+        /// The device.
+        device: Device,
+        /// What the driver said.
+        message: String,
+    },
+}
+
+impl Error {
+    /// An [`Error::InvalidArgument`].
+    pub fn invalid(op: &'static str, message: impl Into<String>) -> Error {
+        Error::InvalidArgument { op, message: message.into() }
+    }
+}

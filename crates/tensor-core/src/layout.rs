@@ -1,0 +1,348 @@
+//! How a tensor's logical elements lie in its storage.
+
+use crate::{Error, Result};
+
+/// Shape, strides and offset, all counted in elements.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    shape: Vec<usize>,
+    strides: Vec<usize>,
+    offset: usize,
+}
+
+impl Layout {
+    /// The row-major layout of `shape` at offset 0.
+    pub fn contiguous(shape: impl Into<Vec<usize>>) -> Layout {
+        let shape = shape.into();
+        let strides = contiguous_strides(&shape);
+        Layout { shape, strides, offset: 0 }
+    }
+
+    /// A layout with explicit strides, as `empty_strided` and `as_strided` take them.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] if the two lists differ in length.
+    pub fn strided(shape: &[usize], strides: &[usize], offset: usize) -> Result<Layout> {
+        if shape.len() != strides.len() {
+            return Err(Error::invalid(
+                "as_strided",
+                format!("{} sizes but {} strides", shape.len(), strides.len()),
+            ));
+        }
+        Ok(Layout { shape: shape.to_vec(), strides: strides.to_vec(), offset })
+    }
+
+    /// The size of each dimension.
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// The distance between neighbours along each dimension.
+    pub fn strides(&self) -> &[usize] {
+        &self.strides
+    }
+
+    /// Where the first element lies.
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// The number of dimensions.
+    pub fn rank(&self) -> usize {
+        self.shape.len()
+    }
+
+    /// The number of logical elements.
+    pub fn numel(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// The number of storage elements that the layout reaches: one past the last element.
+    pub fn extent(&self) -> usize {
+        if self.numel() == 0 {
+            return 0;
+        }
+        let reach: usize = self.shape.iter().zip(&self.strides).map(|(&n, &s)| (n - 1) * s).sum();
+        self.offset + reach + 1
+    }
+
+    /// True if the logical order is the storage order, without gaps.
+    pub fn is_contiguous(&self) -> bool {
+        let mut expected = 1;
+        for (&n, &stride) in self.shape.iter().zip(&self.strides).rev() {
+            if n != 1 && stride != expected {
+                return self.numel() == 0;
+            }
+            expected *= n;
+        }
+        true
+    }
+
+    /// Reorders the dimensions: dimension `i` of the result is dimension `order[i]`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] unless `order` is a permutation of the dimensions.
+    pub fn permute(&self, order: &[usize]) -> Result<Layout> {
+        let mut seen = order.to_vec();
+        seen.sort_unstable();
+        if seen != (0..self.rank()).collect::<Vec<_>>() {
+            return Err(Error::invalid(
+                "permute",
+                format!("{order:?} is not an order of {} dimensions", self.rank()),
+            ));
+        }
+        Ok(Layout {
+            shape: order.iter().map(|&d| self.shape[d]).collect(),
+            strides: order.iter().map(|&d| self.strides[d]).collect(),
+            offset: self.offset,
+        })
+    }
+
+    /// Elements `start..start + length` of dimension `dim`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] if the range reaches past the dimension.
+    pub fn narrow(&self, dim: usize, start: usize, length: usize) -> Result<Layout> {
+        let size = self.size("narrow", dim)?;
+        if start.checked_add(length).is_none_or(|end| end > size) {
+            return Err(Error::invalid(
+                "narrow",
+                format!("{length} elements from {start} do not fit dimension {dim} of size {size}"),
+            ));
+        }
+        let mut layout = self.clone();
+        layout.offset += start * self.strides[dim];
+        layout.shape[dim] = length;
+        Ok(layout)
+    }
+
+    /// Every `step`-th element of dimension `dim`, from `start`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] if `step` is 0 or `start` lies past the end.
+    pub fn stepped(&self, dim: usize, start: usize, step: usize) -> Result<Layout> {
+        let size = self.size("slice", dim)?;
+        if step == 0 || start > size {
+            return Err(Error::invalid(
+                "slice",
+                format!("start {start} and step {step} on dimension {dim} of size {size}"),
+            ));
+        }
+        let mut layout = self.narrow(dim, start, size - start)?;
+        layout.shape[dim] = (size - start).div_ceil(step);
+        layout.strides[dim] *= step;
+        Ok(layout)
+    }
+
+    /// Repeats dimensions of size 1 without copying, so that the shape becomes `shape`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Broadcast`] if a dimension is neither 1 nor already right.
+    pub fn expand(&self, op: &'static str, shape: &[usize]) -> Result<Layout> {
+        let mismatch = || Error::Broadcast { op, left: self.shape.clone(), right: shape.to_vec() };
+        let new = shape.len().checked_sub(self.rank()).ok_or_else(mismatch)?;
+        let mut strides = vec![0; shape.len()];
+        for (dim, (&n, &stride)) in self.shape.iter().zip(&self.strides).enumerate() {
+            if n == shape[new + dim] {
+                strides[new + dim] = stride;
+            } else if n != 1 {
+                return Err(mismatch());
+            }
+        }
+        Ok(Layout { shape: shape.to_vec(), strides, offset: self.offset })
+    }
+
+    /// Inserts a dimension of size 1 before `dim`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] if `dim` is larger than the rank.
+    pub fn unsqueeze(&self, dim: usize) -> Result<Layout> {
+        if dim > self.rank() {
+            return Err(Error::invalid(
+                "unsqueeze",
+                format!("dimension {dim} of a tensor with {} dimensions", self.rank()),
+            ));
+        }
+        let mut layout = self.clone();
+        let stride = self.shape.get(dim).map_or(1, |&n| n * self.strides[dim]);
+        layout.shape.insert(dim, 1);
+        layout.strides.insert(dim, stride);
+        Ok(layout)
+    }
+
+    /// Removes dimension `dim`, which must have size 1.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] if it has another size.
+    pub fn squeeze(&self, dim: usize) -> Result<Layout> {
+        let size = self.size("squeeze", dim)?;
+        if size != 1 {
+            return Err(Error::invalid(
+                "squeeze",
+                format!("dimension {dim} has size {size}, not 1"),
+            ));
+        }
+        let mut layout = self.clone();
+        layout.shape.remove(dim);
+        layout.strides.remove(dim);
+        Ok(layout)
+    }
+
+    /// The same elements under another shape, if that needs no copy.
+    pub fn reshape(&self, shape: &[usize]) -> Option<Layout> {
+        if shape.iter().product::<usize>() != self.numel() {
+            return None;
+        }
+        self.is_contiguous().then(|| Layout {
+            shape: shape.to_vec(),
+            strides: contiguous_strides(shape),
+            offset: self.offset,
+        })
+    }
+
+    /// The storage position of each element, in logical order.
+    pub fn positions(&self) -> Positions<'_> {
+        Positions {
+            layout: self,
+            index: vec![0; self.rank()],
+            next: self.offset,
+            left: self.numel(),
+        }
+    }
+
+    /// The size of `dim`.
+    pub(crate) fn size(&self, op: &'static str, dim: usize) -> Result<usize> {
+        self.shape.get(dim).copied().ok_or_else(|| {
+            Error::invalid(op, format!("dimension {dim} of a tensor of shape {:?}", self.shape))
+        })
+    }
+}
+
+/// Iterates over storage positions in logical order; see [`Layout::positions`].
+#[derive(Debug)]
+pub struct Positions<'a> {
+    layout: &'a Layout,
+    index: Vec<usize>,
+    next: usize,
+    left: usize,
+}
+
+impl Iterator for Positions<'_> {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        if self.left == 0 {
+            return None;
+        }
+        self.left -= 1;
+        let position = self.next;
+        for dim in (0..self.index.len()).rev() {
+            self.index[dim] += 1;
+            self.next += self.layout.strides[dim];
+            if self.index[dim] < self.layout.shape[dim] {
+                break;
+            }
+            self.next -= self.index[dim] * self.layout.strides[dim];
+            self.index[dim] = 0;
+        }
+        Some(position)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+/// The shape that `left` and `right` broadcast to, by NumPy's rule.
+///
+/// # Errors
+///
+/// [`Error::Broadcast`] if a pair of dimensions differs and neither is 1.
+pub fn broadcast(op: &'static str, left: &[usize], right: &[usize]) -> Result<Vec<usize>> {
+    let rank = left.len().max(right.len());
+    let size = |shape: &[usize], dim: usize| {
+        (dim + shape.len()).checked_sub(rank).map_or(1, |dim| shape[dim])
+    };
+    (0..rank)
+        .map(|dim| match (size(left, dim), size(right, dim)) {
+            (a, b) if a == b => Ok(a),
+            (1, b) => Ok(b),
+            (a, 1) => Ok(a),
+            _ => Err(Error::Broadcast { op, left: left.to_vec(), right: right.to_vec() }),
+        })
+        .collect()
+}
+
+/// Splits a shape at `dim` into the product before it, its size, and the product after it.
+///
+/// # Errors
+///
+/// [`Error::InvalidArgument`] if there is no such dimension.
+pub fn outer_dim_inner(
+    op: &'static str,
+    shape: &[usize],
+    dim: usize,
+) -> Result<(usize, usize, usize)> {
+    let Some(&size) = shape.get(dim) else {
+        return Err(Error::invalid(op, format!("dimension {dim} of a tensor of shape {shape:?}")));
+    };
+    Ok((shape[..dim].iter().product(), size, shape[dim + 1..].iter().product()))
+}
+
+fn contiguous_strides(shape: &[usize]) -> Vec<usize> {
+    let mut strides = vec![1; shape.len()];
+    for dim in (1..shape.len()).rev() {
+        strides[dim - 1] = strides[dim] * shape[dim];
+    }
+    strides
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn positions_follow_the_strides() {
+        let layout = Layout::contiguous([2, 3]).permute(&[1, 0]).unwrap();
+        assert_eq!(layout.positions().collect::<Vec<_>>(), [0, 3, 1, 4, 2, 5]);
+        let expanded = Layout::contiguous([3, 1]).expand("test", &[2, 3, 2]).unwrap();
+        assert_eq!(expanded.positions().collect::<Vec<_>>(), [0, 0, 1, 1, 2, 2, 0, 0, 1, 1, 2, 2]);
+    }
+
+    #[test]
+    fn broadcasting_names_both_shapes() {
+        assert_eq!(broadcast("add", &[3, 1], &[2, 1, 4]).unwrap(), [2, 3, 4]);
+        let error = broadcast("add", &[3, 2], &[4]).unwrap_err();
+        assert_eq!(error.to_string(), "add: shapes [3, 2] and [4] cannot be broadcast together");
+    }
+
+    proptest! {
+        #[test]
+        fn a_view_never_reaches_past_its_storage(
+            shape in prop::collection::vec(0usize..5, 0..4),
+            dim in 0usize..5,
+            start in 0usize..6,
+            length in 0usize..6,
+            step in 0usize..4,
+        ) {
+            let whole = Layout::contiguous(shape.clone());
+            for view in [whole.narrow(dim, start, length), whole.stepped(dim, start, step)]
+                .into_iter()
+                .flatten()
+            {
+                prop_assert!(view.extent() <= whole.numel());
+                let positions = view.positions().collect::<Vec<_>>();
+                prop_assert_eq!(positions.len(), view.numel());
+                prop_assert!(positions.iter().all(|&p| p < whole.numel()));
+            }
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Operations that compute each element on its own.
+
+use super::{expect_dtype, expect_float};
+use crate::layout::broadcast;
+use crate::{DType, Op, Result, Tensor};
+
+/// A function of one element.
+#[derive(Clone, Debug)]
+pub struct Unary {
+    /// Which function.
+    pub kind: UnaryKind,
+    /// Its argument.
+    pub x: Tensor,
+}
+
+/// The functions that [`Unary`] computes. On f32 the transcendental ones are correctly rounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "each is the function of its name")]
+pub enum UnaryKind {
+    Neg,
+    Abs,
+    Exp,
+    Log,
+    Sqrt,
+    Tanh,
+    Sigmoid,
+    /// `max(x, 0)`; NaN stays NaN, and −0 becomes +0.
+    Relu,
+    /// `1 / x`.
+    Reciprocal,
+    /// `x · x`.
+    Square,
+}
+
+impl Op for Unary {
+    const NAME: &'static str = "unary";
+    type Output = Tensor;
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        vec![&self.x]
+    }
+
+    fn check(&self) -> Result<()> {
+        expect_float(Self::NAME, "the input", &self.x)
+    }
+}
+
+/// A function of two elements, with broadcasting.
+#[derive(Clone, Debug)]
+pub struct Binary {
+    /// Which function.
+    pub kind: BinaryKind,
+    /// Its first argument.
+    pub a: Tensor,
+    /// Its second argument.
+    pub b: Tensor,
+}
+
+/// The functions that [`Binary`] computes, each operation rounded once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "each is the function of its name")]
+pub enum BinaryKind {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    /// The larger; NaN counts as the largest, and of equal ones the first is taken.
+    Maximum,
+    /// The smaller; a NaN in either gives NaN, and of equal ones the first is taken.
+    Minimum,
+    /// The gradient of relu: `a` where `b > 0`, else +0.
+    ReluGrad,
+    /// The gradient of tanh from its result: `a · (1 − b·b)`, three roundings.
+    TanhGrad,
+    /// The gradient of sigmoid from its result: `a · ((1 − b) · b)`, three roundings.
+    SigmoidGrad,
+}
+
+impl Op for Binary {
+    const NAME: &'static str = "binary";
+    type Output = Tensor;
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        vec![&self.a, &self.b]
+    }
+
+    fn check(&self) -> Result<()> {
+        expect_float(Self::NAME, "the first operand", &self.a)?;
+        expect_dtype(Self::NAME, "the second operand", &self.b, self.a.dtype())?;
+        broadcast(Self::NAME, self.a.shape(), self.b.shape()).map(|_| ())
+    }
+}
+
+/// `x · scale + shift` with two roundings.
+#[derive(Clone, Debug)]
+pub struct Affine {
+    /// The argument.
+    pub x: Tensor,
+    /// What each element is multiplied with, first rounded to the tensor's type.
+    pub scale: f64,
+    /// What is added then, first rounded to the tensor's type.
+    pub shift: f64,
+}
+
+impl Op for Affine {
+    const NAME: &'static str = "affine";
+    type Output = Tensor;
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        vec![&self.x]
+    }
+
+    fn check(&self) -> Result<()> {
+        expect_float(Self::NAME, "the input", &self.x)
+    }
+}
+
+/// A comparison, with broadcasting; the result is of type `Bool`.
+#[derive(Clone, Debug)]
+pub struct Compare {
+    /// Which comparison.
+    pub kind: CompareKind,
+    /// Its first argument.
+    pub a: Tensor,
+    /// Its second argument.
+    pub b: Tensor,
+}
+
+/// The comparisons of IEEE 754: all but `Ne` are false for NaN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each is the comparison of its name")]
+pub enum CompareKind {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+}
+
+impl Op for Compare {
+    const NAME: &'static str = "compare";
+    type Output = Tensor;
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        vec![&self.a, &self.b]
+    }
+
+    fn check(&self) -> Result<()> {
+        expect_dtype(Self::NAME, "the second operand", &self.b, self.a.dtype())?;
+        broadcast(Self::NAME, self.a.shape(), self.b.shape()).map(|_| ())
+    }
+}
+
+/// `a` where the condition holds, else `b`, with broadcasting.
+#[derive(Clone, Debug)]
+pub struct Where {
+    /// Of type `Bool`.
+    pub condition: Tensor,
+    /// Taken where the condition holds.
+    pub a: Tensor,
+    /// Taken elsewhere.
+    pub b: Tensor,
+}
+
+impl Op for Where {
+    const NAME: &'static str = "where";
+    type Output = Tensor;
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        vec![&self.a, &self.b, &self.condition]
+    }
+
+    fn check(&self) -> Result<()> {
+        expect_dtype(Self::NAME, "the condition", &self.condition, DType::Bool)?;
+        expect_dtype(Self::NAME, "the second choice", &self.b, self.a.dtype())?;
+        let shape = broadcast(Self::NAME, self.a.shape(), self.b.shape())?;
+        broadcast(Self::NAME, &shape, self.condition.shape()).map(|_| ())
+    }
+}
+
+/// The same values as another element type: rounded to nearest even from f64 to f32, truncated
+/// towards zero and saturated from floats to integers, NaN to 0.
+#[derive(Clone, Debug)]
+pub struct Cast {
+    /// The argument.
+    pub x: Tensor,
+    /// The type of the result.
+    pub to: DType,
+}
+
+impl Op for Cast {
+    const NAME: &'static str = "cast";
+    type Output = Tensor;
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        vec![&self.x]
+    }
+
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,48 @@
+//! The matrix product.
+
+use super::{expect_dtype, expect_float};
+use crate::layout::broadcast;
+use crate::{Error, Op, Result, Tensor};
+
+/// The matrix product of the last two dimensions; earlier ones are a batch and broadcast.
+#[derive(Clone, Debug)]
+pub struct Matmul {
+    /// `[.., m, k]`
+    pub a: Tensor,
+    /// `[.., k, n]`
+    pub b: Tensor,
+}
+
+impl Matmul {
+    /// The batch dimensions of the result.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Broadcast`] if those of the operands do not go together.
+    pub fn batch(&self) -> Result<Vec<usize>> {
+        let batch = |x: &Tensor| x.shape()[..x.rank() - 2].to_vec();
+        broadcast(Self::NAME, &batch(&self.a), &batch(&self.b))
+    }
+}
+
+impl Op for Matmul {
+    const NAME: &'static str = "matmul";
+    type Output = Tensor;
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        vec![&self.a, &self.b]
+    }
+
+    fn check(&self) -> Result<()> {
+        expect_float(Self::NAME, "the left matrix", &self.a)?;
+        expect_dtype(Self::NAME, "the right matrix", &self.b, self.a.dtype())?;
+        let (a, b) = (self.a.shape(), self.b.shape());
+        if a.len() < 2 || b.len() < 2 || a[a.len() - 1] != b[b.len() - 2] {
+            return Err(Error::invalid(
+                Self::NAME,
+                format!("cannot multiply matrices of shapes {a:?} and {b:?}"),
+            ));
+        }
+        self.batch().map(|_| ())
+    }
+}

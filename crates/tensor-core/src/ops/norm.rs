@@ -1,0 +1,217 @@
+//! Normalisation.
+
+use super::{expect_dtype, expect_float, expect_shape};
+use crate::{Error, Op, Pass, Result, Tensor};
+
+/// Batch normalisation with the batch's own statistics.
+///
+/// Mean and variance are taken per channel in f64 over the contract's fixed tree, in the logical
+/// order of the channel's elements; then `y = fma((x − mean) · rstd, weight, bias)` with mean and
+/// rstd rounded to the element type first.
+///
+/// Returns the result, the mean, and the biased variance, each rounded once, and rstd.
+#[derive(Clone, Debug)]
+pub struct BatchNorm {
+    /// `[n, channels, ..]`
+    pub input: Tensor,
+    /// `[channels]`
+    pub weight: Tensor,
+    /// `[channels]`
+    pub bias: Tensor,
+    /// Added to the variance.
+    pub eps: f64,
+}
+
+impl Op for BatchNorm {
+    const NAME: &'static str = "batch_norm";
+    type Output = (Tensor, Tensor, Tensor, Tensor);
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        vec![&self.input, &self.weight, &self.bias]
+    }
+
+    fn check(&self) -> Result<()> {
+        let channels = check_channels(Self::NAME, &self.input)?;
+        check_per_channel(Self::NAME, "the weight", &self.weight, &self.input, channels)?;
+        check_per_channel(Self::NAME, "the bias", &self.bias, &self.input, channels)?;
+        if self.input.numel() / channels.max(1) < 2 {
+            return Err(Error::invalid(
+                Self::NAME,
+                format!("needs more than 1 value per channel, got shape {:?}", self.input.shape()),
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// The gradients of [`BatchNorm`]: input, weight and bias.
+#[derive(Clone, Debug)]
+pub struct BatchNormGrad {
+    /// The gradient of the result.
+    pub grad: Tensor,
+    /// As in the forward pass.
+    pub input: Tensor,
+    /// As in the forward pass.
+    pub weight: Tensor,
+    /// What the forward pass returned.
+    pub mean: Tensor,
+    /// What the forward pass returned.
+    pub rstd: Tensor,
+}
+
+impl Op for BatchNormGrad {
+    const NAME: &'static str = "batch_norm";
+    const PASS: Pass = Pass::Backward;
+    type Output = (Tensor, Tensor, Tensor);
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        vec![&self.grad, &self.input, &self.weight, &self.mean, &self.rstd]
+    }
+
+    fn check(&self) -> Result<()> {
+        let channels = check_channels(Self::NAME, &self.input)?;
+        expect_dtype(Self::NAME, "the gradient", &self.grad, self.input.dtype())?;
+        expect_shape(Self::NAME, "the gradient", &self.grad, self.input.shape())?;
+        for (what, x) in
+            [("the weight", &self.weight), ("the mean", &self.mean), ("rstd", &self.rstd)]
+        {
+            check_per_channel(Self::NAME, what, x, &self.input, channels)?;
+        }
+        Ok(())
+    }
+}
+
+/// Batch normalisation with given statistics: `fma((x − mean) · rstd, weight, bias)` with
+/// `rstd = 1 / sqrt(var + eps)` in f64, rounded once.
+#[derive(Clone, Debug)]
+pub struct BatchNormInference {
+    /// `[n, channels, ..]`
+    pub input: Tensor,
+    /// `[channels]`
+    pub weight: Tensor,
+    /// `[channels]`
+    pub bias: Tensor,
+    /// `[channels]`
+    pub mean: Tensor,
+    /// `[channels]`
+    pub var: Tensor,
+    /// Added to the variance.
+    pub eps: f64,
+}
+
+impl Op for BatchNormInference {
+    const NAME: &'static str = "batch_norm_inference";
+    type Output = Tensor;
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        vec![&self.input, &self.weight, &self.bias, &self.mean, &self.var]
+    }
+
+    fn check(&self) -> Result<()> {
+        let channels = check_channels(Self::NAME, &self.input)?;
+        for (what, x) in [
+            ("the weight", &self.weight),
+            ("the bias", &self.bias),
+            ("the mean", &self.mean),
+            ("the variance", &self.var),
+        ] {
+            check_per_channel(Self::NAME, what, x, &self.input, channels)?;
+        }
+        Ok(())
+    }
+}
+
+/// Layer normalisation over the last dimensions, those of the weight: as [`BatchNorm`], but with
+/// the statistics of each row.
+///
+/// Returns the result, the mean and rstd of each row.
+#[derive(Clone, Debug)]
+pub struct LayerNorm {
+    /// `[.., normalised dimensions]`
+    pub input: Tensor,
+    /// `[normalised dimensions]`
+    pub weight: Tensor,
+    /// `[normalised dimensions]`
+    pub bias: Tensor,
+    /// Added to the variance.
+    pub eps: f64,
+}
+
+impl Op for LayerNorm {
+    const NAME: &'static str = "layer_norm";
+    type Output = (Tensor, Tensor, Tensor);
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        vec![&self.input, &self.weight, &self.bias]
+    }
+
+    fn check(&self) -> Result<()> {
+        check_rows(Self::NAME, &self.input, &self.weight)?;
+        expect_dtype(Self::NAME, "the bias", &self.bias, self.input.dtype())?;
+        expect_shape(Self::NAME, "the bias", &self.bias, self.weight.shape())
+    }
+}
+
+/// The gradients of [`LayerNorm`]: input, weight and bias.
+#[derive(Clone, Debug)]
+pub struct LayerNormGrad {
+    /// The gradient of the result.
+    pub grad: Tensor,
+    /// As in the forward pass.
+    pub input: Tensor,
+    /// As in the forward pass.
+    pub weight: Tensor,
+    /// What the forward pass returned.
+    pub mean: Tensor,
+    /// What the forward pass returned.
+    pub rstd: Tensor,
+}
+
+impl Op for LayerNormGrad {
+    const NAME: &'static str = "layer_norm";
+    const PASS: Pass = Pass::Backward;
+    type Output = (Tensor, Tensor, Tensor);
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        vec![&self.grad, &self.input, &self.weight, &self.mean, &self.rstd]
+    }
+
+    fn check(&self) -> Result<()> {
+        let rows = check_rows(Self::NAME, &self.input, &self.weight)?;
+        expect_dtype(Self::NAME, "the gradient", &self.grad, self.input.dtype())?;
+        expect_shape(Self::NAME, "the gradient", &self.grad, self.input.shape())?;
+        expect_shape(Self::NAME, "the mean", &self.mean, &[rows])?;
+        expect_shape(Self::NAME, "rstd", &self.rstd, &[rows])
+    }
+}
+
+fn check_channels(op: &'static str, input: &Tensor) -> Result<usize> {
+    expect_float(op, "the input", input)?;
+    input.size(op, 1)
+}
+
+fn check_per_channel(
+    op: &'static str,
+    what: &'static str,
+    x: &Tensor,
+    input: &Tensor,
+    channels: usize,
+) -> Result<()> {
+    expect_dtype(op, what, x, input.dtype())?;
+    expect_shape(op, what, x, &[channels])
+}
+
+/// The number of rows.
+fn check_rows(op: &'static str, input: &Tensor, weight: &Tensor) -> Result<usize> {
+    expect_float(op, "the input", input)?;
+    expect_dtype(op, "the weight", weight, input.dtype())?;
+    if weight.rank() == 0 || !input.shape().ends_with(weight.shape()) || weight.numel() == 0 {
+        return Err(Error::ShapeMismatch {
+            op,
+            what: "the last dimensions of the input",
+            expected: weight.shape().to_vec(),
+            got: input.shape().to_vec(),
+        });
+    }
+    Ok(input.numel() / weight.numel())
+}

@@ -1,0 +1,216 @@
+//! Pooling over one to three spatial dimensions.
+
+use super::{expect_dtype, expect_float, expect_shape};
+use crate::{DType, Error, Op, Pass, Result, Tensor};
+
+/// How a pooling window moves; each list has one entry per spatial dimension.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolParams {
+    /// The window's size.
+    pub kernel: Vec<usize>,
+    /// The distance between neighbouring windows.
+    pub stride: Vec<usize>,
+    /// How far the window reaches past each border: at most half its size.
+    pub padding: Vec<usize>,
+    /// The distance between neighbouring taps; 1 for average pooling.
+    pub dilation: Vec<usize>,
+    /// Whether a last window may reach past the padded input.
+    pub ceil_mode: bool,
+}
+
+impl PoolParams {
+    /// A window of `kernel` on `rank` dimensions that moves by its own size.
+    pub fn square(rank: usize, kernel: usize) -> PoolParams {
+        PoolParams {
+            kernel: vec![kernel; rank],
+            stride: vec![kernel; rank],
+            padding: vec![0; rank],
+            dilation: vec![1; rank],
+            ceil_mode: false,
+        }
+    }
+
+    /// The shape of the result.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] if the parameters do not go together or no window fits.
+    pub fn output_shape(&self, op: &'static str, input: &[usize]) -> Result<Vec<usize>> {
+        let rank = self.kernel.len();
+        let lists = [&self.stride, &self.padding, &self.dilation];
+        if !(1..=3).contains(&rank)
+            || lists.iter().any(|list| list.len() != rank)
+            || input.len() != rank + 2
+        {
+            return Err(Error::invalid(
+                op,
+                format!("parameters {self:?} do not fit an input of shape {input:?}"),
+            ));
+        }
+        let mut shape = input[..2].to_vec();
+        for dim in 0..rank {
+            shape.push(self.output_size(op, dim, input[dim + 2])?);
+        }
+        Ok(shape)
+    }
+
+    fn output_size(&self, op: &'static str, dim: usize, input: usize) -> Result<usize> {
+        let (kernel, stride) = (self.kernel[dim], self.stride[dim]);
+        let (padding, dilation) = (self.padding[dim], self.dilation[dim]);
+        if kernel == 0 || stride == 0 || dilation == 0 {
+            return Err(Error::invalid(
+                op,
+                format!(
+                    "kernel {kernel}, stride {stride} and dilation {dilation} must be at least 1"
+                ),
+            ));
+        }
+        let window = (kernel - 1).saturating_mul(dilation).saturating_add(1);
+        // PyTorch's rule: with more, a window could lie wholly in the padding.
+        if padding > window / 2 {
+            return Err(Error::invalid(
+                op,
+                format!("padding {padding} is more than half the window of {window}"),
+            ));
+        }
+        let padded = input + 2 * padding;
+        if input == 0 || padded < window {
+            return Err(Error::invalid(
+                op,
+                format!("a window of {window} does not fit the padded size {padded}"),
+            ));
+        }
+        let slack = padded - window;
+        if !self.ceil_mode {
+            return Ok(slack / stride + 1);
+        }
+        let size = slack.div_ceil(stride) + 1;
+        // The last window must start inside the input or its left padding.
+        Ok(if (size - 1) * stride >= input + padding { size - 1 } else { size })
+    }
+}
+
+/// The largest element of each window and where it was: its index in the flattened spatial
+/// dimensions of the input. The first of equal ones; NaN counts as the largest.
+#[derive(Clone, Debug)]
+pub struct MaxPool {
+    /// `[n, channels, ..]`
+    pub input: Tensor,
+    /// How the window moves.
+    pub params: PoolParams,
+}
+
+impl Op for MaxPool {
+    const NAME: &'static str = "max_pool";
+    type Output = (Tensor, Tensor);
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        vec![&self.input]
+    }
+
+    fn check(&self) -> Result<()> {
+        expect_float(Self::NAME, "the input", &self.input)?;
+        self.params.output_shape(Self::NAME, self.input.shape()).map(|_| ())
+    }
+}
+
+/// The gradient of [`MaxPool`].
+#[derive(Clone, Debug)]
+pub struct MaxPoolGrad {
+    /// The gradient of the result.
+    pub grad: Tensor,
+    /// The indices that the forward pass returned.
+    pub indices: Tensor,
+    /// The shape of the forward pass's input.
+    pub input_shape: Vec<usize>,
+    /// As in the forward pass.
+    pub params: PoolParams,
+}
+
+impl Op for MaxPoolGrad {
+    const NAME: &'static str = "max_pool";
+    const PASS: Pass = Pass::Backward;
+    type Output = Tensor;
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        vec![&self.grad, &self.indices]
+    }
+
+    fn check(&self) -> Result<()> {
+        expect_float(Self::NAME, "the gradient", &self.grad)?;
+        expect_dtype(Self::NAME, "the indices", &self.indices, DType::I64)?;
+        let shape = self.params.output_shape(Self::NAME, &self.input_shape)?;
+        expect_shape(Self::NAME, "the gradient", &self.grad, &shape)?;
+        expect_shape(Self::NAME, "the indices", &self.indices, &shape)
+    }
+}
+
+/// The mean of each window.
+#[derive(Clone, Debug)]
+pub struct AvgPool {
+    /// `[n, channels, ..]`
+    pub input: Tensor,
+    /// How the window moves.
+    pub params: PoolParams,
+    /// Whether padding counts in the divisor.
+    pub count_include_pad: bool,
+    /// A divisor to use instead of the number of elements.
+    pub divisor_override: Option<usize>,
+}
+
+impl Op for AvgPool {
+    const NAME: &'static str = "avg_pool";
+    type Output = Tensor;
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        vec![&self.input]
+    }
+
+    fn check(&self) -> Result<()> {
+        expect_float(Self::NAME, "the input", &self.input)?;
+        check_average(Self::NAME, &self.params, self.divisor_override)?;
+        self.params.output_shape(Self::NAME, self.input.shape()).map(|_| ())
+    }
+}
+
+/// The gradient of [`AvgPool`].
+#[derive(Clone, Debug)]
+pub struct AvgPoolGrad {
+    /// The gradient of the result.
+    pub grad: Tensor,
+    /// The shape of the forward pass's input.
+    pub input_shape: Vec<usize>,
+    /// As in the forward pass.
+    pub params: PoolParams,
+    /// As in the forward pass.
+    pub count_include_pad: bool,
+    /// As in the forward pass.
+    pub divisor_override: Option<usize>,
+}
+
+impl Op for AvgPoolGrad {
+    const NAME: &'static str = "avg_pool";
+    const PASS: Pass = Pass::Backward;
+    type Output = Tensor;
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        vec![&self.grad]
+    }
+
+    fn check(&self) -> Result<()> {
+        expect_float(Self::NAME, "the gradient", &self.grad)?;
+        check_average(Self::NAME, &self.params, self.divisor_override)?;
+        let shape = self.params.output_shape(Self::NAME, &self.input_shape)?;
+        expect_shape(Self::NAME, "the gradient", &self.grad, &shape)
+    }
+}
+
+fn check_average(op: &'static str, params: &PoolParams, divisor: Option<usize>) -> Result<()> {
+    if divisor == Some(0) {
+        return Err(Error::invalid(op, "the divisor must not be 0"));
+    }
+    if params.dilation.iter().any(|&dilation| dilation != 1) {
+        return Err(Error::invalid(op, format!("dilation {:?} must be 1", params.dilation)));
+    }
+    Ok(())
+}

@@ -1,0 +1,128 @@
+//! Random tensors. Each operation carries the generator where it stands, so that running it
+//! again gives the same bits; the caller reserves the blocks.
+
+use samebits_rng::Generator;
+
+use super::expect_float;
+use crate::{DType, Device, Error, Op, Result, Tensor};
+
+/// Uniform numbers in `[low, high)`.
+#[derive(Clone, Debug)]
+pub struct Uniform {
+    /// The shape of the result.
+    pub shape: Vec<usize>,
+    /// Its element type: `F32` or `F64`.
+    pub dtype: DType,
+    /// Where it is made.
+    pub device: Device,
+    /// The smallest value.
+    pub low: f64,
+    /// The bound above.
+    pub high: f64,
+    /// Where the draw starts.
+    pub generator: Generator,
+}
+
+impl Op for Uniform {
+    const NAME: &'static str = "uniform";
+    type Output = Tensor;
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        Vec::new()
+    }
+
+    fn device(&self) -> Device {
+        self.device
+    }
+
+    fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    fn check(&self) -> Result<()> {
+        // Written so that NaN is refused too.
+        if !(self.low <= self.high && (self.high - self.low).is_finite()) {
+            return Err(Error::invalid(
+                Self::NAME,
+                format!("expected low <= high, got {} and {}", self.low, self.high),
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Normal numbers.
+#[derive(Clone, Debug)]
+pub struct Normal {
+    /// The shape of the result.
+    pub shape: Vec<usize>,
+    /// Its element type: `F32` or `F64`.
+    pub dtype: DType,
+    /// Where it is made.
+    pub device: Device,
+    /// The mean.
+    pub mean: f64,
+    /// The standard deviation.
+    pub std: f64,
+    /// Where the draw starts.
+    pub generator: Generator,
+}
+
+impl Op for Normal {
+    const NAME: &'static str = "normal";
+    type Output = Tensor;
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        Vec::new()
+    }
+
+    fn device(&self) -> Device {
+        self.device
+    }
+
+    fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    fn check(&self) -> Result<()> {
+        if !(self.std >= 0.0 && self.std.is_finite() && self.mean.is_finite()) {
+            return Err(Error::invalid(
+                Self::NAME,
+                format!("expected a finite mean and std >= 0, got {} and {}", self.mean, self.std),
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Sets each element to zero with probability `p` and scales the others by `1 / (1 − p)`.
+/// Returns the result and which elements were kept.
+#[derive(Clone, Debug)]
+pub struct Dropout {
+    /// The tensor to thin out.
+    pub x: Tensor,
+    /// The probability of dropping an element.
+    pub p: f64,
+    /// Where the draw starts: element i is kept if uniform number i of the draw is at least `p`.
+    pub generator: Generator,
+}
+
+impl Op for Dropout {
+    const NAME: &'static str = "dropout";
+    type Output = (Tensor, Tensor);
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        vec![&self.x]
+    }
+
+    fn check(&self) -> Result<()> {
+        expect_float(Self::NAME, "the input", &self.x)?;
+        if !(0.0..=1.0).contains(&self.p) {
+            return Err(Error::invalid(
+                Self::NAME,
+                format!("expected 0 <= p <= 1, got {}", self.p),
+            ));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,236 @@
+//! The default generators: one per device and thread, seeded by one call.
+//!
+//! A shared generator that several threads draw from gives each of them whatever the others
+//! left, and the run is lost. The default generators therefore belong to the thread that called
+//! [`manual_seed`]; another thread gets its own by seeding, or better, is handed a generator
+//! that was split off.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+use samebits_rng::Generator;
+
+use crate::{Determinism, Device, Error, Result, determinism};
+
+/// Seeds the default generators of every device, for this thread, and calls every registered
+/// seeding hook. Returns the generator of the CPU.
+///
+/// # Determinism
+///
+/// The CPU and `cuda:0` draw the same numbers from one seed, `cuda:1` draws others: the stream
+/// is the device's ordinal.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_tensor_core::random;
+///
+/// random::manual_seed(7);
+/// assert_eq!(random::initial_seed(), Some(7));
+/// ```
+pub fn manual_seed(seed: u64) -> Generator {
+    SEEDED_SOMEWHERE.store(true, Ordering::Relaxed);
+    DEFAULTS.set(Some(Defaults { seed, generators: BTreeMap::new() }));
+    let hooks: Vec<Hook> = HOOKS.lock().values().cloned().collect();
+    for hook in hooks {
+        hook(seed);
+    }
+    Generator::new(seed).with_stream(Device::Cpu.stream())
+}
+
+/// Seeds the default generators of this thread from the operating system and returns the seed,
+/// so that the run can be repeated after all.
+pub fn seed() -> u64 {
+    let seed = entropy();
+    manual_seed(seed);
+    seed
+}
+
+/// What this thread was seeded with, if it was.
+pub fn initial_seed() -> Option<u64> {
+    DEFAULTS.with_borrow(|defaults| defaults.as_ref().map(|defaults| defaults.seed))
+}
+
+/// Registers a function that [`manual_seed`] calls with the seed, for a library with generators
+/// of its own. A second hook of the same name replaces the first.
+///
+/// Hooks are called on the thread that seeds, in the order of their names.
+pub fn register_seed_hook(name: &str, hook: impl Fn(u64) + Send + Sync + 'static) {
+    HOOKS.lock().insert(name.to_owned(), Arc::new(hook));
+}
+
+/// Removes a seeding hook.
+pub fn remove_seed_hook(name: &str) {
+    HOOKS.lock().remove(name);
+}
+
+/// Draws from this thread's default generator of `device`: `draw` gets the generator, and
+/// whatever it reserves is gone for the next draw.
+///
+/// # Errors
+///
+/// At [`Determinism::RunToRun`] and above: [`Error::Unseeded`] if no thread was seeded,
+/// [`Error::ForeignThread`] if another thread was and this one was not. At
+/// [`Determinism::NotGuaranteed`] such a thread is seeded from the operating system.
+pub fn with_default<R>(
+    op: &'static str,
+    device: Device,
+    draw: impl FnOnce(&mut Generator) -> R,
+) -> Result<R> {
+    if initial_seed().is_none() {
+        if determinism::required() >= Determinism::RunToRun {
+            return Err(if SEEDED_SOMEWHERE.load(Ordering::Relaxed) {
+                Error::ForeignThread { op }
+            } else {
+                Error::Unseeded { op }
+            });
+        }
+        let seed = entropy();
+        DEFAULTS.set(Some(Defaults { seed, generators: BTreeMap::new() }));
+    }
+    // The generator is taken out while it draws, so that `draw` may draw again.
+    let mut generator = DEFAULTS.with_borrow_mut(|defaults| {
+        let defaults = defaults.as_mut().expect("seeded above");
+        defaults.generator(device).clone()
+    });
+    let result = draw(&mut generator);
+    DEFAULTS.with_borrow_mut(|defaults| {
+        if let Some(defaults) = defaults {
+            defaults.generators.insert(device, generator);
+        }
+    });
+    Ok(result)
+}
+
+/// The positions of this thread's default generators.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct RngState {
+    seed: u64,
+    generators: Vec<(Device, Generator)>,
+}
+
+/// The state of this thread's default generators of all devices.
+///
+/// # Errors
+///
+/// [`Error::Unseeded`] if this thread was not seeded.
+pub fn get_rng_state() -> Result<RngState> {
+    DEFAULTS.with_borrow(|defaults| {
+        let defaults = defaults.as_ref().ok_or(Error::Unseeded { op: "get_rng_state" })?;
+        Ok(RngState {
+            seed: defaults.seed,
+            generators: defaults.generators.iter().map(|(d, g)| (*d, g.clone())).collect(),
+        })
+    })
+}
+
+/// Puts this thread's default generators where `state` says.
+pub fn set_rng_state(state: &RngState) {
+    SEEDED_SOMEWHERE.store(true, Ordering::Relaxed);
+    DEFAULTS.set(Some(Defaults {
+        seed: state.seed,
+        generators: state.generators.iter().cloned().collect(),
+    }));
+}
+
+/// Runs `f` and puts this thread's default generators back to where they were, also when `f`
+/// panics.
+pub fn fork_rng<R>(f: impl FnOnce() -> R) -> R {
+    struct Restore(Option<Defaults>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            DEFAULTS.set(self.0.take());
+        }
+    }
+    let _restore = Restore(DEFAULTS.with_borrow(Clone::clone));
+    f()
+}
+
+#[derive(Clone, Debug)]
+struct Defaults {
+    seed: u64,
+    generators: BTreeMap<Device, Generator>,
+}
+
+impl Defaults {
+    fn generator(&mut self, device: Device) -> &mut Generator {
+        let seed = self.seed;
+        self.generators
+            .entry(device)
+            .or_insert_with(|| Generator::new(seed).with_stream(device.stream()))
+    }
+}
+
+thread_local! {
+    static DEFAULTS: RefCell<Option<Defaults>> = const { RefCell::new(None) };
+}
+
+static SEEDED_SOMEWHERE: AtomicBool = AtomicBool::new(false);
+
+type Hook = Arc<dyn Fn(u64) + Send + Sync>;
+
+static HOOKS: Mutex<BTreeMap<String, Hook>> = Mutex::new(BTreeMap::new());
+
+/// A seed that differs from run to run.
+fn entropy() -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    // The standard library keys its hasher from the operating system's generator.
+    std::hash::RandomState::new().build_hasher().finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn next(device: Device) -> Result<[u32; 4]> {
+        with_default("test", device, Generator::next_block)
+    }
+
+    #[test]
+    fn one_call_seeds_every_device_and_hook() {
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let log = heard.clone();
+        register_seed_hook("test", move |seed| log.lock().push(seed));
+        manual_seed(5);
+        remove_seed_hook("test");
+        assert!(heard.lock().contains(&5));
+        let cpu = next(Device::Cpu).unwrap();
+        assert_eq!(next(Device::Cuda(0)).unwrap(), cpu);
+        assert_ne!(next(Device::Cuda(1)).unwrap(), cpu);
+        assert_ne!(next(Device::Cpu).unwrap(), cpu);
+        manual_seed(5);
+        assert_eq!(next(Device::Cpu).unwrap(), cpu);
+    }
+
+    #[test]
+    fn another_thread_is_refused_unless_it_may_differ() {
+        manual_seed(5);
+        std::thread::spawn(|| {
+            assert_eq!(next(Device::Cpu), Err(Error::ForeignThread { op: "test" }));
+            determinism::scope(Determinism::NotGuaranteed, || assert!(next(Device::Cpu).is_ok()));
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn states_are_saved_restored_and_forked() {
+        manual_seed(9);
+        next(Device::Cpu).unwrap();
+        let state = get_rng_state().unwrap();
+        let expected = next(Device::Cpu).unwrap();
+        set_rng_state(&state);
+        assert_eq!(fork_rng(|| next(Device::Cpu).unwrap()), expected);
+        let caught = std::panic::catch_unwind(|| {
+            fork_rng(|| {
+                manual_seed(1);
+                panic!("planted")
+            })
+        });
+        assert!(caught.is_err());
+        assert_eq!(next(Device::Cpu).unwrap(), expected);
+    }
+}

@@ -1,0 +1,337 @@
+//! The one list of kernels: which variants of which operation exist, and what each promises.
+//!
+//! An operation is a value that implements [`Op`]: it holds its inputs and parameters and knows
+//! how to check them. A kernel crate registers [`Kernel`]s for it. [`dispatch`] checks the
+//! operation, reads the level in force, and runs the first kernel that meets it: kernels are
+//! registered fastest first. There is no silent downgrade.
+//!
+//! User code registers its own operations in the same way and is refused by the same rule.
+
+use std::any::{Any, TypeId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::panic::Location;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+
+use crate::determinism::{self, Policy};
+use crate::device::DeviceKind;
+use crate::rerun::{self, Output};
+use crate::{DType, Determinism, Device, Error, Result, Tensor};
+
+/// Whether an operation computes a result or a gradient.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Pass {
+    /// A result.
+    Forward,
+    /// A gradient.
+    Backward,
+}
+
+impl fmt::Display for Pass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Pass::Forward => "forward",
+            Pass::Backward => "backward",
+        })
+    }
+}
+
+/// An operation: its inputs, its parameters, and the checks that every device makes alike.
+pub trait Op: Send + Sync + 'static {
+    /// The operation's name: PyTorch's where it has one.
+    const NAME: &'static str;
+    /// Whether this computes a result or a gradient.
+    const PASS: Pass = Pass::Forward;
+    /// What it returns.
+    type Output: Output;
+
+    /// The input tensors; all must be on one device.
+    fn inputs(&self) -> Vec<&Tensor>;
+
+    /// The device to run on: that of the first input. An operation without inputs says.
+    fn device(&self) -> Device {
+        self.inputs().first().map_or(Device::Cpu, |tensor| tensor.device())
+    }
+
+    /// The element type that a kernel is looked up by: that of the first input. An operation
+    /// without inputs says.
+    fn dtype(&self) -> DType {
+        self.inputs().first().map_or(DType::F32, |tensor| tensor.dtype())
+    }
+
+    /// Checks shapes, types and parameters, so that kernels can rely on them.
+    ///
+    /// # Errors
+    ///
+    /// Any [`enum@Error`] that names the operation and both sides of a mismatch.
+    fn check(&self) -> Result<()>;
+}
+
+/// One way to compute an operation on one kind of device.
+pub struct Kernel<O: Op> {
+    /// The variant's name, unique for the operation, the device and the type.
+    pub variant: &'static str,
+    /// The kind of device it runs on.
+    pub device: DeviceKind,
+    /// The element types ([`Op::dtype`]) that it takes.
+    pub dtypes: &'static [DType],
+    /// The level it promises.
+    pub level: Determinism,
+    /// One line: why the level holds.
+    pub why: &'static str,
+    /// Whether this variant can compute this very call. A variant that is race-free only for
+    /// some arguments is registered twice, with a higher level for those.
+    pub applies: fn(&O) -> bool,
+    /// The computation. The operation has passed [`Op::check`].
+    pub run: fn(&O) -> Result<O::Output>,
+}
+
+impl<O: Op> Kernel<O> {
+    /// A host kernel that computes any call at [`Determinism::Portable`].
+    pub const fn portable(
+        variant: &'static str,
+        dtypes: &'static [DType],
+        why: &'static str,
+        run: fn(&O) -> Result<O::Output>,
+    ) -> Kernel<O> {
+        Kernel {
+            variant,
+            device: DeviceKind::Cpu,
+            dtypes,
+            level: Determinism::Portable,
+            why,
+            applies: |_| true,
+            run,
+        }
+    }
+
+    /// A host kernel that computes any call, with no promise on its bits.
+    pub const fn fast(
+        variant: &'static str,
+        dtypes: &'static [DType],
+        why: &'static str,
+        run: fn(&O) -> Result<O::Output>,
+    ) -> Kernel<O> {
+        let mut kernel = Kernel::portable(variant, dtypes, why, run);
+        kernel.level = Determinism::NotGuaranteed;
+        kernel
+    }
+}
+
+impl<O: Op> fmt::Debug for Kernel<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Kernel({} {} on {}, {})", O::NAME, self.variant, self.device, self.level)
+    }
+}
+
+/// Adds `kernel` to the registry, after the ones already there: register the fastest first.
+///
+/// # Panics
+///
+/// If the same variant is already registered for this operation, device and type: two kernels
+/// under one name could not be told apart in a report.
+pub fn register<O: Op>(kernel: Kernel<O>) {
+    let mut registry = REGISTRY.write();
+    let entry = registry.entry(TypeId::of::<O>()).or_insert_with(Entry::new::<O>);
+    let kernels: &Arc<Kernels<O>> = entry.kernels.downcast_ref().expect("keyed by its own type");
+    let clash = kernels.0.iter().any(|old| {
+        old.kernel.variant == kernel.variant
+            && old.kernel.device == kernel.device
+            && old.kernel.dtypes.iter().any(|dtype| kernel.dtypes.contains(dtype))
+    });
+    assert!(!clash, "{kernel:?} is registered twice");
+    let mut all: Vec<Arc<Registered<O>>> = kernels.0.clone();
+    let info = KernelInfo {
+        op: O::NAME,
+        pass: O::PASS,
+        device: kernel.device,
+        dtypes: kernel.dtypes,
+        variant: kernel.variant,
+        level: kernel.level,
+        why: kernel.why,
+    };
+    let runs = Arc::new(AtomicU64::new(0));
+    entry.infos.push((info, runs.clone()));
+    all.push(Arc::new(Registered { kernel, runs }));
+    entry.kernels = Box::new(Arc::new(Kernels(all)));
+}
+
+/// Checks `op` and runs the fastest kernel that meets the level in force on this thread.
+///
+/// # Determinism
+///
+/// The result has the promise of the level in force. Kernels run with round to nearest and
+/// subnormals kept, whatever the caller set.
+///
+/// # Errors
+///
+/// What [`Op::check`] finds; [`Error::DeviceMismatch`]; [`Error::LevelUnavailable`] if no variant
+/// that can compute this call meets the level, unless in warn-only mode; [`Error::NoKernel`];
+/// [`Error::RerunDiffers`] in re-run mode.
+#[track_caller]
+pub fn dispatch<O: Op>(op: &O) -> Result<O::Output> {
+    dispatch_with(op, determinism::policy(), |_| true)
+}
+
+/// [`dispatch`] with `level` required for this one call.
+///
+/// # Errors
+///
+/// As [`dispatch`].
+#[track_caller]
+pub fn dispatch_at<O: Op>(op: &O, level: Determinism) -> Result<O::Output> {
+    dispatch_with(op, Policy { level, warn_only: false }, |_| true)
+}
+
+/// [`dispatch`] that takes the named variant whatever its level, for tests and benchmarks.
+///
+/// # Errors
+///
+/// As [`dispatch`]; [`Error::NoKernel`] if the variant does not exist or cannot compute this call.
+#[track_caller]
+pub fn dispatch_variant<O: Op>(op: &O, variant: &str) -> Result<O::Output> {
+    let any = Policy { level: Determinism::NotGuaranteed, warn_only: false };
+    dispatch_with(op, any, |kernel| kernel.variant == variant)
+}
+
+/// What the registry knows of one kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KernelInfo {
+    /// The operation.
+    pub op: &'static str,
+    /// Result or gradient.
+    pub pass: Pass,
+    /// The kind of device.
+    pub device: DeviceKind,
+    /// The element types.
+    pub dtypes: &'static [DType],
+    /// The variant.
+    pub variant: &'static str,
+    /// The level it promises.
+    pub level: Determinism,
+    /// Why the level holds.
+    pub why: &'static str,
+}
+
+/// Every registered kernel and how often it has run in this process, sorted by operation, pass,
+/// device and then from fastest to slowest.
+pub fn kernels() -> Vec<(KernelInfo, u64)> {
+    let registry = REGISTRY.read();
+    let mut all: Vec<_> = registry
+        .values()
+        .flat_map(|entry| &entry.infos)
+        .map(|(info, runs)| (*info, runs.load(Ordering::Relaxed)))
+        .collect();
+    all.sort_by_key(|(info, _)| (info.op, info.pass, info.device));
+    all
+}
+
+struct Entry {
+    infos: Vec<(KernelInfo, Arc<AtomicU64>)>,
+    /// An `Arc<Kernels<O>>`.
+    kernels: Box<dyn Any + Send + Sync>,
+}
+
+impl Entry {
+    fn new<O: Op>() -> Entry {
+        Entry { infos: Vec::new(), kernels: Box::new(Arc::new(Kernels::<O>(Vec::new()))) }
+    }
+}
+
+struct Kernels<O: Op>(Vec<Arc<Registered<O>>>);
+
+struct Registered<O: Op> {
+    kernel: Kernel<O>,
+    runs: Arc<AtomicU64>,
+}
+
+static REGISTRY: RwLock<BTreeMap<TypeId, Entry>> = RwLock::new(BTreeMap::new());
+
+/// Call sites that have been warned about a missing level.
+static WARNED: Mutex<BTreeSet<(&'static str, u32, u32)>> = Mutex::new(BTreeSet::new());
+
+#[track_caller]
+fn dispatch_with<O: Op>(
+    op: &O,
+    policy: Policy,
+    accept: impl Fn(&Kernel<O>) -> bool,
+) -> Result<O::Output> {
+    let caller = Location::caller();
+    samebits_numerics::fpenv::ieee(|| {
+        check_devices::<O>(&op.inputs())?;
+        op.check()?;
+        let chosen = choose(op, policy, accept, caller)?;
+        let run = || {
+            chosen.runs.fetch_add(1, Ordering::Relaxed);
+            (chosen.kernel.run)(op)
+        };
+        // What promises nothing may differ from itself.
+        if chosen.kernel.level == Determinism::NotGuaranteed {
+            return run();
+        }
+        rerun::checked::<O>(op, chosen.kernel.variant, run)
+    })
+}
+
+fn check_devices<O: Op>(inputs: &[&Tensor]) -> Result<()> {
+    for pair in inputs.windows(2) {
+        let (left, right) = (pair[0].device(), pair[1].device());
+        if left != right {
+            return Err(Error::DeviceMismatch { op: O::NAME, left, right });
+        }
+    }
+    Ok(())
+}
+
+fn choose<O: Op>(
+    op: &O,
+    policy: Policy,
+    accept: impl Fn(&Kernel<O>) -> bool,
+    caller: &'static Location<'static>,
+) -> Result<Arc<Registered<O>>> {
+    let (device, dtype) = (op.device(), op.dtype());
+    let kernels = REGISTRY.read().get(&TypeId::of::<O>()).map(|entry| {
+        let kernels: &Arc<Kernels<O>> =
+            entry.kernels.downcast_ref().expect("keyed by its own type");
+        kernels.clone()
+    });
+    let none = |hint| Error::NoKernel { op: O::NAME, pass: O::PASS, device, dtype, hint };
+    let Some(kernels) = kernels else {
+        return Err(none("; install the device's kernels first"));
+    };
+    let candidates: Vec<_> = kernels
+        .0
+        .iter()
+        .filter(|k| k.kernel.device == device.kind() && k.kernel.dtypes.contains(&dtype))
+        .filter(|k| accept(&k.kernel) && (k.kernel.applies)(op))
+        .collect();
+    if let Some(&fastest) = candidates.iter().find(|k| k.kernel.level >= policy.level) {
+        tracing::trace!(op = O::NAME, variant = fastest.kernel.variant, "dispatch");
+        return Ok(fastest.clone());
+    }
+    let mut best: Option<&Arc<Registered<O>>> = None;
+    for &candidate in &candidates {
+        if best.is_none_or(|best| candidate.kernel.level > best.kernel.level) {
+            best = Some(candidate);
+        }
+    }
+    let best = best.ok_or_else(|| none(""))?;
+    let refusal = Error::LevelUnavailable {
+        op: O::NAME,
+        pass: O::PASS,
+        device,
+        dtype,
+        required: policy.level,
+        best: best.kernel.level,
+    };
+    if !policy.warn_only {
+        return Err(refusal);
+    }
+    if WARNED.lock().insert((caller.file(), caller.line(), caller.column())) {
+        tracing::warn!(op = O::NAME, %caller, "{refusal}");
+    }
+    Ok(best.clone())
+}

@@ -1,0 +1,148 @@
+//! Re-run mode: every operation runs several times and the bits must agree.
+//!
+//! Set the environment variable `SAMEBITS_RERUN=n`, or put a part of a program in [`scope`]. The
+//! first operation whose bits differ is named in [`Error::RerunDiffers`]. Variants that promise
+//! nothing run once.
+//!
+//! # References
+//!
+//! The testing mode proposed in TensorFlow's RFC 20210119 on determinism.
+
+use std::cell::Cell;
+use std::sync::OnceLock;
+
+use crate::{Device, Error, Op, Result, Tensor};
+
+/// What an operation returns, comparable by bits.
+pub trait Output: Sized {
+    /// Where the first bit lies in which `self` and `other` differ.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Backend`] if a device fails to hand its bits over.
+    fn first_difference(&self, other: &Self) -> Result<Option<String>>;
+}
+
+impl Output for () {
+    fn first_difference(&self, (): &()) -> Result<Option<String>> {
+        Ok(None)
+    }
+}
+
+impl Output for Tensor {
+    fn first_difference(&self, other: &Tensor) -> Result<Option<String>> {
+        if self.shape() != other.shape() || self.dtype() != other.dtype() {
+            return Ok(Some(format!("shape or type: {self:?} and {other:?}")));
+        }
+        let (a, b) = (self.to_bytes()?, other.to_bytes()?);
+        let size = self.dtype().size();
+        Ok(a.chunks_exact(size).zip(b.chunks_exact(size)).position(|(a, b)| a != b).map(|i| {
+            let bytes = i * size..(i + 1) * size;
+            let hex = |bytes: &[u8]| -> String {
+                bytes.iter().rev().map(|byte| format!("{byte:02x}")).collect()
+            };
+            format!("element {i}: {} and {}", hex(&a[bytes.clone()]), hex(&b[bytes]))
+        }))
+    }
+}
+
+impl<T: Output> Output for Option<T> {
+    fn first_difference(&self, other: &Option<T>) -> Result<Option<String>> {
+        match (self, other) {
+            (Some(a), Some(b)) => a.first_difference(b),
+            (None, None) => Ok(None),
+            _ => Ok(Some("presence".to_owned())),
+        }
+    }
+}
+
+impl<T: Output> Output for Vec<T> {
+    fn first_difference(&self, other: &Vec<T>) -> Result<Option<String>> {
+        if self.len() != other.len() {
+            return Ok(Some(format!("length: {} and {}", self.len(), other.len())));
+        }
+        for (i, (a, b)) in self.iter().zip(other).enumerate() {
+            if let Some(difference) = a.first_difference(b)? {
+                return Ok(Some(format!("output {i}, {difference}")));
+            }
+        }
+        Ok(None)
+    }
+}
+
+macro_rules! tuple_output {
+    ($($name:ident $index:tt),+) => {
+        impl<$($name: Output),+> Output for ($($name,)+) {
+            fn first_difference(&self, other: &Self) -> Result<Option<String>> {
+                $(if let Some(difference) = self.$index.first_difference(&other.$index)? {
+                    return Ok(Some(format!("output {}, {difference}", $index)));
+                })+
+                Ok(None)
+            }
+        }
+    };
+}
+
+tuple_output!(A 0, B 1);
+tuple_output!(A 0, B 1, C 2);
+tuple_output!(A 0, B 1, C 2, D 3);
+
+/// Runs `f` with every operation of this thread run `times` times.
+pub fn scope<R>(times: usize, f: impl FnOnce() -> R) -> R {
+    struct Restore(Option<usize>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            SCOPE.set(self.0);
+        }
+    }
+    let _restore = Restore(SCOPE.replace(Some(times)));
+    f()
+}
+
+/// How often each operation runs on this thread: 1 unless re-run mode is on.
+pub fn times() -> usize {
+    static FROM_ENVIRONMENT: OnceLock<usize> = OnceLock::new();
+    let times = SCOPE.get().unwrap_or_else(|| {
+        *FROM_ENVIRONMENT.get_or_init(|| {
+            std::env::var("SAMEBITS_RERUN").ok().and_then(|n| n.parse().ok()).unwrap_or(1)
+        })
+    });
+    times.max(1)
+}
+
+thread_local! {
+    static SCOPE: Cell<Option<usize>> = const { Cell::new(None) };
+}
+
+/// Runs a kernel as often as the mode says and compares each result with the first.
+pub(crate) fn checked<O: Op>(
+    op: &O,
+    variant: &'static str,
+    run: impl Fn() -> Result<O::Output>,
+) -> Result<O::Output> {
+    let first = run()?;
+    for repeat in 2..=times() {
+        if let Some(what) = first.first_difference(&run()?)? {
+            let inputs: Vec<String> =
+                op.inputs().iter().map(|x| format!("{}{:?}", x.dtype(), x.shape())).collect();
+            return Err(Error::RerunDiffers {
+                op: O::NAME,
+                pass: O::PASS,
+                variant,
+                run: repeat,
+                what,
+                inputs: inputs.join(", "),
+            });
+        }
+    }
+    Ok(first)
+}
+
+/// True if both tensors have the same shape, type and bits.
+///
+/// # Errors
+///
+/// [`Error::Backend`] if a device fails to hand its bits over.
+pub fn same_bits(a: &Tensor, b: &Tensor) -> Result<bool> {
+    Ok(a.to(Device::Cpu)?.first_difference(&b.to(Device::Cpu)?)?.is_none())
+}
