@@ -1,0 +1,386 @@
+//! Uniform numbers: in an interval, as integers, and as events of a given probability.
+
+use crate::draw::{Sampler, Space};
+use crate::draw::{Words, in_chunks, pair};
+use crate::philox::LANES;
+use crate::{Draw, Error, Generator};
+use samebits_numerics::simd;
+
+impl Draw {
+    /// Fills `out` with uniform numbers in `[low, high)`; takes [`Draw::blocks_u32`] blocks.
+    ///
+    /// Element *i* is `fma(u, high - low, low)` with *u* = (word *i* >> 8) · 2^-24 in `[0, 1)`.
+    /// If rounding carries that to `high`, it is the number just below `high` instead. When
+    /// `low` equals `high`, every element is `low`.
+    ///
+    /// # Errors
+    ///
+    /// `low > high`, or `high - low` is not finite.
+    pub fn uniform_f32(
+        &self,
+        start: u64,
+        out: &mut [f32],
+        low: f32,
+        high: f32,
+    ) -> Result<(), Error> {
+        check_interval("uniform_f32", low, high, (high - low).is_finite())?;
+        self.fill(UniformF32::new(low, high), start, out);
+        Ok(())
+    }
+
+    /// Fills `out` with uniform numbers in `[low, high)`; takes [`Draw::blocks_u64`] blocks.
+    ///
+    /// As [`Draw::uniform_f32`], with *u* = (word pair *i* >> 11) · 2^-53.
+    ///
+    /// # Errors
+    ///
+    /// `low > high`, or `high - low` is not finite.
+    pub fn uniform_f64(
+        &self,
+        start: u64,
+        out: &mut [f64],
+        low: f64,
+        high: f64,
+    ) -> Result<(), Error> {
+        check_interval("uniform_f64", low, high, (high - low).is_finite())?;
+        self.fill(UniformF64::new(low, high), start, out);
+        Ok(())
+    }
+
+    /// Fills `out` with uniform integers in `[low, high)`; takes [`Draw::blocks_u64`] blocks.
+    ///
+    /// With *r* = `high - low` and *x* = word pair *i*, element *i* is `low` + ⌊*x*·*r* / 2^64⌋,
+    /// unless *x*·*r* mod 2^64 < 2^64 mod *r*. Such an *x* would make some values likelier than
+    /// others and is replaced, as often as needed, by the next attempt of the element's own
+    /// counters (see [`Draw`], *Rejection*). So every value has exactly the same chance.
+    ///
+    /// # Errors
+    ///
+    /// `low >= high`.
+    pub fn randint(&self, start: u64, out: &mut [i64], low: i64, high: i64) -> Result<(), Error> {
+        if low >= high {
+            let found = (low, high);
+            return Err(Error::parameter("randint", "(low, high)", found, "increasing"));
+        }
+        self.fill(Randint::new(self, low, high), start, out);
+        Ok(())
+    }
+
+    /// Fills `out` with events of probability `p`; takes [`Draw::blocks_u32`] blocks.
+    ///
+    /// Element *i* is true if word *i* < `p` · 2^32, compared exactly: the chance is `p` rounded
+    /// up to a multiple of 2^-32.
+    ///
+    /// # Errors
+    ///
+    /// `p` is not in `[0, 1]`.
+    pub fn bernoulli(&self, start: u64, out: &mut [bool], p: f64) -> Result<(), Error> {
+        self.fill(Bernoulli { below: Below::new("bernoulli", p)? }, start, out);
+        Ok(())
+    }
+
+    /// Fills `out` with events of the probabilities in `p`; takes [`Draw::blocks_u32`] blocks.
+    ///
+    /// As [`Draw::bernoulli`], with a probability for each element.
+    ///
+    /// # Errors
+    ///
+    /// A probability is not in `[0, 1]`, or the slices differ in length.
+    pub fn bernoulli_each(&self, start: u64, p: &[f32], out: &mut [bool]) -> Result<(), Error> {
+        let op = "bernoulli_each";
+        if p.len() != out.len() {
+            return Err(Error::length(op, "p", p.len(), "out", out.len()));
+        }
+        if let Some(p) = p.iter().find(|p| !(0.0..=1.0).contains(*p)) {
+            return Err(Error::parameter(op, "a probability", p, "in [0, 1]"));
+        }
+        in_chunks(out, |at, out| {
+            let p = &p[at..][..out.len()];
+            simd::dispatch(BernoulliEach { draw: self, start: start + at as u64, p, out });
+        });
+        Ok(())
+    }
+}
+
+impl Generator {
+    /// Fills `out` with uniform numbers in `[low, high)`; moves on by ⌈n/4⌉ blocks. See
+    /// [`Draw::uniform_f32`].
+    ///
+    /// # Errors
+    ///
+    /// `low > high`, or `high - low` is not finite. The generator then has not moved.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use samebits_rng::Generator;
+    ///
+    /// let mut x = [0.0; 4];
+    /// Generator::new(0).fill_uniform_f32(&mut x, 0.0, 1.0)?;
+    /// assert_eq!(x, [0.39904642, 0.88052016, 0.73571277, 0.6054818]);
+    /// # Ok::<(), samebits_rng::Error>(())
+    /// ```
+    pub fn fill_uniform_f32(&mut self, out: &mut [f32], low: f32, high: f32) -> Result<(), Error> {
+        self.draw_if(Draw::blocks_u32(out.len()), |draw| draw.uniform_f32(0, out, low, high))
+    }
+
+    /// Fills `out` with uniform numbers in `[low, high)`; moves on by ⌈n/2⌉ blocks. See
+    /// [`Draw::uniform_f64`].
+    ///
+    /// # Errors
+    ///
+    /// `low > high`, or `high - low` is not finite. The generator then has not moved.
+    pub fn fill_uniform_f64(&mut self, out: &mut [f64], low: f64, high: f64) -> Result<(), Error> {
+        self.draw_if(Draw::blocks_u64(out.len()), |draw| draw.uniform_f64(0, out, low, high))
+    }
+
+    /// Fills `out` with uniform integers in `[low, high)`, without bias; moves on by ⌈n/2⌉
+    /// blocks. See [`Draw::randint`].
+    ///
+    /// # Errors
+    ///
+    /// `low >= high`. The generator then has not moved.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use samebits_rng::Generator;
+    ///
+    /// let mut dice = [0; 5];
+    /// Generator::new(0).fill_randint(&mut dice, 1, 7)?;
+    /// assert!(dice.iter().all(|face| (1..7).contains(face)));
+    /// # Ok::<(), samebits_rng::Error>(())
+    /// ```
+    pub fn fill_randint(&mut self, out: &mut [i64], low: i64, high: i64) -> Result<(), Error> {
+        self.draw_if(Draw::blocks_u64(out.len()), |draw| draw.randint(0, out, low, high))
+    }
+
+    /// Fills `out` with events of probability `p`; moves on by ⌈n/4⌉ blocks. See
+    /// [`Draw::bernoulli`].
+    ///
+    /// # Errors
+    ///
+    /// `p` is not in `[0, 1]`. The generator then has not moved.
+    pub fn fill_bernoulli(&mut self, out: &mut [bool], p: f64) -> Result<(), Error> {
+        self.draw_if(Draw::blocks_u32(out.len()), |draw| draw.bernoulli(0, out, p))
+    }
+
+    /// Fills `out` with events of the probabilities in `p`; moves on by ⌈n/4⌉ blocks. See
+    /// [`Draw::bernoulli_each`].
+    ///
+    /// # Errors
+    ///
+    /// A probability is not in `[0, 1]`, or the slices differ in length. The generator then has
+    /// not moved.
+    pub fn fill_bernoulli_each(&mut self, p: &[f32], out: &mut [bool]) -> Result<(), Error> {
+        self.draw_if(Draw::blocks_u32(out.len()), |draw| draw.bernoulli_each(0, p, out))
+    }
+}
+
+/// The uniform number in `[0, 1)` that a word stands for: a multiple of 2^-24.
+#[inline(always)]
+pub(crate) fn unit_f32(word: u32) -> f32 {
+    // Signed, because every instruction set converts signed integers in vectors.
+    (word >> 8) as i32 as f32 * (1.0 / 16777216.0)
+}
+
+/// The uniform number in `(0, 1]` that a word stands for: a multiple of 2^-24.
+#[inline(always)]
+pub(crate) fn positive_unit_f32(word: u32) -> f32 {
+    ((word >> 8) as i32 + 1) as f32 * (1.0 / 16777216.0)
+}
+
+/// The uniform number in `[0, 1)` that a word pair stands for: a multiple of 2^-53.
+#[inline(always)]
+pub(crate) fn unit_f64(word: u64) -> f64 {
+    (word >> 11) as i64 as f64 * (1.0 / 9007199254740992.0)
+}
+
+/// The uniform number in `(0, 1]` that a word pair stands for: a multiple of 2^-53.
+#[inline(always)]
+pub(crate) fn positive_unit_f64(word: u64) -> f64 {
+    ((word >> 11) as i64 + 1) as f64 * (1.0 / 9007199254740992.0)
+}
+
+/// The words that mean an event: those below a bound.
+#[derive(Clone, Copy)]
+pub(crate) struct Below {
+    /// The largest word that means the event; without meaning if there is none.
+    last: u32,
+    any: bool,
+}
+
+impl Below {
+    /// The words below `p` · 2^32.
+    pub(crate) fn new(op: &'static str, p: f64) -> Result<Below, Error> {
+        if !(0.0..=1.0).contains(&p) {
+            return Err(Error::parameter(op, "the probability", p, "in [0, 1]"));
+        }
+        // Exact: a multiplication by a power of two, and an integer of at most 33 bits.
+        let bound = (p * 4294967296.0).ceil() as u64;
+        Ok(Below { last: bound.wrapping_sub(1) as u32, any: bound > 0 })
+    }
+
+    #[inline(always)]
+    pub(crate) fn holds(self, word: u32) -> bool {
+        (word <= self.last) & self.any
+    }
+}
+
+fn check_interval(
+    op: &'static str,
+    low: impl Into<f64>,
+    high: impl Into<f64>,
+    finite: bool,
+) -> Result<(), Error> {
+    let (low, high) = (low.into(), high.into());
+    if low <= high && finite {
+        return Ok(());
+    }
+    Err(Error::parameter(op, "(low, high)", (low, high), "increasing with a finite difference"))
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct UniformF32 {
+    low: f32,
+    high: f32,
+    range: f32,
+    /// What an element is if rounding carries it to `high`.
+    last: f32,
+}
+
+impl UniformF32 {
+    pub(crate) fn new(low: f32, high: f32) -> UniformF32 {
+        UniformF32 { low, high, range: high - low, last: high.next_down().max(low) }
+    }
+}
+
+impl Sampler for UniformF32 {
+    type Out = f32;
+    const PER_BLOCK: usize = 4;
+
+    #[inline(always)]
+    fn group(self, _: &Draw, _: u64, words: &Words, out: &mut [f32]) {
+        for (out, &word) in out.iter_mut().zip(words) {
+            let value = unit_f32(word).mul_add(self.range, self.low);
+            *out = if value < self.high { value } else { self.last };
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct UniformF64 {
+    low: f64,
+    high: f64,
+    range: f64,
+    last: f64,
+}
+
+impl UniformF64 {
+    fn new(low: f64, high: f64) -> UniformF64 {
+        UniformF64 { low, high, range: high - low, last: high.next_down().max(low) }
+    }
+}
+
+impl Sampler for UniformF64 {
+    type Out = f64;
+    const PER_BLOCK: usize = 2;
+
+    #[inline(always)]
+    fn group(self, _: &Draw, _: u64, words: &Words, out: &mut [f64]) {
+        for (i, out) in out.iter_mut().enumerate() {
+            let unit = unit_f64(pair(words[2 * i], words[2 * i + 1]));
+            let value = unit.mul_add(self.range, self.low);
+            *out = if value < self.high { value } else { self.last };
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Randint {
+    low: i64,
+    range: u64,
+    /// 2^64 mod `range`: below it, the low half of the product means rejection.
+    excess: u64,
+    space: Space,
+}
+
+impl Randint {
+    fn new(draw: &Draw, low: i64, high: i64) -> Randint {
+        // Two's complement: the difference of any two i64 fits a u64.
+        let range = high.wrapping_sub(low) as u64;
+        Randint { low, range, excess: range.wrapping_neg() % range, space: draw.space() }
+    }
+
+    #[cold]
+    fn retry(self, block: u64, half: usize) -> u64 {
+        let mut attempt = 1;
+        loop {
+            let words = self.space.attempt(block, attempt);
+            let product =
+                u128::from(pair(words[2 * half], words[2 * half + 1])) * u128::from(self.range);
+            if product as u64 >= self.excess {
+                return (product >> 64) as u64;
+            }
+            attempt += 1;
+        }
+    }
+}
+
+impl Sampler for Randint {
+    type Out = i64;
+    const PER_BLOCK: usize = 2;
+
+    #[inline(always)]
+    fn group(self, _: &Draw, block: u64, words: &Words, out: &mut [i64]) {
+        for i in 0..2 * LANES {
+            let product = u128::from(pair(words[2 * i], words[2 * i + 1])) * u128::from(self.range);
+            let mut value = (product >> 64) as u64;
+            if (product as u64) < self.excess {
+                value = self.retry(block.wrapping_add(i as u64 / 2), i % 2);
+            }
+            out[i] = self.low.wrapping_add(value as i64);
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Bernoulli {
+    below: Below,
+}
+
+impl Sampler for Bernoulli {
+    type Out = bool;
+    const PER_BLOCK: usize = 4;
+
+    #[inline(always)]
+    fn group(self, _: &Draw, _: u64, words: &Words, out: &mut [bool]) {
+        for (out, &word) in out.iter_mut().zip(words) {
+            *out = self.below.holds(word);
+        }
+    }
+}
+
+struct BernoulliEach<'a> {
+    draw: &'a Draw,
+    start: u64,
+    p: &'a [f32],
+    out: &'a mut [bool],
+}
+
+impl simd::Kernel for BernoulliEach<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let BernoulliEach { draw, start, p, out } = self;
+        draw.walk(4, start, out.len(), |words, span| {
+            let words = &words[span.skip..][..span.count];
+            let p = &p[span.at..][..span.count];
+            for ((out, &word), &p) in out[span.at..][..span.count].iter_mut().zip(words).zip(p) {
+                // Both sides are exact in f64.
+                *out = f64::from(word) < f64::from(p) * 4294967296.0;
+            }
+        });
+    }
+}
