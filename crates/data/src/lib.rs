@@ -1,1 +1,48 @@
 //! A data loader that reseeds each worker and gives the same batches for any number of workers.
+//!
+//! ```
+//! use samebits_data::{DataLoader, DatasetExt, Memory};
+//!
+//! // An augmentation that draws from the sample's own generator ...
+//! let data = Memory::new(vec![0.0_f32; 100]).map(|x, cx| {
+//!     Ok(x + (cx.rng().next_block()[0] >> 8) as f32)
+//! });
+//! let data = std::sync::Arc::new(data);
+//! let epoch = |workers| {
+//!     let loader = DataLoader::builder(data.clone())
+//!         .batch_size(8)
+//!         .shuffle(true)
+//!         .seed(7)
+//!         .workers(workers)
+//!         .build()?;
+//!     loader.epoch(3).collect::<Result<Vec<_>, _>>()
+//! };
+//! // ... is the same for any number of workers.
+//! assert_eq!(epoch(0)?, epoch(4)?);
+//! # Ok::<(), samebits_data::Error>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod collate;
+mod context;
+mod csv;
+mod dataset;
+mod engine;
+mod error;
+mod level;
+mod loader;
+mod sampler;
+
+pub use collate::{Collate, Keep, Stack, Stackable, Stacked};
+pub use context::{SampleContext, SeedHook, SeedScope, WorkerContext, WorkerInfo};
+pub use csv::{CsvOptions, Label};
+pub use dataset::{Concat, Dataset, DatasetExt, Map, Memory, Subset, Table, Zip};
+pub use error::{BoxError, Error, Place, Result};
+pub use level::Determinism;
+pub use loader::{
+    Batch, DataLoader, Epoch, LoadReport, LoaderBuilder, LoaderState, Seeding, WorkerState,
+};
+pub use sampler::{
+    BatchSampler, Sampler, Sequential, Shard, Shuffled, ShuffledSubset, Tail, Weighted,
+    WithReplacement,
+};

@@ -1,0 +1,210 @@
+//! Putting the samples of a batch together.
+
+use crate::{Error, Result};
+
+/// Turns the samples of one batch into the batch.
+///
+/// It runs on the worker that loaded the samples. Closures of the form
+/// `Fn(Vec<S>) -> Result<B>` are collate functions.
+///
+/// # Determinism
+///
+/// The samples arrive in the order of the sampler. A collate function must depend on nothing
+/// else; it has no generator, because the batch is not what randomness is addressed by.
+pub trait Collate<S>: Send + Sync + 'static {
+    /// The batch.
+    type Batch: Send + 'static;
+
+    /// Puts `samples` together.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the implementation calls an error, such as samples of different sizes.
+    fn collate(&self, samples: Vec<S>) -> Result<Self::Batch>;
+}
+
+impl<S, B, F> Collate<S> for F
+where
+    B: Send + 'static,
+    F: Fn(Vec<S>) -> Result<B> + Send + Sync + 'static,
+{
+    type Batch = B;
+
+    fn collate(&self, samples: Vec<S>) -> Result<B> {
+        self(samples)
+    }
+}
+
+/// The default collate function: stacks samples into flat buffers.
+///
+/// What a sample becomes is said by [`Stackable`]: numbers become a `Vec`, vectors and arrays
+/// become a [`Stacked`] matrix, tuples are stacked field by field.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Stack;
+
+impl<S: Stackable> Collate<S> for Stack {
+    type Batch = S::Stacked;
+
+    fn collate(&self, samples: Vec<S>) -> Result<S::Stacked> {
+        S::stack(samples)
+    }
+}
+
+/// Leaves the samples of a batch as they are, in a `Vec`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Keep;
+
+impl<S: Send + 'static> Collate<S> for Keep {
+    type Batch = Vec<S>;
+
+    fn collate(&self, samples: Vec<S>) -> Result<Vec<S>> {
+        Ok(samples)
+    }
+}
+
+/// Rows of one length, one after the other in one buffer.
+///
+/// # Shapes
+///
+/// `values` holds `rows * columns` elements, row by row.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stacked<T> {
+    /// The elements, row by row.
+    pub values: Vec<T>,
+    /// How many samples were stacked.
+    pub rows: usize,
+    /// How many values each sample has.
+    pub columns: usize,
+}
+
+impl<T> Stacked<T> {
+    /// One sample's values, or nothing if there is no such row.
+    pub fn row(&self, row: usize) -> Option<&[T]> {
+        let start = row.checked_mul(self.columns)?;
+        if row < self.rows { self.values.get(start..start + self.columns) } else { None }
+    }
+}
+
+/// A sample that the [`Stack`] collate function can stack.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_data::Stackable;
+///
+/// let (pixels, classes) = <(Vec<f32>, i64)>::stack(vec![
+///     (vec![0.0, 0.5], 3),
+///     (vec![1.0, 0.25], 7),
+/// ])?;
+/// assert_eq!(pixels.values, [0.0, 0.5, 1.0, 0.25]);
+/// assert_eq!((pixels.rows, pixels.columns), (2, 2));
+/// assert_eq!(classes, [3, 7]);
+/// # Ok::<(), samebits_data::Error>(())
+/// ```
+pub trait Stackable: Send + Sized + 'static {
+    /// Many samples, stacked.
+    type Stacked: Send + 'static;
+
+    /// Stacks `samples` in their order.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ragged`] if samples differ in size.
+    fn stack(samples: Vec<Self>) -> Result<Self::Stacked>;
+}
+
+macro_rules! scalar {
+    ($($t:ty)*) => {$(
+        impl Stackable for $t {
+            type Stacked = Vec<$t>;
+
+            fn stack(samples: Vec<Self>) -> Result<Vec<$t>> {
+                Ok(samples)
+            }
+        }
+    )*};
+}
+
+scalar!(f32 f64 i8 i16 i32 i64 u8 u16 u32 u64 usize bool String);
+
+impl<T: Copy + Send + 'static> Stackable for Vec<T> {
+    type Stacked = Stacked<T>;
+
+    fn stack(samples: Vec<Self>) -> Result<Stacked<T>> {
+        let rows = samples.len();
+        let columns = samples.first().map_or(0, Vec::len);
+        let mut values = Vec::with_capacity(rows * columns);
+        for (position, sample) in samples.iter().enumerate() {
+            if sample.len() != columns {
+                return Err(Error::Ragged {
+                    op: "stack",
+                    position,
+                    expected: columns,
+                    found: sample.len(),
+                });
+            }
+            values.extend_from_slice(sample);
+        }
+        Ok(Stacked { values, rows, columns })
+    }
+}
+
+impl<T: Copy + Send + 'static, const N: usize> Stackable for [T; N] {
+    type Stacked = Stacked<T>;
+
+    fn stack(samples: Vec<Self>) -> Result<Stacked<T>> {
+        let rows = samples.len();
+        Ok(Stacked { values: samples.into_flattened(), rows, columns: N })
+    }
+}
+
+impl<A: Stackable, B: Stackable> Stackable for (A, B) {
+    type Stacked = (A::Stacked, B::Stacked);
+
+    fn stack(samples: Vec<Self>) -> Result<Self::Stacked> {
+        let (a, b) = samples.into_iter().unzip();
+        Ok((A::stack(a)?, B::stack(b)?))
+    }
+}
+
+impl<A: Stackable, B: Stackable, C: Stackable> Stackable for (A, B, C) {
+    type Stacked = (A::Stacked, B::Stacked, C::Stacked);
+
+    fn stack(samples: Vec<Self>) -> Result<Self::Stacked> {
+        let mut parts = (Vec::new(), Vec::new(), Vec::new());
+        for (a, b, c) in samples {
+            parts.0.push(a);
+            parts.1.push(b);
+            parts.2.push(c);
+        }
+        Ok((A::stack(parts.0)?, B::stack(parts.1)?, C::stack(parts.2)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrays_scalars_and_triples_stack() {
+        let (a, b, c) =
+            <([u8; 2], f32, Vec<i64>)>::stack(vec![([1, 2], 0.5, vec![]), ([3, 4], 1.5, vec![])])
+                .unwrap();
+        assert_eq!(a, Stacked { values: vec![1, 2, 3, 4], rows: 2, columns: 2 });
+        assert_eq!(b, [0.5, 1.5]);
+        assert_eq!((c.rows, c.columns), (2, 0));
+        assert_eq!(a.row(1), Some(&[3, 4][..]));
+        assert_eq!(a.row(2), None);
+        assert_eq!(c.row(1), Some(&[][..]));
+    }
+
+    #[test]
+    fn ragged_samples_are_an_error() {
+        let error = Vec::<f32>::stack(vec![vec![1.0], vec![1.0, 2.0]]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "stack: sample 1 of the batch holds 2 values, the first holds 1: give samples one \
+             size, or use a collate function of your own"
+        );
+    }
+}

@@ -1,0 +1,413 @@
+//! Where the randomness of a sample comes from.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use samebits_rng::Generator;
+
+use crate::{BoxError, Determinism, Error, Result};
+
+/// What a worker knows about itself.
+///
+/// With no workers the loader loads on the caller's thread, which then counts as worker 0 of 0.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerInfo {
+    /// This worker's number, counted from 0.
+    pub id: usize,
+    /// How many workers the loader has.
+    pub workers: usize,
+    /// This worker's seed in this epoch: the epoch's base seed plus `id`.
+    pub seed: u64,
+    /// The epoch's base seed.
+    pub base_seed: u64,
+    /// The epoch.
+    pub epoch: u64,
+}
+
+impl WorkerInfo {
+    /// The four words that PyTorch derives for NumPy's generator in this worker, so that seeds
+    /// of neighbouring workers do not lead to related states.
+    ///
+    /// # References
+    ///
+    /// `_generate_state` in PyTorch's `torch/utils/data/_utils/worker.py`, after NumPy's
+    /// `SeedSequence`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use samebits_data::WorkerInfo;
+    /// let base_seed = 6909045637428952499;
+    /// let info = WorkerInfo { id: 1, workers: 2, seed: base_seed + 1, base_seed, epoch: 0 };
+    /// assert_eq!(info.numpy_seed(), [3232472729, 3564977305, 1873334822, 126208319]);
+    /// ```
+    pub fn numpy_seed(&self) -> [u32; 4] {
+        let entropy = [self.id as u32, self.base_seed as u32, (self.base_seed >> 32) as u32, 0];
+        seed_sequence(entropy)
+    }
+}
+
+/// A generator of another library that must be seeded, and perhaps saved, with the loader.
+///
+/// Implement it for a library whose generator is global or per thread. All methods run on the
+/// worker's own thread.
+pub trait SeedHook: Send + Sync + 'static {
+    /// The name that errors and saved states use. It must be unique in a loader.
+    fn name(&self) -> &str;
+
+    /// Seeds the library's generator.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the library reports. The epoch ends with [`Error::WorkerInit`].
+    fn seed(&self, seed: u64) -> Result<(), BoxError>;
+
+    /// The state of the library's generator, if it can tell it. Called after every batch at
+    /// scope [`SeedScope::Worker`].
+    fn save(&self) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// Brings back a state that [`save`](SeedHook::save) returned.
+    ///
+    /// # Errors
+    ///
+    /// The default refuses: a hook that saves must also restore.
+    fn restore(&self, state: &[u8]) -> Result<(), BoxError> {
+        let _ = state;
+        Err(format!("the hook {:?} cannot restore a state", self.name()).into())
+    }
+}
+
+/// When a [`SeedHook`] is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SeedScope {
+    /// Once per worker and epoch, with the worker's seed, as PyTorch does. What the library then
+    /// draws depends on the number of workers, so this needs [`Determinism::RunToRun`] or lower.
+    Worker,
+    /// Before every sample, with a seed made from (seed, epoch, sample index). This keeps every
+    /// level, at the cost of a call per sample.
+    Sample,
+}
+
+/// What a dataset may draw on while it loads one sample.
+///
+/// # Determinism
+///
+/// [`rng`](SampleContext::rng) is a function of (loader seed, epoch, sample index) alone. A
+/// dataset that takes all its randomness from there gives the same sample for any number of
+/// workers, any prefetch depth and any resume point.
+#[derive(Debug)]
+pub struct SampleContext<'a> {
+    index: usize,
+    repeat: u32,
+    rng: Generator,
+    worker: &'a mut WorkerContext,
+}
+
+impl<'a> SampleContext<'a> {
+    /// The context of one sample: `epoch_key` folded by the index and, for the second and later
+    /// visits in one epoch, by how often the sample came before.
+    #[inline]
+    pub(crate) fn new(
+        worker: &'a mut WorkerContext,
+        epoch_key: &Generator,
+        index: usize,
+        repeat: u32,
+    ) -> Self {
+        let mut rng = epoch_key.fold_in(index as u64);
+        if repeat > 0 {
+            rng = rng.fold_in(u64::from(repeat));
+        }
+        SampleContext { index, repeat, rng, worker }
+    }
+
+    /// The context of sample `index` as a loader seeded with `seed` makes it, for trying a
+    /// dataset without a loader.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use samebits_data::{SampleContext, WorkerContext};
+    ///
+    /// let mut worker = WorkerContext::detached();
+    /// let mut a = SampleContext::detached(&mut worker, 7, 0, 5);
+    /// let first = a.rng().next_block();
+    /// let mut worker = WorkerContext::detached();
+    /// let mut b = SampleContext::detached(&mut worker, 7, 0, 5);
+    /// assert_eq!(b.rng().next_block(), first);
+    /// ```
+    pub fn detached(worker: &'a mut WorkerContext, seed: u64, epoch: u64, index: usize) -> Self {
+        worker.info.epoch = epoch;
+        SampleContext::new(worker, &sample_key(&Generator::new(seed), epoch), index, 0)
+    }
+
+    /// The sample's index in the dataset that the loader was given. Combinators hand the same
+    /// context on, so an inner dataset sees the outer index here.
+    #[inline]
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// How often this sample came before in this epoch. Always 0 unless the sampler repeats.
+    #[inline]
+    pub fn repeat(&self) -> u32 {
+        self.repeat
+    }
+
+    /// The epoch.
+    #[inline]
+    pub fn epoch(&self) -> u64 {
+        self.worker.info.epoch
+    }
+
+    /// This sample's own generator: the place for augmentations.
+    #[inline]
+    pub fn rng(&mut self) -> &mut Generator {
+        &mut self.rng
+    }
+
+    /// The worker that loads this sample.
+    #[inline]
+    pub fn worker(&mut self) -> &mut WorkerContext {
+        self.worker
+    }
+
+    /// True once the consumer has gone: a dataset that takes long may give up.
+    #[inline]
+    pub fn cancelled(&self) -> bool {
+        self.worker.cancelled()
+    }
+}
+
+/// What belongs to one worker: its seed, its generator, and whatever it wants to keep.
+pub struct WorkerContext {
+    pub(crate) info: WorkerInfo,
+    pub(crate) level: Determinism,
+    pub(crate) generator: Generator,
+    local: Option<Box<dyn std::any::Any + Send>>,
+    cancel: Arc<AtomicBool>,
+    progress: Arc<Progress>,
+}
+
+impl WorkerContext {
+    /// A worker outside any loader, for trying a dataset by hand.
+    pub fn detached() -> Self {
+        let info = WorkerInfo { id: 0, workers: 0, seed: 0, base_seed: 0, epoch: 0 };
+        let cancel = Arc::new(AtomicBool::new(false));
+        WorkerContext::new(info, Determinism::RunToRun, cancel, Arc::new(Progress::default()))
+    }
+
+    pub(crate) fn new(
+        info: WorkerInfo,
+        level: Determinism,
+        cancel: Arc<AtomicBool>,
+        progress: Arc<Progress>,
+    ) -> Self {
+        let generator = Generator::new(info.seed);
+        WorkerContext { info, level, generator, local: None, cancel, progress }
+    }
+
+    /// Starts an epoch: new seed, new generator. What the worker keeps stays.
+    pub(crate) fn reseed(
+        &mut self,
+        info: WorkerInfo,
+        level: Determinism,
+        cancel: Arc<AtomicBool>,
+        progress: Arc<Progress>,
+    ) {
+        self.generator = Generator::new(info.seed);
+        self.info = info;
+        self.level = level;
+        self.cancel = cancel;
+        self.progress = progress;
+    }
+
+    /// Number, seed and epoch of this worker.
+    #[inline]
+    pub fn info(&self) -> &WorkerInfo {
+        &self.info
+    }
+
+    /// The worker's generator, seeded with the worker's seed at the start of each epoch.
+    ///
+    /// # Determinism
+    ///
+    /// Which samples a worker loads depends on how many workers there are, so what is drawn here
+    /// does too. [`SampleContext::rng`] has no such dependence.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LevelUnavailable`] if the loader's level is [`Determinism::Portable`].
+    pub fn generator(&mut self) -> Result<&mut Generator> {
+        if self.level > Determinism::RunToRun {
+            return Err(Error::LevelUnavailable {
+                op: "worker generator",
+                required: self.level,
+                best: Determinism::RunToRun,
+                instead: "draw from the sample's own generator, SampleContext::rng",
+            });
+        }
+        Ok(&mut self.generator)
+    }
+
+    /// The value this worker keeps between samples, such as an open file or a scratch buffer;
+    /// made by `T::default()` at first use, or when another type was kept before.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use samebits_data::WorkerContext;
+    ///
+    /// let mut worker = WorkerContext::detached();
+    /// worker.local::<Vec<u8>>().push(1);
+    /// assert_eq!(worker.local::<Vec<u8>>().len(), 1);
+    /// ```
+    pub fn local<T: Default + Send + 'static>(&mut self) -> &mut T {
+        if !self.local.as_ref().is_some_and(|local| local.is::<T>()) {
+            self.local = None;
+        }
+        self.local
+            .get_or_insert_with(|| Box::new(T::default()))
+            .downcast_mut()
+            .expect("the line above has made sure of the type")
+    }
+
+    /// True once the consumer has gone.
+    #[inline]
+    pub fn cancelled(&self) -> bool {
+        self.cancel.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn at_sample(&self, sample: Option<usize>) {
+        self.progress.set(sample);
+    }
+
+    pub(crate) fn progress(&self) -> &Progress {
+        &self.progress
+    }
+}
+
+impl fmt::Debug for WorkerContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkerContext")
+            .field("info", &self.info)
+            .field("level", &self.level)
+            .field("generator", &self.generator)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The sample that a worker is loading, for error messages.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    /// The sample's index plus one, or zero between samples.
+    sample: AtomicU64,
+}
+
+impl Progress {
+    #[inline]
+    pub(crate) fn set(&self, sample: Option<usize>) {
+        self.sample.store(sample.map_or(0, |index| index as u64 + 1), Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> Option<usize> {
+        self.sample.load(Ordering::Relaxed).checked_sub(1).map(|index| index as usize)
+    }
+}
+
+/// The families of generators that a loader's generator is folded into. The numbers are part of
+/// the values this crate promises: a changed number is another epoch.
+const ORDER: u64 = 1;
+const SAMPLES: u64 = 2;
+const BASE_SEED: u64 = 3;
+
+/// The generator that orders the samples of an epoch.
+pub(crate) fn order_key(generator: &Generator, epoch: u64) -> Generator {
+    generator.fold_in(ORDER).fold_in(epoch)
+}
+
+/// The generator that an epoch's samples are folded from.
+pub(crate) fn sample_key(generator: &Generator, epoch: u64) -> Generator {
+    generator.fold_in(SAMPLES).fold_in(epoch)
+}
+
+/// The base seed of an epoch's workers: 63 bits, as in PyTorch, so that adding a worker's number
+/// cannot overflow.
+pub(crate) fn base_seed(generator: &Generator, epoch: u64) -> u64 {
+    first_u64(&generator.fold_in(BASE_SEED).fold_in(epoch)) >> 1
+}
+
+/// The first 64 bits of `generator`, low word first.
+pub(crate) fn first_u64(generator: &Generator) -> u64 {
+    let [low, high, ..] = generator.block_at(generator.offset());
+    u64::from(low) | u64::from(high) << 32
+}
+
+/// `SeedSequence(entropy).generate_state(4)` as PyTorch wrote it down.
+fn seed_sequence(entropy: [u32; 4]) -> [u32; 4] {
+    const INIT_A: u32 = 0x43b0_d7e5;
+    const MULT_A: u32 = 0x931e_8875;
+    const INIT_B: u32 = 0x8b51_f9dd;
+    const MULT_B: u32 = 0x58f3_8ded;
+    const MIX_L: u32 = 0xca01_f9dd;
+    const MIX_R: u32 = 0x4973_f715;
+    let mut hash_const = INIT_A;
+    let mut hash = |value: u32| {
+        let value = value ^ hash_const;
+        hash_const = hash_const.wrapping_mul(MULT_A);
+        let value = value.wrapping_mul(hash_const);
+        value ^ value >> 16
+    };
+    let mut pool = entropy.map(&mut hash);
+    for source in 0..4 {
+        for target in 0..4 {
+            if source != target {
+                let mixed = hash(pool[source]);
+                let value =
+                    MIX_L.wrapping_mul(pool[target]).wrapping_sub(MIX_R.wrapping_mul(mixed));
+                pool[target] = value ^ value >> 16;
+            }
+        }
+    }
+    let mut hash_const = INIT_B;
+    pool.map(|value| {
+        let value = value ^ hash_const;
+        hash_const = hash_const.wrapping_mul(MULT_B);
+        let value = value.wrapping_mul(hash_const);
+        value ^ value >> 16
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numpy_seeds_are_those_of_pytorch() {
+        let base_seed = 6909045637428952499;
+        let seed = |id| WorkerInfo { id, workers: 2, seed: 0, base_seed, epoch: 0 }.numpy_seed();
+        assert_eq!(seed(0), [1635152616, 742584865, 3822113244, 3272642742]);
+        assert_eq!(seed(1), [3232472729, 3564977305, 1873334822, 126208319]);
+    }
+
+    #[test]
+    fn the_worker_generator_is_refused_at_portable() {
+        let mut worker = WorkerContext::detached();
+        assert!(worker.generator().is_ok());
+        worker.level = Determinism::Portable;
+        let error = worker.generator().unwrap_err();
+        assert!(matches!(error, Error::LevelUnavailable { .. }), "{error}");
+    }
+
+    #[test]
+    fn what_a_worker_keeps_is_replaced_when_its_type_changes() {
+        let mut worker = WorkerContext::detached();
+        *worker.local::<u32>() = 5;
+        assert_eq!(*worker.local::<u32>(), 5);
+        assert_eq!(*worker.local::<i64>(), 0);
+        assert_eq!(*worker.local::<u32>(), 0);
+    }
+}

@@ -1,0 +1,274 @@
+//! Tables of numbers in CSV files, plain or gzip-compressed.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use crate::error::quote;
+use crate::{Error, Place, Result, Table};
+
+const OP: &str = "csv";
+
+/// Which column holds the label.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Label {
+    /// No column; every label is 0.
+    None,
+    /// The column with this index, counted from 0.
+    Column(usize),
+    /// The last column.
+    #[default]
+    Last,
+}
+
+/// How to read a CSV file as a [`Table`].
+///
+/// Every row must have the same number of fields, and every field must be a number: finite for
+/// values, an integer for labels. Spaces around a number are ignored. gzip files are recognised
+/// by their first two bytes.
+///
+/// # Determinism
+///
+/// Numbers are read as the nearest f32, on every machine.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_data::CsvOptions;
+///
+/// let table = CsvOptions::new().header(true).parse("points.csv", b"x,y,class\n0.5,2,1\n")?;
+/// assert_eq!(table.row(0), Some(&[0.5, 2.0][..]));
+/// assert_eq!(table.labels(), [1]);
+///
+/// let error = CsvOptions::new().parse("points.csv", b"1,2\n3,x\n").unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "csv: points.csv, line 2, column 2: expected an integer label, found \"x\""
+/// );
+/// # Ok::<(), samebits_data::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "options do nothing until a file is read"]
+pub struct CsvOptions {
+    header: bool,
+    delimiter: u8,
+    label: Label,
+    columns: Option<usize>,
+    labels: Option<(i64, i64)>,
+}
+
+impl Default for CsvOptions {
+    fn default() -> Self {
+        CsvOptions::new()
+    }
+}
+
+impl CsvOptions {
+    /// No header, commas, the label in the last column.
+    pub fn new() -> Self {
+        CsvOptions {
+            header: false,
+            delimiter: b',',
+            label: Label::Last,
+            columns: None,
+            labels: None,
+        }
+    }
+
+    /// With `true`, the first row holds names and is passed over.
+    pub fn header(self, header: bool) -> Self {
+        CsvOptions { header, ..self }
+    }
+
+    /// The byte between fields.
+    pub fn delimiter(self, delimiter: u8) -> Self {
+        CsvOptions { delimiter, ..self }
+    }
+
+    /// Which column holds the label.
+    pub fn label(self, label: Label) -> Self {
+        CsvOptions { label, ..self }
+    }
+
+    /// How many fields a row must have, the label included. Otherwise the first row decides.
+    pub fn columns(self, columns: usize) -> Self {
+        CsvOptions { columns: Some(columns), ..self }
+    }
+
+    /// The smallest and the largest label permitted.
+    pub fn labels(self, smallest: i64, largest: i64) -> Self {
+        CsvOptions { labels: Some((smallest, largest)), ..self }
+    }
+
+    /// Reads the file at `path`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] if it cannot be read, [`Error::Malformed`] with line and column if it is
+    /// not such a table.
+    pub fn read(&self, path: impl AsRef<Path>) -> Result<Table> {
+        let path = path.as_ref();
+        let bytes = fs::read(path).map_err(|source| Error::io(OP, path, source))?;
+        self.parse(path, &bytes)
+    }
+
+    /// Reads a table from `bytes`, a whole file; errors call it `name`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Malformed`], as for [`read`](CsvOptions::read).
+    pub fn parse(&self, name: impl Into<PathBuf>, bytes: &[u8]) -> Result<Table> {
+        let path = name.into();
+        let unpacked;
+        let text = if bytes.starts_with(&[0x1f, 0x8b]) {
+            unpacked = gunzip(&path, bytes)?;
+            &unpacked
+        } else {
+            bytes
+        };
+        Rows { options: self, path: &path }.parse(text)
+    }
+}
+
+/// Unpacks a whole gzip file of one or more members.
+pub(crate) fn gunzip(path: &Path, bytes: &[u8]) -> Result<Vec<u8>> {
+    let mut unpacked = Vec::new();
+    let mut decoder = flate2::read::MultiGzDecoder::new(bytes);
+    match decoder.read_to_end(&mut unpacked) {
+        Ok(_) => Ok(unpacked),
+        Err(source) => {
+            let read = bytes.len() - decoder.get_ref().len();
+            Err(Error::malformed(
+                "gzip",
+                path,
+                Place::Offset(read as u64),
+                "a whole gzip file",
+                format!("{source} after {} unpacked bytes", unpacked.len()),
+            ))
+        }
+    }
+}
+
+struct Rows<'a> {
+    options: &'a CsvOptions,
+    path: &'a Path,
+}
+
+impl Rows<'_> {
+    fn parse(&self, text: &[u8]) -> Result<Table> {
+        let mut reader = csv::ReaderBuilder::new()
+            .has_headers(false)
+            .flexible(true)
+            .delimiter(self.options.delimiter)
+            .from_reader(text);
+        let mut table = Columns::default();
+        let mut record = csv::ByteRecord::new();
+        let mut header = self.options.header;
+        loop {
+            // The position before a record may be that of empty lines, which are passed over;
+            // the record's own position is right.
+            match reader.read_byte_record(&mut record) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => {
+                    let line = error.position().map_or(0, csv::Position::line);
+                    return Err(self.malformed(
+                        Place::Line(line),
+                        "a row of CSV",
+                        error.to_string(),
+                    ));
+                }
+            }
+            if std::mem::take(&mut header) {
+                continue;
+            }
+            let line = record.position().map_or(0, csv::Position::line);
+            self.row(&mut table, &record, line)?;
+        }
+        Table::new(table.values, table.fields.map_or(0, |n| n - table.label_fields), table.labels)
+    }
+
+    fn row(&self, table: &mut Columns, record: &csv::ByteRecord, line: u64) -> Result<()> {
+        let fields = match (table.fields, self.options.columns) {
+            (Some(fields), _) => fields,
+            (None, Some(columns)) => columns,
+            (None, None) => record.len(),
+        };
+        if record.len() != fields {
+            let from = if self.options.columns.is_some() { "" } else { ", as in the first row" };
+            let expected = format!("{fields} fields{from}");
+            return Err(self.malformed(Place::Line(line), expected, record.len().to_string()));
+        }
+        let label = match self.options.label {
+            Label::None => None,
+            Label::Column(column) if column < fields => Some(column),
+            Label::Column(column) => {
+                let expected = format!("a label in column {}", column + 1);
+                return Err(self.malformed(
+                    Place::Line(line),
+                    expected,
+                    format!("{fields} fields"),
+                ));
+            }
+            Label::Last if fields == 0 => None,
+            Label::Last => Some(fields - 1),
+        };
+        table.fields = Some(fields);
+        table.label_fields = usize::from(label.is_some());
+        for (column, field) in record.iter().enumerate() {
+            let place = Place::Field { line, column: column as u64 + 1 };
+            if label == Some(column) {
+                table.labels.push(self.label(place, field)?);
+            } else {
+                table.values.push(self.value(place, field)?);
+            }
+        }
+        if label.is_none() {
+            table.labels.push(0);
+        }
+        Ok(())
+    }
+
+    fn value(&self, place: Place, field: &[u8]) -> Result<f32> {
+        // Small whole numbers are by far the most common fields of integer tables.
+        if let [digit @ b'0'..=b'9'] = field {
+            return Ok(f32::from(digit - b'0'));
+        }
+        let number = std::str::from_utf8(field).ok().and_then(|text| text.trim().parse().ok());
+        match number {
+            Some(number) if f32::is_finite(number) => Ok(number),
+            _ => Err(self.malformed(place, "a finite number", quote(&lossy(field)))),
+        }
+    }
+
+    fn label(&self, place: Place, field: &[u8]) -> Result<i64> {
+        let number: Option<i64> =
+            std::str::from_utf8(field).ok().and_then(|text| text.trim().parse().ok());
+        let Some(number) = number else {
+            return Err(self.malformed(place, "an integer label", quote(&lossy(field))));
+        };
+        match self.options.labels {
+            Some((smallest, largest)) if number < smallest || number > largest => {
+                let expected = format!("a label from {smallest} to {largest}");
+                Err(self.malformed(place, expected, number.to_string()))
+            }
+            _ => Ok(number),
+        }
+    }
+
+    fn malformed(&self, place: Place, expected: impl Into<String>, found: String) -> Error {
+        Error::malformed(OP, self.path, place, expected, found)
+    }
+}
+
+#[derive(Default)]
+struct Columns {
+    values: Vec<f32>,
+    labels: Vec<i64>,
+    fields: Option<usize>,
+    label_fields: usize,
+}
+
+fn lossy(field: &[u8]) -> String {
+    String::from_utf8_lossy(field).into_owned()
+}

@@ -1,0 +1,350 @@
+//! Worker threads and the window through which their results come back.
+//!
+//! The engine knows neither datasets nor batches. A [`Task`] produces numbered *slots*; slot *s*
+//! belongs to one worker, which produces its slots in ascending order. The consumer takes the
+//! slots in ascending order too, whatever the order in which they were finished: the window is
+//! the only place where threads meet, and nothing that leaves it depends on timing.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::context::{Progress, WorkerContext, WorkerInfo};
+use crate::{Determinism, Error, Result};
+
+mod window;
+
+pub(crate) use window::Counters;
+use window::Window;
+
+/// Work that is cut into slots.
+pub(crate) trait Task: Send + Sync + 'static {
+    /// What a slot produces.
+    type Output: Send + 'static;
+    /// What a worker keeps during one epoch.
+    type Local: Send + 'static;
+
+    /// The worker that produces `slot`.
+    fn owner(&self, slot: u64, workers: usize) -> usize;
+
+    /// The first slot from `from` on that `worker` must produce, or none if it is done.
+    fn next_slot(
+        &self,
+        local: &Self::Local,
+        worker: usize,
+        workers: usize,
+        from: u64,
+    ) -> Option<u64>;
+
+    /// Prepares `worker` for the epoch.
+    fn start(&self, worker: &mut WorkerContext) -> Result<Self::Local>;
+
+    /// Produces `slot`.
+    fn run(
+        &self,
+        slot: u64,
+        local: &mut Self::Local,
+        worker: &mut WorkerContext,
+    ) -> Result<Self::Output>;
+}
+
+/// How an epoch is run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    /// Worker threads; 0 runs everything on the consumer's thread.
+    pub(crate) workers: usize,
+    /// Slots that may be in production or waiting, all workers together.
+    pub(crate) capacity: u64,
+    /// False hands slots out as they arrive.
+    pub(crate) ordered: bool,
+    pub(crate) level: Determinism,
+    /// How long the consumer waits for one slot.
+    pub(crate) timeout: Option<Duration>,
+    /// How long the consumer waits for workers when it leaves early.
+    pub(crate) grace: Duration,
+    pub(crate) epoch: u64,
+    pub(crate) base_seed: u64,
+    /// The first slot of this run.
+    pub(crate) first_slot: u64,
+}
+
+impl Settings {
+    fn info(&self, id: usize) -> WorkerInfo {
+        WorkerInfo {
+            id,
+            workers: self.workers,
+            seed: self.base_seed.wrapping_add(id as u64),
+            base_seed: self.base_seed,
+            epoch: self.epoch,
+        }
+    }
+}
+
+/// One epoch's work, shared by its workers and its consumer.
+struct Job<T: Task> {
+    task: T,
+    settings: Settings,
+    cancel: Arc<AtomicBool>,
+    progress: Vec<Arc<Progress>>,
+    window: Window<T::Output>,
+}
+
+impl<T: Task> Job<T> {
+    /// What a worker does with an epoch.
+    fn work(&self, id: usize, worker: &mut WorkerContext) {
+        let info = self.settings.info(id);
+        let span = tracing::debug_span!("worker", id, epoch = info.epoch, seed = info.seed);
+        let _entered = span.enter();
+        let (cancel, progress) = (Arc::clone(&self.cancel), Arc::clone(&self.progress[id]));
+        worker.reseed(info, self.settings.level, cancel, progress);
+        let mut local = match start(&self.task, worker) {
+            Ok(local) => local,
+            Err(error) => {
+                tracing::warn!(%error, "worker did not start");
+                return self.window.fail(id, error);
+            }
+        };
+        let mut from = self.settings.first_slot;
+        while let Some(slot) = self.claim(id, &local, from) {
+            let began = Instant::now();
+            let result = {
+                let _slot = tracing::trace_span!("batch", number = slot).entered();
+                run(&self.task, slot, &mut local, worker)
+            };
+            self.window.publish(slot, id, result, began.elapsed());
+            from = slot + 1;
+        }
+    }
+
+    /// The next slot of worker `id`, once there is room for it; none at the end.
+    fn claim(&self, id: usize, local: &T::Local, from: u64) -> Option<u64> {
+        let Settings { workers, capacity, ordered, .. } = self.settings;
+        if ordered {
+            let slot = self.task.next_slot(local, id, workers, from)?;
+            self.window.wait_for_room(slot, capacity).then_some(slot)
+        } else {
+            self.window
+                .claim_any(capacity, |slot| self.task.next_slot(local, 0, 1, slot) == Some(slot))
+        }
+    }
+}
+
+/// Runs [`Task::start`] and turns a panic into an error.
+fn start<T: Task>(task: &T, worker: &mut WorkerContext) -> Result<T::Local> {
+    catch_unwind(AssertUnwindSafe(|| task.start(worker))).unwrap_or_else(|payload| {
+        Err(Error::WorkerInit {
+            worker: worker.info.id,
+            stage: "initialisation".to_owned(),
+            source: format!("panicked: {}", message(payload)).into(),
+        })
+    })
+}
+
+/// Runs [`Task::run`] and turns a panic into an error.
+fn run<T: Task>(
+    task: &T,
+    slot: u64,
+    local: &mut T::Local,
+    worker: &mut WorkerContext,
+) -> Result<T::Output> {
+    let result = catch_unwind(AssertUnwindSafe(|| task.run(slot, local, worker)));
+    let result = result.unwrap_or_else(|payload| {
+        Err(Error::Panic {
+            worker: worker.info.id,
+            batch: slot,
+            sample: worker.progress().get(),
+            message: message(payload),
+        })
+    });
+    worker.at_sample(None);
+    result
+}
+
+fn message(payload: Box<dyn Any + Send>) -> String {
+    match payload.downcast::<String>() {
+        Ok(text) => *text,
+        Err(payload) => match payload.downcast::<&'static str>() {
+            Ok(text) => (*text).to_owned(),
+            Err(_) => "a value that is not a text".to_owned(),
+        },
+    }
+}
+
+/// Tells the window that a worker has left, even if it left by a panic.
+struct Leave<'a, T: Task>(&'a Job<T>, usize);
+
+impl<T: Task> Drop for Leave<'_, T> {
+    fn drop(&mut self) {
+        self.0.window.leave(self.1);
+    }
+}
+
+/// Threads that wait for epochs.
+pub(crate) struct Pool<T: Task> {
+    workers: Vec<mpsc::Sender<Arc<Job<T>>>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl<T: Task> Pool<T> {
+    /// Starts `workers` threads, counted in `live` as long as they run.
+    pub(crate) fn start(workers: usize, live: &Arc<AtomicUsize>) -> Result<Self> {
+        let mut pool = Pool { workers: Vec::new(), threads: Vec::new() };
+        for id in 0..workers {
+            let (sender, jobs) = mpsc::channel::<Arc<Job<T>>>();
+            let alive = Alive::new(live);
+            let thread = thread::Builder::new()
+                .name(format!("data-worker-{id}"))
+                .spawn(move || {
+                    let _alive = alive;
+                    let mut worker = WorkerContext::detached();
+                    for job in jobs {
+                        let _leave = Leave(&job, id);
+                        job.work(id, &mut worker);
+                    }
+                })
+                .map_err(|source| Error::Spawn { worker: id, source })?;
+            pool.workers.push(sender);
+            pool.threads.push(thread);
+        }
+        Ok(pool)
+    }
+
+    fn submit(&self, job: &Arc<Job<T>>) {
+        for (id, worker) in self.workers.iter().enumerate() {
+            if worker.send(Arc::clone(job)).is_err() {
+                // The thread is gone, so it will never say so itself.
+                job.window.leave(id);
+            }
+        }
+    }
+
+    /// Ends all threads and waits for them. Only for pools whose workers are idle.
+    pub(crate) fn join(self) {
+        drop(self.workers);
+        for thread in self.threads {
+            // A worker's panics were caught and reported; there is nothing left to report.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Counts a thread for as long as it lives.
+struct Alive(Arc<AtomicUsize>);
+
+impl Alive {
+    fn new(live: &Arc<AtomicUsize>) -> Self {
+        live.fetch_add(1, Ordering::SeqCst);
+        Alive(Arc::clone(live))
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// The consumer's end of an epoch.
+pub(crate) struct Run<T: Task> {
+    job: Arc<Job<T>>,
+    lane: Lane<T>,
+    waited: Duration,
+}
+
+/// Where an epoch's work is done.
+enum Lane<T: Task> {
+    /// On the consumer's thread, started at the first slot.
+    Inline { worker: Box<WorkerContext>, local: Option<T::Local> },
+    /// On worker threads.
+    Pool { pool: Option<Pool<T>>, hung: bool },
+}
+
+impl<T: Task> Run<T> {
+    /// Starts `task` on `pool`, or on this thread if there is none.
+    pub(crate) fn start(task: T, settings: Settings, pool: Option<Pool<T>>) -> Self {
+        let cancel = Arc::new(AtomicBool::new(false));
+        let progress: Vec<_> = (0..settings.workers.max(1)).map(|_| Arc::default()).collect();
+        let lane = match pool {
+            None => {
+                let (cancel, progress) = (Arc::clone(&cancel), Arc::clone(&progress[0]));
+                let worker = WorkerContext::new(settings.info(0), settings.level, cancel, progress);
+                Lane::Inline { worker: Box::new(worker), local: None }
+            }
+            Some(pool) => Lane::Pool { pool: Some(pool), hung: false },
+        };
+        let window = Window::new(settings.first_slot, settings.workers.max(1));
+        let job = Arc::new(Job { task, settings, cancel, progress, window });
+        if let Lane::Pool { pool: Some(pool), .. } = &lane {
+            pool.submit(&job);
+        }
+        Run { job, lane, waited: Duration::ZERO }
+    }
+
+    pub(crate) fn task(&self) -> &T {
+        &self.job.task
+    }
+
+    /// Slot `slot`, or in unordered runs any slot; waits until it is there.
+    pub(crate) fn take(&mut self, slot: u64) -> Result<T::Output> {
+        let began = Instant::now();
+        let result = self.wait(slot);
+        self.waited += began.elapsed();
+        result
+    }
+
+    fn wait(&mut self, slot: u64) -> Result<T::Output> {
+        let job = &self.job;
+        match &mut self.lane {
+            Lane::Inline { worker, local } => {
+                if local.is_none() {
+                    *local = Some(start(&job.task, worker)?);
+                }
+                let local = local.as_mut().expect("the line above has filled it");
+                let began = Instant::now();
+                let result = run(&job.task, slot, local, worker);
+                job.window.count_inline(began.elapsed());
+                result
+            }
+            Lane::Pool { hung, .. } => {
+                let Settings { workers, ordered, timeout, .. } = job.settings;
+                let owner = ordered.then(|| (slot, job.task.owner(slot, workers)));
+                let Some(result) = job.window.take(owner, timeout) else {
+                    *hung = true;
+                    let worker = match owner {
+                        Some((_, worker)) => worker,
+                        None => job.progress.iter().position(|p| p.get().is_some()).unwrap_or(0),
+                    };
+                    return Err(Error::Timeout {
+                        worker,
+                        batch: slot,
+                        sample: job.progress[worker].get(),
+                        waited: timeout.unwrap_or_default(),
+                    });
+                };
+                result
+            }
+        }
+    }
+
+    /// How long the consumer has waited, and what the workers have done.
+    pub(crate) fn counters(&self) -> (Duration, Counters) {
+        (self.waited, self.job.window.counters())
+    }
+
+    /// Ends the run. Returns the pool if all its workers have left the epoch, so that it can
+    /// serve another one.
+    pub(crate) fn finish(&mut self) -> Option<Pool<T>> {
+        self.job.cancel.store(true, Ordering::Relaxed);
+        self.job.window.close();
+        let Lane::Pool { pool, hung } = &mut self.lane else { return None };
+        let pool = pool.take()?;
+        // A worker that has missed the timeout is not waited for: its thread ends by itself as
+        // soon as its sample returns.
+        let grace = if *hung { Duration::ZERO } else { self.job.settings.grace };
+        self.job.window.wait_until_left(grace).then_some(pool)
+    }
+}

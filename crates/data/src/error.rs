@@ -1,0 +1,266 @@
+//! What can go wrong between a file on disk and a batch in memory.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::Determinism;
+
+/// The result of everything fallible in this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// An error of someone else's code: a dataset, a collate function, a seeding hook.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A place inside a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Place {
+    /// A line of a text file, counted from 1.
+    Line(u64),
+    /// A line and a column of a text file, both counted from 1.
+    Field {
+        /// The line.
+        line: u64,
+        /// The column.
+        column: u64,
+    },
+    /// A byte offset, counted from 0.
+    Offset(u64),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Line(line) => write!(f, "line {line}"),
+            Place::Field { line, column } => write!(f, "line {line}, column {column}"),
+            Place::Offset(offset) => write!(f, "offset {offset}"),
+        }
+    }
+}
+
+/// The error type of this crate.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused a file operation.
+    #[error("{op}: {}: {source}", path.display())]
+    Io {
+        /// What was being done.
+        op: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// A file does not hold what its format, or its reader's options, say.
+    #[error("{op}: {}, {place}: expected {expected}, found {found}", path.display())]
+    Malformed {
+        /// The parser.
+        op: &'static str,
+        /// The file, or the name given to the bytes.
+        path: PathBuf,
+        /// Where in the file.
+        place: Place,
+        /// What should be there.
+        expected: String,
+        /// What is there.
+        found: String,
+    },
+    /// An index lies outside a dataset.
+    #[error("{op}: index {index} is out of range for length {len}")]
+    IndexOutOfRange {
+        /// The dataset or combinator.
+        op: &'static str,
+        /// The index asked for.
+        index: usize,
+        /// How many items there are.
+        len: usize,
+    },
+    /// An option, or a combination of options, makes no sense.
+    #[error("{op}: {option} is {value}: {expected}")]
+    InvalidOption {
+        /// The builder or constructor.
+        op: &'static str,
+        /// The option.
+        option: &'static str,
+        /// What it was set to.
+        value: String,
+        /// What it may be.
+        expected: String,
+    },
+    /// What was asked for cannot keep the promise of the required level.
+    #[error(
+        "{op}: needs level {best:?} or lower, but {required:?} is required: \
+         lower the level of the loader, or {instead}"
+    )]
+    LevelUnavailable {
+        /// What was asked for.
+        op: &'static str,
+        /// The loader's level.
+        required: Determinism,
+        /// The highest level at which this is permitted.
+        best: Determinism,
+        /// What to do to keep the level.
+        instead: &'static str,
+    },
+    /// Samples of one batch do not have the same shape.
+    #[error(
+        "{op}: sample {position} of the batch holds {found} values, the first holds {expected}: give samples one size, or use a collate function of your own"
+    )]
+    Ragged {
+        /// The collate function.
+        op: &'static str,
+        /// The place of the sample in the batch.
+        position: usize,
+        /// Values in the first sample.
+        expected: usize,
+        /// Values in this sample.
+        found: usize,
+    },
+    /// Loading one sample failed.
+    #[error("loader: worker {worker}, batch {batch}, sample {sample}: {source}")]
+    Sample {
+        /// The worker that loaded it.
+        worker: usize,
+        /// The batch's number in its epoch.
+        batch: u64,
+        /// The sample's index in the dataset.
+        sample: usize,
+        /// The cause.
+        #[source]
+        source: Box<Error>,
+    },
+    /// The dataset or the collate function panicked.
+    #[error("loader: worker {worker}, batch {batch}, {}: panicked: {message}", in_sample(*sample))]
+    Panic {
+        /// The worker that ran it.
+        worker: usize,
+        /// The batch's number in its epoch.
+        batch: u64,
+        /// The sample being loaded; none while the batch was being collated.
+        sample: Option<usize>,
+        /// The panic's message.
+        message: String,
+    },
+    /// The samples of a batch could not be put together.
+    #[error("loader: worker {worker}, batch {batch}: collate: {source}")]
+    Collate {
+        /// The worker that ran it.
+        worker: usize,
+        /// The batch's number in its epoch.
+        batch: u64,
+        /// The cause.
+        #[source]
+        source: Box<Error>,
+    },
+    /// Seeding or initialising a worker failed; the epoch ends.
+    #[error("loader: worker {worker}: {stage} failed: {source}")]
+    WorkerInit {
+        /// The worker.
+        worker: usize,
+        /// The step that failed.
+        stage: String,
+        /// The cause.
+        source: BoxError,
+    },
+    /// A batch did not arrive in time; the epoch ends.
+    #[error("loader: worker {worker}, batch {batch}, {}: nothing arrived within {waited:?}: raise the timeout, or see why loading takes so long", in_sample(*sample))]
+    Timeout {
+        /// The worker that owes the batch.
+        worker: usize,
+        /// The batch's number in its epoch.
+        batch: u64,
+        /// The sample which that worker is loading, if it is loading one.
+        sample: Option<usize>,
+        /// The loader's timeout.
+        waited: Duration,
+    },
+    /// A worker thread could not be started.
+    #[error("loader: cannot start worker {worker}: {source}")]
+    Spawn {
+        /// The worker.
+        worker: usize,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// A saved state belongs to another loader.
+    #[error(
+        "resume: {field} is {found} in the saved state, but {expected} in this loader: build the loader as it was when the state was saved"
+    )]
+    StateMismatch {
+        /// What differs.
+        field: &'static str,
+        /// This loader's value.
+        expected: String,
+        /// The saved value.
+        found: String,
+    },
+    /// An error of the caller's own code.
+    #[error(transparent)]
+    Other(BoxError),
+}
+
+impl Error {
+    /// Wraps an error of the caller's own dataset or collate function.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let error = samebits_data::Error::other("no such record");
+    /// assert_eq!(error.to_string(), "no such record");
+    /// ```
+    pub fn other(error: impl Into<BoxError>) -> Self {
+        Error::Other(error.into())
+    }
+
+    pub(crate) fn io(op: &'static str, path: &Path, source: std::io::Error) -> Self {
+        Error::Io { op, path: path.to_path_buf(), source }
+    }
+
+    pub(crate) fn malformed(
+        op: &'static str,
+        path: &Path,
+        place: Place,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+    ) -> Self {
+        Error::Malformed {
+            op,
+            path: path.to_path_buf(),
+            place,
+            expected: expected.into(),
+            found: found.into(),
+        }
+    }
+
+    pub(crate) fn option(
+        op: &'static str,
+        option: &'static str,
+        value: impl fmt::Display,
+        expected: impl Into<String>,
+    ) -> Self {
+        Error::InvalidOption { op, option, value: value.to_string(), expected: expected.into() }
+    }
+
+    /// True if no batch can follow this error in the same epoch.
+    pub(crate) fn ends_epoch(&self) -> bool {
+        matches!(self, Error::WorkerInit { .. } | Error::Timeout { .. } | Error::Spawn { .. })
+    }
+}
+
+/// Quotes `text` for an error message, cut to a readable length.
+pub(crate) fn quote(text: &str) -> String {
+    const LONGEST: usize = 40;
+    let mut chars = text.chars();
+    let head: String = chars.by_ref().take(LONGEST).collect();
+    let rest = if chars.next().is_some() { "..." } else { "" };
+    format!("{head:?}{rest}")
+}
+
+fn in_sample(sample: Option<usize>) -> String {
+    match sample {
+        Some(sample) => format!("sample {sample}"),
+        None => "between samples".to_owned(),
+    }
+}

@@ -1,0 +1,264 @@
+//! The loader of map-style datasets.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::context::{self, SampleContext, WorkerContext};
+use crate::engine::{Pool, Settings};
+use crate::{Collate, Dataset, Determinism, Error, Result, Shard, Stack};
+
+mod builder;
+mod epoch;
+mod plan;
+mod seeding;
+mod state;
+mod task;
+
+pub use builder::LoaderBuilder;
+pub use epoch::{Batch, Epoch, LoadReport};
+pub use seeding::Seeding;
+pub use state::{LoaderState, WorkerState};
+
+use plan::{Batching, Plan};
+use seeding::Hooks;
+use task::Loading;
+
+/// Loads batches of a dataset, epoch after epoch, perhaps on worker threads.
+///
+/// # Determinism
+///
+/// At [`Determinism::Portable`], the default, batch *k* of epoch *e* is a function of the
+/// dataset, the sampler, the batch size, the seed, *e* and *k*. The number of workers, the
+/// prefetch depth, persistent workers, the speed of anything, and where an epoch was resumed
+/// cannot change it:
+///
+/// * the order of an epoch is made from (seed, epoch) before anything is loaded;
+/// * each sample has a generator of its own, made from (seed, epoch, sample index);
+/// * batches are handed out in order, through a window of at most workers × prefetch batches.
+///
+/// At [`Determinism::RunToRun`] datasets may also draw on their worker's generator. Batch *k*
+/// is always loaded by worker *k* mod *workers*, so runs with the same number of workers agree.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_data::{DataLoader, DatasetExt, Memory};
+///
+/// let data = Memory::new((0..10).map(|i| (vec![i as f32], i)).collect::<Vec<(Vec<f32>, i64)>>());
+/// let loader = DataLoader::builder(data).batch_size(4).shuffle(true).workers(2).seed(0).build()?;
+/// for epoch in 0..2 {
+///     for batch in loader.epoch(epoch) {
+///         let batch = batch?;
+///         let (pixels, classes) = &batch.data;
+///         assert_eq!(pixels.rows, classes.len());
+///     }
+/// }
+/// # Ok::<(), samebits_data::Error>(())
+/// ```
+pub struct DataLoader<D: Dataset, C: Collate<D::Item> = Stack> {
+    config: Arc<Config<D, C>>,
+    /// Idle persistent workers.
+    pool: Arc<Mutex<Option<Pool<Loading<D, C>>>>>,
+    live: Arc<AtomicUsize>,
+}
+
+/// What a builder has put together; shared by the loader and its epochs.
+pub(crate) struct Config<D, C> {
+    dataset: D,
+    collate: C,
+    batching: Batching,
+    seeding: Seeding,
+    hooks: Hooks,
+    shard: Option<Shard>,
+    workers: usize,
+    prefetch: usize,
+    level: Determinism,
+    ordered: bool,
+    persistent: bool,
+    timeout: Option<Duration>,
+    grace: Duration,
+}
+
+impl<D: Dataset> DataLoader<D, Stack>
+where
+    Stack: Collate<D::Item>,
+{
+    /// Starts building a loader that stacks samples. [`LoaderBuilder::collate`] puts them
+    /// together in another way.
+    pub fn builder(dataset: D) -> LoaderBuilder<D, Stack> {
+        LoaderBuilder::new(dataset, Stack)
+    }
+}
+
+impl<D: Dataset, C: Collate<D::Item>> DataLoader<D, C> {
+    /// Starts building a loader with a collate function of your own, for samples that
+    /// [`Stack`] cannot stack.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use samebits_data::{DataLoader, Keep, Memory};
+    ///
+    /// #[derive(Clone)]
+    /// struct Word(String);
+    /// let words = Memory::new(vec![Word("same".into()), Word("bits".into())]);
+    /// let loader = DataLoader::builder_with(words, Keep).batch_size(2).build()?;
+    /// let batch = loader.epoch(0).next().unwrap()?;
+    /// assert_eq!(batch.data[1].0, "bits");
+    /// # Ok::<(), samebits_data::Error>(())
+    /// ```
+    pub fn builder_with(dataset: D, collate: C) -> LoaderBuilder<D, C> {
+        LoaderBuilder::new(dataset, collate)
+    }
+
+    /// The dataset.
+    pub fn dataset(&self) -> &D {
+        &self.config.dataset
+    }
+
+    /// The batches of `epoch`. Any epoch can be asked for at any time.
+    ///
+    /// Worker threads start here. An error in starting comes as the first item.
+    pub fn epoch(&self, epoch: u64) -> Epoch<D, C> {
+        match self.begin(epoch, 0, 0, Vec::new()) {
+            Ok(running) => running,
+            Err(error) => Epoch::refused(epoch, error),
+        }
+    }
+
+    /// Continues where `state` was taken, with the batch after the last one that was handed out.
+    ///
+    /// The number of workers, the prefetch depth and the batch size may be others than before,
+    /// and so may the number of ranks. Worker generators (level [`Determinism::RunToRun`] and
+    /// below) and hooks that save their state continue only with the same number of workers;
+    /// otherwise they are seeded as at the start of an epoch, and a warning says so.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::StateMismatch`] if the state was saved by a loader with another seed, sampler or
+    /// dataset length.
+    pub fn resume(&self, state: &LoaderState) -> Result<Epoch<D, C>> {
+        state.check(&self.state(state.epoch, state.batch, state.position, Vec::new()))?;
+        let mut workers = state.workers.clone();
+        if state.worker_count != self.config.workers && workers.iter().any(Option::is_some) {
+            tracing::warn!(
+                saved = state.worker_count,
+                workers = self.config.workers,
+                "resume: the number of workers has changed, so worker generators start afresh"
+            );
+            workers.clear();
+        }
+        self.begin(state.epoch, state.batch, state.position, workers)
+    }
+
+    /// How many batches `epoch` has. This makes the epoch's order.
+    ///
+    /// # Errors
+    ///
+    /// Those of the sampler.
+    pub fn batches_in(&self, epoch: u64) -> Result<u64> {
+        Ok(self.plan(epoch, 0, 0)?.batches())
+    }
+
+    /// Loads one sample on this thread as `epoch` would load it, for looking at it.
+    ///
+    /// # Errors
+    ///
+    /// Those of the dataset, and [`Error::IndexOutOfRange`].
+    pub fn sample(&self, epoch: u64, index: usize) -> Result<D::Item> {
+        let config = &self.config;
+        let len = config.dataset.len();
+        if index >= len {
+            return Err(Error::IndexOutOfRange { op: "loader", index, len });
+        }
+        let mut worker = WorkerContext::detached();
+        worker.info.epoch = epoch;
+        worker.level = config.level;
+        let key = context::sample_key(&config.seeding.generator(), epoch);
+        let mut cx = SampleContext::new(&mut worker, &key, index, 0);
+        config.hooks.before_sample(&mut cx)?;
+        config.dataset.get(index, &mut cx)
+    }
+
+    /// How many worker threads are alive at this moment, for diagnosis.
+    pub fn live_workers(&self) -> usize {
+        self.live.load(Ordering::SeqCst)
+    }
+
+    fn plan(&self, epoch: u64, batch: u64, position: u64) -> Result<Plan> {
+        let config = &self.config;
+        let order = config.seeding.order_generator(epoch);
+        config.batching.plan(config.dataset.len(), epoch, &order, config.shard, batch, position)
+    }
+
+    fn state(
+        &self,
+        epoch: u64,
+        batch: u64,
+        position: u64,
+        workers: Vec<Option<WorkerState>>,
+    ) -> LoaderState {
+        self.config.state(epoch, batch, position, workers)
+    }
+
+    fn begin(
+        &self,
+        epoch: u64,
+        batch: u64,
+        position: u64,
+        workers: Vec<Option<WorkerState>>,
+    ) -> Result<Epoch<D, C>> {
+        let config = &self.config;
+        let plan = self.plan(epoch, batch, position)?;
+        let settings = Settings {
+            workers: config.workers,
+            capacity: (config.workers * config.prefetch) as u64,
+            ordered: config.ordered,
+            level: config.level,
+            timeout: config.timeout,
+            grace: config.grace,
+            epoch,
+            base_seed: config.seeding.base_seed(epoch, config.dataset.len())?,
+            first_slot: batch,
+        };
+        let idle = if config.workers == 0 {
+            None
+        } else {
+            let kept = self.pool.lock().take();
+            Some(match kept {
+                Some(pool) => pool,
+                None => Pool::start(config.workers, &self.live)?,
+            })
+        };
+        let task = Loading::new(Arc::clone(config), plan, epoch, workers);
+        Ok(Epoch::start(task, settings, idle, Arc::clone(&self.pool)))
+    }
+}
+
+impl<D: Dataset, C: Collate<D::Item>> Drop for DataLoader<D, C> {
+    fn drop(&mut self) {
+        // Idle workers end at once; epochs that are still running keep their own.
+        if let Some(pool) = self.pool.lock().take() {
+            pool.join();
+        }
+    }
+}
+
+impl<D: Dataset, C: Collate<D::Item>> fmt::Debug for DataLoader<D, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let config = &self.config;
+        f.debug_struct("DataLoader")
+            .field("len", &config.dataset.len())
+            .field("batching", &config.batching)
+            .field("seeding", &config.seeding)
+            .field("shard", &config.shard)
+            .field("workers", &config.workers)
+            .field("prefetch", &config.prefetch)
+            .field("level", &config.level)
+            .finish_non_exhaustive()
+    }
+}

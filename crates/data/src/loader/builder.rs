@@ -1,0 +1,277 @@
+//! The settings of a loader.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use samebits_rng::Generator;
+
+use super::plan::Batching;
+use super::seeding::{Hooks, Seeding};
+use super::{Config, DataLoader};
+use crate::context::{SeedHook, SeedScope, WorkerContext};
+use crate::{
+    BatchSampler, BoxError, Collate, Dataset, Determinism, Error, Result, Sampler, Sequential,
+    Shard, Shuffled,
+};
+
+/// Builds a [`DataLoader`].
+///
+/// Defaults: batches of one sample, in the order of the indices, on the caller's thread, seed 0,
+/// level [`Determinism::Portable`].
+#[must_use = "a builder does nothing until `build` is called"]
+pub struct LoaderBuilder<D, C> {
+    dataset: D,
+    collate: C,
+    batch_size: usize,
+    drop_last: bool,
+    order: Order,
+    seeding: Seeding,
+    hooks: Hooks,
+    shard: Option<Shard>,
+    workers: usize,
+    prefetch: usize,
+    level: Determinism,
+    ordered: bool,
+    persistent: bool,
+    timeout: Option<Duration>,
+    grace: Duration,
+}
+
+enum Order {
+    Samples(Arc<dyn Sampler>),
+    Batches(Arc<dyn BatchSampler>),
+}
+
+impl<D: Dataset, C> LoaderBuilder<D, C> {
+    pub(super) fn new(dataset: D, collate: C) -> Self {
+        LoaderBuilder {
+            dataset,
+            collate,
+            batch_size: 1,
+            drop_last: false,
+            order: Order::Samples(Arc::new(Sequential)),
+            seeding: Seeding::Addressed(Generator::new(0)),
+            hooks: Hooks::default(),
+            shard: None,
+            workers: 0,
+            prefetch: 2,
+            level: Determinism::default(),
+            ordered: true,
+            persistent: false,
+            timeout: None,
+            grace: Duration::from_secs(5),
+        }
+    }
+
+    /// How many samples a batch has. Ignored with a [`batch_sampler`](Self::batch_sampler).
+    pub fn batch_size(self, samples: usize) -> Self {
+        LoaderBuilder { batch_size: samples, ..self }
+    }
+
+    /// With `true`, a last batch that is not full is left out. Ignored with a
+    /// [`batch_sampler`](Self::batch_sampler).
+    pub fn drop_last(self, drop_last: bool) -> Self {
+        LoaderBuilder { drop_last, ..self }
+    }
+
+    /// `true` visits the samples of each epoch in a random order of its own, `false` in the
+    /// order of their indices.
+    pub fn shuffle(self, shuffle: bool) -> Self {
+        if shuffle { self.sampler(Shuffled) } else { self.sampler(Sequential) }
+    }
+
+    /// Visits the samples in the order of `sampler`.
+    pub fn sampler(self, sampler: impl Sampler) -> Self {
+        LoaderBuilder { order: Order::Samples(Arc::new(sampler)), ..self }
+    }
+
+    /// Takes whole batches from `sampler`.
+    pub fn batch_sampler(self, sampler: impl BatchSampler) -> Self {
+        LoaderBuilder { order: Order::Batches(Arc::new(sampler)), ..self }
+    }
+
+    /// Seeds everything random in the loader: short for a generator that starts at `seed`.
+    pub fn seed(self, seed: u64) -> Self {
+        self.generator(Generator::new(seed))
+    }
+
+    /// Takes everything random from `generator`: its seed and its stream, wherever it stands.
+    ///
+    /// # Determinism
+    ///
+    /// Nothing is drawn from the generator, now or later, so making or iterating a loader never
+    /// moves anyone's random numbers. Epoch *e* uses children of it: `fold_in(1).fold_in(e)`
+    /// orders the samples, `fold_in(2).fold_in(e).fold_in(i)` belongs to sample *i* (folded once
+    /// more by the number of earlier visits in the epoch if there were any), and the first 63
+    /// bits of `fold_in(3).fold_in(e)` are the base seed of the workers.
+    pub fn generator(self, generator: Generator) -> Self {
+        self.seeding(Seeding::Addressed(generator))
+    }
+
+    /// How the base seed and the order of an epoch are made.
+    pub fn seeding(self, seeding: Seeding) -> Self {
+        LoaderBuilder { seeding, ..self }
+    }
+
+    /// Loads only one rank's part of every epoch.
+    pub fn shard(self, shard: Shard) -> Self {
+        LoaderBuilder { shard: Some(shard), ..self }
+    }
+
+    /// How many worker threads load batches; with 0 the caller's thread does.
+    pub fn workers(self, workers: usize) -> Self {
+        LoaderBuilder { workers, ..self }
+    }
+
+    /// How many batches each worker may be ahead of the consumer. At most workers × prefetch
+    /// batches are being loaded or waiting at any time.
+    pub fn prefetch(self, batches: usize) -> Self {
+        LoaderBuilder { prefetch: batches, ..self }
+    }
+
+    /// The promise that the loader must keep.
+    pub fn level(self, level: Determinism) -> Self {
+        LoaderBuilder { level, ..self }
+    }
+
+    /// `false` hands batches out as they arrive. Needs [`Determinism::NotGuaranteed`].
+    pub fn ordered(self, ordered: bool) -> Self {
+        LoaderBuilder { ordered, ..self }
+    }
+
+    /// `true` keeps the worker threads between epochs. They are seeded and initialised anew in
+    /// each epoch, so this changes nothing but the time it takes to start.
+    pub fn persistent_workers(self, persistent: bool) -> Self {
+        LoaderBuilder { persistent, ..self }
+    }
+
+    /// Gives up waiting for a batch after `timeout`. Needs at least one worker.
+    pub fn timeout(self, timeout: Duration) -> Self {
+        LoaderBuilder { timeout: Some(timeout), ..self }
+    }
+
+    /// How long dropping an unfinished epoch waits for workers that are in the middle of a
+    /// sample; 5 seconds by default. A worker that takes longer ends by itself later.
+    pub fn grace(self, grace: Duration) -> Self {
+        LoaderBuilder { grace, ..self }
+    }
+
+    /// Calls `init` on each worker at the start of each epoch, after it was seeded.
+    pub fn worker_init<F>(mut self, init: F) -> Self
+    where
+        F: Fn(&mut WorkerContext) -> Result<(), BoxError> + Send + Sync + 'static,
+    {
+        self.hooks.init = Some(Arc::new(init));
+        self
+    }
+
+    /// Seeds another library's generator together with the loader's.
+    pub fn seed_hook(mut self, scope: SeedScope, hook: impl SeedHook) -> Self {
+        self.hooks.add(scope, Arc::new(hook));
+        self
+    }
+
+    /// Puts the samples of a batch together with `collate`.
+    pub fn collate<C2: Collate<D::Item>>(self, collate: C2) -> LoaderBuilder<D, C2> {
+        let LoaderBuilder { dataset, collate: _, batch_size, drop_last, order, .. } = self;
+        LoaderBuilder {
+            dataset,
+            collate,
+            batch_size,
+            drop_last,
+            order,
+            seeding: self.seeding,
+            hooks: self.hooks,
+            shard: self.shard,
+            workers: self.workers,
+            prefetch: self.prefetch,
+            level: self.level,
+            ordered: self.ordered,
+            persistent: self.persistent,
+            timeout: self.timeout,
+            grace: self.grace,
+        }
+    }
+
+    /// The loader. No thread starts before the first epoch.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidOption`] and [`Error::LevelUnavailable`] for settings that contradict
+    /// each other.
+    pub fn build(self) -> Result<DataLoader<D, C>>
+    where
+        C: Collate<D::Item>,
+    {
+        let op = "loader";
+        if self.batch_size == 0 {
+            return Err(Error::option(op, "batch size", 0, "must be at least 1"));
+        }
+        if self.prefetch == 0 {
+            return Err(Error::option(op, "prefetch", 0, "must be at least 1"));
+        }
+        if self.workers.checked_mul(self.prefetch).is_none() {
+            return Err(Error::option(op, "prefetch", self.prefetch, "is too large"));
+        }
+        if self.timeout.is_some() && self.workers == 0 {
+            return Err(Error::option(
+                op,
+                "timeout",
+                format!("{:?}", self.timeout.unwrap_or_default()),
+                "needs at least one worker: a loader without workers waits for nobody",
+            ));
+        }
+        if !self.ordered && self.level > Determinism::NotGuaranteed {
+            return Err(Error::LevelUnavailable {
+                op: "loader: unordered delivery",
+                required: self.level,
+                best: Determinism::NotGuaranteed,
+                instead: "leave `ordered` on",
+            });
+        }
+        self.hooks.check(self.level)?;
+        let batching = match self.order {
+            Order::Samples(sampler) => {
+                Batching::Even { sampler, size: self.batch_size, drop_last: self.drop_last }
+            }
+            Order::Batches(sampler) => Batching::Listed { sampler },
+        };
+        let config = Config {
+            dataset: self.dataset,
+            collate: self.collate,
+            batching,
+            seeding: self.seeding,
+            hooks: self.hooks,
+            shard: self.shard,
+            workers: self.workers,
+            prefetch: self.prefetch,
+            level: self.level,
+            ordered: self.ordered,
+            persistent: self.persistent,
+            timeout: self.timeout,
+            grace: self.grace,
+        };
+        Ok(DataLoader {
+            config: Arc::new(config),
+            pool: Arc::new(Mutex::new(None)),
+            live: Arc::new(AtomicUsize::new(0)),
+        })
+    }
+}
+
+impl<D, C> fmt::Debug for LoaderBuilder<D, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LoaderBuilder")
+            .field("batch_size", &self.batch_size)
+            .field("drop_last", &self.drop_last)
+            .field("seeding", &self.seeding)
+            .field("shard", &self.shard)
+            .field("workers", &self.workers)
+            .field("prefetch", &self.prefetch)
+            .field("level", &self.level)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,257 @@
+//! Iterating over the batches of an epoch.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use super::LoaderState;
+use super::state::WorkerState;
+use super::task::Loading;
+use crate::engine::{Pool, Run, Settings};
+use crate::{Collate, Dataset, Determinism, Error, Result};
+
+/// One batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch<B> {
+    /// The batch's number in this rank's epoch, counted from 0.
+    pub number: u64,
+    /// The epoch.
+    pub epoch: u64,
+    /// The samples' indices in the dataset.
+    pub indices: Vec<usize>,
+    /// What the collate function has made of the samples.
+    pub data: B,
+}
+
+/// How an epoch has gone so far. Times are for people; nothing is computed from them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoadReport {
+    /// Batches handed out.
+    pub batches: u64,
+    /// Samples handed out.
+    pub samples: u64,
+    /// Time since the epoch began.
+    pub elapsed: Duration,
+    /// Time the consumer has spent waiting for batches, or loading them itself.
+    pub waited: Duration,
+    /// Time each worker has spent loading.
+    pub busy: Vec<Duration>,
+    /// The largest number of finished batches that waited for the consumer at once.
+    pub peak_ready: usize,
+}
+
+impl LoadReport {
+    /// The part of the epoch's time that was spent waiting for data, between 0 and 1.
+    pub fn waiting_share(&self) -> f64 {
+        let elapsed = self.elapsed.as_secs_f64();
+        if elapsed > 0.0 { self.waited.as_secs_f64() / elapsed } else { 0.0 }
+    }
+}
+
+impl fmt::Display for LoadReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} samples in {} batches, {:.3} s, of which {:.3} s ({:.1} %) waiting for data",
+            self.samples,
+            self.batches,
+            self.elapsed.as_secs_f64(),
+            self.waited.as_secs_f64(),
+            100.0 * self.waiting_share(),
+        )
+    }
+}
+
+/// The batches of one epoch, in order.
+///
+/// A failed sample spoils its batch only: the error comes in the batch's place and the next
+/// batch follows. After [`Error::WorkerInit`], [`Error::Timeout`] and [`Error::Spawn`] the
+/// epoch ends.
+///
+/// Dropping an epoch early stops its workers after the sample they are loading.
+pub struct Epoch<D: Dataset, C: Collate<D::Item>> {
+    number: u64,
+    state: State<D, C>,
+    began: Instant,
+    samples: u64,
+}
+
+enum State<D: Dataset, C: Collate<D::Item>> {
+    /// The epoch could not start.
+    Refused(Option<Error>),
+    Running(Box<Running<D, C>>),
+}
+
+struct Running<D: Dataset, C: Collate<D::Item>> {
+    run: Run<Loading<D, C>>,
+    /// The batch to hand out next; in unordered epochs, how many were handed out.
+    next: u64,
+    ended: bool,
+    workers: Vec<Option<WorkerState>>,
+    /// Where persistent workers go at the end.
+    home: Arc<Mutex<Option<Pool<Loading<D, C>>>>>,
+}
+
+impl<D: Dataset, C: Collate<D::Item>> Epoch<D, C> {
+    pub(super) fn refused(number: u64, error: Error) -> Self {
+        let state = State::Refused(Some(error));
+        Epoch { number, state, began: Instant::now(), samples: 0 }
+    }
+
+    pub(super) fn start(
+        task: Loading<D, C>,
+        settings: Settings,
+        pool: Option<Pool<Loading<D, C>>>,
+        home: Arc<Mutex<Option<Pool<Loading<D, C>>>>>,
+    ) -> Self {
+        let mut workers = task.saved().to_vec();
+        workers.resize(settings.workers.max(1), None);
+        let (number, next) = (settings.epoch, settings.first_slot);
+        let run = Run::start(task, settings, pool);
+        let running = Box::new(Running { run, next, ended: false, workers, home });
+        Epoch { number, state: State::Running(running), began: Instant::now(), samples: 0 }
+    }
+
+    /// The epoch's number.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// How many batches are still to come.
+    pub fn remaining(&self) -> u64 {
+        match &self.state {
+            State::Refused(error) => u64::from(error.is_some()),
+            State::Running(running) if running.ended => 0,
+            State::Running(running) => running.run.task().plan().end_batch() - running.next,
+        }
+    }
+
+    /// Where the epoch stands, for [`DataLoader::resume`](super::DataLoader::resume).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LevelUnavailable`] for unordered epochs, which have no position, and
+    /// [`Error::Other`] if the epoch could not start.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use samebits_data::{DataLoader, LoaderState, Memory};
+    ///
+    /// let data = Memory::new((0..6).collect::<Vec<i64>>());
+    /// let loader = DataLoader::builder(data).batch_size(2).shuffle(true).workers(1).build()?;
+    /// let mut epoch = loader.epoch(0);
+    /// epoch.next();
+    /// let state: LoaderState = epoch.state()?;
+    /// let rest: Vec<_> = epoch.collect::<Result<_, _>>()?;
+    /// let resumed: Vec<_> = loader.resume(&state)?.collect::<Result<_, _>>()?;
+    /// assert_eq!(resumed, rest);
+    /// # Ok::<(), samebits_data::Error>(())
+    /// ```
+    pub fn state(&self) -> Result<LoaderState> {
+        let State::Running(running) = &self.state else {
+            return Err(Error::other("state: the epoch could not start, so it has no position"));
+        };
+        let task = running.run.task();
+        if !task.config().ordered {
+            return Err(Error::LevelUnavailable {
+                op: "state of an unordered epoch",
+                required: Determinism::RunToRun,
+                best: Determinism::NotGuaranteed,
+                instead: "leave `ordered` on",
+            });
+        }
+        let workers = match running.workers.iter().any(Option::is_some) {
+            true => running.workers.clone(),
+            false => Vec::new(),
+        };
+        let position = task.plan().position(running.next);
+        Ok(task.config().state(self.number, running.next, position, workers))
+    }
+
+    /// How the epoch has gone so far.
+    pub fn report(&self) -> LoadReport {
+        let mut report = LoadReport {
+            batches: 0,
+            samples: self.samples,
+            elapsed: self.began.elapsed(),
+            waited: Duration::ZERO,
+            busy: Vec::new(),
+            peak_ready: 0,
+        };
+        if let State::Running(running) = &self.state {
+            let (waited, counters) = running.run.counters();
+            report.batches = running.next - running.run.task().plan().first_batch();
+            report.waited = waited;
+            report.busy = counters.busy;
+            report.peak_ready = counters.peak_ready;
+        }
+        report
+    }
+}
+
+impl<D: Dataset, C: Collate<D::Item>> Running<D, C> {
+    fn next(&mut self) -> Option<Result<Batch<C::Batch>>> {
+        if self.ended || self.next >= self.run.task().plan().end_batch() {
+            return None;
+        }
+        let result = self.run.take(self.next);
+        if result.as_ref().is_err_and(Error::ends_epoch) {
+            self.ended = true;
+            return Some(result.map(|loaded| loaded.batch));
+        }
+        self.next += 1;
+        Some(result.map(|loaded| {
+            if loaded.state.is_some() {
+                self.workers[loaded.worker] = loaded.state;
+            }
+            loaded.batch
+        }))
+    }
+}
+
+impl<D: Dataset, C: Collate<D::Item>> Iterator for Epoch<D, C> {
+    type Item = Result<Batch<C::Batch>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let batch = match &mut self.state {
+            State::Refused(error) => error.take().map(Err),
+            State::Running(running) => running.next(),
+        };
+        if let Some(Ok(batch)) = &batch {
+            self.samples += batch.indices.len() as u64;
+        }
+        batch
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let most = usize::try_from(self.remaining()).unwrap_or(usize::MAX);
+        // An error may end the epoch early.
+        (0, Some(most))
+    }
+}
+
+impl<D: Dataset, C: Collate<D::Item>> Drop for Running<D, C> {
+    fn drop(&mut self) {
+        let Some(pool) = self.run.finish() else { return };
+        if self.run.task().config().persistent {
+            let mut home = self.home.lock();
+            if home.is_none() {
+                *home = Some(pool);
+                return;
+            }
+        }
+        pool.join();
+    }
+}
+
+impl<D: Dataset, C: Collate<D::Item>> fmt::Debug for Epoch<D, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Epoch")
+            .field("number", &self.number)
+            .field("remaining", &self.remaining())
+            .finish_non_exhaustive()
+    }
+}

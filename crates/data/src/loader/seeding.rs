@@ -1,0 +1,142 @@
+//! Where a loader's seeds come from, and what is seeded with them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use samebits_rng::Generator;
+use serde::{Deserialize, Serialize};
+
+use super::state::WorkerState;
+use crate::context::{self, SeedHook, SeedScope, WorkerContext};
+use crate::{BoxError, Determinism, Error, Result, SampleContext};
+
+/// How the base seed and the order of an epoch are made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Seeding {
+    /// From children of a generator; see [`LoaderBuilder::generator`](super::LoaderBuilder::generator).
+    Addressed(Generator),
+}
+
+impl Seeding {
+    /// The generator that samples are folded from.
+    pub(super) fn generator(&self) -> Generator {
+        match self {
+            Seeding::Addressed(generator) => generator.clone(),
+        }
+    }
+
+    pub(super) fn order_generator(&self, epoch: u64) -> Generator {
+        context::order_key(&self.generator(), epoch)
+    }
+
+    pub(super) fn base_seed(&self, epoch: u64, _len: usize) -> Result<u64> {
+        match self {
+            Seeding::Addressed(generator) => Ok(context::base_seed(generator, epoch)),
+        }
+    }
+}
+
+type Init = dyn Fn(&mut WorkerContext) -> Result<(), BoxError> + Send + Sync;
+
+/// Foreign generators and the caller's own initialisation.
+#[derive(Default)]
+pub(super) struct Hooks {
+    pub(super) init: Option<Arc<Init>>,
+    worker: Vec<Arc<dyn SeedHook>>,
+    sample: Vec<Arc<dyn SeedHook>>,
+}
+
+impl Hooks {
+    pub(super) fn add(&mut self, scope: SeedScope, hook: Arc<dyn SeedHook>) {
+        match scope {
+            SeedScope::Worker => self.worker.push(hook),
+            SeedScope::Sample => self.sample.push(hook),
+        }
+    }
+
+    pub(super) fn check(&self, level: Determinism) -> Result<()> {
+        if !self.worker.is_empty() && level > Determinism::RunToRun {
+            return Err(Error::LevelUnavailable {
+                op: "loader: seeding a library per worker",
+                required: level,
+                best: Determinism::RunToRun,
+                instead: "register the hook with SeedScope::Sample",
+            });
+        }
+        let mut names = BTreeMap::new();
+        for hook in self.worker.iter().chain(&self.sample) {
+            if names.insert(hook.name().to_owned(), ()).is_some() {
+                return Err(Error::option(
+                    "loader",
+                    "seed hook",
+                    hook.name(),
+                    "was registered twice: give each hook a name of its own",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Seeds and initialises a worker at the start of an epoch, then brings back what it was
+    /// doing when its state was saved.
+    pub(super) fn start(
+        &self,
+        worker: &mut WorkerContext,
+        saved: Option<&WorkerState>,
+    ) -> Result<()> {
+        let id = worker.info().id;
+        let fail = |stage: String, source| Error::WorkerInit { worker: id, stage, source };
+        for hook in &self.worker {
+            hook.seed(worker.info().seed)
+                .map_err(|source| fail(format!("seeding {:?}", hook.name()), source))?;
+        }
+        if let Some(init) = &self.init {
+            init(worker).map_err(|source| fail("initialisation".to_owned(), source))?;
+        }
+        let Some(saved) = saved else { return Ok(()) };
+        worker.generator = saved.generator.clone();
+        for hook in &self.worker {
+            if let Some(state) = saved.hooks.get(hook.name()) {
+                hook.restore(state)
+                    .map_err(|source| fail(format!("restoring {:?}", hook.name()), source))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Seeds the libraries that are seeded per sample.
+    #[inline]
+    pub(super) fn before_sample(&self, cx: &mut SampleContext<'_>) -> Result<()> {
+        if self.sample.is_empty() {
+            return Ok(());
+        }
+        // A child, so that the library does not repeat what the sample's generator gives.
+        let seed = context::first_u64(&cx.rng().fold_in(0));
+        for hook in &self.sample {
+            hook.seed(seed).map_err(Error::Other)?;
+        }
+        Ok(())
+    }
+
+    /// What a worker needs to go on from here, if anything in it can move.
+    pub(super) fn save(&self, worker: &WorkerContext) -> Option<WorkerState> {
+        if worker.level > Determinism::RunToRun {
+            return None;
+        }
+        let hooks = self.worker.iter();
+        let hooks = hooks.filter_map(|hook| Some((hook.name().to_owned(), hook.save()?)));
+        Some(WorkerState { generator: worker.generator.clone(), hooks: hooks.collect() })
+    }
+}
+
+impl fmt::Debug for Hooks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hooks")
+            .field("init", &self.init.is_some())
+            .field("worker", &self.worker.len())
+            .field("sample", &self.sample.len())
+            .finish()
+    }
+}

@@ -1,0 +1,313 @@
+//! In which order, how often and in which batches samples are visited.
+
+use std::fmt;
+
+use samebits_rng::{Draw, Generator};
+
+use crate::{Error, Result};
+
+mod weighted;
+
+pub use weighted::Weighted;
+
+/// The order in which an epoch visits samples.
+///
+/// # Determinism
+///
+/// The order is a function of the sampler, the dataset's length, the epoch and the generator;
+/// a sampler has no state. So any epoch can be visited first, again, or from its middle, and a
+/// saved loader needs nothing from its sampler but its description.
+pub trait Sampler: fmt::Debug + Send + Sync + 'static {
+    /// The sampler and its settings, in words. A saved state resumes only with a sampler of the
+    /// same description.
+    fn describe(&self) -> String;
+
+    /// The indices that `epoch` visits, all below `len`. `generator` belongs to this epoch
+    /// alone and stands at its start.
+    ///
+    /// # Errors
+    ///
+    /// The sampler cannot serve a dataset of this length.
+    fn order(&self, len: usize, epoch: u64, generator: &Generator) -> Result<Vec<usize>>;
+
+    /// False if no index comes twice in an epoch. Then nobody needs to count.
+    fn may_repeat(&self) -> bool {
+        true
+    }
+}
+
+/// Batches put together by the caller: samples of similar length, say.
+///
+/// # Determinism
+///
+/// As for [`Sampler`]: a function of the arguments.
+pub trait BatchSampler: fmt::Debug + Send + Sync + 'static {
+    /// The sampler and its settings, in words.
+    fn describe(&self) -> String;
+
+    /// The batches of `epoch`: indices, all below `len`.
+    ///
+    /// # Errors
+    ///
+    /// The sampler cannot serve a dataset of this length.
+    fn batches(&self, len: usize, epoch: u64, generator: &Generator) -> Result<Vec<Vec<usize>>>;
+}
+
+/// All samples in the order of their indices.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sequential;
+
+impl Sampler for Sequential {
+    fn describe(&self) -> String {
+        "sequential".to_owned()
+    }
+
+    fn order(&self, len: usize, _: u64, _: &Generator) -> Result<Vec<usize>> {
+        Ok((0..len).collect())
+    }
+
+    fn may_repeat(&self) -> bool {
+        false
+    }
+}
+
+/// All samples once, in random order.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_data::{Sampler, Shuffled};
+/// use samebits_rng::Generator;
+///
+/// let mut order = Shuffled.order(100, 0, &Generator::new(1))?;
+/// assert_ne!(order, (0..100).collect::<Vec<_>>());
+/// order.sort_unstable();
+/// assert_eq!(order, (0..100).collect::<Vec<_>>());
+/// # Ok::<(), samebits_data::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Shuffled;
+
+impl Sampler for Shuffled {
+    fn describe(&self) -> String {
+        "shuffled".to_owned()
+    }
+
+    fn order(&self, len: usize, _: u64, generator: &Generator) -> Result<Vec<usize>> {
+        Ok(permutation(len, generator))
+    }
+
+    fn may_repeat(&self) -> bool {
+        false
+    }
+}
+
+/// Samples drawn one by one, each time from all of them.
+///
+/// # Determinism
+///
+/// Draw *i* takes the 64-bit number made of words 2(*i* mod 2) and 2(*i* mod 2) + 1, low word
+/// first, of the generator's block *i* / 2, and the upper 64 bits of its product with the
+/// length.
+#[derive(Clone, Copy, Debug)]
+pub struct WithReplacement {
+    samples: usize,
+}
+
+impl WithReplacement {
+    /// Draws `samples` samples in each epoch.
+    pub fn new(samples: usize) -> Self {
+        WithReplacement { samples }
+    }
+}
+
+impl Sampler for WithReplacement {
+    fn describe(&self) -> String {
+        format!("{} with replacement", self.samples)
+    }
+
+    fn order(&self, len: usize, _: u64, generator: &Generator) -> Result<Vec<usize>> {
+        if len == 0 && self.samples > 0 {
+            return Err(Error::option(
+                "sampler with replacement",
+                "samples",
+                self.samples,
+                "must be 0 for an empty dataset",
+            ));
+        }
+        let draw = |word| (u128::from(word) * len as u128 >> 64) as usize;
+        Ok(words64(generator).take(self.samples).map(draw).collect())
+    }
+}
+
+/// The samples of a list in random order.
+#[derive(Clone, Debug)]
+pub struct ShuffledSubset {
+    indices: Vec<usize>,
+}
+
+impl ShuffledSubset {
+    /// Visits the samples with these indices.
+    pub fn new(indices: Vec<usize>) -> Self {
+        ShuffledSubset { indices }
+    }
+}
+
+impl Sampler for ShuffledSubset {
+    fn describe(&self) -> String {
+        let digest = digest(self.indices.iter().map(|&index| index as u64));
+        format!("shuffled subset of {} indices, digest {digest:016x}", self.indices.len())
+    }
+
+    fn order(&self, len: usize, _: u64, generator: &Generator) -> Result<Vec<usize>> {
+        if let Some(&index) = self.indices.iter().find(|&&index| index >= len) {
+            return Err(Error::IndexOutOfRange { op: "shuffled subset", index, len });
+        }
+        let order = permutation(self.indices.len(), generator);
+        Ok(order.into_iter().map(|place| self.indices[place]).collect())
+    }
+}
+
+/// What a shard does with the samples that do not fill all ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tail {
+    /// Ranks that would lack a sample get one from the start of the order again.
+    Pad,
+    /// The last samples, fewer than there are ranks, are left out.
+    Drop,
+}
+
+/// One rank's part of every epoch, for training on several machines.
+///
+/// # Determinism
+///
+/// All ranks share one global order, which does not know how many ranks there are; rank *r* of
+/// *n* takes the places *r*, *r* + *n*, *r* + 2*n*, and so on. After *k* batches of size *b* all
+/// ranks together have visited the first *k b n* places. So an epoch can be resumed with another
+/// number of ranks, and as long as *b n* stays the same the steps visit the same sets of samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    pub(crate) rank: usize,
+    pub(crate) world: usize,
+    pub(crate) tail: Tail,
+}
+
+impl Shard {
+    /// The part of rank `rank` of `world` ranks.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidOption`] unless `rank` is below `world`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use samebits_data::{Shard, Tail};
+    ///
+    /// let order = [7, 3, 1, 0, 5];
+    /// assert_eq!(Shard::new(1, 2, Tail::Pad)?.of(&order), [3, 0, 7]);
+    /// assert_eq!(Shard::new(1, 2, Tail::Drop)?.of(&order), [3, 0]);
+    /// # Ok::<(), samebits_data::Error>(())
+    /// ```
+    pub fn new(rank: usize, world: usize, tail: Tail) -> Result<Self> {
+        if rank >= world {
+            return Err(Error::option(
+                "shard",
+                "rank",
+                rank,
+                format!("must be below the world size {world}"),
+            ));
+        }
+        Ok(Shard { rank, world, tail })
+    }
+
+    /// This rank's part of a global order.
+    pub fn of<T: Clone>(&self, order: &[T]) -> Vec<T> {
+        self.places(order.len()).map(|place| order[place % order.len()].clone()).collect()
+    }
+
+    /// The places of this rank in an order of length `len`; those from `len` on wrap around.
+    pub(crate) fn places(&self, len: usize) -> impl Iterator<Item = usize> + use<> {
+        let rounds = match self.tail {
+            Tail::Pad => len.div_ceil(self.world),
+            Tail::Drop => len / self.world,
+        };
+        let Shard { rank, world, .. } = *self;
+        (0..rounds).map(move |round| round * world + rank)
+    }
+}
+
+/// A random order of the numbers below `len`: the generator's own permutation.
+pub(crate) fn permutation(len: usize, generator: &Generator) -> Vec<usize> {
+    let draw = Draw::new(generator.seed(), generator.stream(), generator.offset());
+    draw.permutation(len).into_iter().map(|index| index as usize).collect()
+}
+
+/// The 64-bit numbers of a generator, two from each block, low word first.
+pub(crate) fn words64(generator: &Generator) -> impl Iterator<Item = u64> + use<> {
+    let mut generator = generator.clone();
+    std::iter::repeat_with(move || {
+        let [a, b, c, d] = generator.next_block();
+        [u64::from(a) | u64::from(b) << 32, u64::from(c) | u64::from(d) << 32]
+    })
+    .flatten()
+}
+
+/// FNV-1a over 64-bit words: tells descriptions apart; it guards against mistakes, not attacks.
+pub(crate) fn digest(words: impl Iterator<Item = u64>) -> u64 {
+    words.fold(0xcbf2_9ce4_8422_2325, |hash, word| {
+        word.to_le_bytes()
+            .into_iter()
+            .fold(hash, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn draws_with_replacement_are_even_and_in_range() {
+        let order = WithReplacement::new(70_000).order(7, 0, &Generator::new(5)).unwrap();
+        let mut counts = [0_usize; 7];
+        for index in order {
+            counts[index] += 1;
+        }
+        // Five standard deviations of a binomial(70000, 1/7) are 463.
+        assert!(counts.iter().all(|&count| count.abs_diff(10_000) < 463), "{counts:?}");
+        assert!(WithReplacement::new(1).order(0, 0, &Generator::new(0)).is_err());
+        assert!(WithReplacement::new(0).order(0, 0, &Generator::new(0)).unwrap().is_empty());
+    }
+
+    #[test]
+    fn shards_cover_the_order_for_any_world_size() {
+        for len in 0..40_usize {
+            let order: Vec<usize> = (0..len).rev().collect();
+            for world in 1..9 {
+                let part = |rank, tail| Shard::new(rank, world, tail).unwrap().of(&order);
+                let padded: Vec<_> = (0..world).map(|rank| part(rank, Tail::Pad)).collect();
+                let dropped: Vec<_> = (0..world).map(|rank| part(rank, Tail::Drop)).collect();
+                let mut seen: Vec<_> = padded.concat();
+                seen.sort_unstable();
+                seen.dedup();
+                assert_eq!(seen.len(), len);
+                assert!(padded.iter().all(|part| part.len() == len.div_ceil(world)));
+                let mut seen = dropped.concat();
+                seen.sort_unstable();
+                assert_eq!(seen, (len % world..len).collect::<Vec<_>>());
+            }
+        }
+        assert!(Shard::new(2, 2, Tail::Pad).is_err());
+        assert!(Shard::new(0, 0, Tail::Pad).is_err());
+    }
+
+    #[test]
+    fn a_subset_must_lie_in_the_dataset() {
+        let subset = ShuffledSubset::new(vec![5, 9]);
+        let mut order = subset.order(10, 0, &Generator::new(0)).unwrap();
+        order.sort_unstable();
+        assert_eq!(order, [5, 9]);
+        assert!(subset.order(9, 0, &Generator::new(0)).is_err());
+        assert_ne!(subset.describe(), ShuffledSubset::new(vec![5, 8]).describe());
+    }
+}
