@@ -1,0 +1,76 @@
+//! What a kernel refuses.
+
+/// A result whose error is this crate's [`enum@Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// An argument that a kernel cannot work with. Messages start with the operation's name and
+/// give both sides of the mismatch.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// An index does not lie inside the dimension it indexes.
+    #[error("{op}: index {index} at position {position} is out of range for size {size}")]
+    IndexOutOfRange {
+        /// The operation.
+        op: &'static str,
+        /// Where in the index slice.
+        position: usize,
+        /// The index found there.
+        index: i64,
+        /// The size it should have been below.
+        size: usize,
+    },
+    /// A slice has the wrong number of elements for the sizes given.
+    #[error("{op}: {what} must have {expected} elements, got {got}")]
+    Length {
+        /// The operation.
+        op: &'static str,
+        /// Which slice.
+        what: &'static str,
+        /// The number of elements that the sizes ask for.
+        expected: usize,
+        /// The number it has.
+        got: usize,
+    },
+    /// An argument is outside what the operation accepts.
+    #[error("{op}: {message}")]
+    Argument {
+        /// The operation.
+        op: &'static str,
+        /// What was expected and what was given.
+        message: String,
+    },
+}
+
+impl Error {
+    /// An [`Error::Argument`].
+    pub(crate) fn argument(op: &'static str, message: impl Into<String>) -> Error {
+        Error::Argument { op, message: message.into() }
+    }
+}
+
+/// Checks that a slice has the number of elements that the sizes ask for.
+#[inline]
+pub(crate) fn expect_len(
+    op: &'static str,
+    what: &'static str,
+    got: usize,
+    expected: usize,
+) -> Result<()> {
+    if got == expected { Ok(()) } else { Err(Error::Length { op, what, expected, got }) }
+}
+
+impl From<Error> for samebits_tensor_core::Error {
+    fn from(error: Error) -> samebits_tensor_core::Error {
+        match error {
+            Error::IndexOutOfRange { op, position, index, size } => {
+                samebits_tensor_core::Error::IndexOutOfRange { op, position, index, size }
+            }
+            Error::Length { op, what, expected, got } => samebits_tensor_core::Error::invalid(
+                op,
+                format!("{what} must have {expected} elements, got {got}"),
+            ),
+            Error::Argument { op, message } => samebits_tensor_core::Error::invalid(op, message),
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! The two element types of the floating-point kernels.
+
+use samebits_numerics::extrema::Ordered;
+use std::ops::{Add, Div, Mul, Neg, Sub};
+
+/// An element type of floating-point kernels: f32 or f64.
+pub trait Float:
+    Ordered
+    + Into<f64>
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
+    + Neg<Output = Self>
+    + Send
+    + Sync
+    + std::fmt::Debug
+    + sealed::Sealed
+    + 'static
+{
+    /// `+0`.
+    const ZERO: Self;
+    /// `1`.
+    const ONE: Self;
+
+    /// `self * a + b` with one rounding.
+    #[must_use]
+    fn mul_add(self, a: Self, b: Self) -> Self;
+
+    /// `x` rounded to nearest.
+    #[must_use]
+    fn from_f64(x: f64) -> Self;
+
+    /// The square root, rounded to nearest.
+    #[must_use]
+    fn sqrt(self) -> Self;
+
+    /// The largest integer not above `self`.
+    #[must_use]
+    fn floor(self) -> Self;
+
+    /// The magnitude.
+    #[must_use]
+    fn abs(self) -> Self;
+
+    /// `n` rounded to nearest.
+    #[inline(always)]
+    #[must_use]
+    fn from_usize(n: usize) -> Self {
+        // Exact in f64 up to 2^53, beyond any size in memory.
+        Self::from_f64(n as f64)
+    }
+
+    /// Adds to each row of `out` the rows of the sources that are sent there. See
+    /// [`scatter`](crate::scatter) for what the sum is.
+    #[doc(hidden)]
+    fn add_rows<D: crate::scatter::Destinations>(
+        out: &mut [Self],
+        width: usize,
+        destinations: &D,
+        source: impl Fn(usize, usize) -> Self + Sync,
+    ) -> crate::Result<()>;
+}
+
+impl Float for f32 {
+    const ZERO: f32 = 0.0;
+    const ONE: f32 = 1.0;
+
+    #[inline(always)]
+    fn mul_add(self, a: f32, b: f32) -> f32 {
+        f32::mul_add(self, a, b)
+    }
+
+    #[inline(always)]
+    fn from_f64(x: f64) -> f32 {
+        x as f32
+    }
+
+    #[inline(always)]
+    fn sqrt(self) -> f32 {
+        f32::sqrt(self)
+    }
+
+    #[inline(always)]
+    fn floor(self) -> f32 {
+        f32::floor(self)
+    }
+
+    #[inline(always)]
+    fn abs(self) -> f32 {
+        f32::abs(self)
+    }
+
+    fn add_rows<D: crate::scatter::Destinations>(
+        out: &mut [f32],
+        width: usize,
+        destinations: &D,
+        source: impl Fn(usize, usize) -> f32 + Sync,
+    ) -> crate::Result<()> {
+        crate::scatter::exact::add_rows(out, width, destinations, source)
+    }
+}
+
+impl Float for f64 {
+    const ZERO: f64 = 0.0;
+    const ONE: f64 = 1.0;
+
+    #[inline(always)]
+    fn mul_add(self, a: f64, b: f64) -> f64 {
+        f64::mul_add(self, a, b)
+    }
+
+    #[inline(always)]
+    fn from_f64(x: f64) -> f64 {
+        x
+    }
+
+    #[inline(always)]
+    fn sqrt(self) -> f64 {
+        f64::sqrt(self)
+    }
+
+    #[inline(always)]
+    fn floor(self) -> f64 {
+        f64::floor(self)
+    }
+
+    #[inline(always)]
+    fn abs(self) -> f64 {
+        f64::abs(self)
+    }
+
+    fn add_rows<D: crate::scatter::Destinations>(
+        out: &mut [f64],
+        width: usize,
+        destinations: &D,
+        source: impl Fn(usize, usize) -> f64 + Sync,
+    ) -> crate::Result<()> {
+        crate::scatter::ascending::add_rows(out, width, destinations, source)
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for f32 {}
+    impl Sealed for f64 {}
+}

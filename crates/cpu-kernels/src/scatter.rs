@@ -1,0 +1,199 @@
+//! Sums and assignments to places that an index says: `index_add`, `scatter_add`,
+//! `scatter_reduce`, `scatter`, `index_put` and their kin.
+//!
+//! # What a sum is
+//!
+//! For f32, each output is the *exact* sum of its old value and of all addends sent to it,
+//! rounded once; see [`samebits_numerics::exact`] for infinities, NaN and zeros. An addend is
+//! one f32: where there is a factor `alpha`, it is the product rounded to f32. So the order of
+//! the addends cannot matter, and every schedule gives the same bits. The rounding applies to
+//! every output, also to one with no addend: `-0` becomes `+0` and NaN becomes canonical.
+//!
+//! For f64, each output is its old value plus its addends in ascending source order, each
+//! addition rounded.
+//!
+//! # Duplicate assignments
+//!
+//! Where several sources are assigned to one output, the one with the highest index wins, as in
+//! a sequential loop.
+//!
+//! # Layouts
+//!
+//! Tensors are contiguous slices of shape (outer, dim, inner): `dim` is the dimension that the
+//! index addresses, `outer` and `inner` are the products of the dimensions before and after it.
+//!
+//! # Fast variants
+//!
+//! Functions ending in `_fast` add with float atomics: a valid result whose bits depend on the
+//! schedule.
+
+pub(crate) mod ascending;
+mod destinations;
+pub(crate) mod exact;
+mod fast;
+mod reduce;
+
+pub use destinations::{Checked, Destinations, Elements, Rows};
+pub use fast::{index_add_fast, scatter_add_fast};
+pub use reduce::{Reduce, index_reduce, scatter_reduce};
+
+pub(crate) use destinations::check;
+
+use crate::Float;
+use crate::error::{Result, expect_len};
+
+/// Adds `alpha` times each slice of `source` to the slice of `out` that `index` says.
+///
+/// # Shapes
+///
+/// `out` (outer, dim, inner), `index` (n), `source` (outer, n, inner).
+///
+/// # Determinism
+///
+/// Portable: see the [module](self). The addend is `alpha * source`, rounded.
+///
+/// # Errors
+///
+/// [`Error::Length`](crate::Error::Length) if the slices do not fit the shapes;
+/// [`Error::IndexOutOfRange`](crate::Error::IndexOutOfRange), and `out` is as it was.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_cpu_kernels::scatter::index_add;
+///
+/// let mut out = [0.0f32; 4];
+/// // (outer, dim, inner) = (1, 2, 2): two rows of two.
+/// index_add(&mut out, [1, 2, 2], &[1, 0, 1], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 10.0)?;
+/// assert_eq!(out, [30.0, 40.0, 60.0, 80.0]);
+/// # Ok::<(), samebits_cpu_kernels::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.Tensor.index_add_`.
+pub fn index_add<T: Float>(
+    out: &mut [T],
+    [outer, dim, inner]: [usize; 3],
+    index: &[i64],
+    source: &[T],
+    alpha: T,
+) -> Result<()> {
+    const OP: &str = "index_add";
+    expect_len(OP, "out", out.len(), outer * dim * inner)?;
+    expect_len(OP, "source", source.len(), outer * index.len() * inner)?;
+    check(OP, index, dim)?;
+    let slab = index.len() * inner;
+    for (o, out) in out.chunks_mut((dim * inner).max(1)).enumerate() {
+        let source = &source[o * slab..(o + 1) * slab];
+        let rows = Rows { op: OP, index, size: dim, base: 0 };
+        if alpha == T::ONE {
+            T::add_rows(out, inner, &rows, |i, j| source[i * inner + j])?;
+        } else {
+            T::add_rows(out, inner, &rows, |i, j| alpha * source[i * inner + j])?;
+        }
+    }
+    Ok(())
+}
+
+/// Adds each element of `source` to the element of `out` that its own index says.
+///
+/// # Shapes
+///
+/// `out` (outer, dim, inner), `index` and `source` (outer, n, inner). An index tensor that is
+/// smaller than `out` in the other dimensions is the caller's to expand.
+///
+/// # Determinism
+///
+/// Portable: see the [module](self).
+///
+/// # Errors
+///
+/// As [`index_add`].
+///
+/// # Examples
+///
+/// ```
+/// use samebits_cpu_kernels::scatter::scatter_add;
+///
+/// let mut out = [1.0f32, 0.0, 0.0];
+/// scatter_add(&mut out, [1, 3, 1], &[0, 2, 0], &[1e30, 5.0, -1e30])?;
+/// assert_eq!(out, [1.0, 0.0, 5.0]);
+/// # Ok::<(), samebits_cpu_kernels::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.Tensor.scatter_add_`.
+pub fn scatter_add<T: Float>(
+    out: &mut [T],
+    shape: [usize; 3],
+    index: &[i64],
+    source: &[T],
+) -> Result<()> {
+    const OP: &str = "scatter_add";
+    let elements = elements(OP, out.len(), shape, index, source.len())?;
+    T::add_rows(out, 1, &elements, |i, _| source[i])
+}
+
+/// Adds each row of `values` to the row of `out` that its linear index says: `index_put` and
+/// `put` with `accumulate`.
+///
+/// # Shapes
+///
+/// `out` (rows, width), `index` (n), `values` (n, width). For several index tensors, the caller
+/// folds them into one linear index; for `put`, `width` is 1. Negative indices count from the
+/// end.
+///
+/// # Determinism
+///
+/// Portable: see the [module](self).
+///
+/// # Errors
+///
+/// As [`index_add`].
+///
+/// # References
+///
+/// `torch.Tensor.index_put_`, `torch.Tensor.put_`.
+pub fn put_add<T: Float>(
+    out: &mut [T],
+    [rows, width]: [usize; 2],
+    index: &[i64],
+    values: &[T],
+) -> Result<()> {
+    const OP: &str = "index_put";
+    expect_len(OP, "out", out.len(), rows * width)?;
+    expect_len(OP, "values", values.len(), index.len() * width)?;
+    let places = wrapped(OP, index, rows)?;
+    T::add_rows(out, width, &Checked(&places), |i, j| values[i * width + j])
+}
+
+/// The places that indices from `-size` to `size - 1` mean, negative ones counting from the end.
+pub(crate) fn wrapped(op: &'static str, index: &[i64], size: usize) -> Result<Vec<usize>> {
+    let wrap = |(position, &index): (usize, &i64)| {
+        let place = if index < 0 { index.wrapping_add_unsigned(size as u64) } else { index };
+        if (place as u64) < size as u64 {
+            Ok(place as usize)
+        } else {
+            Err(crate::Error::IndexOutOfRange { op, position, index, size })
+        }
+    };
+    index.iter().enumerate().map(wrap).collect()
+}
+
+/// Checks the lengths of a scatter and says where its elements go.
+fn elements<'a>(
+    op: &'static str,
+    out: usize,
+    [outer, size, inner]: [usize; 3],
+    index: &'a [i64],
+    source: usize,
+) -> Result<Elements<'a>> {
+    expect_len(op, "out", out, outer * size * inner)?;
+    expect_len(op, "source", source, index.len())?;
+    let lines = outer * inner;
+    let n = if lines == 0 { 0 } else { index.len() / lines };
+    expect_len(op, "index", index.len(), n * lines)?;
+    Ok(Elements { op, index, n, size, inner })
+}

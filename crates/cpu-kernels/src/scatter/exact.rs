@@ -1,0 +1,259 @@
+//! Exact sums of f32 rows, rounded once: the algorithms behind the definition.
+//!
+//! The accumulator of an output is one f64. Each addition is checked for exactness by a
+//! two-sum, and almost all additions of f32 numbers to an f64 are exact. The error of one that
+//! is not, itself a number, is put aside as a further addend of that output. In the end the few
+//! outputs with addends put aside get their value from a long accumulator. So every schedule
+//! computes the exact sum, and only the speed depends on the data.
+
+use super::Destinations;
+use super::ascending::{self, Visitor};
+use crate::Result;
+use rayon::prelude::*;
+use samebits_numerics::exact::{ExactSum, two_sum};
+use samebits_numerics::nan::canonical;
+use samebits_numerics::simd::{self, Kernel};
+use std::collections::BTreeMap;
+
+/// Outputs up to which each piece of the sources gets a table of its own.
+const TABLE: usize = 1 << 15;
+/// Sources that make a table of their own worth while.
+const PIECE: usize = 1 << 16;
+/// Tables at most.
+const MAX_TABLES: usize = 32;
+/// Addends put aside before they are folded into long accumulators.
+const ASIDE: usize = 1 << 16;
+/// Neighbouring outputs that are checked together.
+const GROUP: usize = 16;
+
+/// Adds `source(i, j)`, for every source `i` and every `j` in `0..width`, to element `j` of the
+/// output row that source `i` is sent to. The value that is there counts as one more addend.
+///
+/// # Errors
+///
+/// As [`Destinations::fill`], and then the output is as it was.
+pub(crate) fn add_rows<D: Destinations>(
+    out: &mut [f32],
+    width: usize,
+    destinations: &D,
+    source: impl Fn(usize, usize) -> f32 + Sync,
+) -> Result<()> {
+    let n = destinations.len();
+    let sum = Sum { source, width };
+    // Few outputs and many sources: a task for each piece of the sources. The thresholds decide
+    // the speed only.
+    let pieces = (n / PIECE.max(4 * out.len() / width.max(1))).min(MAX_TABLES);
+    if out.len() > TABLE || out.is_empty() || pieces < 2 {
+        return ascending::visit_rows(out, width, destinations, &sum);
+    }
+    let length = n.div_ceil(pieces);
+    let tables = (0..pieces)
+        .into_par_iter()
+        .map(|piece| {
+            let range = (piece * length).min(n)..((piece + 1) * length).min(n);
+            sum.table(out.len(), destinations, range)
+        })
+        .collect::<Result<Vec<Table>>>()?;
+    let mut total = Table::start(out);
+    for table in tables {
+        simd::dispatch(Merge(&mut total, table));
+    }
+    total.finish(out);
+    Ok(())
+}
+
+/// One accumulator per output, and what they could not take.
+pub(crate) struct Table {
+    sums: Vec<f64>,
+    aside: Vec<(usize, f64)>,
+    folded: BTreeMap<usize, ExactSum>,
+}
+
+impl Table {
+    fn zero(len: usize) -> Table {
+        Table { sums: vec![0.0; len], aside: Vec::new(), folded: BTreeMap::new() }
+    }
+
+    fn start(out: &[f32]) -> Table {
+        let mut table = Table::zero(0);
+        table.sums = out.iter().map(|&x| if x.is_finite() { x.into() } else { 0.0 }).collect();
+        for (at, x) in out.iter().enumerate().filter(|(_, x)| !x.is_finite()) {
+            table.put_aside(at, f64::from(*x));
+        }
+        table
+    }
+
+    /// Adds `x` to one output.
+    #[inline(always)]
+    fn add(&mut self, at: usize, x: f64) {
+        let (sum, error) = two_sum(self.sums[at], x);
+        // Also taken when `x` is not finite, because the error is NaN then.
+        if error != 0.0 {
+            self.add_inexact(at, x, sum, error);
+        } else {
+            self.sums[at] = sum;
+        }
+    }
+
+    #[cold]
+    fn add_inexact(&mut self, at: usize, x: f64, sum: f64, error: f64) {
+        if x.is_finite() {
+            self.sums[at] = sum;
+            self.put_aside(at, error);
+        } else {
+            self.put_aside(at, x);
+        }
+    }
+
+    /// Adds `addend(j)` to the outputs `first + j`, `j` in `0..GROUP`.
+    #[inline(always)]
+    fn add_group(&mut self, first: usize, addend: impl Fn(usize) -> f64) {
+        let old: &mut [f64; GROUP] =
+            (&mut self.sums[first..first + GROUP]).try_into().expect("the slice is GROUP long");
+        let mut new = [0.0; GROUP];
+        let mut inexact = 0;
+        for j in 0..GROUP {
+            let (sum, error) = two_sum(old[j], addend(j));
+            new[j] = sum;
+            inexact |= u64::from(error != 0.0);
+        }
+        if inexact == 0 {
+            *old = new;
+        } else {
+            for j in 0..GROUP {
+                self.add(first + j, addend(j));
+            }
+        }
+    }
+
+    #[cold]
+    fn put_aside(&mut self, at: usize, x: f64) {
+        self.aside.push((at, x));
+        if self.aside.len() >= ASIDE {
+            self.fold();
+        }
+    }
+
+    /// Moves what was put aside to long accumulators.
+    #[cold]
+    fn fold(&mut self) {
+        self.aside.sort_unstable_by_key(|&(at, _)| at);
+        for same in self.aside.chunk_by(|a, b| a.0 == b.0) {
+            let sum = self.folded.entry(same[0].0).or_default();
+            same.iter().for_each(|&(_, x)| sum.add_partial(x));
+        }
+        self.aside.clear();
+    }
+
+    /// Rounds every sum once.
+    #[inline(always)]
+    fn finish(mut self, out: &mut [f32]) {
+        for (x, &sum) in out.iter_mut().zip(&self.sums) {
+            // A start of -0 with no other addend is the one way to hold -0; adding +0 mends it.
+            *x = (sum + 0.0) as f32;
+        }
+        if !self.aside.is_empty() {
+            self.fold();
+        }
+        for (at, mut exact) in self.folded {
+            exact.add_partial(self.sums[at]);
+            out[at] = canonical(exact.to_f32());
+        }
+    }
+}
+
+/// The sum of rows that `source` gives.
+struct Sum<F> {
+    source: F,
+    width: usize,
+}
+
+impl<F: Fn(usize, usize) -> f32 + Sync> Sum<F> {
+    #[inline(always)]
+    fn add(&self, table: &mut Table, row: usize, source: usize) {
+        let first = row * self.width;
+        let mut j = 0;
+        while j + GROUP <= self.width {
+            table.add_group(first + j, |k| f64::from((self.source)(source, j + k)));
+            j += GROUP;
+        }
+        while j < self.width {
+            table.add(first + j, f64::from((self.source)(source, j)));
+            j += 1;
+        }
+    }
+
+    /// The sums over one piece of the sources.
+    fn table<D: Destinations>(
+        &self,
+        len: usize,
+        destinations: &D,
+        sources: std::ops::Range<usize>,
+    ) -> Result<Table> {
+        const BATCH: usize = 4096;
+        let mut table = Table::zero(len);
+        let mut rows = [0; BATCH];
+        for start in sources.clone().step_by(BATCH) {
+            let rows = &mut rows[..BATCH.min(sources.end - start)];
+            destinations.fill(start, rows)?;
+            simd::dispatch(AddBatch { sum: self, table: &mut table, start, rows });
+        }
+        Ok(table)
+    }
+}
+
+impl<F: Fn(usize, usize) -> f32 + Sync> Visitor for Sum<F> {
+    type Element = f32;
+    type State = Table;
+
+    #[inline(always)]
+    fn start(&self, out: &mut [f32]) -> Table {
+        Table::start(out)
+    }
+
+    #[inline(always)]
+    fn visit(&self, table: &mut Table, _: &mut [f32], row: usize, source: usize) {
+        self.add(table, row, source);
+    }
+
+    #[inline(always)]
+    fn finish(&self, table: Table, out: &mut [f32]) {
+        table.finish(out);
+    }
+}
+
+struct AddBatch<'a, F> {
+    sum: &'a Sum<F>,
+    table: &'a mut Table,
+    start: usize,
+    rows: &'a [usize],
+}
+
+impl<F: Fn(usize, usize) -> f32 + Sync> Kernel for AddBatch<'_, F> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        for (offset, &row) in self.rows.iter().enumerate() {
+            self.sum.add(self.table, row, self.start + offset);
+        }
+    }
+}
+
+struct Merge<'a>(&'a mut Table, Table);
+
+impl Kernel for Merge<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let Merge(total, table) = self;
+        for (at, &sum) in table.sums.iter().enumerate() {
+            total.add(at, sum);
+        }
+        for (at, x) in table.aside {
+            total.put_aside(at, x);
+        }
+        for (at, sum) in table.folded {
+            total.folded.entry(at).or_default().merge(&sum);
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Sums by float atomics: any thread adds to any output, in whatever order they come.
+
+use super::{check, elements};
+use crate::error::{Result, expect_len};
+use rayon::prelude::*;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Sources per task.
+const PIECE: usize = 1 << 14;
+
+/// [`index_add`](super::index_add) with float atomics.
+///
+/// # Shapes
+///
+/// As [`index_add`](super::index_add).
+///
+/// # Determinism
+///
+/// Not guaranteed: the bits depend on the schedule.
+///
+/// # Errors
+///
+/// As [`index_add`](super::index_add).
+pub fn index_add_fast(
+    out: &mut [f32],
+    [outer, dim, inner]: [usize; 3],
+    index: &[i64],
+    source: &[f32],
+    alpha: f32,
+) -> Result<()> {
+    const OP: &str = "index_add";
+    expect_len(OP, "out", out.len(), outer * dim * inner)?;
+    expect_len(OP, "source", source.len(), outer * index.len() * inner)?;
+    check(OP, index, dim)?;
+    if inner == 0 || index.is_empty() {
+        return Ok(());
+    }
+    let sums = atomics(out);
+    let rows = (PIECE / inner).max(1);
+    for (o, source) in source.chunks(index.len() * inner).enumerate() {
+        let sums = &sums[o * dim * inner..];
+        source.par_chunks(rows * inner).zip(index.par_chunks(rows)).for_each(|(source, index)| {
+            for (row, &i) in source.chunks_exact(inner).zip(index) {
+                let sums = &sums[i as usize * inner..][..inner];
+                for (sum, &x) in sums.iter().zip(row) {
+                    atomic_add(sum, alpha * x);
+                }
+            }
+        });
+    }
+    write_back(out, sums);
+    Ok(())
+}
+
+/// [`scatter_add`](super::scatter_add) with float atomics.
+///
+/// # Shapes
+///
+/// As [`scatter_add`](super::scatter_add).
+///
+/// # Determinism
+///
+/// Not guaranteed: the bits depend on the schedule.
+///
+/// # Errors
+///
+/// As [`scatter_add`](super::scatter_add).
+pub fn scatter_add_fast(
+    out: &mut [f32],
+    shape: [usize; 3],
+    index: &[i64],
+    source: &[f32],
+) -> Result<()> {
+    let destinations = elements("scatter_add", out.len(), shape, index, source.len())?;
+    check("scatter_add", index, shape[1])?;
+    let sums = atomics(out);
+    source.par_chunks(PIECE).enumerate().try_for_each(|(number, source)| {
+        let mut rows = vec![0; source.len()];
+        super::Destinations::fill(&destinations, number * PIECE, &mut rows)?;
+        for (&row, &x) in rows.iter().zip(source) {
+            atomic_add(&sums[row], x);
+        }
+        Ok(())
+    })?;
+    write_back(out, sums);
+    Ok(())
+}
+
+fn atomics(out: &[f32]) -> Vec<AtomicU32> {
+    out.iter().map(|x| AtomicU32::new(x.to_bits())).collect()
+}
+
+fn write_back(out: &mut [f32], sums: Vec<AtomicU32>) {
+    for (x, sum) in out.iter_mut().zip(sums) {
+        *x = f32::from_bits(sum.into_inner());
+    }
+}
+
+#[inline(always)]
+fn atomic_add(sum: &AtomicU32, x: f32) {
+    let mut old = sum.load(Ordering::Relaxed);
+    loop {
+        let new = (f32::from_bits(old) + x).to_bits();
+        match sum.compare_exchange_weak(old, new, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => return,
+            Err(found) => old = found,
+        }
+    }
+}

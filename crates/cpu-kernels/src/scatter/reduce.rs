@@ -1,0 +1,182 @@
+//! Reductions other than the sum, to places that an index says.
+
+use super::ascending::{Visitor, visit_rows};
+use super::{Destinations, Rows, check, elements};
+use crate::Float;
+use crate::error::{Result, expect_len};
+use samebits_numerics::extrema::{max2, min2};
+use std::marker::PhantomData;
+
+/// What is done with the values that are sent to one output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reduce {
+    /// Their sum, as the [module](super) defines it.
+    Sum,
+    /// Their sum, divided by their number in the element type.
+    Mean,
+    /// Their product in ascending source order, each multiplication rounded.
+    Prod,
+    /// The largest; NaN if any is NaN.
+    Amax,
+    /// The smallest; NaN if any is NaN.
+    Amin,
+}
+
+/// Reduces the elements of `source` into the elements of `out` that their own indices say.
+///
+/// With `include_self` the value that is there comes first, as one more element; without it, it
+/// is replaced, but an output that receives no element keeps it.
+///
+/// # Shapes
+///
+/// `out` (outer, dim, inner), `index` and `source` (outer, n, inner).
+///
+/// # Determinism
+///
+/// Portable: see the [module](super) and [`Reduce`].
+///
+/// # Errors
+///
+/// As [`index_add`](super::index_add).
+///
+/// # Examples
+///
+/// ```
+/// use samebits_cpu_kernels::scatter::{Reduce, scatter_reduce};
+///
+/// let mut out = [10.0f32, 20.0, 30.0];
+/// scatter_reduce(&mut out, [1, 3, 1], &[0, 0, 2], &[1.0, 2.0, 3.0], Reduce::Mean, false)?;
+/// assert_eq!(out, [1.5, 20.0, 3.0]);
+/// # Ok::<(), samebits_cpu_kernels::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.Tensor.scatter_reduce_`.
+pub fn scatter_reduce<T: Float>(
+    out: &mut [T],
+    shape: [usize; 3],
+    index: &[i64],
+    source: &[T],
+    reduce: Reduce,
+    include_self: bool,
+) -> Result<()> {
+    let elements = elements("scatter_reduce", out.len(), shape, index, source.len())?;
+    reduce_rows(out, 1, &elements, |i, _| source[i], reduce, include_self)
+}
+
+/// Reduces each slice of `source` into the slice of `out` that `index` says; see
+/// [`scatter_reduce`].
+///
+/// # Shapes
+///
+/// `out` (outer, dim, inner), `index` (n), `source` (outer, n, inner).
+///
+/// # Determinism
+///
+/// Portable: see the [module](super) and [`Reduce`].
+///
+/// # Errors
+///
+/// As [`index_add`](super::index_add).
+///
+/// # References
+///
+/// `torch.Tensor.index_reduce_`.
+pub fn index_reduce<T: Float>(
+    out: &mut [T],
+    [outer, dim, inner]: [usize; 3],
+    index: &[i64],
+    source: &[T],
+    reduce: Reduce,
+    include_self: bool,
+) -> Result<()> {
+    const OP: &str = "index_reduce";
+    expect_len(OP, "out", out.len(), outer * dim * inner)?;
+    expect_len(OP, "source", source.len(), outer * index.len() * inner)?;
+    check(OP, index, dim)?;
+    let slab = index.len() * inner;
+    for (o, out) in out.chunks_mut((dim * inner).max(1)).enumerate() {
+        let source = &source[o * slab..(o + 1) * slab];
+        let rows = Rows { op: OP, index, size: dim, base: 0 };
+        reduce_rows(out, inner, &rows, |i, j| source[i * inner + j], reduce, include_self)?;
+    }
+    Ok(())
+}
+
+fn reduce_rows<T: Float, D: Destinations>(
+    out: &mut [T],
+    width: usize,
+    destinations: &D,
+    source: impl Fn(usize, usize) -> T + Sync,
+    reduce: Reduce,
+    include_self: bool,
+) -> Result<()> {
+    let identity = match reduce {
+        Reduce::Sum | Reduce::Mean => T::ZERO,
+        Reduce::Prod => T::ONE,
+        Reduce::Amax => T::LOWEST,
+        Reduce::Amin => T::HIGHEST,
+    };
+    if !include_self {
+        fold(out, width, destinations, |_, _| identity, |_, new| new)?;
+    }
+    match reduce {
+        Reduce::Sum => T::add_rows(out, width, destinations, source),
+        Reduce::Mean => {
+            T::add_rows(out, width, destinations, source)?;
+            // Counted in f64: exact, and every count is at least one where it divides.
+            let mut counts = vec![0.0f64; out.len() / width.max(1)];
+            fold(&mut counts, 1, destinations, |_, _| 1.0, |old, one| old + one)?;
+            for (row, &count) in out.chunks_mut(width.max(1)).zip(&counts) {
+                let divisor = T::from_f64(if include_self { count + 1.0 } else { count.max(1.0) });
+                row.iter_mut().for_each(|x| *x = (*x / divisor).canonical());
+            }
+            Ok(())
+        }
+        Reduce::Prod => fold(out, width, destinations, source, |old, new| (old * new).canonical()),
+        Reduce::Amax => fold(out, width, destinations, source, max2),
+        Reduce::Amin => fold(out, width, destinations, source, min2),
+    }
+}
+
+/// Replaces each output by `step(output, source)` for its sources in ascending order.
+pub(crate) fn fold<T: Float, D: Destinations>(
+    out: &mut [T],
+    width: usize,
+    destinations: &D,
+    source: impl Fn(usize, usize) -> T + Sync,
+    step: impl Fn(T, T) -> T + Sync,
+) -> Result<()> {
+    visit_rows(out, width, destinations, &Fold { source, step, width, element: PhantomData })
+}
+
+struct Fold<S, F, T> {
+    source: S,
+    step: F,
+    width: usize,
+    element: PhantomData<fn() -> T>,
+}
+
+impl<T, S, F> Visitor for Fold<S, F, T>
+where
+    T: Float,
+    S: Fn(usize, usize) -> T + Sync,
+    F: Fn(T, T) -> T + Sync,
+{
+    type Element = T;
+    type State = ();
+
+    #[inline(always)]
+    fn start(&self, _: &mut [T]) {}
+
+    #[inline(always)]
+    fn visit(&self, (): &mut (), out: &mut [T], row: usize, source: usize) {
+        for (j, x) in out[row * self.width..][..self.width].iter_mut().enumerate() {
+            *x = (self.step)(*x, (self.source)(source, j));
+        }
+    }
+
+    #[inline(always)]
+    fn finish(&self, (): (), _: &mut [T]) {}
+}

@@ -1,0 +1,371 @@
+//! Irregular sums: equal to the exact sum, whatever the order, the threads and the SIMD level.
+
+mod invariance;
+
+use invariance::{Random, bits, everywhere, on_threads};
+use samebits_cpu_kernels::scatter::{
+    Reduce, index_add, index_add_fast, index_reduce, put_add, scatter_add, scatter_add_fast,
+    scatter_reduce,
+};
+use samebits_cpu_kernels::{Error, Float};
+use samebits_numerics::exact::ExactSum;
+use samebits_numerics::nan::canonical;
+
+/// Element by element from the definition: one long accumulator per output.
+fn naive_scatter_add(
+    out: &[f32],
+    [outer, dim, inner]: [usize; 3],
+    index: &[i64],
+    source: &[f32],
+) -> Vec<f32> {
+    let n = index.len() / (outer * inner).max(1);
+    let mut sums: Vec<ExactSum> = out.iter().map(|&x| [x].into_iter().collect()).collect();
+    for o in 0..outer {
+        for k in 0..n {
+            for j in 0..inner {
+                let e = (o * n + k) * inner + j;
+                sums[(o * dim + index[e] as usize) * inner + j].add(source[e]);
+            }
+        }
+    }
+    sums.iter().map(ExactSum::to_f32).collect()
+}
+
+/// The indices of an `index_add` as those of a `scatter_add`.
+fn expand(index: &[i64], outer: usize, inner: usize) -> Vec<i64> {
+    (0..outer).flat_map(|_| index.iter().flat_map(|&i| vec![i; inner])).collect()
+}
+
+/// Small, many sources per output (a table per piece), many outputs (stretches), several slabs.
+const SHAPES: [([usize; 3], usize); 9] = [
+    ([1, 3, 1], 8),
+    ([2, 5, 3], 7),
+    ([1, 10, 17], 300),
+    ([1, 7, 1], 300_000),
+    ([1, 50, 20], 150_000 / 20),
+    ([1, 70_000, 1], 90_000),
+    ([1, 3000, 33], 2500),
+    ([3, 40_000, 1], 20_000),
+    ([2, 1, 40_000], 3),
+];
+
+#[test]
+fn index_add_is_the_exact_sum_everywhere() {
+    for (case, (shape, n)) in SHAPES.into_iter().enumerate() {
+        let [outer, dim, inner] = shape;
+        let mut random = Random(case as u64);
+        let out: Vec<f32> = random.wide(outer * dim * inner);
+        let index = random.indices(n, dim);
+        let source: Vec<f32> = random.wide(outer * n * inner);
+        for alpha in [1.0f32, -0.3] {
+            let scaled: Vec<f32> = source.iter().map(|x| alpha * x).collect();
+            let expected = naive_scatter_add(&out, shape, &expand(&index, outer, inner), &scaled);
+            let got = everywhere(|| {
+                let mut got = out.clone();
+                index_add(&mut got, shape, &index, &source, alpha).unwrap();
+                bits(&got)
+            });
+            assert_eq!(got, bits(&expected), "{shape:?}, {n} sources, alpha {alpha}");
+        }
+    }
+}
+
+#[test]
+fn scatter_add_is_the_exact_sum_everywhere_and_in_any_order() {
+    for (case, (shape, n)) in SHAPES.into_iter().enumerate() {
+        let [outer, dim, inner] = shape;
+        let mut random = Random(100 + case as u64);
+        let out: Vec<f32> = random.wide(outer * dim * inner);
+        let index = random.indices(outer * n * inner, dim);
+        let source: Vec<f32> = random.wide(outer * n * inner);
+        let expected = bits(&naive_scatter_add(&out, shape, &index, &source));
+        let got = everywhere(|| {
+            let mut got = out.clone();
+            scatter_add(&mut got, shape, &index, &source).unwrap();
+            bits(&got)
+        });
+        assert_eq!(got, expected, "{shape:?}, {n} sources");
+        if outer * inner == 1 {
+            let order = random.permutation(n);
+            let index: Vec<i64> = order.iter().map(|&i| index[i]).collect();
+            let source: Vec<f32> = order.iter().map(|&i| source[i]).collect();
+            let mut got = out.clone();
+            scatter_add(&mut got, shape, &index, &source).unwrap();
+            assert_eq!(bits(&got), expected, "{shape:?}, permuted");
+        }
+    }
+}
+
+#[test]
+fn numbers_so_wide_that_every_addition_is_inexact() {
+    let mut random = Random(7);
+    let n = 200_000;
+    let source: Vec<f32> =
+        (0..n).map(|_| f32::from_bits(random.next() as u32 & 0xbfff_ffff)).collect();
+    for dim in [3, 50_000] {
+        let index = random.indices(n, dim);
+        let out = vec![0.0f32; dim];
+        let expected = bits(&naive_scatter_add(&out, [1, dim, 1], &index, &source));
+        let got = everywhere(|| {
+            let mut got = out.clone();
+            scatter_add(&mut got, [1, dim, 1], &index, &source).unwrap();
+            bits(&got)
+        });
+        assert_eq!(got, expected, "{dim}");
+    }
+}
+
+#[test]
+fn a_rounded_sum_would_differ() {
+    let mut random = Random(8);
+    let index = random.indices(5000, 3);
+    let source: Vec<f32> = random.wide(5000);
+    let mut rounded = vec![0.0f32; 3];
+    index.iter().zip(&source).for_each(|(&i, x)| rounded[i as usize] += x);
+    let mut exact = vec![0.0f32; 3];
+    scatter_add(&mut exact, [1, 3, 1], &index, &source).unwrap();
+    assert_ne!(bits(&rounded), bits(&exact));
+}
+
+#[test]
+fn the_fast_variant_depends_on_the_order_and_the_exact_one_does_not() {
+    let mut random = Random(9);
+    let (index, source) = (vec![0i64; 4000], random.wide::<f32>(4000));
+    let order = random.permutation(4000);
+    let permuted: Vec<f32> = order.iter().map(|&i| source[i]).collect();
+    let fast = |source: &[f32]| {
+        let mut out = [0.0f32];
+        scatter_add_fast(&mut out, [1, 1, 1], &index, source).unwrap();
+        let mut row = [0.0f32];
+        index_add_fast(&mut row, [1, 1, 1], &index, source, 1.0).unwrap();
+        on_threads(1, || bits(&[out[0], row[0]]))
+    };
+    let exact = |source: &[f32]| {
+        let mut out = [0.0f32];
+        scatter_add(&mut out, [1, 1, 1], &index, source).unwrap();
+        bits(&out)
+    };
+    assert_ne!(fast(&source), fast(&permuted), "the control cannot fail");
+    assert_eq!(exact(&source), exact(&permuted));
+}
+
+#[test]
+fn the_fast_variants_are_near_the_exact_sum() {
+    let mut random = Random(10);
+    let shape = [2, 50, 3];
+    let index = random.indices(400, 50);
+    let source: Vec<f32> = random.units(2 * 400 * 3);
+    let mut exact = vec![0.0f32; 300];
+    index_add(&mut exact, shape, &index, &source, 0.5).unwrap();
+    let mut fast = vec![0.0f32; 300];
+    index_add_fast(&mut fast, shape, &index, &source, 0.5).unwrap();
+    let mut scattered = vec![0.0f32; 300];
+    let halved: Vec<f32> = source.iter().map(|x| 0.5 * x).collect();
+    scatter_add_fast(&mut scattered, shape, &expand(&index, 2, 3), &halved).unwrap();
+    for ((exact, fast), scattered) in exact.iter().zip(fast).zip(scattered) {
+        assert!((exact - fast).abs() < 1e-5 && (exact - scattered).abs() < 1e-5);
+    }
+}
+
+#[test]
+fn nan_infinity_and_zero() {
+    let (inf, nan) = (f32::INFINITY, -f32::NAN);
+    for pad in [0, 70_000] {
+        // The second round has so many outputs that they are cut into stretches.
+        let dim = 6 + pad;
+        let mut out = vec![0.0f32; dim];
+        out[..6].copy_from_slice(&[-0.0, 1.0, inf, nan, 0.0, -0.0]);
+        let mut index = vec![1, 2, 4, 4, 5];
+        let mut source = vec![nan, -inf, inf, 1.0, -0.0];
+        index.resize(30_000, 5);
+        source.resize(30_000, 0.0);
+        scatter_add(&mut out, [1, dim, 1], &index, &source).unwrap();
+        assert_eq!(
+            bits(&out[..6]),
+            [0, 0x7fc0_0000, 0x7fc0_0000, 0x7fc0_0000, 0x7f80_0000, 0],
+            "{dim} outputs"
+        );
+    }
+}
+
+#[test]
+fn sums_in_f64_are_in_ascending_order() {
+    for (case, (shape, n)) in SHAPES.into_iter().enumerate() {
+        let [outer, dim, inner] = shape;
+        let mut random = Random(200 + case as u64);
+        let out: Vec<f64> = random.wide(outer * dim * inner);
+        let index = random.indices(n, dim);
+        let source: Vec<f64> = random.wide(outer * n * inner);
+        let mut expected = out.clone();
+        for o in 0..outer {
+            for (k, &i) in index.iter().enumerate() {
+                for j in 0..inner {
+                    expected[(o * dim + i as usize) * inner + j] +=
+                        1.5 * source[(o * n + k) * inner + j];
+                }
+            }
+        }
+        let got = everywhere(|| {
+            let mut got = out.clone();
+            index_add(&mut got, shape, &index, &source, 1.5).unwrap();
+            bits(&got)
+        });
+        assert_eq!(got, bits(&expected), "{shape:?}");
+    }
+}
+
+fn naive_reduce<T: Float>(
+    out: &[T],
+    index: &[i64],
+    source: &[T],
+    reduce: Reduce,
+    include_self: bool,
+) -> Vec<T> {
+    let one = |(at, &old): (usize, &T)| {
+        let mut values: Vec<T> = if include_self { vec![old] } else { Vec::new() };
+        values.extend(index.iter().zip(source).filter(|&(&i, _)| i as usize == at).map(|(_, x)| x));
+        if values.is_empty() {
+            return if matches!(reduce, Reduce::Amax | Reduce::Amin | Reduce::Prod) {
+                old
+            } else {
+                canonical(old + T::ZERO)
+            };
+        }
+        // Exact in f32; f64 adds in ascending order.
+        let sum = if size_of::<T>() == 4 {
+            let exact: ExactSum = values.iter().map(|&x| x.into() as f32).collect();
+            T::from_f64(exact.to_f32().into())
+        } else {
+            let start = if include_self { values[0] } else { T::ZERO + values[0] };
+            values[1..].iter().fold(start, |sum, &x| sum + x)
+        };
+        let best = |better: fn(T, T) -> bool| {
+            values[1..].iter().fold(values[0], |best, &x| {
+                if best.is_nan() || x.is_nan() {
+                    T::from_f64(f64::NAN)
+                } else if better(x, best) {
+                    x
+                } else {
+                    best
+                }
+            })
+        };
+        canonical(match reduce {
+            Reduce::Sum => sum,
+            Reduce::Mean => sum / T::from_usize(values.len()),
+            Reduce::Prod => values.iter().fold(T::ONE, |product, &x| product * x),
+            Reduce::Amax => best(|new, old| new > old),
+            Reduce::Amin => best(|new, old| new < old),
+        })
+    };
+    out.iter().enumerate().map(one).collect()
+}
+
+fn check_reductions<T: Float>(seed: u64) {
+    let mut random = Random(seed);
+    let (dim, n) = (40, 100);
+    let out: Vec<T> = random.units(dim);
+    let index = random.indices(n, dim);
+    let mut source: Vec<T> = random.units(n);
+    source[17] = T::from_f64(f64::NAN);
+    for reduce in [Reduce::Sum, Reduce::Mean, Reduce::Prod, Reduce::Amax, Reduce::Amin] {
+        for include_self in [true, false] {
+            let expected = bits(&naive_reduce(&out, &index, &source, reduce, include_self));
+            let got = everywhere(|| {
+                let mut got = out.clone();
+                scatter_reduce(&mut got, [1, dim, 1], &index, &source, reduce, include_self)
+                    .unwrap();
+                bits(&got)
+            });
+            assert_eq!(got, expected, "{reduce:?}, include_self {include_self}");
+            let mut rows = out.clone();
+            index_reduce(&mut rows, [1, dim, 1], &index, &source, reduce, include_self).unwrap();
+            assert_eq!(bits(&rows), expected, "index_reduce {reduce:?}");
+        }
+    }
+}
+
+#[test]
+fn reductions_equal_the_definition() {
+    check_reductions::<f32>(11);
+    check_reductions::<f64>(12);
+}
+
+#[test]
+fn reductions_of_many_outputs_are_the_same_everywhere() {
+    let mut random = Random(13);
+    let out: Vec<f32> = random.units(100_000);
+    let index = random.indices(200_000, 100_000);
+    let source: Vec<f32> = random.wide(200_000);
+    for reduce in [Reduce::Mean, Reduce::Prod, Reduce::Amax, Reduce::Amin] {
+        let got = everywhere(|| {
+            let mut got = out.clone();
+            scatter_reduce(&mut got, [1, 100_000, 1], &index, &source, reduce, false).unwrap();
+            bits(&got)
+        });
+        let mut rows = out.clone();
+        on_threads(1, || ());
+        index_reduce(&mut rows, [1, 100_000, 1], &index, &source, reduce, false).unwrap();
+        assert_eq!(got, bits(&rows), "{reduce:?}");
+    }
+}
+
+#[test]
+fn put_wraps_negative_indices() {
+    let mut out = [0.0f32; 6];
+    put_add(&mut out, [3, 2], &[-1, 0, 2], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap();
+    assert_eq!(out, [3.0, 4.0, 0.0, 0.0, 6.0, 8.0]);
+    let error = put_add(&mut out, [3, 2], &[0, -4], &[0.0; 4]).unwrap_err();
+    assert_eq!(error, Error::IndexOutOfRange { op: "index_put", position: 1, index: -4, size: 3 });
+}
+
+#[test]
+fn an_index_out_of_range_is_named_and_nothing_is_written() {
+    for (dim, n) in [(5, 10), (70_000, 100_000), (4, 200_000)] {
+        for bad in [-1, dim as i64, i64::MIN, i64::MAX] {
+            let mut index = vec![1i64; n];
+            index[n - 3] = bad;
+            let before = vec![0.5f32; dim];
+            let mut out = before.clone();
+            let expected =
+                |op| Error::IndexOutOfRange { op, position: n - 3, index: bad, size: dim };
+            let source = vec![1.0f32; n];
+            let shape = [1, dim, 1];
+            let error = scatter_add(&mut out, shape, &index, &source).unwrap_err();
+            assert_eq!(error, expected("scatter_add"));
+            let error = index_add(&mut out, shape, &index, &source, 1.0).unwrap_err();
+            assert_eq!(error, expected("index_add"));
+            let error =
+                scatter_reduce(&mut out, shape, &index, &source, Reduce::Prod, false).unwrap_err();
+            assert_eq!(error, expected("scatter_reduce"));
+            let error = scatter_add_fast(&mut out, shape, &index, &source).unwrap_err();
+            assert_eq!(error, expected("scatter_add"));
+            let error = index_add_fast(&mut out, shape, &index, &source, 1.0).unwrap_err();
+            assert_eq!(error, expected("index_add"));
+            assert_eq!(out, before);
+        }
+    }
+}
+
+#[test]
+fn wrong_lengths_are_refused() {
+    let mut out = [0.0f32; 6];
+    let error = index_add(&mut out, [1, 2, 2], &[0], &[1.0, 2.0], 1.0).unwrap_err();
+    assert_eq!(error.to_string(), "index_add: out must have 4 elements, got 6");
+    let error = index_add(&mut out, [1, 3, 2], &[0], &[1.0], 1.0).unwrap_err();
+    assert_eq!(error.to_string(), "index_add: source must have 2 elements, got 1");
+    let error = scatter_add(&mut out, [1, 3, 2], &[0; 3], &[0.0; 3]).unwrap_err();
+    assert_eq!(error.to_string(), "scatter_add: index must have 2 elements, got 3");
+}
+
+#[test]
+fn nothing_to_do() {
+    let mut out = [1.0f32, 2.0];
+    index_add(&mut out, [1, 2, 1], &[], &[], 1.0).unwrap();
+    assert_eq!(out, [1.0, 2.0]);
+    index_add::<f32>(&mut [], [0, 2, 1], &[0, 1], &[], 1.0).unwrap();
+    index_add::<f32>(&mut [], [1, 2, 0], &[0, 1], &[], 1.0).unwrap();
+    scatter_add::<f32>(&mut [], [1, 0, 1], &[], &[]).unwrap();
+    assert!(scatter_add(&mut [], [1, 0, 1], &[0], &[1.0f32]).is_err());
+    index_reduce::<f64>(&mut [], [1, 0, 1], &[], &[], Reduce::Mean, false).unwrap();
+}
