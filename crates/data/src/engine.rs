@@ -13,6 +13,8 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
+
 use crate::context::{Progress, WorkerContext, WorkerInfo};
 use crate::{Determinism, Error, Result};
 
@@ -182,6 +184,9 @@ impl<T: Task> Drop for Leave<'_, T> {
         self.0.window.leave(self.1);
     }
 }
+
+/// Where idle persistent workers wait for the next epoch.
+pub(crate) type Home<T> = Arc<Mutex<Option<Pool<T>>>>;
 
 /// Threads that wait for epochs.
 pub(crate) struct Pool<T: Task> {

@@ -5,10 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use parking_lot::Mutex;
-
 use crate::context::{self, SampleContext, WorkerContext};
-use crate::engine::{Pool, Settings};
+use crate::engine::{Home, Pool, Settings};
 use crate::{Collate, Dataset, Determinism, Error, Result, Shard, Stack};
 
 mod builder;
@@ -62,7 +60,7 @@ use task::Loading;
 pub struct DataLoader<D: Dataset, C: Collate<D::Item> = Stack> {
     config: Arc<Config<D, C>>,
     /// Idle persistent workers.
-    pool: Arc<Mutex<Option<Pool<Loading<D, C>>>>>,
+    pool: Home<Loading<D, C>>,
     live: Arc<AtomicUsize>,
 }
 

@@ -135,7 +135,7 @@ impl Sampler for WithReplacement {
                 "must be 0 for an empty dataset",
             ));
         }
-        let draw = |word| (u128::from(word) * len as u128 >> 64) as usize;
+        let draw = |word| ((u128::from(word) * len as u128) >> 64) as usize;
         Ok(words64(generator).take(self.samples).map(draw).collect())
     }
 }

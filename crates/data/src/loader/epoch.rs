@@ -1,15 +1,12 @@
 //! Iterating over the batches of an epoch.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-use parking_lot::Mutex;
 
 use super::LoaderState;
 use super::state::WorkerState;
 use super::task::Loading;
-use crate::engine::{Pool, Run, Settings};
+use crate::engine::{Home, Pool, Run, Settings};
 use crate::{Collate, Dataset, Determinism, Error, Result};
 
 /// One batch.
@@ -91,7 +88,7 @@ struct Running<D: Dataset, C: Collate<D::Item>> {
     ended: bool,
     workers: Vec<Option<WorkerState>>,
     /// Where persistent workers go at the end.
-    home: Arc<Mutex<Option<Pool<Loading<D, C>>>>>,
+    home: Home<Loading<D, C>>,
 }
 
 impl<D: Dataset, C: Collate<D::Item>> Epoch<D, C> {
@@ -104,7 +101,7 @@ impl<D: Dataset, C: Collate<D::Item>> Epoch<D, C> {
         task: Loading<D, C>,
         settings: Settings,
         pool: Option<Pool<Loading<D, C>>>,
-        home: Arc<Mutex<Option<Pool<Loading<D, C>>>>>,
+        home: Home<Loading<D, C>>,
     ) -> Self {
         let mut workers = task.saved().to_vec();
         workers.resize(settings.workers.max(1), None);
