@@ -1,0 +1,113 @@
+//! AVX2 registers with FMA.
+
+use super::register_tile::register_tiles;
+use super::vector::Vector;
+use std::arch::x86_64::*;
+
+#[derive(Clone, Copy)]
+pub(super) struct F32x8(__m256);
+
+#[derive(Clone, Copy)]
+pub(super) struct F64x4(__m256d);
+
+// SAFETY: each method is one AVX or FMA operation on registers, or a load or store whose pointer
+// validity the trait asks of the caller.
+unsafe impl Vector for F32x8 {
+    type Elem = f32;
+    const LANES: usize = 8;
+
+    #[inline(always)]
+    unsafe fn zero() -> Self {
+        // SAFETY: the caller has AVX.
+        Self(unsafe { _mm256_setzero_ps() })
+    }
+    #[inline(always)]
+    unsafe fn splat(x: f32) -> Self {
+        // SAFETY: the caller has AVX.
+        Self(unsafe { _mm256_set1_ps(x) })
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: the caller has AVX and `from` is valid for 8 reads.
+        Self(unsafe { _mm256_loadu_ps(from) })
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: the caller has AVX and `to` is valid for 8 writes.
+        unsafe { _mm256_storeu_ps(to, self.0) }
+    }
+    #[inline(always)]
+    unsafe fn add_product(self, a: Self, b: Self) -> Self {
+        // SAFETY: the caller has FMA.
+        Self(unsafe { _mm256_fmadd_ps(a.0, b.0, self.0) })
+    }
+    #[inline(always)]
+    unsafe fn add(self, other: Self) -> Self {
+        // SAFETY: the caller has AVX.
+        Self(unsafe { _mm256_add_ps(self.0, other.0) })
+    }
+    #[inline(always)]
+    unsafe fn canonical(self) -> Self {
+        // SAFETY: the caller has AVX.
+        unsafe {
+            let nan = _mm256_cmp_ps::<_CMP_UNORD_Q>(self.0, self.0);
+            Self(_mm256_blendv_ps(self.0, _mm256_set1_ps(f32::from_bits(0x7fc0_0000)), nan))
+        }
+    }
+}
+
+// SAFETY: as for `F32x8`.
+unsafe impl Vector for F64x4 {
+    type Elem = f64;
+    const LANES: usize = 4;
+
+    #[inline(always)]
+    unsafe fn zero() -> Self {
+        // SAFETY: the caller has AVX.
+        Self(unsafe { _mm256_setzero_pd() })
+    }
+    #[inline(always)]
+    unsafe fn splat(x: f64) -> Self {
+        // SAFETY: the caller has AVX.
+        Self(unsafe { _mm256_set1_pd(x) })
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const f64) -> Self {
+        // SAFETY: the caller has AVX and `from` is valid for 4 reads.
+        Self(unsafe { _mm256_loadu_pd(from) })
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f64) {
+        // SAFETY: the caller has AVX and `to` is valid for 4 writes.
+        unsafe { _mm256_storeu_pd(to, self.0) }
+    }
+    #[inline(always)]
+    unsafe fn add_product(self, a: Self, b: Self) -> Self {
+        // SAFETY: the caller has FMA.
+        Self(unsafe { _mm256_fmadd_pd(a.0, b.0, self.0) })
+    }
+    #[inline(always)]
+    unsafe fn add(self, other: Self) -> Self {
+        // SAFETY: the caller has AVX.
+        Self(unsafe { _mm256_add_pd(self.0, other.0) })
+    }
+    #[inline(always)]
+    unsafe fn canonical(self) -> Self {
+        // SAFETY: the caller has AVX.
+        unsafe {
+            let nan = _mm256_cmp_pd::<_CMP_UNORD_Q>(self.0, self.0);
+            let quiet = _mm256_set1_pd(f64::from_bits(0x7ff8_0000_0000_0000));
+            Self(_mm256_blendv_pd(self.0, quiet, nan))
+        }
+    }
+}
+
+// 6 x 2 accumulators, two vectors of B and one broadcast of A fill 15 of the 16 registers.
+register_tiles!(f32_tiles, F32x8, "avx2,fma";
+    1: [1, 2, 3, 4, 5, 6];
+    2: [1, 2, 3, 4, 5, 6];
+    4: [1, 2, 3]);
+register_tiles!(f64_tiles, F64x4, "avx2,fma";
+    1: [1, 2, 3, 4, 5, 6];
+    2: [1, 2, 3, 4, 5, 6];
+    4: [1, 2, 3]);

@@ -1,0 +1,115 @@
+//! AVX-512 registers.
+
+use super::register_tile::register_tiles;
+use super::vector::Vector;
+use std::arch::x86_64::*;
+
+#[derive(Clone, Copy)]
+pub(super) struct F32x16(__m512);
+
+#[derive(Clone, Copy)]
+pub(super) struct F64x8(__m512d);
+
+// SAFETY: each method is one AVX-512F operation on registers, or a load or store whose pointer
+// validity the trait asks of the caller.
+unsafe impl Vector for F32x16 {
+    type Elem = f32;
+    const LANES: usize = 16;
+
+    #[inline(always)]
+    unsafe fn zero() -> Self {
+        // SAFETY: the caller has AVX-512F.
+        Self(unsafe { _mm512_setzero_ps() })
+    }
+    #[inline(always)]
+    unsafe fn splat(x: f32) -> Self {
+        // SAFETY: the caller has AVX-512F.
+        Self(unsafe { _mm512_set1_ps(x) })
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: the caller has AVX-512F and `from` is valid for 16 reads.
+        Self(unsafe { _mm512_loadu_ps(from) })
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: the caller has AVX-512F and `to` is valid for 16 writes.
+        unsafe { _mm512_storeu_ps(to, self.0) }
+    }
+    #[inline(always)]
+    unsafe fn add_product(self, a: Self, b: Self) -> Self {
+        // SAFETY: the caller has AVX-512F.
+        Self(unsafe { _mm512_fmadd_ps(a.0, b.0, self.0) })
+    }
+    #[inline(always)]
+    unsafe fn add(self, other: Self) -> Self {
+        // SAFETY: the caller has AVX-512F.
+        Self(unsafe { _mm512_add_ps(self.0, other.0) })
+    }
+    #[inline(always)]
+    unsafe fn canonical(self) -> Self {
+        // SAFETY: the caller has AVX-512F.
+        unsafe {
+            let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(self.0, self.0);
+            Self(_mm512_mask_blend_ps(nan, self.0, _mm512_set1_ps(f32::from_bits(0x7fc0_0000))))
+        }
+    }
+}
+
+// SAFETY: as for `F32x16`.
+unsafe impl Vector for F64x8 {
+    type Elem = f64;
+    const LANES: usize = 8;
+
+    #[inline(always)]
+    unsafe fn zero() -> Self {
+        // SAFETY: the caller has AVX-512F.
+        Self(unsafe { _mm512_setzero_pd() })
+    }
+    #[inline(always)]
+    unsafe fn splat(x: f64) -> Self {
+        // SAFETY: the caller has AVX-512F.
+        Self(unsafe { _mm512_set1_pd(x) })
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const f64) -> Self {
+        // SAFETY: the caller has AVX-512F and `from` is valid for 8 reads.
+        Self(unsafe { _mm512_loadu_pd(from) })
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f64) {
+        // SAFETY: the caller has AVX-512F and `to` is valid for 8 writes.
+        unsafe { _mm512_storeu_pd(to, self.0) }
+    }
+    #[inline(always)]
+    unsafe fn add_product(self, a: Self, b: Self) -> Self {
+        // SAFETY: the caller has AVX-512F.
+        Self(unsafe { _mm512_fmadd_pd(a.0, b.0, self.0) })
+    }
+    #[inline(always)]
+    unsafe fn add(self, other: Self) -> Self {
+        // SAFETY: the caller has AVX-512F.
+        Self(unsafe { _mm512_add_pd(self.0, other.0) })
+    }
+    #[inline(always)]
+    unsafe fn canonical(self) -> Self {
+        // SAFETY: the caller has AVX-512F.
+        unsafe {
+            let nan = _mm512_cmp_pd_mask::<_CMP_UNORD_Q>(self.0, self.0);
+            let quiet = _mm512_set1_pd(f64::from_bits(0x7ff8_0000_0000_0000));
+            Self(_mm512_mask_blend_pd(nan, self.0, quiet))
+        }
+    }
+}
+
+// 14 x 2 accumulators, two vectors of B and one broadcast of A fill 31 of the 32 registers.
+register_tiles!(f32_tiles, F32x16, "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma";
+    1: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14];
+    2: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14];
+    4: [1, 2, 3, 4, 5, 6];
+    8: [1, 2, 3]);
+register_tiles!(f64_tiles, F64x8, "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma";
+    1: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14];
+    2: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14];
+    4: [1, 2, 3, 4, 5, 6];
+    8: [1, 2, 3]);

@@ -1,0 +1,128 @@
+//! A matrix cut into tiles that threads may write at the same time.
+
+use rayon::prelude::*;
+use std::marker::PhantomData;
+
+/// Row-major matrices one after the other, to be cut into disjoint rectangular tiles.
+#[derive(Debug)]
+pub(crate) struct TileGrid<'a, T> {
+    data: *mut T,
+    count: usize,
+    rows: usize,
+    columns: usize,
+    stride: usize,
+    tile_rows: usize,
+    tile_columns: usize,
+    _borrow: PhantomData<&'a mut [T]>,
+}
+
+// SAFETY: the grid stands for the `&mut [T]` it was made from, and tiles of it are disjoint.
+unsafe impl<T: Send> Sync for TileGrid<'_, T> {}
+
+/// One tile of a [`TileGrid`]; no other tile shares an element with it.
+#[derive(Debug)]
+pub(crate) struct TileMut<'a, T> {
+    data: *mut T,
+    /// Rows of this tile; fewer than asked for at the bottom edge.
+    pub(crate) rows: usize,
+    /// Columns of this tile; fewer than asked for at the right edge.
+    pub(crate) columns: usize,
+    stride: usize,
+    _borrow: PhantomData<&'a mut [T]>,
+}
+
+// SAFETY: a tile is an exclusive borrow of its elements.
+unsafe impl<T: Send> Send for TileMut<'_, T> {}
+
+impl<'a, T: Send> TileGrid<'a, T> {
+    /// Cuts `data`, `count` contiguous matrices, into tiles of the given size. No tile reaches
+    /// into two matrices.
+    ///
+    /// # Panics
+    ///
+    /// If the matrices do not fit into `data` or a tile is empty.
+    pub(crate) fn new(
+        data: &'a mut [T],
+        count: usize,
+        (rows, columns): (usize, usize),
+        (tile_rows, tile_columns): (usize, usize),
+    ) -> Self {
+        assert!(tile_rows > 0 && tile_columns > 0, "empty tile");
+        assert!(data.len() >= count * rows * columns, "matrices out of bounds");
+        let data = data.as_mut_ptr();
+        let stride = columns;
+        let _borrow = PhantomData;
+        TileGrid { data, count, rows, columns, stride, tile_rows, tile_columns, _borrow }
+    }
+
+    /// Calls `work(matrix, first_row, first_column, tile)` once for each tile, in parallel.
+    pub(crate) fn for_each(self, work: impl Fn(usize, usize, usize, TileMut<'_, T>) + Sync) {
+        if self.count == 0 || self.rows == 0 || self.columns == 0 {
+            return;
+        }
+        let across = self.columns.div_ceil(self.tile_columns);
+        let per_matrix = self.rows.div_ceil(self.tile_rows) * across;
+        let tiles = self.count * per_matrix;
+        let grid = &self;
+        let visit = |index: usize| {
+            let (matrix, index) = (index / per_matrix, index % per_matrix);
+            let row = index / across * grid.tile_rows;
+            let column = index % across * grid.tile_columns;
+            let start = matrix * grid.rows * grid.stride + row * grid.stride + column;
+            let tile = TileMut {
+                // SAFETY: matrix, row and column lie in the slice that `new` checked.
+                data: unsafe { grid.data.add(start) },
+                rows: grid.tile_rows.min(grid.rows - row),
+                columns: grid.tile_columns.min(grid.columns - column),
+                stride: grid.stride,
+                _borrow: PhantomData,
+            };
+            // Each index is visited once and tiles of different indices are disjoint, so the
+            // exclusive borrow of the whole is shared out without overlap.
+            work(matrix, row, column, tile);
+        };
+        if tiles == 1 {
+            visit(0);
+        } else {
+            (0..tiles).into_par_iter().with_max_len(1).for_each(visit);
+        }
+    }
+}
+
+impl<'a, T> TileMut<'a, T> {
+    /// A contiguous slice as a tile.
+    ///
+    /// # Panics
+    ///
+    /// If `data` is too short.
+    pub(crate) fn from_slice(data: &'a mut [T], rows: usize, columns: usize) -> Self {
+        assert!(data.len() >= rows * columns, "tile out of bounds");
+        let data = data.as_mut_ptr();
+        TileMut { data, rows, columns, stride: columns, _borrow: PhantomData }
+    }
+
+    /// Pointer to a block and the distance of its rows.
+    ///
+    /// # Panics
+    ///
+    /// If the block is not inside the tile.
+    pub(super) fn block(
+        &mut self,
+        (row, column): (usize, usize),
+        (rows, columns): (usize, usize),
+    ) -> (*mut T, usize) {
+        assert!(rows >= 1 && row + rows <= self.rows, "block outside the tile");
+        assert!(column + columns <= self.columns, "block outside the tile");
+        // SAFETY: the first element of the block is inside the tile.
+        (unsafe { self.data.add(row * self.stride + column) }, self.stride)
+    }
+
+    /// Columns `from..to` of one row.
+    pub(crate) fn row(&mut self, row: usize, from: usize, to: usize) -> &mut [T] {
+        assert!(row < self.rows && from <= to && to <= self.columns, "outside the tile");
+        // SAFETY: inside the tile, which this value borrows exclusively.
+        unsafe {
+            std::slice::from_raw_parts_mut(self.data.add(row * self.stride + from), to - from)
+        }
+    }
+}

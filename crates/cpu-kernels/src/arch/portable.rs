@@ -1,0 +1,73 @@
+//! Registers as plain arrays, for every architecture.
+//!
+//! LLVM turns the lane loops into the vector instructions that the target always has. Where
+//! the target has no fused multiply-add, f32 uses [`soft_fma`](super::soft_fma).
+
+use super::register_tile::register_tiles;
+use super::vector::Vector;
+
+#[derive(Clone, Copy)]
+#[repr(align(16))]
+pub(super) struct F32x4([f32; 4]);
+
+#[derive(Clone, Copy)]
+#[repr(align(16))]
+pub(super) struct F64x2([f64; 2]);
+
+#[inline(always)]
+fn fma_f32(a: f32, b: f32, c: f32) -> f32 {
+    if cfg!(any(target_feature = "fma", target_arch = "aarch64")) {
+        a.mul_add(b, c)
+    } else {
+        super::soft_fma::fma_f32(a, b, c)
+    }
+}
+
+macro_rules! array_vector {
+    ($name:ident, $elem:ty, $lanes:literal, $fma:expr, $nan:expr) => {
+        // SAFETY: no special instruction is used; pointers are used as the trait allows.
+        unsafe impl Vector for $name {
+            type Elem = $elem;
+            const LANES: usize = $lanes;
+
+            #[inline(always)]
+            unsafe fn zero() -> Self {
+                Self([0.0; $lanes])
+            }
+            #[inline(always)]
+            unsafe fn splat(x: $elem) -> Self {
+                Self([x; $lanes])
+            }
+            #[inline(always)]
+            unsafe fn load(from: *const $elem) -> Self {
+                // SAFETY: the caller vouches for LANES reads; an array needs no more alignment
+                // than `read_unaligned` gives.
+                Self(unsafe { from.cast::<[$elem; $lanes]>().read_unaligned() })
+            }
+            #[inline(always)]
+            unsafe fn store(self, to: *mut $elem) {
+                // SAFETY: the caller vouches for LANES writes.
+                unsafe { to.cast::<[$elem; $lanes]>().write_unaligned(self.0) }
+            }
+            #[inline(always)]
+            unsafe fn add_product(self, a: Self, b: Self) -> Self {
+                Self(std::array::from_fn(|i| $fma(a.0[i], b.0[i], self.0[i])))
+            }
+            #[inline(always)]
+            unsafe fn add(self, other: Self) -> Self {
+                Self(std::array::from_fn(|i| self.0[i] + other.0[i]))
+            }
+            #[inline(always)]
+            unsafe fn canonical(self) -> Self {
+                let nan = <$elem>::from_bits($nan);
+                Self(self.0.map(|x| if x.is_nan() { nan } else { x }))
+            }
+        }
+    };
+}
+
+array_vector!(F32x4, f32, 4, fma_f32, 0x7fc0_0000);
+array_vector!(F64x2, f64, 2, f64::mul_add, 0x7ff8_0000_0000_0000);
+
+register_tiles!(f32_tiles, F32x4, ; 1: [1, 2, 3, 4]; 2: [1, 2, 3, 4]);
+register_tiles!(f64_tiles, F64x2, ; 1: [1, 2, 3, 4]; 2: [1, 2, 3, 4]);

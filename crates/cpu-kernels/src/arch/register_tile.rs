@@ -1,0 +1,385 @@
+//! The inner loop of every contraction: a tile of output kept in registers.
+//!
+//! A tile has up to `MAX_ROWS` rows and 1, 2, 4 or 8 vectors of columns. Vector lanes are output
+//! columns, never `k`, so each output element is one sequential chain of fused multiply-adds
+//! whatever the instruction set. The operand that is broadcast (A, one value per row) and the
+//! operand that is loaded (B, one vector per column group) are found through small tables of
+//! offsets, which lets matrix products and convolutions share the loop.
+
+use super::grid::TileMut;
+use super::vector::Vector;
+use samebits_numerics::simd::Level;
+
+/// What to do with the chain of products that a tile has formed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Finish {
+    /// Add to what the output holds; otherwise replace it.
+    pub(crate) add: bool,
+    /// Make NaN canonical; for the last block of `k`.
+    pub(crate) last: bool,
+}
+
+/// Offsets into a slice with a bound on them, which is what a bounds check needs.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Offsets {
+    list: Vec<usize>,
+    max: usize,
+    ascending: bool,
+}
+
+impl Offsets {
+    /// Takes the offsets in the order in which `k` runs.
+    pub(crate) fn new(list: Vec<usize>) -> Offsets {
+        let mut offsets = Offsets { list, max: 0, ascending: false };
+        offsets.measure();
+        offsets
+    }
+
+    /// `0, step, 2 * step, ...`
+    pub(crate) fn linear(count: usize, step: usize) -> Offsets {
+        Offsets::new((0..count).map(|k| k * step).collect())
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Replaces the contents and keeps the allocation.
+    pub(crate) fn refill(&mut self, offsets: impl Iterator<Item = usize>) {
+        self.list.clear();
+        self.list.extend(offsets);
+        self.measure();
+    }
+
+    fn measure(&mut self) {
+        self.max = self.list.iter().copied().max().unwrap_or(0);
+        self.ascending = self.list.is_sorted();
+    }
+
+    /// A bound on `list[first..first + k]`, exact when the offsets ascend.
+    fn bound(&self, first: usize, k: usize) -> usize {
+        if self.ascending { self.list[first + k - 1] } else { self.max }
+    }
+}
+
+/// Raw arguments of one register tile.
+#[derive(Clone, Copy)]
+pub(super) struct RawTile<T> {
+    /// Steps of the chain.
+    pub(super) k: usize,
+    pub(super) a: *const T,
+    /// Offset of each row of A; unused when rows are packed side by side.
+    pub(super) a_rows: *const usize,
+    /// Offset of each step in A; unused when packed.
+    pub(super) a_steps: *const usize,
+    pub(super) b: *const T,
+    /// Offset of each step in B; unused when B is packed.
+    pub(super) b_steps: *const usize,
+    /// Elements between steps of packed B.
+    pub(super) b_step: usize,
+    pub(super) out: *mut T,
+    pub(super) out_stride: usize,
+    pub(super) finish: Finish,
+}
+
+/// A compiled tile shape.
+///
+/// # Safety
+///
+/// The CPU must have the instructions of the level it was compiled for; every pointer of the
+/// argument must be valid for what the shape touches.
+pub(super) type TileFn<T> = unsafe fn(RawTile<T>);
+
+/// The tile shapes of one level that have the same number of column vectors.
+#[derive(Debug)]
+pub(crate) struct TileFns<T: 'static> {
+    /// Vectors of columns.
+    vectors: usize,
+    lanes: usize,
+    /// Index `rows - 1`: A packed, B through a table.
+    packed: &'static [TileFn<T>],
+    /// Index `rows - 1`: A through tables, B packed.
+    strided: &'static [TileFn<T>],
+}
+
+/// All tile shapes of one level.
+#[derive(Debug)]
+pub(crate) struct Kernels<T: 'static> {
+    pub(super) level: Level,
+    pub(super) shapes: &'static [TileFns<T>],
+}
+
+impl<T: Copy + 'static> Kernels<T> {
+    /// The tiles with this many column vectors, or the next fewer that exist.
+    pub(crate) fn with_vectors(&self, vectors: usize) -> &'static TileFns<T> {
+        let mut found = &self.shapes[0];
+        for shape in self.shapes {
+            if shape.vectors <= vectors {
+                found = shape;
+            }
+        }
+        found
+    }
+
+    /// Elements per vector register.
+    pub(crate) fn lanes(&self) -> usize {
+        self.shapes[0].lanes
+    }
+}
+
+impl<T: Copy + 'static> TileFns<T> {
+    pub(super) const fn new(
+        vectors: usize,
+        lanes: usize,
+        packed: &'static [TileFn<T>],
+        strided: &'static [TileFn<T>],
+    ) -> Self {
+        assert!(packed.len() == strided.len());
+        TileFns { vectors, lanes, packed, strided }
+    }
+
+    /// The most rows a tile can have.
+    pub(crate) fn max_rows(&self) -> usize {
+        self.packed.len()
+    }
+
+    /// Columns of a tile.
+    pub(crate) fn columns(&self) -> usize {
+        self.vectors * self.lanes
+    }
+
+    /// `out[i][j] = chain over k of a[k * rows + i] * b[b_steps[k] + j]`, finished as told.
+    ///
+    /// `a` holds `rows` values for each step; steps `first..first + k` of `b_steps` are used. The
+    /// block of `out` that starts at `(row, column)` is `rows` by [`columns`](Self::columns).
+    ///
+    /// # Panics
+    ///
+    /// If a slice is too short for what the tile touches.
+    #[inline]
+    pub(crate) fn run_packed(
+        &self,
+        rows: usize,
+        a: &[T],
+        b: &[T],
+        b_steps: &Offsets,
+        first: usize,
+        k: usize,
+        out: &mut TileMut<'_, T>,
+        (row, column): (usize, usize),
+        finish: Finish,
+    ) {
+        let columns = self.columns();
+        assert!(first + k <= b_steps.len(), "steps out of range");
+        assert!(a.len() >= k * rows, "packed rows too short");
+        assert!(k == 0 || b.len() >= b_steps.bound(first, k) + columns, "columns too short");
+        let (target, out_stride) = out.block((row, column), (rows, columns));
+        let raw = RawTile {
+            k,
+            a: a.as_ptr(),
+            a_rows: std::ptr::null(),
+            a_steps: std::ptr::null(),
+            b: b.as_ptr(),
+            b_steps: b_steps.list[first..].as_ptr(),
+            b_step: 0,
+            out: target,
+            out_stride,
+            finish,
+        };
+        // SAFETY: `Kernels` of a level are only handed out when the CPU has it; the asserts
+        // above cover every read and write of a tile of this shape.
+        unsafe { self.packed[rows - 1](raw) }
+    }
+
+    /// `out[i][j] = chain over k of a[a_rows[i] + a_steps[k]] * b[k * columns + j]`.
+    ///
+    /// # Panics
+    ///
+    /// If a slice is too short for what the tile touches.
+    #[inline]
+    pub(crate) fn run_strided(
+        &self,
+        a: &[T],
+        a_rows: &Offsets,
+        a_steps: &Offsets,
+        first: usize,
+        k: usize,
+        b: &[T],
+        b_step: usize,
+        out: &mut TileMut<'_, T>,
+        (row, column): (usize, usize),
+        finish: Finish,
+    ) {
+        let (rows, columns) = (a_rows.len(), self.columns());
+        assert!(first + k <= a_steps.len(), "steps out of range");
+        assert!(k == 0 || a.len() > a_rows.max + a_steps.bound(first, k), "rows too short");
+        assert!(k == 0 || b.len() >= (k - 1) * b_step + columns, "packed columns too short");
+        let (target, out_stride) = out.block((row, column), (rows, columns));
+        let raw = RawTile {
+            k,
+            a: a.as_ptr(),
+            a_rows: a_rows.list.as_ptr(),
+            a_steps: a_steps.list[first..].as_ptr(),
+            b: b.as_ptr(),
+            b_steps: std::ptr::null(),
+            b_step,
+            out: target,
+            out_stride,
+            finish,
+        };
+        // SAFETY: as in `run_packed`.
+        unsafe { self.strided[rows - 1](raw) }
+    }
+}
+
+/// The tile with A packed and B through a table of offsets.
+///
+/// # Safety
+///
+/// As for [`TileFn`].
+#[inline(always)]
+pub(super) unsafe fn packed_tile<V: Vector, const R: usize, const C: usize>(raw: RawTile<V::Elem>) {
+    // SAFETY: the caller vouches for the CPU and for every pointer.
+    unsafe {
+        let mut acc = [[V::zero(); C]; R];
+        let mut a = raw.a;
+        for k in 0..raw.k {
+            let from = raw.b.add(*raw.b_steps.add(k));
+            let mut b = [V::zero(); C];
+            for v in 0..C {
+                b[v] = V::load(from.add(v * V::LANES));
+            }
+            for i in 0..R {
+                let x = V::splat(*a.add(i));
+                for v in 0..C {
+                    acc[i][v] = acc[i][v].add_product(x, b[v]);
+                }
+            }
+            a = a.add(R);
+        }
+        finish_tile::<V, R, C>(acc, raw.out, raw.out_stride, raw.finish);
+    }
+}
+
+/// The tile with A through tables of offsets and B packed.
+///
+/// # Safety
+///
+/// As for [`TileFn`].
+#[inline(always)]
+pub(super) unsafe fn strided_tile<V: Vector, const R: usize, const C: usize>(
+    raw: RawTile<V::Elem>,
+) {
+    // SAFETY: the caller vouches for the CPU and for every pointer.
+    unsafe {
+        let mut acc = [[V::zero(); C]; R];
+        let mut rows = [raw.a; R];
+        for i in 0..R {
+            rows[i] = raw.a.add(*raw.a_rows.add(i));
+        }
+        let mut from = raw.b;
+        for k in 0..raw.k {
+            let step = *raw.a_steps.add(k);
+            let mut b = [V::zero(); C];
+            for v in 0..C {
+                b[v] = V::load(from.add(v * V::LANES));
+            }
+            for i in 0..R {
+                let x = V::splat(*rows[i].add(step));
+                for v in 0..C {
+                    acc[i][v] = acc[i][v].add_product(x, b[v]);
+                }
+            }
+            from = from.wrapping_add(raw.b_step);
+        }
+        finish_tile::<V, R, C>(acc, raw.out, raw.out_stride, raw.finish);
+    }
+}
+
+/// # Safety
+///
+/// `out` must be valid for the rows and columns of the tile.
+#[inline(always)]
+unsafe fn finish_tile<V: Vector, const R: usize, const C: usize>(
+    acc: [[V; C]; R],
+    out: *mut V::Elem,
+    out_stride: usize,
+    finish: Finish,
+) {
+    // SAFETY: the caller vouches for the CPU and for `out`.
+    unsafe {
+        for i in 0..R {
+            for v in 0..C {
+                let at = out.add(i * out_stride + v * V::LANES);
+                let mut value = acc[i][v];
+                if finish.add {
+                    value = V::load(at).add(value);
+                }
+                if finish.last {
+                    value = value.canonical();
+                }
+                value.store(at);
+            }
+        }
+    }
+}
+
+/// Compiles [`packed_tile`] and [`strided_tile`] for a vector type and lists of row counts.
+macro_rules! register_tiles {
+    ($name:ident, $vector:ty, $($features:literal)?; $($columns:literal: [$($rows:literal),*]);*) => {
+        pub(super) mod $name {
+            use super::*;
+            use crate::arch::register_tile::{RawTile, TileFn, TileFns, packed_tile, strided_tile};
+
+            type Elem = <$vector as Vector>::Elem;
+
+            $(#[target_feature(enable = $features)])?
+            unsafe fn packed<const R: usize, const C: usize>(raw: RawTile<Elem>) {
+                // SAFETY: the caller keeps the contract of `TileFn`.
+                unsafe { packed_tile::<$vector, R, C>(raw) }
+            }
+
+            $(#[target_feature(enable = $features)])?
+            unsafe fn strided<const R: usize, const C: usize>(raw: RawTile<Elem>) {
+                // SAFETY: the caller keeps the contract of `TileFn`.
+                unsafe { strided_tile::<$vector, R, C>(raw) }
+            }
+
+            pub(in crate::arch) static SHAPES: &[TileFns<Elem>] = &[$(TileFns::new(
+                $columns,
+                <$vector as Vector>::LANES,
+                &[$(packed::<$rows, $columns> as TileFn<Elem>),*],
+                &[$(strided::<$rows, $columns> as TileFn<Elem>),*],
+            )),*];
+        }
+    };
+}
+pub(super) use register_tiles;
+
+/// The tiles of each level for one element type.
+macro_rules! kernels {
+    ($name:ident, $elem:ty, $tiles:ident) => {
+        /// The tiles of `level`, or of the best level this machine has if that is lower.
+        pub(crate) fn $name(level: Level) -> &'static Kernels<$elem> {
+            #[cfg(target_arch = "x86_64")]
+            {
+                static AVX512: Kernels<$elem> =
+                    Kernels { level: Level::Avx512, shapes: super::avx512::$tiles::SHAPES };
+                static AVX2: Kernels<$elem> =
+                    Kernels { level: Level::Avx2, shapes: super::avx2::$tiles::SHAPES };
+                match level.min(samebits_numerics::simd::supported()) {
+                    Level::Avx512 => return &AVX512,
+                    Level::Avx2 => return &AVX2,
+                    Level::Portable => {}
+                }
+            }
+            #[cfg(not(target_arch = "x86_64"))]
+            let _ = level;
+            static PORTABLE: Kernels<$elem> =
+                Kernels { level: Level::Portable, shapes: super::portable::$tiles::SHAPES };
+            &PORTABLE
+        }
+    };
+}
+kernels!(kernels_f32, f32, f32_tiles);
+kernels!(kernels_f64, f64, f64_tiles);

@@ -1,0 +1,102 @@
+//! The element types of contractions.
+
+// The sealed half of the trait speaks of kernels and buffers, which are nobody else's business.
+#![allow(private_interfaces)]
+
+use super::scratch::{Scratch, ScratchCell};
+use crate::arch::{self, Kernels};
+use samebits_numerics::simd::Level;
+
+/// An element type that contractions accept: `f32` or `f64`.
+///
+/// # Determinism
+///
+/// All arithmetic of a contraction is in the element type: a product of `f32` matrices is a chain
+/// of `f32` fused multiply-adds.
+pub trait Float:
+    sealed::Sealed
+    + Copy
+    + Default
+    + PartialEq
+    + PartialOrd
+    + Send
+    + Sync
+    + std::fmt::Debug
+    + bytemuck::Pod
+    + 'static
+{
+    /// `self * b + c` with one rounding.
+    #[must_use]
+    fn fma(self, b: Self, c: Self) -> Self;
+
+    /// `self + other` with one rounding.
+    #[must_use]
+    fn plus(self, other: Self) -> Self;
+
+    /// The canonical NaN for a NaN, any other value as it is.
+    #[must_use]
+    fn canonical(self) -> Self;
+}
+
+/// What the kernels need beyond [`Float`], and callers do not.
+pub(crate) mod sealed {
+    use super::{Kernels, Level, Scratch};
+
+    pub trait Sealed: Sized + 'static {
+        fn kernels(level: Level) -> &'static Kernels<Self>;
+        /// Buffers of the calling thread; a nested call finds fresh ones.
+        fn with_scratch<R>(work: impl FnOnce(&mut Scratch<Self>) -> R) -> R;
+        fn is_finite(self) -> bool;
+        /// Exponent of the last mantissa bit, or a large number for zero. Finite values only.
+        fn last_bit_exponent(self) -> i32;
+        /// Exponent of the smallest subnormal.
+        const MIN_EXPONENT: i32;
+    }
+}
+
+macro_rules! float {
+    ($elem:ty, $kernels:ident, $cell:ident, $nan:expr, $bias:expr, $mantissa:expr, $mask:expr) => {
+        thread_local! {
+            static $cell: ScratchCell<$elem> = const { ScratchCell::new() };
+        }
+
+        impl sealed::Sealed for $elem {
+            fn kernels(level: Level) -> &'static Kernels<Self> {
+                arch::$kernels(level)
+            }
+            fn with_scratch<R>(work: impl FnOnce(&mut Scratch<Self>) -> R) -> R {
+                $cell.with(|cell| cell.lend(work))
+            }
+            #[inline(always)]
+            fn is_finite(self) -> bool {
+                self.is_finite()
+            }
+            #[inline(always)]
+            fn last_bit_exponent(self) -> i32 {
+                if self == 0.0 {
+                    return i32::MAX / 4;
+                }
+                let biased = ((self.to_bits() >> $mantissa) & $mask) as i32;
+                biased.max(1) - $bias - $mantissa
+            }
+            const MIN_EXPONENT: i32 = 1 - $bias - $mantissa;
+        }
+
+        impl Float for $elem {
+            #[inline(always)]
+            fn fma(self, b: Self, c: Self) -> Self {
+                self.mul_add(b, c)
+            }
+            #[inline(always)]
+            fn plus(self, other: Self) -> Self {
+                self + other
+            }
+            #[inline(always)]
+            fn canonical(self) -> Self {
+                if self.is_nan() { <$elem>::from_bits($nan) } else { self }
+            }
+        }
+    };
+}
+float!(f32, kernels_f32, SCRATCH_F32, 0x7fc0_0000, 127, 23, 0xff);
+float!(f64, kernels_f64, SCRATCH_F64, 0x7ff8_0000_0000_0000, 1023, 52, 0x7ff);

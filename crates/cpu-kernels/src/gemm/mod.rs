@@ -1,0 +1,23 @@
+//! What matrix products and convolutions share: the element trait, the block of `k`, packing
+//! and the strided matrix product itself.
+
+pub(crate) mod driver;
+pub(crate) mod float;
+pub(crate) mod pack;
+pub(crate) mod scratch;
+
+pub use float::Float;
+
+/// Steps of `k` in one chain of fused multiply-adds.
+///
+/// Part of the numerics contract: the chains of consecutive blocks are added in ascending order.
+pub const K_BLOCK: usize = 256;
+
+/// Cuts `count` into the fewest parts of at most `most`, as equal as possible.
+pub(crate) fn even_parts(
+    count: usize,
+    most: usize,
+) -> impl Iterator<Item = std::ops::Range<usize>> {
+    let parts = count.div_ceil(most);
+    (0..parts).map(move |p| p * count / parts..(p + 1) * count / parts)
+}

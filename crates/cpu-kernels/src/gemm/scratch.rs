@@ -1,0 +1,84 @@
+//! Buffers that outlive a call, so that a kernel does not pay for fresh pages each time.
+
+use bytemuck::{Pod, Zeroable};
+use std::cell::Cell;
+use std::marker::PhantomData;
+
+/// A cache line, the alignment of packed panels.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C, align(64))]
+struct Line([u8; 64]);
+
+/// A growing buffer of elements that starts on a cache line.
+pub(crate) struct Buffer<T> {
+    lines: Vec<Line>,
+    _elem: PhantomData<T>,
+}
+
+/// More than this is given back to the allocator after a call.
+const KEPT_BYTES: usize = 64 << 20;
+
+impl<T: Pod> Buffer<T> {
+    pub(crate) const fn new() -> Self {
+        Buffer { lines: Vec::new(), _elem: PhantomData }
+    }
+
+    /// `count` elements with unspecified contents.
+    pub(crate) fn slice(&mut self, count: usize) -> &mut [T] {
+        let lines = (count * size_of::<T>()).div_ceil(size_of::<Line>());
+        if self.lines.len() < lines {
+            self.lines.clear();
+            self.lines.resize(lines, Line([0; 64]));
+        }
+        &mut bytemuck::cast_slice_mut(&mut self.lines)[..count]
+    }
+
+    fn shrink(&mut self) {
+        if self.lines.len() * size_of::<Line>() > KEPT_BYTES {
+            self.lines = Vec::new();
+        }
+    }
+}
+
+/// The buffers of one thread for one element type.
+pub(crate) struct Scratch<T> {
+    /// Packed rows.
+    pub(crate) a: Buffer<T>,
+    /// Packed columns.
+    pub(crate) b: Buffer<T>,
+    /// One register tile that does not fit its place in the output.
+    pub(crate) tile: Buffer<T>,
+    /// A padded piece of a convolution's input.
+    pub(crate) source: Buffer<T>,
+}
+
+impl<T: Pod> Scratch<T> {
+    const fn new() -> Self {
+        Scratch { a: Buffer::new(), b: Buffer::new(), tile: Buffer::new(), source: Buffer::new() }
+    }
+}
+
+/// Where a thread keeps its [`Scratch`] between calls.
+pub(crate) struct ScratchCell<T>(Cell<Vec<Box<Scratch<T>>>>);
+
+impl<T: Pod> ScratchCell<T> {
+    pub(crate) const fn new() -> Self {
+        ScratchCell(Cell::new(Vec::new()))
+    }
+
+    /// Lends the buffers; a call from inside `work` on the same thread gets other ones.
+    pub(crate) fn lend<R>(&self, work: impl FnOnce(&mut Scratch<T>) -> R) -> R {
+        // The cell holds the idle ones only while no user code runs, so nesting is harmless.
+        let mut idle = self.0.take();
+        let mut scratch = idle.pop().unwrap_or_else(|| Box::new(Scratch::new()));
+        self.0.set(idle);
+        let result = work(&mut scratch);
+        for buffer in [&mut scratch.a, &mut scratch.b, &mut scratch.tile, &mut scratch.source] {
+            buffer.shrink();
+        }
+        let mut idle = self.0.take();
+        idle.push(scratch);
+        self.0.set(idle);
+        result
+    }
+}

@@ -1,0 +1,256 @@
+//! Matrix products in a written order.
+
+use crate::gemm::driver::{self, Factors};
+use crate::gemm::pack::Lanes;
+use thiserror::Error;
+
+pub use crate::gemm::{Float, K_BLOCK};
+
+/// Why a matrix product was refused.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The inner sizes differ.
+    #[error(
+        "matmul: a is {}x{} and b is {}x{}; the columns of a must equal the rows of b",
+        a.0, a.1, b.0, b.1
+    )]
+    InnerSize {
+        /// Rows and columns of `a`.
+        a: (usize, usize),
+        /// Rows and columns of `b`.
+        b: (usize, usize),
+    },
+    /// The output has another number of elements than the products.
+    #[error(
+        "matmul: the output has {got} elements, the product has {want}; pass a slice of {want}"
+    )]
+    OutputSize {
+        /// Elements that the products have.
+        want: usize,
+        /// Elements of the slice.
+        got: usize,
+    },
+    /// A matrix reaches beyond its slice.
+    #[error(
+        "matmul: a {rows}x{columns} matrix with strides ({row_stride}, {column_stride}) at offset \
+         {offset} needs more than the {len} elements of its slice; check shape and strides"
+    )]
+    OutOfBounds {
+        /// Rows of the matrix.
+        rows: usize,
+        /// Columns of the matrix.
+        columns: usize,
+        /// Distance of rows.
+        row_stride: usize,
+        /// Distance of columns.
+        column_stride: usize,
+        /// Where the matrix begins.
+        offset: usize,
+        /// Length of the slice.
+        len: usize,
+    },
+    /// The lists of offsets differ in length.
+    #[error("matmul: a has {a} matrices and b has {b}; pass one offset of each for every product")]
+    BatchSize {
+        /// Number of left factors.
+        a: usize,
+        /// Number of right factors.
+        b: usize,
+    },
+}
+
+/// A matrix in a slice, by strides: element (i, j) is `data[i * row_stride + j * column_stride]`.
+///
+/// Strides may be zero, which repeats a row or column.
+#[derive(Clone, Copy, Debug)]
+pub struct Matrix<'a, T> {
+    data: &'a [T],
+    rows: usize,
+    columns: usize,
+    row_stride: usize,
+    column_stride: usize,
+}
+
+impl<'a, T: Float> Matrix<'a, T> {
+    /// A matrix whose rows follow each other.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfBounds`] if `data` is too short.
+    pub fn new(data: &'a [T], rows: usize, columns: usize) -> Result<Self, Error> {
+        Self::with_strides(data, rows, columns, columns, 1)
+    }
+
+    /// A matrix with any strides.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfBounds`] if an element would lie outside `data`.
+    pub fn with_strides(
+        data: &'a [T],
+        rows: usize,
+        columns: usize,
+        row_stride: usize,
+        column_stride: usize,
+    ) -> Result<Self, Error> {
+        let matrix = Matrix { data, rows, columns, row_stride, column_stride };
+        matrix.check_at(0)?;
+        Ok(matrix)
+    }
+
+    /// The transpose, without a copy.
+    #[must_use]
+    pub fn transposed(self) -> Self {
+        Matrix {
+            data: self.data,
+            rows: self.columns,
+            columns: self.rows,
+            row_stride: self.column_stride,
+            column_stride: self.row_stride,
+        }
+    }
+
+    /// Number of rows.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Number of columns.
+    #[must_use]
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// Checks that the matrix, begun at `offset`, lies in the slice.
+    fn check_at(&self, offset: usize) -> Result<(), Error> {
+        if self.rows == 0 || self.columns == 0 {
+            return Ok(());
+        }
+        let last = (self.rows - 1).checked_mul(self.row_stride).and_then(|r| {
+            (self.columns - 1).checked_mul(self.column_stride)?.checked_add(r)?.checked_add(offset)
+        });
+        if last.is_some_and(|last| last < self.data.len()) {
+            return Ok(());
+        }
+        Err(Error::OutOfBounds {
+            rows: self.rows,
+            columns: self.columns,
+            row_stride: self.row_stride,
+            column_stride: self.column_stride,
+            offset,
+            len: self.data.len(),
+        })
+    }
+
+    fn row_lanes(&self, offset: usize) -> Lanes<'a, T> {
+        Lanes {
+            data: self.data.get(offset..).unwrap_or(&[]),
+            lane_stride: self.row_stride,
+            step_stride: self.column_stride,
+        }
+    }
+
+    fn column_lanes(&self, offset: usize) -> Lanes<'a, T> {
+        Lanes {
+            data: self.data.get(offset..).unwrap_or(&[]),
+            lane_stride: self.column_stride,
+            step_stride: self.row_stride,
+        }
+    }
+}
+
+/// `out = a · b`, row-major.
+///
+/// # Shapes
+///
+/// `a` is m×k, `b` is k×n, `out` has m·n elements.
+///
+/// # Determinism
+///
+/// Portable. Element (i, j) is formed by itself from row i and column j: within each block of
+/// [`K_BLOCK`] consecutive k, ascending, `acc = fma(a[i][k], b[k][j], acc)` from +0; then the
+/// blocks are added in ascending order, one rounding each. An empty sum is +0 and a NaN is the
+/// canonical one. Neither the other rows and columns, nor strides, threads or instructions
+/// can change a bit.
+///
+/// # Errors
+///
+/// [`Error::InnerSize`] and [`Error::OutputSize`].
+///
+/// # Examples
+///
+/// ```
+/// use samebits_cpu_kernels::matmul::{Matrix, matmul};
+///
+/// let a = Matrix::new(&[1.0f32, 2.0, 3.0, 4.0], 2, 2)?;
+/// let mut out = [0.0; 4];
+/// matmul(a, a.transposed(), &mut out)?;
+/// assert_eq!(out, [5.0, 11.0, 11.0, 25.0]);
+/// # Ok::<(), samebits_cpu_kernels::matmul::Error>(())
+/// ```
+pub fn matmul<T: Float>(a: Matrix<'_, T>, b: Matrix<'_, T>, out: &mut [T]) -> Result<(), Error> {
+    matmul_batched(a, &[0], b, &[0], out)
+}
+
+/// Many products of one shape: `out[p] = a[p] · b[p]`, matrices of `out` one after the other.
+///
+/// `a` and `b` give shape and strides; factor p begins at `a_offsets[p]` and `b_offsets[p]`, so
+/// that broadcasting over batch dimensions needs no copy.
+///
+/// # Shapes
+///
+/// `a` is m×k, `b` is k×n, `out` has p·m·n elements.
+///
+/// # Determinism
+///
+/// Portable: each product has the bits that [`matmul`] gives it alone.
+///
+/// # Errors
+///
+/// Those of [`matmul`], [`Error::BatchSize`] if the lists differ in length, and
+/// [`Error::OutOfBounds`] if an offset moves a factor out of its slice.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_cpu_kernels::matmul::{Matrix, matmul_batched};
+///
+/// // Two row vectors by one matrix.
+/// let rows = [1.0f64, 2.0, 3.0, 4.0];
+/// let a = Matrix::new(&rows, 1, 2)?;
+/// let b = Matrix::new(&[1.0, 0.0, 0.0, 10.0], 2, 2)?;
+/// let mut out = [0.0; 4];
+/// matmul_batched(a, &[0, 2], b, &[0, 0], &mut out)?;
+/// assert_eq!(out, [1.0, 20.0, 3.0, 40.0]);
+/// # Ok::<(), samebits_cpu_kernels::matmul::Error>(())
+/// ```
+pub fn matmul_batched<T: Float>(
+    a: Matrix<'_, T>,
+    a_offsets: &[usize],
+    b: Matrix<'_, T>,
+    b_offsets: &[usize],
+    out: &mut [T],
+) -> Result<(), Error> {
+    if a.columns != b.rows {
+        return Err(Error::InnerSize { a: (a.rows, a.columns), b: (b.rows, b.columns) });
+    }
+    if a_offsets.len() != b_offsets.len() {
+        return Err(Error::BatchSize { a: a_offsets.len(), b: b_offsets.len() });
+    }
+    let want = a_offsets.len() * a.rows * b.columns;
+    if out.len() != want {
+        return Err(Error::OutputSize { want, got: out.len() });
+    }
+    for &offset in a_offsets {
+        a.check_at(offset)?;
+    }
+    for &offset in b_offsets {
+        b.check_at(offset)?;
+    }
+    let factors =
+        |p: usize| Factors { a: a.row_lanes(a_offsets[p]), b: b.column_lanes(b_offsets[p]) };
+    driver::products(a_offsets.len(), (a.rows, b.columns, a.columns), factors, out);
+    Ok(())
+}
