@@ -38,6 +38,17 @@ extern "C" __global__ void scatter_keys(i64* keys, const i64* index, SbRows p, u
     keys[i] = fine ? (i64)((slab * p.size + (u64)row) * p.inner + column) : -1;
 }
 
+// Negative indices count from the end.
+// level: Portable - one thread owns one key
+extern "C" __global__ void put_keys(i64* keys, const i64* index, u64 n, u64 size, u64* status) {
+    u64 i = sb_thread();
+    if (i >= n) return;
+    i64 place = index[i];
+    if (place < 0) place += (i64)size;
+    bool fine = sb_check(place, size, i, status);
+    keys[i] = fine ? place : -1;
+}
+
 // ---- Exact sums by deposit --------------------------------------------------------------
 
 // level: Portable - integer atomics into exact accumulators commute
@@ -175,7 +186,8 @@ extern "C" __global__ void index_add_f32_rows(float* out, const float* source, c
     u64 slab = i / p.inner / p.size;
     SbSum sum;
     sb_sum_start(&sum);
-    if (with_old) sb_sum_add(&sum, out[i]);
+    // A row without addends keeps its old value, rounded like any other.
+    if (with_old || counts[row] == 0) sb_sum_add(&sum, out[i]);
     u32 end = ends[row];
     for (u32 at = end - counts[row]; at < end; ++at) {
         u64 from = (slab * p.n + (u64)positions[at]) * p.inner + column;

@@ -22,6 +22,11 @@ const FLAGS: [&str; 7] = [
     "--device-as-default-execution-space",
 ];
 
+/// The PTX ISA that the text declares. NVRTC writes its own, the newest it knows, although the
+/// kernels use nothing that new; an old driver would refuse the file for that line alone. ptxas
+/// checks that the text keeps to what it declares. ISA 8.0 is CUDA 12.0.
+const ISA: &str = "8.0";
+
 /// Real architectures for which `ptxas` must accept the PTX.
 const TARGETS: [&str; 3] = ["sm_70", "sm_80", "sm_90"];
 
@@ -145,6 +150,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
             continue;
         }
         let ptx = nvrtc.compile(&format!("{name}.cu"), &source, &used, &FLAGS)?;
+        let ptx = lower_isa(&ptx)?;
         let mut entry = entries(&name, &source, &ptx)?;
         if let Some(ptxas) = &ptxas {
             for target in TARGETS {
@@ -289,6 +295,12 @@ fn digest(bytes: &[u8]) -> String {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// Replaces the ISA version by [`ISA`].
+fn lower_isa(ptx: &str) -> anyhow::Result<String> {
+    let written = directive(ptx, ".version")?;
+    Ok(ptx.replacen(&format!(".version {written}"), &format!(".version {ISA}"), 1))
 }
 
 /// The operand of the first `.version` or `.target` line.

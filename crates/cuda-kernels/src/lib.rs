@@ -1,1 +1,39 @@
 //! The kernels of samebits on CUDA: committed PTX and typed launch functions.
+//!
+//! A [`Device`] holds buffers and runs kernels through the driver that is installed; neither
+//! building nor using this crate needs a CUDA toolkit. Where an operation has an
+//! order-dependent fast form, both forms are here, and a [`Variant`] chooses.
+//!
+//! # Determinism
+//!
+//! Every kernel declares its level beside its source, in `kernels/*.cu`, and the committed PTX
+//! is audited against the declaration. The grid of a launch is a function of the shape alone:
+//! nothing asks the device how large it is.
+//!
+//! # Errors
+//!
+//! Work is asynchronous. An index out of range that a kernel finds is reported at the next
+//! [`Device::synchronize`] or [`Device::download`], with the operation, the position, the index
+//! and the size, as on the CPU; the results of that operation are unspecified, but nothing is
+//! read or written out of bounds.
+
+#![deny(unsafe_code)]
+
+mod device;
+mod error;
+mod launch;
+mod ptx;
+pub mod scatter;
+
+pub use cudarc::driver::CudaSlice;
+pub use device::{Device, Word, device_count, is_available};
+pub use error::{CudaError, Result};
+
+/// Which form of an operation to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Variant {
+    /// Level `Portable`: the same bits on every device and under every schedule.
+    Deterministic,
+    /// Level `NotGuaranteed`: atomics in the order of arrival.
+    Atomic,
+}

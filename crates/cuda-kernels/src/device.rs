@@ -1,0 +1,364 @@
+//! A device with a stream: where buffers live and kernels run.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytemuck::Pod;
+use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DeviceRepr, ValidAsZeroBits};
+use cudarc::nvrtc::Ptx;
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::error::{CudaError, Result};
+use crate::launch::{self, Kernel, Module};
+use crate::ptx;
+
+/// Words of the status buffer; see `kernels/include/samebits.cuh`.
+const STATUS_WORDS: usize = 5;
+/// Threads of a block where the kernel does not fix the number.
+const BLOCK: u32 = 256;
+
+/// A CUDA device and one of its streams.
+///
+/// All work of a `Device` is done in the order it was asked for. Several `Device`s may share
+/// one GPU, each with its own stream: an op's result does not depend on the stream it ran on.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_cuda_kernels::Device;
+///
+/// match Device::new(0) {
+///     Ok(device) => {
+///         let buffer = device.upload(&[1.0f32, 2.0])?;
+///         assert_eq!(device.download(&buffer)?, [1.0, 2.0]);
+///     }
+///     // No driver, or no GPU: the error says which.
+///     Err(error) => println!("{error}"),
+/// }
+/// # Ok::<(), samebits_cuda_kernels::CudaError>(())
+/// ```
+#[derive(Debug)]
+pub struct Device {
+    context: Arc<CudaContext>,
+    stream: Arc<CudaStream>,
+    modules: Mutex<BTreeMap<&'static str, Arc<Module>>>,
+    status: Mutex<Status>,
+    block: u32,
+}
+
+/// What kernels report back; see `kernels/include/samebits.cuh`.
+#[derive(Debug)]
+struct Status {
+    words: CudaSlice<u64>,
+    /// A place for reports that were collected already.
+    ignored: CudaSlice<u64>,
+    /// The ops that launched something that can report; the number of an op is its place + 1.
+    ops: Vec<&'static str>,
+}
+
+/// True if there is a driver that can run this crate's kernels, and a device.
+///
+/// # Examples
+///
+/// ```
+/// if !samebits_cuda_kernels::is_available() {
+///     println!("running on the CPU");
+/// }
+/// ```
+pub fn is_available() -> bool {
+    device_count().is_ok_and(|count| count > 0)
+}
+
+/// The number of devices that the driver sees.
+///
+/// # Errors
+///
+/// [`CudaError::DriverMissing`], [`CudaError::DriverTooOld`] or [`CudaError::DriverFailed`].
+pub fn device_count() -> Result<usize> {
+    launch::probe()?;
+    let count = CudaContext::device_count().map_err(|e| CudaError::driver("device_count", e))?;
+    Ok(count.max(0) as usize)
+}
+
+impl Device {
+    /// Device `ordinal` with its default stream.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`device_count`], and [`CudaError::NoDevice`].
+    pub fn new(ordinal: usize) -> Result<Device> {
+        let count = device_count()?;
+        if ordinal >= count {
+            return Err(CudaError::NoDevice { ordinal, count });
+        }
+        let op = "device";
+        let context = CudaContext::new(ordinal).map_err(|e| CudaError::driver(op, e))?;
+        let stream = context.default_stream();
+        Device::on_stream(context, stream)
+    }
+
+    /// The same device with a stream of its own.
+    ///
+    /// # Errors
+    ///
+    /// [`CudaError::Driver`].
+    pub fn with_new_stream(&self) -> Result<Device> {
+        let stream = self.context.new_stream().map_err(|e| CudaError::driver("new_stream", e))?;
+        let device = Device::on_stream(self.context.clone(), stream)?;
+        Ok(Device { block: self.block, ..device })
+    }
+
+    /// The same device with `block` threads in a block wherever a kernel leaves that open.
+    ///
+    /// # Determinism
+    ///
+    /// The block size cannot change a bit of a `Portable` result; the tests vary it to show that.
+    ///
+    /// # Errors
+    ///
+    /// [`CudaError::InvalidArgument`] unless `block` is a multiple of 32 up to 1024.
+    pub fn with_block_size(self, block: u32) -> Result<Device> {
+        if block == 0 || !block.is_multiple_of(32) || block > 1024 {
+            return Err(CudaError::invalid(
+                "with_block_size",
+                format!("expected a multiple of 32 up to 1024, got {block}"),
+            ));
+        }
+        Ok(Device { block, ..self })
+    }
+
+    fn on_stream(context: Arc<CudaContext>, stream: Arc<CudaStream>) -> Result<Device> {
+        let op = "device";
+        let fresh = || {
+            stream
+                .clone_htod(&[u64::MAX, 0, 0, 0, 0])
+                .map_err(|e| CudaError::allocation(op, 8 * STATUS_WORDS, e))
+        };
+        let status = Status { words: fresh()?, ignored: fresh()?, ops: Vec::new() };
+        Ok(Device {
+            context,
+            stream,
+            modules: Mutex::default(),
+            status: Mutex::new(status),
+            block: BLOCK,
+        })
+    }
+
+    /// The device's name, as the driver reports it.
+    ///
+    /// # Errors
+    ///
+    /// [`CudaError::Driver`].
+    pub fn name(&self) -> Result<String> {
+        self.context.name().map_err(|e| CudaError::driver("name", e))
+    }
+
+    /// The device's number.
+    pub fn ordinal(&self) -> usize {
+        self.context.ordinal()
+    }
+
+    /// Copies `values` to a new buffer.
+    ///
+    /// # Errors
+    ///
+    /// [`CudaError::OutOfMemory`] or [`CudaError::Driver`].
+    pub fn upload<T: DeviceRepr>(&self, values: &[T]) -> Result<CudaSlice<T>> {
+        let op = "upload";
+        let mut buffer = launch::uninitialised(&self.stream, op, values.len())?;
+        if !values.is_empty() {
+            self.stream.memcpy_htod(values, &mut buffer).map_err(|e| CudaError::driver(op, e))?;
+        }
+        Ok(buffer)
+    }
+
+    /// Copies a buffer to the host, after everything asked for before is done.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`synchronize`](Device::synchronize).
+    pub fn download<T: DeviceRepr + Clone + Default>(
+        &self,
+        buffer: &CudaSlice<T>,
+    ) -> Result<Vec<T>> {
+        self.synchronize()?;
+        self.stream.clone_dtoh(buffer).map_err(|e| CudaError::driver("download", e))
+    }
+
+    /// A new buffer of zeros. A buffer never has fewer than one element.
+    ///
+    /// # Errors
+    ///
+    /// [`CudaError::OutOfMemory`] or [`CudaError::Driver`].
+    pub fn zeros<T: DeviceRepr + ValidAsZeroBits>(&self, len: usize) -> Result<CudaSlice<T>> {
+        self.zeros_for("zeros", len)
+    }
+
+    /// A copy of a buffer.
+    ///
+    /// # Errors
+    ///
+    /// [`CudaError::OutOfMemory`] or [`CudaError::Driver`].
+    pub fn duplicate<T: DeviceRepr>(&self, buffer: &CudaSlice<T>) -> Result<CudaSlice<T>> {
+        self.stream
+            .clone_dtod(buffer)
+            .map_err(|e| CudaError::allocation("duplicate", buffer.num_bytes(), e))
+    }
+
+    /// Waits until everything asked for is done and reports what went wrong.
+    ///
+    /// # Errors
+    ///
+    /// [`CudaError::IndexOutOfRange`] for the first op since the last call that met a bad
+    /// index, with the first such place in its index; [`CudaError::Driver`] if a kernel failed.
+    pub fn synchronize(&self) -> Result<()> {
+        let op = "synchronize";
+        let driver = |e| CudaError::driver(op, e);
+        self.context.check_err().map_err(driver)?;
+        let mut status = self.status.lock();
+        if status.ops.is_empty() {
+            return self.stream.synchronize().map_err(driver);
+        }
+        // A copy to pageable memory waits for the stream.
+        let words = self.stream.clone_dtoh(&status.words).map_err(driver)?;
+        let ops = std::mem::take(&mut status.ops);
+        let Some(&op) = (words[1] as usize).checked_sub(1).and_then(|place| ops.get(place)) else {
+            return Ok(());
+        };
+        self.stream.memcpy_htod(&[u64::MAX, 0, 0, 0, 0], &mut status.words).map_err(driver)?;
+        Err(CudaError::IndexOutOfRange {
+            op,
+            position: words[2] as usize,
+            index: words[3] as i64,
+            size: words[4] as usize,
+        })
+    }
+
+    /// A buffer that the next kernel writes completely.
+    pub(crate) fn uninitialised<T: DeviceRepr>(
+        &self,
+        op: &'static str,
+        len: usize,
+    ) -> Result<CudaSlice<T>> {
+        launch::uninitialised(&self.stream, op, len)
+    }
+
+    pub(crate) fn zeros_for<T: DeviceRepr + ValidAsZeroBits>(
+        &self,
+        op: &'static str,
+        len: usize,
+    ) -> Result<CudaSlice<T>> {
+        let bytes = len * size_of::<T>();
+        self.stream.alloc_zeros(len.max(1)).map_err(|e| CudaError::allocation(op, bytes, e))
+    }
+
+    /// The stream that work goes to.
+    pub(crate) fn stream(&self) -> &CudaStream {
+        &self.stream
+    }
+
+    /// Threads of a block where the kernel does not fix the number.
+    pub(crate) fn block(&self) -> u32 {
+        self.block
+    }
+
+    /// A kernel of a family; the family's PTX is loaded when it is first used.
+    pub(crate) fn kernel(
+        &self,
+        op: &'static str,
+        family: &'static str,
+        name: &'static str,
+    ) -> Result<Kernel> {
+        let mut modules = self.modules.lock();
+        if let Some(module) = modules.get(family) {
+            return module.kernel(op, name);
+        }
+        let text = ptx::text(family)
+            .ok_or_else(|| CudaError::invalid(op, format!("there is no PTX for {family}")))?;
+        let loaded = self.context.load_module(Ptx::from_src(text)).map_err(|error| {
+            let message = crate::error::message(error);
+            CudaError::Launch { op, kernel: name, message }
+        })?;
+        let module = Arc::new(Module::new(loaded, text));
+        modules.insert(family, module.clone());
+        module.kernel(op, name)
+    }
+
+    /// The buffers that kernels of `op` report to.
+    pub(crate) fn reports(&self) -> Reports<'_> {
+        Reports { status: self.status.lock() }
+    }
+}
+
+/// Access to the status buffers during an op.
+pub(crate) struct Reports<'a> {
+    status: MutexGuard<'a, Status>,
+}
+
+impl Reports<'_> {
+    /// Where kernels note bad indices; to be followed by [`collect`](Reports::collect).
+    pub(crate) fn noted(&mut self) -> &mut CudaSlice<u64> {
+        &mut self.status.words
+    }
+
+    /// Where kernels note bad indices that an earlier kernel of the op noted already.
+    pub(crate) fn ignored(&mut self) -> &mut CudaSlice<u64> {
+        &mut self.status.ignored
+    }
+
+    /// Looks up the index at the first bad place, if there is one, and keeps the first op's.
+    pub(crate) fn collect(
+        &mut self,
+        device: &Device,
+        op: &'static str,
+        index: &CudaSlice<i64>,
+        size: u64,
+    ) -> Result<()> {
+        let Status { words, ops, .. } = &mut *self.status;
+        let place = ops.iter().position(|&known| known == op).unwrap_or_else(|| {
+            ops.push(op);
+            ops.len() - 1
+        });
+        let number = place as u64 + 1;
+        device
+            .kernel(op, "scatter", "status_collect")?
+            .on(device.stream())
+            .write(words)
+            .read(index)
+            .value(&number)
+            .value(&size)
+            .grid((1, 1, 1), (1, 1, 1))
+    }
+}
+
+/// Fails unless a buffer has the length that the shape asks for.
+pub(crate) fn expect_len<T>(
+    op: &'static str,
+    what: &'static str,
+    buffer: &CudaSlice<T>,
+    expected: usize,
+) -> Result<()> {
+    // An empty tensor's buffer has one element that nothing reads.
+    let got = buffer.len();
+    if got == expected || (expected == 0 && got == 1) {
+        Ok(())
+    } else {
+        Err(CudaError::Length { op, what, expected, got })
+    }
+}
+
+/// Multiplies dimensions.
+pub(crate) fn product(op: &'static str, dims: &[usize]) -> Result<usize> {
+    dims.iter().try_fold(1usize, |n, &d| n.checked_mul(d)).ok_or_else(|| {
+        CudaError::invalid(op, format!("the product of {dims:?} does not fit 64 bits"))
+    })
+}
+
+/// A type of 4 or 8 bytes that kernels move as bits.
+pub trait Word: Pod + DeviceRepr + ValidAsZeroBits {}
+impl Word for f32 {}
+impl Word for f64 {}
+impl Word for i32 {}
+impl Word for i64 {}
+impl Word for u32 {}
+impl Word for u64 {}

@@ -1,0 +1,739 @@
+//! Writes and sums at computed places.
+//!
+//! A tensor is seen along one dimension, as [`Rows`]: `outer` slabs of `size` rows of `inner`
+//! elements. `index_*` operations have one index per row of the source, `scatter_*` and
+//! [`gather`] one per element.
+
+use bytemuck::{Pod, Zeroable};
+use cudarc::driver::CudaSlice;
+
+use crate::Variant;
+use crate::device::{Device, Word, expect_len, product};
+use crate::error::{CudaError, Result};
+
+const FAMILY: &str = "scatter";
+/// Words of an exact accumulator in global memory.
+const ACCUMULATOR: usize = 10;
+/// Addends per output that an accumulator takes before carries would have to be passed on.
+const MOST_ADDENDS: usize = 1 << 31;
+/// Counts that one block scans.
+const SCAN: usize = 1024;
+
+/// A tensor seen along one dimension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rows {
+    /// The product of the dimensions before.
+    pub outer: usize,
+    /// The size of the dimension in the tensor that the index points into.
+    pub size: usize,
+    /// The size of the dimension in the other tensor.
+    pub n: usize,
+    /// The product of the dimensions behind.
+    pub inner: usize,
+}
+
+/// How [`scatter_reduce`] combines the elements that go to one place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScatterReduce {
+    /// The exact sum, rounded once.
+    Sum,
+    /// The sum as above, divided by the number of elements, rounded again.
+    Mean,
+    /// The product in ascending source order, each step rounded.
+    Prod,
+    /// The largest: NaN before all numbers, the first of equal ones.
+    Amax,
+    /// The smallest: NaN before all numbers, the first of equal ones.
+    Amin,
+}
+
+impl Rows {
+    fn source(&self, op: &'static str) -> Result<usize> {
+        product(op, &[self.outer, self.n, self.inner])
+    }
+
+    fn target(&self, op: &'static str) -> Result<usize> {
+        product(op, &[self.outer, self.size, self.inner])
+    }
+
+    fn raw(&self) -> RawRows {
+        RawRows {
+            outer: self.outer as u64,
+            size: self.size as u64,
+            n: self.n as u64,
+            inner: self.inner as u64,
+        }
+    }
+}
+
+/// `SbRows` of the kernels.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct RawRows {
+    outer: u64,
+    size: u64,
+    n: u64,
+    inner: u64,
+}
+
+/// Adds `alpha · source` row by row: row `i` of the source to row `index[i]` of `out`.
+///
+/// # Shapes
+///
+/// `out: [outer, size, inner]`, `source: [outer, n, inner]`, `index: [n]`.
+///
+/// # Determinism
+///
+/// Deterministic: each addend is `alpha · source` rounded once; the sum of the old element and
+/// its addends is exact and rounded once. A row that no index names is left as it is.
+///
+/// # Errors
+///
+/// [`CudaError::Length`]; [`CudaError::IndexOutOfRange`] at the next synchronisation.
+pub fn index_add(
+    device: &Device,
+    out: &mut CudaSlice<f32>,
+    index: &CudaSlice<i64>,
+    source: &CudaSlice<f32>,
+    rows: Rows,
+    alpha: f32,
+    variant: Variant,
+) -> Result<()> {
+    let op = "index_add";
+    let (from, to) = (rows.source(op)?, rows.target(op)?);
+    expect_len(op, "the target", out, to)?;
+    expect_len(op, "the source", source, from)?;
+    expect_len(op, "the index", index, rows.n)?;
+    if from == 0 {
+        return Ok(());
+    }
+    let mut reports = device.reports();
+    match variant {
+        Variant::Atomic => device
+            .kernel(op, FAMILY, "index_add_f32_atomic")?
+            .on(device.stream())
+            .write(out)
+            .read(source)
+            .read(index)
+            .value(&rows.raw())
+            .value(&alpha)
+            .write(reports.noted())
+            .threads(from, device.block())?,
+        Variant::Deterministic if deposits(rows.n, rows.size) => {
+            check_addends(op, rows.n)?;
+            let mut sums = device.zeros_for::<u64>(op, to * ACCUMULATOR)?;
+            device
+                .kernel(op, FAMILY, "index_add_f32_deposit")?
+                .on(device.stream())
+                .write(&mut sums)
+                .read(source)
+                .read(index)
+                .value(&rows.raw())
+                .value(&alpha)
+                .write(reports.noted())
+                .threads(from, device.block())?;
+            round(device, op, out, &sums, to, true)?;
+        }
+        Variant::Deterministic => {
+            let segments = Segments::new(device, op, index, rows.n, rows.size, reports.noted())?;
+            device
+                .kernel(op, FAMILY, "index_add_f32_rows")?
+                .on(device.stream())
+                .write(out)
+                .read(source)
+                .read(&segments.positions)
+                .read(&segments.ends)
+                .read(&segments.counts)
+                .value(&rows.raw())
+                .value(&alpha)
+                .value(&1u32)
+                .threads(to, device.block())?;
+        }
+    }
+    reports.collect(device, op, index, rows.size as u64)
+}
+
+/// As [`index_add`] for f64: the addends are added in ascending source order.
+///
+/// # Shapes
+///
+/// As [`index_add`].
+///
+/// # Determinism
+///
+/// Each addend is `alpha · source` rounded once; each addition is rounded.
+///
+/// # Errors
+///
+/// As [`index_add`].
+pub fn index_add_f64(
+    device: &Device,
+    out: &mut CudaSlice<f64>,
+    index: &CudaSlice<i64>,
+    source: &CudaSlice<f64>,
+    rows: Rows,
+    alpha: f64,
+) -> Result<()> {
+    let op = "index_add";
+    let (from, to) = (rows.source(op)?, rows.target(op)?);
+    expect_len(op, "the target", out, to)?;
+    expect_len(op, "the source", source, from)?;
+    expect_len(op, "the index", index, rows.n)?;
+    if from == 0 {
+        return Ok(());
+    }
+    let mut reports = device.reports();
+    let mut segments = Segments::new(device, op, index, rows.n, rows.size, reports.noted())?;
+    segments.sort(device, op)?;
+    device
+        .kernel(op, FAMILY, "index_add_f64_rows")?
+        .on(device.stream())
+        .write(out)
+        .read(source)
+        .read(&segments.positions)
+        .read(&segments.ends)
+        .read(&segments.counts)
+        .value(&rows.raw())
+        .value(&alpha)
+        .threads(to, device.block())?;
+    reports.collect(device, op, index, rows.size as u64)
+}
+
+/// Adds each source element to the place that its index names.
+///
+/// # Shapes
+///
+/// `out: [outer, size, inner]`, `source` and `index: [outer, n, inner]`.
+///
+/// # Determinism
+///
+/// Deterministic: the sum of the old element and its addends is exact and rounded once.
+///
+/// # Errors
+///
+/// [`CudaError::Length`]; [`CudaError::IndexOutOfRange`] at the next synchronisation.
+pub fn scatter_add(
+    device: &Device,
+    out: &mut CudaSlice<f32>,
+    index: &CudaSlice<i64>,
+    source: &CudaSlice<f32>,
+    rows: Rows,
+    variant: Variant,
+) -> Result<()> {
+    scatter_reduce(device, out, index, source, rows, ScatterReduce::Sum, true, variant)
+}
+
+/// Combines each source element with what else goes to the place that its index names, and with
+/// the old element if `include_self`. A place that no index names is left as it is.
+///
+/// # Shapes
+///
+/// `out: [outer, size, inner]`, `source` and `index: [outer, n, inner]`.
+///
+/// # Determinism
+///
+/// See [`ScatterReduce`]. [`Variant::Atomic`] exists for sums with `include_self` and for
+/// products; the other reductions are order-independent and have one form.
+///
+/// # Errors
+///
+/// [`CudaError::Length`]; [`CudaError::IndexOutOfRange`] at the next synchronisation.
+pub fn scatter_reduce(
+    device: &Device,
+    out: &mut CudaSlice<f32>,
+    index: &CudaSlice<i64>,
+    source: &CudaSlice<f32>,
+    rows: Rows,
+    reduce: ScatterReduce,
+    include_self: bool,
+    variant: Variant,
+) -> Result<()> {
+    let op = match reduce {
+        ScatterReduce::Sum if include_self => "scatter_add",
+        _ => "scatter_reduce",
+    };
+    let (from, to) = (rows.source(op)?, rows.target(op)?);
+    expect_len(op, "the target", out, to)?;
+    expect_len(op, "the source", source, from)?;
+    expect_len(op, "the index", index, from)?;
+    if from == 0 {
+        return Ok(());
+    }
+    let mut reports = device.reports();
+    let atomic = variant == Variant::Atomic && include_self;
+    if atomic && reduce == ScatterReduce::Sum {
+        device
+            .kernel(op, FAMILY, "scatter_add_f32_atomic")?
+            .on(device.stream())
+            .write(out)
+            .read(source)
+            .read(index)
+            .value(&rows.raw())
+            .write(reports.noted())
+            .threads(from, device.block())?;
+        return reports.collect(device, op, index, rows.size as u64);
+    }
+    // From here on each element has a place of its own in one long row.
+    let mut places = device.uninitialised::<i64>(op, from)?;
+    device
+        .kernel(op, FAMILY, "scatter_keys")?
+        .on(device.stream())
+        .write(&mut places)
+        .read(index)
+        .value(&rows.raw())
+        .write(reports.noted())
+        .threads(from, device.block())?;
+    reports.collect(device, op, index, rows.size as u64)?;
+    let ignored = reports.ignored();
+    let with_old = u32::from(include_self);
+    let flat = Rows { outer: 1, size: to, n: from, inner: 1 };
+    match reduce {
+        ScatterReduce::Sum if include_self && deposits(from, to) => {
+            check_addends(op, from)?;
+            let mut sums = device.zeros_for::<u64>(op, to * ACCUMULATOR)?;
+            device
+                .kernel(op, FAMILY, "index_add_f32_deposit")?
+                .on(device.stream())
+                .write(&mut sums)
+                .read(source)
+                .read(&places)
+                .value(&flat.raw())
+                .value(&1.0f32)
+                .write(ignored)
+                .threads(from, device.block())?;
+            round(device, op, out, &sums, to, true)
+        }
+        ScatterReduce::Sum | ScatterReduce::Mean => {
+            let segments = Segments::new(device, op, &places, from, to, ignored)?;
+            device
+                .kernel(op, FAMILY, "index_add_f32_rows")?
+                .on(device.stream())
+                .write(out)
+                .read(source)
+                .read(&segments.positions)
+                .read(&segments.ends)
+                .read(&segments.counts)
+                .value(&flat.raw())
+                .value(&1.0f32)
+                .value(&with_old)
+                .threads(to, device.block())?;
+            if reduce == ScatterReduce::Sum {
+                return Ok(());
+            }
+            device
+                .kernel(op, FAMILY, "reduce_mean_f32")?
+                .on(device.stream())
+                .write(out)
+                .read(&segments.counts)
+                .value(&(to as u64))
+                .value(&with_old)
+                .threads(to, device.block())
+        }
+        ScatterReduce::Prod if atomic => device
+            .kernel(op, FAMILY, "reduce_prod_f32_atomic")?
+            .on(device.stream())
+            .write(out)
+            .read(source)
+            .read(&places)
+            .value(&(from as u64))
+            .value(&(to as u64))
+            .write(ignored)
+            .threads(from, device.block()),
+        ScatterReduce::Prod => {
+            let mut segments = Segments::new(device, op, &places, from, to, ignored)?;
+            segments.sort(device, op)?;
+            device
+                .kernel(op, FAMILY, "reduce_prod_f32_rows")?
+                .on(device.stream())
+                .write(out)
+                .read(source)
+                .read(&segments.positions)
+                .read(&segments.ends)
+                .read(&segments.counts)
+                .value(&(to as u64))
+                .value(&with_old)
+                .threads(to, device.block())
+        }
+        ScatterReduce::Amax | ScatterReduce::Amin => {
+            if u32::try_from(from).is_err() {
+                return Err(CudaError::invalid(op, "more than 2^32 - 1 source elements"));
+            }
+            let minimum = u32::from(reduce == ScatterReduce::Amin);
+            let mut best = device.zeros_for::<u64>(op, to)?;
+            device
+                .kernel(op, FAMILY, "reduce_extreme_f32")?
+                .on(device.stream())
+                .write(&mut best)
+                .read(source)
+                .read(&places)
+                .value(&(from as u64))
+                .value(&(to as u64))
+                .value(&minimum)
+                .write(ignored)
+                .threads(from, device.block())?;
+            device
+                .kernel(op, FAMILY, "reduce_extreme_f32_finish")?
+                .on(device.stream())
+                .write(out)
+                .read(&best)
+                .read(source)
+                .value(&(to as u64))
+                .value(&minimum)
+                .value(&with_old)
+                .threads(to, device.block())
+        }
+    }
+}
+
+/// Copies row `i` of the source to row `index[i]` of `out`.
+///
+/// # Shapes
+///
+/// As [`index_add`].
+///
+/// # Determinism
+///
+/// Deterministic: of the rows that go to one place, the one with the highest source index wins.
+///
+/// # Errors
+///
+/// [`CudaError::Length`]; [`CudaError::IndexOutOfRange`] at the next synchronisation.
+pub fn index_copy<T: Word>(
+    device: &Device,
+    out: &mut CudaSlice<T>,
+    index: &CudaSlice<i64>,
+    source: &CudaSlice<T>,
+    rows: Rows,
+) -> Result<()> {
+    let op = "index_copy";
+    let (from, to) = (rows.source(op)?, rows.target(op)?);
+    expect_len(op, "the target", out, to)?;
+    expect_len(op, "the source", source, from)?;
+    expect_len(op, "the index", index, rows.n)?;
+    if from == 0 {
+        return Ok(());
+    }
+    let mut reports = device.reports();
+    copy_winners(device, op, out, index, source, rows, reports.noted())?;
+    reports.collect(device, op, index, rows.size as u64)
+}
+
+/// As [`index_copy`], but of the rows that go to one place, the last to arrive wins, element by
+/// element.
+///
+/// # Shapes
+///
+/// As [`index_add`].
+///
+/// # Determinism
+///
+/// Not guaranteed if an index occurs twice.
+///
+/// # Errors
+///
+/// As [`index_copy`].
+pub fn index_copy_atomic(
+    device: &Device,
+    out: &mut CudaSlice<f32>,
+    index: &CudaSlice<i64>,
+    source: &CudaSlice<f32>,
+    rows: Rows,
+) -> Result<()> {
+    let op = "index_copy";
+    let (from, to) = (rows.source(op)?, rows.target(op)?);
+    expect_len(op, "the target", out, to)?;
+    expect_len(op, "the source", source, from)?;
+    expect_len(op, "the index", index, rows.n)?;
+    let mut reports = device.reports();
+    device
+        .kernel(op, FAMILY, "index_copy_b32_atomic")?
+        .on(device.stream())
+        .write(out)
+        .read(source)
+        .read(index)
+        .value(&rows.raw())
+        .write(reports.noted())
+        .threads(from, device.block())?;
+    reports.collect(device, op, index, rows.size as u64)
+}
+
+/// Writes each source element to the place that its index names. With `outer = inner = 1` this
+/// is `put`, and `max_unpool` on each plane.
+///
+/// # Shapes
+///
+/// `out: [outer, size, inner]`, `source` and `index: [outer, n, inner]`.
+///
+/// # Determinism
+///
+/// Of the elements that go to one place, the one with the highest source position wins.
+///
+/// # Errors
+///
+/// [`CudaError::Length`]; [`CudaError::IndexOutOfRange`] at the next synchronisation.
+pub fn scatter<T: Word>(
+    device: &Device,
+    out: &mut CudaSlice<T>,
+    index: &CudaSlice<i64>,
+    source: &CudaSlice<T>,
+    rows: Rows,
+) -> Result<()> {
+    let op = "scatter";
+    let (from, to) = (rows.source(op)?, rows.target(op)?);
+    expect_len(op, "the target", out, to)?;
+    expect_len(op, "the source", source, from)?;
+    expect_len(op, "the index", index, from)?;
+    if from == 0 {
+        return Ok(());
+    }
+    let mut reports = device.reports();
+    let mut places = device.uninitialised::<i64>(op, from)?;
+    device
+        .kernel(op, FAMILY, "scatter_keys")?
+        .on(device.stream())
+        .write(&mut places)
+        .read(index)
+        .value(&rows.raw())
+        .write(reports.noted())
+        .threads(from, device.block())?;
+    reports.collect(device, op, index, rows.size as u64)?;
+    let flat = Rows { outer: 1, size: to, n: from, inner: 1 };
+    copy_winners(device, op, out, &places, source, flat, reports.ignored())
+}
+
+/// The rows of `source` that `index` names.
+///
+/// # Shapes
+///
+/// `source: [outer, size, inner]`, `index: [n]`; returns `[outer, n, inner]`.
+///
+/// # Determinism
+///
+/// Copies bits.
+///
+/// # Errors
+///
+/// [`CudaError::Length`]; [`CudaError::IndexOutOfRange`] at the next synchronisation.
+pub fn index_select<T: Word>(
+    device: &Device,
+    source: &CudaSlice<T>,
+    index: &CudaSlice<i64>,
+    rows: Rows,
+) -> Result<CudaSlice<T>> {
+    let op = "index_select";
+    expect_len(op, "the index", index, rows.n)?;
+    let name = if size_of::<T>() == 4 { "index_select_b32" } else { "index_select_b64" };
+    select(device, op, name, source, index, rows)
+}
+
+/// The elements of `source` that `index` names along the dimension.
+///
+/// # Shapes
+///
+/// `source: [outer, size, inner]`, `index: [outer, n, inner]`; returns the latter shape.
+///
+/// # Determinism
+///
+/// Copies bits.
+///
+/// # Errors
+///
+/// [`CudaError::Length`]; [`CudaError::IndexOutOfRange`] at the next synchronisation.
+pub fn gather<T: Word>(
+    device: &Device,
+    source: &CudaSlice<T>,
+    index: &CudaSlice<i64>,
+    rows: Rows,
+) -> Result<CudaSlice<T>> {
+    let op = "gather";
+    expect_len(op, "the index", index, rows.source(op)?)?;
+    let name = if size_of::<T>() == 4 { "gather_b32" } else { "gather_b64" };
+    select(device, op, name, source, index, rows)
+}
+
+fn select<T: Word>(
+    device: &Device,
+    op: &'static str,
+    name: &'static str,
+    source: &CudaSlice<T>,
+    index: &CudaSlice<i64>,
+    rows: Rows,
+) -> Result<CudaSlice<T>> {
+    let (n, from) = (rows.source(op)?, rows.target(op)?);
+    expect_len(op, "the source", source, from)?;
+    let mut out = device.uninitialised(op, n)?;
+    if n == 0 {
+        return Ok(out);
+    }
+    let mut reports = device.reports();
+    device
+        .kernel(op, FAMILY, name)?
+        .on(device.stream())
+        .write(&mut out)
+        .read(source)
+        .read(index)
+        .value(&rows.raw())
+        .write(reports.noted())
+        .threads(n, device.block())?;
+    reports.collect(device, op, index, rows.size as u64)?;
+    Ok(out)
+}
+
+fn copy_winners<T: Word>(
+    device: &Device,
+    op: &'static str,
+    out: &mut CudaSlice<T>,
+    index: &CudaSlice<i64>,
+    source: &CudaSlice<T>,
+    rows: Rows,
+    report: &mut CudaSlice<u64>,
+) -> Result<()> {
+    let mut winner = device.zeros_for::<u64>(op, rows.size)?;
+    device
+        .kernel(op, FAMILY, "index_winner")?
+        .on(device.stream())
+        .write(&mut winner)
+        .read(index)
+        .value(&(rows.n as u64))
+        .value(&(rows.size as u64))
+        .write(report)
+        .threads(rows.n, device.block())?;
+    let name = if size_of::<T>() == 4 { "index_copy_b32" } else { "index_copy_b64" };
+    device
+        .kernel(op, FAMILY, name)?
+        .on(device.stream())
+        .write(out)
+        .read(source)
+        .read(&winner)
+        .value(&rows.raw())
+        .threads(rows.target(op)?, device.block())
+}
+
+/// Rounds exact accumulators into `out`.
+pub(crate) fn round(
+    device: &Device,
+    op: &'static str,
+    out: &mut CudaSlice<f32>,
+    sums: &CudaSlice<u64>,
+    n: usize,
+    with_old: bool,
+) -> Result<()> {
+    device
+        .kernel(op, FAMILY, "exact_round_f32")?
+        .on(device.stream())
+        .write(out)
+        .read(sums)
+        .value(&(n as u64))
+        .value(&u32::from(with_old))
+        .threads(n, device.block())
+}
+
+/// Whether sums go through accumulators in memory: few outputs with many addends each. Both
+/// ways give the same bits, so the threshold is a matter of speed alone.
+fn deposits(addends: usize, outputs: usize) -> bool {
+    addends / 8 >= outputs
+}
+
+fn check_addends(op: &'static str, addends: usize) -> Result<()> {
+    if addends >= MOST_ADDENDS {
+        return Err(CudaError::invalid(
+            op,
+            format!("{addends} addends are more than the {MOST_ADDENDS} that one call can take"),
+        ));
+    }
+    Ok(())
+}
+
+/// Source rows grouped by destination: a counting sort.
+pub(crate) struct Segments {
+    /// Source rows, segment by segment.
+    pub(crate) positions: CudaSlice<u32>,
+    /// Where each segment ends.
+    pub(crate) ends: CudaSlice<u32>,
+    /// How long it is.
+    pub(crate) counts: CudaSlice<u32>,
+    size: usize,
+}
+
+impl Segments {
+    pub(crate) fn new(
+        device: &Device,
+        op: &'static str,
+        index: &CudaSlice<i64>,
+        n: usize,
+        size: usize,
+        report: &mut CudaSlice<u64>,
+    ) -> Result<Segments> {
+        if u32::try_from(n).is_err() {
+            return Err(CudaError::invalid(op, format!("{n} is more than 2^32 - 1 source rows")));
+        }
+        let mut counts = device.zeros_for::<u32>(op, size)?;
+        device
+            .kernel(op, FAMILY, "rows_count")?
+            .on(device.stream())
+            .write(&mut counts)
+            .read(index)
+            .value(&(n as u64))
+            .value(&(size as u64))
+            .write(report)
+            .threads(n, device.block())?;
+        let mut ends = scan(device, op, &counts, size)?;
+        // Bad indices leave the tail of `positions` unused.
+        let mut positions = device.uninitialised::<u32>(op, n)?;
+        device
+            .kernel(op, FAMILY, "rows_fill")?
+            .on(device.stream())
+            .write(&mut positions)
+            .write(&mut ends)
+            .read(index)
+            .value(&(n as u64))
+            .value(&(size as u64))
+            .threads(n, device.block())?;
+        Ok(Segments { positions, ends, counts, size })
+    }
+
+    /// Puts each segment into ascending source order.
+    pub(crate) fn sort(&mut self, device: &Device, op: &'static str) -> Result<()> {
+        device
+            .kernel(op, FAMILY, "rows_sort")?
+            .on(device.stream())
+            .write(&mut self.positions)
+            .read(&self.ends)
+            .read(&self.counts)
+            .value(&(self.size as u64))
+            .threads(self.size, device.block())
+    }
+}
+
+/// Exclusive prefix sums of counts.
+fn scan(
+    device: &Device,
+    op: &'static str,
+    counts: &CudaSlice<u32>,
+    n: usize,
+) -> Result<CudaSlice<u32>> {
+    let blocks = n.div_ceil(SCAN);
+    let mut starts = device.uninitialised::<u32>(op, n)?;
+    let mut totals = device.uninitialised::<u32>(op, blocks)?;
+    let grid = u32::try_from(blocks)
+        .map_err(|_| CudaError::invalid(op, format!("{n} rows are too many")))?;
+    device
+        .kernel(op, FAMILY, "rows_scan")?
+        .on(device.stream())
+        .write(&mut starts)
+        .read(counts)
+        .value(&(n as u64))
+        .write(&mut totals)
+        .grid((grid, 1, 1), (256, 1, 1))?;
+    if blocks > 1 {
+        let before = scan(device, op, &totals, blocks)?;
+        device
+            .kernel(op, FAMILY, "rows_scan_add")?
+            .on(device.stream())
+            .write(&mut starts)
+            .value(&(n as u64))
+            .read(&before)
+            .threads(n, device.block())?;
+    }
+    Ok(starts)
+}

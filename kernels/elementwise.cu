@@ -1,0 +1,225 @@
+// Each element on its own: functions of one and two elements, comparisons, selection, copies of
+// strided views, casts.
+
+#include "math.cuh"
+
+// ---- One element -------------------------------------------------------------------------
+
+#define SB_UNARY_F32(NAME, VALUE)                                                       \
+    extern "C" __global__ void NAME(float* out, const float* in, u64 n) {               \
+        u64 i = sb_thread();                                                            \
+        if (i >= n) return;                                                             \
+        float x = in[i];                                                                \
+        out[i] = sb_canonical(VALUE);                                                   \
+    }
+
+#define SB_UNARY_F64(NAME, VALUE)                                                       \
+    extern "C" __global__ void NAME(double* out, const double* in, u64 n) {             \
+        u64 i = sb_thread();                                                            \
+        if (i >= n) return;                                                             \
+        double x = in[i];                                                               \
+        out[i] = sb_canonical64(VALUE);                                                 \
+    }
+
+// level: Portable - one thread owns one output
+SB_UNARY_F32(neg_f32, -x)
+SB_UNARY_F32(abs_f32, x < 0.0f ? -x : x + 0.0f)
+SB_UNARY_F32(exp_f32, sb_exp(x))
+SB_UNARY_F32(log_f32, sb_log(x))
+SB_UNARY_F32(sqrt_f32, sb_sqrt(x))
+SB_UNARY_F32(tanh_f32, sb_tanh(x))
+SB_UNARY_F32(sigmoid_f32, sb_sigmoid(x))
+SB_UNARY_F32(sinpi_f32, sb_sinpi(x))
+SB_UNARY_F32(cospi_f32, sb_cospi(x))
+SB_UNARY_F32(relu_f32, x <= 0.0f ? 0.0f : x)
+SB_UNARY_F32(reciprocal_f32, 1.0f / x)
+SB_UNARY_F32(square_f32, x * x)
+SB_UNARY_F64(neg_f64, -x)
+SB_UNARY_F64(abs_f64, x < 0.0 ? -x : x + 0.0)
+SB_UNARY_F64(sqrt_f64, __dsqrt_rn(x))
+SB_UNARY_F64(relu_f64, x <= 0.0 ? 0.0 : x)
+SB_UNARY_F64(reciprocal_f64, 1.0 / x)
+SB_UNARY_F64(square_f64, x * x)
+
+// level: Portable - one thread owns one output; two roundings
+extern "C" __global__ void affine_f32(float* out, const float* in, u64 n, float scale,
+                                      float shift) {
+    u64 i = sb_thread();
+    if (i < n) out[i] = sb_canonical(in[i] * scale + shift);
+}
+
+// level: Portable - one thread owns one output; two roundings
+extern "C" __global__ void affine_f64(double* out, const double* in, u64 n, double scale,
+                                      double shift) {
+    u64 i = sb_thread();
+    if (i < n) out[i] = sb_canonical64(in[i] * scale + shift);
+}
+
+// ---- Two elements, with broadcasting -----------------------------------------------------
+
+// How to walk two operands: rank 0 if both are dense in the result's shape, else the result's
+// shape and each operand's strides, 0 along repeated dimensions.
+struct SbPair {
+    u64 n;
+    u64 rank;
+    u64 shape[8];
+    i64 stride_a[8];
+    i64 stride_b[8];
+    i64 offset_a;
+    i64 offset_b;
+};
+
+__device__ __forceinline__ void sb_pair(const SbPair& p, u64 i, i64* a, i64* b) {
+    if (p.rank == 0) {
+        *a = (i64)i;
+        *b = (i64)i;
+        return;
+    }
+    i64 at_a = p.offset_a;
+    i64 at_b = p.offset_b;
+    for (u64 d = p.rank; d > 0; --d) {
+        i64 place = (i64)(i % p.shape[d - 1]);
+        i /= p.shape[d - 1];
+        at_a += place * p.stride_a[d - 1];
+        at_b += place * p.stride_b[d - 1];
+    }
+    *a = at_a;
+    *b = at_b;
+}
+
+#define SB_BINARY(NAME, T, R, STORE, VALUE)                                             \
+    extern "C" __global__ void NAME(R* out, const T* left, const T* right, SbPair p) {  \
+        u64 i = sb_thread();                                                            \
+        if (i >= p.n) return;                                                           \
+        i64 at_a, at_b;                                                                 \
+        sb_pair(p, i, &at_a, &at_b);                                                    \
+        T a = left[at_a];                                                               \
+        T b = right[at_b];                                                              \
+        out[i] = STORE(VALUE);                                                          \
+    }
+
+#define SB_TRUTH(x) ((unsigned char)((x) ? 1 : 0))
+
+// level: Portable - one thread owns one output
+SB_BINARY(add_f32, float, float, sb_canonical, a + b)
+SB_BINARY(sub_f32, float, float, sb_canonical, a - b)
+SB_BINARY(mul_f32, float, float, sb_canonical, a * b)
+SB_BINARY(div_f32, float, float, sb_canonical, a / b)
+SB_BINARY(maximum_f32, float, float, sb_canonical, a >= b ? a : (b > a ? b : a + b))
+SB_BINARY(minimum_f32, float, float, sb_canonical, a <= b ? a : (b < a ? b : a + b))
+SB_BINARY(relu_grad_f32, float, float, sb_canonical, b > 0.0f ? a : 0.0f)
+SB_BINARY(tanh_grad_f32, float, float, sb_canonical, a * (1.0f - b * b))
+SB_BINARY(sigmoid_grad_f32, float, float, sb_canonical, a * ((1.0f - b) * b))
+SB_BINARY(add_f64, double, double, sb_canonical64, a + b)
+SB_BINARY(sub_f64, double, double, sb_canonical64, a - b)
+SB_BINARY(mul_f64, double, double, sb_canonical64, a * b)
+SB_BINARY(div_f64, double, double, sb_canonical64, a / b)
+SB_BINARY(maximum_f64, double, double, sb_canonical64, a >= b ? a : (b > a ? b : a + b))
+SB_BINARY(minimum_f64, double, double, sb_canonical64, a <= b ? a : (b < a ? b : a + b))
+SB_BINARY(relu_grad_f64, double, double, sb_canonical64, b > 0.0 ? a : 0.0)
+SB_BINARY(tanh_grad_f64, double, double, sb_canonical64, a * (1.0 - b * b))
+SB_BINARY(sigmoid_grad_f64, double, double, sb_canonical64, a * ((1.0 - b) * b))
+SB_BINARY(eq_f32, float, unsigned char, SB_TRUTH, a == b)
+SB_BINARY(ne_f32, float, unsigned char, SB_TRUTH, a != b)
+SB_BINARY(lt_f32, float, unsigned char, SB_TRUTH, a < b)
+SB_BINARY(le_f32, float, unsigned char, SB_TRUTH, a <= b)
+SB_BINARY(gt_f32, float, unsigned char, SB_TRUTH, a > b)
+SB_BINARY(ge_f32, float, unsigned char, SB_TRUTH, a >= b)
+SB_BINARY(eq_f64, double, unsigned char, SB_TRUTH, a == b)
+SB_BINARY(ne_f64, double, unsigned char, SB_TRUTH, a != b)
+SB_BINARY(lt_f64, double, unsigned char, SB_TRUTH, a < b)
+SB_BINARY(le_f64, double, unsigned char, SB_TRUTH, a <= b)
+SB_BINARY(gt_f64, double, unsigned char, SB_TRUTH, a > b)
+SB_BINARY(ge_f64, double, unsigned char, SB_TRUTH, a >= b)
+SB_BINARY(eq_i64, i64, unsigned char, SB_TRUTH, a == b)
+SB_BINARY(ne_i64, i64, unsigned char, SB_TRUTH, a != b)
+SB_BINARY(lt_i64, i64, unsigned char, SB_TRUTH, a < b)
+SB_BINARY(le_i64, i64, unsigned char, SB_TRUTH, a <= b)
+SB_BINARY(gt_i64, i64, unsigned char, SB_TRUTH, a > b)
+SB_BINARY(ge_i64, i64, unsigned char, SB_TRUTH, a >= b)
+
+#define SB_SELECT(NAME, T)                                                              \
+    extern "C" __global__ void NAME(T* out, const unsigned char* condition, const T* a, \
+                                    const T* b, u64 n) {                                \
+        u64 i = sb_thread();                                                            \
+        if (i < n) out[i] = condition[i] != 0 ? a[i] : b[i];                            \
+    }
+
+// level: Portable - one thread owns one output
+SB_SELECT(select_b8, unsigned char)
+SB_SELECT(select_b32, u32)
+SB_SELECT(select_b64, u64)
+
+// ---- Views -------------------------------------------------------------------------------
+
+// Any strided view.
+struct SbView {
+    u64 n;
+    u64 rank;
+    u64 shape[8];
+    i64 stride[8];
+    i64 offset;
+};
+
+__device__ __forceinline__ i64 sb_place(const SbView& p, u64 i) {
+    i64 at = p.offset;
+    for (u64 d = p.rank; d > 0; --d) {
+        at += (i64)(i % p.shape[d - 1]) * p.stride[d - 1];
+        i /= p.shape[d - 1];
+    }
+    return at;
+}
+
+#define SB_COPY(NAME, T)                                                                \
+    extern "C" __global__ void NAME(T* out, const T* in, SbView p) {                    \
+        u64 i = sb_thread();                                                            \
+        if (i < p.n) out[i] = in[sb_place(p, i)];                                       \
+    }
+
+// level: Portable - one thread owns one output
+SB_COPY(copy_b8, unsigned char)
+SB_COPY(copy_b32, u32)
+SB_COPY(copy_b64, u64)
+
+#define SB_FILL(NAME, T)                                                                \
+    extern "C" __global__ void NAME(T* out, u64 n, T value) {                           \
+        u64 i = sb_thread();                                                            \
+        if (i < n) out[i] = value;                                                      \
+    }
+
+// level: Portable - one thread owns one output
+SB_FILL(fill_b32, u32)
+SB_FILL(fill_b64, u64)
+
+// ---- Casts -------------------------------------------------------------------------------
+
+// Truncated towards zero and saturated; NaN gives 0. The comparison spells out what the
+// conversion instruction does differently for 64-bit results.
+__device__ __forceinline__ i64 sb_to_i64(double x) {
+    if (x != x) return 0;
+    if (x >= 9223372036854775808.0) return 0x7fffffffffffffffll;
+    if (x <= -9223372036854775808.0) return (i64)(1ull << 63);
+    return (i64)x;
+}
+
+#define SB_CAST(NAME, T, R, VALUE)                                                      \
+    extern "C" __global__ void NAME(R* out, const T* in, u64 n) {                       \
+        u64 i = sb_thread();                                                            \
+        if (i >= n) return;                                                             \
+        T x = in[i];                                                                    \
+        out[i] = VALUE;                                                                 \
+    }
+
+// level: Portable - one thread owns one output
+SB_CAST(cast_f32_f64, float, double, sb_canonical64((double)x))
+SB_CAST(cast_f64_f32, double, float, sb_canonical((float)x))
+SB_CAST(cast_f32_i64, float, i64, sb_to_i64((double)x))
+SB_CAST(cast_f64_i64, double, i64, sb_to_i64(x))
+SB_CAST(cast_i64_f32, i64, float, (float)x)
+SB_CAST(cast_i64_f64, i64, double, (double)x)
+SB_CAST(cast_b8_f32, unsigned char, float, x != 0 ? 1.0f : 0.0f)
+SB_CAST(cast_b8_f64, unsigned char, double, x != 0 ? 1.0 : 0.0)
+SB_CAST(cast_b8_i64, unsigned char, i64, x != 0 ? 1 : 0)
+SB_CAST(cast_f32_b8, float, unsigned char, x != 0.0f ? 1 : 0)
+SB_CAST(cast_f64_b8, double, unsigned char, x != 0.0 ? 1 : 0)
+SB_CAST(cast_i64_b8, i64, unsigned char, x != 0 ? 1 : 0)
