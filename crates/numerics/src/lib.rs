@@ -12,6 +12,7 @@ pub const NUMERICS_VERSION: u32 = 1;
 pub mod exact;
 pub mod extrema;
 pub mod fpenv;
+pub mod math;
 pub mod nan;
 pub mod reduce;
 pub mod simd;

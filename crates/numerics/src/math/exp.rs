@@ -1,0 +1,157 @@
+//! The exponential and what is built on it.
+//!
+//! All of them reduce the argument to r = x - k ln 2, |r| <= ln(2)/2, with ln 2 split into a
+//! 40-bit head, whose product with k is exact, and a tail (Cody and Waite, *Software Manual for
+//! the Elementary Functions*, 1980), and evaluate a minimax polynomial (Remez's exchange
+//! algorithm) for exp(r) - 1 in f64. For k = 0 the reduction is exact, which is what keeps
+//! `expm1`, `tanh` and their relatives accurate near zero.
+
+use super::fma::{ROUND, add_odd, fma, horner, nan_if, scale, select};
+
+const LOG2_E: f64 = std::f64::consts::LOG2_E;
+/// The leading 40 bits of ln 2.
+const LN_2_HI: f64 = f64::from_bits(0x3fe6_2e42_fefa_2000);
+/// ln 2 - LN_2_HI, rounded.
+const LN_2_LO: f64 = f64::from_bits(0x3d69_ef35_793c_7673);
+
+/// e^x.
+///
+/// # Determinism
+///
+/// Correctly rounded for every input.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_numerics::math;
+///
+/// assert_eq!(math::exp(1.0), std::f32::consts::E);
+/// assert_eq!(math::exp(f32::NEG_INFINITY), 0.0);
+/// assert_eq!(math::exp(89.0), f32::INFINITY);
+/// ```
+#[inline(always)]
+pub fn exp(x: f32) -> f32 {
+    nan_if(x.is_nan(), exp_wide(x as f64) as f32)
+}
+
+/// e^x before the rounding to f32: within 2^-52.6 of the true value, relatively.
+#[inline(always)]
+pub(super) fn exp_wide(x: f64) -> f64 {
+    // Outside these bounds the result rounds to 0 or infinity as it does on them.
+    let x = clamp(x, -110.0, 90.0);
+    let (k, r) = reduce(x);
+    // Degree 11; minimax error 2^-57.2 absolute on |r| <= 0.3467.
+    let p = horner!(r;
+        0.5,
+        0.16666666666666685,
+        0.04166666666660277,
+        0.008333333333314381,
+        0.0013888888927278025,
+        0.00019841269903674532,
+        2.4801508079521782e-05,
+        2.7557227394401727e-06,
+        2.7625424800821167e-07,
+        2.5114615907973533e-08
+    );
+    scale(1.0 + fma(r * r, p, r), k)
+}
+
+/// 1 / (1 + e^-x), the logistic function.
+///
+/// # Determinism
+///
+/// Correctly rounded for every input, as one function.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_numerics::math;
+///
+/// assert_eq!(math::sigmoid(0.0), 0.5);
+/// assert_eq!(math::sigmoid(f32::NEG_INFINITY), 0.0);
+/// ```
+#[inline(always)]
+pub fn sigmoid(x: f32) -> f32 {
+    nan_if(x.is_nan(), sigmoid_wide(x as f64) as f32)
+}
+
+/// The logistic function before the rounding to f32.
+#[inline(always)]
+pub(super) fn sigmoid_wide(x: f64) -> f64 {
+    let a = x.abs();
+    let (k, r) = reduce(-select(a > 110.0, 110.0, a));
+    let (s, q) = (scale(1.0, k), expm1_reduced(r));
+    // With e = exp(-|x|): near zero 1/2 -+ (e - 1) / (2 (1 + e)), so that the rounding errors
+    // are relative to the distance from 1/2; elsewhere 1 - e / (1 + e) or 0 + e / (1 + e).
+    let near = a < 1.0;
+    let numerator = select(near, 0.5 * fma(s, q, s - 1.0), fma(s, q, s));
+    let quotient = numerator / fma(s, q, 1.0 + s);
+    let low = select(x > 0.0, -quotient, quotient);
+    add_odd(select(near, 0.5, select(x > 0.0, 1.0, 0.0)), low)
+}
+
+/// The hyperbolic tangent.
+///
+/// # Determinism
+///
+/// Correctly rounded for every input.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_numerics::math;
+///
+/// assert_eq!(math::tanh(1e-10), 1e-10);
+/// assert_eq!(math::tanh(-20.0), -1.0);
+/// ```
+#[inline(always)]
+pub fn tanh(x: f32) -> f32 {
+    nan_if(x.is_nan(), tanh_wide(x as f64) as f32)
+}
+
+/// The hyperbolic tangent before the rounding to f32.
+#[inline(always)]
+pub(super) fn tanh_wide(x: f64) -> f64 {
+    // tanh(20) rounds to 1 by a wide margin.
+    let a = x.abs();
+    let (k, r) = reduce(2.0 * select(a > 20.0, 20.0, a));
+    let s = scale(1.0, k);
+    let t = fma(s, expm1_reduced(r), s - 1.0);
+    (t / (t + 2.0)).copysign(x)
+}
+
+/// `x`, or the bound that it exceeds; a NaN stays one.
+#[inline(always)]
+fn clamp(x: f64, low: f64, high: f64) -> f64 {
+    let x = select(x > high, high, x);
+    select(x < low, low, x)
+}
+
+/// (k, x - k ln 2), with the integer k in the low bits of its f64 (see [`ROUND`]).
+#[inline(always)]
+fn reduce(x: f64) -> (f64, f64) {
+    let rounded = fma(x, LOG2_E, ROUND);
+    let k = rounded - ROUND;
+    (rounded, fma(-k, LN_2_LO, fma(-k, LN_2_HI, x)))
+}
+
+/// e^r - 1 for |r| <= ln(2)/2.
+///
+/// Degree 12; minimax error 2^-61.1 relative.
+#[inline(always)]
+fn expm1_reduced(r: f64) -> f64 {
+    let p = horner!(r;
+        0.5,
+        0.16666666666666677,
+        0.04166666666666667,
+        0.008333333333321386,
+        0.0013888888888886042,
+        0.0001984126988681587,
+        2.480158731785479e-05,
+        2.7557243452369166e-06,
+        2.755728314290839e-07,
+        2.5109320565672487e-08,
+        2.0910808661192885e-09
+    );
+    fma(r * r, p, r)
+}

@@ -1,0 +1,35 @@
+//! Correctly rounded elementary functions.
+//!
+//! Each f32 function returns the f32 nearest to the true value (ties to even), for every one
+//! of the 2^32 inputs: `cargo xtask verify-math` compares them all with an independent
+//! correctly rounded library. So the result is a fact of mathematics, not of an
+//! implementation, and any other correctly rounded implementation, on any device, agrees.
+//!
+//! They are evaluated in f64 from basic IEEE operations and fused multiply-add, without
+//! branches, so that a loop over a slice becomes vector code ([`slice`], [`UnaryF32`]). The
+//! scalar functions are `#[inline(always)]` for use inside a [`Kernel`](crate::simd::Kernel).
+//! They assume the IEEE environment that [`dispatch`](crate::simd::dispatch) sets up.
+//!
+//! A NaN result is always the canonical one, 0x7fc00000. Zeros, infinities and subnormals
+//! follow IEEE 754 and Annex F of the C standard.
+//!
+//! # References
+//!
+//! * A. Sibidanov, P. Zimmermann and S. Glondu, *The CORE-MATH project*, ARITH 2022: the oracle
+//!   of the exhaustive check.
+//! * J. P. Lim and S. Nagarakatte, *RLIBM*, PLDI 2021: the idea that an f32 function needs only
+//!   an f64 evaluation that is right about the inputs nearest to a rounding boundary.
+//! * J.-M. Muller, *Elementary Functions*, 3rd edition, 2016.
+
+mod exp;
+mod fma;
+mod log;
+mod root;
+mod trig;
+mod unary;
+
+pub use exp::{exp, sigmoid, tanh};
+pub use log::log;
+pub use root::sqrt;
+pub use trig::{cospi, sinpi};
+pub use unary::{Cospi, Exp, Log, Sigmoid, Sinpi, Sqrt, Tanh, UnaryF32, slice};

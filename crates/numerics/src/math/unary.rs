@@ -1,0 +1,132 @@
+//! The functions as zero-sized types, so that a kernel can be generic over them.
+
+use crate::simd::{self, Level};
+
+/// A function of one f32, as a type of size zero.
+///
+/// [`map`](UnaryF32::map) applies it to a slice with the best instructions there are; a kernel
+/// that wants to fuse it with work of its own calls [`eval`](UnaryF32::eval) in its own
+/// [`Kernel`](simd::Kernel).
+///
+/// # Examples
+///
+/// ```
+/// use samebits_numerics::math::{Exp, UnaryF32};
+///
+/// let mut y = [0.0; 3];
+/// Exp.map(&[0.0, 1.0, f32::INFINITY], &mut y);
+/// assert_eq!(y, [1.0, std::f32::consts::E, f32::INFINITY]);
+/// ```
+pub trait UnaryF32: Copy + Send + Sync {
+    /// The function's name in [`math`](crate::math).
+    const NAME: &'static str;
+
+    /// The function's value at `x`. Implementations are `#[inline(always)]`.
+    fn eval(self, x: f32) -> f32;
+
+    /// The loop that [`map`](UnaryF32::map) compiles for each level.
+    #[inline(always)]
+    fn each(self, input: &[f32], output: &mut [f32]) {
+        for (y, &x) in output.iter_mut().zip(input) {
+            *y = self.eval(x);
+        }
+    }
+
+    /// Sets each `output[i]` to the function's value at `input[i]`.
+    ///
+    /// # Shapes
+    ///
+    /// The slices are equally long.
+    ///
+    /// # Determinism
+    ///
+    /// Equal in bits to [`eval`](UnaryF32::eval), at every SIMD level.
+    ///
+    /// # Panics
+    ///
+    /// If the slices differ in length.
+    #[inline]
+    fn map(self, input: &[f32], output: &mut [f32]) {
+        self.map_at(simd::level(), input, output);
+    }
+
+    /// As [`map`](UnaryF32::map), at `level` or at the best level this machine has if that is
+    /// lower.
+    ///
+    /// # Panics
+    ///
+    /// If the slices differ in length.
+    #[inline]
+    fn map_at(self, level: Level, input: &[f32], output: &mut [f32]) {
+        assert_eq!(
+            input.len(),
+            output.len(),
+            "math::{}: input and output must be equally long",
+            Self::NAME
+        );
+        simd::dispatch_at(level, Map(self, input, output));
+    }
+}
+
+struct Map<'a, F>(F, &'a [f32], &'a mut [f32]);
+
+impl<F: UnaryF32> simd::Kernel for Map<'_, F> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        self.0.each(self.1, self.2);
+    }
+}
+
+macro_rules! functions {
+    ($($(#[$doc:meta])* $type:ident = $name:ident;)*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+            pub struct $type;
+
+            impl UnaryF32 for $type {
+                const NAME: &'static str = stringify!($name);
+                #[inline(always)]
+                fn eval(self, x: f32) -> f32 {
+                    super::$name(x)
+                }
+            }
+        )*
+
+        /// The functions on slices.
+        ///
+        /// Each sets `output[i]` to its function's value at `input[i]`, equal in bits to the
+        /// scalar function at every SIMD level, and panics if the slices differ in length.
+        pub mod slice {
+            use super::UnaryF32;
+            $(
+                #[doc = concat!("[`", stringify!($name), "`](super::", stringify!($name), "()) of each element.")]
+                ///
+                /// # Panics
+                ///
+                /// If the slices differ in length.
+                pub fn $name(input: &[f32], output: &mut [f32]) {
+                    super::$type.map(input, output);
+                }
+            )*
+        }
+    };
+}
+
+functions! {
+    /// [`exp`](super::exp()).
+    Exp = exp;
+    /// [`log`](super::log()).
+    Log = log;
+    /// [`sigmoid`](super::sigmoid()).
+    Sigmoid = sigmoid;
+    /// [`tanh`](super::tanh()).
+    Tanh = tanh;
+    /// [`sinpi`](super::sinpi()).
+    Sinpi = sinpi;
+    /// [`cospi`](super::cospi()).
+    Cospi = cospi;
+    /// [`sqrt`](super::sqrt()).
+    Sqrt = sqrt;
+}
