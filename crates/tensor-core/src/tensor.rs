@@ -395,6 +395,24 @@ impl Tensor {
         }
     }
 
+    /// Everything in a host tensor's storage, to be read at its [`layout`](Tensor::layout)'s
+    /// positions.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::DTypeMismatch`] if `T` is not the element type, [`Error::InvalidArgument`] if the
+    /// tensor is not on the host.
+    pub fn storage_slice<T: Element>(&self) -> Result<&[T]> {
+        self.expect_dtype::<T>("storage_slice")?;
+        match &self.storage {
+            Storage::Host(buffer) => Ok(buffer.as_slice()),
+            Storage::Device(buffer) => Err(Error::invalid(
+                "storage_slice",
+                format!("the tensor is on {}; call `to(Device::Cpu)` first", buffer.device()),
+            )),
+        }
+    }
+
     /// The elements of a dense host tensor, to be written. Copies first if they are shared.
     ///
     /// # Errors

@@ -1,0 +1,246 @@
+use samebits_tensor_core::ops::{Affine, Binary, BinaryKind, Unary, UnaryKind};
+use samebits_tensor_core::{Result, Tensor};
+
+use super::reduce::sum_to;
+use crate::{Var, run};
+
+/// `a + b`, with broadcasting.
+///
+/// # Errors
+///
+/// The shapes cannot be broadcast together, or the types differ.
+#[track_caller]
+pub fn add(a: &Var, b: &Var) -> Result<Var> {
+    let (shape_a, shape_b) = (a.shape().to_vec(), b.shape().to_vec());
+    Ok(Var::computed(binary(BinaryKind::Add, a, b)?, &[a, b], move |grad| {
+        Ok(vec![Some(sum_to(grad, &shape_a)?), Some(sum_to(grad, &shape_b)?)])
+    }))
+}
+
+/// `a − b`, with broadcasting.
+///
+/// # Errors
+///
+/// As [`add`].
+#[track_caller]
+pub fn sub(a: &Var, b: &Var) -> Result<Var> {
+    let (shape_a, shape_b) = (a.shape().to_vec(), b.shape().to_vec());
+    Ok(Var::computed(binary(BinaryKind::Sub, a, b)?, &[a, b], move |grad| {
+        Ok(vec![Some(sum_to(grad, &shape_a)?), Some(neg(&sum_to(grad, &shape_b)?)?)])
+    }))
+}
+
+/// `a · b`, with broadcasting.
+///
+/// # Errors
+///
+/// As [`add`].
+#[track_caller]
+pub fn mul(a: &Var, b: &Var) -> Result<Var> {
+    let (x, y) = (a.clone(), b.clone());
+    Ok(Var::computed(binary(BinaryKind::Mul, a, b)?, &[a, b], move |grad| {
+        Ok(vec![
+            wanted(&x, || sum_to(&mul(grad, &y)?, x.shape()))?,
+            wanted(&y, || sum_to(&mul(grad, &x)?, y.shape()))?,
+        ])
+    }))
+}
+
+/// `a / b`, with broadcasting.
+///
+/// # Errors
+///
+/// As [`add`].
+#[track_caller]
+pub fn div(a: &Var, b: &Var) -> Result<Var> {
+    let (x, y) = (a.clone(), b.clone());
+    Ok(Var::computed(binary(BinaryKind::Div, a, b)?, &[a, b], move |grad| {
+        let quotient = div(grad, &y)?;
+        Ok(vec![
+            wanted(&x, || sum_to(&quotient, x.shape()))?,
+            wanted(&y, || neg(&sum_to(&div(&mul(&quotient, &x)?, &y)?, y.shape())?))?,
+        ])
+    }))
+}
+
+/// `x · scale + shift`, two roundings.
+///
+/// # Errors
+///
+/// The type is not a float.
+#[track_caller]
+pub fn affine(x: &Var, scale: f64, shift: f64) -> Result<Var> {
+    let value = run(&Affine { x: x.value().clone(), scale, shift })?;
+    Ok(Var::computed(value, &[x], move |grad| Ok(vec![Some(affine(grad, scale, 0.0)?)])))
+}
+
+/// `−x`.
+///
+/// # Errors
+///
+/// The type is not a float.
+#[track_caller]
+pub fn neg(x: &Var) -> Result<Var> {
+    Ok(Var::computed(unary(UnaryKind::Neg, x)?, &[x], |grad| Ok(vec![Some(neg(grad)?)])))
+}
+
+/// `x · x`.
+///
+/// # Errors
+///
+/// The type is not a float.
+#[track_caller]
+pub fn square(x: &Var) -> Result<Var> {
+    let saved = x.clone();
+    Ok(Var::computed(unary(UnaryKind::Square, x)?, &[x], move |grad| {
+        Ok(vec![Some(mul(grad, &affine(&saved, 2.0, 0.0)?)?)])
+    }))
+}
+
+/// e to the power `x`.
+///
+/// # Errors
+///
+/// The type is not a float.
+#[track_caller]
+pub fn exp(x: &Var) -> Result<Var> {
+    let saved = x.clone();
+    Ok(Var::computed(unary(UnaryKind::Exp, x)?, &[x], move |grad| {
+        Ok(vec![Some(mul(grad, &exp(&saved)?)?)])
+    }))
+}
+
+/// The natural logarithm.
+///
+/// # Errors
+///
+/// The type is not a float.
+#[track_caller]
+pub fn log(x: &Var) -> Result<Var> {
+    let saved = x.clone();
+    Ok(Var::computed(unary(UnaryKind::Log, x)?, &[x], move |grad| {
+        Ok(vec![Some(div(grad, &saved)?)])
+    }))
+}
+
+/// The square root.
+///
+/// # Errors
+///
+/// The type is not a float.
+#[track_caller]
+pub fn sqrt(x: &Var) -> Result<Var> {
+    let saved = x.clone();
+    Ok(Var::computed(unary(UnaryKind::Sqrt, x)?, &[x], move |grad| {
+        Ok(vec![Some(div(grad, &affine(&sqrt(&saved)?, 2.0, 0.0)?)?)])
+    }))
+}
+
+/// `max(x, 0)`.
+///
+/// # Errors
+///
+/// The type is not a float.
+#[track_caller]
+pub fn relu(x: &Var) -> Result<Var> {
+    let value = unary(UnaryKind::Relu, x)?;
+    let saved = value.clone();
+    Ok(Var::computed(value, &[x], move |grad| Ok(vec![Some(relu_grad(grad, &saved)?)])))
+}
+
+/// The hyperbolic tangent.
+///
+/// # Errors
+///
+/// The type is not a float.
+#[track_caller]
+pub fn tanh(x: &Var) -> Result<Var> {
+    let saved = x.clone();
+    let value = unary(UnaryKind::Tanh, x)?;
+    let result = value.clone();
+    Ok(Var::computed(value, &[x], move |grad| {
+        if !crate::is_recording() {
+            return Ok(vec![Some(fused(BinaryKind::TanhGrad, grad, &result)?)]);
+        }
+        let y = tanh(&saved)?;
+        Ok(vec![Some(mul(grad, &affine(&square(&y)?, -1.0, 1.0)?)?)])
+    }))
+}
+
+/// `1 / (1 + exp(−x))`.
+///
+/// # Errors
+///
+/// The type is not a float.
+#[track_caller]
+pub fn sigmoid(x: &Var) -> Result<Var> {
+    let saved = x.clone();
+    let value = unary(UnaryKind::Sigmoid, x)?;
+    let result = value.clone();
+    Ok(Var::computed(value, &[x], move |grad| {
+        if !crate::is_recording() {
+            return Ok(vec![Some(fused(BinaryKind::SigmoidGrad, grad, &result)?)]);
+        }
+        let y = sigmoid(&saved)?;
+        Ok(vec![Some(mul(grad, &mul(&affine(&y, -1.0, 1.0)?, &y)?)?)])
+    }))
+}
+
+/// Computes a gradient only if it will be used.
+pub(super) fn wanted(x: &Var, grad: impl FnOnce() -> Result<Var>) -> Result<Option<Var>> {
+    x.requires_grad().then(grad).transpose()
+}
+
+/// `grad` where the result of relu is positive. Linear in `grad`, so it is its own derivative.
+fn relu_grad(grad: &Var, result: &Tensor) -> Result<Var> {
+    let value = fused(BinaryKind::ReluGrad, grad, result)?.value().clone();
+    let result = result.clone();
+    Ok(Var::computed(value, &[grad], move |outer| Ok(vec![Some(relu_grad(outer, &result)?)])))
+}
+
+fn fused(kind: BinaryKind, grad: &Var, result: &Tensor) -> Result<Var> {
+    let value = run(&Binary { kind, a: grad.value().clone(), b: result.clone() })?;
+    Ok(Var::constant(value))
+}
+
+#[track_caller]
+fn unary(kind: UnaryKind, x: &Var) -> Result<Tensor> {
+    run(&Unary { kind, x: x.value().clone() })
+}
+
+#[track_caller]
+fn binary(kind: BinaryKind, a: &Var, b: &Var) -> Result<Tensor> {
+    run(&Binary { kind, a: a.value().clone(), b: b.value().clone() })
+}
+
+macro_rules! methods {
+    ($($name:ident($($arg:ident: $type:ty),*);)*) => {
+        /// The operations of [`functional`](crate::functional) as methods.
+        #[allow(missing_docs, reason = "each is the function of its name")]
+        #[allow(clippy::missing_errors_doc, reason = "each is the function of its name")]
+        impl Var {
+            $(
+                #[track_caller]
+                pub fn $name(&self $(, $arg: $type)*) -> Result<Var> {
+                    $name(self $(, $arg)*)
+                }
+            )*
+        }
+    };
+}
+
+methods! {
+    add(other: &Var);
+    sub(other: &Var);
+    mul(other: &Var);
+    div(other: &Var);
+    affine(scale: f64, shift: f64);
+    neg();
+    square();
+    exp();
+    log();
+    sqrt();
+    relu();
+    tanh();
+    sigmoid();
+}

@@ -1,0 +1,106 @@
+//! Layers.
+//!
+//! A layer is a plain struct that owns its parameters. It draws its first values, and whatever
+//! it needs at random later, from a generator that it is given: nothing is hidden.
+
+mod layers;
+
+pub use layers::{BatchNorm, Conv2d, Dropout, Embedding, LayerNorm, Linear};
+
+use samebits_rng::Generator;
+use samebits_tensor_core::{Error, Result, Tensor};
+
+use crate::Var;
+
+/// What a forward pass needs besides its input.
+#[derive(Debug)]
+pub struct Context<'a> {
+    /// True while training: dropout drops, batch normalisation uses the batch's statistics.
+    pub training: bool,
+    /// Where random numbers come from.
+    pub generator: &'a mut Generator,
+}
+
+/// A part of a model.
+pub trait Module {
+    /// Computes the layer.
+    ///
+    /// # Errors
+    ///
+    /// The input does not fit the layer.
+    fn forward(&mut self, x: &Var, context: &mut Context<'_>) -> Result<Var>;
+
+    /// Calls `visit` for every tensor of the layer, in a fixed order, with `path` before its
+    /// name.
+    fn visit(&mut self, path: &str, visit: &mut dyn FnMut(&str, Slot<'_>));
+
+    /// The parameters by name, in visiting order.
+    fn parameters(&mut self) -> Vec<(String, Var)> {
+        let mut found = Vec::new();
+        self.visit("", &mut |name, slot| {
+            if let Slot::Parameter(var) = slot {
+                found.push((name.to_owned(), var.clone()));
+            }
+        });
+        found
+    }
+
+    /// Every tensor by name, in visiting order: parameters and running statistics.
+    fn state(&mut self) -> Vec<(String, Tensor)> {
+        let mut found = Vec::new();
+        self.visit("", &mut |name, slot| {
+            let tensor = match slot {
+                Slot::Parameter(var) => var.value().clone(),
+                Slot::Buffer(tensor) => tensor.clone(),
+            };
+            found.push((name.to_owned(), tensor));
+        });
+        found
+    }
+
+    /// Replaces every tensor by what `find` returns for its name. Nothing is replaced unless all
+    /// are found and fit.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidState`] if a tensor is missing or has another shape or type.
+    fn load_state(&mut self, find: &dyn Fn(&str) -> Option<Tensor>) -> Result<()> {
+        let op = "load_state";
+        for (name, old) in self.state() {
+            let message = match find(&name) {
+                None => format!("there is no tensor named {name}"),
+                Some(new) if new.shape() != old.shape() || new.dtype() != old.dtype() => format!(
+                    "{name} should be {} of shape {:?}, but is {} of shape {:?}",
+                    old.dtype(),
+                    old.shape(),
+                    new.dtype(),
+                    new.shape()
+                ),
+                Some(_) => continue,
+            };
+            return Err(Error::InvalidState { op, message });
+        }
+        self.visit("", &mut |name, slot| {
+            let Some(new) = find(name) else { return };
+            match slot {
+                Slot::Parameter(var) => *var = Var::parameter(new),
+                Slot::Buffer(tensor) => *tensor = new,
+            }
+        });
+        Ok(())
+    }
+}
+
+/// A place in a layer that holds a tensor.
+#[derive(Debug)]
+pub enum Slot<'a> {
+    /// A tensor that is trained.
+    Parameter(&'a mut Var),
+    /// A tensor that is kept but not trained.
+    Buffer(&'a mut Tensor),
+}
+
+/// `path` and `name` with a dot between them.
+pub fn join(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}

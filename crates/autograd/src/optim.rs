@@ -1,0 +1,206 @@
+//! Optimisers.
+//!
+//! An optimiser owns its state by parameter name, so that it can be saved beside the model and
+//! loaded into another process.
+
+use std::collections::BTreeMap;
+
+use samebits_tensor_core::ops::{AdamStep, SgdStep};
+use samebits_tensor_core::{Error, Result, Tensor};
+
+use crate::nn::{Module, Slot};
+use crate::{Gradients, Var, run};
+
+pub use samebits_tensor_core::ops::{AdamParams, SgdParams};
+
+/// Changes a model's parameters along their gradients.
+pub trait Optimizer {
+    /// Takes one step. A parameter that the loss does not depend on stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// A gradient or state does not fit its parameter. The model is then unchanged.
+    fn step(&mut self, model: &mut dyn Module, gradients: &Gradients) -> Result<()>;
+
+    /// Sets the learning rate of the next steps.
+    fn set_lr(&mut self, lr: f64);
+
+    /// The number of steps taken.
+    fn steps(&self) -> u64;
+
+    /// Every tensor of the state by name, in a fixed order.
+    fn state(&self) -> Vec<(String, Tensor)>;
+
+    /// Replaces the state by what [`state`](Optimizer::state) returned after `steps` steps.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidState`] if a name is not one that this optimiser uses.
+    fn load_state(&mut self, steps: u64, state: Vec<(String, Tensor)>) -> Result<()>;
+}
+
+/// Stochastic gradient descent with momentum.
+#[derive(Clone, Debug)]
+pub struct Sgd {
+    params: SgdParams,
+    steps: u64,
+    velocity: BTreeMap<String, Tensor>,
+}
+
+impl Sgd {
+    /// An optimiser that has not taken a step.
+    pub fn new(params: SgdParams) -> Sgd {
+        Sgd { params, steps: 0, velocity: BTreeMap::new() }
+    }
+}
+
+impl Optimizer for Sgd {
+    fn step(&mut self, model: &mut dyn Module, gradients: &Gradients) -> Result<()> {
+        let mut velocity = self.velocity.clone();
+        update(model, gradients, |name, param, grad| {
+            let (param, new) = run(&SgdStep {
+                param,
+                grad,
+                velocity: velocity.get(name).cloned(),
+                params: self.params,
+            })?;
+            if let Some(new) = new {
+                velocity.insert(name.to_owned(), new);
+            }
+            Ok(param)
+        })?;
+        self.velocity = velocity;
+        self.steps += 1;
+        Ok(())
+    }
+
+    fn set_lr(&mut self, lr: f64) {
+        self.params.lr = lr;
+    }
+
+    fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    fn state(&self) -> Vec<(String, Tensor)> {
+        self.velocity.iter().map(|(name, v)| (format!("{name}.velocity"), v.clone())).collect()
+    }
+
+    fn load_state(&mut self, steps: u64, state: Vec<(String, Tensor)>) -> Result<()> {
+        let mut velocity = BTreeMap::new();
+        for (name, tensor) in state {
+            let Some(parameter) = name.strip_suffix(".velocity") else {
+                return Err(unknown("Sgd", &name));
+            };
+            velocity.insert(parameter.to_owned(), tensor);
+        }
+        (self.steps, self.velocity) = (steps, velocity);
+        Ok(())
+    }
+}
+
+/// Adam, or AdamW if the decay is decoupled.
+#[derive(Clone, Debug)]
+pub struct Adam {
+    params: AdamParams,
+    steps: u64,
+    /// Mean and mean square of each parameter's gradient.
+    moments: BTreeMap<String, (Tensor, Tensor)>,
+}
+
+impl Adam {
+    /// An optimiser that has not taken a step.
+    pub fn new(params: AdamParams) -> Adam {
+        Adam { params, steps: 0, moments: BTreeMap::new() }
+    }
+}
+
+impl Optimizer for Adam {
+    fn step(&mut self, model: &mut dyn Module, gradients: &Gradients) -> Result<()> {
+        let mut moments = self.moments.clone();
+        let step = self.steps + 1;
+        update(model, gradients, |name, param, grad| {
+            let (mean, square) = match moments.get(name) {
+                Some(old) => old.clone(),
+                None => {
+                    let zeros = Tensor::zeros(param.shape(), param.dtype()).to(param.device())?;
+                    (zeros.clone(), zeros)
+                }
+            };
+            let op = AdamStep { param, grad, mean, square, step, params: self.params };
+            let (param, mean, square) = run(&op)?;
+            moments.insert(name.to_owned(), (mean, square));
+            Ok(param)
+        })?;
+        self.moments = moments;
+        self.steps = step;
+        Ok(())
+    }
+
+    fn set_lr(&mut self, lr: f64) {
+        self.params.lr = lr;
+    }
+
+    fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    fn state(&self) -> Vec<(String, Tensor)> {
+        self.moments
+            .iter()
+            .flat_map(|(name, (mean, square))| {
+                [(format!("{name}.mean"), mean.clone()), (format!("{name}.square"), square.clone())]
+            })
+            .collect()
+    }
+
+    fn load_state(&mut self, steps: u64, state: Vec<(String, Tensor)>) -> Result<()> {
+        let (mut means, mut squares) = (BTreeMap::new(), BTreeMap::new());
+        for (name, tensor) in state {
+            if let Some(parameter) = name.strip_suffix(".mean") {
+                means.insert(parameter.to_owned(), tensor);
+            } else if let Some(parameter) = name.strip_suffix(".square") {
+                squares.insert(parameter.to_owned(), tensor);
+            } else {
+                return Err(unknown("Adam", &name));
+            }
+        }
+        let mut moments = BTreeMap::new();
+        for (name, mean) in means {
+            let Some(square) = squares.remove(&name) else {
+                return Err(unknown("Adam", &format!("{name}.mean without {name}.square")));
+            };
+            moments.insert(name, (mean, square));
+        }
+        if let Some((name, _)) = squares.first_key_value() {
+            return Err(unknown("Adam", &format!("{name}.square without {name}.mean")));
+        }
+        (self.steps, self.moments) = (steps, moments);
+        Ok(())
+    }
+}
+
+/// Computes every new parameter, and only when all are there puts them in place.
+fn update(
+    model: &mut dyn Module,
+    gradients: &Gradients,
+    mut step: impl FnMut(&str, Tensor, Tensor) -> Result<Tensor>,
+) -> Result<()> {
+    let mut updated = BTreeMap::new();
+    for (name, param) in model.parameters() {
+        if let Some(grad) = gradients.of(&param) {
+            let new = step(&name, param.value().clone(), grad.clone())?;
+            updated.insert(name, new);
+        }
+    }
+    model.visit("", &mut |name, slot| {
+        if let (Slot::Parameter(param), Some(new)) = (slot, updated.remove(name)) {
+            *param = Var::parameter(new);
+        }
+    });
+    Ok(())
+}
+
+fn unknown(op: &'static str, name: &str) -> Error {
+    Error::InvalidState { op, message: format!("unexpected state tensor {name}") }
+}

@@ -1,0 +1,60 @@
+use samebits_tensor_core::ops::Matmul;
+use samebits_tensor_core::registry::{Kernel, register};
+use samebits_tensor_core::{Error, Layout, Op, Result, Tensor};
+
+use super::{FLOATS, filled, with_float};
+use crate::matmul::{Matrix, matmul_batched};
+
+pub(super) fn register_all() {
+    register(Kernel::portable(
+        "blocked",
+        FLOATS,
+        "each element is a chain of fma in ascending k within blocks of a fixed length",
+        |op: &Matmul| {
+            with_float!(op.a.dtype(), T => {
+                let batch = op.batch()?;
+                let (a, b) = (Operand::new(&op.a, &batch)?, Operand::new(&op.b, &batch)?);
+                let mut shape = batch.clone();
+                shape.extend([a.rows, b.columns]);
+                filled(&shape, |out| {
+                    let matrix = |operand: &Operand, x| {
+                        Matrix::with_strides(
+                            x, operand.rows, operand.columns, operand.row_stride, operand.column_stride,
+                        )
+                    };
+                    let (left, right) = (op.a.storage_slice::<T>()?, op.b.storage_slice::<T>()?);
+                    matrix(&a, left)
+                        .and_then(|left| {
+                            matmul_batched(left, &a.offsets, matrix(&b, right)?, &b.offsets, out)
+                        })
+                        .map_err(|error| Error::invalid(Matmul::NAME, error.to_string()))
+                })
+            })
+        },
+    ));
+}
+
+/// The matrices of one operand: strides of each, and where each begins.
+struct Operand {
+    rows: usize,
+    columns: usize,
+    row_stride: usize,
+    column_stride: usize,
+    offsets: Vec<usize>,
+}
+
+impl Operand {
+    fn new(x: &Tensor, batch: &[usize]) -> Result<Operand> {
+        let (shape, strides) = (x.shape(), x.layout().strides());
+        let first = x.rank() - 2;
+        let outer = Layout::strided(&shape[..first], &strides[..first], x.layout().offset())?
+            .expand(Matmul::NAME, batch)?;
+        Ok(Operand {
+            rows: shape[first],
+            columns: shape[first + 1],
+            row_stride: strides[first],
+            column_stride: strides[first + 1],
+            offsets: outer.positions().collect(),
+        })
+    }
+}

@@ -1,0 +1,82 @@
+//! Registers the kernels of this crate for tensors on the host.
+
+mod elementwise;
+mod index;
+mod loss;
+mod matmul;
+mod norm;
+mod optim;
+mod random;
+mod reduce;
+
+use std::sync::Once;
+
+use samebits_tensor_core::{DType, Result, Tensor};
+
+use crate::float::Float;
+
+/// Registers every kernel of this crate, once; later calls return at once.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_tensor_core::ops::{Unary, UnaryKind};
+/// use samebits_tensor_core::{Tensor, dispatch};
+///
+/// samebits_cpu_kernels::install();
+/// let x = Tensor::from_slice(&[4.0f32, 9.0], &[2])?;
+/// let y = dispatch(&Unary { kind: UnaryKind::Sqrt, x })?;
+/// assert_eq!(y.to_vec::<f32>()?, [2.0, 3.0]);
+/// # Ok::<(), samebits_tensor_core::Error>(())
+/// ```
+pub fn install() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        elementwise::register_all();
+        index::register_all();
+        loss::register_all();
+        matmul::register_all();
+        norm::register_all();
+        optim::register_all();
+        random::register_all();
+        reduce::register_all();
+    });
+}
+
+/// The element types of most kernels.
+const FLOATS: &[DType] = &[DType::F32, DType::F64];
+/// The element type of kernels over the correctly rounded f32 functions.
+const F32: &[DType] = &[DType::F32];
+
+/// A float type as a tensor's element.
+trait Element: Float + samebits_tensor_core::Element {}
+
+impl Element for f32 {}
+impl Element for f64 {}
+
+/// Evaluates `$body` with `$t` standing for the tensor's float type.
+macro_rules! with_float {
+    ($dtype:expr, $t:ident => $body:expr) => {
+        match $dtype {
+            samebits_tensor_core::DType::F32 => {
+                type $t = f32;
+                $body
+            }
+            _ => {
+                type $t = f64;
+                $body
+            }
+        }
+    };
+}
+use with_float;
+
+/// A new tensor of the shape and type whose elements `fill` writes, all of them.
+fn filled<T: samebits_tensor_core::Element>(
+    shape: &[usize],
+    fill: impl FnOnce(&mut [T]) -> Result<()>,
+) -> Result<Tensor> {
+    let mut out = Tensor::scratch(shape, T::DTYPE);
+    fill(out.as_mut_slice()?)?;
+    Ok(out)
+}

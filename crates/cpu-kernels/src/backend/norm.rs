@@ -1,0 +1,157 @@
+use samebits_tensor_core::ops::{
+    BatchNorm, BatchNormGrad, BatchNormInference, LayerNorm, LayerNormGrad,
+};
+use samebits_tensor_core::registry::{Kernel, register};
+use samebits_tensor_core::{Result, Tensor};
+
+use super::{Element, FLOATS, filled, with_float};
+use crate::norm::{self, Batch};
+
+const TREE: &str =
+    "statistics run in f64 over a tree of their length alone; the rest is elementwise";
+
+pub(super) fn register_all() {
+    register(Kernel::portable(
+        "tree",
+        FLOATS,
+        TREE,
+        |op: &BatchNorm| with_float!(op.input.dtype(), T => batch_norm::<T>(op)),
+    ));
+    register(Kernel::portable(
+        "tree",
+        FLOATS,
+        TREE,
+        |op: &BatchNormGrad| with_float!(op.input.dtype(), T => batch_norm_grad::<T>(op)),
+    ));
+    register(Kernel::portable(
+        "each",
+        FLOATS,
+        "each element is its own fixed sequence of correctly rounded operations",
+        |op: &BatchNormInference| with_float!(op.input.dtype(), T => batch_norm_inference::<T>(op)),
+    ));
+    register(Kernel::portable(
+        "tree",
+        FLOATS,
+        TREE,
+        |op: &LayerNorm| with_float!(op.input.dtype(), T => layer_norm::<T>(op)),
+    ));
+    register(Kernel::portable(
+        "tree",
+        FLOATS,
+        TREE,
+        |op: &LayerNormGrad| with_float!(op.input.dtype(), T => layer_norm_grad::<T>(op)),
+    ));
+}
+
+fn batch_norm<T: Element>(op: &BatchNorm) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
+    let (x, shape) = batch(&op.input)?;
+    let statistics = norm::batch_statistics(x.as_slice::<T>()?, shape, op.eps);
+    let column =
+        |i: usize| -> Vec<T> { statistics.iter().map(|s| T::from_f64(s[i]).canonical()).collect() };
+    let (mean, var, rstd) = (column(0), column(1), column(2));
+    let (weight, bias) = (op.weight.contiguous()?, op.bias.contiguous()?);
+    let out = filled(x.shape(), |out| {
+        norm::batch_normalize(
+            x.as_slice()?,
+            shape,
+            &mean,
+            &rstd,
+            weight.as_slice()?,
+            bias.as_slice()?,
+            out,
+        );
+        Ok(())
+    })?;
+    let channels = |values: &[T]| Tensor::from_slice(values, &[shape.channels]);
+    Ok((out, channels(&mean)?, channels(&var)?, channels(&rstd)?))
+}
+
+fn batch_norm_grad<T: Element>(op: &BatchNormGrad) -> Result<(Tensor, Tensor, Tensor)> {
+    let (x, shape) = batch(&op.input)?;
+    let grad = op.grad.contiguous()?;
+    let (mean, rstd) = (op.mean.contiguous()?, op.rstd.contiguous()?);
+    let weight = op.weight.contiguous()?;
+    let mut grad_x = Tensor::scratch(x.shape(), x.dtype());
+    let (grad_weight, grad_bias) = norm::batch_norm_backward(
+        grad.as_slice::<T>()?,
+        x.as_slice()?,
+        shape,
+        mean.as_slice()?,
+        rstd.as_slice()?,
+        weight.as_slice()?,
+        grad_x.as_mut_slice()?,
+    );
+    let channels = |values: &[T]| Tensor::from_slice(values, &[shape.channels]);
+    Ok((grad_x, channels(&grad_weight)?, channels(&grad_bias)?))
+}
+
+fn batch_norm_inference<T: Element>(op: &BatchNormInference) -> Result<Tensor> {
+    let (x, shape) = batch(&op.input)?;
+    let rstd: Vec<T> = op
+        .var
+        .to_vec::<T>()?
+        .into_iter()
+        .map(|var| {
+            let var: f64 = var.into();
+            T::from_f64(1.0 / (var + op.eps).sqrt())
+        })
+        .collect();
+    let mean = op.mean.contiguous()?;
+    let (weight, bias) = (op.weight.contiguous()?, op.bias.contiguous()?);
+    filled(x.shape(), |out| {
+        norm::batch_normalize(
+            x.as_slice()?,
+            shape,
+            mean.as_slice()?,
+            &rstd,
+            weight.as_slice()?,
+            bias.as_slice()?,
+            out,
+        );
+        Ok(())
+    })
+}
+
+fn layer_norm<T: Element>(op: &LayerNorm) -> Result<(Tensor, Tensor, Tensor)> {
+    let x = op.input.contiguous()?;
+    let (weight, bias) = (op.weight.contiguous()?, op.bias.contiguous()?);
+    let rows = x.numel() / weight.numel();
+    let mut out = Tensor::scratch(x.shape(), x.dtype());
+    let mut mean = Tensor::scratch(&[rows], x.dtype());
+    let mut rstd = Tensor::scratch(&[rows], x.dtype());
+    norm::layer_norm::<T>(
+        x.as_slice()?,
+        weight.as_slice()?,
+        bias.as_slice()?,
+        op.eps,
+        out.as_mut_slice()?,
+        mean.as_mut_slice()?,
+        rstd.as_mut_slice()?,
+    );
+    Ok((out, mean, rstd))
+}
+
+fn layer_norm_grad<T: Element>(op: &LayerNormGrad) -> Result<(Tensor, Tensor, Tensor)> {
+    let (grad, x) = (op.grad.contiguous()?, op.input.contiguous()?);
+    let weight = op.weight.contiguous()?;
+    let (mean, rstd) = (op.mean.contiguous()?, op.rstd.contiguous()?);
+    let mut grad_x = Tensor::scratch(x.shape(), x.dtype());
+    let (grad_weight, grad_bias) = norm::layer_norm_backward(
+        grad.as_slice::<T>()?,
+        x.as_slice()?,
+        weight.as_slice()?,
+        mean.as_slice()?,
+        rstd.as_slice()?,
+        grad_x.as_mut_slice()?,
+    );
+    let like_weight = |values: &[T]| Tensor::from_slice(values, op.weight.shape());
+    Ok((grad_x, like_weight(&grad_weight)?, like_weight(&grad_bias)?))
+}
+
+/// The dense input as `[n, channels, spatial]`.
+fn batch(x: &Tensor) -> Result<(Tensor, Batch)> {
+    let dense = x.contiguous()?;
+    let shape = dense.shape();
+    let batch = Batch { n: shape[0], channels: shape[1], spatial: shape[2..].iter().product() };
+    Ok((dense, batch))
+}

@@ -1,0 +1,255 @@
+//! Kernels that compute each element on its own.
+//!
+//! # Determinism
+//!
+//! `Portable`: every element is the same sequence of correctly rounded operations, whoever
+//! computes it.
+
+use samebits_numerics::math::{self, UnaryF32};
+use samebits_numerics::simd::{self, Kernel};
+use samebits_tensor_core::ops::{BinaryKind, CompareKind, UnaryKind};
+
+use crate::float::Float;
+use crate::parallel::pieces;
+
+/// `out[i] = f(x[i])` for an f32 function.
+pub fn unary_f32(kind: UnaryKind, x: &[f32], out: &mut [f32]) {
+    match kind {
+        UnaryKind::Exp => unary_with(Correct(math::Exp), x, out),
+        UnaryKind::Log => unary_with(Correct(math::Log), x, out),
+        UnaryKind::Tanh => unary_with(Correct(math::Tanh), x, out),
+        UnaryKind::Sigmoid => unary_with(Correct(math::Sigmoid), x, out),
+        _ => unary_algebraic(kind, x, out),
+    }
+}
+
+/// `out[i] = f(x[i])` for the functions that are one or two IEEE operations.
+///
+/// # Panics
+///
+/// If `kind` is a transcendental function.
+pub fn unary_algebraic<T: Float>(kind: UnaryKind, x: &[T], out: &mut [T]) {
+    match kind {
+        UnaryKind::Neg => unary_with(Neg, x, out),
+        UnaryKind::Abs => unary_with(Abs, x, out),
+        UnaryKind::Sqrt => unary_with(Sqrt, x, out),
+        UnaryKind::Relu => unary_with(Relu, x, out),
+        UnaryKind::Reciprocal => unary_with(Reciprocal, x, out),
+        UnaryKind::Square => unary_with(Square, x, out),
+        _ => unreachable!("{kind:?} is not algebraic"),
+    }
+}
+
+/// True if `kind` is one or two IEEE operations, so that it needs no elementary function.
+pub fn is_algebraic(kind: UnaryKind) -> bool {
+    !matches!(kind, UnaryKind::Exp | UnaryKind::Log | UnaryKind::Tanh | UnaryKind::Sigmoid)
+}
+
+/// One operand of a binary kernel.
+#[derive(Clone, Copy, Debug)]
+pub enum Operand<'a, T> {
+    /// An element for each element of the result.
+    Each(&'a [T]),
+    /// One element for all.
+    Splat(T),
+}
+
+/// `out[i] = f(a[i], b[i])`.
+pub fn binary<T: Float>(kind: BinaryKind, a: Operand<'_, T>, b: Operand<'_, T>, out: &mut [T]) {
+    match kind {
+        BinaryKind::Add => binary_with(Add, a, b, out),
+        BinaryKind::Sub => binary_with(Sub, a, b, out),
+        BinaryKind::Mul => binary_with(Mul, a, b, out),
+        BinaryKind::Div => binary_with(Div, a, b, out),
+        BinaryKind::Maximum => binary_with(Maximum, a, b, out),
+        BinaryKind::Minimum => binary_with(Minimum, a, b, out),
+        BinaryKind::ReluGrad => binary_with(ReluGrad, a, b, out),
+        BinaryKind::TanhGrad => binary_with(TanhGrad, a, b, out),
+        BinaryKind::SigmoidGrad => binary_with(SigmoidGrad, a, b, out),
+        _ => unreachable!("every kind has its function: {kind:?}"),
+    }
+}
+
+/// `out[i] = x[i] · scale + shift`, two roundings.
+pub fn affine<T: Float>(x: &[T], scale: T, shift: T, out: &mut [T]) {
+    unary_with(Affine(scale, shift), x, out);
+}
+
+/// `out[i] = 1` where the comparison holds, else 0.
+pub fn compare<T: PartialOrd + Copy + Sync>(kind: CompareKind, a: &[T], b: &[T], out: &mut [u8]) {
+    let holds: fn(&T, &T) -> bool = match kind {
+        CompareKind::Eq => |a, b| a == b,
+        CompareKind::Ne => |a, b| a != b,
+        CompareKind::Lt => |a, b| a < b,
+        CompareKind::Le => |a, b| a <= b,
+        CompareKind::Gt => |a, b| a > b,
+        CompareKind::Ge => |a, b| a >= b,
+    };
+    pieces(out, |start, piece| {
+        for ((out, a), b) in piece.iter_mut().zip(&a[start..]).zip(&b[start..]) {
+            *out = u8::from(holds(a, b));
+        }
+    });
+}
+
+/// `out[i] = a[i]` where the condition is not 0, else `b[i]`.
+pub fn select<T: Copy + Send + Sync>(condition: &[u8], a: &[T], b: &[T], out: &mut [T]) {
+    pieces(out, |start, piece| {
+        let inputs = condition[start..].iter().zip(&a[start..]).zip(&b[start..]);
+        for (out, ((&c, &a), &b)) in piece.iter_mut().zip(inputs) {
+            *out = if c != 0 { a } else { b };
+        }
+    });
+}
+
+/// A function of one element, as a type, so that each gets a loop of its own.
+pub(crate) trait Function1<T>: Copy + Sync {
+    fn eval(self, x: T) -> T;
+}
+
+/// A function of two elements.
+pub(crate) trait Function2<T>: Copy + Sync {
+    fn eval(self, a: T, b: T) -> T;
+}
+
+pub(crate) fn unary_with<T: Float>(f: impl Function1<T>, x: &[T], out: &mut [T]) {
+    assert_eq!(x.len(), out.len(), "unary: input and output differ in length");
+    pieces(out, |start, piece| {
+        simd::dispatch(Map1 { f, x: &x[start..start + piece.len()], out: piece });
+    });
+}
+
+pub(crate) fn binary_with<T: Float>(
+    f: impl Function2<T>,
+    a: Operand<'_, T>,
+    b: Operand<'_, T>,
+    out: &mut [T],
+) {
+    pieces(out, |start, piece| {
+        let end = start + piece.len();
+        match (a, b) {
+            (Operand::Each(a), Operand::Each(b)) => {
+                simd::dispatch(Map2 { f, a: &a[start..end], b: &b[start..end], out: piece });
+            }
+            (Operand::Each(a), Operand::Splat(b)) => {
+                simd::dispatch(Map1 { f: Right(f, b), x: &a[start..end], out: piece });
+            }
+            (Operand::Splat(a), Operand::Each(b)) => {
+                simd::dispatch(Map1 { f: Left(f, a), x: &b[start..end], out: piece });
+            }
+            (Operand::Splat(a), Operand::Splat(b)) => piece.fill(f.eval(a, b).canonical()),
+        }
+    });
+}
+
+struct Map1<'a, T, F> {
+    f: F,
+    x: &'a [T],
+    out: &'a mut [T],
+}
+
+impl<T: Float, F: Function1<T>> Kernel for Map1<'_, T, F> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        for (out, &x) in self.out.iter_mut().zip(self.x) {
+            *out = self.f.eval(x).canonical();
+        }
+    }
+}
+
+struct Map2<'a, T, F> {
+    f: F,
+    a: &'a [T],
+    b: &'a [T],
+    out: &'a mut [T],
+}
+
+impl<T: Float, F: Function2<T>> Kernel for Map2<'_, T, F> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        for ((out, &a), &b) in self.out.iter_mut().zip(self.a).zip(self.b) {
+            *out = self.f.eval(a, b).canonical();
+        }
+    }
+}
+
+/// An elementary function of [`math`].
+#[derive(Clone, Copy)]
+struct Correct<F>(F);
+
+impl<F: UnaryF32> Function1<f32> for Correct<F> {
+    #[inline(always)]
+    fn eval(self, x: f32) -> f32 {
+        self.0.eval(x)
+    }
+}
+
+/// A binary function with its first argument fixed.
+#[derive(Clone, Copy)]
+struct Left<F, T>(F, T);
+
+impl<T: Float, F: Function2<T>> Function1<T> for Left<F, T> {
+    #[inline(always)]
+    fn eval(self, x: T) -> T {
+        self.0.eval(self.1, x)
+    }
+}
+
+/// A binary function with its second argument fixed.
+#[derive(Clone, Copy)]
+struct Right<F, T>(F, T);
+
+impl<T: Float, F: Function2<T>> Function1<T> for Right<F, T> {
+    #[inline(always)]
+    fn eval(self, x: T) -> T {
+        self.0.eval(x, self.1)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Affine<T>(T, T);
+
+impl<T: Float> Function1<T> for Affine<T> {
+    #[inline(always)]
+    fn eval(self, x: T) -> T {
+        x * self.0 + self.1
+    }
+}
+
+macro_rules! functions {
+    ($($name:ident($($x:ident),+) in $trait:ident = $value:expr;)*) => {
+        $(
+            #[derive(Clone, Copy)]
+            struct $name;
+
+            impl<T: Float> $trait<T> for $name {
+                #[inline(always)]
+                fn eval(self, $($x: T),+) -> T {
+                    $value
+                }
+            }
+        )*
+    };
+}
+
+functions! {
+    Neg(x) in Function1 = -x;
+    Abs(x) in Function1 = if x < T::ZERO { -x } else { x + T::ZERO };
+    Sqrt(x) in Function1 = x.sqrt();
+    // Written so that NaN falls through to x.
+    Relu(x) in Function1 = if x <= T::ZERO { T::ZERO } else { x };
+    Reciprocal(x) in Function1 = T::ONE / x;
+    Square(x) in Function1 = x * x;
+    Add(a, b) in Function2 = a + b;
+    Sub(a, b) in Function2 = a - b;
+    Mul(a, b) in Function2 = a * b;
+    Div(a, b) in Function2 = a / b;
+    // A NaN in either is the result: no comparison with it holds, so the sum is taken.
+    Maximum(a, b) in Function2 = if a >= b { a } else if b > a { b } else { a + b };
+    Minimum(a, b) in Function2 = if a <= b { a } else if b < a { b } else { a + b };
+    ReluGrad(a, b) in Function2 = if b > T::ZERO { a } else { T::ZERO };
+    TanhGrad(a, b) in Function2 = a * (T::ONE - b * b);
+    SigmoidGrad(a, b) in Function2 = a * ((T::ONE - b) * b);
+}

@@ -1,0 +1,280 @@
+//! Optimiser steps, one pass over memory each.
+//!
+//! # Determinism
+//!
+//! `Portable`: each element on its own, in the order of operations that
+//! [`SgdStep`](samebits_tensor_core::ops::SgdStep) and
+//! [`AdamStep`](samebits_tensor_core::ops::AdamStep) state.
+
+use rayon::prelude::*;
+use samebits_numerics::simd::{self, Kernel};
+use samebits_tensor_core::ops::{AdamParams, SgdParams};
+
+use crate::float::Float;
+use crate::parallel::CHUNK;
+
+/// A step of stochastic gradient descent; `velocity` is `None` in the first step.
+///
+/// # Panics
+///
+/// If the slices differ in length.
+pub fn sgd_step<T: Float>(
+    params: &SgdParams,
+    param: &[T],
+    grad: &[T],
+    velocity: Option<&[T]>,
+    new_param: &mut [T],
+    new_velocity: &mut [T],
+) {
+    let n = param.len();
+    assert!(
+        [grad.len(), new_param.len(), new_velocity.len()] == [n; 3]
+            && velocity.is_none_or(|v| v.len() == n),
+        "sgd_step: the slices differ in length"
+    );
+    new_param.par_chunks_mut(CHUNK).zip(new_velocity.par_chunks_mut(CHUNK)).enumerate().for_each(
+        |(i, (new_param, new_velocity))| {
+            let range = i * CHUNK..i * CHUNK + new_param.len();
+            simd::dispatch(Sgd {
+                params,
+                param: &param[range.clone()],
+                grad: &grad[range.clone()],
+                velocity: velocity.map(|v| &v[range]),
+                new_param,
+                new_velocity,
+            });
+        },
+    );
+}
+
+/// A step of Adam, counted from 1.
+///
+/// # Panics
+///
+/// If the slices differ in length.
+pub fn adam_step<T: Float>(
+    params: &AdamParams,
+    step: u64,
+    param: &[T],
+    grad: &[T],
+    mean: &[T],
+    square: &[T],
+    new_param: &mut [T],
+    new_mean: &mut [T],
+    new_square: &mut [T],
+) {
+    let n = param.len();
+    assert!(
+        [grad.len(), mean.len(), square.len(), new_param.len(), new_mean.len(), new_square.len()]
+            == [n; 6],
+        "adam_step: the slices differ in length"
+    );
+    let constants = AdamConstants::new(params, step);
+    new_param
+        .par_chunks_mut(CHUNK)
+        .zip(new_mean.par_chunks_mut(CHUNK))
+        .zip(new_square.par_chunks_mut(CHUNK))
+        .enumerate()
+        .for_each(|(i, ((new_param, new_mean), new_square))| {
+            let range = i * CHUNK..i * CHUNK + new_param.len();
+            simd::dispatch(Adam {
+                constants,
+                param: &param[range.clone()],
+                grad: &grad[range.clone()],
+                mean: &mean[range.clone()],
+                square: &square[range],
+                new_param,
+                new_mean,
+                new_square,
+            });
+        });
+}
+
+/// `base` to the power `exponent` by repeated squaring: the same products on every machine.
+fn power(base: f64, mut exponent: u64) -> f64 {
+    let (mut result, mut square) = (1.0, base);
+    while exponent > 0 {
+        if exponent & 1 == 1 {
+            result *= square;
+        }
+        square *= square;
+        exponent >>= 1;
+    }
+    result
+}
+
+struct Sgd<'a, T> {
+    params: &'a SgdParams,
+    param: &'a [T],
+    grad: &'a [T],
+    velocity: Option<&'a [T]>,
+    new_param: &'a mut [T],
+    new_velocity: &'a mut [T],
+}
+
+impl<T: Float> Kernel for Sgd<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let decay = T::from_f64(self.params.weight_decay);
+        let momentum = T::from_f64(self.params.momentum);
+        let fresh = T::from_f64(1.0 - self.params.dampening);
+        let lr = T::from_f64(-self.params.lr);
+        let has_momentum = self.params.momentum != 0.0;
+        let n = self.param.len();
+        let (grad, new_param) = (&self.grad[..n], &mut self.new_param[..n]);
+        let new_velocity = &mut self.new_velocity[..n];
+        let decayed = |i: usize| {
+            if self.params.weight_decay == 0.0 {
+                grad[i]
+            } else {
+                decay.mul_add(self.param[i], grad[i])
+            }
+        };
+        match self.velocity {
+            Some(velocity) if has_momentum => {
+                let velocity = &velocity[..n];
+                for i in 0..n {
+                    new_velocity[i] = fresh.mul_add(decayed(i), momentum * velocity[i]).canonical();
+                }
+            }
+            _ => {
+                for i in 0..n {
+                    new_velocity[i] = decayed(i).canonical();
+                }
+            }
+        }
+        let nesterov = self.params.nesterov && has_momentum;
+        for i in 0..n {
+            let direction = if nesterov {
+                momentum.mul_add(new_velocity[i], decayed(i))
+            } else {
+                new_velocity[i]
+            };
+            new_param[i] = lr.mul_add(direction, self.param[i]).canonical();
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct AdamConstants<T> {
+    keep: T,
+    decay: T,
+    beta1: T,
+    fresh1: T,
+    beta2: T,
+    fresh2: T,
+    root: T,
+    eps: T,
+    rate: T,
+}
+
+impl<T: Float> AdamConstants<T> {
+    fn new(params: &AdamParams, step: u64) -> AdamConstants<T> {
+        let (keep, decay) = if params.decoupled {
+            (1.0 - params.lr * params.weight_decay, 0.0)
+        } else {
+            (1.0, params.weight_decay)
+        };
+        AdamConstants {
+            keep: T::from_f64(keep),
+            decay: T::from_f64(decay),
+            beta1: T::from_f64(params.beta1),
+            fresh1: T::from_f64(1.0 - params.beta1),
+            beta2: T::from_f64(params.beta2),
+            fresh2: T::from_f64(1.0 - params.beta2),
+            root: T::from_f64((1.0 - power(params.beta2, step)).sqrt()),
+            eps: T::from_f64(params.eps),
+            rate: T::from_f64(-params.lr / (1.0 - power(params.beta1, step))),
+        }
+    }
+}
+
+struct Adam<'a, T> {
+    constants: AdamConstants<T>,
+    param: &'a [T],
+    grad: &'a [T],
+    mean: &'a [T],
+    square: &'a [T],
+    new_param: &'a mut [T],
+    new_mean: &'a mut [T],
+    new_square: &'a mut [T],
+}
+
+impl<T: Float> Kernel for Adam<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let c = self.constants;
+        let n = self.param.len();
+        let (grad, mean, square) = (&self.grad[..n], &self.mean[..n], &self.square[..n]);
+        let new_param = &mut self.new_param[..n];
+        let (new_mean, new_square) = (&mut self.new_mean[..n], &mut self.new_square[..n]);
+        for i in 0..n {
+            // With a decay of 0 the fma returns the gradient itself, unless the parameter is
+            // infinite or NaN and the run is lost anyway.
+            let p = self.param[i] * c.keep;
+            let g = c.decay.mul_add(self.param[i], grad[i]);
+            let m = c.fresh1.mul_add(g, c.beta1 * mean[i]);
+            let v = (c.fresh2 * g).mul_add(g, c.beta2 * square[i]);
+            new_param[i] = c.rate.mul_add(m / (v.sqrt() / c.root + c.eps), p).canonical();
+            new_mean[i] = m.canonical();
+            new_square[i] = v.canonical();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn powers_are_products() {
+        assert_eq!(power(0.9, 0), 1.0);
+        assert_eq!(power(0.9, 1), 0.9);
+        assert_eq!(power(2.0, 10), 1024.0);
+        assert_eq!(power(0.5, 1100), 0.0);
+    }
+
+    #[test]
+    fn first_sgd_step_takes_the_gradient_as_velocity() {
+        let params = SgdParams {
+            lr: 0.5,
+            momentum: 0.9,
+            dampening: 0.5,
+            weight_decay: 0.0,
+            nesterov: false,
+        };
+        let (mut p, mut v) = ([0.0f32; 1], [0.0f32; 1]);
+        sgd_step(&params, &[1.0], &[2.0], None, &mut p, &mut v);
+        assert_eq!((p, v), ([0.0], [2.0]));
+        let (p1, v1) = (p, v);
+        sgd_step(&params, &p1, &[2.0], Some(&v1), &mut p, &mut v);
+        assert_eq!((p, v), ([-1.4], [2.8]));
+    }
+
+    #[test]
+    fn first_adam_step_moves_by_the_learning_rate() {
+        let params = AdamParams {
+            lr: 0.125,
+            beta1: 0.9,
+            beta2: 0.999,
+            eps: 0.0,
+            weight_decay: 0.0,
+            decoupled: false,
+        };
+        let (mut p, mut m, mut s) = ([0.0f64; 2], [0.0; 2], [0.0; 2]);
+        adam_step(
+            &params,
+            1,
+            &[1.0, 1.0],
+            &[3.0, -3.0],
+            &[0.0; 2],
+            &[0.0; 2],
+            &mut p,
+            &mut m,
+            &mut s,
+        );
+        assert!((p[0] - 0.875).abs() < 1e-12 && (p[1] - 1.125).abs() < 1e-12);
+    }
+}
