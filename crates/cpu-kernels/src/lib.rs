@@ -14,6 +14,7 @@ pub mod norm;
 pub mod optim;
 mod parallel;
 pub mod reduce;
+pub mod pooling;
 pub mod scatter;
 
 pub use backend::install;

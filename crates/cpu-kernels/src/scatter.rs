@@ -37,6 +37,8 @@ pub use destinations::{Checked, Destinations, Elements, Rows};
 pub use fast::{index_add_fast, scatter_add_fast};
 pub use reduce::{Reduce, index_reduce, scatter_reduce};
 
+pub(crate) use reduce::fold;
+
 pub(crate) use destinations::check;
 
 use crate::Float;

@@ -1,0 +1,161 @@
+//! Sizes of windows, inputs and outputs.
+
+use crate::error::{Error, Result};
+use std::ops::Range;
+
+/// The sizes of one pooling: planes, windows and output. One and two dimensions are kept as
+/// three with leading ones.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_cpu_kernels::pooling::Geometry;
+///
+/// // 8 planes of 5 x 7, windows of 3 x 3, stride 2, padding 1.
+/// let geometry = Geometry::new("max_pool2d", 8, &[5, 7], &[3, 3], &[2, 2], &[1, 1], &[1, 1], false)?;
+/// assert_eq!(geometry.output_size(), &[3, 4]);
+/// assert_eq!(geometry.output_len(), 8 * 3 * 4);
+/// # Ok::<(), samebits_cpu_kernels::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    pub(super) op: &'static str,
+    pub(super) planes: usize,
+    pub(super) input: [usize; 3],
+    pub(super) output: [usize; 3],
+    pub(super) kernel: [usize; 3],
+    pub(super) stride: [usize; 3],
+    pub(super) padding: [usize; 3],
+    pub(super) dilation: [usize; 3],
+    dims: usize,
+}
+
+impl Geometry {
+    /// The geometry of windows of size `kernel`, `stride` apart, their elements `dilation`
+    /// apart, over planes of size `input` padded by `padding` on both sides. With `ceil_mode` a
+    /// last window may hang over the end, if it starts inside the input or its leading padding.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] if the sizes are not one to three numbers each, a kernel, stride or
+    /// dilation is zero, the padding is more than half a window, or no window fits.
+    ///
+    /// # References
+    ///
+    /// `torch.nn.functional.max_pool2d`, `pooling_output_shape` in ATen.
+    pub fn new(
+        op: &'static str,
+        planes: usize,
+        input: &[usize],
+        kernel: &[usize],
+        stride: &[usize],
+        padding: &[usize],
+        dilation: &[usize],
+        ceil_mode: bool,
+    ) -> Result<Geometry> {
+        let dims = input.len();
+        if !(1..=3).contains(&dims) {
+            return Err(Error::argument(op, format!("1 to 3 dimensions are pooled, got {dims}")));
+        }
+        for (what, sizes) in
+            [("kernel", kernel), ("stride", stride), ("padding", padding), ("dilation", dilation)]
+        {
+            if sizes.len() != dims {
+                return Err(Error::argument(
+                    op,
+                    format!("{what} must have {dims} sizes, got {}", sizes.len()),
+                ));
+            }
+            if what != "padding" && sizes.contains(&0) {
+                return Err(Error::argument(op, format!("{what} must not be 0, got {sizes:?}")));
+            }
+        }
+        let mut geometry = Geometry {
+            op,
+            planes,
+            input: [1; 3],
+            output: [1; 3],
+            kernel: [1; 3],
+            stride: [1; 3],
+            padding: [0; 3],
+            dilation: [1; 3],
+            dims,
+        };
+        for d in 0..dims {
+            let at = 3 - dims + d;
+            geometry.input[at] = input[d];
+            geometry.kernel[at] = kernel[d];
+            geometry.stride[at] = stride[d];
+            geometry.padding[at] = padding[d];
+            geometry.dilation[at] = dilation[d];
+            let span = (kernel[d] - 1) * dilation[d] + 1;
+            if padding[d] > span / 2 {
+                return Err(Error::argument(
+                    op,
+                    format!("padding {} is more than half the window of {span}", padding[d]),
+                ));
+            }
+            let padded = input[d] + 2 * padding[d];
+            if input[d] == 0 || padded < span {
+                return Err(Error::argument(
+                    op,
+                    format!(
+                        "a window of {span} does not fit an input of {} padded by {}",
+                        input[d], padding[d]
+                    ),
+                ));
+            }
+            let round_up = if ceil_mode { stride[d] - 1 } else { 0 };
+            let mut count = (padded - span + round_up) / stride[d] + 1;
+            if ceil_mode && (count - 1) * stride[d] >= input[d] + padding[d] {
+                count -= 1;
+            }
+            geometry.output[at] = count;
+        }
+        Ok(geometry)
+    }
+
+    /// The size of an output plane, in as many dimensions as the input was given in.
+    #[must_use]
+    pub fn output_size(&self) -> &[usize] {
+        &self.output[3 - self.dims..]
+    }
+
+    /// Elements of the input, all planes together.
+    #[must_use]
+    pub fn input_len(&self) -> usize {
+        self.planes * self.input_plane()
+    }
+
+    /// Elements of the output, all planes together.
+    #[must_use]
+    pub fn output_len(&self) -> usize {
+        self.planes * self.output_plane()
+    }
+
+    pub(super) fn input_plane(&self) -> usize {
+        self.input.iter().product()
+    }
+
+    pub(super) fn output_plane(&self) -> usize {
+        self.output.iter().product()
+    }
+
+    /// The outputs of dimension `dim` whose window has its element `tap` inside the input.
+    #[inline(always)]
+    pub(super) fn outputs_of_tap(&self, dim: usize, tap: usize) -> Range<usize> {
+        let (stride, shift) = (self.stride[dim], tap * self.dilation[dim]);
+        let first = self.padding[dim].saturating_sub(shift).div_ceil(stride);
+        let end = (self.input[dim] + self.padding[dim]).saturating_sub(shift).div_ceil(stride);
+        let end = end.min(self.output[dim]);
+        first.min(end)..end
+    }
+
+    /// The input position of element `tap` of the window of output `o`, if it is inside.
+    #[inline(always)]
+    pub(super) fn position(&self, dim: usize, o: usize, tap: usize) -> Option<usize> {
+        let padded = o * self.stride[dim] + tap * self.dilation[dim];
+        let position = padded.checked_sub(self.padding[dim])?;
+        (position < self.input[dim]).then_some(position)
+    }
+}

@@ -1,0 +1,277 @@
+//! Maximum pooling.
+
+use super::Geometry;
+use crate::Float;
+use crate::error::{Error, Result, expect_len};
+use crate::scatter::Checked;
+use crate::scatter::fold;
+use rayon::prelude::*;
+use samebits_numerics::extrema::replaces_max;
+use samebits_numerics::simd::{self, Kernel};
+
+/// Output elements per task.
+pub(super) const TASK: usize = 1 << 13;
+
+/// The largest element of each window, and its position in its plane.
+///
+/// # Shapes
+///
+/// `input` has [`Geometry::input_len`] elements, `out` and `indices` have
+/// [`Geometry::output_len`].
+///
+/// # Determinism
+///
+/// Portable: the first index wins, see the [module](super). A window without any element (which
+/// dilation can bring about) gives negative infinity and index -1.
+///
+/// # Errors
+///
+/// [`Error::Length`] if a slice does not fit the geometry.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_cpu_kernels::pooling::{Geometry, max_pool};
+///
+/// let geometry = Geometry::new("max_pool1d", 1, &[5], &[2], &[2], &[0], &[1], true)?;
+/// let (mut out, mut indices) = ([0.0f32; 3], [0; 3]);
+/// max_pool(&geometry, &[1.0, 3.0, 2.0, 2.0, 5.0], &mut out, &mut indices)?;
+/// assert_eq!((out, indices), ([3.0, 2.0, 5.0], [1, 2, 4]));
+/// # Ok::<(), samebits_cpu_kernels::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.nn.functional.max_pool2d` with `return_indices`.
+pub fn max_pool<T: Float>(
+    geometry: &Geometry,
+    input: &[T],
+    out: &mut [T],
+    indices: &mut [i64],
+) -> Result<()> {
+    expect_len(geometry.op, "input", input.len(), geometry.input_len())?;
+    expect_len(geometry.op, "out", out.len(), geometry.output_len())?;
+    expect_len(geometry.op, "indices", indices.len(), geometry.output_len())?;
+    if out.is_empty() {
+        return Ok(());
+    }
+    let width = geometry.output[2];
+    let rows = TASK.div_ceil(width);
+    out.par_chunks_mut(rows * width)
+        .zip(indices.par_chunks_mut(rows * width))
+        .enumerate()
+        .for_each(|(task, (out, indices))| {
+            simd::dispatch(MaxRows { geometry, input, first: task * rows, out, indices });
+        });
+    Ok(())
+}
+
+/// The gradient of [`max_pool`] and of every other maximum pooling: each output's gradient goes
+/// to the input position that its index names; the index -1 names none.
+///
+/// # Shapes
+///
+/// `grad_out` and `indices` (planes, output plane), `grad_input` (planes, input plane); it is
+/// overwritten.
+///
+/// # Determinism
+///
+/// Portable: ascending output index from `+0`, see the [module](super).
+///
+/// # Errors
+///
+/// [`Error::Length`] if a slice does not fit; [`Error::IndexOutOfRange`] if an index is not in
+/// its plane, and nothing is written.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_cpu_kernels::pooling::max_pool_backward;
+///
+/// let mut grad_input = [0.0f32; 4];
+/// max_pool_backward("max_pool1d", 1, &[1.0, 2.0, 3.0], &[1, 1, 3], &mut grad_input)?;
+/// assert_eq!(grad_input, [0.0, 3.0, 0.0, 3.0]);
+/// # Ok::<(), samebits_cpu_kernels::Error>(())
+/// ```
+pub fn max_pool_backward<T: Float>(
+    op: &'static str,
+    planes: usize,
+    grad_out: &[T],
+    indices: &[i64],
+    grad_input: &mut [T],
+) -> Result<()> {
+    let (out_plane, in_plane) = plane_sizes(op, planes, grad_out.len(), grad_input.len())?;
+    expect_len(op, "indices", indices.len(), grad_out.len())?;
+    check_indices(op, indices, in_plane, true)?;
+    grad_input.fill(T::ZERO);
+    if out_plane == 0 || in_plane == 0 {
+        return Ok(());
+    }
+    if planes >= 8 || grad_out.len() < TASK {
+        let planes_per_task = TASK.div_ceil(out_plane.max(in_plane));
+        grad_input
+            .par_chunks_mut(planes_per_task * in_plane)
+            .zip(grad_out.par_chunks(planes_per_task * out_plane))
+            .zip(indices.par_chunks(planes_per_task * out_plane))
+            .for_each(|((grad_input, grad_out), indices)| {
+                let planes = grad_input
+                    .chunks_mut(in_plane)
+                    .zip(grad_out.chunks(out_plane).zip(indices.chunks(out_plane)));
+                for (grad_input, (grad_out, indices)) in planes {
+                    for (&grad, &index) in grad_out.iter().zip(indices) {
+                        if let Some(sum) = grad_input.get_mut(index as usize) {
+                            *sum = *sum + grad;
+                        }
+                    }
+                    grad_input.iter_mut().for_each(|sum| *sum = sum.canonical());
+                }
+            });
+        return Ok(());
+    }
+    // Few large planes: the sources of each stretch of the input, in the same order.
+    let (sources, places): (Vec<usize>, Vec<usize>) = indices
+        .iter()
+        .enumerate()
+        .filter(|&(_, &index)| index >= 0)
+        .map(|(source, &index)| (source, source / out_plane * in_plane + index as usize))
+        .unzip();
+    fold(
+        grad_input,
+        1,
+        &Checked(&places),
+        |i, _| grad_out[sources[i]],
+        |sum, grad| (sum + grad).canonical(),
+    )
+}
+
+/// The sizes of one plane of two slices.
+pub(super) fn plane_sizes(
+    op: &'static str,
+    planes: usize,
+    outputs: usize,
+    inputs: usize,
+) -> Result<(usize, usize)> {
+    let divisor = planes.max(1);
+    expect_len(op, "grad_out", outputs, outputs / divisor * planes)?;
+    expect_len(op, "grad_input", inputs, inputs / divisor * planes)?;
+    Ok((outputs / divisor, inputs / divisor))
+}
+
+/// Checks that every index is in `0..size`, or -1 where that means "none".
+pub(super) fn check_indices(
+    op: &'static str,
+    indices: &[i64],
+    size: usize,
+    none_allowed: bool,
+) -> Result<()> {
+    let none = u64::from(none_allowed);
+    // Adding one moves -1 to 0, and every other negative number to a huge one.
+    let inside = |index: i64| (index as u64).wrapping_add(none) < size as u64 + none;
+    for (number, piece) in indices.chunks(4096).enumerate() {
+        if !piece.iter().fold(true, |valid, &index| valid & inside(index)) {
+            let (position, &index) = piece
+                .iter()
+                .enumerate()
+                .find(|&(_, &index)| !inside(index))
+                .expect("the fold saw one");
+            let position = number * 4096 + position;
+            return Err(Error::IndexOutOfRange { op, position, index, size });
+        }
+    }
+    Ok(())
+}
+
+/// Whole rows of outputs, counted over all planes.
+struct MaxRows<'a, T> {
+    geometry: &'a Geometry,
+    input: &'a [T],
+    first: usize,
+    out: &'a mut [T],
+    indices: &'a mut [i64],
+}
+
+impl<T: Float> Kernel for MaxRows<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let g = self.geometry;
+        let width = g.output[2];
+        // The number of the winning element of each window; NONE before the first.
+        let mut taps = vec![NONE; width];
+        let rows = self.out.chunks_exact_mut(width).zip(self.indices.chunks_exact_mut(width));
+        for (offset, (best, indices)) in rows.enumerate() {
+            let row = self.first + offset;
+            let (plane, d, h) = (
+                row / (g.output[0] * g.output[1]),
+                row / g.output[1] % g.output[0],
+                row % g.output[1],
+            );
+            let input = &self.input[plane * g.input_plane()..][..g.input_plane()];
+            best.fill(T::LOWEST);
+            taps.fill(NONE);
+            for kd in 0..g.kernel[0] {
+                let Some(id) = g.position(0, d, kd) else { continue };
+                for kh in 0..g.kernel[1] {
+                    let Some(ih) = g.position(1, h, kh) else { continue };
+                    let line = &input[(id * g.input[1] + ih) * g.input[2]..][..g.input[2]];
+                    for kw in 0..g.kernel[2] {
+                        let outputs = g.outputs_of_tap(2, kw);
+                        let from = outputs.start * g.stride[2] + kw * g.dilation[2];
+                        if outputs.is_empty() {
+                            continue;
+                        }
+                        let line = &line[from - g.padding[2]..];
+                        let tap = ((kd * g.kernel[1] + kh) * g.kernel[2] + kw) as u32;
+                        let best = &mut best[outputs.clone()];
+                        let taps = &mut taps[outputs];
+                        match g.stride[2] {
+                            1 => keep_larger::<T, 1>(best, taps, line, 1, tap),
+                            2 => keep_larger::<T, 2>(best, taps, line, 2, tap),
+                            stride => keep_larger::<T, 0>(best, taps, line, stride, tap),
+                        }
+                    }
+                }
+            }
+            for (w, (index, &tap)) in indices.iter_mut().zip(&taps).enumerate() {
+                *index = index_of_tap(g, tap, [d, h, w]);
+            }
+            best.iter_mut().for_each(|x| *x = x.canonical());
+        }
+    }
+}
+
+const NONE: u32 = u32::MAX;
+
+/// One window element of a row of outputs. A `STRIDE` of 0 stands for any; the others let the
+/// compiler vectorise.
+#[inline(always)]
+fn keep_larger<T: Float, const STRIDE: usize>(
+    best: &mut [T],
+    taps: &mut [u32],
+    line: &[T],
+    stride: usize,
+    tap: u32,
+) {
+    let stride = if STRIDE == 0 { stride } else { STRIDE };
+    let n = best.len();
+    let (taps, line) = (&mut taps[..n], &line[..(n - 1) * stride + 1]);
+    for o in 0..n {
+        let x = line[o * stride];
+        let wins = replaces_max(best[o], x) | (taps[o] == NONE);
+        best[o] = if wins { x } else { best[o] };
+        taps[o] = if wins { tap } else { taps[o] };
+    }
+}
+
+#[inline(always)]
+fn index_of_tap(g: &Geometry, tap: u32, at: [usize; 3]) -> i64 {
+    if tap == NONE {
+        return -1;
+    }
+    let tap = tap as usize;
+    let taps =
+        [tap / (g.kernel[1] * g.kernel[2]), tap / g.kernel[2] % g.kernel[1], tap % g.kernel[2]];
+    let position =
+        |dim: usize| at[dim] * g.stride[dim] + taps[dim] * g.dilation[dim] - g.padding[dim];
+    ((position(0) * g.input[1] + position(1)) * g.input[2] + position(2)) as i64
+}

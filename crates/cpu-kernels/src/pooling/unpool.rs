@@ -1,0 +1,109 @@
+//! The partial inverse of maximum pooling.
+
+use super::max::check_indices;
+use crate::Float;
+use crate::error::{Result, expect_len};
+use rayon::prelude::*;
+
+/// Puts each input where its index says, and zero everywhere else.
+///
+/// # Shapes
+///
+/// `input` and `indices` (planes, input plane), `out` (planes, output plane); it is overwritten.
+/// An index is a position in its output plane.
+///
+/// # Determinism
+///
+/// Portable: of several inputs with one index, the last one wins.
+///
+/// # Errors
+///
+/// [`Error::Length`](crate::Error::Length) if a slice does not fit;
+/// [`Error::IndexOutOfRange`](crate::Error::IndexOutOfRange), and nothing is written.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_cpu_kernels::pooling::max_unpool;
+///
+/// let mut out = [9.0f32; 4];
+/// max_unpool("max_unpool1d", 1, &[1.0, 2.0, 3.0], &[2, 0, 2], &mut out)?;
+/// assert_eq!(out, [2.0, 0.0, 3.0, 0.0]);
+/// # Ok::<(), samebits_cpu_kernels::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.nn.functional.max_unpool2d`, whose winner among duplicates is not defined.
+pub fn max_unpool<T: Float>(
+    op: &'static str,
+    planes: usize,
+    input: &[T],
+    indices: &[i64],
+    out: &mut [T],
+) -> Result<()> {
+    let (in_plane, out_plane) = check(op, planes, input.len(), indices, out.len())?;
+    out.fill(T::ZERO);
+    if in_plane == 0 || out_plane == 0 {
+        return Ok(());
+    }
+    out.par_chunks_mut(out_plane)
+        .zip(input.par_chunks(in_plane).zip(indices.par_chunks(in_plane)))
+        .for_each(|(out, (input, indices))| {
+            for (&x, &index) in input.iter().zip(indices) {
+                out[index as usize] = x.canonical();
+            }
+        });
+    Ok(())
+}
+
+/// The gradient of [`max_unpool`]: each input's is that of the output its index names.
+///
+/// # Shapes
+///
+/// `grad_out` (planes, output plane), `indices` and `grad_input` (planes, input plane).
+///
+/// # Determinism
+///
+/// Portable: nothing is added. An input that lost to a later duplicate gets the same gradient
+/// as the winner, as in PyTorch.
+///
+/// # Errors
+///
+/// As [`max_unpool`].
+pub fn max_unpool_backward<T: Float>(
+    op: &'static str,
+    planes: usize,
+    grad_out: &[T],
+    indices: &[i64],
+    grad_input: &mut [T],
+) -> Result<()> {
+    let (in_plane, out_plane) = check(op, planes, grad_input.len(), indices, grad_out.len())?;
+    if in_plane == 0 || out_plane == 0 {
+        return Ok(());
+    }
+    grad_input
+        .par_chunks_mut(in_plane)
+        .zip(grad_out.par_chunks(out_plane).zip(indices.par_chunks(in_plane)))
+        .for_each(|(grad_input, (grad_out, indices))| {
+            for (grad, &index) in grad_input.iter_mut().zip(indices) {
+                *grad = grad_out[index as usize].canonical();
+            }
+        });
+    Ok(())
+}
+
+fn check(
+    op: &'static str,
+    planes: usize,
+    input: usize,
+    indices: &[i64],
+    out: usize,
+) -> Result<(usize, usize)> {
+    let divisor = planes.max(1);
+    expect_len(op, "the input", input, input / divisor * planes)?;
+    expect_len(op, "the output", out, out / divisor * planes)?;
+    expect_len(op, "indices", indices.len(), input)?;
+    check_indices(op, indices, out / divisor, false)?;
+    Ok((input / divisor, out / divisor))
+}
