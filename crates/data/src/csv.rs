@@ -165,8 +165,6 @@ impl Rows<'_> {
         let mut record = csv::ByteRecord::new();
         let mut header = self.options.header;
         loop {
-            // The position before a record may be that of empty lines, which are passed over;
-            // the record's own position is right.
             match reader.read_byte_record(&mut record) {
                 Ok(true) => {}
                 Ok(false) => break,
@@ -182,7 +180,7 @@ impl Rows<'_> {
             if std::mem::take(&mut header) {
                 continue;
             }
-            let line = record.position().map_or(0, csv::Position::line);
+            let line = record.position().map_or(0, |position| line_of(text, position));
             self.row(&mut table, &record, line)?;
         }
         Table::new(table.values, table.fields.map_or(0, |n| n - table.label_fields), table.labels)
@@ -259,6 +257,15 @@ impl Rows<'_> {
     fn malformed(&self, place: Place, expected: impl Into<String>, found: String) -> Error {
         Error::malformed(OP, self.path, place, expected, found)
     }
+}
+
+/// The line on which a record begins. Its position is where the record before it has ended, so
+/// the end of that line, and empty lines, may still lie between.
+fn line_of(text: &[u8], position: &csv::Position) -> u64 {
+    let from = usize::try_from(position.byte()).unwrap_or(usize::MAX);
+    let between = text.get(from..).unwrap_or_default().iter();
+    let ends = between.take_while(|byte| matches!(byte, b'\r' | b'\n'));
+    position.line() + ends.filter(|&&byte| byte == b'\n').count() as u64
 }
 
 #[derive(Default)]

@@ -29,8 +29,11 @@ mod csv;
 mod dataset;
 mod engine;
 mod error;
+#[cfg(feature = "images")]
+mod image_folder;
 mod level;
 mod loader;
+mod rows;
 mod sampler;
 
 pub use collate::{Collate, Keep, Stack, Stackable, Stacked};
@@ -38,10 +41,13 @@ pub use context::{SampleContext, SeedHook, SeedScope, WorkerContext, WorkerInfo}
 pub use csv::{CsvOptions, Label};
 pub use dataset::{Concat, Dataset, DatasetExt, Map, Memory, Subset, Table, Zip};
 pub use error::{BoxError, Error, Place, Result};
+#[cfg(feature = "images")]
+pub use image_folder::{Channels, Image, ImageFolder};
 pub use level::Determinism;
 pub use loader::{
     Batch, DataLoader, Epoch, LoadReport, LoaderBuilder, LoaderState, Seeding, WorkerState,
 };
+pub use rows::{ByteOrder, Element, Labels, Rows};
 pub use sampler::{
     BatchSampler, Sampler, Sequential, Shard, Shuffled, ShuffledSubset, Tail, Weighted,
     WithReplacement,

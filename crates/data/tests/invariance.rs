@@ -55,7 +55,10 @@ const TWO_POW_MINUS_32: f32 = 1.0 / 4_294_967_296.0;
 
 type B = Batch<(Stacked<f32>, Vec<i64>)>;
 
-fn bits(batches: &[B]) -> Vec<(u64, Vec<usize>, Vec<u32>, Vec<i64>)> {
+/// A batch without tolerance: number, indices, bits of the values, labels.
+type Bits = (u64, Vec<usize>, Vec<u32>, Vec<i64>);
+
+fn bits(batches: &[B]) -> Vec<Bits> {
     batches
         .iter()
         .map(|b| {

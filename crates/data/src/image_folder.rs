@@ -1,0 +1,157 @@
+//! Image files in folders, one folder per class.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::{Dataset, Error, Place, Result, SampleContext};
+
+const OP: &str = "image folder";
+
+/// The file endings that are read. They name lossless formats: what a lossy format decodes to
+/// may depend on the decoder's version and on the machine.
+const ENDINGS: [&str; 7] = ["png", "bmp", "ppm", "pgm", "pbm", "pam", "pnm"];
+
+/// Images in folders: `root/<class>/<any name>.png`.
+///
+/// A sample is `(image, class)`. The classes are numbered in the order of their folders' names,
+/// the images of a class come in the order of theirs, both compared byte by byte. PNG, BMP and
+/// the PNM family are read; other files are passed over.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_data::{Dataset, ImageFolder};
+///
+/// let root = tempfile::tempdir()?;
+/// for class in ["cat", "dog"] {
+///     std::fs::create_dir(root.path().join(class))?;
+///     std::fs::write(root.path().join(class).join("1.pgm"), b"P5 2 1 255\n\x07\x09")?;
+/// }
+/// let images = ImageFolder::open(root.path())?;
+/// assert_eq!(images.classes(), ["cat", "dog"]);
+/// assert_eq!(images.len(), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct ImageFolder {
+    classes: Vec<String>,
+    files: Vec<(PathBuf, i64)>,
+    channels: Channels,
+}
+
+/// How many numbers a pixel has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Channels {
+    /// Brightness.
+    Grey,
+    /// Red, green, blue.
+    #[default]
+    Rgb,
+}
+
+/// An image of 8 bits per channel.
+///
+/// # Shapes
+///
+/// `pixels` holds `height * width * channels` bytes: rows from the top, pixels from the left,
+/// the channels of a pixel together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image {
+    /// Pixels per row.
+    pub width: usize,
+    /// Rows.
+    pub height: usize,
+    /// Bytes per pixel.
+    pub channels: usize,
+    /// The bytes.
+    pub pixels: Vec<u8>,
+}
+
+impl ImageFolder {
+    /// Lists the images under `root`. Nothing is decoded yet.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] if a folder cannot be read, [`Error::InvalidOption`] if there is no class.
+    pub fn open(root: impl AsRef<Path>) -> Result<Self> {
+        let root = root.as_ref();
+        let mut classes = Vec::new();
+        let mut files = Vec::new();
+        for folder in entries(root)? {
+            if !folder.is_dir() {
+                continue;
+            }
+            let class = classes.len() as i64;
+            classes.push(name(&folder));
+            for file in entries(&folder)? {
+                let ending = file.extension().map(|ending| ending.to_ascii_lowercase());
+                if ending.is_some_and(|ending| ENDINGS.iter().any(|&known| ending == known)) {
+                    files.push((file, class));
+                }
+            }
+        }
+        if classes.is_empty() {
+            return Err(Error::option(OP, "root", root.display(), "must hold a folder per class"));
+        }
+        Ok(ImageFolder { classes, files, channels: Channels::default() })
+    }
+
+    /// Converts every image to these channels; [`Channels::Rgb`] otherwise.
+    #[must_use]
+    pub fn channels(self, channels: Channels) -> Self {
+        ImageFolder { channels, ..self }
+    }
+
+    /// The names of the classes in the order of their numbers.
+    pub fn classes(&self) -> &[String] {
+        &self.classes
+    }
+
+    /// The image files and their classes.
+    pub fn files(&self) -> &[(PathBuf, i64)] {
+        &self.files
+    }
+}
+
+impl Dataset for ImageFolder {
+    type Item = (Image, i64);
+
+    fn len(&self) -> usize {
+        self.files.len()
+    }
+
+    fn get(&self, index: usize, _: &mut SampleContext<'_>) -> Result<(Image, i64)> {
+        let (path, class) = self.files.get(index).ok_or(Error::IndexOutOfRange {
+            op: OP,
+            index,
+            len: self.files.len(),
+        })?;
+        let bytes = fs::read(path).map_err(|source| Error::io(OP, path, source))?;
+        // The content decides, not the file's name.
+        let image = image::load_from_memory(&bytes).map_err(|error| {
+            let place = Place::Offset(0);
+            Error::malformed(OP, path, place, "a PNG, BMP or PNM image", error.to_string())
+        })?;
+        let (width, height) = (image.width() as usize, image.height() as usize);
+        let (channels, pixels) = match self.channels {
+            Channels::Grey => (1, image.into_luma8().into_raw()),
+            Channels::Rgb => (3, image.into_rgb8().into_raw()),
+        };
+        Ok((Image { width, height, channels, pixels }, *class))
+    }
+}
+
+/// What is in a folder, sorted by name: the system's order may be any.
+fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
+    let fail = |source| Error::io(OP, folder, source);
+    let paths = fs::read_dir(folder).map_err(fail)?.map(|entry| Ok(entry.map_err(fail)?.path()));
+    let mut paths = paths.collect::<Result<Vec<PathBuf>>>()?;
+    paths.sort_unstable_by(|a, b| {
+        a.as_os_str().as_encoded_bytes().cmp(b.as_os_str().as_encoded_bytes())
+    });
+    Ok(paths)
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+}

@@ -1,0 +1,256 @@
+//! Rows of numbers in binary files: IDX, safetensors, and bare arrays.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::{Dataset, Error, Place, Result, SampleContext};
+
+mod element;
+mod idx;
+mod safetensors;
+mod source;
+
+pub use element::Element;
+
+use source::Source;
+
+/// A dataset of equally shaped rows in a file, read when they are asked for.
+///
+/// A sample is the row's values as `f32`, rounded to nearest where a type holds more digits than
+/// that. [`into_labels`](Rows::into_labels) reads single integers instead, and
+/// [`row_bytes`](Rows::row_bytes) what is in the file.
+///
+/// Cloning is cheap: clones share the file.
+///
+/// # Files that change
+///
+/// Rows come through positional reads of an open file, which the system serves from the same
+/// page cache that a memory map would show. A map of a file that another process shortens ends
+/// the program with a signal, and no check before the access can exclude that; a read returns
+/// fewer bytes, which is an [`Error::Malformed`] that names file and offset. This crate has no
+/// `unsafe` code for that reason.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_data::{DataLoader, DatasetExt, Rows};
+///
+/// // Two images of 1×2 pixels and their labels, in MNIST's format.
+/// let images = [0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 2, 9, 8, 7, 6];
+/// let labels = [0, 0, 8, 1, 0, 0, 0, 2, 5, 3];
+/// let images = Rows::parse_idx("images", images.to_vec())?;
+/// let labels = Rows::parse_idx("labels", labels.to_vec())?.into_labels()?;
+/// let loader = DataLoader::builder(images.zip(labels)?).batch_size(2).build()?;
+/// let batch = loader.epoch(0).next().unwrap()?;
+/// assert_eq!(batch.data.0.row(1), Some(&[7.0, 6.0][..]));
+/// assert_eq!(batch.data.1, [5, 3]);
+/// # Ok::<(), samebits_data::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Rows {
+    op: &'static str,
+    source: Arc<Source>,
+    /// Where the first row begins.
+    start: u64,
+    element: Element,
+    order: ByteOrder,
+    len: usize,
+    /// The shape of one row.
+    shape: Vec<usize>,
+    /// Elements in one row.
+    width: usize,
+}
+
+/// In which order a file keeps the bytes of a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ByteOrder {
+    /// Least significant byte first.
+    Little,
+    /// Most significant byte first.
+    Big,
+}
+
+impl Rows {
+    /// Opens an IDX file, the format of MNIST. The first dimension counts the rows. A
+    /// gzip-compressed file is unpacked into memory.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`], and [`Error::Malformed`] if magic number, dimensions and size do not fit
+    /// together.
+    pub fn open_idx(path: impl AsRef<Path>) -> Result<Self> {
+        idx::open(Source::open("idx", path.as_ref())?)
+    }
+
+    /// As [`open_idx`](Rows::open_idx), from `bytes`; errors call them `name`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Malformed`], as for [`open_idx`](Rows::open_idx).
+    pub fn parse_idx(name: impl Into<PathBuf>, bytes: Vec<u8>) -> Result<Self> {
+        idx::open(Source::memory(name.into(), bytes)?)
+    }
+
+    /// Opens one tensor of a safetensors file. The first dimension counts the rows.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`], and [`Error::Malformed`] if the header is damaged, the file has another
+    /// size than the header says, or there is no such tensor of a supported type.
+    pub fn open_safetensors(path: impl AsRef<Path>, tensor: &str) -> Result<Self> {
+        safetensors::open(Source::open("safetensors", path.as_ref())?, tensor)
+    }
+
+    /// As [`open_safetensors`](Rows::open_safetensors), from `bytes`; errors call them `name`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Malformed`], as for [`open_safetensors`](Rows::open_safetensors).
+    pub fn parse_safetensors(
+        name: impl Into<PathBuf>,
+        bytes: Vec<u8>,
+        tensor: &str,
+    ) -> Result<Self> {
+        safetensors::open(Source::memory(name.into(), bytes)?, tensor)
+    }
+
+    /// Opens a file of bare numbers: `header` bytes that are passed over, then rows of the given
+    /// shape up to the end.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`], and [`Error::Malformed`] if what follows the header is not a whole number
+    /// of rows.
+    pub fn open_raw(
+        path: impl AsRef<Path>,
+        header: u64,
+        element: Element,
+        order: ByteOrder,
+        shape: &[usize],
+    ) -> Result<Self> {
+        let op = "raw rows";
+        let source = Source::open(op, path.as_ref())?;
+        let width = product(shape).filter(|&width| width > 0).ok_or_else(|| {
+            Error::option(op, "row shape", format!("{shape:?}"), "must have elements")
+        })?;
+        let bytes = width.checked_mul(element.size()).ok_or_else(|| {
+            Error::option(op, "row shape", format!("{shape:?}"), "must fit the address space")
+        })?;
+        let rest = source.len().checked_sub(header);
+        let rows = rest.filter(|rest| rest % bytes as u64 == 0).map(|rest| rest / bytes as u64);
+        let Some(len) = rows.and_then(|rows| usize::try_from(rows).ok()) else {
+            return Err(Error::malformed(
+                op,
+                source.path(),
+                Place::Offset(header),
+                format!("a whole number of rows of {bytes} bytes after {header} bytes of header"),
+                format!("a file of {} bytes", source.len()),
+            ));
+        };
+        Ok(Rows {
+            op,
+            source: Arc::new(source),
+            start: header,
+            element,
+            order,
+            len,
+            shape: shape.to_vec(),
+            width,
+        })
+    }
+
+    /// The shape of one row; empty for single numbers.
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// The type of the numbers.
+    pub fn element(&self) -> Element {
+        self.element
+    }
+
+    /// The bytes of row `index` as they are in the file.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::IndexOutOfRange`], [`Error::Io`], and [`Error::Malformed`] if the file has
+    /// become shorter.
+    pub fn row_bytes(&self, index: usize) -> Result<Vec<u8>> {
+        if index >= self.len {
+            return Err(Error::IndexOutOfRange { op: self.op, index, len: self.len });
+        }
+        let size = self.width * self.element.size();
+        let mut bytes = vec![0; size];
+        self.source.read_at(self.op, self.start + index as u64 * size as u64, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// The same rows as integers, one per row.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidOption`] if a row holds more than one number or no integer.
+    pub fn into_labels(self) -> Result<Labels> {
+        if self.width != 1 || !self.element.is_integer() {
+            return Err(Error::option(
+                self.op,
+                "labels",
+                format!(
+                    "{:?} of shape {:?} in {}",
+                    self.element,
+                    self.shape,
+                    self.source.path().display()
+                ),
+                "must be one integer per row",
+            ));
+        }
+        Ok(Labels { rows: self })
+    }
+}
+
+impl Dataset for Rows {
+    type Item = Vec<f32>;
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn get(&self, index: usize, _: &mut SampleContext<'_>) -> Result<Vec<f32>> {
+        let bytes = self.row_bytes(index)?;
+        Ok(self.element.to_f32(self.order, &bytes))
+    }
+}
+
+/// A dataset of integers in a file; see [`Rows::into_labels`].
+#[derive(Clone, Debug)]
+pub struct Labels {
+    rows: Rows,
+}
+
+impl Dataset for Labels {
+    type Item = i64;
+
+    fn len(&self) -> usize {
+        self.rows.len
+    }
+
+    fn get(&self, index: usize, _: &mut SampleContext<'_>) -> Result<i64> {
+        let rows = &self.rows;
+        let bytes = rows.row_bytes(index)?;
+        rows.element.to_i64(rows.order, &bytes).ok_or_else(|| {
+            let offset = rows.start + index as u64 * rows.element.size() as u64;
+            Error::malformed(
+                rows.op,
+                rows.source.path(),
+                Place::Offset(offset),
+                "a label that fits 64 bits with a sign",
+                "a larger one",
+            )
+        })
+    }
+}
+
+/// The number of elements of a shape, unless it overflows.
+fn product(shape: &[usize]) -> Option<usize> {
+    shape.iter().try_fold(1_usize, |product, &size| product.checked_mul(size))
+}

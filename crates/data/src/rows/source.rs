@@ -1,0 +1,104 @@
+//! Bytes that can be read from anywhere, by many threads at once.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::csv::gunzip;
+use crate::{Error, Place, Result};
+
+/// A file, or bytes in memory.
+#[derive(Debug)]
+pub(super) struct Source {
+    path: PathBuf,
+    len: u64,
+    bytes: Bytes,
+}
+
+#[derive(Debug)]
+enum Bytes {
+    File(File),
+    Memory(Vec<u8>),
+}
+
+impl Source {
+    /// Opens a file; one that is gzip-compressed is unpacked into memory.
+    pub(super) fn open(op: &'static str, path: &Path) -> Result<Self> {
+        let fail = |source| Error::io(op, path, source);
+        let file = File::open(path).map_err(fail)?;
+        let len = file.metadata().map_err(fail)?.len();
+        let mut magic = [0; 2];
+        if len >= 2 && read_at(&file, 0, &mut magic).map_err(fail)? == 2 && magic == GZIP {
+            let bytes = std::fs::read(path).map_err(fail)?;
+            return Source::memory(path.to_path_buf(), bytes);
+        }
+        Ok(Source { path: path.to_path_buf(), len, bytes: Bytes::File(file) })
+    }
+
+    /// Takes bytes, unpacking them if they are gzip-compressed.
+    pub(super) fn memory(path: PathBuf, bytes: Vec<u8>) -> Result<Self> {
+        let bytes = if bytes.starts_with(&GZIP) { gunzip(&path, &bytes)? } else { bytes };
+        Ok(Source { path, len: bytes.len() as u64, bytes: Bytes::Memory(bytes) })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The length when the source was opened.
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Fills `out` with the bytes from `offset` on.
+    pub(super) fn read_at(&self, op: &'static str, offset: u64, out: &mut [u8]) -> Result<()> {
+        let mut done = 0;
+        while done < out.len() {
+            let at = offset + done as u64;
+            let read = match &self.bytes {
+                Bytes::File(file) => read_at(file, at, &mut out[done..]),
+                Bytes::Memory(bytes) => {
+                    let rest = usize::try_from(at).ok().and_then(|at| bytes.get(at..));
+                    let rest = rest.unwrap_or_default();
+                    let count = rest.len().min(out.len() - done);
+                    out[done..done + count].copy_from_slice(&rest[..count]);
+                    Ok(count)
+                }
+            };
+            match read {
+                Ok(0) => return Err(self.too_short(op, offset, out.len(), at)),
+                Ok(count) => done += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(Error::io(op, &self.path, error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn too_short(&self, op: &'static str, offset: u64, wanted: usize, end: u64) -> Error {
+        let shortened = if end < self.len {
+            format!(", though the file had {} bytes when it was opened", self.len)
+        } else {
+            String::new()
+        };
+        Error::malformed(
+            op,
+            &self.path,
+            Place::Offset(end),
+            format!("{wanted} bytes from offset {offset}"),
+            format!("the end of the file{shortened}"),
+        )
+    }
+}
+
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+#[cfg(unix)]
+fn read_at(file: &File, offset: u64, out: &mut [u8]) -> io::Result<usize> {
+    std::os::unix::fs::FileExt::read_at(file, out, offset)
+}
+
+#[cfg(windows)]
+fn read_at(file: &File, offset: u64, out: &mut [u8]) -> io::Result<usize> {
+    std::os::windows::fs::FileExt::seek_read(file, out, offset)
+}

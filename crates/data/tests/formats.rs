@@ -1,0 +1,316 @@
+//! Every file format: what is read, and what a damaged file says.
+
+use std::fs;
+use std::io::Write;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use proptest::prelude::*;
+use samebits_data::{
+    ByteOrder, CsvOptions, DataLoader, Dataset, DatasetExt, Element, Error, Label, LoaderState,
+    Memory, Place, Result, Rows, SampleContext, WorkerContext,
+};
+
+fn get<D: Dataset>(data: &D, index: usize) -> Result<D::Item> {
+    let mut worker = WorkerContext::detached();
+    data.get(index, &mut SampleContext::detached(&mut worker, 0, 0, index))
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// A safetensors file with the given header and data.
+fn tensors(header: &str, data: &[u8]) -> Vec<u8> {
+    [&(header.len() as u64).to_le_bytes(), header.as_bytes(), data].concat()
+}
+
+const HEADER: &str = r#"{"x":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},"y":{"dtype":"I64","shape":[2],"data_offsets":[16,32]}}"#;
+
+fn two_tensors() -> Vec<u8> {
+    let x = [1.0_f32, 2.0, 3.0, f32::MIN_POSITIVE].map(f32::to_le_bytes).concat();
+    let y = [7_i64, -1].map(i64::to_le_bytes).concat();
+    tensors(HEADER, &[x, y].concat())
+}
+
+#[test]
+fn csv_reads_numbers_headers_labels_and_gzip() {
+    let text = b"a;b;c\r\n 1 ;2.5;-3\n\"4\";1e-3;5\n";
+    let options = CsvOptions::new().header(true).delimiter(b';').label(Label::Column(2));
+    for bytes in [text.to_vec(), gzip(text)] {
+        let table = options.parse("t.csv", &bytes).unwrap();
+        assert_eq!(table.values(), [1.0, 2.5, 4.0, 1e-3]);
+        assert_eq!(table.labels(), [-3, 5]);
+        assert_eq!((table.columns(), table.len()), (2, 2));
+    }
+    let table = CsvOptions::new().label(Label::None).parse("t", b"1,2\n").unwrap();
+    assert_eq!((table.columns(), table.labels()), (2, &[0][..]));
+    let empty = CsvOptions::new().parse("t", b"").unwrap();
+    assert!(empty.is_empty());
+}
+
+#[test]
+fn csv_mistakes_are_named_with_line_and_column() {
+    let check = |options: CsvOptions, text: &[u8], expected: &str| {
+        let error = options.parse("d.csv", text).unwrap_err();
+        assert!(matches!(error, Error::Malformed { .. }));
+        assert_eq!(error.to_string(), format!("csv: d.csv, {expected}"));
+    };
+    let new = CsvOptions::new;
+    check(new(), b"1,2\n\n3\n", "line 3: expected 2 fields, as in the first row, found 1");
+    check(new().columns(3), b"1,2\n", "line 1: expected 3 fields, found 2");
+    check(new(), b"1,2\nx,2\n", "line 2, column 1: expected a finite number, found \"x\"");
+    check(
+        new(),
+        b"\n1,2\r\n\r\nx,2\r\n",
+        "line 4, column 1: expected a finite number, found \"x\"",
+    );
+    check(new(), b"nan,2\n", "line 1, column 1: expected a finite number, found \"nan\"");
+    check(new(), b"1e99,2\n", "line 1, column 1: expected a finite number, found \"1e99\"");
+    check(new(), b",2\n", "line 1, column 1: expected a finite number, found \"\"");
+    check(new(), b"1,2.5\n", "line 1, column 2: expected an integer label, found \"2.5\"");
+    check(new(), b"1,\xff\n", "line 1, column 2: expected an integer label, found \"\u{fffd}\"");
+    check(
+        new().labels(0, 9),
+        b"1,9\n1,10\n",
+        "line 2, column 2: expected a label from 0 to 9, found 10",
+    );
+    check(
+        new().label(Label::Column(5)),
+        b"1,2\n",
+        "line 1: expected a label in column 6, found 2 fields",
+    );
+    // A quoted field may span lines; the row is where it begins.
+    check(
+        new(),
+        b"1,2\n\"a\nb\",3\n4\n",
+        "line 2, column 1: expected a finite number, found \"a\\nb\"",
+    );
+    let missing = CsvOptions::new().read("no/such/file.csv").unwrap_err();
+    assert!(missing.to_string().starts_with("csv: no/such/file.csv: "), "{missing}");
+}
+
+#[test]
+fn truncated_and_damaged_gzip_is_an_error() {
+    let whole = gzip("1,2\n".repeat(500).as_bytes());
+    assert_eq!(CsvOptions::new().parse("d.csv.gz", &whole).unwrap().len(), 500);
+    for cut in 2..whole.len() {
+        let error = CsvOptions::new().parse("d.csv.gz", &whole[..cut]).unwrap_err();
+        let Error::Malformed { op: "gzip", place: Place::Offset(at), .. } = error else {
+            panic!("{error}")
+        };
+        assert!(at <= cut as u64);
+    }
+    let mut damaged = whole.clone();
+    let checksum = damaged.len() - 6;
+    damaged[checksum] ^= 1;
+    assert!(CsvOptions::new().parse("d.csv.gz", &damaged).is_err());
+}
+
+#[test]
+fn safetensors_rows_and_labels() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("d.safetensors");
+    fs::write(&path, two_tensors()).unwrap();
+    let x = Rows::open_safetensors(&path, "x").unwrap();
+    let y = Rows::open_safetensors(&path, "y").unwrap().into_labels().unwrap();
+    assert_eq!(x.shape(), [2]);
+    let data = x.zip(y).unwrap();
+    assert_eq!(get(&data, 1).unwrap(), (vec![3.0, f32::MIN_POSITIVE], -1));
+    assert!(matches!(get(&data, 2), Err(Error::IndexOutOfRange { len: 2, .. })));
+
+    let text = |bytes: Vec<u8>, tensor| {
+        Rows::parse_safetensors("d", bytes, tensor).unwrap_err().to_string()
+    };
+    assert_eq!(
+        text(two_tensors(), "z"),
+        "safetensors: d, offset 8: expected a tensor \"z\", found \"x, y\""
+    );
+    let mut short = two_tensors();
+    short.pop();
+    assert_eq!(
+        text(short, "x"),
+        format!(
+            "safetensors: d, offset {}: expected 32 bytes of data, as the header says, found 31 bytes",
+            8 + HEADER.len()
+        )
+    );
+    assert!(text(tensors("{", &[]), "x").contains("expected a header that lists tensors"));
+    assert!(text(vec![255; 20], "x").contains("expected a header of at most 12 bytes"));
+    let scalar = r#"{"x":{"dtype":"U8","shape":[],"data_offsets":[0,1]}}"#;
+    assert!(text(tensors(scalar, &[1]), "x").contains("at least one dimension"));
+    let fp8 = r#"{"x":{"dtype":"F8_E5M2","shape":[1],"data_offsets":[0,1]}}"#;
+    assert!(text(tensors(fp8, &[1]), "x").contains("found F8_E5M2"));
+}
+
+#[test]
+fn raw_rows_are_read_where_they_lie() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("d.bin");
+    fs::write(&path, [9, 9, 9, 1, 0, 2, 0, 3, 0, 4, 0]).unwrap();
+    let open = |header, shape: &[usize]| {
+        Rows::open_raw(&path, header, Element::U16, ByteOrder::Little, shape)
+    };
+    let rows = open(3, &[2]).unwrap();
+    assert_eq!(rows.len(), 2);
+    assert_eq!(get(&rows, 1).unwrap(), [3.0, 4.0]);
+    assert!(matches!(open(2, &[2]), Err(Error::Malformed { place: Place::Offset(2), .. })));
+    assert!(matches!(open(12, &[2]), Err(Error::Malformed { .. })));
+    assert!(matches!(open(3, &[0]), Err(Error::InvalidOption { .. })));
+    assert!(matches!(open(3, &[usize::MAX, 2]), Err(Error::InvalidOption { .. })));
+    assert!(matches!(open(3, &[usize::MAX]), Err(Error::InvalidOption { .. })));
+}
+
+#[test]
+fn a_file_that_is_shortened_while_open_is_an_error_of_its_sample() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("d.bin");
+    fs::write(&path, vec![1; 4000]).unwrap();
+    let rows = Rows::open_raw(&path, 0, Element::U8, ByteOrder::Little, &[100]).unwrap();
+    let loader = DataLoader::builder(rows).batch_size(4).workers(2).prefetch(1).build().unwrap();
+    let mut epoch = loader.epoch(0);
+    epoch.next().unwrap().unwrap();
+    fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(1450).unwrap();
+    let results: Vec<_> = epoch.collect();
+    assert_eq!(results.len(), 9);
+    // Batches that were loaded before may be whole; the last cannot be.
+    let error = results[8].as_ref().unwrap_err();
+    let Error::Sample { sample: 36, batch: 9, source, .. } = error else { panic!("{error}") };
+    assert_eq!(
+        source.to_string(),
+        format!(
+            "raw rows: {}, offset 3600: expected 100 bytes from offset 3600, found the end of the \
+             file, though the file had 4000 bytes when it was opened",
+            path.display()
+        )
+    );
+    // The row that lost its end names the place where the file ends now.
+    let Err(Error::Sample { source, .. }) = loader.epoch(0).nth(3).unwrap() else { panic!() };
+    assert!(matches!(*source, Error::Malformed { place: Place::Offset(1450), .. }), "{source}");
+}
+
+#[cfg(feature = "images")]
+#[test]
+fn image_folders_are_sorted_and_damaged_images_named() {
+    use samebits_data::{Channels, ImageFolder};
+
+    let dir = tempfile::tempdir().unwrap();
+    for (class, name, pixels) in
+        [("b", "2.PGM", [1, 2]), ("b", "10.pgm", [3, 4]), ("a", "x.pgm", [5, 6])]
+    {
+        fs::create_dir_all(dir.path().join(class)).unwrap();
+        let file = [b"P5 2 1 255\n".as_slice(), &pixels].concat();
+        fs::write(dir.path().join(class).join(name), file).unwrap();
+    }
+    fs::write(dir.path().join("a/notes.txt"), "not an image").unwrap();
+    let images = ImageFolder::open(dir.path()).unwrap().channels(Channels::Grey);
+    let all: Vec<_> = (0..images.len()).map(|i| get(&images, i).unwrap()).collect();
+    let pixels: Vec<_> = all.iter().map(|(image, class)| (image.pixels.clone(), *class)).collect();
+    assert_eq!(pixels, [(vec![5, 6], 0), (vec![3, 4], 1), (vec![1, 2], 1)]);
+    let rgb = images.clone().channels(Channels::Rgb);
+    assert_eq!(get(&rgb, 0).unwrap().0.pixels, [5, 5, 5, 6, 6, 6]);
+
+    fs::write(dir.path().join("a/x.pgm"), b"P5 2 1 255\n").unwrap();
+    let error = get(&images, 0).unwrap_err();
+    assert!(matches!(error, Error::Malformed { .. }), "{error}");
+    assert!(error.to_string().contains("x.pgm, offset 0: expected a PNG, BMP or PNM image"));
+    let empty = tempfile::tempdir().unwrap();
+    assert!(matches!(ImageFolder::open(empty.path()), Err(Error::InvalidOption { .. })));
+}
+
+/// A well-formed file with a few bytes changed, and perhaps its end cut off.
+fn damaged(whole: Vec<u8>) -> impl Strategy<Value = Vec<u8>> {
+    let len = whole.len();
+    let changes = proptest::collection::vec((0..len, any::<u8>()), 0..4);
+    (changes, 0..=len, any::<bool>()).prop_map(move |(changes, cut, cuts)| {
+        let mut bytes = whole.clone();
+        for (at, byte) in changes {
+            bytes[at] = byte;
+        }
+        if cuts {
+            bytes.truncate(cut);
+        }
+        bytes
+    })
+}
+
+/// Reads all rows of whatever has opened.
+fn read_rows(rows: Result<Rows>) {
+    let Ok(rows) = rows else { return };
+    // A header may claim many rows of no width.
+    for index in (0..rows.len()).take(100) {
+        assert_eq!(get(&rows, index).unwrap().len(), rows.shape().iter().product::<usize>());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn csv_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let _ = CsvOptions::new().parse("f", &bytes);
+    }
+
+    #[test]
+    fn csv_text_never_panics(text in "[0-9,;\"\r\n .eE+-]{0,80}", last in any::<bool>()) {
+        let label = if last { Label::Last } else { Label::None };
+        let _ = CsvOptions::new().label(label).parse("f", text.as_bytes());
+    }
+
+    #[test]
+    fn csv_gives_back_what_was_written(
+        rows in proptest::collection::vec(
+            (proptest::array::uniform3(-1e30_f32..1e30), any::<i64>()), 0..20)
+    ) {
+        let mut text = String::new();
+        for ([a, b, c], label) in &rows {
+            text += &format!("{a},{b:e},{c:?},{label}\n");
+        }
+        let table = CsvOptions::new().parse("f", text.as_bytes()).unwrap();
+        prop_assert_eq!(table.len(), rows.len());
+        for (i, (values, label)) in rows.iter().enumerate() {
+            let read: Vec<u32> = table.row(i).unwrap().iter().map(|x| x.to_bits()).collect();
+            prop_assert_eq!(read, values.iter().map(|x| x.to_bits()).collect::<Vec<_>>());
+            prop_assert_eq!(table.labels()[i], *label);
+        }
+    }
+
+    #[test]
+    fn damaged_gzip_never_panics(bytes in damaged(gzip(b"1,2\n3,4\n5,6\n"))) {
+        let _ = CsvOptions::new().parse("f", &bytes);
+    }
+
+    #[test]
+    fn damaged_idx_never_panics(
+        bytes in damaged([&[0, 0, 11, 2, 0, 0, 0, 2, 0, 0, 0, 3][..], &[1; 12]].concat())
+    ) {
+        read_rows(Rows::parse_idx("f", bytes));
+    }
+
+    #[test]
+    fn random_idx_never_panics(mut bytes in proptest::collection::vec(any::<u8>(), 4..60)) {
+        bytes[..2].fill(0);
+        bytes[3] %= 4;
+        read_rows(Rows::parse_idx("f", bytes));
+    }
+
+    #[test]
+    fn damaged_safetensors_never_panics(bytes in damaged(two_tensors())) {
+        read_rows(Rows::parse_safetensors("f", bytes, "x"));
+    }
+
+    #[test]
+    fn damaged_states_never_panic(bytes in damaged({
+        let loader = DataLoader::builder(Memory::new(vec![1_i64; 5])).build().unwrap();
+        serde_json::to_vec(&loader.epoch(3).state().unwrap()).unwrap()
+    })) {
+        let loader = DataLoader::builder(Memory::new(vec![1_i64; 5])).build().unwrap();
+        if let Ok(state) = serde_json::from_slice::<LoaderState>(&bytes)
+            && let Ok(epoch) = loader.resume(&state)
+        {
+            prop_assert!(epoch.count() <= 5);
+        }
+    }
+}
