@@ -1,1 +1,48 @@
-//! Same seed, same bits: reproducible tensor computation.
+//! Same seed, same bits: on one thread or sixty-four, today or after an upgrade.
+//!
+//! ```
+//! use samebits::prelude::*;
+//!
+//! manual_seed(0);
+//! let x = samebits::rand(&[2, 3])?;
+//! assert_eq!(x.to_vec::<f32>()?[0].to_bits(), 0x3ecc4fce); // on every machine
+//! # Ok::<(), samebits::Error>(())
+//! ```
+//!
+//! This crate gathers the others under one name:
+//!
+//! | module | crate | what it holds |
+//! |---|---|---|
+//! | [`Tensor`], [`Device`], [`Determinism`], [`random`](crate::random) | `samebits-tensor-core` | tensors, levels, default generators |
+//! | [`functional`], [`nn`], [`optim`], [`Var`] | `samebits-autograd` | differentiable operations, layers, optimisers |
+//! | [`data`] | `samebits-data` | datasets, samplers, the loader |
+//! | [`rng`] | `samebits-rng` | generators and distributions |
+//! | [`numerics`] | `samebits-numerics` | exact sums, correctly rounded functions |
+//!
+//! Unsafe code: none.
+
+#![forbid(unsafe_code)]
+
+mod digest;
+mod draw;
+
+pub use digest::digest;
+pub use draw::{rand, randn, randperm};
+pub use samebits_autograd::{Gradients, Var, functional, nn, no_grad, optim};
+pub use samebits_data as data;
+pub use samebits_numerics as numerics;
+pub use samebits_numerics::NUMERICS_VERSION;
+pub use samebits_rng as rng;
+pub use samebits_rng::Generator;
+pub use samebits_tensor_core::random::{fork_rng, initial_seed, manual_seed, seed};
+pub use samebits_tensor_core::{
+    DType, Determinism, Device, Error, Layout, Result, Tensor, determinism, dispatch, dispatch_at,
+    ops, random, registry, rerun,
+};
+
+/// What most programs want in scope.
+pub mod prelude {
+    pub use crate::nn::{Context, Module};
+    pub use crate::optim::Optimizer;
+    pub use crate::{DType, Determinism, Device, Generator, Tensor, Var, manual_seed};
+}

@@ -232,9 +232,10 @@ impl Tensor {
             return Err(Error::invalid(
                 "reshape",
                 format!(
-                    "shape {:?} holds {} elements, {shape:?} does not",
+                    "shape {:?} holds {} elements, {shape:?} holds {}",
                     self.shape(),
-                    self.numel()
+                    self.numel(),
+                    shape.iter().product::<usize>()
                 ),
             ));
         }

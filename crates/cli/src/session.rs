@@ -1,0 +1,178 @@
+//! One training run: what it is made of, and how it goes on.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result, bail};
+use samebits::data::{DataLoader, LoaderState, Stack};
+use samebits::functional::cross_entropy;
+use samebits::nn::{Context, Module};
+use samebits::ops::{ArgReduce, ArgReduceKind};
+use samebits::optim::{Optimizer, Sgd, SgdParams};
+use samebits::{Determinism, Generator, Tensor, Var, determinism, no_grad};
+use serde::{Deserialize, Serialize};
+
+use crate::checkpoint;
+use crate::digits::{Augmented, Digits, SIDE};
+use crate::model::Cnn;
+
+/// What decides the bits of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Config {
+    pub(crate) seed: u64,
+    pub(crate) epochs: u64,
+    pub(crate) batch_size: usize,
+    pub(crate) lr: f64,
+    pub(crate) determinism: Determinism,
+}
+
+/// A run, at some point of it.
+pub(crate) struct Session {
+    pub(crate) config: Config,
+    pub(crate) model: Cnn,
+    pub(crate) optimizer: Sgd,
+    /// Where dropout draws from.
+    pub(crate) generator: Generator,
+    /// Where the loader goes on, once it has begun.
+    pub(crate) loader: Option<LoaderState>,
+    /// The loss of each step.
+    pub(crate) losses: Vec<f32>,
+}
+
+/// When to stop, what to save, whom to tell.
+pub(crate) struct Plan<'a> {
+    /// Data loader threads.
+    pub(crate) workers: usize,
+    /// Stop after this many steps in all.
+    pub(crate) max_steps: Option<u64>,
+    /// Save here after every epoch and at the end.
+    pub(crate) save: Option<&'a Path>,
+    /// Called after every step.
+    pub(crate) on_step: &'a dyn Fn(&Session),
+}
+
+impl Session {
+    /// A run that has not begun.
+    pub(crate) fn new(config: Config) -> Result<Session> {
+        let root = Generator::new(config.seed);
+        Ok(Session {
+            config,
+            model: Cnn::new(&mut root.fold_in(0))?,
+            optimizer: Sgd::new(SgdParams {
+                lr: config.lr,
+                momentum: 0.9,
+                dampening: 0.0,
+                weight_decay: 1e-4,
+                nesterov: true,
+            }),
+            generator: root.fold_in(1),
+            loader: None,
+            losses: Vec::new(),
+        })
+    }
+
+    /// Trains until the last epoch, or as long as `plan` says.
+    pub(crate) fn train(&mut self, digits: &Digits, plan: &Plan<'_>) -> Result<()> {
+        determinism::scope(self.config.determinism, || self.train_here(digits, plan))
+    }
+
+    /// The share of test images whose class is found.
+    pub(crate) fn accuracy(&mut self, digits: &Digits) -> Result<f64> {
+        determinism::scope(self.config.determinism, || no_grad(|| self.accuracy_here(digits)))
+    }
+
+    /// A digest of the model's tensors.
+    pub(crate) fn digest(&mut self) -> Result<String> {
+        let state = self.model.state();
+        Ok(samebits::digest(state.iter().map(|(name, tensor)| (name.as_str(), tensor)))?)
+    }
+
+    /// The mean loss of each epoch.
+    pub(crate) fn epoch_losses(&self, digits: &Digits) -> Vec<f64> {
+        let batches = self.batches(digits);
+        let mean = |losses: &[f32]| {
+            losses.iter().map(|&loss| f64::from(loss)).fold(0.0, |a, b| a + b) / losses.len() as f64
+        };
+        self.losses.chunks(batches).map(mean).collect()
+    }
+
+    /// Steps in an epoch; a last, smaller batch is left out.
+    pub(crate) fn batches(&self, digits: &Digits) -> usize {
+        use samebits::data::Dataset as _;
+        (digits.train.len() / self.config.batch_size).max(1)
+    }
+
+    fn train_here(&mut self, digits: &Digits, plan: &Plan<'_>) -> Result<()> {
+        let loader = DataLoader::builder(Augmented(digits.train.clone()))
+            .batch_size(self.config.batch_size)
+            .shuffle(true)
+            .drop_last(true)
+            .seed(self.config.seed)
+            .workers(plan.workers)
+            .collate(Stack)
+            .build()?;
+        if loader.batches_in(0)? == 0 {
+            bail!("batch size {} is larger than the training set", self.config.batch_size);
+        }
+        let first = self.loader.as_ref().map_or(0, |state| state.epoch);
+        for epoch in first..self.config.epochs {
+            let mut batches = match &self.loader {
+                Some(state) if state.epoch == epoch => loader.resume(state)?,
+                _ => loader.epoch(epoch),
+            };
+            self.optimizer.set_lr(self.lr(epoch));
+            loop {
+                if plan.max_steps.is_some_and(|max| self.losses.len() as u64 >= max) {
+                    return self.save(plan);
+                }
+                let Some(batch) = batches.next() else { break };
+                let (images, classes) = batch?.data;
+                let images = Tensor::from_slice(&images.values, &[images.rows, 1, SIDE, SIDE])?;
+                let classes = Tensor::from_slice(&classes, &[classes.len()])?;
+                self.step(&images, &classes)?;
+                self.loader = Some(batches.state()?);
+                (plan.on_step)(self);
+            }
+            self.save(plan)?;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, images: &Tensor, classes: &Tensor) -> Result<()> {
+        let mut context = Context { training: true, generator: &mut self.generator };
+        let logits = self.model.forward(&Var::constant(images.clone()), &mut context)?;
+        let loss = cross_entropy(&logits, classes)?;
+        let gradients = loss.backward()?;
+        self.optimizer.step(&mut self.model, &gradients)?;
+        self.losses.push(loss.value().item()?);
+        Ok(())
+    }
+
+    /// A tenth of the learning rate for the last quarter of the epochs.
+    fn lr(&self, epoch: u64) -> f64 {
+        if epoch * 4 >= self.config.epochs * 3 { self.config.lr / 10.0 } else { self.config.lr }
+    }
+
+    fn save(&mut self, plan: &Plan<'_>) -> Result<()> {
+        match plan.save {
+            Some(path) => checkpoint::save(self, path)
+                .with_context(|| format!("cannot save {}", path.display())),
+            None => Ok(()),
+        }
+    }
+
+    fn accuracy_here(&mut self, digits: &Digits) -> Result<f64> {
+        let mut unused = self.generator.clone();
+        let mut context = Context { training: false, generator: &mut unused };
+        let logits =
+            self.model.forward(&Var::constant(digits.test_images.clone()), &mut context)?;
+        let found = samebits::dispatch(&ArgReduce {
+            kind: ArgReduceKind::Argmax,
+            x: logits.value().clone(),
+            dim: 1,
+        })?;
+        let found = found.to_vec::<i64>()?;
+        let right = found.iter().zip(&digits.test_classes).filter(|(a, b)| a == b).count();
+        Ok(right as f64 / digits.test_classes.len() as f64)
+    }
+}

@@ -1,0 +1,232 @@
+//! `samebits train`.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use clap::ValueEnum;
+use indicatif::{ProgressBar, ProgressStyle};
+use samebits::Determinism;
+
+use crate::checkpoint;
+use crate::curve::{self, Line};
+use crate::digits::Digits;
+use crate::session::{Config, Plan, Session};
+
+/// Without any of the options marked *, the network is trained three times from one seed: on one
+/// thread, on all threads, and on all threads without asking for the same bits. With one of them
+/// it is trained once.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Where all random numbers start from [default: 0]
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Passes over the training images [default: 15]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    epochs: Option<u64>,
+    /// Images per step [default: 64]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(2..))]
+    batch_size: Option<u32>,
+    /// The learning rate [default: 0.05]
+    #[arg(long, value_parser = learning_rate)]
+    lr: Option<f64>,
+    /// Threads that load and augment images; the bits do not depend on it
+    #[arg(long, default_value_t = 2)]
+    workers: usize,
+    /// A CSV file (perhaps gzipped) of 64 pixels from 0 to 16 and a class from 0 to 9 per row; the
+    /// digits that come with the program if not given
+    #[arg(long)]
+    data: Option<PathBuf>,
+    /// Where to write the loss curve
+    #[arg(long, default_value = "samebits-loss.svg")]
+    curve: PathBuf,
+    /// * The level that every operation must meet [default: portable]
+    #[arg(long)]
+    determinism: Option<Level>,
+    /// * Threads to compute with [default: all, or RAYON_NUM_THREADS]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    threads: Option<u32>,
+    /// * Write a checkpoint here after every epoch
+    #[arg(long)]
+    save: Option<PathBuf>,
+    /// * Go on from this checkpoint
+    #[arg(long, conflicts_with_all = ["seed", "epochs", "batch_size", "lr", "determinism"])]
+    resume: Option<PathBuf>,
+    /// * Stop after this many steps in all, as if interrupted
+    #[arg(long)]
+    max_steps: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Level {
+    NotGuaranteed,
+    RunToRun,
+    Portable,
+}
+
+impl Level {
+    fn determinism(self) -> Determinism {
+        match self {
+            Level::NotGuaranteed => Determinism::NotGuaranteed,
+            Level::RunToRun => Determinism::RunToRun,
+            Level::Portable => Determinism::Portable,
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let digits = Digits::load(args.data.as_deref())?;
+    println!(
+        "digits: {} images to train on, {} to test on",
+        samebits::data::Dataset::len(&*digits.train),
+        digits.test_classes.len()
+    );
+    let once = args.determinism.is_some()
+        || args.threads.is_some()
+        || args.save.is_some()
+        || args.resume.is_some()
+        || args.max_steps.is_some();
+    if once { train_once(args, &digits) } else { compare(args, &digits) }
+}
+
+fn train_once(args: &Args, digits: &Digits) -> Result<()> {
+    let level = args.determinism.unwrap_or(Level::Portable);
+    let session = match &args.resume {
+        Some(path) => checkpoint::load(path)?,
+        None => Session::new(config(args, level))?,
+    };
+    let threads = args.threads.map_or(0, |threads| threads as usize);
+    let outcome = train(args, digits, session, threads)?;
+    println!("{HEADER}");
+    println!("{}", outcome.row("1"));
+    write_curve(&args.curve, &[("run 1", &outcome)])?;
+    if let Some(path) = &args.save {
+        println!("checkpoint after {} steps: {}", outcome.steps, path.display());
+    }
+    Ok(())
+}
+
+fn compare(args: &Args, digits: &Digits) -> Result<()> {
+    println!("{HEADER}");
+    let new = |level| Session::new(config(args, level));
+    let one = train(args, digits, new(Level::Portable)?, 1)?;
+    println!("{}", one.row("1"));
+    let all = train(args, digits, new(Level::Portable)?, 0)?;
+    println!("{}", all.row("2"));
+    let fast = train(args, digits, new(Level::NotGuaranteed)?, 0)?;
+    println!("{}", fast.row("3"));
+    let same = one.digest == all.digest;
+    println!("runs 1 and 2: {}", if same { "the same bits" } else { "NOT the same bits" });
+    let cost = all.seconds.as_secs_f64() / fast.seconds.as_secs_f64() - 1.0;
+    println!(
+        "run 3: {}; the same bits cost run 2 {:+.1} % of time",
+        if fast.digest == all.digest { "the same bits, by luck" } else { "other bits" },
+        100.0 * cost
+    );
+    let lines = [
+        ("run 1: one thread", &one),
+        ("run 2: all threads", &all),
+        ("run 3: not guaranteed", &fast),
+    ];
+    write_curve(&args.curve, &lines)?;
+    if !same {
+        bail!("two runs from one seed ended in different bits");
+    }
+    Ok(())
+}
+
+/// What came of a run.
+struct Outcome {
+    threads: usize,
+    level: Determinism,
+    accuracy: f64,
+    seconds: Duration,
+    digest: String,
+    epoch_losses: Vec<f64>,
+    steps: usize,
+}
+
+const HEADER: &str = "run  threads  level          accuracy     time  digest of the weights";
+
+impl Outcome {
+    fn row(&self, name: &str) -> String {
+        format!(
+            "{name:<4} {:<8} {:<14} {:>6.2} %  {:>5.1} s  {}",
+            self.threads,
+            self.level.to_string(),
+            100.0 * self.accuracy,
+            self.seconds.as_secs_f64(),
+            &self.digest[..32]
+        )
+    }
+}
+
+fn train(args: &Args, digits: &Digits, mut session: Session, threads: usize) -> Result<Outcome> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
+    let total = session.config.epochs * session.batches(digits) as u64;
+    let bar = ProgressBar::new(args.max_steps.map_or(total, |max| max.min(total)));
+    bar.set_style(ProgressStyle::with_template("{bar:32} {pos}/{len} steps, {eta} left, {msg}")?);
+    bar.set_position(session.losses.len() as u64);
+    let started = stopwatch();
+    let outcome = pool.install(|| -> Result<Outcome> {
+        session.train(
+            digits,
+            &Plan {
+                workers: args.workers,
+                max_steps: args.max_steps,
+                save: args.save.as_deref(),
+                on_step: &|session| {
+                    bar.inc(1);
+                    bar.set_message(format!("loss {:.4}", session.losses.last().unwrap_or(&0.0)));
+                },
+            },
+        )?;
+        let seconds = started.elapsed();
+        Ok(Outcome {
+            threads: pool.current_num_threads(),
+            level: session.config.determinism,
+            accuracy: session.accuracy(digits)?,
+            seconds,
+            digest: session.digest()?,
+            epoch_losses: session.epoch_losses(digits),
+            steps: session.losses.len(),
+        })
+    });
+    bar.finish_and_clear();
+    outcome
+}
+
+fn write_curve(path: &Path, runs: &[(&str, &Outcome)]) -> Result<()> {
+    let lines: Vec<Line> = runs
+        .iter()
+        .map(|&(name, outcome)| Line {
+            name: name.to_owned(),
+            losses: outcome.epoch_losses.clone(),
+        })
+        .collect();
+    curve::write(path, &lines)?;
+    println!("loss curve: {}", path.display());
+    Ok(())
+}
+
+fn config(args: &Args, level: Level) -> Config {
+    Config {
+        seed: args.seed.unwrap_or(0),
+        epochs: args.epochs.unwrap_or(15),
+        batch_size: args.batch_size.unwrap_or(64) as usize,
+        lr: args.lr.unwrap_or(0.05),
+        determinism: level.determinism(),
+    }
+}
+
+fn learning_rate(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(lr) if lr > 0.0 && f64::is_finite(lr) => Ok(lr),
+        _ => Err("expected a positive number".to_owned()),
+    }
+}
+
+/// The time is shown to the user and decides nothing.
+fn stopwatch() -> std::time::Instant {
+    std::time::Instant::now()
+}

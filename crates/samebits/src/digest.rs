@@ -1,0 +1,41 @@
+use sha2::{Digest, Sha256};
+
+use crate::{Result, Tensor};
+
+/// A SHA-256 digest, in hexadecimal, of named tensors: equal if and only if, for all practical
+/// purposes, the names, types, shapes and bits are.
+///
+/// # Determinism
+///
+/// A function of the logical contents alone: strides, devices and byte orders do not enter.
+///
+/// # Errors
+///
+/// A device fails to hand its tensor over.
+///
+/// # Examples
+///
+/// ```
+/// use samebits::Tensor;
+///
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], &[2, 2])?;
+/// let y = x.transpose(0, 1)?.contiguous()?.transpose(0, 1)?;
+/// assert_eq!(samebits::digest([("x", &x)])?, samebits::digest([("x", &y)])?);
+/// # Ok::<(), samebits::Error>(())
+/// ```
+pub fn digest<'a>(tensors: impl IntoIterator<Item = (&'a str, &'a Tensor)>) -> Result<String> {
+    let mut hash = Sha256::new();
+    // Every part is preceded by its length, so that no two lists of tensors read the same.
+    for (name, tensor) in tensors {
+        for part in [name, tensor.dtype().name()] {
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        }
+        hash.update((tensor.rank() as u64).to_le_bytes());
+        for &size in tensor.shape() {
+            hash.update((size as u64).to_le_bytes());
+        }
+        hash.update(tensor.to_bytes()?);
+    }
+    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}

@@ -1,0 +1,206 @@
+//! A library's own operation, registered and refused like any other.
+
+use std::sync::Once;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use samebits_tensor_core::device::DeviceKind;
+use samebits_tensor_core::registry::{self, Kernel, dispatch_variant, register};
+use samebits_tensor_core::{
+    DType, Determinism, Device, Error, Op, Result, Tensor, determinism, dispatch, dispatch_at,
+    rerun,
+};
+
+const F32: &[DType] = &[DType::F32];
+
+/// Doubles each element. The variants return different numbers so that a test sees which ran.
+struct Double {
+    x: Tensor,
+}
+
+impl Op for Double {
+    const NAME: &'static str = "double";
+    type Output = Tensor;
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        vec![&self.x]
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.x.rank() == 1 {
+            return Ok(());
+        }
+        Err(Error::invalid("double", format!("expected 1 dimension, got {:?}", self.x.shape())))
+    }
+}
+
+/// Has no deterministic variant, except for a single element.
+struct Race {
+    x: Tensor,
+}
+
+impl Op for Race {
+    const NAME: &'static str = "race";
+    type Output = Tensor;
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        vec![&self.x]
+    }
+
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Claims more than it keeps: its result changes from run to run.
+struct Liar {
+    x: Tensor,
+}
+
+impl Op for Liar {
+    const NAME: &'static str = "liar";
+    type Output = Tensor;
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        vec![&self.x]
+    }
+
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+fn setup() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        register(Kernel::fast("atomic", F32, "adds as threads arrive", |_: &Double| {
+            Ok(Tensor::scalar(1.0f32))
+        }));
+        register(Kernel {
+            variant: "vendor",
+            device: DeviceKind::Cpu,
+            dtypes: F32,
+            level: Determinism::RunToRun,
+            why: "a fixed library",
+            applies: |_| true,
+            run: |_: &Double| Ok(Tensor::scalar(2.0f32)),
+        });
+        register(Kernel::portable("exact", F32, "each on its own", |_: &Double| {
+            Ok(Tensor::scalar(3.0f32))
+        }));
+        register(Kernel::fast("atomic", F32, "adds as threads arrive", |op: &Race| {
+            Ok(op.x.clone())
+        }));
+        let mut single =
+            Kernel::portable("single", F32, "nothing to race with", |op: &Race| Ok(op.x.clone()));
+        single.applies = |op| op.x.numel() == 1;
+        register(single);
+        static CALLS: AtomicU32 = AtomicU32::new(0);
+        register(Kernel::portable("counter", F32, "it does not", |_: &Liar| {
+            Ok(Tensor::scalar(CALLS.fetch_add(1, Ordering::Relaxed) as f32))
+        }));
+    });
+}
+
+fn vector(n: usize) -> Tensor {
+    Tensor::zeros(&[n], DType::F32)
+}
+
+#[test]
+fn the_fastest_variant_that_meets_the_level_runs() {
+    setup();
+    let op = Double { x: vector(2) };
+    for (level, expected) in [
+        (Determinism::NotGuaranteed, 1.0),
+        (Determinism::RunToRun, 2.0),
+        (Determinism::Portable, 3.0),
+    ] {
+        let scoped = determinism::scope(level, || dispatch(&op)).unwrap();
+        assert_eq!(scoped.item::<f32>().unwrap(), expected);
+        assert_eq!(dispatch_at(&op, level).unwrap().item::<f32>().unwrap(), expected);
+    }
+    let named = dispatch_variant(&op, "vendor").unwrap();
+    assert_eq!(named.item::<f32>().unwrap(), 2.0);
+}
+
+#[test]
+fn a_missing_level_is_an_error_that_says_what_to_do() {
+    setup();
+    let error = dispatch(&Race { x: vector(2) }).unwrap_err();
+    assert!(matches!(
+        error,
+        Error::LevelUnavailable {
+            op: "race",
+            required: Determinism::Portable,
+            best: Determinism::NotGuaranteed,
+            device: Device::Cpu,
+            ..
+        }
+    ));
+    let text = error.to_string();
+    assert!(text.starts_with("race (forward): requires Portable"), "{text}");
+    assert!(text.contains("determinism::scope"), "{text}");
+}
+
+#[test]
+fn a_call_that_is_race_free_is_not_refused() {
+    setup();
+    assert!(dispatch(&Race { x: vector(1) }).is_ok());
+}
+
+#[test]
+fn warn_only_runs_the_best_there_is() {
+    setup();
+    let op = Race { x: vector(2) };
+    determinism::scope_warn_only(Determinism::Portable, || assert!(dispatch(&op).is_ok()));
+    assert!(dispatch(&op).is_err());
+}
+
+#[test]
+fn checks_come_before_kernels_and_missing_kernels_are_named() {
+    setup();
+    let error = dispatch(&Double { x: Tensor::zeros(&[1, 1], DType::F32) }).unwrap_err();
+    assert_eq!(error.to_string(), "double: expected 1 dimension, got [1, 1]");
+    let error = dispatch(&Double { x: Tensor::zeros(&[1], DType::F64) }).unwrap_err();
+    assert_eq!(error.to_string(), "double (forward): no kernel on cpu for f64");
+}
+
+#[test]
+fn rerun_mode_names_the_operation_that_differs() {
+    setup();
+    let op = Liar { x: vector(3) };
+    assert!(dispatch(&op).is_ok());
+    let error = rerun::scope(3, || dispatch(&op)).unwrap_err();
+    assert!(matches!(error, Error::RerunDiffers { op: "liar", variant: "counter", run: 2, .. }));
+    assert!(error.to_string().contains("f32[3]"), "{error}");
+    assert!(rerun::scope(3, || dispatch(&Double { x: vector(1) })).is_ok());
+}
+
+#[test]
+fn the_registry_lists_what_was_registered_and_how_often_it_ran() {
+    setup();
+    dispatch_variant(&Double { x: vector(1) }, "atomic").unwrap();
+    let kernels = registry::kernels();
+    let variants: Vec<_> = kernels
+        .iter()
+        .filter(|(info, _)| info.op == "double")
+        .map(|(info, _)| (info.variant, info.level))
+        .collect();
+    assert_eq!(
+        variants,
+        [
+            ("atomic", Determinism::NotGuaranteed),
+            ("vendor", Determinism::RunToRun),
+            ("exact", Determinism::Portable)
+        ]
+    );
+    let (_, runs) =
+        kernels.iter().find(|(info, _)| info.op == "double" && info.variant == "atomic").unwrap();
+    assert!(*runs > 0);
+}
+
+#[test]
+#[should_panic(expected = "registered twice")]
+fn two_kernels_under_one_name_are_refused() {
+    setup();
+    register(Kernel::portable("exact", F32, "again", |_: &Double| Ok(Tensor::scalar(3.0f32))));
+}
