@@ -123,8 +123,8 @@ impl Draw {
         });
     }
 
-    /// Calls `full` for every whole group of [`LANES`] blocks that elements
-    /// `start..start + len` touch and `part` for the others; see [`Span`].
+    /// Shows `visitor` the words of elements `start..start + len`, a group of [`LANES`] blocks
+    /// at a time.
     ///
     /// This is the one place that maps elements to blocks.
     #[inline(always)]
@@ -133,23 +133,21 @@ impl Draw {
         per_block: usize,
         start: u64,
         len: usize,
-        mut visit: impl FnMut(&Words, Span),
+        visitor: &mut impl Visitor,
     ) {
-        let philox = self.philox();
+        let schedule = self.philox().schedule();
         let group = per_block * LANES;
-        let mut words = [0; 4 * LANES];
-        let mut block = start / per_block as u64;
+        let mut block = self.first.wrapping_add(start / per_block as u64);
         // Only the first group can start inside a block.
         let mut skip = (start % per_block as u64) as usize;
         let mut at = 0;
         while at < len {
             let count = (group - skip).min(len - at);
-            let first = self.first.wrapping_add(block);
-            philox.blocks(first, self.stream, &mut words);
-            visit(&words, Span { block: first, at, skip, count });
+            let words = schedule.blocks(block, self.stream);
+            visitor.visit(&words, Span { block, at, skip, count });
             at += count;
             skip = 0;
-            block += LANES as u64;
+            block = block.wrapping_add(LANES as u64);
         }
     }
 }
@@ -188,6 +186,13 @@ impl Generator {
 
 /// The words of [`LANES`] consecutive blocks.
 pub(crate) type Words = [u32; 4 * LANES];
+
+/// Uses the words of an operation. A trait and not a closure, because a closure cannot be
+/// `#[inline(always)]` and would be compiled without the level's instructions.
+pub(crate) trait Visitor {
+    /// Must be `#[inline(always)]`.
+    fn visit(&mut self, words: &Words, span: Span);
+}
 
 /// Which part of a group of blocks an operation wants: elements `skip..skip + count` of the
 /// group are elements `at..at + count` of the slice.
@@ -262,18 +267,24 @@ impl<S: Sampler> simd::Kernel for Fill<'_, S> {
     type Output = ();
 
     #[inline(always)]
-    fn run(self) {
-        let Fill { draw, sampler, start, out } = self;
+    fn run(mut self) {
+        let (draw, start, len) = (self.draw, self.start, self.out.len());
+        draw.walk(S::PER_BLOCK, start, len, &mut self);
+    }
+}
+
+impl<S: Sampler> Visitor for Fill<'_, S> {
+    #[inline(always)]
+    fn visit(&mut self, words: &Words, span: Span) {
         let group = S::PER_BLOCK * LANES;
-        draw.walk(S::PER_BLOCK, start, out.len(), |words, span| {
-            if span.count == group {
-                sampler.group(&draw, span.block, words, &mut out[span.at..][..group]);
-            } else {
-                let mut whole = [S::Out::default(); 4 * LANES];
-                sampler.group(&draw, span.block, words, &mut whole[..group]);
-                out[span.at..][..span.count].copy_from_slice(&whole[span.skip..][..span.count]);
-            }
-        });
+        let out = &mut self.out[span.at..][..span.count];
+        if span.count == group {
+            self.sampler.group(&self.draw, span.block, words, out);
+        } else {
+            let mut whole = [S::Out::default(); 4 * LANES];
+            self.sampler.group(&self.draw, span.block, words, &mut whole[..group]);
+            out.copy_from_slice(&whole[span.skip..][..span.count]);
+        }
     }
 }
 
@@ -286,7 +297,9 @@ impl Sampler for Words32 {
 
     #[inline(always)]
     fn group(self, _: &Draw, _: u64, words: &Words, out: &mut [u32]) {
-        out.copy_from_slice(words);
+        for (out, &word) in out.iter_mut().zip(words) {
+            *out = word;
+        }
     }
 }
 

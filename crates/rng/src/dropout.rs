@@ -1,6 +1,6 @@
 //! Dropout: the mask alone, and fused with the multiplication.
 
-use crate::draw::CHUNK;
+use crate::draw::{CHUNK, Sampler, Span, Visitor, Words};
 use crate::philox::LANES;
 use crate::uniform::Below;
 use crate::{Draw, Error, Generator};
@@ -120,19 +120,24 @@ impl simd::Kernel for Dropout<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run(self) {
-        let Dropout { draw, start, drop, scale, input, out, mask } = self;
-        draw.walk(4, start, out.len(), |words, span| {
-            let input = &input[span.at..][..span.count];
-            let out = &mut out[span.at..][..span.count];
-            let mask = &mut mask[span.at..][..span.count];
-            let words = &words[span.skip..][..span.count];
-            for i in 0..span.count {
-                let keep = !drop.holds(words[i]);
-                out[i] = if keep { input[i] * scale } else { 0.0 };
-                mask[i] = u8::from(keep);
-            }
-        });
+    fn run(mut self) {
+        let (draw, start, len) = (self.draw, self.start, self.out.len());
+        draw.walk(4, start, len, &mut self);
+    }
+}
+
+impl Visitor for Dropout<'_> {
+    #[inline(always)]
+    fn visit(&mut self, words: &Words, span: Span) {
+        let words = &words[span.skip..][..span.count];
+        let input = &self.input[span.at..][..span.count];
+        let out = &mut self.out[span.at..][..span.count];
+        let mask = &mut self.mask[span.at..][..span.count];
+        for i in 0..span.count {
+            let keep = !self.drop.holds(words[i]);
+            out[i] = if keep { input[i] * self.scale } else { 0.0 };
+            mask[i] = u8::from(keep);
+        }
     }
 }
 
@@ -141,12 +146,12 @@ struct Mask {
     drop: Below,
 }
 
-impl crate::draw::Sampler for Mask {
+impl Sampler for Mask {
     type Out = u8;
     const PER_BLOCK: usize = 4;
 
     #[inline(always)]
-    fn group(self, _: &Draw, _: u64, words: &crate::draw::Words, out: &mut [u8]) {
+    fn group(self, _: &Draw, _: u64, words: &Words, out: &mut [u8]) {
         for i in 0..4 * LANES {
             out[i] = u8::from(!self.drop.holds(words[i]));
         }

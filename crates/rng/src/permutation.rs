@@ -1,9 +1,7 @@
 //! Random permutations.
 
-use crate::draw::pair;
 use crate::{Draw, Generator};
 use rayon::prelude::*;
-use samebits_numerics::simd;
 
 impl Draw {
     /// A uniform permutation of `0..n`; takes [`Draw::blocks_u64`] blocks.
@@ -56,7 +54,9 @@ impl Draw {
         let ends: Vec<Vec<u32>> = records
             .par_chunks_mut(TILE)
             .enumerate()
-            .map(|(tile, records)| self.group_tile((tile * TILE) as u64, bits, records))
+            .map_init(Vec::new, |keys, (tile, records)| {
+                self.group_tile((tile * TILE) as u64, bits, keys, records)
+            })
             .collect();
 
         let mut pieces = Vec::with_capacity(buckets);
@@ -82,11 +82,17 @@ impl Draw {
 
     /// Groups the records of `start..start + records.len()` by bucket and returns where each
     /// bucket ends.
-    fn group_tile(&self, start: u64, bits: u32, records: &mut [u64]) -> Vec<u32> {
-        let mut keys = vec![0; records.len()];
-        simd::dispatch(Keys { draw: self, start, keys: &mut keys });
+    fn group_tile(
+        &self,
+        start: u64,
+        bits: u32,
+        keys: &mut Vec<u64>,
+        records: &mut [u64],
+    ) -> Vec<u32> {
+        keys.resize(records.len(), 0);
+        self.words64(start, keys);
         let mut ends = vec![0u32; 1 << bits];
-        for key in &keys {
+        for key in keys.iter() {
             ends[(key >> (64 - bits)) as usize] += 1;
         }
         let mut next = 0;
@@ -103,33 +109,37 @@ impl Draw {
         ends
     }
 
-    /// Sorts one bucket: by a counting pass that leaves about one record per slot, an insertion
-    /// sort that puts right what shares a slot, and the whole keys where 32 bits were equal.
+    /// Sorts one bucket: by a counting pass with several slots for each record, an insertion
+    /// sort that puts right the few that share a slot, and the whole keys where 32 bits were
+    /// equal.
     fn sort_bucket(&self, bits: u32, scratch: &mut Scratch) {
         let Scratch { records, sorted, places } = scratch;
-        let slot_bits = records.len().max(2).ilog2();
+        let slot_bits = records.len().max(2).ilog2() + 2;
+        let slot = |record: u64| (record >> (64 - slot_bits)) as usize;
         places.clear();
         places.resize(1 << slot_bits, 0);
-        for record in records.iter() {
-            places[(record >> (64 - slot_bits)) as usize] += 1;
+        for &record in records.iter() {
+            places[slot(record)] += 1;
         }
         let mut next = 0;
         for place in places.iter_mut() {
             (*place, next) = (next, next + *place);
         }
-        sorted.clear();
         sorted.resize(records.len(), 0);
         for &record in records.iter() {
-            let place = &mut places[(record >> (64 - slot_bits)) as usize];
+            let place = &mut places[slot(record)];
             sorted[*place as usize] = record;
             *place += 1;
         }
         insertion_sort(sorted);
-        for run in sorted.chunk_by_mut(|a, b| a >> 32 == b >> 32).filter(|run| run.len() > 1) {
-            run.sort_unstable_by_key(|&record| {
-                let i = record & 0xffff_ffff;
-                (self.word64(i) << bits, i)
-            });
+        let equal = |a: &u64, b: &u64| a >> 32 == b >> 32;
+        if sorted.windows(2).any(|pair| equal(&pair[0], &pair[1])) {
+            for run in sorted.chunk_by_mut(equal) {
+                run.sort_unstable_by_key(|&record| {
+                    let i = record & 0xffff_ffff;
+                    (self.word64(i) << bits, i)
+                });
+            }
         }
         std::mem::swap(records, sorted);
     }
@@ -175,7 +185,7 @@ const SMALL: usize = 1 << 8;
 /// Records per tile, so that a tile's keys and records stay in a core's cache.
 const TILE: usize = 1 << 16;
 /// Records per bucket to aim for: three arrays of them stay in a core's cache.
-const BUCKET: usize = 1 << 13;
+const BUCKET: usize = 1 << 11;
 /// More buckets would make a tile's runs shorter than a few cache lines.
 const MAX_BUCKET_BITS: u32 = 12;
 
@@ -194,27 +204,6 @@ fn insertion_sort(records: &mut [u64]) {
             j -= 1;
         }
         records[j] = record;
-    }
-}
-
-struct Keys<'a> {
-    draw: &'a Draw,
-    start: u64,
-    keys: &'a mut [u64],
-}
-
-impl simd::Kernel for Keys<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let keys = self.keys;
-        self.draw.walk(2, self.start, keys.len(), |words, span| {
-            for (i, key) in keys[span.at..][..span.count].iter_mut().enumerate() {
-                let word = 2 * (span.skip + i);
-                *key = pair(words[word], words[word + 1]);
-            }
-        });
     }
 }
 

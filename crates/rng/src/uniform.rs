@@ -1,7 +1,6 @@
 //! Uniform numbers: in an interval, as integers, and as events of a given probability.
 
-use crate::draw::{Sampler, Space};
-use crate::draw::{Words, in_chunks, pair};
+use crate::draw::{Sampler, Space, Span, Visitor, Words, in_chunks, pair};
 use crate::philox::LANES;
 use crate::{Draw, Error, Generator};
 use samebits_numerics::simd;
@@ -372,15 +371,21 @@ impl simd::Kernel for BernoulliEach<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run(self) {
-        let BernoulliEach { draw, start, p, out } = self;
-        draw.walk(4, start, out.len(), |words, span| {
-            let words = &words[span.skip..][..span.count];
-            let p = &p[span.at..][..span.count];
-            for ((out, &word), &p) in out[span.at..][..span.count].iter_mut().zip(words).zip(p) {
-                // Both sides are exact in f64.
-                *out = f64::from(word) < f64::from(p) * 4294967296.0;
-            }
-        });
+    fn run(mut self) {
+        let (draw, start, len) = (self.draw, self.start, self.out.len());
+        draw.walk(4, start, len, &mut self);
+    }
+}
+
+impl Visitor for BernoulliEach<'_> {
+    #[inline(always)]
+    fn visit(&mut self, words: &Words, span: Span) {
+        let words = &words[span.skip..][..span.count];
+        let p = &self.p[span.at..][..span.count];
+        let out = &mut self.out[span.at..][..span.count];
+        for i in 0..span.count {
+            // Both sides are exact in f64.
+            out[i] = f64::from(words[i]) < f64::from(p[i]) * 4294967296.0;
+        }
     }
 }
