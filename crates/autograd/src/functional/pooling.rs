@@ -35,7 +35,7 @@ pub fn avg_pool(
     input: &Var,
     params: &PoolParams,
     count_include_pad: bool,
-    divisor_override: Option<usize>,
+    divisor_override: Option<i64>,
 ) -> Result<Var> {
     let op = AvgPool {
         input: input.value().clone(),

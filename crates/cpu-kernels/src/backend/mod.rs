@@ -6,6 +6,7 @@ mod loss;
 mod matmul;
 mod norm;
 mod optim;
+mod pooling;
 mod random;
 mod reduce;
 
@@ -38,6 +39,7 @@ pub fn install() {
         matmul::register_all();
         norm::register_all();
         optim::register_all();
+        pooling::register_all();
         random::register_all();
         reduce::register_all();
     });

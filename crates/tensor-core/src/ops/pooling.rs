@@ -155,7 +155,7 @@ pub struct AvgPool {
     /// Whether padding counts in the divisor.
     pub count_include_pad: bool,
     /// A divisor to use instead of the number of elements.
-    pub divisor_override: Option<usize>,
+    pub divisor_override: Option<i64>,
 }
 
 impl Op for AvgPool {
@@ -185,7 +185,7 @@ pub struct AvgPoolGrad {
     /// As in the forward pass.
     pub count_include_pad: bool,
     /// As in the forward pass.
-    pub divisor_override: Option<usize>,
+    pub divisor_override: Option<i64>,
 }
 
 impl Op for AvgPoolGrad {
@@ -205,7 +205,7 @@ impl Op for AvgPoolGrad {
     }
 }
 
-fn check_average(op: &'static str, params: &PoolParams, divisor: Option<usize>) -> Result<()> {
+fn check_average(op: &'static str, params: &PoolParams, divisor: Option<i64>) -> Result<()> {
     if divisor == Some(0) {
         return Err(Error::invalid(op, "the divisor must not be 0"));
     }
