@@ -23,11 +23,6 @@ struct SbMatmul {
     u64 batch;
 };
 
-__device__ __forceinline__ float sb_fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
-__device__ __forceinline__ double sb_fma(double a, double b, double c) { return __fma_rn(a, b, c); }
-__device__ __forceinline__ float sb_clean(float x) { return sb_canonical(x); }
-__device__ __forceinline__ double sb_clean(double x) { return sb_canonical64(x); }
-
 template <typename T>
 __device__ __forceinline__ void sb_matmul(T* out, const T* a, const T* b, const u64* a_offset,
                                           const u64* b_offset, const SbMatmul& p) {

@@ -89,51 +89,21 @@ extern "C" __global__ void sum_f32_atomic(float* out, const float* in, SbReduce 
 
 // ---- Extrema -----------------------------------------------------------------------------
 
-// One warp per output: each lane finds the first of the best among its elements, then the lanes
-// are compared, the lower index winning among equals.
-#define SB_EXTREME(NAME, T, CANONICAL, NAN_VALUE, SHUFFLE)                              \
+#define SB_EXTREME(NAME, T)                                                             \
     extern "C" __global__ void NAME(T* values, i64* indices, const T* in, SbReduce p,   \
                                     u32 minimum) {                                      \
         u64 warp = sb_thread() / 32;                                                    \
         if (warp >= p.outer * p.inner) return;                                          \
-        u64 column = warp % p.inner;                                                    \
-        u64 slab = warp / p.inner;                                                      \
-        const T* x = in + slab * p.n * p.inner + column;                                \
-        u32 me = threadIdx.x & 31u;                                                     \
-        T best = (T)0;                                                                  \
-        u64 at = ~0ull;                                                                 \
-        for (u64 i = me; i < p.n; i += 32) {                                            \
-            T v = x[i * p.inner];                                                       \
-            bool better = minimum ? v < best : v > best;                                \
-            if (at == ~0ull || better || (v != v && best == best)) {                    \
-                best = v;                                                               \
-                at = i;                                                                 \
-            }                                                                           \
-        }                                                                               \
-        for (u32 w = 16; w >= 1; w /= 2) {                                              \
-            T v = SHUFFLE(best, w);                                                     \
-            u32 low = __shfl_down_sync(0xffffffffu, (u32)at, w);                        \
-            u32 high = __shfl_down_sync(0xffffffffu, (u32)(at >> 32), w);               \
-            u64 i = (u64)high << 32 | (u64)low;                                         \
-            bool better = minimum ? v < best : v > best;                                \
-            bool nan = v != v;                                                          \
-            bool same = nan ? best != best : v == best;                                 \
-            bool take = at == ~0ull || better || (nan && best == best) || (same && i < at); \
-            if (i != ~0ull && take) {                                                   \
-                best = v;                                                               \
-                at = i;                                                                 \
-            }                                                                           \
-        }                                                                               \
-        if (me == 0) {                                                                  \
-            values[warp] = CANONICAL(best);                                             \
+        const T* x = in + warp / p.inner * p.n * p.inner + warp % p.inner;              \
+        u64 inner = p.inner;                                                            \
+        u64 at;                                                                         \
+        T best = sb_extreme<T>(p.n, minimum != 0, &at, [=](u64 i) { return x[i * inner]; }); \
+        if ((threadIdx.x & 31u) == 0) {                                                 \
+            values[warp] = sb_clean(best);                         \
             indices[warp] = (i64)at;                                                    \
         }                                                                               \
     }
 
-__device__ __forceinline__ float sb_shuffle_f32(float x, u32 by) {
-    return __uint_as_float(__shfl_down_sync(0xffffffffu, __float_as_uint(x), by));
-}
-
-// level: Portable - comparisons with a written winner
-SB_EXTREME(extreme_f32, float, sb_canonical, sb_nan, sb_shuffle_f32)
-SB_EXTREME(extreme_f64, double, sb_canonical64, sb_nan64, sb_shuffle_down)
+// level: Portable - comparisons with a written winner, one warp per output
+SB_EXTREME(extreme_f32, float)
+SB_EXTREME(extreme_f64, double)

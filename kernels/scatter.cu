@@ -289,29 +289,21 @@ extern "C" __global__ void index_winner(u64* winner, const i64* index, u64 n, u6
     if (sb_check(to, size, i, status)) atomicMax(winner + to, i + 1);
 }
 
-// level: Portable - one thread owns one output
-extern "C" __global__ void index_copy_b32(u32* out, const u32* source, const u64* winner,
-                                          SbRows p) {
-    u64 i = sb_thread();
-    if (i >= p.outer * p.size * p.inner) return;
-    u64 column = i % p.inner;
-    u64 row = i / p.inner % p.size;
-    u64 slab = i / p.inner / p.size;
-    u64 from = winner[row];
-    if (from != 0) out[i] = source[(slab * p.n + from - 1) * p.inner + column];
-}
+#define SB_INDEX_COPY(NAME, T)                                                          \
+    extern "C" __global__ void NAME(T* out, const T* source, const u64* winner, SbRows p) { \
+        u64 i = sb_thread();                                                            \
+        if (i >= p.outer * p.size * p.inner) return;                                    \
+        u64 column = i % p.inner;                                                       \
+        u64 row = i / p.inner % p.size;                                                 \
+        u64 slab = i / p.inner / p.size;                                                \
+        u64 from = winner[row];                                                         \
+        if (from != 0) out[i] = source[(slab * p.n + from - 1) * p.inner + column];     \
+    }
 
 // level: Portable - one thread owns one output
-extern "C" __global__ void index_copy_b64(u64* out, const u64* source, const u64* winner,
-                                          SbRows p) {
-    u64 i = sb_thread();
-    if (i >= p.outer * p.size * p.inner) return;
-    u64 column = i % p.inner;
-    u64 row = i / p.inner % p.size;
-    u64 slab = i / p.inner / p.size;
-    u64 from = winner[row];
-    if (from != 0) out[i] = source[(slab * p.n + from - 1) * p.inner + column];
-}
+SB_INDEX_COPY(index_copy_b8, unsigned char)
+SB_INDEX_COPY(index_copy_b32, u32)
+SB_INDEX_COPY(index_copy_b64, u64)
 
 // level: NotGuaranteed - the last thread to arrive wins
 extern "C" __global__ void index_copy_b32_atomic(u32* out, const u32* source, const i64* index,
@@ -363,52 +355,24 @@ extern "C" __global__ void reduce_extreme_f32_finish(float* out, const u64* best
 
 // ---- Reads at computed places ------------------------------------------------------------
 
-// level: Portable - one thread owns one output
-extern "C" __global__ void index_select_b32(u32* out, const u32* source, const i64* index, SbRows p,
-                                            u64* status) {
-    u64 i = sb_thread();
-    if (i >= p.outer * p.n * p.inner) return;
-    u64 column = i % p.inner;
-    u64 row = i / p.inner % p.n;
-    u64 slab = i / p.inner / p.n;
-    i64 from = index[row];
-    bool fine = sb_check(from, p.size, row, status);
-    out[i] = fine ? source[(slab * p.size + (u64)from) * p.inner + column] : 0u;
-}
+// The result's element i takes the row that index[row of i], or index[i], names.
+#define SB_SELECT_ROWS(NAME, T, PLACE)                                                  \
+    extern "C" __global__ void NAME(T* out, const T* source, const i64* index, SbRows p, \
+                                    u64* status) {                                      \
+        u64 i = sb_thread();                                                            \
+        if (i >= p.outer * p.n * p.inner) return;                                       \
+        u64 column = i % p.inner;                                                       \
+        u64 slab = i / p.inner / p.n;                                                   \
+        u64 place = PLACE;                                                              \
+        i64 from = index[place];                                                        \
+        bool fine = sb_check(from, p.size, place, status);                              \
+        out[i] = fine ? source[(slab * p.size + (u64)from) * p.inner + column] : (T)0;  \
+    }
 
 // level: Portable - one thread owns one output
-extern "C" __global__ void index_select_b64(u64* out, const u64* source, const i64* index, SbRows p,
-                                            u64* status) {
-    u64 i = sb_thread();
-    if (i >= p.outer * p.n * p.inner) return;
-    u64 column = i % p.inner;
-    u64 row = i / p.inner % p.n;
-    u64 slab = i / p.inner / p.n;
-    i64 from = index[row];
-    bool fine = sb_check(from, p.size, row, status);
-    out[i] = fine ? source[(slab * p.size + (u64)from) * p.inner + column] : 0ull;
-}
-
-// level: Portable - one thread owns one output
-extern "C" __global__ void gather_b32(u32* out, const u32* source, const i64* index, SbRows p,
-                                      u64* status) {
-    u64 i = sb_thread();
-    if (i >= p.outer * p.n * p.inner) return;
-    u64 column = i % p.inner;
-    u64 slab = i / p.inner / p.n;
-    i64 from = index[i];
-    bool fine = sb_check(from, p.size, i, status);
-    out[i] = fine ? source[(slab * p.size + (u64)from) * p.inner + column] : 0u;
-}
-
-// level: Portable - one thread owns one output
-extern "C" __global__ void gather_b64(u64* out, const u64* source, const i64* index, SbRows p,
-                                      u64* status) {
-    u64 i = sb_thread();
-    if (i >= p.outer * p.n * p.inner) return;
-    u64 column = i % p.inner;
-    u64 slab = i / p.inner / p.n;
-    i64 from = index[i];
-    bool fine = sb_check(from, p.size, i, status);
-    out[i] = fine ? source[(slab * p.size + (u64)from) * p.inner + column] : 0ull;
-}
+SB_SELECT_ROWS(index_select_b8, unsigned char, i / p.inner % p.n)
+SB_SELECT_ROWS(index_select_b32, u32, i / p.inner % p.n)
+SB_SELECT_ROWS(index_select_b64, u64, i / p.inner % p.n)
+SB_SELECT_ROWS(gather_b8, unsigned char, i)
+SB_SELECT_ROWS(gather_b32, u32, i)
+SB_SELECT_ROWS(gather_b64, u64, i)

@@ -20,6 +20,14 @@ __device__ __forceinline__ double sb_shuffle_first(double x) {
     return __longlong_as_double((i64)((u64)high << 32 | (u64)low));
 }
 
+__device__ __forceinline__ float sb_shuffle_down(float x, u32 by) {
+    return __uint_as_float(__shfl_down_sync(0xffffffffu, __float_as_uint(x), by));
+}
+
+__device__ __forceinline__ float sb_shuffle_first(float x) {
+    return __uint_as_float(__shfl_sync(0xffffffffu, __float_as_uint(x), 0));
+}
+
 // Combines the 32 lanes by halving; every lane gets the result.
 __device__ __forceinline__ double sb_lanes(double lane) {
 #pragma unroll
@@ -65,4 +73,45 @@ __device__ __forceinline__ double sb_tree(u64 n, Term term) {
         if (last) return partial;
     }
     return 0.0;
+}
+
+// True if `a` at index `ia` is to be preferred to `b` at `ib`: NaN before all, then the value,
+// then the lower index. An index of all ones is no element.
+template <typename T>
+__device__ __forceinline__ bool sb_preferred(T a, u64 ia, T b, u64 ib, bool minimum) {
+    if (ia == ~0ull || ib == ~0ull) return ia != ~0ull;
+    bool nan_a = a != a;
+    bool nan_b = b != b;
+    if (nan_a || nan_b) return nan_a && (!nan_b || ia < ib);
+    if (a == b) return ia < ib;
+    return minimum ? a < b : a > b;
+}
+
+// The extreme of n elements and the index of its first occurrence, by one warp. Every lane gets
+// both.
+template <typename T, typename Element>
+__device__ __forceinline__ T sb_extreme(u64 n, bool minimum, u64* index, Element element) {
+    T best = (T)0;
+    u64 at = ~0ull;
+    for (u64 i = threadIdx.x & 31u; i < n; i += 32) {
+        T x = element(i);
+        if (sb_preferred(x, i, best, at, minimum)) {
+            best = x;
+            at = i;
+        }
+    }
+    for (u32 w = 16; w >= 1; w /= 2) {
+        T x = sb_shuffle_down(best, w);
+        u32 low = __shfl_down_sync(0xffffffffu, (u32)at, w);
+        u32 high = __shfl_down_sync(0xffffffffu, (u32)(at >> 32), w);
+        u64 i = (u64)high << 32 | (u64)low;
+        if (sb_preferred(x, i, best, at, minimum)) {
+            best = x;
+            at = i;
+        }
+    }
+    u32 low = __shfl_sync(0xffffffffu, (u32)at, 0);
+    u32 high = __shfl_sync(0xffffffffu, (u32)(at >> 32), 0);
+    *index = (u64)high << 32 | (u64)low;
+    return sb_shuffle_first(best);
 }

@@ -19,6 +19,12 @@ __device__ __forceinline__ double sb_nan64() { return __longlong_as_double(0x7ff
 __device__ __forceinline__ float sb_canonical(float x) { return x == x ? x : sb_nan(); }
 __device__ __forceinline__ double sb_canonical64(double x) { return x == x ? x : sb_nan64(); }
 
+// The same for either type.
+__device__ __forceinline__ float sb_clean(float x) { return sb_canonical(x); }
+__device__ __forceinline__ double sb_clean(double x) { return sb_canonical64(x); }
+__device__ __forceinline__ float sb_fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+__device__ __forceinline__ double sb_fma(double a, double b, double c) { return __fma_rn(a, b, c); }
+
 // The number of this thread in a one-dimensional launch.
 __device__ __forceinline__ u64 sb_thread() {
     return (u64)blockIdx.x * (u64)blockDim.x + (u64)threadIdx.x;

@@ -354,11 +354,53 @@ pub(crate) fn product(op: &'static str, dims: &[usize]) -> Result<usize> {
     })
 }
 
-/// A type of 4 or 8 bytes that kernels move as bits.
-pub trait Word: Pod + DeviceRepr + ValidAsZeroBits {}
+/// Of the kernels for 1, 4 and 8 bytes, the one for `T`.
+pub(crate) fn sized<T: Word>(names: [&'static str; 3]) -> &'static str {
+    match size_of::<T>() {
+        1 => names[0],
+        4 => names[1],
+        _ => names[2],
+    }
+}
+
+/// A type of 1, 4 or 8 bytes that kernels move as bits.
+pub trait Word: Pod + DeviceRepr + ValidAsZeroBits + Default {}
+impl Word for u8 {}
 impl Word for f32 {}
 impl Word for f64 {}
 impl Word for i32 {}
 impl Word for i64 {}
 impl Word for u32 {}
 impl Word for u64 {}
+
+/// An element type with floating-point kernels: f32 or f64.
+pub trait Float: Word + std::fmt::Debug + PartialOrd + std::ops::Sub<Output = Self> {
+    /// True for f64.
+    #[doc(hidden)]
+    const WIDE: bool;
+    /// Neither infinite nor NaN.
+    fn is_finite(self) -> bool;
+    /// The next smaller number.
+    #[must_use]
+    fn next_down(self) -> Self;
+}
+
+impl Float for f32 {
+    const WIDE: bool = false;
+    fn is_finite(self) -> bool {
+        f32::is_finite(self)
+    }
+    fn next_down(self) -> f32 {
+        f32::next_down(self)
+    }
+}
+
+impl Float for f64 {
+    const WIDE: bool = true;
+    fn is_finite(self) -> bool {
+        f64::is_finite(self)
+    }
+    fn next_down(self) -> f64 {
+        f64::next_down(self)
+    }
+}

@@ -20,13 +20,20 @@
 #![deny(unsafe_code)]
 
 mod device;
+pub mod elementwise;
 mod error;
 mod launch;
+pub mod loss;
+pub mod matmul;
+pub mod norm;
+pub mod optim;
 mod ptx;
+pub mod random;
+pub mod reduce;
 pub mod scatter;
 
 pub use cudarc::driver::CudaSlice;
-pub use device::{Device, Word, device_count, is_available};
+pub use device::{Device, Float, Word, device_count, is_available};
 pub use error::{CudaError, Result};
 
 /// Which form of an operation to run.

@@ -1,7 +1,14 @@
 //! The committed PTX, embedded.
 
-/// Name and text of every family.
-pub(crate) const FAMILIES: &[(&str, &str)] = &[("scatter", include_str!("../ptx/scatter.ptx"))];
+macro_rules! families {
+    ($($name:literal),* $(,)?) => {
+        /// Name and text of every family.
+        pub(crate) const FAMILIES: &[(&str, &str)] =
+            &[$(($name, include_str!(concat!("../ptx/", $name, ".ptx")))),*];
+    };
+}
+
+families!["elementwise", "loss", "matmul", "norm", "optim", "random", "reduce", "scatter"];
 
 /// The text of a family.
 pub(crate) fn text(family: &str) -> Option<&'static str> {

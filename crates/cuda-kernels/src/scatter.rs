@@ -8,7 +8,7 @@ use bytemuck::{Pod, Zeroable};
 use cudarc::driver::CudaSlice;
 
 use crate::Variant;
-use crate::device::{Device, Word, expect_len, product};
+use crate::device::{Device, Word, expect_len, product, sized};
 use crate::error::{CudaError, Result};
 
 const FAMILY: &str = "scatter";
@@ -522,7 +522,7 @@ pub fn index_select<T: Word>(
 ) -> Result<CudaSlice<T>> {
     let op = "index_select";
     expect_len(op, "the index", index, rows.n)?;
-    let name = if size_of::<T>() == 4 { "index_select_b32" } else { "index_select_b64" };
+    let name = sized::<T>(["index_select_b8", "index_select_b32", "index_select_b64"]);
     select(device, op, name, source, index, rows)
 }
 
@@ -547,7 +547,7 @@ pub fn gather<T: Word>(
 ) -> Result<CudaSlice<T>> {
     let op = "gather";
     expect_len(op, "the index", index, rows.source(op)?)?;
-    let name = if size_of::<T>() == 4 { "gather_b32" } else { "gather_b64" };
+    let name = sized::<T>(["gather_b8", "gather_b32", "gather_b64"]);
     select(device, op, name, source, index, rows)
 }
 
@@ -598,7 +598,7 @@ fn copy_winners<T: Word>(
         .value(&(rows.size as u64))
         .write(report)
         .threads(rows.n, device.block())?;
-    let name = if size_of::<T>() == 4 { "index_copy_b32" } else { "index_copy_b64" };
+    let name = sized::<T>(["index_copy_b8", "index_copy_b32", "index_copy_b64"]);
     device
         .kernel(op, FAMILY, name)?
         .on(device.stream())

@@ -1,0 +1,472 @@
+//! Each element on its own: functions of one and two elements, comparisons, selection, copies
+//! of strided views, casts.
+//!
+//! # Determinism
+//!
+//! Portable: every element is the same sequence of correctly rounded operations, whichever
+//! thread computes it. NaN results are canonical.
+
+use bytemuck::{Pod, Zeroable};
+use cudarc::driver::CudaSlice;
+
+use crate::device::{Device, Float, Word, expect_len, product, sized};
+use crate::error::{CudaError, Result};
+
+const FAMILY: &str = "elementwise";
+/// Dimensions that a strided view can have.
+pub const MAX_RANK: usize = 8;
+
+/// A function of one element. On f32 the transcendental ones are correctly rounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each is the function of its name")]
+pub enum Unary {
+    Neg,
+    Abs,
+    Exp,
+    Log,
+    Sqrt,
+    Tanh,
+    Sigmoid,
+    /// sin(πx).
+    Sinpi,
+    /// cos(πx).
+    Cospi,
+    /// `max(x, 0)`; NaN stays NaN, and −0 becomes +0.
+    Relu,
+    Reciprocal,
+    Square,
+}
+
+/// A function of two elements, each operation rounded once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each is the function of its name")]
+pub enum Binary {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    /// The larger; NaN if either is; the first of equal ones.
+    Maximum,
+    /// The smaller; NaN if either is; the first of equal ones.
+    Minimum,
+    /// `a` where `b > 0`, else +0.
+    ReluGrad,
+    /// `a · (1 − b·b)`, three roundings.
+    TanhGrad,
+    /// `a · ((1 − b) · b)`, three roundings.
+    SigmoidGrad,
+}
+
+/// A comparison of IEEE 754: all but `Ne` are false for NaN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each is the comparison of its name")]
+pub enum Compare {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+}
+
+/// Where a view's elements are in its buffer: `offset + Σ index[d] · strides[d]`.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// One per dimension; 0 repeats.
+    pub strides: &'a [isize],
+    /// The place of the first element.
+    pub offset: usize,
+}
+
+/// How the elements of two operands meet.
+#[derive(Clone, Copy, Debug)]
+pub enum Pairing<'a> {
+    /// Both are dense, with this many elements.
+    Dense(usize),
+    /// Each is a view in the shape of the result, with stride 0 along what is broadcast.
+    Strided {
+        /// The shape of the result.
+        shape: &'a [usize],
+        /// The first operand.
+        a: View<'a>,
+        /// The second operand.
+        b: View<'a>,
+    },
+}
+
+/// `f(x)` for each element.
+///
+/// # Errors
+///
+/// [`CudaError::InvalidArgument`] for a transcendental function of f64, which has no kernel.
+pub fn unary<T: Float>(device: &Device, kind: Unary, x: &CudaSlice<T>) -> Result<CudaSlice<T>> {
+    let op = "unary";
+    let names = match kind {
+        Unary::Neg => ["neg_f32", "neg_f64"],
+        Unary::Abs => ["abs_f32", "abs_f64"],
+        Unary::Sqrt => ["sqrt_f32", "sqrt_f64"],
+        Unary::Relu => ["relu_f32", "relu_f64"],
+        Unary::Reciprocal => ["reciprocal_f32", "reciprocal_f64"],
+        Unary::Square => ["square_f32", "square_f64"],
+        Unary::Exp => ["exp_f32", ""],
+        Unary::Log => ["log_f32", ""],
+        Unary::Tanh => ["tanh_f32", ""],
+        Unary::Sigmoid => ["sigmoid_f32", ""],
+        Unary::Sinpi => ["sinpi_f32", ""],
+        Unary::Cospi => ["cospi_f32", ""],
+    };
+    let name = names[T::WIDE as usize];
+    if name.is_empty() {
+        return Err(CudaError::invalid(op, format!("{kind:?} has no f64 kernel; use f32")));
+    }
+    map(device, op, name, x)
+}
+
+/// `x · scale + shift` for each element, two roundings.
+///
+/// # Errors
+///
+/// [`CudaError::Driver`], as every function here.
+pub fn affine<T: Float>(
+    device: &Device,
+    x: &CudaSlice<T>,
+    scale: T,
+    shift: T,
+) -> Result<CudaSlice<T>> {
+    let op = "affine";
+    let mut out = device.uninitialised(op, x.len())?;
+    device
+        .kernel(op, FAMILY, ["affine_f32", "affine_f64"][T::WIDE as usize])?
+        .on(device.stream())
+        .write(&mut out)
+        .read(x)
+        .value(&(x.len() as u64))
+        .value(&scale)
+        .value(&shift)
+        .threads(x.len(), device.block())?;
+    Ok(out)
+}
+
+/// `f(a, b)` for each pair of elements.
+///
+/// # Errors
+///
+/// [`CudaError::Length`] or [`CudaError::InvalidArgument`] if the views do not fit the buffers.
+pub fn binary<T: Float>(
+    device: &Device,
+    kind: Binary,
+    a: &CudaSlice<T>,
+    b: &CudaSlice<T>,
+    pairing: Pairing<'_>,
+) -> Result<CudaSlice<T>> {
+    let names = match kind {
+        Binary::Add => ["add_f32", "add_f64"],
+        Binary::Sub => ["sub_f32", "sub_f64"],
+        Binary::Mul => ["mul_f32", "mul_f64"],
+        Binary::Div => ["div_f32", "div_f64"],
+        Binary::Maximum => ["maximum_f32", "maximum_f64"],
+        Binary::Minimum => ["minimum_f32", "minimum_f64"],
+        Binary::ReluGrad => ["relu_grad_f32", "relu_grad_f64"],
+        Binary::TanhGrad => ["tanh_grad_f32", "tanh_grad_f64"],
+        Binary::SigmoidGrad => ["sigmoid_grad_f32", "sigmoid_grad_f64"],
+    };
+    pairs(device, "binary", names[T::WIDE as usize], a, b, pairing)
+}
+
+/// 1 where the comparison holds, else 0.
+///
+/// # Errors
+///
+/// As [`binary`].
+pub fn compare<T: Comparable>(
+    device: &Device,
+    kind: Compare,
+    a: &CudaSlice<T>,
+    b: &CudaSlice<T>,
+    pairing: Pairing<'_>,
+) -> Result<CudaSlice<u8>> {
+    let names = match kind {
+        Compare::Eq => ["eq_f32", "eq_f64", "eq_i64"],
+        Compare::Ne => ["ne_f32", "ne_f64", "ne_i64"],
+        Compare::Lt => ["lt_f32", "lt_f64", "lt_i64"],
+        Compare::Le => ["le_f32", "le_f64", "le_i64"],
+        Compare::Gt => ["gt_f32", "gt_f64", "gt_i64"],
+        Compare::Ge => ["ge_f32", "ge_f64", "ge_i64"],
+    };
+    pairs(device, "compare", names[T::PLACE], a, b, pairing)
+}
+
+/// A type that [`compare`] takes.
+pub trait Comparable: Word {
+    /// Which kernel.
+    #[doc(hidden)]
+    const PLACE: usize;
+}
+impl Comparable for f32 {
+    const PLACE: usize = 0;
+}
+impl Comparable for f64 {
+    const PLACE: usize = 1;
+}
+impl Comparable for i64 {
+    const PLACE: usize = 2;
+}
+
+/// `a` where the condition is not 0, else `b`.
+///
+/// # Errors
+///
+/// [`CudaError::Length`].
+pub fn select<T: Word>(
+    device: &Device,
+    condition: &CudaSlice<u8>,
+    a: &CudaSlice<T>,
+    b: &CudaSlice<T>,
+) -> Result<CudaSlice<T>> {
+    let op = "where";
+    let n = condition.len();
+    expect_len(op, "the first choice", a, n)?;
+    expect_len(op, "the second choice", b, n)?;
+    let mut out = device.uninitialised(op, n)?;
+    device
+        .kernel(op, FAMILY, sized::<T>(["select_b8", "select_b32", "select_b64"]))?
+        .on(device.stream())
+        .write(&mut out)
+        .read(condition)
+        .read(a)
+        .read(b)
+        .value(&(n as u64))
+        .threads(n, device.block())?;
+    Ok(out)
+}
+
+/// The elements of a view, dense and in order.
+///
+/// # Errors
+///
+/// [`CudaError::InvalidArgument`] if the view reaches outside the buffer.
+pub fn copy<T: Word>(
+    device: &Device,
+    x: &CudaSlice<T>,
+    shape: &[usize],
+    view: View<'_>,
+) -> Result<CudaSlice<T>> {
+    let op = "copy";
+    let n = product(op, shape)?;
+    let mut raw = RawView::zeroed();
+    raw.n = n as u64;
+    raw.rank = shape.len() as u64;
+    raw.shape = dims(op, shape)?;
+    raw.stride = checked_strides(op, "the view", shape, view, x.len())?;
+    raw.offset = view.offset as i64;
+    let mut out = device.uninitialised(op, n)?;
+    device
+        .kernel(op, FAMILY, sized::<T>(["copy_b8", "copy_b32", "copy_b64"]))?
+        .on(device.stream())
+        .write(&mut out)
+        .read(x)
+        .value(&raw)
+        .threads(n, device.block())?;
+    Ok(out)
+}
+
+/// A buffer of `n` times the same value.
+///
+/// # Errors
+///
+/// [`CudaError::OutOfMemory`].
+pub fn fill<T: Word>(device: &Device, n: usize, value: T) -> Result<CudaSlice<T>> {
+    let op = "fill";
+    let mut out = device.uninitialised::<T>(op, n)?;
+    let bytes = bytemuck::bytes_of(&value);
+    if let Ok(word) = <[u8; 4]>::try_from(bytes) {
+        device
+            .kernel(op, FAMILY, "fill_b32")?
+            .on(device.stream())
+            .write(&mut out)
+            .value(&(n as u64))
+            .value(&u32::from_ne_bytes(word))
+            .threads(n, device.block())?;
+    } else if let Ok(word) = <[u8; 8]>::try_from(bytes) {
+        device
+            .kernel(op, FAMILY, "fill_b64")?
+            .on(device.stream())
+            .write(&mut out)
+            .value(&(n as u64))
+            .value(&u64::from_ne_bytes(word))
+            .threads(n, device.block())?;
+    } else {
+        return device.upload(&vec![value; n]);
+    }
+    Ok(out)
+}
+
+/// The same values as another type: rounded to nearest even from f64 to f32, truncated towards
+/// zero and saturated from floats to integers, NaN to 0; a truth value is 0 or 1.
+///
+/// # Errors
+///
+/// [`CudaError::Driver`].
+pub fn cast<T: Castable<R>, R: Word>(device: &Device, x: &CudaSlice<T>) -> Result<CudaSlice<R>> {
+    map(device, "cast", T::KERNEL, x)
+}
+
+/// A type that [`cast`] turns into `R`.
+pub trait Castable<R>: Word {
+    /// Which kernel.
+    #[doc(hidden)]
+    const KERNEL: &'static str;
+}
+
+macro_rules! casts {
+    ($($from:ty => $to:ty: $kernel:literal;)*) => {
+        $(impl Castable<$to> for $from { const KERNEL: &'static str = $kernel; })*
+    };
+}
+
+casts! {
+    f32 => f64: "cast_f32_f64";
+    f64 => f32: "cast_f64_f32";
+    f32 => i64: "cast_f32_i64";
+    f64 => i64: "cast_f64_i64";
+    i64 => f32: "cast_i64_f32";
+    i64 => f64: "cast_i64_f64";
+    u8 => f32: "cast_b8_f32";
+    u8 => f64: "cast_b8_f64";
+    u8 => i64: "cast_b8_i64";
+    f32 => u8: "cast_f32_b8";
+    f64 => u8: "cast_f64_b8";
+    i64 => u8: "cast_i64_b8";
+}
+
+fn map<T: Word, R: Word>(
+    device: &Device,
+    op: &'static str,
+    name: &'static str,
+    x: &CudaSlice<T>,
+) -> Result<CudaSlice<R>> {
+    let mut out = device.uninitialised(op, x.len())?;
+    device
+        .kernel(op, FAMILY, name)?
+        .on(device.stream())
+        .write(&mut out)
+        .read(x)
+        .value(&(x.len() as u64))
+        .threads(x.len(), device.block())?;
+    Ok(out)
+}
+
+fn pairs<T: Word, R: Word>(
+    device: &Device,
+    op: &'static str,
+    name: &'static str,
+    a: &CudaSlice<T>,
+    b: &CudaSlice<T>,
+    pairing: Pairing<'_>,
+) -> Result<CudaSlice<R>> {
+    let mut raw = RawPair::zeroed();
+    let n = match pairing {
+        Pairing::Dense(n) => {
+            expect_len(op, "the first operand", a, n)?;
+            expect_len(op, "the second operand", b, n)?;
+            n
+        }
+        Pairing::Strided { shape, a: left, b: right } => {
+            // Rank 0 means dense to the kernel; a scalar is a view of shape [1].
+            let (shape, pad): (&[usize], &[isize]) =
+                if shape.is_empty() { (&[1], &[0]) } else { (shape, &[]) };
+            let view = |v: View<'_>| -> Vec<isize> { [v.strides, pad].concat() };
+            let (sa, sb) = (view(left), view(right));
+            let left = View { strides: &sa, offset: left.offset };
+            let right = View { strides: &sb, offset: right.offset };
+            raw.rank = shape.len() as u64;
+            raw.shape = dims(op, shape)?;
+            raw.stride_a = checked_strides(op, "the first operand", shape, left, a.len())?;
+            raw.stride_b = checked_strides(op, "the second operand", shape, right, b.len())?;
+            raw.offset_a = left.offset as i64;
+            raw.offset_b = right.offset as i64;
+            product(op, shape)?
+        }
+    };
+    raw.n = n as u64;
+    let mut out = device.uninitialised(op, n)?;
+    device
+        .kernel(op, FAMILY, name)?
+        .on(device.stream())
+        .write(&mut out)
+        .read(a)
+        .read(b)
+        .value(&raw)
+        .threads(n, device.block())?;
+    Ok(out)
+}
+
+fn dims(op: &'static str, shape: &[usize]) -> Result<[u64; MAX_RANK]> {
+    let mut found = [0; MAX_RANK];
+    if shape.len() > MAX_RANK {
+        return Err(CudaError::invalid(
+            op,
+            format!("{} dimensions; at most {MAX_RANK} are possible", shape.len()),
+        ));
+    }
+    for (to, &from) in found.iter_mut().zip(shape) {
+        *to = from as u64;
+    }
+    Ok(found)
+}
+
+/// The strides of a view whose every element lies inside a buffer of `len`.
+fn checked_strides(
+    op: &'static str,
+    what: &'static str,
+    shape: &[usize],
+    view: View<'_>,
+    len: usize,
+) -> Result<[i64; MAX_RANK]> {
+    let mut found = [0; MAX_RANK];
+    if view.strides.len() != shape.len() || shape.len() > MAX_RANK {
+        return Err(CudaError::invalid(
+            op,
+            format!("{what} has strides {:?} for the shape {shape:?}", view.strides),
+        ));
+    }
+    let (mut low, mut high) = (view.offset as i128, view.offset as i128);
+    for (d, (&size, &stride)) in shape.iter().zip(view.strides).enumerate() {
+        found[d] = stride as i64;
+        let reach = (size as i128 - 1) * stride as i128;
+        low += reach.min(0);
+        high += reach.max(0);
+    }
+    let empty = shape.contains(&0);
+    if !empty && (low < 0 || high >= len as i128) {
+        return Err(CudaError::invalid(
+            op,
+            format!("{what} reaches from {low} to {high} in a buffer of {len} elements"),
+        ));
+    }
+    Ok(found)
+}
+
+/// `SbPair` of the kernels.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct RawPair {
+    n: u64,
+    rank: u64,
+    shape: [u64; MAX_RANK],
+    stride_a: [i64; MAX_RANK],
+    stride_b: [i64; MAX_RANK],
+    offset_a: i64,
+    offset_b: i64,
+}
+
+/// `SbView` of the kernels.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct RawView {
+    n: u64,
+    rank: u64,
+    shape: [u64; MAX_RANK],
+    stride: [i64; MAX_RANK],
+    offset: i64,
+}

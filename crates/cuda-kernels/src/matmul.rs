@@ -1,0 +1,222 @@
+//! Matrix products in the written order.
+
+use bytemuck::{Pod, Zeroable};
+use cudarc::driver::CudaSlice;
+
+use crate::Variant;
+use crate::device::{Device, Float, product};
+use crate::error::{CudaError, Result};
+use crate::reduce::grid;
+
+const FAMILY: &str = "matmul";
+/// Outputs of a block along each side.
+const TILE: usize = 64;
+/// k within which a partial is one chain.
+const K_BLOCK: usize = 256;
+
+/// A matrix in a buffer, by strides: element (i, j) of matrix b of the batch is
+/// `offsets[b] + i · row + j · column`.
+#[derive(Clone, Copy, Debug)]
+pub struct Matrix<'a, T> {
+    /// Where the elements are.
+    pub data: &'a CudaSlice<T>,
+    /// Distance of rows.
+    pub row: usize,
+    /// Distance of columns.
+    pub column: usize,
+    /// Where each matrix of the batch begins.
+    pub offsets: &'a [usize],
+}
+
+/// `a · b` for each pair of matrices.
+///
+/// # Shapes
+///
+/// `[batch, m, k]` by `[batch, k, n]`, `shape = [m, n, k]`; returns `[batch, m, n]`.
+///
+/// # Determinism
+///
+/// Portable. Each output: within each block of 256 consecutive k, ascending, `acc = fma(a, b,
+/// acc)` from +0; then the blocks are added in ascending order, one rounding each. Splitting k
+/// over thread blocks at these borders changes no bit, so it is done when it is faster.
+///
+/// # Errors
+///
+/// [`CudaError::InvalidArgument`] if a matrix reaches outside its buffer or the batches differ.
+pub fn matmul<T: Float>(
+    device: &Device,
+    a: Matrix<'_, T>,
+    b: Matrix<'_, T>,
+    shape: [usize; 3],
+) -> Result<CudaSlice<T>> {
+    let op = "matmul";
+    let [m, n, k] = shape;
+    let (raw, offsets_a, offsets_b, outputs) = prepare(device, op, &a, &b, shape)?;
+    let mut out = device.uninitialised(op, outputs)?;
+    let tiles = product(op, &[m.div_ceil(TILE), n.div_ceil(TILE), a.offsets.len()])?;
+    // Few tiles and a long k would leave most of a GPU idle.
+    if !T::WIDE && tiles < 64 && k >= 8 * K_BLOCK {
+        let (partials, blocks) = partials(device, op, &a, &b, raw, &offsets_a, &offsets_b)?;
+        device
+            .kernel(op, FAMILY, "matmul_combine_f32")?
+            .on(device.stream())
+            .write(&mut out)
+            .read(&partials)
+            .value(&(outputs as u64))
+            .value(&(blocks as u64))
+            .threads(outputs, device.block())?;
+        return Ok(out);
+    }
+    device
+        .kernel(op, FAMILY, ["matmul_f32", "matmul_f64"][T::WIDE as usize])?
+        .on(device.stream())
+        .write(&mut out)
+        .read(a.data)
+        .read(b.data)
+        .read(&offsets_a)
+        .read(&offsets_b)
+        .value(&raw)
+        .grid((grid(op, tiles)?, 1, 1), (256, 1, 1))?;
+    Ok(out)
+}
+
+/// `a · b` with k split over thread blocks.
+///
+/// # Shapes
+///
+/// As [`matmul`].
+///
+/// # Determinism
+///
+/// [`Variant::Deterministic`] has the bits of [`matmul`]. [`Variant::Atomic`] adds the partials
+/// with float atomics: not guaranteed.
+///
+/// # Errors
+///
+/// As [`matmul`].
+pub fn matmul_split(
+    device: &Device,
+    a: Matrix<'_, f32>,
+    b: Matrix<'_, f32>,
+    shape: [usize; 3],
+    variant: Variant,
+) -> Result<CudaSlice<f32>> {
+    let op = "matmul";
+    let (raw, offsets_a, offsets_b, outputs) = prepare(device, op, &a, &b, shape)?;
+    if shape[2] == 0 {
+        return device.zeros_for(op, outputs);
+    }
+    let (partials, blocks) = partials(device, op, &a, &b, raw, &offsets_a, &offsets_b)?;
+    let mut out = device.zeros_for(op, outputs)?;
+    let (name, threads) = match variant {
+        Variant::Deterministic => ("matmul_combine_f32", outputs),
+        Variant::Atomic => ("matmul_combine_f32_atomic", product(op, &[outputs, blocks])?),
+    };
+    device
+        .kernel(op, FAMILY, name)?
+        .on(device.stream())
+        .write(&mut out)
+        .read(&partials)
+        .value(&(outputs as u64))
+        .value(&(blocks as u64))
+        .threads(threads, device.block())?;
+    Ok(out)
+}
+
+fn partials<T: Float>(
+    device: &Device,
+    op: &'static str,
+    a: &Matrix<'_, T>,
+    b: &Matrix<'_, T>,
+    raw: RawMatmul,
+    offsets_a: &CudaSlice<u64>,
+    offsets_b: &CudaSlice<u64>,
+) -> Result<(CudaSlice<f32>, usize)> {
+    let (m, n, batch) = (raw.m as usize, raw.n as usize, raw.batch as usize);
+    let blocks = (raw.k as usize).div_ceil(K_BLOCK);
+    if blocks > 65_535 {
+        return Err(CudaError::invalid(op, format!("k = {} is too long to split", raw.k)));
+    }
+    let tiles = product(op, &[m.div_ceil(TILE), n.div_ceil(TILE), batch])?;
+    let mut partials = device.uninitialised::<f32>(op, product(op, &[m, n, batch, blocks])?)?;
+    device
+        .kernel(op, FAMILY, "matmul_partial_f32")?
+        .on(device.stream())
+        .write(&mut partials)
+        .read(a.data)
+        .read(b.data)
+        .read(offsets_a)
+        .read(offsets_b)
+        .value(&raw)
+        .grid((grid(op, tiles)?, blocks as u32, 1), (256, 1, 1))?;
+    Ok((partials, blocks))
+}
+
+fn prepare<T: Float>(
+    device: &Device,
+    op: &'static str,
+    a: &Matrix<'_, T>,
+    b: &Matrix<'_, T>,
+    [m, n, k]: [usize; 3],
+) -> Result<(RawMatmul, CudaSlice<u64>, CudaSlice<u64>, usize)> {
+    if a.offsets.len() != b.offsets.len() {
+        return Err(CudaError::invalid(
+            op,
+            format!("the batches have {} and {} matrices", a.offsets.len(), b.offsets.len()),
+        ));
+    }
+    a.check(op, "the left matrix", m, k)?;
+    b.check(op, "the right matrix", k, n)?;
+    let outputs = product(op, &[a.offsets.len(), m, n])?;
+    let raw = RawMatmul {
+        m: m as u64,
+        n: n as u64,
+        k: k as u64,
+        a_row: a.row as u64,
+        a_column: a.column as u64,
+        b_row: b.row as u64,
+        b_column: b.column as u64,
+        batch: a.offsets.len() as u64,
+    };
+    let upload =
+        |offsets: &[usize]| device.upload(&offsets.iter().map(|&o| o as u64).collect::<Vec<u64>>());
+    Ok((raw, upload(a.offsets)?, upload(b.offsets)?, outputs))
+}
+
+impl<T> Matrix<'_, T> {
+    fn check(&self, op: &'static str, what: &str, rows: usize, columns: usize) -> Result<()> {
+        if rows == 0 || columns == 0 {
+            return Ok(());
+        }
+        let reach = (rows as u128 - 1) * self.row as u128
+            + (columns as u128 - 1) * self.column as u128
+            + self.offsets.iter().copied().max().unwrap_or(0) as u128;
+        if reach >= self.data.len() as u128 && !self.offsets.is_empty() {
+            return Err(CudaError::invalid(
+                op,
+                format!(
+                    "{what} ({rows} x {columns}, strides {} and {}) reaches {reach} in a buffer of \
+                     {} elements",
+                    self.row,
+                    self.column,
+                    self.data.len()
+                ),
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// `SbMatmul` of the kernels.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct RawMatmul {
+    m: u64,
+    n: u64,
+    k: u64,
+    a_row: u64,
+    a_column: u64,
+    b_row: u64,
+    b_column: u64,
+    batch: u64,
+}

@@ -1,0 +1,303 @@
+//! Batch and layer normalisation.
+//!
+//! # Determinism
+//!
+//! Portable. Statistics run in f64 over the contract's fixed tree, in the logical order of the
+//! elements they are taken over, and are rounded to f32 once; what is done to each element
+//! afterwards is written at each function.
+
+use bytemuck::{Pod, Zeroable};
+use cudarc::driver::CudaSlice;
+
+use crate::device::{Device, expect_len, product};
+use crate::error::Result;
+
+const FAMILY: &str = "norm";
+
+/// The shape `[n, channels, spatial]` of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Batch {
+    /// Samples.
+    pub n: usize,
+    /// Channels.
+    pub channels: usize,
+    /// Elements per sample and channel.
+    pub spatial: usize,
+}
+
+/// Mean, biased variance, and `1 / sqrt(variance + eps)` of something.
+#[derive(Debug)]
+pub struct Statistics {
+    /// The mean.
+    pub mean: CudaSlice<f32>,
+    /// The biased variance.
+    pub variance: CudaSlice<f32>,
+    /// `1 / sqrt(variance + eps)`, from the unrounded variance.
+    pub rstd: CudaSlice<f32>,
+}
+
+/// The gradients of a normalisation.
+#[derive(Debug)]
+pub struct Gradients {
+    /// With respect to the input.
+    pub input: CudaSlice<f32>,
+    /// With respect to the weight.
+    pub weight: CudaSlice<f32>,
+    /// With respect to the bias.
+    pub bias: CudaSlice<f32>,
+}
+
+/// The statistics of each channel.
+///
+/// # Errors
+///
+/// [`CudaError::Length`](crate::CudaError::Length).
+pub fn batch_statistics(
+    device: &Device,
+    x: &CudaSlice<f32>,
+    shape: Batch,
+    eps: f64,
+) -> Result<Statistics> {
+    let op = "batch_norm";
+    expect_len(op, "the input", x, shape.elements(op)?)?;
+    let mut mean = device.uninitialised(op, shape.channels)?;
+    let mut variance = device.uninitialised(op, shape.channels)?;
+    let mut rstd = device.uninitialised(op, shape.channels)?;
+    device
+        .kernel(op, FAMILY, "batch_statistics_f32")?
+        .on(device.stream())
+        .write(&mut mean)
+        .write(&mut variance)
+        .write(&mut rstd)
+        .read(x)
+        .value(&shape.raw())
+        .value(&eps)
+        .threads(product(op, &[shape.channels, 32])?, device.block())?;
+    Ok(Statistics { mean, variance, rstd })
+}
+
+/// `1 / sqrt(variance + eps)` in f64, rounded once: for given statistics.
+///
+/// # Errors
+///
+/// [`CudaError::Driver`](crate::CudaError::Driver).
+pub fn rstd(device: &Device, variance: &CudaSlice<f32>, eps: f64) -> Result<CudaSlice<f32>> {
+    let op = "batch_norm_inference";
+    let n = variance.len();
+    let mut out = device.uninitialised(op, n)?;
+    device
+        .kernel(op, FAMILY, "rstd_f32")?
+        .on(device.stream())
+        .write(&mut out)
+        .read(variance)
+        .value(&(n as u64))
+        .value(&eps)
+        .threads(n, device.block())?;
+    Ok(out)
+}
+
+/// `fma((x − mean) · rstd, weight, bias)` per channel.
+///
+/// # Errors
+///
+/// [`CudaError::Length`](crate::CudaError::Length).
+pub fn batch_normalize(
+    device: &Device,
+    x: &CudaSlice<f32>,
+    shape: Batch,
+    mean: &CudaSlice<f32>,
+    rstd: &CudaSlice<f32>,
+    weight: &CudaSlice<f32>,
+    bias: &CudaSlice<f32>,
+) -> Result<CudaSlice<f32>> {
+    let op = "batch_norm";
+    let elements = shape.elements(op)?;
+    expect_len(op, "the input", x, elements)?;
+    let per_channel =
+        [("the mean", mean), ("rstd", rstd), ("the weight", weight), ("the bias", bias)];
+    for (what, buffer) in per_channel {
+        expect_len(op, what, buffer, shape.channels)?;
+    }
+    let mut out = device.uninitialised(op, elements)?;
+    device
+        .kernel(op, FAMILY, "batch_normalize_f32")?
+        .on(device.stream())
+        .write(&mut out)
+        .read(x)
+        .read(mean)
+        .read(rstd)
+        .read(weight)
+        .read(bias)
+        .value(&shape.raw())
+        .threads(elements, device.block())?;
+    Ok(out)
+}
+
+/// The gradients of batch normalisation.
+///
+/// With `h = (x − mean) · rstd`: the bias gradient is `Σ g` and the weight gradient `Σ g · h` (the
+/// product in f64), each rounded once; the input gradient is `fma(−h, Σgh / m, g − Σg / m) ·
+/// (weight · rstd)` with both quotients taken in f64 and rounded once.
+///
+/// # Errors
+///
+/// [`CudaError::Length`](crate::CudaError::Length).
+pub fn batch_norm_grad(
+    device: &Device,
+    grad: &CudaSlice<f32>,
+    x: &CudaSlice<f32>,
+    shape: Batch,
+    mean: &CudaSlice<f32>,
+    rstd: &CudaSlice<f32>,
+    weight: &CudaSlice<f32>,
+) -> Result<Gradients> {
+    let op = "batch_norm";
+    let elements = shape.elements(op)?;
+    expect_len(op, "the gradient", grad, elements)?;
+    expect_len(op, "the input", x, elements)?;
+    for (what, buffer) in [("the mean", mean), ("rstd", rstd), ("the weight", weight)] {
+        expect_len(op, what, buffer, shape.channels)?;
+    }
+    let mut sums = device.uninitialised::<f64>(op, product(op, &[shape.channels, 2])?)?;
+    let mut weight_grad = device.uninitialised(op, shape.channels)?;
+    let mut bias_grad = device.uninitialised(op, shape.channels)?;
+    device
+        .kernel(op, FAMILY, "batch_norm_sums_f32")?
+        .on(device.stream())
+        .write(&mut sums)
+        .write(&mut weight_grad)
+        .write(&mut bias_grad)
+        .read(grad)
+        .read(x)
+        .read(mean)
+        .read(rstd)
+        .value(&shape.raw())
+        .threads(product(op, &[shape.channels, 32])?, device.block())?;
+    let mut input = device.uninitialised(op, elements)?;
+    device
+        .kernel(op, FAMILY, "batch_norm_input_grad_f32")?
+        .on(device.stream())
+        .write(&mut input)
+        .read(grad)
+        .read(x)
+        .read(mean)
+        .read(rstd)
+        .read(weight)
+        .read(&sums)
+        .value(&shape.raw())
+        .threads(elements, device.block())?;
+    Ok(Gradients { input, weight: weight_grad, bias: bias_grad })
+}
+
+/// Layer normalisation of each row, `fma((x − mean) · rstd, weight, bias)`. Returns the result,
+/// and the mean and rstd of each row.
+///
+/// # Shapes
+///
+/// `x: [rows, width]`, `weight` and `bias: [width]`.
+///
+/// # Errors
+///
+/// [`CudaError::Length`](crate::CudaError::Length).
+pub fn layer_norm(
+    device: &Device,
+    x: &CudaSlice<f32>,
+    [rows, width]: [usize; 2],
+    weight: &CudaSlice<f32>,
+    bias: &CudaSlice<f32>,
+    eps: f64,
+) -> Result<(CudaSlice<f32>, CudaSlice<f32>, CudaSlice<f32>)> {
+    let op = "layer_norm";
+    let elements = product(op, &[rows, width])?;
+    expect_len(op, "the input", x, elements)?;
+    expect_len(op, "the weight", weight, width)?;
+    expect_len(op, "the bias", bias, width)?;
+    let mut out = device.uninitialised(op, elements)?;
+    let mut mean = device.uninitialised(op, rows)?;
+    let mut rstd = device.uninitialised(op, rows)?;
+    device
+        .kernel(op, FAMILY, "layer_norm_f32")?
+        .on(device.stream())
+        .write(&mut out)
+        .write(&mut mean)
+        .write(&mut rstd)
+        .read(x)
+        .read(weight)
+        .read(bias)
+        .value(&(rows as u64))
+        .value(&(width as u64))
+        .value(&eps)
+        .threads(product(op, &[rows, 32])?, device.block())?;
+    Ok((out, mean, rstd))
+}
+
+/// The gradients of layer normalisation: as [`batch_norm_grad`], with the row's sums taken over
+/// `g · weight` (rounded to f32), and the weight and bias gradients summed down the rows.
+///
+/// # Errors
+///
+/// [`CudaError::Length`](crate::CudaError::Length).
+pub fn layer_norm_grad(
+    device: &Device,
+    grad: &CudaSlice<f32>,
+    x: &CudaSlice<f32>,
+    [rows, width]: [usize; 2],
+    weight: &CudaSlice<f32>,
+    mean: &CudaSlice<f32>,
+    rstd: &CudaSlice<f32>,
+) -> Result<Gradients> {
+    let op = "layer_norm";
+    let elements = product(op, &[rows, width])?;
+    expect_len(op, "the gradient", grad, elements)?;
+    expect_len(op, "the input", x, elements)?;
+    expect_len(op, "the weight", weight, width)?;
+    expect_len(op, "the mean", mean, rows)?;
+    expect_len(op, "rstd", rstd, rows)?;
+    let mut input = device.uninitialised(op, elements)?;
+    device
+        .kernel(op, FAMILY, "layer_norm_input_grad_f32")?
+        .on(device.stream())
+        .write(&mut input)
+        .read(grad)
+        .read(x)
+        .read(weight)
+        .read(mean)
+        .read(rstd)
+        .value(&(rows as u64))
+        .value(&(width as u64))
+        .threads(product(op, &[rows, 32])?, device.block())?;
+    let mut weight_grad = device.uninitialised(op, width)?;
+    let mut bias_grad = device.uninitialised(op, width)?;
+    device
+        .kernel(op, FAMILY, "layer_norm_weight_grad_f32")?
+        .on(device.stream())
+        .write(&mut weight_grad)
+        .write(&mut bias_grad)
+        .read(grad)
+        .read(x)
+        .read(mean)
+        .read(rstd)
+        .value(&(rows as u64))
+        .value(&(width as u64))
+        .threads(product(op, &[width, 32])?, device.block())?;
+    Ok(Gradients { input, weight: weight_grad, bias: bias_grad })
+}
+
+impl Batch {
+    fn elements(self, op: &'static str) -> Result<usize> {
+        product(op, &[self.n, self.channels, self.spatial])
+    }
+
+    fn raw(self) -> RawBatch {
+        RawBatch { n: self.n as u64, channels: self.channels as u64, spatial: self.spatial as u64 }
+    }
+}
+
+/// `SbBatch` of the kernels.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct RawBatch {
+    n: u64,
+    channels: u64,
+    spatial: u64,
+}

@@ -1,0 +1,182 @@
+//! Optimiser steps, in place, one pass over memory each.
+
+use bytemuck::{Pod, Zeroable};
+use cudarc::driver::CudaSlice;
+
+use crate::device::{Device, expect_len};
+use crate::error::{CudaError, Result};
+
+const FAMILY: &str = "optim";
+
+/// The settings of stochastic gradient descent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sgd {
+    /// The learning rate.
+    pub lr: f64,
+    /// How much of the last step is kept; 0 for none.
+    pub momentum: f64,
+    /// How much of a new gradient is left out of the momentum.
+    pub dampening: f64,
+    /// How much of the parameter is added to its gradient.
+    pub weight_decay: f64,
+    /// Nesterov's form of momentum.
+    pub nesterov: bool,
+}
+
+/// The settings of Adam.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Adam {
+    /// The learning rate.
+    pub lr: f64,
+    /// How much of the mean gradient is kept.
+    pub beta1: f64,
+    /// How much of the mean squared gradient is kept.
+    pub beta2: f64,
+    /// Added to the root.
+    pub eps: f64,
+    /// How much the parameter decays in each step.
+    pub weight_decay: f64,
+    /// Whether the decay is taken off the parameter (AdamW) and not added to the gradient.
+    pub decoupled: bool,
+}
+
+/// A step of stochastic gradient descent on the parameter and the velocity. In the first step
+/// the velocity is written without being read.
+///
+/// # Determinism
+///
+/// Portable. With every constant rounded to f32 first: `g = fma(decay, p, g)` if decay is not
+/// 0; `v = fma(1 − dampening, g, momentum · v)`, or `g` in the first step or without momentum;
+/// `d = fma(momentum, v, g)` for Nesterov, else `v`; `p = fma(−lr, d, p)`.
+///
+/// # Errors
+///
+/// [`CudaError::Length`].
+pub fn sgd_step(
+    device: &Device,
+    settings: &Sgd,
+    param: &mut CudaSlice<f32>,
+    velocity: &mut CudaSlice<f32>,
+    grad: &CudaSlice<f32>,
+    first: bool,
+) -> Result<()> {
+    let op = "sgd_step";
+    let n = param.len();
+    expect_len(op, "the velocity", velocity, n)?;
+    expect_len(op, "the gradient", grad, n)?;
+    let raw = RawSgd {
+        decay: settings.weight_decay as f32,
+        momentum: settings.momentum as f32,
+        fresh: (1.0 - settings.dampening) as f32,
+        rate: -settings.lr as f32,
+        kind: u32::from(settings.weight_decay != 0.0)
+            | u32::from(settings.momentum != 0.0) << 1
+            | u32::from(!first) << 2
+            | u32::from(settings.nesterov) << 3,
+    };
+    device
+        .kernel(op, FAMILY, "sgd_f32")?
+        .on(device.stream())
+        .write(param)
+        .write(velocity)
+        .read(grad)
+        .value(&(n as u64))
+        .value(&raw)
+        .threads(n, device.block())
+}
+
+/// A step of Adam, counted from 1, on the parameter, the mean and the mean square.
+///
+/// # Determinism
+///
+/// Portable. With every constant computed in f64 and rounded to f32 first: `p = p · (1 − lr ·
+/// decay)` if decoupled, else `g = fma(decay, p, g)`; `m = fma(1 − β1, g, β1 · m)`;
+/// `v = fma((1 − β2) · g, g, β2 · v)`; `p = fma(−lr / (1 − β1^t), m / (sqrt(v) / sqrt(1 − β2^t) +
+/// eps), p)`. Powers are repeated products.
+///
+/// # Errors
+///
+/// [`CudaError::Length`], and [`CudaError::InvalidArgument`] for step 0.
+pub fn adam_step(
+    device: &Device,
+    settings: &Adam,
+    step: u64,
+    param: &mut CudaSlice<f32>,
+    mean: &mut CudaSlice<f32>,
+    square: &mut CudaSlice<f32>,
+    grad: &CudaSlice<f32>,
+) -> Result<()> {
+    let op = "adam_step";
+    if step == 0 {
+        return Err(CudaError::invalid(op, "steps are counted from 1"));
+    }
+    let n = param.len();
+    expect_len(op, "the mean", mean, n)?;
+    expect_len(op, "the mean square", square, n)?;
+    expect_len(op, "the gradient", grad, n)?;
+    let (keep, decay) = if settings.decoupled {
+        (1.0 - settings.lr * settings.weight_decay, 0.0)
+    } else {
+        (1.0, settings.weight_decay)
+    };
+    let raw = RawAdam {
+        keep: keep as f32,
+        decay: decay as f32,
+        beta1: settings.beta1 as f32,
+        fresh1: (1.0 - settings.beta1) as f32,
+        beta2: settings.beta2 as f32,
+        fresh2: (1.0 - settings.beta2) as f32,
+        root: (1.0 - power(settings.beta2, step)).sqrt() as f32,
+        eps: settings.eps as f32,
+        rate: (-settings.lr / (1.0 - power(settings.beta1, step))) as f32,
+    };
+    device
+        .kernel(op, FAMILY, "adam_f32")?
+        .on(device.stream())
+        .write(param)
+        .write(mean)
+        .write(square)
+        .read(grad)
+        .value(&(n as u64))
+        .value(&raw)
+        .threads(n, device.block())
+}
+
+/// `base` to the power `exponent` by repeated squaring: the same products on every machine.
+fn power(base: f64, mut exponent: u64) -> f64 {
+    let (mut result, mut square) = (1.0, base);
+    while exponent > 0 {
+        if exponent & 1 == 1 {
+            result *= square;
+        }
+        square *= square;
+        exponent >>= 1;
+    }
+    result
+}
+
+/// `SbSgd` of the kernels.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct RawSgd {
+    decay: f32,
+    momentum: f32,
+    fresh: f32,
+    rate: f32,
+    kind: u32,
+}
+
+/// `SbAdam` of the kernels.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct RawAdam {
+    keep: f32,
+    decay: f32,
+    beta1: f32,
+    fresh1: f32,
+    beta2: f32,
+    fresh2: f32,
+    root: f32,
+    eps: f32,
+    rate: f32,
+}

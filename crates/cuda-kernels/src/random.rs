@@ -1,0 +1,222 @@
+//! Random numbers by logical element index.
+//!
+//! # Determinism
+//!
+//! Element `i` is a function of the draw and of `i` alone: the bits are those of
+//! [`samebits_rng::Draw`] on the CPU, whatever the device.
+
+use bytemuck::{Pod, Zeroable};
+use cudarc::driver::CudaSlice;
+use samebits_rng::{Draw, Philox4x32};
+
+use crate::device::{Device, Float, expect_len};
+use crate::error::{CudaError, Result};
+
+const FAMILY: &str = "random";
+/// The domain of the private spaces' keys; see [`Draw`], *Rejection*.
+const SPACE: u64 = 0x6a09_e667_f3bc_c908;
+
+/// The first `n` words of a draw.
+///
+/// # Errors
+///
+/// [`CudaError::OutOfMemory`].
+pub fn words(device: &Device, draw: &Draw, n: usize) -> Result<CudaSlice<u32>> {
+    let op = "words";
+    let mut out = device.uninitialised(op, n)?;
+    device
+        .kernel(op, FAMILY, "words_u32")?
+        .on(device.stream())
+        .write(&mut out)
+        .value(&(n as u64))
+        .value(&RawDraw::new(draw))
+        .threads(n.div_ceil(4), device.block())?;
+    Ok(out)
+}
+
+/// Philox4x32 with 7 or 10 rounds on any counters and keys: for known-answer tests.
+///
+/// # Shapes
+///
+/// `counters: [n, 4]`, `keys: [n, 2]`; returns `[n, 4]`.
+///
+/// # Errors
+///
+/// [`CudaError::Length`], and [`CudaError::InvalidArgument`] for other numbers of rounds.
+pub fn philox(
+    device: &Device,
+    counters: &CudaSlice<u32>,
+    keys: &CudaSlice<u32>,
+    rounds: u32,
+) -> Result<CudaSlice<u32>> {
+    let op = "philox";
+    if rounds != 7 && rounds != 10 {
+        return Err(CudaError::invalid(op, format!("expected 7 or 10 rounds, got {rounds}")));
+    }
+    let n = counters.len() / 4;
+    expect_len(op, "the counters", counters, 4 * n)?;
+    expect_len(op, "the keys", keys, 2 * n)?;
+    let mut out = device.uninitialised(op, 4 * n)?;
+    device
+        .kernel(op, FAMILY, "philox_blocks")?
+        .on(device.stream())
+        .write(&mut out)
+        .read(counters)
+        .read(keys)
+        .value(&(n as u64))
+        .value(&rounds)
+        .threads(n, device.block())?;
+    Ok(out)
+}
+
+/// `n` uniform numbers in `[low, high)`: [`Draw::uniform_f32`] or [`Draw::uniform_f64`].
+///
+/// # Errors
+///
+/// [`CudaError::InvalidArgument`] if `low > high` or `high - low` is not finite.
+pub fn uniform<T: Float>(
+    device: &Device,
+    draw: &Draw,
+    n: usize,
+    low: T,
+    high: T,
+) -> Result<CudaSlice<T>> {
+    let op = "uniform";
+    let range = high - low;
+    if !(low <= high && T::is_finite(range)) {
+        return Err(CudaError::invalid(
+            op,
+            format!("expected low <= high with a finite difference, got {low:?} and {high:?}"),
+        ));
+    }
+    let below = T::next_down(high);
+    let last = if below < low { low } else { below };
+    let (name, per_block) = [("uniform_f32", 4), ("uniform_f64", 2)][T::WIDE as usize];
+    let mut out = device.uninitialised(op, n)?;
+    device
+        .kernel(op, FAMILY, name)?
+        .on(device.stream())
+        .write(&mut out)
+        .value(&(n as u64))
+        .value(&RawDraw::new(draw))
+        .value(&low)
+        .value(&high)
+        .value(&range)
+        .value(&last)
+        .threads(n.div_ceil(per_block), device.block())?;
+    Ok(out)
+}
+
+/// `n` events of probability `p`, 1 or 0: [`Draw::bernoulli`].
+///
+/// # Errors
+///
+/// [`CudaError::InvalidArgument`] if `p` is not in `[0, 1]`.
+pub fn bernoulli(device: &Device, draw: &Draw, n: usize, p: f64) -> Result<CudaSlice<u8>> {
+    let op = "bernoulli";
+    let (last, any) = below(op, p)?;
+    let mut out = device.uninitialised(op, n)?;
+    device
+        .kernel(op, FAMILY, "bernoulli_b8")?
+        .on(device.stream())
+        .write(&mut out)
+        .value(&(n as u64))
+        .value(&RawDraw::new(draw))
+        .value(&last)
+        .value(&any)
+        .threads(n.div_ceil(4), device.block())?;
+    Ok(out)
+}
+
+/// Drops each element with probability `p` and scales the others by 1 / (1 − `p`). Returns the
+/// result and the mask, 1 for a kept element: [`Draw::dropout`].
+///
+/// # Errors
+///
+/// [`CudaError::InvalidArgument`] if `p` is not in `[0, 1]`.
+pub fn dropout(
+    device: &Device,
+    draw: &Draw,
+    x: &CudaSlice<f32>,
+    p: f64,
+) -> Result<(CudaSlice<f32>, CudaSlice<u8>)> {
+    let op = "dropout";
+    let (last, any) = below(op, p)?;
+    let scale = if p == 1.0 { 0.0 } else { (1.0 / (1.0 - p)) as f32 };
+    let n = x.len();
+    let mut out = device.uninitialised(op, n)?;
+    let mut mask = device.uninitialised(op, n)?;
+    device
+        .kernel(op, FAMILY, "dropout_f32")?
+        .on(device.stream())
+        .write(&mut out)
+        .write(&mut mask)
+        .read(x)
+        .value(&(n as u64))
+        .value(&RawDraw::new(draw))
+        .value(&last)
+        .value(&any)
+        .value(&scale)
+        .threads(n.div_ceil(4), device.block())?;
+    Ok((out, mask))
+}
+
+/// `n` uniform integers in `[low, high)` without bias: [`Draw::randint`].
+///
+/// # Errors
+///
+/// [`CudaError::InvalidArgument`] if `low >= high`.
+pub fn randint(
+    device: &Device,
+    draw: &Draw,
+    n: usize,
+    low: i64,
+    high: i64,
+) -> Result<CudaSlice<i64>> {
+    let op = "randint";
+    if low >= high {
+        return Err(CudaError::invalid(op, format!("expected low < high, got {low} and {high}")));
+    }
+    let range = high.wrapping_sub(low) as u64;
+    let excess = range.wrapping_neg() % range;
+    let [space0, space1, ..] = Philox4x32::from_seed(draw.seed() ^ SPACE).at(0, draw.stream());
+    let mut out = device.uninitialised(op, n)?;
+    device
+        .kernel(op, FAMILY, "randint_i64")?
+        .on(device.stream())
+        .write(&mut out)
+        .value(&(n as u64))
+        .value(&RawDraw::new(draw))
+        .value(&low)
+        .value(&range)
+        .value(&excess)
+        .value(&space0)
+        .value(&space1)
+        .threads(n.div_ceil(2), device.block())?;
+    Ok(out)
+}
+
+/// The largest word that means an event, and whether any does.
+fn below(op: &'static str, p: f64) -> Result<(u32, u32)> {
+    if !(0.0..=1.0).contains(&p) {
+        return Err(CudaError::invalid(op, format!("expected a probability in [0, 1], got {p}")));
+    }
+    // Exact: a multiplication by a power of two, and an integer of at most 33 bits.
+    let bound = (p * 4294967296.0).ceil() as u64;
+    Ok((bound.wrapping_sub(1) as u32, u32::from(bound > 0)))
+}
+
+/// `SbDraw` of the kernels.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct RawDraw {
+    seed: u64,
+    stream: u64,
+    first: u64,
+}
+
+impl RawDraw {
+    fn new(draw: &Draw) -> RawDraw {
+        RawDraw { seed: draw.seed(), stream: draw.stream(), first: draw.first() }
+    }
+}

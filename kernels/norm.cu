@@ -1,0 +1,162 @@
+// Batch and layer normalisation. Statistics run in f64 over the fixed tree, in the logical order
+// of their terms, and are rounded to f32 once.
+
+#include "reduce.cuh"
+
+// [n, channels, spatial].
+struct SbBatch {
+    u64 n;
+    u64 channels;
+    u64 spatial;
+};
+
+// The place of term t of a channel: samples one after the other.
+__device__ __forceinline__ u64 sb_term(const SbBatch& p, u64 channel, u64 t) {
+    u64 sample = t / p.spatial;
+    return (sample * p.channels + channel) * p.spatial + (t - sample * p.spatial);
+}
+
+// Mean, biased variance and 1 / sqrt(variance + eps) of each channel.
+// level: Portable - one warp owns one channel
+extern "C" __global__ void batch_statistics_f32(float* mean, float* variance, float* rstd,
+                                                const float* in, SbBatch p, double eps) {
+    u64 channel = sb_thread() / 32;
+    if (channel >= p.channels) return;
+    u64 terms = p.n * p.spatial;
+    double count = (double)terms;
+    double m = sb_tree(terms, [=](u64 t) { return (double)in[sb_term(p, channel, t)]; }) / count;
+    double v = sb_tree(terms, [=](u64 t) {
+        double deviation = (double)in[sb_term(p, channel, t)] - m;
+        return deviation * deviation;
+    }) / count;
+    if ((threadIdx.x & 31u) != 0) return;
+    mean[channel] = sb_canonical((float)m);
+    variance[channel] = sb_canonical((float)v);
+    rstd[channel] = sb_canonical((float)(1.0 / __dsqrt_rn(v + eps)));
+}
+
+// level: Portable - one thread owns one output
+extern "C" __global__ void rstd_f32(float* out, const float* variance, u64 n, double eps) {
+    u64 i = sb_thread();
+    if (i < n) out[i] = sb_canonical((float)(1.0 / __dsqrt_rn((double)variance[i] + eps)));
+}
+
+// fma((x - mean) * rstd, weight, bias).
+// level: Portable - one thread owns one output
+extern "C" __global__ void batch_normalize_f32(float* out, const float* in, const float* mean,
+                                               const float* rstd, const float* weight,
+                                               const float* bias, SbBatch p) {
+    u64 i = sb_thread();
+    if (i >= p.n * p.channels * p.spatial) return;
+    u64 c = i / p.spatial % p.channels;
+    out[i] = sb_canonical(__fmaf_rn((in[i] - mean[c]) * rstd[c], weight[c], bias[c]));
+}
+
+// Sums of g and of g * h per channel, with h = (x - mean) * rstd and the product in f64;
+// `sums` is [channels, 2], unrounded.
+// level: Portable - one warp owns one channel
+extern "C" __global__ void batch_norm_sums_f32(double* sums, float* weight_grad, float* bias_grad,
+                                               const float* grad, const float* in,
+                                               const float* mean, const float* rstd, SbBatch p) {
+    u64 channel = sb_thread() / 32;
+    if (channel >= p.channels) return;
+    u64 terms = p.n * p.spatial;
+    float m = mean[channel];
+    float r = rstd[channel];
+    double sum = sb_tree(terms, [=](u64 t) { return (double)grad[sb_term(p, channel, t)]; });
+    double dot = sb_tree(terms, [=](u64 t) {
+        u64 i = sb_term(p, channel, t);
+        return (double)grad[i] * (double)((in[i] - m) * r);
+    });
+    if ((threadIdx.x & 31u) != 0) return;
+    sums[2 * channel] = sum;
+    sums[2 * channel + 1] = dot;
+    weight_grad[channel] = sb_canonical((float)dot);
+    bias_grad[channel] = sb_canonical((float)sum);
+}
+
+// fma(-h, mean of gh, g - mean of g) * scale.
+__device__ __forceinline__ float sb_norm_grad(float g, float h, float mean_grad, float mean_dot,
+                                              float scale) {
+    return sb_canonical(__fmaf_rn(-h, mean_dot, g - mean_grad) * scale);
+}
+
+// level: Portable - one thread owns one output
+extern "C" __global__ void batch_norm_input_grad_f32(float* out, const float* grad, const float* in,
+                                                     const float* mean, const float* rstd,
+                                                     const float* weight, const double* sums,
+                                                     SbBatch p) {
+    u64 i = sb_thread();
+    if (i >= p.n * p.channels * p.spatial) return;
+    u64 c = i / p.spatial % p.channels;
+    double count = (double)(p.n * p.spatial);
+    float h = (in[i] - mean[c]) * rstd[c];
+    out[i] = sb_norm_grad(grad[i], h, (float)(sums[2 * c] / count),
+                          (float)(sums[2 * c + 1] / count), weight[c] * rstd[c]);
+}
+
+// ---- Layer normalisation -----------------------------------------------------------------
+
+// level: Portable - one warp owns one row
+extern "C" __global__ void layer_norm_f32(float* out, float* mean, float* rstd, const float* in,
+                                          const float* weight, const float* bias, u64 rows,
+                                          u64 width, double eps) {
+    u64 row = sb_thread() / 32;
+    if (row >= rows) return;
+    const float* x = in + row * width;
+    double count = (double)width;
+    double m = sb_tree(width, [=](u64 i) { return (double)x[i]; }) / count;
+    double v = sb_tree(width, [=](u64 i) {
+        double deviation = (double)x[i] - m;
+        return deviation * deviation;
+    }) / count;
+    float mr = sb_canonical((float)m);
+    float rr = sb_canonical((float)(1.0 / __dsqrt_rn(v + eps)));
+    u32 me = threadIdx.x & 31u;
+    if (me == 0) {
+        mean[row] = mr;
+        rstd[row] = rr;
+    }
+    for (u64 i = me; i < width; i += 32) {
+        out[row * width + i] = sb_canonical(__fmaf_rn((x[i] - mr) * rr, weight[i], bias[i]));
+    }
+}
+
+// level: Portable - one warp owns one row
+extern "C" __global__ void layer_norm_input_grad_f32(float* out, const float* grad, const float* in,
+                                                     const float* weight, const float* mean,
+                                                     const float* rstd, u64 rows, u64 width) {
+    u64 row = sb_thread() / 32;
+    if (row >= rows) return;
+    const float* x = in + row * width;
+    const float* g = grad + row * width;
+    float m = mean[row];
+    float r = rstd[row];
+    double sum = sb_tree(width, [=](u64 i) { return (double)(g[i] * weight[i]); });
+    double dot = sb_tree(width, [=](u64 i) {
+        return (double)(g[i] * weight[i]) * (double)((x[i] - m) * r);
+    });
+    float mean_grad = (float)(sum / (double)width);
+    float mean_dot = (float)(dot / (double)width);
+    for (u64 i = threadIdx.x & 31u; i < width; i += 32) {
+        out[row * width + i] =
+            sb_norm_grad(g[i] * weight[i], (x[i] - m) * r, mean_grad, mean_dot, r);
+    }
+}
+
+// level: Portable - one warp owns one column
+extern "C" __global__ void layer_norm_weight_grad_f32(float* weight_grad, float* bias_grad,
+                                                      const float* grad, const float* in,
+                                                      const float* mean, const float* rstd,
+                                                      u64 rows, u64 width) {
+    u64 column = sb_thread() / 32;
+    if (column >= width) return;
+    double dot = sb_tree(rows, [=](u64 row) {
+        u64 i = row * width + column;
+        return (double)grad[i] * (double)((in[i] - mean[row]) * rstd[row]);
+    });
+    double sum = sb_tree(rows, [=](u64 row) { return (double)grad[row * width + column]; });
+    if ((threadIdx.x & 31u) != 0) return;
+    weight_grad[column] = sb_canonical((float)dot);
+    bias_grad[column] = sb_canonical((float)sum);
+}
