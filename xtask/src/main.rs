@@ -9,6 +9,7 @@ mod audit_kernels;
 mod build_kernels;
 mod nvrtc;
 mod test;
+mod tidy;
 
 /// The workspace's own tasks.
 #[derive(Debug, Parser)]
@@ -26,6 +27,8 @@ enum Command {
     BuildKernels(build_kernels::Args),
     /// Run every test of the workspace.
     Test(test::Args),
+    /// Check the rules that no compiler checks.
+    Tidy(tidy::Args),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -33,6 +36,7 @@ fn main() -> anyhow::Result<()> {
         Command::AuditKernels(args) => audit_kernels::run(args),
         Command::BuildKernels(args) => build_kernels::run(args),
         Command::Test(args) => test::run(args),
+        Command::Tidy(args) => tidy::run(&args),
     }
 }
 

@@ -1,0 +1,215 @@
+//! `cargo xtask tidy`: the rules that no compiler checks.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+/// Flags of `cargo xtask tidy`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {}
+
+/// What each crate may use; the arrows of ARCHITECTURE.md.
+const MAY_USE: &[(&str, &[&str])] = &[
+    ("numerics", &[]),
+    ("rng", &["numerics"]),
+    ("tensor-core", &["numerics", "rng"]),
+    ("cpu-kernels", &["numerics", "rng", "tensor-core"]),
+    ("cuda-kernels", &["numerics", "rng", "tensor-core"]),
+    ("conv-autotune", &["numerics", "rng", "tensor-core"]),
+    ("data", &["numerics", "rng"]),
+    (
+        "autograd",
+        &["numerics", "rng", "tensor-core", "cpu-kernels", "cuda-kernels", "conv-autotune"],
+    ),
+    (
+        "samebits",
+        &[
+            "numerics",
+            "rng",
+            "tensor-core",
+            "cpu-kernels",
+            "cuda-kernels",
+            "conv-autotune",
+            "autograd",
+            "data",
+        ],
+    ),
+    ("cli", &["samebits"]),
+    ("ptx-emulator", &[]),
+    ("cuda-driver-emulator", &["ptx-emulator"]),
+];
+
+/// Where unsafe code may be: files, or folders that end in `/`.
+const MAY_BE_UNSAFE: &[&str] = &[
+    "crates/numerics/src/simd.rs",
+    "crates/numerics/src/fpenv.rs",
+    "crates/cpu-kernels/src/arch/",
+    "crates/cuda-kernels/src/launch.rs",
+    "crates/cuda-driver-emulator/",
+    "xtask/src/nvrtc.rs",
+];
+
+/// Files longer than this want a wall.
+const MOST_LINES: usize = 650;
+
+pub(crate) fn run(_: &Args) -> Result<()> {
+    let files = tracked_files()?;
+    let mut findings = dependency_edges()?;
+    for file in &files {
+        check_file(file, &mut findings)?;
+    }
+    for needed in ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"]
+    {
+        if !files.iter().any(|file| file == Path::new(needed)) {
+            findings.push(format!("{needed} is missing"));
+        }
+    }
+    if findings.is_empty() {
+        println!("tidy: {} files, no findings", files.len());
+        return Ok(());
+    }
+    for finding in &findings {
+        println!("{finding}");
+    }
+    bail!("tidy: {} findings", findings.len())
+}
+
+/// Edges between our crates that the layers do not allow.
+fn dependency_edges() -> Result<Vec<String>> {
+    let allowed: BTreeMap<&str, BTreeSet<&str>> =
+        MAY_USE.iter().map(|&(name, uses)| (name, uses.iter().copied().collect())).collect();
+    let mut findings = Vec::new();
+    for entry in std::fs::read_dir(crate::root().join("crates"))? {
+        let folder = entry?.path();
+        let manifest = folder.join("Cargo.toml");
+        if !manifest.is_file() {
+            continue;
+        }
+        let name = folder.file_name().and_then(|name| name.to_str()).context("a crate's name")?;
+        let Some(uses) = allowed.get(name) else {
+            findings.push(format!("crates/{name} has no place in the layers: see xtask tidy"));
+            continue;
+        };
+        for used in our_dependencies(&std::fs::read_to_string(&manifest)?) {
+            if !uses.contains(used.as_str()) {
+                findings.push(format!("crates/{name} must not depend on {used}"));
+            }
+        }
+    }
+    Ok(findings)
+}
+
+/// The crates of this workspace in the `[dependencies]` of a manifest. Dev-dependencies are free:
+/// tests may compare anything.
+fn our_dependencies(manifest: &str) -> Vec<String> {
+    let mut section = "";
+    let mut found = Vec::new();
+    for line in manifest.lines() {
+        if line.starts_with('[') {
+            section = line.trim_matches(['[', ']']);
+        } else if section == "dependencies" || section.ends_with(".dependencies") {
+            let name = line.split(['.', '=', ' ']).next().unwrap_or("");
+            match name {
+                "samebits" => found.push("samebits".to_owned()),
+                _ => found.extend(name.strip_prefix("samebits-").map(str::to_owned)),
+            }
+        }
+    }
+    found
+}
+
+fn check_file(file: &Path, findings: &mut Vec<String>) -> Result<()> {
+    let is = |extension: &str| file.extension().is_some_and(|found| found == extension);
+    if !(is("rs") || is("md") || is("toml") || is("cu") || is("cuh") || is("yml")) {
+        return Ok(());
+    }
+    let shown = file.display();
+    let Ok(text) = std::fs::read_to_string(crate::root().join(file)) else {
+        findings.push(format!("{shown}: not UTF-8"));
+        return Ok(());
+    };
+    for (number, line) in text.lines().enumerate() {
+        let at = number + 1;
+        if line.trim_end() != line {
+            findings.push(format!("{shown}:{at}: trailing blanks"));
+        }
+        // Split, so that this file does not find itself.
+        for mark in [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("#[ign", "ore")] {
+            if is("rs") && line.contains(mark) {
+                findings.push(format!("{shown}:{at}: {mark}"));
+            }
+        }
+    }
+    if is("rs") {
+        check_source(file, &text, findings);
+    }
+    if (is("rs") || is("cu") || is("cuh")) && text.lines().count() > MOST_LINES {
+        findings.push(format!("{shown}: {} lines, at most {MOST_LINES}", text.lines().count()));
+    }
+    Ok(())
+}
+
+fn check_source(file: &Path, text: &str, findings: &mut Vec<String>) {
+    let shown = file.display();
+    let path = file.to_string_lossy();
+    let has_unsafe = text.lines().map(str::trim_start).any(|line| {
+        !line.starts_with("//")
+            && (line.contains("unsafe {")
+                || line.contains("unsafe fn")
+                || line.contains("unsafe impl")
+                || line.contains("unsafe extern"))
+    });
+    let allowed = MAY_BE_UNSAFE
+        .iter()
+        .any(|&place| if place.ends_with('/') { path.starts_with(place) } else { path == place });
+    let a_test =
+        path.contains("/tests/") || path.contains("/benches/") || path.contains("/examples/");
+    if has_unsafe && !allowed && !a_test {
+        findings.push(format!("{shown}: unsafe code outside the modules that may have it"));
+    }
+    let root_module = path.ends_with("src/lib.rs") || path.ends_with("src/main.rs");
+    if root_module && !text.starts_with("//!") && !text.starts_with("#!") {
+        findings.push(format!("{shown}: begins without a //! summary"));
+    }
+}
+
+fn tracked_files() -> Result<Vec<PathBuf>> {
+    let output = Command::new("git")
+        .current_dir(crate::root())
+        .args(["ls-files", "-z"])
+        .output()
+        .context("cannot start git")?;
+    if !output.status.success() {
+        bail!("git ls-files failed: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let names = String::from_utf8(output.stdout).context("a file name is not UTF-8")?;
+    let exists = |name: &&str| !name.is_empty() && crate::root().join(name).is_file();
+    Ok(names.split('\0').filter(exists).map(PathBuf::from).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dependencies_are_found_in_every_spelling() {
+        let manifest = "[package]\nname = \"samebits-x\"\n[dependencies]\nsamebits-rng.workspace = true\n\
+            samebits = { path = \"..\" }\n[target.'cfg(unix)'.dependencies]\nsamebits-data = \"1\"\n\
+            [dev-dependencies]\nsamebits-cli.workspace = true\n";
+        assert_eq!(our_dependencies(manifest), ["rng", "samebits", "data"]);
+    }
+
+    #[test]
+    fn unsafe_code_and_long_files_are_found() {
+        let mut findings = Vec::new();
+        check_source(Path::new("crates/rng/src/a.rs"), "fn f() { unsafe { g() } }", &mut findings);
+        assert_eq!(findings.len(), 1);
+        check_source(Path::new("crates/numerics/src/simd.rs"), "unsafe fn f() {}", &mut findings);
+        check_source(Path::new("crates/rng/src/a.rs"), "// unsafe { }", &mut findings);
+        assert_eq!(findings.len(), 1);
+        check_source(Path::new("crates/rng/src/lib.rs"), "fn f() {}", &mut findings);
+        assert_eq!(findings.len(), 2);
+    }
+}
