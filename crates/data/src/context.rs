@@ -123,6 +123,11 @@ impl<'a> SampleContext<'a> {
         SampleContext { index, repeat, rng, worker }
     }
 
+    /// The context of a sample of a stream, whose generator has been made.
+    pub(crate) fn of_stream(worker: &'a mut WorkerContext, index: usize, rng: Generator) -> Self {
+        SampleContext { index, repeat: 0, rng, worker }
+    }
+
     /// The context of sample `index` as a loader seeded with `seed` makes it, for trying a
     /// dataset without a loader.
     ///
@@ -143,8 +148,9 @@ impl<'a> SampleContext<'a> {
         SampleContext::new(worker, &sample_key(&Generator::new(seed), epoch), index, 0)
     }
 
-    /// The sample's index in the dataset that the loader was given. Combinators hand the same
-    /// context on, so an inner dataset sees the outer index here.
+    /// The sample's index in the dataset that the loader was given; in a sharded dataset, its
+    /// place in its shard. Combinators hand the same context on, so an inner dataset sees the
+    /// outer index here.
     #[inline]
     pub fn index(&self) -> usize {
         self.index

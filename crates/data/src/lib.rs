@@ -33,8 +33,11 @@ mod error;
 mod image_folder;
 mod level;
 mod loader;
+#[cfg(feature = "progress")]
+mod progress;
 mod rows;
 mod sampler;
+mod stream;
 
 pub use collate::{Collate, Keep, Stack, Stackable, Stacked};
 pub use context::{SampleContext, SeedHook, SeedScope, WorkerContext, WorkerInfo};
@@ -47,8 +50,14 @@ pub use level::Determinism;
 pub use loader::{
     Batch, DataLoader, Epoch, LoadReport, LoaderBuilder, LoaderState, Seeding, WorkerState,
 };
+#[cfg(feature = "progress")]
+pub use progress::Progress;
 pub use rows::{ByteOrder, Element, Labels, Rows};
 pub use sampler::{
     BatchSampler, Sampler, Sequential, Shard, Shuffled, ShuffledSubset, Tail, Weighted,
     WithReplacement,
+};
+pub use stream::{
+    LaneState, Lines, Records, ShardedDataset, StreamBatch, StreamEpoch, StreamLoader,
+    StreamLoaderBuilder, StreamState,
 };

@@ -22,7 +22,7 @@ pub use seeding::Seeding;
 pub use state::{LoaderState, WorkerState};
 
 use plan::{Batching, Plan};
-use seeding::Hooks;
+pub(crate) use seeding::Hooks;
 use task::Loading;
 
 /// Loads batches of a dataset, epoch after epoch, perhaps on worker threads.

@@ -115,6 +115,13 @@ impl<O> Window<O> {
     ) -> Option<Result<O>> {
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let mut state = self.state.lock();
+        if let Some((slot, _)) = asked
+            && slot > state.base
+        {
+            // Slots that nobody asks for any more must not keep this one out of the window.
+            state.base = slot;
+            self.room.notify_all();
+        }
         loop {
             let found = match asked {
                 Some((slot, _)) => state.ready.remove(&slot).map(|result| (slot + 1, result)),

@@ -21,17 +21,17 @@ pub enum Seeding {
 
 impl Seeding {
     /// The generator that samples are folded from.
-    pub(super) fn generator(&self) -> Generator {
+    pub(crate) fn generator(&self) -> Generator {
         match self {
             Seeding::Addressed(generator) => generator.clone(),
         }
     }
 
-    pub(super) fn order_generator(&self, epoch: u64) -> Generator {
+    pub(crate) fn order_generator(&self, epoch: u64) -> Generator {
         context::order_key(&self.generator(), epoch)
     }
 
-    pub(super) fn base_seed(&self, epoch: u64, _len: usize) -> Result<u64> {
+    pub(crate) fn base_seed(&self, epoch: u64, _len: usize) -> Result<u64> {
         match self {
             Seeding::Addressed(generator) => Ok(context::base_seed(generator, epoch)),
         }
@@ -42,21 +42,21 @@ type Init = dyn Fn(&mut WorkerContext) -> Result<(), BoxError> + Send + Sync;
 
 /// Foreign generators and the caller's own initialisation.
 #[derive(Default)]
-pub(super) struct Hooks {
-    pub(super) init: Option<Arc<Init>>,
+pub(crate) struct Hooks {
+    pub(crate) init: Option<Arc<Init>>,
     worker: Vec<Arc<dyn SeedHook>>,
     sample: Vec<Arc<dyn SeedHook>>,
 }
 
 impl Hooks {
-    pub(super) fn add(&mut self, scope: SeedScope, hook: Arc<dyn SeedHook>) {
+    pub(crate) fn add(&mut self, scope: SeedScope, hook: Arc<dyn SeedHook>) {
         match scope {
             SeedScope::Worker => self.worker.push(hook),
             SeedScope::Sample => self.sample.push(hook),
         }
     }
 
-    pub(super) fn check(&self, level: Determinism) -> Result<()> {
+    pub(crate) fn check(&self, level: Determinism) -> Result<()> {
         if !self.worker.is_empty() && level > Determinism::RunToRun {
             return Err(Error::LevelUnavailable {
                 op: "loader: seeding a library per worker",
@@ -81,7 +81,7 @@ impl Hooks {
 
     /// Seeds and initialises a worker at the start of an epoch, then brings back what it was
     /// doing when its state was saved.
-    pub(super) fn start(
+    pub(crate) fn start(
         &self,
         worker: &mut WorkerContext,
         saved: Option<&WorkerState>,
@@ -108,7 +108,7 @@ impl Hooks {
 
     /// Seeds the libraries that are seeded per sample.
     #[inline]
-    pub(super) fn before_sample(&self, cx: &mut SampleContext<'_>) -> Result<()> {
+    pub(crate) fn before_sample(&self, cx: &mut SampleContext<'_>) -> Result<()> {
         if self.sample.is_empty() {
             return Ok(());
         }
@@ -121,7 +121,7 @@ impl Hooks {
     }
 
     /// What a worker needs to go on from here, if anything in it can move.
-    pub(super) fn save(&self, worker: &WorkerContext) -> Option<WorkerState> {
+    pub(crate) fn save(&self, worker: &WorkerContext) -> Option<WorkerState> {
         if worker.level > Determinism::RunToRun {
             return None;
         }

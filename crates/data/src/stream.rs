@@ -1,0 +1,468 @@
+//! Datasets that can only be read from front to back, in shards.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
+
+use samebits_rng::Generator;
+use serde::{Deserialize, Serialize};
+
+use crate::context::{self, SeedHook, SeedScope, WorkerContext};
+use crate::engine::{Pool, Settings};
+use crate::loader::{Hooks, Seeding, WorkerState};
+use crate::sampler::permutation;
+use crate::{BoxError, Collate, Determinism, Error, Result, SampleContext, Stack};
+
+mod epoch;
+mod lines;
+mod task;
+
+pub use epoch::StreamEpoch;
+pub use lines::Lines;
+
+use task::Streaming;
+
+/// A dataset in shards, each of which is read from front to back: files of records, say.
+///
+/// # Determinism
+///
+/// What [`open`](ShardedDataset::open) yields must depend on the shard alone, and what
+/// [`sample`](ShardedDataset::sample) makes of it on that and on [`SampleContext::rng`].
+pub trait ShardedDataset: Send + Sync + 'static {
+    /// What is read.
+    type Raw: Send + 'static;
+    /// One sample.
+    type Item: Send + 'static;
+
+    /// How many shards there are.
+    fn shards(&self) -> usize;
+
+    /// What identifies the dataset in a saved state.
+    fn describe(&self) -> String {
+        format!("{} shards", self.shards())
+    }
+
+    /// Opens a shard and passes over its first `skip` records, fewer if it is shorter. A reader
+    /// that can seek should.
+    ///
+    /// # Errors
+    ///
+    /// Whatever can go wrong while opening.
+    fn open(&self, shard: usize, skip: u64) -> Result<Records<Self::Raw>>;
+
+    /// Makes a sample of a record: the place for decoding and augmentation.
+    ///
+    /// # Errors
+    ///
+    /// Whatever can go wrong while decoding. It spoils the sample's batch and no other.
+    fn sample(&self, raw: Self::Raw, cx: &mut SampleContext<'_>) -> Result<Self::Item>;
+}
+
+impl<D: ShardedDataset + ?Sized> ShardedDataset for Arc<D> {
+    type Raw = D::Raw;
+    type Item = D::Item;
+
+    fn shards(&self) -> usize {
+        (**self).shards()
+    }
+
+    fn describe(&self) -> String {
+        (**self).describe()
+    }
+
+    fn open(&self, shard: usize, skip: u64) -> Result<Records<D::Raw>> {
+        (**self).open(shard, skip)
+    }
+
+    fn sample(&self, raw: D::Raw, cx: &mut SampleContext<'_>) -> Result<D::Item> {
+        (**self).sample(raw, cx)
+    }
+}
+
+/// The records of a shard. The first error ends it.
+pub type Records<R> = Box<dyn Iterator<Item = Result<R>> + Send>;
+
+/// One batch of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamBatch<B> {
+    /// The batch's number in its epoch, counted from 0.
+    pub number: u64,
+    /// The epoch.
+    pub epoch: u64,
+    /// Where each sample comes from: its shard and its place there.
+    pub origins: Vec<(usize, u64)>,
+    /// What the collate function has made of the samples.
+    pub data: B,
+}
+
+/// Loads batches of a [`ShardedDataset`].
+///
+/// # Determinism
+///
+/// The order is fixed by *lanes*, not by workers. The shards, shuffled if wished, are dealt to
+/// a fixed number of lanes: shard *k* of the order goes to lane *k* mod *lanes*. A lane reads its
+/// shards one after the other and cuts what it reads into batches; the lanes take turns, one
+/// batch each, and a lane that has ended is passed over. Any number of workers may share the
+/// lanes, one worker at most to each lane, and changes nothing. The number of lanes and the
+/// batch size do change the order, as in any loader.
+///
+/// Sample *i* of shard *s* has a generator made from (seed, epoch, *s*, *i*).
+///
+/// # Examples
+///
+/// ```
+/// use samebits_data::{Lines, StreamLoader};
+///
+/// let dir = tempfile::tempdir()?;
+/// let (a, b) = (dir.path().join("a.txt"), dir.path().join("b.txt"));
+/// std::fs::write(&a, "1\n2\n3\n")?;
+/// std::fs::write(&b, "4\n")?;
+/// let loader = StreamLoader::builder(Lines::new(vec![a, b])).batch_size(2).lanes(2).build()?;
+/// let batches = loader.epoch(0).map(|batch| batch.map(|batch| batch.data));
+/// let batches = batches.collect::<Result<Vec<_>, _>>()?;
+/// assert_eq!(batches, [vec!["1", "2"], vec!["4"], vec!["3"]]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct StreamLoader<D: ShardedDataset, C: Collate<D::Item> = Stack> {
+    config: Arc<Config<D, C>>,
+    live: Arc<AtomicUsize>,
+}
+
+/// What a builder has put together.
+pub(crate) struct Config<D, C> {
+    dataset: D,
+    collate: C,
+    batch_size: usize,
+    drop_last: bool,
+    shuffle: bool,
+    lanes: usize,
+    seeding: Seeding,
+    hooks: Hooks,
+    workers: usize,
+    prefetch: usize,
+    level: Determinism,
+    timeout: Option<Duration>,
+    grace: Duration,
+}
+
+/// Builds a [`StreamLoader`].
+///
+/// Defaults: batches of one sample, shards in their order, 4 lanes, no workers, seed 0, level
+/// [`Determinism::Portable`].
+#[must_use = "a builder does nothing until `build` is called"]
+pub struct StreamLoaderBuilder<D, C> {
+    config: Config<D, C>,
+}
+
+/// Where a stream's epoch stands: after the last batch that was handed out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StreamState {
+    /// The version of this format.
+    pub version: u32,
+    /// The epoch.
+    pub epoch: u64,
+    /// How many batches were handed out.
+    pub batch: u64,
+    /// The turn that comes next, counted over all lanes.
+    pub turn: u64,
+    /// How far each lane has read.
+    pub lanes: Vec<LaneState>,
+    /// The dataset's description.
+    pub dataset: String,
+    /// True if the shards are shuffled.
+    pub shuffle: bool,
+    /// Where seeds come from.
+    pub seeding: Seeding,
+    /// How many workers the loader had.
+    pub worker_count: usize,
+    /// What each worker was doing after its last batch that was handed out.
+    #[serde(default)]
+    pub workers: Vec<Option<WorkerState>>,
+}
+
+/// How far a lane has read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LaneState {
+    /// How many of its shards the lane has finished.
+    pub shards: u64,
+    /// How many records of the next shard it has read.
+    pub records: u64,
+    /// True if nothing more comes from this lane.
+    pub ended: bool,
+}
+
+const OP: &str = "stream loader";
+const VERSION: u32 = 1;
+
+impl<D: ShardedDataset> StreamLoader<D, Stack>
+where
+    Stack: Collate<D::Item>,
+{
+    /// Starts building a loader that stacks samples.
+    pub fn builder(dataset: D) -> StreamLoaderBuilder<D, Stack> {
+        StreamLoaderBuilder::new(dataset, Stack)
+    }
+}
+
+impl<D: ShardedDataset, C: Collate<D::Item>> StreamLoader<D, C> {
+    /// Starts building a loader with a collate function of your own.
+    pub fn builder_with(dataset: D, collate: C) -> StreamLoaderBuilder<D, C> {
+        StreamLoaderBuilder::new(dataset, collate)
+    }
+
+    /// The dataset.
+    pub fn dataset(&self) -> &D {
+        &self.config.dataset
+    }
+
+    /// The batches of `epoch`. An error in starting comes as the first item.
+    pub fn epoch(&self, epoch: u64) -> StreamEpoch<D, C> {
+        match self.begin(&self.config.state(epoch)) {
+            Ok(running) => running,
+            Err(error) => StreamEpoch::refused(error, self.config.state(epoch)),
+        }
+    }
+
+    /// Continues where `state` was taken, perhaps with another number of workers.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::StateMismatch`] if the state was saved by a loader with another seed, dataset or
+    /// number of lanes.
+    pub fn resume(&self, state: &StreamState) -> Result<StreamEpoch<D, C>> {
+        let own = self.config.state(state.epoch);
+        let same = |field, own: String, saved: String| {
+            if own == saved {
+                return Ok(());
+            }
+            Err(Error::StateMismatch { field, expected: own, found: saved })
+        };
+        same("version", own.version.to_string(), state.version.to_string())?;
+        same("seeding", format!("{:?}", own.seeding), format!("{:?}", state.seeding))?;
+        same("dataset", own.dataset, state.dataset.clone())?;
+        same("shuffle", own.shuffle.to_string(), state.shuffle.to_string())?;
+        same("number of lanes", own.lanes.len().to_string(), state.lanes.len().to_string())?;
+        let mut state = state.clone();
+        if state.worker_count != self.config.workers && state.workers.iter().any(Option::is_some) {
+            tracing::warn!(
+                saved = state.worker_count,
+                workers = self.config.workers,
+                "resume: the number of workers has changed, so worker generators start afresh"
+            );
+            state.workers.clear();
+        }
+        self.begin(&state)
+    }
+
+    fn begin(&self, state: &StreamState) -> Result<StreamEpoch<D, C>> {
+        let config = &self.config;
+        let shards = config.dataset.shards();
+        let order = match config.shuffle {
+            true => permutation(shards, &config.seeding.order_generator(state.epoch)),
+            false => (0..shards).collect(),
+        };
+        let settings = Settings {
+            workers: config.workers,
+            capacity: (config.workers * config.prefetch) as u64,
+            ordered: true,
+            level: config.level,
+            timeout: config.timeout,
+            grace: config.grace,
+            epoch: state.epoch,
+            base_seed: config.seeding.base_seed(state.epoch, shards)?,
+            first_slot: state.turn,
+        };
+        let pool = match config.workers {
+            0 => None,
+            workers => Some(Pool::start(workers, &self.live)?),
+        };
+        let task = Streaming::new(Arc::clone(config), order, state);
+        Ok(StreamEpoch::start(task, settings, pool, state))
+    }
+}
+
+impl<D: ShardedDataset, C> Config<D, C> {
+    /// The state at the start of an epoch.
+    fn state(&self, epoch: u64) -> StreamState {
+        StreamState {
+            version: VERSION,
+            epoch,
+            batch: 0,
+            turn: 0,
+            lanes: vec![LaneState::default(); self.lanes],
+            dataset: self.dataset.describe(),
+            shuffle: self.shuffle,
+            seeding: self.seeding.clone(),
+            worker_count: self.workers,
+            workers: Vec::new(),
+        }
+    }
+}
+
+impl<D: ShardedDataset, C: Collate<D::Item>> StreamLoaderBuilder<D, C> {
+    fn new(dataset: D, collate: C) -> Self {
+        StreamLoaderBuilder {
+            config: Config {
+                dataset,
+                collate,
+                batch_size: 1,
+                drop_last: false,
+                shuffle: false,
+                lanes: 4,
+                seeding: Seeding::Addressed(Generator::new(0)),
+                hooks: Hooks::default(),
+                workers: 0,
+                prefetch: 2,
+                level: Determinism::default(),
+                timeout: None,
+                grace: Duration::from_secs(5),
+            },
+        }
+    }
+
+    /// How many samples a batch has.
+    pub fn batch_size(mut self, samples: usize) -> Self {
+        self.config.batch_size = samples;
+        self
+    }
+
+    /// With `true`, the last batch of each lane is left out if it is not full.
+    pub fn drop_last(mut self, drop_last: bool) -> Self {
+        self.config.drop_last = drop_last;
+        self
+    }
+
+    /// `true` reads the shards of each epoch in a random order of its own. The records of a
+    /// shard stay in their order.
+    pub fn shuffle(mut self, shuffle: bool) -> Self {
+        self.config.shuffle = shuffle;
+        self
+    }
+
+    /// How many shards are read at once. More workers than lanes are of no use.
+    pub fn lanes(mut self, lanes: usize) -> Self {
+        self.config.lanes = lanes;
+        self
+    }
+
+    /// Seeds everything random in the loader.
+    pub fn seed(self, seed: u64) -> Self {
+        self.generator(Generator::new(seed))
+    }
+
+    /// Takes everything random from children of `generator`.
+    pub fn generator(mut self, generator: Generator) -> Self {
+        self.config.seeding = Seeding::Addressed(generator);
+        self
+    }
+
+    /// How many worker threads load batches; with 0 the caller's thread does.
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.config.workers = workers;
+        self
+    }
+
+    /// How many batches each worker may be ahead of the consumer.
+    pub fn prefetch(mut self, batches: usize) -> Self {
+        self.config.prefetch = batches;
+        self
+    }
+
+    /// The promise that the loader must keep.
+    pub fn level(mut self, level: Determinism) -> Self {
+        self.config.level = level;
+        self
+    }
+
+    /// Gives up waiting for a batch after `timeout`. Needs at least one worker.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.config.timeout = Some(timeout);
+        self
+    }
+
+    /// How long dropping an unfinished epoch waits for workers; 5 seconds by default.
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.config.grace = grace;
+        self
+    }
+
+    /// Calls `init` on each worker at the start of each epoch, after it was seeded.
+    pub fn worker_init<F>(mut self, init: F) -> Self
+    where
+        F: Fn(&mut WorkerContext) -> Result<(), BoxError> + Send + Sync + 'static,
+    {
+        self.config.hooks.init = Some(Arc::new(init));
+        self
+    }
+
+    /// Seeds another library's generator together with the loader's.
+    pub fn seed_hook(mut self, scope: SeedScope, hook: impl SeedHook) -> Self {
+        self.config.hooks.add(scope, Arc::new(hook));
+        self
+    }
+
+    /// The loader.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidOption`] and [`Error::LevelUnavailable`] for settings that contradict
+    /// each other.
+    pub fn build(self) -> Result<StreamLoader<D, C>> {
+        let config = self.config;
+        for (option, value) in [
+            ("batch size", config.batch_size),
+            ("prefetch", config.prefetch),
+            ("number of lanes", config.lanes),
+        ] {
+            if value == 0 {
+                return Err(Error::option(OP, option, 0, "must be at least 1"));
+            }
+        }
+        if config.workers.checked_mul(config.prefetch).is_none() {
+            return Err(Error::option(OP, "prefetch", config.prefetch, "is too large"));
+        }
+        if let (Some(timeout), 0) = (config.timeout, config.workers) {
+            let expected = "needs at least one worker: a loader without workers waits for nobody";
+            return Err(Error::option(OP, "timeout", format!("{timeout:?}"), expected));
+        }
+        config.hooks.check(config.level)?;
+        Ok(StreamLoader { config: Arc::new(config), live: Arc::default() })
+    }
+}
+
+/// The generator of a record: the epoch's, folded by the shard and by the place in it.
+fn record_rng(epoch_key: &Generator, shard: usize, place: u64) -> Generator {
+    epoch_key.fold_in(shard as u64).fold_in(place)
+}
+
+impl<D: ShardedDataset, C: Collate<D::Item>> fmt::Debug for StreamLoader<D, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.config.debug("StreamLoader", f)
+    }
+}
+
+impl<D: ShardedDataset, C> fmt::Debug for StreamLoaderBuilder<D, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.config.debug("StreamLoaderBuilder", f)
+    }
+}
+
+impl<D: ShardedDataset, C> Config<D, C> {
+    fn debug(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct(name)
+            .field("dataset", &self.dataset.describe())
+            .field("batch_size", &self.batch_size)
+            .field("lanes", &self.lanes)
+            .field("seeding", &self.seeding)
+            .field("workers", &self.workers)
+            .field("level", &self.level)
+            .finish_non_exhaustive()
+    }
+
+    fn key(&self, epoch: u64) -> Generator {
+        context::sample_key(&self.seeding.generator(), epoch)
+    }
+}

@@ -1,0 +1,239 @@
+//! Sharded datasets: one order for any number of workers, resumed anywhere.
+
+use std::fs;
+use std::io::Write;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use samebits_data::{
+    Determinism, Error, Keep, Lines, Records, Result, SampleContext, ShardedDataset, StreamBatch,
+    StreamLoader, StreamState,
+};
+
+/// Shards of numbers: shard *s* holds `lengths[s]` records.
+struct Numbers {
+    lengths: Vec<u64>,
+    sleeps: bool,
+    /// A record that cannot be read, one that cannot be decoded, one that panics.
+    unreadable: Option<(usize, u64)>,
+    undecodable: Option<u64>,
+    cursed: Option<u64>,
+}
+
+impl Numbers {
+    fn new(lengths: &[u64]) -> Self {
+        Numbers {
+            lengths: lengths.to_vec(),
+            sleeps: false,
+            unreadable: None,
+            undecodable: None,
+            cursed: None,
+        }
+    }
+}
+
+impl ShardedDataset for Numbers {
+    type Raw = u64;
+    type Item = (u64, u32);
+
+    fn shards(&self) -> usize {
+        self.lengths.len()
+    }
+
+    fn open(&self, shard: usize, skip: u64) -> Result<Records<u64>> {
+        let unreadable = self.unreadable;
+        let records = (skip.min(self.lengths[shard])..self.lengths[shard]).map(move |place| {
+            if unreadable == Some((shard, place)) {
+                return Err(Error::other("bad sector"));
+            }
+            Ok(shard as u64 * 1000 + place)
+        });
+        Ok(Box::new(records))
+    }
+
+    fn sample(&self, raw: u64, cx: &mut SampleContext<'_>) -> Result<(u64, u32)> {
+        if self.sleeps {
+            thread::sleep(Duration::from_micros(raw * 7919 % 150));
+        }
+        if self.undecodable == Some(raw) {
+            return Err(Error::other("bad checksum"));
+        }
+        assert_ne!(self.cursed, Some(raw), "cursed");
+        Ok((raw, cx.rng().next_block()[0]))
+    }
+}
+
+type Loader = StreamLoader<Arc<Numbers>>;
+
+fn loader(data: &Arc<Numbers>, lanes: usize, workers: usize) -> Loader {
+    StreamLoader::builder(data.clone())
+        .batch_size(3)
+        .shuffle(true)
+        .lanes(lanes)
+        .seed(4)
+        .workers(workers)
+        .prefetch(1)
+        .build()
+        .unwrap()
+}
+
+type Batch = StreamBatch<(Vec<u64>, Vec<u32>)>;
+
+fn collect(epoch: impl Iterator<Item = Result<Batch>>) -> Vec<Batch> {
+    epoch.collect::<Result<_>>().unwrap()
+}
+
+const LENGTHS: [u64; 11] = [5, 0, 13, 1, 3, 8, 0, 0, 2, 21, 6];
+
+#[test]
+fn workers_change_nothing_and_every_record_comes_once() {
+    let data = Arc::new(Numbers { sleeps: true, ..Numbers::new(&LENGTHS) });
+    for lanes in [1, 3, 5, 20] {
+        let expected: Vec<_> = (0..2).map(|e| collect(loader(&data, lanes, 0).epoch(e))).collect();
+        assert_ne!(expected[0], expected[1]);
+        for workers in [1, 2, 4, 7] {
+            let loader = loader(&data, lanes, workers);
+            for epoch in 0..2 {
+                assert_eq!(collect(loader.epoch(epoch)), expected[epoch as usize], "{workers}");
+            }
+        }
+        let mut seen: Vec<_> = expected[0].iter().flat_map(|batch| batch.origins.clone()).collect();
+        seen.sort_unstable();
+        let all = LENGTHS.iter().enumerate();
+        let all: Vec<_> = all.flat_map(|(s, &len)| (0..len).map(move |i| (s, i))).collect();
+        assert_eq!(seen, all);
+        // A record's randomness does not depend on the lanes.
+        let mut samples: Vec<(u64, u32)> = expected[0]
+            .iter()
+            .flat_map(|batch| batch.data.0.iter().copied().zip(batch.data.1.iter().copied()))
+            .collect();
+        samples.sort_unstable();
+        let digest = samples.iter().fold(0_u64, |d, s| d.wrapping_mul(31) + u64::from(s.1));
+        let one_lane = collect(loader(&data, 1, 0).epoch(0));
+        let mut others: Vec<(u64, u32)> = one_lane
+            .iter()
+            .flat_map(|batch| batch.data.0.iter().copied().zip(batch.data.1.iter().copied()))
+            .collect();
+        others.sort_unstable();
+        assert_eq!(others.iter().fold(0_u64, |d, s| d.wrapping_mul(31) + u64::from(s.1)), digest);
+    }
+}
+
+#[test]
+fn resuming_anywhere_with_other_workers_gives_the_same_rest() {
+    let data = Arc::new(Numbers::new(&LENGTHS));
+    let whole = collect(loader(&data, 4, 0).epoch(1));
+    for stop in 0..=whole.len() {
+        let writer = loader(&data, 4, 3);
+        let mut epoch = writer.epoch(1);
+        epoch.by_ref().take(stop).for_each(|batch| drop(batch.unwrap()));
+        let text = serde_json::to_string(epoch.state()).unwrap();
+        drop(epoch);
+        let state: StreamState = serde_json::from_str(&text).unwrap();
+        for workers in [0, 2] {
+            let rest = collect(loader(&data, 4, workers).resume(&state).unwrap());
+            assert_eq!(rest, whole[stop..], "batch {stop}");
+        }
+    }
+    let state = loader(&data, 4, 0).epoch(0).state().clone();
+    let error = loader(&data, 5, 0).resume(&state).unwrap_err();
+    assert!(matches!(error, Error::StateMismatch { field: "number of lanes", .. }), "{error}");
+}
+
+#[test]
+fn a_bad_sample_spoils_its_batch_and_a_bad_record_its_lane() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        if !info.to_string().contains("cursed") {
+            usual(info);
+        }
+    }));
+    let errors = |data: Numbers| -> Vec<(usize, Option<String>)> {
+        let data = Arc::new(data);
+        let run = |workers| -> Vec<(usize, Option<String>)> {
+            let loader = StreamLoader::builder(data.clone())
+                .batch_size(2)
+                .lanes(2)
+                .workers(workers)
+                .build()
+                .unwrap();
+            let count = |batch: Result<Batch>| match batch {
+                Ok(batch) => (batch.origins.len(), None),
+                Err(error) => (0, Some(error.to_string().replacen("worker 1", "worker 0", 1))),
+            };
+            loader.epoch(0).map(count).collect()
+        };
+        let inline = run(0);
+        assert_eq!(run(1), inline);
+        assert_eq!(run(2), inline);
+        inline
+    };
+    let text = |s: &str| Some(format!("loader: worker 0, batch {s}"));
+    let new = || Numbers::new(&[4, 4, 3]);
+    assert_eq!(
+        errors(Numbers { undecodable: Some(1001), ..new() }),
+        [
+            (2, None),
+            (0, text("1, sample 1: bad checksum")),
+            (2, None),
+            (2, None),
+            (2, None),
+            (1, None)
+        ]
+    );
+    assert_eq!(
+        errors(Numbers { unreadable: Some((0, 2)), ..new() }),
+        [(2, None), (2, None), (0, text("2, sample 3: bad sector")), (2, None)]
+    );
+    assert_eq!(
+        errors(Numbers { cursed: Some(3), ..new() })[2].1.as_deref().unwrap().split(':').next(),
+        Some("loader")
+    );
+}
+
+#[test]
+fn options_are_checked() {
+    let builder = || StreamLoader::builder_with(Numbers::new(&[1]), Keep);
+    for bad in [
+        builder().batch_size(0).build(),
+        builder().lanes(0).build(),
+        builder().prefetch(0).build(),
+        builder().workers(2).prefetch(usize::MAX).build(),
+        builder().timeout(Duration::from_secs(1)).build(),
+    ] {
+        assert!(matches!(bad, Err(Error::InvalidOption { .. })));
+    }
+    let loader = builder().level(Determinism::RunToRun).workers(2).build().unwrap();
+    assert_eq!(loader.epoch(0).count(), 1);
+    assert_eq!(StreamLoader::builder(Numbers::new(&[])).build().unwrap().epoch(0).count(), 0);
+    let dropped = builder().batch_size(2).drop_last(true).build().unwrap();
+    assert_eq!(dropped.epoch(0).count(), 0);
+}
+
+#[test]
+fn lines_of_plain_and_packed_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    fs::write(path("a"), "one\r\ntwo\n\nfour").unwrap();
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packed.write_all(b"five\n").unwrap();
+    fs::write(path("b.gz"), packed.finish().unwrap()).unwrap();
+    let lines = |names: &[&str]| {
+        let lines = Lines::new(names.iter().map(|name| path(name)).collect());
+        StreamLoader::builder(lines).lanes(1).build().unwrap()
+    };
+    let loader = lines(&["a", "b.gz"]);
+    let text: Vec<String> = loader.epoch(0).flat_map(|batch| batch.unwrap().data).collect();
+    assert_eq!(text, ["one", "two", "", "four", "five"]);
+
+    fs::write(path("c"), b"fine\n\xff\xfe\n").unwrap();
+    let error = lines(&["c"]).epoch(0).nth(1).unwrap().unwrap_err().to_string();
+    assert!(error.contains("c, line 2: expected UTF-8, found invalid utf-8"), "{error}");
+    let error = lines(&["missing"]).epoch(0).next().unwrap().unwrap_err().to_string();
+    assert!(error.starts_with("loader: worker 0, batch 0, sample 0: lines: "), "{error}");
+    let mut cut = fs::read(path("b.gz")).unwrap();
+    cut.truncate(cut.len() - 3);
+    fs::write(path("d.gz"), cut).unwrap();
+    assert!(lines(&["d.gz"]).epoch(0).any(|batch| batch.is_err()));
+}
