@@ -214,6 +214,18 @@ extern "C" __global__ void index_add_f64_rows(double* out, const double* source,
     out[i] = sb_canonical64(sum);
 }
 
+// level: Portable - one thread owns one output and adds in ascending source order from +0
+extern "C" __global__ void ordered_sum_f32_rows(float* out, const float* source,
+                                                const u32* positions, const u32* ends,
+                                                const u32* counts, u64 size) {
+    u64 i = sb_thread();
+    if (i >= size) return;
+    float sum = 0.0f;
+    u32 end = ends[i];
+    for (u32 at = end - counts[i]; at < end; ++at) sum = sum + source[positions[at]];
+    out[i] = sb_canonical(sum);
+}
+
 // level: Portable - one thread owns one output and multiplies in ascending source order
 extern "C" __global__ void reduce_prod_f32_rows(float* out, const float* source,
                                                 const u32* positions, const u32* ends,

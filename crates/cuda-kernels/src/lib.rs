@@ -19,18 +19,23 @@
 
 #![deny(unsafe_code)]
 
+pub mod bincount;
+pub mod conv;
 mod device;
 pub mod elementwise;
+pub mod embedding;
 mod error;
 mod launch;
 pub mod loss;
 pub mod matmul;
 pub mod norm;
 pub mod optim;
+pub mod pooling;
 mod ptx;
 pub mod random;
 pub mod reduce;
 pub mod scatter;
+mod segments;
 
 pub use cudarc::driver::CudaSlice;
 pub use device::{Device, Float, Word, device_count, is_available};

@@ -8,7 +8,20 @@ macro_rules! families {
     };
 }
 
-families!["elementwise", "loss", "matmul", "norm", "optim", "random", "reduce", "scatter"];
+families![
+    "bincount",
+    "conv",
+    "elementwise",
+    "embedding",
+    "loss",
+    "matmul",
+    "norm",
+    "optim",
+    "pooling",
+    "random",
+    "reduce",
+    "scatter",
+];
 
 /// The text of a family.
 pub(crate) fn text(family: &str) -> Option<&'static str> {

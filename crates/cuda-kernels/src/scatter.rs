@@ -10,14 +10,9 @@ use cudarc::driver::CudaSlice;
 use crate::Variant;
 use crate::device::{Device, Word, expect_len, product, sized};
 use crate::error::{CudaError, Result};
+use crate::segments::{ACCUMULATOR, Segments, check_addends, deposits, round};
 
-const FAMILY: &str = "scatter";
-/// Words of an exact accumulator in global memory.
-const ACCUMULATOR: usize = 10;
-/// Addends per output that an accumulator takes before carries would have to be passed on.
-const MOST_ADDENDS: usize = 1 << 31;
-/// Counts that one block scans.
-const SCAN: usize = 1024;
+pub(crate) const FAMILY: &str = "scatter";
 
 /// A tensor seen along one dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,11 +43,11 @@ pub enum ScatterReduce {
 }
 
 impl Rows {
-    fn source(&self, op: &'static str) -> Result<usize> {
+    pub(crate) fn source(&self, op: &'static str) -> Result<usize> {
         product(op, &[self.outer, self.n, self.inner])
     }
 
-    fn target(&self, op: &'static str) -> Result<usize> {
+    pub(crate) fn target(&self, op: &'static str) -> Result<usize> {
         product(op, &[self.outer, self.size, self.inner])
     }
 
@@ -85,7 +80,7 @@ struct RawRows {
 /// # Determinism
 ///
 /// Deterministic: each addend is `alpha · source` rounded once; the sum of the old element and
-/// its addends is exact and rounded once. A row that no index names is left as it is.
+/// its addends is exact and rounded once, also where there is no addend: −0 becomes +0.
 ///
 /// # Errors
 ///
@@ -104,10 +99,24 @@ pub fn index_add(
     expect_len(op, "the target", out, to)?;
     expect_len(op, "the source", source, from)?;
     expect_len(op, "the index", index, rows.n)?;
-    if from == 0 {
-        return Ok(());
-    }
     let mut reports = device.reports();
+    add_rows(device, op, out, index, source, rows, alpha, variant, reports.noted())?;
+    reports.collect(device, op, index, rows.size as u64)
+}
+
+/// Sums rows to where their index says. Negative indices belong to no row.
+pub(crate) fn add_rows(
+    device: &Device,
+    op: &'static str,
+    out: &mut CudaSlice<f32>,
+    index: &CudaSlice<i64>,
+    source: &CudaSlice<f32>,
+    rows: Rows,
+    alpha: f32,
+    variant: Variant,
+    report: &mut CudaSlice<u64>,
+) -> Result<()> {
+    let (from, to) = (rows.source(op)?, rows.target(op)?);
     match variant {
         Variant::Atomic => device
             .kernel(op, FAMILY, "index_add_f32_atomic")?
@@ -117,11 +126,11 @@ pub fn index_add(
             .read(index)
             .value(&rows.raw())
             .value(&alpha)
-            .write(reports.noted())
-            .threads(from, device.block())?,
+            .write(report)
+            .threads(from, device.block()),
         Variant::Deterministic if deposits(rows.n, rows.size) => {
             check_addends(op, rows.n)?;
-            let mut sums = device.zeros_for::<u64>(op, to * ACCUMULATOR)?;
+            let mut sums = device.zeros_for::<u64>(op, product(op, &[to, ACCUMULATOR])?)?;
             device
                 .kernel(op, FAMILY, "index_add_f32_deposit")?
                 .on(device.stream())
@@ -130,12 +139,12 @@ pub fn index_add(
                 .read(index)
                 .value(&rows.raw())
                 .value(&alpha)
-                .write(reports.noted())
+                .write(report)
                 .threads(from, device.block())?;
-            round(device, op, out, &sums, to, true)?;
+            round(device, op, out, &sums, to, true)
         }
         Variant::Deterministic => {
-            let segments = Segments::new(device, op, index, rows.n, rows.size, reports.noted())?;
+            let segments = Segments::new(device, op, index, rows.n, rows.size, report)?;
             device
                 .kernel(op, FAMILY, "index_add_f32_rows")?
                 .on(device.stream())
@@ -147,10 +156,9 @@ pub fn index_add(
                 .value(&rows.raw())
                 .value(&alpha)
                 .value(&1u32)
-                .threads(to, device.block())?;
+                .threads(to, device.block())
         }
     }
-    reports.collect(device, op, index, rows.size as u64)
 }
 
 /// As [`index_add`] for f64: the addends are added in ascending source order.
@@ -179,9 +187,6 @@ pub fn index_add_f64(
     expect_len(op, "the target", out, to)?;
     expect_len(op, "the source", source, from)?;
     expect_len(op, "the index", index, rows.n)?;
-    if from == 0 {
-        return Ok(());
-    }
     let mut reports = device.reports();
     let mut segments = Segments::new(device, op, index, rows.n, rows.size, reports.noted())?;
     segments.sort(device, op)?;
@@ -224,7 +229,7 @@ pub fn scatter_add(
 }
 
 /// Combines each source element with what else goes to the place that its index names, and with
-/// the old element if `include_self`. A place that no index names is left as it is.
+/// the old element if `include_self`. A place that no index names keeps its old element.
 ///
 /// # Shapes
 ///
@@ -256,9 +261,6 @@ pub fn scatter_reduce(
     expect_len(op, "the target", out, to)?;
     expect_len(op, "the source", source, from)?;
     expect_len(op, "the index", index, from)?;
-    if from == 0 {
-        return Ok(());
-    }
     let mut reports = device.reports();
     let atomic = variant == Variant::Atomic && include_self;
     if atomic && reduce == ScatterReduce::Sum {
@@ -288,20 +290,9 @@ pub fn scatter_reduce(
     let with_old = u32::from(include_self);
     let flat = Rows { outer: 1, size: to, n: from, inner: 1 };
     match reduce {
-        ScatterReduce::Sum if include_self && deposits(from, to) => {
-            check_addends(op, from)?;
-            let mut sums = device.zeros_for::<u64>(op, to * ACCUMULATOR)?;
-            device
-                .kernel(op, FAMILY, "index_add_f32_deposit")?
-                .on(device.stream())
-                .write(&mut sums)
-                .read(source)
-                .read(&places)
-                .value(&flat.raw())
-                .value(&1.0f32)
-                .write(ignored)
-                .threads(from, device.block())?;
-            round(device, op, out, &sums, to, true)
+        ScatterReduce::Sum if include_self => {
+            let variant = Variant::Deterministic;
+            add_rows(device, op, out, &places, source, flat, 1.0, variant, ignored)
         }
         ScatterReduce::Sum | ScatterReduce::Mean => {
             let segments = Segments::new(device, op, &places, from, to, ignored)?;
@@ -501,6 +492,53 @@ pub fn scatter<T: Word>(
     copy_winners(device, op, out, &places, source, flat, reports.ignored())
 }
 
+/// Copies (or, to `accumulate`, adds) row `i` of `values` to the row of `out` that its linear
+/// index names; negative indices count from the end: `put` and `index_put`.
+///
+/// # Shapes
+///
+/// `out: [rows, width]`, `index: [n]`, `values: [n, width]`.
+///
+/// # Determinism
+///
+/// Writes: the highest source index wins. Sums: as [`index_add`].
+///
+/// # Errors
+///
+/// [`CudaError::Length`]; [`CudaError::IndexOutOfRange`] at the next synchronisation.
+pub fn put(
+    device: &Device,
+    out: &mut CudaSlice<f32>,
+    index: &CudaSlice<i64>,
+    values: &CudaSlice<f32>,
+    [rows, width]: [usize; 2],
+    accumulate: bool,
+    variant: Variant,
+) -> Result<()> {
+    let op = "index_put";
+    let n = index.len();
+    expect_len(op, "the target", out, product(op, &[rows, width])?)?;
+    expect_len(op, "the values", values, product(op, &[n, width])?)?;
+    let mut reports = device.reports();
+    let mut places = device.uninitialised::<i64>(op, n)?;
+    device
+        .kernel(op, FAMILY, "put_keys")?
+        .on(device.stream())
+        .write(&mut places)
+        .read(index)
+        .value(&(n as u64))
+        .value(&(rows as u64))
+        .write(reports.noted())
+        .threads(n, device.block())?;
+    reports.collect(device, op, index, rows as u64)?;
+    let flat = Rows { outer: 1, size: rows, n, inner: width };
+    if accumulate {
+        add_rows(device, op, out, &places, values, flat, 1.0, variant, reports.ignored())
+    } else {
+        copy_winners(device, op, out, &places, values, flat, reports.ignored())
+    }
+}
+
 /// The rows of `source` that `index` names.
 ///
 /// # Shapes
@@ -607,133 +645,4 @@ fn copy_winners<T: Word>(
         .read(&winner)
         .value(&rows.raw())
         .threads(rows.target(op)?, device.block())
-}
-
-/// Rounds exact accumulators into `out`.
-pub(crate) fn round(
-    device: &Device,
-    op: &'static str,
-    out: &mut CudaSlice<f32>,
-    sums: &CudaSlice<u64>,
-    n: usize,
-    with_old: bool,
-) -> Result<()> {
-    device
-        .kernel(op, FAMILY, "exact_round_f32")?
-        .on(device.stream())
-        .write(out)
-        .read(sums)
-        .value(&(n as u64))
-        .value(&u32::from(with_old))
-        .threads(n, device.block())
-}
-
-/// Whether sums go through accumulators in memory: few outputs with many addends each. Both
-/// ways give the same bits, so the threshold is a matter of speed alone.
-fn deposits(addends: usize, outputs: usize) -> bool {
-    addends / 8 >= outputs
-}
-
-fn check_addends(op: &'static str, addends: usize) -> Result<()> {
-    if addends >= MOST_ADDENDS {
-        return Err(CudaError::invalid(
-            op,
-            format!("{addends} addends are more than the {MOST_ADDENDS} that one call can take"),
-        ));
-    }
-    Ok(())
-}
-
-/// Source rows grouped by destination: a counting sort.
-pub(crate) struct Segments {
-    /// Source rows, segment by segment.
-    pub(crate) positions: CudaSlice<u32>,
-    /// Where each segment ends.
-    pub(crate) ends: CudaSlice<u32>,
-    /// How long it is.
-    pub(crate) counts: CudaSlice<u32>,
-    size: usize,
-}
-
-impl Segments {
-    pub(crate) fn new(
-        device: &Device,
-        op: &'static str,
-        index: &CudaSlice<i64>,
-        n: usize,
-        size: usize,
-        report: &mut CudaSlice<u64>,
-    ) -> Result<Segments> {
-        if u32::try_from(n).is_err() {
-            return Err(CudaError::invalid(op, format!("{n} is more than 2^32 - 1 source rows")));
-        }
-        let mut counts = device.zeros_for::<u32>(op, size)?;
-        device
-            .kernel(op, FAMILY, "rows_count")?
-            .on(device.stream())
-            .write(&mut counts)
-            .read(index)
-            .value(&(n as u64))
-            .value(&(size as u64))
-            .write(report)
-            .threads(n, device.block())?;
-        let mut ends = scan(device, op, &counts, size)?;
-        // Bad indices leave the tail of `positions` unused.
-        let mut positions = device.uninitialised::<u32>(op, n)?;
-        device
-            .kernel(op, FAMILY, "rows_fill")?
-            .on(device.stream())
-            .write(&mut positions)
-            .write(&mut ends)
-            .read(index)
-            .value(&(n as u64))
-            .value(&(size as u64))
-            .threads(n, device.block())?;
-        Ok(Segments { positions, ends, counts, size })
-    }
-
-    /// Puts each segment into ascending source order.
-    pub(crate) fn sort(&mut self, device: &Device, op: &'static str) -> Result<()> {
-        device
-            .kernel(op, FAMILY, "rows_sort")?
-            .on(device.stream())
-            .write(&mut self.positions)
-            .read(&self.ends)
-            .read(&self.counts)
-            .value(&(self.size as u64))
-            .threads(self.size, device.block())
-    }
-}
-
-/// Exclusive prefix sums of counts.
-fn scan(
-    device: &Device,
-    op: &'static str,
-    counts: &CudaSlice<u32>,
-    n: usize,
-) -> Result<CudaSlice<u32>> {
-    let blocks = n.div_ceil(SCAN);
-    let mut starts = device.uninitialised::<u32>(op, n)?;
-    let mut totals = device.uninitialised::<u32>(op, blocks)?;
-    let grid = u32::try_from(blocks)
-        .map_err(|_| CudaError::invalid(op, format!("{n} rows are too many")))?;
-    device
-        .kernel(op, FAMILY, "rows_scan")?
-        .on(device.stream())
-        .write(&mut starts)
-        .read(counts)
-        .value(&(n as u64))
-        .write(&mut totals)
-        .grid((grid, 1, 1), (256, 1, 1))?;
-    if blocks > 1 {
-        let before = scan(device, op, &totals, blocks)?;
-        device
-            .kernel(op, FAMILY, "rows_scan_add")?
-            .on(device.stream())
-            .write(&mut starts)
-            .value(&(n as u64))
-            .read(&before)
-            .threads(n, device.block())?;
-    }
-    Ok(starts)
 }

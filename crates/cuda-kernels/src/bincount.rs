@@ -1,0 +1,178 @@
+//! Histograms: `bincount` with and without weights, `histc`.
+
+use cudarc::driver::CudaSlice;
+
+use crate::Variant;
+use crate::device::{Device, expect_len, product};
+use crate::error::{CudaError, Result};
+use crate::reduce::{extreme, grid};
+use crate::scatter::{Rows, add_rows};
+use crate::segments::{ACCUMULATOR, check_addends, round};
+
+const FAMILY: &str = "bincount";
+/// Values that one block takes.
+const CHUNK: usize = 4096;
+/// Bins that fit a block's shared memory as exact accumulators.
+const SHARED_BINS: usize = 256;
+
+/// The number of bins that [`bincount`] needs: one more than the largest value, and at least
+/// `min_length`. Waits for the device.
+///
+/// # Errors
+///
+/// [`CudaError::InvalidArgument`] if a value is negative.
+pub fn bincount_len(device: &Device, values: &CudaSlice<i64>, min_length: usize) -> Result<usize> {
+    let op = "bincount";
+    let mut range = device.upload(&[u64::MAX, 0])?;
+    device
+        .kernel(op, FAMILY, "range_i64")?
+        .on(device.stream())
+        .write(&mut range)
+        .read(values)
+        .value(&(values.len() as u64))
+        .threads(values.len(), device.block())?;
+    let range = device.download(&range)?;
+    let [low, high] = [range[0], range[1]].map(|key| (key ^ (1 << 63)) as i64);
+    if low < 0 {
+        return Err(CudaError::invalid(op, format!("values must not be negative, got {low}")));
+    }
+    let bins = usize::try_from(high.saturating_add(1))
+        .map_err(|_| CudaError::invalid(op, format!("value {high} is too large")))?;
+    Ok(bins.max(min_length))
+}
+
+/// How often each value occurs.
+///
+/// # Determinism
+///
+/// Portable: integers.
+///
+/// # Errors
+///
+/// [`CudaError::IndexOutOfRange`] at the next synchronisation if a value is not below `bins`.
+pub fn bincount(device: &Device, values: &CudaSlice<i64>, bins: usize) -> Result<CudaSlice<i64>> {
+    let op = "bincount";
+    let mut counts = device.zeros_for::<i64>(op, bins)?;
+    let mut reports = device.reports();
+    device
+        .kernel(op, FAMILY, "bincount_i64")?
+        .on(device.stream())
+        .write(&mut counts)
+        .read(values)
+        .value(&(values.len() as u64))
+        .value(&(bins as u64))
+        .write(reports.noted())
+        .threads(values.len(), device.block())?;
+    reports.collect(device, op, values, bins as u64)?;
+    Ok(counts)
+}
+
+/// The sum of the weights of each value.
+///
+/// # Shapes
+///
+/// `values` and `weights: [n]`; returns `[bins]`.
+///
+/// # Determinism
+///
+/// Deterministic: exact sums, rounded once; up to 256 bins are first summed exactly in each
+/// block's shared memory. Atomic: float additions in the order of arrival.
+///
+/// # Errors
+///
+/// [`CudaError::Length`]; [`CudaError::IndexOutOfRange`] at the next synchronisation.
+pub fn bincount_weighted(
+    device: &Device,
+    values: &CudaSlice<i64>,
+    weights: &CudaSlice<f32>,
+    bins: usize,
+    variant: Variant,
+) -> Result<CudaSlice<f32>> {
+    let op = "bincount";
+    let n = values.len();
+    expect_len(op, "the weights", weights, n)?;
+    let mut out = device.zeros_for::<f32>(op, bins)?;
+    let mut reports = device.reports();
+    if variant == Variant::Deterministic && bins <= SHARED_BINS {
+        check_addends(op, n)?;
+        let mut sums = device.zeros_for::<u64>(op, product(op, &[bins, ACCUMULATOR])?)?;
+        device
+            .kernel(op, FAMILY, "bincount_f32_shared")?
+            .on(device.stream())
+            .write(&mut sums)
+            .read(values)
+            .read(weights)
+            .value(&(n as u64))
+            .value(&(bins as u64))
+            .write(reports.noted())
+            .grid((grid(op, n.div_ceil(CHUNK))?, 1, 1), (device.block(), 1, 1))?;
+        round(device, op, &mut out, &sums, bins, false)?;
+    } else {
+        let rows = Rows { outer: 1, size: bins, n, inner: 1 };
+        add_rows(device, op, &mut out, values, weights, rows, 1.0, variant, reports.noted())?;
+    }
+    reports.collect(device, op, values, bins as u64)?;
+    Ok(out)
+}
+
+/// The number of elements in each of `bins` bins of equal width from `low` to `high`, both
+/// included. Elements outside and NaN are not counted. If `low` equals `high`, the smallest and
+/// the largest element take their place (which waits for the device), and if these are equal
+/// too, one less and one more.
+///
+/// # Determinism
+///
+/// Portable: the bin of `x` is `floor((x − low) / (high − low) · bins)`, each operation rounded in
+/// f32, and the last bin for `x = high`; the counts are integers.
+///
+/// # Errors
+///
+/// [`CudaError::InvalidArgument`] if there are no bins, or the limits are not finite or out of
+/// order.
+pub fn histc(
+    device: &Device,
+    values: &CudaSlice<f32>,
+    bins: usize,
+    low: f32,
+    high: f32,
+) -> Result<CudaSlice<f32>> {
+    let op = "histc";
+    if bins == 0 {
+        return Err(CudaError::invalid(op, "at least one bin is needed"));
+    }
+    let n = values.len();
+    let (mut low, mut high) = (low, high);
+    if low == high {
+        let (smallest, _) = extreme(device, values, [1, n, 1], true)?;
+        let (largest, _) = extreme(device, values, [1, n, 1], false)?;
+        (low, high) = (device.download(&smallest)?[0], device.download(&largest)?[0]);
+    }
+    if low == high {
+        (low, high) = (low - 1.0, high + 1.0);
+    }
+    if !(low.is_finite() && high.is_finite() && low < high) {
+        return Err(CudaError::invalid(op, format!("no finite range from {low:?} to {high:?}")));
+    }
+    let mut counts = device.zeros_for::<u64>(op, bins)?;
+    device
+        .kernel(op, FAMILY, "histc_f32")?
+        .on(device.stream())
+        .write(&mut counts)
+        .read(values)
+        .value(&(n as u64))
+        .value(&low)
+        .value(&high)
+        .value(&(high - low))
+        .value(&(bins as f32))
+        .value(&(bins as u64))
+        .threads(n, device.block())?;
+    let mut out = device.uninitialised::<f32>(op, bins)?;
+    device
+        .kernel(op, FAMILY, "histc_finish_f32")?
+        .on(device.stream())
+        .write(&mut out)
+        .read(&counts)
+        .value(&(bins as u64))
+        .threads(bins, device.block())?;
+    Ok(out)
+}

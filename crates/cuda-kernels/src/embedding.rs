@@ -1,0 +1,478 @@
+//! Rows of a table: `embedding`, `embedding_bag` and their gradients. The forward pass of
+//! `embedding` is [`index_select`](crate::scatter::index_select).
+
+use bytemuck::{Pod, Zeroable};
+use cudarc::driver::CudaSlice;
+
+use crate::Variant;
+use crate::device::{Device, expect_len, product};
+use crate::error::{CudaError, Result};
+use crate::scatter::{Rows, add_rows};
+use crate::segments::Segments;
+
+const FAMILY: &str = "embedding";
+
+/// The gradient of a table.
+///
+/// Row `r` is the sum of the gradients of the places that hold `r`; with `scale_grad_by_freq` it
+/// is then divided by their number. The row `padding_idx` gets none.
+///
+/// # Shapes
+///
+/// `grad: [n, width]`, `index: [n]`; returns `[rows, width]`.
+///
+/// # Determinism
+///
+/// Deterministic: the sum is exact and rounded once. Atomic: float additions in the order of
+/// arrival.
+///
+/// # Errors
+///
+/// [`CudaError::Length`]; [`CudaError::IndexOutOfRange`] at the next synchronisation.
+pub fn embedding_grad(
+    device: &Device,
+    grad: &CudaSlice<f32>,
+    index: &CudaSlice<i64>,
+    [rows, width]: [usize; 2],
+    padding_idx: Option<usize>,
+    scale_grad_by_freq: bool,
+    variant: Variant,
+) -> Result<CudaSlice<f32>> {
+    let op = "embedding";
+    let n = index.len();
+    expect_len(op, "the gradient", grad, product(op, &[n, width])?)?;
+    let mut out = device.zeros_for::<f32>(op, product(op, &[rows, width])?)?;
+    let keys = keys(device, op, index, rows, padding_idx)?;
+    let mut reports = device.reports();
+    let shape = Rows { outer: 1, size: rows, n, inner: width };
+    add_rows(device, op, &mut out, &keys, grad, shape, 1.0, variant, reports.ignored())?;
+    if scale_grad_by_freq {
+        by_count(device, op, &mut out, &keys, [rows, width], reports.ignored())?;
+    }
+    Ok(out)
+}
+
+/// How the rows of a bag become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BagMode {
+    /// Their sum, each row times its weight if there are weights.
+    Sum,
+    /// Their sum divided by their number.
+    Mean,
+}
+
+/// Rows of a table, grouped into bags.
+#[derive(Debug)]
+pub struct Bags {
+    keys: CudaSlice<i64>,
+    starts: CudaSlice<u64>,
+    rows: usize,
+    count: usize,
+    places: usize,
+}
+
+impl Bags {
+    /// The bags of rows `index` of a table of `rows` rows. Bag `b` starts at `offsets[b]` and
+    /// ends where the next one starts; the last one ends with the index. Places that hold
+    /// `padding_idx` belong to no bag.
+    ///
+    /// # Errors
+    ///
+    /// [`CudaError::InvalidArgument`] if the offsets do not start at 0, decrease, or exceed the
+    /// length of the index; [`CudaError::IndexOutOfRange`] at the next synchronisation.
+    pub fn new(
+        device: &Device,
+        rows: usize,
+        index: &CudaSlice<i64>,
+        places: usize,
+        offsets: &[i64],
+        padding_idx: Option<usize>,
+    ) -> Result<Bags> {
+        let op = "embedding_bag";
+        expect_len(op, "the index", index, places)?;
+        let mut starts: Vec<u64> = Vec::with_capacity(offsets.len() + 1);
+        for (position, &offset) in offsets.iter().enumerate() {
+            let least = starts.last().copied().unwrap_or(0) as i64;
+            let fits = if position == 0 {
+                offset == 0
+            } else {
+                offset >= least && offset <= places as i64
+            };
+            if !fits {
+                return Err(CudaError::invalid(
+                    op,
+                    format!(
+                        "offset {offset} at position {position}: offsets start at 0, do not \
+                         decrease and do not exceed {places}"
+                    ),
+                ));
+            }
+            starts.push(offset as u64);
+        }
+        if u32::try_from(offsets.len()).is_err() {
+            return Err(CudaError::invalid(op, "more than 2^32 - 1 bags"));
+        }
+        starts.push(places as u64);
+        let keys = keys_of(device, op, index, places, rows, padding_idx)?;
+        let starts = device.upload(&starts)?;
+        Ok(Bags { keys, starts, rows, count: offsets.len(), places })
+    }
+
+    fn raw(&self, width: usize, mean: bool, weighted: bool) -> RawBags {
+        RawBags {
+            rows: self.rows as u64,
+            width: width as u64,
+            bags: self.count as u64,
+            places: self.places as u64,
+            mean: u32::from(mean),
+            weighted: u32::from(weighted),
+        }
+    }
+}
+
+/// One row per bag. An empty bag gives +0.
+///
+/// # Shapes
+///
+/// `table: [rows, width]`, `weights: [places]` for [`BagMode::Sum`] only; returns
+/// `[bags, width]`.
+///
+/// # Determinism
+///
+/// Portable: ascending places in f64 from +0 (each times its weight, rounded to f64), divided by
+/// their number in f64 for a mean, rounded once.
+///
+/// # Errors
+///
+/// [`CudaError::Length`]; [`CudaError::InvalidArgument`] for weights with a mean.
+pub fn embedding_bag(
+    device: &Device,
+    table: &CudaSlice<f32>,
+    width: usize,
+    bags: &Bags,
+    mode: BagMode,
+    weights: Option<&CudaSlice<f32>>,
+) -> Result<CudaSlice<f32>> {
+    let op = "embedding_bag";
+    expect_len(op, "the table", table, product(op, &[bags.rows, width])?)?;
+    check_weights(op, bags, mode, weights)?;
+    let n = product(op, &[bags.count, width])?;
+    let mut out = device.uninitialised(op, n)?;
+    device
+        .kernel(op, FAMILY, "embedding_bag_f32")?
+        .on(device.stream())
+        .write(&mut out)
+        .read(table)
+        .read(&bags.keys)
+        .read(&bags.starts)
+        .read(weights.unwrap_or(table))
+        .value(&bags.raw(width, mode == BagMode::Mean, weights.is_some()))
+        .threads(n, device.block())?;
+    Ok(out)
+}
+
+/// The largest element of each bag's columns and the row it came from, or +0 and −1 for an empty
+/// bag.
+///
+/// # Shapes
+///
+/// `table: [rows, width]`; returns two of `[bags, width]`.
+///
+/// # Determinism
+///
+/// Portable: the first place wins, NaN before all.
+///
+/// # Errors
+///
+/// [`CudaError::Length`].
+pub fn embedding_bag_max(
+    device: &Device,
+    table: &CudaSlice<f32>,
+    width: usize,
+    bags: &Bags,
+) -> Result<(CudaSlice<f32>, CudaSlice<i64>)> {
+    let op = "embedding_bag";
+    expect_len(op, "the table", table, product(op, &[bags.rows, width])?)?;
+    let n = product(op, &[bags.count, width])?;
+    let mut out = device.uninitialised(op, n)?;
+    let mut rows = device.uninitialised(op, n)?;
+    device
+        .kernel(op, FAMILY, "embedding_bag_max_f32")?
+        .on(device.stream())
+        .write(&mut out)
+        .write(&mut rows)
+        .read(table)
+        .read(&bags.keys)
+        .read(&bags.starts)
+        .value(&bags.raw(width, false, false))
+        .threads(n, device.block())?;
+    Ok((out, rows))
+}
+
+/// The gradient of the table of [`embedding_bag`].
+///
+/// Row `r` is the sum, over the places that hold it, of the bag's gradient: times the place's
+/// weight, rounded, if there are weights; divided by the bag's size, rounded, for a mean. With
+/// `scale_grad_by_freq` the sum is then divided by the number of places that hold `r`.
+///
+/// # Shapes
+///
+/// `grad: [bags, width]`; returns `[rows, width]`.
+///
+/// # Determinism
+///
+/// Deterministic: the sum is exact and rounded once. Atomic: float additions in the order of
+/// arrival.
+///
+/// # Errors
+///
+/// As [`embedding_bag`].
+pub fn embedding_bag_grad(
+    device: &Device,
+    grad: &CudaSlice<f32>,
+    width: usize,
+    bags: &Bags,
+    mode: BagMode,
+    weights: Option<&CudaSlice<f32>>,
+    scale_grad_by_freq: bool,
+    variant: Variant,
+) -> Result<CudaSlice<f32>> {
+    let op = "embedding_bag";
+    expect_len(op, "the gradient", grad, product(op, &[bags.count, width])?)?;
+    check_weights(op, bags, mode, weights)?;
+    let raw = bags.raw(width, mode == BagMode::Mean, weights.is_some());
+    let (bag, factor) = places(device, op, bags, weights, raw)?;
+    let n = product(op, &[bags.rows, width])?;
+    let mut out = device.zeros_for::<f32>(op, n)?;
+    let mut reports = device.reports();
+    if variant == Variant::Atomic {
+        device
+            .kernel(op, FAMILY, "embedding_bag_grad_f32_atomic")?
+            .on(device.stream())
+            .write(&mut out)
+            .read(grad)
+            .read(&bag)
+            .read(&factor)
+            .read(&bags.keys)
+            .value(&raw)
+            .threads(product(op, &[bags.places, width])?, device.block())?;
+    } else {
+        let report = reports.ignored();
+        let segments = Segments::new(device, op, &bags.keys, bags.places, bags.rows, report)?;
+        device
+            .kernel(op, FAMILY, "embedding_bag_grad_f32_rows")?
+            .on(device.stream())
+            .write(&mut out)
+            .read(grad)
+            .read(&bag)
+            .read(&factor)
+            .read(&segments.positions)
+            .read(&segments.ends)
+            .read(&segments.counts)
+            .value(&raw)
+            .threads(n, device.block())?;
+    }
+    if scale_grad_by_freq {
+        let shape = [bags.rows, width];
+        by_count(device, op, &mut out, &bags.keys, shape, reports.ignored())?;
+    }
+    Ok(out)
+}
+
+/// The gradient of the table of [`embedding_bag_max`].
+///
+/// # Shapes
+///
+/// `grad` and `max_rows: [bags, width]`; returns `[rows, width]`.
+///
+/// # Determinism
+///
+/// As [`embedding_bag_grad`].
+///
+/// # Errors
+///
+/// [`CudaError::Length`]; [`CudaError::IndexOutOfRange`] at the next synchronisation.
+pub fn embedding_bag_max_grad(
+    device: &Device,
+    grad: &CudaSlice<f32>,
+    max_rows: &CudaSlice<i64>,
+    [rows, width]: [usize; 2],
+    variant: Variant,
+) -> Result<CudaSlice<f32>> {
+    let op = "embedding_bag";
+    let n = grad.len();
+    expect_len(op, "the rows of the maxima", max_rows, n)?;
+    let size = product(op, &[rows, width])?;
+    let mut out = device.zeros_for::<f32>(op, size)?;
+    let mut keys = device.uninitialised::<i64>(op, n)?;
+    let mut reports = device.reports();
+    device
+        .kernel(op, FAMILY, "bag_max_keys")?
+        .on(device.stream())
+        .write(&mut keys)
+        .read(max_rows)
+        .value(&(n as u64))
+        .value(&(width as u64))
+        .value(&(rows as u64))
+        .write(reports.noted())
+        .threads(n, device.block())?;
+    reports.collect(device, op, max_rows, rows as u64)?;
+    let shape = Rows { outer: 1, size, n, inner: 1 };
+    add_rows(device, op, &mut out, &keys, grad, shape, 1.0, variant, reports.ignored())?;
+    Ok(out)
+}
+
+/// The gradient of the weights of [`embedding_bag`]: the scalar product of the bag's gradient and
+/// the place's row; +0 at padding.
+///
+/// # Shapes
+///
+/// `grad: [bags, width]`, `table: [rows, width]`; returns `[places]`.
+///
+/// # Determinism
+///
+/// Portable: products and sum in f64 over the contract's tree, rounded once.
+///
+/// # Errors
+///
+/// [`CudaError::Length`].
+pub fn embedding_bag_weight_grad(
+    device: &Device,
+    grad: &CudaSlice<f32>,
+    table: &CudaSlice<f32>,
+    width: usize,
+    bags: &Bags,
+) -> Result<CudaSlice<f32>> {
+    let op = "embedding_bag";
+    expect_len(op, "the gradient", grad, product(op, &[bags.count, width])?)?;
+    expect_len(op, "the table", table, product(op, &[bags.rows, width])?)?;
+    let raw = bags.raw(width, false, false);
+    let (bag, _) = places(device, op, bags, None, raw)?;
+    let mut out = device.zeros_for::<f32>(op, bags.places)?;
+    device
+        .kernel(op, FAMILY, "embedding_bag_weight_grad_f32")?
+        .on(device.stream())
+        .write(&mut out)
+        .read(grad)
+        .read(table)
+        .read(&bag)
+        .read(&bags.keys)
+        .value(&raw)
+        .threads(product(op, &[bags.places, 32])?, device.block())?;
+    Ok(out)
+}
+
+/// The bag of each place, and what the bag's gradient is divided by or multiplied with there.
+fn places(
+    device: &Device,
+    op: &'static str,
+    bags: &Bags,
+    weights: Option<&CudaSlice<f32>>,
+    raw: RawBags,
+) -> Result<(CudaSlice<u32>, CudaSlice<f32>)> {
+    let mut bag = device.zeros_for::<u32>(op, bags.places)?;
+    let mut factor = device.zeros_for::<f32>(op, bags.places)?;
+    let none = device.zeros_for::<f32>(op, 1)?;
+    device
+        .kernel(op, FAMILY, "bag_places")?
+        .on(device.stream())
+        .write(&mut bag)
+        .write(&mut factor)
+        .read(&bags.keys)
+        .read(&bags.starts)
+        .read(weights.unwrap_or(&none))
+        .value(&raw)
+        .threads(bags.count, device.block())?;
+    Ok((bag, factor))
+}
+
+/// Divides each row by the number of places that hold it.
+fn by_count(
+    device: &Device,
+    op: &'static str,
+    out: &mut CudaSlice<f32>,
+    keys: &CudaSlice<i64>,
+    [rows, width]: [usize; 2],
+    report: &mut CudaSlice<u64>,
+) -> Result<()> {
+    let mut counts = device.zeros_for::<u32>(op, rows)?;
+    device
+        .kernel(op, crate::scatter::FAMILY, "rows_count")?
+        .on(device.stream())
+        .write(&mut counts)
+        .read(keys)
+        .value(&(keys.len() as u64))
+        .value(&(rows as u64))
+        .write(report)
+        .threads(keys.len(), device.block())?;
+    device
+        .kernel(op, FAMILY, "embedding_by_count_f32")?
+        .on(device.stream())
+        .write(out)
+        .read(&counts)
+        .value(&(rows as u64))
+        .value(&(width as u64))
+        .threads(rows * width, device.block())
+}
+
+fn keys(
+    device: &Device,
+    op: &'static str,
+    index: &CudaSlice<i64>,
+    rows: usize,
+    padding_idx: Option<usize>,
+) -> Result<CudaSlice<i64>> {
+    keys_of(device, op, index, index.len(), rows, padding_idx)
+}
+
+fn keys_of(
+    device: &Device,
+    op: &'static str,
+    index: &CudaSlice<i64>,
+    n: usize,
+    rows: usize,
+    padding_idx: Option<usize>,
+) -> Result<CudaSlice<i64>> {
+    let padding = padding_idx.map_or(u64::MAX, |row| row as u64);
+    let mut keys = device.uninitialised::<i64>(op, n)?;
+    let mut reports = device.reports();
+    device
+        .kernel(op, FAMILY, "embedding_keys")?
+        .on(device.stream())
+        .write(&mut keys)
+        .read(index)
+        .value(&(n as u64))
+        .value(&(rows as u64))
+        .value(&padding)
+        .write(reports.noted())
+        .threads(n, device.block())?;
+    reports.collect(device, op, index, rows as u64)?;
+    Ok(keys)
+}
+
+fn check_weights(
+    op: &'static str,
+    bags: &Bags,
+    mode: BagMode,
+    weights: Option<&CudaSlice<f32>>,
+) -> Result<()> {
+    match weights {
+        Some(_) if mode != BagMode::Sum => {
+            Err(CudaError::invalid(op, "per-sample weights are for the sum only"))
+        }
+        Some(weights) => expect_len(op, "the per-sample weights", weights, bags.places),
+        None => Ok(()),
+    }
+}
+
+/// `SbBags` of the kernels.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct RawBags {
+    rows: u64,
+    width: u64,
+    bags: u64,
+    places: u64,
+    mean: u32,
+    weighted: u32,
+}

@@ -1,0 +1,558 @@
+//! Pooling over windows of one to three dimensions, forward and backward.
+//!
+//! Tensors are seen as planes (batch times channels). Indices of maxima are positions in their
+//! plane. [`scatter`](crate::scatter::scatter) with one slab per plane is `max_unpool`.
+//!
+//! # Determinism
+//!
+//! A maximum is the first largest element of its window in row-major order, NaN before all. An
+//! average adds its window in row-major order in f64 from +0, divides in f64 and rounds once. A
+//! gradient element takes the outputs whose windows cover it in ascending output index, each by
+//! one fma from +0; the weight is 1 for a maximum, and 1 divided by the divisor (rounded) for an
+//! average.
+
+use bytemuck::{Pod, Zeroable};
+use cudarc::driver::CudaSlice;
+
+use crate::Variant;
+use crate::device::{Device, expect_len, product};
+use crate::error::{CudaError, Result};
+use crate::segments::Segments;
+
+const FAMILY: &str = "pooling";
+
+/// How a window moves over planes; the lists have one entry per dimension, 1 to 3 of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Window {
+    raw: RawPool,
+    output: Vec<usize>,
+}
+
+/// What an average is divided by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AvgOptions {
+    /// Padding inside a window counts as elements.
+    pub count_include_pad: bool,
+    /// This number, instead of the number of elements.
+    pub divisor_override: Option<i32>,
+}
+
+impl Window {
+    /// Windows of size `kernel` over `planes` planes of size `input`.
+    ///
+    /// # Errors
+    ///
+    /// [`CudaError::InvalidArgument`] if the lists differ in length, a size is 0, the padding is
+    /// more than half the window, or no window fits.
+    pub fn new(
+        planes: usize,
+        input: &[usize],
+        kernel: &[usize],
+        stride: &[usize],
+        padding: &[usize],
+        dilation: &[usize],
+        ceil_mode: bool,
+    ) -> Result<Window> {
+        let op = "pool";
+        let dims = input.len();
+        let lists = [kernel, stride, padding, dilation];
+        if !(1..=3).contains(&dims) || lists.iter().any(|list| list.len() != dims) {
+            return Err(CudaError::invalid(
+                op,
+                format!("input {input:?} and {lists:?} must have 1 to 3 entries each, as many"),
+            ));
+        }
+        let mut raw = RawPool {
+            planes: planes as u64,
+            input: [1; 3],
+            output: [1; 3],
+            kernel: [1; 3],
+            stride: [1; 3],
+            padding: [0; 3],
+            dilation: [1; 3],
+            include_pad: 0,
+            fixed: 0,
+        };
+        let mut output = Vec::with_capacity(dims);
+        for d in 0..dims {
+            let (i, k, s, p, l) = (input[d], kernel[d], stride[d], padding[d], dilation[d]);
+            if k == 0 || s == 0 || l == 0 || [i, k, s, p, l].iter().any(|&x| x >= 1 << 31) {
+                return Err(CudaError::invalid(
+                    op,
+                    format!(
+                        "kernel {kernel:?}, stride {stride:?} and dilation {dilation:?} must be at \
+                         least 1, and every size below 2^31"
+                    ),
+                ));
+            }
+            let span = (k - 1) * l + 1;
+            let padded = i + 2 * p;
+            if p > span / 2 || i == 0 || padded < span {
+                return Err(CudaError::invalid(
+                    op,
+                    format!("a window of {span} does not fit an input of {i} padded by {p}"),
+                ));
+            }
+            let mut count = (padded - span + if ceil_mode { s - 1 } else { 0 }) / s + 1;
+            if ceil_mode && (count - 1) * s >= i + p {
+                count -= 1;
+            }
+            let at = 3 - dims + d;
+            (raw.input[at], raw.kernel[at], raw.stride[at]) = (i as u32, k as u32, s as u32);
+            (raw.padding[at], raw.dilation[at]) = (p as u32, l as u32);
+            raw.output[at] = u32::try_from(count)
+                .map_err(|_| CudaError::invalid(op, format!("{count} windows are too many")))?;
+            output.push(count);
+        }
+        Ok(Window { raw, output })
+    }
+
+    /// The size of an output plane.
+    pub fn output_size(&self) -> &[usize] {
+        &self.output
+    }
+
+    fn lengths(&self, op: &'static str) -> Result<(usize, usize)> {
+        Ok((
+            volume(op, self.raw.planes, self.raw.input)?,
+            volume(op, self.raw.planes, self.raw.output)?,
+        ))
+    }
+
+    fn average(&self, op: &'static str, options: AvgOptions) -> Result<RawPool> {
+        if self.raw.dilation != [1; 3] {
+            return Err(CudaError::invalid(op, "an average has no dilation"));
+        }
+        if options.divisor_override == Some(0) {
+            return Err(CudaError::invalid(op, "the divisor must not be 0"));
+        }
+        Ok(RawPool {
+            include_pad: u32::from(options.count_include_pad),
+            fixed: options.divisor_override.unwrap_or(0),
+            ..self.raw
+        })
+    }
+}
+
+/// The largest element of each window, and its position in its plane.
+///
+/// # Errors
+///
+/// [`CudaError::Length`].
+pub fn max_pool(
+    device: &Device,
+    x: &CudaSlice<f32>,
+    window: &Window,
+) -> Result<(CudaSlice<f32>, CudaSlice<i64>)> {
+    let op = "max_pool";
+    let (n_in, n) = window.lengths(op)?;
+    expect_len(op, "the input", x, n_in)?;
+    let mut out = device.uninitialised(op, n)?;
+    let mut indices = device.uninitialised(op, n)?;
+    device
+        .kernel(op, FAMILY, "max_pool_f32")?
+        .on(device.stream())
+        .write(&mut out)
+        .write(&mut indices)
+        .read(x)
+        .value(&window.raw)
+        .threads(n, device.block())?;
+    Ok((out, indices))
+}
+
+/// The gradient of [`max_pool`].
+///
+/// # Determinism
+///
+/// Deterministic: each input position looks through the windows that cover it, in ascending
+/// output index. An index outside its window contributes nothing. Atomic: float additions in
+/// the order of arrival.
+///
+/// # Errors
+///
+/// [`CudaError::Length`].
+pub fn max_pool_grad(
+    device: &Device,
+    grad: &CudaSlice<f32>,
+    indices: &CudaSlice<i64>,
+    window: &Window,
+    variant: Variant,
+) -> Result<CudaSlice<f32>> {
+    let op = "max_pool";
+    let (n_in, n) = window.lengths(op)?;
+    expect_len(op, "the gradient", grad, n)?;
+    expect_len(op, "the indices", indices, n)?;
+    if variant == Variant::Atomic {
+        return pool_indices_grad(device, grad, indices, window.raw.planes as usize, n_in, variant);
+    }
+    let mut out = device.uninitialised(op, n_in)?;
+    device
+        .kernel(op, FAMILY, "max_pool_grad_f32")?
+        .on(device.stream())
+        .write(&mut out)
+        .read(grad)
+        .read(indices)
+        .value(&window.raw)
+        .threads(n_in, device.block())?;
+    Ok(out)
+}
+
+/// The gradient of any maximum pooling, from the indices alone; −1 is nowhere.
+///
+/// # Shapes
+///
+/// `grad` and `indices`: `planes` planes; returns `n_in` elements, as many planes.
+///
+/// # Determinism
+///
+/// Deterministic: ascending output index from +0. Atomic: float additions in the order of
+/// arrival.
+///
+/// # Errors
+///
+/// [`CudaError::Length`]; [`CudaError::IndexOutOfRange`] at the next synchronisation.
+pub fn pool_indices_grad(
+    device: &Device,
+    grad: &CudaSlice<f32>,
+    indices: &CudaSlice<i64>,
+    planes: usize,
+    n_in: usize,
+    variant: Variant,
+) -> Result<CudaSlice<f32>> {
+    let op = "max_pool";
+    let n = grad.len();
+    expect_len(op, "the indices", indices, n)?;
+    let (out_plane, in_plane) = (n / planes.max(1), n_in / planes.max(1));
+    expect_len(op, "the gradient", grad, out_plane * planes)?;
+    let mut out = device.zeros_for::<f32>(op, n_in)?;
+    let mut reports = device.reports();
+    if variant == Variant::Atomic {
+        device
+            .kernel(op, FAMILY, "max_pool_grad_f32_atomic")?
+            .on(device.stream())
+            .write(&mut out)
+            .read(grad)
+            .read(indices)
+            .value(&(n as u64))
+            .value(&(out_plane as u64))
+            .value(&(in_plane as u64))
+            .write(reports.noted())
+            .threads(n, device.block())?;
+        reports.collect(device, op, indices, in_plane as u64)?;
+        return Ok(out);
+    }
+    let mut keys = device.uninitialised::<i64>(op, n)?;
+    device
+        .kernel(op, FAMILY, "pool_keys")?
+        .on(device.stream())
+        .write(&mut keys)
+        .read(indices)
+        .value(&(n as u64))
+        .value(&(out_plane as u64))
+        .value(&(in_plane as u64))
+        .write(reports.noted())
+        .threads(n, device.block())?;
+    reports.collect(device, op, indices, in_plane as u64)?;
+    let mut segments = Segments::new(device, op, &keys, n, n_in, reports.ignored())?;
+    segments.sort(device, op)?;
+    device
+        .kernel(op, crate::scatter::FAMILY, "ordered_sum_f32_rows")?
+        .on(device.stream())
+        .write(&mut out)
+        .read(grad)
+        .read(&segments.positions)
+        .read(&segments.ends)
+        .read(&segments.counts)
+        .value(&(n_in as u64))
+        .threads(n_in, device.block())?;
+    Ok(out)
+}
+
+/// The average of each window.
+///
+/// # Errors
+///
+/// [`CudaError::Length`]; [`CudaError::InvalidArgument`] for a dilation or a divisor of 0.
+pub fn avg_pool(
+    device: &Device,
+    x: &CudaSlice<f32>,
+    window: &Window,
+    options: AvgOptions,
+) -> Result<CudaSlice<f32>> {
+    let op = "avg_pool";
+    let raw = window.average(op, options)?;
+    let (n_in, n) = window.lengths(op)?;
+    expect_len(op, "the input", x, n_in)?;
+    let mut out = device.uninitialised(op, n)?;
+    device
+        .kernel(op, FAMILY, "avg_pool_f32")?
+        .on(device.stream())
+        .write(&mut out)
+        .read(x)
+        .value(&raw)
+        .threads(n, device.block())?;
+    Ok(out)
+}
+
+/// The gradient of [`avg_pool`].
+///
+/// # Errors
+///
+/// As [`avg_pool`].
+pub fn avg_pool_grad(
+    device: &Device,
+    grad: &CudaSlice<f32>,
+    window: &Window,
+    options: AvgOptions,
+    variant: Variant,
+) -> Result<CudaSlice<f32>> {
+    let op = "avg_pool";
+    let raw = window.average(op, options)?;
+    let (n_in, n) = window.lengths(op)?;
+    expect_len(op, "the gradient", grad, n)?;
+    let mut out = device.zeros_for::<f32>(op, n_in)?;
+    let (name, threads) = match variant {
+        Variant::Deterministic => ("avg_pool_grad_f32", n_in),
+        Variant::Atomic => ("avg_pool_grad_f32_atomic", n),
+    };
+    device
+        .kernel(op, FAMILY, name)?
+        .on(device.stream())
+        .write(&mut out)
+        .read(grad)
+        .value(&raw)
+        .threads(threads, device.block())?;
+    Ok(out)
+}
+
+/// The sizes of a pooling to a given output size. Output `o` of a dimension covers the inputs
+/// from `floor(o · input / output)` to `ceil((o + 1) · input / output)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Adaptive {
+    raw: RawAdaptive,
+}
+
+impl Adaptive {
+    /// `planes` planes of size `input` to size `output`.
+    ///
+    /// # Errors
+    ///
+    /// [`CudaError::InvalidArgument`] if the sizes are not 1 to 3 numbers each, as many, above 0
+    /// for the input and below 2^31.
+    pub fn new(planes: usize, input: &[usize], output: &[usize]) -> Result<Adaptive> {
+        let op = "adaptive_pool";
+        Ok(Adaptive {
+            raw: RawAdaptive {
+                planes: planes as u64,
+                input: sizes(op, "input", input, input.len(), 1)?,
+                output: sizes(op, "output", output, input.len(), 0)?,
+            },
+        })
+    }
+
+    fn lengths(&self, op: &'static str) -> Result<(usize, usize)> {
+        Ok((
+            volume(op, self.raw.planes, self.raw.input)?,
+            volume(op, self.raw.planes, self.raw.output)?,
+        ))
+    }
+}
+
+/// The average of each window.
+///
+/// # Errors
+///
+/// [`CudaError::Length`].
+pub fn adaptive_avg_pool(
+    device: &Device,
+    x: &CudaSlice<f32>,
+    sizes: Adaptive,
+) -> Result<CudaSlice<f32>> {
+    let op = "adaptive_avg_pool";
+    let (n_in, n) = sizes.lengths(op)?;
+    expect_len(op, "the input", x, n_in)?;
+    let mut out = device.uninitialised(op, n)?;
+    device
+        .kernel(op, FAMILY, "adaptive_avg_pool_f32")?
+        .on(device.stream())
+        .write(&mut out)
+        .read(x)
+        .value(&sizes.raw)
+        .threads(n, device.block())?;
+    Ok(out)
+}
+
+/// The gradient of [`adaptive_avg_pool`].
+///
+/// # Errors
+///
+/// [`CudaError::Length`].
+pub fn adaptive_avg_pool_grad(
+    device: &Device,
+    grad: &CudaSlice<f32>,
+    sizes: Adaptive,
+    variant: Variant,
+) -> Result<CudaSlice<f32>> {
+    let op = "adaptive_avg_pool";
+    let (n_in, n) = sizes.lengths(op)?;
+    expect_len(op, "the gradient", grad, n)?;
+    let mut out = device.zeros_for::<f32>(op, n_in)?;
+    let (name, threads) = match variant {
+        Variant::Deterministic => ("adaptive_avg_pool_grad_f32", n_in),
+        Variant::Atomic => ("adaptive_avg_pool_grad_f32_atomic", n),
+    };
+    device
+        .kernel(op, FAMILY, name)?
+        .on(device.stream())
+        .write(&mut out)
+        .read(grad)
+        .value(&sizes.raw)
+        .threads(threads, device.block())?;
+    Ok(out)
+}
+
+/// The largest element of each window, and its position in its plane. Its gradient is
+/// [`pool_indices_grad`].
+///
+/// # Errors
+///
+/// [`CudaError::Length`].
+pub fn adaptive_max_pool(
+    device: &Device,
+    x: &CudaSlice<f32>,
+    sizes: Adaptive,
+) -> Result<(CudaSlice<f32>, CudaSlice<i64>)> {
+    let op = "adaptive_max_pool";
+    let (n_in, n) = sizes.lengths(op)?;
+    expect_len(op, "the input", x, n_in)?;
+    let mut out = device.uninitialised(op, n)?;
+    let mut indices = device.uninitialised(op, n)?;
+    device
+        .kernel(op, FAMILY, "adaptive_max_pool_f32")?
+        .on(device.stream())
+        .write(&mut out)
+        .write(&mut indices)
+        .read(x)
+        .value(&sizes.raw)
+        .threads(n, device.block())?;
+    Ok((out, indices))
+}
+
+/// The largest element of each of `output` windows of size `kernel` whose places depend on one
+/// sample in `[0, 1)` per plane and dimension. Its gradient is [`pool_indices_grad`].
+///
+/// # Shapes
+///
+/// `samples: [planes, dimensions]`, in PyTorch's order: (W, H) or (D, H, W).
+///
+/// # Errors
+///
+/// [`CudaError::Length`]; [`CudaError::InvalidArgument`] if the sizes do not go together.
+///
+/// # References
+///
+/// B. Graham, *Fractional Max-Pooling*, 2014.
+pub fn fractional_max_pool(
+    device: &Device,
+    x: &CudaSlice<f32>,
+    samples: &CudaSlice<f32>,
+    planes: usize,
+    [input, output, kernel]: [&[usize]; 3],
+) -> Result<(CudaSlice<f32>, CudaSlice<i64>)> {
+    let op = "fractional_max_pool";
+    let dims = input.len();
+    if !(2..=3).contains(&dims) {
+        return Err(CudaError::invalid(op, format!("input {input:?} must have 2 or 3 sizes")));
+    }
+    let raw = RawFractional {
+        planes: planes as u64,
+        input: sizes(op, "input", input, dims, 1)?,
+        output: sizes(op, "output", output, dims, 1)?,
+        kernel: sizes(op, "kernel", kernel, dims, 1)?,
+        dims: dims as u32,
+    };
+    if (0..dims).any(|d| output[d] + kernel[d] - 1 > input[d]) {
+        return Err(CudaError::invalid(
+            op,
+            format!("{output:?} windows of {kernel:?} do not fit an input of {input:?}"),
+        ));
+    }
+    expect_len(op, "the input", x, volume(op, raw.planes, raw.input)?)?;
+    expect_len(op, "the samples", samples, product(op, &[planes, dims])?)?;
+    let n = volume(op, raw.planes, raw.output)?;
+    let mut out = device.uninitialised(op, n)?;
+    let mut indices = device.uninitialised(op, n)?;
+    device
+        .kernel(op, FAMILY, "fractional_max_pool_f32")?
+        .on(device.stream())
+        .write(&mut out)
+        .write(&mut indices)
+        .read(x)
+        .read(samples)
+        .value(&raw)
+        .threads(n, device.block())?;
+    Ok((out, indices))
+}
+
+/// Sizes of up to three dimensions, padded in front with 1.
+pub(crate) fn sizes(
+    op: &'static str,
+    what: &str,
+    given: &[usize],
+    dims: usize,
+    least: usize,
+) -> Result<[u32; 3]> {
+    if !(1..=3).contains(&dims)
+        || given.len() != dims
+        || given.iter().any(|&x| x < least || x >= 1 << 31)
+    {
+        return Err(CudaError::invalid(
+            op,
+            format!("{what} {given:?} must have {dims} sizes (1 to 3) from {least} to 2^31 - 1"),
+        ));
+    }
+    let mut found = [1; 3];
+    for (to, &from) in found[3 - dims..].iter_mut().zip(given) {
+        *to = from as u32;
+    }
+    Ok(found)
+}
+
+fn volume(op: &'static str, planes: u64, [d, h, w]: [u32; 3]) -> Result<usize> {
+    product(op, &[planes as usize, d as usize, h as usize, w as usize])
+}
+
+/// `SbPool` of the kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+struct RawPool {
+    planes: u64,
+    input: [u32; 3],
+    output: [u32; 3],
+    kernel: [u32; 3],
+    stride: [u32; 3],
+    padding: [u32; 3],
+    dilation: [u32; 3],
+    include_pad: u32,
+    fixed: i32,
+}
+
+/// `SbAdaptive` of the kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+struct RawAdaptive {
+    planes: u64,
+    input: [u32; 3],
+    output: [u32; 3],
+}
+
+/// `SbFractional` of the kernels.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct RawFractional {
+    planes: u64,
+    input: [u32; 3],
+    output: [u32; 3],
+    kernel: [u32; 3],
+    dims: u32,
+}

@@ -1,0 +1,71 @@
+// Histograms: bincount with and without weights, histc.
+
+#include "exact.cuh"
+
+// Values that one block takes.
+#define SB_CHUNK 4096ull
+// Bins that fit a block's shared memory as exact accumulators.
+#define SB_BINS 256
+
+// level: Portable - integer atomics commute
+extern "C" __global__ void bincount_i64(u64* counts, const i64* values, u64 n, u64 bins,
+                                        u64* status) {
+    u64 i = sb_thread();
+    if (i >= n) return;
+    i64 bin = values[i];
+    if (sb_check(bin, bins, i, status)) atomicAdd(counts + bin, 1ull);
+}
+
+// Weighted, up to SB_BINS bins: each block sums a chunk exactly in shared memory, so that hot
+// bins do not meet in global memory, and then adds its limbs to the global ones.
+// level: Portable - integer atomics into exact accumulators commute
+extern "C" __global__ void bincount_f32_shared(u64* acc, const i64* values, const float* weights,
+                                               u64 n, u64 bins, u64* status) {
+    __shared__ u64 local[SB_BINS * SB_ACC];
+    u32 words = (u32)bins * SB_ACC;
+    for (u32 w = threadIdx.x; w < words; w += blockDim.x) local[w] = 0;
+    __syncthreads();
+    u64 first = (u64)blockIdx.x * SB_CHUNK;
+    u64 end = n - first < SB_CHUNK ? n : first + SB_CHUNK;
+    for (u64 i = first + threadIdx.x; i < end; i += blockDim.x) {
+        i64 bin = values[i];
+        if (sb_check(bin, bins, i, status)) sb_exact_atomic_add(local + bin * SB_ACC, weights[i]);
+    }
+    __syncthreads();
+    for (u32 w = threadIdx.x; w < words; w += blockDim.x) {
+        if (local[w] == 0) continue;
+        if (w % SB_ACC == SB_LIMBS) {
+            atomicOr(acc + w, local[w]);
+        } else {
+            atomicAdd(acc + w, local[w]);
+        }
+    }
+}
+
+// The bin of x is floor((x - low) / range * bins), each operation rounded; the last for x = high.
+// level: Portable - integer atomics commute
+extern "C" __global__ void histc_f32(u64* counts, const float* values, u64 n, float low, float high,
+                                     float range, float scale, u64 bins) {
+    u64 i = sb_thread();
+    if (i >= n) return;
+    float x = values[i];
+    if (!(x >= low && x <= high)) return;
+    u64 bin = (u64)((x - low) / range * scale);
+    atomicAdd(counts + (bin < bins ? bin : bins - 1), 1ull);
+}
+
+// level: Portable - one thread owns one output
+extern "C" __global__ void histc_finish_f32(float* out, const u64* counts, u64 n) {
+    u64 i = sb_thread();
+    if (i < n) out[i] = (float)(double)counts[i];
+}
+
+// The smallest and the largest value, as an order-preserving u64.
+// level: Portable - integer minimum and maximum
+extern "C" __global__ void range_i64(u64* range, const i64* values, u64 n) {
+    u64 i = sb_thread();
+    if (i >= n) return;
+    u64 key = (u64)values[i] ^ (1ull << 63);
+    atomicMin(range, key);
+    atomicMax(range + 1, key);
+}

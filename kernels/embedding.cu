@@ -1,0 +1,156 @@
+// Rows of a table: what embedding and embedding_bag need beside the index operations.
+
+#include "exact.cuh"
+#include "reduce.cuh"
+
+// The row of each place, or -1 where it is the padding's; `padding` is all ones for none.
+// level: Portable - one thread owns one key
+extern "C" __global__ void embedding_keys(i64* keys, const i64* index, u64 n, u64 rows, u64 padding,
+                                          u64* status) {
+    u64 i = sb_thread();
+    if (i >= n) return;
+    i64 row = index[i];
+    bool fine = sb_check(row, rows, i, status) && (u64)row != padding;
+    keys[i] = fine ? row : -1;
+}
+
+// Divides each row by the number of places that hold it.
+// level: Portable - one thread owns one output
+extern "C" __global__ void embedding_by_count_f32(float* out, const u32* counts, u64 rows,
+                                                  u64 width) {
+    u64 i = sb_thread();
+    if (i >= rows * width) return;
+    u32 count = counts[i / width];
+    if (count > 1) out[i] = sb_canonical(out[i] / (float)count);
+}
+
+// `rows` is the table's height, `starts` has one entry more than there are bags, and keys are -1
+// for places that belong to no bag.
+struct SbBags {
+    u64 rows;
+    u64 width;
+    u64 bags;
+    u64 places;
+    u32 mean;
+    u32 weighted;
+};
+
+// The bag of each place, and what the bag's gradient is divided by or multiplied with there.
+// level: Portable - one thread owns one bag
+extern "C" __global__ void bag_places(u32* bag, float* factor, const i64* keys, const u64* starts,
+                                      const float* weights, SbBags p) {
+    u64 b = sb_thread();
+    if (b >= p.bags) return;
+    u64 size = 0;
+    for (u64 place = starts[b]; place < starts[b + 1]; ++place) size += keys[place] >= 0 ? 1 : 0;
+    for (u64 place = starts[b]; place < starts[b + 1]; ++place) {
+        bag[place] = (u32)b;
+        factor[place] = p.weighted ? weights[place] : (p.mean ? (float)size : 1.0f);
+    }
+}
+
+// Ascending places in f64 from +0, divided by their number in f64 for a mean, rounded once.
+// level: Portable - one thread owns one output
+extern "C" __global__ void embedding_bag_f32(float* out, const float* table, const i64* keys,
+                                             const u64* starts, const float* weights, SbBags p) {
+    u64 i = sb_thread();
+    if (i >= p.bags * p.width) return;
+    u64 b = i / p.width;
+    u64 column = i % p.width;
+    double sum = 0.0;
+    u64 size = 0;
+    for (u64 place = starts[b]; place < starts[b + 1]; ++place) {
+        if (keys[place] < 0) continue;
+        double x = (double)table[(u64)keys[place] * p.width + column];
+        sum = sum + (p.weighted ? (double)weights[place] * x : x);
+        size += 1;
+    }
+    double divisor = p.mean && size > 0 ? (double)size : 1.0;
+    out[i] = sb_canonical((float)(sum / divisor));
+}
+
+// The first largest, NaN before all, and the row it came from; +0 and -1 for an empty bag.
+// level: Portable - one thread owns one output
+extern "C" __global__ void embedding_bag_max_f32(float* out, i64* max_rows, const float* table,
+                                                 const i64* keys, const u64* starts, SbBags p) {
+    u64 i = sb_thread();
+    if (i >= p.bags * p.width) return;
+    u64 b = i / p.width;
+    u64 column = i % p.width;
+    float best = 0.0f;
+    i64 row = -1;
+    for (u64 place = starts[b]; place < starts[b + 1]; ++place) {
+        if (keys[place] < 0) continue;
+        float x = table[(u64)keys[place] * p.width + column];
+        if (row < 0 || x > best || (x != x && best == best)) {
+            best = x;
+            row = keys[place];
+        }
+    }
+    out[i] = sb_canonical(best);
+    max_rows[i] = row;
+}
+
+// The addend of a place: the bag's gradient times its weight, or divided by its size.
+__device__ __forceinline__ float sb_addend(const float* grad, const u32* bag, const float* factor,
+                                           u64 place, u64 column, const SbBags& p) {
+    float g = grad[(u64)bag[place] * p.width + column];
+    return p.weighted ? g * factor[place] : g / factor[place];
+}
+
+// level: Portable - one thread owns one output and sums its segment exactly
+extern "C" __global__ void embedding_bag_grad_f32_rows(float* out, const float* grad,
+                                                       const u32* bag, const float* factor,
+                                                       const u32* positions, const u32* ends,
+                                                       const u32* counts, SbBags p) {
+    u64 i = sb_thread();
+    if (i >= p.rows * p.width) return;
+    u64 row = i / p.width;
+    SbSum sum;
+    sb_sum_start(&sum);
+    u32 end = ends[row];
+    for (u32 at = end - counts[row]; at < end; ++at) {
+        sb_sum_add(&sum, sb_addend(grad, bag, factor, positions[at], i % p.width, p));
+    }
+    out[i] = sb_sum_round(&sum);
+}
+
+// level: NotGuaranteed - float atomics
+extern "C" __global__ void embedding_bag_grad_f32_atomic(float* out, const float* grad,
+                                                         const u32* bag, const float* factor,
+                                                         const i64* keys, SbBags p) {
+    u64 i = sb_thread();
+    if (i >= p.places * p.width) return;
+    u64 place = i / p.width;
+    u64 column = i % p.width;
+    if (keys[place] < 0) return;
+    atomicAdd(out + (u64)keys[place] * p.width + column,
+              sb_addend(grad, bag, factor, place, column, p));
+}
+
+// Where each maximum's gradient goes in the table, or -1.
+// level: Portable - one thread owns one key
+extern "C" __global__ void bag_max_keys(i64* keys, const i64* max_rows, u64 n, u64 width, u64 rows,
+                                        u64* status) {
+    u64 i = sb_thread();
+    if (i >= n) return;
+    i64 row = max_rows[i];
+    bool fine = row != -1 && sb_check(row, rows, i, status);
+    keys[i] = fine ? row * (i64)width + (i64)(i % width) : -1;
+}
+
+// The scalar product of the bag's gradient and the place's row; +0 at padding.
+// level: Portable - the tree of the contract, one warp per place
+extern "C" __global__ void embedding_bag_weight_grad_f32(float* out, const float* grad,
+                                                         const float* table, const u32* bag,
+                                                         const i64* keys, SbBags p) {
+    u64 place = sb_thread() / 32;
+    if (place >= p.places) return;
+    double sum = 0.0;
+    if (keys[place] >= 0) {
+        const float* g = grad + (u64)bag[place] * p.width;
+        const float* row = table + (u64)keys[place] * p.width;
+        sum = sb_tree(p.width, [=](u64 i) { return (double)g[i] * (double)row[i]; });
+    }
+    if ((threadIdx.x & 31u) == 0) out[place] = sb_canonical((float)sum);
+}

@@ -1,0 +1,398 @@
+// Pooling over windows of one to three dimensions (missing ones have size 1), forward and
+// backward.
+//
+// A maximum is the first largest element of its window in row-major order, NaN before all. An
+// average adds its window in row-major order in f64 from +0, divides in f64 and rounds once.
+// A gradient element takes the outputs whose windows cover it in ascending output index, each by
+// one fma from +0: one thread owns it and knows those windows in closed form. The atomic forms
+// have one thread per output and add in the order of arrival.
+
+#include "samebits.cuh"
+
+struct SbPool {
+    u64 planes;
+    u32 input[3];
+    u32 output[3];
+    u32 kernel[3];
+    u32 stride[3];
+    u32 padding[3];
+    u32 dilation[3];
+    // Whether padding counts in the divisor of an average.
+    u32 include_pad;
+    // Not 0: a divisor for every window.
+    i32 fixed;
+};
+
+__device__ __forceinline__ u64 sb_plane(const u32* size) {
+    return (u64)size[0] * (u64)size[1] * (u64)size[2];
+}
+
+// Coordinates of element i of a plane.
+__device__ __forceinline__ void sb_coordinates(u64 i, const u32* size, u32* at) {
+    at[2] = (u32)(i % size[2]);
+    i /= size[2];
+    at[1] = (u32)(i % size[1]);
+    at[0] = (u32)(i / size[1]);
+}
+
+// The input position of a tap, or false if it is in the padding.
+__device__ __forceinline__ bool sb_tap(const SbPool& p, int d, u32 o, u32 tap, u32* at) {
+    i64 place = (i64)o * p.stride[d] + (i64)tap * p.dilation[d] - (i64)p.padding[d];
+    *at = (u32)place;
+    return place >= 0 && place < (i64)p.input[d];
+}
+
+// The outputs of dimension d whose window reaches over input position i, dilated or not.
+__device__ __forceinline__ void sb_covering(const SbPool& p, int d, u32 i, u32* first, u32* end) {
+    u64 padded = (u64)i + p.padding[d];
+    u64 span = (u64)(p.kernel[d] - 1) * p.dilation[d] + 1;
+    u64 from = padded + 1 > span ? (padded + 1 - span + p.stride[d] - 1) / p.stride[d] : 0;
+    u64 to = padded / p.stride[d] + 1;
+    if (to > p.output[d]) to = p.output[d];
+    *first = (u32)from;
+    *end = (u32)to;
+}
+
+// ---- Maximum -----------------------------------------------------------------------------
+
+// Row-major search of a box of a plane.
+__device__ __forceinline__ bool sb_replaces(float old, float x) {
+    return x > old || (x != x && old == old);
+}
+
+// level: Portable - one thread owns one output
+extern "C" __global__ void max_pool_f32(float* out, i64* indices, const float* in, SbPool p) {
+    u64 i = sb_thread();
+    u64 plane = sb_plane(p.output);
+    if (i >= p.planes * plane) return;
+    u32 at[3];
+    sb_coordinates(i % plane, p.output, at);
+    const float* x = in + i / plane * sb_plane(p.input);
+    float best = __uint_as_float(0xff800000u);
+    i64 place = -1;
+    for (u32 a = 0; a < p.kernel[0]; ++a) {
+        u32 d;
+        if (!sb_tap(p, 0, at[0], a, &d)) continue;
+        for (u32 b = 0; b < p.kernel[1]; ++b) {
+            u32 h;
+            if (!sb_tap(p, 1, at[1], b, &h)) continue;
+            for (u32 c = 0; c < p.kernel[2]; ++c) {
+                u32 w;
+                if (!sb_tap(p, 2, at[2], c, &w)) continue;
+                i64 here = ((i64)d * p.input[1] + h) * p.input[2] + w;
+                float v = x[here];
+                if (place < 0 || sb_replaces(best, v)) {
+                    best = v;
+                    place = here;
+                }
+            }
+        }
+    }
+    out[i] = sb_canonical(best);
+    indices[i] = place;
+}
+
+// level: Portable - one thread owns one input position and adds in ascending output index
+extern "C" __global__ void max_pool_grad_f32(float* grad_in, const float* grad, const i64* indices,
+                                             SbPool p) {
+    u64 i = sb_thread();
+    u64 plane = sb_plane(p.input);
+    if (i >= p.planes * plane) return;
+    i64 here = (i64)(i % plane);
+    u32 at[3];
+    sb_coordinates((u64)here, p.input, at);
+    u64 base = i / plane * sb_plane(p.output);
+    u32 first[3], end[3];
+    for (int d = 0; d < 3; ++d) sb_covering(p, d, at[d], &first[d], &end[d]);
+    float sum = 0.0f;
+    for (u32 d = first[0]; d < end[0]; ++d) {
+        for (u32 h = first[1]; h < end[1]; ++h) {
+            for (u32 w = first[2]; w < end[2]; ++w) {
+                u64 o = base + ((u64)d * p.output[1] + h) * p.output[2] + w;
+                if (indices[o] == here) sum = sum + grad[o];
+            }
+        }
+    }
+    grad_in[i] = sb_canonical(sum);
+}
+
+// Any maximum pooling: adds each output's gradient where its index points; -1 is nowhere.
+// level: NotGuaranteed - float atomics
+extern "C" __global__ void max_pool_grad_f32_atomic(float* grad_in, const float* grad,
+                                                    const i64* indices, u64 n, u64 out_plane,
+                                                    u64 in_plane, u64* status) {
+    u64 i = sb_thread();
+    if (i >= n) return;
+    i64 place = indices[i];
+    if (place == -1) return;
+    if (!sb_check(place, in_plane, i, status)) return;
+    atomicAdd(grad_in + i / out_plane * in_plane + (u64)place, grad[i]);
+}
+
+// Places in the whole input: plane by plane; -1 stays.
+// level: Portable - one thread owns one key
+extern "C" __global__ void pool_keys(i64* keys, const i64* indices, u64 n, u64 out_plane,
+                                     u64 in_plane, u64* status) {
+    u64 i = sb_thread();
+    if (i >= n) return;
+    i64 place = indices[i];
+    bool fine = place != -1 && sb_check(place, in_plane, i, status);
+    keys[i] = fine ? (i64)(i / out_plane * in_plane) + place : -1;
+}
+
+// ---- Average -----------------------------------------------------------------------------
+
+// What the window of output (d, h, w) is divided by.
+__device__ __forceinline__ double sb_divisor(const SbPool& p, const u32* at) {
+    if (p.fixed != 0) return (double)p.fixed;
+    double count = 1.0;
+    for (int d = 0; d < 3; ++d) {
+        u64 start = (u64)at[d] * p.stride[d];
+        u64 end = start + p.kernel[d];
+        u64 low = p.include_pad ? 0 : p.padding[d];
+        u64 high = (u64)p.input[d] + (p.include_pad ? 2ull * p.padding[d] : p.padding[d]);
+        if (end > high) end = high;
+        if (start < low) start = low;
+        // At least one, so that an empty window gives 0 and not NaN.
+        count = count * (double)(end > start ? end - start : 1);
+    }
+    return count;
+}
+
+// level: Portable - one thread owns one output
+extern "C" __global__ void avg_pool_f32(float* out, const float* in, SbPool p) {
+    u64 i = sb_thread();
+    u64 plane = sb_plane(p.output);
+    if (i >= p.planes * plane) return;
+    u32 at[3];
+    sb_coordinates(i % plane, p.output, at);
+    const float* x = in + i / plane * sb_plane(p.input);
+    double sum = 0.0;
+    for (u32 a = 0; a < p.kernel[0]; ++a) {
+        u32 d;
+        if (!sb_tap(p, 0, at[0], a, &d)) continue;
+        for (u32 b = 0; b < p.kernel[1]; ++b) {
+            u32 h;
+            if (!sb_tap(p, 1, at[1], b, &h)) continue;
+            for (u32 c = 0; c < p.kernel[2]; ++c) {
+                u32 w;
+                if (!sb_tap(p, 2, at[2], c, &w)) continue;
+                sum = sum + (double)x[((u64)d * p.input[1] + h) * p.input[2] + w];
+            }
+        }
+    }
+    out[i] = sb_canonical((float)(sum / sb_divisor(p, at)));
+}
+
+// level: Portable - one thread owns one input position and adds in ascending output index
+extern "C" __global__ void avg_pool_grad_f32(float* grad_in, const float* grad, SbPool p) {
+    u64 i = sb_thread();
+    u64 plane = sb_plane(p.input);
+    if (i >= p.planes * plane) return;
+    u32 at[3];
+    sb_coordinates(i % plane, p.input, at);
+    const float* g = grad + i / plane * sb_plane(p.output);
+    u32 first[3], end[3];
+    for (int d = 0; d < 3; ++d) sb_covering(p, d, at[d], &first[d], &end[d]);
+    float sum = 0.0f;
+    u32 o[3];
+    for (o[0] = first[0]; o[0] < end[0]; ++o[0]) {
+        for (o[1] = first[1]; o[1] < end[1]; ++o[1]) {
+            for (o[2] = first[2]; o[2] < end[2]; ++o[2]) {
+                float weight = 1.0f / (float)sb_divisor(p, o);
+                sum = __fmaf_rn(g[((u64)o[0] * p.output[1] + o[1]) * p.output[2] + o[2]], weight,
+                                sum);
+            }
+        }
+    }
+    grad_in[i] = sb_canonical(sum);
+}
+
+// level: NotGuaranteed - float atomics
+extern "C" __global__ void avg_pool_grad_f32_atomic(float* grad_in, const float* grad, SbPool p) {
+    u64 i = sb_thread();
+    u64 plane = sb_plane(p.output);
+    if (i >= p.planes * plane) return;
+    u32 at[3];
+    sb_coordinates(i % plane, p.output, at);
+    float* to = grad_in + i / plane * sb_plane(p.input);
+    float share = grad[i] * (1.0f / (float)sb_divisor(p, at));
+    for (u32 a = 0; a < p.kernel[0]; ++a) {
+        u32 d;
+        if (!sb_tap(p, 0, at[0], a, &d)) continue;
+        for (u32 b = 0; b < p.kernel[1]; ++b) {
+            u32 h;
+            if (!sb_tap(p, 1, at[1], b, &h)) continue;
+            for (u32 c = 0; c < p.kernel[2]; ++c) {
+                u32 w;
+                if (!sb_tap(p, 2, at[2], c, &w)) continue;
+                atomicAdd(to + ((u64)d * p.input[1] + h) * p.input[2] + w, share);
+            }
+        }
+    }
+}
+
+// ---- To a given size ---------------------------------------------------------------------
+
+struct SbAdaptive {
+    u64 planes;
+    u32 input[3];
+    u32 output[3];
+};
+
+// Output o covers inputs floor(o * input / output) .. ceil((o + 1) * input / output).
+__device__ __forceinline__ void sb_window(const SbAdaptive& p, int d, u32 o, u32* from, u32* to) {
+    *from = (u32)((u64)o * p.input[d] / p.output[d]);
+    *to = (u32)((((u64)o + 1) * p.input[d] + p.output[d] - 1) / p.output[d]);
+}
+
+// The outputs whose windows cover input i: the same formula with the sides exchanged.
+__device__ __forceinline__ void sb_owners(const SbAdaptive& p, int d, u32 i, u32* from, u32* to) {
+    *from = (u32)((u64)i * p.output[d] / p.input[d]);
+    *to = (u32)((((u64)i + 1) * p.output[d] + p.input[d] - 1) / p.input[d]);
+}
+
+__device__ __forceinline__ double sb_count(const SbAdaptive& p, const u32* o) {
+    u64 count = 1;
+    for (int d = 0; d < 3; ++d) {
+        u32 from, to;
+        sb_window(p, d, o[d], &from, &to);
+        count *= to - from;
+    }
+    return (double)count;
+}
+
+// level: Portable - one thread owns one output
+extern "C" __global__ void adaptive_avg_pool_f32(float* out, const float* in, SbAdaptive p) {
+    u64 i = sb_thread();
+    u64 plane = sb_plane(p.output);
+    if (i >= p.planes * plane) return;
+    u32 at[3], from[3], to[3];
+    sb_coordinates(i % plane, p.output, at);
+    for (int d = 0; d < 3; ++d) sb_window(p, d, at[d], &from[d], &to[d]);
+    const float* x = in + i / plane * sb_plane(p.input);
+    double sum = 0.0;
+    for (u32 d = from[0]; d < to[0]; ++d) {
+        for (u32 h = from[1]; h < to[1]; ++h) {
+            for (u32 w = from[2]; w < to[2]; ++w) {
+                sum = sum + (double)x[((u64)d * p.input[1] + h) * p.input[2] + w];
+            }
+        }
+    }
+    out[i] = sb_canonical((float)(sum / sb_count(p, at)));
+}
+
+// level: Portable - one thread owns one input position and adds in ascending output index
+extern "C" __global__ void adaptive_avg_pool_grad_f32(float* grad_in, const float* grad,
+                                                      SbAdaptive p) {
+    u64 i = sb_thread();
+    u64 plane = sb_plane(p.input);
+    if (i >= p.planes * plane) return;
+    u32 at[3], from[3], to[3];
+    sb_coordinates(i % plane, p.input, at);
+    for (int d = 0; d < 3; ++d) sb_owners(p, d, at[d], &from[d], &to[d]);
+    const float* g = grad + i / plane * sb_plane(p.output);
+    float sum = 0.0f;
+    u32 o[3];
+    for (o[0] = from[0]; o[0] < to[0]; ++o[0]) {
+        for (o[1] = from[1]; o[1] < to[1]; ++o[1]) {
+            for (o[2] = from[2]; o[2] < to[2]; ++o[2]) {
+                float weight = 1.0f / (float)sb_count(p, o);
+                sum = __fmaf_rn(g[((u64)o[0] * p.output[1] + o[1]) * p.output[2] + o[2]], weight,
+                                sum);
+            }
+        }
+    }
+    grad_in[i] = sb_canonical(sum);
+}
+
+// level: NotGuaranteed - float atomics
+extern "C" __global__ void adaptive_avg_pool_grad_f32_atomic(float* grad_in, const float* grad,
+                                                             SbAdaptive p) {
+    u64 i = sb_thread();
+    u64 plane = sb_plane(p.output);
+    if (i >= p.planes * plane) return;
+    u32 at[3], from[3], to[3];
+    sb_coordinates(i % plane, p.output, at);
+    for (int d = 0; d < 3; ++d) sb_window(p, d, at[d], &from[d], &to[d]);
+    float* x = grad_in + i / plane * sb_plane(p.input);
+    float share = grad[i] * (1.0f / (float)sb_count(p, at));
+    for (u32 d = from[0]; d < to[0]; ++d) {
+        for (u32 h = from[1]; h < to[1]; ++h) {
+            for (u32 w = from[2]; w < to[2]; ++w) {
+                atomicAdd(x + ((u64)d * p.input[1] + h) * p.input[2] + w, share);
+            }
+        }
+    }
+}
+
+__device__ __forceinline__ void sb_box_max(const float* x, const u32* size, const u32* from,
+                                           const u32* to, float* out, i64* index) {
+    float best = 0.0f;
+    i64 place = -1;
+    for (u32 d = from[0]; d < to[0]; ++d) {
+        for (u32 h = from[1]; h < to[1]; ++h) {
+            for (u32 w = from[2]; w < to[2]; ++w) {
+                i64 here = ((i64)d * size[1] + h) * size[2] + w;
+                float v = x[here];
+                if (place < 0 || sb_replaces(best, v)) {
+                    best = v;
+                    place = here;
+                }
+            }
+        }
+    }
+    *out = sb_canonical(best);
+    *index = place;
+}
+
+// level: Portable - one thread owns one output
+extern "C" __global__ void adaptive_max_pool_f32(float* out, i64* indices, const float* in,
+                                                 SbAdaptive p) {
+    u64 i = sb_thread();
+    u64 plane = sb_plane(p.output);
+    if (i >= p.planes * plane) return;
+    u32 at[3], from[3], to[3];
+    sb_coordinates(i % plane, p.output, at);
+    for (int d = 0; d < 3; ++d) sb_window(p, d, at[d], &from[d], &to[d]);
+    sb_box_max(in + i / plane * sb_plane(p.input), p.input, from, to, out + i, indices + i);
+}
+
+// ---- Fractional maximum ------------------------------------------------------------------
+
+struct SbFractional {
+    u64 planes;
+    u32 input[3];
+    u32 output[3];
+    u32 kernel[3];
+    // Dimensions that are pooled, 2 or 3: the last of the three.
+    u32 dims;
+};
+
+// Where the window of output o starts, from a sample in [0, 1).
+__device__ __forceinline__ u32 sb_fraction(u32 input, u32 output, u32 kernel, u32 o,
+                                           float sample) {
+    u32 last = input - kernel;
+    if (o == output - 1) return last;
+    float step = (float)last / (float)(output - 1);
+    u64 start = (u64)(((float)o + sample) * step) - (u64)(sample * step);
+    return start < last ? (u32)start : last;
+}
+
+// level: Portable - one thread owns one output
+extern "C" __global__ void fractional_max_pool_f32(float* out, i64* indices, const float* in,
+                                                   const float* samples, SbFractional p) {
+    u64 i = sb_thread();
+    u64 plane = sb_plane(p.output);
+    if (i >= p.planes * plane) return;
+    u32 at[3], from[3], to[3];
+    sb_coordinates(i % plane, p.output, at);
+    const float* sample = samples + i / plane * p.dims;
+    for (int d = 0; d < 3; ++d) {
+        // The samples of a plane are (W, H) in two dimensions, (D, H, W) in three.
+        float u = p.dims == 3 ? sample[d] : (d == 0 ? 0.0f : sample[2 - d]);
+        from[d] = sb_fraction(p.input[d], p.output[d], p.kernel[d], at[d], u);
+        to[d] = from[d] + p.kernel[d];
+    }
+    sb_box_max(in + i / plane * sb_plane(p.input), p.input, from, to, out + i, indices + i);
+}
