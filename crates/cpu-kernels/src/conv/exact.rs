@@ -1,0 +1,50 @@
+//! One border position by the letter of the contract: taps in the padding are skipped.
+
+use super::weights::PackedWeights;
+use crate::gemm::Float;
+use samebits_numerics::simd;
+
+/// All rows of one target position.
+pub(crate) struct Column<'a, T: Float, P: FnMut(usize, T)> {
+    pub(crate) weights: &'a PackedWeights<T>,
+    pub(crate) group: usize,
+    /// The padded copy, from where this position reads.
+    pub(crate) source: &'a [T],
+    pub(crate) places: &'a [usize],
+    /// Which taps are not in the padding.
+    pub(crate) valid: &'a [bool],
+    pub(crate) put: P,
+}
+
+impl<T: Float, P: FnMut(usize, T)> simd::Kernel for Column<'_, T, P> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(mut self) {
+        /// As many rows as the largest panel.
+        const MOST: usize = 16;
+        for (index, panel) in self.weights.panels.iter().enumerate() {
+            let rows = panel.len();
+            let before: usize = self.weights.panels[..index].iter().map(|p| p.len()).sum();
+            let mut total = [T::default(); MOST];
+            for (block, steps) in self.weights.blocks.iter().enumerate() {
+                let values = &self.weights.block(self.group, block)[before * steps.len()..];
+                let mut partial = [T::default(); MOST];
+                for (w, step) in values.chunks_exact(rows).zip(steps.clone()) {
+                    if self.valid[self.weights.steps[step].1] {
+                        let x = self.source[self.places[step]];
+                        for (sum, &w) in partial[..rows].iter_mut().zip(w) {
+                            *sum = w.fma(x, *sum);
+                        }
+                    }
+                }
+                for (sum, &partial) in total.iter_mut().zip(&partial) {
+                    *sum = if block == 0 { partial } else { sum.plus(partial) };
+                }
+            }
+            for (row, &value) in panel.clone().zip(&total) {
+                (self.put)(row, value.canonical());
+            }
+        }
+    }
+}

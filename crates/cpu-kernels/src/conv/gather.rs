@@ -1,0 +1,531 @@
+//! Runs a [`Gather`] pass: forward, data gradient and transposed convolution.
+//!
+//! The pass is a product of the weights with the matrix of source elements under each target
+//! position, which is never built. A task copies a piece of the source with zeros around it, and
+//! register tiles read their columns from there.
+//!
+//! The contract skips taps in the padding; the copy multiplies them with zero instead. With
+//! finite weights this can change nothing but the sign of a zero: adding ±0 leaves every sum as it
+//! is, except that −0 may become +0, and a sum that differs in this way alone stays equal until
+//! it is zero again at the end. −0 comes from underflow only. So a border position is formed
+//! once more, by skipping, if a weight is not finite, or if a result is zero and a product of
+//! such small numbers is possible.
+
+use super::exact::Column;
+use super::geometry::{DIMS, Dims, Gather, Phase, volume};
+use super::source::Window;
+use super::weights::{PackedWeights, WeightRange};
+use crate::arch::{Finish, Offsets, TileFns, TileGrid, TileMut};
+use crate::gemm::scratch::Scratch;
+use crate::gemm::{Float, K_BLOCK};
+use samebits_numerics::{fpenv, simd};
+use std::ops::Range;
+
+/// A piece of the target that one task forms.
+struct Piece {
+    /// Image and group pairs, in memory order.
+    images: Range<usize>,
+    groups: Range<usize>,
+    /// Target coordinates of the split dimension.
+    strip: Range<usize>,
+}
+
+/// How a pass is cut. Depends on sizes alone, and moves no bit.
+#[derive(Clone, Copy, Debug)]
+struct Cut {
+    images: usize,
+    groups: usize,
+    /// The dimension that strips split.
+    axis: usize,
+    strip: usize,
+}
+
+struct Runner<'a, T: 'static> {
+    pass: &'a Gather,
+    phases: Vec<(&'a Phase, PackedWeights<T>, &'static TileFns<T>)>,
+    source: &'a [T],
+    bias: Option<&'a [T]>,
+    range: WeightRange,
+    cut: Cut,
+}
+
+/// Forms every element of `target`.
+pub(crate) fn run<T: Float>(
+    pass: &Gather,
+    source: &[T],
+    weights: &[T],
+    bias: Option<&[T]>,
+    target: &mut [T],
+) {
+    if target.is_empty() {
+        return;
+    }
+    let kernels = T::kernels(simd::level());
+    let phases = pass
+        .phases
+        .iter()
+        .map(|phase| {
+            let columns = volume(phase.count) * pass.batch;
+            let vectors = if columns <= kernels.lanes() {
+                1
+            } else if pass.rows <= 3 {
+                8
+            } else if pass.rows <= 6 {
+                4
+            } else {
+                2
+            };
+            let tiles = kernels.with_vectors(vectors);
+            (phase, PackedWeights::new(pass, phase, weights, tiles.max_rows()), tiles)
+        })
+        .collect();
+    let cut = Cut::new::<T>(pass);
+    let range = WeightRange::of(weights);
+    let runner = Runner { pass, phases, source, bias, range, cut };
+    let per_image = pass.groups * pass.rows;
+    let inner: usize = pass.target[cut.axis + 1..].iter().product();
+    let tile_rows = if cut.images > 1 { cut.images * per_image } else { cut.groups * pass.rows };
+    let shape = (pass.batch * per_image, volume(pass.target));
+    TileGrid::new(target, 1, shape, (tile_rows, cut.strip * inner)).for_each(
+        |_, row, column, mut out| {
+            let image = row / per_image;
+            let group = row % per_image / pass.rows;
+            let piece = Piece {
+                images: image..image + out.rows.div_ceil(per_image),
+                groups: group..group + (out.rows / pass.rows).min(pass.groups),
+                strip: column / inner..(column + out.columns) / inner,
+            };
+            T::with_scratch(|scratch| fpenv::ieee(|| runner.piece(&piece, &mut out, scratch)));
+        },
+    );
+}
+
+impl Cut {
+    fn new<T>(pass: &Gather) -> Cut {
+        // The first dimension that has a size, so that a strip is contiguous.
+        let axis = (0..DIMS).find(|&d| pass.target[d] > 1).unwrap_or(DIMS - 1);
+        let positions = volume(pass.target);
+        let per_position = pass.rows * pass.channels * pass.volume;
+        let elements = (pass.channels * volume(pass.source)).max(pass.rows * positions);
+        // Multiply-adds and bytes of a task.
+        const WORK: usize = 1 << 21;
+        const BYTES: usize = 1 << 20;
+        let work = per_position * positions;
+        let bytes = elements * size_of::<T>();
+        let pieces = (work / WORK).max(bytes / BYTES).max(1);
+        let strip = pass.target[axis].div_ceil(pieces).max(1);
+        let whole = strip == pass.target[axis];
+        let room = (WORK / 4 / work.max(1)).min(BYTES / 4 / bytes.max(1)).max(1);
+        let groups = if whole {
+            (1..=pass.groups.min(room)).rev().find(|g| pass.groups % g == 0)
+        } else {
+            None
+        };
+        let groups = groups.unwrap_or(1);
+        let images = if groups == pass.groups { (room / groups).clamp(1, pass.batch) } else { 1 };
+        Cut { images, groups, axis, strip }
+    }
+}
+
+/// A run of neighbouring target positions: lanes of a column tile and where they go.
+#[derive(Clone, Copy)]
+struct Run {
+    lane: usize,
+    len: usize,
+    /// Image within the piece.
+    image: usize,
+    /// Target coordinates relative to the box.
+    at: Dims,
+}
+
+/// What does not change while a task works on one phase.
+struct Frame<'a, T: 'static> {
+    phase: &'a Phase,
+    weights: &'a PackedWeights<T>,
+    tiles: &'static TileFns<T>,
+    window: Window,
+    /// Box of target coordinates of the phase.
+    first: Dims,
+    count: Dims,
+    /// Where each step reads in the copy.
+    steps: Offsets,
+    /// The same, for columns gathered into a panel.
+    panel_steps: Offsets,
+    step_places: Vec<usize>,
+    interior: [Range<usize>; DIMS],
+    /// First target coordinate of the piece in the split dimension.
+    strip_start: usize,
+}
+
+impl<T: Float> Runner<'_, T> {
+    fn piece(&self, piece: &Piece, out: &mut TileMut<'_, T>, scratch: &mut Scratch<T>) {
+        for (phase, weights, tiles) in &self.phases {
+            let Some(frame) = self.frame(phase, weights, tiles, piece) else { continue };
+            let merged = piece.images.len() > 1;
+            for group in piece.groups.clone() {
+                if merged {
+                    self.columns(&frame, piece, piece.images.clone(), group, out, scratch);
+                } else {
+                    for image in piece.images.clone() {
+                        self.columns(&frame, piece, image..image + 1, group, out, scratch);
+                    }
+                }
+            }
+        }
+    }
+
+    fn frame<'f>(
+        &self,
+        phase: &'f Phase,
+        weights: &'f PackedWeights<T>,
+        tiles: &'static TileFns<T>,
+        piece: &Piece,
+    ) -> Option<Frame<'f, T>> {
+        let mut first = [0; DIMS];
+        let mut count = phase.count;
+        let axis = self.cut.axis;
+        let (start, step) = (phase.start[axis], phase.step[axis]);
+        let below = |bound: usize| bound.saturating_sub(start).div_ceil(step);
+        first[axis] = below(piece.strip.start);
+        count[axis] = below(piece.strip.end) - first[axis];
+        if volume(count) == 0 {
+            return None;
+        }
+        let window = Window::new(phase, first, count);
+        let taps: Vec<_> = (0..phase.taps.len()).map(|tap| window.tap(phase, tap)).collect();
+        let step_places: Vec<_> =
+            weights.steps.iter().map(|&(c, tap)| c * window.channel + taps[tap]).collect();
+        Some(Frame {
+            phase,
+            weights,
+            tiles,
+            first,
+            count,
+            steps: Offsets::new(step_places.clone()),
+            panel_steps: Offsets::linear(K_BLOCK, tiles.columns()),
+            step_places,
+            interior: std::array::from_fn(|d| phase.interior(d, self.pass.source[d])),
+            window,
+            strip_start: piece.strip.start,
+        })
+    }
+
+    /// All target positions of the frame for one group and some images.
+    fn columns(
+        &self,
+        frame: &Frame<'_, T>,
+        piece: &Piece,
+        images: Range<usize>,
+        group: usize,
+        out: &mut TileMut<'_, T>,
+        scratch: &mut Scratch<T>,
+    ) {
+        let (pass, window, tiles) = (self.pass, &frame.window, frame.tiles);
+        let width = tiles.columns();
+        let rows = pass.rows;
+        let per_image = pass.channels * window.channel;
+        let source_len = images.len() * per_image;
+        let Scratch { b: panels, tile: sums, source, .. } = scratch;
+        let source = source.slice(source_len + width);
+        let channel = volume(pass.source);
+        simd::dispatch(Fill {
+            window,
+            dims: pass.source,
+            channels: pass.channels,
+            images: images.clone(),
+            from: &self.source[group * pass.channels * channel..],
+            image_stride: pass.groups * pass.channels * channel,
+            to: source,
+        });
+        let direct = self.is_direct(frame, images.len());
+        let total =
+            if direct { window.flat_len(frame.count) } else { images.len() * volume(frame.count) };
+        // As many column tiles at a time as keep their sums in the cache.
+        let group_tiles = ((1 << 17) / (rows * width)).clamp(1, total.div_ceil(width));
+        let sums = sums.slice(group_tiles * rows * width);
+        let panel = panels.slice(K_BLOCK * width);
+        let mut least_source = None;
+        for start in (0..total).step_by(group_tiles * width) {
+            let tiles_here = (total - start).div_ceil(width).min(group_tiles);
+            let runs: Vec<Vec<Run>> = (0..tiles_here)
+                .map(|tile| {
+                    let from = start + tile * width;
+                    let lanes = from..total.min(from + width);
+                    if direct { frame.flat_runs(lanes) } else { frame.dense_runs(lanes) }
+                })
+                .collect();
+            let blocks = frame.weights.blocks.len();
+            for block in 0..blocks {
+                let steps = frame.weights.blocks[block].clone();
+                let finish = Finish { add: block > 0, last: block + 1 == blocks };
+                let packed = frame.weights.block(group, block);
+                for tile in 0..tiles_here {
+                    let columns: (&[T], &Offsets, usize) = if direct {
+                        (&source[start + tile * width..], &frame.steps, steps.start)
+                    } else {
+                        simd::dispatch(GatherPanel {
+                            source,
+                            places: &frame.step_places[steps.clone()],
+                            runs: &runs[tile],
+                            window,
+                            per_image,
+                            width,
+                            panel,
+                        });
+                        (panel, &frame.panel_steps, 0)
+                    };
+                    let mut rest = packed;
+                    let sums = &mut sums[tile * rows * width..][..rows * width];
+                    let mut to = TileMut::from_slice(sums, rows, width);
+                    for lanes in &frame.weights.panels {
+                        let (values, after) = rest.split_at(lanes.len() * steps.len());
+                        rest = after;
+                        let (from, places, first) = columns;
+                        let at = (lanes.start, 0);
+                        let (r, k) = (lanes.len(), steps.len());
+                        tiles.run_packed(r, values, from, places, first, k, &mut to, at, finish);
+                    }
+                }
+            }
+            for tile in 0..tiles_here {
+                let sums = &mut sums[tile * rows * width..][..rows * width];
+                self.mend_border(
+                    frame,
+                    group,
+                    &runs[tile],
+                    source,
+                    per_image,
+                    sums,
+                    &mut least_source,
+                );
+                self.put(frame, piece, &images, group, &runs[tile], sums, out);
+            }
+        }
+    }
+
+    /// True if tiles may read their columns from the copy; otherwise columns are gathered.
+    fn is_direct(&self, frame: &Frame<'_, T>, images: usize) -> bool {
+        if images > 1 {
+            return false;
+        }
+        let width = frame.tiles.columns();
+        let flat = frame.window.flat_len(frame.count).div_ceil(width);
+        let dense = volume(frame.count).div_ceil(width);
+        // Gathering a panel costs about as much as this many rows of products.
+        let runs = width.div_ceil(frame.count[2]) + 1;
+        flat * self.pass.rows <= dense * (self.pass.rows + 6 + 4 * runs)
+    }
+
+    /// Forms border positions again where multiplying with zeros may have told.
+    fn mend_border(
+        &self,
+        frame: &Frame<'_, T>,
+        group: usize,
+        runs: &[Run],
+        source: &[T],
+        per_image: usize,
+        sums: &mut [T],
+        least_source: &mut Option<i32>,
+    ) {
+        let (rows, width) = (self.pass.rows, frame.tiles.columns());
+        for run in runs {
+            for i in 0..run.len {
+                let mut at = run.at;
+                at[2] += i;
+                let inside = |d: usize| frame.interior[d].contains(&(at[d] + frame.first[d]));
+                if inside(0) && inside(1) {
+                    let interior = &frame.interior[2];
+                    let x = at[2] + frame.first[2];
+                    if interior.contains(&x) {
+                        continue;
+                    }
+                }
+                let lane = run.lane + i;
+                if self.range.finite {
+                    let zero = (0..rows).any(|row| sums[row * width + lane] == T::default());
+                    if !zero {
+                        continue;
+                    }
+                    let least = *least_source.get_or_insert_with(|| {
+                        source
+                            .iter()
+                            .filter(|x| x.is_finite())
+                            .map(|x| x.last_bit_exponent())
+                            .min()
+                            .unwrap_or(i32::MAX / 4)
+                    });
+                    if self.range.last_bit.saturating_add(least) >= T::MIN_EXPONENT {
+                        continue;
+                    }
+                }
+                let valid: Vec<bool> = frame
+                    .phase
+                    .taps
+                    .iter()
+                    .map(|tap| {
+                        (0..DIMS).all(|d| {
+                            let t = (at[d] + frame.first[d]) * frame.phase.source_step[d];
+                            let x = t as isize + tap.offset[d];
+                            x >= 0 && (x as usize) < self.pass.source[d]
+                        })
+                    })
+                    .collect();
+                let base = run.image * per_image + frame.window.position(at);
+                simd::dispatch(Column {
+                    weights: frame.weights,
+                    group,
+                    source: &source[base..],
+                    places: &frame.step_places,
+                    valid: &valid,
+                    put: |row: usize, value: T| sums[row * width + lane] = value,
+                });
+            }
+        }
+    }
+
+    /// Adds the bias and moves a column tile to the target.
+    fn put(
+        &self,
+        frame: &Frame<'_, T>,
+        piece: &Piece,
+        images: &Range<usize>,
+        group: usize,
+        runs: &[Run],
+        sums: &[T],
+        out: &mut TileMut<'_, T>,
+    ) {
+        let (pass, phase, width) = (self.pass, frame.phase, frame.tiles.columns());
+        for row in 0..pass.rows {
+            let bias = self.bias.map(|bias| bias[group * pass.rows + row]);
+            for run in runs {
+                let image = images.start + run.image - piece.images.start;
+                let target_row = (image * pass.groups + group) * pass.rows + row
+                    - piece.groups.start * pass.rows;
+                let mut at: Dims = std::array::from_fn(|d| {
+                    phase.start[d] + (frame.first[d] + run.at[d]) * phase.step[d]
+                });
+                at[self.cut.axis] -= frame.strip_start;
+                let step = phase.step[2];
+                let dims = pass.target;
+                let from = if self.cut.axis == 2 {
+                    at[2]
+                } else {
+                    (at[0] * dims[1] + at[1]) * dims[2] + at[2]
+                };
+                let values = &sums[row * width + run.lane..][..run.len];
+                let to = out.row(target_row, from, from + (run.len - 1) * step + 1);
+                match bias {
+                    None if step == 1 => to.copy_from_slice(values),
+                    None => {
+                        for (to, &value) in to.iter_mut().step_by(step).zip(values) {
+                            *to = value;
+                        }
+                    }
+                    Some(bias) => {
+                        for (to, &value) in to.iter_mut().step_by(step).zip(values) {
+                            *to = value.plus(bias).canonical();
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl<T> Frame<'_, T> {
+    /// Runs of lanes that are positions of the copy, garbage between rows left out.
+    fn flat_runs(&self, positions: Range<usize>) -> Vec<Run> {
+        let [_, e1, e2] = self.window.extent;
+        let [_, c1, c2] = self.count;
+        let mut runs = Vec::new();
+        let mut position = positions.start;
+        while position < positions.end {
+            let (line, x) = (position / e2, position % e2);
+            let (plane, y) = (line / e1, line % e1);
+            if y < c1 && x < c2 {
+                let len = (c2 - x).min(positions.end - position);
+                let lane = position - positions.start;
+                runs.push(Run { lane, len, image: 0, at: [plane, y, x] });
+            }
+            position += e2 - x;
+        }
+        runs
+    }
+
+    /// Runs of lanes that are consecutive target positions.
+    fn dense_runs(&self, positions: Range<usize>) -> Vec<Run> {
+        let [_, c1, c2] = self.count;
+        let mut runs = Vec::new();
+        let mut position = positions.start;
+        while position < positions.end {
+            let (line, x) = (position / c2, position % c2);
+            let (plane, y) = (line / c1, line % c1);
+            let (image, z) = (plane / self.count[0], plane % self.count[0]);
+            let len = (c2 - x).min(positions.end - position);
+            let lane = position - positions.start;
+            runs.push(Run { lane, len, image, at: [z, y, x] });
+            position += len;
+        }
+        runs
+    }
+}
+
+/// Copies all channels of some images into the scratch source.
+struct Fill<'a, T> {
+    window: &'a Window,
+    dims: Dims,
+    channels: usize,
+    images: Range<usize>,
+    from: &'a [T],
+    image_stride: usize,
+    to: &'a mut [T],
+}
+
+impl<T: Float> simd::Kernel for Fill<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let channel = volume(self.dims);
+        let mut rest = self.to;
+        for image in self.images {
+            for c in 0..self.channels {
+                let from = &self.from[image * self.image_stride + c * channel..][..channel];
+                let (to, after) = rest.split_at_mut(self.window.channel);
+                rest = after;
+                self.window.fill(from, self.dims, to);
+            }
+        }
+        // Lanes beyond the last position read here.
+        rest.fill(T::default());
+    }
+}
+
+/// Gathers the columns of one tile, `[step][width]`.
+struct GatherPanel<'a, T> {
+    source: &'a [T],
+    places: &'a [usize],
+    runs: &'a [Run],
+    window: &'a Window,
+    per_image: usize,
+    width: usize,
+    panel: &'a mut [T],
+}
+
+impl<T: Float> simd::Kernel for GatherPanel<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for run in self.runs {
+            let base = run.image * self.per_image + self.window.position(run.at);
+            for (row, &place) in self.panel.chunks_exact_mut(self.width).zip(self.places) {
+                let from = &self.source[base + place..][..run.len];
+                let to = &mut row[run.lane..run.lane + run.len];
+                for (to, from) in to.iter_mut().zip(from) {
+                    *to = *from;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Sizes of a convolution, and what one pass of it gathers.
+
+use std::ops::Range;
+
+/// The most spatial dimensions; fewer are padded in front with dimensions of size 1.
+pub(crate) const DIMS: usize = 3;
+
+/// Sizes per dimension.
+pub(crate) type Dims = [usize; DIMS];
+
+/// A checked convolution from `input` to `output`, whatever the direction in which it is used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Geometry {
+    pub(crate) batch: usize,
+    pub(crate) groups: usize,
+    /// Input channels of a group.
+    pub(crate) inputs: usize,
+    /// Output channels of a group.
+    pub(crate) outputs: usize,
+    pub(crate) input: Dims,
+    pub(crate) output: Dims,
+    pub(crate) kernel: Dims,
+    pub(crate) stride: Dims,
+    pub(crate) padding: Dims,
+    pub(crate) dilation: Dims,
+}
+
+/// One kernel tap of a pass: source coordinate = target coordinate · step + offset.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Tap {
+    /// Position in the kernel, row-major.
+    pub(crate) index: usize,
+    pub(crate) offset: [isize; DIMS],
+}
+
+/// Target positions that use the same taps: all of them, or one residue class of the stride.
+#[derive(Clone, Debug)]
+pub(crate) struct Phase {
+    /// First target coordinate and distance of the next.
+    pub(crate) start: Dims,
+    pub(crate) step: Dims,
+    /// Number of target coordinates.
+    pub(crate) count: Dims,
+    /// In ascending kernel order.
+    pub(crate) taps: Vec<Tap>,
+    pub(crate) source_step: Dims,
+}
+
+/// A pass that forms each target element from the source elements under the kernel.
+#[derive(Clone, Debug)]
+pub(crate) struct Gather {
+    pub(crate) batch: usize,
+    pub(crate) groups: usize,
+    /// Target channels of a group.
+    pub(crate) rows: usize,
+    /// Source channels of a group, over which the sum runs.
+    pub(crate) channels: usize,
+    pub(crate) source: Dims,
+    pub(crate) target: Dims,
+    /// Elements of the kernel of one channel pair.
+    pub(crate) volume: usize,
+    /// Distance in the weights of target channels, of source channels and of groups.
+    pub(crate) weight_row: usize,
+    pub(crate) weight_channel: usize,
+    pub(crate) weight_group: usize,
+    pub(crate) phases: Vec<Phase>,
+}
+
+/// Product of sizes.
+pub(crate) fn volume(dims: Dims) -> usize {
+    dims.iter().product()
+}
+
+/// Row-major coordinates of `index`.
+pub(crate) fn coordinates(mut index: usize, dims: Dims) -> Dims {
+    let mut at = [0; DIMS];
+    for d in (0..DIMS).rev() {
+        at[d] = index % dims[d];
+        index /= dims[d];
+    }
+    at
+}
+
+impl Geometry {
+    /// Elements of the input, the weights and the output, if they can be counted.
+    pub(crate) fn lengths(&self) -> Option<(usize, usize, usize)> {
+        let product = |outer: [usize; 3], dims: Dims| {
+            let all = outer.into_iter().chain(dims).try_fold(1usize, usize::checked_mul)?;
+            (all <= isize::MAX as usize / 64).then_some(all)
+        };
+        Some((
+            product([self.batch, self.groups, self.inputs], self.input)?,
+            product([self.groups, self.outputs, self.inputs], self.kernel)?,
+            product([self.batch, self.groups, self.outputs], self.output)?,
+        ))
+    }
+
+    /// The forward pass: output from input.
+    pub(crate) fn forward(&self) -> Gather {
+        let volume = volume(self.kernel);
+        let taps = (0..volume)
+            .map(|index| {
+                let at = coordinates(index, self.kernel);
+                let offset = std::array::from_fn(|d| {
+                    (at[d] * self.dilation[d]) as isize - self.padding[d] as isize
+                });
+                Tap { index, offset }
+            })
+            .collect();
+        Gather {
+            batch: self.batch,
+            groups: self.groups,
+            rows: self.outputs,
+            channels: self.inputs,
+            source: self.input,
+            target: self.output,
+            volume,
+            weight_row: self.inputs * volume,
+            weight_channel: volume,
+            weight_group: self.outputs * self.inputs * volume,
+            phases: vec![Phase {
+                start: [0; DIMS],
+                step: [1; DIMS],
+                count: self.output,
+                taps,
+                source_step: self.stride,
+            }],
+        }
+    }
+
+    /// The data gradient, which is also the transposed convolution: input from output.
+    ///
+    /// Input coordinate `i` meets output coordinate `(i + padding - tap · dilation) / stride`
+    /// where that is whole, so that inputs of one residue modulo the stride share their taps.
+    pub(crate) fn data_gradient(&self) -> Gather {
+        let kernel_volume = volume(self.kernel);
+        let phases = (0..volume(self.stride))
+            .map(|residue| coordinates(residue, self.stride))
+            .filter(|start| (0..DIMS).all(|d| start[d] < self.input[d]))
+            .map(|start| {
+                let taps = (0..kernel_volume).filter_map(|index| {
+                    let at = coordinates(index, self.kernel);
+                    let mut offset = [0; DIMS];
+                    for d in 0..DIMS {
+                        let distance = (start[d] + self.padding[d]) as isize
+                            - (at[d] * self.dilation[d]) as isize;
+                        if distance.rem_euclid(self.stride[d] as isize) != 0 {
+                            return None;
+                        }
+                        offset[d] = distance.div_euclid(self.stride[d] as isize);
+                    }
+                    Some(Tap { index, offset })
+                });
+                Phase {
+                    start,
+                    step: self.stride,
+                    count: std::array::from_fn(|d| {
+                        (self.input[d] - start[d]).div_ceil(self.stride[d])
+                    }),
+                    taps: taps.collect(),
+                    source_step: [1; DIMS],
+                }
+            })
+            .collect();
+        Gather {
+            batch: self.batch,
+            groups: self.groups,
+            rows: self.inputs,
+            channels: self.outputs,
+            source: self.output,
+            target: self.input,
+            volume: kernel_volume,
+            weight_row: kernel_volume,
+            weight_channel: self.inputs * kernel_volume,
+            weight_group: self.outputs * self.inputs * kernel_volume,
+            phases,
+        }
+    }
+}
+
+impl Phase {
+    /// Target coordinates of dimension `d` for which every tap lies inside a source of `size`.
+    pub(crate) fn interior(&self, d: usize, size: usize) -> Range<usize> {
+        let step = self.source_step[d] as isize;
+        let least = self.taps.iter().map(|tap| tap.offset[d]).min().unwrap_or(0);
+        let most = self.taps.iter().map(|tap| tap.offset[d]).max().unwrap_or(0);
+        let from = (-least).max(0).div_euclid(step) + isize::from((-least).max(0) % step != 0);
+        // The last coordinate t with t * step + most <= size - 1.
+        let to = (size as isize - 1 - most).div_euclid(step) + 1;
+        let count = self.count[d] as isize;
+        let from = from.min(count);
+        from as usize..to.clamp(from, count) as usize
+    }
+}

@@ -1,0 +1,126 @@
+//! A zero-padded copy of a piece of the source, laid out so that neighbouring target positions
+//! read neighbouring elements at every tap, whatever the stride.
+
+use super::geometry::{DIMS, Dims, Phase};
+use std::ops::Range;
+
+/// The layout of the copy for a box of target coordinates of one phase.
+///
+/// In each dimension a source coordinate is `start + q · step + residue`. Coordinates of one
+/// residue lie side by side, and so do those that consecutive target positions read.
+#[derive(Clone, Debug)]
+pub(crate) struct Window {
+    /// Source coordinate of the first element; negative in the padding.
+    start: [isize; DIMS],
+    step: Dims,
+    /// Residues that are kept in each dimension.
+    residues: Dims,
+    /// Coordinates of one residue.
+    pub(crate) extent: Dims,
+    /// Elements of one channel.
+    pub(crate) channel: usize,
+}
+
+impl Window {
+    /// For target coordinates `first..first + count` of `phase`.
+    pub(crate) fn new(phase: &Phase, first: Dims, count: Dims) -> Window {
+        let mut window = Window {
+            start: [0; DIMS],
+            step: phase.source_step,
+            residues: [1; DIMS],
+            extent: count,
+            channel: 0,
+        };
+        for d in 0..DIMS {
+            let step = phase.source_step[d];
+            let least = phase.taps.iter().map(|tap| tap.offset[d]).min().unwrap_or(0);
+            let most = phase.taps.iter().map(|tap| tap.offset[d]).max().unwrap_or(0);
+            let reach = (most - least) as usize;
+            window.start[d] = (first[d] * step) as isize + least;
+            window.residues[d] = step.min(reach + 1);
+            window.extent[d] = count[d] + reach / step;
+        }
+        window.channel =
+            window.extent.iter().product::<usize>() * window.residues.iter().product::<usize>();
+        window
+    }
+
+    /// Position that target coordinate 0 of the box reads at a tap.
+    pub(crate) fn tap(&self, phase: &Phase, tap: usize) -> usize {
+        let least = |d: usize| phase.taps.iter().map(|tap| tap.offset[d]).min().unwrap_or(0);
+        let mut residue = 0;
+        let mut at = 0;
+        for d in 0..DIMS {
+            let reach = (phase.taps[tap].offset[d] - least(d)) as usize;
+            residue = residue * self.residues[d] + reach % self.step[d];
+            at = at * self.extent[d] + reach / self.step[d];
+        }
+        residue * self.extent.iter().product::<usize>() + at
+    }
+
+    /// Position of a target coordinate (relative to the box) within what a tap reads.
+    pub(crate) fn position(&self, at: Dims) -> usize {
+        (at[0] * self.extent[1] + at[1]) * self.extent[2] + at[2]
+    }
+
+    /// Positions from the first to the last target coordinate of a box, garbage between rows
+    /// included.
+    pub(crate) fn flat_len(&self, count: Dims) -> usize {
+        self.position([count[0] - 1, count[1] - 1, count[2] - 1]) + 1
+    }
+
+    /// Copies one channel of size `dims`; what lies outside is +0.
+    #[inline(always)]
+    pub(crate) fn fill<T: Copy + Default>(&self, channel: &[T], dims: Dims, to: &mut [T]) {
+        let mut rows = to[..self.channel].chunks_exact_mut(self.extent[2]);
+        for r0 in 0..self.residues[0] {
+            for r1 in 0..self.residues[1] {
+                for r2 in 0..self.residues[2] {
+                    let inside = self.inside(2, r2, dims[2]);
+                    for q0 in 0..self.extent[0] {
+                        let x0 = self.coordinate(0, q0, r0);
+                        for q1 in 0..self.extent[1] {
+                            let x1 = self.coordinate(1, q1, r1);
+                            let Some(row) = rows.next() else { return };
+                            if x0 >= dims[0] || x1 >= dims[1] || inside.is_empty() {
+                                row.fill(T::default());
+                                continue;
+                            }
+                            let line = &channel[(x0 * dims[1] + x1) * dims[2]..][..dims[2]];
+                            let first = self.coordinate(2, inside.start, r2);
+                            row[..inside.start].fill(T::default());
+                            row[inside.end..].fill(T::default());
+                            let row = &mut row[inside.clone()];
+                            if self.step[2] == 1 {
+                                row.copy_from_slice(&line[first..first + row.len()]);
+                            } else {
+                                for (to, from) in
+                                    row.iter_mut().zip(line[first..].iter().step_by(self.step[2]))
+                                {
+                                    *to = *from;
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Source coordinate, wrapped to a huge number when it is negative.
+    #[inline(always)]
+    fn coordinate(&self, d: usize, q: usize, residue: usize) -> usize {
+        (self.start[d] + (q * self.step[d] + residue) as isize) as usize
+    }
+
+    /// Which q of a residue lie inside a source of `size`.
+    fn inside(&self, d: usize, residue: usize, size: usize) -> Range<usize> {
+        let step = self.step[d] as isize;
+        let start = self.start[d] + residue as isize;
+        let extent = self.extent[d] as isize;
+        // start + q * step >= 0 and < size
+        let from = (-start + step - 1).div_euclid(step).clamp(0, extent);
+        let to = (size as isize - start + step - 1).div_euclid(step).clamp(from, extent);
+        from as usize..to as usize
+    }
+}

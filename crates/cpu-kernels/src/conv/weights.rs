@@ -1,0 +1,118 @@
+//! Weights packed for a [`Gather`] pass.
+
+use super::geometry::{Gather, Phase};
+use crate::gemm::{Float, K_BLOCK, even_parts};
+use rayon::prelude::*;
+use std::ops::Range;
+
+/// The weights of every group for one phase, as `[group][block][panel][step][row of panel]`.
+#[derive(Debug)]
+pub(crate) struct PackedWeights<T> {
+    data: Vec<T>,
+    group: usize,
+    /// Steps of each block of the contract, as positions in the list of steps that are not
+    /// skipped. A block may be empty.
+    pub(crate) blocks: Vec<Range<usize>>,
+    pub(crate) panels: Vec<Range<usize>>,
+    /// Channel and tap (position in the phase's list) of each step.
+    pub(crate) steps: Vec<(usize, usize)>,
+    rows: usize,
+}
+
+/// What the padding could do to a result.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WeightRange {
+    /// False if a weight is infinite or NaN, times which a padding zero would not be zero.
+    pub(crate) finite: bool,
+    /// Exponent of the least last bit of a nonzero weight.
+    pub(crate) last_bit: i32,
+}
+
+impl WeightRange {
+    pub(crate) fn of<T: Float>(weights: &[T]) -> WeightRange {
+        const PIECE: usize = 1 << 14;
+        weights
+            .par_chunks(PIECE)
+            .map(|piece| {
+                let mut range = WeightRange { finite: true, last_bit: i32::MAX };
+                for &w in piece {
+                    range.finite &= w.is_finite();
+                    range.last_bit = range.last_bit.min(w.last_bit_exponent());
+                }
+                range
+            })
+            .reduce(
+                || WeightRange { finite: true, last_bit: i32::MAX },
+                |a, b| WeightRange {
+                    finite: a.finite && b.finite,
+                    last_bit: a.last_bit.min(b.last_bit),
+                },
+            )
+    }
+}
+
+impl<T: Float> PackedWeights<T> {
+    pub(crate) fn new(pass: &Gather, phase: &Phase, weights: &[T], max_rows: usize) -> Self {
+        let steps: Vec<_> = (0..pass.channels)
+            .flat_map(|channel| (0..phase.taps.len()).map(move |tap| (channel, tap)))
+            .collect();
+        // Blocks are counted over all taps of the kernel, so that a step's block does not depend
+        // on which others are skipped.
+        let logical =
+            |&(channel, tap): &(usize, usize)| channel * pass.volume + phase.taps[tap].index;
+        let count = (pass.channels * pass.volume).div_ceil(K_BLOCK);
+        let blocks: Vec<_> = (0..count)
+            .map(|block| {
+                let from = steps.partition_point(|step| logical(step) < block * K_BLOCK);
+                let to = steps.partition_point(|step| logical(step) < (block + 1) * K_BLOCK);
+                from..to
+            })
+            .collect();
+        let panels: Vec<_> = even_parts(pass.rows, max_rows).collect();
+        let group = steps.len() * pass.rows;
+        let mut data = vec![T::default(); group * pass.groups];
+        let places: Vec<usize> = steps
+            .iter()
+            .map(|&(channel, tap)| channel * pass.weight_channel + phase.taps[tap].index)
+            .collect();
+        let mut jobs = Vec::new();
+        let mut rest = &mut data[..];
+        for g in 0..pass.groups {
+            for block in &blocks {
+                let (part, after) = rest.split_at_mut(block.len() * pass.rows);
+                rest = after;
+                jobs.push((g, block.clone(), part));
+            }
+        }
+        let fill = |(g, block, part): (usize, Range<usize>, &mut [T])| {
+            if block.is_empty() {
+                return;
+            }
+            let mut rest = part;
+            for panel in &panels {
+                let (values, after) = rest.split_at_mut(block.len() * panel.len());
+                rest = after;
+                for (i, row) in panel.clone().enumerate() {
+                    let from = &weights[g * pass.weight_group + row * pass.weight_row..];
+                    let to = values[i..].iter_mut().step_by(panel.len());
+                    for (to, &place) in to.zip(&places[block.clone()]) {
+                        *to = from[place];
+                    }
+                }
+            }
+        };
+        if jobs.len() > 1 && group * pass.groups > 1 << 15 {
+            jobs.into_par_iter().for_each(fill);
+        } else {
+            jobs.into_iter().for_each(fill);
+        }
+        PackedWeights { data, group, blocks, panels, steps, rows: pass.rows }
+    }
+
+    /// The panels of one block, one after the other.
+    pub(crate) fn block(&self, group: usize, block: usize) -> &[T] {
+        let steps = &self.blocks[block];
+        let from = group * self.group + steps.start * self.rows;
+        &self.data[from..from + steps.len() * self.rows]
+    }
+}
