@@ -5,8 +5,10 @@
 //! Functions*, 1980, chapter 5). m - 1 and m + 1 are exact, so s carries one rounding and the
 //! result stays accurate where it is near zero.
 
-use super::fma::{add_odd, fma, horner, nan_if};
+use super::fma::{add_odd, except, fma, horner, nan_if, select};
 
+const LOG2_E: f64 = std::f64::consts::LOG2_E;
+const LOG10_E: f64 = std::f64::consts::LOG10_E;
 /// The leading 40 bits of ln 2.
 const LN_2_HI: f64 = f64::from_bits(0x3fe6_2e42_fefa_2000);
 /// ln 2 - LN_2_HI, rounded.
@@ -40,6 +42,110 @@ pub(super) fn log_wide(x: f64) -> f64 {
     add_odd(k * LN_2_HI, s2 + fma(k, LN_2_LO, rest))
 }
 
+/// The logarithm to base 2.
+///
+/// # Determinism
+///
+/// Correctly rounded for every input. Minus infinity at both zeros, NaN below.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_numerics::math;
+///
+/// assert_eq!(math::log2(0.125), -3.0);
+/// ```
+#[inline(always)]
+pub fn log2(x: f32) -> f32 {
+    finish(x, log2_wide(x as f64))
+}
+
+/// The logarithm to base 2 of a positive normal f64 that is a finite f32.
+#[inline(always)]
+pub(super) fn log2_wide(x: f64) -> f64 {
+    let (k, m) = split(x);
+    let (s2, rest) = log_m(m);
+    /// log2(e) - LOG2_E, rounded.
+    const LOG2_E_LO: f64 = f64::from_bits(0x3c77_77d0_ffda_0d24);
+    let low = fma(s2, LOG2_E, fma(s2, LOG2_E_LO, rest * LOG2_E));
+    add_odd(k, low)
+}
+
+/// The logarithm to base 10.
+///
+/// # Determinism
+///
+/// Correctly rounded for every input. Minus infinity at both zeros, NaN below.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_numerics::math;
+///
+/// assert_eq!(math::log10(1000.0), 3.0);
+/// ```
+#[inline(always)]
+pub fn log10(x: f32) -> f32 {
+    finish(x, log10_wide(x as f64))
+}
+
+/// The logarithm to base 10 of a positive normal f64 that is a finite f32.
+#[inline(always)]
+pub(super) fn log10_wide(x: f64) -> f64 {
+    let (k, m) = split(x);
+    let (s2, rest) = log_m(m);
+    /// log10(e) - LOG10_E, rounded.
+    const LOG10_E_LO: f64 = f64::from_bits(0x3c69_5355_baaa_fad3);
+    /// The leading 40 bits of log10(2).
+    const LOG10_2_HI: f64 = f64::from_bits(0x3fd3_4413_509f_6000);
+    /// log10(2) - LOG10_2_HI, rounded.
+    const LOG10_2_LO: f64 = f64::from_bits(0x3d59_fef3_11f1_2b36);
+    let tail = fma(s2, LOG10_E_LO, fma(rest, LOG10_E, k * LOG10_2_LO));
+    add_odd(k * LOG10_2_HI, fma(s2, LOG10_E, tail))
+}
+
+/// log(1 + x), accurate also where x is near zero.
+///
+/// # Determinism
+///
+/// Correctly rounded for every input. Minus infinity at -1, NaN below.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_numerics::math;
+///
+/// assert_eq!(math::log1p(1e-10), 1e-10);
+/// assert_eq!(math::log1p(-1.0), f32::NEG_INFINITY);
+/// ```
+#[inline(always)]
+pub fn log1p(x: f32) -> f32 {
+    let y = except(x, 0x3efd_81ad, 0x3ecd_eee1, log1p_wide(x as f64) as f32);
+    let y = if x == f32::INFINITY { f32::INFINITY } else { y };
+    let y = if x == -1.0 { f32::NEG_INFINITY } else { y };
+    let y = if x == 0.0 { x } else { y };
+    nan_if(x.is_nan() | (x < -1.0), y)
+}
+
+/// log(1 + x) of a finite f32 above -1, before the rounding to f32.
+#[inline(always)]
+pub(super) fn log1p_wide(x: f64) -> f64 {
+    let (k, _) = split(1.0 + x);
+    // f = 2^-k (1 + x) - 1, from x itself: for k = 0 it is x, without an error.
+    let s = f64::from_bits(((1023.0 + 4503599627370496.0) - k).to_bits() << 52);
+    let f = fma(x, s, s - 1.0);
+    // log(1 + f) = f - (f^2/2 - s (f^2/2 + R)), as in fdlibm: f carries no error, and what is
+    // subtracted is smaller.
+    let half = 0.5 * f * f;
+    let s = f / (2.0 + f);
+    let z = s * s;
+    let correction = half - s * fma(z, atanh_tail(z), half);
+    let near = k == 0.0;
+    let high = select(near, f, k * LN_2_HI);
+    let low = fma(k, LN_2_LO, select(near, -correction, f - correction));
+    add_odd(high, low)
+}
+
 /// Gives zero, infinity, NaN and negative inputs their IEEE results.
 #[inline(always)]
 fn finish(x: f32, y: f64) -> f32 {
@@ -67,8 +173,13 @@ fn split(x: f64) -> (f64, f64) {
 fn log_m(m: f64) -> (f64, f64) {
     let s = (m - 1.0) / (m + 1.0);
     let z = s * s;
-    // Minimax error 2^-58.4 of 2 s.
-    let p = horner!(z;
+    (2.0 * s, s * z * atanh_tail(z))
+}
+
+/// (2 atanh s - 2s) / s^3 for z = s^2, |s| <= 0.1716. Minimax error 2^-58.4 of 2 s^3.
+#[inline(always)]
+fn atanh_tail(z: f64) -> f64 {
+    horner!(z;
         0.6666666666666734,
         0.3999999999941653,
         0.2857142874206991,
@@ -76,6 +187,5 @@ fn log_m(m: f64) -> (f64, f64) {
         0.18183563195905386,
         0.15314074804554312,
         0.14795744705550054
-    );
-    (2.0 * s, s * z * p)
+    )
 }

@@ -21,15 +21,21 @@
 //!   an f64 evaluation that is right about the inputs nearest to a rounding boundary.
 //! * J.-M. Muller, *Elementary Functions*, 3rd edition, 2016.
 
+mod erf;
 mod exp;
 mod fma;
+mod inv_pi;
 mod log;
 mod root;
 mod trig;
 mod unary;
 
-pub use exp::{exp, sigmoid, tanh};
-pub use log::log;
-pub use root::sqrt;
-pub use trig::{cospi, sinpi};
-pub use unary::{Cospi, Exp, Log, Sigmoid, Sinpi, Sqrt, Tanh, UnaryF32, slice};
+pub use erf::erf;
+pub use exp::{exp, exp2, expm1, sigmoid, tanh};
+pub use log::{log, log1p, log2, log10};
+pub use root::{rsqrt, sqrt};
+pub use trig::{cos, cospi, sin, sinpi};
+pub use unary::{
+    Cos, Cospi, Erf, Exp, Exp2, Expm1, Log, Log1p, Log2, Log10, Rsqrt, Sigmoid, Sin, Sinpi, Sqrt,
+    Tanh, UnaryF32, slice,
+};

@@ -5,7 +5,8 @@
 //! over the whole half turn is cheaper in a vector loop than two over a quarter turn with a
 //! choice between them.
 
-use super::fma::{ROUND, flip_if_odd, fma, horner, nan_if, select};
+use super::fma::{ROUND, except, flip_if_odd, fma, horner, nan_if, select};
+use super::inv_pi::INV_PI;
 
 const PI: f64 = std::f64::consts::PI;
 /// pi - PI, rounded.
@@ -68,6 +69,150 @@ pub(super) fn cospi_wide(x: f64) -> (f64, bool) {
     // 1 whatever becomes of the lost bits.
     let (n, r) = half_turns(even_if_huge(x) + 0.5);
     (flip_if_odd(sin_pi_r(r), n), r == 0.0)
+}
+
+/// The sine of an angle in radians.
+///
+/// # Determinism
+///
+/// Correctly rounded for every input, however large. NaN at both infinities.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_numerics::math;
+///
+/// assert_eq!(math::sin(1e-10), 1e-10);
+/// assert_eq!(math::sin(1e10), -0.48750604);
+/// ```
+#[inline(always)]
+pub fn sin(x: f32) -> f32 {
+    let y = mend_sin(x, sin_wide(x as f64, 0.0) as f32);
+    nan_if(!x.is_finite(), y)
+}
+
+/// The cosine of an angle in radians.
+///
+/// # Determinism
+///
+/// Correctly rounded for every input, however large. NaN at both infinities.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_numerics::math;
+///
+/// assert_eq!(math::cos(0.0), 1.0);
+/// assert_eq!(math::cos(1e10), 0.87311965);
+/// ```
+#[inline(always)]
+pub fn cos(x: f32) -> f32 {
+    let y = sin_wide(x as f64, 0.5) as f32;
+    let a = x.abs();
+    let y = except(a, 0x5f18_b878, 0x3f7f_14bb, y);
+    let y = except(a, 0x6115_cb11, 0x3f78_142f, y);
+    let y = except(a, 0x7908_cd73, 0x3f79_8bb5, y);
+    nan_if(!x.is_finite(), y)
+}
+
+/// [`sin`], if [`is_near`].
+#[inline(always)]
+pub(super) fn sin_near(x: f32) -> f32 {
+    mend_sin(x, sin_wide_near(x as f64, 0.0) as f32)
+}
+
+/// [`cos`], if [`is_near`].
+#[inline(always)]
+pub(super) fn cos_near(x: f32) -> f32 {
+    sin_wide_near(x as f64, 0.5) as f32
+}
+
+/// Keeps the sign of a zero, and mends one input and its opposite.
+#[inline(always)]
+fn mend_sin(x: f32, y: f32) -> f32 {
+    let y = except(x, 0x4619_9998, 0xbeb1_fa5d, y);
+    let y = except(x, 0xc619_9998, 0x3eb1_fa5d, y);
+    if x == 0.0 { x } else { y }
+}
+
+/// Whether [`reduce_near`] is precise enough for `x`; false for NaN.
+#[inline(always)]
+pub(super) fn is_near(x: f32) -> bool {
+    x.abs() < NEAR as f32
+}
+
+/// sin(x + pi phase) of an f32 `x`, for a phase of 0 or 1/2.
+#[inline(always)]
+fn sin_wide(x: f64, phase: f64) -> f64 {
+    let near = x.abs() < NEAR;
+    let (n, r) = reduce_near(x, phase);
+    let (far_n, far_r) = reduce_far(x, phase);
+    flip_if_odd(sin_r(select(near, r, far_r)), select(near, n, far_n))
+}
+
+/// [`sin_wide`] below [`NEAR`].
+#[inline(always)]
+fn sin_wide_near(x: f64, phase: f64) -> f64 {
+    let (n, r) = reduce_near(x, phase);
+    flip_if_odd(sin_r(r), n)
+}
+
+/// Where [`reduce_near`] ends.
+const NEAR: f64 = 262144.0;
+
+/// (n, x + pi (phase - n)), with the integer n that makes the remainder least in the low bits
+/// of its f64 (see [`ROUND`]), for |x| < [`NEAR`].
+///
+/// Cody and Waite's reduction: the product with the 33-bit head of pi is exact, and so is the
+/// first subtraction.
+#[inline(always)]
+fn reduce_near(x: f64, phase: f64) -> (f64, f64) {
+    /// The leading 33 bits of pi.
+    const HEAD: f64 = f64::from_bits(0x4009_21fb_5440_0000);
+    /// pi - HEAD, rounded.
+    const TAIL: f64 = f64::from_bits(0x3de0_b461_1a62_6331);
+    let n = fma(x, std::f64::consts::FRAC_1_PI, phase) + ROUND;
+    let k = (n - ROUND) - phase;
+    (n, fma(-k, TAIL, fma(-k, HEAD, x)))
+}
+
+/// As [`reduce_near`], for any f32 `x` with |x| >= 1.
+///
+/// Payne and Hanek's idea (*Radian reduction for trigonometric functions*, SIGNUM 18, 1983):
+/// x is an integer times 2^e, so only the bits of 2^e / pi below 2 matter; they are looked up.
+/// Exact products make the quotient's fraction good to 2^-84, against at least 2^-33 for the
+/// distance of any f32 from a multiple of pi / 2.
+#[inline(always)]
+fn reduce_far(x: f64, phase: f64) -> (f64, f64) {
+    let exponent = (x.to_bits() >> 52).wrapping_sub(1023) as usize & 127;
+    let [a, b, c] = INV_PI[exponent];
+    // The significand of x, in [1, 2), with the sign of x.
+    let m = f64::from_bits((x.to_bits() & 0x800f_ffff_ffff_ffff) | 0x3ff0_0000_0000_0000);
+    let first = fma(m, a, phase);
+    let second = m * b;
+    let n = (first + second) + ROUND;
+    let fraction = first - (n - ROUND);
+    // |fraction| >= |second|, or the sum is exact.
+    let high = fraction + second;
+    let low = fma(m, c, second - (high - fraction));
+    (n, fma(high, PI, fma(high, PI_LO, low * PI)))
+}
+
+/// sin(r) for |r| <= pi/2. Minimax error 2^-61.5 of r.
+#[inline(always)]
+fn sin_r(r: f64) -> f64 {
+    let u = r * r;
+    let p = horner!(u;
+        -0.16666666666666666,
+        0.008333333333333212,
+        -0.00019841269841215235,
+        2.755731921212263e-06,
+        -2.5052106959273848e-08,
+        1.6058943881823908e-10,
+        -7.643096112266014e-13,
+        2.7222374851752595e-15
+    );
+    fma(r * u, p, r)
 }
 
 /// `x`, or 0 if it is an f32 so large that it must be an even integer.

@@ -1,5 +1,6 @@
 //! The functions as zero-sized types, so that a kernel can be generic over them.
 
+use super::trig;
 use crate::simd::{self, Level};
 
 /// A function of one f32, as a type of size zero.
@@ -78,8 +79,32 @@ impl<F: UnaryF32> simd::Kernel for Map<'_, F> {
     }
 }
 
+/// `near` on each chunk whose elements are all [`is_near`](trig::is_near), else `any`.
+///
+/// Both give the same bits; `near` is faster, and few slices hold an angle that needs `any`.
+#[inline(always)]
+fn each_angle(
+    input: &[f32],
+    output: &mut [f32],
+    near: impl Fn(f32) -> f32,
+    any: impl Fn(f32) -> f32,
+) {
+    const CHUNK: usize = 128;
+    for (y, x) in output.chunks_mut(CHUNK).zip(input.chunks(CHUNK)) {
+        if x.iter().fold(true, |all, &x| all & trig::is_near(x)) {
+            for (y, &x) in y.iter_mut().zip(x) {
+                *y = near(x);
+            }
+        } else {
+            for (y, &x) in y.iter_mut().zip(x) {
+                *y = any(x);
+            }
+        }
+    }
+}
+
 macro_rules! functions {
-    ($($(#[$doc:meta])* $type:ident = $name:ident;)*) => {
+    ($($(#[$doc:meta])* $type:ident = $name:ident $(, near $near:path)?;)*) => {
         $(
             $(#[$doc])*
             #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,6 +116,12 @@ macro_rules! functions {
                 fn eval(self, x: f32) -> f32 {
                     super::$name(x)
                 }
+                $(
+                    #[inline(always)]
+                    fn each(self, input: &[f32], output: &mut [f32]) {
+                        each_angle(input, output, $near, super::$name);
+                    }
+                )?
             }
         )*
 
@@ -117,16 +148,34 @@ macro_rules! functions {
 functions! {
     /// [`exp`](super::exp()).
     Exp = exp;
+    /// [`exp2`](super::exp2()).
+    Exp2 = exp2;
+    /// [`expm1`](super::expm1()).
+    Expm1 = expm1;
     /// [`log`](super::log()).
     Log = log;
-    /// [`sigmoid`](super::sigmoid()).
-    Sigmoid = sigmoid;
-    /// [`tanh`](super::tanh()).
-    Tanh = tanh;
+    /// [`log2`](super::log2()).
+    Log2 = log2;
+    /// [`log10`](super::log10()).
+    Log10 = log10;
+    /// [`log1p`](super::log1p()).
+    Log1p = log1p;
+    /// [`sin`](super::sin()).
+    Sin = sin, near trig::sin_near;
+    /// [`cos`](super::cos()).
+    Cos = cos, near trig::cos_near;
     /// [`sinpi`](super::sinpi()).
     Sinpi = sinpi;
     /// [`cospi`](super::cospi()).
     Cospi = cospi;
+    /// [`sigmoid`](super::sigmoid()).
+    Sigmoid = sigmoid;
+    /// [`tanh`](super::tanh()).
+    Tanh = tanh;
+    /// [`erf`](super::erf()).
+    Erf = erf;
     /// [`sqrt`](super::sqrt()).
     Sqrt = sqrt;
+    /// [`rsqrt`](super::rsqrt()).
+    Rsqrt = rsqrt;
 }
