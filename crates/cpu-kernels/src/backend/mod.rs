@@ -1,5 +1,6 @@
 //! Registers the kernels of this crate for tensors on the host.
 
+mod conv;
 mod elementwise;
 mod index;
 mod loss;
@@ -33,6 +34,7 @@ use crate::float::Float;
 pub fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
+        conv::register_all();
         elementwise::register_all();
         index::register_all();
         loss::register_all();
