@@ -228,7 +228,7 @@ fn naive_reduce<T: Float>(
             return if matches!(reduce, Reduce::Amax | Reduce::Amin | Reduce::Prod) {
                 old
             } else {
-                canonical(old + T::ZERO)
+                canonical(if size_of::<T>() == 4 { old + T::ZERO } else { old })
             };
         }
         // Exact in f32; f64 adds in ascending order.

@@ -14,7 +14,7 @@ use rayon::prelude::*;
 ///
 /// # Determinism
 ///
-/// Portable: of several inputs with one index, the last one wins.
+/// Portable: of several inputs with one index, the last one wins. Values keep their bits.
 ///
 /// # Errors
 ///
@@ -51,7 +51,7 @@ pub fn max_unpool<T: Float>(
         .zip(input.par_chunks(in_plane).zip(indices.par_chunks(in_plane)))
         .for_each(|(out, (input, indices))| {
             for (&x, &index) in input.iter().zip(indices) {
-                out[index as usize] = x.canonical();
+                out[index as usize] = x;
             }
         });
     Ok(())
@@ -87,7 +87,7 @@ pub fn max_unpool_backward<T: Float>(
         .zip(grad_out.par_chunks(out_plane).zip(indices.par_chunks(in_plane)))
         .for_each(|(grad_input, (grad_out, indices))| {
             for (grad, &index) in grad_input.iter_mut().zip(indices) {
-                *grad = grad_out[index as usize].canonical();
+                *grad = grad_out[index as usize];
             }
         });
     Ok(())

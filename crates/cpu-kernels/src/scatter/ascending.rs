@@ -12,11 +12,18 @@ use samebits_numerics::simd::{self, Kernel};
 /// Sources grouped together: the groups of one chunk fit the second-level cache.
 const CHUNK: usize = 1 << 16;
 /// Output elements of one stretch: their accumulators fit the second-level cache.
-const STRETCH: usize = 1 << 15;
+const STRETCH: usize = 1 << 17;
 /// Stretches at most, so that a group of a chunk holds more than a few sources.
 const MAX_STRETCHES: usize = 1024;
 /// Sources times width below which threads cost more than they bring.
 const SMALL: usize = 1 << 14;
+
+/// One source of a group: its output row inside the stretch, and what the visitor packed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Entry {
+    pub(crate) row: u32,
+    pub(crate) packed: u32,
+}
 
 /// What is done with the sources of one stretch of the output.
 pub(crate) trait Visitor: Sync {
@@ -28,8 +35,20 @@ pub(crate) trait Visitor: Sync {
     /// Starts a stretch.
     fn start(&self, out: &mut [Self::Element]) -> Self::State;
 
-    /// Takes one source to row `row` of the stretch. Rows receive sources in ascending order.
-    fn visit(&self, state: &mut Self::State, out: &mut [Self::Element], row: usize, source: usize);
+    /// What a group remembers of source `base + offset`.
+    #[inline(always)]
+    fn pack(&self, _base: usize, offset: usize) -> u32 {
+        offset as u32
+    }
+
+    /// Takes some sources. Each row receives its sources in ascending order.
+    fn visit(
+        &self,
+        state: &mut Self::State,
+        out: &mut [Self::Element],
+        base: usize,
+        entries: &[Entry],
+    );
 
     /// Ends a stretch.
     fn finish(&self, state: Self::State, out: &mut [Self::Element]);
@@ -48,14 +67,14 @@ pub(crate) fn visit_rows<V: Visitor, D: Destinations>(
 ) -> Result<()> {
     let n = destinations.len();
     if width == 0 || out.is_empty() {
-        return check_only(destinations);
+        return Order::check(destinations);
     }
     let rows = out.len() / width;
     let stretch = (STRETCH / width).max(rows.div_ceil(MAX_STRETCHES)).max(1).next_power_of_two();
-    if stretch >= rows || n.saturating_mul(width) <= SMALL {
-        let order = Order::read(destinations)?;
-        simd::dispatch(VisitAll { out, order: &order, visitor });
-        return Ok(());
+    let row_fits = u32::try_from(rows).is_ok();
+    if row_fits && (stretch >= rows || n.saturating_mul(width) <= SMALL) {
+        Order::check(destinations)?;
+        return simd::dispatch(VisitAll { out, destinations, visitor });
     }
     let stretches = rows.div_ceil(stretch);
     let shift = stretch.trailing_zeros();
@@ -63,7 +82,8 @@ pub(crate) fn visit_rows<V: Visitor, D: Destinations>(
         .into_par_iter()
         .map(|number| {
             let start = number * CHUNK;
-            Groups::of(destinations, start..n.min(start + CHUNK), stretches, shift)
+            let chunk = Chunk { destinations, visitor, start, end: n.min(start + CHUNK) };
+            simd::dispatch(Group { chunk, stretches, shift })
         })
         .collect::<Result<Vec<Groups>>>()?;
     out.par_chunks_mut(stretch * width).enumerate().for_each(|(number, out)| {
@@ -87,54 +107,74 @@ pub(crate) fn add_rows<T: Float, D: Destinations>(
         #[inline(always)]
         fn start(&self, _: &mut [T]) {}
         #[inline(always)]
-        fn visit(&self, (): &mut (), out: &mut [T], row: usize, source: usize) {
-            for (j, sum) in out[row * self.1..][..self.1].iter_mut().enumerate() {
-                *sum = *sum + self.0(source, j);
+        fn visit(&self, (): &mut (), out: &mut [T], base: usize, entries: &[Entry]) {
+            for entry in entries {
+                let (row, source) = (entry.row as usize, base + entry.packed as usize);
+                for (j, sum) in out[row * self.1..][..self.1].iter_mut().enumerate() {
+                    *sum = *sum + self.0(source, j);
+                }
             }
         }
         #[inline(always)]
         fn finish(&self, (): (), out: &mut [T]) {
             for sum in out {
-                *sum = (*sum + T::ZERO).canonical();
+                *sum = sum.canonical();
             }
         }
     }
     visit_rows(out, width, destinations, &Add(source, width, std::marker::PhantomData))
 }
 
-/// Checks the destinations of an output that has no elements to write.
-fn check_only(destinations: &impl Destinations) -> Result<()> {
-    Order::read(destinations).map(|_| ())
-}
+/// Sources whose output rows are looked up together.
+const BATCH: usize = 1024;
 
-/// The output row of each source.
-struct Order(Vec<usize>);
+/// The output rows of all sources, batch by batch.
+pub(super) struct Order;
 
 impl Order {
-    fn read(destinations: &impl Destinations) -> Result<Order> {
-        let mut rows = vec![0; destinations.len()];
-        for (number, rows) in rows.chunks_mut(CHUNK).enumerate() {
-            destinations.fill(number * CHUNK, rows)?;
+    /// Checks every destination.
+    fn check(destinations: &impl Destinations) -> Result<()> {
+        Order::batches(destinations, 0..destinations.len(), |_, _| {})
+    }
+
+    /// Calls `f(first source, rows)` for each batch of a range.
+    #[inline(always)]
+    pub(super) fn batches(
+        destinations: &impl Destinations,
+        sources: std::ops::Range<usize>,
+        mut f: impl FnMut(usize, &[usize]),
+    ) -> Result<()> {
+        let mut rows = [0; BATCH];
+        for start in sources.clone().step_by(BATCH) {
+            let rows = &mut rows[..BATCH.min(sources.end - start)];
+            destinations.fill(start, rows)?;
+            f(start, rows);
         }
-        Ok(Order(rows))
+        Ok(())
     }
 }
 
-struct VisitAll<'a, V: Visitor> {
+struct VisitAll<'a, V: Visitor, D> {
     out: &'a mut [V::Element],
-    order: &'a Order,
+    destinations: &'a D,
     visitor: &'a V,
 }
 
-impl<V: Visitor> Kernel for VisitAll<'_, V> {
-    type Output = ();
+impl<V: Visitor, D: Destinations> Kernel for VisitAll<'_, V, D> {
+    type Output = Result<()>;
     #[inline(always)]
-    fn run(self) {
-        let mut state = self.visitor.start(self.out);
-        for (source, &row) in self.order.0.iter().enumerate() {
-            self.visitor.visit(&mut state, self.out, row, source);
-        }
-        self.visitor.finish(state, self.out);
+    fn run(self) -> Result<()> {
+        let VisitAll { out, destinations, visitor } = self;
+        let mut state = visitor.start(out);
+        let mut entries = [Entry::default(); BATCH];
+        Order::batches(destinations, 0..destinations.len(), |base, rows| {
+            for (offset, (entry, &row)) in entries.iter_mut().zip(rows).enumerate() {
+                *entry = Entry { row: row as u32, packed: visitor.pack(base, offset) };
+            }
+            visitor.visit(&mut state, out, base, &entries[..rows.len()]);
+        })?;
+        visitor.finish(state, out);
+        Ok(())
     }
 }
 
@@ -151,10 +191,8 @@ impl<V: Visitor> Kernel for VisitStretch<'_, V> {
     fn run(self) {
         let mut state = self.visitor.start(self.out);
         for (number, groups) in self.chunks.iter().enumerate() {
-            for &(row, source) in groups.of_stretch(self.number) {
-                let source = number * CHUNK + source as usize;
-                self.visitor.visit(&mut state, self.out, row as usize, source);
-            }
+            let entries = groups.of_stretch(self.number);
+            self.visitor.visit(&mut state, self.out, number * CHUNK, entries);
         }
         self.visitor.finish(state, self.out);
     }
@@ -162,42 +200,58 @@ impl<V: Visitor> Kernel for VisitStretch<'_, V> {
 
 /// The sources of one chunk, grouped by stretch and in ascending order in each group.
 struct Groups {
-    /// Row inside its stretch, source inside the chunk.
-    entries: Vec<(u32, u32)>,
+    entries: Vec<Entry>,
     /// Where each group ends.
     ends: Vec<u32>,
 }
 
 impl Groups {
-    fn of(
-        destinations: &impl Destinations,
-        sources: std::ops::Range<usize>,
-        stretches: usize,
-        shift: u32,
-    ) -> Result<Groups> {
-        let mut rows = vec![0; sources.len()];
-        destinations.fill(sources.start, &mut rows)?;
+    #[inline(always)]
+    fn of_stretch(&self, number: usize) -> &[Entry] {
+        let start = if number == 0 { 0 } else { self.ends[number - 1] };
+        &self.entries[start as usize..self.ends[number] as usize]
+    }
+}
+
+struct Chunk<'a, V, D> {
+    destinations: &'a D,
+    visitor: &'a V,
+    start: usize,
+    end: usize,
+}
+
+struct Group<'a, V, D> {
+    chunk: Chunk<'a, V, D>,
+    stretches: usize,
+    shift: u32,
+}
+
+impl<V: Visitor, D: Destinations> Kernel for Group<'_, V, D> {
+    type Output = Result<Groups>;
+    /// A counting sort: one pass counts, the next one places.
+    #[inline(always)]
+    fn run(self) -> Result<Groups> {
+        let Group { chunk, stretches, shift } = self;
         let mut ends = vec![0u32; stretches + 1];
-        for &row in &rows {
-            ends[(row >> shift) + 1] += 1;
-        }
+        Order::batches(chunk.destinations, chunk.start..chunk.end, |_, rows| {
+            for &row in rows {
+                ends[(row >> shift) + 1] += 1;
+            }
+        })?;
         for stretch in 1..=stretches {
             ends[stretch] += ends[stretch - 1];
         }
         // Now `ends[s]` is where group s starts; placing its entries moves it to its end.
-        let mut entries = vec![(0, 0); rows.len()];
+        let mut entries = vec![Entry::default(); chunk.end - chunk.start];
         let mask = (1usize << shift) - 1;
-        for (source, &row) in rows.iter().enumerate() {
-            let place = &mut ends[row >> shift];
-            entries[*place as usize] = ((row & mask) as u32, source as u32);
-            *place += 1;
-        }
+        Order::batches(chunk.destinations, chunk.start..chunk.end, |first, rows| {
+            for (offset, &row) in rows.iter().enumerate() {
+                let place = &mut ends[row >> shift];
+                let packed = chunk.visitor.pack(chunk.start, first - chunk.start + offset);
+                entries[*place as usize] = Entry { row: (row & mask) as u32, packed };
+                *place += 1;
+            }
+        })?;
         Ok(Groups { entries, ends })
-    }
-
-    #[inline(always)]
-    fn of_stretch(&self, number: usize) -> &[(u32, u32)] {
-        let start = if number == 0 { 0 } else { self.ends[number - 1] };
-        &self.entries[start as usize..self.ends[number] as usize]
     }
 }

@@ -1,7 +1,6 @@
 //! Where each source goes.
 
 use crate::error::{Error, Result};
-use std::ops::Range;
 
 /// The output row that each source is sent to.
 pub trait Destinations: Sync {
@@ -34,13 +33,14 @@ impl Destinations for Rows<'_> {
         self.index.len()
     }
 
+    #[inline(always)]
     fn fill(&self, start: usize, rows: &mut [usize]) -> Result<()> {
         let index = &self.index[start..start + rows.len()];
         let mut valid = true;
         for (row, &i) in rows.iter_mut().zip(index) {
             // As an unsigned number, a negative index is larger than any size.
             valid &= (i as u64) < self.size as u64;
-            *row = self.base + i as usize;
+            *row = self.base.wrapping_add(i as usize);
         }
         if valid { Ok(()) } else { Err(first_invalid(self.op, index, self.size, start)) }
     }
@@ -67,29 +67,34 @@ impl Destinations for Elements<'_> {
         self.index.len()
     }
 
+    #[inline(always)]
     fn fill(&self, start: usize, rows: &mut [usize]) -> Result<()> {
         let index = &self.index[start..start + rows.len()];
         let slab = self.n * self.inner;
+        // Piece by piece of whole lines (or of `inner` neighbours on different lines), so that
+        // the loops have no division.
         let mut valid = true;
         let mut done = 0;
-        // Piece by piece of `inner` neighbours (or of a whole line if `inner` is 1), so that
-        // the loop below has no division.
         while done < rows.len() {
             let at = start + done;
             let base = at / slab * self.size * self.inner;
-            let (offset, length) = if self.inner == 1 {
-                (0, slab - at % slab)
+            let length =
+                if self.inner == 1 { slab - at % slab } else { self.inner - at % self.inner };
+            let piece = done..rows.len().min(done + length);
+            done = piece.end;
+            let pairs = rows[piece.clone()].iter_mut().zip(&index[piece]);
+            if self.inner == 1 {
+                for (row, &i) in pairs {
+                    valid &= (i as u64) < self.size as u64;
+                    *row = base.wrapping_add(i as usize);
+                }
             } else {
-                (at % self.inner, self.inner - at % self.inner)
-            };
-            let length = length.min(rows.len() - done);
-            let step = usize::from(self.inner != 1);
-            let piece = rows[done..done + length].iter_mut().zip(&index[done..done + length]);
-            for (j, (row, &i)) in piece.enumerate() {
-                valid &= (i as u64) < self.size as u64;
-                *row = (i as usize).wrapping_mul(self.inner).wrapping_add(base + offset + j * step);
+                let offset = base + at % self.inner;
+                for (j, (row, &i)) in pairs.enumerate() {
+                    valid &= (i as u64) < self.size as u64;
+                    *row = (i as usize).wrapping_mul(self.inner).wrapping_add(offset + j);
+                }
             }
-            done += length;
         }
         if valid { Ok(()) } else { Err(first_invalid(self.op, index, self.size, start)) }
     }
@@ -104,6 +109,7 @@ impl Destinations for Checked<'_> {
         self.0.len()
     }
 
+    #[inline(always)]
     fn fill(&self, start: usize, rows: &mut [usize]) -> Result<()> {
         rows.copy_from_slice(&self.0[start..start + rows.len()]);
         Ok(())
@@ -116,10 +122,10 @@ impl Destinations for Checked<'_> {
 ///
 /// [`Error::IndexOutOfRange`] for the first that is not.
 pub(crate) fn check(op: &'static str, index: &[i64], size: usize) -> Result<()> {
-    const PIECE: Range<usize> = 0..4096;
-    for (number, piece) in index.chunks(PIECE.end).enumerate() {
+    const PIECE: usize = 4096;
+    for (number, piece) in index.chunks(PIECE).enumerate() {
         if !piece.iter().fold(true, |valid, &i| valid & ((i as u64) < size as u64)) {
-            return Err(first_invalid(op, piece, size, number * PIECE.end));
+            return Err(first_invalid(op, piece, size, number * PIECE));
         }
     }
     Ok(())

@@ -7,7 +7,7 @@
 //! computes the exact sum, and only the speed depends on the data.
 
 use super::Destinations;
-use super::ascending::{self, Visitor};
+use super::ascending::{self, Entry, Order, Visitor};
 use crate::Result;
 use rayon::prelude::*;
 use samebits_numerics::exact::{ExactSum, two_sum};
@@ -105,15 +105,15 @@ impl Table {
         }
     }
 
-    /// Adds `addend(j)` to the outputs `first + j`, `j` in `0..GROUP`.
+    /// Adds `addends` to the outputs from `first` on.
     #[inline(always)]
-    fn add_group(&mut self, first: usize, addend: impl Fn(usize) -> f64) {
+    fn add_group(&mut self, first: usize, addends: &[f32; GROUP]) {
         let old: &mut [f64; GROUP] =
             (&mut self.sums[first..first + GROUP]).try_into().expect("the slice is GROUP long");
         let mut new = [0.0; GROUP];
         let mut inexact = 0;
         for j in 0..GROUP {
-            let (sum, error) = two_sum(old[j], addend(j));
+            let (sum, error) = two_sum(old[j], addends[j].into());
             new[j] = sum;
             inexact |= u64::from(error != 0.0);
         }
@@ -121,7 +121,7 @@ impl Table {
             *old = new;
         } else {
             for j in 0..GROUP {
-                self.add(first + j, addend(j));
+                self.add(first + j, addends[j].into());
             }
         }
     }
@@ -168,18 +168,43 @@ struct Sum<F> {
     width: usize,
 }
 
+/// Sources that are read together, before any of them is added: reads from far apart then wait
+/// for memory at the same time and not one after the other.
+const READ: usize = 16;
+
 impl<F: Fn(usize, usize) -> f32 + Sync> Sum<F> {
+    /// Adds up to [`READ`] sources: source `i` to row `row(i)`.
     #[inline(always)]
-    fn add(&self, table: &mut Table, row: usize, source: usize) {
-        let first = row * self.width;
+    fn add(
+        &self,
+        table: &mut Table,
+        n: usize,
+        row: impl Fn(usize) -> usize,
+        source: impl Fn(usize) -> usize,
+    ) {
+        let mut read = [[0.0f32; GROUP]; READ];
         let mut j = 0;
         while j + GROUP <= self.width {
-            table.add_group(first + j, |k| f64::from((self.source)(source, j + k)));
+            for i in 0..n {
+                for k in 0..GROUP {
+                    read[i][k] = (self.source)(source(i), j + k);
+                }
+            }
+            for i in 0..n {
+                table.add_group(row(i) * self.width + j, &read[i]);
+            }
             j += GROUP;
         }
-        while j < self.width {
-            table.add(first + j, f64::from((self.source)(source, j)));
-            j += 1;
+        let rest = self.width - j;
+        for i in 0..n {
+            for k in 0..rest {
+                read[i][k] = (self.source)(source(i), j + k);
+            }
+        }
+        for i in 0..n {
+            for k in 0..rest {
+                table.add(row(i) * self.width + j + k, f64::from(read[i][k]));
+            }
         }
     }
 
@@ -190,14 +215,10 @@ impl<F: Fn(usize, usize) -> f32 + Sync> Sum<F> {
         destinations: &D,
         sources: std::ops::Range<usize>,
     ) -> Result<Table> {
-        const BATCH: usize = 4096;
         let mut table = Table::zero(len);
-        let mut rows = [0; BATCH];
-        for start in sources.clone().step_by(BATCH) {
-            let rows = &mut rows[..BATCH.min(sources.end - start)];
-            destinations.fill(start, rows)?;
+        Order::batches(destinations, sources, |start, rows| {
             simd::dispatch(AddBatch { sum: self, table: &mut table, start, rows });
-        }
+        })?;
         Ok(table)
     }
 }
@@ -211,9 +232,24 @@ impl<F: Fn(usize, usize) -> f32 + Sync> Visitor for Sum<F> {
         Table::start(out)
     }
 
+    /// A single value is packed itself: it is at hand now, and would be far away later.
     #[inline(always)]
-    fn visit(&self, table: &mut Table, _: &mut [f32], row: usize, source: usize) {
-        self.add(table, row, source);
+    fn pack(&self, base: usize, offset: usize) -> u32 {
+        if self.width == 1 { (self.source)(base + offset, 0).to_bits() } else { offset as u32 }
+    }
+
+    #[inline(always)]
+    fn visit(&self, table: &mut Table, _: &mut [f32], base: usize, entries: &[Entry]) {
+        if self.width == 1 {
+            for entry in entries {
+                table.add(entry.row as usize, f32::from_bits(entry.packed).into());
+            }
+        } else {
+            for entries in entries.chunks(READ) {
+                let source = |i: usize| base + entries[i].packed as usize;
+                self.add(table, entries.len(), |i| entries[i].row as usize, source);
+            }
+        }
     }
 
     #[inline(always)]
@@ -233,8 +269,15 @@ impl<F: Fn(usize, usize) -> f32 + Sync> Kernel for AddBatch<'_, F> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        for (offset, &row) in self.rows.iter().enumerate() {
-            self.sum.add(self.table, row, self.start + offset);
+        let AddBatch { sum, table, start, rows } = self;
+        if sum.width == 1 {
+            for (offset, &row) in rows.iter().enumerate() {
+                table.add(row, f64::from((sum.source)(start + offset, 0)));
+            }
+            return;
+        }
+        for (number, rows) in rows.chunks(READ).enumerate() {
+            sum.add(table, rows.len(), |i| rows[i], |i| start + number * READ + i);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Reductions other than the sum, to places that an index says.
 
-use super::ascending::{Visitor, visit_rows};
+use super::ascending::{Entry, Visitor, visit_rows};
 use super::{Destinations, Rows, check, elements};
 use crate::Float;
 use crate::error::{Result, expect_len};
@@ -171,9 +171,12 @@ where
     fn start(&self, _: &mut [T]) {}
 
     #[inline(always)]
-    fn visit(&self, (): &mut (), out: &mut [T], row: usize, source: usize) {
-        for (j, x) in out[row * self.width..][..self.width].iter_mut().enumerate() {
-            *x = (self.step)(*x, (self.source)(source, j));
+    fn visit(&self, (): &mut (), out: &mut [T], base: usize, entries: &[Entry]) {
+        for entry in entries {
+            let (row, source) = (entry.row as usize, base + entry.packed as usize);
+            for (j, x) in out[row * self.width..][..self.width].iter_mut().enumerate() {
+                *x = (self.step)(*x, (self.source)(source, j));
+            }
         }
     }
 
