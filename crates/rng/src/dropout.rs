@@ -5,7 +5,7 @@ use crate::philox::LANES;
 use crate::uniform::Below;
 use crate::{Draw, Error, Generator};
 use rayon::prelude::*;
-use samebits_numerics::simd;
+use samebits_numerics::{nan::canonical, simd};
 
 impl Draw {
     /// Drops each element of `input` with probability `p` and scales the others by
@@ -13,7 +13,8 @@ impl Draw {
     ///
     /// Element *i* is dropped if word *i* < `p` · 2^32, as in [`Draw::bernoulli`]. A kept
     /// element is one multiplication, rounded once, by [`dropout_scale`]; a dropped one is +0,
-    /// whatever the input holds there. `mask` is 1 for a kept element and 0 for a dropped one.
+    /// whatever the input holds there; a NaN that is kept becomes the
+    /// canonical one. `mask` is 1 for a kept element and 0 for a dropped one.
     ///
     /// # Errors
     ///
@@ -135,7 +136,7 @@ impl Visitor for Dropout<'_> {
         let mask = &mut self.mask[span.at..][..span.count];
         for i in 0..span.count {
             let keep = !self.drop.holds(words[i]);
-            out[i] = if keep { input[i] * self.scale } else { 0.0 };
+            out[i] = if keep { canonical(input[i] * self.scale) } else { 0.0 };
             mask[i] = u8::from(keep);
         }
     }

@@ -20,6 +20,9 @@ pub(crate) const HEADER: usize = 8;
 #[repr(u8)]
 pub(crate) enum Kind {
     Philox4x32 = 1,
+    Pcg64 = 2,
+    Pcg64Dxsm = 3,
+    Philox4x64 = 4,
 }
 
 /// Fills the header of `state`, whose fields stand from [`HEADER`] on.
@@ -70,6 +73,11 @@ pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     let mut word = [0; 8];
     word.copy_from_slice(&bytes[at..at + 8]);
     u64::from_le_bytes(word)
+}
+
+/// The little-endian number that starts at byte `at`.
+pub(crate) fn u128_at(bytes: &[u8], at: usize) -> u128 {
+    u128::from(u64_at(bytes, at)) | u128::from(u64_at(bytes, at + 8)) << 64
 }
 
 fn checksum(state: &[u8]) -> u32 {

@@ -25,27 +25,33 @@ use serde::{Deserialize, Serialize};
 /// assert_eq!(words.next_u32(), 0xe169c58d);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "Position", into = "Position")]
 pub struct Words {
     generator: Generator,
     /// How many words of the block at the generator's offset are taken: 0 to 3.
     taken: u8,
+    /// That block if a word of it is taken, zero otherwise.
+    block: [u32; 4],
 }
 
 impl Words {
     /// The words from the generator's position on.
     #[inline]
     pub const fn new(generator: Generator) -> Words {
-        Words { generator, taken: 0 }
+        Words { generator, taken: 0, block: [0; 4] }
     }
 
     /// Moves on by `words` words, at the same cost for any number.
     #[inline]
     pub const fn advance(&mut self, words: u64) {
         // The two low bits are counted apart so that the sum cannot overflow.
-        let low = (self.taken & 3) as u64 + (words & 3);
+        let low = self.taken as u64 + (words & 3);
         self.generator.advance((words >> 2).wrapping_add(low >> 2));
         self.taken = (low & 3) as u8;
+        self.block = match self.taken {
+            0 => [0; 4],
+            _ => self.generator.block_at(self.generator.offset()),
+        };
     }
 
     /// The generator at the first block of which no word has been taken.
@@ -53,7 +59,7 @@ impl Words {
     #[must_use]
     pub const fn into_generator(self) -> Generator {
         let mut generator = self.generator;
-        if self.taken & 3 != 0 {
+        if self.taken != 0 {
             generator.advance(1);
         }
         generator
@@ -61,9 +67,15 @@ impl Words {
 
     #[inline]
     fn next_word(&mut self) -> u32 {
-        let block = self.generator.block_at(self.generator.offset());
-        let word = block[usize::from(self.taken & 3)];
-        self.advance(1);
+        if self.taken == 0 {
+            self.block = self.generator.block_at(self.generator.offset());
+        }
+        let word = self.block[usize::from(self.taken % 4)];
+        self.taken += 1;
+        if self.taken == 4 {
+            self.generator.advance(1);
+            (self.taken, self.block) = (0, [0; 4]);
+        }
         word
     }
 }
@@ -85,5 +97,32 @@ impl TryRng for Words {
     #[inline]
     fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
         utils::fill_bytes_via_next_word(bytes, || self.try_next_u64())
+    }
+}
+
+/// What is saved of [`Words`]; the block follows from it.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Position {
+    generator: Generator,
+    taken: u8,
+}
+
+impl From<Words> for Position {
+    fn from(words: Words) -> Position {
+        Position { generator: words.generator, taken: words.taken }
+    }
+}
+
+impl TryFrom<Position> for Words {
+    type Error = &'static str;
+
+    fn try_from(position: Position) -> Result<Words, &'static str> {
+        if position.taken > 3 {
+            return Err("a block has four words, of which at most three can be taken");
+        }
+        let mut words = Words::new(position.generator);
+        words.advance(u64::from(position.taken));
+        Ok(words)
     }
 }

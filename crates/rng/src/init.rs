@@ -1,0 +1,286 @@
+//! Initial values of weights.
+//!
+//! The functions work on slices and on the fans, so that any tensor library can use them; for a
+//! weight of shape \[out, in, kernel...\] see [`fans`]. Bounds and deviations are computed in f64
+//! and rounded to f32.
+//!
+//! # References
+//!
+//! * X. Glorot, Y. Bengio, *Understanding the difficulty of training deep feedforward neural
+//!   networks*, AISTATS 2010.
+//! * K. He, X. Zhang, S. Ren, J. Sun, *Delving deep into rectifiers*, ICCV 2015.
+//! * A. M. Saxe, J. L. McClelland, S. Ganguli, *Exact solutions to the nonlinear dynamics of
+//!   learning in deep linear neural networks*, ICLR 2014.
+
+use crate::{Draw, Error, Generator};
+use rayon::prelude::*;
+use samebits_numerics::{fpenv, simd};
+
+/// The recommended gain of the nonlinearity that follows a layer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Gain {
+    /// None, or a sigmoid: 1.
+    Linear,
+    /// tanh: 5/3.
+    Tanh,
+    /// max(0, x): √2.
+    Relu,
+    /// x or slope·x: √(2 / (1 + slope²)).
+    LeakyRelu(f64),
+    /// The self-normalising unit: 3/4.
+    Selu,
+}
+
+impl Gain {
+    /// The factor.
+    pub fn value(self) -> f64 {
+        match self {
+            Gain::Linear => 1.0,
+            Gain::Tanh => 5.0 / 3.0,
+            Gain::Relu => std::f64::consts::SQRT_2,
+            Gain::LeakyRelu(slope) => (2.0 / (1.0 + slope * slope)).sqrt(),
+            Gain::Selu => 0.75,
+        }
+    }
+}
+
+/// How many inputs feed an output of a weight, and how many outputs an input feeds.
+///
+/// # Shapes
+///
+/// `shape` is \[out, in, kernel...\]: the fans are in·kernel and out·kernel.
+///
+/// # Errors
+///
+/// `shape` has fewer than two dimensions.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_rng::init::fans;
+///
+/// assert_eq!(fans(&[64, 3, 5, 5])?, (75, 1600));
+/// # Ok::<(), samebits_rng::Error>(())
+/// ```
+pub fn fans(shape: &[usize]) -> Result<(usize, usize), Error> {
+    match shape {
+        [outputs, inputs, kernel @ ..] => {
+            let field: usize = kernel.iter().product();
+            Ok((inputs * field, outputs * field))
+        }
+        _ => Err(Error::parameter("fans", "shape", shape, "of at least two dimensions")),
+    }
+}
+
+/// Uniform in ±gain·√(3 / fan). Moves on by ⌈n/4⌉ blocks.
+///
+/// # Errors
+///
+/// `fan` is 0, or the gain is not finite.
+pub fn kaiming_uniform(
+    generator: &mut Generator,
+    out: &mut [f32],
+    fan: usize,
+    gain: Gain,
+) -> Result<(), Error> {
+    let bound = gain.value() * (3.0 / fan as f64).sqrt();
+    symmetric("kaiming_uniform", generator, out, bound)
+}
+
+/// Normal with standard deviation gain / √fan. Moves on by ⌈n/4⌉ blocks.
+///
+/// # Errors
+///
+/// `fan` is 0, or the gain is not finite.
+pub fn kaiming_normal(
+    generator: &mut Generator,
+    out: &mut [f32],
+    fan: usize,
+    gain: Gain,
+) -> Result<(), Error> {
+    centred("kaiming_normal", generator, out, gain.value() / (fan as f64).sqrt())
+}
+
+/// Uniform in ±gain·√(6 / (fan in + fan out)). Moves on by ⌈n/4⌉ blocks.
+///
+/// # Errors
+///
+/// Both fans are 0, or the gain is not finite.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_rng::{Generator, init};
+///
+/// let mut weight = [0.0; 6 * 4];
+/// let (fan_in, fan_out) = init::fans(&[6, 4])?;
+/// let mut generator = Generator::new(0);
+/// init::xavier_uniform(&mut generator, &mut weight, fan_in, fan_out, init::Gain::Linear)?;
+/// assert!(weight.iter().all(|w| w.abs() <= 0.6f32.sqrt()));
+/// # Ok::<(), samebits_rng::Error>(())
+/// ```
+pub fn xavier_uniform(
+    generator: &mut Generator,
+    out: &mut [f32],
+    fan_in: usize,
+    fan_out: usize,
+    gain: Gain,
+) -> Result<(), Error> {
+    let bound = gain.value() * (6.0 / (fan_in + fan_out) as f64).sqrt();
+    symmetric("xavier_uniform", generator, out, bound)
+}
+
+/// Normal with standard deviation gain·√(2 / (fan in + fan out)). Moves on by ⌈n/4⌉ blocks.
+///
+/// # Errors
+///
+/// Both fans are 0, or the gain is not finite.
+pub fn xavier_normal(
+    generator: &mut Generator,
+    out: &mut [f32],
+    fan_in: usize,
+    fan_out: usize,
+    gain: Gain,
+) -> Result<(), Error> {
+    let std = gain.value() * (2.0 / (fan_in + fan_out) as f64).sqrt();
+    centred("xavier_normal", generator, out, std)
+}
+
+/// A matrix with orthonormal rows, or orthonormal columns if it has more rows than columns,
+/// times the gain. Moves on by ⌈n/2⌉ blocks.
+///
+/// The shorter vectors of a matrix of [`Draw::normal_f64`] numbers are made orthonormal in their
+/// order by the modified Gram–Schmidt process in f64: from each vector, its components along the
+/// finished ones are subtracted in ascending order, every dot product summed by 8 lanes that are
+/// added in order. The result is distributed uniformly over all such matrices.
+///
+/// # Shapes
+///
+/// `out` holds `rows` rows of `columns` numbers.
+///
+/// # Errors
+///
+/// `out` does not hold `rows`·`columns` numbers, or the gain is not finite.
+pub fn orthogonal(
+    generator: &mut Generator,
+    out: &mut [f32],
+    rows: usize,
+    columns: usize,
+    gain: Gain,
+) -> Result<(), Error> {
+    let op = "orthogonal";
+    let gain = gain.value();
+    if !gain.is_finite() {
+        return Err(Error::parameter(op, "the gain", gain, "finite"));
+    }
+    if rows.checked_mul(columns) != Some(out.len()) {
+        let expected = rows.saturating_mul(columns);
+        return Err(Error::length(op, "out", out.len(), "rows times columns", expected));
+    }
+    if out.is_empty() {
+        return Ok(());
+    }
+    let (count, length) = if rows <= columns { (rows, columns) } else { (columns, rows) };
+    let mut vectors = vec![0.0; count * length];
+    generator.draw(Draw::blocks_u64(vectors.len())).normal_f64(0, &mut vectors, 0.0, 1.0)?;
+    fpenv::ieee(|| orthonormalise(&mut vectors, length));
+    for (i, out) in out.iter_mut().enumerate() {
+        let (row, column) = (i / columns, i % columns);
+        let at = if rows <= columns { i } else { column * length + row };
+        *out = (gain * vectors[at]) as f32;
+    }
+    Ok(())
+}
+
+fn symmetric(
+    op: &'static str,
+    generator: &mut Generator,
+    out: &mut [f32],
+    bound: f64,
+) -> Result<(), Error> {
+    let bound = bound.abs() as f32;
+    if !bound.is_finite() {
+        return Err(Error::parameter(op, "the bound", bound, "finite: check the fan and the gain"));
+    }
+    generator.fill_uniform_f32(out, -bound, bound)
+}
+
+fn centred(
+    op: &'static str,
+    generator: &mut Generator,
+    out: &mut [f32],
+    std: f64,
+) -> Result<(), Error> {
+    let std = std.abs() as f32;
+    if !std.is_finite() {
+        let needed = "finite: check the fan and the gain";
+        return Err(Error::parameter(op, "the deviation", std, needed));
+    }
+    generator.fill_normal_f32(out, 0.0, std)
+}
+
+/// Vectors that are finished together, so that they are read from cache for all others.
+const PANEL: usize = 16;
+
+/// The modified Gram–Schmidt process on the vectors of `length` numbers that `vectors` holds.
+///
+/// A vector meets the finished ones in ascending order whether they come one by one or by
+/// panels, so the panels change no bit.
+fn orthonormalise(vectors: &mut [f64], length: usize) {
+    let mut rest = vectors;
+    while !rest.is_empty() {
+        let (panel, tail) = rest.split_at_mut((PANEL * length).min(rest.len()));
+        for i in 0..panel.len() / length {
+            let (finished, vector) = panel.split_at_mut(i * length);
+            let vector = &mut vector[..length];
+            subtract_all(finished, vector);
+            let scale = 1.0 / dot(vector, vector).sqrt();
+            for x in vector {
+                *x *= scale;
+            }
+        }
+        let panel = &*panel;
+        tail.par_chunks_mut(length).for_each(|vector| {
+            simd::dispatch(SubtractAll(panel, vector));
+        });
+        rest = tail;
+    }
+}
+
+/// [`subtract_all`] with the level's instructions. It uses no fused operation, so only the
+/// speed differs.
+struct SubtractAll<'a>(&'a [f64], &'a mut [f64]);
+
+impl simd::Kernel for SubtractAll<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        subtract_all(self.0, self.1);
+    }
+}
+
+#[inline(always)]
+fn subtract_all(finished: &[f64], vector: &mut [f64]) {
+    for unit in finished.chunks_exact(vector.len()) {
+        let component = dot(unit, vector);
+        for (x, u) in vector.iter_mut().zip(unit) {
+            *x -= component * u;
+        }
+    }
+}
+
+#[inline(always)]
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    let mut lanes = [0.0; 8];
+    let (a_lanes, b_lanes) = (a.chunks_exact(8), b.chunks_exact(8));
+    let tails = a_lanes.remainder().iter().zip(b_lanes.remainder());
+    let tail = tails.fold(0.0, |sum, (x, y)| sum + x * y);
+    for (a, b) in a_lanes.zip(b_lanes) {
+        for i in 0..8 {
+            lanes[i] += a[i] * b[i];
+        }
+    }
+    lanes.iter().sum::<f64>() + tail
+}

@@ -1,0 +1,341 @@
+//! Normal numbers and what is made of them or of the same logarithm.
+
+use crate::draw::{Sampler, Words, pair};
+use crate::philox::LANES;
+use crate::uniform::{positive_unit_f32, positive_unit_f64, unit_f32, unit_f64};
+use crate::{Draw, Error, Generator, wide};
+use samebits_numerics::math;
+
+impl Draw {
+    /// Fills `out` with normal numbers of the given mean and standard deviation; takes
+    /// [`Draw::blocks_u32`] blocks.
+    ///
+    /// Elements 2*j* and 2*j* + 1 come from words 2*j* and 2*j* + 1, a pair inside one block, by
+    /// the Box–Muller transform in f32:
+    ///
+    /// * *u* = ((word 2*j* >> 8) + 1) · 2^-24 in `(0, 1]` and
+    ///   *v* = (word 2*j* + 1 >> 8) · 2^-24 in `[0, 1)`, both exact;
+    /// * *r* = √(−2 log *u*): the logarithm is correctly rounded, the product exact, the square
+    ///   root correctly rounded;
+    /// * *c* = cospi(2*v*) and *s* = sinpi(2*v*), correctly rounded;
+    /// * *r*·*c* and *r*·*s* are rounded once, and the elements are fma(*r*·*c*, `std`, `mean`)
+    ///   and fma(*r*·*s*, `std`, `mean`).
+    ///
+    /// Numbers of a standard normal draw lie within ±5.77, the largest *r*.
+    ///
+    /// # Errors
+    ///
+    /// `std` is negative, or a parameter is not finite.
+    pub fn normal_f32(
+        &self,
+        start: u64,
+        out: &mut [f32],
+        mean: f32,
+        std: f32,
+    ) -> Result<(), Error> {
+        check_normal("normal_f32", mean, std)?;
+        self.fill(NormalF32 { mean, std }, start, out);
+        Ok(())
+    }
+
+    /// Fills `out` with normal numbers of the given mean and standard deviation; takes
+    /// [`Draw::blocks_u64`] blocks.
+    ///
+    /// As [`Draw::normal_f32`] in f64: elements 2*j* and 2*j* + 1 come from word pairs 2*j* and
+    /// 2*j* + 1, with *u* and *v* multiples of 2^-53. The logarithm, sine and cosine are a
+    /// written sequence of IEEE operations with errors around one unit in the last place.
+    ///
+    /// # Errors
+    ///
+    /// `std` is negative, or a parameter is not finite.
+    pub fn normal_f64(
+        &self,
+        start: u64,
+        out: &mut [f64],
+        mean: f64,
+        std: f64,
+    ) -> Result<(), Error> {
+        check_normal("normal_f64", mean, std)?;
+        self.fill(NormalF64 { mean, std }, start, out);
+        Ok(())
+    }
+
+    /// Fills `out` with numbers whose logarithms are normal; takes [`Draw::blocks_u32`] blocks.
+    ///
+    /// Element *i* is the correctly rounded exponential of element *i* of
+    /// [`Draw::normal_f32`].
+    ///
+    /// # Errors
+    ///
+    /// `std` is negative, or a parameter is not finite.
+    pub fn log_normal_f32(
+        &self,
+        start: u64,
+        out: &mut [f32],
+        mean: f32,
+        std: f32,
+    ) -> Result<(), Error> {
+        check_normal("log_normal_f32", mean, std)?;
+        self.fill(LogNormal(NormalF32 { mean, std }), start, out);
+        Ok(())
+    }
+
+    /// Fills `out` with exponential numbers of the given rate; takes [`Draw::blocks_u32`]
+    /// blocks.
+    ///
+    /// Element *i* is −log *u* / `rate` with *u* = ((word *i* >> 8) + 1) · 2^-24 in `(0, 1]`: a
+    /// correctly rounded logarithm and a rounded division.
+    ///
+    /// # Errors
+    ///
+    /// `rate` is not positive or not finite.
+    pub fn exponential_f32(&self, start: u64, out: &mut [f32], rate: f32) -> Result<(), Error> {
+        if !(rate > 0.0 && rate.is_finite()) {
+            let needed = "positive and finite";
+            return Err(Error::parameter("exponential_f32", "rate", rate, needed));
+        }
+        self.fill(ExponentialF32 { rate }, start, out);
+        Ok(())
+    }
+
+    /// Fills `out` with normal numbers of the given mean and standard deviation that lie between
+    /// `low` and `high`; takes [`Draw::blocks_u32`] blocks.
+    ///
+    /// Element *i* is the quantile of a uniform chance, so nothing is thrown away: with
+    /// *u* = (word *i* + 1/2) · 2^-32 and Φ the normal distribution function, it is
+    /// `mean` + `std` · Φ⁻¹(Φ(*a*) + *u* (Φ(*b*) − Φ(*a*))), where *a* and *b* are the bounds in
+    /// standard deviations. An interval above the mean is mirrored so that its chances do not
+    /// cancel. It is computed in f64 by a written sequence of IEEE operations, rounded to f32 and
+    /// clamped to the bounds.
+    ///
+    /// # Errors
+    ///
+    /// `std` is not positive, a parameter is NaN, `mean` or `std` is not finite, `low >= high`,
+    /// or the interval lies so far out that its chance is below the smallest f64.
+    pub fn truncated_normal_f32(
+        &self,
+        start: u64,
+        out: &mut [f32],
+        mean: f32,
+        std: f32,
+        low: f32,
+        high: f32,
+    ) -> Result<(), Error> {
+        self.fill(TruncatedNormal::new(mean, std, low, high)?, start, out);
+        Ok(())
+    }
+}
+
+impl Generator {
+    /// Fills `out` with normal numbers; moves on by ⌈n/4⌉ blocks. See [`Draw::normal_f32`].
+    ///
+    /// # Errors
+    ///
+    /// `std` is negative, or a parameter is not finite. The generator then has not moved.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use samebits_rng::Generator;
+    ///
+    /// let mut x = [0.0; 1000];
+    /// Generator::new(0).fill_normal_f32(&mut x, 0.0, 1.0)?;
+    /// assert!(x.iter().sum::<f32>().abs() < 100.0);
+    /// # Ok::<(), samebits_rng::Error>(())
+    /// ```
+    pub fn fill_normal_f32(&mut self, out: &mut [f32], mean: f32, std: f32) -> Result<(), Error> {
+        self.draw_if(Draw::blocks_u32(out.len()), |draw| draw.normal_f32(0, out, mean, std))
+    }
+
+    /// Fills `out` with normal numbers; moves on by ⌈n/2⌉ blocks. See [`Draw::normal_f64`].
+    ///
+    /// # Errors
+    ///
+    /// `std` is negative, or a parameter is not finite. The generator then has not moved.
+    pub fn fill_normal_f64(&mut self, out: &mut [f64], mean: f64, std: f64) -> Result<(), Error> {
+        self.draw_if(Draw::blocks_u64(out.len()), |draw| draw.normal_f64(0, out, mean, std))
+    }
+
+    /// Fills `out` with numbers whose logarithms are normal; moves on by ⌈n/4⌉ blocks. See
+    /// [`Draw::log_normal_f32`].
+    ///
+    /// # Errors
+    ///
+    /// `std` is negative, or a parameter is not finite. The generator then has not moved.
+    pub fn fill_log_normal_f32(
+        &mut self,
+        out: &mut [f32],
+        mean: f32,
+        std: f32,
+    ) -> Result<(), Error> {
+        self.draw_if(Draw::blocks_u32(out.len()), |draw| draw.log_normal_f32(0, out, mean, std))
+    }
+
+    /// Fills `out` with exponential numbers; moves on by ⌈n/4⌉ blocks. See
+    /// [`Draw::exponential_f32`].
+    ///
+    /// # Errors
+    ///
+    /// `rate` is not positive or not finite. The generator then has not moved.
+    pub fn fill_exponential_f32(&mut self, out: &mut [f32], rate: f32) -> Result<(), Error> {
+        self.draw_if(Draw::blocks_u32(out.len()), |draw| draw.exponential_f32(0, out, rate))
+    }
+
+    /// Fills `out` with normal numbers between `low` and `high`; moves on by ⌈n/4⌉ blocks. See
+    /// [`Draw::truncated_normal_f32`].
+    ///
+    /// # Errors
+    ///
+    /// As for [`Draw::truncated_normal_f32`]. The generator then has not moved.
+    pub fn fill_truncated_normal_f32(
+        &mut self,
+        out: &mut [f32],
+        mean: f32,
+        std: f32,
+        low: f32,
+        high: f32,
+    ) -> Result<(), Error> {
+        let blocks = Draw::blocks_u32(out.len());
+        self.draw_if(blocks, |draw| draw.truncated_normal_f32(0, out, mean, std, low, high))
+    }
+}
+
+fn check_normal(op: &'static str, mean: impl Into<f64>, std: impl Into<f64>) -> Result<(), Error> {
+    let (mean, std) = (mean.into(), std.into());
+    if mean.is_finite() && std >= 0.0 && std.is_finite() {
+        return Ok(());
+    }
+    Err(Error::parameter(op, "(mean, std)", (mean, std), "finite, with std at least 0"))
+}
+
+#[derive(Clone, Copy)]
+struct NormalF32 {
+    mean: f32,
+    std: f32,
+}
+
+impl Sampler for NormalF32 {
+    type Out = f32;
+    const PER_BLOCK: usize = 4;
+
+    #[inline(always)]
+    fn group(self, _: &Draw, _: u64, words: &Words, out: &mut [f32]) {
+        for j in 0..2 * LANES {
+            let u = positive_unit_f32(words[2 * j]);
+            let v = unit_f32(words[2 * j + 1]);
+            let r = (-2.0 * math::log(u)).sqrt();
+            out[2 * j] = (r * math::cospi(2.0 * v)).mul_add(self.std, self.mean);
+            out[2 * j + 1] = (r * math::sinpi(2.0 * v)).mul_add(self.std, self.mean);
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct NormalF64 {
+    mean: f64,
+    std: f64,
+}
+
+impl Sampler for NormalF64 {
+    type Out = f64;
+    const PER_BLOCK: usize = 2;
+
+    #[inline(always)]
+    fn group(self, _: &Draw, _: u64, words: &Words, out: &mut [f64]) {
+        for j in 0..LANES {
+            let u = positive_unit_f64(pair(words[4 * j], words[4 * j + 1]));
+            let v = unit_f64(pair(words[4 * j + 2], words[4 * j + 3]));
+            let r = (-2.0 * wide::log(u)).sqrt();
+            let (sin, cos) = wide::sin_cos_pi(2.0 * v);
+            out[2 * j] = (r * cos).mul_add(self.std, self.mean);
+            out[2 * j + 1] = (r * sin).mul_add(self.std, self.mean);
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct LogNormal(NormalF32);
+
+impl Sampler for LogNormal {
+    type Out = f32;
+    const PER_BLOCK: usize = 4;
+
+    #[inline(always)]
+    fn group(self, draw: &Draw, block: u64, words: &Words, out: &mut [f32]) {
+        self.0.group(draw, block, words, out);
+        for x in out {
+            *x = math::exp(*x);
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct ExponentialF32 {
+    rate: f32,
+}
+
+impl Sampler for ExponentialF32 {
+    type Out = f32;
+    const PER_BLOCK: usize = 4;
+
+    #[inline(always)]
+    fn group(self, _: &Draw, _: u64, words: &Words, out: &mut [f32]) {
+        for (out, &word) in out.iter_mut().zip(words) {
+            // The logarithm of 1 is +0, which must not become -0.
+            *out = (0.0 - math::log(positive_unit_f32(word))) / self.rate;
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct TruncatedNormal {
+    mean: f64,
+    /// Negative if the interval is mirrored.
+    std: f64,
+    low: f32,
+    high: f32,
+    /// The chance below the (mirrored) interval, and that of the interval.
+    below: f64,
+    inside: f64,
+}
+
+impl TruncatedNormal {
+    fn new(mean: f32, std: f32, low: f32, high: f32) -> Result<TruncatedNormal, Error> {
+        let op = "truncated_normal_f32";
+        check_normal(op, mean, std)?;
+        if !(std > 0.0) {
+            return Err(Error::parameter(op, "std", std, "positive"));
+        }
+        if !(low < high) {
+            return Err(Error::parameter(op, "(low, high)", (low, high), "increasing"));
+        }
+        let (mean, std) = (f64::from(mean), f64::from(std));
+        let (mut a, mut b) = ((f64::from(low) - mean) / std, (f64::from(high) - mean) / std);
+        let mirrored = a > 0.0;
+        if mirrored {
+            (a, b) = (-b, -a);
+        }
+        let below = wide::normal_above(-a);
+        let inside = wide::normal_above(-b) - below;
+        if !(inside > 0.0) {
+            let needed = "an interval with a chance that an f64 can hold";
+            return Err(Error::parameter(op, "(low, high)", (low, high), needed));
+        }
+        let std = if mirrored { -std } else { std };
+        Ok(TruncatedNormal { mean, std, low, high, below, inside })
+    }
+}
+
+impl Sampler for TruncatedNormal {
+    type Out = f32;
+    const PER_BLOCK: usize = 4;
+
+    #[inline(always)]
+    fn group(self, _: &Draw, _: u64, words: &Words, out: &mut [f32]) {
+        for (out, &word) in out.iter_mut().zip(words) {
+            let u = (f64::from(word) + 0.5) * (1.0 / 4294967296.0);
+            let z = wide::normal_quantile(self.below + u * self.inside);
+            *out = ((self.mean + self.std * z) as f32).clamp(self.low, self.high);
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! Streams that equal NumPy's: `SeedSequence`, `default_rng` and what it draws.
+//!
+//! ```
+//! use samebits_rng::numpy;
+//!
+//! // numpy.random.default_rng(42).random()
+//! assert_eq!(numpy::default_rng(42).random(), 0.7739560485559633);
+//! ```
+
+mod seed_sequence;
+mod ziggurat;
+
+pub use seed_sequence::SeedSequence;
+
+use crate::{Error, Pcg64, Pcg64Dxsm, Philox4x64, wide};
+use rand_core::Rng;
+use serde::{Deserialize, Serialize};
+
+/// `numpy.random.default_rng(seed)`: [`Pcg64`] seeded by a [`SeedSequence`].
+pub fn default_rng(seed: u64) -> Generator<Pcg64> {
+    Generator::new(Pcg64::new(seed))
+}
+
+/// One of NumPy's bit generators.
+pub trait BitGenerator: Rng + Clone {
+    /// The bit generator that NumPy seeds with this sequence.
+    fn from_seed_sequence(sequence: &SeedSequence) -> Self;
+
+    /// NumPy's `advance`: moves on by `delta` words, or, for Philox, by `delta` blocks after
+    /// dropping what is left of a begun block.
+    fn advance(&mut self, delta: u128);
+
+    /// NumPy's `jumped`: a generator so far on that the two do not overlap in practice.
+    #[must_use]
+    fn jumped(&self, jumps: u128) -> Self;
+}
+
+impl BitGenerator for Pcg64 {
+    fn from_seed_sequence(sequence: &SeedSequence) -> Pcg64 {
+        Pcg64::from_seed_sequence(sequence)
+    }
+
+    fn advance(&mut self, delta: u128) {
+        Pcg64::advance(self, delta);
+    }
+
+    fn jumped(&self, jumps: u128) -> Pcg64 {
+        Pcg64::jumped(self, jumps)
+    }
+}
+
+impl BitGenerator for Pcg64Dxsm {
+    fn from_seed_sequence(sequence: &SeedSequence) -> Pcg64Dxsm {
+        Pcg64Dxsm::from_seed_sequence(sequence)
+    }
+
+    fn advance(&mut self, delta: u128) {
+        Pcg64Dxsm::advance(self, delta);
+    }
+
+    fn jumped(&self, jumps: u128) -> Pcg64Dxsm {
+        Pcg64Dxsm::jumped(self, jumps)
+    }
+}
+
+impl BitGenerator for Philox4x64 {
+    fn from_seed_sequence(sequence: &SeedSequence) -> Philox4x64 {
+        Philox4x64::from_seed_sequence(sequence)
+    }
+
+    fn advance(&mut self, delta: u128) {
+        self.advance_blocks(delta);
+    }
+
+    fn jumped(&self, jumps: u128) -> Philox4x64 {
+        Philox4x64::jumped(self, jumps)
+    }
+}
+
+/// `numpy.random.Generator`: draws values from a bit generator one after another.
+///
+/// # Determinism
+///
+/// Fixed forever: the values of NumPy 2. One number in 3600 of `standard_normal` lies in the
+/// tail and goes through a logarithm; there, NumPy's own last bit depends on its C library.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_rng::numpy;
+///
+/// let mut generator = numpy::default_rng(0);
+/// assert_eq!(generator.permutation(10), [4, 6, 2, 7, 3, 5, 9, 0, 8, 1]);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Generator<B> {
+    bits: B,
+    /// The high half of a 64-bit word whose low half was drawn as a 32-bit word.
+    half: Option<u32>,
+}
+
+impl<B: BitGenerator> Generator<B> {
+    /// The generator over `bits`.
+    pub const fn new(bits: B) -> Generator<B> {
+        Generator { bits, half: None }
+    }
+
+    /// The bit generator.
+    pub const fn bits(&self) -> &B {
+        &self.bits
+    }
+
+    /// NumPy's `bit_generator.advance`, which also forgets a half word.
+    pub fn advance(&mut self, delta: u128) {
+        self.bits.advance(delta);
+        self.half = None;
+    }
+
+    /// `integers(0, 2**64, dtype=uint64)`: the next 64-bit word.
+    pub fn next_u64(&mut self) -> u64 {
+        self.bits.next_u64()
+    }
+
+    /// The next half of a 64-bit word, the low one first.
+    pub fn next_u32(&mut self) -> u32 {
+        if let Some(half) = self.half.take() {
+            return half;
+        }
+        let word = self.bits.next_u64();
+        self.half = Some((word >> 32) as u32);
+        word as u32
+    }
+
+    /// `random()`: uniform in `[0, 1)`, a multiple of 2^-53.
+    pub fn random(&mut self) -> f64 {
+        crate::uniform::unit_f64(self.next_u64())
+    }
+
+    /// `random(dtype=float32)`: uniform in `[0, 1)`, a multiple of 2^-24.
+    pub fn random_f32(&mut self) -> f32 {
+        crate::uniform::unit_f32(self.next_u32())
+    }
+
+    /// `uniform(low, high)`: low + (high − low) · `random()`.
+    pub fn uniform(&mut self, low: f64, high: f64) -> f64 {
+        low + (high - low) * self.random()
+    }
+
+    /// `integers(low, high)` of dtype int64: uniform in `[low, high)`.
+    ///
+    /// # Errors
+    ///
+    /// `low >= high`.
+    pub fn integers(&mut self, low: i64, high: i64) -> Result<i64, Error> {
+        if low >= high {
+            let found = (low, high);
+            return Err(Error::parameter("integers", "(low, high)", found, "increasing"));
+        }
+        let largest = (high.wrapping_sub(low) as u64) - 1;
+        Ok(low.wrapping_add(self.below_or_at(largest) as i64))
+    }
+
+    /// `shuffle(items)` of a one-dimensional array.
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for i in (1..items.len()).rev() {
+            let j = self.interval(i as u64) as usize;
+            items.swap(i, j);
+        }
+    }
+
+    /// `permutation(n)`.
+    pub fn permutation(&mut self, n: usize) -> Vec<i64> {
+        let mut order: Vec<i64> = (0..n as i64).collect();
+        self.shuffle(&mut order);
+        order
+    }
+
+    /// `standard_normal()`, by the ziggurat.
+    pub fn standard_normal(&mut self) -> f64 {
+        loop {
+            let word = self.next_u64();
+            let layer = (word & 0xff) as usize;
+            let number = word >> 9 & 0x000f_ffff_ffff_ffff;
+            let sign = if word >> 8 & 1 == 0 { 1.0 } else { -1.0 };
+            let x = sign * (number as f64 * f64::from_bits(ziggurat::W[layer]));
+            if number < ziggurat::K[layer] {
+                return x;
+            }
+            if layer == 0 {
+                // The tail's sign is another bit of the number.
+                let sign = if number >> 8 & 1 == 0 { 1.0 } else { -1.0 };
+                return sign * self.tail();
+            }
+            let (inner, outer) = (ziggurat::F[layer - 1], ziggurat::F[layer]);
+            let (inner, outer) = (f64::from_bits(inner), f64::from_bits(outer));
+            if (inner - outer) * self.random() + outer < wide::exp(-0.5 * x * x) {
+                return x;
+            }
+        }
+    }
+
+    /// A number beyond the ziggurat's base.
+    fn tail(&mut self) -> f64 {
+        loop {
+            let x = -ziggurat::INV_R * wide::log1p(-self.random());
+            let y = -wide::log1p(-self.random());
+            if y + y > x * x {
+                return ziggurat::R + x;
+            }
+        }
+    }
+
+    /// Uniform in `[0, largest]` by masking and rejection, with 32-bit words where they suffice.
+    fn interval(&mut self, largest: u64) -> u64 {
+        // `largest` is at least 1: a shuffle needs nothing for its last item.
+        let mask = u64::MAX >> largest.leading_zeros();
+        loop {
+            let word = if largest <= u64::from(u32::MAX) {
+                u64::from(self.next_u32())
+            } else {
+                self.next_u64()
+            };
+            if word & mask <= largest {
+                return word & mask;
+            }
+        }
+    }
+
+    /// Uniform in `[0, largest]` by Lemire's method, with 32-bit words where they suffice.
+    fn below_or_at(&mut self, largest: u64) -> u64 {
+        if largest == 0 {
+            return 0;
+        }
+        if let Ok(narrow) = u32::try_from(largest) {
+            let Some(range) = narrow.checked_add(1) else {
+                return u64::from(self.next_u32());
+            };
+            let mut product = u64::from(self.next_u32()) * u64::from(range);
+            if (product as u32) < range {
+                let excess = range.wrapping_neg() % range;
+                while (product as u32) < excess {
+                    product = u64::from(self.next_u32()) * u64::from(range);
+                }
+            }
+            return product >> 32;
+        }
+        let Some(range) = largest.checked_add(1) else {
+            return self.next_u64();
+        };
+        let mut product = u128::from(self.next_u64()) * u128::from(range);
+        if (product as u64) < range {
+            let excess = range.wrapping_neg() % range;
+            while (product as u64) < excess {
+                product = u128::from(self.next_u64()) * u128::from(range);
+            }
+        }
+        (product >> 64) as u64
+    }
+}
