@@ -1,0 +1,99 @@
+//! Atomic operations on memory.
+
+use super::{
+    Context, Run,
+    access::{addresses, check_init, check_race, locate, region},
+    compute::wide,
+    warp::Warp,
+};
+use crate::{
+    error::Access,
+    float::{bits32, bits64, flush},
+    op::{Address, AtomOp, Dst, LANES, MemSpace, Src, Ty},
+};
+
+/// Executes `atom` and `red`: the lanes one after another, in the schedule's order.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    warp: &mut Warp,
+    op: AtomOp,
+    ty: Ty,
+    space: MemSpace,
+    address: &Address,
+    d: Dst,
+    b: Src,
+    c: Option<Src>,
+    mask: u32,
+) -> Run<()> {
+    let addresses = addresses(context, warp, address);
+    let b = wide(context, warp, b);
+    let c = c.map_or([0; LANES], |c| wide(context, warp, c));
+    let mut out = [0; LANES];
+    let size = ty.bytes();
+    for position in 0..LANES {
+        let lane = usize::from(context.lanes[position]);
+        if mask >> lane & 1 == 0 {
+            continue;
+        }
+        let address = addresses[lane];
+        let (place, at) = locate(context, warp, space, address, size, Access::Atomic, lane)?;
+        check_init(context, warp, place, at, size, lane, address)?;
+        check_race(context, warp, place, at, size, Access::Atomic, true, false, lane, address)?;
+        let in_shared =
+            matches!(place, super::access::Place::Static | super::access::Place::Dynamic);
+        let region = region(context, warp, place);
+        let old = region.get(at, size as usize);
+        let new = apply(op, ty, old, b[lane], c[lane], in_shared);
+        region.put(at, size as usize, new);
+        out[lane] = old;
+    }
+    warp.write(d, mask, &out);
+    Ok(())
+}
+
+fn apply(op: AtomOp, ty: Ty, old: u64, b: u64, c: u64, in_shared: bool) -> u64 {
+    let (old32, b32) = (old as u32, b as u32);
+    match (op, ty) {
+        (AtomOp::Add, Ty::F32) => {
+            // In global memory the hardware flushes subnormal numbers, in shared memory it does
+            // not: so says the PTX ISA.
+            let keep = |bits: u32| if in_shared { bits } else { flush(bits) };
+            let sum = f32::from_bits(keep(old32)) + f32::from_bits(keep(b32));
+            u64::from(keep(bits32(sum)))
+        }
+        (AtomOp::Add, Ty::F64) => bits64(f64::from_bits(old) + f64::from_bits(b)),
+        (AtomOp::Add, Ty::U64 | Ty::S64) => old.wrapping_add(b),
+        (AtomOp::Add, _) => u64::from(old32.wrapping_add(b32)),
+        (AtomOp::Min, Ty::S32) => u64::from((old32 as i32).min(b32 as i32) as u32),
+        (AtomOp::Max, Ty::S32) => u64::from((old32 as i32).max(b32 as i32) as u32),
+        (AtomOp::Min, Ty::S64) => (old as i64).min(b as i64) as u64,
+        (AtomOp::Max, Ty::S64) => (old as i64).max(b as i64) as u64,
+        (AtomOp::Min, _) => old.min(b),
+        (AtomOp::Max, _) => old.max(b),
+        (AtomOp::And, _) => old & b,
+        (AtomOp::Or, _) => old | b,
+        (AtomOp::Xor, _) => old ^ b,
+        (AtomOp::Exch, _) => b,
+        (AtomOp::Cas, _) => {
+            if old == b {
+                c
+            } else {
+                old
+            }
+        }
+        (AtomOp::Inc, _) => {
+            if old >= b {
+                0
+            } else {
+                old + 1
+            }
+        }
+        (AtomOp::Dec, _) => {
+            if old == 0 || old > b {
+                b
+            } else {
+                old - 1
+            }
+        }
+    }
+}

@@ -1,0 +1,577 @@
+//! Floating-point arithmetic as the PTX ISA defines it.
+//!
+//! Rounding to nearest is the host's own. The other rounding directions start from that result
+//! and move one step if the exact result, compared in an integer wide enough to hold it, lies on
+//! the other side. A NaN result is always the canonical one.
+
+use crate::op::{Convert, FloatMode, FloatOp, Round, Test, Ty};
+
+/// The NaN that single-precision instructions return.
+pub(crate) const NAN32: u32 = 0x7fff_ffff;
+/// The NaN that double-precision instructions return.
+pub(crate) const NAN64: u64 = 0x7fff_ffff_ffff_ffff;
+const NAN16: u16 = 0x7fff;
+
+/// The bits of a result, with any NaN replaced by the canonical one.
+#[inline(always)]
+pub(crate) fn bits32(value: f32) -> u32 {
+    if value.is_nan() { NAN32 } else { value.to_bits() }
+}
+
+/// The bits of a result, with any NaN replaced by the canonical one.
+#[inline(always)]
+pub(crate) fn bits64(value: f64) -> u64 {
+    if value.is_nan() { NAN64 } else { value.to_bits() }
+}
+
+/// Replaces a subnormal number by a zero of its sign.
+#[inline]
+pub(crate) fn flush(bits: u32) -> u32 {
+    if bits & 0x7f80_0000 == 0 { bits & 0x8000_0000 } else { bits }
+}
+
+/// Clamps to [0, 1]; NaN becomes +0.
+#[inline]
+fn saturate(bits: u32) -> u32 {
+    let value = f32::from_bits(bits);
+    if value.is_nan() || value <= 0.0 {
+        0
+    } else if value > 1.0 {
+        1f32.to_bits()
+    } else {
+        bits
+    }
+}
+
+/// Applies `op` in every way that `mode` may ask for.
+pub(crate) fn op32(op: FloatOp, mode: FloatMode, a: u32, b: u32) -> u32 {
+    let (a, b) = if mode.ftz { (flush(a), flush(b)) } else { (a, b) };
+    let (x, y) = (f32::from_bits(a), f32::from_bits(b));
+    let (wide_x, wide_y) = (f64::from(x), f64::from(y));
+    let result = match op {
+        FloatOp::Add => directed32(x + y, mode.round, &[(wide_x, 1.0), (wide_y, 1.0)]),
+        FloatOp::Sub => directed32(x - y, mode.round, &[(wide_x, 1.0), (wide_y, -1.0)]),
+        FloatOp::Mul => directed32(x * y, mode.round, &[(wide_x, wide_y)]),
+        FloatOp::Div => quotient32(x, y, mode.round),
+        FloatOp::Rcp => quotient32(1.0, x, mode.round),
+        FloatOp::Sqrt => root32(x, mode.round),
+        FloatOp::Min => minimum32(a, b, false),
+        FloatOp::Max => maximum32(a, b, false),
+        FloatOp::MinNan => minimum32(a, b, true),
+        FloatOp::MaxNan => maximum32(a, b, true),
+        FloatOp::Abs => a & 0x7fff_ffff,
+        FloatOp::Neg => a ^ 0x8000_0000,
+        FloatOp::CopySign => (b & 0x7fff_ffff) | (a & 0x8000_0000),
+    };
+    finish32(result, mode)
+}
+
+/// One rounding of `a * b + c`.
+pub(crate) fn fma32(mode: FloatMode, a: u32, b: u32, c: u32) -> u32 {
+    let (a, b, c) = if mode.ftz { (flush(a), flush(b), flush(c)) } else { (a, b, c) };
+    let (x, y, z) = (f32::from_bits(a), f32::from_bits(b), f32::from_bits(c));
+    let terms = [(f64::from(x), f64::from(y)), (f64::from(z), 1.0)];
+    finish32(directed32(x.mul_add(y, z), mode.round, &terms), mode)
+}
+
+fn finish32(bits: u32, mode: FloatMode) -> u32 {
+    let bits = if mode.ftz { flush(bits) } else { bits };
+    if mode.sat { saturate(bits) } else { bits }
+}
+
+/// Applies `op` in every way that `mode` may ask for.
+pub(crate) fn op64(op: FloatOp, mode: FloatMode, a: u64, b: u64) -> u64 {
+    let (x, y) = (f64::from_bits(a), f64::from_bits(b));
+    match op {
+        FloatOp::Add => directed64(x + y, mode.round, &[(x, 1.0), (y, 1.0)]),
+        FloatOp::Sub => directed64(x - y, mode.round, &[(x, 1.0), (y, -1.0)]),
+        FloatOp::Mul => directed64(x * y, mode.round, &[(x, y)]),
+        FloatOp::Div => quotient64(x, y, mode.round),
+        FloatOp::Rcp => quotient64(1.0, x, mode.round),
+        FloatOp::Sqrt => root64(x, mode.round),
+        FloatOp::Min => minimum64(a, b, false),
+        FloatOp::Max => maximum64(a, b, false),
+        FloatOp::MinNan => minimum64(a, b, true),
+        FloatOp::MaxNan => maximum64(a, b, true),
+        FloatOp::Abs => a & !(1 << 63),
+        FloatOp::Neg => a ^ 1 << 63,
+        FloatOp::CopySign => (b & !(1 << 63)) | (a & 1 << 63),
+    }
+}
+
+/// One rounding of `a * b + c`.
+pub(crate) fn fma64(mode: FloatMode, a: u64, b: u64, c: u64) -> u64 {
+    let (x, y, z) = (f64::from_bits(a), f64::from_bits(b), f64::from_bits(c));
+    directed64(x.mul_add(y, z), mode.round, &[(x, y), (z, 1.0)])
+}
+
+#[inline(always)]
+pub(crate) fn minimum32(a: u32, b: u32, nan: bool) -> u32 {
+    pick32(a, b, nan, |x, y| x <= y)
+}
+
+#[inline(always)]
+pub(crate) fn maximum32(a: u32, b: u32, nan: bool) -> u32 {
+    pick32(a, b, nan, |x, y| x >= y)
+}
+
+/// Chooses by an order in which -0 is below +0; a NaN loses, or wins if `nan` says so.
+#[inline(always)]
+fn pick32(a: u32, b: u32, nan: bool, first: impl Fn(i32, i32) -> bool) -> u32 {
+    let is_nan = |bits: u32| bits & 0x7fff_ffff > 0x7f80_0000;
+    let order = |bits: u32| (bits as i32) ^ ((bits as i32 >> 31) & i32::MAX);
+    match (is_nan(a), is_nan(b)) {
+        (true, true) => NAN32,
+        (true, false) => {
+            if nan {
+                NAN32
+            } else {
+                b
+            }
+        }
+        (false, true) => {
+            if nan {
+                NAN32
+            } else {
+                a
+            }
+        }
+        (false, false) => {
+            if first(order(a), order(b)) {
+                a
+            } else {
+                b
+            }
+        }
+    }
+}
+
+#[inline(always)]
+pub(crate) fn minimum64(a: u64, b: u64, nan: bool) -> u64 {
+    pick64(a, b, nan, |x, y| x <= y)
+}
+
+#[inline(always)]
+pub(crate) fn maximum64(a: u64, b: u64, nan: bool) -> u64 {
+    pick64(a, b, nan, |x, y| x >= y)
+}
+
+#[inline(always)]
+fn pick64(a: u64, b: u64, nan: bool, first: impl Fn(i64, i64) -> bool) -> u64 {
+    let is_nan = |bits: u64| f64::from_bits(bits).is_nan();
+    let order = |bits: u64| (bits as i64) ^ ((bits as i64 >> 63) & i64::MAX);
+    match (is_nan(a), is_nan(b)) {
+        (true, true) => NAN64,
+        (true, false) => {
+            if nan {
+                NAN64
+            } else {
+                b
+            }
+        }
+        (false, true) => {
+            if nan {
+                NAN64
+            } else {
+                a
+            }
+        }
+        (false, false) => {
+            if first(order(a), order(b)) {
+                a
+            } else {
+                b
+            }
+        }
+    }
+}
+
+fn directed32(nearest: f32, round: Round, terms: &[(f64, f64)]) -> u32 {
+    if round == Round::Nearest || terms.iter().any(|&(a, b)| !a.is_finite() || !b.is_finite()) {
+        return bits32(nearest);
+    }
+    if nearest == 0.0 && is_exact_cancellation(terms) {
+        return bits32(zero_of_cancellation(terms, round) as f32);
+    }
+    let beyond = Exact::of(terms).minus(f64::from(clamp32(nearest))).sign();
+    bits32(step32(nearest, beyond, round))
+}
+
+fn directed64(nearest: f64, round: Round, terms: &[(f64, f64)]) -> u64 {
+    if round == Round::Nearest || terms.iter().any(|&(a, b)| !a.is_finite() || !b.is_finite()) {
+        return bits64(nearest);
+    }
+    if nearest == 0.0 && is_exact_cancellation(terms) {
+        return bits64(zero_of_cancellation(terms, round));
+    }
+    let beyond = Exact::of(terms).minus(clamp64(nearest)).sign();
+    bits64(step64(nearest, beyond, round))
+}
+
+fn is_exact_cancellation(terms: &[(f64, f64)]) -> bool {
+    Exact::of(terms).sign() == 0
+}
+
+/// The sign of an exact zero: the terms' own if they agree, else negative only downwards.
+fn zero_of_cancellation(terms: &[(f64, f64)], round: Round) -> f64 {
+    let negative = |&(a, b): &(f64, f64)| a.is_sign_negative() != b.is_sign_negative();
+    let first = negative(&terms[0]);
+    let agree = terms.iter().all(|term| negative(term) == first);
+    let minus = if agree { first } else { round == Round::Down };
+    if minus { -0.0 } else { 0.0 }
+}
+
+/// An overflowed result stands for the largest finite number when it is compared.
+fn clamp32(value: f32) -> f32 {
+    value.clamp(f32::MIN, f32::MAX)
+}
+
+fn clamp64(value: f64) -> f64 {
+    value.clamp(f64::MIN, f64::MAX)
+}
+
+/// Moves a result rounded to nearest to the neighbour that `round` asks for. `beyond` is the sign
+/// of the exact result minus the rounded one.
+fn step32(nearest: f32, beyond: i32, round: Round) -> f32 {
+    if nearest.is_infinite() {
+        // The exact result is finite: it overflowed.
+        let inward = match round {
+            Round::Nearest => false,
+            Round::Zero => true,
+            Round::Down => nearest > 0.0,
+            Round::Up => nearest < 0.0,
+        };
+        return if inward { clamp32(nearest) } else { nearest };
+    }
+    let negative = nearest.is_sign_negative();
+    match (round, beyond) {
+        (Round::Down, -1) => nearest.next_down(),
+        (Round::Up, 1) => nearest.next_up(),
+        (Round::Zero, -1) if !negative => nearest.next_down(),
+        (Round::Zero, 1) if negative => nearest.next_up(),
+        _ => nearest,
+    }
+}
+
+fn step64(nearest: f64, beyond: i32, round: Round) -> f64 {
+    if nearest.is_infinite() {
+        let inward = match round {
+            Round::Nearest => false,
+            Round::Zero => true,
+            Round::Down => nearest > 0.0,
+            Round::Up => nearest < 0.0,
+        };
+        return if inward { clamp64(nearest) } else { nearest };
+    }
+    let negative = nearest.is_sign_negative();
+    match (round, beyond) {
+        (Round::Down, -1) => nearest.next_down(),
+        (Round::Up, 1) => nearest.next_up(),
+        (Round::Zero, -1) if !negative => nearest.next_down(),
+        (Round::Zero, 1) if negative => nearest.next_up(),
+        _ => nearest,
+    }
+}
+
+fn quotient32(x: f32, y: f32, round: Round) -> u32 {
+    let nearest = x / y;
+    if round == Round::Nearest || !x.is_finite() || !y.is_finite() || y == 0.0 || x == 0.0 {
+        return bits32(nearest);
+    }
+    let product = (f64::from(clamp32(nearest)), -f64::from(y));
+    let rest = Exact::of(&[(f64::from(x), 1.0), product]).sign();
+    bits32(step32(nearest, if y < 0.0 { -rest } else { rest }, round))
+}
+
+fn quotient64(x: f64, y: f64, round: Round) -> u64 {
+    let nearest = x / y;
+    if round == Round::Nearest || !x.is_finite() || !y.is_finite() || y == 0.0 || x == 0.0 {
+        return bits64(nearest);
+    }
+    let rest = Exact::of(&[(x, 1.0), (clamp64(nearest), -y)]).sign();
+    bits64(step64(nearest, if y < 0.0 { -rest } else { rest }, round))
+}
+
+fn root32(x: f32, round: Round) -> u32 {
+    let nearest = x.sqrt();
+    if round == Round::Nearest || !nearest.is_finite() || nearest == 0.0 {
+        return bits32(nearest);
+    }
+    let wide = f64::from(nearest);
+    let rest = Exact::of(&[(f64::from(x), 1.0), (wide, -wide)]).sign();
+    bits32(step32(nearest, rest, round))
+}
+
+fn root64(x: f64, round: Round) -> u64 {
+    let nearest = x.sqrt();
+    if round == Round::Nearest || !nearest.is_finite() || nearest == 0.0 {
+        return bits64(nearest);
+    }
+    let rest = Exact::of(&[(x, 1.0), (nearest, -nearest)]).sign();
+    bits64(step64(nearest, rest, round))
+}
+
+/// Number of 64-bit limbs of [`Exact`].
+const LIMBS: usize = 68;
+
+/// A sum of products of finite doubles, exactly: a two's complement integer in units of 2^-2148,
+/// the smallest product of two subnormal numbers. The largest product is below 2^2048.
+struct Exact {
+    limbs: [u64; LIMBS],
+}
+
+impl Exact {
+    fn of(terms: &[(f64, f64)]) -> Exact {
+        let mut sum = Exact { limbs: [0; LIMBS] };
+        for &(a, b) in terms {
+            sum.add(a, b);
+        }
+        sum
+    }
+
+    fn minus(mut self, value: f64) -> Exact {
+        self.add(value, -1.0);
+        self
+    }
+
+    fn add(&mut self, a: f64, b: f64) {
+        let (ma, ea) = parts(a);
+        let (mb, eb) = parts(b);
+        let product = u128::from(ma) * u128::from(mb);
+        let shift = (ea + eb) as usize;
+        let (limb, bit) = (shift / 64, shift % 64);
+        let low = (product as u64 as u128) << bit;
+        let high = (product >> 64) << bit;
+        let middle = (low >> 64) + (high & u128::from(u64::MAX));
+        let words = [low as u64, middle as u64, ((high >> 64) + (middle >> 64)) as u64];
+        let negative = a.is_sign_negative() != b.is_sign_negative();
+        let mut carry = false;
+        for (i, slot) in self.limbs[limb..].iter_mut().enumerate() {
+            let word = words.get(i).copied().unwrap_or(0);
+            if i >= words.len() && !carry {
+                break;
+            }
+            let (once, first) =
+                if negative { slot.overflowing_sub(word) } else { slot.overflowing_add(word) };
+            let (twice, second) = if negative {
+                once.overflowing_sub(u64::from(carry))
+            } else {
+                once.overflowing_add(u64::from(carry))
+            };
+            *slot = twice;
+            carry = first || second;
+        }
+    }
+
+    fn sign(&self) -> i32 {
+        if self.limbs[LIMBS - 1] >> 63 == 1 {
+            -1
+        } else {
+            i32::from(self.limbs.iter().any(|&limb| limb != 0))
+        }
+    }
+}
+
+/// The magnitude of a finite double as an integer times a power of two, in units of 2^-1074.
+fn parts(value: f64) -> (u64, u32) {
+    let bits = value.to_bits();
+    let exponent = (bits >> 52 & 0x7ff) as u32;
+    let fraction = bits & ((1 << 52) - 1);
+    if exponent == 0 { (fraction, 0) } else { (fraction | 1 << 52, exponent - 1) }
+}
+
+/// Rounds to an integral value.
+fn integral(value: f64, round: Round) -> f64 {
+    match round {
+        Round::Nearest => value.round_ties_even(),
+        Round::Zero => value.trunc(),
+        Round::Down => value.floor(),
+        Round::Up => value.ceil(),
+    }
+}
+
+/// Converts one value; the bits are in the low end of both argument and result.
+pub(crate) fn convert(conversion: Convert, bits: u64) -> u64 {
+    let Convert { to, from, round, integer, ftz, sat } = conversion;
+    if !from.is_float() {
+        let value = sign_extended(bits, from);
+        return if to.is_float() {
+            float_result(integer_to_float(value, to, round), to, sat)
+        } else if sat {
+            let (low, high) = range(to);
+            value.clamp(low, high) as u64
+        } else {
+            value as u64
+        };
+    }
+    let value = match from {
+        Ty::F64 => f64::from_bits(bits),
+        Ty::F32 if ftz => f64::from(f32::from_bits(flush(bits as u32))),
+        Ty::F32 => f64::from(f32::from_bits(bits as u32)),
+        Ty::F16 => f16_value(bits as u16),
+        _ => f64::from(f32::from_bits((bits as u32) << 16)),
+    };
+    if !to.is_float() {
+        return float_to_integer(value, from, to, integer.unwrap_or(Round::Zero));
+    }
+    let value = integer.map_or(value, |round| integral(value, round));
+    let result = match to {
+        Ty::F64 => bits64(value),
+        Ty::F32 => {
+            let narrowed = u64::from(narrow32(value, round));
+            if ftz { u64::from(flush(narrowed as u32)) } else { narrowed }
+        }
+        _ => u64::from(narrow16(value, to, round)),
+    };
+    float_result(result, to, sat)
+}
+
+fn float_result(bits: u64, to: Ty, sat: bool) -> u64 {
+    match to {
+        Ty::F32 if sat => u64::from(saturate(bits as u32)),
+        Ty::F64 if sat => {
+            let value = f64::from_bits(bits);
+            if value.is_nan() || value <= 0.0 { 0 } else { value.min(1.0).to_bits() }
+        }
+        Ty::F16 if sat => {
+            let value = f16_value(bits as u16);
+            if value.is_nan() || value <= 0.0 {
+                0
+            } else if value > 1.0 {
+                0x3c00
+            } else {
+                bits
+            }
+        }
+        _ => bits,
+    }
+}
+
+/// The value of an integer type.
+fn sign_extended(bits: u64, ty: Ty) -> i128 {
+    let unused = 64 - ty.bits();
+    let moved = bits << unused;
+    if ty.is_signed() { i128::from(moved as i64 >> unused) } else { i128::from(moved >> unused) }
+}
+
+fn range(ty: Ty) -> (i128, i128) {
+    let bits = ty.bits();
+    if ty.is_signed() { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) }
+}
+
+/// A NaN becomes zero, unless a 64-bit type is involved: then the most significant bit alone.
+fn float_to_integer(value: f64, from: Ty, to: Ty, round: Round) -> u64 {
+    if value.is_nan() {
+        let zero = from != Ty::F64 && to.bits() != 64;
+        return if zero { 0 } else { 1 << (to.bits() - 1) };
+    }
+    let (low, high) = range(to);
+    // `as` saturates, and i128 holds the range of every integer type.
+    (integral(value, round) as i128).clamp(low, high) as u64
+}
+
+fn integer_to_float(value: i128, to: Ty, round: Round) -> u64 {
+    let beyond = |rounded: f64| (value - rounded as i128).signum() as i32;
+    match to {
+        Ty::F64 => {
+            let nearest = value as f64;
+            bits64(step64(nearest, beyond(nearest), round))
+        }
+        Ty::F32 => {
+            let nearest = value as f32;
+            u64::from(bits32(step32(nearest, beyond(f64::from(nearest)), round)))
+        }
+        // Every integer that matters to half precision is exact in double precision: the rest
+        // overflows on any path.
+        _ => u64::from(narrow16(value as f64, to, round)),
+    }
+}
+
+fn narrow32(value: f64, round: Round) -> u32 {
+    let nearest = value as f32;
+    if !value.is_finite() {
+        return bits32(nearest);
+    }
+    let rounded = f64::from(clamp32(nearest));
+    let beyond = i32::from(value > rounded) - i32::from(value < rounded);
+    bits32(step32(nearest, beyond, round))
+}
+
+/// Rounds to half precision or bfloat16.
+fn narrow16(value: f64, to: Ty, round: Round) -> u16 {
+    // Bits of the fraction, the smallest normal exponent and the largest.
+    let (fraction, min, max) = if to == Ty::F16 { (10, -14, 15) } else { (7, -126, 127) };
+    let sign = u16::from(value.is_sign_negative()) << 15;
+    if value.is_nan() {
+        return NAN16;
+    }
+    let infinity = ((2 * max + 1) as u16) << fraction;
+    if value.is_infinite() {
+        return sign | infinity;
+    }
+    let (mantissa, shift) = parts(value);
+    if mantissa == 0 {
+        return sign;
+    }
+    // value = mantissa * 2^(shift - 1074)
+    let exponent = 63 - mantissa.leading_zeros() as i32 + shift as i32 - 1074;
+    let unit = exponent.max(min) - fraction;
+    let drop = unit + 1074 - shift as i32;
+    let (mut kept, rest, half) = match drop {
+        ..=0 => (mantissa << -drop, 0, 1),
+        1..=63 => (mantissa >> drop, mantissa & ((1 << drop) - 1), 1u64 << (drop - 1)),
+        // Far below half a unit.
+        _ => (0, 1, 2),
+    };
+    let up = match round {
+        Round::Nearest => rest > half || (rest == half && kept & 1 == 1),
+        Round::Zero => false,
+        Round::Down => sign != 0 && rest > 0,
+        Round::Up => sign == 0 && rest > 0,
+    };
+    kept += u64::from(up);
+    // A carry out of the fraction raises the exponent by itself.
+    let bias = if exponent < min { 0 } else { (exponent - min) as u64 };
+    let packed = kept + (bias << fraction);
+    if packed < u64::from(infinity) {
+        return sign | packed as u16;
+    }
+    let inward = match round {
+        Round::Nearest => false,
+        Round::Zero => true,
+        Round::Down => sign == 0,
+        Round::Up => sign != 0,
+    };
+    sign | if inward { infinity - 1 } else { infinity }
+}
+
+fn f16_value(bits: u16) -> f64 {
+    let exponent = i32::from(bits >> 10 & 31);
+    let fraction = f64::from(bits & 0x3ff);
+    // Powers of two within the range of doubles are exact.
+    let power = |n: i32| f64::from_bits(((n + 1023) as u64) << 52);
+    let magnitude = match exponent {
+        0 => fraction * power(-24),
+        31 if bits & 0x3ff == 0 => f64::INFINITY,
+        31 => f64::NAN,
+        _ => (fraction + 1024.0) * power(exponent - 25),
+    };
+    if bits >> 15 == 1 { -magnitude } else { magnitude }
+}
+
+/// Classifies a number by its bits.
+pub(crate) fn test(test: Test, bits: u64, ty: Ty) -> bool {
+    let class = match ty {
+        Ty::F32 => f32::from_bits(bits as u32).classify(),
+        _ => f64::from_bits(bits).classify(),
+    };
+    use std::num::FpCategory as C;
+    match test {
+        Test::Finite => matches!(class, C::Zero | C::Subnormal | C::Normal),
+        Test::Infinite => class == C::Infinite,
+        Test::Number => class != C::Nan,
+        Test::NotANumber => class == C::Nan,
+        Test::Normal => class == C::Normal,
+        Test::Subnormal => class == C::Subnormal,
+    }
+}

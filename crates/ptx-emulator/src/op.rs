@@ -1,0 +1,742 @@
+//! The decoded form of PTX: what the interpreter executes.
+//!
+//! Registers of up to 32 bits live in one file and 64-bit registers in another, each as an array
+//! over the 32 lanes of a warp; a predicate is one bit per lane. Immediates are arrays too, so
+//! that an operand is always a reference to 32 values.
+
+/// Number of threads in a warp.
+pub(crate) const LANES: usize = 32;
+
+/// A value of up to 32 bits in every lane.
+pub(crate) type V32 = [u32; LANES];
+/// A value of 64 bits in every lane.
+pub(crate) type V64 = [u64; LANES];
+
+/// A register of the 32-bit file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct R32(pub(crate) u16);
+/// A register of the 64-bit file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct R64(pub(crate) u16);
+/// A predicate register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct P(pub(crate) u16);
+
+/// A source of up to 32 bits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum S32 {
+    Reg(u16),
+    Const(u32),
+}
+
+/// A source of 64 bits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum S64 {
+    Reg(u16),
+    Const(u32),
+}
+
+/// A predicate source.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum SP {
+    Reg { index: u16, negated: bool },
+    Const(bool),
+}
+
+/// A destination of any class.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Dst {
+    R32(R32),
+    R64(R64),
+    /// The `_` of an ignored result.
+    None,
+}
+
+/// A source of any class.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Src {
+    S32(S32),
+    S64(S64),
+}
+
+/// Scalar types.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ty {
+    Pred,
+    B8,
+    B16,
+    B32,
+    B64,
+    U8,
+    U16,
+    U32,
+    U64,
+    S8,
+    S16,
+    S32,
+    S64,
+    F16,
+    BF16,
+    F32,
+    F64,
+}
+
+impl Ty {
+    pub(crate) fn parse(name: &str) -> Option<Ty> {
+        Some(match name {
+            "pred" => Ty::Pred,
+            "b8" => Ty::B8,
+            "b16" => Ty::B16,
+            "b32" => Ty::B32,
+            "b64" => Ty::B64,
+            "u8" => Ty::U8,
+            "u16" => Ty::U16,
+            "u32" => Ty::U32,
+            "u64" => Ty::U64,
+            "s8" => Ty::S8,
+            "s16" => Ty::S16,
+            "s32" => Ty::S32,
+            "s64" => Ty::S64,
+            "f16" => Ty::F16,
+            "bf16" => Ty::BF16,
+            "f32" => Ty::F32,
+            "f64" => Ty::F64,
+            _ => return None,
+        })
+    }
+
+    /// Width in bits; a predicate has one.
+    pub(crate) fn bits(self) -> u32 {
+        match self {
+            Ty::Pred => 1,
+            Ty::B8 | Ty::U8 | Ty::S8 => 8,
+            Ty::B16 | Ty::U16 | Ty::S16 | Ty::F16 | Ty::BF16 => 16,
+            Ty::B32 | Ty::U32 | Ty::S32 | Ty::F32 => 32,
+            Ty::B64 | Ty::U64 | Ty::S64 | Ty::F64 => 64,
+        }
+    }
+
+    /// Width in bytes.
+    pub(crate) fn bytes(self) -> u32 {
+        self.bits().div_ceil(8)
+    }
+
+    pub(crate) fn is_signed(self) -> bool {
+        matches!(self, Ty::S8 | Ty::S16 | Ty::S32 | Ty::S64)
+    }
+
+    pub(crate) fn is_float(self) -> bool {
+        matches!(self, Ty::F16 | Ty::BF16 | Ty::F32 | Ty::F64)
+    }
+
+    /// Whether this is a signed or unsigned integer (not an untyped `.b`).
+    pub(crate) fn is_integer(self) -> bool {
+        self.is_signed() || matches!(self, Ty::U8 | Ty::U16 | Ty::U32 | Ty::U64)
+    }
+}
+
+/// Integer operations of one or two operands of one width.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IntOp {
+    Add,
+    AddSatS,
+    Sub,
+    SubSatS,
+    MulLo,
+    MulHiS,
+    MulHiU,
+    DivS,
+    DivU,
+    RemS,
+    RemU,
+    MinS,
+    MinU,
+    MaxS,
+    MaxU,
+    And,
+    Or,
+    Xor,
+    Neg,
+    Not,
+    Cnot,
+    Abs,
+    Brev,
+}
+
+/// Shifts; the amount is always a 32-bit value and is clamped to the width.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ShiftOp {
+    Left,
+    RightS,
+    RightU,
+}
+
+/// Operations with three 32-bit operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TerOp {
+    MadLo,
+    MadHiS,
+    MadHiU,
+    SadS,
+    SadU,
+    BfeS,
+    BfeU,
+    Lop3(u8),
+    Prmt(PrmtMode),
+    /// Funnel shift: left or right, wrapped or clamped.
+    Shf {
+        left: bool,
+        wrap: bool,
+    },
+    Dp4a {
+        a_signed: bool,
+        b_signed: bool,
+    },
+    Dp2a {
+        a_signed: bool,
+        b_signed: bool,
+        high: bool,
+    },
+    Fns,
+    BmskClamp,
+    BmskWrap,
+}
+
+/// The byte selection of `prmt`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PrmtMode {
+    Index,
+    F4e,
+    B4e,
+    Rc8,
+    Ecl,
+    Ecr,
+    Rc16,
+}
+
+/// Operations with a 32-bit result on one operand of either width.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CountOp {
+    Popc,
+    Clz,
+    Bfind { signed: bool, shift: bool },
+}
+
+/// Additions, subtractions and multiplications that take or give the carry.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Carry {
+    pub(crate) op: CarryOp,
+    /// Whether the carry flag is an input (`addc`).
+    pub(crate) take: bool,
+    /// Whether the carry flag is an output (`.cc`).
+    pub(crate) give: bool,
+}
+
+/// What is added in a carry chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CarryOp {
+    Add,
+    Sub,
+    MadLo,
+    MadHiS,
+    MadHiU,
+}
+
+/// Rounding of a floating-point result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Round {
+    Nearest,
+    Zero,
+    Down,
+    Up,
+}
+
+/// Floating-point operations of one or two operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FloatOp {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Sqrt,
+    Rcp,
+    Min,
+    Max,
+    MinNan,
+    MaxNan,
+    Abs,
+    Neg,
+    CopySign,
+}
+
+/// How a floating-point operation differs from the IEEE default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FloatMode {
+    pub(crate) round: Round,
+    /// Flush subnormal operands and results to zero.
+    pub(crate) ftz: bool,
+    /// Clamp the result to [0, 1], NaN to zero.
+    pub(crate) sat: bool,
+}
+
+impl FloatMode {
+    /// Round to nearest, subnormals kept, no clamping.
+    pub(crate) const IEEE: FloatMode = FloatMode { round: Round::Nearest, ftz: false, sat: false };
+}
+
+/// The approximate functions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ApproxOp {
+    Div,
+    Rcp,
+    Sqrt,
+    Rsqrt,
+    Sin,
+    Cos,
+    Lg2,
+    Ex2,
+    Tanh,
+}
+
+/// Comparisons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cmp {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+    /// Unordered or the comparison.
+    Equ,
+    Neu,
+    Ltu,
+    Leu,
+    Gtu,
+    Geu,
+    Num,
+    Nan,
+}
+
+/// How a comparison is combined with a predicate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Combine {
+    And,
+    Or,
+    Xor,
+}
+
+/// Classes of `testp`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Test {
+    Finite,
+    Infinite,
+    Number,
+    NotANumber,
+    Normal,
+    Subnormal,
+}
+
+/// Logic on predicates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PredOp {
+    And,
+    Or,
+    Xor,
+    Not,
+    Mov,
+}
+
+/// A conversion.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Convert {
+    pub(crate) to: Ty,
+    pub(crate) from: Ty,
+    /// Rounding of a floating-point result.
+    pub(crate) round: Round,
+    /// Rounding to an integer (`.rni` and its like), also within a floating-point type.
+    pub(crate) integer: Option<Round>,
+    pub(crate) ftz: bool,
+    pub(crate) sat: bool,
+}
+
+/// What a special register holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Special {
+    Tid(u8),
+    Ntid(u8),
+    Ctaid(u8),
+    Nctaid(u8),
+    LaneId,
+    WarpId,
+    WarpCount,
+    SmId,
+    SmCount,
+    GridId,
+    /// Lanes equal, below, at or below, above, at or above this one.
+    LaneMask(Cmp),
+    Clock,
+    ClockHigh,
+    Clock64,
+    GlobalTimer,
+    DynamicShared,
+    TotalShared,
+}
+
+/// Where an address is looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MemSpace {
+    Generic,
+    Global,
+    Shared,
+    Local,
+    Const,
+    /// Parameters of the entry point.
+    EntryParam,
+    /// Parameters of a function, and of the calls inside any function.
+    FrameParam,
+}
+
+/// A base register and an offset.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Address {
+    pub(crate) base: Base,
+    pub(crate) offset: i64,
+}
+
+/// What an address starts from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Base {
+    Reg32(u16),
+    Reg64(u16),
+    /// Index of a 64-bit constant, which relocation may fill.
+    Const(u32),
+    /// The start of this activation's local memory.
+    LocalFrame,
+}
+
+/// One load or store: up to four elements side by side.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MemOp {
+    pub(crate) space: MemSpace,
+    pub(crate) ty: Ty,
+    pub(crate) count: u8,
+    /// A strong access (`.volatile`, `.relaxed`, `.acquire`, `.release`), which does not race
+    /// with other strong accesses.
+    pub(crate) strong: bool,
+    pub(crate) address: Address,
+}
+
+/// What an atomic does to memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AtomOp {
+    Add,
+    Min,
+    Max,
+    And,
+    Or,
+    Xor,
+    Exch,
+    Cas,
+    Inc,
+    Dec,
+}
+
+/// Lane exchange of `shfl`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ShflMode {
+    Up,
+    Down,
+    Bfly,
+    Idx,
+}
+
+/// Modes of `vote`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum VoteMode {
+    All,
+    Any,
+    Uni,
+    Ballot,
+}
+
+/// What a barrier computes over its threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BarRed {
+    And,
+    Or,
+    Popc,
+}
+
+/// A barrier instruction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Barrier {
+    pub(crate) id: S32,
+    pub(crate) count: Option<S32>,
+    /// Whether the threads go on without waiting (`bar.arrive`).
+    pub(crate) arrive: bool,
+    /// Whether all threads of a warp must execute it together.
+    pub(crate) aligned: bool,
+    pub(crate) red: Option<(BarRed, SP)>,
+    /// Where the reduction goes: a predicate, or a register for a count.
+    pub(crate) pred: Option<P>,
+    pub(crate) dst: Option<R32>,
+}
+
+/// One instruction.
+#[derive(Clone, Debug)]
+pub(crate) enum Op {
+    Int16(IntOp, R32, S32, S32),
+    Int32(IntOp, R32, S32, S32),
+    Int64(IntOp, R64, S64, S64),
+    Shift16(ShiftOp, R32, S32, S32),
+    Shift32(ShiftOp, R32, S32, S32),
+    Shift64(ShiftOp, R64, S64, S32),
+    Ter32(TerOp, R32, S32, S32, S32),
+    Mad16 {
+        high: bool,
+        signed: bool,
+        d: R32,
+        a: S32,
+        b: S32,
+        c: S32,
+    },
+    Mad64 {
+        high: bool,
+        signed: bool,
+        d: R64,
+        a: S64,
+        b: S64,
+        c: S64,
+    },
+    Sad64 {
+        signed: bool,
+        d: R64,
+        a: S64,
+        b: S64,
+        c: S64,
+    },
+    /// 16 x 16 to 32 bits, plus `c`.
+    MadWide16 {
+        signed: bool,
+        d: R32,
+        a: S32,
+        b: S32,
+        c: Option<S32>,
+    },
+    /// 32 x 32 to 64 bits, plus `c`.
+    MadWide32 {
+        signed: bool,
+        d: R64,
+        a: S32,
+        b: S32,
+        c: Option<S64>,
+    },
+    Carry32(Carry, R32, S32, S32, S32),
+    Carry64(Carry, R64, S64, S64, S64),
+    Bfe64 {
+        signed: bool,
+        d: R64,
+        a: S64,
+        b: S32,
+        c: S32,
+    },
+    Bfi32 {
+        d: R32,
+        a: S32,
+        b: S32,
+        c: S32,
+        len: S32,
+    },
+    Bfi64 {
+        d: R64,
+        a: S64,
+        b: S64,
+        c: S32,
+        len: S32,
+    },
+    Count32(CountOp, R32, S32),
+    Count64(CountOp, R32, S64),
+    F32(FloatOp, FloatMode, R32, S32, S32),
+    F64(FloatOp, FloatMode, R64, S64, S64),
+    Fma32(FloatMode, R32, S32, S32, S32),
+    Fma64(FloatMode, R64, S64, S64, S64),
+    Approx32 {
+        op: ApproxOp,
+        ftz: bool,
+        d: R32,
+        a: S32,
+        b: S32,
+    },
+    Approx64 {
+        op: ApproxOp,
+        d: R64,
+        a: S64,
+    },
+    Setp {
+        ty: Ty,
+        cmp: Cmp,
+        ftz: bool,
+        a: Src,
+        b: Src,
+        with: Option<(Combine, SP)>,
+        p: Option<P>,
+        q: Option<P>,
+    },
+    Set {
+        ty: Ty,
+        cmp: Cmp,
+        ftz: bool,
+        a: Src,
+        b: Src,
+        with: Option<(Combine, SP)>,
+        d: R32,
+        float: bool,
+    },
+    Testp {
+        test: Test,
+        a: Src,
+        p: P,
+    },
+    Selp32 {
+        d: R32,
+        a: S32,
+        b: S32,
+        p: SP,
+    },
+    Selp64 {
+        d: R64,
+        a: S64,
+        b: S64,
+        p: SP,
+    },
+    Slct {
+        d: Dst,
+        a: Src,
+        b: Src,
+        c: S32,
+        float: bool,
+    },
+    Pred(PredOp, P, SP, SP),
+    Cvt(Convert, Dst, Src),
+    Mov32(R32, S32),
+    Mov64(R64, S64),
+    /// Packs parts of equal width, lowest first.
+    Pack {
+        d: Dst,
+        parts: [Src; 4],
+        count: u8,
+        bits: u8,
+    },
+    /// Takes a value apart, lowest part first.
+    Unpack {
+        d: [Dst; 4],
+        count: u8,
+        bits: u8,
+        a: Src,
+    },
+    MovSpecial(Dst, Special),
+    /// The address of a local variable.
+    MovLocal {
+        d: Dst,
+        offset: u64,
+    },
+    /// Adds the start of a window to an address of that state space, or takes it away.
+    Cvta {
+        space: MemSpace,
+        to: bool,
+        d: Dst,
+        a: Src,
+    },
+    IsSpace {
+        space: MemSpace,
+        p: P,
+        a: Src,
+    },
+    Ld {
+        mem: MemOp,
+        d: [Dst; 4],
+    },
+    St {
+        mem: MemOp,
+        s: [Src; 4],
+    },
+    Atom {
+        op: AtomOp,
+        ty: Ty,
+        space: MemSpace,
+        address: Address,
+        d: Dst,
+        b: Src,
+        c: Option<Src>,
+    },
+    Shfl {
+        mode: ShflMode,
+        d: R32,
+        p: Option<P>,
+        a: S32,
+        b: S32,
+        c: S32,
+        mask: S32,
+    },
+    Vote {
+        mode: VoteMode,
+        p: Option<P>,
+        d: Option<R32>,
+        a: SP,
+        mask: S32,
+    },
+    Match {
+        all: bool,
+        d: R32,
+        p: Option<P>,
+        a: Src,
+        mask: S32,
+    },
+    Redux {
+        op: IntOp,
+        d: R32,
+        a: S32,
+        mask: S32,
+    },
+    ActiveMask(R32),
+    WarpSync(S32),
+    Bar(Barrier),
+    Bra {
+        target: u32,
+    },
+    BrxIdx {
+        index: S32,
+        targets: Box<[u32]>,
+    },
+    Call(Box<Call>),
+    Ret,
+    Exit,
+    Trap,
+    /// Fences order memory, which this machine does anyway; other hints have no effect either.
+    Nop,
+}
+
+/// A call and its parameters, as byte ranges of the parameter frames.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) target: CallTarget,
+    /// Offset in the caller's frame and length of each argument.
+    pub(crate) args: Vec<(u32, u32)>,
+    pub(crate) rets: Vec<(u32, u32)>,
+}
+
+/// What is called.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum CallTarget {
+    Direct(u32),
+    Indirect(S64),
+}
+
+/// An instruction with its guard and its origin.
+#[derive(Clone, Debug)]
+pub(crate) struct Inst {
+    pub(crate) op: Op,
+    pub(crate) guard: Option<(u16, bool)>,
+    pub(crate) line: u32,
+}
