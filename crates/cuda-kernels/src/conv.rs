@@ -54,7 +54,9 @@ impl Convolution {
             ));
         }
         let groups = params.groups;
-        if groups == 0 || Some(input[1]) != weight[1].checked_mul(groups) || weight[0] % groups != 0
+        if groups == 0
+            || Some(input[1]) != weight[1].checked_mul(groups)
+            || !weight[0].is_multiple_of(groups)
         {
             return bad(format!(
                 "input {input:?} and weight {weight:?} do not go together with {groups} groups"

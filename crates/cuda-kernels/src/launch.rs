@@ -144,6 +144,15 @@ impl<'a> Call<'a> {
         self
     }
 
+    /// A number that the kernel takes as an integer of the same size.
+    pub(crate) fn bits<T: Pod>(mut self, value: &'a T) -> Call<'a> {
+        let bytes = size_of::<T>();
+        self.args.arg(Plain::wrap_ref(value));
+        self.given
+            .push(Parameter { bytes, kind: if bytes == 8 { Kind::Word } else { Kind::Other } });
+        self
+    }
+
     /// Launches one thread for each of `n` elements, in blocks of `block`.
     pub(crate) fn threads(self, n: usize, block: u32) -> Result<()> {
         let blocks = n.div_ceil(block as usize);

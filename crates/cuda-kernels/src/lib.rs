@@ -30,6 +30,7 @@ pub mod loss;
 pub mod matmul;
 pub mod norm;
 pub mod optim;
+pub mod padding;
 pub mod pooling;
 mod ptx;
 pub mod random;

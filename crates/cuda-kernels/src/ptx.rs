@@ -17,6 +17,7 @@ families![
     "matmul",
     "norm",
     "optim",
+    "padding",
     "pooling",
     "random",
     "reduce",

@@ -1,0 +1,103 @@
+//! Inputs: arbitrary, adversarial, the same on every machine.
+
+/// A linear congruential generator: tests need variety, not quality.
+pub(crate) struct Source(u64);
+
+impl Source {
+    pub(crate) fn new(seed: u64) -> Source {
+        Source(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub(crate) fn next(&mut self) -> u32 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) as u32
+    }
+
+    /// A number below `bound`.
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        (u64::from(self.next()) * bound as u64 >> 31) as usize
+    }
+
+    /// Ordinary numbers in [-1, 1).
+    pub(crate) fn plain(&mut self, n: usize) -> Vec<f32> {
+        (0..n).map(|_| (self.next() as f32 / 1073741824.0) - 1.0).collect()
+    }
+
+    /// Finite numbers of every magnitude, subnormals and zeros of both signs among them.
+    pub(crate) fn wild(&mut self, n: usize) -> Vec<f32> {
+        (0..n)
+            .map(|_| {
+                let bits = self.next() << 1 ^ self.next();
+                match self.next() % 16 {
+                    0 => f32::from_bits(bits & 0x8000_0000),
+                    1 => f32::from_bits(bits & 0x807f_ffff),
+                    2 => f32::from_bits((bits & 0x807f_ffff) | 0x7f00_0000),
+                    3..8 => f32::from_bits((bits & 0x87ff_ffff) | 0x3c00_0000),
+                    _ => f32::from_bits(bits & 0xbfff_ffff),
+                }
+            })
+            .collect()
+    }
+
+    /// As [`wild`](Source::wild), with NaN and infinities.
+    pub(crate) fn broken(&mut self, n: usize) -> Vec<f32> {
+        let mut values = self.wild(n);
+        for x in &mut values {
+            match self.next() % 64 {
+                0 => *x = f32::from_bits(0x7f80_0001 | self.next() << 1),
+                1 => *x = f32::INFINITY,
+                2 => *x = f32::NEG_INFINITY,
+                _ => {}
+            }
+        }
+        values
+    }
+
+    /// Indices below `size`, with repeats.
+    pub(crate) fn indices(&mut self, n: usize, size: usize) -> Vec<i64> {
+        (0..n).map(|_| self.below(size) as i64).collect()
+    }
+}
+
+/// What shows the order of additions: 1, 2^24 and −2^24 in a row, whose sum is 1 or 0.
+pub(crate) fn order_sensitive(n: usize) -> Vec<f32> {
+    (0..n).map(|i| [1.0, 16777216.0, -16777216.0][i % 3]).collect()
+}
+
+pub(crate) fn bits(values: &[f32]) -> Vec<u32> {
+    values.iter().map(|x| x.to_bits()).collect()
+}
+
+/// Fails with the first difference.
+#[track_caller]
+pub(crate) fn same(what: &str, got: &[f32], expected: &[f32]) {
+    assert_eq!(got.len(), expected.len(), "{what}: lengths");
+    for (i, (g, e)) in got.iter().zip(expected).enumerate() {
+        assert!(
+            g.to_bits() == e.to_bits(),
+            "{what}: element {i} is {g:e} ({:08x}), expected {e:e} ({:08x})",
+            g.to_bits(),
+            e.to_bits()
+        );
+    }
+}
+
+#[track_caller]
+pub(crate) fn same64(what: &str, got: &[f64], expected: &[f64]) {
+    assert_eq!(got.len(), expected.len(), "{what}: lengths");
+    for (i, (g, e)) in got.iter().zip(expected).enumerate() {
+        assert!(g.to_bits() == e.to_bits(), "{what}: element {i} is {g:e}, expected {e:e}");
+    }
+}
+
+/// The canonical form of a result.
+pub(crate) fn clean(x: f32) -> f32 {
+    samebits_numerics::nan::canonical(x)
+}
+
+/// The exact sum, rounded once.
+pub(crate) fn exact(addends: impl IntoIterator<Item = f32>) -> f32 {
+    let mut sum = samebits_numerics::exact::ExactSum::new();
+    addends.into_iter().for_each(|x| sum.add(x));
+    sum.to_f32()
+}

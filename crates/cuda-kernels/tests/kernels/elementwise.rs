@@ -1,0 +1,201 @@
+//! Each element on its own.
+
+use crate::data::{Source, clean, same, same64};
+use crate::device::{on_device, under_schedules};
+use samebits_cuda_kernels::elementwise::{
+    self, Binary, Compare, Pairing, Unary, View, affine, binary, cast, compare, copy, fill, select,
+    unary,
+};
+use samebits_numerics::math;
+
+/// Everything that could go wrong, and a sweep over all exponents.
+fn inputs() -> Vec<f32> {
+    let mut x = Source::new(1).broken(3000);
+    x.extend([0.0, -0.0, 1.0, -1.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::MIN_POSITIVE]);
+    x.extend((0..2048u32).map(|i| f32::from_bits(i << 21 | i * 517)));
+    x.extend((-2000..2000).map(|i| i as f32 * 0.0625));
+    x
+}
+
+#[test]
+fn functions_have_the_bits_of_the_cpu() {
+    on_device(|device| {
+        let x = inputs();
+        let buffer = device.upload(&x).unwrap();
+        let functions: [(Unary, fn(f32) -> f32); 12] = [
+            (Unary::Neg, |x| -x),
+            (Unary::Abs, |x| if x < 0.0 { -x } else { x + 0.0 }),
+            (Unary::Exp, math::exp),
+            (Unary::Log, math::log),
+            (Unary::Sqrt, math::sqrt),
+            (Unary::Tanh, math::tanh),
+            (Unary::Sigmoid, math::sigmoid),
+            (Unary::Sinpi, math::sinpi),
+            (Unary::Cospi, math::cospi),
+            (Unary::Relu, |x| if x <= 0.0 { 0.0 } else { x }),
+            (Unary::Reciprocal, |x| 1.0 / x),
+            (Unary::Square, |x| x * x),
+        ];
+        for (kind, f) in functions {
+            let got = device.download(&unary(device, kind, &buffer).unwrap()).unwrap();
+            let expected: Vec<f32> = x.iter().map(|&x| clean(f(x))).collect();
+            same(&format!("{kind:?}"), &got, &expected);
+        }
+        let got = device.download(&affine(device, &buffer, 0.1, -0.7).unwrap()).unwrap();
+        let expected: Vec<f32> = x.iter().map(|&x| clean(x * 0.1 - 0.7)).collect();
+        same("affine", &got, &expected);
+    });
+}
+
+#[test]
+fn f64_functions_have_the_bits_of_the_cpu() {
+    on_device(|device| {
+        let x: Vec<f64> = inputs().into_iter().map(|x| f64::from(x) * 1.1).collect();
+        let buffer = device.upload(&x).unwrap();
+        let functions: [(Unary, fn(f64) -> f64); 4] = [
+            (Unary::Neg, |x| -x),
+            (Unary::Sqrt, f64::sqrt),
+            (Unary::Reciprocal, |x| 1.0 / x),
+            (Unary::Square, |x| x * x),
+        ];
+        for (kind, f) in functions {
+            let got = device.download(&unary(device, kind, &buffer).unwrap()).unwrap();
+            let expected: Vec<f64> =
+                x.iter().map(|&x| samebits_numerics::nan::canonical(f(x))).collect();
+            same64(&format!("{kind:?}"), &got, &expected);
+        }
+        assert!(unary(device, Unary::Exp, &buffer).is_err());
+    });
+}
+
+#[test]
+fn pairs_broadcast() {
+    under_schedules(|device| {
+        let mut source = Source::new(2);
+        let (a, b) = (source.broken(6 * 40), source.broken(40));
+        let (a_dev, b_dev) = (device.upload(&a).unwrap(), device.upload(&b).unwrap());
+        let functions: [(Binary, fn(f32, f32) -> f32); 9] = [
+            (Binary::Add, |a, b| a + b),
+            (Binary::Sub, |a, b| a - b),
+            (Binary::Mul, |a, b| a * b),
+            (Binary::Div, |a, b| a / b),
+            (Binary::Maximum, samebits_numerics::extrema::max2),
+            (Binary::Minimum, samebits_numerics::extrema::min2),
+            (Binary::ReluGrad, |a, b| if b > 0.0 { a } else { 0.0 }),
+            (Binary::TanhGrad, |a, b| a * (1.0 - b * b)),
+            (Binary::SigmoidGrad, |a, b| a * ((1.0 - b) * b)),
+        ];
+        for (kind, f) in functions {
+            let pairing = Pairing::Strided {
+                shape: &[6, 40],
+                a: View { strides: &[40, 1], offset: 0 },
+                b: View { strides: &[0, 1], offset: 0 },
+            };
+            let got = binary(device, kind, &a_dev, &b_dev, pairing).unwrap();
+            let expected: Vec<f32> = (0..240).map(|i| clean(f(a[i], b[i % 40]))).collect();
+            same(&format!("{kind:?}"), &device.download(&got).unwrap(), &expected);
+            let got = binary(device, kind, &a_dev, &a_dev, Pairing::Dense(240)).unwrap();
+            let expected: Vec<f32> = (0..240).map(|i| clean(f(a[i], a[i]))).collect();
+            same(&format!("{kind:?} dense"), &device.download(&got).unwrap(), &expected);
+        }
+        let comparisons: [(Compare, fn(&f32, &f32) -> bool); 6] = [
+            (Compare::Eq, |a, b| a == b),
+            (Compare::Ne, |a, b| a != b),
+            (Compare::Lt, |a, b| a < b),
+            (Compare::Le, |a, b| a <= b),
+            (Compare::Gt, |a, b| a > b),
+            (Compare::Ge, |a, b| a >= b),
+        ];
+        for (kind, f) in comparisons {
+            let pairing = Pairing::Strided {
+                shape: &[240],
+                a: View { strides: &[1], offset: 0 },
+                b: View { strides: &[-1], offset: 239 },
+            };
+            let got = compare(device, kind, &a_dev, &a_dev, pairing).unwrap();
+            let expected: Vec<u8> = (0..240).map(|i| u8::from(f(&a[i], &a[239 - i]))).collect();
+            assert_eq!(device.download(&got).unwrap(), expected, "{kind:?}");
+        }
+        let outside = Pairing::Strided {
+            shape: &[241],
+            a: View { strides: &[1], offset: 0 },
+            b: View { strides: &[0], offset: 0 },
+        };
+        assert!(binary(device, Binary::Add, &a_dev, &b_dev, outside).is_err());
+    });
+}
+
+#[test]
+fn views_and_choices_keep_bits() {
+    on_device(|device| {
+        let x = Source::new(3).broken(24);
+        let buffer = device.upload(&x).unwrap();
+        // The transpose of rows 1.. of a 4 x 6 matrix.
+        let view = View { strides: &[1, 6], offset: 6 };
+        let got = device.download(&copy(device, &buffer, &[6, 3], view).unwrap()).unwrap();
+        let expected: Vec<f32> = (0..18).map(|i| x[6 + i / 3 + i % 3 * 6]).collect();
+        same("copy", &got, &expected);
+        let bytes: Vec<u8> = (0..24).collect();
+        let byte_buffer = device.upload(&bytes).unwrap();
+        let view = View { strides: &[-1], offset: 23 };
+        let got = device.download(&copy(device, &byte_buffer, &[24], view).unwrap()).unwrap();
+        assert_eq!(got, (0..24).rev().collect::<Vec<u8>>());
+        let outside = View { strides: &[2], offset: 0 };
+        assert!(copy(device, &buffer, &[13], outside).is_err());
+
+        let y = Source::new(4).broken(24);
+        let other = device.upload(&y).unwrap();
+        let mask: Vec<u8> = (0..24).map(|i| i % 3).collect();
+        let condition = device.upload(&mask).unwrap();
+        let got = device.download(&select(device, &condition, &buffer, &other).unwrap()).unwrap();
+        let expected: Vec<f32> = (0..24).map(|i| if mask[i] != 0 { x[i] } else { y[i] }).collect();
+        same("select", &got, &expected);
+
+        assert_eq!(device.download(&fill(device, 5, 2.5f32).unwrap()).unwrap(), [2.5; 5]);
+        assert_eq!(device.download(&fill(device, 5, -7i64).unwrap()).unwrap(), [-7; 5]);
+        assert_eq!(device.download(&fill(device, 5, 9u8).unwrap()).unwrap(), [9; 5]);
+    });
+}
+
+#[test]
+fn casts_round_and_saturate_as_rust_does() {
+    on_device(|device| {
+        let mut x = inputs();
+        x.extend([9.2e18, -9.3e18, 9223372036854775808.0, -9223372036854775808.0, 0.99, -0.99]);
+        let buffer = device.upload(&x).unwrap();
+        let integers: elementwise_i64::Buffer = cast(device, &buffer).unwrap();
+        let expected: Vec<i64> = x.iter().map(|&x| x as i64).collect();
+        assert_eq!(device.download(&integers).unwrap(), expected);
+        let wide = cast::<f32, f64>(device, &buffer).unwrap();
+        let expected: Vec<f64> =
+            x.iter().map(|&x| samebits_numerics::nan::canonical(f64::from(x))).collect();
+        same64("f64", &device.download(&wide).unwrap(), &expected);
+        let scaled: Vec<f64> = expected.iter().map(|x| x * 1.0000000001).collect();
+        let narrow = cast::<f64, f32>(device, &device.upload(&scaled).unwrap()).unwrap();
+        let expected: Vec<f32> = scaled.iter().map(|&x| clean(x as f32)).collect();
+        same("f32", &device.download(&narrow).unwrap(), &expected);
+        let whole: Vec<i64> =
+            (0..200).map(|i| (i64::MAX >> (i % 63)) * (1 - 2 * (i % 2))).collect();
+        let floats = cast::<i64, f32>(device, &device.upload(&whole).unwrap()).unwrap();
+        let expected: Vec<f32> = whole.iter().map(|&x| x as f32).collect();
+        same("i64", &device.download(&floats).unwrap(), &expected);
+        let truth = cast::<f32, u8>(device, &buffer).unwrap();
+        let expected: Vec<u8> = x.iter().map(|&x| u8::from(x != 0.0)).collect();
+        assert_eq!(device.download(&truth).unwrap(), expected);
+    });
+}
+
+mod elementwise_i64 {
+    pub(super) type Buffer = samebits_cuda_kernels::CudaSlice<i64>;
+}
+
+#[test]
+fn empty_tensors_are_fine() {
+    on_device(|device| {
+        let x = device.upload::<f32>(&[]).unwrap();
+        let view = View { strides: &[1, 1], offset: 0 };
+        assert!(elementwise::copy(device, &x, &[0, 3], view).is_ok());
+        let pairing = Pairing::Dense(0);
+        assert!(binary(device, Binary::Add, &x, &x, pairing).is_ok());
+    });
+}

@@ -1,0 +1,87 @@
+//! Failures: each a typed error with what the caller needs to know.
+
+use crate::device::on_device;
+use samebits_cuda_kernels::Variant::Deterministic;
+use samebits_cuda_kernels::scatter::{self, Rows};
+use samebits_cuda_kernels::{CudaError, Device, device_count};
+
+#[test]
+fn an_index_out_of_range_names_its_first_place() {
+    on_device(|device| {
+        let mut out = device.zeros::<f32>(4).unwrap();
+        let x = device.upload(&[1.0f32; 6]).unwrap();
+        let index = device.upload(&[0i64, 3, -1, 1, 9, 2]).unwrap();
+        let rows = Rows { outer: 1, size: 4, n: 6, inner: 1 };
+        scatter::index_add(device, &mut out, &index, &x, rows, 1.0, Deterministic).unwrap();
+        // A later op's bad index does not take the place of the first.
+        let bad = device.upload(&[100i64]).unwrap();
+        let one = Rows { outer: 1, size: 4, n: 1, inner: 1 };
+        let _ = scatter::index_select(device, &out, &bad, one).unwrap();
+        let expected =
+            CudaError::IndexOutOfRange { op: "index_add", position: 2, index: -1, size: 4 };
+        assert_eq!(device.synchronize(), Err(expected.clone()));
+        assert_eq!(
+            expected.to_string(),
+            "index_add: index -1 at position 2 is out of range for size 4"
+        );
+        // The report is given once, and the device goes on working.
+        assert_eq!(device.synchronize(), Ok(()));
+        let good = device.upload(&[1i64]).unwrap();
+        let got = scatter::index_select(device, &out, &good, one).unwrap();
+        assert_eq!(device.download(&got).unwrap().len(), 1);
+    });
+}
+
+#[test]
+fn wrong_lengths_are_refused_before_the_launch() {
+    on_device(|device| {
+        let mut out = device.zeros::<f32>(4).unwrap();
+        let x = device.upload(&[1.0f32; 6]).unwrap();
+        let index = device.upload(&[0i64; 5]).unwrap();
+        let rows = Rows { outer: 1, size: 4, n: 6, inner: 1 };
+        let error = scatter::index_add(device, &mut out, &index, &x, rows, 1.0, Deterministic);
+        let expected =
+            CudaError::Length { op: "index_add", what: "the index", expected: 6, got: 5 };
+        assert_eq!(error, Err(expected));
+        let huge = Rows { outer: usize::MAX, size: 2, n: 2, inner: 2 };
+        let error = scatter::index_add(device, &mut out, &index, &x, huge, 1.0, Deterministic);
+        assert!(matches!(error, Err(CudaError::InvalidArgument { .. })), "{error:?}");
+    });
+}
+
+#[test]
+fn a_missing_device_is_an_error() {
+    if let Ok(count) = device_count() {
+        let error = Device::new(count).map(|_| ());
+        assert_eq!(error, Err(CudaError::NoDevice { ordinal: count, count }));
+    } else {
+        assert!(!samebits_cuda_kernels::is_available());
+        assert!(Device::new(0).is_err());
+    }
+}
+
+#[test]
+fn too_large_a_buffer_is_out_of_memory() {
+    on_device(|device| {
+        let bytes = 1usize << 46;
+        let error = device.zeros::<u8>(bytes).map(|_| ());
+        assert_eq!(error, Err(CudaError::OutOfMemory { op: "zeros", bytes }));
+    });
+}
+
+#[test]
+fn the_stream_changes_no_bit() {
+    on_device(|device| {
+        let other = device.with_new_stream().unwrap();
+        let values = [0.1f32, 0.2, 0.3, 1e20, -1e20];
+        let run = |device: &Device| {
+            let mut out = device.zeros::<f32>(1).unwrap();
+            let x = device.upload(&values).unwrap();
+            let index = device.upload(&[0i64; 5]).unwrap();
+            let rows = Rows { outer: 1, size: 1, n: 5, inner: 1 };
+            scatter::index_add(device, &mut out, &index, &x, rows, 1.0, Deterministic).unwrap();
+            device.download(&out).unwrap()[0].to_bits()
+        };
+        assert_eq!(run(device), run(&other));
+    });
+}

@@ -1,0 +1,99 @@
+//! Softmax and the negative log-likelihood.
+
+use crate::data::{Source, bits, clean, order_sensitive, same};
+use crate::device::{under_schedules, varies};
+use samebits_cuda_kernels::Variant::{Atomic, Deterministic};
+use samebits_cuda_kernels::loss;
+use samebits_numerics::reduce::sum_by;
+use samebits_numerics::{extrema, math};
+
+#[test]
+fn log_softmax_and_its_gradient() {
+    under_schedules(|device| {
+        let mut all = Vec::new();
+        for [outer, n, inner] in [[3, 1, 1], [4, 10, 1], [2, 33, 3], [1, 5000, 1]] {
+            for kind in 0..2 {
+                let mut source = Source::new(n as u64);
+                let len = outer * n * inner;
+                let mut x: Vec<f32> = source.plain(len).iter().map(|x| x * 20.0).collect();
+                if kind == 1 {
+                    x = source.broken(len);
+                }
+                let grad = source.plain(len);
+                let place = |row: usize, i: usize| (row / inner * n + i) * inner + row % inner;
+                let mut y = vec![0.0; len];
+                let mut grad_x = vec![0.0; len];
+                for row in 0..outer * inner {
+                    let values: Vec<f32> = (0..n).map(|i| x[place(row, i)]).collect();
+                    let max = extrema::max(&values).unwrap();
+                    let sum = sum_by(n, |i| f64::from(math::exp(values[i] - max)));
+                    let log_sum = math::log(sum as f32);
+                    for i in 0..n {
+                        y[place(row, i)] = clean((values[i] - max) - log_sum);
+                    }
+                    let sum = -(sum_by(n, |i| f64::from(grad[place(row, i)])) as f32);
+                    for i in 0..n {
+                        let at = place(row, i);
+                        grad_x[at] = clean(math::exp(y[at]).mul_add(sum, grad[at]));
+                    }
+                }
+                let shape = [outer, n, inner];
+                let x = device.upload(&x).unwrap();
+                let got = loss::log_softmax(device, &x, shape).unwrap();
+                let back = {
+                    let grad = device.upload(&grad).unwrap();
+                    loss::log_softmax_grad(device, &grad, &got, shape).unwrap()
+                };
+                let got = device.download(&got).unwrap();
+                same(&format!("{shape:?} kind {kind}"), &got, &y);
+                same(&format!("{shape:?} gradient"), &device.download(&back).unwrap(), &grad_x);
+                all.extend(bits(&got));
+            }
+        }
+        all
+    });
+}
+
+#[test]
+fn nll_loss_and_its_gradient() {
+    under_schedules(|device| {
+        for [n, classes] in [[1, 1], [10, 3], [5000, 4]] {
+            let mut source = Source::new(n as u64);
+            let x = source.wild(n * classes);
+            let target = source.indices(n, classes);
+            let sum = sum_by(n, |i| f64::from(x[i * classes + target[i] as usize]));
+            let expected = (-sum / n as f64) as f32;
+            let x_dev = device.upload(&x).unwrap();
+            let t = device.upload(&target).unwrap();
+            let got = loss::nll_loss(device, &x_dev, &t, [n, classes], Deterministic).unwrap();
+            same("loss", &device.download(&got).unwrap(), &[clean(expected)]);
+            let grad = device.upload(&[0.7f32]).unwrap();
+            let got = loss::nll_loss_grad(device, &grad, &t, [n, classes]).unwrap();
+            let expected: Vec<f32> = (0..n * classes)
+                .map(|i| {
+                    let here = target[i / classes] == (i % classes) as i64;
+                    if here { -0.7 / n as f32 } else { 0.0 }
+                })
+                .collect();
+            same("gradient", &device.download(&got).unwrap(), &expected);
+        }
+        let x = device.upload(&[1.0f32; 6]).unwrap();
+        let bad = device.upload(&[0i64, 2]).unwrap();
+        loss::nll_loss(device, &x, &bad, [2, 2], Deterministic).unwrap_err();
+        let x = device.upload(&[1.0f32; 4]).unwrap();
+        loss::nll_loss(device, &x, &bad, [2, 2], Deterministic).unwrap();
+        let error = device.synchronize().unwrap_err().to_string();
+        assert_eq!(error, "nll_loss: index 2 at position 1 is out of range for size 2");
+    });
+}
+
+#[test]
+fn the_atomic_loss_varies() {
+    let x: Vec<f32> = order_sensitive(300);
+    varies(|device| {
+        let x = device.upload(&x).unwrap();
+        let target = device.upload(&vec![0i64; 300]).unwrap();
+        let got = loss::nll_loss(device, &x, &target, [300, 1], Atomic).unwrap();
+        bits(&device.download(&got).unwrap())
+    });
+}

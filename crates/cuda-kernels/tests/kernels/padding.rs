@@ -1,0 +1,102 @@
+//! Padding and its gradient.
+
+use crate::data::{Source, bits, clean, order_sensitive, same};
+use crate::device::{under_schedules, varies};
+use samebits_cuda_kernels::Variant::{Atomic, Deterministic};
+use samebits_cuda_kernels::padding::{PadMode, Padding, pad, pad_grad};
+
+/// The input position that output `o` copies.
+fn copied(mode: PadMode, o: usize, size: usize, before: i32) -> Option<usize> {
+    let (n, i) = (size as i64, o as i64 - i64::from(before));
+    if (0..n).contains(&i) {
+        return Some(i as usize);
+    }
+    let i = match mode {
+        PadMode::Constant => return None,
+        PadMode::Reflect => {
+            if i < 0 {
+                -i
+            } else {
+                2 * (n - 1) - i
+            }
+        }
+        PadMode::Replicate => i.clamp(0, n - 1),
+        PadMode::Circular => i.rem_euclid(n),
+    };
+    Some(i as usize)
+}
+
+#[test]
+fn padding_and_its_gradient() {
+    type Case = (&'static [usize], &'static [(i32, i32)]);
+    let cases: [Case; 5] = [
+        (&[5], &[(3, 2)]),
+        (&[4, 6], &[(1, 3), (2, 0)]),
+        (&[6, 5], &[(-1, 2), (3, -2)]),
+        (&[3, 4, 5], &[(2, 1), (1, 1), (0, 4)]),
+        (&[1, 7], &[(0, 0), (-3, -3)]),
+    ];
+    under_schedules(|device| {
+        let mut all = Vec::new();
+        for (input, amounts) in cases {
+            for mode in [PadMode::Constant, PadMode::Reflect, PadMode::Replicate, PadMode::Circular]
+            {
+                let planes = 2;
+                let padding = Padding::new(planes, input, amounts, mode).unwrap();
+                let output = padding.output_size();
+                let rank = input.len();
+                let (n_in, n): (usize, usize) = (input.iter().product(), output.iter().product());
+                let place = |mut o: usize| -> Option<usize> {
+                    let (mut place, mut step) = (0, 1);
+                    for d in (0..rank).rev() {
+                        let size = output[3 - rank + d];
+                        place += step * copied(mode, o % size, input[d], amounts[d].0)?;
+                        (o, step) = (o / size, step * input[d]);
+                    }
+                    Some(place)
+                };
+                let mut source = Source::new(n as u64);
+                let (x, grad) = (source.broken(planes * n_in), source.wild(planes * n));
+                let expected: Vec<f32> = (0..planes * n)
+                    .map(|o| place(o % n).map_or(-0.25, |p| x[o / n * n_in + p]))
+                    .collect();
+                let what = format!("{input:?} {amounts:?} {mode:?}");
+                let buffer = device.upload(&x).unwrap();
+                let got = pad(device, &buffer, &padding, -0.25).unwrap();
+                same(&what, &device.download(&got).unwrap(), &expected);
+                let mut back = vec![0.0f32; planes * n_in];
+                for o in 0..planes * n {
+                    if let Some(p) = place(o % n) {
+                        back[o / n * n_in + p] += grad[o];
+                    }
+                }
+                let back: Vec<f32> = back.into_iter().map(clean).collect();
+                let g = device.upload(&grad).unwrap();
+                let got = pad_grad(device, &g, &padding, Deterministic).unwrap();
+                let got = device.download(&got).unwrap();
+                same(&format!("{what} gradient"), &got, &back);
+                all.extend(bits(&got));
+            }
+        }
+        all
+    });
+}
+
+#[test]
+fn impossible_paddings_are_refused() {
+    assert!(Padding::new(1, &[3], &[(3, 0)], PadMode::Reflect).is_err());
+    assert!(Padding::new(1, &[3], &[(4, 0)], PadMode::Circular).is_err());
+    assert!(Padding::new(1, &[0], &[(1, 0)], PadMode::Replicate).is_err());
+    assert!(Padding::new(1, &[3], &[(-2, -2)], PadMode::Constant).is_err());
+    assert!(Padding::new(1, &[3], &[], PadMode::Constant).is_err());
+}
+
+#[test]
+fn the_atomic_gradient_varies() {
+    let padding = Padding::new(1, &[1], &[(150, 150)], PadMode::Replicate).unwrap();
+    let grad = order_sensitive(301);
+    varies(|device| {
+        let g = device.upload(&grad).unwrap();
+        bits(&device.download(&pad_grad(device, &g, &padding, Atomic).unwrap()).unwrap())
+    });
+}

@@ -1,0 +1,307 @@
+//! Sums and writes at computed places.
+
+use crate::data::{Source, bits, clean, exact, order_sensitive, same, same64};
+use crate::device::{on_device, under_schedules, varies};
+use samebits_cuda_kernels::Variant::{Atomic, Deterministic};
+use samebits_cuda_kernels::scatter::{self, Rows, ScatterReduce};
+
+/// (outer, size, n, inner): the last ones take the path through accumulators in memory.
+const SHAPES: [[usize; 4]; 5] =
+    [[1, 7, 0, 3], [1, 40, 90, 3], [2, 33, 17, 5], [3, 2, 50, 4], [1, 1, 300, 1]];
+
+fn rows([outer, size, n, inner]: [usize; 4]) -> Rows {
+    Rows { outer, size, n, inner }
+}
+
+/// The source positions that go to place `at` of the target, ascending.
+fn sources(s: [usize; 4], index: impl Fn(usize) -> i64, at: usize) -> Vec<usize> {
+    let [_, size, n, inner] = s;
+    let (slab, row, column) = (at / inner / size, at / inner % size, at % inner);
+    (0..n).map(|i| (slab * n + i) * inner + column).filter(|&i| index(i) == row as i64).collect()
+}
+
+#[test]
+fn index_add_is_the_exact_sum() {
+    under_schedules(|device| {
+        let mut all = Vec::new();
+        for (number, shape) in SHAPES.into_iter().enumerate() {
+            let [outer, size, n, inner] = shape;
+            let mut source = Source::new(number as u64);
+            for kind in 0..3 {
+                let make = |source: &mut Source, n| match kind {
+                    0 => source.plain(n),
+                    1 => source.wild(n),
+                    _ => source.broken(n),
+                };
+                let old = make(&mut source, outer * size * inner);
+                let x = make(&mut source, outer * n * inner);
+                let index = source.indices(n, size);
+                let alpha = [1.0, 0.3, -2.5][kind];
+                let expected: Vec<f32> = (0..old.len())
+                    .map(|at| {
+                        let from = sources(shape, |i| index[i / inner % n], at);
+                        exact([old[at]].into_iter().chain(from.iter().map(|&i| alpha * x[i])))
+                    })
+                    .collect();
+                let mut out = device.upload(&old).unwrap();
+                let index = device.upload(&index).unwrap();
+                let x = device.upload(&x).unwrap();
+                scatter::index_add(device, &mut out, &index, &x, rows(shape), alpha, Deterministic)
+                    .unwrap();
+                let got = device.download(&out).unwrap();
+                same(&format!("{shape:?} kind {kind}"), &got, &expected);
+                all.extend(bits(&got));
+            }
+        }
+        all
+    });
+}
+
+#[test]
+fn index_add_survives_cancellation_and_overflow() {
+    under_schedules(|device| {
+        let values = [
+            f32::MAX,
+            f32::MAX,
+            -f32::MAX,
+            1.0,
+            1e-45,
+            -f32::MAX,
+            1e30,
+            -1e30,
+            1e-40,
+            3.0e38,
+            0.5,
+            -1.0,
+        ];
+        for size in [1, 100] {
+            let shape = [1, size, values.len(), 1];
+            let mut out = device.zeros::<f32>(size).unwrap();
+            let index = device.upload(&vec![0i64; values.len()]).unwrap();
+            let x = device.upload(&values).unwrap();
+            scatter::index_add(device, &mut out, &index, &x, rows(shape), 1.0, Deterministic)
+                .unwrap();
+            same("sum", &device.download(&out).unwrap()[..1], &[exact(values)]);
+        }
+    });
+}
+
+#[test]
+fn index_add_f64_adds_in_source_order() {
+    under_schedules(|device| {
+        for shape in SHAPES {
+            let [outer, size, n, inner] = shape;
+            let mut source = Source::new(9);
+            let wide = |values: Vec<f32>| -> Vec<f64> {
+                values.into_iter().map(|x| f64::from(x) * 1.1).collect()
+            };
+            let old = wide(source.plain(outer * size * inner));
+            let x = wide(source.wild(outer * n * inner));
+            let index = source.indices(n, size);
+            let expected: Vec<f64> = (0..old.len())
+                .map(|at| {
+                    let from = sources(shape, |i| index[i / inner % n], at);
+                    from.iter().fold(old[at], |sum, &i| sum + 0.7 * x[i])
+                })
+                .collect();
+            let mut out = device.upload(&old).unwrap();
+            let index = device.upload(&index).unwrap();
+            let x = device.upload(&x).unwrap();
+            scatter::index_add_f64(device, &mut out, &index, &x, rows(shape), 0.7).unwrap();
+            same64(&format!("{shape:?}"), &device.download(&out).unwrap(), &expected);
+        }
+    });
+}
+
+#[test]
+fn scatter_reduce_equals_a_sequential_loop() {
+    under_schedules(|device| {
+        for (number, shape) in SHAPES.into_iter().enumerate() {
+            let [outer, size, n, inner] = shape;
+            let mut source = Source::new(100 + number as u64);
+            let old = source.broken(outer * size * inner);
+            let x = source.broken(outer * n * inner);
+            let index = source.indices(outer * n * inner, size);
+            for reduce in [
+                ScatterReduce::Sum,
+                ScatterReduce::Mean,
+                ScatterReduce::Prod,
+                ScatterReduce::Amax,
+                ScatterReduce::Amin,
+            ] {
+                for include_self in [true, false] {
+                    let expected: Vec<f32> = (0..old.len())
+                        .map(|at| {
+                            let from = sources(shape, |i| index[i], at);
+                            combine(reduce, include_self, old[at], &from, &x)
+                        })
+                        .collect();
+                    let mut out = device.upload(&old).unwrap();
+                    let index = device.upload(&index).unwrap();
+                    let x = device.upload(&x).unwrap();
+                    let rows = rows(shape);
+                    scatter::scatter_reduce(
+                        device,
+                        &mut out,
+                        &index,
+                        &x,
+                        rows,
+                        reduce,
+                        include_self,
+                        Deterministic,
+                    )
+                    .unwrap();
+                    let got = device.download(&out).unwrap();
+                    same(&format!("{shape:?} {reduce:?} {include_self}"), &got, &expected);
+                }
+            }
+        }
+    });
+}
+
+fn combine(reduce: ScatterReduce, include: bool, old: f32, from: &[usize], x: &[f32]) -> f32 {
+    let first = if include || from.is_empty() { Some(old) } else { None };
+    let values = first.into_iter().chain(from.iter().map(|&i| x[i]));
+    match reduce {
+        ScatterReduce::Sum => exact(values),
+        ScatterReduce::Mean => {
+            let count = from.len() + usize::from(include);
+            clean(exact(values) / count.max(1) as f32)
+        }
+        _ if from.is_empty() => old,
+        ScatterReduce::Prod => {
+            let start = if include { old } else { 1.0 };
+            clean(from.iter().fold(start, |product, &i| product * x[i]))
+        }
+        ScatterReduce::Amax => clean(values.reduce(samebits_numerics::extrema::max2).unwrap()),
+        ScatterReduce::Amin => clean(values.reduce(samebits_numerics::extrema::min2).unwrap()),
+    }
+}
+
+#[test]
+fn the_highest_source_index_wins() {
+    under_schedules(|device| {
+        for shape in SHAPES {
+            let [outer, size, n, inner] = shape;
+            let mut source = Source::new(5);
+            let old = source.broken(outer * size * inner);
+            let x = source.broken(outer * n * inner);
+            let index = source.indices(n, size);
+            let each = source.indices(outer * n * inner, size);
+            let last = |from: Vec<usize>, at: usize| from.last().map_or(old[at], |&i| x[i]);
+            let x_dev = device.upload(&x).unwrap();
+            let expected: Vec<f32> = (0..old.len())
+                .map(|at| last(sources(shape, |i| index[i / inner % n], at), at))
+                .collect();
+            let mut out = device.upload(&old).unwrap();
+            let idx = device.upload(&index).unwrap();
+            scatter::index_copy(device, &mut out, &idx, &x_dev, rows(shape)).unwrap();
+            same("index_copy", &device.download(&out).unwrap(), &expected);
+
+            let expected: Vec<f32> =
+                (0..old.len()).map(|at| last(sources(shape, |i| each[i], at), at)).collect();
+            let mut out = device.upload(&old).unwrap();
+            let idx = device.upload(&each).unwrap();
+            scatter::scatter(device, &mut out, &idx, &x_dev, rows(shape)).unwrap();
+            same("scatter", &device.download(&out).unwrap(), &expected);
+        }
+    });
+}
+
+#[test]
+fn put_wraps_negative_indices() {
+    under_schedules(|device| {
+        let index = device.upload(&[-1i64, 0, 2, -3, 2]).unwrap();
+        let values: Vec<f32> = (1..=10).map(|x| x as f32).collect();
+        let x = device.upload(&values).unwrap();
+        let mut out = device.upload(&[100.0f32; 6]).unwrap();
+        scatter::put(device, &mut out, &index, &x, [3, 2], false, Deterministic).unwrap();
+        same("put", &device.download(&out).unwrap(), &[7.0, 8.0, 100.0, 100.0, 9.0, 10.0]);
+        let mut out = device.upload(&[100.0f32; 6]).unwrap();
+        scatter::put(device, &mut out, &index, &x, [3, 2], true, Deterministic).unwrap();
+        same("put", &device.download(&out).unwrap(), &[110.0, 112.0, 100.0, 100.0, 115.0, 118.0]);
+    });
+}
+
+#[test]
+fn reads_keep_their_bits() {
+    under_schedules(|device| {
+        for shape in SHAPES {
+            let [outer, size, n, inner] = shape;
+            let mut source = Source::new(6);
+            let x = source.broken(outer * size * inner);
+            let index = source.indices(n, size);
+            let each = source.indices(outer * n * inner, size);
+            let at =
+                |i: usize, row: i64| x[(i / inner / n * size + row as usize) * inner + i % inner];
+            let x_dev = device.upload(&x).unwrap();
+            let idx = device.upload(&index).unwrap();
+            let got = scatter::index_select(device, &x_dev, &idx, rows(shape)).unwrap();
+            let expected: Vec<f32> =
+                (0..outer * n * inner).map(|i| at(i, index[i / inner % n])).collect();
+            same("index_select", &device.download(&got).unwrap()[..expected.len()], &expected);
+            let idx = device.upload(&each).unwrap();
+            let got = scatter::gather(device, &x_dev, &idx, rows(shape)).unwrap();
+            let expected: Vec<f32> = (0..outer * n * inner).map(|i| at(i, each[i])).collect();
+            same("gather", &device.download(&got).unwrap()[..expected.len()], &expected);
+        }
+        let bytes = device.upload(&[3u8, 1, 4, 1, 5]).unwrap();
+        let wide = device.upload(&[3i64, 1, 4, 1, 5]).unwrap();
+        let idx = device.upload(&[4i64, 0]).unwrap();
+        let rows = Rows { outer: 1, size: 5, n: 2, inner: 1 };
+        let got = scatter::index_select(device, &bytes, &idx, rows).unwrap();
+        assert_eq!(device.download(&got).unwrap(), [5, 3]);
+        let got = scatter::index_select(device, &wide, &idx, rows).unwrap();
+        assert_eq!(device.download(&got).unwrap(), [5, 3]);
+    });
+}
+
+#[test]
+fn atomic_sums_vary() {
+    let n = 300;
+    let values = order_sensitive(n);
+    let shape = Rows { outer: 1, size: 2, n, inner: 1 };
+    let run = |device: &samebits_cuda_kernels::Device, which: usize| {
+        let x = device.upload(&values).unwrap();
+        let index = device.upload(&vec![1i64; n]).unwrap();
+        let mut out = device.zeros::<f32>(2).unwrap();
+        match which {
+            0 => scatter::index_add(device, &mut out, &index, &x, shape, 1.0, Atomic),
+            1 => scatter::scatter_add(device, &mut out, &index, &x, shape, Atomic),
+            _ => scatter::index_copy_atomic(device, &mut out, &index, &x, shape),
+        }
+        .unwrap();
+        bits(&device.download(&out).unwrap())
+    };
+    varies(|device| run(device, 0));
+    varies(|device| run(device, 1));
+    varies(|device| run(device, 2));
+    // Products round too: 3 and 1/3 do not cancel exactly.
+    let factors: Vec<f32> = (0..n).map(|i| [3.0, 1.0 / 3.0, 1.1, 0.9][i % 4]).collect();
+    varies(|device| {
+        let x = device.upload(&factors).unwrap();
+        let index = device.upload(&vec![1i64; n]).unwrap();
+        let mut out = device.upload(&[1.0f32, 1.0]).unwrap();
+        let prod = ScatterReduce::Prod;
+        scatter::scatter_reduce(device, &mut out, &index, &x, shape, prod, true, Atomic).unwrap();
+        bits(&device.download(&out).unwrap())
+    });
+}
+
+#[test]
+fn atomic_sums_are_valid() {
+    on_device(|device| {
+        let values: Vec<f32> = (0..500).map(|i| (i % 7) as f32).collect();
+        let x = device.upload(&values).unwrap();
+        let index: Vec<i64> = (0..500).map(|i| i % 3).collect();
+        let idx = device.upload(&index).unwrap();
+        let mut out = device.zeros::<f32>(3).unwrap();
+        let shape = Rows { outer: 1, size: 3, n: 500, inner: 1 };
+        scatter::index_add(device, &mut out, &idx, &x, shape, 1.0, Atomic).unwrap();
+        let mut expected = [0.0f32; 3];
+        for (&x, &i) in values.iter().zip(&index) {
+            expected[i as usize] += x;
+        }
+        same("small integers add exactly", &device.download(&out).unwrap(), &expected);
+    });
+}

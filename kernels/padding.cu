@@ -1,0 +1,157 @@
+// Padding of up to three dimensions (missing ones have size 1 and no padding): constant, reflect,
+// replicate, circular. A negative amount cuts off.
+//
+// A gradient element takes the outputs that copied it in ascending output index, from +0: one
+// thread owns it and knows them in closed form. The atomic form has one thread per output.
+
+#include "samebits.cuh"
+
+#define SB_CONSTANT 0u
+#define SB_REFLECT 1u
+#define SB_REPLICATE 2u
+#define SB_CIRCULAR 3u
+
+struct SbPad {
+    u64 planes;
+    u32 input[3];
+    u32 output[3];
+    i32 before[3];
+    u32 mode;
+};
+
+__device__ __forceinline__ u64 sb_volume(const u32* size) {
+    return (u64)size[0] * (u64)size[1] * (u64)size[2];
+}
+
+__device__ __forceinline__ void sb_coordinates(u64 i, const u32* size, u32* at) {
+    at[2] = (u32)(i % size[2]);
+    i /= size[2];
+    at[1] = (u32)(i % size[1]);
+    at[0] = (u32)(i / size[1]);
+}
+
+// The input position that output o of dimension d copies, or -1.
+__device__ __forceinline__ i64 sb_copied(const SbPad& p, int d, u32 o) {
+    i64 n = p.input[d];
+    i64 i = (i64)o - p.before[d];
+    if (i >= 0 && i < n) return i;
+    if (p.mode == SB_CONSTANT) return -1;
+    if (p.mode == SB_REFLECT) return i < 0 ? -i : 2 * (n - 1) - i;
+    if (p.mode == SB_REPLICATE) return i < 0 ? 0 : n - 1;
+    i %= n;
+    return i < 0 ? i + n : i;
+}
+
+// The place in the input plane that an output copies, or -1.
+__device__ __forceinline__ i64 sb_copied_place(const SbPad& p, u64 o) {
+    u32 at[3];
+    sb_coordinates(o, p.output, at);
+    i64 place = 0;
+    for (int d = 0; d < 3; ++d) {
+        i64 i = sb_copied(p, d, at[d]);
+        if (i < 0) return -1;
+        place = place * p.input[d] + i;
+    }
+    return place;
+}
+
+#define SB_PAD(NAME, T)                                                                 \
+    extern "C" __global__ void NAME(T* out, const T* in, SbPad p, T value) {            \
+        u64 i = sb_thread();                                                            \
+        u64 plane = sb_volume(p.output);                                                \
+        if (i >= p.planes * plane) return;                                              \
+        i64 place = sb_copied_place(p, i % plane);                                      \
+        out[i] = place < 0 ? value : in[i / plane * sb_volume(p.input) + (u64)place];   \
+    }
+
+// level: Portable - one thread owns one output
+SB_PAD(pad_b32, u32)
+SB_PAD(pad_b64, u64)
+
+// The outputs of dimension d that copy input i, ascending: start + k * step for k below count,
+// or a list where they are mirror images.
+struct SbCopies {
+    u32 start;
+    u32 step;
+    u32 count;
+    bool listed;
+    u32 list[3];
+};
+
+__device__ __forceinline__ SbCopies sb_copies(const SbPad& p, int d, u32 i) {
+    SbCopies c;
+    i64 n = p.input[d];
+    i64 out = p.output[d];
+    i64 before = p.before[d];
+    i64 here = before + i;
+    c.listed = p.mode == SB_REFLECT;
+    c.start = 0;
+    c.step = 1;
+    c.count = 0;
+    if (c.listed) {
+        // The image in the left border, the element itself, the image in the right border.
+        i64 places[3] = {before - i, here, before + 2 * (n - 1) - i};
+#pragma unroll
+        for (int k = 0; k < 3; ++k) {
+            bool image = k == 1 || (k == 0 ? i > 0 : i < n - 1);
+            bool border = k == 1 || (k == 0 ? places[k] < before : places[k] >= before + n);
+            if (image && border && places[k] >= 0 && places[k] < out) {
+                c.list[c.count] = (u32)places[k];
+                c.count += 1;
+            }
+        }
+        return c;
+    }
+    i64 first = here;
+    i64 last = here;
+    if (p.mode == SB_REPLICATE) {
+        if (i == 0) first = 0;
+        if (i == n - 1) last = out - 1;
+        if (first < 0) first = 0;
+        if (last >= out) last = out - 1;
+    } else if (p.mode == SB_CIRCULAR) {
+        first = here % n;
+        if (first < 0) first += n;
+        last = out - 1;
+        c.step = (u32)n;
+    }
+    if (first >= 0 && first < out && last >= first && last < out) {
+        c.start = (u32)first;
+        c.count = (u32)((last - first) / c.step) + 1;
+    }
+    return c;
+}
+
+__device__ __forceinline__ u32 sb_copy(const SbCopies& c, u32 k) {
+    return c.listed ? c.list[k] : c.start + k * c.step;
+}
+
+// level: Portable - one thread owns one input position and adds in ascending output index
+extern "C" __global__ void pad_grad_f32(float* grad_in, const float* grad, SbPad p) {
+    u64 i = sb_thread();
+    u64 plane = sb_volume(p.input);
+    if (i >= p.planes * plane) return;
+    u32 at[3];
+    sb_coordinates(i % plane, p.input, at);
+    const float* g = grad + i / plane * sb_volume(p.output);
+    SbCopies a = sb_copies(p, 0, at[0]);
+    SbCopies b = sb_copies(p, 1, at[1]);
+    SbCopies c = sb_copies(p, 2, at[2]);
+    float sum = 0.0f;
+    for (u32 d = 0; d < a.count; ++d) {
+        for (u32 h = 0; h < b.count; ++h) {
+            u64 line = ((u64)sb_copy(a, d) * p.output[1] + sb_copy(b, h)) * p.output[2];
+            for (u32 w = 0; w < c.count; ++w) sum = sum + g[line + sb_copy(c, w)];
+        }
+    }
+    grad_in[i] = sb_canonical(sum);
+}
+
+// level: NotGuaranteed - float atomics
+extern "C" __global__ void pad_grad_f32_atomic(float* grad_in, const float* grad, SbPad p) {
+    u64 i = sb_thread();
+    u64 plane = sb_volume(p.output);
+    if (i >= p.planes * plane) return;
+    i64 place = sb_copied_place(p, i % plane);
+    if (place >= 0) atomicAdd(grad_in + i / plane * sb_volume(p.input) + (u64)place, grad[i]);
+}
