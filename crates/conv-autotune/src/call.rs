@@ -1,0 +1,148 @@
+//! Convolutions on tensors as problems to tune.
+
+use samebits_rng::Generator;
+use samebits_tensor_core::ops::{Conv, ConvInputGrad, ConvWeightGrad};
+use samebits_tensor_core::{DType, Determinism, Device, Tensor};
+
+use crate::{BoxError, ConvKey, ConvPass, Output, Problem, Values};
+
+/// One pass of a convolution on tensors.
+#[derive(Clone, Debug)]
+pub enum ConvCall {
+    /// The output.
+    Forward(Conv),
+    /// The gradient of the input.
+    DataGradient(ConvInputGrad),
+    /// The gradient of the weights.
+    WeightGradient(ConvWeightGrad),
+}
+
+impl ConvCall {
+    /// A call that stands for every call with this key: uniform inputs in [-1, 1) that are a
+    /// function of the shapes alone, on `device`.
+    ///
+    /// A race on these cannot be swayed by the data of the first real call, and a recorded
+    /// digest can be checked at any time.
+    ///
+    /// # Errors
+    ///
+    /// The key's shapes do not go together, its type is not a float, or the device fails.
+    pub fn probe(key: &ConvKey, device: Device) -> Result<ConvCall, BoxError> {
+        let output_shape = key.output()?;
+        // The three tensors are drawn from streams of their own, so that each depends on its
+        // own shape alone.
+        let draw = |stream: u64, shape: &[usize]| -> Result<Tensor, BoxError> {
+            let count = shape.iter().product();
+            let mut generator = Generator::new(PROBE_SEED).with_stream(stream);
+            let host = match key.dtype {
+                DType::F32 => {
+                    let mut values = vec![0.0; count];
+                    generator.fill_uniform_f32(&mut values, -1.0, 1.0)?;
+                    Tensor::from_slice(&values, shape)?
+                }
+                DType::F64 => {
+                    let mut values = vec![0.0; count];
+                    generator.fill_uniform_f64(&mut values, -1.0, 1.0)?;
+                    Tensor::from_slice(&values, shape)?
+                }
+                other => return Err(format!("a convolution of {other} cannot be tuned").into()),
+            };
+            Ok(host.to(device)?)
+        };
+        let params = key.params();
+        Ok(match key.pass {
+            ConvPass::Forward => ConvCall::Forward(Conv {
+                input: draw(0, &key.input)?,
+                weight: draw(1, &key.weight)?,
+                bias: None,
+                params,
+            }),
+            ConvPass::DataGradient => ConvCall::DataGradient(ConvInputGrad {
+                grad: draw(2, &output_shape)?,
+                weight: draw(1, &key.weight)?,
+                input_shape: key.input.clone(),
+                params,
+            }),
+            ConvPass::WeightGradient => ConvCall::WeightGradient(ConvWeightGrad {
+                grad: draw(2, &output_shape)?,
+                input: draw(0, &key.input)?,
+                weight_shape: key.weight.clone(),
+                params,
+            }),
+        })
+    }
+}
+
+/// Any number will do; changing it changes the recorded digests.
+const PROBE_SEED: u64 = 0x636f_6e76;
+
+impl Problem for ConvCall {
+    type Key = ConvKey;
+    type Output = Tensor;
+
+    fn key(&self, level: Determinism) -> ConvKey {
+        match self {
+            ConvCall::Forward(op) => ConvKey::new(
+                ConvPass::Forward,
+                op.input.dtype(),
+                op.input.shape(),
+                op.weight.shape(),
+                &op.params,
+                level,
+            ),
+            ConvCall::DataGradient(op) => ConvKey::new(
+                ConvPass::DataGradient,
+                op.grad.dtype(),
+                &op.input_shape,
+                op.weight.shape(),
+                &op.params,
+                level,
+            ),
+            ConvCall::WeightGradient(op) => ConvKey::new(
+                ConvPass::WeightGradient,
+                op.grad.dtype(),
+                op.input.shape(),
+                &op.weight_shape,
+                &op.params,
+                level,
+            ),
+        }
+    }
+
+    fn magnitude(&self) -> f64 {
+        let (a, b, terms) = match self {
+            ConvCall::Forward(op) => {
+                (&op.input, &op.weight, op.weight.shape()[1..].iter().product())
+            }
+            ConvCall::DataGradient(op) => {
+                let weight = op.weight.shape();
+                let taps: usize = weight[2..].iter().product();
+                (&op.grad, &op.weight, weight[0] / op.params.groups.max(1) * taps)
+            }
+            ConvCall::WeightGradient(op) => {
+                let shape = op.grad.shape();
+                (&op.grad, &op.input, shape[0] * shape[2..].iter().product::<usize>())
+            }
+        };
+        terms as f64 * greatest(a) * greatest(b)
+    }
+}
+
+impl Output for Tensor {
+    fn values(&self) -> Result<Values<'_>, BoxError> {
+        match self.dtype() {
+            DType::F32 => Ok(Values::F32(self.to_vec()?.into())),
+            DType::F64 => Ok(Values::F64(self.to_vec()?.into())),
+            other => Err(format!("a result of type {other} cannot be compared").into()),
+        }
+    }
+}
+
+/// The greatest absolute value; 0 of a tensor that cannot be read, which fails the comparison.
+fn greatest(tensor: &Tensor) -> f64 {
+    match tensor.values() {
+        Ok(Values::F32(values)) => values.iter().fold(0.0, |m, &v| f64::from(v.abs()).max(m)),
+        Ok(Values::F64(values)) => values.iter().fold(0.0, |m, &v| v.abs().max(m)),
+        Err(_) => 0.0,
+    }
+}

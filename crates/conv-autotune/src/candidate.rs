@@ -1,0 +1,223 @@
+//! The algorithms that race, and what they compute.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use samebits_tensor_core::Determinism;
+
+use crate::{BoxError, Key};
+
+/// One call of the computation that is tuned: its inputs and parameters.
+pub trait Problem: Send + Sync + 'static {
+    /// What a choice is made for.
+    type Key: Key;
+    /// What a candidate returns.
+    type Output: Output;
+
+    /// The key of this call at `level`.
+    fn key(&self, level: Determinism) -> Self::Key;
+
+    /// A bound on the size of any intermediate sum of any element of the output, such as
+    /// terms · max |a| · max |b|. The tolerance of a [`Numerics::Bounded`] candidate is a multiple
+    /// of it.
+    fn magnitude(&self) -> f64;
+}
+
+/// A result whose elements can be looked at.
+pub trait Output: Send {
+    /// The elements in logical order.
+    ///
+    /// # Errors
+    ///
+    /// The elements cannot be had, for instance because a device failed.
+    fn values(&self) -> Result<Values<'_>, BoxError>;
+}
+
+/// The elements of an [`Output`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Values<'a> {
+    /// Single precision.
+    F32(Cow<'a, [f32]>),
+    /// Double precision.
+    F64(Cow<'a, [f64]>),
+}
+
+impl Output for Vec<f32> {
+    fn values(&self) -> Result<Values<'_>, BoxError> {
+        Ok(Values::F32(self.as_slice().into()))
+    }
+}
+
+impl Output for Vec<f64> {
+    fn values(&self) -> Result<Values<'_>, BoxError> {
+        Ok(Values::F64(self.as_slice().into()))
+    }
+}
+
+/// How an algorithm's result relates to the written definition.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Numerics {
+    /// The very bits of the definition.
+    Canonical,
+    /// Other bits, each element within `tolerance` · [`Problem::magnitude`] of the definition.
+    Bounded {
+        /// The multiple of the magnitude.
+        tolerance: f64,
+    },
+}
+
+/// One algorithm: its name, its promises and how to run it.
+///
+/// The name is what choice files hold, so it must not change its meaning between releases; a new
+/// algorithm takes a new name. The id breaks ties between times that are too close to tell
+/// apart, so the algorithm with the least surprises takes the lowest.
+pub struct Candidate<P: Problem> {
+    id: u32,
+    name: &'static str,
+    level: Determinism,
+    numerics: Numerics,
+    workspace: Box<Measure<P, usize>>,
+    applies: Box<Measure<P, bool>>,
+    estimate: Box<Measure<P, f64>>,
+    run: Box<Run<P>>,
+}
+
+type Measure<P, T> = dyn Fn(&<P as Problem>::Key) -> T + Send + Sync;
+type Run<P> = dyn Fn(&P) -> Result<<P as Problem>::Output, BoxError> + Send + Sync;
+
+impl<P: Problem> Candidate<P> {
+    /// An algorithm with the bits of the definition, which may race at any level.
+    pub fn canonical(
+        id: u32,
+        name: &'static str,
+        run: impl Fn(&P) -> Result<P::Output, BoxError> + Send + Sync + 'static,
+    ) -> Candidate<P> {
+        Candidate {
+            id,
+            name,
+            level: Determinism::Portable,
+            numerics: Numerics::Canonical,
+            workspace: Box::new(|_| 0),
+            applies: Box::new(|_| true),
+            estimate: Box::new(|_| f64::INFINITY),
+            run: Box::new(run),
+        }
+    }
+
+    /// An algorithm with bits of its own, within `tolerance` · [`Problem::magnitude`] of the
+    /// definition, that promises `level`.
+    ///
+    /// However portable its own bits are, it never races at [`Determinism::Portable`]: there
+    /// the choice must not show.
+    pub fn bounded(
+        id: u32,
+        name: &'static str,
+        level: Determinism,
+        tolerance: f64,
+        run: impl Fn(&P) -> Result<P::Output, BoxError> + Send + Sync + 'static,
+    ) -> Candidate<P> {
+        Candidate {
+            level,
+            numerics: Numerics::Bounded { tolerance },
+            ..Candidate::canonical(id, name, run)
+        }
+    }
+
+    /// Says which keys the algorithm can compute; all, unless this is called.
+    #[must_use]
+    pub fn applies_to(
+        mut self,
+        applies: impl Fn(&P::Key) -> bool + Send + Sync + 'static,
+    ) -> Candidate<P> {
+        self.applies = Box::new(applies);
+        self
+    }
+
+    /// Says how many bytes beside inputs and output the algorithm needs; none, unless this is
+    /// called.
+    #[must_use]
+    pub fn with_workspace(
+        mut self,
+        workspace: impl Fn(&P::Key) -> usize + Send + Sync + 'static,
+    ) -> Candidate<P> {
+        self.workspace = Box::new(workspace);
+        self
+    }
+
+    /// Gives the written heuristic: an estimate of the cost, in any unit that the candidates
+    /// share, from the key alone. Without a race the applicable candidate with the lowest
+    /// estimate is taken. One without an estimate comes last.
+    #[must_use]
+    pub fn with_estimate(
+        mut self,
+        estimate: impl Fn(&P::Key) -> f64 + Send + Sync + 'static,
+    ) -> Candidate<P> {
+        self.estimate = Box::new(estimate);
+        self
+    }
+
+    /// What breaks ties: the lowest wins.
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// What choice files call it.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The level that the algorithm promises of its own bits.
+    pub fn level(&self) -> Determinism {
+        self.level
+    }
+
+    /// The highest level at which it may be chosen: what it promises, but
+    /// [`Determinism::Portable`] only if it is canonical.
+    pub fn usable_at(&self) -> Determinism {
+        match self.numerics {
+            Numerics::Canonical => self.level,
+            Numerics::Bounded { .. } => self.level.min(Determinism::RunToRun),
+        }
+    }
+
+    /// How its result relates to the definition.
+    pub fn numerics(&self) -> Numerics {
+        self.numerics
+    }
+
+    /// Bytes needed beside inputs and output.
+    pub fn workspace(&self, key: &P::Key) -> usize {
+        (self.workspace)(key)
+    }
+
+    /// Whether it can compute this call.
+    pub fn applies(&self, key: &P::Key) -> bool {
+        (self.applies)(key)
+    }
+
+    /// The estimated cost; a NaN counts as no estimate.
+    pub fn estimate(&self, key: &P::Key) -> f64 {
+        let estimate = (self.estimate)(key);
+        if estimate.is_nan() { f64::INFINITY } else { estimate }
+    }
+
+    /// Computes the call.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the algorithm says.
+    pub fn run(&self, problem: &P) -> Result<P::Output, BoxError> {
+        (self.run)(problem)
+    }
+}
+
+impl<P: Problem> fmt::Debug for Candidate<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Candidate({} {:?}, {}, {:?})", self.id, self.name, self.level, self.numerics)
+    }
+}
+
+/// The candidates of a tuner in ascending id; the reference is one of them.
+pub(crate) type Candidates<P> = Vec<Arc<Candidate<P>>>;

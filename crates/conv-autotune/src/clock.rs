@@ -1,0 +1,36 @@
+//! The clock of a race, so that a test can bring its own.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+/// Tells how much time has passed since some fixed moment.
+pub trait Clock: Send + Sync + fmt::Debug {
+    /// The time since a moment that stays the same for this clock.
+    fn now(&self) -> Duration;
+}
+
+/// The system's monotonic clock.
+#[derive(Clone, Copy, Debug)]
+pub struct SystemClock {
+    origin: Instant,
+}
+
+impl SystemClock {
+    /// A clock that starts now.
+    #[must_use]
+    pub fn new() -> SystemClock {
+        SystemClock { origin: Instant::now() }
+    }
+}
+
+impl Default for SystemClock {
+    fn default() -> SystemClock {
+        SystemClock::new()
+    }
+}
+
+impl Clock for SystemClock {
+    fn now(&self) -> Duration {
+        self.origin.elapsed()
+    }
+}

@@ -1,0 +1,142 @@
+//! What a tuner may do, and on what machine it does it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use samebits_numerics::simd;
+
+use crate::{Clock, SystemClock};
+
+/// What happens with choices that a race has made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// They last as long as the process. At [`RunToRun`](samebits_tensor_core::Determinism)
+    /// there is no race then, since the next run might choose another algorithm: the written
+    /// heuristic decides.
+    #[default]
+    Off,
+    /// They are added to this file, and what the file already holds is not raced again.
+    Record(PathBuf),
+    /// This file decides and is only read. A call that it does not hold is an error.
+    Pinned(PathBuf),
+}
+
+/// What a tuner may do.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_conv_autotune::{Config, Fingerprint, Mode};
+///
+/// let config = Config {
+///     mode: Mode::Record("choices.toml".into()),
+///     workspace_limit: 64 << 20,
+///     ..Config::new(Fingerprint::host("my-kernels 1.2.0"))
+/// };
+/// assert!(config.benchmark);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// What happens with choices.
+    pub mode: Mode,
+    /// Whether candidates race at all. Without, the written heuristic decides, from the key
+    /// alone.
+    pub benchmark: bool,
+    /// The most candidates in a race, those with the lowest estimates; 0 is no limit.
+    pub benchmark_limit: usize,
+    /// The most bytes that a chosen algorithm may need beside inputs and output. It is a fixed
+    /// number and not what happens to be free, so that memory in use cannot change a choice.
+    pub workspace_limit: usize,
+    /// How candidates are timed.
+    pub measuring: Measuring,
+    /// Where choices are valid.
+    pub fingerprint: Fingerprint,
+    /// How long to wait for another process that holds the file's lock.
+    pub lock_timeout: Duration,
+    /// What times are read from.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Config {
+    /// Races on, nothing recorded, no limit on candidates, 1 GiB of workspace.
+    #[must_use]
+    pub fn new(fingerprint: Fingerprint) -> Config {
+        Config {
+            mode: Mode::Off,
+            benchmark: true,
+            benchmark_limit: 0,
+            workspace_limit: 1 << 30,
+            measuring: Measuring::default(),
+            fingerprint,
+            lock_timeout: Duration::from_secs(30),
+            clock: Arc::new(SystemClock::new()),
+        }
+    }
+}
+
+/// How candidates are timed.
+///
+/// Each candidate first runs twice untimed, which warms it up and shows whether it is right. Then
+/// come the rounds: in each, every candidate is timed once, so that a disturbance hits all of them
+/// alike. Its time is the median over the rounds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measuring {
+    /// Number of rounds; at least one is run.
+    pub rounds: usize,
+    /// A sample repeats the call until it lasts about this long.
+    pub sample: Duration,
+    /// Candidates whose median is within this share of the best one are tied, and the lowest
+    /// id wins.
+    pub band: f64,
+    /// A candidate that takes this many times as long as the best of the first round is out of
+    /// the race.
+    pub give_up: f64,
+}
+
+impl Default for Measuring {
+    fn default() -> Measuring {
+        Measuring { rounds: 5, sample: Duration::from_micros(500), band: 0.05, give_up: 3.0 }
+    }
+}
+
+/// Where a choice is valid: a device and the library that runs on it.
+///
+/// One tuner, and so one file, serves one device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fingerprint {
+    /// The device: for a GPU its name, compute capability and driver.
+    pub device: String,
+    /// The library of the candidates, with its version.
+    pub library: String,
+}
+
+impl Fingerprint {
+    /// A fingerprint of any device.
+    pub fn new(device: impl Into<String>, library: impl Into<String>) -> Fingerprint {
+        Fingerprint { device: device.into(), library: library.into() }
+    }
+
+    /// The fingerprint of this machine's processor: architecture, system, instruction set and,
+    /// where the system tells, model name.
+    pub fn host(library: impl Into<String>) -> Fingerprint {
+        let mut device = format!(
+            "{} {} {}",
+            std::env::consts::ARCH,
+            std::env::consts::OS,
+            simd::supported().name()
+        );
+        if let Some(model) = processor_model() {
+            device.push_str(", ");
+            device.push_str(&model);
+        }
+        Fingerprint::new(device, library)
+    }
+}
+
+fn processor_model() -> Option<String> {
+    let info = std::fs::read_to_string("/proc/cpuinfo").ok()?;
+    let line = info.lines().find(|line| line.starts_with("model name"))?;
+    let name = line.split_once(':')?.1.trim();
+    (!name.is_empty()).then(|| name.to_owned())
+}

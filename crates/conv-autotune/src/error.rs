@@ -1,0 +1,242 @@
+//! Everything that can go wrong, with the file, the line and what to do.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use samebits_tensor_core::Determinism;
+
+/// A result whose error is this crate's [`enum@Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// The error of a candidate or of a probe, whose type this crate does not know.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why no algorithm was chosen, or why a choice file was refused.
+///
+/// No refusal changes the file, and none is followed by a race that was not asked for.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The list of candidates cannot be raced.
+    #[error("autotune: {message}")]
+    Candidates {
+        /// What is wrong with it.
+        message: String,
+    },
+    /// The settings contradict each other.
+    #[error("autotune: {message}")]
+    Config {
+        /// Which do, and how to resolve it.
+        message: String,
+    },
+    /// No candidate meets the level and the workspace limit for this call.
+    #[error(
+        "autotune: no candidate can run {key} within a workspace of {workspace_limit} bytes; raise \
+         the limit, or require a lower level"
+    )]
+    NoCandidate {
+        /// The call.
+        key: String,
+        /// The limit in force.
+        workspace_limit: usize,
+    },
+    /// Every candidate gave a wrong result or failed.
+    #[error("autotune: no candidate gave a right result on {key}: {reasons}")]
+    AllDisqualified {
+        /// The call.
+        key: String,
+        /// Each candidate's name and what was wrong with it.
+        reasons: String,
+    },
+    /// The inputs that stand for a key could not be made.
+    #[error("autotune: cannot make the inputs for {key}: {source}")]
+    Probe {
+        /// The call.
+        key: String,
+        /// What went wrong.
+        source: BoxError,
+    },
+    /// The reference, whose output the others are compared with, failed.
+    #[error("autotune: the reference {name:?} failed on {key}: {source}")]
+    Reference {
+        /// Its name.
+        name: String,
+        /// The call.
+        key: String,
+        /// What went wrong.
+        source: BoxError,
+    },
+    /// A chosen algorithm failed.
+    #[error("autotune: {name:?} failed on {key}: {source}")]
+    Run {
+        /// Its name.
+        name: String,
+        /// The call.
+        key: String,
+        /// What went wrong.
+        source: BoxError,
+    },
+    /// The threads that a race runs on could not be started.
+    #[error("autotune: cannot start the threads of a race: {message}")]
+    Threads {
+        /// What the system said.
+        message: String,
+    },
+    /// The pinned file has no choice for this call.
+    #[error(
+        "{}: no choice is pinned for {key}; record it by running once with mode `Record` on this \
+         file, then pin it again", path.display()
+    )]
+    NotPinned {
+        /// The file.
+        path: PathBuf,
+        /// The call.
+        key: String,
+    },
+    /// The file names an algorithm that this program does not have.
+    #[error(
+        "{}:{line}: unknown algorithm {name:?}; this program has {known}. Correct the name, or \
+         remove this choice and record it again", path.display()
+    )]
+    UnknownAlgorithm {
+        /// The file.
+        path: PathBuf,
+        /// The line of the name.
+        line: usize,
+        /// The name.
+        name: String,
+        /// The names that would do.
+        known: String,
+    },
+    /// The file pins an algorithm that promises less than the key's level.
+    #[error(
+        "{}:{line}: {name:?} promises {has}, but this choice is for level {required}; choose another \
+         algorithm, or remove this choice and record it again", path.display()
+    )]
+    LevelTooLow {
+        /// The file.
+        path: PathBuf,
+        /// The line of the name.
+        line: usize,
+        /// The algorithm.
+        name: String,
+        /// The level at which it may be used.
+        has: Determinism,
+        /// The level of the key.
+        required: Determinism,
+    },
+    /// The file pins an algorithm that cannot run the call.
+    #[error(
+        "{}:{line}: {name:?} does not apply to {key}; choose another algorithm, or remove this \
+         choice and record it again", path.display()
+    )]
+    NotApplicable {
+        /// The file.
+        path: PathBuf,
+        /// The line of the name.
+        line: usize,
+        /// The algorithm.
+        name: String,
+        /// The call.
+        key: String,
+    },
+    /// The file pins an algorithm that needs more workspace than is allowed.
+    #[error(
+        "{}:{line}: {name:?} needs a workspace of {needs} bytes, the limit is {limit}; raise the \
+         limit, or remove this choice and record it again", path.display()
+    )]
+    WorkspaceTooLarge {
+        /// The file.
+        path: PathBuf,
+        /// The line of the name.
+        line: usize,
+        /// The algorithm.
+        name: String,
+        /// What it needs.
+        needs: usize,
+        /// What is allowed.
+        limit: usize,
+    },
+    /// The file was recorded on another device or with another library.
+    #[error(
+        "{}:{line}: recorded for {what} {file:?}, this is {here:?}; times and bits of the one say \
+         nothing about the other. Use a file recorded here, or record a new one under another name",
+        path.display()
+    )]
+    Fingerprint {
+        /// The file.
+        path: PathBuf,
+        /// The line that says so.
+        line: usize,
+        /// `"device"` or `"library"`.
+        what: &'static str,
+        /// What the file says.
+        file: String,
+        /// What this program is.
+        here: String,
+    },
+    /// The file has another format, or was recorded under another numerics contract.
+    #[error(
+        "{}:{line}: {what} version {file}, this program has {here}; record a new file under another \
+         name", path.display()
+    )]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// The line that says so.
+        line: usize,
+        /// `"format"` or `"numerics"`.
+        what: &'static str,
+        /// What the file says.
+        file: i64,
+        /// What this program has.
+        here: i64,
+    },
+    /// The file is not a choice file, or not a whole one.
+    #[error(
+        "{}:{line}: damaged: {message}. The file was left as it is: correct it, restore it, or \
+         record a new one under another name", path.display()
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Where the damage shows.
+        line: usize,
+        /// What is wrong there.
+        message: String,
+    },
+    /// The file could not be read.
+    #[error("{}: cannot read: {source}{hint}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+        /// What to do, if anything is known.
+        hint: &'static str,
+    },
+    /// The file could not be written. What it held before is still there.
+    #[error(
+        "{}: cannot {action}: {source}; nothing was recorded and the file is as it was. Make room or \
+         give write access, or use mode `Off` or `Pinned`", path.display()
+    )]
+    Write {
+        /// The file, or the one beside it that was being written.
+        path: PathBuf,
+        /// What was being done.
+        action: &'static str,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Another process holds the lock of the file.
+    #[error(
+        "{}: locked by another process for {} s; if that process hangs, end it (the lock goes with \
+         it)", path.display(), waited.as_secs()
+    )]
+    Locked {
+        /// The lock's file.
+        path: PathBuf,
+        /// How long this process waited.
+        waited: Duration,
+    },
+}

@@ -1,0 +1,180 @@
+//! From text to choices, with the line of everything that is wrong.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use samebits_numerics::NUMERICS_VERSION;
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::{Choice, ChoiceFile, FORMAT_VERSION, Measured, Outcome};
+use crate::{Error, Fingerprint, Key, Result};
+
+/// What is looked at first: a file of another version may have other fields.
+#[derive(Deserialize)]
+struct Versions {
+    format: Spanned<i64>,
+    numerics: Spanned<i64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, bound = "K: Key")]
+struct RawFile<K> {
+    #[serde(rename = "format")]
+    _format: i64,
+    #[serde(rename = "numerics")]
+    _numerics: i64,
+    device: Spanned<String>,
+    library: Spanned<String>,
+    #[serde(default = "Vec::new")]
+    choice: Vec<RawChoice<K>>,
+    end: RawEnd,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, bound = "K: Key")]
+struct RawChoice<K> {
+    algorithm: Spanned<String>,
+    digest: Option<Spanned<String>>,
+    key: K,
+    candidates: BTreeMap<String, Spanned<RawMeasured>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawMeasured {
+    time_ns: Option<u64>,
+    workspace: usize,
+    disqualified: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawEnd {
+    choices: Spanned<usize>,
+}
+
+/// Reads the whole text or says which line is wrong.
+pub(super) fn parse<K: Key>(path: PathBuf, bytes: &[u8]) -> Result<ChoiceFile<K>> {
+    let damaged = |line, message: String| Error::Damaged { path: path.clone(), line, message };
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        damaged(line_at(bytes, error.valid_up_to()), "the text is not UTF-8".to_owned())
+    })?;
+    let line = |span: Range<usize>| line_at(bytes, span.start);
+    let syntax = |error: toml::de::Error| {
+        let at = error.span().map_or(bytes.len(), |span| span.start);
+        let message = error.message().trim().replace('\n', ", ");
+        damaged(line_at(bytes, at), message)
+    };
+
+    // The versions come before the fields, which another version may have others of.
+    let versions: Versions = toml::from_str(text).map_err(syntax)?;
+    for (what, file, here) in [
+        ("format", &versions.format, FORMAT_VERSION),
+        ("numerics", &versions.numerics, NUMERICS_VERSION.into()),
+    ] {
+        if *file.get_ref() != here {
+            let (line, file) = (line(file.span()), *file.get_ref());
+            return Err(Error::Version { path: path.clone(), line, what, file, here });
+        }
+    }
+
+    let raw: RawFile<K> = toml::from_str(text).map_err(|error| match error.span() {
+        Some(span) if !span.is_empty() && span != (0..text.len()) => syntax(error),
+        // What is missing at the end shows there.
+        _ => {
+            let message = error.message().trim().replace('\n', ", ");
+            damaged(line_at(bytes, bytes.len()), message)
+        }
+    })?;
+    let mut choices: BTreeMap<K, Choice> = BTreeMap::new();
+    let count = raw.choice.len();
+    for raw in raw.choice {
+        let at = line(raw.algorithm.span());
+        if let Some(digest) = &raw.digest
+            && !is_digest(digest.get_ref())
+        {
+            let message = format!("{:?} is not `sha256:` and 64 digits", digest.get_ref());
+            return Err(damaged(line(digest.span()), message));
+        }
+        let mut measured = Vec::new();
+        for (name, raw) in raw.candidates {
+            let at = line(raw.span());
+            let RawMeasured { time_ns, workspace, disqualified } = raw.into_inner();
+            let outcome = match (time_ns, disqualified) {
+                (Some(time), None) => Outcome::Time(Duration::from_nanos(time)),
+                (None, Some(reason)) => Outcome::Disqualified(reason),
+                _ => {
+                    let message =
+                        format!("candidate {name:?} needs one of `time_ns` and `disqualified`");
+                    return Err(damaged(at, message));
+                }
+            };
+            measured.push(Measured { name, workspace, outcome });
+        }
+        let algorithm = raw.algorithm.into_inner();
+        match measured.iter().find(|m| m.name == algorithm).map(|m| &m.outcome) {
+            Some(Outcome::Time(_)) => {}
+            Some(Outcome::Disqualified(reason)) => {
+                let message = format!("{algorithm:?} is chosen but was disqualified: {reason}");
+                return Err(damaged(at, message));
+            }
+            None => {
+                let message = format!("{algorithm:?} is chosen but is not among the candidates");
+                return Err(damaged(at, message));
+            }
+        }
+        sort(&mut measured);
+        let digest = raw.digest.map(Spanned::into_inner);
+        match choices.entry(raw.key) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(Choice { algorithm, digest, measured, line: at });
+            }
+            Entry::Occupied(occupied) => {
+                let message = format!(
+                    "a second choice for {}, the first is on line {}; remove one",
+                    occupied.key(),
+                    occupied.get().line
+                );
+                return Err(damaged(at, message));
+            }
+        }
+    }
+    let promised = *raw.end.choices.get_ref();
+    if promised != count {
+        let message = format!(
+            "{count} choices where this line says {promised}; if choices were added or removed on \
+             purpose, correct this line"
+        );
+        return Err(damaged(line(raw.end.choices.span()), message));
+    }
+    let fingerprint_lines = (line(raw.device.span()), line(raw.library.span()));
+    let fingerprint = Fingerprint::new(raw.device.into_inner(), raw.library.into_inner());
+    Ok(ChoiceFile { path, fingerprint, fingerprint_lines, choices })
+}
+
+/// The fastest first, then by name; the disqualified last.
+pub(super) fn sort(measured: &mut [Measured]) {
+    measured.sort_by(|a, b| {
+        let time = |m: &Measured| match m.outcome {
+            Outcome::Time(time) => time,
+            Outcome::Disqualified(_) => Duration::MAX,
+        };
+        time(a).cmp(&time(b)).then_with(|| a.name.cmp(&b.name))
+    });
+}
+
+fn is_digest(text: &str) -> bool {
+    text.strip_prefix("sha256:").is_some_and(|hex| {
+        hex.len() == 64 && hex.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+    })
+}
+
+/// The line, counted from 1, of the byte at `offset`. The end of a text belongs to its last line.
+fn line_at(bytes: &[u8], offset: usize) -> usize {
+    let offset = offset.min(bytes.len().saturating_sub(1));
+    bytes[..offset].iter().filter(|&&b| b == b'\n').count() + 1
+}

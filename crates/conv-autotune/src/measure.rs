@@ -1,0 +1,168 @@
+//! The race: who is right, and who of those is fast.
+
+use std::time::Duration;
+
+use crate::candidate::{Candidate, Output, Problem};
+use crate::file::{Measured, Outcome};
+use crate::{Clock, Error, Measuring, Result, compare};
+
+/// Everything that a race needs.
+pub(crate) struct Race<'a, P: Problem> {
+    pub(crate) key: &'a P::Key,
+    pub(crate) problem: &'a P,
+    pub(crate) reference: &'a Candidate<P>,
+    pub(crate) measuring: &'a Measuring,
+    pub(crate) clock: &'a dyn Clock,
+}
+
+/// One candidate's progress.
+struct Runner<'a, P: Problem> {
+    candidate: &'a Candidate<P>,
+    /// Calls per sample.
+    calls: u32,
+    samples: Vec<Duration>,
+    disqualified: Option<String>,
+    gave_up: bool,
+}
+
+impl<P: Problem> Race<'_, P> {
+    /// Checks and times the candidates, which are in ascending id. Gives what was measured of
+    /// each, and the index of the winner.
+    pub(crate) fn run(&self, candidates: &[&Candidate<P>]) -> Result<(Vec<Measured>, usize)> {
+        let mut runners = self.check(candidates)?;
+        self.time(&mut runners);
+        let winner = self.winner(&runners).ok_or_else(|| {
+            let reasons: Vec<String> = runners
+                .iter()
+                .filter_map(|r| {
+                    Some(format!("{}: {}", r.candidate.name(), r.disqualified.as_ref()?))
+                })
+                .collect();
+            Error::AllDisqualified { key: self.key.to_string(), reasons: reasons.join("; ") }
+        })?;
+        let measured = runners
+            .iter()
+            .map(|runner| Measured {
+                name: runner.candidate.name().to_owned(),
+                workspace: runner.candidate.workspace(self.key),
+                outcome: match &runner.disqualified {
+                    Some(reason) => Outcome::Disqualified(reason.clone()),
+                    None => Outcome::Time(median(&runner.samples)),
+                },
+            })
+            .collect();
+        Ok((measured, winner))
+    }
+
+    /// Runs each candidate twice: that warms it up, shows whether it is right, whether it
+    /// repeats its bits, and about how long it takes.
+    fn check<'a>(&self, candidates: &[&'a Candidate<P>]) -> Result<Vec<Runner<'a, P>>> {
+        let reference_failed = |source| Error::Reference {
+            name: self.reference.name().to_owned(),
+            key: self.key.to_string(),
+            source,
+        };
+        let reference = self.reference.run(self.problem).map_err(reference_failed)?;
+        let reference = reference.values().map_err(reference_failed)?;
+        let magnitude = self.problem.magnitude();
+        let runners = candidates.iter().map(|&candidate| {
+            let mut took = Duration::ZERO;
+            let verdict = (|| {
+                let first = candidate.run(self.problem)?;
+                let start = self.clock.now();
+                let second = candidate.run(self.problem)?;
+                took = self.clock.now().saturating_sub(start);
+                let (first, second) = (first.values()?, second.values()?);
+                let numerics = candidate.numerics();
+                let breach = compare::breach(&reference, &first, numerics, magnitude)
+                    .or_else(|| compare::breach(&reference, &second, numerics, magnitude));
+                let repeats = candidate.level() < samebits_tensor_core::Determinism::RunToRun
+                    || compare::same_bits(&first, &second);
+                Ok::<_, crate::BoxError>(
+                    breach
+                        .or_else(|| (!repeats).then(|| "two runs gave different bits".to_owned())),
+                )
+            })();
+            let disqualified = verdict.unwrap_or_else(|error| Some(format!("failed: {error}")));
+            if let Some(reason) = &disqualified {
+                tracing::warn!(
+                    candidate = candidate.name(), key = %self.key, "disqualified: {reason}"
+                );
+            }
+            let calls = self.measuring.sample.as_nanos() / took.as_nanos().max(1);
+            Runner {
+                candidate,
+                calls: calls.clamp(1, 1000) as u32,
+                samples: vec![took],
+                disqualified,
+                gave_up: false,
+            }
+        });
+        Ok(runners.collect())
+    }
+
+    /// Times the candidates that are right, round by round.
+    fn time(&self, runners: &mut [Runner<'_, P>]) {
+        let fastest = runners.iter().filter(|r| r.disqualified.is_none()).map(|r| r.samples[0]);
+        let Some(fastest) = fastest.min() else { return };
+        for runner in runners.iter_mut().filter(|r| r.disqualified.is_none()) {
+            runner.gave_up =
+                runner.samples[0].as_secs_f64() > fastest.as_secs_f64() * self.measuring.give_up;
+            if !runner.gave_up {
+                runner.samples.clear();
+            }
+        }
+        let count = runners.len();
+        for round in 0..self.measuring.rounds.max(1) {
+            for at in 0..count {
+                // Each second round goes backwards, so that none always follows the same one.
+                let at = if round % 2 == 0 { at } else { count - 1 - at };
+                let runner = &mut runners[at];
+                if runner.disqualified.is_some() || runner.gave_up {
+                    continue;
+                }
+                let start = self.clock.now();
+                for _ in 0..runner.calls {
+                    if let Err(error) = runner.candidate.run(self.problem) {
+                        runner.disqualified = Some(format!("failed: {error}"));
+                        break;
+                    }
+                }
+                let took = self.clock.now().saturating_sub(start);
+                runner.samples.push(took / runner.calls);
+            }
+        }
+    }
+
+    /// The lowest id among those that are as fast as the fastest but for the band.
+    fn winner(&self, runners: &[Runner<'_, P>]) -> Option<usize> {
+        let times: Vec<Option<Duration>> = runners
+            .iter()
+            .map(|r| (r.disqualified.is_none() && !r.gave_up).then(|| median(&r.samples)))
+            .collect();
+        let best = times.iter().flatten().min()?.as_secs_f64();
+        let limit = best * (1.0 + self.measuring.band.max(0.0));
+        times.iter().position(|time| time.is_some_and(|time| time.as_secs_f64() <= limit))
+    }
+}
+
+/// The middle sample, the lower one of two. There is at least one sample of whoever is asked.
+fn median(samples: &[Duration]) -> Duration {
+    let mut sorted = samples.to_vec();
+    sorted.sort_unstable();
+    sorted.get(sorted.len().saturating_sub(1) / 2).copied().unwrap_or(Duration::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_a_sample() {
+        let ns =
+            |values: &[u64]| values.iter().map(|&v| Duration::from_nanos(v)).collect::<Vec<_>>();
+        assert_eq!(median(&ns(&[5])), Duration::from_nanos(5));
+        assert_eq!(median(&ns(&[9, 1, 5])), Duration::from_nanos(5));
+        assert_eq!(median(&ns(&[9, 1, 5, 3])), Duration::from_nanos(3));
+    }
+}

@@ -1,0 +1,526 @@
+//! The tuner: one answer per key, however many threads ask.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use parking_lot::{Condvar, Mutex};
+use samebits_tensor_core::Determinism;
+
+use crate::candidate::{Candidate, Candidates, Numerics, Output, Problem};
+use crate::file::{self, Choice, ChoiceFile, Measured};
+use crate::measure::Race;
+use crate::{BoxError, Config, Error, Key, Mode, Result, compare};
+
+/// Chooses among candidates, once per key.
+///
+/// A tuner serves one device. Threads share it; the first to ask for a key has it raced and the
+/// others wait, so that within a process one key always runs one algorithm.
+///
+/// # Determinism
+///
+/// At [`Determinism::Portable`] only candidates with the bits of the definition are chosen, so
+/// that the choice cannot show. At [`Determinism::RunToRun`] the choice comes from a file or
+/// from the key alone. At [`Determinism::NotGuaranteed`] the fastest is taken.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_conv_autotune::{Candidate, Config, ConvCall, Fingerprint, Tuner};
+/// use samebits_tensor_core::ops::{Conv, ConvParams};
+/// use samebits_tensor_core::{DType, Determinism, Device, Tensor};
+///
+/// // A pointwise convolution over one position: out[o] = Σ_c weight[o][c] · input[c].
+/// fn pointwise(call: &ConvCall) -> Result<Tensor, samebits_conv_autotune::BoxError> {
+///     let ConvCall::Forward(op) = call else { return Err("forward only".into()) };
+///     let (x, w) = (op.input.as_slice::<f32>()?, op.weight.as_slice::<f32>()?);
+///     let out: Vec<f32> = w
+///         .chunks(x.len())
+///         .map(|row| row.iter().zip(x).fold(0.0, |sum, (&w, &x)| w.mul_add(x, sum)))
+///         .collect();
+///     Ok(Tensor::from_slice(&out, &[1, out.len(), 1])?)
+/// }
+///
+/// let tuner = Tuner::new(
+///     |key| ConvCall::probe(key, Device::Cpu),
+///     vec![
+///         Candidate::canonical(0, "reference", pointwise),
+///         Candidate::canonical(1, "other", pointwise),
+///     ],
+///     Config::new(Fingerprint::host("example 1.0.0")),
+/// )?;
+/// let call = ConvCall::Forward(Conv {
+///     input: Tensor::from_slice(&[1.0f32, 2.0], &[1, 2, 1])?,
+///     weight: Tensor::from_slice(&[3.0f32, 4.0], &[1, 2, 1])?,
+///     bias: None,
+///     params: ConvParams::padded(1, 0),
+/// });
+/// let out = tuner.run(&call, Determinism::Portable)?;
+/// assert_eq!(out.to_vec::<f32>()?, [11.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Tuner<P: Problem> {
+    candidates: Candidates<P>,
+    probe: Box<Probe<P>>,
+    config: Config,
+    file: Mutex<Option<ChoiceFile<P::Key>>>,
+    slots: Mutex<BTreeMap<P::Key, Slot<P>>>,
+    settled: Condvar,
+}
+
+type Probe<P> = dyn Fn(&<P as Problem>::Key) -> Result<P, BoxError> + Send + Sync;
+
+enum Slot<P: Problem> {
+    /// A thread is finding out; the others wait.
+    Open,
+    Settled(Arc<Decision<P>>),
+}
+
+/// Which algorithm runs a key, and how that came about.
+#[derive(Debug)]
+pub struct Decision<P: Problem> {
+    /// The algorithm.
+    pub candidate: Arc<Candidate<P>>,
+    /// How it was chosen.
+    pub source: Source,
+    /// What is known of the candidates that raced.
+    pub measured: Vec<Measured>,
+}
+
+/// How an algorithm was chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// By the written heuristic, from the key alone.
+    Heuristic,
+    /// By a race in this process.
+    Raced,
+    /// By the file that is being recorded.
+    Recorded,
+    /// By the pinned file.
+    Pinned,
+}
+
+/// What a check of one recorded choice found.
+#[derive(Debug)]
+pub struct Verdict<K: Key> {
+    /// The call.
+    pub key: K,
+    /// The algorithm chosen for it.
+    pub algorithm: String,
+    /// The line of its name.
+    pub line: usize,
+    /// The finding.
+    pub finding: Finding,
+}
+
+/// Whether a recorded choice still gives what was recorded.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Finding {
+    /// The same digest, and the promise to the reference is kept.
+    Good,
+    /// The promise is kept; no digest was recorded because the output may vary.
+    GoodWithoutDigest,
+    /// The output has another digest than the one recorded.
+    OtherDigest {
+        /// In the file.
+        recorded: String,
+        /// Now.
+        now: String,
+    },
+    /// The output is not what the algorithm promises.
+    Wrong(String),
+    /// The algorithm or the reference failed.
+    Failed(BoxError),
+}
+
+impl<P: Problem> Tuner<P> {
+    /// A tuner over `candidates`. `probe` makes the inputs that stand for a key, as a function of
+    /// the key alone ([`ConvCall::probe`](crate::ConvCall::probe) for convolutions).
+    ///
+    /// The reference for a key is the canonical candidate with the lowest id that applies to it.
+    /// Candidates run on threads of their own while they race, and must not ask this tuner for
+    /// the key that they are being raced for.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Candidates`] if two share a name or an id, or none is canonical;
+    /// [`Error::Config`]; whatever is wrong with the file.
+    pub fn new(
+        probe: impl Fn(&P::Key) -> Result<P, BoxError> + Send + Sync + 'static,
+        mut candidates: Vec<Candidate<P>>,
+        config: Config,
+    ) -> Result<Tuner<P>> {
+        candidates.sort_by_key(Candidate::id);
+        for pair in candidates.windows(2) {
+            if pair[0].id() == pair[1].id() {
+                let message = format!(
+                    "{:?} and {:?} have the same id {}; ids break ties and must differ",
+                    pair[0].name(),
+                    pair[1].name(),
+                    pair[0].id()
+                );
+                return Err(Error::Candidates { message });
+            }
+        }
+        let mut names = BTreeSet::new();
+        if let Some(twice) = candidates.iter().find(|c| !names.insert(c.name())) {
+            let message = format!(
+                "two candidates are named {:?}; a choice file could not tell them apart",
+                twice.name()
+            );
+            return Err(Error::Candidates { message });
+        }
+        if !candidates.iter().any(|c| c.numerics() == Numerics::Canonical) {
+            let message =
+                "no candidate is canonical, so there is nothing to compare the others with";
+            return Err(Error::Candidates { message: message.to_owned() });
+        }
+        let file = match &config.mode {
+            Mode::Off => None,
+            Mode::Record(_) if !config.benchmark => {
+                let message = "mode `Record` needs `benchmark`: without a race there is nothing to \
+                               record. Use mode `Off` for the written heuristic";
+                return Err(Error::Config { message: message.to_owned() });
+            }
+            Mode::Record(path) => Some(file::open(path, &config.fingerprint, config.lock_timeout)?),
+            Mode::Pinned(path) => {
+                let file = ChoiceFile::read(path)?;
+                file.check_fingerprint(&config.fingerprint)?;
+                Some(file)
+            }
+        };
+        let tuner = Tuner {
+            candidates: candidates.into_iter().map(Arc::new).collect(),
+            probe: Box::new(probe),
+            config,
+            file: Mutex::new(None),
+            slots: Mutex::new(BTreeMap::new()),
+            settled: Condvar::new(),
+        };
+        if let Some(file) = file {
+            for (key, choice) in file.choices() {
+                tuner.usable(file.path(), key, choice)?;
+            }
+            *tuner.file.lock() = Some(file);
+        }
+        Ok(tuner)
+    }
+
+    /// The candidates in ascending id.
+    pub fn candidates(&self) -> impl ExactSizeIterator<Item = &Candidate<P>> {
+        self.candidates.iter().map(|candidate| &**candidate)
+    }
+
+    /// The candidates that may be chosen for `key`, in ascending id: those that meet its level,
+    /// apply to it and need no more than the workspace limit.
+    pub fn eligible(&self, key: &P::Key) -> Vec<&Candidate<P>> {
+        self.eligible_arcs(key).into_iter().map(|candidate| &**candidate).collect()
+    }
+
+    /// The algorithm for `key`. The first call for a key may race the candidates; calls from
+    /// other threads wait for it, later ones return at once.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotPinned`] and what is wrong with a file; [`Error::NoCandidate`];
+    /// [`Error::Reference`], [`Error::Probe`], [`Error::AllDisqualified`], [`Error::Threads`] from a
+    /// race; [`Error::Write`] and [`Error::Locked`] if the choice cannot be recorded. After an
+    /// error nothing is settled, and the next call tries again.
+    pub fn choose(&self, key: &P::Key) -> Result<Arc<Decision<P>>> {
+        let mut slots = self.slots.lock();
+        loop {
+            match slots.get(key) {
+                Some(Slot::Settled(decision)) => return Ok(decision.clone()),
+                Some(Slot::Open) => self.settled.wait(&mut slots),
+                None => break,
+            }
+        }
+        slots.insert(key.clone(), Slot::Open);
+        drop(slots);
+        // Whatever happens next, a panic included, the others must not wait for ever.
+        let opened = Opened { tuner: self, key };
+        let decision = Arc::new(self.decide(key)?);
+        self.slots.lock().insert(key.clone(), Slot::Settled(decision.clone()));
+        drop(opened);
+        Ok(decision)
+    }
+
+    /// Runs `problem` with the algorithm for it at `level`.
+    ///
+    /// # Errors
+    ///
+    /// As [`choose`](Tuner::choose); [`Error::Run`].
+    pub fn run(&self, problem: &P, level: Determinism) -> Result<P::Output> {
+        let key = problem.key(level);
+        let decision = self.choose(&key)?;
+        run_candidate(&decision.candidate, problem, &key)
+    }
+
+    /// Runs `problem` with the named algorithm, whatever its level: for tests and benchmarks.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Candidates`] if there is none of that name or it does not apply; [`Error::Run`].
+    pub fn run_named(&self, name: &str, problem: &P) -> Result<P::Output> {
+        let key = problem.key(Determinism::NotGuaranteed);
+        let candidate = self.candidates.iter().find(|c| c.name() == name && c.applies(&key));
+        let Some(candidate) = candidate else {
+            let message = format!("no candidate named {name:?} applies to {key}");
+            return Err(Error::Candidates { message });
+        };
+        run_candidate(candidate, problem, &key)
+    }
+
+    /// Runs every choice of the file again on its probe inputs, and compares the output with the
+    /// reference and with the recorded digest.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Probe`]. What a candidate does wrong is in the verdict.
+    pub fn verify(&self) -> Result<Vec<Verdict<P::Key>>> {
+        let file = self.file.lock().clone();
+        let mut verdicts = Vec::new();
+        for (key, choice) in file.iter().flat_map(ChoiceFile::choices) {
+            let candidate = self.usable(file_path(&file), key, choice)?;
+            let problem = self.probe(key)?;
+            let finding =
+                self.finding(&candidate, key, choice, &problem).unwrap_or_else(Finding::Failed);
+            verdicts.push(Verdict {
+                key: key.clone(),
+                algorithm: choice.algorithm.clone(),
+                line: choice.line,
+                finding,
+            });
+        }
+        Ok(verdicts)
+    }
+
+    fn decide(&self, key: &P::Key) -> Result<Decision<P>> {
+        if let Some(decision) = self.from_file(key)? {
+            return Ok(decision);
+        }
+        if let Mode::Pinned(path) = &self.config.mode {
+            return Err(Error::NotPinned { path: path.clone(), key: key.to_string() });
+        }
+        let mut eligible = self.eligible_arcs(key);
+        let by_estimate = |a: &&Arc<Candidate<P>>, b: &&Arc<Candidate<P>>| {
+            a.estimate(key).total_cmp(&b.estimate(key)).then(a.id().cmp(&b.id()))
+        };
+        eligible.sort_by(by_estimate);
+        let Some(&likely) = eligible.first() else {
+            return Err(Error::NoCandidate {
+                key: key.to_string(),
+                workspace_limit: self.config.workspace_limit,
+            });
+        };
+        let recording = matches!(self.config.mode, Mode::Record(_));
+        let may_race = self.config.benchmark && (recording || key.level() != Determinism::RunToRun);
+        if !may_race || (eligible.len() == 1 && !recording) {
+            let candidate = likely.clone();
+            return Ok(Decision { candidate, source: Source::Heuristic, measured: Vec::new() });
+        }
+        if self.config.benchmark_limit > 0 {
+            eligible.truncate(self.config.benchmark_limit);
+        }
+        eligible.sort_by_key(|candidate| candidate.id());
+        let choice = apart(|| self.race(key, &eligible))??;
+        tracing::debug!(%key, algorithm = choice.algorithm, "tuned");
+        let Mode::Record(path) = &self.config.mode else {
+            let candidate = self.named(&choice.algorithm).expect("the winner is a candidate");
+            return Ok(Decision { candidate, source: Source::Raced, measured: choice.measured });
+        };
+        let ours = choice.algorithm.clone();
+        let config = &self.config;
+        let file = file::record(path, &config.fingerprint, config.lock_timeout, key, choice)?;
+        *self.file.lock() = Some(file);
+        // Another process may have been first; then its choice holds.
+        let mut decision = self.from_file(key)?.expect("the key was just recorded");
+        if decision.candidate.name() == ours {
+            decision.source = Source::Raced;
+        }
+        Ok(decision)
+    }
+
+    /// The decision that the file holds, if there is a file and it holds one.
+    fn from_file(&self, key: &P::Key) -> Result<Option<Decision<P>>> {
+        let file = self.file.lock();
+        let Some(file) = &*file else { return Ok(None) };
+        let Some(choice) = file.get(key) else { return Ok(None) };
+        let candidate = self.usable(file.path(), key, choice)?;
+        let source = match self.config.mode {
+            Mode::Pinned(_) => Source::Pinned,
+            _ => Source::Recorded,
+        };
+        Ok(Some(Decision { candidate, source, measured: choice.measured.clone() }))
+    }
+
+    /// The candidate that a file's choice names, if it may run that key.
+    fn usable(&self, path: &Path, key: &P::Key, choice: &Choice) -> Result<Arc<Candidate<P>>> {
+        let (path, line, name) = (path.to_owned(), choice.line, choice.algorithm.clone());
+        let Some(candidate) = self.named(&name) else {
+            let known: Vec<&str> = self.candidates.iter().map(|c| c.name()).collect();
+            return Err(Error::UnknownAlgorithm { path, line, name, known: known.join(", ") });
+        };
+        let (has, required) = (candidate.usable_at(), key.level());
+        if has < required {
+            return Err(Error::LevelTooLow { path, line, name, has, required });
+        }
+        if !candidate.applies(key) {
+            return Err(Error::NotApplicable { path, line, name, key: key.to_string() });
+        }
+        let (needs, limit) = (candidate.workspace(key), self.config.workspace_limit);
+        if needs > limit {
+            return Err(Error::WorkspaceTooLarge { path, line, name, needs, limit });
+        }
+        Ok(candidate)
+    }
+
+    fn race(&self, key: &P::Key, eligible: &[&Arc<Candidate<P>>]) -> Result<Choice> {
+        let problem = self.probe(key)?;
+        let candidates: Vec<&Candidate<P>> = eligible.iter().map(|c| &***c).collect();
+        let race = Race {
+            key,
+            problem: &problem,
+            reference: self.reference(key)?,
+            measuring: &self.config.measuring,
+            clock: &*self.config.clock,
+        };
+        let (measured, winner) = race.run(&candidates)?;
+        let winner = candidates[winner];
+        let digest = if winner.level() >= Determinism::RunToRun {
+            let failed = |source| Error::Run {
+                name: winner.name().to_owned(),
+                key: key.to_string(),
+                source,
+            };
+            let output = winner.run(&problem).map_err(failed)?;
+            Some(compare::digest(&output.values().map_err(failed)?))
+        } else {
+            None
+        };
+        Ok(Choice { algorithm: winner.name().to_owned(), digest, measured, line: 0 })
+    }
+
+    fn finding(
+        &self,
+        candidate: &Candidate<P>,
+        key: &P::Key,
+        choice: &Choice,
+        problem: &P,
+    ) -> Result<Finding, BoxError> {
+        let reference = self.reference(key)?.run(problem)?;
+        let output = candidate.run(problem)?;
+        let values = output.values()?;
+        let (numerics, magnitude) = (candidate.numerics(), problem.magnitude());
+        if let Some(breach) = compare::breach(&reference.values()?, &values, numerics, magnitude) {
+            return Ok(Finding::Wrong(breach));
+        }
+        Ok(match &choice.digest {
+            None => Finding::GoodWithoutDigest,
+            Some(recorded) => {
+                let now = compare::digest(&values);
+                if *recorded == now {
+                    Finding::Good
+                } else {
+                    Finding::OtherDigest { recorded: recorded.clone(), now }
+                }
+            }
+        })
+    }
+
+    fn probe(&self, key: &P::Key) -> Result<P> {
+        (self.probe)(key).map_err(|source| Error::Probe { key: key.to_string(), source })
+    }
+
+    fn reference(&self, key: &P::Key) -> Result<&Candidate<P>> {
+        self.candidates()
+            .find(|c| c.numerics() == Numerics::Canonical && c.applies(key))
+            .ok_or_else(|| Error::Candidates {
+                message: format!(
+                    "no canonical candidate applies to {key}; add a reference that does"
+                ),
+            })
+    }
+
+    fn named(&self, name: &str) -> Option<Arc<Candidate<P>>> {
+        self.candidates.iter().find(|c| c.name() == name).cloned()
+    }
+
+    fn eligible_arcs(&self, key: &P::Key) -> Vec<&Arc<Candidate<P>>> {
+        self.candidates
+            .iter()
+            .filter(|c| c.usable_at() >= key.level() && c.applies(key))
+            .filter(|c| c.workspace(key) <= self.config.workspace_limit)
+            .collect()
+    }
+}
+
+impl<P: Problem> fmt::Debug for Tuner<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tuner")
+            .field("candidates", &self.candidates)
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Wakes the threads that wait for a key, and takes back the mark that someone is at it unless it
+/// was settled.
+struct Opened<'a, P: Problem> {
+    tuner: &'a Tuner<P>,
+    key: &'a P::Key,
+}
+
+impl<P: Problem> Drop for Opened<'_, P> {
+    fn drop(&mut self) {
+        let mut slots = self.tuner.slots.lock();
+        if matches!(slots.get(self.key), Some(Slot::Open)) {
+            slots.remove(self.key);
+        }
+        self.tuner.settled.notify_all();
+    }
+}
+
+/// Runs `f` in a thread pool of its own, as large as the caller's.
+///
+/// The caller may be a worker of a pool whose other workers wait for this very race. If the race
+/// ran in that pool, one of them might be in the middle of a part of the race, have taken up
+/// another task meanwhile and wait in it: for ever, since the race needs that part.
+fn apart<R: Send>(f: impl FnOnce() -> R + Send) -> Result<R> {
+    let threads = |message: String| Error::Threads { message };
+    #[expect(clippy::disallowed_methods, reason = "decides how long a race takes, and no bit")]
+    let count = rayon::current_num_threads();
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(count)
+        .thread_name(|i| format!("autotune-{i}"))
+        .build()
+        .map_err(|error| threads(error.to_string()))?;
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new()
+            .name("autotune".to_owned())
+            .spawn_scoped(scope, || pool.install(f))
+            .map_err(|error| threads(error.to_string()))?;
+        match thread.join() {
+            Ok(result) => Ok(result),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
+fn run_candidate<P: Problem>(
+    candidate: &Candidate<P>,
+    problem: &P,
+    key: &P::Key,
+) -> Result<P::Output> {
+    candidate.run(problem).map_err(|source| Error::Run {
+        name: candidate.name().to_owned(),
+        key: key.to_string(),
+        source,
+    })
+}
+
+fn file_path<K: Key>(file: &Option<ChoiceFile<K>>) -> &Path {
+    file.as_ref().map_or(Path::new(""), ChoiceFile::path)
+}
