@@ -63,12 +63,26 @@ pub fn log2(x: f32) -> f32 {
 /// The logarithm to base 2 of a positive normal f64 that is a finite f32.
 #[inline(always)]
 pub(super) fn log2_wide(x: f64) -> f64 {
+    let (k, low) = log2_split(x);
+    add_odd(k, low)
+}
+
+/// The logarithm to base 2 of a positive finite f32 as a sum of two, within 2^-51 relatively.
+#[inline(always)]
+pub(super) fn log2_parts(x: f64) -> (f64, f64) {
+    let (k, low) = log2_split(x);
+    let high = k + low;
+    (high, low - (high - k))
+}
+
+/// The same as an integer and at most 1/2.
+#[inline(always)]
+fn log2_split(x: f64) -> (f64, f64) {
     let (k, m) = split(x);
     let (s2, rest) = log_m(m);
     /// log2(e) - LOG2_E, rounded.
     const LOG2_E_LO: f64 = f64::from_bits(0x3c77_77d0_ffda_0d24);
-    let low = fma(s2, LOG2_E, fma(s2, LOG2_E_LO, rest * LOG2_E));
-    add_odd(k, low)
+    (k, fma(s2, LOG2_E, fma(s2, LOG2_E_LO, rest * LOG2_E)))
 }
 
 /// The logarithm to base 10.
@@ -156,7 +170,7 @@ fn finish(x: f32, y: f64) -> f32 {
 
 /// (k, m) with x = 2^k m and sqrt(1/2) <= m < sqrt(2).
 #[inline(always)]
-fn split(x: f64) -> (f64, f64) {
+pub(super) fn split(x: f64) -> (f64, f64) {
     /// The bits of sqrt(1/2), and of 1.
     const HALF_SQRT: u64 = 0x3fe6_a09e_667f_3bcd;
     const ONE: u64 = 0x3ff0_0000_0000_0000;

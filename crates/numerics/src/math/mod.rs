@@ -21,11 +21,13 @@
 //!   an f64 evaluation that is right about the inputs nearest to a rounding boundary.
 //! * J.-M. Muller, *Elementary Functions*, 3rd edition, 2016.
 
+mod dd;
 mod erf;
 mod exp;
 mod fma;
 mod inv_pi;
 mod log;
+mod pow;
 mod root;
 mod trig;
 mod unary;
@@ -33,6 +35,9 @@ mod unary;
 pub use erf::erf;
 pub use exp::{exp, exp2, expm1, sigmoid, tanh};
 pub use log::{log, log1p, log2, log10};
+pub use pow::pow;
+#[doc(hidden)]
+pub use pow::{Exponents, pow_slice_at};
 pub use root::{rsqrt, sqrt};
 pub use trig::{cos, cospi, sin, sinpi};
 pub use unary::{

@@ -141,6 +141,8 @@ macro_rules! functions {
                     super::$type.map(input, output);
                 }
             )*
+
+            pub use super::super::pow::{pow_slice as pow, pow_slice_scalar as pow_scalar};
         }
     };
 }

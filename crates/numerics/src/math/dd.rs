@@ -1,0 +1,110 @@
+//! Double-double arithmetic: numbers as the unevaluated sum of two f64, good to about 2^-103.
+//!
+//! For the rare inputs that f64 leaves undecided. The algorithms and their error bounds are
+//! those of M. Joldes, J.-M. Muller and V. Popescu, *Tight and rigorous error bounds for basic
+//! building blocks of double-word arithmetic*, ACM TOMS 44(2), 2017.
+
+/// `high + low`, with |low| at most half an ulp of `high`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Dd {
+    pub(super) high: f64,
+    pub(super) low: f64,
+}
+
+impl Dd {
+    pub(super) fn new(x: f64) -> Dd {
+        Dd { high: x, low: 0.0 }
+    }
+
+    /// a + b, exactly (Knuth's TwoSum).
+    pub(super) fn sum(a: f64, b: f64) -> Dd {
+        let high = a + b;
+        let of_b = high - a;
+        Dd { high, low: (a - (high - of_b)) + (b - of_b) }
+    }
+
+    /// a + b, exactly, for |a| >= |b| (Dekker's Fast2Sum).
+    fn ordered_sum(a: f64, b: f64) -> Dd {
+        let high = a + b;
+        Dd { high, low: b - (high - a) }
+    }
+
+    /// a b, exactly.
+    pub(super) fn product(a: f64, b: f64) -> Dd {
+        let high = a * b;
+        Dd { high, low: a.mul_add(b, -high) }
+    }
+
+    /// Their AccurateDWPlusDW, within 3 * 2^-106.
+    pub(super) fn add(self, other: Dd) -> Dd {
+        let s = Dd::sum(self.high, other.high);
+        let t = Dd::sum(self.low, other.low);
+        let v = Dd::ordered_sum(s.high, s.low + t.high);
+        Dd::ordered_sum(v.high, t.low + v.low)
+    }
+
+    /// Their DWTimesDW3, within 4 * 2^-106.
+    pub(super) fn mul(self, other: Dd) -> Dd {
+        let c = Dd::product(self.high, other.high);
+        let t = self.low * other.low;
+        let t = self.high.mul_add(other.low, t);
+        let t = self.low.mul_add(other.high, t);
+        Dd::ordered_sum(c.high, c.low + t)
+    }
+
+    /// Their DWDivDW2, within 15 * 2^-106.
+    pub(super) fn div(self, other: Dd) -> Dd {
+        let q = self.high / other.high;
+        let r = other.mul(Dd::new(q));
+        let rest = (self.high - r.high) + (self.low - r.low);
+        Dd::ordered_sum(q, rest / other.high)
+    }
+
+    /// Times a power of two.
+    pub(super) fn scaled(self, power: f64) -> Dd {
+        Dd { high: self.high * power, low: self.low * power }
+    }
+
+    /// The natural logarithm of a positive normal `x`, within 2^-99 of it relatively.
+    pub(super) fn log(x: f64) -> Dd {
+        let (k, m) = super::log::split(x);
+        // m - 1 and m + 1 need no more than an f64 each if `x` is an f32, else two.
+        let s = Dd::sum(m, -1.0).div(Dd::sum(m, 1.0));
+        let z = s.mul(s);
+        // 2 atanh s: |s| <= 0.1716, so what is left out is below 2^-118 of the whole.
+        let mut p = Dd::new(0.0);
+        for i in (0..23).rev() {
+            p = p.mul(z).add(Dd::new(1.0).div(Dd::new((2 * i + 1) as f64)));
+        }
+        let log_m = s.scaled(2.0).mul(p);
+        if k == 0.0 { log_m } else { multiple_of_ln_2(k).add(log_m) }
+    }
+
+    /// e^self for |self| < 2^9, within 2^-97 of it relatively.
+    pub(super) fn exp(self) -> Dd {
+        let n = (self.high * std::f64::consts::LOG2_E).round_ties_even();
+        let r = self.add(multiple_of_ln_2(-n));
+        // |r| <= 0.35: what is left out is below 2^-120.
+        let mut p = Dd::new(1.0);
+        for i in (1..27).rev() {
+            p = p.mul(r).div(Dd::new(i as f64)).add(Dd::new(1.0));
+        }
+        p.scaled(f64::from_bits(((1023.0 + n) as u64) << 52))
+    }
+
+    /// The f32 nearest to `self * (1 + relative)`.
+    pub(super) fn round(self, relative: f64) -> f32 {
+        let low = relative.mul_add(self.high, self.low);
+        super::fma::add_odd(self.high, low) as f32
+    }
+}
+
+/// n ln 2 for an integer |n| <= 2^12, within 2^-100 of it relatively.
+fn multiple_of_ln_2(n: f64) -> Dd {
+    // 40 bits, so that the product is exact, and two times 53.
+    const HIGH: f64 = f64::from_bits(0x3fe6_2e42_fefa_2000);
+    const MIDDLE: f64 = f64::from_bits(0x3d69_ef35_793c_7673);
+    const LOW: f64 = f64::from_bits(0x398f_97b5_7a07_9a19);
+    let tail = Dd::product(n, MIDDLE);
+    Dd::new(n * HIGH).add(Dd { high: tail.high, low: n.mul_add(LOW, tail.low) })
+}
