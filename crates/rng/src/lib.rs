@@ -15,6 +15,7 @@ mod philox;
 mod philox64;
 mod rejection;
 mod state;
+pub mod torch;
 mod uniform;
 mod wide;
 mod words;

@@ -1,0 +1,313 @@
+//! PyTorch's random numbers, so that a run can be ported with its shuffles and masks.
+//!
+//! [`CpuGenerator`] repeats `torch.manual_seed` and what follows on the CPU; [`CudaLaunch`]
+//! repeats `torch.rand` and dropout's mask on a GPU, which depend on how many multiprocessors
+//! the GPU has. Both were compared with PyTorch 2.11.
+//!
+//! ```
+//! use samebits_rng::torch::CpuGenerator;
+//!
+//! // torch.manual_seed(0); torch.randperm(10)
+//! let mut generator = CpuGenerator::manual_seed(0);
+//! assert_eq!(generator.randperm(10), [4, 1, 7, 5, 3, 9, 0, 8, 6, 2]);
+//! ```
+
+mod cuda;
+mod mt19937;
+
+pub use cuda::CudaLaunch;
+pub use mt19937::Mt19937;
+
+use crate::state::{u32_at, u64_at};
+use crate::{Error, wide};
+use samebits_numerics::math;
+
+/// PyTorch's CPU generator: [`Mt19937`] and the values that PyTorch makes of its words.
+///
+/// # Determinism
+///
+/// Fixed forever, and equal to PyTorch's: words, `rand`, `randint`, `random_`, `randperm` and
+/// `bernoulli` in every bit. `randn` repeats PyTorch's draws but not the rounding errors of its
+/// logarithms and cosines, which differ between PyTorch's own builds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CpuGenerator {
+    seed: u64,
+    engine: Mt19937,
+    /// The second numbers of the last Box–Muller pairs.
+    cached_f64: Option<f64>,
+    cached_f32: Option<f32>,
+}
+
+impl CpuGenerator {
+    /// How many bytes [`get_state`](CpuGenerator::get_state) returns.
+    pub const STATE_BYTES: usize = 5056;
+
+    /// `torch.Generator().manual_seed(seed)`. Only the seed's low 32 bits reach the numbers; a
+    /// negative seed is passed in two's complement.
+    pub fn manual_seed(seed: u64) -> CpuGenerator {
+        let engine = Mt19937::new(seed as u32);
+        CpuGenerator { seed, engine, cached_f64: None, cached_f32: None }
+    }
+
+    /// The seed.
+    pub const fn initial_seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// The next word.
+    pub fn random(&mut self) -> u32 {
+        self.engine.next_word()
+    }
+
+    /// The next two words, the high half first.
+    pub fn random64(&mut self) -> u64 {
+        let high = u64::from(self.random());
+        high << 32 | u64::from(self.random())
+    }
+
+    /// `torch.rand(n)`, or `uniform_(0, 1)`, of dtype float32.
+    pub fn rand_f32(&mut self, out: &mut [f32]) {
+        for x in out {
+            *x = self.unit_f32();
+        }
+    }
+
+    /// `torch.rand(n, dtype=torch.float64)`.
+    pub fn rand_f64(&mut self, out: &mut [f64]) {
+        for x in out {
+            *x = self.unit_f64();
+        }
+    }
+
+    /// `uniform_(from, to)` of dtype float32: the uniform number times (to − from), plus from.
+    pub fn uniform_f32(&mut self, out: &mut [f32], from: f32, to: f32) {
+        for x in out {
+            *x = self.unit_f32() * (to - from) + from;
+        }
+    }
+
+    /// `torch.randint(low, high, (n,))`, or `random_(low, high)`, of an integer dtype that holds
+    /// the values. One word for each value if high − low is below 2^28, two otherwise.
+    ///
+    /// # Errors
+    ///
+    /// `low >= high`.
+    pub fn randint(&mut self, out: &mut [i64], low: i64, high: i64) -> Result<(), Error> {
+        if low >= high {
+            let found = (low, high);
+            return Err(Error::parameter("torch::randint", "(low, high)", found, "increasing"));
+        }
+        let range = high.wrapping_sub(low) as u64;
+        for x in out {
+            let word = if range >= 1 << 28 { self.random64() } else { u64::from(self.random()) };
+            *x = low.wrapping_add((word % range) as i64);
+        }
+        Ok(())
+    }
+
+    /// `torch.empty((), dtype=torch.int64).random_()`: what a DataLoader takes its base seed
+    /// from.
+    pub fn random_i64(&mut self) -> i64 {
+        (self.random64() % (1 << 63)) as i64
+    }
+
+    /// `torch.empty((), dtype=torch.int32).random_()`.
+    pub fn random_i32(&mut self) -> i32 {
+        (self.random() % (1 << 31)) as i32
+    }
+
+    /// `torch.empty((), dtype=torch.float32).random_()`: a whole number up to 2^24.
+    pub fn random_f32(&mut self) -> f32 {
+        (self.random() % ((1 << 24) + 1)) as f32
+    }
+
+    /// `torch.empty((), dtype=torch.float64).random_()`: a whole number up to 2^53.
+    pub fn random_f64(&mut self) -> f64 {
+        (self.random64() % ((1 << 53) + 1)) as f64
+    }
+
+    /// `torch.randperm(n)`.
+    pub fn randperm(&mut self, n: usize) -> Vec<i64> {
+        let mut order: Vec<i64> = (0..n as i64).collect();
+        if (n as u64) < (u64::from(u32::MAX) + 1) / 20 {
+            for i in 0..n.saturating_sub(1) {
+                let j = i + self.random() as usize % (n - i);
+                order.swap(i, j);
+            }
+        } else {
+            for i in 0..n {
+                let j = (self.random64() % (i as u64 + 1)) as usize;
+                order[i] = order[j];
+                order[j] = i as i64;
+            }
+        }
+        order
+    }
+
+    /// `torch.empty(n).bernoulli_(p)`, and the mask of `dropout(x, 1 - p)`: true with
+    /// probability `p`.
+    pub fn bernoulli(&mut self, out: &mut [bool], p: f64) {
+        for x in out {
+            *x = self.unit_f64() < p;
+        }
+    }
+
+    /// `torch.bernoulli(p)` with a float32 probability for each element.
+    ///
+    /// # Errors
+    ///
+    /// The slices differ in length.
+    pub fn bernoulli_each(&mut self, p: &[f32], out: &mut [bool]) -> Result<(), Error> {
+        if p.len() != out.len() {
+            return Err(Error::length("torch::bernoulli_each", "p", p.len(), "out", out.len()));
+        }
+        for (x, p) in out.iter_mut().zip(p) {
+            *x = self.unit_f32() < *p;
+        }
+        Ok(())
+    }
+
+    /// `torch.randn(n)` of a contiguous float32 tensor.
+    ///
+    /// Below 16 elements PyTorch computes in f64 and the values are equal but for an f64's last
+    /// bits; from 16 on it computes in f32, and the values agree to some units in the last place.
+    pub fn randn_f32(&mut self, out: &mut [f32]) {
+        if out.len() < 16 {
+            for x in out {
+                *x = self.scalar_normal() as f32;
+            }
+            return;
+        }
+        self.rand_f32(out);
+        let whole = out.len() / 16 * 16;
+        out[..whole].chunks_exact_mut(16).for_each(box_muller_f32);
+        if whole < out.len() {
+            // PyTorch draws the last 16 anew, whatever it has written there.
+            let last = out.len() - 16;
+            self.rand_f32(&mut out[last..]);
+            box_muller_f32(&mut out[last..]);
+        }
+    }
+
+    /// `torch.randn(n, dtype=torch.float64)` of a contiguous tensor, but for an f64's last bits.
+    pub fn randn_f64(&mut self, out: &mut [f64]) {
+        if out.len() < 16 {
+            for x in out {
+                *x = self.scalar_normal();
+            }
+            return;
+        }
+        self.rand_f64(out);
+        let whole = out.len() / 16 * 16;
+        out[..whole].chunks_exact_mut(16).for_each(box_muller_f64);
+        if whole < out.len() {
+            let last = out.len() - 16;
+            self.rand_f64(&mut out[last..]);
+            box_muller_f64(&mut out[last..]);
+        }
+    }
+
+    /// `generator.get_state()`: the bytes of PyTorch's tensor.
+    #[must_use]
+    pub fn get_state(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(CpuGenerator::STATE_BYTES);
+        bytes.extend(self.seed.to_le_bytes());
+        bytes.extend(self.engine.left().to_le_bytes());
+        bytes.extend(1u32.to_le_bytes());
+        bytes.extend(u64::from(self.engine.next()).to_le_bytes());
+        for word in self.engine.words() {
+            bytes.extend(u64::from(*word).to_le_bytes());
+        }
+        bytes.extend(0f64.to_le_bytes());
+        bytes.extend(self.cached_f64.unwrap_or(0.0).to_le_bytes());
+        bytes.extend(0f64.to_le_bytes());
+        bytes.extend(u64::from(self.cached_f64.is_some()).to_le_bytes());
+        bytes.extend(self.cached_f32.unwrap_or(0.0).to_le_bytes());
+        bytes.extend(u32::from(self.cached_f32.is_some()).to_le_bytes());
+        bytes
+    }
+
+    /// `generator.set_state(state)`: a generator that continues where PyTorch's stood.
+    ///
+    /// # Errors
+    ///
+    /// The bytes are not 5056, or no Mersenne twister has such a state.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use samebits_rng::torch::CpuGenerator;
+    ///
+    /// let mut generator = CpuGenerator::manual_seed(3);
+    /// generator.random();
+    /// let mut restored = CpuGenerator::from_state(&generator.get_state())?;
+    /// assert_eq!(restored.random(), generator.random());
+    /// # Ok::<(), samebits_rng::Error>(())
+    /// ```
+    pub fn from_state(state: &[u8]) -> Result<CpuGenerator, Error> {
+        let op = "torch::CpuGenerator::from_state";
+        if state.len() != CpuGenerator::STATE_BYTES {
+            let (expected, found) = (CpuGenerator::STATE_BYTES, state.len());
+            return Err(Error::StateLength { op, expected, found });
+        }
+        if u32_at(state, 12) != 1 {
+            return Err(Error::StateValue { op, what: "an engine that was never seeded" });
+        }
+        let mut words = [0; Mt19937::WORDS];
+        for (i, word) in words.iter_mut().enumerate() {
+            *word = u32::try_from(u64_at(state, 24 + 8 * i))
+                .map_err(|_| Error::StateValue { op, what: "a word of more than 32 bits" })?;
+        }
+        let engine = Mt19937::from_parts(words, u32_at(state, 8), u64_at(state, 16))
+            .ok_or(Error::StateValue { op, what: "a position outside the 624 words" })?;
+        let normals = 24 + 8 * Mt19937::WORDS;
+        let cached_f64 = match u32_at(state, normals + 24) {
+            0 => None,
+            _ => Some(f64::from_bits(u64_at(state, normals + 8))),
+        };
+        let cached_f32 = match state[normals + 36] {
+            0 => None,
+            _ => Some(f32::from_bits(u32_at(state, normals + 32))),
+        };
+        Ok(CpuGenerator { seed: u64_at(state, 0), engine, cached_f64, cached_f32 })
+    }
+
+    fn unit_f32(&mut self) -> f32 {
+        (self.random() & 0x00ff_ffff) as f32 * (1.0 / 16777216.0)
+    }
+
+    fn unit_f64(&mut self) -> f64 {
+        (self.random64() & ((1 << 53) - 1)) as f64 * (1.0 / 9007199254740992.0)
+    }
+
+    fn scalar_normal(&mut self) -> f64 {
+        if let Some(cached) = self.cached_f64.take() {
+            return cached;
+        }
+        let (u1, u2) = (self.unit_f64(), self.unit_f64());
+        let r = (-2.0 * wide::log1p(-u2)).sqrt();
+        let (sin, cos) = wide::sin_cos_pi(2.0 * u1);
+        self.cached_f64 = Some(r * sin);
+        r * cos
+    }
+}
+
+/// Makes normal numbers of 16 uniform ones: numbers j and j + 8 are a pair.
+fn box_muller_f32(block: &mut [f32]) {
+    for j in 0..8 {
+        let (u, v) = (1.0 - block[j], block[j + 8]);
+        let r = (-2.0 * math::log(u)).sqrt();
+        block[j] = r * math::cospi(2.0 * v);
+        block[j + 8] = r * math::sinpi(2.0 * v);
+    }
+}
+
+fn box_muller_f64(block: &mut [f64]) {
+    for j in 0..8 {
+        let (u, v) = (1.0 - block[j], block[j + 8]);
+        let r = (-2.0 * wide::log(u)).sqrt();
+        let (sin, cos) = wide::sin_cos_pi(2.0 * v);
+        block[j] = r * cos;
+        block[j + 8] = r * sin;
+    }
+}

@@ -1,0 +1,115 @@
+//! The Mersenne twister.
+
+use rand_core::{Infallible, TryRng, utils};
+
+/// The Mersenne twister MT19937 with PyTorch's seeding.
+///
+/// # Determinism
+///
+/// Fixed forever.
+///
+/// # References
+///
+/// M. Matsumoto, T. Nishimura, *Mersenne twister: a 623-dimensionally equidistributed uniform
+/// pseudo-random number generator*, ACM TOMACS 8 (1998).
+#[derive(Clone, PartialEq, Eq)]
+pub struct Mt19937 {
+    words: [u32; Mt19937::WORDS],
+    /// The word to be drawn next, and one more than how many are left before a twist.
+    next: u32,
+    left: u32,
+}
+
+impl Mt19937 {
+    /// Words of state.
+    pub const WORDS: usize = 624;
+
+    /// The engine that PyTorch seeds with a seed's low 32 bits.
+    pub fn new(seed: u32) -> Mt19937 {
+        let mut words = [seed; Mt19937::WORDS];
+        for j in 1..Mt19937::WORDS {
+            let before = words[j - 1];
+            let mixed = 1812433253u32.wrapping_mul(before ^ before >> 30);
+            words[j] = mixed.wrapping_add(j as u32);
+        }
+        Mt19937 { words, next: 0, left: 1 }
+    }
+
+    /// The engine at a position, if it is one that an engine can have.
+    pub(super) fn from_parts(
+        words: [u32; Mt19937::WORDS],
+        left: u32,
+        next: u64,
+    ) -> Option<Mt19937> {
+        let fresh = left == 1 && next <= Mt19937::WORDS as u64;
+        let begun = left > 1 && u64::from(left) + next == Mt19937::WORDS as u64 + 1;
+        let next = u32::try_from(next).ok()?;
+        (fresh || begun).then_some(Mt19937 { words, next, left })
+    }
+
+    /// The next word.
+    #[inline]
+    pub fn next_word(&mut self) -> u32 {
+        self.left -= 1;
+        if self.left == 0 {
+            self.twist();
+        }
+        let mut y = self.words[self.next as usize];
+        self.next += 1;
+        y ^= y >> 11;
+        y ^= (y << 7) & 0x9d2c_5680;
+        y ^= (y << 15) & 0xefc6_0000;
+        y ^ y >> 18
+    }
+
+    pub(super) fn words(&self) -> &[u32; Mt19937::WORDS] {
+        &self.words
+    }
+
+    pub(super) const fn left(&self) -> u32 {
+        self.left
+    }
+
+    pub(super) const fn next(&self) -> u32 {
+        self.next
+    }
+
+    fn twist(&mut self) {
+        for i in 0..Mt19937::WORDS {
+            let (here, there) = (self.words[i], self.words[(i + 1) % Mt19937::WORDS]);
+            let y = (here & 0x8000_0000) | (there & 0x7fff_ffff);
+            let odd = (there & 1).wrapping_neg() & 0x9908_b0df;
+            self.words[i] = self.words[(i + 397) % Mt19937::WORDS] ^ y >> 1 ^ odd;
+        }
+        (self.next, self.left) = (0, Mt19937::WORDS as u32);
+    }
+}
+
+impl std::fmt::Debug for Mt19937 {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Mt19937")
+            .field("next", &self.next)
+            .field("left", &self.left)
+            .finish_non_exhaustive()
+    }
+}
+
+impl TryRng for Mt19937 {
+    type Error = Infallible;
+
+    #[inline]
+    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+        Ok(self.next_word())
+    }
+
+    #[inline]
+    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+        let high = u64::from(self.next_word());
+        Ok(high << 32 | u64::from(self.next_word()))
+    }
+
+    #[inline]
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
+        utils::fill_bytes_via_next_word(bytes, || self.try_next_u64())
+    }
+}
