@@ -4,17 +4,24 @@
 
 mod arch;
 mod backend;
+pub mod bincount;
+pub mod conv;
 pub mod elementwise;
+pub mod embedding;
 mod error;
 mod float;
 mod gemm;
+pub mod grid_sample;
+pub mod index;
+pub mod interpolate;
 pub mod loss;
 pub mod matmul;
 pub mod norm;
 pub mod optim;
+pub mod padding;
 mod parallel;
-pub mod reduce;
 pub mod pooling;
+pub mod reduce;
 pub mod scatter;
 
 pub use backend::install;

@@ -1,0 +1,197 @@
+//! Histograms: `bincount` and `histc`.
+
+use crate::Float;
+use crate::error::{Error, Result, expect_len};
+use crate::scatter::Rows;
+use rayon::prelude::*;
+use samebits_numerics::simd::{self, Kernel};
+
+/// Values per task of a count.
+const PIECE: usize = 1 << 18;
+
+/// The number of bins that [`bincount`] needs: one more than the largest value, and at least
+/// `min_length`.
+///
+/// # Errors
+///
+/// [`Error::Argument`] if a value is negative.
+pub fn bincount_len(values: &[i64], min_length: usize) -> Result<usize> {
+    let (low, high) = values
+        .par_chunks(PIECE)
+        .map(|piece| {
+            piece.iter().fold((0, -1), |(low, high): (i64, i64), &x| (low.min(x), high.max(x)))
+        })
+        .reduce(|| (0, -1), |a, b| (a.0.min(b.0), a.1.max(b.1)));
+    if low < 0 {
+        return Err(Error::argument("bincount", format!("values must not be negative, got {low}")));
+    }
+    usize::try_from(high.saturating_add(1))
+        .map(|bins| bins.max(min_length))
+        .map_err(|_| Error::argument("bincount", format!("value {high} is too large")))
+}
+
+/// How often each value occurs.
+///
+/// # Shapes
+///
+/// `values` (n), each below `out.len()`; `out` (bins), see [`bincount_len`]; overwritten.
+///
+/// # Determinism
+///
+/// Portable: integers.
+///
+/// # Errors
+///
+/// [`Error::IndexOutOfRange`], and nothing is written.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_cpu_kernels::bincount::{bincount, bincount_len};
+///
+/// let values = [1, 3, 1];
+/// let mut counts = vec![0; bincount_len(&values, 0)?];
+/// bincount(&mut counts, &values)?;
+/// assert_eq!(counts, [0, 2, 0, 1]);
+/// # Ok::<(), samebits_cpu_kernels::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.bincount`.
+pub fn bincount(out: &mut [i64], values: &[i64]) -> Result<()> {
+    crate::scatter::check("bincount", values, out.len())?;
+    let bins = out.len();
+    // A table per piece; few pieces if there are many bins.
+    let piece = PIECE.max(4 * bins);
+    let tables: Vec<Vec<i64>> = values
+        .par_chunks(piece)
+        .map(|piece| {
+            let mut counts = vec![0; bins];
+            piece.iter().for_each(|&value| counts[value as usize] += 1);
+            counts
+        })
+        .collect();
+    out.fill(0);
+    for table in tables {
+        out.iter_mut().zip(table).for_each(|(sum, count)| *sum += count);
+    }
+    Ok(())
+}
+
+/// The sum of the weights of each value.
+///
+/// # Shapes
+///
+/// `values` and `weights` (n), `out` (bins); overwritten.
+///
+/// # Determinism
+///
+/// Portable: an irregular sum, see [`scatter`](crate::scatter).
+///
+/// # Errors
+///
+/// [`Error::Length`] if the slices differ in length; [`Error::IndexOutOfRange`].
+///
+/// # Examples
+///
+/// ```
+/// use samebits_cpu_kernels::bincount::bincount_weighted;
+///
+/// let mut sums = [0.0f32; 2];
+/// bincount_weighted(&mut sums, &[1, 0, 1], &[1e30, 2.0, -1e30])?;
+/// assert_eq!(sums, [2.0, 0.0]);
+/// # Ok::<(), samebits_cpu_kernels::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.bincount` with `weights`.
+pub fn bincount_weighted<T: Float>(out: &mut [T], values: &[i64], weights: &[T]) -> Result<()> {
+    const OP: &str = "bincount";
+    expect_len(OP, "weights", weights.len(), values.len())?;
+    let mut sums = vec![T::ZERO; out.len()];
+    let rows = Rows { op: OP, index: values, size: out.len(), base: 0 };
+    T::add_rows(&mut sums, 1, &rows, |i, _| weights[i])?;
+    out.copy_from_slice(&sums);
+    Ok(())
+}
+
+/// The number of elements in each of `out.len()` bins of equal width from `low` to `high`, both
+/// included. Elements outside and NaN are not counted. If `low` equals `high`, the smallest and
+/// the largest element take their place, and if these are equal too, one less and one more.
+///
+/// # Determinism
+///
+/// Portable: the bin of `x` is `floor((x - low) / (high - low) * bins)`, each operation rounded
+/// in the element type, and the last bin for `x = high`; the counts are integers.
+///
+/// # Errors
+///
+/// [`Error::Argument`] if there are no bins, or the limits are not finite or out of order.
+///
+/// # Examples
+///
+/// ```
+/// let mut counts = [0.0f32; 4];
+/// samebits_cpu_kernels::bincount::histc(&mut counts, &[1.0, 2.0, 1.0], 0.0, 3.0)?;
+/// assert_eq!(counts, [0.0, 2.0, 1.0, 0.0]);
+/// # Ok::<(), samebits_cpu_kernels::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.histc`.
+pub fn histc<T: Float>(out: &mut [T], values: &[T], low: T, high: T) -> Result<()> {
+    const OP: &str = "histc";
+    let bins = out.len();
+    if bins == 0 {
+        return Err(Error::argument(OP, "at least one bin is needed"));
+    }
+    let (mut low, mut high) = (low, high);
+    if low == high && !values.is_empty() {
+        let smallest = samebits_numerics::extrema::min(values).unwrap_or(low);
+        let largest = samebits_numerics::extrema::max(values).unwrap_or(high);
+        (low, high) = (smallest, largest);
+    }
+    if low == high {
+        (low, high) = (low - T::ONE, high + T::ONE);
+    }
+    let finite = |x: T| x > T::LOWEST && x < T::HIGHEST;
+    if !(finite(low) && finite(high) && low < high) {
+        return Err(Error::argument(OP, format!("no finite range from {low:?} to {high:?}")));
+    }
+    let tables: Vec<Vec<u64>> = values
+        .par_chunks(PIECE.max(4 * bins))
+        .map(|values| simd::dispatch(Bins { values, low, high, bins }))
+        .collect();
+    for (bin, out) in out.iter_mut().enumerate() {
+        let count: u64 = tables.iter().map(|table| table[bin]).sum();
+        *out = T::from_f64(count as f64);
+    }
+    Ok(())
+}
+
+struct Bins<'a, T> {
+    values: &'a [T],
+    low: T,
+    high: T,
+    bins: usize,
+}
+
+impl<T: Float> Kernel for Bins<'_, T> {
+    type Output = Vec<u64>;
+    #[inline(always)]
+    fn run(self) -> Vec<u64> {
+        let Bins { values, low, high, bins } = self;
+        let mut counts = vec![0; bins];
+        let (range, scale) = (high - low, T::from_usize(bins));
+        for &x in values {
+            if x >= low && x <= high {
+                let bin: f64 = ((x - low) / range * scale).floor().into();
+                counts[(bin as usize).min(bins - 1)] += 1;
+            }
+        }
+        counts
+    }
+}

@@ -1,0 +1,119 @@
+//! Rows of a table: `embedding`, `embedding_bag` and their gradients.
+//!
+//! The gradient of the table is an irregular sum, defined in [`scatter`](crate::scatter). What
+//! its addends are is said at each function.
+
+mod bag;
+
+pub use bag::{
+    BagMode, Bags, embedding_bag, embedding_bag_backward, embedding_bag_weights_backward,
+};
+
+use crate::Float;
+use crate::error::{Result, expect_len};
+use crate::index::index_select;
+use crate::scatter::{Checked, check};
+
+/// The rows of `weight` that `index` names.
+///
+/// # Shapes
+///
+/// `weight` (rows, width), `index` (n), `out` (n, width).
+///
+/// # Determinism
+///
+/// Portable: values are moved.
+///
+/// # Errors
+///
+/// [`Error::Length`](crate::Error::Length) if the slices do not fit the shapes;
+/// [`Error::IndexOutOfRange`](crate::Error::IndexOutOfRange).
+///
+/// # Examples
+///
+/// ```
+/// use samebits_cpu_kernels::embedding::embedding;
+///
+/// let mut out = [0.0f32; 4];
+/// embedding(&mut out, &[1.0, 2.0, 3.0, 4.0], [2, 2], &[1, 1])?;
+/// assert_eq!(out, [3.0, 4.0, 3.0, 4.0]);
+/// # Ok::<(), samebits_cpu_kernels::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.nn.functional.embedding`.
+pub fn embedding<T: Copy + Send + Sync>(
+    out: &mut [T],
+    weight: &[T],
+    [rows, width]: [usize; 2],
+    index: &[i64],
+) -> Result<()> {
+    index_select("embedding", out, weight, [1, rows, width], index)
+}
+
+/// The gradient of the table of [`embedding`].
+///
+/// Row `r` is the exact sum of the gradients of the places that hold `r`; with
+/// `scale_grad_by_freq` it is then divided by their number. The row `padding_idx` gets none.
+///
+/// # Shapes
+///
+/// `grad_out` (n, width), `index` (n), `grad_weight` (rows, width), overwritten.
+///
+/// # Determinism
+///
+/// Portable.
+///
+/// # Errors
+///
+/// As [`embedding`].
+///
+/// # References
+///
+/// `torch.nn.functional.embedding`, `embedding_dense_backward`.
+pub fn embedding_backward<T: Float>(
+    grad_weight: &mut [T],
+    [rows, width]: [usize; 2],
+    index: &[i64],
+    grad_out: &[T],
+    padding_idx: Option<usize>,
+    scale_grad_by_freq: bool,
+) -> Result<()> {
+    const OP: &str = "embedding";
+    expect_len(OP, "grad_weight", grad_weight.len(), rows * width)?;
+    expect_len(OP, "grad_out", grad_out.len(), index.len() * width)?;
+    check(OP, index, rows)?;
+    grad_weight.fill(T::ZERO);
+    let (sources, places) = without(padding_idx, index);
+    T::add_rows(grad_weight, width, &Checked(&places), |i, j| grad_out[sources[i] * width + j])?;
+    if scale_grad_by_freq {
+        divide_by_counts(grad_weight, width, &counts(&places, rows));
+    }
+    Ok(())
+}
+
+/// The sources whose index is not the padding's, and their rows. The index has been checked.
+fn without(padding_idx: Option<usize>, index: &[i64]) -> (Vec<usize>, Vec<usize>) {
+    index
+        .iter()
+        .map(|&row| row as usize)
+        .enumerate()
+        .filter(|&(_, row)| Some(row) != padding_idx)
+        .unzip()
+}
+
+fn counts(places: &[usize], rows: usize) -> Vec<usize> {
+    let mut counts = vec![0; rows];
+    places.iter().for_each(|&row| counts[row] += 1);
+    counts
+}
+
+fn divide_by_counts<T: Float>(grad_weight: &mut [T], width: usize, counts: &[usize]) {
+    for (row, &count) in grad_weight.chunks_mut(width.max(1)).zip(counts) {
+        if count > 1 {
+            let divisor = T::from_usize(count);
+            row.iter_mut().for_each(|x| *x = (*x / divisor).canonical());
+        }
+    }
+}

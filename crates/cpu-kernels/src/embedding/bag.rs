@@ -1,0 +1,368 @@
+//! Sums, means and maxima of bags of rows.
+
+use super::{counts, divide_by_counts};
+use crate::error::{Error, Result, expect_len};
+use crate::scatter::{Checked, check};
+use crate::{Float, parallel};
+use samebits_numerics::extrema::replaces_max;
+use samebits_numerics::simd::{self, Kernel};
+
+/// How the rows of a bag become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BagMode {
+    /// Their sum, each row times its weight if there are weights.
+    Sum,
+    /// Their sum divided by their number.
+    Mean,
+    /// In each column the first largest element.
+    Max,
+}
+
+/// Rows of a table, grouped into bags.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_cpu_kernels::embedding::{BagMode, Bags, embedding_bag};
+///
+/// // Two bags: rows 0 and 1, and row 1.
+/// let bags = Bags::new(2, &[0, 1, 1], &[0, 2], false, None)?;
+/// let mut out = [0.0f32; 2];
+/// embedding_bag(&mut out, None, &[10.0, 20.0], 1, &bags, BagMode::Sum, None)?;
+/// assert_eq!(out, [30.0, 20.0]);
+/// # Ok::<(), samebits_cpu_kernels::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Bags<'a> {
+    rows: usize,
+    index: &'a [i64],
+    /// One more than there are bags.
+    starts: Vec<usize>,
+    padding_idx: Option<usize>,
+}
+
+const OP: &str = "embedding_bag";
+
+impl<'a> Bags<'a> {
+    /// The bags of rows `index` of a table of `rows` rows. Bag `b` starts at `offsets[b]` and
+    /// ends where the next one starts; the last one ends with the index, unless
+    /// `include_last_offset` says that the last offset is not a bag but the end of the last
+    /// one. Places that hold `padding_idx` belong to no bag.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::IndexOutOfRange`] if an index is not below `rows`; [`Error::Argument`] if the
+    /// offsets do not start at 0, decrease, or exceed the length of the index.
+    pub fn new(
+        rows: usize,
+        index: &'a [i64],
+        offsets: &[i64],
+        include_last_offset: bool,
+        padding_idx: Option<usize>,
+    ) -> Result<Bags<'a>> {
+        check(OP, index, rows)?;
+        let mut starts: Vec<usize> = Vec::with_capacity(offsets.len() + 1);
+        for (position, &offset) in offsets.iter().enumerate() {
+            let least = starts.last().copied().unwrap_or(0);
+            let fits = if position == 0 {
+                offset == 0
+            } else {
+                offset >= least as i64 && offset <= index.len() as i64
+            };
+            if !fits {
+                return Err(Error::argument(
+                    OP,
+                    format!(
+                        "offset {offset} at position {position}: offsets start at 0, do not \
+                         decrease and do not exceed {}",
+                        index.len()
+                    ),
+                ));
+            }
+            starts.push(offset as usize);
+        }
+        if include_last_offset && starts.is_empty() {
+            return Err(Error::argument(OP, "include_last_offset needs at least one offset"));
+        }
+        if !include_last_offset {
+            starts.push(index.len());
+        }
+        Ok(Bags { rows, index, starts, padding_idx })
+    }
+
+    /// The number of bags.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// True if there are no bags.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The places of bag `b` and the rows they hold, without padding.
+    #[inline(always)]
+    fn places(&self, b: usize) -> impl Iterator<Item = (usize, usize)> + '_ {
+        (self.starts[b]..self.starts[b + 1])
+            .map(|place| (place, self.index[place] as usize))
+            .filter(|&(_, row)| Some(row) != self.padding_idx)
+    }
+}
+
+/// One row per bag.
+///
+/// # Shapes
+///
+/// `weight` (rows, width), `out` (bags, width); with [`BagMode::Max`], `max_rows` (bags, width)
+/// receives the table row that each maximum came from, or -1 for an empty bag.
+/// `per_sample_weights`, one number per place, is for [`BagMode::Sum`] only.
+///
+/// # Determinism
+///
+/// Portable: the rows of a bag are added in ascending place in f64 from `+0` (each times its
+/// weight, rounded to f64), divided by their number in f64 for a mean, and rounded once. An
+/// empty bag gives 0. For a maximum the first place wins and NaN counts as the largest.
+///
+/// # Errors
+///
+/// [`Error::Length`] if a slice does not fit; [`Error::Argument`] for weights with another mode
+/// than the sum.
+///
+/// # References
+///
+/// `torch.nn.functional.embedding_bag`.
+pub fn embedding_bag<T: Float>(
+    out: &mut [T],
+    max_rows: Option<&mut [i64]>,
+    weight: &[T],
+    width: usize,
+    bags: &Bags<'_>,
+    mode: BagMode,
+    per_sample_weights: Option<&[T]>,
+) -> Result<()> {
+    expect_len(OP, "weight", weight.len(), bags.rows * width)?;
+    expect_len(OP, "out", out.len(), bags.len() * width)?;
+    check_weights(bags, mode, per_sample_weights)?;
+    if let Some(max_rows) = &max_rows {
+        expect_len(OP, "max_rows", max_rows.len(), out.len())?;
+    }
+    if out.is_empty() {
+        return Ok(());
+    }
+    if mode != BagMode::Max {
+        let mean = mode == BagMode::Mean;
+        parallel::rows(width, out, |start, out| {
+            let first = start / width;
+            simd::dispatch(SumBags { out, first, weight, width, bags, per_sample_weights, mean });
+        });
+        return Ok(());
+    }
+    let mut winners = vec![-1i64; out.len()];
+    parallel::rows(width, &mut winners, |start, winners| {
+        for (offset, winners) in winners.chunks_exact_mut(width).enumerate() {
+            for (_, row) in bags.places(start / width + offset) {
+                for (j, winner) in winners.iter_mut().enumerate() {
+                    let replaces = *winner < 0
+                        || replaces_max(
+                            weight[*winner as usize * width + j],
+                            weight[row * width + j],
+                        );
+                    *winner = if replaces { row as i64 } else { *winner };
+                }
+            }
+        }
+    });
+    for (place, (out, &winner)) in out.iter_mut().zip(&winners).enumerate() {
+        *out = match usize::try_from(winner) {
+            Ok(row) => weight[row * width + place % width].canonical(),
+            Err(_) => T::ZERO,
+        };
+    }
+    if let Some(max_rows) = max_rows {
+        max_rows.copy_from_slice(&winners);
+    }
+    Ok(())
+}
+
+/// The gradient of the table of [`embedding_bag`].
+///
+/// Row `r` is the exact sum, over the places that hold it, of the bag's gradient: times the
+/// place's weight, rounded, if there are weights; divided by the bag's size, rounded, for a
+/// mean; at the places named by `max_rows` for a maximum. With `scale_grad_by_freq` the sum is
+/// then divided by the number of places that hold `r`.
+///
+/// # Shapes
+///
+/// `grad_out` (bags, width), `grad_weight` (rows, width), overwritten; `max_rows` as
+/// [`embedding_bag`] gave it.
+///
+/// # Determinism
+///
+/// Portable: an irregular sum, see [`scatter`](crate::scatter).
+///
+/// # Errors
+///
+/// As [`embedding_bag`]; [`Error::Argument`] if [`BagMode::Max`] comes without `max_rows`;
+/// [`Error::IndexOutOfRange`] if `max_rows` names no row.
+///
+/// # References
+///
+/// `torch.nn.functional.embedding_bag`.
+pub fn embedding_bag_backward<T: Float>(
+    grad_weight: &mut [T],
+    width: usize,
+    grad_out: &[T],
+    bags: &Bags<'_>,
+    mode: BagMode,
+    max_rows: Option<&[i64]>,
+    per_sample_weights: Option<&[T]>,
+    scale_grad_by_freq: bool,
+) -> Result<()> {
+    expect_len(OP, "grad_weight", grad_weight.len(), bags.rows * width)?;
+    expect_len(OP, "grad_out", grad_out.len(), bags.len() * width)?;
+    check_weights(bags, mode, per_sample_weights)?;
+    if mode == BagMode::Max {
+        let max_rows = max_rows
+            .ok_or_else(|| Error::argument(OP, "the gradient of a maximum needs max_rows"))?;
+        return max_backward(grad_weight, width, grad_out, bags, max_rows);
+    }
+    // For each place: its bag, its row, and what the bag's gradient is divided by or times.
+    let (mut sources, mut rows) = (Vec::new(), Vec::new());
+    for b in 0..bags.len() {
+        let size = if mode == BagMode::Mean { bags.places(b).count() } else { 1 };
+        let divisor = T::from_usize(size);
+        for (place, row) in bags.places(b) {
+            let factor = per_sample_weights.map_or(divisor, |weights| weights[place]);
+            sources.push((b * width, factor));
+            rows.push(row);
+        }
+    }
+    grad_weight.fill(T::ZERO);
+    let destinations = Checked(&rows);
+    if per_sample_weights.is_some() {
+        T::add_rows(grad_weight, width, &destinations, |i, j| {
+            grad_out[sources[i].0 + j] * sources[i].1
+        })?;
+    } else {
+        T::add_rows(grad_weight, width, &destinations, |i, j| {
+            grad_out[sources[i].0 + j] / sources[i].1
+        })?;
+    }
+    if scale_grad_by_freq {
+        divide_by_counts(grad_weight, width, &counts(&rows, bags.rows));
+    }
+    Ok(())
+}
+
+/// The gradient of the per-sample weights of [`embedding_bag`]: the scalar product of the bag's
+/// gradient and the place's row; 0 at padding.
+///
+/// # Shapes
+///
+/// `grad_out` (bags, width), `weight` (rows, width), `grad_weights` (places), overwritten.
+///
+/// # Determinism
+///
+/// Portable: products and sum in f64 over the tree of
+/// [`reduce`](samebits_numerics::reduce), rounded once.
+///
+/// # Errors
+///
+/// As [`embedding_bag`].
+pub fn embedding_bag_weights_backward<T: Float>(
+    grad_weights: &mut [T],
+    width: usize,
+    grad_out: &[T],
+    weight: &[T],
+    bags: &Bags<'_>,
+) -> Result<()> {
+    expect_len(OP, "grad_weights", grad_weights.len(), bags.index.len())?;
+    expect_len(OP, "weight", weight.len(), bags.rows * width)?;
+    expect_len(OP, "grad_out", grad_out.len(), bags.len() * width)?;
+    grad_weights.fill(T::ZERO);
+    for b in 0..bags.len() {
+        let grad = &grad_out[b * width..][..width];
+        for (place, row) in bags.places(b) {
+            let product = samebits_numerics::reduce::dot(grad, &weight[row * width..][..width]);
+            grad_weights[place] = T::from_f64(product).canonical();
+        }
+    }
+    Ok(())
+}
+
+fn check_weights<T>(bags: &Bags<'_>, mode: BagMode, weights: Option<&[T]>) -> Result<()> {
+    match weights {
+        Some(_) if mode != BagMode::Sum => {
+            Err(Error::argument(OP, "per-sample weights are for the sum only"))
+        }
+        Some(weights) => expect_len(OP, "per_sample_weights", weights.len(), bags.index.len()),
+        None => Ok(()),
+    }
+}
+
+fn max_backward<T: Float>(
+    grad_weight: &mut [T],
+    width: usize,
+    grad_out: &[T],
+    bags: &Bags<'_>,
+    max_rows: &[i64],
+) -> Result<()> {
+    expect_len(OP, "max_rows", max_rows.len(), grad_out.len())?;
+    let (mut sources, mut places) = (Vec::new(), Vec::new());
+    for (position, &row) in max_rows.iter().enumerate().filter(|&(_, &row)| row != -1) {
+        if row < 0 || row as usize >= bags.rows {
+            let size = bags.rows;
+            return Err(Error::IndexOutOfRange { op: OP, position, index: row, size });
+        }
+        sources.push(position);
+        places.push(row as usize * width + position % width);
+    }
+    grad_weight.fill(T::ZERO);
+    T::add_rows(grad_weight, 1, &Checked(&places), |i, _| grad_out[sources[i]])
+}
+
+struct SumBags<'a, T> {
+    out: &'a mut [T],
+    first: usize,
+    weight: &'a [T],
+    width: usize,
+    bags: &'a Bags<'a>,
+    per_sample_weights: Option<&'a [T]>,
+    mean: bool,
+}
+
+impl<T: Float> Kernel for SumBags<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let width = self.width;
+        let mut sums = vec![0.0f64; width];
+        for (offset, out) in self.out.chunks_exact_mut(width).enumerate() {
+            sums.fill(0.0);
+            let mut count = 0;
+            for (place, row) in self.bags.places(self.first + offset) {
+                let row = &self.weight[row * width..][..width];
+                count += 1;
+                match self.per_sample_weights {
+                    Some(weights) => {
+                        let factor: f64 = weights[place].into();
+                        for (sum, &x) in sums.iter_mut().zip(row) {
+                            *sum += factor * x.into();
+                        }
+                    }
+                    None => {
+                        for (sum, &x) in sums.iter_mut().zip(row) {
+                            *sum += x.into();
+                        }
+                    }
+                }
+            }
+            let divisor = if self.mean && count > 0 { count as f64 } else { 1.0 };
+            for (out, &sum) in out.iter_mut().zip(&sums) {
+                *out = T::from_f64(sum / divisor).canonical();
+            }
+        }
+    }
+}

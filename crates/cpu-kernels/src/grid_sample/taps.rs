@@ -1,0 +1,179 @@
+//! The elements that a point takes, and their weights.
+
+use super::{GridMode, GridPadding, GridSample};
+use crate::Float;
+use crate::interpolate::cubic_weights;
+
+/// One element that a point takes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tap {
+    /// Its position in the plane.
+    pub(super) place: usize,
+    pub(super) weight: f64,
+    /// The derivative of the weight by the position in x, y and z.
+    pub(super) slopes: [f64; 3],
+}
+
+/// The taps of many points.
+pub(super) struct TapList<T> {
+    /// Where the taps of each point start; one more at the end.
+    starts: Vec<usize>,
+    pub(super) places: Vec<usize>,
+    pub(super) weights: Vec<T>,
+    points: Vec<usize>,
+}
+
+impl<T: Float> TapList<T> {
+    pub(super) fn new(points: usize) -> TapList<T> {
+        let mut starts = Vec::with_capacity(points + 1);
+        starts.push(0);
+        TapList { starts, places: Vec::new(), weights: Vec::new(), points: Vec::new() }
+    }
+
+    /// Adds the taps of the next point.
+    pub(super) fn push(&mut self, taps: &[Tap]) {
+        let point = self.starts.len() - 1;
+        for tap in taps {
+            self.places.push(tap.place);
+            self.weights.push(T::from_f64(tap.weight));
+            self.points.push(point);
+        }
+        self.starts.push(self.places.len());
+    }
+
+    #[inline(always)]
+    pub(super) fn of(&self, point: usize) -> (&[usize], &[T]) {
+        let range = self.starts[point]..self.starts[point + 1];
+        (&self.places[range.clone()], &self.weights[range])
+    }
+
+    /// The point that tap `i` belongs to.
+    #[inline(always)]
+    pub(super) fn point(&self, i: usize) -> usize {
+        self.points[i]
+    }
+}
+
+/// The taps in one dimension: place, weight, derivative of the weight.
+type Axis = ([(Option<usize>, f64, f64); 4], usize);
+
+impl GridSample {
+    /// Appends the taps of a point in row-major order, and returns the derivative of the
+    /// position by each coordinate (x, y, z).
+    pub(super) fn taps_of<T: Float>(&self, at: &[T], taps: &mut Vec<Tap>) -> [f64; 3] {
+        let mut slopes = [0.0; 3];
+        let mut axes: [Axis; 3] = [([(Some(0), 1.0, 0.0); 4], 1); 3];
+        for (d, &coordinate) in at.iter().enumerate() {
+            // The coordinates are in the opposite order of the dimensions.
+            let size = self.input[2 - d];
+            (axes[d], slopes[d]) = self.axis(coordinate.into(), size);
+        }
+        let [_, height, width] = self.input;
+        let [(x_taps, nx), (y_taps, ny), (z_taps, nz)] = axes;
+        for &(z, wz, sz) in &z_taps[..nz] {
+            for &(y, wy, sy) in &y_taps[..ny] {
+                for &(x, wx, sx) in &x_taps[..nx] {
+                    if let (Some(x), Some(y), Some(z)) = (x, y, z) {
+                        taps.push(Tap {
+                            place: (z * height + y) * width + x,
+                            weight: wz * wy * wx,
+                            slopes: [wz * wy * sx, wz * sy * wx, sz * wy * wx],
+                        });
+                    }
+                }
+            }
+        }
+        slopes
+    }
+
+    /// The taps in a dimension of `size` elements, and the derivative of the position.
+    fn axis(&self, coordinate: f64, size: usize) -> (Axis, f64) {
+        const NONE: (Option<usize>, f64, f64) = (None, 0.0, 0.0);
+        let (at, scale) = if self.align_corners {
+            let half = (size as f64 - 1.0) / 2.0;
+            ((coordinate + 1.0) * half, half)
+        } else {
+            (((coordinate + 1.0) * size as f64 - 1.0) / 2.0, size as f64 / 2.0)
+        };
+        let inside = |place: f64| (place >= 0.0 && place < size as f64).then_some(place as usize);
+        match self.mode {
+            GridMode::Nearest => {
+                let (at, _) = self.pad(at, size);
+                (([(inside(at.round_ties_even()), 1.0, 0.0), NONE, NONE, NONE], 1), 0.0)
+            }
+            GridMode::Linear => {
+                let (at, slope) = self.pad(at, size);
+                let left = at.floor();
+                let part = at - left;
+                let low = (inside(left), 1.0 - part, -1.0);
+                let high = (inside(left + 1.0), part, 1.0);
+                (([low, high, NONE, NONE], 2), scale * slope)
+            }
+            GridMode::Cubic => {
+                let left = at.floor();
+                let weights = cubic_weights(at - left);
+                let slopes = cubic_slopes(at - left);
+                let mut taps = [NONE; 4];
+                for (k, tap) in taps.iter_mut().enumerate() {
+                    let (place, _) = self.pad(left + k as f64 - 1.0, size);
+                    *tap = (inside(place), weights[k], slopes[k]);
+                }
+                ((taps, 4), scale)
+            }
+        }
+    }
+
+    /// The position that takes the place of one outside the input, and its derivative.
+    fn pad(&self, at: f64, size: usize) -> (f64, f64) {
+        match self.padding {
+            GridPadding::Zeros => (at, 1.0),
+            GridPadding::Border => clip(at, size),
+            GridPadding::Reflection => {
+                let (low, high) = if self.align_corners {
+                    (0.0, size as f64 - 1.0)
+                } else {
+                    (-0.5, size as f64 - 0.5)
+                };
+                let (reflected, slope) = reflect(at, low, high);
+                let (clipped, inside) = clip(reflected, size);
+                (clipped, slope * inside)
+            }
+        }
+    }
+}
+
+/// `at` brought into the range of `size` elements; NaN stays.
+fn clip(at: f64, size: usize) -> (f64, f64) {
+    let last = size as f64 - 1.0;
+    if at <= 0.0 {
+        (0.0, 0.0)
+    } else if at >= last {
+        (last, 0.0)
+    } else {
+        (at, 1.0)
+    }
+}
+
+/// `at` mirrored at `low` and `high` until it lies between them.
+fn reflect(at: f64, low: f64, high: f64) -> (f64, f64) {
+    let span = high - low;
+    if span == 0.0 {
+        return (0.0, 0.0);
+    }
+    let (distance, sign) = if at < low { (low - at, -1.0) } else { (at - low, 1.0) };
+    // The remainder is exact; an infinite position gives NaN.
+    let rest = distance % span;
+    if (distance / span).floor() % 2.0 == 0.0 {
+        (rest + low, sign)
+    } else {
+        (span - rest + low, -sign)
+    }
+}
+
+/// The derivatives of [`cubic_weights`].
+fn cubic_slopes(t: f64) -> [f64; 4] {
+    const A: f64 = -0.75;
+    let near = |x: f64| (3.0 * (A + 2.0) * x - 2.0 * (A + 3.0)) * x;
+    let far = |x: f64| (3.0 * A * x - 10.0 * A) * x + 8.0 * A;
+    [far(t + 1.0), near(t), -near(1.0 - t), -far(2.0 - t)]
+}

@@ -1,0 +1,427 @@
+//! Reads from and assignments to places that an index says: `index_select`, `gather`, `scatter`,
+//! `index_copy`, `put`, `take`, `repeat_interleave`, and the gradients of the reads.
+//!
+//! Tensors are contiguous slices of shape (outer, dim, inner), as in [`scatter`](crate::scatter).
+//! Values are moved, not computed with: they keep their bits, also those of NaN. Where several
+//! sources are assigned to one place, the one with the highest index wins. The gradient of a
+//! read is an irregular sum, defined in [`scatter`](crate::scatter).
+
+use crate::error::{Error, Result, expect_len};
+use crate::scatter::ascending::{Entry, Visitor, visit_rows};
+use crate::scatter::{
+    Checked, Destinations, Elements, Rows, check, index_add, scatter_add, wrapped,
+};
+use crate::{Float, parallel};
+use std::marker::PhantomData;
+
+/// Copies the slices that `index` names: `out[o, k, :] = input[o, index[k], :]`.
+///
+/// # Shapes
+///
+/// `input` (outer, dim, inner), `index` (n), `out` (outer, n, inner).
+///
+/// # Determinism
+///
+/// Portable: values are moved.
+///
+/// # Errors
+///
+/// [`Error::Length`] if the slices do not fit the shapes; [`Error::IndexOutOfRange`], and
+/// nothing is written.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_cpu_kernels::index::index_select;
+///
+/// let mut out = [0; 4];
+/// index_select("index_select", &mut out, &[1, 2, 3, 4, 5, 6], [1, 3, 2], &[2, 0])?;
+/// assert_eq!(out, [5, 6, 1, 2]);
+/// # Ok::<(), samebits_cpu_kernels::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.index_select`.
+pub fn index_select<T: Copy + Send + Sync>(
+    op: &'static str,
+    out: &mut [T],
+    input: &[T],
+    [outer, dim, inner]: [usize; 3],
+    index: &[i64],
+) -> Result<()> {
+    expect_len(op, "input", input.len(), outer * dim * inner)?;
+    expect_len(op, "out", out.len(), outer * index.len() * inner)?;
+    check(op, index, dim)?;
+    if out.is_empty() {
+        return Ok(());
+    }
+    let n = index.len();
+    parallel::rows(inner, out, |start, out| {
+        let first = start / inner;
+        for (offset, out) in out.chunks_exact_mut(inner).enumerate() {
+            let row = first + offset;
+            let from = (row / n * dim + index[row % n] as usize) * inner;
+            out.copy_from_slice(&input[from..from + inner]);
+        }
+    });
+    Ok(())
+}
+
+/// The gradient of [`index_select`]: the sum of the slices that came from each place.
+///
+/// # Shapes
+///
+/// `grad_out` (outer, n, inner), `index` (n), `grad_input` (outer, dim, inner), overwritten.
+///
+/// # Determinism
+///
+/// Portable: an irregular sum, see [`scatter`](crate::scatter).
+///
+/// # Errors
+///
+/// As [`index_select`].
+pub fn index_select_backward<T: Float>(
+    grad_input: &mut [T],
+    shape: [usize; 3],
+    index: &[i64],
+    grad_out: &[T],
+) -> Result<()> {
+    check("index_select", index, shape[1])?;
+    grad_input.fill(T::ZERO);
+    index_add(grad_input, shape, index, grad_out, T::ONE)
+}
+
+/// Copies the elements that an index per element names along one dimension:
+/// `out[o, k, j] = input[o, index[o, k, j], j]`.
+///
+/// # Shapes
+///
+/// `input` (outer, dim, inner), `index` and `out` (outer, n, inner).
+///
+/// # Determinism
+///
+/// Portable: values are moved.
+///
+/// # Errors
+///
+/// As [`index_select`].
+///
+/// # Examples
+///
+/// ```
+/// use samebits_cpu_kernels::index::gather;
+///
+/// let mut out = [0.0f32; 4];
+/// gather(&mut out, &[1.0, 2.0, 3.0, 4.0], [2, 2, 1], &[1, 1, 0, 1])?;
+/// assert_eq!(out, [2.0, 2.0, 3.0, 4.0]);
+/// # Ok::<(), samebits_cpu_kernels::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.gather`.
+pub fn gather<T: Copy + Send + Sync>(
+    out: &mut [T],
+    input: &[T],
+    shape: [usize; 3],
+    index: &[i64],
+) -> Result<()> {
+    const OP: &str = "gather";
+    expect_len(OP, "index", index.len(), out.len())?;
+    let places = elements(OP, input.len(), shape, index)?;
+    check(OP, index, shape[1])?;
+    parallel::pieces(out, |start, out| {
+        let mut rows = vec![0; out.len()];
+        if places.fill(start, &mut rows).is_ok() {
+            for (out, row) in out.iter_mut().zip(rows) {
+                *out = input[row];
+            }
+        }
+    });
+    Ok(())
+}
+
+/// The gradient of [`gather`].
+///
+/// # Shapes
+///
+/// `grad_out` and `index` (outer, n, inner), `grad_input` (outer, dim, inner), overwritten.
+///
+/// # Determinism
+///
+/// Portable: an irregular sum, see [`scatter`](crate::scatter).
+///
+/// # Errors
+///
+/// As [`index_select`].
+pub fn gather_backward<T: Float>(
+    grad_input: &mut [T],
+    shape: [usize; 3],
+    index: &[i64],
+    grad_out: &[T],
+) -> Result<()> {
+    check("gather", index, shape[1])?;
+    grad_input.fill(T::ZERO);
+    scatter_add(grad_input, shape, index, grad_out)
+}
+
+/// Assigns each element of `source` to the element of `out` that its own index says.
+///
+/// # Shapes
+///
+/// `out` (outer, dim, inner), `index` and `source` (outer, n, inner).
+///
+/// # Determinism
+///
+/// Portable: the highest source index wins.
+///
+/// # Errors
+///
+/// As [`index_select`].
+///
+/// # Examples
+///
+/// ```
+/// use samebits_cpu_kernels::index::scatter;
+///
+/// let mut out = [0; 3];
+/// scatter(&mut out, [1, 3, 1], &[2, 0, 2], &[5, 6, 7])?;
+/// assert_eq!(out, [6, 0, 7]);
+/// # Ok::<(), samebits_cpu_kernels::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.Tensor.scatter_`, whose winner among duplicates is not defined.
+pub fn scatter<T: Copy + Send + Sync>(
+    out: &mut [T],
+    shape: [usize; 3],
+    index: &[i64],
+    source: &[T],
+) -> Result<()> {
+    const OP: &str = "scatter";
+    expect_len(OP, "source", source.len(), index.len())?;
+    let places = elements(OP, out.len(), shape, index)?;
+    assign(out, 1, &places, source)
+}
+
+/// Assigns each slice of `source` to the slice of `out` that `index` says.
+///
+/// # Shapes
+///
+/// `out` (outer, dim, inner), `index` (n), `source` (outer, n, inner).
+///
+/// # Determinism
+///
+/// Portable: the highest source index wins.
+///
+/// # Errors
+///
+/// As [`index_select`].
+///
+/// # References
+///
+/// `torch.Tensor.index_copy_`, whose winner among duplicates is not defined.
+pub fn index_copy<T: Copy + Send + Sync>(
+    out: &mut [T],
+    [outer, dim, inner]: [usize; 3],
+    index: &[i64],
+    source: &[T],
+) -> Result<()> {
+    const OP: &str = "index_copy";
+    expect_len(OP, "out", out.len(), outer * dim * inner)?;
+    expect_len(OP, "source", source.len(), outer * index.len() * inner)?;
+    check(OP, index, dim)?;
+    let slab = index.len() * inner;
+    for (o, out) in out.chunks_mut((dim * inner).max(1)).enumerate() {
+        let rows = Rows { op: OP, index, size: dim, base: 0 };
+        assign(out, inner, &rows, &source[o * slab..(o + 1) * slab])?;
+    }
+    Ok(())
+}
+
+/// Assigns each row of `values` to the row of `out` that its linear index says: `index_put` and
+/// `put` without `accumulate`. See [`put_add`](crate::scatter::put_add) for the other mode.
+///
+/// # Shapes
+///
+/// `out` (rows, width), `index` (n), `values` (n, width). Negative indices count from the end.
+///
+/// # Determinism
+///
+/// Portable: the highest source index wins.
+///
+/// # Errors
+///
+/// As [`index_select`].
+///
+/// # References
+///
+/// `torch.Tensor.index_put_`, `torch.Tensor.put_`.
+pub fn put<T: Copy + Send + Sync>(
+    out: &mut [T],
+    [rows, width]: [usize; 2],
+    index: &[i64],
+    values: &[T],
+) -> Result<()> {
+    const OP: &str = "index_put";
+    expect_len(OP, "out", out.len(), rows * width)?;
+    expect_len(OP, "values", values.len(), index.len() * width)?;
+    let places = wrapped(OP, index, rows)?;
+    assign(out, width, &Checked(&places), values)
+}
+
+/// Copies the rows that a linear index names: `take`, and reading with several index tensors.
+///
+/// # Shapes
+///
+/// `input` (rows, width), `index` (n), `out` (n, width). Negative indices count from the end.
+///
+/// # Determinism
+///
+/// Portable: values are moved.
+///
+/// # Errors
+///
+/// As [`index_select`].
+///
+/// # References
+///
+/// `torch.take`.
+pub fn take<T: Copy + Send + Sync>(
+    out: &mut [T],
+    input: &[T],
+    [rows, width]: [usize; 2],
+    index: &[i64],
+) -> Result<()> {
+    const OP: &str = "take";
+    expect_len(OP, "input", input.len(), rows * width)?;
+    expect_len(OP, "out", out.len(), index.len() * width)?;
+    let places = wrapped(OP, index, rows)?;
+    if out.is_empty() {
+        return Ok(());
+    }
+    parallel::rows(width, out, |start, out| {
+        for (out, &place) in out.chunks_exact_mut(width).zip(&places[start / width..]) {
+            out.copy_from_slice(&input[place * width..][..width]);
+        }
+    });
+    Ok(())
+}
+
+/// Folds several index tensors over the leading dimensions `sizes` into one linear index for
+/// [`put`], [`take`] and [`put_add`](crate::scatter::put_add). Negative indices count from the
+/// end of their dimension.
+///
+/// # Errors
+///
+/// [`Error::IndexOutOfRange`] for the first index that is out of range;
+/// [`Error::Argument`] if there is not one index tensor per size, all of one length.
+///
+/// # Examples
+///
+/// ```
+/// let linear = samebits_cpu_kernels::index::linear_index("index_put", &[&[0, -1], &[2, 1]], &[2, 3])?;
+/// assert_eq!(linear, [2, 4]);
+/// # Ok::<(), samebits_cpu_kernels::Error>(())
+/// ```
+pub fn linear_index(op: &'static str, indices: &[&[i64]], sizes: &[usize]) -> Result<Vec<i64>> {
+    if indices.len() != sizes.len() {
+        return Err(Error::argument(
+            op,
+            format!("{} index tensors for {} dimensions", indices.len(), sizes.len()),
+        ));
+    }
+    let Some(first) = indices.first() else {
+        return Err(Error::argument(op, "at least one index tensor is needed"));
+    };
+    let mut linear = vec![0; first.len()];
+    for (index, &size) in indices.iter().zip(sizes) {
+        expect_len(op, "every index", index.len(), linear.len())?;
+        for (place, at) in linear.iter_mut().zip(wrapped(op, index, size)?) {
+            *place = *place * size as i64 + at as i64;
+        }
+    }
+    Ok(linear)
+}
+
+/// The index that repeats element `i` of a dimension `repeats[i]` times: for
+/// [`index_select`], and for [`index_select_backward`] as the gradient.
+///
+/// # Errors
+///
+/// [`Error::Argument`] if a count is negative or their sum is too large.
+///
+/// # Examples
+///
+/// ```
+/// let index = samebits_cpu_kernels::index::repeat_interleave_index(&[2, 0, 1])?;
+/// assert_eq!(index, [0, 0, 2]);
+/// # Ok::<(), samebits_cpu_kernels::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.repeat_interleave`.
+pub fn repeat_interleave_index(repeats: &[i64]) -> Result<Vec<i64>> {
+    const OP: &str = "repeat_interleave";
+    let mut total: i64 = 0;
+    for (position, &count) in repeats.iter().enumerate() {
+        if count < 0 {
+            return Err(Error::argument(
+                OP,
+                format!("the count at position {position} must not be negative, got {count}"),
+            ));
+        }
+        total = total
+            .checked_add(count)
+            .filter(|&total| total < 1 << 48)
+            .ok_or_else(|| Error::argument(OP, "the counts add up to too many elements"))?;
+    }
+    let mut index = Vec::with_capacity(total as usize);
+    for (i, &count) in repeats.iter().enumerate() {
+        index.resize(index.len() + count as usize, i as i64);
+    }
+    Ok(index)
+}
+
+/// The last source of each row wins.
+fn assign<T: Copy + Send + Sync, D: Destinations>(
+    out: &mut [T],
+    width: usize,
+    destinations: &D,
+    source: &[T],
+) -> Result<()> {
+    struct Assign<'a, T>(&'a [T], usize, PhantomData<fn() -> T>);
+    impl<T: Copy + Send + Sync> Visitor for Assign<'_, T> {
+        type Element = T;
+        type State = ();
+        #[inline(always)]
+        fn start(&self, _: &mut [T]) {}
+        #[inline(always)]
+        fn visit(&self, (): &mut (), out: &mut [T], base: usize, entries: &[Entry]) {
+            let width = self.1;
+            for entry in entries {
+                let (row, source) = (entry.row as usize, base + entry.packed as usize);
+                out[row * width..][..width].copy_from_slice(&self.0[source * width..][..width]);
+            }
+        }
+        #[inline(always)]
+        fn finish(&self, (): (), _: &mut [T]) {}
+    }
+    visit_rows(out, width, destinations, &Assign(source, width, PhantomData))
+}
+
+fn elements<'a>(
+    op: &'static str,
+    len: usize,
+    [outer, size, inner]: [usize; 3],
+    index: &'a [i64],
+) -> Result<Elements<'a>> {
+    expect_len(op, "the indexed tensor", len, outer * size * inner)?;
+    let lines = outer * inner;
+    let n = if lines == 0 { 0 } else { index.len() / lines };
+    expect_len(op, "index", index.len(), n * lines)?;
+    Ok(Elements { op, index, n, size, inner })
+}

@@ -1,0 +1,170 @@
+//! Reads, assignments and their gradients.
+
+mod invariance;
+
+use invariance::{Random, bits, everywhere};
+use samebits_cpu_kernels::Error;
+use samebits_cpu_kernels::index::{
+    gather, gather_backward, index_copy, index_select, index_select_backward, linear_index, put,
+    repeat_interleave_index, scatter, take,
+};
+use samebits_numerics::exact::ExactSum;
+
+const SHAPES: [([usize; 3], usize); 6] = [
+    ([1, 3, 1], 8),
+    ([2, 5, 3], 7),
+    ([3, 70, 17], 300),
+    ([1, 200_000, 1], 300_000),
+    ([2, 4000, 40], 3000),
+    ([4, 1, 30_000], 2),
+];
+
+#[test]
+fn index_select_and_index_copy_equal_the_loops() {
+    for (case, (shape, n)) in SHAPES.into_iter().enumerate() {
+        let [outer, dim, inner] = shape;
+        let mut random = Random(case as u64);
+        let index = random.indices(n, dim);
+        let input: Vec<u32> = (0..outer * dim * inner).map(|_| random.next() as u32).collect();
+        let source: Vec<u32> = (0..outer * n * inner).map(|_| random.next() as u32).collect();
+        let mut selected = vec![0; outer * n * inner];
+        let mut copied = input.clone();
+        for o in 0..outer {
+            for (k, &i) in index.iter().enumerate() {
+                for j in 0..inner {
+                    let (at, from) = ((o * n + k) * inner + j, (o * dim + i as usize) * inner + j);
+                    selected[at] = input[from];
+                    copied[from] = source[at];
+                }
+            }
+        }
+        let got = everywhere(|| {
+            let mut out = vec![0; selected.len()];
+            index_select("select", &mut out, &input, shape, &index).unwrap();
+            let mut copy = input.clone();
+            index_copy(&mut copy, shape, &index, &source).unwrap();
+            (out, copy)
+        });
+        assert!(got == (selected, copied), "{shape:?}, {n}");
+    }
+}
+
+#[test]
+fn gather_and_scatter_equal_the_loops() {
+    for (case, (shape, n)) in SHAPES.into_iter().enumerate() {
+        let [outer, dim, inner] = shape;
+        let mut random = Random(50 + case as u64);
+        let index = random.indices(outer * n * inner, dim);
+        let input: Vec<u64> = (0..outer * dim * inner).map(|_| random.next()).collect();
+        let source: Vec<u64> = (0..outer * n * inner).map(|_| random.next()).collect();
+        let mut gathered = vec![0; source.len()];
+        let mut scattered = input.clone();
+        for o in 0..outer {
+            for k in 0..n {
+                for j in 0..inner {
+                    let at = (o * n + k) * inner + j;
+                    let from = (o * dim + index[at] as usize) * inner + j;
+                    gathered[at] = input[from];
+                    scattered[from] = source[at];
+                }
+            }
+        }
+        let got = everywhere(|| {
+            let mut out = vec![0; source.len()];
+            gather(&mut out, &input, shape, &index).unwrap();
+            let mut target = input.clone();
+            scatter(&mut target, shape, &index, &source).unwrap();
+            (out, target)
+        });
+        assert!(got == (gathered, scattered), "{shape:?}, {n}");
+    }
+}
+
+#[test]
+fn gradients_are_exact_sums() {
+    for (case, (shape, n)) in SHAPES.into_iter().enumerate() {
+        let [outer, dim, inner] = shape;
+        let mut random = Random(100 + case as u64);
+        let index = random.indices(n, dim);
+        let grad: Vec<f32> = random.wide(outer * n * inner);
+        let mut sums = vec![ExactSum::new(); outer * dim * inner];
+        for (at, &g) in grad.iter().enumerate() {
+            let (o, k, j) = (at / (n * inner), at / inner % n, at % inner);
+            sums[(o * dim + index[k] as usize) * inner + j].add(g);
+        }
+        let expected: Vec<f32> = sums.iter().map(ExactSum::to_f32).collect();
+        let expanded: Vec<i64> = (0..grad.len()).map(|at| index[at / inner % n]).collect();
+        let got = everywhere(|| {
+            let mut back = vec![9.0; expected.len()];
+            index_select_backward(&mut back, shape, &index, &grad).unwrap();
+            let mut gathered = vec![9.0; expected.len()];
+            gather_backward(&mut gathered, shape, &expanded, &grad).unwrap();
+            (bits(&back), bits(&gathered))
+        });
+        assert!(got == (bits(&expected), bits(&expected)), "{shape:?}, {n}");
+    }
+}
+
+#[test]
+fn put_take_and_linear_indices() {
+    let linear = linear_index("put", &[&[0, -1, 1, 0], &[2, 0, -3, 2]], &[2, 3]).unwrap();
+    assert_eq!(linear, [2, 3, 3, 2]);
+    let mut out = [0u8; 12];
+    put(&mut out, [6, 2], &linear, &[1, 2, 3, 4, 5, 6, 7, 8]).unwrap();
+    assert_eq!(out, [0, 0, 0, 0, 7, 8, 5, 6, 0, 0, 0, 0]);
+    let mut row = [0u8; 4];
+    take(&mut row, &out, [6, 2], &[-4, 2]).unwrap();
+    assert_eq!(row, [7, 8, 7, 8]);
+    let error = take(&mut row, &out, [6, 2], &[0, 6]).unwrap_err();
+    assert_eq!(error, Error::IndexOutOfRange { op: "take", position: 1, index: 6, size: 6 });
+    assert!(linear_index("put", &[&[0], &[2]], &[2]).is_err());
+    assert!(linear_index("put", &[&[0], &[2, 1]], &[2, 3]).is_err());
+    assert!(linear_index("put", &[], &[]).is_err());
+    assert!(linear_index("put", &[&[2]], &[2]).is_err());
+}
+
+#[test]
+fn repeats() {
+    assert_eq!(repeat_interleave_index(&[]).unwrap(), []);
+    assert_eq!(repeat_interleave_index(&[0, 3, 1]).unwrap(), [1, 1, 1, 2]);
+    assert_eq!(
+        repeat_interleave_index(&[1, -2]).unwrap_err().to_string(),
+        "repeat_interleave: the count at position 1 must not be negative, got -2"
+    );
+    assert!(repeat_interleave_index(&[i64::MAX, i64::MAX]).is_err());
+}
+
+#[test]
+fn values_keep_their_bits() {
+    let nan = f32::from_bits(0xffc1_2345);
+    let mut out = [0.0f32; 2];
+    index_select("select", &mut out, &[nan, -0.0], [1, 2, 1], &[0, 1]).unwrap();
+    assert_eq!(bits(&out), [0xffc1_2345, 0x8000_0000]);
+}
+
+#[test]
+fn bad_indices_and_lengths_are_refused() {
+    let mut out = [7.0f32; 2];
+    let expected = |op| Error::IndexOutOfRange { op, position: 1, index: 3, size: 3 };
+    let input = [1.0f32; 3];
+    let shape = [1, 3, 1];
+    let index = [0, 3];
+    let error = index_select("embedding", &mut out, &input, shape, &index).unwrap_err();
+    assert_eq!(error, expected("embedding"));
+    assert_eq!(gather(&mut out, &input, shape, &index).unwrap_err(), expected("gather"));
+    assert_eq!(out, [7.0; 2]);
+    let mut target = [7.0f32; 3];
+    let source = [1.0f32; 2];
+    assert_eq!(scatter(&mut target, shape, &index, &source).unwrap_err(), expected("scatter"));
+    let error = index_copy(&mut target, shape, &index, &source).unwrap_err();
+    assert_eq!(error, expected("index_copy"));
+    let error = gather_backward(&mut target, shape, &index, &source).unwrap_err();
+    assert_eq!(error, expected("gather"));
+    let error = index_select_backward(&mut target, shape, &index, &source).unwrap_err();
+    assert_eq!(error, expected("index_select"));
+    assert_eq!(target, [7.0; 3]);
+    assert!(index_select("x", &mut out, &input, [1, 2, 1], &[0, 1]).is_err());
+    assert!(gather(&mut out, &input, shape, &[0]).is_err());
+    index_select::<f32>("x", &mut [], &[], [0, 3, 1], &[0]).unwrap();
+    index_select::<f32>("x", &mut [], &input, shape, &[]).unwrap();
+}

@@ -1,0 +1,170 @@
+//! Interpolation against loops written from the definition.
+
+mod invariance;
+
+use invariance::{Random, bits, everywhere};
+use samebits_cpu_kernels::Float;
+use samebits_cpu_kernels::interpolate::{Interpolate, InterpolateMode};
+use std::collections::BTreeMap;
+
+/// The inputs of output `o` and their weights, places beyond the border moved to it.
+fn taps(
+    o: usize,
+    input: usize,
+    output: usize,
+    scale: Option<f64>,
+    mode: InterpolateMode,
+) -> BTreeMap<usize, f64> {
+    let (o, n) = (o as f64, input as f64);
+    let ratio = scale.map_or(n / output as f64, |s| 1.0 / s);
+    let at = |align: bool| {
+        if !align {
+            (o + 0.5) * ratio - 0.5
+        } else if output > 1 {
+            o * ((n - 1.0) / (output as f64 - 1.0))
+        } else {
+            0.0
+        }
+    };
+    let kernel = |x: f64| {
+        let (a, x) = (-0.75, x.abs());
+        if x <= 1.0 {
+            ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0
+        } else {
+            ((a * x - 5.0 * a) * x + 8.0 * a) * x - 4.0 * a
+        }
+    };
+    let mut list: Vec<(f64, f64)> = Vec::new();
+    match mode {
+        InterpolateMode::Nearest => list.push(((o * ratio).floor(), 1.0)),
+        InterpolateMode::NearestExact => list.push((((o + 0.5) * ratio).floor(), 1.0)),
+        InterpolateMode::Linear { align_corners } => {
+            let at = at(align_corners).max(0.0);
+            let left = at.floor().min(n - 1.0);
+            let part = (at - left).min(1.0);
+            list.extend([(left, 1.0 - part), (left + 1.0, part)]);
+        }
+        InterpolateMode::Cubic { align_corners } => {
+            let at = at(align_corners);
+            let t = at - at.floor();
+            for (k, x) in [t + 1.0, t, 1.0 - t, 2.0 - t].into_iter().enumerate() {
+                list.push((at.floor() + k as f64 - 1.0, kernel(x)));
+            }
+        }
+    }
+    let mut merged = BTreeMap::new();
+    for (place, weight) in list {
+        let place = place.clamp(0.0, n - 1.0) as usize;
+        merged.entry(place).and_modify(|sum| *sum += weight).or_insert(weight);
+    }
+    merged
+}
+
+fn check<T: Float>(seed: u64) {
+    let mut random = Random(seed);
+    for round in 0..150 {
+        let dims = 1 + random.below(3);
+        let input: Vec<usize> = (0..dims).map(|_| 1 + random.below(7)).collect();
+        let output: Vec<usize> = (0..dims).map(|_| 1 + random.below(9)).collect();
+        let align_corners = random.below(2) == 1;
+        let mode = [
+            InterpolateMode::Nearest,
+            InterpolateMode::NearestExact,
+            InterpolateMode::Linear { align_corners },
+            InterpolateMode::Cubic { align_corners },
+        ][round % 4];
+        let scale: Vec<Option<f64>> = (0..dims)
+            .map(|d| (random.below(3) == 0).then(|| (output[d] as f64 + 0.25) / input[d] as f64))
+            .collect();
+        let planes = 1 + random.below(3);
+        let resize = Interpolate::<T>::new("i", planes, &input, &output, &scale, mode).unwrap();
+        let x: Vec<T> = random.wide(resize.input_len());
+        let grad: Vec<T> = random.wide(resize.output_len());
+        // One dimension at a time, in three dimensions.
+        let (mut size, mut target) = ([1; 3], [1; 3]);
+        size[3 - dims..].copy_from_slice(&input);
+        target[3 - dims..].copy_from_slice(&output);
+        let tap = |dim: usize, o: usize| match (dim + dims).checked_sub(3) {
+            None => BTreeMap::from([(0, 1.0)]),
+            Some(d) => taps(o, input[d], output[d], scale[d], mode),
+        };
+        let (small, large) = (size.iter().product::<usize>(), target.iter().product::<usize>());
+        let mut values = vec![T::ZERO; grad.len()];
+        let mut back = vec![T::ZERO; x.len()];
+        for at in 0..grad.len() {
+            let o = at % large;
+            let [_, height, width] = target;
+            for (d, wd) in tap(0, o / (height * width)) {
+                for (h, wh) in tap(1, o / width % height) {
+                    for (w, ww) in tap(2, o % width) {
+                        let weight = T::from_f64(wd) * T::from_f64(wh) * T::from_f64(ww);
+                        let from = at / large * small + (d * size[1] + h) * size[2] + w;
+                        values[at] = x[from].mul_add(weight, values[at]);
+                        back[from] = grad[at].mul_add(weight, back[from]);
+                    }
+                }
+            }
+        }
+        let run = || {
+            let mut out = vec![T::ONE; values.len()];
+            resize.forward(&x, &mut out).unwrap();
+            let mut got = vec![T::ONE; back.len()];
+            resize.backward(&grad, &mut got).unwrap();
+            (bits(&out), bits(&got))
+        };
+        let got = if round < 8 { everywhere(run) } else { run() };
+        assert_eq!(got.0, bits(&values), "{input:?} -> {output:?}, {mode:?} {scale:?}");
+        assert_eq!(got.1, bits(&back), "{input:?} -> {output:?}, {mode:?} {scale:?}");
+    }
+}
+
+#[test]
+fn every_mode_equals_the_definition() {
+    check::<f32>(1);
+    check::<f64>(2);
+}
+
+#[test]
+fn large_images_are_the_same_everywhere() {
+    let mut random = Random(3);
+    let mode = InterpolateMode::Linear { align_corners: false };
+    let resize =
+        Interpolate::<f32>::new("i", 10, &[56, 56], &[112, 112], &[None, None], mode).unwrap();
+    let grad = random.units(resize.output_len());
+    let x = random.units(resize.input_len());
+    everywhere(|| {
+        let (mut out, mut back) = (vec![0.0; grad.len()], vec![0.0; x.len()]);
+        resize.forward(&x, &mut out).unwrap();
+        resize.backward(&grad, &mut back).unwrap();
+        (bits(&out), bits(&back))
+    });
+}
+
+#[test]
+fn an_infinite_neighbour_that_is_not_a_tap_does_no_harm() {
+    let mode = InterpolateMode::Linear { align_corners: false };
+    // Outputs 0 and 3 lie outside the centres and take one input only.
+    let resize = Interpolate::<f32>::new("i", 1, &[2], &[4], &[None], mode).unwrap();
+    let mut back = [0.0f32; 2];
+    resize.backward(&[1.0, 1.0, 1.0, f32::INFINITY], &mut back).unwrap();
+    assert_eq!(back, [2.0, f32::INFINITY]);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let mode = InterpolateMode::Nearest;
+    let new = |input: &[usize], output: &[usize], scale: &[Option<f64>]| {
+        Interpolate::<f32>::new("i", 1, input, output, scale, mode).map(|_| ())
+    };
+    assert!(new(&[0], &[1], &[None]).is_err());
+    assert!(new(&[1], &[1, 1], &[None]).is_err());
+    assert!(new(&[1], &[1], &[Some(0.0)]).is_err());
+    assert!(new(&[1], &[1], &[Some(f64::NAN)]).is_err());
+    assert!(new(&[], &[], &[]).is_err());
+    let none = Interpolate::<f32>::new("i", 2, &[3], &[0], &[None], mode).unwrap();
+    none.forward(&[0.0; 6], &mut []).unwrap();
+    let mut back = [1.0; 6];
+    none.backward(&[], &mut back).unwrap();
+    assert_eq!(back, [0.0; 6]);
+    assert!(none.forward(&[0.0; 5], &mut []).is_err());
+}
