@@ -215,7 +215,7 @@ impl WorkerContext {
         WorkerContext { info, level, generator, local: None, cancel, progress }
     }
 
-    /// Starts an epoch: new seed, new generator. What the worker keeps stays.
+    /// Starts an epoch: new seed, new generator, nothing kept, as if the thread were new.
     pub(crate) fn reseed(
         &mut self,
         info: WorkerInfo,
@@ -224,6 +224,7 @@ impl WorkerContext {
         progress: Arc<Progress>,
     ) {
         self.generator = Generator::new(info.seed);
+        self.local = None;
         self.info = info;
         self.level = level;
         self.cancel = cancel;
@@ -258,8 +259,9 @@ impl WorkerContext {
         Ok(&mut self.generator)
     }
 
-    /// The value this worker keeps between samples, such as an open file or a scratch buffer;
-    /// made by `T::default()` at first use, or when another type was kept before.
+    /// The value this worker keeps between the samples of an epoch, such as an open file or a
+    /// scratch buffer; made by `T::default()` at first use, or when another type was kept before.
+    /// It is dropped before the next epoch, so that persistent workers cannot carry anything over.
     ///
     /// # Examples
     ///

@@ -35,6 +35,7 @@ mod level;
 mod loader;
 #[cfg(feature = "progress")]
 mod progress;
+mod pytorch;
 mod rows;
 mod sampler;
 mod stream;
@@ -52,6 +53,7 @@ pub use loader::{
 };
 #[cfg(feature = "progress")]
 pub use progress::Progress;
+pub use pytorch::{PyTorch, PyTorchDistributed, TorchGenerator};
 pub use rows::{ByteOrder, Element, Labels, Rows};
 pub use sampler::{
     BatchSampler, Sampler, Sequential, Shard, Shuffled, ShuffledSubset, Tail, Weighted,

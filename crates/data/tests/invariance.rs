@@ -144,6 +144,28 @@ fn persistent_workers_are_reseeded() {
 }
 
 #[test]
+fn persistent_workers_carry_nothing_over() {
+    use samebits_data::{DatasetExt, Memory};
+
+    let data = Memory::new(vec![(); 8]).map(|(), cx| {
+        let count = cx.worker().local::<i64>();
+        *count += 1;
+        Ok(*count)
+    });
+    let loader = DataLoader::builder(data)
+        .batch_size(2)
+        .workers(2)
+        .persistent_workers(true)
+        .build()
+        .unwrap();
+    for epoch in 0..3 {
+        let counts: Vec<_> = loader.epoch(epoch).map(|batch| batch.unwrap().data).collect();
+        assert_eq!(counts, [[1, 2], [1, 2], [3, 4], [3, 4]], "epoch {epoch}");
+    }
+    assert_eq!(loader.live_workers(), 2);
+}
+
+#[test]
 fn resuming_at_any_batch_with_other_workers_gives_the_same_rest() {
     let data = Arc::new(Augmented { sleeps: false, ..Augmented::new(22) });
     let loader = |workers| {
@@ -223,6 +245,33 @@ fn a_state_of_another_loader_is_refused() {
 }
 
 #[test]
+fn workers_are_seeded_as_in_pytorch() {
+    use samebits_data::{DatasetExt, Keep, Memory, PyTorch, TorchGenerator};
+
+    // torch.manual_seed(42): worker w of epoch 1 has torch.initial_seed() == base + w.
+    let base = 4279532810384561223;
+    let torch = PyTorch::new(42, TorchGenerator::Default, true);
+    let data = Memory::new(vec![0; 10])
+        .map(|_, cx| Ok((cx.worker().info().clone(), cx.worker().generator()?.seed())));
+    let loader = DataLoader::builder_with(data, Keep)
+        .pytorch(torch)
+        .workers(3)
+        .level(Determinism::RunToRun)
+        .build()
+        .unwrap();
+    let mut order = Vec::new();
+    for batch in loader.epoch(1) {
+        let batch = batch.unwrap();
+        let (info, seed) = &batch.data[0];
+        let worker = batch.number % 3;
+        assert_eq!((info.id as u64, info.workers, info.base_seed), (worker, 3, base));
+        assert_eq!((info.seed, *seed), (base + worker, base + worker));
+        order.extend(batch.indices);
+    }
+    assert_eq!(order, [4, 6, 9, 3, 7, 5, 2, 0, 1, 8]);
+}
+
+#[test]
 fn a_sharded_epoch_resumes_with_another_world_size() {
     let data = Arc::new(Augmented { sleeps: false, ..Augmented::new(97) });
     let loader = |rank, world, batch, workers| {
@@ -273,6 +322,25 @@ fn a_sharded_epoch_resumes_with_another_world_size() {
     seen.sort_unstable();
     seen.dedup();
     assert_eq!(seen.len(), 96);
+}
+
+/// The digest is part of the public contract: another one is another epoch for everybody who
+/// has written down a seed.
+#[test]
+fn value_stability() {
+    let data = Augmented { sleeps: false, ..Augmented::new(50) };
+    let loader = DataLoader::builder(data).batch_size(8).shuffle(true).seed(123).build().unwrap();
+    let mut digest = 0xcbf2_9ce4_8422_2325_u64;
+    let mut mix = |word: u64| digest = (digest ^ word).wrapping_mul(0x0100_0000_01b3);
+    for epoch in [0, 1, u64::MAX] {
+        for (number, indices, values, labels) in bits(&collect(loader.epoch(epoch))) {
+            mix(number);
+            indices.iter().for_each(|&index| mix(index as u64));
+            values.iter().for_each(|&value| mix(value.into()));
+            labels.iter().for_each(|&label| mix(label as u64));
+        }
+    }
+    assert_eq!(format!("{digest:016x}"), "73a6534579d70272");
 }
 
 #[test]

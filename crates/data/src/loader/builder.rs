@@ -13,8 +13,8 @@ use super::seeding::{Hooks, Seeding};
 use super::{Config, DataLoader};
 use crate::context::{SeedHook, SeedScope, WorkerContext};
 use crate::{
-    BatchSampler, BoxError, Collate, Dataset, Determinism, Error, Result, Sampler, Sequential,
-    Shard, Shuffled,
+    BatchSampler, BoxError, Collate, Dataset, Determinism, Error, PyTorch, Result, Sampler,
+    Sequential, Shard, Shuffled,
 };
 
 /// Builds a [`DataLoader`].
@@ -108,12 +108,12 @@ impl<D: Dataset, C> LoaderBuilder<D, C> {
     /// more by the number of earlier visits in the epoch if there were any), and the first 63
     /// bits of `fold_in(3).fold_in(e)` are the base seed of the workers.
     pub fn generator(self, generator: Generator) -> Self {
-        self.seeding(Seeding::Addressed(generator))
+        LoaderBuilder { seeding: Seeding::Addressed(generator), ..self }
     }
 
-    /// How the base seed and the order of an epoch are made.
-    pub fn seeding(self, seeding: Seeding) -> Self {
-        LoaderBuilder { seeding, ..self }
+    /// Uses PyTorch's base seeds, worker seeds and orders.
+    pub fn pytorch(self, torch: PyTorch) -> Self {
+        LoaderBuilder { seeding: Seeding::PyTorch(torch), ..self.sampler(torch) }
     }
 
     /// Loads only one rank's part of every epoch.

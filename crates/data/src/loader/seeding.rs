@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::state::WorkerState;
 use crate::context::{self, SeedHook, SeedScope, WorkerContext};
-use crate::{BoxError, Determinism, Error, Result, SampleContext};
+use crate::{BoxError, Determinism, Error, PyTorch, Result, SampleContext};
 
 /// How the base seed and the order of an epoch are made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +17,8 @@ use crate::{BoxError, Determinism, Error, Result, SampleContext};
 pub enum Seeding {
     /// From children of a generator; see [`LoaderBuilder::generator`](super::LoaderBuilder::generator).
     Addressed(Generator),
+    /// As PyTorch draws them; set by [`LoaderBuilder::pytorch`](super::LoaderBuilder::pytorch).
+    PyTorch(PyTorch),
 }
 
 impl Seeding {
@@ -24,6 +26,7 @@ impl Seeding {
     pub(crate) fn generator(&self) -> Generator {
         match self {
             Seeding::Addressed(generator) => generator.clone(),
+            Seeding::PyTorch(torch) => torch.generator(),
         }
     }
 
@@ -31,9 +34,10 @@ impl Seeding {
         context::order_key(&self.generator(), epoch)
     }
 
-    pub(crate) fn base_seed(&self, epoch: u64, _len: usize) -> Result<u64> {
+    pub(crate) fn base_seed(&self, epoch: u64, len: usize) -> Result<u64> {
         match self {
             Seeding::Addressed(generator) => Ok(context::base_seed(generator, epoch)),
+            Seeding::PyTorch(torch) => torch.base_seed(epoch, len),
         }
     }
 }
