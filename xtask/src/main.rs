@@ -7,9 +7,11 @@ use clap::{Parser, Subcommand};
 
 mod audit_kernels;
 mod build_kernels;
+mod gpu_bundle;
 mod nvrtc;
 mod test;
 mod tidy;
+mod verify_math;
 
 /// The workspace's own tasks.
 #[derive(Debug, Parser)]
@@ -25,18 +27,24 @@ enum Command {
     AuditKernels(audit_kernels::Args),
     /// Compile kernels/*.cu to the committed PTX, or check that it is up to date.
     BuildKernels(build_kernels::Args),
+    /// Pack the CUDA tests and benches for a machine with a GPU.
+    GpuBundle(gpu_bundle::Args),
     /// Run every test of the workspace.
     Test(test::Args),
     /// Check the rules that no compiler checks.
     Tidy(tidy::Args),
+    /// Compare the f32 functions with an independent library on all 2^32 inputs.
+    VerifyMath(verify_math::Args),
 }
 
 fn main() -> anyhow::Result<()> {
     match Cli::parse().command {
         Command::AuditKernels(args) => audit_kernels::run(args),
         Command::BuildKernels(args) => build_kernels::run(args),
+        Command::GpuBundle(args) => gpu_bundle::run(args),
         Command::Test(args) => test::run(args),
         Command::Tidy(args) => tidy::run(&args),
+        Command::VerifyMath(args) => verify_math::run(args),
     }
 }
 
