@@ -28,7 +28,7 @@ pub(crate) struct Args {
     #[arg(long, value_parser = clap::value_parser!(u32).range(2..))]
     batch_size: Option<u32>,
     /// The learning rate [default: 0.05]
-    #[arg(long, value_parser = learning_rate)]
+    #[arg(long, value_parser = learning_rate, allow_negative_numbers = true)]
     lr: Option<f64>,
     /// Threads that load and augment images; the bits do not depend on it
     #[arg(long, default_value_t = 2)]

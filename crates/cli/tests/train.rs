@@ -1,0 +1,216 @@
+//! The program, from outside: bits, interruptions, mistakes.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// The digest of the weights after `STEPS`. It is part of the numerics contract: a change is a
+/// change of values, needs a new `NUMERICS_VERSION` and an entry in the changelog.
+const GOLDEN: &str = "0643359a6b8b23c8";
+const STEPS: &str = "8";
+
+struct Run {
+    folder: tempfile::TempDir,
+}
+
+impl Run {
+    fn new() -> Run {
+        Run { folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn output(&self, environment: &[(&str, &str)], arguments: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_samebits"))
+            .current_dir(self.folder.path())
+            .env_remove("SAMEBITS_SIMD")
+            .env_remove("RAYON_NUM_THREADS")
+            .envs(environment.iter().copied())
+            .arg("train")
+            .args(arguments)
+            .output()
+            .unwrap()
+    }
+
+    /// The digest that a run prints.
+    #[track_caller]
+    fn digest(&self, environment: &[(&str, &str)], arguments: &[&str]) -> String {
+        let output = self.output(environment, arguments);
+        let text = String::from_utf8(output.stdout).unwrap();
+        let problem = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{text}{problem}");
+        let row = text.lines().find(|line| line.starts_with("1 ")).expect(&text);
+        row.split_whitespace().last().unwrap().to_owned()
+    }
+
+    /// What a run says when it must fail, and with which status.
+    #[track_caller]
+    fn refusal(&self, arguments: &[&str]) -> (i32, String) {
+        let output = self.output(&[], arguments);
+        assert!(!output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    }
+
+    fn files(&self) -> Vec<String> {
+        let mut files: Vec<String> = std::fs::read_dir(self.folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        files.sort();
+        files
+    }
+}
+
+#[test]
+fn the_digest_is_golden_for_any_number_of_threads_and_loader_workers() {
+    let run = Run::new();
+    for threads in ["1", "2", "3", "5"] {
+        let environment = [("RAYON_NUM_THREADS", threads)];
+        let digest = run.digest(&environment, &["--max-steps", STEPS, "--workers", threads]);
+        assert_eq!(digest[..16], *GOLDEN, "{threads} threads");
+    }
+    let digest = run.digest(&[], &["--max-steps", STEPS, "--workers", "0", "--threads", "7"]);
+    assert_eq!(digest[..16], *GOLDEN, "no workers");
+}
+
+#[test]
+fn the_digest_is_golden_at_every_simd_level() {
+    let run = Run::new();
+    for level in ["portable", "avx2", "avx512"] {
+        let digest = run.digest(&[("SAMEBITS_SIMD", level)], &["--max-steps", STEPS]);
+        assert_eq!(digest[..16], *GOLDEN, "{level}");
+    }
+}
+
+#[test]
+fn another_seed_or_rate_gives_another_digest() {
+    let run = Run::new();
+    for change in [["--seed", "1"], ["--lr", "0.0500001"], ["--batch-size", "63"]] {
+        let digest = run.digest(&[], &[&["--max-steps", STEPS][..], &change].concat());
+        assert_ne!(digest[..16], *GOLDEN, "{change:?}");
+    }
+}
+
+#[test]
+fn every_operation_gives_the_same_bits_when_it_runs_twice() {
+    let run = Run::new();
+    let digest = run.digest(&[("SAMEBITS_RERUN", "2")], &["--max-steps", STEPS]);
+    assert_eq!(digest[..16], *GOLDEN);
+}
+
+#[test]
+fn an_interrupted_run_that_is_resumed_ends_in_the_same_bits() {
+    let run = Run::new();
+    // An epoch has 22 steps: the cuts lie inside an epoch, at its end, and in the next one.
+    let whole = run.digest(&[], &["--epochs", "2", "--save", "whole.safetensors"]);
+    run.digest(&[], &["--epochs", "2", "--max-steps", "9", "--save", "cut.safetensors"]);
+    let resumed = run.digest(&[], &["--resume", "cut.safetensors", "--workers", "1"]);
+    assert_eq!(resumed, whole, "with another number of workers");
+    for cut in ["1", "13", "22", "30"] {
+        run.digest(&[], &["--epochs", "2", "--max-steps", cut, "--save", "cut.safetensors"]);
+        let resumed = run.digest(
+            &[("RAYON_NUM_THREADS", "3")],
+            &["--resume", "cut.safetensors", "--save", "cut.safetensors"],
+        );
+        assert_eq!(resumed, whole, "cut after {cut} steps");
+        let files = ["whole.safetensors", "cut.safetensors"].map(|name| run.path(name));
+        let [a, b] = files.map(|file| std::fs::read(file).unwrap());
+        assert!(a == b, "the checkpoints differ after {cut} steps");
+    }
+    assert_eq!(run.files(), ["cut.safetensors", "samebits-loss.svg", "whole.safetensors"]);
+}
+
+#[test]
+fn a_wrong_command_line_ends_with_status_2() {
+    let run = Run::new();
+    for (arguments, text) in [
+        (&["--no-such-flag"][..], "unexpected argument '--no-such-flag'"),
+        (&["--epochs", "0"], "0 is not in 1.."),
+        (&["--lr", "-1"], "expected a positive number"),
+        (&["--determinism", "always"], "invalid value 'always'"),
+        (&["--resume", "x", "--seed", "1"], "cannot be used with"),
+    ] {
+        let (status, message) = run.refusal(arguments);
+        assert_eq!(status, 2, "{arguments:?}: {message}");
+        assert!(message.contains(text), "{arguments:?}: {message}");
+    }
+}
+
+#[test]
+fn bad_data_is_refused_with_its_place_and_nothing_is_written() {
+    let run = Run::new();
+    let write = |name: &str, text: &[u8]| std::fs::write(run.path(name), text).unwrap();
+    let row = |class: &str| format!("{}{class}\n", "1,".repeat(64));
+    write("short.csv", b"1,2,3\n");
+    write("word.csv", row("x").as_bytes());
+    write("class.csv", row("10").as_bytes());
+    write("few.csv", row("1").as_bytes());
+    let shipped = include_bytes!("../data/digits.csv.gz");
+    write("cut.csv.gz", &shipped[..shipped.len() / 2]);
+    let before = run.files();
+    for (file, text) in [
+        ("missing.csv", "missing.csv"),
+        ("short.csv", "short.csv, line 1"),
+        ("word.csv", "word.csv, line 1, column 65"),
+        ("class.csv", "class.csv, line 1, column 65"),
+        ("few.csv", "too few images: 1"),
+        ("cut.csv.gz", "cut.csv.gz"),
+    ] {
+        let (status, message) = run.refusal(&["--data", file]);
+        assert_eq!(status, 1, "{file}: {message}");
+        assert!(message.starts_with("error: ") && message.contains(text), "{file}: {message}");
+        assert!(!message.contains("panicked"), "{message}");
+    }
+    assert_eq!(run.files(), before);
+}
+
+#[test]
+fn a_bad_checkpoint_is_refused_and_left_alone() {
+    let run = Run::new();
+    run.digest(&[], &["--max-steps", "1", "--save", "good.safetensors"]);
+    std::fs::remove_file(run.path("samebits-loss.svg")).unwrap();
+    let good = std::fs::read(run.path("good.safetensors")).unwrap();
+    let write = |name: &str, bytes: &[u8]| std::fs::write(run.path(name), bytes).unwrap();
+    write("cut.safetensors", &good[..good.len() - 7]);
+    write("empty.safetensors", b"");
+    write("foreign.safetensors", b"\x02\0\0\0\0\0\0\0{}");
+    let mut flipped = good.clone();
+    *flipped.last_mut().unwrap() ^= 1;
+    write("flipped.safetensors", &flipped);
+    // The metadata is text; the same length keeps the header's length right.
+    let edit = |from: &str, to: &str| {
+        assert_eq!(from.len(), to.len());
+        let at = good.windows(from.len()).position(|bytes| bytes == from.as_bytes()).expect(from);
+        [&good[..at], to.as_bytes(), &good[at + from.len()..]].concat()
+    };
+    write("version.safetensors", &edit(r#"\"version\":1"#, r#"\"version\":9"#));
+    write("numerics.safetensors", &edit(r#"numerics_version\":1"#, r#"numerics_version\":7"#));
+    write("shape.safetensors", &edit("model.conv1.bias", "model.conv1.bixs"));
+    let before = run.files();
+    for (file, text) in [
+        ("missing.safetensors", "cannot read missing.safetensors"),
+        ("cut.safetensors", "not a whole safetensors file"),
+        ("empty.safetensors", "not a whole safetensors file"),
+        ("foreign.safetensors", "it was not written by `samebits train --save`"),
+        ("flipped.safetensors", "the file is damaged"),
+        ("version.safetensors", "its version is 9"),
+        ("numerics.safetensors", "numerics version 7"),
+        ("shape.safetensors", "there is no tensor named conv1.bias"),
+    ] {
+        let (status, message) = run.refusal(&["--resume", file]);
+        assert_eq!(status, 1, "{file}: {message}");
+        assert!(message.starts_with("error: ") && message.contains(text), "{file}: {message}");
+    }
+    assert_eq!(run.files(), before);
+}
+
+#[test]
+fn a_checkpoint_that_cannot_be_written_is_an_error() {
+    let run = Run::new();
+    let (status, message) = run.refusal(&["--max-steps", "1", "--save", "no/such/folder/x"]);
+    assert_eq!(status, 1);
+    assert!(message.contains("cannot save no/such/folder/x"), "{message}");
+    assert_eq!(run.files(), Vec::<String>::new());
+    assert!(!Path::new("no").exists());
+}
