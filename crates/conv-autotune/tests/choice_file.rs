@@ -1,0 +1,377 @@
+//! What a choice file says, and what is said of one that is wrong.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+use common::*;
+use proptest::prelude::*;
+use samebits_conv_autotune::{
+    ChoiceFile, Config, ConvKey, ConvPass, Error, Finding, Fingerprint, Mode, Source, Tuner, prune,
+};
+use samebits_tensor_core::Determinism::*;
+use samebits_tensor_core::{DType, ops::ConvParams};
+
+/// A file with one choice for each level, its folder and its text.
+fn recorded() -> (tempfile::TempDir, PathBuf, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("choices.toml");
+    let (tuner, _) = tuner(Mode::Record(path.clone()));
+    for level in [NotGuaranteed, RunToRun, Portable] {
+        assert_eq!(tuner.choose(&key(level, 16)).unwrap().source, Source::Raced);
+    }
+    let text = std::fs::read_to_string(&path).unwrap();
+    (folder, path, text)
+}
+
+/// What a tuner that opens the file says, pinned and recording; the file must stay as it is.
+fn refusal(path: &Path, text: &str) -> Error {
+    std::fs::write(path, text).unwrap();
+    let open = |mode| {
+        let clock = ManualClock::noisy(0);
+        Tuner::new(Toy::probe, usual(&clock, &Default::default()), config(mode, &clock)).map(|_| ())
+    };
+    let pinned = open(Mode::Pinned(path.into())).expect_err(text);
+    let recording = open(Mode::Record(path.into())).expect_err(text);
+    assert_eq!(pinned.to_string(), recording.to_string());
+    assert_eq!(std::fs::read_to_string(path).unwrap(), text, "the file was changed");
+    pinned
+}
+
+fn line_of(text: &str, part: &str) -> usize {
+    text.lines().position(|line| line.contains(part)).unwrap() + 1
+}
+
+const WHOLE: &str = r#"# Which algorithm runs which call. Recorded by a race; made to be read, reviewed and
+# pinned. To choose another algorithm, put the name of another candidate.
+format = 1
+numerics = 1
+device = "toy device"
+library = "toy library 1.0"
+
+[[choice]]
+algorithm = "atomic"
+
+[choice.key]
+level = "NotGuaranteed"
+n = 16
+
+[choice.candidates]
+"atomic" = { time_ns = 500, workspace = 0 }
+"skewed" = { time_ns = 600, workspace = 64 }
+"tiled" = { time_ns = 800, workspace = 0 }
+"plain" = { time_ns = 1000, workspace = 0 }
+
+[[choice]]
+algorithm = "skewed"
+digest = "sha256:2fd62a0f708d9a27aea00ac5b0b512b3f0cf38d70d09c251a0f51dde4cb73eda"
+
+[choice.key]
+level = "RunToRun"
+n = 16
+
+[choice.candidates]
+"skewed" = { time_ns = 600, workspace = 64 }
+"tiled" = { time_ns = 800, workspace = 0 }
+"plain" = { time_ns = 1000, workspace = 0 }
+
+[[choice]]
+algorithm = "tiled"
+digest = "sha256:a1f26459f6d46780791d15922a792f366dede32521f1633256b4d484f87d60bf"
+
+[choice.key]
+level = "Portable"
+n = 16
+
+[choice.candidates]
+"tiled" = { time_ns = 800, workspace = 0 }
+"plain" = { time_ns = 1000, workspace = 0 }
+
+[end]
+choices = 3
+"#;
+
+#[test]
+fn the_text_is_made_to_be_read() {
+    let (_folder, _, text) = recorded();
+    assert_eq!(text, WHOLE);
+}
+
+#[test]
+fn a_pinned_file_decides_without_a_run_and_is_only_read() {
+    let (folder, path, text) = recorded();
+    std::fs::remove_file(folder.path().join("choices.toml.lock")).unwrap();
+    let (tuner, runs) = noisy_tuner(Mode::Pinned(path.clone()), 99);
+    for (level, name) in [(NotGuaranteed, "atomic"), (RunToRun, "skewed"), (Portable, "tiled")] {
+        let decision = tuner.choose(&key(level, 16)).unwrap();
+        assert_eq!((decision.candidate.name(), decision.source), (name, Source::Pinned));
+    }
+    assert_eq!(runs.load(Ordering::SeqCst), 0);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no lock was taken");
+}
+
+#[test]
+fn a_call_that_is_not_pinned_is_an_error_and_never_raced() {
+    let (_folder, path, text) = recorded();
+    let (tuner, runs) = tuner(Mode::Pinned(path.clone()));
+    for level in [NotGuaranteed, RunToRun, Portable] {
+        for _ in 0..2 {
+            let error = tuner.choose(&key(level, 17)).unwrap_err();
+            assert!(matches!(&error, Error::NotPinned { .. }), "{error}");
+            let message = error.to_string();
+            assert!(
+                message.contains(&format!("no choice is pinned for doubling of 17 at {level}"))
+            );
+            assert!(message.contains("record it by running once with mode `Record`"), "{message}");
+        }
+    }
+    assert_eq!(runs.load(Ordering::SeqCst), 0);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+}
+
+#[test]
+fn a_file_that_is_not_there_says_how_to_make_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = ManualClock::noisy(0);
+    let mode = Mode::Pinned(folder.path().join("none.toml"));
+    let error = Tuner::new(Toy::probe, usual(&clock, &Default::default()), config(mode, &clock));
+    let message = error.unwrap_err().to_string();
+    assert!(message.contains("cannot read") && message.contains("mode `Record`"), "{message}");
+}
+
+#[test]
+fn recording_without_races_is_a_contradiction() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = ManualClock::noisy(0);
+    let mode = Mode::Record(folder.path().join("choices.toml"));
+    let config = Config { benchmark: false, ..config(mode, &clock) };
+    let error = Tuner::new(Toy::probe, usual(&clock, &Default::default()), config).unwrap_err();
+    assert!(matches!(error, Error::Config { .. }), "{error}");
+}
+
+#[test]
+fn a_hand_edit_to_another_candidate_is_obeyed() {
+    let (_folder, path, text) = recorded();
+    let edited = text.replace("algorithm = \"skewed\"", "algorithm = \"plain\"");
+    std::fs::write(&path, edited).unwrap();
+    for mode in [Mode::Pinned(path.clone()), Mode::Record(path.clone())] {
+        let (tuner, _) = tuner(mode);
+        assert_eq!(tuner.choose(&key(RunToRun, 16)).unwrap().candidate.name(), "plain");
+    }
+}
+
+#[test]
+fn every_mistake_is_named_with_its_line() {
+    let (_folder, path, text) = recorded();
+    // What is replaced by what; where it shows (a part of that line); the words.
+    let cases = [
+        ("format = 1", "format = 2", "format = 2", "format version 2, this program has 1"),
+        ("numerics = 1", "numerics = 7", "numerics = 7", "numerics version 7, this program has 1"),
+        ("\"toy device\"", "\"other\"", "device =", "recorded for device \"other\""),
+        ("library 1.0", "library 2.0", "library =", "recorded for library \"toy library 2.0\""),
+        ("algorithm = \"tiled\"", "algorithm = \"tilde\"", "\"tilde\"", "not among the candidates"),
+        (
+            "\"tiled\"",
+            "\"tilde\"",
+            "algorithm = \"tilde\"",
+            "unknown algorithm \"tilde\"; this program has plain, tiled, skewed, atomic",
+        ),
+        (
+            "level = \"RunToRun\"\nn = 16",
+            "level = \"Portable\"\nn = 17",
+            "= \"skewed\"",
+            "promises RunToRun, but this choice is for level Portable",
+        ),
+        ("level = \"RunToRun\"", "level = \"Sometimes\"", "\"Sometimes\"", "unknown variant"),
+        (
+            "level = \"RunToRun\"\nn = 16",
+            "level = \"RunToRun\"\nn = -16",
+            "n = -16",
+            "invalid value",
+        ),
+        (
+            "level = \"RunToRun\"\nn = 16",
+            "level = \"RunToRun\"\nm = 16",
+            "m = 16",
+            "unknown field `m`",
+        ),
+        ("sha256:2fd", "sha256:2FD", "2FD", "is not `sha256:` and 64 digits"),
+        (
+            "time_ns = 600, workspace = 64",
+            "workspace = 64",
+            "\"skewed\" = { workspace",
+            "needs one of",
+        ),
+        ("time_ns = 600", "time_ns = 600, speed = 1", "speed", "unknown field `speed`"),
+        (
+            "[choice.candidates]\n\"skewed\" = { time_ns = 600, workspace = 64 }",
+            "[choice.candidates]\n\"skewed\" = { workspace = 64, disqualified = \"wrong\" }",
+            "algorithm = \"skewed\"",
+            "is chosen but was disqualified: wrong",
+        ),
+        ("choices = 3", "choices = 2", "choices = 2", "3 choices where this line says 2"),
+        (
+            "[end]\nchoices = 3\n",
+            "",
+            "\"plain\" = { time_ns = 1000, workspace = 0 }\n\u{0}",
+            "missing field `end`",
+        ),
+        ("[choice.key]", "[choice.key", "[choice.key", ""),
+        ("device = ", "device == ", "device ==", ""),
+    ];
+    for (from, to, at, words) in cases {
+        assert!(text.contains(from), "{from}");
+        // The levels' own tables come in the order of the file; the last one is the one meant
+        // for "tiled", which comes once as a choice.
+        let edited =
+            if from == "\"tiled\"" { text.replace(from, to) } else { text.replacen(from, to, 1) };
+        let error = refusal(&path, &edited);
+        let message = error.to_string();
+        let line = if at.contains('\u{0}') { edited.lines().count() } else { line_of(&edited, at) };
+        assert!(message.contains(&format!("choices.toml:{line}: ")), "{to}: {line}: {message}");
+        assert!(message.contains(words), "{to}: {message}");
+        let advice = ["Correct", "correct", "choose another", "record", "restore"];
+        assert!(advice.iter().any(|advice| message.contains(advice)), "{message}");
+    }
+}
+
+#[test]
+fn two_choices_for_one_key_are_named_with_both_lines() {
+    let (_folder, path, text) = recorded();
+    let edited = text.replace("level = \"Portable\"", "level = \"RunToRun\"");
+    let error = refusal(&path, &edited);
+    let (first, second) = (line_of(&edited, "= \"skewed\""), line_of(&edited, "= \"tiled\""));
+    let message = error.to_string();
+    assert!(message.contains(&format!(":{second}: damaged: a second choice")), "{message}");
+    assert!(message.contains(&format!("the first is on line {first}")), "{message}");
+}
+
+#[test]
+fn an_algorithm_that_no_longer_fits_is_refused() {
+    let (_folder, path, _) = recorded();
+    let open = |change: &dyn Fn(Config) -> Config, applies: bool| {
+        let clock = ManualClock::noisy(0);
+        let mut candidates = usual(&clock, &Default::default());
+        let skewed = candidates.remove(2).applies_to(move |_| applies);
+        candidates.push(skewed);
+        let config = change(config(Mode::Pinned(path.clone()), &clock));
+        Tuner::new(Toy::probe, candidates, config).map(|_| ())
+    };
+    open(&|config| config, true).unwrap();
+    let error = open(&|config| config, false).unwrap_err();
+    assert!(matches!(&error, Error::NotApplicable { line: 22, .. }), "{error}");
+    let error = open(&|config| Config { workspace_limit: 63, ..config }, true).unwrap_err();
+    let wanted =
+        matches!(&error, Error::WorkspaceTooLarge { needs: 64, limit: 63, line: 17.., .. });
+    assert!(wanted, "{error}");
+    let foreign = Fingerprint::new("toy device", "toy library 1.1");
+    let error = open(&|c| Config { fingerprint: foreign.clone(), ..c }, true).unwrap_err();
+    assert!(matches!(&error, Error::Fingerprint { line: 6, what: "library", .. }), "{error}");
+}
+
+#[test]
+fn a_file_cut_off_anywhere_is_told_from_a_whole_one() {
+    let (_folder, path, text) = recorded();
+    for cut in 0..text.len() - 1 {
+        let error = refusal(&path, &text[..cut]);
+        assert!(matches!(error, Error::Damaged { .. }), "cut at {cut}: {error}");
+    }
+}
+
+#[test]
+fn what_is_no_text_is_named_with_its_line() {
+    let (_folder, path, text) = recorded();
+    let mut bytes = text.into_bytes();
+    let at = bytes.iter().position(|&b| b == b'd').unwrap();
+    bytes[at] = 0xff;
+    let line = bytes[..at].iter().filter(|&&b| b == b'\n').count() + 1;
+    std::fs::write(&path, &bytes).unwrap();
+    let error = ChoiceFile::<ToyKey>::read(&path).unwrap_err();
+    assert!(matches!(error, Error::Damaged { line: l, .. } if l == line), "{error}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn damage_never_panics(at in 0usize..WHOLE.len(), remove in 0usize..40, put in "[ -~\n]{0,12}") {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("choices.toml");
+        let end = (at + remove).min(WHOLE.len());
+        let text = format!("{}{put}{}", &WHOLE[..at], &WHOLE[end..]);
+        std::fs::write(&path, &text).unwrap();
+        if let Err(error) = ChoiceFile::<ToyKey>::read(&path) {
+            let lines = text.lines().count();
+            match error {
+                Error::Damaged { line, .. } | Error::Version { line, .. } => {
+                    prop_assert!((1..=lines.max(1)).contains(&line));
+                }
+                other => prop_assert!(false, "{other}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn verify_finds_what_changed() {
+    let (_folder, path, text) = recorded();
+    let good = |f: &Finding| matches!(f, Finding::Good);
+    let without = |f: &Finding| matches!(f, Finding::GoodWithoutDigest);
+    let findings = |text: &str| -> Vec<Finding> {
+        std::fs::write(&path, text).unwrap();
+        let (tuner, _) = tuner(Mode::Pinned(path.clone()));
+        tuner.verify().unwrap().into_iter().map(|verdict| verdict.finding).collect()
+    };
+    let now = findings(&text);
+    assert!(without(&now[0]) && good(&now[1]) && good(&now[2]), "{now:?}");
+    let edited = text.replacen("algorithm = \"skewed\"", "algorithm = \"plain\"", 1);
+    let now = findings(&edited);
+    assert!(matches!(&now[1], Finding::OtherDigest { .. }), "{now:?}");
+    assert!(good(&now[2]), "{now:?}");
+}
+
+#[test]
+fn verify_finds_an_algorithm_that_broke() {
+    let (_folder, path, _) = recorded();
+    let clock = ManualClock::noisy(0);
+    for (twist, words) in [(Twist::OneBit, "Wrong"), (Twist::Fail, "Failed")] {
+        let mut candidates = usual(&clock, &Default::default());
+        candidates[1] = candidate(&clock, &Default::default(), 1, "tiled", Portable, twist, 800);
+        let config = config(Mode::Pinned(path.clone()), &clock);
+        let tuner = Tuner::new(Toy::probe, candidates, config).unwrap();
+        let verdicts = tuner.verify().unwrap();
+        assert_eq!(verdicts[2].algorithm, "tiled");
+        let finding = format!("{:?}", verdicts[2].finding);
+        assert!(finding.starts_with(words), "{finding}");
+    }
+}
+
+#[test]
+fn prune_takes_away_what_is_not_wanted_and_no_more() {
+    let (_folder, path, text) = recorded();
+    let timeout = std::time::Duration::from_secs(5);
+    assert_eq!(prune(&path, timeout, |_: &ToyKey, _| true).unwrap(), 0);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+    let removed = prune(&path, timeout, |_: &ToyKey, choice| choice.algorithm != "atomic").unwrap();
+    assert_eq!(removed, 1);
+    let pruned = std::fs::read_to_string(&path).unwrap();
+    let (head, rest) = text.split_once("[[choice]]\nalgorithm = \"atomic\"").unwrap();
+    let (_, rest) = rest.split_once("\n[[choice]]").unwrap();
+    let expected = format!("{head}[[choice]]{rest}").replace("choices = 3", "choices = 2");
+    assert_eq!(pruned, expected);
+}
+
+#[test]
+fn a_convolution_key_reads_back_as_it_was_written() {
+    for pass in ConvPass::ALL {
+        let params =
+            ConvParams { stride: vec![2, 1], padding: vec![0, 3], dilation: vec![1, 2], groups: 4 };
+        let key = ConvKey::new(pass, DType::F64, &[1, 8, 9, 10], &[12, 2, 3, 3], &params, RunToRun);
+        let text = toml::to_string(&key).unwrap();
+        assert!(text.contains(&format!("pass = \"{pass}\"")), "{text}");
+        assert!(text.contains("dtype = \"f64\""), "{text}");
+        assert_eq!(toml::from_str::<ConvKey>(&text).unwrap(), key);
+    }
+}

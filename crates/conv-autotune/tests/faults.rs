@@ -1,0 +1,226 @@
+//! What can happen to a file while it is recorded: kills, other recorders, no room, no access.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use common::*;
+use samebits_conv_autotune::{ChoiceFile, Config, Error, Mode, Tuner};
+use samebits_tensor_core::Determinism::*;
+
+/// Not a test of its own: a process that records keys `FROM..TO` under a noise of its own, and
+/// says each one that is recorded.
+#[test]
+fn recorder() {
+    let Ok(path) = std::env::var("RECORD_FILE") else { return };
+    let number = |name| std::env::var(name).unwrap().parse::<usize>().unwrap();
+    let (tuner, _) = noisy_tuner(Mode::Record(path.into()), number("SEED") as u64);
+    for n in number("FROM")..number("TO") {
+        let name = tuner.choose(&key(RunToRun, n)).map(|d| d.candidate.name());
+        match name {
+            Ok(name) => println!("recorded {n} {name}"),
+            Err(error) => println!("error {error}"),
+        }
+    }
+}
+
+/// Not a test of its own: a process that takes the lock and keeps it.
+#[test]
+fn lock_holder() {
+    let Ok(path) = std::env::var("HOLD_FILE") else { return };
+    let lock = std::fs::File::create(path + ".lock").unwrap();
+    lock.lock().unwrap();
+    println!("holding");
+    std::thread::sleep(Duration::from_secs(600));
+}
+
+fn recorder_of(path: &Path, seed: usize, from: usize, to: usize) -> std::process::Command {
+    let (seed, from, to) = (seed.to_string(), from.to_string(), to.to_string());
+    let file = path.to_str().unwrap();
+    child("recorder", &[("RECORD_FILE", file), ("SEED", &seed), ("FROM", &from), ("TO", &to)])
+}
+
+/// The lines `recorded n name` of a recorder's output.
+fn acknowledged(output: impl std::io::Read) -> BTreeMap<usize, String> {
+    BufReader::new(output)
+        .lines()
+        .map_while(Result::ok)
+        .filter_map(|line| {
+            let (_, rest) = line.split_once("recorded ")?;
+            let (n, name) = rest.split_once(' ')?;
+            Some((n.parse().ok()?, name.to_owned()))
+        })
+        .collect()
+}
+
+fn on_disk(path: &Path) -> BTreeMap<usize, String> {
+    let file = ChoiceFile::<ToyKey>::read(path).unwrap();
+    file.choices().map(|(key, choice)| (key.n, choice.algorithm.clone())).collect()
+}
+
+#[test]
+fn a_recorder_killed_at_any_moment_loses_nothing_it_acknowledged() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("choices.toml");
+    let mut all: BTreeMap<usize, String> = BTreeMap::new();
+    for round in 0..12 {
+        let from = 1 + round * 1000;
+        let mut child = recorder_of(&path, 1 + round, from, from + 1000)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stdout = child.stdout.take().unwrap();
+        let reader = std::thread::spawn(move || acknowledged(stdout));
+        std::thread::sleep(Duration::from_millis(60 + 7 * round as u64));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        all.extend(reader.join().unwrap());
+        if all.is_empty() {
+            continue;
+        }
+        let on_disk = on_disk(&path);
+        for (n, name) in &all {
+            assert_eq!(on_disk.get(n), Some(name), "round {round}");
+        }
+        // At most the one choice that was in the making when the process died is more.
+        assert!(on_disk.len() <= all.len() + round + 1);
+    }
+    assert!(all.len() > 20, "the recorders hardly got to work: {}", all.len());
+}
+
+#[test]
+fn two_recorders_at_once_lose_nothing_and_agree() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("choices.toml");
+    let start =
+        |seed, from, to| recorder_of(&path, seed, from, to).stdout(Stdio::piped()).spawn().unwrap();
+    // Keys 20 to 39 are wanted by both, under different noise.
+    let children = [start(1, 1, 40), start(2, 20, 60)];
+    let said: Vec<_> = children
+        .into_iter()
+        .map(|child| {
+            let output = child.wait_with_output().unwrap();
+            assert!(output.status.success(), "{output:?}");
+            acknowledged(&output.stdout[..])
+        })
+        .collect();
+    let on_disk = on_disk(&path);
+    assert_eq!(on_disk.len(), 59);
+    for said in &said {
+        for (n, name) in said {
+            assert_eq!(on_disk.get(n), Some(name));
+        }
+    }
+    assert_eq!((said[0].len(), said[1].len()), (39, 40));
+}
+
+#[test]
+fn two_tuners_of_one_process_share_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("choices.toml");
+    std::thread::scope(|scope| {
+        for seed in 1..=4u64 {
+            let path = path.clone();
+            scope.spawn(move || {
+                let (tuner, _) = noisy_tuner(Mode::Record(path), seed);
+                for n in 1..=10 {
+                    tuner.choose(&key(RunToRun, 10 * seed as usize + n)).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(on_disk(&path).len(), 40);
+}
+
+#[test]
+fn a_lock_left_behind_locks_nobody_out_and_a_held_one_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("choices.toml");
+    let file = path.to_str().unwrap();
+    let mut holder =
+        child("lock_holder", &[("HOLD_FILE", file)]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(holder.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().contains("holding")));
+
+    let open = |timeout| {
+        let clock = ManualClock::noisy(0);
+        let config = Config { lock_timeout: timeout, ..config(Mode::Record(path.clone()), &clock) };
+        Tuner::new(Toy::probe, usual(&clock, &Default::default()), config).map(|_| ())
+    };
+    let error = open(Duration::from_millis(50)).unwrap_err();
+    assert!(matches!(&error, Error::Locked { path, .. } if path.ends_with("choices.toml.lock")));
+    assert!(error.to_string().contains("locked by another process"), "{error}");
+
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    assert!(folder.path().join("choices.toml.lock").exists());
+    let start = Instant::now();
+    open(Duration::from_secs(30)).unwrap();
+    assert!(start.elapsed() < Duration::from_secs(10));
+}
+
+/// A folder that nobody can write to, root included.
+fn read_only_folder(folder: &Path) -> PathBuf {
+    let locked = folder.join("locked");
+    std::fs::create_dir(&locked).unwrap();
+    let mut permissions = std::fs::metadata(&locked).unwrap().permissions();
+    permissions.set_readonly(true);
+    std::fs::set_permissions(&locked, permissions).unwrap();
+    if std::fs::File::create(locked.join("probe")).is_err() { locked } else { "/sys/kernel".into() }
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_to_is_told_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = read_only_folder(folder.path()).join("choices.toml");
+    let clock = ManualClock::noisy(0);
+    let config = config(Mode::Record(path), &clock);
+    let error = Tuner::new(Toy::probe, usual(&clock, &Default::default()), config).unwrap_err();
+    assert!(matches!(&error, Error::Write { action: "take the lock", .. }), "{error}");
+    assert!(error.to_string().contains("give write access"), "{error}");
+}
+
+#[test]
+fn a_folder_that_becomes_unwritable_costs_the_new_choice_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("choices.toml");
+    let (tuner, _) = tuner(Mode::Record(path.clone()));
+    tuner.choose(&key(RunToRun, 1)).unwrap();
+    let before = std::fs::read(&path).unwrap();
+    // The name of the new file is taken by a folder: root cannot write there either.
+    std::fs::create_dir(folder.path().join("choices.toml.tmp")).unwrap();
+    let error = tuner.choose(&key(RunToRun, 2)).unwrap_err();
+    assert!(matches!(&error, Error::Write { action: "create the new file", .. }), "{error}");
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+    // The old choice still stands, and the new one can be made once there is room.
+    tuner.choose(&key(RunToRun, 1)).unwrap();
+    std::fs::remove_dir(folder.path().join("choices.toml.tmp")).unwrap();
+    tuner.choose(&key(RunToRun, 2)).unwrap();
+    assert_eq!(on_disk(&path).len(), 2);
+}
+
+/// The shell's limit on the size of files stands for a disk that is full: a write fails half-way,
+/// in the system and not in a stand-in for it.
+#[cfg(unix)]
+#[test]
+fn a_disk_that_fills_up_leaves_the_last_whole_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("choices.toml");
+    let recorder = recorder_of(&path, 1, 1, 30);
+    let mut shell = std::process::Command::new("sh");
+    // Two blocks of 512 or 1024 bytes, and no signal but an error.
+    shell.args(["-c", "trap '' XFSZ; ulimit -f 2; exec \"$0\" \"$@\""]);
+    shell.arg(recorder.get_program()).args(recorder.get_args());
+    shell.envs(recorder.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let output = shell.stdout(Stdio::piped()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("cannot write the new file"), "{text}");
+    assert!(text.contains("nothing was recorded and the file is as it was"), "{text}");
+    let said = acknowledged(&output.stdout[..]);
+    assert!(!said.is_empty() && said.len() < 29, "{text}");
+    assert_eq!(on_disk(&path), said);
+}

@@ -1,0 +1,327 @@
+//! Who may race, who wins, and who is sent off.
+
+mod common;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
+
+use common::*;
+use samebits_conv_autotune::{
+    BoxError, Candidate, Config, Error, Measuring, Mode, Outcome, Source, Tuner,
+};
+use samebits_tensor_core::Determinism::*;
+
+fn names(tuner: &Tuner<Toy>, key: &ToyKey) -> Vec<&'static str> {
+    tuner.eligible(key).iter().map(|c| c.name()).collect()
+}
+
+fn with(candidates: impl FnOnce(&Arc<ManualClock>) -> Vec<Candidate<Toy>>) -> Tuner<Toy> {
+    let clock = ManualClock::noisy(0);
+    let candidates = candidates(&clock);
+    Tuner::new(Toy::probe, candidates, config(Mode::Off, &clock)).unwrap()
+}
+
+fn runs() -> Arc<AtomicUsize> {
+    Arc::default()
+}
+
+#[test]
+fn each_level_races_what_keeps_its_promise() {
+    let (tuner, _) = tuner(Mode::Off);
+    assert_eq!(names(&tuner, &key(NotGuaranteed, 8)), ["plain", "tiled", "skewed", "atomic"]);
+    assert_eq!(names(&tuner, &key(RunToRun, 8)), ["plain", "tiled", "skewed"]);
+    assert_eq!(names(&tuner, &key(Portable, 8)), ["plain", "tiled"]);
+
+    let fast = tuner.choose(&key(NotGuaranteed, 8)).unwrap();
+    assert_eq!((fast.candidate.name(), fast.source), ("atomic", Source::Raced));
+    let portable = tuner.choose(&key(Portable, 8)).unwrap();
+    assert_eq!((portable.candidate.name(), portable.source), ("tiled", Source::Raced));
+}
+
+#[test]
+fn a_bounded_candidate_is_not_portable_whatever_its_own_bits_are() {
+    let clock = ManualClock::noisy(0);
+    let own = Candidate::bounded(1, "own", Portable, 1e-6, |toy: &Toy| Ok(toy.doubled()));
+    assert_eq!(own.usable_at(), RunToRun);
+    let plain = candidate(&clock, &runs(), 0, "plain", Portable, Twist::None, 9);
+    let tuner = Tuner::new(Toy::probe, vec![plain, own], config(Mode::Off, &clock)).unwrap();
+    assert_eq!(names(&tuner, &key(Portable, 8)), ["plain"]);
+    assert_eq!(names(&tuner, &key(RunToRun, 8)), ["plain", "own"]);
+}
+
+#[test]
+fn run_to_run_without_a_file_never_looks_at_a_clock() {
+    for seed in 0..20 {
+        let (tuner, runs) = noisy_tuner(Mode::Off, seed);
+        let decision = tuner.choose(&key(RunToRun, 8)).unwrap();
+        assert_eq!((decision.candidate.name(), decision.source), ("tiled", Source::Heuristic));
+        assert_eq!(runs.load(Ordering::SeqCst), 0);
+    }
+}
+
+#[test]
+fn without_benchmark_the_key_alone_decides_at_every_level() {
+    let clock = ManualClock::noisy(7);
+    let runs = runs();
+    let config = Config { benchmark: false, ..config(Mode::Off, &clock) };
+    let tuner = Tuner::new(Toy::probe, usual(&clock, &runs), config).unwrap();
+    for level in [NotGuaranteed, RunToRun, Portable] {
+        let decision = tuner.choose(&key(level, 8)).unwrap();
+        assert_eq!((decision.candidate.name(), decision.source), ("tiled", Source::Heuristic));
+    }
+    assert_eq!(runs.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn the_benchmark_limit_keeps_the_likeliest() {
+    let clock = ManualClock::noisy(0);
+    let config = Config { benchmark_limit: 2, ..config(Mode::Off, &clock) };
+    let tuner = Tuner::new(Toy::probe, usual(&clock, &runs()), config).unwrap();
+    let decision = tuner.choose(&key(NotGuaranteed, 8)).unwrap();
+    let raced: Vec<&str> = decision.measured.iter().map(|m| m.name.as_str()).collect();
+    assert_eq!(raced, ["tiled", "skewed"], "those with the two lowest estimates");
+    assert_eq!(decision.candidate.name(), "skewed");
+}
+
+#[test]
+fn the_workspace_limit_is_a_number_and_not_what_is_free() {
+    let clock = ManualClock::noisy(0);
+    let config = Config { workspace_limit: 100, ..config(Mode::Off, &clock) };
+    let tuner = Tuner::new(Toy::probe, usual(&clock, &runs()), config).unwrap();
+    assert!(names(&tuner, &key(RunToRun, 25)).contains(&"skewed"));
+    assert!(!names(&tuner, &key(RunToRun, 26)).contains(&"skewed"));
+}
+
+#[test]
+fn no_candidate_within_the_limit_is_an_error() {
+    let clock = ManualClock::noisy(0);
+    let big =
+        candidate(&clock, &runs(), 0, "big", Portable, Twist::None, 9).with_workspace(|_| 1000);
+    let config = Config { workspace_limit: 100, ..config(Mode::Off, &clock) };
+    let tuner = Tuner::new(Toy::probe, vec![big], config).unwrap();
+    let error = tuner.choose(&key(Portable, 8)).unwrap_err();
+    assert!(matches!(error, Error::NoCandidate { workspace_limit: 100, .. }), "{error}");
+}
+
+#[test]
+fn a_tie_goes_to_the_lowest_id_and_the_band_decides_what_a_tie_is() {
+    for (cost, winner) in [(961, "first"), (940, "second")] {
+        let tuner = with(|clock| {
+            vec![
+                candidate(clock, &runs(), 7, "second", Portable, Twist::None, cost),
+                candidate(clock, &runs(), 3, "first", Portable, Twist::None, 1000),
+            ]
+        });
+        let decision = tuner.choose(&key(Portable, 8)).unwrap();
+        assert_eq!(decision.candidate.name(), winner, "{cost}");
+    }
+}
+
+#[test]
+fn a_wrong_candidate_is_reported_and_not_chosen() {
+    let cases = [
+        (Portable, Twist::OneBit, "element 0 is"),
+        (Portable, Twist::Flicker, "element 0 is"),
+        (RunToRun, Twist::Wrong, "element 0 is 1.5 where the reference has 0.5"),
+        (RunToRun, Twist::Flicker, "two runs gave different bits"),
+        (RunToRun, Twist::Fail, "failed: planted"),
+        (NotGuaranteed, Twist::Wrong, "element 0 is"),
+    ];
+    for (level, twist, why) in cases {
+        let tuner = with(|clock| {
+            vec![
+                candidate(clock, &runs(), 0, "plain", Portable, Twist::None, 1000),
+                candidate(clock, &runs(), 1, "tiled", Portable, Twist::None, 900),
+                candidate(clock, &runs(), 2, "bad", level, twist, 1),
+            ]
+        });
+        let ask = if level == Portable { Portable } else { NotGuaranteed };
+        let decision = tuner.choose(&key(ask, 8)).unwrap();
+        assert_eq!(decision.candidate.name(), "tiled", "{level} {twist:?}");
+        let Outcome::Disqualified(reason) = &decision.measured[2].outcome else {
+            panic!("{level} {twist:?} was let through");
+        };
+        assert!(reason.contains(why), "{level} {twist:?}: {reason}");
+    }
+}
+
+#[test]
+fn what_varies_may_vary_where_nothing_is_promised() {
+    let (tuner, _) = tuner(Mode::Off);
+    let decision = tuner.choose(&key(NotGuaranteed, 8)).unwrap();
+    assert!(matches!(decision.measured[3].outcome, Outcome::Time(_)));
+}
+
+#[test]
+fn a_reference_that_fails_is_an_error_and_all_wrong_is_one_too() {
+    let tuner = with(|clock| {
+        vec![
+            candidate(clock, &runs(), 0, "plain", Portable, Twist::Fail, 9),
+            candidate(clock, &runs(), 1, "tiled", Portable, Twist::None, 9),
+        ]
+    });
+    let error = tuner.choose(&key(Portable, 8)).unwrap_err();
+    assert!(matches!(&error, Error::Reference { name, .. } if name == "plain"), "{error}");
+
+    let tuner = with(|clock| {
+        vec![
+            candidate(clock, &runs(), 0, "plain", Portable, Twist::None, 9)
+                .with_workspace(|_| 1 << 40),
+            candidate(clock, &runs(), 1, "bad", Portable, Twist::OneBit, 9),
+            candidate(clock, &runs(), 2, "worse", Portable, Twist::Wrong, 9),
+        ]
+    });
+    let error = tuner.choose(&key(Portable, 8)).unwrap_err();
+    let Error::AllDisqualified { reasons, .. } = &error else { panic!("{error}") };
+    assert!(reasons.contains("bad: element 0") && reasons.contains("worse: "), "{reasons}");
+}
+
+#[test]
+fn a_hopeless_candidate_is_timed_once() {
+    let clock = ManualClock::noisy(0);
+    let slow_runs = runs();
+    let candidates = vec![
+        candidate(&clock, &runs(), 0, "plain", Portable, Twist::None, 100),
+        candidate(&clock, &slow_runs, 1, "slow", Portable, Twist::None, 301),
+    ];
+    let tuner = Tuner::new(Toy::probe, candidates, config(Mode::Off, &clock)).unwrap();
+    let decision = tuner.choose(&key(Portable, 8)).unwrap();
+    assert_eq!(slow_runs.load(Ordering::SeqCst), 2, "the two runs that check it");
+    assert_eq!(decision.measured[1].outcome, Outcome::Time(Duration::from_nanos(301)));
+}
+
+#[test]
+fn rounds_are_interleaved_and_short_calls_repeated() {
+    let order = Arc::new(parking_lot::Mutex::new(String::new()));
+    let clock = ManualClock::noisy(0);
+    let letter = |id: u32, name: &'static str| {
+        let (order, clock) = (order.clone(), clock.clone());
+        Candidate::canonical(id, name, move |toy: &Toy| {
+            order.lock().push_str(name);
+            clock.pass(100);
+            Ok(toy.doubled())
+        })
+    };
+    let measuring =
+        Measuring { rounds: 3, sample: Duration::from_nanos(200), ..Measuring::default() };
+    let config = Config { measuring, ..config(Mode::Off, &clock) };
+    let tuner = Tuner::new(Toy::probe, vec![letter(0, "a"), letter(1, "b")], config).unwrap();
+    tuner.choose(&key(NotGuaranteed, 8)).unwrap();
+    // The reference, two checks each, three rounds of two calls each, the digest.
+    assert_eq!(*order.lock(), "a".to_owned() + "aabb" + "aabb" + "bbaa" + "aabb" + "a");
+}
+
+#[test]
+fn one_key_is_raced_once_and_the_others_wait() {
+    let (tuner, runs) = tuner(Mode::Off);
+    let (tuner, runs) = (&tuner, &runs);
+    tuner.choose(&key(Portable, 4)).unwrap();
+    let of_one_race = runs.swap(0, Ordering::SeqCst);
+    let barrier = Barrier::new(8);
+    let decisions: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..8)
+            .map(|_| {
+                scope.spawn(|| {
+                    barrier.wait();
+                    tuner.choose(&key(Portable, 8)).unwrap()
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(runs.load(Ordering::SeqCst), of_one_race);
+    assert!(decisions.iter().all(|d| Arc::ptr_eq(d, &decisions[0])));
+    assert_eq!(decisions[0].candidate.name(), "tiled");
+}
+
+#[test]
+fn exact_shapes_are_tuned_apart() {
+    let (tuner, runs) = tuner(Mode::Off);
+    tuner.choose(&key(Portable, 8)).unwrap();
+    let of_one_race = runs.load(Ordering::SeqCst);
+    tuner.choose(&key(Portable, 9)).unwrap();
+    tuner.choose(&key(Portable, 8)).unwrap();
+    assert_eq!(runs.load(Ordering::SeqCst), 2 * of_one_race);
+}
+
+#[test]
+fn a_panic_in_a_race_releases_the_waiting_threads() {
+    let tuner = with(|clock| {
+        vec![candidate(clock, &runs(), 0, "plain", Portable, Twist::None, 9), {
+            candidate(clock, &runs(), 1, "bomb", Portable, Twist::Panic, 9)
+        }]
+    });
+    let outcomes: Vec<bool> = std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            (0..3).map(|_| scope.spawn(|| tuner.choose(&key(Portable, 8)))).collect();
+        threads.into_iter().map(|thread| thread.join().is_err()).collect()
+    });
+    assert_eq!(outcomes, [true; 3], "each sees the panic, none hangs");
+}
+
+#[test]
+fn a_race_called_from_inside_a_pool_ends() {
+    // Every worker of the pool asks for the key, and the candidates use a pool themselves.
+    let candidate = |id, name| {
+        Candidate::canonical(id, name, |toy: &Toy| {
+            let mut out = toy.doubled();
+            let (a, b) = out.split_at_mut(toy.input.len() / 2);
+            rayon::join(
+                || a.iter_mut().for_each(|x| *x += 0.0),
+                || b.iter_mut().for_each(|x| *x += 0.0),
+            );
+            Ok(out)
+        })
+    };
+    let tuner = with(|_| vec![candidate(0, "one"), candidate(1, "two")]);
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+    pool.install(|| {
+        rayon::scope(|scope| {
+            for i in 0..64 {
+                let tuner = &tuner;
+                scope.spawn(move |_| {
+                    tuner.choose(&key(Portable, 1000 + i / 8)).unwrap();
+                });
+            }
+        });
+    });
+}
+
+#[test]
+fn run_computes_with_the_choice_and_run_named_with_any() {
+    let (tuner, _) = tuner(Mode::Off);
+    let toy = Toy { input: vec![1.0, -3.5] };
+    assert_eq!(tuner.run(&toy, Portable).unwrap(), [2.0, -7.0]);
+    assert_ne!(tuner.run_named("skewed", &toy).unwrap()[0].to_bits(), 2.0f32.to_bits());
+    let error = tuner.run_named("none", &toy).unwrap_err();
+    assert!(error.to_string().contains("no candidate named \"none\""), "{error}");
+}
+
+#[test]
+fn candidates_that_cannot_be_told_apart_are_refused() {
+    let clock = ManualClock::noisy(0);
+    let new = |list: &[(u32, &'static str, samebits_tensor_core::Determinism)]| {
+        let candidates = list
+            .iter()
+            .map(|&(id, name, level)| candidate(&clock, &runs(), id, name, level, Twist::None, 1))
+            .collect();
+        Tuner::new(Toy::probe, candidates, config(Mode::Off, &clock)).map(|_| ())
+    };
+    let message = |result: Result<(), Error>| result.unwrap_err().to_string();
+    let same_id = message(new(&[(1, "a", Portable), (1, "b", Portable)]));
+    assert!(same_id.contains("\"a\" and \"b\" have the same id 1"), "{same_id}");
+    let same_name = message(new(&[(1, "a", Portable), (2, "a", Portable)]));
+    assert!(same_name.contains("two candidates are named \"a\""), "{same_name}");
+    let none = message(new(&[(1, "a", RunToRun)]));
+    assert!(none.contains("no candidate is canonical"), "{none}");
+}
+
+#[test]
+fn a_probe_that_fails_is_named_with_its_key() {
+    let clock = ManualClock::noisy(0);
+    let probe = |_: &ToyKey| Err::<Toy, BoxError>("planted".into());
+    let tuner = Tuner::new(probe, usual(&clock, &runs()), config(Mode::Off, &clock)).unwrap();
+    let error = tuner.choose(&key(Portable, 8)).unwrap_err().to_string();
+    assert_eq!(error, "autotune: cannot make the inputs for doubling of 8 at Portable: planted");
+}
