@@ -1,1 +1,40 @@
 //! The CUDA driver's C interface over the samebits PTX emulator.
+//!
+//! Built as a shared library and placed as `libcuda.so` in a folder of its own on the loader's
+//! path, it lets a program that drives a GPU through the driver API run unmodified on a machine
+//! without one. It covers what cudarc calls in driver mode, and says `CUDA_ERROR_NOT_SUPPORTED`
+//! to the rest of what cudarc can name.
+//!
+//! Every call is complete when it returns, which is one of the orders that streams allow. A fault
+//! in a kernel surfaces as in the real driver: the launch succeeds, and every later call in the
+//! context fails with the same error until the context is gone.
+//!
+//! # Environment
+//!
+//! * `SAMEBITS_EMULATOR_SCHEDULE`: `in-order` (the default), `reversed` or `seed:N`.
+//! * `SAMEBITS_EMULATOR_CHECKS`: a comma-separated list of checks to switch off:
+//!   `no-races`, `no-uninitialised`.
+//! * `SAMEBITS_EMULATOR_STEPS`: instructions that a warp may execute in one launch.
+//! * `SAMEBITS_EMULATOR_APPROXIMATE`: entry points that may use approximate instructions, as a
+//!   comma-separated list, or `all`. By default there are none.
+//! * `SAMEBITS_EMULATOR_DEVICES`: number of devices, 1 by default; 0 is a driver without a
+//!   device.
+//! * `SAMEBITS_EMULATOR_MEMORY`: bytes of memory of each device, 16 GiB by default.
+//! * `SAMEBITS_EMULATOR_STATISTICS`: if set, each launch reports its instruction counts.
+//! * `CUDA_LAUNCH_BLOCKING`: if `1`, a launch itself returns the error of its kernel.
+//!
+//! A value that is not understood makes `cuInit` fail with `CUDA_ERROR_INVALID_VALUE` and a
+//! message, rather than being ignored.
+#![allow(non_snake_case)]
+
+mod config;
+mod contexts;
+mod devices;
+mod launch;
+mod memory;
+mod modules;
+mod pools;
+mod state;
+mod status;
+mod streams;
+mod unsupported;

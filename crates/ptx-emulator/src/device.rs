@@ -84,6 +84,12 @@ impl Loaded {
     pub fn entry(&self, name: &str) -> Option<EntryInfo> {
         self.module.entry(name)
     }
+
+    /// Whether `device` is the one that the module was placed on. A module without variables is
+    /// on none.
+    pub fn is_on(&self, device: &Device) -> bool {
+        self.variables.first().is_some_and(|&address| device.owns(address))
+    }
 }
 
 /// A device with its memory.

@@ -1,0 +1,51 @@
+//! What cudarc can name and this library does not do: graphs, managed and external memory.
+//!
+//! The symbols exist, because cudarc panics on a symbol that does not.
+
+use crate::status::{Code, NOT_SUPPORTED, SUCCESS};
+
+macro_rules! unsupported {
+    ($($name:ident)*) => {
+        $(
+            #[unsafe(no_mangle)]
+            // The arguments are not looked at: on every platform that has a CUDA driver, the
+            // caller cleans up after its own arguments.
+            unsafe extern "C" fn $name() -> Code {
+                NOT_SUPPORTED
+            }
+        )*
+    };
+}
+
+unsupported! {
+    cuCtxCreate_v4
+    cuDestroyExternalMemory
+    cuExternalMemoryGetMappedBuffer
+    cuGraphDestroy
+    cuGraphExecDestroy
+    cuGraphInstantiateWithFlags
+    cuGraphLaunch
+    cuGraphUpload
+    cuImportExternalMemory
+    cuLaunchKernelEx
+    cuMemAdvise
+    cuMemAdvise_v2
+    cuMemAllocManaged
+    cuMemPrefetchAsync
+    cuMemPrefetchAsync_v2
+    cuOccupancyMaxActiveClusters
+    cuOccupancyMaxPotentialClusterSize
+    cuStreamAttachMemAsync
+    cuStreamBeginCapture_v2
+    cuStreamEndCapture
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuProfilerStart() -> Code {
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuProfilerStop() -> Code {
+    SUCCESS
+}
