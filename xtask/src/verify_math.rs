@@ -1,0 +1,135 @@
+//! `cargo xtask verify-math`: every f32 function on every input, against an independent
+//! correctly rounded library.
+//!
+//! The oracle is a C library and the loop wants optimised code, so the work is behind the
+//! feature `verify-math`: without it this command runs itself again with it, in the release
+//! profile, and nobody else compiles either.
+
+/// Flags of `cargo xtask verify-math`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The functions to check; all of them if none is named.
+    functions: Vec<String>,
+    /// The SIMD level to check: portable, avx2 or avx512; the best of this machine by default.
+    #[arg(long)]
+    level: Option<String>,
+    /// Check this many inputs, spread over all, instead of all 4294967296.
+    #[arg(long)]
+    sample: Option<u64>,
+}
+
+#[cfg(not(feature = "verify-math"))]
+pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    use anyhow::Context;
+
+    let mut command = std::process::Command::new(env!("CARGO"));
+    command.current_dir(crate::root());
+    command.args(["run", "--quiet", "--release", "--package", "xtask"]);
+    command.args(["--features", "verify-math", "--", "verify-math"]);
+    command.args(args.functions);
+    if let Some(level) = args.level {
+        command.args(["--level", &level]);
+    }
+    if let Some(sample) = args.sample {
+        command.args(["--sample", &sample.to_string()]);
+    }
+    let status = command.status().context("cannot start cargo")?;
+    anyhow::ensure!(status.success(), "verify-math failed");
+    Ok(())
+}
+
+#[cfg(feature = "verify-math")]
+pub(crate) use exhaustive::run;
+
+#[cfg(feature = "verify-math")]
+#[path = "../../crates/numerics/tests/math/oracle.rs"]
+#[allow(dead_code)]
+mod oracle;
+
+#[cfg(feature = "verify-math")]
+mod exhaustive {
+    use std::time::Instant;
+
+    use anyhow::{Context, bail, ensure};
+    use indicatif::{ParallelProgressIterator, ProgressBar, ProgressStyle};
+    use rayon::iter::{IntoParallelIterator, ParallelIterator};
+    use samebits_numerics::simd::{self, Level};
+
+    use super::Args;
+    use super::oracle::{Function, Mismatch, functions};
+
+    /// One call of the slice function.
+    const CHUNK: u64 = 1 << 16;
+    const ALL: u64 = 1 << 32;
+    /// How many mismatches of a function are printed.
+    const SHOWN: usize = 10;
+
+    pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+        let level = match &args.level {
+            None => simd::supported(),
+            Some(name) => Level::from_name(name)
+                .with_context(|| format!("no level '{name}': portable, avx2 or avx512"))?,
+        };
+        ensure!(level <= simd::supported(), "this CPU has no {}", level.name());
+        let mut chosen = functions();
+        for name in &args.functions {
+            ensure!(chosen.iter().any(|f| f.name == name), "no function '{name}'");
+        }
+        if !args.functions.is_empty() {
+            chosen.retain(|f| args.functions.iter().any(|name| f.name == name));
+        }
+        let count = args.sample.unwrap_or(ALL).min(ALL);
+
+        let mut wrong = Vec::new();
+        for function in &chosen {
+            let start = Instant::now();
+            let mut mismatches = verify(function, level, count)?;
+            println!(
+                "{}: {} mismatches in {count} inputs ({:.1} s, {})",
+                function.name,
+                mismatches.len(),
+                start.elapsed().as_secs_f64(),
+                level.name(),
+            );
+            mismatches.sort_by_key(|m| m.input);
+            for Mismatch { input, got, want } in mismatches.iter().take(SHOWN) {
+                let [x, y, z] = [*input, *got, *want].map(f32::from_bits);
+                println!("  {input:08x} ({x:e}): got {got:08x} ({y:e}), want {want:08x} ({z:e})");
+            }
+            if !mismatches.is_empty() {
+                wrong.push(function.name);
+            }
+        }
+        if !wrong.is_empty() {
+            bail!("not correctly rounded: {}", wrong.join(", "));
+        }
+        Ok(())
+    }
+
+    fn verify(function: &Function, level: Level, count: u64) -> anyhow::Result<Vec<Mismatch>> {
+        let chunks = count.div_ceil(CHUNK);
+        let style = "{prefix:>8} {wide_bar} {percent:>3} % {eta}";
+        let bar = ProgressBar::new(chunks)
+            .with_style(ProgressStyle::with_template(style)?)
+            .with_prefix(function.name);
+        let mismatches = (0..chunks)
+            .into_par_iter()
+            .progress_with(bar.clone())
+            .flat_map_iter(|chunk| {
+                let inputs: Vec<f32> = (chunk * CHUNK..((chunk + 1) * CHUNK).min(count))
+                    .map(|i| input(i, count))
+                    .collect();
+                function.check(level, &inputs)
+            })
+            .collect();
+        bar.finish_and_clear();
+        Ok(mismatches)
+    }
+
+    /// The `i`th input of `count`.
+    fn input(i: u64, count: u64) -> f32 {
+        // In order for an exhaustive check; else by the golden ratio, which spreads them evenly
+        // and, being odd, never twice.
+        f32::from_bits(if count == ALL { i as u32 } else { (i as u32).wrapping_mul(0x9e37_79b1) })
+    }
+}
