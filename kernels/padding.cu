@@ -88,6 +88,7 @@ __device__ __forceinline__ SbCopies sb_copies(const SbPad& p, int d, u32 i) {
     c.start = 0;
     c.step = 1;
     c.count = 0;
+    for (int k = 0; k < 3; ++k) c.list[k] = 0;
     if (c.listed) {
         // The image in the left border, the element itself, the image in the right border.
         i64 places[3] = {before - i, here, before + 2 * (n - 1) - i};

@@ -1,56 +1,62 @@
 //! The device under test, and the schedules it is run under.
+//!
+//! The emulated driver takes its schedule from the environment, once per process. So a test that
+//! wants several schedules starts its own binary again for each, running only itself, and
+//! compares the digests that these children print.
 
 use samebits_cuda_kernels::{Device, device_count};
+use std::fmt::Debug;
+use std::panic::Location;
+use std::process::Command;
 
 /// Schedules of the emulated driver. A GPU has its own.
 const SCHEDULES: [&str; 4] = ["in-order", "reversed", "seed:1", "seed:2"];
+const SCHEDULE: &str = "SAMEBITS_EMULATOR_SCHEDULE";
+/// Set in children: they run their test once and print what it returned.
+const CHILD: &str = "SAMEBITS_TEST_CHILD";
 
-/// Runs a test on the device, under every schedule and two block sizes.
-///
-/// The body returns the bits that must not vary; they are compared between runs.
-pub(crate) fn under_schedules<R: PartialEq + std::fmt::Debug>(test: impl Fn(&Device) -> R) {
-    let _guard = emulator::lock();
-    let mut first: Option<R> = None;
-    for block in [256, 96] {
-        for schedule in schedules() {
-            let Some(device) = device(block) else { return };
-            emulator::set_schedule(schedule);
-            let result = test(&device);
-            match &first {
-                None => first = Some(result),
-                Some(first) => assert!(*first == result, "the result varies under {schedule}"),
-            }
+/// Runs a test on the device, with two block sizes and under every schedule. What the body
+/// returns must not vary.
+#[track_caller]
+pub(crate) fn under_schedules<R: PartialEq + Debug, F: Fn(&Device) -> R>(test: F) {
+    let line = Location::caller().line();
+    let Some(first) = device(256) else { return };
+    let result = test(&first);
+    let other = test(&device(96).expect("there was a device"));
+    assert!(result == other, "the result depends on the block size");
+    let own = digest(&result);
+    if is_child() {
+        print_digest(line, &own);
+    } else if is_emulated(&first) {
+        for schedule in SCHEDULES {
+            assert_eq!(own, child::<F>(schedule, line), "the result varies under {schedule}");
         }
     }
 }
 
 /// Runs a test once.
 pub(crate) fn on_device(test: impl FnOnce(&Device)) {
-    let _guard = emulator::lock();
     if let Some(device) = device(256) {
-        emulator::set_schedule("in-order");
         test(&device);
     }
 }
 
 /// Asserts that the bits of an atomic variant depend on the schedule: the negative control. On a
-/// GPU the schedule cannot be chosen, so there nothing is asserted.
-pub(crate) fn varies<R: PartialEq>(test: impl Fn(&Device) -> R) {
-    let _guard = emulator::lock();
+/// GPU the schedule cannot be chosen, so there the variant is only run.
+#[track_caller]
+pub(crate) fn varies<R: PartialEq + Debug, F: Fn(&Device) -> R>(test: F) {
+    let line = Location::caller().line();
     let Some(device) = device(32) else { return };
-    let results: Vec<R> = ["in-order", "reversed", "seed:1", "seed:2", "seed:3"]
-        .into_iter()
-        .map(|schedule| {
-            emulator::set_schedule(schedule);
-            test(&device)
-        })
-        .collect();
-    let varied = results.iter().any(|r| *r != results[0]);
-    assert!(varied || !emulator::present(), "the atomic variant gives the same bits every time");
-}
-
-fn schedules() -> &'static [&'static str] {
-    if emulator::present() { &SCHEDULES } else { &SCHEDULES[..1] }
+    let own = digest(&test(&device));
+    if is_child() {
+        print_digest(line, &own);
+    } else if is_emulated(&device) {
+        let digests = SCHEDULES.map(|schedule| child::<F>(schedule, line));
+        assert!(
+            digests.iter().any(|d| *d != digests[0]),
+            "the atomic variant gives the same bits under every schedule"
+        );
+    }
 }
 
 fn device(block: u32) -> Option<Device> {
@@ -65,19 +71,46 @@ fn device(block: u32) -> Option<Device> {
     None
 }
 
-mod emulator {
-    use std::sync::{Mutex, MutexGuard, PoisonError};
+fn is_emulated(device: &Device) -> bool {
+    device.name().expect("a device has a name").to_lowercase().contains("emulat")
+}
 
-    static ONE_TEST: Mutex<()> = Mutex::new(());
+fn is_child() -> bool {
+    std::env::var_os(CHILD).is_some()
+}
 
-    /// The schedule belongs to the process, so tests take turns.
-    pub(super) fn lock() -> MutexGuard<'static, ()> {
-        ONE_TEST.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn print_digest(line: u32, digest: &str) {
+    println!("digest of line {line}: {digest}");
+}
 
-    pub(super) fn present() -> bool {
-        false
-    }
+/// Runs the test that contains the closure `F` in a process of its own and returns the digest
+/// that it prints for this line.
+#[track_caller]
+fn child<F>(schedule: &str, line: u32) -> String {
+    // The closure's type is named after the test: kernels::scatter::some_test::{{closure}}.
+    let path = std::any::type_name::<F>();
+    let name = path.split("::").skip(1).take(2).collect::<Vec<_>>().join("::");
+    let output = Command::new(std::env::current_exe().expect("the binary has a path"))
+        .args(["--exact", &name, "--nocapture", "--test-threads=1"])
+        .env(CHILD, "1")
+        .env(SCHEDULE, schedule)
+        .output()
+        .expect("the binary starts again");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name} fails under {schedule}:\n{text}\n{errors}");
+    let prefix = format!("digest of line {line}: ");
+    // The test harness may have put its own words before the line.
+    text.lines()
+        .find_map(|text| text.split_once(&prefix))
+        .map(|(_, digest)| digest.to_owned())
+        .unwrap_or_else(|| panic!("{name} prints no digest:\n{text}\n{errors}"))
+}
 
-    pub(super) fn set_schedule(_: &str) {}
+/// FNV-1a over the debug form, which shows every bit that the tests return.
+fn digest(result: &impl Debug) -> String {
+    let hash = format!("{result:?}").bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("{hash:016x}")
 }
