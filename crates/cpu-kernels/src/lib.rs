@@ -22,7 +22,9 @@ pub mod padding;
 mod parallel;
 pub mod pooling;
 pub mod reduce;
+pub mod scan;
 pub mod scatter;
+pub mod sort;
 
 pub use backend::install;
 pub use error::{Error, Result};

@@ -1,0 +1,412 @@
+//! Running sums and products: `cumsum`, `cumprod` and their gradients.
+//!
+//! # The order
+//!
+//! Elements are converted to f64 and combined there; each result is rounded once. The dimension
+//! is cut into tiles of 1024 elements and each tile into runs of 32:
+//!
+//! ```text
+//! scan(x[0..n]):                            # "+" from +0; a product has "*" from 1
+//!     carry = +0
+//!     for each tile, ascending:
+//!         before = +0
+//!         for each run of the tile, ascending:
+//!             local = +0
+//!             for i in the run, ascending:
+//!                 local = local + x[i]
+//!                 y[i] = round(carry + (before + local))
+//!             before = before + local
+//!         carry = carry + before
+//! ```
+//!
+//! The order depends on the index in the dimension alone. All runs of a tile, and the totals of
+//! all tiles, can be computed at the same time, so the order costs nothing on any device.
+//!
+//! # Layouts
+//!
+//! Tensors are contiguous slices of shape (outer, dim, inner), scanned along `dim`.
+
+use crate::error::{Result, expect_len};
+use crate::{Float, parallel};
+use rayon::prelude::*;
+use samebits_numerics::simd::{self, Kernel};
+use std::marker::PhantomData;
+
+const RUN: usize = 32;
+const TILE: usize = 1024;
+/// Tiles per task.
+const TASK: usize = 32;
+
+/// The sum of each element and all before it.
+///
+/// # Shapes
+///
+/// `input` and `out` (outer, dim, inner).
+///
+/// # Determinism
+///
+/// Portable: the order in the [module](self).
+///
+/// # Errors
+///
+/// [`Error::Length`](crate::Error::Length) if a slice does not fit the shape.
+///
+/// # Examples
+///
+/// ```
+/// let mut out = [0.0f32; 4];
+/// samebits_cpu_kernels::scan::cumsum(&[1.0, 2.0, 3.0, 4.0], [2, 2, 1], &mut out)?;
+/// assert_eq!(out, [1.0, 3.0, 3.0, 7.0]);
+/// # Ok::<(), samebits_cpu_kernels::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.cumsum`.
+pub fn cumsum<T: Float>(input: &[T], shape: [usize; 3], out: &mut [T]) -> Result<()> {
+    scan::<T, Sum, false>("cumsum", input, shape, out)
+}
+
+/// The gradient of [`cumsum`]: the sum of each gradient and all after it.
+///
+/// # Shapes
+///
+/// `grad_out` and `grad_input` (outer, dim, inner).
+///
+/// # Determinism
+///
+/// Portable: the order in the [module](self), from the last element to the first.
+///
+/// # Errors
+///
+/// As [`cumsum`].
+pub fn cumsum_backward<T: Float>(
+    grad_out: &[T],
+    shape: [usize; 3],
+    grad_input: &mut [T],
+) -> Result<()> {
+    scan::<T, Sum, true>("cumsum", grad_out, shape, grad_input)
+}
+
+/// The product of each element and all before it.
+///
+/// # Shapes
+///
+/// `input` and `out` (outer, dim, inner).
+///
+/// # Determinism
+///
+/// Portable: the order in the [module](self).
+///
+/// # Errors
+///
+/// As [`cumsum`].
+///
+/// # References
+///
+/// `torch.cumprod`.
+pub fn cumprod<T: Float>(input: &[T], shape: [usize; 3], out: &mut [T]) -> Result<()> {
+    scan::<T, Product, false>("cumprod", input, shape, out)
+}
+
+/// The gradient of [`cumprod`].
+///
+/// With `P[j]` the product of the elements up to `j`, in f64, and `g` the gradients, element `i`
+/// is the sum of `g[j] * P[j] / x[i]` over `j >= i`, added from the last `j` down in f64 and
+/// rounded once. From the first zero on, `P` leaves that zero out; elements after it get 0.
+///
+/// # Shapes
+///
+/// `input`, `grad_out` and `grad_input` (outer, dim, inner).
+///
+/// # Determinism
+///
+/// Portable: each line is computed in the order given.
+///
+/// # Errors
+///
+/// As [`cumsum`].
+pub fn cumprod_backward<T: Float>(
+    input: &[T],
+    grad_out: &[T],
+    [outer, dim, inner]: [usize; 3],
+    grad_input: &mut [T],
+) -> Result<()> {
+    const OP: &str = "cumprod";
+    expect_len(OP, "input", input.len(), outer * dim * inner)?;
+    expect_len(OP, "grad_out", grad_out.len(), outer * dim * inner)?;
+    expect_len(OP, "grad_input", grad_input.len(), outer * dim * inner)?;
+    if grad_input.is_empty() {
+        return Ok(());
+    }
+    let slab = dim * inner;
+    grad_input.par_chunks_mut(slab).enumerate().for_each(|(o, grad_input)| {
+        let (input, grad_out) = (&input[o * slab..][..slab], &grad_out[o * slab..][..slab]);
+        for j in 0..inner {
+            product_line(input, grad_out, grad_input, dim, |k| k * inner + j);
+        }
+    });
+    Ok(())
+}
+
+fn product_line<T: Float>(
+    input: &[T],
+    grad_out: &[T],
+    grad_input: &mut [T],
+    n: usize,
+    at: impl Fn(usize) -> usize,
+) {
+    let zero = (0..n).find(|&k| input[at(k)] == T::ZERO).unwrap_or(n);
+    let second = (zero + 1..n).find(|&k| input[at(k)] == T::ZERO).unwrap_or(n);
+    // Products up to each element, the first zero left out, as far as they are not zero.
+    let mut products = vec![0.0f64; second];
+    let mut product = 1.0;
+    for (k, slot) in products.iter_mut().enumerate() {
+        if k != zero {
+            product *= input[at(k)].into();
+        }
+        *slot = product;
+    }
+    for k in zero..n {
+        grad_input[at(k)] = T::ZERO;
+    }
+    let mut sum = 0.0;
+    for k in (zero.min(second)..second).rev() {
+        let grad: f64 = grad_out[at(k)].into();
+        sum += grad * products[k];
+    }
+    if zero < n {
+        grad_input[at(zero)] = T::from_f64(sum).canonical();
+    }
+    let mut sum = 0.0;
+    for k in (0..zero).rev() {
+        let grad: f64 = grad_out[at(k)].into();
+        sum += grad * products[k];
+        grad_input[at(k)] = T::from_f64(sum / input[at(k)].into()).canonical();
+    }
+}
+
+/// What is scanned with.
+trait Operation: Send + Sync {
+    const IDENTITY: f64;
+    fn apply(a: f64, b: f64) -> f64;
+}
+
+struct Sum;
+
+impl Operation for Sum {
+    const IDENTITY: f64 = 0.0;
+    #[inline(always)]
+    fn apply(a: f64, b: f64) -> f64 {
+        a + b
+    }
+}
+
+struct Product;
+
+impl Operation for Product {
+    const IDENTITY: f64 = 1.0;
+    #[inline(always)]
+    fn apply(a: f64, b: f64) -> f64 {
+        a * b
+    }
+}
+
+fn scan<T: Float, O: Operation, const REVERSE: bool>(
+    op: &'static str,
+    input: &[T],
+    [outer, dim, inner]: [usize; 3],
+    out: &mut [T],
+) -> Result<()> {
+    expect_len(op, "input", input.len(), outer * dim * inner)?;
+    expect_len(op, "out", out.len(), outer * dim * inner)?;
+    if out.is_empty() {
+        return Ok(());
+    }
+    if inner > 1 {
+        let slab = dim * inner;
+        out.par_chunks_mut(slab).zip(input.par_chunks(slab)).for_each(|(out, input)| {
+            simd::dispatch(ScanColumns::<T, O, REVERSE>(input, out, inner, PhantomData));
+        });
+        return Ok(());
+    }
+    if dim <= TILE * TASK {
+        parallel::rows(dim, out, |start, out| {
+            for (input, out) in input[start..].chunks_exact(dim).zip(out.chunks_exact_mut(dim)) {
+                simd::dispatch(ScanTiles::<T, O, REVERSE>(input, out, O::IDENTITY, PhantomData));
+            }
+        });
+        return Ok(());
+    }
+    for (input, out) in input.chunks_exact(dim).zip(out.chunks_exact_mut(dim)) {
+        scan_long_row::<T, O, REVERSE>(input, out);
+    }
+    Ok(())
+}
+
+/// A row that several threads share: first the totals of the tiles, then their carries, then
+/// the results.
+fn scan_long_row<T: Float, O: Operation, const REVERSE: bool>(input: &[T], out: &mut [T]) {
+    let tiles = input.len().div_ceil(TILE);
+    let mut carries = vec![O::IDENTITY; tiles];
+    carries.par_chunks_mut(TASK).enumerate().for_each(|(task, totals)| {
+        simd::dispatch(TileTotals::<T, O, REVERSE>(input, task * TASK, totals, PhantomData));
+    });
+    let mut carry = O::IDENTITY;
+    for slot in &mut carries {
+        let total = std::mem::replace(slot, carry);
+        carry = O::apply(carry, total);
+    }
+    // A scan from the end counts its tiles from there: the short one is in front.
+    let task = TASK * TILE;
+    let run = |number: usize, input: &[T], out: &mut [T]| {
+        let carry = carries[number * TASK];
+        simd::dispatch(ScanTiles::<T, O, REVERSE>(input, out, carry, PhantomData));
+    };
+    if REVERSE {
+        out.par_rchunks_mut(task)
+            .zip(input.par_rchunks(task))
+            .enumerate()
+            .for_each(|(number, (out, input))| run(number, input, out));
+    } else {
+        out.par_chunks_mut(task)
+            .zip(input.par_chunks(task))
+            .enumerate()
+            .for_each(|(number, (out, input))| run(number, input, out));
+    }
+}
+
+/// Element `i` of a row, counted from the end if the scan runs backwards.
+#[inline(always)]
+fn place<const REVERSE: bool>(n: usize, i: usize) -> usize {
+    if REVERSE { n - 1 - i } else { i }
+}
+
+/// Some tiles of a row: whole ones, but for the last of the row. The carry is what comes before.
+struct ScanTiles<'a, T, O, const REVERSE: bool>(&'a [T], &'a mut [T], f64, PhantomData<fn() -> O>);
+
+impl<T: Float, O: Operation, const REVERSE: bool> Kernel for ScanTiles<'_, T, O, REVERSE> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let ScanTiles(input, out, mut carry, _) = self;
+        let n = input.len();
+        let mut locals = [O::IDENTITY; TILE];
+        for start in (0..n).step_by(TILE) {
+            let length = TILE.min(n - start);
+            // Four runs at a time: each is a chain of additions that wait for one another.
+            let whole = length - length % (4 * RUN);
+            for run in (0..whole).step_by(4 * RUN) {
+                let mut local = [O::IDENTITY; 4];
+                for i in 0..RUN {
+                    for (k, local) in local.iter_mut().enumerate() {
+                        let at = run + k * RUN + i;
+                        let x = input[place::<REVERSE>(n, start + at)];
+                        *local = O::apply(*local, x.into());
+                        locals[at] = *local;
+                    }
+                }
+            }
+            for run in (whole..length).step_by(RUN) {
+                let mut local = O::IDENTITY;
+                for at in run..length.min(run + RUN) {
+                    local = O::apply(local, input[place::<REVERSE>(n, start + at)].into());
+                    locals[at] = local;
+                }
+            }
+            let mut before = O::IDENTITY;
+            for run in (0..length).step_by(RUN) {
+                let end = length.min(run + RUN);
+                for at in run..end {
+                    let sum = O::apply(carry, O::apply(before, locals[at]));
+                    out[place::<REVERSE>(n, start + at)] = T::from_f64(sum).canonical();
+                }
+                before = O::apply(before, locals[end - 1]);
+            }
+            carry = O::apply(carry, before);
+        }
+    }
+}
+
+/// All columns of an (n, width) matrix.
+struct ScanColumns<'a, T, O, const REVERSE: bool>(
+    &'a [T],
+    &'a mut [T],
+    usize,
+    PhantomData<fn() -> O>,
+);
+
+impl<T: Float, O: Operation, const REVERSE: bool> Kernel for ScanColumns<'_, T, O, REVERSE> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let ScanColumns(input, out, width, _) = self;
+        let n = input.len() / width;
+        let mut carry = vec![O::IDENTITY; width];
+        let mut before = vec![O::IDENTITY; width];
+        let mut local = vec![O::IDENTITY; width];
+        for k in 0..n {
+            let row = place::<REVERSE>(n, k) * width;
+            let pairs = input[row..row + width].iter().zip(&mut out[row..row + width]);
+            let states = carry.iter().zip(&before).zip(&mut local);
+            for ((&x, y), ((&carry, &before), local)) in pairs.zip(states) {
+                *local = O::apply(*local, x.into());
+                *y = T::from_f64(O::apply(carry, O::apply(before, *local))).canonical();
+            }
+            if (k + 1) % RUN == 0 {
+                for (before, local) in before.iter_mut().zip(&mut local) {
+                    *before = O::apply(*before, std::mem::replace(local, O::IDENTITY));
+                }
+            }
+            if (k + 1) % TILE == 0 {
+                for (carry, before) in carry.iter_mut().zip(&mut before) {
+                    *carry = O::apply(*carry, std::mem::replace(before, O::IDENTITY));
+                }
+            }
+        }
+    }
+}
+
+/// The totals of tiles from a first one on.
+struct TileTotals<'a, T, O, const REVERSE: bool>(
+    &'a [T],
+    usize,
+    &'a mut [f64],
+    PhantomData<fn() -> O>,
+);
+
+impl<T: Float, O: Operation, const REVERSE: bool> Kernel for TileTotals<'_, T, O, REVERSE> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let TileTotals(input, first, totals, _) = self;
+        let n = input.len();
+        for (offset, total) in totals.iter_mut().enumerate() {
+            let start = (first + offset) * TILE;
+            let end = n.min(start + TILE);
+            let mut before = O::IDENTITY;
+            let mut run = start;
+            // Four runs at a time: each is a chain of additions that wait for one another.
+            while run + 4 * RUN <= end {
+                let mut local = [O::IDENTITY; 4];
+                for i in 0..RUN {
+                    for (k, local) in local.iter_mut().enumerate() {
+                        let x = input[place::<REVERSE>(n, run + k * RUN + i)];
+                        *local = O::apply(*local, x.into());
+                    }
+                }
+                before = local.into_iter().fold(before, O::apply);
+                run += 4 * RUN;
+            }
+            while run < end {
+                let mut local = O::IDENTITY;
+                for i in run..end.min(run + RUN) {
+                    local = O::apply(local, input[place::<REVERSE>(n, i)].into());
+                }
+                before = O::apply(before, local);
+                run += RUN;
+            }
+            *total = before;
+        }
+    }
+}

@@ -1,0 +1,424 @@
+//! Sorting and selection: `sort`, `topk`, `kthvalue`, `median`, `unique`.
+//!
+//! # The order
+//!
+//! NaN is larger than every number and all NaNs are equal; `-0` equals `+0`. Equal elements keep
+//! their order (the first index comes first), also when sorting downwards: each element has one
+//! place, and so every algorithm gives the same result. Values are moved and keep their bits;
+//! only a median that NaN decides is the canonical NaN.
+//!
+//! # Layouts
+//!
+//! Tensors are contiguous slices of shape (outer, dim, inner), sorted along `dim`.
+
+use crate::Float;
+use crate::error::{Error, Result, expect_len};
+use rayon::prelude::*;
+use samebits_numerics::extrema::Ordered;
+
+/// Elements of a line that several threads sort together.
+const LONG: usize = 1 << 16;
+
+/// A type with a sort order.
+pub trait Sortable: Copy + Send + Sync {
+    /// A key that sorts upwards as the values do.
+    fn key(self) -> u64;
+
+    /// True if the values count as the same in [`unique`]. Unlike in a sort, a NaN is not the
+    /// same as another NaN.
+    fn same(self, other: Self) -> bool;
+}
+
+impl Sortable for f32 {
+    #[inline(always)]
+    fn key(self) -> u64 {
+        self.sort_key().into()
+    }
+
+    fn same(self, other: f32) -> bool {
+        self == other
+    }
+}
+
+impl Sortable for f64 {
+    #[inline(always)]
+    fn key(self) -> u64 {
+        self.sort_key()
+    }
+
+    fn same(self, other: f64) -> bool {
+        self == other
+    }
+}
+
+impl Sortable for i64 {
+    #[inline(always)]
+    fn key(self) -> u64 {
+        self as u64 ^ (1 << 63)
+    }
+
+    fn same(self, other: i64) -> bool {
+        self == other
+    }
+}
+
+/// Sorts every line, upwards or downwards, and says where each element was.
+///
+/// # Shapes
+///
+/// `input`, `values` and `indices` (outer, dim, inner).
+///
+/// # Determinism
+///
+/// Portable: see the [module](self).
+///
+/// # Errors
+///
+/// [`Error::Length`] if a slice does not fit the shape.
+///
+/// # Examples
+///
+/// ```
+/// let (mut values, mut indices) = ([0.0f32; 4], [0; 4]);
+/// let input = [2.0, f32::NAN, 1.0, 2.0];
+/// samebits_cpu_kernels::sort::sort(&input, [1, 4, 1], true, &mut values, &mut indices)?;
+/// assert_eq!(indices, [1, 0, 3, 2]);
+/// # Ok::<(), samebits_cpu_kernels::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.sort` with `stable=True`.
+pub fn sort<T: Sortable>(
+    input: &[T],
+    shape: [usize; 3],
+    descending: bool,
+    values: &mut [T],
+    indices: &mut [i64],
+) -> Result<()> {
+    select("sort", input, shape, shape[1], values, indices, |line, read| {
+        let mut order = Order::of(line, read, descending);
+        order.sort();
+        order
+    })
+}
+
+/// The `k` largest or smallest elements of every line, in sorted order.
+///
+/// # Shapes
+///
+/// `input` (outer, dim, inner), `values` and `indices` (outer, k, inner).
+///
+/// # Determinism
+///
+/// Portable: see the [module](self). The elements are the first `k` of [`sort`].
+///
+/// # Errors
+///
+/// [`Error::Length`] if a slice does not fit; [`Error::Argument`] if `k` exceeds the dimension.
+///
+/// # References
+///
+/// `torch.topk`.
+pub fn topk<T: Sortable>(
+    input: &[T],
+    shape: [usize; 3],
+    k: usize,
+    largest: bool,
+    values: &mut [T],
+    indices: &mut [i64],
+) -> Result<()> {
+    if k > shape[1] {
+        let message = format!("k must not exceed the dimension's size of {}, got {k}", shape[1]);
+        return Err(Error::argument("topk", message));
+    }
+    select("topk", input, shape, k, values, indices, |line, read| {
+        let mut order = Order::of(line, read, largest);
+        order.first(k);
+        order
+    })
+}
+
+/// The `k`-th smallest element of every line (counted from 1), and where it is.
+///
+/// # Shapes
+///
+/// `input` (outer, dim, inner), `values` and `indices` (outer, 1, inner).
+///
+/// # Determinism
+///
+/// Portable: element `k - 1` of [`sort`] upwards.
+///
+/// # Errors
+///
+/// [`Error::Length`] if a slice does not fit; [`Error::Argument`] if `k` is not in `1..=dim`.
+///
+/// # References
+///
+/// `torch.kthvalue`.
+pub fn kthvalue<T: Sortable>(
+    input: &[T],
+    shape: [usize; 3],
+    k: usize,
+    values: &mut [T],
+    indices: &mut [i64],
+) -> Result<()> {
+    if k == 0 || k > shape[1] {
+        let message = format!("k must be from 1 to the dimension's size of {}, got {k}", shape[1]);
+        return Err(Error::argument("kthvalue", message));
+    }
+    select("kthvalue", input, shape, 1, values, indices, |line, read| {
+        let mut order = Order::of(line, read, false);
+        order.nth(k - 1);
+        order
+    })
+}
+
+/// The median of every line, and where it is: the lower one of two. If there is a NaN, the
+/// canonical NaN and where the first is.
+///
+/// # Shapes
+///
+/// `input` (outer, dim, inner), `values` and `indices` (outer, 1, inner).
+///
+/// # Determinism
+///
+/// Portable: see the [module](self).
+///
+/// # Errors
+///
+/// [`Error::Length`] if a slice does not fit; [`Error::Argument`] if the dimension is empty and
+/// there are lines.
+///
+/// # References
+///
+/// `torch.median`.
+pub fn median<T: Sortable + Float>(
+    input: &[T],
+    shape: [usize; 3],
+    values: &mut [T],
+    indices: &mut [i64],
+) -> Result<()> {
+    median_of("median", input, shape, values, indices, |line, nans| match nans {
+        0 => (line - 1) / 2,
+        // NaNs sort last, the first of them first.
+        nans => line - nans,
+    })
+}
+
+/// The median of the elements of every line that are not NaN, and where it is. If all are NaN,
+/// the canonical NaN and index 0.
+///
+/// # Shapes
+///
+/// As [`median`].
+///
+/// # Determinism
+///
+/// Portable: see the [module](self).
+///
+/// # Errors
+///
+/// As [`median`].
+///
+/// # References
+///
+/// `torch.nanmedian`.
+pub fn nanmedian<T: Sortable + Float>(
+    input: &[T],
+    shape: [usize; 3],
+    values: &mut [T],
+    indices: &mut [i64],
+) -> Result<()> {
+    median_of("nanmedian", input, shape, values, indices, |line, nans| {
+        (line - nans).saturating_sub(1) / 2
+    })
+}
+
+fn median_of<T: Sortable + Float>(
+    op: &'static str,
+    input: &[T],
+    shape: [usize; 3],
+    values: &mut [T],
+    indices: &mut [i64],
+    nth: impl Fn(usize, usize) -> usize + Sync,
+) -> Result<()> {
+    if shape[1] == 0 && shape[0] * shape[2] > 0 {
+        return Err(Error::argument(op, "no elements have no median"));
+    }
+    select(op, input, shape, 1, values, indices, |line, read| {
+        let nans = (0..line).filter(|&i| Ordered::is_nan(read(i))).count();
+        let mut order = Order::of(line, read, false);
+        order.nth(nth(line, nans));
+        order
+    })?;
+    values.iter_mut().for_each(|x| *x = x.canonical());
+    Ok(())
+}
+
+/// The distinct elements of a slice.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unique<T> {
+    /// The distinct elements; of equal ones, the first.
+    pub values: Vec<T>,
+    /// For each element of the input its place in `values`.
+    pub inverse: Vec<i64>,
+    /// How often each value occurs.
+    pub counts: Vec<i64>,
+}
+
+/// The distinct elements of `input` in ascending order. `-0` equals `+0`; every NaN is distinct.
+///
+/// # Determinism
+///
+/// Portable: see the [module](self).
+///
+/// # Examples
+///
+/// ```
+/// let unique = samebits_cpu_kernels::sort::unique(&[3, 1, 3]);
+/// assert_eq!(unique.values, [1, 3]);
+/// assert_eq!(unique.inverse, [1, 0, 1]);
+/// assert_eq!(unique.counts, [1, 2]);
+/// ```
+///
+/// # References
+///
+/// `torch.unique`.
+#[must_use]
+pub fn unique<T: Sortable>(input: &[T]) -> Unique<T> {
+    let mut order = Order::of(input.len(), |i| input[i], false);
+    order.sort();
+    group(input, (0..input.len()).map(|place| order.index(place)))
+}
+
+/// The elements of `input` that differ from the one before.
+///
+/// # Determinism
+///
+/// Portable.
+///
+/// # Examples
+///
+/// ```
+/// let unique = samebits_cpu_kernels::sort::unique_consecutive(&[3, 3, 1, 3]);
+/// assert_eq!(unique.values, [3, 1, 3]);
+/// assert_eq!(unique.counts, [2, 1, 1]);
+/// ```
+///
+/// # References
+///
+/// `torch.unique_consecutive`.
+#[must_use]
+pub fn unique_consecutive<T: Sortable>(input: &[T]) -> Unique<T> {
+    group(input, 0..input.len())
+}
+
+fn group<T: Sortable>(input: &[T], order: impl Iterator<Item = usize>) -> Unique<T> {
+    let mut unique: Unique<T> =
+        Unique { values: Vec::new(), inverse: vec![0; input.len()], counts: Vec::new() };
+    for i in order {
+        match (unique.values.last(), unique.counts.last_mut()) {
+            (Some(last), Some(count)) if last.same(input[i]) => *count += 1,
+            _ => {
+                unique.values.push(input[i]);
+                unique.counts.push(1);
+            }
+        }
+        unique.inverse[i] = unique.values.len() as i64 - 1;
+    }
+    unique
+}
+
+/// The elements of a line as pairs of key and index. No two pairs are equal, so any sorting
+/// algorithm gives the stable order.
+enum Order {
+    /// 32-bit keys of a line with 32-bit indices.
+    Narrow(Vec<u64>),
+    Wide(Vec<u128>),
+}
+
+impl Order {
+    fn of<T: Sortable>(n: usize, read: impl Fn(usize) -> T, descending: bool) -> Order {
+        if size_of::<T>() == 4 && n <= 1 << 32 {
+            let flip = if descending { u64::from(u32::MAX) } else { 0 };
+            Order::Narrow((0..n).map(|i| (read(i).key() ^ flip) << 32 | i as u64).collect())
+        } else {
+            let flip = if descending { u64::MAX } else { 0 };
+            let pair = |i: usize| u128::from(read(i).key() ^ flip) << 64 | i as u128;
+            Order::Wide((0..n).map(pair).collect())
+        }
+    }
+
+    fn sort(&mut self) {
+        match self {
+            Order::Narrow(pairs) if pairs.len() >= LONG => pairs.par_sort_unstable(),
+            Order::Narrow(pairs) => pairs.sort_unstable(),
+            Order::Wide(pairs) if pairs.len() >= LONG => pairs.par_sort_unstable(),
+            Order::Wide(pairs) => pairs.sort_unstable(),
+        }
+    }
+
+    /// Puts the first `k` elements in front, in order.
+    fn first(&mut self, k: usize) {
+        fn first<P: Ord>(pairs: &mut Vec<P>, k: usize) {
+            if k < pairs.len() {
+                pairs.select_nth_unstable(k);
+                pairs.truncate(k);
+            }
+            pairs.sort_unstable();
+        }
+        match self {
+            Order::Narrow(pairs) => first(pairs, k),
+            Order::Wide(pairs) => first(pairs, k),
+        }
+    }
+
+    /// Leaves only the element that sorting would put at `place`.
+    fn nth(&mut self, place: usize) {
+        match self {
+            Order::Narrow(pairs) => *pairs = vec![*pairs.select_nth_unstable(place).1],
+            Order::Wide(pairs) => *pairs = vec![*pairs.select_nth_unstable(place).1],
+        }
+    }
+
+    fn index(&self, place: usize) -> usize {
+        match self {
+            Order::Narrow(pairs) => (pairs[place] & u64::from(u32::MAX)) as usize,
+            Order::Wide(pairs) => pairs[place] as u64 as usize,
+        }
+    }
+}
+
+/// Writes the first `k` elements of the order that `arrange` gives each line.
+fn select<T: Sortable>(
+    op: &'static str,
+    input: &[T],
+    [outer, dim, inner]: [usize; 3],
+    k: usize,
+    values: &mut [T],
+    indices: &mut [i64],
+    arrange: impl Fn(usize, &dyn Fn(usize) -> T) -> Order + Sync,
+) -> Result<()> {
+    expect_len(op, "input", input.len(), outer * dim * inner)?;
+    expect_len(op, "values", values.len(), outer * k * inner)?;
+    expect_len(op, "indices", indices.len(), outer * k * inner)?;
+    if values.is_empty() {
+        return Ok(());
+    }
+    values
+        .par_chunks_mut(k * inner)
+        .zip(indices.par_chunks_mut(k * inner))
+        .zip(input.par_chunks(dim * inner))
+        .for_each(|((values, indices), input)| {
+            for j in 0..inner {
+                let order = arrange(dim, &|i| input[i * inner + j]);
+                for place in 0..k {
+                    let i = order.index(place);
+                    values[place * inner + j] = input[i * inner + j];
+                    indices[place * inner + j] = i as i64;
+                }
+            }
+        });
+    Ok(())
+}

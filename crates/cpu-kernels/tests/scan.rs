@@ -1,0 +1,141 @@
+//! Running sums and products in the written order.
+
+mod invariance;
+
+use invariance::{Random, bits, everywhere};
+use samebits_cpu_kernels::Float;
+use samebits_cpu_kernels::scan::{cumprod, cumprod_backward, cumsum, cumsum_backward};
+
+/// The pseudocode of the module, word by word.
+fn oracle<T: Float>(x: &[T], product: bool) -> Vec<T> {
+    let identity = if product { 1.0 } else { 0.0 };
+    let apply = |a: f64, b: f64| if product { a * b } else { a + b };
+    let mut y = Vec::new();
+    let mut carry = identity;
+    for tile in x.chunks(1024) {
+        let mut before = identity;
+        for run in tile.chunks(32) {
+            let mut local = identity;
+            for &x in run {
+                local = apply(local, x.into());
+                let sum: f64 = apply(carry, apply(before, local));
+                y.push(if sum.is_nan() { T::from_f64(f64::NAN) } else { T::from_f64(sum) });
+            }
+            before = apply(before, local);
+        }
+        carry = apply(carry, before);
+    }
+    y
+}
+
+fn check<T: Float>(seed: u64) {
+    let mut random = Random(seed);
+    for shape in [[3, 7, 1], [2, 33, 5], [1, 5000, 1], [1, 2050, 3], [1, 100_000, 1], [40, 1100, 1]]
+    {
+        let [outer, dim, inner] = shape;
+        let x: Vec<T> = random.wide(outer * dim * inner);
+        // Near one, so that products neither vanish nor overflow.
+        let near: Vec<T> = random
+            .units::<f64>(outer * dim * inner)
+            .iter()
+            .map(|x| T::from_f64(1.0 + x / 64.0))
+            .collect();
+        let mut expected = [x.clone(), x.clone(), x.clone()];
+        for o in 0..outer {
+            for j in 0..inner {
+                let at = |k: usize| (o * dim + k) * inner + j;
+                let line: Vec<T> = (0..dim).map(|k| x[at(k)]).collect();
+                let reversed: Vec<T> = line.iter().rev().copied().collect();
+                let factors: Vec<T> = (0..dim).map(|k| near[at(k)]).collect();
+                let sums = oracle(&line, false);
+                let backward = oracle(&reversed, false);
+                let products = oracle(&factors, true);
+                for k in 0..dim {
+                    expected[0][at(k)] = sums[k];
+                    expected[1][at(k)] = backward[dim - 1 - k];
+                    expected[2][at(k)] = products[k];
+                }
+            }
+        }
+        let expected = expected.map(|values| bits(&values));
+        let got = everywhere(|| {
+            let mut out = [x.clone(), x.clone(), x.clone()];
+            cumsum(&x, shape, &mut out[0]).unwrap();
+            cumsum_backward(&x, shape, &mut out[1]).unwrap();
+            cumprod(&near, shape, &mut out[2]).unwrap();
+            out.map(|values| bits(&values))
+        });
+        for k in 0..3 {
+            assert!(got[k] == expected[k], "{shape:?}, scan {k}");
+        }
+    }
+}
+
+#[test]
+fn scans_follow_the_written_order_everywhere() {
+    check::<f32>(1);
+    check::<f64>(2);
+}
+
+#[test]
+fn another_order_would_be_seen() {
+    let x: Vec<f64> = Random(3).wide(3000);
+    let mut sum = 0.0;
+    let sequential: Vec<f64> = x
+        .iter()
+        .map(|x| {
+            sum += x;
+            sum
+        })
+        .collect();
+    assert_ne!(bits(&sequential), bits(&oracle(&x, false)));
+}
+
+#[test]
+fn nan_stays_from_where_it_comes_and_is_canonical() {
+    let mut out = [0.0f32; 4];
+    cumsum(&[1.0, f32::INFINITY, f32::NEG_INFINITY, 1.0], [1, 4, 1], &mut out).unwrap();
+    assert_eq!(bits(&out), [0x3f80_0000, 0x7f80_0000, 0x7fc0_0000, 0x7fc0_0000]);
+}
+
+#[test]
+fn the_gradient_of_a_product_equals_finite_differences_also_at_zeros() {
+    let mut random = Random(4);
+    for zeros in [&[][..], &[2], &[0], &[5], &[1, 4], &[0, 5], &[1, 2, 3]] {
+        let shape = [2, 6, 2];
+        let mut x: Vec<f64> = random.units::<f64>(24).iter().map(|x| x + 2.0).collect();
+        for &k in zeros {
+            for line in [0, 1, 12, 13] {
+                x[line + 2 * k] = 0.0;
+            }
+        }
+        let grad: Vec<f64> = random.units(24);
+        let loss = |x: &[f64]| {
+            let mut y = vec![0.0; 24];
+            cumprod(x, shape, &mut y).unwrap();
+            y.iter().zip(&grad).fold(0.0, |sum, (y, g)| sum + y * g)
+        };
+        let mut back = vec![9.0; 24];
+        cumprod_backward(&x, &grad, shape, &mut back).unwrap();
+        for at in 0..24 {
+            let (mut low, mut high) = (x.clone(), x.clone());
+            low[at] -= 1e-6;
+            high[at] += 1e-6;
+            let slope = (loss(&high) - loss(&low)) / 2e-6;
+            assert!(
+                (slope - back[at]).abs() < 1e-5,
+                "zeros {zeros:?} at {at}: {slope} {}",
+                back[at]
+            );
+        }
+    }
+}
+
+#[test]
+fn wrong_lengths_and_nothing_to_do() {
+    let mut out = [0.0f32; 2];
+    assert!(cumsum(&[1.0], [1, 2, 1], &mut out).is_err());
+    assert!(cumprod_backward(&[1.0, 2.0], &[1.0], [1, 2, 1], &mut out).is_err());
+    cumsum::<f32>(&[], [1, 0, 3], &mut []).unwrap();
+    cumprod_backward::<f64>(&[], &[], [0, 2, 1], &mut []).unwrap();
+}
