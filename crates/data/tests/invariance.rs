@@ -166,6 +166,30 @@ fn persistent_workers_carry_nothing_over() {
 }
 
 #[test]
+fn epochs_may_overlap_and_outlive_their_loader() {
+    let data = Arc::new(Augmented { sleeps: false, ..Augmented::new(30) });
+    for persistent in [false, true] {
+        let loader = DataLoader::builder(data.clone())
+            .batch_size(4)
+            .shuffle(true)
+            .workers(2)
+            .persistent_workers(persistent)
+            .build()
+            .unwrap();
+        let alone = [0, 1].map(|epoch| bits(&collect(loader.epoch(epoch))));
+        let (mut first, mut second) = (Vec::new(), Vec::new());
+        for (a, b) in loader.epoch(0).zip(loader.epoch(1)) {
+            first.push(a.unwrap());
+            second.push(b.unwrap());
+        }
+        assert_eq!([bits(&first), bits(&second)], alone);
+        let orphan = loader.epoch(1);
+        drop(loader);
+        assert_eq!(bits(&collect(orphan)), alone[1]);
+    }
+}
+
+#[test]
 fn resuming_at_any_batch_with_other_workers_gives_the_same_rest() {
     let data = Arc::new(Augmented { sleeps: false, ..Augmented::new(22) });
     let loader = |workers| {
