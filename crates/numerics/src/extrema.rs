@@ -65,7 +65,7 @@ impl Ordered for f32 {
 
     #[inline(always)]
     fn is_nan(self) -> bool {
-        self != self
+        f32::is_nan(self)
     }
 }
 
@@ -88,7 +88,7 @@ impl Ordered for f64 {
 
     #[inline(always)]
     fn is_nan(self) -> bool {
-        self != self
+        f64::is_nan(self)
     }
 }
 

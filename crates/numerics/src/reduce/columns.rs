@@ -36,12 +36,12 @@ pub fn columns<T: Copy>(values: &[T], width: usize, term: impl Fn(T) -> f64, out
         return;
     }
     if values.len() <= BLOCK * width {
-        return column_partials(values, width, 0, term, out);
+        return partials_of(values, width, 0, &term, out);
     }
     let rows = values.len() / width;
     let mut partials = vec![0.0; rows.div_ceil(BLOCK) * width];
     for (block, partial) in values.chunks(BLOCK * width).zip(partials.chunks_mut(width)) {
-        column_partials(block, width, 0, &term, partial);
+        partials_of(block, width, 0, &term, partial);
     }
     combine_columns(&partials, width, out);
 }
@@ -69,25 +69,7 @@ pub fn column_partials<T: Copy>(
     term: impl Fn(T) -> f64,
     out: &mut [f64],
 ) {
-    if width == 0 {
-        return;
-    }
-    assert!(
-        block.len() % width == 0
-            && block.len() / width <= BLOCK
-            && first <= width
-            && out.len() <= width - first,
-        "column_partials: {} elements in rows of {width}, columns {first}..{}",
-        block.len(),
-        first + out.len()
-    );
-    for (number, out) in out.chunks_mut(TILE).enumerate() {
-        let from = first + number * TILE;
-        match <&mut [f64; TILE]>::try_from(&mut *out) {
-            Ok(out) => full_tile(block, width, from, &term, out),
-            Err(_) => narrow_tile(block, width, from, &term, out),
-        }
-    }
+    partials_of(block, width, first, &term, out);
 }
 
 /// The sums from the partials of all blocks: `partials` is (blocks, width) row-major.
@@ -116,12 +98,42 @@ pub fn combine_columns(partials: &[f64], width: usize, out: &mut [f64]) {
     column_partials(current, width, 0, |x| x, out);
 }
 
+/// [`column_partials`] with the closure behind an explicit reference, so that it is inlined.
 #[inline(always)]
-fn full_tile<T: Copy>(
+fn partials_of<T: Copy, F: Fn(T) -> f64>(
+    block: &[T],
+    width: usize,
+    first: usize,
+    term: &F,
+    out: &mut [f64],
+) {
+    if width == 0 {
+        return;
+    }
+    assert!(
+        block.len().is_multiple_of(width)
+            && block.len() / width <= BLOCK
+            && first <= width
+            && out.len() <= width - first,
+        "column_partials: {} elements in rows of {width}, columns {first}..{}",
+        block.len(),
+        first + out.len()
+    );
+    for (number, out) in out.chunks_mut(TILE).enumerate() {
+        let from = first + number * TILE;
+        match <&mut [f64; TILE]>::try_from(&mut *out) {
+            Ok(out) => full_tile(block, width, from, term, out),
+            Err(_) => narrow_tile(block, width, from, term, out),
+        }
+    }
+}
+
+#[inline(always)]
+fn full_tile<T: Copy, F: Fn(T) -> f64>(
     block: &[T],
     width: usize,
     from: usize,
-    term: &impl Fn(T) -> f64,
+    term: &F,
     out: &mut [f64; TILE],
 ) {
     let mut lanes = [[0.0; TILE]; LANES];
@@ -140,11 +152,11 @@ fn full_tile<T: Copy>(
 
 /// Fewer columns than a tile.
 #[inline(always)]
-fn narrow_tile<T: Copy>(
+fn narrow_tile<T: Copy, F: Fn(T) -> f64>(
     block: &[T],
     width: usize,
     from: usize,
-    term: &impl Fn(T) -> f64,
+    term: &F,
     out: &mut [f64],
 ) {
     let count = out.len();

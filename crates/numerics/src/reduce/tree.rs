@@ -31,11 +31,11 @@ pub fn blocks(n: usize) -> usize {
 #[must_use]
 pub fn sum_of<T: Copy>(values: &[T], term: impl Fn(T) -> f64) -> f64 {
     if values.len() <= BLOCK {
-        return block_partial(values, term);
+        return block_of(values, &term);
     }
     let mut upper = Accumulator::new();
     for block in values.chunks(BLOCK) {
-        upper.push(block_partial(block, &term));
+        upper.push(block_of(block, &term));
     }
     upper.finish()
 }
@@ -148,18 +148,7 @@ pub fn sum_by(n: usize, term: impl Fn(usize) -> f64) -> f64 {
 #[inline(always)]
 #[must_use]
 pub fn block_partial<T: Copy>(block: &[T], term: impl Fn(T) -> f64) -> f64 {
-    assert!(block.len() <= BLOCK, "block_partial: {} terms, at most {BLOCK}", block.len());
-    let mut lanes = [0.0; LANES];
-    let mut groups = block.chunks_exact(LANES);
-    for group in &mut groups {
-        for l in 0..LANES {
-            lanes[l] += term(group[l]);
-        }
-    }
-    for (l, &x) in groups.remainder().iter().enumerate() {
-        lanes[l] += term(x);
-    }
-    halve(lanes)
+    block_of(block, &term)
 }
 
 /// The sum from the partials of all blocks, in block order.
@@ -308,9 +297,32 @@ impl Accumulator {
     }
 }
 
+/// [`block_partial`] with the closure behind an explicit reference. A `&F` handed on as an
+/// `impl Fn` would be called through a forwarding function that the compiler may leave in place,
+/// and then nothing is vectorised.
+#[inline(always)]
+fn block_of<T: Copy, F: Fn(T) -> f64>(block: &[T], term: &F) -> f64 {
+    assert!(block.len() <= BLOCK, "block_partial: {} terms, at most {BLOCK}", block.len());
+    let mut lanes = [0.0; LANES];
+    let mut groups = block.chunks_exact(LANES);
+    for group in &mut groups {
+        for l in 0..LANES {
+            lanes[l] += term(group[l]);
+        }
+    }
+    for (l, &x) in groups.remainder().iter().enumerate() {
+        lanes[l] += term(x);
+    }
+    halve(lanes)
+}
+
 /// The halving tree over the lanes.
 #[inline(always)]
-pub(super) fn halve(mut lanes: [f64; LANES]) -> f64 {
+pub(super) fn halve(lanes: [f64; LANES]) -> f64 {
+    // The compiler vectorises from the last use of a value backwards. It must not see that
+    // lanes 16 apart are added here: it would pair them in the loop over the elements too,
+    // where neighbours belong together.
+    let mut lanes = std::hint::black_box(lanes);
     for w in [16, 8, 4, 2, 1] {
         for l in 0..w {
             lanes[l] += lanes[l + w];
