@@ -2,7 +2,7 @@
 //!
 //! # Layouts
 //!
-//! `input` (batch, channels, [depth,] height, width), `grid` (batch, points, 2 or 3) with the
+//! `input` (batch, channels, height, width) or (batch, channels, depth, height, width), `grid` (batch, points, 2 or 3) with the
 //! coordinates (x, y[, z]) of each point, `out` (batch, channels, points); all contiguous.
 //!
 //! # What is computed

@@ -9,7 +9,7 @@
 use crate::error::{Error, Result, expect_len};
 use crate::scatter::ascending::{Entry, Visitor, visit_rows};
 use crate::scatter::{
-    Checked, Destinations, Elements, Rows, check, index_add, scatter_add, wrapped,
+    Checked, Destinations, Rows, check, elements, index_add, scatter_add, wrapped,
 };
 use crate::{Float, parallel};
 use std::marker::PhantomData;
@@ -129,7 +129,7 @@ pub fn gather<T: Copy + Send + Sync>(
 ) -> Result<()> {
     const OP: &str = "gather";
     expect_len(OP, "index", index.len(), out.len())?;
-    let places = elements(OP, input.len(), shape, index)?;
+    let places = elements(OP, "input", input.len(), shape, index)?;
     check(OP, index, shape[1])?;
     parallel::pieces(out, |start, out| {
         let mut rows = vec![0; out.len()];
@@ -202,7 +202,7 @@ pub fn scatter<T: Copy + Send + Sync>(
 ) -> Result<()> {
     const OP: &str = "scatter";
     expect_len(OP, "source", source.len(), index.len())?;
-    let places = elements(OP, out.len(), shape, index)?;
+    let places = elements(OP, "out", out.len(), shape, index)?;
     assign(out, 1, &places, source)
 }
 
@@ -411,17 +411,4 @@ fn assign<T: Copy + Send + Sync, D: Destinations>(
         fn finish(&self, (): (), _: &mut [T]) {}
     }
     visit_rows(out, width, destinations, &Assign(source, width, PhantomData))
-}
-
-fn elements<'a>(
-    op: &'static str,
-    len: usize,
-    [outer, size, inner]: [usize; 3],
-    index: &'a [i64],
-) -> Result<Elements<'a>> {
-    expect_len(op, "the indexed tensor", len, outer * size * inner)?;
-    let lines = outer * inner;
-    let n = if lines == 0 { 0 } else { index.len() / lines };
-    expect_len(op, "index", index.len(), n * lines)?;
-    Ok(Elements { op, index, n, size, inner })
 }

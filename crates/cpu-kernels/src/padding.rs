@@ -226,7 +226,7 @@ impl Axis {
         let output = before
             .checked_add(after)
             .and_then(|pads| pads.checked_add(size))
-            .filter(|&output| output >= 0 && output < 1 << 48);
+            .filter(|output| (0..1 << 48).contains(output));
         let Some(output) = output.filter(|_| before.max(after) <= largest.max(0)) else {
             return Err(Error::argument(
                 op,

@@ -134,7 +134,8 @@ pub fn scatter_add<T: Float>(
     source: &[T],
 ) -> Result<()> {
     const OP: &str = "scatter_add";
-    let elements = elements(OP, out.len(), shape, index, source.len())?;
+    expect_len(OP, "source", source.len(), index.len())?;
+    let elements = elements(OP, "out", out.len(), shape, index)?;
     T::add_rows(out, 1, &elements, |i, _| source[i])
 }
 
@@ -184,18 +185,18 @@ pub(crate) fn wrapped(op: &'static str, index: &[i64], size: usize) -> Result<Ve
     index.iter().enumerate().map(wrap).collect()
 }
 
-/// Checks the lengths of a scatter and says where its elements go.
-fn elements<'a>(
+/// Checks the lengths of a tensor and of the index of each element sent along its middle
+/// dimension, and says where these go.
+pub(crate) fn elements<'a>(
     op: &'static str,
-    out: usize,
+    what: &'static str,
+    len: usize,
     [outer, size, inner]: [usize; 3],
     index: &'a [i64],
-    source: usize,
 ) -> Result<Elements<'a>> {
-    expect_len(op, "out", out, outer * size * inner)?;
-    expect_len(op, "source", source, index.len())?;
+    expect_len(op, what, len, outer * size * inner)?;
     let lines = outer * inner;
-    let n = if lines == 0 { 0 } else { index.len() / lines };
+    let n = index.len().checked_div(lines).unwrap_or(0);
     expect_len(op, "index", index.len(), n * lines)?;
     Ok(Elements { op, index, n, size, inner })
 }

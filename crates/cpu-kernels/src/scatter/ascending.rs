@@ -65,7 +65,7 @@ pub(crate) fn visit_rows<V: Visitor, D: Destinations>(
     destinations: &D,
     visitor: &V,
 ) -> Result<()> {
-    let n = destinations.len();
+    let n = destinations.count();
     if width == 0 || out.is_empty() {
         return Order::check(destinations);
     }
@@ -134,7 +134,7 @@ pub(super) struct Order;
 impl Order {
     /// Checks every destination.
     fn check(destinations: &impl Destinations) -> Result<()> {
-        Order::batches(destinations, 0..destinations.len(), |_, _| {})
+        Order::batches(destinations, 0..destinations.count(), |_, _| {})
     }
 
     /// Calls `f(first source, rows)` for each batch of a range.
@@ -167,7 +167,7 @@ impl<V: Visitor, D: Destinations> Kernel for VisitAll<'_, V, D> {
         let VisitAll { out, destinations, visitor } = self;
         let mut state = visitor.start(out);
         let mut entries = [Entry::default(); BATCH];
-        Order::batches(destinations, 0..destinations.len(), |base, rows| {
+        Order::batches(destinations, 0..destinations.count(), |base, rows| {
             for (offset, (entry, &row)) in entries.iter_mut().zip(rows).enumerate() {
                 *entry = Entry { row: row as u32, packed: visitor.pack(base, offset) };
             }

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 /// The output row that each source is sent to.
 pub trait Destinations: Sync {
     /// The number of sources.
-    fn len(&self) -> usize;
+    fn count(&self) -> usize;
 
     /// Writes the output rows of the sources `start..start + rows.len()`.
     ///
@@ -29,7 +29,7 @@ pub struct Rows<'a> {
 }
 
 impl Destinations for Rows<'_> {
-    fn len(&self) -> usize {
+    fn count(&self) -> usize {
         self.index.len()
     }
 
@@ -63,7 +63,7 @@ pub struct Elements<'a> {
 }
 
 impl Destinations for Elements<'_> {
-    fn len(&self) -> usize {
+    fn count(&self) -> usize {
         self.index.len()
     }
 
@@ -105,7 +105,7 @@ impl Destinations for Elements<'_> {
 pub struct Checked<'a>(pub &'a [usize]);
 
 impl Destinations for Checked<'_> {
-    fn len(&self) -> usize {
+    fn count(&self) -> usize {
         self.0.len()
     }
 

@@ -38,7 +38,7 @@ pub(crate) fn add_rows<D: Destinations>(
     destinations: &D,
     source: impl Fn(usize, usize) -> f32 + Sync,
 ) -> Result<()> {
-    let n = destinations.len();
+    let n = destinations.count();
     let sum = Sum { source, width };
     // Few outputs and many sources: a task for each piece of the sources. The thresholds decide
     // the speed only.

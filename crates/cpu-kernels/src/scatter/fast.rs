@@ -71,8 +71,10 @@ pub fn scatter_add_fast(
     index: &[i64],
     source: &[f32],
 ) -> Result<()> {
-    let destinations = elements("scatter_add", out.len(), shape, index, source.len())?;
-    check("scatter_add", index, shape[1])?;
+    const OP: &str = "scatter_add";
+    expect_len(OP, "source", source.len(), index.len())?;
+    let destinations = elements(OP, "out", out.len(), shape, index)?;
+    check(OP, index, shape[1])?;
     let sums = atomics(out);
     source.par_chunks(PIECE).enumerate().try_for_each(|(number, source)| {
         let mut rows = vec![0; source.len()];

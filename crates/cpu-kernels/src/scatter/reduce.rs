@@ -61,7 +61,9 @@ pub fn scatter_reduce<T: Float>(
     reduce: Reduce,
     include_self: bool,
 ) -> Result<()> {
-    let elements = elements("scatter_reduce", out.len(), shape, index, source.len())?;
+    const OP: &str = "scatter_reduce";
+    expect_len(OP, "source", source.len(), index.len())?;
+    let elements = elements(OP, "out", out.len(), shape, index)?;
     reduce_rows(out, 1, &elements, |i, _| source[i], reduce, include_self)
 }
 

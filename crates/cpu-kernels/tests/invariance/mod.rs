@@ -24,7 +24,7 @@ pub fn everywhere<R: PartialEq + Debug + Send>(f: impl Fn() -> R + Sync) -> R {
 pub fn on_threads<R: Send>(threads: usize, f: impl Fn() -> R + Sync) -> R {
     let f = &f;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
-    pool.install(|| f())
+    pool.install(f)
 }
 
 /// The bits of every element, so that a comparison sees the sign of zero and NaN.

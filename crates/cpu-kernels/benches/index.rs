@@ -1,0 +1,81 @@
+//! Reads by index and their gradients, embeddings and histograms.
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use samebits_cpu_kernels::bincount::{bincount, bincount_weighted};
+use samebits_cpu_kernels::embedding::{BagMode, Bags, embedding_backward, embedding_bag_backward};
+use samebits_cpu_kernels::index::{
+    index_select, index_select_backward, repeat_interleave_index, scatter,
+};
+use std::hint::black_box;
+
+fn random(n: usize, size: usize) -> Vec<i64> {
+    let mut state = 1u64;
+    (0..n)
+        .map(|_| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            ((state >> 33) as usize % size) as i64
+        })
+        .collect()
+}
+
+fn values(n: usize) -> Vec<f32> {
+    random(n, 1 << 24).into_iter().map(|i| i as f32 / 16777216.0 - 0.5).collect()
+}
+
+fn benches(c: &mut Criterion) {
+    let mut group = c.benchmark_group("index");
+    let (rows, width, n) = (100_000, 64, 512 * 64);
+    let index = random(n, rows);
+    let table = values(rows * width);
+    let grad = values(n * width);
+    let mut out = vec![0.0f32; n * width];
+    let mut back = vec![0.0f32; rows * width];
+    group.bench_function("index_select 32k rows of 64", |b| {
+        b.iter(|| index_select("x", &mut out, black_box(&table), [1, rows, width], &index));
+    });
+    group.bench_function("embedding backward 32k of 100k x 64", |b| {
+        b.iter(|| {
+            embedding_backward(&mut back, [rows, width], &index, black_box(&grad), None, false)
+        });
+    });
+    let offsets: Vec<i64> = (0..512).map(|bag| bag * 64).collect();
+    let bags = Bags::new(rows, &index, &offsets, false, None).unwrap();
+    let bag_grad = values(512 * width);
+    group.bench_function("embedding_bag sum backward 512 x 64 of 100k x 64", |b| {
+        b.iter(|| {
+            let grad = black_box(&bag_grad);
+            embedding_bag_backward(&mut back, width, grad, &bags, BagMode::Sum, None, None, false)
+        });
+    });
+    let repeats: Vec<i64> = random(rows, 3);
+    let index = repeat_interleave_index(&repeats).unwrap();
+    let grad = values(index.len() * width);
+    group.bench_function("repeat_interleave backward 100k x 64", |b| {
+        b.iter(|| index_select_backward(&mut back, [1, rows, width], &index, black_box(&grad)));
+    });
+    let (n, size) = (4_000_000, 1_000_000);
+    let index = random(n, size);
+    let source = values(n);
+    let mut out = vec![0.0f32; size];
+    group.bench_function("scatter 4M -> 1M", |b| {
+        b.iter(|| scatter(&mut out, [1, size, 1], &index, black_box(&source)));
+    });
+    let (n, bins) = (8_000_000, 1000);
+    let index = random(n, bins);
+    let weights = values(n);
+    let (mut counts, mut sums) = (vec![0; bins], vec![0.0f32; bins]);
+    group.bench_function("bincount 8M -> 1000", |b| {
+        b.iter(|| bincount(&mut counts, black_box(&index)));
+    });
+    group.bench_function("bincount weighted 8M -> 1000", |b| {
+        b.iter(|| bincount_weighted(&mut sums, black_box(&index), &weights));
+    });
+    group.finish();
+}
+
+criterion_group! {
+    name = all;
+    config = Criterion::default().sample_size(20).measurement_time(std::time::Duration::from_secs(2));
+    targets = benches
+}
+criterion_main!(all);
