@@ -130,3 +130,52 @@ extern "C" __global__ void randint_i64(i64* out, u64 n, SbDraw draw, i64 low, u6
         if (at + k < n) out[at + k] = (i64)((u64)low + __umul64hi(word, range));
     }
 }
+
+// ---- Normal numbers and what is made of them or of the same logarithm ---------------------
+
+// (0, 1] in multiples of 2^-24.
+__device__ __forceinline__ float sb_positive_unit(u32 word) {
+    return (float)((i32)(word >> 8) + 1) * (1.0f / 16777216.0f);
+}
+
+// Box and Muller's transform of two words: correctly rounded functions, one rounding per step.
+__device__ __forceinline__ void sb_normal_pair(u32 first, u32 second, float mean, float std,
+                                               float* a, float* b) {
+    float u = sb_positive_unit(first);
+    float v = sb_unit(second);
+    float r = sb_sqrt(-2.0f * sb_log(u));
+    *a = __fmaf_rn(r * sb_cospi(2.0f * v), std, mean);
+    *b = __fmaf_rn(r * sb_sinpi(2.0f * v), std, mean);
+}
+
+#define SB_NORMAL(NAME, VALUE)                                                          \
+    extern "C" __global__ void NAME(float* out, u64 n, SbDraw draw, float mean, float std) { \
+        u64 block = sb_thread();                                                        \
+        u64 at = block * 4;                                                             \
+        if (at >= n) return;                                                            \
+        SbBlock b = sb_block(draw, block);                                              \
+        float value[4];                                                                 \
+        sb_normal_pair(b.word[0], b.word[1], mean, std, &value[0], &value[1]);          \
+        sb_normal_pair(b.word[2], b.word[3], mean, std, &value[2], &value[3]);          \
+        _Pragma("unroll") for (int k = 0; k < 4; ++k) {                                 \
+            float x = value[k];                                                         \
+            if (at + k < n) out[at + k] = VALUE;                                        \
+        }                                                                               \
+    }
+
+// level: Portable - one thread owns one block of the draw
+SB_NORMAL(normal_f32, x)
+SB_NORMAL(log_normal_f32, sb_exp(x))
+
+// level: Portable - one thread owns one block of the draw
+extern "C" __global__ void exponential_f32(float* out, u64 n, SbDraw draw, float rate) {
+    u64 block = sb_thread();
+    u64 at = block * 4;
+    if (at >= n) return;
+    SbBlock b = sb_block(draw, block);
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+        // The logarithm of 1 is +0, which must not become -0.
+        if (at + k < n) out[at + k] = (0.0f - sb_log(sb_positive_unit(b.word[k]))) / rate;
+    }
+}

@@ -25,6 +25,8 @@ mod device;
 pub mod elementwise;
 pub mod embedding;
 mod error;
+pub mod grid_sample;
+pub mod interpolate;
 mod launch;
 pub mod loss;
 pub mod matmul;
@@ -35,6 +37,7 @@ pub mod pooling;
 mod ptx;
 pub mod random;
 pub mod reduce;
+pub mod scan;
 pub mod scatter;
 mod segments;
 

@@ -13,6 +13,8 @@ families![
     "conv",
     "elementwise",
     "embedding",
+    "grid_sample",
+    "interpolate",
     "loss",
     "matmul",
     "norm",
@@ -21,6 +23,7 @@ families![
     "pooling",
     "random",
     "reduce",
+    "scan",
     "scatter",
 ];
 

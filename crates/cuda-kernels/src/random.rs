@@ -107,6 +107,86 @@ pub fn uniform<T: Float>(
     Ok(out)
 }
 
+/// `n` normal numbers of the given mean and standard deviation: [`Draw::normal_f32`].
+///
+/// # Errors
+///
+/// [`CudaError::InvalidArgument`] if `std` is negative or a parameter is not finite.
+pub fn normal(
+    device: &Device,
+    draw: &Draw,
+    n: usize,
+    mean: f32,
+    std: f32,
+) -> Result<CudaSlice<f32>> {
+    normal_with(device, "normal", "normal_f32", draw, n, mean, std)
+}
+
+/// `n` numbers whose logarithms are normal: [`Draw::log_normal_f32`].
+///
+/// # Errors
+///
+/// As [`normal`].
+pub fn log_normal(
+    device: &Device,
+    draw: &Draw,
+    n: usize,
+    mean: f32,
+    std: f32,
+) -> Result<CudaSlice<f32>> {
+    normal_with(device, "log_normal", "log_normal_f32", draw, n, mean, std)
+}
+
+fn normal_with(
+    device: &Device,
+    op: &'static str,
+    kernel: &'static str,
+    draw: &Draw,
+    n: usize,
+    mean: f32,
+    std: f32,
+) -> Result<CudaSlice<f32>> {
+    if !(std >= 0.0 && std.is_finite() && mean.is_finite()) {
+        return Err(CudaError::invalid(
+            op,
+            format!("expected a finite mean and std >= 0, got {mean} and {std}"),
+        ));
+    }
+    let mut out = device.uninitialised(op, n)?;
+    device
+        .kernel(op, FAMILY, kernel)?
+        .on(device.stream())
+        .write(&mut out)
+        .value(&(n as u64))
+        .value(&RawDraw::new(draw))
+        .value(&mean)
+        .value(&std)
+        .threads(n.div_ceil(4), device.block())?;
+    Ok(out)
+}
+
+/// `n` exponential numbers of the given rate: [`Draw::exponential_f32`].
+///
+/// # Errors
+///
+/// [`CudaError::InvalidArgument`] if the rate is not positive and finite.
+pub fn exponential(device: &Device, draw: &Draw, n: usize, rate: f32) -> Result<CudaSlice<f32>> {
+    let op = "exponential";
+    if !(rate > 0.0 && rate.is_finite()) {
+        return Err(CudaError::invalid(op, format!("expected a positive rate, got {rate}")));
+    }
+    let mut out = device.uninitialised(op, n)?;
+    device
+        .kernel(op, FAMILY, "exponential_f32")?
+        .on(device.stream())
+        .write(&mut out)
+        .value(&(n as u64))
+        .value(&RawDraw::new(draw))
+        .value(&rate)
+        .threads(n.div_ceil(4), device.block())?;
+    Ok(out)
+}
+
 /// `n` events of probability `p`, 1 or 0: [`Draw::bernoulli`].
 ///
 /// # Errors

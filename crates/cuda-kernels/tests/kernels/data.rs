@@ -15,7 +15,7 @@ impl Source {
 
     /// A number below `bound`.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
-        (u64::from(self.next()) * bound as u64 >> 31) as usize
+        ((u64::from(self.next()) * bound as u64) >> 31) as usize
     }
 
     /// Ordinary numbers in [-1, 1).
@@ -27,7 +27,7 @@ impl Source {
     pub(crate) fn wild(&mut self, n: usize) -> Vec<f32> {
         (0..n)
             .map(|_| {
-                let bits = self.next() << 1 ^ self.next();
+                let bits = (self.next() << 1) ^ self.next();
                 match self.next() % 16 {
                     0 => f32::from_bits(bits & 0x8000_0000),
                     1 => f32::from_bits(bits & 0x807f_ffff),
@@ -44,7 +44,7 @@ impl Source {
         let mut values = self.wild(n);
         for x in &mut values {
             match self.next() % 64 {
-                0 => *x = f32::from_bits(0x7f80_0001 | self.next() << 1),
+                0 => *x = f32::from_bits(0x7f80_0001 | (self.next() << 1)),
                 1 => *x = f32::INFINITY,
                 2 => *x = f32::NEG_INFINITY,
                 _ => {}

@@ -12,7 +12,7 @@ use samebits_numerics::math;
 fn inputs() -> Vec<f32> {
     let mut x = Source::new(1).broken(3000);
     x.extend([0.0, -0.0, 1.0, -1.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::MIN_POSITIVE]);
-    x.extend((0..2048u32).map(|i| f32::from_bits(i << 21 | i * 517)));
+    x.extend((0..2048u32).map(|i| f32::from_bits((i << 21) | (i * 517))));
     x.extend((-2000..2000).map(|i| i as f32 * 0.0625));
     x
 }

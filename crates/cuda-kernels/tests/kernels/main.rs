@@ -3,7 +3,8 @@
 //!
 //! Without a driver each test prints why it returns early.
 
-#![allow(clippy::print_stdout, clippy::print_stderr)]
+// A table of functions is clearer in place than behind a name.
+#![allow(clippy::print_stdout, clippy::print_stderr, clippy::type_complexity)]
 
 mod bincount;
 mod conv;
@@ -12,6 +13,8 @@ mod device;
 mod elementwise;
 mod embedding;
 mod errors;
+mod grid_sample;
+mod interpolate;
 mod loss;
 mod matmul;
 mod norm;
@@ -20,4 +23,5 @@ mod padding;
 mod pooling;
 mod random;
 mod reduce;
+mod scan;
 mod scatter;

@@ -71,6 +71,19 @@ fn draws_are_those_of_the_cpu() {
                     same("dropout", &device.download(&out).unwrap(), &y);
                     assert_eq!(device.download(&mask).unwrap(), kept, "mask {p}");
                 }
+                for (mean, std) in [(0.0f32, 1.0), (-2.5, 0.3), (1.0, 0.0)] {
+                    let got = random::normal(device, &draw, n, mean, std).unwrap();
+                    let mut expected = vec![0.0; n];
+                    draw.normal_f32(0, &mut expected, mean, std).unwrap();
+                    same("normal", &device.download(&got).unwrap(), &expected);
+                    let got = random::log_normal(device, &draw, n, mean, std).unwrap();
+                    draw.log_normal_f32(0, &mut expected, mean, std).unwrap();
+                    same("log-normal", &device.download(&got).unwrap(), &expected);
+                }
+                let got = random::exponential(device, &draw, n, 0.7).unwrap();
+                let mut expected = vec![0.0; n];
+                draw.exponential_f32(0, &mut expected, 0.7).unwrap();
+                same("exponential", &device.download(&got).unwrap(), &expected);
                 // The last range rejects about half of the words.
                 for (low, high) in [(0, 6), (-5, 5), (i64::MIN, 2), (-(1 << 62), (1 << 62) + 1)] {
                     let got = random::randint(device, &draw, n, low, high).unwrap();
@@ -101,6 +114,8 @@ fn bad_parameters_are_refused() {
         assert!(random::uniform(device, &draw, 4, 1.0f32, 0.0).is_err());
         assert!(random::uniform(device, &draw, 4, f32::NAN, 0.0).is_err());
         assert!(random::bernoulli(device, &draw, 4, 1.5).is_err());
+        assert!(random::normal(device, &draw, 4, 0.0, -1.0).is_err());
+        assert!(random::exponential(device, &draw, 4, 0.0).is_err());
         assert!(random::randint(device, &draw, 4, 3, 3).is_err());
     });
 }

@@ -1,0 +1,222 @@
+//! Sampling at given points, and its gradients.
+
+use crate::data::{Source, bits, clean, exact, order_sensitive, same};
+use crate::device::{under_schedules, varies};
+use samebits_cuda_kernels::Variant::{Atomic, Deterministic};
+use samebits_cuda_kernels::grid_sample::{GridMode, GridPadding, GridSample};
+
+struct Options {
+    size: [usize; 3],
+    mode: GridMode,
+    padding: GridPadding,
+    align: bool,
+}
+
+/// Place, weight and derivative of each tap of one dimension, and the derivative of the
+/// position.
+type Axis = (Vec<(Option<usize>, f64, f64)>, f64);
+
+impl Options {
+    fn axis(&self, coordinate: f64, size: usize) -> Axis {
+        let n = size as f64;
+        let (at, scale) = if self.align {
+            ((coordinate + 1.0) * ((n - 1.0) / 2.0), (n - 1.0) / 2.0)
+        } else {
+            (((coordinate + 1.0) * n - 1.0) / 2.0, n / 2.0)
+        };
+        let inside = |x: f64| (x >= 0.0 && x < n).then_some(x as usize);
+        match self.mode {
+            GridMode::Nearest => {
+                (vec![(inside(self.pad(at, n).0.round_ties_even()), 1.0, 0.0)], 0.0)
+            }
+            GridMode::Linear => {
+                let (at, slope) = self.pad(at, n);
+                let part = at - at.floor();
+                let taps = vec![
+                    (inside(at.floor()), 1.0 - part, -1.0),
+                    (inside(at.floor() + 1.0), part, 1.0),
+                ];
+                (taps, scale * slope)
+            }
+            GridMode::Cubic => {
+                let (left, a) = (at.floor(), -0.75f64);
+                let t = at - left;
+                let near = |x: f64| ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0;
+                let far = |x: f64| ((a * x - 5.0 * a) * x + 8.0 * a) * x - 4.0 * a;
+                let near1 = |x: f64| (3.0 * (a + 2.0) * x - 2.0 * (a + 3.0)) * x;
+                let far1 = |x: f64| (3.0 * a * x - 10.0 * a) * x + 8.0 * a;
+                let w = [far(t + 1.0), near(t), near(1.0 - t), far(2.0 - t)];
+                let s = [far1(t + 1.0), near1(t), -near1(1.0 - t), -far1(2.0 - t)];
+                let place = |k: usize| inside(self.pad(left + k as f64 - 1.0, n).0);
+                ((0..4).map(|k| (place(k), w[k], s[k])).collect(), scale)
+            }
+        }
+    }
+
+    fn pad(&self, at: f64, n: f64) -> (f64, f64) {
+        let clip = |at: f64| match at {
+            at if at <= 0.0 => (0.0, 0.0),
+            at if at >= n - 1.0 => (n - 1.0, 0.0),
+            at => (at, 1.0),
+        };
+        match self.padding {
+            GridPadding::Zeros => (at, 1.0),
+            GridPadding::Border => clip(at),
+            GridPadding::Reflection => {
+                let (low, high) = if self.align { (0.0, n - 1.0) } else { (-0.5, n - 0.5) };
+                let span = high - low;
+                let (mirrored, slope) = if span == 0.0 {
+                    (0.0, 0.0)
+                } else {
+                    let (far, sign) = if at < low { (low - at, -1.0) } else { (at - low, 1.0) };
+                    if (far / span).floor() % 2.0 == 0.0 {
+                        (far % span + low, sign)
+                    } else {
+                        (span - far % span + low, -sign)
+                    }
+                };
+                let (at, inside) = clip(mirrored);
+                (at, slope * inside)
+            }
+        }
+    }
+
+    /// Place, weight and derivatives (x, y, z) of the taps of a point, and the position's.
+    fn taps(&self, at: &[f32]) -> (Vec<(usize, f64, [f64; 3])>, [f64; 3]) {
+        let mut axes: Vec<Axis> = vec![(vec![(Some(0), 1.0, 0.0)], 0.0); 3];
+        for (d, &c) in at.iter().enumerate() {
+            axes[d] = self.axis(f64::from(c), self.size[2 - d]);
+        }
+        let mut found = Vec::new();
+        for &(z, wz, sz) in &axes[2].0 {
+            for &(y, wy, sy) in &axes[1].0 {
+                for &(x, wx, sx) in &axes[0].0 {
+                    if let (Some(x), Some(y), Some(z)) = (x, y, z) {
+                        let place = (z * self.size[1] + y) * self.size[2] + x;
+                        let slopes = [wz * wy * sx, wz * sy * wx, sz * wy * wx];
+                        found.push((place, wz * wy * wx, slopes));
+                    }
+                }
+            }
+        }
+        (found, [0, 1, 2].map(|d| axes[d].1))
+    }
+}
+
+#[test]
+fn sampling_and_its_gradients() {
+    under_schedules(|device| {
+        let mut all = Vec::new();
+        for (mode, dims) in [
+            (GridMode::Nearest, 2),
+            (GridMode::Linear, 2),
+            (GridMode::Cubic, 2),
+            (GridMode::Nearest, 3),
+            (GridMode::Linear, 3),
+        ] {
+            for padding in [GridPadding::Zeros, GridPadding::Border, GridPadding::Reflection] {
+                for align in [false, true] {
+                    let size = if dims == 2 { [1, 4, 5] } else { [2, 3, 4] };
+                    let options = Options { size, mode, padding, align };
+                    let (batch, channels, points) = (2, 2, 9);
+                    let input = &size[3 - dims..];
+                    let sample =
+                        GridSample::new(batch, channels, input, points, mode, padding, align)
+                            .unwrap();
+                    let plane: usize = size.iter().product();
+                    let mut source = Source::new(dims as u64);
+                    let x = source.wild(batch * channels * plane);
+                    let grad = source.wild(batch * channels * points);
+                    let mut grid: Vec<f32> =
+                        source.plain(batch * points * dims).iter().map(|x| x * 1.7).collect();
+                    grid[..6].copy_from_slice(&[f32::NAN, 0.5, 1e30, -0.25, f32::INFINITY, -1.0]);
+                    let taps: Vec<_> = grid.chunks(dims).map(|at| options.taps(at)).collect();
+                    let what = format!("{dims}D {mode:?} {padding:?} {align}");
+                    let (x_dev, grid_dev) =
+                        (device.upload(&x).unwrap(), device.upload(&grid).unwrap());
+                    let g_dev = device.upload(&grad).unwrap();
+
+                    let expected: Vec<f32> =
+                        (0..grad.len())
+                            .map(|o| {
+                                let plane = &x[o / points * plane..];
+                                let point = o / points / channels * points + o % points;
+                                clean(taps[point].0.iter().fold(0.0f32, |sum, &(p, w, _)| {
+                                    plane[p].mul_add(w as f32, sum)
+                                }))
+                            })
+                            .collect();
+                    let got = sample.forward(device, &x_dev, &grid_dev).unwrap();
+                    same(&what, &device.download(&got).unwrap(), &expected);
+
+                    let expected: Vec<f32> = (0..x.len())
+                        .map(|i| {
+                            let (image, place) = (i / plane / channels, i % plane);
+                            exact((0..points).flat_map(|point| {
+                                let g = grad[i / plane * points + point];
+                                taps[image * points + point]
+                                    .0
+                                    .iter()
+                                    .filter(move |tap| tap.0 == place)
+                                    .map(move |tap| g * tap.1 as f32)
+                            }))
+                        })
+                        .collect();
+                    let got = sample.input_grad(device, &g_dev, &grid_dev, Deterministic).unwrap();
+                    let got = device.download(&got).unwrap();
+                    same(&format!("{what} input"), &got, &expected);
+                    all.extend(bits(&got));
+
+                    let mut expected = Vec::new();
+                    for (point, (taps, slopes)) in taps.iter().enumerate() {
+                        let image = point / points;
+                        let mut sums = [0.0f64; 3];
+                        for c in 0..channels {
+                            let number = image * channels + c;
+                            let mut inner = [0.0f64; 3];
+                            for (place, _, weights) in taps {
+                                for d in 0..3 {
+                                    inner[d] += f64::from(x[number * plane + place]) * weights[d];
+                                }
+                            }
+                            for d in 0..3 {
+                                let g = grad[number * points + point % points];
+                                sums[d] += f64::from(g) * inner[d];
+                            }
+                        }
+                        for d in 0..dims {
+                            let nearest = mode == GridMode::Nearest;
+                            let value = if nearest { 0.0 } else { (sums[d] * slopes[d]) as f32 };
+                            expected.push(clean(value));
+                        }
+                    }
+                    let got = sample.grid_grad(device, &g_dev, &x_dev, &grid_dev).unwrap();
+                    same(&format!("{what} grid"), &device.download(&got).unwrap(), &expected);
+                }
+            }
+        }
+        all
+    });
+}
+
+#[test]
+fn bad_sizes_are_refused() {
+    let new = |input: &[usize], mode| {
+        GridSample::new(1, 1, input, 1, mode, GridPadding::Zeros, false).is_err()
+    };
+    assert!(new(&[2], GridMode::Linear));
+    assert!(new(&[2, 0], GridMode::Linear));
+    assert!(new(&[2, 2, 2], GridMode::Cubic));
+}
+
+#[test]
+fn the_atomic_gradient_varies() {
+    let grad = order_sensitive(300);
+    varies(|device| {
+        let (mode, padding) = (GridMode::Nearest, GridPadding::Border);
+        let sample = GridSample::new(1, 1, &[1, 1], 300, mode, padding, true).unwrap();
+        let g = device.upload(&grad).unwrap();
+        let grid = device.upload(&vec![0.0f32; 600]).unwrap();
+        bits(&device.download(&sample.input_grad(device, &g, &grid, Atomic).unwrap()).unwrap())
+    });
+}

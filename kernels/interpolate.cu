@@ -1,0 +1,66 @@
+// Resizing by interpolation. Both directions are the same computation: each element is a
+// weighted sum of a few others, its taps. The host computes the tables (positions in f64,
+// weights rounded to f32), so that every device has the same ones.
+
+#include "samebits.cuh"
+
+// Three dimensions. Row i of dimension d has taps starts[base[d] + i] .. starts[base[d] + i + 1].
+struct SbTaps {
+    u64 planes;
+    u32 from[3];
+    u32 to[3];
+    u32 base[3];
+};
+
+__device__ __forceinline__ u64 sb_volume(const u32* size) {
+    return (u64)size[0] * (u64)size[1] * (u64)size[2];
+}
+
+// From +0, taps in ascending place (row-major), each by one fma with (w_d * w_h) * w_w.
+// level: Portable - one thread owns one element and adds in a written order
+extern "C" __global__ void tap_sum_f32(float* to, const float* from, const u32* starts,
+                                       const u32* places, const float* weights, SbTaps p) {
+    u64 i = sb_thread();
+    u64 plane = sb_volume(p.to);
+    if (i >= p.planes * plane) return;
+    u64 at = i % plane;
+    const u32* row_w = starts + p.base[2] + at % p.to[2];
+    const u32* row_h = starts + p.base[1] + at / p.to[2] % p.to[1];
+    const u32* row_d = starts + p.base[0] + at / p.to[2] / p.to[1];
+    const float* x = from + i / plane * sb_volume(p.from);
+    float sum = 0.0f;
+    for (u32 d = row_d[0]; d < row_d[1]; ++d) {
+        for (u32 h = row_h[0]; h < row_h[1]; ++h) {
+            const float* line = x + ((u64)places[d] * p.from[1] + places[h]) * p.from[2];
+            float outer = weights[d] * weights[h];
+            for (u32 w = row_w[0]; w < row_w[1]; ++w) {
+                sum = __fmaf_rn(line[places[w]], outer * weights[w], sum);
+            }
+        }
+    }
+    to[i] = sb_canonical(sum);
+}
+
+// The gradient from the forward tables: each output adds to its taps in the order of arrival.
+// level: NotGuaranteed - float atomics
+extern "C" __global__ void tap_scatter_f32_atomic(float* grad_in, const float* grad,
+                                                  const u32* starts, const u32* places,
+                                                  const float* weights, SbTaps p) {
+    u64 i = sb_thread();
+    u64 plane = sb_volume(p.to);
+    if (i >= p.planes * plane) return;
+    u64 at = i % plane;
+    const u32* row_w = starts + p.base[2] + at % p.to[2];
+    const u32* row_h = starts + p.base[1] + at / p.to[2] % p.to[1];
+    const u32* row_d = starts + p.base[0] + at / p.to[2] / p.to[1];
+    float* x = grad_in + i / plane * sb_volume(p.from);
+    for (u32 d = row_d[0]; d < row_d[1]; ++d) {
+        for (u32 h = row_h[0]; h < row_h[1]; ++h) {
+            float* line = x + ((u64)places[d] * p.from[1] + places[h]) * p.from[2];
+            float outer = weights[d] * weights[h];
+            for (u32 w = row_w[0]; w < row_w[1]; ++w) {
+                atomicAdd(line + places[w], grad[i] * (outer * weights[w]));
+            }
+        }
+    }
+}
