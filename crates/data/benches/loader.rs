@@ -41,12 +41,13 @@ fn decoding(c: &mut Criterion) {
     group.throughput(Throughput::Elements(samples as u64));
     group.sample_size(10);
     let data = Memory::new((0..samples as u32).collect::<Vec<_>>()).map(|seed, _| {
-        let mut word = seed;
-        let work = (0..40_000).map(|_| {
-            word = word.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            word >> 31
-        });
-        Ok(work.sum::<u32>())
+        let mut word = seed + 1;
+        for _ in 0..25_000 {
+            word ^= word << 13;
+            word ^= word >> 17;
+            word ^= word << 5;
+        }
+        Ok(word)
     });
     let data = Arc::new(data);
     for workers in [0, 1, 2] {

@@ -86,8 +86,24 @@ fn collect(epoch: impl Iterator<Item = Result<Batch>>) -> Vec<Batch> {
 
 const LENGTHS: [u64; 11] = [5, 0, 13, 1, 3, 8, 0, 0, 2, 21, 6];
 
+/// Fails if `test` does not end: a deadlock must not keep the others waiting.
+fn within_a_minute(test: impl FnOnce() + Send + 'static) {
+    let (done, ended) = std::sync::mpsc::channel::<()>();
+    let thread = thread::spawn(move || {
+        test();
+        drop(done);
+    });
+    let outcome = ended.recv_timeout(Duration::from_secs(60));
+    assert_ne!(outcome, Err(std::sync::mpsc::RecvTimeoutError::Timeout), "a deadlock");
+    thread.join().unwrap();
+}
+
 #[test]
 fn workers_change_nothing_and_every_record_comes_once() {
+    within_a_minute(check_workers);
+}
+
+fn check_workers() {
     let data = Arc::new(Numbers { sleeps: true, ..Numbers::new(&LENGTHS) });
     for lanes in [1, 3, 5, 20] {
         let expected: Vec<_> = (0..2).map(|e| collect(loader(&data, lanes, 0).epoch(e))).collect();
@@ -122,6 +138,10 @@ fn workers_change_nothing_and_every_record_comes_once() {
 
 #[test]
 fn resuming_anywhere_with_other_workers_gives_the_same_rest() {
+    within_a_minute(check_resuming);
+}
+
+fn check_resuming() {
     let data = Arc::new(Numbers::new(&LENGTHS));
     let whole = collect(loader(&data, 4, 0).epoch(1));
     for stop in 0..=whole.len() {
