@@ -195,6 +195,65 @@ pub(super) fn tanh_wide(x: f64) -> f64 {
     (t / (t + 2.0)).copysign(x)
 }
 
+/// The hyperbolic sine.
+///
+/// # Determinism
+///
+/// Correctly rounded for every input.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_numerics::math;
+///
+/// assert_eq!(math::sinh(1e-10), 1e-10);
+/// assert_eq!(math::sinh(-100.0), f32::NEG_INFINITY);
+/// ```
+#[inline(always)]
+pub fn sinh(x: f32) -> f32 {
+    nan_if(x.is_nan(), sinh_wide(x as f64) as f32)
+}
+
+/// The hyperbolic sine before the rounding to f32.
+#[inline(always)]
+pub(super) fn sinh_wide(x: f64) -> f64 {
+    // sinh(90) rounds to infinity.
+    let a = x.abs();
+    let (k, r) = reduce(select(a > 90.0, 90.0, a));
+    let s = scale(1.0, k);
+    let t = fma(s, expm1_reduced(r), s - 1.0);
+    (0.5 * (t + t / (t + 1.0))).copysign(x)
+}
+
+/// The hyperbolic cosine.
+///
+/// # Determinism
+///
+/// Correctly rounded for every input.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_numerics::math;
+///
+/// assert_eq!(math::cosh(0.0), 1.0);
+/// assert_eq!(math::cosh(-100.0), f32::INFINITY);
+/// ```
+#[inline(always)]
+pub fn cosh(x: f32) -> f32 {
+    nan_if(x.is_nan(), cosh_wide(x as f64) as f32)
+}
+
+/// The hyperbolic cosine before the rounding to f32.
+#[inline(always)]
+pub(super) fn cosh_wide(x: f64) -> f64 {
+    // cosh(90) rounds to infinity.
+    let a = x.abs();
+    let (k, r) = reduce(select(a > 90.0, 90.0, a));
+    let e = scale(1.0 + expm1_reduced(r), k);
+    0.5 * e + 0.5 / e
+}
+
 /// `x`, or the bound that it exceeds; a NaN stays one.
 #[inline(always)]
 pub(super) fn clamp(x: f64, low: f64, high: f64) -> f64 {

@@ -26,21 +26,23 @@ mod erf;
 mod exp;
 mod fma;
 mod inv_pi;
+mod inverse;
 mod log;
 mod pow;
 mod root;
 mod trig;
 mod unary;
 
-pub use erf::erf;
-pub use exp::{exp, exp2, expm1, sigmoid, tanh};
+pub use erf::{erf, erfc};
+pub use exp::{cosh, exp, exp2, expm1, sigmoid, sinh, tanh};
+pub use inverse::{acos, asin, atan};
 pub use log::{log, log1p, log2, log10};
 pub use pow::pow;
 #[doc(hidden)]
 pub use pow::{Exponents, pow_slice_at};
-pub use root::{rsqrt, sqrt};
-pub use trig::{cos, cospi, sin, sinpi};
+pub use root::{cbrt, rsqrt, sqrt};
+pub use trig::{cos, cospi, sin, sinpi, tan};
 pub use unary::{
-    Cos, Cospi, Erf, Exp, Exp2, Expm1, Log, Log1p, Log2, Log10, Rsqrt, Sigmoid, Sin, Sinpi, Sqrt,
-    Tanh, UnaryF32, slice,
+    Acos, Asin, Atan, Cbrt, Cos, Cosh, Cospi, Erf, Erfc, Exp, Exp2, Expm1, Log, Log1p, Log2, Log10,
+    Rsqrt, Sigmoid, Sin, Sinh, Sinpi, Sqrt, Tan, Tanh, UnaryF32, slice,
 };

@@ -1,6 +1,7 @@
 //! Roots.
 
-use super::fma::{NAN, fma, nan_if};
+use super::fma::{NAN, ROUND, fma, horner, nan_if, scale, select};
+use super::log::split;
 
 /// The square root, as IEEE 754 defines it, with one NaN.
 ///
@@ -55,4 +56,53 @@ pub(super) fn rsqrt_wide(x: f32) -> f64 {
     let y = (1.0 / x.sqrt()) as f64;
     let e = fma(-(x as f64), y * y, 1.0);
     fma(y * e, fma(e, 0.375, 0.5), y)
+}
+
+/// The cube root.
+///
+/// # Determinism
+///
+/// Correctly rounded for every input.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_numerics::math;
+///
+/// assert_eq!(math::cbrt(-27.0), -3.0);
+/// ```
+#[inline(always)]
+pub fn cbrt(x: f32) -> f32 {
+    let y = cbrt_wide(x as f64) as f32;
+    // Zeros and infinities are their own roots.
+    let y = if (x == 0.0) | (x.abs() == f32::INFINITY) { x } else { y };
+    nan_if(x.is_nan(), y)
+}
+
+/// The cube root of a finite f32 other than 0, before the rounding to f32.
+#[inline(always)]
+pub(super) fn cbrt_wide(x: f64) -> f64 {
+    // |x| = 2^(3q + r) m with r = -1, 0 or 1.
+    let (k, m) = split(x.abs());
+    let rounded = fma(k, 1.0 / 3.0, ROUND);
+    let r = fma(-3.0, rounded - ROUND, k);
+    let (power, root) = (
+        select(r == 0.0, 1.0, select(r > 0.0, 2.0, 0.5)),
+        select(r == 0.0, 1.0, select(r > 0.0, 1.2599210498948732, 0.7937005259840998)),
+    );
+    let z = m * power;
+    // A polynomial within 2^-22, then one step of third order.
+    let y = root
+        * horner!(m - 1.0;
+            0.9999998765986688,
+            0.3333356794190809,
+            -0.11108612975018313,
+            0.06156229389082216,
+            -0.041816519125028706,
+            0.033460380960167194,
+            -0.020381579057971177
+        );
+    let h = fma(-(y * y), y, z) / z;
+    let y = fma(y * h, fma(h, 2.0 / 9.0, 1.0 / 3.0), y);
+    scale(y, rounded).copysign(x)
 }

@@ -115,6 +115,47 @@ pub fn cos(x: f32) -> f32 {
     nan_if(!x.is_finite(), y)
 }
 
+/// The tangent of an angle in radians.
+///
+/// # Determinism
+///
+/// Correctly rounded for every input, however large. NaN at both infinities.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_numerics::math;
+///
+/// assert_eq!(math::tan(1e-10), 1e-10);
+/// assert_eq!(math::tan(1.0), 1.5574077);
+/// ```
+#[inline(always)]
+pub fn tan(x: f32) -> f32 {
+    nan_if(!x.is_finite(), mend_tan(x, tan_wide(x as f64) as f32))
+}
+
+/// [`tan`], if [`is_near`].
+#[inline(always)]
+pub(super) fn tan_near(x: f32) -> f32 {
+    let (n, r) = reduce_near::<2>(x as f64, 0.0);
+    mend_tan(x, tan_r(n, r) as f32)
+}
+
+/// The tangent of a finite f32 before the rounding to f32.
+#[inline(always)]
+pub(super) fn tan_wide(x: f64) -> f64 {
+    let near = x.abs() < NEAR;
+    let (n, r) = reduce_near::<2>(x, 0.0);
+    let (far_n, far_r) = reduce_far::<2>(x, 0.0);
+    tan_r(select(near, n, far_n), select(near, r, far_r))
+}
+
+/// Keeps the sign of a zero.
+#[inline(always)]
+fn mend_tan(x: f32, y: f32) -> f32 {
+    if x == 0.0 { x } else { y }
+}
+
 /// [`sin`], if [`is_near`].
 #[inline(always)]
 pub(super) fn sin_near(x: f32) -> f32 {
@@ -145,34 +186,35 @@ pub(super) fn is_near(x: f32) -> bool {
 #[inline(always)]
 fn sin_wide(x: f64, phase: f64) -> f64 {
     let near = x.abs() < NEAR;
-    let (n, r) = reduce_near(x, phase);
-    let (far_n, far_r) = reduce_far(x, phase);
+    let (n, r) = reduce_near::<1>(x, phase);
+    let (far_n, far_r) = reduce_far::<1>(x, phase);
     flip_if_odd(sin_r(select(near, r, far_r)), select(near, n, far_n))
 }
 
 /// [`sin_wide`] below [`NEAR`].
 #[inline(always)]
 fn sin_wide_near(x: f64, phase: f64) -> f64 {
-    let (n, r) = reduce_near(x, phase);
+    let (n, r) = reduce_near::<1>(x, phase);
     flip_if_odd(sin_r(r), n)
 }
 
 /// Where [`reduce_near`] ends.
 const NEAR: f64 = 262144.0;
 
-/// (n, x + pi (phase - n)), with the integer n that makes the remainder least in the low bits
-/// of its f64 (see [`ROUND`]), for |x| < [`NEAR`].
+/// (n, x + unit (phase - n)) with unit = pi / PARTS, for PARTS = 1 or 2, and the integer n that
+/// makes the remainder least in the low bits of its f64 (see [`ROUND`]), for |x| < [`NEAR`].
 ///
 /// Cody and Waite's reduction: the product with the 33-bit head of pi is exact, and so is the
 /// first subtraction.
 #[inline(always)]
-fn reduce_near(x: f64, phase: f64) -> (f64, f64) {
+fn reduce_near<const PARTS: u32>(x: f64, phase: f64) -> (f64, f64) {
     /// The leading 33 bits of pi.
     const HEAD: f64 = f64::from_bits(0x4009_21fb_5440_0000);
     /// pi - HEAD, rounded.
     const TAIL: f64 = f64::from_bits(0x3de0_b461_1a62_6331);
-    let n = fma(x, std::f64::consts::FRAC_1_PI, phase) + ROUND;
-    let k = (n - ROUND) - phase;
+    let parts = PARTS as f64;
+    let n = fma(x, parts * std::f64::consts::FRAC_1_PI, phase) + ROUND;
+    let k = ((n - ROUND) - phase) / parts;
     (n, fma(-k, TAIL, fma(-k, HEAD, x)))
 }
 
@@ -183,19 +225,20 @@ fn reduce_near(x: f64, phase: f64) -> (f64, f64) {
 /// Exact products make the quotient's fraction good to 2^-84, against at least 2^-33 for the
 /// distance of any f32 from a multiple of pi / 2.
 #[inline(always)]
-fn reduce_far(x: f64, phase: f64) -> (f64, f64) {
+fn reduce_far<const PARTS: u32>(x: f64, phase: f64) -> (f64, f64) {
     let exponent = (x.to_bits() >> 52).wrapping_sub(1023) as usize & 127;
     let [a, b, c] = INV_PI[exponent];
     // The significand of x, in [1, 2), with the sign of x.
     let m = f64::from_bits((x.to_bits() & 0x800f_ffff_ffff_ffff) | 0x3ff0_0000_0000_0000);
-    let first = fma(m, a, phase);
-    let second = m * b;
+    let parts = PARTS as f64;
+    let first = fma(parts * m, a, phase);
+    let second = parts * m * b;
     let n = (first + second) + ROUND;
     let fraction = first - (n - ROUND);
     // |fraction| >= |second|, or the sum is exact.
     let high = fraction + second;
-    let low = fma(m, c, second - (high - fraction));
-    (n, fma(high, PI, fma(high, PI_LO, low * PI)))
+    let low = fma(parts * m, c, second - (high - fraction));
+    (n, fma(high, PI, fma(high, PI_LO, low * PI)) / parts)
 }
 
 /// sin(r) for |r| <= pi/2. Minimax error 2^-61.5 of r.
@@ -244,4 +287,31 @@ fn sin_pi_r(r: f64) -> f64 {
         7.669866412801172e-07
     );
     fma(r, PI, r * q)
+}
+
+/// tan(r + n pi / 2) for |r| <= pi / 4, with `n` as [`reduce_near`] gives it.
+#[inline(always)]
+fn tan_r(n: f64, r: f64) -> f64 {
+    let u = r * r;
+    // Minimax error 2^-57.2 of r, and 2^-59.8.
+    let sine = horner!(u;
+        -0.16666666666666632,
+        0.008333333333322413,
+        -0.00019841269829807832,
+        2.755731369193436e-06,
+        -2.505075811870399e-08,
+        1.5896795889480606e-10
+    );
+    let cosine = horner!(u;
+        -0.5,
+        0.0416666666666666,
+        -0.0013888888888874123,
+        2.4801587289482025e-05,
+        -2.755731435228983e-07,
+        2.0875723267586877e-09,
+        -1.1359647515616824e-11
+    );
+    let (sine, cosine) = (fma(r * u, sine, r), fma(u, cosine, 1.0));
+    let odd = n.to_bits() & 1 == 1;
+    select(odd, -cosine, sine) / select(odd, sine, cosine)
 }

@@ -166,18 +166,34 @@ functions! {
     Sin = sin, near trig::sin_near;
     /// [`cos`](super::cos()).
     Cos = cos, near trig::cos_near;
+    /// [`tan`](super::tan()).
+    Tan = tan, near trig::tan_near;
     /// [`sinpi`](super::sinpi()).
     Sinpi = sinpi;
     /// [`cospi`](super::cospi()).
     Cospi = cospi;
-    /// [`sigmoid`](super::sigmoid()).
-    Sigmoid = sigmoid;
+    /// [`asin`](super::asin()).
+    Asin = asin;
+    /// [`acos`](super::acos()).
+    Acos = acos;
+    /// [`atan`](super::atan()).
+    Atan = atan;
+    /// [`sinh`](super::sinh()).
+    Sinh = sinh;
+    /// [`cosh`](super::cosh()).
+    Cosh = cosh;
     /// [`tanh`](super::tanh()).
     Tanh = tanh;
+    /// [`sigmoid`](super::sigmoid()).
+    Sigmoid = sigmoid;
     /// [`erf`](super::erf()).
     Erf = erf;
+    /// [`erfc`](super::erfc()).
+    Erfc = erfc;
     /// [`sqrt`](super::sqrt()).
     Sqrt = sqrt;
     /// [`rsqrt`](super::rsqrt()).
     Rsqrt = rsqrt;
+    /// [`cbrt`](super::cbrt()).
+    Cbrt = cbrt;
 }

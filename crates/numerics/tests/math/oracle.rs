@@ -60,13 +60,21 @@ pub(crate) fn functions() -> Vec<Function> {
         Function::new(math::Log1p, core_math::log1pf),
         Function::new(math::Sin, core_math::sinf),
         Function::new(math::Cos, core_math::cosf),
+        Function::new(math::Tan, core_math::tanf),
         Function::new(math::Sinpi, core_math::sinpif),
         Function::new(math::Cospi, core_math::cospif),
+        Function::new(math::Asin, core_math::asinf),
+        Function::new(math::Acos, core_math::acosf),
+        Function::new(math::Atan, core_math::atanf),
+        Function::new(math::Sinh, core_math::sinhf),
+        Function::new(math::Cosh, core_math::coshf),
         Function::new(math::Sigmoid, sigmoid),
         Function::new(math::Tanh, core_math::tanhf),
         Function::new(math::Erf, core_math::erff),
+        Function::new(math::Erfc, core_math::erfcf),
         Function::new(math::Sqrt, f32::sqrt),
         Function::new(math::Rsqrt, core_math::rsqrtf),
+        Function::new(math::Cbrt, core_math::cbrtf),
     ]
 }
 
