@@ -1,0 +1,435 @@
+//! Every distribution against its distribution function, with a fixed seed. The bounds are those
+//! that a right sampler exceeds once in about 10,000 seeds.
+
+// Tests may use the platform's functions: their rounding does not reach a result.
+#![allow(clippy::disallowed_methods)]
+
+mod common;
+
+use common::{chi_square, integral, kolmogorov_smirnov, tabulated};
+use samebits_rng::{Generator, init};
+
+const N: usize = 200_000;
+/// Kolmogorov's distribution exceeds it with a chance of 10^-4.
+const KS: f64 = 2.225;
+/// So does a normal deviate's absolute value.
+const DEVIATE: f64 = 3.9;
+
+fn generator(test: u64) -> Generator {
+    Generator::new(0x7e57).fold_in(test)
+}
+
+fn wide(sample: Vec<f32>) -> Vec<f64> {
+    sample.into_iter().map(f64::from).collect()
+}
+
+fn density(x: f64) -> f64 {
+    (-0.5 * x * x).exp() / (2.0 * std::f64::consts::PI).sqrt()
+}
+
+fn log_gamma(x: f64) -> f64 {
+    // Stirling's series, shifted to where it is exact enough.
+    let (mut x, mut shift) = (x, 0.0);
+    while x < 10.0 {
+        shift += x.ln();
+        x += 1.0;
+    }
+    let z = 1.0 / (x * x);
+    let series = (1.0 / 12.0 - z * (1.0 / 360.0 - z * (1.0 / 1260.0 - z / 1680.0))) / x;
+    (x - 0.5) * x.ln() - x + 0.5 * (2.0 * std::f64::consts::PI).ln() + series - shift
+}
+
+fn log_choose(n: u64, k: u64) -> f64 {
+    log_gamma(n as f64 + 1.0) - log_gamma(k as f64 + 1.0) - log_gamma((n - k) as f64 + 1.0)
+}
+
+#[test]
+fn the_statistics_notice_a_wrong_distribution() {
+    let mut sample = vec![0.0; N];
+    generator(0).fill_uniform_f64(&mut sample, 0.0, 1.0).unwrap();
+    let slightly_bent = sample.iter().map(|x| x.powf(1.02)).collect();
+    assert!(kolmogorov_smirnov(sample, |x| x) < KS);
+    assert!(kolmogorov_smirnov(slightly_bent, |x| x) > KS);
+    assert!(chi_square(&[10_000, 10_100], &[0.5, 0.5]).abs() < DEVIATE);
+    assert!(chi_square(&[10_000, 11_000], &[0.5, 0.5]) > DEVIATE);
+}
+
+#[test]
+fn uniform() {
+    let mut sample = vec![0.0; N];
+    generator(1).fill_uniform_f32(&mut sample, -1.0, 3.0).unwrap();
+    assert!(sample.iter().all(|x| (-1.0..3.0).contains(x)));
+    assert!(kolmogorov_smirnov(wide(sample), |x| (x + 1.0) / 4.0) < KS);
+
+    let mut sample = vec![0.0; N];
+    generator(2).fill_uniform_f64(&mut sample, 2.0, 5.0).unwrap();
+    assert!(kolmogorov_smirnov(sample, |x| (x - 2.0) / 3.0) < KS);
+}
+
+#[test]
+fn rounding_never_reaches_the_upper_bound() {
+    // 2^24 and 2^24 + 2 are neighbours: about half of the sums round to the bound.
+    let mut sample = vec![0.0; 1000];
+    generator(3).fill_uniform_f32(&mut sample, 16777216.0, 16777218.0).unwrap();
+    assert!(sample.iter().all(|x| *x == 16777216.0));
+    generator(3).fill_uniform_f32(&mut sample, 5.0, 5.0).unwrap();
+    assert!(sample.iter().all(|x| *x == 5.0));
+}
+
+#[test]
+fn normal() {
+    let below = tabulated(-9.0, 9.0, density);
+    let mut sample = vec![0.0; N];
+    generator(4).fill_normal_f32(&mut sample, 1.5, 2.0).unwrap();
+    assert!(kolmogorov_smirnov(wide(sample), |x| below((x - 1.5) / 2.0)) < KS);
+
+    let mut sample = vec![0.0; N];
+    generator(5).fill_normal_f64(&mut sample, 0.0, 1.0).unwrap();
+    // Neighbours are made of one pair of uniform numbers and must still be independent.
+    let products: Vec<f64> = sample.chunks_exact(2).map(|pair| pair[0] * pair[1]).collect();
+    let mean = products.iter().sum::<f64>() / (products.len() as f64).sqrt();
+    assert!(mean.abs() < DEVIATE, "{mean}");
+    assert!(kolmogorov_smirnov(sample, &below) < KS);
+}
+
+#[test]
+fn log_normal() {
+    let below = tabulated(-9.0, 9.0, density);
+    let mut sample = vec![0.0; N];
+    generator(6).fill_log_normal_f32(&mut sample, 0.5, 0.25).unwrap();
+    assert!(kolmogorov_smirnov(wide(sample), |x| below((x.ln() - 0.5) / 0.25)) < KS);
+}
+
+#[test]
+fn exponential() {
+    let mut sample = vec![0.0; N];
+    generator(7).fill_exponential_f32(&mut sample, 2.5).unwrap();
+    assert!(kolmogorov_smirnov(wide(sample), |x| 1.0 - (-2.5 * x).exp()) < KS);
+}
+
+#[test]
+fn truncated_normal() {
+    // Around the mean, one-sided, far below and far above it.
+    for (case, low, high) in
+        [(0, -2.0, 2.0), (1, 0.5, f32::INFINITY), (2, -9.0, -8.0), (3, 8.0, 9.0), (4, 30.0, 31.0)]
+    {
+        let mut sample = vec![0.0; N / 4];
+        let mut generator = generator(8).fold_in(case);
+        generator.fill_truncated_normal_f32(&mut sample, 0.0, 1.0, low, high).unwrap();
+        assert!(sample.iter().all(|x| (low..=high).contains(x)));
+        // Relative to the near bound, so that nothing underflows.
+        let near = if low.abs() < high.abs() { f64::from(low) } else { f64::from(high) };
+        let relative = |x: f64| (-0.5 * (x - near) * (x + near)).exp();
+        let (low, high) = (f64::from(low), f64::from(high).min(9.0f64.max(f64::from(low) + 1.0)));
+        let below = tabulated(low, high, relative);
+        let all = integral(low, high, relative);
+        let distance = kolmogorov_smirnov(wide(sample), |x| below(x) / all);
+        assert!(distance < KS, "case {case}: {distance}");
+    }
+}
+
+#[test]
+fn bernoulli_and_dropout() {
+    for (case, p) in [(0, 0.3), (1, 0.999), (2, 1e-3)] {
+        let mut sample = vec![false; N];
+        generator(9).fold_in(case).fill_bernoulli(&mut sample, p).unwrap();
+        let yes = sample.iter().filter(|x| **x).count() as u64;
+        assert!(chi_square(&[yes, N as u64 - yes], &[p, 1.0 - p]) < DEVIATE);
+
+        let mut mask = vec![0; N];
+        generator(10).fold_in(case).fill_dropout_mask(p, &mut mask).unwrap();
+        let kept = mask.iter().filter(|x| **x == 1).count() as u64;
+        assert!(chi_square(&[kept, N as u64 - kept], &[1.0 - p, p]) < DEVIATE);
+    }
+    for (p, expected) in [(0.0, false), (1.0, true)] {
+        let mut sample = vec![!expected; 1000];
+        generator(9).fill_bernoulli(&mut sample, p).unwrap();
+        assert!(sample.iter().all(|x| *x == expected), "p = {p}");
+    }
+    let p: Vec<f32> = (0..N).map(|i| (i % 4) as f32 / 4.0).collect();
+    let mut sample = vec![false; N];
+    generator(11).fill_bernoulli_each(&p, &mut sample).unwrap();
+    for class in 0..4 {
+        let found = sample.iter().skip(class).step_by(4).filter(|x| **x).count() as f64;
+        let (n, p) = (N as f64 / 4.0, class as f64 / 4.0);
+        assert!((found - n * p).abs() <= DEVIATE * (n * p * (1.0 - p)).sqrt());
+    }
+}
+
+#[test]
+fn dropout_multiplies_by_the_mask() {
+    let mut input = vec![0.0; 1003];
+    generator(12).fill_normal_f32(&mut input, 0.0, 1.0).unwrap();
+    (input[3], input[4]) = (f32::NAN, f32::INFINITY);
+    let (mut out, mut mask) = (vec![0.0; 1003], vec![0; 1003]);
+    generator(13).dropout(&input, 0.4, &mut out, &mut mask).unwrap();
+    let mut alone = vec![0; 1003];
+    generator(13).fill_dropout_mask(0.4, &mut alone).unwrap();
+    assert_eq!(mask, alone);
+    let scale = samebits_rng::dropout_scale(0.4);
+    for i in 0..input.len() {
+        let kept = input[i] * scale;
+        let kept = if kept.is_nan() { f32::from_bits(0x7fc00000) } else { kept };
+        let expected = if mask[i] == 1 { kept } else { 0.0 };
+        assert_eq!(out[i].to_bits(), expected.to_bits(), "element {i}");
+    }
+    generator(13).dropout(&input, 1.0, &mut out, &mut mask).unwrap();
+    assert!(out.iter().all(|x| x.to_bits() == 0));
+}
+
+#[test]
+fn integers() {
+    let mut sample = vec![0; N];
+    generator(14).fill_randint(&mut sample, -3, 7).unwrap();
+    let mut found = [0; 10];
+    sample.iter().for_each(|x| found[(x + 3) as usize] += 1);
+    assert!(chi_square(&found, &[0.1; 10]) < DEVIATE);
+
+    // A third of all words is thrown away in this range, so redraws are common.
+    let (low, high) = (i64::MIN, 1i64 << 62);
+    generator(15).fill_randint(&mut sample, low, high).unwrap();
+    let mut found = [0; 3];
+    sample.iter().for_each(|x| found[(x.wrapping_sub(low) as u64 >> 62) as usize] += 1);
+    assert!(chi_square(&found, &[1.0 / 3.0; 3]) < DEVIATE);
+
+    generator(15).fill_randint(&mut sample, i64::MIN, i64::MAX).unwrap();
+    generator(15).fill_randint(&mut sample, 5, 6).unwrap();
+    assert!(sample.iter().all(|x| *x == 5));
+}
+
+#[test]
+fn permutations() {
+    // All 24 orders of four things, and the place of the first of 1000.
+    let (mut orders, mut places) = ([0; 24], vec![0; 1000]);
+    let mut generator = generator(16);
+    for _ in 0..24_000 {
+        let order = generator.permutation(4);
+        let rank = order.iter().enumerate().fold(0, |rank, (i, x)| {
+            let smaller = order[i + 1..].iter().filter(|y| *y < x).count();
+            rank * (4 - i) + smaller
+        });
+        orders[rank] += 1;
+    }
+    assert!(chi_square(&orders, &[1.0 / 24.0; 24]) < DEVIATE);
+    for _ in 0..2_000 {
+        let order = generator.permutation(1000);
+        places[order.iter().position(|x| *x == 0).unwrap()] += 1;
+        places[order.iter().position(|x| *x == 999).unwrap()] += 1;
+    }
+    assert!(chi_square(&places, &[1e-3; 1000]) < DEVIATE);
+
+    let mut items: Vec<usize> = (0..100).collect();
+    generator.shuffle(&mut items);
+    assert!(!items.is_sorted());
+    items.sort();
+    assert!(items.into_iter().eq(0..100));
+}
+
+#[test]
+fn multinomial_with_replacement() {
+    let weights = [1.0, 0.0, 3.0, 0.5, 2.5, 0.0];
+    let mut sample = vec![0; N];
+    generator(17).fill_multinomial(&weights, &mut sample).unwrap();
+    let mut found = [0; 6];
+    sample.iter().for_each(|k| found[*k as usize] += 1);
+    assert_eq!((found[1], found[5]), (0, 0));
+    let found = [found[0], found[2], found[3], found[4]];
+    assert!(chi_square(&found, &[1.0 / 7.0, 3.0 / 7.0, 0.5 / 7.0, 2.5 / 7.0]) < DEVIATE);
+}
+
+#[test]
+fn multinomial_without_replacement() {
+    let weights = [1.0, 0.0, 2.0, 3.0];
+    let mut generator = generator(18);
+    let mut found = [0; 6];
+    for _ in 0..50_000 {
+        let mut pair = [0; 2];
+        generator.fill_multinomial_without_replacement(&weights, &mut pair).unwrap();
+        found[match pair {
+            [0, 2] => 0,
+            [0, 3] => 1,
+            [2, 0] => 2,
+            [2, 3] => 3,
+            [3, 0] => 4,
+            [3, 2] => 5,
+            _ => panic!("{pair:?} cannot be drawn"),
+        }] += 1;
+    }
+    // The first by weight, the second by weight among the others.
+    let chance = |a: f64, b: f64| a / 6.0 * b / (6.0 - a);
+    let chances = [
+        chance(1.0, 2.0),
+        chance(1.0, 3.0),
+        chance(2.0, 1.0),
+        chance(2.0, 3.0),
+        chance(3.0, 1.0),
+        chance(3.0, 2.0),
+    ];
+    assert!(chi_square(&found, &chances) < DEVIATE);
+    let mut all = [0; 3];
+    generator.fill_multinomial_without_replacement(&weights, &mut all).unwrap();
+    all.sort();
+    assert_eq!(all, [0, 2, 3]);
+}
+
+#[test]
+fn gamma() {
+    for (case, shape) in [(0, 0.3f32), (1, 1.0), (2, 2.5), (3, 40.0)] {
+        let mut sample = vec![0.0; N / 2];
+        let shapes = vec![shape; sample.len()];
+        generator(19).fold_in(case).fill_gamma_f32(&shapes, &mut sample).unwrap();
+        let a = f64::from(shape);
+        // In terms of the logarithm, where the density is smooth also for small shapes.
+        let density = |y: f64| (a * y - y.exp() - log_gamma(a)).exp();
+        let below = tabulated(-60.0, 10.0, density);
+        let logs = sample.iter().map(|x| f64::from(*x).ln()).collect();
+        let distance = kolmogorov_smirnov(logs, below);
+        assert!(distance < KS, "shape {shape}: {distance}");
+    }
+}
+
+#[test]
+fn poisson() {
+    for (case, rate) in [(0, 0.2f32), (1, 9.9), (2, 10.1), (3, 100.0)] {
+        let mut sample = vec![0i64; N / 2];
+        let rates = vec![rate; sample.len()];
+        generator(20).fold_in(case).fill_poisson(&rates, &mut sample).unwrap();
+        let mut found = vec![0; 1000];
+        sample.iter().for_each(|k| found[*k as usize] += 1);
+        let r = f64::from(rate);
+        let chance = |k: usize| (k as f64 * r.ln() - r - log_gamma(k as f64 + 1.0)).exp();
+        let chances: Vec<f64> = (0..1000).map(chance).collect();
+        let deviate = chi_square(&found, &chances);
+        assert!(deviate < DEVIATE, "rate {rate}: {deviate}");
+    }
+    // A rate at which log k! alone would lose all digits.
+    let mut sample = vec![0.0f64; 10_000];
+    generator(21).fill_poisson(&vec![1e15; sample.len()], &mut sample).unwrap();
+    let rate = f64::from(1e15f32);
+    let deviates: Vec<f64> = sample.iter().map(|x| (x - rate) / rate.sqrt()).collect();
+    assert!(kolmogorov_smirnov(deviates, tabulated(-9.0, 9.0, density)) < KS);
+}
+
+#[test]
+fn binomial() {
+    for (case, n, p) in [
+        (0, 20u64, 0.1f32),
+        (1, 50, 0.5),
+        (2, 1000, 0.3),
+        (3, 200, 0.97),
+        (4, 7, 0.5),
+        (5, 400, 0.8),
+    ] {
+        let mut sample = vec![0i64; N / 2];
+        let (trials, ps) = (vec![n; sample.len()], vec![p; sample.len()]);
+        generator(22).fold_in(case).fill_binomial(&trials, &ps, &mut sample).unwrap();
+        let mut found = vec![0; n as usize + 1];
+        sample.iter().for_each(|k| found[*k as usize] += 1);
+        let (log_p, log_q) = (f64::from(p).ln(), (1.0 - f64::from(p)).ln());
+        let chance = |k: u64| (log_choose(n, k) + k as f64 * log_p + (n - k) as f64 * log_q).exp();
+        let chances: Vec<f64> = (0..=n).map(chance).collect();
+        let deviate = chi_square(&found, &chances);
+        assert!(deviate < DEVIATE, "{n} trials of {p}: {deviate}");
+    }
+    let mut edges = [0i64; 4];
+    generator(22).fill_binomial(&[9, 9, 0, 1 << 52], &[0.0, 1.0, 0.5, 1.0], &mut edges).unwrap();
+    assert_eq!(edges, [0, 9, 0, 1 << 52]);
+}
+
+#[test]
+fn initialisers() {
+    let below = tabulated(-9.0, 9.0, density);
+    let (fan_in, fan_out) = init::fans(&[100, 20, 5, 4]).unwrap();
+    assert_eq!((fan_in, fan_out), (400, 2000));
+    let mut generator = generator(23);
+    let mut weight = vec![0.0; 40_000];
+
+    init::kaiming_uniform(&mut generator, &mut weight, fan_in, init::Gain::Relu).unwrap();
+    let bound = (6.0f64 / 400.0).sqrt();
+    assert!(kolmogorov_smirnov(wide(weight.clone()), |x| 0.5 + x / bound / 2.0) < KS);
+
+    init::kaiming_normal(&mut generator, &mut weight, fan_in, init::Gain::LeakyRelu(0.1)).unwrap();
+    let std = (2.0f64 / 1.01 / 400.0).sqrt();
+    assert!(kolmogorov_smirnov(wide(weight.clone()), |x| below(x / std)) < KS);
+
+    init::xavier_uniform(&mut generator, &mut weight, fan_in, fan_out, init::Gain::Tanh).unwrap();
+    let bound = 5.0 / 3.0 * (6.0f64 / 2400.0).sqrt();
+    assert!(kolmogorov_smirnov(wide(weight.clone()), |x| 0.5 + x / bound / 2.0) < KS);
+
+    init::xavier_normal(&mut generator, &mut weight, fan_in, fan_out, init::Gain::Selu).unwrap();
+    let std = 0.75 * (2.0f64 / 2400.0).sqrt();
+    assert!(kolmogorov_smirnov(wide(weight), |x| below(x / std)) < KS);
+
+    assert!(init::fans(&[3]).is_err());
+    assert!(init::kaiming_normal(&mut generator, &mut [0.0; 2], 0, init::Gain::Relu).is_err());
+    assert!(init::kaiming_uniform(&mut generator, &mut [0.0; 2], 0, init::Gain::Relu).is_err());
+}
+
+#[test]
+fn orthogonal_matrices() {
+    for (rows, columns) in [(1, 1), (7, 3), (3, 7), (40, 40), (100, 33)] {
+        let mut matrix = vec![0.0; rows * columns];
+        let mut generator = generator(24);
+        init::orthogonal(&mut generator, &mut matrix, rows, columns, init::Gain::Relu).unwrap();
+        let at = |row: usize, column: usize| f64::from(matrix[row * columns + column]);
+        let short = rows.min(columns);
+        for i in 0..short {
+            for j in 0..short {
+                let product: f64 = if rows <= columns {
+                    (0..columns).map(|k| at(i, k) * at(j, k)).sum()
+                } else {
+                    (0..rows).map(|k| at(k, i) * at(k, j)).sum()
+                };
+                let expected = if i == j { 2.0 } else { 0.0 };
+                assert!((product - expected).abs() < 1e-6, "{rows}x{columns} {i} {j}: {product}");
+            }
+        }
+    }
+    // An entry of a random unit vector of three numbers is uniform.
+    let mut generator = generator(25);
+    let mut entries = Vec::new();
+    for _ in 0..10_000 {
+        let mut matrix = [0.0; 9];
+        init::orthogonal(&mut generator, &mut matrix, 3, 3, init::Gain::Linear).unwrap();
+        entries.push(f64::from(matrix[5]));
+    }
+    assert!(kolmogorov_smirnov(entries, |x| (x + 1.0) / 2.0) < KS);
+    assert!(init::orthogonal(&mut generator, &mut [0.0; 5], 2, 3, init::Gain::Relu).is_err());
+}
+
+#[test]
+fn bad_parameters_are_refused_and_move_nothing() {
+    let mut generator = Generator::new(1);
+    let g = &mut generator;
+    let (mut x, mut e, mut k) = ([0.0f32; 4], [false; 4], [0i64; 4]);
+    let nan = f32::NAN;
+    assert!(g.fill_uniform_f32(&mut x, 1.0, 0.0).is_err());
+    assert!(g.fill_uniform_f32(&mut x, f32::MIN, f32::MAX).is_err());
+    assert!(g.fill_uniform_f32(&mut x, nan, 1.0).is_err());
+    assert!(g.fill_uniform_f64(&mut [0.0], 0.0, f64::INFINITY).is_err());
+    assert!(g.fill_randint(&mut k, 3, 3).is_err());
+    assert!(g.fill_bernoulli(&mut e, -0.1).is_err());
+    assert!(g.fill_bernoulli(&mut e, f64::NAN).is_err());
+    assert!(g.fill_bernoulli_each(&[0.5; 3], &mut e).is_err());
+    assert!(g.fill_bernoulli_each(&[0.5, 0.5, nan, 0.5], &mut e).is_err());
+    assert!(g.fill_normal_f32(&mut x, 0.0, -1.0).is_err());
+    assert!(g.fill_normal_f64(&mut [0.0], f64::INFINITY, 1.0).is_err());
+    assert!(g.fill_log_normal_f32(&mut x, 0.0, nan).is_err());
+    assert!(g.fill_exponential_f32(&mut x, 0.0).is_err());
+    assert!(g.fill_truncated_normal_f32(&mut x, 0.0, 1.0, 2.0, 2.0).is_err());
+    assert!(g.fill_truncated_normal_f32(&mut x, 0.0, 0.0, 1.0, 2.0).is_err());
+    assert!(g.fill_truncated_normal_f32(&mut x, 0.0, 1.0, 50.0, 51.0).is_err());
+    assert!(g.fill_gamma_f32(&[1.0, 1.0, 0.0, 1.0], &mut x).is_err());
+    assert!(g.fill_poisson(&[1.0, -1.0, 1.0, 1.0], &mut k).is_err());
+    assert!(g.fill_binomial(&[1; 4], &[1.1; 4], &mut k).is_err());
+    assert!(g.fill_binomial(&[u64::MAX; 4], &[0.5; 4], &mut k).is_err());
+    assert!(g.fill_multinomial(&[0.0, 0.0], &mut k).is_err());
+    assert!(g.fill_multinomial(&[1.0, -1.0], &mut k).is_err());
+    assert!(g.fill_multinomial_without_replacement(&[1.0, 0.0, 2.0, 2.0], &mut k).is_err());
+    assert!(g.dropout(&[1.0; 3], 0.5, &mut x, &mut [0; 4]).is_err());
+    assert!(g.dropout(&[1.0; 4], 0.5, &mut x, &mut [0; 3]).is_err());
+    assert!(g.dropout(&[1.0; 4], 1.5, &mut x, &mut [0; 4]).is_err());
+    assert_eq!(generator.offset(), 0);
+    let message = generator.fill_randint(&mut k, 3, 3).unwrap_err().to_string();
+    assert_eq!(message, "randint: (low, high) is (3, 3), but must be increasing");
+}
