@@ -303,10 +303,10 @@ impl TruncatedNormal {
     fn new(mean: f32, std: f32, low: f32, high: f32) -> Result<TruncatedNormal, Error> {
         let op = "truncated_normal_f32";
         check_normal(op, mean, std)?;
-        if !(std > 0.0) {
+        if std == 0.0 {
             return Err(Error::parameter(op, "std", std, "positive"));
         }
-        if !(low < high) {
+        if low.is_nan() || high.is_nan() || low >= high {
             return Err(Error::parameter(op, "(low, high)", (low, high), "increasing"));
         }
         let (mean, std) = (f64::from(mean), f64::from(std));
@@ -317,7 +317,7 @@ impl TruncatedNormal {
         }
         let below = wide::normal_above(-a);
         let inside = wide::normal_above(-b) - below;
-        if !(inside > 0.0) {
+        if inside <= 0.0 {
             let needed = "an interval with a chance that an f64 can hold";
             return Err(Error::parameter(op, "(low, high)", (low, high), needed));
         }

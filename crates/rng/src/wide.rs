@@ -315,7 +315,9 @@ const TAIL_DEN: [f64; 8] = [
     2.04426310338993978564e-15,
 ];
 
+// The cases are numbers that have been computed elsewhere, some of them famous.
 #[cfg(test)]
+#[allow(clippy::approx_constant)]
 mod tests {
     use super::*;
 
