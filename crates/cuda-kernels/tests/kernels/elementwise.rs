@@ -22,11 +22,21 @@ fn functions_have_the_bits_of_the_cpu() {
     on_device(|device| {
         let x = inputs();
         let buffer = device.upload(&x).unwrap();
-        let functions: [(Unary, fn(f32) -> f32); 12] = [
+        let functions: [(Unary, fn(f32) -> f32); 22] = [
             (Unary::Neg, |x| -x),
             (Unary::Abs, |x| if x < 0.0 { -x } else { x + 0.0 }),
             (Unary::Exp, math::exp),
+            (Unary::Exp2, math::exp2),
+            (Unary::Expm1, math::expm1),
             (Unary::Log, math::log),
+            (Unary::Log2, math::log2),
+            (Unary::Log10, math::log10),
+            (Unary::Log1p, math::log1p),
+            (Unary::Rsqrt, math::rsqrt),
+            (Unary::Sin, math::sin),
+            (Unary::Cos, math::cos),
+            (Unary::Erf, math::erf),
+            (Unary::Erfc, math::erfc),
             (Unary::Sqrt, math::sqrt),
             (Unary::Tanh, math::tanh),
             (Unary::Sigmoid, math::sigmoid),
