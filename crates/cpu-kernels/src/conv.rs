@@ -4,6 +4,7 @@
 //! are the passes. All of them are the same two sums seen from different sides, so that the
 //! transposed convolution has the very bits of the data gradient of the other.
 
+mod cut;
 mod exact;
 mod gather;
 mod geometry;

@@ -1,6 +1,6 @@
 //! AVX2 registers with FMA.
 
-use super::register_tile::register_tiles;
+use super::register_tile::{add_row, register_tiles};
 use super::vector::Vector;
 use std::arch::x86_64::*;
 
@@ -25,6 +25,11 @@ unsafe impl Vector for F32x8 {
     unsafe fn splat(x: f32) -> Self {
         // SAFETY: the caller has AVX.
         Self(unsafe { _mm256_set1_ps(x) })
+    }
+    #[inline(always)]
+    unsafe fn prefetch(at: *const f32) {
+        // SAFETY: a prefetch has no effect but on the cache.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
     }
     #[inline(always)]
     unsafe fn load(from: *const f32) -> Self {
@@ -72,6 +77,11 @@ unsafe impl Vector for F64x4 {
         Self(unsafe { _mm256_set1_pd(x) })
     }
     #[inline(always)]
+    unsafe fn prefetch(at: *const f64) {
+        // SAFETY: a prefetch has no effect but on the cache.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+    }
+    #[inline(always)]
     unsafe fn load(from: *const f64) -> Self {
         // SAFETY: the caller has AVX and `from` is valid for 4 reads.
         Self(unsafe { _mm256_loadu_pd(from) })
@@ -103,11 +113,11 @@ unsafe impl Vector for F64x4 {
 }
 
 // 6 x 2 accumulators, two vectors of B and one broadcast of A fill 15 of the 16 registers.
-register_tiles!(f32_tiles, F32x8, "avx2,fma";
+register_tiles!(f32_tiles, F32x8, add_row, "avx2,fma";
     1: [1, 2, 3, 4, 5, 6];
     2: [1, 2, 3, 4, 5, 6];
     4: [1, 2, 3]);
-register_tiles!(f64_tiles, F64x4, "avx2,fma";
+register_tiles!(f64_tiles, F64x4, add_row, "avx2,fma";
     1: [1, 2, 3, 4, 5, 6];
     2: [1, 2, 3, 4, 5, 6];
     4: [1, 2, 3]);

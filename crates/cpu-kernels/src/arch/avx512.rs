@@ -1,7 +1,8 @@
 //! AVX-512 registers.
 
-use super::register_tile::register_tiles;
+use super::register_tile::{add_row, register_tiles};
 use super::vector::Vector;
+use std::arch::asm;
 use std::arch::x86_64::*;
 
 #[derive(Clone, Copy)]
@@ -25,6 +26,11 @@ unsafe impl Vector for F32x16 {
     unsafe fn splat(x: f32) -> Self {
         // SAFETY: the caller has AVX-512F.
         Self(unsafe { _mm512_set1_ps(x) })
+    }
+    #[inline(always)]
+    unsafe fn prefetch(at: *const f32) {
+        // SAFETY: a prefetch has no effect but on the cache.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
     }
     #[inline(always)]
     unsafe fn load(from: *const f32) -> Self {
@@ -72,6 +78,11 @@ unsafe impl Vector for F64x8 {
         Self(unsafe { _mm512_set1_pd(x) })
     }
     #[inline(always)]
+    unsafe fn prefetch(at: *const f64) {
+        // SAFETY: a prefetch has no effect but on the cache.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+    }
+    #[inline(always)]
     unsafe fn load(from: *const f64) -> Self {
         // SAFETY: the caller has AVX-512F and `from` is valid for 8 reads.
         Self(unsafe { _mm512_loadu_pd(from) })
@@ -102,13 +113,55 @@ unsafe impl Vector for F64x8 {
     }
 }
 
+/// [`add_row`] that stays in one piece: left to itself, LLVM loads the rows of a whole step
+/// first, and then the sums of a large tile no longer fit into the registers.
+macro_rules! add_row_in_place {
+    ($name:ident, $vector:ident, $register:ty, $elem:ty, $broadcast:literal, $fma:literal) => {
+        /// # Safety
+        ///
+        /// The CPU must have AVX-512F, and `from` must be valid for a read.
+        #[target_feature(enable = "avx512f")]
+        #[inline]
+        unsafe fn $name<const C: usize>(
+            sums: &mut [$vector; C],
+            b: &[$vector; C],
+            from: *const $elem,
+        ) {
+            if C == 2 {
+                // Named for its type, without which the register gets no name in the assembly.
+                let _broadcast: $register;
+                // SAFETY: AVX-512F operations on registers, and one read of `from`.
+                unsafe {
+                    asm!(
+                        concat!($broadcast, " {x}, [{from}]"),
+                        concat!($fma, " {sum0}, {x}, {b0}"),
+                        concat!($fma, " {sum1}, {x}, {b1}"),
+                        x = out(zmm_reg) _broadcast,
+                        sum0 = inout(zmm_reg) sums[0].0,
+                        sum1 = inout(zmm_reg) sums[1].0,
+                        b0 = in(zmm_reg) b[0].0,
+                        b1 = in(zmm_reg) b[1].0,
+                        from = in(reg) from,
+                        options(readonly, nostack, preserves_flags)
+                    );
+                }
+            } else {
+                // SAFETY: the caller has AVX-512F and vouches for `from`.
+                unsafe { add_row(sums, b, from) }
+            }
+        }
+    };
+}
+add_row_in_place!(add_row_f32, F32x16, __m512, f32, "vbroadcastss", "vfmadd231ps");
+add_row_in_place!(add_row_f64, F64x8, __m512d, f64, "vbroadcastsd", "vfmadd231pd");
+
 // 14 x 2 accumulators, two vectors of B and one broadcast of A fill 31 of the 32 registers.
-register_tiles!(f32_tiles, F32x16, "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma";
+register_tiles!(f32_tiles, F32x16, add_row_f32, "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma";
     1: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14];
     2: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14];
     4: [1, 2, 3, 4, 5, 6];
     8: [1, 2, 3]);
-register_tiles!(f64_tiles, F64x8, "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma";
+register_tiles!(f64_tiles, F64x8, add_row_f64, "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma";
     1: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14];
     2: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14];
     4: [1, 2, 3, 4, 5, 6];

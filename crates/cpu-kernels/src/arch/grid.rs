@@ -10,9 +10,7 @@ pub(crate) struct TileGrid<'a, T> {
     count: usize,
     rows: usize,
     columns: usize,
-    stride: usize,
-    tile_rows: usize,
-    tile_columns: usize,
+    tile: (usize, usize, usize),
     _borrow: PhantomData<&'a mut [T]>,
 }
 
@@ -23,11 +21,14 @@ unsafe impl<T: Send> Sync for TileGrid<'_, T> {}
 #[derive(Debug)]
 pub(crate) struct TileMut<'a, T> {
     data: *mut T,
+    /// Matrices that this tile reaches through.
+    pub(crate) matrices: usize,
     /// Rows of this tile; fewer than asked for at the bottom edge.
     pub(crate) rows: usize,
     /// Columns of this tile; fewer than asked for at the right edge.
     pub(crate) columns: usize,
     stride: usize,
+    matrix_stride: usize,
     _borrow: PhantomData<&'a mut [T]>,
 }
 
@@ -35,8 +36,7 @@ pub(crate) struct TileMut<'a, T> {
 unsafe impl<T: Send> Send for TileMut<'_, T> {}
 
 impl<'a, T: Send> TileGrid<'a, T> {
-    /// Cuts `data`, `count` contiguous matrices, into tiles of the given size. No tile reaches
-    /// into two matrices.
+    /// Cuts `data`, `count` contiguous matrices, into tiles of so many matrices, rows and columns.
     ///
     /// # Panics
     ///
@@ -45,36 +45,35 @@ impl<'a, T: Send> TileGrid<'a, T> {
         data: &'a mut [T],
         count: usize,
         (rows, columns): (usize, usize),
-        (tile_rows, tile_columns): (usize, usize),
+        tile: (usize, usize, usize),
     ) -> Self {
-        assert!(tile_rows > 0 && tile_columns > 0, "empty tile");
+        assert!(tile.0 > 0 && tile.1 > 0 && tile.2 > 0, "empty tile");
         assert!(data.len() >= count * rows * columns, "matrices out of bounds");
-        let data = data.as_mut_ptr();
-        let stride = columns;
-        let _borrow = PhantomData;
-        TileGrid { data, count, rows, columns, stride, tile_rows, tile_columns, _borrow }
+        TileGrid { data: data.as_mut_ptr(), count, rows, columns, tile, _borrow: PhantomData }
     }
 
-    /// Calls `work(matrix, first_row, first_column, tile)` once for each tile, in parallel.
+    /// Calls `work(first_matrix, first_row, first_column, tile)` once for each tile, in parallel.
     pub(crate) fn for_each(self, work: impl Fn(usize, usize, usize, TileMut<'_, T>) + Sync) {
         if self.count == 0 || self.rows == 0 || self.columns == 0 {
             return;
         }
-        let across = self.columns.div_ceil(self.tile_columns);
-        let per_matrix = self.rows.div_ceil(self.tile_rows) * across;
-        let tiles = self.count * per_matrix;
+        let across = self.columns.div_ceil(self.tile.2);
+        let down = self.rows.div_ceil(self.tile.1);
+        let tiles = self.count.div_ceil(self.tile.0) * down * across;
         let grid = &self;
         let visit = |index: usize| {
-            let (matrix, index) = (index / per_matrix, index % per_matrix);
-            let row = index / across * grid.tile_rows;
-            let column = index % across * grid.tile_columns;
-            let start = matrix * grid.rows * grid.stride + row * grid.stride + column;
+            let matrix = index / across / down * grid.tile.0;
+            let row = index / across % down * grid.tile.1;
+            let column = index % across * grid.tile.2;
+            let start = (matrix * grid.rows + row) * grid.columns + column;
             let tile = TileMut {
                 // SAFETY: matrix, row and column lie in the slice that `new` checked.
                 data: unsafe { grid.data.add(start) },
-                rows: grid.tile_rows.min(grid.rows - row),
-                columns: grid.tile_columns.min(grid.columns - column),
-                stride: grid.stride,
+                matrices: grid.tile.0.min(grid.count - matrix),
+                rows: grid.tile.1.min(grid.rows - row),
+                columns: grid.tile.2.min(grid.columns - column),
+                stride: grid.columns,
+                matrix_stride: grid.rows * grid.columns,
                 _borrow: PhantomData,
             };
             // Each index is visited once and tiles of different indices are disjoint, so the
@@ -98,10 +97,11 @@ impl<'a, T> TileMut<'a, T> {
     pub(crate) fn from_slice(data: &'a mut [T], rows: usize, columns: usize) -> Self {
         assert!(data.len() >= rows * columns, "tile out of bounds");
         let data = data.as_mut_ptr();
-        TileMut { data, rows, columns, stride: columns, _borrow: PhantomData }
+        let (stride, matrix_stride) = (columns, rows * columns);
+        TileMut { data, matrices: 1, rows, columns, stride, matrix_stride, _borrow: PhantomData }
     }
 
-    /// Pointer to a block and the distance of its rows.
+    /// Pointer to a block of the first matrix and the distance of its rows.
     ///
     /// # Panics
     ///
@@ -117,12 +117,16 @@ impl<'a, T> TileMut<'a, T> {
         (unsafe { self.data.add(row * self.stride + column) }, self.stride)
     }
 
-    /// Columns `from..to` of one row.
-    pub(crate) fn row(&mut self, row: usize, from: usize, to: usize) -> &mut [T] {
-        assert!(row < self.rows && from <= to && to <= self.columns, "outside the tile");
+    /// Columns `from..to` of one row of one matrix.
+    ///
+    /// # Panics
+    ///
+    /// If they are not inside the tile.
+    pub(crate) fn row(&mut self, matrix: usize, row: usize, from: usize, to: usize) -> &mut [T] {
+        assert!(matrix < self.matrices && row < self.rows, "outside the tile");
+        assert!(from <= to && to <= self.columns, "outside the tile");
+        let start = matrix * self.matrix_stride + row * self.stride + from;
         // SAFETY: inside the tile, which this value borrows exclusively.
-        unsafe {
-            std::slice::from_raw_parts_mut(self.data.add(row * self.stride + from), to - from)
-        }
+        unsafe { std::slice::from_raw_parts_mut(self.data.add(start), to - from) }
     }
 }

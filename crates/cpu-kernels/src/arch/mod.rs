@@ -14,6 +14,7 @@ pub(crate) mod grid;
 mod portable;
 mod register_tile;
 pub(crate) mod soft_fma;
+pub(crate) mod transpose;
 mod vector;
 
 pub(crate) use grid::{TileGrid, TileMut};

@@ -3,7 +3,7 @@
 //! LLVM turns the lane loops into the vector instructions that the target always has. Where
 //! the target has no fused multiply-add, f32 uses [`soft_fma`](super::soft_fma).
 
-use super::register_tile::register_tiles;
+use super::register_tile::{add_row, register_tiles};
 use super::vector::Vector;
 
 #[derive(Clone, Copy)]
@@ -69,5 +69,5 @@ macro_rules! array_vector {
 array_vector!(F32x4, f32, 4, fma_f32, 0x7fc0_0000);
 array_vector!(F64x2, f64, 2, f64::mul_add, 0x7ff8_0000_0000_0000);
 
-register_tiles!(f32_tiles, F32x4, ; 1: [1, 2, 3, 4]; 2: [1, 2, 3, 4]);
-register_tiles!(f64_tiles, F64x2, ; 1: [1, 2, 3, 4]; 2: [1, 2, 3, 4]);
+register_tiles!(f32_tiles, F32x4, add_row, ; 1: [1, 2, 3, 4]; 2: [1, 2, 3, 4]);
+register_tiles!(f64_tiles, F64x2, add_row, ; 1: [1, 2, 3, 4]; 2: [1, 2, 3, 4]);

@@ -37,7 +37,8 @@ impl Offsets {
 
     /// `0, step, 2 * step, ...`
     pub(crate) fn linear(count: usize, step: usize) -> Offsets {
-        Offsets::new((0..count).map(|k| k * step).collect())
+        let list = (0..count).map(|k| k * step).collect();
+        Offsets { list, max: count.saturating_sub(1) * step, ascending: true }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -162,9 +163,7 @@ impl<T: Copy + 'static> TileFns<T> {
         rows: usize,
         a: &[T],
         b: &[T],
-        b_steps: &Offsets,
-        first: usize,
-        k: usize,
+        (b_steps, first, k): (&Offsets, usize, usize),
         out: &mut TileMut<'_, T>,
         (row, column): (usize, usize),
         finish: Finish,
@@ -201,9 +200,7 @@ impl<T: Copy + 'static> TileFns<T> {
         &self,
         a: &[T],
         a_rows: &Offsets,
-        a_steps: &Offsets,
-        first: usize,
-        k: usize,
+        (a_steps, first, k): (&Offsets, usize, usize),
         b: &[T],
         b_step: usize,
         out: &mut TileMut<'_, T>,
@@ -242,6 +239,7 @@ pub(super) unsafe fn packed_tile<V: Vector, const R: usize, const C: usize>(raw:
     // SAFETY: the caller vouches for the CPU and for every pointer.
     unsafe {
         let mut acc = [[V::zero(); C]; R];
+        prefetch_tile::<V, R, C>(&raw);
         let mut a = raw.a;
         for k in 0..raw.k {
             let from = raw.b.add(*raw.b_steps.add(k));
@@ -263,16 +261,20 @@ pub(super) unsafe fn packed_tile<V: Vector, const R: usize, const C: usize>(raw:
 
 /// The tile with A through tables of offsets and B packed.
 ///
+/// `row` adds the product of one element of A and the vectors of B to a row of sums.
+///
 /// # Safety
 ///
 /// As for [`TileFn`].
 #[inline(always)]
 pub(super) unsafe fn strided_tile<V: Vector, const R: usize, const C: usize>(
     raw: RawTile<V::Elem>,
+    row: impl Fn(&mut [V; C], &[V; C], *const V::Elem),
 ) {
     // SAFETY: the caller vouches for the CPU and for every pointer.
     unsafe {
         let mut acc = [[V::zero(); C]; R];
+        prefetch_tile::<V, R, C>(&raw);
         let mut rows = [raw.a; R];
         for i in 0..R {
             rows[i] = raw.a.add(*raw.a_rows.add(i));
@@ -285,14 +287,48 @@ pub(super) unsafe fn strided_tile<V: Vector, const R: usize, const C: usize>(
                 b[v] = V::load(from.add(v * V::LANES));
             }
             for i in 0..R {
-                let x = V::splat(*rows[i].add(step));
-                for v in 0..C {
-                    acc[i][v] = acc[i][v].add_product(x, b[v]);
-                }
+                row(&mut acc[i], &b, rows[i].add(step));
             }
             from = from.wrapping_add(raw.b_step);
         }
         finish_tile::<V, R, C>(acc, raw.out, raw.out_stride, raw.finish);
+    }
+}
+
+/// Fetches the output while the products are formed, if it is going to be read.
+///
+/// # Safety
+///
+/// As for [`TileFn`].
+#[inline(always)]
+unsafe fn prefetch_tile<V: Vector, const R: usize, const C: usize>(raw: &RawTile<V::Elem>) {
+    if raw.finish.add {
+        for i in 0..R {
+            for v in 0..C {
+                // SAFETY: inside the output of the tile.
+                unsafe { V::prefetch(raw.out.add(i * raw.out_stride + v * V::LANES)) };
+            }
+        }
+    }
+}
+
+/// One row of a [`strided_tile`].
+///
+/// # Safety
+///
+/// The CPU must have the instructions of `V`, and `from` must be valid for a read.
+#[inline(always)]
+pub(super) unsafe fn add_row<V: Vector, const C: usize>(
+    sums: &mut [V; C],
+    b: &[V; C],
+    from: *const V::Elem,
+) {
+    // SAFETY: the caller vouches for the CPU and for `from`.
+    unsafe {
+        let x = V::splat(*from);
+        for v in 0..C {
+            sums[v] = sums[v].add_product(x, b[v]);
+        }
     }
 }
 
@@ -326,7 +362,8 @@ unsafe fn finish_tile<V: Vector, const R: usize, const C: usize>(
 
 /// Compiles [`packed_tile`] and [`strided_tile`] for a vector type and lists of row counts.
 macro_rules! register_tiles {
-    ($name:ident, $vector:ty, $($features:literal)?; $($columns:literal: [$($rows:literal),*]);*) => {
+    ($name:ident, $vector:ty, $add_row:path, $($features:literal)?;
+     $($columns:literal: [$($rows:literal),*]);*) => {
         pub(super) mod $name {
             use super::*;
             use crate::arch::register_tile::{RawTile, TileFn, TileFns, packed_tile, strided_tile};
@@ -341,8 +378,11 @@ macro_rules! register_tiles {
 
             $(#[target_feature(enable = $features)])?
             unsafe fn strided<const R: usize, const C: usize>(raw: RawTile<Elem>) {
-                // SAFETY: the caller keeps the contract of `TileFn`.
-                unsafe { strided_tile::<$vector, R, C>(raw) }
+                // SAFETY: the caller keeps the contract of `TileFn`, and the tile calls the closure
+                // with the pointers that contract is about.
+                unsafe {
+                    strided_tile::<$vector, R, C>(raw, |sums, b, from| $add_row(sums, b, from));
+                }
             }
 
             pub(in crate::arch) static SHAPES: &[TileFns<Elem>] = &[$(TileFns::new(

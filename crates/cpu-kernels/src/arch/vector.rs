@@ -25,6 +25,9 @@ pub(super) unsafe trait Vector: Copy {
     unsafe fn add_product(self, a: Self, b: Self) -> Self;
     /// Lane-wise sum, one rounding.
     unsafe fn add(self, other: Self) -> Self;
+    /// Asks for the line of `at` ahead of its use; any address will do.
+    #[inline(always)]
+    unsafe fn prefetch(_at: *const Self::Elem) {}
     /// NaN lanes become the canonical quiet NaN, other lanes stay as they are.
     unsafe fn canonical(self) -> Self;
 }

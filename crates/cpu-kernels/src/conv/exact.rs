@@ -3,10 +3,12 @@
 use super::weights::PackedWeights;
 use crate::gemm::Float;
 use samebits_numerics::simd;
+use std::ops::Range;
 
-/// All rows of one target position.
+/// The rows of some panels at one target position.
 pub(crate) struct Column<'a, T: Float, P: FnMut(usize, T)> {
     pub(crate) weights: &'a PackedWeights<T>,
+    pub(crate) panels: &'a [Range<usize>],
     pub(crate) group: usize,
     /// The padded copy, from where this position reads.
     pub(crate) source: &'a [T],
@@ -23,12 +25,11 @@ impl<T: Float, P: FnMut(usize, T)> simd::Kernel for Column<'_, T, P> {
     fn run(mut self) {
         /// As many rows as the largest panel.
         const MOST: usize = 16;
-        for (index, panel) in self.weights.panels.iter().enumerate() {
+        for panel in self.panels {
             let rows = panel.len();
-            let before: usize = self.weights.panels[..index].iter().map(|p| p.len()).sum();
             let mut total = [T::default(); MOST];
             for (block, steps) in self.weights.blocks.iter().enumerate() {
-                let values = &self.weights.block(self.group, block)[before * steps.len()..];
+                let values = self.weights.panel(self.group, block, panel);
                 let mut partial = [T::default(); MOST];
                 for (w, step) in values.chunks_exact(rows).zip(steps.clone()) {
                     if self.valid[self.weights.steps[step].1] {

@@ -11,33 +11,28 @@
 //! once more, by skipping, if a weight is not finite, or if a result is zero and a product of
 //! such small numbers is possible.
 
+use super::cut::Cut;
 use super::exact::Column;
 use super::geometry::{DIMS, Dims, Gather, Phase, volume};
 use super::source::Window;
 use super::weights::{PackedWeights, WeightRange};
 use crate::arch::{Finish, Offsets, TileFns, TileGrid, TileMut};
+use crate::gemm::driver::{Factors, products};
+use crate::gemm::pack::Lanes;
 use crate::gemm::scratch::Scratch;
 use crate::gemm::{Float, K_BLOCK};
+use rayon::prelude::*;
 use samebits_numerics::{fpenv, simd};
 use std::ops::Range;
 
 /// A piece of the target that one task forms.
 struct Piece {
-    /// Image and group pairs, in memory order.
     images: Range<usize>,
     groups: Range<usize>,
+    /// Target channels of each group.
+    rows: Range<usize>,
     /// Target coordinates of the split dimension.
     strip: Range<usize>,
-}
-
-/// How a pass is cut. Depends on sizes alone, and moves no bit.
-#[derive(Clone, Copy, Debug)]
-struct Cut {
-    images: usize,
-    groups: usize,
-    /// The dimension that strips split.
-    axis: usize,
-    strip: usize,
 }
 
 struct Runner<'a, T: 'static> {
@@ -60,70 +55,82 @@ pub(crate) fn run<T: Float>(
     if target.is_empty() {
         return;
     }
+    if is_pointwise(pass) {
+        return run_pointwise(pass, source, weights, bias, target);
+    }
     let kernels = T::kernels(simd::level());
+    let cut = Cut::new::<T>(pass, kernels.with_vectors(2).max_rows());
     let phases = pass
         .phases
         .iter()
         .map(|phase| {
             let columns = volume(phase.count) * pass.batch;
-            let vectors = if columns <= kernels.lanes() {
-                1
-            } else if pass.rows <= 3 {
-                8
-            } else if pass.rows <= 6 {
-                4
-            } else {
-                2
+            let vectors = match pass.rows {
+                _ if columns <= kernels.lanes() => 1,
+                1..=3 => 8,
+                4..=6 => 4,
+                _ => 2,
             };
             let tiles = kernels.with_vectors(vectors);
-            (phase, PackedWeights::new(pass, phase, weights, tiles.max_rows()), tiles)
+            let rows = cut.channels.min(pass.rows);
+            (phase, PackedWeights::new(pass, phase, weights, rows, tiles.max_rows()), tiles)
         })
         .collect();
-    let cut = Cut::new::<T>(pass);
     let range = WeightRange::of(weights);
     let runner = Runner { pass, phases, source, bias, range, cut };
-    let per_image = pass.groups * pass.rows;
     let inner: usize = pass.target[cut.axis + 1..].iter().product();
-    let tile_rows = if cut.images > 1 { cut.images * per_image } else { cut.groups * pass.rows };
-    let shape = (pass.batch * per_image, volume(pass.target));
-    TileGrid::new(target, 1, shape, (tile_rows, cut.strip * inner)).for_each(
-        |_, row, column, mut out| {
-            let image = row / per_image;
-            let group = row % per_image / pass.rows;
-            let piece = Piece {
-                images: image..image + out.rows.div_ceil(per_image),
-                groups: group..group + (out.rows / pass.rows).min(pass.groups),
-                strip: column / inner..(column + out.columns) / inner,
-            };
-            T::with_scratch(|scratch| fpenv::ieee(|| runner.piece(&piece, &mut out, scratch)));
-        },
-    );
+    let shape = (pass.groups * pass.rows, volume(pass.target));
+    let tile = (cut.images, cut.channels, cut.strip * inner);
+    TileGrid::new(target, pass.batch, shape, tile).for_each(|image, channel, column, mut out| {
+        let (group, row) = (channel / pass.rows, channel % pass.rows);
+        let piece = Piece {
+            images: image..image + out.matrices,
+            groups: group..group + out.rows.div_ceil(pass.rows),
+            rows: row..row + out.rows.min(pass.rows),
+            strip: column / inner..(column + out.columns) / inner,
+        };
+        T::with_scratch(|scratch| fpenv::ieee(|| runner.piece(&piece, &mut out, scratch)));
+    });
 }
 
-impl Cut {
-    fn new<T>(pass: &Gather) -> Cut {
-        // The first dimension that has a size, so that a strip is contiguous.
-        let axis = (0..DIMS).find(|&d| pass.target[d] > 1).unwrap_or(DIMS - 1);
-        let positions = volume(pass.target);
-        let per_position = pass.rows * pass.channels * pass.volume;
-        let elements = (pass.channels * volume(pass.source)).max(pass.rows * positions);
-        // Multiply-adds and bytes of a task.
-        const WORK: usize = 1 << 21;
-        const BYTES: usize = 1 << 20;
-        let work = per_position * positions;
-        let bytes = elements * size_of::<T>();
-        let pieces = (work / WORK).max(bytes / BYTES).max(1);
-        let strip = pass.target[axis].div_ceil(pieces).max(1);
-        let whole = strip == pass.target[axis];
-        let room = (WORK / 4 / work.max(1)).min(BYTES / 4 / bytes.max(1)).max(1);
-        let groups = if whole {
-            (1..=pass.groups.min(room)).rev().find(|g| pass.groups % g == 0)
-        } else {
-            None
+/// True if each target position reads the source position of the same place: a matrix product.
+fn is_pointwise(pass: &Gather) -> bool {
+    pass.volume == 1
+        && pass.source == pass.target
+        && matches!(&pass.phases[..], [phase] if phase.source_step == [1; DIMS]
+            && phase.taps.iter().all(|tap| tap.offset == [0; DIMS]))
+}
+
+/// One product for each image and group, in the same order of k.
+fn run_pointwise<T: Float>(
+    pass: &Gather,
+    source: &[T],
+    weights: &[T],
+    bias: Option<&[T]>,
+    target: &mut [T],
+) {
+    let positions = volume(pass.target);
+    let factors = |index: usize| Factors {
+        a: Lanes {
+            data: &weights[index % pass.groups * pass.weight_group..],
+            lane_stride: pass.weight_row,
+            step_stride: pass.weight_channel,
+        },
+        b: Lanes {
+            data: &source[index * pass.channels * positions..],
+            lane_stride: 1,
+            step_stride: positions,
+        },
+    };
+    let shape = (pass.rows, positions, pass.channels);
+    products(pass.batch * pass.groups, shape, factors, target);
+    if let Some(bias) = bias {
+        let add = |(index, row): (usize, &mut [T])| {
+            let bias = bias[index % bias.len()];
+            fpenv::ieee(|| row.iter_mut().for_each(|x| *x = x.plus(bias).canonical()));
         };
-        let groups = groups.unwrap_or(1);
-        let images = if groups == pass.groups { (room / groups).clamp(1, pass.batch) } else { 1 };
-        Cut { images, groups, axis, strip }
+        let least = (1usize << 14).div_ceil(positions);
+        target.par_chunks_mut(positions).enumerate().with_min_len(least).for_each(add);
     }
 }
 
@@ -222,7 +229,8 @@ impl<T: Float> Runner<'_, T> {
     ) {
         let (pass, window, tiles) = (self.pass, &frame.window, frame.tiles);
         let width = tiles.columns();
-        let rows = pass.rows;
+        let rows = piece.rows.len();
+        let row_panels = frame.panels(piece);
         let per_image = pass.channels * window.channel;
         let source_len = images.len() * per_image;
         let Scratch { b: panels, tile: sums, source, .. } = scratch;
@@ -237,14 +245,14 @@ impl<T: Float> Runner<'_, T> {
             image_stride: pass.groups * pass.channels * channel,
             to: source,
         });
-        let direct = self.is_direct(frame, images.len());
+        let direct = self.is_direct(frame, rows, images.len());
         let total =
             if direct { window.flat_len(frame.count) } else { images.len() * volume(frame.count) };
         // As many column tiles at a time as keep their sums in the cache.
         let group_tiles = ((1 << 17) / (rows * width)).clamp(1, total.div_ceil(width));
         let sums = sums.slice(group_tiles * rows * width);
         let panel = panels.slice(K_BLOCK * width);
-        let mut least_source = None;
+        let mut least = None;
         for start in (0..total).step_by(group_tiles * width) {
             let tiles_here = (total - start).div_ceil(width).min(group_tiles);
             let runs: Vec<Vec<Run>> = (0..tiles_here)
@@ -258,7 +266,6 @@ impl<T: Float> Runner<'_, T> {
             for block in 0..blocks {
                 let steps = frame.weights.blocks[block].clone();
                 let finish = Finish { add: block > 0, last: block + 1 == blocks };
-                let packed = frame.weights.block(group, block);
                 for tile in 0..tiles_here {
                     let columns: (&[T], &Offsets, usize) = if direct {
                         (&source[start + tile * width..], &frame.steps, steps.start)
@@ -274,37 +281,28 @@ impl<T: Float> Runner<'_, T> {
                         });
                         (panel, &frame.panel_steps, 0)
                     };
-                    let mut rest = packed;
                     let sums = &mut sums[tile * rows * width..][..rows * width];
                     let mut to = TileMut::from_slice(sums, rows, width);
-                    for lanes in &frame.weights.panels {
-                        let (values, after) = rest.split_at(lanes.len() * steps.len());
-                        rest = after;
-                        let (from, places, first) = columns;
-                        let at = (lanes.start, 0);
-                        let (r, k) = (lanes.len(), steps.len());
-                        tiles.run_packed(r, values, from, places, first, k, &mut to, at, finish);
+                    let (from, places, first) = columns;
+                    let steps = (places, first, steps.len());
+                    for lanes in row_panels {
+                        let values = frame.weights.panel(group, block, lanes);
+                        let at = (lanes.start - piece.rows.start, 0);
+                        tiles.run_packed(lanes.len(), values, from, steps, &mut to, at, finish);
                     }
                 }
             }
             for tile in 0..tiles_here {
                 let sums = &mut sums[tile * rows * width..][..rows * width];
-                self.mend_border(
-                    frame,
-                    group,
-                    &runs[tile],
-                    source,
-                    per_image,
-                    sums,
-                    &mut least_source,
-                );
+                let column = (&*source, per_image);
+                self.mend_border(frame, piece, group, &runs[tile], column, sums, &mut least);
                 self.put(frame, piece, &images, group, &runs[tile], sums, out);
             }
         }
     }
 
     /// True if tiles may read their columns from the copy; otherwise columns are gathered.
-    fn is_direct(&self, frame: &Frame<'_, T>, images: usize) -> bool {
+    fn is_direct(&self, frame: &Frame<'_, T>, rows: usize, images: usize) -> bool {
         if images > 1 {
             return false;
         }
@@ -313,21 +311,21 @@ impl<T: Float> Runner<'_, T> {
         let dense = volume(frame.count).div_ceil(width);
         // Gathering a panel costs about as much as this many rows of products.
         let runs = width.div_ceil(frame.count[2]) + 1;
-        flat * self.pass.rows <= dense * (self.pass.rows + 6 + 4 * runs)
+        flat * rows <= dense * (rows + 6 + 4 * runs)
     }
 
     /// Forms border positions again where multiplying with zeros may have told.
     fn mend_border(
         &self,
         frame: &Frame<'_, T>,
+        piece: &Piece,
         group: usize,
         runs: &[Run],
-        source: &[T],
-        per_image: usize,
+        (source, per_image): (&[T], usize),
         sums: &mut [T],
         least_source: &mut Option<i32>,
     ) {
-        let (rows, width) = (self.pass.rows, frame.tiles.columns());
+        let (rows, width) = (piece.rows.len(), frame.tiles.columns());
         for run in runs {
             for i in 0..run.len {
                 let mut at = run.at;
@@ -373,11 +371,14 @@ impl<T: Float> Runner<'_, T> {
                 let base = run.image * per_image + frame.window.position(at);
                 simd::dispatch(Column {
                     weights: frame.weights,
+                    panels: frame.panels(piece),
                     group,
                     source: &source[base..],
                     places: &frame.step_places,
                     valid: &valid,
-                    put: |row: usize, value: T| sums[row * width + lane] = value,
+                    put: |row: usize, value: T| {
+                        sums[(row - piece.rows.start) * width + lane] = value;
+                    },
                 });
             }
         }
@@ -395,25 +396,20 @@ impl<T: Float> Runner<'_, T> {
         out: &mut TileMut<'_, T>,
     ) {
         let (pass, phase, width) = (self.pass, frame.phase, frame.tiles.columns());
-        for row in 0..pass.rows {
+        for (i, row) in piece.rows.clone().enumerate() {
             let bias = self.bias.map(|bias| bias[group * pass.rows + row]);
+            let channel = (group - piece.groups.start) * pass.rows + i;
             for run in runs {
                 let image = images.start + run.image - piece.images.start;
-                let target_row = (image * pass.groups + group) * pass.rows + row
-                    - piece.groups.start * pass.rows;
                 let mut at: Dims = std::array::from_fn(|d| {
                     phase.start[d] + (frame.first[d] + run.at[d]) * phase.step[d]
                 });
                 at[self.cut.axis] -= frame.strip_start;
                 let step = phase.step[2];
                 let dims = pass.target;
-                let from = if self.cut.axis == 2 {
-                    at[2]
-                } else {
-                    (at[0] * dims[1] + at[1]) * dims[2] + at[2]
-                };
-                let values = &sums[row * width + run.lane..][..run.len];
-                let to = out.row(target_row, from, from + (run.len - 1) * step + 1);
+                let from = (at[0] * dims[1] + at[1]) * dims[2] + at[2];
+                let values = &sums[i * width + run.lane..][..run.len];
+                let to = out.row(image, channel, from, from + (run.len - 1) * step + 1);
                 match bias {
                     None if step == 1 => to.copy_from_slice(values),
                     None => {
@@ -432,7 +428,15 @@ impl<T: Float> Runner<'_, T> {
     }
 }
 
-impl<T> Frame<'_, T> {
+impl<T: Float> Frame<'_, T> {
+    /// The weight panels of the rows of a piece.
+    fn panels(&self, piece: &Piece) -> &[Range<usize>] {
+        let panels = &self.weights.panels;
+        let from = panels.partition_point(|panel| panel.start < piece.rows.start);
+        let to = panels.partition_point(|panel| panel.end <= piece.rows.end);
+        &panels[from..to]
+    }
+
     /// Runs of lanes that are positions of the copy, garbage between rows left out.
     fn flat_runs(&self, positions: Range<usize>) -> Vec<Run> {
         let [_, e1, e2] = self.window.extent;

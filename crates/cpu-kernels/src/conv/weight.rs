@@ -300,8 +300,9 @@ impl<'a, T: Float> Runner<'a, T> {
             for (tile, panel) in packed.chunks_exact(width * steps.len()).enumerate() {
                 let at = (part.start, tile * width);
                 let k = steps.len();
-                self.tiles
-                    .run_strided(source, &rows, &places, 0, k, panel, width, &mut to, at, finish);
+                let steps = (&places, 0, k);
+                let tiles = self.tiles;
+                tiles.run_strided(source, &rows, steps, panel, width, &mut to, at, finish);
             }
         }
     }

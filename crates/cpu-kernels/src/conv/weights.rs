@@ -52,7 +52,13 @@ impl WeightRange {
 }
 
 impl<T: Float> PackedWeights<T> {
-    pub(crate) fn new(pass: &Gather, phase: &Phase, weights: &[T], max_rows: usize) -> Self {
+    pub(crate) fn new(
+        pass: &Gather,
+        phase: &Phase,
+        weights: &[T],
+        task_rows: usize,
+        max_rows: usize,
+    ) -> Self {
         let steps: Vec<_> = (0..pass.channels)
             .flat_map(|channel| (0..phase.taps.len()).map(move |tap| (channel, tap)))
             .collect();
@@ -68,7 +74,14 @@ impl<T: Float> PackedWeights<T> {
                 from..to
             })
             .collect();
-        let panels: Vec<_> = even_parts(pass.rows, max_rows).collect();
+        // No panel reaches from the rows of one task into those of another.
+        let panels: Vec<_> = (0..pass.rows)
+            .step_by(task_rows)
+            .flat_map(|first| {
+                even_parts(task_rows.min(pass.rows - first), max_rows)
+                    .map(move |part| first + part.start..first + part.end)
+            })
+            .collect();
         let group = steps.len() * pass.rows;
         let mut data = vec![T::default(); group * pass.groups];
         let places: Vec<usize> = steps
@@ -109,10 +122,10 @@ impl<T: Float> PackedWeights<T> {
         PackedWeights { data, group, blocks, panels, steps, rows: pass.rows }
     }
 
-    /// The panels of one block, one after the other.
-    pub(crate) fn block(&self, group: usize, block: usize) -> &[T] {
+    /// The values of one panel in one block, `[step][row of panel]`.
+    pub(crate) fn panel(&self, group: usize, block: usize, panel: &Range<usize>) -> &[T] {
         let steps = &self.blocks[block];
-        let from = group * self.group + steps.start * self.rows;
-        &self.data[from..from + steps.len() * self.rows]
+        let from = group * self.group + steps.start * self.rows + panel.start * steps.len();
+        &self.data[from..from + steps.len() * panel.len()]
     }
 }

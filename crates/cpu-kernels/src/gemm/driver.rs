@@ -18,10 +18,11 @@ pub(crate) struct Factors<'a, T> {
 /// Output columns of a task.
 const TASK_COLUMNS: usize = 512;
 /// Output rows of a task, where the product is large enough to have several.
-const TASK_ROWS: usize = 140;
-/// Columns and steps of B that are packed at a time, which bounds the memory.
-const PACKED_COLUMNS: usize = 1 << 14;
+const TASK_ROWS: usize = 252;
+/// Elements of B that are packed at a time, which bounds the memory.
 const PACKED_ELEMENTS: usize = 1 << 24;
+/// Panels of B that one thread packs together, so that it reads whole stretches of memory.
+const PACKED_PANELS: usize = 8;
 
 /// `count` products of one shape, each `m` by `n` over `k`, to consecutive matrices of `out`.
 ///
@@ -33,6 +34,9 @@ pub(crate) fn products<'a, T: Float>(
     factors: impl Fn(usize) -> Factors<'a, T> + Sync,
     out: &mut [T],
 ) {
+    if count * m * n == 0 {
+        return;
+    }
     if k == 0 {
         out[..count * m * n].fill(T::default());
         return;
@@ -66,6 +70,30 @@ struct Plan<T: 'static> {
     transpose: bool,
 }
 
+/// Steps a fixed distance apart.
+struct StepTable {
+    step: usize,
+    offsets: Offsets,
+}
+
+/// Where the steps of a block lie.
+struct Tables {
+    /// In packed columns.
+    packed: StepTable,
+    /// In the operand.
+    operand: StepTable,
+    /// In rows whose steps are neighbours.
+    unit: Offsets,
+}
+
+impl Tables {
+    fn new(k: usize, width: usize, operand_step: usize) -> Tables {
+        let k = k.min(K_BLOCK);
+        let table = |step| StepTable { step, offsets: Offsets::linear(k, step) };
+        Tables { packed: table(width), operand: table(operand_step), unit: Offsets::linear(k, 1) }
+    }
+}
+
 /// Where the columns of a task come from.
 #[derive(Clone, Copy)]
 enum Columns<'a, T> {
@@ -94,21 +122,22 @@ impl<T: Float> Plan<T> {
         };
         let tiles = kernels.with_vectors(vectors);
         let width = tiles.columns();
-        let mut task_rows = TASK_ROWS.next_multiple_of(tiles.max_rows());
-        let mut task_columns = TASK_COLUMNS.next_multiple_of(width);
+        let mut task_rows = TASK_ROWS.min(rows).next_multiple_of(tiles.max_rows());
+        let mut task_columns = TASK_COLUMNS.min(columns).next_multiple_of(width);
         // Cut finer until there is something for every thread of a large machine, but not so
         // fine that a task is over before it has begun.
         let tasks = |r: usize, c: usize| count * rows.div_ceil(r) * columns.div_ceil(c);
-        while tasks(task_rows, task_columns) < 32 && task_columns > 2 * width {
-            task_columns = (task_columns / 2).next_multiple_of(width);
+        let work = |r: usize, c: usize| rows.min(r) * columns.min(c) * k;
+        while tasks(task_rows, task_columns) < 16 && work(task_rows, task_columns) > 1 << 20 {
+            if task_columns > 8 * width && task_columns >= task_rows {
+                task_columns = (task_columns / 2).next_multiple_of(width);
+            } else if task_rows > 4 * tiles.max_rows() {
+                task_rows = (task_rows / 2).next_multiple_of(tiles.max_rows());
+            } else {
+                break;
+            }
         }
-        while tasks(task_rows, task_columns) < 32
-            && task_rows > 2 * tiles.max_rows()
-            && task_rows * task_columns * k > 1 << 18
-        {
-            task_rows = (task_rows / 2).next_multiple_of(tiles.max_rows());
-        }
-        while rows.min(task_rows) * task_columns * k < 1 << 17 && task_columns < columns {
+        while work(task_rows, task_columns) < 1 << 17 && task_columns < columns {
             task_columns *= 2;
         }
         Plan { tiles, rows, columns, k, task_rows, task_columns, transpose }
@@ -121,10 +150,10 @@ impl<T: Float> Plan<T> {
 
     fn grid<'o>(&self, count: usize, out: &'o mut [T]) -> TileGrid<'o, T> {
         if self.transpose {
-            let tile = (self.task_columns, self.task_rows);
+            let tile = (1, self.task_columns, self.task_rows);
             TileGrid::new(out, count, (self.columns, self.rows), tile)
         } else {
-            let tile = (self.task_rows, self.task_columns);
+            let tile = (1, self.task_rows, self.task_columns);
             TileGrid::new(out, count, (self.rows, self.columns), tile)
         }
     }
@@ -135,14 +164,15 @@ impl<T: Float> Plan<T> {
         factors: impl Fn(usize) -> Factors<'a, T> + Sync,
         out: &mut [T],
     ) {
-        let steps = Offsets::linear(self.k, self.tiles.columns());
+        // All products of a call have the same strides.
+        let tables = Tables::new(self.k, self.tiles.columns(), factors(0).b.step_stride);
         self.grid(count, out).for_each(|index, first, second, tile| {
             let (row, column) = if self.transpose { (second, first) } else { (first, second) };
             let Factors { a, b } = factors(index);
             let columns = Columns::Operand(b);
             T::with_scratch(|scratch| {
                 fpenv::ieee(|| {
-                    self.task(a, columns, 0..self.k, &steps, (row, column), tile, scratch);
+                    self.task(a, columns, 0..self.k, &tables, (row, column), tile, scratch);
                 });
             });
         });
@@ -158,7 +188,7 @@ impl<T: Float> Plan<T> {
             while from < self.k {
                 let steps = from..self.k.min(from + at_once);
                 let panels = self.pack_columns(b, steps.clone(), &mut scratch.b);
-                let table = Offsets::linear(steps.len(), width);
+                let tables = Tables::new(steps.len(), width, b.step_stride);
                 self.grid(1, out).for_each(|_, first, second, tile| {
                     let (row, column) =
                         if self.transpose { (second, first) } else { (first, second) };
@@ -167,7 +197,7 @@ impl<T: Float> Plan<T> {
                     T::with_scratch(|scratch| {
                         fpenv::ieee(|| {
                             let at = (row, column);
-                            self.task(a, columns, steps.clone(), &table, at, tile, scratch);
+                            self.task(a, columns, steps.clone(), &tables, at, tile, scratch);
                         });
                     });
                 });
@@ -187,15 +217,13 @@ impl<T: Float> Plan<T> {
         let panels = self.columns.div_ceil(width);
         let panel_len = width * steps.len();
         let packed = buffer.slice(panels * panel_len);
-        packed.par_chunks_mut(panel_len).enumerate().with_min_len(4).for_each(|(panel, out)| {
-            let lanes = panel * width..self.columns.min((panel + 1) * width);
-            simd::dispatch(PackPanels {
-                source: b,
-                panels: &[lanes],
-                steps: steps.clone(),
-                width,
-                out,
-            });
+        packed.par_chunks_mut(PACKED_PANELS * panel_len).enumerate().for_each(|(chunk, out)| {
+            let first = chunk * PACKED_PANELS;
+            let lanes: Vec<_> = (first..panels.min(first + PACKED_PANELS))
+                .map(|panel| panel * width..self.columns.min((panel + 1) * width))
+                .collect();
+            let steps = steps.clone();
+            simd::dispatch(PackPanels { source: b, panels: &lanes, steps, width, out });
         });
         packed
     }
@@ -206,7 +234,7 @@ impl<T: Float> Plan<T> {
         a: Lanes<'_, T>,
         columns: Columns<'_, T>,
         steps: Range<usize>,
-        table: &Offsets,
+        tables: &Tables,
         (row, column): (usize, usize),
         mut out: TileMut<'_, T>,
         scratch: &mut Scratch<T>,
@@ -219,67 +247,91 @@ impl<T: Float> Plan<T> {
             .collect();
         let Scratch { a: packed_a, b: packed_b, tile: spare, .. } = scratch;
         let spare = spare.slice(self.tiles.max_rows() * width);
+        let Tables { packed: packed_table, operand: operand_table, unit: unit_table } = tables;
+        let mut a_rows = Offsets::default();
+        let panels = task_columns.div_ceil(width);
+        let a_direct = self.reads_rows_in_place(a, panels);
         let mut block = steps.start;
         while block < steps.end {
             let k = K_BLOCK.min(steps.end - block);
             let finish = Finish { add: block > 0, last: block + k == self.k };
-            let rows = packed_a.slice(task_rows * k);
-            simd::dispatch(PackPanels {
-                source: a,
-                panels: &row_panels,
-                steps: block..block + k,
-                width: 0,
-                out: rows,
-            });
+            let rows: &[T] = if a_direct {
+                &[]
+            } else {
+                let rows = packed_a.slice(task_rows * k);
+                let steps = block..block + k;
+                let panels = &row_panels[..];
+                simd::dispatch(PackPanels { source: a, panels, steps, width: 0, out: rows });
+                rows
+            };
             for first in (0..task_columns).step_by(width) {
                 let count = width.min(task_columns - first);
-                let panel: &[T] = match columns {
+                let (panel, table): (&[T], &StepTable) = match columns {
                     Columns::Packed { panels, steps: packed_steps, first_column } => {
                         let panel = (first_column + first) / width;
                         let at = (panel * packed_steps + block - steps.start) * width;
-                        &panels[at..at + k * width]
+                        (&panels[at..at + k * width], packed_table)
+                    }
+                    Columns::Operand(b) if self.reads_columns_in_place(b) && count == width => {
+                        (&b.data[block * b.step_stride + column + first..], operand_table)
                     }
                     Columns::Operand(b) => {
-                        let panel = packed_b.slice(k * width);
+                        let out = packed_b.slice(k * width);
                         let lanes = column + first..column + first + count;
-                        simd::dispatch(PackPanels {
-                            source: b,
-                            panels: &[lanes],
-                            steps: block..block + k,
-                            width,
-                            out: panel,
-                        });
-                        panel
+                        let steps = block..block + k;
+                        let panels = &[lanes];
+                        simd::dispatch(PackPanels { source: b, panels, steps, width, out });
+                        (out, packed_table)
                     }
                 };
-                let mut packed = &rows[..];
+                let mut packed = rows;
                 for lanes in &row_panels {
-                    let (a_panel, rest) = packed.split_at(lanes.len() * k);
-                    packed = rest;
-                    let at = (lanes.start - row, first);
                     let r = lanes.len();
-                    if count == width && !self.transpose {
-                        self.tiles.run_packed(r, a_panel, panel, table, 0, k, &mut out, at, finish);
+                    let at = (lanes.start - row, first);
+                    let whole = count == width && !self.transpose;
+                    let values = if a_direct {
+                        a_rows.refill((0..r).map(|i| i * a.lane_stride));
+                        &a.data[lanes.start * a.lane_stride + block..]
                     } else {
-                        let mut whole = TileMut::from_slice(spare, r, width);
-                        let plain = Finish { add: false, last: false };
-                        self.tiles.run_packed(
-                            r,
-                            a_panel,
-                            panel,
-                            table,
-                            0,
-                            k,
-                            &mut whole,
-                            (0, 0),
-                            plain,
-                        );
+                        let (values, rest) = packed.split_at(r * k);
+                        packed = rest;
+                        values
+                    };
+                    let run = |to: &mut TileMut<'_, T>, place, how| {
+                        let tiles = self.tiles;
+                        if a_direct {
+                            let steps = (unit_table, 0, k);
+                            tiles.run_strided(
+                                values, &a_rows, steps, panel, table.step, to, place, how,
+                            );
+                        } else {
+                            let steps = (&table.offsets, 0, k);
+                            tiles.run_packed(r, values, panel, steps, to, place, how);
+                        }
+                    };
+                    if whole {
+                        run(&mut out, at, finish);
+                    } else {
+                        let mut aside = TileMut::from_slice(&mut *spare, r, width);
+                        run(&mut aside, (0, 0), Finish { add: false, last: false });
                         merge(spare, width, (r, count), self.transpose, &mut out, at, finish);
                     }
                 }
             }
             block += k;
         }
+    }
+
+    /// True if tiles read A from the operand: for few columns packing would cost more than it
+    /// saves. Rows a multiple of a page apart fight for the same cache lines.
+    fn reads_rows_in_place(&self, a: Lanes<'_, T>, panels: usize) -> bool {
+        a.step_stride == 1 && panels <= 2 && (a.lane_stride * size_of::<T>()) % 4096 != 0
+    }
+
+    /// True if tiles read B from the operand.
+    fn reads_columns_in_place(&self, b: Lanes<'_, T>) -> bool {
+        let near = b.step_stride * size_of::<T>() <= 1024;
+        b.lane_stride == 1 && (near || self.rows <= 3 * self.tiles.max_rows())
     }
 }
 
@@ -301,14 +353,15 @@ fn merge<T: Float>(
     };
     if transpose {
         for j in 0..columns {
-            for (i, to) in out.row(column + j, row, row + rows).iter_mut().enumerate() {
+            for (i, to) in out.row(0, column + j, row, row + rows).iter_mut().enumerate() {
                 put(to, from[i * stride + j]);
             }
         }
     } else {
         for i in 0..rows {
             let values = &from[i * stride..][..columns];
-            for (to, &value) in out.row(row + i, column, column + columns).iter_mut().zip(values) {
+            for (to, &value) in out.row(0, row + i, column, column + columns).iter_mut().zip(values)
+            {
                 put(to, value);
             }
         }

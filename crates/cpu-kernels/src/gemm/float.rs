@@ -47,6 +47,14 @@ pub(crate) mod sealed {
         /// Buffers of the calling thread; a nested call finds fresh ones.
         fn with_scratch<R>(work: impl FnOnce(&mut Scratch<Self>) -> R) -> R;
         fn is_finite(self) -> bool;
+        /// `to[step * width + lane] = from[lane * stride + step]`.
+        fn pack_transposed(
+            from: &[Self],
+            stride: usize,
+            lanes_and_steps: (usize, usize),
+            to: &mut [Self],
+            width: usize,
+        );
         /// Exponent of the last mantissa bit, or a large number for zero. Finite values only.
         fn last_bit_exponent(self) -> i32;
         /// Exponent of the smallest subnormal.
@@ -55,7 +63,7 @@ pub(crate) mod sealed {
 }
 
 macro_rules! float {
-    ($elem:ty, $kernels:ident, $cell:ident, $nan:expr, $bias:expr, $mantissa:expr, $mask:expr) => {
+    ($elem:ty, $kernels:ident, $transpose:ident, $cell:ident, $nan:expr, $bias:expr, $mantissa:expr, $mask:expr) => {
         thread_local! {
             static $cell: ScratchCell<$elem> = const { ScratchCell::new() };
         }
@@ -70,6 +78,15 @@ macro_rules! float {
             #[inline(always)]
             fn is_finite(self) -> bool {
                 self.is_finite()
+            }
+            fn pack_transposed(
+                from: &[Self],
+                stride: usize,
+                lanes_and_steps: (usize, usize),
+                to: &mut [Self],
+                width: usize,
+            ) {
+                arch::transpose::$transpose(from, stride, lanes_and_steps, to, width);
             }
             #[inline(always)]
             fn last_bit_exponent(self) -> i32 {
@@ -98,5 +115,5 @@ macro_rules! float {
         }
     };
 }
-float!(f32, kernels_f32, SCRATCH_F32, 0x7fc0_0000, 127, 23, 0xff);
-float!(f64, kernels_f64, SCRATCH_F64, 0x7ff8_0000_0000_0000, 1023, 52, 0x7ff);
+float!(f32, kernels_f32, pack_transposed_f32, SCRATCH_F32, 0x7fc0_0000, 127, 23, 0xff);
+float!(f64, kernels_f64, pack_transposed_f64, SCRATCH_F64, 0x7ff8_0000_0000_0000, 1023, 52, 0x7ff);

@@ -35,27 +35,15 @@ pub(crate) fn pack_panel<T: Float>(
             let from = first + step * source.step_stride;
             row[..count].copy_from_slice(&source.data[from..from + count]);
         }
+    } else if source.step_stride == 1 {
+        let from = &source.data[first + steps.start..];
+        T::pack_transposed(from, source.lane_stride, (count, steps.len()), panel, width);
     } else {
-        // Blocks of steps keep the lines that are read in the cache until they are used up.
-        const BLOCK: usize = 16;
-        let mut step = steps.start;
-        while step < steps.end {
-            let block = BLOCK.min(steps.end - step);
-            let rows = &mut panel[(step - steps.start) * width..][..block * width];
-            for lane in 0..count {
-                let from = first + lane * source.lane_stride + step * source.step_stride;
-                if source.step_stride == 1 && block == BLOCK {
-                    let values = &source.data[from..from + BLOCK];
-                    for s in 0..BLOCK {
-                        rows[s * width + lane] = values[s];
-                    }
-                } else {
-                    for s in 0..block {
-                        rows[s * width + lane] = source.data[from + s * source.step_stride];
-                    }
-                }
+        for lane in 0..count {
+            let from = first + lane * source.lane_stride;
+            for (s, step) in steps.clone().enumerate() {
+                panel[s * width + lane] = source.data[from + step * source.step_stride];
             }
-            step += block;
         }
     }
 }
@@ -76,6 +64,19 @@ impl<T: Float> simd::Kernel for PackPanels<'_, T> {
 
     #[inline(always)]
     fn run(self) {
+        if self.source.lane_stride == 1 && self.width > 0 && self.panels.len() > 1 {
+            // Step by step, because the values of a step lie side by side in memory.
+            let len = self.width * self.steps.len();
+            for (s, step) in self.steps.clone().enumerate() {
+                let row = &self.source.data[step * self.source.step_stride..];
+                for (panel, lanes) in self.out.chunks_exact_mut(len).zip(self.panels) {
+                    let to = &mut panel[s * self.width..][..self.width];
+                    to[..lanes.len()].copy_from_slice(&row[lanes.clone()]);
+                    to[lanes.len()..].fill(T::default());
+                }
+            }
+            return;
+        }
         let mut rest = self.out;
         for lanes in self.panels {
             let width = if self.width == 0 { lanes.len() } else { self.width };

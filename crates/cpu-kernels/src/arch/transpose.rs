@@ -1,0 +1,116 @@
+//! Packing of rows that lie along `k` into panels that lie across it.
+
+use samebits_numerics::simd::{self, Level};
+
+macro_rules! pack_transposed {
+    ($name:ident, $elem:ty, $block:path, $side:literal) => {
+        /// `to[step * width + lane] = from[lane * stride + step]` for all lanes and steps.
+        ///
+        /// # Panics
+        ///
+        /// If a slice is too short.
+        pub(crate) fn $name(
+            from: &[$elem],
+            stride: usize,
+            (lanes, steps): (usize, usize),
+            to: &mut [$elem],
+            width: usize,
+        ) {
+            if lanes == 0 || steps == 0 {
+                return;
+            }
+            assert!(from.len() >= (lanes - 1) * stride + steps, "rows too short");
+            assert!(to.len() >= (steps - 1) * width + lanes && width >= lanes, "panel too short");
+            #[cfg(target_arch = "x86_64")]
+            if lanes >= $side
+                && steps >= $side
+                && simd::level().min(simd::supported()) >= Level::Avx2
+            {
+                // The last block of lanes or steps overlaps the one before where the count is
+                // no multiple, and writes the same values again.
+                let starts = |count: usize| {
+                    (0..count.div_ceil($side)).map(move |i| (i * $side).min(count - $side))
+                };
+                for step in starts(steps) {
+                    for lane in starts(lanes) {
+                        // SAFETY: the CPU has AVX2; lanes `lane..lane + side` and steps
+                        // `step..step + side` lie inside what the asserts above checked.
+                        unsafe {
+                            let from = from.as_ptr().add(lane * stride + step);
+                            let to = to.as_mut_ptr().add(step * width + lane);
+                            $block(from, stride, to, width);
+                        }
+                    }
+                }
+                return;
+            }
+            for lane in 0..lanes {
+                let values = &from[lane * stride..][..steps];
+                for (to, &value) in to[lane..].iter_mut().step_by(width).zip(values) {
+                    *to = value;
+                }
+            }
+        }
+    };
+}
+pack_transposed!(pack_transposed_f32, f32, avx2::block_f32, 8);
+pack_transposed!(pack_transposed_f64, f64, avx2::block_f64, 4);
+
+#[cfg(target_arch = "x86_64")]
+mod avx2 {
+    use std::arch::x86_64::*;
+
+    /// Transposes 8 by 8.
+    ///
+    /// # Safety
+    ///
+    /// The CPU must have AVX2; 8 rows of 8 must be valid for reads and writes.
+    #[target_feature(enable = "avx2")]
+    pub(super) unsafe fn block_f32(from: *const f32, stride: usize, to: *mut f32, width: usize) {
+        // SAFETY: rows 0 to 7 are valid as the caller says.
+        unsafe {
+            // Row r beside row r + 4, for the left and the right half of the columns.
+            let pair = |r: usize, half: usize| {
+                let low = _mm_loadu_ps(from.add(r * stride + 4 * half));
+                let high = _mm_loadu_ps(from.add((r + 4) * stride + 4 * half));
+                _mm256_insertf128_ps::<1>(_mm256_castps128_ps256(low), high)
+            };
+            for half in 0..2 {
+                let (a, b, c, d) = (pair(0, half), pair(1, half), pair(2, half), pair(3, half));
+                let (ab0, ab1) = (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+                let (cd0, cd1) = (_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
+                let columns = [
+                    _mm256_shuffle_ps::<0x44>(ab0, cd0),
+                    _mm256_shuffle_ps::<0xee>(ab0, cd0),
+                    _mm256_shuffle_ps::<0x44>(ab1, cd1),
+                    _mm256_shuffle_ps::<0xee>(ab1, cd1),
+                ];
+                for (i, column) in columns.into_iter().enumerate() {
+                    _mm256_storeu_ps(to.add((4 * half + i) * width), column);
+                }
+            }
+        }
+    }
+
+    /// Transposes 4 by 4.
+    ///
+    /// # Safety
+    ///
+    /// The CPU must have AVX2; 4 rows of 4 must be valid for reads and writes.
+    #[target_feature(enable = "avx2")]
+    pub(super) unsafe fn block_f64(from: *const f64, stride: usize, to: *mut f64, width: usize) {
+        // SAFETY: rows 0 to 3 are valid as the caller says.
+        unsafe {
+            let pair = |r: usize, half: usize| {
+                let low = _mm_loadu_pd(from.add(r * stride + 2 * half));
+                let high = _mm_loadu_pd(from.add((r + 2) * stride + 2 * half));
+                _mm256_insertf128_pd::<1>(_mm256_castpd128_pd256(low), high)
+            };
+            for half in 0..2 {
+                let (a, b) = (pair(0, half), pair(1, half));
+                _mm256_storeu_pd(to.add(2 * half * width), _mm256_unpacklo_pd(a, b));
+                _mm256_storeu_pd(to.add((2 * half + 1) * width), _mm256_unpackhi_pd(a, b));
+            }
+        }
+    }
+}
