@@ -137,12 +137,12 @@ fn a_hang_times_out_and_names_the_sample() {
     let loader = DataLoader::builder_with(data.clone(), Keep)
         .batch_size(2)
         .workers(2)
-        .timeout(Duration::from_millis(60))
+        .timeout(Duration::from_millis(700))
         .build()
         .unwrap();
     let start = Instant::now();
     let results: Vec<_> = loader.epoch(0).collect();
-    assert!(start.elapsed() < Duration::from_secs(5));
+    assert!(start.elapsed() >= Duration::from_millis(700));
     // The epoch ends with the error.
     assert_eq!(results.len(), 2);
     let Some(Err(error)) = results.get(1) else { panic!("no error") };
@@ -280,7 +280,9 @@ fn memory_stays_bounded_while_the_consumer_sleeps() {
     for step in 0..100 {
         held = epoch.next();
         if step % 25 == 0 {
-            thread::sleep(Duration::from_millis(20));
+            // The workers fill the window, beside the batch that is held here, and then stop.
+            let full = (workers * prefetch + 1) * batch;
+            wait_for("a full window", || data.live.load(Ordering::SeqCst) == full);
         }
     }
     drop(held);
@@ -290,8 +292,6 @@ fn memory_stays_bounded_while_the_consumer_sleeps() {
     let most = (workers * prefetch + 2) * batch;
     let peak = data.peak.load(Ordering::SeqCst);
     assert!(peak <= most, "{peak} samples were alive, at most {most} may be");
-    // The bound is reached: the workers do read ahead.
-    assert!(peak >= workers * prefetch * batch, "only {peak} samples were ever alive");
     assert_eq!(report.peak_ready, workers * prefetch);
     drop(epoch);
     assert_eq!(data.live.load(Ordering::SeqCst), 0);
