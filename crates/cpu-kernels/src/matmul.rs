@@ -4,7 +4,7 @@ use crate::gemm::driver::{self, Factors};
 use crate::gemm::pack::Lanes;
 use thiserror::Error;
 
-pub use crate::gemm::{Float, K_BLOCK};
+pub use crate::gemm::{Real, K_BLOCK};
 
 /// Why a matrix product was refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -72,7 +72,7 @@ pub struct Matrix<'a, T> {
     column_stride: usize,
 }
 
-impl<'a, T: Float> Matrix<'a, T> {
+impl<'a, T: Real> Matrix<'a, T> {
     /// A matrix whose rows follow each other.
     ///
     /// # Errors
@@ -190,7 +190,7 @@ impl<'a, T: Float> Matrix<'a, T> {
 /// assert_eq!(out, [5.0, 11.0, 11.0, 25.0]);
 /// # Ok::<(), samebits_cpu_kernels::matmul::Error>(())
 /// ```
-pub fn matmul<T: Float>(a: Matrix<'_, T>, b: Matrix<'_, T>, out: &mut [T]) -> Result<(), Error> {
+pub fn matmul<T: Real>(a: Matrix<'_, T>, b: Matrix<'_, T>, out: &mut [T]) -> Result<(), Error> {
     matmul_batched(a, &[0], b, &[0], out)
 }
 
@@ -226,7 +226,7 @@ pub fn matmul<T: Float>(a: Matrix<'_, T>, b: Matrix<'_, T>, out: &mut [T]) -> Re
 /// assert_eq!(out, [1.0, 20.0, 3.0, 40.0]);
 /// # Ok::<(), samebits_cpu_kernels::matmul::Error>(())
 /// ```
-pub fn matmul_batched<T: Float>(
+pub fn matmul_batched<T: Real>(
     a: Matrix<'_, T>,
     a_offsets: &[usize],
     b: Matrix<'_, T>,

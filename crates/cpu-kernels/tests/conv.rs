@@ -1,7 +1,7 @@
 //! Convolutions: bits against the written order, whatever the machine.
 
 use samebits_cpu_kernels::conv::{Convolution, Error, Params, TransposedConvolution, WEIGHT_BLOCK};
-use samebits_cpu_kernels::matmul::{Float, K_BLOCK};
+use samebits_cpu_kernels::matmul::{K_BLOCK, Real};
 use samebits_numerics::simd::{self, Level};
 use std::sync::Mutex;
 
@@ -53,7 +53,7 @@ struct Chain<T> {
     total: Option<T>,
 }
 
-impl<T: Float> Chain<T> {
+impl<T: Real> Chain<T> {
     fn new(block: usize) -> Chain<T> {
         Chain { block, current: 0, partial: T::default(), total: None }
     }
@@ -97,7 +97,7 @@ impl Case {
         )
     }
 
-    fn forward<T: Float>(&self, input: &[T], weight: &[T], bias: Option<&[T]>) -> Vec<T> {
+    fn forward<T: Real>(&self, input: &[T], weight: &[T], bias: Option<&[T]>) -> Vec<T> {
         let taps = volume(self.kernel);
         let mut out = Vec::new();
         for n in 0..self.batch {
@@ -123,7 +123,7 @@ impl Case {
         out
     }
 
-    fn data_gradient<T: Float>(&self, gradient: &[T], weight: &[T], bias: Option<&[T]>) -> Vec<T> {
+    fn data_gradient<T: Real>(&self, gradient: &[T], weight: &[T], bias: Option<&[T]>) -> Vec<T> {
         let taps = volume(self.kernel);
         let mut out = Vec::new();
         for n in 0..self.batch {
@@ -160,7 +160,7 @@ impl Case {
         out
     }
 
-    fn weight_gradient<T: Float>(&self, input: &[T], gradient: &[T]) -> Vec<T> {
+    fn weight_gradient<T: Real>(&self, input: &[T], gradient: &[T]) -> Vec<T> {
         let count = volume(self.output);
         let mut out = Vec::new();
         for o in 0..self.groups * self.outputs {
@@ -284,7 +284,7 @@ impl Xorshift {
     }
 }
 
-trait Sample: Float {
+trait Sample: Real {
     /// From an f32, exactly or by scaling f32's special values to the type's.
     fn draw(rng: &mut Xorshift, kind: Kind) -> Self;
     fn bits(self) -> u64;
@@ -438,4 +438,187 @@ fn padding_is_skipped_when_values_are_infinite_or_nan() {
     ];
     passes_match_the_oracle::<f32>(0x51f5_5eed, 60, &kinds);
     passes_match_the_oracle::<f64>(0x51f6_5eed, 20, &kinds);
+}
+
+/// Sizes at which a pass is cut into strips, channels and merged images, and at which the
+/// weight gradient shares out blocks or channels.
+#[test]
+fn larger_sizes_match_the_oracle() {
+    let square =
+        |batch, groups, inputs, outputs, size: usize, kernel, stride, padding: usize| Case {
+            dimensions: 2,
+            batch,
+            groups,
+            inputs,
+            outputs,
+            input: [1, size, size],
+            output: [1; 3],
+            kernel: [1, kernel, kernel],
+            stride: [1, stride, stride],
+            padding: [0, padding, padding],
+            dilation: [1; 3],
+        };
+    let line = Case {
+        dimensions: 1,
+        input: [1, 1, 9000],
+        kernel: [1, 1, 5],
+        stride: [1, 1, 2],
+        padding: [0, 0, 2],
+        ..square(1, 1, 2, 9, 1, 1, 1, 0)
+    };
+    let cases = [
+        square(2, 1, 3, 20, 40, 3, 1, 1),
+        square(9, 1, 30, 70, 7, 3, 1, 1),
+        square(5, 1, 5, 4, 43, 3, 2, 1),
+        square(3, 6, 2, 2, 17, 3, 1, 1),
+        square(2, 1, 70, 33, 9, 1, 1, 0),
+        square(2, 1, 9, 65, 12, 1, 2, 0),
+        square(33, 1, 1, 32, 8, 3, 1, 1),
+        line,
+    ];
+    let mut rng = Xorshift(0x51f7_5eed);
+    let cases: Vec<_> = cases
+        .into_iter()
+        .map(|mut case| {
+            for d in 0..3 {
+                let padded = case.input[d] + 2 * case.padding[d];
+                case.output[d] = (padded - case.kernel[d]) / case.stride[d] + 1;
+            }
+            Expected::<f32>::new(case, &mut rng, [Kind::Ordinary; 3])
+        })
+        .collect();
+    on_every_machine(|machine| {
+        for expected in &cases {
+            expected.check(machine);
+        }
+    });
+}
+
+/// FPRev's probe: two big numbers cancel, and the result counts what is added after they met.
+#[test]
+fn the_order_of_addition_is_the_written_one() {
+    let (channels, taps) = (70, 9);
+    let k = channels * taps;
+    let conv =
+        Convolution::new(&[1, channels, 3, 3], &[1, channels, 3, 3], &Params::new(2)).unwrap();
+    for (i, j) in [(0, 1), (3, 8), (8, 9), (0, 255), (0, 256), (255, 256), (256, 600), (300, 301)] {
+        let mut input = vec![1.0f32; k];
+        (input[i], input[j]) = (1e30, -1e30);
+        let mut out = [0.0];
+        conv.forward(&input, &vec![1.0; k], None, &mut out).unwrap();
+        let (first, second) = (i / K_BLOCK, j / K_BLOCK);
+        let block_end = k.min((second + 1) * K_BLOCK);
+        let want = if first == second {
+            first * K_BLOCK + (block_end - 1 - j) + (k - block_end)
+        } else {
+            k - block_end
+        };
+        assert_eq!(out, [want as f32], "big numbers at {i} and {j}");
+    }
+
+    let length = 3 * WEIGHT_BLOCK + 50;
+    let conv = Convolution::new(&[1, 1, length], &[1, 1, 1], &Params::new(1)).unwrap();
+    for (i, j) in [(0, 1), (0, 1023), (1023, 1024), (1500, 3000), (3072, 3100)] {
+        let mut gradient = vec![1.0f32; length];
+        (gradient[i], gradient[j]) = (1e30, -1e30);
+        let mut out = [0.0];
+        conv.weight_gradient(&vec![1.0; length], &gradient, &mut out).unwrap();
+        let (first, second) = (i / WEIGHT_BLOCK, j / WEIGHT_BLOCK);
+        let block_end = length.min((second + 1) * WEIGHT_BLOCK);
+        let want = if first == second {
+            first * WEIGHT_BLOCK + (block_end - 1 - j) + (length - block_end)
+        } else {
+            length - block_end
+        };
+        assert_eq!(out, [want as f32], "big numbers at {i} and {j}");
+    }
+}
+
+#[test]
+fn unordered_weight_gradients_are_close_but_not_the_same_everywhere() {
+    let conv = Convolution::new(&[8, 3, 64, 64], &[8, 3, 3, 3], &Params::new(2)).unwrap();
+    let mut rng = Xorshift(17);
+    let mut draw = |count: usize| -> Vec<f32> {
+        (0..count).map(|_| f32::draw(&mut rng, Kind::Ordinary)).collect()
+    };
+    let (input, gradient) = (draw(8 * 3 * 64 * 64), draw(8 * 8 * 62 * 62));
+    let mut exact = vec![0.0f64; 8 * 27];
+    let wide = |values: &[f32]| values.iter().map(|&x| f64::from(x)).collect::<Vec<_>>();
+    conv.weight_gradient(&wide(&input), &wide(&gradient), &mut exact).unwrap();
+    let mut out = vec![0.0; 8 * 27];
+    conv.weight_gradient_unordered(&input, &gradient, &mut out).unwrap();
+    for (got, want) in out.iter().zip(&exact) {
+        assert!((f64::from(*got) - want).abs() < 1e-2, "{got} instead of {want}");
+    }
+}
+
+#[test]
+fn an_empty_batch_gives_empty_outputs_and_zero_weight_gradients() {
+    let conv = Convolution::new(&[0, 2, 5], &[3, 2, 2], &Params::new(1)).unwrap();
+    assert_eq!(conv.output_shape(), [0, 3, 4]);
+    conv.forward::<f32>(&[], &[1.0; 12], None, &mut []).unwrap();
+    conv.input_gradient::<f32>(&[], &[1.0; 12], &mut []).unwrap();
+    let mut out = [7.0f32; 12];
+    conv.weight_gradient(&[], &[], &mut out).unwrap();
+    assert!(out.iter().all(|x| x.to_bits() == 0));
+    let mut out = [7.0f32; 12];
+    conv.weight_gradient_unordered(&[], &[], &mut out).unwrap();
+    assert_eq!(out, [0.0; 12]);
+}
+
+#[test]
+fn refusals_name_both_sides() {
+    let new = |input: &[usize], weight: &[usize], params: &Params| {
+        Convolution::new(input, weight, params).unwrap_err()
+    };
+    let two = Params::new(2);
+    assert_eq!(
+        new(&[1, 2, 8, 8], &[4, 3, 3, 3], &two).to_string(),
+        "convolution: input of shape [1, 2, 8, 8] has 2 channels, weights of shape [4, 3, 3, 3] in \
+         1 groups take 3"
+    );
+    assert_eq!(
+        new(&[1, 3, 2, 8], &[4, 3, 3, 3], &two).to_string(),
+        "convolution: the kernel reaches over [3, 3] elements and the padded input has [2, 8]; pad \
+         more or use a smaller kernel"
+    );
+    assert!(matches!(new(&[1, 3, 8], &[4, 3, 3, 3], &two), Error::Rank { what: "weights", .. }));
+    assert!(matches!(new(&[3, 8], &[4, 3], &two), Error::Rank { what: "input", .. }));
+    let error = new(&[1, 3, 8], &[4, 3, 3], &two);
+    assert!(matches!(error, Error::ParameterCount { what: "stride", got: 2, want: 1, .. }));
+    for (input, weight) in [([1, 3, 0, 8], [4, 3, 3, 3]), ([1, 0, 8, 8], [4, 0, 3, 3])] {
+        assert!(matches!(new(&input, &weight, &two), Error::Zero { .. }));
+    }
+    let stopped = Params { stride: vec![1, 0], ..Params::new(2) };
+    assert!(matches!(
+        new(&[1, 3, 8, 8], &[4, 3, 3, 3], &stopped),
+        Error::Zero { what: "stride", .. }
+    ));
+    let grouped = Params { groups: 3, ..Params::new(2) };
+    let error = new(&[1, 3, 8, 8], &[4, 1, 3, 3], &grouped);
+    assert!(matches!(error, Error::Groups { channels: 4, groups: 3, .. }));
+    let huge = Params { padding: vec![usize::MAX / 2, 1], ..Params::new(2) };
+    assert!(matches!(new(&[1, 3, 8, 8], &[4, 3, 3, 3], &huge), Error::TooLarge { .. }));
+    assert!(matches!(new(&[usize::MAX / 8, 3, 8, 8], &[4, 3, 3, 3], &two), Error::TooLarge { .. }));
+
+    let transposed = |input: &[usize], params: &Params, output_padding: &[usize]| {
+        TransposedConvolution::new(input, &[3, 4, 3, 3], params, output_padding).unwrap_err()
+    };
+    let strided = Params { stride: vec![2, 2], ..Params::new(2) };
+    let error = transposed(&[1, 3, 8, 8], &strided, &[2, 2]);
+    assert!(matches!(error, Error::OutputPadding { .. }));
+    let padded = Params { padding: vec![2, 2], ..Params::new(2) };
+    let error = transposed(&[1, 3, 1, 1], &padded, &[0, 0]);
+    assert!(matches!(error, Error::EmptyOutput { .. }), "{error}");
+    let error = transposed(&[1, 3, 8, 8], &two, &[0]);
+    assert!(matches!(error, Error::ParameterCount { what: "output padding", .. }));
+
+    let conv = Convolution::new(&[1, 1, 4], &[1, 1, 3], &Params::new(1)).unwrap();
+    let error = conv.forward(&[0.0f32; 4], &[0.0; 3], Some(&[0.0; 2]), &mut [0.0; 2]).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "convolution: the bias has 2 elements, its shape has 1; pass a slice of 1"
+    );
+    let error = conv.forward(&[0.0f32; 4], &[0.0; 3], None, &mut [0.0; 3]).unwrap_err();
+    assert!(matches!(error, Error::Length { what: "output", want: 2, got: 3, .. }));
 }

@@ -1,6 +1,6 @@
 //! Matrix products: bits against the written order, whatever the machine.
 
-use samebits_cpu_kernels::matmul::{Error, Float, K_BLOCK, Matrix, matmul, matmul_batched};
+use samebits_cpu_kernels::matmul::{Error, K_BLOCK, Matrix, Real, matmul, matmul_batched};
 use samebits_numerics::simd::{self, Level};
 use std::sync::Mutex;
 
@@ -21,7 +21,7 @@ fn on_every_machine(mut check: impl FnMut(&str) + Send) {
 }
 
 /// The contract in ten lines.
-fn oracle<T: Float>(
+fn oracle<T: Real>(
     m: usize,
     n: usize,
     k: usize,
@@ -59,7 +59,7 @@ impl Xorshift {
     }
 }
 
-trait Sample: Float {
+trait Sample: Real {
     /// Mostly ordinary numbers.
     fn ordinary(rng: &mut Xorshift) -> Self;
     /// Zeros of both signs, subnormals, huge numbers, infinities and NaN among the ordinary.

@@ -106,7 +106,6 @@ pub(crate) struct TileFns<T: 'static> {
 /// All tile shapes of one level.
 #[derive(Debug)]
 pub(crate) struct Kernels<T: 'static> {
-    pub(super) level: Level,
     pub(super) shapes: &'static [TileFns<T>],
 }
 
@@ -403,10 +402,8 @@ macro_rules! kernels {
         pub(crate) fn $name(level: Level) -> &'static Kernels<$elem> {
             #[cfg(target_arch = "x86_64")]
             {
-                static AVX512: Kernels<$elem> =
-                    Kernels { level: Level::Avx512, shapes: super::avx512::$tiles::SHAPES };
-                static AVX2: Kernels<$elem> =
-                    Kernels { level: Level::Avx2, shapes: super::avx2::$tiles::SHAPES };
+                static AVX512: Kernels<$elem> = Kernels { shapes: super::avx512::$tiles::SHAPES };
+                static AVX2: Kernels<$elem> = Kernels { shapes: super::avx2::$tiles::SHAPES };
                 match level.min(samebits_numerics::simd::supported()) {
                     Level::Avx512 => return &AVX512,
                     Level::Avx2 => return &AVX2,
@@ -415,8 +412,7 @@ macro_rules! kernels {
             }
             #[cfg(not(target_arch = "x86_64"))]
             let _ = level;
-            static PORTABLE: Kernels<$elem> =
-                Kernels { level: Level::Portable, shapes: super::portable::$tiles::SHAPES };
+            static PORTABLE: Kernels<$elem> = Kernels { shapes: super::portable::$tiles::SHAPES };
             &PORTABLE
         }
     };

@@ -19,7 +19,7 @@ pub(crate) fn fma_f32(a: f32, b: f32, c: f32) -> f32 {
     let back = sum - product;
     let lost = (product - (sum - back)) + (c - back);
     // False for NaN, which `lost` is when the sum is an infinity or a NaN.
-    let inexact = lost < 0.0 || lost > 0.0;
+    let inexact = lost.abs() > 0.0;
     let bits = sum.to_bits();
     // +1 moves away from zero, which is right when the lost part has the sign of the sum.
     let away = 1u64.wrapping_sub(2 * ((bits ^ lost.to_bits()) >> 63));

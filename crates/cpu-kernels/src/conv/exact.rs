@@ -1,12 +1,12 @@
 //! One border position by the letter of the contract: taps in the padding are skipped.
 
 use super::weights::PackedWeights;
-use crate::gemm::Float;
+use crate::gemm::Real;
 use samebits_numerics::simd;
 use std::ops::Range;
 
 /// The rows of some panels at one target position.
-pub(crate) struct Column<'a, T: Float, P: FnMut(usize, T)> {
+pub(crate) struct Column<'a, T: Real, P: FnMut(usize, T)> {
     pub(crate) weights: &'a PackedWeights<T>,
     pub(crate) panels: &'a [Range<usize>],
     pub(crate) group: usize,
@@ -18,7 +18,7 @@ pub(crate) struct Column<'a, T: Float, P: FnMut(usize, T)> {
     pub(crate) put: P,
 }
 
-impl<T: Float, P: FnMut(usize, T)> simd::Kernel for Column<'_, T, P> {
+impl<T: Real, P: FnMut(usize, T)> simd::Kernel for Column<'_, T, P> {
     type Output = ();
 
     #[inline(always)]

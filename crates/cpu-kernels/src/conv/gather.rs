@@ -20,7 +20,7 @@ use crate::arch::{Finish, Offsets, TileFns, TileGrid, TileMut};
 use crate::gemm::driver::{Factors, products};
 use crate::gemm::pack::Lanes;
 use crate::gemm::scratch::Scratch;
-use crate::gemm::{Float, K_BLOCK};
+use crate::gemm::{K_BLOCK, Real};
 use rayon::prelude::*;
 use samebits_numerics::{fpenv, simd};
 use std::ops::Range;
@@ -45,7 +45,7 @@ struct Runner<'a, T: 'static> {
 }
 
 /// Forms every element of `target`.
-pub(crate) fn run<T: Float>(
+pub(crate) fn run<T: Real>(
     pass: &Gather,
     source: &[T],
     weights: &[T],
@@ -102,7 +102,7 @@ fn is_pointwise(pass: &Gather) -> bool {
 }
 
 /// One product for each image and group, in the same order of k.
-fn run_pointwise<T: Float>(
+fn run_pointwise<T: Real>(
     pass: &Gather,
     source: &[T],
     weights: &[T],
@@ -164,7 +164,7 @@ struct Frame<'a, T: 'static> {
     strip_start: usize,
 }
 
-impl<T: Float> Runner<'_, T> {
+impl<T: Real> Runner<'_, T> {
     fn piece(&self, piece: &Piece, out: &mut TileMut<'_, T>, scratch: &mut Scratch<T>) {
         for (phase, weights, tiles) in &self.phases {
             let Some(frame) = self.frame(phase, weights, tiles, piece) else { continue };
@@ -347,7 +347,7 @@ impl<T: Float> Runner<'_, T> {
                     let least = *least_source.get_or_insert_with(|| {
                         source
                             .iter()
-                            .filter(|x| x.is_finite())
+                            .filter(|x| x.finite())
                             .map(|x| x.last_bit_exponent())
                             .min()
                             .unwrap_or(i32::MAX / 4)
@@ -428,7 +428,7 @@ impl<T: Float> Runner<'_, T> {
     }
 }
 
-impl<T: Float> Frame<'_, T> {
+impl<T: Real> Frame<'_, T> {
     /// The weight panels of the rows of a piece.
     fn panels(&self, piece: &Piece) -> &[Range<usize>] {
         let panels = &self.weights.panels;
@@ -485,7 +485,7 @@ struct Fill<'a, T> {
     to: &'a mut [T],
 }
 
-impl<T: Float> simd::Kernel for Fill<'_, T> {
+impl<T: Real> simd::Kernel for Fill<'_, T> {
     type Output = ();
 
     #[inline(always)]
@@ -516,7 +516,7 @@ struct GatherPanel<'a, T> {
     panel: &'a mut [T],
 }
 
-impl<T: Float> simd::Kernel for GatherPanel<'_, T> {
+impl<T: Real> simd::Kernel for GatherPanel<'_, T> {
     type Output = ();
 
     #[inline(always)]

@@ -11,7 +11,7 @@ use super::geometry::{DIMS, Dims, Geometry, Phase, coordinates, volume};
 use super::source::Window;
 use crate::arch::{Finish, Offsets, TileFns, TileMut};
 use crate::gemm::pack::{Lanes, PackPanels};
-use crate::gemm::{Float, even_parts};
+use crate::gemm::{Real, even_parts};
 use parking_lot::Mutex;
 use rayon::prelude::*;
 use samebits_numerics::{fpenv, simd};
@@ -44,7 +44,7 @@ struct Runner<'a, T: 'static> {
 }
 
 /// Writes the weight gradient in the order of the contract.
-pub(crate) fn run<T: Float>(geometry: &Geometry, input: &[T], gradient: &[T], out: &mut [T]) {
+pub(crate) fn run<T: Real>(geometry: &Geometry, input: &[T], gradient: &[T], out: &mut [T]) {
     if out.is_empty() {
         return;
     }
@@ -70,7 +70,7 @@ pub(crate) fn run<T: Float>(geometry: &Geometry, input: &[T], gradient: &[T], ou
 
 /// Writes the weight gradient with the block sums merged in the order in which threads finish:
 /// one pass, no block sums to keep, and bits that change from run to run.
-pub(crate) fn run_unordered<T: Float>(
+pub(crate) fn run_unordered<T: Real>(
     geometry: &Geometry,
     input: &[T],
     gradient: &[T],
@@ -90,7 +90,7 @@ pub(crate) fn run_unordered<T: Float>(
     runner.put(&shared.into_inner(), out);
 }
 
-impl<'a, T: Float> Runner<'a, T> {
+impl<'a, T: Real> Runner<'a, T> {
     fn new(geometry: &'a Geometry, input: &'a [T], gradient: &'a [T]) -> Self {
         let kernels = T::kernels(simd::level());
         let tiles = kernels.with_vectors(if geometry.outputs <= kernels.lanes() { 1 } else { 2 });
@@ -113,7 +113,7 @@ impl<'a, T: Float> Runner<'a, T> {
     /// Threads take blocks; block sums are added in ascending order afterwards.
     fn by_block(&self, blocks: usize, sums: &mut [T]) {
         let len = sums.len();
-        let at_once = (ROUND_BYTES / (len * size_of::<T>())).clamp(8, blocks.max(8));
+        let at_once = (ROUND_BYTES / size_of_val(sums)).clamp(8, blocks.max(8));
         let mut partials = vec![T::default(); at_once.min(blocks) * len];
         for from in (0..blocks).step_by(at_once) {
             let count = at_once.min(blocks - from);
@@ -230,7 +230,7 @@ impl<'a, T: Float> Runner<'a, T> {
                         lane_stride: self.positions,
                         step_stride: 1,
                     },
-                    panels: &[lanes.clone()],
+                    panels: std::slice::from_ref(&lanes),
                     steps: part,
                     width,
                     out: now,
@@ -330,10 +330,10 @@ impl<'a, T: Float> Runner<'a, T> {
         let taps = volume(geometry.kernel);
         let channel = volume(geometry.input);
         let least = |values: &mut dyn Iterator<Item = &T>| {
-            values.filter(|x| x.is_finite()).map(|x| x.last_bit_exponent()).min()
+            values.filter(|x| x.finite()).map(|x| x.last_bit_exponent()).min()
         };
         // Most gradients are finite and not zero; then nothing below is needed.
-        let doubt = |x: &T| !x.is_finite() || *x == T::default();
+        let doubt = |x: &T| !x.finite() || *x == T::default();
         if !out.par_chunks(1 << 14).any(|piece| piece.iter().any(doubt)) {
             return;
         }
@@ -360,7 +360,7 @@ impl<'a, T: Float> Runner<'a, T> {
             // A gradient that is not finite makes every sum it enters not finite, zeros of the
             // padding included: finite sums prove finite gradients.
             let broken =
-                out.iter().any(|x| !x.is_finite()) && gradients().flatten().any(|x| !x.is_finite());
+                out.iter().any(|x| !x.finite()) && gradients().flatten().any(|x| !x.finite());
             if !broken && out.iter().all(|x| *x != T::default()) {
                 return;
             }
@@ -432,7 +432,7 @@ struct Fill<'a, T> {
     to: &'a mut [T],
 }
 
-impl<T: Float> simd::Kernel for Fill<'_, T> {
+impl<T: Real> simd::Kernel for Fill<'_, T> {
     type Output = ();
 
     #[inline(always)]

@@ -1,7 +1,7 @@
 //! Weights packed for a [`Gather`] pass.
 
 use super::geometry::{Gather, Phase};
-use crate::gemm::{Float, K_BLOCK, even_parts};
+use crate::gemm::{K_BLOCK, Real, even_parts};
 use rayon::prelude::*;
 use std::ops::Range;
 
@@ -29,14 +29,14 @@ pub(crate) struct WeightRange {
 }
 
 impl WeightRange {
-    pub(crate) fn of<T: Float>(weights: &[T]) -> WeightRange {
+    pub(crate) fn of<T: Real>(weights: &[T]) -> WeightRange {
         const PIECE: usize = 1 << 14;
         weights
             .par_chunks(PIECE)
             .map(|piece| {
                 let mut range = WeightRange { finite: true, last_bit: i32::MAX };
                 for &w in piece {
-                    range.finite &= w.is_finite();
+                    range.finite &= w.finite();
                     range.last_bit = range.last_bit.min(w.last_bit_exponent());
                 }
                 range
@@ -51,7 +51,7 @@ impl WeightRange {
     }
 }
 
-impl<T: Float> PackedWeights<T> {
+impl<T: Real> PackedWeights<T> {
     pub(crate) fn new(
         pass: &Gather,
         phase: &Phase,

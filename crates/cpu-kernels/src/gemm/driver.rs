@@ -2,7 +2,7 @@
 
 use super::pack::{Lanes, PackPanels};
 use super::scratch::{Buffer, Scratch};
-use super::{Float, K_BLOCK, even_parts};
+use super::{K_BLOCK, Real, even_parts};
 use crate::arch::{Finish, Kernels, Offsets, TileFns, TileGrid, TileMut};
 use rayon::prelude::*;
 use samebits_numerics::{fpenv, simd};
@@ -28,7 +28,7 @@ const PACKED_PANELS: usize = 8;
 ///
 /// The choices made here (which operand is broadcast, how the output is cut, what is packed)
 /// move work about and change no chain of operations.
-pub(crate) fn products<'a, T: Float>(
+pub(crate) fn products<'a, T: Real>(
     count: usize,
     (m, n, k): (usize, usize, usize),
     factors: impl Fn(usize) -> Factors<'a, T> + Sync,
@@ -103,7 +103,7 @@ enum Columns<'a, T> {
     Packed { panels: &'a [T], steps: usize, first_column: usize },
 }
 
-impl<T: Float> Plan<T> {
+impl<T: Real> Plan<T> {
     fn new(
         kernels: &'static Kernels<T>,
         (rows, columns, k): (usize, usize, usize),
@@ -325,7 +325,7 @@ impl<T: Float> Plan<T> {
     /// True if tiles read A from the operand: for few columns packing would cost more than it
     /// saves. Rows a multiple of a page apart fight for the same cache lines.
     fn reads_rows_in_place(&self, a: Lanes<'_, T>, panels: usize) -> bool {
-        a.step_stride == 1 && panels <= 2 && (a.lane_stride * size_of::<T>()) % 4096 != 0
+        a.step_stride == 1 && panels <= 2 && !(a.lane_stride * size_of::<T>()).is_multiple_of(4096)
     }
 
     /// True if tiles read B from the operand.
@@ -336,7 +336,7 @@ impl<T: Float> Plan<T> {
 }
 
 /// Puts a tile that was formed aside where it belongs.
-fn merge<T: Float>(
+fn merge<T: Real>(
     from: &[T],
     stride: usize,
     (rows, columns): (usize, usize),

@@ -2,11 +2,12 @@
 //! and the strided matrix product itself.
 
 pub(crate) mod driver;
-pub(crate) mod float;
+
 pub(crate) mod pack;
+pub(crate) mod real;
 pub(crate) mod scratch;
 
-pub use float::Float;
+pub use real::Real;
 
 /// Steps of `k` in one chain of fused multiply-adds.
 ///

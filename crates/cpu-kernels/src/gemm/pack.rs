@@ -1,6 +1,6 @@
 //! Panels: the values that a register tile reads, in the order in which it reads them.
 
-use super::Float;
+use super::Real;
 use samebits_numerics::simd;
 
 /// A matrix by strides: element (lane, step) is `data[lane * lane_stride + step * step_stride]`.
@@ -15,7 +15,7 @@ pub(crate) struct Lanes<'a, T> {
 
 /// Writes lanes `lanes` of steps `steps` to `panel` as `[step][width]`; missing lanes become +0.
 #[inline(always)]
-pub(crate) fn pack_panel<T: Float>(
+pub(crate) fn pack_panel<T: Real>(
     source: Lanes<'_, T>,
     lanes: std::ops::Range<usize>,
     steps: std::ops::Range<usize>,
@@ -59,7 +59,7 @@ pub(crate) struct PackPanels<'a, T> {
     pub(crate) out: &'a mut [T],
 }
 
-impl<T: Float> simd::Kernel for PackPanels<'_, T> {
+impl<T: Real> simd::Kernel for PackPanels<'_, T> {
     type Output = ();
 
     #[inline(always)]

@@ -59,7 +59,7 @@ impl<T: Pod> Scratch<T> {
 }
 
 /// Where a thread keeps its [`Scratch`] between calls.
-pub(crate) struct ScratchCell<T>(Cell<Vec<Box<Scratch<T>>>>);
+pub(crate) struct ScratchCell<T>(Cell<Vec<Scratch<T>>>);
 
 impl<T: Pod> ScratchCell<T> {
     pub(crate) const fn new() -> Self {
@@ -70,7 +70,7 @@ impl<T: Pod> ScratchCell<T> {
     pub(crate) fn lend<R>(&self, work: impl FnOnce(&mut Scratch<T>) -> R) -> R {
         // The cell holds the idle ones only while no user code runs, so nesting is harmless.
         let mut idle = self.0.take();
-        let mut scratch = idle.pop().unwrap_or_else(|| Box::new(Scratch::new()));
+        let mut scratch = idle.pop().unwrap_or_else(Scratch::new);
         self.0.set(idle);
         let result = work(&mut scratch);
         for buffer in [&mut scratch.a, &mut scratch.b, &mut scratch.tile, &mut scratch.source] {

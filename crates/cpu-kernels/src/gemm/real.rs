@@ -1,7 +1,7 @@
 //! The element types of contractions.
 
 // The sealed half of the trait speaks of kernels and buffers, which are nobody else's business.
-#![allow(private_interfaces)]
+#![allow(private_bounds, private_interfaces)]
 
 use super::scratch::{Scratch, ScratchCell};
 use crate::arch::{self, Kernels};
@@ -13,7 +13,7 @@ use samebits_numerics::simd::Level;
 ///
 /// All arithmetic of a contraction is in the element type: a product of `f32` matrices is a chain
 /// of `f32` fused multiply-adds.
-pub trait Float:
+pub trait Real:
     sealed::Sealed
     + Copy
     + Default
@@ -38,7 +38,7 @@ pub trait Float:
     fn canonical(self) -> Self;
 }
 
-/// What the kernels need beyond [`Float`], and callers do not.
+/// What the kernels need beyond [`Real`], and callers do not.
 pub(crate) mod sealed {
     use super::{Kernels, Level, Scratch};
 
@@ -46,7 +46,7 @@ pub(crate) mod sealed {
         fn kernels(level: Level) -> &'static Kernels<Self>;
         /// Buffers of the calling thread; a nested call finds fresh ones.
         fn with_scratch<R>(work: impl FnOnce(&mut Scratch<Self>) -> R) -> R;
-        fn is_finite(self) -> bool;
+        fn finite(self) -> bool;
         /// `to[step * width + lane] = from[lane * stride + step]`.
         fn pack_transposed(
             from: &[Self],
@@ -62,7 +62,7 @@ pub(crate) mod sealed {
     }
 }
 
-macro_rules! float {
+macro_rules! real {
     ($elem:ty, $kernels:ident, $transpose:ident, $cell:ident, $nan:expr, $bias:expr, $mantissa:expr, $mask:expr) => {
         thread_local! {
             static $cell: ScratchCell<$elem> = const { ScratchCell::new() };
@@ -76,7 +76,7 @@ macro_rules! float {
                 $cell.with(|cell| cell.lend(work))
             }
             #[inline(always)]
-            fn is_finite(self) -> bool {
+            fn finite(self) -> bool {
                 self.is_finite()
             }
             fn pack_transposed(
@@ -99,7 +99,7 @@ macro_rules! float {
             const MIN_EXPONENT: i32 = 1 - $bias - $mantissa;
         }
 
-        impl Float for $elem {
+        impl Real for $elem {
             #[inline(always)]
             fn fma(self, b: Self, c: Self) -> Self {
                 self.mul_add(b, c)
@@ -115,5 +115,5 @@ macro_rules! float {
         }
     };
 }
-float!(f32, kernels_f32, pack_transposed_f32, SCRATCH_F32, 0x7fc0_0000, 127, 23, 0xff);
-float!(f64, kernels_f64, pack_transposed_f64, SCRATCH_F64, 0x7ff8_0000_0000_0000, 1023, 52, 0x7ff);
+real!(f32, kernels_f32, pack_transposed_f32, SCRATCH_F32, 0x7fc0_0000, 127, 23, 0xff);
+real!(f64, kernels_f64, pack_transposed_f64, SCRATCH_F64, 0x7ff8_0000_0000_0000, 1023, 52, 0x7ff);
