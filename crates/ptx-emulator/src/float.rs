@@ -575,3 +575,85 @@ pub(crate) fn test(test: Test, bits: u64, ty: Ty) -> bool {
         Test::Subnormal => class == C::Subnormal,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A stream of operands that favours extremes.
+    fn operands(count: usize) -> impl Iterator<Item = u32> {
+        let mut state = 1u64;
+        (0..count).map(move |_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let bits = (state >> 32) as u32;
+            match state >> 28 & 7 {
+                0 => bits & 0x807f_ffff,
+                1 => bits | 0x7f00_0000,
+                2 => bits & 0xff80_0000,
+                3 => (bits & 0x83ff_ffff) | 0x3c00_0000,
+                _ => bits,
+            }
+        })
+    }
+
+    #[test]
+    fn directed_products_bracket_the_exact_one() {
+        let x: Vec<u32> = operands(20_000).collect();
+        for pair in x.windows(2) {
+            let (a, b) = (f32::from_bits(pair[0]), f32::from_bits(pair[1]));
+            // The product of two single-precision numbers is exact in double precision.
+            let exact = f64::from(a) * f64::from(b);
+            if exact.is_nan() || a.is_infinite() || b.is_infinite() {
+                continue;
+            }
+            let at = |round| {
+                let mode = FloatMode { round, ..FloatMode::IEEE };
+                f32::from_bits(op32(FloatOp::Mul, mode, pair[0], pair[1]))
+            };
+            let (down, up, zero) = (at(Round::Down), at(Round::Up), at(Round::Zero));
+            assert!(f64::from(down) <= exact && exact <= f64::from(up), "{a:e} {b:e}");
+            assert!(down == up || down.next_up() == up, "{a:e} {b:e}: {down:e} {up:e}");
+            assert_eq!(zero.to_bits(), if exact.is_sign_negative() { up } else { down }.to_bits());
+        }
+    }
+
+    #[test]
+    fn directed_fused_products_agree_with_exact_arithmetic() {
+        let x: Vec<u32> = operands(3_000).collect();
+        for t in x.windows(3) {
+            let [a, b, c] = [t[0], t[1], t[2]].map(|bits| f64::from(f32::from_bits(bits)));
+            if ![a, b, c].iter().all(|v| v.is_finite()) {
+                continue;
+            }
+            let sum = Exact::of(&[(a, b), (c, 1.0)]);
+            let at = |round| fma32(FloatMode { round, ..FloatMode::IEEE }, t[0], t[1], t[2]);
+            let below = f64::from(f32::from_bits(at(Round::Down)));
+            let above = f64::from(f32::from_bits(at(Round::Up)));
+            if below.is_finite() {
+                assert!(Exact { limbs: sum.limbs }.minus(below).sign() >= 0);
+            }
+            if above.is_finite() {
+                assert!(Exact { limbs: sum.limbs }.minus(above).sign() <= 0);
+            }
+        }
+    }
+
+    #[test]
+    fn half_precision_round_trips_and_rounds_between_neighbours() {
+        let to = |value: f64, round| narrow16(value, Ty::F16, round);
+        for bits in 0..0x7c00u16 {
+            let value = f16_value(bits);
+            assert_eq!(to(value, Round::Nearest), bits);
+            assert_eq!(to(-value, Round::Nearest), bits | 0x8000);
+            // Beyond the largest number comes 65536, which stands for infinity.
+            let next = if bits == 0x7bff { 65536.0 } else { f16_value(bits + 1) };
+            let middle = (value + next) / 2.0;
+            assert_eq!(to(middle, Round::Nearest), bits + (bits & 1), "{bits:#x}");
+            assert_eq!(to(middle.next_up(), Round::Nearest), bits + 1);
+            assert_eq!(to(middle.next_down(), Round::Nearest), bits);
+            assert_eq!(to(middle, Round::Zero), bits);
+            assert_eq!(to(middle, Round::Up), bits + 1);
+            assert_eq!(to(-middle, Round::Down), (bits + 1) | 0x8000);
+        }
+    }
+}

@@ -19,8 +19,6 @@ pub struct Module {
     pub(crate) variables: Vec<Variable>,
     pub(crate) target: String,
     pub(crate) isa: (u32, u32),
-    /// Whether any fence reaches beyond a block.
-    pub(crate) wide_fences: bool,
 }
 
 /// A 64-bit constant that is the address of something.

@@ -2,6 +2,8 @@
 
 use crate::{
     error::{Access, FaultKind, Space},
+    exec::BIT,
+    op::{LANES, V64},
     race::{Cell, Clock, Conflict},
 };
 
@@ -156,43 +158,185 @@ impl Region {
         if self.narrow { self.data.len() } else { self.data.len().div_ceil(4) }
     }
 
-    /// The cells that cover an access.
+    /// Makes sure that there are cells, and fine enough ones for accesses of `size` bytes.
     #[inline]
-    fn cells(&mut self, at: usize, size: usize) -> &mut [Cell] {
+    fn prepare_cells(&mut self, size: usize) {
         if self.cells.is_empty() {
             self.cells = vec![Cell::default(); self.cell_count()];
         }
-        if self.narrow {
-            return &mut self.cells[at..at + size];
-        }
-        if size < 4 {
+        if size < 4 && !self.narrow {
             // Neighbouring bytes may belong to different threads: from now on each byte has a
             // cell of its own, beginning with the history of its word.
             self.narrow = true;
             let words = std::mem::take(&mut self.cells);
             self.cells = (0..self.data.len()).map(|byte| words[byte / 4]).collect();
-            return &mut self.cells[at..at + size];
         }
-        &mut self.cells[at / 4..(at + size) / 4]
     }
 
     /// Notes an access and reports what it races with.
     #[inline]
-    pub(crate) fn touch(
+    fn touch(
         &mut self,
         at: usize,
         size: usize,
         access: Access,
-        clock: &Clock,
-        thread: u32,
-        strong: bool,
+        toucher: &Toucher<'_>,
+        lane: usize,
         silent: bool,
     ) -> Result<(), Conflict> {
-        for cell in self.cells(at, size) {
-            cell.touch(access, clock, thread, strong, silent)?;
+        let thread = toucher.first_thread + lane as u32;
+        let cells = match self.narrow {
+            true => &mut self.cells[at..at + size],
+            false => &mut self.cells[at / 4..(at + size) / 4],
+        };
+        for cell in cells {
+            cell.touch(access, toucher.clock, thread, toucher.strong, silent)?;
         }
         Ok(())
     }
+
+    /// Reads `count` elements for each lane of `mask`. The offsets are in bounds and aligned.
+    #[inline]
+    pub(crate) fn load_lanes(
+        &mut self,
+        offsets: &[u32; LANES],
+        mask: u32,
+        each: usize,
+        out: &mut [V64],
+        checks: LaneChecks<'_>,
+    ) -> Result<(), (usize, LaneFault)> {
+        let size = each * out.len();
+        if checks.uninitialised && !self.init.is_empty() {
+            for lane in lanes(mask) {
+                if !self.all_init(offsets[lane] as usize, size) {
+                    return Err((lane, LaneFault::Uninitialised));
+                }
+            }
+        }
+        if let Some(toucher) = checks.races {
+            self.prepare_cells(size);
+            for lane in lanes(mask) {
+                self.touch(offsets[lane] as usize, size, Access::Read, &toucher, lane, false)
+                    .map_err(|conflict| (lane, LaneFault::Race(conflict)))?;
+            }
+        }
+        for (element, values) in out.iter_mut().enumerate() {
+            let shift = element * each;
+            match each {
+                4 => {
+                    for lane in lanes(mask) {
+                        let at = offsets[lane] as usize + shift;
+                        values[lane] = u64::from(u32::from_le_bytes(array(&self.data[at..])));
+                    }
+                }
+                _ => {
+                    for lane in lanes(mask) {
+                        values[lane] = self.get(offsets[lane] as usize + shift, each);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes `values` for each lane of `mask`, lane after lane in the given order. The offsets
+    /// are in bounds and aligned.
+    #[inline]
+    pub(crate) fn store_lanes(
+        &mut self,
+        offsets: &[u32; LANES],
+        mask: u32,
+        each: usize,
+        values: &[V64],
+        order: &[u8; LANES],
+        races: Option<Toucher<'_>>,
+    ) -> Result<(), (usize, LaneFault)> {
+        let size = each * values.len();
+        if races.is_some() {
+            self.prepare_cells(size);
+        }
+        for &lane in order {
+            let lane = usize::from(lane);
+            if mask & BIT[lane] == 0 {
+                continue;
+            }
+            let at = offsets[lane] as usize;
+            if let Some(toucher) = &races
+                && let Err(conflict) = self.touch(at, size, Access::Write, toucher, lane, false)
+            {
+                // A write that changes nothing cannot be told apart from no write.
+                let same = |(i, v): (usize, &V64)| self.get(at + i * each, each) == v[lane];
+                if !self.all_init(at, size) || !values.iter().enumerate().all(same) {
+                    return Err((lane, LaneFault::Race(conflict)));
+                }
+                self.touch(at, size, Access::Write, toucher, lane, true)
+                    .expect("a silent write races with nothing");
+            }
+            for (element, value) in values.iter().enumerate() {
+                self.put(at + element * each, each, value[lane]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Replaces one element by a function of it, atomically.
+    #[inline]
+    pub(crate) fn update(
+        &mut self,
+        at: usize,
+        size: usize,
+        lane: usize,
+        checks: LaneChecks<'_>,
+        new: impl FnOnce(u64) -> u64,
+    ) -> Result<u64, LaneFault> {
+        if checks.uninitialised && !self.all_init(at, size) {
+            return Err(LaneFault::Uninitialised);
+        }
+        if let Some(toucher) = &checks.races {
+            self.prepare_cells(size);
+            self.touch(at, size, Access::Atomic, toucher, lane, false).map_err(LaneFault::Race)?;
+        }
+        let old = self.get(at, size);
+        self.put(at, size, new(old));
+        Ok(old)
+    }
+}
+
+/// Who accesses memory, as far as races are concerned.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Toucher<'a> {
+    pub(crate) clock: &'a Clock,
+    /// The number of lane 0 in its block.
+    pub(crate) first_thread: u32,
+    pub(crate) strong: bool,
+}
+
+/// What is checked about the accesses of a warp.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LaneChecks<'a> {
+    pub(crate) uninitialised: bool,
+    pub(crate) races: Option<Toucher<'a>>,
+}
+
+/// What a lane did wrong.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum LaneFault {
+    Uninitialised,
+    Race(Conflict),
+}
+
+/// The lanes of a mask, in ascending order.
+#[inline(always)]
+pub(crate) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
+    let mut left = mask;
+    std::iter::from_fn(move || {
+        if left == 0 {
+            return None;
+        }
+        let lane = left.trailing_zeros() as usize;
+        left &= left - 1;
+        Some(lane)
+    })
 }
 
 /// The first bytes of a slice that the caller has checked to be long enough.

@@ -1,12 +1,14 @@
 //! Loads and stores.
 
-use super::{Context, Run, Trouble, step::lanes, warp::Warp};
+use super::{
+    Context, Run, Trouble,
+    warp::{BIT, Warp},
+};
 use crate::{
     error::{Access, FaultKind, Space},
     load::DYNAMIC_SHARED,
     op::{Address, Base, Dst, LANES, MemOp, MemSpace, Src, V64},
-    race::Conflict,
-    region::{Region, check_aligned},
+    region::{LaneChecks, LaneFault, Region, Toucher, check_aligned, lanes},
 };
 
 /// Generic addresses of shared memory, and of the other windows, begin here; below every device.
@@ -140,7 +142,10 @@ pub(crate) fn locate(
         let kind = FaultKind::OutOfBounds { space: name, access, address, size, near };
         Err(Trouble::new(kind, lane as u32))
     };
-    let end = local.wrapping_add(u64::from(size));
+    // Whether the access fits into `len` bytes that begin at `start`.
+    let fits = |start: u64, len: u64| {
+        local.checked_sub(start).is_some_and(|at| at < len && u64::from(size) <= len - at)
+    };
     match space {
         MemSpace::Shared => {
             let (place, start, len) = if local < DYNAMIC_SHARED {
@@ -148,7 +153,7 @@ pub(crate) fn locate(
             } else {
                 (Place::Dynamic, DYNAMIC_SHARED, context.dynamic.len() as u64)
             };
-            if end - start <= len && end > local {
+            if fits(start, len) {
                 return Ok((place, (local - start) as usize));
             }
             if is_elsewhere(context, name, address) {
@@ -158,29 +163,19 @@ pub(crate) fn locate(
             outside(format!("the block has {len} bytes of {kind} shared memory at {start:#x}"))
         }
         MemSpace::Local => {
-            let entry = local_base(context, 1);
-            let depth = match local.checked_sub(entry) {
-                None => 0,
-                Some(above) => 1 + above / (context.max_local as u64).max(1),
-            };
-            let base = local_base(
-                context,
-                u32::try_from(depth).unwrap_or(u32::MAX).min(u32::from(u16::MAX)),
-            );
-            if let Some(region) = warp.local.get(depth as usize)
-                && end - base <= (region.len() / LANES) as u64
-                && end > local
-            {
-                let stride = region.len() / LANES;
-                return Ok((Place::Local(depth as u32), lane * stride + (local - base) as usize));
+            // Activations lie one above the other, as they do on a stack.
+            for depth in (0..=warp.depth).rev() {
+                let base = local_base(context, depth);
+                let stride = warp.local[depth as usize].len() / LANES;
+                if fits(base, stride as u64) {
+                    return Ok((Place::Local(depth), lane * stride + (local - base) as usize));
+                }
             }
             if is_elsewhere(context, name, address) {
                 return wrong_space(context, name, address, lane);
             }
-            outside(format!(
-                "the thread has {} bytes of local memory",
-                local_base(context, warp.depth + 1)
-            ))
+            let len = local_base(context, warp.depth + 1);
+            outside(format!("the thread has {len} bytes of local memory"))
         }
         MemSpace::Generic | MemSpace::Global | MemSpace::Const => {
             let mut slot = context.last_slot;
@@ -253,82 +248,179 @@ pub(crate) fn region<'r>(
     }
 }
 
-/// Makes sure that an access is not a race, and notes it.
+/// Finds the memory behind the addresses of several lanes, if it is one place for all of them,
+/// and checks bounds and alignment: everything that [`locate`] checks, at once.
 #[inline]
-pub(crate) fn check_race(
+fn locate_together(
     context: &mut Context<'_>,
-    warp: &mut Warp,
-    place: Place,
-    at: usize,
+    space: MemSpace,
+    addresses: &V64,
+    mask: u32,
     size: u32,
     access: Access,
-    strong: bool,
-    silent: bool,
-    lane: usize,
-    address: u64,
-) -> Run<()> {
-    if !context.target.checks.races || matches!(place, Place::Local(_)) {
-        return Ok(());
+) -> Option<(Place, u64)> {
+    let first = addresses[mask.trailing_zeros() as usize];
+    let (mut low, mut high, mut bits) = (first, first, 0);
+    if mask == !0 {
+        for &address in addresses {
+            low = low.min(address);
+            high = high.max(address);
+            bits |= address;
+        }
+    } else {
+        for lane in lanes(mask) {
+            low = low.min(addresses[lane]);
+            high = high.max(addresses[lane]);
+            bits |= addresses[lane];
+        }
     }
-    let mut clock = context.clock;
-    clock.between_blocks = matches!(place, Place::Slot(_));
-    let thread = warp.index * LANES as u32 + lane as u32;
-    let region = region(context, warp, place);
-    match region.touch(at, size as usize, access, &clock, thread, strong, silent) {
-        Ok(()) => Ok(()),
-        Err(conflict) => Err(race(context, warp, place, access, conflict, lane, address)),
+    let span = (high - low).checked_add(u64::from(size))?;
+    if bits & u64::from(size - 1) != 0 {
+        return None;
+    }
+    match space {
+        MemSpace::Shared => {
+            let end = low.checked_add(span)?;
+            if low < DYNAMIC_SHARED {
+                (end <= context.shared.len() as u64).then_some((Place::Static, 0))
+            } else {
+                let fits = end - DYNAMIC_SHARED <= context.dynamic.len() as u64;
+                fits.then_some((Place::Dynamic, DYNAMIC_SHARED))
+            }
+        }
+        MemSpace::Global | MemSpace::Generic | MemSpace::Const => {
+            let fits = |allocation: &mut crate::memory::Allocation| {
+                let kind = match space {
+                    MemSpace::Global => !allocation.constant,
+                    MemSpace::Const => allocation.constant,
+                    _ => true,
+                };
+                (kind
+                    && (access == Access::Read || !allocation.constant)
+                    && allocation.contains(low, span))
+                .then_some(allocation.base)
+            };
+            let last = context.last_slot;
+            if let Some(base) = context.memory.slot(last).and_then(fits) {
+                return Some((Place::Slot(last), base));
+            }
+            let found = context.memory.find(low)?;
+            let base = context.memory.slot(found).and_then(fits)?;
+            context.last_slot = found;
+            Some((Place::Slot(found), base))
+        }
+        MemSpace::Local | MemSpace::EntryParam | MemSpace::FrameParam => None,
     }
 }
 
+/// Runs `body` on each region that the lanes of `mask` touch, with the lanes that touch it and
+/// their offsets: once, if they all touch the same.
+#[inline]
+fn each_place(
+    context: &mut Context<'_>,
+    warp: &mut Warp,
+    mem: &MemOp,
+    size: u32,
+    access: Access,
+    mask: u32,
+    mut body: impl FnMut(
+        &mut Region,
+        &[u32; LANES],
+        u32,
+        LaneChecks<'_>,
+        &[u8; LANES],
+    ) -> Result<(), (usize, LaneFault)>,
+) -> Run<()> {
+    let addresses = addresses(context, warp, &mem.address);
+    if let Some((place, base)) = locate_together(context, mem.space, &addresses, mask, size, access)
+    {
+        let mut offsets = [0; LANES];
+        for lane in 0..LANES {
+            offsets[lane] = addresses[lane].wrapping_sub(base) as u32;
+        }
+        // Offsets have 32 bits: larger allocations take the other way.
+        if region(context, warp, place).len() <= u32::MAX as usize {
+            return on_place(context, warp, place, mem.strong, |region, checks, order| {
+                body(region, &offsets, mask, checks, order)
+            })
+            .map_err(|(lane, fault)| {
+                lane_fault(context, warp, place, access, fault, lane, addresses[lane], size)
+            });
+        }
+    }
+    for position in 0..LANES {
+        let lane = usize::from(context.lanes[position]);
+        if mask & BIT[lane] == 0 {
+            continue;
+        }
+        let address = addresses[lane];
+        let (place, at) = locate(context, warp, mem.space, address, size, access, lane)?;
+        let Ok(at) = u32::try_from(at) else {
+            let near = "the emulator addresses 4 GiB of an allocation".to_owned();
+            let space = place.space(false);
+            let kind = FaultKind::OutOfBounds { space, access, address, size, near };
+            return Err(Trouble::new(kind, lane as u32));
+        };
+        on_place(context, warp, place, mem.strong, |region, checks, order| {
+            body(region, &[at; LANES], BIT[lane], checks, order)
+        })
+        .map_err(|(lane, fault)| {
+            lane_fault(context, warp, place, access, fault, lane, address, size)
+        })?;
+    }
+    Ok(())
+}
+
+/// Runs `body` on a region with the checks that apply to it.
+#[inline]
+pub(crate) fn on_place<T>(
+    context: &mut Context<'_>,
+    warp: &mut Warp,
+    place: Place,
+    strong: bool,
+    body: impl FnOnce(&mut Region, LaneChecks<'_>, &[u8; LANES]) -> T,
+) -> T {
+    let mut clock = context.clock;
+    clock.between_blocks = matches!(place, Place::Slot(_));
+    let toucher = Toucher { clock: &clock, first_thread: warp.index * LANES as u32, strong };
+    let wanted = context.target.checks;
+    let races = wanted.races && !matches!(place, Place::Local(_));
+    let checks =
+        LaneChecks { uninitialised: wanted.uninitialised, races: races.then_some(toucher) };
+    let order = context.lanes;
+    body(region(context, warp, place), checks, &order)
+}
+
 #[cold]
-fn race(
+pub(crate) fn lane_fault(
     context: &Context<'_>,
     warp: &Warp,
     place: Place,
     access: Access,
-    conflict: Conflict,
+    fault: LaneFault,
     lane: usize,
     address: u64,
+    size: u32,
 ) -> Box<Trouble> {
-    let other = match conflict.thread {
-        _ if conflict.other_block => "a thread of another block".to_owned(),
-        Some(thread) => {
-            let [x, y, z] = context.tid(thread);
-            format!("thread ({x}, {y}, {z})")
+    let space = place.space(false);
+    let kind = match fault {
+        LaneFault::Uninitialised => FaultKind::Uninitialised { space, address, size },
+        LaneFault::Race(conflict) => {
+            let other = match conflict.thread {
+                _ if conflict.other_block => "a thread of another block".to_owned(),
+                Some(thread) => {
+                    let [x, y, z] = context.tid(thread);
+                    format!("thread ({x}, {y}, {z})")
+                }
+                None => format!(
+                    "several threads, thread {} of the block not alone",
+                    warp.index * LANES as u32 + lane as u32
+                ),
+            };
+            FaultKind::Race { space, access, earlier: conflict.earlier, address, other }
         }
-        None => format!(
-            "several threads of the block, seen from thread {}",
-            warp.index * LANES as u32 + lane as u32
-        ),
-    };
-    let kind = FaultKind::Race {
-        space: place.space(false),
-        access,
-        earlier: conflict.earlier,
-        address,
-        other,
     };
     Trouble::new(kind, lane as u32)
-}
-
-/// Fails if a read touches memory that nobody has written.
-#[inline]
-pub(crate) fn check_init(
-    context: &mut Context<'_>,
-    warp: &mut Warp,
-    place: Place,
-    at: usize,
-    size: u32,
-    lane: usize,
-    address: u64,
-) -> Run<()> {
-    if !context.target.checks.uninitialised
-        || region(context, warp, place).all_init(at, size as usize)
-    {
-        return Ok(());
-    }
-    let space = place.space(false);
-    Err(Trouble::new(FaultKind::Uninitialised { space, address, size }, lane as u32))
 }
 
 /// Executes a load.
@@ -339,59 +431,26 @@ pub(crate) fn load(
     d: &[Dst; 4],
     mask: u32,
 ) -> Run<()> {
-    let each = mem.ty.bytes();
+    let each = mem.ty.bytes() as usize;
     let count = usize::from(mem.count);
-    let size = each * u32::from(mem.count);
-    let addresses = addresses(context, warp, &mem.address);
+    let size = mem.ty.bytes() * u32::from(mem.count);
     let mut out = [[0u64; LANES]; 4];
+    let out = &mut out[..count];
     match mem.space {
-        MemSpace::EntryParam => {
-            for lane in lanes(mask) {
-                let at = addresses[lane] as usize;
-                let bytes = at
-                    .checked_add(size as usize)
-                    .and_then(|end| context.target.params.get(at..end));
-                let Some(bytes) = bytes else {
-                    return Err(param_fault(context, addresses[lane], size, lane));
-                };
-                for (element, chunk) in bytes.chunks(each as usize).enumerate() {
-                    out[element][lane] = little_endian(chunk);
-                }
-            }
+        MemSpace::EntryParam | MemSpace::FrameParam => {
+            load_param(context, warp, mem, out, mask)?;
         }
-        MemSpace::FrameParam => {
-            let frame = context.max_frame;
-            let bytes = &warp.frames[warp.depth as usize];
-            for lane in lanes(mask) {
-                let at = addresses[lane] as usize;
-                if at.checked_add(size as usize).is_none_or(|end| end > frame) {
-                    return Err(param_fault(context, addresses[lane], size, lane));
-                }
-                let start = lane * frame + at;
-                for (element, chunk) in
-                    bytes[start..start + size as usize].chunks(each as usize).enumerate()
-                {
-                    out[element][lane] = little_endian(chunk);
-                }
-            }
-        }
-        _ => {
-            for lane in lanes(mask) {
-                let address = addresses[lane];
-                let (place, at) =
-                    locate(context, warp, mem.space, address, size, Access::Read, lane)?;
-                check_init(context, warp, place, at, size, lane, address)?;
-                let (access, strong) = (Access::Read, mem.strong);
-                check_race(context, warp, place, at, size, access, strong, false, lane, address)?;
-                let region = region(context, warp, place);
-                for element in 0..count {
-                    let at = at + element * each as usize;
-                    out[element][lane] = region.get(at, each as usize);
-                }
-            }
-        }
+        _ => each_place(
+            context,
+            warp,
+            mem,
+            size,
+            Access::Read,
+            mask,
+            |region, offsets, mask, checks, _| region.load_lanes(offsets, mask, each, out, checks),
+        )?,
     }
-    for (element, values) in out[..count].iter_mut().enumerate() {
+    for (element, values) in out.iter_mut().enumerate() {
         if mem.ty.is_signed() && each < 8 {
             let unused = 64 - mem.ty.bits();
             for value in values.iter_mut() {
@@ -403,15 +462,41 @@ pub(crate) fn load(
     Ok(())
 }
 
+fn load_param(
+    context: &Context<'_>,
+    warp: &Warp,
+    mem: &MemOp,
+    out: &mut [V64],
+    mask: u32,
+) -> Run<()> {
+    let each = mem.ty.bytes() as usize;
+    let size = each * out.len();
+    let addresses = addresses(context, warp, &mem.address);
+    let frame = context.max_frame;
+    for lane in lanes(mask) {
+        let bytes = match mem.space {
+            MemSpace::EntryParam => context.target.params,
+            _ => &warp.frames[warp.depth as usize][lane * frame..(lane + 1) * frame],
+        };
+        let at = addresses[lane] as usize;
+        let Some(bytes) = at.checked_add(size).and_then(|end| bytes.get(at..end)) else {
+            return Err(param_fault(context, addresses[lane], size as u32, lane));
+        };
+        for (element, chunk) in bytes.chunks(each).enumerate() {
+            out[element][lane] = little_endian(chunk);
+        }
+    }
+    Ok(())
+}
+
 fn little_endian(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte))
 }
 
 fn param_fault(context: &Context<'_>, address: u64, size: u32, lane: usize) -> Box<Trouble> {
     let near = format!("the kernel has {} bytes of parameters", context.entry.param_bytes);
-    let kind =
-        FaultKind::OutOfBounds { space: Space::Param, access: Access::Read, address, size, near };
-    Trouble::new(kind, lane as u32)
+    let (space, access) = (Space::Param, Access::Read);
+    Trouble::new(FaultKind::OutOfBounds { space, access, address, size, near }, lane as u32)
 }
 
 /// Executes a store.
@@ -425,46 +510,37 @@ pub(crate) fn store(
     let each = mem.ty.bytes() as usize;
     let count = usize::from(mem.count);
     let size = mem.ty.bytes() * u32::from(mem.count);
-    let addresses = addresses(context, warp, &mem.address);
     let keep = u64::MAX >> (64 - mem.ty.bits());
     let mut values = [[0u64; LANES]; 4];
     for element in 0..count {
         values[element] = super::compute::wide(context, warp, s[element]).map(|v| v & keep);
     }
+    let values = &values[..count];
     if mem.space == MemSpace::FrameParam {
-        let frame = context.max_frame;
-        let depth = warp.depth as usize;
+        let addresses = addresses(context, warp, &mem.address);
+        let (frame, depth) = (context.max_frame, warp.depth as usize);
         for lane in lanes(mask) {
             let at = addresses[lane] as usize;
             if at.checked_add(size as usize).is_none_or(|end| end > frame) {
                 return Err(param_fault(context, addresses[lane], size, lane));
             }
-            for element in 0..count {
+            for (element, value) in values.iter().enumerate() {
                 let start = lane * frame + at + element * each;
                 warp.frames[depth][start..start + each]
-                    .copy_from_slice(&values[element][lane].to_le_bytes()[..each]);
+                    .copy_from_slice(&value[lane].to_le_bytes()[..each]);
             }
         }
         return Ok(());
     }
-    for position in 0..LANES {
-        let lane = usize::from(context.lanes[position]);
-        if mask >> lane & 1 == 0 {
-            continue;
-        }
-        let address = addresses[lane];
-        let (place, at) = locate(context, warp, mem.space, address, size, Access::Write, lane)?;
-        let old = region(context, warp, place);
-        // A write that changes nothing cannot be told apart from no write.
-        let silent = old.all_init(at, size as usize)
-            && (0..count)
-                .all(|element| old.get(at + element * each, each) == values[element][lane]);
-        let (access, strong) = (Access::Write, mem.strong);
-        check_race(context, warp, place, at, size, access, strong, silent, lane, address)?;
-        let region = region(context, warp, place);
-        for element in 0..count {
-            region.put(at + element * each, each, values[element][lane]);
-        }
-    }
-    Ok(())
+    each_place(
+        context,
+        warp,
+        mem,
+        size,
+        Access::Write,
+        mask,
+        |region, offsets, mask, checks, order| {
+            region.store_lanes(offsets, mask, each, values, order, checks.races)
+        },
+    )
 }

@@ -2,7 +2,7 @@
 
 use super::{
     Context, Run,
-    access::{addresses, check_init, check_race, locate, region},
+    access::{Place, addresses, lane_fault, locate, on_place},
     compute::wide,
     warp::Warp,
 };
@@ -37,14 +37,15 @@ pub(crate) fn run(
         }
         let address = addresses[lane];
         let (place, at) = locate(context, warp, space, address, size, Access::Atomic, lane)?;
-        check_init(context, warp, place, at, size, lane, address)?;
-        check_race(context, warp, place, at, size, Access::Atomic, true, false, lane, address)?;
-        let in_shared =
-            matches!(place, super::access::Place::Static | super::access::Place::Dynamic);
-        let region = region(context, warp, place);
-        let old = region.get(at, size as usize);
-        let new = apply(op, ty, old, b[lane], c[lane], in_shared);
-        region.put(at, size as usize, new);
+        let in_shared = matches!(place, Place::Static | Place::Dynamic);
+        let old = on_place(context, warp, place, true, |region, checks, _| {
+            region.update(at, size as usize, lane, checks, |old| {
+                apply(op, ty, old, b[lane], c[lane], in_shared)
+            })
+        })
+        .map_err(|fault| {
+            lane_fault(context, warp, place, Access::Atomic, fault, lane, address, size)
+        })?;
         out[lane] = old;
     }
     warp.write(d, mask, &out);

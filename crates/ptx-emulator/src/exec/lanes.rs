@@ -2,11 +2,11 @@
 
 use super::{
     Context, Run, Trouble,
-    step::lanes,
     warp::{BIT, Warp},
 };
 use crate::error::FaultKind;
 use crate::op::{Dst, IntOp, LANES, Op, ShflMode, Src, VoteMode};
+use crate::region::lanes;
 
 /// Executes an exchange for the lanes in `mask`, each of which has its members with it.
 pub(crate) fn run(context: &Context<'_>, warp: &mut Warp, op: &Op, mask: u32) -> Run<()> {

@@ -13,6 +13,7 @@ use crate::{
     Checks, Error, Fault, Launch, Loaded, Schedule, Stats, error::FaultKind, memory::Memory,
     module::Function, op::LANES, race::Clock, region::Region, schedule::Order,
 };
+pub(crate) use warp::BIT;
 use warp::Warp;
 
 /// Calls may nest this deeply.

@@ -764,3 +764,53 @@ pub(crate) fn convert(
     });
     warp.write(d, mask, &out);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::fused32;
+    use crate::float::bits32;
+
+    #[test]
+    fn a_fused_product_without_a_library_is_the_library_s() {
+        let special = [
+            0.0,
+            -0.0,
+            1.0,
+            -1.0,
+            1e-45,
+            -1e-45,
+            f32::MIN_POSITIVE,
+            f32::MAX,
+            f32::MIN,
+            f32::INFINITY,
+            f32::NEG_INFINITY,
+            f32::NAN,
+            1.0 + f32::EPSILON,
+            0.5,
+            3e-39,
+            16777216.0,
+        ];
+        for &x in &special {
+            for &y in &special {
+                for &z in &special {
+                    assert_eq!(fused32(x, y, z), bits32(x.mul_add(y, z)), "{x:e} {y:e} {z:e}");
+                }
+            }
+        }
+        let mut state = 7u64;
+        let mut draw = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 32) as u32
+        };
+        for i in 0..300_000 {
+            let (x, y, mut z) = (draw(), draw(), draw());
+            if i % 2 == 0 {
+                // Near the product, where the sum cancels or ties.
+                let product = f32::from_bits(x) * f32::from_bits(y);
+                z = (product.to_bits() ^ 1 << 31).wrapping_add(z & 3);
+            }
+            let [x, y, z] = [x, y, z].map(f32::from_bits);
+            assert_eq!(fused32(x, y, z), bits32(x.mul_add(y, z)), "{x:e} {y:e} {z:e}");
+        }
+    }
+}

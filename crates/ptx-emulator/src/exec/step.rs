@@ -8,6 +8,7 @@ use crate::{
     error::FaultKind,
     load::CODE_WINDOW,
     op::{Barrier, Call, CallTarget, LANES, Op, S32},
+    region::lanes,
 };
 
 /// Runs a warp until its turn is over or it cannot go on.
@@ -156,11 +157,6 @@ fn control(
         _ => unreachable!("plain instructions are executed elsewhere"),
     }
     Ok(())
-}
-
-/// The lanes of a mask, in ascending order.
-pub(crate) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
-    (0..LANES).filter(move |&lane| mask & BIT[lane] != 0)
 }
 
 /// Merges ready groups that a many-way branch has sent to the same place.

@@ -252,7 +252,6 @@ impl<'a> Loader<'a> {
             globals: &self.globals,
             operands,
             line: mods.line,
-            wide_fences: &mut self.module.wide_fences,
         };
         if let Some(op) = decoder.arith(mods)? {
             return Ok(op);

@@ -57,16 +57,16 @@ impl<'a> Decoder<'_, 'a> {
             "brkpt" | "pmevent" => return Ok(None),
             "bar" | "barrier" => self.barrier(mods)?,
             "membar" => {
-                let wide = mods.need("a level", &[("cta", false), ("gl", true), ("sys", true)])?;
+                mods.need("a level", &[("cta", ()), ("gl", ()), ("sys", ())])?;
                 self.arity(mods, 0)?;
-                self.fence(wide)
+                Op::Nop
             }
             "fence" => {
                 mods.table(&[("sc", ()), ("acq_rel", ())]);
-                let scopes = [("cta", false), ("gpu", true), ("sys", true), ("cluster", true)];
-                let wide = mods.need("a scope", &scopes)?;
+                let scopes = [("cta", ()), ("gpu", ()), ("sys", ()), ("cluster", ())];
+                mods.need("a scope", &scopes)?;
                 self.arity(mods, 0)?;
-                self.fence(wide)
+                Op::Nop
             }
             "nanosleep" => {
                 mods.ty_of(&[Ty::U32])?;
@@ -86,11 +86,6 @@ impl<'a> Decoder<'_, 'a> {
             _ => return Ok(None),
         };
         Ok(Some(op))
-    }
-
-    fn fence(&mut self, wide: bool) -> Op {
-        *self.wide_fences |= wide;
-        Op::Nop
     }
 
     fn sync(&self, mods: &mut Mods<'a>) -> Result<(), Error> {
@@ -274,6 +269,9 @@ impl<'a> Decoder<'_, 'a> {
                 CallTarget::Direct(index)
             }
             Some(_) => return Err(mods.error(format!("{name} is no function"))),
+            None if self.body.find(name).is_none() => {
+                return Err(mods.error(format!("{name} is no function and no register")));
+            }
             None => {
                 match left {
                     [Operand::Word(proto)]

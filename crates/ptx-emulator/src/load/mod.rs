@@ -156,7 +156,6 @@ impl Module {
                 variables: Vec::new(),
                 target: String::new(),
                 isa: (0, 0),
-                wide_fences: false,
             },
             pools: Pools::default(),
             globals: BTreeMap::new(),

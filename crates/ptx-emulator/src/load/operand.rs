@@ -133,7 +133,6 @@ pub(crate) struct Decoder<'s, 'a> {
     pub(crate) globals: &'s BTreeMap<&'a str, Global>,
     pub(crate) operands: &'s [Operand<'a>],
     pub(crate) line: u32,
-    pub(crate) wide_fences: &'s mut bool,
 }
 
 impl<'s, 'a> Decoder<'s, 'a> {

@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// Largest variable: a mistyped array size must not exhaust the host's memory.
-const MAX_BYTES: u32 = 1 << 30;
+const MAX_BYTES: u32 = 1 << 26;
 
 /// A declared type, name and array shape.
 #[derive(Debug, Default)]
