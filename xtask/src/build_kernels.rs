@@ -150,7 +150,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
             continue;
         }
         let ptx = nvrtc.compile(&format!("{name}.cu"), &source, &used, &FLAGS)?;
-        let ptx = lower_isa(&ptx)?;
+        let ptx = normalise(&ptx)?;
         let mut entry = entries(&name, &source, &ptx)?;
         if let Some(ptxas) = &ptxas {
             for target in TARGETS {
@@ -297,10 +297,17 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// Replaces the ISA version by [`ISA`].
-fn lower_isa(ptx: &str) -> anyhow::Result<String> {
+/// Replaces the ISA version by [`ISA`], and drops the numbers of calls from comments: NVRTC counts
+/// them through the life of the process, so they would depend on what was compiled before.
+fn normalise(ptx: &str) -> anyhow::Result<String> {
     let written = directive(ptx, ".version")?;
-    Ok(ptx.replacen(&format!(".version {written}"), &format!(".version {ISA}"), 1))
+    let ptx = ptx.replacen(&format!(".version {written}"), &format!(".version {ISA}"), 1);
+    let mut text = String::with_capacity(ptx.len());
+    for line in ptx.lines() {
+        text.push_str(line.split_once(" // callseq").map_or(line, |(code, _)| code));
+        text.push('\n');
+    }
+    Ok(text)
 }
 
 /// The operand of the first `.version` or `.target` line.
@@ -495,6 +502,12 @@ mod tests {
         assert_eq!(entries("x", source, ptx).unwrap().len(), 1);
         let more = format!("{source}// level: Portable - x\n__global__ void b(\n");
         assert!(entries("x", &more, ptx).is_err());
+    }
+
+    #[test]
+    fn what_the_compiler_counts_is_dropped() {
+        let ptx = ".version 8.5\n{ // callseq 11, 0\n} // callseq 11\nret; // kept\n";
+        assert_eq!(normalise(ptx).unwrap(), ".version 8.0\n{\n}\nret; // kept\n");
     }
 
     #[test]
