@@ -196,12 +196,17 @@ fn functions(ptx: &str) -> BTreeMap<String, Vec<Statement>> {
     let mut header = String::new();
     let mut name: Option<String> = None;
     let mut depth = 0usize;
+    // Inside the braces of a table's values, which are no statements.
+    let mut values = false;
     let mut statement = String::new();
     let mut started = 0;
     for (index, line) in ptx.lines().enumerate() {
         let line = line.split("//").next().unwrap_or_default();
         for c in line.chars().chain(['\n']) {
             match (depth, c) {
+                (_, '}') if values => values = false,
+                _ if values => {}
+                (0, '{') if header.contains('=') => values = true,
                 (0, '{') => {
                     name = function_name(&header);
                     header.clear();
@@ -348,6 +353,13 @@ mod tests {
         let faults = audit(ptx, &[Audited { name: "k", tickets: false }]);
         assert_eq!(faults.len(), 1, "{faults:?}");
         assert_eq!(faults[0].line, 5);
+    }
+
+    #[test]
+    fn tables_do_not_hide_kernels() {
+        let ptx =
+            ".const .align 8 .b8 t[4] = {1, 2, 3, 4};\n.entry k()\n{\nadd.f32 %f1, %f2, %f3;\n}\n";
+        assert_eq!(audit(ptx, &[Audited { name: "k", tickets: false }]).len(), 1);
     }
 
     #[test]
