@@ -77,19 +77,44 @@ impl Dd {
             p = p.mul(z).add(Dd::new(1.0).div(Dd::new((2 * i + 1) as f64)));
         }
         let log_m = s.scaled(2.0).mul(p);
-        if k == 0.0 { log_m } else { multiple_of_ln_2(k).add(log_m) }
+        if k == 0.0 { log_m } else { Dd::multiple_of_ln_2(k).add(log_m) }
     }
 
     /// e^self for |self| < 2^9, within 2^-97 of it relatively.
     pub(super) fn exp(self) -> Dd {
+        let (p, n) = self.exp_parts();
+        p.scaled(f64::from_bits(((1023.0 + n) as u64) << 52))
+    }
+
+    /// e^self as an f64, for |self| < 800.
+    pub(super) fn exp_f64(self) -> f64 {
+        let (p, n) = self.exp_parts();
+        // In two factors, of which only the second may leave the normal numbers.
+        let half = (0.5 * n).trunc();
+        let power = |k: f64| f64::from_bits(((1023.0 + k) as u64) << 52);
+        (p.high + p.low) * power(half) * power(n - half)
+    }
+
+    /// (p, n) with e^self = 2^n p.
+    fn exp_parts(self) -> (Dd, f64) {
         let n = (self.high * std::f64::consts::LOG2_E).round_ties_even();
-        let r = self.add(multiple_of_ln_2(-n));
+        let r = self.add(Dd::multiple_of_ln_2(-n));
         // |r| <= 0.35: what is left out is below 2^-120.
         let mut p = Dd::new(1.0);
         for i in (1..27).rev() {
             p = p.mul(r).div(Dd::new(i as f64)).add(Dd::new(1.0));
         }
-        p.scaled(f64::from_bits(((1023.0 + n) as u64) << 52))
+        (p, n)
+    }
+
+    /// n ln 2 for an integer |n| <= 2^12, within 2^-100 of it relatively.
+    pub(super) fn multiple_of_ln_2(n: f64) -> Dd {
+        // 40 bits, so that the product is exact, and two times 53.
+        const HIGH: f64 = f64::from_bits(0x3fe6_2e42_fefa_2000);
+        const MIDDLE: f64 = f64::from_bits(0x3d69_ef35_793c_7673);
+        const LOW: f64 = f64::from_bits(0x398f_97b5_7a07_9a19);
+        let tail = Dd::product(n, MIDDLE);
+        Dd::new(n * HIGH).add(Dd { high: tail.high, low: n.mul_add(LOW, tail.low) })
     }
 
     /// The f32 nearest to `self * (1 + relative)`.
@@ -97,14 +122,4 @@ impl Dd {
         let low = relative.mul_add(self.high, self.low);
         super::fma::add_odd(self.high, low) as f32
     }
-}
-
-/// n ln 2 for an integer |n| <= 2^12, within 2^-100 of it relatively.
-fn multiple_of_ln_2(n: f64) -> Dd {
-    // 40 bits, so that the product is exact, and two times 53.
-    const HIGH: f64 = f64::from_bits(0x3fe6_2e42_fefa_2000);
-    const MIDDLE: f64 = f64::from_bits(0x3d69_ef35_793c_7673);
-    const LOW: f64 = f64::from_bits(0x398f_97b5_7a07_9a19);
-    let tail = Dd::product(n, MIDDLE);
-    Dd::new(n * HIGH).add(Dd { high: tail.high, low: n.mul_add(LOW, tail.low) })
 }

@@ -2,11 +2,13 @@
 //!
 //! Each f32 function returns the f32 nearest to the true value (ties to even), for every one
 //! of the 2^32 inputs: `cargo xtask verify-math` compares them all with an independent
-//! correctly rounded library. So the result is a fact of mathematics, not of an
-//! implementation, and any other correctly rounded implementation, on any device, agrees.
+//! correctly rounded library. ([`pow`], of two arguments, says what is proved of it.) So the
+//! result is a fact of mathematics, not of an implementation, and any other correctly rounded
+//! implementation, on any device, agrees. [`mod@f64`] has the same functions of f64, to less
+//! than one unit in the last place.
 //!
 //! They are evaluated in f64 from basic IEEE operations and fused multiply-add, without
-//! branches, so that a loop over a slice becomes vector code ([`slice`], [`UnaryF32`]). The
+//! branches, so that a loop over a slice becomes vector code ([`mod@slice`], [`UnaryF32`]). The
 //! scalar functions are `#[inline(always)]` for use inside a [`Kernel`](crate::simd::Kernel).
 //! They assume the IEEE environment that [`dispatch`](crate::simd::dispatch) sets up.
 //!
@@ -24,6 +26,7 @@
 mod dd;
 mod erf;
 mod exp;
+pub mod f64;
 mod fma;
 mod inv_pi;
 mod inverse;

@@ -132,7 +132,7 @@ macro_rules! functions {
         pub mod slice {
             use super::UnaryF32;
             $(
-                #[doc = concat!("[`", stringify!($name), "`](super::", stringify!($name), "()) of each element.")]
+                #[doc = concat!("[`", stringify!($name), "`](crate::math::", stringify!($name), "()) of each element.")]
                 ///
                 /// # Panics
                 ///

@@ -2,6 +2,7 @@
 //! pseudo-random inputs and known hard cases, at every SIMD level. `cargo xtask verify-math`
 //! does the same with all 2^32 inputs.
 
+mod f64;
 mod hard;
 mod oracle;
 mod pow;

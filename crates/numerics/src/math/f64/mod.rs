@@ -1,0 +1,64 @@
+//! The same functions of f64, to less than one unit in the last place.
+//!
+//! Correct rounding would cost f64 several times the work, so these are something less: written
+//! algorithms of basic IEEE operations and fused multiply-add, with the same sequence of
+//! operations on every device, hence the same bits. Where f64 rounding would spoil the last
+//! place, sums and products keep their rounding errors in a second f64. Each function states
+//! the largest error that was measured.
+//!
+//! A NaN result is always the canonical one, 0x7ff8000000000000. Zeros, infinities and
+//! subnormals follow IEEE 754 and Annex F of the C standard. All but [`pow`] and, for angles
+//! from 2^18, [`sin`] and [`cos`] are free of branches.
+
+mod erf;
+mod exp;
+mod log;
+mod pow;
+mod root;
+mod trig;
+
+pub use erf::erf;
+pub use exp::{exp, exp2, expm1, sigmoid, tanh};
+pub use log::{log, log1p, log2, log10};
+pub use pow::pow;
+pub use root::{rsqrt, sqrt};
+pub use trig::{cos, cospi, sin, sinpi};
+
+use super::fma::{ROUND, fma, scale};
+
+/// `y`, or the canonical NaN if `condition`.
+#[inline(always)]
+fn nan_if(condition: bool, y: f64) -> f64 {
+    f64::from_bits(if condition { 0x7ff8_0000_0000_0000 } else { y.to_bits() })
+}
+
+/// (a + b rounded, what the rounding lost), for |a| >= |b| or a = 0.
+#[inline(always)]
+fn ordered_sum(a: f64, b: f64) -> (f64, f64) {
+    let sum = a + b;
+    (sum, b - (sum - a))
+}
+
+/// (a + b rounded, what the rounding lost).
+#[inline(always)]
+fn sum(a: f64, b: f64) -> (f64, f64) {
+    let sum = a + b;
+    let of_b = sum - a;
+    (sum, (a - (sum - of_b)) + (b - of_b))
+}
+
+/// (a b rounded, what the rounding lost).
+#[inline(always)]
+fn product(a: f64, b: f64) -> (f64, f64) {
+    let product = a * b;
+    (product, fma(a, b, -product))
+}
+
+/// `x` times 2^k for an integer k of at most 2100 in magnitude, in two factors, so that only
+/// the last product can round, overflow or become subnormal.
+#[inline(always)]
+fn scale_wide(x: f64, k: f64) -> f64 {
+    let half = fma(k, 0.5, ROUND);
+    let rest = (k - (half - ROUND)) + ROUND;
+    x * scale(1.0, half) * scale(1.0, rest)
+}

@@ -1,0 +1,59 @@
+//! Roots.
+
+use super::super::fma::{fma, select};
+use super::nan_if;
+
+/// The square root, correctly rounded as IEEE 754 defines it, with one NaN.
+///
+/// # Determinism
+///
+/// Correctly rounded.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_numerics::math;
+///
+/// assert_eq!(math::f64::sqrt(9.0), 3.0);
+/// ```
+#[inline(always)]
+pub fn sqrt(x: f64) -> f64 {
+    // An integer test: LLVM drops a choice between the root of a negative number and a NaN.
+    let bits = x.sqrt().to_bits();
+    let nan = bits & 0x7fff_ffff_ffff_ffff > 0x7ff0_0000_0000_0000;
+    f64::from_bits(if nan { 0x7ff8_0000_0000_0000 } else { bits })
+}
+
+/// 1 / sqrt(x). Infinity with the sign of `x` at both zeros.
+///
+/// # Determinism
+///
+/// The same bits at every level. The largest error measured is 0.51 ulp.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_numerics::math;
+///
+/// assert_eq!(math::f64::rsqrt(4.0), 0.5);
+/// ```
+#[inline(always)]
+pub fn rsqrt(x: f64) -> f64 {
+    // Out of the way of subnormal products: x 2^108 has the root 2^54 sqrt(x).
+    const UP: f64 = f64::from_bits((1023 + 108) << 52);
+    const DOWN: f64 = f64::from_bits((1023 - 108) << 52);
+    const ROOT_UP: f64 = f64::from_bits((1023 + 54) << 52);
+    const ROOT_DOWN: f64 = f64::from_bits((1023 - 54) << 52);
+    let (tiny, huge) = (x < 1e-200, x > 1e200);
+    let z = x * select(tiny, UP, select(huge, DOWN, 1.0));
+    let root = z.sqrt();
+    let y = 1.0 / root;
+    // One Newton step, with the residual 1 - z y^2 free of cancellation.
+    let square = y * y;
+    let square_low = fma(y, y, -square);
+    let e = fma(-z, square, 1.0) - z * square_low;
+    let y = fma(0.5 * y, e, y) * select(tiny, ROOT_UP, select(huge, ROOT_DOWN, 1.0));
+    let y = select(x == f64::INFINITY, 0.0, y);
+    let y = select(x == 0.0, f64::INFINITY.copysign(x), y);
+    nan_if(x.is_nan() | (x < 0.0), y)
+}
