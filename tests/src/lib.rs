@@ -1,1 +1,33 @@
-//! Helpers of the workspace tests.
+//! What the workspace tests share: one seeded case for every operation and variant of it.
+
+mod cases;
+
+pub use cases::{Case, cases, unreached};
+
+use samebits::ops::Normal;
+use samebits::{DType, Device, Generator, Tensor, dispatch};
+
+/// Normal numbers of a shape; each seed gives its own.
+pub fn normal(shape: &[usize], seed: u64) -> Tensor {
+    normal_of(shape, DType::F32, seed)
+}
+
+/// [`normal`] of a type.
+pub fn normal_of(shape: &[usize], dtype: DType, seed: u64) -> Tensor {
+    dispatch(&Normal {
+        shape: shape.to_vec(),
+        dtype,
+        device: Device::Cpu,
+        mean: 0.0,
+        std: 1.0,
+        generator: Generator::new(seed),
+    })
+    .expect("finite parameters")
+}
+
+/// Indices below `bound`.
+pub fn indices(count: usize, bound: i64, seed: u64) -> Tensor {
+    let mut values = vec![0; count];
+    Generator::new(seed).fill_randint(&mut values, 0, bound).expect("a positive bound");
+    Tensor::from_slice(&values, &[count]).expect("as many values")
+}

@@ -1,0 +1,52 @@
+//! The same bits whatever runs them: golden digests, thread counts, SIMD levels, repeats.
+//!
+//! One test function, because the SIMD level is the process's.
+
+use rayon::ThreadPoolBuilder;
+use samebits::numerics::simd::{self, Level};
+use samebits::{Result, Tensor, digest, rerun};
+use workspace_tests::{Case, cases, unreached};
+
+#[test]
+fn bits_are_golden_and_nothing_changes_them() {
+    let cases = cases();
+    let golden = digests(&cases);
+    // A changed line is a change of values: it needs a new `NUMERICS_VERSION` and an entry in
+    // the changelog.
+    let listing: Vec<String> =
+        golden.iter().map(|(name, digest)| format!("{digest}  {name}")).collect();
+    insta::assert_snapshot!("digests", listing.join("\n"));
+    for threads in [1, 2, 3, 7, 16] {
+        let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        assert_same(&golden, &pool.install(|| digests(&cases)), &format!("{threads} threads"));
+    }
+    for level in Level::ALL {
+        simd::limit(level);
+        assert_same(&golden, &digests(&cases), level.name());
+    }
+    simd::limit(simd::supported());
+    assert_same(&golden, &rerun::scope(2, || digests(&cases)), "run twice");
+    assert_eq!(unreached(), Vec::<String>::new(), "kernels that no case reaches");
+}
+
+/// A short digest of each case's results.
+fn digests(cases: &[Case]) -> Vec<(String, String)> {
+    cases
+        .iter()
+        .map(|case| {
+            let digest = (case.run)().and_then(|tensors| short(&tensors));
+            (case.name.clone(), digest.unwrap_or_else(|error| panic!("{}: {error}", case.name)))
+        })
+        .collect()
+}
+
+fn short(tensors: &[Tensor]) -> Result<String> {
+    Ok(digest(tensors.iter().map(|tensor| ("", tensor)))?[..16].to_owned())
+}
+
+#[track_caller]
+fn assert_same(golden: &[(String, String)], found: &[(String, String)], what: &str) {
+    let different: Vec<_> =
+        golden.iter().zip(found).filter(|(a, b)| a != b).map(|(a, _)| &a.0).collect();
+    assert!(different.is_empty(), "other bits with {what}: {different:#?}");
+}
