@@ -16,7 +16,17 @@ use crate::parallel::pieces;
 pub fn unary_f32(kind: UnaryKind, x: &[f32], out: &mut [f32]) {
     match kind {
         UnaryKind::Exp => unary_with(Correct(math::Exp), x, out),
+        UnaryKind::Exp2 => unary_with(Correct(math::Exp2), x, out),
+        UnaryKind::Expm1 => unary_with(Correct(math::Expm1), x, out),
         UnaryKind::Log => unary_with(Correct(math::Log), x, out),
+        UnaryKind::Log2 => unary_with(Correct(math::Log2), x, out),
+        UnaryKind::Log10 => unary_with(Correct(math::Log10), x, out),
+        UnaryKind::Log1p => unary_with(Correct(math::Log1p), x, out),
+        UnaryKind::Rsqrt => unary_with(Correct(math::Rsqrt), x, out),
+        // Large arguments need another reduction, which the slice function does in a second pass.
+        UnaryKind::Sin => slices(math::slice::sin, x, out),
+        UnaryKind::Cos => slices(math::slice::cos, x, out),
+        UnaryKind::Erf => unary_with(Correct(math::Erf), x, out),
         UnaryKind::Tanh => unary_with(Correct(math::Tanh), x, out),
         UnaryKind::Sigmoid => unary_with(Correct(math::Sigmoid), x, out),
         _ => unary_algebraic(kind, x, out),
@@ -42,7 +52,8 @@ pub fn unary_algebraic<T: Float>(kind: UnaryKind, x: &[T], out: &mut [T]) {
 
 /// True if `kind` is one or two IEEE operations, so that it needs no elementary function.
 pub fn is_algebraic(kind: UnaryKind) -> bool {
-    !matches!(kind, UnaryKind::Exp | UnaryKind::Log | UnaryKind::Tanh | UnaryKind::Sigmoid)
+    use UnaryKind::{Abs, Neg, Reciprocal, Relu, Sqrt, Square};
+    matches!(kind, Neg | Abs | Sqrt | Relu | Reciprocal | Square)
 }
 
 /// One operand of a binary kernel.
@@ -100,6 +111,10 @@ pub fn select<T: Copy + Send + Sync>(condition: &[u8], a: &[T], b: &[T], out: &m
             *out = if c != 0 { a } else { b };
         }
     });
+}
+
+fn slices(f: fn(&[f32], &mut [f32]), x: &[f32], out: &mut [f32]) {
+    pieces(out, |start, piece| f(&x[start..start + piece.len()], piece));
 }
 
 /// A function of one element, as a type, so that each gets a loop of its own.

@@ -10,7 +10,6 @@ use crate::{DType, Device, Generator, Result, Tensor, dispatch, random};
 /// Nobody seeded this thread; see [`random::with_default`].
 #[track_caller]
 pub fn rand(shape: &[usize]) -> Result<Tensor> {
-    samebits_cpu_kernels::install();
     let generator = take("rand", Draw::blocks_u32(shape.iter().product()))?;
     let (dtype, device) = (DType::F32, Device::Cpu);
     dispatch(&Uniform { shape: shape.to_vec(), dtype, device, low: 0.0, high: 1.0, generator })
@@ -23,7 +22,6 @@ pub fn rand(shape: &[usize]) -> Result<Tensor> {
 /// As [`rand`].
 #[track_caller]
 pub fn randn(shape: &[usize]) -> Result<Tensor> {
-    samebits_cpu_kernels::install();
     let generator = take("randn", Draw::blocks_u32(shape.iter().product()))?;
     let (dtype, device) = (DType::F32, Device::Cpu);
     dispatch(&Normal { shape: shape.to_vec(), dtype, device, mean: 0.0, std: 1.0, generator })

@@ -36,9 +36,27 @@ pub use samebits_rng as rng;
 pub use samebits_rng::Generator;
 pub use samebits_tensor_core::random::{fork_rng, initial_seed, manual_seed, seed};
 pub use samebits_tensor_core::{
-    DType, Determinism, Device, Error, Layout, Result, Tensor, determinism, dispatch, dispatch_at,
-    ops, random, registry, rerun,
+    DType, Determinism, Device, Error, Layout, Op, Result, Tensor, determinism, ops, random,
+    registry, rerun,
 };
+
+/// Runs an operation, with the kernels of every device that this build has in place; see
+/// [`samebits_tensor_core::dispatch`].
+///
+/// # Errors
+///
+/// What the operation's check finds, or no kernel meets the level in force.
+#[track_caller]
+pub fn dispatch<O: Op>(op: &O) -> Result<O::Output> {
+    install();
+    samebits_tensor_core::dispatch(op)
+}
+
+/// Registers the kernels of every device that this build has. Everything in this crate does so
+/// itself; call it before using `samebits_tensor_core` directly.
+pub fn install() {
+    samebits_cpu_kernels::install();
+}
 
 /// What most programs want in scope.
 pub mod prelude {

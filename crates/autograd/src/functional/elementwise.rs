@@ -186,6 +186,94 @@ pub fn sigmoid(x: &Var) -> Result<Var> {
     }))
 }
 
+/// `exp(x) − 1`.
+///
+/// # Errors
+///
+/// The type is not a float.
+#[track_caller]
+pub fn expm1(x: &Var) -> Result<Var> {
+    let saved = x.clone();
+    Ok(Var::computed(unary(UnaryKind::Expm1, x)?, &[x], move |grad| {
+        Ok(vec![Some(mul(grad, &exp(&saved)?)?)])
+    }))
+}
+
+/// `log(1 + x)`.
+///
+/// # Errors
+///
+/// The type is not a float.
+#[track_caller]
+pub fn log1p(x: &Var) -> Result<Var> {
+    let saved = x.clone();
+    Ok(Var::computed(unary(UnaryKind::Log1p, x)?, &[x], move |grad| {
+        Ok(vec![Some(div(grad, &affine(&saved, 1.0, 1.0)?)?)])
+    }))
+}
+
+/// The sine.
+///
+/// # Errors
+///
+/// The type is not a float.
+#[track_caller]
+pub fn sin(x: &Var) -> Result<Var> {
+    let saved = x.clone();
+    Ok(Var::computed(unary(UnaryKind::Sin, x)?, &[x], move |grad| {
+        Ok(vec![Some(mul(grad, &cos(&saved)?)?)])
+    }))
+}
+
+/// The cosine.
+///
+/// # Errors
+///
+/// The type is not a float.
+#[track_caller]
+pub fn cos(x: &Var) -> Result<Var> {
+    let saved = x.clone();
+    Ok(Var::computed(unary(UnaryKind::Cos, x)?, &[x], move |grad| {
+        Ok(vec![Some(neg(&mul(grad, &sin(&saved)?)?)?)])
+    }))
+}
+
+/// The error function.
+///
+/// # Errors
+///
+/// The type is not a float.
+#[track_caller]
+pub fn erf(x: &Var) -> Result<Var> {
+    let saved = x.clone();
+    Ok(Var::computed(unary(UnaryKind::Erf, x)?, &[x], move |grad| {
+        // 2 / √π
+        let bell = affine(&exp(&neg(&square(&saved)?)?)?, std::f64::consts::FRAC_2_SQRT_PI, 0.0)?;
+        Ok(vec![Some(mul(grad, &bell)?)])
+    }))
+}
+
+/// `x · (0.5 · erf(x / √2) + 0.5)`, each operation rounded.
+///
+/// # Errors
+///
+/// The type is not a float.
+#[track_caller]
+pub fn gelu(x: &Var) -> Result<Var> {
+    let share = erf(&affine(x, std::f64::consts::FRAC_1_SQRT_2, 0.0)?)?;
+    mul(x, &affine(&share, 0.5, 0.5)?)
+}
+
+/// `x · sigmoid(x)`, the product rounded.
+///
+/// # Errors
+///
+/// The type is not a float.
+#[track_caller]
+pub fn silu(x: &Var) -> Result<Var> {
+    mul(x, &sigmoid(x)?)
+}
+
 /// Computes a gradient only if it will be used.
 pub(super) fn wanted(x: &Var, grad: impl FnOnce() -> Result<Var>) -> Result<Option<Var>> {
     x.requires_grad().then(grad).transpose()
@@ -243,4 +331,11 @@ methods! {
     relu();
     tanh();
     sigmoid();
+    expm1();
+    log1p();
+    sin();
+    cos();
+    erf();
+    gelu();
+    silu();
 }

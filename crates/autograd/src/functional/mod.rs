@@ -17,7 +17,8 @@ mod shape;
 
 pub use conv::{conv, conv1d, conv2d, conv3d};
 pub use elementwise::{
-    add, affine, div, exp, log, mul, neg, relu, sigmoid, sqrt, square, sub, tanh,
+    add, affine, cos, div, erf, exp, expm1, gelu, log, log1p, mul, neg, relu, sigmoid, silu, sin,
+    sqrt, square, sub, tanh,
 };
 pub use index::{embedding, index_add, index_select};
 pub use linear::{linear, matmul};

@@ -1,5 +1,5 @@
 use samebits_rng::{Draw, Generator};
-use samebits_tensor_core::ops::{Dropout, Uniform};
+use samebits_tensor_core::ops::{Dropout, Normal, Uniform};
 use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{DType, Error, Op, Result, Tensor};
 
@@ -16,6 +16,18 @@ pub(super) fn register_all() {
                 draw.uniform_f32(0, out, op.low as f32, op.high as f32).map_err(failed)
             }),
             _ => filled(&op.shape, |out| draw.uniform_f64(0, out, op.low, op.high).map_err(failed)),
+        }
+    }));
+    register(Kernel::portable("philox", FLOATS, ADDRESSED, |op: &Normal| {
+        let draw = draw(&op.generator);
+        let failed = |error: samebits_rng::Error| Error::invalid(Normal::NAME, error.to_string());
+        match op.dtype {
+            DType::F32 => filled(&op.shape, |out| {
+                draw.normal_f32(0, out, op.mean as f32, op.std as f32).map_err(failed)
+            }),
+            _ => filled(&op.shape, |out| {
+                draw.normal_f64(0, out, op.mean, op.std).map_err(failed)
+            }),
         }
     }));
     register(Kernel::portable("philox", FLOATS, ADDRESSED, dropout));

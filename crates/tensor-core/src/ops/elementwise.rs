@@ -21,10 +21,20 @@ pub enum UnaryKind {
     Neg,
     Abs,
     Exp,
+    Exp2,
+    Expm1,
     Log,
+    Log2,
+    Log10,
+    Log1p,
     Sqrt,
+    /// `1 / sqrt(x)`, rounded once.
+    Rsqrt,
+    Sin,
+    Cos,
     Tanh,
     Sigmoid,
+    Erf,
     /// `max(x, 0)`; NaN stays NaN, and −0 becomes +0.
     Relu,
     /// `1 / x`.
