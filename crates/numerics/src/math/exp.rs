@@ -211,7 +211,10 @@ pub(super) fn tanh_wide(x: f64) -> f64 {
 /// ```
 #[inline(always)]
 pub fn sinh(x: f32) -> f32 {
-    nan_if(x.is_nan(), sinh_wide(x as f64) as f32)
+    let y = sinh_wide(x as f64) as f32;
+    let y = except(x, 0x3a12_85ff, 0x3a12_85ff, y);
+    let y = except(x, 0xba12_85ff, 0xba12_85ff, y);
+    nan_if(x.is_nan(), y)
 }
 
 /// The hyperbolic sine before the rounding to f32.

@@ -58,6 +58,7 @@ pub(crate) static HARD: &[(&str, &[u32])] = &[
     ),
     ("sinpi", &[0x34e54db5, 0x3dfd7f58, 0x3f605015]),
     ("cospi", &[0x398721a7, 0x3ec0a02a, 0x3f1fafeb]),
+    ("sinh", &[0x3a1285ff]),
     ("erf", &[0x3940ead6]),
     (
         "rsqrt",
