@@ -112,7 +112,7 @@ pub fn bincount_weighted<T: Float>(out: &mut [T], values: &[i64], weights: &[T])
     expect_len(OP, "weights", weights.len(), values.len())?;
     let mut sums = vec![T::ZERO; out.len()];
     let rows = Rows { op: OP, index: values, size: out.len(), base: 0 };
-    T::add_rows(&mut sums, 1, &rows, |i, _| weights[i])?;
+    T::add_rows(&mut sums, 1, &rows, &crate::scatter::rows(weights, 1))?;
     out.copy_from_slice(&sums);
     Ok(())
 }

@@ -12,7 +12,7 @@ pub use bag::{
 use crate::Float;
 use crate::error::{Result, expect_len};
 use crate::index::index_select;
-use crate::scatter::{Checked, check};
+use crate::scatter::{Checked, Stored, check};
 
 /// The rows of `weight` that `index` names.
 ///
@@ -86,7 +86,8 @@ pub fn embedding_backward<T: Float>(
     check(OP, index, rows)?;
     grad_weight.fill(T::ZERO);
     let (sources, places) = without(padding_idx, index);
-    T::add_rows(grad_weight, width, &Checked(&places), |i, j| grad_out[sources[i] * width + j])?;
+    let addends = Stored { data: grad_out, place: |i: usize| sources[i] * width, form: |_, x| x };
+    T::add_rows(grad_weight, width, &Checked(&places), &addends)?;
     if scale_grad_by_freq {
         divide_by_counts(grad_weight, width, &counts(&places, rows));
     }

@@ -51,14 +51,14 @@ pub trait Float:
         Self::from_f64(n as f64)
     }
 
-    /// Adds to each row of `out` the rows of the sources that are sent there. See
+    /// Adds to each row of `out` the rows of the sources that are sent there; see
     /// [`scatter`](crate::scatter) for what the sum is.
     #[doc(hidden)]
     fn add_rows<D: crate::scatter::Destinations>(
         out: &mut [Self],
         width: usize,
         destinations: &D,
-        source: impl Fn(usize, usize) -> Self + Sync,
+        addends: &impl crate::scatter::Addends<Self>,
     ) -> crate::Result<()>;
 }
 
@@ -95,9 +95,9 @@ impl Float for f32 {
         out: &mut [f32],
         width: usize,
         destinations: &D,
-        source: impl Fn(usize, usize) -> f32 + Sync,
+        addends: &impl crate::scatter::Addends<f32>,
     ) -> crate::Result<()> {
-        crate::scatter::exact::add_rows(out, width, destinations, source)
+        crate::scatter::exact::add_rows(out, width, destinations, addends)
     }
 }
 
@@ -134,9 +134,9 @@ impl Float for f64 {
         out: &mut [f64],
         width: usize,
         destinations: &D,
-        source: impl Fn(usize, usize) -> f64 + Sync,
+        addends: &impl crate::scatter::Addends<f64>,
     ) -> crate::Result<()> {
-        crate::scatter::ascending::add_rows(out, width, destinations, source)
+        crate::scatter::ascending::add_rows(out, width, destinations, addends)
     }
 }
 

@@ -2,8 +2,9 @@
 //!
 //! # Layouts
 //!
-//! `input` (batch, channels, height, width) or (batch, channels, depth, height, width), `grid` (batch, points, 2 or 3) with the
-//! coordinates (x, y[, z]) of each point, `out` (batch, channels, points); all contiguous.
+//! `input` (batch, channels, height, width) or (batch, channels, depth, height, width), `grid`
+//! (batch, points, 2 or 3) with the coordinates (x, y) or (x, y, z) of each point, `out` (batch,
+//! channels, points); all contiguous.
 //!
 //! # What is computed
 //!
@@ -22,7 +23,7 @@
 mod taps;
 
 use crate::error::{Error, Result, expect_len};
-use crate::scatter::Checked;
+use crate::scatter::{Checked, Stored};
 use crate::{Float, parallel};
 use rayon::prelude::*;
 use samebits_numerics::simd::{self, Kernel};
@@ -198,8 +199,9 @@ impl GridSample {
         grad_input.par_chunks_mut(self.plane()).enumerate().try_for_each(|(number, sums)| {
             let taps = &tables[number / self.channels];
             let grad = &grad_out[number * self.points..][..self.points];
-            let addend = |i: usize, _: usize| grad[taps.point(i)] * taps.weights[i];
-            T::add_rows(sums, 1, &Checked(&taps.places), addend)
+            let form = |i: usize, g: T| g * taps.weights[i];
+            let addends = Stored { data: grad, place: |i| taps.point(i), form };
+            T::add_rows(sums, 1, &Checked(&taps.places), &addends)
         })
     }
 

@@ -27,18 +27,22 @@
 //! Functions ending in `_fast` add with float atomics: a valid result whose bits depend on the
 //! schedule.
 
+mod addends;
 pub(crate) mod ascending;
 mod destinations;
 pub(crate) mod exact;
 mod fast;
 mod reduce;
+mod segments;
 
+pub use addends::{Addends, Stored};
 pub use destinations::{Checked, Destinations, Elements, Rows};
 pub use fast::{index_add_fast, scatter_add_fast};
 pub use reduce::{Reduce, index_reduce, scatter_reduce};
 
 pub(crate) use reduce::fold;
 
+pub(crate) use addends::rows;
 pub(crate) use destinations::check;
 
 use crate::Float;
@@ -88,11 +92,13 @@ pub fn index_add<T: Float>(
     let slab = index.len() * inner;
     for (o, out) in out.chunks_mut((dim * inner).max(1)).enumerate() {
         let source = &source[o * slab..(o + 1) * slab];
-        let rows = Rows { op: OP, index, size: dim, base: 0 };
+        let destinations = Rows { op: OP, index, size: dim, base: 0 };
         if alpha == T::ONE {
-            T::add_rows(out, inner, &rows, |i, j| source[i * inner + j])?;
+            T::add_rows(out, inner, &destinations, &rows(source, inner))?;
         } else {
-            T::add_rows(out, inner, &rows, |i, j| alpha * source[i * inner + j])?;
+            let place = |i: usize| i * inner;
+            let addends = Stored { data: source, place, form: |_, x| alpha * x };
+            T::add_rows(out, inner, &destinations, &addends)?;
         }
     }
     Ok(())
@@ -136,7 +142,7 @@ pub fn scatter_add<T: Float>(
     const OP: &str = "scatter_add";
     expect_len(OP, "source", source.len(), index.len())?;
     let elements = elements(OP, "out", out.len(), shape, index)?;
-    T::add_rows(out, 1, &elements, |i, _| source[i])
+    T::add_rows(out, 1, &elements, &rows(source, 1))
 }
 
 /// Adds each row of `values` to the row of `out` that its linear index says: `index_put` and
@@ -169,7 +175,7 @@ pub fn put_add<T: Float>(
     expect_len(OP, "out", out.len(), rows * width)?;
     expect_len(OP, "values", values.len(), index.len() * width)?;
     let places = wrapped(OP, index, rows)?;
-    T::add_rows(out, width, &Checked(&places), |i, j| values[i * width + j])
+    T::add_rows(out, width, &Checked(&places), &addends::rows(values, width))
 }
 
 /// The places that indices from `-size` to `size - 1` mean, negative ones counting from the end.

@@ -94,8 +94,11 @@ fn linear_sampling_equals_the_definition() {
     }
 }
 
+/// A sampling, its input, grid and output gradient.
+type Case = (GridSample, Vec<f64>, Vec<f64>, Vec<f64>);
+
 /// A case of every mode, with its own random input.
-fn cases() -> Vec<(GridSample, Vec<f64>, Vec<f64>, Vec<f64>)> {
+fn cases() -> Vec<Case> {
     let mut random = Random(2);
     let mut cases = Vec::new();
     for padding in PADDINGS {

@@ -2,7 +2,7 @@
 
 use super::{counts, divide_by_counts};
 use crate::error::{Error, Result, expect_len};
-use crate::scatter::{Checked, check};
+use crate::scatter::{Checked, Stored, check};
 use crate::{Float, parallel};
 use samebits_numerics::extrema::replaces_max;
 use samebits_numerics::simd::{self, Kernel};
@@ -241,14 +241,13 @@ pub fn embedding_bag_backward<T: Float>(
     }
     grad_weight.fill(T::ZERO);
     let destinations = Checked(&rows);
+    let place = |i: usize| sources[i].0;
     if per_sample_weights.is_some() {
-        T::add_rows(grad_weight, width, &destinations, |i, j| {
-            grad_out[sources[i].0 + j] * sources[i].1
-        })?;
+        let addends = Stored { data: grad_out, place, form: |i: usize, g| g * sources[i].1 };
+        T::add_rows(grad_weight, width, &destinations, &addends)?;
     } else {
-        T::add_rows(grad_weight, width, &destinations, |i, j| {
-            grad_out[sources[i].0 + j] / sources[i].1
-        })?;
+        let addends = Stored { data: grad_out, place, form: |i: usize, g| g / sources[i].1 };
+        T::add_rows(grad_weight, width, &destinations, &addends)?;
     }
     if scale_grad_by_freq {
         divide_by_counts(grad_weight, width, &counts(&rows, bags.rows));
@@ -320,7 +319,8 @@ fn max_backward<T: Float>(
         places.push(row as usize * width + position % width);
     }
     grad_weight.fill(T::ZERO);
-    T::add_rows(grad_weight, 1, &Checked(&places), |i, _| grad_out[sources[i]])
+    let addends = Stored { data: grad_out, place: |i: usize| sources[i], form: |_, g| g };
+    T::add_rows(grad_weight, 1, &Checked(&places), &addends)
 }
 
 struct SumBags<'a, T> {

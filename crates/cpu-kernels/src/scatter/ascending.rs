@@ -4,15 +4,17 @@
 //! their order. Each stretch is then one task's own: no atomics, and its part of the output
 //! stays in the cache. How the work is cut changes the order between outputs only.
 
-use super::Destinations;
+use super::{Addends, Destinations};
 use crate::{Float, Result};
 use rayon::prelude::*;
 use samebits_numerics::simd::{self, Kernel};
 
 /// Sources grouped together: the groups of one chunk fit the second-level cache.
 const CHUNK: usize = 1 << 16;
-/// Output elements of one stretch: their accumulators fit the second-level cache.
-const STRETCH: usize = 1 << 17;
+/// Output elements of one stretch: their accumulators fit the second-level cache. Rows are read
+/// from far apart, so fewer and larger stretches suit them better than single elements.
+const STRETCH: usize = 1 << 15;
+const WIDE_STRETCH: usize = 1 << 17;
 /// Stretches at most, so that a group of a chunk holds more than a few sources.
 const MAX_STRETCHES: usize = 1024;
 /// Sources times width below which threads cost more than they bring.
@@ -70,7 +72,8 @@ pub(crate) fn visit_rows<V: Visitor, D: Destinations>(
         return Order::check(destinations);
     }
     let rows = out.len() / width;
-    let stretch = (STRETCH / width).max(rows.div_ceil(MAX_STRETCHES)).max(1).next_power_of_two();
+    let elements = if width == 1 { STRETCH } else { WIDE_STRETCH };
+    let stretch = (elements / width).max(rows.div_ceil(MAX_STRETCHES)).max(1).next_power_of_two();
     let row_fits = u32::try_from(rows).is_ok();
     if row_fits && (stretch >= rows || n.saturating_mul(width) <= SMALL) {
         Order::check(destinations)?;
@@ -98,20 +101,22 @@ pub(crate) fn add_rows<T: Float, D: Destinations>(
     out: &mut [T],
     width: usize,
     destinations: &D,
-    source: impl Fn(usize, usize) -> T + Sync,
+    addends: &impl Addends<T>,
 ) -> Result<()> {
-    struct Add<F, T>(F, usize, std::marker::PhantomData<fn() -> T>);
-    impl<T: Float, F: Fn(usize, usize) -> T + Sync> Visitor for Add<F, T> {
+    struct Add<'a, A, T>(&'a A, usize, std::marker::PhantomData<fn() -> T>);
+    impl<T: Float, A: Addends<T>> Visitor for Add<'_, A, T> {
         type Element = T;
         type State = ();
         #[inline(always)]
         fn start(&self, _: &mut [T]) {}
         #[inline(always)]
         fn visit(&self, (): &mut (), out: &mut [T], base: usize, entries: &[Entry]) {
+            let width = self.1;
             for entry in entries {
-                let (row, source) = (entry.row as usize, base + entry.packed as usize);
-                for (j, sum) in out[row * self.1..][..self.1].iter_mut().enumerate() {
-                    *sum = *sum + self.0(source, j);
+                let source = base + entry.packed as usize;
+                let sums = &mut out[entry.row as usize * width..][..width];
+                for (sum, &x) in sums.iter_mut().zip(self.0.row(source, 0, width)) {
+                    *sum = *sum + self.0.form(source, x);
                 }
             }
         }
@@ -122,7 +127,7 @@ pub(crate) fn add_rows<T: Float, D: Destinations>(
             }
         }
     }
-    visit_rows(out, width, destinations, &Add(source, width, std::marker::PhantomData))
+    visit_rows(out, width, destinations, &Add(addends, width, std::marker::PhantomData))
 }
 
 /// Sources whose output rows are looked up together.
@@ -199,17 +204,12 @@ impl<V: Visitor> Kernel for VisitStretch<'_, V> {
 }
 
 /// The sources of one chunk, grouped by stretch and in ascending order in each group.
-struct Groups {
-    entries: Vec<Entry>,
-    /// Where each group ends.
-    ends: Vec<u32>,
-}
+struct Groups(Vec<Vec<Entry>>);
 
 impl Groups {
     #[inline(always)]
     fn of_stretch(&self, number: usize) -> &[Entry] {
-        let start = if number == 0 { 0 } else { self.ends[number - 1] };
-        &self.entries[start as usize..self.ends[number] as usize]
+        &self.0[number]
     }
 }
 
@@ -228,30 +228,20 @@ struct Group<'a, V, D> {
 
 impl<V: Visitor, D: Destinations> Kernel for Group<'_, V, D> {
     type Output = Result<Groups>;
-    /// A counting sort: one pass counts, the next one places.
     #[inline(always)]
     fn run(self) -> Result<Groups> {
         let Group { chunk, stretches, shift } = self;
-        let mut ends = vec![0u32; stretches + 1];
-        Order::batches(chunk.destinations, chunk.start..chunk.end, |_, rows| {
-            for &row in rows {
-                ends[(row >> shift) + 1] += 1;
-            }
-        })?;
-        for stretch in 1..=stretches {
-            ends[stretch] += ends[stretch - 1];
-        }
-        // Now `ends[s]` is where group s starts; placing its entries moves it to its end.
-        let mut entries = vec![Entry::default(); chunk.end - chunk.start];
+        // Room for a fair share and some more; a group that needs yet more grows.
+        let fair = (chunk.end - chunk.start) / stretches;
+        let mut groups: Vec<Vec<Entry>> =
+            (0..stretches).map(|_| Vec::with_capacity(fair + fair / 8 + 16)).collect();
         let mask = (1usize << shift) - 1;
         Order::batches(chunk.destinations, chunk.start..chunk.end, |first, rows| {
             for (offset, &row) in rows.iter().enumerate() {
-                let place = &mut ends[row >> shift];
                 let packed = chunk.visitor.pack(chunk.start, first - chunk.start + offset);
-                entries[*place as usize] = Entry { row: (row & mask) as u32, packed };
-                *place += 1;
+                groups[row >> shift].push(Entry { row: (row & mask) as u32, packed });
             }
         })?;
-        Ok(Groups { entries, ends })
+        Ok(Groups(groups))
     }
 }

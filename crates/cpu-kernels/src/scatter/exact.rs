@@ -6,8 +6,9 @@
 //! outputs with addends put aside get their value from a long accumulator. So every schedule
 //! computes the exact sum, and only the speed depends on the data.
 
-use super::Destinations;
 use super::ascending::{self, Entry, Order, Visitor};
+use super::segments::Segments;
+use super::{Addends, Destinations};
 use crate::Result;
 use rayon::prelude::*;
 use samebits_numerics::exact::{ExactSum, two_sum};
@@ -21,13 +22,14 @@ const TABLE: usize = 1 << 15;
 const PIECE: usize = 1 << 16;
 /// Tables at most.
 const MAX_TABLES: usize = 32;
+/// Width of a row from which its sources are brought together.
+const WIDE: usize = 8;
 /// Addends put aside before they are folded into long accumulators.
 const ASIDE: usize = 1 << 16;
 /// Neighbouring outputs that are checked together.
 const GROUP: usize = 16;
 
-/// Adds `source(i, j)`, for every source `i` and every `j` in `0..width`, to element `j` of the
-/// output row that source `i` is sent to. The value that is there counts as one more addend.
+/// Adds the row of every source to the output row that the source is sent to. The value that is there counts as one more addend.
 ///
 /// # Errors
 ///
@@ -36,14 +38,18 @@ pub(crate) fn add_rows<D: Destinations>(
     out: &mut [f32],
     width: usize,
     destinations: &D,
-    source: impl Fn(usize, usize) -> f32 + Sync,
+    addends: &impl Addends<f32>,
 ) -> Result<()> {
     let n = destinations.count();
-    let sum = Sum { source, width };
     // Few outputs and many sources: a task for each piece of the sources. The thresholds decide
     // the speed only.
     let pieces = (n / PIECE.max(4 * out.len() / width.max(1))).min(MAX_TABLES);
-    if out.len() > TABLE || out.is_empty() || pieces < 2 {
+    let few = out.len() <= TABLE && !out.is_empty() && pieces >= 2;
+    if !few && width >= WIDE {
+        return ascending::visit_rows(out, width, destinations, &Segments { addends, width });
+    }
+    let sum = Sum { addends, width };
+    if !few {
         return ascending::visit_rows(out, width, destinations, &sum);
     }
     let length = n.div_ceil(pieces);
@@ -162,9 +168,9 @@ impl Table {
     }
 }
 
-/// The sum of rows that `source` gives.
-struct Sum<F> {
-    source: F,
+/// The sum of addends.
+struct Sum<'a, A> {
+    addends: &'a A,
     width: usize,
 }
 
@@ -172,7 +178,7 @@ struct Sum<F> {
 /// for memory at the same time and not one after the other.
 const READ: usize = 16;
 
-impl<F: Fn(usize, usize) -> f32 + Sync> Sum<F> {
+impl<A: Addends<f32>> Sum<'_, A> {
     /// Adds up to [`READ`] sources: source `i` to row `row(i)`.
     #[inline(always)]
     fn add(
@@ -186,8 +192,8 @@ impl<F: Fn(usize, usize) -> f32 + Sync> Sum<F> {
         let mut j = 0;
         while j + GROUP <= self.width {
             for i in 0..n {
-                for k in 0..GROUP {
-                    read[i][k] = (self.source)(source(i), j + k);
+                for (x, &stored) in read[i].iter_mut().zip(self.addends.row(source(i), j, GROUP)) {
+                    *x = self.addends.form(source(i), stored);
                 }
             }
             for i in 0..n {
@@ -197,8 +203,8 @@ impl<F: Fn(usize, usize) -> f32 + Sync> Sum<F> {
         }
         let rest = self.width - j;
         for i in 0..n {
-            for k in 0..rest {
-                read[i][k] = (self.source)(source(i), j + k);
+            for (x, &stored) in read[i].iter_mut().zip(self.addends.row(source(i), j, rest)) {
+                *x = self.addends.form(source(i), stored);
             }
         }
         for i in 0..n {
@@ -206,6 +212,12 @@ impl<F: Fn(usize, usize) -> f32 + Sync> Sum<F> {
                 table.add(row(i) * self.width + j + k, f64::from(read[i][k]));
             }
         }
+    }
+
+    /// The addend of a source whose row is one element.
+    #[inline(always)]
+    fn single(&self, source: usize) -> f32 {
+        self.addends.form(source, self.addends.row(source, 0, 1)[0])
     }
 
     /// The sums over one piece of the sources.
@@ -223,7 +235,7 @@ impl<F: Fn(usize, usize) -> f32 + Sync> Sum<F> {
     }
 }
 
-impl<F: Fn(usize, usize) -> f32 + Sync> Visitor for Sum<F> {
+impl<A: Addends<f32>> Visitor for Sum<'_, A> {
     type Element = f32;
     type State = Table;
 
@@ -235,7 +247,7 @@ impl<F: Fn(usize, usize) -> f32 + Sync> Visitor for Sum<F> {
     /// A single value is packed itself: it is at hand now, and would be far away later.
     #[inline(always)]
     fn pack(&self, base: usize, offset: usize) -> u32 {
-        if self.width == 1 { (self.source)(base + offset, 0).to_bits() } else { offset as u32 }
+        if self.width == 1 { self.single(base + offset).to_bits() } else { offset as u32 }
     }
 
     #[inline(always)]
@@ -258,21 +270,21 @@ impl<F: Fn(usize, usize) -> f32 + Sync> Visitor for Sum<F> {
     }
 }
 
-struct AddBatch<'a, F> {
-    sum: &'a Sum<F>,
+struct AddBatch<'a, A> {
+    sum: &'a Sum<'a, A>,
     table: &'a mut Table,
     start: usize,
     rows: &'a [usize],
 }
 
-impl<F: Fn(usize, usize) -> f32 + Sync> Kernel for AddBatch<'_, F> {
+impl<A: Addends<f32>> Kernel for AddBatch<'_, A> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
         let AddBatch { sum, table, start, rows } = self;
         if sum.width == 1 {
             for (offset, &row) in rows.iter().enumerate() {
-                table.add(row, f64::from((sum.source)(start + offset, 0)));
+                table.add(row, f64::from(sum.single(start + offset)));
             }
             return;
         }

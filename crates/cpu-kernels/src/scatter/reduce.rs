@@ -1,7 +1,7 @@
 //! Reductions other than the sum, to places that an index says.
 
 use super::ascending::{Entry, Visitor, visit_rows};
-use super::{Destinations, Rows, check, elements};
+use super::{Destinations, Rows, check, elements, rows};
 use crate::Float;
 use crate::error::{Result, expect_len};
 use samebits_numerics::extrema::{max2, min2};
@@ -64,7 +64,7 @@ pub fn scatter_reduce<T: Float>(
     const OP: &str = "scatter_reduce";
     expect_len(OP, "source", source.len(), index.len())?;
     let elements = elements(OP, "out", out.len(), shape, index)?;
-    reduce_rows(out, 1, &elements, |i, _| source[i], reduce, include_self)
+    reduce_rows(out, 1, &elements, source, reduce, include_self)
 }
 
 /// Reduces each slice of `source` into the slice of `out` that `index` says; see
@@ -101,7 +101,7 @@ pub fn index_reduce<T: Float>(
     for (o, out) in out.chunks_mut((dim * inner).max(1)).enumerate() {
         let source = &source[o * slab..(o + 1) * slab];
         let rows = Rows { op: OP, index, size: dim, base: 0 };
-        reduce_rows(out, inner, &rows, |i, j| source[i * inner + j], reduce, include_self)?;
+        reduce_rows(out, inner, &rows, source, reduce, include_self)?;
     }
     Ok(())
 }
@@ -110,10 +110,11 @@ fn reduce_rows<T: Float, D: Destinations>(
     out: &mut [T],
     width: usize,
     destinations: &D,
-    source: impl Fn(usize, usize) -> T + Sync,
+    values: &[T],
     reduce: Reduce,
     include_self: bool,
 ) -> Result<()> {
+    let source = |i: usize, j: usize| values[i * width + j];
     let identity = match reduce {
         Reduce::Sum | Reduce::Mean => T::ZERO,
         Reduce::Prod => T::ONE,
@@ -124,9 +125,9 @@ fn reduce_rows<T: Float, D: Destinations>(
         fold(out, width, destinations, |_, _| identity, |_, new| new)?;
     }
     match reduce {
-        Reduce::Sum => T::add_rows(out, width, destinations, source),
+        Reduce::Sum => T::add_rows(out, width, destinations, &rows(values, width)),
         Reduce::Mean => {
-            T::add_rows(out, width, destinations, source)?;
+            T::add_rows(out, width, destinations, &rows(values, width))?;
             // Counted in f64: exact, and every count is at least one where it divides.
             let mut counts = vec![0.0f64; out.len() / width.max(1)];
             fold(&mut counts, 1, destinations, |_, _| 1.0, |old, one| old + one)?;
