@@ -138,7 +138,7 @@ unsafe extern "C" fn cuDeviceGetAttribute(
 fn attribute(attribute: c_uint) -> Option<u32> {
     Some(match attribute {
         // Block and grid dimensions.
-        1 | 2 | 3 => MAX_THREADS,
+        1..=3 => MAX_THREADS,
         4 => 64,
         5 => i32::MAX as u32,
         6 | 7 => 65535,
@@ -195,7 +195,7 @@ unsafe extern "C" fn cuDeviceGetMemPool(pool: *mut Handle, device: c_int) -> Cod
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuDeviceSetMemPool(device: c_int, pool: Handle) -> Code {
     call(|driver| {
-        if !driver.pools.get(&pool).is_some_and(|state| state.ordinal as c_int == device) {
+        if driver.pools.get(&pool).is_none_or(|state| state.ordinal as c_int != device) {
             return Err(INVALID_VALUE);
         }
         driver.device(device)?.pool = pool;

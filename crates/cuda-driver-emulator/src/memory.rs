@@ -269,7 +269,7 @@ fn fill(driver: &mut Driver, to: u64, pattern: &[u8], count: usize) -> Outcome {
     if size == 0 {
         return Ok(());
     }
-    if to % pattern.len() as u64 != 0 {
+    if !to.is_multiple_of(pattern.len() as u64) {
         return Err(INVALID_VALUE);
     }
     driver.owner(to)?.fill(to, size, pattern).map_err(|error| from_error(&error))

@@ -32,6 +32,7 @@ mod op;
 mod race;
 mod region;
 mod schedule;
+mod ty;
 
 pub use device::{Checks, Device, Launch, Loaded, Stats};
 pub use error::{Access, Error, Fault, FaultKind, Space};

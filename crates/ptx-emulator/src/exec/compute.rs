@@ -1,7 +1,7 @@
 //! Instructions that stay within a lane: moves, comparisons, selections, conversions.
 
 use super::{
-    Context, Run, access, atomic, numeric,
+    Context, Run, access, atomic, cvt, numeric,
     warp::{BIT, Warp},
 };
 use crate::{
@@ -87,7 +87,7 @@ pub(crate) fn run(context: &mut Context<'_>, warp: &mut Warp, op: &Op, mask: u32
             };
             warp.wp(p, mask, value);
         }
-        Op::Cvt(conversion, d, a) => numeric::convert(context, warp, conversion, d, a, mask),
+        Op::Cvt(conversion, d, a) => cvt::run(context, warp, conversion, d, a, mask),
         Op::Pack { d, parts, count, bits } => {
             let mut out = [0; LANES];
             for (i, &part) in parts[..usize::from(count)].iter().enumerate() {

@@ -2,8 +2,11 @@
 
 mod access;
 mod atomic;
+mod bits;
 mod block;
+mod carry;
 mod compute;
+mod cvt;
 mod lanes;
 mod numeric;
 mod step;

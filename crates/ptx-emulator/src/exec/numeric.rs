@@ -3,12 +3,16 @@
 //! Every loop runs over all 32 lanes, active or not, so that it has no branches: results of
 //! inactive lanes are dropped when they are written.
 
-use super::{Context, warp::Warp};
+use super::{
+    Context,
+    bits::{bfe, bfi, bfind, byte, field_mask, fns, lop3, prmt},
+    carry::{carry32, carry64},
+    warp::Warp,
+};
 use crate::{
     float::{self, bits32, bits64},
     op::{
-        Carry, CarryOp, Convert, CountOp, Dst, FloatMode, FloatOp, IntOp, LANES, Op, PrmtMode, R32,
-        R64, Round, S32, S64, ShiftOp, Src, TerOp, Ty, V32, V64,
+        CountOp, FloatMode, FloatOp, IntOp, LANES, Op, R32, R64, S32, S64, ShiftOp, TerOp, V32, V64,
     },
 };
 
@@ -351,17 +355,17 @@ fn int16(op: IntOp, x: u16, y: u16) -> u16 {
 }
 
 #[inline(always)]
-fn mulhi_s(x: u32, y: u32) -> u32 {
+pub(super) fn mulhi_s(x: u32, y: u32) -> u32 {
     ((i64::from(x as i32) * i64::from(y as i32)) >> 32) as u32
 }
 
 #[inline(always)]
-fn mulhi_u(x: u32, y: u32) -> u32 {
+pub(super) fn mulhi_u(x: u32, y: u32) -> u32 {
     ((u64::from(x) * u64::from(y)) >> 32) as u32
 }
 
 #[inline(always)]
-fn high64(signed: bool, x: u64, y: u64) -> u64 {
+pub(super) fn high64(signed: bool, x: u64, y: u64) -> u64 {
     if signed {
         ((i128::from(x as i64) * i128::from(y as i64)) >> 64) as u64
     } else {
@@ -427,192 +431,6 @@ fn ter32(
             go!(|x, y, _| { if x > 31 { 0 } else { field_mask(y.min(32)).wrapping_shl(x) } })
         }
         TerOp::BmskWrap => go!(|x, y, _| field_mask(y & 31) << (x & 31)),
-    }
-}
-
-fn field_mask(len: u32) -> u32 {
-    ((1u64 << len) - 1) as u32
-}
-
-fn byte(word: u32, index: u32, signed: bool) -> i32 {
-    let byte = (word >> (8 * index)) as u8;
-    if signed { i32::from(byte as i8) } else { i32::from(byte) }
-}
-
-#[inline(always)]
-fn lop3(table: u8, x: u32, y: u32, z: u32) -> u32 {
-    let mut out = 0;
-    for row in 0..8 {
-        if table >> row & 1 == 1 {
-            let p = if row & 4 != 0 { x } else { !x };
-            let q = if row & 2 != 0 { y } else { !y };
-            let r = if row & 1 != 0 { z } else { !z };
-            out |= p & q & r;
-        }
-    }
-    out
-}
-
-fn prmt(mode: PrmtMode, x: u32, y: u32, selector: u32) -> u32 {
-    let bytes = (u64::from(y) << 32 | u64::from(x)).to_le_bytes();
-    let n = selector & 3;
-    let pick = |i: u32| -> u8 {
-        match mode {
-            PrmtMode::Index => {
-                let select = selector >> (4 * i) & 15;
-                let value = bytes[(select & 7) as usize];
-                // The top bit of the selector spreads the sign of the byte.
-                if select & 8 != 0 { (value as i8 >> 7) as u8 } else { value }
-            }
-            PrmtMode::F4e => bytes[((n + i) & 7) as usize],
-            PrmtMode::B4e => bytes[(n.wrapping_sub(i) & 7) as usize],
-            PrmtMode::Rc8 => bytes[n as usize],
-            PrmtMode::Ecl => bytes[n.max(i) as usize],
-            PrmtMode::Ecr => bytes[n.min(i) as usize],
-            PrmtMode::Rc16 => bytes[(2 * (n & 1) + (i & 1)) as usize],
-        }
-    };
-    u32::from_le_bytes([pick(0), pick(1), pick(2), pick(3)])
-}
-
-/// The n-th set bit counted from `base`: the pseudocode of the PTX ISA.
-fn fns(value: u32, base: u32, offset: u32) -> u32 {
-    let base = (base & 31) as i32;
-    let offset = offset as i32;
-    let (mut left, step) = match offset {
-        0 => return if value >> base & 1 == 1 { base as u32 } else { !0 },
-        1.. => (offset - 1, 1),
-        _ => (offset.saturating_neg() - 1, -1),
-    };
-    let mut at = base;
-    while (0..32).contains(&at) {
-        if value >> at & 1 == 1 {
-            if left == 0 {
-                return at as u32;
-            }
-            left -= 1;
-        }
-        at += step;
-    }
-    !0
-}
-
-fn bfe(value: u64, at: u32, len: u32, width: u32, signed: bool) -> u64 {
-    let (at, len) = (at & 0xff, len & 0xff);
-    let msb = width - 1;
-    let sign_at = (at + len).wrapping_sub(1).min(msb);
-    let sign = if signed && len > 0 { value >> sign_at & 1 } else { 0 };
-    let mut out = if sign == 1 { !0 } else { 0u64 };
-    for i in 0..len.min(width) {
-        if at + i > msb {
-            break;
-        }
-        out = (out & !(1 << i)) | (value >> (at + i) & 1) << i;
-    }
-    out
-}
-
-fn bfi(insert: u64, base: u64, at: u32, len: u32, width: u32) -> u64 {
-    let (at, len) = (at & 0xff, len & 0xff);
-    let end = (at + len).min(width);
-    if at >= end {
-        return base;
-    }
-    let count = end - at;
-    let field = (u64::MAX >> (64 - count)) << at;
-    (base & !field) | (insert << at & field)
-}
-
-fn bfind(signed_value: i64, bits: u64, width: u32, signed: bool, shift: bool) -> u32 {
-    let value = if signed && signed_value < 0 { !signed_value as u64 } else { bits };
-    if value == 0 {
-        return !0;
-    }
-    let position = 63 - value.leading_zeros();
-    if shift { width - 1 - position } else { position }
-}
-
-fn carry32(
-    context: &Context<'_>,
-    warp: &mut Warp,
-    mask: u32,
-    carry: Carry,
-    d: R32,
-    a: S32,
-    b: S32,
-    c: S32,
-) {
-    let (x, y, z) = (warp.s32(context, a), warp.s32(context, b), warp.s32(context, c));
-    let mut flags = 0;
-    let taken = warp.carry;
-    let out = std::array::from_fn(|i| {
-        let (first, second) = match carry.op {
-            CarryOp::Add | CarryOp::Sub => (x[i], y[i]),
-            CarryOp::MadLo => (x[i].wrapping_mul(y[i]), z[i]),
-            CarryOp::MadHiS => (mulhi_s(x[i], y[i]), z[i]),
-            CarryOp::MadHiU => (mulhi_u(x[i], y[i]), z[i]),
-        };
-        let flag = carry.take && taken >> i & 1 == 1;
-        let (sum, over) = match carry.op {
-            CarryOp::Sub => {
-                let (once, first_over) = first.overflowing_sub(second);
-                let (twice, second_over) = once.overflowing_sub(u32::from(flag));
-                (twice, first_over || second_over)
-            }
-            _ => {
-                let (once, first_over) = first.overflowing_add(second);
-                let (twice, second_over) = once.overflowing_add(u32::from(flag));
-                (twice, first_over || second_over)
-            }
-        };
-        flags |= u32::from(over) << i;
-        sum
-    });
-    warp.w32(d, mask, &out);
-    if carry.give {
-        warp.carry = (warp.carry & !mask) | (flags & mask);
-    }
-}
-
-fn carry64(
-    context: &Context<'_>,
-    warp: &mut Warp,
-    mask: u32,
-    carry: Carry,
-    d: R64,
-    a: S64,
-    b: S64,
-    c: S64,
-) {
-    let (x, y, z) = (warp.s64(context, a), warp.s64(context, b), warp.s64(context, c));
-    let mut flags = 0;
-    let taken = warp.carry;
-    let out = std::array::from_fn(|i| {
-        let (first, second) = match carry.op {
-            CarryOp::Add | CarryOp::Sub => (x[i], y[i]),
-            CarryOp::MadLo => (x[i].wrapping_mul(y[i]), z[i]),
-            CarryOp::MadHiS => (high64(true, x[i], y[i]), z[i]),
-            CarryOp::MadHiU => (high64(false, x[i], y[i]), z[i]),
-        };
-        let flag = carry.take && taken >> i & 1 == 1;
-        let (sum, over) = match carry.op {
-            CarryOp::Sub => {
-                let (once, first_over) = first.overflowing_sub(second);
-                let (twice, second_over) = once.overflowing_sub(u64::from(flag));
-                (twice, first_over || second_over)
-            }
-            _ => {
-                let (once, first_over) = first.overflowing_add(second);
-                let (twice, second_over) = once.overflowing_add(u64::from(flag));
-                (twice, first_over || second_over)
-            }
-        };
-        flags |= u32::from(over) << i;
-        sum
-    });
-    warp.w64(d, mask, &out);
-    if carry.give {
-        warp.carry = (warp.carry & !mask) | (flags & mask);
     }
 }
 
@@ -706,63 +524,6 @@ fn float64(
         FloatOp::Sqrt => go!(|x, _| x.sqrt()),
         _ => map64(context, warp, mask, d, a, b, |x, y| float::op64(op, mode, x, y)),
     }
-}
-
-pub(crate) fn convert(
-    context: &Context<'_>,
-    warp: &mut Warp,
-    conversion: Convert,
-    d: Dst,
-    a: Src,
-    mask: u32,
-) {
-    let Convert { to, from, round, integer, sat, ftz } = conversion;
-    let plain = !sat && !ftz;
-    let nearest = plain && round == Round::Nearest && integer.is_none();
-    // The conversions of index arithmetic and of everyday floats, without the general code.
-    match (from, to, d, a) {
-        (Ty::U32, Ty::U64, Dst::R64(d), Src::S32(a)) => {
-            let out = warp.s32(context, a).map(u64::from);
-            return warp.w64(d, mask, &out);
-        }
-        (Ty::S32, Ty::S64 | Ty::U64, Dst::R64(d), Src::S32(a)) if plain => {
-            let out = warp.s32(context, a).map(|x| i64::from(x as i32) as u64);
-            return warp.w64(d, mask, &out);
-        }
-        (Ty::U64, Ty::U32, Dst::R32(d), Src::S64(a)) if plain => {
-            let out = warp.s64(context, a).map(|x| x as u32);
-            return warp.w32(d, mask, &out);
-        }
-        (Ty::F32, Ty::F64, Dst::R64(d), Src::S32(a)) if plain && integer.is_none() => {
-            let out = warp.s32(context, a).map(|x| bits64(f64::from(f32::from_bits(x))));
-            return warp.w64(d, mask, &out);
-        }
-        (Ty::F64, Ty::F32, Dst::R32(d), Src::S64(a)) if nearest => {
-            let out = warp.s64(context, a).map(|x| bits32(f64::from_bits(x) as f32));
-            return warp.w32(d, mask, &out);
-        }
-        (Ty::U32, Ty::F32, Dst::R32(d), Src::S32(a)) if nearest => {
-            let out = warp.s32(context, a).map(|x| (x as f32).to_bits());
-            return warp.w32(d, mask, &out);
-        }
-        (Ty::S32, Ty::F32, Dst::R32(d), Src::S32(a)) if nearest => {
-            let out = warp.s32(context, a).map(|x| (x as i32 as f32).to_bits());
-            return warp.w32(d, mask, &out);
-        }
-        _ => {}
-    }
-    let narrow = to.bits();
-    let out = super::compute::wide(context, warp, a).map(|bits| {
-        let result = float::convert(conversion, bits);
-        // A register wider than the result is filled by the result's sign. Nothing looks at the
-        // upper half of a 16-bit register.
-        if to.is_signed() {
-            ((result << (64 - narrow)) as i64 >> (64 - narrow)) as u64
-        } else {
-            result & (u64::MAX >> (64 - narrow))
-        }
-    });
-    warp.write(d, mask, &out);
 }
 
 #[cfg(test)]

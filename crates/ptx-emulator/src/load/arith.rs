@@ -13,10 +13,10 @@ impl<'a> Decoder<'_, 'a> {
     /// Arithmetic of every kind; floating point goes to its own file.
     pub(crate) fn arith(&mut self, mods: &mut Mods<'a>) -> Result<Option<Op>, Error> {
         let last = mods.full.rsplit('.').next().and_then(Ty::parse);
-        if last.is_some_and(Ty::is_float) {
-            if let Some(op) = self.float(mods)? {
-                return Ok(Some(op));
-            }
+        if last.is_some_and(Ty::is_float)
+            && let Some(op) = self.float(mods)?
+        {
+            return Ok(Some(op));
         }
         let op = match mods.name() {
             "add" => self.add_sub(mods, IntOp::Add, IntOp::AddSatS, CarryOp::Add)?,

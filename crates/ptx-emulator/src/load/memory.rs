@@ -20,7 +20,7 @@ const SPACES: [(&str, MemSpace); 7] = [
     ("param::entry", MemSpace::EntryParam),
 ];
 
-const SCOPES: [(&str, bool); 4] = [("cta", false), ("gpu", true), ("sys", true), ("cluster", true)];
+const SCOPES: [(&str, ()); 4] = [("cta", ()), ("gpu", ()), ("sys", ()), ("cluster", ())];
 
 impl<'a> Decoder<'_, 'a> {
     pub(crate) fn memory(&mut self, mods: &mut Mods<'a>) -> Result<Option<Op>, Error> {
@@ -162,14 +162,9 @@ impl<'a> Decoder<'_, 'a> {
     }
 
     fn atom(&mut self, mods: &mut Mods<'a>, returns: bool) -> Result<Op, Error> {
-        if mods
-            .table(&[("relaxed", ()), ("acquire", ()), ("release", ()), ("acq_rel", ())])
-            .is_some()
-        {
-            mods.table(&SCOPES);
-        } else {
-            mods.table(&SCOPES);
-        }
+        // Atomics are ordered more strongly here than any of these asks for.
+        mods.table(&[("relaxed", ()), ("acquire", ()), ("release", ()), ("acq_rel", ())]);
+        mods.table(&SCOPES);
         let spaces = [
             ("global", MemSpace::Global),
             ("shared", MemSpace::Shared),

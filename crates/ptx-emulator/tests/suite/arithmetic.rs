@@ -93,7 +93,7 @@ fn logic_and_selection() {
     check32("min.s32 %r0, -1, 1;", !0);
     check32("min.u32 %r0, -1, 1;", 1);
     check64("max.s64 %d0, -1, 1;", 1);
-    check32("lop3.b32 %r0, 0xff00, 0xf0f0, 0xcccc, 0xe8;", 0xfcc0 | (0xff00 & 0xf0f0 & 0));
+    check32("lop3.b32 %r0, 0xff00, 0xf0f0, 0xcccc, 0xe8;", 0xfcc0);
     check32("lop3.b32 %r0, 1, 2, 4, 0xfe;", 7);
     check32("setp.lt.s32 %p1, -1, 1; selp.u32 %r0, 3, 4, %p1;", 3);
     check32("setp.lo.u32 %p1, -1, 1; selp.u32 %r0, 3, 4, %p1;", 4);

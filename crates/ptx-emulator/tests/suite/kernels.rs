@@ -225,7 +225,7 @@ fn branches_vectors_and_local_arrays() {
         .map(|t| {
             let mut a = [0u32; 16];
             for i in 0..16 {
-                a[i * 23 & 15] = i as u32 + t;
+                a[(i * 23) & 15] = i as u32 + t;
             }
             (0..23).fold(0u32, |s, i| s.wrapping_mul(31).wrapping_add(a[(s ^ i) as usize & 15]))
         })
