@@ -160,6 +160,8 @@ struct Frame<'a, T: 'static> {
     panel_steps: Offsets,
     step_places: Vec<usize>,
     interior: [Range<usize>; DIMS],
+    /// True if a position of the box has a tap in the padding.
+    padded: bool,
     /// First target coordinate of the piece in the split dimension.
     strip_start: usize,
 }
@@ -211,6 +213,10 @@ impl<T: Real> Runner<'_, T> {
             steps: Offsets::new(step_places.clone()),
             panel_steps: Offsets::linear(K_BLOCK, tiles.columns()),
             step_places,
+            padded: (0..DIMS).any(|d| {
+                let inside = phase.interior(d, self.pass.source[d]);
+                first[d] < inside.start || first[d] + count[d] > inside.end
+            }),
             interior: std::array::from_fn(|d| phase.interior(d, self.pass.source[d])),
             window,
             strip_start: piece.strip.start,
@@ -326,6 +332,14 @@ impl<T: Real> Runner<'_, T> {
         least_source: &mut Option<i32>,
     ) {
         let (rows, width) = (piece.rows.len(), frame.tiles.columns());
+        if !frame.padded {
+            return;
+        }
+        let mut zeros = [false; MOST_COLUMNS];
+        if self.range.finite && !simd::dispatch(FindZeros { sums, rows, width, zeros: &mut zeros })
+        {
+            return;
+        }
         for run in runs {
             for i in 0..run.len {
                 let mut at = run.at;
@@ -340,8 +354,7 @@ impl<T: Real> Runner<'_, T> {
                 }
                 let lane = run.lane + i;
                 if self.range.finite {
-                    let zero = (0..rows).any(|row| sums[row * width + lane] == T::default());
-                    if !zero {
+                    if !zeros[lane] {
                         continue;
                     }
                     let least = *least_source.get_or_insert_with(|| {
@@ -396,20 +409,34 @@ impl<T: Real> Runner<'_, T> {
         out: &mut TileMut<'_, T>,
     ) {
         let (pass, phase, width) = (self.pass, frame.phase, frame.tiles.columns());
+        let (step, dims) = (phase.step[2], pass.target);
+        // Lanes, image and place of what lies side by side in the tile and in the target.
+        let mut stretches: Vec<(Range<usize>, usize, usize)> = Vec::with_capacity(runs.len());
+        for run in runs {
+            let image = images.start + run.image - piece.images.start;
+            let mut at: Dims = std::array::from_fn(|d| {
+                phase.start[d] + (frame.first[d] + run.at[d]) * phase.step[d]
+            });
+            at[self.cut.axis] -= frame.strip_start;
+            let from = (at[0] * dims[1] + at[1]) * dims[2] + at[2];
+            match stretches.last_mut() {
+                Some((lanes, last_image, last_from))
+                    if step == 1
+                        && *last_image == image
+                        && lanes.end == run.lane
+                        && *last_from + lanes.len() == from =>
+                {
+                    lanes.end += run.len;
+                }
+                _ => stretches.push((run.lane..run.lane + run.len, image, from)),
+            }
+        }
         for (i, row) in piece.rows.clone().enumerate() {
             let bias = self.bias.map(|bias| bias[group * pass.rows + row]);
             let channel = (group - piece.groups.start) * pass.rows + i;
-            for run in runs {
-                let image = images.start + run.image - piece.images.start;
-                let mut at: Dims = std::array::from_fn(|d| {
-                    phase.start[d] + (frame.first[d] + run.at[d]) * phase.step[d]
-                });
-                at[self.cut.axis] -= frame.strip_start;
-                let step = phase.step[2];
-                let dims = pass.target;
-                let from = (at[0] * dims[1] + at[1]) * dims[2] + at[2];
-                let values = &sums[i * width + run.lane..][..run.len];
-                let to = out.row(image, channel, from, from + (run.len - 1) * step + 1);
+            for (lanes, image, from) in &stretches {
+                let values = &sums[i * width..][lanes.clone()];
+                let to = out.row(*image, channel, *from, from + (lanes.len() - 1) * step + 1);
                 match bias {
                     None if step == 1 => to.copy_from_slice(values),
                     None => {
@@ -520,16 +547,62 @@ impl<T: Real> simd::Kernel for GatherPanel<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    fn run(self) {
+    fn run(mut self) {
         for run in self.runs {
-            let base = run.image * self.per_image + self.window.position(run.at);
-            for (row, &place) in self.panel.chunks_exact_mut(self.width).zip(self.places) {
-                let from = &self.source[base + place..][..run.len];
-                let to = &mut row[run.lane..run.lane + run.len];
-                for (to, from) in to.iter_mut().zip(from) {
-                    *to = *from;
+            // A copy of fixed length is a few instructions. What it writes beyond the run is
+            // overwritten by the next one, or belongs to lanes that nobody reads.
+            let fits = |length: usize| run.len <= length && run.lane + length <= self.width;
+            if fits(4) {
+                self.copy::<4>(run);
+            } else if fits(8) {
+                self.copy::<8>(run);
+            } else if fits(16) {
+                self.copy::<16>(run);
+            } else {
+                let base = run.image * self.per_image + self.window.position(run.at);
+                for (row, &place) in self.panel.chunks_exact_mut(self.width).zip(self.places) {
+                    let from = &self.source[base + place..][..run.len];
+                    row[run.lane..run.lane + run.len].copy_from_slice(from);
                 }
             }
         }
+    }
+}
+
+impl<T: Real> GatherPanel<'_, T> {
+    /// Copies `N` lanes of each step, at least the run.
+    #[inline(always)]
+    fn copy<const N: usize>(&mut self, run: &Run) {
+        let base = run.image * self.per_image + self.window.position(run.at);
+        for (row, &place) in self.panel.chunks_exact_mut(self.width).zip(self.places) {
+            let from: [T; N] = std::array::from_fn(|i| self.source[base + place..][..N][i]);
+            row[run.lane..][..N].copy_from_slice(&from);
+        }
+    }
+}
+
+/// The most columns of a register tile.
+const MOST_COLUMNS: usize = 128;
+
+/// Finds the lanes that hold a zero in some row; tells whether there are any.
+struct FindZeros<'a, T> {
+    sums: &'a [T],
+    rows: usize,
+    width: usize,
+    zeros: &'a mut [bool; MOST_COLUMNS],
+}
+
+impl<T: Real> simd::Kernel for FindZeros<'_, T> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run(self) -> bool {
+        let zeros = &mut self.zeros[..self.width];
+        for row in self.sums.chunks_exact(self.width).take(self.rows) {
+            for (zero, &value) in zeros.iter_mut().zip(row) {
+                *zero |= value == T::default();
+            }
+        }
+        zeros.contains(&true)
     }
 }
