@@ -248,3 +248,111 @@ fn nonsense_in_the_environment_is_refused() {
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && text.contains("SAMEBITS_EMULATOR_SCHEDULE"), "{text}");
 }
+
+#[test]
+fn misuse_returns_the_codes_of_the_driver() {
+    use sys::CUresult as R;
+    on_driver("misuse_returns_the_codes_of_the_driver", PLAIN, || {
+        let nowhere = std::ptr::without_provenance_mut::<u8>(0x1230);
+        let (mut address, mut size) = (0, 0);
+        // SAFETY: pointers to results are valid, and handles are checked by the driver.
+        unsafe {
+            assert_eq!(sys::cuCtxSynchronize(), R::CUDA_ERROR_NOT_INITIALIZED);
+            assert_eq!(sys::cuInit(1), R::CUDA_ERROR_INVALID_VALUE);
+            assert_eq!(sys::cuInit(0), R::CUDA_SUCCESS);
+            assert_eq!(sys::cuCtxSynchronize(), R::CUDA_ERROR_INVALID_CONTEXT);
+            assert_eq!(sys::cuMemAlloc_v2(&mut address, 4), R::CUDA_ERROR_INVALID_CONTEXT);
+        }
+        let ctx = CudaContext::new(0)?;
+        // SAFETY: as before; the buffers have the sizes that are named.
+        unsafe {
+            assert_eq!(sys::cuMemAlloc_v2(&mut address, 0), R::CUDA_ERROR_INVALID_VALUE);
+            assert_eq!(sys::cuMemAlloc_v2(std::ptr::null_mut(), 4), R::CUDA_ERROR_INVALID_VALUE);
+            assert_eq!(sys::cuMemAlloc_v2(&mut address, 4), R::CUDA_SUCCESS);
+            let mut bytes = [0u8; 8];
+            let to = bytes.as_mut_ptr().cast();
+            assert_eq!(sys::cuMemcpyDtoH_v2(to, address, 8), R::CUDA_ERROR_INVALID_VALUE);
+            assert_eq!(sys::cuMemcpyDtoH_v2(to, 64, 8), R::CUDA_ERROR_INVALID_VALUE);
+            assert_eq!(sys::cuMemsetD32_v2(address, 7, 1), R::CUDA_SUCCESS);
+            assert_eq!(sys::cuMemcpyDtoH_v2(to, address, 4), R::CUDA_SUCCESS);
+            assert_eq!(bytes, [7, 0, 0, 0, 0, 0, 0, 0]);
+            assert_eq!(sys::cuMemFree_v2(address), R::CUDA_SUCCESS);
+            assert_eq!(sys::cuMemFree_v2(address), R::CUDA_ERROR_INVALID_VALUE);
+            let stream: sys::CUstream = nowhere.cast();
+            assert_eq!(sys::cuStreamSynchronize(stream), R::CUDA_ERROR_INVALID_HANDLE);
+            let event: sys::CUevent = nowhere.cast();
+            assert_eq!(sys::cuEventQuery(event), R::CUDA_ERROR_INVALID_HANDLE);
+            let managed = sys::cuMemAllocManaged(&mut address, 4, 1);
+            assert_eq!(managed, R::CUDA_ERROR_NOT_SUPPORTED);
+            assert_eq!(sys::cuCtxGetLimit(&mut size, sys::CUlimit::CU_LIMIT_MAX), {
+                R::CUDA_ERROR_UNSUPPORTED_LIMIT
+            });
+        }
+        // Events made without timing cannot be timed.
+        let stream = ctx.default_stream();
+        let (a, b) = (stream.record_event(None)?, stream.record_event(None)?);
+        assert_eq!(a.elapsed_ms(&b).unwrap_err().0, R::CUDA_ERROR_INVALID_HANDLE);
+        let text = CudaContext::new(5).unwrap_err().error_name()?.to_string_lossy().into_owned();
+        assert_eq!(text, "CUDA_ERROR_INVALID_DEVICE");
+        let binary = ctx.load_module(Ptx::from_binary(b"\x7fELF\x02\x01\x01\0".to_vec()));
+        assert_eq!(binary.unwrap_err().0, R::CUDA_ERROR_INVALID_IMAGE);
+        for (old, new, code) in [
+            (".target sm_70", ".target sm_90", R::CUDA_ERROR_NO_BINARY_FOR_GPU),
+            (".version 8.5", ".version 8.7", R::CUDA_ERROR_UNSUPPORTED_PTX_VERSION),
+        ] {
+            let refused = ctx.load_module(Ptx::from_src(BASIC.replace(old, new)));
+            assert_eq!(refused.unwrap_err().0, code);
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn large_shared_memory_needs_its_attribute() {
+    use sys::{CUfunction_attribute as A, CUresult as R};
+    on_driver("large_shared_memory_needs_its_attribute", PLAIN, || {
+        let ctx = CudaContext::new(0)?;
+        let stream = ctx.default_stream();
+        let function = ctx.load_module(Ptx::from_src(BASIC))?.load_function("dyn_sum")?;
+        let most = A::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        let x = stream.clone_htod(&[1.5f64; 64])?;
+        let mut out = stream.alloc_zeros::<f64>(1)?;
+        let n = 64i32;
+        let config = LaunchConfig {
+            grid_dim: (1, 1, 1),
+            block_dim: (64, 1, 1),
+            shared_mem_bytes: 100 << 10,
+        };
+        let mut launch = |config| {
+            let mut launch = stream.launch_builder(&function);
+            launch.arg(&x).arg(&mut out).arg(&n);
+            // SAFETY: the arguments are those of `dyn_sum(const double*, double*, int)`, with 64
+            // elements for 64 threads.
+            unsafe { launch.launch(config) }.map(|_| ())
+        };
+        assert_eq!(launch(config).unwrap_err().0, R::CUDA_ERROR_INVALID_VALUE);
+        assert_eq!(
+            function.set_attribute(most, 200 << 10).unwrap_err().0,
+            R::CUDA_ERROR_INVALID_VALUE
+        );
+        function.set_attribute(most, 100 << 10)?;
+        assert_eq!(function.get_attribute(most)?, 100 << 10);
+        launch(config)?;
+        assert_eq!(
+            function.occupancy_max_active_blocks_per_multiprocessor(64, 100 << 10, None)?,
+            1
+        );
+        stream.synchronize()
+    });
+}
+
+#[test]
+fn a_driver_may_have_no_device() {
+    if env::var_os(CHILD).is_some() {
+        let error = CudaContext::new(0).unwrap_err();
+        assert_eq!(error.0, sys::CUresult::CUDA_ERROR_NO_DEVICE);
+        return;
+    }
+    let output = again("a_driver_may_have_no_device", &[("SAMEBITS_EMULATOR_DEVICES", "0")]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
