@@ -68,4 +68,10 @@ pub(crate) static HARD: &[(&str, &[u32])] = &[
             0x7f3a18e3,
         ],
     ),
+    ("tan", &[0x3e19205e, 0x453c5846, 0x575852f8, 0x5d5873ae, 0x5ffd33a4, 0x7714b423, 0x7dae7426]),
+    ("asin", &[0x3de5fa1e, 0x3f083a1a]),
+    ("acos", &[0x328885a3, 0x39826222, 0xbc406ccd]),
+    ("atan", &[0x3ad637fa, 0x3d8d6b23]),
+    ("cosh", &[0x3a6f7750, 0x3a87c3b6, 0x3d609528]),
+    ("erfc", &[0xb76c9f62, 0xbb6c9b37]),
 ];
