@@ -158,7 +158,7 @@ impl Device {
         self.context.ordinal()
     }
 
-    /// Copies `values` to a new buffer.
+    /// Copies `values` to a new buffer. A buffer never has fewer than one element.
     ///
     /// # Errors
     ///
@@ -172,7 +172,8 @@ impl Device {
         Ok(buffer)
     }
 
-    /// Copies a buffer to the host, after everything asked for before is done.
+    /// Copies a buffer to the host, after everything asked for before is done. The buffer of an
+    /// empty tensor has one element without meaning, because the driver allocates nothing smaller.
     ///
     /// # Errors
     ///

@@ -2,8 +2,9 @@
 //!
 //! # Shapes
 //!
-//! `input` (batch, channels, [depth,] height, width), `grid` (batch, points, 2 or 3) with the
-//! coordinates (x, y[, z]) of each point, output (batch, channels, points).
+//! Input `[batch, channels, height, width]`, or with a depth before the height; grid
+//! `[batch, points, 2 or 3]` with the coordinates x, y and perhaps z of each point; output
+//! `[batch, channels, points]`.
 //!
 //! # Determinism
 //!

@@ -1,4 +1,21 @@
 //! Matrix products in the written order.
+//!
+//! # Examples
+//!
+//! ```
+//! use samebits_cuda_kernels::matmul::{Matrix, matmul};
+//! use samebits_cuda_kernels::Device;
+//! # if !samebits_cuda_kernels::is_available() {
+//! #     return Ok(());
+//! # }
+//! let device = Device::new(0)?;
+//! let x = device.upload(&[1.0f32, 2.0, 3.0, 4.0])?;
+//! let a = Matrix { data: &x, row: 2, column: 1, offsets: &[0] };
+//! let transposed = Matrix { row: 1, column: 2, ..a };
+//! let product = matmul(&device, a, transposed, [2, 2, 2])?;
+//! assert_eq!(device.download(&product)?, [5.0, 11.0, 11.0, 25.0]);
+//! # Ok::<(), samebits_cuda_kernels::CudaError>(())
+//! ```
 
 use bytemuck::{Pod, Zeroable};
 use cudarc::driver::CudaSlice;

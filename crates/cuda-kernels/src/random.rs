@@ -4,6 +4,21 @@
 //!
 //! Element `i` is a function of the draw and of `i` alone: the bits are those of
 //! [`samebits_rng::Draw`] on the CPU, whatever the device.
+//!
+//! # Examples
+//!
+//! ```
+//! use samebits_rng::Draw;
+//! use samebits_cuda_kernels::Device;
+//! # if !samebits_cuda_kernels::is_available() {
+//! #     return Ok(());
+//! # }
+//! let device = Device::new(0)?;
+//! let draw = Draw::new(0, 0, 0);
+//! let x = samebits_cuda_kernels::random::uniform(&device, &draw, 4, 0.0f32, 1.0)?;
+//! assert_eq!(device.download(&x)?, [0.39904642, 0.88052016, 0.73571277, 0.6054818]);
+//! # Ok::<(), samebits_cuda_kernels::CudaError>(())
+//! ```
 
 use bytemuck::{Pod, Zeroable};
 use cudarc::driver::CudaSlice;

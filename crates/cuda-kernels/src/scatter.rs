@@ -3,6 +3,24 @@
 //! A tensor is seen along one dimension, as [`Rows`]: `outer` slabs of `size` rows of `inner`
 //! elements. `index_*` operations have one index per row of the source, `scatter_*` and
 //! [`gather`] one per element.
+//!
+//! # Examples
+//!
+//! ```
+//! use samebits_cuda_kernels::scatter::{Rows, index_add};
+//! use samebits_cuda_kernels::{Device, Variant};
+//! # if !samebits_cuda_kernels::is_available() {
+//! #     return Ok(());
+//! # }
+//! let device = Device::new(0)?;
+//! let mut out = device.zeros::<f32>(2)?;
+//! let index = device.upload(&[1i64, 0, 1, 1])?;
+//! let source = device.upload(&[1e30f32, 5.0, 1.0, -1e30])?;
+//! let rows = Rows { outer: 1, size: 2, n: 4, inner: 1 };
+//! index_add(&device, &mut out, &index, &source, rows, 1.0, Variant::Deterministic)?;
+//! assert_eq!(device.download(&out)?, [5.0, 1.0]);
+//! # Ok::<(), samebits_cuda_kernels::CudaError>(())
+//! ```
 
 use bytemuck::{Pod, Zeroable};
 use cudarc::driver::CudaSlice;
