@@ -1,7 +1,7 @@
 use samebits::ops::*;
 use samebits::{DType, Device, Generator, Op, Result, Tensor, dispatch, registry};
 
-use crate::{indices, normal, normal_of};
+use crate::{indices, normal_of};
 
 /// A seeded call of an operation.
 pub struct Case {
@@ -115,12 +115,10 @@ fn elementwise(cases: &mut Cases) {
         Neg, Abs, Exp, Exp2, Expm1, Log, Log2, Log10, Log1p, Sqrt, Rsqrt, Sin, Cos, Tanh, Sigmoid,
         Erf, Relu, Reciprocal, Square,
     ] {
-        let x = wild(&[50_003], DType::F32, 1);
-        cases.add(format!("unary {kind:?} f32"), Unary { kind, x });
-    }
-    for kind in [Neg, Abs, Sqrt, Relu, Reciprocal, Square] {
-        let x = wild(&[50_003], DType::F64, 1);
-        cases.add(format!("unary {kind:?} f64"), Unary { kind, x });
+        for dtype in [DType::F32, DType::F64] {
+            let x = wild(&[50_003], dtype, 1);
+            cases.add(format!("unary {kind:?} {dtype}"), Unary { kind, x });
+        }
     }
     for dtype in [DType::F32, DType::F64] {
         use BinaryKind::*;
@@ -407,16 +405,17 @@ fn indexing(cases: &mut Cases, dtype: DType) {
 }
 
 fn losses(cases: &mut Cases) {
-    let x = normal(&[300, 67], 39);
-    for dim in [0, 1] {
-        let y = dispatch(&LogSoftmax { x: x.clone(), dim }).expect("a valid case");
-        cases.add(format!("log_softmax {dim}"), LogSoftmax { x: x.clone(), dim });
-        cases.add(
-            format!("log_softmax grad {dim}"),
-            LogSoftmaxGrad { grad: normal(&[300, 67], 40), y, dim },
-        );
+    for dtype in [DType::F32, DType::F64] {
+        let x = normal_of(&[300, 67], dtype, 39);
+        for dim in [0, 1] {
+            let y = dispatch(&LogSoftmax { x: x.clone(), dim }).expect("a valid case");
+            cases.add(format!("log_softmax {dtype} {dim}"), LogSoftmax { x: x.clone(), dim });
+            let grad = normal_of(&[300, 67], dtype, 40);
+            cases.add(format!("log_softmax grad {dtype} {dim}"), LogSoftmaxGrad { grad, y, dim });
+        }
+        let x = wild(&[30, 40], dtype, 41);
+        cases.add(format!("log_softmax {dtype} wild"), LogSoftmax { x, dim: 1 });
     }
-    cases.add("log_softmax wild", LogSoftmax { x: wild(&[30, 40], DType::F32, 41), dim: 1 });
     for dtype in [DType::F32, DType::F64] {
         let target = indices(300, 67, 42);
         let log_probs = normal_of(&[300, 67], dtype, 43);

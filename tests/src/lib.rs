@@ -7,12 +7,7 @@ pub use cases::{Case, cases, unreached};
 use samebits::ops::Normal;
 use samebits::{DType, Device, Generator, Tensor, dispatch};
 
-/// Normal numbers of a shape; each seed gives its own.
-pub fn normal(shape: &[usize], seed: u64) -> Tensor {
-    normal_of(shape, DType::F32, seed)
-}
-
-/// [`normal`] of a type.
+/// Normal numbers of a shape and type; each seed gives its own.
 pub fn normal_of(shape: &[usize], dtype: DType, seed: u64) -> Tensor {
     dispatch(&Normal {
         shape: shape.to_vec(),

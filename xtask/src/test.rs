@@ -1,26 +1,67 @@
 //! `cargo xtask test`: every test of the workspace, doctests included.
 
+use std::env;
+use std::path::PathBuf;
 use std::process::Command;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, Result, bail};
 
 /// Flags of `cargo xtask test`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
+    /// Run the CUDA tests on this machine's GPU and not on the emulated device.
+    #[arg(long)]
+    gpu: bool,
     /// Passed on to `cargo test`.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     rest: Vec<String>,
 }
 
-pub(crate) fn run(args: Args) -> anyhow::Result<()> {
-    let status = Command::new(env!("CARGO"))
-        .current_dir(crate::root())
-        .args(["test", "--workspace"])
-        .args(&args.rest)
-        .status()
-        .context("cannot start cargo")?;
-    if !status.success() {
+pub(crate) fn run(args: Args) -> Result<()> {
+    let mut tests = cargo();
+    tests.args(["test", "--workspace"]).args(&args.rest);
+    if !args.gpu {
+        tests.env("LD_LIBRARY_PATH", with_emulator_first(emulated_driver()?)?);
+    }
+    if !tests.status().context("cannot start cargo")?.success() {
         bail!("tests failed");
     }
     Ok(())
+}
+
+/// Builds the emulated CUDA driver and puts it, as `libcuda.so`, into a folder of its own: in one
+/// of Cargo's folders that name would shadow a real driver. Returns the folder.
+fn emulated_driver() -> Result<PathBuf> {
+    let package = "samebits-cuda-driver-emulator";
+    let built = cargo().args(["build", "--package", package]).status();
+    if !built.context("cannot start cargo")?.success() {
+        bail!("cannot build {package}");
+    }
+    let target = match env::var_os("CARGO_TARGET_DIR") {
+        Some(folder) => crate::root().join(folder),
+        None => crate::root().join("target"),
+    };
+    let folder = target.join("emulator");
+    std::fs::create_dir_all(&folder)?;
+    let library = target.join("debug").join("libsamebits_cuda_driver_emulator.so");
+    for name in ["libcuda.so", "libcuda.so.1"] {
+        let place = folder.join(name);
+        // Removed first: a process may have the old file mapped.
+        let _ = std::fs::remove_file(&place);
+        std::fs::copy(&library, &place)
+            .with_context(|| format!("cannot copy {} to {}", library.display(), place.display()))?;
+    }
+    Ok(folder)
+}
+
+fn with_emulator_first(folder: PathBuf) -> Result<std::ffi::OsString> {
+    let others = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let folders = std::iter::once(folder).chain(env::split_paths(&others));
+    Ok(env::join_paths(folders)?)
+}
+
+fn cargo() -> Command {
+    let mut command = Command::new(env!("CARGO"));
+    command.current_dir(crate::root());
+    command
 }

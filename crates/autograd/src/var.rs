@@ -237,7 +237,7 @@ impl Drop for Source {
     /// Takes long chains apart in a loop: one call per link would overflow the stack.
     fn drop(&mut self) {
         let mut chain: Vec<Arc<Source>> = Vec::new();
-        let mut take = |source: &mut Source, chain: &mut Vec<Arc<Source>>| {
+        let take = |source: &mut Source, chain: &mut Vec<Arc<Source>>| {
             if let Some(step) = source.step.take() {
                 // The closure holds inputs too, by way of the variables that it saved.
                 let Step { inputs, backward } = step;

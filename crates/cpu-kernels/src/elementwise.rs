@@ -12,33 +12,12 @@ use samebits_tensor_core::ops::{BinaryKind, CompareKind, UnaryKind};
 use crate::float::Float;
 use crate::parallel::pieces;
 
-/// `out[i] = f(x[i])` for an f32 function.
-pub fn unary_f32(kind: UnaryKind, x: &[f32], out: &mut [f32]) {
-    match kind {
-        UnaryKind::Exp => unary_with(Correct(math::Exp), x, out),
-        UnaryKind::Exp2 => unary_with(Correct(math::Exp2), x, out),
-        UnaryKind::Expm1 => unary_with(Correct(math::Expm1), x, out),
-        UnaryKind::Log => unary_with(Correct(math::Log), x, out),
-        UnaryKind::Log2 => unary_with(Correct(math::Log2), x, out),
-        UnaryKind::Log10 => unary_with(Correct(math::Log10), x, out),
-        UnaryKind::Log1p => unary_with(Correct(math::Log1p), x, out),
-        UnaryKind::Rsqrt => unary_with(Correct(math::Rsqrt), x, out),
-        // Large arguments need another reduction, which the slice function does in a second pass.
-        UnaryKind::Sin => slices(math::slice::sin, x, out),
-        UnaryKind::Cos => slices(math::slice::cos, x, out),
-        UnaryKind::Erf => unary_with(Correct(math::Erf), x, out),
-        UnaryKind::Tanh => unary_with(Correct(math::Tanh), x, out),
-        UnaryKind::Sigmoid => unary_with(Correct(math::Sigmoid), x, out),
-        _ => unary_algebraic(kind, x, out),
-    }
-}
-
-/// `out[i] = f(x[i])` for the functions that are one or two IEEE operations.
+/// `out[i] = f(x[i])`.
 ///
 /// # Panics
 ///
-/// If `kind` is a transcendental function.
-pub fn unary_algebraic<T: Float>(kind: UnaryKind, x: &[T], out: &mut [T]) {
+/// If the slices differ in length.
+pub fn unary<T: Elementary>(kind: UnaryKind, x: &[T], out: &mut [T]) {
     match kind {
         UnaryKind::Neg => unary_with(Neg, x, out),
         UnaryKind::Abs => unary_with(Abs, x, out),
@@ -46,14 +25,86 @@ pub fn unary_algebraic<T: Float>(kind: UnaryKind, x: &[T], out: &mut [T]) {
         UnaryKind::Relu => unary_with(Relu, x, out),
         UnaryKind::Reciprocal => unary_with(Reciprocal, x, out),
         UnaryKind::Square => unary_with(Square, x, out),
-        _ => unreachable!("{kind:?} is not algebraic"),
+        _ => T::elementary(kind, x, out),
     }
 }
 
-/// True if `kind` is one or two IEEE operations, so that it needs no elementary function.
-pub fn is_algebraic(kind: UnaryKind) -> bool {
-    use UnaryKind::{Abs, Neg, Reciprocal, Relu, Sqrt, Square};
-    matches!(kind, Neg | Abs | Sqrt | Relu | Reciprocal | Square)
+/// A float type with the elementary functions of [`math`]: correctly rounded on f32, written
+/// sequences of basic operations on f64.
+pub trait Elementary: Float {
+    /// e to the power `self`.
+    #[must_use]
+    fn exp(self) -> Self;
+
+    /// The natural logarithm.
+    #[must_use]
+    fn log(self) -> Self;
+
+    /// `out[i] = f(x[i])` for a function that is not a single IEEE operation.
+    #[doc(hidden)]
+    fn elementary(kind: UnaryKind, x: &[Self], out: &mut [Self]);
+}
+
+impl Elementary for f32 {
+    #[inline(always)]
+    fn exp(self) -> f32 {
+        math::exp(self)
+    }
+
+    #[inline(always)]
+    fn log(self) -> f32 {
+        math::log(self)
+    }
+
+    fn elementary(kind: UnaryKind, x: &[f32], out: &mut [f32]) {
+        match kind {
+            UnaryKind::Exp => correct(math::Exp, x, out),
+            UnaryKind::Exp2 => correct(math::Exp2, x, out),
+            UnaryKind::Expm1 => correct(math::Expm1, x, out),
+            UnaryKind::Log => correct(math::Log, x, out),
+            UnaryKind::Log2 => correct(math::Log2, x, out),
+            UnaryKind::Log10 => correct(math::Log10, x, out),
+            UnaryKind::Log1p => correct(math::Log1p, x, out),
+            UnaryKind::Rsqrt => correct(math::Rsqrt, x, out),
+            UnaryKind::Sin => correct(math::Sin, x, out),
+            UnaryKind::Cos => correct(math::Cos, x, out),
+            UnaryKind::Tanh => correct(math::Tanh, x, out),
+            UnaryKind::Sigmoid => correct(math::Sigmoid, x, out),
+            UnaryKind::Erf => correct(math::Erf, x, out),
+            _ => unreachable!("every kind has its function: {kind:?}"),
+        }
+    }
+}
+
+impl Elementary for f64 {
+    #[inline(always)]
+    fn exp(self) -> f64 {
+        math::f64::exp(self)
+    }
+
+    #[inline(always)]
+    fn log(self) -> f64 {
+        math::f64::log(self)
+    }
+
+    fn elementary(kind: UnaryKind, x: &[f64], out: &mut [f64]) {
+        match kind {
+            UnaryKind::Exp => unary_with(Exp64, x, out),
+            UnaryKind::Exp2 => unary_with(Exp264, x, out),
+            UnaryKind::Expm1 => unary_with(Expm164, x, out),
+            UnaryKind::Log => unary_with(Log64, x, out),
+            UnaryKind::Log2 => unary_with(Log264, x, out),
+            UnaryKind::Log10 => unary_with(Log1064, x, out),
+            UnaryKind::Log1p => unary_with(Log1p64, x, out),
+            UnaryKind::Rsqrt => unary_with(Rsqrt64, x, out),
+            UnaryKind::Sin => unary_with(Sin64, x, out),
+            UnaryKind::Cos => unary_with(Cos64, x, out),
+            UnaryKind::Tanh => unary_with(Tanh64, x, out),
+            UnaryKind::Sigmoid => unary_with(Sigmoid64, x, out),
+            UnaryKind::Erf => unary_with(Erf64, x, out),
+            _ => unreachable!("every kind has its function: {kind:?}"),
+        }
+    }
 }
 
 /// One operand of a binary kernel.
@@ -113,8 +164,10 @@ pub fn select<T: Copy + Send + Sync>(condition: &[u8], a: &[T], b: &[T], out: &m
     });
 }
 
-fn slices(f: fn(&[f32], &mut [f32]), x: &[f32], out: &mut [f32]) {
-    pieces(out, |start, piece| f(&x[start..start + piece.len()], piece));
+/// A correctly rounded function of [`math`].
+fn correct(f: impl UnaryF32, x: &[f32], out: &mut [f32]) {
+    assert_eq!(x.len(), out.len(), "unary: input and output differ in length");
+    pieces(out, |start, piece| f.map(&x[start..start + piece.len()], piece));
 }
 
 /// A function of one element, as a type, so that each gets a loop of its own.
@@ -190,17 +243,6 @@ impl<T: Float, F: Function2<T>> Kernel for Map2<'_, T, F> {
     }
 }
 
-/// An elementary function of [`math`].
-#[derive(Clone, Copy)]
-struct Correct<F>(F);
-
-impl<F: UnaryF32> Function1<f32> for Correct<F> {
-    #[inline(always)]
-    fn eval(self, x: f32) -> f32 {
-        self.0.eval(x)
-    }
-}
-
 /// A binary function with its first argument fixed.
 #[derive(Clone, Copy)]
 struct Left<F, T>(F, T);
@@ -267,4 +309,36 @@ functions! {
     ReluGrad(a, b) in Function2 = if b > T::ZERO { a } else { T::ZERO };
     TanhGrad(a, b) in Function2 = a * (T::ONE - b * b);
     SigmoidGrad(a, b) in Function2 = a * ((T::ONE - b) * b);
+}
+
+macro_rules! functions64 {
+    ($($name:ident = $function:ident;)*) => {
+        $(
+            #[derive(Clone, Copy)]
+            struct $name;
+
+            impl Function1<f64> for $name {
+                #[inline(always)]
+                fn eval(self, x: f64) -> f64 {
+                    math::f64::$function(x)
+                }
+            }
+        )*
+    };
+}
+
+functions64! {
+    Exp64 = exp;
+    Exp264 = exp2;
+    Expm164 = expm1;
+    Log64 = log;
+    Log264 = log2;
+    Log1064 = log10;
+    Log1p64 = log1p;
+    Rsqrt64 = rsqrt;
+    Sin64 = sin;
+    Cos64 = cos;
+    Tanh64 = tanh;
+    Sigmoid64 = sigmoid;
+    Erf64 = erf;
 }

@@ -7,24 +7,25 @@
 
 use crate::error::{Error, Result};
 use samebits_numerics::extrema;
-use samebits_numerics::math;
 use samebits_numerics::reduce;
 use samebits_numerics::simd::{self, Kernel};
 
+use crate::elementwise::Elementary;
 use crate::parallel::rows;
 
 /// `out = (x − max) − log Σ exp(x − max)` along each row of `width` elements.
 ///
-/// `x − max` is rounded to f32, its exponential is the correctly rounded f32 one, the sum is the
-/// f64 tree rounded to f32, and the logarithm is the correctly rounded f32 one.
-pub fn log_softmax(x: &[f32], width: usize, out: &mut [f32]) {
+/// `x − max` is rounded to the element type, its exponential is that type's, the sum is the f64
+/// tree rounded to the type, and the logarithm is the type's.
+pub fn log_softmax<T: Elementary>(x: &[T], width: usize, out: &mut [T]) {
     rows(width, out, |start, piece| {
         simd::dispatch(Forward { x: &x[start..start + piece.len()], width, out: piece });
     });
 }
 
-/// `out = grad − exp(y) · Σ grad` along each row, the sum rounded to f32, then one fma.
-pub fn log_softmax_backward(grad: &[f32], y: &[f32], width: usize, out: &mut [f32]) {
+/// `out = grad − exp(y) · Σ grad` along each row, the sum rounded to the element type,
+/// then one fma.
+pub fn log_softmax_backward<T: Elementary>(grad: &[T], y: &[T], width: usize, out: &mut [T]) {
     rows(width, out, |start, piece| {
         let range = start..start + piece.len();
         simd::dispatch(Backward { grad: &grad[range.clone()], y: &y[range], width, out: piece });
@@ -78,47 +79,47 @@ fn check_targets(classes: usize, target: &[i64]) -> Result<()> {
     }
 }
 
-struct Forward<'a> {
-    x: &'a [f32],
+struct Forward<'a, T> {
+    x: &'a [T],
     width: usize,
-    out: &'a mut [f32],
+    out: &'a mut [T],
 }
 
-impl Kernel for Forward<'_> {
+impl<T: Elementary> Kernel for Forward<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let mut exps = vec![0.0; self.width];
+        let mut exps = vec![T::ZERO; self.width];
         for (x, out) in self.x.chunks_exact(self.width).zip(self.out.chunks_exact_mut(self.width)) {
             let max = extrema::max(x).expect("a row has elements");
             for ((out, exp), &x) in out.iter_mut().zip(&mut exps).zip(x) {
                 *out = x - max;
-                *exp = math::exp(*out);
+                *exp = out.exp();
             }
-            let log_sum = math::log(reduce::sum_of(&exps, f64::from) as f32);
+            let log_sum = T::from_f64(reduce::sum_of(&exps, |x| x.into())).log();
             for out in out {
-                *out = samebits_numerics::nan::canonical(*out - log_sum);
+                *out = (*out - log_sum).canonical();
             }
         }
     }
 }
 
-struct Backward<'a> {
-    grad: &'a [f32],
-    y: &'a [f32],
+struct Backward<'a, T> {
+    grad: &'a [T],
+    y: &'a [T],
     width: usize,
-    out: &'a mut [f32],
+    out: &'a mut [T],
 }
 
-impl Kernel for Backward<'_> {
+impl<T: Elementary> Kernel for Backward<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
         let rows = self.grad.chunks_exact(self.width).zip(self.y.chunks_exact(self.width));
         for ((grad, y), out) in rows.zip(self.out.chunks_exact_mut(self.width)) {
-            let sum = -(reduce::sum_of(grad, f64::from) as f32);
+            let sum = -T::from_f64(reduce::sum_of(grad, |x| x.into()));
             for ((out, &grad), &y) in out.iter_mut().zip(grad).zip(y) {
-                *out = samebits_numerics::nan::canonical(math::exp(y).mul_add(sum, grad));
+                *out = y.exp().mul_add(sum, grad).canonical();
             }
         }
     }

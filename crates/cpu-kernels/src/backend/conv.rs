@@ -20,8 +20,7 @@ pub(super) fn register_all() {
     }));
     register(Kernel::portable("implicit_gemm", FLOATS, CHAIN, |op: &ConvInputGrad| {
         let (grad, weight) = (op.grad.contiguous()?, op.weight.contiguous()?);
-        let conv =
-            convolution(ConvInputGrad::NAME, &op.input_shape, weight.shape(), &op.params)?;
+        let conv = convolution(ConvInputGrad::NAME, &op.input_shape, weight.shape(), &op.params)?;
         with_float!(grad.dtype(), T => filled(&op.input_shape, |out| {
             conv.input_gradient::<T>(grad.as_slice()?, weight.as_slice()?, out)
                 .map_err(|error| refused(ConvInputGrad::NAME, &error))
@@ -31,13 +30,18 @@ pub(super) fn register_all() {
         "unordered",
         FLOATS,
         "partial sums are merged in the order in which threads finish",
-        |op: &ConvWeightGrad| with_float!(op.grad.dtype(), T => {
-            weight_gradient::<T>(op, Convolution::weight_gradient_unordered)
-        }),
+        |op: &ConvWeightGrad| {
+            with_float!(op.grad.dtype(), T => {
+                weight_gradient::<T>(op, Convolution::weight_gradient_unordered)
+            })
+        },
     ));
-    register(Kernel::portable("implicit_gemm", FLOATS, CHAIN, |op: &ConvWeightGrad| {
-        with_float!(op.grad.dtype(), T => weight_gradient::<T>(op, Convolution::weight_gradient))
-    }));
+    register(Kernel::portable(
+        "implicit_gemm",
+        FLOATS,
+        CHAIN,
+        |op: &ConvWeightGrad| with_float!(op.grad.dtype(), T => weight_gradient::<T>(op, Convolution::weight_gradient)),
+    ));
 }
 
 /// One of the two ways to sum up a weight gradient.

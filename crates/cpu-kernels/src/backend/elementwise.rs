@@ -3,28 +3,19 @@ use samebits_tensor_core::ops::{Affine, Binary, Cast, Compare, Unary, Where};
 use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{DType, Layout, Op, Result, Tensor};
 
-use super::{Element, F32, FLOATS, filled, with_float};
+use super::{Element, FLOATS, filled, with_float};
 use crate::elementwise::{self, Operand};
 
 const EACH: &str = "each element is its own fixed sequence of correctly rounded operations";
 
 pub(super) fn register_all() {
-    register(Kernel::portable("vectorized", F32, EACH, |op: &Unary| {
+    register(Kernel::portable("vectorized", FLOATS, EACH, |op: &Unary| {
         let x = op.x.contiguous()?;
-        filled(x.shape(), |out| {
-            elementwise::unary_f32(op.kind, x.as_slice()?, out);
+        with_float!(x.dtype(), T => filled(x.shape(), |out| {
+            elementwise::unary::<T>(op.kind, x.as_slice()?, out);
             Ok(())
-        })
+        }))
     }));
-    let mut double = Kernel::portable("vectorized", &[DType::F64], EACH, |op: &Unary| {
-        let x = op.x.contiguous()?;
-        filled::<f64>(x.shape(), |out| {
-            elementwise::unary_algebraic(op.kind, x.as_slice()?, out);
-            Ok(())
-        })
-    });
-    double.applies = |op| elementwise::is_algebraic(op.kind);
-    register(double);
     register(Kernel::portable(
         "vectorized",
         FLOATS,

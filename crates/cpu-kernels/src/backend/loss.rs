@@ -3,20 +3,24 @@ use samebits_tensor_core::ops::{LogSoftmax, LogSoftmaxGrad, NllLoss, NllLossGrad
 use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{Op, Result, Tensor};
 
-use super::{F32, FLOATS, filled, with_float};
+use super::{Element, FLOATS, filled, with_float};
 use crate::loss;
 
 const ROWS: &str = "each row is its own; its sum runs in f64 over a tree of its length alone";
 
 pub(super) fn register_all() {
-    register(Kernel::portable("rows", F32, ROWS, |op: &LogSoftmax| {
-        along_last(&[&op.x], op.dim, |inputs, width, out| {
-            loss::log_softmax(inputs[0], width, out);
+    register(Kernel::portable("rows", FLOATS, ROWS, |op: &LogSoftmax| {
+        with_float!(op.x.dtype(), T => {
+            along_last::<T>(&[&op.x], op.dim, |inputs, width, out| {
+                loss::log_softmax(inputs[0], width, out);
+            })
         })
     }));
-    register(Kernel::portable("rows", F32, ROWS, |op: &LogSoftmaxGrad| {
-        along_last(&[&op.grad, &op.y], op.dim, |inputs, width, out| {
-            loss::log_softmax_backward(inputs[0], inputs[1], width, out);
+    register(Kernel::portable("rows", FLOATS, ROWS, |op: &LogSoftmaxGrad| {
+        with_float!(op.grad.dtype(), T => {
+            along_last::<T>(&[&op.grad, &op.y], op.dim, |inputs, width, out| {
+                loss::log_softmax_backward(inputs[0], inputs[1], width, out);
+            })
         })
     }));
     register(Kernel::portable("tree", FLOATS, ROWS, |op: &NllLoss| {
@@ -46,10 +50,10 @@ pub(super) fn register_all() {
 }
 
 /// Runs a row kernel along any dimension, by making that dimension the last.
-fn along_last(
+fn along_last<T: Element>(
     inputs: &[&Tensor],
     dim: usize,
-    kernel: impl FnOnce(&[&[f32]], usize, &mut [f32]),
+    kernel: impl FnOnce(&[&[T]], usize, &mut [T]),
 ) -> Result<Tensor> {
     let last = inputs[0].rank() - 1;
     let (_, width, _) = outer_dim_inner(LogSoftmax::NAME, inputs[0].shape(), dim)?;
@@ -57,7 +61,7 @@ fn along_last(
         .iter()
         .map(|x| x.transpose(dim, last)?.contiguous())
         .collect::<Result<Vec<Tensor>>>()?;
-    let slices = dense.iter().map(Tensor::as_slice).collect::<Result<Vec<&[f32]>>>()?;
+    let slices = dense.iter().map(Tensor::as_slice).collect::<Result<Vec<&[T]>>>()?;
     let out = filled(dense[0].shape(), |out| {
         kernel(&slices, width, out);
         Ok(())

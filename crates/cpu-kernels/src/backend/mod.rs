@@ -15,7 +15,7 @@ use std::sync::Once;
 
 use samebits_tensor_core::{DType, Result, Tensor};
 
-use crate::float::Float;
+use crate::elementwise::Elementary;
 
 /// Registers every kernel of this crate, once; later calls return at once.
 ///
@@ -53,7 +53,7 @@ const FLOATS: &[DType] = &[DType::F32, DType::F64];
 const F32: &[DType] = &[DType::F32];
 
 /// A float type as a tensor's element.
-trait Element: Float + samebits_tensor_core::Element {}
+trait Element: Elementary + samebits_tensor_core::Element {}
 
 impl Element for f32 {}
 impl Element for f64 {}

@@ -25,9 +25,7 @@ pub(super) fn register_all() {
             DType::F32 => filled(&op.shape, |out| {
                 draw.normal_f32(0, out, op.mean as f32, op.std as f32).map_err(failed)
             }),
-            _ => filled(&op.shape, |out| {
-                draw.normal_f64(0, out, op.mean, op.std).map_err(failed)
-            }),
+            _ => filled(&op.shape, |out| draw.normal_f64(0, out, op.mean, op.std).map_err(failed)),
         }
     }));
     register(Kernel::portable("philox", FLOATS, ADDRESSED, dropout));
