@@ -6,6 +6,7 @@ mod arch;
 mod backend;
 pub mod bincount;
 pub mod conv;
+pub mod conv_algorithms;
 pub mod elementwise;
 pub mod embedding;
 mod error;

@@ -1,0 +1,306 @@
+//! Rows of the target from rows of the source, by the letter of the contract.
+//!
+//! The source is copied with zeros at both ends of each row, so that loads need no check; for a
+//! stride, elements that meet the same tap are brought side by side. A tap in the padding is
+//! skipped by a mask and not multiplied, so the bits are the contract's whatever the data.
+
+use rayon::prelude::*;
+use samebits_numerics::simd;
+
+use super::shape::{CANONICAL_NAN, Gather, volume};
+use crate::matmul::K_BLOCK;
+
+/// Elements of a target row that are formed together.
+pub(super) const LANES: usize = 16;
+
+/// How rows of the copy are laid out.
+#[derive(Clone, Debug)]
+pub(super) struct Layout {
+    /// The stride: element `s · t + offset` is element `t + offset / s` of phase `offset mod s`.
+    phases: usize,
+    /// Elements of one phase.
+    width: usize,
+    /// Which element of a phase comes first.
+    first: isize,
+}
+
+/// What one tap needs: its place in the kernel, where it reads, and which positions are not in
+/// the padding; `None` is all.
+#[derive(Clone, Copy, Debug)]
+struct Entry<'a> {
+    tap: usize,
+    offset: usize,
+    mask: Option<&'a Mask>,
+}
+
+/// An entry but for the row: the place in the kernel row, and where it reads in a row.
+struct RowEntry {
+    tap: usize,
+    offset: usize,
+    mask: Option<Mask>,
+}
+
+/// All ones where a position counts.
+type Mask = [u32; MOST];
+
+/// The most elements that a tile has.
+const MOST: usize = 32;
+
+/// Elements of workspace.
+pub(super) fn workspace(_: &super::shape::Shape, gather: &Gather) -> usize {
+    let layout = Layout::new(gather);
+    gather.batch * gather.groups * gather.channels * layout.plane(gather)
+}
+
+/// Forms every element of `target`.
+pub(super) fn run(gather: &Gather, source: &[f32], weights: &[f32], target: &mut [f32]) {
+    if target.is_empty() {
+        return;
+    }
+    let layout = Layout::new(gather);
+    let plane = layout.plane(gather);
+    let mut copy = vec![0.0; source.len() / volume(gather.source) * plane];
+    copy.par_chunks_mut(plane)
+        .zip(source.par_chunks(volume(gather.source)))
+        .for_each(|(to, from)| layout.fill(gather, from, to));
+    let positions = volume(gather.target);
+    let most = if gather.target[2] <= LANES { 8 } else { 4 };
+    let mut jobs = Vec::new();
+    let mut rest = target;
+    for image in 0..gather.batch * gather.groups {
+        let mut row = 0;
+        while row < gather.rows {
+            let rows = if gather.rows - row >= most { most } else { 1 };
+            let (part, after) = rest.split_at_mut(rows * positions);
+            rest = after;
+            jobs.push((image, row, rows, part));
+            row += rows;
+        }
+    }
+    jobs.into_par_iter().for_each(|(image, row, rows, part)| {
+        let task = Task {
+            gather,
+            layout: &layout,
+            source: &copy[image * gather.channels * plane..][..gather.channels * plane],
+            weights,
+            group: image % gather.groups,
+            row,
+        };
+        task.run(rows, part);
+    });
+}
+
+/// A block of rows of one image and group.
+pub(super) struct Task<'a> {
+    pub(super) gather: &'a Gather,
+    pub(super) layout: &'a Layout,
+    /// The copy of the group's channels.
+    pub(super) source: &'a [f32],
+    pub(super) weights: &'a [f32],
+    pub(super) group: usize,
+    pub(super) row: usize,
+}
+
+impl Task<'_> {
+    pub(super) fn run(self, rows: usize, target: &mut [f32]) {
+        match rows {
+            8 => simd::dispatch(Tiles::<8, 16> { task: &self, target }),
+            4 => simd::dispatch(Tiles::<4, 32> { task: &self, target }),
+            _ => {
+                for (row, target) in target.chunks_mut(volume(self.gather.target)).enumerate() {
+                    let task = Task { row: self.row + row, ..self };
+                    if self.gather.target[2] <= LANES {
+                        simd::dispatch(Tiles::<1, 16> { task: &task, target });
+                    } else {
+                        simd::dispatch(Tiles::<1, 32> { task: &task, target });
+                    }
+                }
+            }
+        }
+    }
+}
+
+struct Tiles<'a, 'b, const R: usize, const L: usize> {
+    task: &'a Task<'a>,
+    target: &'b mut [f32],
+}
+
+impl<const R: usize, const L: usize> simd::Kernel for Tiles<'_, '_, R, L> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Task { gather, layout, source, weights, group, row } = self.task;
+        let taps = gather.taps();
+        let plane = layout.plane(gather);
+        let steps = gather.channels * taps;
+        let base = group * gather.weight_group + row * gather.weight_row;
+        let mut packed: Vec<[f32; R]> = Vec::with_capacity(steps);
+        for channel in 0..gather.channels {
+            for tap in 0..taps {
+                let at = base + channel * gather.weight_channel + tap;
+                packed.push(std::array::from_fn(|r| weights[at + r * gather.weight_row]));
+            }
+        }
+        let [depth, height, width] = gather.target;
+        let [_, kernel_y, kernel_x] = gather.kernel;
+        let chunks: Vec<Vec<RowEntry>> =
+            (0..width.div_ceil(L)).map(|chunk| layout.entries(gather, chunk * L, L)).collect();
+        let mut list: Vec<Entry<'_>> = Vec::new();
+        for z in 0..depth {
+            for y in 0..height {
+                for (chunk, entries) in chunks.iter().enumerate() {
+                    list.clear();
+                    for rows in 0..gather.kernel[0] * kernel_y {
+                        let from_z = gather.at(0, z, rows / kernel_y);
+                        let from_y = gather.at(1, y, rows % kernel_y);
+                        let (Some(from_z), Some(from_y)) = (from_z, from_y) else { continue };
+                        let row = (from_z * gather.source[1] + from_y) * layout.row();
+                        for entry in entries {
+                            list.push(Entry {
+                                tap: rows * kernel_x + entry.tap,
+                                offset: row + entry.offset,
+                                mask: entry.mask.as_ref(),
+                            });
+                        }
+                    }
+                    let tile = tile::<R, L>(steps, taps, plane, &list, &packed, source);
+                    let from = (z * height + y) * width + chunk * L;
+                    let count = L.min(width - chunk * L);
+                    for (r, values) in tile.iter().enumerate() {
+                        let at = r * depth * height * width + from;
+                        for (to, &value) in self.target[at..at + count].iter_mut().zip(values) {
+                            *to = if value.is_nan() { CANONICAL_NAN } else { value };
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// `R` rows of `L` positions.
+#[inline(always)]
+fn tile<const R: usize, const L: usize>(
+    steps: usize,
+    taps: usize,
+    plane: usize,
+    list: &[Entry<'_>],
+    packed: &[[f32; R]],
+    source: &[f32],
+) -> [[f32; L]; R] {
+    let mut total = [[0.0; L]; R];
+    for from in (0..steps).step_by(K_BLOCK) {
+        let to = (from + K_BLOCK).min(steps);
+        let mut sums = [[0.0f32; L]; R];
+        for channel in from / taps..=(to - 1) / taps {
+            // Only the first and the last channel of a block may be cut.
+            let least = from.saturating_sub(channel * taps);
+            let most = to - channel * taps;
+            let weights = &packed[channel * taps..][..taps];
+            let source = &source[channel * plane..][..plane];
+            for entry in list {
+                if entry.tap < least || entry.tap >= most {
+                    continue;
+                }
+                let w = &weights[entry.tap];
+                let x: &[f32; L] =
+                    source[entry.offset..entry.offset + L].try_into().expect("of this length");
+                match entry.mask {
+                    None => {
+                        for r in 0..R {
+                            for l in 0..L {
+                                sums[r][l] = w[r].mul_add(x[l], sums[r][l]);
+                            }
+                        }
+                    }
+                    Some(mask) => {
+                        for r in 0..R {
+                            for l in 0..L {
+                                let sum = w[r].mul_add(x[l], sums[r][l]);
+                                sums[r][l] = if mask[l] != 0 { sum } else { sums[r][l] };
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        for r in 0..R {
+            for l in 0..L {
+                total[r][l] = if from == 0 { sums[r][l] } else { total[r][l] + sums[r][l] };
+            }
+        }
+    }
+    total
+}
+
+impl Layout {
+    pub(super) fn new(gather: &Gather) -> Layout {
+        let step = gather.step[2];
+        let offsets = (0..gather.kernel[2] as isize).map(|k| k * gather.reach[2] + gather.shift[2]);
+        let places = offsets.map(|offset| offset.div_euclid(step));
+        let (least, most) = places.fold((isize::MAX, isize::MIN), |(a, b), p| (a.min(p), b.max(p)));
+        let count = gather.target[2].next_multiple_of(MOST);
+        Layout { phases: step as usize, width: count + (most - least) as usize, first: least }
+    }
+
+    fn row(&self) -> usize {
+        self.phases * self.width
+    }
+
+    /// Elements of the copy of one channel.
+    pub(super) fn plane(&self, gather: &Gather) -> usize {
+        gather.source[0] * gather.source[1] * self.row()
+    }
+
+    /// Copies one channel.
+    pub(super) fn fill(&self, gather: &Gather, from: &[f32], to: &mut [f32]) {
+        let width = gather.source[2];
+        for (to, from) in to.chunks_exact_mut(self.row()).zip(from.chunks_exact(width)) {
+            for (phase, to) in to.chunks_exact_mut(self.width).enumerate() {
+                let start = self.first * self.phases as isize + phase as isize;
+                let zeros = (-start).max(0).unsigned_abs().div_ceil(self.phases).min(to.len());
+                let begin = (start + (zeros * self.phases) as isize).max(0) as usize;
+                to[..zeros].fill(0.0);
+                let to = &mut to[zeros..];
+                let count = width.saturating_sub(begin).div_ceil(self.phases).min(to.len());
+                if self.phases == 1 {
+                    to[..count].copy_from_slice(&from[begin..begin + count]);
+                } else {
+                    let from = from.iter().skip(begin).step_by(self.phases);
+                    for (to, &from) in to[..count].iter_mut().zip(from) {
+                        *to = from;
+                    }
+                }
+                to[count..].fill(0.0);
+            }
+        }
+    }
+
+    /// The taps of a kernel row that meet one of `lanes` positions from `start`.
+    fn entries(&self, gather: &Gather, start: usize, lanes: usize) -> Vec<RowEntry> {
+        let step = gather.step[2];
+        (0..gather.kernel[2])
+            .filter_map(|tap| {
+                let offset = tap as isize * gather.reach[2] + gather.shift[2];
+                let phase = offset.rem_euclid(step) as usize;
+                let place = (offset.div_euclid(step) - self.first) as usize;
+                let mut mask = [0; MOST];
+                let (mut any, mut all) = (false, true);
+                for (lane, mask) in mask[..lanes].iter_mut().enumerate() {
+                    // Positions behind the row's end are formed and not stored.
+                    let behind = start + lane >= gather.target[2];
+                    let inside = gather.at(2, start + lane, tap).is_some();
+                    *mask = u32::from(inside);
+                    any |= inside && !behind;
+                    all &= inside || behind;
+                }
+                any.then(|| RowEntry {
+                    tap,
+                    offset: phase * self.width + place + start,
+                    mask: (!all).then_some(mask),
+                })
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,417 @@
+//! Several algorithms for one convolution, to be raced against each other.
+//!
+//! [`Plan`] checks a convolution once and runs any [`Algorithm`] that applies to it. The canonical
+//! ones give the bits of [`Convolution`], whatever the data; the others stay within
+//! [`Algorithm::tolerance`] and repeat their bits on one machine and build.
+
+mod columns;
+mod depthwise;
+mod direct;
+mod fft;
+mod shape;
+mod winograd;
+
+use samebits_tensor_core::Determinism;
+
+use crate::conv::{Convolution, Error, Params};
+use shape::{Gather, Shape};
+
+/// One of the three computations of a convolution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pass {
+    /// The output.
+    Forward,
+    /// The gradient of the input.
+    InputGradient,
+    /// The gradient of the weights.
+    WeightGradient,
+}
+
+/// A way to compute a convolution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Algorithm {
+    /// Register tiles over a padded copy of the input, as [`Convolution`] does it. Canonical,
+    /// every pass, every shape.
+    ImplicitGemm,
+    /// Rows of the output formed from rows of a padded copy, four output channels at a time.
+    /// Canonical; forward, and the input gradient at stride 1.
+    Direct,
+    /// As `Direct`, one channel at a time, for groups of one input channel. Its weight gradient
+    /// has the channels in the lanes. Canonical.
+    Depthwise,
+    /// The matrix of all windows, multiplied with the weights. Canonical in the forward pass and
+    /// the input gradient; the weight gradient adds blocks of another length and is not.
+    Im2col,
+    /// Winograd's F(2×2, 3×3): 16 products for 36. Bounded.
+    Winograd2,
+    /// Winograd's F(4×4, 3×3): 36 products for 144. Bounded.
+    Winograd4,
+    /// Products of spectra. Bounded; stride 1, one or two dimensions.
+    Fft,
+}
+
+/// A checked convolution of f32 with its algorithms.
+///
+/// # Shapes
+///
+/// As [`Convolution`].
+///
+/// # Examples
+///
+/// ```
+/// use samebits_cpu_kernels::conv::Params;
+/// use samebits_cpu_kernels::conv_algorithms::{Algorithm, Pass, Plan};
+///
+/// let params = Params { padding: vec![1, 1], ..Params::new(2) };
+/// let plan = Plan::new(&[1, 1, 4, 4], &[1, 1, 3, 3], &params)?;
+/// let (input, weight) = (vec![1.0; 16], vec![1.0; 9]);
+/// let mut outputs = Vec::new();
+/// for algorithm in Algorithm::ALL {
+///     if plan.applies(algorithm, Pass::Forward) {
+///         let mut output = vec![0.0; 16];
+///         plan.forward(algorithm, &input, &weight, None, &mut output)?;
+///         outputs.push(output[5].round());
+///     }
+/// }
+/// assert_eq!(outputs, [9.0; 7]);
+/// # Ok::<(), samebits_cpu_kernels::conv::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Plan {
+    convolution: Convolution,
+    shape: Shape,
+}
+
+impl Algorithm {
+    /// Every algorithm. The order is that of the ids of candidates, which break ties.
+    pub const ALL: [Algorithm; 7] = [
+        Algorithm::ImplicitGemm,
+        Algorithm::Direct,
+        Algorithm::Depthwise,
+        Algorithm::Im2col,
+        Algorithm::Winograd2,
+        Algorithm::Winograd4,
+        Algorithm::Fft,
+    ];
+
+    /// The name in choice files. It will not come to mean anything else.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Algorithm::ImplicitGemm => "implicit-gemm",
+            Algorithm::Direct => "direct",
+            Algorithm::Depthwise => "depthwise",
+            Algorithm::Im2col => "im2col",
+            Algorithm::Winograd2 => "winograd-2x2",
+            Algorithm::Winograd4 => "winograd-4x4",
+            Algorithm::Fft => "fft",
+        }
+    }
+
+    /// Whether the pass has the bits of the contract.
+    #[must_use]
+    pub fn is_canonical(self, pass: Pass) -> bool {
+        match self {
+            Algorithm::ImplicitGemm | Algorithm::Direct | Algorithm::Depthwise => true,
+            Algorithm::Im2col => pass != Pass::WeightGradient,
+            Algorithm::Winograd2 | Algorithm::Winograd4 | Algorithm::Fft => false,
+        }
+    }
+
+    /// The level that the pass promises of its own bits: the FFT library chooses its code by the
+    /// processor, everything else is the same everywhere.
+    #[must_use]
+    pub fn level(self, _pass: Pass) -> Determinism {
+        match self {
+            Algorithm::Fft => Determinism::RunToRun,
+            _ => Determinism::Portable,
+        }
+    }
+
+    /// How far an element may be from the contract's, as a multiple of terms · max |a| · max |b|,
+    /// where terms are those of the element's sum and a and b the two factors. 0 for a canonical
+    /// pass. Inputs are finite; where sums overflow nothing is said.
+    #[must_use]
+    pub fn tolerance(self, pass: Pass) -> f64 {
+        if self.is_canonical(pass) {
+            return 0.0;
+        }
+        match self {
+            Algorithm::Winograd4 => 4e-6,
+            Algorithm::Fft => 1e-5,
+            _ => 1e-6,
+        }
+    }
+}
+
+impl Plan {
+    /// Checks the shapes of input and weights against each other and the parameters.
+    ///
+    /// # Errors
+    ///
+    /// As [`Convolution::new`].
+    pub fn new(input: &[usize], weight: &[usize], params: &Params) -> Result<Plan, Error> {
+        let convolution = Convolution::new(input, weight, params)?;
+        let output = convolution.output_shape();
+        let shape = Shape::new(input, weight, &output, params);
+        Ok(Plan { convolution, shape })
+    }
+
+    /// Shape of the output.
+    #[must_use]
+    pub fn output_shape(&self) -> Vec<usize> {
+        self.convolution.output_shape()
+    }
+
+    /// Whether `algorithm` can compute `pass` of this convolution.
+    #[must_use]
+    pub fn applies(&self, algorithm: Algorithm, pass: Pass) -> bool {
+        let s = &self.shape;
+        let unit_stride = s.stride == [1; 3];
+        match algorithm {
+            Algorithm::ImplicitGemm | Algorithm::Im2col => true,
+            Algorithm::Direct => match pass {
+                Pass::Forward => true,
+                Pass::InputGradient => unit_stride,
+                Pass::WeightGradient => false,
+            },
+            Algorithm::Depthwise => {
+                let single = s.inputs == 1 && s.outputs == 1;
+                single && (unit_stride || pass != Pass::InputGradient)
+            }
+            Algorithm::Winograd2 | Algorithm::Winograd4 => {
+                let three = s.kernel == [1, 3, 3] && s.dilation == [1; 3] && s.input[0] == 1;
+                let gather = pass != Pass::WeightGradient;
+                three
+                    && gather
+                    && unit_stride
+                    && s.padding.iter().all(|&p| p <= 2)
+                    && s.padding[0] == 0
+            }
+            Algorithm::Fft => {
+                unit_stride && s.input[0] == 1 && s.kernel[0] == 1 && s.padding[0] == 0
+            }
+        }
+    }
+
+    /// Bytes that `algorithm` needs beside input, weights and output, but for buffers of a
+    /// thread that depend on the size of a register tile alone.
+    #[must_use]
+    pub fn workspace(&self, algorithm: Algorithm, pass: Pass) -> usize {
+        let s = &self.shape;
+        let elements = match algorithm {
+            Algorithm::ImplicitGemm => s.weight_len(),
+            Algorithm::Direct => direct::workspace(s, &self.gather(pass)),
+            Algorithm::Depthwise => 0,
+            Algorithm::Im2col => columns::workspace(s, pass, &self.gather(pass)),
+            Algorithm::Winograd2 => winograd::workspace::<2, 4>(&self.gather(pass)),
+            Algorithm::Winograd4 => winograd::workspace::<4, 6>(&self.gather(pass)),
+            Algorithm::Fft => fft::workspace(s),
+        };
+        elements.saturating_mul(size_of::<f32>())
+    }
+
+    /// The written heuristic: an estimate of the time in units of one fused multiply-add of a
+    /// good matrix product, from the shape alone.
+    #[must_use]
+    pub fn estimate(&self, algorithm: Algorithm, pass: Pass) -> f64 {
+        let s = &self.shape;
+        let work = s.work();
+        let traffic = (s.input_len() + s.output_len() + s.weight_len()) as f64;
+        match algorithm {
+            Algorithm::ImplicitGemm => {
+                // Register tiles have as many rows as a group has channels.
+                let rows = match pass {
+                    Pass::Forward | Pass::WeightGradient => s.outputs,
+                    Pass::InputGradient => s.inputs,
+                };
+                work * if rows >= 4 { 1.0 } else { 4.0 } + 4.0 * traffic
+            }
+            Algorithm::Direct => {
+                let strided = if s.stride[2] == 1 { 1.0 } else { 1.3 };
+                let width = self.gather(pass).target[2];
+                let waste = width.next_multiple_of(direct::LANES) as f64 / width as f64;
+                work * 1.6 * waste * strided + 8.0 * traffic
+            }
+            Algorithm::Depthwise => work * 2.0 + 4.0 * traffic,
+            Algorithm::Im2col => {
+                let copied = columns::workspace(s, pass, &self.gather(pass)) * s.batch;
+                work + 4.0 * traffic + 8.0 * copied as f64
+            }
+            Algorithm::Winograd2 => work / 1.6 + 60.0 * traffic,
+            Algorithm::Winograd4 => work / 2.4 + 50.0 * traffic,
+            Algorithm::Fft => fft::estimate(s),
+        }
+    }
+
+    /// The convolution, plus `bias` for each output channel.
+    ///
+    /// # Determinism
+    ///
+    /// Portable for a canonical algorithm, else [`Algorithm::level`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Length`].
+    ///
+    /// # Panics
+    ///
+    /// If the algorithm does not [apply](Plan::applies).
+    pub fn forward(
+        &self,
+        algorithm: Algorithm,
+        input: &[f32],
+        weight: &[f32],
+        bias: Option<&[f32]>,
+        output: &mut [f32],
+    ) -> Result<(), Error> {
+        let pass = Pass::Forward;
+        if algorithm == Algorithm::ImplicitGemm {
+            return self.convolution.forward(input, weight, bias, output);
+        }
+        self.check(algorithm, pass)?;
+        let s = &self.shape;
+        length("input", input, s.input_len())?;
+        length("weights", weight, s.weight_len())?;
+        length("output", output, s.output_len())?;
+        if let Some(bias) = bias {
+            length("bias", bias, s.groups * s.outputs)?;
+        }
+        if !self.gathered(algorithm, pass, input, weight, output) {
+            return self.convolution.forward(input, weight, bias, output);
+        }
+        if let Some(bias) = bias {
+            shape::add_bias(output, bias, s.output.iter().product());
+        }
+        Ok(())
+    }
+
+    /// The gradient of the input, given the gradient of the output.
+    ///
+    /// # Determinism
+    ///
+    /// As [`forward`](Plan::forward).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Length`].
+    ///
+    /// # Panics
+    ///
+    /// If the algorithm does not [apply](Plan::applies).
+    pub fn input_gradient(
+        &self,
+        algorithm: Algorithm,
+        output_gradient: &[f32],
+        weight: &[f32],
+        input_gradient: &mut [f32],
+    ) -> Result<(), Error> {
+        let pass = Pass::InputGradient;
+        if algorithm == Algorithm::ImplicitGemm {
+            return self.convolution.input_gradient(output_gradient, weight, input_gradient);
+        }
+        self.check(algorithm, pass)?;
+        let s = &self.shape;
+        length("output gradient", output_gradient, s.output_len())?;
+        length("weights", weight, s.weight_len())?;
+        length("input gradient", input_gradient, s.input_len())?;
+        if !self.gathered(algorithm, pass, output_gradient, weight, input_gradient) {
+            return self.convolution.input_gradient(output_gradient, weight, input_gradient);
+        }
+        Ok(())
+    }
+
+    /// The gradient of the weights, given the gradient of the output.
+    ///
+    /// # Determinism
+    ///
+    /// As [`forward`](Plan::forward).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Length`].
+    ///
+    /// # Panics
+    ///
+    /// If the algorithm does not [apply](Plan::applies).
+    pub fn weight_gradient(
+        &self,
+        algorithm: Algorithm,
+        input: &[f32],
+        output_gradient: &[f32],
+        weight_gradient: &mut [f32],
+    ) -> Result<(), Error> {
+        if algorithm == Algorithm::ImplicitGemm {
+            return self.convolution.weight_gradient(input, output_gradient, weight_gradient);
+        }
+        self.check(algorithm, Pass::WeightGradient)?;
+        let s = &self.shape;
+        length("input", input, s.input_len())?;
+        length("output gradient", output_gradient, s.output_len())?;
+        length("weight gradient", weight_gradient, s.weight_len())?;
+        match algorithm {
+            Algorithm::Depthwise => {
+                depthwise::weight_gradient(s, input, output_gradient, weight_gradient);
+            }
+            Algorithm::Im2col => {
+                columns::weight_gradient(s, input, output_gradient, weight_gradient);
+            }
+            Algorithm::Fft => fft::weight_gradient(s, input, output_gradient, weight_gradient),
+            _ => unreachable!("checked to apply"),
+        }
+        Ok(())
+    }
+
+    /// Runs a pass that forms each target from the source under the kernel. False if this very
+    /// data needs the letter of the contract, which the algorithm cannot follow.
+    fn gathered(
+        &self,
+        algorithm: Algorithm,
+        pass: Pass,
+        source: &[f32],
+        weight: &[f32],
+        target: &mut [f32],
+    ) -> bool {
+        let gather = self.gather(pass);
+        match algorithm {
+            Algorithm::Direct => direct::run(&gather, source, weight, target),
+            Algorithm::Depthwise => depthwise::run(&gather, source, weight, target),
+            Algorithm::Im2col => {
+                if gather.skips() && !shape::zeros_are_harmless(weight, source) {
+                    return false;
+                }
+                columns::run(&gather, source, weight, target);
+            }
+            Algorithm::Winograd2 => winograd::run::<2, 4>(&gather, source, weight, target),
+            Algorithm::Winograd4 => winograd::run::<4, 6>(&gather, source, weight, target),
+            Algorithm::Fft => fft::gather(&self.shape, pass, source, weight, target),
+            Algorithm::ImplicitGemm => unreachable!("computed by `Convolution`"),
+        }
+        true
+    }
+
+    fn gather(&self, pass: Pass) -> Gather {
+        match pass {
+            Pass::Forward | Pass::WeightGradient => self.shape.forward(),
+            Pass::InputGradient => self.shape.input_gradient(),
+        }
+    }
+
+    fn check(&self, algorithm: Algorithm, pass: Pass) -> Result<(), Error> {
+        assert!(
+            self.applies(algorithm, pass),
+            "{} does not apply to {pass:?} of {:?}; ask `Plan::applies` first",
+            algorithm.name(),
+            self.shape
+        );
+        Ok(())
+    }
+}
+
+fn length(what: &'static str, slice: &[f32], want: usize) -> Result<(), Error> {
+    if slice.len() == want {
+        return Ok(());
+    }
+    Err(Error::Length { op: "convolution", what, want, got: slice.len() })
+}

@@ -1,0 +1,327 @@
+//! Winograd's minimal filtering: F(2×2, 3×3) and F(4×4, 3×3).
+//!
+//! The source is cut into overlapping tiles of `A` = `M` + 2, tiles and weights are transformed,
+//! multiplied point by point (a matrix product over channels for each point), and transformed
+//! back to `M` × `M` targets.
+//!
+//! # References
+//!
+//! Lavin and Gray, *Fast Algorithms for Convolutional Neural Networks*, CVPR 2016.
+
+use rayon::prelude::*;
+use samebits_numerics::simd;
+
+use super::shape::{CANONICAL_NAN, Gather, volume};
+use crate::matmul::{Matrix, matmul_batched};
+
+/// Tiles that are transformed together.
+const LANES: usize = 16;
+
+/// Tiles of one product, so that it is worth cutting up.
+const TILES: usize = 1024;
+
+/// Elements of workspace.
+pub(super) fn workspace<const M: usize, const A: usize>(gather: &Gather) -> usize {
+    let cut = Cut::new::<M>(gather);
+    let tiles = cut.images * cut.tiles();
+    A * A * (gather.rows * gather.channels + (gather.channels + gather.rows) * tiles)
+}
+
+/// Forms every element of `target`.
+pub(super) fn run<const M: usize, const A: usize>(
+    gather: &Gather,
+    source: &[f32],
+    weights: &[f32],
+    target: &mut [f32],
+) {
+    if target.is_empty() {
+        return;
+    }
+    let cut = Cut::new::<M>(gather);
+    let (rows, channels, points) = (gather.rows, gather.channels, A * A);
+    let (planes, positions) = (volume(gather.source), volume(gather.target));
+    let mut u = vec![0.0; points * rows * channels];
+    let all = cut.images * cut.tiles();
+    let mut v = vec![0.0; channels * points * all];
+    let mut m = vec![0.0; points * rows * all];
+    for group in 0..gather.groups {
+        transform_weights::<A>(gather, &weights[group * gather.weight_group..], &mut u);
+        for first in (0..gather.batch).step_by(cut.images) {
+            let images = cut.images.min(gather.batch - first);
+            let count = images * cut.tiles();
+            v[..channels * points * count]
+                .par_chunks_mut(points * count)
+                .enumerate()
+                .for_each_init(
+                    || vec![0.0; cut.buffer::<M>()],
+                    |buffer, (channel, v)| {
+                        for (image, first_tile) in (first..).zip((0..count).step_by(cut.tiles())) {
+                            let plane = (image * gather.groups + group) * channels + channel;
+                            let source = &source[plane * planes..][..planes];
+                            cut.pad::<M>(gather, source, buffer);
+                            simd::dispatch(Input::<M, A> { cut: &cut, buffer, v, first_tile });
+                        }
+                    },
+                );
+            let a = Matrix::new(&u, rows, channels).expect("sizes of the same shape");
+            let b = Matrix::with_strides(&v, channels, count, points * count, 1)
+                .expect("sizes of the same shape");
+            let a_offsets: Vec<usize> = (0..points).map(|p| p * rows * channels).collect();
+            let b_offsets: Vec<usize> = (0..points).map(|p| p * count).collect();
+            let m = &mut m[..points * rows * count];
+            matmul_batched(a, &a_offsets, b, &b_offsets, m).expect("sizes of the same shape");
+            let from = first * gather.groups * rows * positions;
+            target[from..][..images * gather.groups * rows * positions]
+                .par_chunks_mut(positions)
+                .enumerate()
+                .filter(|(plane, _)| plane / rows % gather.groups == group)
+                .for_each(|(plane, target)| {
+                    let first_tile = plane / rows / gather.groups * cut.tiles();
+                    let size = gather.target;
+                    let row = plane % rows;
+                    simd::dispatch(Output::<M, A> {
+                        cut: &cut,
+                        m,
+                        rows,
+                        row,
+                        count,
+                        first_tile,
+                        size,
+                        target,
+                    });
+                });
+        }
+    }
+}
+
+/// How the target is cut into tiles, and the images that are done together.
+struct Cut {
+    down: usize,
+    across: usize,
+    images: usize,
+    /// Elements of a row of the padded source.
+    width: usize,
+}
+
+impl Cut {
+    fn new<const M: usize>(gather: &Gather) -> Cut {
+        let down = gather.target[1].div_ceil(M);
+        let across = gather.target[2].div_ceil(M);
+        let images = TILES.div_ceil((down * across).max(1)).clamp(1, gather.batch.max(1));
+        Cut { down, across, images, width: across * M + 2 }
+    }
+
+    fn tiles(&self) -> usize {
+        self.down * self.across
+    }
+
+    /// Elements of the padded source.
+    fn buffer<const M: usize>(&self) -> usize {
+        (self.down * M + 2) * self.width
+    }
+
+    /// Copies a plane so that the first tile begins at the first element. A gradient reads its
+    /// source backwards from where the window begins; the weights are turned round instead.
+    fn pad<const M: usize>(&self, gather: &Gather, source: &[f32], buffer: &mut [f32]) {
+        let begin = |d: usize| gather.shift[d] + (gather.reach[d] * 2).min(0);
+        let (top, left) = (begin(1), begin(2));
+        let [_, height, width] = gather.source;
+        for (line, to) in buffer.chunks_exact_mut(self.width).enumerate() {
+            let at = line as isize + top;
+            if at < 0 || at >= height as isize {
+                to.fill(0.0);
+                continue;
+            }
+            let from = &source[at as usize * width..][..width];
+            let zeros = (-left).clamp(0, to.len() as isize) as usize;
+            let skipped = left.clamp(0, width as isize) as usize;
+            let count = (width - skipped).min(to.len() - zeros);
+            to[..zeros].fill(0.0);
+            to[zeros..zeros + count].copy_from_slice(&from[skipped..skipped + count]);
+            to[zeros + count..].fill(0.0);
+        }
+    }
+}
+
+/// `u[point][row][channel]`, formed in double precision.
+fn transform_weights<const A: usize>(gather: &Gather, weights: &[f32], u: &mut [f32]) {
+    let g: [[f64; 3]; A] = std::array::from_fn(|i| if A == 4 { G2[i % 4] } else { G4[i % 6] });
+    let backwards = gather.reach[1] < 0;
+    let pairs = gather.rows * gather.channels;
+    for row in 0..gather.rows {
+        for channel in 0..gather.channels {
+            let at = row * gather.weight_row + channel * gather.weight_channel;
+            let w: [[f64; 3]; 3] = std::array::from_fn(|i| {
+                std::array::from_fn(|j| {
+                    let tap = i * 3 + j;
+                    f64::from(weights[at + if backwards { 8 - tap } else { tap }])
+                })
+            });
+            for i in 0..A {
+                let half: [f64; 3] = std::array::from_fn(|j| {
+                    g[i][0] * w[0][j] + g[i][1] * w[1][j] + g[i][2] * w[2][j]
+                });
+                for j in 0..A {
+                    let value = g[j][0] * half[0] + g[j][1] * half[1] + g[j][2] * half[2];
+                    u[(i * A + j) * pairs + row * gather.channels + channel] = value as f32;
+                }
+            }
+        }
+    }
+}
+
+const G2: [[f64; 3]; 4] = [[1.0, 0.0, 0.0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0.0, 0.0, 1.0]];
+
+const G4: [[f64; 3]; 6] = [
+    [0.25, 0.0, 0.0],
+    [-1.0 / 6.0, -1.0 / 6.0, -1.0 / 6.0],
+    [-1.0 / 6.0, 1.0 / 6.0, -1.0 / 6.0],
+    [1.0 / 24.0, 1.0 / 12.0, 1.0 / 6.0],
+    [1.0 / 24.0, -1.0 / 12.0, 1.0 / 6.0],
+    [0.0, 0.0, 1.0],
+];
+
+/// One number of each tile.
+type Lane = [f32; LANES];
+
+/// Transforms the tiles of one plane to `v[point][tile]`.
+struct Input<'a, 'b, const M: usize, const A: usize> {
+    cut: &'a Cut,
+    buffer: &'a [f32],
+    v: &'b mut [f32],
+    first_tile: usize,
+}
+
+impl<const M: usize, const A: usize> simd::Kernel for Input<'_, '_, M, A> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Input { cut, buffer, v, first_tile } = self;
+        let all = v.len() / (A * A);
+        let tiles = cut.tiles();
+        for from in (0..tiles).step_by(LANES) {
+            let count = LANES.min(tiles - from);
+            let mut d = [[[0.0; LANES]; A]; A];
+            for lane in 0..count {
+                let (y, x) = ((from + lane) / cut.across, (from + lane) % cut.across);
+                let corner = &buffer[y * M * cut.width + x * M..];
+                for i in 0..A {
+                    let line: &[f32; A] = corner[i * cut.width..i * cut.width + A]
+                        .try_into()
+                        .expect("of this length");
+                    for j in 0..A {
+                        d[i][j][lane] = line[j];
+                    }
+                }
+            }
+            for row in &mut d {
+                *row = input_line::<A>(row);
+            }
+            for j in 0..A {
+                let column = input_line::<A>(&std::array::from_fn(|i| d[i][j]));
+                for i in 0..A {
+                    let to = (i * A + j) * all + first_tile + from;
+                    v[to..to + count].copy_from_slice(&column[i][..count]);
+                }
+            }
+        }
+    }
+}
+
+/// Transforms one row of points back to a plane.
+struct Output<'a, 'b, const M: usize, const A: usize> {
+    cut: &'a Cut,
+    m: &'a [f32],
+    rows: usize,
+    row: usize,
+    count: usize,
+    first_tile: usize,
+    size: [usize; 3],
+    target: &'b mut [f32],
+}
+
+impl<const M: usize, const A: usize> simd::Kernel for Output<'_, '_, M, A> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Output { cut, m, rows, row, count: all, first_tile, size, target } = self;
+        let [_, height, width] = size;
+        let tiles = cut.tiles();
+        for from in (0..tiles).step_by(LANES) {
+            let count = LANES.min(tiles - from);
+            let mut half = [[[0.0; LANES]; A]; M];
+            for j in 0..A {
+                let column: [Lane; A] = std::array::from_fn(|i| {
+                    let at = ((i * A + j) * rows + row) * all + first_tile + from;
+                    let mut lane = [0.0; LANES];
+                    lane[..count].copy_from_slice(&m[at..at + count]);
+                    lane
+                });
+                let column = output_line::<M, A>(&column);
+                for i in 0..M {
+                    half[i][j] = column[i];
+                }
+            }
+            let y: [[Lane; M]; M] = std::array::from_fn(|i| output_line::<M, A>(&half[i]));
+            for lane in 0..count {
+                let (down, across) = ((from + lane) / cut.across, (from + lane) % cut.across);
+                let wide = M.min(width - across * M);
+                for i in 0..M.min(height - down * M) {
+                    let at = (down * M + i) * width + across * M;
+                    for (j, to) in target[at..at + wide].iter_mut().enumerate() {
+                        let value = y[i][j][lane];
+                        *to = if value.is_nan() { CANONICAL_NAN } else { value };
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Bᵀ times a column.
+#[inline(always)]
+fn input_line<const A: usize>(d: &[Lane; A]) -> [Lane; A] {
+    let mut to = [[0.0; LANES]; A];
+    for l in 0..LANES {
+        if A == 4 {
+            to[0][l] = d[0][l] - d[2][l];
+            to[1][l] = d[1][l] + d[2][l];
+            to[2][l] = d[2][l] - d[1][l];
+            to[3][l] = d[1][l] - d[3][l];
+        } else {
+            let even = d[4][l] - 4.0 * d[2][l];
+            let odd = d[3][l] - 4.0 * d[1][l];
+            let difference = d[4][l] - d[2][l];
+            let twice = 2.0 * (d[3][l] - d[1][l]);
+            to[0][l] = 4.0 * d[0][l] - 5.0 * d[2][l] + d[4][l];
+            to[1][l] = even + odd;
+            to[2][l] = even - odd;
+            to[3][l] = difference + twice;
+            to[4][l] = difference - twice;
+            to[5][l] = 4.0 * d[1][l] - 5.0 * d[3][l] + d[5 % A][l];
+        }
+    }
+    to
+}
+
+/// Aᵀ times a column.
+#[inline(always)]
+fn output_line<const M: usize, const A: usize>(m: &[Lane; A]) -> [Lane; M] {
+    let mut to = [[0.0; LANES]; M];
+    for l in 0..LANES {
+        let (sum, difference) = (m[1][l] + m[2][l], m[1][l] - m[2][l]);
+        if M == 2 {
+            to[0][l] = m[0][l] + sum;
+            to[1][l] = difference - m[3][l];
+        } else {
+            let (more, less) = (m[3][l] + m[4 % A][l], m[3][l] - m[4 % A][l]);
+            to[0][l] = m[0][l] + sum + more;
+            to[1][l] = difference + 2.0 * less;
+            to[2 % M][l] = sum + 4.0 * more;
+            to[3 % M][l] = difference + 8.0 * less + m[5 % A][l];
+        }
+    }
+    to
+}

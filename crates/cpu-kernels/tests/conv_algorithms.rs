@@ -1,0 +1,322 @@
+//! Every algorithm of every pass, forced: canonical ones have the contract's bits, the others
+//! keep to their bound.
+
+use samebits_cpu_kernels::conv::{Convolution, Params};
+use samebits_cpu_kernels::conv_algorithms::{Algorithm, Pass, Plan};
+use samebits_numerics::simd;
+use samebits_rng::Generator;
+
+const PASSES: [Pass; 3] = [Pass::Forward, Pass::InputGradient, Pass::WeightGradient];
+
+struct Case {
+    input: Vec<usize>,
+    weight: Vec<usize>,
+    params: Params,
+}
+
+fn case(input: &[usize], weight: &[usize], two: [[usize; 2]; 3], groups: usize) -> Case {
+    let rank = input.len() - 2;
+    let [stride, padding, dilation] = two.map(|v| match rank {
+        1 => vec![v[1]],
+        2 => v.to_vec(),
+        _ => vec![1.min(v[0]), v[0], v[1]],
+    });
+    Case {
+        input: input.to_vec(),
+        weight: weight.to_vec(),
+        params: Params { stride, padding, dilation, groups },
+    }
+}
+
+fn cases() -> Vec<Case> {
+    vec![
+        // Padding none, one, two; sizes that fill no tile; several images.
+        case(&[2, 3, 9, 11], &[5, 3, 3, 3], [[1, 1], [1, 1], [1, 1]], 1),
+        case(&[1, 40, 17, 35], &[9, 40, 3, 3], [[1, 1], [0, 0], [1, 1]], 1),
+        case(&[3, 4, 6, 5], &[8, 4, 3, 3], [[1, 1], [2, 2], [1, 1]], 1),
+        case(&[1, 33, 14, 14], &[16, 33, 3, 3], [[1, 1], [1, 1], [1, 1]], 1),
+        // Strides, dilations, other kernels.
+        case(&[2, 3, 23, 37], &[8, 3, 7, 7], [[2, 2], [3, 3], [1, 1]], 1),
+        case(&[1, 6, 12, 40], &[4, 6, 3, 5], [[1, 2], [1, 2], [2, 1]], 1),
+        case(&[2, 5, 10, 9], &[7, 5, 2, 4], [[1, 1], [1, 3], [3, 2]], 1),
+        case(&[2, 70, 8, 8], &[12, 70, 1, 1], [[1, 1], [0, 0], [1, 1]], 1),
+        case(&[2, 8, 9, 9], &[12, 8, 1, 1], [[2, 2], [0, 0], [1, 1]], 1),
+        case(&[1, 2, 5, 5], &[3, 2, 1, 1], [[1, 1], [2, 2], [1, 1]], 1),
+        // Groups and depthwise.
+        case(&[2, 6, 11, 10], &[8, 3, 3, 3], [[1, 1], [1, 1], [1, 1]], 2),
+        case(&[2, 70, 12, 19], &[70, 1, 3, 3], [[1, 1], [1, 1], [1, 1]], 70),
+        case(&[2, 5, 40, 41], &[5, 1, 3, 3], [[2, 2], [1, 1], [1, 1]], 5),
+        case(&[1, 4, 9, 9], &[8, 1, 5, 5], [[1, 1], [2, 2], [1, 1]], 4),
+        // One and three dimensions.
+        case(&[2, 3, 70], &[4, 3, 5], [[1, 1], [0, 2], [1, 1]], 1),
+        case(&[1, 4, 50], &[6, 4, 3], [[1, 3], [0, 1], [1, 2]], 1),
+        case(&[1, 2, 5, 6, 7], &[3, 2, 3, 3, 3], [[1, 1], [1, 1], [1, 1]], 1),
+        case(&[1, 3, 6, 9, 8], &[3, 1, 2, 3, 3], [[1, 2], [1, 1], [1, 1]], 3),
+        // A kernel that is as large as the padded input.
+        case(&[1, 1, 2, 2], &[1, 1, 4, 4], [[1, 1], [1, 1], [1, 1]], 1),
+    ]
+}
+
+fn uniform(count: usize, stream: u64) -> Vec<f32> {
+    let mut values = vec![0.0; count];
+    let mut generator = Generator::new(7).with_stream(stream);
+    generator.fill_uniform_f32(&mut values, -1.0, 1.0).unwrap();
+    values
+}
+
+fn product(shape: &[usize]) -> usize {
+    shape.iter().product()
+}
+
+/// The data of a case: input, weights, bias and output gradient.
+struct Data {
+    input: Vec<f32>,
+    weight: Vec<f32>,
+    bias: Vec<f32>,
+    gradient: Vec<f32>,
+}
+
+impl Data {
+    fn new(case: &Case, plan: &Plan) -> Data {
+        Data {
+            input: uniform(product(&case.input), 1),
+            weight: uniform(product(&case.weight), 2),
+            bias: uniform(case.weight[0], 3),
+            gradient: uniform(product(&plan.output_shape()), 4),
+        }
+    }
+
+    fn all(&mut self) -> [&mut Vec<f32>; 3] {
+        [&mut self.input, &mut self.weight, &mut self.gradient]
+    }
+}
+
+fn run(plan: &Plan, case: &Case, data: &Data, algorithm: Algorithm, pass: Pass) -> Vec<f32> {
+    // Whatever was in the output must not show.
+    let fresh = |shape: &[usize]| vec![f32::NAN; product(shape)];
+    match pass {
+        Pass::Forward => {
+            let mut out = fresh(&plan.output_shape());
+            let bias = Some(&data.bias[..]);
+            plan.forward(algorithm, &data.input, &data.weight, bias, &mut out).unwrap();
+            out
+        }
+        Pass::InputGradient => {
+            let mut out = fresh(&case.input);
+            plan.input_gradient(algorithm, &data.gradient, &data.weight, &mut out).unwrap();
+            out
+        }
+        Pass::WeightGradient => {
+            let mut out = fresh(&case.weight);
+            plan.weight_gradient(algorithm, &data.input, &data.gradient, &mut out).unwrap();
+            out
+        }
+    }
+}
+
+fn contract(case: &Case, data: &Data, pass: Pass) -> Vec<f32> {
+    let conv = Convolution::new(&case.input, &case.weight, &case.params).unwrap();
+    match pass {
+        Pass::Forward => {
+            let mut out = vec![0.0; product(&conv.output_shape())];
+            conv.forward(&data.input, &data.weight, Some(&data.bias), &mut out).unwrap();
+            out
+        }
+        Pass::InputGradient => {
+            let mut out = vec![0.0; product(&case.input)];
+            conv.input_gradient(&data.gradient, &data.weight, &mut out).unwrap();
+            out
+        }
+        Pass::WeightGradient => {
+            let mut out = vec![0.0; product(&case.weight)];
+            conv.weight_gradient(&data.input, &data.gradient, &mut out).unwrap();
+            out
+        }
+    }
+}
+
+fn bits(values: &[f32]) -> Vec<u32> {
+    values.iter().map(|v| v.to_bits()).collect()
+}
+
+/// Every case, algorithm and pass that go together.
+fn every(mut f: impl FnMut(&Plan, &Case, Algorithm, Pass)) {
+    for case in cases() {
+        let plan = Plan::new(&case.input, &case.weight, &case.params).unwrap();
+        for algorithm in Algorithm::ALL {
+            for pass in PASSES {
+                if plan.applies(algorithm, pass) {
+                    f(&plan, &case, algorithm, pass);
+                }
+            }
+        }
+    }
+}
+
+fn expect_bits(case: &Case, data: &Data, plan: &Plan, algorithm: Algorithm, pass: Pass) {
+    let (want, got) = (contract(case, data, pass), run(plan, case, data, algorithm, pass));
+    if bits(&want) == bits(&got) {
+        return;
+    }
+    let at = (0..want.len()).find(|&i| want[i].to_bits() != got[i].to_bits()).unwrap();
+    panic!(
+        "{} {pass:?} of {:?} by {:?} {:?}: element {at} is {:?}, not {:?}",
+        algorithm.name(),
+        case.input,
+        case.weight,
+        case.params,
+        got[at],
+        want[at]
+    );
+}
+
+#[test]
+fn every_canonical_algorithm_has_the_bits_of_the_contract() {
+    let mut forced = 0;
+    every(|plan, case, algorithm, pass| {
+        if algorithm.is_canonical(pass) {
+            expect_bits(case, &Data::new(case, plan), plan, algorithm, pass);
+            forced += 1;
+        }
+    });
+    assert!(forced > 100, "{forced}");
+}
+
+/// Data on which multiplying with zero is not the same as skipping: products that underflow to
+/// −0, zeros of both signs, infinities and NaNs among the weights and elsewhere.
+#[test]
+fn canonical_means_canonical_on_awkward_data_too() {
+    every(|plan, case, algorithm, pass| {
+        if !algorithm.is_canonical(pass) {
+            return;
+        }
+        let mut tiny = Data::new(case, plan);
+        for values in tiny.all() {
+            for (i, value) in values.iter_mut().enumerate() {
+                *value *= if i % 3 == 0 { -1e-30 } else { 1e-25 };
+            }
+        }
+        tiny.bias.fill(-0.0);
+        let mut zeros = Data::new(case, plan);
+        for values in zeros.all() {
+            for (i, value) in values.iter_mut().enumerate() {
+                if i % 4 != 0 {
+                    *value = if i % 3 == 0 { -0.0 } else { 0.0 };
+                }
+            }
+        }
+        zeros.bias.fill(-0.0);
+        let mut wild = Data::new(case, plan);
+        for values in wild.all() {
+            let count = values.len();
+            values[count / 2] = f32::INFINITY;
+            values[count / 3] = f32::NAN;
+            values[0] = f32::NEG_INFINITY;
+        }
+        for data in [tiny, zeros, wild] {
+            expect_bits(case, &data, plan, algorithm, pass);
+        }
+    });
+}
+
+#[test]
+fn every_bounded_algorithm_keeps_to_its_bound() {
+    let mut worst: Vec<(Algorithm, f64)> = Vec::new();
+    every(|plan, case, algorithm, pass| {
+        if algorithm.is_canonical(pass) {
+            return;
+        }
+        let data = Data::new(case, plan);
+        let (want, got) = (contract(case, &data, pass), run(plan, case, &data, algorithm, pass));
+        let taps = product(&case.weight[2..]);
+        let terms = match pass {
+            Pass::Forward => case.weight[1] * taps,
+            Pass::InputGradient => case.weight[0] / case.params.groups * taps,
+            Pass::WeightGradient => data.gradient.len() / case.weight[0],
+        };
+        // The factors are below 1.
+        let bound = algorithm.tolerance(pass) * terms as f64;
+        assert!(bound > 0.0);
+        for (i, (want, got)) in want.iter().zip(&got).enumerate() {
+            let error = (f64::from(*want) - f64::from(*got)).abs();
+            // A NaN is no error below the bound.
+            assert!(
+                error <= bound,
+                "{} {pass:?} of {:?} by {:?}: element {i} is {got}, not {want}",
+                algorithm.name(),
+                case.input,
+                case.weight
+            );
+            match worst.iter_mut().find(|(a, _)| *a == algorithm) {
+                Some((_, most)) => *most = most.max(error / bound),
+                None => worst.push((algorithm, error / bound)),
+            }
+        }
+    });
+    assert_eq!(worst.len(), 4, "{worst:?}");
+    for (algorithm, share) in worst {
+        assert!(
+            share > 1e-3,
+            "the bound of {} is so wide that it says nothing: {share}",
+            algorithm.name()
+        );
+    }
+}
+
+#[test]
+fn threads_change_no_bit_of_any_algorithm() {
+    let pools: Vec<_> = [1, 2, 3, 7]
+        .map(|n| rayon::ThreadPoolBuilder::new().num_threads(n).build().unwrap())
+        .into();
+    every(|plan, case, algorithm, pass| {
+        let data = Data::new(case, plan);
+        let results: Vec<_> = pools
+            .iter()
+            .map(|pool| bits(&pool.install(|| run(plan, case, &data, algorithm, pass))))
+            .collect();
+        assert!(results.iter().all(|r| *r == results[0]), "{} {pass:?}", algorithm.name());
+    });
+}
+
+/// All that promises `Portable`, Winograd included, though no choice at that level takes it.
+#[test]
+fn the_instruction_set_changes_no_bit_of_what_is_portable() {
+    let mut best = Vec::new();
+    let level = |level: simd::Level| {
+        simd::limit(level);
+        let mut all = Vec::new();
+        every(|plan, case, algorithm, pass| {
+            if algorithm != Algorithm::Fft {
+                let data = Data::new(case, plan);
+                all.push((algorithm, pass, bits(&run(plan, case, &data, algorithm, pass))));
+            }
+        });
+        simd::limit(simd::supported());
+        all
+    };
+    for l in simd::Level::ALL.into_iter().rev() {
+        let now = level(l);
+        if best.is_empty() {
+            best = now;
+            continue;
+        }
+        for (a, b) in best.iter().zip(&now) {
+            assert!(a == b, "{} {:?} at {}", a.0.name(), a.1, l.name());
+        }
+    }
+}
+
+#[test]
+fn what_does_not_apply_is_said_before_it_runs() {
+    let case = case(&[1, 2, 9, 9], &[2, 2, 3, 3], [[2, 2], [1, 1], [1, 1]], 1);
+    let plan = Plan::new(&case.input, &case.weight, &case.params).unwrap();
+    let plan = &plan;
+    let applies = |pass| {
+        Algorithm::ALL.into_iter().filter(move |&a| plan.applies(a, pass)).map(Algorithm::name)
+    };
+    assert!(applies(Pass::Forward).eq(["implicit-gemm", "direct", "im2col"]));
+    assert!(applies(Pass::InputGradient).eq(["implicit-gemm", "im2col"]));
+    assert!(applies(Pass::WeightGradient).eq(["implicit-gemm", "im2col"]));
+    let error = plan.forward(Algorithm::Direct, &[0.0; 3], &[0.0; 36], None, &mut [0.0; 50]);
+    assert!(error.unwrap_err().to_string().contains("the input has 3 elements, its shape has 162"));
+}
