@@ -1,7 +1,7 @@
 //! Integer instructions, bit fields and exchanges, by known answers.
 
 use super::common::{Arg, Machine, kernel};
-use samebits_ptx_emulator::Launch;
+use samebits_ptx_emulator::{Launch, Schedule};
 
 /// What `body` leaves in `%r0` and `%d0`, executed by one thread.
 pub(super) fn evaluate(body: &str) -> (u32, u64) {
@@ -241,4 +241,49 @@ fn branches_by_index() {
                 X: add.s32 %r0, %r0, 10; Y: add.s32 %r0, %r0, 100;";
     let wanted: Vec<u32> = (0..32).map(|l| if l % 2 == 0 { 115 } else { 105 }).collect();
     assert_eq!(warp(body), wanted);
+}
+
+/// What 64 threads leave in `%r0`, in every kind of order.
+fn two_warps(body: &str, wanted: impl Fn(u32) -> u32) {
+    let source = kernel(&format!(
+        ".shared .align 4 .b8 s[512]; {body}\n\
+         mul.wide.u32 %x, %t, 4; add.s64 %x, %x, %a; st.global.u32 [%x], %r0;"
+    ));
+    for schedule in [Schedule::InOrder, Schedule::Reversed, Schedule::Seeded(3)] {
+        let mut machine = Machine::new(&source);
+        machine.device.set_schedule(schedule);
+        let a = machine.upload_u32(&[0; 64]);
+        let b = machine.upload_u32(&[0; 64]);
+        machine
+            .launch("k", Launch::new(1, 64), &[Arg::Pointer(a), Arg::Pointer(b)])
+            .unwrap_or_else(|error| panic!("{schedule:?}: {error}"));
+        let wanted: Vec<u32> = (0..64).map(&wanted).collect();
+        assert_eq!(machine.read_u32(a, 64), wanted, "{schedule:?}");
+    }
+}
+
+#[test]
+fn warps_may_wait_for_each_other() {
+    // The first warp spins until the second has raised a flag; then it is the other way round.
+    let body = "
+        mov.u32 %r0, 0; setp.lt.u32 %p1, %t, 32; @!%p1 bra SECOND;
+        WAIT1: ld.volatile.global.u32 %r0, [%b]; setp.eq.u32 %p2, %r0, 0; @%p2 bra WAIT1;
+        bar.warp.sync -1;
+        setp.eq.u32 %p2, %t, 0; @%p2 atom.global.exch.b32 %r1, [%b+4], 9; bra DONE;
+        SECOND: setp.eq.u32 %p2, %t, 32; @%p2 atom.global.exch.b32 %r1, [%b], 5;
+        WAIT2: ld.volatile.global.u32 %r0, [%b+4]; setp.eq.u32 %p2, %r0, 0; @%p2 bra WAIT2;
+        DONE:";
+    two_warps(body, |t| if t < 32 { 5 } else { 9 });
+}
+
+#[test]
+fn named_barriers_pair_producers_with_consumers() {
+    // The second warp stores and arrives at barrier 1 without waiting; the first one waits there.
+    let body = "
+        mov.u32 %r1, s; shl.b32 %r2, %t, 2; add.s32 %r1, %r1, %r2; mov.u32 %r0, 77;
+        setp.lt.u32 %p1, %t, 32; @%p1 bra FIRST;
+        st.shared.u32 [%r1], %t; bar.arrive 1, 64; bra DONE;
+        FIRST: bar.sync 1, 64; ld.shared.u32 %r0, [%r1+128];
+        DONE:";
+    two_warps(body, |t| if t < 32 { t + 32 } else { 77 });
 }
