@@ -107,7 +107,7 @@ impl Random {
                 let bits = self.next() as u32;
                 match kind {
                     0 => (bits >> 8) as f32 / 16777216.0,
-                    1 => f32::from_bits(bits % 0x7f80_0000 | bits & 0x8000_0000),
+                    1 => f32::from_bits((bits % 0x7f80_0000) | (bits & 0x8000_0000)),
                     2 => f32::from_bits(bits & 0x80ff_ffff),
                     3 => f32::from_bits(0x7f00_0000 | bits & 0x807f_ffff),
                     4 => f32::from_bits(bits & 0x8000_0001),
@@ -179,7 +179,7 @@ fn the_64_bit_sum_equals_the_big_integer_sum() {
                     let sign = bits & 1 << 63;
                     match kind {
                         0 => (bits >> 11) as f64 * power_of_two(-53),
-                        1 => f64::from_bits(bits % 0x7ff0_0000_0000_0000 | sign),
+                        1 => f64::from_bits((bits % 0x7ff0_0000_0000_0000) | sign),
                         2 => f64::from_bits(bits & 0x801f_ffff_ffff_ffff),
                         _ => f64::from_bits(0x7fe0_0000_0000_0000 | bits & !(0x7ff << 52)),
                     }

@@ -68,7 +68,10 @@ impl Conv2d {
         params: ConvParams,
         generator: &mut Generator,
     ) -> Result<Conv2d> {
-        if params.groups == 0 || inputs % params.groups != 0 || outputs % params.groups != 0 {
+        if params.groups == 0
+            || !inputs.is_multiple_of(params.groups)
+            || !outputs.is_multiple_of(params.groups)
+        {
             return Err(Error::invalid(
                 "Conv2d",
                 format!("{inputs} and {outputs} channels in {} groups", params.groups),

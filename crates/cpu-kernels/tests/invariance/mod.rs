@@ -7,7 +7,7 @@ use samebits_numerics::simd::{self, Level};
 use std::fmt::Debug;
 
 /// The result of `f`, after asserting that it is the same everywhere.
-pub fn everywhere<R: PartialEq + Debug + Send>(f: impl Fn() -> R + Sync) -> R {
+pub(crate) fn everywhere<R: PartialEq + Debug + Send>(f: impl Fn() -> R + Sync) -> R {
     let first = on_threads(1, &f);
     for threads in [2, 3, 7] {
         assert_eq!(on_threads(threads, &f), first, "{threads} threads");
@@ -21,14 +21,14 @@ pub fn everywhere<R: PartialEq + Debug + Send>(f: impl Fn() -> R + Sync) -> R {
     first
 }
 
-pub fn on_threads<R: Send>(threads: usize, f: impl Fn() -> R + Sync) -> R {
+pub(crate) fn on_threads<R: Send>(threads: usize, f: impl Fn() -> R + Sync) -> R {
     let f = &f;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
     pool.install(f)
 }
 
 /// The bits of every element, so that a comparison sees the sign of zero and NaN.
-pub fn bits<T: Float>(values: &[T]) -> Vec<u64> {
+pub(crate) fn bits<T: Float>(values: &[T]) -> Vec<u64> {
     values
         .iter()
         .map(|&x| {
@@ -43,10 +43,10 @@ pub fn bits<T: Float>(values: &[T]) -> Vec<u64> {
 
 /// SplitMix64.
 #[derive(Clone, Debug)]
-pub struct Random(pub u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    pub fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -54,21 +54,21 @@ impl Random {
         z ^ z >> 31
     }
 
-    pub fn below(&mut self, n: usize) -> usize {
+    pub(crate) fn below(&mut self, n: usize) -> usize {
         (self.next() % n as u64) as usize
     }
 
     /// From -1 to 1, in steps that f32 holds.
-    pub fn unit<T: Float>(&mut self) -> T {
+    pub(crate) fn unit<T: Float>(&mut self) -> T {
         T::from_f64((self.next() >> 40) as f64 / 8388608.0 - 1.0)
     }
 
-    pub fn units<T: Float>(&mut self, n: usize) -> Vec<T> {
+    pub(crate) fn units<T: Float>(&mut self, n: usize) -> Vec<T> {
         (0..n).map(|_| self.unit()).collect()
     }
 
     /// Numbers of very different size, so that the order of a rounded sum shows.
-    pub fn wide<T: Float>(&mut self, n: usize) -> Vec<T> {
+    pub(crate) fn wide<T: Float>(&mut self, n: usize) -> Vec<T> {
         (0..n)
             .map(|_| {
                 let scale = f64::from_bits((1023 - 30 + self.next() % 60) << 52);
@@ -77,11 +77,11 @@ impl Random {
             .collect()
     }
 
-    pub fn indices(&mut self, n: usize, size: usize) -> Vec<i64> {
+    pub(crate) fn indices(&mut self, n: usize, size: usize) -> Vec<i64> {
         (0..n).map(|_| self.below(size) as i64).collect()
     }
 
-    pub fn permutation(&mut self, n: usize) -> Vec<usize> {
+    pub(crate) fn permutation(&mut self, n: usize) -> Vec<usize> {
         let mut order: Vec<usize> = (0..n).collect();
         for i in (1..n).rev() {
             order.swap(i, self.below(i + 1));

@@ -68,7 +68,9 @@ impl ConvParams {
                 ),
             ));
         }
-        if input[1] != weight[1].saturating_mul(self.groups) || weight[0] % self.groups != 0 {
+        if input[1] != weight[1].saturating_mul(self.groups)
+            || !weight[0].is_multiple_of(self.groups)
+        {
             return Err(Error::invalid(
                 op,
                 format!(
@@ -79,9 +81,7 @@ impl ConvParams {
         }
         let mut shape = vec![input[0], weight[0]];
         for dim in 0..rank {
-            let size = input[dim + 2]
-                .checked_add(self.padding[dim].saturating_mul(2))
-                .unwrap_or(usize::MAX);
+            let size = input[dim + 2].saturating_add(self.padding[dim].saturating_mul(2));
             let window = weight[dim + 2]
                 .checked_sub(1)
                 .and_then(|taps| taps.checked_mul(self.dilation[dim]))
