@@ -4,7 +4,7 @@ use crate::gemm::driver::{self, Factors};
 use crate::gemm::pack::Lanes;
 use thiserror::Error;
 
-pub use crate::gemm::{Real, K_BLOCK};
+pub use crate::gemm::{K_BLOCK, Real};
 
 /// Why a matrix product was refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

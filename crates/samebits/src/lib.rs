@@ -13,7 +13,7 @@
 //!
 //! | module | crate | what it holds |
 //! |---|---|---|
-//! | [`Tensor`], [`Device`], [`Determinism`], [`random`](crate::random) | `samebits-tensor-core` | tensors, levels, default generators |
+//! | [`Tensor`], [`Device`], [`Determinism`], [`random`] | `samebits-tensor-core` | tensors, levels, default generators |
 //! | [`functional`], [`nn`], [`optim`], [`Var`] | `samebits-autograd` | differentiable operations, layers, optimisers |
 //! | [`data`] | `samebits-data` | datasets, samplers, the loader |
 //! | [`rng`] | `samebits-rng` | generators and distributions |
