@@ -9,6 +9,7 @@ mod audit_kernels;
 mod build_kernels;
 mod gpu_bundle;
 mod nvrtc;
+mod support_matrix;
 mod test;
 mod tidy;
 mod verify_math;
@@ -29,6 +30,8 @@ enum Command {
     BuildKernels(build_kernels::Args),
     /// Pack the CUDA tests and benches for a machine with a GPU.
     GpuBundle(gpu_bundle::Args),
+    /// Write the table of kernels in docs/determinism.md, or check that it is up to date.
+    SupportMatrix(support_matrix::Args),
     /// Run every test of the workspace.
     Test(test::Args),
     /// Check the rules that no compiler checks.
@@ -42,6 +45,7 @@ fn main() -> anyhow::Result<()> {
         Command::AuditKernels(args) => audit_kernels::run(args),
         Command::BuildKernels(args) => build_kernels::run(args),
         Command::GpuBundle(args) => gpu_bundle::run(args),
+        Command::SupportMatrix(args) => support_matrix::run(&args),
         Command::Test(args) => test::run(args),
         Command::Tidy(args) => tidy::run(&args),
         Command::VerifyMath(args) => verify_math::run(args),

@@ -52,6 +52,17 @@ pub fn dispatch<O: Op>(op: &O) -> Result<O::Output> {
     samebits_tensor_core::dispatch(op)
 }
 
+/// [`dispatch`] with `level` required for this one call.
+///
+/// # Errors
+///
+/// As [`dispatch`].
+#[track_caller]
+pub fn dispatch_at<O: Op>(op: &O, level: Determinism) -> Result<O::Output> {
+    install();
+    samebits_tensor_core::dispatch_at(op, level)
+}
+
 /// Registers the kernels of every device that this build has. Everything in this crate does so
 /// itself; call it before using `samebits_tensor_core` directly.
 pub fn install() {

@@ -16,7 +16,7 @@ __device__ const char* names="hello";
 extern "C" __global__ void structs(P p, float* o, int k){ o[0]=p.b*table[k]; o[1]=(float)p.c; o[2]=p.e[k]; counter+=p.a; o[3]=(float)dtab[k]; o[4]=names[k];}
 extern "C" __global__ void maths(const float* x,const double* y, float* o, double* q, int* z, long long* zz){ int i=threadIdx.x; float a=x[i],b=x[i+1]; double c=y[i],d=y[i+1];
  o[0]=a/b; o[1]=sqrtf(a); o[2]=__frcp_rn(a); o[3]=fabsf(a); o[4]=fminf(a,b); o[5]=fmaxf(a,b); o[6]=floorf(a); o[7]=rintf(a); o[8]=truncf(a); o[9]=ceilf(a); o[10]=copysignf(a,b); o[11]=fmaf(a,b,a); o[12]=(float)c; o[13]=roundf(a);
- q[0]=c/d; q[1]=sqrt(c); q[2]=fabs(c); q[3]=fmin(c,d); q[4]=floor(c); q[5]=fma(c,d,c); q[6]=(double)a; q[7]=1.0/c; q[8]=fmod(c,d); 
+ q[0]=c/d; q[1]=sqrt(c); q[2]=fabs(c); q[3]=fmin(c,d); q[4]=floor(c); q[5]=fma(c,d,c); q[6]=(double)a; q[7]=1.0/c; q[8]=fmod(c,d);
  z[0]=(int)a; z[1]=__float2int_rn(a); z[2]=(u32)b; z[3]=__clz(i); z[4]=__popc(i); z[5]=__brev(i); z[6]=__ffs(i); z[7]=__float_as_int(a); z[8]=i/7; z[9]=i%z[3]; z[10]=__byte_perm(i,z[0],0x3210); z[11]=__funnelshift_l(i,i,7); z[12]=isnan(a); z[13]=signbit(b); z[14]=__mulhi(i,z[1]); z[15]=i<3?5:i;
  zz[0]=(long long)c; zz[1]=(long long)a; zz[2]=__double_as_longlong(c); zz[3]=__umul64hi(zz[0],zz[1]); zz[4]=zz[0]/zz[1]; zz[5]=__clzll(zz[0]); zz[6]=__popcll(zz[1]); zz[7]=__ffsll(zz[2]); zz[8]=zz[0]<<i; zz[9]=zz[1]%i;
  o[15]=(float)zz[0]; o[16]=(float)(u64)zz[1]; q[9]=(double)zz[0]; o[17]=(float)i; o[18]=(float)(u32)i; q[10]=(double)i;}

@@ -1,0 +1,44 @@
+//! `cargo xtask support-matrix`: the table of kernels in docs/determinism.md, from the registry.
+
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+/// Flags of `cargo xtask support-matrix`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Fail if the table is not up to date, and change nothing.
+    #[arg(long)]
+    check: bool,
+}
+
+const BEGIN: &str = "<!-- support matrix: written by `cargo xtask support-matrix` -->\n";
+const END: &str = "<!-- end of the support matrix -->";
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let path = crate::root().join("docs/determinism.md");
+    let old = std::fs::read_to_string(&path).context("cannot read docs/determinism.md")?;
+    let (head, rest) = old.split_once(BEGIN).context("docs/determinism.md has no place for it")?;
+    let (_, tail) = rest.split_once(END).context("the support matrix has no end")?;
+    let new = format!("{head}{BEGIN}\n{}\n{END}{tail}", table()?);
+    if new == old {
+        return Ok(());
+    }
+    if args.check {
+        bail!("docs/determinism.md is out of date: run `cargo xtask support-matrix`");
+    }
+    std::fs::write(&path, new).context("cannot write docs/determinism.md")
+}
+
+/// What the registry holds. Another program prints it, so that xtask need not link every kernel.
+fn table() -> Result<String> {
+    let output = Command::new(env!("CARGO"))
+        .current_dir(crate::root())
+        .args(["run", "--quiet", "--package", "workspace-tests", "--example", "support_matrix"])
+        .output()
+        .context("cannot start cargo")?;
+    if !output.status.success() {
+        bail!("cannot list the kernels: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}
