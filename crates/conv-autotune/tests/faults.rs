@@ -38,6 +38,16 @@ fn lock_holder() {
     std::thread::sleep(Duration::from_secs(600));
 }
 
+/// A process that does not outlive the test, even one that fails.
+struct Ended(std::process::Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
 fn recorder_of(path: &Path, seed: usize, from: usize, to: usize) -> std::process::Command {
     let (seed, from, to) = (seed.to_string(), from.to_string(), to.to_string());
     let file = path.to_str().unwrap();
@@ -141,9 +151,9 @@ fn a_lock_left_behind_locks_nobody_out_and_a_held_one_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("choices.toml");
     let file = path.to_str().unwrap();
-    let mut holder =
-        child("lock_holder", &[("HOLD_FILE", file)]).stdout(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(holder.stdout.take().unwrap()).lines();
+    let role = [("HOLD_FILE", file)];
+    let mut holder = Ended(child("lock_holder", &role).stdout(Stdio::piped()).spawn().unwrap());
+    let mut lines = BufReader::new(holder.0.stdout.take().unwrap()).lines();
     assert!(lines.any(|line| line.unwrap().contains("holding")));
 
     let open = |timeout| {
@@ -155,8 +165,7 @@ fn a_lock_left_behind_locks_nobody_out_and_a_held_one_is_named() {
     assert!(matches!(&error, Error::Locked { path, .. } if path.ends_with("choices.toml.lock")));
     assert!(error.to_string().contains("locked by another process"), "{error}");
 
-    holder.kill().unwrap();
-    holder.wait().unwrap();
+    drop(holder);
     assert!(folder.path().join("choices.toml.lock").exists());
     let start = Instant::now();
     open(Duration::from_secs(30)).unwrap();

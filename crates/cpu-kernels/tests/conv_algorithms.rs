@@ -317,6 +317,11 @@ fn what_does_not_apply_is_said_before_it_runs() {
     assert!(applies(Pass::Forward).eq(["implicit-gemm", "direct", "im2col"]));
     assert!(applies(Pass::InputGradient).eq(["implicit-gemm", "im2col"]));
     assert!(applies(Pass::WeightGradient).eq(["implicit-gemm", "im2col"]));
+    let error = plan.forward(Algorithm::Fft, &[0.0; 162], &[0.0; 36], None, &mut [0.0; 50]);
+    assert_eq!(
+        error.unwrap_err().to_string(),
+        "convolution: fft does not apply to these shapes; ask `Plan::applies` first"
+    );
     let error = plan.forward(Algorithm::Direct, &[0.0; 3], &[0.0; 36], None, &mut [0.0; 50]);
     assert!(error.unwrap_err().to_string().contains("the input has 3 elements, its shape has 162"));
 }

@@ -121,6 +121,14 @@ pub enum Error {
         /// Elements of the slice.
         got: usize,
     },
+    /// The algorithm cannot compute this pass of this convolution.
+    #[error("{op}: {algorithm} does not apply to these shapes; ask `Plan::applies` first")]
+    NotApplicable {
+        /// The operation.
+        op: &'static str,
+        /// The algorithm.
+        algorithm: &'static str,
+    },
     /// A tensor would not fit into memory.
     #[error("{op}: a tensor of this convolution has too many elements")]
     TooLarge {

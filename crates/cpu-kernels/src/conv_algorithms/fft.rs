@@ -104,14 +104,14 @@ fn size(s: &Shape) -> [usize; 2] {
         let smooth = |n: &usize| {
             let mut n = *n;
             for p in [2, 3, 5] {
-                while n % p == 0 {
+                while n.is_multiple_of(p) {
                     n /= p;
                 }
             }
             n == 1
         };
         // The real transform is best at even lengths.
-        (least..).filter(|n| d == 1 || n % 2 == 0).find(smooth).unwrap_or(least)
+        (least..).filter(|n| d == 1 || n.is_multiple_of(2)).find(smooth).unwrap_or(least)
     })
 }
 
@@ -224,7 +224,7 @@ impl Transforms {
                 // The spectrum of a real row has real ends; rounding leaves something there.
                 let last = half.len() - 1;
                 half[0].im = 0.0;
-                if self.columns % 2 == 0 {
+                if self.columns.is_multiple_of(2) {
                     half[last].im = 0.0;
                 }
                 let work = &mut work[..self.from_half.get_scratch_len()];

@@ -253,11 +253,8 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// [`Error::Length`].
-    ///
-    /// # Panics
-    ///
-    /// If the algorithm does not [apply](Plan::applies).
+    /// [`Error::Length`]; [`Error::NotApplicable`] if the algorithm does not
+    /// [apply](Plan::applies).
     pub fn forward(
         &self,
         algorithm: Algorithm,
@@ -295,11 +292,8 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// [`Error::Length`].
-    ///
-    /// # Panics
-    ///
-    /// If the algorithm does not [apply](Plan::applies).
+    /// [`Error::Length`]; [`Error::NotApplicable`] if the algorithm does not
+    /// [apply](Plan::applies).
     pub fn input_gradient(
         &self,
         algorithm: Algorithm,
@@ -330,11 +324,8 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// [`Error::Length`].
-    ///
-    /// # Panics
-    ///
-    /// If the algorithm does not [apply](Plan::applies).
+    /// [`Error::Length`]; [`Error::NotApplicable`] if the algorithm does not
+    /// [apply](Plan::applies).
     pub fn weight_gradient(
         &self,
         algorithm: Algorithm,
@@ -399,13 +390,15 @@ impl Plan {
     }
 
     fn check(&self, algorithm: Algorithm, pass: Pass) -> Result<(), Error> {
-        assert!(
-            self.applies(algorithm, pass),
-            "{} does not apply to {pass:?} of {:?}; ask `Plan::applies` first",
-            algorithm.name(),
-            self.shape
-        );
-        Ok(())
+        if self.applies(algorithm, pass) {
+            return Ok(());
+        }
+        let op = match pass {
+            Pass::Forward => "convolution",
+            Pass::InputGradient => "convolution input gradient",
+            Pass::WeightGradient => "convolution weight gradient",
+        };
+        Err(Error::NotApplicable { op, algorithm: algorithm.name() })
     }
 }
 
