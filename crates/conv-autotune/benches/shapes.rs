@@ -8,7 +8,7 @@ mod cpu;
 
 use std::time::{Duration, Instant};
 
-use samebits_conv_autotune::{Config, ConvCall, ConvKey, ConvPass, Fingerprint, Measuring, Source};
+use samebits_conv_autotune::{Config, ConvCall, ConvKey, ConvPass, Fingerprint, Source};
 use samebits_tensor_core::ops::ConvParams;
 use samebits_tensor_core::{DType, Determinism, Device};
 
@@ -61,7 +61,6 @@ fn config(benchmark: bool) -> Config {
         benchmark,
         // The four likeliest: an FFT of a layer with many channels takes longer than all others.
         benchmark_limit: 4,
-        measuring: Measuring { rounds: 3, ..Measuring::default() },
         ..Config::new(Fingerprint::host("bench"))
     }
 }
@@ -124,7 +123,7 @@ fn measure(
     call: &ConvCall,
 ) -> Vec<Duration> {
     let mut times = vec![Vec::new(); candidates.len()];
-    for _ in 0..5 {
+    for _ in 0..9 {
         for (candidate, times) in candidates.iter().zip(&mut times) {
             let start = Instant::now();
             candidate.run(call).unwrap();

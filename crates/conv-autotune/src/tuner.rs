@@ -298,7 +298,7 @@ impl<P: Problem> Tuner<P> {
     }
 
     fn decide(&self, key: &P::Key) -> Result<Decision<P>> {
-        if let Some(decision) = self.from_file(key)? {
+        if let Some(decision) = self.recorded(key)? {
             return Ok(decision);
         }
         if let Mode::Pinned(path) = &self.config.mode {
@@ -336,7 +336,7 @@ impl<P: Problem> Tuner<P> {
         let file = file::record(path, &config.fingerprint, config.lock_timeout, key, choice)?;
         *self.file.lock() = Some(file);
         // Another process may have been first; then its choice holds.
-        let mut decision = self.from_file(key)?.expect("the key was just recorded");
+        let mut decision = self.recorded(key)?.expect("the key was just recorded");
         if decision.candidate.name() == ours {
             decision.source = Source::Raced;
         }
@@ -344,7 +344,7 @@ impl<P: Problem> Tuner<P> {
     }
 
     /// The decision that the file holds, if there is a file and it holds one.
-    fn from_file(&self, key: &P::Key) -> Result<Option<Decision<P>>> {
+    fn recorded(&self, key: &P::Key) -> Result<Option<Decision<P>>> {
         let file = self.file.lock();
         let Some(file) = &*file else { return Ok(None) };
         let Some(choice) = file.get(key) else { return Ok(None) };

@@ -1,5 +1,7 @@
 //! What can happen to a file while it is recorded: kills, other recorders, no room, no access.
 
+#![expect(clippy::print_stdout, reason = "a child process answers on its output")]
+
 mod common;
 
 use std::collections::BTreeMap;

@@ -1,5 +1,7 @@
 //! A pinned choice withstands any noise of the clock; an unpinned one does not.
 
+#![expect(clippy::print_stdout, reason = "a child process answers on its output")]
+
 mod common;
 
 use std::collections::BTreeSet;

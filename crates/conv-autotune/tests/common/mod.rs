@@ -133,7 +133,7 @@ pub(crate) fn candidate(
         let mut out = toy.doubled();
         match twist {
             Twist::None => {}
-            Twist::Flicker if run % 2 == 0 => {}
+            Twist::Flicker if run.is_multiple_of(2) => {}
             Twist::OneBit | Twist::Flicker => {
                 out.iter_mut().for_each(|x| *x = f32::from_bits(x.to_bits() ^ 1));
             }

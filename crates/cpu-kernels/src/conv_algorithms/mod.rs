@@ -219,28 +219,33 @@ impl Plan {
         let s = &self.shape;
         let work = s.work();
         let traffic = (s.input_len() + s.output_len() + s.weight_len()) as f64;
+        // Lanes or rows of a register tile are channels of a group: with few, most are idle.
+        let few = |channels: usize| if channels >= 4 { 1.0 } else { 4.0 };
+        let channels = match pass {
+            Pass::Forward | Pass::WeightGradient => s.outputs,
+            Pass::InputGradient => s.inputs,
+        };
+        let products = (s.batch * s.groups) as f64;
         match algorithm {
-            Algorithm::ImplicitGemm => {
-                // Register tiles have as many rows as a group has channels.
-                let rows = match pass {
-                    Pass::Forward | Pass::WeightGradient => s.outputs,
-                    Pass::InputGradient => s.inputs,
-                };
-                work * if rows >= 4 { 1.0 } else { 4.0 } + 4.0 * traffic
-            }
+            Algorithm::ImplicitGemm => work * few(channels) + 4.0 * traffic,
             Algorithm::Direct => {
-                let strided = if s.stride[2] == 1 { 1.0 } else { 1.3 };
                 let width = self.gather(pass).target[2];
                 let waste = width.next_multiple_of(direct::LANES) as f64 / width as f64;
-                work * 1.6 * waste * strided + 8.0 * traffic
+                work * waste * if s.inputs <= 4 { 0.8 } else { 1.2 } + 8.0 * traffic
             }
-            Algorithm::Depthwise => work * 2.0 + 4.0 * traffic,
+            Algorithm::Depthwise => work * 2.0 + 2.0 * traffic,
             Algorithm::Im2col => {
-                let copied = columns::workspace(s, pass, &self.gather(pass)) * s.batch;
-                work + 4.0 * traffic + 8.0 * copied as f64
+                let copied = columns::workspace(s, pass, &self.gather(pass)) as f64;
+                work * few(channels) + 5.0 * traffic + (16.0 * copied + 2e5) * products
             }
-            Algorithm::Winograd2 => work / 1.6 + 60.0 * traffic,
-            Algorithm::Winograd4 => work / 2.4 + 50.0 * traffic,
+            Algorithm::Winograd2 | Algorithm::Winograd4 => {
+                let pairs = (s.groups * s.inputs * s.outputs) as f64;
+                let (gain, around, weights) = match algorithm {
+                    Algorithm::Winograd2 => (1.6, 60.0, 100.0),
+                    _ => (2.4, 50.0, 250.0),
+                };
+                work / gain + around * traffic + weights * pairs
+            }
             Algorithm::Fft => fft::estimate(s),
         }
     }

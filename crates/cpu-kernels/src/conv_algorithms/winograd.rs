@@ -63,10 +63,11 @@ pub(super) fn run<const M: usize, const A: usize>(
                         }
                     },
                 );
-            let a = Matrix::new(&u, rows, channels).expect("sizes of the same shape");
+            let a = Matrix::with_strides(&u, rows, channels, points * channels, 1)
+                .expect("sizes of the same shape");
             let b = Matrix::with_strides(&v, channels, count, points * count, 1)
                 .expect("sizes of the same shape");
-            let a_offsets: Vec<usize> = (0..points).map(|p| p * rows * channels).collect();
+            let a_offsets: Vec<usize> = (0..points).map(|p| p * channels).collect();
             let b_offsets: Vec<usize> = (0..points).map(|p| p * count).collect();
             let m = &mut m[..points * rows * count];
             matmul_batched(a, &a_offsets, b, &b_offsets, m).expect("sizes of the same shape");
@@ -143,13 +144,13 @@ impl Cut {
     }
 }
 
-/// `u[point][row][channel]`, formed in double precision.
+/// `u[row][point][channel]`, formed in double precision.
 fn transform_weights<const A: usize>(gather: &Gather, weights: &[f32], u: &mut [f32]) {
     let g: [[f64; 3]; A] = std::array::from_fn(|i| if A == 4 { G2[i % 4] } else { G4[i % 6] });
     let backwards = gather.reach[1] < 0;
-    let pairs = gather.rows * gather.channels;
-    for row in 0..gather.rows {
-        for channel in 0..gather.channels {
+    let channels = gather.channels;
+    u.par_chunks_mut(A * A * channels).enumerate().for_each(|(row, u)| {
+        for channel in 0..channels {
             let at = row * gather.weight_row + channel * gather.weight_channel;
             let w: [[f64; 3]; 3] = std::array::from_fn(|i| {
                 std::array::from_fn(|j| {
@@ -163,11 +164,11 @@ fn transform_weights<const A: usize>(gather: &Gather, weights: &[f32], u: &mut [
                 });
                 for j in 0..A {
                     let value = g[j][0] * half[0] + g[j][1] * half[1] + g[j][2] * half[2];
-                    u[(i * A + j) * pairs + row * gather.channels + channel] = value as f32;
+                    u[(i * A + j) * channels + channel] = value as f32;
                 }
             }
         }
-    }
+    });
 }
 
 const G2: [[f64; 3]; 4] = [[1.0, 0.0, 0.0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0.0, 0.0, 1.0]];
