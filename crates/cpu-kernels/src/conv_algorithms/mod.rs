@@ -220,7 +220,7 @@ impl Plan {
         let work = s.work();
         let traffic = (s.input_len() + s.output_len() + s.weight_len()) as f64;
         // Lanes or rows of a register tile are channels of a group: with few, most are idle.
-        let few = |channels: usize| if channels >= 4 { 1.0 } else { 4.0 };
+        let few = |channels: usize| if channels >= 4 || s.groups == 1 { 1.0 } else { 4.0 };
         let channels = match pass {
             Pass::Forward | Pass::WeightGradient => s.outputs,
             Pass::InputGradient => s.inputs,
@@ -231,7 +231,10 @@ impl Plan {
             Algorithm::Direct => {
                 let width = self.gather(pass).target[2];
                 let waste = width.next_multiple_of(direct::LANES) as f64 / width as f64;
-                work * waste * if s.inputs <= 4 { 0.8 } else { 1.2 } + 8.0 * traffic
+                let strided = if s.stride[2] > 1 { 1.5 } else { 1.0 };
+                let single = if channels >= 4 { 1.0 } else { 3.0 };
+                let shallow = if s.inputs <= 4 { 0.8 } else { 1.2 };
+                work * waste * strided * single * shallow + 8.0 * traffic
             }
             Algorithm::Depthwise => work * 2.0 + 2.0 * traffic,
             Algorithm::Im2col => {
@@ -241,8 +244,8 @@ impl Plan {
             Algorithm::Winograd2 | Algorithm::Winograd4 => {
                 let pairs = (s.groups * s.inputs * s.outputs) as f64;
                 let (gain, around, weights) = match algorithm {
-                    Algorithm::Winograd2 => (1.6, 60.0, 100.0),
-                    _ => (2.4, 50.0, 250.0),
+                    Algorithm::Winograd2 => (1.6, 60.0, 250.0),
+                    _ => (2.4, 50.0, 600.0),
                 };
                 work / gain + around * traffic + weights * pairs
             }
