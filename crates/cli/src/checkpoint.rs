@@ -2,7 +2,6 @@
 //! in its metadata, everything else that the rest of the run depends on.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -15,6 +14,7 @@ use samebits::{DType, Generator, NUMERICS_VERSION, Tensor};
 use serde::{Deserialize, Serialize};
 
 use crate::session::{Config, Session};
+use crate::whole_file;
 
 /// The metadata key: only one, so that the file's bytes do not depend on a hash map's order.
 const KEY: &str = "samebits";
@@ -64,15 +64,7 @@ pub(crate) fn save(session: &mut Session, path: &Path) -> Result<()> {
         .collect::<Result<Vec<_>>>()?;
     let metadata = [(KEY.to_owned(), serde_json::to_string(&metadata)?)].into_iter().collect();
     let file = safetensors::serialize(views, Some(metadata))?;
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let mut temporary = tempfile::NamedTempFile::new_in(folder)?;
-    temporary.write_all(&file)?;
-    temporary.as_file().sync_all()?;
-    temporary.persist(path)?;
-    Ok(())
+    whole_file::write(path, &file)
 }
 
 /// Reads a run that [`save`] wrote.

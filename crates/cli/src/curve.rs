@@ -1,10 +1,11 @@
 //! The loss curve, as SVG.
 
-use std::io::Write;
 use std::path::Path;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use plotters::prelude::*;
+
+use crate::whole_file;
 
 /// A named line: the mean loss of each epoch.
 pub(crate) struct Line {
@@ -15,17 +16,7 @@ pub(crate) struct Line {
 /// Draws the lines to `path`, on a logarithmic scale. The file appears whole or not at all.
 pub(crate) fn write(path: &Path, lines: &[Line]) -> Result<()> {
     let svg = draw(lines).map_err(|error| anyhow!("cannot draw the loss curve: {error}"))?;
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let write = || -> Result<()> {
-        let mut temporary = tempfile::NamedTempFile::new_in(folder)?;
-        temporary.write_all(svg.as_bytes())?;
-        temporary.persist(path)?;
-        Ok(())
-    };
-    write().with_context(|| format!("cannot write {}", path.display()))
+    whole_file::write(path, svg.as_bytes())
 }
 
 fn draw(lines: &[Line]) -> Result<String, Box<dyn std::error::Error + '_>> {
@@ -47,6 +38,7 @@ fn draw(lines: &[Line]) -> Result<String, Box<dyn std::error::Error + '_>> {
             .configure_mesh()
             .x_desc("epoch")
             .y_desc("mean cross-entropy")
+            .x_labels(epochs.min(12))
             .x_label_formatter(&|x| format!("{x:.0}"))
             .y_label_formatter(&|y| format!("{y:.3}"))
             .light_line_style(TRANSPARENT)
@@ -63,6 +55,7 @@ fn draw(lines: &[Line]) -> Result<String, Box<dyn std::error::Error + '_>> {
         }
         chart
             .configure_series_labels()
+            .position(SeriesLabelPosition::UpperRight)
             .background_style(WHITE.mix(0.9))
             .border_style(BLACK.mix(0.3))
             .legend_area_size(32)

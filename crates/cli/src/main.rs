@@ -11,6 +11,7 @@ mod digits;
 mod model;
 mod session;
 mod train;
+mod whole_file;
 
 use std::process::ExitCode;
 

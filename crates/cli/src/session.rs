@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use samebits::data::{DataLoader, LoaderState, Stack};
 use samebits::functional::cross_entropy;
 use samebits::nn::{Context, Module};
@@ -155,8 +155,7 @@ impl Session {
 
     fn save(&mut self, plan: &Plan<'_>) -> Result<()> {
         match plan.save {
-            Some(path) => checkpoint::save(self, path)
-                .with_context(|| format!("cannot save {}", path.display())),
+            Some(path) => checkpoint::save(self, path),
             None => Ok(()),
         }
     }

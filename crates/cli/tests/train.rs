@@ -210,7 +210,7 @@ fn a_checkpoint_that_cannot_be_written_is_an_error() {
     let run = Run::new();
     let (status, message) = run.refusal(&["--max-steps", "1", "--save", "no/such/folder/x"]);
     assert_eq!(status, 1);
-    assert!(message.contains("cannot save no/such/folder/x"), "{message}");
+    assert!(message.contains("cannot write no/such/folder/x"), "{message}");
     assert_eq!(run.files(), Vec::<String>::new());
     assert!(!Path::new("no").exists());
 }
