@@ -18,6 +18,7 @@ pub(super) fn register_all() {
             _ => index_select::<u8>(op),
         },
     ));
+    // Before the atomic variant, because it is the faster of the two: see docs/benchmarks.md.
     register(Kernel::portable(
         "exact",
         FLOATS,
