@@ -74,6 +74,11 @@ pub fn install() {
 #[doc = include_str!("../docs/reproducibility.md")]
 pub mod guide {}
 
+/// Keeps the example of the README running.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct ReadmeExamples;
+
 /// What most programs want in scope.
 pub mod prelude {
     pub use crate::nn::{Context, Module};
