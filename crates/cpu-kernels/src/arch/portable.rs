@@ -24,7 +24,7 @@ fn fma_f32(a: f32, b: f32, c: f32) -> f32 {
 }
 
 macro_rules! array_vector {
-    ($name:ident, $elem:ty, $lanes:literal, $fma:expr, $nan:expr) => {
+    ($name:ident, $elem:ty, $lanes:literal, $fma:expr) => {
         // SAFETY: no special instruction is used; pointers are used as the trait allows.
         unsafe impl Vector for $name {
             type Elem = $elem;
@@ -59,15 +59,14 @@ macro_rules! array_vector {
             }
             #[inline(always)]
             unsafe fn canonical(self) -> Self {
-                let nan = <$elem>::from_bits($nan);
-                Self(self.0.map(|x| if x.is_nan() { nan } else { x }))
+                Self(self.0.map(samebits_numerics::nan::canonical))
             }
         }
     };
 }
 
-array_vector!(F32x4, f32, 4, fma_f32, 0x7fc0_0000);
-array_vector!(F64x2, f64, 2, f64::mul_add, 0x7ff8_0000_0000_0000);
+array_vector!(F32x4, f32, 4, fma_f32);
+array_vector!(F64x2, f64, 2, f64::mul_add);
 
 register_tiles!(f32_tiles, F32x4, add_row, ; 1: [1, 2, 3, 4]; 2: [1, 2, 3, 4]);
 register_tiles!(f64_tiles, F64x2, add_row, ; 1: [1, 2, 3, 4]; 2: [1, 2, 3, 4]);

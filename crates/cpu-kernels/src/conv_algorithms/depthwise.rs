@@ -4,8 +4,9 @@ use rayon::prelude::*;
 use samebits_numerics::simd;
 
 use super::direct::{Layout, Task};
-use super::shape::{CANONICAL_NAN, Gather, Shape, volume};
+use super::shape::{Gather, Shape, volume};
 use crate::conv::WEIGHT_BLOCK;
+use samebits_numerics::nan::canonical;
 
 /// Channels that the weight gradient forms together.
 const LANES: usize = 64;
@@ -117,7 +118,7 @@ impl simd::Kernel for Weights<'_> {
         for (channel, out) in out.chunks_exact_mut(taps).enumerate() {
             for (out, total) in out.iter_mut().zip(&totals) {
                 let value = total[channel];
-                *out = if value.is_nan() { CANONICAL_NAN } else { value };
+                *out = canonical(value);
             }
         }
     }

@@ -7,8 +7,9 @@
 use rayon::prelude::*;
 use samebits_numerics::simd;
 
-use super::shape::{CANONICAL_NAN, Gather, volume};
+use super::shape::{Gather, volume};
 use crate::matmul::K_BLOCK;
+use samebits_numerics::nan::canonical;
 
 /// Elements of a target row that are formed together.
 pub(super) const LANES: usize = 16;
@@ -170,7 +171,7 @@ impl<const R: usize, const L: usize> simd::Kernel for Tiles<'_, '_, R, L> {
                     for (r, values) in tile.iter().enumerate() {
                         let at = r * depth * height * width + from;
                         for (to, &value) in self.target[at..at + count].iter_mut().zip(values) {
-                            *to = if value.is_nan() { CANONICAL_NAN } else { value };
+                            *to = canonical(value);
                         }
                     }
                 }

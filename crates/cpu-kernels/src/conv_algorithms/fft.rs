@@ -13,7 +13,8 @@ use rustfft::{Fft, FftPlanner};
 use samebits_numerics::{fpenv, simd};
 
 use super::Pass;
-use super::shape::{CANONICAL_NAN, Shape, volume};
+use super::shape::{Shape, volume};
+use samebits_numerics::nan::canonical;
 
 /// Elements of workspace.
 pub(super) fn workspace(s: &Shape) -> usize {
@@ -233,7 +234,7 @@ impl Transforms {
                     .expect("lengths come from the plan, and the ends are real");
                 for (x, out) in out.iter_mut().enumerate() {
                     let value = line[place(2, x, self.columns)] * scale;
-                    *out = if value.is_nan() { CANONICAL_NAN } else { value };
+                    *out = canonical(value);
                 }
             }
         });

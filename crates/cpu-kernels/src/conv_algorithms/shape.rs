@@ -170,7 +170,7 @@ pub(super) fn add_bias(output: &mut [f32], bias: &[f32], positions: usize) {
         fn run(self) {
             for value in self.0 {
                 let sum = *value + self.1;
-                *value = if sum.is_nan() { CANONICAL_NAN } else { sum };
+                *value = samebits_numerics::nan::canonical(sum);
             }
         }
     }
@@ -179,9 +179,6 @@ pub(super) fn add_bias(output: &mut [f32], bias: &[f32], positions: usize) {
         .enumerate()
         .for_each(|(plane, out)| simd::dispatch(Add(out, bias[plane % bias.len()])));
 }
-
-/// The one NaN of the contract.
-pub(super) const CANONICAL_NAN: f32 = f32::from_bits(0x7fc0_0000);
 
 /// Whether multiplying with zero, where the contract skips, changes no bit of any sum.
 ///

@@ -11,8 +11,9 @@
 use rayon::prelude::*;
 use samebits_numerics::simd;
 
-use super::shape::{CANONICAL_NAN, Gather, volume};
+use super::shape::{Gather, volume};
 use crate::matmul::{Matrix, matmul_batched};
+use samebits_numerics::nan::canonical;
 
 /// Tiles that are transformed together.
 const LANES: usize = 16;
@@ -273,7 +274,7 @@ impl<const M: usize, const A: usize> simd::Kernel for Output<'_, '_, M, A> {
                     let at = (down * M + i) * width + across * M;
                     for (j, to) in target[at..at + wide].iter_mut().enumerate() {
                         let value = y[i][j][lane];
-                        *to = if value.is_nan() { CANONICAL_NAN } else { value };
+                        *to = canonical(value);
                     }
                 }
             }

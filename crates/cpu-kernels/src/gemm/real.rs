@@ -63,7 +63,7 @@ pub(crate) mod sealed {
 }
 
 macro_rules! real {
-    ($elem:ty, $kernels:ident, $transpose:ident, $cell:ident, $nan:expr, $bias:expr, $mantissa:expr, $mask:expr) => {
+    ($elem:ty, $kernels:ident, $transpose:ident, $cell:ident, $bias:expr, $mantissa:expr, $mask:expr) => {
         thread_local! {
             static $cell: ScratchCell<$elem> = const { ScratchCell::new() };
         }
@@ -110,10 +110,10 @@ macro_rules! real {
             }
             #[inline(always)]
             fn canonical(self) -> Self {
-                if self.is_nan() { <$elem>::from_bits($nan) } else { self }
+                samebits_numerics::nan::canonical(self)
             }
         }
     };
 }
-real!(f32, kernels_f32, pack_transposed_f32, SCRATCH_F32, 0x7fc0_0000, 127, 23, 0xff);
-real!(f64, kernels_f64, pack_transposed_f64, SCRATCH_F64, 0x7ff8_0000_0000_0000, 1023, 52, 0x7ff);
+real!(f32, kernels_f32, pack_transposed_f32, SCRATCH_F32, 127, 23, 0xff);
+real!(f64, kernels_f64, pack_transposed_f64, SCRATCH_F64, 1023, 52, 0x7ff);
