@@ -4,28 +4,31 @@
 
 use rayon::ThreadPoolBuilder;
 use samebits::numerics::simd::{self, Level};
-use samebits::{Result, Tensor, digest, rerun};
-use workspace_tests::{Case, cases, unreached};
+use samebits::{Device, Result, Tensor, digest, rerun};
+use workspace_tests::{Case, families, unreached};
 
 #[test]
 fn bits_are_golden_and_nothing_changes_them() {
-    let cases = cases();
-    let golden = digests(&cases);
-    // A changed line is a change of values: it needs a new `NUMERICS_VERSION` and an entry in
-    // the changelog.
-    let listing: Vec<String> =
-        golden.iter().map(|(name, digest)| format!("{digest}  {name}")).collect();
-    insta::assert_snapshot!("digests", listing.join("\n"));
-    for threads in [1, 2, 3, 7, 16] {
-        let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        assert_same(&golden, &pool.install(|| digests(&cases)), &format!("{threads} threads"));
+    let families = families(Device::Cpu);
+    for family in &families {
+        let golden = digests(&family.cases);
+        // A changed line is a change of values: it needs a new `NUMERICS_VERSION` and an entry
+        // in the changelog.
+        let listing: Vec<String> =
+            golden.iter().map(|(name, digest)| format!("{digest}  {name}")).collect();
+        insta::assert_snapshot!(format!("digests_{}", family.name), listing.join("\n"));
+        for threads in [1, 2, 3, 7, 16] {
+            let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            let found = pool.install(|| digests(&family.cases));
+            assert_same(&golden, &found, &format!("{threads} threads"));
+        }
+        for level in Level::ALL {
+            simd::limit(level);
+            assert_same(&golden, &digests(&family.cases), level.name());
+        }
+        simd::limit(simd::supported());
+        assert_same(&golden, &rerun::scope(2, || digests(&family.cases)), "run twice");
     }
-    for level in Level::ALL {
-        simd::limit(level);
-        assert_same(&golden, &digests(&cases), level.name());
-    }
-    simd::limit(simd::supported());
-    assert_same(&golden, &rerun::scope(2, || digests(&cases)), "run twice");
     assert_eq!(unreached(), Vec::<String>::new(), "kernels that no case reaches");
 }
 

@@ -1,8 +1,10 @@
-//! What the workspace tests share: one seeded case for every operation and variant of it.
+//! What the workspace tests share: one seeded case for every operation and variant of it,
+//! and the comparison with reference figures.
 
 mod cases;
+pub mod conformance;
 
-pub use cases::{Case, cases, unreached};
+pub use cases::{Case, Family, families, unreached};
 
 use samebits::ops::Normal;
 use samebits::{DType, Device, Generator, Tensor, dispatch};

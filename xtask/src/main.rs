@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 
 mod audit_kernels;
 mod build_kernels;
+mod conformance;
 mod gpu_bundle;
 mod nvrtc;
 mod support_matrix;
@@ -28,6 +29,8 @@ enum Command {
     AuditKernels(audit_kernels::Args),
     /// Compile kernels/*.cu to the committed PTX, or check that it is up to date.
     BuildKernels(build_kernels::Args),
+    /// Compare results and gradients with reference figures.
+    Conformance(conformance::Args),
     /// Pack the CUDA tests and benches for a machine with a GPU.
     GpuBundle(gpu_bundle::Args),
     /// Write the table of kernels in docs/determinism.md, or check that it is up to date.
@@ -44,6 +47,7 @@ fn main() -> anyhow::Result<()> {
     match Cli::parse().command {
         Command::AuditKernels(args) => audit_kernels::run(args),
         Command::BuildKernels(args) => build_kernels::run(args),
+        Command::Conformance(args) => conformance::run(&args),
         Command::GpuBundle(args) => gpu_bundle::run(args),
         Command::SupportMatrix(args) => support_matrix::run(&args),
         Command::Test(args) => test::run(args),

@@ -1,6 +1,7 @@
 //! `cargo xtask test`: every test of the workspace, doctests included.
 
 use std::env;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -21,12 +22,19 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let mut tests = cargo();
     tests.args(["test", "--workspace"]).args(&args.rest);
     if !args.gpu {
-        tests.env("LD_LIBRARY_PATH", with_emulator_first(emulated_driver()?)?);
+        tests.env("LD_LIBRARY_PATH", emulated_driver_path()?);
     }
     if !tests.status().context("cannot start cargo")?.success() {
         bail!("tests failed");
     }
     Ok(())
+}
+
+/// Builds the emulated CUDA driver; returns the library path that finds it before any other.
+pub(crate) fn emulated_driver_path() -> Result<OsString> {
+    let others = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let folders = std::iter::once(emulated_driver()?).chain(env::split_paths(&others));
+    Ok(env::join_paths(folders)?)
 }
 
 /// Builds the emulated CUDA driver and puts it, as `libcuda.so`, into a folder of its own: in one
@@ -52,12 +60,6 @@ fn emulated_driver() -> Result<PathBuf> {
             .with_context(|| format!("cannot copy {} to {}", library.display(), place.display()))?;
     }
     Ok(folder)
-}
-
-fn with_emulator_first(folder: PathBuf) -> Result<std::ffi::OsString> {
-    let others = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-    let folders = std::iter::once(folder).chain(env::split_paths(&others));
-    Ok(env::join_paths(folders)?)
 }
 
 fn cargo() -> Command {

@@ -22,7 +22,7 @@ pub mod optim;
 mod var;
 
 pub use samebits_tensor_core::{Error, Result};
-pub use var::{Gradients, Var, is_recording, no_grad};
+pub use var::{Gradients, Var, backward, is_recording, no_grad};
 
 use samebits_tensor_core::{Op, dispatch};
 

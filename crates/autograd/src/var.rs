@@ -87,25 +87,9 @@ impl Var {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] if this variable does not require a gradient or the shapes
-    /// differ; whatever a backward operation returns.
+    /// As [`backward`].
     pub fn backward_from(&self, grad: Var, create_graph: bool) -> Result<Gradients> {
-        let Some(source) = &self.source else {
-            return Err(Error::invalid("backward", "the variable does not require a gradient"));
-        };
-        if grad.shape() != self.shape() {
-            return Err(Error::ShapeMismatch {
-                op: "backward",
-                what: "the gradient",
-                expected: self.shape().to_vec(),
-                got: grad.shape().to_vec(),
-            });
-        }
-        if create_graph {
-            accumulate(source.clone(), grad)
-        } else {
-            no_grad(|| accumulate(source.clone(), grad))
-        }
+        backward(&[(self, grad)], create_graph)
     }
 
     /// The result of an operation on `inputs`. `backward` gets the gradient of the result and
@@ -160,6 +144,41 @@ impl Gradients {
     }
 }
 
+/// The gradients of several results together, each given with the gradient of something with
+/// respect to it; a variable that several of them depend on gets the sum.
+///
+/// With `create_graph` the gradients remember how they were computed and can be differentiated
+/// again.
+///
+/// # Determinism
+///
+/// The graph is walked in reverse order of creation; the order of `results` only matters for a
+/// result that is given twice.
+///
+/// # Errors
+///
+/// [`Error::InvalidArgument`] if a result does not require a gradient,
+/// [`Error::ShapeMismatch`] if a gradient has another shape; whatever a backward operation
+/// returns.
+pub fn backward(results: &[(&Var, Var)], create_graph: bool) -> Result<Gradients> {
+    let mut pending = BTreeMap::new();
+    for (result, grad) in results {
+        let Some(source) = &result.source else {
+            return Err(Error::invalid("backward", "the variable does not require a gradient"));
+        };
+        if grad.shape() != result.shape() {
+            return Err(Error::ShapeMismatch {
+                op: "backward",
+                what: "the gradient",
+                expected: result.shape().to_vec(),
+                got: grad.shape().to_vec(),
+            });
+        }
+        collect(&mut pending, source, grad.clone())?;
+    }
+    if create_graph { accumulate(pending) } else { no_grad(|| accumulate(pending)) }
+}
+
 /// Runs `f` without remembering how anything is computed, on this thread.
 pub fn no_grad<R>(f: impl FnOnce() -> R) -> R {
     struct Restore(bool);
@@ -203,26 +222,33 @@ fn next_id() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Walks the graph from `last` in reverse order of creation.
-fn accumulate(last: Arc<Source>, grad: Var) -> Result<Gradients> {
-    let mut pending: BTreeMap<u64, (Arc<Source>, Var)> = BTreeMap::new();
+/// Gradients found so far of variables that are still to be visited, by the variable's id.
+type Pending = BTreeMap<u64, (Arc<Source>, Var)>;
+
+/// Walks the graph in reverse order of creation.
+fn accumulate(mut pending: Pending) -> Result<Gradients> {
     let mut found = BTreeMap::new();
-    pending.insert(last.id, (last, grad));
     while let Some((id, (source, grad))) = pending.pop_last() {
         if let Some(step) = &source.step {
             let grads = (step.backward)(&grad)?;
             for (input, grad) in step.inputs.iter().zip(grads) {
                 let (Some(input), Some(grad)) = (input, grad) else { continue };
-                let total = match pending.remove(&input.id) {
-                    Some((_, sum)) => add(&sum, &grad)?,
-                    None => grad,
-                };
-                pending.insert(input.id, (input.clone(), total));
+                collect(&mut pending, input, grad)?;
             }
         }
         found.insert(id, grad);
     }
     Ok(Gradients { by_id: found })
+}
+
+/// Adds `grad` to what has been found of `source`.
+fn collect(pending: &mut Pending, source: &Arc<Source>, grad: Var) -> Result<()> {
+    let total = match pending.remove(&source.id) {
+        Some((_, sum)) => add(&sum, &grad)?,
+        None => grad,
+    };
+    pending.insert(source.id, (source.clone(), total));
+    Ok(())
 }
 
 fn add(a: &Var, b: &Var) -> Result<Var> {

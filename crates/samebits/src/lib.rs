@@ -30,7 +30,7 @@ mod draw;
 
 pub use digest::digest;
 pub use draw::{rand, randn, randperm};
-pub use samebits_autograd::{Gradients, Var, functional, nn, no_grad, optim};
+pub use samebits_autograd::{Gradients, Var, backward, functional, nn, no_grad, optim};
 pub use samebits_data as data;
 pub use samebits_numerics as numerics;
 pub use samebits_numerics::NUMERICS_VERSION;

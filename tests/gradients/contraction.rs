@@ -1,0 +1,20 @@
+use samebits::functional as f;
+use samebits::ops::ConvParams;
+
+use super::check_twice;
+
+#[test]
+fn contractions() {
+    check_twice("matmul", &[&[3, 5], &[5, 2]], &|x| f::matmul(&x[0], &x[1]));
+    check_twice("batched", &[&[2, 1, 3, 4], &[5, 4, 2]], &|x| f::matmul(&x[0], &x[1]));
+    check_twice("linear", &[&[2, 3, 5], &[4, 5], &[4]], &|x| f::linear(&x[0], &x[1], Some(&x[2])));
+    let params =
+        ConvParams { stride: vec![2, 1], padding: vec![1, 0], dilation: vec![1, 2], groups: 2 };
+    check_twice("conv2d", &[&[2, 4, 5, 6], &[4, 2, 3, 2], &[4]], &|x| {
+        f::conv(&x[0], &x[1], Some(&x[2]), &params)
+    });
+    check_twice("conv1d", &[&[1, 2, 7], &[3, 2, 3]], &|x| f::conv1d(&x[0], &x[1], None, 2));
+    check_twice("conv3d", &[&[1, 1, 4, 3, 4], &[2, 1, 2, 2, 3]], &|x| {
+        f::conv3d(&x[0], &x[1], None, 1)
+    });
+}

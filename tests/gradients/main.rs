@@ -1,0 +1,84 @@
+//! Gradients against finite differences in f64, and second derivatives where they exist; one
+//! file per family of operations.
+
+mod contraction;
+mod elementwise;
+mod index;
+mod norm;
+mod pooling;
+mod shape;
+
+use samebits::{DType, Result, Tensor, Var};
+use workspace_tests::normal_of;
+
+/// A function of some variables with a tensor as its value.
+type Function<'a> = &'a dyn Fn(&[Var]) -> Result<Var>;
+
+/// Compares the gradients of a fixed random projection of `function` with central differences.
+#[track_caller]
+fn check(name: &str, shapes: &[&[usize]], function: Function<'_>) {
+    let inputs: Vec<Tensor> = shapes
+        .iter()
+        .enumerate()
+        .map(|(i, shape)| normal_of(shape, DType::F64, 100 + i as u64))
+        .collect();
+    let variables: Vec<Var> = inputs.iter().cloned().map(Var::parameter).collect();
+    let value = function(&variables).unwrap();
+    let weights = normal_of(value.shape(), DType::F64, 99);
+    // Nothing to walk: the value does not depend on the inputs, and neither do the differences.
+    let gradients = value
+        .requires_grad()
+        .then(|| value.backward_from(Var::constant(weights.clone()), false).unwrap());
+    for (i, input) in inputs.iter().enumerate() {
+        let found = gradients.as_ref().and_then(|gradients| gradients.of(&variables[i]));
+        let found = match found {
+            Some(found) => found.to_vec::<f64>().unwrap(),
+            None => vec![0.0; input.numel()],
+        };
+        let expected = differences(&inputs, i, &weights, function);
+        assert_eq!(found.len(), input.numel());
+        for (k, (found, expected)) in found.iter().zip(&expected).enumerate() {
+            let error = (found - expected).abs();
+            assert!(
+                error < 1e-6 * (1.0 + expected.abs()),
+                "{name}: gradient of input {i} at {k}: {found}, by differences {expected}"
+            );
+        }
+    }
+}
+
+/// Central differences of the projection with respect to every element of input `i`.
+fn differences(inputs: &[Tensor], i: usize, weights: &Tensor, function: Function<'_>) -> Vec<f64> {
+    let step = 1e-5;
+    let at = |k: usize, change: f64| {
+        let mut inputs = inputs.to_vec();
+        inputs[i].as_mut_slice::<f64>().unwrap()[k] += change;
+        let variables: Vec<Var> = inputs.into_iter().map(Var::constant).collect();
+        let values = function(&variables).unwrap().value().to_vec::<f64>().unwrap();
+        let weights = weights.to_vec::<f64>().unwrap();
+        values.iter().zip(&weights).fold(0.0, |sum, (x, w)| sum + x * w)
+    };
+    (0..inputs[i].numel()).map(|k| (at(k, step) - at(k, -step)) / (2.0 * step)).collect()
+}
+
+/// [`check`] for the function and for its gradients.
+#[track_caller]
+fn check_twice(name: &str, shapes: &[&[usize]], function: Function<'_>) {
+    check(name, shapes, function);
+    check(&format!("{name}, again"), shapes, &|x| {
+        let variables: Vec<Var> = x
+            .iter()
+            .map(|x| if x.requires_grad() { x.clone() } else { Var::parameter(x.value().clone()) })
+            .collect();
+        let value = function(&variables)?;
+        let weights = Var::constant(normal_of(value.shape(), DType::F64, 98));
+        let gradients = value.backward_from(weights, true)?;
+        let mut total = Var::constant(Tensor::zeros(&[], DType::F64));
+        for variable in &variables {
+            if let Some(grad) = gradients.var_of(variable) {
+                total = total.add(&grad.square()?.sum_all()?)?;
+            }
+        }
+        Ok(total)
+    });
+}

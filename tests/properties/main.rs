@@ -1,0 +1,28 @@
+//! Random shapes, parameters and indices, valid and not: every operation gives the right result
+//! or a typed error, and never panics; one file per family of operations.
+//!
+//! `PROPTEST_CASES` sets the number of cases of each property.
+
+mod index;
+
+use proptest::prelude::*;
+use proptest::test_runner::Config;
+
+/// The number of cases of a property, unless `PROPTEST_CASES` asks for another.
+fn cases(count: u32) -> Config {
+    let mut config = Config::with_cases(count);
+    if let Some(asked) = std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()) {
+        config.cases = asked;
+    }
+    // A failing case is printed whole; there is no file to commit.
+    config.failure_persistence = None;
+    config
+}
+
+/// A shape of up to `rank` dimensions, sizes 0 and 1 included.
+fn shape(rank: usize) -> impl Strategy<Value = Vec<usize>> {
+    proptest::collection::vec(
+        prop_oneof![2 => Just(1usize), 1 => Just(0), 5 => 2usize..6],
+        0..=rank,
+    )
+}

@@ -1,0 +1,73 @@
+use samebits::DType;
+use samebits::ops::*;
+
+use super::{Cases, FLOATS, Make};
+
+pub(super) fn add(cases: &mut Cases, make: Make) {
+    for dtype in FLOATS {
+        of_type(cases, make, dtype);
+    }
+}
+
+fn of_type(cases: &mut Cases, make: Make, dtype: DType) {
+    for (a, b) in [
+        (vec![65, 700], vec![700, 130]),
+        (vec![1, 3000], vec![3000, 257]),
+        (vec![300, 3], vec![3, 1]),
+        (vec![4, 1, 20, 30], vec![3, 30, 17]),
+        (vec![5, 0], vec![0, 4]),
+        (vec![0, 5], vec![5, 4]),
+    ] {
+        let name = format!("matmul {dtype} {a:?} {b:?}");
+        cases.add(name, Matmul { a: make.normal(&a, dtype, 11), b: make.normal(&b, dtype, 12) });
+    }
+    let a = make.wild(&[40, 300], dtype, 13);
+    let b = make.wild(&[50, 300], dtype, 14).transpose(0, 1).expect("two dimensions");
+    cases.add(format!("matmul {dtype} wild"), Matmul { a, b });
+    for (input, weight, params) in convolutions() {
+        let name = format!("{dtype} {input:?} {weight:?} {params:?}");
+        let x = make.normal(&input, dtype, 15);
+        let w = make.normal(&weight, dtype, 16);
+        let output = params.output_shape("case", &input, &weight).expect("a valid case");
+        let grad = make.normal(&output, dtype, 17);
+        cases.add(
+            format!("conv {name}"),
+            Conv {
+                input: x.clone(),
+                weight: w.clone(),
+                bias: Some(make.normal(&weight[..1], dtype, 18)),
+                params: params.clone(),
+            },
+        );
+        cases.add(
+            format!("conv_input {name}"),
+            ConvInputGrad {
+                grad: grad.clone(),
+                weight: w,
+                input_shape: input,
+                params: params.clone(),
+            },
+        );
+        cases.add(
+            format!("conv_weight {name}"),
+            ConvWeightGrad { grad, input: x, weight_shape: weight, params },
+        );
+    }
+}
+
+fn convolutions() -> Vec<(Vec<usize>, Vec<usize>, ConvParams)> {
+    let params = |stride: &[usize], padding: &[usize], dilation: &[usize], groups| ConvParams {
+        stride: stride.to_vec(),
+        padding: padding.to_vec(),
+        dilation: dilation.to_vec(),
+        groups,
+    };
+    vec![
+        (vec![3, 16, 14, 15], vec![24, 16, 3, 3], ConvParams::padded(2, 1)),
+        (vec![2, 6, 9, 11], vec![9, 2, 2, 3], params(&[2, 1], &[1, 0], &[1, 2], 3)),
+        (vec![2, 8, 12, 12], vec![8, 1, 3, 3], params(&[1, 1], &[1, 1], &[1, 1], 8)),
+        (vec![2, 4, 50], vec![5, 4, 7], params(&[3], &[3], &[1], 1)),
+        (vec![1, 3, 6, 7, 8], vec![4, 3, 3, 2, 3], params(&[1, 2, 1], &[1, 0, 1], &[1, 1, 2], 1)),
+        (vec![0, 2, 5, 5], vec![2, 2, 3, 3], ConvParams::padded(2, 1)),
+    ]
+}

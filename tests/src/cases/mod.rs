@@ -1,0 +1,188 @@
+//! One seeded call of every operation, with typical and with awkward arguments; one file per
+//! family of operations.
+//!
+//! The cases of a family are compared with `snapshots/invariance__digests_FAMILY.snap`, among
+//! thread counts, instruction sets and devices. Sizes are such that work is shared among threads
+//! and that tails shorter than a vector are left over.
+
+mod contraction;
+mod elementwise;
+mod index;
+mod loss;
+mod norm;
+mod optim;
+mod pooling;
+mod random;
+mod reduce;
+
+use std::fmt;
+
+use samebits::{DType, Device, Op, Result, Tensor, dispatch, registry};
+
+use crate::{indices, normal_of};
+
+/// The cases of one family of operations.
+#[derive(Debug)]
+pub struct Family {
+    /// The family's name, as its files are called.
+    pub name: &'static str,
+    /// Its cases.
+    pub cases: Vec<Case>,
+}
+
+/// A seeded call of an operation.
+pub struct Case {
+    /// The operation, its parameters and its type.
+    pub name: String,
+    /// Runs it and returns every result.
+    pub run: Box<dyn Fn() -> Result<Vec<Tensor>> + Send + Sync>,
+}
+
+impl fmt::Debug for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+/// Every family, with its inputs on `device`.
+pub fn families(device: Device) -> Vec<Family> {
+    let all: [(_, Add); _] = [
+        ("contraction", contraction::add),
+        ("elementwise", elementwise::add),
+        ("index", index::add),
+        ("loss", loss::add),
+        ("norm", norm::add),
+        ("optim", optim::add),
+        ("pooling", pooling::add),
+        ("random", random::add),
+        ("reduce", reduce::add),
+    ];
+    all.into_iter()
+        .map(|(name, add)| {
+            let mut cases = Cases(Vec::new());
+            add(&mut cases, Make { device });
+            Family { name, cases: cases.0 }
+        })
+        .collect()
+}
+
+/// The kernels that promise their bits and that no case has run in this process.
+pub fn unreached() -> Vec<String> {
+    registry::kernels()
+        .into_iter()
+        .filter(|(info, runs)| info.level > samebits::Determinism::NotGuaranteed && *runs == 0)
+        .map(|(info, _)| format!("{} {} {} {}", info.op, info.pass, info.device, info.variant))
+        .collect()
+}
+
+/// The types that most operations take.
+const FLOATS: [DType; 2] = [DType::F32, DType::F64];
+
+/// Adds the cases of a family.
+type Add = fn(&mut Cases, Make);
+
+struct Cases(Vec<Case>);
+
+impl Cases {
+    /// Adds one operation.
+    fn add<O: Op>(&mut self, name: impl Into<String>, op: O)
+    where
+        O::Output: Tensors,
+    {
+        self.call(name, move || Ok(dispatch(&op)?.tensors()));
+    }
+
+    /// Adds a function that is built from several operations.
+    fn call(
+        &mut self,
+        name: impl Into<String>,
+        run: impl Fn() -> Result<Vec<Tensor>> + Send + Sync + 'static,
+    ) {
+        self.0.push(Case { name: name.into(), run: Box::new(run) });
+    }
+}
+
+/// Makes the inputs of cases.
+#[derive(Clone, Copy)]
+struct Make {
+    device: Device,
+}
+
+impl Make {
+    /// Normal numbers; each seed gives its own.
+    fn normal(self, shape: &[usize], dtype: DType, seed: u64) -> Tensor {
+        self.here(normal_of(shape, dtype, seed))
+    }
+
+    /// Indices below `bound`.
+    fn indices(self, count: usize, bound: i64, seed: u64) -> Tensor {
+        self.here(indices(count, bound, seed))
+    }
+
+    /// Numbers of every kind: ordinary, huge, tiny, subnormal, infinite, NaN, both zeros.
+    fn wild(self, shape: &[usize], dtype: DType, seed: u64) -> Tensor {
+        let special = [
+            0.0,
+            -0.0,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+            f64::NAN,
+            1e-40,
+            -1e-45,
+            3e38,
+            -1e30,
+            1e-20,
+            17.0,
+        ];
+        let values: Vec<f64> = normal_of(shape, DType::F64, seed).to_vec().expect("of this type");
+        let mixed = values
+            .iter()
+            .enumerate()
+            .map(|(i, &x)| if i % 7 == 3 { special[i / 7 % special.len()] } else { x });
+        let tensor = match dtype {
+            DType::F32 => Tensor::from_slice(&mixed.map(|x| x as f32).collect::<Vec<_>>(), shape),
+            _ => Tensor::from_slice(&mixed.collect::<Vec<_>>(), shape),
+        };
+        self.here(tensor.expect("as many values"))
+    }
+
+    /// A tensor made on the host, on the device of the cases.
+    fn here(self, tensor: Tensor) -> Tensor {
+        tensor.to(self.device).expect("room on the device")
+    }
+}
+
+/// Results as a list.
+trait Tensors {
+    fn tensors(self) -> Vec<Tensor>;
+}
+
+impl Tensors for Tensor {
+    fn tensors(self) -> Vec<Tensor> {
+        vec![self]
+    }
+}
+
+impl Tensors for (Tensor, Tensor) {
+    fn tensors(self) -> Vec<Tensor> {
+        vec![self.0, self.1]
+    }
+}
+
+impl Tensors for (Tensor, Option<Tensor>) {
+    fn tensors(self) -> Vec<Tensor> {
+        [Some(self.0), self.1].into_iter().flatten().collect()
+    }
+}
+
+impl Tensors for (Tensor, Tensor, Tensor) {
+    fn tensors(self) -> Vec<Tensor> {
+        vec![self.0, self.1, self.2]
+    }
+}
+
+impl Tensors for (Tensor, Tensor, Tensor, Tensor) {
+    fn tensors(self) -> Vec<Tensor> {
+        vec![self.0, self.1, self.2, self.3]
+    }
+}

@@ -1,0 +1,38 @@
+use samebits::DType;
+use samebits::ops::*;
+
+use super::{Cases, FLOATS, Make};
+
+pub(super) fn add(cases: &mut Cases, make: Make) {
+    for dtype in FLOATS {
+        of_type(cases, make, dtype);
+    }
+}
+
+fn of_type(cases: &mut Cases, make: Make, dtype: DType) {
+    for kind in [ReduceKind::Sum, ReduceKind::Mean, ReduceKind::Amax, ReduceKind::Amin] {
+        for (shape, dims) in [
+            (vec![300_007], vec![0]),
+            (vec![33, 5000], vec![1]),
+            (vec![9001, 37], vec![0]),
+            (vec![7, 129, 11], vec![1]),
+            (vec![6, 50, 7, 20], vec![0, 2]),
+            (vec![4, 3], vec![]),
+        ] {
+            let name = format!("reduce {kind:?} {dtype} {shape:?} {dims:?}");
+            let x = make.normal(&shape, dtype, 8);
+            cases.add(name, Reduce { kind, x, dims });
+        }
+        let x = make.wild(&[40, 1000], dtype, 9);
+        cases.add(format!("reduce {kind:?} {dtype} wild"), Reduce { kind, x, dims: vec![1] });
+    }
+    let x = make.normal(&[3, 0, 2], dtype, 1);
+    cases.add(
+        format!("reduce Sum {dtype} empty"),
+        Reduce { kind: ReduceKind::Sum, x, dims: vec![1] },
+    );
+    for kind in [ArgReduceKind::Argmax, ArgReduceKind::Argmin] {
+        let x = make.wild(&[70, 333], dtype, 10);
+        cases.add(format!("arg_reduce {kind:?} {dtype}"), ArgReduce { kind, x, dim: 0 });
+    }
+}

@@ -1,0 +1,105 @@
+use std::collections::BTreeMap;
+
+use samebits::ops::{Cast, Unary, UnaryKind};
+use samebits::{DType, Device, Error, Result, Tensor, Var, dispatch};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::{Record, Reference};
+
+/// Results under the names of the reference.
+pub type Outputs = Vec<(&'static str, Var)>;
+
+/// The arguments of one case: tensors of one type on one device, and parameters.
+#[derive(Debug)]
+pub struct Arguments<'a> {
+    record: &'a Record,
+    inputs: BTreeMap<&'a str, Var>,
+    dtype: DType,
+    device: Device,
+    absolute: bool,
+}
+
+impl<'a> Arguments<'a> {
+    pub(super) fn new(
+        record: &'a Record,
+        reference: &Reference,
+        dtype: DType,
+        device: Device,
+        absolute: bool,
+    ) -> Result<Arguments<'a>> {
+        let mut new = Arguments { record, inputs: BTreeMap::new(), dtype, device, absolute };
+        for (name, key) in &record.inputs {
+            let tensor = new.cast(reference.tensor(key)?)?;
+            let var = if record.grads.contains_key(name) {
+                Var::parameter(tensor)
+            } else {
+                Var::constant(tensor)
+            };
+            new.inputs.insert(name, var);
+        }
+        Ok(new)
+    }
+
+    /// A tensor of the file as an argument: floats in the type that is being run.
+    pub(super) fn cast(&self, x: Tensor) -> Result<Tensor> {
+        let mut x = x;
+        if x.dtype().is_float() {
+            x = dispatch(&Cast { x, to: self.dtype })?;
+            if self.absolute {
+                x = dispatch(&Unary { kind: UnaryKind::Abs, x })?;
+            }
+        }
+        x.to(self.device)
+    }
+
+    /// A tensor argument.
+    ///
+    /// # Errors
+    ///
+    /// The case has none of this name.
+    pub fn var(&self, name: &str) -> Result<&Var> {
+        self.optional(name).ok_or_else(|| self.missing(name))
+    }
+
+    /// A tensor argument that may be missing.
+    pub fn optional(&self, name: &str) -> Option<&Var> {
+        self.inputs.get(name)
+    }
+
+    /// The value of a tensor argument.
+    ///
+    /// # Errors
+    ///
+    /// The case has none of this name.
+    pub fn tensor(&self, name: &str) -> Result<&Tensor> {
+        self.var(name).map(Var::value)
+    }
+
+    /// A parameter; what `null` or a missing one means is up to the type.
+    ///
+    /// # Errors
+    ///
+    /// It has another type.
+    pub fn param<T: DeserializeOwned>(&self, name: &str) -> Result<T> {
+        let value = self.record.params.get(name).unwrap_or(&Value::Null);
+        T::deserialize(value).map_err(|error| {
+            let op = &self.record.op;
+            Error::invalid("conformance", format!("{op}: parameter {name} is {value}: {error}"))
+        })
+    }
+
+    /// The operator's name.
+    pub fn op(&self) -> &str {
+        &self.record.op
+    }
+
+    /// The type that floats have.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    fn missing(&self, name: &str) -> Error {
+        Error::invalid("conformance", format!("{} has no argument {name}", self.record.op))
+    }
+}

@@ -1,0 +1,121 @@
+use std::fmt;
+
+use samebits::ops::Cast;
+use samebits::{DType, Tensor, dispatch};
+
+/// One result of a case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quantity<'a> {
+    /// An output.
+    Output(&'a str),
+    /// The gradient of an input.
+    Grad(&'a str),
+}
+
+impl fmt::Display for Quantity<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Quantity::Output(name) => write!(f, "output {name}"),
+            Quantity::Grad(name) => write!(f, "gradient of {name}"),
+        }
+    }
+}
+
+/// How far a result may be from the exact value. A unit is half a unit in the last place, which is
+/// what one rounding may cost. Integers and booleans must be equal.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Tolerance {
+    /// Nothing is computed: the elements are copies.
+    Copied,
+    /// So many units of each element. One unit: correctly rounded.
+    Rounded(f64),
+    /// So many units of the largest element of the whole result: for results whose elements are
+    /// differences of intermediate values as large as that.
+    Largest(f64),
+    /// So many units of what the operator gives for the absolute values of its inputs. For an
+    /// operator that sums products this is the classical bound: the number of roundings in a
+    /// row, times the sum of the products' magnitudes.
+    Contraction(f64),
+}
+
+/// What the reference itself may be off by, in units of f64.
+const REFERENCE: f64 = 4096.0;
+
+/// The largest error of `found` in units of its tolerance. `magnitude` is the result for the
+/// absolute values of the inputs.
+pub(super) fn error(
+    found: &Tensor,
+    expected: &Tensor,
+    tolerance: Tolerance,
+    dtype: DType,
+    magnitude: impl FnOnce() -> Result<Tensor, String>,
+) -> Result<f64, String> {
+    if found.shape() != expected.shape() {
+        return Err(format!("shape {:?}, expected {:?}", found.shape(), expected.shape()));
+    }
+    if !expected.dtype().is_float() {
+        let equal = found.dtype() == expected.dtype()
+            && found.to_bytes().map_err(text)? == expected.to_bytes().map_err(text)?;
+        return if equal { Ok(0.0) } else { Err("not equal".to_owned()) };
+    }
+    if found.dtype() != dtype {
+        return Err(format!("type {}, expected {dtype}", found.dtype()));
+    }
+    let (found, expected) = (wide(found)?, wide(expected)?);
+    let largest = expected.iter().filter(|x| x.is_finite()).fold(0.0, |m: f64, x| m.max(x.abs()));
+    let magnitudes = match tolerance {
+        Tolerance::Contraction(_) => wide(&magnitude()?)?,
+        _ => vec![largest; expected.len()],
+    };
+    // The reference is rounded too; that only shows next to a result in f64.
+    let slack = if dtype == DType::F64 { REFERENCE * half_ulp(largest, dtype) } else { 0.0 };
+    let mut worst: f64 = 0.0;
+    for (i, (&found, &expected)) in found.iter().zip(&expected).enumerate() {
+        if found == expected || (found.is_nan() && expected.is_nan()) {
+            continue;
+        }
+        let allowed = match tolerance {
+            Tolerance::Copied => 0.0,
+            Tolerance::Rounded(units) => units * half_ulp(expected, dtype),
+            Tolerance::Largest(units) => units * half_ulp(largest, dtype),
+            Tolerance::Contraction(units) => units * half_ulp(magnitudes[i], dtype),
+        } + slack;
+        let error = (found - expected).abs() / allowed;
+        if error.is_nan() || error > 1.0 {
+            return Err(format!(
+                "element {i} is {found:e}, expected {expected:e} within {allowed:.1e} \
+                 ({tolerance:?})"
+            ));
+        }
+        worst = worst.max(error);
+    }
+    Ok(worst)
+}
+
+/// Half the distance between neighbouring numbers of the type at `x`, a little more than that so
+/// that a tie decided by the reference's own error does not count.
+fn half_ulp(x: f64, dtype: DType) -> f64 {
+    let (digits, least) = match dtype {
+        DType::F32 => (24, -149),
+        _ => (53, -1074),
+    };
+    // The exponent as stored; subnormal numbers of f64 share the least one.
+    let exponent = ((x.to_bits() >> 52) & 0x7ff) as i64 - 1023;
+    let unit = power_of_two((exponent - digits + 1).max(least));
+    unit * 0.5 * (1.0 + 1e-6)
+}
+
+fn power_of_two(exponent: i64) -> f64 {
+    match exponent {
+        ..-1022 => f64::from_bits(1 << (exponent + 1074)),
+        _ => f64::from_bits(((exponent + 1023) as u64) << 52),
+    }
+}
+
+fn wide(x: &Tensor) -> Result<Vec<f64>, String> {
+    dispatch(&Cast { x: x.clone(), to: DType::F64 }).and_then(|x| x.to_vec()).map_err(text)
+}
+
+fn text(error: samebits::Error) -> String {
+    error.to_string()
+}

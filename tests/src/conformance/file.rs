@@ -1,0 +1,101 @@
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use samebits::{DType, Error, Result, Tensor};
+use serde::Deserialize;
+
+/// The cases and tensors of one reference file.
+#[derive(Debug)]
+pub struct Reference {
+    records: Vec<Record>,
+    tensors: BTreeMap<String, Tensor>,
+}
+
+/// One case: names of arguments and results with the keys of their tensors.
+#[derive(Debug, Deserialize)]
+pub struct Record {
+    /// A name of its own.
+    pub name: String,
+    /// PyTorch's name of the operator.
+    pub op: String,
+    /// Its parameters, under PyTorch's names.
+    pub params: serde_json::Map<String, serde_json::Value>,
+    /// Its tensor arguments.
+    pub inputs: BTreeMap<String, String>,
+    /// What it returns.
+    pub outputs: BTreeMap<String, String>,
+    /// The gradient of something with respect to each result.
+    pub grad_outputs: BTreeMap<String, String>,
+    /// The gradient with respect to each differentiable argument.
+    pub grads: BTreeMap<String, String>,
+}
+
+impl Reference {
+    /// Reads a file.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, is not a whole safetensors file, or has no list of cases.
+    pub fn read(path: &Path) -> Result<Reference> {
+        let invalid =
+            |error: String| Error::invalid("conformance", format!("{}: {error}", path.display()));
+        let bytes = std::fs::read(path).map_err(|error| invalid(error.to_string()))?;
+        Self::parse(&bytes).map_err(invalid)
+    }
+
+    fn parse(bytes: &[u8]) -> Result<Reference, String> {
+        let (_, header) = safetensors::SafeTensors::read_metadata(bytes)
+            .map_err(|error| format!("not a safetensors file: {error}"))?;
+        let file = safetensors::SafeTensors::deserialize(bytes)
+            .map_err(|error| format!("not a whole safetensors file: {error}"))?;
+        let cases = header
+            .metadata()
+            .as_ref()
+            .and_then(|metadata| metadata.get("cases"))
+            .ok_or("the metadata has no key `cases`")?;
+        let records =
+            serde_json::from_str(cases).map_err(|error| format!("the list of cases: {error}"))?;
+        let mut tensors = BTreeMap::new();
+        for (key, view) in file.tensors() {
+            let tensor = tensor(view.dtype(), view.shape(), view.data())
+                .map_err(|error| format!("tensor {key}: {error}"))?;
+            tensors.insert(key, tensor);
+        }
+        Ok(Reference { records, tensors })
+    }
+
+    /// The cases in order.
+    pub fn records(&self) -> &[Record] {
+        &self.records
+    }
+
+    /// The tensor with this key.
+    ///
+    /// # Errors
+    ///
+    /// There is none.
+    pub fn tensor(&self, key: &str) -> Result<Tensor> {
+        let tensor = self.tensors.get(key).cloned();
+        tensor.ok_or_else(|| Error::invalid("conformance", format!("the file has no tensor {key}")))
+    }
+}
+
+fn tensor(dtype: safetensors::Dtype, shape: &[usize], bytes: &[u8]) -> Result<Tensor, String> {
+    // The file's data need not be aligned.
+    fn values<const N: usize, T>(bytes: &[u8], of: fn([u8; N]) -> T) -> Vec<T> {
+        let (whole, _) = bytes.as_chunks::<N>();
+        whole.iter().map(|&bytes| of(bytes)).collect()
+    }
+    let tensor = match dtype {
+        safetensors::Dtype::F32 => Tensor::from_slice(&values(bytes, f32::from_le_bytes), shape),
+        safetensors::Dtype::F64 => Tensor::from_slice(&values(bytes, f64::from_le_bytes), shape),
+        safetensors::Dtype::I64 => Tensor::from_slice(&values(bytes, i64::from_le_bytes), shape),
+        safetensors::Dtype::U8 => Tensor::from_slice(bytes, shape),
+        safetensors::Dtype::BOOL => {
+            let bools: Vec<bool> = bytes.iter().map(|&byte| byte != 0).collect();
+            Tensor::from_bools(&bools, shape)
+        }
+        other => return Err(format!("type {other:?} is not supported ({:?} are)", DType::ALL)),
+    };
+    tensor.map_err(|error| error.to_string())
+}

@@ -1,0 +1,163 @@
+//! Comparison with reference figures that another implementation computed in f64.
+//!
+//! A reference is a safetensors file whose metadata lists cases: an operator under PyTorch's
+//! name, its parameters, its inputs, the expected results, the gradients that flow in and the
+//! expected gradients of the inputs. Each case is run in f32 and in f64 and each result is
+//! compared within a [`Tolerance`] that follows from what the operator promises.
+//!
+//! One file per family of operators holds what runs them: see [`Handler`].
+
+mod arguments;
+mod compare;
+mod contraction;
+mod elementwise;
+mod file;
+mod index;
+mod loss;
+mod norm;
+mod pooling;
+mod reduce;
+
+pub use arguments::{Arguments, Outputs};
+pub use compare::{Quantity, Tolerance};
+pub use file::{Record, Reference};
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use samebits::{DType, Device, Error, Result, Tensor, Var, backward};
+
+/// How to run one operator.
+#[derive(Debug)]
+pub struct Handler {
+    /// PyTorch's name of the operator.
+    pub op: &'static str,
+    /// Runs it and returns its results under the names of the reference.
+    pub run: fn(&Arguments<'_>) -> Result<Outputs>,
+    /// How exact each result and each gradient must be.
+    pub tolerance: fn(&Arguments<'_>, Quantity<'_>) -> Tolerance,
+}
+
+/// What became of one case.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The case's name.
+    pub name: String,
+    /// The operator.
+    pub op: String,
+    /// The largest error in units of the tolerance, or why the case failed.
+    pub worst: Result<f64, String>,
+}
+
+impl Outcome {
+    /// True if every result was within its tolerance.
+    pub fn passed(&self) -> bool {
+        matches!(self.worst, Ok(worst) if worst <= 1.0)
+    }
+}
+
+/// The reference file that comes with the project.
+pub fn own_reference() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("reference/torch.safetensors")
+}
+
+/// Runs every case of a reference with its inputs on `device`. An operator that nothing handles
+/// is a failure.
+pub fn run(reference: &Reference, device: Device) -> Vec<Outcome> {
+    let handlers: BTreeMap<&str, &Handler> =
+        handlers().map(|handler| (handler.op, handler)).collect();
+    let outcome = |record: &Record| Outcome {
+        name: record.name.clone(),
+        op: record.op.clone(),
+        worst: match handlers.get(record.op.as_str()) {
+            Some(handler) => worst(handler, record, reference, device),
+            None => Err("unknown operator".to_owned()),
+        },
+    };
+    reference.records().iter().map(outcome).collect()
+}
+
+fn handlers() -> impl Iterator<Item = &'static Handler> {
+    [
+        contraction::HANDLERS,
+        elementwise::HANDLERS,
+        index::HANDLERS,
+        loss::HANDLERS,
+        norm::HANDLERS,
+        pooling::HANDLERS,
+        reduce::HANDLERS,
+    ]
+    .into_iter()
+    .flatten()
+}
+
+/// The case's largest error in units of the tolerance, over both types.
+fn worst(
+    handler: &Handler,
+    record: &Record,
+    reference: &Reference,
+    device: Device,
+) -> Result<f64, String> {
+    let mut worst: f64 = 0.0;
+    for dtype in [DType::F32, DType::F64] {
+        let found = results(handler, record, reference, dtype, device, false)
+            .map_err(|error| format!("{dtype}: {error}"))?;
+        let magnitudes = results(handler, record, reference, DType::F64, device, true);
+        let arguments = Arguments::new(record, reference, dtype, device, false)
+            .map_err(|error| error.to_string())?;
+        let expected = record
+            .outputs
+            .iter()
+            .map(|(name, key)| (Quantity::Output(name), key))
+            .chain(record.grads.iter().map(|(name, key)| (Quantity::Grad(name), key)));
+        for (quantity, key) in expected {
+            let expected = reference.tensor(key).map_err(|error| error.to_string())?;
+            let found = found.get(&quantity.to_string()).ok_or(format!("{quantity} is missing"))?;
+            let magnitude = || match &magnitudes {
+                Ok(all) => all.get(&quantity.to_string()).cloned().ok_or(String::new()),
+                Err(error) => Err(format!("on absolute values: {error}")),
+            };
+            let tolerance = (handler.tolerance)(&arguments, quantity);
+            let error = compare::error(found, &expected, tolerance, dtype, magnitude)
+                .map_err(|error| format!("{quantity} in {dtype}: {error}"))?;
+            worst = worst.max(error);
+        }
+    }
+    Ok(worst)
+}
+
+/// Every output and gradient by name, on the host. With `absolute`, of the absolute values of all
+/// inputs and incoming gradients: what a bound on rounding errors is a multiple of.
+fn results(
+    handler: &Handler,
+    record: &Record,
+    reference: &Reference,
+    dtype: DType,
+    device: Device,
+    absolute: bool,
+) -> Result<BTreeMap<String, Tensor>> {
+    let arguments = Arguments::new(record, reference, dtype, device, absolute)?;
+    let outputs = (handler.run)(&arguments)?;
+    let mut found = BTreeMap::new();
+    let mut walked = Vec::new();
+    for (name, var) in &outputs {
+        found.insert(Quantity::Output(name).to_string(), var.value().to(Device::Cpu)?);
+        if let Some(key) = record.grad_outputs.get(*name) {
+            let grad = arguments.cast(reference.tensor(key)?)?;
+            walked.push((var, Var::constant(grad)));
+        }
+    }
+    if record.grads.is_empty() {
+        return Ok(found);
+    }
+    let gradients = backward(&walked, false)?;
+    for name in record.grads.keys() {
+        let var = arguments.var(name)?;
+        let grad = match gradients.of(var) {
+            Some(grad) => grad.to(Device::Cpu)?,
+            None => return Err(Error::invalid("backward", format!("no gradient of {name}"))),
+        };
+        found.insert(Quantity::Grad(name).to_string(), grad);
+    }
+    Ok(found)
+}

@@ -1,0 +1,31 @@
+//! `cargo xtask conformance`: results and gradients against reference figures.
+
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+/// Flags of `cargo xtask conformance`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// With `--device cuda`, run on this machine's GPU and not on the emulated device.
+    #[arg(long)]
+    gpu: bool,
+    /// Reference files, `--device` and `--level`: passed on to the program that compares.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    rest: Vec<String>,
+}
+
+/// Another program compares, so that xtask need not link every kernel. It runs in the caller's
+/// folder, which paths are relative to.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let mut program = Command::new(env!("CARGO"));
+    program.args(["run", "--quiet", "--package", "workspace-tests", "--example", "conformance"]);
+    program.arg("--manifest-path").arg(crate::root().join("Cargo.toml"));
+    program.arg("--").args(&args.rest);
+    if !args.gpu && args.rest.iter().any(|arg| arg.ends_with("cuda")) {
+        program.env("LD_LIBRARY_PATH", crate::test::emulated_driver_path()?);
+    }
+    let status = program.status().context("cannot start cargo")?;
+    // The program has said what failed.
+    std::process::exit(status.code().unwrap_or(1));
+}
