@@ -22,7 +22,8 @@ impl Layout {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] if the two lists differ in length.
+    /// [`Error::InvalidArgument`] if the two lists differ in length, or the layout reaches further
+    /// than a machine can address.
     pub fn strided(shape: &[usize], strides: &[usize], offset: usize) -> Result<Layout> {
         if shape.len() != strides.len() {
             return Err(Error::invalid(
@@ -30,7 +31,17 @@ impl Layout {
                 format!("{} sizes but {} strides", shape.len(), strides.len()),
             ));
         }
-        Ok(Layout { shape: shape.to_vec(), strides: strides.to_vec(), offset })
+        numel("as_strided", shape)?;
+        let reach = shape.iter().zip(strides).try_fold(offset, |reach, (&n, &stride)| {
+            stride.checked_mul(n.saturating_sub(1)).and_then(|span| reach.checked_add(span))
+        });
+        if reach.is_none_or(|reach| reach >= MOST_ELEMENTS) {
+            return Err(Error::invalid(
+                "as_strided",
+                format!("shape {shape:?} with strides {strides:?} reaches too far"),
+            ));
+        }
+        Ok(Layout { shape: shape.to_vec(), strides: strides.to_vec(), offset }.rooted())
     }
 
     /// The size of each dimension.
@@ -116,7 +127,7 @@ impl Layout {
         let mut layout = self.clone();
         layout.offset += start * self.strides[dim];
         layout.shape[dim] = length;
-        Ok(layout)
+        Ok(layout.rooted())
     }
 
     /// Every `step`-th element of dimension `dim`, from `start`.
@@ -134,7 +145,8 @@ impl Layout {
         }
         let mut layout = self.narrow(dim, start, size - start)?;
         layout.shape[dim] = (size - start).div_ceil(step);
-        layout.strides[dim] *= step;
+        // No element lies a step away from another if there is only one.
+        layout.strides[dim] = layout.strides[dim].saturating_mul(step);
         Ok(layout)
     }
 
@@ -154,7 +166,8 @@ impl Layout {
                 return Err(mismatch());
             }
         }
-        Ok(Layout { shape: shape.to_vec(), strides, offset: self.offset })
+        numel(op, shape)?;
+        Ok(Layout { shape: shape.to_vec(), strides, offset: self.offset }.rooted())
     }
 
     /// Inserts a dimension of size 1 before `dim`.
@@ -197,7 +210,7 @@ impl Layout {
 
     /// The same elements under another shape, if that needs no copy.
     pub fn reshape(&self, shape: &[usize]) -> Option<Layout> {
-        if shape.iter().product::<usize>() != self.numel() {
+        if numel("reshape", shape) != Ok(self.numel()) {
             return None;
         }
         self.is_contiguous().then(|| Layout {
@@ -215,6 +228,14 @@ impl Layout {
             next: self.offset,
             left: self.numel(),
         }
+    }
+
+    /// A layout without elements starts at 0: its old start may lie outside its storage.
+    fn rooted(mut self) -> Layout {
+        if self.numel() == 0 {
+            self.offset = 0;
+        }
+        self
     }
 
     /// The size of `dim`.
@@ -260,24 +281,46 @@ impl Iterator for Positions<'_> {
     }
 }
 
+/// The number of elements of a tensor of `shape`.
+///
+/// # Errors
+///
+/// [`Error::InvalidArgument`] if it is more than a machine can address. Sizes of 0 do not hide
+/// that the other sizes are too large.
+pub fn numel(op: &'static str, shape: &[usize]) -> Result<usize> {
+    let product = shape.iter().try_fold(1usize, |product, &n| product.checked_mul(n.max(1)));
+    match product {
+        Some(product) if product < MOST_ELEMENTS => {
+            Ok(if shape.contains(&0) { 0 } else { product })
+        }
+        _ => Err(Error::invalid(op, format!("shape {shape:?} has too many elements"))),
+    }
+}
+
+/// Elements are at most 8 bytes, and no object is larger than `isize::MAX` bytes.
+const MOST_ELEMENTS: usize = isize::MAX as usize / 8;
+
 /// The shape that `left` and `right` broadcast to, by NumPy's rule.
 ///
 /// # Errors
 ///
-/// [`Error::Broadcast`] if a pair of dimensions differs and neither is 1.
+/// [`Error::Broadcast`] if a pair of dimensions differs and neither is 1;
+/// [`Error::InvalidArgument`] if the result has more elements than a machine can address.
 pub fn broadcast(op: &'static str, left: &[usize], right: &[usize]) -> Result<Vec<usize>> {
     let rank = left.len().max(right.len());
     let size = |shape: &[usize], dim: usize| {
         (dim + shape.len()).checked_sub(rank).map_or(1, |dim| shape[dim])
     };
-    (0..rank)
+    let shape: Vec<usize> = (0..rank)
         .map(|dim| match (size(left, dim), size(right, dim)) {
             (a, b) if a == b => Ok(a),
             (1, b) => Ok(b),
             (a, 1) => Ok(a),
             _ => Err(Error::Broadcast { op, left: left.to_vec(), right: right.to_vec() }),
         })
-        .collect()
+        .collect::<Result<_>>()?;
+    numel(op, &shape)?;
+    Ok(shape)
 }
 
 /// Splits a shape at `dim` into the product before it, its size, and the product after it.
@@ -308,6 +351,26 @@ fn contiguous_strides(shape: &[usize]) -> Vec<usize> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn too_many_elements_are_an_error() {
+        let huge = [1 << 40, 1 << 40];
+        assert!(numel("test", &huge).is_err());
+        assert!(numel("test", &[0, usize::MAX, 2]).is_err());
+        assert!(Layout::contiguous([1]).expand("test", &huge).is_err());
+        assert!(Layout::strided(&[2], &[usize::MAX], 1).is_err());
+        assert!(broadcast("test", &[1 << 40, 1], &[1, 1 << 40]).is_err());
+        assert_eq!(Layout::contiguous([2]).reshape(&[1 << 33, 1 << 32]), None);
+    }
+
+    #[test]
+    fn an_empty_view_starts_inside_its_storage() {
+        let empty = Layout::contiguous([0, 3]).narrow(1, 1, 2).unwrap();
+        assert_eq!((empty.offset(), empty.extent()), (0, 0));
+        assert_eq!(Layout::contiguous([5]).stepped(0, 5, 1).unwrap().offset(), 0);
+        let one = Layout::contiguous([5]).narrow(0, 3, 1).unwrap();
+        assert_eq!(one.expand("test", &[0]).unwrap().offset(), 0);
+    }
 
     #[test]
     fn positions_follow_the_strides() {

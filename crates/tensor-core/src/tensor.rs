@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::backend::{self, DeviceBuffer};
 use crate::buffer::Buffer;
+use crate::layout::numel;
 use crate::{DType, Determinism, Device, Element, Error, Layout, Result, determinism};
 
 /// A dense or strided block of elements on one device.
@@ -43,7 +44,7 @@ impl Tensor {
     /// # Ok::<(), samebits_tensor_core::Error>(())
     /// ```
     pub fn from_slice<T: Element>(values: &[T], shape: &[usize]) -> Result<Tensor> {
-        if shape.iter().product::<usize>() != values.len() {
+        if numel("from_slice", shape)? != values.len() {
             return Err(Error::invalid(
                 "from_slice",
                 format!("{} values for a tensor of shape {shape:?}", values.len()),
@@ -70,9 +71,13 @@ impl Tensor {
     }
 
     /// A host tensor of zeros.
+    ///
+    /// # Panics
+    ///
+    /// If a machine cannot address that many elements; [`layout::numel`](crate::layout::numel)
+    /// tells. So do the other functions that make a tensor of a given shape.
     pub fn zeros(shape: &[usize], dtype: DType) -> Tensor {
-        let bytes = shape.iter().product::<usize>() * dtype.size();
-        Tensor::from_buffer(Buffer::zeroed(bytes), shape, dtype)
+        Tensor::from_buffer(Buffer::zeroed(bytes(shape, dtype)), shape, dtype)
     }
 
     /// A host tensor of ones.
@@ -140,8 +145,7 @@ impl Tensor {
     /// A host tensor whose content is unspecified and never filled, for a kernel's output that
     /// is written whole before anyone reads it.
     pub fn scratch(shape: &[usize], dtype: DType) -> Tensor {
-        let bytes = shape.iter().product::<usize>() * dtype.size();
-        Tensor::from_buffer(Buffer::scratch(bytes), shape, dtype)
+        Tensor::from_buffer(Buffer::scratch(bytes(shape, dtype)), shape, dtype)
     }
 
     /// A dense tensor over a buffer that a device's kernel has written.
@@ -228,14 +232,14 @@ impl Tensor {
     ///
     /// [`Error::InvalidArgument`] if the number of elements differs.
     pub fn reshape(&self, shape: &[usize]) -> Result<Tensor> {
-        if shape.iter().product::<usize>() != self.numel() {
+        let elements = numel("reshape", shape)?;
+        if elements != self.numel() {
             return Err(Error::invalid(
                 "reshape",
                 format!(
-                    "shape {:?} holds {} elements, {shape:?} holds {}",
+                    "shape {:?} holds {} elements, {shape:?} holds {elements}",
                     self.shape(),
                     self.numel(),
-                    shape.iter().product::<usize>()
                 ),
             ));
         }
@@ -525,8 +529,10 @@ impl Tensor {
     ///
     /// # Errors
     ///
+    /// [`Error::InvalidArgument`] if a machine cannot address that many elements;
     /// [`Error::Backend`] if the device fails.
     pub fn resize_(&mut self, shape: &[usize]) -> Result<()> {
+        numel("resize_", shape)?;
         let old = self.to(Device::Cpu)?.contiguous()?;
         let device = self.device();
         let mut new = Tensor::empty(shape, self.dtype);
@@ -569,6 +575,12 @@ pub fn set_fill_uninitialized(fill: bool) {
 }
 
 static FILL: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(true);
+
+/// The size of a tensor that a function without an error makes.
+fn bytes(shape: &[usize], dtype: DType) -> usize {
+    let numel = numel("tensor", shape).unwrap_or_else(|error| panic!("{error}"));
+    numel * dtype.size()
+}
 
 fn fills_uninitialized() -> bool {
     determinism::required() >= Determinism::RunToRun
