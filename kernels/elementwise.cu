@@ -147,6 +147,12 @@ SB_BINARY(lt_i64, i64, unsigned char, SB_TRUTH, a < b)
 SB_BINARY(le_i64, i64, unsigned char, SB_TRUTH, a <= b)
 SB_BINARY(gt_i64, i64, unsigned char, SB_TRUTH, a > b)
 SB_BINARY(ge_i64, i64, unsigned char, SB_TRUTH, a >= b)
+SB_BINARY(eq_b8, unsigned char, unsigned char, SB_TRUTH, a == b)
+SB_BINARY(ne_b8, unsigned char, unsigned char, SB_TRUTH, a != b)
+SB_BINARY(lt_b8, unsigned char, unsigned char, SB_TRUTH, a < b)
+SB_BINARY(le_b8, unsigned char, unsigned char, SB_TRUTH, a <= b)
+SB_BINARY(gt_b8, unsigned char, unsigned char, SB_TRUTH, a > b)
+SB_BINARY(ge_b8, unsigned char, unsigned char, SB_TRUTH, a >= b)
 
 #define SB_SELECT(NAME, T)                                                              \
     extern "C" __global__ void NAME(T* out, const unsigned char* condition, const T* a, \
@@ -212,6 +218,11 @@ __device__ __forceinline__ i64 sb_to_i64(double x) {
     return (i64)x;
 }
 
+__device__ __forceinline__ unsigned char sb_to_u8(double x) {
+    if (!(x >= 1.0)) return 0;
+    return x >= 255.0 ? 255 : (unsigned char)(u32)x;
+}
+
 #define SB_CAST(NAME, T, R, VALUE)                                                      \
     extern "C" __global__ void NAME(R* out, const T* in, u64 n) {                       \
         u64 i = sb_thread();                                                            \
@@ -227,9 +238,16 @@ SB_CAST(cast_f32_i64, float, i64, sb_to_i64((double)x))
 SB_CAST(cast_f64_i64, double, i64, sb_to_i64(x))
 SB_CAST(cast_i64_f32, i64, float, (float)x)
 SB_CAST(cast_i64_f64, i64, double, (double)x)
-SB_CAST(cast_b8_f32, unsigned char, float, x != 0 ? 1.0f : 0.0f)
-SB_CAST(cast_b8_f64, unsigned char, double, x != 0 ? 1.0 : 0.0)
-SB_CAST(cast_b8_i64, unsigned char, i64, x != 0 ? 1 : 0)
-SB_CAST(cast_f32_b8, float, unsigned char, x != 0.0f ? 1 : 0)
-SB_CAST(cast_f64_b8, double, unsigned char, x != 0.0 ? 1 : 0)
-SB_CAST(cast_i64_b8, i64, unsigned char, x != 0 ? 1 : 0)
+SB_CAST(cast_b8_f32, unsigned char, float, (float)x)
+SB_CAST(cast_b8_f64, unsigned char, double, (double)x)
+SB_CAST(cast_b8_i64, unsigned char, i64, (i64)x)
+SB_CAST(cast_f32_b8, float, unsigned char, sb_to_u8((double)x))
+SB_CAST(cast_f64_b8, double, unsigned char, sb_to_u8(x))
+SB_CAST(cast_i64_b8, i64, unsigned char, (unsigned char)(x < 0 ? 0 : x > 255 ? 255 : x))
+SB_CAST(keep_b8, unsigned char, unsigned char, x)
+SB_CAST(keep_b32, u32, u32, x)
+SB_CAST(keep_b64, u64, u64, x)
+SB_CAST(truth_f32, float, unsigned char, SB_TRUTH(x != 0.0f))
+SB_CAST(truth_f64, double, unsigned char, SB_TRUTH(x != 0.0))
+SB_CAST(truth_i64, i64, unsigned char, SB_TRUTH(x != 0))
+SB_CAST(truth_b8, unsigned char, unsigned char, SB_TRUTH(x != 0))

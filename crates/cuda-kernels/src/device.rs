@@ -75,7 +75,9 @@ pub fn is_available() -> bool {
 ///
 /// [`CudaError::DriverMissing`], [`CudaError::DriverTooOld`] or [`CudaError::DriverFailed`].
 pub fn device_count() -> Result<usize> {
-    launch::probe()?;
+    if !launch::probe()? {
+        return Ok(0);
+    }
     let count = CudaContext::device_count().map_err(|e| CudaError::driver("device_count", e))?;
     Ok(count.max(0) as usize)
 }
@@ -95,6 +97,14 @@ impl Device {
         let context = CudaContext::new(ordinal).map_err(|e| CudaError::driver(op, e))?;
         let stream = context.default_stream();
         Device::on_stream(context, stream)
+    }
+
+    /// [`new`](Device::new) for a holder who never asks for another stream, so that nothing needs
+    /// to be ordered between streams.
+    pub(crate) fn alone(ordinal: usize) -> Result<Device> {
+        let device = Device::new(ordinal)?;
+        launch::single_stream(&device.context).map_err(|e| CudaError::driver("device", e))?;
+        Ok(device)
     }
 
     /// The same device with a stream of its own.
@@ -201,9 +211,12 @@ impl Device {
     ///
     /// [`CudaError::OutOfMemory`] or [`CudaError::Driver`].
     pub fn duplicate<T: DeviceRepr>(&self, buffer: &CudaSlice<T>) -> Result<CudaSlice<T>> {
-        self.stream
-            .clone_dtod(buffer)
-            .map_err(|e| CudaError::allocation("duplicate", buffer.num_bytes(), e))
+        let op = "duplicate";
+        let mut copy = launch::uninitialised(&self.stream, op, buffer.len())?;
+        if !buffer.is_empty() {
+            self.stream.memcpy_dtod(buffer, &mut copy).map_err(|e| CudaError::driver(op, e))?;
+        }
+        Ok(copy)
     }
 
     /// Waits until everything asked for is done and reports what went wrong.

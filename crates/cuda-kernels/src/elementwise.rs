@@ -48,6 +48,14 @@ pub enum Unary {
     Square,
 }
 
+impl Unary {
+    /// Whether there is a kernel for f64: for all but the transcendental functions.
+    pub fn has_f64(self) -> bool {
+        use Unary::*;
+        matches!(self, Neg | Abs | Sqrt | Relu | Reciprocal | Square)
+    }
+}
+
 /// A function of two elements, each operation rounded once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each is the function of its name")]
@@ -207,17 +215,17 @@ pub fn compare<T: Comparable>(
     pairing: Pairing<'_>,
 ) -> Result<CudaSlice<u8>> {
     let names = match kind {
-        Compare::Eq => ["eq_f32", "eq_f64", "eq_i64"],
-        Compare::Ne => ["ne_f32", "ne_f64", "ne_i64"],
-        Compare::Lt => ["lt_f32", "lt_f64", "lt_i64"],
-        Compare::Le => ["le_f32", "le_f64", "le_i64"],
-        Compare::Gt => ["gt_f32", "gt_f64", "gt_i64"],
-        Compare::Ge => ["ge_f32", "ge_f64", "ge_i64"],
+        Compare::Eq => ["eq_f32", "eq_f64", "eq_i64", "eq_b8"],
+        Compare::Ne => ["ne_f32", "ne_f64", "ne_i64", "ne_b8"],
+        Compare::Lt => ["lt_f32", "lt_f64", "lt_i64", "lt_b8"],
+        Compare::Le => ["le_f32", "le_f64", "le_i64", "le_b8"],
+        Compare::Gt => ["gt_f32", "gt_f64", "gt_i64", "gt_b8"],
+        Compare::Ge => ["ge_f32", "ge_f64", "ge_i64", "ge_b8"],
     };
     pairs(device, "compare", names[T::PLACE], a, b, pairing)
 }
 
-/// A type that [`compare`] takes.
+/// A type that [`compare`] and [`cast`] take.
 pub trait Comparable: Word {
     /// Which kernel.
     #[doc(hidden)]
@@ -231,6 +239,9 @@ impl Comparable for f64 {
 }
 impl Comparable for i64 {
     const PLACE: usize = 2;
+}
+impl Comparable for u8 {
+    const PLACE: usize = 3;
 }
 
 /// `a` where the condition is not 0, else `b`.
@@ -323,41 +334,32 @@ pub fn fill<T: Word>(device: &Device, n: usize, value: T) -> Result<CudaSlice<T>
 }
 
 /// The same values as another type: rounded to nearest even from f64 to f32, truncated towards
-/// zero and saturated from floats to integers, NaN to 0; a truth value is 0 or 1.
+/// zero and saturated from floats to integers, NaN to 0.
 ///
 /// # Errors
 ///
 /// [`CudaError::Driver`].
-pub fn cast<T: Castable<R>, R: Word>(device: &Device, x: &CudaSlice<T>) -> Result<CudaSlice<R>> {
-    map(device, "cast", T::KERNEL, x)
+pub fn cast<T: Comparable, R: Comparable>(
+    device: &Device,
+    x: &CudaSlice<T>,
+) -> Result<CudaSlice<R>> {
+    const NAMES: [[&str; 4]; 4] = [
+        ["keep_b32", "cast_f32_f64", "cast_f32_i64", "cast_f32_b8"],
+        ["cast_f64_f32", "keep_b64", "cast_f64_i64", "cast_f64_b8"],
+        ["cast_i64_f32", "cast_i64_f64", "keep_b64", "cast_i64_b8"],
+        ["cast_b8_f32", "cast_b8_f64", "cast_b8_i64", "keep_b8"],
+    ];
+    map(device, "cast", NAMES[T::PLACE][R::PLACE], x)
 }
 
-/// A type that [`cast`] turns into `R`.
-pub trait Castable<R>: Word {
-    /// Which kernel.
-    #[doc(hidden)]
-    const KERNEL: &'static str;
-}
-
-macro_rules! casts {
-    ($($from:ty => $to:ty: $kernel:literal;)*) => {
-        $(impl Castable<$to> for $from { const KERNEL: &'static str = $kernel; })*
-    };
-}
-
-casts! {
-    f32 => f64: "cast_f32_f64";
-    f64 => f32: "cast_f64_f32";
-    f32 => i64: "cast_f32_i64";
-    f64 => i64: "cast_f64_i64";
-    i64 => f32: "cast_i64_f32";
-    i64 => f64: "cast_i64_f64";
-    u8 => f32: "cast_b8_f32";
-    u8 => f64: "cast_b8_f64";
-    u8 => i64: "cast_b8_i64";
-    f32 => u8: "cast_f32_b8";
-    f64 => u8: "cast_f64_b8";
-    i64 => u8: "cast_i64_b8";
+/// Whether each element is not 0, as 0 or 1; a NaN is not 0.
+///
+/// # Errors
+///
+/// [`CudaError::Driver`].
+pub fn truth<T: Comparable>(device: &Device, x: &CudaSlice<T>) -> Result<CudaSlice<u8>> {
+    let names = ["truth_f32", "truth_f64", "truth_i64", "truth_b8"];
+    map(device, "cast", names[T::PLACE], x)
 }
 
 fn map<T: Word, R: Word>(

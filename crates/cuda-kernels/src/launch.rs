@@ -1,4 +1,5 @@
-//! The one module with unsafe code: finding the driver, uninitialised buffers and launches.
+//! The one module with unsafe code: finding the driver, uninitialised buffers, buffers without an
+//! element type, and launches.
 //!
 //! A launch is safe if its arguments are what the kernel expects and every access stays inside
 //! its buffers. The first half is checked here: a kernel's parameter list is read from its PTX,
@@ -10,12 +11,14 @@
 #![allow(unsafe_code)]
 
 use std::collections::BTreeMap;
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use bytemuck::{Pod, TransparentWrapper};
 use cudarc::driver::{
-    CudaFunction, CudaModule, CudaSlice, CudaStream, DeviceRepr, LaunchArgs, LaunchConfig,
-    PushKernelArg, sys,
+    CudaContext, CudaFunction, CudaModule, CudaSlice, CudaStream, DevicePtr, DeviceRepr,
+    LaunchArgs, LaunchConfig, PushKernelArg, result, sys,
 };
 
 use crate::error::{CudaError, Result, message};
@@ -23,8 +26,8 @@ use crate::error::{CudaError, Result, message};
 /// The oldest driver interface that loads the committed PTX: CUDA 12.0.
 const OLDEST_DRIVER: i32 = 12_000;
 
-/// Probes for a driver without letting cudarc panic.
-pub(crate) fn probe() -> Result<()> {
+/// Probes for a driver without letting cudarc panic. False if it has no device.
+pub(crate) fn probe() -> Result<bool> {
     // SAFETY: opening the driver library runs only its own initialisers.
     if !unsafe { sys::is_culib_present() } {
         return Err(CudaError::DriverMissing);
@@ -40,8 +43,11 @@ pub(crate) fn probe() -> Result<()> {
         let show = |v: i32| format!("{}.{}", v / 1000, v % 1000 / 10);
         return Err(CudaError::DriverTooOld { found: show(version), needed: show(OLDEST_DRIVER) });
     }
-    cudarc::driver::result::init()
-        .map_err(|error| CudaError::DriverFailed { message: message(error) })
+    match result::init() {
+        Ok(()) => Ok(true),
+        Err(error) if error.0 == sys::CUresult::CUDA_ERROR_NO_DEVICE => Ok(false),
+        Err(error) => Err(CudaError::DriverFailed { message: message(error) }),
+    }
 }
 
 /// A buffer whose contents are whatever was there before.
@@ -56,6 +62,72 @@ pub(crate) fn uninitialised<T: DeviceRepr>(
     // each element before it is read.
     unsafe { stream.alloc(len.max(1)) }
         .map_err(|error| CudaError::allocation(op, len * size_of::<T>(), error))
+}
+
+/// Prepares a context all of whose work goes to one stream: no events to order streams, and
+/// freed memory stays with the process for the next buffer.
+pub(crate) fn single_stream(context: &Arc<CudaContext>) -> Result<(), cudarc::driver::DriverError> {
+    // SAFETY: with one stream, every use of a buffer is ordered by the stream itself.
+    unsafe { context.disable_event_tracking() };
+    if !context.has_async_alloc() {
+        return Ok(());
+    }
+    context.bind_to_thread()?;
+    let mut keep = u64::MAX;
+    // SAFETY: the device is the context's, and this attribute is 64 bits wide.
+    unsafe {
+        let pool = result::device::get_default_mem_pool(context.cu_device())?;
+        let attribute = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
+        sys::cuMemPoolSetAttribute(pool, attribute, (&raw mut keep).cast()).result()
+    }
+}
+
+/// A buffer's bytes, without its element type.
+pub(crate) fn erase<T: Pod>(buffer: CudaSlice<T>) -> CudaSlice<u8> {
+    let bytes = buffer.num_bytes();
+    let stream = buffer.stream().clone();
+    let address = buffer.leak();
+    // SAFETY: the allocation was just given up, has this many bytes, and bytes need no alignment.
+    unsafe { stream.upgrade_device_ptr(address, bytes) }
+}
+
+/// A part of a buffer seen as elements, to be read only; keeps the buffer alive.
+pub(crate) struct Shared<T> {
+    elements: ManuallyDrop<CudaSlice<T>>,
+    _owner: Arc<CudaSlice<u8>>,
+}
+
+impl<T: Pod> Shared<T> {
+    /// `len` elements from element `start` of `owner`, if the buffer reaches that far.
+    pub(crate) fn new(owner: &Arc<CudaSlice<u8>>, start: usize, len: usize) -> Option<Shared<T>> {
+        let end = start.checked_add(len)?.checked_mul(size_of::<T>())?;
+        if end > owner.len() {
+            return None;
+        }
+        let stream = owner.stream();
+        let (address, _) = owner.device_ptr(stream);
+        let address = address + (start * size_of::<T>()) as u64;
+        // SAFETY: the bytes lie inside the owner, which outlives this value; an allocation is
+        // aligned for every element type; the slice is never dropped, so nothing is freed twice.
+        let elements = unsafe { stream.upgrade_device_ptr(address, len) };
+        Some(Shared { elements: ManuallyDrop::new(elements), _owner: owner.clone() })
+    }
+}
+
+impl<T> Deref for Shared<T> {
+    type Target = CudaSlice<T>;
+
+    fn deref(&self) -> &CudaSlice<T> {
+        &self.elements
+    }
+}
+
+impl<T> Drop for Shared<T> {
+    fn drop(&mut self) {
+        // SAFETY: the field is not used again; leaking frees what the slice holds but not the
+        // memory, which is the owner's.
+        unsafe { ManuallyDrop::take(&mut self.elements) }.leak();
+    }
 }
 
 /// A loaded PTX file.

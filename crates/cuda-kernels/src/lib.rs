@@ -4,6 +4,8 @@
 //! building nor using this crate needs a CUDA toolkit. Where an operation has an
 //! order-dependent fast form, both forms are here, and a [`Variant`] chooses.
 //!
+//! [`install`] makes the devices usable for tensors; the modules are for programs without them.
+//!
 //! # Determinism
 //!
 //! Every kernel declares its level beside its source, in `kernels/*.cu`, and the committed PTX
@@ -19,6 +21,7 @@
 
 #![deny(unsafe_code)]
 
+mod backend;
 pub mod bincount;
 pub mod conv;
 mod device;
@@ -41,6 +44,7 @@ pub mod scan;
 pub mod scatter;
 mod segments;
 
+pub use backend::{install, install_with_block_size};
 pub use cudarc::driver::CudaSlice;
 pub use device::{Device, Float, Word, device_count, is_available};
 pub use error::{CudaError, Result};

@@ -15,6 +15,7 @@
 //! |---|---|---|
 //! | [`Tensor`], [`Device`], [`Determinism`], [`random`] | `samebits-tensor-core` | tensors, levels, default generators |
 //! | [`functional`], [`nn`], [`optim`], [`Var`] | `samebits-autograd` | differentiable operations, layers, optimisers |
+//! | [`cuda`] | `samebits-cuda-kernels` | CUDA devices: what is installed, and what is missing |
 //! | [`data`] | `samebits-data` | datasets, samplers, the loader |
 //! | [`rng`] | `samebits-rng` | generators and distributions |
 //! | [`numerics`] | `samebits-numerics` | exact sums, correctly rounded functions |
@@ -31,6 +32,7 @@ mod draw;
 pub use digest::digest;
 pub use draw::{rand, randn, randperm};
 pub use samebits_autograd::{Gradients, Var, backward, functional, nn, no_grad, optim};
+pub use samebits_cuda_kernels as cuda;
 pub use samebits_data as data;
 pub use samebits_numerics as numerics;
 pub use samebits_numerics::NUMERICS_VERSION;
@@ -65,10 +67,19 @@ pub fn dispatch_at<O: Op>(op: &O, level: Determinism) -> Result<O::Output> {
     samebits_tensor_core::dispatch_at(op, level)
 }
 
-/// Registers the kernels of every device that this build has. Everything in this crate does so
-/// itself; call it before using `samebits_tensor_core` directly.
+/// Registers the kernels of every device, and makes the CUDA devices of this machine usable.
+/// Everything in this crate does so itself; call it before using `samebits_tensor_core` directly.
+///
+/// Without a CUDA driver there are no CUDA devices, and that is all; [`cuda::install`] says why.
 pub fn install() {
-    samebits_cpu_kernels::install();
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        samebits_cpu_kernels::install();
+        match cuda::install() {
+            Ok(_) | Err(cuda::CudaError::DriverMissing) => {}
+            Err(error) => tracing::warn!("no CUDA device can be used: {error}"),
+        }
+    });
 }
 
 #[doc = include_str!("../docs/reproducibility.md")]

@@ -111,7 +111,8 @@ pub enum Error {
     },
     /// No backend is registered for the device.
     #[error(
-        "no backend for {device}: install one first (for the CPU, `samebits_cpu_kernels::install()`)"
+        "no backend for {device}: `samebits_cuda_kernels::install()` makes the devices of this \
+         machine usable, or says what is missing"
     )]
     NoBackend {
         /// The device.
@@ -160,6 +161,18 @@ pub enum Error {
         op: &'static str,
         /// What is wrong with it.
         message: String,
+    },
+    /// A device has no memory left for a result.
+    #[error(
+        "{op}: {device} has no memory left for {bytes} bytes; free tensors or use a smaller batch"
+    )]
+    OutOfMemory {
+        /// The operation.
+        op: &'static str,
+        /// The device.
+        device: Device,
+        /// The size of the buffer.
+        bytes: usize,
     },
     /// A device or its driver failed.
     #[error("{op}: {device}: {message}")]

@@ -3,7 +3,7 @@
 use crate::data::{Source, clean, same, same64};
 use crate::device::{on_device, under_schedules};
 use samebits_cuda_kernels::elementwise::{
-    self, Binary, Compare, Pairing, Unary, View, affine, binary, cast, compare, copy, fill, select,
+    self, Binary, Compare, Pairing, Unary, View, affine, binary, cast, compare, copy, fill, select, truth,
     unary,
 };
 use samebits_numerics::math;
@@ -189,7 +189,7 @@ fn casts_round_and_saturate_as_rust_does() {
         let floats = cast::<i64, f32>(device, &device.upload(&whole).unwrap()).unwrap();
         let expected: Vec<f32> = whole.iter().map(|&x| x as f32).collect();
         same("i64", &device.download(&floats).unwrap(), &expected);
-        let truth = cast::<f32, u8>(device, &buffer).unwrap();
+        let truth = truth(device, &buffer).unwrap();
         let expected: Vec<u8> = x.iter().map(|&x| u8::from(x != 0.0)).collect();
         assert_eq!(device.download(&truth).unwrap(), expected);
     });

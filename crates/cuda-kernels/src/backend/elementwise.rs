@@ -1,0 +1,212 @@
+use samebits_tensor_core::layout::broadcast;
+use samebits_tensor_core::ops::{
+    Affine, Binary, BinaryKind, Cast, Compare, CompareKind, Unary, UnaryKind, Where,
+};
+use samebits_tensor_core::registry::{Kernel, register};
+use samebits_tensor_core::{DType, Op, Tensor};
+
+use super::memory::{Input, storage};
+use super::{EACH, F32, FLOATS, Failure, Gpu, Tensors, on, portable, with_any, with_float};
+use crate::device::Word;
+use crate::elementwise::{self as kernels, MAX_RANK, Pairing, View};
+
+pub(super) fn register_all() {
+    let each = Kernel { applies: |op: &Unary| function(op.kind).is_some(), ..portable("each", F32, EACH, unary) };
+    register(each);
+    let each = Kernel {
+        applies: |op: &Unary| function(op.kind).is_some_and(kernels::Unary::has_f64),
+        ..portable("each", &[DType::F64], EACH, unary)
+    };
+    register(each);
+    register(Kernel {
+        applies: |op: &Binary| pair(op.kind).is_some(),
+        ..portable("each", FLOATS, EACH, binary)
+    });
+    register(portable("each", FLOATS, EACH, |op: &Affine| {
+        on(op, |gpu| {
+            with_float!(op.x.dtype(), T => {
+                let x = gpu.input::<T>(&op.x)?;
+                let out = kernels::affine(gpu.device, &x, op.scale as T, op.shift as T)?;
+                gpu.tensor(out, op.x.shape())
+            })
+        })
+    }));
+    register(portable("each", &DType::ALL, EACH, compare));
+    register(portable("each", &DType::ALL, "each element is copied", select));
+    register(portable("each", &DType::ALL, EACH, cast));
+}
+
+fn unary(op: &Unary) -> Tensors<Tensor> {
+    on(op, |gpu| {
+        let kind = function(op.kind).expect("the kernel applies");
+        with_float!(op.x.dtype(), T => {
+            let x = gpu.input::<T>(&op.x)?;
+            gpu.tensor(kernels::unary(gpu.device, kind, &x)?, op.x.shape())
+        })
+    })
+}
+
+fn function(kind: UnaryKind) -> Option<kernels::Unary> {
+    use kernels::Unary;
+    Some(match kind {
+        UnaryKind::Neg => Unary::Neg,
+        UnaryKind::Abs => Unary::Abs,
+        UnaryKind::Exp => Unary::Exp,
+        UnaryKind::Exp2 => Unary::Exp2,
+        UnaryKind::Expm1 => Unary::Expm1,
+        UnaryKind::Log => Unary::Log,
+        UnaryKind::Log2 => Unary::Log2,
+        UnaryKind::Log10 => Unary::Log10,
+        UnaryKind::Log1p => Unary::Log1p,
+        UnaryKind::Sqrt => Unary::Sqrt,
+        UnaryKind::Rsqrt => Unary::Rsqrt,
+        UnaryKind::Sin => Unary::Sin,
+        UnaryKind::Cos => Unary::Cos,
+        UnaryKind::Tanh => Unary::Tanh,
+        UnaryKind::Sigmoid => Unary::Sigmoid,
+        UnaryKind::Erf => Unary::Erf,
+        UnaryKind::Relu => Unary::Relu,
+        UnaryKind::Reciprocal => Unary::Reciprocal,
+        UnaryKind::Square => Unary::Square,
+        _ => return None,
+    })
+}
+
+fn binary(op: &Binary) -> Tensors<Tensor> {
+    on(op, |gpu| {
+        let shape = broadcast(Binary::NAME, op.a.shape(), op.b.shape())?;
+        let kind = pair(op.kind).expect("the kernel applies");
+        with_float!(op.a.dtype(), T => {
+            let out = Pair::<T>::new(&gpu, &op.a, &op.b, &shape)?
+                .run(|a, b, pairing| kernels::binary(gpu.device, kind, a, b, pairing))?;
+            gpu.tensor(out, &shape)
+        })
+    })
+}
+
+fn pair(kind: BinaryKind) -> Option<kernels::Binary> {
+    use kernels::Binary;
+    Some(match kind {
+        BinaryKind::Add => Binary::Add,
+        BinaryKind::Sub => Binary::Sub,
+        BinaryKind::Mul => Binary::Mul,
+        BinaryKind::Div => Binary::Div,
+        BinaryKind::Maximum => Binary::Maximum,
+        BinaryKind::Minimum => Binary::Minimum,
+        BinaryKind::ReluGrad => Binary::ReluGrad,
+        BinaryKind::TanhGrad => Binary::TanhGrad,
+        BinaryKind::SigmoidGrad => Binary::SigmoidGrad,
+        _ => return None,
+    })
+}
+
+fn compare(op: &Compare) -> Tensors<Tensor> {
+    on(op, |gpu| {
+        let shape = broadcast(Compare::NAME, op.a.shape(), op.b.shape())?;
+        let kind = match op.kind {
+            CompareKind::Eq => kernels::Compare::Eq,
+            CompareKind::Ne => kernels::Compare::Ne,
+            CompareKind::Lt => kernels::Compare::Lt,
+            CompareKind::Le => kernels::Compare::Le,
+            CompareKind::Gt => kernels::Compare::Gt,
+            CompareKind::Ge => kernels::Compare::Ge,
+        };
+        with_any!(op.a.dtype(), T => {
+            let out = Pair::<T>::new(&gpu, &op.a, &op.b, &shape)?
+                .run(|a, b, pairing| kernels::compare(gpu.device, kind, a, b, pairing))?;
+            gpu.typed(out, &shape, DType::Bool)
+        })
+    })
+}
+
+fn select(op: &Where) -> Tensors<Tensor> {
+    on(op, |gpu| {
+        let shape = broadcast(Where::NAME, op.a.shape(), op.b.shape())?;
+        let shape = broadcast(Where::NAME, &shape, op.condition.shape())?;
+        let condition = gpu.input::<u8>(&op.condition.expand(&shape)?)?;
+        with_any!(op.a.dtype(), T => {
+            let a = gpu.input::<T>(&op.a.expand(&shape)?)?;
+            let b = gpu.input::<T>(&op.b.expand(&shape)?)?;
+            let out = kernels::select(gpu.device, &condition, &a, &b)?;
+            gpu.typed(out, &shape, op.a.dtype())
+        })
+    })
+}
+
+fn cast(op: &Cast) -> Tensors<Tensor> {
+    if op.x.dtype() == op.to {
+        return op.x.contiguous();
+    }
+    on(op, |gpu| {
+        with_any!(op.x.dtype(), T => {
+            let x = gpu.input::<T>(&op.x)?;
+            let shape = op.x.shape();
+            match op.to {
+                DType::F32 => gpu.tensor(kernels::cast::<T, f32>(gpu.device, &x)?, shape),
+                DType::F64 => gpu.tensor(kernels::cast::<T, f64>(gpu.device, &x)?, shape),
+                DType::I64 => gpu.tensor(kernels::cast::<T, i64>(gpu.device, &x)?, shape),
+                DType::U8 => gpu.tensor(kernels::cast::<T, u8>(gpu.device, &x)?, shape),
+                _ => gpu.typed(kernels::truth(gpu.device, &x)?, shape, DType::Bool),
+            }
+        })
+    })
+}
+
+/// Two operands in the shape of their result.
+struct Pair<T> {
+    a: Input<T>,
+    b: Input<T>,
+    walk: Walk,
+}
+
+enum Walk {
+    Dense(usize),
+    Strided { shape: Vec<usize>, strides: [Vec<isize>; 2], offsets: [usize; 2] },
+}
+
+impl<T: Word> Pair<T> {
+    fn new(gpu: &Gpu<'_>, a: &Tensor, b: &Tensor, shape: &[usize]) -> Result<Pair<T>, Failure> {
+        let (a, b) = (a.expand(shape)?, b.expand(shape)?);
+        let (merged, strides) = merge(shape, [a.layout().strides(), b.layout().strides()]);
+        if (a.is_contiguous() && b.is_contiguous()) || merged.len() > MAX_RANK {
+            let walk = Walk::Dense(a.numel());
+            return Ok(Pair { a: gpu.input(&a)?, b: gpu.input(&b)?, walk });
+        }
+        let offsets = [a.layout().offset(), b.layout().offset()];
+        let walk = Walk::Strided { shape: merged, strides, offsets };
+        Ok(Pair { a: storage(&a)?, b: storage(&b)?, walk })
+    }
+
+    fn run<R>(
+        &self,
+        kernel: impl FnOnce(&crate::CudaSlice<T>, &crate::CudaSlice<T>, Pairing<'_>) -> R,
+    ) -> R {
+        let pairing = match &self.walk {
+            Walk::Dense(n) => Pairing::Dense(*n),
+            Walk::Strided { shape, strides, offsets } => Pairing::Strided {
+                shape,
+                a: View { strides: &strides[0], offset: offsets[0] },
+                b: View { strides: &strides[1], offset: offsets[1] },
+            },
+        };
+        kernel(&self.a, &self.b, pairing)
+    }
+}
+
+/// Merges neighbouring dimensions that one stride walks in both operands.
+fn merge(shape: &[usize], strides: [&[usize]; 2]) -> (Vec<usize>, [Vec<isize>; 2]) {
+    let mut sizes: Vec<usize> = Vec::new();
+    let mut merged = [Vec::<isize>::new(), Vec::new()];
+    for (dim, &n) in shape.iter().enumerate().filter(|&(_, &n)| n != 1) {
+        let here = strides.map(|list| list[dim] as isize);
+        let walks = |i: usize| merged[i].last() == Some(&(here[i] * n as isize));
+        if walks(0) && walks(1) {
+            *sizes.last_mut().expect("there is a stride, so there is a size") *= n;
+            (0..2).for_each(|i| *merged[i].last_mut().expect("just compared") = here[i]);
+        } else {
+            sizes.push(n);
+            (0..2).for_each(|i| merged[i].push(here[i]));
+        }
+    }
+    (sizes, merged)
+}

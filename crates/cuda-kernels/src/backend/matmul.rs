@@ -1,0 +1,62 @@
+use samebits_tensor_core::ops::Matmul;
+use samebits_tensor_core::registry::{Kernel, register};
+use samebits_tensor_core::{Layout, Op, Tensor};
+
+use super::memory::storage;
+use super::{F32, FLOATS, Failure, Stored, Tensors, atomic, on, portable, with_float};
+use crate::device::Device;
+use crate::error::Result;
+use crate::matmul::{Matrix, matmul, matmul_split};
+use crate::{CudaSlice, Variant};
+
+const CHAIN: &str = "each element is a chain of fma in ascending k within blocks of a fixed length";
+
+pub(super) fn register_all() {
+    // Only where splitting k pays: few outputs and a long k.
+    register(Kernel {
+        applies: |op: &Matmul| {
+            let [m, n, k] = sizes(op);
+            k >= 2048 && m.saturating_mul(n) <= 1 << 18
+        },
+        ..atomic(F32, "partial sums are added in the order in which blocks arrive", |op| {
+            product(op, |device, a, b, shape| matmul_split(device, a, b, shape, Variant::Atomic))
+        })
+    });
+    register(portable("tiled", FLOATS, CHAIN, |op: &Matmul| {
+        with_float!(op.a.dtype(), T => product::<T>(op, matmul))
+    }));
+}
+
+fn product<T: Stored>(
+    op: &Matmul,
+    kernel: impl FnOnce(&Device, Matrix<'_, T>, Matrix<'_, T>, [usize; 3]) -> Result<CudaSlice<T>>,
+) -> Tensors<Tensor> {
+    on(op, |gpu| {
+        let batch = op.batch()?;
+        let (a, b) = (storage::<T>(&op.a)?, storage::<T>(&op.b)?);
+        let (offsets_a, offsets_b) = (offsets(&op.a, &batch)?, offsets(&op.b, &batch)?);
+        let [m, n, k] = sizes(op);
+        let left = matrix(&op.a, &a, &offsets_a);
+        let out = kernel(gpu.device, left, matrix(&op.b, &b, &offsets_b), [m, n, k])?;
+        gpu.tensor(out, &[&batch[..], &[m, n]].concat())
+    })
+}
+
+fn sizes(op: &Matmul) -> [usize; 3] {
+    let (a, b) = (op.a.shape(), op.b.shape());
+    [a[a.len() - 2], b[b.len() - 1], a[a.len() - 1]]
+}
+
+fn matrix<'a, T>(x: &Tensor, data: &'a CudaSlice<T>, offsets: &'a [usize]) -> Matrix<'a, T> {
+    let strides = x.layout().strides();
+    let first = x.rank() - 2;
+    Matrix { data, row: strides[first], column: strides[first + 1], offsets }
+}
+
+/// Where each matrix of the batch begins.
+fn offsets(x: &Tensor, batch: &[usize]) -> Result<Vec<usize>, Failure> {
+    let (layout, first) = (x.layout(), x.rank() - 2);
+    let outer = Layout::strided(&x.shape()[..first], &layout.strides()[..first], layout.offset())?
+        .expand(Matmul::NAME, batch)?;
+    Ok(outer.positions().collect())
+}

@@ -1,0 +1,247 @@
+//! Device memory as tensors know it: bytes, uploaded, downloaded and gathered.
+
+use std::any::Any;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
+
+use cudarc::driver::CudaSlice;
+use samebits_tensor_core::backend::{self, Backend, DeviceBuffer};
+use samebits_tensor_core::{Error, Layout, Tensor};
+
+use super::{Failure, Tensors};
+use crate::device::{Device, Word};
+use crate::elementwise::{self, MAX_RANK, View};
+use crate::error::{CudaError, Result};
+use crate::launch::{self, Shared};
+
+/// A CUDA device as a place for tensors. The driver's context is made when it is first needed.
+#[derive(Debug)]
+pub(super) struct Home {
+    ordinal: u32,
+    device: OnceLock<Result<Device>>,
+}
+
+impl Home {
+    /// The device of this number; opened later if it is not given.
+    pub(super) fn new(ordinal: u32, device: Option<Device>) -> Home {
+        Home { ordinal, device: device.map_or_else(OnceLock::new, |device| Ok(device).into()) }
+    }
+
+    /// Makes the device usable for tensors.
+    pub(super) fn install(self: Arc<Home>) {
+        backend::install(self.name(), Arc::new(CudaBackend(self)));
+    }
+
+    /// The open device.
+    pub(super) fn device(&self) -> Result<&Device> {
+        self.device
+            .get_or_init(|| Device::alone(self.ordinal as usize))
+            .as_ref()
+            .map_err(CudaError::clone)
+    }
+
+    /// Takes over what a kernel has written: its first `len` bytes.
+    pub(super) fn memory<T: Word>(&self, buffer: CudaSlice<T>, len: usize) -> Memory {
+        Memory { device: self.name(), bytes: Arc::new(launch::erase(buffer)), len }
+    }
+
+    /// An error of `op` on this device, as tensors report it.
+    pub(super) fn error(&self, op: &'static str, error: CudaError) -> Error {
+        let device = self.name();
+        match error {
+            CudaError::IndexOutOfRange { op, position, index, size } => {
+                Error::IndexOutOfRange { op, position, index, size }
+            }
+            CudaError::InvalidArgument { message, .. } => Error::invalid(op, message),
+            CudaError::OutOfMemory { bytes, .. } => Error::OutOfMemory { op, device, bytes },
+            other => {
+                let text = other.to_string();
+                let message = text.split_once(": ").map_or(text.as_str(), |(_, rest)| rest);
+                Error::Backend { op, device, message: message.to_owned() }
+            }
+        }
+    }
+
+    fn name(&self) -> samebits_tensor_core::Device {
+        samebits_tensor_core::Device::Cuda(self.ordinal)
+    }
+
+    fn gather(&self, memory: &Memory, layout: &Layout, size: usize) -> Result<Memory, Failure> {
+        let merged = merged(layout);
+        if merged.0.len() > MAX_RANK {
+            return self.gather_on_host(memory, layout, size);
+        }
+        match size {
+            1 => self.gather_as::<u8>(memory, &merged, layout),
+            4 => self.gather_as::<u32>(memory, &merged, layout),
+            _ => self.gather_as::<u64>(memory, &merged, layout),
+        }
+    }
+
+    fn gather_as<T: Word>(
+        &self,
+        memory: &Memory,
+        (shape, strides): &(Vec<usize>, Vec<isize>),
+        layout: &Layout,
+    ) -> Result<Memory, Failure> {
+        let source = memory.part::<T>(0, memory.len / size_of::<T>())?;
+        let view = View { strides, offset: layout.offset() };
+        let out = elementwise::copy(self.device()?, &source, shape, view)?;
+        Ok(self.memory(out, layout.numel() * size_of::<T>()))
+    }
+
+    /// For more dimensions than a kernel takes.
+    fn gather_on_host(
+        &self,
+        memory: &Memory,
+        layout: &Layout,
+        size: usize,
+    ) -> Result<Memory, Failure> {
+        let bytes = self.device()?.download(&memory.bytes)?;
+        let mut out = Vec::with_capacity(layout.numel() * size);
+        for position in layout.positions() {
+            out.extend_from_slice(&bytes[position * size..][..size]);
+        }
+        Ok(self.memory(self.device()?.upload(&out)?, out.len()))
+    }
+}
+
+/// A piece of a device's memory.
+#[derive(Debug)]
+pub(super) struct Memory {
+    device: samebits_tensor_core::Device,
+    bytes: Arc<CudaSlice<u8>>,
+    /// The buffer may be longer, because the driver allocates nothing empty.
+    len: usize,
+}
+
+impl Memory {
+    /// `len` elements from element `start`.
+    fn part<T: Word>(&self, start: usize, len: usize) -> Result<Input<T>, Failure> {
+        Shared::new(&self.bytes, start, len).map(Input).ok_or_else(|| {
+            let message = format!("elements {start} to {} lie outside the buffer", start + len);
+            CudaError::Driver { op: "tensor", message }.into()
+        })
+    }
+}
+
+impl DeviceBuffer for Memory {
+    fn device(&self) -> samebits_tensor_core::Device {
+        self.device
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// Elements of a tensor that a kernel reads.
+pub(super) struct Input<T>(Shared<T>);
+
+impl<T> Deref for Input<T> {
+    type Target = CudaSlice<T>;
+
+    fn deref(&self) -> &CudaSlice<T> {
+        &self.0
+    }
+}
+
+/// The elements of a dense tensor, without copying.
+pub(super) fn input<T: Word>(dense: &Tensor) -> Result<Input<T>, Failure> {
+    let memory = memory(dense)?;
+    memory.part(dense.layout().offset(), dense.numel())
+}
+
+/// Everything in a tensor's buffer, to be read at its layout's positions.
+pub(super) fn storage<T: Word>(x: &Tensor) -> Result<Input<T>, Failure> {
+    let memory = memory(x)?;
+    memory.part(0, memory.len / size_of::<T>())
+}
+
+fn memory(x: &Tensor) -> Result<&Memory, Failure> {
+    x.device_buffer().and_then(|buffer| buffer.as_any().downcast_ref()).ok_or_else(|| {
+        Failure::Tensor(Error::invalid("tensor", "the tensor's memory is not of this backend"))
+    })
+}
+
+/// Shape and strides with neighbouring dimensions merged where one stride walks both.
+pub(super) fn merged(layout: &Layout) -> (Vec<usize>, Vec<isize>) {
+    let (mut shape, mut strides) = (Vec::new(), Vec::new());
+    for (&n, &stride) in layout.shape().iter().zip(layout.strides()) {
+        if n == 1 {
+            continue;
+        }
+        match (shape.last_mut(), strides.last_mut()) {
+            (Some(size), Some(last)) if *last == (stride * n) as isize => {
+                *size *= n;
+                *last = stride as isize;
+            }
+            _ => {
+                shape.push(n);
+                strides.push(stride as isize);
+            }
+        }
+    }
+    (shape, strides)
+}
+
+/// What tensors ask of a device.
+#[derive(Debug)]
+struct CudaBackend(Arc<Home>);
+
+impl CudaBackend {
+    fn run<R>(&self, op: &'static str, body: impl FnOnce() -> Result<R, Failure>) -> Tensors<R> {
+        body().map_err(|failure| match failure {
+            Failure::Tensor(error) => error,
+            Failure::Cuda(error) => self.0.error(op, error),
+        })
+    }
+}
+
+impl Backend for CudaBackend {
+    fn name(&self) -> String {
+        match self.0.device().and_then(Device::name) {
+            Ok(name) => name,
+            Err(error) => error.to_string(),
+        }
+    }
+
+    fn upload(&self, bytes: &[u8]) -> Tensors<Arc<dyn DeviceBuffer>> {
+        self.run("upload", || {
+            let buffer = self.0.device()?.upload(bytes)?;
+            Ok(Arc::new(self.0.memory(buffer, bytes.len())) as _)
+        })
+    }
+
+    fn download(&self, buffer: &dyn DeviceBuffer) -> Tensors<Vec<u8>> {
+        self.run("download", || {
+            let memory = own(buffer)?;
+            let mut bytes = self.0.device()?.download(&memory.bytes)?;
+            bytes.truncate(memory.len);
+            Ok(bytes)
+        })
+    }
+
+    fn gather(
+        &self,
+        buffer: &dyn DeviceBuffer,
+        layout: &Layout,
+        size: usize,
+    ) -> Tensors<Arc<dyn DeviceBuffer>> {
+        self.run("copy", || Ok(Arc::new(self.0.gather(own(buffer)?, layout, size)?) as _))
+    }
+
+    fn synchronize(&self) -> Tensors<()> {
+        self.run("synchronize", || Ok(self.0.device()?.synchronize()?))
+    }
+}
+
+fn own(buffer: &dyn DeviceBuffer) -> Result<&Memory, Failure> {
+    buffer.as_any().downcast_ref().ok_or_else(|| {
+        Failure::Tensor(Error::invalid("tensor", "the buffer is not of this backend"))
+    })
+}

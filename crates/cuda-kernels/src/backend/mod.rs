@@ -1,0 +1,263 @@
+//! Tensors on CUDA devices: their memory, and this crate's kernels for them.
+
+mod conv;
+mod elementwise;
+mod index;
+mod loss;
+mod matmul;
+mod memory;
+mod norm;
+mod optim;
+mod pooling;
+mod random;
+mod reduce;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Once};
+
+use parking_lot::RwLock;
+use samebits_tensor_core::registry::Kernel;
+use samebits_tensor_core::device::DeviceKind;
+use samebits_tensor_core::{DType, Error, Op, Tensor};
+
+use crate::device::{Device, Word, device_count};
+use crate::error::{CudaError, Result};
+use memory::{Home, Input};
+
+/// Registers every kernel of this crate, once, and makes every CUDA device of this machine
+/// usable for tensors. Returns how many there are.
+///
+/// Nothing is done on a device before the first tensor goes there.
+///
+/// # Errors
+///
+/// [`CudaError::DriverMissing`], [`CudaError::DriverTooOld`] or [`CudaError::DriverFailed`]: the
+/// kernels are registered all the same, so that the support matrix does not depend on the
+/// machine, but there is no device to run them on.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_tensor_core::ops::{Unary, UnaryKind};
+/// use samebits_tensor_core::{Device, Tensor, dispatch};
+///
+/// match samebits_cuda_kernels::install() {
+///     Ok(count) if count > 0 => {
+///         let x = Tensor::from_slice(&[4.0f32, 9.0], &[2])?.to(Device::Cuda(0))?;
+///         let y = dispatch(&Unary { kind: UnaryKind::Sqrt, x })?;
+///         assert_eq!(y.to_vec::<f32>()?, [2.0, 3.0]);
+///     }
+///     Ok(_) => println!("a driver, but no device"),
+///     Err(error) => println!("{error}"),
+/// }
+/// # Ok::<(), samebits_tensor_core::Error>(())
+/// ```
+pub fn install() -> Result<usize> {
+    register_all();
+    let count = device_count()?;
+    for ordinal in 0..count as u32 {
+        let mut homes = HOMES.write();
+        if !homes.contains_key(&ordinal) {
+            let home = Arc::new(Home::new(ordinal, None));
+            homes.insert(ordinal, home.clone());
+            home.install();
+        }
+    }
+    Ok(count)
+}
+
+/// Registers every kernel of this crate and makes device `ordinal` usable for tensors, with
+/// `block` threads in a block wherever a kernel leaves that open. Replaces what was installed for
+/// the device; tensors that are there stay usable.
+///
+/// # Determinism
+///
+/// The block size cannot change a bit of a `Portable` result; the tests vary it to show that.
+///
+/// # Errors
+///
+/// Those of [`Device::new`] and [`Device::with_block_size`].
+pub fn install_with_block_size(ordinal: u32, block: u32) -> Result<()> {
+    register_all();
+    let device = Device::alone(ordinal as usize)?.with_block_size(block)?;
+    let home = Arc::new(Home::new(ordinal, Some(device)));
+    HOMES.write().insert(ordinal, home.clone());
+    home.install();
+    Ok(())
+}
+
+fn register_all() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        conv::register_all();
+        elementwise::register_all();
+        index::register_all();
+        loss::register_all();
+        matmul::register_all();
+        norm::register_all();
+        optim::register_all();
+        pooling::register_all();
+        random::register_all();
+        reduce::register_all();
+    });
+}
+
+/// The devices that were installed, by ordinal.
+static HOMES: RwLock<BTreeMap<u32, Arc<Home>>> = RwLock::new(BTreeMap::new());
+
+/// The element types of kernels that are written for both.
+const FLOATS: &[DType] = &[DType::F32, DType::F64];
+/// The element type of kernels over the correctly rounded f32 functions.
+const F32: &[DType] = &[DType::F32];
+
+/// A kernel that computes any call at `Portable`.
+const fn portable<O: Op>(
+    variant: &'static str,
+    dtypes: &'static [DType],
+    why: &'static str,
+    run: fn(&O) -> Tensors<O::Output>,
+) -> Kernel<O> {
+    let mut kernel = Kernel::portable(variant, dtypes, why, run);
+    kernel.device = DeviceKind::Cuda;
+    kernel
+}
+
+/// A kernel that computes any call, with no promise on its bits.
+const fn atomic<O: Op>(
+    dtypes: &'static [DType],
+    why: &'static str,
+    run: fn(&O) -> Tensors<O::Output>,
+) -> Kernel<O> {
+    let mut kernel = Kernel::fast("atomic", dtypes, why, run);
+    kernel.device = DeviceKind::Cuda;
+    kernel
+}
+
+/// Why the results of atomic variants have no promise.
+const ARRIVAL: &str = "float atomics add in the order in which threads arrive";
+/// Why the results of elementwise kernels have one.
+const EACH: &str = "each element is its own fixed sequence of correctly rounded operations";
+
+/// What a registered kernel returns.
+type Tensors<T> = samebits_tensor_core::Result<T>;
+
+/// An error on the way to a result: of a tensor, or of the device.
+#[derive(Debug)]
+enum Failure {
+    Tensor(Error),
+    Cuda(CudaError),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure::Tensor(error)
+    }
+}
+
+impl From<CudaError> for Failure {
+    fn from(error: CudaError) -> Failure {
+        Failure::Cuda(error)
+    }
+}
+
+/// The device that an operation runs on.
+struct Gpu<'a> {
+    device: &'a Device,
+    home: &'a Arc<Home>,
+}
+
+impl Gpu<'_> {
+    /// A dense tensor over what a kernel has written.
+    fn tensor<T: Stored>(
+        &self,
+        buffer: crate::CudaSlice<T>,
+        shape: &[usize],
+    ) -> Result<Tensor, Failure> {
+        self.typed(buffer, shape, T::DTYPE)
+    }
+
+    /// [`tensor`](Gpu::tensor) of a type that shares its size with another.
+    fn typed<T: Word>(
+        &self,
+        buffer: crate::CudaSlice<T>,
+        shape: &[usize],
+        dtype: DType,
+    ) -> Result<Tensor, Failure> {
+        let memory = self.home.memory(buffer, shape.iter().product::<usize>() * dtype.size());
+        Ok(Tensor::from_device_buffer(Arc::new(memory), shape, dtype))
+    }
+
+    /// The elements of a tensor in row-major order.
+    fn input<T: Word>(&self, x: &Tensor) -> Result<Input<T>, Failure> {
+        memory::input(&x.contiguous()?)
+    }
+
+    /// A copy of a tensor's elements for a kernel that works in place.
+    fn copy<T: Word>(&self, x: &Tensor) -> Result<crate::CudaSlice<T>, Failure> {
+        Ok(self.device.duplicate(&*self.input::<T>(x)?)?)
+    }
+}
+
+/// Runs `body` on the operation's device.
+fn on<O: Op, R>(op: &O, body: impl FnOnce(Gpu<'_>) -> Result<R, Failure>) -> Tensors<R> {
+    let device = op.device();
+    let samebits_tensor_core::Device::Cuda(ordinal) = device else {
+        return Err(Error::NoBackend { device });
+    };
+    let home = HOMES.read().get(&ordinal).cloned().ok_or(Error::NoBackend { device })?;
+    let run = || body(Gpu { device: home.device()?, home: &home });
+    run().map_err(|failure| match failure {
+        Failure::Tensor(error) => error,
+        Failure::Cuda(error) => home.error(O::NAME, error),
+    })
+}
+
+/// A type of kernels' elements that is a tensor's.
+trait Stored: Word + samebits_tensor_core::Element {}
+
+impl Stored for f32 {}
+impl Stored for f64 {}
+impl Stored for i64 {}
+impl Stored for u8 {}
+
+/// Evaluates `$body` with `$t` standing for the tensor's float type.
+macro_rules! with_float {
+    ($dtype:expr, $t:ident => $body:expr) => {
+        match $dtype {
+            samebits_tensor_core::DType::F32 => {
+                type $t = f32;
+                $body
+            }
+            _ => {
+                type $t = f64;
+                $body
+            }
+        }
+    };
+}
+use with_float;
+
+/// Evaluates `$body` with `$t` standing for the tensor's type, truth values as bytes.
+macro_rules! with_any {
+    ($dtype:expr, $t:ident => $body:expr) => {
+        match $dtype {
+            samebits_tensor_core::DType::F32 => {
+                type $t = f32;
+                $body
+            }
+            samebits_tensor_core::DType::F64 => {
+                type $t = f64;
+                $body
+            }
+            samebits_tensor_core::DType::I64 => {
+                type $t = i64;
+                $body
+            }
+            _ => {
+                type $t = u8;
+                $body
+            }
+        }
+    };
+}
+use with_any;

@@ -1,0 +1,102 @@
+use samebits_tensor_core::Tensor;
+use samebits_tensor_core::ops::{
+    BatchNorm, BatchNormGrad, BatchNormInference, LayerNorm, LayerNormGrad,
+};
+use samebits_tensor_core::registry::register;
+
+use super::{EACH, F32, Failure, Gpu, on, portable};
+use crate::norm::{self, Batch, Gradients};
+
+const TREE: &str =
+    "statistics run in f64 over a tree of their length alone; the rest is elementwise";
+
+pub(super) fn register_all() {
+    register(portable("tree", F32, TREE, |op: &BatchNorm| {
+        on(op, |gpu| {
+            let (x, shape) = (gpu.input(&op.input)?, batch(&op.input));
+            let (weight, bias) = (gpu.input(&op.weight)?, gpu.input(&op.bias)?);
+            let found = norm::batch_statistics(gpu.device, &x, shape, op.eps)?;
+            let out = norm::batch_normalize(
+                gpu.device, &x, shape, &found.mean, &found.rstd, &weight, &bias,
+            )?;
+            let channels = [shape.channels];
+            Ok((
+                gpu.tensor(out, op.input.shape())?,
+                gpu.tensor(found.mean, &channels)?,
+                gpu.tensor(found.variance, &channels)?,
+                gpu.tensor(found.rstd, &channels)?,
+            ))
+        })
+    }));
+    register(portable("tree", F32, TREE, |op: &BatchNormGrad| {
+        on(op, |gpu| {
+            let (grad, x) = (gpu.input(&op.grad)?, gpu.input(&op.input)?);
+            let (mean, rstd) = (gpu.input(&op.mean)?, gpu.input(&op.rstd)?);
+            let weight = gpu.input(&op.weight)?;
+            let shape = batch(&op.input);
+            let found =
+                norm::batch_norm_grad(gpu.device, &grad, &x, shape, &mean, &rstd, &weight)?;
+            gradients(&gpu, found, &op.input, &op.weight)
+        })
+    }));
+    register(portable("each", F32, EACH, |op: &BatchNormInference| {
+        on(op, |gpu| {
+            let (x, shape) = (gpu.input(&op.input)?, batch(&op.input));
+            let (mean, var) = (gpu.input(&op.mean)?, gpu.input(&op.var)?);
+            let (weight, bias) = (gpu.input(&op.weight)?, gpu.input(&op.bias)?);
+            let rstd = norm::rstd(gpu.device, &var, op.eps)?;
+            let out =
+                norm::batch_normalize(gpu.device, &x, shape, &mean, &rstd, &weight, &bias)?;
+            gpu.tensor(out, op.input.shape())
+        })
+    }));
+    register(portable("tree", F32, TREE, |op: &LayerNorm| {
+        on(op, |gpu| {
+            let (weight, bias) = (gpu.input(&op.weight)?, gpu.input(&op.bias)?);
+            let shape = rows(&op.input, &op.weight);
+            let x = gpu.input(&op.input)?;
+            let (out, mean, rstd) =
+                norm::layer_norm(gpu.device, &x, shape, &weight, &bias, op.eps)?;
+            Ok((
+                gpu.tensor(out, op.input.shape())?,
+                gpu.tensor(mean, &shape[..1])?,
+                gpu.tensor(rstd, &shape[..1])?,
+            ))
+        })
+    }));
+    register(portable("tree", F32, TREE, |op: &LayerNormGrad| {
+        on(op, |gpu| {
+            let (grad, x) = (gpu.input(&op.grad)?, gpu.input(&op.input)?);
+            let (mean, rstd) = (gpu.input(&op.mean)?, gpu.input(&op.rstd)?);
+            let weight = gpu.input(&op.weight)?;
+            let shape = rows(&op.input, &op.weight);
+            let found =
+                norm::layer_norm_grad(gpu.device, &grad, &x, shape, &weight, &mean, &rstd)?;
+            gradients(&gpu, found, &op.input, &op.weight)
+        })
+    }));
+}
+
+fn gradients(
+    gpu: &Gpu<'_>,
+    found: Gradients,
+    input: &Tensor,
+    weight: &Tensor,
+) -> Result<(Tensor, Tensor, Tensor), Failure> {
+    Ok((
+        gpu.tensor(found.input, input.shape())?,
+        gpu.tensor(found.weight, weight.shape())?,
+        gpu.tensor(found.bias, weight.shape())?,
+    ))
+}
+
+/// The input as `[n, channels, spatial]`.
+fn batch(x: &Tensor) -> Batch {
+    let shape = x.shape();
+    Batch { n: shape[0], channels: shape[1], spatial: shape[2..].iter().product() }
+}
+
+/// The input as rows of the weight's size.
+fn rows(x: &Tensor, weight: &Tensor) -> [usize; 2] {
+    [x.numel() / weight.numel(), weight.numel()]
+}
