@@ -8,7 +8,7 @@ use samebits::functional::cross_entropy;
 use samebits::nn::{Context, Module};
 use samebits::ops::{ArgReduce, ArgReduceKind};
 use samebits::optim::{Optimizer, Sgd, SgdParams};
-use samebits::{Determinism, Generator, Tensor, Var, determinism, no_grad};
+use samebits::{Determinism, Device, Generator, Tensor, Var, determinism, no_grad};
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint;
@@ -29,6 +29,8 @@ pub(crate) struct Config {
 /// A run, at some point of it.
 pub(crate) struct Session {
     pub(crate) config: Config,
+    /// Where it is computed, which decides no bit.
+    pub(crate) device: Device,
     pub(crate) model: Cnn,
     pub(crate) optimizer: Sgd,
     /// Where dropout draws from.
@@ -57,6 +59,7 @@ impl Session {
         let root = Generator::new(config.seed);
         Ok(Session {
             config,
+            device: Device::Cpu,
             model: Cnn::new(&mut root.fold_in(0))?,
             optimizer: Sgd::new(SgdParams {
                 lr: config.lr,
@@ -69,6 +72,20 @@ impl Session {
             loader: None,
             losses: Vec::new(),
         })
+    }
+
+    /// Moves the run to `device`.
+    pub(crate) fn to(&mut self, device: Device) -> Result<()> {
+        self.model.to(device)?;
+        let state = self
+            .optimizer
+            .state()
+            .into_iter()
+            .map(|(name, tensor)| Ok((name, tensor.to(device)?)))
+            .collect::<Result<_>>()?;
+        self.optimizer.load_state(self.optimizer.steps(), state)?;
+        self.device = device;
+        Ok(())
     }
 
     /// Trains until the last epoch, or as long as `plan` says.
@@ -129,7 +146,7 @@ impl Session {
                 let (images, classes) = batch?.data;
                 let images = Tensor::from_slice(&images.values, &[images.rows, 1, SIDE, SIDE])?;
                 let classes = Tensor::from_slice(&classes, &[classes.len()])?;
-                self.step(&images, &classes)?;
+                self.step(&images.to(self.device)?, &classes.to(self.device)?)?;
                 self.loader = Some(batches.state()?);
                 (plan.on_step)(self);
             }
@@ -163,8 +180,8 @@ impl Session {
     fn accuracy_here(&mut self, digits: &Digits) -> Result<f64> {
         let mut unused = self.generator.clone();
         let mut context = Context { training: false, generator: &mut unused };
-        let logits =
-            self.model.forward(&Var::constant(digits.test_images.clone()), &mut context)?;
+        let images = digits.test_images.to(self.device)?;
+        let logits = self.model.forward(&Var::constant(images), &mut context)?;
         let found = samebits::dispatch(&ArgReduce {
             kind: ArgReduceKind::Argmax,
             x: logits.value().clone(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
-use samebits::Determinism;
+use samebits::{Determinism, Device};
 
 use crate::checkpoint;
 use crate::curve::{self, Line};
@@ -46,6 +46,9 @@ pub(crate) struct Args {
     /// * Threads to compute with [default: all, or RAYON_NUM_THREADS]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=4096))]
     threads: Option<u32>,
+    /// * Where to compute: cpu, cuda or cuda:N; the bits do not depend on it [default: cpu]
+    #[arg(long, value_parser = device)]
+    device: Option<Device>,
     /// * Write a checkpoint here after every epoch
     #[arg(long)]
     save: Option<PathBuf>,
@@ -83,6 +86,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     );
     let once = args.determinism.is_some()
         || args.threads.is_some()
+        || args.device.is_some()
         || args.save.is_some()
         || args.resume.is_some()
         || args.max_steps.is_some();
@@ -91,10 +95,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 fn train_once(args: &Args, digits: &Digits) -> Result<()> {
     let level = args.determinism.unwrap_or(Level::Portable);
-    let session = match &args.resume {
+    let mut session = match &args.resume {
         Some(path) => checkpoint::load(path)?,
         None => Session::new(config(args, level))?,
     };
+    if let Some(device @ Device::Cuda(_)) = args.device {
+        println!("device: {device}, {}", open(device)?);
+        session.to(device)?;
+    }
     let threads = args.threads.map_or(0, |threads| threads as usize);
     let outcome = train(args, digits, session, threads)?;
     println!("{HEADER}");
@@ -104,6 +112,17 @@ fn train_once(args: &Args, digits: &Digits) -> Result<()> {
         println!("checkpoint after {} steps: {}", outcome.steps, path.display());
     }
     Ok(())
+}
+
+/// The name of a CUDA device, or why there is none.
+fn open(device: Device) -> Result<String> {
+    let count = samebits::cuda::install()?;
+    let Ok(backend) = samebits::backend(device) else {
+        bail!("there is no {device}: the driver sees {count} devices");
+    };
+    // Opens the device, so that what is wrong with it is said before the training begins.
+    backend.synchronize()?;
+    Ok(backend.name())
 }
 
 fn compare(args: &Args, digits: &Digits) -> Result<()> {
@@ -216,6 +235,17 @@ fn config(args: &Args, level: Level) -> Config {
         batch_size: args.batch_size.unwrap_or(64) as usize,
         lr: args.lr.unwrap_or(0.05),
         determinism: level.determinism(),
+    }
+}
+
+fn device(text: &str) -> Result<Device, String> {
+    let number = text.strip_prefix("cuda:").unwrap_or("0");
+    match (text, number.parse()) {
+        ("cpu", _) => Ok(Device::Cpu),
+        (text, Ok(number)) if text.starts_with("cuda:") || text == "cuda" => {
+            Ok(Device::Cuda(number))
+        }
+        _ => Err("expected cpu, cuda or cuda:N".to_owned()),
     }
 }
 

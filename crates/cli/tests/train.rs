@@ -122,12 +122,67 @@ fn an_interrupted_run_that_is_resumed_ends_in_the_same_bits() {
 }
 
 #[test]
+fn a_gpu_gives_the_digest_of_the_cpu() {
+    let run = Run::new();
+    let Some(few) = few_images_on_a_gpu(&run) else { return };
+    let steps = [&few[..], &["--max-steps", "20"]].concat();
+    let cpu = run.digest(&[], &steps);
+    assert_eq!(run.digest(&[], &[&steps[..], &["--device", "cuda"]].concat()), cpu);
+    // The rest under other schedules of the emulated device, from a checkpoint of the other one.
+    let save = ["--save", "cut.safetensors"];
+    for (first, cut, second) in [("cpu", "17", "cuda:0"), ("cuda:0", "3", "cpu")] {
+        let half = [&few[..], &["--max-steps", cut, "--device", first], &save].concat();
+        run.digest(&[(SCHEDULE, "reversed")], &half);
+        let rest = ["--resume", "cut.safetensors", "--data", "few.csv", "--max-steps", "20"];
+        let rest = [&rest[..], &["--device", second]].concat();
+        assert_eq!(run.digest(&[(SCHEDULE, "seed:1")], &rest), cpu, "{first}, then {second}");
+    }
+}
+
+/// The negative control: what the levels are for.
+#[test]
+fn on_a_gpu_the_schedule_shows_where_nothing_is_guaranteed() {
+    let run = Run::new();
+    let Some(few) = few_images_on_a_gpu(&run) else { return };
+    let rest = ["--max-steps", "2", "--device", "cuda", "--determinism", "not-guaranteed"];
+    let arguments = [&few[..], &rest].concat();
+    let digest = |schedule| run.digest(&[(SCHEDULE, schedule)], &arguments);
+    let digests = ["in-order", "reversed", "seed:1", "seed:2"].map(digest);
+    let emulated = String::from_utf8(run.output(&[], &arguments).stdout).unwrap();
+    if emulated.contains("emulated device") {
+        assert!(digests.iter().any(|other| *other != digests[0]), "{digests:?}");
+    }
+}
+
+const SCHEDULE: &str = "SAMEBITS_EMULATOR_SCHEDULE";
+
+/// Arguments for few images in small batches, because an emulated device is slow; nothing if
+/// there is no device.
+fn few_images_on_a_gpu(run: &Run) -> Option<[&'static str; 4]> {
+    let row = |i: usize| {
+        let pixels: String = (0..64).map(|p| format!("{},", (p * (i + 3)) % 17)).collect();
+        format!("{pixels}{}\n", i % 10)
+    };
+    std::fs::write(run.path("few.csv"), (0..30).map(row).collect::<String>()).unwrap();
+    let few = ["--data", "few.csv", "--batch-size", "2"];
+    let output = run.output(&[], &[&few[..], &["--device", "cuda", "--max-steps", "0"]].concat());
+    let problem = String::from_utf8(output.stderr).unwrap();
+    if problem.contains("no driver library") || problem.contains("the driver sees 0 devices") {
+        eprintln!("returning early: {problem}");
+        return None;
+    }
+    assert!(output.status.success(), "{problem}");
+    Some(few)
+}
+
+#[test]
 fn a_wrong_command_line_ends_with_status_2() {
     let run = Run::new();
     for (arguments, text) in [
         (&["--no-such-flag"][..], "unexpected argument '--no-such-flag'"),
         (&["--epochs", "0"], "0 is not in 1.."),
         (&["--lr", "-1"], "expected a positive number"),
+        (&["--device", "gpu"], "expected cpu, cuda or cuda:N"),
         (&["--determinism", "always"], "invalid value 'always'"),
         (&["--resume", "x", "--seed", "1"], "cannot be used with"),
     ] {

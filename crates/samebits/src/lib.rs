@@ -38,6 +38,8 @@ pub use samebits_numerics as numerics;
 pub use samebits_numerics::NUMERICS_VERSION;
 pub use samebits_rng as rng;
 pub use samebits_rng::Generator;
+pub use samebits_tensor_core::backend::{backend, devices};
+pub use samebits_tensor_core::device::DeviceKind;
 pub use samebits_tensor_core::random::{fork_rng, initial_seed, manual_seed, seed};
 pub use samebits_tensor_core::{
     DType, Determinism, Device, Error, Layout, Op, Result, Tensor, determinism, ops, random,

@@ -17,7 +17,7 @@ mod reduce;
 
 use std::fmt;
 
-use samebits::{DType, Device, Op, Result, Tensor, dispatch, registry};
+use samebits::{DType, Device, DeviceKind, Op, Result, Tensor, dispatch, registry};
 
 use crate::{indices, normal_of};
 
@@ -66,11 +66,13 @@ pub fn families(device: Device) -> Vec<Family> {
         .collect()
 }
 
-/// The kernels that promise their bits and that no case has run in this process.
-pub fn unreached() -> Vec<String> {
+/// The kernels of a kind of device that promise their bits and that no case has run in this
+/// process.
+pub fn unreached(device: DeviceKind) -> Vec<String> {
     registry::kernels()
         .into_iter()
-        .filter(|(info, runs)| info.level > samebits::Determinism::NotGuaranteed && *runs == 0)
+        .filter(|(info, runs)| info.device == device && *runs == 0)
+        .filter(|(info, _)| info.level > samebits::Determinism::NotGuaranteed)
         .map(|(info, _)| format!("{} {} {} {}", info.op, info.pass, info.device, info.variant))
         .collect()
 }

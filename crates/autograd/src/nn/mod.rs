@@ -7,8 +7,10 @@ mod layers;
 
 pub use layers::{BatchNorm, Conv2d, Dropout, Embedding, LayerNorm, Linear};
 
+use std::collections::BTreeMap;
+
 use samebits_rng::Generator;
-use samebits_tensor_core::{Error, Result, Tensor};
+use samebits_tensor_core::{Device, Error, Result, Tensor};
 
 use crate::Var;
 
@@ -56,6 +58,21 @@ pub trait Module {
             found.push((name.to_owned(), tensor));
         });
         found
+    }
+
+    /// Moves every parameter and buffer to `device`. Parameters become new variables.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoBackend`] if the device cannot be used, [`Error::Backend`] if it fails; the
+    /// layer is unchanged then.
+    fn to(&mut self, device: Device) -> Result<()> {
+        let moved = self
+            .state()
+            .into_iter()
+            .map(|(name, tensor)| Ok((name, tensor.to(device)?)))
+            .collect::<Result<BTreeMap<String, Tensor>>>()?;
+        self.load_state(&|name| moved.get(name).cloned())
     }
 
     /// Replaces every tensor by what `find` returns for its name. Nothing is replaced unless all

@@ -1,6 +1,6 @@
+use samebits_tensor_core::Tensor;
 use samebits_tensor_core::ops::{Conv, ConvInputGrad, ConvParams, ConvWeightGrad};
 use samebits_tensor_core::registry::register;
-use samebits_tensor_core::Tensor;
 
 use super::{F32, Failure, Tensors, atomic, on, portable};
 use crate::Variant;

@@ -11,7 +11,10 @@ use crate::device::Word;
 use crate::elementwise::{self as kernels, MAX_RANK, Pairing, View};
 
 pub(super) fn register_all() {
-    let each = Kernel { applies: |op: &Unary| function(op.kind).is_some(), ..portable("each", F32, EACH, unary) };
+    let each = Kernel {
+        applies: |op: &Unary| function(op.kind).is_some(),
+        ..portable("each", F32, EACH, unary)
+    };
     register(each);
     let each = Kernel {
         applies: |op: &Unary| function(op.kind).is_some_and(kernels::Unary::has_f64),

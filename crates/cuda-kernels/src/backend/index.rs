@@ -21,12 +21,9 @@ pub(super) fn register_all() {
         })
     }));
     register(atomic(F32, ARRIVAL, |op| index_add(op, Variant::Atomic)));
-    register(portable(
-        "exact",
-        F32,
-        "the sum is exact and rounded once",
-        |op: &IndexAdd| index_add(op, Variant::Deterministic),
-    ));
+    register(portable("exact", F32, "the sum is exact and rounded once", |op: &IndexAdd| {
+        index_add(op, Variant::Deterministic)
+    }));
     register(portable(
         "ascending",
         &[DType::F64],
@@ -55,7 +52,12 @@ fn index_add(op: &IndexAdd, variant: Variant) -> Tensors<Tensor> {
 }
 
 /// A tensor seen along one dimension, with `n` places in the index.
-pub(super) fn rows(op: &'static str, shape: &[usize], dim: usize, n: usize) -> Result<Rows, Failure> {
+pub(super) fn rows(
+    op: &'static str,
+    shape: &[usize],
+    dim: usize,
+    n: usize,
+) -> Result<Rows, Failure> {
     let (outer, size, inner) = outer_dim_inner(op, shape, dim)?;
     Ok(Rows { outer, size, n, inner })
 }

@@ -22,9 +22,12 @@ pub(super) fn register_all() {
             product(op, |device, a, b, shape| matmul_split(device, a, b, shape, Variant::Atomic))
         })
     });
-    register(portable("tiled", FLOATS, CHAIN, |op: &Matmul| {
-        with_float!(op.a.dtype(), T => product::<T>(op, matmul))
-    }));
+    register(portable(
+        "tiled",
+        FLOATS,
+        CHAIN,
+        |op: &Matmul| with_float!(op.a.dtype(), T => product::<T>(op, matmul)),
+    ));
 }
 
 fn product<T: Stored>(

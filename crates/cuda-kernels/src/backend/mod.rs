@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Once};
 
 use parking_lot::RwLock;
-use samebits_tensor_core::registry::Kernel;
 use samebits_tensor_core::device::DeviceKind;
+use samebits_tensor_core::registry::Kernel;
 use samebits_tensor_core::{DType, Error, Op, Tensor};
 
 use crate::device::{Device, Word, device_count};

@@ -17,7 +17,13 @@ pub(super) fn register_all() {
             let (weight, bias) = (gpu.input(&op.weight)?, gpu.input(&op.bias)?);
             let found = norm::batch_statistics(gpu.device, &x, shape, op.eps)?;
             let out = norm::batch_normalize(
-                gpu.device, &x, shape, &found.mean, &found.rstd, &weight, &bias,
+                gpu.device,
+                &x,
+                shape,
+                &found.mean,
+                &found.rstd,
+                &weight,
+                &bias,
             )?;
             let channels = [shape.channels];
             Ok((
@@ -34,8 +40,7 @@ pub(super) fn register_all() {
             let (mean, rstd) = (gpu.input(&op.mean)?, gpu.input(&op.rstd)?);
             let weight = gpu.input(&op.weight)?;
             let shape = batch(&op.input);
-            let found =
-                norm::batch_norm_grad(gpu.device, &grad, &x, shape, &mean, &rstd, &weight)?;
+            let found = norm::batch_norm_grad(gpu.device, &grad, &x, shape, &mean, &rstd, &weight)?;
             gradients(&gpu, found, &op.input, &op.weight)
         })
     }));
@@ -45,8 +50,7 @@ pub(super) fn register_all() {
             let (mean, var) = (gpu.input(&op.mean)?, gpu.input(&op.var)?);
             let (weight, bias) = (gpu.input(&op.weight)?, gpu.input(&op.bias)?);
             let rstd = norm::rstd(gpu.device, &var, op.eps)?;
-            let out =
-                norm::batch_normalize(gpu.device, &x, shape, &mean, &rstd, &weight, &bias)?;
+            let out = norm::batch_normalize(gpu.device, &x, shape, &mean, &rstd, &weight, &bias)?;
             gpu.tensor(out, op.input.shape())
         })
     }));
@@ -70,8 +74,7 @@ pub(super) fn register_all() {
             let (mean, rstd) = (gpu.input(&op.mean)?, gpu.input(&op.rstd)?);
             let weight = gpu.input(&op.weight)?;
             let shape = rows(&op.input, &op.weight);
-            let found =
-                norm::layer_norm_grad(gpu.device, &grad, &x, shape, &weight, &mean, &rstd)?;
+            let found = norm::layer_norm_grad(gpu.device, &grad, &x, shape, &weight, &mean, &rstd)?;
             gradients(&gpu, found, &op.input, &op.weight)
         })
     }));

@@ -40,9 +40,7 @@ pub(super) fn register_all() {
             };
             let (mut param, grad) = (gpu.copy::<f32>(&op.param)?, gpu.input(&op.grad)?);
             let (mut mean, mut square) = (gpu.copy(&op.mean)?, gpu.copy(&op.square)?);
-            adam_step(
-                gpu.device, &settings, op.step, &mut param, &mut mean, &mut square, &grad,
-            )?;
+            adam_step(gpu.device, &settings, op.step, &mut param, &mut mean, &mut square, &grad)?;
             let shape = op.param.shape();
             Ok((gpu.tensor(param, shape)?, gpu.tensor(mean, shape)?, gpu.tensor(square, shape)?))
         })

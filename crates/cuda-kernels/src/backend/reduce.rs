@@ -4,7 +4,9 @@ use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{Op, Tensor};
 
 use super::memory::Input;
-use super::{ARRIVAL, F32, FLOATS, Failure, Gpu, Stored, Tensors, atomic, on, portable, with_float};
+use super::{
+    ARRIVAL, F32, FLOATS, Failure, Gpu, Stored, Tensors, atomic, on, portable, with_float,
+};
 use crate::reduce::{self, Sum};
 
 pub(super) fn register_all() {

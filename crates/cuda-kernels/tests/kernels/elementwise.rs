@@ -3,8 +3,8 @@
 use crate::data::{Source, clean, same, same64};
 use crate::device::{on_device, under_schedules};
 use samebits_cuda_kernels::elementwise::{
-    self, Binary, Compare, Pairing, Unary, View, affine, binary, cast, compare, copy, fill, select, truth,
-    unary,
+    self, Binary, Compare, Pairing, Unary, View, affine, binary, cast, compare, copy, fill, select,
+    truth, unary,
 };
 use samebits_numerics::math;
 
