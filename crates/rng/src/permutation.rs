@@ -6,10 +6,17 @@ use rayon::prelude::*;
 impl Draw {
     /// A uniform permutation of `0..n`; takes [`Draw::blocks_u64`] blocks.
     ///
-    /// It is the order that sorts the numbers *i* by their keys, word pairs *i* of the draw;
-    /// equal keys keep the smaller *i* first. Two keys out of *n* are equal with a chance below
-    /// *n*² / 2^65: 2^-21 for four million. So any way of sorting, on any number of threads,
-    /// gives the same permutation.
+    /// Number *i* has a key, word pair *i* of the draw. The leading bits of the key choose one of
+    /// 2^*b* buckets, where *b* is the least with *n* ≤ 4096 · 2^*b*, but at most 12. The buckets
+    /// follow each other in the result. Each is shuffled by the inside-out form of Fisher and
+    /// Yates: its numbers come in ascending order, and number *k* of them, counted from 0, takes
+    /// place ⌊*u* · (*k* + 1)⌋, whose previous holder moves to place *k*; *u* in [0, 1) is the
+    /// fraction that the rest of the key's bits make. A place is chosen with a chance that is
+    /// off by less than 2^(*b* − 64).
+    ///
+    /// # References
+    ///
+    /// Rao 1961 and Sandelius 1962 for shuffling by buckets; Durstenfeld 1964.
     pub fn permutation(&self, n: usize) -> Vec<i64> {
         let mut out = vec![0; n];
         self.permutation_into(&mut out);
@@ -18,43 +25,53 @@ impl Draw {
 
     /// [`Draw::permutation`] of as many numbers as `out` holds, into `out`.
     pub fn permutation_into(&self, out: &mut [i64]) {
-        if out.len() <= SMALL {
-            self.sort_few(out);
+        if bucket_bits(out.len()) == 0 {
+            self.shuffle_few(out);
         } else if out.len() as u64 <= u64::from(u32::MAX) {
-            self.sort_in_buckets(out);
+            self.shuffle_buckets(out);
         } else {
-            self.sort_huge(out);
+            self.shuffle_huge(out);
         }
     }
 
-    fn sort_few(&self, out: &mut [i64]) {
+    /// One bucket.
+    fn shuffle_few(&self, out: &mut [i64]) {
         let mut keys = vec![0; out.len()];
         self.words64(0, &mut keys);
-        for (i, out) in out.iter_mut().enumerate() {
-            *out = i as i64;
+        for (k, &key) in keys.iter().enumerate() {
+            insert(out, k, place(key, k), k as i64);
         }
-        out.sort_unstable_by_key(|&i| (keys[i as usize], i));
     }
 
     /// More numbers than a record can hold: 16 bytes for each instead of 8.
-    fn sort_huge(&self, out: &mut [i64]) {
+    fn shuffle_huge(&self, out: &mut [i64]) {
+        let bits = bucket_bits(out.len());
+        let bucket = |key: u64| (key >> 1) >> (63 - bits);
         let mut records: Vec<(u64, u64)> =
             (0..out.len() as u64).into_par_iter().map(|i| (self.word64(i), i)).collect();
-        records.par_sort_unstable();
-        out.par_iter_mut().zip(records).for_each(|(out, (_, i))| *out = i as i64);
+        records.par_sort_unstable_by_key(|&(key, i)| (bucket(key), i));
+        let mut pieces = Vec::new();
+        let mut rest = out;
+        for records in records.chunk_by(|a, b| bucket(a.0) == bucket(b.0)) {
+            let (piece, tail) = rest.split_at_mut(records.len());
+            pieces.push((piece, records));
+            rest = tail;
+        }
+        pieces.into_par_iter().for_each(|(out, records)| {
+            for (k, &(key, i)) in records.iter().enumerate() {
+                insert(out, k, place(key << bits, k), i as i64);
+            }
+        });
     }
 
-    /// Sorts records of (32 bits of the key, *i*) by the key's leading bits into buckets, then
-    /// each bucket in a core's cache.
+    /// Records of (32 bits of the key, *i*) are brought to their buckets; then each bucket is
+    /// shuffled in a core's cache.
     ///
-    /// A tile of the input groups its own records by bucket; a bucket then gathers its runs
-    /// from the tiles. So no two tasks write to one place, and the order of records inside a
-    /// bucket is that of *i* before it is sorted.
-    fn sort_in_buckets(&self, out: &mut [i64]) {
+    /// A tile of the input groups its own records by bucket; a bucket then takes its runs from
+    /// the tiles in order. So no two tasks write to one place.
+    fn shuffle_buckets(&self, out: &mut [i64]) {
         let n = out.len();
-        let bits = (n / BUCKET).next_power_of_two().ilog2().clamp(1, MAX_BUCKET_BITS);
-        let buckets = 1 << bits;
-
+        let bits = bucket_bits(n);
         let mut buffer = Buffer::zeroed(n);
         let records = buffer.as_mut_slice();
         let ends: Vec<Vec<u32>> = records
@@ -65,23 +82,22 @@ impl Draw {
             })
             .collect();
 
-        let mut pieces = Vec::with_capacity(buckets);
+        let mut pieces = Vec::with_capacity(1 << bits);
         let mut rest = out;
-        for bucket in 0..buckets {
+        for bucket in 0..1 << bits {
             let size: usize = ends.iter().map(|ends| run(ends, bucket).len()).sum();
             let (piece, tail) = rest.split_at_mut(size);
             pieces.push(piece);
             rest = tail;
         }
 
-        pieces.into_par_iter().enumerate().for_each_init(Scratch::default, |scratch, (b, out)| {
-            scratch.records.clear();
-            for (tile, ends) in records.chunks(TILE).zip(&ends) {
-                scratch.records.extend_from_slice(&tile[run(ends, b)]);
-            }
-            self.sort_bucket(bits, scratch);
-            for (out, &record) in out.iter_mut().zip(&scratch.records) {
-                *out = i64::from(record as u32);
+        pieces.into_par_iter().enumerate().for_each(|(bucket, out)| {
+            let runs = records.chunks(TILE).zip(&ends);
+            let numbers = runs.flat_map(|(tile, ends)| &tile[run(ends, bucket)]);
+            for (k, record) in numbers.enumerate() {
+                let i = record & 0xffff_ffff;
+                let place = place_of_record(record >> 32, k, || self.word64(i) << bits);
+                insert(out, k, place, i as i64);
             }
         });
     }
@@ -113,41 +129,6 @@ impl Draw {
             *place += 1;
         }
         ends
-    }
-
-    /// Sorts one bucket: by a counting pass with several slots for each record, an insertion
-    /// sort that puts right the few that share a slot, and the whole keys where 32 bits were
-    /// equal.
-    fn sort_bucket(&self, bits: u32, scratch: &mut Scratch) {
-        let Scratch { records, sorted, places } = scratch;
-        let slot_bits = records.len().max(2).ilog2() + 2;
-        let slot = |record: u64| (record >> (64 - slot_bits)) as usize;
-        places.clear();
-        places.resize(1 << slot_bits, 0);
-        for &record in records.iter() {
-            places[slot(record)] += 1;
-        }
-        let mut next = 0;
-        for place in places.iter_mut() {
-            (*place, next) = (next, next + *place);
-        }
-        sorted.resize(records.len(), 0);
-        for &record in records.iter() {
-            let place = &mut places[slot(record)];
-            sorted[*place as usize] = record;
-            *place += 1;
-        }
-        insertion_sort(sorted);
-        let equal = |a: &u64, b: &u64| a >> 32 == b >> 32;
-        if sorted.windows(2).any(|pair| equal(&pair[0], &pair[1])) {
-            for run in sorted.chunk_by_mut(equal) {
-                run.sort_unstable_by_key(|&record| {
-                    let i = record & 0xffff_ffff;
-                    (self.word64(i) << bits, i)
-                });
-            }
-        }
-        std::mem::swap(records, sorted);
     }
 }
 
@@ -211,40 +192,47 @@ impl Buffer {
     }
 }
 
-/// Buffers that a task reuses from bucket to bucket.
-#[derive(Default)]
-struct Scratch {
-    records: Vec<u64>,
-    sorted: Vec<u64>,
-    places: Vec<u32>,
+/// The number of leading bits of a key that choose a bucket: part of the definition.
+fn bucket_bits(n: usize) -> u32 {
+    n.div_ceil(BUCKET).next_power_of_two().ilog2().min(12)
 }
 
-// None of these affects a bit.
-/// Up to here a comparison sort is as fast.
-const SMALL: usize = 1 << 8;
-/// Records per tile, so that a tile's keys and records stay in a core's cache.
+/// Numbers in a bucket: few enough that shuffling them stays in a core's nearest cache.
+const BUCKET: usize = 1 << 12;
+
+/// Records per tile, so that a tile's keys and records stay in a core's cache. Affects no bit.
 const TILE: usize = 1 << 16;
-/// Records per bucket to aim for: three arrays of them stay in a core's cache.
-const BUCKET: usize = 1 << 11;
-/// More buckets would make a tile's runs shorter than a few cache lines.
-const MAX_BUCKET_BITS: u32 = 12;
+
+/// The place among `0..=k` that a fraction of 64 bits chooses.
+#[inline(always)]
+fn place(fraction: u64, k: usize) -> usize {
+    ((u128::from(fraction) * (k as u128 + 1)) >> 64) as usize
+}
+
+/// [`place`] from the fraction's leading 32 bits, and from `fraction` only where they leave it
+/// open.
+#[inline(always)]
+fn place_of_record(leading: u64, k: usize, fraction: impl FnOnce() -> u64) -> usize {
+    let count = k as u64 + 1;
+    let product = leading * count;
+    // The bits that follow add less than `count` to the product.
+    if (product & 0xffff_ffff) + count > 1 << 32 {
+        return place(fraction(), k);
+    }
+    (product >> 32) as usize
+}
+
+/// Puts `number` at `place`, whose holder moves to the new place `k`.
+#[inline(always)]
+fn insert(out: &mut [i64], k: usize, place: usize, number: i64) {
+    out[k] = out[place];
+    out[place] = number;
+}
 
 /// The run of `bucket` in a tile whose buckets end at `ends`.
 fn run(ends: &[u32], bucket: usize) -> std::ops::Range<usize> {
     let start = if bucket == 0 { 0 } else { ends[bucket - 1] as usize };
     start..ends[bucket] as usize
-}
-
-fn insertion_sort(records: &mut [u64]) {
-    for i in 1..records.len() {
-        let record = records[i];
-        let mut j = i;
-        while j > 0 && records[j - 1] > record {
-            records[j] = records[j - 1];
-            j -= 1;
-        }
-        records[j] = record;
-    }
 }
 
 #[cfg(test)]
@@ -253,30 +241,44 @@ mod tests {
 
     /// The definition, computed the plain way.
     fn by_definition(draw: &Draw, n: usize) -> Vec<i64> {
-        let mut order: Vec<i64> = (0..n as i64).collect();
-        order.sort_by_key(|&i| draw.word64(i as u64));
-        order
+        let bits = bucket_bits(n);
+        let mut out = Vec::new();
+        for bucket in 0..1u128 << bits {
+            let mut shuffled: Vec<i64> = Vec::new();
+            for i in 0..n as u64 {
+                let key = u128::from(draw.word64(i));
+                if key >> (64 - bits) != bucket {
+                    continue;
+                }
+                let fraction = (key << bits) & u128::from(u64::MAX);
+                let k = shuffled.len();
+                let place = ((fraction * (k as u128 + 1)) >> 64) as usize;
+                shuffled.push(i as i64);
+                shuffled.swap(place, k);
+            }
+            out.extend(shuffled);
+        }
+        out
     }
 
     #[test]
-    fn every_way_of_sorting_gives_the_defined_order() {
+    fn every_way_of_shuffling_gives_the_defined_order() {
         let draw = Draw::new(5, 1, 1000);
-        for n in [0, 1, 2, 255, 256, 257, 5000, TILE - 1, TILE + 1, 300_000] {
+        for n in [0, 1, 2, 255, 4096, 4097, 8193, TILE - 1, TILE + 1, 300_000] {
             let expected = by_definition(&draw, n);
             assert_eq!(draw.permutation(n), expected, "{n} numbers");
             let mut huge = vec![0; n];
-            draw.sort_huge(&mut huge);
+            draw.shuffle_huge(&mut huge);
             assert_eq!(huge, expected, "{n} numbers, large records");
         }
     }
 
     #[test]
-    fn equal_32_bits_of_the_key_are_told_apart_by_the_rest() {
-        // Records with one middle, in the wrong order for about half of the neighbours.
-        let draw = Draw::new(11, 0, 0);
-        let mut scratch = Scratch { records: (0..1000).collect(), ..Scratch::default() };
-        draw.sort_bucket(3, &mut scratch);
-        let keys: Vec<u64> = scratch.records.iter().map(|&i| draw.word64(i) << 3).collect();
-        assert!(keys.is_sorted());
+    fn open_places_are_decided_by_all_bits() {
+        // The leading bits alone would give the place before.
+        let fraction = 0x5555_5555_ffff_ffff;
+        assert_eq!(place(fraction, 2), 1);
+        assert_eq!(place_of_record(fraction >> 32, 2, || fraction), 1);
+        assert_eq!((fraction >> 32) * 3 >> 32, 0);
     }
 }
