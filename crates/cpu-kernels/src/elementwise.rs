@@ -43,6 +43,10 @@ pub trait Elementary: Float {
     /// `out[i] = f(x[i])` for a function that is not a single IEEE operation.
     #[doc(hidden)]
     fn elementary(kind: UnaryKind, x: &[Self], out: &mut [Self]);
+
+    /// `out[i] = a[i]` to the power `b[i]`.
+    #[doc(hidden)]
+    fn power(a: Operand<'_, Self>, b: Operand<'_, Self>, out: &mut [Self]);
 }
 
 impl Elementary for f32 {
@@ -73,6 +77,24 @@ impl Elementary for f32 {
             UnaryKind::Erf => correct(math::Erf, x, out),
             _ => unreachable!("every kind has its function: {kind:?}"),
         }
+    }
+
+    fn power(a: Operand<'_, f32>, b: Operand<'_, f32>, out: &mut [f32]) {
+        pieces(out, |start, piece| {
+            let end = start + piece.len();
+            let repeated;
+            let x = match a {
+                Operand::Each(a) => &a[start..end],
+                Operand::Splat(a) => {
+                    repeated = vec![a; piece.len()];
+                    &repeated
+                }
+            };
+            match b {
+                Operand::Each(b) => math::slice::pow(x, &b[start..end], piece),
+                Operand::Splat(b) => math::slice::pow_scalar(x, b, piece),
+            }
+        });
     }
 }
 
@@ -105,6 +127,10 @@ impl Elementary for f64 {
             _ => unreachable!("every kind has its function: {kind:?}"),
         }
     }
+
+    fn power(a: Operand<'_, f64>, b: Operand<'_, f64>, out: &mut [f64]) {
+        binary_with(Pow64, a, b, out);
+    }
 }
 
 /// One operand of a binary kernel.
@@ -117,7 +143,12 @@ pub enum Operand<'a, T> {
 }
 
 /// `out[i] = f(a[i], b[i])`.
-pub fn binary<T: Float>(kind: BinaryKind, a: Operand<'_, T>, b: Operand<'_, T>, out: &mut [T]) {
+pub fn binary<T: Elementary>(
+    kind: BinaryKind,
+    a: Operand<'_, T>,
+    b: Operand<'_, T>,
+    out: &mut [T],
+) {
     match kind {
         BinaryKind::Add => binary_with(Add, a, b, out),
         BinaryKind::Sub => binary_with(Sub, a, b, out),
@@ -125,6 +156,7 @@ pub fn binary<T: Float>(kind: BinaryKind, a: Operand<'_, T>, b: Operand<'_, T>, 
         BinaryKind::Div => binary_with(Div, a, b, out),
         BinaryKind::Maximum => binary_with(Maximum, a, b, out),
         BinaryKind::Minimum => binary_with(Minimum, a, b, out),
+        BinaryKind::Pow => T::power(a, b, out),
         BinaryKind::ReluGrad => binary_with(ReluGrad, a, b, out),
         BinaryKind::TanhGrad => binary_with(TanhGrad, a, b, out),
         BinaryKind::SigmoidGrad => binary_with(SigmoidGrad, a, b, out),
@@ -341,4 +373,14 @@ functions64! {
     Tanh64 = tanh;
     Sigmoid64 = sigmoid;
     Erf64 = erf;
+}
+
+#[derive(Clone, Copy)]
+struct Pow64;
+
+impl Function2<f64> for Pow64 {
+    #[inline(always)]
+    fn eval(self, a: f64, b: f64) -> f64 {
+        math::f64::pow(a, b)
+    }
 }

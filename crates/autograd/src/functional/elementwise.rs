@@ -1,3 +1,13 @@
+mod activation;
+mod choice;
+mod power;
+
+pub use activation::{
+    elu, gelu, gelu_tanh, hardtanh, leaky_relu, log_sigmoid, relu, relu6, silu, softplus,
+};
+pub use choice::{abs, clamp, maximum, minimum, sign, where_};
+pub use power::{exp2, log2, log10, pow, pow_scalar, reciprocal, rsqrt};
+
 use samebits_tensor_core::ops::{Affine, Binary, BinaryKind, Unary, UnaryKind};
 use samebits_tensor_core::{Result, Tensor};
 
@@ -136,18 +146,6 @@ pub fn sqrt(x: &Var) -> Result<Var> {
     }))
 }
 
-/// `max(x, 0)`.
-///
-/// # Errors
-///
-/// The type is not a float.
-#[track_caller]
-pub fn relu(x: &Var) -> Result<Var> {
-    let value = unary(UnaryKind::Relu, x)?;
-    let saved = value.clone();
-    Ok(Var::computed(value, &[x], move |grad| Ok(vec![Some(relu_grad(grad, &saved)?)])))
-}
-
 /// The hyperbolic tangent.
 ///
 /// # Errors
@@ -253,40 +251,12 @@ pub fn erf(x: &Var) -> Result<Var> {
     }))
 }
 
-/// `x · (0.5 · erf(x / √2) + 0.5)`, each operation rounded.
-///
-/// # Errors
-///
-/// The type is not a float.
-#[track_caller]
-pub fn gelu(x: &Var) -> Result<Var> {
-    let share = erf(&affine(x, std::f64::consts::FRAC_1_SQRT_2, 0.0)?)?;
-    mul(x, &affine(&share, 0.5, 0.5)?)
-}
-
-/// `x · sigmoid(x)`, the product rounded.
-///
-/// # Errors
-///
-/// The type is not a float.
-#[track_caller]
-pub fn silu(x: &Var) -> Result<Var> {
-    mul(x, &sigmoid(x)?)
-}
-
 /// Computes a gradient only if it will be used.
 pub(super) fn wanted(x: &Var, grad: impl FnOnce() -> Result<Var>) -> Result<Option<Var>> {
     x.requires_grad().then(grad).transpose()
 }
 
-/// `grad` where the result of relu is positive. Linear in `grad`, so it is its own derivative.
-fn relu_grad(grad: &Var, result: &Tensor) -> Result<Var> {
-    let value = fused(BinaryKind::ReluGrad, grad, result)?.value().clone();
-    let result = result.clone();
-    Ok(Var::computed(value, &[grad], move |outer| Ok(vec![Some(relu_grad(outer, &result)?)])))
-}
-
-fn fused(kind: BinaryKind, grad: &Var, result: &Tensor) -> Result<Var> {
+pub(super) fn fused(kind: BinaryKind, grad: &Var, result: &Tensor) -> Result<Var> {
     let value = run(&Binary { kind, a: grad.value().clone(), b: result.clone() })?;
     Ok(Var::constant(value))
 }
@@ -338,4 +308,15 @@ methods! {
     erf();
     gelu();
     silu();
+    abs();
+    exp2();
+    log2();
+    log10();
+    rsqrt();
+    reciprocal();
+    maximum(other: &Var);
+    minimum(other: &Var);
+    clamp(min: Option<f64>, max: Option<f64>);
+    pow(exponent: &Var);
+    pow_scalar(exponent: f64);
 }

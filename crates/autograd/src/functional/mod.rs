@@ -17,8 +17,10 @@ mod shape;
 
 pub use conv::{conv, conv1d, conv2d, conv3d};
 pub use elementwise::{
-    add, affine, cos, div, erf, exp, expm1, gelu, log, log1p, mul, neg, relu, sigmoid, silu, sin,
-    sqrt, square, sub, tanh,
+    abs, add, affine, clamp, cos, div, elu, erf, exp, exp2, expm1, gelu, gelu_tanh, hardtanh,
+    leaky_relu, log, log_sigmoid, log1p, log2, log10, maximum, minimum, mul, neg, pow, pow_scalar,
+    reciprocal, relu, relu6, rsqrt, sigmoid, sign, silu, sin, softplus, sqrt, square, sub, tanh,
+    where_,
 };
 pub use index::{embedding, index_add, index_select};
 pub use linear::{linear, matmul};

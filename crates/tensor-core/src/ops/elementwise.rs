@@ -80,6 +80,8 @@ pub enum BinaryKind {
     Maximum,
     /// The smaller; a NaN in either gives NaN, and of equal ones the first is taken.
     Minimum,
+    /// The first to the power of the second, with the special values of C's `pow` (Annex F).
+    Pow,
     /// The gradient of relu: `a` where `b > 0`, else +0.
     ReluGrad,
     /// The gradient of tanh from its result: `a · (1 − b·b)`, three roundings.

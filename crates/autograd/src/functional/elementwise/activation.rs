@@ -1,0 +1,171 @@
+//! Activation functions: stated compositions of the elementary ones.
+
+use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
+
+use samebits_tensor_core::ops::{BinaryKind, CompareKind, UnaryKind};
+use samebits_tensor_core::{Error, Result, Tensor};
+
+use super::choice::{compare, full_like, hard_clamp, minimum, where_};
+use super::{abs, add, affine, erf, exp, expm1, fused, log1p, mul, neg, sigmoid, sub, tanh, unary};
+use crate::Var;
+
+/// `max(x, 0)`.
+///
+/// # Errors
+///
+/// The type is not a float.
+#[track_caller]
+pub fn relu(x: &Var) -> Result<Var> {
+    let value = unary(UnaryKind::Relu, x)?;
+    let saved = value.clone();
+    Ok(Var::computed(value, &[x], move |grad| Ok(vec![Some(relu_grad(grad, &saved)?)])))
+}
+
+/// `min(max(x, 0), 6)`.
+///
+/// # Errors
+///
+/// The type is not a float.
+#[track_caller]
+pub fn relu6(x: &Var) -> Result<Var> {
+    hardtanh(x, 0.0, 6.0)
+}
+
+/// `x · (0.5 · erf(x / √2) + 0.5)`, each operation rounded.
+///
+/// # Errors
+///
+/// The type is not a float.
+#[track_caller]
+pub fn gelu(x: &Var) -> Result<Var> {
+    let share = erf(&affine(x, FRAC_1_SQRT_2, 0.0)?)?;
+    mul(x, &affine(&share, 0.5, 0.5)?)
+}
+
+/// PyTorch's `gelu(approximate="tanh")`: `x · (0.5 · tanh(√(2/π) · (x + 0.044715 · x³)) + 0.5)`,
+/// each operation rounded.
+///
+/// # Errors
+///
+/// The type is not a float.
+#[track_caller]
+pub fn gelu_tanh(x: &Var) -> Result<Var> {
+    let cube = mul(&mul(x, x)?, x)?;
+    let inner = add(x, &affine(&cube, 0.044715, 0.0)?)?;
+    let share = tanh(&affine(&inner, FRAC_1_SQRT_2 * FRAC_2_SQRT_PI, 0.0)?)?;
+    mul(x, &affine(&share, 0.5, 0.5)?)
+}
+
+/// `x · sigmoid(x)`, the product rounded.
+///
+/// # Errors
+///
+/// The type is not a float.
+#[track_caller]
+pub fn silu(x: &Var) -> Result<Var> {
+    mul(x, &sigmoid(x)?)
+}
+
+/// `log(1 + exp(beta · x)) / beta`, and `x` itself where `beta · x` exceeds the threshold.
+/// PyTorch's defaults are 1 and 20.
+///
+/// # Determinism
+///
+/// `log1p(exp(x · beta)) · (1 / beta)`, each operation rounded, the reciprocal first.
+///
+/// # Errors
+///
+/// The type is not a float, or `beta` is 0 or not finite.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::{Var, functional};
+/// use samebits_tensor_core::Tensor;
+///
+/// let x = Var::constant(Tensor::from_slice(&[-1000.0f32, 0.0, 1000.0], &[3])?);
+/// let y = functional::softplus(&x, 1.0, 20.0)?;
+/// assert_eq!(y.value().to_vec::<f32>()?, [0.0, std::f32::consts::LN_2, 1000.0]);
+/// # Ok::<(), samebits_tensor_core::Error>(())
+/// ```
+#[track_caller]
+pub fn softplus(x: &Var, beta: f64, threshold: f64) -> Result<Var> {
+    if beta == 0.0 || !beta.is_finite() {
+        return Err(Error::invalid(
+            "softplus",
+            format!("beta must be finite and not 0, got {beta}"),
+        ));
+    }
+    let scaled = affine(x, beta, 0.0)?;
+    let straight = compare(CompareKind::Gt, scaled.value(), threshold)?;
+    let curve = affine(&log1p(&exp(&scaled.detach())?)?, 1.0 / beta, 0.0)?;
+    let value = where_(&straight, &x.detach(), &curve)?.value().clone();
+    let saved = x.clone();
+    Ok(Var::computed(value, &[x], move |grad| {
+        let slope = sigmoid(&affine(&saved, beta, 0.0)?)?;
+        let one = full_like(&slope, 1.0)?;
+        Ok(vec![Some(mul(grad, &where_(&straight, &one, &slope)?)?)])
+    }))
+}
+
+/// `log(sigmoid(x))`, accurate for all arguments: `min(x, 0) − log1p(exp(−|x|))`.
+///
+/// # Errors
+///
+/// The type is not a float.
+#[track_caller]
+pub fn log_sigmoid(x: &Var) -> Result<Var> {
+    let flat = x.detach();
+    let tail = log1p(&exp(&neg(&abs(&flat)?)?)?)?;
+    let value = sub(&minimum(&flat, &full_like(&flat, 0.0)?)?, &tail)?.value().clone();
+    let saved = x.clone();
+    Ok(Var::computed(value, &[x], move |grad| Ok(vec![Some(mul(grad, &sigmoid(&neg(&saved)?)?)?)])))
+}
+
+/// `x` where it is positive, else `negative_slope · x`.
+///
+/// # Errors
+///
+/// The type is not a float.
+#[track_caller]
+pub fn leaky_relu(x: &Var, negative_slope: f64) -> Result<Var> {
+    let positive = compare(CompareKind::Gt, x.value(), 0.0)?;
+    where_(&positive, x, &affine(x, negative_slope, 0.0)?)
+}
+
+/// `x` where it is positive, else `alpha · (exp(x) − 1)`.
+///
+/// # Errors
+///
+/// The type is not a float.
+#[track_caller]
+pub fn elu(x: &Var, alpha: f64) -> Result<Var> {
+    let positive = compare(CompareKind::Gt, x.value(), 0.0)?;
+    // Large arguments are not taken from the exponential; without the minimum they would
+    // overflow there, and their gradient with it.
+    let curve = affine(&expm1(&minimum(x, &full_like(x, 0.0)?)?)?, alpha, 0.0)?;
+    where_(&positive, x, &curve)
+}
+
+/// `x` kept within `[min, max]`; the gradient is zero at the ends too.
+///
+/// # Errors
+///
+/// The type is not a float, or `min` is not below `max`.
+#[track_caller]
+pub fn hardtanh(x: &Var, min: f64, max: f64) -> Result<Var> {
+    // Written so that NaN is refused too.
+    if !(min < max) {
+        return Err(Error::invalid("hardtanh", format!("expected min < max, got {min} and {max}")));
+    }
+    let inside =
+        [compare(CompareKind::Gt, x.value(), min)?, compare(CompareKind::Lt, x.value(), max)?];
+    hard_clamp(x, Some(min), Some(max), inside.into())
+}
+
+/// `grad` where the result of relu is positive. Linear in `grad`, so it is its own derivative.
+fn relu_grad(grad: &Var, result: &Tensor) -> Result<Var> {
+    let value = fused(BinaryKind::ReluGrad, grad, result)?.value().clone();
+    let result = result.clone();
+    Ok(Var::computed(value, &[grad], move |outer| Ok(vec![Some(relu_grad(outer, &result)?)])))
+}

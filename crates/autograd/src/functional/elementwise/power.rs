@@ -1,0 +1,129 @@
+//! Powers, roots and their inverses.
+
+use samebits_tensor_core::Result;
+use samebits_tensor_core::ops::{BinaryKind, CompareKind, UnaryKind};
+
+use super::choice::{compare, scalar_like, where_};
+use super::{affine, binary, div, log, mul, neg, square, unary, wanted};
+use crate::Var;
+use crate::functional::reduce::sum_to;
+
+/// `1 / √x`, rounded once.
+///
+/// # Errors
+///
+/// The type is not a float.
+#[track_caller]
+pub fn rsqrt(x: &Var) -> Result<Var> {
+    let saved = x.clone();
+    Ok(Var::computed(unary(UnaryKind::Rsqrt, x)?, &[x], move |grad| {
+        let y = rsqrt(&saved)?;
+        let slope = affine(&mul(&square(&y)?, &y)?, -0.5, 0.0)?;
+        Ok(vec![Some(mul(grad, &slope)?)])
+    }))
+}
+
+/// `1 / x`.
+///
+/// # Errors
+///
+/// The type is not a float.
+#[track_caller]
+pub fn reciprocal(x: &Var) -> Result<Var> {
+    let saved = x.clone();
+    Ok(Var::computed(unary(UnaryKind::Reciprocal, x)?, &[x], move |grad| {
+        Ok(vec![Some(neg(&mul(grad, &square(&reciprocal(&saved)?)?)?)?)])
+    }))
+}
+
+/// 2 to the power `x`.
+///
+/// # Errors
+///
+/// The type is not a float.
+#[track_caller]
+pub fn exp2(x: &Var) -> Result<Var> {
+    let saved = x.clone();
+    Ok(Var::computed(unary(UnaryKind::Exp2, x)?, &[x], move |grad| {
+        let slope = affine(&exp2(&saved)?, std::f64::consts::LN_2, 0.0)?;
+        Ok(vec![Some(mul(grad, &slope)?)])
+    }))
+}
+
+/// The logarithm to base 2.
+///
+/// # Errors
+///
+/// The type is not a float.
+#[track_caller]
+pub fn log2(x: &Var) -> Result<Var> {
+    let saved = x.clone();
+    Ok(Var::computed(unary(UnaryKind::Log2, x)?, &[x], move |grad| {
+        Ok(vec![Some(div(grad, &affine(&saved, std::f64::consts::LN_2, 0.0)?)?)])
+    }))
+}
+
+/// The logarithm to base 10.
+///
+/// # Errors
+///
+/// The type is not a float.
+#[track_caller]
+pub fn log10(x: &Var) -> Result<Var> {
+    let saved = x.clone();
+    Ok(Var::computed(unary(UnaryKind::Log10, x)?, &[x], move |grad| {
+        Ok(vec![Some(div(grad, &affine(&saved, std::f64::consts::LN_10, 0.0)?)?)])
+    }))
+}
+
+/// Each element to a power of its own, with broadcasting and the special values of C's `pow`.
+///
+/// The gradient with respect to the base is 0 where the exponent is 0, and that with respect to
+/// the exponent 0 where the base is 0 and the exponent is not negative.
+///
+/// # Errors
+///
+/// The shapes cannot be broadcast together, or the types differ.
+#[track_caller]
+pub fn pow(x: &Var, exponent: &Var) -> Result<Var> {
+    let (base, power) = (x.clone(), exponent.clone());
+    Ok(Var::computed(binary(BinaryKind::Pow, x, exponent)?, &[x, exponent], move |grad| {
+        let zero = scalar_like(grad, 0.0)?;
+        let of_base = || {
+            let slope = mul(&power, &pow(&base, &affine(&power, 1.0, -1.0)?)?)?;
+            let constant = compare(CompareKind::Eq, power.value(), 0.0)?;
+            sum_to(&mul(grad, &where_(&constant, &zero, &slope)?)?, base.shape())
+        };
+        let of_power = || {
+            let flat = compare(CompareKind::Eq, base.value(), 0.0)?;
+            let defined = compare(CompareKind::Ge, power.value(), 0.0)?;
+            let slope = mul(&pow(&base, &power)?, &log(&base)?)?;
+            let inner = where_(&defined, &zero, &slope)?;
+            sum_to(&mul(grad, &where_(&flat, &inner, &slope)?)?, power.shape())
+        };
+        Ok(vec![wanted(&base, of_base)?, wanted(&power, of_power)?])
+    }))
+}
+
+/// Each element to the power `exponent`, which is first rounded to the element type.
+///
+/// # Errors
+///
+/// The type is not a float.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::{Var, functional};
+/// use samebits_tensor_core::Tensor;
+///
+/// let x = Var::parameter(Tensor::from_slice(&[2.0f32, -3.0], &[2])?);
+/// let y = functional::pow_scalar(&x, 3.0)?;
+/// assert_eq!(y.value().to_vec::<f32>()?, [8.0, -27.0]);
+/// assert_eq!(y.sum_all()?.backward()?.of(&x).unwrap().to_vec::<f32>()?, [12.0, 27.0]);
+/// # Ok::<(), samebits_tensor_core::Error>(())
+/// ```
+#[track_caller]
+pub fn pow_scalar(x: &Var, exponent: f64) -> Result<Var> {
+    pow(x, &scalar_like(x, exponent)?)
+}
