@@ -8,6 +8,18 @@ fn contractions() {
     check_twice("matmul", &[&[3, 5], &[5, 2]], &|x| f::matmul(&x[0], &x[1]));
     check_twice("batched", &[&[2, 1, 3, 4], &[5, 4, 2]], &|x| f::matmul(&x[0], &x[1]));
     check_twice("linear", &[&[2, 3, 5], &[4, 5], &[4]], &|x| f::linear(&x[0], &x[1], Some(&x[2])));
+    check_twice("dot", &[&[5], &[5]], &|x| f::matmul(&x[0], &x[1]));
+    check_twice("row", &[&[4], &[2, 4, 3]], &|x| f::matmul(&x[0], &x[1]));
+    check_twice("column", &[&[2, 3, 4], &[4]], &|x| f::matmul(&x[0], &x[1]));
+    check_twice("folded", &[&[2, 3, 4], &[4, 5]], &|x| f::matmul(&x[0], &x[1]));
+    check_twice("bmm", &[&[2, 3, 4], &[2, 4, 5]], &|x| f::bmm(&x[0], &x[1]));
+    check_twice("addmm", &[&[5], &[3, 4], &[4, 5]], &|x| f::addmm(&x[0], &x[1], &x[2], 0.7, 1.3));
+    check_twice("baddbmm", &[&[3, 1], &[2, 3, 4], &[2, 4, 5]], &|x| {
+        f::baddbmm(&x[0], &x[1], &x[2], 1.0, 1.3)
+    });
+    check_twice("linear of a vector", &[&[5], &[5], &[]], &|x| {
+        f::linear(&x[0], &x[1], Some(&x[2]))
+    });
     let params =
         ConvParams { stride: vec![2, 1], padding: vec![1, 0], dilation: vec![1, 2], groups: 2 };
     check_twice("conv2d", &[&[2, 4, 5, 6], &[4, 2, 3, 2], &[4]], &|x| {

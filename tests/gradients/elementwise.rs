@@ -1,5 +1,5 @@
-use samebits::Var;
 use samebits::functional as f;
+use samebits::{Tensor, Var};
 use workspace_tests::indices;
 
 use super::{check, check_twice};
@@ -32,6 +32,44 @@ fn activations() {
     check_twice("silu", &[&[9]], &|x| f::silu(&x[0]));
     check_twice("log_softmax", &[&[3, 4]], &|x| f::log_softmax(&x[0], 0));
     check_twice("softmax", &[&[3, 4]], &|x| f::softmax(&x[0], 1));
+    check_twice("exp2", &[&[9]], &|x| f::exp2(&x[0]));
+    check_twice("log2", &[&[9]], &|x| f::log2(&positive(&x[0])?));
+    check_twice("log10", &[&[9]], &|x| f::log10(&positive(&x[0])?));
+    check_twice("rsqrt", &[&[9]], &|x| f::rsqrt(&positive(&x[0])?));
+    check_twice("reciprocal", &[&[9]], &|x| f::reciprocal(&positive(&x[0])?));
+    check_twice("gelu_tanh", &[&[9]], &|x| f::gelu_tanh(&x[0]));
+    check_twice("softplus", &[&[40]], &|x| f::softplus(&x[0], 1.7, 1.0));
+    check_twice("log_sigmoid", &[&[9]], &|x| f::log_sigmoid(&x[0]));
+    check_twice("leaky_relu", &[&[40]], &|x| f::leaky_relu(&x[0], 0.2));
+    check_twice("elu", &[&[40]], &|x| f::elu(&x[0], 1.3));
+    check_twice("pow", &[&[9], &[9]], &|x| f::pow(&positive(&x[0])?, &x[1]));
+    check_twice("pow_scalar", &[&[9]], &|x| f::pow_scalar(&x[0], 3.0));
+    check_twice("abs", &[&[40]], &|x| f::abs(&x[0].square()?.affine(1.0, -0.5)?));
+    check_twice("clamp", &[&[40]], &|x| f::clamp(&x[0].square()?, Some(0.2), Some(1.5)));
+    check_twice("hardtanh", &[&[40]], &|x| f::hardtanh(&x[0].square()?, 0.2, 1.5));
+    check_twice("maximum", &[&[4, 9], &[9]], &|x| f::maximum(&x[0].square()?, &x[1]));
+    check_twice("minimum", &[&[4, 9], &[9]], &|x| f::minimum(&x[0].square()?, &x[1]));
     let target = indices(3, 4, 8);
     check("cross_entropy", &[&[3, 4]], &|x| f::cross_entropy(&x[0], &target));
+}
+
+#[test]
+fn ties_and_borders_give_what_pytorch_gives() {
+    let x = Var::parameter(Tensor::from_slice(&[-1.0f32, 0.0, 1.0, f32::NAN], &[4]).unwrap());
+    let grad = |y: Var| {
+        let gradients = y.sum_all().unwrap().backward().unwrap();
+        gradients.of(&x).unwrap().to_vec::<f32>().unwrap()
+    };
+    let zero = Var::constant(Tensor::scalar(0.0f32));
+    assert_eq!(grad(f::maximum(&x, &zero).unwrap()), [0.0, 0.5, 1.0, 1.0]);
+    assert_eq!(grad(f::minimum(&x, &zero).unwrap()), [1.0, 0.5, 0.0, 1.0]);
+    assert_eq!(grad(f::clamp(&x, Some(-1.0), Some(0.0)).unwrap())[..3], [1.0, 1.0, 0.0]);
+    assert_eq!(grad(f::hardtanh(&x, -1.0, 1.0).unwrap())[..3], [0.0, 1.0, 0.0]);
+    assert_eq!(grad(f::abs(&x).unwrap())[..3], [-1.0, 0.0, 1.0]);
+    assert_eq!(grad(f::pow_scalar(&x, 0.0).unwrap()), [0.0; 4]);
+    let large = Var::parameter(Tensor::from_slice(&[-1e5f32, 1e5], &[2]).unwrap());
+    for function in [f::elu(&large, 1.0).unwrap(), f::softplus(&large, 1.0, 20.0).unwrap()] {
+        let gradients = function.sum_all().unwrap().backward().unwrap();
+        assert_eq!(gradients.of(&large).unwrap().to_vec::<f32>().unwrap(), [0.0, 1.0]);
+    }
 }

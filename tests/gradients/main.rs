@@ -4,6 +4,7 @@
 mod contraction;
 mod elementwise;
 mod index;
+mod loss;
 mod norm;
 mod pooling;
 mod shape;

@@ -32,51 +32,129 @@ pub fn log_softmax_backward<T: Elementary>(grad: &[T], y: &[T], width: usize, ou
     });
 }
 
-/// `−Σ log_probs[i, target[i]] / n` over the f64 tree, not yet rounded.
-///
-/// # Errors
-///
-/// [`Error::IndexOutOfRange`] if a target is not a class.
-pub fn nll_loss<T: Copy + Into<f64>>(
-    log_probs: &[T],
-    classes: usize,
-    target: &[i64],
-) -> Result<f64> {
-    check_targets(classes, target)?;
-    let sum = reduce::sum_by(target.len(), |i| log_probs[i * classes + target[i] as usize].into());
-    Ok(-sum / target.len() as f64)
+/// The targets of a classification and what each counts.
+#[derive(Clone, Copy, Debug)]
+pub struct Targets<'a, T> {
+    /// One class per position, in the order (sample, inner).
+    pub classes: &'a [i64],
+    /// The number of classes.
+    pub count: usize,
+    /// Positions of one sample.
+    pub inner: usize,
+    /// The weight of each class; 1 if missing.
+    pub weight: Option<&'a [T]>,
+    /// A class that does not count.
+    pub ignore_index: i64,
 }
 
-/// The gradient of [`nll_loss`]: `scale` at each target, +0 elsewhere.
+impl<T: Copy + Into<f64>> Targets<'_, T> {
+    /// Checks every class.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::IndexOutOfRange`] for the first that is neither a class nor ignored.
+    pub fn check(&self) -> Result<()> {
+        let valid = |&class: &i64| {
+            class == self.ignore_index
+                || usize::try_from(class).is_ok_and(|class| class < self.count)
+        };
+        match self.classes.iter().position(|class| !valid(class)) {
+            Some(position) => Err(Error::IndexOutOfRange {
+                op: "nll_loss",
+                position,
+                index: self.classes[position],
+                size: self.count,
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// What position `i` counts.
+    fn weight(&self, i: usize) -> f64 {
+        match self.place(i) {
+            None => 0.0,
+            Some(_) => self.weight.map_or(1.0, |weight| weight[self.classes[i] as usize].into()),
+        }
+    }
+
+    /// Where the log-probability of the target of position `i` lies, if it counts.
+    fn place(&self, i: usize) -> Option<usize> {
+        if self.classes[i] == self.ignore_index {
+            return None;
+        }
+        let (sample, inner) = (i / self.inner, i % self.inner);
+        Some((sample * self.count + self.classes[i] as usize) * self.inner + inner)
+    }
+
+    /// `weight · log_prob` at position `i`, if it counts.
+    fn term(&self, log_probs: &[T], i: usize) -> Option<f64> {
+        self.place(i).map(|place| self.weight(i) * log_probs[place].into())
+    }
+}
+
+/// The negative log-likelihood at each position, the product of f64 rounded once.
 ///
 /// # Errors
 ///
-/// [`Error::IndexOutOfRange`] if a target is not a class.
-pub fn nll_loss_backward<T: Copy + Default>(
-    scale: T,
-    classes: usize,
-    target: &[i64],
+/// As [`Targets::check`].
+pub fn nll_loss<T: Elementary>(
+    log_probs: &[T],
+    targets: Targets<'_, T>,
     out: &mut [T],
 ) -> Result<()> {
-    check_targets(classes, target)?;
-    out.fill(T::default());
-    for (row, &class) in out.chunks_exact_mut(classes.max(1)).zip(target) {
-        row[class as usize] = scale;
+    targets.check()?;
+    for (i, out) in out.iter_mut().enumerate() {
+        *out = T::from_f64(targets.term(log_probs, i).map_or(0.0, |term| -term)).canonical();
     }
     Ok(())
 }
 
-fn check_targets(classes: usize, target: &[i64]) -> Result<()> {
-    let valid = |&class: &i64| usize::try_from(class).is_ok_and(|class| class < classes);
-    match target.iter().position(|class| !valid(class)) {
-        Some(position) => Err(Error::IndexOutOfRange {
-            op: "nll_loss",
-            position,
-            index: target[position],
-            size: classes,
-        }),
-        None => Ok(()),
+/// The sum of the losses and that of the weights, over the f64 tree, not yet rounded.
+///
+/// # Errors
+///
+/// As [`Targets::check`].
+pub fn nll_loss_sums<T: Elementary>(
+    log_probs: &[T],
+    targets: Targets<'_, T>,
+) -> Result<(f64, f64)> {
+    targets.check()?;
+    let n = targets.classes.len();
+    let sum = reduce::sum_by(n, |i| targets.term(log_probs, i).unwrap_or(0.0));
+    Ok((-sum, weights(targets)?))
+}
+
+/// The sum of the weights of all positions, over the f64 tree.
+///
+/// # Errors
+///
+/// As [`Targets::check`].
+pub fn weights<T: Elementary>(targets: Targets<'_, T>) -> Result<f64> {
+    targets.check()?;
+    Ok(reduce::sum_by(targets.classes.len(), |i| targets.weight(i)))
+}
+
+/// The gradient of the losses: `−grad(i) · weight / divisor` at each target, computed in f64 and
+/// rounded once, +0 elsewhere.
+///
+/// # Errors
+///
+/// As [`Targets::check`].
+pub fn nll_loss_backward<T: Elementary>(
+    grad: impl Fn(usize) -> T,
+    divisor: f64,
+    targets: Targets<'_, T>,
+    out: &mut [T],
+) -> Result<()> {
+    targets.check()?;
+    out.fill(T::ZERO);
+    for i in 0..targets.classes.len() {
+        if let Some(place) = targets.place(i) {
+            let value = -(grad(i).into() * targets.weight(i)) / divisor;
+            out[place] = T::from_f64(value).canonical();
+        }
     }
+    Ok(())
 }
 
 struct Forward<'a, T> {

@@ -1,7 +1,8 @@
-use samebits::DType;
+use samebits::functional as f;
 use samebits::ops::*;
+use samebits::{DType, Result, Var};
 
-use super::{Cases, FLOATS, Make};
+use super::{Cases, FLOATS, Make, with_gradients};
 
 pub(super) fn add(cases: &mut Cases, make: Make) {
     for dtype in FLOATS {
@@ -24,6 +25,12 @@ fn of_type(cases: &mut Cases, make: Make, dtype: DType) {
     let a = make.wild(&[40, 300], dtype, 13);
     let b = make.wild(&[50, 300], dtype, 14).transpose(0, 1).expect("two dimensions");
     cases.add(format!("matmul {dtype} wild"), Matmul { a, b });
+    for (name, product, a, b) in products() {
+        cases.call(format!("{name} {dtype} {a:?} {b:?}"), move || {
+            let arguments = [make.normal(&a, dtype, 51), make.normal(&b, dtype, 52)];
+            with_gradients(&arguments, |x| product(&x[0], &x[1]))
+        });
+    }
     for (input, weight, params) in convolutions() {
         let name = format!("{dtype} {input:?} {weight:?} {params:?}");
         let x = make.normal(&input, dtype, 15);
@@ -53,6 +60,27 @@ fn of_type(cases: &mut Cases, make: Make, dtype: DType) {
             ConvWeightGrad { grad, input: x, weight_shape: weight, params },
         );
     }
+}
+
+/// A product of two variables, and shapes for it.
+type Product = (&'static str, fn(&Var, &Var) -> Result<Var>, Vec<usize>, Vec<usize>);
+
+fn products() -> Vec<Product> {
+    vec![
+        ("matmul", f::matmul, vec![700], vec![700]),
+        ("matmul", f::matmul, vec![3, 40], vec![5, 40, 7]),
+        ("matmul", f::matmul, vec![6, 9, 40], vec![40]),
+        ("matmul", f::matmul, vec![6, 9, 300], vec![300, 33]),
+        ("bmm", f::bmm, vec![4, 9, 300], vec![4, 300, 33]),
+        ("linear", |x, w| f::linear(x, w, None), vec![3, 4, 50], vec![60, 50]),
+        ("addmm", |a, b| f::addmm(&f::sum(b, &[0])?, a, b, 0.5, 2.0), vec![30, 40], vec![40, 20]),
+        (
+            "baddbmm",
+            |a, b| f::baddbmm(&f::sum(b, &[1])?, a, b, 0.5, 1.0),
+            vec![2, 30, 40],
+            vec![2, 40, 20],
+        ),
+    ]
 }
 
 fn convolutions() -> Vec<(Vec<usize>, Vec<usize>, ConvParams)> {

@@ -1,7 +1,8 @@
+use samebits::functional as f;
 use samebits::ops::*;
-use samebits::{DType, Tensor};
+use samebits::{DType, Result, Tensor, Var};
 
-use super::{Cases, FLOATS, Make};
+use super::{Cases, FLOATS, Make, with_gradients};
 
 pub(super) fn add(cases: &mut Cases, make: Make) {
     use UnaryKind::*;
@@ -16,7 +17,7 @@ pub(super) fn add(cases: &mut Cases, make: Make) {
     }
     for dtype in FLOATS {
         use BinaryKind::*;
-        for kind in [Add, Sub, Mul, Div, Maximum, Minimum, ReluGrad, TanhGrad, SigmoidGrad] {
+        for kind in [Add, Sub, Mul, Div, Maximum, Minimum, ReluGrad, TanhGrad, SigmoidGrad, Pow] {
             let (a, b) = (make.wild(&[177, 189], dtype, 1), make.wild(&[177, 189], dtype, 2));
             let b = b.reshape(&[189, 177]).and_then(|b| b.transpose(0, 1)).expect("two dimensions");
             cases.add(format!("binary {kind:?} {dtype}"), Binary { kind, a, b });
@@ -60,4 +61,39 @@ pub(super) fn add(cases: &mut Cases, make: Make) {
         "compare Lt i64",
         Compare { kind: CompareKind::Lt, a: x, b: make.indices(1000, 300, 7) },
     );
+    for dtype in FLOATS {
+        for (name, function) in functions() {
+            cases.call(format!("{name} {dtype}"), move || {
+                let arguments = [make.wild(&[83, 109], dtype, 8), make.wild(&[83, 109], dtype, 9)];
+                with_gradients(&arguments, |x| function(&x[0], &x[1]))
+            });
+        }
+    }
+}
+
+/// A differentiable function of one or two variables.
+type Function = fn(&Var, &Var) -> Result<Var>;
+
+fn functions() -> Vec<(&'static str, Function)> {
+    vec![
+        ("abs", |x, _| f::abs(x)),
+        ("clamp", |x, _| f::clamp(x, Some(-0.5), Some(1.0))),
+        ("elu", |x, _| f::elu(x, 0.8)),
+        ("exp2", |x, _| f::exp2(x)),
+        ("gelu", |x, _| f::gelu(x)),
+        ("gelu_tanh", |x, _| f::gelu_tanh(x)),
+        ("hardtanh", |x, _| f::hardtanh(x, -0.5, 1.0)),
+        ("leaky_relu", |x, _| f::leaky_relu(x, 0.1)),
+        ("log10", |x, _| f::log10(x)),
+        ("log2", |x, _| f::log2(x)),
+        ("log_sigmoid", |x, _| f::log_sigmoid(x)),
+        ("maximum", f::maximum),
+        ("minimum", f::minimum),
+        ("pow", f::pow),
+        ("pow_scalar", |x, _| f::pow_scalar(x, 3.0)),
+        ("reciprocal", |x, _| f::reciprocal(x)),
+        ("rsqrt", |x, _| f::rsqrt(x)),
+        ("silu", |x, _| f::silu(x)),
+        ("softplus", |x, _| f::softplus(x, 1.5, 20.0)),
+    ]
 }

@@ -1,7 +1,8 @@
-use samebits::dispatch;
+use samebits::functional::{self as f, BatchReduction};
 use samebits::ops::*;
+use samebits::{DType, Result, Var, dispatch};
 
-use super::{Cases, FLOATS, Make};
+use super::{Cases, FLOATS, Make, with_gradients};
 
 pub(super) fn add(cases: &mut Cases, make: Make) {
     for dtype in FLOATS {
@@ -18,8 +19,85 @@ pub(super) fn add(cases: &mut Cases, make: Make) {
     for dtype in FLOATS {
         let target = make.indices(300, 67, 42);
         let log_probs = make.normal(&[300, 67], dtype, 43);
-        cases.add(format!("nll_loss {dtype}"), NllLoss { log_probs, target: target.clone() });
+        cases.add(format!("nll_loss {dtype}"), NllLoss::mean(log_probs, target.clone()));
         let grad = make.normal(&[], dtype, 44);
-        cases.add(format!("nll_loss grad {dtype}"), NllLossGrad { grad, target, classes: 67 });
+        cases.add(
+            format!("nll_loss grad {dtype}"),
+            NllLossGrad {
+                grad,
+                target,
+                weight: None,
+                ignore_index: -100,
+                reduction: Reduction::Mean,
+                input_shape: vec![300, 67],
+            },
+        );
+        let target = make.indices(30 * 77, 11, 45).reshape(&[30, 7, 11]).expect("as many elements");
+        for reduction in [Reduction::None, Reduction::Mean, Reduction::Sum] {
+            let log_probs = make.normal(&[30, 11, 7, 11], dtype, 46);
+            let weight = Some(make.normal(&[11], dtype, 47));
+            let (target, ignore_index) = (target.clone(), 3);
+            let shape: &[usize] = if reduction == Reduction::None { &[30, 7, 11] } else { &[] };
+            cases.add(
+                format!("nll_loss grad weighted {reduction:?} {dtype}"),
+                NllLossGrad {
+                    grad: make.normal(shape, dtype, 48),
+                    target: target.clone(),
+                    weight: weight.clone(),
+                    ignore_index,
+                    reduction,
+                    input_shape: log_probs.shape().to_vec(),
+                },
+            );
+            cases.add(
+                format!("nll_loss weighted {reduction:?} {dtype}"),
+                NllLoss { log_probs, target, weight, ignore_index, reduction },
+            );
+        }
+        pointwise(cases, make, dtype);
+    }
+}
+
+fn pointwise(cases: &mut Cases, make: Make, dtype: DType) {
+    let pair = move || (make.normal(&[90, 91], dtype, 49), make.normal(&[90, 91], dtype, 50));
+    let losses: [(&str, fn(&Var, &Var) -> Result<Var>); _] = [
+        ("mse_loss", |x, y| f::mse_loss(x, y, Reduction::Mean)),
+        ("l1_loss", |x, y| f::l1_loss(x, y, Reduction::Sum)),
+        ("smooth_l1_loss", |x, y| f::smooth_l1_loss(x, y, 0.7, Reduction::None)),
+        ("huber_loss", |x, y| f::huber_loss(x, y, 1.3, Reduction::Mean)),
+        ("binary_cross_entropy", |x, y| {
+            f::binary_cross_entropy(&x.sigmoid()?, &y.sigmoid()?, None, Reduction::Mean)
+        }),
+        ("binary_cross_entropy_with_logits", |x, y| {
+            f::binary_cross_entropy_with_logits(x, &y.sigmoid()?, None, None, Reduction::Mean)
+        }),
+        ("kl_div", |x, y| f::kl_div(x, &y.sigmoid()?, BatchReduction::BatchMean, false)),
+        ("kl_div log_target", |x, y| f::kl_div(x, y, BatchReduction::BatchMean, true)),
+        ("cross_entropy_probabilities", |x, y| {
+            let options = f::ClassLoss { label_smoothing: 0.1, ..Default::default() };
+            f::cross_entropy_probabilities(x, &f::softmax(y, 1)?, &options)
+        }),
+    ];
+    for (name, loss) in losses {
+        cases.call(format!("{name} {dtype}"), move || {
+            let (x, y) = pair();
+            with_gradients(&[x, y], |x| loss(&x[0], &x[1]))
+        });
+    }
+    let target = make.indices(90 * 3, 7, 51).reshape(&[90, 3]).expect("as many elements");
+    let weight = make.normal(&[7], dtype, 52);
+    for reduction in [Reduction::None, Reduction::Mean, Reduction::Sum] {
+        let (target, weight) = (target.clone(), weight.clone());
+        cases.call(format!("cross_entropy smoothed {reduction:?} {dtype}"), move || {
+            with_gradients(&[make.normal(&[90, 7, 3], dtype, 53)], |x| {
+                let options = f::ClassLoss {
+                    weight: Some(&weight),
+                    ignore_index: 2,
+                    label_smoothing: 0.2,
+                    reduction,
+                };
+                f::cross_entropy_with(&x[0], &target, &options)
+            })
+        });
     }
 }

@@ -17,7 +17,7 @@ mod reduce;
 
 use std::fmt;
 
-use samebits::{DType, Device, DeviceKind, Op, Result, Tensor, dispatch, registry};
+use samebits::{DType, Device, DeviceKind, Op, Result, Tensor, Var, dispatch, registry};
 
 use crate::{indices, normal_of};
 
@@ -152,6 +152,20 @@ impl Make {
     fn here(self, tensor: Tensor) -> Tensor {
         tensor.to(self.device).expect("room on the device")
     }
+}
+
+/// The value of a function and, for a seeded gradient of it, the gradients of its arguments.
+fn with_gradients(
+    arguments: &[Tensor],
+    function: impl FnOnce(&[Var]) -> Result<Var>,
+) -> Result<Vec<Tensor>> {
+    let variables: Vec<Var> = arguments.iter().cloned().map(Var::parameter).collect();
+    let value = function(&variables)?;
+    let seed = normal_of(value.shape(), value.dtype(), 99).to(value.value().device())?;
+    let gradients = value.backward_from(Var::constant(seed), false)?;
+    let mut results = vec![value.value().clone()];
+    results.extend(variables.iter().filter_map(|variable| gradients.of(variable).cloned()));
+    Ok(results)
 }
 
 /// Results as a list.

@@ -32,6 +32,14 @@ pub enum Tolerance {
     /// So many units of the largest element of the whole result: for results whose elements are
     /// differences of intermediate values as large as that.
     Largest(f64),
+    /// So many units of a number of this magnitude: for results that are differences of inputs as
+    /// large as that.
+    Beside {
+        /// The magnitude.
+        magnitude: f64,
+        /// How many units.
+        units: f64,
+    },
     /// So many units of what the operator gives for the absolute values of its inputs. For an
     /// operator that sums products this is the classical bound: the number of roundings in a
     /// row, times the sum of the products' magnitudes.
@@ -78,6 +86,7 @@ pub(super) fn error(
             Tolerance::Copied => 0.0,
             Tolerance::Rounded(units) => units * half_ulp(expected, dtype),
             Tolerance::Largest(units) => units * half_ulp(largest, dtype),
+            Tolerance::Beside { magnitude, units } => units * half_ulp(magnitude, dtype),
             Tolerance::Contraction(units) => units * half_ulp(magnitudes[i], dtype),
         } + slack;
         let error = (found - expected).abs() / allowed;

@@ -1,49 +1,180 @@
 use samebits_tensor_core::ops::Matmul;
 use samebits_tensor_core::{Error, Result};
 
-use super::elementwise::{add, wanted};
+use super::elementwise::{add, affine, wanted};
 use super::reduce::sum_to;
-use super::shape::transpose;
+use super::shape::{reshape, transpose};
 use crate::{Var, run};
 
-/// The matrix product of the last two dimensions; earlier ones are a batch and broadcast.
+/// The matrix product, with PyTorch's rules for the number of dimensions.
+///
+/// # Shapes
+///
+/// Matrices are the last two dimensions; earlier ones are a batch and broadcast. A left operand
+/// with one dimension is a row and a right one a column; that dimension is not in the result.
+/// So two of them give a product without dimensions.
+///
+/// # Determinism
+///
+/// Each element is a chain of fma in ascending k in blocks of fixed length, whatever else is in
+/// the batch. Where only the left operand has a batch, all its rows are multiplied at once, and
+/// the gradient of the right one is a single chain over all of them.
+///
+/// # Errors
+///
+/// The shapes do not go together.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::{Var, functional};
+/// use samebits_tensor_core::Tensor;
+///
+/// let a = Var::constant(Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], &[2, 2])?);
+/// let x = Var::constant(Tensor::from_slice(&[1.0f32, 10.0], &[2])?);
+/// assert_eq!(functional::matmul(&a, &x)?.value().to_vec::<f32>()?, [21.0, 43.0]);
+/// assert_eq!(functional::matmul(&x, &x)?.value().item::<f32>()?, 101.0);
+/// # Ok::<(), samebits_tensor_core::Error>(())
+/// ```
+#[track_caller]
+pub fn matmul(a: &Var, b: &Var) -> Result<Var> {
+    let (shape_a, shape_b) = (a.shape(), b.shape());
+    match (shape_a, shape_b) {
+        ([], _) | (_, []) => Err(Error::invalid(
+            "matmul",
+            format!("cannot multiply shapes {shape_a:?} and {shape_b:?}; use `mul` for scalars"),
+        )),
+        (&[k], _) => {
+            let product = matmul(&reshape(a, &[1, k])?, b)?;
+            let mut shape = product.shape().to_vec();
+            // The row is the last dimension but one, or the last if `b` was a column.
+            let row = shape.len() - if shape_b.len() == 1 { 1 } else { 2 };
+            shape.remove(row);
+            reshape(&product, &shape)
+        }
+        (_, &[k]) => {
+            let product = matmul(a, &reshape(b, &[k, 1])?)?;
+            reshape(&product, &shape_a[..shape_a.len() - 1])
+        }
+        ([batch @ .., k], &[_, n]) if batch.len() > 1 => {
+            let rows: usize = batch.iter().product();
+            let mut shape = batch.to_vec();
+            shape.push(n);
+            reshape(&product(&reshape(a, &[rows, *k])?, b)?, &shape)
+        }
+        _ => product(a, b),
+    }
+}
+
+/// The products of a batch of matrices.
+///
+/// # Shapes
+///
+/// `a` is `[batch, m, k]`, `b` `[batch, k, n]`; nothing broadcasts.
 ///
 /// # Errors
 ///
 /// The shapes do not go together.
 #[track_caller]
-pub fn matmul(a: &Var, b: &Var) -> Result<Var> {
-    let value = run(&Matmul { a: a.value().clone(), b: b.value().clone() })?;
-    let (x, y) = (a.clone(), b.clone());
-    Ok(Var::computed(value, &[a, b], move |grad| {
-        let flip = |x: &Var| transpose(x, x.shape().len() - 2, x.shape().len() - 1);
-        Ok(vec![
-            wanted(&x, || sum_to(&matmul(grad, &flip(&y)?)?, x.shape()))?,
-            wanted(&y, || sum_to(&matmul(&flip(&x)?, grad)?, y.shape()))?,
-        ])
-    }))
+pub fn bmm(a: &Var, b: &Var) -> Result<Var> {
+    match (a.shape(), b.shape()) {
+        ([batch_a, _, inner_a], [batch_b, inner_b, _])
+            if batch_a == batch_b && inner_a == inner_b =>
+        {
+            product(a, b)
+        }
+        (a, b) => Err(Error::invalid(
+            "bmm",
+            format!("expected shapes [batch, m, k] and [batch, k, n], got {a:?} and {b:?}"),
+        )),
+    }
+}
+
+/// `beta · input + alpha · (a · b)` for matrices, the sum and both scalings rounded; with
+/// `beta` 0 the input is not used at all.
+///
+/// # Shapes
+///
+/// `a` is `[m, k]`, `b` `[k, n]`; `input` broadcasts to `[m, n]`.
+///
+/// # Errors
+///
+/// The shapes do not go together.
+#[track_caller]
+pub fn addmm(input: &Var, a: &Var, b: &Var, beta: f64, alpha: f64) -> Result<Var> {
+    if a.shape().len() != 2 || b.shape().len() != 2 {
+        return Err(Error::invalid(
+            "addmm",
+            format!("expected two matrices, got shapes {:?} and {:?}", a.shape(), b.shape()),
+        ));
+    }
+    add_product("addmm", input, product(a, b)?, beta, alpha)
+}
+
+/// [`addmm`] for each matrix of a batch.
+///
+/// # Shapes
+///
+/// As [`bmm`]; `input` broadcasts to `[batch, m, n]`.
+///
+/// # Errors
+///
+/// The shapes do not go together.
+#[track_caller]
+pub fn baddbmm(input: &Var, a: &Var, b: &Var, beta: f64, alpha: f64) -> Result<Var> {
+    add_product("baddbmm", input, bmm(a, b)?, beta, alpha)
 }
 
 /// `x · weightᵀ + bias`.
 ///
 /// # Shapes
 ///
-/// `x` is `[.., in]` with at least two dimensions, `weight` `[out, in]`, `bias` `[out]`.
+/// `x` is `[.., in]`, `weight` `[out, in]` or `[in]`, `bias` `[out]` or `[]`; the result is
+/// `[.., out]` or `[..]`.
 ///
 /// # Errors
 ///
 /// The shapes do not go together.
 #[track_caller]
 pub fn linear(x: &Var, weight: &Var, bias: Option<&Var>) -> Result<Var> {
-    if weight.shape().len() != 2 {
-        return Err(Error::invalid(
-            "linear",
-            format!("expected a weight of shape [out, in], got {:?}", weight.shape()),
-        ));
-    }
-    let product = matmul(x, &transpose(weight, 0, 1)?)?;
+    let product = match weight.shape() {
+        [_] => matmul(x, weight)?,
+        [_, _] => matmul(x, &transpose(weight, 0, 1)?)?,
+        shape => {
+            return Err(Error::invalid(
+                "linear",
+                format!("expected a weight of shape [out, in] or [in], got {shape:?}"),
+            ));
+        }
+    };
     match bias {
         Some(bias) => add(&product, bias),
         None => Ok(product),
     }
+}
+
+/// The product of matrices, both operands with two dimensions or more.
+#[track_caller]
+fn product(a: &Var, b: &Var) -> Result<Var> {
+    let value = run(&Matmul { a: a.value().clone(), b: b.value().clone() })?;
+    let (x, y) = (a.clone(), b.clone());
+    Ok(Var::computed(value, &[a, b], move |grad| {
+        let flip = |x: &Var| transpose(x, x.shape().len() - 2, x.shape().len() - 1);
+        Ok(vec![
+            wanted(&x, || sum_to(&product(grad, &flip(&y)?)?, x.shape()))?,
+            wanted(&y, || sum_to(&product(&flip(&x)?, grad)?, y.shape()))?,
+        ])
+    }))
+}
+
+#[track_caller]
+fn add_product(op: &'static str, input: &Var, product: Var, beta: f64, alpha: f64) -> Result<Var> {
+    let scaled = if alpha == 1.0 { product } else { affine(&product, alpha, 0.0)? };
+    if beta == 0.0 {
+        return Ok(scaled);
+    }
+    let input = if beta == 1.0 { input.clone() } else { affine(input, beta, 0.0)? };
+    let sum = add(&input, &scaled)?;
+    super::loss::expect_shape(op, "the sum with the input", &sum, scaled.shape())?;
+    Ok(sum)
 }

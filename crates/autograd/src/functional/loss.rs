@@ -1,9 +1,19 @@
-use samebits_tensor_core::ops::{LogSoftmax, LogSoftmaxGrad, NllLoss, NllLossGrad};
-use samebits_tensor_core::{Result, Tensor};
+mod pointwise;
 
-use super::elementwise::{exp, mul, sub};
-use super::once;
+pub use pointwise::{
+    BatchReduction, binary_cross_entropy, binary_cross_entropy_with_logits, huber_loss, kl_div,
+    l1_loss, mse_loss, smooth_l1_loss,
+};
+pub use samebits_tensor_core::ops::Reduction;
+
+use samebits_tensor_core::ops::{CompareKind, LogSoftmax, LogSoftmaxGrad, NllLoss, NllLossGrad};
+use samebits_tensor_core::{Error, Result, Tensor};
+
+use super::elementwise::{
+    add, affine, compare, div, exp, full_like, mul, neg, scalar_like, sub, where_,
+};
 use super::reduce::sum;
+use super::shape::reshape;
 use crate::{Var, is_recording, run};
 
 /// `x − log Σ exp(x)` along `dim`.
@@ -35,31 +45,267 @@ pub fn softmax(x: &Var, dim: usize) -> Result<Var> {
     exp(&log_softmax(x, dim)?)
 }
 
+/// What [`nll_loss_with`] and [`cross_entropy_with`] can be told; the default is PyTorch's.
+#[derive(Clone, Debug)]
+pub struct ClassLoss<'a> {
+    /// `[classes]`: what each class counts; all 1 if missing.
+    pub weight: Option<&'a Tensor>,
+    /// A target class that has no loss.
+    pub ignore_index: i64,
+    /// How much of each target goes to all classes evenly, in `[0, 1]`; [`nll_loss_with`] has
+    /// none.
+    pub label_smoothing: f64,
+    /// How the losses are put together.
+    pub reduction: Reduction,
+}
+
+impl Default for ClassLoss<'_> {
+    fn default() -> Self {
+        ClassLoss {
+            weight: None,
+            ignore_index: -100,
+            label_smoothing: 0.0,
+            reduction: Reduction::Mean,
+        }
+    }
+}
+
 /// The mean negative log-likelihood of the target classes.
 ///
 /// # Shapes
 ///
-/// `log_probs` is `[n, classes]`, `target` `[n]` of type i64.
+/// As [`nll_loss_with`].
 ///
 /// # Errors
 ///
-/// The shapes do not go together, or a target is not a class.
+/// As [`nll_loss_with`].
 #[track_caller]
 pub fn nll_loss(log_probs: &Var, target: &Tensor) -> Result<Var> {
-    let value = run(&NllLoss { log_probs: log_probs.value().clone(), target: target.clone() })?;
-    let (target, classes) = (target.clone(), log_probs.shape()[1]);
+    nll_loss_with(log_probs, target, &ClassLoss::default())
+}
+
+/// The negative log-likelihood of the target classes.
+///
+/// # Shapes
+///
+/// `log_probs` is `[n, classes, ..]` and `target` `[n, ..]` of type i64, or `[classes]` and `[]`.
+/// The result is of the targets' shape without a reduction, else without dimensions.
+///
+/// # Determinism
+///
+/// See [`NllLoss`]: sums run in f64 over a fixed tree and are rounded once. The mean is the
+/// weighted one; over nothing it is NaN.
+///
+/// # Errors
+///
+/// The shapes do not go together, a target is neither a class nor ignored, or `label_smoothing`
+/// is not 0.
+#[track_caller]
+pub fn nll_loss_with(log_probs: &Var, target: &Tensor, options: &ClassLoss<'_>) -> Result<Var> {
+    const OP: &str = "nll_loss";
+    if options.label_smoothing != 0.0 {
+        return Err(Error::invalid(
+            OP,
+            format!(
+                "label_smoothing is {}, but only `cross_entropy_with` smooths",
+                options.label_smoothing
+            ),
+        ));
+    }
+    let shape = log_probs.shape();
+    if let [classes] = *shape {
+        // A single sample without a batch dimension.
+        let batch = reshape(log_probs, &[1, classes])?;
+        let loss = nll_loss_with(&batch, &target.reshape(&[1])?, options)?;
+        return reshape(&loss, &[]);
+    }
+    let op = NllLoss {
+        log_probs: log_probs.value().clone(),
+        target: target.clone(),
+        weight: options.weight.cloned(),
+        ignore_index: options.ignore_index,
+        reduction: options.reduction,
+    };
+    let value = run(&op)?;
+    let input_shape = shape.to_vec();
+    let (target, weight) = (op.target, op.weight);
+    let (ignore_index, reduction) = (op.ignore_index, op.reduction);
     Ok(Var::computed(value, &[log_probs], move |grad| {
-        let op = NllLossGrad { grad: grad.value().clone(), target: target.clone(), classes };
-        Ok(vec![Some(once("nll_loss", run(&op)?, &[grad]))])
+        let value = run(&NllLossGrad {
+            grad: grad.value().clone(),
+            target: target.clone(),
+            weight: weight.clone(),
+            ignore_index,
+            reduction,
+            input_shape: input_shape.clone(),
+        })?;
+        // The loss is linear: the derivative of its gradient is the loss again.
+        let (target, weight) = (target.clone(), weight.clone());
+        Ok(vec![Some(Var::computed(value, &[grad], move |outer| {
+            let options = ClassLoss {
+                weight: weight.as_ref(),
+                ignore_index,
+                label_smoothing: 0.0,
+                reduction,
+            };
+            Ok(vec![Some(nll_loss_with(outer, &target, &options)?)])
+        }))])
     }))
 }
 
-/// [`nll_loss`] of [`log_softmax`].
+/// The mean [`nll_loss`] of [`log_softmax`].
 ///
 /// # Errors
 ///
-/// As [`nll_loss`].
+/// As [`cross_entropy_with`].
 #[track_caller]
 pub fn cross_entropy(logits: &Var, target: &Tensor) -> Result<Var> {
-    nll_loss(&log_softmax(logits, 1)?, target)
+    cross_entropy_with(logits, target, &ClassLoss::default())
+}
+
+/// [`nll_loss_with`] of [`log_softmax`], with label smoothing.
+///
+/// With a smoothing of ε over K classes the loss of a sample is `(1 − ε) · nll + ε / K · even`,
+/// where `even` is the sum of the weighted negative log-probabilities of all classes; the mean
+/// divides both by the sum of the targets' weights.
+///
+/// # Shapes
+///
+/// `logits` is `[n, classes, ..]` and `target` `[n, ..]` of type i64, or `[classes]` and `[]`.
+/// For targets that are probabilities see [`cross_entropy_probabilities`].
+///
+/// # Errors
+///
+/// The shapes do not go together, a target is neither a class nor ignored, or the smoothing is
+/// not in `[0, 1]`.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::{Var, functional};
+/// use samebits_tensor_core::Tensor;
+///
+/// let logits = Var::parameter(Tensor::from_slice(&[0.0f32, 0.0, 5.0, 0.0], &[2, 2])?);
+/// let target = Tensor::from_slice(&[1i64, -100], &[2])?;
+/// let loss = functional::cross_entropy(&logits, &target)?;
+/// assert_eq!(loss.value().item::<f32>()?, std::f32::consts::LN_2);
+/// assert_eq!(loss.backward()?.of(&logits).unwrap().to_vec::<f32>()?, [0.5, -0.5, 0.0, 0.0]);
+/// # Ok::<(), samebits_tensor_core::Error>(())
+/// ```
+#[track_caller]
+pub fn cross_entropy_with(logits: &Var, target: &Tensor, options: &ClassLoss<'_>) -> Result<Var> {
+    let smoothing = check_smoothing(options)?;
+    let dim = class_dim(logits)?;
+    let log_probs = log_softmax(logits, dim)?;
+    let plain = ClassLoss { label_smoothing: 0.0, ..options.clone() };
+    let nll = nll_loss_with(&log_probs, target, &plain)?;
+    if smoothing == 0.0 {
+        return Ok(nll);
+    }
+    let classes = logits.shape()[dim];
+    // A sample that is ignored has no share in the even part either. The weights of the targets
+    // are the losses of log-probabilities of −1.
+    let each = ClassLoss { reduction: Reduction::None, ..plain.clone() };
+    let minus_one = full_like(&log_probs.detach(), -1.0)?;
+    let counted = ClassLoss { weight: None, ..each.clone() };
+    let counts = nll_loss_with(&minus_one, target, &counted)?;
+    let even = neg(&sum(&weighted(&log_probs, options.weight, dim)?, &[dim])?)?;
+    let ignored = compare(CompareKind::Eq, counts.value(), 0.0)?;
+    let even = reshape(&even, counts.shape())?;
+    let even = where_(&ignored, &scalar_like(&even, 0.0)?, &even)?;
+    let even = match options.reduction {
+        Reduction::None => even,
+        Reduction::Sum => even.sum_all()?,
+        Reduction::Mean => {
+            div(&even.sum_all()?, &nll_loss_with(&minus_one, target, &each)?.sum_all()?)?
+        }
+    };
+    add(&affine(&nll, 1.0 - smoothing, 0.0)?, &affine(&even, smoothing / classes as f64, 0.0)?)
+}
+
+/// The cross-entropy with targets that are probabilities: `−Σ weight · target · log_softmax`
+/// over the classes; the mean is that over the samples.
+///
+/// # Shapes
+///
+/// `logits` and `target` are `[n, classes, ..]` or `[classes]`.
+///
+/// # Errors
+///
+/// The shapes differ, or the smoothing is not in `[0, 1]`.
+#[track_caller]
+pub fn cross_entropy_probabilities(
+    logits: &Var,
+    target: &Var,
+    options: &ClassLoss<'_>,
+) -> Result<Var> {
+    const OP: &str = "cross_entropy";
+    let smoothing = check_smoothing(options)?;
+    let dim = class_dim(logits)?;
+    expect_shape(OP, "the target", target, logits.shape())?;
+    let classes = logits.shape()[dim];
+    let target = if smoothing == 0.0 {
+        target.clone()
+    } else {
+        affine(target, 1.0 - smoothing, smoothing / classes as f64)?
+    };
+    let log_probs = weighted(&log_softmax(logits, dim)?, options.weight, dim)?;
+    let losses = neg(&sum(&mul(&log_probs, &target)?, &[dim])?)?;
+    let mut shape = logits.shape().to_vec();
+    shape.remove(dim);
+    reduced(&reshape(&losses, &shape)?, options.reduction)
+}
+
+/// Losses put together as asked.
+#[track_caller]
+pub(super) fn reduced(losses: &Var, reduction: Reduction) -> Result<Var> {
+    match reduction {
+        Reduction::None => Ok(losses.clone()),
+        Reduction::Mean => losses.mean_all(),
+        Reduction::Sum => losses.sum_all(),
+    }
+}
+
+/// Requires a shape.
+pub(super) fn expect_shape(
+    op: &'static str,
+    what: &'static str,
+    x: &Var,
+    expected: &[usize],
+) -> Result<()> {
+    if x.shape() == expected {
+        return Ok(());
+    }
+    Err(Error::ShapeMismatch { op, what, expected: expected.to_vec(), got: x.shape().to_vec() })
+}
+
+/// The dimension of the classes.
+fn class_dim(logits: &Var) -> Result<usize> {
+    match logits.shape().len() {
+        0 => Err(Error::invalid("cross_entropy", "expected shape [n, classes, ..], got []")),
+        1 => Ok(0),
+        _ => Ok(1),
+    }
+}
+
+fn check_smoothing(options: &ClassLoss<'_>) -> Result<f64> {
+    let smoothing = options.label_smoothing;
+    if (0.0..=1.0).contains(&smoothing) {
+        return Ok(smoothing);
+    }
+    Err(Error::invalid(
+        "cross_entropy",
+        format!("label_smoothing must be in [0, 1], got {smoothing}"),
+    ))
+}
+
+/// `x` times the weight of each class.
+#[track_caller]
+fn weighted(x: &Var, weight: Option<&Tensor>, dim: usize) -> Result<Var> {
+    let Some(weight) = weight else { return Ok(x.clone()) };
+    let classes = x.shape()[dim];
+    expect_shape("cross_entropy", "the weight", &Var::constant(weight.clone()), &[classes])?;
+    let mut shape = vec![1; x.shape().len()];
+    shape[dim] = classes;
+    mul(x, &Var::constant(weight.reshape(&shape)?))
 }

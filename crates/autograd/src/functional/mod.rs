@@ -23,21 +23,31 @@ pub use elementwise::{
     where_,
 };
 pub use index::{embedding, index_add, index_select};
-pub use linear::{linear, matmul};
-pub use loss::{cross_entropy, log_softmax, nll_loss, softmax};
+pub use linear::{addmm, baddbmm, bmm, linear, matmul};
+pub use loss::{
+    BatchReduction, ClassLoss, Reduction, binary_cross_entropy, binary_cross_entropy_with_logits,
+    cross_entropy, cross_entropy_probabilities, cross_entropy_with, huber_loss, kl_div, l1_loss,
+    log_softmax, mse_loss, nll_loss, nll_loss_with, smooth_l1_loss, softmax,
+};
 pub use norm::{BatchStatistics, batch_norm, batch_norm_inference, layer_norm};
 pub use pooling::{avg_pool, max_pool};
 pub use random::dropout;
 pub use reduce::{mean, sum};
 pub use shape::{expand, flatten_from, permute, reshape, transpose};
 
-use samebits_tensor_core::{Error, Tensor};
+use samebits_tensor_core::ops::Cast;
+use samebits_tensor_core::{DType, Error, Result, Tensor};
 
-use crate::Var;
+use crate::{Var, run};
 
 /// A gradient that cannot be differentiated again: doing so is an error, not a silent zero.
 fn once(op: &'static str, value: Tensor, inputs: &[&Var]) -> Var {
     Var::computed(value, inputs, move |_| {
         Err(Error::invalid(op, "this gradient cannot be differentiated again"))
     })
+}
+
+/// The only element, as f64.
+fn wide(x: &Tensor) -> Result<f64> {
+    run(&Cast { x: x.clone(), to: DType::F64 })?.item()
 }

@@ -1,10 +1,10 @@
 use samebits_tensor_core::layout::outer_dim_inner;
-use samebits_tensor_core::ops::{LogSoftmax, LogSoftmaxGrad, NllLoss, NllLossGrad};
+use samebits_tensor_core::ops::{LogSoftmax, LogSoftmaxGrad, NllLoss, NllLossGrad, Reduction};
 use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{Op, Result, Tensor};
 
 use super::{Element, FLOATS, filled, with_float};
-use crate::loss;
+use crate::loss::{self, Targets};
 
 const ROWS: &str = "each row is its own; its sum runs in f64 over a tree of its length alone";
 
@@ -23,30 +23,62 @@ pub(super) fn register_all() {
             })
         })
     }));
-    register(Kernel::portable("tree", FLOATS, ROWS, |op: &NllLoss| {
-        let (x, target) = (op.log_probs.contiguous()?, op.target.contiguous()?);
-        let classes = x.size(NllLoss::NAME, 1)?;
-        with_float!(x.dtype(), T => {
-            let mean = loss::nll_loss(x.as_slice::<T>()?, classes, target.as_slice()?)?;
-            Ok(Tensor::scalar(samebits_numerics::nan::canonical(mean as T)))
-        })
-    }));
+    register(Kernel::portable(
+        "tree",
+        FLOATS,
+        "each loss is one f64 product; their sum runs in f64 over a tree of their number alone",
+        |op: &NllLoss| with_float!(op.log_probs.dtype(), T => nll_loss::<T>(op)),
+    ));
     register(Kernel::portable(
         "each",
         FLOATS,
         "each element is written by itself",
-        |op: &NllLossGrad| {
-            let target = op.target.contiguous()?;
-            with_float!(op.grad.dtype(), T => {
-                let scale = -op.grad.item::<T>()? / target.numel() as T;
-                let shape = [target.numel(), op.classes];
-                filled(&shape, |out| {
-                    let scale = samebits_numerics::nan::canonical(scale);
-                    Ok(loss::nll_loss_backward(scale, op.classes, target.as_slice()?, out)?)
-                })
-            })
-        },
+        |op: &NllLossGrad| with_float!(op.grad.dtype(), T => nll_loss_grad::<T>(op)),
     ));
+}
+
+fn nll_loss<T: Element>(op: &NllLoss) -> Result<Tensor> {
+    let (x, target) = (op.log_probs.contiguous()?, op.target.contiguous()?);
+    let weight = op.weight.as_ref().map(Tensor::contiguous).transpose()?;
+    let targets = targets(x.shape(), &target, weight.as_ref(), op.ignore_index)?;
+    let x = x.as_slice::<T>()?;
+    if op.reduction == Reduction::None {
+        return filled(target.shape(), |out| Ok(loss::nll_loss(x, targets, out)?));
+    }
+    let (sum, weight) = loss::nll_loss_sums(x, targets)?;
+    let value = if op.reduction == Reduction::Mean { sum / weight } else { sum };
+    Ok(Tensor::scalar(T::from_f64(value).canonical()))
+}
+
+fn nll_loss_grad<T: Element>(op: &NllLossGrad) -> Result<Tensor> {
+    let (grad, target) = (op.grad.contiguous()?, op.target.contiguous()?);
+    let weight = op.weight.as_ref().map(Tensor::contiguous).transpose()?;
+    let targets = targets(&op.input_shape, &target, weight.as_ref(), op.ignore_index)?;
+    let grad = grad.as_slice::<T>()?;
+    let divisor = match op.reduction {
+        Reduction::Mean => loss::weights(targets)?,
+        _ => 1.0,
+    };
+    filled(&op.input_shape, |out| {
+        let each = op.reduction == Reduction::None;
+        let grad = |i: usize| grad[if each { i } else { 0 }];
+        Ok(loss::nll_loss_backward(grad, divisor, targets, out)?)
+    })
+}
+
+fn targets<'a, T: Element>(
+    input: &[usize],
+    target: &'a Tensor,
+    weight: Option<&'a Tensor>,
+    ignore_index: i64,
+) -> Result<Targets<'a, T>> {
+    Ok(Targets {
+        classes: target.as_slice()?,
+        count: input[1],
+        inner: input[2..].iter().product(),
+        weight: weight.map(Tensor::as_slice).transpose()?,
+        ignore_index,
+    })
 }
 
 /// Runs a row kernel along any dimension, by making that dimension the last.

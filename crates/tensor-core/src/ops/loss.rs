@@ -54,14 +54,44 @@ impl Op for LogSoftmaxGrad {
     }
 }
 
-/// The mean negative log-likelihood of the target classes: `−Σ log_probs[i, target[i]] / n`, the
-/// sum over the contract's fixed tree in f64, rounded once.
+/// How the losses of single samples become the result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reduction {
+    /// They stay as they are.
+    None,
+    /// Their mean, or the weighted one where the loss has weights of classes.
+    #[default]
+    Mean,
+    /// Their sum.
+    Sum,
+}
+
+/// The negative log-likelihood of the target classes.
+///
+/// With the losses `l[i] = −weight[target[i]] · log_probs[i, target[i]]`, +0 where the target is
+/// to be ignored, the result is `l` itself, each rounded once; `Σ l`; or `Σ l / Σ w` with
+/// the weights of the same targets. Products and sums are those of f64, the sums over
+/// the contract's fixed tree in row-major order of the targets, and the result is rounded once.
+/// The mean over nothing is NaN.
 #[derive(Clone, Debug)]
 pub struct NllLoss {
-    /// `[n, classes]`
+    /// `[n, classes, ..]`
     pub log_probs: Tensor,
-    /// `[n]`, i64, each below the number of classes.
+    /// `[n, ..]`, i64, each below the number of classes or to be ignored.
     pub target: Tensor,
+    /// `[classes]`; all 1 if missing.
+    pub weight: Option<Tensor>,
+    /// A target that has no loss.
+    pub ignore_index: i64,
+    /// How the losses are put together.
+    pub reduction: Reduction,
+}
+
+impl NllLoss {
+    /// The mean with equal weights, ignoring targets of −100 as PyTorch does.
+    pub fn mean(log_probs: Tensor, target: Tensor) -> NllLoss {
+        NllLoss { log_probs, target, weight: None, ignore_index: -100, reduction: Reduction::Mean }
+    }
 }
 
 impl Op for NllLoss {
@@ -69,24 +99,37 @@ impl Op for NllLoss {
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.log_probs, &self.target]
+        [&self.log_probs, &self.target].into_iter().chain(&self.weight).collect()
     }
 
     fn check(&self) -> Result<()> {
         expect_float(Self::NAME, "the log-probabilities", &self.log_probs)?;
-        check_target(Self::NAME, self.log_probs.shape(), &self.target)
+        check_classes(
+            Self::NAME,
+            self.log_probs.shape(),
+            self.log_probs.dtype(),
+            &self.target,
+            self.weight.as_ref(),
+        )
     }
 }
 
-/// The gradient of [`NllLoss`] with respect to the log-probabilities.
+/// The gradient of [`NllLoss`] with respect to the log-probabilities: `−grad · weight` at each
+/// target, for the mean divided by `Σ w`, computed in f64 and rounded once; +0 elsewhere.
 #[derive(Clone, Debug)]
 pub struct NllLossGrad {
-    /// The gradient of the loss, a scalar.
+    /// The gradient of the loss: of the targets' shape without a reduction, else a scalar.
     pub grad: Tensor,
     /// As in the forward pass.
     pub target: Tensor,
-    /// The number of classes.
-    pub classes: usize,
+    /// As in the forward pass.
+    pub weight: Option<Tensor>,
+    /// As in the forward pass.
+    pub ignore_index: i64,
+    /// As in the forward pass.
+    pub reduction: Reduction,
+    /// The shape of the log-probabilities.
+    pub input_shape: Vec<usize>,
 }
 
 impl Op for NllLossGrad {
@@ -95,23 +138,41 @@ impl Op for NllLossGrad {
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.grad, &self.target]
+        [&self.grad, &self.target].into_iter().chain(&self.weight).collect()
     }
 
     fn check(&self) -> Result<()> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;
-        expect_shape(Self::NAME, "the gradient", &self.grad, &[])?;
-        check_target(Self::NAME, &[self.target.numel(), self.classes], &self.target)
+        let shape = match self.reduction {
+            Reduction::None => self.target.shape(),
+            _ => &[],
+        };
+        expect_shape(Self::NAME, "the gradient", &self.grad, shape)?;
+        let (shape, dtype) = (&self.input_shape, self.grad.dtype());
+        check_classes(Self::NAME, shape, dtype, &self.target, self.weight.as_ref())
     }
 }
 
-fn check_target(op: &'static str, log_probs: &[usize], target: &Tensor) -> Result<()> {
+fn check_classes(
+    op: &'static str,
+    input: &[usize],
+    dtype: DType,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+) -> Result<()> {
     expect_dtype(op, "the target", target, DType::I64)?;
-    let [n, _] = log_probs else {
-        return Err(Error::invalid(op, format!("expected shape [n, classes], got {log_probs:?}")));
+    let [n, classes, inner @ ..] = input else {
+        return Err(Error::invalid(
+            op,
+            format!("expected an input of shape [n, classes, ..], got {input:?}"),
+        ));
     };
-    if *n == 0 {
-        return Err(Error::invalid(op, "the mean over no samples is not defined"));
+    let mut expected = vec![*n];
+    expected.extend(inner);
+    expect_shape(op, "the target", target, &expected)?;
+    if let Some(weight) = weight {
+        expect_dtype(op, "the weight", weight, dtype)?;
+        expect_shape(op, "the weight", weight, &[*classes])?;
     }
-    expect_shape(op, "the target", target, &[*n])
+    Ok(())
 }

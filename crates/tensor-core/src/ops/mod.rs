@@ -19,7 +19,7 @@ pub use elementwise::{
     Affine, Binary, BinaryKind, Cast, Compare, CompareKind, Unary, UnaryKind, Where,
 };
 pub use index::{IndexAdd, IndexSelect};
-pub use loss::{LogSoftmax, LogSoftmaxGrad, NllLoss, NllLossGrad};
+pub use loss::{LogSoftmax, LogSoftmaxGrad, NllLoss, NllLossGrad, Reduction};
 pub use matmul::Matmul;
 pub use norm::{BatchNorm, BatchNormGrad, BatchNormInference, LayerNorm, LayerNormGrad};
 pub use optim::{AdamParams, AdamStep, SgdParams, SgdStep};

@@ -1,0 +1,244 @@
+//! Losses of one element each, as compositions of elementwise operations.
+
+use samebits_tensor_core::ops::{CompareKind, Reduce, ReduceKind};
+use samebits_tensor_core::{Error, Result, Tensor};
+
+use super::{Reduction, expect_shape, reduced};
+use crate::functional::elementwise::{
+    abs, affine, clamp, compare, div, exp, log, log_sigmoid, log1p, maximum, mul, neg, scalar_like,
+    square, sub, wanted, where_,
+};
+use crate::{Var, run};
+
+/// `(input − target)²`.
+///
+/// # Shapes
+///
+/// `input` and `target` are alike.
+///
+/// # Errors
+///
+/// The shapes differ.
+#[track_caller]
+pub fn mse_loss(input: &Var, target: &Var, reduction: Reduction) -> Result<Var> {
+    expect_shape("mse_loss", "the target", target, input.shape())?;
+    reduced(&square(&sub(input, target)?)?, reduction)
+}
+
+/// `|input − target|`; its gradient where they are equal is 0.
+///
+/// # Shapes
+///
+/// `input` and `target` are alike.
+///
+/// # Errors
+///
+/// The shapes differ.
+#[track_caller]
+pub fn l1_loss(input: &Var, target: &Var, reduction: Reduction) -> Result<Var> {
+    expect_shape("l1_loss", "the target", target, input.shape())?;
+    reduced(&abs(&sub(input, target)?)?, reduction)
+}
+
+/// With `d = |input − target|`: `d² / (2 · beta)` where `d < beta`, else `d − beta / 2`.
+///
+/// # Shapes
+///
+/// `input` and `target` are alike.
+///
+/// # Errors
+///
+/// The shapes differ, or `beta` is negative or not finite.
+#[track_caller]
+pub fn smooth_l1_loss(input: &Var, target: &Var, beta: f64, reduction: Reduction) -> Result<Var> {
+    const OP: &str = "smooth_l1_loss";
+    if !(beta >= 0.0 && beta.is_finite()) {
+        return Err(Error::invalid(OP, format!("beta must be finite and at least 0, got {beta}")));
+    }
+    expect_shape(OP, "the target", target, input.shape())?;
+    let d = abs(&sub(input, target)?)?;
+    if beta == 0.0 {
+        return reduced(&d, reduction);
+    }
+    let near = compare(CompareKind::Lt, d.value(), beta)?;
+    let bowl = affine(&square(&d)?, 0.5 / beta, 0.0)?;
+    reduced(&where_(&near, &bowl, &affine(&d, 1.0, -0.5 * beta)?)?, reduction)
+}
+
+/// With `d = |input − target|`: `d² / 2` where `d < delta`, else `delta · (d − delta / 2)`.
+///
+/// # Shapes
+///
+/// `input` and `target` are alike.
+///
+/// # Errors
+///
+/// The shapes differ, or `delta` is not positive and finite.
+#[track_caller]
+pub fn huber_loss(input: &Var, target: &Var, delta: f64, reduction: Reduction) -> Result<Var> {
+    const OP: &str = "huber_loss";
+    if !(delta > 0.0 && delta.is_finite()) {
+        return Err(Error::invalid(OP, format!("delta must be finite and positive, got {delta}")));
+    }
+    expect_shape(OP, "the target", target, input.shape())?;
+    let d = abs(&sub(input, target)?)?;
+    let near = compare(CompareKind::Lt, d.value(), delta)?;
+    let bowl = affine(&square(&d)?, 0.5, 0.0)?;
+    let line = affine(&affine(&d, 1.0, -0.5 * delta)?, delta, 0.0)?;
+    reduced(&where_(&near, &bowl, &line)?, reduction)
+}
+
+/// `−weight · (target · log(input) + (1 − target) · log(1 − input))`, each logarithm at least
+/// −100, as in PyTorch.
+///
+/// # Shapes
+///
+/// `input` and `target` are alike; `weight` broadcasts to them.
+///
+/// # Determinism
+///
+/// `(target − 1) · log1p(−input) − target · log(input)`, each operation rounded; the gradient is
+/// `grad · (input − target) / max((1 − input) · input, 1e-12)`.
+///
+/// # Errors
+///
+/// The shapes do not go together, or an input is not in `[0, 1]`.
+#[track_caller]
+pub fn binary_cross_entropy(
+    input: &Var,
+    target: &Var,
+    weight: Option<&Tensor>,
+    reduction: Reduction,
+) -> Result<Var> {
+    const OP: &str = "binary_cross_entropy";
+    expect_shape(OP, "the target", target, input.shape())?;
+    check_probabilities(OP, input)?;
+    let floor = |x: Var| clamp(&x, Some(-100.0), None);
+    let (x, t) = (input.detach(), target.detach());
+    let miss = floor(log1p(&neg(&x)?)?)?;
+    let hit = floor(log(&x)?)?;
+    let value = sub(&mul(&affine(&t, 1.0, -1.0)?, &miss)?, &mul(&t, &hit)?)?;
+    let (x, t) = (input.clone(), target.clone());
+    let losses = Var::computed(value.value().clone(), &[input, target], move |grad| {
+        let of_input = || {
+            let spread = mul(&affine(&x, -1.0, 1.0)?, &x)?;
+            let spread = maximum(&spread, &scalar_like(&x, 1e-12)?)?;
+            div(&mul(grad, &sub(&x, &t)?)?, &spread)
+        };
+        let of_target = || {
+            let slope = sub(&floor(log1p(&neg(&x)?)?)?, &floor(log(&x)?)?)?;
+            mul(grad, &slope)
+        };
+        Ok(vec![wanted(&x, of_input)?, wanted(&t, of_target)?])
+    });
+    reduced(&weighted(OP, &losses, weight)?, reduction)
+}
+
+/// [`binary_cross_entropy`] of the sigmoid of the input, without overflow for any logit:
+/// `(1 − target) · input − (1 + (pos_weight − 1) · target) · log_sigmoid(input)`.
+///
+/// # Shapes
+///
+/// `input` and `target` are alike; `weight` and `pos_weight` broadcast to them.
+///
+/// # Errors
+///
+/// The shapes do not go together.
+#[track_caller]
+pub fn binary_cross_entropy_with_logits(
+    input: &Var,
+    target: &Var,
+    weight: Option<&Tensor>,
+    pos_weight: Option<&Tensor>,
+    reduction: Reduction,
+) -> Result<Var> {
+    const OP: &str = "binary_cross_entropy_with_logits";
+    expect_shape(OP, "the target", target, input.shape())?;
+    let mut share = log_sigmoid(input)?;
+    if let Some(pos_weight) = pos_weight {
+        let extra = affine(&Var::constant(pos_weight.clone()), 1.0, -1.0)?;
+        let factor = affine(&mul(&extra, target)?, 1.0, 1.0)?;
+        share = mul(&factor, &share)?;
+        expect_shape(OP, "pos_weight times the target", &share, input.shape())?;
+    }
+    let losses = sub(&mul(&affine(target, -1.0, 1.0)?, input)?, &share)?;
+    reduced(&weighted(OP, &losses, weight)?, reduction)
+}
+
+/// How [`kl_div`] puts its losses together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BatchReduction {
+    /// As the other losses do.
+    Of(Reduction),
+    /// The sum divided by the size of the first dimension: the mathematical mean.
+    BatchMean,
+}
+
+/// The Kullback–Leibler divergence `target · (log(target) − input)` of log-probabilities from
+/// probabilities, +0 where the target is 0; with `log_target` the target is a logarithm
+/// too: `exp(target) · (target − input)`.
+///
+/// # Shapes
+///
+/// `input` and `target` are alike.
+///
+/// # Errors
+///
+/// The shapes differ, or there is no first dimension to take a batch mean over.
+#[track_caller]
+pub fn kl_div(
+    input: &Var,
+    target: &Var,
+    reduction: BatchReduction,
+    log_target: bool,
+) -> Result<Var> {
+    const OP: &str = "kl_div";
+    expect_shape(OP, "the target", target, input.shape())?;
+    let losses = if log_target {
+        mul(&exp(target)?, &sub(target, input)?)?
+    } else {
+        let nothing = compare(CompareKind::Eq, target.value(), 0.0)?;
+        // The logarithm of 0 must not be taken even where its value is not used: its gradient
+        // would be NaN.
+        let argument = where_(&nothing, &scalar_like(target, 1.0)?, target)?;
+        sub(&mul(target, &log(&argument)?)?, &mul(target, input)?)?
+    };
+    match reduction {
+        BatchReduction::Of(reduction) => reduced(&losses, reduction),
+        BatchReduction::BatchMean => {
+            let Some(&n) = input.shape().first() else {
+                return Err(Error::invalid(OP, "a batch mean needs a first dimension, got []"));
+            };
+            let n = scalar_like(&losses, n as f64)?;
+            div(&losses.sum_all()?, &n)
+        }
+    }
+}
+
+/// Losses times a weight that broadcasts to them.
+#[track_caller]
+fn weighted(op: &'static str, losses: &Var, weight: Option<&Tensor>) -> Result<Var> {
+    let Some(weight) = weight else { return Ok(losses.clone()) };
+    let product = mul(losses, &Var::constant(weight.clone()))?;
+    expect_shape(op, "the weight times the loss", &product, losses.shape())?;
+    Ok(product)
+}
+
+#[track_caller]
+fn check_probabilities(op: &'static str, x: &Var) -> Result<()> {
+    if x.value().numel() == 0 {
+        return Ok(());
+    }
+    let dims: Vec<usize> = (0..x.shape().len()).collect();
+    let inside = |kind, holds: fn(f64) -> bool| -> Result<bool> {
+        let extreme = run(&Reduce { kind, x: x.value().clone(), dims: dims.clone() })?;
+        Ok(holds(crate::functional::wide(&extreme)?))
+    };
+    if inside(ReduceKind::Amin, |x| x >= 0.0)? && inside(ReduceKind::Amax, |x| x <= 1.0)? {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        op,
+        "every input must be in [0, 1]; for logits use `binary_cross_entropy_with_logits`",
+    ))
+}

@@ -1,0 +1,75 @@
+use samebits::functional::{self as f, BatchReduction, ClassLoss, Reduction};
+use samebits::{Tensor, Var};
+use workspace_tests::{indices, normal_of};
+
+use super::{check, check_twice};
+
+const REDUCTIONS: [Reduction; 3] = [Reduction::None, Reduction::Mean, Reduction::Sum];
+
+#[test]
+fn losses_of_classes() {
+    let target = indices(12, 5, 3).reshape(&[4, 3]).unwrap();
+    let weight = normal_of(&[5], samebits::DType::F64, 4);
+    for reduction in REDUCTIONS {
+        for weight in [None, Some(&weight)] {
+            let options = ClassLoss { weight, ignore_index: 2, label_smoothing: 0.0, reduction };
+            check_twice("nll_loss", &[&[4, 5, 3]], &|x| {
+                f::nll_loss_with(&x[0].square()?, &target, &options)
+            });
+            let options = ClassLoss { label_smoothing: 0.3, ..options };
+            check_twice("cross_entropy", &[&[4, 5, 3]], &|x| {
+                f::cross_entropy_with(&x[0], &target, &options)
+            });
+            check_twice("cross_entropy_probabilities", &[&[4, 5, 3], &[4, 5, 3]], &|x| {
+                f::cross_entropy_probabilities(&x[0], &f::softmax(&x[1], 1)?, &options)
+            });
+        }
+    }
+    let one = Tensor::scalar(3i64);
+    check_twice("cross_entropy of one", &[&[5]], &|x| f::cross_entropy(&x[0], &one));
+}
+
+#[test]
+fn pointwise_losses() {
+    let shapes: [&[usize]; 2] = [&[4, 5], &[4, 5]];
+    let weight = normal_of(&[5], samebits::DType::F64, 5);
+    for reduction in REDUCTIONS {
+        check_twice("mse_loss", &shapes, &|x| f::mse_loss(&x[0], &x[1], reduction));
+        check("l1_loss", &shapes, &|x| f::l1_loss(&x[0], &x[1], reduction));
+        check("smooth_l1_loss", &shapes, &|x| f::smooth_l1_loss(&x[0], &x[1], 0.8, reduction));
+        check("smooth_l1_loss", &shapes, &|x| f::smooth_l1_loss(&x[0], &x[1], 0.0, reduction));
+        check("huber_loss", &shapes, &|x| f::huber_loss(&x[0], &x[1], 0.8, reduction));
+        check_twice("binary_cross_entropy", &shapes, &|x| {
+            let (x, t) = (x[0].sigmoid()?, x[1].sigmoid()?);
+            f::binary_cross_entropy(&x, &t, Some(&weight), reduction)
+        });
+        check_twice("binary_cross_entropy_with_logits", &shapes, &|x| {
+            let (weight, positive) = (Some(&weight), Some(&weight));
+            f::binary_cross_entropy_with_logits(&x[0], &x[1], weight, positive, reduction)
+        });
+        check_twice("kl_div", &shapes, &|x| {
+            f::kl_div(&x[0], &x[1].sigmoid()?, BatchReduction::Of(reduction), false)
+        });
+        check_twice("kl_div log_target", &shapes, &|x| {
+            f::kl_div(&x[0], &x[1], BatchReduction::Of(reduction), true)
+        });
+    }
+}
+
+#[test]
+fn the_ends_of_the_range_give_what_pytorch_gives() {
+    let x = Var::parameter(Tensor::from_slice(&[0.0f32, 0.0, 1.0, 1.0], &[4]).unwrap());
+    let t = Var::constant(Tensor::from_slice(&[0.0f32, 1.0, 0.0, 1.0], &[4]).unwrap());
+    let loss = f::binary_cross_entropy(&x, &t, None, Reduction::None).unwrap();
+    assert_eq!(loss.value().to_vec::<f32>().unwrap(), [0.0, 100.0, 100.0, 0.0]);
+    let grad = loss.sum_all().unwrap().backward().unwrap();
+    assert_eq!(grad.of(&x).unwrap().to_vec::<f32>().unwrap(), [0.0, -1e12, 1e12, 0.0]);
+    let x = Var::parameter(Tensor::from_slice(&[-1e4f32, 1e4, -1e4], &[3]).unwrap());
+    let t = Var::constant(Tensor::from_slice(&[1.0f32, 0.0, 0.0], &[3]).unwrap());
+    let loss = f::binary_cross_entropy_with_logits(&x, &t, None, None, Reduction::None).unwrap();
+    assert_eq!(loss.value().to_vec::<f32>().unwrap(), [1e4, 1e4, 0.0]);
+    let x = Var::parameter(Tensor::zeros(&[2, 3], samebits::DType::F32));
+    let ignored = Tensor::full(&[2], -100.0, samebits::DType::I64);
+    let loss = f::cross_entropy(&x, &ignored).unwrap();
+    assert!(loss.value().item::<f32>().unwrap().is_nan());
+}
