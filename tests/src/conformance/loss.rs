@@ -1,7 +1,7 @@
 use samebits::functional::{self as f, ClassLoss, Reduction};
 use samebits::{DType, Result, Tensor, dispatch, ops::Cast};
 
-use super::{Arguments, Handler, Outputs, Quantity, Tolerance};
+use super::{Arguments, Handler, Quantity, Tolerance};
 
 pub(super) const HANDLERS: &[Handler] = &[
     Handler {
@@ -77,6 +77,9 @@ fn beside_input(a: &Arguments<'_>) -> Tolerance {
         let values: Vec<f64> = dispatch(&Cast { x: x.clone(), to: DType::F64 })?.to_vec()?;
         Ok(values.iter().fold(1.0, |max: f64, x| max.max(x.abs())))
     };
-    let magnitude = a.tensor("input").and_then(largest).unwrap_or(1.0);
+    let mut magnitude = a.tensor("input").and_then(largest).unwrap_or(1.0);
+    if let (Ok(Reduction::Sum), Some(target)) = (reduction(a), a.optional("target")) {
+        magnitude *= target.value().numel() as f64;
+    }
     Tolerance::Beside { magnitude, units: 8.0 }
 }
