@@ -2,7 +2,7 @@
 
 use crate::Float;
 use crate::error::{Error, Result, expect_len};
-use crate::scatter::Rows;
+use crate::scatter::{Adder, Atomic, Exact, Rows};
 use rayon::prelude::*;
 use samebits_numerics::simd::{self, Kernel};
 
@@ -108,11 +108,32 @@ pub fn bincount(out: &mut [i64], values: &[i64]) -> Result<()> {
 ///
 /// `torch.bincount` with `weights`.
 pub fn bincount_weighted<T: Float>(out: &mut [T], values: &[i64], weights: &[T]) -> Result<()> {
+    weighted::<T, Exact>(out, values, weights)
+}
+
+/// [`bincount_weighted`] with float atomics.
+///
+/// # Shapes
+///
+/// As [`bincount_weighted`].
+///
+/// # Determinism
+///
+/// Not guaranteed: the bits depend on the schedule.
+///
+/// # Errors
+///
+/// As [`bincount_weighted`].
+pub fn bincount_weighted_fast(out: &mut [f32], values: &[i64], weights: &[f32]) -> Result<()> {
+    weighted::<f32, Atomic>(out, values, weights)
+}
+
+fn weighted<T: Float, A: Adder<T>>(out: &mut [T], values: &[i64], weights: &[T]) -> Result<()> {
     const OP: &str = "bincount";
     expect_len(OP, "weights", weights.len(), values.len())?;
     let mut sums = vec![T::ZERO; out.len()];
     let rows = Rows { op: OP, index: values, size: out.len(), base: 0 };
-    T::add_rows(&mut sums, 1, &rows, &crate::scatter::rows(weights, 1))?;
+    A::add_rows(&mut sums, 1, &rows, &crate::scatter::rows(weights, 1))?;
     out.copy_from_slice(&sums);
     Ok(())
 }

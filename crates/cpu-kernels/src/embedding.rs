@@ -6,13 +6,14 @@
 mod bag;
 
 pub use bag::{
-    BagMode, Bags, embedding_bag, embedding_bag_backward, embedding_bag_weights_backward,
+    BagMode, Bags, embedding_bag, embedding_bag_backward, embedding_bag_backward_fast,
+    embedding_bag_weights_backward,
 };
 
 use crate::Float;
 use crate::error::{Result, expect_len};
 use crate::index::index_select;
-use crate::scatter::{Checked, Stored, check};
+use crate::scatter::{Adder, Atomic, Checked, Exact, Stored, check};
 
 /// The rows of `weight` that `index` names.
 ///
@@ -74,6 +75,43 @@ pub fn embedding<T: Copy + Send + Sync>(
 /// `torch.nn.functional.embedding`, `embedding_dense_backward`.
 pub fn embedding_backward<T: Float>(
     grad_weight: &mut [T],
+    shape: [usize; 2],
+    index: &[i64],
+    grad_out: &[T],
+    padding_idx: Option<usize>,
+    scale_grad_by_freq: bool,
+) -> Result<()> {
+    let scale = scale_grad_by_freq;
+    backward::<T, Exact>(grad_weight, shape, index, grad_out, padding_idx, scale)
+}
+
+/// [`embedding_backward`] with float atomics.
+///
+/// # Shapes
+///
+/// As [`embedding_backward`].
+///
+/// # Determinism
+///
+/// Not guaranteed: the bits depend on the schedule.
+///
+/// # Errors
+///
+/// As [`embedding`].
+pub fn embedding_backward_fast(
+    grad_weight: &mut [f32],
+    shape: [usize; 2],
+    index: &[i64],
+    grad_out: &[f32],
+    padding_idx: Option<usize>,
+    scale_grad_by_freq: bool,
+) -> Result<()> {
+    let scale = scale_grad_by_freq;
+    backward::<f32, Atomic>(grad_weight, shape, index, grad_out, padding_idx, scale)
+}
+
+fn backward<T: Float, A: Adder<T>>(
+    grad_weight: &mut [T],
     [rows, width]: [usize; 2],
     index: &[i64],
     grad_out: &[T],
@@ -87,7 +125,7 @@ pub fn embedding_backward<T: Float>(
     grad_weight.fill(T::ZERO);
     let (sources, places) = without(padding_idx, index);
     let addends = Stored { data: grad_out, place: |i: usize| sources[i] * width, form: |_, x| x };
-    T::add_rows(grad_weight, width, &Checked(&places), &addends)?;
+    A::add_rows(grad_weight, width, &Checked(&places), &addends)?;
     if scale_grad_by_freq {
         divide_by_counts(grad_weight, width, &counts(&places, rows));
     }

@@ -1,4 +1,5 @@
-//! Running sums and products: `cumsum`, `cumprod` and their gradients.
+//! Running sums, products and extrema: `cumsum`, `cumprod`, `logcumsumexp`, `cummax`, `cummin`
+//! and their gradients.
 //!
 //! # The order
 //!
@@ -6,7 +7,7 @@
 //! is cut into tiles of 1024 elements and each tile into runs of 32:
 //!
 //! ```text
-//! scan(x[0..n]):                            # "+" from +0; a product has "*" from 1
+//! scan(x[0..n]):                 # "+" from +0; a product has "*" from 1; see `logcumsumexp`
 //!     carry = +0
 //!     for each tile, ascending:
 //!         before = +0
@@ -29,6 +30,8 @@
 use crate::error::{Result, expect_len};
 use crate::{Float, parallel};
 use rayon::prelude::*;
+use samebits_numerics::extrema::{replaces_max, replaces_min};
+use samebits_numerics::math::f64::{exp, log};
 use samebits_numerics::simd::{self, Kernel};
 use std::marker::PhantomData;
 
@@ -149,6 +152,161 @@ pub fn cumprod_backward<T: Float>(
     Ok(())
 }
 
+/// The logarithm of the sum of the exponentials of each element and all before it.
+///
+/// The scan runs over pairs `(m, s)` that stand for `s * exp(m)`, from `(-inf, 1)`; an element `x`
+/// is `(x, 1)`, and the result is `m + log(s)`, or `m` if that is infinite. The pairs `(m, s)` and
+/// `(n, t)` make `(m, s + t * exp(n - m))` if `m > n`, `(m, s + t)` if they are equal, and the
+/// mirror image if `m < n`; if one of `m` and `n` is minus infinity the other pair remains.
+///
+/// # Shapes
+///
+/// `input` and `out` (outer, dim, inner).
+///
+/// # Determinism
+///
+/// Portable: the order in the [module](self).
+///
+/// # Errors
+///
+/// As [`cumsum`].
+///
+/// # Examples
+///
+/// ```
+/// let mut out = [0.0f32; 2];
+/// samebits_cpu_kernels::scan::logcumsumexp(&[1000.0, 1000.0], [1, 2, 1], &mut out)?;
+/// assert_eq!(out, [1000.0, 1000.6931]);
+/// # Ok::<(), samebits_cpu_kernels::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.logcumsumexp`.
+pub fn logcumsumexp<T: Float>(input: &[T], shape: [usize; 3], out: &mut [T]) -> Result<()> {
+    scan::<T, LogSum, false>("logcumsumexp", input, shape, out)
+}
+
+/// The gradient of [`logcumsumexp`].
+///
+/// Element `i` is the sum over `j >= i` of `g[j] * exp(x[i] - y[j])`. It is computed in f64 from
+/// the last element down, with a pair `(m, s)` that stands for the sum of `g[j] * exp(-y[j])` as
+/// `s * exp(m)`: from `(-inf, 0)`, with `n = -y[j]` and `m' = max(m, n)`, each step sets `s` to
+/// `s * exp(m - m') + g[j] * exp(n - m')`; an exponent between equal numbers is left out, and so
+/// is a sum that is still empty. Element `i` is then `s * exp(m + x[i])`, rounded once.
+///
+/// # Shapes
+///
+/// `input`, `output` (of the forward pass), `grad_out` and `grad_input` (outer, dim, inner).
+///
+/// # Determinism
+///
+/// Portable: each line is computed in the order given.
+///
+/// # Errors
+///
+/// As [`cumsum`].
+pub fn logcumsumexp_backward<T: Float>(
+    input: &[T],
+    output: &[T],
+    grad_out: &[T],
+    [outer, dim, inner]: [usize; 3],
+    grad_input: &mut [T],
+) -> Result<()> {
+    const OP: &str = "logcumsumexp";
+    expect_len(OP, "input", input.len(), outer * dim * inner)?;
+    expect_len(OP, "output", output.len(), outer * dim * inner)?;
+    expect_len(OP, "grad_out", grad_out.len(), outer * dim * inner)?;
+    expect_len(OP, "grad_input", grad_input.len(), outer * dim * inner)?;
+    if grad_input.is_empty() {
+        return Ok(());
+    }
+    let slab = dim * inner;
+    grad_input.par_chunks_mut(slab).enumerate().for_each(|(o, grad_input)| {
+        let range = o * slab..(o + 1) * slab;
+        let (input, output) = (&input[range.clone()], &output[range.clone()]);
+        let grad_out = &grad_out[range];
+        for j in 0..inner {
+            let (mut m, mut s) = (f64::NEG_INFINITY, 0.0);
+            for at in (0..dim).rev().map(|k| k * inner + j) {
+                let (n, g): (f64, f64) = (-output[at].into(), grad_out[at].into());
+                (m, s) = if m == f64::NEG_INFINITY && s == 0.0 {
+                    (n, g)
+                } else if m > n {
+                    (m, s + g * exp(n - m))
+                } else if m == n {
+                    (m, s + g)
+                } else {
+                    (n, s * exp(m - n) + g)
+                };
+                grad_input[at] = T::from_f64(s * exp(m + input[at].into())).canonical();
+            }
+        }
+    });
+    Ok(())
+}
+
+/// The largest (or smallest) of each element and all before it, and its index in the dimension:
+/// the first of equal ones; NaN is both the largest and the smallest.
+///
+/// # Shapes
+///
+/// `input`, `values` and `indices` (outer, dim, inner).
+///
+/// # Determinism
+///
+/// Portable: values are moved, NaN becomes canonical.
+///
+/// # Errors
+///
+/// As [`cumsum`].
+///
+/// # Examples
+///
+/// ```
+/// let (mut values, mut indices) = ([0.0f32; 4], [0; 4]);
+/// let input = [1.0, 3.0, 3.0, 2.0];
+/// samebits_cpu_kernels::scan::cumextreme(&input, [1, 4, 1], true, &mut values, &mut indices)?;
+/// assert_eq!((values, indices), ([1.0, 3.0, 3.0, 3.0], [0, 1, 1, 1]));
+/// # Ok::<(), samebits_cpu_kernels::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.cummax` and `torch.cummin`, which take the last of equal elements.
+pub fn cumextreme<T: Float>(
+    input: &[T],
+    [outer, dim, inner]: [usize; 3],
+    largest: bool,
+    values: &mut [T],
+    indices: &mut [i64],
+) -> Result<()> {
+    let op = if largest { "cummax" } else { "cummin" };
+    expect_len(op, "input", input.len(), outer * dim * inner)?;
+    expect_len(op, "values", values.len(), outer * dim * inner)?;
+    expect_len(op, "indices", indices.len(), outer * dim * inner)?;
+    if values.is_empty() {
+        return Ok(());
+    }
+    let slab = dim * inner;
+    let slabs = values.par_chunks_mut(slab).zip(indices.par_chunks_mut(slab));
+    slabs.zip(input.par_chunks(slab)).for_each(|((values, indices), input)| {
+        for j in 0..inner {
+            let (mut best, mut place) = (input[j], 0);
+            for k in 0..dim {
+                let x = input[k * inner + j];
+                let replaces = if largest { replaces_max(best, x) } else { replaces_min(best, x) };
+                if replaces {
+                    (best, place) = (x, k as i64);
+                }
+                values[k * inner + j] = best.canonical();
+                indices[k * inner + j] = place;
+            }
+        }
+    });
+    Ok(())
+}
+
 fn product_line<T: Float>(
     input: &[T],
     grad_out: &[T],
@@ -188,27 +346,79 @@ fn product_line<T: Float>(
 
 /// What is scanned with.
 trait Operation: Send + Sync {
-    const IDENTITY: f64;
-    fn apply(a: f64, b: f64) -> f64;
+    type State: Copy + Send + Sync;
+    const IDENTITY: Self::State;
+    fn element(x: f64) -> Self::State;
+    fn apply(a: Self::State, b: Self::State) -> Self::State;
+    fn result(state: Self::State) -> f64;
 }
 
 struct Sum;
 
 impl Operation for Sum {
+    type State = f64;
     const IDENTITY: f64 = 0.0;
+    #[inline(always)]
+    fn element(x: f64) -> f64 {
+        x
+    }
     #[inline(always)]
     fn apply(a: f64, b: f64) -> f64 {
         a + b
+    }
+    #[inline(always)]
+    fn result(state: f64) -> f64 {
+        state
     }
 }
 
 struct Product;
 
 impl Operation for Product {
+    type State = f64;
     const IDENTITY: f64 = 1.0;
+    #[inline(always)]
+    fn element(x: f64) -> f64 {
+        x
+    }
     #[inline(always)]
     fn apply(a: f64, b: f64) -> f64 {
         a * b
+    }
+    #[inline(always)]
+    fn result(state: f64) -> f64 {
+        state
+    }
+}
+
+/// Pairs (m, s) that stand for `s * exp(m)`.
+struct LogSum;
+
+impl Operation for LogSum {
+    type State = (f64, f64);
+    const IDENTITY: (f64, f64) = (f64::NEG_INFINITY, 1.0);
+    #[inline(always)]
+    fn element(x: f64) -> (f64, f64) {
+        (x, 1.0)
+    }
+    #[inline(always)]
+    fn apply((m, s): (f64, f64), (n, t): (f64, f64)) -> (f64, f64) {
+        if m == f64::NEG_INFINITY {
+            (n, t)
+        } else if n == f64::NEG_INFINITY {
+            (m, s)
+        } else if m > n {
+            (m, s + t * exp(n - m))
+        } else if m == n {
+            (m, s + t)
+        } else {
+            // Also taken when one is NaN, and then both become NaN.
+            (n, s * exp(m - n) + t)
+        }
+    }
+    #[inline(always)]
+    fn result((m, s): (f64, f64)) -> f64 {
+        if m.is_infinite() && !s.is_nan() { m } else { m + log(s) }
     }
 }
 
@@ -283,7 +493,12 @@ fn place<const REVERSE: bool>(n: usize, i: usize) -> usize {
 }
 
 /// Some tiles of a row: whole ones, but for the last of the row. The carry is what comes before.
-struct ScanTiles<'a, T, O, const REVERSE: bool>(&'a [T], &'a mut [T], f64, PhantomData<fn() -> O>);
+struct ScanTiles<'a, T, O: Operation, const REVERSE: bool>(
+    &'a [T],
+    &'a mut [T],
+    O::State,
+    PhantomData<fn() -> O>,
+);
 
 impl<T: Float, O: Operation, const REVERSE: bool> Kernel for ScanTiles<'_, T, O, REVERSE> {
     type Output = ();
@@ -302,7 +517,7 @@ impl<T: Float, O: Operation, const REVERSE: bool> Kernel for ScanTiles<'_, T, O,
                     for (k, local) in local.iter_mut().enumerate() {
                         let at = run + k * RUN + i;
                         let x = input[place::<REVERSE>(n, start + at)];
-                        *local = O::apply(*local, x.into());
+                        *local = O::apply(*local, O::element(x.into()));
                         locals[at] = *local;
                     }
                 }
@@ -310,7 +525,8 @@ impl<T: Float, O: Operation, const REVERSE: bool> Kernel for ScanTiles<'_, T, O,
             for run in (whole..length).step_by(RUN) {
                 let mut local = O::IDENTITY;
                 for at in run..length.min(run + RUN) {
-                    local = O::apply(local, input[place::<REVERSE>(n, start + at)].into());
+                    let x = input[place::<REVERSE>(n, start + at)];
+                    local = O::apply(local, O::element(x.into()));
                     locals[at] = local;
                 }
             }
@@ -319,7 +535,7 @@ impl<T: Float, O: Operation, const REVERSE: bool> Kernel for ScanTiles<'_, T, O,
                 let end = length.min(run + RUN);
                 for at in run..end {
                     let sum = O::apply(carry, O::apply(before, locals[at]));
-                    out[place::<REVERSE>(n, start + at)] = T::from_f64(sum).canonical();
+                    out[place::<REVERSE>(n, start + at)] = T::from_f64(O::result(sum)).canonical();
                 }
                 before = O::apply(before, locals[end - 1]);
             }
@@ -350,8 +566,9 @@ impl<T: Float, O: Operation, const REVERSE: bool> Kernel for ScanColumns<'_, T, 
             let pairs = input[row..row + width].iter().zip(&mut out[row..row + width]);
             let states = carry.iter().zip(&before).zip(&mut local);
             for ((&x, y), ((&carry, &before), local)) in pairs.zip(states) {
-                *local = O::apply(*local, x.into());
-                *y = T::from_f64(O::apply(carry, O::apply(before, *local))).canonical();
+                *local = O::apply(*local, O::element(x.into()));
+                let sum = O::apply(carry, O::apply(before, *local));
+                *y = T::from_f64(O::result(sum)).canonical();
             }
             if (k + 1) % RUN == 0 {
                 for (before, local) in before.iter_mut().zip(&mut local) {
@@ -368,10 +585,10 @@ impl<T: Float, O: Operation, const REVERSE: bool> Kernel for ScanColumns<'_, T, 
 }
 
 /// The totals of tiles from a first one on.
-struct TileTotals<'a, T, O, const REVERSE: bool>(
+struct TileTotals<'a, T, O: Operation, const REVERSE: bool>(
     &'a [T],
     usize,
-    &'a mut [f64],
+    &'a mut [O::State],
     PhantomData<fn() -> O>,
 );
 
@@ -392,7 +609,7 @@ impl<T: Float, O: Operation, const REVERSE: bool> Kernel for TileTotals<'_, T, O
                 for i in 0..RUN {
                     for (k, local) in local.iter_mut().enumerate() {
                         let x = input[place::<REVERSE>(n, run + k * RUN + i)];
-                        *local = O::apply(*local, x.into());
+                        *local = O::apply(*local, O::element(x.into()));
                     }
                 }
                 before = local.into_iter().fold(before, O::apply);
@@ -401,7 +618,7 @@ impl<T: Float, O: Operation, const REVERSE: bool> Kernel for TileTotals<'_, T, O
             while run < end {
                 let mut local = O::IDENTITY;
                 for i in run..end.min(run + RUN) {
-                    local = O::apply(local, input[place::<REVERSE>(n, i)].into());
+                    local = O::apply(local, O::element(input[place::<REVERSE>(n, i)].into()));
                 }
                 before = O::apply(before, local);
                 run += RUN;

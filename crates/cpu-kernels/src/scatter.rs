@@ -37,9 +37,10 @@ mod segments;
 
 pub use addends::{Addends, Stored};
 pub use destinations::{Checked, Destinations, Elements, Rows};
-pub use fast::{index_add_fast, scatter_add_fast};
-pub use reduce::{Reduce, index_reduce, scatter_reduce};
+pub use fast::{index_add_fast, put_add_fast, scatter_add_fast};
+pub use reduce::{Reduce, index_reduce, scatter_reduce, scatter_reduce_fast};
 
+pub(crate) use fast::{Adder, Atomic, Exact};
 pub(crate) use reduce::fold;
 
 pub(crate) use addends::rows;

@@ -1,7 +1,14 @@
-use samebits_tensor_core::ops::{IndexAdd, IndexSelect};
-use samebits_tensor_core::{Result, Tensor};
+use samebits_tensor_core::layout::broadcast;
+use samebits_tensor_core::ops::{
+    Compare, CompareKind, Gather, Index, IndexAdd, IndexCopy, IndexPut, IndexPutAdd, IndexSelect,
+    Nonzero, Scatter, indexed_shape,
+};
+use samebits_tensor_core::{DType, Error, Result, Tensor};
 
 use super::elementwise::{affine, wanted};
+use super::reduce::sum_to;
+use super::scatter::scatter_add;
+use super::{expand, reshape, where_, zeros_like, zeros_of};
 use crate::{Var, run};
 
 /// The slices of `x` along `dim` that `index` names.
@@ -12,10 +19,9 @@ use crate::{Var, run};
 #[track_caller]
 pub fn index_select(x: &Var, dim: usize, index: &Tensor) -> Result<Var> {
     let value = run(&IndexSelect { x: x.value().clone(), dim, index: index.clone() })?;
-    let (shape, index) = (x.shape().to_vec(), index.clone());
+    let (zeros, index) = (zeros_like(x), index.clone());
     Ok(Var::computed(value, &[x], move |grad| {
-        let zeros = Var::constant(Tensor::zeros(&shape, grad.dtype()).to(grad.value().device())?);
-        Ok(vec![Some(index_add(&zeros, dim, &index, grad, 1.0)?)])
+        Ok(vec![Some(index_add(&zeros()?, dim, &index, grad, 1.0)?)])
     }))
 }
 
@@ -42,19 +48,507 @@ pub fn index_add(input: &Var, dim: usize, index: &Tensor, source: &Var, alpha: f
     }))
 }
 
-/// The rows of `weight` that `index` names.
+/// `input` with slice `i` of the source in the place of slice `index[i]`.
 ///
-/// # Shapes
+/// # Determinism
 ///
-/// `weight` is `[rows, width]`, `index` of any shape; the result is `[index.., width]`.
+/// Portable. Of several sources for one slice the last wins, and only it has a gradient.
+///
+/// # Errors
+///
+/// The shapes do not go together, or an index is out of range.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::{Var, functional};
+/// use samebits_tensor_core::Tensor;
+///
+/// let x = Var::constant(Tensor::from_slice(&[1.0f32, 2.0, 3.0], &[3])?);
+/// let source = Var::constant(Tensor::from_slice(&[7.0f32, 8.0], &[2])?);
+/// let index = Tensor::from_slice(&[2i64, 0], &[2])?;
+/// let y = functional::index_copy(&x, 0, &index, &source)?;
+/// assert_eq!(y.value().to_vec::<f32>()?, [8.0, 2.0, 7.0]);
+/// # Ok::<(), samebits_tensor_core::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.index_copy`.
+#[track_caller]
+pub fn index_copy(input: &Var, dim: usize, index: &Tensor, source: &Var) -> Result<Var> {
+    let value = run(&IndexCopy {
+        input: input.value().clone(),
+        dim,
+        index: index.clone(),
+        source: source.value().clone(),
+    })?;
+    let (index, x, s) = (index.clone(), input.clone(), source.clone());
+    Ok(Var::computed(value, &[input, source], move |grad| {
+        Ok(vec![
+            wanted(&x, || index_fill(grad, dim, &index, 0.0))?,
+            wanted(&s, || {
+                let mut shape = vec![1; grad.shape().len()];
+                shape[dim] = index.numel();
+                let size = grad.shape()[dim];
+                let won = winners(&[size], std::slice::from_ref(&index))?.reshape(&shape)?;
+                masked(&won, &index_select(grad, dim, &index)?)
+            })?,
+        ])
+    }))
+}
+
+/// `input` with the slices that `index` names filled with `value`.
 ///
 /// # Errors
 ///
 /// An index is out of range.
+///
+/// # References
+///
+/// `torch.Tensor.index_fill`.
 #[track_caller]
-pub fn embedding(weight: &Var, index: &Tensor) -> Result<Var> {
-    let rows = index_select(weight, 0, &index.reshape(&[index.numel()])?)?;
-    let mut shape = index.shape().to_vec();
-    shape.extend(&weight.shape()[1..]);
-    super::reshape(&rows, &shape)
+pub fn index_fill(input: &Var, dim: usize, index: &Tensor, value: f64) -> Result<Var> {
+    let mut shape = input.shape().to_vec();
+    input.value().size("index_fill", dim)?;
+    shape[dim] = index.numel();
+    let source = constant(input, value)?.expand(&shape)?;
+    index_copy(input, dim, index, &Var::constant(source))
+}
+
+/// `out[.., i, ..] = x[.., index[.., i, ..], ..]` along `dim`.
+///
+/// # Shapes
+///
+/// `index` has the rank of `x` and is nowhere but along `dim` larger; the result has its shape.
+///
+/// # Errors
+///
+/// The shapes do not go together, or an index is out of range.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::{Var, functional};
+/// use samebits_tensor_core::Tensor;
+///
+/// let x = Var::constant(Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], &[2, 2])?);
+/// let index = Tensor::from_slice(&[1i64, 0], &[2, 1])?;
+/// let y = functional::gather(&x, 1, &index)?;
+/// assert_eq!(y.value().to_vec::<f32>()?, [2.0, 3.0]);
+/// # Ok::<(), samebits_tensor_core::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.gather`.
+#[track_caller]
+pub fn gather(x: &Var, dim: usize, index: &Tensor) -> Result<Var> {
+    let value = run(&Gather { x: x.value().clone(), dim, index: index.clone() })?;
+    let (zeros, index) = (zeros_like(x), index.clone());
+    Ok(Var::computed(value, &[x], move |grad| {
+        Ok(vec![Some(scatter_add(&zeros()?, dim, &index, grad)?)])
+    }))
+}
+
+/// `input` with `source[.., i, ..]` in the place of element `[.., index[.., i, ..], ..]`.
+///
+/// # Shapes
+///
+/// `index` has the rank of `input`, is nowhere but along `dim` larger than it, and nowhere larger
+/// than `source`.
+///
+/// # Determinism
+///
+/// Portable. Of several sources for one element the last in row-major order wins, and only it has
+/// a gradient.
+///
+/// # Errors
+///
+/// The shapes do not go together, or an index is out of range.
+///
+/// # References
+///
+/// `torch.scatter`.
+#[track_caller]
+pub fn scatter(input: &Var, dim: usize, index: &Tensor, source: &Var) -> Result<Var> {
+    let op = Scatter {
+        input: input.value().clone(),
+        dim,
+        index: index.clone(),
+        source: source.value().clone(),
+    };
+    let value = run(&op)?;
+    // What lies beyond the index is not read: its gradient is that of selecting the rest.
+    let source = &shrink(source, index.shape())?;
+    let (index, x, s) = (index.clone(), input.clone(), source.clone());
+    Ok(Var::computed(value, &[input, source], move |grad| {
+        Ok(vec![
+            wanted(&x, || scatter_value(grad, dim, &index, 0.0))?,
+            wanted(&s, || {
+                let positions = positions(&index, index.shape())?;
+                let placed = run(&Scatter {
+                    input: zeros_of(grad.shape(), DType::I64, grad)?,
+                    dim,
+                    index: index.clone(),
+                    source: positions.clone(),
+                })?;
+                let found = run(&Gather { x: placed, dim, index: index.clone() })?;
+                masked(&equal(found, positions)?, &gather(grad, dim, &index)?)
+            })?,
+        ])
+    }))
+}
+
+/// `input` with `value` in the place of every element that `index` names; see [`scatter`].
+///
+/// # Errors
+///
+/// As [`scatter`].
+///
+/// # References
+///
+/// `torch.scatter` with a number as the source.
+#[track_caller]
+pub fn scatter_value(input: &Var, dim: usize, index: &Tensor, value: f64) -> Result<Var> {
+    let source = constant(input, value)?.expand(index.shape())?;
+    scatter(input, dim, index, &Var::constant(source))
+}
+
+/// The slices of `x` that several indices of its first dimensions name together: `x[i0, i1, ..]`.
+///
+/// # Shapes
+///
+/// The indices are broadcast together; the result has their shape, followed by the dimensions of
+/// `x` that are not indexed. Negative indices count from the end.
+///
+/// # Errors
+///
+/// There are more indices than dimensions, they cannot be broadcast, or one is out of range.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::{Var, functional};
+/// use samebits_tensor_core::Tensor;
+///
+/// let x = Var::constant(Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], &[2, 2])?);
+/// let rows = Tensor::from_slice(&[0i64, 1, -1], &[3])?;
+/// let columns = Tensor::from_slice(&[1i64], &[1])?;
+/// let y = functional::index(&x, &[rows, columns])?;
+/// assert_eq!(y.value().to_vec::<f32>()?, [2.0, 4.0, 4.0]);
+/// # Ok::<(), samebits_tensor_core::Error>(())
+/// ```
+///
+/// # References
+///
+/// Indexing a `torch.Tensor` with tensors.
+#[track_caller]
+pub fn index(x: &Var, indices: &[Tensor]) -> Result<Var> {
+    let value = run(&Index { x: x.value().clone(), indices: indices.to_vec() })?;
+    let (zeros, indices) = (zeros_like(x), indices.to_vec());
+    Ok(Var::computed(value, &[x], move |grad| {
+        Ok(vec![Some(index_put(&zeros()?, &indices, grad, true)?)])
+    }))
+}
+
+/// `input` with `values` assigned (or added, with `accumulate`) to the slices that several indices
+/// of its first dimensions name together; see [`index`].
+///
+/// # Shapes
+///
+/// `values` is broadcast to the shape that [`index`] gives.
+///
+/// # Determinism
+///
+/// Portable. Sums are exact and rounded once. Of several values assigned to one slice the last
+/// wins, and only it has a gradient.
+///
+/// # Errors
+///
+/// As [`index`], or the values cannot be broadcast.
+///
+/// # References
+///
+/// `torch.index_put`.
+#[track_caller]
+pub fn index_put(input: &Var, indices: &[Tensor], values: &Var, accumulate: bool) -> Result<Var> {
+    let (x, v, list) = (input.value().clone(), values.value().clone(), indices.to_vec());
+    let value = if accumulate {
+        run(&IndexPutAdd { input: x, indices: list, values: v })?
+    } else {
+        run(&IndexPut { input: x, indices: list, values: v })?
+    };
+    let (x, v, indices) = (input.clone(), values.clone(), indices.to_vec());
+    Ok(Var::computed(value, &[input, values], move |grad| {
+        Ok(vec![
+            wanted(&x, || {
+                if accumulate {
+                    return Ok(grad.clone());
+                }
+                index_put(grad, &indices, &Var::constant(constant(grad, 0.0)?), false)
+            })?,
+            wanted(&v, || {
+                let mut read = index(grad, &indices)?;
+                if !accumulate {
+                    let won = winners(&grad.shape()[..indices.len()], &indices)?;
+                    let rest = grad.shape().len() - indices.len();
+                    let shape = [won.shape(), &vec![1; rest]].concat();
+                    read = masked(&won.reshape(&shape)?, &read)?;
+                }
+                sum_to(&read, v.shape())
+            })?,
+        ])
+    }))
+}
+
+/// The elements of `x` that `index` names, counted in row-major order.
+///
+/// # Shapes
+///
+/// The result has the shape of `index`. Negative indices count from the end.
+///
+/// # Errors
+///
+/// An index is out of range.
+///
+/// # References
+///
+/// `torch.take`.
+#[track_caller]
+pub fn take(x: &Var, index: &Tensor) -> Result<Var> {
+    self::index(&reshape(x, &[x.value().numel()])?, std::slice::from_ref(index))
+}
+
+/// `input` with `source` assigned (or added, with `accumulate`) to the elements that `index`
+/// names, counted in row-major order.
+///
+/// # Shapes
+///
+/// `index` and `source` have the same number of elements. Negative indices count from the end.
+///
+/// # Determinism
+///
+/// As [`index_put`].
+///
+/// # Errors
+///
+/// The sizes differ, or an index is out of range.
+///
+/// # References
+///
+/// `torch.put`.
+#[track_caller]
+pub fn put(input: &Var, index: &Tensor, source: &Var, accumulate: bool) -> Result<Var> {
+    let flat = reshape(input, &[input.value().numel()])?;
+    let source = reshape(source, index.shape())?;
+    reshape(&index_put(&flat, std::slice::from_ref(index), &source, accumulate)?, input.shape())
+}
+
+/// `x` with `value` where the mask holds, with broadcasting.
+///
+/// # Errors
+///
+/// The mask is not of type `Bool`, or the shapes cannot be broadcast together.
+///
+/// # References
+///
+/// `torch.masked_fill`.
+#[track_caller]
+pub fn masked_fill(x: &Var, mask: &Tensor, value: f64) -> Result<Var> {
+    where_(mask, &Var::constant(constant(x, value)?), x)
+}
+
+/// The elements of `x` where the mask holds, in row-major order.
+///
+/// # Shapes
+///
+/// `x` and `mask` are broadcast together; the result has one dimension.
+///
+/// # Errors
+///
+/// The mask is not of type `Bool`, or the shapes cannot be broadcast together.
+///
+/// # References
+///
+/// `torch.masked_select`.
+#[track_caller]
+pub fn masked_select(x: &Var, mask: &Tensor) -> Result<Var> {
+    let (x, places) = masked_places("masked_select", x, mask)?;
+    index_select(&reshape(&x, &[x.value().numel()])?, 0, &places)
+}
+
+/// `x` with the elements of `source`, one after the other, where the mask holds.
+///
+/// # Shapes
+///
+/// `x` and `mask` are broadcast together; `source` has at least as many elements as the mask has
+/// places that hold.
+///
+/// # Errors
+///
+/// The source is too short, the mask is not of type `Bool`, or the shapes cannot be broadcast
+/// together.
+///
+/// # References
+///
+/// `torch.masked_scatter`.
+#[track_caller]
+pub fn masked_scatter(x: &Var, mask: &Tensor, source: &Var) -> Result<Var> {
+    const OP: &str = "masked_scatter";
+    let (x, places) = masked_places(OP, x, mask)?;
+    let (given, needed) = (source.value().numel(), places.numel());
+    if given < needed {
+        return Err(Error::invalid(
+            OP,
+            format!("the mask has {needed} places, but the source has only {given} elements"),
+        ));
+    }
+    let source = shrink(&reshape(source, &[given])?, &[needed])?;
+    let flat = reshape(&x, &[x.value().numel()])?;
+    reshape(&index_copy(&flat, 0, &places, &source)?, x.shape())
+}
+
+/// The positions of the elements that are not zero, in row-major order.
+///
+/// # Shapes
+///
+/// The result is `[count, rank]` of type i64.
+///
+/// # Errors
+///
+/// The device has no kernel for it.
+///
+/// # References
+///
+/// `torch.nonzero`.
+#[track_caller]
+pub fn nonzero(x: &Tensor) -> Result<Tensor> {
+    run(&Nonzero { x: x.clone() })
+}
+
+/// Element `i` of `dim` repeated `repeats[i]` times; of the flattened tensor without a `dim`.
+///
+/// # Shapes
+///
+/// `repeats` is `[n]` for a dimension of `n` elements, or holds one number for all of them.
+///
+/// # Determinism
+///
+/// Portable. The gradient is an exact sum, rounded once.
+///
+/// # Errors
+///
+/// The sizes differ, or a number is negative.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::{Var, functional};
+/// use samebits_tensor_core::Tensor;
+///
+/// let x = Var::constant(Tensor::from_slice(&[1.0f32, 2.0, 3.0], &[3])?);
+/// let repeats = Tensor::from_slice(&[2i64, 0, 1], &[3])?;
+/// let y = functional::repeat_interleave(&x, &repeats, Some(0))?;
+/// assert_eq!(y.value().to_vec::<f32>()?, [1.0, 1.0, 3.0]);
+/// # Ok::<(), samebits_tensor_core::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.repeat_interleave`.
+#[track_caller]
+pub fn repeat_interleave(x: &Var, repeats: &Tensor, dim: Option<usize>) -> Result<Var> {
+    const OP: &str = "repeat_interleave";
+    let Some(dim) = dim else {
+        return repeat_interleave(&reshape(x, &[x.value().numel()])?, repeats, Some(0));
+    };
+    let size = x.value().size(OP, dim)?;
+    let mut counts = repeats.to_vec::<i64>()?;
+    if repeats.rank() > 1 || (counts.len() != 1 && counts.len() != size) {
+        return Err(Error::invalid(
+            OP,
+            format!(
+                "repeats of shape {:?} for a dimension of size {size}: expected one number, or \
+                 one for each element",
+                repeats.shape()
+            ),
+        ));
+    }
+    if counts.len() != size {
+        counts = vec![counts[0]; size];
+    }
+    let index = samebits_cpu_kernels::index::repeat_interleave_index(&counts)?;
+    let index = Tensor::from_slice(&index, &[index.len()])?.to(x.value().device())?;
+    index_select(x, dim, &index)
+}
+
+/// Every element of `dim` repeated `repeats` times; see [`repeat_interleave`].
+///
+/// # Errors
+///
+/// There is no such dimension.
+///
+/// # References
+///
+/// `torch.repeat_interleave` with a number.
+#[track_caller]
+pub fn repeat_interleave_n(x: &Var, repeats: usize, dim: Option<usize>) -> Result<Var> {
+    let count = i64::try_from(repeats)
+        .map_err(|_| Error::invalid("repeat_interleave", format!("{repeats} repeats")))?;
+    repeat_interleave(x, &Tensor::from_slice(&[count], &[1])?, dim)
+}
+
+/// `x` where the mask holds, else +0, with broadcasting.
+pub(super) fn masked(mask: &Tensor, x: &Var) -> Result<Var> {
+    where_(mask, x, &Var::constant(constant(x, 0.0)?))
+}
+
+/// `value` as a tensor without dimensions, of the type and on the device of `like`.
+pub(super) fn constant(like: &Var, value: f64) -> Result<Tensor> {
+    Tensor::full(&[], value, like.dtype()).to(like.value().device())
+}
+
+/// Where the tensors are equal.
+pub(super) fn equal(a: Tensor, b: Tensor) -> Result<Tensor> {
+    run(&Compare { kind: CompareKind::Eq, a, b })
+}
+
+/// The leading part of every dimension, differentiable.
+pub(super) fn shrink(x: &Var, shape: &[usize]) -> Result<Var> {
+    let mut x = x.clone();
+    for (dim, &size) in shape.iter().enumerate() {
+        if x.shape()[dim] != size {
+            let index = Tensor::arange(size).to(x.value().device())?;
+            x = index_select(&x, dim, &index)?;
+        }
+    }
+    Ok(x)
+}
+
+/// Whether each place of the indices is the last one for its slice.
+fn winners(sizes: &[usize], indices: &[Tensor]) -> Result<Tensor> {
+    let first = &indices[0];
+    let input = Tensor::zeros(sizes, DType::I64).to(first.device())?;
+    let shape = indexed_shape("index_put", &input, indices)?;
+    let positions = positions(first, &shape)?;
+    let put = IndexPut { input, indices: indices.to_vec(), values: positions.clone() };
+    equal(run(&Index { x: run(&put)?, indices: indices.to_vec() })?, positions)
+}
+
+/// The numbers from 0 on in the given shape, on the device of `like`.
+fn positions(like: &Tensor, shape: &[usize]) -> Result<Tensor> {
+    Tensor::arange(shape.iter().product()).reshape(shape)?.to(like.device())
+}
+
+/// `x` broadcast with the mask, and the flat positions where the mask holds.
+fn masked_places(op: &'static str, x: &Var, mask: &Tensor) -> Result<(Var, Tensor)> {
+    if mask.dtype() != DType::Bool {
+        let (expected, got) = (DType::Bool, mask.dtype());
+        return Err(Error::DTypeMismatch { op, what: "the mask", expected, got });
+    }
+    let shape = broadcast(op, x.shape(), mask.shape())?;
+    let flat = mask.expand(&shape)?.reshape(&[shape.iter().product()])?;
+    let places = nonzero(&flat)?;
+    Ok((expand(x, &shape)?, places.reshape(&[places.numel()])?))
 }

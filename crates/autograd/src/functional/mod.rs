@@ -4,8 +4,10 @@
 //! Backward passes are built from the same functions, so that most gradients can be
 //! differentiated again.
 
+mod bincount;
 mod conv;
 mod elementwise;
+mod embedding;
 mod index;
 mod linear;
 mod loss;
@@ -13,8 +15,12 @@ mod norm;
 mod pooling;
 mod random;
 mod reduce;
+mod scan;
+mod scatter;
 mod shape;
+mod sort;
 
+pub use bincount::{bincount, histc};
 pub use conv::{conv, conv1d, conv2d, conv3d};
 pub use elementwise::{
     abs, add, affine, clamp, cos, div, elu, erf, exp, exp2, expm1, gelu, gelu_tanh, hardtanh,
@@ -22,7 +28,14 @@ pub use elementwise::{
     reciprocal, relu, relu6, rsqrt, sigmoid, sign, silu, sin, softplus, sqrt, square, sub, tanh,
     where_,
 };
-pub use index::{embedding, index_add, index_select};
+pub use embedding::{
+    EmbeddingBagOptions, embedding, embedding_bag, embedding_renorm, embedding_with,
+};
+pub use index::{
+    gather, index, index_add, index_copy, index_fill, index_put, index_select, masked_fill,
+    masked_scatter, masked_select, nonzero, put, repeat_interleave, repeat_interleave_n, scatter,
+    scatter_value, take,
+};
 pub use linear::{addmm, baddbmm, bmm, linear, matmul};
 pub use loss::{
     BatchReduction, ClassLoss, Reduction, binary_cross_entropy, binary_cross_entropy_with_logits,
@@ -32,8 +45,17 @@ pub use loss::{
 pub use norm::{BatchStatistics, batch_norm, batch_norm_inference, layer_norm};
 pub use pooling::{avg_pool, max_pool};
 pub use random::dropout;
-pub use reduce::{mean, sum};
+pub use reduce::{
+    all, amax, amin, any, argmax, argmin, logsumexp, max, mean, min, norm, prod, std, sum, var,
+    var_mean,
+};
+pub use scan::{cummax, cummin, cumprod, cumsum, logcumsumexp};
+pub use scatter::{index_reduce, scatter_add, scatter_reduce};
 pub use shape::{expand, flatten_from, permute, reshape, transpose};
+pub use sort::{
+    argsort, kthvalue, median, median_dim, nanmedian, nanmedian_dim, sort, topk, unique,
+    unique_consecutive,
+};
 
 use samebits_tensor_core::ops::Cast;
 use samebits_tensor_core::{DType, Error, Result, Tensor};
@@ -50,4 +72,15 @@ fn once(op: &'static str, value: Tensor, inputs: &[&Var]) -> Var {
 /// The only element, as f64.
 fn wide(x: &Tensor) -> Result<f64> {
     run(&Cast { x: x.clone(), to: DType::F64 })?.item()
+}
+
+/// Zeros on the device of `like`.
+fn zeros_of(shape: &[usize], dtype: DType, like: &Var) -> Result<Tensor> {
+    Tensor::zeros(shape, dtype).to(like.value().device())
+}
+
+/// Makes zeros like `x` when they are wanted, without keeping `x` itself.
+fn zeros_like(x: &Var) -> impl Fn() -> Result<Var> + Send + Sync + 'static {
+    let (shape, dtype, device) = (x.shape().to_vec(), x.dtype(), x.value().device());
+    move || Ok(Var::constant(Tensor::zeros(&shape, dtype).to(device)?))
 }

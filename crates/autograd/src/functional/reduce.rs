@@ -1,9 +1,16 @@
-use samebits_tensor_core::Result;
-use samebits_tensor_core::ops::{Reduce, ReduceKind};
+use samebits_tensor_core::ops::{
+    ArgReduce, ArgReduceKind, Cast, CompareKind, Logsumexp, Norm, Reduce, ReduceKind, Unary,
+    UnaryKind, Variance,
+};
+use samebits_tensor_core::{DType, Result, Tensor};
 
-use super::elementwise::affine;
+use super::elementwise::{abs, affine, compare, div, exp, mul, pow_scalar, sign, sub};
+use super::index::{constant, equal, masked, masked_fill};
+use super::scatter::like;
 use super::shape::{expand, reshape};
-use crate::{Var, run};
+use super::sort::{kept, selected};
+use super::{gather, once, where_};
+use crate::{Var, is_recording, run};
 
 /// The sum over `dims`, which stay as size 1.
 ///
@@ -33,6 +40,361 @@ pub fn mean(x: &Var, dims: &[usize]) -> Result<Var> {
     }))
 }
 
+/// The product over `dims`.
+///
+/// # Determinism
+///
+/// Portable: in f64 over the tree of the sum, rounded once.
+///
+/// # Errors
+///
+/// As [`sum`].
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::{Var, functional};
+/// use samebits_tensor_core::Tensor;
+///
+/// let x = Var::constant(Tensor::from_slice(&[2.0f32, 3.0, 4.0, 5.0], &[2, 2])?);
+/// let y = functional::prod(&x, &[1], false)?;
+/// assert_eq!(y.value().to_vec::<f32>()?, [6.0, 20.0]);
+/// # Ok::<(), samebits_tensor_core::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.prod`.
+#[track_caller]
+pub fn prod(x: &Var, dims: &[usize], keepdim: bool) -> Result<Var> {
+    let op = Reduce { kind: ReduceKind::Prod, x: x.value().clone(), dims: dims.to_vec() };
+    let (saved, list) = (x.clone(), dims.to_vec());
+    let value = Var::computed(run(&op)?, &[x], move |grad| {
+        let zero = compare(CompareKind::Eq, saved.value(), 0.0)?;
+        let zeros = sum(&Var::constant(like(zero.clone(), grad)?), &list)?;
+        if is_recording() && !has_any(&zero)? {
+            let others = div(&prod(&saved, &list, true)?, &saved)?;
+            return Ok(vec![Some(mul(grad, &others)?)]);
+        }
+        // A zero that is the only one gets the product of the rest; where there is a zero,
+        // everything that is not zero gets nothing.
+        let x = masked_fill(&saved.detach(), &zero, 1.0)?;
+        let all = prod(&x, &list, true)?;
+        let alone = masked(&compare(CompareKind::Eq, zeros.value(), 1.0)?, &all)?;
+        let rest = masked(&compare(CompareKind::Eq, zeros.value(), 0.0)?, &div(&all, &x)?)?;
+        let others = where_(&zero, &expand(&alone, x.shape())?, &rest)?;
+        let value = mul(&grad.detach(), &others)?.value().clone();
+        Ok(vec![Some(once("prod", value, &[grad]))])
+    });
+    keep(value, dims, keepdim)
+}
+
+/// The variance over `dims`, the sum of squared deviations divided by the number of elements less
+/// `correction`: 1 for a sample, 0 for a population.
+///
+/// # Determinism
+///
+/// Portable: in f64 over the tree of the sum, the deviations from the f64 mean, rounded once.
+///
+/// # Errors
+///
+/// As [`sum`].
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::{Var, functional};
+/// use samebits_tensor_core::Tensor;
+///
+/// let x = Var::constant(Tensor::from_slice(&[1.0f32, 2.0, 3.0], &[3])?);
+/// assert_eq!(functional::var(&x, &[0], 1.0, false)?.value().item::<f32>()?, 1.0);
+/// # Ok::<(), samebits_tensor_core::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.var`.
+#[track_caller]
+pub fn var(x: &Var, dims: &[usize], correction: f64, keepdim: bool) -> Result<Var> {
+    Ok(var_mean(x, dims, correction, keepdim)?.0)
+}
+
+/// The square root of [`var`].
+///
+/// # Determinism
+///
+/// Portable: the variance is rounded, then its square root. The gradient at 0 is 0.
+///
+/// # Errors
+///
+/// As [`sum`].
+///
+/// # References
+///
+/// `torch.std`.
+#[track_caller]
+pub fn std(x: &Var, dims: &[usize], correction: f64, keepdim: bool) -> Result<Var> {
+    let variance = var(x, dims, correction, true)?;
+    let op = Unary { kind: UnaryKind::Sqrt, x: variance.value().clone() };
+    let saved = variance.clone();
+    let value = Var::computed(run(&op)?, &[&variance], move |grad| {
+        let zero = compare(CompareKind::Eq, saved.value(), 0.0)?;
+        let root = super::sqrt(&masked_fill(&saved, &zero, 1.0)?)?;
+        let grad = where_(&zero, &Var::constant(constant(grad, 0.0)?), grad)?;
+        Ok(vec![Some(div(&grad, &affine(&root, 2.0, 0.0)?)?)])
+    });
+    keep(value, dims, keepdim)
+}
+
+/// The variance and the mean over `dims`; see [`var`].
+///
+/// # Determinism
+///
+/// As [`var`]; the mean has the bits of [`mean`].
+///
+/// # Errors
+///
+/// As [`sum`].
+///
+/// # References
+///
+/// `torch.var_mean`.
+#[track_caller]
+pub fn var_mean(x: &Var, dims: &[usize], correction: f64, keepdim: bool) -> Result<(Var, Var)> {
+    let op = Variance { x: x.value().clone(), dims: dims.to_vec(), correction };
+    let (variance, average) = run(&op)?;
+    let (saved, list) = (x.clone(), dims.to_vec());
+    let n = count(x.shape(), dims) as f64;
+    let variance = Var::computed(variance, &[x], move |grad| {
+        let scale = 2.0 / (n - correction).max(0.0);
+        let deviation = sub(&saved, &mean(&saved, &list)?)?;
+        Ok(vec![Some(mul(&affine(grad, scale, 0.0)?, &deviation)?)])
+    });
+    let shape = x.shape().to_vec();
+    let average = Var::computed(average, &[x], move |grad| {
+        Ok(vec![Some(expand(&affine(grad, 1.0 / n, 0.0)?, &shape)?)])
+    });
+    Ok((keep(variance, dims, keepdim)?, keep(average, dims, keepdim)?))
+}
+
+/// The p-norm over `dims`: `(Σ |x|^p)^(1/p)`. For 0 the number of elements that are not zero; for
+/// ∞ the largest magnitude and for −∞ the smallest.
+///
+/// # Determinism
+///
+/// Portable: in f64 over the tree of the sum, rounded once. The gradient of an infinite norm is
+/// split evenly among equal magnitudes; where the norm is 0, it is 0.
+///
+/// # Errors
+///
+/// As [`sum`]; `p` is NaN; `p` is negative or infinite and there are no elements.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::{Var, functional};
+/// use samebits_tensor_core::Tensor;
+///
+/// let x = Var::constant(Tensor::from_slice(&[3.0f32, -4.0], &[2])?);
+/// assert_eq!(functional::norm(&x, 2.0, &[0], false)?.value().item::<f32>()?, 5.0);
+/// # Ok::<(), samebits_tensor_core::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.linalg.vector_norm`, `torch.norm`.
+#[track_caller]
+pub fn norm(x: &Var, p: f64, dims: &[usize], keepdim: bool) -> Result<Var> {
+    let value = run(&Norm { x: x.value().clone(), dims: dims.to_vec(), p })?;
+    let (saved, list) = (x.clone(), dims.to_vec());
+    let value =
+        Var::computed(value, &[x], move |grad| Ok(vec![Some(norm_grad(grad, &saved, p, &list)?)]));
+    keep(value, dims, keepdim)
+}
+
+/// The logarithm of the sum of the exponentials over `dims`.
+///
+/// # Determinism
+///
+/// Portable: in f64 over the tree of the sum, rounded once.
+///
+/// # Errors
+///
+/// As [`sum`].
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::{Var, functional};
+/// use samebits_tensor_core::Tensor;
+///
+/// let x = Var::constant(Tensor::from_slice(&[1000.0f32, 1000.0], &[2])?);
+/// assert_eq!(functional::logsumexp(&x, &[0], false)?.value().item::<f32>()?, 1000.6931);
+/// # Ok::<(), samebits_tensor_core::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.logsumexp`.
+#[track_caller]
+pub fn logsumexp(x: &Var, dims: &[usize], keepdim: bool) -> Result<Var> {
+    let value = run(&Logsumexp { x: x.value().clone(), dims: dims.to_vec() })?;
+    let (saved, list, result) = (x.clone(), dims.to_vec(), Var::constant(value.clone()));
+    let value = Var::computed(value, &[x], move |grad| {
+        let result = if is_recording() { logsumexp(&saved, &list, true)? } else { result.clone() };
+        Ok(vec![Some(mul(grad, &exp(&sub(&saved, &result)?)?)?)])
+    });
+    keep(value, dims, keepdim)
+}
+
+/// The largest element over `dims`; NaN if any element is.
+///
+/// # Determinism
+///
+/// Portable. The gradient is split evenly among equal elements.
+///
+/// # Errors
+///
+/// As [`sum`], or there are no elements.
+///
+/// # References
+///
+/// `torch.amax`.
+#[track_caller]
+pub fn amax(x: &Var, dims: &[usize], keepdim: bool) -> Result<Var> {
+    extreme(ReduceKind::Amax, x, dims, keepdim)
+}
+
+/// The smallest element over `dims`; NaN if any element is.
+///
+/// # Determinism
+///
+/// As [`amax`].
+///
+/// # Errors
+///
+/// As [`amax`].
+///
+/// # References
+///
+/// `torch.amin`.
+#[track_caller]
+pub fn amin(x: &Var, dims: &[usize], keepdim: bool) -> Result<Var> {
+    extreme(ReduceKind::Amin, x, dims, keepdim)
+}
+
+/// The largest element along `dim` and its index: the first of equal ones, which alone has the
+/// gradient. NaN counts as the largest.
+///
+/// # Errors
+///
+/// There is no such dimension, or it is empty.
+///
+/// # References
+///
+/// `torch.max` with a dimension.
+#[track_caller]
+pub fn max(x: &Var, dim: usize, keepdim: bool) -> Result<(Var, Tensor)> {
+    extreme_along(ArgReduceKind::Argmax, x, dim, keepdim)
+}
+
+/// The smallest element along `dim` and its index: the first of equal ones, which alone has the
+/// gradient. NaN wins.
+///
+/// # Errors
+///
+/// There is no such dimension, or it is empty.
+///
+/// # References
+///
+/// `torch.min` with a dimension.
+#[track_caller]
+pub fn min(x: &Var, dim: usize, keepdim: bool) -> Result<(Var, Tensor)> {
+    extreme_along(ArgReduceKind::Argmin, x, dim, keepdim)
+}
+
+/// The index of the largest element along `dim`, or in row-major order of all: the first of equal
+/// ones. NaN counts as the largest.
+///
+/// # Errors
+///
+/// There is no such dimension, or no element.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::functional;
+/// use samebits_tensor_core::Tensor;
+///
+/// let x = Tensor::from_slice(&[1.0f32, 5.0, 5.0, 2.0], &[2, 2])?;
+/// assert_eq!(functional::argmax(&x, None, false)?.item::<i64>()?, 1);
+/// assert_eq!(functional::argmax(&x, Some(0), false)?.to_vec::<i64>()?, [1, 0]);
+/// # Ok::<(), samebits_tensor_core::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.argmax`.
+#[track_caller]
+pub fn argmax(x: &Tensor, dim: Option<usize>, keepdim: bool) -> Result<Tensor> {
+    arg_extreme(ArgReduceKind::Argmax, x, dim, keepdim)
+}
+
+/// The index of the smallest element along `dim`, or in row-major order of all: the first of
+/// equal ones. NaN wins.
+///
+/// # Errors
+///
+/// As [`argmax`].
+///
+/// # References
+///
+/// `torch.argmin`.
+#[track_caller]
+pub fn argmin(x: &Tensor, dim: Option<usize>, keepdim: bool) -> Result<Tensor> {
+    arg_extreme(ArgReduceKind::Argmin, x, dim, keepdim)
+}
+
+/// Whether any element over `dims` is not zero; NaN is not.
+///
+/// # Errors
+///
+/// `dims` does not ascend, or names a dimension that does not exist.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::functional;
+/// use samebits_tensor_core::Tensor;
+///
+/// let x = Tensor::from_slice(&[0.0f32, 1.0, 0.0, 0.0], &[2, 2])?;
+/// assert_eq!(functional::any(&x, &[1], false)?.to_bools()?, [true, false]);
+/// assert_eq!(functional::all(&x, &[0, 1], false)?.to_bools()?, [false]);
+/// # Ok::<(), samebits_tensor_core::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.any`.
+#[track_caller]
+pub fn any(x: &Tensor, dims: &[usize], keepdim: bool) -> Result<Tensor> {
+    count_of(CompareKind::Ne, x, dims, CompareKind::Gt, keepdim)
+}
+
+/// Whether no element over `dims` is zero.
+///
+/// # Errors
+///
+/// As [`any`].
+///
+/// # References
+///
+/// `torch.all`.
+#[track_caller]
+pub fn all(x: &Tensor, dims: &[usize], keepdim: bool) -> Result<Tensor> {
+    count_of(CompareKind::Eq, x, dims, CompareKind::Eq, keepdim)
+}
+
 impl Var {
     /// The sum of all elements, as a tensor without dimensions.
     ///
@@ -57,6 +419,13 @@ impl Var {
     }
 }
 
+/// Removes dimensions of size 1.
+pub(super) fn squeeze(x: &Var, dims: &[usize]) -> Result<Var> {
+    let kept = x.shape().iter().enumerate().filter(|(dim, _)| !dims.contains(dim));
+    let shape: Vec<usize> = kept.map(|(_, &size)| size).collect();
+    reshape(x, &shape)
+}
+
 /// Sums what broadcasting repeated, so that the shape becomes `shape` again.
 pub(super) fn sum_to(x: &Var, shape: &[usize]) -> Result<Var> {
     if x.shape() == shape {
@@ -67,4 +436,100 @@ pub(super) fn sum_to(x: &Var, shape: &[usize]) -> Result<Var> {
         .filter(|&dim| dim < new || (shape[dim - new] == 1 && x.shape()[dim] != 1))
         .collect();
     reshape(&sum(x, &dims)?, shape)
+}
+
+fn keep(x: Var, dims: &[usize], keepdim: bool) -> Result<Var> {
+    if keepdim { Ok(x) } else { squeeze(&x, dims) }
+}
+
+fn count(shape: &[usize], dims: &[usize]) -> usize {
+    dims.iter().map(|&dim| shape[dim]).product()
+}
+
+/// Whether any truth value holds.
+fn has_any(x: &Tensor) -> Result<bool> {
+    let dims: Vec<usize> = (0..x.rank()).collect();
+    Ok(any(x, &dims, false)?.to_bools()? == [true])
+}
+
+/// Compares the number of elements that compare with 0 as `element` says with 0 as `number` says.
+#[track_caller]
+fn count_of(
+    element: CompareKind,
+    x: &Tensor,
+    dims: &[usize],
+    number: CompareKind,
+    keepdim: bool,
+) -> Result<Tensor> {
+    let mask = run(&Cast { x: compare(element, x, 0.0)?, to: DType::F32 })?;
+    let counts = run(&Reduce { kind: ReduceKind::Sum, x: mask, dims: dims.to_vec() })?;
+    let counts = keep(Var::constant(counts), dims, keepdim)?;
+    compare(number, counts.value(), 0.0)
+}
+
+#[track_caller]
+fn extreme(kind: ReduceKind, x: &Var, dims: &[usize], keepdim: bool) -> Result<Var> {
+    let value = run(&Reduce { kind, x: x.value().clone(), dims: dims.to_vec() })?;
+    let (saved, result, list) = (x.value().clone(), value.clone(), dims.to_vec());
+    let value = Var::computed(value, &[x], move |grad| {
+        Ok(vec![Some(shared(grad, equal(saved.clone(), result.clone())?, &list)?)])
+    });
+    keep(value, dims, keepdim)
+}
+
+/// The gradient split evenly among the elements where the mask holds.
+fn shared(grad: &Var, mask: Tensor, dims: &[usize]) -> Result<Var> {
+    let mask = Var::constant(like(mask, grad)?);
+    mul(&mask, &div(grad, &sum(&mask, dims)?)?)
+}
+
+#[track_caller]
+fn extreme_along(kind: ArgReduceKind, x: &Var, dim: usize, keepdim: bool) -> Result<(Var, Tensor)> {
+    let indices = run(&ArgReduce { kind, x: x.value().clone(), dim })?;
+    let value = gather(&x.detach(), dim, &indices)?.value().clone();
+    kept(selected(x, dim, value, &indices), indices, dim, keepdim)
+}
+
+#[track_caller]
+fn arg_extreme(
+    kind: ArgReduceKind,
+    x: &Tensor,
+    dim: Option<usize>,
+    keepdim: bool,
+) -> Result<Tensor> {
+    let Some(dim) = dim else {
+        let flat = x.reshape(&[x.numel()])?;
+        let index = run(&ArgReduce { kind, x: flat, dim: 0 })?;
+        return index.reshape(&vec![1; if keepdim { x.rank() } else { 0 }]);
+    };
+    let indices = run(&ArgReduce { kind, x: x.clone(), dim })?;
+    if keepdim { Ok(indices) } else { indices.squeeze(dim) }
+}
+
+/// The gradient of [`norm`], built from differentiable operations. `grad` has the reduced
+/// dimensions as size 1.
+fn norm_grad(grad: &Var, x: &Var, p: f64, dims: &[usize]) -> Result<Var> {
+    let zero = Var::constant(constant(grad, 0.0)?);
+    if p == 0.0 {
+        return expand(&mul(grad, &zero)?, x.shape());
+    }
+    let sign = sign(x)?;
+    if p == 1.0 {
+        return mul(grad, &sign);
+    }
+    let size = norm(x, p, dims, true)?;
+    if p.is_infinite() {
+        let magnitude = run(&Unary { kind: UnaryKind::Abs, x: x.value().clone() })?;
+        return shared(&mul(grad, &sign)?, equal(magnitude, size.value().clone())?, dims);
+    }
+    let nothing = compare(CompareKind::Eq, size.value(), 0.0)?;
+    let size = masked_fill(&size, &nothing, 1.0)?;
+    let grad = where_(&nothing, &zero, grad)?;
+    if p == 2.0 {
+        return mul(&div(&grad, &size)?, x);
+    }
+    // (|x| / norm)^(p - 1), and nothing where x is 0.
+    let absent = compare(CompareKind::Eq, x.value(), 0.0)?;
+    let ratio = div(&masked_fill(&abs(x)?, &absent, 1.0)?, &size)?;
+    mul(&mul(&grad, &sign)?, &pow_scalar(&ratio, p - 1.0)?)
 }

@@ -1,83 +1,223 @@
 use samebits_tensor_core::layout::outer_dim_inner;
-use samebits_tensor_core::ops::{IndexAdd, IndexSelect};
+use samebits_tensor_core::ops::{
+    Gather, Index, IndexAdd, IndexCopy, IndexPut, IndexPutAdd, IndexSelect, Nonzero, Scatter,
+    indexed_shape,
+};
 use samebits_tensor_core::registry::{Kernel, register};
-use samebits_tensor_core::{DType, Error, Op, Result, Tensor};
+use samebits_tensor_core::{DType, Element, Layout, Op, Result, Tensor};
 
-use super::{F32, FLOATS, with_float};
-use crate::scatter;
+use super::{F32, FLOATS, with_element, with_float};
+use crate::{index, scatter};
+
+const COPY: &str = "each element is copied";
+const LAST: &str = "of several sources for one place the last wins";
+const EXACT: &str = "f32: the sum is exact and rounded once; f64: added in ascending source order";
+const ATOMIC: &str = "float atomics add in the order in which threads arrive";
 
 pub(super) fn register_all() {
-    register(Kernel::portable(
-        "copy",
-        &DType::ALL,
-        "each element is copied",
-        |op: &IndexSelect| match op.x.dtype() {
-            DType::F32 => index_select::<f32>(op),
-            DType::F64 => index_select::<f64>(op),
-            DType::I64 => index_select::<i64>(op),
-            _ => index_select::<u8>(op),
-        },
-    ));
-    // Before the atomic variant, because it is the faster of the two: see docs/benchmarks.md.
-    register(Kernel::portable(
-        "exact",
-        FLOATS,
-        "f32: the sum is exact and rounded once; f64: added in ascending source order",
-        |op: &IndexAdd| {
-            with_float!(op.input.dtype(), T => {
-                index_add(op, |out: &mut [T], shape, index, source| {
-                    scatter::index_add(out, shape, index, source, op.alpha as T)
-                })
-            })
-        },
-    ));
-    register(Kernel::fast(
-        "atomic",
-        F32,
-        "float atomics add in the order in which threads arrive",
-        |op: &IndexAdd| {
-            index_add(op, |out, shape, index, source| {
-                scatter::index_add_fast(out, shape, index, source, op.alpha as f32)
-            })
-        },
-    ));
+    register_reads();
+    register_assignments();
+    register_sums();
 }
 
-fn index_add<T: samebits_tensor_core::Element>(
-    op: &IndexAdd,
-    add: impl FnOnce(&mut [T], [usize; 3], &[i64], &[T]) -> crate::Result<()>,
+fn register_reads() {
+    register(Kernel::portable("copy", &DType::ALL, COPY, |op: &IndexSelect| {
+        let (outer, size, inner) = outer_dim_inner(IndexSelect::NAME, op.x.shape(), op.dim)?;
+        let (x, index) = (op.x.contiguous()?, op.index.contiguous()?);
+        let mut shape = x.shape().to_vec();
+        shape[op.dim] = index.numel();
+        let mut out = Tensor::scratch(&shape, x.dtype());
+        with_element!(x.dtype(), T => index::index_select::<T>(
+            IndexSelect::NAME,
+            out.as_mut_slice()?,
+            x.as_slice()?,
+            [outer, size, inner],
+            index.as_slice()?,
+        )?);
+        Ok(out)
+    }));
+    register(Kernel::portable("copy", &DType::ALL, COPY, |op: &Gather| {
+        let x = op.x.contiguous()?;
+        let (shape, index) = places(Gather::NAME, x.shape(), op.dim, &op.index)?;
+        let mut out = Tensor::scratch(op.index.shape(), x.dtype());
+        with_element!(x.dtype(), T => index::gather::<T>(
+            out.as_mut_slice()?,
+            x.as_slice()?,
+            shape,
+            index.as_slice()?,
+        )?);
+        Ok(out)
+    }));
+    register(Kernel::portable("copy", &DType::ALL, COPY, |op: &Index| {
+        let x = op.x.contiguous()?;
+        let (shape, index) = linear(Index::NAME, &x, &op.indices)?;
+        let out_shape = indexed_shape(Index::NAME, &x, &op.indices)?;
+        let mut out = Tensor::scratch(&out_shape, x.dtype());
+        with_element!(x.dtype(), T => index::take::<T>(
+            out.as_mut_slice()?,
+            x.as_slice()?,
+            shape,
+            &index,
+        )?);
+        Ok(out)
+    }));
+    register(Kernel::portable("search", &DType::ALL, COPY, |op: &Nonzero| {
+        let x = op.x.contiguous()?;
+        match x.dtype() {
+            DType::F32 => nonzero(&x, |x: f32| x != 0.0),
+            DType::F64 => nonzero(&x, |x: f64| x != 0.0),
+            DType::I64 => nonzero(&x, |x: i64| x != 0),
+            _ => nonzero(&x, |x: u8| x != 0),
+        }
+    }));
+}
+
+fn register_assignments() {
+    register(Kernel::portable("last", &DType::ALL, LAST, |op: &IndexCopy| {
+        with_element!(op.input.dtype(), T => {
+            to_slices(&op.input, op.dim, &op.index, &op.source, index::index_copy::<T>)
+        })
+    }));
+    register(Kernel::portable("last", &DType::ALL, LAST, |op: &Scatter| {
+        with_element!(op.input.dtype(), T => {
+            to_elements(Scatter::NAME, &op.input, op.dim, &op.index, &op.source, index::scatter::<T>)
+        })
+    }));
+    register(Kernel::portable("last", &DType::ALL, LAST, |op: &IndexPut| {
+        with_element!(op.input.dtype(), T => {
+            put(&op.input, &op.indices, &op.values, index::put::<T>)
+        })
+    }));
+}
+
+fn register_sums() {
+    // Before the atomic variants, because it is the faster of the two: see docs/benchmarks.md.
+    register(Kernel::portable("exact", FLOATS, EXACT, |op: &IndexAdd| {
+        with_float!(op.input.dtype(), T => {
+            to_slices(&op.input, op.dim, &op.index, &op.source, |out, shape, index, source: &[T]| {
+                scatter::index_add(out, shape, index, source, op.alpha as T)
+            })
+        })
+    }));
+    register(Kernel::fast("atomic", F32, ATOMIC, |op: &IndexAdd| {
+        to_slices(&op.input, op.dim, &op.index, &op.source, |out, shape, index, source| {
+            scatter::index_add_fast(out, shape, index, source, op.alpha as f32)
+        })
+    }));
+    register(Kernel::portable("exact", FLOATS, EXACT, |op: &IndexPutAdd| {
+        with_float!(op.input.dtype(), T => {
+            put(&op.input, &op.indices, &op.values, scatter::put_add::<T>)
+        })
+    }));
+    register(Kernel::fast("atomic", F32, ATOMIC, |op: &IndexPutAdd| {
+        put(&op.input, &op.indices, &op.values, scatter::put_add_fast)
+    }));
+}
+
+/// Runs `f(out, (outer, dim, inner), index, source)` on a copy of the input, for an index per
+/// slice.
+pub(super) fn to_slices<T: Element>(
+    input: &Tensor,
+    dim: usize,
+    index: &Tensor,
+    source: &Tensor,
+    f: impl FnOnce(&mut [T], [usize; 3], &[i64], &[T]) -> crate::Result<()>,
 ) -> Result<Tensor> {
-    let (outer, size, inner) = outer_dim_inner(IndexAdd::NAME, op.input.shape(), op.dim)?;
-    let (index, source) = (op.index.contiguous()?, op.source.contiguous()?);
-    let mut out = op.input.contiguous()?;
-    add(out.as_mut_slice()?, [outer, size, inner], index.as_slice()?, source.as_slice()?)?;
+    let (outer, size, inner) = outer_dim_inner("index", input.shape(), dim)?;
+    let (index, source) = (index.contiguous()?, source.contiguous()?);
+    let mut out = input.contiguous()?;
+    f(out.as_mut_slice()?, [outer, size, inner], index.as_slice()?, source.as_slice()?)?;
     Ok(out)
 }
 
-fn index_select<T: samebits_tensor_core::Element>(op: &IndexSelect) -> Result<Tensor> {
-    let (x, index) = (op.x.contiguous()?, op.index.contiguous()?);
-    let (outer, size, inner) = outer_dim_inner(IndexSelect::NAME, x.shape(), op.dim)?;
-    let index = index.as_slice::<i64>()?;
-    let inside = |&i: &i64| usize::try_from(i).is_ok_and(|i| i < size);
-    if let Some(position) = index.iter().position(|i| !inside(i)) {
-        return Err(Error::IndexOutOfRange {
-            op: IndexSelect::NAME,
-            position,
-            index: index[position],
-            size,
-        });
+/// Runs `f(out, (outer, dim, inner), index, source)` on a copy of the input, for an index per
+/// element.
+pub(super) fn to_elements<T: Element>(
+    op: &'static str,
+    input: &Tensor,
+    dim: usize,
+    index: &Tensor,
+    source: &Tensor,
+    f: impl FnOnce(&mut [T], [usize; 3], &[i64], &[T]) -> crate::Result<()>,
+) -> Result<Tensor> {
+    let mut source = source.clone();
+    for (d, &size) in index.shape().iter().enumerate() {
+        source = source.narrow(d, 0, size)?;
     }
-    let mut shape = x.shape().to_vec();
-    shape[op.dim] = index.len();
-    let mut out = Tensor::scratch(&shape, x.dtype());
-    if inner == 0 {
-        return Ok(out);
-    }
-    let from = x.as_slice::<T>()?;
-    let to = out.as_mut_slice::<T>()?;
-    let rows = (0..outer).flat_map(|o| index.iter().map(move |&i| o * size + i as usize));
-    for (row, to) in rows.zip(to.chunks_exact_mut(inner)) {
-        to.copy_from_slice(&from[row * inner..][..inner]);
-    }
+    let source = source.contiguous()?;
+    let (shape, index) = places(op, input.shape(), dim, index)?;
+    let mut out = input.contiguous()?;
+    f(out.as_mut_slice()?, shape, index.as_slice()?, source.as_slice()?)?;
     Ok(out)
+}
+
+/// The shape (outer, dim, inner) and the index that name the places of an index per element. If
+/// the index covers a part of the tensor only, these are places in the flattened tensor.
+fn places(
+    op: &'static str,
+    shape: &[usize],
+    dim: usize,
+    index: &Tensor,
+) -> Result<([usize; 3], Tensor)> {
+    let (outer, size, inner) = outer_dim_inner(op, shape, dim)?;
+    let index = index.contiguous()?;
+    if (0..shape.len()).all(|d| d == dim || index.shape()[d] == shape[d]) {
+        return Ok(([outer, size, inner], index));
+    }
+    scatter::check(op, index.as_slice()?, size)?;
+    let mut strides = Layout::contiguous(shape).strides().to_vec();
+    let stride = std::mem::take(&mut strides[dim]);
+    let lines = Layout::strided(index.shape(), &strides, 0)?;
+    let pairs = lines.positions().zip(index.as_slice::<i64>()?);
+    let linear: Vec<i64> = pairs.map(|(line, &i)| line as i64 + i * stride as i64).collect();
+    let index = Tensor::from_slice(&linear, index.shape())?;
+    Ok(([1, outer * size * inner, 1], index))
+}
+
+/// Runs `f(out, (rows, width), index, values)` on a copy of the input.
+fn put<T: Element>(
+    input: &Tensor,
+    indices: &[Tensor],
+    values: &Tensor,
+    f: impl FnOnce(&mut [T], [usize; 2], &[i64], &[T]) -> crate::Result<()>,
+) -> Result<Tensor> {
+    let (shape, index) = linear(IndexPut::NAME, input, indices)?;
+    let values_shape = indexed_shape(IndexPut::NAME, input, indices)?;
+    let values = values.expand(&values_shape)?.contiguous()?;
+    let mut out = input.contiguous()?;
+    f(out.as_mut_slice()?, shape, &index, values.as_slice()?)?;
+    Ok(out)
+}
+
+/// The shape (rows, width) and the rows that indices of the first dimensions name.
+fn linear(op: &'static str, x: &Tensor, indices: &[Tensor]) -> Result<([usize; 2], Vec<i64>)> {
+    let (sizes, rest) = x.shape().split_at(indices.len());
+    let shape = indexed_shape(op, x, indices)?;
+    let index_shape = &shape[..shape.len() - rest.len()];
+    let broadcast = indices
+        .iter()
+        .map(|index| index.expand(index_shape)?.contiguous())
+        .collect::<Result<Vec<_>>>()?;
+    let slices =
+        broadcast.iter().map(|index| index.as_slice::<i64>()).collect::<Result<Vec<_>>>()?;
+    let index = index::linear_index(op, &slices, sizes)?;
+    Ok(([sizes.iter().product(), rest.iter().product()], index))
+}
+
+fn nonzero<T: Element>(x: &Tensor, is_nonzero: impl Fn(T) -> bool) -> Result<Tensor> {
+    let values = x.as_slice::<T>()?;
+    let rank = x.rank();
+    let mut count = 0;
+    let mut positions: Vec<i64> = Vec::new();
+    for (i, _) in values.iter().enumerate().filter(|&(_, &x)| is_nonzero(x)) {
+        count += 1;
+        let start = positions.len();
+        positions.resize(start + rank, 0);
+        let mut rest = i;
+        for (position, &size) in positions[start..].iter_mut().zip(x.shape()).rev() {
+            *position = (rest % size) as i64;
+            rest /= size;
+        }
+    }
+    Tensor::from_slice(&positions, &[count, rank])
 }

@@ -1,7 +1,9 @@
 //! Registers the kernels of this crate for tensors on the host.
 
+mod bincount;
 mod conv;
 mod elementwise;
+mod embedding;
 mod index;
 mod loss;
 mod matmul;
@@ -10,10 +12,13 @@ mod optim;
 mod pooling;
 mod random;
 mod reduce;
+mod scan;
+mod scatter;
+mod sort;
 
 use std::sync::Once;
 
-use samebits_tensor_core::{DType, Result, Tensor};
+use samebits_tensor_core::{DType, Error, Result, Tensor};
 
 use crate::elementwise::Elementary;
 
@@ -34,8 +39,10 @@ use crate::elementwise::Elementary;
 pub fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
+        bincount::register_all();
         conv::register_all();
         elementwise::register_all();
+        embedding::register_all();
         index::register_all();
         loss::register_all();
         matmul::register_all();
@@ -44,6 +51,9 @@ pub fn install() {
         pooling::register_all();
         random::register_all();
         reduce::register_all();
+        scan::register_all();
+        scatter::register_all();
+        sort::register_all();
     });
 }
 
@@ -74,6 +84,39 @@ macro_rules! with_float {
     };
 }
 use with_float;
+
+/// Evaluates `$body` with `$t` standing for a type of the tensor's elements: any that is stored
+/// alike will do for values that are only moved.
+macro_rules! with_element {
+    ($dtype:expr, $t:ident => $body:expr) => {
+        match $dtype {
+            samebits_tensor_core::DType::F32 => {
+                type $t = f32;
+                $body
+            }
+            samebits_tensor_core::DType::F64 => {
+                type $t = f64;
+                $body
+            }
+            samebits_tensor_core::DType::I64 => {
+                type $t = i64;
+                $body
+            }
+            _ => {
+                type $t = u8;
+                $body
+            }
+        }
+    };
+}
+use with_element;
+
+/// Refuses a result whose size an input's values ask for and that memory cannot hold.
+fn expect_room(op: &'static str, elements: usize) -> Result<()> {
+    Vec::<u64>::new().try_reserve_exact(elements).map_err(|_| {
+        Error::invalid(op, format!("a result of {elements} elements does not fit in memory"))
+    })
+}
 
 /// A new tensor of the shape and type whose elements `fill` writes, all of them.
 fn filled<T: samebits_tensor_core::Element>(

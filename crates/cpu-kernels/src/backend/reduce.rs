@@ -1,9 +1,13 @@
-use samebits_tensor_core::ops::{ArgReduce, ArgReduceKind, Reduce, ReduceKind};
+use samebits_tensor_core::ops::{
+    ArgReduce, ArgReduceKind, Logsumexp, Norm, Reduce, ReduceKind, Variance,
+};
 use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{Result, Tensor};
 
 use super::{Element, FLOATS, filled, with_float};
 use crate::reduce::{self, Extreme};
+
+const TREE: &str = "sums run in f64 over a tree that depends on the length alone";
 
 pub(super) fn register_all() {
     register(Kernel::portable(
@@ -11,6 +15,23 @@ pub(super) fn register_all() {
         FLOATS,
         "sums run in f64 over a tree that depends on the length alone; extrema take the first",
         |op: &Reduce| with_float!(op.x.dtype(), T => reduce_dims::<T>(op)),
+    ));
+    register(Kernel::portable(
+        "tree",
+        FLOATS,
+        TREE,
+        |op: &Variance| with_float!(op.x.dtype(), T => variance::<T>(op)),
+    ));
+    register(Kernel::portable("tree", FLOATS, TREE, |op: &Norm| {
+        with_float!(op.x.dtype(), T => rows::<T>(&op.x, &op.dims, |x, n, out| {
+            reduce::norm_rows(x, n, op.p, out);
+        }))
+    }));
+    register(Kernel::portable(
+        "tree",
+        FLOATS,
+        TREE,
+        |op: &Logsumexp| with_float!(op.x.dtype(), T => rows::<T>(&op.x, &op.dims, reduce::logsumexp_rows)),
     ));
     register(Kernel::portable(
         "first",
@@ -59,7 +80,11 @@ fn reduce_dims<T: Element>(op: &Reduce) -> Result<Tensor> {
         }
         _ => {
             let mut totals = vec![0.0; outputs];
-            reduce::sum_rows(x, n, &mut totals);
+            if op.kind == ReduceKind::Prod {
+                reduce::product_rows(x, n, &mut totals);
+            } else {
+                reduce::sum_rows(x, n, &mut totals);
+            }
             filled(&out_shape, |out: &mut [T]| {
                 for (out, total) in out.iter_mut().zip(totals) {
                     *out = round(total);
@@ -68,6 +93,41 @@ fn reduce_dims<T: Element>(op: &Reduce) -> Result<Tensor> {
             })
         }
     }
+}
+
+fn variance<T: Element>(op: &Variance) -> Result<(Tensor, Tensor)> {
+    let (x, n, shape) = reduced_last(&op.x, &op.dims)?;
+    let mut moments = vec![[0.0; 2]; shape.iter().product()];
+    reduce::variance_rows(x.as_slice::<T>()?, n, op.correction, &mut moments);
+    let rounded = |which: usize| -> Result<Tensor> {
+        let values: Vec<T> =
+            moments.iter().map(|moments| T::from_f64(moments[which]).canonical()).collect();
+        Tensor::from_slice(&values, &shape)
+    };
+    Ok((rounded(1)?, rounded(0)?))
+}
+
+/// Runs `f(rows, n, out)` on the reduced dimensions as rows, and rounds what it gives.
+fn rows<T: Element>(
+    x: &Tensor,
+    dims: &[usize],
+    f: impl FnOnce(&[T], usize, &mut [f64]),
+) -> Result<Tensor> {
+    let (x, n, shape) = reduced_last(x, dims)?;
+    let mut totals = vec![0.0; shape.iter().product()];
+    f(x.as_slice()?, n, &mut totals);
+    let values: Vec<T> = totals.into_iter().map(|total| T::from_f64(total).canonical()).collect();
+    Tensor::from_slice(&values, &shape)
+}
+
+/// The tensor with the dimensions `dims` moved to the end, the number of elements in them, and
+/// the shape with them reduced.
+fn reduced_last(x: &Tensor, dims: &[usize]) -> Result<(Tensor, usize, Vec<usize>)> {
+    let mut shape = x.shape().to_vec();
+    let kept = (0..shape.len()).filter(|dim| !dims.contains(dim));
+    let order: Vec<usize> = kept.chain(dims.iter().copied()).collect();
+    let n = dims.iter().map(|&dim| std::mem::replace(&mut shape[dim], 1)).product();
+    Ok((x.permute(&order)?.contiguous()?, n, shape))
 }
 
 fn arg_reduce<T: Element>(op: &ArgReduce) -> Result<Tensor> {

@@ -2,21 +2,12 @@
 
 use super::{counts, divide_by_counts};
 use crate::error::{Error, Result, expect_len};
-use crate::scatter::{Checked, Stored, check};
+use crate::scatter::{Adder, Atomic, Checked, Exact, Stored, check};
 use crate::{Float, parallel};
 use samebits_numerics::extrema::replaces_max;
 use samebits_numerics::simd::{self, Kernel};
 
-/// How the rows of a bag become one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BagMode {
-    /// Their sum, each row times its weight if there are weights.
-    Sum,
-    /// Their sum divided by their number.
-    Mean,
-    /// In each column the first largest element.
-    Max,
-}
+pub use samebits_tensor_core::ops::BagMode;
 
 /// Rows of a table, grouped into bags.
 ///
@@ -220,13 +211,54 @@ pub fn embedding_bag_backward<T: Float>(
     per_sample_weights: Option<&[T]>,
     scale_grad_by_freq: bool,
 ) -> Result<()> {
+    let (weights, scale) = (per_sample_weights, scale_grad_by_freq);
+    backward::<T, Exact>(grad_weight, width, grad_out, bags, mode, max_rows, weights, scale)
+}
+
+/// [`embedding_bag_backward`] with float atomics.
+///
+/// # Shapes
+///
+/// As [`embedding_bag_backward`].
+///
+/// # Determinism
+///
+/// Not guaranteed: the bits depend on the schedule.
+///
+/// # Errors
+///
+/// As [`embedding_bag_backward`].
+pub fn embedding_bag_backward_fast(
+    grad_weight: &mut [f32],
+    width: usize,
+    grad_out: &[f32],
+    bags: &Bags<'_>,
+    mode: BagMode,
+    max_rows: Option<&[i64]>,
+    per_sample_weights: Option<&[f32]>,
+    scale_grad_by_freq: bool,
+) -> Result<()> {
+    let (weights, scale) = (per_sample_weights, scale_grad_by_freq);
+    backward::<f32, Atomic>(grad_weight, width, grad_out, bags, mode, max_rows, weights, scale)
+}
+
+fn backward<T: Float, A: Adder<T>>(
+    grad_weight: &mut [T],
+    width: usize,
+    grad_out: &[T],
+    bags: &Bags<'_>,
+    mode: BagMode,
+    max_rows: Option<&[i64]>,
+    per_sample_weights: Option<&[T]>,
+    scale_grad_by_freq: bool,
+) -> Result<()> {
     expect_len(OP, "grad_weight", grad_weight.len(), bags.rows * width)?;
     expect_len(OP, "grad_out", grad_out.len(), bags.len() * width)?;
     check_weights(bags, mode, per_sample_weights)?;
     if mode == BagMode::Max {
         let max_rows = max_rows
             .ok_or_else(|| Error::argument(OP, "the gradient of a maximum needs max_rows"))?;
-        return max_backward(grad_weight, width, grad_out, bags, max_rows);
+        return max_backward::<T, A>(grad_weight, width, grad_out, bags, max_rows);
     }
     // For each place: its bag, its row, and what the bag's gradient is divided by or times.
     let (mut sources, mut rows) = (Vec::new(), Vec::new());
@@ -244,10 +276,10 @@ pub fn embedding_bag_backward<T: Float>(
     let place = |i: usize| sources[i].0;
     if per_sample_weights.is_some() {
         let addends = Stored { data: grad_out, place, form: |i: usize, g| g * sources[i].1 };
-        T::add_rows(grad_weight, width, &destinations, &addends)?;
+        A::add_rows(grad_weight, width, &destinations, &addends)?;
     } else {
         let addends = Stored { data: grad_out, place, form: |i: usize, g| g / sources[i].1 };
-        T::add_rows(grad_weight, width, &destinations, &addends)?;
+        A::add_rows(grad_weight, width, &destinations, &addends)?;
     }
     if scale_grad_by_freq {
         divide_by_counts(grad_weight, width, &counts(&rows, bags.rows));
@@ -301,7 +333,7 @@ fn check_weights<T>(bags: &Bags<'_>, mode: BagMode, weights: Option<&[T]>) -> Re
     }
 }
 
-fn max_backward<T: Float>(
+fn max_backward<T: Float, A: Adder<T>>(
     grad_weight: &mut [T],
     width: usize,
     grad_out: &[T],
@@ -320,7 +352,7 @@ fn max_backward<T: Float>(
     }
     grad_weight.fill(T::ZERO);
     let addends = Stored { data: grad_out, place: |i: usize| sources[i], form: |_, g| g };
-    T::add_rows(grad_weight, 1, &Checked(&places), &addends)
+    A::add_rows(grad_weight, 1, &Checked(&places), &addends)
 }
 
 struct SumBags<'a, T> {

@@ -1,6 +1,7 @@
 //! Sums by float atomics: any thread adds to any output, in whatever order they come.
 
-use super::{check, elements};
+use super::{Addends, Checked, Destinations, check, elements, rows, wrapped};
+use crate::Float;
 use crate::error::{Result, expect_len};
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -75,12 +76,93 @@ pub fn scatter_add_fast(
     expect_len(OP, "source", source.len(), index.len())?;
     let destinations = elements(OP, "out", out.len(), shape, index)?;
     check(OP, index, shape[1])?;
+    add_rows(out, 1, &destinations, &rows(source, 1))
+}
+
+/// [`put_add`](super::put_add) with float atomics.
+///
+/// # Shapes
+///
+/// As [`put_add`](super::put_add).
+///
+/// # Determinism
+///
+/// Not guaranteed: the bits depend on the schedule.
+///
+/// # Errors
+///
+/// As [`put_add`](super::put_add).
+pub fn put_add_fast(
+    out: &mut [f32],
+    [size, width]: [usize; 2],
+    index: &[i64],
+    values: &[f32],
+) -> Result<()> {
+    const OP: &str = "index_put";
+    expect_len(OP, "out", out.len(), size * width)?;
+    expect_len(OP, "values", values.len(), index.len() * width)?;
+    let places = wrapped(OP, index, size)?;
+    add_rows(out, width, &Checked(&places), &rows(values, width))
+}
+
+/// A way to add rows to rows that an index says.
+pub(crate) trait Adder<T: Float> {
+    /// Adds the row of every source to the output row that the source is sent to.
+    fn add_rows<D: Destinations>(
+        out: &mut [T],
+        width: usize,
+        destinations: &D,
+        addends: &impl Addends<T>,
+    ) -> Result<()>;
+}
+
+/// The sum that the [parent](super) defines.
+pub(crate) struct Exact;
+
+impl<T: Float> Adder<T> for Exact {
+    fn add_rows<D: Destinations>(
+        out: &mut [T],
+        width: usize,
+        destinations: &D,
+        addends: &impl Addends<T>,
+    ) -> Result<()> {
+        T::add_rows(out, width, destinations, addends)
+    }
+}
+
+/// Float atomics.
+pub(crate) struct Atomic;
+
+impl Adder<f32> for Atomic {
+    fn add_rows<D: Destinations>(
+        out: &mut [f32],
+        width: usize,
+        destinations: &D,
+        addends: &impl Addends<f32>,
+    ) -> Result<()> {
+        add_rows(out, width, destinations, addends)
+    }
+}
+
+fn add_rows<D: Destinations>(
+    out: &mut [f32],
+    width: usize,
+    destinations: &D,
+    addends: &impl Addends<f32>,
+) -> Result<()> {
+    let n = destinations.count();
+    let piece = (PIECE / width.max(1)).max(1);
     let sums = atomics(out);
-    source.par_chunks(PIECE).enumerate().try_for_each(|(number, source)| {
-        let mut rows = vec![0; source.len()];
-        super::Destinations::fill(&destinations, number * PIECE, &mut rows)?;
-        for (&row, &x) in rows.iter().zip(source) {
-            atomic_add(&sums[row], x);
+    (0..n.div_ceil(piece)).into_par_iter().try_for_each(|number| {
+        let start = number * piece;
+        let mut rows = vec![0; piece.min(n - start)];
+        destinations.fill(start, &mut rows)?;
+        for (offset, row) in rows.into_iter().enumerate() {
+            let source = start + offset;
+            let sums = &sums[row * width..][..width];
+            for (sum, &x) in sums.iter().zip(addends.row(source, 0, width)) {
+                atomic_add(sum, addends.form(source, x));
+            }
         }
         Ok(())
     })?;

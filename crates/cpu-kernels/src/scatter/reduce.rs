@@ -1,26 +1,14 @@
 //! Reductions other than the sum, to places that an index says.
 
 use super::ascending::{Entry, Visitor, visit_rows};
+use super::fast::{Adder, Atomic, Exact};
 use super::{Destinations, Rows, check, elements, rows};
 use crate::Float;
 use crate::error::{Result, expect_len};
 use samebits_numerics::extrema::{max2, min2};
 use std::marker::PhantomData;
 
-/// What is done with the values that are sent to one output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reduce {
-    /// Their sum, as the [module](super) defines it.
-    Sum,
-    /// Their sum, divided by their number in the element type.
-    Mean,
-    /// Their product in ascending source order, each multiplication rounded.
-    Prod,
-    /// The largest; NaN if any is NaN.
-    Amax,
-    /// The smallest; NaN if any is NaN.
-    Amin,
-}
+pub use samebits_tensor_core::ops::ScatterReduceKind as Reduce;
 
 /// Reduces the elements of `source` into the elements of `out` that their own indices say.
 ///
@@ -64,7 +52,34 @@ pub fn scatter_reduce<T: Float>(
     const OP: &str = "scatter_reduce";
     expect_len(OP, "source", source.len(), index.len())?;
     let elements = elements(OP, "out", out.len(), shape, index)?;
-    reduce_rows(out, 1, &elements, source, reduce, include_self)
+    reduce_rows::<T, Exact, _>(out, 1, &elements, source, reduce, include_self)
+}
+
+/// [`scatter_reduce`] with float atomics for sums and means.
+///
+/// # Shapes
+///
+/// As [`scatter_reduce`].
+///
+/// # Determinism
+///
+/// Not guaranteed: the bits of sums and means depend on the schedule.
+///
+/// # Errors
+///
+/// As [`scatter_reduce`].
+pub fn scatter_reduce_fast(
+    out: &mut [f32],
+    shape: [usize; 3],
+    index: &[i64],
+    source: &[f32],
+    reduce: Reduce,
+    include_self: bool,
+) -> Result<()> {
+    const OP: &str = "scatter_reduce";
+    expect_len(OP, "source", source.len(), index.len())?;
+    let elements = elements(OP, "out", out.len(), shape, index)?;
+    reduce_rows::<f32, Atomic, _>(out, 1, &elements, source, reduce, include_self)
 }
 
 /// Reduces each slice of `source` into the slice of `out` that `index` says; see
@@ -101,12 +116,12 @@ pub fn index_reduce<T: Float>(
     for (o, out) in out.chunks_mut((dim * inner).max(1)).enumerate() {
         let source = &source[o * slab..(o + 1) * slab];
         let rows = Rows { op: OP, index, size: dim, base: 0 };
-        reduce_rows(out, inner, &rows, source, reduce, include_self)?;
+        reduce_rows::<T, Exact, _>(out, inner, &rows, source, reduce, include_self)?;
     }
     Ok(())
 }
 
-fn reduce_rows<T: Float, D: Destinations>(
+fn reduce_rows<T: Float, A: Adder<T>, D: Destinations>(
     out: &mut [T],
     width: usize,
     destinations: &D,
@@ -125,9 +140,9 @@ fn reduce_rows<T: Float, D: Destinations>(
         fold(out, width, destinations, |_, _| identity, |_, new| new)?;
     }
     match reduce {
-        Reduce::Sum => T::add_rows(out, width, destinations, &rows(values, width)),
+        Reduce::Sum => A::add_rows(out, width, destinations, &rows(values, width)),
         Reduce::Mean => {
-            T::add_rows(out, width, destinations, &rows(values, width))?;
+            A::add_rows(out, width, destinations, &rows(values, width))?;
             // Counted in f64: exact, and every count is at least one where it divides.
             let mut counts = vec![0.0f64; out.len() / width.max(1)];
             fold(&mut counts, 1, destinations, |_, _| 1.0, |old, one| old + one)?;

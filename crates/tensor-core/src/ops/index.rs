@@ -1,6 +1,7 @@
-//! Selecting and accumulating by index.
+//! Reading, assigning and adding at places that an index says.
 
-use super::expect_dtype;
+use super::{expect_dtype, expect_float, expect_shape};
+use crate::layout::broadcast;
 use crate::{DType, Error, Op, Result, Tensor};
 
 /// The slices of `x` along `dim` that `index` names.
@@ -55,13 +56,213 @@ impl Op for IndexAdd {
     }
 
     fn check(&self) -> Result<()> {
-        self.input.size(Self::NAME, self.dim)?;
-        check_index(Self::NAME, &self.index)?;
-        expect_dtype(Self::NAME, "the source", &self.source, self.input.dtype())?;
-        let mut expected = self.input.shape().to_vec();
-        expected[self.dim] = self.index.numel();
-        super::expect_shape(Self::NAME, "the source", &self.source, &expected)
+        check_slices(Self::NAME, &self.input, self.dim, &self.index, &self.source)
     }
+}
+
+/// `input` with slice `i` of the source in the place of slice `index[i]`; of several sources for
+/// one slice the last wins.
+#[derive(Clone, Debug)]
+pub struct IndexCopy {
+    /// The tensor to write to.
+    pub input: Tensor,
+    /// The dimension to index.
+    pub dim: usize,
+    /// `[m]`, i64, each below the size of `dim`.
+    pub index: Tensor,
+    /// The shape of the input, but `m` along `dim`.
+    pub source: Tensor,
+}
+
+impl Op for IndexCopy {
+    const NAME: &'static str = "index_copy";
+    type Output = Tensor;
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        vec![&self.input, &self.index, &self.source]
+    }
+
+    fn check(&self) -> Result<()> {
+        check_slices(Self::NAME, &self.input, self.dim, &self.index, &self.source)
+    }
+}
+
+/// `out[.., i, ..] = x[.., index[.., i, ..], ..]` along `dim`.
+#[derive(Clone, Debug)]
+pub struct Gather {
+    /// The tensor to read from.
+    pub x: Tensor,
+    /// The dimension that the index addresses.
+    pub dim: usize,
+    /// i64, of the rank of `x` and nowhere but along `dim` larger than it. The result has its
+    /// shape.
+    pub index: Tensor,
+}
+
+impl Op for Gather {
+    const NAME: &'static str = "gather";
+    type Output = Tensor;
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        vec![&self.x, &self.index]
+    }
+
+    fn check(&self) -> Result<()> {
+        check_elements(Self::NAME, &self.x, self.dim, &self.index)
+    }
+}
+
+/// `input` with `source[.., i, ..]` in the place of element `[.., index[.., i, ..], ..]`; of
+/// several sources for one element the last in row-major order wins.
+#[derive(Clone, Debug)]
+pub struct Scatter {
+    /// The tensor to write to.
+    pub input: Tensor,
+    /// The dimension that the index addresses.
+    pub dim: usize,
+    /// i64, of the rank of `input` and nowhere but along `dim` larger than it.
+    pub index: Tensor,
+    /// Nowhere smaller than `index`; what lies beyond it is not read.
+    pub source: Tensor,
+}
+
+impl Op for Scatter {
+    const NAME: &'static str = "scatter";
+    type Output = Tensor;
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        vec![&self.input, &self.index, &self.source]
+    }
+
+    fn check(&self) -> Result<()> {
+        check_elements(Self::NAME, &self.input, self.dim, &self.index)?;
+        check_source(Self::NAME, &self.input, &self.index, &self.source)
+    }
+}
+
+/// The slices of `x` that several indices of its first dimensions name together: `x[i0, i1, ..]`.
+#[derive(Clone, Debug)]
+pub struct Index {
+    /// The tensor to read from.
+    pub x: Tensor,
+    /// One i64 tensor for each of the first dimensions, broadcast together; a negative index
+    /// counts from the end.
+    pub indices: Vec<Tensor>,
+}
+
+impl Op for Index {
+    const NAME: &'static str = "index";
+    type Output = Tensor;
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        std::iter::once(&self.x).chain(&self.indices).collect()
+    }
+
+    fn check(&self) -> Result<()> {
+        indexed_shape(Self::NAME, &self.x, &self.indices).map(|_| ())
+    }
+}
+
+/// `input` with `values` assigned to the slices that several indices of its first dimensions
+/// name together; of several values for one slice the last wins.
+#[derive(Clone, Debug)]
+pub struct IndexPut {
+    /// The tensor to write to.
+    pub input: Tensor,
+    /// As in [`Index`].
+    pub indices: Vec<Tensor>,
+    /// Broadcast to the shape that reading these slices gives.
+    pub values: Tensor,
+}
+
+impl Op for IndexPut {
+    const NAME: &'static str = "index_put";
+    type Output = Tensor;
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        [&self.input, &self.values].into_iter().chain(&self.indices).collect()
+    }
+
+    fn check(&self) -> Result<()> {
+        check_put(Self::NAME, &self.input, &self.indices, &self.values)
+    }
+}
+
+/// As [`IndexPut`], but the values are added: the sum is exact and rounded once.
+#[derive(Clone, Debug)]
+pub struct IndexPutAdd {
+    /// The tensor to add to.
+    pub input: Tensor,
+    /// As in [`Index`].
+    pub indices: Vec<Tensor>,
+    /// Broadcast to the shape that reading these slices gives.
+    pub values: Tensor,
+}
+
+impl Op for IndexPutAdd {
+    const NAME: &'static str = "index_put";
+    type Output = Tensor;
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        [&self.input, &self.values].into_iter().chain(&self.indices).collect()
+    }
+
+    fn check(&self) -> Result<()> {
+        expect_float(Self::NAME, "the input", &self.input)?;
+        check_put(Self::NAME, &self.input, &self.indices, &self.values)
+    }
+}
+
+/// The positions of the elements that are not zero, in row-major order: i64 of shape
+/// `[count, rank]`.
+#[derive(Clone, Debug)]
+pub struct Nonzero {
+    /// The tensor to search.
+    pub x: Tensor,
+}
+
+impl Op for Nonzero {
+    const NAME: &'static str = "nonzero";
+    type Output = Tensor;
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        vec![&self.x]
+    }
+
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// The shape of `x[indices..]`: that of the broadcast indices, then the dimensions not indexed.
+///
+/// # Errors
+///
+/// There is no index or more than dimensions, one is not i64, or they cannot be broadcast
+/// together.
+pub fn indexed_shape(op: &'static str, x: &Tensor, indices: &[Tensor]) -> Result<Vec<usize>> {
+    if indices.is_empty() || indices.len() > x.rank() {
+        return Err(Error::invalid(
+            op,
+            format!("{} index tensors for a tensor of shape {:?}", indices.len(), x.shape()),
+        ));
+    }
+    let mut shape = Vec::new();
+    for index in indices {
+        expect_dtype(op, "every index", index, DType::I64)?;
+        shape = broadcast(op, &shape, index.shape())?;
+    }
+    shape.extend(&x.shape()[indices.len()..]);
+    Ok(shape)
+}
+
+fn check_put(op: &'static str, input: &Tensor, indices: &[Tensor], values: &Tensor) -> Result<()> {
+    let shape = indexed_shape(op, input, indices)?;
+    expect_dtype(op, "the values", values, input.dtype())?;
+    if broadcast(op, &shape, values.shape())? == shape {
+        return Ok(());
+    }
+    expect_shape(op, "the values", values, &shape)
 }
 
 fn check_index(op: &'static str, index: &Tensor) -> Result<()> {
@@ -73,4 +274,69 @@ fn check_index(op: &'static str, index: &Tensor) -> Result<()> {
         ));
     }
     Ok(())
+}
+
+/// The rules of an index per slice.
+pub(super) fn check_slices(
+    op: &'static str,
+    input: &Tensor,
+    dim: usize,
+    index: &Tensor,
+    source: &Tensor,
+) -> Result<()> {
+    input.size(op, dim)?;
+    check_index(op, index)?;
+    expect_dtype(op, "the source", source, input.dtype())?;
+    let mut expected = input.shape().to_vec();
+    expected[dim] = index.numel();
+    expect_shape(op, "the source", source, &expected)
+}
+
+/// The rules of an index per element.
+pub(super) fn check_elements(
+    op: &'static str,
+    input: &Tensor,
+    dim: usize,
+    index: &Tensor,
+) -> Result<()> {
+    input.size(op, dim)?;
+    expect_dtype(op, "the index", index, DType::I64)?;
+    let fits = index.rank() == input.rank()
+        && (0..input.rank()).all(|d| d == dim || index.shape()[d] <= input.shape()[d]);
+    if fits {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        op,
+        format!(
+            "an index of shape {:?} for a tensor of shape {:?}: expected the same rank and, but \
+             along dimension {dim}, no larger sizes",
+            index.shape(),
+            input.shape()
+        ),
+    ))
+}
+
+/// The rules of the values that go with an index per element.
+pub(super) fn check_source(
+    op: &'static str,
+    input: &Tensor,
+    index: &Tensor,
+    source: &Tensor,
+) -> Result<()> {
+    expect_dtype(op, "the source", source, input.dtype())?;
+    let fits = source.rank() == index.rank()
+        && index.shape().iter().zip(source.shape()).all(|(index, source)| index <= source);
+    if fits {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        op,
+        format!(
+            "a source of shape {:?} for an index of shape {:?}: expected the same rank and no \
+             smaller sizes",
+            source.shape(),
+            index.shape()
+        ),
+    ))
 }

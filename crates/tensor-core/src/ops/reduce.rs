@@ -26,6 +26,8 @@ pub enum ReduceKind {
     Amax,
     /// The smallest; NaN wins here too. An error for no elements.
     Amin,
+    /// The product in f64 over the tree of the sum, rounded once. 1 for no elements.
+    Prod,
 }
 
 impl Op for Reduce {
@@ -37,14 +39,7 @@ impl Op for Reduce {
     }
 
     fn check(&self) -> Result<()> {
-        expect_float(Self::NAME, "the input", &self.x)?;
-        let ascending = self.dims.windows(2).all(|pair| pair[0] < pair[1]);
-        if !ascending || self.dims.last().is_some_and(|&dim| dim >= self.x.rank()) {
-            return Err(Error::invalid(
-                Self::NAME,
-                format!("dimensions {:?} of a tensor of shape {:?}", self.dims, self.x.shape()),
-            ));
-        }
+        check_dims(Self::NAME, &self.x, &self.dims)?;
         let count: usize = self.dims.iter().map(|&dim| self.x.shape()[dim]).product();
         if count == 0 && matches!(self.kind, ReduceKind::Amax | ReduceKind::Amin) {
             return Err(Error::invalid(
@@ -53,6 +48,93 @@ impl Op for Reduce {
             ));
         }
         Ok(())
+    }
+}
+
+/// The variance over some dimensions, which stay as size 1, and the mean: both in f64 over the
+/// tree of the sum, the deviations from the f64 mean, each rounded once.
+#[derive(Clone, Debug)]
+pub struct Variance {
+    /// The tensor to reduce.
+    pub x: Tensor,
+    /// As in [`Reduce`].
+    pub dims: Vec<usize>,
+    /// What the divisor is less than the number of elements: 0 for a population, 1 for a sample.
+    /// If nothing is left, the variance is infinite or NaN.
+    pub correction: f64,
+}
+
+impl Op for Variance {
+    const NAME: &'static str = "var";
+    type Output = (Tensor, Tensor);
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        vec![&self.x]
+    }
+
+    fn check(&self) -> Result<()> {
+        check_dims(Self::NAME, &self.x, &self.dims)
+    }
+}
+
+/// The p-norm over some dimensions, which stay as size 1: `(Σ |x|^p)^(1/p)` in f64 over the tree
+/// of the sum, rounded once. For 0 the number of elements that are not zero; for ∞ the largest
+/// magnitude and for −∞ the smallest.
+#[derive(Clone, Debug)]
+pub struct Norm {
+    /// The tensor to reduce.
+    pub x: Tensor,
+    /// As in [`Reduce`].
+    pub dims: Vec<usize>,
+    /// The exponent; not NaN.
+    pub p: f64,
+}
+
+impl Op for Norm {
+    const NAME: &'static str = "norm";
+    type Output = Tensor;
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        vec![&self.x]
+    }
+
+    fn check(&self) -> Result<()> {
+        check_dims(Self::NAME, &self.x, &self.dims)?;
+        if self.p.is_nan() {
+            return Err(Error::invalid(Self::NAME, "the exponent must not be NaN"));
+        }
+        let count: usize = self.dims.iter().map(|&dim| self.x.shape()[dim]).product();
+        if count == 0 && (self.p < 0.0 || self.p.is_infinite()) {
+            return Err(Error::invalid(
+                Self::NAME,
+                format!("p = {} of no elements, along {:?}", self.p, self.dims),
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// The logarithm of the sum of the exponentials over some dimensions, which stay as size 1. In
+/// f64: the exponentials of the differences to the largest element over the tree of the sum, its
+/// logarithm, plus the largest, rounded once.
+#[derive(Clone, Debug)]
+pub struct Logsumexp {
+    /// The tensor to reduce.
+    pub x: Tensor,
+    /// As in [`Reduce`].
+    pub dims: Vec<usize>,
+}
+
+impl Op for Logsumexp {
+    const NAME: &'static str = "logsumexp";
+    type Output = Tensor;
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        vec![&self.x]
+    }
+
+    fn check(&self) -> Result<()> {
+        check_dims(Self::NAME, &self.x, &self.dims)
     }
 }
 
@@ -94,4 +176,16 @@ impl Op for ArgReduce {
         }
         Ok(())
     }
+}
+
+fn check_dims(op: &'static str, x: &Tensor, dims: &[usize]) -> Result<()> {
+    expect_float(op, "the input", x)?;
+    let ascending = dims.windows(2).all(|pair| pair[0] < pair[1]);
+    if !ascending || dims.last().is_some_and(|&dim| dim >= x.rank()) {
+        return Err(Error::invalid(
+            op,
+            format!("dimensions {dims:?} of a tensor of shape {:?}", x.shape()),
+        ));
+    }
+    Ok(())
 }

@@ -1,0 +1,66 @@
+use samebits_tensor_core::ops::{Bincount, BincountWeighted, Histc};
+use samebits_tensor_core::{Result, Tensor};
+
+use crate::run;
+
+/// How often each value occurs, or the sum of its weights.
+///
+/// # Shapes
+///
+/// `x` is `[n]` of type i64, `weights` `[n]`; the result is as long as the largest value and
+/// `minlength` ask for.
+///
+/// # Determinism
+///
+/// Portable: the sums are exact and rounded once.
+///
+/// # Errors
+///
+/// A value is negative, or the shapes differ.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::functional;
+/// use samebits_tensor_core::Tensor;
+///
+/// let x = Tensor::from_slice(&[1i64, 3, 1], &[3])?;
+/// assert_eq!(functional::bincount(&x, None, 0)?.to_vec::<i64>()?, [0, 2, 0, 1]);
+/// let weights = Tensor::from_slice(&[1e30f32, 2.0, -1e30], &[3])?;
+/// let sums = functional::bincount(&x, Some(&weights), 0)?;
+/// assert_eq!(sums.to_vec::<f32>()?, [0.0, 0.0, 0.0, 2.0]);
+/// # Ok::<(), samebits_tensor_core::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.bincount`.
+#[track_caller]
+pub fn bincount(x: &Tensor, weights: Option<&Tensor>, minlength: usize) -> Result<Tensor> {
+    match weights {
+        None => run(&Bincount { x: x.clone(), min_length: minlength }),
+        Some(weights) => {
+            run(&BincountWeighted { x: x.clone(), weights: weights.clone(), min_length: minlength })
+        }
+    }
+}
+
+/// The number of elements in each of `bins` bins of equal width from `min` to `max`, both
+/// included, as floats. If the limits are equal, the smallest and the largest element take their
+/// place.
+///
+/// # Determinism
+///
+/// Portable: integers.
+///
+/// # Errors
+///
+/// There are no bins, or the limits are not finite or out of order.
+///
+/// # References
+///
+/// `torch.histc`.
+#[track_caller]
+pub fn histc(x: &Tensor, bins: usize, min: f64, max: f64) -> Result<Tensor> {
+    run(&Histc { x: x.clone(), bins, min, max })
+}

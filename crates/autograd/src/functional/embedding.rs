@@ -1,0 +1,302 @@
+use samebits_tensor_core::ops::{
+    BagMode, BagParams, Compare, CompareKind, EmbeddingBag, EmbeddingBagGrad,
+    EmbeddingBagWeightsGrad, EmbeddingGrad, IndexCopy, IndexSelect,
+};
+use samebits_tensor_core::{Error, Result, Tensor};
+
+use super::elementwise::{affine, div, mul, wanted};
+use super::index::{constant, masked_fill};
+use super::reduce::norm;
+use super::{index_select, once, reshape, where_};
+use crate::{Var, is_recording, run};
+
+/// The rows of `weight` that `index` names.
+///
+/// # Shapes
+///
+/// `weight` is `[rows, width]`, `index` of any shape; the result is `[index.., width]`.
+///
+/// # Errors
+///
+/// An index is out of range.
+#[track_caller]
+pub fn embedding(weight: &Var, index: &Tensor) -> Result<Var> {
+    embedding_with(weight, index, None, false)
+}
+
+/// [`embedding`] with a row that has no gradient, or with the gradient of each row divided by the
+/// number of places that hold it.
+///
+/// # Shapes
+///
+/// As [`embedding`].
+///
+/// # Determinism
+///
+/// Portable: the gradient of a row is an exact sum, rounded once (and again after a division).
+///
+/// # Errors
+///
+/// An index is out of range, or `padding_idx` is not a row.
+///
+/// # References
+///
+/// `torch.nn.functional.embedding`; for its `max_norm` see [`embedding_renorm`].
+#[track_caller]
+pub fn embedding_with(
+    weight: &Var,
+    index: &Tensor,
+    padding_idx: Option<usize>,
+    scale_grad_by_freq: bool,
+) -> Result<Var> {
+    const OP: &str = "embedding";
+    if weight.shape().len() != 2 {
+        return Err(Error::invalid(
+            OP,
+            format!("expected a table with 2 dimensions, got shape {:?}", weight.shape()),
+        ));
+    }
+    let rows = weight.shape()[0];
+    if let Some(row) = padding_idx.filter(|&row| row >= rows) {
+        return Err(Error::invalid(
+            OP,
+            format!("padding_idx {row} is not a row of a table with {rows} rows"),
+        ));
+    }
+    let mut shape = index.shape().to_vec();
+    shape.push(weight.shape()[1]);
+    let flat = index.reshape(&[index.numel()])?;
+    let value = run(&IndexSelect { x: weight.value().clone(), dim: 0, index: flat })?;
+    let index = index.clone();
+    Ok(Var::computed(value.reshape(&shape)?, &[weight], move |grad| {
+        Ok(vec![Some(table_grad(grad, &index, rows, padding_idx, scale_grad_by_freq)?)])
+    }))
+}
+
+/// `weight` with those of the rows that `index` names whose norm is larger than `max_norm` scaled
+/// down to it.
+///
+/// # Determinism
+///
+/// Portable: the norm is that of [`norm`](super::norm); such a row is multiplied with
+/// `max_norm / (norm + 1e-7)`, each operation rounded.
+///
+/// # Errors
+///
+/// An index is out of range, or the shapes do not go together.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::functional;
+/// use samebits_tensor_core::Tensor;
+///
+/// let weight = Tensor::from_slice(&[3.0f64, 4.0, 3.0, 4.0], &[2, 2])?;
+/// let index = Tensor::from_slice(&[1i64], &[1])?;
+/// let weight = functional::embedding_renorm(&weight, &index, 1.0, 2.0)?.to_vec::<f64>()?;
+/// assert_eq!(weight[..2], [3.0, 4.0]);
+/// assert!((weight[3] - 0.8).abs() < 1e-6);
+/// # Ok::<(), samebits_tensor_core::Error>(())
+/// ```
+///
+/// # References
+///
+/// `max_norm` of `torch.nn.functional.embedding`.
+#[track_caller]
+pub fn embedding_renorm(
+    weight: &Tensor,
+    index: &Tensor,
+    max_norm: f64,
+    norm_type: f64,
+) -> Result<Tensor> {
+    let index = index.reshape(&[index.numel()])?;
+    let rows =
+        Var::constant(run(&IndexSelect { x: weight.clone(), dim: 0, index: index.clone() })?);
+    if rows.value().numel() == 0 {
+        return Ok(weight.clone());
+    }
+    let dims: Vec<usize> = (1..rows.shape().len()).collect();
+    let norms = norm(&rows, norm_type, &dims, true)?;
+    let limit = constant(&rows, max_norm)?;
+    let large =
+        run(&Compare { kind: CompareKind::Gt, a: norms.value().clone(), b: limit.clone() })?;
+    let factor = div(&Var::constant(limit), &affine(&norms, 1.0, 1e-7)?)?;
+    let source = where_(&large, &mul(&rows, &factor)?, &rows)?;
+    // A row that is named twice is written twice, with the same values.
+    run(&IndexCopy { input: weight.clone(), dim: 0, index, source: source.value().clone() })
+}
+
+/// How [`embedding_bag`] works.
+#[derive(Clone, Copy, Debug)]
+pub struct EmbeddingBagOptions {
+    /// How the rows of a bag become one: by default their mean.
+    pub mode: BagMode,
+    /// Divide each row's gradient by the number of places that hold it.
+    pub scale_grad_by_freq: bool,
+    /// The last offset is the end of the last bag and not a bag.
+    pub include_last_offset: bool,
+    /// Places that hold this row belong to no bag.
+    pub padding_idx: Option<usize>,
+}
+
+impl Default for EmbeddingBagOptions {
+    fn default() -> EmbeddingBagOptions {
+        EmbeddingBagOptions {
+            mode: BagMode::Mean,
+            scale_grad_by_freq: false,
+            include_last_offset: false,
+            padding_idx: None,
+        }
+    }
+}
+
+/// One row per bag of rows of `weight`.
+///
+/// # Shapes
+///
+/// `weight` is `[rows, width]`. `index` is `[places]` with `offsets` (where each bag starts), or
+/// `[bags, size]` without. `per_sample_weights` has the shape of `index` and is for the mode
+/// `Sum`. The result is `[bags, width]`.
+///
+/// # Determinism
+///
+/// Portable. The rows of a bag are added in f64 in ascending place and rounded once; of equal
+/// largest elements the first is taken. The gradient of the table is an exact sum, rounded once.
+///
+/// # Errors
+///
+/// An index is out of range, the offsets do not start at 0 or decrease, or the shapes do not go
+/// together.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::{Var, functional};
+/// use samebits_autograd::functional::EmbeddingBagOptions;
+/// use samebits_tensor_core::Tensor;
+///
+/// let weight = Var::constant(Tensor::from_slice(&[10.0f32, 20.0], &[2, 1])?);
+/// let index = Tensor::from_slice(&[0i64, 1, 1], &[3])?;
+/// let offsets = Tensor::from_slice(&[0i64, 2], &[2])?;
+/// let options = EmbeddingBagOptions::default();
+/// let y = functional::embedding_bag(&weight, &index, Some(&offsets), None, options)?;
+/// assert_eq!(y.value().to_vec::<f32>()?, [15.0, 20.0]);
+/// # Ok::<(), samebits_tensor_core::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.nn.functional.embedding_bag`; for its `max_norm` see [`embedding_renorm`].
+#[track_caller]
+pub fn embedding_bag(
+    weight: &Var,
+    index: &Tensor,
+    offsets: Option<&Tensor>,
+    per_sample_weights: Option<&Var>,
+    options: EmbeddingBagOptions,
+) -> Result<Var> {
+    let (index, offsets) = bags(index, offsets, options.include_last_offset)?;
+    let psw = match per_sample_weights {
+        // Without offsets they have the two dimensions of the index.
+        Some(weights) => Some(reshape(weights, &[weights.value().numel()])?),
+        None => None,
+    };
+    let params = BagParams {
+        mode: options.mode,
+        include_last_offset: options.include_last_offset,
+        padding_idx: options.padding_idx,
+    };
+    let (value, max_rows) = run(&EmbeddingBag {
+        weight: weight.value().clone(),
+        index: index.clone(),
+        offsets: offsets.clone(),
+        per_sample_weights: psw.as_ref().map(|weights| weights.value().clone()),
+        params: params.clone(),
+    })?;
+    let (table, factors) = (weight.clone(), psw.clone());
+    let inputs: Vec<&Var> = std::iter::once(weight).chain(&psw).collect();
+    Ok(Var::computed(value, &inputs, move |grad| {
+        let table_grad = wanted(&table, || {
+            let value = run(&EmbeddingBagGrad {
+                grad: grad.value().clone(),
+                index: index.clone(),
+                offsets: offsets.clone(),
+                per_sample_weights: factors.as_ref().map(|weights| weights.value().clone()),
+                max_rows: max_rows.clone(),
+                params: params.clone(),
+                rows: table.shape()[0],
+                scale_grad_by_freq: options.scale_grad_by_freq,
+            })?;
+            Ok(once("embedding_bag", value, &[grad]))
+        })?;
+        let mut grads = vec![table_grad];
+        if let Some(factors) = &factors {
+            grads.push(wanted(factors, || {
+                let value = run(&EmbeddingBagWeightsGrad {
+                    grad: grad.value().clone(),
+                    weight: table.value().clone(),
+                    index: index.clone(),
+                    offsets: offsets.clone(),
+                    params: params.clone(),
+                })?;
+                Ok(once("embedding_bag", value, &[grad]))
+            })?);
+        }
+        Ok(grads)
+    }))
+}
+
+/// The flat index, and where each bag starts.
+fn bags(
+    index: &Tensor,
+    offsets: Option<&Tensor>,
+    include_last_offset: bool,
+) -> Result<(Tensor, Tensor)> {
+    const OP: &str = "embedding_bag";
+    let wrong = |expected: &str| {
+        Err(Error::invalid(OP, format!("expected {expected}, got shape {:?}", index.shape())))
+    };
+    match (offsets, index.shape()) {
+        (Some(offsets), &[_]) => Ok((index.clone(), offsets.clone())),
+        (Some(_), _) => wrong("an index with 1 dimension beside offsets"),
+        (None, &[count, size]) => {
+            let last = usize::from(include_last_offset);
+            let starts: Vec<i64> = (0..count + last).map(|bag| (bag * size) as i64).collect();
+            let starts = Tensor::from_slice(&starts, &[starts.len()])?.to(index.device())?;
+            Ok((index.reshape(&[index.numel()])?, starts))
+        }
+        (None, _) => wrong("an index with 2 dimensions without offsets"),
+    }
+}
+
+/// The gradient of the table. Linear in `grad`: without a division it is its own derivative's
+/// derivative.
+fn table_grad(
+    grad: &Var,
+    index: &Tensor,
+    rows: usize,
+    padding_idx: Option<usize>,
+    scale_grad_by_freq: bool,
+) -> Result<Var> {
+    let value = run(&EmbeddingGrad {
+        grad: grad.value().clone(),
+        index: index.clone(),
+        rows,
+        padding_idx,
+        scale_grad_by_freq,
+    })?;
+    if !is_recording() || scale_grad_by_freq {
+        return Ok(once("embedding", value, &[grad]));
+    }
+    let index = index.clone();
+    Ok(Var::computed(value, &[grad], move |outer| {
+        let flat = index.reshape(&[index.numel()])?;
+        let mut shape = index.shape().to_vec();
+        shape.push(outer.shape()[1]);
+        let read = reshape(&index_select(outer, 0, &flat)?, &shape)?;
+        let Some(row) = padding_idx else { return Ok(vec![Some(read)]) };
+        let row = Tensor::scalar(row as i64).to(index.device())?;
+        let padding = run(&Compare { kind: CompareKind::Eq, a: index.clone(), b: row })?;
+        Ok(vec![Some(masked_fill(&read, &padding.unsqueeze(index.rank())?, 0.0)?)])
+    }))
+}

@@ -1,0 +1,286 @@
+use samebits_tensor_core::ops::{
+    Cast, CompareKind, IndexReduce, ScatterAdd, ScatterReduce, ScatterReduceKind,
+};
+use samebits_tensor_core::{DType, Result, Tensor};
+
+use super::elementwise::{compare, div, mul, wanted};
+use super::index::{constant, equal, gather, masked, masked_fill, scatter_value, shrink};
+use super::{once, where_, zeros_of};
+use crate::{Var, run};
+
+/// `input` with `source[.., i, ..]` added to element `[.., index[.., i, ..], ..]`.
+///
+/// # Shapes
+///
+/// As [`scatter`](super::scatter).
+///
+/// # Determinism
+///
+/// Portable: the sum is exact and rounded once.
+///
+/// # Errors
+///
+/// The shapes do not go together, or an index is out of range.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::{Var, functional};
+/// use samebits_tensor_core::Tensor;
+///
+/// let x = Var::constant(Tensor::from_slice(&[1.0f32, 2.0], &[2])?);
+/// let source = Var::constant(Tensor::from_slice(&[1e30f32, 5.0, -1e30], &[3])?);
+/// let index = Tensor::from_slice(&[0i64, 1, 0], &[3])?;
+/// let y = functional::scatter_add(&x, 0, &index, &source)?;
+/// assert_eq!(y.value().to_vec::<f32>()?, [1.0, 7.0]);
+/// # Ok::<(), samebits_tensor_core::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.scatter_add`.
+#[track_caller]
+pub fn scatter_add(input: &Var, dim: usize, index: &Tensor, source: &Var) -> Result<Var> {
+    let op = ScatterAdd {
+        input: input.value().clone(),
+        dim,
+        index: index.clone(),
+        source: source.value().clone(),
+    };
+    let value = run(&op)?;
+    let source = &shrink(source, index.shape())?;
+    let (index, x, s) = (index.clone(), input.clone(), source.clone());
+    Ok(Var::computed(value, &[input, source], move |grad| {
+        Ok(vec![wanted(&x, || Ok(grad.clone()))?, wanted(&s, || gather(grad, dim, &index))?])
+    }))
+}
+
+/// `input` reduced with the values that are sent to each of its elements, which `index` names as
+/// in [`scatter_add`]. With `include_self` the element that is there counts as one more value;
+/// without it, it is replaced wherever a value is sent.
+///
+/// # Shapes
+///
+/// As [`scatter`](super::scatter).
+///
+/// # Determinism
+///
+/// Portable. Sums are exact and rounded once, products are taken in ascending source order. The
+/// gradient of a largest or smallest element is split evenly among equal ones.
+///
+/// # Errors
+///
+/// The shapes do not go together, or an index is out of range.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::{Var, functional};
+/// use samebits_tensor_core::Tensor;
+/// use samebits_tensor_core::ops::ScatterReduceKind;
+///
+/// let x = Var::constant(Tensor::from_slice(&[10.0f32, 20.0], &[2])?);
+/// let source = Var::constant(Tensor::from_slice(&[1.0f32, 2.0], &[2])?);
+/// let index = Tensor::from_slice(&[0i64, 0], &[2])?;
+/// let y = functional::scatter_reduce(&x, 0, &index, &source, ScatterReduceKind::Mean, false)?;
+/// assert_eq!(y.value().to_vec::<f32>()?, [1.5, 20.0]);
+/// # Ok::<(), samebits_tensor_core::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.scatter_reduce`.
+#[track_caller]
+pub fn scatter_reduce(
+    input: &Var,
+    dim: usize,
+    index: &Tensor,
+    source: &Var,
+    reduce: ScatterReduceKind,
+    include_self: bool,
+) -> Result<Var> {
+    let value = run(&ScatterReduce {
+        input: input.value().clone(),
+        dim,
+        index: index.clone(),
+        source: source.value().clone(),
+        kind: reduce,
+        include_self,
+    })?;
+    let source = &shrink(source, index.shape())?;
+    let reduction = Reduction {
+        input: input.clone(),
+        dim,
+        index: index.clone(),
+        source: source.clone(),
+        result: value.clone(),
+        reduce,
+        include_self,
+    };
+    Ok(Var::computed(value, &[input, source], move |grad| reduction.backward(grad)))
+}
+
+/// As [`scatter_reduce`], with one index per slice along `dim`.
+///
+/// # Shapes
+///
+/// `index` is `[m]`; `source` has the shape of `input`, but `m` along `dim`.
+///
+/// # Determinism
+///
+/// As [`scatter_reduce`].
+///
+/// # Errors
+///
+/// The shapes do not go together, or an index is out of range.
+///
+/// # References
+///
+/// `torch.Tensor.index_reduce`.
+#[track_caller]
+pub fn index_reduce(
+    input: &Var,
+    dim: usize,
+    index: &Tensor,
+    source: &Var,
+    reduce: ScatterReduceKind,
+    include_self: bool,
+) -> Result<Var> {
+    let value = run(&IndexReduce {
+        input: input.value().clone(),
+        dim,
+        index: index.clone(),
+        source: source.value().clone(),
+        kind: reduce,
+        include_self,
+    })?;
+    let mut shape = vec![1; input.shape().len()];
+    shape[dim] = index.numel();
+    let reduction = Reduction {
+        input: input.clone(),
+        dim,
+        index: index.reshape(&shape)?.expand(source.shape())?,
+        source: source.clone(),
+        result: value.clone(),
+        reduce,
+        include_self,
+    };
+    Ok(Var::computed(value, &[input, source], move |grad| reduction.backward(grad)))
+}
+
+/// What a reduction remembers. The index has the shape of the source.
+struct Reduction {
+    input: Var,
+    dim: usize,
+    index: Tensor,
+    source: Var,
+    result: Tensor,
+    reduce: ScatterReduceKind,
+    include_self: bool,
+}
+
+impl Reduction {
+    fn backward(&self, grad: &Var) -> Result<Vec<Option<Var>>> {
+        match self.reduce {
+            ScatterReduceKind::Sum => self.shared(grad),
+            ScatterReduceKind::Mean => {
+                let ones = Var::constant(number(self.source.value(), 1.0)?);
+                // A place that nothing is sent to keeps its value: its divisor is 1.
+                let own = match self.include_self {
+                    true => Var::constant(number(self.input.value(), 1.0)?),
+                    false => Var::constant(self.untouched()?),
+                };
+                self.shared(&div(grad, &scatter_add(&own, self.dim, &self.index, &ones)?)?)
+            }
+            ScatterReduceKind::Amax | ScatterReduceKind::Amin => self.extreme(grad),
+            ScatterReduceKind::Prod => self.product(grad),
+        }
+    }
+
+    /// The gradient goes to everything that was added.
+    fn shared(&self, grad: &Var) -> Result<Vec<Option<Var>>> {
+        Ok(vec![
+            wanted(&self.input, || self.own(grad))?,
+            wanted(&self.source, || gather(grad, self.dim, &self.index))?,
+        ])
+    }
+
+    /// The gradient is split among everything that equals the result.
+    fn extreme(&self, grad: &Var) -> Result<Vec<Option<Var>>> {
+        let own = match self.include_self {
+            true => like(equal(self.input.value().clone(), self.result.clone())?, grad)?,
+            false => self.untouched()?,
+        };
+        let results = gather(&Var::constant(self.result.clone()), self.dim, &self.index)?;
+        let sent = like(equal(self.source.value().clone(), results.value().clone())?, grad)?;
+        let (own, sent) = (Var::constant(own), Var::constant(sent));
+        let share = div(grad, &scatter_add(&own, self.dim, &self.index, &sent)?)?;
+        Ok(vec![
+            wanted(&self.input, || mul(&own, &share))?,
+            wanted(&self.source, || mul(&sent, &gather(&share, self.dim, &self.index)?))?,
+        ])
+    }
+
+    /// The product of everything else. Where something is zero, it is computed with a one in
+    /// that place; where there are two zeros, it is zero.
+    fn product(&self, grad: &Var) -> Result<Vec<Option<Var>>> {
+        let (input, source) = (self.input.detach(), self.source.detach());
+        let products = |input: &Var, source: &Var| {
+            let (dim, index, kind) = (self.dim, &self.index, ScatterReduceKind::Prod);
+            scatter_reduce(input, dim, index, source, kind, self.include_self)
+        };
+        let own = wanted(&self.input, || {
+            let zero = is_zero(&input)?;
+            let ones = masked_fill(&input, &zero, 1.0)?;
+            let others = div(&products(&ones, &source)?, &ones)?;
+            self.own(&mul(&grad.detach(), &others)?)
+        })?;
+        let sent = wanted(&self.source, || {
+            let zero = is_zero(&source)?;
+            let ones = masked_fill(&source, &zero, 1.0)?;
+            let nothing = Var::constant(zeros_of(input.shape(), grad.dtype(), grad)?);
+            let marks = Var::constant(like(zero.clone(), grad)?);
+            let zeros = scatter_add(&nothing, self.dim, &self.index, &marks)?;
+            let zeros = gather(&zeros, self.dim, &self.index)?;
+            let alone = equal(zeros.value().clone(), constant(grad, 1.0)?)?;
+            let none = is_zero(&zeros)?;
+            let all = gather(&products(&input, &ones)?, self.dim, &self.index)?;
+            // A zero that is the only one gets the product of the rest; where there is a zero,
+            // everything that is not zero gets nothing.
+            let others =
+                where_(&zero, &masked(&alone, &all)?, &masked(&none, &div(&all, &ones)?)?)?;
+            mul(&gather(&grad.detach(), self.dim, &self.index)?, &others)
+        })?;
+        let once = |x: Option<Var>| x.map(|x| once("scatter_reduce", x.value().clone(), &[grad]));
+        Ok(vec![once(own), once(sent)])
+    }
+
+    /// The gradient of what was there.
+    fn own(&self, grad: &Var) -> Result<Var> {
+        if self.include_self {
+            return Ok(grad.clone());
+        }
+        scatter_value(grad, self.dim, &self.index, 0.0)
+    }
+
+    /// 1 where no value is sent, else 0.
+    fn untouched(&self) -> Result<Tensor> {
+        let ones = Var::constant(number(self.input.value(), 1.0)?);
+        Ok(scatter_value(&ones, self.dim, &self.index, 0.0)?.value().clone())
+    }
+}
+
+fn is_zero(x: &Var) -> Result<Tensor> {
+    compare(CompareKind::Eq, x.value(), 0.0)
+}
+
+/// Truth values as the numbers 1 and 0 of the type of `grad`.
+pub(super) fn like(mask: Tensor, grad: &Var) -> Result<Tensor> {
+    debug_assert_eq!(mask.dtype(), DType::Bool, "a comparison gives truth values");
+    run(&Cast { x: mask, to: grad.dtype() })
+}
+
+/// `value` in the shape of `x`.
+fn number(x: &Tensor, value: f64) -> Result<Tensor> {
+    Tensor::full(&[], value, x.dtype()).to(x.device())?.expand(x.shape())
+}

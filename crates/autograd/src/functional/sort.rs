@@ -1,0 +1,275 @@
+use samebits_tensor_core::ops::{Compare, CompareKind, Kthvalue, Median, Sort, Topk, Unique};
+use samebits_tensor_core::{Result, Tensor};
+
+use super::elementwise::{div, mul};
+use super::index::equal;
+use super::reduce::{squeeze, sum};
+use super::scatter::{like, scatter_add};
+use super::{expand, reshape, zeros_like};
+use crate::{Var, run};
+
+/// `x` sorted along `dim`, and where each element was.
+///
+/// # Determinism
+///
+/// Portable: equal elements keep their order, also when sorting downwards; NaN counts as the
+/// largest.
+///
+/// # Errors
+///
+/// There is no such dimension.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::{Var, functional};
+/// use samebits_tensor_core::Tensor;
+///
+/// let x = Var::constant(Tensor::from_slice(&[2.0f32, 1.0, 2.0], &[3])?);
+/// let (values, indices) = functional::sort(&x, 0, true)?;
+/// assert_eq!(values.value().to_vec::<f32>()?, [2.0, 2.0, 1.0]);
+/// assert_eq!(indices.to_vec::<i64>()?, [0, 2, 1]);
+/// # Ok::<(), samebits_tensor_core::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.sort` with `stable=True`.
+#[track_caller]
+pub fn sort(x: &Var, dim: usize, descending: bool) -> Result<(Var, Tensor)> {
+    let (value, indices) = run(&Sort { x: x.value().clone(), dim, descending })?;
+    Ok((selected(x, dim, value, &indices), indices))
+}
+
+/// Where the elements that sorting puts in order were.
+///
+/// # Determinism
+///
+/// As [`sort`].
+///
+/// # Errors
+///
+/// There is no such dimension.
+///
+/// # References
+///
+/// `torch.argsort` with `stable=True`.
+#[track_caller]
+pub fn argsort(x: &Tensor, dim: usize, descending: bool) -> Result<Tensor> {
+    Ok(run(&Sort { x: x.clone(), dim, descending })?.1)
+}
+
+/// The `k` largest (or smallest) elements along `dim`, in order, and where each was.
+///
+/// # Determinism
+///
+/// Portable: the first `k` of [`sort`].
+///
+/// # Errors
+///
+/// There is no such dimension, or `k` exceeds it.
+///
+/// # References
+///
+/// `torch.topk`.
+#[track_caller]
+pub fn topk(x: &Var, k: usize, dim: usize, largest: bool) -> Result<(Var, Tensor)> {
+    let (value, indices) = run(&Topk { x: x.value().clone(), k, dim, largest })?;
+    Ok((selected(x, dim, value, &indices), indices))
+}
+
+/// The `k`-th smallest element along `dim`, counted from 1, and where it was.
+///
+/// # Determinism
+///
+/// Portable: element `k - 1` of [`sort`].
+///
+/// # Errors
+///
+/// There is no such dimension, or `k` is not from 1 to its size.
+///
+/// # References
+///
+/// `torch.kthvalue`.
+#[track_caller]
+pub fn kthvalue(x: &Var, k: usize, dim: usize, keepdim: bool) -> Result<(Var, Tensor)> {
+    let (value, indices) = run(&Kthvalue { x: x.value().clone(), k, dim })?;
+    kept(selected(x, dim, value, &indices), indices, dim, keepdim)
+}
+
+/// The median of all elements: the lower one of two. NaN if any element is.
+///
+/// # Determinism
+///
+/// Portable. The gradient is split evenly among equal elements.
+///
+/// # Errors
+///
+/// There are no elements.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::{Var, functional};
+/// use samebits_tensor_core::Tensor;
+///
+/// let x = Var::constant(Tensor::from_slice(&[4.0f32, 1.0, 3.0, 2.0], &[2, 2])?);
+/// assert_eq!(functional::median(&x)?.value().item::<f32>()?, 2.0);
+/// # Ok::<(), samebits_tensor_core::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.median` without a dimension.
+#[track_caller]
+pub fn median(x: &Var) -> Result<Var> {
+    median_of_all(x, false)
+}
+
+/// The median of all elements that are not NaN: the lower one of two. NaN if all are.
+///
+/// # Determinism
+///
+/// As [`median`].
+///
+/// # Errors
+///
+/// There are no elements.
+///
+/// # References
+///
+/// `torch.nanmedian` without a dimension.
+#[track_caller]
+pub fn nanmedian(x: &Var) -> Result<Var> {
+    median_of_all(x, true)
+}
+
+/// The median along `dim`, and where it was: the lower one of two, and the first of equal ones.
+/// If there is a NaN, the first of these.
+///
+/// # Determinism
+///
+/// Portable.
+///
+/// # Errors
+///
+/// There is no such dimension, or it is empty.
+///
+/// # References
+///
+/// `torch.median` with a dimension.
+#[track_caller]
+pub fn median_dim(x: &Var, dim: usize, keepdim: bool) -> Result<(Var, Tensor)> {
+    median_along(x, dim, keepdim, false)
+}
+
+/// The median along `dim` of the elements that are not NaN, and where it was; see
+/// [`median_dim`].
+///
+/// # Errors
+///
+/// As [`median_dim`].
+///
+/// # References
+///
+/// `torch.nanmedian` with a dimension.
+#[track_caller]
+pub fn nanmedian_dim(x: &Var, dim: usize, keepdim: bool) -> Result<(Var, Tensor)> {
+    median_along(x, dim, keepdim, true)
+}
+
+/// The distinct elements of `x` in ascending order, for each element of `x` its place among
+/// them, and how often each occurs.
+///
+/// # Determinism
+///
+/// Portable: of equal elements the first is kept; −0 equals +0, and every NaN is distinct.
+///
+/// # Errors
+///
+/// The type has no order.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::functional;
+/// use samebits_tensor_core::Tensor;
+///
+/// let x = Tensor::from_slice(&[3i64, 1, 3], &[3])?;
+/// let (values, inverse, counts) = functional::unique(&x)?;
+/// assert_eq!(values.to_vec::<i64>()?, [1, 3]);
+/// assert_eq!(inverse.to_vec::<i64>()?, [1, 0, 1]);
+/// assert_eq!(counts.to_vec::<i64>()?, [1, 2]);
+/// # Ok::<(), samebits_tensor_core::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.unique` with `return_inverse` and `return_counts`.
+#[track_caller]
+pub fn unique(x: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
+    run(&Unique { x: x.clone(), consecutive: false })
+}
+
+/// The elements of `x` that differ from the one before, for each element of `x` its place among
+/// them, and how often each occurs in a row.
+///
+/// # Determinism
+///
+/// As [`unique`].
+///
+/// # Errors
+///
+/// The type has no order.
+///
+/// # References
+///
+/// `torch.unique_consecutive` with `return_inverse` and `return_counts`.
+#[track_caller]
+pub fn unique_consecutive(x: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
+    run(&Unique { x: x.clone(), consecutive: true })
+}
+
+/// Values that were picked along `dim` at `indices`.
+pub(super) fn selected(x: &Var, dim: usize, value: Tensor, indices: &Tensor) -> Var {
+    let (zeros, indices) = (zeros_like(x), indices.clone());
+    Var::computed(value, &[x], move |grad| {
+        Ok(vec![Some(scatter_add(&zeros()?, dim, &indices, grad)?)])
+    })
+}
+
+/// Values and indices with the dimension of size 1 kept or removed.
+pub(super) fn kept(
+    value: Var,
+    indices: Tensor,
+    dim: usize,
+    keepdim: bool,
+) -> Result<(Var, Tensor)> {
+    if keepdim {
+        return Ok((value, indices));
+    }
+    Ok((squeeze(&value, &[dim])?, indices.squeeze(dim)?))
+}
+
+#[track_caller]
+fn median_along(x: &Var, dim: usize, keepdim: bool, ignore_nan: bool) -> Result<(Var, Tensor)> {
+    let (value, indices) = run(&Median { x: x.value().clone(), dim, ignore_nan })?;
+    kept(selected(x, dim, value, &indices), indices, dim, keepdim)
+}
+
+#[track_caller]
+fn median_of_all(x: &Var, ignore_nan: bool) -> Result<Var> {
+    let flat = reshape(x, &[x.value().numel()])?;
+    let (value, _) = run(&Median { x: flat.value().clone(), dim: 0, ignore_nan })?;
+    let (saved, result) = (flat.value().clone(), value.clone());
+    let value = Var::computed(value, &[&flat], move |grad| {
+        // Of a NaN nothing is equal: then the NaNs share the gradient.
+        let nan = |x: &Tensor| run(&Compare { kind: CompareKind::Ne, a: x.clone(), b: x.clone() });
+        let same = Var::constant(like(equal(saved.clone(), result.clone())?, grad)?);
+        let nans = Var::constant(like(nan(&saved)?, grad)?);
+        let mask = super::where_(&nan(&result)?, &nans, &same)?;
+        let share = div(grad, &sum(&mask, &[0])?)?;
+        Ok(vec![Some(mul(&expand(&share, saved.shape())?, &mask)?)])
+    });
+    squeeze(&value, &[0])
+}

@@ -1,0 +1,136 @@
+use samebits_tensor_core::ops::{
+    BagMode, BagParams, EmbeddingBag, EmbeddingBagGrad, EmbeddingBagWeightsGrad, EmbeddingGrad,
+};
+use samebits_tensor_core::registry::{Kernel, register};
+use samebits_tensor_core::{DType, Element, Op, Result, Tensor};
+
+use super::{F32, FLOATS, expect_room, filled, with_float};
+use crate::embedding::{self, Bags};
+
+const PLACES: &str = "the rows of a bag are added in f64 in ascending place and rounded once";
+const EXACT: &str = "f32: the sum is exact and rounded once; f64: added in ascending source order";
+const ATOMIC: &str = "float atomics add in the order in which threads arrive";
+const TREE: &str = "each weight is a scalar product over a tree of the row's width";
+
+pub(super) fn register_all() {
+    // Before the atomic variants, because it is the faster of the two: see docs/benchmarks.md.
+    register(Kernel::portable(
+        "exact",
+        FLOATS,
+        EXACT,
+        |op: &EmbeddingGrad| with_float!(op.grad.dtype(), T => table_grad(op, embedding::embedding_backward::<T>)),
+    ));
+    register(Kernel::fast("atomic", F32, ATOMIC, |op: &EmbeddingGrad| {
+        table_grad(op, embedding::embedding_backward_fast)
+    }));
+    register(Kernel::portable(
+        "places",
+        FLOATS,
+        PLACES,
+        |op: &EmbeddingBag| with_float!(op.weight.dtype(), T => bag::<T>(op)),
+    ));
+    register(Kernel::portable(
+        "exact",
+        FLOATS,
+        EXACT,
+        |op: &EmbeddingBagGrad| with_float!(op.grad.dtype(), T => bag_grad(op, embedding::embedding_bag_backward::<T>)),
+    ));
+    register(Kernel::fast("atomic", F32, ATOMIC, |op: &EmbeddingBagGrad| {
+        bag_grad(op, embedding::embedding_bag_backward_fast)
+    }));
+    register(Kernel::portable(
+        "tree",
+        FLOATS,
+        TREE,
+        |op: &EmbeddingBagWeightsGrad| with_float!(op.grad.dtype(), T => weights_grad::<T>(op)),
+    ));
+}
+
+fn table_grad<T: Element>(
+    op: &EmbeddingGrad,
+    f: impl FnOnce(&mut [T], [usize; 2], &[i64], &[T], Option<usize>, bool) -> crate::Result<()>,
+) -> Result<Tensor> {
+    let (grad, index) = (op.grad.contiguous()?, op.index.contiguous()?);
+    let width = grad.shape().last().copied().unwrap_or(0);
+    expect_room(EmbeddingGrad::NAME, op.rows.saturating_mul(width))?;
+    let shape = [op.rows, width];
+    filled(&shape, |out| {
+        let (index, grad) = (index.as_slice()?, grad.as_slice()?);
+        Ok(f(out, shape, index, grad, op.padding_idx, op.scale_grad_by_freq)?)
+    })
+}
+
+fn bag<T: super::Element>(op: &EmbeddingBag) -> Result<(Tensor, Option<Tensor>)> {
+    let (index, offsets) = (op.index.contiguous()?, op.offsets.contiguous()?);
+    let weight = op.weight.contiguous()?;
+    let [rows, width] = [weight.shape()[0], weight.shape()[1]];
+    let bags = bags(rows, &index, &offsets, &op.params)?;
+    let weights = dense(op.per_sample_weights.as_ref())?;
+    let weights = weights.as_ref().map(|weights| weights.as_slice::<T>()).transpose()?;
+    let mut out = Tensor::scratch(&[bags.len(), width], weight.dtype());
+    let mut max_rows =
+        (op.params.mode == BagMode::Max).then(|| Tensor::scratch(out.shape(), DType::I64));
+    embedding::embedding_bag(
+        out.as_mut_slice()?,
+        max_rows.as_mut().map(|max_rows| max_rows.as_mut_slice()).transpose()?,
+        weight.as_slice()?,
+        width,
+        &bags,
+        op.params.mode,
+        weights,
+    )?;
+    Ok((out, max_rows))
+}
+
+/// A slice function for the gradient of the table.
+type BagGrad<T> = fn(
+    &mut [T],
+    usize,
+    &[T],
+    &Bags<'_>,
+    BagMode,
+    Option<&[i64]>,
+    Option<&[T]>,
+    bool,
+) -> crate::Result<()>;
+
+fn bag_grad<T: Element>(op: &EmbeddingBagGrad, f: BagGrad<T>) -> Result<Tensor> {
+    let (index, offsets) = (op.index.contiguous()?, op.offsets.contiguous()?);
+    let grad = op.grad.contiguous()?;
+    let width = grad.shape()[1];
+    let bags = bags(op.rows, &index, &offsets, &op.params)?;
+    let max_rows = dense(op.max_rows.as_ref())?;
+    let max_rows = max_rows.as_ref().map(|max_rows| max_rows.as_slice()).transpose()?;
+    let weights = dense(op.per_sample_weights.as_ref())?;
+    let weights = weights.as_ref().map(|weights| weights.as_slice::<T>()).transpose()?;
+    expect_room(EmbeddingBagGrad::NAME, op.rows.saturating_mul(width))?;
+    filled(&[op.rows, width], |out| {
+        let (grad, scale) = (grad.as_slice()?, op.scale_grad_by_freq);
+        Ok(f(out, width, grad, &bags, op.params.mode, max_rows, weights, scale)?)
+    })
+}
+
+fn weights_grad<T: super::Element>(op: &EmbeddingBagWeightsGrad) -> Result<Tensor> {
+    let (index, offsets) = (op.index.contiguous()?, op.offsets.contiguous()?);
+    let (grad, weight) = (op.grad.contiguous()?, op.weight.contiguous()?);
+    let [rows, width] = [weight.shape()[0], weight.shape()[1]];
+    let bags = bags(rows, &index, &offsets, &op.params)?;
+    filled(&[index.numel()], |out: &mut [T]| {
+        let (grad, weight) = (grad.as_slice()?, weight.as_slice()?);
+        Ok(embedding::embedding_bag_weights_backward(out, width, grad, weight, &bags)?)
+    })
+}
+
+fn bags<'a>(
+    rows: usize,
+    index: &'a Tensor,
+    offsets: &Tensor,
+    params: &BagParams,
+) -> Result<Bags<'a>> {
+    let include_last = params.include_last_offset;
+    Ok(Bags::new(rows, index.as_slice()?, offsets.as_slice()?, include_last, params.padding_idx)?)
+}
+
+fn dense(x: Option<&Tensor>) -> Result<Option<Tensor>> {
+    x.map(Tensor::contiguous).transpose()
+}

@@ -1,0 +1,72 @@
+use samebits_tensor_core::layout::outer_dim_inner;
+use samebits_tensor_core::ops::{
+    Cumextreme, Cumprod, CumprodGrad, Cumsum, Logcumsumexp, LogcumsumexpGrad,
+};
+use samebits_tensor_core::registry::{Kernel, register};
+use samebits_tensor_core::{DType, Op, Result, Tensor};
+
+use super::{FLOATS, filled, with_float};
+use crate::scan;
+
+const TILES: &str = "each line runs in f64 over tiles of 1024 elements, carried in order";
+const LINE: &str = "each line runs in f64 from its last element to its first";
+const FIRST: &str = "of equal elements the first is taken";
+
+pub(super) fn register_all() {
+    register(Kernel::portable("tiles", FLOATS, TILES, |op: &Cumsum| {
+        let shape = shape(Cumsum::NAME, &op.x, op.dim)?;
+        let x = op.x.contiguous()?;
+        with_float!(x.dtype(), T => filled(x.shape(), |out: &mut [T]| {
+            let scan = if op.reverse { scan::cumsum_backward } else { scan::cumsum };
+            Ok(scan(x.as_slice()?, shape, out)?)
+        }))
+    }));
+    register(Kernel::portable("tiles", FLOATS, TILES, |op: &Cumprod| {
+        let shape = shape(Cumprod::NAME, &op.x, op.dim)?;
+        let x = op.x.contiguous()?;
+        with_float!(x.dtype(), T => filled(x.shape(), |out: &mut [T]| {
+            Ok(scan::cumprod(x.as_slice()?, shape, out)?)
+        }))
+    }));
+    register(Kernel::portable("line", FLOATS, LINE, |op: &CumprodGrad| {
+        let shape = shape(CumprodGrad::NAME, &op.x, op.dim)?;
+        let (x, grad) = (op.x.contiguous()?, op.grad.contiguous()?);
+        with_float!(x.dtype(), T => filled(x.shape(), |out: &mut [T]| {
+            Ok(scan::cumprod_backward(x.as_slice()?, grad.as_slice()?, shape, out)?)
+        }))
+    }));
+    register(Kernel::portable("tiles", FLOATS, TILES, |op: &Logcumsumexp| {
+        let shape = shape(Logcumsumexp::NAME, &op.x, op.dim)?;
+        let x = op.x.contiguous()?;
+        with_float!(x.dtype(), T => filled(x.shape(), |out: &mut [T]| {
+            Ok(scan::logcumsumexp(x.as_slice()?, shape, out)?)
+        }))
+    }));
+    register(Kernel::portable("line", FLOATS, LINE, |op: &LogcumsumexpGrad| {
+        let shape = shape(LogcumsumexpGrad::NAME, &op.x, op.dim)?;
+        let (x, y, grad) = (op.x.contiguous()?, op.y.contiguous()?, op.grad.contiguous()?);
+        with_float!(x.dtype(), T => filled(x.shape(), |out: &mut [T]| {
+            let (x, y, grad) = (x.as_slice()?, y.as_slice()?, grad.as_slice()?);
+            Ok(scan::logcumsumexp_backward(x, y, grad, shape, out)?)
+        }))
+    }));
+    register(Kernel::portable("first", FLOATS, FIRST, |op: &Cumextreme| {
+        let shape = shape(Cumextreme::NAME, &op.x, op.dim)?;
+        let x = op.x.contiguous()?;
+        let mut values = Tensor::scratch(x.shape(), x.dtype());
+        let mut indices = Tensor::scratch(x.shape(), DType::I64);
+        with_float!(x.dtype(), T => scan::cumextreme::<T>(
+            x.as_slice()?,
+            shape,
+            op.largest,
+            values.as_mut_slice()?,
+            indices.as_mut_slice()?,
+        )?);
+        Ok((values, indices))
+    }));
+}
+
+fn shape(op: &'static str, x: &Tensor, dim: usize) -> Result<[usize; 3]> {
+    let (outer, size, inner) = outer_dim_inner(op, x.shape(), dim)?;
+    Ok([outer, size, inner])
+}

@@ -1,0 +1,91 @@
+use samebits_tensor_core::layout::outer_dim_inner;
+use samebits_tensor_core::ops::{Kthvalue, Median, Sort, Topk, Unique};
+use samebits_tensor_core::registry::{Kernel, register};
+use samebits_tensor_core::{DType, Element, Op, Result, Tensor};
+
+use super::{FLOATS, with_float};
+use crate::sort::{self, Sortable};
+
+/// The element types with an order.
+const ORDERED: &[DType] = &[DType::F32, DType::F64, DType::I64];
+const STABLE: &str = "equal elements keep their order, so each has one place";
+
+/// Evaluates `$body` with `$t` standing for the tensor's type, one of [`ORDERED`].
+macro_rules! with_ordered {
+    ($dtype:expr, $t:ident => $body:expr) => {
+        match $dtype {
+            DType::I64 => {
+                type $t = i64;
+                $body
+            }
+            dtype => with_float!(dtype, $t => $body),
+        }
+    };
+}
+
+pub(super) fn register_all() {
+    register(Kernel::portable("stable", ORDERED, STABLE, |op: &Sort| {
+        let size = op.x.size(Sort::NAME, op.dim)?;
+        with_ordered!(op.x.dtype(), T => {
+            select(Sort::NAME, &op.x, op.dim, size, |x: &[T], shape, values, indices| {
+                sort::sort(x, shape, op.descending, values, indices)
+            })
+        })
+    }));
+    register(Kernel::portable("stable", ORDERED, STABLE, |op: &Topk| {
+        with_ordered!(op.x.dtype(), T => {
+            select(Topk::NAME, &op.x, op.dim, op.k, |x: &[T], shape, values, indices| {
+                sort::topk(x, shape, op.k, op.largest, values, indices)
+            })
+        })
+    }));
+    register(Kernel::portable("stable", ORDERED, STABLE, |op: &Kthvalue| {
+        with_ordered!(op.x.dtype(), T => {
+            select(Kthvalue::NAME, &op.x, op.dim, 1, |x: &[T], shape, values, indices| {
+                sort::kthvalue(x, shape, op.k, values, indices)
+            })
+        })
+    }));
+    register(Kernel::portable("stable", FLOATS, STABLE, |op: &Median| {
+        with_float!(op.x.dtype(), T => {
+            let median = if op.ignore_nan { sort::nanmedian::<T> } else { sort::median::<T> };
+            select(Median::NAME, &op.x, op.dim, 1, median)
+        })
+    }));
+    register(Kernel::portable(
+        "stable",
+        ORDERED,
+        STABLE,
+        |op: &Unique| with_ordered!(op.x.dtype(), T => unique::<T>(op)),
+    ));
+}
+
+/// Runs `f(x, (outer, dim, inner), values, indices)` for results with size `k` along `dim`.
+fn select<T: Element>(
+    op: &'static str,
+    x: &Tensor,
+    dim: usize,
+    k: usize,
+    f: impl FnOnce(&[T], [usize; 3], &mut [T], &mut [i64]) -> crate::Result<()>,
+) -> Result<(Tensor, Tensor)> {
+    let (outer, size, inner) = outer_dim_inner(op, x.shape(), dim)?;
+    let x = x.contiguous()?;
+    let mut shape = x.shape().to_vec();
+    shape[dim] = k;
+    let mut values = Tensor::scratch(&shape, x.dtype());
+    let mut indices = Tensor::scratch(&shape, DType::I64);
+    f(x.as_slice()?, [outer, size, inner], values.as_mut_slice()?, indices.as_mut_slice()?)?;
+    Ok((values, indices))
+}
+
+fn unique<T: Element + Sortable>(op: &Unique) -> Result<(Tensor, Tensor, Tensor)> {
+    let x = op.x.contiguous()?;
+    let find = if op.consecutive { sort::unique_consecutive } else { sort::unique };
+    let found = find(x.as_slice::<T>()?);
+    let count = found.values.len();
+    Ok((
+        Tensor::from_slice(&found.values, &[count])?,
+        Tensor::from_slice(&found.inverse, x.shape())?,
+        Tensor::from_slice(&found.counts, &[count])?,
+    ))
+}

@@ -1,0 +1,95 @@
+//! Histograms.
+
+use super::{expect_dtype, expect_float, expect_shape};
+use crate::{DType, Error, Op, Result, Tensor};
+
+/// How often each value occurs: i64, as long as the largest value and `min_length` ask for.
+#[derive(Clone, Debug)]
+pub struct Bincount {
+    /// `[n]`, i64, none negative.
+    pub x: Tensor,
+    /// The least length of the result.
+    pub min_length: usize,
+}
+
+impl Op for Bincount {
+    const NAME: &'static str = "bincount";
+    type Output = Tensor;
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        vec![&self.x]
+    }
+
+    fn check(&self) -> Result<()> {
+        check_values(&self.x)
+    }
+}
+
+/// The sum of the weights of each value: exact, rounded once.
+#[derive(Clone, Debug)]
+pub struct BincountWeighted {
+    /// As in [`Bincount`].
+    pub x: Tensor,
+    /// `[n]`, floats.
+    pub weights: Tensor,
+    /// The least length of the result.
+    pub min_length: usize,
+}
+
+impl Op for BincountWeighted {
+    const NAME: &'static str = "bincount";
+    type Output = Tensor;
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        vec![&self.weights, &self.x]
+    }
+
+    fn check(&self) -> Result<()> {
+        check_values(&self.x)?;
+        expect_float(Self::NAME, "the weights", &self.weights)?;
+        expect_shape(Self::NAME, "the weights", &self.weights, self.x.shape())
+    }
+}
+
+/// The number of elements in each of `bins` bins of equal width from `min` to `max`, both
+/// included, as floats. Elements outside and NaN are not counted. If the limits are equal, the
+/// smallest and the largest element take their place.
+#[derive(Clone, Debug)]
+pub struct Histc {
+    /// The elements.
+    pub x: Tensor,
+    /// How many bins.
+    pub bins: usize,
+    /// The lower limit.
+    pub min: f64,
+    /// The upper limit.
+    pub max: f64,
+}
+
+impl Op for Histc {
+    const NAME: &'static str = "histc";
+    type Output = Tensor;
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        vec![&self.x]
+    }
+
+    fn check(&self) -> Result<()> {
+        expect_float(Self::NAME, "the input", &self.x)?;
+        if self.bins == 0 {
+            return Err(Error::invalid(Self::NAME, "at least one bin is needed"));
+        }
+        Ok(())
+    }
+}
+
+fn check_values(x: &Tensor) -> Result<()> {
+    expect_dtype(Bincount::NAME, "the input", x, DType::I64)?;
+    if x.rank() != 1 {
+        return Err(Error::invalid(
+            Bincount::NAME,
+            format!("expected an input with 1 dimension, got shape {:?}", x.shape()),
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,228 @@
+//! Gradients of rows looked up in a table, and bags of such rows.
+
+use super::{expect_dtype, expect_float, expect_shape};
+use crate::{DType, Error, Op, Pass, Result, Tensor};
+
+/// The gradient of the table of an embedding: the exact sum of the gradients of the places that
+/// hold each row, rounded once.
+#[derive(Clone, Debug)]
+pub struct EmbeddingGrad {
+    /// The shape of `index`, then `[width]`.
+    pub grad: Tensor,
+    /// i64, each below `rows`.
+    pub index: Tensor,
+    /// The rows of the table.
+    pub rows: usize,
+    /// A row without a gradient.
+    pub padding_idx: Option<usize>,
+    /// Divide each row's gradient by the number of places that hold it.
+    pub scale_grad_by_freq: bool,
+}
+
+impl Op for EmbeddingGrad {
+    const NAME: &'static str = "embedding";
+    const PASS: Pass = Pass::Backward;
+    type Output = Tensor;
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        vec![&self.grad, &self.index]
+    }
+
+    fn check(&self) -> Result<()> {
+        expect_float(Self::NAME, "the gradient", &self.grad)?;
+        expect_dtype(Self::NAME, "the index", &self.index, DType::I64)?;
+        let mut expected = self.index.shape().to_vec();
+        expected.push(self.grad.shape().last().copied().unwrap_or(0));
+        expect_shape(Self::NAME, "the gradient", &self.grad, &expected)?;
+        check_padding(Self::NAME, self.padding_idx, self.rows)
+    }
+}
+
+/// How the rows of a bag become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BagMode {
+    /// Their sum, each row times its weight if there are weights.
+    Sum,
+    /// Their sum divided by their number.
+    Mean,
+    /// In each column the first largest element.
+    Max,
+}
+
+/// What the places of an index mean to an embedding bag.
+#[derive(Clone, Debug)]
+pub struct BagParams {
+    /// How the rows of a bag become one.
+    pub mode: BagMode,
+    /// The last offset is the end of the last bag and not a bag.
+    pub include_last_offset: bool,
+    /// Places that hold this row belong to no bag.
+    pub padding_idx: Option<usize>,
+}
+
+/// One row per bag of rows of a table: with the mode `Max` also the table row that each element
+/// came from, or -1 for an empty bag.
+#[derive(Clone, Debug)]
+pub struct EmbeddingBag {
+    /// `[rows, width]`
+    pub weight: Tensor,
+    /// `[places]`, i64, each below `rows`.
+    pub index: Tensor,
+    /// i64: where each bag starts.
+    pub offsets: Tensor,
+    /// `[places]`, for the mode `Sum`.
+    pub per_sample_weights: Option<Tensor>,
+    /// What the places mean.
+    pub params: BagParams,
+}
+
+impl Op for EmbeddingBag {
+    const NAME: &'static str = "embedding_bag";
+    type Output = (Tensor, Option<Tensor>);
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        let weights = self.per_sample_weights.iter();
+        [&self.weight, &self.index, &self.offsets].into_iter().chain(weights).collect()
+    }
+
+    fn check(&self) -> Result<()> {
+        expect_float(Self::NAME, "the table", &self.weight)?;
+        if self.weight.rank() != 2 {
+            return Err(Error::invalid(
+                Self::NAME,
+                format!("expected a table with 2 dimensions, got shape {:?}", self.weight.shape()),
+            ));
+        }
+        check_bags(&self.index, &self.offsets)?;
+        check_padding(Self::NAME, self.params.padding_idx, self.weight.shape()[0])?;
+        check_weights(
+            &self.params,
+            self.per_sample_weights.as_ref(),
+            &self.index,
+            self.weight.dtype(),
+        )
+    }
+}
+
+/// The gradient of the table of [`EmbeddingBag`]: exact sums, rounded once.
+#[derive(Clone, Debug)]
+pub struct EmbeddingBagGrad {
+    /// `[bags, width]`
+    pub grad: Tensor,
+    /// As in the forward pass.
+    pub index: Tensor,
+    /// As in the forward pass.
+    pub offsets: Tensor,
+    /// As in the forward pass.
+    pub per_sample_weights: Option<Tensor>,
+    /// What the forward pass returned beside its result.
+    pub max_rows: Option<Tensor>,
+    /// As in the forward pass.
+    pub params: BagParams,
+    /// The rows of the table.
+    pub rows: usize,
+    /// Divide each row's gradient by the number of places that hold it.
+    pub scale_grad_by_freq: bool,
+}
+
+impl Op for EmbeddingBagGrad {
+    const NAME: &'static str = "embedding_bag";
+    const PASS: Pass = Pass::Backward;
+    type Output = Tensor;
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        let more = self.per_sample_weights.iter().chain(&self.max_rows);
+        [&self.grad, &self.index, &self.offsets].into_iter().chain(more).collect()
+    }
+
+    fn check(&self) -> Result<()> {
+        check_bag_grad(&self.grad, &self.offsets, &self.params)?;
+        check_bags(&self.index, &self.offsets)?;
+        check_padding(Self::NAME, self.params.padding_idx, self.rows)?;
+        check_weights(
+            &self.params,
+            self.per_sample_weights.as_ref(),
+            &self.index,
+            self.grad.dtype(),
+        )?;
+        let Some(max_rows) = &self.max_rows else { return Ok(()) };
+        expect_dtype(Self::NAME, "the rows of the maxima", max_rows, DType::I64)?;
+        expect_shape(Self::NAME, "the rows of the maxima", max_rows, self.grad.shape())
+    }
+}
+
+/// The gradient of the per-sample weights of [`EmbeddingBag`].
+#[derive(Clone, Debug)]
+pub struct EmbeddingBagWeightsGrad {
+    /// `[bags, width]`
+    pub grad: Tensor,
+    /// As in the forward pass.
+    pub weight: Tensor,
+    /// As in the forward pass.
+    pub index: Tensor,
+    /// As in the forward pass.
+    pub offsets: Tensor,
+    /// As in the forward pass.
+    pub params: BagParams,
+}
+
+impl Op for EmbeddingBagWeightsGrad {
+    const NAME: &'static str = "embedding_bag_weights";
+    const PASS: Pass = Pass::Backward;
+    type Output = Tensor;
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        vec![&self.grad, &self.weight, &self.index, &self.offsets]
+    }
+
+    fn check(&self) -> Result<()> {
+        check_bag_grad(&self.grad, &self.offsets, &self.params)?;
+        check_bags(&self.index, &self.offsets)?;
+        expect_dtype(Self::NAME, "the table", &self.weight, self.grad.dtype())?;
+        let rows = self.weight.shape().first().copied().unwrap_or(0);
+        expect_shape(Self::NAME, "the table", &self.weight, &[rows, self.grad.shape()[1]])?;
+        check_padding(Self::NAME, self.params.padding_idx, rows)
+    }
+}
+
+fn check_bags(index: &Tensor, offsets: &Tensor) -> Result<()> {
+    for (what, tensor) in [("the index", index), ("the offsets", offsets)] {
+        expect_dtype(EmbeddingBag::NAME, what, tensor, DType::I64)?;
+        expect_shape(EmbeddingBag::NAME, what, tensor, &[tensor.numel()])?;
+    }
+    Ok(())
+}
+
+fn check_bag_grad(grad: &Tensor, offsets: &Tensor, params: &BagParams) -> Result<()> {
+    expect_float(EmbeddingBag::NAME, "the gradient", grad)?;
+    let bags = offsets.numel().saturating_sub(usize::from(params.include_last_offset));
+    let width = grad.shape().last().copied().unwrap_or(0);
+    expect_shape(EmbeddingBag::NAME, "the gradient", grad, &[bags, width])
+}
+
+fn check_weights(
+    params: &BagParams,
+    weights: Option<&Tensor>,
+    index: &Tensor,
+    dtype: DType,
+) -> Result<()> {
+    let Some(weights) = weights else { return Ok(()) };
+    if params.mode != BagMode::Sum {
+        return Err(Error::invalid(
+            EmbeddingBag::NAME,
+            format!("per-sample weights are for the mode Sum, not {:?}", params.mode),
+        ));
+    }
+    expect_dtype(EmbeddingBag::NAME, "the per-sample weights", weights, dtype)?;
+    expect_shape(EmbeddingBag::NAME, "the per-sample weights", weights, index.shape())
+}
+
+fn check_padding(op: &'static str, padding_idx: Option<usize>, rows: usize) -> Result<()> {
+    match padding_idx {
+        Some(row) if row >= rows => Err(Error::invalid(
+            op,
+            format!("padding_idx {row} is not a row of a table with {rows} rows"),
+        )),
+        _ => Ok(()),
+    }
+}

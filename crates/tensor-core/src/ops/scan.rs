@@ -1,0 +1,161 @@
+//! Running sums, products and extrema.
+
+use super::{expect_dtype, expect_float, expect_shape};
+use crate::{Op, Pass, Result, Tensor};
+
+/// The sum of each element and all before it along `dim`, in the contract's order of tiles.
+#[derive(Clone, Debug)]
+pub struct Cumsum {
+    /// The tensor to scan.
+    pub x: Tensor,
+    /// The dimension.
+    pub dim: usize,
+    /// From the last element to the first: the gradient of the other direction.
+    pub reverse: bool,
+}
+
+impl Op for Cumsum {
+    const NAME: &'static str = "cumsum";
+    type Output = Tensor;
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        vec![&self.x]
+    }
+
+    fn check(&self) -> Result<()> {
+        expect_float(Self::NAME, "the input", &self.x)?;
+        self.x.size(Self::NAME, self.dim).map(|_| ())
+    }
+}
+
+/// The product of each element and all before it along `dim`, in the contract's order of tiles.
+#[derive(Clone, Debug)]
+pub struct Cumprod {
+    /// The tensor to scan.
+    pub x: Tensor,
+    /// The dimension.
+    pub dim: usize,
+}
+
+impl Op for Cumprod {
+    const NAME: &'static str = "cumprod";
+    type Output = Tensor;
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        vec![&self.x]
+    }
+
+    fn check(&self) -> Result<()> {
+        expect_float(Self::NAME, "the input", &self.x)?;
+        self.x.size(Self::NAME, self.dim).map(|_| ())
+    }
+}
+
+/// The gradient of [`Cumprod`].
+#[derive(Clone, Debug)]
+pub struct CumprodGrad {
+    /// The gradient of the result.
+    pub grad: Tensor,
+    /// As in the forward pass.
+    pub x: Tensor,
+    /// As in the forward pass.
+    pub dim: usize,
+}
+
+impl Op for CumprodGrad {
+    const NAME: &'static str = "cumprod";
+    const PASS: Pass = Pass::Backward;
+    type Output = Tensor;
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        vec![&self.grad, &self.x]
+    }
+
+    fn check(&self) -> Result<()> {
+        expect_float(Self::NAME, "the gradient", &self.grad)?;
+        expect_dtype(Self::NAME, "the input", &self.x, self.grad.dtype())?;
+        expect_shape(Self::NAME, "the gradient", &self.grad, self.x.shape())?;
+        self.x.size(Self::NAME, self.dim).map(|_| ())
+    }
+}
+
+/// The logarithm of the sum of the exponentials of each element and all before it along `dim`.
+#[derive(Clone, Debug)]
+pub struct Logcumsumexp {
+    /// The tensor to scan.
+    pub x: Tensor,
+    /// The dimension.
+    pub dim: usize,
+}
+
+impl Op for Logcumsumexp {
+    const NAME: &'static str = "logcumsumexp";
+    type Output = Tensor;
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        vec![&self.x]
+    }
+
+    fn check(&self) -> Result<()> {
+        expect_float(Self::NAME, "the input", &self.x)?;
+        self.x.size(Self::NAME, self.dim).map(|_| ())
+    }
+}
+
+/// The gradient of [`Logcumsumexp`].
+#[derive(Clone, Debug)]
+pub struct LogcumsumexpGrad {
+    /// The gradient of the result.
+    pub grad: Tensor,
+    /// As in the forward pass.
+    pub x: Tensor,
+    /// The result of the forward pass.
+    pub y: Tensor,
+    /// As in the forward pass.
+    pub dim: usize,
+}
+
+impl Op for LogcumsumexpGrad {
+    const NAME: &'static str = "logcumsumexp";
+    const PASS: Pass = Pass::Backward;
+    type Output = Tensor;
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        vec![&self.grad, &self.x, &self.y]
+    }
+
+    fn check(&self) -> Result<()> {
+        expect_float(Self::NAME, "the gradient", &self.grad)?;
+        for (what, tensor) in [("the input", &self.x), ("the result", &self.y)] {
+            expect_dtype(Self::NAME, what, tensor, self.grad.dtype())?;
+            expect_shape(Self::NAME, what, tensor, self.grad.shape())?;
+        }
+        self.x.size(Self::NAME, self.dim).map(|_| ())
+    }
+}
+
+/// The largest or smallest of each element and all before it along `dim`, and where it is. The
+/// first of equal ones; NaN is both the largest and the smallest.
+#[derive(Clone, Debug)]
+pub struct Cumextreme {
+    /// The tensor to scan.
+    pub x: Tensor,
+    /// The dimension.
+    pub dim: usize,
+    /// The largest; otherwise the smallest.
+    pub largest: bool,
+}
+
+impl Op for Cumextreme {
+    const NAME: &'static str = "cumextreme";
+    type Output = (Tensor, Tensor);
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        vec![&self.x]
+    }
+
+    fn check(&self) -> Result<()> {
+        expect_float(Self::NAME, "the input", &self.x)?;
+        self.x.size(Self::NAME, self.dim).map(|_| ())
+    }
+}

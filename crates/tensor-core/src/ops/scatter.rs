@@ -1,0 +1,113 @@
+//! Reductions to places that an index says.
+
+use super::expect_float;
+use super::index::{check_elements, check_slices, check_source};
+use crate::{Op, Result, Tensor};
+
+/// `input` with `source[.., i, ..]` added to element `[.., index[.., i, ..], ..]`: the sum is
+/// exact and rounded once.
+#[derive(Clone, Debug)]
+pub struct ScatterAdd {
+    /// The tensor to add to.
+    pub input: Tensor,
+    /// The dimension that the index addresses.
+    pub dim: usize,
+    /// i64, of the rank of `input` and nowhere but along `dim` larger than it.
+    pub index: Tensor,
+    /// Nowhere smaller than `index`; what lies beyond it is not read.
+    pub source: Tensor,
+}
+
+impl Op for ScatterAdd {
+    const NAME: &'static str = "scatter_add";
+    type Output = Tensor;
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        vec![&self.input, &self.index, &self.source]
+    }
+
+    fn check(&self) -> Result<()> {
+        expect_float(Self::NAME, "the input", &self.input)?;
+        check_elements(Self::NAME, &self.input, self.dim, &self.index)?;
+        check_source(Self::NAME, &self.input, &self.index, &self.source)
+    }
+}
+
+/// How the values that are sent to one element become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScatterReduceKind {
+    /// Their exact sum, rounded once.
+    Sum,
+    /// Their exact sum, rounded once, divided by their number, rounded again.
+    Mean,
+    /// Their product in ascending source order, each multiplication rounded.
+    Prod,
+    /// The largest; NaN if any is NaN.
+    Amax,
+    /// The smallest; NaN if any is NaN.
+    Amin,
+}
+
+/// As [`ScatterAdd`], with other reductions. With `include_self` the element that is there
+/// counts as one more value; without it, it is replaced wherever a value is sent.
+#[derive(Clone, Debug)]
+pub struct ScatterReduce {
+    /// The tensor to reduce into.
+    pub input: Tensor,
+    /// The dimension that the index addresses.
+    pub dim: usize,
+    /// As in [`ScatterAdd`].
+    pub index: Tensor,
+    /// As in [`ScatterAdd`].
+    pub source: Tensor,
+    /// How.
+    pub kind: ScatterReduceKind,
+    /// Whether the element that is there counts.
+    pub include_self: bool,
+}
+
+impl Op for ScatterReduce {
+    const NAME: &'static str = "scatter_reduce";
+    type Output = Tensor;
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        vec![&self.input, &self.index, &self.source]
+    }
+
+    fn check(&self) -> Result<()> {
+        expect_float(Self::NAME, "the input", &self.input)?;
+        check_elements(Self::NAME, &self.input, self.dim, &self.index)?;
+        check_source(Self::NAME, &self.input, &self.index, &self.source)
+    }
+}
+
+/// As [`ScatterReduce`], with one index per slice along `dim`.
+#[derive(Clone, Debug)]
+pub struct IndexReduce {
+    /// The tensor to reduce into.
+    pub input: Tensor,
+    /// The dimension to index.
+    pub dim: usize,
+    /// `[m]`, i64, each below the size of `dim`.
+    pub index: Tensor,
+    /// The shape of the input, but `m` along `dim`.
+    pub source: Tensor,
+    /// How.
+    pub kind: ScatterReduceKind,
+    /// Whether the element that is there counts.
+    pub include_self: bool,
+}
+
+impl Op for IndexReduce {
+    const NAME: &'static str = "index_reduce";
+    type Output = Tensor;
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        vec![&self.input, &self.index, &self.source]
+    }
+
+    fn check(&self) -> Result<()> {
+        expect_float(Self::NAME, "the input", &self.input)?;
+        check_slices(Self::NAME, &self.input, self.dim, &self.index, &self.source)
+    }
+}
