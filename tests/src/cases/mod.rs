@@ -5,8 +5,10 @@
 //! thread counts, instruction sets and devices. Sizes are such that work is shared among threads
 //! and that tails shorter than a vector are left over.
 
+mod bincount;
 mod contraction;
 mod elementwise;
+mod embedding;
 mod index;
 mod loss;
 mod norm;
@@ -14,6 +16,9 @@ mod optim;
 mod pooling;
 mod random;
 mod reduce;
+mod scan;
+mod scatter;
+mod sort;
 
 use std::fmt;
 
@@ -47,8 +52,10 @@ impl fmt::Debug for Case {
 /// Every family, with its inputs on `device`.
 pub fn families(device: Device) -> Vec<Family> {
     let all: [(_, Add); _] = [
+        ("bincount", bincount::add),
         ("contraction", contraction::add),
         ("elementwise", elementwise::add),
+        ("embedding", embedding::add),
         ("index", index::add),
         ("loss", loss::add),
         ("norm", norm::add),
@@ -56,6 +63,9 @@ pub fn families(device: Device) -> Vec<Family> {
         ("pooling", pooling::add),
         ("random", random::add),
         ("reduce", reduce::add),
+        ("scan", scan::add),
+        ("scatter", scatter::add),
+        ("sort", sort::add),
     ];
     all.into_iter()
         .map(|(name, add)| {

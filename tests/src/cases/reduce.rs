@@ -10,7 +10,9 @@ pub(super) fn add(cases: &mut Cases, make: Make) {
 }
 
 fn of_type(cases: &mut Cases, make: Make, dtype: DType) {
-    for kind in [ReduceKind::Sum, ReduceKind::Mean, ReduceKind::Amax, ReduceKind::Amin] {
+    for kind in
+        [ReduceKind::Sum, ReduceKind::Mean, ReduceKind::Amax, ReduceKind::Amin, ReduceKind::Prod]
+    {
         for (shape, dims) in [
             (vec![300_007], vec![0]),
             (vec![33, 5000], vec![1]),
@@ -35,4 +37,29 @@ fn of_type(cases: &mut Cases, make: Make, dtype: DType) {
         let x = make.wild(&[70, 333], dtype, 10);
         cases.add(format!("arg_reduce {kind:?} {dtype}"), ArgReduce { kind, x, dim: 0 });
     }
+    for (shape, dims) in
+        [(vec![300_007], vec![0]), (vec![33, 5000], vec![1]), (vec![6, 50, 7, 20], vec![0, 2])]
+    {
+        let x = make.normal(&shape, dtype, 210);
+        let name = format!("{dtype} {shape:?} {dims:?}");
+        for correction in [0.0, 1.0] {
+            let op = Variance { x: x.clone(), dims: dims.clone(), correction };
+            cases.add(format!("var {name} {correction}"), op);
+        }
+        for p in [0.0, 1.0, 2.0, 3.5, -1.0, f64::INFINITY, f64::NEG_INFINITY] {
+            let op = Norm { x: x.clone(), dims: dims.clone(), p };
+            cases.add(format!("norm {name} {p}"), op);
+        }
+        cases.add(format!("logsumexp {name}"), Logsumexp { x, dims });
+    }
+    let x = make.wild(&[40, 1000], dtype, 211);
+    let dims = vec![1];
+    cases.add(
+        format!("var {dtype} wild"),
+        Variance { x: x.clone(), dims: dims.clone(), correction: 1.0 },
+    );
+    cases.add(format!("norm {dtype} wild"), Norm { x: x.clone(), dims: dims.clone(), p: 2.0 });
+    cases.add(format!("logsumexp {dtype} wild"), Logsumexp { x, dims });
+    let (x, dims) = (make.normal(&[3, 0, 2], dtype, 1), vec![1]);
+    cases.add(format!("logsumexp {dtype} empty"), Logsumexp { x, dims });
 }

@@ -1,6 +1,6 @@
 use samebits::functional as f;
 
-use super::{Handler, Quantity, Tolerance};
+use super::{Arguments, Handler, Quantity, Tolerance};
 
 pub(super) const HANDLERS: &[Handler] = &[
     Handler {
@@ -24,9 +24,54 @@ pub(super) const HANDLERS: &[Handler] = &[
             let y = f::index_select(a.var("input")?, a.param("dim")?, a.tensor("index")?)?;
             Ok(vec![("y", y)])
         },
+        tolerance: read,
+    },
+    Handler {
+        op: "index_copy",
+        run: |a| {
+            let (dim, index) = (a.param("dim")?, a.tensor("index")?);
+            Ok(vec![("y", f::index_copy(a.var("input")?, dim, index, a.var("source")?)?)])
+        },
+        tolerance: |_, _| Tolerance::Copied,
+    },
+    Handler {
+        op: "gather",
+        run: |a| {
+            let y = f::gather(a.var("input")?, a.param("dim")?, a.tensor("index")?)?;
+            Ok(vec![("y", y)])
+        },
+        tolerance: read,
+    },
+    Handler {
+        op: "index_put",
+        run: |a| {
+            let indices = [a.tensor("index0")?.clone(), a.tensor("index1")?.clone()];
+            let (x, values) = (a.var("input")?, a.var("values")?);
+            Ok(vec![("y", f::index_put(x, &indices, values, a.param("accumulate")?)?)])
+        },
         tolerance: |_, quantity| match quantity {
-            Quantity::Output(_) => Tolerance::Copied,
-            Quantity::Grad(_) => Tolerance::Rounded(1.0),
+            Quantity::Output(_) => Tolerance::Rounded(1.0),
+            Quantity::Grad(_) => Tolerance::Copied,
         },
     },
+    Handler {
+        op: "repeat_interleave",
+        run: |a| {
+            let dim = Some(a.param("dim")?);
+            let y = match a.optional("repeats") {
+                Some(repeats) => f::repeat_interleave(a.var("input")?, repeats.value(), dim)?,
+                None => f::repeat_interleave_n(a.var("input")?, a.param("repeats")?, dim)?,
+            };
+            Ok(vec![("y", y)])
+        },
+        tolerance: read,
+    },
 ];
+
+/// Elements are copied; a gradient is an exact sum, rounded once.
+fn read(_: &Arguments<'_>, quantity: Quantity<'_>) -> Tolerance {
+    match quantity {
+        Quantity::Output(_) => Tolerance::Copied,
+        Quantity::Grad(_) => Tolerance::Rounded(1.0),
+    }
+}

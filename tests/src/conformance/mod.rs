@@ -8,15 +8,19 @@
 //! One file per family of operators holds what runs them: see [`Handler`].
 
 mod arguments;
+mod bincount;
 mod compare;
 mod contraction;
 mod elementwise;
+mod embedding;
 mod file;
 mod index;
 mod loss;
 mod norm;
 mod pooling;
 mod reduce;
+mod scan;
+mod scatter;
 
 pub use arguments::{Arguments, Outputs};
 pub use compare::{Quantity, Tolerance};
@@ -79,13 +83,17 @@ pub fn run(reference: &Reference, device: Device) -> Vec<Outcome> {
 
 fn handlers() -> impl Iterator<Item = &'static Handler> {
     [
+        bincount::HANDLERS,
         contraction::HANDLERS,
         elementwise::HANDLERS,
+        embedding::HANDLERS,
         index::HANDLERS,
         loss::HANDLERS,
         norm::HANDLERS,
         pooling::HANDLERS,
         reduce::HANDLERS,
+        scan::HANDLERS,
+        scatter::HANDLERS,
     ]
     .into_iter()
     .flatten()

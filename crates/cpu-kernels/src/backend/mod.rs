@@ -18,6 +18,7 @@ mod sort;
 
 use std::sync::Once;
 
+use samebits_tensor_core::layout::numel;
 use samebits_tensor_core::{DType, Error, Result, Tensor};
 
 use crate::elementwise::Elementary;
@@ -113,6 +114,7 @@ use with_element;
 
 /// Refuses a result whose size an input's values ask for and that memory cannot hold.
 fn expect_room(op: &'static str, elements: usize) -> Result<()> {
+    numel(op, &[elements])?;
     Vec::<u64>::new().try_reserve_exact(elements).map_err(|_| {
         Error::invalid(op, format!("a result of {elements} elements does not fit in memory"))
     })

@@ -1,6 +1,7 @@
 //! Gradients of rows looked up in a table, and bags of such rows.
 
 use super::{expect_dtype, expect_float, expect_shape};
+use crate::layout::numel;
 use crate::{DType, Error, Op, Pass, Result, Tensor};
 
 /// The gradient of the table of an embedding: the exact sum of the gradients of the places that
@@ -34,6 +35,7 @@ impl Op for EmbeddingGrad {
         let mut expected = self.index.shape().to_vec();
         expected.push(self.grad.shape().last().copied().unwrap_or(0));
         expect_shape(Self::NAME, "the gradient", &self.grad, &expected)?;
+        numel(Self::NAME, &[self.rows, expected[self.index.rank()]])?;
         check_padding(Self::NAME, self.padding_idx, self.rows)
     }
 }
@@ -94,6 +96,7 @@ impl Op for EmbeddingBag {
             ));
         }
         check_bags(&self.index, &self.offsets)?;
+        numel(Self::NAME, &[self.offsets.numel(), self.weight.shape()[1]])?;
         check_padding(Self::NAME, self.params.padding_idx, self.weight.shape()[0])?;
         check_weights(
             &self.params,
@@ -138,6 +141,7 @@ impl Op for EmbeddingBagGrad {
     fn check(&self) -> Result<()> {
         check_bag_grad(&self.grad, &self.offsets, &self.params)?;
         check_bags(&self.index, &self.offsets)?;
+        numel(Self::NAME, &[self.rows, self.grad.shape()[1]])?;
         check_padding(Self::NAME, self.params.padding_idx, self.rows)?;
         check_weights(
             &self.params,

@@ -1,7 +1,7 @@
 //! Reading, assigning and adding at places that an index says.
 
 use super::{expect_dtype, expect_float, expect_shape};
-use crate::layout::broadcast;
+use crate::layout::{broadcast, numel};
 use crate::{DType, Error, Op, Result, Tensor};
 
 /// The slices of `x` along `dim` that `index` names.
@@ -25,7 +25,10 @@ impl Op for IndexSelect {
 
     fn check(&self) -> Result<()> {
         self.x.size(Self::NAME, self.dim)?;
-        check_index(Self::NAME, &self.index)
+        check_index(Self::NAME, &self.index)?;
+        let mut shape = self.x.shape().to_vec();
+        shape[self.dim] = self.index.numel();
+        numel(Self::NAME, &shape).map(|_| ())
     }
 }
 
@@ -253,6 +256,7 @@ pub fn indexed_shape(op: &'static str, x: &Tensor, indices: &[Tensor]) -> Result
         shape = broadcast(op, &shape, index.shape())?;
     }
     shape.extend(&x.shape()[indices.len()..]);
+    numel(op, &shape)?;
     Ok(shape)
 }
 

@@ -1,0 +1,28 @@
+use samebits::ops::*;
+
+use super::{Cases, FLOATS, Make};
+
+pub(super) fn add(cases: &mut Cases, make: Make) {
+    for dtype in FLOATS {
+        for (shape, dim) in [(vec![100_003], 0), (vec![50, 300], 1), (vec![60, 5, 7], 0)] {
+            let x = make.wild(&shape, dtype, 240);
+            let name = format!("{dtype} {shape:?} {dim}");
+            for descending in [false, true] {
+                let op = Sort { x: x.clone(), dim, descending };
+                cases.add(format!("sort {name} {descending}"), op);
+                let op = Topk { x: x.clone(), k: 17, dim, largest: descending };
+                cases.add(format!("topk {name} {descending}"), op);
+                let op = Median { x: x.clone(), dim, ignore_nan: descending };
+                cases.add(format!("median {name} {descending}"), op);
+            }
+            cases.add(format!("kthvalue {name}"), Kthvalue { x: x.clone(), k: 20, dim });
+            for consecutive in [false, true] {
+                let op = Unique { x: x.clone(), consecutive };
+                cases.add(format!("unique {name} {consecutive}"), op);
+            }
+        }
+    }
+    let x = make.indices(70_001, 300, 241);
+    cases.add("sort i64", Sort { x: x.clone(), dim: 0, descending: false });
+    cases.add("unique i64", Unique { x, consecutive: false });
+}

@@ -1,0 +1,10 @@
+use samebits::functional as f;
+
+use super::{Handler, Tolerance};
+
+pub(super) const HANDLERS: &[Handler] = &[Handler {
+    op: "cumsum",
+    run: |a| Ok(vec![("y", f::cumsum(a.var("input")?, a.param("dim")?)?)]),
+    // Kept in f64 and rounded once.
+    tolerance: |_, _| Tolerance::Contraction(1.0),
+}];
