@@ -3,9 +3,11 @@
 //! One test function, because the SIMD level is the process's.
 
 use rayon::ThreadPoolBuilder;
+use samebits::numerics::fpenv;
 use samebits::numerics::simd::{self, Level};
-use samebits::{Device, DeviceKind, Result, Tensor, digest, rerun};
-use workspace_tests::{Case, families, unreached};
+use samebits::ops::{Compare, CompareKind};
+use samebits::{DType, Device, DeviceKind, Result, Tensor, digest, dispatch, rerun};
+use workspace_tests::{Case, families, tiny_families, unreached};
 
 #[test]
 fn bits_are_golden_and_nothing_changes_them() {
@@ -30,6 +32,28 @@ fn bits_are_golden_and_nothing_changes_them() {
         assert_same(&golden, &rerun::scope(2, || digests(&family.cases)), "run twice");
     }
     assert_eq!(unreached(DeviceKind::Cpu), Vec::<String>::new(), "kernels that no case reaches");
+}
+
+/// Other libraries share the threads and may leave them flushing subnormals to zero.
+#[test]
+fn the_floating_point_mode_of_a_thread_does_not_show() {
+    let spoil = |threads| {
+        let pool = ThreadPoolBuilder::new().num_threads(threads);
+        pool.start_handler(|_| fpenv::plant_flush_to_zero()).build().unwrap()
+    };
+    // So much work that every thread takes some.
+    let zeros = Tensor::zeros(&[4_000_000], DType::F32);
+    let a = Tensor::full(zeros.shape(), 1e-40, DType::F32);
+    let larger = Compare { kind: CompareKind::Gt, a, b: zeros };
+    let found = spoil(3).install(|| dispatch(&larger)).unwrap();
+    assert_eq!(found.to_bools().unwrap().iter().position(|larger| !larger), None);
+    for family in tiny_families(Device::Cpu) {
+        let expected = digests(&family.cases);
+        for threads in [1, 3] {
+            let found = spoil(threads).install(|| digests(&family.cases));
+            assert_same(&expected, &found, &format!("{threads} threads that flush to zero"));
+        }
+    }
 }
 
 /// A short digest of each case's results.

@@ -2,8 +2,12 @@
 //!
 //! Work is cut into pieces whose borders depend on sizes alone; which thread computes a piece
 //! decides neither its value nor its place. Small work stays on the calling thread.
+//!
+//! Other libraries share the pool and may have switched a thread to flush-to-zero, so each piece
+//! runs under [`fpenv::ieee`].
 
 use rayon::prelude::*;
+use samebits_numerics::fpenv;
 
 /// Elements per piece: large enough to pay for handing it over, small enough to share evenly.
 pub(crate) const CHUNK: usize = 1 << 14;
@@ -23,16 +27,17 @@ pub(crate) fn rows<T: Send>(width: usize, out: &mut [T], f: impl Fn(usize, &mut 
 pub(crate) fn pieces_of<T: Send>(size: usize, out: &mut [T], f: impl Fn(usize, &mut [T]) + Sync) {
     if out.len() <= size {
         if !out.is_empty() {
-            f(0, out);
+            fpenv::ieee(|| f(0, out));
         }
         return;
     }
-    out.par_chunks_mut(size).enumerate().for_each(|(i, piece)| f(i * size, piece));
+    out.par_chunks_mut(size).enumerate().for_each(|(i, piece)| fpenv::ieee(|| f(i * size, piece)));
 }
 
 /// `f(i)` for each `i` below `n`, in order, computed in parallel if `work` elements in all are
 /// worth it.
 pub(crate) fn each<R: Send>(n: usize, work: usize, f: impl Fn(usize) -> R + Sync + Send) -> Vec<R> {
+    let f = |i| fpenv::ieee(|| f(i));
     if work <= CHUNK || n <= 1 {
         return (0..n).map(f).collect();
     }

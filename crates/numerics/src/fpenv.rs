@@ -5,6 +5,8 @@
 //! thread to flush-to-zero or to another rounding mode; [`ieee`] puts that right for the
 //! duration of a computation and restores what it found.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 /// Runs `f` with round-to-nearest and subnormals kept, then restores the caller's setting.
 ///
 /// # Determinism
@@ -28,6 +30,20 @@ pub fn is_ieee() -> bool {
     control::read() & control::MASK == control::IEEE
 }
 
+/// True once [`ieee`] has found some thread of this process with another setting.
+pub fn was_repaired() -> bool {
+    REPAIRED.load(Ordering::Relaxed)
+}
+
+/// Leaves the calling thread with subnormals flushed to zero, where the CPU has such a mode: how
+/// a test plants what [`ieee`] puts right.
+#[doc(hidden)]
+pub fn plant_flush_to_zero() {
+    control::write(control::read() | control::FLUSH);
+}
+
+static REPAIRED: AtomicBool = AtomicBool::new(false);
+
 /// Restores the control word it replaced, also when the computation panics.
 struct Guard {
     replaced: Option<control::Word>,
@@ -41,6 +57,7 @@ impl Guard {
             return Guard { replaced: None };
         }
         control::write((found & !control::MASK) | control::IEEE);
+        REPAIRED.store(true, Ordering::Relaxed);
         Guard { replaced: Some(found) }
     }
 }
@@ -62,6 +79,7 @@ mod control {
     /// Flush-to-zero (bit 15), rounding control (14, 13) and denormals-are-zero (6) of MXCSR.
     pub(super) const MASK: Word = 0xe040;
     pub(super) const IEEE: Word = 0;
+    pub(super) const FLUSH: Word = 0x8040;
 
     #[inline(always)]
     pub(super) fn read() -> Word {
@@ -93,6 +111,7 @@ mod control {
     /// FZ16 (19), rounding mode (23, 22), FZ (24), default NaN (25), AH (1), FIZ (0).
     pub(super) const MASK: Word = 0x03c8_0003;
     pub(super) const IEEE: Word = 0;
+    pub(super) const FLUSH: Word = 1 << 24;
 
     #[inline(always)]
     pub(super) fn read() -> Word {
@@ -114,6 +133,7 @@ mod control {
     pub(super) type Word = u32;
     pub(super) const MASK: Word = 0;
     pub(super) const IEEE: Word = 0;
+    pub(super) const FLUSH: Word = 0;
 
     #[inline(always)]
     pub(super) fn read() -> Word {
@@ -132,7 +152,7 @@ mod tests {
     #[test]
     fn flush_to_zero_set_by_the_caller_is_undone_and_restored() {
         let before = control::read();
-        control::write(before | 0x8040);
+        plant_flush_to_zero();
         let smallest = f32::from_bits(1);
         let flushed = black_box(smallest) + black_box(smallest);
         let kept = ieee(|| black_box(smallest) + black_box(smallest));
@@ -141,12 +161,13 @@ mod tests {
         assert_eq!(flushed.to_bits(), 0, "the fault was not planted");
         assert_eq!(kept.to_bits(), 2);
         assert_eq!(after & control::MASK, 0x8040, "the caller's setting was not restored");
+        assert!(was_repaired());
     }
 
     #[test]
     fn the_setting_is_restored_after_a_panic() {
         let before = control::read();
-        control::write(before | 0x8040);
+        plant_flush_to_zero();
         let caught = std::panic::catch_unwind(|| ieee(|| panic!("planted")));
         let after = control::read();
         control::write(before);

@@ -11,10 +11,11 @@ use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::panic::Location;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Once};
 
 use parking_lot::{Mutex, RwLock};
+use samebits_numerics::fpenv;
 
 use crate::determinism::{self, Policy};
 use crate::device::DeviceKind;
@@ -253,6 +254,9 @@ static REGISTRY: RwLock<BTreeMap<TypeId, Entry>> = RwLock::new(BTreeMap::new());
 /// Call sites that have been warned about a missing level.
 static WARNED: Mutex<BTreeSet<(&'static str, u32, u32)>> = Mutex::new(BTreeSet::new());
 
+/// What other libraries do to a thread's floating-point mode is reported once.
+static REPORT_REPAIR: Once = Once::new();
+
 #[track_caller]
 fn dispatch_with<O: Op>(
     op: &O,
@@ -260,7 +264,7 @@ fn dispatch_with<O: Op>(
     accept: impl Fn(&Kernel<O>) -> bool,
 ) -> Result<O::Output> {
     let caller = Location::caller();
-    samebits_numerics::fpenv::ieee(|| {
+    let result = fpenv::ieee(|| {
         check_devices::<O>(&op.inputs())?;
         op.check()?;
         let chosen = choose(op, policy, accept, caller)?;
@@ -273,7 +277,19 @@ fn dispatch_with<O: Op>(
             return run();
         }
         rerun::checked::<O>(op, chosen.kernel.variant, run)
-    })
+    });
+    if fpenv::was_repaired() {
+        REPORT_REPAIR.call_once(|| {
+            tracing::warn!(
+                op = O::NAME,
+                %caller,
+                "a thread flushed subnormals to zero or did not round to nearest: some library \
+                 has changed its floating-point mode. Operations restore IEEE arithmetic while \
+                 they run; other code on that thread does not."
+            );
+        });
+    }
+    result
 }
 
 fn check_devices<O: Op>(inputs: &[&Tensor]) -> Result<()> {

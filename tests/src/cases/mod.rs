@@ -22,6 +22,8 @@ mod sort;
 
 use std::fmt;
 
+use samebits::numerics::fpenv;
+use samebits::ops::Affine;
 use samebits::{DType, Device, DeviceKind, Op, Result, Tensor, Var, dispatch, registry};
 
 use crate::{indices, normal_of};
@@ -51,6 +53,16 @@ impl fmt::Debug for Case {
 
 /// Every family, with its inputs on `device`.
 pub fn families(device: Device) -> Vec<Family> {
+    all(Make { device, tiny: false })
+}
+
+/// Every family with its inputs so small that sums and products are subnormal: where a thread
+/// that flushes them to zero shows.
+pub fn tiny_families(device: Device) -> Vec<Family> {
+    all(Make { device, tiny: true })
+}
+
+fn all(make: Make) -> Vec<Family> {
     let all: [(_, Add); _] = [
         ("bincount", bincount::add),
         ("contraction", contraction::add),
@@ -70,7 +82,7 @@ pub fn families(device: Device) -> Vec<Family> {
     all.into_iter()
         .map(|(name, add)| {
             let mut cases = Cases(Vec::new());
-            add(&mut cases, Make { device });
+            add(&mut cases, make);
             Family { name, cases: cases.0 }
         })
         .collect()
@@ -118,12 +130,18 @@ impl Cases {
 #[derive(Clone, Copy)]
 struct Make {
     device: Device,
+    tiny: bool,
 }
 
 impl Make {
     /// Normal numbers; each seed gives its own.
     fn normal(self, shape: &[usize], dtype: DType, seed: u64) -> Tensor {
-        self.here(normal_of(shape, dtype, seed))
+        let x = normal_of(shape, dtype, seed);
+        if !self.tiny {
+            return self.here(x);
+        }
+        let scale = if dtype == DType::F32 { 1e-38 } else { 1e-308 };
+        self.here(dispatch(&Affine { x, scale, shift: 0.0 }).expect("floats"))
     }
 
     /// Indices below `bound`.
@@ -151,10 +169,11 @@ impl Make {
             .iter()
             .enumerate()
             .map(|(i, &x)| if i % 7 == 3 { special[i / 7 % special.len()] } else { x });
-        let tensor = match dtype {
+        // The conversion to f32 is not the operation that is being tested.
+        let tensor = fpenv::ieee(|| match dtype {
             DType::F32 => Tensor::from_slice(&mixed.map(|x| x as f32).collect::<Vec<_>>(), shape),
             _ => Tensor::from_slice(&mixed.collect::<Vec<_>>(), shape),
-        };
+        });
         self.here(tensor.expect("as many values"))
     }
 
