@@ -7,6 +7,7 @@ mod index;
 mod loss;
 mod norm;
 mod pooling;
+mod resample;
 mod shape;
 
 use samebits::{DType, Result, Tensor, Var};

@@ -29,27 +29,7 @@ use rayon::prelude::*;
 use samebits_numerics::simd::{self, Kernel};
 use taps::{Tap, TapList};
 
-/// How values between the input's elements are found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GridMode {
-    /// The nearest element; halfway, the one with the even coordinate.
-    Nearest,
-    /// The two neighbours in each dimension.
-    Linear,
-    /// The four neighbours in each dimension, by cubic convolution with a = -0.75; for images.
-    Cubic,
-}
-
-/// What lies outside the input.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GridPadding {
-    /// Zeros.
-    Zeros,
-    /// The nearest element of the border.
-    Border,
-    /// The input mirrored at its border.
-    Reflection,
-}
+pub use samebits_tensor_core::ops::{GridMode, GridPadding, GridParams};
 
 /// The sizes and the options of one sampling.
 ///

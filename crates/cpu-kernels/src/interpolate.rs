@@ -23,24 +23,7 @@ use crate::error::{Error, Result, expect_len};
 use crate::{Float, parallel};
 use samebits_numerics::simd::{self, Kernel};
 
-/// How values between the input's elements are found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InterpolateMode {
-    /// The input element at `floor(o * scale)`.
-    Nearest,
-    /// The input element whose centre is nearest: `floor((o + 0.5) * scale)`.
-    NearestExact,
-    /// The two neighbours in each dimension.
-    Linear {
-        /// The centres of the corner elements, not their outer corners, are aligned.
-        align_corners: bool,
-    },
-    /// The four neighbours in each dimension, by cubic convolution with a = -0.75.
-    Cubic {
-        /// The centres of the corner elements, not their outer corners, are aligned.
-        align_corners: bool,
-    },
-}
+pub use samebits_tensor_core::ops::InterpolateMode;
 
 /// The sizes and weights of one resizing.
 ///
@@ -263,9 +246,14 @@ fn taps_of(
 ) -> Vec<(usize, f64)> {
     let last = input - 1;
     let ratio = scale.map_or(input as f64 / output as f64, |scale| 1.0 / scale);
-    let source = |align_corners: bool| match align_corners {
-        true if output > 1 => o as f64 * (last as f64 / (output - 1) as f64),
+    // Inputs per output.
+    let step = |align_corners: bool| match align_corners {
+        true if output > 1 => last as f64 / (output - 1) as f64,
         true => 0.0,
+        false => ratio,
+    };
+    let source = |align_corners: bool| match align_corners {
+        true => o as f64 * step(true),
         false => (o as f64 + 0.5) * ratio - 0.5,
     };
     match mode {
@@ -286,6 +274,52 @@ fn taps_of(
             let place = |tap: usize| (left + tap as f64 - 1.0).clamp(0.0, last as f64) as usize;
             (0..4).map(|tap| (place(tap), weights[tap])).collect()
         }
+        InterpolateMode::LinearAntialias { align_corners } => {
+            let triangle = |x: f64| (1.0 - x.abs()).max(0.0);
+            antialias_taps(o, input, step(align_corners), 1.0, triangle)
+        }
+        InterpolateMode::CubicAntialias { align_corners } => {
+            antialias_taps(o, input, step(align_corners), 2.0, cubic_kernel)
+        }
+    }
+}
+
+/// The inputs under a `kernel` that ends at ±`radius`, made wider by `step` inputs per output if
+/// there are several. The weights are scaled to add up to 1.
+fn antialias_taps(
+    o: usize,
+    input: usize,
+    step: f64,
+    radius: f64,
+    kernel: impl Fn(f64) -> f64,
+) -> Vec<(usize, f64)> {
+    let wider = step.max(1.0);
+    let centre = step * (o as f64 + 0.5);
+    let first = (centre - radius * wider + 0.5).max(0.0) as usize;
+    let end = ((centre + radius * wider + 0.5) as usize).min(input);
+    let mut taps: Vec<(usize, f64)> = (first..end)
+        .map(|i| (i, kernel((i as f64 - centre + 0.5) / wider)))
+        .filter(|&(_, weight)| weight != 0.0)
+        .collect();
+    let total: f64 = taps.iter().map(|&(_, weight)| weight).sum();
+    taps.iter_mut().for_each(|(_, weight)| *weight /= total);
+    if taps.is_empty() {
+        // A given scale can lead past the end.
+        taps.push((first.min(input - 1), 1.0));
+    }
+    taps
+}
+
+/// Keys' kernel with a = -0.5.
+fn cubic_kernel(x: f64) -> f64 {
+    const A: f64 = -0.5;
+    let x = x.abs();
+    if x < 1.0 {
+        ((A + 2.0) * x - (A + 3.0)) * x * x + 1.0
+    } else if x < 2.0 {
+        (((x - 5.0) * x + 8.0) * x - 4.0) * A
+    } else {
+        0.0
     }
 }
 

@@ -10,7 +10,7 @@ use samebits_numerics::reduce::{self, Accumulator};
 use samebits_numerics::simd::{self, Kernel};
 
 use crate::float::Float;
-use crate::parallel::{self, pieces_of};
+use crate::parallel;
 
 /// The shape `[n, channels, spatial]` of a batch.
 #[derive(Clone, Copy, Debug)]
@@ -40,11 +40,12 @@ pub fn batch_normalize<T: Float>(
     bias: &[T],
     out: &mut [T],
 ) {
-    pieces_of(shape.spatial.max(1) * shape.channels.max(1), out, |start, piece| {
+    parallel::rows(shape.spatial, out, |start, piece| {
+        let first = start / shape.spatial;
         let x = &x[start..start + piece.len()];
         let planes = x.chunks_exact(shape.spatial).zip(piece.chunks_exact_mut(shape.spatial));
         for (plane, (x, out)) in planes.enumerate() {
-            let c = plane % shape.channels;
+            let c = (first + plane) % shape.channels;
             let shift =
                 Normalize { mean: mean[c], rstd: rstd[c], weight: weight[c], bias: bias[c] };
             simd::dispatch(Plane { x, out, shift });
@@ -77,7 +78,8 @@ pub fn batch_norm_backward<T: Float>(
         })
     });
     let m = (shape.n * shape.spatial) as f64;
-    pieces_of(shape.spatial.max(1) * shape.channels.max(1), grad_x, |start, piece| {
+    parallel::rows(shape.spatial, grad_x, |start, piece| {
+        let first = start / shape.spatial;
         let range = start..start + piece.len();
         let inputs = grad[range.clone()]
             .chunks_exact(shape.spatial)
@@ -85,7 +87,7 @@ pub fn batch_norm_backward<T: Float>(
         for (plane, ((grad, x), out)) in
             inputs.zip(piece.chunks_exact_mut(shape.spatial)).enumerate()
         {
-            let c = plane % shape.channels;
+            let c = (first + plane) % shape.channels;
             let [sum, dot] = sums[c];
             simd::dispatch(InputGradient {
                 grad,

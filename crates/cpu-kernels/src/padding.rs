@@ -14,20 +14,10 @@ use crate::error::{Error, Result, expect_len};
 use crate::{Float, parallel};
 use rayon::prelude::*;
 use samebits_numerics::simd::{self, Kernel};
+use samebits_tensor_core::ops::padded_size;
 use std::ops::Range;
 
-/// What padding is filled with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PadMode {
-    /// A given value.
-    Constant,
-    /// The input mirrored at its first and last element, which are not repeated.
-    Reflect,
-    /// The first or last element.
-    Replicate,
-    /// The other end of the input.
-    Circular,
-}
+pub use samebits_tensor_core::ops::PadMode;
 
 /// The sizes of one padding, and where each output comes from.
 ///
@@ -215,24 +205,9 @@ impl Axis {
         [before, after]: [i64; 2],
         mode: PadMode,
     ) -> Result<Axis> {
-        let size = i64::try_from(input).unwrap_or(i64::MAX);
-        let largest = match mode {
-            PadMode::Constant => i64::MAX,
-            PadMode::Reflect => size - 1,
-            PadMode::Circular => size,
-            PadMode::Replicate if input == 0 => 0,
-            PadMode::Replicate => i64::MAX,
-        };
-        let output = before
-            .checked_add(after)
-            .and_then(|pads| pads.checked_add(size))
-            .filter(|output| (0..1 << 48).contains(output));
-        let Some(output) = output.filter(|_| before.max(after) <= largest.max(0)) else {
-            return Err(Error::argument(
-                op,
-                format!("{mode:?} padding by {before} and {after} does not fit a size of {input}"),
-            ));
-        };
+        let output = padded_size(op, input, [before, after], mode).map_err(Error::from_core)?;
+        // Below 2^48 both, as the sum was.
+        let (size, output) = (input as i64, output as i64);
         let source = |o: i64| -> usize {
             let at = o - before;
             if (0..size).contains(&at) {

@@ -51,6 +51,24 @@ fn taps(
                 list.push((at.floor() + k as f64 - 1.0, kernel(x)));
             }
         }
+        InterpolateMode::LinearAntialias { align_corners }
+        | InterpolateMode::CubicAntialias { align_corners } => {
+            let step = match align_corners {
+                false => ratio,
+                true if output > 1 => (n - 1.0) / (output as f64 - 1.0),
+                true => 0.0,
+            };
+            let centre = step * (o + 0.5);
+            // Every input under the kernel, wherever it lies.
+            for i in 0..input {
+                let weight = filter((i as f64 - centre + 0.5) / step.max(1.0), mode);
+                if weight != 0.0 {
+                    list.push((i as f64, weight));
+                }
+            }
+            let total = list.iter().fold(0.0, |total, tap| total + tap.1);
+            list.iter_mut().for_each(|tap| tap.1 /= total);
+        }
     }
     let mut merged = BTreeMap::new();
     for (place, weight) in list {
@@ -60,11 +78,22 @@ fn taps(
     merged
 }
 
+/// A triangle, or Keys' cubic with a = -0.5.
+fn filter(x: f64, mode: InterpolateMode) -> f64 {
+    let (a, x) = (-0.5, x.abs());
+    match mode {
+        InterpolateMode::LinearAntialias { .. } => (1.0 - x).max(0.0),
+        _ if x < 1.0 => ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0,
+        _ if x < 2.0 => (((x - 5.0) * x + 8.0) * x - 4.0) * a,
+        _ => 0.0,
+    }
+}
+
 fn check<T: Float>(seed: u64) {
     let mut random = Random(seed);
     for round in 0..150 {
         let dims = 1 + random.below(3);
-        let input: Vec<usize> = (0..dims).map(|_| 1 + random.below(7)).collect();
+        let input: Vec<usize> = (0..dims).map(|_| 1 + random.below(11)).collect();
         let output: Vec<usize> = (0..dims).map(|_| 1 + random.below(9)).collect();
         let align_corners = random.below(2) == 1;
         let mode = [
@@ -72,7 +101,9 @@ fn check<T: Float>(seed: u64) {
             InterpolateMode::NearestExact,
             InterpolateMode::Linear { align_corners },
             InterpolateMode::Cubic { align_corners },
-        ][round % 4];
+            InterpolateMode::LinearAntialias { align_corners },
+            InterpolateMode::CubicAntialias { align_corners },
+        ][round % 6];
         let scale: Vec<Option<f64>> = (0..dims)
             .map(|d| (random.below(3) == 0).then(|| (output[d] as f64 + 0.25) / input[d] as f64))
             .collect();

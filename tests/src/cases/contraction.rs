@@ -32,6 +32,7 @@ fn of_type(cases: &mut Cases, make: Make, dtype: DType) {
         });
     }
     for (input, weight, params) in convolutions() {
+        transposed(cases, make, dtype, &input, &weight, &params);
         let name = format!("{dtype} {input:?} {weight:?} {params:?}");
         let x = make.normal(&input, dtype, 15);
         let w = make.normal(&weight, dtype, 16);
@@ -98,4 +99,28 @@ fn convolutions() -> Vec<(Vec<usize>, Vec<usize>, ConvParams)> {
         (vec![1, 3, 6, 7, 8], vec![4, 3, 3, 2, 3], params(&[1, 2, 1], &[1, 0, 1], &[1, 1, 2], 1)),
         (vec![0, 2, 5, 5], vec![2, 2, 3, 3], ConvParams::padded(2, 1)),
     ]
+}
+
+/// The transposed convolution back from the result of a convolution.
+fn transposed(
+    cases: &mut Cases,
+    make: Make,
+    dtype: DType,
+    input: &[usize],
+    weight: &[usize],
+    params: &ConvParams,
+) {
+    let output = params.output_shape("case", input, weight).expect("a valid case");
+    let channels = weight[1] * params.groups;
+    let arguments = vec![
+        make.normal(&output, dtype, 68),
+        make.normal(weight, dtype, 69),
+        make.normal(&[channels], dtype, 70),
+    ];
+    let params = params.clone();
+    let more: Vec<usize> = params.stride.iter().map(|stride| stride - 1).collect();
+    let name = format!("conv_transpose {dtype} {output:?} {weight:?} {params:?}");
+    cases.graded(name, arguments, move |x| {
+        f::conv_transpose(&x[0], &x[1], Some(&x[2]), &params, &more)
+    });
 }

@@ -16,6 +16,7 @@ mod optim;
 mod pooling;
 mod random;
 mod reduce;
+mod resample;
 mod scan;
 mod scatter;
 mod sort;
@@ -75,6 +76,7 @@ fn all(make: Make) -> Vec<Family> {
         ("pooling", pooling::add),
         ("random", random::add),
         ("reduce", reduce::add),
+        ("resample", resample::add),
         ("scan", scan::add),
         ("scatter", scatter::add),
         ("sort", sort::add),
@@ -123,6 +125,16 @@ impl Cases {
         run: impl Fn() -> Result<Vec<Tensor>> + Send + Sync + 'static,
     ) {
         self.0.push(Case { name: name.into(), run: Box::new(run) });
+    }
+
+    /// Adds a differentiable function and its gradients, as [`with_gradients`] has them.
+    fn graded(
+        &mut self,
+        name: impl Into<String>,
+        arguments: Vec<Tensor>,
+        function: impl Fn(&[Var]) -> Result<Var> + Send + Sync + 'static,
+    ) {
+        self.call(name, move || with_gradients(&arguments, &function));
     }
 }
 

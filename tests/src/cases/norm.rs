@@ -1,3 +1,4 @@
+use samebits::functional as f;
 use samebits::ops::*;
 use samebits::{DType, dispatch};
 
@@ -35,4 +36,12 @@ fn of_type(cases: &mut Cases, make: Make, dtype: DType) {
         format!("layer_norm grad {dtype}"),
         LayerNormGrad { grad, input, weight: row(26), mean, rstd },
     );
+    let x = make.normal(&[3, 12, 20, 13], dtype, 65);
+    let inputs = vec![x, make.normal(&[12], dtype, 66), make.normal(&[12], dtype, 67)];
+    cases.graded(format!("group_norm {dtype}"), inputs.clone(), |x| {
+        f::group_norm(&x[0], 4, Some(&x[1]), Some(&x[2]), 1e-5)
+    });
+    cases.graded(format!("instance_norm {dtype}"), inputs, |x| {
+        Ok(f::instance_norm(&x[0], Some(&x[1]), Some(&x[2]), 1e-5)?.0)
+    });
 }

@@ -1,5 +1,6 @@
+use samebits::functional as f;
 use samebits::ops::*;
-use samebits::{DType, Generator};
+use samebits::{DType, Generator, Result, Var};
 
 use super::{Cases, FLOATS, Make};
 
@@ -8,6 +9,9 @@ pub(super) fn add(cases: &mut Cases, make: Make) {
         of_type(cases, make, dtype);
     }
 }
+
+/// A kind of dropout.
+type Thinned = fn(&Var, f64, &mut Generator) -> Result<Var>;
 
 fn of_type(cases: &mut Cases, make: Make, dtype: DType) {
     let generator = Generator::new(34).with_stream(2).with_offset(9);
@@ -29,4 +33,18 @@ fn of_type(cases: &mut Cases, make: Make, dtype: DType) {
     );
     let x = make.normal(&[50_005], dtype, 35);
     cases.add(format!("dropout {dtype}"), Dropout { x, p: 0.3, generator });
+    let functions: [(_, Thinned); _] = [
+        ("dropout1d", f::dropout1d),
+        ("dropout2d", f::dropout2d),
+        ("dropout3d", f::dropout3d),
+        ("alpha_dropout", f::alpha_dropout),
+        ("feature_alpha_dropout", f::feature_alpha_dropout),
+    ];
+    for (number, (name, function)) in functions.into_iter().enumerate() {
+        let shape = [5, 7, 9, 11, 13][..(number + 3).min(5)].to_vec();
+        let x = make.normal(&shape, dtype, 36);
+        cases.graded(format!("{name} {dtype}"), vec![x], move |x| {
+            function(&x[0], 0.4, &mut Generator::new(37))
+        });
+    }
 }

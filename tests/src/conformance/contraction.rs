@@ -1,6 +1,8 @@
 use samebits::functional as f;
+use samebits::ops::ConvParams;
+use samebits::{Result, Tensor};
 
-use super::{Arguments, Handler, Quantity, Tolerance};
+use super::{Arguments, Handler, Outputs, Quantity, Tolerance};
 
 pub(super) const HANDLERS: &[Handler] = &[
     Handler {
@@ -8,6 +10,12 @@ pub(super) const HANDLERS: &[Handler] = &[
         run: |a| Ok(vec![("y", f::bmm(a.var("input")?, a.var("other")?)?)]),
         tolerance: product,
     },
+    Handler { op: "conv1d", run: conv, tolerance: convolved },
+    Handler { op: "conv2d", run: conv, tolerance: convolved },
+    Handler { op: "conv3d", run: conv, tolerance: convolved },
+    Handler { op: "conv_transpose1d", run: conv_transpose, tolerance: convolved },
+    Handler { op: "conv_transpose2d", run: conv_transpose, tolerance: convolved },
+    Handler { op: "conv_transpose3d", run: conv_transpose, tolerance: convolved },
     Handler {
         op: "linear",
         run: |a| {
@@ -33,4 +41,44 @@ fn product(a: &Arguments<'_>, _: Quantity<'_>) -> Tolerance {
     };
     let longest = ["input", "other", "weight"].map(longest).into_iter().max().unwrap_or(0);
     Tolerance::Contraction(longest as f64 + 1.0)
+}
+
+fn conv(a: &Arguments<'_>) -> Result<Outputs> {
+    let (input, weight, bias) = (a.var("input")?, a.var("weight")?, a.optional("bias"));
+    if a.param::<String>("padding").is_ok_and(|padding| padding == "same") {
+        let ConvParams { dilation, groups, .. } = conv_params(a, false)?;
+        return Ok(vec![("y", f::conv_same(input, weight, bias, &dilation, groups)?)]);
+    }
+    Ok(vec![("y", f::conv(input, weight, bias, &conv_params(a, true)?)?)])
+}
+
+fn conv_transpose(a: &Arguments<'_>) -> Result<Outputs> {
+    let params = conv_params(a, true)?;
+    let more = a.param::<Option<Vec<usize>>>("output_padding")?;
+    let more = more.unwrap_or_else(|| vec![0; params.stride.len()]);
+    let (input, weight, bias) = (a.var("input")?, a.var("weight")?, a.optional("bias"));
+    Ok(vec![("y", f::conv_transpose(input, weight, bias, &params, &more)?)])
+}
+
+/// PyTorch's defaults stand for what is missing.
+fn conv_params(a: &Arguments<'_>, padded: bool) -> Result<ConvParams> {
+    let dims = a.var("weight")?.shape().len().saturating_sub(2);
+    let list = |name, default| -> Result<Vec<usize>> {
+        Ok(a.param::<Option<Vec<usize>>>(name)?.unwrap_or_else(|| vec![default; dims]))
+    };
+    Ok(ConvParams {
+        stride: list("stride", 1)?,
+        padding: if padded { list("padding", 0)? } else { vec![0; dims] },
+        dilation: list("dilation", 1)?,
+        groups: a.param::<Option<usize>>("groups")?.unwrap_or(1),
+    })
+}
+
+/// No sum has more terms than the weight has elements for a channel, or the batch has positions.
+fn convolved(a: &Arguments<'_>, _: Quantity<'_>) -> Tolerance {
+    let numel = |name| a.tensor(name).map_or(1, Tensor::numel);
+    let channels = |name, dim: usize| a.tensor(name).map_or(1, |x: &Tensor| x.shape()[dim].max(1));
+    let (weight, input) = (numel("weight"), numel("input") / channels("input", 1));
+    let taps = weight / channels("weight", 0).min(channels("weight", 1));
+    Tolerance::Contraction((taps.max(input) + 1) as f64)
 }

@@ -19,6 +19,7 @@ mod loss;
 mod norm;
 mod pooling;
 mod reduce;
+mod resample;
 mod scan;
 mod scatter;
 
@@ -92,6 +93,7 @@ fn handlers() -> impl Iterator<Item = &'static Handler> {
         norm::HANDLERS,
         pooling::HANDLERS,
         reduce::HANDLERS,
+        resample::HANDLERS,
         scan::HANDLERS,
         scatter::HANDLERS,
     ]

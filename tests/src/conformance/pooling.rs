@@ -5,6 +5,20 @@ use samebits::{Result, Var};
 use super::{Arguments, Handler, Outputs, Quantity, Tolerance};
 
 pub(super) const HANDLERS: &[Handler] = &[
+    Handler { op: "adaptive_avg_pool1d", run: adaptive_avg_pool, tolerance: adaptive },
+    Handler { op: "adaptive_avg_pool2d", run: adaptive_avg_pool, tolerance: adaptive },
+    Handler { op: "adaptive_avg_pool3d", run: adaptive_avg_pool, tolerance: adaptive },
+    Handler { op: "adaptive_max_pool1d", run: adaptive_max_pool, tolerance: picked },
+    Handler { op: "adaptive_max_pool2d", run: adaptive_max_pool, tolerance: picked },
+    Handler { op: "adaptive_max_pool3d", run: adaptive_max_pool, tolerance: picked },
+    Handler { op: "fractional_max_pool2d", run: fractional_max_pool, tolerance: picked },
+    Handler { op: "fractional_max_pool3d", run: fractional_max_pool, tolerance: picked },
+    Handler { op: "max_unpool1d", run: max_unpool, tolerance: |_, _| Tolerance::Copied },
+    Handler { op: "max_unpool2d", run: max_unpool, tolerance: |_, _| Tolerance::Copied },
+    Handler { op: "max_unpool3d", run: max_unpool, tolerance: |_, _| Tolerance::Copied },
+    Handler { op: "lp_pool1d", run: lp_pool, tolerance: rooted },
+    Handler { op: "lp_pool2d", run: lp_pool, tolerance: rooted },
+    Handler { op: "lp_pool3d", run: lp_pool, tolerance: rooted },
     Handler { op: "max_pool1d", run: max_pool, tolerance: picked },
     Handler { op: "max_pool2d", run: max_pool, tolerance: picked },
     Handler { op: "max_pool3d", run: max_pool, tolerance: picked },
@@ -14,23 +28,59 @@ pub(super) const HANDLERS: &[Handler] = &[
 ];
 
 fn max_pool(a: &Arguments<'_>) -> Result<Outputs> {
-    let params = PoolParams { dilation: a.param("dilation")?, ..params(a)? };
+    let params = params(a)?;
     let (y, indices) = f::max_pool(a.var("input")?, &params)?;
     Ok(vec![("y", y), ("indices", Var::constant(indices))])
 }
 
 fn avg_pool(a: &Arguments<'_>) -> Result<Outputs> {
-    let y = f::avg_pool(a.var("input")?, &params(a)?, a.param("count_include_pad")?, None)?;
+    let include = a.param::<Option<bool>>("count_include_pad")?.unwrap_or(true);
+    let divisor = a.param("divisor_override")?;
+    let y = f::avg_pool(a.var("input")?, &params(a)?, include, divisor)?;
     Ok(vec![("y", y)])
 }
 
+fn lp_pool(a: &Arguments<'_>) -> Result<Outputs> {
+    let y = f::lp_pool(a.var("input")?, a.param("norm_type")?, &params(a)?)?;
+    Ok(vec![("y", y)])
+}
+
+fn adaptive_avg_pool(a: &Arguments<'_>) -> Result<Outputs> {
+    let size: Vec<usize> = a.param("output_size")?;
+    Ok(vec![("y", f::adaptive_avg_pool(a.var("input")?, &size)?)])
+}
+
+fn adaptive_max_pool(a: &Arguments<'_>) -> Result<Outputs> {
+    let size: Vec<usize> = a.param("output_size")?;
+    let (y, indices) = f::adaptive_max_pool(a.var("input")?, &size)?;
+    Ok(vec![("y", y), ("indices", Var::constant(indices))])
+}
+
+fn fractional_max_pool(a: &Arguments<'_>) -> Result<Outputs> {
+    let (kernel, size): (Vec<usize>, Vec<usize>) =
+        (a.param("kernel_size")?, a.param("output_size")?);
+    let samples = a.tensor("random_samples")?;
+    let (y, indices) = f::fractional_max_pool(a.var("input")?, &kernel, &size, samples)?;
+    Ok(vec![("y", y), ("indices", Var::constant(indices))])
+}
+
+fn max_unpool(a: &Arguments<'_>) -> Result<Outputs> {
+    let size: Option<Vec<usize>> = a.param("output_size")?;
+    let y = f::max_unpool(a.var("input")?, a.tensor("indices")?, &params(a)?, size.as_deref())?;
+    Ok(vec![("y", y)])
+}
+
+/// PyTorch's defaults stand for what is missing.
 fn params(a: &Arguments<'_>) -> Result<PoolParams> {
     let kernel: Vec<usize> = a.param("kernel_size")?;
+    let list = |name, default: &[usize]| -> Result<Vec<usize>> {
+        Ok(a.param::<Option<Vec<usize>>>(name)?.unwrap_or_else(|| default.to_vec()))
+    };
     Ok(PoolParams {
-        stride: a.param("stride")?,
-        padding: a.param("padding")?,
-        dilation: vec![1; kernel.len()],
-        ceil_mode: a.param("ceil_mode")?,
+        stride: list("stride", &kernel)?,
+        padding: list("padding", &vec![0; kernel.len()])?,
+        dilation: list("dilation", &vec![1; kernel.len()])?,
+        ceil_mode: a.param::<Option<bool>>("ceil_mode")?.unwrap_or(false),
         kernel,
     })
 }
@@ -48,8 +98,26 @@ fn averaged(a: &Arguments<'_>, _: Quantity<'_>) -> Tolerance {
     Tolerance::Contraction(window(a) + 1.0)
 }
 
+/// A window covers at most two elements more than the quotient of the sizes, and so do the windows
+/// over one element.
+fn adaptive(a: &Arguments<'_>, _: Quantity<'_>) -> Tolerance {
+    let size: Vec<usize> = a.param("output_size").unwrap_or_default();
+    let input = a.var("input").map(|x| x.shape().to_vec()).unwrap_or_default();
+    let longest = |(&n, &m): (&usize, &usize)| (n.max(m) / n.min(m).max(1) + 2) as f64;
+    let most: f64 = input.iter().rev().zip(size.iter().rev()).map(longest).product();
+    Tolerance::Contraction(most + 1.0)
+}
+
+/// Powers and roots are rounded; a root's derivative is large where its sum is small.
+fn rooted(a: &Arguments<'_>, _: Quantity<'_>) -> Tolerance {
+    Tolerance::Largest(8.0 * (window(a) + 4.0))
+}
+
 /// The number of elements of a window, which is also that of the windows over one element.
 fn window(a: &Arguments<'_>) -> f64 {
-    let kernel: Vec<f64> = a.param("kernel_size").unwrap_or_default();
-    kernel.iter().product()
+    // Without a kernel, every window covers an element at worst.
+    match (a.param::<Vec<f64>>("kernel_size"), a.param::<Vec<f64>>("output_size")) {
+        (Ok(size), _) | (Err(_), Ok(size)) => size.iter().product::<f64>().max(1.0),
+        _ => 1.0,
+    }
 }

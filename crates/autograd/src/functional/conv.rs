@@ -1,22 +1,142 @@
-use samebits_tensor_core::Result;
-use samebits_tensor_core::ops::{Conv, ConvInputGrad, ConvParams, ConvWeightGrad};
+use samebits_tensor_core::ops::{Conv, ConvInputGrad, ConvParams, ConvWeightGrad, PadMode};
+use samebits_tensor_core::{Error, Result};
 
-use super::elementwise::wanted;
+use super::elementwise::{add, wanted};
+use super::padding::pad;
 use super::reduce::sum;
 use super::shape::reshape;
+use super::spatial::{batched, by_dims};
 use crate::{Var, run};
 
 /// Cross-correlation over one to three spatial dimensions.
 ///
 /// # Shapes
 ///
-/// `input` is `[n, in, ..]`, `weight` `[out, in / groups, ..]`, `bias` `[out]`.
+/// `input` is `[n, in, ..]` or `[in, ..]`, `weight` `[out, in / groups, ..]`, `bias` `[out]`.
+///
+/// # Determinism
+///
+/// Each element is a chain of fma in ascending k in blocks of a fixed length; see
+/// `docs/contractions.md`.
 ///
 /// # Errors
 ///
 /// The shapes and parameters do not go together.
 #[track_caller]
 pub fn conv(input: &Var, weight: &Var, bias: Option<&Var>, params: &ConvParams) -> Result<Var> {
+    batched(input, params.stride.len(), |input| convolved(input, weight, bias, params))
+}
+
+/// [`conv`] with stride 1 and as much padding as keeps the size; where that is an odd number of
+/// elements, the end gets one more. PyTorch's `padding="same"`.
+///
+/// # Errors
+///
+/// As [`conv`].
+#[track_caller]
+pub fn conv_same(
+    input: &Var,
+    weight: &Var,
+    bias: Option<&Var>,
+    dilation: &[usize],
+    groups: usize,
+) -> Result<Var> {
+    let dims = dilation.len();
+    let kernel = weight.shape().get(2..).unwrap_or(&[]);
+    if kernel.len() != dims || kernel.contains(&0) {
+        return Err(Error::invalid(
+            "conv_same",
+            format!("a weight of shape {:?} with dilation {dilation:?}", weight.shape()),
+        ));
+    }
+    let totals: Vec<usize> =
+        kernel.iter().zip(dilation).map(|(&k, &d)| (k - 1).saturating_mul(d)).collect();
+    let params = ConvParams {
+        stride: vec![1; dims],
+        padding: totals.iter().map(|total| total.div_ceil(2)).collect(),
+        dilation: dilation.to_vec(),
+        groups,
+    };
+    let result = conv(input, weight, bias, &params)?;
+    // Both sides were padded by the larger half; what that gave in excess comes first.
+    let cut: Vec<i64> = totals.iter().rev().flat_map(|total| [-((total % 2) as i64), 0]).collect();
+    match cut.iter().any(|&n| n != 0) {
+        true => pad(&result, &cut, PadMode::Constant, 0.0),
+        false => Ok(result),
+    }
+}
+
+/// The transposed convolution: the gradient of [`conv`] with respect to its input, with `input`
+/// in the place of the gradient, plus a bias. `output_padding` makes the result larger at the end of
+/// each dimension, to choose among the sizes that a strided convolution would map to the input's.
+///
+/// # Shapes
+///
+/// `input` is `[n, in, ..]` or `[in, ..]`, `weight` `[in, out / groups, ..]`, `bias` `[out]`;
+/// `output_padding` has one entry per spatial dimension.
+///
+/// # Determinism
+///
+/// As [`conv`].
+///
+/// # Errors
+///
+/// The shapes and parameters do not go together, the result would be empty, or an output padding
+/// is neither below the stride nor below the dilation.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::{Var, functional};
+/// use samebits_tensor_core::{Tensor, ops::ConvParams};
+///
+/// let x = Var::constant(Tensor::from_slice(&[1.0f32, 2.0], &[1, 1, 2])?);
+/// let w = Var::constant(Tensor::from_slice(&[1.0f32, 10.0], &[1, 1, 2])?);
+/// let params = ConvParams { stride: vec![2], ..ConvParams::padded(1, 0) };
+/// let y = functional::conv_transpose1d(&x, &w, None, &params, &[0])?;
+/// assert_eq!(y.value().to_vec::<f32>()?, [1.0, 10.0, 2.0, 20.0]);
+/// # Ok::<(), samebits_tensor_core::Error>(())
+/// ```
+#[track_caller]
+pub fn conv_transpose(
+    input: &Var,
+    weight: &Var,
+    bias: Option<&Var>,
+    params: &ConvParams,
+    output_padding: &[usize],
+) -> Result<Var> {
+    batched(input, params.stride.len(), |input| {
+        transposed(input, weight, bias, params, output_padding)
+    })
+}
+
+by_dims! {
+    conv(
+        input: &Var,
+        weight: &Var,
+        bias: Option<&Var>,
+        params: &ConvParams
+    ) -> Var, dims: params.stride.len();
+    conv1d: 1, "one dimension";
+    conv2d: 2, "two dimensions";
+    conv3d: 3, "three dimensions";
+}
+
+by_dims! {
+    conv_transpose(
+        input: &Var,
+        weight: &Var,
+        bias: Option<&Var>,
+        params: &ConvParams,
+        output_padding: &[usize]
+    ) -> Var, dims: params.stride.len();
+    conv_transpose1d: 1, "one dimension";
+    conv_transpose2d: 2, "two dimensions";
+    conv_transpose3d: 3, "three dimensions";
+}
+
+#[track_caller]
+fn convolved(input: &Var, weight: &Var, bias: Option<&Var>, params: &ConvParams) -> Result<Var> {
     let op = Conv {
         input: input.value().clone(),
         weight: weight.value().clone(),
@@ -41,34 +161,88 @@ pub fn conv(input: &Var, weight: &Var, bias: Option<&Var>, params: &ConvParams) 
     }))
 }
 
-/// [`conv`] over one dimension with stride and dilation 1.
-///
-/// # Errors
-///
-/// As [`conv`].
 #[track_caller]
-pub fn conv1d(input: &Var, weight: &Var, bias: Option<&Var>, padding: usize) -> Result<Var> {
-    conv(input, weight, bias, &ConvParams::padded(1, padding))
+fn transposed(
+    input: &Var,
+    weight: &Var,
+    bias: Option<&Var>,
+    params: &ConvParams,
+    output_padding: &[usize],
+) -> Result<Var> {
+    let (longer, shape) = transposed_shape(input.shape(), weight.shape(), params, output_padding)?;
+    let result = match longer.iter().any(|&n| n != 0) {
+        true => {
+            let input = pad(input, &longer, PadMode::Constant, 0.0)?;
+            conv_input_grad(&input, weight, &shape, params)?
+        }
+        false => conv_input_grad(input, weight, &shape, params)?,
+    };
+    let Some(bias) = bias else { return Ok(result) };
+    if bias.shape() != [shape[1]] {
+        return Err(Error::ShapeMismatch {
+            op: TRANSPOSED,
+            what: "the bias",
+            expected: vec![shape[1]],
+            got: bias.shape().to_vec(),
+        });
+    }
+    let each = [vec![shape[1]], vec![1; shape.len() - 2]].concat();
+    add(&result, &reshape(bias, &each)?)
 }
 
-/// [`conv`] over two dimensions with stride and dilation 1.
-///
-/// # Errors
-///
-/// As [`conv`].
-#[track_caller]
-pub fn conv2d(input: &Var, weight: &Var, bias: Option<&Var>, padding: usize) -> Result<Var> {
-    conv(input, weight, bias, &ConvParams::padded(2, padding))
-}
+const TRANSPOSED: &str = "conv_transpose";
 
-/// [`conv`] over three dimensions with stride and dilation 1.
+/// How many zeros the input must be padded with (as [`pad`] has it), and the shape of the result.
 ///
-/// # Errors
-///
-/// As [`conv`].
-#[track_caller]
-pub fn conv3d(input: &Var, weight: &Var, bias: Option<&Var>, padding: usize) -> Result<Var> {
-    conv(input, weight, bias, &ConvParams::padded(3, padding))
+/// An output padding of a stride or more, which a large dilation allows, counts as zeros after
+/// the input: the result is that of a longer input.
+fn transposed_shape(
+    input: &[usize],
+    weight: &[usize],
+    params: &ConvParams,
+    output_padding: &[usize],
+) -> Result<(Vec<i64>, Vec<usize>)> {
+    let ConvParams { stride, padding, dilation, groups } = params;
+    let dims = stride.len();
+    let refuse = |why: &str| {
+        let message = format!(
+            "{why}: input {input:?}, weight {weight:?}, {params:?}, output padding \
+             {output_padding:?}"
+        );
+        Err(Error::invalid(TRANSPOSED, message))
+    };
+    let lists = [padding.len(), dilation.len(), output_padding.len()];
+    if !(1..=3).contains(&dims) || lists.iter().any(|&n| n != dims) {
+        return refuse("each parameter needs an entry for each of 1 to 3 spatial dimensions");
+    }
+    if input.len() != dims + 2 || weight.len() != dims + 2 || input[1] != weight[0] {
+        return refuse("the shapes do not go together");
+    }
+    if stride.contains(&0) || dilation.contains(&0) || *groups == 0 {
+        return refuse("stride, dilation and groups must be at least 1");
+    }
+    let Some(channels) = weight[1].checked_mul(*groups) else { return refuse("too large") };
+    let mut shape = vec![input[0], channels];
+    let mut longer = Vec::new();
+    for d in 0..dims {
+        let more = output_padding[d];
+        if more >= stride[d].max(dilation[d]) {
+            return refuse("output padding must be below the stride or the dilation");
+        }
+        let zeros = more / stride[d];
+        let size = (input[d + 2] + zeros)
+            .checked_sub(1)
+            .and_then(|n| n.checked_mul(stride[d]))
+            .and_then(|n| n.checked_add(weight[d + 2].checked_sub(1)?.checked_mul(dilation[d])?))
+            .and_then(|n| {
+                n.checked_add(more % stride[d] + 1)?.checked_sub(padding[d].checked_mul(2)?)
+            })
+            .filter(|&size| size > 0);
+        let Some(size) = size else { return refuse("the result would be empty or too large") };
+        shape.push(size);
+        longer.splice(0..0, [0, zeros as i64]);
+    }
+    Ok((longer, shape))
 }
 
 /// The gradient of [`conv`] with respect to its input. Linear in both arguments.
@@ -87,7 +261,7 @@ fn conv_input_grad(
     let (g, w, params) = (grad.clone(), weight.clone(), params.clone());
     Ok(Var::computed(value, &[grad, weight], move |outer| {
         Ok(vec![
-            wanted(&g, || conv(outer, &w, None, &params))?,
+            wanted(&g, || convolved(outer, &w, None, &params))?,
             wanted(&w, || conv_weight_grad(&g, outer, w.shape(), &params))?,
         ])
     }))
@@ -109,7 +283,7 @@ fn conv_weight_grad(
     let (g, x, params) = (grad.clone(), input.clone(), params.clone());
     Ok(Var::computed(value, &[grad, input], move |outer| {
         Ok(vec![
-            wanted(&g, || conv(&x, outer, None, &params))?,
+            wanted(&g, || convolved(&x, outer, None, &params))?,
             wanted(&x, || conv_input_grad(&g, outer, x.shape(), &params))?,
         ])
     }))

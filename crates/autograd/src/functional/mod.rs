@@ -6,22 +6,30 @@
 
 mod bincount;
 mod conv;
+mod dropout;
 mod elementwise;
 mod embedding;
+mod grid_sample;
 mod index;
+mod interpolate;
 mod linear;
 mod loss;
 mod norm;
+mod padding;
 mod pooling;
-mod random;
 mod reduce;
 mod scan;
 mod scatter;
 mod shape;
 mod sort;
+mod spatial;
 
 pub use bincount::{bincount, histc};
-pub use conv::{conv, conv1d, conv2d, conv3d};
+pub use conv::{
+    conv, conv_same, conv_transpose, conv_transpose1d, conv_transpose2d, conv_transpose3d, conv1d,
+    conv2d, conv3d,
+};
+pub use dropout::{alpha_dropout, dropout, dropout1d, dropout2d, dropout3d, feature_alpha_dropout};
 pub use elementwise::{
     abs, add, affine, clamp, cos, div, elu, erf, exp, exp2, expm1, gelu, gelu_tanh, hardtanh,
     leaky_relu, log, log_sigmoid, log1p, log2, log10, maximum, minimum, mul, neg, pow, pow_scalar,
@@ -31,20 +39,30 @@ pub use elementwise::{
 pub use embedding::{
     EmbeddingBagOptions, embedding, embedding_bag, embedding_renorm, embedding_with,
 };
+pub use grid_sample::{affine_grid, grid_sample};
 pub use index::{
     gather, index, index_add, index_copy, index_fill, index_put, index_select, masked_fill,
     masked_scatter, masked_select, nonzero, put, repeat_interleave, repeat_interleave_n, scatter,
     scatter_value, take,
 };
+pub use interpolate::{Resize, interpolate, interpolate_area, pixel_shuffle, pixel_unshuffle};
 pub use linear::{addmm, baddbmm, bmm, linear, matmul};
 pub use loss::{
     BatchReduction, ClassLoss, Reduction, binary_cross_entropy, binary_cross_entropy_with_logits,
     cross_entropy, cross_entropy_probabilities, cross_entropy_with, huber_loss, kl_div, l1_loss,
     log_softmax, mse_loss, nll_loss, nll_loss_with, smooth_l1_loss, softmax,
 };
-pub use norm::{BatchStatistics, batch_norm, batch_norm_inference, layer_norm};
-pub use pooling::{avg_pool, max_pool};
-pub use random::dropout;
+pub use norm::{
+    BatchStatistics, batch_norm, batch_norm_inference, group_norm, instance_norm, layer_norm,
+};
+pub use padding::pad;
+pub use pooling::{
+    adaptive_avg_pool, adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d,
+    adaptive_max_pool, adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d, avg_pool,
+    avg_pool1d, avg_pool2d, avg_pool3d, fractional_max_pool, fractional_max_pool2d,
+    fractional_max_pool3d, fractional_samples, lp_pool, lp_pool1d, lp_pool2d, lp_pool3d, max_pool,
+    max_pool1d, max_pool2d, max_pool3d, max_unpool, max_unpool1d, max_unpool2d, max_unpool3d,
+};
 pub use reduce::{
     all, amax, amin, any, argmax, argmin, logsumexp, max, mean, min, norm, prod, std, sum, var,
     var_mean,

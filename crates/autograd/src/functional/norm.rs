@@ -1,10 +1,12 @@
 use samebits_tensor_core::ops::{
-    BatchNorm, BatchNormGrad, BatchNormInference, LayerNorm, LayerNormGrad,
+    BatchNorm, BatchNormGrad, BatchNormInference, Cast, LayerNorm, LayerNormGrad, Unary, UnaryKind,
 };
-use samebits_tensor_core::{Result, Tensor};
+use samebits_tensor_core::{DType, Error, Result, Tensor};
 
-use super::once;
-use crate::{Var, run};
+use super::elementwise::{add, affine, div, mul, sqrt, square, sub};
+use super::reduce::{mean, sum_to};
+use super::shape::{expand, reshape};
+use crate::{Var, is_recording, run};
 
 /// The statistics of a batch, per channel.
 #[derive(Clone, Debug)]
@@ -17,7 +19,35 @@ pub struct BatchStatistics {
     pub count: usize,
 }
 
-/// Batch normalisation with the batch's own statistics.
+impl BatchStatistics {
+    /// Moves running statistics towards these: `running · (1 − momentum) + batch · momentum`,
+    /// each operation rounded, the variance scaled to be unbiased first.
+    ///
+    /// # Errors
+    ///
+    /// The running statistics have another shape or type.
+    pub fn update(
+        &self,
+        running_mean: &mut Tensor,
+        running_var: &mut Tensor,
+        momentum: f64,
+    ) -> Result<()> {
+        let blend = |running: &Tensor, batch: &Tensor| -> Result<Tensor> {
+            let running = affine(&Var::constant(running.clone()), 1.0 - momentum, 0.0)?;
+            let batch = affine(&Var::constant(batch.clone()), momentum, 0.0)?;
+            Ok(add(&running, &batch)?.value().clone())
+        };
+        let n = self.count as f64;
+        let unbiased = affine(&Var::constant(self.var.clone()), n / (n - 1.0), 0.0)?;
+        let (new_mean, new_var) =
+            (blend(running_mean, &self.mean)?, blend(running_var, unbiased.value())?);
+        (*running_mean, *running_var) = (new_mean, new_var);
+        Ok(())
+    }
+}
+
+/// Batch normalisation with the batch's own statistics. Without a weight it counts as 1, without
+/// a bias as 0.
 ///
 /// # Shapes
 ///
@@ -29,37 +59,16 @@ pub struct BatchStatistics {
 #[track_caller]
 pub fn batch_norm(
     input: &Var,
-    weight: &Var,
-    bias: &Var,
+    weight: Option<&Var>,
+    bias: Option<&Var>,
     eps: f64,
 ) -> Result<(Var, BatchStatistics)> {
-    let (value, mean, var, rstd) = run(&BatchNorm {
-        input: input.value().clone(),
-        weight: weight.value().clone(),
-        bias: bias.value().clone(),
-        eps,
-    })?;
-    let statistics = BatchStatistics {
-        mean: mean.clone(),
-        var,
-        count: input.value().numel() / input.shape()[1].max(1),
-    };
-    let (x, w) = (input.value().clone(), weight.value().clone());
-    let result = Var::computed(value, &[input, weight, bias], move |grad| {
-        let (grad_x, grad_weight, grad_bias) = run(&BatchNormGrad {
-            grad: grad.value().clone(),
-            input: x.clone(),
-            weight: w.clone(),
-            mean: mean.clone(),
-            rstd: rstd.clone(),
-        })?;
-        let grads = [grad_x, grad_weight, grad_bias];
-        Ok(grads.into_iter().map(|value| Some(once("batch_norm", value, &[grad]))).collect())
-    });
-    Ok((result, statistics))
+    let channels = input.value().size("batch_norm", 1)?;
+    expect_several("batch_norm", input, input.value().numel() / channels.max(1))?;
+    batch_norm_of(input, weight, bias, eps)
 }
 
-/// Batch normalisation with given statistics; differentiable in nothing.
+/// Batch normalisation with given statistics, which count as constants.
 ///
 /// # Errors
 ///
@@ -67,12 +76,14 @@ pub fn batch_norm(
 #[track_caller]
 pub fn batch_norm_inference(
     input: &Var,
-    weight: &Var,
-    bias: &Var,
+    weight: Option<&Var>,
+    bias: Option<&Var>,
     mean: &Tensor,
     var: &Tensor,
     eps: f64,
 ) -> Result<Var> {
+    let channels = input.value().size("batch_norm_inference", 1)?;
+    let (weight, bias) = parameters(input, &[channels], weight, bias)?;
     let value = run(&BatchNormInference {
         input: input.value().clone(),
         weight: weight.value().clone(),
@@ -81,32 +92,269 @@ pub fn batch_norm_inference(
         var: var.clone(),
         eps,
     })?;
-    Ok(once("batch_norm_inference", value, &[input, weight, bias]))
+    let (x, w, mean, var) = (input.clone(), weight.clone(), mean.clone(), var.clone());
+    Ok(Var::computed(value, &[input, &weight, &bias], move |grad| {
+        let rank = x.shape().len();
+        let (mean, rstd) = (per_channel(&Var::constant(mean.clone()), rank)?, rstd(&var, eps)?);
+        let rstd = per_channel(&Var::constant(rstd), rank)?;
+        let normal = mul(&sub(&x, &mean)?, &rstd)?;
+        let grad_x = mul(grad, &mul(&per_channel(&w, rank)?, &rstd)?)?;
+        Ok(vec![
+            Some(grad_x),
+            Some(sum_per_channel(&mul(grad, &normal)?)?),
+            Some(sum_per_channel(grad)?),
+        ])
+    }))
 }
 
-/// Layer normalisation over the last dimensions, those of `weight`.
+/// Normalisation of each channel of each sample with its own statistics. Also returns their
+/// means over the batch, for running statistics; with these it is
+/// [`batch_norm_inference`].
+///
+/// # Shapes
+///
+/// `input` is `[n, channels, ..]` with at least one spatial dimension, `weight` and `bias`
+/// `[channels]`.
+///
+/// # Errors
+///
+/// The shapes do not go together, or there is only one value per channel.
+#[track_caller]
+pub fn instance_norm(
+    input: &Var,
+    weight: Option<&Var>,
+    bias: Option<&Var>,
+    eps: f64,
+) -> Result<(Var, BatchStatistics)> {
+    let op = "instance_norm";
+    let [n, channels, size @ ..] = input.shape() else {
+        return Err(Error::invalid(
+            op,
+            format!("expected [n, channels, ..], got shape {:?}", input.shape()),
+        ));
+    };
+    let (n, channels, size) = (*n, *channels, size.iter().product::<usize>());
+    let (weight, bias) = parameters(input, &[channels], weight, bias)?;
+    expect_several(op, input, if n * channels == 0 { 0 } else { size })?;
+    // Every channel of every sample becomes a channel of one sample.
+    let each = |x: &Var| reshape(&expand(x, &[n, channels])?, &[n * channels]);
+    let rows = reshape(input, &[1, n * channels, size])?;
+    let (y, rows) = batch_norm_of(&rows, Some(&each(&weight)?), Some(&each(&bias)?), eps)?;
+    let over_batch = |x: Tensor| -> Result<Tensor> {
+        let x = Var::constant(x.reshape(&[n, channels])?);
+        mean(&x, &[0])?.value().reshape(&[channels])
+    };
+    let statistics =
+        BatchStatistics { mean: over_batch(rows.mean)?, var: over_batch(rows.var)?, count: size };
+    Ok((reshape(&y, input.shape())?, statistics))
+}
+
+/// Normalisation of each group of channels of each sample with its own statistics.
+///
+/// # Shapes
+///
+/// `input` is `[n, channels, ..]`, `weight` and `bias` `[channels]`.
+///
+/// # Determinism
+///
+/// `h · weight + bias`, both roundings, where `h` is what [`batch_norm`] gives without weight and
+/// bias for a channel that holds the group.
+///
+/// # Errors
+///
+/// The shapes do not go together, or the channels do not divide into the groups.
+#[track_caller]
+pub fn group_norm(
+    input: &Var,
+    groups: usize,
+    weight: Option<&Var>,
+    bias: Option<&Var>,
+    eps: f64,
+) -> Result<Var> {
+    let op = "group_norm";
+    let [n, channels, size @ ..] = input.shape() else {
+        return Err(Error::invalid(
+            op,
+            format!("expected [n, channels, ..], got shape {:?}", input.shape()),
+        ));
+    };
+    let (n, channels, size) = (*n, *channels, size.iter().product::<usize>());
+    if groups == 0 || !channels.is_multiple_of(groups) {
+        return Err(Error::invalid(
+            op,
+            format!("{channels} channels do not divide into {groups} groups"),
+        ));
+    }
+    for (what, x) in [("the weight", weight), ("the bias", bias)] {
+        if let Some(x) = x.filter(|x| x.shape() != [channels]) {
+            let got = x.shape().to_vec();
+            return Err(Error::ShapeMismatch { op, what, expected: vec![channels], got });
+        }
+    }
+    let mut y = input.clone();
+    if input.value().numel() > 0 {
+        let rows = reshape(input, &[1, n * groups, channels / groups * size])?;
+        y = reshape(&batch_norm_of(&rows, None, None, eps)?.0, input.shape())?;
+    }
+    let rank = input.shape().len();
+    if let Some(weight) = weight {
+        y = mul(&y, &per_channel(weight, rank)?)?;
+    }
+    match bias {
+        Some(bias) => add(&y, &per_channel(bias, rank)?),
+        None => Ok(y),
+    }
+}
+
+/// Layer normalisation over the last dimensions, those of `normalized_shape`. Without a weight
+/// it counts as 1, without a bias as 0.
+///
+/// # Shapes
+///
+/// `input` is `[.., normalized_shape..]`, `weight` and `bias` have the normalised shape.
 ///
 /// # Errors
 ///
 /// The shapes do not go together.
 #[track_caller]
-pub fn layer_norm(input: &Var, weight: &Var, bias: &Var, eps: f64) -> Result<Var> {
+pub fn layer_norm(
+    input: &Var,
+    normalized_shape: &[usize],
+    weight: Option<&Var>,
+    bias: Option<&Var>,
+    eps: f64,
+) -> Result<Var> {
+    let (weight, bias) = parameters(input, normalized_shape, weight, bias)?;
     let (value, mean, rstd) = run(&LayerNorm {
         input: input.value().clone(),
         weight: weight.value().clone(),
         bias: bias.value().clone(),
         eps,
     })?;
-    let (x, w) = (input.value().clone(), weight.value().clone());
-    Ok(Var::computed(value, &[input, weight, bias], move |grad| {
+    let (x, w) = (input.clone(), weight.clone());
+    Ok(Var::computed(value, &[input, &weight, &bias], move |grad| {
+        if is_recording() {
+            let rank = x.shape().len();
+            let over: Vec<usize> = (rank - w.shape().len()..rank).collect();
+            let (grad_x, grad_normal) = composed(grad, &x, &w, &over, eps)?;
+            return Ok(vec![
+                Some(grad_x),
+                Some(sum_to(&grad_normal, w.shape())?),
+                Some(sum_to(grad, w.shape())?),
+            ]);
+        }
         let (grad_x, grad_weight, grad_bias) = run(&LayerNormGrad {
             grad: grad.value().clone(),
-            input: x.clone(),
-            weight: w.clone(),
+            input: x.value().clone(),
+            weight: w.value().clone(),
             mean: mean.clone(),
             rstd: rstd.clone(),
         })?;
-        let grads = [grad_x, grad_weight, grad_bias];
-        Ok(grads.into_iter().map(|value| Some(once("layer_norm", value, &[grad]))).collect())
+        Ok([grad_x, grad_weight, grad_bias].map(|grad| Some(Var::constant(grad))).into())
     }))
+}
+
+/// [`batch_norm`] that also takes a single value per channel.
+#[track_caller]
+fn batch_norm_of(
+    input: &Var,
+    weight: Option<&Var>,
+    bias: Option<&Var>,
+    eps: f64,
+) -> Result<(Var, BatchStatistics)> {
+    let channels = input.value().size("batch_norm", 1)?;
+    let (weight, bias) = parameters(input, &[channels], weight, bias)?;
+    let (value, mean, var, rstd) = run(&BatchNorm {
+        input: input.value().clone(),
+        weight: weight.value().clone(),
+        bias: bias.value().clone(),
+        eps,
+    })?;
+    let count = input.value().numel() / channels.max(1);
+    let statistics = BatchStatistics { mean: mean.clone(), var, count };
+    let (x, w) = (input.clone(), weight.clone());
+    let result = Var::computed(value, &[input, &weight, &bias], move |grad| {
+        if is_recording() {
+            let rank = x.shape().len();
+            let over: Vec<usize> = (0..rank).filter(|&dim| dim != 1).collect();
+            let (grad_x, grad_normal) = composed(grad, &x, &per_channel(&w, rank)?, &over, eps)?;
+            return Ok(vec![
+                Some(grad_x),
+                Some(sum_per_channel(&grad_normal)?),
+                Some(sum_per_channel(grad)?),
+            ]);
+        }
+        let (grad_x, grad_weight, grad_bias) = run(&BatchNormGrad {
+            grad: grad.value().clone(),
+            input: x.value().clone(),
+            weight: w.value().clone(),
+            mean: mean.clone(),
+            rstd: rstd.clone(),
+        })?;
+        Ok([grad_x, grad_weight, grad_bias].map(|grad| Some(Var::constant(grad))).into())
+    });
+    Ok((result, statistics))
+}
+
+/// The gradient of the input of a normalisation over the dimensions `over`, and the incoming
+/// gradient times the normalised input, made of operations that can be differentiated again.
+fn composed(grad: &Var, x: &Var, weight: &Var, over: &[usize], eps: f64) -> Result<(Var, Var)> {
+    let centred = sub(x, &mean(x, over)?)?;
+    let std = sqrt(&affine(&mean(&square(&centred)?, over)?, 1.0, eps)?)?;
+    let normal = div(&centred, &std)?;
+    let scaled = mul(grad, weight)?;
+    let dot = mean(&mul(&scaled, &normal)?, over)?;
+    let across = sub(&sub(&scaled, &mean(&scaled, over)?)?, &mul(&normal, &dot)?)?;
+    Ok((div(&across, &std)?, mul(grad, &normal)?))
+}
+
+/// The weight and the bias, or ones and zeros.
+fn parameters(
+    input: &Var,
+    shape: &[usize],
+    weight: Option<&Var>,
+    bias: Option<&Var>,
+) -> Result<(Var, Var)> {
+    let constant = |tensor: Tensor| tensor.to(input.value().device()).map(Var::constant);
+    let dtype = if input.dtype().is_float() { input.dtype() } else { DType::F32 };
+    Ok((
+        match weight {
+            Some(weight) => weight.clone(),
+            None => constant(Tensor::ones(shape, dtype))?,
+        },
+        match bias {
+            Some(bias) => bias.clone(),
+            None => constant(Tensor::zeros(shape, dtype))?,
+        },
+    ))
+}
+
+/// `[channels]` as `[channels, 1, ..]`, to go with tensors of `rank` dimensions.
+fn per_channel(x: &Var, rank: usize) -> Result<Var> {
+    reshape(x, &[x.shape(), &vec![1; rank - 2]].concat())
+}
+
+/// The sum of each channel.
+fn sum_per_channel(x: &Var) -> Result<Var> {
+    let channels = x.shape()[1];
+    let sum = sum_to(x, &[&[channels], vec![1; x.shape().len() - 2].as_slice()].concat())?;
+    reshape(&sum, &[channels])
+}
+
+/// `1 / √(var + eps)`, formed in f64 and rounded once, as [`BatchNormInference`] has it.
+fn rstd(var: &Tensor, eps: f64) -> Result<Tensor> {
+    let wide = Var::constant(run(&Cast { x: var.clone(), to: DType::F64 })?);
+    let std = sqrt(&affine(&wide, 1.0, eps)?)?;
+    let x = run(&Unary { kind: UnaryKind::Reciprocal, x: std.value().clone() })?;
+    run(&Cast { x, to: var.dtype() })
+}
+
+fn expect_several(op: &'static str, input: &Var, count: usize) -> Result<()> {
+    if count > 1 {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        op,
+        format!("needs more than 1 value per channel, got shape {:?}", input.shape()),
+    ))
 }

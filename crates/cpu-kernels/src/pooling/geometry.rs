@@ -1,6 +1,7 @@
 //! Sizes of windows, inputs and outputs.
 
 use crate::error::{Error, Result};
+use samebits_tensor_core::ops::PoolParams;
 use std::ops::Range;
 
 /// The sizes of one pooling: planes, windows and output. One and two dimensions are kept as
@@ -57,19 +58,14 @@ impl Geometry {
         if !(1..=3).contains(&dims) {
             return Err(Error::argument(op, format!("1 to 3 dimensions are pooled, got {dims}")));
         }
-        for (what, sizes) in
-            [("kernel", kernel), ("stride", stride), ("padding", padding), ("dilation", dilation)]
-        {
-            if sizes.len() != dims {
-                return Err(Error::argument(
-                    op,
-                    format!("{what} must have {dims} sizes, got {}", sizes.len()),
-                ));
-            }
-            if what != "padding" && sizes.contains(&0) {
-                return Err(Error::argument(op, format!("{what} must not be 0, got {sizes:?}")));
-            }
-        }
+        let params = PoolParams {
+            kernel: kernel.to_vec(),
+            stride: stride.to_vec(),
+            padding: padding.to_vec(),
+            dilation: dilation.to_vec(),
+            ceil_mode,
+        };
+        let output = params.output_size(op, input).map_err(Error::from_core)?;
         let mut geometry = Geometry {
             op,
             planes,
@@ -88,29 +84,7 @@ impl Geometry {
             geometry.stride[at] = stride[d];
             geometry.padding[at] = padding[d];
             geometry.dilation[at] = dilation[d];
-            let span = (kernel[d] - 1) * dilation[d] + 1;
-            if padding[d] > span / 2 {
-                return Err(Error::argument(
-                    op,
-                    format!("padding {} is more than half the window of {span}", padding[d]),
-                ));
-            }
-            let padded = input[d] + 2 * padding[d];
-            if input[d] == 0 || padded < span {
-                return Err(Error::argument(
-                    op,
-                    format!(
-                        "a window of {span} does not fit an input of {} padded by {}",
-                        input[d], padding[d]
-                    ),
-                ));
-            }
-            let round_up = if ceil_mode { stride[d] - 1 } else { 0 };
-            let mut count = (padded - span + round_up) / stride[d] + 1;
-            if ceil_mode && (count - 1) * stride[d] >= input[d] + padding[d] {
-                count -= 1;
-            }
-            geometry.output[at] = count;
+            geometry.output[at] = output[d];
         }
         Ok(geometry)
     }

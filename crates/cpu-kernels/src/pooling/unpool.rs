@@ -42,7 +42,7 @@ pub fn max_unpool<T: Float>(
     indices: &[i64],
     out: &mut [T],
 ) -> Result<()> {
-    let (in_plane, out_plane) = check(op, planes, input.len(), indices, out.len())?;
+    let (in_plane, out_plane) = check(op, planes, input.len(), indices, out.len(), false)?;
     out.fill(T::ZERO);
     if in_plane == 0 || out_plane == 0 {
         return Ok(());
@@ -57,7 +57,8 @@ pub fn max_unpool<T: Float>(
     Ok(())
 }
 
-/// The gradient of [`max_unpool`]: each input's is that of the output its index names.
+/// The gradient of [`max_unpool`]: each input's is that of the output its index names. The index
+/// -1 names none and gives `+0`; a window of [`max_pool`](super::max_pool) can be empty.
 ///
 /// # Shapes
 ///
@@ -78,8 +79,9 @@ pub fn max_unpool_backward<T: Float>(
     indices: &[i64],
     grad_input: &mut [T],
 ) -> Result<()> {
-    let (in_plane, out_plane) = check(op, planes, grad_input.len(), indices, grad_out.len())?;
+    let (in_plane, out_plane) = check(op, planes, grad_input.len(), indices, grad_out.len(), true)?;
     if in_plane == 0 || out_plane == 0 {
+        grad_input.fill(T::ZERO);
         return Ok(());
     }
     grad_input
@@ -87,7 +89,7 @@ pub fn max_unpool_backward<T: Float>(
         .zip(grad_out.par_chunks(out_plane).zip(indices.par_chunks(in_plane)))
         .for_each(|(grad_input, (grad_out, indices))| {
             for (grad, &index) in grad_input.iter_mut().zip(indices) {
-                *grad = grad_out[index as usize];
+                *grad = grad_out.get(index as usize).copied().unwrap_or(T::ZERO);
             }
         });
     Ok(())
@@ -99,11 +101,12 @@ fn check(
     input: usize,
     indices: &[i64],
     out: usize,
+    none_allowed: bool,
 ) -> Result<(usize, usize)> {
     let divisor = planes.max(1);
     expect_len(op, "the input", input, input / divisor * planes)?;
     expect_len(op, "the output", out, out / divisor * planes)?;
     expect_len(op, "indices", indices.len(), input)?;
-    check_indices(op, indices, out / divisor, false)?;
+    check_indices(op, indices, out / divisor, none_allowed)?;
     Ok((input / divisor, out / divisor))
 }

@@ -7,11 +7,14 @@ mod bincount;
 mod conv;
 mod elementwise;
 mod embedding;
+mod grid_sample;
 mod index;
+mod interpolate;
 mod loss;
 mod matmul;
 mod norm;
 mod optim;
+mod padding;
 mod pooling;
 mod random;
 mod reduce;
@@ -27,21 +30,33 @@ pub use elementwise::{
 pub use embedding::{
     BagMode, BagParams, EmbeddingBag, EmbeddingBagGrad, EmbeddingBagWeightsGrad, EmbeddingGrad,
 };
+pub use grid_sample::{
+    GridMode, GridPadding, GridParams, GridSample, GridSampleGridGrad, GridSampleInputGrad,
+};
 pub use index::{
     Gather, Index, IndexAdd, IndexCopy, IndexPut, IndexPutAdd, IndexSelect, Nonzero, Scatter,
     indexed_shape,
 };
+pub use interpolate::{Interpolate, InterpolateGrad, InterpolateMode};
 pub use loss::{LogSoftmax, LogSoftmaxGrad, NllLoss, NllLossGrad, Reduction};
 pub use matmul::Matmul;
 pub use norm::{BatchNorm, BatchNormGrad, BatchNormInference, LayerNorm, LayerNormGrad};
 pub use optim::{AdamParams, AdamStep, SgdParams, SgdStep};
-pub use pooling::{AvgPool, AvgPoolGrad, MaxPool, MaxPoolGrad, PoolParams};
+pub use padding::{Pad, PadGrad, PadMode, padded_size};
+pub use pooling::{
+    AdaptiveAvgPool, AdaptiveAvgPoolGrad, AdaptiveMaxPool, AdaptiveMaxPoolGrad, AvgPool,
+    AvgPoolGrad, FractionalMaxPool, FractionalMaxPoolGrad, MaxPool, MaxPoolGrad, MaxUnpool,
+    MaxUnpoolGrad, PoolParams,
+};
 pub use random::{Dropout, Normal, Uniform};
 pub use reduce::{ArgReduce, ArgReduceKind, Logsumexp, Norm, Reduce, ReduceKind, Variance};
 pub use scan::{Cumextreme, Cumprod, CumprodGrad, Cumsum, Logcumsumexp, LogcumsumexpGrad};
 pub use scatter::{IndexReduce, ScatterAdd, ScatterReduce, ScatterReduceKind};
 pub use sort::{Kthvalue, Median, Sort, Topk, Unique};
 
+use std::ops::RangeInclusive;
+
+use crate::layout::numel;
 use crate::{DType, Error, Result, Tensor};
 
 /// Requires a float tensor.
@@ -76,4 +91,30 @@ pub(crate) fn expect_shape(
         return Ok(());
     }
     Err(Error::ShapeMismatch { op, what, expected: expected.to_vec(), got: x.shape().to_vec() })
+}
+
+/// The batch and channel dimensions of a shape, and its spatial ones, of which there must be as
+/// many as `dims` allows.
+pub(crate) fn spatial<'a>(
+    op: &'static str,
+    shape: &'a [usize],
+    dims: RangeInclusive<usize>,
+) -> Result<(&'a [usize], &'a [usize])> {
+    if dims.contains(&shape.len().saturating_sub(2)) {
+        return Ok(shape.split_at(2));
+    }
+    Err(Error::invalid(
+        op,
+        format!(
+            "expected [n, channels, ..] with {} to {} spatial dimensions, got shape {shape:?}",
+            dims.start(),
+            dims.end()
+        ),
+    ))
+}
+
+/// `shape`, unless a tensor of it would have too many elements.
+pub(crate) fn checked_shape(op: &'static str, shape: &[usize]) -> Result<Vec<usize>> {
+    numel(op, shape)?;
+    Ok(shape.to_vec())
 }

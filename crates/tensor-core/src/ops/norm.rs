@@ -34,10 +34,10 @@ impl Op for BatchNorm {
         let channels = check_channels(Self::NAME, &self.input)?;
         check_per_channel(Self::NAME, "the weight", &self.weight, &self.input, channels)?;
         check_per_channel(Self::NAME, "the bias", &self.bias, &self.input, channels)?;
-        if self.input.numel() / channels.max(1) < 2 {
+        if self.input.numel() / channels.max(1) == 0 {
             return Err(Error::invalid(
                 Self::NAME,
-                format!("needs more than 1 value per channel, got shape {:?}", self.input.shape()),
+                format!("needs a value per channel, got shape {:?}", self.input.shape()),
             ));
         }
         Ok(())

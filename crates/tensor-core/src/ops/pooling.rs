@@ -1,6 +1,14 @@
 //! Pooling over one to three spatial dimensions.
 
-use super::{expect_dtype, expect_float, expect_shape};
+mod adaptive;
+mod fractional;
+mod unpool;
+
+pub use adaptive::{AdaptiveAvgPool, AdaptiveAvgPoolGrad, AdaptiveMaxPool, AdaptiveMaxPoolGrad};
+pub use fractional::{FractionalMaxPool, FractionalMaxPoolGrad};
+pub use unpool::{MaxUnpool, MaxUnpoolGrad};
+
+use super::{checked_shape, expect_dtype, expect_float, expect_shape, spatial};
 use crate::{DType, Error, Op, Pass, Result, Tensor};
 
 /// How a pooling window moves; each list has one entry per spatial dimension.
@@ -36,25 +44,35 @@ impl PoolParams {
     ///
     /// [`Error::InvalidArgument`] if the parameters do not go together or no window fits.
     pub fn output_shape(&self, op: &'static str, input: &[usize]) -> Result<Vec<usize>> {
+        let (planes, size) = spatial(op, input, 1..=3)?;
+        checked_shape(op, &[planes, &self.output_size(op, size)?].concat())
+    }
+
+    /// The size of each spatial dimension of the result, for an input of `size`.
+    ///
+    /// # Errors
+    ///
+    /// As [`output_shape`](PoolParams::output_shape).
+    ///
+    /// # References
+    ///
+    /// `torch.nn.functional.max_pool2d`, `pooling_output_shape` in ATen.
+    pub fn output_size(&self, op: &'static str, size: &[usize]) -> Result<Vec<usize>> {
         let rank = self.kernel.len();
         let lists = [&self.stride, &self.padding, &self.dilation];
         if !(1..=3).contains(&rank)
             || lists.iter().any(|list| list.len() != rank)
-            || input.len() != rank + 2
+            || size.len() != rank
         {
             return Err(Error::invalid(
                 op,
-                format!("parameters {self:?} do not fit an input of shape {input:?}"),
+                format!("parameters {self:?} do not fit spatial dimensions of size {size:?}"),
             ));
         }
-        let mut shape = input[..2].to_vec();
-        for dim in 0..rank {
-            shape.push(self.output_size(op, dim, input[dim + 2])?);
-        }
-        Ok(shape)
+        (0..rank).map(|dim| self.output_of(op, dim, size[dim])).collect()
     }
 
-    fn output_size(&self, op: &'static str, dim: usize, input: usize) -> Result<usize> {
+    fn output_of(&self, op: &'static str, dim: usize, input: usize) -> Result<usize> {
         let (kernel, stride) = (self.kernel[dim], self.stride[dim]);
         let (padding, dilation) = (self.padding[dim], self.dilation[dim]);
         if kernel == 0 || stride == 0 || dilation == 0 {
@@ -73,7 +91,7 @@ impl PoolParams {
                 format!("padding {padding} is more than half the window of {window}"),
             ));
         }
-        let padded = input + 2 * padding;
+        let padded = input.saturating_add(padding.saturating_mul(2));
         if input == 0 || padded < window {
             return Err(Error::invalid(
                 op,
@@ -86,7 +104,8 @@ impl PoolParams {
         }
         let size = slack.div_ceil(stride) + 1;
         // The last window must start inside the input or its left padding.
-        Ok(if (size - 1) * stride >= input + padding { size - 1 } else { size })
+        let start = (size - 1).saturating_mul(stride);
+        Ok(if start >= input.saturating_add(padding) { size - 1 } else { size })
     }
 }
 
@@ -213,4 +232,27 @@ fn check_average(op: &'static str, params: &PoolParams, divisor: Option<i64>) ->
         return Err(Error::invalid(op, format!("dilation {:?} must be 1", params.dilation)));
     }
     Ok(())
+}
+
+/// Checks the gradient of a pooling whose windows have an index each.
+fn check_indexed_grad(
+    op: &'static str,
+    grad: &Tensor,
+    indices: &Tensor,
+    input: &[usize],
+) -> Result<()> {
+    expect_dtype(op, "the indices", indices, DType::I64)?;
+    expect_shape(op, "the indices", indices, grad.shape())?;
+    let (planes, size) = spatial(op, input, 1..=3)?;
+    let (grad_planes, grad_size) = spatial(op, grad.shape(), 1..=3)?;
+    if planes != grad_planes || size.len() != grad_size.len() {
+        return Err(Error::invalid(
+            op,
+            format!(
+                "indices of shape {:?} do not go with an input of shape {input:?}",
+                indices.shape()
+            ),
+        ));
+    }
+    checked_shape(op, input).map(|_| ())
 }

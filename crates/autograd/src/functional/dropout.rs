@@ -1,0 +1,146 @@
+use samebits_rng::{Draw, Generator};
+use samebits_tensor_core::ops::{Cast, Dropout};
+use samebits_tensor_core::{Error, Result, Tensor};
+
+use super::elementwise::{add, affine, mul};
+use super::spatial::batched;
+use crate::{Var, run};
+
+/// Sets each element to zero with probability `p` and scales the others by `1 / (1 − p)`. Moves
+/// `generator` on by a quarter of the number of elements, rounded up.
+///
+/// # Errors
+///
+/// `p` is not in `[0, 1]`. The generator then has not moved.
+#[track_caller]
+pub fn dropout(x: &Var, p: f64, generator: &mut Generator) -> Result<Var> {
+    let (value, mask) = run(&Dropout { x: x.value().clone(), p, generator: generator.clone() })?;
+    generator.advance(Draw::blocks_u32(x.value().numel()));
+    let dtype = x.dtype();
+    Ok(Var::computed(value, &[x], move |grad| {
+        let mask = Var::constant(run(&Cast { x: mask.clone(), to: dtype })?);
+        let scale = if p == 1.0 { 0.0 } else { 1.0 / (1.0 - p) };
+        Ok(vec![Some(affine(&mul(grad, &mask)?, scale, 0.0)?)])
+    }))
+}
+
+/// [`dropout`] of whole channels: each row of `[n, channels, length]` is kept or dropped as one.
+/// Moves `generator` on by a quarter of the number of rows, rounded up.
+///
+/// # Shapes
+///
+/// `x` is `[n, channels, length]` or `[channels, length]`.
+///
+/// # Errors
+///
+/// Another number of dimensions; `p` is not in `[0, 1]`. The generator then has not moved.
+#[track_caller]
+pub fn dropout1d(x: &Var, p: f64, generator: &mut Generator) -> Result<Var> {
+    expect_rank("dropout1d", x, 2, 3)?;
+    batched(x, 1, |x| feature_dropout(x, p, generator))
+}
+
+/// [`dropout`] of whole channels: each plane of `[n, channels, height, width]` is kept or dropped
+/// as one. Moves `generator` on by a quarter of the number of planes, rounded up.
+///
+/// # Shapes
+///
+/// `x` is `[n, channels, height, width]`, or `[n, channels, length]` as PyTorch has it: three
+/// dimensions are not an image without a batch.
+///
+/// # Errors
+///
+/// Another number of dimensions; `p` is not in `[0, 1]`. The generator then has not moved.
+#[track_caller]
+pub fn dropout2d(x: &Var, p: f64, generator: &mut Generator) -> Result<Var> {
+    expect_rank("dropout2d", x, 3, 4)?;
+    feature_dropout(x, p, generator)
+}
+
+/// [`dropout`] of whole channels: each volume of `[n, channels, depth, height, width]` is kept or
+/// dropped as one. Moves `generator` on by a quarter of the number of volumes, rounded up.
+///
+/// # Shapes
+///
+/// `x` is `[n, channels, depth, height, width]` or `[channels, depth, height, width]`.
+///
+/// # Errors
+///
+/// Another number of dimensions; `p` is not in `[0, 1]`. The generator then has not moved.
+#[track_caller]
+pub fn dropout3d(x: &Var, p: f64, generator: &mut Generator) -> Result<Var> {
+    expect_rank("dropout3d", x, 4, 5)?;
+    batched(x, 3, |x| feature_dropout(x, p, generator))
+}
+
+/// Sets each element to the negative limit of SELU with probability `p`, then scales and shifts
+/// all so that mean and variance stay: the dropout for networks of SELUs. Moves `generator` on as
+/// [`dropout`].
+///
+/// # Determinism
+///
+/// `x · m + s`, both roundings, with m and s formed in the element type: for a kept element
+/// `a` and `α · a · p`, for a dropped one 0 and `α · a · p − α · a`, where
+/// `a = 1 / √((α² · p + 1) · (1 − p))`. With `p` = 1 everything is zero.
+///
+/// # Errors
+///
+/// As [`dropout`].
+///
+/// # References
+///
+/// G. Klambauer et al., *Self-Normalizing Neural Networks*, 2017; `torch.nn.functional`.
+#[track_caller]
+pub fn alpha_dropout(x: &Var, p: f64, generator: &mut Generator) -> Result<Var> {
+    let shape = x.shape().to_vec();
+    masked_to_alpha(x, &shape, p, generator)
+}
+
+/// [`alpha_dropout`] of whole channels: the elements of each `[n, channels]` are kept or dropped
+/// as one.
+///
+/// # Errors
+///
+/// There are fewer than two dimensions; `p` is not in `[0, 1]`. The generator then has not moved.
+#[track_caller]
+pub fn feature_alpha_dropout(x: &Var, p: f64, generator: &mut Generator) -> Result<Var> {
+    expect_rank("feature_alpha_dropout", x, 2, usize::MAX)?;
+    masked_to_alpha(x, &channels_of(x), p, generator)
+}
+
+#[track_caller]
+fn feature_dropout(x: &Var, p: f64, generator: &mut Generator) -> Result<Var> {
+    let ones = Tensor::ones(&channels_of(x), x.dtype()).to(x.value().device())?;
+    mul(x, &dropout(&Var::constant(ones), p, generator)?)
+}
+
+#[track_caller]
+fn masked_to_alpha(x: &Var, mask: &[usize], p: f64, generator: &mut Generator) -> Result<Var> {
+    const ALPHA: f64 = 1.758_099_340_847_376_6;
+    let ones = Tensor::ones(mask, x.dtype()).to(x.value().device())?;
+    let (_, kept) = run(&Dropout { x: ones, p, generator: generator.clone() })?;
+    let kept = Var::constant(run(&Cast { x: kept, to: x.dtype() })?);
+    generator.advance(Draw::blocks_u32(kept.value().numel()));
+    if p == 1.0 {
+        return mul(x, &kept);
+    }
+    let a = 1.0 / ((ALPHA * ALPHA * p + 1.0) * (1.0 - p)).sqrt();
+    let shift = affine(&affine(&kept, 1.0, -1.0)?, ALPHA * a, ALPHA * a * p)?;
+    add(&mul(x, &affine(&kept, a, 0.0)?)?, &shift)
+}
+
+/// `[n, channels, 1, ..]`.
+fn channels_of(x: &Var) -> Vec<usize> {
+    x.shape().iter().enumerate().map(|(dim, &size)| if dim < 2 { size } else { 1 }).collect()
+}
+
+fn expect_rank(op: &'static str, x: &Var, low: usize, high: usize) -> Result<()> {
+    if (low..=high).contains(&x.shape().len()) {
+        return Ok(());
+    }
+    let expected = match high {
+        usize::MAX => format!("at least {low}"),
+        _ => format!("{low} or {high}"),
+    };
+    Err(Error::invalid(op, format!("expected {expected} dimensions, got shape {:?}", x.shape())))
+}

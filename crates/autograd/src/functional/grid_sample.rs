@@ -1,0 +1,145 @@
+use samebits_tensor_core::ops::{self, GridParams, GridSampleGridGrad, GridSampleInputGrad};
+use samebits_tensor_core::{Error, Result, Tensor};
+
+use super::elementwise::wanted;
+use super::linear::matmul;
+use super::once;
+use super::shape::{expand, reshape, transpose};
+use crate::{Var, run};
+
+/// The input at the points of a grid.
+///
+/// # Shapes
+///
+/// `input` is `[n, channels, height, width]` and `grid` `[n, height', width', 2]` with the
+/// coordinates (x, y) of each point of the result, from -1 to 1; or with one more dimension in
+/// front of the height and (x, y, z).
+///
+/// # Determinism
+///
+/// The gradient of the input is an irregular sum: exact on f32, rounded once.
+///
+/// # Errors
+///
+/// The shapes do not go together; cubic sampling of volumes.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::{Var, functional};
+/// use samebits_tensor_core::ops::{GridMode, GridPadding, GridParams};
+/// use samebits_tensor_core::Tensor;
+///
+/// let x = Var::constant(Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], &[1, 1, 2, 2])?);
+/// let centre = Var::constant(Tensor::from_slice(&[0.0f32, 0.0], &[1, 1, 1, 2])?);
+/// let params =
+///     GridParams { mode: GridMode::Linear, padding: GridPadding::Zeros, align_corners: true };
+/// let y = functional::grid_sample(&x, &centre, params)?;
+/// assert_eq!(y.value().to_vec::<f32>()?, [2.5]);
+/// # Ok::<(), samebits_tensor_core::Error>(())
+/// ```
+#[track_caller]
+pub fn grid_sample(input: &Var, grid: &Var, params: GridParams) -> Result<Var> {
+    let value =
+        run(&ops::GridSample { input: input.value().clone(), grid: grid.value().clone(), params })?;
+    let (x, points) = (input.clone(), grid.clone());
+    Ok(Var::computed(value, &[input, grid], move |grad| {
+        Ok(vec![
+            wanted(&x, || input_grad(grad, &points, x.shape(), params))?,
+            wanted(&points, || {
+                let value = run(&GridSampleGridGrad {
+                    grad: grad.value().clone(),
+                    input: x.value().clone(),
+                    grid: points.value().clone(),
+                    params,
+                })?;
+                Ok(once("grid_sample", value, &[grad, &x, &points]))
+            })?,
+        ])
+    }))
+}
+
+/// The grid that [`grid_sample`] needs to apply an affine map to an image or a volume: `theta`
+/// times each point of the result, with a 1 appended.
+///
+/// # Shapes
+///
+/// `theta` is `[n, 2, 3]` and `size` `[n, channels, height, width]`, or `[n, 3, 4]` and one more
+/// dimension; the result is `[n, height, width, 2]` or `[n, depth, height, width, 3]`.
+///
+/// # Errors
+///
+/// The shapes do not go together, or a size is 0.
+#[track_caller]
+pub fn affine_grid(theta: &Var, size: &[usize], align_corners: bool) -> Result<Var> {
+    let op = "affine_grid";
+    let dims = size.len().saturating_sub(2);
+    let fits = theta.shape() == [size.first().copied().unwrap_or(0), dims, dims + 1];
+    if !(2..=3).contains(&dims) || !fits || size.contains(&0) || !theta.dtype().is_float() {
+        return Err(Error::invalid(
+            op,
+            format!(
+                "theta of {} and shape {:?} does not go with the size {size:?}",
+                theta.dtype(),
+                theta.shape()
+            ),
+        ));
+    }
+    let points = samebits_tensor_core::layout::numel(op, &size[2..])?;
+    samebits_tensor_core::layout::numel(op, &[size[0], points, dims + 1])?;
+    let base = Tensor::from_slice(&base_points(&size[2..], align_corners), &[points, dims + 1])?;
+    let base = run(&ops::Cast { x: base, to: theta.dtype() })?.to(theta.value().device())?;
+    let base = expand(&Var::constant(base), &[size[0], points, dims + 1])?;
+    let grid = matmul(&base, &transpose(theta, 1, 2)?)?;
+    reshape(&grid, &[&[size[0]], &size[2..], &[dims]].concat())
+}
+
+/// The gradient of the input. Linear in `grad`, so that its derivative by it samples again.
+#[track_caller]
+fn input_grad(grad: &Var, grid: &Var, shape: &[usize], params: GridParams) -> Result<Var> {
+    let value = run(&GridSampleInputGrad {
+        grad: grad.value().clone(),
+        grid: grid.value().clone(),
+        input_shape: shape.to_vec(),
+        params,
+    })?;
+    let (saved, g) = (grid.clone(), grad.clone());
+    Ok(Var::computed(value, &[grad, grid], move |outer| {
+        Ok(vec![
+            wanted(&g, || grid_sample(outer, &saved, params))?,
+            // The sum of `outer · input gradient` is that of `grad · samples of outer`.
+            wanted(&saved, || {
+                let value = run(&GridSampleGridGrad {
+                    grad: g.value().clone(),
+                    input: outer.value().clone(),
+                    grid: saved.value().clone(),
+                    params,
+                })?;
+                Ok(once("grid_sample", value, &[&g, outer, &saved]))
+            })?,
+        ])
+    }))
+}
+
+/// The points (x, y, 1) or (x, y, z, 1) of a grid, row-major.
+fn base_points(size: &[usize], align_corners: bool) -> Vec<f64> {
+    let along = |dim: usize, at: usize| {
+        let n = size[dim] as f64;
+        match (size[dim], align_corners) {
+            (1, true) => 0.0,
+            (_, true) => 2.0 * at as f64 / (n - 1.0) - 1.0,
+            (_, false) => (2.0 * at as f64 + 1.0) / n - 1.0,
+        }
+    };
+    let count: usize = size.iter().product();
+    let mut points = Vec::with_capacity(count * (size.len() + 1));
+    for mut number in 0..count {
+        // The last dimension is x, and comes first.
+        for dim in (0..size.len()).rev() {
+            points.push(along(dim, number % size[dim]));
+            number /= size[dim];
+        }
+        points.push(1.0);
+    }
+    points
+}

@@ -1,0 +1,198 @@
+use samebits_tensor_core::ops::{Interpolate, InterpolateGrad, InterpolateMode};
+use samebits_tensor_core::{Error, Result};
+
+use super::pooling::adaptive_avg_pool;
+use super::shape::{permute, reshape};
+use crate::{Var, run};
+
+/// What an input is resized to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Resize<'a> {
+    /// The size of each spatial dimension of the result.
+    Size(&'a [usize]),
+    /// Outputs per input for each spatial dimension: the sizes are `floor(input · scale)`, and
+    /// the coordinates use the scale itself.
+    Scale(&'a [f64]),
+    /// As `Scale`, but the coordinates use the quotient of the sizes, as if these had been given:
+    /// PyTorch's `recompute_scale_factor`.
+    RecomputedScale(&'a [f64]),
+}
+
+/// The input resized; PyTorch's modes `linear`, `bilinear` and `trilinear` are all
+/// [`InterpolateMode::Linear`], `bicubic` is [`InterpolateMode::Cubic`], and
+/// [`interpolate_area`] is the mode `area`.
+///
+/// With antialiasing the dimensions are resized one after the other, the last first, each result
+/// rounded.
+///
+/// # Shapes
+///
+/// `input` is `[n, channels, ..]` with one to three spatial dimensions.
+///
+/// # Errors
+///
+/// The sizes do not go with the shape, a size is 0, or a scale is not a positive number.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::{Var, functional};
+/// use samebits_tensor_core::{Tensor, ops::InterpolateMode};
+///
+/// let x = Var::constant(Tensor::from_slice(&[1.0f32, 3.0], &[1, 1, 2])?);
+/// let mode = InterpolateMode::Linear { align_corners: true };
+/// let y = functional::interpolate(&x, functional::Resize::Size(&[3]), mode)?;
+/// assert_eq!(y.value().to_vec::<f32>()?, [1.0, 2.0, 3.0]);
+/// # Ok::<(), samebits_tensor_core::Error>(())
+/// ```
+#[track_caller]
+pub fn interpolate(input: &Var, resize: Resize<'_>, mode: InterpolateMode) -> Result<Var> {
+    let (size, scales) = target(input.shape(), resize)?;
+    if !matches!(
+        mode,
+        InterpolateMode::LinearAntialias { .. } | InterpolateMode::CubicAntialias { .. }
+    ) {
+        return resized(input, &size, &scales, mode);
+    }
+    let mut result = input.clone();
+    for dim in (0..size.len()).rev() {
+        let mut one = result.shape()[2..].to_vec();
+        let mut scale = vec![None; size.len()];
+        (one[dim], scale[dim]) = (size[dim], scales[dim]);
+        result = resized(&result, &one, &scale, mode)?;
+    }
+    Ok(result)
+}
+
+/// The input resized by averaging the inputs that each output covers: PyTorch's mode `area`.
+///
+/// # Shapes
+///
+/// As [`interpolate`].
+///
+/// # Errors
+///
+/// As [`interpolate`].
+#[track_caller]
+pub fn interpolate_area(input: &Var, resize: Resize<'_>) -> Result<Var> {
+    adaptive_avg_pool(input, &target(input.shape(), resize)?.0)
+}
+
+/// Moves blocks of `factor²` channels into squares of space: `[.., c · factor², h, w]` becomes
+/// `[.., c, h · factor, w · factor]`.
+///
+/// # Errors
+///
+/// There are fewer than three dimensions, or the channels are not a multiple of `factor²`.
+pub fn pixel_shuffle(input: &Var, factor: usize) -> Result<Var> {
+    let op = "pixel_shuffle";
+    let (outer, [channels, height, width]) = image(op, input)?;
+    let square = factor.checked_mul(factor).filter(|&square| square > 0);
+    let Some(square) = square.filter(|&square| channels.is_multiple_of(square)) else {
+        return Err(Error::invalid(
+            op,
+            format!("{channels} channels are not a multiple of the square of {factor}"),
+        ));
+    };
+    let fine = [outer, &[channels / square, factor, factor, height, width]].concat();
+    let n = outer.len();
+    let order: Vec<usize> = (0..=n).chain([n + 3, n + 1, n + 4, n + 2]).collect();
+    let moved = permute(&reshape(input, &fine)?, &order)?;
+    reshape(&moved, &[outer, &[channels / square, height * factor, width * factor]].concat())
+}
+
+/// The inverse of [`pixel_shuffle`]: `[.., c, h · factor, w · factor]` becomes
+/// `[.., c · factor², h, w]`.
+///
+/// # Errors
+///
+/// There are fewer than three dimensions, or height or width are not a multiple of `factor`.
+pub fn pixel_unshuffle(input: &Var, factor: usize) -> Result<Var> {
+    let op = "pixel_unshuffle";
+    let (outer, [channels, height, width]) = image(op, input)?;
+    if factor == 0 || !height.is_multiple_of(factor) || !width.is_multiple_of(factor) {
+        return Err(Error::invalid(
+            op,
+            format!("a size of {height} x {width} is not a multiple of {factor}"),
+        ));
+    }
+    let (height, width) = (height / factor, width / factor);
+    let fine = [outer, &[channels, height, factor, width, factor]].concat();
+    let n = outer.len();
+    let order: Vec<usize> = (0..=n).chain([n + 2, n + 4, n + 1, n + 3]).collect();
+    let moved = permute(&reshape(input, &fine)?, &order)?;
+    let channels = channels.checked_mul(factor).and_then(|n| n.checked_mul(factor));
+    let channels = channels.ok_or_else(|| Error::invalid(op, "too many channels"))?;
+    reshape(&moved, &[outer, &[channels, height, width]].concat())
+}
+
+/// The leading dimensions, and channels, height and width.
+fn image<'a>(op: &'static str, input: &'a Var) -> Result<(&'a [usize], [usize; 3])> {
+    match input.shape().split_last_chunk::<3>() {
+        Some((outer, &last)) => Ok((outer, last)),
+        None => Err(Error::invalid(
+            op,
+            format!("expected [.., channels, height, width], got {:?}", input.shape()),
+        )),
+    }
+}
+
+/// The sizes of the result, and the scales that coordinates use.
+fn target(input: &[usize], resize: Resize<'_>) -> Result<(Vec<usize>, Vec<Option<f64>>)> {
+    let op = "interpolate";
+    let (scale, keep) = match resize {
+        Resize::Size(size) => {
+            if size.contains(&0) {
+                return Err(Error::invalid(op, format!("sizes must not be 0, got {size:?}")));
+            }
+            return Ok((size.to_vec(), vec![None; size.len()]));
+        }
+        Resize::Scale(scale) => (scale, true),
+        Resize::RecomputedScale(scale) => (scale, false),
+    };
+    if input.len() != scale.len() + 2 {
+        return Err(Error::invalid(
+            op,
+            format!("scales {scale:?} do not go with an input of shape {input:?}"),
+        ));
+    }
+    let size: Vec<usize> =
+        input[2..].iter().zip(scale).map(|(&n, scale)| (n as f64 * scale) as usize).collect();
+    if size.contains(&0) {
+        return Err(Error::invalid(
+            op,
+            format!("an input of shape {input:?} with scales {scale:?} would become empty"),
+        ));
+    }
+    let scales = scale.iter().map(|&scale| keep.then_some(scale)).collect();
+    Ok((size, scales))
+}
+
+#[track_caller]
+fn resized(
+    input: &Var,
+    size: &[usize],
+    scales: &[Option<f64>],
+    mode: InterpolateMode,
+) -> Result<Var> {
+    let value = run(&Interpolate {
+        input: input.value().clone(),
+        output_size: size.to_vec(),
+        scales: scales.to_vec(),
+        mode,
+    })?;
+    let (input_shape, scales) = (input.shape().to_vec(), scales.to_vec());
+    Ok(Var::computed(value, &[input], move |grad| {
+        let value = run(&InterpolateGrad {
+            grad: grad.value().clone(),
+            input_shape: input_shape.clone(),
+            scales: scales.clone(),
+            mode,
+        })?;
+        // Resizing is linear: the derivative of its gradient is resizing again.
+        let (size, scales) = (grad.shape()[2..].to_vec(), scales.clone());
+        Ok(vec![Some(Var::computed(value, &[grad], move |outer| {
+            Ok(vec![Some(resized(outer, &size, &scales, mode)?)])
+        }))])
+    }))
+}

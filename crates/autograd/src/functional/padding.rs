@@ -1,0 +1,84 @@
+use samebits_tensor_core::ops::{Pad, PadGrad, PadMode};
+use samebits_tensor_core::{Error, Result};
+
+use super::shape::reshape;
+use crate::{Var, run};
+
+/// Pads the last dimensions of a tensor, or cuts off where a number is negative.
+///
+/// `pads` holds two numbers for each padded dimension, the last dimension first, as in PyTorch:
+/// `[left, right, top, bottom]` for an image. `value` is what [`PadMode::Constant`] fills with.
+///
+/// # Shapes
+///
+/// `input` of any shape. The constant mode pads any number of dimensions, the others one to
+/// three.
+///
+/// # Errors
+///
+/// The pads do not fit the shape or the mode: reflection needs them below the size, circular
+/// padding at most the size.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::{Var, functional};
+/// use samebits_tensor_core::{Tensor, ops::PadMode};
+///
+/// let x = Var::constant(Tensor::from_slice(&[1.0f32, 2.0, 3.0], &[1, 3])?);
+/// let y = functional::pad(&x, &[2, 1], PadMode::Reflect, 0.0)?;
+/// assert_eq!(y.value().to_vec::<f32>()?, [3.0, 2.0, 1.0, 2.0, 3.0, 2.0]);
+/// # Ok::<(), samebits_tensor_core::Error>(())
+/// ```
+#[track_caller]
+pub fn pad(input: &Var, pads: &[i64], mode: PadMode, value: f64) -> Result<Var> {
+    let (pairs, rest) = pads.as_chunks::<2>();
+    if !rest.is_empty() || pairs.len() > input.shape().len() {
+        return Err(Error::invalid(
+            "pad",
+            format!(
+                "expected two pads for each of the last dimensions of shape {:?}, got {pads:?}",
+                input.shape()
+            ),
+        ));
+    }
+    let pairs: Vec<[i64; 2]> = pairs.iter().rev().copied().collect();
+    if pairs.is_empty() {
+        return Ok(input.clone());
+    }
+    if pairs.len() <= 3 || mode != PadMode::Constant {
+        return pad_few(input, &pairs, mode, value);
+    }
+    // The last three, then one by one; what is done counts as one dimension then.
+    let (outer, inner) = pairs.split_at(pairs.len() - 3);
+    let mut padded = pad_few(input, inner, mode, value)?;
+    for number in (0..outer.len()).rev() {
+        let shape = padded.shape().to_vec();
+        let dim = shape.len() - inner.len() - (outer.len() - number);
+        let flat = [&shape[..=dim], &[shape[dim + 1..].iter().product()]].concat();
+        let result = pad_few(&reshape(&padded, &flat)?, &[outer[number], [0, 0]], mode, value)?;
+        let shape = [&result.shape()[..=dim], &shape[dim + 1..]].concat();
+        padded = reshape(&result, &shape)?;
+    }
+    Ok(padded)
+}
+
+#[track_caller]
+fn pad_few(input: &Var, pads: &[[i64; 2]], mode: PadMode, value: f64) -> Result<Var> {
+    let pads = pads.to_vec();
+    let padded = run(&Pad { input: input.value().clone(), pads: pads.clone(), mode, value })?;
+    let input_shape = input.shape().to_vec();
+    Ok(Var::computed(padded, &[input], move |grad| {
+        let value = run(&PadGrad {
+            grad: grad.value().clone(),
+            input_shape: input_shape.clone(),
+            pads: pads.clone(),
+            mode,
+        })?;
+        // Linear but for the constant: the derivative of the gradient pads with zeros.
+        let pads = pads.clone();
+        Ok(vec![Some(Var::computed(value, &[grad], move |outer| {
+            Ok(vec![Some(pad_few(outer, &pads, mode, 0.0)?)])
+        }))])
+    }))
+}

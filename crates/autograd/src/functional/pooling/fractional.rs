@@ -1,0 +1,93 @@
+use samebits_rng::{Draw, Generator};
+use samebits_tensor_core::ops::{FractionalMaxPool, Uniform};
+use samebits_tensor_core::{Error, Result, Tensor};
+
+use super::indexed::{Windows, sum_by_index};
+use crate::functional::spatial::{batched_with_indices, by_dims};
+use crate::{Var, run};
+
+/// The largest element of each window, and its index in the flattened spatial dimensions; the
+/// windows are at places that random samples decide, about evenly apart.
+///
+/// # Shapes
+///
+/// `input` is `[n, channels, ..]` or `[channels, ..]` with two or three spatial dimensions, for
+/// each of which `kernel` and `output_size` have an entry. `samples` is
+/// `[n, channels, dimensions]`, numbers in `[0, 1)`: see [`fractional_samples`].
+///
+/// # Errors
+///
+/// The sizes do not go together, or a sample is not in `[0, 1)`.
+///
+/// # References
+///
+/// B. Graham, *Fractional Max-Pooling*, 2014.
+#[track_caller]
+pub fn fractional_max_pool(
+    input: &Var,
+    kernel: &[usize],
+    output_size: &[usize],
+    samples: &Tensor,
+) -> Result<(Var, Tensor)> {
+    batched_with_indices(input, kernel.len(), |input| {
+        let samples = match samples.rank() {
+            2 => samples.unsqueeze(0)?,
+            _ => samples.clone(),
+        };
+        let (value, indices) = run(&FractionalMaxPool {
+            input: input.value().clone(),
+            samples,
+            kernel: kernel.to_vec(),
+            output_size: output_size.to_vec(),
+        })?;
+        let (saved, shape) = (indices.clone(), input.shape().to_vec());
+        let result = Var::computed(value, &[input], move |grad| {
+            Ok(vec![Some(sum_by_index(grad, &saved, &shape, &Windows::Fractional)?)])
+        });
+        Ok((result, indices))
+    })
+}
+
+/// Samples for [`fractional_max_pool`] over `dims` dimensions. Moves `generator` on by a quarter
+/// of their number, rounded up.
+///
+/// # Errors
+///
+/// The input has neither `dims + 1` nor `dims + 2` dimensions, or is not of a float type.
+pub fn fractional_samples(input: &Var, dims: usize, generator: &mut Generator) -> Result<Tensor> {
+    let op = "fractional_samples";
+    let shape = input.shape();
+    let planes = match shape.len().checked_sub(dims) {
+        Some(planes @ 1..=2) if input.dtype().is_float() => &shape[..planes],
+        _ => {
+            return Err(Error::invalid(
+                op,
+                format!(
+                    "expected floats with {dims} spatial dimensions, got {} of shape {shape:?}",
+                    input.dtype()
+                ),
+            ));
+        }
+    };
+    let samples = run(&Uniform {
+        shape: [planes, &[dims]].concat(),
+        dtype: input.dtype(),
+        device: input.value().device(),
+        low: 0.0,
+        high: 1.0,
+        generator: generator.clone(),
+    })?;
+    generator.advance(Draw::blocks_u32(samples.numel()));
+    Ok(samples)
+}
+
+by_dims! {
+    fractional_max_pool(
+        input: &Var,
+        kernel: &[usize],
+        output_size: &[usize],
+        samples: &Tensor
+    ) -> (Var, Tensor), dims: kernel.len();
+    fractional_max_pool2d: 2, "two dimensions";
+    fractional_max_pool3d: 3, "three dimensions";
+}

@@ -1,0 +1,110 @@
+use samebits_tensor_core::ops::{MaxUnpool, PoolParams};
+use samebits_tensor_core::{Error, Result, Tensor};
+
+use super::indexed::{Windows, pick_by_index};
+use crate::functional::spatial::{batched, by_dims, expect_dims};
+use crate::{Var, run};
+
+/// The partial inverse of [`max_pool`](super::max_pool) with `params`: each element goes where
+/// its index says, into zeros. Of several with one index the last one wins; the gradient of each
+/// of them is that of the place.
+///
+/// # Shapes
+///
+/// `input` and `indices` are `[n, channels, ..]` or `[channels, ..]`. The result has the given
+/// size, or else the smallest that the pooling would take to the input's.
+///
+/// # Errors
+///
+/// The shapes do not go together, an index is outside the result, or `output_size` is not less
+/// than a stride away from that smallest size.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::{Var, functional};
+/// use samebits_tensor_core::{Tensor, ops::PoolParams};
+///
+/// let params = PoolParams::square(1, 2);
+/// let x = Var::constant(Tensor::from_slice(&[1.0f32, 3.0, 4.0, 2.0], &[1, 1, 4])?);
+/// let (y, indices) = functional::max_pool1d(&x, &params)?;
+/// let back = functional::max_unpool1d(&y, &indices, &params, None)?;
+/// assert_eq!(back.value().to_vec::<f32>()?, [0.0, 3.0, 4.0, 0.0]);
+/// # Ok::<(), samebits_tensor_core::Error>(())
+/// ```
+#[track_caller]
+pub fn max_unpool(
+    input: &Var,
+    indices: &Tensor,
+    params: &PoolParams,
+    output_size: Option<&[usize]>,
+) -> Result<Var> {
+    let dims = params.kernel.len();
+    let size = unpooled_size(input.shape(), params, output_size)?;
+    let batch_of_one = input.shape().len() == dims + 1;
+    batched(input, dims, |input| {
+        let indices = if batch_of_one { indices.unsqueeze(0)? } else { indices.clone() };
+        let value = run(&MaxUnpool {
+            input: input.value().clone(),
+            indices: indices.clone(),
+            output_size: size,
+        })?;
+        Ok(Var::computed(value, &[input], move |grad| {
+            // Nothing is known of where the indices come from.
+            Ok(vec![Some(pick_by_index(grad, &indices, &Windows::Adaptive)?)])
+        }))
+    })
+}
+
+by_dims! {
+    max_unpool(
+        input: &Var,
+        indices: &Tensor,
+        params: &PoolParams,
+        output_size: Option<&[usize]>
+    ) -> Var, dims: params.kernel.len();
+    max_unpool1d: 1, "one dimension";
+    max_unpool2d: 2, "two dimensions";
+    max_unpool3d: 3, "three dimensions";
+}
+
+fn unpooled_size(
+    input: &[usize],
+    params: &PoolParams,
+    output_size: Option<&[usize]>,
+) -> Result<Vec<usize>> {
+    let op = "max_unpool";
+    let dims = params.kernel.len();
+    expect_dims(op, params.stride.len(), dims)?;
+    expect_dims(op, params.padding.len(), dims)?;
+    let Some(first) = input.len().checked_sub(dims).filter(|first| (1..=2).contains(first)) else {
+        return Err(Error::invalid(
+            op,
+            format!("shape {input:?} does not have {dims} spatial dimensions"),
+        ));
+    };
+    let smallest = (0..dims)
+        .map(|d| {
+            let size = input[first + d].checked_sub(1)?.checked_mul(params.stride[d])?;
+            size.checked_add(params.kernel[d])?.checked_sub(params.padding[d].checked_mul(2)?)
+        })
+        .collect::<Option<Vec<usize>>>();
+    let Some(smallest) = smallest else {
+        return Err(Error::invalid(
+            op,
+            format!("shape {input:?} cannot be the result of a pooling with {params:?}"),
+        ));
+    };
+    let Some(given) = output_size else { return Ok(smallest) };
+    let near = |d: usize| smallest[d].abs_diff(given[d]) < params.stride[d];
+    if given.len() != dims || !(0..dims).all(near) {
+        return Err(Error::invalid(
+            op,
+            format!(
+                "output size {given:?} is not less than a stride {:?} away from {smallest:?}",
+                params.stride
+            ),
+        ));
+    }
+    Ok(given.to_vec())
+}

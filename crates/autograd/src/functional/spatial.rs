@@ -1,0 +1,75 @@
+//! What operations over spatial dimensions share.
+
+use samebits_tensor_core::{Error, Result, Tensor};
+
+use super::shape::reshape;
+use crate::Var;
+
+/// Runs `f`, which wants a batch dimension, on an input with `dims` spatial dimensions that may
+/// lack it.
+#[track_caller]
+pub(super) fn batched(
+    input: &Var,
+    dims: usize,
+    f: impl FnOnce(&Var) -> Result<Var>,
+) -> Result<Var> {
+    if input.shape().len() != dims + 1 {
+        return f(input);
+    }
+    let y = f(&reshape(input, &[&[1], input.shape()].concat())?)?;
+    reshape(&y, &y.shape()[1..])
+}
+
+/// [`batched`] for a function that returns indices too.
+#[track_caller]
+pub(super) fn batched_with_indices(
+    input: &Var,
+    dims: usize,
+    f: impl FnOnce(&Var) -> Result<(Var, Tensor)>,
+) -> Result<(Var, Tensor)> {
+    if input.shape().len() != dims + 1 {
+        return f(input);
+    }
+    let (y, indices) = f(&reshape(input, &[&[1], input.shape()].concat())?)?;
+    let shape = y.shape()[1..].to_vec();
+    Ok((reshape(&y, &shape)?, indices.reshape(&shape)?))
+}
+
+/// Checks the number of spatial dimensions that parameters are for.
+pub(super) fn expect_dims(op: &'static str, got: usize, expected: usize) -> Result<()> {
+    if got == expected {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        op,
+        format!("parameters for {got} spatial dimensions, but this is for {expected}"),
+    ))
+}
+
+/// Functions for one, two and three spatial dimensions that check this number and call the
+/// general one.
+macro_rules! by_dims {
+    ($general:ident $args:tt -> $result:ty, dims: $dims:expr;
+     $($name:ident: $count:literal, $words:literal;)*) => {
+        $(
+            $crate::functional::spatial::by_dims! {
+                @one $general $args -> $result, $dims, $name, $count, $words
+            }
+        )*
+    };
+    (@one $general:ident ($($arg:ident: $type:ty),*) -> $result:ty, $dims:expr,
+     $name:ident, $count:literal, $words:literal) => {
+        #[doc = concat!("[`", stringify!($general), "`] over ", $words, ".")]
+        ///
+        /// # Errors
+        ///
+        #[doc = concat!("As [`", stringify!($general), "`]; the parameters are for another \
+                         number of dimensions.")]
+        #[track_caller]
+        pub fn $name($($arg: $type),*) -> $crate::Result<$result> {
+            $crate::functional::spatial::expect_dims(stringify!($name), $dims, $count)?;
+            $general($($arg),*)
+        }
+    };
+}
+pub(super) use by_dims;

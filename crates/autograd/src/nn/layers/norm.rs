@@ -1,0 +1,180 @@
+use samebits_tensor_core::{DType, Result, Tensor};
+
+use crate::nn::{Context, Module, Slot, join};
+use crate::{Var, functional};
+
+/// Batch normalisation with running statistics.
+#[derive(Clone, Debug)]
+pub struct BatchNorm {
+    /// `[channels]`
+    pub weight: Var,
+    /// `[channels]`
+    pub bias: Var,
+    /// The running mean.
+    pub running_mean: Tensor,
+    /// The running unbiased variance.
+    pub running_var: Tensor,
+    /// How much of the newest batch enters the running statistics.
+    pub momentum: f64,
+    /// Added to the variance.
+    pub eps: f64,
+}
+
+impl BatchNorm {
+    /// Weight 1, bias 0, momentum 0.1 and eps 1e-5, as in PyTorch.
+    pub fn new(channels: usize) -> BatchNorm {
+        BatchNorm {
+            weight: Var::parameter(Tensor::ones(&[channels], DType::F32)),
+            bias: Var::parameter(Tensor::zeros(&[channels], DType::F32)),
+            running_mean: Tensor::zeros(&[channels], DType::F32),
+            running_var: Tensor::ones(&[channels], DType::F32),
+            momentum: 0.1,
+            eps: 1e-5,
+        }
+    }
+}
+
+impl Module for BatchNorm {
+    fn forward(&mut self, x: &Var, context: &mut Context<'_>) -> Result<Var> {
+        if !context.training {
+            let (mean, var) = (&self.running_mean, &self.running_var);
+            let (weight, bias) = (Some(&self.weight), Some(&self.bias));
+            return functional::batch_norm_inference(x, weight, bias, mean, var, self.eps);
+        }
+        let (y, statistics) =
+            functional::batch_norm(x, Some(&self.weight), Some(&self.bias), self.eps)?;
+        statistics.update(&mut self.running_mean, &mut self.running_var, self.momentum)?;
+        Ok(y)
+    }
+
+    fn visit(&mut self, path: &str, visit: &mut dyn FnMut(&str, Slot<'_>)) {
+        visit(&join(path, "weight"), Slot::Parameter(&mut self.weight));
+        visit(&join(path, "bias"), Slot::Parameter(&mut self.bias));
+        visit(&join(path, "running_mean"), Slot::Buffer(&mut self.running_mean));
+        visit(&join(path, "running_var"), Slot::Buffer(&mut self.running_var));
+    }
+}
+
+/// Layer normalisation over the last dimensions.
+#[derive(Clone, Debug)]
+pub struct LayerNorm {
+    /// The shape of the last dimensions.
+    pub weight: Var,
+    /// The same shape.
+    pub bias: Var,
+    /// Added to the variance.
+    pub eps: f64,
+}
+
+impl LayerNorm {
+    /// Weight 1, bias 0 and eps 1e-5, as in PyTorch.
+    pub fn new(shape: &[usize]) -> LayerNorm {
+        LayerNorm {
+            weight: Var::parameter(Tensor::ones(shape, DType::F32)),
+            bias: Var::parameter(Tensor::zeros(shape, DType::F32)),
+            eps: 1e-5,
+        }
+    }
+}
+
+impl Module for LayerNorm {
+    fn forward(&mut self, x: &Var, _: &mut Context<'_>) -> Result<Var> {
+        functional::layer_norm(
+            x,
+            self.weight.shape(),
+            Some(&self.weight),
+            Some(&self.bias),
+            self.eps,
+        )
+    }
+
+    fn visit(&mut self, path: &str, visit: &mut dyn FnMut(&str, Slot<'_>)) {
+        visit(&join(path, "weight"), Slot::Parameter(&mut self.weight));
+        visit(&join(path, "bias"), Slot::Parameter(&mut self.bias));
+    }
+}
+
+/// Normalisation of each group of channels of each sample.
+#[derive(Clone, Debug)]
+pub struct GroupNorm {
+    /// The number of groups.
+    pub groups: usize,
+    /// `[channels]`
+    pub weight: Var,
+    /// `[channels]`
+    pub bias: Var,
+    /// Added to the variance.
+    pub eps: f64,
+}
+
+impl GroupNorm {
+    /// Weight 1, bias 0 and eps 1e-5, as in PyTorch.
+    pub fn new(groups: usize, channels: usize) -> GroupNorm {
+        GroupNorm {
+            groups,
+            weight: Var::parameter(Tensor::ones(&[channels], DType::F32)),
+            bias: Var::parameter(Tensor::zeros(&[channels], DType::F32)),
+            eps: 1e-5,
+        }
+    }
+}
+
+impl Module for GroupNorm {
+    fn forward(&mut self, x: &Var, _: &mut Context<'_>) -> Result<Var> {
+        functional::group_norm(x, self.groups, Some(&self.weight), Some(&self.bias), self.eps)
+    }
+
+    fn visit(&mut self, path: &str, visit: &mut dyn FnMut(&str, Slot<'_>)) {
+        visit(&join(path, "weight"), Slot::Parameter(&mut self.weight));
+        visit(&join(path, "bias"), Slot::Parameter(&mut self.bias));
+    }
+}
+
+/// Normalisation of each channel of each sample, in training as in use.
+#[derive(Clone, Debug)]
+pub struct InstanceNorm {
+    /// `[channels]`, if there is one.
+    pub weight: Option<Var>,
+    /// `[channels]`, if there is one.
+    pub bias: Option<Var>,
+    /// Added to the variance.
+    pub eps: f64,
+}
+
+impl InstanceNorm {
+    /// Without weight and bias, eps 1e-5, as in PyTorch.
+    pub fn new() -> InstanceNorm {
+        InstanceNorm { weight: None, bias: None, eps: 1e-5 }
+    }
+
+    /// With weight 1 and bias 0.
+    pub fn affine(channels: usize) -> InstanceNorm {
+        InstanceNorm {
+            weight: Some(Var::parameter(Tensor::ones(&[channels], DType::F32))),
+            bias: Some(Var::parameter(Tensor::zeros(&[channels], DType::F32))),
+            eps: 1e-5,
+        }
+    }
+}
+
+impl Default for InstanceNorm {
+    fn default() -> InstanceNorm {
+        InstanceNorm::new()
+    }
+}
+
+impl Module for InstanceNorm {
+    fn forward(&mut self, x: &Var, _: &mut Context<'_>) -> Result<Var> {
+        let (weight, bias) = (self.weight.as_ref(), self.bias.as_ref());
+        Ok(functional::instance_norm(x, weight, bias, self.eps)?.0)
+    }
+
+    fn visit(&mut self, path: &str, visit: &mut dyn FnMut(&str, Slot<'_>)) {
+        if let Some(weight) = &mut self.weight {
+            visit(&join(path, "weight"), Slot::Parameter(weight));
+        }
+        if let Some(bias) = &mut self.bias {
+            visit(&join(path, "bias"), Slot::Parameter(bias));
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Maximum pooling over windows at pseudo-random places.
+
+use super::check_indexed_grad;
+use crate::ops::{checked_shape, expect_dtype, expect_float, expect_shape, spatial};
+use crate::{Error, Op, Pass, Result, Tensor};
+
+/// The largest element of each window, and where it was, as in
+/// [`MaxPool`](crate::ops::MaxPool); the windows' places depend on random samples.
+///
+/// Window `o` of a dimension starts at `floor((o + u) · a) − floor(u · a)` with
+/// `a = (input − kernel) / (output − 1)` and `u` the plane's sample for that dimension, each
+/// operation rounded in the element type; the last window ends at the end of the input.
+#[derive(Clone, Debug)]
+pub struct FractionalMaxPool {
+    /// `[n, channels, ..]` with two or three spatial dimensions.
+    pub input: Tensor,
+    /// `[n, channels, dimensions]`, numbers in `[0, 1)`: for the width and the height in two
+    /// dimensions, for the depth, the height and the width in three.
+    pub samples: Tensor,
+    /// The size of a window.
+    pub kernel: Vec<usize>,
+    /// The size of each spatial dimension of the result.
+    pub output_size: Vec<usize>,
+}
+
+impl Op for FractionalMaxPool {
+    const NAME: &'static str = "fractional_max_pool";
+    type Output = (Tensor, Tensor);
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        vec![&self.input, &self.samples]
+    }
+
+    fn check(&self) -> Result<()> {
+        let op = Self::NAME;
+        expect_float(op, "the input", &self.input)?;
+        let (planes, size) = spatial(op, self.input.shape(), 2..=3)?;
+        let (kernel, output) = (&self.kernel, &self.output_size);
+        if kernel.len() != size.len() || output.len() != size.len() {
+            return Err(Error::invalid(
+                op,
+                format!(
+                    "a kernel {kernel:?} and an output size {output:?} do not go with an input of \
+                     shape {:?}",
+                    self.input.shape()
+                ),
+            ));
+        }
+        for d in 0..size.len() {
+            let needed = output[d].saturating_add(kernel[d]).saturating_sub(1);
+            if kernel[d] == 0 || output[d] == 0 || needed > size[d] {
+                return Err(Error::invalid(
+                    op,
+                    format!(
+                        "{} windows of {} do not fit an input of {}",
+                        output[d], kernel[d], size[d]
+                    ),
+                ));
+            }
+        }
+        expect_dtype(op, "the samples", &self.samples, self.input.dtype())?;
+        expect_shape(op, "the samples", &self.samples, &[planes, &[size.len()]].concat())?;
+        checked_shape(op, &[planes, output].concat()).map(|_| ())
+    }
+}
+
+/// The gradient of [`FractionalMaxPool`].
+#[derive(Clone, Debug)]
+pub struct FractionalMaxPoolGrad {
+    /// The gradient of the result.
+    pub grad: Tensor,
+    /// The indices that the forward pass returned.
+    pub indices: Tensor,
+    /// The shape of the forward pass's input.
+    pub input_shape: Vec<usize>,
+}
+
+impl Op for FractionalMaxPoolGrad {
+    const NAME: &'static str = "fractional_max_pool";
+    const PASS: Pass = Pass::Backward;
+    type Output = Tensor;
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        vec![&self.grad, &self.indices]
+    }
+
+    fn check(&self) -> Result<()> {
+        expect_float(Self::NAME, "the gradient", &self.grad)?;
+        check_indexed_grad(Self::NAME, &self.grad, &self.indices, &self.input_shape)
+    }
+}
