@@ -5,9 +5,11 @@
 use rayon::ThreadPoolBuilder;
 use samebits::numerics::fpenv;
 use samebits::numerics::simd::{self, Level};
-use samebits::ops::{Compare, CompareKind};
-use samebits::{DType, Device, DeviceKind, Result, Tensor, digest, dispatch, rerun};
-use workspace_tests::{Case, families, tiny_families, unreached};
+use samebits::ops::{Compare, CompareKind, Conv, ConvInputGrad, ConvParams, ConvWeightGrad};
+use samebits::{
+    DType, Determinism, Device, DeviceKind, Result, Tensor, digest, dispatch, dispatch_at, rerun,
+};
+use workspace_tests::{Case, families, normal_of, tiny_families, unreached};
 
 #[test]
 fn bits_are_golden_and_nothing_changes_them() {
@@ -32,6 +34,40 @@ fn bits_are_golden_and_nothing_changes_them() {
         assert_same(&golden, &rerun::scope(2, || digests(&family.cases)), "run twice");
     }
     assert_eq!(unreached(DeviceKind::Cpu), Vec::<String>::new(), "kernels that no case reaches");
+}
+
+/// Their bits may differ between machines, so there are no golden digests of them.
+fn convolutions_repeat_at_run_to_run() {
+    let (input, weight) = (normal_of(&[2, 16, 40, 40], DType::F32, 1), [32, 16, 3, 3]);
+    let params = ConvParams::padded(2, 1);
+    let grad = normal_of(&[2, 32, 40, 40], DType::F32, 2);
+    let forward = Conv {
+        input: input.clone(),
+        weight: normal_of(&weight, DType::F32, 3),
+        bias: None,
+        params: params.clone(),
+    };
+    let input_grad = ConvInputGrad {
+        grad: grad.clone(),
+        weight: forward.weight.clone(),
+        input_shape: input.shape().to_vec(),
+        params: params.clone(),
+    };
+    let weight_grad = ConvWeightGrad { grad, input, weight_shape: weight.to_vec(), params };
+    let all = || {
+        let level = Determinism::RunToRun;
+        let results = [
+            dispatch_at(&forward, level).unwrap(),
+            dispatch_at(&input_grad, level).unwrap(),
+            dispatch_at(&weight_grad, level).unwrap(),
+        ];
+        short(&results).unwrap()
+    };
+    let once = all();
+    for threads in [1, 3] {
+        let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        assert_eq!(pool.install(all), once, "{threads} threads");
+    }
 }
 
 /// Other libraries share the threads and may leave them flushing subnormals to zero.

@@ -15,7 +15,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("numerics", &[]),
     ("rng", &["numerics"]),
     ("tensor-core", &["numerics", "rng"]),
-    ("cpu-kernels", &["numerics", "rng", "tensor-core"]),
+    ("cpu-kernels", &["numerics", "rng", "tensor-core", "conv-autotune"]),
     ("cuda-kernels", &["numerics", "rng", "tensor-core"]),
     ("conv-autotune", &["numerics", "rng", "tensor-core"]),
     ("data", &["numerics", "rng"]),

@@ -3,12 +3,10 @@
 //! Prints the table of `docs/autotuning.md`. The race and the comparison are measured apart: the
 //! times of the table are medians of calls that alternate between the two choices.
 
-#[path = "../tests/cpu/mod.rs"]
-mod cpu;
-
 use std::time::{Duration, Instant};
 
 use samebits_conv_autotune::{Config, ConvCall, ConvKey, ConvPass, Fingerprint, Source};
+use samebits_cpu_kernels::autotune;
 use samebits_tensor_core::ops::ConvParams;
 use samebits_tensor_core::{DType, Determinism, Device};
 
@@ -71,8 +69,8 @@ fn milliseconds(time: Duration) -> f64 {
 
 #[expect(clippy::print_stdout, reason = "the table is what a benchmark is for")]
 fn main() {
-    let tuned = cpu::tuner(config(true));
-    let written = cpu::tuner(config(false));
+    let tuned = autotune::tuner_with(config(true)).unwrap();
+    let written = autotune::tuner_with(config(false)).unwrap();
     let start = Instant::now();
     for level in [Determinism::Portable, Determinism::NotGuaranteed] {
         println!("\n{level}\n");

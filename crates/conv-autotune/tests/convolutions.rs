@@ -1,12 +1,10 @@
 //! Real convolution algorithms behind the tuner: every candidate forced, every level raced.
 
-mod cpu;
-
-use cpu::{candidates, tuner};
 use samebits_conv_autotune::{
     Config, ConvCall, ConvKey, ConvPass, Finding, Fingerprint, Measuring, Mode, Numerics, Outcome,
     Problem, Source,
 };
+use samebits_cpu_kernels::autotune::{candidates, tuner_with};
 use samebits_tensor_core::Determinism::*;
 use samebits_tensor_core::ops::ConvParams;
 use samebits_tensor_core::{DType, Determinism, Device, Tensor};
@@ -42,7 +40,7 @@ fn bits(tensor: &Tensor) -> Vec<u32> {
 
 #[test]
 fn whatever_candidate_is_forced_the_portable_bits_are_the_same() {
-    let tuner = tuner(quick(Mode::Off));
+    let tuner = tuner_with(quick(Mode::Off)).unwrap();
     let mut forced = 0;
     for key in keys(Portable) {
         let call = ConvCall::probe(&key, Device::Cpu).unwrap();
@@ -63,7 +61,7 @@ fn whatever_candidate_is_forced_the_portable_bits_are_the_same() {
 
 #[test]
 fn every_candidate_keeps_its_promise_in_a_race() {
-    let tuner = tuner(quick(Mode::Off));
+    let tuner = tuner_with(quick(Mode::Off)).unwrap();
     let mut raced = std::collections::BTreeSet::new();
     for key in keys(NotGuaranteed) {
         let decision = tuner.choose(&key).unwrap();
@@ -80,7 +78,7 @@ fn every_candidate_keeps_its_promise_in_a_race() {
 fn what_is_recorded_at_run_to_run_is_replayed_pinned_and_verified() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("convolutions.toml");
-    let recording = tuner(quick(Mode::Record(path.clone())));
+    let recording = tuner_with(quick(Mode::Record(path.clone()))).unwrap();
     let first: Vec<_> = keys(RunToRun)
         .iter()
         .map(|key| {
@@ -89,7 +87,7 @@ fn what_is_recorded_at_run_to_run_is_replayed_pinned_and_verified() {
             (recording.choose(key).unwrap().candidate.name(), bits(&out))
         })
         .collect();
-    let pinned = tuner(quick(Mode::Pinned(path)));
+    let pinned = tuner_with(quick(Mode::Pinned(path))).unwrap();
     for (key, first) in keys(RunToRun).iter().zip(&first) {
         let decision = pinned.choose(key).unwrap();
         assert_eq!((decision.candidate.name(), decision.source), (first.0, Source::Pinned));
@@ -103,7 +101,7 @@ fn what_is_recorded_at_run_to_run_is_replayed_pinned_and_verified() {
 
 #[test]
 fn a_type_that_no_algorithm_takes_is_an_error() {
-    let tuner = tuner(quick(Mode::Off));
+    let tuner = tuner_with(quick(Mode::Off)).unwrap();
     let mut key = keys(Portable).remove(0);
     key.dtype = DType::I64;
     let error = tuner.choose(&key).unwrap_err().to_string();

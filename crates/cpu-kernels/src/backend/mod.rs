@@ -18,6 +18,7 @@ mod reduce;
 mod scan;
 mod scatter;
 mod sort;
+mod tuned;
 
 use std::sync::Once;
 
@@ -44,6 +45,7 @@ pub fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         bincount::register_all();
+        tuned::register_all();
         conv::register_all();
         elementwise::register_all();
         embedding::register_all();

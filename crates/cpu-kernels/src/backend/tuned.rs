@@ -1,0 +1,96 @@
+use samebits_conv_autotune::ConvCall;
+use samebits_tensor_core::device::DeviceKind;
+use samebits_tensor_core::ops::{Conv, ConvInputGrad, ConvWeightGrad};
+use samebits_tensor_core::registry::{Kernel, register};
+use samebits_tensor_core::{Determinism, Error, Op, Result, Tensor};
+
+use super::F32;
+use crate::autotune;
+
+/// One variant per level and pass: which algorithms may race depends on the level. To be
+/// registered before the algorithm that every call can fall back on.
+pub(super) fn register_all() {
+    register(tuned(Determinism::NotGuaranteed, |op| forward(op, Determinism::NotGuaranteed)));
+    register(tuned(Determinism::RunToRun, |op| forward(op, Determinism::RunToRun)));
+    register(tuned(Determinism::Portable, |op| forward(op, Determinism::Portable)));
+    register(tuned(Determinism::NotGuaranteed, |op| input(op, Determinism::NotGuaranteed)));
+    register(tuned(Determinism::RunToRun, |op| input(op, Determinism::RunToRun)));
+    register(tuned(Determinism::Portable, |op| input(op, Determinism::Portable)));
+    register(tuned(Determinism::NotGuaranteed, |op| weight(op, Determinism::NotGuaranteed)));
+    register(tuned(Determinism::RunToRun, |op| weight(op, Determinism::RunToRun)));
+    register(tuned(Determinism::Portable, |op| weight(op, Determinism::Portable)));
+}
+
+fn tuned<O: Convolve>(level: Determinism, run: fn(&O) -> Result<Tensor>) -> Kernel<O> {
+    let (variant, why) = match level {
+        Determinism::NotGuaranteed => ("tuned-fastest", "the fastest algorithm in a race"),
+        Determinism::RunToRun => (
+            "tuned-recorded",
+            "a recorded choice, or the heuristic's, among algorithms that repeat",
+        ),
+        _ => ("tuned-canonical", "whichever wins, all candidates have the bits of the definition"),
+    };
+    Kernel {
+        variant,
+        device: DeviceKind::Cpu,
+        dtypes: F32,
+        level,
+        why,
+        applies: |op| op.products().is_some_and(|products| products >= WORTH_A_RACE),
+        run,
+    }
+}
+
+/// Below this many products a race would take longer than it could ever save.
+const WORTH_A_RACE: usize = 1 << 22;
+
+trait Convolve: Op<Output = Tensor> {
+    /// The number of products, or none if the shapes do not fit.
+    fn products(&self) -> Option<usize>;
+}
+
+impl Convolve for Conv {
+    fn products(&self) -> Option<usize> {
+        let output = self.params.output_shape(Self::NAME, self.input.shape(), self.weight.shape());
+        count(&output.ok()?, self.weight.shape())
+    }
+}
+
+impl Convolve for ConvInputGrad {
+    fn products(&self) -> Option<usize> {
+        count(self.grad.shape(), self.weight.shape())
+    }
+}
+
+impl Convolve for ConvWeightGrad {
+    fn products(&self) -> Option<usize> {
+        count(self.grad.shape(), &self.weight_shape)
+    }
+}
+
+fn count(output: &[usize], weight: &[usize]) -> Option<usize> {
+    let per_output = weight.get(1..)?.iter().product::<usize>();
+    output.iter().product::<usize>().checked_mul(per_output)
+}
+
+fn forward(op: &Conv, level: Determinism) -> Result<Tensor> {
+    let bias = op.bias.as_ref().map(Tensor::contiguous).transpose()?;
+    let (input, weight) = (op.input.contiguous()?, op.weight.contiguous()?);
+    run(Conv::NAME, ConvCall::Forward(Conv { input, weight, bias, ..op.clone() }), level)
+}
+
+fn input(op: &ConvInputGrad, level: Determinism) -> Result<Tensor> {
+    let (grad, weight) = (op.grad.contiguous()?, op.weight.contiguous()?);
+    let call = ConvCall::DataGradient(ConvInputGrad { grad, weight, ..op.clone() });
+    run(ConvInputGrad::NAME, call, level)
+}
+
+fn weight(op: &ConvWeightGrad, level: Determinism) -> Result<Tensor> {
+    let (grad, input) = (op.grad.contiguous()?, op.input.contiguous()?);
+    let call = ConvCall::WeightGradient(ConvWeightGrad { grad, input, ..op.clone() });
+    run(ConvWeightGrad::NAME, call, level)
+}
+
+fn run(op: &'static str, call: ConvCall, level: Determinism) -> Result<Tensor> {
+    autotune::tuner().run(&call, level).map_err(|error| Error::invalid(op, error.to_string()))
+}
