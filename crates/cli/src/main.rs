@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program talks to its user")]
 
+mod autotune;
 mod checkpoint;
 mod curve;
 mod digits;
@@ -27,6 +28,10 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Show, check or clean a file of convolution choices.
+    Autotune(autotune::Args),
+    /// Print what bears on bits and speed: versions, level, threads, instruction set, devices.
+    Env,
     /// Train a small convolutional network on handwritten digits, twice, and compare the bits.
     Train(train::Args),
 }
@@ -37,6 +42,11 @@ fn main() -> ExitCode {
         .with_writer(std::io::stderr)
         .init();
     let result = match Cli::parse().command {
+        Command::Autotune(args) => autotune::run(&args),
+        Command::Env => {
+            print!("{}", samebits::environment());
+            Ok(())
+        }
         Command::Train(args) => train::run(&args),
     };
     match result {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
+use samebits::autotune::{self, Mode};
 use samebits::{Determinism, Device};
 
 use crate::checkpoint;
@@ -49,6 +50,12 @@ pub(crate) struct Args {
     /// * Where to compute: cpu, cuda or cuda:N; the bits do not depend on it [default: cpu]
     #[arg(long, value_parser = device)]
     device: Option<Device>,
+    /// Add the convolution algorithms that win a race to this file
+    #[arg(long)]
+    record_choices: Option<PathBuf>,
+    /// Use the convolution algorithms that this file names, and no others
+    #[arg(long, conflicts_with = "record_choices")]
+    pin_choices: Option<PathBuf>,
     /// * Write a checkpoint here after every epoch
     #[arg(long)]
     save: Option<PathBuf>,
@@ -61,14 +68,14 @@ pub(crate) struct Args {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Level {
+pub(crate) enum Level {
     NotGuaranteed,
     RunToRun,
     Portable,
 }
 
 impl Level {
-    fn determinism(self) -> Determinism {
+    pub(crate) fn determinism(self) -> Determinism {
         match self {
             Level::NotGuaranteed => Determinism::NotGuaranteed,
             Level::RunToRun => Determinism::RunToRun,
@@ -78,6 +85,12 @@ impl Level {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
+    let mode = match (&args.record_choices, &args.pin_choices) {
+        (Some(path), _) => Mode::Record(path.clone()),
+        (None, Some(path)) => Mode::Pinned(path.clone()),
+        (None, None) => Mode::Off,
+    };
+    autotune::configure(autotune::Config { mode, ..autotune::default_config() })?;
     let digits = Digits::load(args.data.as_deref())?;
     println!(
         "digits: {} images to train on, {} to test on",

@@ -1,5 +1,6 @@
 //! What a tuner may do, and on what machine it does it.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +21,16 @@ pub enum Mode {
     Record(PathBuf),
     /// This file decides and is only read. A call that it does not hold is an error.
     Pinned(PathBuf),
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Mode::Off => f.write_str("kept for this process only"),
+            Mode::Record(path) => write!(f, "recorded in {}", path.display()),
+            Mode::Pinned(path) => write!(f, "pinned by {}", path.display()),
+        }
+    }
 }
 
 /// What a tuner may do.

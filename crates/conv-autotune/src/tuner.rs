@@ -208,6 +208,11 @@ impl<P: Problem> Tuner<P> {
         Ok(tuner)
     }
 
+    /// What the tuner may do.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
     /// The candidates in ascending id.
     pub fn candidates(&self) -> impl ExactSizeIterator<Item = &Candidate<P>> {
         self.candidates.iter().map(|candidate| &**candidate)

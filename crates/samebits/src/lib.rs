@@ -16,6 +16,7 @@
 //! | [`Tensor`], [`Device`], [`Determinism`], [`random`] | `samebits-tensor-core` | tensors, levels, default generators |
 //! | [`functional`], [`nn`], [`optim`], [`Var`] | `samebits-autograd` | differentiable operations, layers, optimisers |
 //! | [`cuda`] | `samebits-cuda-kernels` | CUDA devices: what is installed, and what is missing |
+//! | [`autotune`] | `samebits-conv-autotune` | racing convolution algorithms, pinned choices |
 //! | [`data`] | `samebits-data` | datasets, samplers, the loader |
 //! | [`rng`] | `samebits-rng` | generators and distributions |
 //! | [`numerics`] | `samebits-numerics` | exact sums, correctly rounded functions |
@@ -28,9 +29,11 @@
 
 mod digest;
 mod draw;
+mod environment;
 
 pub use digest::digest;
 pub use draw::{rand, randn, randperm};
+pub use environment::{Environment, environment};
 pub use samebits_autograd::{Gradients, Var, backward, functional, nn, no_grad, optim};
 pub use samebits_cuda_kernels as cuda;
 pub use samebits_data as data;
@@ -91,6 +94,14 @@ pub mod guide {}
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct ReadmeExamples;
+
+/// Racing convolution algorithms, and pinning what was chosen.
+pub mod autotune {
+    pub use samebits_conv_autotune::*;
+    pub use samebits_cpu_kernels::autotune::{
+        candidates, configure, default_config, tuner, tuner_with,
+    };
+}
 
 /// What most programs want in scope.
 pub mod prelude {

@@ -56,12 +56,11 @@ pub fn install() -> Result<usize> {
     register_all();
     let count = device_count()?;
     for ordinal in 0..count as u32 {
-        let mut homes = HOMES.write();
-        if !homes.contains_key(&ordinal) {
+        HOMES.write().entry(ordinal).or_insert_with(|| {
             let home = Arc::new(Home::new(ordinal, None));
-            homes.insert(ordinal, home.clone());
-            home.install();
-        }
+            home.clone().install();
+            home
+        });
     }
     Ok(count)
 }

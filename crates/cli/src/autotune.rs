@@ -1,0 +1,135 @@
+//! `samebits autotune`: what is in a file of convolution choices, and whether it still holds.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use clap::Subcommand;
+use samebits::Determinism;
+use samebits::autotune::{self, ChoiceFile, Config, ConvKey, Finding, Mode, Outcome, Verdict};
+
+/// Flags of `samebits autotune`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Print every choice with the times of its candidates.
+    Show {
+        /// The file of choices
+        file: PathBuf,
+    },
+    /// Run every choice again, and compare its output with the definition and with the recorded
+    /// digest. Fails if one is wrong.
+    Verify {
+        /// The file of choices
+        file: PathBuf,
+    },
+    /// Remove what this program would not use.
+    Prune {
+        /// The file of choices
+        file: PathBuf,
+        /// Also remove the choices for other levels
+        #[arg(long)]
+        level: Option<crate::train::Level>,
+        /// Only say how many that would be
+        #[arg(long)]
+        dry_run: bool,
+    },
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    match &args.command {
+        Command::Show { file } => show(file),
+        Command::Verify { file } => verify(file),
+        Command::Prune { file, level, dry_run } => {
+            prune(file, level.map(crate::train::Level::determinism), *dry_run)
+        }
+    }
+}
+
+fn show(path: &Path) -> Result<()> {
+    let file = ChoiceFile::<ConvKey>::read(path)?;
+    println!("{}: {} choices", path.display(), file.choices().len());
+    println!("device   {}", file.fingerprint().device);
+    println!(
+        "library  {}, numerics version {}",
+        file.fingerprint().library,
+        file.numerics_version()
+    );
+    for (key, choice) in file.choices() {
+        println!("\n{key}\n  {}, line {}", choice.algorithm, choice.line);
+        for candidate in &choice.measured {
+            let workspace = candidate.workspace as f64 / f64::from(1 << 20);
+            match &candidate.outcome {
+                Outcome::Time(time) => println!(
+                    "    {:<16} {:>10.3} ms {workspace:>9.1} MiB",
+                    candidate.name,
+                    time.as_secs_f64() * 1e3
+                ),
+                Outcome::Disqualified(why) => {
+                    println!("    {:<16} disqualified: {why}", candidate.name);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn verify(path: &Path) -> Result<()> {
+    let mode = Mode::Pinned(path.to_owned());
+    let verdicts = autotune::tuner_with(Config { mode, ..autotune::default_config() })?.verify()?;
+    let mut wrong = 0;
+    for verdict in &verdicts {
+        let finding = match &verdict.finding {
+            Finding::Good | Finding::GoodWithoutDigest => "good".to_owned(),
+            Finding::OtherDigest { recorded, now } => {
+                format!("other bits: digest {now}, recorded {recorded}")
+            }
+            Finding::Wrong(how) => format!("wrong: {how}"),
+            Finding::Failed(error) => format!("failed: {error}"),
+            other => format!("{other:?}"),
+        };
+        wrong += usize::from(!is_good(verdict));
+        println!(
+            "{}:{}: {}: {}: {finding}",
+            path.display(),
+            verdict.line,
+            verdict.key,
+            verdict.algorithm
+        );
+    }
+    println!("{} good, {wrong} wrong", verdicts.len() - wrong);
+    if wrong > 0 {
+        bail!("{}: {wrong} choices do not hold; record the file again", path.display());
+    }
+    Ok(())
+}
+
+fn is_good(verdict: &Verdict<ConvKey>) -> bool {
+    matches!(verdict.finding, Finding::Good | Finding::GoodWithoutDigest)
+}
+
+/// Keeps the choices whose algorithm exists, applies and may be used at the choice's level.
+fn prune(path: &Path, level: Option<Determinism>, dry_run: bool) -> Result<()> {
+    let tuner = autotune::tuner();
+    let keeps = |key: &ConvKey, algorithm: &str| {
+        level.is_none_or(|level| key.level == level)
+            && tuner.eligible(key).iter().any(|candidate| candidate.name() == algorithm)
+    };
+    let removed = if dry_run {
+        let file = ChoiceFile::<ConvKey>::read(path)?;
+        file.choices().filter(|(key, choice)| !keeps(key, &choice.algorithm)).count()
+    } else {
+        autotune::prune(path, LOCK_TIMEOUT, |key, choice| keeps(key, &choice.algorithm))?
+    };
+    let what = if dry_run { "would be removed" } else { "removed" };
+    println!("{}: {removed} choices {what}", path.display());
+    Ok(())
+}
+
+/// How long to wait for a program that is recording.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(30);

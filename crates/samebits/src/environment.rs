@@ -1,0 +1,115 @@
+use std::fmt;
+
+use samebits_numerics::{NUMERICS_VERSION, fpenv, simd};
+use samebits_tensor_core::{Determinism, Device, backend, determinism, rerun};
+
+/// What bears on bits and speed in this process: to be kept with the results of a run.
+///
+/// # Examples
+///
+/// ```
+/// println!("{}", samebits::environment());
+/// ```
+pub fn environment() -> Environment {
+    let cuda = samebits_cuda_kernels::install();
+    Environment {
+        version: env!("CARGO_PKG_VERSION"),
+        numerics_version: NUMERICS_VERSION,
+        level: determinism::required(),
+        rerun: rerun::times(),
+        threads: threads(),
+        simd: (simd::level().name(), simd::supported().name()),
+        ieee: fpenv::is_ieee(),
+        cuda: match cuda {
+            Ok(_) => Ok(devices()),
+            Err(error) => Err(error.to_string()),
+        },
+        cublas_workspace_config: std::env::var("CUBLAS_WORKSPACE_CONFIG").ok(),
+        autotuner: samebits_cpu_kernels::autotune::tuner().config().mode.to_string(),
+    }
+}
+
+/// The report of [`environment`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Environment {
+    /// This crate's version.
+    pub version: &'static str,
+    /// Results with the same seed are the same bits in all releases with this number.
+    pub numerics_version: u32,
+    /// The level in force on this thread.
+    pub level: Determinism,
+    /// How many times each operation runs.
+    pub rerun: usize,
+    /// The number of threads that operations share; no bit depends on it.
+    pub threads: usize,
+    /// The instruction set in use and the best one of this machine.
+    pub simd: (&'static str, &'static str),
+    /// Whether this thread keeps subnormals and rounds to nearest.
+    pub ieee: bool,
+    /// The CUDA devices with their names, or why there are none.
+    pub cuda: Result<Vec<(Device, String)>, String>,
+    /// The environment variable of that name.
+    pub cublas_workspace_config: Option<String>,
+    /// What happens with the choices of the convolution tuner.
+    pub autotuner: String,
+}
+
+impl fmt::Display for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut line = |what: &str, value: &dyn fmt::Display| writeln!(f, "{what:<24}{value}");
+        line("samebits", &self.version)?;
+        line("numerics version", &self.numerics_version)?;
+        line(
+            "determinism",
+            &format_args!("{}, each operation runs {}", self.level, times(self.rerun)),
+        )?;
+        let (used, supported) = self.simd;
+        line("instruction set", &format_args!("{used} (this machine has {supported})"))?;
+        line("threads", &format_args!("{}; no bit depends on it", self.threads))?;
+        let mode = if self.ieee {
+            "kept"
+        } else {
+            "flushed to zero by somebody on this thread; operations restore them while they run"
+        };
+        line("subnormals", &mode)?;
+        match &self.cuda {
+            Err(why) => line("CUDA", &format_args!("none: {why}"))?,
+            Ok(devices) if devices.is_empty() => line("CUDA", &"a driver, but no device")?,
+            Ok(devices) => {
+                for (device, name) in devices {
+                    line("CUDA", &format_args!("{device}, {name}"))?;
+                }
+            }
+        }
+        line("CUBLAS_WORKSPACE_CONFIG", &cublas(self.cublas_workspace_config.as_deref()))?;
+        line("convolution choices", &self.autotuner)
+    }
+}
+
+fn times(n: usize) -> String {
+    if n <= 1 { "once".to_owned() } else { format!("{n} times, compared") }
+}
+
+#[allow(clippy::disallowed_methods, reason = "it is reported and decides nothing")]
+fn threads() -> usize {
+    rayon::current_num_threads()
+}
+
+fn cublas(value: Option<&str>) -> String {
+    match value {
+        None => "not set; only cuBLAS reads it, which is not used".to_owned(),
+        Some(value @ (":4096:8" | ":16:8")) => {
+            format!("{value}, with which cuBLAS repeats its bits")
+        }
+        Some(value) => {
+            format!("{value}: not one of :4096:8 and :16:8, with which cuBLAS repeats its bits")
+        }
+    }
+}
+
+fn devices() -> Vec<(Device, String)> {
+    let found = backend::devices().into_iter().filter(|&device| device != Device::Cpu);
+    let named = found.filter_map(|device| Some((device, backend::backend(device).ok()?.name())));
+    named.collect()
+}
