@@ -1,8 +1,11 @@
 //! Reads by index and their gradients, embeddings and histograms.
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use samebits_cpu_kernels::bincount::{bincount, bincount_weighted};
-use samebits_cpu_kernels::embedding::{BagMode, Bags, embedding_backward, embedding_bag_backward};
+use samebits_cpu_kernels::bincount::{bincount, bincount_weighted, bincount_weighted_fast};
+use samebits_cpu_kernels::embedding::{
+    BagMode, Bags, embedding_backward, embedding_backward_fast, embedding_bag_backward,
+    embedding_bag_backward_fast,
+};
 use samebits_cpu_kernels::index::{
     index_select, index_select_backward, repeat_interleave_index, scatter,
 };
@@ -38,6 +41,11 @@ fn benches(c: &mut Criterion) {
             embedding_backward(&mut back, [rows, width], &index, black_box(&grad), None, false)
         });
     });
+    group.bench_function("embedding backward 32k of 100k x 64, atomics", |b| {
+        b.iter(|| {
+            embedding_backward_fast(&mut back, [rows, width], &index, black_box(&grad), None, false)
+        });
+    });
     let offsets: Vec<i64> = (0..512).map(|bag| bag * 64).collect();
     let bags = Bags::new(rows, &index, &offsets, false, None).unwrap();
     let bag_grad = values(512 * width);
@@ -47,7 +55,13 @@ fn benches(c: &mut Criterion) {
             embedding_bag_backward(&mut back, width, grad, &bags, BagMode::Sum, None, None, false)
         });
     });
-    let repeats: Vec<i64> = random(rows, 3);
+    group.bench_function("embedding_bag sum backward 512 x 64 of 100k x 64, atomics", |b| {
+        b.iter(|| {
+            let (grad, mode) = (black_box(&bag_grad), BagMode::Sum);
+            embedding_bag_backward_fast(&mut back, width, grad, &bags, mode, None, None, false)
+        });
+    });
+    let repeats: Vec<i64> = random(rows, 10);
     let index = repeat_interleave_index(&repeats).unwrap();
     let grad = values(index.len() * width);
     group.bench_function("repeat_interleave backward 100k x 64", |b| {
@@ -69,6 +83,9 @@ fn benches(c: &mut Criterion) {
     });
     group.bench_function("bincount weighted 8M -> 1000", |b| {
         b.iter(|| bincount_weighted(&mut sums, black_box(&index), &weights));
+    });
+    group.bench_function("bincount weighted 8M -> 1000, atomics", |b| {
+        b.iter(|| bincount_weighted_fast(&mut sums, black_box(&index), &weights));
     });
     group.finish();
 }

@@ -131,11 +131,8 @@ pub fn bincount_weighted_fast(out: &mut [f32], values: &[i64], weights: &[f32]) 
 fn weighted<T: Float, A: Adder<T>>(out: &mut [T], values: &[i64], weights: &[T]) -> Result<()> {
     const OP: &str = "bincount";
     expect_len(OP, "weights", weights.len(), values.len())?;
-    let mut sums = vec![T::ZERO; out.len()];
     let rows = Rows { op: OP, index: values, size: out.len(), base: 0 };
-    A::add_rows(&mut sums, 1, &rows, &crate::scatter::rows(weights, 1))?;
-    out.copy_from_slice(&sums);
-    Ok(())
+    A::add_rows(out, true, 1, &rows, &crate::scatter::rows(weights, 1))
 }
 
 /// The number of elements in each of `out.len()` bins of equal width from `low` to `high`, both

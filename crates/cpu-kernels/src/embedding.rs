@@ -122,10 +122,9 @@ fn backward<T: Float, A: Adder<T>>(
     expect_len(OP, "grad_weight", grad_weight.len(), rows * width)?;
     expect_len(OP, "grad_out", grad_out.len(), index.len() * width)?;
     check(OP, index, rows)?;
-    grad_weight.fill(T::ZERO);
     let (sources, places) = without(padding_idx, index);
     let addends = Stored { data: grad_out, place: |i: usize| sources[i] * width, form: |_, x| x };
-    A::add_rows(grad_weight, width, &Checked(&places), &addends)?;
+    A::add_rows(grad_weight, true, width, &Checked(&places), &addends)?;
     if scale_grad_by_freq {
         divide_by_counts(grad_weight, width, &counts(&places, rows));
     }

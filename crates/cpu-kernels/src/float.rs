@@ -59,6 +59,19 @@ pub trait Float:
         width: usize,
         destinations: &D,
         addends: &impl crate::scatter::Addends<Self>,
+    ) -> crate::Result<()> {
+        Self::add_rows_to(out, false, width, destinations, addends)
+    }
+
+    /// As [`add_rows`](Float::add_rows); what is in a `fresh` output means nothing, and its sums
+    /// start from +0.
+    #[doc(hidden)]
+    fn add_rows_to<D: crate::scatter::Destinations>(
+        out: &mut [Self],
+        fresh: bool,
+        width: usize,
+        destinations: &D,
+        addends: &impl crate::scatter::Addends<Self>,
     ) -> crate::Result<()>;
 }
 
@@ -91,13 +104,14 @@ impl Float for f32 {
         f32::abs(self)
     }
 
-    fn add_rows<D: crate::scatter::Destinations>(
+    fn add_rows_to<D: crate::scatter::Destinations>(
         out: &mut [f32],
+        fresh: bool,
         width: usize,
         destinations: &D,
         addends: &impl crate::scatter::Addends<f32>,
     ) -> crate::Result<()> {
-        crate::scatter::exact::add_rows(out, width, destinations, addends)
+        crate::scatter::exact::add_rows(out, fresh, width, destinations, addends)
     }
 }
 
@@ -130,13 +144,14 @@ impl Float for f64 {
         f64::abs(self)
     }
 
-    fn add_rows<D: crate::scatter::Destinations>(
+    fn add_rows_to<D: crate::scatter::Destinations>(
         out: &mut [f64],
+        fresh: bool,
         width: usize,
         destinations: &D,
         addends: &impl crate::scatter::Addends<f64>,
     ) -> crate::Result<()> {
-        crate::scatter::ascending::add_rows(out, width, destinations, addends)
+        crate::scatter::ascending::add_rows(out, fresh, width, destinations, addends)
     }
 }
 

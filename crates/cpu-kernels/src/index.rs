@@ -9,7 +9,7 @@
 use crate::error::{Error, Result, expect_len};
 use crate::scatter::ascending::{Entry, Visitor, visit_rows};
 use crate::scatter::{
-    Checked, Destinations, Rows, check, elements, index_add, scatter_add, wrapped,
+    Checked, Destinations, Rows, check, elements, index_add_to, put_add_to, rows, wrapped,
 };
 use crate::{Float, parallel};
 use std::marker::PhantomData;
@@ -88,8 +88,7 @@ pub fn index_select_backward<T: Float>(
     grad_out: &[T],
 ) -> Result<()> {
     check("index_select", index, shape[1])?;
-    grad_input.fill(T::ZERO);
-    index_add(grad_input, shape, index, grad_out, T::ONE)
+    index_add_to(grad_input, true, shape, index, grad_out, T::ONE)
 }
 
 /// Copies the elements that an index per element names along one dimension:
@@ -161,9 +160,10 @@ pub fn gather_backward<T: Float>(
     index: &[i64],
     grad_out: &[T],
 ) -> Result<()> {
-    check("gather", index, shape[1])?;
-    grad_input.fill(T::ZERO);
-    scatter_add(grad_input, shape, index, grad_out)
+    const OP: &str = "gather";
+    expect_len(OP, "grad_out", grad_out.len(), index.len())?;
+    let elements = elements(OP, "grad_input", grad_input.len(), shape, index)?;
+    T::add_rows_to(grad_input, true, 1, &elements, &rows(grad_out, 1))
 }
 
 /// Assigns each element of `source` to the element of `out` that its own index says.
@@ -308,6 +308,28 @@ pub fn take<T: Copy + Send + Sync>(
         }
     });
     Ok(())
+}
+
+/// The gradient of [`take`].
+///
+/// # Shapes
+///
+/// `grad_out` (n, width), `index` (n), `grad_input` (rows, width), overwritten.
+///
+/// # Determinism
+///
+/// Portable: an irregular sum, see [`scatter`](crate::scatter).
+///
+/// # Errors
+///
+/// As [`take`].
+pub fn take_backward<T: Float>(
+    grad_input: &mut [T],
+    shape: [usize; 2],
+    index: &[i64],
+    grad_out: &[T],
+) -> Result<()> {
+    put_add_to(grad_input, true, shape, index, grad_out)
 }
 
 /// Folds several index tensors over the leading dimensions `sizes` into one linear index for

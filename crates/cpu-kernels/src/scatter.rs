@@ -81,6 +81,18 @@ use crate::error::{Result, expect_len};
 /// `torch.Tensor.index_add_`.
 pub fn index_add<T: Float>(
     out: &mut [T],
+    shape: [usize; 3],
+    index: &[i64],
+    source: &[T],
+    alpha: T,
+) -> Result<()> {
+    index_add_to(out, false, shape, index, source, alpha)
+}
+
+/// [`index_add`] to an output whose content means nothing if it is `fresh`.
+pub(crate) fn index_add_to<T: Float>(
+    out: &mut [T],
+    fresh: bool,
     [outer, dim, inner]: [usize; 3],
     index: &[i64],
     source: &[T],
@@ -95,11 +107,11 @@ pub fn index_add<T: Float>(
         let source = &source[o * slab..(o + 1) * slab];
         let destinations = Rows { op: OP, index, size: dim, base: 0 };
         if alpha == T::ONE {
-            T::add_rows(out, inner, &destinations, &rows(source, inner))?;
+            T::add_rows_to(out, fresh, inner, &destinations, &rows(source, inner))?;
         } else {
             let place = |i: usize| i * inner;
             let addends = Stored { data: source, place, form: |_, x| alpha * x };
-            T::add_rows(out, inner, &destinations, &addends)?;
+            T::add_rows_to(out, fresh, inner, &destinations, &addends)?;
         }
     }
     Ok(())
@@ -140,10 +152,21 @@ pub fn scatter_add<T: Float>(
     index: &[i64],
     source: &[T],
 ) -> Result<()> {
+    scatter_add_to(out, false, shape, index, source)
+}
+
+/// [`scatter_add`] to an output whose content means nothing if it is `fresh`.
+pub(crate) fn scatter_add_to<T: Float>(
+    out: &mut [T],
+    fresh: bool,
+    shape: [usize; 3],
+    index: &[i64],
+    source: &[T],
+) -> Result<()> {
     const OP: &str = "scatter_add";
     expect_len(OP, "source", source.len(), index.len())?;
     let elements = elements(OP, "out", out.len(), shape, index)?;
-    T::add_rows(out, 1, &elements, &rows(source, 1))
+    T::add_rows_to(out, fresh, 1, &elements, &rows(source, 1))
 }
 
 /// Adds each row of `values` to the row of `out` that its linear index says: `index_put` and
@@ -168,6 +191,17 @@ pub fn scatter_add<T: Float>(
 /// `torch.Tensor.index_put_`, `torch.Tensor.put_`.
 pub fn put_add<T: Float>(
     out: &mut [T],
+    shape: [usize; 2],
+    index: &[i64],
+    values: &[T],
+) -> Result<()> {
+    put_add_to(out, false, shape, index, values)
+}
+
+/// [`put_add`] to an output whose content means nothing if it is `fresh`.
+pub(crate) fn put_add_to<T: Float>(
+    out: &mut [T],
+    fresh: bool,
     [rows, width]: [usize; 2],
     index: &[i64],
     values: &[T],
@@ -176,7 +210,7 @@ pub fn put_add<T: Float>(
     expect_len(OP, "out", out.len(), rows * width)?;
     expect_len(OP, "values", values.len(), index.len() * width)?;
     let places = wrapped(OP, index, rows)?;
-    T::add_rows(out, width, &Checked(&places), &addends::rows(values, width))
+    T::add_rows_to(out, fresh, width, &Checked(&places), &addends::rows(values, width))
 }
 
 /// The places that indices from `-size` to `size - 1` mean, negative ones counting from the end.

@@ -74,18 +74,20 @@ fn register_reads() {
 
 fn register_assignments() {
     register(Kernel::portable("last", &DType::ALL, LAST, |op: &IndexCopy| {
-        with_element!(op.input.dtype(), T => {
-            to_slices(&op.input, op.dim, &op.index, &op.source, index::index_copy::<T>)
+        let IndexCopy { input, dim, index, source } = op;
+        with_element!(input.dtype(), T => {
+            to_slices(input, *dim, index, source, false, index::index_copy::<T>)
         })
     }));
     register(Kernel::portable("last", &DType::ALL, LAST, |op: &Scatter| {
-        with_element!(op.input.dtype(), T => {
-            to_elements(Scatter::NAME, &op.input, op.dim, &op.index, &op.source, index::scatter::<T>)
+        let Scatter { input, dim, index, source } = op;
+        with_element!(input.dtype(), T => {
+            to_elements(Scatter::NAME, input, *dim, index, source, false, index::scatter::<T>)
         })
     }));
     register(Kernel::portable("last", &DType::ALL, LAST, |op: &IndexPut| {
         with_element!(op.input.dtype(), T => {
-            put(&op.input, &op.indices, &op.values, index::put::<T>)
+            put(&op.input, &op.indices, &op.values, false, index::put::<T>)
         })
     }));
 }
@@ -93,51 +95,75 @@ fn register_assignments() {
 fn register_sums() {
     // Before the atomic variants, because it is the faster of the two: see docs/benchmarks.md.
     register(Kernel::portable("exact", FLOATS, EXACT, |op: &IndexAdd| {
-        with_float!(op.input.dtype(), T => {
-            to_slices(&op.input, op.dim, &op.index, &op.source, |out, shape, index, source: &[T]| {
-                scatter::index_add(out, shape, index, source, op.alpha as T)
+        let IndexAdd { input, dim, index, source, alpha } = op;
+        let fresh = is_zero(input)?;
+        with_float!(input.dtype(), T => {
+            to_slices(input, *dim, index, source, fresh, |out, shape, index, source: &[T]| {
+                scatter::index_add_to(out, fresh, shape, index, source, *alpha as T)
             })
         })
     }));
     register(Kernel::fast("atomic", F32, ATOMIC, |op: &IndexAdd| {
-        to_slices(&op.input, op.dim, &op.index, &op.source, |out, shape, index, source| {
-            scatter::index_add_fast(out, shape, index, source, op.alpha as f32)
+        let IndexAdd { input, dim, index, source, alpha } = op;
+        to_slices(input, *dim, index, source, false, |out, shape, index, source| {
+            scatter::index_add_fast(out, shape, index, source, *alpha as f32)
         })
     }));
     register(Kernel::portable("exact", FLOATS, EXACT, |op: &IndexPutAdd| {
-        with_float!(op.input.dtype(), T => {
-            put(&op.input, &op.indices, &op.values, scatter::put_add::<T>)
+        let IndexPutAdd { input, indices, values } = op;
+        let fresh = is_zero(input)?;
+        with_float!(input.dtype(), T => {
+            put(input, indices, values, fresh, |out: &mut [T], shape, index, values| {
+                scatter::put_add_to(out, fresh, shape, index, values)
+            })
         })
     }));
     register(Kernel::fast("atomic", F32, ATOMIC, |op: &IndexPutAdd| {
-        put(&op.input, &op.indices, &op.values, scatter::put_add_fast)
+        put(&op.input, &op.indices, &op.values, false, scatter::put_add_fast)
     }));
 }
 
+/// Whether the tensor is one stored +0, repeated: sums that start from it need not read it.
+pub(super) fn is_zero(x: &Tensor) -> Result<bool> {
+    let layout = x.layout();
+    let mut sizes = layout.shape().iter().zip(layout.strides());
+    if x.numel() == 0 || !sizes.all(|(&size, &stride)| size == 1 || stride == 0) {
+        return Ok(false);
+    }
+    Ok(with_float!(x.dtype(), T => x.storage_slice::<T>()?[layout.offset()].to_bits() == 0))
+}
+
+/// The tensor that is written: the input, or one that is about to be overwritten.
+fn start(input: &Tensor, fresh: bool) -> Result<Tensor> {
+    if fresh { Ok(Tensor::scratch(input.shape(), input.dtype())) } else { input.contiguous() }
+}
+
 /// Runs `f(out, (outer, dim, inner), index, source)` on a copy of the input, for an index per
-/// slice.
+/// slice. What is in a `fresh` output means nothing.
 pub(super) fn to_slices<T: Element>(
     input: &Tensor,
     dim: usize,
     index: &Tensor,
     source: &Tensor,
+    fresh: bool,
     f: impl FnOnce(&mut [T], [usize; 3], &[i64], &[T]) -> crate::Result<()>,
 ) -> Result<Tensor> {
     let (outer, size, inner) = outer_dim_inner("index", input.shape(), dim)?;
     let (index, source) = (index.contiguous()?, source.contiguous()?);
-    let mut out = input.contiguous()?;
+    let mut out = start(input, fresh)?;
     f(out.as_mut_slice()?, [outer, size, inner], index.as_slice()?, source.as_slice()?)?;
     Ok(out)
 }
 
 /// Runs `f(out, (outer, dim, inner), index, source)` on a copy of the input, for an index per
-/// element.
+/// element. What is in a `fresh` output means nothing.
 pub(super) fn to_elements<T: Element>(
     op: &'static str,
     input: &Tensor,
     dim: usize,
     index: &Tensor,
     source: &Tensor,
+    fresh: bool,
     f: impl FnOnce(&mut [T], [usize; 3], &[i64], &[T]) -> crate::Result<()>,
 ) -> Result<Tensor> {
     let mut source = source.clone();
@@ -146,7 +172,7 @@ pub(super) fn to_elements<T: Element>(
     }
     let source = source.contiguous()?;
     let (shape, index) = places(op, input.shape(), dim, index)?;
-    let mut out = input.contiguous()?;
+    let mut out = start(input, fresh)?;
     f(out.as_mut_slice()?, shape, index.as_slice()?, source.as_slice()?)?;
     Ok(out)
 }
@@ -174,17 +200,19 @@ fn places(
     Ok(([1, outer * size * inner, 1], index))
 }
 
-/// Runs `f(out, (rows, width), index, values)` on a copy of the input.
+/// Runs `f(out, (rows, width), index, values)` on a copy of the input. What is in a `fresh` output
+/// means nothing.
 fn put<T: Element>(
     input: &Tensor,
     indices: &[Tensor],
     values: &Tensor,
+    fresh: bool,
     f: impl FnOnce(&mut [T], [usize; 2], &[i64], &[T]) -> crate::Result<()>,
 ) -> Result<Tensor> {
     let (shape, index) = linear(IndexPut::NAME, input, indices)?;
     let values_shape = indexed_shape(IndexPut::NAME, input, indices)?;
     let values = values.expand(&values_shape)?.contiguous()?;
-    let mut out = input.contiguous()?;
+    let mut out = start(input, fresh)?;
     f(out.as_mut_slice()?, shape, &index, values.as_slice()?)?;
     Ok(out)
 }

@@ -2,7 +2,7 @@ use samebits_tensor_core::Op;
 use samebits_tensor_core::ops::{IndexReduce, ScatterAdd, ScatterReduce, ScatterReduceKind};
 use samebits_tensor_core::registry::{Kernel, register};
 
-use super::index::{to_elements, to_slices};
+use super::index::{is_zero, to_elements, to_slices};
 use super::{F32, FLOATS, with_float};
 use crate::scatter;
 
@@ -14,18 +14,23 @@ const ATOMIC: &str = "float atomics add in the order in which threads arrive";
 pub(super) fn register_all() {
     // Before the atomic variants, because it is the faster of the two: see docs/benchmarks.md.
     register(Kernel::portable("exact", FLOATS, EXACT, |op: &ScatterAdd| {
-        with_float!(op.input.dtype(), T => to_elements(
+        let ScatterAdd { input, dim, index, source } = op;
+        let fresh = is_zero(input)?;
+        with_float!(input.dtype(), T => to_elements(
             ScatterAdd::NAME,
-            &op.input,
-            op.dim,
-            &op.index,
-            &op.source,
-            scatter::scatter_add::<T>,
+            input,
+            *dim,
+            index,
+            source,
+            fresh,
+            |out: &mut [T], shape, index, source| {
+                scatter::scatter_add_to(out, fresh, shape, index, source)
+            },
         ))
     }));
     register(Kernel::fast("atomic", F32, ATOMIC, |op: &ScatterAdd| {
         let ScatterAdd { input, dim, index, source } = op;
-        to_elements(ScatterAdd::NAME, input, *dim, index, source, scatter::scatter_add_fast)
+        to_elements(ScatterAdd::NAME, input, *dim, index, source, false, scatter::scatter_add_fast)
     }));
     register(Kernel::portable("ascending", FLOATS, ASCENDING, |op: &ScatterReduce| {
         let ScatterReduce { input, dim, index, source, kind, include_self } = op;
@@ -35,6 +40,7 @@ pub(super) fn register_all() {
             *dim,
             index,
             source,
+            false,
             |out: &mut [T], shape, index, source| {
                 scatter::scatter_reduce(out, shape, index, source, *kind, *include_self)
             },
@@ -42,16 +48,24 @@ pub(super) fn register_all() {
     }));
     let mut atomic = Kernel::fast("atomic", F32, ATOMIC, |op: &ScatterReduce| {
         let ScatterReduce { input, dim, index, source, kind, include_self } = op;
-        to_elements(ScatterReduce::NAME, input, *dim, index, source, |out, shape, index, source| {
-            scatter::scatter_reduce_fast(out, shape, index, source, *kind, *include_self)
-        })
+        to_elements(
+            ScatterReduce::NAME,
+            input,
+            *dim,
+            index,
+            source,
+            false,
+            |out, shape, index, source| {
+                scatter::scatter_reduce_fast(out, shape, index, source, *kind, *include_self)
+            },
+        )
     });
     atomic.applies = |op| matches!(op.kind, ScatterReduceKind::Sum | ScatterReduceKind::Mean);
     register(atomic);
     register(Kernel::portable("ascending", FLOATS, ASCENDING, |op: &IndexReduce| {
         let IndexReduce { input, dim, index, source, kind, include_self } = op;
         with_float!(input.dtype(), T => {
-            to_slices(input, *dim, index, source, |out: &mut [T], shape, index, source| {
+            to_slices(input, *dim, index, source, false, |out: &mut [T], shape, index, source| {
                 scatter::index_reduce(out, shape, index, source, *kind, *include_self)
             })
         })

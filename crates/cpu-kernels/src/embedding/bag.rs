@@ -271,15 +271,14 @@ fn backward<T: Float, A: Adder<T>>(
             rows.push(row);
         }
     }
-    grad_weight.fill(T::ZERO);
     let destinations = Checked(&rows);
     let place = |i: usize| sources[i].0;
     if per_sample_weights.is_some() {
         let addends = Stored { data: grad_out, place, form: |i: usize, g| g * sources[i].1 };
-        A::add_rows(grad_weight, width, &destinations, &addends)?;
+        A::add_rows(grad_weight, true, width, &destinations, &addends)?;
     } else {
         let addends = Stored { data: grad_out, place, form: |i: usize, g| g / sources[i].1 };
-        A::add_rows(grad_weight, width, &destinations, &addends)?;
+        A::add_rows(grad_weight, true, width, &destinations, &addends)?;
     }
     if scale_grad_by_freq {
         divide_by_counts(grad_weight, width, &counts(&rows, bags.rows));
@@ -350,9 +349,8 @@ fn max_backward<T: Float, A: Adder<T>>(
         sources.push(position);
         places.push(row as usize * width + position % width);
     }
-    grad_weight.fill(T::ZERO);
     let addends = Stored { data: grad_out, place: |i: usize| sources[i], form: |_, g| g };
-    A::add_rows(grad_weight, 1, &Checked(&places), &addends)
+    A::add_rows(grad_weight, true, 1, &Checked(&places), &addends)
 }
 
 struct SumBags<'a, T> {

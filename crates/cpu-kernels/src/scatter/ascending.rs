@@ -96,19 +96,24 @@ pub(crate) fn visit_rows<V: Visitor, D: Destinations>(
 }
 
 /// Adds to each output row its sources in ascending order, one rounding each, starting from the
-/// value that is there; NaN results are canonical.
+/// value that is there, or from +0 if the output is `fresh`; NaN results are canonical.
 pub(crate) fn add_rows<T: Float, D: Destinations>(
     out: &mut [T],
+    fresh: bool,
     width: usize,
     destinations: &D,
     addends: &impl Addends<T>,
 ) -> Result<()> {
-    struct Add<'a, A, T>(&'a A, usize, std::marker::PhantomData<fn() -> T>);
+    struct Add<'a, A, T>(&'a A, usize, bool, std::marker::PhantomData<fn() -> T>);
     impl<T: Float, A: Addends<T>> Visitor for Add<'_, A, T> {
         type Element = T;
         type State = ();
         #[inline(always)]
-        fn start(&self, _: &mut [T]) {}
+        fn start(&self, out: &mut [T]) {
+            if self.2 {
+                out.fill(T::ZERO);
+            }
+        }
         #[inline(always)]
         fn visit(&self, (): &mut (), out: &mut [T], base: usize, entries: &[Entry]) {
             let width = self.1;
@@ -127,7 +132,7 @@ pub(crate) fn add_rows<T: Float, D: Destinations>(
             }
         }
     }
-    visit_rows(out, width, destinations, &Add(addends, width, std::marker::PhantomData))
+    visit_rows(out, width, destinations, &Add(addends, width, fresh, std::marker::PhantomData))
 }
 
 /// Sources whose output rows are looked up together.

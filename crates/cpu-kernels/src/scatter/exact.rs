@@ -29,13 +29,15 @@ const ASIDE: usize = 1 << 16;
 /// Neighbouring outputs that are checked together.
 const GROUP: usize = 16;
 
-/// Adds the row of every source to the output row that the source is sent to. The value that is there counts as one more addend.
+/// Adds the row of every source to the output row that the source is sent to. The value that is
+/// there counts as one more addend, unless the output is `fresh`: then its content means nothing.
 ///
 /// # Errors
 ///
 /// As [`Destinations::fill`], and then the output is as it was.
 pub(crate) fn add_rows<D: Destinations>(
     out: &mut [f32],
+    fresh: bool,
     width: usize,
     destinations: &D,
     addends: &impl Addends<f32>,
@@ -46,9 +48,14 @@ pub(crate) fn add_rows<D: Destinations>(
     let pieces = (n / PIECE.max(4 * out.len() / width.max(1))).min(MAX_TABLES);
     let few = out.len() <= TABLE && !out.is_empty() && pieces >= 2;
     if !few && width >= WIDE {
-        return ascending::visit_rows(out, width, destinations, &Segments { addends, width });
+        return ascending::visit_rows(
+            out,
+            width,
+            destinations,
+            &Segments { addends, width, fresh },
+        );
     }
-    let sum = Sum { addends, width };
+    let sum = Sum { addends, width, fresh };
     if !few {
         return ascending::visit_rows(out, width, destinations, &sum);
     }
@@ -60,7 +67,7 @@ pub(crate) fn add_rows<D: Destinations>(
             sum.table(out.len(), destinations, range)
         })
         .collect::<Result<Vec<Table>>>()?;
-    let mut total = Table::start(out);
+    let mut total = sum.start(out);
     for table in tables {
         simd::dispatch(Merge(&mut total, table));
     }
@@ -172,6 +179,7 @@ impl Table {
 struct Sum<'a, A> {
     addends: &'a A,
     width: usize,
+    fresh: bool,
 }
 
 /// Sources that are read together, before any of them is added: reads from far apart then wait
@@ -241,7 +249,7 @@ impl<A: Addends<f32>> Visitor for Sum<'_, A> {
 
     #[inline(always)]
     fn start(&self, out: &mut [f32]) -> Table {
-        Table::start(out)
+        if self.fresh { Table::zero(out.len()) } else { Table::start(out) }
     }
 
     /// A single value is packed itself: it is at hand now, and would be far away later.

@@ -107,9 +107,10 @@ pub fn put_add_fast(
 
 /// A way to add rows to rows that an index says.
 pub(crate) trait Adder<T: Float> {
-    /// Adds the row of every source to the output row that the source is sent to.
+    /// As [`Float::add_rows_to`].
     fn add_rows<D: Destinations>(
         out: &mut [T],
+        fresh: bool,
         width: usize,
         destinations: &D,
         addends: &impl Addends<T>,
@@ -122,11 +123,12 @@ pub(crate) struct Exact;
 impl<T: Float> Adder<T> for Exact {
     fn add_rows<D: Destinations>(
         out: &mut [T],
+        fresh: bool,
         width: usize,
         destinations: &D,
         addends: &impl Addends<T>,
     ) -> Result<()> {
-        T::add_rows(out, width, destinations, addends)
+        T::add_rows_to(out, fresh, width, destinations, addends)
     }
 }
 
@@ -136,10 +138,14 @@ pub(crate) struct Atomic;
 impl Adder<f32> for Atomic {
     fn add_rows<D: Destinations>(
         out: &mut [f32],
+        fresh: bool,
         width: usize,
         destinations: &D,
         addends: &impl Addends<f32>,
     ) -> Result<()> {
+        if fresh {
+            out.fill(0.0);
+        }
         add_rows(out, width, destinations, addends)
     }
 }

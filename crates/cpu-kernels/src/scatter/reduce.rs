@@ -140,9 +140,9 @@ fn reduce_rows<T: Float, A: Adder<T>, D: Destinations>(
         fold(out, width, destinations, |_, _| identity, |_, new| new)?;
     }
     match reduce {
-        Reduce::Sum => A::add_rows(out, width, destinations, &rows(values, width)),
+        Reduce::Sum => A::add_rows(out, false, width, destinations, &rows(values, width)),
         Reduce::Mean => {
-            A::add_rows(out, width, destinations, &rows(values, width))?;
+            A::add_rows(out, false, width, destinations, &rows(values, width))?;
             // Counted in f64: exact, and every count is at least one where it divides.
             let mut counts = vec![0.0f64; out.len() / width.max(1)];
             fold(&mut counts, 1, destinations, |_, _| 1.0, |old, one| old + one)?;

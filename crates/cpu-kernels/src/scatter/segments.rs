@@ -12,6 +12,8 @@ const GROUP: usize = 16;
 pub(super) struct Segments<'a, A> {
     pub(super) addends: &'a A,
     pub(super) width: usize,
+    /// What is in the output means nothing.
+    pub(super) fresh: bool,
 }
 
 impl<A: Addends<f32>> Visitor for Segments<'_, A> {
@@ -48,7 +50,13 @@ impl<A: Addends<f32>> Visitor for Segments<'_, A> {
         }
         let mut start = 0;
         for (out, &end) in out.chunks_exact_mut(self.width).zip(&ends) {
-            self.sum_row(out, &sources[start..end]);
+            if self.fresh {
+                out.fill(0.0);
+            }
+            // Without a source a fresh row is done, and no row but that is read from memory.
+            if !self.fresh || start < end {
+                self.sum_row(out, &sources[start..end]);
+            }
             start = end;
         }
     }
