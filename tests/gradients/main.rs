@@ -3,12 +3,17 @@
 
 mod contraction;
 mod elementwise;
+mod embedding;
 mod index;
 mod loss;
 mod norm;
 mod pooling;
+mod reduce;
 mod resample;
+mod scan;
+mod scatter;
 mod shape;
+mod sort;
 
 use samebits::{DType, Result, Tensor, Var};
 use workspace_tests::normal_of;

@@ -3,7 +3,13 @@
 //!
 //! `PROPTEST_CASES` sets the number of cases of each property.
 
+mod bincount;
+mod embedding;
 mod index;
+mod reduce;
+mod scan;
+mod scatter;
+mod sort;
 
 use proptest::prelude::*;
 use proptest::test_runner::Config;

@@ -11,7 +11,7 @@ pub use conv::{
     ConvTransposeNd,
 };
 pub use dropout::{AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout};
-pub use embedding::Embedding;
+pub use embedding::{Embedding, EmbeddingBag};
 pub use linear::Linear;
 pub use norm::{BatchNorm, GroupNorm, InstanceNorm, LayerNorm};
 pub use pooling::{AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, FractionalMaxPool, LpPool, MaxPool};

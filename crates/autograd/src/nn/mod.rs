@@ -8,8 +8,9 @@ mod layers;
 pub use layers::{
     AdaptiveAvgPool, AdaptiveMaxPool, AlphaDropout, AvgPool, BatchNorm, Conv1d, Conv2d, Conv3d,
     ConvNd, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, ConvTransposeNd, Dropout, Dropout1d,
-    Dropout2d, Dropout3d, Embedding, FeatureAlphaDropout, FractionalMaxPool, GroupNorm,
-    InstanceNorm, LayerNorm, Linear, LpPool, MaxPool, Pad, PixelShuffle, PixelUnshuffle, Upsample,
+    Dropout2d, Dropout3d, Embedding, EmbeddingBag, FeatureAlphaDropout, FractionalMaxPool,
+    GroupNorm, InstanceNorm, LayerNorm, Linear, LpPool, MaxPool, Pad, PixelShuffle, PixelUnshuffle,
+    Upsample,
 };
 
 use std::collections::BTreeMap;

@@ -1,0 +1,95 @@
+use samebits::functional::{self as f, EmbeddingBagOptions};
+use samebits::nn::{Embedding, EmbeddingBag};
+use samebits::ops::BagMode;
+use samebits::{DType, Generator, Tensor, Var};
+use workspace_tests::{indices, normal_of};
+
+use super::{check, check_twice};
+
+#[test]
+fn tables() {
+    let index = indices(12, 5, 31).reshape(&[3, 4]).unwrap();
+    for padding_idx in [None, Some(2)] {
+        // What is not read has no derivative; the others are read as they are.
+        let weight: &[usize] = &[5, 3];
+        let skip = |x: &Var| match padding_idx {
+            None => Ok(x.clone()),
+            Some(row) => {
+                let rows = Tensor::from_slice(&[row as i64], &[1]).unwrap();
+                f::index_copy(x, 0, &rows, &Var::constant(normal_of(&[1, 3], DType::F64, 32)))
+            }
+        };
+        check_twice("embedding", &[weight], &|x| {
+            f::embedding_with(&skip(&x[0].square()?)?, &index, padding_idx, false)
+        });
+    }
+}
+
+#[test]
+fn padding_and_frequency() {
+    let index = Tensor::from_slice(&[1i64, 0, 1, 2], &[2, 2]).unwrap();
+    let weight = Var::parameter(normal_of(&[4, 1], DType::F64, 33));
+    let y = f::embedding_with(&weight, &index, Some(0), true).unwrap();
+    let gradients = y.affine(6.0, 0.0).unwrap().sum_all().unwrap().backward().unwrap();
+    let found = gradients.of(&weight).unwrap().to_vec::<f64>().unwrap();
+    assert_eq!(found, [0.0, 6.0, 6.0, 0.0]);
+}
+
+#[test]
+fn bags() {
+    let index = indices(14, 6, 34);
+    let offsets = Tensor::from_slice(&[0i64, 3, 3, 9], &[4]).unwrap();
+    let square = index.reshape(&[2, 7]).unwrap();
+    for mode in [BagMode::Sum, BagMode::Mean, BagMode::Max] {
+        for padding_idx in [None, Some(1)] {
+            for include_last_offset in [false, true] {
+                let options = EmbeddingBagOptions {
+                    mode,
+                    padding_idx,
+                    include_last_offset,
+                    ..EmbeddingBagOptions::default()
+                };
+                check(&format!("embedding_bag {options:?}"), &[&[6, 3]], &|x| {
+                    f::embedding_bag(&x[0], &index, Some(&offsets), None, options)
+                });
+                check(&format!("embedding_bag {options:?}, rows"), &[&[6, 3]], &|x| {
+                    f::embedding_bag(&x[0], &square, None, None, options)
+                });
+                if mode == BagMode::Sum {
+                    check("embedding_bag weighted", &[&[6, 3], &[14]], &|x| {
+                        f::embedding_bag(&x[0], &index, Some(&offsets), Some(&x[1]), options)
+                    });
+                    check("embedding_bag weighted, rows", &[&[6, 3], &[2, 7]], &|x| {
+                        f::embedding_bag(&x[0], &square, None, Some(&x[1]), options)
+                    });
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn long_rows_are_shortened() {
+    let mut table = Embedding::new(6, 4, &mut Generator::new(35)).unwrap();
+    table.max_norm = Some(0.5);
+    let before = table.weight.clone();
+    let index = Tensor::from_slice(&[3i64, 1, 3], &[3]).unwrap();
+    let y = table.forward(&index).unwrap();
+    let norms = f::norm(&y, 2.0, &[1], false).unwrap().value().to_vec::<f32>().unwrap();
+    assert!(norms.iter().all(|norm| (norm - 0.5).abs() < 1e-6), "{norms:?}");
+    // The layer keeps the shortened rows, and the others as they were.
+    let after = table.weight.value().to_vec::<f32>().unwrap();
+    let before = before.value().to_vec::<f32>().unwrap();
+    assert_eq!(after[..4], before[..4]);
+    assert_ne!(after[4..8], before[4..8]);
+    assert_eq!(after[12..16], y.value().to_vec::<f32>().unwrap()[..4]);
+    // The gradient is that of the table that the layer holds now.
+    let gradients = y.sum_all().unwrap().backward().unwrap();
+    assert_eq!(gradients.of(&table.weight).unwrap().to_vec::<f32>().unwrap()[12..16], [2.0; 4]);
+
+    let mut bags = EmbeddingBag::new(6, 4, &mut Generator::new(36)).unwrap();
+    bags.max_norm = Some(0.5);
+    let y = bags.forward(&Tensor::from_slice(&[2i64, 4], &[2, 1]).unwrap(), None, None).unwrap();
+    let norms = f::norm(&y, 2.0, &[1], false).unwrap().value().to_vec::<f32>().unwrap();
+    assert!(norms.iter().all(|norm| (norm - 0.5).abs() < 1e-6), "{norms:?}");
+}

@@ -1,0 +1,43 @@
+use samebits::functional as f;
+use samebits::{Tensor, Var};
+
+use super::{check, check_twice};
+
+#[test]
+fn scans() {
+    for dim in [0, 1, 2] {
+        let shape: &[usize] = &[3, 5, 2];
+        check_twice("cumsum", &[shape], &|x| f::cumsum(&x[0].square()?, dim));
+        check("cumprod", &[shape], &|x| f::cumprod(&x[0], dim));
+        check("logcumsumexp", &[shape], &|x| f::logcumsumexp(&x[0].affine(3.0, 1.0)?, dim));
+        check_twice("cummax", &[shape], &|x| Ok(f::cummax(&x[0].square()?, dim)?.0));
+        check_twice("cummin", &[shape], &|x| Ok(f::cummin(&x[0].square()?, dim)?.0));
+    }
+    check("logcumsumexp, long", &[&[1100]], &|x| f::logcumsumexp(&x[0], 0));
+}
+
+#[test]
+fn a_cumulative_product_with_zeros() {
+    let x = Var::parameter(Tensor::from_slice(&[2.0, 0.0, 3.0, 0.0, 5.0], &[5]).unwrap());
+    let gradients = f::cumprod(&x, 0).unwrap().sum_all().unwrap().backward().unwrap();
+    let found = gradients.of(&x).unwrap().to_vec::<f64>().unwrap();
+    // By the second: 2 + 2·3; by the others, zero or a product with a zero.
+    assert_eq!(found, [1.0, 8.0, 0.0, 0.0, 0.0]);
+}
+
+#[test]
+fn logcumsumexp_far_apart() {
+    let x = Var::parameter(Tensor::from_slice(&[-1e4, 800.0, 801.0, -1e300], &[4]).unwrap());
+    let y = f::logcumsumexp(&x, 0).unwrap();
+    let log = 801.0 + (1.0 + (-1.0f64).exp()).ln();
+    let found = y.value().to_vec::<f64>().unwrap();
+    assert_eq!(found[..2], [-1e4, 800.0]);
+    assert!((found[2] - log).abs() < 1e-12 && found[2].to_bits() == found[3].to_bits());
+    let gradients = y.sum_all().unwrap().backward().unwrap();
+    let found = gradients.of(&x).unwrap().to_vec::<f64>().unwrap();
+    let share = 1.0 / (1.0 + 1f64.exp());
+    let expected = [1.0, 1.0 + 2.0 * share, 2.0 - 2.0 * share, 0.0];
+    for (found, expected) in found.iter().zip(expected) {
+        assert!((found - expected).abs() < 1e-12, "{found} is not {expected}");
+    }
+}

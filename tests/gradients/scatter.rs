@@ -1,0 +1,70 @@
+use samebits::functional as f;
+use samebits::ops::ScatterReduceKind::{self, Amax, Amin, Mean, Prod, Sum};
+use samebits::{Result, Tensor, Var, backward};
+use workspace_tests::indices;
+
+use super::{check, check_twice};
+
+#[test]
+fn sums_and_other_reductions() {
+    let index = indices(42, 4, 21).reshape(&[2, 7, 3]).unwrap();
+    check_twice("scatter_add", &[&[2, 4, 3], &[2, 8, 3]], &|x| {
+        f::scatter_add(&x[0].square()?, 1, &index, &x[1].square()?)
+    });
+    let slices = indices(7, 4, 22);
+    for include_self in [false, true] {
+        for kind in [Sum, Mean, Prod, Amax, Amin] {
+            let shapes: [&[usize]; 2] = [&[2, 4, 3], &[2, 7, 3]];
+            let element = |x: &[Var]| {
+                f::scatter_reduce(&x[0], 1, &index, &x[1].square()?, kind, include_self)
+            };
+            let slice = |x: &[Var]| f::index_reduce(&x[0], 1, &slices, &x[1], kind, include_self);
+            let name = format!("{kind:?} {include_self}");
+            if kind == Prod {
+                check(&format!("scatter_reduce {name}"), &shapes, &element);
+                check(&format!("index_reduce {name}"), &shapes, &slice);
+            } else {
+                check_twice(&format!("scatter_reduce {name}"), &shapes, &element);
+                check_twice(&format!("index_reduce {name}"), &shapes, &slice);
+            }
+        }
+    }
+}
+
+/// The gradients of the sum of a reduction of `source` into `input` at `index`.
+fn gradients(
+    kind: ScatterReduceKind,
+    include_self: bool,
+    input: &[f64],
+    source: &[f64],
+    index: &[i64],
+) -> Result<(Vec<f64>, Vec<f64>)> {
+    let variable = |values: &[f64]| -> Result<Var> {
+        Ok(Var::parameter(Tensor::from_slice(values, &[values.len()])?))
+    };
+    let (x, s) = (variable(input)?, variable(source)?);
+    let index = Tensor::from_slice(index, &[index.len()])?;
+    let y = f::scatter_reduce(&x, 0, &index, &s, kind, include_self)?;
+    let ones = Var::constant(Tensor::from_slice(&vec![1.0; input.len()], &[input.len()])?);
+    let grads = backward(&[(&y, ones)], false)?;
+    let of = |x: &Var| grads.of(x).unwrap().to_vec::<f64>();
+    Ok((of(&x)?, of(&s)?))
+}
+
+#[test]
+fn zeros_and_ties() {
+    // The product without each factor, with no, one and two zeros.
+    let (own, sent) =
+        gradients(Prod, true, &[2.0, 5.0], &[3.0, 0.0, 0.0, 4.0], &[0, 0, 1, 1]).unwrap();
+    assert_eq!((own, sent), (vec![0.0, 0.0], vec![0.0, 6.0, 20.0, 0.0]));
+    let (own, sent) = gradients(Prod, true, &[0.0], &[3.0, 4.0], &[0, 0]).unwrap();
+    assert_eq!((own, sent), (vec![12.0], vec![0.0, 0.0]));
+    let (own, sent) = gradients(Prod, false, &[7.0], &[0.0, 4.0, 0.0], &[0, 0, 0]).unwrap();
+    assert_eq!((own, sent), (vec![0.0], vec![0.0, 0.0, 0.0]));
+    // Equal extremes share the gradient, what is there only where it counts.
+    let (own, sent) = gradients(Amax, true, &[2.0, 9.0], &[2.0, 2.0, 1.0], &[0, 0, 0]).unwrap();
+    let third = 1.0 / 3.0;
+    assert_eq!((own, sent), (vec![third, 1.0], vec![third, third, 0.0]));
+    let (own, sent) = gradients(Amin, false, &[2.0, 9.0], &[2.0, 2.0, 3.0], &[0, 0, 0]).unwrap();
+    assert_eq!((own, sent), (vec![0.0, 1.0], vec![0.5, 0.5, 0.0]));
+}

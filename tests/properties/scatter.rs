@@ -1,0 +1,130 @@
+use proptest::prelude::*;
+use samebits::functional as f;
+use samebits::numerics::exact::ExactSum;
+use samebits::ops::ScatterReduceKind::{self, Amax, Amin, Mean, Prod, Sum};
+use samebits::{DType, Tensor, Var};
+use workspace_tests::{indices, normal_of};
+
+use super::index::{flat, index_for, places, positions};
+use super::{cases, shape};
+
+/// The definition, value by value.
+fn reduced(kind: ScatterReduceKind, values: &[f32]) -> f32 {
+    let sum = || {
+        let mut sum = ExactSum::new();
+        values.iter().for_each(|&x| sum.add(x));
+        sum.to_f32()
+    };
+    let extreme = |better: fn(f32, f32) -> f32| values.iter().copied().reduce(better).unwrap();
+    match kind {
+        Sum => sum(),
+        Mean => sum() / values.len() as f32,
+        Prod => values.iter().product(),
+        Amax => extreme(f32::max),
+        Amin => extreme(f32::min),
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(200))]
+
+    #[test]
+    fn reductions_are_right_or_an_error(
+        (shape, dim, index) in shape(3).prop_flat_map(index_for),
+        kind in prop_oneof![Just(Sum), Just(Mean), Just(Prod), Just(Amax), Just(Amin)],
+        include_self in any::<bool>(),
+        extra in 0usize..2,
+    ) {
+        let x = normal_of(&shape, DType::F32, 1);
+        let wide: Vec<usize> = index.shape().iter().map(|size| size + extra).collect();
+        let source = normal_of(&wide, DType::F32, 2);
+        let (var, sources) = (Var::constant(x.clone()), Var::constant(source.clone()));
+        let found = f::scatter_reduce(&var, dim, &index, &sources, kind, include_self);
+        let added = f::scatter_add(&var, dim, &index, &sources);
+        let Some(places) = places(&shape, dim, &index) else {
+            prop_assert!(found.is_err() && added.is_err());
+            return Ok(());
+        };
+        let own = x.to_vec::<f32>().unwrap();
+        let mut sent = vec![Vec::new(); own.len()];
+        let source = source.to_vec::<f32>().unwrap();
+        for (at, &place) in positions(index.shape()).iter().zip(&places) {
+            sent[place].push(source[flat(&wide, at)]);
+        }
+        let found = found.unwrap().value().to_vec::<f32>().unwrap();
+        let added = added.unwrap().value().to_vec::<f32>().unwrap();
+        for (place, (sent, &own)) in sent.iter().zip(&own).enumerate() {
+            let mut values = sent.clone();
+            values.insert(0, own);
+            prop_assert_eq!(added[place].to_bits(), reduced(Sum, &values).to_bits());
+            if !include_self && !sent.is_empty() {
+                values.remove(0);
+            }
+            prop_assert_eq!(found[place].to_bits(), reduced(kind, &values).to_bits());
+        }
+    }
+
+    /// Every irregular sum has the same bits however its addends are permuted.
+    #[test]
+    fn the_order_of_addends_does_not_matter(
+        n in 1usize..300,
+        size in 1usize..20,
+        seed in 0u64..1000,
+        keys in proptest::collection::vec(any::<u32>(), 300),
+        scale in prop_oneof![Just(1.0f32), Just(1e30), Just(1e-40)],
+    ) {
+        let width = 3;
+        let mut order: Vec<usize> = (0..n).collect();
+        order.sort_by_key(|&i| keys[i]);
+        let index = indices(n, size as i64, seed).to_vec::<i64>().unwrap();
+        // Neighbours of very different size, so that a sum in f32 or f64 would show its order.
+        let mut values = normal_of(&[n, width], DType::F32, seed).to_vec::<f32>().unwrap();
+        for (i, x) in values.iter_mut().enumerate() {
+            *x *= if i % 3 == 0 { scale } else { 1.0 };
+        }
+        let mixed_index: Vec<i64> = order.iter().map(|&i| index[i]).collect();
+        let mixed: Vec<f32> =
+            order.iter().flat_map(|&i| values[i * width..][..width].to_vec()).collect();
+        let straight = sums(&index, &values, size, width);
+        let permuted = sums(&mixed_index, &mixed, size, width);
+        for ((name, a), (_, b)) in straight.iter().zip(&permuted) {
+            prop_assert_eq!(a, b, "{}", name);
+        }
+    }
+}
+
+/// The bits of every operation that adds row `i` of `values` to place `index[i]`.
+fn sums(index: &[i64], values: &[f32], size: usize, width: usize) -> Vec<(&'static str, Vec<u8>)> {
+    let n = index.len();
+    let at = Tensor::from_slice(index, &[n]).unwrap();
+    let each = at.reshape(&[n, 1]).unwrap().expand(&[n, width]).unwrap();
+    let source = Var::constant(Tensor::from_slice(values, &[n, width]).unwrap());
+    let start = Var::constant(normal_of(&[size, width], DType::F32, 7));
+    let table = Var::parameter(normal_of(&[size, width], DType::F32, 8));
+    let back = |read: Var| {
+        let gradients = read.backward_from(source.clone(), false).unwrap();
+        gradients.of(&table).unwrap().to_bytes().unwrap()
+    };
+    let bytes = |y: Var| y.value().to_bytes().unwrap();
+    let column: Vec<f32> = values.iter().step_by(width).copied().collect();
+    let weights = Tensor::from_slice(&column, &[n]).unwrap();
+    let list = std::slice::from_ref(&at);
+    let offsets = Tensor::arange(n);
+    let options = f::EmbeddingBagOptions::default();
+    vec![
+        ("index_add", bytes(f::index_add(&start, 0, &at, &source, 0.3).unwrap())),
+        ("scatter_add", bytes(f::scatter_add(&start, 0, &each, &source).unwrap())),
+        ("mean", bytes(f::scatter_reduce(&start, 0, &each, &source, Mean, true).unwrap())),
+        ("index_reduce", bytes(f::index_reduce(&start, 0, &at, &source, Mean, false).unwrap())),
+        ("index_put", bytes(f::index_put(&start, list, &source, true).unwrap())),
+        ("bincount", f::bincount(&at, Some(&weights), size).unwrap().to_bytes().unwrap()),
+        ("index_select", back(f::index_select(&table, 0, &at).unwrap())),
+        ("gather", back(f::gather(&table, 0, &each).unwrap())),
+        ("index", back(f::index(&table, list).unwrap())),
+        ("embedding", back(f::embedding_with(&table, &at, Some(0), true).unwrap())),
+        (
+            "embedding_bag",
+            back(f::embedding_bag(&table, &at, Some(&offsets), None, options).unwrap()),
+        ),
+    ]
+}
