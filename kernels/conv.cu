@@ -25,36 +25,41 @@ struct SbConv {
 };
 
 // A chain of fused multiply-adds, cut into blocks that are added in ascending order.
+template <typename T>
 struct SbChain {
-    float total;
-    float acc;
+    T total;
+    T acc;
     u32 left;
     bool any;
 };
 
-__device__ __forceinline__ void sb_chain_start(SbChain* chain) {
-    chain->total = 0.0f;
-    chain->acc = 0.0f;
+template <typename T>
+__device__ __forceinline__ void sb_chain_start(SbChain<T>* chain) {
+    chain->total = (T)0;
+    chain->acc = (T)0;
     chain->left = SB_K_BLOCK;
     chain->any = false;
 }
 
-__device__ __forceinline__ void sb_chain_flush(SbChain* chain) {
+template <typename T>
+__device__ __forceinline__ void sb_chain_flush(SbChain<T>* chain) {
     chain->total = chain->any ? chain->total + chain->acc : chain->acc;
     chain->any = true;
-    chain->acc = 0.0f;
+    chain->acc = (T)0;
     chain->left = SB_K_BLOCK;
 }
 
 // Moves on by one k.
-__device__ __forceinline__ void sb_chain_next(SbChain* chain) {
+template <typename T>
+__device__ __forceinline__ void sb_chain_next(SbChain<T>* chain) {
     chain->left -= 1;
     if (chain->left == 0) sb_chain_flush(chain);
 }
 
-__device__ __forceinline__ float sb_chain_end(SbChain* chain) {
+template <typename T>
+__device__ __forceinline__ T sb_chain_end(SbChain<T>* chain) {
     if (chain->left != SB_K_BLOCK) sb_chain_flush(chain);
-    return sb_canonical(chain->total);
+    return sb_clean(chain->total);
 }
 
 __device__ __forceinline__ u64 sb_volume(const u32* size) {
@@ -70,9 +75,9 @@ __device__ __forceinline__ void sb_coordinates(u64 i, const u32* size, u32* at) 
 
 // Input [batch, groups * inputs, input], weight [groups * outputs, inputs, kernel], output
 // [batch, groups * outputs, output].
-// level: Portable - one thread owns one output and adds in the written order
-extern "C" __global__ void conv_f32(float* out, const float* in, const float* weight,
-                                    const float* bias, SbConv p) {
+template <typename T>
+__device__ __forceinline__ void sb_conv(T* out, const T* in, const T* weight, const T* bias,
+                                        SbConv p) {
     u64 i = sb_thread();
     u64 positions = sb_volume(p.output);
     u64 channels = (u64)p.groups * p.outputs;
@@ -83,9 +88,9 @@ extern "C" __global__ void conv_f32(float* out, const float* in, const float* we
     u64 image = i / positions / channels;
     u64 group = channel / p.outputs;
     u64 plane = sb_volume(p.input);
-    const float* x = in + (image * p.groups + group) * p.inputs * plane;
-    const float* w = weight + channel * p.inputs * sb_volume(p.kernel);
-    SbChain chain;
+    const T* x = in + (image * p.groups + group) * p.inputs * plane;
+    const T* w = weight + channel * p.inputs * sb_volume(p.kernel);
+    SbChain<T> chain;
     sb_chain_start(&chain);
     for (u32 c = 0; c < p.inputs; ++c, x += plane) {
         for (u32 a = 0; a < p.kernel[0]; ++a) {
@@ -96,7 +101,7 @@ extern "C" __global__ void conv_f32(float* out, const float* in, const float* we
                 for (u32 e = 0; e < p.kernel[2]; ++e, ++w) {
                     i64 v = (i64)at[2] * p.stride[2] + (i64)e * p.dilation[2] - p.padding[2];
                     if (row && v >= 0 && v < p.input[2]) {
-                        chain.acc = __fmaf_rn(*w, x[(d * p.input[1] + h) * p.input[2] + v],
+                        chain.acc = sb_fma(*w, x[(d * p.input[1] + h) * p.input[2] + v],
                                               chain.acc);
                     }
                     sb_chain_next(&chain);
@@ -104,8 +109,20 @@ extern "C" __global__ void conv_f32(float* out, const float* in, const float* we
             }
         }
     }
-    float value = sb_chain_end(&chain);
-    out[i] = p.with_bias ? sb_canonical(value + bias[channel]) : value;
+    T value = sb_chain_end(&chain);
+    out[i] = p.with_bias ? sb_clean(value + bias[channel]) : value;
+}
+
+// level: Portable - one thread owns one output and adds in the written order
+extern "C" __global__ void conv_f32(float* out, const float* in, const float* weight,
+                                    const float* bias, SbConv p) {
+    sb_conv<float>(out, in, weight, bias, p);
+}
+
+// level: Portable - one thread owns one output and adds in the written order
+extern "C" __global__ void conv_f64(double* out, const double* in, const double* weight,
+                                    const double* bias, SbConv p) {
+    sb_conv<double>(out, in, weight, bias, p);
 }
 
 // Where output position o meets input position i through a tap, if it does.
@@ -118,9 +135,9 @@ __device__ __forceinline__ bool sb_meets(const SbConv& p, int d, u32 i, u32 tap,
 }
 
 // The gradient with respect to the input, which is also the transposed convolution.
-// level: Portable - one thread owns one input element and adds in the written order
-extern "C" __global__ void conv_input_grad_f32(float* grad_in, const float* grad,
-                                               const float* weight, const float* bias, SbConv p) {
+template <typename T>
+__device__ __forceinline__ void sb_conv_input_grad(T* grad_in, const T* grad, const T* weight,
+                                                   const T* bias, SbConv p) {
     u64 i = sb_thread();
     u64 plane = sb_volume(p.input);
     u64 channels = (u64)p.groups * p.inputs;
@@ -132,12 +149,12 @@ extern "C" __global__ void conv_input_grad_f32(float* grad_in, const float* grad
     u64 group = channel / p.inputs;
     u64 volume = sb_volume(p.kernel);
     u64 positions = sb_volume(p.output);
-    const float* g = grad + (image * p.groups + group) * p.outputs * positions;
-    const float* w = weight + (group * p.outputs * p.inputs + channel % p.inputs) * volume;
-    SbChain chain;
+    const T* g = grad + (image * p.groups + group) * p.outputs * positions;
+    const T* w = weight + (group * p.outputs * p.inputs + channel % p.inputs) * volume;
+    SbChain<T> chain;
     sb_chain_start(&chain);
     for (u32 c = 0; c < p.outputs; ++c, g += positions, w += p.inputs * volume) {
-        const float* tap = w;
+        const T* tap = w;
         for (u32 a = 0; a < p.kernel[0]; ++a) {
             u32 d = 0;
             bool in_d = sb_meets(p, 0, at[0], a, &d);
@@ -147,7 +164,7 @@ extern "C" __global__ void conv_input_grad_f32(float* grad_in, const float* grad
                 for (u32 e = 0; e < p.kernel[2]; ++e, ++tap) {
                     u32 v = 0;
                     if (in_d && in_h && sb_meets(p, 2, at[2], e, &v)) {
-                        chain.acc = __fmaf_rn(
+                        chain.acc = sb_fma(
                             *tap, g[((u64)d * p.output[1] + h) * p.output[2] + v], chain.acc);
                     }
                     sb_chain_next(&chain);
@@ -155,15 +172,27 @@ extern "C" __global__ void conv_input_grad_f32(float* grad_in, const float* grad
             }
         }
     }
-    float value = sb_chain_end(&chain);
-    grad_in[i] = p.with_bias ? sb_canonical(value + bias[channel]) : value;
+    T value = sb_chain_end(&chain);
+    grad_in[i] = p.with_bias ? sb_clean(value + bias[channel]) : value;
+}
+
+// level: Portable - one thread owns one input element and adds in the written order
+extern "C" __global__ void conv_input_grad_f32(float* grad_in, const float* grad,
+                                               const float* weight, const float* bias, SbConv p) {
+    sb_conv_input_grad<float>(grad_in, grad, weight, bias, p);
+}
+
+// level: Portable - one thread owns one input element and adds in the written order
+extern "C" __global__ void conv_input_grad_f64(double* grad_in, const double* grad,
+                                               const double* weight, const double* bias, SbConv p) {
+    sb_conv_input_grad<double>(grad_in, grad, weight, bias, p);
 }
 
 // Partial sums of the weight gradient: row y of the grid is block y of the order, and
 // `partials` is [blocks, weights]. Add them with matmul_combine.
-// level: Portable - one thread owns one partial and adds in the written order
-extern "C" __global__ void conv_weight_partial_f32(float* partials, const float* grad,
-                                                   const float* in, SbConv p) {
+template <typename T>
+__device__ __forceinline__ void sb_conv_weight_partial(T* partials, const T* grad, const T* in,
+                                                       SbConv p) {
     u64 i = sb_thread();
     u64 volume = sb_volume(p.kernel);
     u64 weights = (u64)p.groups * p.outputs * p.inputs * volume;
@@ -178,7 +207,7 @@ extern "C" __global__ void conv_weight_partial_f32(float* partials, const float*
     u64 total = p.batch * positions;
     u64 first = (u64)blockIdx.y * SB_WEIGHT_BLOCK;
     u64 end = total - first < SB_WEIGHT_BLOCK ? total : first + SB_WEIGHT_BLOCK;
-    float acc = 0.0f;
+    T acc = (T)0;
     for (u64 k = first; k < end; ++k) {
         u64 image = k / positions;
         u64 position = k % positions;
@@ -194,20 +223,44 @@ extern "C" __global__ void conv_weight_partial_f32(float* partials, const float*
         u64 place = (image * p.groups + group) * p.inputs + c;
         place = place * plane + (u64)((x[0] * p.input[1] + x[1]) * p.input[2] + x[2]);
         u64 from = (image * p.groups * p.outputs + channel) * positions + position;
-        acc = __fmaf_rn(in[place], grad[from], acc);
+        acc = sb_fma(in[place], grad[from], acc);
     }
     partials[(u64)blockIdx.y * weights + i] = acc;
 }
 
+// level: Portable - one thread owns one partial and adds in the written order
+extern "C" __global__ void conv_weight_partial_f32(float* partials, const float* grad,
+                                                   const float* in, SbConv p) {
+    sb_conv_weight_partial<float>(partials, grad, in, p);
+}
+
+// level: Portable - one thread owns one partial and adds in the written order
+extern "C" __global__ void conv_weight_partial_f64(double* partials, const double* grad,
+                                                   const double* in, SbConv p) {
+    sb_conv_weight_partial<double>(partials, grad, in, p);
+}
+
 // Sums of the gradient of each output channel over batch and positions.
-// level: Portable - the tree of the contract, one warp per channel
-extern "C" __global__ void conv_bias_grad_f32(float* out, const float* grad, u64 batch,
-                                              u64 channels, u64 positions) {
+template <typename T>
+__device__ __forceinline__ void sb_conv_bias_grad(T* out, const T* grad, u64 batch, u64 channels,
+                                                  u64 positions) {
     u64 channel = sb_thread() / 32;
     if (channel >= channels) return;
     double sum = sb_tree(batch * positions, [=](u64 t) {
         u64 image = t / positions;
         return (double)grad[(image * channels + channel) * positions + (t - image * positions)];
     });
-    if ((threadIdx.x & 31u) == 0) out[channel] = sb_canonical((float)sum);
+    if ((threadIdx.x & 31u) == 0) out[channel] = sb_clean((T)sum);
+}
+
+// level: Portable - the tree of the contract, one warp per channel
+extern "C" __global__ void conv_bias_grad_f32(float* out, const float* grad, u64 batch,
+                                              u64 channels, u64 positions) {
+    sb_conv_bias_grad<float>(out, grad, batch, channels, positions);
+}
+
+// level: Portable - the tree of the contract, one warp per channel
+extern "C" __global__ void conv_bias_grad_f64(double* out, const double* grad, u64 batch,
+                                              u64 channels, u64 positions) {
+    sb_conv_bias_grad<double>(out, grad, batch, channels, positions);
 }

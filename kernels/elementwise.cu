@@ -1,7 +1,7 @@
 // Each element on its own: functions of one and two elements, comparisons, selection, copies of
 // strided views, casts.
 
-#include "math.cuh"
+#include "math64.cuh"
 
 // ---- One element -------------------------------------------------------------------------
 
@@ -46,7 +46,22 @@ SB_UNARY_F32(reciprocal_f32, 1.0f / x)
 SB_UNARY_F32(square_f32, x * x)
 SB_UNARY_F64(neg_f64, -x)
 SB_UNARY_F64(abs_f64, x < 0.0 ? -x : x + 0.0)
-SB_UNARY_F64(sqrt_f64, __dsqrt_rn(x))
+SB_UNARY_F64(exp_f64, sb_exp(x))
+SB_UNARY_F64(exp2_f64, sb_exp2(x))
+SB_UNARY_F64(expm1_f64, sb_expm1(x))
+SB_UNARY_F64(log_f64, sb_log(x))
+SB_UNARY_F64(log2_f64, sb_log2(x))
+SB_UNARY_F64(log10_f64, sb_log10(x))
+SB_UNARY_F64(log1p_f64, sb_log1p(x))
+SB_UNARY_F64(rsqrt_f64, sb_rsqrt(x))
+SB_UNARY_F64(sin_f64, sb_sin(x))
+SB_UNARY_F64(cos_f64, sb_cos(x))
+SB_UNARY_F64(erf_f64, sb_erf(x))
+SB_UNARY_F64(sqrt_f64, sb_sqrt(x))
+SB_UNARY_F64(tanh_f64, sb_tanh(x))
+SB_UNARY_F64(sigmoid_f64, sb_sigmoid(x))
+SB_UNARY_F64(sinpi_f64, sb_sinpi(x))
+SB_UNARY_F64(cospi_f64, sb_cospi(x))
 SB_UNARY_F64(relu_f64, x <= 0.0 ? 0.0 : x)
 SB_UNARY_F64(reciprocal_f64, 1.0 / x)
 SB_UNARY_F64(square_f64, x * x)

@@ -1,6 +1,6 @@
 // Softmax and the negative log-likelihood.
 
-#include "math.cuh"
+#include "math64.cuh"
 #include "reduce.cuh"
 
 // A tensor [outer, n, inner], the classes along n.
@@ -12,70 +12,213 @@ struct SbClasses {
 
 // (x - max) - log(sum of exp(x - max)): each step in f32, correctly rounded, but for the sum,
 // which is the f64 tree rounded to f32.
-// level: Portable - one warp owns one row
-extern "C" __global__ void log_softmax_f32(float* out, const float* in, SbClasses p) {
+template <typename T>
+__device__ __forceinline__ void sb_log_softmax(T* out, const T* in, SbClasses p) {
     u64 warp = sb_thread() / 32;
     if (warp >= p.outer * p.inner) return;
     u64 first = warp / p.inner * p.n * p.inner + warp % p.inner;
-    const float* x = in + first;
+    const T* x = in + first;
     u64 inner = p.inner;
     u64 at;
-    float max = sb_canonical(sb_extreme<float>(p.n, false, &at, [=](u64 i) { return x[i * inner]; }));
+    T max = sb_clean(sb_extreme<T>(p.n, false, &at, [=](u64 i) { return x[i * inner]; }));
     double sum = sb_tree(p.n, [=](u64 i) { return (double)sb_exp(x[i * inner] - max); });
-    float log_sum = sb_log((float)sum);
+    T log_sum = sb_log((T)sum);
     for (u64 i = threadIdx.x & 31u; i < p.n; i += 32) {
-        float shifted = x[i * inner] - max;
-        out[first + i * inner] = sb_canonical(shifted - log_sum);
+        T shifted = x[i * inner] - max;
+        out[first + i * inner] = sb_clean(shifted - log_sum);
     }
+}
+
+// level: Portable - one warp owns one row
+extern "C" __global__ void log_softmax_f32(float* out, const float* in, SbClasses p) {
+    sb_log_softmax<float>(out, in, p);
+}
+
+// level: Portable - one warp owns one row
+extern "C" __global__ void log_softmax_f64(double* out, const double* in, SbClasses p) {
+    sb_log_softmax<double>(out, in, p);
 }
 
 // fma(exp(y), -sum of grad, grad), the sum rounded to f32.
-// level: Portable - one warp owns one row
-extern "C" __global__ void log_softmax_grad_f32(float* out, const float* grad, const float* y,
-                                                SbClasses p) {
+template <typename T>
+__device__ __forceinline__ void sb_log_softmax_grad(T* out, const T* grad, const T* y,
+                                                    SbClasses p) {
     u64 warp = sb_thread() / 32;
     if (warp >= p.outer * p.inner) return;
     u64 first = warp / p.inner * p.n * p.inner + warp % p.inner;
-    const float* g = grad + first;
+    const T* g = grad + first;
     u64 inner = p.inner;
-    float sum = -(float)sb_tree(p.n, [=](u64 i) { return (double)g[i * inner]; });
+    T sum = -(T)sb_tree(p.n, [=](u64 i) { return (double)g[i * inner]; });
     for (u64 i = threadIdx.x & 31u; i < p.n; i += 32) {
         u64 place = first + i * inner;
-        out[place] = sb_canonical(__fmaf_rn(sb_exp(y[place]), sum, grad[place]));
+        out[place] = sb_clean(sb_fma(sb_exp(y[place]), sum, grad[place]));
     }
 }
 
-// The mean over the tree; a bad target counts as +0 and is reported.
-// level: Portable - one warp, the tree of the contract
-extern "C" __global__ void nll_loss_f32(float* out, const float* log_probs, const i64* target, u64 n,
-                                        u64 classes, u64* status) {
-    if (sb_thread() >= 32) return;
-    double sum = sb_tree(n, [=](u64 i) {
-        i64 c = target[i];
-        return sb_check(c, classes, i, status) ? (double)log_probs[i * classes + (u64)c] : 0.0;
-    });
-    if (threadIdx.x == 0) out[0] = sb_canonical((float)(-sum / (double)n));
+// level: Portable - one warp owns one row
+extern "C" __global__ void log_softmax_grad_f32(float* out, const float* grad, const float* y,
+                                                SbClasses p) {
+    sb_log_softmax_grad<float>(out, grad, y, p);
 }
 
-// level: NotGuaranteed - float atomics
-extern "C" __global__ void nll_loss_f32_atomic(float* out, const float* log_probs,
-                                               const i64* target, u64 n, u64 classes,
-                                               u64* status) {
-    u64 i = sb_thread();
-    if (i >= n) return;
+// level: Portable - one warp owns one row
+extern "C" __global__ void log_softmax_grad_f64(double* out, const double* grad, const double* y,
+                                                SbClasses p) {
+    sb_log_softmax_grad<double>(out, grad, y, p);
+}
+
+// ---- The negative log-likelihood ----------------------------------------------------------
+
+// Targets [outer, inner] of log-probabilities [outer, classes, inner].
+struct SbTargets {
+    u64 outer;
+    u64 classes;
+    u64 inner;
+    i64 ignore;
+    // Whether the weights are used; all are 1 otherwise.
+    u64 weighted;
+};
+
+// Whether position i counts; a bad target does not, and is reported.
+__device__ __forceinline__ bool sb_counts(const SbTargets& p, const i64* target, u64 i,
+                                          u64* status) {
     i64 c = target[i];
-    if (!sb_check(c, classes, i, status)) return;
-    atomicAdd(out, -log_probs[i * classes + (u64)c] / (float)n);
+    return c != p.ignore && sb_check(c, p.classes, i, status);
 }
 
-// -grad / n at each target, +0 elsewhere.
-// level: Portable - one thread owns one output
-extern "C" __global__ void nll_loss_grad_f32(float* out, const float* grad, const i64* target, u64 n,
-                                             u64 classes, u64* status) {
+// Where the log-probability of the target of position i is.
+__device__ __forceinline__ u64 sb_target(const SbTargets& p, const i64* target, u64 i) {
+    return (i / p.inner * p.classes + (u64)target[i]) * p.inner + i % p.inner;
+}
+
+template <typename T>
+__device__ __forceinline__ double sb_class_weight(const SbTargets& p, const T* weight, i64 c) {
+    return p.weighted != 0 ? (double)weight[c] : 1.0;
+}
+
+// -weight * log_prob at each position, +0 where nothing counts.
+template <typename T>
+__device__ __forceinline__ void sb_nll_each(T* out, const T* log_probs, const i64* target,
+                                            const T* weight, SbTargets p, u64* status) {
     u64 i = sb_thread();
-    if (i >= n * classes) return;
-    u64 row = i / classes;
-    i64 c = target[row];
-    bool here = sb_check(c, classes, row, status) && (u64)c == i % classes;
-    out[i] = here ? sb_canonical(-grad[0] / (float)n) : 0.0f;
+    if (i >= p.outer * p.inner) return;
+    T value = (T)0;
+    if (sb_counts(p, target, i, status)) {
+        double w = sb_class_weight(p, weight, target[i]);
+        value = sb_clean((T)(-(w * (double)log_probs[sb_target(p, target, i)])));
+    }
+    out[i] = value;
+}
+
+// level: Portable - one thread owns one output
+extern "C" __global__ void nll_each_f32(float* out, const float* log_probs, const i64* target,
+                                        const float* weight, SbTargets p, u64* status) {
+    sb_nll_each<float>(out, log_probs, target, weight, p, status);
+}
+
+// level: Portable - one thread owns one output
+extern "C" __global__ void nll_each_f64(double* out, const double* log_probs, const i64* target,
+                                        const double* weight, SbTargets p, u64* status) {
+    sb_nll_each<double>(out, log_probs, target, weight, p, status);
+}
+
+// The terms of the two sums, of weight * log_prob and of the weights.
+template <typename T>
+__device__ __forceinline__ void sb_nll_terms(double* terms, double* weights, const T* log_probs,
+                                             const i64* target, const T* weight, SbTargets p,
+                                             u64* status) {
+    u64 i = sb_thread();
+    if (i >= p.outer * p.inner) return;
+    double w = 0.0;
+    double term = 0.0;
+    if (sb_counts(p, target, i, status)) {
+        w = sb_class_weight(p, weight, target[i]);
+        term = w * (double)log_probs[sb_target(p, target, i)];
+    }
+    terms[i] = term;
+    weights[i] = w;
+}
+
+// level: Portable - one thread owns one term
+extern "C" __global__ void nll_terms_f32(double* terms, double* weights, const float* log_probs,
+                                         const i64* target, const float* weight, SbTargets p,
+                                         u64* status) {
+    sb_nll_terms<float>(terms, weights, log_probs, target, weight, p, status);
+}
+
+// level: Portable - one thread owns one term
+extern "C" __global__ void nll_terms_f64(double* terms, double* weights, const double* log_probs,
+                                         const i64* target, const double* weight, SbTargets p,
+                                         u64* status) {
+    sb_nll_terms<double>(terms, weights, log_probs, target, weight, p, status);
+}
+
+// -sum, for the mean divided by the sum of the weights.
+template <typename T>
+__device__ __forceinline__ void sb_nll_finish(T* out, const double* sum, const double* weights,
+                                              u32 mean) {
+    if (sb_thread() != 0) return;
+    double loss = -sum[0];
+    out[0] = sb_clean((T)(mean != 0 ? loss / weights[0] : loss));
+}
+
+// level: Portable - one thread
+extern "C" __global__ void nll_finish_f32(float* out, const double* sum, const double* weights,
+                                          u32 mean) {
+    sb_nll_finish<float>(out, sum, weights, mean);
+}
+
+// level: Portable - one thread
+extern "C" __global__ void nll_finish_f64(double* out, const double* sum, const double* weights,
+                                          u32 mean) {
+    sb_nll_finish<double>(out, sum, weights, mean);
+}
+
+// The two sums in f32.
+// level: NotGuaranteed - float atomics
+extern "C" __global__ void nll_sums_f32_atomic(float* sums, const float* log_probs,
+                                               const i64* target, const float* weight,
+                                               SbTargets p, u64* status) {
+    u64 i = sb_thread();
+    if (i >= p.outer * p.inner || !sb_counts(p, target, i, status)) return;
+    float w = p.weighted != 0 ? weight[target[i]] : 1.0f;
+    atomicAdd(sums, -(w * log_probs[sb_target(p, target, i)]));
+    atomicAdd(sums + 1, w);
+}
+
+// level: NotGuaranteed - finishes sums of float atomics
+extern "C" __global__ void nll_finish_f32_atomic(float* out, const float* sums, u32 mean) {
+    if (sb_thread() == 0) out[0] = sb_canonical(mean != 0 ? sums[0] / sums[1] : sums[0]);
+}
+
+// -grad * weight / divisor at each target, in f64 and rounded once; +0 elsewhere. `each` is not 0
+// if every position has a gradient of its own.
+template <typename T>
+__device__ __forceinline__ void sb_nll_grad(T* out, const T* grad, const i64* target,
+                                            const T* weight, const double* divisor, SbTargets p,
+                                            u32 each, u64* status) {
+    u64 i = sb_thread();
+    if (i >= p.outer * p.classes * p.inner) return;
+    u64 position = i / p.inner / p.classes * p.inner + i % p.inner;
+    T value = (T)0;
+    if (sb_counts(p, target, position, status) && sb_target(p, target, position) == i) {
+        double w = sb_class_weight(p, weight, target[position]);
+        double g = (double)grad[each != 0 ? position : 0];
+        value = sb_clean((T)(-(g * w) / divisor[0]));
+    }
+    out[i] = value;
+}
+
+// level: Portable - one thread owns one output
+extern "C" __global__ void nll_grad_f32(float* out, const float* grad, const i64* target,
+                                        const float* weight, const double* divisor, SbTargets p,
+                                        u32 each, u64* status) {
+    sb_nll_grad<float>(out, grad, target, weight, divisor, p, each, status);
+}
+
+// level: Portable - one thread owns one output
+extern "C" __global__ void nll_grad_f64(double* out, const double* grad, const i64* target,
+                                        const double* weight, const double* divisor, SbTargets p,
+                                        u32 each, u64* status) {
+    sb_nll_grad<double>(out, grad, target, weight, divisor, p, each, status);
 }

@@ -126,14 +126,25 @@ extern "C" __global__ void matmul_partial_f32(float* partials, const float* a, c
                      b + first * p.b_row, a_offset, b_offset, q);
 }
 
+template <typename T>
+__device__ __forceinline__ void sb_matmul_combine(T* out, const T* partials, u64 n, u64 blocks) {
+    u64 i = sb_thread();
+    if (i >= n) return;
+    T total = partials[i];
+    for (u64 block = 1; block < blocks; ++block) total = total + partials[block * n + i];
+    out[i] = sb_clean(total);
+}
+
 // level: Portable - one thread owns one output and adds the partials in ascending order
 extern "C" __global__ void matmul_combine_f32(float* out, const float* partials, u64 n,
                                               u64 blocks) {
-    u64 i = sb_thread();
-    if (i >= n) return;
-    float total = partials[i];
-    for (u64 block = 1; block < blocks; ++block) total = total + partials[block * n + i];
-    out[i] = sb_canonical(total);
+    sb_matmul_combine<float>(out, partials, n, blocks);
+}
+
+// level: Portable - one thread owns one output and adds the partials in ascending order
+extern "C" __global__ void matmul_combine_f64(double* out, const double* partials, u64 n,
+                                              u64 blocks) {
+    sb_matmul_combine<double>(out, partials, n, blocks);
 }
 
 // Split k with float atomics: partials in the order of arrival.

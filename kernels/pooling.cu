@@ -56,19 +56,20 @@ __device__ __forceinline__ void sb_covering(const SbPool& p, int d, u32 i, u32* 
 // ---- Maximum -----------------------------------------------------------------------------
 
 // Row-major search of a box of a plane.
-__device__ __forceinline__ bool sb_replaces(float old, float x) {
+template <typename T>
+__device__ __forceinline__ bool sb_replaces(T old, T x) {
     return x > old || (x != x && old == old);
 }
 
-// level: Portable - one thread owns one output
-extern "C" __global__ void max_pool_f32(float* out, i64* indices, const float* in, SbPool p) {
+template <typename T>
+__device__ __forceinline__ void sb_max_pool(T* out, i64* indices, const T* in, SbPool p) {
     u64 i = sb_thread();
     u64 plane = sb_plane(p.output);
     if (i >= p.planes * plane) return;
     u32 at[3];
     sb_coordinates(i % plane, p.output, at);
-    const float* x = in + i / plane * sb_plane(p.input);
-    float best = __uint_as_float(0xff800000u);
+    const T* x = in + i / plane * sb_plane(p.input);
+    T best = sb_minus_infinity<T>();
     i64 place = -1;
     for (u32 a = 0; a < p.kernel[0]; ++a) {
         u32 d;
@@ -80,7 +81,7 @@ extern "C" __global__ void max_pool_f32(float* out, i64* indices, const float* i
                 u32 w;
                 if (!sb_tap(p, 2, at[2], c, &w)) continue;
                 i64 here = ((i64)d * p.input[1] + h) * p.input[2] + w;
-                float v = x[here];
+                T v = x[here];
                 if (place < 0 || sb_replaces(best, v)) {
                     best = v;
                     place = here;
@@ -88,13 +89,23 @@ extern "C" __global__ void max_pool_f32(float* out, i64* indices, const float* i
             }
         }
     }
-    out[i] = sb_canonical(best);
+    out[i] = sb_clean(best);
     indices[i] = place;
 }
 
-// level: Portable - one thread owns one input position and adds in ascending output index
-extern "C" __global__ void max_pool_grad_f32(float* grad_in, const float* grad, const i64* indices,
-                                             SbPool p) {
+// level: Portable - one thread owns one output
+extern "C" __global__ void max_pool_f32(float* out, i64* indices, const float* in, SbPool p) {
+    sb_max_pool<float>(out, indices, in, p);
+}
+
+// level: Portable - one thread owns one output
+extern "C" __global__ void max_pool_f64(double* out, i64* indices, const double* in, SbPool p) {
+    sb_max_pool<double>(out, indices, in, p);
+}
+
+template <typename T>
+__device__ __forceinline__ void sb_max_pool_grad(T* grad_in, const T* grad, const i64* indices,
+                                                 SbPool p) {
     u64 i = sb_thread();
     u64 plane = sb_plane(p.input);
     if (i >= p.planes * plane) return;
@@ -104,7 +115,7 @@ extern "C" __global__ void max_pool_grad_f32(float* grad_in, const float* grad, 
     u64 base = i / plane * sb_plane(p.output);
     u32 first[3], end[3];
     for (int d = 0; d < 3; ++d) sb_covering(p, d, at[d], &first[d], &end[d]);
-    float sum = 0.0f;
+    T sum = (T)0;
     for (u32 d = first[0]; d < end[0]; ++d) {
         for (u32 h = first[1]; h < end[1]; ++h) {
             for (u32 w = first[2]; w < end[2]; ++w) {
@@ -113,7 +124,19 @@ extern "C" __global__ void max_pool_grad_f32(float* grad_in, const float* grad, 
             }
         }
     }
-    grad_in[i] = sb_canonical(sum);
+    grad_in[i] = sb_clean(sum);
+}
+
+// level: Portable - one thread owns one input position and adds in ascending output index
+extern "C" __global__ void max_pool_grad_f32(float* grad_in, const float* grad, const i64* indices,
+                                             SbPool p) {
+    sb_max_pool_grad<float>(grad_in, grad, indices, p);
+}
+
+// level: Portable - one thread owns one input position and adds in ascending output index
+extern "C" __global__ void max_pool_grad_f64(double* grad_in, const double* grad,
+                                             const i64* indices, SbPool p) {
+    sb_max_pool_grad<double>(grad_in, grad, indices, p);
 }
 
 // Any maximum pooling: adds each output's gradient where its index points; -1 is nowhere.
@@ -159,14 +182,14 @@ __device__ __forceinline__ double sb_divisor(const SbPool& p, const u32* at) {
     return count;
 }
 
-// level: Portable - one thread owns one output
-extern "C" __global__ void avg_pool_f32(float* out, const float* in, SbPool p) {
+template <typename T>
+__device__ __forceinline__ void sb_avg_pool(T* out, const T* in, SbPool p) {
     u64 i = sb_thread();
     u64 plane = sb_plane(p.output);
     if (i >= p.planes * plane) return;
     u32 at[3];
     sb_coordinates(i % plane, p.output, at);
-    const float* x = in + i / plane * sb_plane(p.input);
+    const T* x = in + i / plane * sb_plane(p.input);
     double sum = 0.0;
     for (u32 a = 0; a < p.kernel[0]; ++a) {
         u32 d;
@@ -181,31 +204,51 @@ extern "C" __global__ void avg_pool_f32(float* out, const float* in, SbPool p) {
             }
         }
     }
-    out[i] = sb_canonical((float)(sum / sb_divisor(p, at)));
+    out[i] = sb_clean((T)(sum / sb_divisor(p, at)));
 }
 
-// level: Portable - one thread owns one input position and adds in ascending output index
-extern "C" __global__ void avg_pool_grad_f32(float* grad_in, const float* grad, SbPool p) {
+// level: Portable - one thread owns one output
+extern "C" __global__ void avg_pool_f32(float* out, const float* in, SbPool p) {
+    sb_avg_pool<float>(out, in, p);
+}
+
+// level: Portable - one thread owns one output
+extern "C" __global__ void avg_pool_f64(double* out, const double* in, SbPool p) {
+    sb_avg_pool<double>(out, in, p);
+}
+
+template <typename T>
+__device__ __forceinline__ void sb_avg_pool_grad(T* grad_in, const T* grad, SbPool p) {
     u64 i = sb_thread();
     u64 plane = sb_plane(p.input);
     if (i >= p.planes * plane) return;
     u32 at[3];
     sb_coordinates(i % plane, p.input, at);
-    const float* g = grad + i / plane * sb_plane(p.output);
+    const T* g = grad + i / plane * sb_plane(p.output);
     u32 first[3], end[3];
     for (int d = 0; d < 3; ++d) sb_covering(p, d, at[d], &first[d], &end[d]);
-    float sum = 0.0f;
+    T sum = (T)0;
     u32 o[3];
     for (o[0] = first[0]; o[0] < end[0]; ++o[0]) {
         for (o[1] = first[1]; o[1] < end[1]; ++o[1]) {
             for (o[2] = first[2]; o[2] < end[2]; ++o[2]) {
-                float weight = 1.0f / (float)sb_divisor(p, o);
-                sum = __fmaf_rn(g[((u64)o[0] * p.output[1] + o[1]) * p.output[2] + o[2]], weight,
+                T weight = (T)1 / (T)sb_divisor(p, o);
+                sum = sb_fma(g[((u64)o[0] * p.output[1] + o[1]) * p.output[2] + o[2]], weight,
                                 sum);
             }
         }
     }
-    grad_in[i] = sb_canonical(sum);
+    grad_in[i] = sb_clean(sum);
+}
+
+// level: Portable - one thread owns one input position and adds in ascending output index
+extern "C" __global__ void avg_pool_grad_f32(float* grad_in, const float* grad, SbPool p) {
+    sb_avg_pool_grad<float>(grad_in, grad, p);
+}
+
+// level: Portable - one thread owns one input position and adds in ascending output index
+extern "C" __global__ void avg_pool_grad_f64(double* grad_in, const double* grad, SbPool p) {
+    sb_avg_pool_grad<double>(grad_in, grad, p);
 }
 
 // level: NotGuaranteed - float atomics
@@ -262,15 +305,15 @@ __device__ __forceinline__ double sb_count(const SbAdaptive& p, const u32* o) {
     return (double)count;
 }
 
-// level: Portable - one thread owns one output
-extern "C" __global__ void adaptive_avg_pool_f32(float* out, const float* in, SbAdaptive p) {
+template <typename T>
+__device__ __forceinline__ void sb_adaptive_avg_pool(T* out, const T* in, SbAdaptive p) {
     u64 i = sb_thread();
     u64 plane = sb_plane(p.output);
     if (i >= p.planes * plane) return;
     u32 at[3], from[3], to[3];
     sb_coordinates(i % plane, p.output, at);
     for (int d = 0; d < 3; ++d) sb_window(p, d, at[d], &from[d], &to[d]);
-    const float* x = in + i / plane * sb_plane(p.input);
+    const T* x = in + i / plane * sb_plane(p.input);
     double sum = 0.0;
     for (u32 d = from[0]; d < to[0]; ++d) {
         for (u32 h = from[1]; h < to[1]; ++h) {
@@ -279,31 +322,52 @@ extern "C" __global__ void adaptive_avg_pool_f32(float* out, const float* in, Sb
             }
         }
     }
-    out[i] = sb_canonical((float)(sum / sb_count(p, at)));
+    out[i] = sb_clean((T)(sum / sb_count(p, at)));
 }
 
-// level: Portable - one thread owns one input position and adds in ascending output index
-extern "C" __global__ void adaptive_avg_pool_grad_f32(float* grad_in, const float* grad,
-                                                      SbAdaptive p) {
+// level: Portable - one thread owns one output
+extern "C" __global__ void adaptive_avg_pool_f32(float* out, const float* in, SbAdaptive p) {
+    sb_adaptive_avg_pool<float>(out, in, p);
+}
+
+// level: Portable - one thread owns one output
+extern "C" __global__ void adaptive_avg_pool_f64(double* out, const double* in, SbAdaptive p) {
+    sb_adaptive_avg_pool<double>(out, in, p);
+}
+
+template <typename T>
+__device__ __forceinline__ void sb_adaptive_avg_pool_grad(T* grad_in, const T* grad, SbAdaptive p) {
     u64 i = sb_thread();
     u64 plane = sb_plane(p.input);
     if (i >= p.planes * plane) return;
     u32 at[3], from[3], to[3];
     sb_coordinates(i % plane, p.input, at);
     for (int d = 0; d < 3; ++d) sb_owners(p, d, at[d], &from[d], &to[d]);
-    const float* g = grad + i / plane * sb_plane(p.output);
-    float sum = 0.0f;
+    const T* g = grad + i / plane * sb_plane(p.output);
+    T sum = (T)0;
     u32 o[3];
     for (o[0] = from[0]; o[0] < to[0]; ++o[0]) {
         for (o[1] = from[1]; o[1] < to[1]; ++o[1]) {
             for (o[2] = from[2]; o[2] < to[2]; ++o[2]) {
-                float weight = 1.0f / (float)sb_count(p, o);
-                sum = __fmaf_rn(g[((u64)o[0] * p.output[1] + o[1]) * p.output[2] + o[2]], weight,
+                T weight = (T)1 / (T)sb_count(p, o);
+                sum = sb_fma(g[((u64)o[0] * p.output[1] + o[1]) * p.output[2] + o[2]], weight,
                                 sum);
             }
         }
     }
-    grad_in[i] = sb_canonical(sum);
+    grad_in[i] = sb_clean(sum);
+}
+
+// level: Portable - one thread owns one input position and adds in ascending output index
+extern "C" __global__ void adaptive_avg_pool_grad_f32(float* grad_in, const float* grad,
+                                                      SbAdaptive p) {
+    sb_adaptive_avg_pool_grad<float>(grad_in, grad, p);
+}
+
+// level: Portable - one thread owns one input position and adds in ascending output index
+extern "C" __global__ void adaptive_avg_pool_grad_f64(double* grad_in, const double* grad,
+                                                      SbAdaptive p) {
+    sb_adaptive_avg_pool_grad<double>(grad_in, grad, p);
 }
 
 // level: NotGuaranteed - float atomics
@@ -326,15 +390,16 @@ extern "C" __global__ void adaptive_avg_pool_grad_f32_atomic(float* grad_in, con
     }
 }
 
-__device__ __forceinline__ void sb_box_max(const float* x, const u32* size, const u32* from,
-                                           const u32* to, float* out, i64* index) {
-    float best = 0.0f;
+template <typename T>
+__device__ __forceinline__ void sb_box_max(const T* x, const u32* size, const u32* from,
+                                           const u32* to, T* out, i64* index) {
+    T best = (T)0;
     i64 place = -1;
     for (u32 d = from[0]; d < to[0]; ++d) {
         for (u32 h = from[1]; h < to[1]; ++h) {
             for (u32 w = from[2]; w < to[2]; ++w) {
                 i64 here = ((i64)d * size[1] + h) * size[2] + w;
-                float v = x[here];
+                T v = x[here];
                 if (place < 0 || sb_replaces(best, v)) {
                     best = v;
                     place = here;
@@ -342,13 +407,13 @@ __device__ __forceinline__ void sb_box_max(const float* x, const u32* size, cons
             }
         }
     }
-    *out = sb_canonical(best);
+    *out = sb_clean(best);
     *index = place;
 }
 
-// level: Portable - one thread owns one output
-extern "C" __global__ void adaptive_max_pool_f32(float* out, i64* indices, const float* in,
-                                                 SbAdaptive p) {
+template <typename T>
+__device__ __forceinline__ void sb_adaptive_max_pool(T* out, i64* indices, const T* in,
+                                                     SbAdaptive p) {
     u64 i = sb_thread();
     u64 plane = sb_plane(p.output);
     if (i >= p.planes * plane) return;
@@ -356,6 +421,18 @@ extern "C" __global__ void adaptive_max_pool_f32(float* out, i64* indices, const
     sb_coordinates(i % plane, p.output, at);
     for (int d = 0; d < 3; ++d) sb_window(p, d, at[d], &from[d], &to[d]);
     sb_box_max(in + i / plane * sb_plane(p.input), p.input, from, to, out + i, indices + i);
+}
+
+// level: Portable - one thread owns one output
+extern "C" __global__ void adaptive_max_pool_f32(float* out, i64* indices, const float* in,
+                                                 SbAdaptive p) {
+    sb_adaptive_max_pool<float>(out, indices, in, p);
+}
+
+// level: Portable - one thread owns one output
+extern "C" __global__ void adaptive_max_pool_f64(double* out, i64* indices, const double* in,
+                                                 SbAdaptive p) {
+    sb_adaptive_max_pool<double>(out, indices, in, p);
 }
 
 // ---- Fractional maximum ------------------------------------------------------------------

@@ -92,9 +92,9 @@ extern "C" __global__ void bernoulli_b8(unsigned char* out, u64 n, SbDraw draw, 
     }
 }
 
-// level: Portable - one thread owns one block of the draw
-extern "C" __global__ void dropout_f32(float* out, unsigned char* mask, const float* in, u64 n,
-                                       SbDraw draw, u32 last, u32 any, float scale) {
+template <typename T>
+__device__ __forceinline__ void sb_dropout(T* out, unsigned char* mask, const T* in, u64 n,
+                                           SbDraw draw, u32 last, u32 any, T scale) {
     u64 block = sb_thread();
     u64 at = block * 4;
     if (at >= n) return;
@@ -103,9 +103,21 @@ extern "C" __global__ void dropout_f32(float* out, unsigned char* mask, const fl
     for (int k = 0; k < 4; ++k) {
         if (at + k >= n) break;
         bool keep = !(b.word[k] <= last && any != 0);
-        out[at + k] = keep ? sb_canonical(in[at + k] * scale) : 0.0f;
+        out[at + k] = keep ? sb_clean(in[at + k] * scale) : (T)0;
         mask[at + k] = keep ? 1 : 0;
     }
+}
+
+// level: Portable - one thread owns one block of the draw
+extern "C" __global__ void dropout_f32(float* out, unsigned char* mask, const float* in, u64 n,
+                                       SbDraw draw, u32 last, u32 any, float scale) {
+    sb_dropout<float>(out, mask, in, n, draw, last, any, scale);
+}
+
+// level: Portable - one thread owns one block of the draw
+extern "C" __global__ void dropout_f64(double* out, unsigned char* mask, const double* in, u64 n,
+                                       SbDraw draw, u32 last, u32 any, double scale) {
+    sb_dropout<double>(out, mask, in, n, draw, last, any, scale);
 }
 
 // Unbiased integers in low..low + range. Rejected words are replaced from the element's private
@@ -166,6 +178,74 @@ __device__ __forceinline__ void sb_normal_pair(u32 first, u32 second, float mean
 // level: Portable - one thread owns one block of the draw
 SB_NORMAL(normal_f32, x)
 SB_NORMAL(log_normal_f32, sb_exp(x))
+
+// ---- Normal numbers of f64 ----------------------------------------------------------------
+
+// c[0] + x (c[1] + x (...)), two roundings per step: samebits_rng's own functions of f64, which
+// use no fused operation.
+template <int N>
+__device__ __forceinline__ double sb_plain_horner(double x, const double (&c)[N]) {
+    double y = c[N - 1];
+#pragma unroll
+    for (int i = N - 2; i >= 0; --i) y = y * x + c[i];
+    return y;
+}
+
+// The natural logarithm of a positive normal number.
+__device__ __forceinline__ double sb_plain_log(double x) {
+    const double c[] = {2.0 / 3.0,  2.0 / 5.0,  2.0 / 7.0,  2.0 / 9.0,  2.0 / 11.0, 2.0 / 13.0,
+                        2.0 / 15.0, 2.0 / 17.0, 2.0 / 19.0, 2.0 / 21.0, 2.0 / 23.0, 2.0 / 25.0};
+    const double ln2_hi = sb_double(0x3fe62e42fefa2000ull);
+    const double ln2_lo = 7.371002565167799e-13;
+    double m;
+    double k = sb_split(x, &m);
+    double s = (m - 1.0) / (m + 1.0);
+    double z = s * s;
+    double tail = s * (z * sb_plain_horner(z, c));
+    return k * ln2_hi + (2.0 * s + (tail + k * ln2_lo));
+}
+
+// sin and cos of pi x for 0 <= x < 2.
+__device__ __forceinline__ double sb_plain_sin_cos_pi(double x, double* cosine) {
+    const double a[] = {-5.16771278004997,       2.5501640398773455,     -0.5992645293207921,
+                        0.08214588661112823,     -0.0073704309457143504, 0.00046630280576761255,
+                        -2.1915353447830217e-05, 7.952054001475513e-07,  -2.2948428997269873e-08};
+    const double b[] = {-4.934802200544679,     4.0587121264167685,      -1.3352627688545895,
+                        0.2353306303588932,     -0.02580689139001406,    0.0019295743094039231,
+                        -0.0001046381049248457, 4.303069587032947e-06,   -1.3878952462213771e-07,
+                        3.604730797462501e-09};
+    const double pi = sb_double(0x400921fb54442d18ull);
+    double quarters = (2.0 * x + SB_ROUND) - SB_ROUND;
+    double r = x - 0.5 * quarters;
+    double u = r * r;
+    double sin = r * pi + r * (1.2246467991473532e-16 + u * sb_plain_horner(u, a));
+    double cos = 1.0 + u * sb_plain_horner(u, b);
+    i64 n = (i64)quarters;
+    if ((n & 1) != 0) {
+        double old = sin;
+        sin = cos;
+        cos = -old;
+    }
+    *cosine = (n & 2) == 0 ? cos : -cos;
+    return (n & 2) == 0 ? sin : -sin;
+}
+
+// level: Portable - one thread owns one block of the draw
+extern "C" __global__ void normal_f64(double* out, u64 n, SbDraw draw, double mean, double std) {
+    u64 block = sb_thread();
+    u64 at = block * 2;
+    if (at >= n) return;
+    SbBlock b = sb_block(draw, block);
+    u64 first = (u64)b.word[0] | (u64)b.word[1] << 32;
+    u64 second = (u64)b.word[2] | (u64)b.word[3] << 32;
+    double u = (double)((i64)(first >> 11) + 1) * (1.0 / 9007199254740992.0);
+    double v = (double)(i64)(second >> 11) * (1.0 / 9007199254740992.0);
+    double r = __dsqrt_rn(-2.0 * sb_plain_log(u));
+    double cosine;
+    double sine = sb_plain_sin_cos_pi(2.0 * v, &cosine);
+    out[at] = __fma_rn(r * cosine, std, mean);
+    if (at + 1 < n) out[at + 1] = __fma_rn(r * sine, std, mean);
+}
 
 // level: Portable - one thread owns one block of the draw
 extern "C" __global__ void exponential_f32(float* out, u64 n, SbDraw draw, float rate) {

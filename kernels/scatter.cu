@@ -214,16 +214,29 @@ extern "C" __global__ void index_add_f64_rows(double* out, const double* source,
     out[i] = sb_canonical64(sum);
 }
 
+template <typename T>
+__device__ __forceinline__ void sb_ordered_sum(T* out, const T* source, const u32* positions,
+                                               const u32* ends, const u32* counts, u64 size) {
+    u64 i = sb_thread();
+    if (i >= size) return;
+    T sum = (T)0;
+    u32 end = ends[i];
+    for (u32 at = end - counts[i]; at < end; ++at) sum = sum + source[positions[at]];
+    out[i] = sb_clean(sum);
+}
+
 // level: Portable - one thread owns one output and adds in ascending source order from +0
 extern "C" __global__ void ordered_sum_f32_rows(float* out, const float* source,
                                                 const u32* positions, const u32* ends,
                                                 const u32* counts, u64 size) {
-    u64 i = sb_thread();
-    if (i >= size) return;
-    float sum = 0.0f;
-    u32 end = ends[i];
-    for (u32 at = end - counts[i]; at < end; ++at) sum = sum + source[positions[at]];
-    out[i] = sb_canonical(sum);
+    sb_ordered_sum<float>(out, source, positions, ends, counts, size);
+}
+
+// level: Portable - one thread owns one output and adds in ascending source order from +0
+extern "C" __global__ void ordered_sum_f64_rows(double* out, const double* source,
+                                                const u32* positions, const u32* ends,
+                                                const u32* counts, u64 size) {
+    sb_ordered_sum<double>(out, source, positions, ends, counts, size);
 }
 
 // level: Portable - one thread owns one output and multiplies in ascending source order

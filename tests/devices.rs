@@ -39,14 +39,12 @@ fn a_gpu_has_the_bits_of_the_cpu() {
         let mut different = Vec::new();
         without_kernel.clear();
         for case in families(CUDA).iter().flat_map(|family| &family.cases) {
-            let started = std::time::Instant::now();
             match run(case).and_then(|tensors| short(&tensors)) {
                 Ok(found) if found == golden[&case.name] => {}
                 Ok(_) => different.push(case.name.clone()),
                 Err(Error::NoKernel { .. }) => without_kernel.push(case.name.clone()),
                 Err(error) => panic!("{}: {error}", case.name),
             }
-            println!("{:.2} {}", started.elapsed().as_secs_f64(), case.name);
         }
         assert!(different.is_empty(), "other bits with blocks of {block}: {different:#?}");
     }

@@ -22,8 +22,15 @@ __device__ __forceinline__ double sb_canonical64(double x) { return x == x ? x :
 // The same for either type.
 __device__ __forceinline__ float sb_clean(float x) { return sb_canonical(x); }
 __device__ __forceinline__ double sb_clean(double x) { return sb_canonical64(x); }
+__device__ __forceinline__ float sb_root(float x) { return __fsqrt_rn(x); }
+__device__ __forceinline__ double sb_root(double x) { return __dsqrt_rn(x); }
 __device__ __forceinline__ float sb_fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 __device__ __forceinline__ double sb_fma(double a, double b, double c) { return __fma_rn(a, b, c); }
+
+template <typename T>
+__device__ __forceinline__ T sb_minus_infinity() {
+    return (T)__uint_as_float(0xff800000u);
+}
 
 // The number of this thread in a one-dimensional launch.
 __device__ __forceinline__ u64 sb_thread() {

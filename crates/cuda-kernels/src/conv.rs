@@ -4,7 +4,7 @@ use bytemuck::{Pod, Zeroable};
 use cudarc::driver::CudaSlice;
 
 use crate::Variant;
-use crate::device::{Device, expect_len, product};
+use crate::device::{Device, Float, atomic, expect_len, of, product};
 use crate::error::{CudaError, Result};
 use crate::pooling::sizes;
 
@@ -128,13 +128,13 @@ impl Convolution {
     /// # Errors
     ///
     /// [`CudaError::Length`].
-    pub fn forward(
+    pub fn forward<T: Float>(
         &self,
         device: &Device,
-        input: &CudaSlice<f32>,
-        weight: &CudaSlice<f32>,
-        bias: Option<&CudaSlice<f32>>,
-    ) -> Result<CudaSlice<f32>> {
+        input: &CudaSlice<T>,
+        weight: &CudaSlice<T>,
+        bias: Option<&CudaSlice<T>>,
+    ) -> Result<CudaSlice<T>> {
         let op = "conv";
         let [n_in, n_weight, n_out] = self.lengths(op)?;
         expect_len(op, "the input", input, n_in)?;
@@ -144,7 +144,7 @@ impl Convolution {
         }
         let mut out = device.uninitialised(op, n_out)?;
         device
-            .kernel(op, FAMILY, "conv_f32")?
+            .kernel(op, FAMILY, of::<T>(["conv_f32", "conv_f64"]))?
             .on(device.stream())
             .write(&mut out)
             .read(input)
@@ -165,13 +165,13 @@ impl Convolution {
     /// # Errors
     ///
     /// [`CudaError::Length`].
-    pub fn input_grad(
+    pub fn input_grad<T: Float>(
         &self,
         device: &Device,
-        grad: &CudaSlice<f32>,
-        weight: &CudaSlice<f32>,
-        bias: Option<&CudaSlice<f32>>,
-    ) -> Result<CudaSlice<f32>> {
+        grad: &CudaSlice<T>,
+        weight: &CudaSlice<T>,
+        bias: Option<&CudaSlice<T>>,
+    ) -> Result<CudaSlice<T>> {
         let op = "conv_input";
         let [n_in, n_weight, n_out] = self.lengths(op)?;
         expect_len(op, "the gradient", grad, n_out)?;
@@ -181,7 +181,7 @@ impl Convolution {
         }
         let mut out = device.uninitialised(op, n_in)?;
         device
-            .kernel(op, FAMILY, "conv_input_grad_f32")?
+            .kernel(op, FAMILY, of::<T>(["conv_input_grad_f32", "conv_input_grad_f64"]))?
             .on(device.stream())
             .write(&mut out)
             .read(grad)
@@ -203,18 +203,18 @@ impl Convolution {
     /// # Errors
     ///
     /// [`CudaError::Length`]; [`CudaError::InvalidArgument`] for more than 65 535 blocks.
-    pub fn weight_grad(
+    pub fn weight_grad<T: Float>(
         &self,
         device: &Device,
-        grad: &CudaSlice<f32>,
-        input: &CudaSlice<f32>,
+        grad: &CudaSlice<T>,
+        input: &CudaSlice<T>,
         variant: Variant,
-    ) -> Result<CudaSlice<f32>> {
+    ) -> Result<CudaSlice<T>> {
         let op = "conv_weight";
         let [n_in, n_weight, n_out] = self.lengths(op)?;
         expect_len(op, "the gradient", grad, n_out)?;
         expect_len(op, "the input", input, n_in)?;
-        let mut out = device.zeros_for::<f32>(op, n_weight)?;
+        let mut out = device.zeros_for::<T>(op, n_weight)?;
         let terms = n_out / self.output[1].max(1);
         let blocks = terms.div_ceil(WEIGHT_BLOCK);
         if n_weight == 0 || blocks == 0 {
@@ -223,10 +223,10 @@ impl Convolution {
         if blocks > 65_535 {
             return Err(CudaError::invalid(op, format!("{terms} output positions are too many")));
         }
-        let mut partials = device.uninitialised::<f32>(op, product(op, &[blocks, n_weight])?)?;
+        let mut partials = device.uninitialised::<T>(op, product(op, &[blocks, n_weight])?)?;
         let grid = crate::reduce::grid(op, n_weight.div_ceil(device.block() as usize))?;
         device
-            .kernel(op, FAMILY, "conv_weight_partial_f32")?
+            .kernel(op, FAMILY, of::<T>(["conv_weight_partial_f32", "conv_weight_partial_f64"]))?
             .on(device.stream())
             .write(&mut partials)
             .read(grad)
@@ -234,8 +234,12 @@ impl Convolution {
             .value(&self.raw)
             .grid((grid, blocks as u32, 1), (device.block(), 1, 1))?;
         let (name, threads) = match variant {
-            Variant::Deterministic => ("matmul_combine_f32", n_weight),
-            Variant::Atomic => ("matmul_combine_f32_atomic", product(op, &[n_weight, blocks])?),
+            Variant::Deterministic => {
+                (of::<T>(["matmul_combine_f32", "matmul_combine_f64"]), n_weight)
+            }
+            Variant::Atomic => {
+                (atomic::<T>(op, "matmul_combine_f32_atomic")?, product(op, &[n_weight, blocks])?)
+            }
         };
         device
             .kernel(op, "matmul", name)?
@@ -257,7 +261,11 @@ impl Convolution {
     /// # Errors
     ///
     /// [`CudaError::Length`].
-    pub fn bias_grad(&self, device: &Device, grad: &CudaSlice<f32>) -> Result<CudaSlice<f32>> {
+    pub fn bias_grad<T: Float>(
+        &self,
+        device: &Device,
+        grad: &CudaSlice<T>,
+    ) -> Result<CudaSlice<T>> {
         let op = "conv_bias";
         let n_out = self.lengths(op)?[2];
         expect_len(op, "the gradient", grad, n_out)?;
@@ -265,7 +273,7 @@ impl Convolution {
         let positions: usize = self.output[2..].iter().product();
         let mut out = device.uninitialised(op, channels)?;
         device
-            .kernel(op, FAMILY, "conv_bias_grad_f32")?
+            .kernel(op, FAMILY, of::<T>(["conv_bias_grad_f32", "conv_bias_grad_f64"]))?
             .on(device.stream())
             .write(&mut out)
             .read(grad)

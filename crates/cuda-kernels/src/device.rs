@@ -377,6 +377,19 @@ pub(crate) fn sized<T: Word>(names: [&'static str; 3]) -> &'static str {
     }
 }
 
+/// Of the kernels for f32 and f64, the one for `T`.
+pub(crate) fn of<T: Float>(names: [&'static str; 2]) -> &'static str {
+    names[T::WIDE as usize]
+}
+
+/// A kernel with float atomics, which exists for f32 alone.
+pub(crate) fn atomic<T: Float>(op: &'static str, name: &'static str) -> Result<&'static str> {
+    if T::WIDE {
+        return Err(CudaError::invalid(op, "the atomic form takes f32 only"));
+    }
+    Ok(name)
+}
+
 /// A type of 1, 4 or 8 bytes that kernels move as bits.
 pub trait Word: Pod + DeviceRepr + ValidAsZeroBits + Default {}
 impl Word for u8 {}
@@ -397,6 +410,8 @@ pub trait Float: Word + std::fmt::Debug + PartialOrd + std::ops::Sub<Output = Se
     /// The next smaller number.
     #[must_use]
     fn next_down(self) -> Self;
+    /// The nearest number of this type.
+    fn from_f64(x: f64) -> Self;
 }
 
 impl Float for f32 {
@@ -407,6 +422,9 @@ impl Float for f32 {
     fn next_down(self) -> f32 {
         f32::next_down(self)
     }
+    fn from_f64(x: f64) -> f32 {
+        x as f32
+    }
 }
 
 impl Float for f64 {
@@ -416,5 +434,8 @@ impl Float for f64 {
     }
     fn next_down(self) -> f64 {
         f64::next_down(self)
+    }
+    fn from_f64(x: f64) -> f64 {
+        x
     }
 }

@@ -49,10 +49,9 @@ pub enum Unary {
 }
 
 impl Unary {
-    /// Whether there is a kernel for f64: for all but the transcendental functions.
+    /// Whether there is a kernel for f64.
     pub fn has_f64(self) -> bool {
-        use Unary::*;
-        matches!(self, Neg | Abs | Sqrt | Relu | Reciprocal | Square)
+        self != Unary::Erfc
     }
 }
 
@@ -117,7 +116,7 @@ pub enum Pairing<'a> {
 ///
 /// # Errors
 ///
-/// [`CudaError::InvalidArgument`] for a transcendental function of f64, which has no kernel.
+/// [`CudaError::InvalidArgument`] for [`Unary::Erfc`] of f64, which has no kernel.
 pub fn unary<T: Float>(device: &Device, kind: Unary, x: &CudaSlice<T>) -> Result<CudaSlice<T>> {
     let op = "unary";
     let names = match kind {
@@ -127,22 +126,22 @@ pub fn unary<T: Float>(device: &Device, kind: Unary, x: &CudaSlice<T>) -> Result
         Unary::Relu => ["relu_f32", "relu_f64"],
         Unary::Reciprocal => ["reciprocal_f32", "reciprocal_f64"],
         Unary::Square => ["square_f32", "square_f64"],
-        Unary::Exp => ["exp_f32", ""],
-        Unary::Exp2 => ["exp2_f32", ""],
-        Unary::Expm1 => ["expm1_f32", ""],
-        Unary::Log => ["log_f32", ""],
-        Unary::Log2 => ["log2_f32", ""],
-        Unary::Log10 => ["log10_f32", ""],
-        Unary::Log1p => ["log1p_f32", ""],
-        Unary::Rsqrt => ["rsqrt_f32", ""],
-        Unary::Sin => ["sin_f32", ""],
-        Unary::Cos => ["cos_f32", ""],
-        Unary::Erf => ["erf_f32", ""],
+        Unary::Exp => ["exp_f32", "exp_f64"],
+        Unary::Exp2 => ["exp2_f32", "exp2_f64"],
+        Unary::Expm1 => ["expm1_f32", "expm1_f64"],
+        Unary::Log => ["log_f32", "log_f64"],
+        Unary::Log2 => ["log2_f32", "log2_f64"],
+        Unary::Log10 => ["log10_f32", "log10_f64"],
+        Unary::Log1p => ["log1p_f32", "log1p_f64"],
+        Unary::Rsqrt => ["rsqrt_f32", "rsqrt_f64"],
+        Unary::Sin => ["sin_f32", "sin_f64"],
+        Unary::Cos => ["cos_f32", "cos_f64"],
+        Unary::Erf => ["erf_f32", "erf_f64"],
         Unary::Erfc => ["erfc_f32", ""],
-        Unary::Tanh => ["tanh_f32", ""],
-        Unary::Sigmoid => ["sigmoid_f32", ""],
-        Unary::Sinpi => ["sinpi_f32", ""],
-        Unary::Cospi => ["cospi_f32", ""],
+        Unary::Tanh => ["tanh_f32", "tanh_f64"],
+        Unary::Sigmoid => ["sigmoid_f32", "sigmoid_f64"],
+        Unary::Sinpi => ["sinpi_f32", "sinpi_f64"],
+        Unary::Cospi => ["cospi_f32", "cospi_f64"],
     };
     let name = names[T::WIDE as usize];
     if name.is_empty() {

@@ -4,8 +4,9 @@ use bytemuck::{Pod, Zeroable};
 use cudarc::driver::CudaSlice;
 
 use crate::Variant;
-use crate::device::{Device, expect_len, product};
-use crate::error::{CudaError, Result};
+use crate::device::{Device, Float, atomic, expect_len, of, product};
+use crate::error::Result;
+use crate::reduce::sums;
 
 const FAMILY: &str = "loss";
 
@@ -23,17 +24,17 @@ const FAMILY: &str = "loss";
 /// # Errors
 ///
 /// [`CudaError::Length`].
-pub fn log_softmax(
+pub fn log_softmax<T: Float>(
     device: &Device,
-    x: &CudaSlice<f32>,
+    x: &CudaSlice<T>,
     shape: [usize; 3],
-) -> Result<CudaSlice<f32>> {
+) -> Result<CudaSlice<T>> {
     let op = "log_softmax";
     let (raw, elements, rows) = classes(op, shape)?;
     expect_len(op, "the input", x, elements)?;
     let mut out = device.uninitialised(op, elements)?;
     device
-        .kernel(op, FAMILY, "log_softmax_f32")?
+        .kernel(op, FAMILY, of::<T>(["log_softmax_f32", "log_softmax_f64"]))?
         .on(device.stream())
         .write(&mut out)
         .read(x)
@@ -55,19 +56,19 @@ pub fn log_softmax(
 /// # Errors
 ///
 /// [`CudaError::Length`].
-pub fn log_softmax_grad(
+pub fn log_softmax_grad<T: Float>(
     device: &Device,
-    grad: &CudaSlice<f32>,
-    y: &CudaSlice<f32>,
+    grad: &CudaSlice<T>,
+    y: &CudaSlice<T>,
     shape: [usize; 3],
-) -> Result<CudaSlice<f32>> {
+) -> Result<CudaSlice<T>> {
     let op = "log_softmax";
     let (raw, elements, rows) = classes(op, shape)?;
     expect_len(op, "the gradient", grad, elements)?;
     expect_len(op, "the result", y, elements)?;
     let mut out = device.uninitialised(op, elements)?;
     device
-        .kernel(op, FAMILY, "log_softmax_grad_f32")?
+        .kernel(op, FAMILY, of::<T>(["log_softmax_grad_f32", "log_softmax_grad_f64"]))?
         .on(device.stream())
         .write(&mut out)
         .read(grad)
@@ -77,98 +78,200 @@ pub fn log_softmax_grad(
     Ok(out)
 }
 
-/// The mean negative log-likelihood of the target classes.
-///
-/// # Shapes
-///
-/// `log_probs: [n, classes]`, `target: [n]`; returns one element.
+/// The targets of a classification and what each counts.
+#[derive(Clone, Copy, Debug)]
+pub struct Targets<'a, T> {
+    /// One class per position, in the order (outer, inner).
+    pub classes: &'a CudaSlice<i64>,
+    /// The log-probabilities as `[outer, classes, inner]`.
+    pub shape: [usize; 3],
+    /// The weight of each class; 1 if missing.
+    pub weight: Option<&'a CudaSlice<T>>,
+    /// A class that does not count.
+    pub ignore_index: i64,
+}
+
+/// How the losses are put together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reduction {
+    /// Not at all.
+    None,
+    /// Their sum.
+    Sum,
+    /// Their sum divided by that of the weights.
+    Mean,
+}
+
+/// The negative log-likelihood of the targets.
 ///
 /// # Determinism
 ///
-/// Deterministic: `−Σ log_probs[i, target[i]] / n` over the f64 tree, rounded once. Atomic: f32
-/// additions in the order of arrival.
+/// Deterministic: each loss is a product of f64; the sums run in f64 over the contract's tree in
+/// row-major order of the targets; rounded once. Atomic: float additions in the order of arrival;
+/// without a reduction there is nothing to add and the forms are one.
 ///
 /// # Errors
 ///
-/// [`CudaError::Length`], [`CudaError::InvalidArgument`] for no samples;
-/// [`CudaError::IndexOutOfRange`] at the next synchronisation.
-pub fn nll_loss(
+/// [`CudaError::Length`]; [`CudaError::IndexOutOfRange`] at the next synchronisation.
+pub fn nll_loss<T: Float>(
     device: &Device,
-    log_probs: &CudaSlice<f32>,
-    target: &CudaSlice<i64>,
-    [n, classes]: [usize; 2],
+    log_probs: &CudaSlice<T>,
+    targets: Targets<'_, T>,
+    reduction: Reduction,
     variant: Variant,
-) -> Result<CudaSlice<f32>> {
+) -> Result<CudaSlice<T>> {
     let op = "nll_loss";
-    check(op, n)?;
-    expect_len(op, "the log-probabilities", log_probs, product(op, &[n, classes])?)?;
-    expect_len(op, "the target", target, n)?;
-    let mut out = device.zeros_for(op, 1)?;
+    let (raw, positions, elements) = targets.check(op)?;
+    expect_len(op, "the log-probabilities", log_probs, elements)?;
+    // Not read without weights.
+    let weight = targets.weight.unwrap_or(log_probs);
+    let target = targets.classes;
     let mut reports = device.reports();
-    let (name, threads) = match variant {
-        Variant::Deterministic => ("nll_loss_f32", 32),
-        Variant::Atomic => ("nll_loss_f32_atomic", n),
-    };
-    let block = if variant == Variant::Deterministic { 32 } else { device.block() };
+    if reduction == Reduction::None {
+        let mut out = device.uninitialised(op, positions)?;
+        device
+            .kernel(op, FAMILY, of::<T>(["nll_each_f32", "nll_each_f64"]))?
+            .on(device.stream())
+            .write(&mut out)
+            .read(log_probs)
+            .read(target)
+            .read(weight)
+            .value(&raw)
+            .write(reports.noted())
+            .threads(positions, device.block())?;
+        reports.collect(device, op, target, raw.classes)?;
+        return Ok(out);
+    }
+    let mean = u32::from(reduction == Reduction::Mean);
+    let mut out = device.uninitialised(op, 1)?;
+    if variant == Variant::Atomic {
+        let mut sums = device.zeros_for::<T>(op, 2)?;
+        device
+            .kernel(op, FAMILY, atomic::<T>(op, "nll_sums_f32_atomic")?)?
+            .on(device.stream())
+            .write(&mut sums)
+            .read(log_probs)
+            .read(target)
+            .read(weight)
+            .value(&raw)
+            .write(reports.noted())
+            .threads(positions, device.block())?;
+        device
+            .kernel(op, FAMILY, "nll_finish_f32_atomic")?
+            .on(device.stream())
+            .write(&mut out)
+            .read(&sums)
+            .value(&mean)
+            .grid((1, 1, 1), (1, 1, 1))?;
+        reports.collect(device, op, target, raw.classes)?;
+        return Ok(out);
+    }
+    let (terms, weights) = terms(device, op, log_probs, &targets, reports.noted())?;
+    reports.collect(device, op, target, raw.classes)?;
+    let sum = sums(device, op, &terms, [1, positions, 1], false)?;
+    let divisor = sums(device, op, &weights, [1, positions, 1], false)?;
     device
-        .kernel(op, FAMILY, name)?
+        .kernel(op, FAMILY, of::<T>(["nll_finish_f32", "nll_finish_f64"]))?
         .on(device.stream())
         .write(&mut out)
-        .read(log_probs)
-        .read(target)
-        .value(&(n as u64))
-        .value(&(classes as u64))
-        .write(reports.noted())
-        .threads(threads, block)?;
-    reports.collect(device, op, target, classes as u64)?;
+        .read(&sum)
+        .read(&divisor)
+        .value(&mean)
+        .grid((1, 1, 1), (1, 1, 1))?;
     Ok(out)
 }
 
-/// The gradient of [`nll_loss`] with respect to the log-probabilities.
-///
-/// # Shapes
-///
-/// `grad`: one element, `target: [n]`; returns `[n, classes]`.
+/// The gradient of [`nll_loss`] with respect to the log-probabilities; `grad` has one element, or
+/// one for each position without a reduction.
 ///
 /// # Determinism
 ///
-/// Portable: `−grad / n` at each target, +0 elsewhere.
+/// Portable: `−grad · weight` at each target, for the mean divided by the sum of the weights, in
+/// f64 and rounded once; +0 elsewhere.
 ///
 /// # Errors
 ///
 /// As [`nll_loss`].
-pub fn nll_loss_grad(
+pub fn nll_loss_grad<T: Float>(
     device: &Device,
-    grad: &CudaSlice<f32>,
-    target: &CudaSlice<i64>,
-    [n, classes]: [usize; 2],
-) -> Result<CudaSlice<f32>> {
+    grad: &CudaSlice<T>,
+    targets: Targets<'_, T>,
+    reduction: Reduction,
+) -> Result<CudaSlice<T>> {
     let op = "nll_loss";
-    check(op, n)?;
-    expect_len(op, "the gradient", grad, 1)?;
-    expect_len(op, "the target", target, n)?;
-    let elements = product(op, &[n, classes])?;
-    let mut out = device.uninitialised(op, elements)?;
+    let (raw, positions, elements) = targets.check(op)?;
+    let each = reduction == Reduction::None;
+    expect_len(op, "the gradient", grad, if each { positions } else { 1 })?;
+    let weight = targets.weight.unwrap_or(grad);
     let mut reports = device.reports();
+    let divisor = if reduction == Reduction::Mean {
+        // Of the terms only the weights are used, so anything of the right length will do.
+        let zeros = device.zeros_for::<T>(op, elements)?;
+        let (_, weights) = terms(device, op, &zeros, &targets, reports.ignored())?;
+        sums(device, op, &weights, [1, positions, 1], false)?
+    } else {
+        device.upload(&[1.0f64])?
+    };
+    let mut out = device.uninitialised(op, elements)?;
     device
-        .kernel(op, FAMILY, "nll_loss_grad_f32")?
+        .kernel(op, FAMILY, of::<T>(["nll_grad_f32", "nll_grad_f64"]))?
         .on(device.stream())
         .write(&mut out)
         .read(grad)
-        .read(target)
-        .value(&(n as u64))
-        .value(&(classes as u64))
+        .read(targets.classes)
+        .read(weight)
+        .read(&divisor)
+        .value(&raw)
+        .value(&u32::from(each))
         .write(reports.noted())
         .threads(elements, device.block())?;
-    reports.collect(device, op, target, classes as u64)?;
+    reports.collect(device, op, targets.classes, raw.classes)?;
     Ok(out)
 }
 
-fn check(op: &'static str, n: usize) -> Result<()> {
-    if n == 0 {
-        return Err(CudaError::invalid(op, "the mean over no samples is not defined"));
+/// The terms of the two sums of a loss.
+fn terms<T: Float>(
+    device: &Device,
+    op: &'static str,
+    log_probs: &CudaSlice<T>,
+    targets: &Targets<'_, T>,
+    report: &mut CudaSlice<u64>,
+) -> Result<(CudaSlice<f64>, CudaSlice<f64>)> {
+    let (raw, positions, _) = targets.check(op)?;
+    let mut terms = device.uninitialised(op, positions)?;
+    let mut weights = device.uninitialised(op, positions)?;
+    device
+        .kernel(op, FAMILY, of::<T>(["nll_terms_f32", "nll_terms_f64"]))?
+        .on(device.stream())
+        .write(&mut terms)
+        .write(&mut weights)
+        .read(log_probs)
+        .read(targets.classes)
+        .read(targets.weight.unwrap_or(log_probs))
+        .value(&raw)
+        .write(report)
+        .threads(positions, device.block())?;
+    Ok((terms, weights))
+}
+
+impl<T> Targets<'_, T> {
+    /// The kernels' form, the number of positions, and that of the log-probabilities.
+    fn check(&self, op: &'static str) -> Result<(RawTargets, usize, usize)> {
+        let [outer, classes, inner] = self.shape;
+        let positions = product(op, &[outer, inner])?;
+        expect_len(op, "the target", self.classes, positions)?;
+        if let Some(weight) = self.weight {
+            expect_len(op, "the weight", weight, classes)?;
+        }
+        let raw = RawTargets {
+            outer: outer as u64,
+            classes: classes as u64,
+            inner: inner as u64,
+            ignore: self.ignore_index,
+            weighted: u64::from(self.weight.is_some()),
+        };
+        Ok((raw, positions, product(op, &[positions, classes])?))
     }
-    Ok(())
 }
 
 fn classes(op: &'static str, [outer, n, inner]: [usize; 3]) -> Result<(RawClasses, usize, usize)> {
@@ -186,4 +289,15 @@ struct RawClasses {
     outer: u64,
     n: u64,
     inner: u64,
+}
+
+/// `SbTargets` of the kernels.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct RawTargets {
+    outer: u64,
+    classes: u64,
+    inner: u64,
+    ignore: i64,
+    weighted: u64,
 }

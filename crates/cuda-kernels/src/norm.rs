@@ -9,7 +9,7 @@
 use bytemuck::{Pod, Zeroable};
 use cudarc::driver::CudaSlice;
 
-use crate::device::{Device, expect_len, product};
+use crate::device::{Device, Float, expect_len, of, product};
 use crate::error::Result;
 
 const FAMILY: &str = "norm";
@@ -27,24 +27,24 @@ pub struct Batch {
 
 /// Mean, biased variance, and `1 / sqrt(variance + eps)` of something.
 #[derive(Debug)]
-pub struct Statistics {
+pub struct Statistics<T> {
     /// The mean.
-    pub mean: CudaSlice<f32>,
+    pub mean: CudaSlice<T>,
     /// The biased variance.
-    pub variance: CudaSlice<f32>,
+    pub variance: CudaSlice<T>,
     /// `1 / sqrt(variance + eps)`, from the unrounded variance.
-    pub rstd: CudaSlice<f32>,
+    pub rstd: CudaSlice<T>,
 }
 
 /// The gradients of a normalisation.
 #[derive(Debug)]
-pub struct Gradients {
+pub struct Gradients<T> {
     /// With respect to the input.
-    pub input: CudaSlice<f32>,
+    pub input: CudaSlice<T>,
     /// With respect to the weight.
-    pub weight: CudaSlice<f32>,
+    pub weight: CudaSlice<T>,
     /// With respect to the bias.
-    pub bias: CudaSlice<f32>,
+    pub bias: CudaSlice<T>,
 }
 
 /// The statistics of each channel.
@@ -52,19 +52,19 @@ pub struct Gradients {
 /// # Errors
 ///
 /// [`CudaError::Length`](crate::CudaError::Length).
-pub fn batch_statistics(
+pub fn batch_statistics<T: Float>(
     device: &Device,
-    x: &CudaSlice<f32>,
+    x: &CudaSlice<T>,
     shape: Batch,
     eps: f64,
-) -> Result<Statistics> {
+) -> Result<Statistics<T>> {
     let op = "batch_norm";
     expect_len(op, "the input", x, shape.elements(op)?)?;
     let mut mean = device.uninitialised(op, shape.channels)?;
     let mut variance = device.uninitialised(op, shape.channels)?;
     let mut rstd = device.uninitialised(op, shape.channels)?;
     device
-        .kernel(op, FAMILY, "batch_statistics_f32")?
+        .kernel(op, FAMILY, of::<T>(["batch_statistics_f32", "batch_statistics_f64"]))?
         .on(device.stream())
         .write(&mut mean)
         .write(&mut variance)
@@ -81,12 +81,12 @@ pub fn batch_statistics(
 /// # Errors
 ///
 /// [`CudaError::Driver`](crate::CudaError::Driver).
-pub fn rstd(device: &Device, variance: &CudaSlice<f32>, eps: f64) -> Result<CudaSlice<f32>> {
+pub fn rstd<T: Float>(device: &Device, variance: &CudaSlice<T>, eps: f64) -> Result<CudaSlice<T>> {
     let op = "batch_norm_inference";
     let n = variance.len();
     let mut out = device.uninitialised(op, n)?;
     device
-        .kernel(op, FAMILY, "rstd_f32")?
+        .kernel(op, FAMILY, of::<T>(["rstd_f32", "rstd_f64"]))?
         .on(device.stream())
         .write(&mut out)
         .read(variance)
@@ -101,15 +101,15 @@ pub fn rstd(device: &Device, variance: &CudaSlice<f32>, eps: f64) -> Result<Cuda
 /// # Errors
 ///
 /// [`CudaError::Length`](crate::CudaError::Length).
-pub fn batch_normalize(
+pub fn batch_normalize<T: Float>(
     device: &Device,
-    x: &CudaSlice<f32>,
+    x: &CudaSlice<T>,
     shape: Batch,
-    mean: &CudaSlice<f32>,
-    rstd: &CudaSlice<f32>,
-    weight: &CudaSlice<f32>,
-    bias: &CudaSlice<f32>,
-) -> Result<CudaSlice<f32>> {
+    mean: &CudaSlice<T>,
+    rstd: &CudaSlice<T>,
+    weight: &CudaSlice<T>,
+    bias: &CudaSlice<T>,
+) -> Result<CudaSlice<T>> {
     let op = "batch_norm";
     let elements = shape.elements(op)?;
     expect_len(op, "the input", x, elements)?;
@@ -120,7 +120,7 @@ pub fn batch_normalize(
     }
     let mut out = device.uninitialised(op, elements)?;
     device
-        .kernel(op, FAMILY, "batch_normalize_f32")?
+        .kernel(op, FAMILY, of::<T>(["batch_normalize_f32", "batch_normalize_f64"]))?
         .on(device.stream())
         .write(&mut out)
         .read(x)
@@ -142,15 +142,15 @@ pub fn batch_normalize(
 /// # Errors
 ///
 /// [`CudaError::Length`](crate::CudaError::Length).
-pub fn batch_norm_grad(
+pub fn batch_norm_grad<T: Float>(
     device: &Device,
-    grad: &CudaSlice<f32>,
-    x: &CudaSlice<f32>,
+    grad: &CudaSlice<T>,
+    x: &CudaSlice<T>,
     shape: Batch,
-    mean: &CudaSlice<f32>,
-    rstd: &CudaSlice<f32>,
-    weight: &CudaSlice<f32>,
-) -> Result<Gradients> {
+    mean: &CudaSlice<T>,
+    rstd: &CudaSlice<T>,
+    weight: &CudaSlice<T>,
+) -> Result<Gradients<T>> {
     let op = "batch_norm";
     let elements = shape.elements(op)?;
     expect_len(op, "the gradient", grad, elements)?;
@@ -162,7 +162,7 @@ pub fn batch_norm_grad(
     let mut weight_grad = device.uninitialised(op, shape.channels)?;
     let mut bias_grad = device.uninitialised(op, shape.channels)?;
     device
-        .kernel(op, FAMILY, "batch_norm_sums_f32")?
+        .kernel(op, FAMILY, of::<T>(["batch_norm_sums_f32", "batch_norm_sums_f64"]))?
         .on(device.stream())
         .write(&mut sums)
         .write(&mut weight_grad)
@@ -175,7 +175,7 @@ pub fn batch_norm_grad(
         .threads(product(op, &[shape.channels, 32])?, device.block())?;
     let mut input = device.uninitialised(op, elements)?;
     device
-        .kernel(op, FAMILY, "batch_norm_input_grad_f32")?
+        .kernel(op, FAMILY, of::<T>(["batch_norm_input_grad_f32", "batch_norm_input_grad_f64"]))?
         .on(device.stream())
         .write(&mut input)
         .read(grad)
@@ -199,14 +199,14 @@ pub fn batch_norm_grad(
 /// # Errors
 ///
 /// [`CudaError::Length`](crate::CudaError::Length).
-pub fn layer_norm(
+pub fn layer_norm<T: Float>(
     device: &Device,
-    x: &CudaSlice<f32>,
+    x: &CudaSlice<T>,
     [rows, width]: [usize; 2],
-    weight: &CudaSlice<f32>,
-    bias: &CudaSlice<f32>,
+    weight: &CudaSlice<T>,
+    bias: &CudaSlice<T>,
     eps: f64,
-) -> Result<(CudaSlice<f32>, CudaSlice<f32>, CudaSlice<f32>)> {
+) -> Result<(CudaSlice<T>, CudaSlice<T>, CudaSlice<T>)> {
     let op = "layer_norm";
     let elements = product(op, &[rows, width])?;
     expect_len(op, "the input", x, elements)?;
@@ -216,7 +216,7 @@ pub fn layer_norm(
     let mut mean = device.uninitialised(op, rows)?;
     let mut rstd = device.uninitialised(op, rows)?;
     device
-        .kernel(op, FAMILY, "layer_norm_f32")?
+        .kernel(op, FAMILY, of::<T>(["layer_norm_f32", "layer_norm_f64"]))?
         .on(device.stream())
         .write(&mut out)
         .write(&mut mean)
@@ -237,15 +237,15 @@ pub fn layer_norm(
 /// # Errors
 ///
 /// [`CudaError::Length`](crate::CudaError::Length).
-pub fn layer_norm_grad(
+pub fn layer_norm_grad<T: Float>(
     device: &Device,
-    grad: &CudaSlice<f32>,
-    x: &CudaSlice<f32>,
+    grad: &CudaSlice<T>,
+    x: &CudaSlice<T>,
     [rows, width]: [usize; 2],
-    weight: &CudaSlice<f32>,
-    mean: &CudaSlice<f32>,
-    rstd: &CudaSlice<f32>,
-) -> Result<Gradients> {
+    weight: &CudaSlice<T>,
+    mean: &CudaSlice<T>,
+    rstd: &CudaSlice<T>,
+) -> Result<Gradients<T>> {
     let op = "layer_norm";
     let elements = product(op, &[rows, width])?;
     expect_len(op, "the gradient", grad, elements)?;
@@ -255,7 +255,7 @@ pub fn layer_norm_grad(
     expect_len(op, "rstd", rstd, rows)?;
     let mut input = device.uninitialised(op, elements)?;
     device
-        .kernel(op, FAMILY, "layer_norm_input_grad_f32")?
+        .kernel(op, FAMILY, of::<T>(["layer_norm_input_grad_f32", "layer_norm_input_grad_f64"]))?
         .on(device.stream())
         .write(&mut input)
         .read(grad)
@@ -269,7 +269,7 @@ pub fn layer_norm_grad(
     let mut weight_grad = device.uninitialised(op, width)?;
     let mut bias_grad = device.uninitialised(op, width)?;
     device
-        .kernel(op, FAMILY, "layer_norm_weight_grad_f32")?
+        .kernel(op, FAMILY, of::<T>(["layer_norm_weight_grad_f32", "layer_norm_weight_grad_f64"]))?
         .on(device.stream())
         .write(&mut weight_grad)
         .write(&mut bias_grad)

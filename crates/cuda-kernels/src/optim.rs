@@ -1,9 +1,8 @@
 //! Optimiser steps, in place, one pass over memory each.
 
-use bytemuck::{Pod, Zeroable};
 use cudarc::driver::CudaSlice;
 
-use crate::device::{Device, expect_len};
+use crate::device::{Device, Float, expect_len, of};
 use crate::error::{CudaError, Result};
 
 const FAMILY: &str = "optim";
@@ -45,43 +44,42 @@ pub struct Adam {
 ///
 /// # Determinism
 ///
-/// Portable. With every constant rounded to f32 first: `g = fma(decay, p, g)` if decay is not
+/// Portable. With every constant rounded to the element type first: `g = fma(decay, p, g)` if decay is not
 /// 0; `v = fma(1 − dampening, g, momentum · v)`, or `g` in the first step or without momentum;
 /// `d = fma(momentum, v, g)` for Nesterov, else `v`; `p = fma(−lr, d, p)`.
 ///
 /// # Errors
 ///
 /// [`CudaError::Length`].
-pub fn sgd_step(
+pub fn sgd_step<T: Float>(
     device: &Device,
     settings: &Sgd,
-    param: &mut CudaSlice<f32>,
-    velocity: &mut CudaSlice<f32>,
-    grad: &CudaSlice<f32>,
+    param: &mut CudaSlice<T>,
+    velocity: &mut CudaSlice<T>,
+    grad: &CudaSlice<T>,
     first: bool,
 ) -> Result<()> {
     let op = "sgd_step";
     let n = param.len();
     expect_len(op, "the velocity", velocity, n)?;
     expect_len(op, "the gradient", grad, n)?;
-    let raw = RawSgd {
-        decay: settings.weight_decay as f32,
-        momentum: settings.momentum as f32,
-        fresh: (1.0 - settings.dampening) as f32,
-        rate: -settings.lr as f32,
-        kind: u32::from(settings.weight_decay != 0.0)
-            | u32::from(settings.momentum != 0.0) << 1
-            | u32::from(!first) << 2
-            | u32::from(settings.nesterov) << 3,
-    };
+    // In the order of `SbSgd` of the kernels.
+    let constants =
+        [settings.weight_decay, settings.momentum, 1.0 - settings.dampening, -settings.lr]
+            .map(T::from_f64);
+    let kind = u32::from(settings.weight_decay != 0.0)
+        | u32::from(settings.momentum != 0.0) << 1
+        | u32::from(!first) << 2
+        | u32::from(settings.nesterov) << 3;
     device
-        .kernel(op, FAMILY, "sgd_f32")?
+        .kernel(op, FAMILY, of::<T>(["sgd_f32", "sgd_f64"]))?
         .on(device.stream())
         .write(param)
         .write(velocity)
         .read(grad)
         .value(&(n as u64))
-        .value(&raw)
+        .value(&constants)
+        .value(&kind)
         .threads(n, device.block())
 }
 
@@ -89,7 +87,7 @@ pub fn sgd_step(
 ///
 /// # Determinism
 ///
-/// Portable. With every constant computed in f64 and rounded to f32 first: `p = p · (1 − lr ·
+/// Portable. With every constant computed in f64 and rounded to the element type first: `p = p · (1 − lr ·
 /// decay)` if decoupled, else `g = fma(decay, p, g)`; `m = fma(1 − β1, g, β1 · m)`;
 /// `v = fma((1 − β2) · g, g, β2 · v)`; `p = fma(−lr / (1 − β1^t), m / (sqrt(v) / sqrt(1 − β2^t) +
 /// eps), p)`. Powers are repeated products.
@@ -97,14 +95,14 @@ pub fn sgd_step(
 /// # Errors
 ///
 /// [`CudaError::Length`], and [`CudaError::InvalidArgument`] for step 0.
-pub fn adam_step(
+pub fn adam_step<T: Float>(
     device: &Device,
     settings: &Adam,
     step: u64,
-    param: &mut CudaSlice<f32>,
-    mean: &mut CudaSlice<f32>,
-    square: &mut CudaSlice<f32>,
-    grad: &CudaSlice<f32>,
+    param: &mut CudaSlice<T>,
+    mean: &mut CudaSlice<T>,
+    square: &mut CudaSlice<T>,
+    grad: &CudaSlice<T>,
 ) -> Result<()> {
     let op = "adam_step";
     if step == 0 {
@@ -119,26 +117,28 @@ pub fn adam_step(
     } else {
         (1.0, settings.weight_decay)
     };
-    let raw = RawAdam {
-        keep: keep as f32,
-        decay: decay as f32,
-        beta1: settings.beta1 as f32,
-        fresh1: (1.0 - settings.beta1) as f32,
-        beta2: settings.beta2 as f32,
-        fresh2: (1.0 - settings.beta2) as f32,
-        root: (1.0 - power(settings.beta2, step)).sqrt() as f32,
-        eps: settings.eps as f32,
-        rate: (-settings.lr / (1.0 - power(settings.beta1, step))) as f32,
-    };
+    // In the order of `SbAdam` of the kernels.
+    let constants = [
+        keep,
+        decay,
+        settings.beta1,
+        1.0 - settings.beta1,
+        settings.beta2,
+        1.0 - settings.beta2,
+        (1.0 - power(settings.beta2, step)).sqrt(),
+        settings.eps,
+        -settings.lr / (1.0 - power(settings.beta1, step)),
+    ]
+    .map(T::from_f64);
     device
-        .kernel(op, FAMILY, "adam_f32")?
+        .kernel(op, FAMILY, of::<T>(["adam_f32", "adam_f64"]))?
         .on(device.stream())
         .write(param)
         .write(mean)
         .write(square)
         .read(grad)
         .value(&(n as u64))
-        .value(&raw)
+        .value(&constants)
         .threads(n, device.block())
 }
 
@@ -153,30 +153,4 @@ fn power(base: f64, mut exponent: u64) -> f64 {
         exponent >>= 1;
     }
     result
-}
-
-/// `SbSgd` of the kernels.
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct RawSgd {
-    decay: f32,
-    momentum: f32,
-    fresh: f32,
-    rate: f32,
-    kind: u32,
-}
-
-/// `SbAdam` of the kernels.
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct RawAdam {
-    keep: f32,
-    decay: f32,
-    beta1: f32,
-    fresh1: f32,
-    beta2: f32,
-    fresh2: f32,
-    root: f32,
-    eps: f32,
-    rate: f32,
 }

@@ -15,7 +15,7 @@ use bytemuck::{Pod, Zeroable};
 use cudarc::driver::CudaSlice;
 
 use crate::Variant;
-use crate::device::{Device, expect_len, product};
+use crate::device::{Device, Float, atomic, expect_len, of, product};
 use crate::error::{CudaError, Result};
 use crate::segments::Segments;
 
@@ -139,18 +139,18 @@ impl Window {
 /// # Errors
 ///
 /// [`CudaError::Length`].
-pub fn max_pool(
+pub fn max_pool<T: Float>(
     device: &Device,
-    x: &CudaSlice<f32>,
+    x: &CudaSlice<T>,
     window: &Window,
-) -> Result<(CudaSlice<f32>, CudaSlice<i64>)> {
+) -> Result<(CudaSlice<T>, CudaSlice<i64>)> {
     let op = "max_pool";
     let (n_in, n) = window.lengths(op)?;
     expect_len(op, "the input", x, n_in)?;
     let mut out = device.uninitialised(op, n)?;
     let mut indices = device.uninitialised(op, n)?;
     device
-        .kernel(op, FAMILY, "max_pool_f32")?
+        .kernel(op, FAMILY, of::<T>(["max_pool_f32", "max_pool_f64"]))?
         .on(device.stream())
         .write(&mut out)
         .write(&mut indices)
@@ -171,13 +171,13 @@ pub fn max_pool(
 /// # Errors
 ///
 /// [`CudaError::Length`].
-pub fn max_pool_grad(
+pub fn max_pool_grad<T: Float>(
     device: &Device,
-    grad: &CudaSlice<f32>,
+    grad: &CudaSlice<T>,
     indices: &CudaSlice<i64>,
     window: &Window,
     variant: Variant,
-) -> Result<CudaSlice<f32>> {
+) -> Result<CudaSlice<T>> {
     let op = "max_pool";
     let (n_in, n) = window.lengths(op)?;
     expect_len(op, "the gradient", grad, n)?;
@@ -187,7 +187,7 @@ pub fn max_pool_grad(
     }
     let mut out = device.uninitialised(op, n_in)?;
     device
-        .kernel(op, FAMILY, "max_pool_grad_f32")?
+        .kernel(op, FAMILY, of::<T>(["max_pool_grad_f32", "max_pool_grad_f64"]))?
         .on(device.stream())
         .write(&mut out)
         .read(grad)
@@ -211,24 +211,24 @@ pub fn max_pool_grad(
 /// # Errors
 ///
 /// [`CudaError::Length`]; [`CudaError::IndexOutOfRange`] at the next synchronisation.
-pub fn pool_indices_grad(
+pub fn pool_indices_grad<T: Float>(
     device: &Device,
-    grad: &CudaSlice<f32>,
+    grad: &CudaSlice<T>,
     indices: &CudaSlice<i64>,
     planes: usize,
     n_in: usize,
     variant: Variant,
-) -> Result<CudaSlice<f32>> {
+) -> Result<CudaSlice<T>> {
     let op = "max_pool";
     let n = grad.len();
     expect_len(op, "the indices", indices, n)?;
     let (out_plane, in_plane) = (n / planes.max(1), n_in / planes.max(1));
     expect_len(op, "the gradient", grad, out_plane * planes)?;
-    let mut out = device.zeros_for::<f32>(op, n_in)?;
+    let mut out = device.zeros_for::<T>(op, n_in)?;
     let mut reports = device.reports();
     if variant == Variant::Atomic {
         device
-            .kernel(op, FAMILY, "max_pool_grad_f32_atomic")?
+            .kernel(op, FAMILY, atomic::<T>(op, "max_pool_grad_f32_atomic")?)?
             .on(device.stream())
             .write(&mut out)
             .read(grad)
@@ -256,7 +256,11 @@ pub fn pool_indices_grad(
     let mut segments = Segments::new(device, op, &keys, n, n_in, reports.ignored())?;
     segments.sort(device, op)?;
     device
-        .kernel(op, crate::scatter::FAMILY, "ordered_sum_f32_rows")?
+        .kernel(
+            op,
+            crate::scatter::FAMILY,
+            of::<T>(["ordered_sum_f32_rows", "ordered_sum_f64_rows"]),
+        )?
         .on(device.stream())
         .write(&mut out)
         .read(grad)
@@ -273,19 +277,19 @@ pub fn pool_indices_grad(
 /// # Errors
 ///
 /// [`CudaError::Length`]; [`CudaError::InvalidArgument`] for a dilation or a divisor of 0.
-pub fn avg_pool(
+pub fn avg_pool<T: Float>(
     device: &Device,
-    x: &CudaSlice<f32>,
+    x: &CudaSlice<T>,
     window: &Window,
     options: AvgOptions,
-) -> Result<CudaSlice<f32>> {
+) -> Result<CudaSlice<T>> {
     let op = "avg_pool";
     let raw = window.average(op, options)?;
     let (n_in, n) = window.lengths(op)?;
     expect_len(op, "the input", x, n_in)?;
     let mut out = device.uninitialised(op, n)?;
     device
-        .kernel(op, FAMILY, "avg_pool_f32")?
+        .kernel(op, FAMILY, of::<T>(["avg_pool_f32", "avg_pool_f64"]))?
         .on(device.stream())
         .write(&mut out)
         .read(x)
@@ -299,21 +303,21 @@ pub fn avg_pool(
 /// # Errors
 ///
 /// As [`avg_pool`].
-pub fn avg_pool_grad(
+pub fn avg_pool_grad<T: Float>(
     device: &Device,
-    grad: &CudaSlice<f32>,
+    grad: &CudaSlice<T>,
     window: &Window,
     options: AvgOptions,
     variant: Variant,
-) -> Result<CudaSlice<f32>> {
+) -> Result<CudaSlice<T>> {
     let op = "avg_pool";
     let raw = window.average(op, options)?;
     let (n_in, n) = window.lengths(op)?;
     expect_len(op, "the gradient", grad, n)?;
-    let mut out = device.zeros_for::<f32>(op, n_in)?;
+    let mut out = device.zeros_for::<T>(op, n_in)?;
     let (name, threads) = match variant {
-        Variant::Deterministic => ("avg_pool_grad_f32", n_in),
-        Variant::Atomic => ("avg_pool_grad_f32_atomic", n),
+        Variant::Deterministic => (of::<T>(["avg_pool_grad_f32", "avg_pool_grad_f64"]), n_in),
+        Variant::Atomic => (atomic::<T>(op, "avg_pool_grad_f32_atomic")?, n),
     };
     device
         .kernel(op, FAMILY, name)?
@@ -363,17 +367,17 @@ impl Adaptive {
 /// # Errors
 ///
 /// [`CudaError::Length`].
-pub fn adaptive_avg_pool(
+pub fn adaptive_avg_pool<T: Float>(
     device: &Device,
-    x: &CudaSlice<f32>,
+    x: &CudaSlice<T>,
     sizes: Adaptive,
-) -> Result<CudaSlice<f32>> {
+) -> Result<CudaSlice<T>> {
     let op = "adaptive_avg_pool";
     let (n_in, n) = sizes.lengths(op)?;
     expect_len(op, "the input", x, n_in)?;
     let mut out = device.uninitialised(op, n)?;
     device
-        .kernel(op, FAMILY, "adaptive_avg_pool_f32")?
+        .kernel(op, FAMILY, of::<T>(["adaptive_avg_pool_f32", "adaptive_avg_pool_f64"]))?
         .on(device.stream())
         .write(&mut out)
         .read(x)
@@ -387,19 +391,21 @@ pub fn adaptive_avg_pool(
 /// # Errors
 ///
 /// [`CudaError::Length`].
-pub fn adaptive_avg_pool_grad(
+pub fn adaptive_avg_pool_grad<T: Float>(
     device: &Device,
-    grad: &CudaSlice<f32>,
+    grad: &CudaSlice<T>,
     sizes: Adaptive,
     variant: Variant,
-) -> Result<CudaSlice<f32>> {
+) -> Result<CudaSlice<T>> {
     let op = "adaptive_avg_pool";
     let (n_in, n) = sizes.lengths(op)?;
     expect_len(op, "the gradient", grad, n)?;
-    let mut out = device.zeros_for::<f32>(op, n_in)?;
+    let mut out = device.zeros_for::<T>(op, n_in)?;
     let (name, threads) = match variant {
-        Variant::Deterministic => ("adaptive_avg_pool_grad_f32", n_in),
-        Variant::Atomic => ("adaptive_avg_pool_grad_f32_atomic", n),
+        Variant::Deterministic => {
+            (of::<T>(["adaptive_avg_pool_grad_f32", "adaptive_avg_pool_grad_f64"]), n_in)
+        }
+        Variant::Atomic => (atomic::<T>(op, "adaptive_avg_pool_grad_f32_atomic")?, n),
     };
     device
         .kernel(op, FAMILY, name)?
@@ -417,18 +423,18 @@ pub fn adaptive_avg_pool_grad(
 /// # Errors
 ///
 /// [`CudaError::Length`].
-pub fn adaptive_max_pool(
+pub fn adaptive_max_pool<T: Float>(
     device: &Device,
-    x: &CudaSlice<f32>,
+    x: &CudaSlice<T>,
     sizes: Adaptive,
-) -> Result<(CudaSlice<f32>, CudaSlice<i64>)> {
+) -> Result<(CudaSlice<T>, CudaSlice<i64>)> {
     let op = "adaptive_max_pool";
     let (n_in, n) = sizes.lengths(op)?;
     expect_len(op, "the input", x, n_in)?;
     let mut out = device.uninitialised(op, n)?;
     let mut indices = device.uninitialised(op, n)?;
     device
-        .kernel(op, FAMILY, "adaptive_max_pool_f32")?
+        .kernel(op, FAMILY, of::<T>(["adaptive_max_pool_f32", "adaptive_max_pool_f64"]))?
         .on(device.stream())
         .write(&mut out)
         .write(&mut indices)

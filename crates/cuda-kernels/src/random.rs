@@ -24,7 +24,7 @@ use bytemuck::{Pod, Zeroable};
 use cudarc::driver::CudaSlice;
 use samebits_rng::{Draw, Philox4x32};
 
-use crate::device::{Device, Float, expect_len};
+use crate::device::{Device, Float, expect_len, of};
 use crate::error::{CudaError, Result};
 
 const FAMILY: &str = "random";
@@ -127,14 +127,15 @@ pub fn uniform<T: Float>(
 /// # Errors
 ///
 /// [`CudaError::InvalidArgument`] if `std` is negative or a parameter is not finite.
-pub fn normal(
+pub fn normal<T: Float>(
     device: &Device,
     draw: &Draw,
     n: usize,
-    mean: f32,
-    std: f32,
-) -> Result<CudaSlice<f32>> {
-    normal_with(device, "normal", "normal_f32", draw, n, mean, std)
+    mean: T,
+    std: T,
+) -> Result<CudaSlice<T>> {
+    let kernel = of::<T>(["normal_f32", "normal_f64"]);
+    normal_with(device, "normal", kernel, draw, n, mean, std)
 }
 
 /// `n` numbers whose logarithms are normal: [`Draw::log_normal_f32`].
@@ -152,19 +153,19 @@ pub fn log_normal(
     normal_with(device, "log_normal", "log_normal_f32", draw, n, mean, std)
 }
 
-fn normal_with(
+fn normal_with<T: Float>(
     device: &Device,
     op: &'static str,
     kernel: &'static str,
     draw: &Draw,
     n: usize,
-    mean: f32,
-    std: f32,
-) -> Result<CudaSlice<f32>> {
-    if !(std >= 0.0 && std.is_finite() && mean.is_finite()) {
+    mean: T,
+    std: T,
+) -> Result<CudaSlice<T>> {
+    if !(std >= T::default() && T::is_finite(std) && T::is_finite(mean)) {
         return Err(CudaError::invalid(
             op,
-            format!("expected a finite mean and std >= 0, got {mean} and {std}"),
+            format!("expected a finite mean and std >= 0, got {mean:?} and {std:?}"),
         ));
     }
     let mut out = device.uninitialised(op, n)?;
@@ -176,7 +177,7 @@ fn normal_with(
         .value(&RawDraw::new(draw))
         .value(&mean)
         .value(&std)
-        .threads(n.div_ceil(4), device.block())?;
+        .threads(n.div_ceil([4, 2][T::WIDE as usize]), device.block())?;
     Ok(out)
 }
 
@@ -229,20 +230,20 @@ pub fn bernoulli(device: &Device, draw: &Draw, n: usize, p: f64) -> Result<CudaS
 /// # Errors
 ///
 /// [`CudaError::InvalidArgument`] if `p` is not in `[0, 1]`.
-pub fn dropout(
+pub fn dropout<T: Float>(
     device: &Device,
     draw: &Draw,
-    x: &CudaSlice<f32>,
+    x: &CudaSlice<T>,
     p: f64,
-) -> Result<(CudaSlice<f32>, CudaSlice<u8>)> {
+) -> Result<(CudaSlice<T>, CudaSlice<u8>)> {
     let op = "dropout";
     let (last, any) = below(op, p)?;
-    let scale = if p == 1.0 { 0.0 } else { (1.0 / (1.0 - p)) as f32 };
+    let scale = T::from_f64(if p == 1.0 { 0.0 } else { 1.0 / (1.0 - p) });
     let n = x.len();
     let mut out = device.uninitialised(op, n)?;
     let mut mask = device.uninitialised(op, n)?;
     device
-        .kernel(op, FAMILY, "dropout_f32")?
+        .kernel(op, FAMILY, of::<T>(["dropout_f32", "dropout_f64"]))?
         .on(device.stream())
         .write(&mut out)
         .write(&mut mask)

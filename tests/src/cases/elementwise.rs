@@ -46,7 +46,8 @@ pub(super) fn add(cases: &mut Cases, make: Make) {
             cases.add(format!("compare {kind:?} {dtype}"), Compare { kind, a: x.clone(), b });
         }
         let condition: Vec<bool> = (0..40_001).map(|i| i % 3 == 0).collect();
-        let condition = make.here(Tensor::from_bools(&condition, &[40_001]).expect("as many values"));
+        let condition =
+            make.here(Tensor::from_bools(&condition, &[40_001]).expect("as many values"));
         cases.add(
             format!("where {dtype}"),
             Where { condition, a: x.clone(), b: make.wild(&[1], dtype, 5) },

@@ -3,58 +3,88 @@ use samebits_tensor_core::ops::{LogSoftmax, LogSoftmaxGrad, NllLoss, NllLossGrad
 use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{Op, Tensor};
 
-use super::{ARRIVAL, F32, Tensors, atomic, on, portable};
+use super::{ARRIVAL, F32, FLOATS, Real, Tensors, atomic, on, portable, with_float};
 use crate::Variant;
-use crate::loss;
+use crate::loss::{self, Targets};
 
 const ROWS: &str = "each row is its own; its sum runs in f64 over a tree of its length alone";
 
 pub(super) fn register_all() {
-    register(portable("rows", F32, ROWS, |op: &LogSoftmax| {
-        on(op, |gpu| {
-            let shape = outer_dim_inner(LogSoftmax::NAME, op.x.shape(), op.dim)?.into();
-            let out = loss::log_softmax(gpu.device, &*gpu.input(&op.x)?, shape)?;
-            gpu.tensor(out, op.x.shape())
-        })
+    register(portable("rows", FLOATS, ROWS, |op: &LogSoftmax| {
+        with_float!(op.x.dtype(), T => log_softmax::<T>(op))
     }));
-    register(portable("rows", F32, ROWS, |op: &LogSoftmaxGrad| {
-        on(op, |gpu| {
-            let shape = outer_dim_inner(LogSoftmaxGrad::NAME, op.y.shape(), op.dim)?.into();
-            let (grad, y) = (gpu.input(&op.grad)?, gpu.input(&op.y)?);
-            gpu.tensor(loss::log_softmax_grad(gpu.device, &grad, &y, shape)?, op.y.shape())
-        })
+    register(portable("rows", FLOATS, ROWS, |op: &LogSoftmaxGrad| {
+        with_float!(op.grad.dtype(), T => log_softmax_grad::<T>(op))
     }));
     register(Kernel {
-        applies: |op: &NllLoss| is_plain(op.log_probs.rank(), op.weight.is_some(), op.reduction),
-        ..atomic(F32, ARRIVAL, |op| nll_loss(op, Variant::Atomic))
+        applies: |op: &NllLoss| op.reduction != Reduction::None,
+        ..atomic(F32, ARRIVAL, |op| nll_loss::<f32>(op, Variant::Atomic))
     });
-    register(Kernel {
-        applies: |op: &NllLoss| is_plain(op.log_probs.rank(), op.weight.is_some(), op.reduction),
-        ..portable("tree", F32, ROWS, |op| nll_loss(op, Variant::Deterministic))
-    });
-    register(Kernel {
-        applies: |op: &NllLossGrad| {
-            is_plain(op.input_shape.len(), op.weight.is_some(), op.reduction)
+    register(portable(
+        "tree",
+        FLOATS,
+        "each loss is one f64 product; their sum runs in f64 over a tree of their number alone",
+        |op: &NllLoss| {
+            with_float!(op.log_probs.dtype(), T => nll_loss::<T>(op, Variant::Deterministic))
         },
-        ..portable("each", F32, "each element is written by itself", |op: &NllLossGrad| {
-            on(op, |gpu| {
-                let shape = [op.input_shape[0], op.input_shape[1]];
-                let (grad, target) = (gpu.input(&op.grad)?, gpu.input(&op.target)?);
-                gpu.tensor(loss::nll_loss_grad(gpu.device, &grad, &target, shape)?, &shape)
-            })
-        })
-    });
+    ));
+    register(portable("each", FLOATS, "each element is written by itself", |op: &NllLossGrad| {
+        with_float!(op.grad.dtype(), T => nll_loss_grad::<T>(op))
+    }));
 }
 
-/// Whether a loss is the mean over samples that all count the same.
-fn is_plain(rank: usize, weighted: bool, reduction: Reduction) -> bool {
-    rank == 2 && !weighted && reduction == Reduction::Mean
-}
-
-fn nll_loss(op: &NllLoss, variant: Variant) -> Tensors<Tensor> {
+fn log_softmax<T: Real>(op: &LogSoftmax) -> Tensors<Tensor> {
     on(op, |gpu| {
-        let (log_probs, target) = (gpu.input(&op.log_probs)?, gpu.input(&op.target)?);
-        let shape = [op.log_probs.shape()[0], op.log_probs.shape()[1]];
-        gpu.tensor(loss::nll_loss(gpu.device, &log_probs, &target, shape, variant)?, &[])
+        let shape = outer_dim_inner(LogSoftmax::NAME, op.x.shape(), op.dim)?.into();
+        let x = gpu.input::<T>(&op.x)?;
+        gpu.tensor(loss::log_softmax(gpu.device, &x, shape)?, op.x.shape())
     })
+}
+
+fn log_softmax_grad<T: Real>(op: &LogSoftmaxGrad) -> Tensors<Tensor> {
+    on(op, |gpu| {
+        let shape = outer_dim_inner(LogSoftmaxGrad::NAME, op.y.shape(), op.dim)?.into();
+        let (grad, y) = (gpu.input::<T>(&op.grad)?, gpu.input(&op.y)?);
+        gpu.tensor(loss::log_softmax_grad(gpu.device, &grad, &y, shape)?, op.y.shape())
+    })
+}
+
+fn nll_loss<T: Real>(op: &NllLoss, variant: Variant) -> Tensors<Tensor> {
+    on(op, |gpu| {
+        let (log_probs, target) = (gpu.input::<T>(&op.log_probs)?, gpu.input(&op.target)?);
+        let weight = op.weight.as_ref().map(|weight| gpu.input(weight)).transpose()?;
+        let targets = Targets {
+            classes: &target,
+            shape: outer_dim_inner(NllLoss::NAME, op.log_probs.shape(), 1)?.into(),
+            weight: weight.as_deref(),
+            ignore_index: op.ignore_index,
+        };
+        let (reduction, scalar) = reduction(op.reduction);
+        let out = loss::nll_loss(gpu.device, &log_probs, targets, reduction, variant)?;
+        gpu.tensor(out, if scalar { &[] } else { op.target.shape() })
+    })
+}
+
+fn nll_loss_grad<T: Real>(op: &NllLossGrad) -> Tensors<Tensor> {
+    on(op, |gpu| {
+        let (grad, target) = (gpu.input::<T>(&op.grad)?, gpu.input(&op.target)?);
+        let weight = op.weight.as_ref().map(|weight| gpu.input(weight)).transpose()?;
+        let targets = Targets {
+            classes: &target,
+            shape: outer_dim_inner(NllLossGrad::NAME, &op.input_shape, 1)?.into(),
+            weight: weight.as_deref(),
+            ignore_index: op.ignore_index,
+        };
+        let (reduction, _) = reduction(op.reduction);
+        gpu.tensor(loss::nll_loss_grad(gpu.device, &grad, targets, reduction)?, &op.input_shape)
+    })
+}
+
+/// The kernels' reduction, and whether its result is a scalar.
+fn reduction(reduction: Reduction) -> (loss::Reduction, bool) {
+    match reduction {
+        Reduction::None => (loss::Reduction::None, false),
+        Reduction::Mean => (loss::Reduction::Mean, true),
+        Reduction::Sum => (loss::Reduction::Sum, true),
+    }
 }

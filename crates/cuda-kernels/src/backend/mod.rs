@@ -20,7 +20,7 @@ use samebits_tensor_core::device::DeviceKind;
 use samebits_tensor_core::registry::Kernel;
 use samebits_tensor_core::{DType, Error, Op, Tensor};
 
-use crate::device::{Device, Word, device_count};
+use crate::device::{Device, Float, Word, device_count};
 use crate::error::{CudaError, Result};
 use memory::{Home, Input};
 
@@ -218,6 +218,12 @@ impl Stored for f32 {}
 impl Stored for f64 {}
 impl Stored for i64 {}
 impl Stored for u8 {}
+
+/// A float type of kernels that is a tensor's.
+trait Real: Stored + Float {}
+
+impl Real for f32 {}
+impl Real for f64 {}
 
 /// Evaluates `$body` with `$t` standing for the tensor's float type.
 macro_rules! with_float {

@@ -4,85 +4,112 @@ use samebits_tensor_core::ops::{
 };
 use samebits_tensor_core::registry::register;
 
-use super::{EACH, F32, Failure, Gpu, on, portable};
+use super::{EACH, FLOATS, Failure, Gpu, Real, Tensors, on, portable, with_float};
 use crate::norm::{self, Batch, Gradients};
 
 const TREE: &str =
     "statistics run in f64 over a tree of their length alone; the rest is elementwise";
 
 pub(super) fn register_all() {
-    register(portable("tree", F32, TREE, |op: &BatchNorm| {
-        on(op, |gpu| {
-            let (x, shape) = (gpu.input(&op.input)?, batch(&op.input));
-            let (weight, bias) = (gpu.input(&op.weight)?, gpu.input(&op.bias)?);
-            let found = norm::batch_statistics(gpu.device, &x, shape, op.eps)?;
-            let out = norm::batch_normalize(
-                gpu.device,
-                &x,
-                shape,
-                &found.mean,
-                &found.rstd,
-                &weight,
-                &bias,
-            )?;
-            let channels = [shape.channels];
-            Ok((
-                gpu.tensor(out, op.input.shape())?,
-                gpu.tensor(found.mean, &channels)?,
-                gpu.tensor(found.variance, &channels)?,
-                gpu.tensor(found.rstd, &channels)?,
-            ))
-        })
-    }));
-    register(portable("tree", F32, TREE, |op: &BatchNormGrad| {
-        on(op, |gpu| {
-            let (grad, x) = (gpu.input(&op.grad)?, gpu.input(&op.input)?);
-            let (mean, rstd) = (gpu.input(&op.mean)?, gpu.input(&op.rstd)?);
-            let weight = gpu.input(&op.weight)?;
-            let shape = batch(&op.input);
-            let found = norm::batch_norm_grad(gpu.device, &grad, &x, shape, &mean, &rstd, &weight)?;
-            gradients(&gpu, found, &op.input, &op.weight)
-        })
-    }));
-    register(portable("each", F32, EACH, |op: &BatchNormInference| {
-        on(op, |gpu| {
-            let (x, shape) = (gpu.input(&op.input)?, batch(&op.input));
-            let (mean, var) = (gpu.input(&op.mean)?, gpu.input(&op.var)?);
-            let (weight, bias) = (gpu.input(&op.weight)?, gpu.input(&op.bias)?);
-            let rstd = norm::rstd(gpu.device, &var, op.eps)?;
-            let out = norm::batch_normalize(gpu.device, &x, shape, &mean, &rstd, &weight, &bias)?;
-            gpu.tensor(out, op.input.shape())
-        })
-    }));
-    register(portable("tree", F32, TREE, |op: &LayerNorm| {
-        on(op, |gpu| {
-            let (weight, bias) = (gpu.input(&op.weight)?, gpu.input(&op.bias)?);
-            let shape = rows(&op.input, &op.weight);
-            let x = gpu.input(&op.input)?;
-            let (out, mean, rstd) =
-                norm::layer_norm(gpu.device, &x, shape, &weight, &bias, op.eps)?;
-            Ok((
-                gpu.tensor(out, op.input.shape())?,
-                gpu.tensor(mean, &shape[..1])?,
-                gpu.tensor(rstd, &shape[..1])?,
-            ))
-        })
-    }));
-    register(portable("tree", F32, TREE, |op: &LayerNormGrad| {
-        on(op, |gpu| {
-            let (grad, x) = (gpu.input(&op.grad)?, gpu.input(&op.input)?);
-            let (mean, rstd) = (gpu.input(&op.mean)?, gpu.input(&op.rstd)?);
-            let weight = gpu.input(&op.weight)?;
-            let shape = rows(&op.input, &op.weight);
-            let found = norm::layer_norm_grad(gpu.device, &grad, &x, shape, &weight, &mean, &rstd)?;
-            gradients(&gpu, found, &op.input, &op.weight)
-        })
-    }));
+    register(portable(
+        "tree",
+        FLOATS,
+        TREE,
+        |op: &BatchNorm| with_float!(op.input.dtype(), T => batch_norm::<T>(op)),
+    ));
+    register(portable(
+        "tree",
+        FLOATS,
+        TREE,
+        |op: &BatchNormGrad| with_float!(op.input.dtype(), T => batch_norm_grad::<T>(op)),
+    ));
+    register(portable(
+        "each",
+        FLOATS,
+        EACH,
+        |op: &BatchNormInference| with_float!(op.input.dtype(), T => batch_norm_inference::<T>(op)),
+    ));
+    register(portable(
+        "tree",
+        FLOATS,
+        TREE,
+        |op: &LayerNorm| with_float!(op.input.dtype(), T => layer_norm::<T>(op)),
+    ));
+    register(portable(
+        "tree",
+        FLOATS,
+        TREE,
+        |op: &LayerNormGrad| with_float!(op.input.dtype(), T => layer_norm_grad::<T>(op)),
+    ));
 }
 
-fn gradients(
+fn batch_norm<T: Real>(op: &BatchNorm) -> Tensors<(Tensor, Tensor, Tensor, Tensor)> {
+    on(op, |gpu| {
+        let (x, shape) = (gpu.input::<T>(&op.input)?, batch(&op.input));
+        let (weight, bias) = (gpu.input(&op.weight)?, gpu.input(&op.bias)?);
+        let found = norm::batch_statistics(gpu.device, &x, shape, op.eps)?;
+        let out =
+            norm::batch_normalize(gpu.device, &x, shape, &found.mean, &found.rstd, &weight, &bias)?;
+        let channels = [shape.channels];
+        Ok((
+            gpu.tensor(out, op.input.shape())?,
+            gpu.tensor(found.mean, &channels)?,
+            gpu.tensor(found.variance, &channels)?,
+            gpu.tensor(found.rstd, &channels)?,
+        ))
+    })
+}
+
+fn batch_norm_grad<T: Real>(op: &BatchNormGrad) -> Tensors<(Tensor, Tensor, Tensor)> {
+    on(op, |gpu| {
+        let (grad, x) = (gpu.input::<T>(&op.grad)?, gpu.input(&op.input)?);
+        let (mean, rstd) = (gpu.input(&op.mean)?, gpu.input(&op.rstd)?);
+        let weight = gpu.input(&op.weight)?;
+        let shape = batch(&op.input);
+        let found = norm::batch_norm_grad(gpu.device, &grad, &x, shape, &mean, &rstd, &weight)?;
+        gradients(&gpu, found, &op.input, &op.weight)
+    })
+}
+
+fn batch_norm_inference<T: Real>(op: &BatchNormInference) -> Tensors<Tensor> {
+    on(op, |gpu| {
+        let (x, shape) = (gpu.input::<T>(&op.input)?, batch(&op.input));
+        let (mean, var) = (gpu.input(&op.mean)?, gpu.input(&op.var)?);
+        let (weight, bias) = (gpu.input(&op.weight)?, gpu.input(&op.bias)?);
+        let rstd = norm::rstd(gpu.device, &var, op.eps)?;
+        let out = norm::batch_normalize(gpu.device, &x, shape, &mean, &rstd, &weight, &bias)?;
+        gpu.tensor(out, op.input.shape())
+    })
+}
+
+fn layer_norm<T: Real>(op: &LayerNorm) -> Tensors<(Tensor, Tensor, Tensor)> {
+    on(op, |gpu| {
+        let (weight, bias) = (gpu.input(&op.weight)?, gpu.input(&op.bias)?);
+        let shape = rows(&op.input, &op.weight);
+        let x = gpu.input::<T>(&op.input)?;
+        let (out, mean, rstd) = norm::layer_norm(gpu.device, &x, shape, &weight, &bias, op.eps)?;
+        Ok((
+            gpu.tensor(out, op.input.shape())?,
+            gpu.tensor(mean, &shape[..1])?,
+            gpu.tensor(rstd, &shape[..1])?,
+        ))
+    })
+}
+
+fn layer_norm_grad<T: Real>(op: &LayerNormGrad) -> Tensors<(Tensor, Tensor, Tensor)> {
+    on(op, |gpu| {
+        let (grad, x) = (gpu.input::<T>(&op.grad)?, gpu.input(&op.input)?);
+        let (mean, rstd) = (gpu.input(&op.mean)?, gpu.input(&op.rstd)?);
+        let weight = gpu.input(&op.weight)?;
+        let shape = rows(&op.input, &op.weight);
+        let found = norm::layer_norm_grad(gpu.device, &grad, &x, shape, &weight, &mean, &rstd)?;
+        gradients(&gpu, found, &op.input, &op.weight)
+    })
+}
+
+fn gradients<T: Real>(
     gpu: &Gpu<'_>,
-    found: Gradients,
+    found: Gradients<T>,
     input: &Tensor,
     weight: &Tensor,
 ) -> Result<(Tensor, Tensor, Tensor), Failure> {

@@ -2,8 +2,9 @@
 
 use crate::data::{Source, bits, clean, order_sensitive, same};
 use crate::device::{under_schedules, varies};
+use samebits_cuda_kernels::CudaSlice;
 use samebits_cuda_kernels::Variant::{Atomic, Deterministic};
-use samebits_cuda_kernels::loss;
+use samebits_cuda_kernels::loss::{self, Reduction, Targets};
 use samebits_numerics::reduce::sum_by;
 use samebits_numerics::{extrema, math};
 
@@ -65,10 +66,12 @@ fn nll_loss_and_its_gradient() {
             let expected = (-sum / n as f64) as f32;
             let x_dev = device.upload(&x).unwrap();
             let t = device.upload(&target).unwrap();
-            let got = loss::nll_loss(device, &x_dev, &t, [n, classes], Deterministic).unwrap();
+            let targets = plain(&t, [n, classes]);
+            let got = loss::nll_loss(device, &x_dev, targets, Reduction::Mean, Deterministic);
+            let got = got.unwrap();
             same("loss", &device.download(&got).unwrap(), &[clean(expected)]);
             let grad = device.upload(&[0.7f32]).unwrap();
-            let got = loss::nll_loss_grad(device, &grad, &t, [n, classes]).unwrap();
+            let got = loss::nll_loss_grad(device, &grad, targets, Reduction::Mean).unwrap();
             let expected: Vec<f32> = (0..n * classes)
                 .map(|i| {
                     let here = target[i / classes] == (i % classes) as i64;
@@ -79,9 +82,10 @@ fn nll_loss_and_its_gradient() {
         }
         let x = device.upload(&[1.0f32; 6]).unwrap();
         let bad = device.upload(&[0i64, 2]).unwrap();
-        loss::nll_loss(device, &x, &bad, [2, 2], Deterministic).unwrap_err();
+        let targets = plain(&bad, [2, 2]);
+        loss::nll_loss(device, &x, targets, Reduction::Mean, Deterministic).unwrap_err();
         let x = device.upload(&[1.0f32; 4]).unwrap();
-        loss::nll_loss(device, &x, &bad, [2, 2], Deterministic).unwrap();
+        loss::nll_loss(device, &x, targets, Reduction::Mean, Deterministic).unwrap();
         let error = device.synchronize().unwrap_err().to_string();
         assert_eq!(error, "nll_loss: index 2 at position 1 is out of range for size 2");
     });
@@ -93,7 +97,12 @@ fn the_atomic_loss_varies() {
     varies(|device| {
         let x = device.upload(&x).unwrap();
         let target = device.upload(&vec![0i64; 300]).unwrap();
-        let got = loss::nll_loss(device, &x, &target, [300, 1], Atomic).unwrap();
+        let targets = plain(&target, [300, 1]);
+        let got = loss::nll_loss(device, &x, targets, Reduction::Sum, Atomic).unwrap();
         bits(&device.download(&got).unwrap())
     });
+}
+
+fn plain(classes: &CudaSlice<i64>, [n, count]: [usize; 2]) -> Targets<'_, f32> {
+    Targets { classes, shape: [n, count, 1], weight: None, ignore_index: -100 }
 }
