@@ -12,8 +12,10 @@ use samebits::{Device, DeviceKind, Error, Result, Tensor, cuda, digest};
 use workspace_tests::{Case, families, unreached};
 
 const CUDA: Device = Device::Cuda(0);
-/// Schedules of the emulated device. A GPU has its own.
-const SCHEDULES: [&str; 4] = ["in-order", "reversed", "seed:1", "seed:2"];
+/// Schedules of the emulated device, and how many threads a block has under each. A GPU has a
+/// schedule of its own.
+const SCHEDULES: [(&str, u32); 4] =
+    [("in-order", 256), ("reversed", 96), ("seed:1", 256), ("seed:2", 96)];
 const SCHEDULE: &str = "SAMEBITS_EMULATOR_SCHEDULE";
 /// Set in children, which the emulated device runs under one schedule each.
 const CHILD: &str = "SAMEBITS_TEST_CHILD";
@@ -24,30 +26,30 @@ fn a_gpu_has_the_bits_of_the_cpu() {
         return;
     }
     let emulated = samebits::backend(CUDA).unwrap().name().contains("emulated device");
-    if emulated && std::env::var_os(CHILD).is_none() {
-        SCHEDULES.iter().for_each(|schedule| run_under(schedule));
-        return;
+    match std::env::var(CHILD) {
+        Ok(block) => compare(block.parse().unwrap()),
+        Err(_) if emulated => SCHEDULES.iter().for_each(|&(name, block)| run_under(name, block)),
+        Err(_) => [256, 96].into_iter().for_each(compare),
     }
+}
+
+fn compare(block: u32) {
+    cuda::install_with_block_size(0, block).unwrap();
     let golden: BTreeMap<String, String> = families(Device::Cpu)
         .iter()
         .flat_map(|family| &family.cases)
         .map(|case| (case.name.clone(), short(&run(case).unwrap()).unwrap()))
         .collect();
-    let mut without_kernel = Vec::new();
-    for block in [256, 96] {
-        cuda::install_with_block_size(0, block).unwrap();
-        let mut different = Vec::new();
-        without_kernel.clear();
-        for case in families(CUDA).iter().flat_map(|family| &family.cases) {
-            match run(case).and_then(|tensors| short(&tensors)) {
-                Ok(found) if found == golden[&case.name] => {}
-                Ok(_) => different.push(case.name.clone()),
-                Err(Error::NoKernel { .. }) => without_kernel.push(case.name.clone()),
-                Err(error) => panic!("{}: {error}", case.name),
-            }
+    let (mut different, mut without_kernel) = (Vec::new(), Vec::new());
+    for case in families(CUDA).into_iter().flat_map(|family| family.cases) {
+        match run(&case).and_then(|tensors| short(&tensors)) {
+            Ok(found) if found == golden[&case.name] => {}
+            Ok(_) => different.push(case.name),
+            Err(Error::NoKernel { .. }) => without_kernel.push(case.name),
+            Err(error) => panic!("{}: {error}", case.name),
         }
-        assert!(different.is_empty(), "other bits with blocks of {block}: {different:#?}");
     }
+    assert!(different.is_empty(), "other bits with blocks of {block}: {different:#?}");
     println!("cases without a kernel: {without_kernel:#?}");
     assert_eq!(unreached(DeviceKind::Cuda), Vec::<String>::new(), "kernels that no case reaches");
 }
@@ -63,16 +65,15 @@ fn is_available() -> bool {
 
 /// Runs this test again in a process of its own, because the emulated device takes its schedule
 /// once per process.
-fn run_under(schedule: &str) {
+fn run_under(schedule: &str, block: u32) {
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "a_gpu_has_the_bits_of_the_cpu", "--nocapture"])
-        .env(CHILD, "1")
+        .env(CHILD, block.to_string())
         .env(SCHEDULE, schedule)
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     let problem = String::from_utf8_lossy(&output.stderr);
-    println!("{text}");
     assert!(output.status.success(), "under {schedule}:\n{text}\n{problem}");
 }
 

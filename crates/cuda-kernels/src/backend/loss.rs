@@ -10,12 +10,18 @@ use crate::loss::{self, Targets};
 const ROWS: &str = "each row is its own; its sum runs in f64 over a tree of its length alone";
 
 pub(super) fn register_all() {
-    register(portable("rows", FLOATS, ROWS, |op: &LogSoftmax| {
-        with_float!(op.x.dtype(), T => log_softmax::<T>(op))
-    }));
-    register(portable("rows", FLOATS, ROWS, |op: &LogSoftmaxGrad| {
-        with_float!(op.grad.dtype(), T => log_softmax_grad::<T>(op))
-    }));
+    register(portable(
+        "rows",
+        FLOATS,
+        ROWS,
+        |op: &LogSoftmax| with_float!(op.x.dtype(), T => log_softmax::<T>(op)),
+    ));
+    register(portable(
+        "rows",
+        FLOATS,
+        ROWS,
+        |op: &LogSoftmaxGrad| with_float!(op.grad.dtype(), T => log_softmax_grad::<T>(op)),
+    ));
     register(Kernel {
         applies: |op: &NllLoss| op.reduction != Reduction::None,
         ..atomic(F32, ARRIVAL, |op| nll_loss::<f32>(op, Variant::Atomic))
@@ -24,13 +30,14 @@ pub(super) fn register_all() {
         "tree",
         FLOATS,
         "each loss is one f64 product; their sum runs in f64 over a tree of their number alone",
-        |op: &NllLoss| {
-            with_float!(op.log_probs.dtype(), T => nll_loss::<T>(op, Variant::Deterministic))
-        },
+        |op: &NllLoss| with_float!(op.log_probs.dtype(), T => nll_loss::<T>(op, Variant::Deterministic)),
     ));
-    register(portable("each", FLOATS, "each element is written by itself", |op: &NllLossGrad| {
-        with_float!(op.grad.dtype(), T => nll_loss_grad::<T>(op))
-    }));
+    register(portable(
+        "each",
+        FLOATS,
+        "each element is written by itself",
+        |op: &NllLossGrad| with_float!(op.grad.dtype(), T => nll_loss_grad::<T>(op)),
+    ));
 }
 
 fn log_softmax<T: Real>(op: &LogSoftmax) -> Tensors<Tensor> {
