@@ -30,6 +30,30 @@ fn losses_of_classes() {
 }
 
 #[test]
+fn sequences_of_labels() {
+    // The gradient is that for log-probabilities which a softmax normalises.
+    for reduction in REDUCTIONS {
+        let options = f::CtcOptions { blank: 2, reduction, zero_infinity: true };
+        let padded = Tensor::from_slice(&[0i64, 0, 3, 9, 1, 3, 1, 0, 0, 0, 0, 9], &[4, 3]).unwrap();
+        check("ctc_loss", &[&[6, 4, 4]], &|x| {
+            let log_probs = f::log_softmax(&x[0], 2)?;
+            // The last sequence does not fit into its two steps.
+            f::ctc_loss(&log_probs, &padded, &[6, 4, 5, 2], &[3, 0, 2, 2], options)
+        });
+        let joined = Tensor::from_slice(&[0i64, 0, 3, 1, 3], &[5]).unwrap();
+        check("ctc_loss", &[&[6, 3, 4]], &|x| {
+            let log_probs = f::log_softmax(&x[0], 2)?;
+            f::ctc_loss(&log_probs, &joined, &[6, 4, 5], &[3, 0, 2], options)
+        });
+    }
+    let labels = Tensor::from_slice(&[1i64, 1], &[2]).unwrap();
+    check("ctc_loss of one", &[&[6, 3]], &|x| {
+        let log_probs = f::log_softmax(&x[0], 1)?;
+        f::ctc_loss(&log_probs, &labels, &[5], &[2], f::CtcOptions::default())
+    });
+}
+
+#[test]
 fn pointwise_losses() {
     let shapes: [&[usize]; 2] = [&[4, 5], &[4, 5]];
     let weight = normal_of(&[5], samebits::DType::F64, 5);

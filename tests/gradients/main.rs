@@ -8,12 +8,14 @@ mod index;
 mod loss;
 mod norm;
 mod pooling;
+mod recurrent;
 mod reduce;
 mod resample;
 mod scan;
 mod scatter;
 mod shape;
 mod sort;
+mod sparse;
 
 use samebits::{DType, Result, Tensor, Var};
 use workspace_tests::normal_of;

@@ -19,6 +19,7 @@
 pub mod functional;
 pub mod nn;
 pub mod optim;
+pub mod sparse;
 mod var;
 
 pub use samebits_tensor_core::{Error, Result};

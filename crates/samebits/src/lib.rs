@@ -34,7 +34,7 @@ mod environment;
 pub use digest::digest;
 pub use draw::{rand, randn, randperm};
 pub use environment::{Environment, environment};
-pub use samebits_autograd::{Gradients, Var, backward, functional, nn, no_grad, optim};
+pub use samebits_autograd::{Gradients, Var, backward, functional, nn, no_grad, optim, sparse};
 pub use samebits_cuda_kernels as cuda;
 pub use samebits_data as data;
 pub use samebits_numerics as numerics;

@@ -55,6 +55,42 @@ pub(super) fn add(cases: &mut Cases, make: Make) {
             );
         }
         pointwise(cases, make, dtype);
+        sequences(cases, make, dtype);
+    }
+}
+
+fn sequences(cases: &mut Cases, make: Make, dtype: DType) {
+    let log_probs = dispatch(&LogSoftmax { x: make.normal(&[40, 9, 31], dtype, 54), dim: 2 })
+        .expect("a valid case");
+    for (reduction, labels) in [
+        (Reduction::None, make.indices(9 * 15, 31, 55).reshape(&[9, 15]).expect("as many")),
+        (Reduction::Mean, make.indices(9 * 15, 30, 56).reshape(&[9, 15]).expect("as many")),
+        (Reduction::Sum, make.indices(72, 30, 57)),
+    ] {
+        let targets = CtcTargets {
+            labels,
+            // The fifth does not fit.
+            input_lengths: vec![40, 39, 38, 20, 3, 5, 40, 0, 30],
+            target_lengths: vec![15, 0, 1, 14, 12, 2, 13, 0, 15],
+            blank: 30,
+        };
+        let zero_infinity = reduction != Reduction::None;
+        let shape: &[usize] = if reduction == Reduction::None { &[9] } else { &[] };
+        cases.add(
+            format!("ctc_loss grad {reduction:?} {dtype}"),
+            CtcLossGrad {
+                grad: make.normal(shape, dtype, 58),
+                log_probs: log_probs.clone(),
+                targets: targets.clone(),
+                reduction,
+                zero_infinity,
+            },
+        );
+        let log_probs = log_probs.clone();
+        cases.add(
+            format!("ctc_loss {reduction:?} {dtype}"),
+            CtcLoss { log_probs, targets, reduction, zero_infinity },
+        );
     }
 }
 

@@ -15,11 +15,13 @@ mod norm;
 mod optim;
 mod pooling;
 mod random;
+mod recurrent;
 mod reduce;
 mod resample;
 mod scan;
 mod scatter;
 mod sort;
+mod sparse;
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -76,11 +78,13 @@ fn all(make: Make) -> Vec<Family> {
         ("optim", optim::add),
         ("pooling", pooling::add),
         ("random", random::add),
+        ("recurrent", recurrent::add),
         ("reduce", reduce::add),
         ("resample", resample::add),
         ("scan", scan::add),
         ("scatter", scatter::add),
         ("sort", sort::add),
+        ("sparse", sparse::add),
     ];
     all.into_iter()
         .map(|(name, add)| {

@@ -1,5 +1,6 @@
 use samebits::functional as f;
 use samebits::ops::ConvParams;
+use samebits::sparse::{SparseCoo, sparse_mm};
 use samebits::{Result, Tensor};
 
 use super::{Arguments, Handler, Outputs, Quantity, Tolerance};
@@ -28,6 +29,26 @@ pub(super) const HANDLERS: &[Handler] = &[
         op: "matmul",
         run: |a| Ok(vec![("y", f::matmul(a.var("input")?, a.var("other")?)?)]),
         tolerance: product,
+    },
+    Handler {
+        op: "sparse_mm",
+        run: |a| {
+            let places: Vec<i64> = [a.tensor("row_indices")?, a.tensor("col_indices")?]
+                .map(Tensor::to_vec)
+                .into_iter()
+                .collect::<Result<Vec<Vec<i64>>>>()?
+                .concat();
+            let values = a.var("values")?;
+            let indices = Tensor::from_slice(&places, &[2, values.value().numel()])?;
+            let shape = [a.param("rows")?, a.param("cols")?];
+            let sparse = SparseCoo::new(&indices, values, &shape)?;
+            Ok(vec![("y", sparse_mm(&sparse, a.var("dense")?)?)])
+        },
+        // Elements at the same place are rounded once more before the product.
+        tolerance: |a, _| {
+            let longest = |name| a.tensor(name).map_or(0, |x| x.shape().iter().sum::<usize>());
+            Tolerance::Contraction((longest("values") + longest("dense")) as f64)
+        },
     },
 ];
 

@@ -22,6 +22,35 @@ pub(super) const HANDLERS: &[Handler] = &[
         },
     },
     Handler {
+        op: "ctc_loss",
+        run: |a| {
+            let lengths = |name| -> Result<Vec<usize>> {
+                let lengths: Vec<i64> = a.tensor(name)?.to_vec()?;
+                Ok(lengths.into_iter().map(|length| length as usize).collect())
+            };
+            let blank: Option<usize> = a.param("blank")?;
+            let zero_infinity: Option<bool> = a.param("zero_infinity")?;
+            let options = f::CtcOptions {
+                blank: blank.unwrap_or(0),
+                reduction: reduction(a)?,
+                zero_infinity: zero_infinity.unwrap_or(false),
+            };
+            let y = f::ctc_loss(
+                a.var("log_probs")?,
+                a.tensor("targets")?,
+                &lengths("input_lengths")?,
+                &lengths("target_lengths")?,
+                options,
+            )?;
+            Ok(vec![("y", y)])
+        },
+        // Computed in f64, but a gradient is a difference.
+        tolerance: |_, quantity| match quantity {
+            Quantity::Output(_) => Tolerance::Rounded(1.0),
+            Quantity::Grad(_) => Tolerance::Largest(1.0),
+        },
+    },
+    Handler {
         op: "log_softmax",
         run: |a| Ok(vec![("y", f::log_softmax(a.var("input")?, dim(a)?)?)]),
         tolerance: |a, quantity| match quantity {

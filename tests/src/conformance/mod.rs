@@ -18,6 +18,7 @@ mod index;
 mod loss;
 mod norm;
 mod pooling;
+mod recurrent;
 mod reduce;
 mod resample;
 mod scan;
@@ -92,6 +93,7 @@ fn handlers() -> impl Iterator<Item = &'static Handler> {
         loss::HANDLERS,
         norm::HANDLERS,
         pooling::HANDLERS,
+        recurrent::HANDLERS,
         reduce::HANDLERS,
         resample::HANDLERS,
         scan::HANDLERS,

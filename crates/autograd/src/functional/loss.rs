@@ -1,5 +1,7 @@
+mod ctc;
 mod pointwise;
 
+pub use ctc::{CtcOptions, ctc_loss};
 pub use pointwise::{
     BatchReduction, binary_cross_entropy, binary_cross_entropy_with_logits, huber_loss, kl_div,
     l1_loss, mse_loss, smooth_l1_loss,

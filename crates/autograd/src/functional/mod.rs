@@ -12,11 +12,13 @@ mod embedding;
 mod grid_sample;
 mod index;
 mod interpolate;
+mod linalg;
 mod linear;
 mod loss;
 mod norm;
 mod padding;
 mod pooling;
+mod recurrent;
 mod reduce;
 mod scan;
 mod scatter;
@@ -46,11 +48,13 @@ pub use index::{
     scatter_value, take,
 };
 pub use interpolate::{Resize, interpolate, interpolate_area, pixel_shuffle, pixel_unshuffle};
+pub use linalg::{pca_lowrank, qr, svd, svd_lowrank};
 pub use linear::{addmm, baddbmm, bmm, linear, matmul};
 pub use loss::{
-    BatchReduction, ClassLoss, Reduction, binary_cross_entropy, binary_cross_entropy_with_logits,
-    cross_entropy, cross_entropy_probabilities, cross_entropy_with, huber_loss, kl_div, l1_loss,
-    log_softmax, mse_loss, nll_loss, nll_loss_with, smooth_l1_loss, softmax,
+    BatchReduction, ClassLoss, CtcOptions, Reduction, binary_cross_entropy,
+    binary_cross_entropy_with_logits, cross_entropy, cross_entropy_probabilities,
+    cross_entropy_with, ctc_loss, huber_loss, kl_div, l1_loss, log_softmax, mse_loss, nll_loss,
+    nll_loss_with, smooth_l1_loss, softmax,
 };
 pub use norm::{
     BatchStatistics, batch_norm, batch_norm_inference, group_norm, instance_norm, layer_norm,
@@ -63,13 +67,17 @@ pub use pooling::{
     fractional_max_pool3d, fractional_samples, lp_pool, lp_pool1d, lp_pool2d, lp_pool3d, max_pool,
     max_pool1d, max_pool2d, max_pool3d, max_unpool, max_unpool1d, max_unpool2d, max_unpool3d,
 };
+pub use recurrent::{
+    PackedSequence, Stack, Weights, gru, gru_packed, lstm, lstm_packed, pack_padded_sequence,
+    pad_packed_sequence, rnn_relu, rnn_relu_packed, rnn_tanh, rnn_tanh_packed,
+};
 pub use reduce::{
     all, amax, amin, any, argmax, argmin, logsumexp, max, mean, min, norm, prod, std, sum, var,
     var_mean,
 };
 pub use scan::{cummax, cummin, cumprod, cumsum, logcumsumexp};
 pub use scatter::{index_reduce, scatter_add, scatter_reduce};
-pub use shape::{expand, flatten_from, permute, reshape, transpose};
+pub use shape::{cat, expand, flatten_from, narrow, permute, reshape, split, stack, transpose};
 pub use sort::{
     argsort, kthvalue, median, median_dim, nanmedian, nanmedian_dim, sort, topk, unique,
     unique_consecutive,

@@ -1,7 +1,8 @@
-use samebits_tensor_core::Result;
+use samebits_tensor_core::ops::Cat;
+use samebits_tensor_core::{Error, Result, Tensor};
 
 use super::reduce::sum_to;
-use crate::Var;
+use crate::{Var, run};
 
 /// The same elements under another shape.
 ///
@@ -59,4 +60,89 @@ pub fn expand(x: &Var, shape: &[usize]) -> Result<Var> {
     Ok(Var::computed(x.value().expand(shape)?, &[x], move |grad| {
         Ok(vec![Some(sum_to(grad, &old)?)])
     }))
+}
+
+/// Tensors one after the other along `dim`.
+///
+/// # Shapes
+///
+/// Alike but for the size of `dim`.
+///
+/// # Errors
+///
+/// There is no tensor, or they do not go together.
+#[track_caller]
+pub fn cat(inputs: &[Var], dim: usize) -> Result<Var> {
+    let op = Cat { inputs: inputs.iter().map(|x| x.value().clone()).collect(), dim };
+    let value = run(&op)?;
+    let sizes: Vec<usize> = inputs.iter().map(|x| x.shape()[dim]).collect();
+    let wanted: Vec<bool> = inputs.iter().map(Var::requires_grad).collect();
+    let inputs: Vec<&Var> = inputs.iter().collect();
+    Ok(Var::computed(value, &inputs, move |grad| {
+        let mut start = 0;
+        let mut grads = Vec::new();
+        for (&size, &wanted) in sizes.iter().zip(&wanted) {
+            grads.push(wanted.then(|| narrow(grad, dim, start, size)).transpose()?);
+            start += size;
+        }
+        Ok(grads)
+    }))
+}
+
+/// Tensors of one shape along a new dimension.
+///
+/// # Errors
+///
+/// There is no tensor, they do not go together, or `dim` is more than their rank.
+#[track_caller]
+pub fn stack(inputs: &[Var], dim: usize) -> Result<Var> {
+    let unsqueezed = inputs
+        .iter()
+        .map(|x| {
+            let shape = x.value().unsqueeze(dim)?.shape().to_vec();
+            reshape(x, &shape)
+        })
+        .collect::<Result<Vec<Var>>>()?;
+    cat(&unsqueezed, dim)
+}
+
+/// The slices `start .. start + length` along `dim`.
+///
+/// # Errors
+///
+/// There is no such dimension, or it is too short.
+#[track_caller]
+pub fn narrow(x: &Var, dim: usize, start: usize, length: usize) -> Result<Var> {
+    let value = x.value().narrow(dim, start, length)?;
+    let shape = x.shape().to_vec();
+    Ok(Var::computed(value, &[x], move |grad| {
+        let zeros = |size: usize| -> Result<Var> {
+            let mut shape = shape.clone();
+            shape[dim] = size;
+            let zero = Tensor::zeros(&[], grad.dtype()).to(grad.value().device())?;
+            Ok(Var::constant(zero.expand(&shape)?))
+        };
+        let parts = [zeros(start)?, grad.clone(), zeros(shape[dim] - start - length)?];
+        Ok(vec![Some(cat(&parts, dim)?)])
+    }))
+}
+
+/// Tensors of the given sizes along `dim`, which together are `x`.
+///
+/// # Errors
+///
+/// The sizes do not add up to that of the dimension.
+#[track_caller]
+pub fn split(x: &Var, sizes: &[usize], dim: usize) -> Result<Vec<Var>> {
+    let total = x.value().size("split", dim)?;
+    if sizes.iter().try_fold(0usize, |sum, &size| sum.checked_add(size)) != Some(total) {
+        return Err(Error::invalid("split", format!("sizes {sizes:?} of a dimension of {total}")));
+    }
+    let mut start = 0;
+    let part = |&size: &usize| {
+        let part = narrow(x, dim, start, size);
+        start += size;
+        part
+    };
+    sizes.iter().map(part).collect()
 }

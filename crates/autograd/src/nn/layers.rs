@@ -24,7 +24,7 @@ use samebits_tensor_core::{DType, Device, Error, Result};
 use crate::{Var, run};
 
 /// `1 / √fan_in`.
-fn bound(fan_in: usize, layer: &'static str) -> Result<f64> {
+pub(super) fn bound(fan_in: usize, layer: &'static str) -> Result<f64> {
     if fan_in == 0 {
         return Err(Error::invalid(layer, "a layer needs at least one input"));
     }
@@ -32,7 +32,7 @@ fn bound(fan_in: usize, layer: &'static str) -> Result<f64> {
 }
 
 /// A parameter uniform in ±`bound`.
-fn uniform(shape: &[usize], bound: f64, generator: &mut Generator) -> Result<Var> {
+pub(super) fn uniform(shape: &[usize], bound: f64, generator: &mut Generator) -> Result<Var> {
     let op = Uniform {
         shape: shape.to_vec(),
         dtype: DType::F32,

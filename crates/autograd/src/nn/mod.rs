@@ -4,6 +4,7 @@
 //! it needs at random later, from a generator that it is given: nothing is hidden.
 
 mod layers;
+mod recurrent;
 
 pub use layers::{
     AdaptiveAvgPool, AdaptiveMaxPool, AlphaDropout, AvgPool, BatchNorm, Conv1d, Conv2d, Conv3d,
@@ -12,6 +13,7 @@ pub use layers::{
     GroupNorm, InstanceNorm, LayerNorm, Linear, LpPool, MaxPool, Pad, PixelShuffle, PixelUnshuffle,
     Upsample,
 };
+pub use recurrent::{Gru, Lstm, Nonlinearity, RecurrentOptions, Rnn};
 
 use std::collections::BTreeMap;
 

@@ -2,11 +2,13 @@
 
 mod bincount;
 mod conv;
+mod ctc;
 mod elementwise;
 mod embedding;
 mod grid_sample;
 mod index;
 mod interpolate;
+mod linalg;
 mod loss;
 mod matmul;
 mod norm;
@@ -14,10 +16,13 @@ mod optim;
 mod padding;
 mod pooling;
 mod random;
+mod recurrent;
 mod reduce;
 mod scan;
 mod scatter;
+mod shape;
 mod sort;
+mod sparse;
 mod tuned;
 
 use std::sync::Once;
@@ -47,11 +52,13 @@ pub fn install() {
         bincount::register_all();
         tuned::register_all();
         conv::register_all();
+        ctc::register_all();
         elementwise::register_all();
         embedding::register_all();
         grid_sample::register_all();
         index::register_all();
         interpolate::register_all();
+        linalg::register_all();
         loss::register_all();
         matmul::register_all();
         norm::register_all();
@@ -59,10 +66,13 @@ pub fn install() {
         padding::register_all();
         pooling::register_all();
         random::register_all();
+        recurrent::register_all();
         reduce::register_all();
         scan::register_all();
         scatter::register_all();
+        shape::register_all();
         sort::register_all();
+        sparse::register_all();
     });
 }
 

@@ -5,11 +5,13 @@
 
 mod bincount;
 mod conv;
+mod ctc;
 mod elementwise;
 mod embedding;
 mod grid_sample;
 mod index;
 mod interpolate;
+mod linalg;
 mod loss;
 mod matmul;
 mod norm;
@@ -17,13 +19,17 @@ mod optim;
 mod padding;
 mod pooling;
 mod random;
+mod recurrent;
 mod reduce;
 mod scan;
 mod scatter;
+mod shape;
 mod sort;
+mod sparse;
 
 pub use bincount::{Bincount, BincountWeighted, Histc};
 pub use conv::{Conv, ConvInputGrad, ConvParams, ConvWeightGrad};
+pub use ctc::{CtcLoss, CtcLossGrad, CtcTargets};
 pub use elementwise::{
     Affine, Binary, BinaryKind, Cast, Compare, CompareKind, Unary, UnaryKind, Where,
 };
@@ -38,6 +44,7 @@ pub use index::{
     indexed_shape,
 };
 pub use interpolate::{Interpolate, InterpolateGrad, InterpolateMode};
+pub use linalg::{Qr, QrGrad, QrMode, Svd};
 pub use loss::{LogSoftmax, LogSoftmaxGrad, NllLoss, NllLossGrad, Reduction};
 pub use matmul::Matmul;
 pub use norm::{BatchNorm, BatchNormGrad, BatchNormInference, LayerNorm, LayerNormGrad};
@@ -49,10 +56,13 @@ pub use pooling::{
     MaxUnpoolGrad, PoolParams,
 };
 pub use random::{Dropout, Normal, Uniform};
+pub use recurrent::{GruCell, GruCellGrad, LstmCell, LstmCellGrad};
 pub use reduce::{ArgReduce, ArgReduceKind, Logsumexp, Norm, Reduce, ReduceKind, Variance};
 pub use scan::{Cumextreme, Cumprod, CumprodGrad, Cumsum, Logcumsumexp, LogcumsumexpGrad};
 pub use scatter::{IndexReduce, ScatterAdd, ScatterReduce, ScatterReduceKind};
+pub use shape::Cat;
 pub use sort::{Kthvalue, Median, Sort, Topk, Unique};
+pub use sparse::{SampledProduct, SparseMm};
 
 use std::ops::RangeInclusive;
 

@@ -1,0 +1,91 @@
+//! Connectionist temporal classification.
+
+use samebits_tensor_core::ops::{CtcLoss, CtcLossGrad, CtcTargets, Reduction};
+use samebits_tensor_core::{Result, Tensor};
+
+use crate::functional::{once, reshape};
+use crate::{Var, run};
+
+/// What [`ctc_loss`] can be told; the default is PyTorch's.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CtcOptions {
+    /// The class that stands for no label.
+    pub blank: usize,
+    /// How the losses are put together; the mean is that of the losses divided by their target
+    /// lengths.
+    pub reduction: Reduction,
+    /// Whether an infinite loss counts as 0.
+    pub zero_infinity: bool,
+}
+
+/// The negative log-likelihood of label sequences under all their alignments to longer inputs.
+///
+/// # Shapes
+///
+/// `log_probs` is `[steps, n, classes]`, `targets` (i64) `[n, s]`, padded at the end of each row,
+/// or all labels one after the other. A single sequence may come as `[steps, classes]` and
+/// `[s]`. The result is `[n]` (or `[]`) without a reduction, else without dimensions.
+///
+/// # Determinism
+///
+/// Portable: every sequence is a written order of f64 operations, rounded once. The
+/// gradient is PyTorch's, `exp(log_probs) − posterior`: that with respect to log-probabilities
+/// which [`log_softmax`](super::log_softmax) made.
+///
+/// # Errors
+///
+/// Lengths that do not fit the shapes, a label or a blank that is not a class.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::{Var, functional};
+/// use samebits_tensor_core::{DType, Tensor};
+///
+/// let logits = Var::parameter(Tensor::zeros(&[2, 1, 2], DType::F32));
+/// let log_probs = functional::log_softmax(&logits, 2)?;
+/// let targets = Tensor::from_slice(&[1i64], &[1, 1])?;
+/// let loss = functional::ctc_loss(&log_probs, &targets, &[2], &[1], Default::default())?;
+/// // Three of the four equally likely alignments emit the label.
+/// assert_eq!(loss.value().item::<f32>()?, -0.75f32.ln());
+/// # Ok::<(), samebits_tensor_core::Error>(())
+/// ```
+///
+/// # References
+///
+/// A. Graves, S. Fernández, F. Gomez and J. Schmidhuber, *Connectionist Temporal Classification*,
+/// ICML 2006.
+#[track_caller]
+pub fn ctc_loss(
+    log_probs: &Var,
+    targets: &Tensor,
+    input_lengths: &[usize],
+    target_lengths: &[usize],
+    options: CtcOptions,
+) -> Result<Var> {
+    if let [steps, classes] = *log_probs.shape() {
+        let batch = reshape(log_probs, &[steps, 1, classes])?;
+        let loss = ctc_loss(&batch, targets, input_lengths, target_lengths, options)?;
+        return reshape(&loss, &[]);
+    }
+    let targets = CtcTargets {
+        labels: targets.clone(),
+        input_lengths: input_lengths.to_vec(),
+        target_lengths: target_lengths.to_vec(),
+        blank: options.blank,
+    };
+    let CtcOptions { reduction, zero_infinity, .. } = options;
+    let x = log_probs.value().clone();
+    let value =
+        run(&CtcLoss { log_probs: x.clone(), targets: targets.clone(), reduction, zero_infinity })?;
+    Ok(Var::computed(value, &[log_probs], move |grad| {
+        let value = run(&CtcLossGrad {
+            grad: grad.value().clone(),
+            log_probs: x.clone(),
+            targets: targets.clone(),
+            reduction,
+            zero_infinity,
+        })?;
+        Ok(vec![Some(once("ctc_loss", value, &[grad]))])
+    }))
+}

@@ -1,0 +1,410 @@
+//! Recurrent networks: layers, directions, dropout between layers.
+
+mod direction;
+mod packed;
+
+pub use packed::{PackedSequence, pack_padded_sequence, pad_packed_sequence};
+
+use samebits_rng::Generator;
+use samebits_tensor_core::{Error, Result};
+
+use super::elementwise::add;
+use super::loss::expect_shape;
+use super::shape::{cat, narrow, reshape, stack, transpose};
+use super::{dropout, linear};
+use crate::Var;
+use direction::{Direction, Kind};
+
+/// The parameters of one direction of one layer, under PyTorch's names.
+#[derive(Clone, Debug)]
+pub struct Weights {
+    /// `[gates · hidden, input]`; the input of later layers is the output of the one before.
+    pub weight_ih: Var,
+    /// `[gates · hidden, hidden]`, or `[gates · hidden, projection]`.
+    pub weight_hh: Var,
+    /// `[gates · hidden]`
+    pub bias_ih: Option<Var>,
+    /// `[gates · hidden]`
+    pub bias_hh: Option<Var>,
+    /// `[projection, hidden]`: what the hidden state of an LSTM is multiplied with.
+    pub weight_hr: Option<Var>,
+}
+
+/// How the layers of a recurrent network go together.
+#[derive(Debug, Default)]
+pub struct Stack<'a> {
+    /// Whether every layer also runs from the end to the beginning. The weights are then in the
+    /// order: layer 0 forward, layer 0 backward, layer 1 forward, ..
+    pub bidirectional: bool,
+    /// Whether the input is `[n, steps, ..]` and not `[steps, n, ..]`.
+    pub batch_first: bool,
+    /// The probability of dropping an element between layers, and where the numbers come from.
+    pub dropout: Option<(f64, &'a mut Generator)>,
+}
+
+/// A recurrent network with `tanh`: `h' = tanh(x·W_ihᵀ + (b_ih + b_hh) + h·W_hhᵀ)`.
+///
+/// Returns the output of the last layer at every step and the last hidden state of all layers.
+///
+/// # Shapes
+///
+/// `input` is `[steps, n, input]` (see [`Stack::batch_first`]) and `h0` `[layers · directions,
+/// n, hidden]`, or both without `n`. The output has the directions side by side.
+///
+/// # Determinism
+///
+/// Composed of [`matmul`](super::matmul) and elementwise operations, step by step. The gradient
+/// of `weight_hh` is one product over all steps and samples, ascending by step, then sample.
+///
+/// # Errors
+///
+/// The shapes do not go together, or there is no step.
+#[track_caller]
+pub fn rnn_tanh(
+    input: &Var,
+    h0: &Var,
+    weights: &[Weights],
+    stack: Stack<'_>,
+) -> Result<(Var, Var)> {
+    let (output, [h_n, ..]) = dense(Kind::Tanh, input, &[h0], weights, stack)?;
+    Ok((output, h_n))
+}
+
+/// [`rnn_tanh`] with `max(x, 0)` in place of the hyperbolic tangent.
+///
+/// # Errors
+///
+/// As [`rnn_tanh`].
+#[track_caller]
+pub fn rnn_relu(
+    input: &Var,
+    h0: &Var,
+    weights: &[Weights],
+    stack: Stack<'_>,
+) -> Result<(Var, Var)> {
+    let (output, [h_n, ..]) = dense(Kind::Relu, input, &[h0], weights, stack)?;
+    Ok((output, h_n))
+}
+
+/// Gated recurrent units; see [`GruCell`](samebits_tensor_core::ops::GruCell) for a step.
+///
+/// # Shapes
+///
+/// As [`rnn_tanh`], with three gates in the order r, z, n.
+///
+/// # Determinism
+///
+/// As [`rnn_tanh`].
+///
+/// # Errors
+///
+/// As [`rnn_tanh`].
+#[track_caller]
+pub fn gru(input: &Var, h0: &Var, weights: &[Weights], stack: Stack<'_>) -> Result<(Var, Var)> {
+    let (output, [h_n, ..]) = dense(Kind::Gru, input, &[h0], weights, stack)?;
+    Ok((output, h_n))
+}
+
+/// Long short-term memories; see [`LstmCell`](samebits_tensor_core::ops::LstmCell) for a step.
+///
+/// Returns the output of the last layer at every step, and the last hidden and cell states of all
+/// layers.
+///
+/// # Shapes
+///
+/// As [`rnn_tanh`], with four gates in the order i, f, g, o; `c0` is like `h0`, but `hidden` wide
+/// also where the hidden state is projected.
+///
+/// # Determinism
+///
+/// As [`rnn_tanh`].
+///
+/// # Errors
+///
+/// As [`rnn_tanh`].
+#[track_caller]
+pub fn lstm(
+    input: &Var,
+    h0: &Var,
+    c0: &Var,
+    weights: &[Weights],
+    stack: Stack<'_>,
+) -> Result<(Var, Var, Var)> {
+    let (output, [h_n, c_n]) = dense(Kind::Lstm, input, &[h0, c0], weights, stack)?;
+    Ok((output, h_n, c_n))
+}
+
+/// [`rnn_tanh`] of packed sequences; the states are in the order of the sequences as they were
+/// before packing.
+///
+/// # Errors
+///
+/// As [`rnn_tanh`].
+#[track_caller]
+pub fn rnn_tanh_packed(
+    input: &PackedSequence,
+    h0: &Var,
+    weights: &[Weights],
+    stack: Stack<'_>,
+) -> Result<(PackedSequence, Var)> {
+    let (output, [h_n, ..]) = packed(Kind::Tanh, input, &[h0], weights, stack)?;
+    Ok((output, h_n))
+}
+
+/// [`rnn_relu`] of packed sequences, as [`rnn_tanh_packed`].
+///
+/// # Errors
+///
+/// As [`rnn_tanh`].
+#[track_caller]
+pub fn rnn_relu_packed(
+    input: &PackedSequence,
+    h0: &Var,
+    weights: &[Weights],
+    stack: Stack<'_>,
+) -> Result<(PackedSequence, Var)> {
+    let (output, [h_n, ..]) = packed(Kind::Relu, input, &[h0], weights, stack)?;
+    Ok((output, h_n))
+}
+
+/// [`gru`] of packed sequences, as [`rnn_tanh_packed`].
+///
+/// # Errors
+///
+/// As [`rnn_tanh`].
+#[track_caller]
+pub fn gru_packed(
+    input: &PackedSequence,
+    h0: &Var,
+    weights: &[Weights],
+    stack: Stack<'_>,
+) -> Result<(PackedSequence, Var)> {
+    let (output, [h_n, ..]) = packed(Kind::Gru, input, &[h0], weights, stack)?;
+    Ok((output, h_n))
+}
+
+/// [`lstm`] of packed sequences, as [`rnn_tanh_packed`].
+///
+/// # Errors
+///
+/// As [`rnn_tanh`].
+#[track_caller]
+pub fn lstm_packed(
+    input: &PackedSequence,
+    h0: &Var,
+    c0: &Var,
+    weights: &[Weights],
+    stack: Stack<'_>,
+) -> Result<(PackedSequence, Var, Var)> {
+    let (output, [h_n, c_n]) = packed(Kind::Lstm, input, &[h0, c0], weights, stack)?;
+    Ok((output, h_n, c_n))
+}
+
+/// The last states; the second is that of the cells, or the first again where there are none.
+type States = [Var; 2];
+
+#[track_caller]
+fn dense(
+    kind: Kind,
+    input: &Var,
+    states: &[&Var],
+    weights: &[Weights],
+    options: Stack<'_>,
+) -> Result<(Var, States)> {
+    let op = kind.op();
+    if let [steps, width] = *input.shape() {
+        // A single sequence; it has one shape whatever comes first.
+        let one = |state: &Var| match *state.shape() {
+            [layers, width] => reshape(state, &[layers, 1, width]),
+            _ => Err(Error::invalid(
+                op,
+                format!("expected states of shape [layers, hidden], got {:?}", state.shape()),
+            )),
+        };
+        let states = states.iter().map(|state| one(state)).collect::<Result<Vec<Var>>>()?;
+        let states: Vec<&Var> = states.iter().collect();
+        let input = reshape(input, &[steps, 1, width])?;
+        let options = Stack { batch_first: false, ..options };
+        let (output, states) = dense(kind, &input, &states, weights, options)?;
+        let without = |x: &Var| reshape(x, &[x.shape()[0], x.shape()[2]]);
+        return Ok((without(&output)?, [without(&states[0])?, without(&states[1])?]));
+    }
+    if input.shape().len() != 3 {
+        return Err(Error::invalid(
+            op,
+            format!("expected an input of shape [steps, n, input], got {:?}", input.shape()),
+        ));
+    }
+    let batch_first = options.batch_first;
+    let input = if batch_first { transpose(input, 0, 1)? } else { input.clone() };
+    let &[steps, n, width] = input.shape() else { unreachable!("its rank was checked") };
+    let rows = reshape(&input, &[steps * n, width])?;
+    let (output, states) = layers(kind, rows, &vec![n; steps], states, weights, options)?;
+    let width = output.shape()[1];
+    let output = reshape(&output, &[steps, n, width])?;
+    let output = if batch_first { transpose(&output, 0, 1)? } else { output };
+    Ok((output, states))
+}
+
+#[track_caller]
+fn packed(
+    kind: Kind,
+    input: &PackedSequence,
+    states: &[&Var],
+    weights: &[Weights],
+    options: Stack<'_>,
+) -> Result<(PackedSequence, States)> {
+    let n = input.sequences();
+    for state in states {
+        let [layers, _, width] = *state.shape() else {
+            return Err(Error::invalid(
+                kind.op(),
+                format!("expected states of shape [layers, {n}, hidden], got {:?}", state.shape()),
+            ));
+        };
+        expect_shape(kind.op(), "a first state", state, &[layers, n, width])?;
+    }
+    let sorted = states.iter().map(|state| input.sort(state)).collect::<Result<Vec<Var>>>()?;
+    let sorted: Vec<&Var> = sorted.iter().collect();
+    let (output, states) =
+        layers(kind, input.data().clone(), input.batch_sizes(), &sorted, weights, options)?;
+    let states = [input.unsort(&states[0])?, input.unsort(&states[1])?];
+    Ok((input.with_data(output), states))
+}
+
+/// All layers over packed rows.
+#[track_caller]
+fn layers(
+    kind: Kind,
+    mut data: Var,
+    batch_sizes: &[usize],
+    states: &[&Var],
+    weights: &[Weights],
+    mut options: Stack<'_>,
+) -> Result<(Var, States)> {
+    let op = kind.op();
+    let directions = if options.bidirectional { 2 } else { 1 };
+    if weights.is_empty() || !weights.len().is_multiple_of(directions) {
+        return Err(Error::invalid(
+            op,
+            format!("{} sets of weights for {directions} directions per layer", weights.len()),
+        ));
+    }
+    let Some(&n) = batch_sizes.first() else {
+        return Err(Error::invalid(op, "expected at least one step"));
+    };
+    let layer_count = weights.len() / directions;
+    let mut last: [Vec<Var>; 2] = [Vec::new(), Vec::new()];
+    for (layer, weights) in weights.chunks_exact(directions).enumerate() {
+        let mut outputs = Vec::new();
+        for (reverse, weights) in [false, true].into_iter().zip(weights) {
+            let index = layer * directions + usize::from(reverse);
+            let (input, hidden) = (data.shape()[1], weights.check(kind, data.shape()[1])?);
+            debug_assert_eq!(input, weights.weight_ih.shape()[1], "checked");
+            let widths = [weights.output_width(hidden), hidden];
+            let first = states
+                .iter()
+                .zip(widths)
+                .map(|(state, width)| {
+                    let shape = [layer_count * directions, n, width];
+                    expect_shape(op, "a first state", state, &shape)?;
+                    reshape(&narrow(state, 0, index, 1)?, &[n, width])
+                })
+                .collect::<Result<Vec<Var>>>()?;
+            let (output, [h, c]) =
+                run_direction(kind, &data, batch_sizes, &first, weights, reverse)?;
+            outputs.push(output);
+            last[0].push(h);
+            last[1].push(c);
+        }
+        data = if outputs.len() == 1 { outputs.remove(0) } else { cat(&outputs, 1)? };
+        if let (Some((p, generator)), true) = (&mut options.dropout, layer + 1 < layer_count) {
+            data = dropout(&data, *p, generator)?;
+        }
+    }
+    Ok((data, [stack(&last[0], 0)?, stack(&last[1], 0)?]))
+}
+
+#[track_caller]
+fn run_direction(
+    kind: Kind,
+    data: &Var,
+    batch_sizes: &[usize],
+    first: &[Var],
+    weights: &Weights,
+    reverse: bool,
+) -> Result<(Var, States)> {
+    let (bias_ih, bias_hh) = (&weights.bias_ih, &weights.bias_hh);
+    // Where both biases are added to the same sum, they are added to each other first.
+    let (mut bias_x, mut bias_h) = match kind {
+        Kind::Gru => (bias_ih.clone(), bias_hh.clone()),
+        _ => match (bias_ih, bias_hh) {
+            (Some(x), Some(h)) => (Some(add(x, h)?), None),
+            (x, h) => (x.clone().or_else(|| h.clone()), None),
+        },
+    };
+    let in_product = if matches!(kind, Kind::Tanh | Kind::Relu) { bias_x.take() } else { None };
+    let gates = linear(data, &weights.weight_ih, in_product.as_ref())?;
+    let direction = Direction {
+        kind,
+        reverse,
+        batch_sizes: batch_sizes.to_vec(),
+        gates,
+        weight_hh: weights.weight_hh.clone(),
+        bias_x,
+        bias_h: bias_h.take(),
+        weight_hr: weights.weight_hr.clone(),
+        h0: first[0].clone(),
+        c0: first.get(1).cloned(),
+    };
+    direction.run()
+}
+
+impl Weights {
+    /// The width of the output.
+    fn output_width(&self, hidden: usize) -> usize {
+        self.weight_hr.as_ref().map_or(hidden, |weight| weight.shape()[0])
+    }
+
+    /// Checks all shapes and returns the number of hidden units.
+    fn check(&self, kind: Kind, input: usize) -> Result<usize> {
+        let op = kind.op();
+        let gates = kind.gates();
+        let rows = match *self.weight_ih.shape() {
+            [rows, columns] if columns == input && rows.is_multiple_of(gates) => rows,
+            ref shape => {
+                return Err(Error::invalid(
+                    op,
+                    format!(
+                        "expected weight_ih of shape [{gates} · hidden, {input}], got {shape:?}"
+                    ),
+                ));
+            }
+        };
+        let hidden = rows / gates;
+        let mut state = hidden;
+        if let Some(weight) = &self.weight_hr {
+            match *weight.shape() {
+                [projection, columns] if columns == hidden && kind == Kind::Lstm => {
+                    state = projection;
+                }
+                ref shape => {
+                    return Err(Error::invalid(
+                        op,
+                        format!(
+                            "expected weight_hr of shape [projection, {hidden}] of an LSTM, got \
+                             {shape:?}"
+                        ),
+                    ));
+                }
+            }
+        }
+        expect_shape(op, "weight_hh", &self.weight_hh, &[rows, state])?;
+        for (what, bias) in [("bias_ih", &self.bias_ih), ("bias_hh", &self.bias_hh)] {
+            if let Some(bias) = bias {
+                expect_shape(op, what, bias, &[rows])?;
+            }
+        }
+        Ok(hidden)
+    }
+}

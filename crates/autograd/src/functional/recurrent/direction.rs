@@ -1,0 +1,408 @@
+//! One direction of one layer: a loop over steps, forward and backward through time.
+
+use samebits_tensor_core::ops::{
+    Binary, BinaryKind, Cat, GruCell, GruCellGrad, LstmCell, LstmCellGrad, Matmul, Reduce,
+    ReduceKind, Unary, UnaryKind,
+};
+use samebits_tensor_core::{Result, Tensor};
+
+use super::States;
+use crate::functional::once;
+use crate::functional::shape::{narrow, reshape};
+use crate::{Var, is_recording, run};
+
+/// What a step computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Tanh,
+    Relu,
+    Gru,
+    Lstm,
+}
+
+impl Kind {
+    /// The number of gates.
+    pub(super) fn gates(self) -> usize {
+        match self {
+            Kind::Tanh | Kind::Relu => 1,
+            Kind::Gru => 3,
+            Kind::Lstm => 4,
+        }
+    }
+
+    /// PyTorch's name.
+    pub(super) fn op(self) -> &'static str {
+        match self {
+            Kind::Tanh => "rnn_tanh",
+            Kind::Relu => "rnn_relu",
+            Kind::Gru => "gru",
+            Kind::Lstm => "lstm",
+        }
+    }
+}
+
+/// A loop over packed rows; all shapes have been checked.
+pub(super) struct Direction {
+    pub(super) kind: Kind,
+    pub(super) reverse: bool,
+    /// Sequences that are still running at each step, never ascending.
+    pub(super) batch_sizes: Vec<usize>,
+    /// `[rows, gates · hidden]`: the inputs times their weights.
+    pub(super) gates: Var,
+    pub(super) weight_hh: Var,
+    pub(super) bias_x: Option<Var>,
+    pub(super) bias_h: Option<Var>,
+    pub(super) weight_hr: Option<Var>,
+    pub(super) h0: Var,
+    pub(super) c0: Option<Var>,
+}
+
+/// What a step leaves for its gradient.
+struct Step {
+    /// The hidden state before.
+    before: Tensor,
+    /// The hidden state after, without projection.
+    after: Tensor,
+    /// The cells before and after.
+    cells: Option<[Tensor; 2]>,
+    /// The activations of gated cells.
+    activations: Option<Tensor>,
+}
+
+impl Direction {
+    /// The outputs of all steps, and the last hidden and cell states.
+    pub(super) fn run(self) -> Result<(Var, States)> {
+        let inputs: Vec<Var> = [Some(&self.gates), Some(&self.weight_hh), Some(&self.h0)]
+            .into_iter()
+            .chain([&self.bias_x, &self.bias_h, &self.weight_hr, &self.c0].map(Option::as_ref))
+            .flatten()
+            .cloned()
+            .collect();
+        let keep = is_recording() && inputs.iter().any(Var::requires_grad);
+        let (value, steps) = self.forward(keep)?;
+        let rows = self.gates.shape()[0];
+        let (hidden, cell) =
+            (self.h0.shape().to_vec(), self.c0.as_ref().map(|c| c.shape().to_vec()));
+        let inputs: Vec<&Var> = inputs.iter().collect();
+        let op = self.kind.op();
+        // One flat result, because a step of the graph has one.
+        let flat = Var::computed(value, &inputs, move |grad| {
+            let grads = self.backward(grad.value(), &steps)?;
+            Ok(grads.into_iter().map(|value| Some(once(op, value, &[grad]))).collect())
+        });
+        let (n, width) = (hidden[0], hidden[1]);
+        let part = |start: usize, shape: &[usize]| {
+            reshape(&narrow(&flat, 0, start, shape.iter().product())?, shape)
+        };
+        let output = part(0, &[rows, width])?;
+        let h_n = part(rows * width, &[n, width])?;
+        let c_n = match cell {
+            Some(shape) => part((rows + n) * width, &shape)?,
+            None => h_n.clone(),
+        };
+        Ok((output, [h_n, c_n]))
+    }
+
+    /// Outputs, last hidden and last cell states in one flat tensor, and what the gradient needs
+    /// in the order of the steps.
+    fn forward(&self, keep: bool) -> Result<(Tensor, Vec<Step>)> {
+        let gates = self.gates.value().contiguous()?;
+        let weight_hh = self.weight_hh.value().transpose(0, 1)?.contiguous()?;
+        let weight_hr = match &self.weight_hr {
+            Some(weight) => Some(weight.value().transpose(0, 1)?.contiguous()?),
+            None => None,
+        };
+        let order = self.order(self.reverse);
+        let first = order.first().map_or(0, |step| step.count);
+        let mut hidden = Rows::new(self.h0.value(), first)?;
+        let mut cell = self.c0.as_ref().map(|c0| Rows::new(c0.value(), first)).transpose()?;
+        let mut outputs = Vec::new();
+        let mut steps = Vec::new();
+        for place in &order {
+            hidden.resize(place.count)?;
+            if let Some(cell) = &mut cell {
+                cell.resize(place.count)?;
+            }
+            let gates_x = gates.narrow(0, place.row, place.count)?;
+            let before = hidden.current.clone();
+            let gates_h = run(&Matmul { a: before.clone(), b: weight_hh.clone() })?;
+            let mut step = self.cell(gates_x, gates_h, before, cell.as_ref())?;
+            hidden.current = match &weight_hr {
+                Some(weight) => run(&Matmul { a: step.after.clone(), b: weight.clone() })?,
+                None => step.after.clone(),
+            };
+            if let (Some(cell), Some([_, after])) = (&mut cell, &step.cells) {
+                cell.current = after.clone();
+            }
+            outputs.push(hidden.current.clone());
+            if keep {
+                if matches!(self.kind, Kind::Gru)
+                    || (self.kind == Kind::Lstm && weight_hr.is_none())
+                {
+                    // Only the gradients of a projection and of plain cells read it.
+                    step.after = step.before.clone();
+                }
+                steps.push(step);
+            }
+        }
+        if self.reverse {
+            outputs.reverse();
+            steps.reverse();
+        }
+        outputs.push(hidden.finish()?);
+        if let Some(cell) = cell {
+            outputs.push(cell.finish()?);
+        }
+        let flat = outputs
+            .into_iter()
+            .map(|x| x.reshape(&[x.numel()]))
+            .collect::<Result<Vec<Tensor>>>()?;
+        Ok((run(&Cat { inputs: flat, dim: 0 })?, steps))
+    }
+
+    fn cell(
+        &self,
+        gates_x: Tensor,
+        gates_h: Tensor,
+        before: Tensor,
+        cell: Option<&Rows>,
+    ) -> Result<Step> {
+        let value = |x: &Option<Var>| x.as_ref().map(|x| x.value().clone());
+        match (self.kind, cell) {
+            (Kind::Gru, _) => {
+                let (after, activations) = run(&GruCell {
+                    gates_x,
+                    gates_h,
+                    bias_x: value(&self.bias_x),
+                    bias_h: value(&self.bias_h),
+                    hidden: before.clone(),
+                })?;
+                Ok(Step { before, after, cells: None, activations: Some(activations) })
+            }
+            (Kind::Lstm, Some(cell)) => {
+                let old = cell.current.clone();
+                let (after, new, activations) = run(&LstmCell {
+                    gates_x,
+                    gates_h,
+                    bias: value(&self.bias_x),
+                    cell: old.clone(),
+                })?;
+                let cells = Some([old, new]);
+                Ok(Step { before, after, cells, activations: Some(activations) })
+            }
+            _ => {
+                let sum = run(&Binary { kind: BinaryKind::Add, a: gates_x, b: gates_h })?;
+                let kind = if self.kind == Kind::Relu { UnaryKind::Relu } else { UnaryKind::Tanh };
+                let after = run(&Unary { kind, x: sum })?;
+                Ok(Step { before, after, cells: None, activations: None })
+            }
+        }
+    }
+
+    /// The gradients of gates, recurrent weights and first hidden state, then of the biases, the
+    /// projection and the first cell if there are.
+    fn backward(&self, grad: &Tensor, steps: &[Step]) -> Result<Vec<Tensor>> {
+        let rows = self.gates.shape()[0];
+        let (n, width) = (self.h0.shape()[0], self.h0.shape()[1]);
+        let part = |start: usize, shape: &[usize]| {
+            grad.narrow(0, start, shape.iter().product())?.reshape(shape)
+        };
+        let grad_output = part(0, &[rows, width])?;
+        let order = self.order(!self.reverse);
+        let first = order.first().map_or(0, |step| step.count);
+        let mut hidden = Rows::new(&part(rows * width, &[n, width])?, first)?;
+        let mut cell = match &self.c0 {
+            Some(c0) => Some(Rows::new(&part((rows + n) * width, c0.shape())?, first)?),
+            None => None,
+        };
+        let weight_hh = self.weight_hh.value().contiguous()?;
+        let mut all = Pieces::default();
+        for place in &order {
+            hidden.resize(place.count)?;
+            if let Some(cell) = &mut cell {
+                cell.resize(place.count)?;
+            }
+            let step = &steps[place.step];
+            let output = grad_output.narrow(0, place.row, place.count)?;
+            let incoming = add(&hidden.current, &output)?;
+            let grad = match &self.weight_hr {
+                Some(weight) => {
+                    all.projected.push(incoming.clone());
+                    all.unprojected.push(step.after.clone());
+                    run(&Matmul { a: incoming, b: weight.value().contiguous()? })?
+                }
+                None => incoming,
+            };
+            let (gates_x, gates_h, direct) = self.cell_grad(grad, step, cell.as_mut())?;
+            let through = run(&Matmul { a: gates_h.clone(), b: weight_hh.clone() })?;
+            hidden.current = match direct {
+                Some(direct) => add(&direct, &through)?,
+                None => through,
+            };
+            all.before.push(step.before.clone());
+            if self.kind == Kind::Gru {
+                all.gates_h.push(gates_h);
+            }
+            all.gates_x.push(gates_x);
+        }
+        if !self.reverse {
+            all.reverse();
+        }
+        self.collect(all, hidden.finish()?, cell)
+    }
+
+    /// The gradients of both sums of gates, and the part of the hidden state's that does not come
+    /// through them.
+    fn cell_grad(
+        &self,
+        grad: Tensor,
+        step: &Step,
+        cell: Option<&mut Rows>,
+    ) -> Result<(Tensor, Tensor, Option<Tensor>)> {
+        match (cell, &step.cells, &step.activations) {
+            (Some(cell), Some([old, new]), Some(activations)) => {
+                let (gates, before) = run(&LstmCellGrad {
+                    grad_hidden: grad,
+                    grad_cell: cell.current.clone(),
+                    activations: activations.clone(),
+                    cell: old.clone(),
+                    next_cell: new.clone(),
+                })?;
+                cell.current = before;
+                Ok((gates.clone(), gates, None))
+            }
+            (_, _, Some(activations)) => {
+                let (x, h, direct) = run(&GruCellGrad {
+                    grad,
+                    activations: activations.clone(),
+                    hidden: step.before.clone(),
+                })?;
+                Ok((x, h, Some(direct)))
+            }
+            _ => {
+                let kind = match self.kind {
+                    Kind::Relu => BinaryKind::ReluGrad,
+                    _ => BinaryKind::TanhGrad,
+                };
+                let gates = run(&Binary { kind, a: grad, b: step.after.clone() })?;
+                Ok((gates.clone(), gates, None))
+            }
+        }
+    }
+
+    fn collect(&self, all: Pieces, h0: Tensor, cell: Option<Rows>) -> Result<Vec<Tensor>> {
+        let gates_x = cat(all.gates_x)?;
+        let gates_h = if self.kind == Kind::Gru { cat(all.gates_h)? } else { gates_x.clone() };
+        let weight_hh = wide_product(&gates_h, &cat(all.before)?)?;
+        let mut grads = vec![gates_x.clone(), weight_hh, h0];
+        for (bias, gates) in [(&self.bias_x, &gates_x), (&self.bias_h, &gates_h)] {
+            if let Some(bias) = bias {
+                let op = Reduce { kind: ReduceKind::Sum, x: gates.clone(), dims: vec![0] };
+                grads.push(run(&op)?.reshape(bias.shape())?);
+            }
+        }
+        if self.weight_hr.is_some() {
+            grads.push(wide_product(&cat(all.projected)?, &cat(all.unprojected)?)?);
+        }
+        if let Some(cell) = cell {
+            grads.push(cell.finish()?);
+        }
+        Ok(grads)
+    }
+
+    /// The steps with their rows, from the first to the last or the other way round.
+    fn order(&self, reverse: bool) -> Vec<Place> {
+        let mut row = 0;
+        let mut places: Vec<Place> = self
+            .batch_sizes
+            .iter()
+            .enumerate()
+            .map(|(step, &count)| {
+                let place = Place { step, row, count };
+                row += count;
+                place
+            })
+            .collect();
+        if reverse {
+            places.reverse();
+        }
+        places
+    }
+}
+
+/// A step among the packed rows.
+struct Place {
+    step: usize,
+    row: usize,
+    count: usize,
+}
+
+/// A state of which the leading rows take part in a step.
+struct Rows {
+    /// What rows that join begin with.
+    full: Tensor,
+    current: Tensor,
+    /// Rows that have left, the last ones first.
+    left: Vec<Tensor>,
+}
+
+impl Rows {
+    fn new(full: &Tensor, count: usize) -> Result<Rows> {
+        let full = full.contiguous()?;
+        Ok(Rows { current: full.narrow(0, 0, count)?, full, left: Vec::new() })
+    }
+
+    fn resize(&mut self, count: usize) -> Result<()> {
+        let now = self.current.shape()[0];
+        if count < now {
+            self.left.push(self.current.narrow(0, count, now - count)?);
+            self.current = self.current.narrow(0, 0, count)?;
+        } else if count > now {
+            let joining = self.full.narrow(0, now, count - now)?;
+            self.current = cat(vec![self.current.clone(), joining])?;
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Tensor> {
+        let mut parts = vec![self.current];
+        parts.extend(self.left.into_iter().rev());
+        cat(parts)
+    }
+}
+
+/// Gradients and states of single steps.
+#[derive(Default)]
+struct Pieces {
+    gates_x: Vec<Tensor>,
+    gates_h: Vec<Tensor>,
+    before: Vec<Tensor>,
+    projected: Vec<Tensor>,
+    unprojected: Vec<Tensor>,
+}
+
+impl Pieces {
+    fn reverse(&mut self) {
+        self.gates_x.reverse();
+        self.gates_h.reverse();
+        self.before.reverse();
+        self.projected.reverse();
+        self.unprojected.reverse();
+    }
+}
+
+fn add(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    run(&Binary { kind: BinaryKind::Add, a: a.clone(), b: b.clone() })
+}
+
+/// `aᵀ · b`
+fn wide_product(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    run(&Matmul { a: a.transpose(0, 1)?, b: b.clone() })
+}
+
+fn cat(mut parts: Vec<Tensor>) -> Result<Tensor> {
+    if parts.len() == 1 {
+        return Ok(parts.remove(0));
+    }
+    run(&Cat { inputs: parts, dim: 0 })
+}

@@ -1,0 +1,202 @@
+//! Sequences of different lengths, packed step by step.
+
+use samebits_tensor_core::{Error, Result, Tensor};
+
+use crate::Var;
+use crate::functional::elementwise::scalar_like;
+use crate::functional::index_select;
+use crate::functional::shape::{cat, expand, reshape, transpose};
+
+/// Sequences of different lengths without padding: the elements of the first step of all
+/// sequences, longest first, then those of the second step, and so on.
+#[derive(Clone, Debug)]
+pub struct PackedSequence {
+    data: Var,
+    batch_sizes: Vec<usize>,
+    /// Which sequence each place holds.
+    sorted: Vec<usize>,
+    lengths: Vec<usize>,
+}
+
+impl PackedSequence {
+    /// `[elements, width]`
+    pub fn data(&self) -> &Var {
+        &self.data
+    }
+
+    /// How many sequences have an element at each step.
+    pub fn batch_sizes(&self) -> &[usize] {
+        &self.batch_sizes
+    }
+
+    /// The length of each sequence, in the order before packing.
+    pub fn lengths(&self) -> &[usize] {
+        &self.lengths
+    }
+
+    /// Which sequence each place in a step holds.
+    pub fn sorted_indices(&self) -> &[usize] {
+        &self.sorted
+    }
+
+    /// The number of sequences.
+    pub(super) fn sequences(&self) -> usize {
+        self.sorted.len()
+    }
+
+    /// Another value for each element.
+    pub(super) fn with_data(&self, data: Var) -> PackedSequence {
+        PackedSequence { data, ..self.clone() }
+    }
+
+    /// A state `[layers, n, width]` in the order of the places.
+    pub(super) fn sort(&self, state: &Var) -> Result<Var> {
+        if self.is_sorted() {
+            return Ok(state.clone());
+        }
+        select(state, 1, &self.sorted)
+    }
+
+    /// A state `[layers, n, width]` in the order before packing.
+    pub(super) fn unsort(&self, state: &Var) -> Result<Var> {
+        if self.is_sorted() {
+            return Ok(state.clone());
+        }
+        select(state, 1, &self.places())
+    }
+
+    fn is_sorted(&self) -> bool {
+        self.sorted.iter().enumerate().all(|(place, &sequence)| place == sequence)
+    }
+
+    /// The place of each sequence.
+    fn places(&self) -> Vec<usize> {
+        let mut places = vec![0; self.sorted.len()];
+        for (place, &sequence) in self.sorted.iter().enumerate() {
+            places[sequence] = place;
+        }
+        places
+    }
+}
+
+/// Packs padded sequences, PyTorch's `pack_padded_sequence`. Of equally long sequences the first
+/// stays first.
+///
+/// # Shapes
+///
+/// `input` is `[steps, n, width]`, or `[n, steps, width]` with `batch_first`.
+///
+/// # Errors
+///
+/// A length is 0 or more than the steps, their number is not `n`, or they ascend although
+/// `enforce_sorted` says that they do not.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::{Var, functional};
+/// use samebits_tensor_core::Tensor;
+///
+/// // Two sequences, 1 2 and 3; 0 is padding.
+/// let input = Var::constant(Tensor::from_slice(&[1.0f32, 3.0, 2.0, 0.0], &[2, 2, 1])?);
+/// let packed = functional::pack_padded_sequence(&input, &[2, 1], false, true)?;
+/// assert_eq!(packed.data().value().to_vec::<f32>()?, [1.0, 3.0, 2.0]);
+/// assert_eq!(packed.batch_sizes(), [2, 1]);
+/// let (padded, lengths) = functional::pad_packed_sequence(&packed, false, -1.0, None)?;
+/// assert_eq!(padded.value().to_vec::<f32>()?, [1.0, 3.0, 2.0, -1.0]);
+/// assert_eq!(lengths, [2, 1]);
+/// # Ok::<(), samebits_tensor_core::Error>(())
+/// ```
+#[track_caller]
+pub fn pack_padded_sequence(
+    input: &Var,
+    lengths: &[usize],
+    batch_first: bool,
+    enforce_sorted: bool,
+) -> Result<PackedSequence> {
+    const OP: &str = "pack_padded_sequence";
+    if input.shape().len() != 3 {
+        return Err(Error::invalid(
+            OP,
+            format!("expected an input of shape [steps, n, width], got {:?}", input.shape()),
+        ));
+    }
+    let input = if batch_first { transpose(input, 0, 1)? } else { input.clone() };
+    let &[steps, n, width] = input.shape() else { unreachable!("its rank was checked") };
+    if lengths.len() != n || lengths.iter().any(|length| !(1..=steps).contains(length)) {
+        return Err(Error::invalid(
+            OP,
+            format!("expected {n} lengths from 1 to {steps}, got {lengths:?}"),
+        ));
+    }
+    if enforce_sorted && lengths.windows(2).any(|pair| pair[0] < pair[1]) {
+        return Err(Error::invalid(
+            OP,
+            format!("lengths {lengths:?} ascend; pass `enforce_sorted` as false"),
+        ));
+    }
+    let mut sorted: Vec<usize> = (0..n).collect();
+    sorted.sort_by_key(|&sequence| std::cmp::Reverse(lengths[sequence]));
+    let longest = lengths.iter().copied().max().unwrap_or(0);
+    let batch_sizes: Vec<usize> =
+        (0..longest).map(|t| lengths.iter().filter(|&&length| length > t).count()).collect();
+    let rows: Vec<usize> = batch_sizes
+        .iter()
+        .enumerate()
+        .flat_map(|(t, &count)| sorted[..count].iter().map(move |sequence| t * n + sequence))
+        .collect();
+    let data = select(&reshape(&input, &[steps * n, width])?, 0, &rows)?;
+    Ok(PackedSequence { data, batch_sizes, sorted, lengths: lengths.to_vec() })
+}
+
+/// Unpacks sequences, PyTorch's `pad_packed_sequence`: returns them padded with a value, and
+/// their lengths.
+///
+/// # Errors
+///
+/// `total_length` is less than the longest sequence.
+#[track_caller]
+pub fn pad_packed_sequence(
+    packed: &PackedSequence,
+    batch_first: bool,
+    padding_value: f64,
+    total_length: Option<usize>,
+) -> Result<(Var, Vec<usize>)> {
+    const OP: &str = "pad_packed_sequence";
+    let longest = packed.batch_sizes.len();
+    let steps = total_length.unwrap_or(longest);
+    if steps < longest {
+        return Err(Error::invalid(
+            OP,
+            format!("total_length is {steps}, but the longest sequence has {longest} steps"),
+        ));
+    }
+    let n = packed.sequences();
+    let &[elements, width] = packed.data.shape() else {
+        return Err(Error::invalid(
+            OP,
+            format!("expected data of shape [elements, width], got {:?}", packed.data.shape()),
+        ));
+    };
+    let padding = expand(&scalar_like(&packed.data, padding_value)?, &[1, width])?;
+    let places = packed.places();
+    let mut first = 0;
+    let mut rows = Vec::new();
+    for t in 0..steps {
+        let count = packed.batch_sizes.get(t).copied().unwrap_or(0);
+        // The row behind the last holds the padding.
+        rows.extend(places.iter().map(|&p| if p < count { first + p } else { elements }));
+        first += count;
+    }
+    let padded = select(&cat(&[packed.data.clone(), padding], 0)?, 0, &rows)?;
+    let padded = reshape(&padded, &[steps, n, width])?;
+    let padded = if batch_first { transpose(&padded, 0, 1)? } else { padded };
+    Ok((padded, packed.lengths.clone()))
+}
+
+#[track_caller]
+fn select(x: &Var, dim: usize, rows: &[usize]) -> Result<Var> {
+    let index: Vec<i64> = rows.iter().map(|&row| row as i64).collect();
+    let index = Tensor::from_slice(&index, &[index.len()])?.to(x.value().device())?;
+    index_select(x, dim, &index)
+}

@@ -1,0 +1,91 @@
+use samebits_numerics::reduce;
+use samebits_tensor_core::ops::{CtcLoss, CtcLossGrad, CtcTargets, Reduction};
+use samebits_tensor_core::registry::{Kernel, register};
+use samebits_tensor_core::{Result, Tensor};
+
+use super::{Element, FLOATS, filled, with_float};
+use crate::ctc::{self, Batch};
+
+const SEQUENCES: &str = "each sequence is its own fixed sequence of f64 operations";
+
+pub(super) fn register_all() {
+    // As fast as an unordered one would be: no two sequences meet in an output.
+    register(Kernel::portable(
+        "sequences",
+        FLOATS,
+        SEQUENCES,
+        |op: &CtcLoss| with_float!(op.log_probs.dtype(), T => loss::<T>(op)),
+    ));
+    register(Kernel::portable(
+        "sequences",
+        FLOATS,
+        SEQUENCES,
+        |op: &CtcLossGrad| with_float!(op.log_probs.dtype(), T => gradient::<T>(op)),
+    ));
+}
+
+fn loss<T: Element>(op: &CtcLoss) -> Result<Tensor> {
+    let (log_probs, labels) = (op.log_probs.contiguous()?, op.targets.labels.contiguous()?);
+    let starts = op.targets.starts();
+    let mut losses = ctc::ctc_loss(batch::<T>(&log_probs, &labels, &starts, &op.targets)?)?;
+    for loss in &mut losses {
+        if op.zero_infinity && *loss == f64::INFINITY {
+            *loss = 0.0;
+        }
+    }
+    let round = |x: f64| T::from_f64(x).canonical();
+    let lengths = &op.targets.target_lengths;
+    let n = losses.len();
+    match op.reduction {
+        Reduction::None => {
+            let losses: Vec<T> = losses.into_iter().map(round).collect();
+            Tensor::from_slice(&losses, &[n])
+        }
+        Reduction::Sum => Ok(Tensor::scalar(round(reduce::sum(&losses)))),
+        Reduction::Mean => {
+            let sum = reduce::sum_by(n, |i| losses[i] / lengths[i].max(1) as f64);
+            Ok(Tensor::scalar(round(sum / n as f64)))
+        }
+    }
+}
+
+fn gradient<T: Element>(op: &CtcLossGrad) -> Result<Tensor> {
+    let (log_probs, labels) = (op.log_probs.contiguous()?, op.targets.labels.contiguous()?);
+    let starts = op.targets.starts();
+    let grad = op.grad.contiguous()?;
+    let grad = grad.as_slice::<T>()?;
+    let lengths = &op.targets.target_lengths;
+    let n = lengths.len();
+    let scale: Vec<f64> = (0..n)
+        .map(|i| match op.reduction {
+            Reduction::None => grad[i].into(),
+            Reduction::Sum => grad[0].into(),
+            Reduction::Mean => {
+                let grad: f64 = grad[0].into();
+                grad / (n as f64 * lengths[i].max(1) as f64)
+            }
+        })
+        .collect();
+    let batch = batch::<T>(&log_probs, &labels, &starts, &op.targets)?;
+    filled(log_probs.shape(), |out| {
+        Ok(ctc::ctc_loss_backward(batch, &scale, op.zero_infinity, out)?)
+    })
+}
+
+fn batch<'a, T: Element>(
+    log_probs: &'a Tensor,
+    labels: &'a Tensor,
+    starts: &'a [usize],
+    targets: &'a CtcTargets,
+) -> Result<Batch<'a, T>> {
+    Ok(Batch {
+        log_probs: log_probs.as_slice()?,
+        n: log_probs.shape()[1],
+        classes: log_probs.shape()[2],
+        labels: labels.as_slice()?,
+        starts,
+        target_lengths: &targets.target_lengths,
+        input_lengths: &targets.input_lengths,
+        blank: targets.blank,
+    })
+}

@@ -1,0 +1,103 @@
+use samebits_tensor_core::ops::{Qr, QrGrad, Svd};
+use samebits_tensor_core::registry::{Kernel, register};
+use samebits_tensor_core::{Result, Tensor};
+
+use super::{Element, FLOATS, with_float};
+use crate::linalg;
+use crate::parallel::each;
+
+const F64: &str = "each matrix is its own fixed sequence of f64 operations";
+
+pub(super) fn register_all() {
+    register(Kernel::portable(
+        "householder",
+        FLOATS,
+        F64,
+        |op: &Qr| with_float!(op.x.dtype(), T => qr::<T>(op)),
+    ));
+    register(Kernel::portable(
+        "substitution",
+        FLOATS,
+        F64,
+        |op: &QrGrad| with_float!(op.q.dtype(), T => qr_grad::<T>(op)),
+    ));
+    register(Kernel::portable(
+        "jacobi",
+        FLOATS,
+        F64,
+        |op: &Svd| with_float!(op.x.dtype(), T => svd::<T>(op)),
+    ));
+}
+
+fn qr<T: Element>(op: &Qr) -> Result<(Tensor, Tensor)> {
+    let x = op.x.contiguous()?;
+    let (count, [m, n]) = matrices(&x);
+    let [shape_q, shape_r] = op.output_shapes()?;
+    let columns = shape_q[shape_q.len() - 1];
+    let x = x.as_slice::<T>()?;
+    let all = each(count, x.len() * m.min(n), |i| {
+        let (mut q, mut r) = (vec![T::ZERO; m * columns], vec![T::ZERO; columns * n]);
+        linalg::qr(&x[i * m * n..][..m * n], [m, n], columns, &mut q, &mut r)?;
+        Ok((q, r))
+    });
+    let all = all.into_iter().collect::<Result<Vec<_>>>()?;
+    Ok((
+        joined(&shape_q, all.iter().map(|(q, _)| q))?,
+        joined(&shape_r, all.iter().map(|(_, r)| r))?,
+    ))
+}
+
+fn qr_grad<T: Element>(op: &QrGrad) -> Result<Tensor> {
+    let (grad_q, grad_r) = (op.grad_q.contiguous()?, op.grad_r.contiguous()?);
+    let (q, r) = (op.q.contiguous()?, op.r.contiguous()?);
+    let (count, [m, n]) = matrices(&q);
+    let (tall, square) = (m * n, n * n);
+    let (grad_q, grad_r) = (grad_q.as_slice::<T>()?, grad_r.as_slice::<T>()?);
+    let (q_values, r_values) = (q.as_slice::<T>()?, r.as_slice::<T>()?);
+    let all = each(count, q_values.len() * n, |i| {
+        let mut out = vec![T::ZERO; tall];
+        linalg::qr_backward(
+            [&grad_q[i * tall..][..tall], &grad_r[i * square..][..square]],
+            [&q_values[i * tall..][..tall], &r_values[i * square..][..square]],
+            [m, n],
+            &mut out,
+        )?;
+        Ok(out)
+    });
+    let all = all.into_iter().collect::<Result<Vec<_>>>()?;
+    joined(q.shape(), all.iter())
+}
+
+fn svd<T: Element>(op: &Svd) -> Result<(Tensor, Tensor, Tensor)> {
+    let x = op.x.contiguous()?;
+    let (count, [m, n]) = matrices(&x);
+    let k = m.min(n);
+    let [shape_u, shape_s, shape_v] = op.output_shapes()?;
+    let x = x.as_slice::<T>()?;
+    let all = each(count, x.len() * k, |i| {
+        let mut parts = [m * k, k, n * k].map(|len| vec![T::ZERO; len]);
+        let [u, s, v] = &mut parts;
+        linalg::svd(&x[i * m * n..][..m * n], [m, n], u, s, v)?;
+        Ok(parts)
+    });
+    let all = all.into_iter().collect::<Result<Vec<_>>>()?;
+    let part = |shape: &[usize], which: usize| joined(shape, all.iter().map(|all| &all[which]));
+    Ok((part(&shape_u, 0)?, part(&shape_s, 1)?, part(&shape_v, 2)?))
+}
+
+/// How many matrices there are, and their rows and columns.
+fn matrices(x: &Tensor) -> (usize, [usize; 2]) {
+    match x.shape() {
+        [batch @ .., m, n] => (batch.iter().product(), [*m, *n]),
+        _ => unreachable!("the operation checked the rank"),
+    }
+}
+
+/// Matrices one after the other.
+fn joined<'a, T: Element>(
+    shape: &[usize],
+    parts: impl Iterator<Item = &'a Vec<T>>,
+) -> Result<Tensor> {
+    let values: Vec<T> = parts.flatten().copied().collect();
+    Tensor::from_slice(&values, shape)
+}

@@ -1,0 +1,320 @@
+//! The elementwise part of one step of recurrent networks.
+//!
+//! # Determinism
+//!
+//! `Portable`: every element is the same sequence of correctly rounded operations. The
+//! operations' descriptions in `samebits_tensor_core::ops` are their definitions.
+
+use rayon::prelude::*;
+use samebits_numerics::simd::{self, Kernel};
+use samebits_tensor_core::ops::UnaryKind;
+
+use crate::elementwise::Elementary;
+use crate::parallel::CHUNK;
+
+/// The gates of one step.
+#[derive(Clone, Copy, Debug)]
+pub struct Gates<'a, T> {
+    /// (n, gates · size): those of the input.
+    pub x: &'a [T],
+    /// (n, gates · size): those of the hidden state.
+    pub h: &'a [T],
+    /// (gates · size): added to those of the input.
+    pub bias_x: Option<&'a [T]>,
+    /// (gates · size): added to those of the hidden state.
+    pub bias_h: Option<&'a [T]>,
+}
+
+/// One step of a long short-term memory of `size` units; `bias_h` is not used.
+///
+/// # Shapes
+///
+/// `cell`, `hidden` and `next_cell` are (n, size), `activations` (n, 4 · size).
+pub fn lstm_cell<T: Elementary>(
+    size: usize,
+    gates: Gates<'_, T>,
+    cell: &[T],
+    hidden: &mut [T],
+    next_cell: &mut [T],
+    activations: &mut [T],
+) {
+    if size == 0 {
+        return;
+    }
+    let rows = hidden.chunks_mut(size).zip(next_cell.chunks_mut(size));
+    let rows = rows.zip(activations.chunks_mut(4 * size)).zip(cell.chunks(size));
+    in_parallel(cell.len(), rows, |row, (((hidden, next_cell), activations), cell)| {
+        let at = row * 4 * size..(row + 1) * 4 * size;
+        let mut a = vec![T::ZERO; 4 * size];
+        let (x, h) = (&gates.x[at.clone()], &gates.h[at]);
+        simd::dispatch(Sum { x, h, bias: gates.bias_x, out: &mut a });
+        let forget = 2 * size;
+        T::elementary(UnaryKind::Sigmoid, &a[..forget], &mut activations[..forget]);
+        let cells = forget..3 * size;
+        T::elementary(UnaryKind::Tanh, &a[cells.clone()], &mut activations[cells.clone()]);
+        let out = cells.end..4 * size;
+        T::elementary(UnaryKind::Sigmoid, &a[out.clone()], &mut activations[out]);
+        simd::dispatch(LstmForward { activations, cell, next_cell });
+        let tanh = &mut a[..size];
+        T::elementary(UnaryKind::Tanh, next_cell, tanh);
+        for ((hidden, &o), &t) in hidden.iter_mut().zip(&activations[cells.end..]).zip(&*tanh) {
+            *hidden = (o * t).canonical();
+        }
+    });
+}
+
+/// The gradient of [`lstm_cell`].
+///
+/// # Shapes
+///
+/// `grad_gates` is (n, 4 · size), all else as in the forward pass.
+pub fn lstm_cell_backward<T: Elementary>(
+    size: usize,
+    [grad_hidden, grad_cell]: [&[T]; 2],
+    activations: &[T],
+    [cell, next_cell]: [&[T]; 2],
+    grad_gates: &mut [T],
+    grad_previous: &mut [T],
+) {
+    if size == 0 {
+        return;
+    }
+    let rows = grad_gates.chunks_mut(4 * size).zip(grad_previous.chunks_mut(size));
+    in_parallel(cell.len(), rows, |row, (grad_gates, grad_previous)| {
+        let at = row * size..(row + 1) * size;
+        let mut tanh = vec![T::ZERO; size];
+        T::elementary(UnaryKind::Tanh, &next_cell[at.clone()], &mut tanh);
+        simd::dispatch(LstmBackward {
+            grad_hidden: &grad_hidden[at.clone()],
+            grad_cell: &grad_cell[at.clone()],
+            activations: &activations[4 * at.start..4 * at.end],
+            cell: &cell[at],
+            tanh: &tanh,
+            grad_gates,
+            grad_previous,
+        });
+    });
+}
+
+/// One step of a gated recurrent unit of `size` units.
+///
+/// # Shapes
+///
+/// `hidden` and `next` are (n, size), `activations` (n, 4 · size).
+pub fn gru_cell<T: Elementary>(
+    size: usize,
+    gates: Gates<'_, T>,
+    hidden: &[T],
+    next: &mut [T],
+    activations: &mut [T],
+) {
+    if size == 0 {
+        return;
+    }
+    let rows = next.chunks_mut(size).zip(activations.chunks_mut(4 * size));
+    in_parallel(hidden.len(), rows, |row, (next, activations)| {
+        let at = row * 3 * size..(row + 1) * 3 * size;
+        let mut x = gates.x[at.clone()].to_vec();
+        let mut h = gates.h[at].to_vec();
+        for (to, bias) in [(&mut x, gates.bias_x), (&mut h, gates.bias_h)] {
+            for (to, &bias) in to.iter_mut().zip(bias.unwrap_or(&[])) {
+                *to = *to + bias;
+            }
+        }
+        let n = 2 * size;
+        let sums: Vec<T> = x[..n].iter().zip(&h).map(|(&x, &h)| x + h).collect();
+        T::elementary(UnaryKind::Sigmoid, &sums, &mut activations[..n]);
+        let (reset, rest) = activations.split_at_mut(size);
+        let (update, rest) = rest.split_at_mut(size);
+        let (new, kept) = rest.split_at_mut(size);
+        let arguments: Vec<T> =
+            reset.iter().zip(&x[n..]).zip(&h[n..]).map(|((&r, &x), &h)| r.mul_add(h, x)).collect();
+        T::elementary(UnaryKind::Tanh, &arguments, new);
+        for (to, &h) in kept.iter_mut().zip(&h[n..]) {
+            *to = h.canonical();
+        }
+        let before = &hidden[row * size..][..size];
+        simd::dispatch(GruForward { update, new, before, next });
+    });
+}
+
+/// The gradient of [`gru_cell`].
+///
+/// # Shapes
+///
+/// `grad_x` and `grad_h` are (n, 3 · size), all else as in the forward pass.
+pub fn gru_cell_backward<T: Elementary>(
+    size: usize,
+    grad: &[T],
+    activations: &[T],
+    hidden: &[T],
+    [grad_x, grad_h]: [&mut [T]; 2],
+    grad_previous: &mut [T],
+) {
+    if size == 0 {
+        return;
+    }
+    let rows = grad_x.chunks_mut(3 * size).zip(grad_h.chunks_mut(3 * size));
+    let rows = rows.zip(grad_previous.chunks_mut(size));
+    in_parallel(hidden.len(), rows, |row, ((grad_x, grad_h), grad_previous)| {
+        let at = row * size..(row + 1) * size;
+        simd::dispatch(GruBackward {
+            grad: &grad[at.clone()],
+            activations: &activations[4 * at.start..4 * at.end],
+            before: &hidden[at],
+            grad_x,
+            grad_h,
+            grad_previous,
+        });
+    });
+}
+
+/// Calls `f(i, row)` for every row, in parallel if `elements` are worth it.
+fn in_parallel<R: Send>(
+    elements: usize,
+    rows: impl Iterator<Item = R>,
+    f: impl Fn(usize, R) + Sync + Send,
+) {
+    // A transcendental function costs as much as a dozen of what `CHUNK` counts.
+    if elements * 12 <= CHUNK {
+        rows.enumerate().for_each(|(i, row)| f(i, row));
+        return;
+    }
+    let rows: Vec<R> = rows.collect();
+    rows.into_par_iter().enumerate().for_each(|(i, row)| f(i, row));
+}
+
+/// `(x + bias) + h`
+struct Sum<'a, T> {
+    x: &'a [T],
+    h: &'a [T],
+    bias: Option<&'a [T]>,
+    out: &'a mut [T],
+}
+
+impl<T: Elementary> Kernel for Sum<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        match self.bias {
+            Some(bias) => {
+                let inputs = self.x.iter().zip(self.h).zip(bias);
+                for (out, ((&x, &h), &bias)) in self.out.iter_mut().zip(inputs) {
+                    *out = (x + bias) + h;
+                }
+            }
+            None => {
+                for (out, (&x, &h)) in self.out.iter_mut().zip(self.x.iter().zip(self.h)) {
+                    *out = x + h;
+                }
+            }
+        }
+    }
+}
+
+struct LstmForward<'a, T> {
+    activations: &'a [T],
+    cell: &'a [T],
+    next_cell: &'a mut [T],
+}
+
+impl<T: Elementary> Kernel for LstmForward<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let size = self.cell.len();
+        let [i, f, g, _] = quarters(self.activations, size);
+        for k in 0..size {
+            self.next_cell[k] = f[k].mul_add(self.cell[k], i[k] * g[k]).canonical();
+        }
+    }
+}
+
+struct LstmBackward<'a, T> {
+    grad_hidden: &'a [T],
+    grad_cell: &'a [T],
+    activations: &'a [T],
+    cell: &'a [T],
+    tanh: &'a [T],
+    grad_gates: &'a mut [T],
+    grad_previous: &'a mut [T],
+}
+
+impl<T: Elementary> Kernel for LstmBackward<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let size = self.cell.len();
+        let [i, f, g, o] = quarters(self.activations, size);
+        let (cell, tanh) = (&self.cell[..size], &self.tanh[..size]);
+        let (grad_hidden, grad_cell) = (&self.grad_hidden[..size], &self.grad_cell[..size]);
+        let (to_i, rest) = self.grad_gates.split_at_mut(size);
+        let (to_f, rest) = rest.split_at_mut(size);
+        let (to_g, to_o) = rest.split_at_mut(size);
+        let (to_o, previous) = (&mut to_o[..size], &mut self.grad_previous[..size]);
+        for k in 0..size {
+            let (t, h) = (tanh[k], grad_hidden[k]);
+            let d = (h * o[k]).mul_add(T::ONE - t * t, grad_cell[k]);
+            to_i[k] = ((d * g[k]) * ((T::ONE - i[k]) * i[k])).canonical();
+            to_f[k] = ((d * cell[k]) * ((T::ONE - f[k]) * f[k])).canonical();
+            to_g[k] = ((d * i[k]) * (T::ONE - g[k] * g[k])).canonical();
+            to_o[k] = ((h * t) * ((T::ONE - o[k]) * o[k])).canonical();
+            previous[k] = (d * f[k]).canonical();
+        }
+    }
+}
+
+struct GruForward<'a, T> {
+    update: &'a [T],
+    new: &'a [T],
+    before: &'a [T],
+    next: &'a mut [T],
+}
+
+impl<T: Elementary> Kernel for GruForward<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let inputs = self.update.iter().zip(self.new).zip(self.before);
+        for (out, ((&z, &n), &h)) in self.next.iter_mut().zip(inputs) {
+            *out = z.mul_add(h - n, n).canonical();
+        }
+    }
+}
+
+struct GruBackward<'a, T> {
+    grad: &'a [T],
+    activations: &'a [T],
+    before: &'a [T],
+    grad_x: &'a mut [T],
+    grad_h: &'a mut [T],
+    grad_previous: &'a mut [T],
+}
+
+impl<T: Elementary> Kernel for GruBackward<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let size = self.grad.len();
+        let [r, z, n, h] = quarters(self.activations, size);
+        for k in 0..size {
+            let grad = self.grad[k];
+            let d = (grad * (T::ONE - z[k])) * (T::ONE - n[k] * n[k]);
+            let to_r = ((d * h[k]) * ((T::ONE - r[k]) * r[k])).canonical();
+            let to_z = ((grad * (self.before[k] - n[k])) * ((T::ONE - z[k]) * z[k])).canonical();
+            self.grad_x[k] = to_r;
+            self.grad_h[k] = to_r;
+            self.grad_x[size + k] = to_z;
+            self.grad_h[size + k] = to_z;
+            self.grad_x[2 * size + k] = d.canonical();
+            self.grad_h[2 * size + k] = (d * r[k]).canonical();
+            self.grad_previous[k] = (grad * z[k]).canonical();
+        }
+    }
+}
+
+/// The four parts of a row of activations.
+#[inline(always)]
+fn quarters<T>(row: &[T], size: usize) -> [&[T]; 4] {
+    [0, 1, 2, 3].map(|part| &row[part * size..][..size])
+}

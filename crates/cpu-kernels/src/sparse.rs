@@ -1,0 +1,320 @@
+//! Products with sparse matrices.
+//!
+//! # Determinism
+//!
+//! [`mm`] is `Portable`: each output is a chain of fma over the elements of its row, ascending by
+//! column and then by place in the list. Columns are cut into blocks of
+//! [`K_BLOCK`](crate::matmul::K_BLOCK) as in the dense product; each block starts from +0, blocks
+//! are added in ascending order, and blocks without an element are left out.
+//! [`sampled_product`] is `Portable`: sums in f64 over the contract's fixed tree.
+//! [`mm_fast`] promises nothing: elements are added by float atomics as they come.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rayon::prelude::*;
+use samebits_numerics::reduce;
+use samebits_numerics::simd::{self, Kernel};
+
+use crate::Float;
+use crate::error::{Error, Result, expect_len};
+use crate::matmul::K_BLOCK;
+use crate::parallel::{each, pieces_of};
+
+const OP: &str = "sparse_mm";
+
+/// A sparse matrix as a list of elements in any order.
+#[derive(Clone, Copy, Debug)]
+pub struct Elements<'a, T> {
+    /// The row of each element.
+    pub rows: &'a [i64],
+    /// The column of each element.
+    pub columns: &'a [i64],
+    /// The elements.
+    pub values: &'a [T],
+    /// Rows and columns of the matrix.
+    pub size: [usize; 2],
+    /// Columns from whose multiples blocks are counted: the columns of each matrix of a block
+    /// diagonal, or those of the whole.
+    pub period: usize,
+}
+
+/// `out = elements · dense`.
+///
+/// # Shapes
+///
+/// `dense` is (columns, width), `out` (rows, width).
+///
+/// # Determinism
+///
+/// Portable: see the [module](self).
+///
+/// # Errors
+///
+/// [`Error::IndexOutOfRange`] if an element lies outside the matrix, [`Error::Length`] if a
+/// slice does not fit.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_cpu_kernels::sparse::{Elements, mm};
+///
+/// let elements = Elements {
+///     rows: &[1, 0],
+///     columns: &[0, 2],
+///     values: &[2.0f32, 3.0],
+///     size: [2, 3],
+///     period: 3,
+/// };
+/// let mut out = [0.0; 2];
+/// mm(elements, &[1.0, 10.0, 100.0], 1, &mut out)?;
+/// assert_eq!(out, [300.0, 2.0]);
+/// # Ok::<(), samebits_cpu_kernels::Error>(())
+/// ```
+pub fn mm<T: Float>(
+    elements: Elements<'_, T>,
+    dense: &[T],
+    width: usize,
+    out: &mut [T],
+) -> Result<()> {
+    elements.check(dense, width, out)?;
+    let rows = elements.by_row();
+    // About as many multiplications in a piece as are worth handing over.
+    let per_row = (elements.values.len() / elements.size[0].max(1) + 1) * width.max(1);
+    let piece = ((1 << 16) / per_row).clamp(1, 64) * width.max(1);
+    pieces_of(piece, out, |start, out| {
+        simd::dispatch(Rows { elements, rows: &rows, dense, width, first: start / width, out });
+    });
+    Ok(())
+}
+
+/// [`mm`] with float atomics.
+///
+/// # Shapes
+///
+/// As [`mm`].
+///
+/// # Determinism
+///
+/// Not guaranteed: the bits depend on the schedule.
+///
+/// # Errors
+///
+/// As [`mm`].
+pub fn mm_fast(
+    elements: Elements<'_, f32>,
+    dense: &[f32],
+    width: usize,
+    out: &mut [f32],
+) -> Result<()> {
+    elements.check(dense, width, out)?;
+    let sums: Vec<AtomicU32> = out.iter().map(|_| AtomicU32::new(0)).collect();
+    let places = elements.rows.par_iter().zip(elements.columns).zip(elements.values);
+    places.with_min_len(64).for_each(|((&row, &column), &value)| {
+        let dense = &dense[column as usize * width..][..width];
+        for (sum, &x) in sums[row as usize * width..][..width].iter().zip(dense) {
+            let add = |old: u32| Some((f32::from_bits(old) + value * x).to_bits());
+            // The closure never gives up, so there is nothing to handle.
+            let _ = sum.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+        }
+    });
+    for (out, sum) in out.iter_mut().zip(sums) {
+        *out = samebits_numerics::nan::canonical(f32::from_bits(sum.into_inner()));
+    }
+    Ok(())
+}
+
+/// `out[i] = left[rows[i]] · right[columns[i]]`, rows of `width` elements.
+///
+/// # Shapes
+///
+/// `left` and `right` are (.., width), the others of one length.
+///
+/// # Determinism
+///
+/// Portable: see the [module](self).
+///
+/// # Errors
+///
+/// [`Error::IndexOutOfRange`] if there is no such row.
+pub fn sampled_product<T: Float>(
+    [rows, columns]: [&[i64]; 2],
+    [left, right]: [&[T]; 2],
+    sizes: [usize; 2],
+    width: usize,
+    out: &mut [T],
+) -> Result<()> {
+    check("sampled_product", rows, sizes[0])?;
+    check("sampled_product", columns, sizes[1])?;
+    expect_len("sampled_product", "columns", columns.len(), rows.len())?;
+    expect_len("sampled_product", "out", out.len(), rows.len())?;
+    let products = each(rows.len().div_ceil(DOTS), rows.len() * width, |piece| {
+        let range = piece * DOTS..rows.len().min((piece + 1) * DOTS);
+        simd::dispatch(Dots {
+            rows: &rows[range.clone()],
+            columns: &columns[range],
+            left,
+            right,
+            width,
+        })
+    });
+    for (out, value) in out.iter_mut().zip(products.into_iter().flatten()) {
+        *out = value;
+    }
+    Ok(())
+}
+
+/// Dot products of a task.
+const DOTS: usize = 128;
+
+/// Columns of a tile: a partial and a total of them fit into the registers of every level.
+const TILE: usize = 32;
+
+/// Elements by row: `order[starts[r]..starts[r + 1]]` are the elements of row `r` in the order
+/// of the chain.
+struct ByRow {
+    starts: Vec<usize>,
+    order: Vec<u32>,
+}
+
+impl<T: Float> Elements<'_, T> {
+    fn check(&self, dense: &[T], width: usize, out: &[T]) -> Result<()> {
+        expect_len(OP, "columns", self.columns.len(), self.rows.len())?;
+        expect_len(OP, "values", self.values.len(), self.rows.len())?;
+        expect_len(OP, "dense", dense.len(), self.size[1] * width)?;
+        expect_len(OP, "out", out.len(), self.size[0] * width)?;
+        if u32::try_from(self.values.len()).is_err() {
+            return Err(Error::argument(
+                OP,
+                format!("{} elements, but at most {} are possible", self.values.len(), u32::MAX),
+            ));
+        }
+        check(OP, self.rows, self.size[0])?;
+        check(OP, self.columns, self.size[1])
+    }
+
+    /// A counting sort by row, which keeps the order of the list, then by column where needed.
+    fn by_row(&self) -> ByRow {
+        let mut starts = vec![0; self.size[0] + 1];
+        for &row in self.rows {
+            starts[row as usize + 1] += 1;
+        }
+        for row in 0..self.size[0] {
+            starts[row + 1] += starts[row];
+        }
+        let mut next = starts.clone();
+        let mut order = vec![0u32; self.rows.len()];
+        for (element, &row) in self.rows.iter().enumerate() {
+            order[next[row as usize]] = element as u32;
+            next[row as usize] += 1;
+        }
+        for row in starts.windows(2) {
+            let row = &mut order[row[0]..row[1]];
+            if !row.is_sorted_by_key(|&element| self.columns[element as usize]) {
+                row.sort_by_key(|&element| self.columns[element as usize]);
+            }
+        }
+        ByRow { starts, order }
+    }
+}
+
+fn check(op: &'static str, index: &[i64], size: usize) -> Result<()> {
+    let valid = |&i: &i64| usize::try_from(i).is_ok_and(|i| i < size);
+    match index.iter().position(|i| !valid(i)) {
+        Some(position) => {
+            Err(Error::IndexOutOfRange { op, position, index: index[position], size })
+        }
+        None => Ok(()),
+    }
+}
+
+struct Rows<'a, T> {
+    elements: Elements<'a, T>,
+    rows: &'a ByRow,
+    dense: &'a [T],
+    width: usize,
+    first: usize,
+    out: &'a mut [T],
+}
+
+impl<T: Float> Kernel for Rows<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let mut list: Vec<(usize, usize, T)> = Vec::new();
+        let Elements { columns, values, period, .. } = self.elements;
+        for (i, out) in self.out.chunks_exact_mut(self.width).enumerate() {
+            let row = self.first + i;
+            list.clear();
+            for &element in &self.rows.order[self.rows.starts[row]..self.rows.starts[row + 1]] {
+                let column = columns[element as usize] as usize;
+                let block = column % period / K_BLOCK;
+                list.push((column * self.width, block, values[element as usize]));
+            }
+            let (tiles, rest) = out.as_chunks_mut::<TILE>();
+            let count = tiles.len();
+            for (tile, out) in tiles.iter_mut().enumerate() {
+                chain::<T, TILE>(&list, &self.dense[tile * TILE..], out);
+            }
+            for (j, out) in rest.iter_mut().enumerate() {
+                let mut one = [T::ZERO];
+                chain::<T, 1>(&list, &self.dense[count * TILE + j..], &mut one);
+                *out = one[0];
+            }
+        }
+    }
+}
+
+/// The chains of `N` neighbouring columns; `dense` begins at the first of them.
+#[inline(always)]
+fn chain<T: Float, const N: usize>(list: &[(usize, usize, T)], dense: &[T], out: &mut [T; N]) {
+    let mut total = [T::ZERO; N];
+    let mut partial = [T::ZERO; N];
+    let mut begun = false;
+    let mut current = list.first().map_or(0, |&(_, block, _)| block);
+    let mut finish = |partial: &mut [T; N], total: &mut [T; N]| {
+        for (total, partial) in total.iter_mut().zip(partial) {
+            *total = if begun { *total + *partial } else { *partial };
+            *partial = T::ZERO;
+        }
+        begun = true;
+    };
+    for &(at, block, value) in list {
+        if block != current {
+            finish(&mut partial, &mut total);
+            current = block;
+        }
+        let dense = &dense[at..at + N];
+        for (partial, &x) in partial.iter_mut().zip(dense) {
+            *partial = value.mul_add(x, *partial);
+        }
+    }
+    finish(&mut partial, &mut total);
+    for (out, total) in out.iter_mut().zip(total) {
+        *out = total.canonical();
+    }
+}
+
+struct Dots<'a, T> {
+    rows: &'a [i64],
+    columns: &'a [i64],
+    left: &'a [T],
+    right: &'a [T],
+    width: usize,
+}
+
+impl<T: Float> Kernel for Dots<'_, T> {
+    type Output = Vec<T>;
+    #[inline(always)]
+    fn run(self) -> Vec<T> {
+        let dot = |(&row, &column): (&i64, &i64)| {
+            let left = &self.left[row as usize * self.width..][..self.width];
+            let right = &self.right[column as usize * self.width..][..self.width];
+            let sum = reduce::dot_of(left, right, |x, y| {
+                let (x, y): (f64, f64) = (x.into(), y.into());
+                x * y
+            });
+            T::from_f64(sum).canonical()
+        };
+        self.rows.iter().zip(self.columns).map(dot).collect()
+    }
+}

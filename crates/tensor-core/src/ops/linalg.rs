@@ -1,0 +1,155 @@
+//! Decompositions of matrices.
+
+use super::{expect_dtype, expect_float, expect_shape};
+use crate::{Error, Op, Result, Tensor};
+
+/// Which part of a QR decomposition is wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum QrMode {
+    /// As many columns of Q and rows of R as the shorter side has.
+    #[default]
+    Reduced,
+    /// A square Q.
+    Complete,
+}
+
+/// `x = Q · R` with orthogonal columns of Q and an upper triangular R, by Householder
+/// reflections in f64. The diagonal of R has the signs that LAPACK gives it.
+///
+/// Returns Q and R.
+#[derive(Clone, Debug)]
+pub struct Qr {
+    /// `[.., m, n]`
+    pub x: Tensor,
+    /// Which part is wanted.
+    pub mode: QrMode,
+}
+
+impl Qr {
+    /// The shapes of Q and R.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] if the input is not a matrix.
+    pub fn output_shapes(&self) -> Result<[Vec<usize>; 2]> {
+        let (batch, m, n) = matrix(Self::NAME, &self.x)?;
+        let k = if self.mode == QrMode::Complete { m } else { m.min(n) };
+        let shape = |rows, columns| [batch, &[rows, columns]].concat();
+        Ok([shape(m, k), shape(k, n)])
+    }
+}
+
+impl Op for Qr {
+    const NAME: &'static str = "qr";
+    type Output = (Tensor, Tensor);
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        vec![&self.x]
+    }
+
+    fn check(&self) -> Result<()> {
+        expect_float(Self::NAME, "the matrix", &self.x)?;
+        for shape in self.output_shapes()? {
+            crate::layout::numel(Self::NAME, &shape)?;
+        }
+        Ok(())
+    }
+}
+
+/// The gradient of a reduced [`Qr`] of matrices with at least as many rows as columns and full
+/// rank: `(grad_q + Q · sym(triu(grad_r · Rᵀ − Qᵀ · grad_q))) · R⁻ᵀ`, where `sym` reflects at the
+/// diagonal, in f64.
+///
+/// # References
+///
+/// M. Seeger, A. Hetzel, Z. Dai, E. Meissner and N. D. Lawrence, *Auto-Differentiating Linear
+/// Algebra*, 2017.
+#[derive(Clone, Debug)]
+pub struct QrGrad {
+    /// `[.., m, n]`
+    pub grad_q: Tensor,
+    /// `[.., n, n]`
+    pub grad_r: Tensor,
+    /// `[.., m, n]`: what the forward pass returned.
+    pub q: Tensor,
+    /// `[.., n, n]`: what the forward pass returned.
+    pub r: Tensor,
+}
+
+impl Op for QrGrad {
+    const NAME: &'static str = "qr";
+    const PASS: crate::Pass = crate::Pass::Backward;
+    type Output = Tensor;
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        vec![&self.grad_q, &self.grad_r, &self.q, &self.r]
+    }
+
+    fn check(&self) -> Result<()> {
+        expect_float(Self::NAME, "Q", &self.q)?;
+        let (batch, m, n) = matrix(Self::NAME, &self.q)?;
+        if m < n {
+            return Err(Error::invalid(
+                Self::NAME,
+                format!("Q must have at least as many rows as columns, got {m} and {n}"),
+            ));
+        }
+        let square = [batch, &[n, n]].concat();
+        for (what, x, shape) in [
+            ("the gradient of Q", &self.grad_q, self.q.shape()),
+            ("the gradient of R", &self.grad_r, &square[..]),
+            ("R", &self.r, &square[..]),
+        ] {
+            expect_dtype(Self::NAME, what, x, self.q.dtype())?;
+            expect_shape(Self::NAME, what, x, shape)?;
+        }
+        Ok(())
+    }
+}
+
+/// The thin singular value decomposition `x = U · diag(S) · Vᵀ`, by one-sided Jacobi rotations
+/// in f64. Singular values descend; in each column of U the first element of largest magnitude
+/// is not negative.
+///
+/// Returns U `[.., m, k]`, S `[.., k]` and V `[.., n, k]` with `k = min(m, n)`.
+#[derive(Clone, Debug)]
+pub struct Svd {
+    /// `[.., m, n]`, finite.
+    pub x: Tensor,
+}
+
+impl Svd {
+    /// The shapes of U, S and V.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] if the input is not a matrix.
+    pub fn output_shapes(&self) -> Result<[Vec<usize>; 3]> {
+        let (batch, m, n) = matrix(Self::NAME, &self.x)?;
+        let k = m.min(n);
+        let shape = |rest: &[usize]| [batch, rest].concat();
+        Ok([shape(&[m, k]), shape(&[k]), shape(&[n, k])])
+    }
+}
+
+impl Op for Svd {
+    const NAME: &'static str = "svd";
+    type Output = (Tensor, Tensor, Tensor);
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        vec![&self.x]
+    }
+
+    fn check(&self) -> Result<()> {
+        expect_float(Self::NAME, "the matrix", &self.x)?;
+        self.output_shapes().map(|_| ())
+    }
+}
+
+/// The batch dimensions, rows and columns.
+fn matrix<'a>(op: &'static str, x: &'a Tensor) -> Result<(&'a [usize], usize, usize)> {
+    match x.shape() {
+        [batch @ .., m, n] => Ok((batch, *m, *n)),
+        shape => Err(Error::invalid(op, format!("expected a matrix, got shape {shape:?}"))),
+    }
+}

@@ -1,0 +1,59 @@
+//! Operations that only move elements.
+
+use super::{expect_dtype, expect_shape};
+use crate::{DType, Error, Op, Result, Tensor};
+
+/// Tensors one after the other along a dimension.
+#[derive(Clone, Debug)]
+pub struct Cat {
+    /// Alike but for the size of the dimension; at least one.
+    pub inputs: Vec<Tensor>,
+    /// The dimension.
+    pub dim: usize,
+}
+
+impl Cat {
+    /// The shape of the result.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] if there is no input or the sizes overflow.
+    pub fn output_shape(&self) -> Result<Vec<usize>> {
+        let Some(first) = self.inputs.first() else {
+            return Err(Error::invalid(Self::NAME, "expected at least one tensor"));
+        };
+        let mut shape = first.shape().to_vec();
+        let mut total = 0usize;
+        for input in &self.inputs {
+            let size = input.size(Self::NAME, self.dim)?;
+            total = total
+                .checked_add(size)
+                .ok_or_else(|| Error::invalid(Self::NAME, "the result has too many elements"))?;
+        }
+        shape[self.dim] = total;
+        Ok(shape)
+    }
+}
+
+impl Op for Cat {
+    const NAME: &'static str = "cat";
+    type Output = Tensor;
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        self.inputs.iter().collect()
+    }
+
+    fn dtype(&self) -> DType {
+        self.inputs.first().map_or(DType::F32, Tensor::dtype)
+    }
+
+    fn check(&self) -> Result<()> {
+        let mut expected = self.output_shape()?;
+        for input in &self.inputs {
+            expect_dtype(Self::NAME, "a further tensor", input, self.inputs[0].dtype())?;
+            expected[self.dim] = input.size(Self::NAME, self.dim)?;
+            expect_shape(Self::NAME, "a further tensor", input, &expected)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,116 @@
+use samebits::functional::{self as f, Stack, Weights};
+use samebits::ops::*;
+use samebits::{DType, Generator, Result, Tensor, Var, dispatch};
+
+use super::{Cases, FLOATS, Make, with_gradients};
+
+pub(super) fn add(cases: &mut Cases, make: Make) {
+    for dtype in FLOATS {
+        cells(cases, make, dtype);
+        for (name, gates, network) in networks() {
+            cases.call(format!("{name} {dtype}"), move || {
+                let arguments = arguments(make, dtype, gates);
+                with_gradients(&arguments, |x| network(x))
+            });
+        }
+    }
+}
+
+fn cells(cases: &mut Cases, make: Make, dtype: DType) {
+    let tensor = |width: usize, seed| make.wild(&[19, width * 37], dtype, seed);
+    let bias = |width: usize, seed| Some(make.normal(&[width * 37], dtype, seed));
+    let forward = LstmCell {
+        gates_x: tensor(4, 60),
+        gates_h: tensor(4, 61),
+        bias: bias(4, 62),
+        cell: tensor(1, 63),
+    };
+    let (_, next_cell, activations) = dispatch(&forward).expect("a valid case");
+    let backward = LstmCellGrad {
+        grad_hidden: tensor(1, 64),
+        grad_cell: tensor(1, 65),
+        activations,
+        cell: forward.cell.clone(),
+        next_cell,
+    };
+    cases.add(format!("lstm_cell {dtype}"), forward);
+    cases.add(format!("lstm_cell grad {dtype}"), backward);
+    let forward = GruCell {
+        gates_x: tensor(3, 66),
+        gates_h: tensor(3, 67),
+        bias_x: bias(3, 68),
+        bias_h: bias(3, 69),
+        hidden: tensor(1, 70),
+    };
+    let (_, activations) = dispatch(&forward).expect("a valid case");
+    let hidden = forward.hidden.clone();
+    let backward = GruCellGrad { grad: tensor(1, 71), activations, hidden };
+    cases.add(format!("gru_cell {dtype}"), forward);
+    cases.add(format!("gru_cell grad {dtype}"), backward);
+    for dim in [0, 1] {
+        let inputs = vec![
+            make.wild(&[19, 37], dtype, 72),
+            make.wild(&[37, 19], dtype, 73).transpose(0, 1).expect("two dimensions"),
+        ];
+        cases.add(format!("cat {dtype} {dim}"), Cat { inputs, dim });
+    }
+}
+
+/// Input, first states and the weights of two layers in both directions.
+fn arguments(make: Make, dtype: DType, gates: usize) -> Vec<Tensor> {
+    let (input, hidden) = (13, 21);
+    let mut all = vec![
+        make.normal(&[7, 5, input], dtype, 80),
+        make.normal(&[4, 5, hidden], dtype, 81),
+        make.normal(&[4, 5, hidden], dtype, 82),
+    ];
+    for i in 0..4 {
+        let input = if i < 2 { input } else { 2 * hidden };
+        for shape in
+            [vec![gates * hidden, input], vec![gates * hidden, hidden], vec![gates * hidden]]
+        {
+            all.push(make.normal(&shape, dtype, 90 + 3 * i + shape.len() as u64));
+        }
+    }
+    all
+}
+
+/// A name, the number of gates and the function.
+type Network = (&'static str, usize, fn(&[Var]) -> Result<Var>);
+
+fn networks() -> Vec<Network> {
+    fn weights(x: &[Var]) -> Vec<Weights> {
+        x[3..]
+            .chunks_exact(3)
+            .map(|x| Weights {
+                weight_ih: x[0].clone(),
+                weight_hh: x[1].clone(),
+                bias_ih: Some(x[2].clone()),
+                bias_hh: Some(x[2].clone()),
+                weight_hr: None,
+            })
+            .collect()
+    }
+    fn both(generator: &mut Generator) -> Stack<'_> {
+        Stack { bidirectional: true, batch_first: false, dropout: Some((0.2, generator)) }
+    }
+    vec![
+        ("rnn_tanh", 1, |x| {
+            Ok(f::rnn_tanh(&x[0], &x[1], &weights(x), both(&mut Generator::new(1)))?.0)
+        }),
+        ("rnn_relu", 1, |x| {
+            Ok(f::rnn_relu(&x[0], &x[1], &weights(x), both(&mut Generator::new(1)))?.0)
+        }),
+        ("gru", 3, |x| Ok(f::gru(&x[0], &x[1], &weights(x), both(&mut Generator::new(1)))?.0)),
+        ("lstm", 4, |x| {
+            Ok(f::lstm(&x[0], &x[1], &x[2], &weights(x), both(&mut Generator::new(1)))?.0)
+        }),
+        ("lstm packed", 4, |x| {
+            let packed = f::pack_padded_sequence(&x[0], &[3, 7, 1, 3, 6], false, false)?;
+            let mut generator = Generator::new(1);
+            let stack = both(&mut generator);
+            let (y, h, _) = f::lstm_packed(&packed, &x[1], &x[2], &weights(x), stack)?;
+            f::cat(&[f::reshape(y.data(), &[20 * 42])?, f::reshape(&h, &[4 * 5 * 21])?], 0)
+        }),
+    ]
+}

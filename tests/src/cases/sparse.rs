@@ -1,0 +1,83 @@
+use samebits::functional as f;
+use samebits::ops::*;
+use samebits::sparse::{SparseCoo, SparseCsr, sparse_bmm, sparse_mm};
+use samebits::{DType, Tensor, Var};
+
+use super::{Cases, FLOATS, Make, with_gradients};
+
+pub(super) fn add(cases: &mut Cases, make: Make) {
+    for dtype in FLOATS {
+        products(cases, make, dtype);
+        decompositions(cases, make, dtype);
+    }
+}
+
+fn products(cases: &mut Cases, make: Make, dtype: DType) {
+    let (rows, columns) = (make.indices(9000, 40, 60), make.indices(9000, 700, 61));
+    for width in [1, 33, 100] {
+        let (values, dense) =
+            (make.normal(&[9000], dtype, 62), make.normal(&[700, width], dtype, 63));
+        let (rows, columns) = (rows.clone(), columns.clone());
+        let op = SparseMm { rows, columns, values, dense, size: 40, period: 350 };
+        cases.add(format!("sparse_mm {dtype} {width}"), op);
+    }
+    let values = make.wild(&[9000], dtype, 64);
+    let dense = make.wild(&[700, 20], dtype, 65);
+    let (size, period) = (40, 700);
+    cases.add(
+        format!("sparse_mm {dtype} wild"),
+        SparseMm { rows: rows.clone(), columns: columns.clone(), values, dense, size, period },
+    );
+    let (left, right) = (make.normal(&[40, 77], dtype, 66), make.normal(&[700, 77], dtype, 67));
+    cases.add(format!("sampled_product {dtype}"), SampledProduct { rows, columns, left, right });
+    let matrix: Vec<i64> =
+        make_indices(500, 13, 68).into_iter().chain(make_indices(500, 29, 69)).collect();
+    let batch: Vec<i64> = make_indices(500, 3, 70).into_iter().chain(matrix.clone()).collect();
+    let matrix = Tensor::from_slice(&matrix, &[2, 500]).expect("as many indices");
+    let batch = Tensor::from_slice(&batch, &[3, 500]).expect("as many indices");
+    cases.call(format!("sparse matrix {dtype}"), move || {
+        let arguments = [make.normal(&[500], dtype, 71), make.normal(&[29, 40], dtype, 72)];
+        with_gradients(&arguments, |x| {
+            let sparse = SparseCoo::new(&matrix, &x[0], &[13, 29])?;
+            let rows = sparse.to_csr()?.to_coo();
+            let both = f::add(&sparse_mm(&sparse, &x[1])?, &sparse_mm(&rows, &x[1])?)?;
+            let dense = SparseCsr::from_dense(&sparse.to_dense()?)?.to_dense()?;
+            f::add(&both, &f::matmul(&dense, &x[1])?)
+        })
+    });
+    cases.call(format!("sparse batch {dtype}"), move || {
+        let arguments = [make.normal(&[500], dtype, 73), make.normal(&[3, 29, 40], dtype, 74)];
+        with_gradients(&arguments, |x| {
+            sparse_bmm(&SparseCoo::new(&batch, &x[0], &[3, 13, 29])?, &x[1])
+        })
+    });
+}
+
+fn make_indices(count: usize, bound: i64, seed: u64) -> Vec<i64> {
+    crate::indices(count, bound, seed).to_vec().expect("indices are i64")
+}
+
+fn decompositions(cases: &mut Cases, make: Make, dtype: DType) {
+    for shape in [vec![3, 40, 17], vec![2, 17, 40], vec![30, 30], vec![5, 0], vec![2, 0, 3]] {
+        for mode in [QrMode::Reduced, QrMode::Complete] {
+            let x = make.normal(&shape, dtype, 75);
+            cases.add(format!("qr {dtype} {shape:?} {mode:?}"), Qr { x, mode });
+        }
+        let x = make.normal(&shape, dtype, 76);
+        cases.add(format!("svd {dtype} {shape:?}"), Svd { x: x.clone() });
+        cases.call(format!("qr gradients {dtype} {shape:?}"), move || {
+            with_gradients(std::slice::from_ref(&x), |x| {
+                let (q, r) = f::qr(&x[0], QrMode::Reduced)?;
+                let flat = |x: &Var| f::reshape(x, &[x.value().numel()]);
+                f::cat(&[flat(&q)?, flat(&r)?], 0)
+            })
+        });
+    }
+    cases.call(format!("svd_lowrank {dtype}"), move || {
+        let mut generator = samebits::Generator::new(77);
+        let x = make.normal(&[2, 30, 50], dtype, 78);
+        let (u, s, v) = f::svd_lowrank(&x, 4, 2, None, &mut generator)?;
+        let (a, b, c) = f::pca_lowrank(&x, Some(5), true, 1, &mut generator)?;
+        Ok(vec![u, s, v, a, b, c])
+    });
+}
