@@ -4,12 +4,17 @@
 //! `PROPTEST_CASES` sets the number of cases of each property.
 
 mod bincount;
+mod contraction;
+mod elementwise;
 mod embedding;
 mod index;
+mod loss;
+mod recurrent;
 mod reduce;
 mod scan;
 mod scatter;
 mod sort;
+mod sparse;
 
 use proptest::prelude::*;
 use proptest::test_runner::Config;
