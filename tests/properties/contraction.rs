@@ -87,7 +87,8 @@ proptest! {
         } else if w.len() == 2 {
             let mut shape = x.clone();
             shape[x.len() - 1] = w[0];
-            prop_assert_eq!(result.unwrap().shape(), &shape[..]);
+            let result = result.unwrap();
+            prop_assert_eq!(result.shape(), &shape[..]);
         }
     }
 }

@@ -6,6 +6,7 @@
 //! operations' descriptions in `samebits_tensor_core::ops` are their definitions.
 
 use rayon::prelude::*;
+use samebits_numerics::fpenv;
 use samebits_numerics::simd::{self, Kernel};
 use samebits_tensor_core::ops::UnaryKind;
 
@@ -175,13 +176,15 @@ fn in_parallel<R: Send>(
     rows: impl Iterator<Item = R>,
     f: impl Fn(usize, R) + Sync + Send,
 ) {
+    // Another library may have switched a thread of the pool to flush-to-zero.
+    let f = |(i, row)| fpenv::ieee(|| f(i, row));
     // A transcendental function costs as much as a dozen of what `CHUNK` counts.
     if elements * 12 <= CHUNK {
-        rows.enumerate().for_each(|(i, row)| f(i, row));
+        rows.enumerate().for_each(f);
         return;
     }
     let rows: Vec<R> = rows.collect();
-    rows.into_par_iter().enumerate().for_each(|(i, row)| f(i, row));
+    rows.into_par_iter().enumerate().for_each(f);
 }
 
 /// `(x + bias) + h`
