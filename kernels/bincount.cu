@@ -43,21 +43,43 @@ extern "C" __global__ void bincount_f32_shared(u64* acc, const i64* values, cons
 }
 
 // The bin of x is floor((x - low) / range * bins), each operation rounded; the last for x = high.
-// level: Portable - integer atomics commute
-extern "C" __global__ void histc_f32(u64* counts, const float* values, u64 n, float low, float high,
-                                     float range, float scale, u64 bins) {
+template <typename T>
+__device__ __forceinline__ void sb_histc(u64* counts, const T* values, u64 n, T low, T high,
+                                         T range, T scale, u64 bins) {
     u64 i = sb_thread();
     if (i >= n) return;
-    float x = values[i];
+    T x = values[i];
     if (!(x >= low && x <= high)) return;
     u64 bin = (u64)((x - low) / range * scale);
     atomicAdd(counts + (bin < bins ? bin : bins - 1), 1ull);
 }
 
+// level: Portable - integer atomics commute
+extern "C" __global__ void histc_f32(u64* counts, const float* values, u64 n, float low, float high,
+                                     float range, float scale, u64 bins) {
+    sb_histc<float>(counts, values, n, low, high, range, scale, bins);
+}
+
+// level: Portable - integer atomics commute
+extern "C" __global__ void histc_f64(u64* counts, const double* values, u64 n, double low,
+                                     double high, double range, double scale, u64 bins) {
+    sb_histc<double>(counts, values, n, low, high, range, scale, bins);
+}
+
+template <typename T>
+__device__ __forceinline__ void sb_histc_finish(T* out, const u64* counts, u64 n) {
+    u64 i = sb_thread();
+    if (i < n) out[i] = (T)(double)counts[i];
+}
+
 // level: Portable - one thread owns one output
 extern "C" __global__ void histc_finish_f32(float* out, const u64* counts, u64 n) {
-    u64 i = sb_thread();
-    if (i < n) out[i] = (float)(double)counts[i];
+    sb_histc_finish<float>(out, counts, n);
+}
+
+// level: Portable - one thread owns one output
+extern "C" __global__ void histc_finish_f64(double* out, const u64* counts, u64 n) {
+    sb_histc_finish<double>(out, counts, n);
 }
 
 // The smallest and the largest value, as an order-preserving u64.

@@ -17,9 +17,9 @@ __device__ __forceinline__ u64 sb_volume(const u32* size) {
 }
 
 // From +0, taps in ascending place (row-major), each by one fma with (w_d * w_h) * w_w.
-// level: Portable - one thread owns one element and adds in a written order
-extern "C" __global__ void tap_sum_f32(float* to, const float* from, const u32* starts,
-                                       const u32* places, const float* weights, SbTaps p) {
+template <typename T>
+__device__ __forceinline__ void sb_tap_sum(T* to, const T* from, const u32* starts,
+                                           const u32* places, const T* weights, SbTaps p) {
     u64 i = sb_thread();
     u64 plane = sb_volume(p.to);
     if (i >= p.planes * plane) return;
@@ -27,18 +27,30 @@ extern "C" __global__ void tap_sum_f32(float* to, const float* from, const u32* 
     const u32* row_w = starts + p.base[2] + at % p.to[2];
     const u32* row_h = starts + p.base[1] + at / p.to[2] % p.to[1];
     const u32* row_d = starts + p.base[0] + at / p.to[2] / p.to[1];
-    const float* x = from + i / plane * sb_volume(p.from);
-    float sum = 0.0f;
+    const T* x = from + i / plane * sb_volume(p.from);
+    T sum = (T)0;
     for (u32 d = row_d[0]; d < row_d[1]; ++d) {
         for (u32 h = row_h[0]; h < row_h[1]; ++h) {
-            const float* line = x + ((u64)places[d] * p.from[1] + places[h]) * p.from[2];
-            float outer = weights[d] * weights[h];
+            const T* line = x + ((u64)places[d] * p.from[1] + places[h]) * p.from[2];
+            T outer = weights[d] * weights[h];
             for (u32 w = row_w[0]; w < row_w[1]; ++w) {
-                sum = __fmaf_rn(line[places[w]], outer * weights[w], sum);
+                sum = sb_fma(line[places[w]], outer * weights[w], sum);
             }
         }
     }
-    to[i] = sb_canonical(sum);
+    to[i] = sb_clean(sum);
+}
+
+// level: Portable - one thread owns one element and adds in a written order
+extern "C" __global__ void tap_sum_f32(float* to, const float* from, const u32* starts,
+                                       const u32* places, const float* weights, SbTaps p) {
+    sb_tap_sum<float>(to, from, starts, places, weights, p);
+}
+
+// level: Portable - one thread owns one element and adds in a written order
+extern "C" __global__ void tap_sum_f64(double* to, const double* from, const u32* starts,
+                                       const u32* places, const double* weights, SbTaps p) {
+    sb_tap_sum<double>(to, from, starts, places, weights, p);
 }
 
 // The gradient from the forward tables: each output adds to its taps in the order of arrival.

@@ -65,6 +65,7 @@ __device__ __forceinline__ i64 sb_copied_place(const SbPad& p, u64 o) {
     }
 
 // level: Portable - one thread owns one output
+SB_PAD(pad_b8, unsigned char)
 SB_PAD(pad_b32, u32)
 SB_PAD(pad_b64, u64)
 
@@ -127,25 +128,35 @@ __device__ __forceinline__ u32 sb_copy(const SbCopies& c, u32 k) {
     return c.listed ? c.list[k] : c.start + k * c.step;
 }
 
-// level: Portable - one thread owns one input position and adds in ascending output index
-extern "C" __global__ void pad_grad_f32(float* grad_in, const float* grad, SbPad p) {
+template <typename T>
+__device__ __forceinline__ void sb_pad_grad(T* grad_in, const T* grad, SbPad p) {
     u64 i = sb_thread();
     u64 plane = sb_volume(p.input);
     if (i >= p.planes * plane) return;
     u32 at[3];
     sb_coordinates(i % plane, p.input, at);
-    const float* g = grad + i / plane * sb_volume(p.output);
+    const T* g = grad + i / plane * sb_volume(p.output);
     SbCopies a = sb_copies(p, 0, at[0]);
     SbCopies b = sb_copies(p, 1, at[1]);
     SbCopies c = sb_copies(p, 2, at[2]);
-    float sum = 0.0f;
+    T sum = (T)0;
     for (u32 d = 0; d < a.count; ++d) {
         for (u32 h = 0; h < b.count; ++h) {
             u64 line = ((u64)sb_copy(a, d) * p.output[1] + sb_copy(b, h)) * p.output[2];
             for (u32 w = 0; w < c.count; ++w) sum = sum + g[line + sb_copy(c, w)];
         }
     }
-    grad_in[i] = sb_canonical(sum);
+    grad_in[i] = sb_clean(sum);
+}
+
+// level: Portable - one thread owns one input position and adds in ascending output index
+extern "C" __global__ void pad_grad_f32(float* grad_in, const float* grad, SbPad p) {
+    sb_pad_grad<float>(grad_in, grad, p);
+}
+
+// level: Portable - one thread owns one input position and adds in ascending output index
+extern "C" __global__ void pad_grad_f64(double* grad_in, const double* grad, SbPad p) {
+    sb_pad_grad<double>(grad_in, grad, p);
 }
 
 // level: NotGuaranteed - float atomics

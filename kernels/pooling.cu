@@ -447,29 +447,42 @@ struct SbFractional {
 };
 
 // Where the window of output o starts, from a sample in [0, 1).
+template <typename T>
 __device__ __forceinline__ u32 sb_fraction(u32 input, u32 output, u32 kernel, u32 o,
-                                           float sample) {
+                                           T sample) {
     u32 last = input - kernel;
     if (o == output - 1) return last;
-    float step = (float)last / (float)(output - 1);
-    u64 start = (u64)(((float)o + sample) * step) - (u64)(sample * step);
+    T step = (T)last / (T)(output - 1);
+    u64 start = (u64)(((T)o + sample) * step) - (u64)(sample * step);
     return start < last ? (u32)start : last;
 }
 
-// level: Portable - one thread owns one output
-extern "C" __global__ void fractional_max_pool_f32(float* out, i64* indices, const float* in,
-                                                   const float* samples, SbFractional p) {
+template <typename T>
+__device__ __forceinline__ void sb_fractional_max_pool(T* out, i64* indices, const T* in,
+                                                       const T* samples, SbFractional p) {
     u64 i = sb_thread();
     u64 plane = sb_plane(p.output);
     if (i >= p.planes * plane) return;
     u32 at[3], from[3], to[3];
     sb_coordinates(i % plane, p.output, at);
-    const float* sample = samples + i / plane * p.dims;
+    const T* sample = samples + i / plane * p.dims;
     for (int d = 0; d < 3; ++d) {
         // The samples of a plane are (W, H) in two dimensions, (D, H, W) in three.
-        float u = p.dims == 3 ? sample[d] : (d == 0 ? 0.0f : sample[2 - d]);
+        T u = p.dims == 3 ? sample[d] : (d == 0 ? (T)0 : sample[2 - d]);
         from[d] = sb_fraction(p.input[d], p.output[d], p.kernel[d], at[d], u);
         to[d] = from[d] + p.kernel[d];
     }
     sb_box_max(in + i / plane * sb_plane(p.input), p.input, from, to, out + i, indices + i);
+}
+
+// level: Portable - one thread owns one output
+extern "C" __global__ void fractional_max_pool_f32(float* out, i64* indices, const float* in,
+                                                   const float* samples, SbFractional p) {
+    sb_fractional_max_pool<float>(out, indices, in, samples, p);
+}
+
+// level: Portable - one thread owns one output
+extern "C" __global__ void fractional_max_pool_f64(double* out, i64* indices, const double* in,
+                                                   const double* samples, SbFractional p) {
+    sb_fractional_max_pool<double>(out, indices, in, samples, p);
 }

@@ -38,6 +38,45 @@ extern "C" __global__ void scatter_keys(i64* keys, const i64* index, SbRows p, u
     keys[i] = fine ? (i64)((slab * p.size + (u64)row) * p.inner + column) : -1;
 }
 
+// Places of an index per element that covers a part of a tensor: the index's shape, and the
+// tensor's strides with 0 along the indexed dimension, whose own stride is `step`.
+struct SbPart {
+    u64 n;
+    u64 rank;
+    u64 shape[8];
+    u64 stride[8];
+    u64 size;
+    u64 step;
+};
+
+// level: Portable - one thread owns one key
+extern "C" __global__ void part_keys(i64* keys, const i64* index, SbPart p, u64* status) {
+    u64 i = sb_thread();
+    if (i >= p.n) return;
+    i64 row = index[i];
+    u64 place = (u64)row * p.step;
+    u64 rest = i;
+    for (u64 d = p.rank; d > 0; --d) {
+        place += rest % p.shape[d - 1] * p.stride[d - 1];
+        rest /= p.shape[d - 1];
+    }
+    keys[i] = sb_check(row, p.size, i, status) ? (i64)place : -1;
+}
+
+// One more index of several: places so far times `size` plus the index, which counts from the end
+// if it is negative. `first` is not 0 for the first of them.
+// level: Portable - one thread owns one key
+extern "C" __global__ void joined_keys(i64* keys, const i64* index, u64 n, u64 size, u32 first,
+                                       u64* status) {
+    u64 i = sb_thread();
+    if (i >= n) return;
+    i64 place = index[i];
+    if (place < 0) place += (i64)size;
+    bool fine = sb_check(place, size, i, status);
+    i64 before = first != 0 ? 0 : keys[i];
+    keys[i] = fine && before >= 0 ? before * (i64)size + place : -1;
+}
+
 // Negative indices count from the end.
 // level: Portable - one thread owns one key
 extern "C" __global__ void put_keys(i64* keys, const i64* index, u64 n, u64 size, u64* status) {

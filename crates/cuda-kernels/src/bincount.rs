@@ -3,7 +3,7 @@
 use cudarc::driver::CudaSlice;
 
 use crate::Variant;
-use crate::device::{Device, expect_len, product};
+use crate::device::{Device, Float, expect_len, of, product};
 use crate::error::{CudaError, Result};
 use crate::reduce::{extreme, grid};
 use crate::scatter::{Rows, add_rows};
@@ -129,33 +129,33 @@ pub fn bincount_weighted(
 ///
 /// [`CudaError::InvalidArgument`] if there are no bins, or the limits are not finite or out of
 /// order.
-pub fn histc(
+pub fn histc<T: Float>(
     device: &Device,
-    values: &CudaSlice<f32>,
+    values: &CudaSlice<T>,
     bins: usize,
-    low: f32,
-    high: f32,
-) -> Result<CudaSlice<f32>> {
+    low: T,
+    high: T,
+) -> Result<CudaSlice<T>> {
     let op = "histc";
     if bins == 0 {
         return Err(CudaError::invalid(op, "at least one bin is needed"));
     }
     let n = values.len();
     let (mut low, mut high) = (low, high);
-    if low == high {
+    if low == high && n > 0 {
         let (smallest, _) = extreme(device, values, [1, n, 1], true)?;
         let (largest, _) = extreme(device, values, [1, n, 1], false)?;
         (low, high) = (device.download(&smallest)?[0], device.download(&largest)?[0]);
     }
     if low == high {
-        (low, high) = (low - 1.0, high + 1.0);
+        (low, high) = (low - T::from_f64(1.0), high - T::from_f64(-1.0));
     }
-    if !(low.is_finite() && high.is_finite() && low < high) {
+    if !(T::is_finite(low) && T::is_finite(high) && low < high) {
         return Err(CudaError::invalid(op, format!("no finite range from {low:?} to {high:?}")));
     }
     let mut counts = device.zeros_for::<u64>(op, bins)?;
     device
-        .kernel(op, FAMILY, "histc_f32")?
+        .kernel(op, FAMILY, of::<T>(["histc_f32", "histc_f64"]))?
         .on(device.stream())
         .write(&mut counts)
         .read(values)
@@ -163,12 +163,12 @@ pub fn histc(
         .value(&low)
         .value(&high)
         .value(&(high - low))
-        .value(&(bins as f32))
+        .value(&T::from_f64(bins as f64))
         .value(&(bins as u64))
         .threads(n, device.block())?;
-    let mut out = device.uninitialised::<f32>(op, bins)?;
+    let mut out = device.uninitialised::<T>(op, bins)?;
     device
-        .kernel(op, FAMILY, "histc_finish_f32")?
+        .kernel(op, FAMILY, of::<T>(["histc_finish_f32", "histc_finish_f64"]))?
         .on(device.stream())
         .write(&mut out)
         .read(&counts)

@@ -47,7 +47,7 @@ pub fn embedding_grad(
     let shape = Rows { outer: 1, size: rows, n, inner: width };
     add_rows(device, op, &mut out, &keys, grad, shape, 1.0, variant, reports.ignored())?;
     if scale_grad_by_freq {
-        by_count(device, op, &mut out, &keys, [rows, width], reports.ignored())?;
+        by_count(device, op, &mut out, &keys, [n, rows, width], reports.ignored())?;
     }
     Ok(out)
 }
@@ -116,6 +116,16 @@ impl Bags {
         let keys = keys_of(device, op, index, places, rows, padding_idx)?;
         let starts = device.upload(&starts)?;
         Ok(Bags { keys, starts, rows, count: offsets.len(), places })
+    }
+
+    /// The number of bags.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The number of places, those that hold the padding row among them.
+    pub fn places(&self) -> usize {
+        self.places
     }
 
     fn raw(&self, width: usize, mean: bool, weighted: bool) -> RawBags {
@@ -273,7 +283,7 @@ pub fn embedding_bag_grad(
             .threads(n, device.block())?;
     }
     if scale_grad_by_freq {
-        let shape = [bags.rows, width];
+        let shape = [bags.places, bags.rows, width];
         by_count(device, op, &mut out, &bags.keys, shape, reports.ignored())?;
     }
     Ok(out)
@@ -342,13 +352,14 @@ pub fn embedding_bag_weight_grad(
     table: &CudaSlice<f32>,
     width: usize,
     bags: &Bags,
+    total: usize,
 ) -> Result<CudaSlice<f32>> {
     let op = "embedding_bag";
     expect_len(op, "the gradient", grad, product(op, &[bags.count, width])?)?;
     expect_len(op, "the table", table, product(op, &[bags.rows, width])?)?;
     let raw = bags.raw(width, false, false);
     let (bag, _) = places(device, op, bags, None, raw)?;
-    let mut out = device.zeros_for::<f32>(op, bags.places)?;
+    let mut out = device.zeros_for::<f32>(op, total.max(bags.places))?;
     device
         .kernel(op, FAMILY, "embedding_bag_weight_grad_f32")?
         .on(device.stream())
@@ -392,7 +403,7 @@ fn by_count(
     op: &'static str,
     out: &mut CudaSlice<f32>,
     keys: &CudaSlice<i64>,
-    [rows, width]: [usize; 2],
+    [n, rows, width]: [usize; 3],
     report: &mut CudaSlice<u64>,
 ) -> Result<()> {
     let mut counts = device.zeros_for::<u32>(op, rows)?;
@@ -401,10 +412,10 @@ fn by_count(
         .on(device.stream())
         .write(&mut counts)
         .read(keys)
-        .value(&(keys.len() as u64))
+        .value(&(n as u64))
         .value(&(rows as u64))
         .write(report)
-        .threads(keys.len(), device.block())?;
+        .threads(n, device.block())?;
     device
         .kernel(op, FAMILY, "embedding_by_count_f32")?
         .on(device.stream())

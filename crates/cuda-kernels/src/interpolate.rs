@@ -2,7 +2,7 @@
 //!
 //! # Determinism
 //!
-//! Where a tap lies is computed in f64, on the host; its weight is rounded to f32. Taps beyond the
+//! Where a tap lies is computed in f64, on the host; its weight is rounded to the element type. Taps beyond the
 //! border are moved to the border, and taps on the same input are one tap with the sum of their
 //! weights. An output starts from +0 and takes its taps in ascending input index, each by one
 //! `fma(input, weight, sum)`; a gradient element takes the outputs that have a tap on it in
@@ -13,7 +13,7 @@ use bytemuck::{Pod, Zeroable};
 use cudarc::driver::CudaSlice;
 
 use crate::Variant;
-use crate::device::{Device, expect_len, product};
+use crate::device::{Device, Float, atomic, expect_len, of, product};
 use crate::error::{CudaError, Result};
 use crate::pooling::sizes;
 
@@ -36,31 +36,41 @@ pub enum InterpolateMode {
         /// The centres of the corner elements, not their outer corners, are aligned.
         align_corners: bool,
     },
+    /// Linear, over as many inputs as an output covers.
+    LinearAntialias {
+        /// As for [`Linear`](InterpolateMode::Linear).
+        align_corners: bool,
+    },
+    /// Cubic with a = −0.5, over as many inputs as an output covers.
+    CubicAntialias {
+        /// As for [`Linear`](InterpolateMode::Linear).
+        align_corners: bool,
+    },
 }
 
 /// The sizes of one resizing, with its tables on the device.
 #[derive(Debug)]
-pub struct Interpolate {
+pub struct Interpolate<T> {
     planes: usize,
     input: [u32; 3],
     output: [u32; 3],
-    forward: Table,
-    backward: Table,
+    forward: Table<T>,
+    backward: Table<T>,
 }
 
 /// Taps of three dimensions.
 #[derive(Debug)]
-struct Table {
+struct Table<T> {
     starts: CudaSlice<u32>,
     places: CudaSlice<u32>,
-    weights: CudaSlice<f32>,
+    weights: CudaSlice<T>,
     base: [u32; 3],
 }
 
 /// For each element of a dimension its taps: place and weight, ascending by place.
 type Taps = Vec<Vec<(usize, f64)>>;
 
-impl Interpolate {
+impl<T: Float> Interpolate<T> {
     /// The resizing of `planes` planes of size `input` to size `output`. A `scale` that is given
     /// (outputs per input) takes the place of `output / input` in the coordinates, unless the
     /// corners are aligned.
@@ -76,7 +86,7 @@ impl Interpolate {
         output: &[usize],
         scale: &[Option<f64>],
         mode: InterpolateMode,
-    ) -> Result<Interpolate> {
+    ) -> Result<Interpolate<T>> {
         let op = "interpolate";
         let dims = input.len();
         let from = sizes(op, "input", input, dims, 0)?;
@@ -122,7 +132,7 @@ impl Interpolate {
     /// # Errors
     ///
     /// [`CudaError::Length`].
-    pub fn forward(&self, device: &Device, x: &CudaSlice<f32>) -> Result<CudaSlice<f32>> {
+    pub fn forward(&self, device: &Device, x: &CudaSlice<T>) -> Result<CudaSlice<T>> {
         self.sum(device, x, &self.forward, self.input, self.output)
     }
 
@@ -134,19 +144,19 @@ impl Interpolate {
     pub fn backward(
         &self,
         device: &Device,
-        grad: &CudaSlice<f32>,
+        grad: &CudaSlice<T>,
         variant: Variant,
-    ) -> Result<CudaSlice<f32>> {
+    ) -> Result<CudaSlice<T>> {
         let op = "interpolate";
         if variant == Variant::Deterministic {
             return self.sum(device, grad, &self.backward, self.output, self.input);
         }
         let n = self.elements(op, self.output)?;
         expect_len(op, "the gradient", grad, n)?;
-        let mut out = device.zeros_for::<f32>(op, self.elements(op, self.input)?)?;
+        let mut out = device.zeros_for::<T>(op, self.elements(op, self.input)?)?;
         let table = &self.forward;
         device
-            .kernel(op, FAMILY, "tap_scatter_f32_atomic")?
+            .kernel(op, FAMILY, atomic::<T>(op, "tap_scatter_f32_atomic")?)?
             .on(device.stream())
             .write(&mut out)
             .read(grad)
@@ -161,17 +171,17 @@ impl Interpolate {
     fn sum(
         &self,
         device: &Device,
-        x: &CudaSlice<f32>,
-        table: &Table,
+        x: &CudaSlice<T>,
+        table: &Table<T>,
         from: [u32; 3],
         to: [u32; 3],
-    ) -> Result<CudaSlice<f32>> {
+    ) -> Result<CudaSlice<T>> {
         let op = "interpolate";
         expect_len(op, "the input", x, self.elements(op, from)?)?;
         let n = self.elements(op, to)?;
         let mut out = device.uninitialised(op, n)?;
         device
-            .kernel(op, FAMILY, "tap_sum_f32")?
+            .kernel(op, FAMILY, of::<T>(["tap_sum_f32", "tap_sum_f64"]))?
             .on(device.stream())
             .write(&mut out)
             .read(x)
@@ -183,7 +193,7 @@ impl Interpolate {
         Ok(out)
     }
 
-    fn raw(&self, table: &Table, from: [u32; 3], to: [u32; 3]) -> RawTaps {
+    fn raw(&self, table: &Table<T>, from: [u32; 3], to: [u32; 3]) -> RawTaps {
         RawTaps { planes: self.planes as u64, from, to, base: table.base, pad: 0 }
     }
 
@@ -192,8 +202,8 @@ impl Interpolate {
     }
 }
 
-impl Table {
-    fn new(device: &Device, dims: &[Taps; 3]) -> Result<Table> {
+impl<T: Float> Table<T> {
+    fn new(device: &Device, dims: &[Taps; 3]) -> Result<Table<T>> {
         let (mut starts, mut places, mut weights) = (Vec::new(), Vec::new(), Vec::new());
         let mut base = [0; 3];
         for (base, lists) in base.iter_mut().zip(dims) {
@@ -201,7 +211,7 @@ impl Table {
             starts.push(places.len() as u32);
             for &(place, weight) in lists.iter().flatten() {
                 places.push(place as u32);
-                weights.push(weight as f32);
+                weights.push(T::from_f64(weight));
             }
             let mut at = starts[starts.len() - 1];
             for list in lists {
@@ -228,9 +238,14 @@ fn taps_of(
 ) -> Vec<(usize, f64)> {
     let last = input - 1;
     let ratio = scale.map_or(input as f64 / output as f64, |scale| 1.0 / scale);
-    let source = |align_corners: bool| match align_corners {
-        true if output > 1 => o as f64 * (last as f64 / (output - 1) as f64),
+    // Inputs per output.
+    let step = |align_corners: bool| match align_corners {
+        true if output > 1 => last as f64 / (output - 1) as f64,
         true => 0.0,
+        false => ratio,
+    };
+    let source = |align_corners: bool| match align_corners {
+        true => o as f64 * step(true),
         false => (o as f64 + 0.5) * ratio - 0.5,
     };
     let mut taps = match mode {
@@ -251,6 +266,13 @@ fn taps_of(
             let place = |tap: usize| (left + tap as f64 - 1.0).clamp(0.0, last as f64) as usize;
             (0..4).map(|tap| (place(tap), weights[tap])).collect()
         }
+        InterpolateMode::LinearAntialias { align_corners } => {
+            let triangle = |x: f64| (1.0 - x.abs()).max(0.0);
+            antialias_taps(o, input, step(align_corners), 1.0, triangle)
+        }
+        InterpolateMode::CubicAntialias { align_corners } => {
+            antialias_taps(o, input, step(align_corners), 2.0, cubic_kernel)
+        }
     };
     taps.dedup_by(|next, kept| {
         let same = next.0 == kept.0;
@@ -260,6 +282,45 @@ fn taps_of(
         same
     });
     taps
+}
+
+/// The inputs under a `kernel` that ends at ±`radius`, made wider by `step` inputs per output if
+/// there are several. The weights are scaled to add up to 1.
+fn antialias_taps(
+    o: usize,
+    input: usize,
+    step: f64,
+    radius: f64,
+    kernel: impl Fn(f64) -> f64,
+) -> Vec<(usize, f64)> {
+    let wider = step.max(1.0);
+    let centre = step * (o as f64 + 0.5);
+    let first = (centre - radius * wider + 0.5).max(0.0) as usize;
+    let end = ((centre + radius * wider + 0.5) as usize).min(input);
+    let mut taps: Vec<(usize, f64)> = (first..end)
+        .map(|i| (i, kernel((i as f64 - centre + 0.5) / wider)))
+        .filter(|&(_, weight)| weight != 0.0)
+        .collect();
+    let total: f64 = taps.iter().map(|&(_, weight)| weight).sum();
+    taps.iter_mut().for_each(|(_, weight)| *weight /= total);
+    if taps.is_empty() {
+        // A given scale can lead past the end.
+        taps.push((first.min(input - 1), 1.0));
+    }
+    taps
+}
+
+/// Keys' kernel with a = -0.5.
+fn cubic_kernel(x: f64) -> f64 {
+    const A: f64 = -0.5;
+    let x = x.abs();
+    if x < 1.0 {
+        ((A + 2.0) * x - (A + 3.0)) * x * x + 1.0
+    } else if x < 2.0 {
+        (((x - 5.0) * x + 8.0) * x - 4.0) * A
+    } else {
+        0.0
+    }
 }
 
 /// The weights of cubic convolution for a point `t` of the way from the second to the third of

@@ -4,7 +4,7 @@ use bytemuck::{Pod, Zeroable};
 use cudarc::driver::CudaSlice;
 
 use crate::Variant;
-use crate::device::{Device, Word, expect_len, product};
+use crate::device::{Device, Float, Word, atomic, expect_len, of, product, sized};
 use crate::error::{CudaError, Result};
 use crate::pooling::sizes;
 
@@ -111,11 +111,7 @@ pub fn pad<T: Word>(
     let op = "pad";
     let (n_in, n) = padding.lengths(op)?;
     expect_len(op, "the input", x, n_in)?;
-    let name = match size_of::<T>() {
-        4 => "pad_b32",
-        8 => "pad_b64",
-        _ => return Err(CudaError::invalid(op, "there is a kernel for 4 and 8 bytes only")),
-    };
+    let name = sized::<T>(["pad_b8", "pad_b32", "pad_b64"]);
     let mut out = device.uninitialised(op, n)?;
     device
         .kernel(op, FAMILY, name)?
@@ -138,19 +134,19 @@ pub fn pad<T: Word>(
 /// # Errors
 ///
 /// [`CudaError::Length`].
-pub fn pad_grad(
+pub fn pad_grad<T: Float>(
     device: &Device,
-    grad: &CudaSlice<f32>,
+    grad: &CudaSlice<T>,
     padding: &Padding,
     variant: Variant,
-) -> Result<CudaSlice<f32>> {
+) -> Result<CudaSlice<T>> {
     let op = "pad";
     let (n_in, n) = padding.lengths(op)?;
     expect_len(op, "the gradient", grad, n)?;
-    let mut out = device.zeros_for::<f32>(op, n_in)?;
+    let mut out = device.zeros_for::<T>(op, n_in)?;
     let (name, threads) = match variant {
-        Variant::Deterministic => ("pad_grad_f32", n_in),
-        Variant::Atomic => ("pad_grad_f32_atomic", n),
+        Variant::Deterministic => (of::<T>(["pad_grad_f32", "pad_grad_f64"]), n_in),
+        Variant::Atomic => (atomic::<T>(op, "pad_grad_f32_atomic")?, n),
     };
     device
         .kernel(op, FAMILY, name)?

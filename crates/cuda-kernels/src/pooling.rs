@@ -458,13 +458,13 @@ pub fn adaptive_max_pool<T: Float>(
 /// # References
 ///
 /// B. Graham, *Fractional Max-Pooling*, 2014.
-pub fn fractional_max_pool(
+pub fn fractional_max_pool<T: Float>(
     device: &Device,
-    x: &CudaSlice<f32>,
-    samples: &CudaSlice<f32>,
+    x: &CudaSlice<T>,
+    samples: &CudaSlice<T>,
     planes: usize,
     [input, output, kernel]: [&[usize]; 3],
-) -> Result<(CudaSlice<f32>, CudaSlice<i64>)> {
+) -> Result<(CudaSlice<T>, CudaSlice<i64>)> {
     let op = "fractional_max_pool";
     let dims = input.len();
     if !(2..=3).contains(&dims) {
@@ -489,7 +489,7 @@ pub fn fractional_max_pool(
     let mut out = device.uninitialised(op, n)?;
     let mut indices = device.uninitialised(op, n)?;
     device
-        .kernel(op, FAMILY, "fractional_max_pool_f32")?
+        .kernel(op, FAMILY, of::<T>(["fractional_max_pool_f32", "fractional_max_pool_f64"]))?
         .on(device.stream())
         .write(&mut out)
         .write(&mut indices)

@@ -1,43 +1,112 @@
 use samebits_tensor_core::layout::outer_dim_inner;
-use samebits_tensor_core::ops::{IndexAdd, IndexSelect};
+use samebits_tensor_core::ops::{
+    Gather, Index, IndexAdd, IndexCopy, IndexPut, IndexPutAdd, IndexSelect, Scatter, indexed_shape,
+};
 use samebits_tensor_core::registry::register;
-use samebits_tensor_core::{DType, Op, Tensor};
+use samebits_tensor_core::{DType, Layout, Op, Tensor};
 
-use super::{ARRIVAL, F32, Failure, Tensors, atomic, on, portable, with_any};
-use crate::Variant;
+use super::memory::Input;
+use super::{ARRIVAL, F32, F64, Failure, Gpu, Tensors, atomic, on, portable, with_any};
 use crate::scatter::{self, Rows};
+use crate::{CudaSlice, Variant};
+
+const COPY: &str = "each element is copied";
+const LAST: &str = "of several sources for one place the last wins";
+pub(super) const EXACT: &str = "the sum is exact and rounded once";
+pub(super) const ASCENDING: &str = "added in ascending source order";
 
 pub(super) fn register_all() {
-    register(portable("copy", &DType::ALL, "each element is copied", |op: &IndexSelect| {
+    register(portable("copy", &DType::ALL, COPY, |op: &IndexSelect| {
         on(op, |gpu| {
             let rows = rows(IndexSelect::NAME, op.x.shape(), op.dim, op.index.numel())?;
             let index = gpu.input(&op.index)?;
             let mut shape = op.x.shape().to_vec();
             shape[op.dim] = rows.n;
             with_any!(op.x.dtype(), T => {
-                let out = scatter::index_select(gpu.device, &*gpu.input::<T>(&op.x)?, &index, rows)?;
+                let x = gpu.input::<T>(&op.x)?;
+                let out = scatter::index_select(gpu.device, &x, &index, rows)?;
                 gpu.typed(out, &shape, op.x.dtype())
             })
         })
     }));
-    register(atomic(F32, ARRIVAL, |op| index_add(op, Variant::Atomic)));
-    register(portable("exact", F32, "the sum is exact and rounded once", |op: &IndexAdd| {
-        index_add(op, Variant::Deterministic)
-    }));
-    register(portable(
-        "ascending",
-        &[DType::F64],
-        "added in ascending source order",
-        |op: &IndexAdd| {
-            on(op, |gpu| {
-                let rows = rows(IndexAdd::NAME, op.input.shape(), op.dim, op.index.numel())?;
-                let mut out = gpu.copy::<f64>(&op.input)?;
-                let (index, source) = (gpu.input(&op.index)?, gpu.input(&op.source)?);
-                scatter::index_add_f64(gpu.device, &mut out, &index, &source, rows, op.alpha)?;
-                gpu.tensor(out, op.input.shape())
+    register(portable("copy", &DType::ALL, COPY, |op: &Gather| {
+        on(op, |gpu| {
+            let (rows, index) = elements(&gpu, Gather::NAME, op.x.shape(), op.dim, &op.index)?;
+            with_any!(op.x.dtype(), T => {
+                let x = gpu.input::<T>(&op.x)?;
+                let out = scatter::gather(gpu.device, &x, &index, rows)?;
+                gpu.typed(out, op.index.shape(), op.x.dtype())
             })
-        },
-    ));
+        })
+    }));
+    register(portable("copy", &DType::ALL, COPY, |op: &Index| {
+        on(op, |gpu| {
+            let (rows, index, shape) = joined(&gpu, Index::NAME, &op.x, &op.indices)?;
+            with_any!(op.x.dtype(), T => {
+                let x = gpu.input::<T>(&op.x)?;
+                let out = scatter::index_select(gpu.device, &x, &index, rows)?;
+                gpu.typed(out, &shape, op.x.dtype())
+            })
+        })
+    }));
+    register(portable("last", &DType::ALL, LAST, |op: &IndexCopy| {
+        on(op, |gpu| {
+            let rows = rows(IndexCopy::NAME, op.input.shape(), op.dim, op.index.numel())?;
+            let index = gpu.input(&op.index)?;
+            with_any!(op.input.dtype(), T => {
+                let (mut out, source) = (gpu.copy::<T>(&op.input)?, gpu.input(&op.source)?);
+                scatter::index_copy(gpu.device, &mut out, &index, &source, rows)?;
+                gpu.typed(out, op.input.shape(), op.input.dtype())
+            })
+        })
+    }));
+    register(portable("last", &DType::ALL, LAST, |op: &Scatter| {
+        on(op, |gpu| {
+            let shape = op.input.shape();
+            let (rows, index) = elements(&gpu, Scatter::NAME, shape, op.dim, &op.index)?;
+            let source = part(&op.source, &op.index)?;
+            with_any!(op.input.dtype(), T => {
+                let (mut out, source) = (gpu.copy::<T>(&op.input)?, gpu.input(&source)?);
+                scatter::scatter(gpu.device, &mut out, &index, &source, rows)?;
+                gpu.typed(out, shape, op.input.dtype())
+            })
+        })
+    }));
+    register(portable("last", &DType::ALL, LAST, |op: &IndexPut| {
+        on(op, |gpu| {
+            let (rows, index, shape) = joined(&gpu, IndexPut::NAME, &op.input, &op.indices)?;
+            let values = op.values.expand(&shape)?;
+            with_any!(op.input.dtype(), T => {
+                let (mut out, values) = (gpu.copy::<T>(&op.input)?, gpu.input(&values)?);
+                scatter::index_copy(gpu.device, &mut out, &index, &values, rows)?;
+                gpu.typed(out, op.input.shape(), op.input.dtype())
+            })
+        })
+    }));
+    register(atomic(F32, ARRIVAL, |op| index_add(op, Variant::Atomic)));
+    register(portable("exact", F32, EXACT, |op: &IndexAdd| index_add(op, Variant::Deterministic)));
+    register(portable("ascending", F64, ASCENDING, |op: &IndexAdd| {
+        on(op, |gpu| {
+            let rows = rows(IndexAdd::NAME, op.input.shape(), op.dim, op.index.numel())?;
+            let mut out = gpu.copy::<f64>(&op.input)?;
+            let (index, source) = (gpu.input(&op.index)?, gpu.input(&op.source)?);
+            scatter::index_add_f64(gpu.device, &mut out, &index, &source, rows, op.alpha)?;
+            gpu.tensor(out, op.input.shape())
+        })
+    }));
+    register(atomic(F32, ARRIVAL, |op| index_put_add(op, Variant::Atomic)));
+    register(portable("exact", F32, EXACT, |op: &IndexPutAdd| {
+        index_put_add(op, Variant::Deterministic)
+    }));
+    register(portable("ascending", F64, ASCENDING, |op: &IndexPutAdd| {
+        on(op, |gpu| {
+            let (rows, index, shape) = joined(&gpu, IndexPutAdd::NAME, &op.input, &op.indices)?;
+            let mut out = gpu.copy::<f64>(&op.input)?;
+            let values = gpu.input(&op.values.expand(&shape)?)?;
+            scatter::index_add_f64(gpu.device, &mut out, &index, &values, rows, 1.0)?;
+            gpu.tensor(out, op.input.shape())
+        })
+    }));
 }
 
 fn index_add(op: &IndexAdd, variant: Variant) -> Tensors<Tensor> {
@@ -51,6 +120,16 @@ fn index_add(op: &IndexAdd, variant: Variant) -> Tensors<Tensor> {
     })
 }
 
+fn index_put_add(op: &IndexPutAdd, variant: Variant) -> Tensors<Tensor> {
+    on(op, |gpu| {
+        let (rows, index, shape) = joined(&gpu, IndexPutAdd::NAME, &op.input, &op.indices)?;
+        let mut out = gpu.copy::<f32>(&op.input)?;
+        let values = gpu.input(&op.values.expand(&shape)?)?;
+        scatter::index_add(gpu.device, &mut out, &index, &values, rows, 1.0, variant)?;
+        gpu.tensor(out, op.input.shape())
+    })
+}
+
 /// A tensor seen along one dimension, with `n` places in the index.
 pub(super) fn rows(
     op: &'static str,
@@ -60,4 +139,73 @@ pub(super) fn rows(
 ) -> Result<Rows, Failure> {
     let (outer, size, inner) = outer_dim_inner(op, shape, dim)?;
     Ok(Rows { outer, size, n, inner })
+}
+
+/// An index in a device's memory: a tensor's own, or one that was computed.
+pub(super) enum Places {
+    Given(Input<i64>),
+    Computed(CudaSlice<i64>),
+}
+
+impl std::ops::Deref for Places {
+    type Target = CudaSlice<i64>;
+
+    fn deref(&self) -> &CudaSlice<i64> {
+        match self {
+            Places::Given(index) => index,
+            Places::Computed(index) => index,
+        }
+    }
+}
+
+/// An index per element of a tensor of `shape`, and what it points into. If it covers a part of
+/// the tensor only, these are places in the flattened tensor.
+pub(super) fn elements(
+    gpu: &Gpu<'_>,
+    op: &'static str,
+    shape: &[usize],
+    dim: usize,
+    index: &Tensor,
+) -> Result<(Rows, Places), Failure> {
+    let rows = rows(op, shape, dim, index.shape()[dim])?;
+    let given = gpu.input(index)?;
+    if (0..shape.len()).all(|d| d == dim || index.shape()[d] == shape[d]) {
+        return Ok((rows, Places::Given(given)));
+    }
+    let strides = Layout::contiguous(shape);
+    let strides = strides.strides();
+    let size = shape[dim];
+    let places = scatter::part_places(gpu.device, op, &given, index.shape(), strides, dim, size)?;
+    let flat = Rows { outer: 1, size: shape.iter().product(), n: index.numel(), inner: 1 };
+    Ok((flat, Places::Computed(places)))
+}
+
+/// What of a source goes with an index per element.
+pub(super) fn part(source: &Tensor, index: &Tensor) -> Result<Tensor, Failure> {
+    let mut source = source.clone();
+    for (dim, &size) in index.shape().iter().enumerate() {
+        source = source.narrow(dim, 0, size)?;
+    }
+    Ok(source)
+}
+
+/// The rows that several indices of the first dimensions name together, and the shape of what
+/// they name.
+fn joined(
+    gpu: &Gpu<'_>,
+    op: &'static str,
+    x: &Tensor,
+    indices: &[Tensor],
+) -> Result<(Rows, CudaSlice<i64>, Vec<usize>), Failure> {
+    let (sizes, rest) = x.shape().split_at(indices.len());
+    let shape = indexed_shape(op, x, indices)?;
+    let index_shape = &shape[..shape.len() - rest.len()];
+    let given = indices
+        .iter()
+        .map(|index| gpu.input(&index.expand(index_shape)?))
+        .collect::<Result<Vec<Input<i64>>, Failure>>()?;
+    let n = index_shape.iter().product();
+    let places = scatter::joined_places(gpu.device, op, &given, sizes, n)?;
+    let rows = Rows { outer: 1, size: sizes.iter().product(), n, inner: rest.iter().product() };
+    Ok((rows, places, shape))
 }

@@ -1,16 +1,23 @@
 //! Tensors on CUDA devices: their memory, and this crate's kernels for them.
 
+mod bincount;
 mod conv;
 mod elementwise;
+mod embedding;
+mod grid_sample;
 mod index;
+mod interpolate;
 mod loss;
 mod matmul;
 mod memory;
 mod norm;
 mod optim;
+mod padding;
 mod pooling;
 mod random;
 mod reduce;
+mod scan;
+mod scatter;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Once};
@@ -88,16 +95,23 @@ pub fn install_with_block_size(ordinal: u32, block: u32) -> Result<()> {
 fn register_all() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
+        bincount::register_all();
         conv::register_all();
         elementwise::register_all();
+        embedding::register_all();
+        grid_sample::register_all();
         index::register_all();
+        interpolate::register_all();
         loss::register_all();
         matmul::register_all();
         norm::register_all();
         optim::register_all();
+        padding::register_all();
         pooling::register_all();
         random::register_all();
         reduce::register_all();
+        scan::register_all();
+        scatter::register_all();
     });
 }
 
@@ -108,6 +122,8 @@ static HOMES: RwLock<BTreeMap<u32, Arc<Home>>> = RwLock::new(BTreeMap::new());
 const FLOATS: &[DType] = &[DType::F32, DType::F64];
 /// The element type of kernels over the correctly rounded f32 functions.
 const F32: &[DType] = &[DType::F32];
+/// The element type of the f64 form where it is another kernel.
+const F64: &[DType] = &[DType::F64];
 
 /// A kernel that computes any call at `Portable`.
 const fn portable<O: Op>(

@@ -1,11 +1,16 @@
-use samebits_tensor_core::ops::{AvgPool, AvgPoolGrad, MaxPool, MaxPoolGrad, PoolParams};
+use samebits_tensor_core::ops::{
+    AdaptiveAvgPool, AdaptiveAvgPoolGrad, AdaptiveMaxPool, AdaptiveMaxPoolGrad, AvgPool,
+    AvgPoolGrad, FractionalMaxPool, FractionalMaxPoolGrad, MaxPool, MaxPoolGrad, MaxUnpool,
+    PoolParams,
+};
 use samebits_tensor_core::registry::register;
 use samebits_tensor_core::{Op, Tensor};
 
 use super::{ARRIVAL, F32, FLOATS, Failure, Real, Tensors, atomic, on, portable, with_float};
 use crate::Variant;
 use crate::error::CudaError;
-use crate::pooling::{self, AvgOptions, Window};
+use crate::pooling::{self, Adaptive, AvgOptions, Window};
+use crate::scatter::{Rows, scatter};
 
 const WINDOWS: &str = "each output walks its window in row-major order";
 const GATHER: &str = "each input takes its contributions in ascending output index";
@@ -36,6 +41,67 @@ pub(super) fn register_all() {
         FLOATS,
         GATHER,
         |op: &AvgPoolGrad| with_float!(op.grad.dtype(), T => avg_pool_grad::<T>(op, Variant::Deterministic)),
+    ));
+    register_adaptive();
+    register_fractional();
+    register_unpool();
+}
+
+fn register_adaptive() {
+    register(portable(
+        "windows",
+        FLOATS,
+        WINDOWS,
+        |op: &AdaptiveAvgPool| with_float!(op.input.dtype(), T => adaptive_avg_pool::<T>(op)),
+    ));
+    register(atomic(F32, ARRIVAL, |op| adaptive_avg_pool_grad::<f32>(op, Variant::Atomic)));
+    register(portable("gather", FLOATS, GATHER, |op: &AdaptiveAvgPoolGrad| {
+        with_float!(op.grad.dtype(), T => {
+            adaptive_avg_pool_grad::<T>(op, Variant::Deterministic)
+        })
+    }));
+    register(portable(
+        "windows",
+        FLOATS,
+        WINDOWS,
+        |op: &AdaptiveMaxPool| with_float!(op.input.dtype(), T => adaptive_max_pool::<T>(op)),
+    ));
+    register(atomic(F32, ARRIVAL, |op: &AdaptiveMaxPoolGrad| {
+        indexed_grad::<f32, _>(op, &op.grad, &op.indices, &op.input_shape, Variant::Atomic)
+    }));
+    register(portable("gather", FLOATS, GATHER, |op: &AdaptiveMaxPoolGrad| {
+        let (grad, indices, shape) = (&op.grad, &op.indices, &op.input_shape);
+        with_float!(grad.dtype(), T => {
+            indexed_grad::<T, _>(op, grad, indices, shape, Variant::Deterministic)
+        })
+    }));
+}
+
+fn register_fractional() {
+    register(portable(
+        "windows",
+        FLOATS,
+        WINDOWS,
+        |op: &FractionalMaxPool| with_float!(op.input.dtype(), T => fractional_max_pool::<T>(op)),
+    ));
+    register(atomic(F32, ARRIVAL, |op: &FractionalMaxPoolGrad| {
+        indexed_grad::<f32, _>(op, &op.grad, &op.indices, &op.input_shape, Variant::Atomic)
+    }));
+    register(portable("gather", FLOATS, GATHER, |op: &FractionalMaxPoolGrad| {
+        let (grad, indices, shape) = (&op.grad, &op.indices, &op.input_shape);
+        with_float!(grad.dtype(), T => {
+            indexed_grad::<T, _>(op, grad, indices, shape, Variant::Deterministic)
+        })
+    }));
+}
+
+fn register_unpool() {
+    const LAST: &str = "of several elements with one index the last one wins";
+    register(portable(
+        "planes",
+        FLOATS,
+        LAST,
+        |op: &MaxUnpool| with_float!(op.input.dtype(), T => max_unpool::<T>(op)),
     ));
 }
 
@@ -76,6 +142,84 @@ fn avg_pool_grad<T: Real>(op: &AvgPoolGrad, variant: Variant) -> Tensors<Tensor>
         let out = pooling::avg_pool_grad(gpu.device, &grad, &window, options, variant)?;
         gpu.tensor(out, &op.input_shape)
     })
+}
+
+fn adaptive_avg_pool<T: Real>(op: &AdaptiveAvgPool) -> Tensors<Tensor> {
+    on(op, |gpu| {
+        let (sizes, shape) = adaptive(op.input.shape(), &op.output_size)?;
+        let input = gpu.input::<T>(&op.input)?;
+        gpu.tensor(pooling::adaptive_avg_pool(gpu.device, &input, sizes)?, &shape)
+    })
+}
+
+fn adaptive_avg_pool_grad<T: Real>(op: &AdaptiveAvgPoolGrad, variant: Variant) -> Tensors<Tensor> {
+    on(op, |gpu| {
+        let (sizes, _) = adaptive(&op.input_shape, &op.grad.shape()[2..])?;
+        let grad = gpu.input::<T>(&op.grad)?;
+        let out = pooling::adaptive_avg_pool_grad(gpu.device, &grad, sizes, variant)?;
+        gpu.tensor(out, &op.input_shape)
+    })
+}
+
+fn adaptive_max_pool<T: Real>(op: &AdaptiveMaxPool) -> Tensors<(Tensor, Tensor)> {
+    on(op, |gpu| {
+        let (sizes, shape) = adaptive(op.input.shape(), &op.output_size)?;
+        let input = gpu.input::<T>(&op.input)?;
+        let (out, indices) = pooling::adaptive_max_pool(gpu.device, &input, sizes)?;
+        Ok((gpu.tensor(out, &shape)?, gpu.tensor(indices, &shape)?))
+    })
+}
+
+fn fractional_max_pool<T: Real>(op: &FractionalMaxPool) -> Tensors<(Tensor, Tensor)> {
+    on(op, |gpu| {
+        let (planes, size) = op.input.shape().split_at(2);
+        let shape = [planes, &op.output_size].concat();
+        let (input, samples) = (gpu.input::<T>(&op.input)?, gpu.input(&op.samples)?);
+        let planes = planes.iter().product();
+        let sizes = [size, &op.output_size, &op.kernel];
+        let (out, indices) =
+            pooling::fractional_max_pool(gpu.device, &input, &samples, planes, sizes)?;
+        Ok((gpu.tensor(out, &shape)?, gpu.tensor(indices, &shape)?))
+    })
+}
+
+fn max_unpool<T: Real>(op: &MaxUnpool) -> Tensors<Tensor> {
+    on(op, |gpu| {
+        let planes = &op.input.shape()[..2];
+        let shape = [planes, &op.output_size].concat();
+        let outer: usize = planes.iter().product();
+        let size = op.output_size.iter().product();
+        let n = op.input.shape()[2..].iter().product();
+        let (input, indices) = (gpu.input::<T>(&op.input)?, gpu.input(&op.indices)?);
+        let mut out = gpu.device.zeros::<T>(outer * size)?;
+        let rows = Rows { outer, size, n, inner: 1 };
+        scatter(gpu.device, &mut out, &indices, &input, rows)?;
+        gpu.tensor(out, &shape)
+    })
+}
+
+/// The gradient of any pooling whose outputs have an index each.
+fn indexed_grad<T: Real, O: Op>(
+    op: &O,
+    grad: &Tensor,
+    indices: &Tensor,
+    input_shape: &[usize],
+    variant: Variant,
+) -> Tensors<Tensor> {
+    on(op, |gpu| {
+        let planes = input_shape[..2].iter().product();
+        let n_in = input_shape.iter().product();
+        let (grad, indices) = (gpu.input::<T>(grad)?, gpu.input(indices)?);
+        let out = pooling::pool_indices_grad(gpu.device, &grad, &indices, planes, n_in, variant)?;
+        gpu.tensor(out, input_shape)
+    })
+}
+
+/// The sizes of an adaptive pooling, and the shape of its result.
+fn adaptive(input: &[usize], output_size: &[usize]) -> Result<(Adaptive, Vec<usize>), Failure> {
+    let (planes, size) = input.split_at(2);
+    let sizes = Adaptive::new(planes.iter().product(), size, output_size)?;
+    Ok((sizes, [planes, output_size].concat()))
 }
 
 fn window(input: &[usize], params: &PoolParams) -> Result<Window, Failure> {

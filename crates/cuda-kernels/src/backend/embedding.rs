@@ -1,0 +1,151 @@
+use samebits_tensor_core::Tensor;
+use samebits_tensor_core::ops::{
+    BagMode, BagParams, EmbeddingBag, EmbeddingBagGrad, EmbeddingBagWeightsGrad, EmbeddingGrad,
+};
+use samebits_tensor_core::registry::register;
+
+use super::index::EXACT;
+use super::memory::Input;
+use super::{ARRIVAL, F32, Failure, Gpu, Tensors, atomic, on, portable};
+use crate::Variant;
+use crate::embedding::{self, Bags};
+use crate::error::CudaError;
+
+pub(super) fn register_all() {
+    register(atomic(F32, ARRIVAL, |op| table_grad(op, Variant::Atomic)));
+    register(portable("exact", F32, EXACT, |op: &EmbeddingGrad| {
+        table_grad(op, Variant::Deterministic)
+    }));
+    register(portable(
+        "places",
+        F32,
+        "the rows of a bag are added in f64 in ascending place and rounded once",
+        bag,
+    ));
+    register(atomic(F32, ARRIVAL, |op| bag_grad(op, Variant::Atomic)));
+    register(portable("exact", F32, EXACT, |op: &EmbeddingBagGrad| {
+        bag_grad(op, Variant::Deterministic)
+    }));
+    register(portable(
+        "tree",
+        F32,
+        "each weight is a scalar product over a tree of the row's width",
+        |op: &EmbeddingBagWeightsGrad| {
+            on(op, |gpu| {
+                let bags = bags(&gpu, op.weight.shape()[0], &op.index, &op.offsets, &op.params)?;
+                let (grad, weight) = (gpu.input(&op.grad)?, gpu.input(&op.weight)?);
+                let width = op.weight.shape()[1];
+                let total = op.index.numel();
+                let out = embedding::embedding_bag_weight_grad(
+                    gpu.device, &grad, &weight, width, &bags, total,
+                )?;
+                gpu.tensor(out, op.index.shape())
+            })
+        },
+    ));
+}
+
+fn table_grad(op: &EmbeddingGrad, variant: Variant) -> Tensors<Tensor> {
+    on(op, |gpu| {
+        let (grad, index) = (gpu.input(&op.grad)?, gpu.input(&op.index)?);
+        let shape = [op.rows, op.grad.shape().last().copied().unwrap_or(0)];
+        let out = embedding::embedding_grad(
+            gpu.device,
+            &grad,
+            &index,
+            shape,
+            op.padding_idx,
+            op.scale_grad_by_freq,
+            variant,
+        )?;
+        gpu.tensor(out, &shape)
+    })
+}
+
+fn bag(op: &EmbeddingBag) -> Tensors<(Tensor, Option<Tensor>)> {
+    on(op, |gpu| {
+        let [rows, width] = [op.weight.shape()[0], op.weight.shape()[1]];
+        let bags = bags(&gpu, rows, &op.index, &op.offsets, &op.params)?;
+        let shape = [bags.count(), width];
+        let table = gpu.input(&op.weight)?;
+        let Some(mode) = mode(op.params.mode) else {
+            let (out, max_rows) = embedding::embedding_bag_max(gpu.device, &table, width, &bags)?;
+            return Ok((gpu.tensor(out, &shape)?, Some(gpu.tensor(max_rows, &shape)?)));
+        };
+        let weights = weights(&gpu, op.per_sample_weights.as_ref(), &bags)?;
+        let out =
+            embedding::embedding_bag(gpu.device, &table, width, &bags, mode, weights.as_deref())?;
+        Ok((gpu.tensor(out, &shape)?, None))
+    })
+}
+
+fn bag_grad(op: &EmbeddingBagGrad, variant: Variant) -> Tensors<Tensor> {
+    on(op, |gpu| {
+        let shape = [op.rows, op.grad.shape()[1]];
+        let grad = gpu.input(&op.grad)?;
+        let bags = bags(&gpu, op.rows, &op.index, &op.offsets, &op.params)?;
+        let scale = op.scale_grad_by_freq;
+        let out = match (mode(op.params.mode), &op.max_rows) {
+            (Some(mode), _) => {
+                let weights = weights(&gpu, op.per_sample_weights.as_ref(), &bags)?;
+                let weights = weights.as_deref();
+                embedding::embedding_bag_grad(
+                    gpu.device, &grad, shape[1], &bags, mode, weights, scale, variant,
+                )?
+            }
+            (None, Some(max_rows)) => {
+                let max_rows = gpu.input(max_rows)?;
+                embedding::embedding_bag_max_grad(gpu.device, &grad, &max_rows, shape, variant)?
+            }
+            (None, None) => {
+                let message = "the gradient of maxima needs the rows that they came from";
+                return Err(CudaError::invalid("embedding_bag", message).into());
+            }
+        };
+        gpu.tensor(out, &shape)
+    })
+}
+
+/// The mode of a sum; nothing for maxima.
+fn mode(mode: BagMode) -> Option<embedding::BagMode> {
+    match mode {
+        BagMode::Sum => Some(embedding::BagMode::Sum),
+        BagMode::Mean => Some(embedding::BagMode::Mean),
+        BagMode::Max => None,
+    }
+}
+
+/// The weights of the places that belong to bags.
+fn weights(
+    gpu: &Gpu<'_>,
+    weights: Option<&Tensor>,
+    bags: &Bags,
+) -> Result<Option<Input<f32>>, Failure> {
+    weights.map(|x| gpu.input(&x.narrow(0, 0, bags.places())?)).transpose()
+}
+
+/// The bags. Their offsets are checked on the host, because they decide the shape of the result.
+fn bags(
+    gpu: &Gpu<'_>,
+    rows: usize,
+    index: &Tensor,
+    offsets: &Tensor,
+    params: &BagParams,
+) -> Result<Bags, Failure> {
+    let mut starts = offsets.to_vec::<i64>()?;
+    let mut places = index.numel();
+    if params.include_last_offset {
+        let last = starts.pop().ok_or_else(|| {
+            CudaError::invalid("embedding_bag", "include_last_offset needs at least one offset")
+        })?;
+        let inside = usize::try_from(last).ok().filter(|&last| last <= places);
+        // A lone last offset starts the list and must be 0.
+        let inside = inside.filter(|&last| !starts.is_empty() || last == 0);
+        places = inside.ok_or_else(|| {
+            let message = format!("offset {last} at the end does not lie within {places} places");
+            CudaError::invalid("embedding_bag", message)
+        })?;
+    }
+    let index = gpu.input(&index.narrow(0, 0, places)?)?;
+    Ok(Bags::new(gpu.device, rows, &index, places, &starts, params.padding_idx)?)
+}
