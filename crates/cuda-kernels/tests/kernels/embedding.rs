@@ -153,7 +153,7 @@ fn bags() {
                 expected[place] = clean(dot as f32);
             }
         }
-        let got = embedding_bag_weight_grad(device, &g, &t, width, &bags).unwrap();
+        let got = embedding_bag_weight_grad(device, &g, &t, width, &bags, n).unwrap();
         same("weights", &device.download(&got).unwrap(), &expected);
     });
 }
