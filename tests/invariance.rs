@@ -33,6 +33,7 @@ fn bits_are_golden_and_nothing_changes_them() {
         simd::limit(simd::supported());
         assert_same(&golden, &rerun::scope(2, || digests(&family.cases)), "run twice");
     }
+    convolutions_repeat_at_run_to_run();
     assert_eq!(unreached(DeviceKind::Cpu), Vec::<String>::new(), "kernels that no case reaches");
 }
 

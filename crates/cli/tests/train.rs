@@ -83,6 +83,18 @@ fn the_digest_is_golden_at_every_simd_level() {
     }
 }
 
+/// cuBLAS repeats its bits only with one of two values of this variable, and PyTorch refuses
+/// the others; nothing here reads it.
+#[test]
+fn the_cublas_workspace_does_not_show() {
+    let run = Run::new();
+    for value in ["garbage", ":4096:8", ":16:8"] {
+        let environment = [("CUBLAS_WORKSPACE_CONFIG", value)];
+        let digest = run.digest(&environment, &["--max-steps", STEPS]);
+        assert_eq!(digest[..16], *GOLDEN, "{value}");
+    }
+}
+
 #[test]
 fn another_seed_or_rate_gives_another_digest() {
     let run = Run::new();

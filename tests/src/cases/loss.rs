@@ -94,9 +94,12 @@ fn sequences(cases: &mut Cases, make: Make, dtype: DType) {
     }
 }
 
+/// A loss of two tensors.
+type Loss = fn(&Var, &Var) -> Result<Var>;
+
 fn pointwise(cases: &mut Cases, make: Make, dtype: DType) {
     let pair = move || (make.normal(&[90, 91], dtype, 49), make.normal(&[90, 91], dtype, 50));
-    let losses: [(&str, fn(&Var, &Var) -> Result<Var>); _] = [
+    let losses: [(_, Loss); _] = [
         ("mse_loss", |x, y| f::mse_loss(x, y, Reduction::Mean)),
         ("l1_loss", |x, y| f::l1_loss(x, y, Reduction::Sum)),
         ("smooth_l1_loss", |x, y| f::smooth_l1_loss(x, y, 0.7, Reduction::None)),

@@ -155,7 +155,7 @@ pub fn elu(x: &Var, alpha: f64) -> Result<Var> {
 #[track_caller]
 pub fn hardtanh(x: &Var, min: f64, max: f64) -> Result<Var> {
     // Written so that NaN is refused too.
-    if !(min < max) {
+    if min.partial_cmp(&max) != Some(std::cmp::Ordering::Less) {
         return Err(Error::invalid("hardtanh", format!("expected min < max, got {min} and {max}")));
     }
     let inside =

@@ -1,0 +1,45 @@
+//! Counterparts of PyTorch's own determinism tests; docs/determinism.md lists the pairs.
+//!
+//! Where PyTorch checks that an operation is refused with a certain message, these check that it
+//! is *not* refused at the highest level and that its bits repeat, on any number of threads.
+
+mod alerts;
+mod attention;
+mod flags;
+mod indexing;
+mod scans;
+
+use rayon::ThreadPoolBuilder;
+use samebits::{Determinism, Result, Tensor, Var, backward, determinism, digest};
+use workspace_tests::normal_of;
+
+/// Calls `f` at [`Determinism::Portable`] five times on one thread and on several; all results
+/// must have the same bits, which are returned.
+#[track_caller]
+fn repeats(what: &str, f: impl Fn() -> Result<Vec<Tensor>> + Sync) -> Vec<Tensor> {
+    let run = || {
+        let results = determinism::scope(Determinism::Portable, &f);
+        results.unwrap_or_else(|error| panic!("{what}: {error}"))
+    };
+    let first = run();
+    let bits = |tensors: &[Tensor]| digest(tensors.iter().map(|x| ("", x))).unwrap();
+    for threads in [1, 2, 2, 5, 16] {
+        let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let again = pool.install(run);
+        assert_eq!(bits(&again), bits(&first), "{what}: other bits on {threads} threads");
+    }
+    first
+}
+
+/// The value of a function and the gradients of its inputs, the function called at the lowest
+/// level and its gradient at the one in force: as PyTorch's tests of refusals do it.
+fn forward_then_backward(
+    inputs: &[Tensor],
+    f: impl FnOnce(&[Var]) -> Result<Var>,
+) -> Result<Vec<Tensor>> {
+    let inputs: Vec<Var> = inputs.iter().cloned().map(Var::parameter).collect();
+    let value = determinism::scope(Determinism::NotGuaranteed, || f(&inputs))?;
+    let grad = Var::constant(normal_of(value.shape(), value.dtype(), 77));
+    let gradients = backward(&[(&value, grad)], false)?;
+    Ok(inputs.iter().filter_map(|input| gradients.of(input)).cloned().collect())
+}
