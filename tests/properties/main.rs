@@ -5,12 +5,16 @@
 
 mod bincount;
 mod contraction;
+mod conv;
 mod elementwise;
 mod embedding;
 mod index;
 mod loss;
+mod norm;
+mod pooling;
 mod recurrent;
 mod reduce;
+mod resample;
 mod scan;
 mod scatter;
 mod sort;
@@ -36,4 +40,21 @@ fn shape(rank: usize) -> impl Strategy<Value = Vec<usize>> {
         prop_oneof![2 => Just(1usize), 1 => Just(0), 5 => 2usize..6],
         0..=rank,
     )
+}
+
+/// Every position of a shape, in row-major order.
+fn positions(shape: &[usize]) -> Vec<Vec<usize>> {
+    let mut all = vec![Vec::new()];
+    for &size in shape {
+        all = all
+            .into_iter()
+            .flat_map(|at: Vec<usize>| (0..size).map(move |i| [&at[..], &[i]].concat()))
+            .collect();
+    }
+    all
+}
+
+/// The number of a position in row-major order.
+fn row_major(at: &[usize], shape: &[usize]) -> usize {
+    at.iter().zip(shape).fold(0, |number, (&i, &size)| number * size + i)
 }

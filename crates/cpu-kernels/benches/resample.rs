@@ -39,23 +39,45 @@ fn benches(c: &mut Criterion) {
         b.iter(|| resize.backward(black_box(&grad), &mut back));
     });
 
-    let points = 56 * 56;
-    let sample =
-        GridSample::new("g", 16, 64, &size, points, GridMode::Linear, GridPadding::Zeros, false)
-            .unwrap();
-    let grid = values(sample.grid_len());
-    let grad = values(sample.output_len());
-    let mut out = vec![0.0f32; sample.output_len()];
-    let mut grad_grid = vec![0.0f32; grid.len()];
-    group.bench_function("grid_sample bilinear", |b| {
-        b.iter(|| sample.forward(black_box(&input), &grid, &mut out));
-    });
-    group.bench_function("grid_sample bilinear backward (input)", |b| {
-        b.iter(|| sample.input_backward(black_box(&grad), &grid, &mut back));
-    });
-    group.bench_function("grid_sample bilinear backward (grid)", |b| {
-        b.iter(|| sample.grid_backward(black_box(&grad), &input, &grid, &mut grad_grid));
-    });
+    for (name, target, mode) in [
+        ("nearest x2", [112, 112], InterpolateMode::Nearest),
+        ("bicubic x2", [112, 112], InterpolateMode::Cubic { align_corners: false }),
+    ] {
+        let resize =
+            Interpolate::<f32>::new("i", planes, &size, &target, &[None, None], mode).unwrap();
+        let grad = values(resize.output_len());
+        let mut out = vec![0.0f32; resize.output_len()];
+        group.bench_function(name, |b| b.iter(|| resize.forward(black_box(&input), &mut out)));
+        group.bench_function(format!("{name} backward"), |b| {
+            b.iter(|| resize.backward(black_box(&grad), &mut back));
+        });
+    }
+
+    for (name, batch, channels, size, points, mode) in [
+        ("bilinear", 16, 64, &[56, 56][..], 56 * 56, GridMode::Linear),
+        ("bicubic", 16, 64, &[56, 56], 56 * 56, GridMode::Cubic),
+        ("bilinear rgb", 16, 3, &[224, 224], 224 * 224, GridMode::Linear),
+        ("trilinear", 4, 16, &[16, 32, 32], 16 * 32 * 32, GridMode::Linear),
+    ] {
+        let padding = GridPadding::Zeros;
+        let sample =
+            GridSample::new("g", batch, channels, size, points, mode, padding, false).unwrap();
+        let input = values(sample.input_len());
+        let grid = values(sample.grid_len());
+        let grad = values(sample.output_len());
+        let mut out = vec![0.0f32; sample.output_len()];
+        let mut back = vec![0.0f32; sample.input_len()];
+        let mut grad_grid = vec![0.0f32; grid.len()];
+        group.bench_function(format!("grid_sample {name}"), |b| {
+            b.iter(|| sample.forward(black_box(&input), &grid, &mut out));
+        });
+        group.bench_function(format!("grid_sample {name} backward (input)"), |b| {
+            b.iter(|| sample.input_backward(black_box(&grad), &grid, &mut back));
+        });
+        group.bench_function(format!("grid_sample {name} backward (grid)"), |b| {
+            b.iter(|| sample.grid_backward(black_box(&grad), &input, &grid, &mut grad_grid));
+        });
+    }
     group.finish();
 }
 

@@ -73,6 +73,16 @@ pub trait Float:
         destinations: &D,
         addends: &impl crate::scatter::Addends<Self>,
     ) -> crate::Result<()>;
+
+    /// `to[column * width + row] = from[row * stride + column]` for `rows` rows of `columns`.
+    #[doc(hidden)]
+    fn transpose(
+        from: &[Self],
+        stride: usize,
+        rows_and_columns: (usize, usize),
+        to: &mut [Self],
+        width: usize,
+    );
 }
 
 impl Float for f32 {
@@ -113,6 +123,16 @@ impl Float for f32 {
     ) -> crate::Result<()> {
         crate::scatter::exact::add_rows(out, fresh, width, destinations, addends)
     }
+
+    fn transpose(
+        from: &[f32],
+        stride: usize,
+        rows_and_columns: (usize, usize),
+        to: &mut [f32],
+        width: usize,
+    ) {
+        crate::arch::transpose::pack_transposed_f32(from, stride, rows_and_columns, to, width);
+    }
 }
 
 impl Float for f64 {
@@ -152,6 +172,16 @@ impl Float for f64 {
         addends: &impl crate::scatter::Addends<f64>,
     ) -> crate::Result<()> {
         crate::scatter::ascending::add_rows(out, fresh, width, destinations, addends)
+    }
+
+    fn transpose(
+        from: &[f64],
+        stride: usize,
+        rows_and_columns: (usize, usize),
+        to: &mut [f64],
+        width: usize,
+    ) {
+        crate::arch::transpose::pack_transposed_f64(from, stride, rows_and_columns, to, width);
     }
 }
 

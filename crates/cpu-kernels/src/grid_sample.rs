@@ -27,7 +27,7 @@ use crate::scatter::{Checked, Stored};
 use crate::{Float, parallel};
 use rayon::prelude::*;
 use samebits_numerics::simd::{self, Kernel};
-use taps::{Tap, TapList};
+use taps::{ListTaps, Taps};
 
 pub use samebits_tensor_core::ops::{GridMode, GridPadding, GridParams};
 
@@ -143,10 +143,16 @@ impl GridSample {
         if out.is_empty() {
             return Ok(());
         }
-        let tables = self.tap_lists(grid);
-        out.par_chunks_mut(self.points).enumerate().for_each(|(number, out)| {
-            let plane = &input[number * self.plane()..][..self.plane()];
-            simd::dispatch(SamplePlane { taps: &tables[number / self.channels], plane, out });
+        let inputs = self.channels * self.plane();
+        out.par_chunks_mut(self.channels * self.points).enumerate().for_each(|(n, out)| {
+            let grid = &grid[n * self.points * self.dims..][..self.points * self.dims];
+            let rows = self.pixels(&input[n * inputs..][..inputs]);
+            let mut values = vec![T::ZERO; out.len()];
+            parallel::rows(self.channels, &mut values, |start, values| {
+                let first = start / self.channels;
+                simd::dispatch(SamplePoints { sample: self, rows: &rows, grid, first, values });
+            });
+            self.planes(&values, self.points, out);
         });
         Ok(())
     }
@@ -171,17 +177,25 @@ impl GridSample {
         grad_input: &mut [T],
     ) -> Result<()> {
         self.check(grad_input.len(), grid.len(), grad_out.len())?;
-        grad_input.fill(T::ZERO);
         if grad_out.is_empty() {
+            grad_input.fill(T::ZERO);
             return Ok(());
         }
-        let tables = self.tap_lists(grid);
-        grad_input.par_chunks_mut(self.plane()).enumerate().try_for_each(|(number, sums)| {
-            let taps = &tables[number / self.channels];
-            let grad = &grad_out[number * self.points..][..self.points];
-            let form = |i: usize, g: T| g * taps.weights[i];
-            let addends = Stored { data: grad, place: |i| taps.point(i), form };
-            T::add_rows(sums, 1, &Checked(&taps.places), &addends)
+        let outputs = self.channels * self.points;
+        let each = self.channels * self.plane();
+        grad_input.par_chunks_mut(each).enumerate().try_for_each(|(n, grad_input)| {
+            let grid = &grid[n * self.points * self.dims..][..self.points * self.dims];
+            let taps = simd::dispatch(ListTaps { sample: self, grid });
+            let grads = self.pixels(&grad_out[n * outputs..][..outputs]);
+            let mut sums = vec![T::ZERO; grad_input.len()];
+            let addends = Stored {
+                data: &grads,
+                place: |i: usize| taps.points[i] * self.channels,
+                form: |i: usize, g: T| g * taps.weights[i],
+            };
+            T::add_rows(&mut sums, self.channels, &Checked(&taps.places), &addends)?;
+            self.planes(&sums, self.plane(), grad_input);
+            Ok(())
         })
     }
 
@@ -208,51 +222,29 @@ impl GridSample {
     ) -> Result<()> {
         self.check(input.len(), grid.len(), grad_out.len())?;
         expect_len(self.op, "grad_grid", grad_grid.len(), self.grid_len())?;
-        if self.mode == GridMode::Nearest || grad_grid.is_empty() {
+        if self.mode == GridMode::Nearest || grad_grid.is_empty() || grad_out.is_empty() {
             grad_grid.fill(T::ZERO);
             return Ok(());
         }
-        let batch = self.channels * self.plane();
-        parallel::pieces_of(64 * self.dims, grad_grid, |start, grad_grid| {
-            for (offset, grad) in grad_grid.chunks_exact_mut(self.dims).enumerate() {
-                let number = start / self.dims + offset;
-                let (n, point) = (number / self.points, number % self.points);
-                let input = &input[n * batch..(n + 1) * batch];
-                let at = &grid[number * self.dims..][..self.dims];
-                let grads = &grad_out[n * self.channels * self.points..];
-                let sums = self.point_gradient(input, at, |c| grads[c * self.points + point]);
-                for (grad, sum) in grad.iter_mut().zip(sums) {
-                    *grad = T::from_f64(sum).canonical();
-                }
-            }
+        let (inputs, outputs) = (self.channels * self.plane(), self.channels * self.points);
+        let coordinates = self.points * self.dims;
+        grad_grid.par_chunks_mut(coordinates).enumerate().for_each(|(n, grad_grid)| {
+            let rows = self.pixels(&input[n * inputs..][..inputs]);
+            let grads = self.pixels(&grad_out[n * outputs..][..outputs]);
+            let grid = &grid[n * coordinates..][..coordinates];
+            parallel::pieces_of(64 * self.dims, grad_grid, |start, grad_grid| {
+                let grid = &grid[start..start + grad_grid.len()];
+                let grads = &grads[start / self.dims * self.channels..];
+                simd::dispatch(PointGradients {
+                    sample: self,
+                    rows: &rows,
+                    grads,
+                    grid,
+                    grad_grid,
+                });
+            });
         });
         Ok(())
-    }
-
-    /// The gradient of the coordinates (x, y, z) of one point.
-    fn point_gradient<T: Float>(
-        &self,
-        input: &[T],
-        at: &[T],
-        grad: impl Fn(usize) -> T,
-    ) -> [f64; 3] {
-        let mut taps = Vec::with_capacity(16);
-        let slopes = self.taps_of(at, &mut taps);
-        let mut sums = [0.0; 3];
-        for (c, plane) in input.chunks_exact(self.plane()).enumerate() {
-            let grad: f64 = grad(c).into();
-            let mut inner = [0.0; 3];
-            for tap in &taps {
-                let x: f64 = plane[tap.place].into();
-                for (sum, weight) in inner.iter_mut().zip(tap.slopes) {
-                    *sum += x * weight;
-                }
-            }
-            for (sum, inner) in sums.iter_mut().zip(inner) {
-                *sum += grad * inner;
-            }
-        }
-        [0, 1, 2].map(|d| sums[d] * slopes[d])
     }
 
     fn check(&self, input: usize, grid: usize, out: usize) -> Result<()> {
@@ -265,40 +257,166 @@ impl GridSample {
         self.input.iter().product()
     }
 
-    /// The taps of every point, one list for each input of the batch.
-    fn tap_lists<T: Float>(&self, grid: &[T]) -> Vec<TapList<T>> {
-        grid.par_chunks(self.points * self.dims)
-            .map(|grid| {
-                let mut list = TapList::new(self.points);
-                let mut taps: Vec<Tap> = Vec::with_capacity(16);
-                for at in grid.chunks_exact(self.dims) {
-                    taps.clear();
-                    self.taps_of(at, &mut taps);
-                    list.push(&taps);
-                }
-                list
-            })
-            .collect()
+    /// (channels, places) as (places, channels): what a point takes from all channels then lies
+    /// side by side.
+    fn pixels<T: Float>(&self, planes: &[T]) -> Vec<T> {
+        let places = planes.len() / self.channels.max(1);
+        let mut pixels = vec![T::ZERO; planes.len()];
+        parallel::rows(self.channels, &mut pixels, |start, pixels| {
+            let first = start / self.channels;
+            let count = pixels.len() / self.channels;
+            T::transpose(&planes[first..], places, (self.channels, count), pixels, self.channels);
+        });
+        pixels
+    }
+
+    /// The inverse of [`pixels`](GridSample::pixels).
+    fn planes<T: Float>(&self, pixels: &[T], places: usize, planes: &mut [T]) {
+        parallel::rows(places, planes, |start, planes| {
+            let (first, count) = (start / places, planes.len() / places);
+            if count >= 8 {
+                let from = &pixels[first..];
+                return T::transpose(from, self.channels, (places, count), planes, places);
+            }
+            for (number, plane) in planes.chunks_exact_mut(places).enumerate() {
+                let values = pixels[first + number..].iter().step_by(self.channels);
+                plane.iter_mut().zip(values).for_each(|(out, &x)| *out = x);
+            }
+        });
     }
 }
 
-struct SamplePlane<'a, T> {
-    taps: &'a TapList<T>,
-    plane: &'a [T],
-    out: &'a mut [T],
+/// Channels that are computed together.
+const GROUP: usize = 16;
+
+/// The values of consecutive points, all channels of each.
+struct SamplePoints<'a, T> {
+    sample: &'a GridSample,
+    rows: &'a [T],
+    grid: &'a [T],
+    first: usize,
+    values: &'a mut [T],
 }
 
-impl<T: Float> Kernel for SamplePlane<'_, T> {
+impl<T: Float> Kernel for SamplePoints<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        for (point, out) in self.out.iter_mut().enumerate() {
-            let (places, weights) = self.taps.of(point);
-            let mut sum = T::ZERO;
-            for (&place, &weight) in places.iter().zip(weights) {
-                sum = self.plane[place].mul_add(weight, sum);
+        let GridSample { channels, dims, .. } = *self.sample;
+        let points = self.grid.chunks_exact(dims).skip(self.first);
+        let mut found = Taps::new();
+        for (at, values) in points.zip(self.values.chunks_exact_mut(channels)) {
+            self.sample.find_taps(at, &mut found);
+            let taps = found.as_slice();
+            let mut groups = values.chunks_exact_mut(GROUP);
+            let mut c = 0;
+            for group in &mut groups {
+                let mut sums = [T::ZERO; GROUP];
+                for tap in taps {
+                    let weight = T::from_f64(tap.weight);
+                    let row = &self.rows[tap.place * channels + c..][..GROUP];
+                    for (sum, &x) in sums.iter_mut().zip(row) {
+                        *sum = x.mul_add(weight, *sum);
+                    }
+                }
+                for (value, sum) in group.iter_mut().zip(sums) {
+                    *value = sum.canonical();
+                }
+                c += GROUP;
             }
-            *out = sum.canonical();
+            let rest = groups.into_remainder();
+            let mut sums = [T::ZERO; GROUP];
+            let sums = &mut sums[..rest.len()];
+            for tap in taps {
+                let weight = T::from_f64(tap.weight);
+                let row = &self.rows[tap.place * channels + c..][..rest.len()];
+                for (sum, &x) in sums.iter_mut().zip(row) {
+                    *sum = x.mul_add(weight, *sum);
+                }
+            }
+            for (value, sum) in rest.iter_mut().zip(sums) {
+                *value = sum.canonical();
+            }
         }
     }
+}
+
+/// The gradients of consecutive points' coordinates.
+struct PointGradients<'a, T> {
+    sample: &'a GridSample,
+    rows: &'a [T],
+    /// From the first of the points on.
+    grads: &'a [T],
+    grid: &'a [T],
+    grad_grid: &'a mut [T],
+}
+
+impl<T: Float> Kernel for PointGradients<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let dims = self.sample.dims;
+        let mut taps = Taps::new();
+        let points =
+            self.grid.chunks_exact(dims).zip(self.grads.chunks_exact(self.sample.channels));
+        for ((at, grads), out) in points.zip(self.grad_grid.chunks_exact_mut(dims)) {
+            // The third dimension of an image has no slope.
+            let sums = match dims {
+                2 => point_gradient::<T, 2>(self.sample, self.rows, grads, at, &mut taps),
+                _ => point_gradient::<T, 3>(self.sample, self.rows, grads, at, &mut taps),
+            };
+            for (out, sum) in out.iter_mut().zip(sums) {
+                *out = T::from_f64(sum).canonical();
+            }
+        }
+    }
+}
+
+/// The gradient of the coordinates (x, y, z) of one point.
+#[inline(always)]
+fn point_gradient<T: Float, const DIMS: usize>(
+    sample: &GridSample,
+    rows: &[T],
+    grads: &[T],
+    at: &[T],
+    taps: &mut Taps,
+) -> [f64; 3] {
+    sample.find_taps(at, taps);
+    let mut sums = [0.0; DIMS];
+    let mut c = 0;
+    let mut groups = grads.chunks_exact(GROUP);
+    for grads in &mut groups {
+        let mut inner = [[0.0f64; GROUP]; DIMS];
+        for tap in taps.as_slice() {
+            let row = &rows[tap.place * sample.channels + c..][..GROUP];
+            for (inner, slope) in inner.iter_mut().zip(tap.slopes) {
+                for (inner, &x) in inner.iter_mut().zip(row) {
+                    *inner += x.into() * slope;
+                }
+            }
+        }
+        for (sum, inner) in sums.iter_mut().zip(inner) {
+            for (inner, &grad) in inner.iter().zip(grads) {
+                *sum += grad.into() * inner;
+            }
+        }
+        c += GROUP;
+    }
+    for (offset, &grad) in groups.remainder().iter().enumerate() {
+        let mut inner = [0.0f64; DIMS];
+        for tap in taps.as_slice() {
+            let x: f64 = rows[tap.place * sample.channels + c + offset].into();
+            for (inner, slope) in inner.iter_mut().zip(tap.slopes) {
+                *inner += x * slope;
+            }
+        }
+        for (sum, inner) in sums.iter_mut().zip(inner) {
+            *sum += grad.into() * inner;
+        }
+    }
+    let mut result = [0.0; 3];
+    for ((result, sum), slope) in result.iter_mut().zip(sums).zip(taps.slopes) {
+        *result = sum * slope;
+    }
+    result
 }

@@ -325,6 +325,7 @@ fn cubic_kernel(x: f64) -> f64 {
 
 /// The weights of cubic convolution for a point `t` of the way from the second to the third of
 /// four neighbours, in f64.
+#[inline(always)]
 pub(crate) fn cubic_weights(t: f64) -> [f64; 4] {
     const A: f64 = -0.75;
     let near = |x: f64| ((A + 2.0) * x - (A + 3.0)) * x * x + 1.0;

@@ -156,17 +156,63 @@ pub fn layer_norm_backward<T: Float>(
             simd::dispatch(RowGradient { grad, x, weight, mean: mean[row], rstd: rstd[row], out });
         }
     });
-    let columns = parallel::each(width, x.len(), |column| {
-        let (mut dot, mut sum) = (Accumulator::new(), Accumulator::new());
-        for (row, (&mean, &rstd)) in mean.iter().zip(rstd).enumerate() {
-            let i = row * width + column;
-            let normal = (x[i] - mean) * rstd;
-            dot.push(grad[i].into() * normal.into());
-            sum.push(grad[i].into());
-        }
-        (T::from_f64(dot.finish()).canonical(), T::from_f64(sum.finish()).canonical())
+    let (rows, tiles) = (mean.len(), width.div_ceil(TILE));
+    let blocks = reduce::blocks(rows);
+    let partials = parallel::each(blocks * tiles, x.len(), |piece| {
+        let (block, first) = (piece / tiles, piece % tiles * TILE);
+        let rows = block * reduce::BLOCK..((block + 1) * reduce::BLOCK).min(rows);
+        simd::dispatch(ColumnGradients { grad, x, width, rows, first, mean, rstd })
     });
-    columns.into_iter().unzip()
+    let total = |of: usize| -> Vec<T> {
+        let by_block: Vec<f64> = partials
+            .chunks(tiles)
+            .flat_map(|block| block.iter().flat_map(|sums| sums[of].iter().copied()))
+            .collect();
+        // The last tile can be wider than what is left of a row.
+        let mut sums = vec![0.0; tiles * TILE];
+        reduce::combine_columns(&by_block, tiles * TILE, &mut sums);
+        sums[..width].iter().map(|&sum| T::from_f64(sum).canonical()).collect()
+    };
+    (total(0), total(1))
+}
+
+/// Columns that are summed together: a cache line of f32 from each row.
+const TILE: usize = 16;
+
+/// The sums of `g · h` and of `g` over one block of rows, for a tile of columns.
+struct ColumnGradients<'a, T> {
+    grad: &'a [T],
+    x: &'a [T],
+    width: usize,
+    rows: std::ops::Range<usize>,
+    first: usize,
+    mean: &'a [T],
+    rstd: &'a [T],
+}
+
+impl<T: Float> Kernel for ColumnGradients<'_, T> {
+    type Output = [[f64; TILE]; 2];
+    #[inline(always)]
+    fn run(self) -> [[f64; TILE]; 2] {
+        let count = TILE.min(self.width - self.first);
+        let mut products = vec![0.0f64; self.rows.len() * TILE];
+        let mut grads = vec![0.0f64; self.rows.len() * TILE];
+        let tiles = products.chunks_exact_mut(TILE).zip(grads.chunks_exact_mut(TILE));
+        for (row, (products, grads)) in self.rows.zip(tiles) {
+            let start = row * self.width + self.first;
+            let (mean, rstd) = (self.mean[row], self.rstd[row]);
+            let pairs = self.grad[start..][..count].iter().zip(&self.x[start..][..count]);
+            for ((product, wide), (&grad, &x)) in products.iter_mut().zip(grads).zip(pairs) {
+                let normal = (x - mean) * rstd;
+                *wide = grad.into();
+                *product = *wide * normal.into();
+            }
+        }
+        let mut sums = [[0.0; TILE]; 2];
+        reduce::column_partials(&products, TILE, 0, |x| x, &mut sums[0]);
+        reduce::column_partials(&grads, TILE, 0, |x| x, &mut sums[1]);
+        sums
+    }
 }
 
 struct ChannelStatistics<'a, T> {

@@ -140,6 +140,16 @@ fn image<'a>(op: &'static str, input: &'a Var) -> Result<(&'a [usize], [usize; 3
 /// The sizes of the result, and the scales that coordinates use.
 fn target(input: &[usize], resize: Resize<'_>) -> Result<(Vec<usize>, Vec<Option<f64>>)> {
     let op = "interpolate";
+    let dims = match resize {
+        Resize::Size(size) => size.len(),
+        Resize::Scale(scale) | Resize::RecomputedScale(scale) => scale.len(),
+    };
+    if input.len() != dims + 2 {
+        return Err(Error::invalid(
+            op,
+            format!("{resize:?} does not go with an input of shape {input:?}"),
+        ));
+    }
     let (scale, keep) = match resize {
         Resize::Size(size) => {
             if size.contains(&0) {
@@ -150,12 +160,6 @@ fn target(input: &[usize], resize: Resize<'_>) -> Result<(Vec<usize>, Vec<Option
         Resize::Scale(scale) => (scale, true),
         Resize::RecomputedScale(scale) => (scale, false),
     };
-    if input.len() != scale.len() + 2 {
-        return Err(Error::invalid(
-            op,
-            format!("scales {scale:?} do not go with an input of shape {input:?}"),
-        ));
-    }
     let size: Vec<usize> =
         input[2..].iter().zip(scale).map(|(&n, scale)| (n as f64 * scale) as usize).collect();
     if size.contains(&0) {

@@ -3,6 +3,7 @@
 use super::{GridMode, GridPadding, GridSample};
 use crate::Float;
 use crate::interpolate::cubic_weights;
+use samebits_numerics::simd::Kernel;
 
 /// One element that a point takes.
 #[derive(Clone, Copy, Debug)]
@@ -14,43 +15,61 @@ pub(super) struct Tap {
     pub(super) slopes: [f64; 3],
 }
 
-/// The taps of many points.
-pub(super) struct TapList<T> {
-    /// Where the taps of each point start; one more at the end.
-    starts: Vec<usize>,
-    pub(super) places: Vec<usize>,
-    pub(super) weights: Vec<T>,
-    points: Vec<usize>,
+/// The elements that one point takes, in row-major order: at most 16.
+pub(super) struct Taps {
+    all: [Tap; 16],
+    count: usize,
+    /// The derivative of the position by each coordinate (x, y, z).
+    pub(super) slopes: [f64; 3],
 }
 
-impl<T: Float> TapList<T> {
-    pub(super) fn new(points: usize) -> TapList<T> {
-        let mut starts = Vec::with_capacity(points + 1);
-        starts.push(0);
-        TapList { starts, places: Vec::new(), weights: Vec::new(), points: Vec::new() }
+impl Taps {
+    /// No taps yet.
+    pub(super) fn new() -> Taps {
+        let none = Tap { place: 0, weight: 0.0, slopes: [0.0; 3] };
+        Taps { all: [none; 16], count: 0, slopes: [0.0; 3] }
     }
 
-    /// Adds the taps of the next point.
-    pub(super) fn push(&mut self, taps: &[Tap]) {
-        let point = self.starts.len() - 1;
-        for tap in taps {
-            self.places.push(tap.place);
-            self.weights.push(T::from_f64(tap.weight));
-            self.points.push(point);
+    #[inline(always)]
+    pub(super) fn as_slice(&self) -> &[Tap] {
+        &self.all[..self.count]
+    }
+}
+
+/// The taps of many points, one after the other.
+pub(super) struct TapList<T> {
+    pub(super) places: Vec<usize>,
+    pub(super) weights: Vec<T>,
+    pub(super) points: Vec<usize>,
+}
+
+/// Builds a [`TapList`].
+pub(super) struct ListTaps<'a, T> {
+    pub(super) sample: &'a GridSample,
+    pub(super) grid: &'a [T],
+}
+
+impl<T: Float> Kernel for ListTaps<'_, T> {
+    type Output = TapList<T>;
+    #[inline(always)]
+    fn run(self) -> TapList<T> {
+        let dims = self.sample.dims;
+        let most = self.grid.len() / dims * self.sample.most_taps();
+        let mut list = TapList {
+            places: Vec::with_capacity(most),
+            weights: Vec::with_capacity(most),
+            points: Vec::with_capacity(most),
+        };
+        let mut taps = Taps::new();
+        for (point, at) in self.grid.chunks_exact(dims).enumerate() {
+            self.sample.find_taps(at, &mut taps);
+            for tap in taps.as_slice() {
+                list.places.push(tap.place);
+                list.weights.push(T::from_f64(tap.weight));
+                list.points.push(point);
+            }
         }
-        self.starts.push(self.places.len());
-    }
-
-    #[inline(always)]
-    pub(super) fn of(&self, point: usize) -> (&[usize], &[T]) {
-        let range = self.starts[point]..self.starts[point + 1];
-        (&self.places[range.clone()], &self.weights[range])
-    }
-
-    /// The point that tap `i` belongs to.
-    #[inline(always)]
-    pub(super) fn point(&self, i: usize) -> usize {
-        self.points[i]
+        list
     }
 }
 
@@ -58,15 +77,24 @@ impl<T: Float> TapList<T> {
 type Axis = ([(Option<usize>, f64, f64); 4], usize);
 
 impl GridSample {
-    /// Appends the taps of a point in row-major order, and returns the derivative of the
-    /// position by each coordinate (x, y, z).
-    pub(super) fn taps_of<T: Float>(&self, at: &[T], taps: &mut Vec<Tap>) -> [f64; 3] {
-        let mut slopes = [0.0; 3];
+    /// The most taps that a point can have.
+    fn most_taps(&self) -> usize {
+        match self.mode {
+            GridMode::Nearest => 1,
+            GridMode::Linear => 1 << self.dims,
+            GridMode::Cubic => 16,
+        }
+    }
+
+    /// Puts the taps of a point in the place of those that are there.
+    #[inline(always)]
+    pub(super) fn find_taps<T: Float>(&self, at: &[T], taps: &mut Taps) {
+        taps.count = 0;
         let mut axes: [Axis; 3] = [([(Some(0), 1.0, 0.0); 4], 1); 3];
         for (d, &coordinate) in at.iter().enumerate() {
             // The coordinates are in the opposite order of the dimensions.
             let size = self.input[2 - d];
-            (axes[d], slopes[d]) = self.axis(coordinate.into(), size);
+            (axes[d], taps.slopes[d]) = self.axis(coordinate.into(), size);
         }
         let [_, height, width] = self.input;
         let [(x_taps, nx), (y_taps, ny), (z_taps, nz)] = axes;
@@ -74,19 +102,20 @@ impl GridSample {
             for &(y, wy, sy) in &y_taps[..ny] {
                 for &(x, wx, sx) in &x_taps[..nx] {
                     if let (Some(x), Some(y), Some(z)) = (x, y, z) {
-                        taps.push(Tap {
+                        taps.all[taps.count] = Tap {
                             place: (z * height + y) * width + x,
                             weight: wz * wy * wx,
                             slopes: [wz * wy * sx, wz * sy * wx, sz * wy * wx],
-                        });
+                        };
+                        taps.count += 1;
                     }
                 }
             }
         }
-        slopes
     }
 
     /// The taps in a dimension of `size` elements, and the derivative of the position.
+    #[inline(always)]
     fn axis(&self, coordinate: f64, size: usize) -> (Axis, f64) {
         const NONE: (Option<usize>, f64, f64) = (None, 0.0, 0.0);
         let (at, scale) = if self.align_corners {
@@ -124,6 +153,7 @@ impl GridSample {
     }
 
     /// The position that takes the place of one outside the input, and its derivative.
+    #[inline(always)]
     fn pad(&self, at: f64, size: usize) -> (f64, f64) {
         match self.padding {
             GridPadding::Zeros => (at, 1.0),
@@ -143,6 +173,7 @@ impl GridSample {
 }
 
 /// `at` brought into the range of `size` elements; NaN stays.
+#[inline(always)]
 fn clip(at: f64, size: usize) -> (f64, f64) {
     let last = size as f64 - 1.0;
     if at <= 0.0 {
@@ -155,6 +186,7 @@ fn clip(at: f64, size: usize) -> (f64, f64) {
 }
 
 /// `at` mirrored at `low` and `high` until it lies between them.
+#[inline(always)]
 fn reflect(at: f64, low: f64, high: f64) -> (f64, f64) {
     let span = high - low;
     if span == 0.0 {
@@ -171,6 +203,7 @@ fn reflect(at: f64, low: f64, high: f64) -> (f64, f64) {
 }
 
 /// The derivatives of [`cubic_weights`].
+#[inline(always)]
 fn cubic_slopes(t: f64) -> [f64; 4] {
     const A: f64 = -0.75;
     let near = |x: f64| (3.0 * (A + 2.0) * x - 2.0 * (A + 3.0)) * x;

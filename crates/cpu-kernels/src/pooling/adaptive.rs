@@ -1,8 +1,8 @@
 //! Pooling to a given output size.
 
 use super::max::TASK;
-use crate::Float;
 use crate::error::{Error, Result, expect_len};
+use crate::{Float, parallel};
 use rayon::prelude::*;
 use samebits_numerics::extrema::replaces_max;
 use samebits_numerics::simd::{self, Kernel};
@@ -127,20 +127,12 @@ impl Adaptive {
 pub fn adaptive_avg_pool<T: Float>(sizes: &Adaptive, input: &[T], out: &mut [T]) -> Result<()> {
     expect_len(sizes.op, "input", input.len(), sizes.input_len())?;
     expect_len(sizes.op, "out", out.len(), sizes.output_len())?;
-    let (in_plane, out_plane) = planes_of(sizes);
     if out.is_empty() {
         return Ok(());
     }
-    let task = TASK.min(out.len().div_ceil(64));
-    out.par_chunks_mut(task).enumerate().for_each(|(number, out)| {
-        for (offset, out) in out.iter_mut().enumerate() {
-            let o = number * task + offset;
-            let input = &input[o / out_plane * in_plane..][..in_plane];
-            let (windows, count) = sizes.windows(o % out_plane);
-            let mut sum = 0.0;
-            sizes.lines(&windows, |line| input[line].iter().for_each(|&x| sum += x.into()));
-            *out = T::from_f64(sum / count as f64).canonical();
-        }
+    parallel::pieces_of(row_task(sizes), out, |start, out| {
+        let first = start / sizes.output[2];
+        simd::dispatch(AvgRows { sizes, input, first, out });
     });
     Ok(())
 }
@@ -167,8 +159,8 @@ pub fn adaptive_avg_pool_backward<T: Float>(
     expect_len(sizes.op, "grad_out", grad_out.len(), sizes.output_len())?;
     expect_len(sizes.op, "grad_input", grad_input.len(), sizes.input_len())?;
     let (in_plane, out_plane) = planes_of(sizes);
-    grad_input.fill(T::ZERO);
     if grad_out.is_empty() || grad_input.is_empty() {
+        grad_input.fill(T::ZERO);
         return Ok(());
     }
     grad_input.par_chunks_mut(in_plane).zip(grad_out.par_chunks(out_plane)).for_each(
@@ -205,23 +197,14 @@ pub fn adaptive_max_pool<T: Float>(
     expect_len(sizes.op, "input", input.len(), sizes.input_len())?;
     expect_len(sizes.op, "out", out.len(), sizes.output_len())?;
     expect_len(sizes.op, "indices", indices.len(), sizes.output_len())?;
-    let (in_plane, out_plane) = planes_of(sizes);
     if out.is_empty() {
         return Ok(());
     }
-    let task = TASK.min(out.len().div_ceil(64));
+    let task = row_task(sizes);
     out.par_chunks_mut(task).zip(indices.par_chunks_mut(task)).enumerate().for_each(
         |(number, (out, indices))| {
-            for (offset, (out, index)) in out.iter_mut().zip(indices).enumerate() {
-                let o = number * task + offset;
-                let input = &input[o / out_plane * in_plane..][..in_plane];
-                let (windows, _) = sizes.windows(o % out_plane);
-                let mut best: Option<usize> = None;
-                sizes.lines(&windows, |line| best = first_largest(input, best, line));
-                let best = best.expect("a window of a nonempty plane has an element");
-                *out = input[best].canonical();
-                *index = best as i64;
-            }
+            let first = number * task / sizes.output[2];
+            simd::dispatch(MaxRows { sizes, input, first, out, indices });
         },
     );
     Ok(())
@@ -246,6 +229,128 @@ fn planes_of(sizes: &Adaptive) -> (usize, usize) {
     (sizes.input.iter().product(), sizes.output.iter().product())
 }
 
+/// Outputs per task: whole rows.
+fn row_task(sizes: &Adaptive) -> usize {
+    let elements = sizes.input.iter().product::<usize>();
+    let outputs = sizes.output.iter().product::<usize>();
+    // As many inputs as other poolings have outputs.
+    let count = (TASK * outputs / elements.max(1)).clamp(1, TASK);
+    count.div_ceil(sizes.output[2]) * sizes.output[2]
+}
+
+/// Whole rows of outputs, counted over all planes. The outputs of a row advance together, so
+/// that the additions of one need not wait for each other.
+struct Rows<'a> {
+    sizes: &'a Adaptive,
+    /// Where each window of a row starts and how long it is.
+    windows: Vec<Range<usize>>,
+    shortest: usize,
+}
+
+impl Rows<'_> {
+    #[inline(always)]
+    fn new(sizes: &Adaptive) -> Rows<'_> {
+        let windows: Vec<Range<usize>> = (0..sizes.output[2]).map(|o| sizes.window(2, o)).collect();
+        let shortest = windows.iter().map(ExactSizeIterator::len).min().unwrap_or(0);
+        Rows { sizes, windows, shortest }
+    }
+
+    /// Calls `f(output, position in the plane)` for each element of each window of output row
+    /// `row`, those of one output in row-major order. Returns the elements of a window of each
+    /// unit of width.
+    #[inline(always)]
+    fn visit(&self, row: usize, mut f: impl FnMut(usize, usize)) -> usize {
+        let [_, height, width] = self.sizes.input;
+        let [_, rows, _] = self.sizes.output;
+        let lines = self.sizes.output[0] * rows;
+        let depth = self.sizes.window(0, row % lines / rows);
+        let lines = self.sizes.window(1, row % rows);
+        for d in depth.clone() {
+            for h in lines.clone() {
+                let line = (d * height + h) * width;
+                for offset in 0..self.shortest {
+                    for (o, window) in self.windows.iter().enumerate() {
+                        f(o, line + window.start + offset);
+                    }
+                }
+                for (o, window) in self.windows.iter().enumerate() {
+                    for at in window.start + self.shortest..window.end {
+                        f(o, line + at);
+                    }
+                }
+            }
+        }
+        depth.len() * lines.len()
+    }
+
+    /// The plane that holds output row `row`.
+    #[inline(always)]
+    fn plane<'a, T>(&self, input: &'a [T], row: usize) -> &'a [T] {
+        let plane: usize = self.sizes.input.iter().product();
+        &input[row / (self.sizes.output[0] * self.sizes.output[1]) * plane..][..plane]
+    }
+}
+
+struct AvgRows<'a, T> {
+    sizes: &'a Adaptive,
+    input: &'a [T],
+    first: usize,
+    out: &'a mut [T],
+}
+
+impl<T: Float> Kernel for AvgRows<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let width = self.sizes.output[2];
+        let rows = Rows::new(self.sizes);
+        let mut sums = vec![0.0f64; width];
+        for (offset, out) in self.out.chunks_exact_mut(width).enumerate() {
+            let row = self.first + offset;
+            let plane = rows.plane(self.input, row);
+            sums.fill(0.0);
+            let sums = &mut sums[..rows.windows.len()];
+            let count = rows.visit(row, |o, at| sums[o] += plane[at].into());
+            for ((out, &sum), window) in out.iter_mut().zip(&*sums).zip(&rows.windows) {
+                *out = T::from_f64(sum / (count * window.len()) as f64).canonical();
+            }
+        }
+    }
+}
+
+struct MaxRows<'a, T> {
+    sizes: &'a Adaptive,
+    input: &'a [T],
+    first: usize,
+    out: &'a mut [T],
+    indices: &'a mut [i64],
+}
+
+impl<T: Float> Kernel for MaxRows<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let width = self.sizes.output[2];
+        let rows = Rows::new(self.sizes);
+        let outputs = self.out.chunks_exact_mut(width).zip(self.indices.chunks_exact_mut(width));
+        for (offset, (best, indices)) in outputs.enumerate() {
+            let row = self.first + offset;
+            let plane = rows.plane(self.input, row);
+            indices.fill(NONE);
+            rows.visit(row, |o, at| {
+                let x = plane[at];
+                if indices[o] == NONE || replaces_max(best[o], x) {
+                    (best[o], indices[o]) = (x, at as i64);
+                }
+            });
+            best.iter_mut().for_each(|x| *x = x.canonical());
+        }
+    }
+}
+
+/// No element seen yet. Every window has one.
+const NONE: i64 = -1;
+
 /// One plane of an average's gradient. Going through the outputs in ascending order and adding
 /// to every position of the window gives each position its contributions in that order.
 struct AvgPlane<'a, T> {
@@ -259,6 +364,7 @@ impl<T: Float> Kernel for AvgPlane<'_, T> {
     #[inline(always)]
     fn run(self) {
         let AvgPlane { sizes, grad_out, grad_input } = self;
+        grad_input.fill(T::ZERO);
         for (o, &grad) in grad_out.iter().enumerate() {
             let (windows, count) = sizes.windows(o);
             let weight = T::ONE / T::from_usize(count);

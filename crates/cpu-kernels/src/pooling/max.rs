@@ -1,10 +1,10 @@
 //! Maximum pooling.
 
 use super::Geometry;
-use crate::Float;
 use crate::error::{Error, Result, expect_len};
 use crate::scatter::Checked;
 use crate::scatter::fold;
+use crate::{Float, parallel};
 use rayon::prelude::*;
 use samebits_numerics::extrema::replaces_max;
 use samebits_numerics::simd::{self, Kernel};
@@ -103,31 +103,31 @@ pub fn max_pool_backward<T: Float>(
     let (out_plane, in_plane) = plane_sizes(op, planes, grad_out.len(), grad_input.len())?;
     expect_len(op, "indices", indices.len(), grad_out.len())?;
     check_indices(op, indices, in_plane, true)?;
-    grad_input.fill(T::ZERO);
     if out_plane == 0 || in_plane == 0 {
+        grad_input.fill(T::ZERO);
         return Ok(());
     }
     if planes >= 8 || grad_out.len() < TASK {
         let planes_per_task = TASK.div_ceil(out_plane.max(in_plane));
-        grad_input
-            .par_chunks_mut(planes_per_task * in_plane)
-            .zip(grad_out.par_chunks(planes_per_task * out_plane))
-            .zip(indices.par_chunks(planes_per_task * out_plane))
-            .for_each(|((grad_input, grad_out), indices)| {
-                let planes = grad_input
-                    .chunks_mut(in_plane)
-                    .zip(grad_out.chunks(out_plane).zip(indices.chunks(out_plane)));
-                for (grad_input, (grad_out, indices)) in planes {
-                    for (&grad, &index) in grad_out.iter().zip(indices) {
-                        if let Some(sum) = grad_input.get_mut(index as usize) {
-                            *sum = *sum + grad;
-                        }
+        parallel::pieces_of(planes_per_task * in_plane, grad_input, |start, grad_input| {
+            let first = start / in_plane * out_plane;
+            let outputs = first..first + grad_input.len() / in_plane * out_plane;
+            let planes = grad_input.chunks_mut(in_plane).zip(
+                grad_out[outputs.clone()].chunks(out_plane).zip(indices[outputs].chunks(out_plane)),
+            );
+            for (grad_input, (grad_out, indices)) in planes {
+                grad_input.fill(T::ZERO);
+                for (&grad, &index) in grad_out.iter().zip(indices) {
+                    if let Some(sum) = grad_input.get_mut(index as usize) {
+                        *sum = *sum + grad;
                     }
-                    grad_input.iter_mut().for_each(|sum| *sum = sum.canonical());
                 }
-            });
+                grad_input.iter_mut().for_each(|sum| *sum = sum.canonical());
+            }
+        });
         return Ok(());
     }
+    grad_input.fill(T::ZERO);
     // Few large planes: the sources of each stretch of the input, in the same order.
     let (sources, places): (Vec<usize>, Vec<usize>) = indices
         .iter()
@@ -167,18 +167,16 @@ pub(super) fn check_indices(
     let none = u64::from(none_allowed);
     // Adding one moves -1 to 0, and every other negative number to a huge one.
     let inside = |index: i64| (index as u64).wrapping_add(none) < size as u64 + none;
-    for (number, piece) in indices.chunks(4096).enumerate() {
-        if !piece.iter().fold(true, |valid, &index| valid & inside(index)) {
-            let (position, &index) = piece
-                .iter()
-                .enumerate()
-                .find(|&(_, &index)| !inside(index))
-                .expect("the fold saw one");
-            let position = number * 4096 + position;
-            return Err(Error::IndexOutOfRange { op, position, index, size });
-        }
+    let valid = |piece: &[i64]| piece.iter().fold(true, |valid, &index| valid & inside(index));
+    if indices.par_chunks(1 << 16).all(valid) {
+        return Ok(());
     }
-    Ok(())
+    match indices.iter().position(|&index| !inside(index)) {
+        Some(position) => {
+            Err(Error::IndexOutOfRange { op, position, index: indices[position], size })
+        }
+        None => Ok(()),
+    }
 }
 
 /// Whole rows of outputs, counted over all planes.

@@ -43,13 +43,14 @@ pub fn max_unpool<T: Float>(
     out: &mut [T],
 ) -> Result<()> {
     let (in_plane, out_plane) = check(op, planes, input.len(), indices, out.len(), false)?;
-    out.fill(T::ZERO);
     if in_plane == 0 || out_plane == 0 {
+        out.fill(T::ZERO);
         return Ok(());
     }
     out.par_chunks_mut(out_plane)
         .zip(input.par_chunks(in_plane).zip(indices.par_chunks(in_plane)))
         .for_each(|(out, (input, indices))| {
+            out.fill(T::ZERO);
             for (&x, &index) in input.iter().zip(indices) {
                 out[index as usize] = x;
             }
