@@ -11,7 +11,7 @@ const FUNCTIONS: [Function; 9] = [
     f::maximum,
     f::minimum,
     f::pow,
-    |x, y| f::where_(&Tensor::from_bools(&[true], &[1])?, x, y),
+    |x, y| f::where_(&Tensor::from_bools(&[true], &[])?, x, y),
     |x, _| f::softplus(x, 0.5, 1.0),
     |x, _| f::gelu_tanh(x),
     |x, _| f::clamp(x, Some(-0.3), Some(0.4)),

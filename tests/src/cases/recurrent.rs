@@ -47,6 +47,31 @@ fn cells(cases: &mut Cases, make: Make, dtype: DType) {
     let backward = GruCellGrad { grad: tensor(1, 71), activations, hidden };
     cases.add(format!("gru_cell {dtype}"), forward);
     cases.add(format!("gru_cell grad {dtype}"), backward);
+    // Enough rows to be shared among threads.
+    let tensor = |width: usize, seed| make.normal(&[128, width * 64], dtype, seed);
+    cases.add(
+        format!("lstm_cell rows {dtype}"),
+        LstmCell {
+            gates_x: tensor(4, 60),
+            gates_h: tensor(4, 61),
+            bias: None,
+            cell: tensor(1, 62),
+        },
+    );
+    cases.add(
+        format!("gru_cell rows {dtype}"),
+        GruCell {
+            gates_x: tensor(3, 63),
+            gates_h: tensor(3, 64),
+            bias_x: None,
+            bias_h: None,
+            hidden: tensor(1, 65),
+        },
+    );
+    cases.add(
+        format!("gru_cell grad rows {dtype}"),
+        GruCellGrad { grad: tensor(1, 66), activations: tensor(4, 67), hidden: tensor(1, 68) },
+    );
     for dim in [0, 1] {
         let inputs = vec![
             make.wild(&[19, 37], dtype, 72),

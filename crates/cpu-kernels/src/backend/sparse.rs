@@ -27,10 +27,10 @@ pub(super) fn register_all() {
     ));
 }
 
-fn product<T: Element>(
-    op: &SparseMm,
-    mm: fn(Elements<'_, T>, &[T], usize, &mut [T]) -> crate::Result<()>,
-) -> Result<Tensor> {
+/// A product of a sparse and a dense matrix of so many columns.
+type Product<T> = fn(Elements<'_, T>, &[T], usize, &mut [T]) -> crate::Result<()>;
+
+fn product<T: Element>(op: &SparseMm, mm: Product<T>) -> Result<Tensor> {
     let (rows, columns) = (op.rows.contiguous()?, op.columns.contiguous()?);
     let (values, dense) = (op.values.contiguous()?, op.dense.contiguous()?);
     let width = dense.shape()[1];

@@ -30,7 +30,7 @@ use crate::error::{Result, expect_len};
 /// use samebits_cpu_kernels::linalg::qr;
 ///
 /// let (mut q, mut r) = ([0.0; 2], [0.0]);
-/// qr(&[3.0, 4.0], [2, 1], 1, &mut q, &mut r)?;
+/// qr(&[3.0f32, 4.0], [2, 1], 1, &mut q, &mut r)?;
 /// assert_eq!((q, r), ([-0.6, -0.8], [-5.0]));
 /// # Ok::<(), samebits_cpu_kernels::Error>(())
 /// ```
