@@ -131,7 +131,7 @@ proptest! {
         let index = |values: &[i64], shape: &[usize]| Tensor::from_slice(values, shape).unwrap();
         let (m, n) = (rows.len(), columns.len());
         let mut list = vec![index(&rows, &[m, 1])];
-        let mut named = vec![m, 1];
+        let mut named = [m, 1];
         if both {
             list.push(index(&columns, &[n]));
             named[1] = n;

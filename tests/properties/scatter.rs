@@ -2,7 +2,11 @@ use proptest::prelude::*;
 use samebits::functional as f;
 use samebits::numerics::exact::ExactSum;
 use samebits::ops::ScatterReduceKind::{self, Amax, Amin, Mean, Prod, Sum};
-use samebits::{DType, Tensor, Var};
+use samebits::ops::{
+    BagMode, BagParams, BincountWeighted, Cast, EmbeddingBag, EmbeddingBagGrad, EmbeddingGrad,
+    IndexAdd, IndexPutAdd, ScatterAdd, ScatterReduce,
+};
+use samebits::{DType, Op, Tensor, Var, dispatch, registry};
 use workspace_tests::{indices, normal_of};
 
 use super::index::{flat, index_for, places, positions};
@@ -64,6 +68,90 @@ proptest! {
         }
     }
 
+    /// A zero that is repeated, which kernels need not read, is as good as zeros.
+    #[test]
+    fn zeros_are_zeros(
+        n in 0usize..400,
+        size in 1usize..400,
+        width in 1usize..20,
+        seed in 0u64..1000,
+        dtype in prop_oneof![Just(DType::F32), Just(DType::F64)],
+        sign in prop_oneof![Just(0.0), Just(-0.0)],
+    ) {
+        let at = indices(n, size as i64, seed);
+        let each = at.reshape(&[n, 1]).unwrap().expand(&[n, width]).unwrap();
+        let source = Var::constant(normal_of(&[n, width], dtype, seed));
+        let dense = Tensor::full(&[size, width], sign, dtype);
+        let repeated = Tensor::full(&[], sign, dtype).expand(&[size, width]).unwrap();
+        let all = |start: Tensor| {
+            let start = Var::constant(start);
+            [
+                f::index_add(&start, 0, &at, &source, 0.7).unwrap(),
+                f::scatter_add(&start, 0, &each, &source).unwrap(),
+                f::index_put(&start, std::slice::from_ref(&at), &source, true).unwrap(),
+            ]
+            .map(|y| y.value().to_bytes().unwrap())
+        };
+        prop_assert_eq!(all(dense), all(repeated));
+    }
+
+    /// Sums of small integers are exact in any order, so the variants over float atomics give what
+    /// the others give.
+    #[test]
+    fn atomics_give_valid_results(
+        n in 0usize..400,
+        size in 1usize..30,
+        width in 1usize..20,
+        seed in 0u64..1000,
+        scale_grad_by_freq in any::<bool>(),
+    ) {
+        let whole = |shape: &[usize], seed| {
+            let values = indices(shape.iter().product(), 100, seed).reshape(shape).unwrap();
+            dispatch(&Cast { x: values, to: DType::F32 }).unwrap()
+        };
+        let (input, source) = (whole(&[size, width], seed), whole(&[n, width], seed + 1));
+        let (rows, dim) = (size, 0);
+        let index = indices(n, size as i64, seed + 2);
+        let each = index.reshape(&[n, 1]).unwrap().expand(&[n, width]).unwrap();
+        let (x, at, src) = (input.clone(), index.clone(), source.clone());
+        same_by_atomics(&IndexAdd { input: x, dim, index: at, source: src, alpha: 2.0 })?;
+        let (x, at, src) = (input.clone(), each.clone(), source.clone());
+        same_by_atomics(&ScatterAdd { input: x, dim, index: at, source: src })?;
+        let (x, indices, values) = (input.clone(), vec![index.clone()], source.clone());
+        same_by_atomics(&IndexPutAdd { input: x, indices, values })?;
+        for include_self in [false, true] {
+            let (input, index, source) = (input.clone(), each.clone(), source.clone());
+            same_by_atomics(&ScatterReduce { input, dim, index, source, kind: Mean, include_self })?;
+        }
+        let (x, weights) = (index.clone(), whole(&[n], seed + 3));
+        same_by_atomics(&BincountWeighted { x, weights: weights.clone(), min_length: size })?;
+        let (grad, at, padding_idx) = (source.clone(), index.clone(), Some(0));
+        let op = EmbeddingGrad { grad, index: at, rows, padding_idx, scale_grad_by_freq };
+        same_by_atomics(&op)?;
+        let offsets = Tensor::arange(n);
+        for mode in [BagMode::Sum, BagMode::Mean, BagMode::Max] {
+            let params = BagParams { mode, include_last_offset: false, padding_idx };
+            let forward = EmbeddingBag {
+                weight: input.clone(),
+                index: index.clone(),
+                offsets: offsets.clone(),
+                per_sample_weights: (mode == BagMode::Sum).then(|| weights.clone()),
+                params: params.clone(),
+            };
+            let (_, max_rows) = dispatch(&forward).unwrap();
+            same_by_atomics(&EmbeddingBagGrad {
+                grad: source.clone(),
+                index: index.clone(),
+                offsets: offsets.clone(),
+                per_sample_weights: forward.per_sample_weights,
+                max_rows,
+                params,
+                rows,
+                scale_grad_by_freq,
+            })?;
+        }
+    }
+
     /// Every irregular sum has the same bits however its addends are permuted.
     #[test]
     fn the_order_of_addends_does_not_matter(
@@ -91,6 +179,14 @@ proptest! {
             prop_assert_eq!(a, b, "{}", name);
         }
     }
+}
+
+/// Fails unless the variant over float atomics gives the values of the other.
+fn same_by_atomics<O: Op<Output = Tensor>>(op: &O) -> Result<(), TestCaseError> {
+    let exact = dispatch(op).unwrap().to_vec::<f32>().unwrap();
+    let atomic = registry::dispatch_variant(op, "atomic").unwrap().to_vec::<f32>().unwrap();
+    prop_assert_eq!(exact, atomic, "{}", O::NAME);
+    Ok(())
 }
 
 /// The bits of every operation that adds row `i` of `values` to place `index[i]`.

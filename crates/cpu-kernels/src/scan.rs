@@ -27,10 +27,13 @@
 //!
 //! Tensors are contiguous slices of shape (outer, dim, inner), scanned along `dim`.
 
+mod lines;
+
+pub use lines::{cumextreme, cumprod_backward, logcumsumexp_backward};
+
 use crate::error::{Result, expect_len};
 use crate::{Float, parallel};
 use rayon::prelude::*;
-use samebits_numerics::extrema::{replaces_max, replaces_min};
 use samebits_numerics::math::f64::{exp, log};
 use samebits_numerics::simd::{self, Kernel};
 use std::marker::PhantomData;
@@ -112,46 +115,6 @@ pub fn cumprod<T: Float>(input: &[T], shape: [usize; 3], out: &mut [T]) -> Resul
     scan::<T, Product, false>("cumprod", input, shape, out)
 }
 
-/// The gradient of [`cumprod`].
-///
-/// With `P[j]` the product of the elements up to `j`, in f64, and `g` the gradients, element `i`
-/// is the sum of `g[j] * P[j] / x[i]` over `j >= i`, added from the last `j` down in f64 and
-/// rounded once. From the first zero on, `P` leaves that zero out; elements after it get 0.
-///
-/// # Shapes
-///
-/// `input`, `grad_out` and `grad_input` (outer, dim, inner).
-///
-/// # Determinism
-///
-/// Portable: each line is computed in the order given.
-///
-/// # Errors
-///
-/// As [`cumsum`].
-pub fn cumprod_backward<T: Float>(
-    input: &[T],
-    grad_out: &[T],
-    [outer, dim, inner]: [usize; 3],
-    grad_input: &mut [T],
-) -> Result<()> {
-    const OP: &str = "cumprod";
-    expect_len(OP, "input", input.len(), outer * dim * inner)?;
-    expect_len(OP, "grad_out", grad_out.len(), outer * dim * inner)?;
-    expect_len(OP, "grad_input", grad_input.len(), outer * dim * inner)?;
-    if grad_input.is_empty() {
-        return Ok(());
-    }
-    let slab = dim * inner;
-    grad_input.par_chunks_mut(slab).enumerate().for_each(|(o, grad_input)| {
-        let (input, grad_out) = (&input[o * slab..][..slab], &grad_out[o * slab..][..slab]);
-        for j in 0..inner {
-            product_line(input, grad_out, grad_input, dim, |k| k * inner + j);
-        }
-    });
-    Ok(())
-}
-
 /// The logarithm of the sum of the exponentials of each element and all before it.
 ///
 /// The scan runs over pairs `(m, s)` that stand for `s * exp(m)`, from `(-inf, 1)`; an element `x`
@@ -185,163 +148,6 @@ pub fn cumprod_backward<T: Float>(
 /// `torch.logcumsumexp`.
 pub fn logcumsumexp<T: Float>(input: &[T], shape: [usize; 3], out: &mut [T]) -> Result<()> {
     scan::<T, LogSum, false>("logcumsumexp", input, shape, out)
-}
-
-/// The gradient of [`logcumsumexp`].
-///
-/// Element `i` is the sum over `j >= i` of `g[j] * exp(x[i] - y[j])`. It is computed in f64 from
-/// the last element down, with a pair `(m, s)` that stands for the sum of `g[j] * exp(-y[j])` as
-/// `s * exp(m)`: from `(-inf, 0)`, with `n = -y[j]` and `m' = max(m, n)`, each step sets `s` to
-/// `s * exp(m - m') + g[j] * exp(n - m')`; an exponent between equal numbers is left out, and so
-/// is a sum that is still empty. Element `i` is then `s * exp(m + x[i])`, rounded once.
-///
-/// # Shapes
-///
-/// `input`, `output` (of the forward pass), `grad_out` and `grad_input` (outer, dim, inner).
-///
-/// # Determinism
-///
-/// Portable: each line is computed in the order given.
-///
-/// # Errors
-///
-/// As [`cumsum`].
-pub fn logcumsumexp_backward<T: Float>(
-    input: &[T],
-    output: &[T],
-    grad_out: &[T],
-    [outer, dim, inner]: [usize; 3],
-    grad_input: &mut [T],
-) -> Result<()> {
-    const OP: &str = "logcumsumexp";
-    expect_len(OP, "input", input.len(), outer * dim * inner)?;
-    expect_len(OP, "output", output.len(), outer * dim * inner)?;
-    expect_len(OP, "grad_out", grad_out.len(), outer * dim * inner)?;
-    expect_len(OP, "grad_input", grad_input.len(), outer * dim * inner)?;
-    if grad_input.is_empty() {
-        return Ok(());
-    }
-    let slab = dim * inner;
-    grad_input.par_chunks_mut(slab).enumerate().for_each(|(o, grad_input)| {
-        let range = o * slab..(o + 1) * slab;
-        let (input, output) = (&input[range.clone()], &output[range.clone()]);
-        let grad_out = &grad_out[range];
-        for j in 0..inner {
-            let (mut m, mut s) = (f64::NEG_INFINITY, 0.0);
-            for at in (0..dim).rev().map(|k| k * inner + j) {
-                let (n, g): (f64, f64) = (-output[at].into(), grad_out[at].into());
-                (m, s) = if m == f64::NEG_INFINITY && s == 0.0 {
-                    (n, g)
-                } else if m > n {
-                    (m, s + g * exp(n - m))
-                } else if m == n {
-                    (m, s + g)
-                } else {
-                    (n, s * exp(m - n) + g)
-                };
-                grad_input[at] = T::from_f64(s * exp(m + input[at].into())).canonical();
-            }
-        }
-    });
-    Ok(())
-}
-
-/// The largest (or smallest) of each element and all before it, and its index in the dimension:
-/// the first of equal ones; NaN is both the largest and the smallest.
-///
-/// # Shapes
-///
-/// `input`, `values` and `indices` (outer, dim, inner).
-///
-/// # Determinism
-///
-/// Portable: values are moved, NaN becomes canonical.
-///
-/// # Errors
-///
-/// As [`cumsum`].
-///
-/// # Examples
-///
-/// ```
-/// let (mut values, mut indices) = ([0.0f32; 4], [0; 4]);
-/// let input = [1.0, 3.0, 3.0, 2.0];
-/// samebits_cpu_kernels::scan::cumextreme(&input, [1, 4, 1], true, &mut values, &mut indices)?;
-/// assert_eq!((values, indices), ([1.0, 3.0, 3.0, 3.0], [0, 1, 1, 1]));
-/// # Ok::<(), samebits_cpu_kernels::Error>(())
-/// ```
-///
-/// # References
-///
-/// `torch.cummax` and `torch.cummin`, which take the last of equal elements.
-pub fn cumextreme<T: Float>(
-    input: &[T],
-    [outer, dim, inner]: [usize; 3],
-    largest: bool,
-    values: &mut [T],
-    indices: &mut [i64],
-) -> Result<()> {
-    let op = if largest { "cummax" } else { "cummin" };
-    expect_len(op, "input", input.len(), outer * dim * inner)?;
-    expect_len(op, "values", values.len(), outer * dim * inner)?;
-    expect_len(op, "indices", indices.len(), outer * dim * inner)?;
-    if values.is_empty() {
-        return Ok(());
-    }
-    let slab = dim * inner;
-    let slabs = values.par_chunks_mut(slab).zip(indices.par_chunks_mut(slab));
-    slabs.zip(input.par_chunks(slab)).for_each(|((values, indices), input)| {
-        for j in 0..inner {
-            let (mut best, mut place) = (input[j], 0);
-            for k in 0..dim {
-                let x = input[k * inner + j];
-                let replaces = if largest { replaces_max(best, x) } else { replaces_min(best, x) };
-                if replaces {
-                    (best, place) = (x, k as i64);
-                }
-                values[k * inner + j] = best.canonical();
-                indices[k * inner + j] = place;
-            }
-        }
-    });
-    Ok(())
-}
-
-fn product_line<T: Float>(
-    input: &[T],
-    grad_out: &[T],
-    grad_input: &mut [T],
-    n: usize,
-    at: impl Fn(usize) -> usize,
-) {
-    let zero = (0..n).find(|&k| input[at(k)] == T::ZERO).unwrap_or(n);
-    let second = (zero + 1..n).find(|&k| input[at(k)] == T::ZERO).unwrap_or(n);
-    // Products up to each element, the first zero left out, as far as they are not zero.
-    let mut products = vec![0.0f64; second];
-    let mut product = 1.0;
-    for (k, slot) in products.iter_mut().enumerate() {
-        if k != zero {
-            product *= input[at(k)].into();
-        }
-        *slot = product;
-    }
-    for k in zero..n {
-        grad_input[at(k)] = T::ZERO;
-    }
-    let mut sum = 0.0;
-    for k in (zero.min(second)..second).rev() {
-        let grad: f64 = grad_out[at(k)].into();
-        sum += grad * products[k];
-    }
-    if zero < n {
-        grad_input[at(zero)] = T::from_f64(sum).canonical();
-    }
-    let mut sum = 0.0;
-    for k in (0..zero).rev() {
-        let grad: f64 = grad_out[at(k)].into();
-        sum += grad * products[k];
-        grad_input[at(k)] = T::from_f64(sum / input[at(k)].into()).canonical();
-    }
 }
 
 /// What is scanned with.

@@ -363,36 +363,63 @@ struct SumBags<'a, T> {
     mean: bool,
 }
 
+/// Neighbouring columns whose sums stay in registers.
+const GROUP: usize = 32;
+
 impl<T: Float> Kernel for SumBags<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
         let width = self.width;
-        let mut sums = vec![0.0f64; width];
+        // Where the rows of a bag start, and what they are multiplied with.
+        let mut rows: Vec<(usize, f64)> = Vec::new();
         for (offset, out) in self.out.chunks_exact_mut(width).enumerate() {
-            sums.fill(0.0);
-            let mut count = 0;
-            for (place, row) in self.bags.places(self.first + offset) {
-                let row = &self.weight[row * width..][..width];
-                count += 1;
-                match self.per_sample_weights {
-                    Some(weights) => {
-                        let factor: f64 = weights[place].into();
-                        for (sum, &x) in sums.iter_mut().zip(row) {
-                            *sum += factor * x.into();
-                        }
-                    }
-                    None => {
-                        for (sum, &x) in sums.iter_mut().zip(row) {
-                            *sum += x.into();
-                        }
-                    }
+            rows.clear();
+            rows.extend(self.bags.places(self.first + offset).map(|(place, row)| {
+                (row * width, self.per_sample_weights.map_or(1.0, |weights| weights[place].into()))
+            }));
+            let divisor = if self.mean && !rows.is_empty() { rows.len() as f64 } else { 1.0 };
+            for (number, out) in out.chunks_mut(GROUP).enumerate() {
+                let first = number * GROUP;
+                let sums = if out.len() == GROUP {
+                    sum_group(self.weight, &rows, first)
+                } else {
+                    sum_rest(self.weight, &rows, first, out.len())
+                };
+                for (out, sum) in out.iter_mut().zip(sums) {
+                    *out = T::from_f64(sum / divisor).canonical();
                 }
-            }
-            let divisor = if self.mean && count > 0 { count as f64 } else { 1.0 };
-            for (out, &sum) in out.iter_mut().zip(&sums) {
-                *out = T::from_f64(sum / divisor).canonical();
             }
         }
     }
+}
+
+#[inline(always)]
+fn sum_group<T: Float>(weight: &[T], rows: &[(usize, f64)], first: usize) -> [f64; GROUP] {
+    let mut sums = [0.0; GROUP];
+    for &(start, factor) in rows {
+        let row: &[T; GROUP] =
+            weight[start + first..][..GROUP].try_into().expect("the slice is GROUP long");
+        // A product with 1 is exact: the loop needs no second form.
+        for k in 0..GROUP {
+            sums[k] += factor * row[k].into();
+        }
+    }
+    sums
+}
+
+#[inline(always)]
+fn sum_rest<T: Float>(
+    weight: &[T],
+    rows: &[(usize, f64)],
+    first: usize,
+    count: usize,
+) -> [f64; GROUP] {
+    let mut sums = [0.0; GROUP];
+    for &(start, factor) in rows {
+        for (sum, &x) in sums.iter_mut().zip(&weight[start + first..][..count]) {
+            *sum += factor * x.into();
+        }
+    }
+    sums
 }
