@@ -4,6 +4,7 @@ use crate::Float;
 use crate::error::{Error, Result, expect_len};
 use crate::scatter::{Adder, Atomic, Exact, Rows};
 use rayon::prelude::*;
+use samebits_numerics::fpenv;
 use samebits_numerics::simd::{self, Kernel};
 
 /// Values per task of a count.
@@ -181,7 +182,7 @@ pub fn histc<T: Float>(out: &mut [T], values: &[T], low: T, high: T) -> Result<(
     }
     let tables: Vec<Vec<u64>> = values
         .par_chunks(PIECE.max(4 * bins))
-        .map(|values| simd::dispatch(Bins { values, low, high, bins }))
+        .map(|values| fpenv::ieee(|| simd::dispatch(Bins { values, low, high, bins })))
         .collect();
     for (bin, out) in out.iter_mut().enumerate() {
         let count: u64 = tables.iter().map(|table| table[bin]).sum();

@@ -7,6 +7,7 @@
 
 use rayon::prelude::*;
 use samebits_numerics::extrema;
+use samebits_numerics::fpenv;
 use samebits_numerics::math::f64 as math;
 use samebits_numerics::reduce::{self, BLOCK, LANES};
 use samebits_numerics::simd::{self, Kernel};
@@ -45,7 +46,8 @@ pub fn sum_rows_of<T: Float, F: Fn(T) -> f64 + Copy + Sync>(
             let partials: Vec<f64> = row
                 .par_chunks(4 * BLOCK)
                 .flat_map_iter(|run| {
-                    run.chunks(BLOCK).map(|block| simd::dispatch(Block(block, term)))
+                    run.chunks(BLOCK)
+                        .map(|block| fpenv::ieee(|| simd::dispatch(Block(block, term))))
                 })
                 .collect();
             *out = simd::dispatch(Combine(&partials));
@@ -80,7 +82,9 @@ pub fn sum_columns<T: Float>(x: &[T], n: usize, inner: usize, out: &mut [f64]) {
         partials.par_chunks_mut(inner).zip(slab.par_chunks(BLOCK * inner)).for_each(
             |(partial, block)| {
                 partial.par_chunks_mut(256).enumerate().for_each(|(i, out)| {
-                    simd::dispatch(ColumnBlock { block, inner, first: i * 256, out });
+                    fpenv::ieee(|| {
+                        simd::dispatch(ColumnBlock { block, inner, first: i * 256, out });
+                    });
                 });
             },
         );
@@ -101,8 +105,10 @@ pub fn product_rows<T: Float>(x: &[T], n: usize, out: &mut [f64]) {
         if row.len() <= BLOCK {
             return simd::dispatch(Product(row));
         }
-        let mut level: Vec<f64> =
-            row.par_chunks(BLOCK).map(|block| simd::dispatch(Product(block))).collect();
+        let mut level: Vec<f64> = row
+            .par_chunks(BLOCK)
+            .map(|block| fpenv::ieee(|| simd::dispatch(Product(block))))
+            .collect();
         while level.len() > 1 {
             level = level.chunks(BLOCK).map(|block| simd::dispatch(Product(block))).collect();
         }

@@ -34,6 +34,7 @@ pub use lines::{cumextreme, cumprod_backward, logcumsumexp_backward};
 use crate::error::{Result, expect_len};
 use crate::{Float, parallel};
 use rayon::prelude::*;
+use samebits_numerics::fpenv;
 use samebits_numerics::math::f64::{exp, log};
 use samebits_numerics::simd::{self, Kernel};
 use std::marker::PhantomData;
@@ -242,7 +243,9 @@ fn scan<T: Float, O: Operation, const REVERSE: bool>(
     if inner > 1 {
         let slab = dim * inner;
         out.par_chunks_mut(slab).zip(input.par_chunks(slab)).for_each(|(out, input)| {
-            simd::dispatch(ScanColumns::<T, O, REVERSE>(input, out, inner, PhantomData));
+            fpenv::ieee(|| {
+                simd::dispatch(ScanColumns::<T, O, REVERSE>(input, out, inner, PhantomData));
+            });
         });
         return Ok(());
     }
@@ -266,7 +269,9 @@ fn scan_long_row<T: Float, O: Operation, const REVERSE: bool>(input: &[T], out: 
     let tiles = input.len().div_ceil(TILE);
     let mut carries = vec![O::IDENTITY; tiles];
     carries.par_chunks_mut(TASK).enumerate().for_each(|(task, totals)| {
-        simd::dispatch(TileTotals::<T, O, REVERSE>(input, task * TASK, totals, PhantomData));
+        fpenv::ieee(|| {
+            simd::dispatch(TileTotals::<T, O, REVERSE>(input, task * TASK, totals, PhantomData));
+        });
     });
     let mut carry = O::IDENTITY;
     for slot in &mut carries {
@@ -277,7 +282,9 @@ fn scan_long_row<T: Float, O: Operation, const REVERSE: bool>(input: &[T], out: 
     let task = TASK * TILE;
     let run = |number: usize, input: &[T], out: &mut [T]| {
         let carry = carries[number * TASK];
-        simd::dispatch(ScanTiles::<T, O, REVERSE>(input, out, carry, PhantomData));
+        fpenv::ieee(|| {
+            simd::dispatch(ScanTiles::<T, O, REVERSE>(input, out, carry, PhantomData));
+        });
     };
     if REVERSE {
         out.par_rchunks_mut(task)

@@ -15,6 +15,7 @@ use crate::Float;
 use crate::error::{Error, Result, expect_len};
 use rayon::prelude::*;
 use samebits_numerics::extrema::Ordered;
+use samebits_numerics::fpenv;
 
 /// Elements of a line that several threads sort together.
 const LONG: usize = 1 << 16;
@@ -411,14 +412,16 @@ fn select<T: Sortable>(
         .zip(indices.par_chunks_mut(k * inner))
         .zip(input.par_chunks(dim * inner))
         .for_each(|((values, indices), input)| {
-            for j in 0..inner {
-                let order = arrange(dim, &|i| input[i * inner + j]);
-                for place in 0..k {
-                    let i = order.index(place);
-                    values[place * inner + j] = input[i * inner + j];
-                    indices[place * inner + j] = i as i64;
+            fpenv::ieee(|| {
+                for j in 0..inner {
+                    let order = arrange(dim, &|i| input[i * inner + j]);
+                    for place in 0..k {
+                        let i = order.index(place);
+                        values[place * inner + j] = input[i * inner + j];
+                        indices[place * inner + j] = i as i64;
+                    }
                 }
-            }
+            });
         });
     Ok(())
 }

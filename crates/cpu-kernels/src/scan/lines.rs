@@ -4,6 +4,7 @@ use crate::Float;
 use crate::error::{Result, expect_len};
 use rayon::prelude::*;
 use samebits_numerics::extrema::{replaces_max, replaces_min};
+use samebits_numerics::fpenv;
 use samebits_numerics::math::f64::exp;
 
 /// The gradient of [`cumprod`](super::cumprod).
@@ -39,9 +40,11 @@ pub fn cumprod_backward<T: Float>(
     let slab = dim * inner;
     grad_input.par_chunks_mut(slab).enumerate().for_each(|(o, grad_input)| {
         let (input, grad_out) = (&input[o * slab..][..slab], &grad_out[o * slab..][..slab]);
-        for j in 0..inner {
-            product_line(input, grad_out, grad_input, dim, |k| k * inner + j);
-        }
+        fpenv::ieee(|| {
+            for j in 0..inner {
+                product_line(input, grad_out, grad_input, dim, |k| k * inner + j);
+            }
+        });
     });
     Ok(())
 }
@@ -85,22 +88,24 @@ pub fn logcumsumexp_backward<T: Float>(
         let range = o * slab..(o + 1) * slab;
         let (input, output) = (&input[range.clone()], &output[range.clone()]);
         let grad_out = &grad_out[range];
-        for j in 0..inner {
-            let (mut m, mut s) = (f64::NEG_INFINITY, 0.0);
-            for at in (0..dim).rev().map(|k| k * inner + j) {
-                let (n, g): (f64, f64) = (-output[at].into(), grad_out[at].into());
-                (m, s) = if m == f64::NEG_INFINITY && s == 0.0 {
-                    (n, g)
-                } else if m > n {
-                    (m, s + g * exp(n - m))
-                } else if m == n {
-                    (m, s + g)
-                } else {
-                    (n, s * exp(m - n) + g)
-                };
-                grad_input[at] = T::from_f64(s * exp(m + input[at].into())).canonical();
+        fpenv::ieee(|| {
+            for j in 0..inner {
+                let (mut m, mut s) = (f64::NEG_INFINITY, 0.0);
+                for at in (0..dim).rev().map(|k| k * inner + j) {
+                    let (n, g): (f64, f64) = (-output[at].into(), grad_out[at].into());
+                    (m, s) = if m == f64::NEG_INFINITY && s == 0.0 {
+                        (n, g)
+                    } else if m > n {
+                        (m, s + g * exp(n - m))
+                    } else if m == n {
+                        (m, s + g)
+                    } else {
+                        (n, s * exp(m - n) + g)
+                    };
+                    grad_input[at] = T::from_f64(s * exp(m + input[at].into())).canonical();
+                }
             }
-        }
+        });
     });
     Ok(())
 }
@@ -150,18 +155,21 @@ pub fn cumextreme<T: Float>(
     let slab = dim * inner;
     let slabs = values.par_chunks_mut(slab).zip(indices.par_chunks_mut(slab));
     slabs.zip(input.par_chunks(slab)).for_each(|((values, indices), input)| {
-        for j in 0..inner {
-            let (mut best, mut place) = (input[j], 0);
-            for k in 0..dim {
-                let x = input[k * inner + j];
-                let replaces = if largest { replaces_max(best, x) } else { replaces_min(best, x) };
-                if replaces {
-                    (best, place) = (x, k as i64);
+        fpenv::ieee(|| {
+            for j in 0..inner {
+                let (mut best, mut place) = (input[j], 0);
+                for k in 0..dim {
+                    let x = input[k * inner + j];
+                    let replaces =
+                        if largest { replaces_max(best, x) } else { replaces_min(best, x) };
+                    if replaces {
+                        (best, place) = (x, k as i64);
+                    }
+                    values[k * inner + j] = best.canonical();
+                    indices[k * inner + j] = place;
                 }
-                values[k * inner + j] = best.canonical();
-                indices[k * inner + j] = place;
             }
-        }
+        });
     });
     Ok(())
 }

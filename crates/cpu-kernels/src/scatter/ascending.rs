@@ -7,6 +7,7 @@
 use super::{Addends, Destinations};
 use crate::{Float, Result};
 use rayon::prelude::*;
+use samebits_numerics::fpenv;
 use samebits_numerics::simd::{self, Kernel};
 
 /// Sources grouped together: the groups of one chunk fit the second-level cache.
@@ -86,11 +87,11 @@ pub(crate) fn visit_rows<V: Visitor, D: Destinations>(
         .map(|number| {
             let start = number * CHUNK;
             let chunk = Chunk { destinations, visitor, start, end: n.min(start + CHUNK) };
-            simd::dispatch(Group { chunk, stretches, shift })
+            fpenv::ieee(|| simd::dispatch(Group { chunk, stretches, shift }))
         })
         .collect::<Result<Vec<Groups>>>()?;
     out.par_chunks_mut(stretch * width).enumerate().for_each(|(number, out)| {
-        simd::dispatch(VisitStretch { out, number, chunks: &chunks, visitor });
+        fpenv::ieee(|| simd::dispatch(VisitStretch { out, number, chunks: &chunks, visitor }));
     });
     Ok(())
 }

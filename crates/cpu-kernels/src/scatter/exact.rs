@@ -12,6 +12,7 @@ use super::{Addends, Destinations};
 use crate::Result;
 use rayon::prelude::*;
 use samebits_numerics::exact::{ExactSum, two_sum};
+use samebits_numerics::fpenv;
 use samebits_numerics::nan::canonical;
 use samebits_numerics::simd::{self, Kernel};
 use std::collections::BTreeMap;
@@ -64,7 +65,7 @@ pub(crate) fn add_rows<D: Destinations>(
         .into_par_iter()
         .map(|piece| {
             let range = (piece * length).min(n)..((piece + 1) * length).min(n);
-            sum.table(out.len(), destinations, range)
+            fpenv::ieee(|| sum.table(out.len(), destinations, range))
         })
         .collect::<Result<Vec<Table>>>()?;
     let mut total = sum.start(out);
