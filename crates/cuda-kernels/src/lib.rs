@@ -43,6 +43,7 @@ pub mod reduce;
 pub mod scan;
 pub mod scatter;
 mod segments;
+pub mod sparse;
 
 pub use backend::{install, install_with_block_size};
 pub use cudarc::driver::CudaSlice;

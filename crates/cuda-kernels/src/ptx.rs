@@ -25,6 +25,7 @@ families![
     "reduce",
     "scan",
     "scatter",
+    "sparse",
 ];
 
 /// The text of a family.

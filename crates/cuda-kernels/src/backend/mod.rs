@@ -18,6 +18,7 @@ mod random;
 mod reduce;
 mod scan;
 mod scatter;
+mod sparse;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Once};
@@ -112,6 +113,7 @@ fn register_all() {
         reduce::register_all();
         scan::register_all();
         scatter::register_all();
+        sparse::register_all();
     });
 }
 

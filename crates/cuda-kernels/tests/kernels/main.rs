@@ -25,3 +25,4 @@ mod random;
 mod reduce;
 mod scan;
 mod scatter;
+mod sparse;
