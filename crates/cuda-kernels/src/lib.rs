@@ -24,6 +24,7 @@
 mod backend;
 pub mod bincount;
 pub mod conv;
+pub mod ctc;
 mod device;
 pub mod elementwise;
 pub mod embedding;

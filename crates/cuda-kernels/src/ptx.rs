@@ -11,6 +11,7 @@ macro_rules! families {
 families![
     "bincount",
     "conv",
+    "ctc",
     "elementwise",
     "embedding",
     "grid_sample",

@@ -11,7 +11,7 @@ use bytemuck::{Pod, Zeroable};
 use cudarc::driver::CudaSlice;
 
 use crate::Variant;
-use crate::device::{Device, Float, expect_len, product};
+use crate::device::{Device, Float, expect_len, of, product};
 use crate::error::{CudaError, Result};
 
 const FAMILY: &str = "reduce";
@@ -46,17 +46,27 @@ pub fn sum<T: Float>(
 ) -> Result<CudaSlice<T>> {
     let op = "sum";
     let wide = sums(device, op, x, [outer, n, inner], kind == Sum::Squares)?;
-    let outputs = outer * inner;
     let divisor = if kind == Sum::Mean { n as f64 } else { 1.0 };
-    let mut out = device.uninitialised(op, outputs)?;
+    finish(device, op, &wide, outer * inner, divisor)
+}
+
+/// Divides f64 numbers and rounds them.
+pub(crate) fn finish<T: Float>(
+    device: &Device,
+    op: &'static str,
+    wide: &CudaSlice<f64>,
+    n: usize,
+    divisor: f64,
+) -> Result<CudaSlice<T>> {
+    let mut out = device.uninitialised(op, n)?;
     device
-        .kernel(op, FAMILY, ["finish_f32", "finish_f64"][T::WIDE as usize])?
+        .kernel(op, FAMILY, of::<T>(["finish_f32", "finish_f64"]))?
         .on(device.stream())
         .write(&mut out)
-        .read(&wide)
-        .value(&(outputs as u64))
+        .read(wide)
+        .value(&(n as u64))
         .value(&divisor)
-        .threads(outputs, device.block())?;
+        .threads(n, device.block())?;
     Ok(out)
 }
 

@@ -88,7 +88,7 @@ fn nll_loss_grad<T: Real>(op: &NllLossGrad) -> Tensors<Tensor> {
 }
 
 /// The kernels' reduction, and whether its result is a scalar.
-fn reduction(reduction: Reduction) -> (loss::Reduction, bool) {
+pub(super) fn reduction(reduction: Reduction) -> (loss::Reduction, bool) {
     match reduction {
         Reduction::None => (loss::Reduction::None, false),
         Reduction::Mean => (loss::Reduction::Mean, true),

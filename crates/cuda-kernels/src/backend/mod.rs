@@ -2,6 +2,7 @@
 
 mod bincount;
 mod conv;
+mod ctc;
 mod elementwise;
 mod embedding;
 mod grid_sample;
@@ -98,6 +99,7 @@ fn register_all() {
     ONCE.call_once(|| {
         bincount::register_all();
         conv::register_all();
+        ctc::register_all();
         elementwise::register_all();
         embedding::register_all();
         grid_sample::register_all();

@@ -1,0 +1,68 @@
+use samebits_tensor_core::Tensor;
+use samebits_tensor_core::ops::{CtcLoss, CtcLossGrad};
+use samebits_tensor_core::registry::register;
+
+use super::loss::reduction;
+use super::{FLOATS, Real, Tensors, on, portable, with_float};
+use crate::ctc::{self, Batch};
+
+const SEQUENCES: &str = "each sequence is its own fixed sequence of f64 operations";
+
+pub(super) fn register_all() {
+    register(portable(
+        "sequences",
+        FLOATS,
+        SEQUENCES,
+        |op: &CtcLoss| with_float!(op.log_probs.dtype(), T => loss::<T>(op)),
+    ));
+    register(portable(
+        "sequences",
+        FLOATS,
+        SEQUENCES,
+        |op: &CtcLossGrad| with_float!(op.log_probs.dtype(), T => gradient::<T>(op)),
+    ));
+}
+
+fn loss<T: Real>(op: &CtcLoss) -> Tensors<Tensor> {
+    on(op, |gpu| {
+        let log_probs = gpu.input::<T>(&op.log_probs)?;
+        let labels = gpu.input(&op.targets.labels)?;
+        let starts = op.targets.starts();
+        let shape = op.log_probs.shape();
+        let batch = Batch {
+            log_probs: &log_probs,
+            shape: [shape[0], shape[1], shape[2]],
+            labels: &labels,
+            count: op.targets.labels.numel(),
+            starts: &starts,
+            target_lengths: &op.targets.target_lengths,
+            input_lengths: &op.targets.input_lengths,
+            blank: op.targets.blank,
+        };
+        let (reduction, scalar) = reduction(op.reduction);
+        let out = ctc::ctc_loss(gpu.device, batch, reduction, op.zero_infinity)?;
+        gpu.tensor(out, if scalar { &[] } else { &shape[1..2] })
+    })
+}
+
+fn gradient<T: Real>(op: &CtcLossGrad) -> Tensors<Tensor> {
+    on(op, |gpu| {
+        let (grad, log_probs) = (gpu.input::<T>(&op.grad)?, gpu.input(&op.log_probs)?);
+        let labels = gpu.input(&op.targets.labels)?;
+        let starts = op.targets.starts();
+        let shape = op.log_probs.shape();
+        let batch = Batch {
+            log_probs: &log_probs,
+            shape: [shape[0], shape[1], shape[2]],
+            labels: &labels,
+            count: op.targets.labels.numel(),
+            starts: &starts,
+            target_lengths: &op.targets.target_lengths,
+            input_lengths: &op.targets.input_lengths,
+            blank: op.targets.blank,
+        };
+        let (reduction, _) = reduction(op.reduction);
+        let out = ctc::ctc_loss_grad(gpu.device, &grad, batch, reduction, op.zero_infinity)?;
+        gpu.tensor(out, shape)
+    })
+}

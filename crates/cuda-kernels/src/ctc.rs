@@ -1,0 +1,226 @@
+//! Connectionist temporal classification.
+//!
+//! # Determinism
+//!
+//! Portable: the recursions run in f64 in the order that `samebits-cpu-kernels` states, one block
+//! per sequence; the gradient of a class adds the posteriors of its states in ascending order.
+
+use bytemuck::{Pod, Zeroable};
+use cudarc::driver::CudaSlice;
+
+use crate::device::{Device, Float, expect_len, of, product};
+use crate::error::{CudaError, Result};
+use crate::loss::Reduction;
+use crate::reduce::{finish, grid, sums};
+
+const FAMILY: &str = "ctc";
+/// Threads that walk over the states of a sequence.
+const THREADS: u32 = 128;
+
+/// A batch of sequences and their labels.
+#[derive(Clone, Copy, Debug)]
+pub struct Batch<'a, T> {
+    /// `shape = [steps, n, classes]` log-probabilities.
+    pub log_probs: &'a CudaSlice<T>,
+    /// Their shape.
+    pub shape: [usize; 3],
+    /// The labels of all sequences.
+    pub labels: &'a CudaSlice<i64>,
+    /// How many labels there are in all.
+    pub count: usize,
+    /// Where those of each sequence begin.
+    pub starts: &'a [usize],
+    /// How many labels each has.
+    pub target_lengths: &'a [usize],
+    /// How many steps of each count.
+    pub input_lengths: &'a [usize],
+    /// The class that stands for no label.
+    pub blank: usize,
+}
+
+/// The negative log-likelihood of each sequence, or their sum, or the mean of the losses divided
+/// by their numbers of labels.
+///
+/// # Errors
+///
+/// [`CudaError::Length`]; [`CudaError::InvalidArgument`] if the lengths do not go together;
+/// [`CudaError::IndexOutOfRange`] at the next synchronisation.
+pub fn ctc_loss<T: Float>(
+    device: &Device,
+    batch: Batch<'_, T>,
+    reduction: Reduction,
+    zero_infinity: bool,
+) -> Result<CudaSlice<T>> {
+    let op = "ctc_loss";
+    let n = batch.shape[1];
+    let run = Run::new(device, op, &batch)?;
+    let mean = reduction == Reduction::Mean;
+    let kind = u32::from(zero_infinity) | u32::from(mean) << 1;
+    let mut losses = device.uninitialised::<f64>(op, n)?;
+    device
+        .kernel(op, FAMILY, "ctc_losses")?
+        .on(device.stream())
+        .write(&mut losses)
+        .read(&run.likelihood)
+        .read(&run.lengths)
+        .value(&(n as u64))
+        .value(&kind)
+        .threads(n, device.block())?;
+    if reduction == Reduction::None {
+        return finish(device, op, &losses, n, 1.0);
+    }
+    let sum = sums(device, op, &losses, [1, n, 1], false)?;
+    finish(device, op, &sum, 1, if mean { n as f64 } else { 1.0 })
+}
+
+/// The gradient of [`ctc_loss`]: `exp(log_probs) − posterior`, scaled by `grad`, which has one
+/// element, or one for each sequence without a reduction.
+///
+/// # Errors
+///
+/// As [`ctc_loss`].
+pub fn ctc_loss_grad<T: Float>(
+    device: &Device,
+    grad: &CudaSlice<T>,
+    batch: Batch<'_, T>,
+    reduction: Reduction,
+    zero_infinity: bool,
+) -> Result<CudaSlice<T>> {
+    let op = "ctc_loss";
+    let n = batch.shape[1];
+    let each = reduction == Reduction::None;
+    expect_len(op, "the gradient", grad, if each { n } else { 1 })?;
+    let mut run = Run::new(device, op, &batch)?;
+    let blocks = grid(op, n)?;
+    let mut beta = device.uninitialised::<f64>(op, product(op, &[n, 2, run.states()])?)?;
+    device
+        .kernel(op, FAMILY, of::<T>(["ctc_posterior_f32", "ctc_posterior_f64"]))?
+        .on(device.stream())
+        .write(&mut run.alpha)
+        .write(&mut beta)
+        .read(&run.likelihood)
+        .read(batch.log_probs)
+        .read(batch.labels)
+        .read(&run.lengths)
+        .value(&run.raw)
+        .grid((blocks, 1, 1), (THREADS, 1, 1))?;
+    let elements = product(op, &batch.shape)?;
+    let mean = reduction == Reduction::Mean;
+    let kind = u32::from(zero_infinity) | u32::from(mean) << 1 | u32::from(each) << 2;
+    let mut out = device.uninitialised(op, elements)?;
+    device
+        .kernel(op, FAMILY, of::<T>(["ctc_grad_f32", "ctc_grad_f64"]))?
+        .on(device.stream())
+        .write(&mut out)
+        .read(grad)
+        .read(&run.alpha)
+        .read(&run.likelihood)
+        .read(batch.log_probs)
+        .read(batch.labels)
+        .read(&run.lengths)
+        .value(&run.raw)
+        .value(&kind)
+        .threads(elements, device.block())?;
+    Ok(out)
+}
+
+/// What the forward recursion leaves behind.
+struct Run {
+    raw: RawCtc,
+    /// Starts, numbers of labels, numbers of steps.
+    lengths: CudaSlice<u64>,
+    alpha: CudaSlice<f64>,
+    likelihood: CudaSlice<f64>,
+}
+
+impl Run {
+    fn new<T: Float>(device: &Device, op: &'static str, batch: &Batch<'_, T>) -> Result<Run> {
+        let [steps, n, classes] = batch.shape;
+        batch.check(op)?;
+        let longest = batch.target_lengths.iter().copied().max().unwrap_or(0);
+        let raw = RawCtc {
+            steps: steps as u64,
+            n: n as u64,
+            classes: classes as u64,
+            states: 2 * longest as u64 + 1,
+            blank: batch.blank as u64,
+        };
+        let lists = [batch.starts, batch.target_lengths, batch.input_lengths];
+        let lengths: Vec<u64> = lists.concat().into_iter().map(|x| x as u64).collect();
+        let lengths = device.upload(&lengths)?;
+        let checked = product(op, &[n, longest])?;
+        if checked > 0 {
+            let mut reports = device.reports();
+            device
+                .kernel(op, FAMILY, "ctc_check")?
+                .on(device.stream())
+                .read(batch.labels)
+                .read(&lengths)
+                .value(&raw)
+                .write(reports.noted())
+                .threads(checked, device.block())?;
+            reports.collect(device, op, batch.labels, classes as u64)?;
+        }
+        let size = product(op, &[n, steps, raw.states as usize])?;
+        let mut alpha = device.uninitialised(op, size)?;
+        let mut likelihood = device.uninitialised(op, n)?;
+        device
+            .kernel(op, FAMILY, of::<T>(["ctc_alpha_f32", "ctc_alpha_f64"]))?
+            .on(device.stream())
+            .write(&mut alpha)
+            .write(&mut likelihood)
+            .read(batch.log_probs)
+            .read(batch.labels)
+            .read(&lengths)
+            .value(&raw)
+            .grid((grid(op, n)?, 1, 1), (THREADS, 1, 1))?;
+        Ok(Run { raw, lengths, alpha, likelihood })
+    }
+
+    fn states(&self) -> usize {
+        self.raw.states as usize
+    }
+}
+
+impl<T> Batch<'_, T> {
+    fn check(&self, op: &'static str) -> Result<()> {
+        let [steps, n, classes] = self.shape;
+        expect_len(op, "the log-probabilities", self.log_probs, product(op, &self.shape)?)?;
+        expect_len(op, "the labels", self.labels, self.count)?;
+        let lists = [self.starts, self.target_lengths, self.input_lengths];
+        let ends = self.starts.iter().zip(self.target_lengths);
+        let fits = lists.iter().all(|list| list.len() == n)
+            && self.blank < classes
+            && self.input_lengths.iter().all(|&length| length <= steps)
+            && ends.into_iter().all(|(start, length)| {
+                start.checked_add(*length).is_some_and(|end| end <= self.count)
+            });
+        if fits {
+            return Ok(());
+        }
+        Err(CudaError::invalid(
+            op,
+            format!(
+                "starts {:?}, target lengths {:?}, input lengths {:?} and blank {} do not go \
+                 together with {:?} and {} labels",
+                self.starts,
+                self.target_lengths,
+                self.input_lengths,
+                self.blank,
+                self.shape,
+                self.count
+            ),
+        ))
+    }
+}
+
+/// `SbCtc` of the kernels.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct RawCtc {
+    steps: u64,
+    n: u64,
+    classes: u64,
+    states: u64,
+    blank: u64,
+}
