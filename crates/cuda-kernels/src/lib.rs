@@ -37,6 +37,7 @@ pub mod matmul;
 pub mod norm;
 pub mod optim;
 pub mod padding;
+pub mod places;
 pub mod pooling;
 mod ptx;
 pub mod random;

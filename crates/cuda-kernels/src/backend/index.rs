@@ -7,6 +7,7 @@ use samebits_tensor_core::{DType, Layout, Op, Tensor};
 
 use super::memory::Input;
 use super::{ARRIVAL, F32, F64, Failure, Gpu, Tensors, atomic, on, portable, with_any};
+use crate::places;
 use crate::scatter::{self, Rows};
 use crate::{CudaSlice, Variant};
 
@@ -175,7 +176,7 @@ pub(super) fn elements(
     let strides = Layout::contiguous(shape);
     let strides = strides.strides();
     let size = shape[dim];
-    let places = scatter::part_places(gpu.device, op, &given, index.shape(), strides, dim, size)?;
+    let places = places::part_places(gpu.device, op, &given, index.shape(), strides, dim, size)?;
     let flat = Rows { outer: 1, size: shape.iter().product(), n: index.numel(), inner: 1 };
     Ok((flat, Places::Computed(places)))
 }
@@ -205,7 +206,7 @@ fn joined(
         .map(|index| gpu.input(&index.expand(index_shape)?))
         .collect::<Result<Vec<Input<i64>>, Failure>>()?;
     let n = index_shape.iter().product();
-    let places = scatter::joined_places(gpu.device, op, &given, sizes, n)?;
+    let found = places::joined_places(gpu.device, op, &given, sizes, n)?;
     let rows = Rows { outer: 1, size: sizes.iter().product(), n, inner: rest.iter().product() };
-    Ok((rows, places, shape))
+    Ok((rows, found, shape))
 }

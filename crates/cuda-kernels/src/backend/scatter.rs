@@ -5,6 +5,7 @@ use samebits_tensor_core::{Op, Tensor};
 use super::index::{ASCENDING, EXACT, elements, part};
 use super::{ARRIVAL, F32, F64, Gpu, Tensors, atomic, on, portable};
 use crate::Variant;
+use crate::places;
 use crate::scatter::{self, Rows};
 
 const REDUCED: &str =
@@ -21,7 +22,7 @@ pub(super) fn register_all() {
             let index = gpu.input(&op.index)?;
             let strides = samebits_tensor_core::Layout::contiguous(shape);
             let (part_shape, strides) = (op.index.shape(), strides.strides());
-            let places = scatter::part_places(
+            let places = places::part_places(
                 gpu.device,
                 ScatterAdd::NAME,
                 &index,
