@@ -5,6 +5,7 @@
 //! thread to flush-to-zero or to another rounding mode; [`ieee`] puts that right for the
 //! duration of a computation and restores what it found.
 
+use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Runs `f` with round-to-nearest and subnormals kept, then restores the caller's setting.
@@ -22,7 +23,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[inline(always)]
 pub fn ieee<R>(f: impl FnOnce() -> R) -> R {
     let _guard = Guard::enter();
-    f()
+    // The compiler does not know that arithmetic depends on the control word. What `f` holds and
+    // what it returns pass through memory that anyone may have changed, so that no operation
+    // can move to where the caller's setting is in force.
+    let mut f = Some(f);
+    let f = black_box(&mut f).take().expect("it was put there just now");
+    black_box(f())
 }
 
 /// True if the calling thread rounds to nearest and keeps subnormals.
@@ -95,8 +101,8 @@ mod control {
     #[inline(always)]
     pub(super) fn write(word: Word) {
         // SAFETY: `word` is a value that `read` returned with only FTZ, RC and DAZ bits
-        // changed, so no reserved bit is set. The asm block is a barrier for memory, and callers
-        // do their arithmetic in functions that the compiler does not move across it.
+        // changed, so no reserved bit is set. The asm block is a barrier for memory, and `ieee`
+        // passes all that arithmetic takes and gives through memory.
         unsafe {
             asm!("ldmxcsr [{}]", in(reg) &raw const word, options(nostack, preserves_flags));
         }
@@ -147,7 +153,6 @@ mod control {
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
     use super::*;
-    use std::hint::black_box;
 
     #[test]
     fn flush_to_zero_set_by_the_caller_is_undone_and_restored() {

@@ -98,6 +98,8 @@ fn convolutions() -> Vec<(Vec<usize>, Vec<usize>, ConvParams)> {
         (vec![2, 4, 50], vec![5, 4, 7], params(&[3], &[3], &[1], 1)),
         (vec![1, 3, 6, 7, 8], vec![4, 3, 3, 2, 3], params(&[1, 2, 1], &[1, 0, 1], &[1, 1, 2], 1)),
         (vec![0, 2, 5, 5], vec![2, 2, 3, 3], ConvParams::padded(2, 1)),
+        // So much work that algorithms race.
+        (vec![2, 16, 40, 40], vec![32, 16, 3, 3], ConvParams::padded(2, 1)),
     ]
 }
 
