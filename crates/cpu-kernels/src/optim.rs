@@ -11,7 +11,7 @@ use samebits_numerics::simd::{self, Kernel};
 use samebits_tensor_core::ops::{AdamParams, SgdParams};
 
 use crate::float::Float;
-use crate::parallel::CHUNK;
+use crate::parallel::{CHUNK, ForEachIeee};
 
 /// A step of stochastic gradient descent; `velocity` is `None` in the first step.
 ///
@@ -32,8 +32,11 @@ pub fn sgd_step<T: Float>(
             && velocity.is_none_or(|v| v.len() == n),
         "sgd_step: the slices differ in length"
     );
-    new_param.par_chunks_mut(CHUNK).zip(new_velocity.par_chunks_mut(CHUNK)).enumerate().for_each(
-        |(i, (new_param, new_velocity))| {
+    new_param
+        .par_chunks_mut(CHUNK)
+        .zip(new_velocity.par_chunks_mut(CHUNK))
+        .enumerate()
+        .for_each_ieee(|(i, (new_param, new_velocity))| {
             let range = i * CHUNK..i * CHUNK + new_param.len();
             simd::dispatch(Sgd {
                 params,
@@ -43,8 +46,7 @@ pub fn sgd_step<T: Float>(
                 new_param,
                 new_velocity,
             });
-        },
-    );
+        });
 }
 
 /// A step of Adam, counted from 1.
@@ -75,7 +77,7 @@ pub fn adam_step<T: Float>(
         .zip(new_mean.par_chunks_mut(CHUNK))
         .zip(new_square.par_chunks_mut(CHUNK))
         .enumerate()
-        .for_each(|(i, ((new_param, new_mean), new_square))| {
+        .for_each_ieee(|(i, ((new_param, new_mean), new_square))| {
             let range = i * CHUNK..i * CHUNK + new_param.len();
             simd::dispatch(Adam {
                 constants,

@@ -9,6 +9,16 @@
 use rayon::prelude::*;
 use samebits_numerics::fpenv;
 
+/// For loops that cut their work themselves.
+pub(crate) trait ForEachIeee: ParallelIterator {
+    /// Calls `f` for each item, under IEEE arithmetic.
+    fn for_each_ieee(self, f: impl Fn(Self::Item) + Send + Sync) {
+        self.for_each(|item| fpenv::ieee(|| f(item)));
+    }
+}
+
+impl<I: ParallelIterator> ForEachIeee for I {}
+
 /// Elements per piece: large enough to pay for handing it over, small enough to share evenly.
 pub(crate) const CHUNK: usize = 1 << 14;
 

@@ -13,6 +13,7 @@ use samebits_numerics::simd;
 
 use super::shape::{Gather, volume};
 use crate::matmul::{Matrix, matmul_batched};
+use crate::parallel::ForEachIeee;
 use samebits_numerics::nan::canonical;
 
 /// Tiles that are transformed together.
@@ -150,7 +151,7 @@ fn transform_weights<const A: usize>(gather: &Gather, weights: &[f32], u: &mut [
     let g: [[f64; 3]; A] = std::array::from_fn(|i| if A == 4 { G2[i % 4] } else { G4[i % 6] });
     let backwards = gather.reach[1] < 0;
     let channels = gather.channels;
-    u.par_chunks_mut(A * A * channels).enumerate().for_each(|(row, u)| {
+    u.par_chunks_mut(A * A * channels).enumerate().for_each_ieee(|(row, u)| {
         for channel in 0..channels {
             let at = row * gather.weight_row + channel * gather.weight_channel;
             let w: [[f64; 3]; 3] = std::array::from_fn(|i| {

@@ -3,6 +3,7 @@
 use super::adaptive::first_largest;
 use crate::Float;
 use crate::error::{Error, Result, expect_len};
+use crate::parallel::ForEachIeee;
 use rayon::prelude::*;
 
 /// The sizes of a fractional pooling.
@@ -150,7 +151,7 @@ pub fn fractional_max_pool<T: Float>(
     out.par_chunks_mut(out_plane)
         .zip(indices.par_chunks_mut(out_plane))
         .zip(input.par_chunks(in_plane).zip(samples.par_chunks(sizes.dims)))
-        .for_each(|((out, indices), (input, samples))| {
+        .for_each_ieee(|((out, indices), (input, samples))| {
             let starts = [0, 1, 2].map(|dim| sizes.starts(dim, samples));
             for (o, (out, index)) in out.iter_mut().zip(indices).enumerate() {
                 let at = [
