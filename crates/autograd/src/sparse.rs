@@ -19,7 +19,7 @@ use samebits_tensor_core::layout::numel;
 use samebits_tensor_core::{DType, Device, Error, Result, Tensor};
 
 use crate::Var;
-use crate::functional::{index_add, index_select, reshape};
+use crate::functional::{index_add, index_select, nonzero, reshape};
 
 /// A sparse tensor as a list of its elements and their places.
 ///
@@ -89,22 +89,18 @@ impl SparseCoo {
     ///
     /// [`Error::Backend`] if a device fails.
     pub fn from_dense(dense: &Var) -> Result<SparseCoo> {
-        let value = dense.value();
-        let found: Vec<usize> = match value.dtype() {
-            DType::F32 => nonzero(&value.to_vec::<f32>()?, 0.0),
-            _ => nonzero(&value.to_vec::<f64>()?, 0.0),
-        };
         let shape = dense.shape().to_vec();
-        let mut places = vec![vec![0; found.len()]; shape.len()];
-        for (element, &position) in found.iter().enumerate() {
-            let mut rest = position;
+        let flat = reshape(dense, &[dense.value().numel()])?;
+        let found = nonzero(flat.value())?.flatten_from(0)?;
+        let mut places = vec![vec![0; found.numel()]; shape.len()];
+        for (element, position) in found.to_vec::<i64>()?.into_iter().enumerate() {
+            let mut rest = position as usize;
             for dim in (0..shape.len()).rev() {
                 places[dim][element] = rest % shape[dim];
                 rest /= shape[dim];
             }
         }
-        let flat = reshape(dense, &[value.numel()])?;
-        let values = index_select(&flat, 0, &index(&found, value.device())?)?;
+        let values = index_select(&flat, 0, &found)?;
         Ok(SparseCoo { places, values, shape, coalesced: true })
     }
 
@@ -231,10 +227,6 @@ fn in_range(op: &'static str, index: &[i64], base: usize, size: usize) -> Result
         })
     };
     index.iter().enumerate().map(place).collect()
-}
-
-fn nonzero<T: PartialEq>(values: &[T], zero: T) -> Vec<usize> {
-    (0..values.len()).filter(|&i| values[i] != zero).collect()
 }
 
 /// Places as an index tensor.

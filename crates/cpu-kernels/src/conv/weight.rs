@@ -12,9 +12,11 @@ use super::source::Window;
 use crate::arch::{Finish, Offsets, TileFns, TileMut};
 use crate::gemm::pack::{Lanes, PackPanels};
 use crate::gemm::{Real, even_parts};
+use crate::parallel::ForEachIeee;
 use parking_lot::Mutex;
 use rayon::prelude::*;
 use samebits_numerics::{fpenv, simd};
+
 use std::ops::Range;
 
 /// Positions in one chain of fused multiply-adds of a weight gradient.
@@ -117,11 +119,13 @@ impl<'a, T: Real> Runner<'a, T> {
         let mut partials = vec![T::default(); at_once.min(blocks) * len];
         for from in (0..blocks).step_by(at_once) {
             let count = at_once.min(blocks - from);
-            partials[..count * len].par_chunks_mut(len).enumerate().for_each(|(i, partial)| {
-                self.whole_block(from + i, partial);
-            });
+            partials[..count * len].par_chunks_mut(len).enumerate().for_each_ieee(
+                |(i, partial)| {
+                    self.whole_block(from + i, partial);
+                },
+            );
             const PIECE: usize = 1 << 12;
-            sums.par_chunks_mut(PIECE).enumerate().for_each(|(piece, sums)| {
+            sums.par_chunks_mut(PIECE).enumerate().for_each_ieee(|(piece, sums)| {
                 for i in 0..count {
                     let partial = &partials[i * len + piece * PIECE..][..sums.len()];
                     for (sum, &partial) in sums.iter_mut().zip(partial) {
@@ -310,7 +314,7 @@ impl<'a, T: Real> Runner<'a, T> {
     /// Turns `[group][channel and tap][lane]` into the layout of the weights.
     fn put(&self, sums: &[T], out: &mut [T]) {
         let (rows, lanes, outputs) = (self.rows, self.lanes, self.geometry.outputs);
-        out.par_chunks_mut(rows).with_min_len(8).enumerate().for_each(|(channel, out)| {
+        out.par_chunks_mut(rows).with_min_len(8).enumerate().for_each_ieee(|(channel, out)| {
             let (group, lane) = (channel / outputs, channel % outputs);
             let sums = &sums[group * rows * lanes..][..rows * lanes];
             for (row, out) in out.iter_mut().enumerate() {
@@ -334,7 +338,7 @@ impl<'a, T: Real> Runner<'a, T> {
         };
         // Most gradients are finite and not zero; then nothing below is needed.
         let doubt = |x: &T| !x.finite() || *x == T::default();
-        if !out.par_chunks(1 << 14).any(|piece| piece.iter().any(doubt)) {
+        if !out.par_chunks(1 << 14).any(|piece| fpenv::ieee(|| piece.iter().any(doubt))) {
             return;
         }
         let input_least: Vec<i32> = (0..geometry.groups * geometry.inputs)
@@ -349,7 +353,7 @@ impl<'a, T: Real> Runner<'a, T> {
                 least(&mut values).unwrap_or(i32::MAX / 4)
             })
             .collect();
-        out.par_chunks_mut(self.rows).enumerate().for_each(|(output, out)| {
+        out.par_chunks_mut(self.rows).enumerate().for_each_ieee(|(output, out)| {
             let group = output / geometry.outputs;
             let gradients = || {
                 self.gradient
