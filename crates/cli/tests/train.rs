@@ -1,5 +1,7 @@
 //! The program, from outside: bits, interruptions, mistakes.
 
+#![allow(clippy::print_stderr, reason = "a test says what it could not do")]
+
 use std::path::Path;
 use std::process::{Command, Output};
 

@@ -4,7 +4,7 @@
 //!
 //! [`mm`] is `Portable`: each output is a chain of fma over the elements of its row, ascending by
 //! column and then by place in the list. Columns are cut into blocks of
-//! [`K_BLOCK`](crate::matmul::K_BLOCK) as in the dense product; each block starts from +0, blocks
+//! [`K_BLOCK`] as in the dense product; each block starts from +0, blocks
 //! are added in ascending order, and blocks without an element are left out.
 //! [`sampled_product`] is `Portable`: sums in f64 over the contract's fixed tree.
 //! [`mm_fast`] promises nothing: elements are added by float atomics as they come.

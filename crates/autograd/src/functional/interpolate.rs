@@ -144,7 +144,7 @@ fn target(input: &[usize], resize: Resize<'_>) -> Result<(Vec<usize>, Vec<Option
         Resize::Size(size) => size.len(),
         Resize::Scale(scale) | Resize::RecomputedScale(scale) => scale.len(),
     };
-    if input.len() != dims + 2 {
+    if input.len() != dims + 2 || !(1..=3).contains(&dims) {
         return Err(Error::invalid(
             op,
             format!("{resize:?} does not go with an input of shape {input:?}"),
