@@ -23,7 +23,7 @@ const FAMILY: &str = "loss";
 ///
 /// # Errors
 ///
-/// [`CudaError::Length`].
+/// [`CudaError::Length`](crate::CudaError::Length).
 pub fn log_softmax<T: Float>(
     device: &Device,
     x: &CudaSlice<T>,
@@ -55,7 +55,7 @@ pub fn log_softmax<T: Float>(
 ///
 /// # Errors
 ///
-/// [`CudaError::Length`].
+/// [`CudaError::Length`](crate::CudaError::Length).
 pub fn log_softmax_grad<T: Float>(
     device: &Device,
     grad: &CudaSlice<T>,
@@ -112,7 +112,7 @@ pub enum Reduction {
 ///
 /// # Errors
 ///
-/// [`CudaError::Length`]; [`CudaError::IndexOutOfRange`] at the next synchronisation.
+/// [`CudaError::Length`](crate::CudaError::Length); [`CudaError::IndexOutOfRange`](crate::CudaError::IndexOutOfRange) at the next synchronisation.
 pub fn nll_loss<T: Float>(
     device: &Device,
     log_probs: &CudaSlice<T>,

@@ -279,6 +279,6 @@ mod tests {
         let fraction = 0x5555_5555_ffff_ffff;
         assert_eq!(place(fraction, 2), 1);
         assert_eq!(place_of_record(fraction >> 32, 2, || fraction), 1);
-        assert_eq!((fraction >> 32) * 3 >> 32, 0);
+        assert_eq!(((fraction >> 32) * 3) >> 32, 0);
     }
 }
