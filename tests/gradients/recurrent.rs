@@ -39,13 +39,11 @@ fn joined(results: &[Var]) -> Result<Var> {
     f::cat(&flat?, 0)
 }
 
+/// A recurrent network of inputs, weights and the shape of its stack.
+type Network<'a> = dyn Fn(&[Var], Vec<Weights>, Stack<'_>) -> Result<Vec<Var>> + 'a;
+
 #[track_caller]
-fn check_layers(
-    name: &str,
-    gates: usize,
-    projection: Option<usize>,
-    run: &dyn Fn(&[Var], Vec<Weights>, Stack<'_>) -> Result<Vec<Var>>,
-) {
+fn check_layers(name: &str, gates: usize, projection: Option<usize>, run: &Network<'_>) {
     for bidirectional in [false, true] {
         let directions = if bidirectional { 2 } else { 1 };
         let state = vec![2 * directions, 2, projection.unwrap_or(4)];

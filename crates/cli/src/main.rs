@@ -33,7 +33,7 @@ enum Command {
     /// Print what bears on bits and speed: versions, level, threads, instruction set, devices.
     Env,
     /// Train a small convolutional network on handwritten digits, twice, and compare the bits.
-    Train(train::Args),
+    Train(Box<train::Args>),
 }
 
 fn main() -> ExitCode {

@@ -10,7 +10,7 @@ pub(super) fn add(cases: &mut Cases, make: Make) {
         for (name, gates, network) in networks() {
             cases.call(format!("{name} {dtype}"), move || {
                 let arguments = arguments(make, dtype, gates);
-                with_gradients(&arguments, &network)
+                with_gradients(&arguments, network)
             });
         }
     }
