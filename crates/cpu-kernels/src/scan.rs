@@ -140,7 +140,7 @@ pub fn cumprod<T: Float>(input: &[T], shape: [usize; 3], out: &mut [T]) -> Resul
 /// ```
 /// let mut out = [0.0f32; 2];
 /// samebits_cpu_kernels::scan::logcumsumexp(&[1000.0, 1000.0], [1, 2, 1], &mut out)?;
-/// assert_eq!(out, [1000.0, 1000.6931]);
+/// assert_eq!(out, [1000.0, 1000.6932]);
 /// # Ok::<(), samebits_cpu_kernels::Error>(())
 /// ```
 ///

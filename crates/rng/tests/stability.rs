@@ -126,7 +126,7 @@ fn distributions() {
         ("binomial", 0xd5767f3407f692f2),
         ("multinomial", 0xd5930cf36d254f73),
         ("multinomial without replacement", 0x61e51575829dd42c),
-        ("permutation", 0xfbbb0445b37360fc),
+        ("permutation", 0xc750055bcda4f5c0),
         ("dropout", 0xdc84b29b93042bfc),
         ("bernoulli", 0x458ca636a3bee25d),
     ];

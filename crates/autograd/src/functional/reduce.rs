@@ -229,7 +229,7 @@ pub fn norm(x: &Var, p: f64, dims: &[usize], keepdim: bool) -> Result<Var> {
 /// use samebits_tensor_core::Tensor;
 ///
 /// let x = Var::constant(Tensor::from_slice(&[1000.0f32, 1000.0], &[2])?);
-/// assert_eq!(functional::logsumexp(&x, &[0], false)?.value().item::<f32>()?, 1000.6931);
+/// assert_eq!(functional::logsumexp(&x, &[0], false)?.value().item::<f32>()?, 1000.6932);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
 ///

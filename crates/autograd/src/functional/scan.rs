@@ -77,7 +77,7 @@ pub fn cumprod(x: &Var, dim: usize) -> Result<Var> {
 ///
 /// let x = Var::constant(Tensor::from_slice(&[1000.0f32, 1000.0], &[2])?);
 /// let y = functional::logcumsumexp(&x, 0)?;
-/// assert_eq!(y.value().to_vec::<f32>()?, [1000.0, 1000.6931]);
+/// assert_eq!(y.value().to_vec::<f32>()?, [1000.0, 1000.6932]);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
 ///
