@@ -1,4 +1,5 @@
 use samebits_rng::Draw;
+use samebits_tensor_core::layout::numel;
 
 use crate::ops::{Normal, Uniform};
 use crate::{DType, Device, Generator, Result, Tensor, dispatch, random};
@@ -31,11 +32,13 @@ pub fn randn(shape: &[usize]) -> Result<Tensor> {
 ///
 /// # Errors
 ///
-/// As [`rand`].
+/// As [`rand`]; no machine can address `n` numbers.
 pub fn randperm(n: usize) -> Result<Tensor> {
-    let order =
-        random::with_default("randperm", Device::Cpu, |generator| generator.permutation(n))?;
-    Tensor::from_slice(&order, &[n])
+    numel("randperm", &[n])?;
+    let mut order = Tensor::scratch(&[n], DType::I64);
+    let numbers = order.as_mut_slice()?;
+    random::with_default("randperm", Device::Cpu, |generator| generator.fill_permutation(numbers))?;
+    Ok(order)
 }
 
 /// The default generator where it stands; moves it on by `blocks`.
