@@ -1,9 +1,13 @@
-//! The elementwise part of one step of recurrent networks.
+//! Recurrent networks: the elementwise part of one step, and all steps at once.
 //!
 //! # Determinism
 //!
 //! `Portable`: every element is the same sequence of correctly rounded operations. The
 //! operations' descriptions in `samebits_tensor_core::ops` are their definitions.
+
+mod sequences;
+
+pub use sequences::{Cell, Grads, Kept, KeptMut, Layer, Outputs, backward, forward};
 
 use rayon::prelude::*;
 use samebits_numerics::fpenv;
@@ -26,6 +30,13 @@ pub struct Gates<'a, T> {
     pub bias_h: Option<&'a [T]>,
 }
 
+impl<T> Gates<'_, T> {
+    /// Those of one row of `width` gates.
+    fn row(&self, row: usize, width: usize) -> Self {
+        Gates { x: &self.x[row * width..][..width], h: &self.h[row * width..][..width], ..*self }
+    }
+}
+
 /// One step of a long short-term memory of `size` units; `bias_h` is not used.
 ///
 /// # Shapes
@@ -45,23 +56,36 @@ pub fn lstm_cell<T: Elementary>(
     let rows = hidden.chunks_mut(size).zip(next_cell.chunks_mut(size));
     let rows = rows.zip(activations.chunks_mut(4 * size)).zip(cell.chunks(size));
     in_parallel(cell.len(), rows, |row, (((hidden, next_cell), activations), cell)| {
-        let at = row * 4 * size..(row + 1) * 4 * size;
-        let mut a = vec![T::ZERO; 4 * size];
-        let (x, h) = (&gates.x[at.clone()], &gates.h[at]);
-        simd::dispatch(Sum { x, h, bias: gates.bias_x, out: &mut a });
-        let forget = 2 * size;
-        T::elementary(UnaryKind::Sigmoid, &a[..forget], &mut activations[..forget]);
-        let cells = forget..3 * size;
-        T::elementary(UnaryKind::Tanh, &a[cells.clone()], &mut activations[cells.clone()]);
-        let out = cells.end..4 * size;
-        T::elementary(UnaryKind::Sigmoid, &a[out.clone()], &mut activations[out]);
-        simd::dispatch(LstmForward { activations, cell, next_cell });
-        let tanh = &mut a[..size];
-        T::elementary(UnaryKind::Tanh, next_cell, tanh);
-        for ((hidden, &o), &t) in hidden.iter_mut().zip(&activations[cells.end..]).zip(&*tanh) {
-            *hidden = (o * t).canonical();
-        }
+        let gates = gates.row(row, 4 * size);
+        lstm_row(gates, cell, hidden, next_cell, activations, &mut vec![T::ZERO; 4 * size]);
     });
+}
+
+/// One row of [`lstm_cell`]; `spare` is as long as `activations`.
+fn lstm_row<T: Elementary>(
+    gates: Gates<'_, T>,
+    cell: &[T],
+    hidden: &mut [T],
+    next_cell: &mut [T],
+    activations: &mut [T],
+    spare: &mut [T],
+) {
+    let size = cell.len();
+    simd::dispatch(Sum { x: gates.x, h: gates.h, bias: gates.bias_x, out: spare });
+    let (input_forget, cells, out) = (0..2 * size, 2 * size..3 * size, 3 * size..4 * size);
+    for (kind, part) in [
+        (UnaryKind::Sigmoid, input_forget),
+        (UnaryKind::Tanh, cells),
+        (UnaryKind::Sigmoid, out.clone()),
+    ] {
+        T::elementary(kind, &spare[part.clone()], &mut activations[part]);
+    }
+    simd::dispatch(LstmForward { activations, cell, next_cell });
+    let tanh = &mut spare[..size];
+    T::elementary(UnaryKind::Tanh, next_cell, tanh);
+    for ((hidden, &o), &t) in hidden.iter_mut().zip(&activations[out]).zip(&*tanh) {
+        *hidden = (o * t).canonical();
+    }
 }
 
 /// The gradient of [`lstm_cell`].
@@ -83,17 +107,35 @@ pub fn lstm_cell_backward<T: Elementary>(
     let rows = grad_gates.chunks_mut(4 * size).zip(grad_previous.chunks_mut(size));
     in_parallel(cell.len(), rows, |row, (grad_gates, grad_previous)| {
         let at = row * size..(row + 1) * size;
-        let mut tanh = vec![T::ZERO; size];
-        T::elementary(UnaryKind::Tanh, &next_cell[at.clone()], &mut tanh);
-        simd::dispatch(LstmBackward {
-            grad_hidden: &grad_hidden[at.clone()],
-            grad_cell: &grad_cell[at.clone()],
-            activations: &activations[4 * at.start..4 * at.end],
-            cell: &cell[at],
-            tanh: &tanh,
+        lstm_row_backward(
+            [&grad_hidden[at.clone()], &grad_cell[at.clone()]],
+            &activations[4 * at.start..4 * at.end],
+            [&cell[at.clone()], &next_cell[at]],
             grad_gates,
             grad_previous,
-        });
+            &mut vec![T::ZERO; size],
+        );
+    });
+}
+
+/// One row of [`lstm_cell_backward`]; `spare` is as long as `grad_previous`.
+fn lstm_row_backward<T: Elementary>(
+    [grad_hidden, grad_cell]: [&[T]; 2],
+    activations: &[T],
+    [cell, next_cell]: [&[T]; 2],
+    grad_gates: &mut [T],
+    grad_previous: &mut [T],
+    spare: &mut [T],
+) {
+    T::elementary(UnaryKind::Tanh, next_cell, spare);
+    simd::dispatch(LstmBackward {
+        grad_hidden,
+        grad_cell,
+        activations,
+        cell,
+        tanh: spare,
+        grad_gates,
+        grad_previous,
     });
 }
 
@@ -114,29 +156,45 @@ pub fn gru_cell<T: Elementary>(
     }
     let rows = next.chunks_mut(size).zip(activations.chunks_mut(4 * size));
     in_parallel(hidden.len(), rows, |row, (next, activations)| {
-        let at = row * 3 * size..(row + 1) * 3 * size;
-        let mut x = gates.x[at.clone()].to_vec();
-        let mut h = gates.h[at].to_vec();
-        for (to, bias) in [(&mut x, gates.bias_x), (&mut h, gates.bias_h)] {
-            for (to, &bias) in to.iter_mut().zip(bias.unwrap_or(&[])) {
-                *to = *to + bias;
-            }
-        }
-        let n = 2 * size;
-        let sums: Vec<T> = x[..n].iter().zip(&h).map(|(&x, &h)| x + h).collect();
-        T::elementary(UnaryKind::Sigmoid, &sums, &mut activations[..n]);
-        let (reset, rest) = activations.split_at_mut(size);
-        let (update, rest) = rest.split_at_mut(size);
-        let (new, kept) = rest.split_at_mut(size);
-        let arguments: Vec<T> =
-            reset.iter().zip(&x[n..]).zip(&h[n..]).map(|((&r, &x), &h)| r.mul_add(h, x)).collect();
-        T::elementary(UnaryKind::Tanh, &arguments, new);
-        for (to, &h) in kept.iter_mut().zip(&h[n..]) {
-            *to = h.canonical();
-        }
+        let gates = gates.row(row, 3 * size);
         let before = &hidden[row * size..][..size];
-        simd::dispatch(GruForward { update, new, before, next });
+        gru_row(gates, before, next, activations, &mut vec![T::ZERO; 6 * size]);
     });
+}
+
+/// One row of [`gru_cell`]; `spare` is six times as long as `before`.
+fn gru_row<T: Elementary>(
+    gates: Gates<'_, T>,
+    before: &[T],
+    next: &mut [T],
+    activations: &mut [T],
+    spare: &mut [T],
+) {
+    let size = before.len();
+    let (x, h) = spare.split_at_mut(3 * size);
+    x.copy_from_slice(gates.x);
+    h.copy_from_slice(gates.h);
+    for (to, bias) in [(&mut *x, gates.bias_x), (&mut *h, gates.bias_h)] {
+        for (to, &bias) in to.iter_mut().zip(bias.unwrap_or(&[])) {
+            *to = *to + bias;
+        }
+    }
+    let n = 2 * size;
+    for (sum, &h) in x[..n].iter_mut().zip(&*h) {
+        *sum = *sum + h;
+    }
+    T::elementary(UnaryKind::Sigmoid, &x[..n], &mut activations[..n]);
+    let (reset, rest) = activations.split_at_mut(size);
+    let (update, rest) = rest.split_at_mut(size);
+    let (new, kept) = rest.split_at_mut(size);
+    for ((x, &r), &h) in x[n..].iter_mut().zip(&*reset).zip(&h[n..]) {
+        *x = r.mul_add(h, *x);
+    }
+    T::elementary(UnaryKind::Tanh, &x[n..], new);
+    for (to, &h) in kept.iter_mut().zip(&h[n..]) {
+        *to = h.canonical();
+    }
+    simd::dispatch(GruForward { update, new, before, next });
 }
 
 /// The gradient of [`gru_cell`].

@@ -198,6 +198,12 @@ pub fn dispatch_variant<O: Op>(op: &O, variant: &str) -> Result<O::Output> {
     dispatch_with(op, any, |kernel| kernel.variant == variant)
 }
 
+/// Whether [`dispatch`] would find a kernel that can compute this call at the level in force, for
+/// operations that can also be composed of others.
+pub fn is_available<O: Op>(op: &O) -> bool {
+    op.check().is_ok() && choose(op, determinism::policy(), |_| true, Location::caller()).is_ok()
+}
+
 /// What the registry knows of one kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KernelInfo {

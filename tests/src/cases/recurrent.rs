@@ -13,7 +13,60 @@ pub(super) fn add(cases: &mut Cases, make: Make) {
                 with_gradients(&arguments, network)
             });
         }
+        for (name, cell, gates, projection) in [
+            ("rnn_tanh", RecurrentCell::Tanh, 1, None),
+            ("gru", RecurrentCell::Gru, 3, None),
+            ("lstm", RecurrentCell::Lstm, 4, None),
+            ("lstm projected", RecurrentCell::Lstm, 4, Some(261)),
+        ] {
+            cases.call(format!("{name} wide {dtype}"), move || {
+                let x = wide_arguments(make, dtype, gates, projection);
+                with_gradients(&x, |x| wide(cell, x))
+            });
+        }
     }
+}
+
+/// Input, first states and weights of a layer whose products have several blocks of k, and are
+/// large enough that few sequences share them.
+fn wide_arguments(
+    make: Make,
+    dtype: DType,
+    gates: usize,
+    projection: Option<usize>,
+) -> Vec<Tensor> {
+    let (input, hidden) = (5, 270);
+    let state = projection.unwrap_or(hidden);
+    let tensor = |shape: &[usize], scale: f64, seed| {
+        let x = make.normal(shape, dtype, seed);
+        dispatch(&Affine { x, scale, shift: 0.0 }).expect("floats")
+    };
+    let mut all = vec![
+        tensor(&[3, 3, input], 1.0, 110),
+        tensor(&[1, 3, state], 1.0, 111),
+        tensor(&[1, 3, hidden], 1.0, 112),
+        tensor(&[gates * hidden, input], 0.2, 113),
+        tensor(&[gates * hidden, state], 0.05, 114),
+        tensor(&[gates * hidden], 0.1, 115),
+    ];
+    all.extend(projection.map(|state| tensor(&[state, hidden], 0.05, 116)));
+    all
+}
+
+fn wide(cell: RecurrentCell, x: &[Var]) -> Result<Var> {
+    let weights = [Weights {
+        weight_ih: x[3].clone(),
+        weight_hh: x[4].clone(),
+        bias_ih: Some(x[5].clone()),
+        bias_hh: None,
+        weight_hr: x.get(6).cloned(),
+    }];
+    let stack = Stack::default();
+    Ok(match cell {
+        RecurrentCell::Gru => f::gru(&x[0], &x[1], &weights, stack)?.0,
+        RecurrentCell::Lstm => f::lstm(&x[0], &x[1], &x[2], &weights, stack)?.0,
+        RecurrentCell::Tanh | RecurrentCell::Relu => f::rnn_tanh(&x[0], &x[1], &weights, stack)?.0,
+    })
 }
 
 fn cells(cases: &mut Cases, make: Make, dtype: DType) {

@@ -13,7 +13,7 @@ use super::loss::expect_shape;
 use super::shape::{cat, narrow, reshape, stack, transpose};
 use super::{dropout, linear};
 use crate::Var;
-use direction::{Direction, Kind};
+use direction::{Direction, Kind, name};
 
 /// The parameters of one direction of one layer, under PyTorch's names.
 #[derive(Clone, Debug)]
@@ -211,7 +211,7 @@ fn dense(
     weights: &[Weights],
     options: Stack<'_>,
 ) -> Result<(Var, States)> {
-    let op = kind.op();
+    let op = name(kind);
     if let [steps, width] = *input.shape() {
         // A single sequence; it has one shape whatever comes first.
         let one = |state: &Var| match *state.shape() {
@@ -258,11 +258,11 @@ fn packed(
     for state in states {
         let [layers, _, width] = *state.shape() else {
             return Err(Error::invalid(
-                kind.op(),
+                name(kind),
                 format!("expected states of shape [layers, {n}, hidden], got {:?}", state.shape()),
             ));
         };
-        expect_shape(kind.op(), "a first state", state, &[layers, n, width])?;
+        expect_shape(name(kind), "a first state", state, &[layers, n, width])?;
     }
     let sorted = states.iter().map(|state| input.sort(state)).collect::<Result<Vec<Var>>>()?;
     let sorted: Vec<&Var> = sorted.iter().collect();
@@ -282,7 +282,7 @@ fn layers(
     weights: &[Weights],
     mut options: Stack<'_>,
 ) -> Result<(Var, States)> {
-    let op = kind.op();
+    let op = name(kind);
     let directions = if options.bidirectional { 2 } else { 1 };
     if weights.is_empty() || !weights.len().is_multiple_of(directions) {
         return Err(Error::invalid(
@@ -368,7 +368,7 @@ impl Weights {
 
     /// Checks all shapes and returns the number of hidden units.
     fn check(&self, kind: Kind, input: usize) -> Result<usize> {
-        let op = kind.op();
+        let op = name(kind);
         let gates = kind.gates();
         let rows = match *self.weight_ih.shape() {
             [rows, columns] if columns == input && rows.is_multiple_of(gates) => rows,

@@ -121,6 +121,21 @@ impl<T: Copy + 'static> Kernels<T> {
         found
     }
 
+    /// The tiles that a product of this many rows and columns fills best: the fewer rows, the
+    /// more columns it takes to have enough chains under way.
+    pub(crate) fn fitting(&self, rows: usize, columns: usize) -> &'static TileFns<T> {
+        let lanes = self.lanes();
+        self.with_vectors(if columns <= lanes {
+            1
+        } else if rows <= 3 && columns >= 8 * lanes {
+            8
+        } else if rows <= 6 && columns >= 4 * lanes {
+            4
+        } else {
+            2
+        })
+    }
+
     /// Elements per vector register.
     pub(crate) fn lanes(&self) -> usize {
         self.shapes[0].lanes

@@ -1,10 +1,15 @@
-use samebits_tensor_core::ops::{GruCell, GruCellGrad, LstmCell, LstmCellGrad};
+use samebits_tensor_core::ops::{
+    GruCell, GruCellGrad, LstmCell, LstmCellGrad, RecurrentCell, RecurrentLayer, RecurrentLayerGrad,
+};
 use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{Result, Tensor};
 
 use super::{Element, FLOATS, with_float};
-use crate::recurrent::{self, Gates};
+use crate::gemm::Real;
+use crate::recurrent::{self, Gates, Grads, Kept, KeptMut, Layer, Outputs};
 
+const STEPS: &str =
+    "each sequence by itself: a fixed order in products, and a fixed sequence of operations";
 const EACH: &str = "each element is its own fixed sequence of correctly rounded operations";
 
 pub(super) fn register_all() {
@@ -32,6 +37,26 @@ pub(super) fn register_all() {
         EACH,
         |op: &GruCellGrad| with_float!(op.hidden.dtype(), T => gru_grad::<T>(op)),
     ));
+    let mut by_sequence = Kernel::portable(
+        "by-sequence",
+        FLOATS,
+        STEPS,
+        |op: &RecurrentLayer| with_float!(op.gates.dtype(), T => layer::<T>(op)),
+    );
+    by_sequence.applies = shares_sequences;
+    register(by_sequence);
+    register(Kernel::portable(
+        "by-sequence",
+        FLOATS,
+        STEPS,
+        |op: &RecurrentLayerGrad| with_float!(op.grad.dtype(), T => layer_grad::<T>(op)),
+    ));
+}
+
+/// Whether there are sequences for all threads, or the products are too small to share one.
+fn shares_sequences(op: &RecurrentLayer) -> bool {
+    let weights = op.weight_hh.numel();
+    weights > 0 && (op.batch_sizes[0] >= rayon::current_num_threads() || weights <= 1 << 16)
 }
 
 fn lstm<T: Element>(op: &LstmCell) -> Result<(Tensor, Tensor, Tensor)> {
@@ -114,4 +139,107 @@ fn gru_grad<T: Element>(op: &GruCellGrad) -> Result<(Tensor, Tensor, Tensor)> {
         grad_previous.as_mut_slice()?,
     );
     Ok((grad_x, grad_h, grad_previous))
+}
+
+/// The tensors of a [`RecurrentLayer`], contiguous.
+struct Operands {
+    gates: Tensor,
+    weight_hh: Tensor,
+    bias_x: Option<Tensor>,
+    bias_h: Option<Tensor>,
+    weight_hr: Option<Tensor>,
+    hidden: Tensor,
+    cells: Option<Tensor>,
+}
+
+impl Operands {
+    fn new(op: &RecurrentLayer) -> Result<Operands> {
+        let optional = |x: &Option<Tensor>| x.as_ref().map(Tensor::contiguous).transpose();
+        Ok(Operands {
+            gates: op.gates.contiguous()?,
+            weight_hh: op.weight_hh.contiguous()?,
+            bias_x: optional(&op.bias_x)?,
+            bias_h: optional(&op.bias_h)?,
+            weight_hr: optional(&op.weight_hr)?,
+            hidden: op.hidden.contiguous()?,
+            cells: optional(&op.cells)?,
+        })
+    }
+
+    fn layer<'a, T: Element>(&'a self, op: &'a RecurrentLayer) -> Result<Layer<'a, T>> {
+        let optional = |x: &'a Option<Tensor>| x.as_ref().map(Tensor::as_slice).transpose();
+        Ok(Layer {
+            cell: op.cell,
+            reverse: op.reverse,
+            batch_sizes: &op.batch_sizes,
+            size: op.size(),
+            state: self.hidden.shape()[1],
+            gates: self.gates.as_slice()?,
+            weight_hh: self.weight_hh.as_slice()?,
+            bias_x: optional(&self.bias_x)?,
+            bias_h: optional(&self.bias_h)?,
+            weight_hr: optional(&self.weight_hr)?,
+            hidden: self.hidden.as_slice()?,
+            cells: optional(&self.cells)?,
+        })
+    }
+}
+
+fn layer<T: Element + Real>(op: &RecurrentLayer) -> Result<(Tensor, Vec<Tensor>)> {
+    let operands = Operands::new(op)?;
+    let layer = operands.layer::<T>(op)?;
+    let (rows, n) = (op.gates.shape()[0], op.batch_sizes[0]);
+    let (size, state) = (layer.size, layer.state);
+    let lstm = op.cell == RecurrentCell::Lstm;
+    let new = |rows, width| Tensor::scratch(&[rows, width], T::DTYPE);
+    let gated = matches!(op.cell, RecurrentCell::Gru | RecurrentCell::Lstm);
+    let mut kept: [Option<Tensor>; 3] = [
+        (op.keep && gated).then(|| new(rows, 4 * size)),
+        (op.keep && lstm).then(|| new(rows, size)),
+        (op.keep && op.weight_hr.is_some()).then(|| new(rows, size)),
+    ];
+    let flat = (rows + n) * state + if lstm { n * size } else { 0 };
+    let mut result = Tensor::scratch(&[flat], T::DTYPE);
+    let (output, last) = result.as_mut_slice()?.split_at_mut(rows * state);
+    let (hidden, cells) = last.split_at_mut(n * state);
+    let [activations, kept_cells, unprojected] =
+        kept.each_mut().map(|x| x.as_mut().map_or(Ok(Default::default()), Tensor::as_mut_slice));
+    let (activations, kept_cells) = (activations?, kept_cells?);
+    let kept_slices = KeptMut { activations, cells: kept_cells, unprojected: unprojected? };
+    recurrent::forward(&layer, Outputs { output, hidden, cells, kept: Some(kept_slices) });
+    Ok((result, kept.into_iter().flatten().collect()))
+}
+
+fn layer_grad<T: Element + Real>(op: &RecurrentLayerGrad) -> Result<Vec<Tensor>> {
+    let operands = Operands::new(&op.layer)?;
+    let layer = operands.layer::<T>(&op.layer)?;
+    let (rows, n) = (op.layer.gates.shape()[0], op.layer.batch_sizes[0]);
+    let (size, state, width) = (layer.size, layer.state, op.layer.gates.shape()[1]);
+    let (grad, result) = (op.grad.contiguous()?, op.result.contiguous()?);
+    let kept = op.kept.iter().map(Tensor::contiguous).collect::<Result<Vec<_>>>()?;
+    let kept = |i: usize| kept.get(i).map_or(Ok(Default::default()), Tensor::as_slice::<T>);
+    let kept = Kept {
+        output: &result.as_slice()?[..rows * state],
+        activations: kept(0)?,
+        cells: kept(1)?,
+    };
+    let (output, last) = grad.as_slice()?.split_at(rows * state);
+    let (hidden, cells) = last.split_at(n * state);
+    let new = |wanted: bool, rows: usize, width: usize| {
+        wanted.then(|| Tensor::scratch(&[rows, width], T::DTYPE))
+    };
+    let cell = op.layer.cell;
+    let mut grads = [
+        new(true, rows, width),
+        new(true, n, state),
+        new(cell == RecurrentCell::Lstm, n, size),
+        new(cell == RecurrentCell::Gru, rows, width),
+        new(op.layer.weight_hr.is_some(), rows, state),
+    ];
+    let [gates, to_hidden, to_cells, gates_h, projected] =
+        grads.each_mut().map(|x| x.as_mut().map_or(Ok(Default::default()), Tensor::as_mut_slice));
+    let (gates, gates_h, projected) = (gates?, gates_h?, projected?);
+    let slices = Grads { gates, gates_h, projected, hidden: to_hidden?, cells: to_cells? };
+    recurrent::backward(&layer, [output, hidden, cells], kept, slices);
+    Ok(grads.into_iter().flatten().collect())
 }

@@ -1,10 +1,9 @@
 //! The strided matrix product: cutting into tasks, packing, running register tiles.
 
-use super::pack::{Lanes, PackPanels};
-use super::scratch::{Buffer, Scratch};
+use super::pack::{Lanes, PackPanels, pack_all};
+use super::scratch::Scratch;
 use super::{K_BLOCK, Real, even_parts};
 use crate::arch::{Finish, Kernels, Offsets, TileFns, TileGrid, TileMut};
-use rayon::prelude::*;
 use samebits_numerics::{fpenv, simd};
 use std::ops::Range;
 
@@ -21,8 +20,6 @@ const TASK_COLUMNS: usize = 512;
 const TASK_ROWS: usize = 252;
 /// Elements of B that are packed at a time, which bounds the memory.
 const PACKED_ELEMENTS: usize = 1 << 24;
-/// Panels of B that one thread packs together, so that it reads whole stretches of memory.
-const PACKED_PANELS: usize = 8;
 
 /// `count` products of one shape, each `m` by `n` over `k`, to consecutive matrices of `out`.
 ///
@@ -110,17 +107,7 @@ impl<T: Real> Plan<T> {
         count: usize,
         transpose: bool,
     ) -> Self {
-        let lanes = kernels.lanes();
-        let vectors = if columns <= lanes {
-            1
-        } else if rows <= 3 && columns >= 8 * lanes {
-            8
-        } else if rows <= 6 && columns >= 4 * lanes {
-            4
-        } else {
-            2
-        };
-        let tiles = kernels.with_vectors(vectors);
+        let tiles = kernels.fitting(rows, columns);
         let width = tiles.columns();
         let mut task_rows = TASK_ROWS.min(rows).next_multiple_of(tiles.max_rows());
         let mut task_columns = TASK_COLUMNS.min(columns).next_multiple_of(width);
@@ -187,7 +174,9 @@ impl<T: Real> Plan<T> {
             let mut from = 0;
             while from < self.k {
                 let steps = from..self.k.min(from + at_once);
-                let panels = self.pack_columns(b, steps.clone(), &mut scratch.b);
+                let packed = scratch.b.slice(padded * steps.len());
+                pack_all(b, self.columns, steps.clone(), width, packed);
+                let panels = &*packed;
                 let tables = Tables::new(steps.len(), width, b.step_stride);
                 self.grid(1, out).for_each(|_, first, second, tile| {
                     let (row, column) =
@@ -204,28 +193,6 @@ impl<T: Real> Plan<T> {
                 from = steps.end;
             }
         });
-    }
-
-    /// Packs all columns of `steps` as `[panel][step][width]`.
-    fn pack_columns<'s>(
-        &self,
-        b: Lanes<'_, T>,
-        steps: Range<usize>,
-        buffer: &'s mut Buffer<T>,
-    ) -> &'s [T] {
-        let width = self.tiles.columns();
-        let panels = self.columns.div_ceil(width);
-        let panel_len = width * steps.len();
-        let packed = buffer.slice(panels * panel_len);
-        packed.par_chunks_mut(PACKED_PANELS * panel_len).enumerate().for_each(|(chunk, out)| {
-            let first = chunk * PACKED_PANELS;
-            let lanes: Vec<_> = (first..panels.min(first + PACKED_PANELS))
-                .map(|panel| panel * width..self.columns.min((panel + 1) * width))
-                .collect();
-            let steps = steps.clone();
-            simd::dispatch(PackPanels { source: b, panels: &lanes, steps, width, out });
-        });
-        packed
     }
 
     /// All steps of `steps` for one tile of the output.

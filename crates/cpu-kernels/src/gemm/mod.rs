@@ -5,6 +5,7 @@ pub(crate) mod driver;
 
 pub(crate) mod pack;
 pub(crate) mod real;
+pub(crate) mod reused;
 pub(crate) mod scratch;
 
 pub use real::Real;

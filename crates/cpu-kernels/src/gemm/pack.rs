@@ -1,7 +1,9 @@
 //! Panels: the values that a register tile reads, in the order in which it reads them.
 
 use super::Real;
-use samebits_numerics::simd;
+use rayon::prelude::*;
+use samebits_numerics::{fpenv, simd};
+use std::ops::Range;
 
 /// A matrix by strides: element (lane, step) is `data[lane * lane_stride + step * step_stride]`.
 ///
@@ -13,12 +15,35 @@ pub(crate) struct Lanes<'a, T> {
     pub(crate) step_stride: usize,
 }
 
+/// Panels that one thread packs together, so that it reads whole stretches of memory.
+const PACKED_PANELS: usize = 8;
+
+/// Packs all `lanes` of steps `steps` to `out` as `[panel][step][width]`, in parallel.
+pub(crate) fn pack_all<T: Real>(
+    source: Lanes<'_, T>,
+    lanes: usize,
+    steps: Range<usize>,
+    width: usize,
+    out: &mut [T],
+) {
+    let panels = lanes.div_ceil(width);
+    let chunk_len = PACKED_PANELS * width * steps.len();
+    out.par_chunks_mut(chunk_len.max(1)).enumerate().for_each(|(chunk, out)| {
+        let first = chunk * PACKED_PANELS;
+        let panels: Vec<_> = (first..panels.min(first + PACKED_PANELS))
+            .map(|panel| panel * width..lanes.min((panel + 1) * width))
+            .collect();
+        let (panels, steps) = (&panels[..], steps.clone());
+        fpenv::ieee(|| simd::dispatch(PackPanels { source, panels, steps, width, out }));
+    });
+}
+
 /// Writes lanes `lanes` of steps `steps` to `panel` as `[step][width]`; missing lanes become +0.
 #[inline(always)]
 pub(crate) fn pack_panel<T: Real>(
     source: Lanes<'_, T>,
-    lanes: std::ops::Range<usize>,
-    steps: std::ops::Range<usize>,
+    lanes: Range<usize>,
+    steps: Range<usize>,
     width: usize,
     panel: &mut [T],
 ) {
@@ -52,8 +77,8 @@ pub(crate) fn pack_panel<T: Real>(
 pub(crate) struct PackPanels<'a, T> {
     pub(crate) source: Lanes<'a, T>,
     /// One range of lanes for each panel.
-    pub(crate) panels: &'a [std::ops::Range<usize>],
-    pub(crate) steps: std::ops::Range<usize>,
+    pub(crate) panels: &'a [Range<usize>],
+    pub(crate) steps: Range<usize>,
     /// Width of every panel; 0 means as wide as its lanes.
     pub(crate) width: usize,
     pub(crate) out: &'a mut [T],

@@ -33,6 +33,11 @@ impl<T: Pod> Buffer<T> {
         &mut bytemuck::cast_slice_mut(&mut self.lines)[..count]
     }
 
+    /// The first `count` elements of what [`slice`](Self::slice) gave out before.
+    pub(crate) fn get(&self, count: usize) -> &[T] {
+        &bytemuck::cast_slice(&self.lines)[..count]
+    }
+
     fn shrink(&mut self) {
         if self.lines.len() * size_of::<Line>() > KEPT_BYTES {
             self.lines = Vec::new();

@@ -20,6 +20,7 @@ mod padding;
 mod pooling;
 mod random;
 mod recurrent;
+mod recurrent_layer;
 mod reduce;
 mod scan;
 mod scatter;
@@ -57,6 +58,7 @@ pub use pooling::{
 };
 pub use random::{Dropout, Normal, Uniform};
 pub use recurrent::{GruCell, GruCellGrad, LstmCell, LstmCellGrad};
+pub use recurrent_layer::{RecurrentCell, RecurrentLayer, RecurrentLayerGrad};
 pub use reduce::{ArgReduce, ArgReduceKind, Logsumexp, Norm, Reduce, ReduceKind, Variance};
 pub use scan::{Cumextreme, Cumprod, CumprodGrad, Cumsum, Logcumsumexp, LogcumsumexpGrad};
 pub use scatter::{IndexReduce, ScatterAdd, ScatterReduce, ScatterReduceKind};

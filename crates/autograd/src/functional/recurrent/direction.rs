@@ -1,43 +1,26 @@
-//! One direction of one layer: a loop over steps, forward and backward through time.
+//! One direction of one layer, forward and backward through time: one operation where the device
+//! has it, otherwise a loop over steps.
 
 use samebits_tensor_core::ops::{
-    Binary, BinaryKind, Cat, GruCell, GruCellGrad, LstmCell, LstmCellGrad, Matmul, Reduce,
-    ReduceKind, Unary, UnaryKind,
+    Binary, BinaryKind, Cat, GruCell, GruCellGrad, LstmCell, LstmCellGrad, Matmul, RecurrentLayer,
+    RecurrentLayerGrad, Reduce, ReduceKind, Unary, UnaryKind,
 };
-use samebits_tensor_core::{Result, Tensor};
+use samebits_tensor_core::{Result, Tensor, registry};
+
+pub(super) use samebits_tensor_core::ops::RecurrentCell as Kind;
 
 use super::States;
 use crate::functional::once;
 use crate::functional::shape::{narrow, reshape};
 use crate::{Var, is_recording, run};
 
-/// What a step computes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Tanh,
-    Relu,
-    Gru,
-    Lstm,
-}
-
-impl Kind {
-    /// The number of gates.
-    pub(super) fn gates(self) -> usize {
-        match self {
-            Kind::Tanh | Kind::Relu => 1,
-            Kind::Gru => 3,
-            Kind::Lstm => 4,
-        }
-    }
-
-    /// PyTorch's name.
-    pub(super) fn op(self) -> &'static str {
-        match self {
-            Kind::Tanh => "rnn_tanh",
-            Kind::Relu => "rnn_relu",
-            Kind::Gru => "gru",
-            Kind::Lstm => "lstm",
-        }
+/// PyTorch's name.
+pub(super) fn name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Tanh => "rnn_tanh",
+        Kind::Relu => "rnn_relu",
+        Kind::Gru => "gru",
+        Kind::Lstm => "lstm",
     }
 }
 
@@ -55,6 +38,13 @@ pub(super) struct Direction {
     pub(super) weight_hr: Option<Var>,
     pub(super) h0: Var,
     pub(super) c0: Option<Var>,
+}
+
+/// What the forward pass leaves for the gradient.
+enum Kept {
+    /// The result, and what the operation returned beside it.
+    Layer(Tensor, Vec<Tensor>),
+    Steps(Vec<Step>),
 }
 
 /// What a step leaves for its gradient.
@@ -79,15 +69,25 @@ impl Direction {
             .cloned()
             .collect();
         let keep = is_recording() && inputs.iter().any(Var::requires_grad);
-        let (value, steps) = self.forward(keep)?;
+        let layer = self.layer(keep);
+        let (value, kept) = if registry::is_available(&layer) {
+            let (value, kept) = run(&layer)?;
+            (value.clone(), Kept::Layer(value, kept))
+        } else {
+            let (value, steps) = self.forward(keep)?;
+            (value, Kept::Steps(steps))
+        };
         let rows = self.gates.shape()[0];
         let (hidden, cell) =
             (self.h0.shape().to_vec(), self.c0.as_ref().map(|c| c.shape().to_vec()));
         let inputs: Vec<&Var> = inputs.iter().collect();
-        let op = self.kind.op();
+        let op = name(self.kind);
         // One flat result, because a step of the graph has one.
         let flat = Var::computed(value, &inputs, move |grad| {
-            let grads = self.backward(grad.value(), &steps)?;
+            let grads = match &kept {
+                Kept::Layer(result, kept) => self.layer_backward(grad.value(), result, kept)?,
+                Kept::Steps(steps) => self.backward(grad.value(), steps)?,
+            };
             Ok(grads.into_iter().map(|value| Some(once(op, value, &[grad]))).collect())
         });
         let (n, width) = (hidden[0], hidden[1]);
@@ -101,6 +101,70 @@ impl Direction {
             None => h_n.clone(),
         };
         Ok((output, [h_n, c_n]))
+    }
+
+    fn layer(&self, keep: bool) -> RecurrentLayer {
+        let value = |x: &Option<Var>| x.as_ref().map(|x| x.value().clone());
+        RecurrentLayer {
+            cell: self.kind,
+            reverse: self.reverse,
+            batch_sizes: self.batch_sizes.clone(),
+            gates: self.gates.value().clone(),
+            weight_hh: self.weight_hh.value().clone(),
+            bias_x: value(&self.bias_x),
+            bias_h: value(&self.bias_h),
+            weight_hr: value(&self.weight_hr),
+            hidden: self.h0.value().clone(),
+            cells: value(&self.c0),
+            keep,
+        }
+    }
+
+    /// As [`backward`](Self::backward), from what the one operation left.
+    fn layer_backward(
+        &self,
+        grad: &Tensor,
+        result: &Tensor,
+        kept: &[Tensor],
+    ) -> Result<Vec<Tensor>> {
+        let rows = self.gates.shape()[0];
+        let width = self.h0.shape()[1];
+        let output = result.narrow(0, 0, rows * width)?.reshape(&[rows, width])?;
+        let grads = run(&RecurrentLayerGrad {
+            layer: self.layer(true),
+            grad: grad.clone(),
+            result: result.clone(),
+            kept: kept.to_vec(),
+        })?;
+        let mut grads = grads.into_iter();
+        let mut next = || grads.next().expect("the operation says how many it returns");
+        let (gates_x, h0) = (next(), next());
+        let c0 = self.c0.as_ref().map(|_| next());
+        let gates_h = if self.kind == Kind::Gru { next() } else { gates_x.clone() };
+        let projected = self.weight_hr.as_ref().map(|_| [next(), kept[2].clone()]);
+        let before = self.states_before(&output)?;
+        self.collect(Sums { gates_x, gates_h, before, projected, h0, c0 })
+    }
+
+    /// The hidden states that the steps began with, `[rows, state]`.
+    fn states_before(&self, output: &Tensor) -> Result<Tensor> {
+        let order = self.order(false);
+        let first = self.h0.value();
+        let mut pieces = Vec::new();
+        for (step, place) in order.iter().enumerate() {
+            let earlier = if self.reverse { order.get(step + 1) } else { order[..step].last() };
+            let had = earlier.map_or(0, |earlier| earlier.count.min(place.count));
+            if let (Some(earlier), true) = (earlier, had > 0) {
+                pieces.push(output.narrow(0, earlier.row, had)?);
+            }
+            if had < place.count {
+                pieces.push(first.narrow(0, had, place.count - had)?);
+            }
+        }
+        if pieces.is_empty() {
+            return output.narrow(0, 0, 0);
+        }
+        cat(pieces)
     }
 
     /// Outputs, last hidden and last cell states in one flat tensor, and what the gradient needs
@@ -248,7 +312,19 @@ impl Direction {
         if !self.reverse {
             all.reverse();
         }
-        self.collect(all, hidden.finish()?, cell)
+        let gates_x = cat(all.gates_x)?;
+        let projected = match self.weight_hr {
+            Some(_) => Some([cat(all.projected)?, cat(all.unprojected)?]),
+            None => None,
+        };
+        self.collect(Sums {
+            gates_h: if self.kind == Kind::Gru { cat(all.gates_h)? } else { gates_x.clone() },
+            gates_x,
+            before: cat(all.before)?,
+            projected,
+            h0: hidden.finish()?,
+            c0: cell.map(Rows::finish).transpose()?,
+        })
     }
 
     /// The gradients of both sums of gates, and the part of the hidden state's that does not come
@@ -290,23 +366,20 @@ impl Direction {
         }
     }
 
-    fn collect(&self, all: Pieces, h0: Tensor, cell: Option<Rows>) -> Result<Vec<Tensor>> {
-        let gates_x = cat(all.gates_x)?;
-        let gates_h = if self.kind == Kind::Gru { cat(all.gates_h)? } else { gates_x.clone() };
-        let weight_hh = wide_product(&gates_h, &cat(all.before)?)?;
-        let mut grads = vec![gates_x.clone(), weight_hh, h0];
-        for (bias, gates) in [(&self.bias_x, &gates_x), (&self.bias_h, &gates_h)] {
+    /// All gradients, in the order of [`backward`](Self::backward).
+    fn collect(&self, sums: Sums) -> Result<Vec<Tensor>> {
+        let weight_hh = wide_product(&sums.gates_h, &sums.before)?;
+        let mut grads = vec![sums.gates_x.clone(), weight_hh, sums.h0];
+        for (bias, gates) in [(&self.bias_x, &sums.gates_x), (&self.bias_h, &sums.gates_h)] {
             if let Some(bias) = bias {
                 let op = Reduce { kind: ReduceKind::Sum, x: gates.clone(), dims: vec![0] };
                 grads.push(run(&op)?.reshape(bias.shape())?);
             }
         }
-        if self.weight_hr.is_some() {
-            grads.push(wide_product(&cat(all.projected)?, &cat(all.unprojected)?)?);
+        if let Some([projected, unprojected]) = &sums.projected {
+            grads.push(wide_product(projected, unprojected)?);
         }
-        if let Some(cell) = cell {
-            grads.push(cell.finish()?);
-        }
+        grads.extend(sums.c0);
         Ok(grads)
     }
 
@@ -369,6 +442,17 @@ impl Rows {
         parts.extend(self.left.into_iter().rev());
         cat(parts)
     }
+}
+
+/// Gradients and states of all rows and of the first states.
+struct Sums {
+    gates_x: Tensor,
+    gates_h: Tensor,
+    before: Tensor,
+    /// The gradient of the projected states, and the states before their projection.
+    projected: Option<[Tensor; 2]>,
+    h0: Tensor,
+    c0: Option<Tensor>,
 }
 
 /// Gradients and states of single steps.

@@ -1,0 +1,486 @@
+//! All steps of one direction of a layer. Threads share the sequences, which do not depend on
+//! each other: no step waits for another thread.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+use samebits_tensor_core::ops::{BinaryKind, UnaryKind};
+
+use super::{Gates, GruBackward, gru_row, lstm_row, lstm_row_backward};
+use crate::elementwise::{self, Elementary, Operand};
+use crate::gemm::Real;
+use crate::gemm::pack::Lanes;
+use crate::gemm::reused::Reused;
+use crate::parallel::ForEachIeee;
+
+pub use samebits_tensor_core::ops::RecurrentCell as Cell;
+
+/// What the steps compute with. Rows are packed: those of step 0, then those of step 1, ..
+#[derive(Clone, Copy, Debug)]
+pub struct Layer<'a, T> {
+    /// What a step computes.
+    pub cell: Cell,
+    /// Whether the last step comes first.
+    pub reverse: bool,
+    /// Sequences that take part in each step, never ascending: the first ones.
+    pub batch_sizes: &'a [usize],
+    /// Hidden units.
+    pub size: usize,
+    /// Elements of a hidden state: `size`, or those of the projection.
+    pub state: usize,
+    /// (rows, gates · size): the inputs times their weights.
+    pub gates: &'a [T],
+    /// (gates · size, state)
+    pub weight_hh: &'a [T],
+    /// (gates · size)
+    pub bias_x: Option<&'a [T]>,
+    /// (gates · size)
+    pub bias_h: Option<&'a [T]>,
+    /// (state, size)
+    pub weight_hr: Option<&'a [T]>,
+    /// (sequences, state)
+    pub hidden: &'a [T],
+    /// (sequences, size), of an LSTM.
+    pub cells: Option<&'a [T]>,
+}
+
+/// What [`forward`] writes.
+#[derive(Debug)]
+pub struct Outputs<'a, T> {
+    /// (rows, state)
+    pub output: &'a mut [T],
+    /// (sequences, state)
+    pub hidden: &'a mut [T],
+    /// (sequences, size), of an LSTM; empty otherwise.
+    pub cells: &'a mut [T],
+    /// What [`backward`] will need, if there will be a gradient.
+    pub kept: Option<KeptMut<'a, T>>,
+}
+
+/// What the gradient needs, to be written.
+#[derive(Debug, Default)]
+pub struct KeptMut<'a, T> {
+    /// (rows, 4 · size), of gated cells.
+    pub activations: &'a mut [T],
+    /// (rows, size), of an LSTM.
+    pub cells: &'a mut [T],
+    /// (rows, size): the hidden state before its projection.
+    pub unprojected: &'a mut [T],
+}
+
+/// What the gradient needs, as [`forward`] wrote it.
+#[derive(Clone, Copy, Debug)]
+pub struct Kept<'a, T> {
+    /// (rows, state)
+    pub output: &'a [T],
+    /// (rows, 4 · size), of gated cells.
+    pub activations: &'a [T],
+    /// (rows, size), of an LSTM.
+    pub cells: &'a [T],
+}
+
+/// What [`backward`] writes.
+#[derive(Debug)]
+pub struct Grads<'a, T> {
+    /// (rows, gates · size): of the sums of gates.
+    pub gates: &'a mut [T],
+    /// (rows, gates · size): of the part of a GRU that the hidden state gives; else empty.
+    pub gates_h: &'a mut [T],
+    /// (rows, state): of the hidden state after its projection, if there is one; else empty.
+    pub projected: &'a mut [T],
+    /// (sequences, state)
+    pub hidden: &'a mut [T],
+    /// (sequences, size), of an LSTM; else empty.
+    pub cells: &'a mut [T],
+}
+
+/// All steps of one direction.
+///
+/// # Determinism
+///
+/// Portable: the bits of a [`matmul`](crate::matmul::matmul) with `weight_hh` and a cell for each
+/// step.
+///
+/// # Panics
+///
+/// If the slices do not go together.
+pub fn forward<T: Elementary + Real>(layer: &Layer<'_, T>, outputs: Outputs<'_, T>) {
+    let Layer { size, state, .. } = *layer;
+    let width = layer.cell.gates() * size;
+    let groups = layer.groups();
+    let rows = groups.first().map_or(0, Range::len);
+    let recurrent = Reused::pack(transposed(layer.weight_hh, state), width, state, rows);
+    let projection =
+        layer.weight_hr.map(|weight| Reused::pack(transposed(weight, size), state, size, rows));
+    let kept = outputs.kept.unwrap_or_default();
+    let spread = |data, width| by_group(data, width, layer.batch_sizes, &groups);
+    let tasks: Vec<Task<'_, T>> =
+        groups
+            .iter()
+            .cloned()
+            .zip(spread(outputs.output, state))
+            .zip(split(outputs.hidden, state, &groups))
+            .zip(split(outputs.cells, size, &groups))
+            .zip(spread(kept.activations, 4 * size))
+            .zip(spread(kept.cells, size))
+            .zip(spread(kept.unprojected, size))
+            .map(|((((((sequences, output), hidden), cells), activations), kept_cells), raw)| {
+                Task { sequences, output, hidden, cells, activations, kept_cells, unprojected: raw }
+            })
+            .collect();
+    tasks.into_par_iter().for_each_ieee(|task| {
+        task.run(layer, &recurrent, projection.as_ref());
+    });
+}
+
+/// The sequences of one thread.
+struct Task<'a, T> {
+    sequences: Range<usize>,
+    output: Vec<&'a mut [T]>,
+    hidden: &'a mut [T],
+    cells: &'a mut [T],
+    activations: Vec<&'a mut [T]>,
+    kept_cells: Vec<&'a mut [T]>,
+    unprojected: Vec<&'a mut [T]>,
+}
+
+impl<T: Elementary + Real> Task<'_, T> {
+    fn run(mut self, layer: &Layer<'_, T>, recurrent: &Reused<T>, projection: Option<&Reused<T>>) {
+        let Layer { size, state, .. } = *layer;
+        let width = layer.cell.gates() * size;
+        let (start, end) = (self.sequences.start, self.sequences.end);
+        self.hidden.copy_from_slice(&layer.hidden[start * state..end * state]);
+        if let Some(cells) = layer.cells {
+            self.cells.copy_from_slice(&cells[start * size..end * size]);
+        }
+        let rows = end - start;
+        let stride = projection.map_or(0, Reused::row_stride).max(recurrent.row_stride());
+        let mut sums = vec![T::ZERO; rows * stride];
+        let mut raw = vec![T::ZERO; rows * size];
+        let mut spare = Spare::new(size);
+        for step in layer.steps(layer.reverse) {
+            let Some(at) = step.rows_of(&self.sequences) else { continue };
+            let count = at.len();
+            recurrent.product(&self.hidden[..count * state], count, &mut sums);
+            for row in 0..count {
+                let gates = Gates {
+                    x: &layer.gates[(at.start + row) * width..][..width],
+                    h: &sums[row * recurrent.row_stride()..][..width],
+                    bias_x: layer.bias_x,
+                    bias_h: layer.bias_h,
+                };
+                let units = row * size..(row + 1) * size;
+                let (hidden, before) = match projection {
+                    // It is not read by these cells.
+                    Some(_) => (&mut raw[units.clone()], &[][..]),
+                    None => {
+                        let hidden = &mut self.hidden[units.clone()];
+                        spare.before.copy_from_slice(hidden);
+                        (hidden, &spare.before[..])
+                    }
+                };
+                let activations = match self.activations[step.index].chunks_exact_mut(4 * size) {
+                    mut kept if kept.len() > 0 => kept.nth(row).expect("a row for each sequence"),
+                    _ => &mut spare.activations[..],
+                };
+                match layer.cell {
+                    Cell::Lstm => {
+                        let cells = &mut self.cells[units];
+                        let next = &mut spare.cells[..];
+                        lstm_row(gates, cells, hidden, next, activations, &mut spare.sums[..width]);
+                        cells.copy_from_slice(next);
+                    }
+                    Cell::Gru => gru_row(gates, before, hidden, activations, &mut spare.sums),
+                    Cell::Tanh | Cell::Relu => {
+                        let sums = &mut spare.sums[..size];
+                        let (x, h) = (Operand::Each(gates.x), Operand::Each(gates.h));
+                        elementwise::binary(BinaryKind::Add, x, h, sums);
+                        let tanh = layer.cell == Cell::Tanh;
+                        let kind = if tanh { UnaryKind::Tanh } else { UnaryKind::Relu };
+                        elementwise::unary(kind, sums, hidden);
+                    }
+                }
+            }
+            if let Some(projection) = projection {
+                projection.product(&raw[..count * size], count, &mut sums);
+                copy_rows(&sums, projection.row_stride(), self.hidden, state, count);
+                let kept = &mut *self.unprojected[step.index];
+                kept.copy_from_slice(&raw[..kept.len()]);
+            }
+            let kept_cells = &mut *self.kept_cells[step.index];
+            kept_cells.copy_from_slice(&self.cells[..kept_cells.len()]);
+            self.output[step.index].copy_from_slice(&self.hidden[..count * state]);
+        }
+    }
+}
+
+/// The gradient of [`forward`], with `grad` that of the output, the last hidden state and, of an
+/// LSTM, the last cells.
+///
+/// # Determinism
+///
+/// Portable, as [`forward`].
+///
+/// # Panics
+///
+/// If the slices do not go together.
+pub fn backward<T: Elementary + Real>(
+    layer: &Layer<'_, T>,
+    grad: [&[T]; 3],
+    kept: Kept<'_, T>,
+    grads: Grads<'_, T>,
+) {
+    let Layer { size, state, .. } = *layer;
+    let width = layer.cell.gates() * size;
+    let groups = layer.groups();
+    let rows = groups.first().map_or(0, Range::len);
+    let recurrent = Reused::pack(as_it_is(layer.weight_hh, state), state, width, rows);
+    let projection =
+        layer.weight_hr.map(|weight| Reused::pack(as_it_is(weight, size), size, state, rows));
+    let spread = |data, width| by_group(data, width, layer.batch_sizes, &groups);
+    let tasks: Vec<GradTask<'_, T>> = groups
+        .iter()
+        .cloned()
+        .zip(spread(grads.gates, width))
+        .zip(spread(grads.gates_h, width))
+        .zip(spread(grads.projected, state))
+        .zip(split(grads.hidden, state, &groups))
+        .zip(split(grads.cells, size, &groups))
+        .map(|(((((sequences, gates), gates_h), projected), hidden), cells)| GradTask {
+            sequences,
+            gates,
+            gates_h,
+            projected,
+            hidden,
+            cells,
+        })
+        .collect();
+    tasks.into_par_iter().for_each_ieee(|task| {
+        task.run(layer, grad, kept, &recurrent, projection.as_ref());
+    });
+}
+
+struct GradTask<'a, T> {
+    sequences: Range<usize>,
+    gates: Vec<&'a mut [T]>,
+    gates_h: Vec<&'a mut [T]>,
+    projected: Vec<&'a mut [T]>,
+    hidden: &'a mut [T],
+    cells: &'a mut [T],
+}
+
+impl<T: Elementary + Real> GradTask<'_, T> {
+    fn run(
+        mut self,
+        layer: &Layer<'_, T>,
+        [grad_output, grad_hidden, grad_cells]: [&[T]; 3],
+        kept: Kept<'_, T>,
+        recurrent: &Reused<T>,
+        projection: Option<&Reused<T>>,
+    ) {
+        let Layer { cell, size, state, .. } = *layer;
+        let width = cell.gates() * size;
+        let (start, end) = (self.sequences.start, self.sequences.end);
+        self.hidden.copy_from_slice(&grad_hidden[start * state..end * state]);
+        if cell == Cell::Lstm {
+            self.cells.copy_from_slice(&grad_cells[start * size..end * size]);
+        }
+        let stride = projection.map_or(0, Reused::row_stride).max(recurrent.row_stride());
+        let mut sums = vec![T::ZERO; (end - start) * stride];
+        let mut incoming = vec![T::ZERO; (end - start) * state];
+        let mut direct = vec![T::ZERO; (end - start) * size];
+        let mut spare = Spare::new(size);
+        for step in layer.steps(!layer.reverse) {
+            let Some(at) = step.rows_of(&self.sequences) else { continue };
+            let count = at.len();
+            let incoming = &mut incoming[..count * state];
+            let (through, output) =
+                (&self.hidden[..count * state], &grad_output[at.start * state..at.end * state]);
+            add(through, output, incoming);
+            if let Some(projection) = projection {
+                self.projected[step.index].copy_from_slice(incoming);
+                projection.product(incoming, count, &mut sums);
+            }
+            let gates = &mut *self.gates[step.index];
+            for row in 0..count {
+                let grad = match projection {
+                    Some(projection) => &sums[row * projection.row_stride()..][..size],
+                    None => &incoming[row * size..][..size],
+                };
+                let units = (at.start + row) * size..(at.start + row + 1) * size;
+                let gates = &mut gates[row * width..][..width];
+                let sequence = start + row;
+                match cell {
+                    Cell::Lstm => {
+                        let first = layer.cells.unwrap_or_default();
+                        let before = layer.before(&step, sequence, kept.cells, first, size);
+                        let to = &mut self.cells[row * size..][..size];
+                        spare.cells.copy_from_slice(to);
+                        lstm_row_backward(
+                            [grad, &spare.cells],
+                            &kept.activations[4 * units.start..4 * units.end],
+                            [before, &kept.cells[units]],
+                            gates,
+                            to,
+                            &mut spare.sums[..size],
+                        );
+                    }
+                    Cell::Gru => samebits_numerics::simd::dispatch(GruBackward {
+                        grad,
+                        activations: &kept.activations[4 * units.start..4 * units.end],
+                        before: layer.before(&step, sequence, kept.output, layer.hidden, state),
+                        grad_x: gates,
+                        grad_h: &mut self.gates_h[step.index][row * width..][..width],
+                        grad_previous: &mut direct[row * size..][..size],
+                    }),
+                    Cell::Tanh | Cell::Relu => {
+                        let tanh = cell == Cell::Tanh;
+                        let kind = if tanh { BinaryKind::TanhGrad } else { BinaryKind::ReluGrad };
+                        let after = Operand::Each(&kept.output[units]);
+                        elementwise::binary(kind, Operand::Each(grad), after, gates);
+                    }
+                }
+            }
+            let gates_h = if cell == Cell::Gru { &*self.gates_h[step.index] } else { &*gates };
+            recurrent.product(gates_h, count, &mut sums);
+            if cell == Cell::Gru {
+                for row in 0..count {
+                    let through = &sums[row * recurrent.row_stride()..][..size];
+                    let to = &mut self.hidden[row * size..][..size];
+                    add(&direct[row * size..][..size], through, to);
+                }
+            } else {
+                copy_rows(&sums, recurrent.row_stride(), self.hidden, state, count);
+            }
+        }
+    }
+}
+
+/// One step among the packed rows.
+struct Step {
+    index: usize,
+    /// Its first row.
+    start: usize,
+    /// Its rows.
+    count: usize,
+}
+
+impl Step {
+    /// The rows of those of `sequences` that take part.
+    fn rows_of(&self, sequences: &Range<usize>) -> Option<Range<usize>> {
+        let end = sequences.end.min(self.count);
+        (sequences.start < end).then(|| self.start + sequences.start..self.start + end)
+    }
+}
+
+impl<T> Layer<'_, T> {
+    /// The steps from the first to the last, or the other way round.
+    fn steps(&self, reverse: bool) -> Vec<Step> {
+        let mut start = 0;
+        let mut steps: Vec<Step> = Vec::with_capacity(self.batch_sizes.len());
+        for (index, &count) in self.batch_sizes.iter().enumerate() {
+            steps.push(Step { index, start, count });
+            start += count;
+        }
+        if reverse {
+            steps.reverse();
+        }
+        steps
+    }
+
+    /// The row that `sequence` had in the step before `step`, of `rows` or else of `first`.
+    fn before<'a>(
+        &self,
+        step: &Step,
+        sequence: usize,
+        rows: &'a [T],
+        first: &'a [T],
+        width: usize,
+    ) -> &'a [T] {
+        let row = if self.reverse {
+            let later = self.batch_sizes.get(step.index + 1);
+            later.filter(|&&count| sequence < count).map(|_| step.start + step.count)
+        } else {
+            step.index.checked_sub(1).map(|index| step.start - self.batch_sizes[index])
+        };
+        match row {
+            Some(start) => &rows[(start + sequence) * width..][..width],
+            None => &first[sequence * width..][..width],
+        }
+    }
+
+    /// The sequences of each thread. They do not depend on each other, so that the cut shows in
+    /// no bit.
+    fn groups(&self) -> Vec<Range<usize>> {
+        let count = self.batch_sizes.first().copied().unwrap_or(0);
+        let each = count.div_ceil(rayon::current_num_threads()).max(1);
+        (0..count).step_by(each).map(|start| start..count.min(start + each)).collect()
+    }
+}
+
+/// Buffers of one thread, each for one row.
+struct Spare<T> {
+    before: Vec<T>,
+    cells: Vec<T>,
+    activations: Vec<T>,
+    sums: Vec<T>,
+}
+
+impl<T: Elementary> Spare<T> {
+    fn new(size: usize) -> Self {
+        let row = |width| vec![T::ZERO; width * size];
+        Spare { before: row(1), cells: row(1), activations: row(4), sums: row(6) }
+    }
+}
+
+/// The columns of the transpose of a matrix with rows of `columns`.
+fn transposed<T>(weight: &[T], columns: usize) -> Lanes<'_, T> {
+    Lanes { data: weight, lane_stride: columns, step_stride: 1 }
+}
+
+/// The columns of a matrix with rows of `columns`.
+fn as_it_is<T>(weight: &[T], columns: usize) -> Lanes<'_, T> {
+    Lanes { data: weight, lane_stride: 1, step_stride: columns }
+}
+
+/// Cuts packed rows into those of each group, by step. What is absent is cut into nothing.
+fn by_group<'a, T>(
+    mut data: &'a mut [T],
+    width: usize,
+    batch_sizes: &[usize],
+    groups: &[Range<usize>],
+) -> Vec<Vec<&'a mut [T]>> {
+    let width = if data.is_empty() { 0 } else { width };
+    let mut all: Vec<_> = groups.iter().map(|_| Vec::with_capacity(batch_sizes.len())).collect();
+    for &count in batch_sizes {
+        for (group, all) in groups.iter().zip(&mut all) {
+            let rows = group.end.min(count).saturating_sub(group.start);
+            let (piece, rest) = data.split_at_mut(rows * width);
+            all.push(piece);
+            data = rest;
+        }
+    }
+    all
+}
+
+/// Cuts one row for each sequence into those of each group.
+fn split<'a, T>(mut data: &'a mut [T], width: usize, groups: &[Range<usize>]) -> Vec<&'a mut [T]> {
+    let width = if data.is_empty() { 0 } else { width };
+    let mut all = Vec::with_capacity(groups.len());
+    for group in groups {
+        let (piece, rest) = data.split_at_mut(group.len() * width);
+        all.push(piece);
+        data = rest;
+    }
+    all
+}
+
+fn add<T: Elementary>(a: &[T], b: &[T], out: &mut [T]) {
+    elementwise::binary(BinaryKind::Add, Operand::Each(a), Operand::Each(b), out);
+}
+
+fn copy_rows<T: Copy>(from: &[T], stride: usize, to: &mut [T], width: usize, rows: usize) {
+    for row in 0..rows {
+        to[row * width..][..width].copy_from_slice(&from[row * stride..][..width]);
+    }
+}

@@ -1,0 +1,208 @@
+//! All steps of one direction of a recurrent layer.
+
+use super::{expect_dtype, expect_float, expect_shape};
+use crate::{Error, Op, Pass, Result, Tensor};
+
+/// What a step of a recurrent network computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecurrentCell {
+    /// `tanh(x + h)`
+    Tanh,
+    /// `max(x + h, 0)`
+    Relu,
+    /// [`GruCell`](super::GruCell)
+    Gru,
+    /// [`LstmCell`](super::LstmCell)
+    Lstm,
+}
+
+impl RecurrentCell {
+    /// The number of gates.
+    #[must_use]
+    pub fn gates(self) -> usize {
+        match self {
+            RecurrentCell::Tanh | RecurrentCell::Relu => 1,
+            RecurrentCell::Gru => 3,
+            RecurrentCell::Lstm => 4,
+        }
+    }
+}
+
+/// All steps of one direction of a recurrent layer: at each, a [`Matmul`](super::Matmul) of the
+/// hidden state with `weight_hh`ᵀ and a cell; of an LSTM with a projection, also one with
+/// `weight_hr`ᵀ.
+///
+/// Rows are packed: those of the sequences in step 0, then those in step 1, and so on.
+///
+/// Returns one flat tensor of the outputs `[rows, state]`, the last hidden states `[n, state]`
+/// and, of an LSTM, the last cells `[n, size]`; and what [`RecurrentLayerGrad`] reads, which is
+/// nothing unless `keep`.
+#[derive(Clone, Debug)]
+pub struct RecurrentLayer {
+    /// What a step computes.
+    pub cell: RecurrentCell,
+    /// Whether the last step comes first.
+    pub reverse: bool,
+    /// How many sequences take part in each step, the first ones; never ascending.
+    pub batch_sizes: Vec<usize>,
+    /// `[rows, gates · size]`: the inputs times their weights.
+    pub gates: Tensor,
+    /// `[gates · size, state]`
+    pub weight_hh: Tensor,
+    /// `[gates · size]`, of gated cells.
+    pub bias_x: Option<Tensor>,
+    /// `[gates · size]`, of a GRU.
+    pub bias_h: Option<Tensor>,
+    /// `[state, size]`, of an LSTM; without it `state` is `size`.
+    pub weight_hr: Option<Tensor>,
+    /// `[n, state]`
+    pub hidden: Tensor,
+    /// `[n, size]`, of an LSTM.
+    pub cells: Option<Tensor>,
+    /// Whether there will be a gradient.
+    pub keep: bool,
+}
+
+impl RecurrentLayer {
+    /// Hidden units.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.gates.shape().get(1).map_or(0, |width| width / self.cell.gates())
+    }
+}
+
+impl Op for RecurrentLayer {
+    const NAME: &'static str = "recurrent_layer";
+    type Output = (Tensor, Vec<Tensor>);
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        let optional = [&self.bias_x, &self.bias_h, &self.weight_hr, &self.cells];
+        [&self.gates, &self.weight_hh, &self.hidden]
+            .into_iter()
+            .chain(optional.into_iter().flatten())
+            .collect()
+    }
+
+    fn check(&self) -> Result<()> {
+        let op = Self::NAME;
+        expect_float(op, "the gates", &self.gates)?;
+        let rows = self.check_batch_sizes()?;
+        let gates = self.cell.gates();
+        let width = match *self.gates.shape() {
+            [found, width] if found == rows && width.is_multiple_of(gates) => width,
+            ref shape => {
+                return Err(Error::invalid(
+                    op,
+                    format!("expected gates of shape [{rows}, {gates} · size], got {shape:?}"),
+                ));
+            }
+        };
+        let size = width / gates;
+        let state = match (&self.weight_hr, self.cell) {
+            (Some(weight), RecurrentCell::Lstm) => weight.shape().first().copied().unwrap_or(0),
+            (Some(_), cell) => {
+                return Err(Error::invalid(op, format!("a projection of a {cell:?} cell")));
+            }
+            (None, _) => size,
+        };
+        let n = self.batch_sizes[0];
+        let expect = |what, x: &Option<Tensor>, shape: &[usize]| {
+            let Some(x) = x else { return Ok(()) };
+            expect_dtype(op, what, x, self.gates.dtype())?;
+            expect_shape(op, what, x, shape)
+        };
+        for (what, x, shape) in
+            [("weight_hh", &self.weight_hh, [width, state]), ("hidden", &self.hidden, [n, state])]
+        {
+            expect_dtype(op, what, x, self.gates.dtype())?;
+            expect_shape(op, what, x, &shape)?;
+        }
+        expect("weight_hr", &self.weight_hr, &[state, size])?;
+        expect("bias_x", &self.bias_x, &[width])?;
+        expect("bias_h", &self.bias_h, &[width])?;
+        expect("the cells", &self.cells, &[n, size])?;
+        if self.cells.is_some() != (self.cell == RecurrentCell::Lstm) {
+            return Err(Error::invalid(op, format!("cells without an LSTM: {:?}", self.cell)));
+        }
+        Ok(())
+    }
+}
+
+impl RecurrentLayer {
+    /// Returns the number of rows.
+    fn check_batch_sizes(&self) -> Result<usize> {
+        let sizes = &self.batch_sizes;
+        if sizes.is_empty() || !sizes.is_sorted_by(|a, b| a >= b) {
+            return Err(Error::invalid(
+                Self::NAME,
+                format!("expected batch sizes that never ascend, got {sizes:?}"),
+            ));
+        }
+        sizes
+            .iter()
+            .try_fold(0usize, |sum, &count| sum.checked_add(count))
+            .ok_or_else(|| Error::invalid(Self::NAME, "more rows than memory can have"))
+    }
+}
+
+/// The gradient of [`RecurrentLayer`].
+///
+/// Returns the gradients of the gates `[rows, gates · size]`, of the hidden states `[n, state]`,
+/// then of the cells `[n, size]` of an LSTM; of a GRU, that of the gates before `r` is multiplied
+/// with them, `[rows, 3 · size]`; with a projection, that of the projected states
+/// `[rows, state]`. Those of the weights are products of these.
+#[derive(Clone, Debug)]
+pub struct RecurrentLayerGrad {
+    /// The layer, with `keep`.
+    pub layer: RecurrentLayer,
+    /// The gradient of the flat result.
+    pub grad: Tensor,
+    /// The flat result.
+    pub result: Tensor,
+    /// What the forward pass returned beside it.
+    pub kept: Vec<Tensor>,
+}
+
+impl Op for RecurrentLayerGrad {
+    const NAME: &'static str = RecurrentLayer::NAME;
+    const PASS: Pass = Pass::Backward;
+    type Output = Vec<Tensor>;
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        let mut inputs = self.layer.inputs();
+        inputs.extend([&self.grad, &self.result]);
+        inputs.extend(&self.kept);
+        inputs
+    }
+
+    fn check(&self) -> Result<()> {
+        self.layer.check()?;
+        let rows: usize = self.layer.batch_sizes.iter().sum();
+        let (n, size) = (self.layer.batch_sizes[0], self.layer.size());
+        let state = self.layer.hidden.shape()[1];
+        let lstm = self.layer.cell == RecurrentCell::Lstm;
+        let flat = (rows + n) * state + if lstm { n * size } else { 0 };
+        for (what, x) in [("the gradient", &self.grad), ("the result", &self.result)] {
+            expect_dtype(Self::NAME, what, x, self.layer.gates.dtype())?;
+            expect_shape(Self::NAME, what, x, &[flat])?;
+        }
+        let widths: &[usize] = match self.layer.cell {
+            RecurrentCell::Tanh | RecurrentCell::Relu => &[],
+            RecurrentCell::Gru => &[4 * size],
+            RecurrentCell::Lstm if self.layer.weight_hr.is_none() => &[4 * size, size],
+            RecurrentCell::Lstm => &[4 * size, size, size],
+        };
+        if self.kept.len() != widths.len() {
+            let (want, got) = (widths.len(), self.kept.len());
+            return Err(Error::invalid(
+                Self::NAME,
+                format!("expected {want} tensors of the forward pass, got {got}"),
+            ));
+        }
+        for (x, &width) in self.kept.iter().zip(widths) {
+            expect_dtype(Self::NAME, "what was kept", x, self.layer.gates.dtype())?;
+            expect_shape(Self::NAME, "what was kept", x, &[rows, width])?;
+        }
+        Ok(())
+    }
+}
