@@ -212,6 +212,19 @@ SB_COPY(copy_b8, unsigned char)
 SB_COPY(copy_b32, u32)
 SB_COPY(copy_b64, u64)
 
+// Rows of `width` elements to place `first` of rows of `row`.
+#define SB_JOIN(NAME, T)                                                                \
+    extern "C" __global__ void NAME(T* out, const T* in, u64 n, u64 width, u64 row,     \
+                                    u64 first) {                                        \
+        u64 i = sb_thread();                                                            \
+        if (i < n) out[i / width * row + first + i % width] = in[i];                    \
+    }
+
+// level: Portable - one thread owns one element
+SB_JOIN(join_b8, unsigned char)
+SB_JOIN(join_b32, u32)
+SB_JOIN(join_b64, u64)
+
 #define SB_FILL(NAME, T)                                                                \
     extern "C" __global__ void NAME(T* out, u64 n, T value) {                           \
         u64 i = sb_thread();                                                            \

@@ -163,6 +163,21 @@ extern "C" __global__ void pool_keys(i64* keys, const i64* indices, u64 n, u64 o
     keys[i] = fine ? (i64)(i / out_plane * in_plane) + place : -1;
 }
 
+// The gradient of an unpooling: each element is the one that its index names; -1 names none.
+#define SB_UNPOOL_GRAD(NAME, T)                                                         \
+    extern "C" __global__ void NAME(T* grad_in, const T* grad, const i64* indices, u64 n, \
+                                    u64 in_plane, u64 out_plane, u64* status) {         \
+        u64 i = sb_thread();                                                            \
+        if (i >= n) return;                                                             \
+        i64 place = indices[i];                                                         \
+        bool fine = place != -1 && sb_check(place, out_plane, i, status);               \
+        grad_in[i] = fine ? grad[i / in_plane * out_plane + (u64)place] : (T)0;         \
+    }
+
+// level: Portable - one thread owns one element, which is copied
+SB_UNPOOL_GRAD(unpool_grad_b32, u32)
+SB_UNPOOL_GRAD(unpool_grad_b64, u64)
+
 // ---- Average -----------------------------------------------------------------------------
 
 // What the window of output (d, h, w) is divided by.

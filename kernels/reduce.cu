@@ -1,6 +1,7 @@
-// Reductions along one dimension of [outer, n, inner]: sums over the fixed tree, extrema with
-// the first index winning, prefix sums.
+// Reductions along one dimension of [outer, n, inner]: sums and products over the fixed tree,
+// moments, norms, logarithms of sums, extrema with the first index winning.
 
+#include "pow64.cuh"
 #include "reduce.cuh"
 
 // outer x n x inner, reduced over n.
@@ -34,6 +35,73 @@ SB_SUM_BLOCKS(sum_blocks_f32, float, v)
 SB_SUM_BLOCKS(sum_blocks_f64, double, v)
 SB_SUM_BLOCKS(sum_squares_blocks_f32, float, v * v)
 SB_SUM_BLOCKS(sum_squares_blocks_f64, double, v * v)
+SB_SUM_BLOCKS(sum_magnitudes_blocks_f32, float, sb_abs64(v))
+SB_SUM_BLOCKS(sum_magnitudes_blocks_f64, double, sb_abs64(v))
+SB_SUM_BLOCKS(count_nonzero_blocks_f32, float, v == 0.0 ? 0.0 : 1.0)
+SB_SUM_BLOCKS(count_nonzero_blocks_f64, double, v == 0.0 ? 0.0 : 1.0)
+
+#define SB_SUM_POWERS(NAME, T)                                                          \
+    extern "C" __global__ void NAME(double* out, const T* in, SbReduce p, double exponent) { \
+        u64 warp = sb_thread() / 32;                                                    \
+        if (warp >= p.outer * p.blocks * p.inner) return;                               \
+        u64 block = warp / p.inner % p.blocks;                                          \
+        const T* x = in + warp / p.inner / p.blocks * p.n * p.inner + warp % p.inner;   \
+        u64 inner = p.inner;                                                            \
+        double partial = sb_tree_block(block * SB_TREE_BLOCK, p.n, [=](u64 i) {         \
+            return sb_pow(sb_abs64((double)x[i * inner]), exponent);                    \
+        });                                                                             \
+        if ((threadIdx.x & 31u) == 0) out[warp] = partial;                              \
+    }
+
+// level: Portable - the tree of the contract, one warp per block
+SB_SUM_POWERS(sum_powers_blocks_f32, float)
+SB_SUM_POWERS(sum_powers_blocks_f64, double)
+
+__device__ __forceinline__ double sb_square(double x) { return x * x; }
+
+// Terms of an element `v` and of its reduced row's number `r`.
+#define SB_SUM_TERMS(NAME, T, R, TERM)                                                  \
+    extern "C" __global__ void NAME(double* out, const T* in, const R* rows, SbReduce p) { \
+        u64 warp = sb_thread() / 32;                                                    \
+        if (warp >= p.outer * p.blocks * p.inner) return;                               \
+        u64 column = warp % p.inner;                                                    \
+        u64 block = warp / p.inner % p.blocks;                                          \
+        u64 slab = warp / p.inner / p.blocks;                                           \
+        const T* x = in + slab * p.n * p.inner + column;                                \
+        double r = (double)rows[slab * p.inner + column];                               \
+        u64 inner = p.inner;                                                            \
+        double partial = sb_tree_block(block * SB_TREE_BLOCK, p.n, [=](u64 i) {         \
+            double v = (double)x[i * inner];                                            \
+            return TERM;                                                                \
+        });                                                                             \
+        if ((threadIdx.x & 31u) == 0) out[warp] = partial;                              \
+    }
+
+// level: Portable - the tree of the contract, one warp per block
+SB_SUM_TERMS(sum_deviations_blocks_f32, float, double, sb_square(v - r))
+SB_SUM_TERMS(sum_deviations_blocks_f64, double, double, sb_square(v - r))
+SB_SUM_TERMS(sum_exp_blocks_f32, float, float, sb_exp(v - r))
+SB_SUM_TERMS(sum_exp_blocks_f64, double, double, sb_exp(v - r))
+
+// The tree with * in the place of + and 1 in that of 0.
+#define SB_PRODUCT_BLOCKS(NAME, T)                                                      \
+    extern "C" __global__ void NAME(double* out, const T* in, SbReduce p) {             \
+        u64 warp = sb_thread() / 32;                                                    \
+        if (warp >= p.outer * p.blocks * p.inner) return;                               \
+        u64 block = warp / p.inner % p.blocks;                                          \
+        const T* x = in + warp / p.inner / p.blocks * p.n * p.inner + warp % p.inner;   \
+        u64 first = block * SB_TREE_BLOCK;                                              \
+        u64 end = p.n - first < SB_TREE_BLOCK ? p.n : first + SB_TREE_BLOCK;            \
+        double lane = 1.0;                                                              \
+        for (u64 i = first + (threadIdx.x & 31u); i < end; i += 32)                     \
+            lane = lane * (double)x[i * p.inner];                                       \
+        for (u32 w = 16; w >= 1; w /= 2) lane = lane * sb_shuffle_down(lane, w);        \
+        if ((threadIdx.x & 31u) == 0) out[warp] = lane;                                 \
+    }
+
+// level: Portable - the tree of the contract, one warp per block
+SB_PRODUCT_BLOCKS(product_blocks_f32, float)
+SB_PRODUCT_BLOCKS(product_blocks_f64, double)
 
 // Columns of a matrix with n below 4096: 32 columns per block, a lane per row modulo 32, so that
 // neighbouring threads read neighbouring elements.
@@ -76,6 +144,35 @@ extern "C" __global__ void finish_f64(double* out, const double* in, u64 n, doub
     u64 i = sb_thread();
     if (i < n) out[i] = sb_canonical64(in[i] / divisor);
 }
+
+// Roots of sums. `kind`: 0 none, 1 the square root, 2 the power.
+#define SB_ROOTS(NAME, T)                                                               \
+    extern "C" __global__ void NAME(T* out, const double* in, u64 n, u32 kind,          \
+                                    double exponent) {                                  \
+        u64 i = sb_thread();                                                            \
+        if (i >= n) return;                                                             \
+        double sum = in[i];                                                             \
+        out[i] = sb_clean((T)(kind == 0 ? sum                                           \
+                              : kind == 1 ? sb_sqrt(sum)                                \
+                                          : sb_pow(sum, exponent)));                    \
+    }
+
+// level: Portable - one thread owns one output
+SB_ROOTS(roots_f32, float)
+SB_ROOTS(roots_f64, double)
+
+// The largest element plus the logarithm of the sum of what is left of the exponentials.
+#define SB_LOGSUMEXP(NAME, T)                                                           \
+    extern "C" __global__ void NAME(T* out, const double* sums, const T* largest, u64 n) { \
+        u64 i = sb_thread();                                                            \
+        if (i >= n) return;                                                             \
+        double m = (double)largest[i];                                                  \
+        out[i] = sb_clean((T)(sb_finite(m) ? m + sb_log(sums[i]) : m));                 \
+    }
+
+// level: Portable - one thread owns one output
+SB_LOGSUMEXP(logsumexp_finish_f32, float)
+SB_LOGSUMEXP(logsumexp_finish_f64, double)
 
 // One addition per element in the order of arrival: what a reduction with float atomics does.
 // level: NotGuaranteed - float atomics

@@ -1,10 +1,11 @@
-// Running sums and products along the middle dimension of [outer, n, inner]: in f64, tiles of
-// 1024, runs of 32, carries in tile order, each result rounded once.
+// Running sums, products, logarithms of sums and extrema along the middle dimension of
+// [outer, n, inner]: in f64, tiles of 1024, runs of 32, carries in tile order, each result rounded
+// once. Gradients that walk a line from its end are at the bottom.
 //
-// One warp takes a tile: lane r sums run r, the runs before it are added in order, and what comes
-// before the tile is the carry, which a second kernel adds up in tile order.
+// One warp takes a tile: lane r combines run r, the runs before it are combined in order, and what
+// comes before the tile is the carry, which a second kernel combines in tile order.
 
-#include "samebits.cuh"
+#include "math64.cuh"
 
 #define SB_RUN 32u
 #define SB_SCAN_TILE 1024ull
@@ -14,15 +15,77 @@ struct SbScan {
     u64 n;
     u64 inner;
     u64 tiles;
-    u32 product;
+    u32 kind;
     u32 reverse;
 };
 
-__device__ __forceinline__ double sb_apply(const SbScan& p, double a, double b) {
-    return p.product ? a * b : a + b;
-}
+// ---- What is scanned with ----------------------------------------------------------------
 
-__device__ __forceinline__ double sb_identity(const SbScan& p) { return p.product ? 1.0 : 0.0; }
+// Kind 0: sums; kind 1: products.
+struct SbNumbers {
+    typedef double State;
+    static constexpr int UNROLL = 4;
+    bool product;
+    __device__ __forceinline__ SbNumbers(const SbScan& p) : product(p.kind != 0) {}
+    __device__ __forceinline__ double identity() const { return product ? 1.0 : 0.0; }
+    __device__ __forceinline__ double element(double x, u64) const { return x; }
+    __device__ __forceinline__ double apply(double a, double b) const {
+        return product ? a * b : a + b;
+    }
+};
+
+// s * exp(m).
+struct SbLogState {
+    double m;
+    double s;
+};
+
+// Called and not inlined: an exponential in every step of an unrolled loop is a lot of text.
+__device__ __noinline__ double sb_exp_call(double x) { return sb_exp(x); }
+
+struct SbLogSums {
+    typedef SbLogState State;
+    static constexpr int UNROLL = 1;
+    __device__ __forceinline__ SbLogSums(const SbScan&) {}
+    __device__ __forceinline__ SbLogState identity() const {
+        return {sb_minus_infinity<double>(), 1.0};
+    }
+    __device__ __forceinline__ SbLogState element(double x, u64) const { return {x, 1.0}; }
+    __device__ __forceinline__ SbLogState apply(SbLogState a, SbLogState b) const {
+        if (a.m == sb_minus_infinity<double>()) return b;
+        if (b.m == sb_minus_infinity<double>()) return a;
+        if (a.m == b.m) return {a.m, a.s + b.s};
+        bool left = a.m > b.m;
+        // Neither holds if one is NaN, and then both sides become NaN.
+        double e = sb_exp_call(left ? b.m - a.m : a.m - b.m);
+        return left ? SbLogState{a.m, a.s + b.s * e} : SbLogState{b.m, a.s * e + b.s};
+    }
+};
+
+// The best so far, and its index; -1 is none.
+struct SbBest {
+    double value;
+    i64 at;
+};
+
+// Kind 0: the largest; kind 1: the smallest.
+struct SbExtremes {
+    typedef SbBest State;
+    static constexpr int UNROLL = 1;
+    bool smallest;
+    __device__ __forceinline__ SbExtremes(const SbScan& p) : smallest(p.kind != 0) {}
+    __device__ __forceinline__ SbBest identity() const { return {0.0, -1}; }
+    __device__ __forceinline__ SbBest element(double x, u64 i) const { return {x, (i64)i}; }
+    // `a` comes first.
+    __device__ __forceinline__ SbBest apply(SbBest a, SbBest b) const {
+        if (a.at < 0) return b;
+        if (b.at < 0) return a;
+        bool better = smallest ? b.value < a.value : b.value > a.value;
+        return better || (b.value != b.value && a.value == a.value) ? b : a;
+    }
+};
+
+// ---- Tiles -------------------------------------------------------------------------------
 
 // Where element i of a line is; a scan from the end counts from there.
 __device__ __forceinline__ u64 sb_at(const SbScan& p, u64 line, u64 i) {
@@ -32,26 +95,30 @@ __device__ __forceinline__ u64 sb_at(const SbScan& p, u64 line, u64 i) {
 
 // Combines this lane's run with those before it: `before` is what the lower lanes hold, in
 // order. Returns the whole warp's.
-__device__ __forceinline__ double sb_runs(const SbScan& p, double* shared, double local, u32 runs,
-                                          double* before) {
+template <typename O>
+__device__ __forceinline__ typename O::State sb_runs(const O& o, typename O::State* shared,
+                                                     typename O::State local, u32 runs,
+                                                     typename O::State* before) {
     u32 lane = threadIdx.x;
     shared[lane] = local;
     __syncwarp();
-    double sum = sb_identity(p);
-    double mine = sum;
+    typename O::State all = o.identity();
+    *before = all;
+#pragma unroll O::UNROLL
     for (u32 r = 0; r < runs; ++r) {
-        if (r == lane) mine = sum;
-        sum = sb_apply(p, sum, shared[r]);
+        if (r == lane) *before = all;
+        all = o.apply(all, shared[r]);
     }
-    *before = mine;
-    return sum;
+    return all;
 }
 
-template <typename T>
-__device__ __forceinline__ double sb_local(const T* in, const SbScan& p, u64 line, u64 first,
-                                           u64 end) {
-    double local = sb_identity(p);
-    for (u64 i = first; i < end; ++i) local = sb_apply(p, local, (double)in[sb_at(p, line, i)]);
+template <typename O, typename T>
+__device__ __forceinline__ typename O::State sb_local(const O& o, const T* in, const SbScan& p,
+                                                      u64 line, u64 first, u64 end) {
+    typename O::State local = o.identity();
+#pragma unroll O::UNROLL
+    for (u64 i = first; i < end; ++i)
+        local = o.apply(local, o.element((double)in[sb_at(p, line, i)], i));
     return local;
 }
 
@@ -76,49 +143,180 @@ __device__ __forceinline__ SbTile sb_tile(const SbScan& p) {
     return t;
 }
 
-#define SB_TILE_TOTALS(NAME, T)                                                         \
-    extern "C" __global__ void NAME(double* totals, const T* in, SbScan p) {            \
-        __shared__ double shared[32];                                                   \
+#define SB_TILE_TOTALS(NAME, T, O)                                                      \
+    extern "C" __global__ void NAME(O::State* totals, const T* in, SbScan p) {          \
+        __shared__ O::State shared[32];                                                 \
+        O o(p);                                                                         \
         SbTile t = sb_tile(p);                                                          \
-        double local = sb_local(in, p, t.line, t.first, t.end);                         \
-        double before;                                                                  \
-        double total = sb_runs(p, shared, local, t.runs, &before);                      \
+        O::State before;                                                                \
+        O::State local = sb_local(o, in, p, t.line, t.first, t.end);                    \
+        O::State total = sb_runs(o, shared, local, t.runs, &before);                    \
         if (threadIdx.x == 0) totals[t.line * p.tiles + t.tile] = total;                \
     }
 
 // level: Portable - one warp owns one tile
-SB_TILE_TOTALS(scan_totals_f32, float)
-SB_TILE_TOTALS(scan_totals_f64, double)
+SB_TILE_TOTALS(scan_totals_f32, float, SbNumbers)
+SB_TILE_TOTALS(scan_totals_f64, double, SbNumbers)
+SB_TILE_TOTALS(logcumsumexp_totals_f32, float, SbLogSums)
+SB_TILE_TOTALS(logcumsumexp_totals_f64, double, SbLogSums)
+SB_TILE_TOTALS(cumextreme_totals_f32, float, SbExtremes)
+SB_TILE_TOTALS(cumextreme_totals_f64, double, SbExtremes)
 
 // Turns the totals of each line into what comes before each tile.
-// level: Portable - one thread owns one line and adds in tile order
-extern "C" __global__ void scan_carries(double* totals, SbScan p) {
-    u64 line = sb_thread();
-    if (line >= p.outer * p.inner) return;
-    double carry = sb_identity(p);
-    for (u64 tile = 0; tile < p.tiles; ++tile) {
-        double total = totals[line * p.tiles + tile];
-        totals[line * p.tiles + tile] = carry;
-        carry = sb_apply(p, carry, total);
+#define SB_CARRIES(NAME, O)                                                             \
+    extern "C" __global__ void NAME(O::State* totals, SbScan p) {                       \
+        u64 line = sb_thread();                                                         \
+        if (line >= p.outer * p.inner) return;                                          \
+        O o(p);                                                                         \
+        O::State carry = o.identity();                                                  \
+        _Pragma("unroll 1") for (u64 tile = 0; tile < p.tiles; ++tile) {                                    \
+            O::State total = totals[line * p.tiles + tile];                             \
+            totals[line * p.tiles + tile] = carry;                                      \
+            carry = o.apply(carry, total);                                              \
+        }                                                                               \
+    }
+
+// level: Portable - one thread owns one line and goes in tile order
+SB_CARRIES(scan_carries, SbNumbers)
+SB_CARRIES(logcumsumexp_carries, SbLogSums)
+SB_CARRIES(cumextreme_carries, SbExtremes)
+
+// Calls `write(place, state)` for each element of this lane's run.
+template <typename O, typename T, typename Write>
+__device__ __forceinline__ void sb_finish(const O& o, typename O::State* shared, const T* in,
+                                          const typename O::State* carries, const SbScan& p,
+                                          Write write) {
+    SbTile t = sb_tile(p);
+    typename O::State before;
+    typename O::State local = sb_local(o, in, p, t.line, t.first, t.end);
+    sb_runs(o, shared, local, t.runs, &before);
+    typename O::State carry = carries[t.line * p.tiles + t.tile];
+    local = o.identity();
+#pragma unroll O::UNROLL
+    for (u64 i = t.first; i < t.end; ++i) {
+        u64 at = sb_at(p, t.line, i);
+        local = o.apply(local, o.element((double)in[at], i));
+        write(at, o.apply(carry, o.apply(before, local)));
     }
 }
 
 #define SB_SCAN_FINISH(NAME, T)                                                         \
     extern "C" __global__ void NAME(T* out, const T* in, const double* carries, SbScan p) { \
         __shared__ double shared[32];                                                   \
-        SbTile t = sb_tile(p);                                                          \
-        double local = sb_local(in, p, t.line, t.first, t.end);                         \
-        double before;                                                                  \
-        sb_runs(p, shared, local, t.runs, &before);                                     \
-        double carry = carries[t.line * p.tiles + t.tile];                              \
-        local = sb_identity(p);                                                         \
-        for (u64 i = t.first; i < t.end; ++i) {                                         \
-            u64 at = sb_at(p, t.line, i);                                               \
-            local = sb_apply(p, local, (double)in[at]);                                 \
-            out[at] = sb_clean((T)sb_apply(p, carry, sb_apply(p, before, local)));      \
-        }                                                                               \
+        sb_finish(SbNumbers(p), shared, in, carries, p,                                 \
+                  [=](u64 at, double y) { out[at] = sb_clean((T)y); });                 \
     }
 
 // level: Portable - one warp owns one tile
 SB_SCAN_FINISH(scan_finish_f32, float)
 SB_SCAN_FINISH(scan_finish_f64, double)
+
+__device__ __noinline__ double sb_log_call(double x) { return sb_log(x); }
+
+__device__ __forceinline__ double sb_log_result(SbLogState y) {
+    if (sb_abs64(y.m) == sb_infinity64() && y.s == y.s) return y.m;
+    return y.m + sb_log_call(y.s);
+}
+
+#define SB_LOG_FINISH(NAME, T)                                                          \
+    extern "C" __global__ void NAME(T* out, const T* in, const SbLogState* carries,     \
+                                    SbScan p) {                                         \
+        __shared__ SbLogState shared[32];                                               \
+        sb_finish(SbLogSums(p), shared, in, carries, p, [=](u64 at, SbLogState y) {     \
+            out[at] = sb_clean((T)sb_log_result(y));                                    \
+        });                                                                             \
+    }
+
+// level: Portable - one warp owns one tile
+SB_LOG_FINISH(logcumsumexp_finish_f32, float)
+SB_LOG_FINISH(logcumsumexp_finish_f64, double)
+
+#define SB_EXTREME_FINISH(NAME, T)                                                      \
+    extern "C" __global__ void NAME(T* values, i64* indices, const T* in,               \
+                                    const SbBest* carries, SbScan p) {                  \
+        __shared__ SbBest shared[32];                                                   \
+        sb_finish(SbExtremes(p), shared, in, carries, p, [=](u64 at, SbBest y) {        \
+            values[at] = sb_clean((T)y.value);                                          \
+            indices[at] = y.at;                                                         \
+        });                                                                             \
+    }
+
+// level: Portable - one warp owns one tile; values are moved
+SB_EXTREME_FINISH(cumextreme_finish_f32, float)
+SB_EXTREME_FINISH(cumextreme_finish_f64, double)
+
+// ---- Gradients that walk a line ----------------------------------------------------------
+
+// P holds the products up to each element, the first zero left out, as far as they are not zero;
+// element i is the sum of g[j] * P[j] / x[i] over j >= i, from the last j down.
+#define SB_CUMPROD_GRAD(NAME, T)                                                        \
+    extern "C" __global__ void NAME(T* grad_in, double* products, const T* in,          \
+                                    const T* grad, SbScan p) {                          \
+        u64 line = sb_thread();                                                         \
+        if (line >= p.outer * p.inner) return;                                          \
+        u64 zero = p.n;                                                                 \
+        u64 second = p.n;                                                               \
+        double product = 1.0;                                                           \
+        for (u64 k = 0; k < p.n; ++k) {                                                 \
+            u64 at = sb_at(p, line, k);                                                 \
+            T x = in[at];                                                               \
+            if (x == (T)0) {                                                            \
+                if (zero < p.n) {                                                       \
+                    second = k;                                                         \
+                    break;                                                              \
+                }                                                                       \
+                zero = k;                                                               \
+            } else {                                                                    \
+                product = product * (double)x;                                          \
+            }                                                                           \
+            products[at] = product;                                                     \
+        }                                                                               \
+        for (u64 k = zero; k < p.n; ++k) grad_in[sb_at(p, line, k)] = (T)0;             \
+        double sum = 0.0;                                                               \
+        for (u64 k = second; k > zero; --k) {                                           \
+            u64 at = sb_at(p, line, k - 1);                                             \
+            sum = sum + (double)grad[at] * products[at];                                \
+        }                                                                               \
+        if (zero < p.n) grad_in[sb_at(p, line, zero)] = sb_clean((T)sum);               \
+        sum = 0.0;                                                                      \
+        for (u64 k = zero; k > 0; --k) {                                                \
+            u64 at = sb_at(p, line, k - 1);                                             \
+            sum = sum + (double)grad[at] * products[at];                                \
+            grad_in[at] = sb_clean((T)(sum / (double)in[at]));                          \
+        }                                                                               \
+    }
+
+// level: Portable - one thread owns one line
+SB_CUMPROD_GRAD(cumprod_grad_f32, float)
+SB_CUMPROD_GRAD(cumprod_grad_f64, double)
+
+// s * exp(m) is the sum of g[j] * exp(-y[j]) over j >= i, from the last j down.
+#define SB_LOGCUMSUMEXP_GRAD(NAME, T)                                                   \
+    extern "C" __global__ void NAME(T* grad_in, const T* in, const T* out,              \
+                                    const T* grad, SbScan p) {                          \
+        u64 line = sb_thread();                                                         \
+        if (line >= p.outer * p.inner) return;                                          \
+        double m = sb_minus_infinity<double>();                                         \
+        double s = 0.0;                                                                 \
+        for (u64 k = p.n; k > 0; --k) {                                                 \
+            u64 at = sb_at(p, line, k - 1);                                             \
+            double n = -(double)out[at];                                                \
+            double g = (double)grad[at];                                                \
+            if (m == sb_minus_infinity<double>() && s == 0.0) {                         \
+                m = n;                                                                  \
+                s = g;                                                                  \
+            } else if (m == n) {                                                        \
+                s = s + g;                                                              \
+            } else {                                                                    \
+                bool kept = m > n;                                                      \
+                double e = sb_exp_call(kept ? n - m : m - n);                                \
+                s = kept ? s + g * e : s * e + g;                                       \
+                m = kept ? m : n;                                                       \
+            }                                                                           \
+            grad_in[at] = sb_clean((T)(s * sb_exp_call(m + (double)in[at])));                \
+        }                                                                               \
+    }
+
+// level: Portable - one thread owns one line
+SB_LOGCUMSUMEXP_GRAD(logcumsumexp_grad_f32, float)
+SB_LOGCUMSUMEXP_GRAD(logcumsumexp_grad_f64, double)

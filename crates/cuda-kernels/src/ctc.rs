@@ -11,7 +11,7 @@ use cudarc::driver::CudaSlice;
 use crate::device::{Device, Float, expect_len, of, product};
 use crate::error::{CudaError, Result};
 use crate::loss::Reduction;
-use crate::reduce::{finish, grid, sums};
+use crate::reduce::{Terms, finish, grid, sums};
 
 const FAMILY: &str = "ctc";
 /// Threads that walk over the states of a sequence.
@@ -69,7 +69,7 @@ pub fn ctc_loss<T: Float>(
     if reduction == Reduction::None {
         return finish(device, op, &losses, n, 1.0);
     }
-    let sum = sums(device, op, &losses, [1, n, 1], false)?;
+    let sum = sums(device, op, &losses, [1, n, 1], Terms::Plain)?;
     finish(device, op, &sum, 1, if mean { n as f64 } else { 1.0 })
 }
 

@@ -301,6 +301,54 @@ pub fn copy<T: Word>(
     Ok(out)
 }
 
+/// Puts tensors one after the other along a dimension.
+///
+/// # Shapes
+///
+/// Input `k` is `[outer, widths[k]]`, dense; returns `[outer, Σ widths]`.
+///
+/// # Determinism
+///
+/// Portable: each element is copied.
+///
+/// # Errors
+///
+/// [`CudaError::Length`]; [`CudaError::InvalidArgument`] unless there are as many widths as inputs.
+pub fn cat<T: Word>(
+    device: &Device,
+    inputs: &[&CudaSlice<T>],
+    outer: usize,
+    widths: &[usize],
+) -> Result<CudaSlice<T>> {
+    let op = "cat";
+    if inputs.len() != widths.len() {
+        return Err(CudaError::invalid(
+            op,
+            format!("{} inputs and {} widths", inputs.len(), widths.len()),
+        ));
+    }
+    let row = widths.iter().try_fold(0usize, |sum, &width| sum.checked_add(width));
+    let row = row.ok_or_else(|| CudaError::invalid(op, "the widths do not fit 64 bits"))?;
+    let mut out = device.uninitialised(op, product(op, &[outer, row])?)?;
+    let mut first = 0;
+    for (&input, &width) in inputs.iter().zip(widths) {
+        let n = outer * width;
+        expect_len(op, "an input", input, n)?;
+        device
+            .kernel(op, FAMILY, sized::<T>(["join_b8", "join_b32", "join_b64"]))?
+            .on(device.stream())
+            .write(&mut out)
+            .read(input)
+            .value(&(n as u64))
+            .value(&(width as u64))
+            .value(&(row as u64))
+            .value(&(first as u64))
+            .threads(n, device.block())?;
+        first += width;
+    }
+    Ok(out)
+}
+
 /// A buffer of `n` times the same value.
 ///
 /// # Errors

@@ -6,7 +6,7 @@ use cudarc::driver::CudaSlice;
 use crate::Variant;
 use crate::device::{Device, Float, atomic, expect_len, of, product};
 use crate::error::Result;
-use crate::reduce::sums;
+use crate::reduce::{Terms, sums};
 
 const FAMILY: &str = "loss";
 
@@ -168,8 +168,8 @@ pub fn nll_loss<T: Float>(
     }
     let (terms, weights) = terms(device, op, log_probs, &targets, reports.noted())?;
     reports.collect(device, op, target, raw.classes)?;
-    let sum = sums(device, op, &terms, [1, positions, 1], false)?;
-    let divisor = sums(device, op, &weights, [1, positions, 1], false)?;
+    let sum = sums(device, op, &terms, [1, positions, 1], Terms::Plain)?;
+    let divisor = sums(device, op, &weights, [1, positions, 1], Terms::Plain)?;
     device
         .kernel(op, FAMILY, of::<T>(["nll_finish_f32", "nll_finish_f64"]))?
         .on(device.stream())
@@ -208,7 +208,7 @@ pub fn nll_loss_grad<T: Float>(
         // Of the terms only the weights are used, so anything of the right length will do.
         let zeros = device.zeros_for::<T>(op, elements)?;
         let (_, weights) = terms(device, op, &zeros, &targets, reports.ignored())?;
-        sums(device, op, &weights, [1, positions, 1], false)?
+        sums(device, op, &weights, [1, positions, 1], Terms::Plain)?
     } else {
         device.upload(&[1.0f64])?
     };

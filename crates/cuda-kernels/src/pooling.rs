@@ -197,6 +197,48 @@ pub fn max_pool_grad<T: Float>(
     Ok(out)
 }
 
+/// The gradient of `max_unpool`, and of every gradient of a maximum pooling: each element is that of
+/// `grad` which its index names; −1 names none and gives +0.
+///
+/// # Shapes
+///
+/// `grad` and `indices`: `planes` planes each; returns as many elements as there are indices.
+///
+/// # Determinism
+///
+/// Portable: each element is copied.
+///
+/// # Errors
+///
+/// [`CudaError::Length`]; [`CudaError::IndexOutOfRange`] at the next synchronisation.
+pub fn max_unpool_grad<T: Float>(
+    device: &Device,
+    grad: &CudaSlice<T>,
+    indices: &CudaSlice<i64>,
+    planes: usize,
+) -> Result<CudaSlice<T>> {
+    let op = "max_unpool";
+    let (n, n_out) = (indices.len(), grad.len());
+    let (in_plane, out_plane) = (n / planes.max(1), n_out / planes.max(1));
+    expect_len(op, "the indices", indices, in_plane * planes)?;
+    expect_len(op, "the gradient", grad, out_plane * planes)?;
+    let mut out = device.uninitialised::<T>(op, n)?;
+    let mut reports = device.reports();
+    device
+        .kernel(op, FAMILY, of::<T>(["unpool_grad_b32", "unpool_grad_b64"]))?
+        .on(device.stream())
+        .write(&mut out)
+        .read(grad)
+        .read(indices)
+        .value(&(n as u64))
+        .value(&(in_plane as u64))
+        .value(&(out_plane as u64))
+        .write(reports.noted())
+        .threads(in_plane * planes, device.block())?;
+    reports.collect(device, op, indices, out_plane as u64)?;
+    Ok(out)
+}
+
 /// The gradient of any maximum pooling, from the indices alone; −1 is nowhere.
 ///
 /// # Shapes

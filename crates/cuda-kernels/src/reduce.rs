@@ -5,13 +5,15 @@
 //! # Determinism
 //!
 //! Sums run in f64 over the tree of [`samebits_numerics::reduce`], whose shape depends on `n`
-//! alone, and are rounded once. Of equal extrema the first index wins; NaN wins over all.
+//! alone, and are rounded once; products likewise. Of equal extrema the first index wins; NaN wins
+//! over all.
 
 use bytemuck::{Pod, Zeroable};
 use cudarc::driver::CudaSlice;
 
 use crate::Variant;
 use crate::device::{Device, Float, expect_len, of, product};
+use crate::elementwise::{Unary, fill, unary};
 use crate::error::{CudaError, Result};
 
 const FAMILY: &str = "reduce";
@@ -45,7 +47,8 @@ pub fn sum<T: Float>(
     kind: Sum,
 ) -> Result<CudaSlice<T>> {
     let op = "sum";
-    let wide = sums(device, op, x, [outer, n, inner], kind == Sum::Squares)?;
+    let terms = if kind == Sum::Squares { Terms::Squares } else { Terms::Plain };
+    let wide = sums(device, op, x, [outer, n, inner], terms)?;
     let divisor = if kind == Sum::Mean { n as f64 } else { 1.0 };
     finish(device, op, &wide, outer * inner, divisor)
 }
@@ -70,16 +73,180 @@ pub(crate) fn finish<T: Float>(
     Ok(out)
 }
 
+/// The product over the middle dimension: the tree of the sum with `*` in the place of `+`; 1 for no
+/// elements.
+///
+/// # Shapes
+///
+/// As [`sum`].
+///
+/// # Errors
+///
+/// As [`sum`].
+pub fn prod<T: Float>(
+    device: &Device,
+    x: &CudaSlice<T>,
+    [outer, n, inner]: [usize; 3],
+) -> Result<CudaSlice<T>> {
+    let op = "prod";
+    expect_len(op, "the input", x, product(op, &[outer, n, inner])?)?;
+    let outputs = product(op, &[outer, inner])?;
+    if n == 0 {
+        return fill(device, outputs, T::from_f64(1.0));
+    }
+    finish(device, op, &products(device, op, x, [outer, n, inner])?, outputs, 1.0)
+}
+
+fn products<T: Float>(
+    device: &Device,
+    op: &'static str,
+    x: &CudaSlice<T>,
+    [outer, n, inner]: [usize; 3],
+) -> Result<CudaSlice<f64>> {
+    let blocks = n.div_ceil(BLOCK);
+    let outputs = product(op, &[outer, blocks, inner])?;
+    let mut out = device.uninitialised::<f64>(op, outputs)?;
+    device
+        .kernel(op, FAMILY, of::<T>(["product_blocks_f32", "product_blocks_f64"]))?
+        .on(device.stream())
+        .write(&mut out)
+        .read(x)
+        .value(&RawReduce::new(outer, n, inner, blocks))
+        .threads(product(op, &[outputs, 32])?, device.block())?;
+    if blocks == 1 { Ok(out) } else { products(device, op, &out, [outer, blocks, inner]) }
+}
+
+/// The variance and the mean over the middle dimension: the deviations from the f64 mean, squared
+/// and summed over the tree, divided by `n − correction` (by 0 if that is negative) in f64; each
+/// result rounded once.
+///
+/// # Shapes
+///
+/// `x: [outer, n, inner]`; returns two of `[outer, inner]`.
+///
+/// # Errors
+///
+/// As [`sum`].
+pub fn variance<T: Float>(
+    device: &Device,
+    x: &CudaSlice<T>,
+    [outer, n, inner]: [usize; 3],
+    correction: f64,
+) -> Result<(CudaSlice<T>, CudaSlice<T>)> {
+    let (op, shape) = ("var", [outer, n, inner]);
+    let outputs = product(op, &[outer, inner])?;
+    let totals = sums(device, op, x, shape, Terms::Plain)?;
+    let means = finish::<f64>(device, op, &totals, outputs, n as f64)?;
+    let squares = sums(device, op, x, shape, Terms::Deviations(&means))?;
+    let divisor = (n as f64 - correction).max(0.0);
+    Ok((finish(device, op, &squares, outputs, divisor)?, finish(device, op, &means, outputs, 1.0)?))
+}
+
+/// The p-norm over the middle dimension, `(Σ |x|^p)^(1/p)` in f64 over the tree, rounded once. For 0
+/// the number of elements that are not zero, for ∞ the largest magnitude, for −∞ the smallest.
+///
+/// # Shapes
+///
+/// As [`sum`].
+///
+/// # Errors
+///
+/// As [`sum`]; [`CudaError::InvalidArgument`] if `p` is infinite and `n` is 0.
+pub fn norm<T: Float>(
+    device: &Device,
+    x: &CudaSlice<T>,
+    [outer, n, inner]: [usize; 3],
+    p: f64,
+) -> Result<CudaSlice<T>> {
+    let (op, shape) = ("norm", [outer, n, inner]);
+    if p.is_infinite() {
+        let magnitudes = unary(device, Unary::Abs, x)?;
+        return Ok(extreme(device, &magnitudes, shape, p < 0.0)?.0);
+    }
+    let (terms, root) = match p {
+        0.0 => (Terms::NonZeros, 0u32),
+        1.0 => (Terms::Magnitudes, 0),
+        2.0 => (Terms::Squares, 1),
+        _ => (Terms::Powers(p), 2),
+    };
+    let sums = sums(device, op, x, shape, terms)?;
+    let outputs = outer * inner;
+    let mut out = device.uninitialised(op, outputs)?;
+    device
+        .kernel(op, FAMILY, of::<T>(["roots_f32", "roots_f64"]))?
+        .on(device.stream())
+        .write(&mut out)
+        .read(&sums)
+        .value(&(outputs as u64))
+        .value(&root)
+        .value(&(1.0 / p))
+        .threads(outputs, device.block())?;
+    Ok(out)
+}
+
+/// The logarithm of the sum of the exponentials over the middle dimension: the exponentials of the
+/// differences to the largest element in f64 over the tree, their logarithm plus the largest,
+/// rounded once. If the largest is infinite or NaN, it is the result; that of no elements is minus
+/// infinity.
+///
+/// # Shapes
+///
+/// As [`sum`].
+///
+/// # Errors
+///
+/// As [`sum`].
+pub fn logsumexp<T: Float>(
+    device: &Device,
+    x: &CudaSlice<T>,
+    [outer, n, inner]: [usize; 3],
+) -> Result<CudaSlice<T>> {
+    let (op, shape) = ("logsumexp", [outer, n, inner]);
+    expect_len(op, "the input", x, product(op, &shape)?)?;
+    let outputs = product(op, &[outer, inner])?;
+    if n == 0 {
+        return fill(device, outputs, T::from_f64(f64::NEG_INFINITY));
+    }
+    let (largest, _) = extreme(device, x, shape, false)?;
+    let sums = sums(device, op, x, shape, Terms::Exponentials(&largest))?;
+    let mut out = device.uninitialised(op, outputs)?;
+    device
+        .kernel(op, FAMILY, of::<T>(["logsumexp_finish_f32", "logsumexp_finish_f64"]))?
+        .on(device.stream())
+        .write(&mut out)
+        .read(&sums)
+        .read(&largest)
+        .value(&(outputs as u64))
+        .threads(outputs, device.block())?;
+    Ok(out)
+}
+
+/// What is summed of each element, in f64.
+#[derive(Clone, Copy)]
+pub(crate) enum Terms<'a, T> {
+    /// The element.
+    Plain,
+    Squares,
+    Magnitudes,
+    /// 1 for every element that is not zero.
+    NonZeros,
+    /// The magnitude to this power.
+    Powers(f64),
+    /// The square of the difference to the number of its row.
+    Deviations(&'a CudaSlice<f64>),
+    /// The exponential of the difference to the number of its row.
+    Exponentials(&'a CudaSlice<T>),
+}
+
 /// The sums in f64, before the rounding.
 pub(crate) fn sums<T: Float>(
     device: &Device,
     op: &'static str,
     x: &CudaSlice<T>,
     [outer, n, inner]: [usize; 3],
-    squares: bool,
+    terms: Terms<'_, T>,
 ) -> Result<CudaSlice<f64>> {
     expect_len(op, "the input", x, product(op, &[outer, n, inner])?)?;
-    let wide = T::WIDE as usize;
     if n == 0 {
         return device.zeros_for(op, product(op, &[outer, inner])?);
     }
@@ -87,11 +254,10 @@ pub(crate) fn sums<T: Float>(
     let raw = RawReduce::new(outer, n, inner, blocks);
     let outputs = product(op, &[outer, blocks, inner])?;
     let mut out = device.uninitialised::<f64>(op, outputs)?;
-    if blocks == 1 && inner >= 32 && !squares {
-        let name = ["sum_columns_f32", "sum_columns_f64"][wide];
+    if blocks == 1 && inner >= 32 && matches!(terms, Terms::Plain) {
         let grid = grid(op, product(op, &[outer, inner.div_ceil(32)])?)?;
         device
-            .kernel(op, FAMILY, name)?
+            .kernel(op, FAMILY, of::<T>(["sum_columns_f32", "sum_columns_f64"]))?
             .on(device.stream())
             .write(&mut out)
             .read(x)
@@ -99,18 +265,28 @@ pub(crate) fn sums<T: Float>(
             .grid((grid, 1, 1), (32, 32, 1))?;
         return Ok(out);
     }
-    let names = match squares {
-        false => ["sum_blocks_f32", "sum_blocks_f64"],
-        true => ["sum_squares_blocks_f32", "sum_squares_blocks_f64"],
+    let names = match terms {
+        Terms::Plain => ["sum_blocks_f32", "sum_blocks_f64"],
+        Terms::Squares => ["sum_squares_blocks_f32", "sum_squares_blocks_f64"],
+        Terms::Magnitudes => ["sum_magnitudes_blocks_f32", "sum_magnitudes_blocks_f64"],
+        Terms::NonZeros => ["count_nonzero_blocks_f32", "count_nonzero_blocks_f64"],
+        Terms::Powers(_) => ["sum_powers_blocks_f32", "sum_powers_blocks_f64"],
+        Terms::Deviations(_) => ["sum_deviations_blocks_f32", "sum_deviations_blocks_f64"],
+        Terms::Exponentials(_) => ["sum_exp_blocks_f32", "sum_exp_blocks_f64"],
     };
-    device
-        .kernel(op, FAMILY, names[wide])?
-        .on(device.stream())
-        .write(&mut out)
-        .read(x)
-        .value(&raw)
-        .threads(product(op, &[outputs, 32])?, device.block())?;
-    if blocks == 1 { Ok(out) } else { sums(device, op, &out, [outer, blocks, inner], false) }
+    let kernel = device.kernel(op, FAMILY, of::<T>(names))?;
+    let call = kernel.on(device.stream()).write(&mut out).read(x);
+    let call = match &terms {
+        Terms::Powers(exponent) => call.value(&raw).value(exponent),
+        Terms::Deviations(rows) => call.read(rows).value(&raw),
+        Terms::Exponentials(rows) => call.read(rows).value(&raw),
+        _ => call.value(&raw),
+    };
+    call.threads(product(op, &[outputs, 32])?, device.block())?;
+    if blocks == 1 {
+        return Ok(out);
+    }
+    sums(device, op, &out, [outer, blocks, inner], Terms::Plain)
 }
 
 /// Sums f32 with float atomics, one addition per element.

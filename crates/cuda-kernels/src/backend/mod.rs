@@ -8,6 +8,7 @@ mod embedding;
 mod grid_sample;
 mod index;
 mod interpolate;
+mod linalg;
 mod loss;
 mod matmul;
 mod memory;
@@ -16,9 +17,11 @@ mod optim;
 mod padding;
 mod pooling;
 mod random;
+mod recurrent;
 mod reduce;
 mod scan;
 mod scatter;
+mod shape;
 mod sparse;
 
 use std::collections::BTreeMap;
@@ -105,6 +108,7 @@ fn register_all() {
         grid_sample::register_all();
         index::register_all();
         interpolate::register_all();
+        linalg::register_all();
         loss::register_all();
         matmul::register_all();
         norm::register_all();
@@ -112,9 +116,11 @@ fn register_all() {
         padding::register_all();
         pooling::register_all();
         random::register_all();
+        recurrent::register_all();
         reduce::register_all();
         scan::register_all();
         scatter::register_all();
+        shape::register_all();
         sparse::register_all();
     });
 }

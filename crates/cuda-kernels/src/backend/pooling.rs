@@ -1,7 +1,7 @@
 use samebits_tensor_core::ops::{
     AdaptiveAvgPool, AdaptiveAvgPoolGrad, AdaptiveMaxPool, AdaptiveMaxPoolGrad, AvgPool,
     AvgPoolGrad, FractionalMaxPool, FractionalMaxPoolGrad, MaxPool, MaxPoolGrad, MaxUnpool,
-    PoolParams,
+    MaxUnpoolGrad, PoolParams,
 };
 use samebits_tensor_core::registry::register;
 use samebits_tensor_core::{Op, Tensor};
@@ -103,6 +103,16 @@ fn register_unpool() {
         LAST,
         |op: &MaxUnpool| with_float!(op.input.dtype(), T => max_unpool::<T>(op)),
     ));
+    register(portable("copy", FLOATS, "each element is copied", |op: &MaxUnpoolGrad| {
+        on(op, |gpu| {
+            let planes = op.indices.shape()[..2].iter().product();
+            with_float!(op.grad.dtype(), T => {
+                let (grad, indices) = (gpu.input::<T>(&op.grad)?, gpu.input(&op.indices)?);
+                let out = pooling::max_unpool_grad(gpu.device, &grad, &indices, planes)?;
+                gpu.tensor(out, op.indices.shape())
+            })
+        })
+    }));
 }
 
 fn max_pool<T: Real>(op: &MaxPool) -> Tensors<(Tensor, Tensor)> {

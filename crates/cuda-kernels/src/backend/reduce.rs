@@ -1,21 +1,26 @@
 use samebits_tensor_core::layout::outer_dim_inner;
-use samebits_tensor_core::ops::{ArgReduce, ArgReduceKind, Reduce, ReduceKind};
+use samebits_tensor_core::ops::{
+    ArgReduce, ArgReduceKind, Logsumexp, Norm, Reduce, ReduceKind, Variance,
+};
 use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{Op, Tensor};
 
 use super::memory::Input;
 use super::{
-    ARRIVAL, F32, FLOATS, Failure, Gpu, Stored, Tensors, atomic, on, portable, with_float,
+    ARRIVAL, F32, FLOATS, Failure, Gpu, Real, Stored, Tensors, atomic, on, portable, with_float,
 };
 use crate::reduce::{self, Sum};
+
+const TREE: &str = "sums run in f64 over a tree that depends on the length alone";
 
 pub(super) fn register_all() {
     register(Kernel {
         applies: |op: &Reduce| op.kind == ReduceKind::Sum,
         ..atomic(F32, ARRIVAL, |op| {
             on(op, |gpu| {
-                let (x, shape) = rows::<f32>(&gpu, op)?;
-                gpu.tensor(reduce::sum_atomic(gpu.device, &x, shape)?, &kept(op))
+                let (x, shape) = rows::<f32>(&gpu, &op.x, &op.dims)?;
+                let out = reduce::sum_atomic(gpu.device, &x, shape)?;
+                gpu.tensor(out, &kept(&op.x, &op.dims))
             })
         })
     });
@@ -28,6 +33,30 @@ pub(super) fn register_all() {
             |op: &Reduce| with_float!(op.x.dtype(), T => reduce_dims::<T>(op)),
         )
     });
+    register(portable(
+        "tree",
+        FLOATS,
+        TREE,
+        |op: &Variance| with_float!(op.x.dtype(), T => variance::<T>(op)),
+    ));
+    register(portable("tree", FLOATS, TREE, |op: &Norm| {
+        on(op, |gpu| {
+            with_float!(op.x.dtype(), T => {
+                let (x, shape) = rows::<T>(&gpu, &op.x, &op.dims)?;
+                let out = reduce::norm(gpu.device, &x, shape, op.p)?;
+                gpu.tensor(out, &kept(&op.x, &op.dims))
+            })
+        })
+    }));
+    register(portable("tree", FLOATS, TREE, |op: &Logsumexp| {
+        on(op, |gpu| {
+            with_float!(op.x.dtype(), T => {
+                let (x, shape) = rows::<T>(&gpu, &op.x, &op.dims)?;
+                let out = reduce::logsumexp(gpu.device, &x, shape)?;
+                gpu.tensor(out, &kept(&op.x, &op.dims))
+            })
+        })
+    }));
     register(portable(
         "first",
         FLOATS,
@@ -51,6 +80,7 @@ pub(super) fn register_all() {
 /// How a reduction is computed.
 enum Kind {
     Sum(Sum),
+    Product,
     Extreme { minimum: bool },
 }
 
@@ -60,42 +90,57 @@ fn kind(kind: ReduceKind) -> Option<Kind> {
         ReduceKind::Mean => Kind::Sum(Sum::Mean),
         ReduceKind::Amax => Kind::Extreme { minimum: false },
         ReduceKind::Amin => Kind::Extreme { minimum: true },
+        ReduceKind::Prod => Kind::Product,
         _ => return None,
     })
 }
 
-fn reduce_dims<T: Stored + crate::Float>(op: &Reduce) -> Tensors<Tensor> {
+fn reduce_dims<T: Real>(op: &Reduce) -> Tensors<Tensor> {
     on(op, |gpu| {
-        let (x, shape) = rows::<T>(&gpu, op)?;
+        let (x, shape) = rows::<T>(&gpu, &op.x, &op.dims)?;
         let out = match kind(op.kind).expect("the kernel applies") {
             Kind::Sum(kind) => reduce::sum(gpu.device, &x, shape, kind)?,
+            Kind::Product => reduce::prod(gpu.device, &x, shape)?,
             Kind::Extreme { minimum } => reduce::extreme(gpu.device, &x, shape, minimum)?.0,
         };
-        gpu.tensor(out, &kept(op))
+        gpu.tensor(out, &kept(&op.x, &op.dims))
+    })
+}
+
+fn variance<T: Real>(op: &Variance) -> Tensors<(Tensor, Tensor)> {
+    on(op, |gpu| {
+        let (x, shape) = rows::<T>(&gpu, &op.x, &op.dims)?;
+        let (variance, mean) = reduce::variance(gpu.device, &x, shape, op.correction)?;
+        let shape = kept(&op.x, &op.dims);
+        Ok((gpu.tensor(variance, &shape)?, gpu.tensor(mean, &shape)?))
     })
 }
 
 /// The input as `[outer, n, inner]`, to be reduced over n. Dimensions that are not neighbours
 /// are first moved to the end.
-fn rows<T: Stored>(gpu: &Gpu<'_>, op: &Reduce) -> Result<(Input<T>, [usize; 3]), Failure> {
-    let shape = op.x.shape();
+fn rows<T: Stored>(
+    gpu: &Gpu<'_>,
+    x: &Tensor,
+    dims: &[usize],
+) -> Result<(Input<T>, [usize; 3]), Failure> {
+    let shape = x.shape();
     let size = |dims: &[usize]| dims.iter().product::<usize>();
-    if op.dims.windows(2).all(|pair| pair[0] + 1 == pair[1]) {
-        let first = op.dims.first().copied().unwrap_or(shape.len());
-        let last = first + op.dims.len();
+    if dims.windows(2).all(|pair| pair[0] + 1 == pair[1]) {
+        let first = dims.first().copied().unwrap_or(shape.len());
+        let last = first + dims.len();
         let sizes = [size(&shape[..first]), size(&shape[first..last]), size(&shape[last..])];
-        return Ok((gpu.input(&op.x)?, sizes));
+        return Ok((gpu.input(x)?, sizes));
     }
-    let others: Vec<usize> = (0..shape.len()).filter(|dim| !op.dims.contains(dim)).collect();
-    let order: Vec<usize> = others.iter().chain(&op.dims).copied().collect();
+    let others: Vec<usize> = (0..shape.len()).filter(|dim| !dims.contains(dim)).collect();
+    let order: Vec<usize> = others.iter().chain(dims).copied().collect();
     let sizes = |dims: &[usize]| dims.iter().map(|&dim| shape[dim]).product();
-    Ok((gpu.input(&op.x.permute(&order)?)?, [sizes(&others), sizes(&op.dims), 1]))
+    Ok((gpu.input(&x.permute(&order)?)?, [sizes(&others), sizes(dims), 1]))
 }
 
 /// The shape of the result.
-fn kept(op: &Reduce) -> Vec<usize> {
-    let mut shape = op.x.shape().to_vec();
-    for &dim in &op.dims {
+fn kept(x: &Tensor, dims: &[usize]) -> Vec<usize> {
+    let mut shape = x.shape().to_vec();
+    for &dim in dims {
         shape[dim] = 1;
     }
     shape

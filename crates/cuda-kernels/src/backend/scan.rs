@@ -1,30 +1,77 @@
 use samebits_tensor_core::layout::outer_dim_inner;
-use samebits_tensor_core::ops::{Cumprod, Cumsum};
+use samebits_tensor_core::ops::{
+    Cumextreme, Cumprod, CumprodGrad, Cumsum, Logcumsumexp, LogcumsumexpGrad,
+};
 use samebits_tensor_core::registry::register;
 use samebits_tensor_core::{Op, Tensor};
 
-use super::{FLOATS, Real, Tensors, on, portable, with_float};
-use crate::scan::{Scan, scan};
+use super::{FLOATS, Failure, Real, Tensors, on, portable, with_float};
+use crate::scan::{self, Scan};
 
 const TILES: &str = "each line runs in f64 over tiles of 1024 elements, carried in order";
+const LINE: &str = "each line runs in f64 from its last element to its first";
+const FIRST: &str = "of equal elements the first is taken";
 
 pub(super) fn register_all() {
     register(portable("tiles", FLOATS, TILES, |op: &Cumsum| {
         let kind = if op.reverse { Scan::SumFromEnd } else { Scan::Sum };
-        with_float!(op.x.dtype(), T => run::<T, _>(op, &op.x, op.dim, kind))
+        with_float!(op.x.dtype(), T => tiles::<T, _>(op, &op.x, op.dim, kind))
     }));
     register(portable(
         "tiles",
         FLOATS,
         TILES,
-        |op: &Cumprod| with_float!(op.x.dtype(), T => run::<T, _>(op, &op.x, op.dim, Scan::Product)),
+        |op: &Cumprod| with_float!(op.x.dtype(), T => tiles::<T, _>(op, &op.x, op.dim, Scan::Product)),
     ));
+    register(portable("line", FLOATS, LINE, |op: &CumprodGrad| {
+        on(op, |gpu| {
+            let shape = shape(op, &op.x, op.dim)?;
+            with_float!(op.x.dtype(), T => {
+                let (x, grad) = (gpu.input::<T>(&op.x)?, gpu.input(&op.grad)?);
+                gpu.tensor(scan::cumprod_grad(gpu.device, &x, &grad, shape)?, op.x.shape())
+            })
+        })
+    }));
+    register(portable("tiles", FLOATS, TILES, |op: &Logcumsumexp| {
+        on(op, |gpu| {
+            let shape = shape(op, &op.x, op.dim)?;
+            with_float!(op.x.dtype(), T => {
+                let x = gpu.input::<T>(&op.x)?;
+                gpu.tensor(scan::logcumsumexp(gpu.device, &x, shape)?, op.x.shape())
+            })
+        })
+    }));
+    register(portable("line", FLOATS, LINE, |op: &LogcumsumexpGrad| {
+        on(op, |gpu| {
+            let shape = shape(op, &op.x, op.dim)?;
+            with_float!(op.x.dtype(), T => {
+                let (x, y) = (gpu.input::<T>(&op.x)?, gpu.input(&op.y)?);
+                let grad = gpu.input(&op.grad)?;
+                let out = scan::logcumsumexp_grad(gpu.device, &x, &y, &grad, shape)?;
+                gpu.tensor(out, op.x.shape())
+            })
+        })
+    }));
+    register(portable("first", FLOATS, FIRST, |op: &Cumextreme| {
+        on(op, |gpu| {
+            let shape = shape(op, &op.x, op.dim)?;
+            with_float!(op.x.dtype(), T => {
+                let x = gpu.input::<T>(&op.x)?;
+                let (values, at) = scan::cumextreme(gpu.device, &x, shape, op.largest)?;
+                Ok((gpu.tensor(values, op.x.shape())?, gpu.tensor(at, op.x.shape())?))
+            })
+        })
+    }));
 }
 
-fn run<T: Real, O: Op>(op: &O, x: &Tensor, dim: usize, kind: Scan) -> Tensors<Tensor> {
+fn tiles<T: Real, O: Op>(op: &O, x: &Tensor, dim: usize, kind: Scan) -> Tensors<Tensor> {
     on(op, |gpu| {
-        let shape = outer_dim_inner(O::NAME, x.shape(), dim)?.into();
-        let out = scan(gpu.device, &*gpu.input::<T>(x)?, shape, kind)?;
+        let out = scan::scan(gpu.device, &*gpu.input::<T>(x)?, shape(op, x, dim)?, kind)?;
         gpu.tensor(out, x.shape())
     })
+}
+
+/// The shape as outer, scanned and inner dimension.
+fn shape<O: Op>(_: &O, x: &Tensor, dim: usize) -> Result<[usize; 3], Failure> {
+    Ok(outer_dim_inner(O::NAME, x.shape(), dim)?.into())
 }

@@ -3,8 +3,8 @@
 use crate::data::{Source, clean, same, same64};
 use crate::device::{on_device, under_schedules};
 use samebits_cuda_kernels::elementwise::{
-    self, Binary, Compare, Pairing, Unary, View, affine, binary, cast, compare, copy, fill, select,
-    truth, unary,
+    self, Binary, Compare, Pairing, Unary, View, affine, binary, cast, cat, compare, copy, fill,
+    select, truth, unary,
 };
 use samebits_numerics::math;
 
@@ -164,6 +164,38 @@ fn views_and_choices_keep_bits() {
         assert_eq!(device.download(&fill(device, 5, 2.5f32).unwrap()).unwrap(), [2.5; 5]);
         assert_eq!(device.download(&fill(device, 5, -7i64).unwrap()).unwrap(), [-7; 5]);
         assert_eq!(device.download(&fill(device, 5, 9u8).unwrap()).unwrap(), [9; 5]);
+    });
+}
+
+/// Puts an empty tensor and two of `[3, width]` one after the other.
+fn joined<T: samebits_cuda_kernels::Word + PartialEq + std::fmt::Debug>(
+    device: &samebits_cuda_kernels::Device,
+    make: impl Fn(u8) -> T,
+) {
+    let widths = [40, 0, 67];
+    let parts = widths.map(|width| (0..3 * width).map(|i| make(i as u8)).collect::<Vec<T>>());
+    let expected: Vec<T> = (0..3)
+        .flat_map(|row| {
+            parts.iter().zip(widths).flat_map(move |(x, width)| &x[row * width..][..width])
+        })
+        .copied()
+        .collect();
+    let buffers = parts.map(|part| device.upload(&part).unwrap());
+    let inputs = buffers.each_ref();
+    let got = device.download(&cat(device, &inputs, 3, &widths).unwrap()).unwrap();
+    assert_eq!(got, expected);
+    assert!(cat(device, &inputs, 4, &widths).is_err());
+    assert!(cat(device, &inputs[..2], 3, &widths).is_err());
+}
+
+#[test]
+fn joined_tensors_keep_bits() {
+    under_schedules(|device| {
+        joined(device, |i| i);
+        joined(device, |i| i64::from(i) << 40);
+        // As bits, because a NaN is not equal to itself.
+        joined(device, |i| 0x7f80_0000 | u32::from(i));
+        joined(device, |i| f64::from(i) - 100.0);
     });
 }
 

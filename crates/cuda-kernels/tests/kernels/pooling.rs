@@ -256,6 +256,48 @@ fn fractional_windows_stay_inside() {
 }
 
 #[test]
+fn unpooled_gradients_are_copied() {
+    under_schedules(|device| {
+        let mut source = Source::new(12);
+        let (grad, planes, in_plane) = (source.broken(6 * 70), 6, 37);
+        let mut indices = source.indices(planes * in_plane, 70);
+        indices[3] = -1;
+        indices[planes * in_plane - 1] = -1;
+        let expected: Vec<u32> = indices
+            .iter()
+            .enumerate()
+            .map(|(i, &at)| {
+                // A NaN keeps its bits.
+                usize::try_from(at).map_or(0, |at| grad[i / in_plane * 70 + at].to_bits())
+            })
+            .collect();
+        let wide: Vec<f64> = grad.iter().map(|&x| f64::from(x) * 1.1).collect();
+        let (g, idx) = (device.upload(&grad).unwrap(), device.upload(&indices).unwrap());
+        let got = pooling::max_unpool_grad(device, &g, &idx, planes).unwrap();
+        assert_eq!(bits(&device.download(&got).unwrap()), expected);
+        let g = device.upload(&wide).unwrap();
+        let got = pooling::max_unpool_grad(device, &g, &idx, planes).unwrap();
+        for (i, x) in device.download(&got).unwrap().into_iter().enumerate() {
+            let expected =
+                usize::try_from(indices[i]).map_or(0.0, |at| wide[i / in_plane * 70 + at]);
+            assert_eq!(x.to_bits(), expected.to_bits(), "element {i}");
+        }
+        bits(&grad)
+    });
+}
+
+#[test]
+fn a_bad_index_of_an_unpooling_is_reported() {
+    crate::device::on_device(|device| {
+        let g = device.upload(&[1.0f32; 10]).unwrap();
+        let idx = device.upload(&[0i64, -1, 5, -2]).unwrap();
+        pooling::max_unpool_grad(device, &g, &idx, 2).unwrap();
+        let error = device.synchronize().unwrap_err().to_string();
+        assert_eq!(error, "max_unpool: index 5 at position 2 is out of range for size 5");
+    });
+}
+
+#[test]
 fn bad_windows_are_refused() {
     assert!(Window::new(1, &[4], &[0], &[1], &[0], &[1], false).is_err());
     assert!(Window::new(1, &[4], &[3], &[1], &[2], &[1], false).is_err());

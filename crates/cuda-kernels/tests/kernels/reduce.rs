@@ -2,8 +2,11 @@
 
 use crate::data::{Source, bits, clean, order_sensitive, same, same64};
 use crate::device::{under_schedules, varies};
+use crate::numbers::{Number, all_bits, mixed, same_bits};
+use samebits_cuda_kernels::Device;
 use samebits_cuda_kernels::reduce::{self, Sum};
 use samebits_numerics::extrema;
+use samebits_numerics::math::f64 as math;
 use samebits_numerics::reduce::sum_by;
 
 /// (outer, n, inner): one block, columns, several blocks.
@@ -100,6 +103,106 @@ fn the_first_extreme_wins() {
             }
         }
     });
+}
+
+/// The product over the tree: lanes of 32 in blocks of 4096.
+fn product_of(terms: &[f64]) -> f64 {
+    let block = |terms: &[f64]| {
+        let mut lanes = [1.0; 32];
+        for (i, x) in terms.iter().enumerate() {
+            lanes[i % 32] *= x;
+        }
+        for half in [16, 8, 4, 2, 1] {
+            for lane in 0..half {
+                lanes[lane] *= lanes[lane + half];
+            }
+        }
+        lanes[0]
+    };
+    if terms.len() <= 4096 {
+        return block(terms);
+    }
+    product_of(&terms.chunks(4096).map(block).collect::<Vec<_>>())
+}
+
+fn norm_of(row: &[f64], p: f64) -> f64 {
+    let sum = |term: &dyn Fn(f64) -> f64| sum_by(row.len(), |i| term(row[i].abs()));
+    if p.is_infinite() {
+        let magnitudes: Vec<f64> = row.iter().map(|x| x.abs()).collect();
+        let best =
+            if p > 0.0 { extrema::argmax(&magnitudes) } else { extrema::argmin(&magnitudes) };
+        best.unwrap().1
+    } else if p == 0.0 {
+        sum(&|x| if x == 0.0 { 0.0 } else { 1.0 })
+    } else if p == 1.0 {
+        sum(&|x| x)
+    } else if p == 2.0 {
+        math::sqrt(sum(&|x| x * x))
+    } else {
+        math::pow(sum(&|x| math::pow(x, p)), 1.0 / p)
+    }
+}
+
+fn logsumexp_of(row: &[f64]) -> f64 {
+    let Some((_, largest)) = extrema::argmax(row) else { return f64::NEG_INFINITY };
+    if !largest.is_finite() {
+        return largest;
+    }
+    largest + math::log(sum_by(row.len(), |i| math::exp(row[i] - largest)))
+}
+
+/// The variance and the mean.
+fn variance_of(row: &[f64], correction: f64) -> [f64; 2] {
+    let n = row.len() as f64;
+    let mean = sum_by(row.len(), |i| row[i]) / n;
+    let squares = sum_by(row.len(), |i| (row[i] - mean) * (row[i] - mean));
+    [squares / (n - correction).max(0.0), mean]
+}
+
+fn moments<T: Number>(device: &Device) -> Vec<u64> {
+    let mut all = Vec::new();
+    for shape in SHAPES {
+        let [outer, n, inner] = shape;
+        for broken in [false, true] {
+            let x: Vec<T> = mixed(&mut Source::new(n as u64 + 31), broken, outer * n * inner);
+            let rows: Vec<Vec<f64>> = (0..outer * inner)
+                .map(|o| {
+                    (0..n).map(|i| x[(o / inner * n + i) * inner + o % inner].into()).collect()
+                })
+                .collect();
+            let x = device.upload(&x).unwrap();
+            let mut check = |what: &str,
+                             got: samebits_cuda_kernels::CudaSlice<T>,
+                             of: &dyn Fn(&[f64]) -> f64| {
+                let expected: Vec<T> =
+                    rows.iter().map(|row| T::from_f64(of(row)).canonical()).collect();
+                let got = device.download(&got).unwrap();
+                same_bits(&format!("{what} {shape:?} {broken}"), &got, &expected);
+                all.extend(all_bits(&got));
+            };
+            check("prod", reduce::prod(device, &x, shape).unwrap(), &product_of);
+            check("logsumexp", reduce::logsumexp(device, &x, shape).unwrap(), &logsumexp_of);
+            for correction in [0.0, 1.0, 1e6] {
+                let (variance, mean) = reduce::variance(device, &x, shape, correction).unwrap();
+                check("var", variance, &|row| variance_of(row, correction)[0]);
+                check("mean", mean, &|row| variance_of(row, correction)[1]);
+            }
+            for p in [0.0, 1.0, 2.0, 3.0, -1.5, f64::INFINITY, f64::NEG_INFINITY] {
+                // Powers take thousands of instructions each.
+                if n == 0 && p.is_infinite() || n > 5000 && p.fract() != 0.0 {
+                    continue;
+                }
+                let got = reduce::norm(device, &x, shape, p).unwrap();
+                check(&format!("norm {p}"), got, &|row| norm_of(row, p));
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn products_norms_and_moments_follow_the_tree() {
+    under_schedules(|device| (moments::<f32>(device), moments::<f64>(device)));
 }
 
 #[test]

@@ -1,8 +1,16 @@
-//! Running sums and products.
+//! Running sums, products, logarithms of sums and extrema, and their gradients.
 
 use crate::data::{Source, bits, clean, same, same64};
 use crate::device::under_schedules;
-use samebits_cuda_kernels::scan::{Scan, scan};
+use crate::numbers::{Number, all_bits, mixed, same_bits};
+use samebits_cuda_kernels::Device;
+use samebits_cuda_kernels::scan::{self as scans, Scan, scan};
+use samebits_numerics::extrema::{replaces_max, replaces_min};
+use samebits_numerics::math::f64::{exp, log};
+
+/// (outer, n, inner): empty, short, whole tiles, and tiles with a tail.
+const SHAPES: [[usize; 3]; 6] =
+    [[2, 0, 3], [3, 1, 2], [2, 100, 3], [1, 1024, 1], [2, 2500, 1], [1, 1030, 3]];
 
 /// By the letter: tiles of 1024, runs of 32, carries in order.
 fn line(x: &[f64], product: bool) -> Vec<f64> {
@@ -45,7 +53,7 @@ fn expected(x: &[f64], [outer, n, inner]: [usize; 3], kind: Scan) -> Vec<f64> {
 fn scans_follow_the_tiles() {
     under_schedules(|device| {
         let mut all = Vec::new();
-        for shape in [[2, 0, 3], [3, 1, 2], [2, 100, 3], [1, 1024, 1], [2, 2500, 1], [1, 1030, 3]] {
+        for shape in SHAPES {
             let n = shape.iter().product();
             for kind in [Scan::Sum, Scan::SumFromEnd, Scan::Product] {
                 let mut source = Source::new(n as u64);
@@ -74,4 +82,180 @@ fn scans_follow_the_tiles() {
         }
         all
     });
+}
+
+/// The places of every line of a tensor, in order.
+fn lines([outer, n, inner]: [usize; 3]) -> Vec<Vec<usize>> {
+    (0..outer * inner)
+        .map(|o| (0..n).map(|i| (o / inner * n + i) * inner + o % inner).collect())
+        .collect()
+}
+
+fn wide<T: Number>(x: &[T], places: &[usize]) -> Vec<f64> {
+    places.iter().map(|&p| x[p].into()).collect()
+}
+
+/// Pairs (m, s) that stand for s · exp(m), combined as the contract says.
+fn log_sums(x: &[f64]) -> Vec<f64> {
+    let none = (f64::NEG_INFINITY, 1.0);
+    let apply = |(m, s): (f64, f64), (n, t): (f64, f64)| {
+        if m == f64::NEG_INFINITY {
+            (n, t)
+        } else if n == f64::NEG_INFINITY {
+            (m, s)
+        } else if m == n {
+            (m, s + t)
+        } else if m > n {
+            (m, s + t * exp(n - m))
+        } else {
+            (n, s * exp(m - n) + t)
+        }
+    };
+    let mut out = Vec::new();
+    let mut carry = none;
+    for tile in x.chunks(1024) {
+        let mut before = none;
+        for run in tile.chunks(32) {
+            let mut local = none;
+            for &x in run {
+                local = apply(local, (x, 1.0));
+                let (m, s) = apply(carry, apply(before, local));
+                out.push(if m.is_infinite() && !s.is_nan() { m } else { m + log(s) });
+            }
+            before = apply(before, local);
+        }
+        carry = apply(carry, before);
+    }
+    out
+}
+
+/// The gradient of a running product, from its definition.
+fn product_grad(x: &[f64], grad: &[f64]) -> Vec<f64> {
+    let n = x.len();
+    let zeros: Vec<usize> = (0..n).filter(|&k| x[k] == 0.0).collect();
+    let first = zeros.first().copied().unwrap_or(n);
+    let second = zeros.get(1).copied().unwrap_or(n);
+    let product = |j: usize| (0..=j).filter(|&k| k != first).fold(1.0, |product, k| product * x[k]);
+    // One chain of multiplications for all, as the sums below need every prefix.
+    let mut prefixes = Vec::new();
+    for k in 0..second {
+        let before = prefixes.last().copied().unwrap_or(1.0);
+        prefixes.push(if k == first { before } else { before * x[k] });
+    }
+    assert!(second == 0 || prefixes[second / 2].to_bits() == product(second / 2).to_bits());
+    let sum =
+        |range: std::ops::Range<usize>| range.rev().fold(0.0, |sum, j| sum + grad[j] * prefixes[j]);
+    (0..n)
+        .map(|i| match i.cmp(&first) {
+            std::cmp::Ordering::Less => sum(i..first) / x[i],
+            std::cmp::Ordering::Equal => sum(first..second),
+            std::cmp::Ordering::Greater => 0.0,
+        })
+        .collect()
+}
+
+/// The gradient of a running logarithm of sums, from the last element down.
+fn log_sums_grad(x: &[f64], y: &[f64], grad: &[f64]) -> Vec<f64> {
+    let mut out = vec![0.0; x.len()];
+    let (mut m, mut s) = (f64::NEG_INFINITY, 0.0);
+    for i in (0..x.len()).rev() {
+        let (n, g) = (-y[i], grad[i]);
+        (m, s) = if m == f64::NEG_INFINITY && s == 0.0 {
+            (n, g)
+        } else if m == n {
+            (m, s + g)
+        } else if m > n {
+            (m, s + g * exp(n - m))
+        } else {
+            (n, s * exp(m - n) + g)
+        };
+        out[i] = s * exp(m + x[i]);
+    }
+    out
+}
+
+/// Inputs of a scan: ordinary, of every magnitude and kind, or with equal elements and zeros.
+fn inputs<T: Number>(source: &mut Source, kind: usize, n: usize) -> Vec<T> {
+    match kind {
+        0 | 1 => mixed(source, kind == 1, n),
+        2 => (0..n).map(|_| T::from_f64(source.below(5) as f64 - 2.0)).collect(),
+        _ => (0..n)
+            .map(|_| match source.below(900) {
+                0 => T::from_f64(0.0),
+                1 => T::from_f64(-0.0),
+                at => T::finer(1.0 + at as f32 / 16384.0),
+            })
+            .collect(),
+    }
+}
+
+fn lines_of<T: Number>(device: &Device) -> Vec<u64> {
+    let mut all = Vec::new();
+    for shape in SHAPES {
+        let n = shape.iter().product();
+        for kind in 0..4 {
+            let mut source = Source::new(n as u64 + 9);
+            let x: Vec<T> = inputs(&mut source, kind, n);
+            let grad: Vec<T> = mixed(&mut source, kind == 1, n);
+            let [mut y, mut of_product, mut of_sums] = [x.clone(), x.clone(), x.clone()];
+            let round = |x: f64| T::from_f64(x).canonical();
+            let lines = lines(shape);
+            for line in &lines {
+                let (x, grad) = (wide(&x, line), wide(&grad, line));
+                let sums = log_sums(&x);
+                let products = product_grad(&x, &grad);
+                for (i, &p) in line.iter().enumerate() {
+                    (y[p], of_product[p]) = (round(sums[i]), round(products[i]));
+                }
+                let sums = log_sums_grad(&x, &wide(&y, line), &grad);
+                for (i, &p) in line.iter().enumerate() {
+                    of_sums[p] = round(sums[i]);
+                }
+            }
+            let what = format!("{shape:?} {kind} f64 {}", T::ONE.bits() == f64::ONE.bits());
+            let (x_dev, grad_dev) = (device.upload(&x).unwrap(), device.upload(&grad).unwrap());
+            let y_dev = scans::logcumsumexp(device, &x_dev, shape).unwrap();
+            for (part, got, expected) in [
+                ("logcumsumexp", &y_dev, &y),
+                (
+                    "logcumsumexp grad",
+                    &scans::logcumsumexp_grad(device, &x_dev, &y_dev, &grad_dev, shape).unwrap(),
+                    &of_sums,
+                ),
+                (
+                    "cumprod grad",
+                    &scans::cumprod_grad(device, &x_dev, &grad_dev, shape).unwrap(),
+                    &of_product,
+                ),
+            ] {
+                let got = &device.download(got).unwrap()[..n];
+                same_bits(&format!("{part} {what}"), got, expected);
+                all.extend(all_bits(got));
+            }
+            for largest in [false, true] {
+                let (mut values, mut places) = (x.clone(), vec![0i64; n]);
+                for line in &lines {
+                    let mut best = 0;
+                    for (i, &p) in line.iter().enumerate() {
+                        let (old, new) = (x[line[best]], x[p]);
+                        let better =
+                            if largest { replaces_max(old, new) } else { replaces_min(old, new) };
+                        best = if better { i } else { best };
+                        (values[p], places[p]) = (x[line[best]].canonical(), best as i64);
+                    }
+                }
+                let (got, at) = scans::cumextreme(device, &x_dev, shape, largest).unwrap();
+                let got = &device.download(&got).unwrap()[..n];
+                same_bits(&format!("cumextreme {largest} {what}"), got, &values);
+                assert_eq!(device.download(&at).unwrap()[..n], places, "{largest} {what}");
+                all.extend(all_bits(got));
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn logarithms_extrema_and_gradients() {
+    under_schedules(|device| (lines_of::<f32>(device), lines_of::<f64>(device)));
 }

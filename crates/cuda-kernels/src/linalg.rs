@@ -1,0 +1,222 @@
+//! Decompositions of matrices, a batch at a time.
+//!
+//! # Determinism
+//!
+//! Portable. Elements are converted to f64, everything is computed there by basic operations in the
+//! order that each function states, and results are rounded once. Dot products and sums of squares
+//! run over the contract's fixed tree; `a -= f · v` is one fma per element.
+
+use bytemuck::{Pod, Zeroable};
+use cudarc::driver::CudaSlice;
+
+use crate::device::{Device, Float, expect_len, of, product};
+use crate::error::{CudaError, Result};
+use crate::reduce::grid;
+
+const FAMILY: &str = "linalg";
+
+/// `x = q · r`: Q has `columns` columns and R as many rows, `min(m, n)` or `m`.
+///
+/// For each column `k` in order, with `s` the power of two at or below its largest magnitude from the
+/// diagonal down: `norm = √(a² + Σ x²)` of the scaled diagonal element `a` and elements `x` below,
+/// `b = −copysign(norm, a)`, `tau = (b − a) / b`, `v = x / (a − b)`; later columns `c` become
+/// `c − (tau · (c_k + v · c)) · (1, v)`. A column that is zero below its diagonal is left as it is. Q is
+/// formed by the reflections in descending order. One block takes a matrix.
+///
+/// # Shapes
+///
+/// With `[count, m, n] = shape`: `x` is (count, m, n); returns (count, m, columns) and
+/// (count, columns, n), row-major.
+///
+/// # Errors
+///
+/// [`CudaError::Length`]; [`CudaError::InvalidArgument`] if `columns` is neither number.
+pub fn qr<T: Float>(
+    device: &Device,
+    x: &CudaSlice<T>,
+    [count, m, n]: [usize; 3],
+    columns: usize,
+) -> Result<(CudaSlice<T>, CudaSlice<T>)> {
+    let op = "qr";
+    if columns != m && columns != m.min(n) {
+        return Err(CudaError::invalid(
+            op,
+            format!("{columns} columns of Q for a {m} x {n} matrix"),
+        ));
+    }
+    let [size, size_q, size_r] =
+        [[count, m, n], [count, m, columns], [count, columns, n]].map(|dims| product(op, &dims));
+    let (size, size_q, size_r) = (size?, size_q?, size_r?);
+    expect_len(op, "the matrices", x, size)?;
+    let mut q = device.uninitialised(op, size_q)?;
+    let mut r = device.uninitialised(op, size_r)?;
+    let mut work = device.uninitialised::<f64>(op, size)?;
+    let mut basis = device.uninitialised::<f64>(op, size_q)?;
+    let mut taus = device.uninitialised::<f64>(op, count * m.min(n))?;
+    device
+        .kernel(op, FAMILY, of::<T>(["qr_f32", "qr_f64"]))?
+        .on(device.stream())
+        .write(&mut q)
+        .write(&mut r)
+        .write(&mut work)
+        .write(&mut basis)
+        .write(&mut taus)
+        .read(x)
+        .value(&RawMatrix::new(m, n, columns))
+        .grid((grid(op, count)?, 1, 1), (device.block(), 1, 1))?;
+    Ok((q, r))
+}
+
+/// The gradient of a reduced decomposition with `m >= n`.
+///
+/// With `M = triu(grad_r · rᵀ − qᵀ · grad_q)`, reflected at its diagonal, the result is
+/// `(grad_q + q · M) · r⁻ᵀ`, by substitution from the last column to the first.
+///
+/// # Shapes
+///
+/// With `[count, m, n] = shape`: `grad_q` and `q` are (count, m, n), `grad_r` and `r` (count, n, n);
+/// returns (count, m, n), row-major.
+///
+/// # Errors
+///
+/// [`CudaError::Length`].
+pub fn qr_grad<T: Float>(
+    device: &Device,
+    [grad_q, grad_r]: [&CudaSlice<T>; 2],
+    [q, r]: [&CudaSlice<T>; 2],
+    [count, m, n]: [usize; 3],
+) -> Result<CudaSlice<T>> {
+    let op = "qr";
+    let (tall, square) = (product(op, &[count, m, n])?, product(op, &[count, n, n])?);
+    expect_len(op, "the gradient of Q", grad_q, tall)?;
+    expect_len(op, "the gradient of R", grad_r, square)?;
+    expect_len(op, "Q", q, tall)?;
+    expect_len(op, "R", r, square)?;
+    let raw = RawMatrix::new(m, n, n);
+    let mut mixed = device.uninitialised::<f64>(op, square)?;
+    device
+        .kernel(op, FAMILY, of::<T>(["qr_mixed_f32", "qr_mixed_f64"]))?
+        .on(device.stream())
+        .write(&mut mixed)
+        .read(grad_q)
+        .read(grad_r)
+        .read(q)
+        .read(r)
+        .value(&raw)
+        .value(&(count as u64))
+        .threads(product(op, &[square, 32])?, device.block())?;
+    let mut out = device.uninitialised(op, tall)?;
+    let mut solved = device.uninitialised::<f64>(op, tall)?;
+    device
+        .kernel(op, FAMILY, of::<T>(["qr_grad_f32", "qr_grad_f64"]))?
+        .on(device.stream())
+        .write(&mut out)
+        .write(&mut solved)
+        .read(&mixed)
+        .read(grad_q)
+        .read(q)
+        .read(r)
+        .value(&raw)
+        .value(&(count as u64))
+        .threads(count * m, device.block())?;
+    Ok(out)
+}
+
+/// `x = u · diag(s) · vᵀ` with `k = min(m, n)` singular values, descending.
+///
+/// The columns of a matrix (of its transpose, if it has more columns than rows) are divided by the
+/// power of two at or below its largest magnitude. Sweeps visit all pairs `p < q`, row by row. With
+/// `a`, `b` and `g` the dot products `p·p`, `q·q` and `p·q`, a pair is rotated if
+/// `|g| > 2⁻⁵² · √(a·b)`: with `z = (b − a) / 2g`, `t = copysign(1, z) / (|z| + √(1 + z²))`,
+/// `c = 1 / √(1 + t²)` and `s = c · t`, they become `c·p − s·q` and `s·p + c·q`, each
+/// `fma(c, p, −(s·q))` or `fma(s, p, c·q)`. The sweep in which nothing is rotated is the last; so is the
+/// 60th. Columns of singular value 0 are completed to orthogonal ones from the unit vectors, in
+/// order. The sign is such that the first element of largest magnitude of each column of `u` is not
+/// negative. One warp takes a matrix.
+///
+/// Waits for the device, to refuse elements that are not finite.
+///
+/// # Shapes
+///
+/// With `[count, m, n] = shape`: `x` is (count, m, n); returns (count, m, k), (count, k) and
+/// (count, n, k), row-major.
+///
+/// # Errors
+///
+/// [`CudaError::Length`]; [`CudaError::InvalidArgument`] if an element is not finite.
+///
+/// # References
+///
+/// M. R. Hestenes, *Inversion of Matrices by Biorthogonalization and Related Results*, 1958.
+pub fn svd<T: Float>(
+    device: &Device,
+    x: &CudaSlice<T>,
+    [count, m, n]: [usize; 3],
+) -> Result<(CudaSlice<T>, CudaSlice<T>, CudaSlice<T>)> {
+    let (op, k, rows) = ("svd", m.min(n), m.max(n));
+    let size = product(op, &[count, m, n])?;
+    expect_len(op, "the matrices", x, size)?;
+    refuse_broken(device, op, x, size, m * n)?;
+    let mut u = device.uninitialised(op, product(op, &[count, m, k])?)?;
+    let mut s = device.uninitialised(op, product(op, &[count, k])?)?;
+    let mut v = device.uninitialised(op, product(op, &[count, n, k])?)?;
+    // As the kernel divides it up: the columns twice, the rotations twice, norms, one column.
+    let each = 2 * m * n + 2 * k * k + k + rows;
+    let mut scratch = device.uninitialised::<f64>(op, product(op, &[count, each])?)?;
+    let mut order = device.uninitialised::<i64>(op, count * k)?;
+    device
+        .kernel(op, FAMILY, of::<T>(["svd_f32", "svd_f64"]))?
+        .on(device.stream())
+        .write(&mut u)
+        .write(&mut s)
+        .write(&mut v)
+        .write(&mut scratch)
+        .write(&mut order)
+        .read(x)
+        .value(&RawMatrix::new(m, n, k))
+        .grid((grid(op, count)?, 1, 1), (32, 1, 1))?;
+    Ok((u, s, v))
+}
+
+/// Fails with the first element that is not finite, counted in its matrix of `each` elements.
+fn refuse_broken<T: Float>(
+    device: &Device,
+    op: &'static str,
+    x: &CudaSlice<T>,
+    size: usize,
+    each: usize,
+) -> Result<()> {
+    let mut first = device.upload(&[u64::MAX])?;
+    device
+        .kernel(op, FAMILY, of::<T>(["find_broken_f32", "find_broken_f64"]))?
+        .on(device.stream())
+        .write(&mut first)
+        .read(x)
+        .value(&(size as u64))
+        .threads(size, device.block())?;
+    let place = device.download(&first)?[0];
+    if place == u64::MAX {
+        return Ok(());
+    }
+    let value = device.download(x)?[place as usize];
+    let position = place as usize % each;
+    Err(CudaError::invalid(
+        op,
+        format!("element {position} of the matrix is {value:?}, but all must be finite"),
+    ))
+}
+
+/// `SbMatrix` of the kernels.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct RawMatrix {
+    m: u64,
+    n: u64,
+    k: u64,
+}
+
+impl RawMatrix {
+    fn new(m: usize, n: usize, k: usize) -> RawMatrix {
+        RawMatrix { m: m as u64, n: n as u64, k: k as u64 }
+    }
+}

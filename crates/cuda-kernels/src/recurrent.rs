@@ -1,0 +1,211 @@
+//! The elementwise part of one step of recurrent networks.
+//!
+//! # Determinism
+//!
+//! Portable: every element is the same sequence of correctly rounded operations. The operations'
+//! descriptions in [`samebits_tensor_core::ops`] are their definitions.
+
+use cudarc::driver::CudaSlice;
+
+use crate::device::{Device, Float, expect_len, of, product};
+use crate::error::Result;
+
+const FAMILY: &str = "recurrent";
+
+/// The gates of one step.
+#[derive(Clone, Copy, Debug)]
+pub struct Gates<'a, T> {
+    /// (n, gates · size): those of the input.
+    pub x: &'a CudaSlice<T>,
+    /// (n, gates · size): those of the hidden state.
+    pub h: &'a CudaSlice<T>,
+    /// (gates · size): added to those of the input.
+    pub bias_x: Option<&'a CudaSlice<T>>,
+    /// (gates · size): added to those of the hidden state.
+    pub bias_h: Option<&'a CudaSlice<T>>,
+}
+
+/// One step of a long short-term memory; `bias_h` is not used. Returns the hidden state, the new
+/// cell and the activations.
+///
+/// # Shapes
+///
+/// With `[n, size] = shape`: the gates are (n, 4 · size), `cell` (n, size); returns (n, size) twice
+/// and (n, 4 · size).
+///
+/// # Errors
+///
+/// [`CudaError::Length`](crate::CudaError::Length).
+pub fn lstm_cell<T: Float>(
+    device: &Device,
+    shape: [usize; 2],
+    gates: Gates<'_, T>,
+    cell: &CudaSlice<T>,
+) -> Result<(CudaSlice<T>, CudaSlice<T>, CudaSlice<T>)> {
+    let op = "lstm_cell";
+    let [states, width] = sizes(op, shape, 4)?;
+    expect_len(op, "the gates of the input", gates.x, 4 * states)?;
+    expect_len(op, "the gates", gates.h, 4 * states)?;
+    if let Some(bias) = gates.bias_x {
+        expect_len(op, "the bias", bias, width)?;
+    }
+    expect_len(op, "the cell", cell, states)?;
+    let mut hidden = device.uninitialised(op, states)?;
+    let mut next_cell = device.uninitialised(op, states)?;
+    let mut activations = device.uninitialised(op, 4 * states)?;
+    let [n, size] = shape.map(|size| size as u64);
+    device
+        .kernel(op, FAMILY, of::<T>(["lstm_cell_f32", "lstm_cell_f64"]))?
+        .on(device.stream())
+        .write(&mut hidden)
+        .write(&mut next_cell)
+        .write(&mut activations)
+        .read(gates.x)
+        .read(gates.h)
+        // Without a bias the kernel reads none.
+        .read(gates.bias_x.unwrap_or(gates.x))
+        .read(cell)
+        .value(&n)
+        .value(&size)
+        .value(&u32::from(gates.bias_x.is_some()))
+        .threads(states, device.block())?;
+    Ok((hidden, next_cell, activations))
+}
+
+/// The gradient of [`lstm_cell`]: that of the gates and that of the cell before.
+///
+/// # Shapes
+///
+/// The gradients, `cell` and `next_cell` are (n, size), `activations` (n, 4 · size); returns
+/// (n, 4 · size) and (n, size).
+///
+/// # Errors
+///
+/// As [`lstm_cell`].
+pub fn lstm_cell_grad<T: Float>(
+    device: &Device,
+    shape: [usize; 2],
+    [grad_hidden, grad_cell]: [&CudaSlice<T>; 2],
+    activations: &CudaSlice<T>,
+    [cell, next_cell]: [&CudaSlice<T>; 2],
+) -> Result<(CudaSlice<T>, CudaSlice<T>)> {
+    let op = "lstm_cell";
+    let [states, _] = sizes(op, shape, 4)?;
+    expect_len(op, "the gradient of the hidden state", grad_hidden, states)?;
+    expect_len(op, "the gradient of the cell", grad_cell, states)?;
+    expect_len(op, "the activations", activations, 4 * states)?;
+    expect_len(op, "the cell", cell, states)?;
+    expect_len(op, "the cell after", next_cell, states)?;
+    let mut grad_gates = device.uninitialised(op, 4 * states)?;
+    let mut grad_previous = device.uninitialised(op, states)?;
+    let [n, size] = shape.map(|size| size as u64);
+    device
+        .kernel(op, FAMILY, of::<T>(["lstm_cell_grad_f32", "lstm_cell_grad_f64"]))?
+        .on(device.stream())
+        .write(&mut grad_gates)
+        .write(&mut grad_previous)
+        .read(grad_hidden)
+        .read(grad_cell)
+        .read(activations)
+        .read(cell)
+        .read(next_cell)
+        .value(&n)
+        .value(&size)
+        .threads(states, device.block())?;
+    Ok((grad_gates, grad_previous))
+}
+
+/// One step of a gated recurrent unit. Returns the hidden state and the activations.
+///
+/// # Shapes
+///
+/// With `[n, size] = shape`: the gates are (n, 3 · size), `hidden` (n, size); returns (n, size) and
+/// (n, 4 · size).
+///
+/// # Errors
+///
+/// As [`lstm_cell`].
+pub fn gru_cell<T: Float>(
+    device: &Device,
+    shape: [usize; 2],
+    gates: Gates<'_, T>,
+    hidden: &CudaSlice<T>,
+) -> Result<(CudaSlice<T>, CudaSlice<T>)> {
+    let op = "gru_cell";
+    let [states, _] = sizes(op, shape, 4)?;
+    let width = 3 * shape[1];
+    expect_len(op, "the gates of the input", gates.x, 3 * states)?;
+    expect_len(op, "the gates", gates.h, 3 * states)?;
+    for bias in [gates.bias_x, gates.bias_h].into_iter().flatten() {
+        expect_len(op, "the bias", bias, width)?;
+    }
+    expect_len(op, "the hidden state", hidden, states)?;
+    let mut next = device.uninitialised(op, states)?;
+    let mut activations = device.uninitialised(op, 4 * states)?;
+    let [n, size] = shape.map(|size| size as u64);
+    let biased = u32::from(gates.bias_x.is_some()) | u32::from(gates.bias_h.is_some()) << 1;
+    device
+        .kernel(op, FAMILY, of::<T>(["gru_cell_f32", "gru_cell_f64"]))?
+        .on(device.stream())
+        .write(&mut next)
+        .write(&mut activations)
+        .read(gates.x)
+        .read(gates.h)
+        // Without a bias the kernel reads none.
+        .read(gates.bias_x.unwrap_or(gates.x))
+        .read(gates.bias_h.unwrap_or(gates.h))
+        .read(hidden)
+        .value(&n)
+        .value(&size)
+        .value(&biased)
+        .threads(states, device.block())?;
+    Ok((next, activations))
+}
+
+/// The gradient of [`gru_cell`]: that of the gates of the input, of the gates of the hidden state,
+/// and of the hidden state before.
+///
+/// # Shapes
+///
+/// `grad` and `hidden` are (n, size), `activations` (n, 4 · size); returns (n, 3 · size) twice and
+/// (n, size).
+///
+/// # Errors
+///
+/// As [`lstm_cell`].
+pub fn gru_cell_grad<T: Float>(
+    device: &Device,
+    shape: [usize; 2],
+    grad: &CudaSlice<T>,
+    activations: &CudaSlice<T>,
+    hidden: &CudaSlice<T>,
+) -> Result<(CudaSlice<T>, CudaSlice<T>, CudaSlice<T>)> {
+    let op = "gru_cell";
+    let [states, _] = sizes(op, shape, 4)?;
+    expect_len(op, "the gradient", grad, states)?;
+    expect_len(op, "the activations", activations, 4 * states)?;
+    expect_len(op, "the hidden state", hidden, states)?;
+    let mut grad_x = device.uninitialised(op, 3 * states)?;
+    let mut grad_h = device.uninitialised(op, 3 * states)?;
+    let mut grad_previous = device.uninitialised(op, states)?;
+    let [n, size] = shape.map(|size| size as u64);
+    device
+        .kernel(op, FAMILY, of::<T>(["gru_cell_grad_f32", "gru_cell_grad_f64"]))?
+        .on(device.stream())
+        .write(&mut grad_x)
+        .write(&mut grad_h)
+        .write(&mut grad_previous)
+        .read(grad)
+        .read(activations)
+        .read(hidden)
+        .value(&n)
+        .value(&size)
+        .threads(states, device.block())?;
+    Ok((grad_x, grad_h, grad_previous))
+}
+
+/// The elements of a state and the width of `gates` gates, if all gates of a step can be counted.
+fn sizes(op: &'static str, [n, size]: [usize; 2], gates: usize) -> Result<[usize; 2]> {
+    product(op, &[n, size, gates])?;
+    Ok([n * size, gates * size])
+}
