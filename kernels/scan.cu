@@ -24,7 +24,9 @@ struct SbScan {
 // Kind 0: sums; kind 1: products.
 struct SbNumbers {
     typedef double State;
+    // How far loops over elements are unrolled, and whether there are scans from the end.
     static constexpr int UNROLL = 4;
+    static constexpr bool REVERSIBLE = true;
     bool product;
     __device__ __forceinline__ SbNumbers(const SbScan& p) : product(p.kind != 0) {}
     __device__ __forceinline__ double identity() const { return product ? 1.0 : 0.0; }
@@ -46,6 +48,7 @@ __device__ __noinline__ double sb_exp_call(double x) { return sb_exp(x); }
 struct SbLogSums {
     typedef SbLogState State;
     static constexpr int UNROLL = 1;
+    static constexpr bool REVERSIBLE = false;
     __device__ __forceinline__ SbLogSums(const SbScan&) {}
     __device__ __forceinline__ SbLogState identity() const {
         return {sb_minus_infinity<double>(), 1.0};
@@ -72,6 +75,7 @@ struct SbBest {
 struct SbExtremes {
     typedef SbBest State;
     static constexpr int UNROLL = 1;
+    static constexpr bool REVERSIBLE = false;
     bool smallest;
     __device__ __forceinline__ SbExtremes(const SbScan& p) : smallest(p.kind != 0) {}
     __device__ __forceinline__ SbBest identity() const { return {0.0, -1}; }
@@ -87,10 +91,15 @@ struct SbExtremes {
 
 // ---- Tiles -------------------------------------------------------------------------------
 
-// Where element i of a line is; a scan from the end counts from there.
+// Where element i of a line is.
 __device__ __forceinline__ u64 sb_at(const SbScan& p, u64 line, u64 i) {
-    u64 k = p.reverse ? p.n - 1 - i : i;
-    return (line / p.inner * p.n + k) * p.inner + line % p.inner;
+    return (line / p.inner * p.n + i) * p.inner + line % p.inner;
+}
+
+// The same for a scan that may count from the end.
+template <typename O>
+__device__ __forceinline__ u64 sb_at_of(const SbScan& p, u64 line, u64 i) {
+    return sb_at(p, line, O::REVERSIBLE && p.reverse ? p.n - 1 - i : i);
 }
 
 // Combines this lane's run with those before it: `before` is what the lower lanes hold, in
@@ -118,7 +127,7 @@ __device__ __forceinline__ typename O::State sb_local(const O& o, const T* in, c
     typename O::State local = o.identity();
 #pragma unroll O::UNROLL
     for (u64 i = first; i < end; ++i)
-        local = o.apply(local, o.element((double)in[sb_at(p, line, i)], i));
+        local = o.apply(local, o.element((double)in[sb_at_of<O>(p, line, i)], i));
     return local;
 }
 
@@ -194,7 +203,7 @@ __device__ __forceinline__ void sb_finish(const O& o, typename O::State* shared,
     local = o.identity();
 #pragma unroll O::UNROLL
     for (u64 i = t.first; i < t.end; ++i) {
-        u64 at = sb_at(p, t.line, i);
+        u64 at = sb_at_of<O>(p, t.line, i);
         local = o.apply(local, o.element((double)in[at], i));
         write(at, o.apply(carry, o.apply(before, local)));
     }

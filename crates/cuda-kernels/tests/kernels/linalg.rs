@@ -39,7 +39,8 @@ fn scale_of<'a>(x: impl IntoIterator<Item = &'a f64>) -> f64 {
     if largest == 0.0 || largest.is_infinite() {
         return 1.0;
     }
-    (-1022..1023).map(|e| 2f64.powi(e)).rev().find(|&p| p <= largest).unwrap_or(2f64.powi(-1022))
+    let powers = (1..2046u64).map(|biased| f64::from_bits(biased << 52));
+    powers.rev().find(|&power| power <= largest).unwrap_or(f64::MIN_POSITIVE)
 }
 
 fn reflect(tau: f64, v: &[f64], column: &mut [f64]) {
