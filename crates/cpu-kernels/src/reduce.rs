@@ -11,6 +11,7 @@ use samebits_numerics::fpenv;
 use samebits_numerics::math::f64 as math;
 use samebits_numerics::reduce::{self, BLOCK, LANES};
 use samebits_numerics::simd::{self, Kernel};
+use samebits_tensor_core::ops::ReduceKind;
 
 use crate::float::Float;
 use crate::parallel::{self, CHUNK};
@@ -191,6 +192,28 @@ pub fn logsumexp_rows<T: Float>(x: &[T], n: usize, out: &mut [f64]) {
     for (out, &largest) in out.iter_mut().zip(&largest) {
         *out = if largest.is_finite() { largest + math::log(*out) } else { largest };
     }
+}
+
+/// The sum or the product of each row of integers, which wrap around, or its largest or smallest
+/// element.
+///
+/// # Panics
+///
+/// If `x` does not hold `rows` rows of `n`, an extremum is wanted of no elements, or a mean.
+pub fn integer_rows(kind: ReduceKind, x: &[i64], n: usize, rows: usize) -> Vec<i64> {
+    assert_eq!(x.len(), rows * n, "integer_rows: wrong number of elements");
+    let (first, join): (Option<i64>, fn(i64, i64) -> i64) = match kind {
+        ReduceKind::Sum => (Some(0), i64::wrapping_add),
+        ReduceKind::Prod => (Some(1), i64::wrapping_mul),
+        ReduceKind::Amax => (None, i64::max),
+        ReduceKind::Amin => (None, i64::min),
+        kind => panic!("integer_rows: {kind:?} of integers"),
+    };
+    // Each of these is the same in any order.
+    parallel::each(rows, x.len(), |row| {
+        let row = x[row * n..][..n].par_iter().with_min_len(CHUNK).copied().reduce_with(join);
+        row.or(first).expect("a row has elements")
+    })
 }
 
 /// Which element an extremum takes.

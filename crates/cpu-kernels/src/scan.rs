@@ -29,7 +29,7 @@
 
 mod lines;
 
-pub use lines::{cumextreme, cumprod_backward, logcumsumexp_backward};
+pub use lines::{cumextreme, cumprod_backward, cumprod_backward_backward, logcumsumexp_backward};
 
 use crate::error::{Result, expect_len};
 use crate::{Float, parallel};

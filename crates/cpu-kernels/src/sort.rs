@@ -315,6 +315,77 @@ pub fn unique_consecutive<T: Sortable>(input: &[T]) -> Unique<T> {
     group(input, 0..input.len())
 }
 
+/// The distinct rows of a matrix.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UniqueRows {
+    /// Where the distinct rows are; of equal ones, the first.
+    pub rows: Vec<usize>,
+    /// For each row its place in `rows`.
+    pub inverse: Vec<i64>,
+    /// How often each row occurs.
+    pub counts: Vec<i64>,
+}
+
+/// The distinct rows of `input`, in ascending order by their first different elements, or, with
+/// `consecutive`, those that differ from the row before. `-0` equals `+0`; a row with a NaN is
+/// distinct.
+///
+/// # Shapes
+///
+/// `input` is (rows, width).
+///
+/// # Determinism
+///
+/// Portable: see the [module](self).
+///
+/// # Errors
+///
+/// [`Error::Length`] if `input` does not fit the shape.
+///
+/// # Examples
+///
+/// ```
+/// let input = [3, 1, 2, 9, 3, 1];
+/// let unique = samebits_cpu_kernels::sort::unique_rows(&input, [3, 2], false)?;
+/// assert_eq!(unique.rows, [1, 0]);
+/// assert_eq!(unique.inverse, [1, 0, 1]);
+/// assert_eq!(unique.counts, [1, 2]);
+/// # Ok::<(), samebits_cpu_kernels::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.unique` with a dimension.
+pub fn unique_rows<T: Sortable>(
+    input: &[T],
+    [rows, width]: [usize; 2],
+    consecutive: bool,
+) -> Result<UniqueRows> {
+    expect_len("unique_dim", "input", input.len(), rows * width)?;
+    let row = |i: usize| &input[i * width..][..width];
+    let mut order: Vec<usize> = (0..rows).collect();
+    if !consecutive {
+        // Rows with equal keys are told apart by their place.
+        order.par_sort_unstable_by(|&a, &b| {
+            let keys = |i: usize| row(i).iter().map(|x| x.key());
+            keys(a).cmp(keys(b)).then(a.cmp(&b))
+        });
+    }
+    let mut unique = UniqueRows { rows: Vec::new(), inverse: vec![0; rows], counts: Vec::new() };
+    for i in order {
+        let same = |&last: &usize| row(last).iter().zip(row(i)).all(|(a, b)| a.same(*b));
+        match unique.counts.last_mut() {
+            Some(count) if unique.rows.last().is_some_and(same) => *count += 1,
+            _ => {
+                unique.rows.push(i);
+                unique.counts.push(1);
+            }
+        }
+        unique.inverse[i] = unique.rows.len() as i64 - 1;
+    }
+    Ok(unique)
+}
+
 fn group<T: Sortable>(input: &[T], order: impl Iterator<Item = usize>) -> Unique<T> {
     let mut unique: Unique<T> =
         Unique { values: Vec::new(), inverse: vec![0; input.len()], counts: Vec::new() };

@@ -2,7 +2,7 @@ use samebits_tensor_core::ops::{
     ArgReduce, ArgReduceKind, Logsumexp, Norm, Reduce, ReduceKind, Variance,
 };
 use samebits_tensor_core::registry::{Kernel, register};
-use samebits_tensor_core::{Result, Tensor};
+use samebits_tensor_core::{DType, Result, Tensor};
 
 use super::{Element, FLOATS, filled, with_float};
 use crate::reduce::{self, Extreme};
@@ -16,6 +16,7 @@ pub(super) fn register_all() {
         "sums run in f64 over a tree that depends on the length alone; extrema take the first",
         |op: &Reduce| with_float!(op.x.dtype(), T => reduce_dims::<T>(op)),
     ));
+    register(Kernel::portable("integers", &[DType::I64], "integers", reduce_integers));
     register(Kernel::portable(
         "tree",
         FLOATS,
@@ -93,6 +94,12 @@ fn reduce_dims<T: Element>(op: &Reduce) -> Result<Tensor> {
             })
         }
     }
+}
+
+fn reduce_integers(op: &Reduce) -> Result<Tensor> {
+    let (x, n, shape) = reduced_last(&op.x, &op.dims)?;
+    let values = reduce::integer_rows(op.kind, x.as_slice()?, n, shape.iter().product());
+    Tensor::from_slice(&values, &shape)
 }
 
 fn variance<T: Element>(op: &Variance) -> Result<(Tensor, Tensor)> {

@@ -1,6 +1,6 @@
 use samebits_tensor_core::layout::outer_dim_inner;
 use samebits_tensor_core::ops::{
-    Cumextreme, Cumprod, CumprodGrad, Cumsum, Logcumsumexp, LogcumsumexpGrad,
+    Cumextreme, Cumprod, CumprodGrad, CumprodGradGrad, Cumsum, Logcumsumexp, LogcumsumexpGrad,
 };
 use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{DType, Op, Result, Tensor};
@@ -10,6 +10,7 @@ use crate::scan;
 
 const TILES: &str = "each line runs in f64 over tiles of 1024 elements, carried in order";
 const LINE: &str = "each line runs in f64 from its last element to its first";
+const BOTH: &str = "each line runs in f64 from its first element to its last and back";
 const FIRST: &str = "of equal elements the first is taken";
 
 pub(super) fn register_all() {
@@ -34,6 +35,21 @@ pub(super) fn register_all() {
         with_float!(x.dtype(), T => filled(x.shape(), |out: &mut [T]| {
             Ok(scan::cumprod_backward(x.as_slice()?, grad.as_slice()?, shape, out)?)
         }))
+    }));
+    register(Kernel::portable("line", FLOATS, BOTH, |op: &CumprodGradGrad| {
+        let shape = shape(CumprodGradGrad::NAME, &op.x, op.dim)?;
+        let (x, grad, outer) = (op.x.contiguous()?, op.grad.contiguous()?, op.outer.contiguous()?);
+        let mut of_grad = Tensor::scratch(x.shape(), x.dtype());
+        let mut of_x = Tensor::scratch(x.shape(), x.dtype());
+        with_float!(x.dtype(), T => scan::cumprod_backward_backward::<T>(
+            x.as_slice()?,
+            grad.as_slice()?,
+            outer.as_slice()?,
+            shape,
+            of_grad.as_mut_slice()?,
+            of_x.as_mut_slice()?,
+        )?);
+        Ok((of_grad, of_x))
     }));
     register(Kernel::portable("tiles", FLOATS, TILES, |op: &Logcumsumexp| {
         let shape = shape(Logcumsumexp::NAME, &op.x, op.dim)?;

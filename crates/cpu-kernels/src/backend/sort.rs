@@ -1,5 +1,5 @@
 use samebits_tensor_core::layout::outer_dim_inner;
-use samebits_tensor_core::ops::{Kthvalue, Median, Sort, Topk, Unique};
+use samebits_tensor_core::ops::{Kthvalue, Median, Sort, Topk, Unique, UniqueDim};
 use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{DType, Element, Op, Result, Tensor};
 
@@ -58,6 +58,12 @@ pub(super) fn register_all() {
         STABLE,
         |op: &Unique| with_ordered!(op.x.dtype(), T => unique::<T>(op)),
     ));
+    register(Kernel::portable(
+        "stable",
+        ORDERED,
+        STABLE,
+        |op: &UniqueDim| with_ordered!(op.x.dtype(), T => unique_dim::<T>(op)),
+    ));
 }
 
 /// Runs `f(x, (outer, dim, inner), values, indices)` for results with size `k` along `dim`.
@@ -87,5 +93,26 @@ fn unique<T: Element + Sortable>(op: &Unique) -> Result<(Tensor, Tensor, Tensor)
         Tensor::from_slice(&found.values, &[count])?,
         Tensor::from_slice(&found.inverse, x.shape())?,
         Tensor::from_slice(&found.counts, &[count])?,
+    ))
+}
+
+fn unique_dim<T: Element + Sortable>(op: &UniqueDim) -> Result<(Tensor, Tensor, Tensor)> {
+    let (rank, dim) = (op.x.rank(), op.dim);
+    let order: Vec<usize> = std::iter::once(dim).chain((0..rank).filter(|&d| d != dim)).collect();
+    let x = op.x.permute(&order)?.contiguous()?;
+    let (rows, width) = (x.shape()[0], x.shape()[1..].iter().product());
+    let values = x.as_slice::<T>()?;
+    let found = sort::unique_rows(values, [rows, width], op.consecutive)?;
+    let (distinct, mut shape) = (found.rows.len(), x.shape().to_vec());
+    shape[0] = distinct;
+    let mut kept = Vec::with_capacity(distinct * width);
+    for &row in &found.rows {
+        kept.extend_from_slice(&values[row * width..][..width]);
+    }
+    let back: Vec<usize> = (1..=dim).chain([0]).chain(dim + 1..rank).collect();
+    Ok((
+        Tensor::from_slice(&kept, &shape)?.permute(&back)?.contiguous()?,
+        Tensor::from_slice(&found.inverse, &[rows])?,
+        Tensor::from_slice(&found.counts, &[distinct])?,
     ))
 }

@@ -49,6 +49,83 @@ pub fn cumprod_backward<T: Float>(
     Ok(())
 }
 
+/// The gradient of [`cumprod_backward`], given that of its result, `v`.
+///
+/// With `P[k]` the product of the elements up to `k`, and in f64 all along each line:
+///
+/// ```text
+/// ascending:   t[k] = t[k - 1] * x[k] + P[k - 1] * v[k]              # from t = 0, P = 1
+/// descending:  S = S * x[k + 1] + T * v[k + 1];  T = T * x[k + 1] + g[k]    # from S = T = 0
+/// ```
+///
+/// Element `k` of the gradient of `grad_out` is `t[k]`, that of `input` is
+/// `T * t[k - 1] + S * P[k - 1]`, each rounded once. Nothing is divided, so zeros are no exception.
+///
+/// # Shapes
+///
+/// All are (outer, dim, inner).
+///
+/// # Determinism
+///
+/// Portable: each line is computed in the order given, every `+` and `*` rounded to f64.
+///
+/// # Errors
+///
+/// As [`cumsum`](super::cumsum).
+pub fn cumprod_backward_backward<T: Float>(
+    input: &[T],
+    grad_out: &[T],
+    outer_grad: &[T],
+    [outer, dim, inner]: [usize; 3],
+    grad_of_grad: &mut [T],
+    grad_input: &mut [T],
+) -> Result<()> {
+    const OP: &str = "cumprod_grad";
+    for (what, len) in [
+        ("input", input.len()),
+        ("grad_out", grad_out.len()),
+        ("outer_grad", outer_grad.len()),
+        ("grad_of_grad", grad_of_grad.len()),
+        ("grad_input", grad_input.len()),
+    ] {
+        expect_len(OP, what, len, outer * dim * inner)?;
+    }
+    if grad_input.is_empty() {
+        return Ok(());
+    }
+    let slab = dim * inner;
+    let outputs = grad_of_grad.par_chunks_mut(slab).zip(grad_input.par_chunks_mut(slab));
+    outputs.enumerate().for_each(|(o, (grad_of_grad, grad_input))| {
+        let range = o * slab..(o + 1) * slab;
+        let (input, grad_out) = (&input[range.clone()], &grad_out[range.clone()]);
+        let outer_grad = &outer_grad[range];
+        fpenv::ieee(|| {
+            let mut before = vec![(0.0, 1.0); dim];
+            for j in 0..inner {
+                let at = |k: usize| k * inner + j;
+                let wide = |x: &[T], k: usize| -> f64 { x[at(k)].into() };
+                let (mut t, mut product) = (0.0, 1.0);
+                for (k, before) in before.iter_mut().enumerate() {
+                    *before = (t, product);
+                    t = t * wide(input, k) + product * wide(outer_grad, k);
+                    product *= wide(input, k);
+                    grad_of_grad[at(k)] = T::from_f64(t).canonical();
+                }
+                let (mut s, mut t) = (0.0, 0.0);
+                for (k, &(tangent, product)) in before.iter().enumerate().rev() {
+                    if k + 1 < dim {
+                        s = s * wide(input, k + 1) + t * wide(outer_grad, k + 1);
+                        t *= wide(input, k + 1);
+                    }
+                    t += wide(grad_out, k);
+                    grad_input[at(k)] = T::from_f64(t * tangent + s * product).canonical();
+                }
+            }
+        });
+    });
+    Ok(())
+}
+
 /// The gradient of [`logcumsumexp`](super::logcumsumexp).
 ///
 /// Element `i` is the sum over `j >= i` of `g[j] * exp(x[i] - y[j])`. It is computed in f64 from

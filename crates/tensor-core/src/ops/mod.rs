@@ -60,10 +60,12 @@ pub use random::{Dropout, Normal, Uniform};
 pub use recurrent::{GruCell, GruCellGrad, LstmCell, LstmCellGrad};
 pub use recurrent_layer::{RecurrentCell, RecurrentLayer, RecurrentLayerGrad};
 pub use reduce::{ArgReduce, ArgReduceKind, Logsumexp, Norm, Reduce, ReduceKind, Variance};
-pub use scan::{Cumextreme, Cumprod, CumprodGrad, Cumsum, Logcumsumexp, LogcumsumexpGrad};
+pub use scan::{
+    Cumextreme, Cumprod, CumprodGrad, CumprodGradGrad, Cumsum, Logcumsumexp, LogcumsumexpGrad,
+};
 pub use scatter::{IndexReduce, ScatterAdd, ScatterReduce, ScatterReduceKind};
 pub use shape::Cat;
-pub use sort::{Kthvalue, Median, Sort, Topk, Unique};
+pub use sort::{Kthvalue, Median, Sort, Topk, Unique, UniqueDim};
 pub use sparse::{SampledProduct, SparseMm};
 
 use std::ops::RangeInclusive;

@@ -1,9 +1,10 @@
 //! Reductions over dimensions.
 
 use super::expect_float;
-use crate::{Error, Op, Result, Tensor};
+use crate::{DType, Error, Op, Result, Tensor};
 
-/// Reduces some dimensions; they stay as size 1.
+/// Reduces some dimensions; they stay as size 1. Integers (i64) have no mean; their sums and
+/// products wrap around.
 #[derive(Clone, Debug)]
 pub struct Reduce {
     /// How.
@@ -39,6 +40,9 @@ impl Op for Reduce {
     }
 
     fn check(&self) -> Result<()> {
+        if self.x.dtype() != DType::I64 || self.kind == ReduceKind::Mean {
+            expect_float(Self::NAME, "the input", &self.x)?;
+        }
         check_dims(Self::NAME, &self.x, &self.dims)?;
         let count: usize = self.dims.iter().map(|&dim| self.x.shape()[dim]).product();
         if count == 0 && matches!(self.kind, ReduceKind::Amax | ReduceKind::Amin) {
@@ -73,6 +77,7 @@ impl Op for Variance {
     }
 
     fn check(&self) -> Result<()> {
+        expect_float(Self::NAME, "the input", &self.x)?;
         check_dims(Self::NAME, &self.x, &self.dims)
     }
 }
@@ -99,6 +104,7 @@ impl Op for Norm {
     }
 
     fn check(&self) -> Result<()> {
+        expect_float(Self::NAME, "the input", &self.x)?;
         check_dims(Self::NAME, &self.x, &self.dims)?;
         if self.p.is_nan() {
             return Err(Error::invalid(Self::NAME, "the exponent must not be NaN"));
@@ -134,6 +140,7 @@ impl Op for Logsumexp {
     }
 
     fn check(&self) -> Result<()> {
+        expect_float(Self::NAME, "the input", &self.x)?;
         check_dims(Self::NAME, &self.x, &self.dims)
     }
 }
@@ -179,7 +186,6 @@ impl Op for ArgReduce {
 }
 
 fn check_dims(op: &'static str, x: &Tensor, dims: &[usize]) -> Result<()> {
-    expect_float(op, "the input", x)?;
     let ascending = dims.windows(2).all(|pair| pair[0] < pair[1]);
     if !ascending || dims.last().is_some_and(|&dim| dim >= x.rank()) {
         return Err(Error::invalid(

@@ -79,6 +79,40 @@ impl Op for CumprodGrad {
     }
 }
 
+/// The gradient of [`CumprodGrad`].
+///
+/// Returns the gradients of its gradient and of its input.
+#[derive(Clone, Debug)]
+pub struct CumprodGradGrad {
+    /// The gradient of the result of [`CumprodGrad`].
+    pub outer: Tensor,
+    /// As in [`CumprodGrad`].
+    pub grad: Tensor,
+    /// As in the forward pass.
+    pub x: Tensor,
+    /// As in the forward pass.
+    pub dim: usize,
+}
+
+impl Op for CumprodGradGrad {
+    const NAME: &'static str = "cumprod_grad";
+    const PASS: Pass = Pass::Backward;
+    type Output = (Tensor, Tensor);
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        vec![&self.outer, &self.grad, &self.x]
+    }
+
+    fn check(&self) -> Result<()> {
+        expect_float(Self::NAME, "the outer gradient", &self.outer)?;
+        for (what, tensor) in [("the gradient", &self.grad), ("the input", &self.x)] {
+            expect_dtype(Self::NAME, what, tensor, self.outer.dtype())?;
+            expect_shape(Self::NAME, what, tensor, self.outer.shape())?;
+        }
+        self.x.size(Self::NAME, self.dim).map(|_| ())
+    }
+}
+
 /// The logarithm of the sum of the exponentials of each element and all before it along `dim`.
 #[derive(Clone, Debug)]
 pub struct Logcumsumexp {

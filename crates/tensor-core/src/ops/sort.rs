@@ -151,6 +151,41 @@ impl Op for Unique {
     }
 }
 
+/// The distinct slices of a tensor along `dim`, for each slice its place among them, and how
+/// often each occurs. Slices compare like words: by their first different elements in row-major
+/// order. -0 equals +0, and a slice with a NaN is distinct.
+#[derive(Clone, Debug)]
+pub struct UniqueDim {
+    /// The tensor to search: floats or i64. Only `dim` may be empty.
+    pub x: Tensor,
+    /// The dimension.
+    pub dim: usize,
+    /// As in [`Unique`].
+    pub consecutive: bool,
+}
+
+impl Op for UniqueDim {
+    const NAME: &'static str = "unique_dim";
+    type Output = (Tensor, Tensor, Tensor);
+
+    fn inputs(&self) -> Vec<&Tensor> {
+        vec![&self.x]
+    }
+
+    fn check(&self) -> Result<()> {
+        expect_sortable(Self::NAME, &self.x)?;
+        self.x.size(Self::NAME, self.dim)?;
+        let empty = |(dim, &size): (usize, &usize)| dim != self.dim && size == 0;
+        if self.x.shape().iter().enumerate().any(empty) {
+            return Err(Error::invalid(
+                Self::NAME,
+                format!("slices along dimension {} of {:?} are empty", self.dim, self.x.shape()),
+            ));
+        }
+        Ok(())
+    }
+}
+
 fn expect_sortable(op: &'static str, x: &Tensor) -> Result<()> {
     if x.dtype().is_float() { Ok(()) } else { expect_dtype(op, "the input", x, DType::I64) }
 }
