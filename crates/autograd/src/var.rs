@@ -181,13 +181,18 @@ pub fn backward(results: &[(&Var, Var)], create_graph: bool) -> Result<Gradients
 
 /// Runs `f` without remembering how anything is computed, on this thread.
 pub fn no_grad<R>(f: impl FnOnce() -> R) -> R {
+    with_recording(false, f)
+}
+
+/// Runs `f` with or without remembering how things are computed, on this thread.
+pub(crate) fn with_recording<R>(recording: bool, f: impl FnOnce() -> R) -> R {
     struct Restore(bool);
     impl Drop for Restore {
         fn drop(&mut self) {
             RECORDING.set(self.0);
         }
     }
-    let _restore = Restore(RECORDING.replace(false));
+    let _restore = Restore(RECORDING.replace(recording));
     f()
 }
 

@@ -227,7 +227,8 @@ pub fn embedding_bag(
                 rows: table.shape()[0],
                 scale_grad_by_freq: options.scale_grad_by_freq,
             })?;
-            Ok(once("embedding_bag", value, &[grad]))
+            let sources: Vec<&Var> = std::iter::once(grad).chain(&factors).collect();
+            Ok(once("embedding_bag", value, &sources))
         })?;
         let mut grads = vec![table_grad];
         if let Some(factors) = &factors {
@@ -239,7 +240,7 @@ pub fn embedding_bag(
                     offsets: offsets.clone(),
                     params: params.clone(),
                 })?;
-                Ok(once("embedding_bag", value, &[grad]))
+                Ok(once("embedding_bag", value, &[grad, &table]))
             })?);
         }
         Ok(grads)

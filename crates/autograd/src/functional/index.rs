@@ -7,8 +7,9 @@ use samebits_tensor_core::{DType, Error, Result, Tensor};
 
 use super::elementwise::{affine, wanted};
 use super::reduce::sum_to;
+use super::scalar::{lifted_all, only};
 use super::scatter::scatter_add;
-use super::{expand, reshape, where_, zeros_like, zeros_of};
+use super::{expand, lifted, lifted_tensor, reshape, where_, zeros_like, zeros_of};
 use crate::{Var, run};
 
 /// The slices of `x` along `dim` that `index` names.
@@ -18,6 +19,12 @@ use crate::{Var, run};
 /// An index is out of range.
 #[track_caller]
 pub fn index_select(x: &Var, dim: usize, index: &Tensor) -> Result<Var> {
+    if let Some(index) = lifted_tensor(index, 0)? {
+        return index_select(x, dim, &index);
+    }
+    if let Some(x) = lifted(x, dim)? {
+        return reshape(&index_select(&x, 0, &only("index_select", index)?)?, &[]);
+    }
     let value = run(&IndexSelect { x: x.value().clone(), dim, index: index.clone() })?;
     let (zeros, index) = (zeros_like(x), index.clone());
     Ok(Var::computed(value, &[x], move |grad| {
@@ -32,6 +39,13 @@ pub fn index_select(x: &Var, dim: usize, index: &Tensor) -> Result<Var> {
 /// The shapes do not go together, or an index is out of range.
 #[track_caller]
 pub fn index_add(input: &Var, dim: usize, index: &Tensor, source: &Var, alpha: f64) -> Result<Var> {
+    if let Some(index) = lifted_tensor(index, 0)? {
+        return index_add(input, dim, &index, source, alpha);
+    }
+    if let Some(x) = lifted(input, dim)? {
+        let source = lifted(source, 0)?.unwrap_or_else(|| source.clone());
+        return reshape(&index_add(&x, 0, index, &source, alpha)?, &[]);
+    }
     let value = run(&IndexAdd {
         input: input.value().clone(),
         dim,
@@ -77,6 +91,13 @@ pub fn index_add(input: &Var, dim: usize, index: &Tensor, source: &Var, alpha: f
 /// `torch.index_copy`.
 #[track_caller]
 pub fn index_copy(input: &Var, dim: usize, index: &Tensor, source: &Var) -> Result<Var> {
+    if let Some(index) = lifted_tensor(index, 0)? {
+        return index_copy(input, dim, &index, source);
+    }
+    if let Some(x) = lifted(input, dim)? {
+        let source = lifted(source, 0)?.unwrap_or_else(|| source.clone());
+        return reshape(&index_copy(&x, 0, index, &source)?, &[]);
+    }
     let value = run(&IndexCopy {
         input: input.value().clone(),
         dim,
@@ -109,6 +130,9 @@ pub fn index_copy(input: &Var, dim: usize, index: &Tensor, source: &Var) -> Resu
 /// `torch.Tensor.index_fill`.
 #[track_caller]
 pub fn index_fill(input: &Var, dim: usize, index: &Tensor, value: f64) -> Result<Var> {
+    if let Some(x) = lifted(input, dim)? {
+        return reshape(&index_fill(&x, 0, index, value)?, &[]);
+    }
     let mut shape = input.shape().to_vec();
     input.value().size("index_fill", dim)?;
     shape[dim] = index.numel();
@@ -144,6 +168,12 @@ pub fn index_fill(input: &Var, dim: usize, index: &Tensor, value: f64) -> Result
 /// `torch.gather`.
 #[track_caller]
 pub fn gather(x: &Var, dim: usize, index: &Tensor) -> Result<Var> {
+    if let Some(x) = lifted(x, dim)? {
+        return gather(&x, 0, index);
+    }
+    if let Some(index) = lifted_tensor(index, dim)? {
+        return reshape(&gather(x, 0, &index)?, &[]);
+    }
     let value = run(&Gather { x: x.value().clone(), dim, index: index.clone() })?;
     let (zeros, index) = (zeros_like(x), index.clone());
     Ok(Var::computed(value, &[x], move |grad| {
@@ -172,6 +202,9 @@ pub fn gather(x: &Var, dim: usize, index: &Tensor) -> Result<Var> {
 /// `torch.scatter`.
 #[track_caller]
 pub fn scatter(input: &Var, dim: usize, index: &Tensor, source: &Var) -> Result<Var> {
+    if let Some((x, index, source)) = lifted_all(input, dim, index, source)? {
+        return reshape(&scatter(&x, 0, &index, &source)?, input.shape());
+    }
     let op = Scatter {
         input: input.value().clone(),
         dim,

@@ -1,14 +1,15 @@
 //! Decompositions of matrices, exact and approximate.
 
 use samebits_rng::{Draw, Generator};
-use samebits_tensor_core::ops::{Normal, Qr, QrGrad, QrMode, Svd};
+use samebits_tensor_core::ops::{Cast, Normal, Qr, QrGrad, QrMode, Svd};
 use samebits_tensor_core::{DType, Error, Result, Tensor};
 
-use super::elementwise::{add, sub};
+use super::elementwise::{add, mul, neg, sub};
+use super::index::index_select;
 use super::linear::matmul;
-use super::once;
 use super::reduce::mean;
-use super::shape::{cat, transpose};
+use super::shape::{cat, narrow, transpose};
+use super::{twice, zeros_like};
 use crate::{Var, run};
 
 /// `x = Q · R` with orthogonal columns of Q and an upper triangular R; the diagonal of R has the
@@ -44,20 +45,24 @@ use crate::{Var, run};
 pub fn qr(x: &Var, mode: QrMode) -> Result<(Var, Var)> {
     let (q, r) = run(&Qr { x: x.value().clone(), mode })?;
     // A gradient is linear in those of Q and R, so each is a step of its own.
-    let of_q = {
-        let (q, r) = (q.clone(), r.clone());
-        Var::computed(q.clone(), &[x], move |grad| {
-            let value = qr_grad(Some(grad.value()), None, &q, &r)?;
-            Ok(vec![Some(once("qr", value, &[grad]))])
+    let step = |which: usize, value: Tensor| {
+        let (x, q, r) = (x.clone(), Var::constant(q.clone()), Var::constant(r.clone()));
+        let of = move |grad: &Var, q: &Var, r: &Var, tall: &Tall| {
+            let zeros = |x: &Var| zeros_like(x)();
+            match which {
+                0 => qr_grad(grad, &zeros(r)?, q, r, tall),
+                _ => qr_grad(&zeros(q)?, grad, q, r, tall),
+            }
+        };
+        Var::computed(value, &[&x.clone()], move |grad| {
+            let value = of(&grad.detach(), &q, &r, &fused)?.value().clone();
+            Ok(vec![Some(twice("qr", value, &[grad, &x], move |inputs| {
+                let (q, r) = qr(&inputs[1], mode)?;
+                of(&inputs[0], &q, &r, &composed)
+            }))])
         })
     };
-    let of_r = {
-        let (q, r) = (q.clone(), r.clone());
-        Var::computed(r.clone(), &[x], move |grad| {
-            let value = qr_grad(None, Some(grad.value()), &q, &r)?;
-            Ok(vec![Some(once("qr", value, &[grad]))])
-        })
-    };
+    let (of_q, of_r) = (step(0, q.clone()), step(1, r.clone()));
     Ok((of_q, of_r))
 }
 
@@ -198,19 +203,13 @@ fn range(x: &Var, q: usize, iterations: usize, generator: &mut Generator) -> Res
     Ok(basis)
 }
 
-/// The gradient of a decomposition, of which some part may have none.
-fn qr_grad(
-    grad_q: Option<&Tensor>,
-    grad_r: Option<&Tensor>,
-    q: &Tensor,
-    r: &Tensor,
-) -> Result<Tensor> {
-    let zeros = |x: &Tensor| -> Result<Tensor> {
-        Tensor::zeros(&[], x.dtype()).to(x.device())?.expand(x.shape())
-    };
-    let grad_q = grad_q.map_or_else(|| zeros(q), |grad| Ok(grad.clone()))?;
-    let grad_r = grad_r.map_or_else(|| zeros(r), |grad| Ok(grad.clone()))?;
-    let last = r.rank() - 1;
+/// The gradient of a decomposition of matrices with at least as many rows as columns: that of Q,
+/// that of R, Q and R.
+type Tall = dyn Fn([&Var; 4]) -> Result<Var>;
+
+/// The gradient of a decomposition, by way of [`Tall`].
+fn qr_grad(grad_q: &Var, grad_r: &Var, q: &Var, r: &Var, tall: &Tall) -> Result<Var> {
+    let last = r.shape().len() - 1;
     let (rows, columns) = (r.shape()[last - 1], r.shape()[last]);
     let m = q.shape()[last - 1];
     if rows > columns {
@@ -220,19 +219,62 @@ fn qr_grad(
         ));
     }
     if columns <= rows {
-        return run(&QrGrad { grad_q, grad_r, q: q.clone(), r: r.clone() });
+        return tall([grad_q, grad_r, q, r]);
     }
     // More columns than rows: x = (a | b) = (Q · U | Q · V), and V = Qᵀ · b depends on Q.
-    let constant = |x: &Tensor| Var::constant(x.clone());
-    let (u, v) = (r.narrow(last, 0, rows)?, r.narrow(last, rows, columns - rows)?);
-    let (grad_u, grad_v) =
-        (grad_r.narrow(last, 0, rows)?, grad_r.narrow(last, rows, columns - rows)?);
-    let b = matmul(&constant(q), &constant(&v))?;
-    let through = matmul(&b, &flip(&constant(&grad_v))?)?;
-    let grad_q = add(&constant(&grad_q), &through)?.value().clone();
-    let grad_a = run(&QrGrad { grad_q, grad_r: grad_u, q: q.clone(), r: u })?;
-    let grad_b = matmul(&constant(q), &constant(&grad_v))?;
-    Ok(cat(&[Var::constant(grad_a), grad_b], last)?.value().clone())
+    let halves = |x: &Var| -> Result<[Var; 2]> {
+        Ok([narrow(x, last, 0, rows)?, narrow(x, last, rows, columns - rows)?])
+    };
+    let ([u, v], [grad_u, grad_v]) = (halves(r)?, halves(grad_r)?);
+    let b = matmul(q, &v)?;
+    let grad_q = add(grad_q, &matmul(&b, &flip(&grad_v)?)?)?;
+    let grad_a = tall([&grad_q, &grad_u, q, &u])?;
+    cat(&[grad_a, matmul(q, &grad_v)?], last)
+}
+
+/// [`QrGrad`].
+fn fused(arguments: [&Var; 4]) -> Result<Var> {
+    let [grad_q, grad_r, q, r] = arguments.map(|x| x.value().clone());
+    Ok(Var::constant(run(&QrGrad { grad_q, grad_r, q, r })?))
+}
+
+/// As [`fused`], made of differentiable operations.
+fn composed([grad_q, grad_r, q, r]: [&Var; 4]) -> Result<Var> {
+    let mixed = sub(&matmul(grad_r, &flip(r)?)?, &matmul(&flip(q)?, grad_q)?)?;
+    let upper = mul(&mixed, &triangle(r, |i, j| i <= j)?)?;
+    let above = mul(&mixed, &triangle(r, |i, j| i < j)?)?;
+    solve(&add(grad_q, &matmul(q, &add(&upper, &flip(&above)?)?)?)?, r)
+}
+
+/// `x` with `x · rᵀ = b`, where R is upper triangular.
+fn solve(b: &Var, r: &Var) -> Result<Var> {
+    // The gradient of a decomposition solves this last, and with a Q of zero nothing else.
+    let zeros = |x: &Var| zeros_like(x)();
+    let x = fused([b, &zeros(r)?, &zeros(b)?, r])?.value().clone();
+    let (solution, saved) = (x.clone(), r.clone());
+    Ok(Var::computed(x, &[b, r], move |grad| {
+        // y · r = grad, with the last row and column first.
+        let backwards = |x: &Var, dim: usize| {
+            let places: Vec<i64> = (0..x.shape()[dim] as i64).rev().collect();
+            let places = Tensor::from_slice(&places, &[places.len()])?.to(x.value().device())?;
+            index_select(x, dim, &places)
+        };
+        let last = saved.shape().len() - 1;
+        let mirrored = backwards(&backwards(&flip(&saved)?, last - 1)?, last)?;
+        let of_b = backwards(&solve(&backwards(grad, last)?, &mirrored)?, last)?;
+        let of_r = matmul(&flip(&of_b)?, &Var::constant(solution.clone()))?;
+        let of_r = mul(&neg(&of_r)?, &triangle(&saved, |i, j| i <= j)?)?;
+        // The solution counts as a constant here: `twice` asks for no more.
+        Ok(vec![Some(of_b), Some(of_r)])
+    }))
+}
+
+/// Ones where `inside(row, column)`, of the size of the square matrix `like`.
+fn triangle(like: &Var, inside: impl Fn(usize, usize) -> bool) -> Result<Var> {
+    let n = like.shape()[like.shape().len() - 1];
+    let ones: Vec<f64> = (0..n * n).map(|at| f64::from(u8::from(inside(at / n, at % n)))).collect();
+    let x = Tensor::from_slice(&ones, &[n, n])?;
+    Ok(Var::constant(run(&Cast { x, to: like.dtype() })?.to(like.value().device())?))
 }
 
 fn matrix(op: &'static str, x: &Tensor) -> Result<(usize, usize)> {

@@ -25,6 +25,9 @@ use crate::{Var, is_recording, run};
 /// There is no such dimension.
 #[track_caller]
 pub fn log_softmax(x: &Var, dim: usize) -> Result<Var> {
+    if let Some(x) = super::lifted(x, dim)? {
+        return reshape(&log_softmax(&x, 0)?, &[]);
+    }
     let value = run(&LogSoftmax { x: x.value().clone(), dim })?;
     let (saved, result) = (x.clone(), value.clone());
     Ok(Var::computed(value, &[x], move |grad| {

@@ -20,6 +20,7 @@ mod padding;
 mod pooling;
 mod recurrent;
 mod reduce;
+mod scalar;
 mod scan;
 mod scatter;
 mod shape;
@@ -80,18 +81,40 @@ pub use scatter::{index_reduce, scatter_add, scatter_reduce};
 pub use shape::{cat, expand, flatten_from, narrow, permute, reshape, split, stack, transpose};
 pub use sort::{
     argsort, kthvalue, median, median_dim, nanmedian, nanmedian_dim, sort, topk, unique,
-    unique_consecutive,
+    unique_consecutive, unique_consecutive_dim, unique_dim,
 };
+
+use scalar::{lifted, lifted_tensor};
 
 use samebits_tensor_core::ops::Cast;
 use samebits_tensor_core::{DType, Error, Result, Tensor};
 
+use crate::var::with_recording;
 use crate::{Var, run};
 
 /// A gradient that cannot be differentiated again: doing so is an error, not a silent zero.
 fn once(op: &'static str, value: Tensor, inputs: &[&Var]) -> Var {
     Var::computed(value, inputs, move |_| {
         Err(Error::invalid(op, "this gradient cannot be differentiated again"))
+    })
+}
+
+/// The gradient `value` of a fused operation, which can be differentiated once more. `composed`
+/// computes it from differentiable operations; it is given variables with the values of `inputs`.
+fn twice(
+    op: &'static str,
+    value: Tensor,
+    inputs: &[&Var],
+    composed: impl Fn(&[Var]) -> Result<Var> + Send + Sync + 'static,
+) -> Var {
+    let saved: Vec<Var> = inputs.iter().map(|&x| x.clone()).collect();
+    Var::computed(value, inputs, move |outer| {
+        let fresh: Vec<Var> = saved.iter().map(|x| Var::parameter(x.value().clone())).collect();
+        let value = with_recording(true, || composed(&fresh))?;
+        let grads = value.backward_from(outer.detach(), false)?;
+        let sources: Vec<&Var> = saved.iter().chain([outer]).collect();
+        let grad = |x: &Var| grads.of(x).map(|grad| once(op, grad.clone(), &sources));
+        Ok(fresh.iter().map(grad).collect())
     })
 }
 

@@ -1,5 +1,6 @@
 //! Recurrent networks: layers, directions, dropout between layers.
 
+mod composed;
 mod direction;
 mod packed;
 

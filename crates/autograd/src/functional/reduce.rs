@@ -6,19 +6,28 @@ use samebits_tensor_core::{DType, Result, Tensor};
 
 use super::elementwise::{abs, affine, compare, div, exp, mul, pow_scalar, sign, sub};
 use super::index::{constant, equal, masked, masked_fill};
+use super::scalar::{lifted_over, lowered};
+use super::scan::products_of_others;
 use super::scatter::like;
 use super::shape::{expand, reshape};
 use super::sort::{kept, selected};
-use super::{gather, once, where_};
+use super::{gather, lifted, lifted_tensor, where_};
 use crate::{Var, is_recording, run};
 
-/// The sum over `dims`, which stay as size 1.
+/// The sum over `dims`, which stay as size 1. Integers and truth values are added as i64, which
+/// wraps around.
 ///
 /// # Errors
 ///
 /// `dims` does not ascend, or names a dimension that does not exist.
 #[track_caller]
 pub fn sum(x: &Var, dims: &[usize]) -> Result<Var> {
+    if let Some(x) = lifted_over(x, dims)? {
+        return reshape(&sum(&x, dims)?, &[]);
+    }
+    if matches!(x.dtype(), DType::U8 | DType::Bool) {
+        return sum(&integers(x)?, dims);
+    }
     let op = Reduce { kind: ReduceKind::Sum, x: x.value().clone(), dims: dims.to_vec() };
     let shape = x.shape().to_vec();
     Ok(Var::computed(run(&op)?, &[x], move |grad| Ok(vec![Some(expand(grad, &shape)?)])))
@@ -31,6 +40,9 @@ pub fn sum(x: &Var, dims: &[usize]) -> Result<Var> {
 /// As [`sum`].
 #[track_caller]
 pub fn mean(x: &Var, dims: &[usize]) -> Result<Var> {
+    if let Some(x) = lifted_over(x, dims)? {
+        return reshape(&mean(&x, dims)?, &[]);
+    }
     let op = Reduce { kind: ReduceKind::Mean, x: x.value().clone(), dims: dims.to_vec() };
     let shape = x.shape().to_vec();
     let value = run(&op)?;
@@ -67,24 +79,32 @@ pub fn mean(x: &Var, dims: &[usize]) -> Result<Var> {
 /// `torch.prod`.
 #[track_caller]
 pub fn prod(x: &Var, dims: &[usize], keepdim: bool) -> Result<Var> {
+    if let Some(x) = lifted_over(x, dims)? {
+        return prod(&x, dims, false);
+    }
+    if matches!(x.dtype(), DType::U8 | DType::Bool) {
+        return prod(&integers(x)?, dims, keepdim);
+    }
     let op = Reduce { kind: ReduceKind::Prod, x: x.value().clone(), dims: dims.to_vec() };
     let (saved, list) = (x.clone(), dims.to_vec());
     let value = Var::computed(run(&op)?, &[x], move |grad| {
         let zero = compare(CompareKind::Eq, saved.value(), 0.0)?;
         let zeros = sum(&Var::constant(like(zero.clone(), grad)?), &list)?;
-        if is_recording() && !has_any(&zero)? {
-            let others = div(&prod(&saved, &list, true)?, &saved)?;
+        if is_recording() {
+            let others = match has_any(&zero)? {
+                true => products_of_others(&saved, &list)?,
+                false => div(&prod(&saved, &list, true)?, &saved)?,
+            };
             return Ok(vec![Some(mul(grad, &others)?)]);
         }
         // A zero that is the only one gets the product of the rest; where there is a zero,
         // everything that is not zero gets nothing.
-        let x = masked_fill(&saved.detach(), &zero, 1.0)?;
+        let x = masked_fill(&saved, &zero, 1.0)?;
         let all = prod(&x, &list, true)?;
         let alone = masked(&compare(CompareKind::Eq, zeros.value(), 1.0)?, &all)?;
         let rest = masked(&compare(CompareKind::Eq, zeros.value(), 0.0)?, &div(&all, &x)?)?;
         let others = where_(&zero, &expand(&alone, x.shape())?, &rest)?;
-        let value = mul(&grad.detach(), &others)?.value().clone();
-        Ok(vec![Some(once("prod", value, &[grad]))])
+        Ok(vec![Some(mul(grad, &others)?)])
     });
     keep(value, dims, keepdim)
 }
@@ -134,6 +154,9 @@ pub fn var(x: &Var, dims: &[usize], correction: f64, keepdim: bool) -> Result<Va
 /// `torch.std`.
 #[track_caller]
 pub fn std(x: &Var, dims: &[usize], correction: f64, keepdim: bool) -> Result<Var> {
+    if let Some(x) = lifted_over(x, dims)? {
+        return std(&x, dims, correction, false);
+    }
     let variance = var(x, dims, correction, true)?;
     let op = Unary { kind: UnaryKind::Sqrt, x: variance.value().clone() };
     let saved = variance.clone();
@@ -161,6 +184,9 @@ pub fn std(x: &Var, dims: &[usize], correction: f64, keepdim: bool) -> Result<Va
 /// `torch.var_mean`.
 #[track_caller]
 pub fn var_mean(x: &Var, dims: &[usize], correction: f64, keepdim: bool) -> Result<(Var, Var)> {
+    if let Some(x) = lifted_over(x, dims)? {
+        return var_mean(&x, dims, correction, false);
+    }
     let op = Variance { x: x.value().clone(), dims: dims.to_vec(), correction };
     let (variance, average) = run(&op)?;
     let (saved, list) = (x.clone(), dims.to_vec());
@@ -205,6 +231,9 @@ pub fn var_mean(x: &Var, dims: &[usize], correction: f64, keepdim: bool) -> Resu
 /// `torch.linalg.vector_norm`, `torch.norm`.
 #[track_caller]
 pub fn norm(x: &Var, p: f64, dims: &[usize], keepdim: bool) -> Result<Var> {
+    if let Some(x) = lifted_over(x, dims)? {
+        return norm(&x, p, dims, false);
+    }
     let value = run(&Norm { x: x.value().clone(), dims: dims.to_vec(), p })?;
     let (saved, list) = (x.clone(), dims.to_vec());
     let value =
@@ -238,6 +267,9 @@ pub fn norm(x: &Var, p: f64, dims: &[usize], keepdim: bool) -> Result<Var> {
 /// `torch.logsumexp`.
 #[track_caller]
 pub fn logsumexp(x: &Var, dims: &[usize], keepdim: bool) -> Result<Var> {
+    if let Some(x) = lifted_over(x, dims)? {
+        return logsumexp(&x, dims, false);
+    }
     let value = run(&Logsumexp { x: x.value().clone(), dims: dims.to_vec() })?;
     let (saved, list, result) = (x.clone(), dims.to_vec(), Var::constant(value.clone()));
     let value = Var::computed(value, &[x], move |grad| {
@@ -438,6 +470,11 @@ pub(super) fn sum_to(x: &Var, shape: &[usize]) -> Result<Var> {
     reshape(&sum(x, &dims)?, shape)
 }
 
+/// Small integers and truth values as the type that PyTorch adds and multiplies them in.
+fn integers(x: &Var) -> Result<Var> {
+    Ok(Var::constant(run(&Cast { x: x.value().clone(), to: DType::I64 })?))
+}
+
 fn keep(x: Var, dims: &[usize], keepdim: bool) -> Result<Var> {
     if keepdim { Ok(x) } else { squeeze(&x, dims) }
 }
@@ -447,7 +484,7 @@ fn count(shape: &[usize], dims: &[usize]) -> usize {
 }
 
 /// Whether any truth value holds.
-fn has_any(x: &Tensor) -> Result<bool> {
+pub(super) fn has_any(x: &Tensor) -> Result<bool> {
     let dims: Vec<usize> = (0..x.rank()).collect();
     Ok(any(x, &dims, false)?.to_bools()? == [true])
 }
@@ -461,6 +498,9 @@ fn count_of(
     number: CompareKind,
     keepdim: bool,
 ) -> Result<Tensor> {
+    if let Some(x) = lifted_over(&Var::constant(x.clone()), dims)? {
+        return count_of(element, x.value(), dims, number, false);
+    }
     let mask = run(&Cast { x: compare(element, x, 0.0)?, to: DType::F32 })?;
     let counts = run(&Reduce { kind: ReduceKind::Sum, x: mask, dims: dims.to_vec() })?;
     let counts = keep(Var::constant(counts), dims, keepdim)?;
@@ -469,6 +509,9 @@ fn count_of(
 
 #[track_caller]
 fn extreme(kind: ReduceKind, x: &Var, dims: &[usize], keepdim: bool) -> Result<Var> {
+    if let Some(x) = lifted_over(x, dims)? {
+        return extreme(kind, &x, dims, false);
+    }
     let value = run(&Reduce { kind, x: x.value().clone(), dims: dims.to_vec() })?;
     let (saved, result, list) = (x.value().clone(), value.clone(), dims.to_vec());
     let value = Var::computed(value, &[x], move |grad| {
@@ -485,6 +528,9 @@ fn shared(grad: &Var, mask: Tensor, dims: &[usize]) -> Result<Var> {
 
 #[track_caller]
 fn extreme_along(kind: ArgReduceKind, x: &Var, dim: usize, keepdim: bool) -> Result<(Var, Tensor)> {
+    if let Some(x) = lifted(x, dim)? {
+        return lowered(extreme_along(kind, &x, 0, true)?);
+    }
     let indices = run(&ArgReduce { kind, x: x.value().clone(), dim })?;
     let value = gather(&x.detach(), dim, &indices)?.value().clone();
     kept(selected(x, dim, value, &indices), indices, dim, keepdim)
@@ -502,6 +548,9 @@ fn arg_extreme(
         let index = run(&ArgReduce { kind, x: flat, dim: 0 })?;
         return index.reshape(&vec![1; if keepdim { x.rank() } else { 0 }]);
     };
+    if let Some(x) = lifted_tensor(x, dim)? {
+        return arg_extreme(kind, &x, Some(0), false);
+    }
     let indices = run(&ArgReduce { kind, x: x.clone(), dim })?;
     if keepdim { Ok(indices) } else { indices.squeeze(dim) }
 }

@@ -1,10 +1,13 @@
 use samebits_tensor_core::ops::{
-    Cumextreme, Cumprod, CumprodGrad, Cumsum, Logcumsumexp, LogcumsumexpGrad,
+    Cumextreme, Cumprod, CumprodGrad, CumprodGradGrad, Cumsum, IndexSelect, Logcumsumexp,
+    LogcumsumexpGrad, Unary, UnaryKind,
 };
 use samebits_tensor_core::{Result, Tensor};
 
+use super::elementwise::{mul, sub};
 use super::scatter::scatter_add;
-use super::{once, zeros_like};
+use super::shape::{cat, narrow, permute, reshape};
+use super::{index_select, lifted, once, zeros_like};
 use crate::{Var, run};
 
 /// The sum of each element and all before it along `dim`.
@@ -51,12 +54,12 @@ pub fn cumsum(x: &Var, dim: usize) -> Result<Var> {
 /// `torch.cumprod`.
 #[track_caller]
 pub fn cumprod(x: &Var, dim: usize) -> Result<Var> {
+    if let Some(x) = lifted(x, dim)? {
+        return reshape(&cumprod(&x, 0)?, &[]);
+    }
     let value = run(&Cumprod { x: x.value().clone(), dim })?;
-    let x_saved = x.value().clone();
-    Ok(Var::computed(value, &[x], move |grad| {
-        let value = run(&CumprodGrad { grad: grad.value().clone(), x: x_saved.clone(), dim })?;
-        Ok(vec![Some(once("cumprod", value, &[grad]))])
-    }))
+    let saved = x.clone();
+    Ok(Var::computed(value, &[x], move |grad| Ok(vec![Some(product_grad(grad, &saved, dim)?)])))
 }
 
 /// The logarithm of the sum of the exponentials of each element and all before it along `dim`.
@@ -86,17 +89,12 @@ pub fn cumprod(x: &Var, dim: usize) -> Result<Var> {
 /// `torch.logcumsumexp`.
 #[track_caller]
 pub fn logcumsumexp(x: &Var, dim: usize) -> Result<Var> {
+    if let Some(x) = lifted(x, dim)? {
+        return reshape(&logcumsumexp(&x, 0)?, &[]);
+    }
     let value = run(&Logcumsumexp { x: x.value().clone(), dim })?;
-    let (x_saved, y) = (x.value().clone(), value.clone());
-    Ok(Var::computed(value, &[x], move |grad| {
-        let value = run(&LogcumsumexpGrad {
-            grad: grad.value().clone(),
-            x: x_saved.clone(),
-            y: y.clone(),
-            dim,
-        })?;
-        Ok(vec![Some(once("logcumsumexp", value, &[grad]))])
-    }))
+    let line = Line { x: x.clone(), y: value.clone(), dim };
+    Ok(Var::computed(value, &[x], move |grad| Ok(vec![Some(line.grad(grad)?)])))
 }
 
 /// The largest of each element and all before it along `dim`, and its index.
@@ -137,16 +135,119 @@ pub fn cummin(x: &Var, dim: usize) -> Result<(Var, Tensor)> {
 
 #[track_caller]
 fn running_sum(x: &Var, dim: usize, reverse: bool) -> Result<Var> {
+    if let Some(x) = lifted(x, dim)? {
+        return reshape(&running_sum(&x, 0, reverse)?, &[]);
+    }
     let value = run(&Cumsum { x: x.value().clone(), dim, reverse })?;
     Ok(Var::computed(value, &[x], move |grad| Ok(vec![Some(running_sum(grad, dim, !reverse)?)])))
 }
 
 #[track_caller]
 fn running_extreme(x: &Var, dim: usize, largest: bool) -> Result<(Var, Tensor)> {
+    if let Some(x) = lifted(x, dim)? {
+        let (value, indices) = running_extreme(&x, 0, largest)?;
+        return Ok((reshape(&value, &[])?, indices.reshape(&[])?));
+    }
     let (value, indices) = run(&Cumextreme { x: x.value().clone(), dim, largest })?;
     let (zeros, saved) = (zeros_like(x), indices.clone());
     let value = Var::computed(value, &[x], move |grad| {
         Ok(vec![Some(scatter_add(&zeros()?, dim, &saved, grad)?)])
     });
     Ok((value, indices))
+}
+
+/// The gradient of a running product. Its own gradient cannot be differentiated again.
+#[track_caller]
+fn product_grad(grad: &Var, x: &Var, dim: usize) -> Result<Var> {
+    let value = run(&CumprodGrad { grad: grad.value().clone(), x: x.value().clone(), dim })?;
+    let (g, saved) = (grad.clone(), x.clone());
+    Ok(Var::computed(value, &[grad, x], move |outer| {
+        let (of_grad, of_x) = run(&CumprodGradGrad {
+            outer: outer.value().clone(),
+            grad: g.value().clone(),
+            x: saved.value().clone(),
+            dim,
+        })?;
+        let inputs = [outer, &g, &saved];
+        Ok(vec![Some(once("cumprod", of_grad, &inputs)), Some(once("cumprod", of_x, &inputs))])
+    }))
+}
+
+/// For each element the product of the others over `dims`: of those before and of those after it.
+pub(super) fn products_of_others(x: &Var, dims: &[usize]) -> Result<Var> {
+    let kept = (0..x.shape().len()).filter(|dim| !dims.contains(dim));
+    let order: Vec<usize> = kept.chain(dims.iter().copied()).collect();
+    let moved = permute(x, &order)?;
+    let n: usize = dims.iter().map(|&dim| x.shape()[dim]).product();
+    let lines = reshape(&moved, &[x.value().numel() / n.max(1), n])?;
+    let one = Tensor::ones(&[], x.dtype()).to(x.value().device())?;
+    let one = Var::constant(one.expand(&[lines.shape()[0], 1])?);
+    let before =
+        |x: &Var| cumprod(&cat(&[one.clone(), narrow(x, 1, 0, n.saturating_sub(1))?], 1)?, 1);
+    let index: Vec<i64> = (0..n as i64).rev().collect();
+    let index = Tensor::from_slice(&index, &[n])?.to(x.value().device())?;
+    let backwards = |x: &Var| index_select(x, 1, &index);
+    let products = mul(&before(&lines)?, &backwards(&before(&backwards(&lines)?)?)?)?;
+    let mut inverse = vec![0; order.len()];
+    for (to, &from) in order.iter().enumerate() {
+        inverse[from] = to;
+    }
+    permute(&reshape(&products, moved.shape())?, &inverse)
+}
+
+/// The running logarithm `y` of sums of exponentials of `x`. With the shares
+/// `w[i][k] = exp(x[i] − y[k])` of the elements up to `k`, the gradient of a gradient `g` is
+/// `Σ_k w[i][k] · g[k]`, and the change by a change `v` is `Σ_i w[i][k] · v[i]`. The derivatives
+/// of both are made of both, so every order exists.
+#[derive(Clone)]
+struct Line {
+    x: Var,
+    y: Tensor,
+    dim: usize,
+}
+
+impl Line {
+    #[track_caller]
+    fn grad(&self, grad: &Var) -> Result<Var> {
+        let Line { x, y, dim } = self.clone();
+        let value =
+            run(&LogcumsumexpGrad { grad: grad.value().clone(), x: x.value().clone(), y, dim })?;
+        let (line, g) = (self.clone(), grad.clone());
+        Ok(Var::computed(value, &[grad, &self.x], move |outer| {
+            let change = line.change(outer)?;
+            let own = mul(outer, &line.grad(&g)?)?;
+            let through = line.grad(&mul(&g, &change)?)?;
+            Ok(vec![Some(change), Some(sub(&own, &through)?)])
+        }))
+    }
+
+    #[track_caller]
+    fn change(&self, v: &Var) -> Result<Var> {
+        // The gradient of the line that runs backwards from −y to −x.
+        let mirrored = |x: &Tensor| -> Result<Tensor> {
+            let x = flipped(x, self.dim)?;
+            run(&Unary { kind: UnaryKind::Neg, x })
+        };
+        let value = run(&LogcumsumexpGrad {
+            grad: flipped(v.value(), self.dim)?,
+            x: mirrored(&self.y)?,
+            y: mirrored(self.x.value())?,
+            dim: self.dim,
+        })?;
+        let (line, v_saved) = (self.clone(), v.clone());
+        Ok(Var::computed(flipped(&value, self.dim)?, &[v, &self.x], move |outer| {
+            let grad = line.grad(outer)?;
+            let own = mul(&v_saved, &grad)?;
+            let through = line.grad(&mul(outer, &line.change(&v_saved)?)?)?;
+            Ok(vec![Some(grad), Some(sub(&own, &through)?)])
+        }))
+    }
+}
+
+/// The elements along `dim` in reverse order.
+#[track_caller]
+fn flipped(x: &Tensor, dim: usize) -> Result<Tensor> {
+    let places: Vec<i64> = (0..x.shape()[dim] as i64).rev().collect();
+    let index = Tensor::from_slice(&places, &[places.len()])?.to(x.device())?;
+    run(&IndexSelect { x: x.clone(), dim, index })
 }

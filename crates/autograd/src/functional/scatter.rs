@@ -5,8 +5,10 @@ use samebits_tensor_core::{DType, Result, Tensor};
 
 use super::elementwise::{compare, div, mul, wanted};
 use super::index::{constant, equal, gather, masked, masked_fill, scatter_value, shrink};
-use super::{once, where_, zeros_of};
-use crate::{Var, run};
+use super::reduce::has_any;
+use super::scalar::lifted_all;
+use super::{once, reshape, where_, zeros_of};
+use crate::{Var, is_recording, run};
 
 /// `input` with `source[.., i, ..]` added to element `[.., index[.., i, ..], ..]`.
 ///
@@ -41,6 +43,9 @@ use crate::{Var, run};
 /// `torch.scatter_add`.
 #[track_caller]
 pub fn scatter_add(input: &Var, dim: usize, index: &Tensor, source: &Var) -> Result<Var> {
+    if let Some((x, index, source)) = lifted_all(input, dim, index, source)? {
+        return reshape(&scatter_add(&x, 0, &index, &source)?, input.shape());
+    }
     let op = ScatterAdd {
         input: input.value().clone(),
         dim,
@@ -66,7 +71,8 @@ pub fn scatter_add(input: &Var, dim: usize, index: &Tensor, source: &Var) -> Res
 /// # Determinism
 ///
 /// Portable. Sums are exact and rounded once, products are taken in ascending source order. The
-/// gradient of a largest or smallest element is split evenly among equal ones.
+/// gradient of a largest or smallest element is split evenly among equal ones. That of a product
+/// can be differentiated again unless several zeros are sent to one element.
 ///
 /// # Errors
 ///
@@ -99,6 +105,10 @@ pub fn scatter_reduce(
     reduce: ScatterReduceKind,
     include_self: bool,
 ) -> Result<Var> {
+    if let Some((x, index, source)) = lifted_all(input, dim, index, source)? {
+        let y = scatter_reduce(&x, 0, &index, &source, reduce, include_self)?;
+        return reshape(&y, input.shape());
+    }
     let value = run(&ScatterReduce {
         input: input.value().clone(),
         dim,
@@ -146,6 +156,10 @@ pub fn index_reduce(
     reduce: ScatterReduceKind,
     include_self: bool,
 ) -> Result<Var> {
+    if let Some((x, index, source)) = lifted_all(input, dim, index, source)? {
+        let y = index_reduce(&x, 0, &index, &source, reduce, include_self)?;
+        return reshape(&y, input.shape());
+    }
     let value = run(&IndexReduce {
         input: input.value().clone(),
         dim,
@@ -167,6 +181,9 @@ pub fn index_reduce(
     };
     Ok(Var::computed(value, &[input, source], move |grad| reduction.backward(grad)))
 }
+
+/// What cannot be differentiated twice.
+const SEVERAL: &str = "scatter_reduce of several zeros";
 
 /// What a reduction remembers. The index has the shape of the source.
 struct Reduction {
@@ -224,35 +241,47 @@ impl Reduction {
     /// The product of everything else. Where something is zero, it is computed with a one in
     /// that place; where there are two zeros, it is zero.
     fn product(&self, grad: &Var) -> Result<Vec<Option<Var>>> {
-        let (input, source) = (self.input.detach(), self.source.detach());
+        let (input, source) = (&self.input, &self.source);
         let products = |input: &Var, source: &Var| {
             let (dim, index, kind) = (self.dim, &self.index, ScatterReduceKind::Prod);
             scatter_reduce(input, dim, index, source, kind, self.include_self)
         };
-        let own = wanted(&self.input, || {
-            let zero = is_zero(&input)?;
-            let ones = masked_fill(&input, &zero, 1.0)?;
-            let others = div(&products(&ones, &source)?, &ones)?;
-            self.own(&mul(&grad.detach(), &others)?)
+        let own = wanted(input, || {
+            let zero = is_zero(input)?;
+            let ones = masked_fill(input, &zero, 1.0)?;
+            let others = div(&products(&ones, source)?, &ones)?;
+            self.own(&mul(grad, &others)?)
         })?;
-        let sent = wanted(&self.source, || {
-            let zero = is_zero(&source)?;
-            let ones = masked_fill(&source, &zero, 1.0)?;
+        let sent = wanted(source, || {
+            let zero = is_zero(source)?;
+            let ones = masked_fill(source, &zero, 1.0)?;
             let nothing = Var::constant(zeros_of(input.shape(), grad.dtype(), grad)?);
             let marks = Var::constant(like(zero.clone(), grad)?);
             let zeros = scatter_add(&nothing, self.dim, &self.index, &marks)?;
             let zeros = gather(&zeros, self.dim, &self.index)?;
             let alone = equal(zeros.value().clone(), constant(grad, 1.0)?)?;
             let none = is_zero(&zeros)?;
-            let all = gather(&products(&input, &ones)?, self.dim, &self.index)?;
+            let all = gather(&products(input, &ones)?, self.dim, &self.index)?;
             // A zero that is the only one gets the product of the rest; where there is a zero,
-            // everything that is not zero gets nothing.
-            let others =
-                where_(&zero, &masked(&alone, &all)?, &masked(&none, &div(&all, &ones)?)?)?;
-            mul(&gather(&grad.detach(), self.dim, &self.index)?, &others)
+            // everything that is not zero gets nothing,
+            let mut rest = masked(&none, &div(&all, &ones)?)?;
+            if is_recording() {
+                // but that nothing changes with the zero.
+                let whole = gather(&products(input, source)?, self.dim, &self.index)?;
+                rest = where_(&none, &rest, &div(&whole, &ones)?)?;
+            }
+            let others = where_(&zero, &masked(&alone, &all)?, &rest)?;
+            let sent = mul(&gather(grad, self.dim, &self.index)?, &others)?;
+            let several =
+                is_recording() && has_any(&compare(CompareKind::Gt, zeros.value(), 1.0)?)?;
+            // So does that of two zeros with each other, which this does not see.
+            Ok(if several {
+                once(SEVERAL, sent.value().clone(), &[grad, input, source])
+            } else {
+                sent
+            })
         })?;
-        let once = |x: Option<Var>| x.map(|x| once("scatter_reduce", x.value().clone(), &[grad]));
-        Ok(vec![once(own), once(sent)])
+        Ok(vec![own, sent])
     }
 
     /// The gradient of what was there.

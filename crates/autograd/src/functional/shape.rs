@@ -1,6 +1,7 @@
 use samebits_tensor_core::ops::Cat;
 use samebits_tensor_core::{Error, Result, Tensor};
 
+use super::lifted;
 use super::reduce::sum_to;
 use crate::{Var, run};
 
@@ -22,6 +23,9 @@ pub fn reshape(x: &Var, shape: &[usize]) -> Result<Var> {
 ///
 /// There is no such dimension.
 pub fn flatten_from(x: &Var, from: usize) -> Result<Var> {
+    if let Some(x) = lifted(x, from)? {
+        return Ok(x);
+    }
     let flat = x.value().flatten_from(from)?;
     reshape(x, flat.shape())
 }

@@ -1,11 +1,14 @@
-use samebits_tensor_core::ops::{Compare, CompareKind, Kthvalue, Median, Sort, Topk, Unique};
+use samebits_tensor_core::ops::{
+    Compare, CompareKind, Kthvalue, Median, Sort, Topk, Unique, UniqueDim,
+};
 use samebits_tensor_core::{Result, Tensor};
 
 use super::elementwise::{div, mul};
 use super::index::equal;
 use super::reduce::{squeeze, sum};
+use super::scalar::lowered;
 use super::scatter::{like, scatter_add};
-use super::{expand, reshape, zeros_like};
+use super::{expand, lifted, lifted_tensor, reshape, zeros_like};
 use crate::{Var, run};
 
 /// `x` sorted along `dim`, and where each element was.
@@ -37,6 +40,9 @@ use crate::{Var, run};
 /// `torch.sort` with `stable=True`.
 #[track_caller]
 pub fn sort(x: &Var, dim: usize, descending: bool) -> Result<(Var, Tensor)> {
+    if let Some(x) = lifted(x, dim)? {
+        return lowered(sort(&x, 0, descending)?);
+    }
     let (value, indices) = run(&Sort { x: x.value().clone(), dim, descending })?;
     Ok((selected(x, dim, value, &indices), indices))
 }
@@ -56,6 +62,9 @@ pub fn sort(x: &Var, dim: usize, descending: bool) -> Result<(Var, Tensor)> {
 /// `torch.argsort` with `stable=True`.
 #[track_caller]
 pub fn argsort(x: &Tensor, dim: usize, descending: bool) -> Result<Tensor> {
+    if let Some(x) = lifted_tensor(x, dim)? {
+        return argsort(&x, 0, descending)?.reshape(&[]);
+    }
     Ok(run(&Sort { x: x.clone(), dim, descending })?.1)
 }
 
@@ -74,6 +83,9 @@ pub fn argsort(x: &Tensor, dim: usize, descending: bool) -> Result<Tensor> {
 /// `torch.topk`.
 #[track_caller]
 pub fn topk(x: &Var, k: usize, dim: usize, largest: bool) -> Result<(Var, Tensor)> {
+    if let Some(x) = lifted(x, dim)?.filter(|_| k == 1) {
+        return lowered(topk(&x, 1, 0, largest)?);
+    }
     let (value, indices) = run(&Topk { x: x.value().clone(), k, dim, largest })?;
     Ok((selected(x, dim, value, &indices), indices))
 }
@@ -93,6 +105,9 @@ pub fn topk(x: &Var, k: usize, dim: usize, largest: bool) -> Result<(Var, Tensor
 /// `torch.kthvalue`.
 #[track_caller]
 pub fn kthvalue(x: &Var, k: usize, dim: usize, keepdim: bool) -> Result<(Var, Tensor)> {
+    if let Some(x) = lifted(x, dim)? {
+        return lowered(kthvalue(&x, k, 0, true)?);
+    }
     let (value, indices) = run(&Kthvalue { x: x.value().clone(), k, dim })?;
     kept(selected(x, dim, value, &indices), indices, dim, keepdim)
 }
@@ -230,6 +245,67 @@ pub fn unique_consecutive(x: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
     run(&Unique { x: x.clone(), consecutive: true })
 }
 
+/// The distinct slices of `x` along `dim` in ascending order, for each slice of `x` its place among
+/// them, and how often each occurs. Slices are ordered by their first different elements in
+/// row-major order.
+///
+/// # Shapes
+///
+/// The distinct slices have the shape of `x`, but their number along `dim`.
+///
+/// # Determinism
+///
+/// Portable: of equal slices the first is kept; −0 equals +0, and a slice with a NaN is distinct.
+///
+/// # Errors
+///
+/// There is no such dimension, another dimension is empty, or the type has no order.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::functional;
+/// use samebits_tensor_core::Tensor;
+///
+/// let x = Tensor::from_slice(&[3i64, 1, 2, 9, 3, 1], &[3, 2])?;
+/// let (rows, inverse, counts) = functional::unique_dim(&x, 0)?;
+/// assert_eq!(rows.to_vec::<i64>()?, [2, 9, 3, 1]);
+/// assert_eq!(inverse.to_vec::<i64>()?, [1, 0, 1]);
+/// assert_eq!(counts.to_vec::<i64>()?, [1, 2]);
+/// # Ok::<(), samebits_tensor_core::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.unique` with `dim`, `return_inverse` and `return_counts`.
+#[track_caller]
+pub fn unique_dim(x: &Tensor, dim: usize) -> Result<(Tensor, Tensor, Tensor)> {
+    run(&UniqueDim { x: x.clone(), dim, consecutive: false })
+}
+
+/// The slices of `x` along `dim` that differ from the one before, for each slice of `x` its place
+/// among them, and how often each occurs in a row.
+///
+/// # Shapes
+///
+/// As [`unique_dim`].
+///
+/// # Determinism
+///
+/// As [`unique_dim`].
+///
+/// # Errors
+///
+/// As [`unique_dim`].
+///
+/// # References
+///
+/// `torch.unique_consecutive` with `dim`, `return_inverse` and `return_counts`.
+#[track_caller]
+pub fn unique_consecutive_dim(x: &Tensor, dim: usize) -> Result<(Tensor, Tensor, Tensor)> {
+    run(&UniqueDim { x: x.clone(), dim, consecutive: true })
+}
+
 /// Values that were picked along `dim` at `indices`.
 pub(super) fn selected(x: &Var, dim: usize, value: Tensor, indices: &Tensor) -> Var {
     let (zeros, indices) = (zeros_like(x), indices.clone());
@@ -253,6 +329,9 @@ pub(super) fn kept(
 
 #[track_caller]
 fn median_along(x: &Var, dim: usize, keepdim: bool, ignore_nan: bool) -> Result<(Var, Tensor)> {
+    if let Some(x) = lifted(x, dim)? {
+        return lowered(median_along(&x, 0, true, ignore_nan)?);
+    }
     let (value, indices) = run(&Median { x: x.value().clone(), dim, ignore_nan })?;
     kept(selected(x, dim, value, &indices), indices, dim, keepdim)
 }

@@ -13,8 +13,11 @@ pub use conv::{
 pub use dropout::{AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout};
 pub use embedding::{Embedding, EmbeddingBag};
 pub use linear::Linear;
-pub use norm::{BatchNorm, GroupNorm, InstanceNorm, LayerNorm};
-pub use pooling::{AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, FractionalMaxPool, LpPool, MaxPool};
+pub use norm::{BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RunningStatistics};
+pub use pooling::{
+    AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, FractionalMaxPool, LpPool, MaxPool, MaxUnpool1d,
+    MaxUnpool2d, MaxUnpool3d, MaxUnpoolNd,
+};
 pub use resample::{Pad, PixelShuffle, PixelUnshuffle, Upsample};
 
 use samebits_rng::{Draw, Generator};

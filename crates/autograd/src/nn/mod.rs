@@ -10,8 +10,8 @@ pub use layers::{
     AdaptiveAvgPool, AdaptiveMaxPool, AlphaDropout, AvgPool, BatchNorm, Conv1d, Conv2d, Conv3d,
     ConvNd, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, ConvTransposeNd, Dropout, Dropout1d,
     Dropout2d, Dropout3d, Embedding, EmbeddingBag, FeatureAlphaDropout, FractionalMaxPool,
-    GroupNorm, InstanceNorm, LayerNorm, Linear, LpPool, MaxPool, Pad, PixelShuffle, PixelUnshuffle,
-    Upsample,
+    GroupNorm, InstanceNorm, LayerNorm, Linear, LpPool, MaxPool, MaxUnpool1d, MaxUnpool2d,
+    MaxUnpool3d, MaxUnpoolNd, Pad, PixelShuffle, PixelUnshuffle, RunningStatistics, Upsample,
 };
 pub use recurrent::{Gru, Lstm, Nonlinearity, RecurrentOptions, Rnn};
 

@@ -75,17 +75,21 @@ pub fn ctc_loss(
         blank: options.blank,
     };
     let CtcOptions { reduction, zero_infinity, .. } = options;
-    let x = log_probs.value().clone();
-    let value =
-        run(&CtcLoss { log_probs: x.clone(), targets: targets.clone(), reduction, zero_infinity })?;
+    let x = log_probs.clone();
+    let value = run(&CtcLoss {
+        log_probs: x.value().clone(),
+        targets: targets.clone(),
+        reduction,
+        zero_infinity,
+    })?;
     Ok(Var::computed(value, &[log_probs], move |grad| {
         let value = run(&CtcLossGrad {
             grad: grad.value().clone(),
-            log_probs: x.clone(),
+            log_probs: x.value().clone(),
             targets: targets.clone(),
             reduction,
             zero_infinity,
         })?;
-        Ok(vec![Some(once("ctc_loss", value, &[grad]))])
+        Ok(vec![Some(once("ctc_loss", value, &[grad, &x]))])
     }))
 }

@@ -9,9 +9,9 @@ use samebits_tensor_core::{Result, Tensor, registry};
 
 pub(super) use samebits_tensor_core::ops::RecurrentCell as Kind;
 
-use super::States;
-use crate::functional::once;
+use super::{States, composed};
 use crate::functional::shape::{narrow, reshape};
+use crate::functional::twice;
 use crate::{Var, is_recording, run};
 
 /// PyTorch's name.
@@ -25,6 +25,7 @@ pub(super) fn name(kind: Kind) -> &'static str {
 }
 
 /// A loop over packed rows; all shapes have been checked.
+#[derive(Clone)]
 pub(super) struct Direction {
     pub(super) kind: Kind,
     pub(super) reverse: bool,
@@ -62,12 +63,7 @@ struct Step {
 impl Direction {
     /// The outputs of all steps, and the last hidden and cell states.
     pub(super) fn run(self) -> Result<(Var, States)> {
-        let inputs: Vec<Var> = [Some(&self.gates), Some(&self.weight_hh), Some(&self.h0)]
-            .into_iter()
-            .chain([&self.bias_x, &self.bias_h, &self.weight_hr, &self.c0].map(Option::as_ref))
-            .flatten()
-            .cloned()
-            .collect();
+        let inputs = self.inputs();
         let keep = is_recording() && inputs.iter().any(Var::requires_grad);
         let layer = self.layer(keep);
         let (value, kept) = if registry::is_available(&layer) {
@@ -88,7 +84,26 @@ impl Direction {
                 Kept::Layer(result, kept) => self.layer_backward(grad.value(), result, kept)?,
                 Kept::Steps(steps) => self.backward(grad.value(), steps)?,
             };
-            Ok(grads.into_iter().map(|value| Some(once(op, value, &[grad]))).collect())
+            if !is_recording() {
+                return Ok(grads.into_iter().map(|grad| Some(Var::constant(grad))).collect());
+            }
+            // One flat gradient, because all of them are differentiated together.
+            let shapes: Vec<Vec<usize>> = grads.iter().map(|x| x.shape().to_vec()).collect();
+            let flat = grads.into_iter().map(|x| x.reshape(&[x.numel()]));
+            let flat = cat(flat.collect::<Result<_>>()?)?;
+            let inputs = self.inputs();
+            let all: Vec<&Var> = std::iter::once(grad).chain(&inputs).collect();
+            let again = self.clone();
+            let flat = twice(op, flat, &all, move |inputs| {
+                composed::gradients(&again.with_inputs(&inputs[1..]), &inputs[0])
+            });
+            let mut start = 0;
+            let part = |shape: Vec<usize>| {
+                let size = shape.iter().product();
+                start += size;
+                reshape(&narrow(&flat, 0, start - size, size)?, &shape).map(Some)
+            };
+            shapes.into_iter().map(part).collect()
         });
         let (n, width) = (hidden[0], hidden[1]);
         let part = |start: usize, shape: &[usize]| {
@@ -165,6 +180,36 @@ impl Direction {
             return output.narrow(0, 0, 0);
         }
         cat(pieces)
+    }
+
+    /// What the result depends on, in the order of the gradients.
+    pub(super) fn inputs(&self) -> Vec<Var> {
+        [Some(&self.gates), Some(&self.weight_hh), Some(&self.h0)]
+            .into_iter()
+            .chain([&self.bias_x, &self.bias_h, &self.weight_hr, &self.c0].map(Option::as_ref))
+            .flatten()
+            .cloned()
+            .collect()
+    }
+
+    /// The same with other [`inputs`](Direction::inputs).
+    fn with_inputs(&self, inputs: &[Var]) -> Direction {
+        let mut next = inputs.iter().cloned();
+        let mut take = || next.next().expect("as many inputs as there were");
+        let (gates, weight_hh, h0) = (take(), take(), take());
+        let mut replaced = |old: &Option<Var>| old.as_ref().map(|_| take());
+        Direction {
+            gates,
+            weight_hh,
+            h0,
+            bias_x: replaced(&self.bias_x),
+            bias_h: replaced(&self.bias_h),
+            weight_hr: replaced(&self.weight_hr),
+            c0: replaced(&self.c0),
+            kind: self.kind,
+            reverse: self.reverse,
+            batch_sizes: self.batch_sizes.clone(),
+        }
     }
 
     /// Outputs, last hidden and last cell states in one flat tensor, and what the gradient needs
@@ -384,7 +429,7 @@ impl Direction {
     }
 
     /// The steps with their rows, from the first to the last or the other way round.
-    fn order(&self, reverse: bool) -> Vec<Place> {
+    pub(super) fn order(&self, reverse: bool) -> Vec<Place> {
         let mut row = 0;
         let mut places: Vec<Place> = self
             .batch_sizes
@@ -404,10 +449,10 @@ impl Direction {
 }
 
 /// A step among the packed rows.
-struct Place {
-    step: usize,
-    row: usize,
-    count: usize,
+pub(super) struct Place {
+    pub(super) step: usize,
+    pub(super) row: usize,
+    pub(super) count: usize,
 }
 
 /// A state of which the leading rows take part in a step.

@@ -130,21 +130,58 @@ impl Module for GroupNorm {
     }
 }
 
-/// Normalisation of each channel of each sample, in training as in use.
+/// Normalisation of each channel of each sample, in training as in use, or, with running
+/// statistics, by these when not training.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::Var;
+/// use samebits_autograd::nn::{Context, InstanceNorm, Module};
+/// use samebits_rng::Generator;
+/// use samebits_tensor_core::Tensor;
+///
+/// let mut layer = InstanceNorm::affine(1).tracking(1);
+/// let mut generator = Generator::new(0);
+/// let x = Var::constant(Tensor::from_slice(&[1.0f32, 3.0, 5.0, 7.0], &[2, 1, 2])?);
+/// layer.forward(&x, &mut Context { training: true, generator: &mut generator })?;
+/// let running = layer.running.as_ref().expect("it tracks");
+/// // A tenth of the means 2 and 6, and of the unbiased variances 2 and 2.
+/// assert_eq!(running.mean.to_vec::<f32>()?, [0.4]);
+/// assert_eq!(running.var.to_vec::<f32>()?, [1.1]);
+/// # Ok::<(), samebits_tensor_core::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.nn.InstanceNorm1d`, `InstanceNorm2d` and `InstanceNorm3d`.
 #[derive(Clone, Debug)]
 pub struct InstanceNorm {
     /// `[channels]`, if there is one.
     pub weight: Option<Var>,
     /// `[channels]`, if there is one.
     pub bias: Option<Var>,
+    /// What is used when not training, if anything else than the sample's own statistics.
+    pub running: Option<RunningStatistics>,
     /// Added to the variance.
     pub eps: f64,
+}
+
+/// Statistics that follow those of the batches.
+#[derive(Clone, Debug)]
+pub struct RunningStatistics {
+    /// `[channels]`: the mean over the samples of their means.
+    pub mean: Tensor,
+    /// `[channels]`: the mean over the samples of their unbiased variances.
+    pub var: Tensor,
+    /// How much of the newest batch enters.
+    pub momentum: f64,
 }
 
 impl InstanceNorm {
     /// Without weight and bias, eps 1e-5, as in PyTorch.
     pub fn new() -> InstanceNorm {
-        InstanceNorm { weight: None, bias: None, eps: 1e-5 }
+        InstanceNorm { weight: None, bias: None, running: None, eps: 1e-5 }
     }
 
     /// With weight 1 and bias 0.
@@ -152,8 +189,20 @@ impl InstanceNorm {
         InstanceNorm {
             weight: Some(Var::parameter(Tensor::ones(&[channels], DType::F32))),
             bias: Some(Var::parameter(Tensor::zeros(&[channels], DType::F32))),
-            eps: 1e-5,
+            ..InstanceNorm::new()
         }
+    }
+
+    /// With running statistics from mean 0 and variance 1 and a momentum of 0.1, as in PyTorch
+    /// with `track_running_stats`.
+    #[must_use]
+    pub fn tracking(mut self, channels: usize) -> InstanceNorm {
+        self.running = Some(RunningStatistics {
+            mean: Tensor::zeros(&[channels], DType::F32),
+            var: Tensor::ones(&[channels], DType::F32),
+            momentum: 0.1,
+        });
+        self
     }
 }
 
@@ -164,9 +213,20 @@ impl Default for InstanceNorm {
 }
 
 impl Module for InstanceNorm {
-    fn forward(&mut self, x: &Var, _: &mut Context<'_>) -> Result<Var> {
+    fn forward(&mut self, x: &Var, context: &mut Context<'_>) -> Result<Var> {
         let (weight, bias) = (self.weight.as_ref(), self.bias.as_ref());
-        Ok(functional::instance_norm(x, weight, bias, self.eps)?.0)
+        match &mut self.running {
+            Some(RunningStatistics { mean, var, .. }) if !context.training => {
+                functional::batch_norm_inference(x, weight, bias, mean, var, self.eps)
+            }
+            running => {
+                let (y, statistics) = functional::instance_norm(x, weight, bias, self.eps)?;
+                if let Some(RunningStatistics { mean, var, momentum }) = running {
+                    statistics.update(mean, var, *momentum)?;
+                }
+                Ok(y)
+            }
+        }
     }
 
     fn visit(&mut self, path: &str, visit: &mut dyn FnMut(&str, Slot<'_>)) {
@@ -175,6 +235,10 @@ impl Module for InstanceNorm {
         }
         if let Some(bias) = &mut self.bias {
             visit(&join(path, "bias"), Slot::Parameter(bias));
+        }
+        if let Some(running) = &mut self.running {
+            visit(&join(path, "running_mean"), Slot::Buffer(&mut running.mean));
+            visit(&join(path, "running_var"), Slot::Buffer(&mut running.var));
         }
     }
 }

@@ -1,5 +1,5 @@
-use samebits_tensor_core::Result;
 use samebits_tensor_core::ops::PoolParams;
+use samebits_tensor_core::{Error, Result, Tensor};
 
 use crate::nn::{Context, Module, Slot};
 use crate::{Var, functional};
@@ -17,6 +17,71 @@ impl Module for MaxPool {
     }
 
     fn visit(&mut self, _: &str, _: &mut dyn FnMut(&str, Slot<'_>)) {}
+}
+
+impl MaxPool {
+    /// Computes the layer, and where each element was: for [`MaxUnpool`].
+    ///
+    /// # Errors
+    ///
+    /// The input does not fit the layer.
+    pub fn forward_with_indices(&self, x: &Var) -> Result<(Var, Tensor)> {
+        functional::max_pool(x, &self.params)
+    }
+}
+
+/// The partial inverse of a [`MaxPool`] over `DIMS` spatial dimensions. It has no state, and no
+/// [`Module`]'s signature, because it takes indices.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::Var;
+/// use samebits_autograd::nn::{MaxPool, MaxUnpool1d};
+/// use samebits_tensor_core::{Tensor, ops::PoolParams};
+///
+/// let params = PoolParams::square(1, 2);
+/// let (pool, unpool) = (MaxPool { params: params.clone() }, MaxUnpool1d { params });
+/// let x = Var::constant(Tensor::from_slice(&[1.0f32, 3.0, 4.0, 2.0], &[1, 1, 4])?);
+/// let (y, indices) = pool.forward_with_indices(&x)?;
+/// let back = unpool.forward(&y, &indices, None)?;
+/// assert_eq!(back.value().to_vec::<f32>()?, [0.0, 3.0, 4.0, 0.0]);
+/// # Ok::<(), samebits_tensor_core::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.nn.MaxUnpool1d`, `MaxUnpool2d` and `MaxUnpool3d`.
+#[derive(Clone, Debug)]
+pub struct MaxUnpoolNd<const DIMS: usize> {
+    /// How the window of the pooling moves.
+    pub params: PoolParams,
+}
+
+/// The inverse of a pooling over one spatial dimension.
+pub type MaxUnpool1d = MaxUnpoolNd<1>;
+/// The inverse of a pooling over two spatial dimensions.
+pub type MaxUnpool2d = MaxUnpoolNd<2>;
+/// The inverse of a pooling over three spatial dimensions.
+pub type MaxUnpool3d = MaxUnpoolNd<3>;
+
+impl<const DIMS: usize> MaxUnpoolNd<DIMS> {
+    /// Puts each element where its index says, into zeros; see
+    /// [`max_unpool`](functional::max_unpool).
+    ///
+    /// # Errors
+    ///
+    /// The parameters have other dimensions than `DIMS`, an index is outside the result, or the
+    /// input, the indices and the output size do not go together.
+    pub fn forward(&self, x: &Var, indices: &Tensor, output_size: Option<&[usize]>) -> Result<Var> {
+        if self.params.kernel.len() != DIMS {
+            return Err(Error::invalid(
+                "max_unpool",
+                format!("a kernel {:?} for {DIMS} spatial dimensions", self.params.kernel),
+            ));
+        }
+        functional::max_unpool(x, indices, &self.params, output_size)
+    }
 }
 
 /// The mean of each window.
