@@ -1,14 +1,17 @@
 //! Reads by index and their gradients, embeddings and histograms.
 
-use criterion::{Criterion, criterion_group, criterion_main};
+use criterion::measurement::WallTime;
+use criterion::{BenchmarkGroup, Criterion, criterion_group, criterion_main};
 use samebits_cpu_kernels::bincount::{bincount, bincount_weighted, bincount_weighted_fast};
 use samebits_cpu_kernels::embedding::{
     BagMode, Bags, embedding_backward, embedding_backward_fast, embedding_bag_backward,
     embedding_bag_backward_fast,
 };
 use samebits_cpu_kernels::index::{
-    index_select, index_select_backward, repeat_interleave_index, scatter,
+    gather, gather_backward, index_copy, index_select, index_select_backward, put,
+    repeat_interleave_index, scatter, take, take_backward,
 };
+use samebits_cpu_kernels::scatter::{index_add_fast, put_add_fast, scatter_add_fast};
 use std::hint::black_box;
 
 fn random(n: usize, size: usize) -> Vec<i64> {
@@ -67,13 +70,20 @@ fn benches(c: &mut Criterion) {
     group.bench_function("repeat_interleave backward 100k x 64", |b| {
         b.iter(|| index_select_backward(&mut back, [1, rows, width], &index, black_box(&grad)));
     });
-    let (n, size) = (4_000_000, 1_000_000);
-    let index = random(n, size);
-    let source = values(n);
-    let mut out = vec![0.0f32; size];
-    group.bench_function("scatter 4M -> 1M", |b| {
-        b.iter(|| scatter(&mut out, [1, size, 1], &index, black_box(&source)));
+    group.bench_function("repeat_interleave backward 100k x 64, atomics", |b| {
+        b.iter(|| {
+            back.fill(0.0);
+            index_add_fast(&mut back, [1, rows, width], &index, black_box(&grad), 1.0)
+        });
     });
+    let mut repeated = vec![0.0f32; grad.len()];
+    group.bench_function("repeat_interleave 100k x 64", |b| {
+        b.iter(|| {
+            let index = repeat_interleave_index(black_box(&repeats)).unwrap();
+            index_select("x", &mut repeated, &table, [1, rows, width], &index)
+        });
+    });
+    elements(&mut group);
     let (n, bins) = (8_000_000, 1000);
     let index = random(n, bins);
     let weights = values(n);
@@ -88,6 +98,51 @@ fn benches(c: &mut Criterion) {
         b.iter(|| bincount_weighted_fast(&mut sums, black_box(&index), &weights));
     });
     group.finish();
+}
+
+/// Reads and writes of single elements and of rows.
+fn elements(group: &mut BenchmarkGroup<'_, WallTime>) {
+    let (n, size) = (4_000_000, 1_000_000);
+    let index = random(n, size);
+    let source = values(n);
+    let (table, mut out, mut read) = (values(size), vec![0.0f32; size], vec![0.0f32; n]);
+    let shape = [1, size, 1];
+    group.bench_function("scatter 4M -> 1M", |b| {
+        b.iter(|| scatter(&mut out, shape, &index, black_box(&source)));
+    });
+    group.bench_function("gather 4M of 1M", |b| {
+        b.iter(|| gather(&mut read, black_box(&table), shape, &index));
+    });
+    group.bench_function("gather backward 4M of 1M", |b| {
+        b.iter(|| gather_backward(&mut out, shape, &index, black_box(&source)));
+    });
+    group.bench_function("gather backward 4M of 1M, atomics", |b| {
+        b.iter(|| {
+            out.fill(0.0);
+            scatter_add_fast(&mut out, shape, &index, black_box(&source))
+        });
+    });
+    group.bench_function("index, take 4M of 1M", |b| {
+        b.iter(|| take(&mut read, black_box(&table), [size, 1], &index));
+    });
+    group.bench_function("index, take backward 4M of 1M", |b| {
+        b.iter(|| take_backward(&mut out, [size, 1], &index, black_box(&source)));
+    });
+    group.bench_function("index, take backward 4M of 1M, atomics", |b| {
+        b.iter(|| {
+            out.fill(0.0);
+            put_add_fast(&mut out, [size, 1], &index, black_box(&source))
+        });
+    });
+    group.bench_function("index_put, put 4M -> 1M", |b| {
+        b.iter(|| put(&mut out, [size, 1], &index, black_box(&source)));
+    });
+    let (rows, width) = (100_000, 64);
+    let index = random(n / width, rows);
+    let mut out = vec![0.0f32; rows * width];
+    group.bench_function("index_copy 62k rows of 64 -> 100k", |b| {
+        b.iter(|| index_copy(&mut out, [1, rows, width], &index, black_box(&source)));
+    });
 }
 
 criterion_group! {

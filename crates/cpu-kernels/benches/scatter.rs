@@ -1,7 +1,11 @@
 //! Irregular sums: exact, and with float atomics.
 
-use criterion::{Criterion, criterion_group, criterion_main};
-use samebits_cpu_kernels::scatter::{index_add, index_add_fast, scatter_add, scatter_add_fast};
+use criterion::measurement::WallTime;
+use criterion::{BenchmarkGroup, Criterion, criterion_group, criterion_main};
+use samebits_cpu_kernels::scatter::{
+    Reduce, index_add, index_add_fast, index_reduce, put_add, put_add_fast, scatter_add,
+    scatter_add_fast, scatter_reduce, scatter_reduce_fast,
+};
 use std::hint::black_box;
 
 fn indices(n: usize, size: usize) -> Vec<i64> {
@@ -59,7 +63,54 @@ fn benches(c: &mut Criterion) {
             });
         });
     }
+    reductions(&mut group);
     group.finish();
+}
+
+/// `scatter_reduce`, `index_reduce` and added `index_put`. Products and extrema have one variant:
+/// there are no atomics for the former, and the latter have no order.
+fn reductions(group: &mut BenchmarkGroup<'_, WallTime>) {
+    use Reduce::{Amax, Amin, Mean, Prod, Sum};
+    for (name, n, dim) in [("4M -> 1M", 4_000_000, 1_000_000), ("8M -> 1000", 8_000_000, 1000)] {
+        let index = indices(n, dim);
+        let source = values(n);
+        let mut out = vec![1.0f32; dim];
+        let shape = [1, dim, 1];
+        for kind in [Sum, Mean, Prod, Amax, Amin] {
+            group.bench_function(format!("scatter_reduce {kind:?} {name}"), |b| {
+                b.iter(|| {
+                    scatter_reduce(black_box(&mut out), shape, &index, &source, kind, true)
+                        .unwrap();
+                });
+            });
+        }
+        for kind in [Sum, Mean] {
+            group.bench_function(format!("scatter_reduce {kind:?} {name}, atomics"), |b| {
+                b.iter(|| {
+                    let out = black_box(&mut out);
+                    scatter_reduce_fast(out, shape, &index, &source, kind, true).unwrap();
+                });
+            });
+        }
+        group.bench_function(format!("index_put added {name}, exact"), |b| {
+            b.iter(|| put_add(black_box(&mut out), [dim, 1], &index, &source).unwrap());
+        });
+        group.bench_function(format!("index_put added {name}, atomics"), |b| {
+            b.iter(|| put_add_fast(black_box(&mut out), [dim, 1], &index, &source).unwrap());
+        });
+    }
+    let (n, width, rows) = (1_000_000, 16, 100_000);
+    let index = indices(n, rows);
+    let source = values(n * width);
+    let mut out = vec![1.0f32; rows * width];
+    let shape = [1, rows, width];
+    for kind in [Mean, Prod, Amax] {
+        group.bench_function(format!("index_reduce {kind:?} 1M x 16 -> 100k"), |b| {
+            b.iter(|| {
+                index_reduce(black_box(&mut out), shape, &index, &source, kind, true).unwrap();
+            });
+        });
+    }
 }
 
 criterion_group! {
