@@ -10,6 +10,7 @@ mod build_kernels;
 mod conformance;
 mod gpu_bundle;
 mod nvrtc;
+mod properties;
 mod support_matrix;
 mod test;
 mod tidy;
@@ -33,6 +34,8 @@ enum Command {
     Conformance(conformance::Args),
     /// Pack the CUDA tests and benches for a machine with a GPU.
     GpuBundle(gpu_bundle::Args),
+    /// Run many more cases of every property than the test suite does.
+    Properties(properties::Args),
     /// Write the table of kernels in docs/determinism.md, or check that it is up to date.
     SupportMatrix(support_matrix::Args),
     /// Run every test of the workspace.
@@ -49,6 +52,7 @@ fn main() -> anyhow::Result<()> {
         Command::BuildKernels(args) => build_kernels::run(args),
         Command::Conformance(args) => conformance::run(&args),
         Command::GpuBundle(args) => gpu_bundle::run(args),
+        Command::Properties(args) => properties::run(&args),
         Command::SupportMatrix(args) => support_matrix::run(&args),
         Command::Test(args) => test::run(args),
         Command::Tidy(args) => tidy::run(&args),
