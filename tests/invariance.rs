@@ -9,7 +9,7 @@ use samebits::ops::{Compare, CompareKind, Conv, ConvInputGrad, ConvParams, ConvW
 use samebits::{
     DType, Determinism, Device, DeviceKind, Result, Tensor, digest, dispatch, dispatch_at, rerun,
 };
-use workspace_tests::{Case, families, normal_of, tiny_families, unreached};
+use workspace_tests::{Case, families, normal_of, strided_families, tiny_families, unreached};
 
 #[test]
 fn bits_are_golden_and_nothing_changes_them() {
@@ -68,6 +68,19 @@ fn convolutions_repeat_at_run_to_run() {
     for threads in [1, 3] {
         let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         assert_eq!(pool.install(all), once, "{threads} threads");
+    }
+}
+
+#[test]
+fn the_layout_of_inputs_does_not_show() {
+    for (dense, strided) in families(Device::Cpu).iter().zip(strided_families(Device::Cpu)) {
+        let golden = digests(&dense.cases);
+        assert_eq!(golden.len(), strided.cases.len(), "{}", dense.name);
+        for threads in [1, 3] {
+            let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            let found = pool.install(|| digests(&strided.cases));
+            assert_same(&golden, &found, &format!("strided inputs, {threads} threads"));
+        }
     }
 }
 

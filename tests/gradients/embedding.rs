@@ -68,6 +68,34 @@ fn bags() {
     }
 }
 
+/// As in PyTorch.
+#[test]
+fn the_gradient_of_bags_is_not_differentiable() {
+    let (index, offsets) = (indices(14, 6, 34), Tensor::from_slice(&[0i64, 3], &[2]).unwrap());
+    for mode in [BagMode::Sum, BagMode::Mean, BagMode::Max] {
+        let weight = Var::parameter(normal_of(&[6, 3], DType::F64, 37));
+        let options = EmbeddingBagOptions { mode, ..EmbeddingBagOptions::default() };
+        let y = f::embedding_bag(&weight.square().unwrap(), &index, Some(&offsets), None, options);
+        let one = Var::constant(Tensor::ones(&[2, 3], DType::F64));
+        let grads = y.unwrap().square().unwrap().backward_from(one, true).unwrap();
+        let grad = grads.var_of(&weight).unwrap().sum_all().unwrap();
+        let error = grad.backward().unwrap_err().to_string();
+        assert_eq!(error, "embedding_bag: this gradient cannot be differentiated again");
+    }
+    // The gradient of the factors depends on the table, whatever flows in.
+    let table = Var::parameter(normal_of(&[6, 3], DType::F64, 38));
+    let factors = Var::parameter(normal_of(&[14], DType::F64, 39));
+    let options = EmbeddingBagOptions { mode: BagMode::Sum, ..EmbeddingBagOptions::default() };
+    let y = f::embedding_bag(&table, &index, Some(&offsets), Some(&factors), options).unwrap();
+    let one = Var::constant(Tensor::ones(&[2, 3], DType::F64));
+    let grads = y.backward_from(one, true).unwrap();
+    for variable in [&table, &factors] {
+        let grad = grads.var_of(variable).unwrap().sum_all().unwrap();
+        let error = grad.backward().unwrap_err().to_string();
+        assert_eq!(error, "embedding_bag: this gradient cannot be differentiated again");
+    }
+}
+
 #[test]
 fn long_rows_are_shortened() {
     let mut table = Embedding::new(6, 4, &mut Generator::new(35)).unwrap();

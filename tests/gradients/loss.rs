@@ -53,6 +53,19 @@ fn sequences_of_labels() {
     });
 }
 
+/// As in PyTorch.
+#[test]
+fn the_gradient_of_ctc_is_not_differentiable() {
+    let log_probs = Var::parameter(normal_of(&[6, 1, 3], samebits::DType::F64, 6));
+    let labels = Tensor::from_slice(&[1i64, 2], &[1, 2]).unwrap();
+    let loss = f::ctc_loss(&log_probs, &labels, &[6], &[2], f::CtcOptions::default()).unwrap();
+    let one = Var::constant(Tensor::ones(loss.shape(), loss.dtype()));
+    let grads = loss.backward_from(one, true).unwrap();
+    let grad = grads.var_of(&log_probs).unwrap().square().unwrap().sum_all().unwrap();
+    let error = grad.backward().unwrap_err().to_string();
+    assert_eq!(error, "ctc_loss: this gradient cannot be differentiated again");
+}
+
 #[test]
 fn pointwise_losses() {
     let shapes: [&[usize]; 2] = [&[4, 5], &[4, 5]];

@@ -11,6 +11,7 @@ mod pooling;
 mod recurrent;
 mod reduce;
 mod resample;
+mod scalar;
 mod scan;
 mod scatter;
 mod shape;
@@ -56,6 +57,14 @@ fn check(name: &str, shapes: &[&[usize]], function: Function<'_>) {
     }
 }
 
+/// Input `i` of a check, moved to zero at some places.
+fn with_zeros(x: &Var, i: u64, zeros: impl Fn(usize) -> bool) -> Result<Var> {
+    let start = normal_of(x.shape(), DType::F64, 100 + i).to_vec::<f64>()?;
+    let shift: Vec<f64> =
+        start.iter().enumerate().map(|(at, &x)| if zeros(at) { x } else { 0.0 }).collect();
+    x.sub(&Var::constant(Tensor::from_slice(&shift, x.shape())?))
+}
+
 /// Central differences of the projection with respect to every element of input `i`.
 fn differences(inputs: &[Tensor], i: usize, weights: &Tensor, function: Function<'_>) -> Vec<f64> {
     let step = 1e-5;
@@ -74,20 +83,30 @@ fn differences(inputs: &[Tensor], i: usize, weights: &Tensor, function: Function
 #[track_caller]
 fn check_twice(name: &str, shapes: &[&[usize]], function: Function<'_>) {
     check(name, shapes, function);
-    check(&format!("{name}, again"), shapes, &|x| {
-        let variables: Vec<Var> = x
-            .iter()
-            .map(|x| if x.requires_grad() { x.clone() } else { Var::parameter(x.value().clone()) })
-            .collect();
-        let value = function(&variables)?;
-        let weights = Var::constant(normal_of(value.shape(), DType::F64, 98));
-        let gradients = value.backward_from(weights, true)?;
-        let mut total = Var::constant(Tensor::zeros(&[], DType::F64));
-        for variable in &variables {
-            if let Some(grad) = gradients.var_of(variable) {
-                total = total.add(&grad.square()?.sum_all()?)?;
-            }
+    check(&format!("{name}, again"), shapes, &|x| gradients(x, function));
+}
+
+/// [`check`] for the gradients of the gradients.
+#[track_caller]
+fn check_thrice(name: &str, shapes: &[&[usize]], function: Function<'_>) {
+    let twice = |x: &[Var]| gradients(x, function);
+    check(&format!("{name}, thrice"), shapes, &|x| gradients(x, &twice));
+}
+
+/// The sum of the squares of the gradients of a projection of `function`.
+fn gradients(x: &[Var], function: Function<'_>) -> Result<Var> {
+    let variables: Vec<Var> = x
+        .iter()
+        .map(|x| if x.requires_grad() { x.clone() } else { Var::parameter(x.value().clone()) })
+        .collect();
+    let value = function(&variables)?;
+    let weights = Var::constant(normal_of(value.shape(), DType::F64, 98));
+    let gradients = value.backward_from(weights, true)?;
+    let mut total = Var::constant(Tensor::zeros(&[], DType::F64));
+    for variable in &variables {
+        if let Some(grad) = gradients.var_of(variable) {
+            total = total.add(&grad.square()?.sum_all()?)?;
         }
-        Ok(total)
-    });
+    }
+    Ok(total)
 }

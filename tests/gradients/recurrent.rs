@@ -2,7 +2,7 @@ use samebits::functional::{self as f, Stack, Weights};
 use samebits::{DType, Generator, Result, Var};
 use workspace_tests::normal_of;
 
-use super::check;
+use super::{check, check_twice};
 
 /// Shapes of the weights of two layers, one after the other, for `check`.
 fn shapes(gates: usize, directions: usize, projection: Option<usize>) -> Vec<Vec<usize>> {
@@ -57,6 +57,50 @@ fn check_layers(name: &str, gates: usize, projection: Option<usize>, run: &Netwo
             joined(&run(&x[..3], weights(&x[3..], projection.is_some()), stack)?)
         });
     }
+}
+
+#[track_caller]
+fn check_direction_twice(name: &str, gates: usize, projection: Option<usize>, run: &Network<'_>) {
+    let (hidden, directions) = (2, 2);
+    let state = projection.unwrap_or(hidden);
+    let mut all = vec![vec![3, 2, 2], vec![directions, 2, state], vec![directions, 2, hidden]];
+    for _ in 0..directions {
+        all.extend([vec![gates * hidden, 2], vec![gates * hidden, state]]);
+        all.extend([vec![gates * hidden], vec![gates * hidden]]);
+        all.extend(projection.map(|projection| vec![projection, hidden]));
+    }
+    let all: Vec<&[usize]> = all.iter().map(Vec::as_slice).collect();
+    check_twice(name, &all, &|x| {
+        let stack = Stack { bidirectional: true, ..Stack::default() };
+        joined(&run(&x[..3], weights(&x[3..], projection.is_some()), stack)?)
+    });
+}
+
+#[test]
+fn recurrent_twice() {
+    check_direction_twice("rnn_tanh", 1, None, &|x, weights, stack| {
+        let (y, h) = f::rnn_tanh(&x[0], &x[1], &weights, stack)?;
+        Ok(vec![y, h])
+    });
+    check_direction_twice("rnn_relu", 1, None, &|x, weights, stack| {
+        let (y, h) = f::rnn_relu(&x[0], &x[1], &weights, stack)?;
+        Ok(vec![y, h])
+    });
+    check_direction_twice("gru", 3, None, &|x, weights, stack| {
+        let (y, h) = f::gru(&x[0], &x[1], &weights, stack)?;
+        Ok(vec![y, h])
+    });
+    for projection in [None, Some(1)] {
+        check_direction_twice("lstm", 4, projection, &|x, weights, stack| {
+            let (y, h, c) = f::lstm(&x[0], &x[1], &x[2], &weights, stack)?;
+            Ok(vec![y, h, c])
+        });
+    }
+    check_direction_twice("packed lstm", 4, None, &|x, weights, stack| {
+        let packed = f::pack_padded_sequence(&x[0], &[1, 3], false, false)?;
+        let (y, h, c) = f::lstm_packed(&packed, &x[1], &x[2], &weights, stack)?;
+        Ok(vec![y.data().clone(), h, c])
+    });
 }
 
 #[test]

@@ -1,7 +1,7 @@
 use samebits::functional as f;
 use samebits::{Result, Tensor, Var};
 
-use super::{check, check_twice};
+use super::{check, check_twice, with_zeros};
 
 #[test]
 fn statistics() {
@@ -27,6 +27,18 @@ fn statistics() {
     for keepdim in [false, true] {
         check_twice("max", &[shape], &|x| Ok(f::max(&x[0].square()?, 1, keepdim)?.0));
         check_twice("min", &[shape], &|x| Ok(f::min(&x[0].square()?, 1, keepdim)?.0));
+    }
+}
+
+/// Zeros make some products vanish, but not how they change.
+#[test]
+fn products_with_zeros_twice() {
+    for zeros in [&[2][..], &[0, 7], &[1, 3, 5]] {
+        for dims in [&[1][..], &[0, 2], &[0, 1, 2]] {
+            check_twice("prod with zeros", &[&[3, 4, 2]], &|x| {
+                f::prod(&with_zeros(&x[0], 0, |at| zeros.contains(&at))?, dims, true)
+            });
+        }
     }
 }
 

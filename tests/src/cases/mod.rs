@@ -27,7 +27,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use samebits::numerics::fpenv;
-use samebits::ops::Affine;
+use samebits::ops::{Affine, Cat};
 use samebits::{DType, Device, DeviceKind, Op, Result, Tensor, Var, dispatch, registry};
 
 use crate::{indices, normal_of};
@@ -57,13 +57,20 @@ impl fmt::Debug for Case {
 
 /// Every family, with its inputs on `device`.
 pub fn families(device: Device) -> Vec<Family> {
-    all(Make { device, tiny: false })
+    all(Make { device, tiny: false, strided: false })
+}
+
+/// Every family with the same inputs, but every one of them strided: its neighbours along no
+/// dimension lie side by side, it does not begin where its storage does, and between its elements
+/// there is what no operation may read. So are the gradients that flow in.
+pub fn strided_families(device: Device) -> Vec<Family> {
+    all(Make { device, tiny: false, strided: true })
 }
 
 /// Every family with its inputs so small that sums and products are subnormal: where a thread
 /// that flushes them to zero shows.
 pub fn tiny_families(device: Device) -> Vec<Family> {
-    all(Make { device, tiny: true })
+    all(Make { device, tiny: true, strided: false })
 }
 
 fn all(make: Make) -> Vec<Family> {
@@ -88,7 +95,7 @@ fn all(make: Make) -> Vec<Family> {
     ];
     all.into_iter()
         .map(|(name, add)| {
-            let mut cases = Cases(Vec::new());
+            let mut cases = Cases { make, all: Vec::new() };
             let added = AssertUnwindSafe(|| add(&mut cases, make));
             if let Err(panic) = catch_unwind(added) {
                 // Some input comes from an operation without a kernel there. Kernels that the
@@ -99,7 +106,7 @@ fn all(make: Make) -> Vec<Family> {
                     resume_unwind(panic);
                 }
             }
-            Family { name, cases: cases.0 }
+            Family { name, cases: cases.all }
         })
         .collect()
 }
@@ -121,7 +128,10 @@ const FLOATS: [DType; 2] = [DType::F32, DType::F64];
 /// Adds the cases of a family.
 type Add = fn(&mut Cases, Make);
 
-struct Cases(Vec<Case>);
+struct Cases {
+    make: Make,
+    all: Vec<Case>,
+}
 
 impl Cases {
     /// Adds one operation.
@@ -129,6 +139,8 @@ impl Cases {
     where
         O::Output: Tensors,
     {
+        let name = name.into();
+        self.make.check(&name, op.inputs());
         self.call(name, move || Ok(dispatch(&op)?.tensors()));
     }
 
@@ -138,17 +150,19 @@ impl Cases {
         name: impl Into<String>,
         run: impl Fn() -> Result<Vec<Tensor>> + Send + Sync + 'static,
     ) {
-        self.0.push(Case { name: name.into(), run: Box::new(run) });
+        self.all.push(Case { name: name.into(), run: Box::new(run) });
     }
 
-    /// Adds a differentiable function and its gradients, as [`with_gradients`] has them.
+    /// Adds a differentiable function and its gradients, as [`Make::with_gradients`] has them.
     fn graded(
         &mut self,
         name: impl Into<String>,
         arguments: Vec<Tensor>,
         function: impl Fn(&[Var]) -> Result<Var> + Send + Sync + 'static,
     ) {
-        self.call(name, move || with_gradients(&arguments, &function));
+        let (name, make) = (name.into(), self.make);
+        make.check(&name, &arguments);
+        self.call(name, move || make.with_gradients(&arguments, &function));
     }
 }
 
@@ -157,6 +171,7 @@ impl Cases {
 struct Make {
     device: Device,
     tiny: bool,
+    strided: bool,
 }
 
 impl Make {
@@ -173,6 +188,12 @@ impl Make {
     /// Indices below `bound`.
     fn indices(self, count: usize, bound: i64, seed: u64) -> Tensor {
         self.here(indices(count, bound, seed))
+    }
+
+    /// The same in a shape.
+    fn indices_of(self, shape: &[usize], bound: i64, seed: u64) -> Tensor {
+        let flat = indices(shape.iter().product(), bound, seed);
+        self.here(flat.reshape(shape).expect("as many indices"))
     }
 
     /// Numbers of every kind: ordinary, huge, tiny, subnormal, infinite, NaN, both zeros.
@@ -203,24 +224,45 @@ impl Make {
         self.here(tensor.expect("as many values"))
     }
 
-    /// A tensor made on the host, on the device of the cases.
+    /// A tensor on the device of the cases, in their layout.
     fn here(self, tensor: Tensor) -> Tensor {
-        tensor.to(self.device).expect("room on the device")
+        let tensor = tensor.to(self.device).expect("room on the device");
+        if self.strided { spread(&tensor).expect("room on the device") } else { tensor }
+    }
+
+    /// Requires the layout of the cases.
+    fn check<'a>(self, case: &str, inputs: impl IntoIterator<Item = &'a Tensor>) {
+        let dense = |x: &Tensor| self.strided && x.numel() > 1 && x.is_contiguous();
+        let found = inputs.into_iter().position(dense);
+        assert_eq!(found, None, "{case}: an input that is not strided");
+    }
+
+    /// The value of a function and, for a seeded gradient of it, the gradients of its arguments.
+    fn with_gradients(
+        self,
+        arguments: &[Tensor],
+        function: impl FnOnce(&[Var]) -> Result<Var>,
+    ) -> Result<Vec<Tensor>> {
+        self.check("a function", arguments);
+        let variables: Vec<Var> = arguments.iter().cloned().map(Var::parameter).collect();
+        let value = function(&variables)?;
+        let seed = self.here(normal_of(value.shape(), value.dtype(), 99));
+        let gradients = value.backward_from(Var::constant(seed), false)?;
+        let mut results = vec![value.value().clone()];
+        results.extend(variables.iter().filter_map(|variable| gradients.of(variable).cloned()));
+        Ok(results)
     }
 }
 
-/// The value of a function and, for a seeded gradient of it, the gradients of its arguments.
-fn with_gradients(
-    arguments: &[Tensor],
-    function: impl FnOnce(&[Var]) -> Result<Var>,
-) -> Result<Vec<Tensor>> {
-    let variables: Vec<Var> = arguments.iter().cloned().map(Var::parameter).collect();
-    let value = function(&variables)?;
-    let seed = normal_of(value.shape(), value.dtype(), 99).to(value.value().device())?;
-    let gradients = value.backward_from(Var::constant(seed), false)?;
-    let mut results = vec![value.value().clone()];
-    results.extend(variables.iter().filter_map(|variable| gradients.of(variable).cloned()));
-    Ok(results)
+/// The same tensor with its first dimension last in memory, in every second place from the second
+/// on. In the others are numbers that would show, and indices that are out of range.
+fn spread(x: &Tensor) -> Result<Tensor> {
+    let reversed: Vec<usize> = (0..x.rank()).rev().collect();
+    let x = x.permute(&reversed)?;
+    let other = Tensor::full(&[], f64::MAX, x.dtype()).to(x.device())?.expand(x.shape())?;
+    let last = x.rank();
+    let pairs = Cat { inputs: vec![other.unsqueeze(last)?, x.unsqueeze(last)?], dim: last };
+    dispatch(&pairs)?.select(last, 1)?.permute(&reversed)
 }
 
 /// Results as a list.

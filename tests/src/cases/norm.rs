@@ -17,6 +17,7 @@ fn of_type(cases: &mut Cases, make: Make, dtype: DType) {
     let forward =
         BatchNorm { input: input.clone(), weight: channel(23), bias: channel(24), eps: 1e-5 };
     let (_, mean, var, rstd) = dispatch(&forward).expect("a valid case");
+    let [mean, var, rstd] = [mean, var, rstd].map(|x| make.here(x));
     cases.add(format!("batch_norm {dtype}"), forward);
     cases.add(
         format!("batch_norm grad {dtype}"),
@@ -30,6 +31,7 @@ fn of_type(cases: &mut Cases, make: Make, dtype: DType) {
     let row = |seed| make.normal(&[5, 91], dtype, seed);
     let forward = LayerNorm { input: input.clone(), weight: row(26), bias: row(27), eps: 1e-5 };
     let (_, mean, rstd) = dispatch(&forward).expect("a valid case");
+    let [mean, rstd] = [mean, rstd].map(|x| make.here(x));
     cases.add(format!("layer_norm {dtype}"), forward);
     let grad = make.normal(&[40, 5, 91], dtype, 28);
     cases.add(

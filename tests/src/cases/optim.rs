@@ -27,6 +27,7 @@ fn of_type(cases: &mut Cases, make: Make, dtype: DType) {
             decoupled,
         };
         let square = dispatch(&Unary { kind: UnaryKind::Square, x: tensor(33) }).expect("floats");
+        let square = make.here(square);
         cases.add(
             format!("adam_step {dtype} {decoupled}"),
             AdamStep {

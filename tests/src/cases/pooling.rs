@@ -25,6 +25,7 @@ fn of_type(cases: &mut Cases, make: Make, dtype: DType) {
     let indices = dispatch(&MaxPool { input: input.clone(), params: params.clone() })
         .expect("a valid case")
         .1;
+    let indices = make.here(indices);
     let input_shape = input.shape().to_vec();
     cases
         .add(format!("max_pool {dtype}"), MaxPool { input: input.clone(), params: params.clone() });
@@ -102,7 +103,7 @@ fn others_of_type(cases: &mut Cases, make: Make, dtype: DType) {
     }
     // Several elements with one index: the last one wins.
     let input = make.wild(&[2, 3, 40], dtype, 45);
-    let indices = make.indices(240, 30, 46).reshape(&[2, 3, 40]).expect("as many");
+    let indices = make.indices_of(&[2, 3, 40], 30, 46);
     cases.add(
         format!("max_unpool duplicates {dtype}"),
         MaxUnpool { input, indices: indices.clone(), output_size: vec![30] },

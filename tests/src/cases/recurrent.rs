@@ -2,7 +2,7 @@ use samebits::functional::{self as f, Stack, Weights};
 use samebits::ops::*;
 use samebits::{DType, Generator, Result, Tensor, Var, dispatch};
 
-use super::{Cases, FLOATS, Make, with_gradients};
+use super::{Cases, FLOATS, Make};
 
 pub(super) fn add(cases: &mut Cases, make: Make) {
     for dtype in FLOATS {
@@ -10,7 +10,7 @@ pub(super) fn add(cases: &mut Cases, make: Make) {
         for (name, gates, network) in networks() {
             cases.call(format!("{name} {dtype}"), move || {
                 let arguments = arguments(make, dtype, gates);
-                with_gradients(&arguments, network)
+                make.with_gradients(&arguments, network)
             });
         }
         for (name, cell, gates, projection) in [
@@ -21,7 +21,7 @@ pub(super) fn add(cases: &mut Cases, make: Make) {
         ] {
             cases.call(format!("{name} wide {dtype}"), move || {
                 let x = wide_arguments(make, dtype, gates, projection);
-                with_gradients(&x, |x| wide(cell, x))
+                make.with_gradients(&x, |x| wide(cell, x))
             });
         }
     }
@@ -39,7 +39,7 @@ fn wide_arguments(
     let state = projection.unwrap_or(hidden);
     let tensor = |shape: &[usize], scale: f64, seed| {
         let x = make.normal(shape, dtype, seed);
-        dispatch(&Affine { x, scale, shift: 0.0 }).expect("floats")
+        make.here(dispatch(&Affine { x, scale, shift: 0.0 }).expect("floats"))
     };
     let mut all = vec![
         tensor(&[3, 3, input], 1.0, 110),
@@ -79,6 +79,7 @@ fn cells(cases: &mut Cases, make: Make, dtype: DType) {
         cell: tensor(1, 63),
     };
     let (_, next_cell, activations) = dispatch(&forward).expect("a valid case");
+    let [next_cell, activations] = [next_cell, activations].map(|x| make.here(x));
     let backward = LstmCellGrad {
         grad_hidden: tensor(1, 64),
         grad_cell: tensor(1, 65),
@@ -96,6 +97,7 @@ fn cells(cases: &mut Cases, make: Make, dtype: DType) {
         hidden: tensor(1, 70),
     };
     let (_, activations) = dispatch(&forward).expect("a valid case");
+    let activations = make.here(activations);
     let hidden = forward.hidden.clone();
     let backward = GruCellGrad { grad: tensor(1, 71), activations, hidden };
     cases.add(format!("gru_cell {dtype}"), forward);

@@ -7,6 +7,15 @@ pub(super) fn add(cases: &mut Cases, make: Make) {
     for dtype in FLOATS {
         of_type(cases, make, dtype);
     }
+    for kind in [ReduceKind::Sum, ReduceKind::Amax, ReduceKind::Amin, ReduceKind::Prod] {
+        for (shape, dims) in
+            [(vec![300_007], vec![0]), (vec![33, 500], vec![1]), (vec![6, 50, 7, 20], vec![0, 2])]
+        {
+            let name = format!("reduce {kind:?} i64 {shape:?} {dims:?}");
+            let x = make.indices_of(&shape, i64::MAX, 212);
+            cases.add(name, Reduce { kind, x, dims });
+        }
+    }
 }
 
 fn of_type(cases: &mut Cases, make: Make, dtype: DType) {

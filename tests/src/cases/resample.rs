@@ -10,7 +10,7 @@ pub(super) fn add(cases: &mut Cases, make: Make) {
         interpolation(cases, make, dtype);
         grids(cases, make, dtype);
     }
-    let input = make.indices(24, 9, 60).reshape(&[2, 3, 4]).expect("as many");
+    let input = make.indices_of(&[2, 3, 4], 9, 60);
     cases.add("pad i64", Pad { input, pads: vec![[2, -1]], mode: PadMode::Constant, value: 7.0 });
 }
 

@@ -36,10 +36,14 @@ fn of_shape(cases: &mut Cases, make: Make, dtype: DType, shape: &[usize], dim: u
     }
     // Near one, so that products neither vanish nor overflow.
     let near = dispatch(&Affine { x: x.clone(), scale: 0.01, shift: 1.0 }).expect("a valid case");
+    let near = make.here(near);
     cases.add(format!("cumprod {name}"), Cumprod { x: near.clone(), dim });
-    let op = CumprodGrad { grad: grad.clone(), x: near, dim };
+    let op = CumprodGrad { grad: grad.clone(), x: near.clone(), dim };
     cases.add(format!("cumprod grad {name}"), op);
+    let op = CumprodGradGrad { outer: x.clone(), grad: grad.clone(), x: near, dim };
+    cases.add(format!("cumprod grad grad {name}"), op);
     let y = dispatch(&Logcumsumexp { x: x.clone(), dim }).expect("a valid case");
+    let y = make.here(y);
     cases.add(format!("logcumsumexp {name}"), Logcumsumexp { x: x.clone(), dim });
     let op = LogcumsumexpGrad { grad, x: x.clone(), y, dim };
     cases.add(format!("logcumsumexp grad {name}"), op);

@@ -25,9 +25,7 @@ fn of_shape(
     dim: usize,
     part: &[usize],
 ) {
-    let count = part.iter().product();
-    let index = make.indices(count, shape[dim] as i64, 230).reshape(part);
-    let index = index.expect("as many indices");
+    let index = make.indices_of(part, shape[dim] as i64, 230);
     for (kind_of, input, source) in [
         ("normal", make.normal(shape, dtype, 231), make.normal(part, dtype, 232)),
         ("wild", make.wild(shape, dtype, 233), make.wild(part, dtype, 234)),

@@ -1,4 +1,5 @@
 use samebits::ops::*;
+use samebits::{DType, dispatch};
 
 use super::{Cases, FLOATS, Make};
 
@@ -25,4 +26,19 @@ pub(super) fn add(cases: &mut Cases, make: Make) {
     let x = make.indices(70_001, 300, 241);
     cases.add("sort i64", Sort { x: x.clone(), dim: 0, descending: false });
     cases.add("unique i64", Unique { x, consecutive: false });
+    // Few values, so that slices repeat.
+    let x = make.indices_of(&[70, 300, 2], 2, 242);
+    for dtype in [DType::F32, DType::F64, DType::I64] {
+        let x = make.here(dispatch(&Cast { x: x.clone(), to: dtype }).expect("a valid case"));
+        for dim in 0..3 {
+            for consecutive in [false, true] {
+                let op = UniqueDim { x: x.clone(), dim, consecutive };
+                cases.add(format!("unique_dim {dtype} {dim} {consecutive}"), op);
+            }
+        }
+    }
+    for dtype in FLOATS {
+        let x = make.wild(&[900, 3], dtype, 243);
+        cases.add(format!("unique_dim {dtype} wild"), UniqueDim { x, dim: 0, consecutive: false });
+    }
 }

@@ -3,7 +3,7 @@ use samebits::ops::*;
 use samebits::sparse::{SparseCoo, SparseCsr, sparse_bmm, sparse_mm};
 use samebits::{DType, Tensor, Var};
 
-use super::{Cases, FLOATS, Make, with_gradients};
+use super::{Cases, FLOATS, Make};
 
 pub(super) fn add(cases: &mut Cases, make: Make) {
     for dtype in FLOATS {
@@ -33,11 +33,11 @@ fn products(cases: &mut Cases, make: Make, dtype: DType) {
     let matrix: Vec<i64> =
         make_indices(500, 13, 68).into_iter().chain(make_indices(500, 29, 69)).collect();
     let batch: Vec<i64> = make_indices(500, 3, 70).into_iter().chain(matrix.clone()).collect();
-    let matrix = Tensor::from_slice(&matrix, &[2, 500]).expect("as many indices");
-    let batch = Tensor::from_slice(&batch, &[3, 500]).expect("as many indices");
+    let matrix = make.here(Tensor::from_slice(&matrix, &[2, 500]).expect("as many indices"));
+    let batch = make.here(Tensor::from_slice(&batch, &[3, 500]).expect("as many indices"));
     cases.call(format!("sparse matrix {dtype}"), move || {
         let arguments = [make.normal(&[500], dtype, 71), make.normal(&[29, 40], dtype, 72)];
-        with_gradients(&arguments, |x| {
+        make.with_gradients(&arguments, |x| {
             let sparse = SparseCoo::new(&matrix, &x[0], &[13, 29])?;
             let rows = sparse.to_csr()?.to_coo();
             let both = f::add(&sparse_mm(&sparse, &x[1])?, &sparse_mm(&rows, &x[1])?)?;
@@ -47,7 +47,7 @@ fn products(cases: &mut Cases, make: Make, dtype: DType) {
     });
     cases.call(format!("sparse batch {dtype}"), move || {
         let arguments = [make.normal(&[500], dtype, 73), make.normal(&[3, 29, 40], dtype, 74)];
-        with_gradients(&arguments, |x| {
+        make.with_gradients(&arguments, |x| {
             sparse_bmm(&SparseCoo::new(&batch, &x[0], &[3, 13, 29])?, &x[1])
         })
     });
@@ -66,7 +66,7 @@ fn decompositions(cases: &mut Cases, make: Make, dtype: DType) {
         let x = make.normal(&shape, dtype, 76);
         cases.add(format!("svd {dtype} {shape:?}"), Svd { x: x.clone() });
         cases.call(format!("qr gradients {dtype} {shape:?}"), move || {
-            with_gradients(std::slice::from_ref(&x), |x| {
+            make.with_gradients(std::slice::from_ref(&x), |x| {
                 let (q, r) = f::qr(&x[0], QrMode::Reduced)?;
                 let flat = |x: &Var| f::reshape(x, &[x.value().numel()]);
                 f::cat(&[flat(&q)?, flat(&r)?], 0)
