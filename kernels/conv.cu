@@ -1,77 +1,8 @@
-// Convolution over one to three dimensions (missing ones have size 1), and its gradients, in the
-// written order: k runs over channels and then the kernel, row-major; taps in the padding are
-// skipped; within each block of 256 consecutive k, skipped ones counted, acc = fma(w, x, acc)
-// from +0; the blocks are added in ascending order. The weight gradient's k runs over the batch
-// and the output positions, in blocks of 1024.
+// Convolution over one to three dimensions, and its gradients, in the written order of conv.cuh:
+// the algorithms of one thread for each sum. Those over tiles are in conv_tiles.cu.
 
+#include "conv.cuh"
 #include "reduce.cuh"
-
-#define SB_K_BLOCK 256u
-#define SB_WEIGHT_BLOCK 1024ull
-
-struct SbConv {
-    u64 batch;
-    u32 groups;
-    // Channels of a group.
-    u32 inputs;
-    u32 outputs;
-    u32 input[3];
-    u32 output[3];
-    u32 kernel[3];
-    u32 stride[3];
-    u32 padding[3];
-    u32 dilation[3];
-    u32 with_bias;
-};
-
-// A chain of fused multiply-adds, cut into blocks that are added in ascending order.
-template <typename T>
-struct SbChain {
-    T total;
-    T acc;
-    u32 left;
-    bool any;
-};
-
-template <typename T>
-__device__ __forceinline__ void sb_chain_start(SbChain<T>* chain) {
-    chain->total = (T)0;
-    chain->acc = (T)0;
-    chain->left = SB_K_BLOCK;
-    chain->any = false;
-}
-
-template <typename T>
-__device__ __forceinline__ void sb_chain_flush(SbChain<T>* chain) {
-    chain->total = chain->any ? chain->total + chain->acc : chain->acc;
-    chain->any = true;
-    chain->acc = (T)0;
-    chain->left = SB_K_BLOCK;
-}
-
-// Moves on by one k.
-template <typename T>
-__device__ __forceinline__ void sb_chain_next(SbChain<T>* chain) {
-    chain->left -= 1;
-    if (chain->left == 0) sb_chain_flush(chain);
-}
-
-template <typename T>
-__device__ __forceinline__ T sb_chain_end(SbChain<T>* chain) {
-    if (chain->left != SB_K_BLOCK) sb_chain_flush(chain);
-    return sb_clean(chain->total);
-}
-
-__device__ __forceinline__ u64 sb_volume(const u32* size) {
-    return (u64)size[0] * (u64)size[1] * (u64)size[2];
-}
-
-__device__ __forceinline__ void sb_coordinates(u64 i, const u32* size, u32* at) {
-    at[2] = (u32)(i % size[2]);
-    i /= size[2];
-    at[1] = (u32)(i % size[1]);
-    at[0] = (u32)(i / size[1]);
-}
 
 // Input [batch, groups * inputs, input], weight [groups * outputs, inputs, kernel], output
 // [batch, groups * outputs, output].
@@ -123,15 +54,6 @@ extern "C" __global__ void conv_f32(float* out, const float* in, const float* we
 extern "C" __global__ void conv_f64(double* out, const double* in, const double* weight,
                                     const double* bias, SbConv p) {
     sb_conv<double>(out, in, weight, bias, p);
-}
-
-// Where output position o meets input position i through a tap, if it does.
-__device__ __forceinline__ bool sb_meets(const SbConv& p, int d, u32 i, u32 tap, u32* o) {
-    i64 distance = (i64)i + p.padding[d] - (i64)tap * p.dilation[d];
-    if (distance < 0 || distance % p.stride[d] != 0) return false;
-    i64 place = distance / p.stride[d];
-    *o = (u32)place;
-    return place < (i64)p.output[d];
 }
 
 // The gradient with respect to the input, which is also the transposed convolution.
@@ -238,6 +160,141 @@ extern "C" __global__ void conv_weight_partial_f32(float* partials, const float*
 extern "C" __global__ void conv_weight_partial_f64(double* partials, const double* grad,
                                                    const double* in, SbConv p) {
     sb_conv_weight_partial<double>(partials, grad, in, p);
+}
+
+// Groups of one channel in and out: `channel` and `image` are a block's own, the weights are in
+// shared memory, and neighbouring threads walk along the dense direction.
+#define SB_DEPTHWISE_TAPS 1024
+
+// A block's plane and this thread's position in it; stages the plane's weights.
+__device__ __forceinline__ u64 sb_depthwise(const float* weight, const SbConv& p, u64 positions,
+                                            float* taps, u64* plane) {
+    u64 chunks = (positions + blockDim.x - 1) / blockDim.x;
+    *plane = blockIdx.x / chunks;
+    u64 volume = sb_volume(p.kernel);
+    const float* w = weight + *plane % p.groups * volume;
+    for (u32 t = threadIdx.x; t < volume; t += blockDim.x) taps[t] = w[t];
+    __syncthreads();
+    return blockIdx.x % chunks * blockDim.x + threadIdx.x;
+}
+
+// level: Portable - one thread owns one output and adds in the written order
+extern "C" __global__ void conv_depthwise_f32(float* out, const float* in, const float* weight,
+                                              const float* bias, SbConv p) {
+    __shared__ float taps[SB_DEPTHWISE_TAPS];
+    u64 positions = sb_volume(p.output);
+    u64 plane;
+    u64 position = sb_depthwise(weight, p, positions, taps, &plane);
+    if (position >= positions) return;
+    u32 at[3];
+    sb_coordinates(position, p.output, at);
+    const float* x = in + plane * sb_volume(p.input);
+    const float* w = taps;
+    SbChain<float> chain;
+    sb_chain_start(&chain);
+    for (u32 a = 0; a < p.kernel[0]; ++a) {
+        i64 d = (i64)at[0] * p.stride[0] + (i64)a * p.dilation[0] - p.padding[0];
+        for (u32 b = 0; b < p.kernel[1]; ++b) {
+            i64 h = (i64)at[1] * p.stride[1] + (i64)b * p.dilation[1] - p.padding[1];
+            bool row = d >= 0 && d < p.input[0] && h >= 0 && h < p.input[1];
+            i64 base = (d * p.input[1] + h) * p.input[2];
+            for (u32 e = 0; e < p.kernel[2]; ++e, ++w) {
+                i64 v = (i64)at[2] * p.stride[2] + (i64)e * p.dilation[2] - p.padding[2];
+                if (row && v >= 0 && v < p.input[2]) {
+                    chain.acc = sb_fma(*w, x[base + v], chain.acc);
+                }
+                sb_chain_next(&chain);
+            }
+        }
+    }
+    float value = sb_chain_end(&chain);
+    out[plane * positions + position] =
+        p.with_bias ? sb_clean(value + bias[plane % p.groups]) : value;
+}
+
+// level: Portable - one thread owns one input element and adds in the written order
+extern "C" __global__ void conv_depthwise_input_grad_f32(float* grad_in, const float* grad,
+                                                         const float* weight, const float* bias,
+                                                         SbConv p) {
+    __shared__ float taps[SB_DEPTHWISE_TAPS];
+    u64 size = sb_volume(p.input);
+    u64 plane;
+    u64 position = sb_depthwise(weight, p, size, taps, &plane);
+    if (position >= size) return;
+    u32 at[3];
+    sb_coordinates(position, p.input, at);
+    const float* g = grad + plane * sb_volume(p.output);
+    const float* w = taps;
+    SbChain<float> chain;
+    sb_chain_start(&chain);
+    for (u32 a = 0; a < p.kernel[0]; ++a) {
+        u32 d = 0;
+        bool in_d = sb_meets(p, 0, at[0], a, &d);
+        for (u32 b = 0; b < p.kernel[1]; ++b) {
+            u32 h = 0;
+            bool in_h = sb_meets(p, 1, at[1], b, &h);
+            for (u32 e = 0; e < p.kernel[2]; ++e, ++w) {
+                u32 v = 0;
+                if (in_d && in_h && sb_meets(p, 2, at[2], e, &v)) {
+                    chain.acc =
+                        sb_fma(*w, g[((u64)d * p.output[1] + h) * p.output[2] + v], chain.acc);
+                }
+                sb_chain_next(&chain);
+            }
+        }
+    }
+    float value = sb_chain_end(&chain);
+    grad_in[plane * size + position] =
+        p.with_bias ? sb_clean(value + bias[plane % p.groups]) : value;
+}
+
+// Partial sums of the weight gradient: `lanes` neighbouring threads (a power of two up to 32) work
+// on one channel and one block of the order, each on the taps that fall to it.
+// level: Portable - one thread owns one partial and adds in the written order
+extern "C" __global__ void conv_depthwise_weight_partial_f32(float* partials, const float* grad,
+                                                             const float* in, SbConv p, u64 blocks,
+                                                             u32 lanes) {
+    u64 unit = sb_thread() / lanes;
+    u64 channels = p.groups;
+    if (unit >= channels * blocks) return;
+    u64 block = unit / channels;
+    u64 channel = unit % channels;
+    u64 volume = sb_volume(p.kernel);
+    u64 plane = sb_volume(p.input);
+    u64 positions = sb_volume(p.output);
+    u64 first = block * SB_WEIGHT_BLOCK;
+    u64 left = p.batch * positions - first;
+    u32 length = left < SB_WEIGHT_BLOCK ? (u32)left : (u32)SB_WEIGHT_BLOCK;
+    for (u64 tap = threadIdx.x % lanes; tap < volume; tap += lanes) {
+        u32 t[3];
+        u32 at[3];
+        sb_coordinates(tap, p.kernel, t);
+        u64 image = first / positions;
+        u64 position = first % positions;
+        sb_coordinates(position, p.output, at);
+        const float* x = in + (image * channels + channel) * plane;
+        const float* g = grad + (image * channels + channel) * positions + position;
+        float acc = 0.0f;
+        for (u32 k = 0; k < length; ++k) {
+            i64 d = (i64)at[0] * p.stride[0] + (i64)t[0] * p.dilation[0] - p.padding[0];
+            i64 h = (i64)at[1] * p.stride[1] + (i64)t[1] * p.dilation[1] - p.padding[1];
+            i64 v = (i64)at[2] * p.stride[2] + (i64)t[2] * p.dilation[2] - p.padding[2];
+            if (d >= 0 && d < p.input[0] && h >= 0 && h < p.input[1] && v >= 0 && v < p.input[2]) {
+                acc = sb_fma(x[(d * p.input[1] + h) * p.input[2] + v], *g, acc);
+            }
+            // The next position; after a plane's last one that of the next image.
+            ++g;
+            if (++at[2] < p.output[2]) continue;
+            at[2] = 0;
+            if (++at[1] < p.output[1]) continue;
+            at[1] = 0;
+            if (++at[0] < p.output[0]) continue;
+            at[0] = 0;
+            x += channels * plane;
+            g += (channels - 1) * positions;
+        }
+        partials[(block * channels + channel) * volume + tap] = acc;
+    }
 }
 
 // Sums of the gradient of each output channel over batch and positions.
