@@ -16,7 +16,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("rng", &["numerics"]),
     ("tensor-core", &["numerics", "rng"]),
     ("cpu-kernels", &["numerics", "rng", "tensor-core", "conv-autotune"]),
-    ("cuda-kernels", &["numerics", "rng", "tensor-core"]),
+    ("cuda-kernels", &["numerics", "rng", "tensor-core", "conv-autotune"]),
     ("conv-autotune", &["numerics", "rng", "tensor-core"]),
     ("data", &["numerics", "rng"]),
     (

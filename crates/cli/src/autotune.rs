@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::Subcommand;
-use samebits::Determinism;
 use samebits::autotune::{self, ChoiceFile, Config, ConvKey, Finding, Mode, Outcome, Verdict};
+use samebits::{Determinism, Device};
 
 /// Flags of `samebits autotune`.
 #[derive(Debug, clap::Args)]
@@ -27,11 +27,17 @@ enum Command {
     Verify {
         /// The file of choices
         file: PathBuf,
+        /// Where it was recorded: cpu, cuda, cuda:1, ...
+        #[arg(long, value_parser = crate::train::device, default_value = "cpu")]
+        device: Device,
     },
     /// Remove what this program would not use.
     Prune {
         /// The file of choices
         file: PathBuf,
+        /// Where it was recorded: cpu, cuda, cuda:1, ...
+        #[arg(long, value_parser = crate::train::device, default_value = "cpu")]
+        device: Device,
         /// Also remove the choices for other levels
         #[arg(long)]
         level: Option<crate::train::Level>,
@@ -44,9 +50,9 @@ enum Command {
 pub(crate) fn run(args: &Args) -> Result<()> {
     match &args.command {
         Command::Show { file } => show(file),
-        Command::Verify { file } => verify(file),
-        Command::Prune { file, level, dry_run } => {
-            prune(file, level.map(crate::train::Level::determinism), *dry_run)
+        Command::Verify { file, device } => verify(file, *device),
+        Command::Prune { file, device, level, dry_run } => {
+            prune(file, *device, level.map(crate::train::Level::determinism), *dry_run)
         }
     }
 }
@@ -79,9 +85,10 @@ fn show(path: &Path) -> Result<()> {
     Ok(())
 }
 
-fn verify(path: &Path) -> Result<()> {
+fn verify(path: &Path, device: Device) -> Result<()> {
     let mode = Mode::Pinned(path.to_owned());
-    let verdicts = autotune::tuner_with(Config { mode, ..autotune::default_config() })?.verify()?;
+    let config = Config { mode, ..autotune::default_config(device)? };
+    let verdicts = autotune::tuner_with(device, config)?.verify()?;
     let mut wrong = 0;
     for verdict in &verdicts {
         let finding = match &verdict.finding {
@@ -114,8 +121,8 @@ fn is_good(verdict: &Verdict<ConvKey>) -> bool {
 }
 
 /// Keeps the choices whose algorithm exists, applies and may be used at the choice's level.
-fn prune(path: &Path, level: Option<Determinism>, dry_run: bool) -> Result<()> {
-    let tuner = autotune::tuner();
+fn prune(path: &Path, device: Device, level: Option<Determinism>, dry_run: bool) -> Result<()> {
+    let tuner = autotune::tuner(device)?;
     let keeps = |key: &ConvKey, algorithm: &str| {
         level.is_none_or(|level| key.level == level)
             && tuner.eligible(key).iter().any(|candidate| candidate.name() == algorithm)

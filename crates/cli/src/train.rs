@@ -90,7 +90,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         (None, Some(path)) => Mode::Pinned(path.clone()),
         (None, None) => Mode::Off,
     };
-    autotune::configure(autotune::Config { mode, ..autotune::default_config() })?;
+    let device = args.device.unwrap_or(Device::Cpu);
+    if mode != Mode::Off {
+        autotune::configure(
+            device,
+            autotune::Config { mode, ..autotune::default_config(device)? },
+        )?;
+    }
     let digits = Digits::load(args.data.as_deref())?;
     println!(
         "digits: {} images to train on, {} to test on",
@@ -251,7 +257,7 @@ fn config(args: &Args, level: Level) -> Config {
     }
 }
 
-fn device(text: &str) -> Result<Device, String> {
+pub(crate) fn device(text: &str) -> Result<Device, String> {
     let number = text.strip_prefix("cuda:").unwrap_or("0");
     match (text, number.parse()) {
         ("cpu", _) => Ok(Device::Cpu),

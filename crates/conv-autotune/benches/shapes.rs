@@ -5,8 +5,9 @@
 
 use std::time::{Duration, Instant};
 
-use samebits_conv_autotune::{Config, ConvCall, ConvKey, ConvPass, Fingerprint, Source};
-use samebits_cpu_kernels::autotune;
+use samebits_conv_autotune::{
+    Config, ConvCall, ConvKey, ConvPass, Fingerprint, Source, tuner_with,
+};
 use samebits_tensor_core::ops::ConvParams;
 use samebits_tensor_core::{DType, Determinism, Device};
 
@@ -69,8 +70,9 @@ fn milliseconds(time: Duration) -> f64 {
 
 #[expect(clippy::print_stdout, reason = "the table is what a benchmark is for")]
 fn main() {
-    let tuned = autotune::tuner_with(config(true)).unwrap();
-    let written = autotune::tuner_with(config(false)).unwrap();
+    samebits_cpu_kernels::install();
+    let tuned = tuner_with(Device::Cpu, config(true)).unwrap();
+    let written = tuner_with(Device::Cpu, config(false)).unwrap();
     let start = Instant::now();
     for level in [Determinism::Portable, Determinism::NotGuaranteed] {
         println!("\n{level}\n");

@@ -2,7 +2,7 @@
 
 use samebits_rng::Generator;
 use samebits_tensor_core::ops::{Conv, ConvInputGrad, ConvWeightGrad};
-use samebits_tensor_core::{DType, Determinism, Device, Tensor};
+use samebits_tensor_core::{DType, Determinism, Device, Op, Tensor};
 
 use crate::{BoxError, ConvKey, ConvPass, Output, Problem, Values};
 
@@ -18,6 +18,15 @@ pub enum ConvCall {
 }
 
 impl ConvCall {
+    /// The device that it runs on.
+    pub fn device(&self) -> Device {
+        match self {
+            ConvCall::Forward(op) => op.device(),
+            ConvCall::DataGradient(op) => op.device(),
+            ConvCall::WeightGradient(op) => op.device(),
+        }
+    }
+
     /// A call that stands for every call with this key: uniform inputs in [-1, 1) that are a
     /// function of the shapes alone, on `device`.
     ///

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use samebits_numerics::simd;
+use sha2::{Digest as _, Sha256};
 
 use crate::{Clock, SystemClock};
 
@@ -143,6 +144,21 @@ impl Fingerprint {
         }
         Fingerprint::new(device, library)
     }
+}
+
+/// A digest of a library's code, short enough for a [`Fingerprint`]: of kernels that are loaded at
+/// run time, say, so that choices recorded with others are told apart.
+///
+/// # Examples
+///
+/// ```
+/// assert_eq!(samebits_conv_autotune::code_digest(["a", "b"]), "sha256:fb8e20fc2e4c3f24");
+/// ```
+pub fn code_digest<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
+    let mut hash = Sha256::new();
+    parts.into_iter().for_each(|part| hash.update(part));
+    let bytes = hash.finalize();
+    bytes[..8].iter().fold(String::from("sha256:"), |text, byte| text + &format!("{byte:02x}"))
 }
 
 fn processor_model() -> Option<String> {

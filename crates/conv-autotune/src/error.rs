@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use samebits_tensor_core::Determinism;
+use samebits_tensor_core::{Determinism, Device};
 
 /// A result whose error is this crate's [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -28,6 +28,23 @@ pub enum Error {
     Config {
         /// Which do, and how to resolve it.
         message: String,
+    },
+    /// No library of algorithms was installed for the device.
+    #[error(
+        "autotune: no convolution algorithms are installed for {device}; call `install` of the crate \
+         with the kernels for it"
+    )]
+    NoLibrary {
+        /// The device.
+        device: Device,
+    },
+    /// The device could not say what it is, which choices are recorded with.
+    #[error("autotune: {device}: {source}")]
+    Device {
+        /// The device.
+        device: Device,
+        /// What went wrong.
+        source: BoxError,
     },
     /// No candidate meets the level and the workspace limit for this call.
     #[error(

@@ -18,6 +18,9 @@
 //! The parts are generic: [`ConvCall`] and [`ConvKey`] serve convolutions on tensors, and another
 //! library can tune its own kernels with a [`Problem`] and a [`Key`] of its own.
 //!
+//! A library of convolution algorithms for a kind of device is put behind the operations of tensors
+//! by [`install`]; each device then has a [`tuner`] in this process, which [`configure`] sets.
+//!
 //! This is the one library crate that looks at a clock to decide something.
 
 #![forbid(unsafe_code)]
@@ -29,15 +32,18 @@ mod compare;
 mod config;
 mod error;
 mod file;
+mod kernels;
 mod key;
 mod measure;
+mod process;
 mod tuner;
 
 pub use call::ConvCall;
 pub use candidate::{Candidate, Numerics, Output, Problem, Values};
 pub use clock::{Clock, SystemClock};
-pub use config::{Config, Fingerprint, Measuring, Mode};
+pub use config::{Config, Fingerprint, Measuring, Mode, code_digest};
 pub use error::{BoxError, Error, Result};
 pub use file::{Choice, ChoiceFile, FORMAT_VERSION, Measured, Outcome, prune};
 pub use key::{ConvKey, ConvPass, Key};
+pub use process::{ConvLibrary, candidates, configure, default_config, install, tuner, tuner_with};
 pub use tuner::{Decision, Finding, Source, Tuner, Verdict};

@@ -2,9 +2,8 @@
 
 use samebits_conv_autotune::{
     Config, ConvCall, ConvKey, ConvPass, Finding, Fingerprint, Measuring, Mode, Numerics, Outcome,
-    Problem, Source,
+    Problem, Source, Tuner, tuner_with,
 };
-use samebits_cpu_kernels::autotune::{candidates, tuner_with};
 use samebits_tensor_core::Determinism::*;
 use samebits_tensor_core::ops::ConvParams;
 use samebits_tensor_core::{DType, Determinism, Device, Tensor};
@@ -34,13 +33,18 @@ fn quick(mode: Mode) -> Config {
     }
 }
 
+fn tuner(mode: Mode) -> Tuner<ConvCall> {
+    samebits_cpu_kernels::install();
+    tuner_with(Device::Cpu, quick(mode)).unwrap()
+}
+
 fn bits(tensor: &Tensor) -> Vec<u32> {
     tensor.to_vec::<f32>().unwrap().into_iter().map(f32::to_bits).collect()
 }
 
 #[test]
 fn whatever_candidate_is_forced_the_portable_bits_are_the_same() {
-    let tuner = tuner_with(quick(Mode::Off)).unwrap();
+    let tuner = tuner(Mode::Off);
     let mut forced = 0;
     for key in keys(Portable) {
         let call = ConvCall::probe(&key, Device::Cpu).unwrap();
@@ -61,7 +65,7 @@ fn whatever_candidate_is_forced_the_portable_bits_are_the_same() {
 
 #[test]
 fn every_candidate_keeps_its_promise_in_a_race() {
-    let tuner = tuner_with(quick(Mode::Off)).unwrap();
+    let tuner = tuner(Mode::Off);
     let mut raced = std::collections::BTreeSet::new();
     for key in keys(NotGuaranteed) {
         let decision = tuner.choose(&key).unwrap();
@@ -71,14 +75,14 @@ fn every_candidate_keeps_its_promise_in_a_race() {
             raced.insert(measured.name.clone());
         }
     }
-    assert_eq!(raced.len(), candidates().len(), "{raced:?}");
+    assert_eq!(raced.len(), tuner.candidates().len(), "{raced:?}");
 }
 
 #[test]
 fn what_is_recorded_at_run_to_run_is_replayed_pinned_and_verified() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("convolutions.toml");
-    let recording = tuner_with(quick(Mode::Record(path.clone()))).unwrap();
+    let recording = tuner(Mode::Record(path.clone()));
     let first: Vec<_> = keys(RunToRun)
         .iter()
         .map(|key| {
@@ -87,7 +91,7 @@ fn what_is_recorded_at_run_to_run_is_replayed_pinned_and_verified() {
             (recording.choose(key).unwrap().candidate.name(), bits(&out))
         })
         .collect();
-    let pinned = tuner_with(quick(Mode::Pinned(path))).unwrap();
+    let pinned = tuner(Mode::Pinned(path));
     for (key, first) in keys(RunToRun).iter().zip(&first) {
         let decision = pinned.choose(key).unwrap();
         assert_eq!((decision.candidate.name(), decision.source), (first.0, Source::Pinned));
@@ -101,7 +105,7 @@ fn what_is_recorded_at_run_to_run_is_replayed_pinned_and_verified() {
 
 #[test]
 fn a_type_that_no_algorithm_takes_is_an_error() {
-    let tuner = tuner_with(quick(Mode::Off)).unwrap();
+    let tuner = tuner(Mode::Off);
     let mut key = keys(Portable).remove(0);
     key.dtype = DType::I64;
     let error = tuner.choose(&key).unwrap_err().to_string();

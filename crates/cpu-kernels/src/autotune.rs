@@ -1,75 +1,30 @@
-//! The host's convolution algorithms as candidates of a tuner, and the tuner of this process.
-//!
-//! Convolutions of f32 tensors with enough work run the algorithm that the tuner chooses. By
-//! default it races at [`Portable`](samebits_tensor_core::Determinism::Portable), where every
-//! candidate has the same bits, and at
-//! [`NotGuaranteed`](samebits_tensor_core::Determinism::NotGuaranteed); at
-//! [`RunToRun`](samebits_tensor_core::Determinism::RunToRun) a written heuristic decides until
-//! [`configure`] names a file for the choices.
+//! The host's convolution algorithms as candidates of a tuner.
 
-use std::sync::Arc;
-
-use parking_lot::RwLock;
 use samebits_conv_autotune::{
-    BoxError, Candidate, Config, ConvCall, ConvKey, ConvPass, Error, Fingerprint, Tuner,
+    BoxError, Candidate, Config, ConvCall, ConvKey, ConvLibrary, ConvPass, Fingerprint, install,
 };
+use samebits_tensor_core::device::DeviceKind;
 use samebits_tensor_core::ops::ConvParams;
-use samebits_tensor_core::{DType, Device, Tensor};
+use samebits_tensor_core::{DType, Tensor};
 
 use crate::conv::Params;
 use crate::conv_algorithms::{Algorithm, Pass, Plan};
 
-/// What a tuner of this crate's algorithms may do, unless told otherwise: the fingerprint names
-/// this machine's processor and this version.
-pub fn default_config() -> Config {
-    Config::new(Fingerprint::host(concat!("samebits-cpu-kernels ", env!("CARGO_PKG_VERSION"))))
+/// Puts a tuner behind the host's convolutions. The fingerprint of its choices names this machine's
+/// processor and this version.
+pub(crate) fn register_all() {
+    install(ConvLibrary {
+        kind: DeviceKind::Cpu,
+        candidates,
+        config: |_| Ok(Config::new(Fingerprint::host(LIBRARY))),
+    });
 }
 
-/// Sets what the tuner of this process may do, and forgets what it has chosen.
-///
-/// # Errors
-///
-/// What is wrong with the file that the configuration names: it cannot be read or written, is
-/// damaged, was recorded on another device, or names an algorithm that does not exist.
-///
-/// # Examples
-///
-/// ```no_run
-/// use samebits_conv_autotune::{Config, Mode};
-/// use samebits_cpu_kernels::autotune;
-///
-/// // Choices that a first run recorded.
-/// let mode = Mode::Pinned("choices.toml".into());
-/// autotune::configure(Config { mode, ..autotune::default_config() })?;
-/// # Ok::<(), samebits_conv_autotune::Error>(())
-/// ```
-pub fn configure(config: Config) -> Result<(), Error> {
-    *TUNER.write() = Some(Arc::new(tuner_with(config)?));
-    Ok(())
-}
-
-/// The tuner of this process.
-pub fn tuner() -> Arc<Tuner<ConvCall>> {
-    if let Some(tuner) = &*TUNER.read() {
-        return tuner.clone();
-    }
-    let make =
-        || Arc::new(tuner_with(default_config()).expect("the default configuration names no file"));
-    TUNER.write().get_or_insert_with(make).clone()
-}
-
-/// A tuner of this crate's algorithms.
-///
-/// # Errors
-///
-/// As [`configure`].
-pub fn tuner_with(config: Config) -> Result<Tuner<ConvCall>, Error> {
-    Tuner::new(|key| ConvCall::probe(key, Device::Cpu), candidates(), config)
-}
+const LIBRARY: &str = concat!("samebits-cpu-kernels ", env!("CARGO_PKG_VERSION"));
 
 /// One candidate for each algorithm; the one whose weight gradient differs in its promise from
 /// its other passes is two.
-pub fn candidates() -> Vec<Candidate<ConvCall>> {
+fn candidates() -> Vec<Candidate<ConvCall>> {
     let mut all = Vec::new();
     for (id, algorithm) in (0..).zip(Algorithm::ALL) {
         let passes = |weight: bool| move |pass: Pass| (pass == Pass::WeightGradient) == weight;
@@ -82,8 +37,6 @@ pub fn candidates() -> Vec<Candidate<ConvCall>> {
     }
     all
 }
-
-static TUNER: RwLock<Option<Arc<Tuner<ConvCall>>>> = RwLock::new(None);
 
 fn candidate(
     id: u32,

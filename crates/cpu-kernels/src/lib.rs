@@ -3,7 +3,7 @@
 #![deny(unsafe_code)]
 
 mod arch;
-pub mod autotune;
+mod autotune;
 mod backend;
 pub mod bincount;
 pub mod conv;

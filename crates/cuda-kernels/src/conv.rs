@@ -1,4 +1,5 @@
-//! Convolution over one to three dimensions, and its gradients, in the written order.
+//! Convolution over one to three dimensions, and its gradients, in the written order: one thread
+//! for each sum, for f32 and f64. [`conv_algorithms`](crate::conv_algorithms) has others for f32.
 
 use bytemuck::{Pod, Zeroable};
 use cudarc::driver::CudaSlice;
@@ -8,9 +9,9 @@ use crate::device::{Device, Float, atomic, expect_len, of, product};
 use crate::error::{CudaError, Result};
 use crate::pooling::sizes;
 
-const FAMILY: &str = "conv";
+pub(crate) const FAMILY: &str = "conv";
 /// Positions in one chain of the weight gradient.
-const WEIGHT_BLOCK: usize = 1024;
+pub(crate) const WEIGHT_BLOCK: usize = 1024;
 
 /// A checked convolution.
 ///
@@ -20,7 +21,7 @@ const WEIGHT_BLOCK: usize = 1024;
 /// output `[batch, output channels, output size]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Convolution {
-    raw: RawConv,
+    pub(crate) raw: RawConv,
     output: Vec<usize>,
 }
 
@@ -104,7 +105,7 @@ impl Convolution {
     }
 
     /// Lengths of input, weights and output.
-    fn lengths(&self, op: &'static str) -> Result<[usize; 3]> {
+    pub(crate) fn lengths(&self, op: &'static str) -> Result<[usize; 3]> {
         let RawConv { batch, groups, inputs, outputs, input, output, kernel, .. } = self.raw;
         let [batch, groups] = [batch as usize, groups as usize];
         let [inputs, outputs] = [inputs as usize, outputs as usize];
@@ -295,16 +296,16 @@ fn padded(op: &'static str, padding: &[usize], dims: usize) -> Result<[u32; 3]> 
 /// `SbConv` of the kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-struct RawConv {
-    batch: u64,
-    groups: u32,
-    inputs: u32,
-    outputs: u32,
-    input: [u32; 3],
-    output: [u32; 3],
-    kernel: [u32; 3],
-    stride: [u32; 3],
-    padding: [u32; 3],
-    dilation: [u32; 3],
-    with_bias: u32,
+pub(crate) struct RawConv {
+    pub(crate) batch: u64,
+    pub(crate) groups: u32,
+    pub(crate) inputs: u32,
+    pub(crate) outputs: u32,
+    pub(crate) input: [u32; 3],
+    pub(crate) output: [u32; 3],
+    pub(crate) kernel: [u32; 3],
+    pub(crate) stride: [u32; 3],
+    pub(crate) padding: [u32; 3],
+    pub(crate) dilation: [u32; 3],
+    pub(crate) with_bias: u32,
 }

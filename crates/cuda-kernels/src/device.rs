@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytemuck::Pod;
-use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DeviceRepr, ValidAsZeroBits};
+use cudarc::driver::sys::CUevent_flags;
+use cudarc::driver::{CudaContext, CudaEvent, CudaSlice, CudaStream, DeviceRepr, ValidAsZeroBits};
 use cudarc::nvrtc::Ptx;
 use parking_lot::{Mutex, MutexGuard};
 
@@ -161,6 +162,21 @@ impl Device {
     /// [`CudaError::Driver`].
     pub fn name(&self) -> Result<String> {
         self.context.name().map_err(|e| CudaError::driver("name", e))
+    }
+
+    /// The device's name, its compute capability and the driver's version.
+    pub(crate) fn description(&self) -> Result<String> {
+        let driver = |e| CudaError::driver("description", e);
+        let (major, minor) = self.context.compute_capability().map_err(driver)?;
+        let version = launch::driver_version()?;
+        Ok(format!("{}, compute capability {major}.{minor}, driver {version}", self.name()?))
+    }
+
+    /// An event that is reached when everything asked for is done, and that knows when.
+    pub(crate) fn timed_event(&self) -> Result<CudaEvent> {
+        self.stream
+            .record_event(Some(CUevent_flags::CU_EVENT_DEFAULT))
+            .map_err(|e| CudaError::driver("timed_event", e))
     }
 
     /// The device's number.

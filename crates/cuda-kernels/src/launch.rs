@@ -32,15 +32,8 @@ pub(crate) fn probe() -> Result<bool> {
     if !unsafe { sys::is_culib_present() } {
         return Err(CudaError::DriverMissing);
     }
-    let mut version = 0;
-    // SAFETY: the function exists in every driver, may be called before cuInit, and writes one
-    // integer.
-    let status = unsafe { sys::cuDriverGetVersion(&mut version) };
-    if status != sys::CUresult::CUDA_SUCCESS {
-        return Err(CudaError::DriverFailed { message: format!("{status:?}") });
-    }
+    let version = version()?;
     if version < OLDEST_DRIVER {
-        let show = |v: i32| format!("{}.{}", v / 1000, v % 1000 / 10);
         return Err(CudaError::DriverTooOld { found: show(version), needed: show(OLDEST_DRIVER) });
     }
     match result::init() {
@@ -48,6 +41,26 @@ pub(crate) fn probe() -> Result<bool> {
         Err(error) if error.0 == sys::CUresult::CUDA_ERROR_NO_DEVICE => Ok(false),
         Err(error) => Err(CudaError::DriverFailed { message: message(error) }),
     }
+}
+
+/// The version of a driver that is present, such as `12.6`.
+pub(crate) fn driver_version() -> Result<String> {
+    version().map(show)
+}
+
+fn version() -> Result<i32> {
+    let mut version = 0;
+    // SAFETY: the function exists in every driver, may be called before cuInit, and writes one
+    // integer.
+    let status = unsafe { sys::cuDriverGetVersion(&mut version) };
+    if status != sys::CUresult::CUDA_SUCCESS {
+        return Err(CudaError::DriverFailed { message: format!("{status:?}") });
+    }
+    Ok(version)
+}
+
+fn show(version: i32) -> String {
+    format!("{}.{}", version / 1000, version % 1000 / 10)
 }
 
 /// A buffer whose contents are whatever was there before.

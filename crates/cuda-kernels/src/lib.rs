@@ -24,6 +24,7 @@
 mod backend;
 pub mod bincount;
 pub mod conv;
+pub mod conv_algorithms;
 pub mod ctc;
 mod device;
 pub mod elementwise;

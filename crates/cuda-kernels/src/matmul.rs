@@ -29,7 +29,7 @@ const FAMILY: &str = "matmul";
 /// Outputs of a block along each side.
 const TILE: usize = 64;
 /// k within which a partial is one chain.
-const K_BLOCK: usize = 256;
+pub(crate) const K_BLOCK: usize = 256;
 
 /// A matrix in a buffer, by strides: element (i, j) of matrix b of the batch is
 /// `offsets[b] + i · row + j · column`.

@@ -11,6 +11,7 @@ macro_rules! families {
 families![
     "bincount",
     "conv",
+    "conv_tiles",
     "ctc",
     "elementwise",
     "embedding",

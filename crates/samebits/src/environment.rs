@@ -3,6 +3,8 @@ use std::fmt;
 use samebits_numerics::{NUMERICS_VERSION, fpenv, simd};
 use samebits_tensor_core::{Determinism, Device, backend, determinism, rerun};
 
+use crate::autotune;
+
 /// What bears on bits and speed in this process: to be kept with the results of a run.
 ///
 /// # Examples
@@ -25,7 +27,7 @@ pub fn environment() -> Environment {
             Err(error) => Err(error.to_string()),
         },
         cublas_workspace_config: std::env::var("CUBLAS_WORKSPACE_CONFIG").ok(),
-        autotuner: samebits_cpu_kernels::autotune::tuner().config().mode.to_string(),
+        autotuner: autotuner(),
     }
 }
 
@@ -51,7 +53,7 @@ pub struct Environment {
     pub cuda: Result<Vec<(Device, String)>, String>,
     /// The environment variable of that name.
     pub cublas_workspace_config: Option<String>,
-    /// What happens with the choices of the convolution tuner.
+    /// What happens with the choices of each device's convolution tuner.
     pub autotuner: String,
 }
 
@@ -85,6 +87,14 @@ impl fmt::Display for Environment {
         line("CUBLAS_WORKSPACE_CONFIG", &cublas(self.cublas_workspace_config.as_deref()))?;
         line("convolution choices", &self.autotuner)
     }
+}
+
+fn autotuner() -> String {
+    let modes = backend::devices().into_iter().map(|device| match autotune::tuner(device) {
+        Ok(tuner) => format!("{device}: {}", tuner.config().mode),
+        Err(error) => error.to_string(),
+    });
+    modes.collect::<Vec<_>>().join("; ")
 }
 
 fn times(n: usize) -> String {

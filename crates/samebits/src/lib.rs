@@ -97,10 +97,61 @@ struct ReadmeExamples;
 
 /// Racing convolution algorithms, and pinning what was chosen.
 pub mod autotune {
+    use std::sync::Arc;
+
+    use crate::Device;
+
     pub use samebits_conv_autotune::*;
-    pub use samebits_cpu_kernels::autotune::{
-        candidates, configure, default_config, tuner, tuner_with,
-    };
+
+    /// [`samebits_conv_autotune::candidates`] with the kernels of every device in place.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn candidates(device: Device) -> Result<Vec<Candidate<ConvCall>>> {
+        crate::install();
+        samebits_conv_autotune::candidates(device)
+    }
+
+    /// [`samebits_conv_autotune::configure`] with the kernels of every device in place.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn configure(device: Device, config: Config) -> Result<()> {
+        crate::install();
+        samebits_conv_autotune::configure(device, config)
+    }
+
+    /// [`samebits_conv_autotune::default_config`] with the kernels of every device in place.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn default_config(device: Device) -> Result<Config> {
+        crate::install();
+        samebits_conv_autotune::default_config(device)
+    }
+
+    /// [`samebits_conv_autotune::tuner`] with the kernels of every device in place.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn tuner(device: Device) -> Result<Arc<Tuner<ConvCall>>> {
+        crate::install();
+        samebits_conv_autotune::tuner(device)
+    }
+
+    /// [`samebits_conv_autotune::tuner_with`] with the kernels of every device in place.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn tuner_with(device: Device, config: Config) -> Result<Tuner<ConvCall>> {
+        crate::install();
+        samebits_conv_autotune::tuner_with(device, config)
+    }
 }
 
 /// What most programs want in scope.

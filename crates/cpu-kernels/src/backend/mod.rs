@@ -23,7 +23,6 @@ mod scatter;
 mod shape;
 mod sort;
 mod sparse;
-mod tuned;
 
 use std::sync::Once;
 
@@ -50,7 +49,7 @@ pub fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         bincount::register_all();
-        tuned::register_all();
+        crate::autotune::register_all();
         conv::register_all();
         ctc::register_all();
         elementwise::register_all();

@@ -1,5 +1,6 @@
 //! Tensors on CUDA devices: their memory, and this crate's kernels for them.
 
+mod autotune;
 mod bincount;
 mod conv;
 mod ctc;
@@ -101,6 +102,7 @@ fn register_all() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         bincount::register_all();
+        autotune::register_all();
         conv::register_all();
         ctc::register_all();
         elementwise::register_all();

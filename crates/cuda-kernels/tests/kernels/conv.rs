@@ -1,9 +1,12 @@
 //! Convolutions in the written order.
 
 use crate::data::{Source, bits, clean, same};
-use crate::device::{under_schedules, varies};
-use samebits_cuda_kernels::Variant::{Atomic, Deterministic};
+use crate::device::{on_device, under_schedules, varies};
+use samebits_conv_autotune::ConvPass;
+use samebits_cuda_kernels::Variant::Atomic;
 use samebits_cuda_kernels::conv::{Convolution, Params};
+use samebits_cuda_kernels::conv_algorithms::Algorithm;
+use samebits_cuda_kernels::{CudaSlice, Device};
 use samebits_numerics::reduce::sum_by;
 
 struct Case {
@@ -12,12 +15,22 @@ struct Case {
     params: Params,
 }
 
+fn case(input: &[usize], weight: &[usize], s: usize, p: usize, d: usize, groups: usize) -> Case {
+    let each = |x| vec![x; input.len() - 2];
+    let params = Params { stride: each(s), padding: each(p), dilation: each(d), groups };
+    Case { input: input.to_vec(), weight: weight.to_vec(), params }
+}
+
+/// More than 1024 positions for the weight gradient: over one block of the order, and with groups
+/// of one channel over images whose borders are not those of blocks.
+fn long_cases() -> Vec<Case> {
+    vec![
+        case(&[2, 1, 24, 24], &[2, 1, 3, 3], 1, 1, 1, 1),
+        case(&[3, 2, 21, 18], &[2, 1, 3, 3], 1, 1, 1, 2),
+    ]
+}
+
 fn cases() -> Vec<Case> {
-    let case = |input: &[usize], weight: &[usize], s: usize, p: usize, d: usize, groups: usize| {
-        let each = |x| vec![x; input.len() - 2];
-        let params = Params { stride: each(s), padding: each(p), dilation: each(d), groups };
-        Case { input: input.to_vec(), weight: weight.to_vec(), params }
-    };
     vec![
         case(&[2, 3, 8], &[4, 3, 3], 1, 1, 1, 1),
         case(&[2, 4, 6, 7], &[6, 2, 3, 2], 2, 1, 1, 2),
@@ -25,9 +38,43 @@ fn cases() -> Vec<Case> {
         case(&[1, 40, 5, 5], &[2, 40, 3, 3], 1, 2, 1, 1),
         case(&[1, 2, 9, 8], &[3, 2, 3, 3], 2, 2, 2, 1),
         case(&[1, 2, 4, 5, 3], &[2, 2, 2, 3, 2], 1, 1, 1, 1),
-        // More than 1024 positions for the weight gradient.
-        case(&[2, 1, 30, 30], &[2, 1, 3, 3], 1, 1, 1, 1),
+        // More channels than the largest tile has rows, and a long k for the input gradient.
+        case(&[1, 3, 9, 9], &[140, 3, 2, 2], 1, 0, 1, 1),
+        // Channels of their own: strided and dilated, with three dimensions.
+        case(&[2, 3, 6, 7], &[3, 1, 3, 2], 2, 1, 2, 3),
+        case(&[2, 2, 4, 5, 3], &[2, 1, 2, 3, 2], 1, 1, 1, 2),
+        // No images, no positions, no channels.
+        case(&[0, 2, 5, 5], &[2, 2, 3, 3], 1, 1, 1, 1),
+        case(&[1, 2, 0, 3], &[2, 2, 2, 2], 1, 1, 1, 1),
+        case(&[1, 0, 4, 4], &[2, 0, 3, 3], 1, 1, 1, 1),
     ]
+}
+
+/// What every canonical algorithm for a pass gives; the others are run to see that they can be,
+/// and are close.
+fn by_each(
+    conv: &Convolution,
+    pass: ConvPass,
+    device: &Device,
+    run: impl Fn(Algorithm) -> CudaSlice<f32>,
+) -> Vec<(Algorithm, Vec<f32>)> {
+    let applicable = Algorithm::ALL.into_iter().filter(|&a| conv.applies(a, pass));
+    applicable.map(|a| (a, device.download(&run(a)).unwrap())).collect()
+}
+
+/// Every algorithm against the sums by the letter.
+fn all_same(what: &str, got: Vec<(Algorithm, Vec<f32>)>, expected: &[f32]) {
+    for (algorithm, mut got) in got {
+        let what = format!("{what} by {}", algorithm.name());
+        // An empty buffer has one element without meaning.
+        got.truncate(expected.len());
+        if algorithm.is_canonical() {
+            same(&what, &got, expected);
+        } else if expected.iter().all(|x| x.abs() < 1e3) {
+            let close = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-3;
+            assert!(got.iter().zip(expected).all(close), "{what}: {got:?}, not {expected:?}");
+        }
+    }
 }
 
 /// What all passes walk over: (output element, k of the forward pass, input element, weight).
@@ -114,67 +161,90 @@ fn chains(
     out
 }
 
+/// Runs every pass of a case by every algorithm, and returns what must not vary.
+fn check(device: &Device, number: usize, case: &Case) -> Vec<u32> {
+    let mut all = Vec::new();
+    let conv = Convolution::new(&case.input, &case.weight, &case.params).unwrap();
+    let output = conv.output_shape().to_vec();
+    let links = links(case, &output);
+    let mut source = Source::new(number as u64);
+    let len = |shape: &[usize]| shape.iter().product::<usize>();
+    let mut make = |n| match number % 3 {
+        0 => source.plain(n),
+        1 => source.wild(n),
+        _ => source.broken(n),
+    };
+    let (x, w) = (make(len(&case.input)), make(len(&case.weight)));
+    let (grad, bias) = (make(len(&output)), make(output[1]));
+    let volume = len(&case.weight[2..]);
+    let positions = len(&output[2..]);
+    let upload = |x: &[f32]| device.upload(x).unwrap();
+    let (x_dev, w_dev, g_dev) = (upload(&x), upload(&w), upload(&grad));
+
+    let terms = links.iter().map(|l| (l.out, l.k_forward, w[l.weight], x[l.input]));
+    let k = case.weight[1] * volume;
+    let plain: Vec<f32> = chains(grad.len(), k, 256, terms.collect());
+    let expected: Vec<f32> = plain.iter().map(|&v| clean(v)).collect();
+    let run = |a| conv.forward_by(a, device, &x_dev, &w_dev, None).unwrap();
+    let got = by_each(&conv, ConvPass::Forward, device, run);
+    all_same(&format!("case {number} forward"), got, &expected);
+    all.extend(bits(&expected));
+    let expected: Vec<f32> = plain
+        .iter()
+        .enumerate()
+        .map(|(i, &v)| clean(clean(v) + bias[i / positions % output[1]]))
+        .collect();
+    let b_dev = upload(&bias);
+    let run = |a| conv.forward_by(a, device, &x_dev, &w_dev, Some(&b_dev)).unwrap();
+    let got = by_each(&conv, ConvPass::Forward, device, run);
+    all_same(&format!("case {number} bias"), got, &expected);
+
+    let terms = links.iter().map(|l| (l.input, l.k_input, w[l.weight], grad[l.out]));
+    let k = case.weight[0] / case.params.groups * volume;
+    let expected = chains(x.len(), k, 256, terms.collect());
+    let expected: Vec<f32> = expected.into_iter().map(clean).collect();
+    let run = |a| conv.input_grad_by(a, device, &g_dev, &w_dev, None).unwrap();
+    let got = by_each(&conv, ConvPass::DataGradient, device, run);
+    all_same(&format!("case {number} input"), got, &expected);
+
+    let terms = links.iter().map(|l| (l.weight, l.k_weight, x[l.input], grad[l.out]));
+    let k = case.input[0] * positions;
+    let expected = chains(w.len(), k, 1024, terms.collect());
+    let expected: Vec<f32> = expected.into_iter().map(clean).collect();
+    let run = |a| conv.weight_grad_by(a, device, &g_dev, &x_dev).unwrap();
+    let got = by_each(&conv, ConvPass::WeightGradient, device, run);
+    all_same(&format!("case {number} weight"), got, &expected);
+
+    let expected: Vec<f32> = (0..output[1])
+        .map(|c| {
+            let term = |t: usize| {
+                let image = t / positions;
+                grad[(image * output[1] + c) * positions + t % positions]
+            };
+            clean(sum_by(case.input[0] * positions, |t| f64::from(term(t))) as f32)
+        })
+        .collect();
+    let got = conv.bias_grad(device, &g_dev).unwrap();
+    let mut got = device.download(&got).unwrap();
+    got.truncate(expected.len());
+    same(&format!("case {number} bias grad"), &got, &expected);
+    all
+}
+
 #[test]
 fn all_passes_follow_the_written_order() {
     under_schedules(|device| {
-        let mut all = Vec::new();
-        for (number, case) in cases().into_iter().enumerate() {
-            let conv = Convolution::new(&case.input, &case.weight, &case.params).unwrap();
-            let output = conv.output_shape().to_vec();
-            let links = links(&case, &output);
-            let mut source = Source::new(number as u64);
-            let len = |shape: &[usize]| shape.iter().product::<usize>();
-            let mut make = |n| if number % 2 == 0 { source.plain(n) } else { source.wild(n) };
-            let (x, w) = (make(len(&case.input)), make(len(&case.weight)));
-            let (grad, bias) = (make(len(&output)), make(output[1]));
-            let volume = len(&case.weight[2..]);
-            let positions = len(&output[2..]);
-            let upload = |x: &[f32]| device.upload(x).unwrap();
-            let (x_dev, w_dev, g_dev) = (upload(&x), upload(&w), upload(&grad));
+        let checked = cases().iter().enumerate().map(|(n, case)| check(device, n, case));
+        checked.flatten().collect::<Vec<u32>>()
+    });
+}
 
-            let terms = links.iter().map(|l| (l.out, l.k_forward, w[l.weight], x[l.input]));
-            let k = case.weight[1] * volume;
-            let plain: Vec<f32> = chains(grad.len(), k, 256, terms.collect());
-            let expected: Vec<f32> = plain.iter().map(|&v| clean(v)).collect();
-            let got = conv.forward(device, &x_dev, &w_dev, None).unwrap();
-            let got = device.download(&got).unwrap();
-            same(&format!("case {number} forward"), &got, &expected);
-            all.extend(bits(&got));
-            let expected: Vec<f32> = plain
-                .iter()
-                .enumerate()
-                .map(|(i, &v)| clean(clean(v) + bias[i / positions % output[1]]))
-                .collect();
-            let got = conv.forward(device, &x_dev, &w_dev, Some(&upload(&bias))).unwrap();
-            same(&format!("case {number} bias"), &device.download(&got).unwrap(), &expected);
-
-            let terms = links.iter().map(|l| (l.input, l.k_input, w[l.weight], grad[l.out]));
-            let k = case.weight[0] / case.params.groups * volume;
-            let expected = chains(x.len(), k, 256, terms.collect());
-            let expected: Vec<f32> = expected.into_iter().map(clean).collect();
-            let got = conv.input_grad(device, &g_dev, &w_dev, None).unwrap();
-            same(&format!("case {number} input"), &device.download(&got).unwrap(), &expected);
-
-            let terms = links.iter().map(|l| (l.weight, l.k_weight, x[l.input], grad[l.out]));
-            let k = case.input[0] * positions;
-            let expected = chains(w.len(), k, 1024, terms.collect());
-            let expected: Vec<f32> = expected.into_iter().map(clean).collect();
-            let got = conv.weight_grad(device, &g_dev, &x_dev, Deterministic).unwrap();
-            same(&format!("case {number} weight"), &device.download(&got).unwrap(), &expected);
-
-            let expected: Vec<f32> = (0..output[1])
-                .map(|c| {
-                    let term = |t: usize| {
-                        let image = t / positions;
-                        grad[(image * output[1] + c) * positions + t % positions]
-                    };
-                    clean(sum_by(case.input[0] * positions, |t| f64::from(term(t))) as f32)
-                })
-                .collect();
-            let got = conv.bias_grad(device, &g_dev).unwrap();
-            same(&format!("case {number} bias grad"), &device.download(&got).unwrap(), &expected);
+#[test]
+fn long_sums_follow_the_written_order() {
+    on_device(|device| {
+        for (number, case) in long_cases().iter().enumerate() {
+            check(device, number, case);
         }
-        all
     });
 }
 
@@ -186,8 +256,10 @@ fn padding_is_skipped_not_multiplied() {
         let conv = Convolution::new(&[1, 1, 2], &[1, 1, 3], &params).unwrap();
         let x = device.upload(&[1.0f32, 2.0]).unwrap();
         let w = device.upload(&[f32::INFINITY, 1.0, 1.0]).unwrap();
-        let got = conv.forward(device, &x, &w, None).unwrap();
-        same("padding", &device.download(&got).unwrap(), &[3.0, f32::INFINITY]);
+        let run = |a| conv.forward_by(a, device, &x, &w, None).unwrap();
+        let got = by_each(&conv, ConvPass::Forward, device, run);
+        assert!(got.len() >= 5, "{got:?}");
+        all_same("padding", got, &[3.0, f32::INFINITY]);
     });
 }
 
@@ -205,6 +277,35 @@ fn the_atomic_weight_gradient_varies() {
         let grad = device.upload(&vec![1.0f32; n]).unwrap();
         let got = conv.weight_grad(device, &grad, &x, Atomic).unwrap();
         bits(&device.download(&got).unwrap())
+    });
+}
+
+#[test]
+fn an_atomic_split_of_k_varies() {
+    // One block of channels each: 1, 2^24, -2^24.
+    let k = 256 * 6;
+    let one = |i: usize| {
+        if i.is_multiple_of(256) { [1.0, 16777216.0, -16777216.0][i / 256 % 3] } else { 0.0 }
+    };
+    let params = Params { stride: vec![1], padding: vec![0], dilation: vec![1], groups: 1 };
+    let conv = Convolution::new(&[1, k, 1], &[1, k, 1], &params).unwrap();
+    let x: Vec<f32> = (0..k).map(one).collect();
+    varies(|device| {
+        let x = device.upload(&x).unwrap();
+        let w = device.upload(&vec![1.0f32; k]).unwrap();
+        let got = conv.forward_by(Algorithm::AtomicSplitK, device, &x, &w, None).unwrap();
+        bits(&device.download(&got).unwrap())
+    });
+}
+
+#[test]
+fn an_algorithm_that_does_not_apply_is_an_error() {
+    on_device(|device| {
+        let params = Params { stride: vec![1], padding: vec![0], dilation: vec![1], groups: 1 };
+        let conv = Convolution::new(&[1, 2, 4], &[1, 2, 2], &params).unwrap();
+        let (x, w) = (device.upload(&[0.0f32; 8]).unwrap(), device.upload(&[0.0f32; 4]).unwrap());
+        let error = conv.forward_by(Algorithm::Depthwise, device, &x, &w, None).unwrap_err();
+        assert!(error.to_string().contains("depthwise does not apply to forward"), "{error}");
     });
 }
 

@@ -1,27 +1,32 @@
-use samebits_conv_autotune::ConvCall;
+//! Kernels that run what the tuner of the operation's device chooses.
+
 use samebits_tensor_core::device::DeviceKind;
 use samebits_tensor_core::ops::{Conv, ConvInputGrad, ConvWeightGrad};
 use samebits_tensor_core::registry::{Kernel, register};
-use samebits_tensor_core::{Determinism, Error, Op, Result, Tensor};
+use samebits_tensor_core::{DType, Determinism, Error, Op, Result, Tensor};
 
-use super::F32;
-use crate::autotune;
+use crate::{ConvCall, process};
 
 /// One variant per level and pass: which algorithms may race depends on the level. To be
 /// registered before the algorithm that every call can fall back on.
-pub(super) fn register_all() {
-    register(tuned(Determinism::NotGuaranteed, |op| forward(op, Determinism::NotGuaranteed)));
-    register(tuned(Determinism::RunToRun, |op| forward(op, Determinism::RunToRun)));
-    register(tuned(Determinism::Portable, |op| forward(op, Determinism::Portable)));
-    register(tuned(Determinism::NotGuaranteed, |op| input(op, Determinism::NotGuaranteed)));
-    register(tuned(Determinism::RunToRun, |op| input(op, Determinism::RunToRun)));
-    register(tuned(Determinism::Portable, |op| input(op, Determinism::Portable)));
-    register(tuned(Determinism::NotGuaranteed, |op| weight(op, Determinism::NotGuaranteed)));
-    register(tuned(Determinism::RunToRun, |op| weight(op, Determinism::RunToRun)));
-    register(tuned(Determinism::Portable, |op| weight(op, Determinism::Portable)));
+pub(crate) fn register_all(device: DeviceKind) {
+    use Determinism::{NotGuaranteed, Portable, RunToRun};
+    register(tuned(device, NotGuaranteed, |op| forward(op, NotGuaranteed)));
+    register(tuned(device, RunToRun, |op| forward(op, RunToRun)));
+    register(tuned(device, Portable, |op| forward(op, Portable)));
+    register(tuned(device, NotGuaranteed, |op| input(op, NotGuaranteed)));
+    register(tuned(device, RunToRun, |op| input(op, RunToRun)));
+    register(tuned(device, Portable, |op| input(op, Portable)));
+    register(tuned(device, NotGuaranteed, |op| weight(op, NotGuaranteed)));
+    register(tuned(device, RunToRun, |op| weight(op, RunToRun)));
+    register(tuned(device, Portable, |op| weight(op, Portable)));
 }
 
-fn tuned<O: Convolve>(level: Determinism, run: fn(&O) -> Result<Tensor>) -> Kernel<O> {
+fn tuned<O: Convolve>(
+    device: DeviceKind,
+    level: Determinism,
+    run: fn(&O) -> Result<Tensor>,
+) -> Kernel<O> {
     let (variant, why) = match level {
         Determinism::NotGuaranteed => ("tuned-fastest", "the fastest algorithm in a race"),
         Determinism::RunToRun => (
@@ -32,8 +37,8 @@ fn tuned<O: Convolve>(level: Determinism, run: fn(&O) -> Result<Tensor>) -> Kern
     };
     Kernel {
         variant,
-        device: DeviceKind::Cpu,
-        dtypes: F32,
+        device,
+        dtypes: &[DType::F32],
         level,
         why,
         applies: |op| op.products().is_some_and(|products| products >= WORTH_A_RACE),
@@ -92,5 +97,6 @@ fn weight(op: &ConvWeightGrad, level: Determinism) -> Result<Tensor> {
 }
 
 fn run(op: &'static str, call: ConvCall, level: Determinism) -> Result<Tensor> {
-    autotune::tuner().run(&call, level).map_err(|error| Error::invalid(op, error.to_string()))
+    let run = || process::tuner(call.device())?.run(&call, level);
+    run().map_err(|error| Error::invalid(op, error.to_string()))
 }

@@ -1,0 +1,133 @@
+//! The convolution algorithms of a CUDA device as candidates of a tuner, and its clock.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use cudarc::driver::CudaEvent;
+use parking_lot::Mutex;
+use samebits_conv_autotune::{
+    BoxError, Candidate, Clock, Config, ConvCall, ConvKey, ConvLibrary, Fingerprint, code_digest,
+    install,
+};
+use samebits_tensor_core::device::DeviceKind;
+use samebits_tensor_core::{DType, Determinism, Error, Tensor};
+
+use super::conv::{convolution, forward_by, input_grad_by, weight_grad_by};
+use super::memory::Home;
+use super::{Failure, HOMES};
+use crate::conv::Convolution;
+use crate::conv_algorithms::Algorithm;
+use crate::device::Device;
+use crate::ptx;
+
+/// Puts a tuner behind the convolutions of every device.
+pub(super) fn register_all() {
+    install(ConvLibrary { kind: DeviceKind::Cuda, candidates, config });
+}
+
+/// The fingerprint names the device, the driver, and the kernels of convolutions: another kernel of
+/// this crate may change without making a file of choices useless.
+fn config(device: samebits_tensor_core::Device) -> Result<Config, BoxError> {
+    let samebits_tensor_core::Device::Cuda(ordinal) = device else {
+        return Err(Error::NoBackend { device }.into());
+    };
+    let home = HOMES.read().get(&ordinal).cloned().ok_or(Error::NoBackend { device })?;
+    let code = code_digest(["conv", "conv_tiles", "matmul"].into_iter().filter_map(ptx::text));
+    let library = format!("samebits-cuda-kernels {}, kernels {code}", env!("CARGO_PKG_VERSION"));
+    let fingerprint = Fingerprint::new(home.device()?.description()?, library);
+    Ok(Config { clock: Arc::new(EventClock::new(ordinal)), ..Config::new(fingerprint) })
+}
+
+fn candidates() -> Vec<Candidate<ConvCall>> {
+    (0..).zip(Algorithm::ALL).map(|(id, algorithm)| candidate(id, algorithm)).collect()
+}
+
+fn candidate(id: u32, algorithm: Algorithm) -> Candidate<ConvCall> {
+    let name = algorithm.name();
+    let run = move |call: &ConvCall| run(algorithm, call);
+    let candidate = if algorithm.is_canonical() {
+        Candidate::canonical(id, name, run)
+    } else {
+        Candidate::bounded(id, name, Determinism::NotGuaranteed, algorithm.tolerance(), run)
+    };
+    candidate
+        .applies_to(move |key| {
+            key.dtype == DType::F32 && plan(key).is_ok_and(|plan| plan.applies(algorithm, key.pass))
+        })
+        .with_workspace(move |key| {
+            plan(key).map_or(usize::MAX, |plan| plan.workspace(algorithm, key.pass))
+        })
+        .with_estimate(move |key| {
+            plan(key).map_or(f64::INFINITY, |plan| plan.estimate(algorithm, key.pass))
+        })
+}
+
+fn plan(key: &ConvKey) -> Result<Convolution, Failure> {
+    convolution(&key.input, &key.weight, &key.params())
+}
+
+fn run(algorithm: Algorithm, call: &ConvCall) -> Result<Tensor, BoxError> {
+    Ok(match call {
+        ConvCall::Forward(op) => forward_by(op, algorithm),
+        ConvCall::DataGradient(op) => input_grad_by(op, algorithm),
+        ConvCall::WeightGradient(op) => weight_grad_by(op, algorithm),
+    }?)
+}
+
+/// Time as the device sees it: events in its stream, each after all work that was asked for before.
+///
+/// Where an event cannot be had, the host's clock is read once the device is done.
+#[derive(Debug)]
+struct EventClock {
+    ordinal: u32,
+    state: Mutex<State>,
+}
+
+/// The last reading. The driver gives the time between two events in f32, so readings are taken
+/// from each other and not from one origin.
+#[derive(Debug)]
+struct State {
+    total: Duration,
+    event: Option<(Arc<Home>, CudaEvent)>,
+    host: Instant,
+}
+
+impl EventClock {
+    fn new(ordinal: u32) -> EventClock {
+        let state = State { total: Duration::ZERO, event: None, host: Instant::now() };
+        EventClock { ordinal, state: Mutex::new(state) }
+    }
+}
+
+impl Clock for EventClock {
+    fn now(&self) -> Duration {
+        let home = HOMES.read().get(&self.ordinal).cloned();
+        let event = home.and_then(|home| Some((home.clone(), reached(home.device().ok()?)?)));
+        let mut state = self.state.lock();
+        let by_events = match (&state.event, &event) {
+            (Some((old, last)), Some((new, event))) if Arc::ptr_eq(old, new) => {
+                last.elapsed_ms(event).ok()
+            }
+            _ => None,
+        };
+        let now = Instant::now();
+        let step = match by_events {
+            Some(ms) => Duration::from_secs_f64(f64::from(ms.max(0.0)) / 1e3),
+            None => now - state.host,
+        };
+        state.total += step;
+        state.host = now;
+        state.event = event;
+        state.total
+    }
+}
+
+/// Waits until the device is done. Without an event, what is wrong with the device is told to who
+/// asks for its results.
+fn reached(device: &Device) -> Option<CudaEvent> {
+    let event = device.timed_event().ok().filter(|event| event.synchronize().is_ok());
+    if event.is_none() {
+        device.stream().synchronize().ok();
+    }
+    event
+}

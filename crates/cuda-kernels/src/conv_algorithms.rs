@@ -1,0 +1,547 @@
+//! Several algorithms for one convolution of f32, to be raced against each other.
+//!
+//! A checked [`Convolution`] runs any [`Algorithm`] that applies to it. The canonical ones give the
+//! very bits of its [`forward`](Convolution::forward), [`input_grad`](Convolution::input_grad) and
+//! [`weight_grad`](Convolution::weight_grad), whatever the data: each sum belongs to one thread, or
+//! is cut at the borders of the written order and put together in that order.
+
+use cudarc::driver::CudaSlice;
+use samebits_conv_autotune::ConvPass;
+
+use crate::Variant;
+use crate::conv::{Convolution, FAMILY, RawConv, WEIGHT_BLOCK};
+use crate::device::{Device, expect_len, product};
+use crate::error::{CudaError, Result};
+use crate::matmul::K_BLOCK;
+use crate::reduce::grid;
+
+/// The family of the kernels over tiles.
+const TILES: &str = "conv_tiles";
+/// Taps whose weights fit the shared memory of `conv_depthwise_f32`.
+const DEPTHWISE_TAPS: usize = 1024;
+/// What one dimension of a grid takes beside the first.
+const MOST_BLOCKS: usize = 65_535;
+/// Threads of a block over a tile.
+const THREADS: u32 = 256;
+
+/// A way to compute a convolution of f32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Algorithm {
+    /// One thread for each sum, straight from global memory. Canonical, every pass, every shape.
+    Direct,
+    /// The product of matrices that are never formed, tile by tile. Canonical, every pass.
+    ImplicitGemm(Tile),
+    /// As `ImplicitGemm`, with k split over thread blocks at the borders of the order, and the
+    /// partial sums added in ascending order by a second kernel. Canonical, every pass.
+    SplitK(Tile),
+    /// One channel in and out per group: the weights in shared memory, and for their gradient a few
+    /// threads for each channel. Canonical, every pass.
+    Depthwise,
+    /// As `SplitK`, but the partial sums are added by float atomics as they arrive. Bounded, and
+    /// not even repeatable; needs no memory for them.
+    AtomicSplitK,
+}
+
+/// Outputs that one thread block computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Tile {
+    /// One per thread.
+    Small,
+    /// 4 x 4 per thread.
+    Medium,
+    /// 8 x 4 per thread.
+    Large,
+}
+
+impl Tile {
+    /// Rows and columns.
+    #[must_use]
+    pub fn size(self) -> [usize; 2] {
+        match self {
+            Tile::Small => [16, 16],
+            Tile::Medium => [64, 64],
+            Tile::Large => [128, 64],
+        }
+    }
+}
+
+impl Algorithm {
+    /// Every algorithm. The order is that of the ids of candidates, which break ties.
+    pub const ALL: [Algorithm; 9] = [
+        Algorithm::Direct,
+        Algorithm::ImplicitGemm(Tile::Small),
+        Algorithm::ImplicitGemm(Tile::Medium),
+        Algorithm::ImplicitGemm(Tile::Large),
+        Algorithm::SplitK(Tile::Small),
+        Algorithm::SplitK(Tile::Medium),
+        Algorithm::SplitK(Tile::Large),
+        Algorithm::Depthwise,
+        Algorithm::AtomicSplitK,
+    ];
+
+    /// The name in choice files. It will not come to mean anything else.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Algorithm::Direct => "direct",
+            Algorithm::ImplicitGemm(Tile::Small) => "implicit-gemm-16x16",
+            Algorithm::ImplicitGemm(Tile::Medium) => "implicit-gemm-64x64",
+            Algorithm::ImplicitGemm(Tile::Large) => "implicit-gemm-128x64",
+            Algorithm::SplitK(Tile::Small) => "split-k-16x16",
+            Algorithm::SplitK(Tile::Medium) => "split-k-64x64",
+            Algorithm::SplitK(Tile::Large) => "split-k-128x64",
+            Algorithm::Depthwise => "depthwise",
+            Algorithm::AtomicSplitK => "atomic-split-k-64x64",
+        }
+    }
+
+    /// Whether it has the bits of the contract.
+    #[must_use]
+    pub fn is_canonical(self) -> bool {
+        self != Algorithm::AtomicSplitK
+    }
+
+    /// How far an element may be from the contract's, as a multiple of terms · max |a| · max |b|,
+    /// where terms are those of the element's sum and a and b the two factors. 0 of a canonical
+    /// algorithm. Inputs are finite; where sums overflow nothing is said.
+    #[must_use]
+    pub fn tolerance(self) -> f64 {
+        if self.is_canonical() { 0.0 } else { 1e-6 }
+    }
+}
+
+/// The matrices of one group, for a pass: C is m x n, and k is summed over.
+#[derive(Clone, Copy, Debug)]
+struct Product {
+    m: usize,
+    n: usize,
+    k: usize,
+    /// Consecutive k in one chain of the order.
+    block: usize,
+}
+
+impl Product {
+    /// Blocks of the order.
+    fn blocks(&self) -> usize {
+        self.k.div_ceil(self.block)
+    }
+}
+
+impl Convolution {
+    /// Whether `algorithm` can compute `pass` of this convolution.
+    #[must_use]
+    pub fn applies(&self, algorithm: Algorithm, pass: ConvPass) -> bool {
+        let Ok(product) = self.product(pass) else { return false };
+        let raw = &self.raw;
+        match algorithm {
+            Algorithm::Direct => {
+                pass != ConvPass::WeightGradient || product.blocks() <= MOST_BLOCKS
+            }
+            Algorithm::ImplicitGemm(tile) => self.fits(tile, &product),
+            Algorithm::SplitK(tile) => {
+                (2..=MOST_BLOCKS).contains(&product.blocks()) && self.fits(tile, &product)
+            }
+            Algorithm::AtomicSplitK => {
+                (2..=MOST_BLOCKS).contains(&product.blocks()) && self.fits(Tile::Medium, &product)
+            }
+            Algorithm::Depthwise => {
+                let single = raw.inputs == 1 && raw.outputs == 1;
+                single && volume(raw.kernel) <= DEPTHWISE_TAPS as u128
+            }
+        }
+    }
+
+    /// Bytes that `algorithm` needs beside input, weights and output.
+    #[must_use]
+    pub fn workspace(&self, algorithm: Algorithm, pass: ConvPass) -> usize {
+        let Ok(product) = self.product(pass) else { return usize::MAX };
+        let partials = match algorithm {
+            Algorithm::SplitK(_) => product.blocks(),
+            Algorithm::Direct | Algorithm::Depthwise if pass == ConvPass::WeightGradient => {
+                product.blocks()
+            }
+            _ => 0,
+        };
+        let outputs = product.m.saturating_mul(product.n).saturating_mul(self.raw.groups as usize);
+        partials.saturating_mul(outputs).saturating_mul(size_of::<f32>())
+    }
+
+    /// The written heuristic: an estimate of the time in cycles of a GPU with 128 multiprocessors,
+    /// from the shape alone. It was written before this ran on any GPU.
+    #[must_use]
+    pub fn estimate(&self, algorithm: Algorithm, pass: ConvPass) -> f64 {
+        let Ok(product) = self.product(pass) else { return f64::INFINITY };
+        let Product { m, n, k, block } = product;
+        let groups = self.raw.groups as usize;
+        let outputs = (m * n * groups) as f64;
+        let blocks = product.blocks();
+        let multiprocessors = 128.0;
+        let launch = 4000.0;
+        // Thread blocks of eight warps take turns on a multiprocessor that issues four instructions
+        // at once; with few of them, what a k waits for its operands decides.
+        let time = |thread_blocks: f64, instructions: f64, waits: f64, k: usize| {
+            let turns = (thread_blocks / multiprocessors).ceil();
+            launch + k as f64 * (turns * instructions * 2.0).max(waits)
+        };
+        let combine = || time(outputs / 256.0, 4.0, 16.0, blocks);
+        let tiles = |tile: Tile, depth: usize, layers: usize| {
+            let [rows, columns] = tile.size();
+            let thread_blocks = (m.div_ceil(rows) * n.div_ceil(columns) * groups * layers) as f64;
+            let (i, j) = ((rows / 16) as f64, (columns / 16) as f64);
+            // The products, their operands from shared memory, and staging those.
+            let instructions = i * j + i + j + (6.0 * i + 25.0 * j) / 16.0;
+            time(thread_blocks, instructions, 50.0, depth.next_multiple_of(16))
+        };
+        let weight = pass == ConvPass::WeightGradient;
+        match algorithm {
+            Algorithm::Direct if weight => {
+                time(outputs * blocks as f64 / 256.0, 60.0, 120.0, k.min(block)) + combine()
+            }
+            Algorithm::Direct => time(outputs / 256.0, 20.0, 40.0, k),
+            Algorithm::ImplicitGemm(tile) => tiles(tile, k, 1),
+            Algorithm::SplitK(tile) => tiles(tile, k.min(block), blocks) + combine(),
+            Algorithm::AtomicSplitK => {
+                tiles(Tile::Medium, k.min(block), blocks) + combine() - launch
+            }
+            Algorithm::Depthwise if weight => {
+                let threads = (groups * blocks * self.lanes()) as f64;
+                time(threads / 256.0, 15.0, 40.0, k.min(block)) + combine()
+            }
+            Algorithm::Depthwise => time(outputs / 256.0, 12.0, 40.0, k),
+        }
+    }
+
+    /// The canonical algorithm with the lowest estimate.
+    #[must_use]
+    pub fn likely(&self, pass: ConvPass) -> Algorithm {
+        Algorithm::ALL
+            .into_iter()
+            .filter(|&algorithm| algorithm.is_canonical() && self.applies(algorithm, pass))
+            .min_by(|&a, &b| self.estimate(a, pass).total_cmp(&self.estimate(b, pass)))
+            .unwrap_or(Algorithm::Direct)
+    }
+
+    /// [`forward`](Convolution::forward) by one of the algorithms.
+    ///
+    /// # Determinism
+    ///
+    /// Portable for a canonical algorithm: the bits of `forward`. Not guaranteed for the other.
+    ///
+    /// # Errors
+    ///
+    /// [`CudaError::Length`]; [`CudaError::InvalidArgument`] if the algorithm does not
+    /// [apply](Convolution::applies).
+    pub fn forward_by(
+        &self,
+        algorithm: Algorithm,
+        device: &Device,
+        input: &CudaSlice<f32>,
+        weight: &CudaSlice<f32>,
+        bias: Option<&CudaSlice<f32>>,
+    ) -> Result<CudaSlice<f32>> {
+        let (op, pass) = ("conv", ConvPass::Forward);
+        self.check(op, algorithm, pass)?;
+        if algorithm == Algorithm::Direct {
+            return self.forward(device, input, weight, bias);
+        }
+        let [n_in, n_weight, _] = self.lengths(op)?;
+        expect_len(op, "the input", input, n_in)?;
+        expect_len(op, "the weight", weight, n_weight)?;
+        if let Some(bias) = bias {
+            expect_len(op, "the bias", bias, (self.raw.groups * self.raw.outputs) as usize)?;
+        }
+        let call = Call { conv: self, op, pass, device };
+        match algorithm {
+            Algorithm::Depthwise => call.planes("conv_depthwise_f32", input, weight, bias),
+            _ => call.tiles(algorithm, weight, input, bias),
+        }
+    }
+
+    /// [`input_grad`](Convolution::input_grad) by one of the algorithms.
+    ///
+    /// # Determinism
+    ///
+    /// As [`forward_by`](Convolution::forward_by).
+    ///
+    /// # Errors
+    ///
+    /// As [`forward_by`](Convolution::forward_by).
+    pub fn input_grad_by(
+        &self,
+        algorithm: Algorithm,
+        device: &Device,
+        grad: &CudaSlice<f32>,
+        weight: &CudaSlice<f32>,
+        bias: Option<&CudaSlice<f32>>,
+    ) -> Result<CudaSlice<f32>> {
+        let (op, pass) = ("conv_input", ConvPass::DataGradient);
+        self.check(op, algorithm, pass)?;
+        if algorithm == Algorithm::Direct {
+            return self.input_grad(device, grad, weight, bias);
+        }
+        let [_, n_weight, n_out] = self.lengths(op)?;
+        expect_len(op, "the gradient", grad, n_out)?;
+        expect_len(op, "the weight", weight, n_weight)?;
+        if let Some(bias) = bias {
+            expect_len(op, "the bias", bias, (self.raw.groups * self.raw.inputs) as usize)?;
+        }
+        let call = Call { conv: self, op, pass, device };
+        match algorithm {
+            Algorithm::Depthwise => {
+                call.planes("conv_depthwise_input_grad_f32", grad, weight, bias)
+            }
+            _ => call.tiles(algorithm, weight, grad, bias),
+        }
+    }
+
+    /// [`weight_grad`](Convolution::weight_grad) by one of the algorithms.
+    ///
+    /// # Determinism
+    ///
+    /// As [`forward_by`](Convolution::forward_by).
+    ///
+    /// # Errors
+    ///
+    /// As [`forward_by`](Convolution::forward_by).
+    pub fn weight_grad_by(
+        &self,
+        algorithm: Algorithm,
+        device: &Device,
+        grad: &CudaSlice<f32>,
+        input: &CudaSlice<f32>,
+    ) -> Result<CudaSlice<f32>> {
+        let (op, pass) = ("conv_weight", ConvPass::WeightGradient);
+        self.check(op, algorithm, pass)?;
+        if algorithm == Algorithm::Direct {
+            return self.weight_grad(device, grad, input, Variant::Deterministic);
+        }
+        let [n_in, _, n_out] = self.lengths(op)?;
+        expect_len(op, "the gradient", grad, n_out)?;
+        expect_len(op, "the input", input, n_in)?;
+        let call = Call { conv: self, op, pass, device };
+        match algorithm {
+            Algorithm::Depthwise => call.depthwise_weight(grad, input),
+            _ => call.tiles(algorithm, grad, input, None),
+        }
+    }
+
+    fn product(&self, pass: ConvPass) -> Result<Product> {
+        let op = "conv";
+        let raw = &self.raw;
+        let (inputs, outputs) = (raw.inputs as usize, raw.outputs as usize);
+        let batch = raw.batch as usize;
+        let volume = |size: [u32; 3]| product(op, &size.map(|x| x as usize));
+        let (kernel, input, output) =
+            (volume(raw.kernel)?, volume(raw.input)?, volume(raw.output)?);
+        self.lengths(op)?;
+        Ok(match pass {
+            ConvPass::Forward => {
+                Product { m: outputs, n: batch * output, k: inputs * kernel, block: K_BLOCK }
+            }
+            ConvPass::DataGradient => {
+                Product { m: inputs, n: batch * input, k: outputs * kernel, block: K_BLOCK }
+            }
+            ConvPass::WeightGradient => {
+                Product { m: outputs, n: inputs * kernel, k: batch * output, block: WEIGHT_BLOCK }
+            }
+        })
+    }
+
+    fn check(&self, op: &'static str, algorithm: Algorithm, pass: ConvPass) -> Result<()> {
+        if self.applies(algorithm, pass) {
+            return Ok(());
+        }
+        let name = algorithm.name();
+        Err(CudaError::invalid(op, format!("{name} does not apply to {pass} of {:?}", self.raw)))
+    }
+
+    /// Whether the places of the tiles' kernels fit 31 bits, and the tiles a grid.
+    fn fits(&self, tile: Tile, product: &Product) -> bool {
+        let raw = &self.raw;
+        let limit = 1u128 << 31;
+        let padded =
+            (0..3).all(|d| u128::from(raw.input[d]) + 2 * u128::from(raw.padding[d]) < limit);
+        let [rows, columns] = tile.size();
+        let tiles = product.m.div_ceil(rows) as u128
+            * product.n.div_ceil(columns) as u128
+            * u128::from(raw.groups);
+        padded && volume(raw.input) < limit && volume(raw.output) < limit && tiles < limit
+    }
+
+    /// Neighbouring threads that share a channel in the depthwise weight gradient.
+    fn lanes(&self) -> usize {
+        (volume(self.raw.kernel).min(32) as usize).next_power_of_two()
+    }
+}
+
+/// One pass of a convolution whose arguments have been checked.
+struct Call<'a> {
+    conv: &'a Convolution,
+    op: &'static str,
+    pass: ConvPass,
+    device: &'a Device,
+}
+
+impl Call<'_> {
+    /// By tiles of the product of `a` and `b`.
+    fn tiles(
+        &self,
+        algorithm: Algorithm,
+        a: &CudaSlice<f32>,
+        b: &CudaSlice<f32>,
+        bias: Option<&CudaSlice<f32>>,
+    ) -> Result<CudaSlice<f32>> {
+        let (op, device) = (self.op, self.device);
+        let product = self.conv.product(self.pass)?;
+        let groups = self.conv.raw.groups as usize;
+        let outputs = product.m * product.n * groups;
+        let (tile, layers) = match algorithm {
+            Algorithm::ImplicitGemm(tile) => (tile, 1),
+            Algorithm::SplitK(tile) => (tile, product.blocks()),
+            _ => (Tile::Medium, product.blocks()),
+        };
+        let split = u32::from(!matches!(algorithm, Algorithm::ImplicitGemm(_)));
+        let partials = matches!(algorithm, Algorithm::SplitK(_));
+        let mut out = match algorithm {
+            Algorithm::AtomicSplitK => device.zeros_for(op, outputs)?,
+            Algorithm::SplitK(_) => {
+                device.uninitialised(op, crate::device::product(op, &[outputs, layers])?)?
+            }
+            _ => device.uninitialised(op, outputs)?,
+        };
+        // The kernel that combines the partials adds the bias.
+        let raw = self.raw(bias.filter(|_| !partials));
+        let [rows, columns] = tile.size();
+        let tiles = product.m.div_ceil(rows) * product.n.div_ceil(columns) * groups;
+        device
+            .kernel(op, TILES, tile_kernel(self.pass, algorithm))?
+            .on(device.stream())
+            .write(&mut out)
+            .read(a)
+            .read(b)
+            .read(bias.unwrap_or(a))
+            .value(&raw)
+            .value(&split)
+            .grid((grid(op, tiles)?, layers as u32, 1), (THREADS, 1, 1))?;
+        if partials { self.combine(&out, outputs, layers, bias) } else { Ok(out) }
+    }
+
+    /// Groups of one channel, forward or with respect to the input.
+    fn planes(
+        &self,
+        kernel: &'static str,
+        source: &CudaSlice<f32>,
+        weight: &CudaSlice<f32>,
+        bias: Option<&CudaSlice<f32>>,
+    ) -> Result<CudaSlice<f32>> {
+        let (op, device) = (self.op, self.device);
+        let product = self.conv.product(self.pass)?;
+        let groups = self.conv.raw.groups as usize;
+        let mut out = device.uninitialised(op, product.n * groups)?;
+        let batch = self.conv.raw.batch as usize;
+        let positions = product.n.checked_div(batch).unwrap_or(0);
+        let chunks = positions.div_ceil(device.block() as usize);
+        let blocks = crate::device::product(op, &[batch, groups, chunks])?;
+        device
+            .kernel(op, FAMILY, kernel)?
+            .on(device.stream())
+            .write(&mut out)
+            .read(source)
+            .read(weight)
+            .read(bias.unwrap_or(weight))
+            .value(&self.raw(bias))
+            .grid((grid(op, blocks)?, 1, 1), (device.block(), 1, 1))?;
+        Ok(out)
+    }
+
+    fn depthwise_weight(
+        &self,
+        grad: &CudaSlice<f32>,
+        input: &CudaSlice<f32>,
+    ) -> Result<CudaSlice<f32>> {
+        let (op, device) = (self.op, self.device);
+        let product = self.conv.product(self.pass)?;
+        let groups = self.conv.raw.groups as usize;
+        let (outputs, blocks) = (product.n * groups, product.blocks());
+        if outputs == 0 || blocks == 0 {
+            return device.zeros_for(op, outputs);
+        }
+        let mut partials =
+            device.uninitialised(op, crate::device::product(op, &[outputs, blocks])?)?;
+        let lanes = self.conv.lanes();
+        let threads = crate::device::product(op, &[groups, blocks, lanes])?;
+        device
+            .kernel(op, FAMILY, "conv_depthwise_weight_partial_f32")?
+            .on(device.stream())
+            .write(&mut partials)
+            .read(grad)
+            .read(input)
+            .value(&self.conv.raw)
+            .value(&(blocks as u64))
+            .value(&(lanes as u32))
+            .threads(threads, device.block())?;
+        self.combine(&partials, outputs, blocks, None)
+    }
+
+    /// Adds partial sums in ascending order, and then the bias.
+    fn combine(
+        &self,
+        partials: &CudaSlice<f32>,
+        outputs: usize,
+        blocks: usize,
+        bias: Option<&CudaSlice<f32>>,
+    ) -> Result<CudaSlice<f32>> {
+        let (op, device) = (self.op, self.device);
+        let mut out = device.uninitialised(op, outputs)?;
+        let Product { m, n, .. } = self.conv.product(self.pass)?;
+        let raw = &self.conv.raw;
+        let positions = n.checked_div(raw.batch as usize).unwrap_or(1).max(1);
+        device
+            .kernel(op, TILES, "conv_combine_f32")?
+            .on(device.stream())
+            .write(&mut out)
+            .read(partials)
+            .read(bias.unwrap_or(partials))
+            .value(&(outputs as u64))
+            .value(&(blocks as u64))
+            .value(&(m as u64 * u64::from(raw.groups)))
+            .value(&(positions as u64))
+            .value(&u32::from(bias.is_some()))
+            .threads(outputs, device.block())?;
+        Ok(out)
+    }
+
+    fn raw(&self, bias: Option<&CudaSlice<f32>>) -> RawConv {
+        RawConv { with_bias: u32::from(bias.is_some()), ..self.conv.raw }
+    }
+}
+
+fn tile_kernel(pass: ConvPass, algorithm: Algorithm) -> &'static str {
+    let names = match pass {
+        ConvPass::Forward => {
+            ["conv_16x16_f32", "conv_64x64_f32", "conv_128x64_f32", "conv_64x64_f32_atomic"]
+        }
+        ConvPass::DataGradient => [
+            "conv_input_grad_16x16_f32",
+            "conv_input_grad_64x64_f32",
+            "conv_input_grad_128x64_f32",
+            "conv_input_grad_64x64_f32_atomic",
+        ],
+        ConvPass::WeightGradient => [
+            "conv_weight_grad_16x16_f32",
+            "conv_weight_grad_64x64_f32",
+            "conv_weight_grad_128x64_f32",
+            "conv_weight_grad_64x64_f32_atomic",
+        ],
+    };
+    match algorithm {
+        Algorithm::ImplicitGemm(tile) | Algorithm::SplitK(tile) => names[tile as usize],
+        _ => names[3],
+    }
+}
+
+fn volume(size: [u32; 3]) -> u128 {
+    size.into_iter().map(u128::from).product()
+}
