@@ -234,7 +234,7 @@ fn check(device: &Device, number: usize, case: &Case) -> Vec<u32> {
 #[test]
 fn all_passes_follow_the_written_order() {
     under_schedules(|device| {
-        let checked = cases().iter().enumerate().map(|(n, case)| check(device, n, case));
+        let checked = cases().into_iter().enumerate().map(|(n, case)| check(device, n, &case));
         checked.flatten().collect::<Vec<u32>>()
     });
 }
@@ -260,6 +260,20 @@ fn padding_is_skipped_not_multiplied() {
         let got = by_each(&conv, ConvPass::Forward, device, run);
         assert!(got.len() >= 5, "{got:?}");
         all_same("padding", got, &[3.0, f32::INFINITY]);
+    });
+}
+
+#[test]
+fn no_number_is_mistaken_for_padding() {
+    on_device(|device| {
+        // The NaN that stands for padding in the tiles of a convolution.
+        let x = [1.0, f32::from_bits(0x7fc0_5b1d), 2.0];
+        let params = Params { stride: vec![1], padding: vec![1], dilation: vec![1], groups: 1 };
+        let conv = Convolution::new(&[1, 1, 3], &[1, 1, 1], &params).unwrap();
+        let (x, w) = (device.upload(&x).unwrap(), device.upload(&[1.0f32]).unwrap());
+        let run = |a| conv.forward_by(a, device, &x, &w, None).unwrap();
+        let got = by_each(&conv, ConvPass::Forward, device, run);
+        all_same("a certain NaN", got, &[0.0, 1.0, clean(f32::NAN), 2.0, 0.0]);
     });
 }
 
