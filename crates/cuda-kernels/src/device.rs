@@ -212,6 +212,18 @@ impl Device {
         self.stream.clone_dtoh(buffer).map_err(|e| CudaError::driver("download", e))
     }
 
+    /// One element of a buffer, after everything asked for before is done.
+    pub(crate) fn element<T: DeviceRepr + Clone + Default>(
+        &self,
+        buffer: &CudaSlice<T>,
+        at: usize,
+    ) -> Result<T> {
+        self.synchronize()?;
+        let one = self.stream.clone_dtoh(&buffer.slice(at..=at));
+        let one = one.map_err(|e| CudaError::driver("download", e))?;
+        Ok(one.into_iter().next().unwrap_or_default())
+    }
+
     /// A new buffer of zeros. A buffer never has fewer than one element.
     ///
     /// # Errors

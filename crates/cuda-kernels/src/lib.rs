@@ -48,6 +48,7 @@ pub mod reduce;
 pub mod scan;
 pub mod scatter;
 mod segments;
+pub mod sort;
 pub mod sparse;
 
 pub use backend::{install, install_with_block_size};

@@ -29,6 +29,7 @@ families![
     "reduce",
     "scan",
     "scatter",
+    "sort",
     "sparse",
 ];
 

@@ -110,7 +110,7 @@ impl Segments {
 }
 
 /// Exclusive prefix sums of counts.
-fn scan(
+pub(crate) fn scan(
     device: &Device,
     op: &'static str,
     counts: &CudaSlice<u32>,

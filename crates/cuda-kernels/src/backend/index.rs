@@ -1,6 +1,7 @@
 use samebits_tensor_core::layout::outer_dim_inner;
 use samebits_tensor_core::ops::{
-    Gather, Index, IndexAdd, IndexCopy, IndexPut, IndexPutAdd, IndexSelect, Scatter, indexed_shape,
+    Gather, Index, IndexAdd, IndexCopy, IndexPut, IndexPutAdd, IndexSelect, Nonzero, Scatter,
+    indexed_shape,
 };
 use samebits_tensor_core::registry::register;
 use samebits_tensor_core::{DType, Layout, Op, Tensor};
@@ -9,6 +10,7 @@ use super::memory::Input;
 use super::{ARRIVAL, F32, F64, Failure, Gpu, Tensors, atomic, on, portable, with_any};
 use crate::places;
 use crate::scatter::{self, Rows};
+use crate::sort;
 use crate::{CudaSlice, Variant};
 
 const COPY: &str = "each element is copied";
@@ -81,6 +83,15 @@ pub(super) fn register_all() {
                 let (mut out, values) = (gpu.copy::<T>(&op.input)?, gpu.input(&values)?);
                 scatter::index_copy(gpu.device, &mut out, &index, &values, rows)?;
                 gpu.typed(out, op.input.shape(), op.input.dtype())
+            })
+        })
+    }));
+    register(portable("search", &DType::ALL, COPY, |op: &Nonzero| {
+        on(op, |gpu| {
+            with_any!(op.x.dtype(), T => {
+                let x = gpu.input::<T>(&op.x)?;
+                let (out, count) = sort::nonzero(gpu.device, &x, op.x.shape())?;
+                gpu.tensor(out, &[count, op.x.rank()])
             })
         })
     }));

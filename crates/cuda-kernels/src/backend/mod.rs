@@ -23,6 +23,7 @@ mod reduce;
 mod scan;
 mod scatter;
 mod shape;
+mod sort;
 mod sparse;
 
 use std::collections::BTreeMap;
@@ -123,6 +124,7 @@ fn register_all() {
         scan::register_all();
         scatter::register_all();
         shape::register_all();
+        sort::register_all();
         sparse::register_all();
     });
 }

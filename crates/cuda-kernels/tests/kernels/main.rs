@@ -28,4 +28,5 @@ mod recurrent;
 mod reduce;
 mod scan;
 mod scatter;
+mod sort;
 mod sparse;

@@ -1,0 +1,95 @@
+use samebits_tensor_core::layout::outer_dim_inner;
+use samebits_tensor_core::ops::{Kthvalue, Median, Sort, Topk, Unique};
+use samebits_tensor_core::registry::register;
+use samebits_tensor_core::{DType, Op, Tensor};
+
+use super::{FLOATS, Stored, Tensors, on, portable, with_float};
+use crate::CudaSlice;
+use crate::device::Device;
+use crate::error::Result;
+use crate::sort::{self, Found, Sortable};
+
+/// The element types with an order.
+const ORDERED: &[DType] = &[DType::F32, DType::F64, DType::I64];
+const STABLE: &str = "equal elements keep their order, so each has one place";
+
+/// Evaluates `$body` with `$t` standing for the tensor's type, one of [`ORDERED`].
+macro_rules! with_ordered {
+    ($dtype:expr, $t:ident => $body:expr) => {
+        match $dtype {
+            DType::I64 => {
+                type $t = i64;
+                $body
+            }
+            dtype => with_float!(dtype, $t => $body),
+        }
+    };
+}
+
+pub(super) fn register_all() {
+    register(portable("stable", ORDERED, STABLE, |op: &Sort| {
+        with_ordered!(op.x.dtype(), T => {
+            let size = op.x.size(Sort::NAME, op.dim)?;
+            select(op, &op.x, op.dim, size, |device, x: &CudaSlice<T>, shape| {
+                sort::sort(device, x, shape, op.descending)
+            })
+        })
+    }));
+    register(portable("stable", ORDERED, STABLE, |op: &Topk| {
+        with_ordered!(op.x.dtype(), T => {
+            select(op, &op.x, op.dim, op.k, |device, x: &CudaSlice<T>, shape| {
+                sort::topk(device, x, shape, op.k, op.largest)
+            })
+        })
+    }));
+    register(portable("stable", ORDERED, STABLE, |op: &Kthvalue| {
+        with_ordered!(op.x.dtype(), T => {
+            select(op, &op.x, op.dim, 1, |device, x: &CudaSlice<T>, shape| {
+                sort::kthvalue(device, x, shape, op.k)
+            })
+        })
+    }));
+    register(portable("stable", FLOATS, STABLE, |op: &Median| {
+        with_float!(op.x.dtype(), T => {
+            select(op, &op.x, op.dim, 1, |device, x: &CudaSlice<T>, shape| {
+                sort::median(device, x, shape, op.ignore_nan)
+            })
+        })
+    }));
+    register(portable(
+        "stable",
+        ORDERED,
+        STABLE,
+        |op: &Unique| with_ordered!(op.x.dtype(), T => unique::<T>(op)),
+    ));
+}
+
+/// Runs `find(device, x, (outer, dim, inner))` for results with size `k` along `dim`.
+fn select<T: Stored, O: Op>(
+    op: &O,
+    x: &Tensor,
+    dim: usize,
+    k: usize,
+    find: impl FnOnce(&Device, &CudaSlice<T>, [usize; 3]) -> Result<Found<T>>,
+) -> Tensors<(Tensor, Tensor)> {
+    on(op, |gpu| {
+        let lines = outer_dim_inner(O::NAME, x.shape(), dim)?.into();
+        let (values, indices) = find(gpu.device, &*gpu.input::<T>(x)?, lines)?;
+        let mut shape = x.shape().to_vec();
+        shape[dim] = k;
+        Ok((gpu.tensor(values, &shape)?, gpu.tensor(indices, &shape)?))
+    })
+}
+
+fn unique<T: Stored + Sortable>(op: &Unique) -> Tensors<(Tensor, Tensor, Tensor)> {
+    on(op, |gpu| {
+        let x = gpu.input::<T>(&op.x)?;
+        let found = sort::unique(gpu.device, &x, op.x.numel(), op.consecutive)?;
+        let shape = [found.count];
+        Ok((
+            gpu.tensor(found.values, &shape)?,
+            gpu.tensor(found.inverse, op.x.shape())?,
+            gpu.tensor(found.counts, &shape)?,
+        ))
+    })
+}

@@ -1,0 +1,371 @@
+// Sorting and selection along the middle dimension of [outer, n, inner], the distinct elements of
+// a tensor, and the positions of those that are not zero.
+//
+// Sorting is a stable merge sort: tiles of 1024 elements in shared memory, then runs merged pair
+// by pair in global memory. Of equal keys the left run's come first, so every element has one
+// place. Short lines share a tile, and elements of different lines never change places.
+
+#include "samebits.cuh"
+
+#define SB_SORT_TILE 1024u
+#define SB_SORT_THREADS 256u
+// Elements of one thread.
+#define SB_SORT_EACH 4u
+
+// Keys that ascend as the values do: NaN above all, equal zeros alike.
+__device__ __forceinline__ u32 sb_key(float x) {
+    u32 bits = __float_as_uint(x + 0.0f);
+    return x != x ? ~0u : bits ^ ((u32)((i32)bits >> 31) | 0x80000000u);
+}
+__device__ __forceinline__ u64 sb_key(double x) {
+    i64 bits = __double_as_longlong(x + 0.0);
+    return x != x ? ~0ull : (u64)bits ^ ((u64)(bits >> 63) | 0x8000000000000000ull);
+}
+__device__ __forceinline__ u64 sb_key(i64 x) { return (u64)x ^ 0x8000000000000000ull; }
+
+// `n` candidates of each line, out of `source` elements: all of them, or those that `picks` names.
+struct SbSort {
+    u64 lines;
+    u64 n;
+    u64 source;
+    u64 inner;
+    // Tiles of a line, and lines of a tile; one of the two is 1.
+    u64 tiles;
+    u64 per_tile;
+    u32 descending;
+    u32 picked;
+};
+
+__device__ __forceinline__ u32 sb_least(u32 a, u32 b) { return a < b ? a : b; }
+__device__ __forceinline__ u64 sb_least(u64 a, u64 b) { return a < b ? a : b; }
+
+// How many of the first `d` elements of two merged runs come from the left one.
+template <typename Before, typename N>
+__device__ __forceinline__ N sb_split(N left, N right, N d, Before right_is_before_left) {
+    N low = d > right ? d - right : 0;
+    N high = sb_least(d, left);
+    while (low < high) {
+        N middle = (low + high) / 2;
+        if (right_is_before_left(d - 1 - middle, middle)) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    return low;
+}
+
+// Merges the elements from `d` on of two runs in shared memory into what this thread holds.
+// Elements are in the same line if the upper halves of their tags are equal.
+template <typename K>
+__device__ __forceinline__ void sb_merge(const K* key, const u32* tag, u32 a, u32 a_end, u32 b,
+                                         u32 b_end, u32 d, K* keys, u32* tags) {
+    u32 from_left = sb_split(a_end - a, b_end - b, d, [=](u32 r, u32 l) {
+        return key[b + r] < key[a + l] && (tag[b + r] ^ tag[a + l]) >> 16 == 0;
+    });
+    u32 l = a + from_left;
+    u32 r = b + (d - from_left);
+#pragma unroll
+    for (u32 k = 0; k < SB_SORT_EACH; ++k) {
+        bool has_left = l < a_end;
+        bool has_right = r < b_end;
+        if (!has_left && !has_right) break;
+        bool right = has_right && (!has_left || (key[r] < key[l] && (tag[r] ^ tag[l]) >> 16 == 0));
+        u32 from = right ? r : l;
+        keys[k] = key[from];
+        tags[k] = tag[from];
+        r += right ? 1 : 0;
+        l += right ? 0 : 1;
+    }
+}
+
+template <typename T, typename K>
+__device__ __forceinline__ void sb_sort_tile(K* keys, u32* places, const T* in, const u32* picks,
+                                             const SbSort& p) {
+    __shared__ K key[SB_SORT_TILE];
+    // The line of the tile, and the place in the tile before it was sorted.
+    __shared__ u32 tag[SB_SORT_TILE];
+    u64 line = blockIdx.x / p.tiles * p.per_tile;
+    u64 first = blockIdx.x % p.tiles * SB_SORT_TILE;
+    u32 length = (u32)sb_least(p.n - first, (u64)SB_SORT_TILE);
+    u32 count = (u32)sb_least(p.per_tile, p.lines - line) * length;
+    u64 base = line * p.n + first;
+    for (u32 i = threadIdx.x; i < count; i += SB_SORT_THREADS) {
+        u64 row = line + i / length;
+        u64 index = p.picked ? (u64)picks[base + i] : first + i % length;
+        K k = sb_key(in[(row / p.inner * p.source + index) * p.inner + row % p.inner]);
+        key[i] = p.descending ? ~k : k;
+        tag[i] = i / length << 16 | i;
+    }
+    __syncthreads();
+    u32 start = threadIdx.x * SB_SORT_EACH;
+    u32 held = start < count ? sb_least(count - start, SB_SORT_EACH) : 0;
+    K mine[SB_SORT_EACH];
+    u32 tags[SB_SORT_EACH];
+    // Absent elements have a line of their own and stay at the end.
+#pragma unroll
+    for (u32 k = 0; k < SB_SORT_EACH; ++k) {
+        mine[k] = k < held ? key[start + k] : 0;
+        tags[k] = k < held ? tag[start + k] : 0xffff0000u;
+    }
+    // Neighbours change places, in alternating pairs.
+#pragma unroll
+    for (u32 round = 0; round < SB_SORT_EACH; ++round) {
+#pragma unroll
+        for (u32 k = round % 2; k + 1 < SB_SORT_EACH; k += 2) {
+            if (mine[k + 1] < mine[k] && (tags[k + 1] ^ tags[k]) >> 16 == 0) {
+                K other = mine[k];
+                mine[k] = mine[k + 1];
+                mine[k + 1] = other;
+                u32 t = tags[k];
+                tags[k] = tags[k + 1];
+                tags[k + 1] = t;
+            }
+        }
+    }
+    for (u32 run = SB_SORT_EACH;; run *= 2) {
+        // What others read here was read before the barrier that ended the round.
+#pragma unroll
+        for (u32 k = 0; k < SB_SORT_EACH; ++k) {
+            if (k < held) {
+                key[start + k] = mine[k];
+                tag[start + k] = tags[k];
+            }
+        }
+        __syncthreads();
+        if (run >= count) break;
+        if (held > 0) {
+            u32 a = start / (2 * run) * (2 * run);
+            u32 b = sb_least(a + run, count);
+            u32 end = sb_least(b + run, count);
+            sb_merge(key, tag, a, b, b, end, start - a, mine, tags);
+        }
+        __syncthreads();
+    }
+    for (u32 i = threadIdx.x; i < count; i += SB_SORT_THREADS) {
+        u32 from = tag[i] & 0xffffu;
+        keys[base + i] = key[i];
+        places[base + i] = p.picked ? picks[base + from] : (u32)first + from % length;
+    }
+}
+
+#define SB_SORT_TILES(NAME, T, K)                                                       \
+    extern "C" __global__ void NAME(K* keys, u32* places, const T* in, const u32* picks, \
+                                    SbSort p) {                                         \
+        sb_sort_tile<T, K>(keys, places, in, picks, p);                                 \
+    }
+
+// level: Portable - a stable sort of one tile; each element has one place
+SB_SORT_TILES(sort_tiles_f32, float, u32)
+SB_SORT_TILES(sort_tiles_f64, double, u64)
+SB_SORT_TILES(sort_tiles_i64, i64, u64)
+
+// Merges neighbouring runs of `run` elements of each line; a block writes 1024 of them.
+template <typename K>
+__device__ __forceinline__ void sb_merge_runs(K* keys_out, u32* places_out, const K* keys,
+                                              const u32* places, const SbSort& p, u64 run) {
+    __shared__ K key[SB_SORT_TILE];
+    __shared__ u32 place[SB_SORT_TILE];
+    __shared__ u64 split[2];
+    u64 line = blockIdx.x / p.tiles * p.n;
+    u64 start = blockIdx.x % p.tiles * SB_SORT_TILE;
+    u64 a = start / (2 * run) * (2 * run);
+    u64 b = sb_least(a + run, p.n);
+    u64 end = sb_least(b + run, p.n);
+    u32 count = (u32)sb_least(end - start, (u64)SB_SORT_TILE);
+    const K* left = keys + line + a;
+    const K* right = keys + line + b;
+    // Two warps look for where this block's elements begin and end.
+    if (threadIdx.x == 0 || threadIdx.x == 32) {
+        u64 d = start - a + (threadIdx.x == 0 ? 0 : count);
+        split[threadIdx.x / 32] =
+            sb_split(b - a, end - b, d, [=](u64 r, u64 l) { return right[r] < left[l]; });
+    }
+    __syncthreads();
+    u64 from_left = split[0];
+    u32 lefts = (u32)(split[1] - from_left);
+    u64 from_right = start - a - from_left;
+    for (u32 i = threadIdx.x; i < count; i += SB_SORT_THREADS) {
+        u64 from = i < lefts ? a + from_left + i : b + from_right + (i - lefts);
+        key[i] = keys[line + from];
+        place[i] = places[line + from];
+    }
+    __syncthreads();
+    u32 d = threadIdx.x * SB_SORT_EACH;
+    if (d >= count) return;
+    u32 l = sb_split(lefts, count - lefts, d,
+                     [&](u32 r, u32 l) { return key[lefts + r] < key[l]; });
+    u32 r = lefts + (d - l);
+    u32 held = sb_least(count - d, SB_SORT_EACH);
+    for (u32 k = 0; k < held; ++k) {
+        bool from_right_run = r < count && (l >= lefts || key[r] < key[l]);
+        u32 from = from_right_run ? r : l;
+        keys_out[line + start + d + k] = key[from];
+        places_out[line + start + d + k] = place[from];
+        r += from_right_run ? 1 : 0;
+        l += from_right_run ? 0 : 1;
+    }
+}
+
+#define SB_SORT_MERGE(NAME, K)                                                          \
+    extern "C" __global__ void NAME(K* keys_out, u32* places_out, const K* keys,        \
+                                    const u32* places, SbSort p, u64 run) {             \
+        sb_merge_runs<K>(keys_out, places_out, keys, places, p, run);                   \
+    }
+
+// level: Portable - of equal keys the left run's come first; each element has one place
+SB_SORT_MERGE(sort_merge_b32, u32)
+SB_SORT_MERGE(sort_merge_b64, u64)
+
+// The first `k` places of every sorted tile, tile after tile: `kept` of each line.
+// level: Portable - one thread owns one output
+extern "C" __global__ void sort_keep(u32* picks, const u32* places, SbSort p, u64 k, u64 kept) {
+    u64 i = sb_thread();
+    if (i >= p.lines * kept) return;
+    u64 pick = i % kept;
+    picks[i] = places[i / kept * p.n + pick / k * SB_SORT_TILE + pick % k];
+}
+
+// `k` elements of each line from sorted place `first` on, whose lines are `stride` long.
+struct SbTake {
+    u64 outer;
+    u64 source;
+    u64 inner;
+    u64 k;
+    u64 first;
+    u64 stride;
+};
+
+#define SB_SORT_TAKE(NAME, T)                                                           \
+    extern "C" __global__ void NAME(T* values, i64* indices, const T* in,               \
+                                    const u32* places, SbTake p) {                      \
+        u64 i = sb_thread();                                                            \
+        if (i >= p.outer * p.k * p.inner) return;                                       \
+        u64 column = i % p.inner;                                                       \
+        u64 slab = i / p.inner / p.k;                                                   \
+        u64 line = slab * p.inner + column;                                             \
+        u64 from = places[line * p.stride + p.first + i / p.inner % p.k];               \
+        values[i] = in[(slab * p.source + from) * p.inner + column];                    \
+        indices[i] = (i64)from;                                                         \
+    }
+
+// level: Portable - one thread owns one output
+SB_SORT_TAKE(sort_take_b32, u32)
+SB_SORT_TAKE(sort_take_b64, u64)
+
+// NaNs are the end of a sorted line. With any, the median is the first of them; if they are left
+// out, it is the lower median of the rest.
+template <typename T, typename K>
+__device__ __forceinline__ void sb_median(T* values, i64* indices, const T* in, const K* keys,
+                                          const u32* places, const SbTake& p, u32 ignore_nan) {
+    u64 line = sb_thread();
+    if (line >= p.outer * p.inner) return;
+    const K* sorted = keys + line * p.stride;
+    u64 numbers = 0;
+    u64 high = p.source;
+    while (numbers < high) {
+        u64 middle = (numbers + high) / 2;
+        if (sorted[middle] == ~(K)0) {
+            high = middle;
+        } else {
+            numbers = middle + 1;
+        }
+    }
+    u64 place = numbers;
+    if (ignore_nan || numbers == p.source) place = numbers > 0 ? (numbers - 1) / 2 : 0;
+    u64 from = places[line * p.stride + place];
+    values[line] = sb_clean(in[(line / p.inner * p.source + from) * p.inner + line % p.inner]);
+    indices[line] = (i64)from;
+}
+
+// level: Portable - one thread owns one line
+extern "C" __global__ void sort_median_f32(float* values, i64* indices, const float* in,
+                                           const u32* keys, const u32* places, SbTake p,
+                                           u32 ignore_nan) {
+    sb_median<float, u32>(values, indices, in, keys, places, p, ignore_nan);
+}
+
+// level: Portable - one thread owns one line
+extern "C" __global__ void sort_median_f64(double* values, i64* indices, const double* in,
+                                           const u64* keys, const u32* places, SbTake p,
+                                           u32 ignore_nan) {
+    sb_median<double, u64>(values, indices, in, keys, places, p, ignore_nan);
+}
+
+// ---- Distinct elements --------------------------------------------------------------------
+
+// Where a new element begins, in sorted order or, if `order` does not count, as they are; one
+// flag more than elements, so that the sums before the flags end with their total.
+#define SB_UNIQUE_FLAGS(NAME, T)                                                        \
+    extern "C" __global__ void NAME(u32* flags, const T* in, const u32* order, u64 n,   \
+                                    u32 sorted) {                                       \
+        u64 i = sb_thread();                                                            \
+        if (i > n) return;                                                              \
+        bool begins = i == 0 && n > 0;                                                  \
+        if (i > 0 && i < n) {                                                           \
+            begins = !(in[sorted ? order[i] : i] == in[sorted ? order[i - 1] : i - 1]); \
+        }                                                                               \
+        flags[i] = begins ? 1u : 0u;                                                    \
+    }
+
+// level: Portable - one thread owns one flag
+SB_UNIQUE_FLAGS(unique_flags_f32, float)
+SB_UNIQUE_FLAGS(unique_flags_f64, double)
+SB_UNIQUE_FLAGS(unique_flags_i64, i64)
+
+// The distinct elements, the first of equal ones; for each element its place among them; and
+// where the places of each begin.
+#define SB_UNIQUE(NAME, T)                                                              \
+    extern "C" __global__ void NAME(T* values, i64* inverse, u32* begins, const T* in,  \
+                                    const u32* order, const u32* flags,                 \
+                                    const u32* before, u64 n, u32 sorted) {             \
+        u64 i = sb_thread();                                                            \
+        if (i >= n) return;                                                             \
+        u64 from = sorted ? order[i] : i;                                               \
+        u32 place = before[i] + flags[i] - 1;                                           \
+        inverse[from] = (i64)place;                                                     \
+        if (flags[i] == 0) return;                                                      \
+        values[place] = in[from];                                                       \
+        begins[place] = (u32)i;                                                         \
+    }
+
+// level: Portable - one thread owns one element and what begins with it
+SB_UNIQUE(unique_b32, u32)
+SB_UNIQUE(unique_b64, u64)
+
+// level: Portable - one thread owns one count
+extern "C" __global__ void unique_counts(i64* counts, const u32* begins, u64 count, u64 n) {
+    u64 i = sb_thread();
+    if (i >= count) return;
+    u64 end = i + 1 < count ? begins[i + 1] : n;
+    counts[i] = (i64)(end - begins[i]);
+}
+
+// ---- Positions of what is not zero ----------------------------------------------------------
+
+#define SB_NONZERO_FLAGS(NAME, T)                                                       \
+    extern "C" __global__ void NAME(u32* flags, const T* in, u64 n) {                   \
+        u64 i = sb_thread();                                                            \
+        if (i > n) return;                                                              \
+        flags[i] = i < n && in[i] != (T)0 ? 1u : 0u;                                    \
+    }
+
+// level: Portable - one thread owns one flag
+SB_NONZERO_FLAGS(nonzero_flags_u8, unsigned char)
+SB_NONZERO_FLAGS(nonzero_flags_f32, float)
+SB_NONZERO_FLAGS(nonzero_flags_f64, double)
+SB_NONZERO_FLAGS(nonzero_flags_i64, i64)
+
+// The position of each element that is not zero, dimension by dimension.
+// level: Portable - one thread owns one element
+extern "C" __global__ void nonzero_positions(i64* out, const u32* flags, const u32* before,
+                                             const u64* shape, u64 rank, u64 n) {
+    u64 i = sb_thread();
+    if (i >= n || flags[i] == 0) return;
+    i64* position = out + (u64)before[i] * rank;
+    u64 rest = i;
+    for (u64 d = rank; d > 0; --d) {
+        position[d - 1] = (i64)(rest % shape[d - 1]);
+        rest /= shape[d - 1];
+    }
+}
