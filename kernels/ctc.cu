@@ -168,8 +168,20 @@ extern "C" __global__ void ctc_posterior_f64(double* alpha, double* beta, const 
     sb_ctc_posterior<double>(alpha, beta, likelihood, log_probs, labels, lengths, p);
 }
 
+// What the gradient of sequence i is multiplied with. `kind` bits: 2 the mean, 4 each sequence has
+// a gradient of its own.
+template <typename T>
+__device__ __forceinline__ double sb_ctc_scale(const T* grad, const SbSequence& q, u64 i,
+                                               const SbCtc& p, u32 kind) {
+    double scale = (double)grad[(kind & 4u) != 0 ? i : 0];
+    if ((kind & 2u) != 0) {
+        scale = scale / ((double)p.n * (double)(q.targets > 1 ? q.targets : 1));
+    }
+    return scale;
+}
+
 // (exp(log_prob) - sum of the posteriors of the class, ascending) * scale. `kind` bits: 1 an
-// infinite loss has no gradient, 2 the mean, 4 each sequence has a gradient of its own.
+// infinite loss has no gradient, and those of sb_ctc_scale.
 template <typename T>
 __device__ __forceinline__ void sb_ctc_grad(T* out, const T* grad, const double* posterior,
                                             const double* likelihood, const T* log_probs,
@@ -194,10 +206,7 @@ __device__ __forceinline__ void sb_ctc_grad(T* out, const T* grad, const double*
     for (u64 s = 0; s < q.states; ++s) {
         if (sb_label(p, q, s) == c) sum = sum + row[s];
     }
-    double scale = (double)grad[(kind & 4u) != 0 ? i : 0];
-    if ((kind & 2u) != 0) {
-        scale = scale / ((double)p.n * (double)(q.targets > 1 ? q.targets : 1));
-    }
+    double scale = sb_ctc_scale(grad, q, i, p, kind);
     out[e] = sb_clean((T)((sb_exp((double)log_probs[e]) - sum) * scale));
 }
 
@@ -215,4 +224,39 @@ extern "C" __global__ void ctc_grad_f64(double* out, const double* grad, const d
                                         const i64* labels, const u64* lengths, SbCtc p,
                                         u32 kind) {
     sb_ctc_grad<double>(out, grad, posterior, likelihood, log_probs, labels, lengths, p, kind);
+}
+
+// exp(log_prob) * scale, from which every state of the class then takes its share.
+// level: NotGuaranteed - what the next kernel's atomics start from
+extern "C" __global__ void ctc_grad_f32_start(float* out, const float* grad,
+                                              const double* likelihood, const float* log_probs,
+                                              const i64* labels, const u64* lengths, SbCtc p,
+                                              u32 kind) {
+    u64 e = sb_thread();
+    if (e >= p.steps * p.n * p.classes) return;
+    u64 i = e / p.classes % p.n;
+    SbSequence q = sb_sequence(labels, lengths, p.n, i);
+    if (e / p.classes / p.n >= q.steps) {
+        out[e] = 0.0f;
+    } else if (likelihood[i] == -sb_infinity64()) {
+        out[e] = (kind & 1u) != 0 ? 0.0f : sb_nan();
+    } else {
+        out[e] = (float)(sb_exp((double)log_probs[e]) * sb_ctc_scale(grad, q, i, p, kind));
+    }
+}
+
+// level: NotGuaranteed - float atomics
+extern "C" __global__ void ctc_grad_f32_atomic(float* out, const float* grad,
+                                               const double* posterior, const double* likelihood,
+                                               const i64* labels, const u64* lengths, SbCtc p,
+                                               u32 kind) {
+    u64 k = sb_thread();
+    if (k >= p.steps * p.n * p.states) return;
+    u64 s = k % p.states;
+    u64 t = k / p.states % p.steps;
+    u64 i = k / p.states / p.steps;
+    SbSequence q = sb_sequence(labels, lengths, p.n, i);
+    if (t >= q.steps || s >= q.states || likelihood[i] == -sb_infinity64()) return;
+    double share = posterior[k] * sb_ctc_scale(grad, q, i, p, kind);
+    atomicAdd(out + (t * p.n + i) * p.classes + sb_label(p, q, s), (float)-share);
 }

@@ -15,14 +15,17 @@ extern "C" __global__ void embedding_keys(i64* keys, const i64* index, u64 n, u6
 }
 
 // Divides each row by the number of places that hold it.
+#define SB_BY_COUNT(NAME, T)                                                            \
+    extern "C" __global__ void NAME(T* out, const u32* counts, u64 rows, u64 width) {   \
+        u64 i = sb_thread();                                                            \
+        if (i >= rows * width) return;                                                  \
+        u32 count = counts[i / width];                                                  \
+        if (count > 1) out[i] = sb_clean(out[i] / (T)count);                            \
+    }
+
 // level: Portable - one thread owns one output
-extern "C" __global__ void embedding_by_count_f32(float* out, const u32* counts, u64 rows,
-                                                  u64 width) {
-    u64 i = sb_thread();
-    if (i >= rows * width) return;
-    u32 count = counts[i / width];
-    if (count > 1) out[i] = sb_canonical(out[i] / (float)count);
-}
+SB_BY_COUNT(embedding_by_count_f32, float)
+SB_BY_COUNT(embedding_by_count_f64, double)
 
 // `rows` is the table's height, `starts` has one entry more than there are bags, and keys are -1
 // for places that belong to no bag.
@@ -36,23 +39,29 @@ struct SbBags {
 };
 
 // The bag of each place, and what the bag's gradient is divided by or multiplied with there.
-// level: Portable - one thread owns one bag
-extern "C" __global__ void bag_places(u32* bag, float* factor, const i64* keys, const u64* starts,
-                                      const float* weights, SbBags p) {
-    u64 b = sb_thread();
-    if (b >= p.bags) return;
-    u64 size = 0;
-    for (u64 place = starts[b]; place < starts[b + 1]; ++place) size += keys[place] >= 0 ? 1 : 0;
-    for (u64 place = starts[b]; place < starts[b + 1]; ++place) {
-        bag[place] = (u32)b;
-        factor[place] = p.weighted ? weights[place] : (p.mean ? (float)size : 1.0f);
+#define SB_BAG_PLACES(NAME, T)                                                          \
+    extern "C" __global__ void NAME(u32* bag, T* factor, const i64* keys,               \
+                                    const u64* starts, const T* weights, SbBags p) {    \
+        u64 b = sb_thread();                                                            \
+        if (b >= p.bags) return;                                                        \
+        u64 size = 0;                                                                   \
+        for (u64 place = starts[b]; place < starts[b + 1]; ++place) {                   \
+            size += keys[place] >= 0 ? 1 : 0;                                           \
+        }                                                                               \
+        for (u64 place = starts[b]; place < starts[b + 1]; ++place) {                   \
+            bag[place] = (u32)b;                                                        \
+            factor[place] = p.weighted ? weights[place] : (p.mean ? (T)size : (T)1);    \
+        }                                                                               \
     }
-}
+
+// level: Portable - one thread owns one bag
+SB_BAG_PLACES(bag_places_f32, float)
+SB_BAG_PLACES(bag_places_f64, double)
 
 // Ascending places in f64 from +0, divided by their number in f64 for a mean, rounded once.
-// level: Portable - one thread owns one output
-extern "C" __global__ void embedding_bag_f32(float* out, const float* table, const i64* keys,
-                                             const u64* starts, const float* weights, SbBags p) {
+template <typename T>
+__device__ __forceinline__ void sb_bag(T* out, const T* table, const i64* keys, const u64* starts,
+                                       const T* weights, const SbBags& p) {
     u64 i = sb_thread();
     if (i >= p.bags * p.width) return;
     u64 b = i / p.width;
@@ -66,35 +75,56 @@ extern "C" __global__ void embedding_bag_f32(float* out, const float* table, con
         size += 1;
     }
     double divisor = p.mean && size > 0 ? (double)size : 1.0;
-    out[i] = sb_canonical((float)(sum / divisor));
+    out[i] = sb_clean((T)(sum / divisor));
 }
 
-// The first largest, NaN before all, and the row it came from; +0 and -1 for an empty bag.
+#define SB_BAG(NAME, T)                                                                 \
+    extern "C" __global__ void NAME(T* out, const T* table, const i64* keys,            \
+                                    const u64* starts, const T* weights, SbBags p) {    \
+        sb_bag<T>(out, table, keys, starts, weights, p);                                \
+    }
+
 // level: Portable - one thread owns one output
-extern "C" __global__ void embedding_bag_max_f32(float* out, i64* max_rows, const float* table,
-                                                 const i64* keys, const u64* starts, SbBags p) {
+SB_BAG(embedding_bag_f32, float)
+SB_BAG(embedding_bag_f64, double)
+
+// The first largest, NaN before all, and the row it came from; +0 and -1 for an empty bag.
+template <typename T>
+__device__ __forceinline__ void sb_bag_max(T* out, i64* max_rows, const T* table, const i64* keys,
+                                           const u64* starts, const SbBags& p) {
     u64 i = sb_thread();
     if (i >= p.bags * p.width) return;
     u64 b = i / p.width;
     u64 column = i % p.width;
-    float best = 0.0f;
+    T best = (T)0;
     i64 row = -1;
     for (u64 place = starts[b]; place < starts[b + 1]; ++place) {
         if (keys[place] < 0) continue;
-        float x = table[(u64)keys[place] * p.width + column];
+        T x = table[(u64)keys[place] * p.width + column];
         if (row < 0 || x > best || (x != x && best == best)) {
             best = x;
             row = keys[place];
         }
     }
-    out[i] = sb_canonical(best);
+    out[i] = sb_clean(best);
     max_rows[i] = row;
 }
 
+#define SB_BAG_MAX(NAME, T)                                                             \
+    extern "C" __global__ void NAME(T* out, i64* max_rows, const T* table,              \
+                                    const i64* keys, const u64* starts, SbBags p) {     \
+        sb_bag_max<T>(out, max_rows, table, keys, starts, p);                           \
+    }
+
+// level: Portable - one thread owns one output
+SB_BAG_MAX(embedding_bag_max_f32, float)
+SB_BAG_MAX(embedding_bag_max_f64, double)
+
 // The addend of a place: the bag's gradient times its weight, or divided by its size.
-__device__ __forceinline__ float sb_addend(const float* grad, const u32* bag, const float* factor,
-                                           u64 place, u64 column, const SbBags& p) {
-    float g = grad[(u64)bag[place] * p.width + column];
+template <typename T>
+__device__ __forceinline__ T sb_addend(const T* grad, const u32* bag, const T* factor, u64 place,
+                                       u64 column, const SbBags& p) {
+    T g = grad[(u64)bag[place] * p.width + column];
     return p.weighted ? g * factor[place] : g / factor[place];
 }
 
@@ -113,6 +143,22 @@ extern "C" __global__ void embedding_bag_grad_f32_rows(float* out, const float* 
         sb_sum_add(&sum, sb_addend(grad, bag, factor, positions[at], i % p.width, p));
     }
     out[i] = sb_sum_round(&sum);
+}
+
+// level: Portable - one thread owns one output and adds its segment in ascending places
+extern "C" __global__ void embedding_bag_grad_f64_rows(double* out, const double* grad,
+                                                       const u32* bag, const double* factor,
+                                                       const u32* positions, const u32* ends,
+                                                       const u32* counts, SbBags p) {
+    u64 i = sb_thread();
+    if (i >= p.rows * p.width) return;
+    u64 row = i / p.width;
+    double sum = 0.0;
+    u32 end = ends[row];
+    for (u32 at = end - counts[row]; at < end; ++at) {
+        sum = sum + sb_addend(grad, bag, factor, positions[at], i % p.width, p);
+    }
+    out[i] = sb_canonical64(sum);
 }
 
 // level: NotGuaranteed - float atomics
@@ -140,17 +186,27 @@ extern "C" __global__ void bag_max_keys(i64* keys, const i64* max_rows, u64 n, u
 }
 
 // The scalar product of the bag's gradient and the place's row; +0 at padding.
-// level: Portable - the tree of the contract, one warp per place
-extern "C" __global__ void embedding_bag_weight_grad_f32(float* out, const float* grad,
-                                                         const float* table, const u32* bag,
-                                                         const i64* keys, SbBags p) {
+template <typename T>
+__device__ __forceinline__ void sb_bag_weight_grad(T* out, const T* grad, const T* table,
+                                                   const u32* bag, const i64* keys,
+                                                   const SbBags& p) {
     u64 place = sb_thread() / 32;
     if (place >= p.places) return;
     double sum = 0.0;
     if (keys[place] >= 0) {
-        const float* g = grad + (u64)bag[place] * p.width;
-        const float* row = table + (u64)keys[place] * p.width;
+        const T* g = grad + (u64)bag[place] * p.width;
+        const T* row = table + (u64)keys[place] * p.width;
         sum = sb_tree(p.width, [=](u64 i) { return (double)g[i] * (double)row[i]; });
     }
-    if ((threadIdx.x & 31u) == 0) out[place] = sb_canonical((float)sum);
+    if ((threadIdx.x & 31u) == 0) out[place] = sb_clean((T)sum);
 }
+
+#define SB_BAG_WEIGHT_GRAD(NAME, T)                                                     \
+    extern "C" __global__ void NAME(T* out, const T* grad, const T* table,              \
+                                    const u32* bag, const i64* keys, SbBags p) {        \
+        sb_bag_weight_grad<T>(out, grad, table, bag, keys, p);                          \
+    }
+
+// level: Portable - the tree of the contract, one warp per place
+SB_BAG_WEIGHT_GRAD(embedding_bag_weight_grad_f32, float)
+SB_BAG_WEIGHT_GRAD(embedding_bag_weight_grad_f64, double)

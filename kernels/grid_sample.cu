@@ -1,5 +1,6 @@
 // Sampling of an image or a volume at given points. Where the taps of a point lie and what they
-// weigh is computed in f64, one table for all channels; a weight is then rounded to f32.
+// weigh is computed in f64, one table for all channels; a weight is then rounded to the element
+// type.
 
 #include "exact.cuh"
 
@@ -112,7 +113,8 @@ __device__ __forceinline__ double sb_far_slope(double x) {
 // Rounded to the nearest integer, ties to even. An f64 of 2^52 or more is an integer.
 __device__ __forceinline__ double sb_round_even(double x) { return rint(x); }
 
-__device__ __forceinline__ void sb_axis(const SbGrid& p, double coordinate, u32 size, SbAxis* axis) {
+__device__ __forceinline__ void sb_axis(const SbGrid& p, double coordinate, u32 size,
+                                        SbAxis* axis) {
     double n = (double)size;
     double at;
     double scale;
@@ -161,7 +163,8 @@ __device__ __forceinline__ void sb_axis(const SbGrid& p, double coordinate, u32 
     }
 }
 
-__device__ __forceinline__ void sb_axes(const SbGrid& p, const float* grid, SbAxis* axes) {
+template <typename T>
+__device__ __forceinline__ void sb_axes(const SbGrid& p, const T* grid, SbAxis* axes) {
     for (u32 d = 0; d < 3; ++d) {
         if (d < p.dims) {
             // The coordinates x, y, z are in the opposite order of the dimensions.
@@ -178,8 +181,9 @@ __device__ __forceinline__ void sb_axes(const SbGrid& p, const float* grid, SbAx
 
 // For each point its taps in row-major order: place in the plane of its image, counted through
 // the batch, or -1; and the weight.
-// level: Portable - one thread owns one point
-extern "C" __global__ void grid_taps_f32(i64* places, float* weights, const float* grid, SbGrid p) {
+template <typename T>
+__device__ __forceinline__ void sb_grid_taps(i64* places, T* weights, const T* grid,
+                                             const SbGrid& p) {
     u64 i = sb_thread();
     if (i >= p.batch * p.points) return;
     SbAxis axes[3];
@@ -196,17 +200,26 @@ extern "C" __global__ void grid_taps_f32(i64* places, float* weights, const floa
                             axes[0].place[x];
                 places[to] = inside ? base + place : -1;
                 weights[to] =
-                    (float)(axes[2].weight[z] * axes[1].weight[y] * axes[0].weight[x]);
+                    (T)(axes[2].weight[z] * axes[1].weight[y] * axes[0].weight[x]);
                 to += 1;
             }
         }
     }
 }
 
+#define SB_GRID_TAPS(NAME, T)                                                           \
+    extern "C" __global__ void NAME(i64* places, T* weights, const T* grid, SbGrid p) { \
+        sb_grid_taps<T>(places, weights, grid, p);                                      \
+    }
+
+// level: Portable - one thread owns one point
+SB_GRID_TAPS(grid_taps_f32, float)
+SB_GRID_TAPS(grid_taps_f64, double)
+
 // From +0, taps in row-major order, each by one fma.
-// level: Portable - one thread owns one output
-extern "C" __global__ void grid_sample_f32(float* out, const float* in, const i64* places,
-                                           const float* weights, SbGrid p) {
+template <typename T>
+__device__ __forceinline__ void sb_grid_sample(T* out, const T* in, const i64* places,
+                                               const T* weights, const SbGrid& p) {
     u64 i = sb_thread();
     if (i >= p.batch * p.channels * p.points) return;
     u64 point = i % p.points;
@@ -214,14 +227,24 @@ extern "C" __global__ void grid_sample_f32(float* out, const float* in, const i6
     u64 image = i / p.points / p.channels;
     u64 plane = (u64)p.input[0] * p.input[1] * p.input[2];
     // Places count the planes of one channel through the batch.
-    const float* x = in + (image * (p.channels - 1) + channel) * plane;
+    const T* x = in + (image * (p.channels - 1) + channel) * plane;
     u64 first = (image * p.points + point) * p.taps;
-    float sum = 0.0f;
+    T sum = (T)0;
     for (u64 t = first; t < first + p.taps; ++t) {
-        if (places[t] >= 0) sum = __fmaf_rn(x[places[t]], weights[t], sum);
+        if (places[t] >= 0) sum = sb_fma(x[places[t]], weights[t], sum);
     }
-    out[i] = sb_canonical(sum);
+    out[i] = sb_clean(sum);
 }
+
+#define SB_GRID_SAMPLE(NAME, T)                                                         \
+    extern "C" __global__ void NAME(T* out, const T* in, const i64* places,             \
+                                    const T* weights, SbGrid p) {                       \
+        sb_grid_sample<T>(out, in, places, weights, p);                                 \
+    }
+
+// level: Portable - one thread owns one output
+SB_GRID_SAMPLE(grid_sample_f32, float)
+SB_GRID_SAMPLE(grid_sample_f64, double)
 
 // The gradient of the input: exact sums of gradient * weight, rounded. Segments list the taps of
 // each place.
@@ -245,6 +268,26 @@ extern "C" __global__ void grid_input_grad_f32_rows(float* grad_in, const float*
     grad_in[i] = sb_sum_round(&sum);
 }
 
+// The same in f64, where segments list the taps in ascending order.
+// level: Portable - one thread owns one input element and adds its taps in ascending order
+extern "C" __global__ void grid_input_grad_f64_rows(double* grad_in, const double* grad,
+                                                    const double* weights, const u32* positions,
+                                                    const u32* ends, const u32* counts, SbGrid p) {
+    u64 i = sb_thread();
+    u64 plane = (u64)p.input[0] * p.input[1] * p.input[2];
+    if (i >= p.batch * p.channels * plane) return;
+    u64 image = i / plane / p.channels;
+    u64 row = image * plane + i % plane;
+    const double* g = grad + i / plane * p.points;
+    double sum = 0.0;
+    u32 end = ends[row];
+    for (u32 at = end - counts[row]; at < end; ++at) {
+        u32 tap = positions[at];
+        sum = sum + g[tap / p.taps % p.points] * weights[tap];
+    }
+    grad_in[i] = sb_canonical64(sum);
+}
+
 // level: NotGuaranteed - float atomics
 extern "C" __global__ void grid_input_grad_f32_atomic(float* grad_in, const float* grad,
                                                       const i64* places, const float* weights,
@@ -263,9 +306,9 @@ extern "C" __global__ void grid_input_grad_f32_atomic(float* grad_in, const floa
 }
 
 // The gradient of the coordinates, in f64: channels ascending, taps in row-major order.
-// level: Portable - one thread owns one point
-extern "C" __global__ void grid_grad_f32(float* grad_grid, const float* grad, const float* in,
-                                         const float* grid, SbGrid p) {
+template <typename T>
+__device__ __forceinline__ void sb_grid_grad(T* grad_grid, const T* grad, const T* in,
+                                             const T* grid, const SbGrid& p) {
     u64 i = sb_thread();
     if (i >= p.batch * p.points) return;
     SbAxis axes[3];
@@ -274,7 +317,7 @@ extern "C" __global__ void grid_grad_f32(float* grad_grid, const float* grad, co
     u64 image = i / p.points;
     double sums[3] = {0.0, 0.0, 0.0};
     for (u64 c = 0; c < p.channels; ++c) {
-        const float* input = in + (image * p.channels + c) * plane;
+        const T* input = in + (image * p.channels + c) * plane;
         double inner[3] = {0.0, 0.0, 0.0};
         for (u32 z = 0; z < axes[2].count; ++z) {
             for (u32 y = 0; y < axes[1].count; ++y) {
@@ -297,7 +340,17 @@ extern "C" __global__ void grid_grad_f32(float* grad_grid, const float* grad, co
         for (int d = 0; d < 3; ++d) sums[d] = sums[d] + g * inner[d];
     }
     for (u32 d = 0; d < p.dims; ++d) {
-        float value = p.mode == SB_NEAREST ? 0.0f : (float)(sums[d] * axes[d].scale);
-        grad_grid[i * p.dims + d] = sb_canonical(value);
+        T value = p.mode == SB_NEAREST ? (T)0 : (T)(sums[d] * axes[d].scale);
+        grad_grid[i * p.dims + d] = sb_clean(value);
     }
 }
+
+#define SB_GRID_GRAD(NAME, T)                                                           \
+    extern "C" __global__ void NAME(T* grad_grid, const T* grad, const T* in,           \
+                                    const T* grid, SbGrid p) {                          \
+        sb_grid_grad<T>(grad_grid, grad, in, grid, p);                                  \
+    }
+
+// level: Portable - one thread owns one point
+SB_GRID_GRAD(grid_grad_f32, float)
+SB_GRID_GRAD(grid_grad_f64, double)

@@ -290,6 +290,47 @@ extern "C" __global__ void reduce_prod_f32_rows(float* out, const float* source,
     out[i] = sb_canonical(product);
 }
 
+// The kinds of SbReduction.
+#define SB_REDUCE_SUM 0u
+#define SB_REDUCE_MEAN 1u
+#define SB_REDUCE_PROD 2u
+#define SB_REDUCE_MAX 3u
+
+__device__ __forceinline__ double sb_reduce_identity(u32 kind) {
+    if (kind <= SB_REDUCE_MEAN) return 0.0;
+    if (kind == SB_REDUCE_PROD) return 1.0;
+    double infinity = __longlong_as_double(0x7ff0000000000000ll);
+    return kind == SB_REDUCE_MAX ? -infinity : infinity;
+}
+
+// The old value first, if it counts; a NaN goes before all numbers, and of equal ones the first.
+// level: Portable - one thread owns one output and takes its segment in ascending source order
+extern "C" __global__ void reduce_f64_rows(double* out, const double* source, const u32* positions,
+                                           const u32* ends, const u32* counts, u64 size, u32 kind,
+                                           u32 with_old) {
+    u64 i = sb_thread();
+    if (i >= size) return;
+    u32 n = counts[i];
+    // Without a source, only sums see the old value.
+    if (n == 0 && kind > SB_REDUCE_MEAN) return;
+    double x = with_old || n == 0 ? out[i] : sb_reduce_identity(kind);
+    u32 end = ends[i];
+    for (u32 at = end - n; at < end; ++at) {
+        double next = source[positions[at]];
+        if (kind <= SB_REDUCE_MEAN) {
+            x = x + next;
+        } else if (kind == SB_REDUCE_PROD) {
+            x = x * next;
+        } else {
+            bool better = kind == SB_REDUCE_MAX ? next > x : next < x;
+            if (better || (next != next && x == x)) x = next;
+        }
+    }
+    u32 divisor = n + (with_old ? 1u : 0u);
+    if (kind == SB_REDUCE_MEAN && divisor > 1) x = x / (double)divisor;
+    out[i] = sb_canonical64(x);
+}
+
 // level: Portable - one thread owns one output
 extern "C" __global__ void reduce_mean_f32(float* out, const u32* counts, u64 size, u32 with_old) {
     u64 i = sb_thread();

@@ -6,7 +6,7 @@ use crate::Variant;
 use crate::device::{Device, Float, expect_len, of, product};
 use crate::error::{CudaError, Result};
 use crate::reduce::{extreme, grid};
-use crate::scatter::{Rows, add_rows};
+use crate::scatter::{Rows, Summed};
 use crate::segments::{ACCUMULATOR, check_addends, round};
 
 const FAMILY: &str = "bincount";
@@ -109,7 +109,7 @@ pub fn bincount_weighted(
         round(device, op, &mut out, &sums, bins, false)?;
     } else {
         let rows = Rows { outer: 1, size: bins, n, inner: 1 };
-        add_rows(device, op, &mut out, values, weights, rows, 1.0, variant, reports.noted())?;
+        f32::add_rows(device, op, &mut out, values, weights, rows, 1.0, variant, reports.noted())?;
     }
     reports.collect(device, op, values, bins as u64)?;
     Ok(out)

@@ -4,11 +4,14 @@
 //!
 //! Portable: the recursions run in f64 in the order that `samebits-cpu-kernels` states, one block
 //! per sequence; the gradient of a class adds the posteriors of its states in ascending order.
+//! [`Variant::Atomic`] of the gradient adds them by float atomics instead, in the order of
+//! arrival: every state is looked at once and not once for every class.
 
 use bytemuck::{Pod, Zeroable};
 use cudarc::driver::CudaSlice;
 
-use crate::device::{Device, Float, expect_len, of, product};
+use crate::Variant;
+use crate::device::{Device, Float, atomic, expect_len, of, product};
 use crate::error::{CudaError, Result};
 use crate::loss::Reduction;
 use crate::reduce::{Terms, finish, grid, sums};
@@ -78,13 +81,14 @@ pub fn ctc_loss<T: Float>(
 ///
 /// # Errors
 ///
-/// As [`ctc_loss`].
+/// As [`ctc_loss`]; [`CudaError::InvalidArgument`] for [`Variant::Atomic`] of f64.
 pub fn ctc_loss_grad<T: Float>(
     device: &Device,
     grad: &CudaSlice<T>,
     batch: Batch<'_, T>,
     reduction: Reduction,
     zero_infinity: bool,
+    variant: Variant,
 ) -> Result<CudaSlice<T>> {
     let op = "ctc_loss";
     let n = batch.shape[1];
@@ -108,6 +112,33 @@ pub fn ctc_loss_grad<T: Float>(
     let mean = reduction == Reduction::Mean;
     let kind = u32::from(zero_infinity) | u32::from(mean) << 1 | u32::from(each) << 2;
     let mut out = device.uninitialised(op, elements)?;
+    if variant == Variant::Atomic {
+        device
+            .kernel(op, FAMILY, atomic::<T>(op, "ctc_grad_f32_start")?)?
+            .on(device.stream())
+            .write(&mut out)
+            .read(grad)
+            .read(&run.likelihood)
+            .read(batch.log_probs)
+            .read(batch.labels)
+            .read(&run.lengths)
+            .value(&run.raw)
+            .value(&kind)
+            .threads(elements, device.block())?;
+        device
+            .kernel(op, FAMILY, "ctc_grad_f32_atomic")?
+            .on(device.stream())
+            .write(&mut out)
+            .read(grad)
+            .read(&run.alpha)
+            .read(&run.likelihood)
+            .read(batch.labels)
+            .read(&run.lengths)
+            .value(&run.raw)
+            .value(&kind)
+            .threads(product(op, &[n, batch.shape[0], run.states()])?, device.block())?;
+        return Ok(out);
+    }
     device
         .kernel(op, FAMILY, of::<T>(["ctc_grad_f32", "ctc_grad_f64"]))?
         .on(device.stream())

@@ -413,7 +413,7 @@ pub(crate) fn of<T: Float>(names: [&'static str; 2]) -> &'static str {
 /// A kernel with float atomics, which exists for f32 alone.
 pub(crate) fn atomic<T: Float>(op: &'static str, name: &'static str) -> Result<&'static str> {
     if T::WIDE {
-        return Err(CudaError::invalid(op, "the atomic form takes f32 only"));
+        return Err(CudaError::not_atomic(op));
     }
     Ok(name)
 }

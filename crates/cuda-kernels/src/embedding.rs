@@ -5,9 +5,9 @@ use bytemuck::{Pod, Zeroable};
 use cudarc::driver::CudaSlice;
 
 use crate::Variant;
-use crate::device::{Device, expect_len, product};
+use crate::device::{Device, Float, atomic, expect_len, of, product};
 use crate::error::{CudaError, Result};
-use crate::scatter::{Rows, add_rows};
+use crate::scatter::{Rows, Summed};
 use crate::segments::Segments;
 
 const FAMILY: &str = "embedding";
@@ -23,29 +23,31 @@ const FAMILY: &str = "embedding";
 ///
 /// # Determinism
 ///
-/// Deterministic: the sum is exact and rounded once. Atomic: float additions in the order of
-/// arrival.
+/// Deterministic: f32: the sum is exact and rounded once; f64: added in ascending places. Atomic,
+/// for f32: float additions in the order of arrival.
 ///
 /// # Errors
 ///
-/// [`CudaError::Length`]; [`CudaError::IndexOutOfRange`] at the next synchronisation.
-pub fn embedding_grad(
+/// [`CudaError::Length`]; [`CudaError::InvalidArgument`] for [`Variant::Atomic`] of f64;
+/// [`CudaError::IndexOutOfRange`] at the next synchronisation.
+pub fn embedding_grad<T: Summed>(
     device: &Device,
-    grad: &CudaSlice<f32>,
+    grad: &CudaSlice<T>,
     index: &CudaSlice<i64>,
     [rows, width]: [usize; 2],
     padding_idx: Option<usize>,
     scale_grad_by_freq: bool,
     variant: Variant,
-) -> Result<CudaSlice<f32>> {
+) -> Result<CudaSlice<T>> {
     let op = "embedding";
     let n = index.len();
     expect_len(op, "the gradient", grad, product(op, &[n, width])?)?;
-    let mut out = device.zeros_for::<f32>(op, product(op, &[rows, width])?)?;
+    let mut out = device.zeros_for::<T>(op, product(op, &[rows, width])?)?;
     let keys = keys(device, op, index, rows, padding_idx)?;
     let mut reports = device.reports();
     let shape = Rows { outer: 1, size: rows, n, inner: width };
-    add_rows(device, op, &mut out, &keys, grad, shape, 1.0, variant, reports.ignored())?;
+    let one = T::from_f64(1.0);
+    T::add_rows(device, op, &mut out, &keys, grad, shape, one, variant, reports.ignored())?;
     if scale_grad_by_freq {
         by_count(device, op, &mut out, &keys, [n, rows, width], reports.ignored())?;
     }
@@ -155,21 +157,21 @@ impl Bags {
 /// # Errors
 ///
 /// [`CudaError::Length`]; [`CudaError::InvalidArgument`] for weights with a mean.
-pub fn embedding_bag(
+pub fn embedding_bag<T: Float>(
     device: &Device,
-    table: &CudaSlice<f32>,
+    table: &CudaSlice<T>,
     width: usize,
     bags: &Bags,
     mode: BagMode,
-    weights: Option<&CudaSlice<f32>>,
-) -> Result<CudaSlice<f32>> {
+    weights: Option<&CudaSlice<T>>,
+) -> Result<CudaSlice<T>> {
     let op = "embedding_bag";
     expect_len(op, "the table", table, product(op, &[bags.rows, width])?)?;
     check_weights(op, bags, mode, weights)?;
     let n = product(op, &[bags.count, width])?;
     let mut out = device.uninitialised(op, n)?;
     device
-        .kernel(op, FAMILY, "embedding_bag_f32")?
+        .kernel(op, FAMILY, of::<T>(["embedding_bag_f32", "embedding_bag_f64"]))?
         .on(device.stream())
         .write(&mut out)
         .read(table)
@@ -195,19 +197,19 @@ pub fn embedding_bag(
 /// # Errors
 ///
 /// [`CudaError::Length`].
-pub fn embedding_bag_max(
+pub fn embedding_bag_max<T: Float>(
     device: &Device,
-    table: &CudaSlice<f32>,
+    table: &CudaSlice<T>,
     width: usize,
     bags: &Bags,
-) -> Result<(CudaSlice<f32>, CudaSlice<i64>)> {
+) -> Result<(CudaSlice<T>, CudaSlice<i64>)> {
     let op = "embedding_bag";
     expect_len(op, "the table", table, product(op, &[bags.rows, width])?)?;
     let n = product(op, &[bags.count, width])?;
     let mut out = device.uninitialised(op, n)?;
     let mut rows = device.uninitialised(op, n)?;
     device
-        .kernel(op, FAMILY, "embedding_bag_max_f32")?
+        .kernel(op, FAMILY, of::<T>(["embedding_bag_max_f32", "embedding_bag_max_f64"]))?
         .on(device.stream())
         .write(&mut out)
         .write(&mut rows)
@@ -231,33 +233,33 @@ pub fn embedding_bag_max(
 ///
 /// # Determinism
 ///
-/// Deterministic: the sum is exact and rounded once. Atomic: float additions in the order of
-/// arrival.
+/// Deterministic: f32: the sum is exact and rounded once; f64: added in ascending places. Atomic,
+/// for f32: float additions in the order of arrival.
 ///
 /// # Errors
 ///
 /// As [`embedding_bag`].
-pub fn embedding_bag_grad(
+pub fn embedding_bag_grad<T: Summed>(
     device: &Device,
-    grad: &CudaSlice<f32>,
+    grad: &CudaSlice<T>,
     width: usize,
     bags: &Bags,
     mode: BagMode,
-    weights: Option<&CudaSlice<f32>>,
+    weights: Option<&CudaSlice<T>>,
     scale_grad_by_freq: bool,
     variant: Variant,
-) -> Result<CudaSlice<f32>> {
+) -> Result<CudaSlice<T>> {
     let op = "embedding_bag";
     expect_len(op, "the gradient", grad, product(op, &[bags.count, width])?)?;
     check_weights(op, bags, mode, weights)?;
     let raw = bags.raw(width, mode == BagMode::Mean, weights.is_some());
     let (bag, factor) = places(device, op, bags, weights, raw)?;
     let n = product(op, &[bags.rows, width])?;
-    let mut out = device.zeros_for::<f32>(op, n)?;
+    let mut out = device.zeros_for::<T>(op, n)?;
     let mut reports = device.reports();
     if variant == Variant::Atomic {
         device
-            .kernel(op, FAMILY, "embedding_bag_grad_f32_atomic")?
+            .kernel(op, FAMILY, atomic::<T>(op, "embedding_bag_grad_f32_atomic")?)?
             .on(device.stream())
             .write(&mut out)
             .read(grad)
@@ -268,9 +270,13 @@ pub fn embedding_bag_grad(
             .threads(product(op, &[bags.places, width])?, device.block())?;
     } else {
         let report = reports.ignored();
-        let segments = Segments::new(device, op, &bags.keys, bags.places, bags.rows, report)?;
+        let mut segments = Segments::new(device, op, &bags.keys, bags.places, bags.rows, report)?;
+        if T::WIDE {
+            segments.sort(device, op)?;
+        }
+        let names = ["embedding_bag_grad_f32_rows", "embedding_bag_grad_f64_rows"];
         device
-            .kernel(op, FAMILY, "embedding_bag_grad_f32_rows")?
+            .kernel(op, FAMILY, of::<T>(names))?
             .on(device.stream())
             .write(&mut out)
             .read(grad)
@@ -302,18 +308,18 @@ pub fn embedding_bag_grad(
 /// # Errors
 ///
 /// [`CudaError::Length`]; [`CudaError::IndexOutOfRange`] at the next synchronisation.
-pub fn embedding_bag_max_grad(
+pub fn embedding_bag_max_grad<T: Summed>(
     device: &Device,
-    grad: &CudaSlice<f32>,
+    grad: &CudaSlice<T>,
     max_rows: &CudaSlice<i64>,
     [rows, width]: [usize; 2],
     variant: Variant,
-) -> Result<CudaSlice<f32>> {
+) -> Result<CudaSlice<T>> {
     let op = "embedding_bag";
     let n = grad.len();
     expect_len(op, "the rows of the maxima", max_rows, n)?;
     let size = product(op, &[rows, width])?;
-    let mut out = device.zeros_for::<f32>(op, size)?;
+    let mut out = device.zeros_for::<T>(op, size)?;
     let mut keys = device.uninitialised::<i64>(op, n)?;
     let mut reports = device.reports();
     device
@@ -328,7 +334,8 @@ pub fn embedding_bag_max_grad(
         .threads(n, device.block())?;
     reports.collect(device, op, max_rows, rows as u64)?;
     let shape = Rows { outer: 1, size, n, inner: 1 };
-    add_rows(device, op, &mut out, &keys, grad, shape, 1.0, variant, reports.ignored())?;
+    let one = T::from_f64(1.0);
+    T::add_rows(device, op, &mut out, &keys, grad, shape, one, variant, reports.ignored())?;
     Ok(out)
 }
 
@@ -346,22 +353,26 @@ pub fn embedding_bag_max_grad(
 /// # Errors
 ///
 /// [`CudaError::Length`].
-pub fn embedding_bag_weight_grad(
+pub fn embedding_bag_weight_grad<T: Float>(
     device: &Device,
-    grad: &CudaSlice<f32>,
-    table: &CudaSlice<f32>,
+    grad: &CudaSlice<T>,
+    table: &CudaSlice<T>,
     width: usize,
     bags: &Bags,
     total: usize,
-) -> Result<CudaSlice<f32>> {
+) -> Result<CudaSlice<T>> {
     let op = "embedding_bag";
     expect_len(op, "the gradient", grad, product(op, &[bags.count, width])?)?;
     expect_len(op, "the table", table, product(op, &[bags.rows, width])?)?;
     let raw = bags.raw(width, false, false);
-    let (bag, _) = places(device, op, bags, None, raw)?;
-    let mut out = device.zeros_for::<f32>(op, total.max(bags.places))?;
+    let (bag, _) = places::<T>(device, op, bags, None, raw)?;
+    let mut out = device.zeros_for::<T>(op, total.max(bags.places))?;
     device
-        .kernel(op, FAMILY, "embedding_bag_weight_grad_f32")?
+        .kernel(
+            op,
+            FAMILY,
+            of::<T>(["embedding_bag_weight_grad_f32", "embedding_bag_weight_grad_f64"]),
+        )?
         .on(device.stream())
         .write(&mut out)
         .read(grad)
@@ -374,18 +385,18 @@ pub fn embedding_bag_weight_grad(
 }
 
 /// The bag of each place, and what the bag's gradient is divided by or multiplied with there.
-fn places(
+fn places<T: Float>(
     device: &Device,
     op: &'static str,
     bags: &Bags,
-    weights: Option<&CudaSlice<f32>>,
+    weights: Option<&CudaSlice<T>>,
     raw: RawBags,
-) -> Result<(CudaSlice<u32>, CudaSlice<f32>)> {
+) -> Result<(CudaSlice<u32>, CudaSlice<T>)> {
     let mut bag = device.zeros_for::<u32>(op, bags.places)?;
-    let mut factor = device.zeros_for::<f32>(op, bags.places)?;
-    let none = device.zeros_for::<f32>(op, 1)?;
+    let mut factor = device.zeros_for::<T>(op, bags.places)?;
+    let none = device.zeros_for::<T>(op, 1)?;
     device
-        .kernel(op, FAMILY, "bag_places")?
+        .kernel(op, FAMILY, of::<T>(["bag_places_f32", "bag_places_f64"]))?
         .on(device.stream())
         .write(&mut bag)
         .write(&mut factor)
@@ -398,10 +409,10 @@ fn places(
 }
 
 /// Divides each row by the number of places that hold it.
-fn by_count(
+fn by_count<T: Float>(
     device: &Device,
     op: &'static str,
-    out: &mut CudaSlice<f32>,
+    out: &mut CudaSlice<T>,
     keys: &CudaSlice<i64>,
     [n, rows, width]: [usize; 3],
     report: &mut CudaSlice<u64>,
@@ -417,7 +428,7 @@ fn by_count(
         .write(report)
         .threads(n, device.block())?;
     device
-        .kernel(op, FAMILY, "embedding_by_count_f32")?
+        .kernel(op, FAMILY, of::<T>(["embedding_by_count_f32", "embedding_by_count_f64"]))?
         .on(device.stream())
         .write(out)
         .read(&counts)
@@ -461,11 +472,11 @@ fn keys_of(
     Ok(keys)
 }
 
-fn check_weights(
+fn check_weights<T>(
     op: &'static str,
     bags: &Bags,
     mode: BagMode,
-    weights: Option<&CudaSlice<f32>>,
+    weights: Option<&CudaSlice<T>>,
 ) -> Result<()> {
     match weights {
         Some(_) if mode != BagMode::Sum => {

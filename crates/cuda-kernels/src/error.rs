@@ -109,6 +109,11 @@ impl CudaError {
         CudaError::InvalidArgument { op, message: message.into() }
     }
 
+    /// A float atomic was asked of f64.
+    pub(crate) fn not_atomic(op: &'static str) -> CudaError {
+        CudaError::invalid(op, "the atomic form takes f32 only")
+    }
+
     /// A driver's error during `op`.
     pub(crate) fn driver(op: &'static str, error: DriverError) -> CudaError {
         CudaError::Driver { op, message: message(error) }

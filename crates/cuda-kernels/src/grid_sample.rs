@@ -9,16 +9,16 @@
 //! # Determinism
 //!
 //! Where the taps of a point lie and what they weigh is computed in f64; a weight is then rounded
-//! to f32. Taps outside the input are skipped. An output starts from +0 and takes its taps in
-//! row-major order, each by one `fma(input, weight, sum)`. The gradient of the input is an exact
-//! sum of `gradient · weight`, rounded. The gradient of a coordinate is computed in f64, channels
+//! to the element type. Taps outside the input are skipped. An output starts from +0 and takes its taps in
+//! row-major order, each by one `fma(input, weight, sum)`. The gradient of the input is a sum
+//! of `gradient · weight`, rounded: exact in f32, in ascending order of the taps in f64. The gradient of a coordinate is computed in f64, channels
 //! ascending and taps in row-major order, and rounded once.
 
 use bytemuck::{Pod, Zeroable};
 use cudarc::driver::CudaSlice;
 
 use crate::Variant;
-use crate::device::{Device, expect_len, product};
+use crate::device::{Device, Float, atomic, expect_len, of, product};
 use crate::error::{CudaError, Result};
 use crate::pooling::sizes;
 use crate::segments::Segments;
@@ -55,9 +55,9 @@ pub struct GridSample {
 
 /// Where the taps of all points are and what they weigh.
 #[derive(Debug)]
-struct Taps {
+struct Taps<T> {
     places: CudaSlice<i64>,
-    weights: CudaSlice<f32>,
+    weights: CudaSlice<T>,
 }
 
 impl GridSample {
@@ -111,12 +111,12 @@ impl GridSample {
     /// # Errors
     ///
     /// [`CudaError::Length`].
-    pub fn forward(
+    pub fn forward<T: Float>(
         &self,
         device: &Device,
-        input: &CudaSlice<f32>,
-        grid: &CudaSlice<f32>,
-    ) -> Result<CudaSlice<f32>> {
+        input: &CudaSlice<T>,
+        grid: &CudaSlice<T>,
+    ) -> Result<CudaSlice<T>> {
         let op = "grid_sample";
         let [n_in, n_grid, n] = self.lengths(op)?;
         expect_len(op, "the input", input, n_in)?;
@@ -124,7 +124,7 @@ impl GridSample {
         let taps = self.taps(device, grid)?;
         let mut out = device.uninitialised(op, n)?;
         device
-            .kernel(op, FAMILY, "grid_sample_f32")?
+            .kernel(op, FAMILY, of::<T>(["grid_sample_f32", "grid_sample_f64"]))?
             .on(device.stream())
             .write(&mut out)
             .read(input)
@@ -140,22 +140,22 @@ impl GridSample {
     /// # Errors
     ///
     /// [`CudaError::Length`].
-    pub fn input_grad(
+    pub fn input_grad<T: Float>(
         &self,
         device: &Device,
-        grad: &CudaSlice<f32>,
-        grid: &CudaSlice<f32>,
+        grad: &CudaSlice<T>,
+        grid: &CudaSlice<T>,
         variant: Variant,
-    ) -> Result<CudaSlice<f32>> {
+    ) -> Result<CudaSlice<T>> {
         let op = "grid_sample";
         let [n_in, n_grid, n] = self.lengths(op)?;
         expect_len(op, "the gradient", grad, n)?;
         expect_len(op, "the grid", grid, n_grid)?;
         let taps = self.taps(device, grid)?;
-        let mut out = device.zeros_for::<f32>(op, n_in)?;
+        let mut out = device.zeros_for::<T>(op, n_in)?;
         if variant == Variant::Atomic {
             device
-                .kernel(op, FAMILY, "grid_input_grad_f32_atomic")?
+                .kernel(op, FAMILY, atomic::<T>(op, "grid_input_grad_f32_atomic")?)?
                 .on(device.stream())
                 .write(&mut out)
                 .read(grad)
@@ -169,9 +169,13 @@ impl GridSample {
         let rows = product(op, &[self.raw.batch as usize, d, h, w])?;
         let mut reports = device.reports();
         let count = self.tap_count(op)?;
-        let segments = Segments::new(device, op, &taps.places, count, rows, reports.ignored())?;
+        let mut segments = Segments::new(device, op, &taps.places, count, rows, reports.ignored())?;
+        if T::WIDE {
+            segments.sort(device, op)?;
+        }
+        let names = ["grid_input_grad_f32_rows", "grid_input_grad_f64_rows"];
         device
-            .kernel(op, FAMILY, "grid_input_grad_f32_rows")?
+            .kernel(op, FAMILY, of::<T>(names))?
             .on(device.stream())
             .write(&mut out)
             .read(grad)
@@ -189,13 +193,13 @@ impl GridSample {
     /// # Errors
     ///
     /// [`CudaError::Length`].
-    pub fn grid_grad(
+    pub fn grid_grad<T: Float>(
         &self,
         device: &Device,
-        grad: &CudaSlice<f32>,
-        input: &CudaSlice<f32>,
-        grid: &CudaSlice<f32>,
-    ) -> Result<CudaSlice<f32>> {
+        grad: &CudaSlice<T>,
+        input: &CudaSlice<T>,
+        grid: &CudaSlice<T>,
+    ) -> Result<CudaSlice<T>> {
         let op = "grid_sample";
         let [n_in, n_grid, n] = self.lengths(op)?;
         expect_len(op, "the gradient", grad, n)?;
@@ -204,7 +208,7 @@ impl GridSample {
         let mut out = device.uninitialised(op, n_grid)?;
         let points = (self.raw.batch * self.raw.points) as usize;
         device
-            .kernel(op, FAMILY, "grid_grad_f32")?
+            .kernel(op, FAMILY, of::<T>(["grid_grad_f32", "grid_grad_f64"]))?
             .on(device.stream())
             .write(&mut out)
             .read(grad)
@@ -215,13 +219,13 @@ impl GridSample {
         Ok(out)
     }
 
-    fn taps(&self, device: &Device, grid: &CudaSlice<f32>) -> Result<Taps> {
+    fn taps<T: Float>(&self, device: &Device, grid: &CudaSlice<T>) -> Result<Taps<T>> {
         let op = "grid_sample";
         let count = self.tap_count(op)?;
         let mut places = device.uninitialised(op, count)?;
         let mut weights = device.uninitialised(op, count)?;
         device
-            .kernel(op, FAMILY, "grid_taps_f32")?
+            .kernel(op, FAMILY, of::<T>(["grid_taps_f32", "grid_taps_f64"]))?
             .on(device.stream())
             .write(&mut places)
             .write(&mut weights)

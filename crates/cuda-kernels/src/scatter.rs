@@ -26,9 +26,13 @@ use bytemuck::{Pod, Zeroable};
 use cudarc::driver::CudaSlice;
 
 use crate::Variant;
-use crate::device::{Device, Word, expect_len, product, sized};
+use crate::device::{Device, Float, Word, expect_len, product, sized};
 use crate::error::{CudaError, Result};
 use crate::segments::{ACCUMULATOR, Segments, check_addends, deposits, round};
+
+mod reduce;
+
+pub use reduce::{ScatterReduce, scatter_reduce};
 
 pub(crate) const FAMILY: &str = "scatter";
 
@@ -43,21 +47,6 @@ pub struct Rows {
     pub n: usize,
     /// The product of the dimensions behind.
     pub inner: usize,
-}
-
-/// How [`scatter_reduce`] combines the elements that go to one place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ScatterReduce {
-    /// The exact sum, rounded once.
-    Sum,
-    /// The sum as above, divided by the number of elements, rounded again.
-    Mean,
-    /// The product in ascending source order, each step rounded.
-    Prod,
-    /// The largest: NaN before all numbers, the first of equal ones.
-    Amax,
-    /// The smallest: NaN before all numbers, the first of equal ones.
-    Amin,
 }
 
 impl Rows {
@@ -97,19 +86,21 @@ struct RawRows {
 ///
 /// # Determinism
 ///
-/// Deterministic: each addend is `alpha · source` rounded once; the sum of the old element and
-/// its addends is exact and rounded once, also where there is no addend: −0 becomes +0.
+/// Deterministic: each addend is `alpha · source` rounded once. f32: the sum of the old element
+/// and its addends is exact and rounded once, also where there is no addend: −0 becomes +0. f64:
+/// the addends are added in ascending source order.
 ///
 /// # Errors
 ///
-/// [`CudaError::Length`]; [`CudaError::IndexOutOfRange`] at the next synchronisation.
-pub fn index_add(
+/// [`CudaError::Length`]; [`CudaError::InvalidArgument`] for [`Variant::Atomic`] of f64;
+/// [`CudaError::IndexOutOfRange`] at the next synchronisation.
+pub fn index_add<T: Summed>(
     device: &Device,
-    out: &mut CudaSlice<f32>,
+    out: &mut CudaSlice<T>,
     index: &CudaSlice<i64>,
-    source: &CudaSlice<f32>,
+    source: &CudaSlice<T>,
     rows: Rows,
-    alpha: f32,
+    alpha: T,
     variant: Variant,
 ) -> Result<()> {
     let op = "index_add";
@@ -118,108 +109,159 @@ pub fn index_add(
     expect_len(op, "the source", source, from)?;
     expect_len(op, "the index", index, rows.n)?;
     let mut reports = device.reports();
-    add_rows(device, op, out, index, source, rows, alpha, variant, reports.noted())?;
+    T::add_rows(device, op, out, index, source, rows, alpha, variant, reports.noted())?;
     reports.collect(device, op, index, rows.size as u64)
 }
 
-/// Sums rows to where their index says. Negative indices belong to no row.
-pub(crate) fn add_rows(
-    device: &Device,
-    op: &'static str,
-    out: &mut CudaSlice<f32>,
-    index: &CudaSlice<i64>,
-    source: &CudaSlice<f32>,
-    rows: Rows,
-    alpha: f32,
-    variant: Variant,
-    report: &mut CudaSlice<u64>,
-) -> Result<()> {
-    let (from, to) = (rows.source(op)?, rows.target(op)?);
-    match variant {
-        Variant::Atomic => device
-            .kernel(op, FAMILY, "index_add_f32_atomic")?
-            .on(device.stream())
-            .write(out)
-            .read(source)
-            .read(index)
-            .value(&rows.raw())
-            .value(&alpha)
-            .write(report)
-            .threads(from, device.block()),
-        Variant::Deterministic if deposits(rows.n, rows.size) => {
-            check_addends(op, rows.n)?;
-            let mut sums = device.zeros_for::<u64>(op, product(op, &[to, ACCUMULATOR])?)?;
-            device
-                .kernel(op, FAMILY, "index_add_f32_deposit")?
+/// A float type with irregular sums: f32 or f64.
+pub trait Summed: Float {
+    /// Sums rows to where their index says. Negative indices belong to no row.
+    #[doc(hidden)]
+    fn add_rows(
+        device: &Device,
+        op: &'static str,
+        out: &mut CudaSlice<Self>,
+        index: &CudaSlice<i64>,
+        source: &CudaSlice<Self>,
+        rows: Rows,
+        alpha: Self,
+        variant: Variant,
+        report: &mut CudaSlice<u64>,
+    ) -> Result<()>;
+
+    /// Combines elements with places of their own in one long row, for [`scatter_reduce`].
+    #[doc(hidden)]
+    fn reduce(
+        device: &Device,
+        op: &'static str,
+        out: &mut CudaSlice<Self>,
+        places: &CudaSlice<i64>,
+        source: &CudaSlice<Self>,
+        lengths: [usize; 2],
+        kind: (ScatterReduce, bool, Variant),
+        report: &mut CudaSlice<u64>,
+    ) -> Result<()>;
+}
+
+impl Summed for f32 {
+    fn add_rows(
+        device: &Device,
+        op: &'static str,
+        out: &mut CudaSlice<f32>,
+        index: &CudaSlice<i64>,
+        source: &CudaSlice<f32>,
+        rows: Rows,
+        alpha: f32,
+        variant: Variant,
+        report: &mut CudaSlice<u64>,
+    ) -> Result<()> {
+        let (from, to) = (rows.source(op)?, rows.target(op)?);
+        match variant {
+            Variant::Atomic => device
+                .kernel(op, FAMILY, "index_add_f32_atomic")?
                 .on(device.stream())
-                .write(&mut sums)
+                .write(out)
                 .read(source)
                 .read(index)
                 .value(&rows.raw())
                 .value(&alpha)
                 .write(report)
-                .threads(from, device.block())?;
-            round(device, op, out, &sums, to, true)
+                .threads(from, device.block()),
+            Variant::Deterministic if deposits(rows.n, rows.size) => {
+                check_addends(op, rows.n)?;
+                let mut sums = device.zeros_for::<u64>(op, product(op, &[to, ACCUMULATOR])?)?;
+                device
+                    .kernel(op, FAMILY, "index_add_f32_deposit")?
+                    .on(device.stream())
+                    .write(&mut sums)
+                    .read(source)
+                    .read(index)
+                    .value(&rows.raw())
+                    .value(&alpha)
+                    .write(report)
+                    .threads(from, device.block())?;
+                round(device, op, out, &sums, to, true)
+            }
+            Variant::Deterministic => {
+                let segments = Segments::new(device, op, index, rows.n, rows.size, report)?;
+                device
+                    .kernel(op, FAMILY, "index_add_f32_rows")?
+                    .on(device.stream())
+                    .write(out)
+                    .read(source)
+                    .read(&segments.positions)
+                    .read(&segments.ends)
+                    .read(&segments.counts)
+                    .value(&rows.raw())
+                    .value(&alpha)
+                    .value(&1u32)
+                    .threads(to, device.block())
+            }
         }
-        Variant::Deterministic => {
-            let segments = Segments::new(device, op, index, rows.n, rows.size, report)?;
-            device
-                .kernel(op, FAMILY, "index_add_f32_rows")?
-                .on(device.stream())
-                .write(out)
-                .read(source)
-                .read(&segments.positions)
-                .read(&segments.ends)
-                .read(&segments.counts)
-                .value(&rows.raw())
-                .value(&alpha)
-                .value(&1u32)
-                .threads(to, device.block())
-        }
+    }
+
+    fn reduce(
+        device: &Device,
+        op: &'static str,
+        out: &mut CudaSlice<f32>,
+        places: &CudaSlice<i64>,
+        source: &CudaSlice<f32>,
+        lengths: [usize; 2],
+        kind: (ScatterReduce, bool, Variant),
+        report: &mut CudaSlice<u64>,
+    ) -> Result<()> {
+        reduce::f32(device, op, out, places, source, lengths, kind, report)
     }
 }
 
-/// As [`index_add`] for f64: the addends are added in ascending source order.
-///
-/// # Shapes
-///
-/// As [`index_add`].
-///
-/// # Determinism
-///
-/// Each addend is `alpha · source` rounded once; each addition is rounded.
-///
-/// # Errors
-///
-/// As [`index_add`].
-pub fn index_add_f64(
-    device: &Device,
-    out: &mut CudaSlice<f64>,
-    index: &CudaSlice<i64>,
-    source: &CudaSlice<f64>,
-    rows: Rows,
-    alpha: f64,
-) -> Result<()> {
-    let op = "index_add";
-    let (from, to) = (rows.source(op)?, rows.target(op)?);
-    expect_len(op, "the target", out, to)?;
-    expect_len(op, "the source", source, from)?;
-    expect_len(op, "the index", index, rows.n)?;
-    let mut reports = device.reports();
-    let mut segments = Segments::new(device, op, index, rows.n, rows.size, reports.noted())?;
-    segments.sort(device, op)?;
-    device
-        .kernel(op, FAMILY, "index_add_f64_rows")?
-        .on(device.stream())
-        .write(out)
-        .read(source)
-        .read(&segments.positions)
-        .read(&segments.ends)
-        .read(&segments.counts)
-        .value(&rows.raw())
-        .value(&alpha)
-        .threads(to, device.block())?;
-    reports.collect(device, op, index, rows.size as u64)
+impl Summed for f64 {
+    fn add_rows(
+        device: &Device,
+        op: &'static str,
+        out: &mut CudaSlice<f64>,
+        index: &CudaSlice<i64>,
+        source: &CudaSlice<f64>,
+        rows: Rows,
+        alpha: f64,
+        variant: Variant,
+        report: &mut CudaSlice<u64>,
+    ) -> Result<()> {
+        only_deterministic(op, variant)?;
+        let mut segments = Segments::new(device, op, index, rows.n, rows.size, report)?;
+        segments.sort(device, op)?;
+        device
+            .kernel(op, FAMILY, "index_add_f64_rows")?
+            .on(device.stream())
+            .write(out)
+            .read(source)
+            .read(&segments.positions)
+            .read(&segments.ends)
+            .read(&segments.counts)
+            .value(&rows.raw())
+            .value(&alpha)
+            .threads(rows.target(op)?, device.block())
+    }
+
+    fn reduce(
+        device: &Device,
+        op: &'static str,
+        out: &mut CudaSlice<f64>,
+        places: &CudaSlice<i64>,
+        source: &CudaSlice<f64>,
+        lengths: [usize; 2],
+        kind: (ScatterReduce, bool, Variant),
+        report: &mut CudaSlice<u64>,
+    ) -> Result<()> {
+        reduce::f64(device, op, out, places, source, lengths, kind, report)
+    }
+}
+
+/// Fails for an atomic form that does not exist.
+fn only_deterministic(op: &'static str, variant: Variant) -> Result<()> {
+    match variant {
+        Variant::Atomic => Err(CudaError::not_atomic(op)),
+        Variant::Deterministic => Ok(()),
+    }
 }
 
 /// Adds each source element to the place that its index names.
@@ -230,168 +272,20 @@ pub fn index_add_f64(
 ///
 /// # Determinism
 ///
-/// Deterministic: the sum of the old element and its addends is exact and rounded once.
+/// As [`index_add`].
 ///
 /// # Errors
 ///
-/// [`CudaError::Length`]; [`CudaError::IndexOutOfRange`] at the next synchronisation.
-pub fn scatter_add(
+/// As [`index_add`].
+pub fn scatter_add<T: Summed>(
     device: &Device,
-    out: &mut CudaSlice<f32>,
+    out: &mut CudaSlice<T>,
     index: &CudaSlice<i64>,
-    source: &CudaSlice<f32>,
+    source: &CudaSlice<T>,
     rows: Rows,
     variant: Variant,
 ) -> Result<()> {
     scatter_reduce(device, out, index, source, rows, ScatterReduce::Sum, true, variant)
-}
-
-/// Combines each source element with what else goes to the place that its index names, and with
-/// the old element if `include_self`. A place that no index names keeps its old element.
-///
-/// # Shapes
-///
-/// `out: [outer, size, inner]`, `source` and `index: [outer, n, inner]`.
-///
-/// # Determinism
-///
-/// See [`ScatterReduce`]. [`Variant::Atomic`] exists for sums with `include_self` and for
-/// products; the other reductions are order-independent and have one form.
-///
-/// # Errors
-///
-/// [`CudaError::Length`]; [`CudaError::IndexOutOfRange`] at the next synchronisation.
-pub fn scatter_reduce(
-    device: &Device,
-    out: &mut CudaSlice<f32>,
-    index: &CudaSlice<i64>,
-    source: &CudaSlice<f32>,
-    rows: Rows,
-    reduce: ScatterReduce,
-    include_self: bool,
-    variant: Variant,
-) -> Result<()> {
-    let op = match reduce {
-        ScatterReduce::Sum if include_self => "scatter_add",
-        _ => "scatter_reduce",
-    };
-    let (from, to) = (rows.source(op)?, rows.target(op)?);
-    expect_len(op, "the target", out, to)?;
-    expect_len(op, "the source", source, from)?;
-    expect_len(op, "the index", index, from)?;
-    let mut reports = device.reports();
-    let atomic = variant == Variant::Atomic && include_self;
-    if atomic && reduce == ScatterReduce::Sum {
-        device
-            .kernel(op, FAMILY, "scatter_add_f32_atomic")?
-            .on(device.stream())
-            .write(out)
-            .read(source)
-            .read(index)
-            .value(&rows.raw())
-            .write(reports.noted())
-            .threads(from, device.block())?;
-        return reports.collect(device, op, index, rows.size as u64);
-    }
-    // From here on each element has a place of its own in one long row.
-    let mut places = device.uninitialised::<i64>(op, from)?;
-    device
-        .kernel(op, FAMILY, "scatter_keys")?
-        .on(device.stream())
-        .write(&mut places)
-        .read(index)
-        .value(&rows.raw())
-        .write(reports.noted())
-        .threads(from, device.block())?;
-    reports.collect(device, op, index, rows.size as u64)?;
-    let ignored = reports.ignored();
-    let with_old = u32::from(include_self);
-    let flat = Rows { outer: 1, size: to, n: from, inner: 1 };
-    match reduce {
-        ScatterReduce::Sum if include_self => {
-            let variant = Variant::Deterministic;
-            add_rows(device, op, out, &places, source, flat, 1.0, variant, ignored)
-        }
-        ScatterReduce::Sum | ScatterReduce::Mean => {
-            let segments = Segments::new(device, op, &places, from, to, ignored)?;
-            device
-                .kernel(op, FAMILY, "index_add_f32_rows")?
-                .on(device.stream())
-                .write(out)
-                .read(source)
-                .read(&segments.positions)
-                .read(&segments.ends)
-                .read(&segments.counts)
-                .value(&flat.raw())
-                .value(&1.0f32)
-                .value(&with_old)
-                .threads(to, device.block())?;
-            if reduce == ScatterReduce::Sum {
-                return Ok(());
-            }
-            device
-                .kernel(op, FAMILY, "reduce_mean_f32")?
-                .on(device.stream())
-                .write(out)
-                .read(&segments.counts)
-                .value(&(to as u64))
-                .value(&with_old)
-                .threads(to, device.block())
-        }
-        ScatterReduce::Prod if atomic => device
-            .kernel(op, FAMILY, "reduce_prod_f32_atomic")?
-            .on(device.stream())
-            .write(out)
-            .read(source)
-            .read(&places)
-            .value(&(from as u64))
-            .value(&(to as u64))
-            .write(ignored)
-            .threads(from, device.block()),
-        ScatterReduce::Prod => {
-            let mut segments = Segments::new(device, op, &places, from, to, ignored)?;
-            segments.sort(device, op)?;
-            device
-                .kernel(op, FAMILY, "reduce_prod_f32_rows")?
-                .on(device.stream())
-                .write(out)
-                .read(source)
-                .read(&segments.positions)
-                .read(&segments.ends)
-                .read(&segments.counts)
-                .value(&(to as u64))
-                .value(&with_old)
-                .threads(to, device.block())
-        }
-        ScatterReduce::Amax | ScatterReduce::Amin => {
-            if u32::try_from(from).is_err() {
-                return Err(CudaError::invalid(op, "more than 2^32 - 1 source elements"));
-            }
-            let minimum = u32::from(reduce == ScatterReduce::Amin);
-            let mut best = device.zeros_for::<u64>(op, to)?;
-            device
-                .kernel(op, FAMILY, "reduce_extreme_f32")?
-                .on(device.stream())
-                .write(&mut best)
-                .read(source)
-                .read(&places)
-                .value(&(from as u64))
-                .value(&(to as u64))
-                .value(&minimum)
-                .write(ignored)
-                .threads(from, device.block())?;
-            device
-                .kernel(op, FAMILY, "reduce_extreme_f32_finish")?
-                .on(device.stream())
-                .write(out)
-                .read(&best)
-                .read(source)
-                .value(&(to as u64))
-                .value(&minimum)
-                .value(&with_old)
-                .threads(to, device.block())
-        }
-    }
 }
 
 /// Copies row `i` of the source to row `index[i]` of `out`.
@@ -551,7 +445,7 @@ pub fn put(
     reports.collect(device, op, index, rows as u64)?;
     let flat = Rows { outer: 1, size: rows, n, inner: width };
     if accumulate {
-        add_rows(device, op, out, &places, values, flat, 1.0, variant, reports.ignored())
+        f32::add_rows(device, op, out, &places, values, flat, 1.0, variant, reports.ignored())
     } else {
         copy_winners(device, op, out, &places, values, flat, reports.ignored())
     }

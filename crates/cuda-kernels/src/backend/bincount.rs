@@ -31,7 +31,8 @@ pub(super) fn register_all() {
             let bins = bins(&gpu, &x, op.min_length)?;
             let mut out = gpu.device.zeros::<f64>(bins)?;
             let rows = Rows { outer: 1, size: bins, n: op.x.numel(), inner: 1 };
-            scatter::index_add_f64(gpu.device, &mut out, &x, &weights, rows, 1.0)?;
+            let variant = Variant::Deterministic;
+            scatter::index_add(gpu.device, &mut out, &x, &weights, rows, 1.0, variant)?;
             gpu.tensor(out, &[bins])
         })
     }));

@@ -3,7 +3,8 @@ use samebits_tensor_core::ops::{CtcLoss, CtcLossGrad};
 use samebits_tensor_core::registry::register;
 
 use super::loss::reduction;
-use super::{FLOATS, Real, Tensors, on, portable, with_float};
+use super::{ARRIVAL, F32, FLOATS, Real, Tensors, atomic, on, portable, with_float};
+use crate::Variant;
 use crate::ctc::{self, Batch};
 
 const SEQUENCES: &str = "each sequence is its own fixed sequence of f64 operations";
@@ -15,11 +16,12 @@ pub(super) fn register_all() {
         SEQUENCES,
         |op: &CtcLoss| with_float!(op.log_probs.dtype(), T => loss::<T>(op)),
     ));
+    register(atomic(F32, ARRIVAL, |op| gradient::<f32>(op, Variant::Atomic)));
     register(portable(
         "sequences",
         FLOATS,
         SEQUENCES,
-        |op: &CtcLossGrad| with_float!(op.log_probs.dtype(), T => gradient::<T>(op)),
+        |op: &CtcLossGrad| with_float!(op.log_probs.dtype(), T => gradient::<T>(op, Variant::Deterministic)),
     ));
 }
 
@@ -45,7 +47,7 @@ fn loss<T: Real>(op: &CtcLoss) -> Tensors<Tensor> {
     })
 }
 
-fn gradient<T: Real>(op: &CtcLossGrad) -> Tensors<Tensor> {
+fn gradient<T: Real>(op: &CtcLossGrad, variant: Variant) -> Tensors<Tensor> {
     on(op, |gpu| {
         let (grad, log_probs) = (gpu.input::<T>(&op.grad)?, gpu.input(&op.log_probs)?);
         let labels = gpu.input(&op.targets.labels)?;
@@ -62,7 +64,8 @@ fn gradient<T: Real>(op: &CtcLossGrad) -> Tensors<Tensor> {
             blank: op.targets.blank,
         };
         let (reduction, _) = reduction(op.reduction);
-        let out = ctc::ctc_loss_grad(gpu.device, &grad, batch, reduction, op.zero_infinity)?;
+        let zero_infinity = op.zero_infinity;
+        let out = ctc::ctc_loss_grad(gpu.device, &grad, batch, reduction, zero_infinity, variant)?;
         gpu.tensor(out, shape)
     })
 }

@@ -6,48 +6,59 @@ use samebits_tensor_core::registry::register;
 
 use super::index::EXACT;
 use super::memory::Input;
-use super::{ARRIVAL, F32, Failure, Gpu, Tensors, atomic, on, portable};
+use super::{
+    ARRIVAL, F32, F64, FLOATS, Failure, Gpu, Real, Tensors, atomic, on, portable, with_float,
+};
 use crate::Variant;
 use crate::embedding::{self, Bags};
 use crate::error::CudaError;
 
+/// Why f64 sums of places are portable.
+const PLACES: &str = "added in ascending places";
+
 pub(super) fn register_all() {
-    register(atomic(F32, ARRIVAL, |op| table_grad(op, Variant::Atomic)));
+    register(atomic(F32, ARRIVAL, |op| table_grad::<f32>(op, Variant::Atomic)));
     register(portable("exact", F32, EXACT, |op: &EmbeddingGrad| {
-        table_grad(op, Variant::Deterministic)
+        table_grad::<f32>(op, Variant::Deterministic)
+    }));
+    register(portable("ascending", F64, PLACES, |op: &EmbeddingGrad| {
+        table_grad::<f64>(op, Variant::Deterministic)
     }));
     register(portable(
         "places",
-        F32,
+        FLOATS,
         "the rows of a bag are added in f64 in ascending place and rounded once",
-        bag,
+        |op: &EmbeddingBag| with_float!(op.weight.dtype(), T => bag::<T>(op)),
     ));
-    register(atomic(F32, ARRIVAL, |op| bag_grad(op, Variant::Atomic)));
+    register(atomic(F32, ARRIVAL, |op| bag_grad::<f32>(op, Variant::Atomic)));
     register(portable("exact", F32, EXACT, |op: &EmbeddingBagGrad| {
-        bag_grad(op, Variant::Deterministic)
+        bag_grad::<f32>(op, Variant::Deterministic)
+    }));
+    register(portable("ascending", F64, PLACES, |op: &EmbeddingBagGrad| {
+        bag_grad::<f64>(op, Variant::Deterministic)
     }));
     register(portable(
         "tree",
-        F32,
+        FLOATS,
         "each weight is a scalar product over a tree of the row's width",
-        |op: &EmbeddingBagWeightsGrad| {
-            on(op, |gpu| {
-                let bags = bags(&gpu, op.weight.shape()[0], &op.index, &op.offsets, &op.params)?;
-                let (grad, weight) = (gpu.input(&op.grad)?, gpu.input(&op.weight)?);
-                let width = op.weight.shape()[1];
-                let total = op.index.numel();
-                let out = embedding::embedding_bag_weight_grad(
-                    gpu.device, &grad, &weight, width, &bags, total,
-                )?;
-                gpu.tensor(out, op.index.shape())
-            })
-        },
+        |op: &EmbeddingBagWeightsGrad| with_float!(op.weight.dtype(), T => weights_grad::<T>(op)),
     ));
 }
 
-fn table_grad(op: &EmbeddingGrad, variant: Variant) -> Tensors<Tensor> {
+fn weights_grad<T: Real>(op: &EmbeddingBagWeightsGrad) -> Tensors<Tensor> {
     on(op, |gpu| {
-        let (grad, index) = (gpu.input(&op.grad)?, gpu.input(&op.index)?);
+        let bags = bags(&gpu, op.weight.shape()[0], &op.index, &op.offsets, &op.params)?;
+        let (grad, weight) = (gpu.input::<T>(&op.grad)?, gpu.input(&op.weight)?);
+        let (width, total) = (op.weight.shape()[1], op.index.numel());
+        let out =
+            embedding::embedding_bag_weight_grad(gpu.device, &grad, &weight, width, &bags, total)?;
+        gpu.tensor(out, op.index.shape())
+    })
+}
+
+fn table_grad<T: Real>(op: &EmbeddingGrad, variant: Variant) -> Tensors<Tensor> {
+    on(op, |gpu| {
+        let (grad, index) = (gpu.input::<T>(&op.grad)?, gpu.input(&op.index)?);
         let shape = [op.rows, op.grad.shape().last().copied().unwrap_or(0)];
         let out = embedding::embedding_grad(
             gpu.device,
@@ -62,12 +73,12 @@ fn table_grad(op: &EmbeddingGrad, variant: Variant) -> Tensors<Tensor> {
     })
 }
 
-fn bag(op: &EmbeddingBag) -> Tensors<(Tensor, Option<Tensor>)> {
+fn bag<T: Real>(op: &EmbeddingBag) -> Tensors<(Tensor, Option<Tensor>)> {
     on(op, |gpu| {
         let [rows, width] = [op.weight.shape()[0], op.weight.shape()[1]];
         let bags = bags(&gpu, rows, &op.index, &op.offsets, &op.params)?;
         let shape = [bags.count(), width];
-        let table = gpu.input(&op.weight)?;
+        let table = gpu.input::<T>(&op.weight)?;
         let Some(mode) = mode(op.params.mode) else {
             let (out, max_rows) = embedding::embedding_bag_max(gpu.device, &table, width, &bags)?;
             return Ok((gpu.tensor(out, &shape)?, Some(gpu.tensor(max_rows, &shape)?)));
@@ -79,10 +90,10 @@ fn bag(op: &EmbeddingBag) -> Tensors<(Tensor, Option<Tensor>)> {
     })
 }
 
-fn bag_grad(op: &EmbeddingBagGrad, variant: Variant) -> Tensors<Tensor> {
+fn bag_grad<T: Real>(op: &EmbeddingBagGrad, variant: Variant) -> Tensors<Tensor> {
     on(op, |gpu| {
         let shape = [op.rows, op.grad.shape()[1]];
-        let grad = gpu.input(&op.grad)?;
+        let grad = gpu.input::<T>(&op.grad)?;
         let bags = bags(&gpu, op.rows, &op.index, &op.offsets, &op.params)?;
         let scale = op.scale_grad_by_freq;
         let out = match (mode(op.params.mode), &op.max_rows) {
@@ -116,11 +127,11 @@ fn mode(mode: BagMode) -> Option<embedding::BagMode> {
 }
 
 /// The weights of the places that belong to bags.
-fn weights(
+fn weights<T: Real>(
     gpu: &Gpu<'_>,
     weights: Option<&Tensor>,
     bags: &Bags,
-) -> Result<Option<Input<f32>>, Failure> {
+) -> Result<Option<Input<T>>, Failure> {
     weights.map(|x| gpu.input(&x.narrow(0, 0, bags.places())?)).transpose()
 }
 

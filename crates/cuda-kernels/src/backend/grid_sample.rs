@@ -4,52 +4,60 @@ use samebits_tensor_core::ops::{
 };
 use samebits_tensor_core::registry::register;
 
-use super::{ARRIVAL, F32, Failure, Tensors, atomic, on, portable};
+use super::index::EXACT;
+use super::{ARRIVAL, F32, F64, FLOATS, Failure, Real, Tensors, atomic, on, portable, with_float};
 use crate::Variant;
 use crate::grid_sample::{self, GridSample};
 
 pub(super) fn register_all() {
     register(portable(
         "taps",
-        F32,
+        FLOATS,
         "each output takes its taps in row-major order",
-        |op: &ops::GridSample| {
-            on(op, |gpu| {
-                let sample = sampling(op.input.shape(), op.grid.shape(), op.params)?;
-                let (input, grid) = (gpu.input(&op.input)?, gpu.input(&op.grid)?);
-                let (planes, points) = (&op.input.shape()[..2], points(op.grid.shape()));
-                let out = sample.forward(gpu.device, &input, &grid)?;
-                gpu.tensor(out, &[planes, points].concat())
-            })
-        },
+        |op: &ops::GridSample| with_float!(op.input.dtype(), T => forward::<T>(op)),
     ));
-    register(atomic(F32, ARRIVAL, |op| input_grad(op, Variant::Atomic)));
+    register(atomic(F32, ARRIVAL, |op| input_grad::<f32>(op, Variant::Atomic)));
+    register(portable("exact", F32, EXACT, |op: &GridSampleInputGrad| {
+        input_grad::<f32>(op, Variant::Deterministic)
+    }));
     register(portable(
-        "exact",
-        F32,
-        "the sum is exact and rounded once",
-        |op: &GridSampleInputGrad| input_grad(op, Variant::Deterministic),
+        "ascending",
+        F64,
+        "added in ascending order of the taps",
+        |op: &GridSampleInputGrad| input_grad::<f64>(op, Variant::Deterministic),
     ));
     register(portable(
         "points",
-        F32,
+        FLOATS,
         "each point adds up its channels in ascending order",
-        |op: &GridSampleGridGrad| {
-            on(op, |gpu| {
-                let sample = sampling(op.input.shape(), op.grid.shape(), op.params)?;
-                let (grad, input) = (gpu.input(&op.grad)?, gpu.input(&op.input)?);
-                let out = sample.grid_grad(gpu.device, &grad, &input, &*gpu.input(&op.grid)?)?;
-                gpu.tensor(out, op.grid.shape())
-            })
-        },
+        |op: &GridSampleGridGrad| with_float!(op.input.dtype(), T => grid_grad::<T>(op)),
     ));
 }
 
-fn input_grad(op: &GridSampleInputGrad, variant: Variant) -> Tensors<Tensor> {
+fn forward<T: Real>(op: &ops::GridSample) -> Tensors<Tensor> {
+    on(op, |gpu| {
+        let sample = sampling(op.input.shape(), op.grid.shape(), op.params)?;
+        let (input, grid) = (gpu.input::<T>(&op.input)?, gpu.input(&op.grid)?);
+        let (planes, points) = (&op.input.shape()[..2], points(op.grid.shape()));
+        let out = sample.forward(gpu.device, &input, &grid)?;
+        gpu.tensor(out, &[planes, points].concat())
+    })
+}
+
+fn input_grad<T: Real>(op: &GridSampleInputGrad, variant: Variant) -> Tensors<Tensor> {
     on(op, |gpu| {
         let sample = sampling(&op.input_shape, op.grid.shape(), op.params)?;
-        let (grad, grid) = (gpu.input(&op.grad)?, gpu.input(&op.grid)?);
+        let (grad, grid) = (gpu.input::<T>(&op.grad)?, gpu.input(&op.grid)?);
         gpu.tensor(sample.input_grad(gpu.device, &grad, &grid, variant)?, &op.input_shape)
+    })
+}
+
+fn grid_grad<T: Real>(op: &GridSampleGridGrad) -> Tensors<Tensor> {
+    on(op, |gpu| {
+        let sample = sampling(op.input.shape(), op.grid.shape(), op.params)?;
+        let (grad, input) = (gpu.input::<T>(&op.grad)?, gpu.input(&op.input)?);
+        let out = sample.grid_grad(gpu.device, &grad, &input, &*gpu.input(&op.grid)?)?;
+        gpu.tensor(out, op.grid.shape())
     })
 }
 

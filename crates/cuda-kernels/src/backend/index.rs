@@ -7,7 +7,7 @@ use samebits_tensor_core::registry::register;
 use samebits_tensor_core::{DType, Layout, Op, Tensor};
 
 use super::memory::Input;
-use super::{ARRIVAL, F32, F64, Failure, Gpu, Tensors, atomic, on, portable, with_any};
+use super::{ARRIVAL, F32, F64, Failure, Gpu, Real, Tensors, atomic, on, portable, with_any};
 use crate::places;
 use crate::scatter::{self, Rows};
 use crate::sort;
@@ -95,49 +95,40 @@ pub(super) fn register_all() {
             })
         })
     }));
-    register(atomic(F32, ARRIVAL, |op| index_add(op, Variant::Atomic)));
-    register(portable("exact", F32, EXACT, |op: &IndexAdd| index_add(op, Variant::Deterministic)));
-    register(portable("ascending", F64, ASCENDING, |op: &IndexAdd| {
-        on(op, |gpu| {
-            let rows = rows(IndexAdd::NAME, op.input.shape(), op.dim, op.index.numel())?;
-            let mut out = gpu.copy::<f64>(&op.input)?;
-            let (index, source) = (gpu.input(&op.index)?, gpu.input(&op.source)?);
-            scatter::index_add_f64(gpu.device, &mut out, &index, &source, rows, op.alpha)?;
-            gpu.tensor(out, op.input.shape())
-        })
+    register(atomic(F32, ARRIVAL, |op| index_add::<f32>(op, Variant::Atomic)));
+    register(portable("exact", F32, EXACT, |op: &IndexAdd| {
+        index_add::<f32>(op, Variant::Deterministic)
     }));
-    register(atomic(F32, ARRIVAL, |op| index_put_add(op, Variant::Atomic)));
+    register(portable("ascending", F64, ASCENDING, |op: &IndexAdd| {
+        index_add::<f64>(op, Variant::Deterministic)
+    }));
+    register(atomic(F32, ARRIVAL, |op| index_put_add::<f32>(op, Variant::Atomic)));
     register(portable("exact", F32, EXACT, |op: &IndexPutAdd| {
-        index_put_add(op, Variant::Deterministic)
+        index_put_add::<f32>(op, Variant::Deterministic)
     }));
     register(portable("ascending", F64, ASCENDING, |op: &IndexPutAdd| {
-        on(op, |gpu| {
-            let (rows, index, shape) = joined(&gpu, IndexPutAdd::NAME, &op.input, &op.indices)?;
-            let mut out = gpu.copy::<f64>(&op.input)?;
-            let values = gpu.input(&op.values.expand(&shape)?)?;
-            scatter::index_add_f64(gpu.device, &mut out, &index, &values, rows, 1.0)?;
-            gpu.tensor(out, op.input.shape())
-        })
+        index_put_add::<f64>(op, Variant::Deterministic)
     }));
 }
 
-fn index_add(op: &IndexAdd, variant: Variant) -> Tensors<Tensor> {
+fn index_add<T: Real>(op: &IndexAdd, variant: Variant) -> Tensors<Tensor> {
     on(op, |gpu| {
         let rows = rows(IndexAdd::NAME, op.input.shape(), op.dim, op.index.numel())?;
-        let mut out = gpu.copy::<f32>(&op.input)?;
+        let mut out = gpu.copy::<T>(&op.input)?;
         let (index, source) = (gpu.input(&op.index)?, gpu.input(&op.source)?);
-        let alpha = op.alpha as f32;
+        let alpha = T::from_f64(op.alpha);
         scatter::index_add(gpu.device, &mut out, &index, &source, rows, alpha, variant)?;
         gpu.tensor(out, op.input.shape())
     })
 }
 
-fn index_put_add(op: &IndexPutAdd, variant: Variant) -> Tensors<Tensor> {
+fn index_put_add<T: Real>(op: &IndexPutAdd, variant: Variant) -> Tensors<Tensor> {
     on(op, |gpu| {
         let (rows, index, shape) = joined(&gpu, IndexPutAdd::NAME, &op.input, &op.indices)?;
-        let mut out = gpu.copy::<f32>(&op.input)?;
+        let mut out = gpu.copy::<T>(&op.input)?;
         let values = gpu.input(&op.values.expand(&shape)?)?;
-        scatter::index_add(gpu.device, &mut out, &index, &values, rows, 1.0, variant)?;
+        let one = T::from_f64(1.0);
+        scatter::index_add(gpu.device, &mut out, &index, &values, rows, one, variant)?;
         gpu.tensor(out, op.input.shape())
     })
 }

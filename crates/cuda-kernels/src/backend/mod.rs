@@ -34,8 +34,9 @@ use samebits_tensor_core::device::DeviceKind;
 use samebits_tensor_core::registry::Kernel;
 use samebits_tensor_core::{DType, Error, Op, Tensor};
 
-use crate::device::{Device, Float, Word, device_count};
+use crate::device::{Device, Word, device_count};
 use crate::error::{CudaError, Result};
+use crate::scatter::Summed;
 use memory::{Home, Input};
 
 /// Registers every kernel of this crate, once, and makes every CUDA device of this machine
@@ -250,7 +251,7 @@ impl Stored for i64 {}
 impl Stored for u8 {}
 
 /// A float type of kernels that is a tensor's.
-trait Real: Stored + Float {}
+trait Real: Stored + Summed {}
 
 impl Real for f32 {}
 impl Real for f64 {}

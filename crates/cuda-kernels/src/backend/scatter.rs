@@ -3,7 +3,7 @@ use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{Op, Tensor};
 
 use super::index::{ASCENDING, EXACT, elements, part};
-use super::{ARRIVAL, F32, F64, Gpu, Tensors, atomic, on, portable};
+use super::{ARRIVAL, F32, F64, FLOATS, Gpu, Real, Tensors, atomic, on, portable, with_float};
 use crate::Variant;
 use crate::places;
 use crate::scatter::{self, Rows};
@@ -34,7 +34,8 @@ pub(super) fn register_all() {
             let mut out = gpu.copy::<f64>(&op.input)?;
             let source = gpu.input(&part(&op.source, &op.index)?)?;
             let flat = Rows { outer: 1, size: op.input.numel(), n: op.index.numel(), inner: 1 };
-            scatter::index_add_f64(gpu.device, &mut out, &places, &source, flat, 1.0)?;
+            let variant = Variant::Deterministic;
+            scatter::index_add(gpu.device, &mut out, &places, &source, flat, 1.0, variant)?;
             gpu.tensor(out, shape)
         })
     }));
@@ -43,23 +44,32 @@ pub(super) fn register_all() {
             let sums = matches!(op.kind, ScatterReduceKind::Sum | ScatterReduceKind::Prod);
             sums && op.include_self
         },
-        ..atomic(F32, ARRIVAL, |op| scatter_reduce(op, Variant::Atomic))
+        ..atomic(F32, ARRIVAL, |op| scatter_reduce::<f32>(op, Variant::Atomic))
     });
-    register(portable("ascending", F32, REDUCED, |op: &ScatterReduce| {
-        scatter_reduce(op, Variant::Deterministic)
-    }));
-    register(portable("ascending", F32, REDUCED, |op: &IndexReduce| {
-        on(op, |gpu| {
-            // One index per slice becomes one per element.
-            let mut line = vec![1; op.input.rank()];
-            line[op.dim] = op.index.numel();
-            let index = op.index.reshape(&line)?.expand(op.source.shape())?;
-            let IndexReduce { input, dim, source, kind, include_self, .. } = op;
-            let variant = Variant::Deterministic;
-            let arguments = (input, *dim, &index, source, *kind, *include_self);
-            reduce(&gpu, IndexReduce::NAME, arguments, variant)
-        })
-    }));
+    register(portable(
+        "ascending",
+        FLOATS,
+        REDUCED,
+        |op: &ScatterReduce| with_float!(op.input.dtype(), T => scatter_reduce::<T>(op, Variant::Deterministic)),
+    ));
+    register(portable(
+        "ascending",
+        FLOATS,
+        REDUCED,
+        |op: &IndexReduce| with_float!(op.input.dtype(), T => index_reduce::<T>(op)),
+    ));
+}
+
+fn index_reduce<T: Real>(op: &IndexReduce) -> Tensors<Tensor> {
+    on(op, |gpu| {
+        // One index per slice becomes one per element.
+        let mut line = vec![1; op.input.rank()];
+        line[op.dim] = op.index.numel();
+        let index = op.index.reshape(&line)?.expand(op.source.shape())?;
+        let IndexReduce { input, dim, source, kind, include_self, .. } = op;
+        let arguments = (input, *dim, &index, source, *kind, *include_self);
+        reduce::<T>(&gpu, IndexReduce::NAME, arguments, Variant::Deterministic)
+    })
 }
 
 fn scatter_add(op: &ScatterAdd, variant: Variant) -> Tensors<Tensor> {
@@ -73,25 +83,25 @@ fn scatter_add(op: &ScatterAdd, variant: Variant) -> Tensors<Tensor> {
     })
 }
 
-fn scatter_reduce(op: &ScatterReduce, variant: Variant) -> Tensors<Tensor> {
+fn scatter_reduce<T: Real>(op: &ScatterReduce, variant: Variant) -> Tensors<Tensor> {
     on(op, |gpu| {
         let ScatterReduce { input, dim, index, source, kind, include_self } = op;
         let arguments = (input, *dim, index, source, *kind, *include_self);
-        reduce(&gpu, ScatterReduce::NAME, arguments, variant)
+        reduce::<T>(&gpu, ScatterReduce::NAME, arguments, variant)
     })
 }
 
 /// Input, dimension, index, source, how, and whether the input counts.
 type Arguments<'a> = (&'a Tensor, usize, &'a Tensor, &'a Tensor, ScatterReduceKind, bool);
 
-fn reduce(
+fn reduce<T: Real>(
     gpu: &Gpu<'_>,
     op: &'static str,
     (input, dim, index, source, kind, include_self): Arguments<'_>,
     variant: Variant,
 ) -> Result<Tensor, super::Failure> {
     let (rows, places) = elements(gpu, op, input.shape(), dim, index)?;
-    let mut out = gpu.copy::<f32>(input)?;
+    let mut out = gpu.copy::<T>(input)?;
     let source = gpu.input(&part(source, index)?)?;
     let kind = match kind {
         ScatterReduceKind::Sum => scatter::ScatterReduce::Sum,

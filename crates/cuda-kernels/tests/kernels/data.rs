@@ -1,5 +1,11 @@
 //! Inputs: arbitrary, adversarial, the same on every machine.
 
+use std::fmt::LowerExp;
+use std::ops::{Add, Div, Mul};
+
+use samebits_cuda_kernels::scatter::Summed;
+use samebits_numerics::extrema::Ordered;
+
 /// A linear congruential generator: tests need variety, not quality.
 pub(crate) struct Source(u64);
 
@@ -100,4 +106,87 @@ pub(crate) fn exact(addends: impl IntoIterator<Item = f32>) -> f32 {
     let mut sum = samebits_numerics::exact::ExactSum::new();
     addends.into_iter().for_each(|x| sum.add(x));
     sum.to_f32()
+}
+
+/// f32 or f64, for tests of both.
+pub(crate) trait Real:
+    Summed
+    + Ordered
+    + LowerExp
+    + Into<f64>
+    + Add<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
+{
+    /// What [`Source::broken`] gives, or as much of the other type.
+    fn broken(source: &mut Source, n: usize) -> Vec<Self>;
+    /// What [`Source::wild`] gives, or as much of the other type.
+    fn wild(source: &mut Source, n: usize) -> Vec<Self>;
+    /// The sum of an irregular sum's addends, in their order.
+    fn sum(addends: impl IntoIterator<Item = Self>) -> Self;
+    /// `self * b + c`, rounded once.
+    fn fma(self, b: Self, c: Self) -> Self;
+    /// The bits as a number.
+    fn number(self) -> u64;
+}
+
+impl Real for f32 {
+    fn broken(source: &mut Source, n: usize) -> Vec<f32> {
+        source.broken(n)
+    }
+    fn wild(source: &mut Source, n: usize) -> Vec<f32> {
+        source.wild(n)
+    }
+    fn sum(addends: impl IntoIterator<Item = f32>) -> f32 {
+        exact(addends)
+    }
+    fn fma(self, b: f32, c: f32) -> f32 {
+        self.mul_add(b, c)
+    }
+    fn number(self) -> u64 {
+        self.to_bits().into()
+    }
+}
+
+/// A number with all bits of its significand, and sometimes with an exponent that f32 has not.
+fn widen(x: f32) -> f64 {
+    let wide = f64::from(x) * 1.1;
+    match x.to_bits() % 16 {
+        1 => wide * 1e250,
+        2 => wide * 1e-250,
+        3 => wide * 5e-324,
+        _ => wide,
+    }
+}
+
+impl Real for f64 {
+    fn broken(source: &mut Source, n: usize) -> Vec<f64> {
+        source.broken(n).into_iter().map(widen).collect()
+    }
+    fn wild(source: &mut Source, n: usize) -> Vec<f64> {
+        source.wild(n).into_iter().map(widen).collect()
+    }
+    fn sum(addends: impl IntoIterator<Item = f64>) -> f64 {
+        samebits_numerics::nan::canonical(addends.into_iter().fold(0.0, |sum, x| sum + x))
+    }
+    fn fma(self, b: f64, c: f64) -> f64 {
+        self.mul_add(b, c)
+    }
+    fn number(self) -> u64 {
+        self.to_bits()
+    }
+}
+
+pub(crate) fn numbers<T: Real>(values: &[T]) -> Vec<u64> {
+    values.iter().map(|x| x.number()).collect()
+}
+
+/// Fails with the first difference.
+#[track_caller]
+pub(crate) fn same_as<T: Real>(what: &str, got: &[T], expected: &[T]) {
+    assert_eq!(got.len(), expected.len(), "{what}: lengths");
+    for (i, (g, e)) in got.iter().zip(expected).enumerate() {
+        let (a, b) = (g.number(), e.number());
+        assert!(a == b, "{what}: element {i} is {g:e} ({a:x}), expected {e:e} ({b:x})");
+    }
 }

@@ -1,161 +1,178 @@
 //! Embedding and embedding bags.
 
-use crate::data::{Source, bits, clean, exact, order_sensitive, same};
+use crate::data::{Real, Source, bits, numbers, order_sensitive, same_as};
 use crate::device::{on_device, under_schedules, varies};
+use samebits_cuda_kernels::Device;
 use samebits_cuda_kernels::Variant::{Atomic, Deterministic};
 use samebits_cuda_kernels::embedding::{
     BagMode, Bags, embedding_bag, embedding_bag_grad, embedding_bag_max, embedding_bag_max_grad,
     embedding_bag_weight_grad, embedding_grad,
 };
 use samebits_numerics::extrema::replaces_max;
+use samebits_numerics::nan::canonical;
 use samebits_numerics::reduce::sum_by;
 
+fn wide<T: Real>(x: T) -> f64 {
+    x.into()
+}
+
+fn count<T: Real>(n: usize) -> T {
+    T::from_f64(n as f64)
+}
+
 #[test]
-fn table_gradients_are_exact() {
+fn table_gradients_are_exact_or_in_order() {
     under_schedules(|device| {
-        let mut all = Vec::new();
-        for [rows, width, n] in [[30, 3, 40], [3, 5, 60]] {
-            let mut source = Source::new(n as u64);
-            let grad = source.broken(n * width);
-            let index = source.indices(n, rows);
-            for (padding, scale) in [(None, false), (Some(1), false), (None, true), (Some(2), true)]
-            {
-                let expected: Vec<f32> = (0..rows * width)
-                    .map(|p| {
-                        let (row, column) = (p / width, p % width);
-                        let places: Vec<usize> = (0..n)
-                            .filter(|&i| index[i] == row as i64 && padding != Some(row))
-                            .collect();
-                        let sum = exact(places.iter().map(|&i| grad[i * width + column]));
-                        let divide = scale && places.len() > 1;
-                        if divide { clean(sum / places.len() as f32) } else { sum }
-                    })
-                    .collect();
-                let g = device.upload(&grad).unwrap();
-                let idx = device.upload(&index).unwrap();
-                let shape = [rows, width];
-                let got =
-                    embedding_grad(device, &g, &idx, shape, padding, scale, Deterministic).unwrap();
-                let got = device.download(&got).unwrap();
-                same(&format!("{rows} {padding:?} {scale}"), &got, &expected);
-                all.extend(bits(&got));
-            }
-        }
+        let mut all = table_gradients::<f32>(device);
+        all.extend(table_gradients::<f64>(device));
         all
     });
 }
 
-#[test]
-fn bags() {
-    under_schedules(|device| {
-        let (rows, width, n) = (12, 35, 50);
-        let mut source = Source::new(3);
-        let table = source.broken(rows * width);
+fn table_gradients<T: Real>(device: &Device) -> Vec<u64> {
+    let mut all = Vec::new();
+    for [rows, width, n] in [[30, 3, 40], [3, 5, 60]] {
+        let mut source = Source::new(n as u64);
+        let grad = T::broken(&mut source, n * width);
         let index = source.indices(n, rows);
-        let weights = source.plain(n);
-        let offsets = [0i64, 3, 3, 20, 21, 49];
-        let padding = Some(4);
-        let bag_of = |b: usize| -> Vec<(usize, usize)> {
-            let end = offsets.get(b + 1).map_or(n, |&o| o as usize);
-            (offsets[b] as usize..end)
-                .map(|place| (place, index[place] as usize))
-                .filter(|&(_, row)| Some(row) != padding)
-                .collect()
-        };
-        let grad = source.wild(offsets.len() * width);
-        let idx = device.upload(&index).unwrap();
-        let bags = Bags::new(device, rows, &idx, n, &offsets, padding).unwrap();
-        let t = device.upload(&table).unwrap();
-        let g = device.upload(&grad).unwrap();
-        let w = device.upload(&weights).unwrap();
-
-        for (mode, weighted) in
-            [(BagMode::Sum, false), (BagMode::Sum, true), (BagMode::Mean, false)]
-        {
-            let expected: Vec<f32> = (0..offsets.len() * width)
-                .map(|o| {
-                    let places = bag_of(o / width);
-                    let sum = places.iter().fold(0.0f64, |sum, &(place, row)| {
-                        let x = f64::from(table[row * width + o % width]);
-                        sum + if weighted { f64::from(weights[place]) * x } else { x }
-                    });
-                    let mean = mode == BagMode::Mean && !places.is_empty();
-                    clean((sum / if mean { places.len() as f64 } else { 1.0 }) as f32)
+        for (padding, scale) in [(None, false), (Some(1), false), (None, true), (Some(2), true)] {
+            let expected: Vec<T> = (0..rows * width)
+                .map(|p| {
+                    let (row, column) = (p / width, p % width);
+                    let places: Vec<usize> = (0..n)
+                        .filter(|&i| index[i] == row as i64 && padding != Some(row))
+                        .collect();
+                    let sum = T::sum(places.iter().map(|&i| grad[i * width + column]));
+                    let divide = scale && places.len() > 1;
+                    if divide { canonical(sum / count::<T>(places.len())) } else { sum }
                 })
                 .collect();
-            let w = weighted.then_some(&w);
-            let got = embedding_bag(device, &t, width, &bags, mode, w).unwrap();
-            same(&format!("{mode:?} {weighted}"), &device.download(&got).unwrap(), &expected);
-
-            for scale in [false, true] {
-                let mut addends = vec![Vec::new(); rows];
-                for b in 0..offsets.len() {
-                    let places = bag_of(b);
-                    for &(place, row) in &places {
-                        addends[row].push((b, place, places.len()));
-                    }
-                }
-                let expected: Vec<f32> = (0..rows * width)
-                    .map(|p| {
-                        let list = &addends[p / width];
-                        let sum = exact(list.iter().map(|&(b, place, size)| {
-                            let g = grad[b * width + p % width];
-                            match (weighted, mode) {
-                                (true, _) => g * weights[place],
-                                (_, BagMode::Mean) => g / size as f32,
-                                _ => g,
-                            }
-                        }));
-                        let divide = scale && list.len() > 1;
-                        if divide { clean(sum / list.len() as f32) } else { sum }
-                    })
-                    .collect();
-                let got =
-                    embedding_bag_grad(device, &g, width, &bags, mode, w, scale, Deterministic);
-                let got = device.download(&got.unwrap()).unwrap();
-                same(&format!("{mode:?} {weighted} gradient {scale}"), &got, &expected);
-            }
+            let g = device.upload(&grad).unwrap();
+            let idx = device.upload(&index).unwrap();
+            let shape = [rows, width];
+            let got =
+                embedding_grad(device, &g, &idx, shape, padding, scale, Deterministic).unwrap();
+            let got = device.download(&got).unwrap();
+            same_as(&format!("{rows} {padding:?} {scale}"), &got, &expected);
+            all.extend(numbers(&got));
         }
+    }
+    all
+}
 
-        let winners: Vec<i64> = (0..offsets.len() * width)
+#[test]
+fn bags_of_rows() {
+    under_schedules(|device| {
+        bags::<f32>(device);
+        bags::<f64>(device);
+    });
+}
+
+fn bags<T: Real>(device: &Device) {
+    let (rows, width, n) = (12, 35, 50);
+    let mut source = Source::new(3);
+    let table = T::broken(&mut source, rows * width);
+    let index = source.indices(n, rows);
+    let weights = T::wild(&mut source, n);
+    let offsets = [0i64, 3, 3, 20, 21, 49];
+    let padding = Some(4);
+    let bag_of = |b: usize| -> Vec<(usize, usize)> {
+        let end = offsets.get(b + 1).map_or(n, |&o| o as usize);
+        (offsets[b] as usize..end)
+            .map(|place| (place, index[place] as usize))
+            .filter(|&(_, row)| Some(row) != padding)
+            .collect()
+    };
+    let grad = T::wild(&mut source, offsets.len() * width);
+    let idx = device.upload(&index).unwrap();
+    let bags = Bags::new(device, rows, &idx, n, &offsets, padding).unwrap();
+    let t = device.upload(&table).unwrap();
+    let g = device.upload(&grad).unwrap();
+    let w = device.upload(&weights).unwrap();
+
+    for (mode, weighted) in [(BagMode::Sum, false), (BagMode::Sum, true), (BagMode::Mean, false)] {
+        let expected: Vec<T> = (0..offsets.len() * width)
             .map(|o| {
-                bag_of(o / width).iter().fold(-1i64, |best, &(_, row)| {
-                    let at = |row: usize| table[row * width + o % width];
-                    let wins = best < 0 || replaces_max(at(best as usize), at(row));
-                    if wins { row as i64 } else { best }
-                })
+                let places = bag_of(o / width);
+                let sum = places.iter().fold(0.0, |sum, &(place, row)| {
+                    let x = wide(table[row * width + o % width]);
+                    sum + if weighted { wide(weights[place]) * x } else { x }
+                });
+                let mean = mode == BagMode::Mean && !places.is_empty();
+                canonical(T::from_f64(sum / if mean { places.len() as f64 } else { 1.0 }))
             })
             .collect();
-        let (y, max_rows) = embedding_bag_max(device, &t, width, &bags).unwrap();
-        assert_eq!(device.download(&max_rows).unwrap(), winners);
-        let expected: Vec<f32> = winners
+        let w = weighted.then_some(&w);
+        let got = embedding_bag(device, &t, width, &bags, mode, w).unwrap();
+        same_as(&format!("{mode:?} {weighted}"), &device.download(&got).unwrap(), &expected);
+
+        for scale in [false, true] {
+            let mut addends = vec![Vec::new(); rows];
+            for b in 0..offsets.len() {
+                let places = bag_of(b);
+                for &(place, row) in &places {
+                    addends[row].push((b, place, places.len()));
+                }
+            }
+            let expected: Vec<T> = (0..rows * width)
+                .map(|p| {
+                    let list = &addends[p / width];
+                    let sum = T::sum(list.iter().map(|&(b, place, size)| {
+                        let g = grad[b * width + p % width];
+                        match (weighted, mode) {
+                            (true, _) => g * weights[place],
+                            (_, BagMode::Mean) => g / count(size),
+                            _ => g,
+                        }
+                    }));
+                    let divide = scale && list.len() > 1;
+                    if divide { canonical(sum / count::<T>(list.len())) } else { sum }
+                })
+                .collect();
+            let got = embedding_bag_grad(device, &g, width, &bags, mode, w, scale, Deterministic);
+            let got = device.download(&got.unwrap()).unwrap();
+            same_as(&format!("{mode:?} {weighted} gradient {scale}"), &got, &expected);
+        }
+    }
+
+    let winners: Vec<i64> = (0..offsets.len() * width)
+        .map(|o| {
+            bag_of(o / width).iter().fold(-1i64, |best, &(_, row)| {
+                let at = |row: usize| table[row * width + o % width];
+                let wins = best < 0 || replaces_max(at(best as usize), at(row));
+                if wins { row as i64 } else { best }
+            })
+        })
+        .collect();
+    let (y, max_rows) = embedding_bag_max(device, &t, width, &bags).unwrap();
+    assert_eq!(device.download(&max_rows).unwrap(), winners);
+    let expected: Vec<T> =
+        winners
             .iter()
             .enumerate()
-            .map(|(o, &r)| if r < 0 { 0.0 } else { clean(table[r as usize * width + o % width]) })
-            .collect();
-        same("maximum", &device.download(&y).unwrap(), &expected);
-        let expected: Vec<f32> = (0..rows * width)
-            .map(|p| {
-                let here = |o: &usize| winners[*o] == (p / width) as i64 && o % width == p % width;
-                exact((0..winners.len()).filter(here).map(|o| grad[o]))
+            .map(|(o, &r)| {
+                if r < 0 { T::default() } else { canonical(table[r as usize * width + o % width]) }
             })
             .collect();
-        let got =
-            embedding_bag_max_grad(device, &g, &max_rows, [rows, width], Deterministic).unwrap();
-        same("maximum gradient", &device.download(&got).unwrap(), &expected);
+    same_as("maximum", &device.download(&y).unwrap(), &expected);
+    let expected: Vec<T> = (0..rows * width)
+        .map(|p| {
+            let here = |o: &usize| winners[*o] == (p / width) as i64 && o % width == p % width;
+            T::sum((0..winners.len()).filter(here).map(|o| grad[o]))
+        })
+        .collect();
+    let got = embedding_bag_max_grad(device, &g, &max_rows, [rows, width], Deterministic).unwrap();
+    same_as("maximum gradient", &device.download(&got).unwrap(), &expected);
 
-        let mut expected = vec![0.0f32; n];
-        for b in 0..offsets.len() {
-            for (place, row) in bag_of(b) {
-                let dot = sum_by(width, |i| {
-                    f64::from(grad[b * width + i]) * f64::from(table[row * width + i])
-                });
-                expected[place] = clean(dot as f32);
-            }
+    let mut expected = vec![T::default(); n];
+    for b in 0..offsets.len() {
+        for (place, row) in bag_of(b) {
+            let dot = sum_by(width, |i| wide(grad[b * width + i]) * wide(table[row * width + i]));
+            expected[place] = canonical(T::from_f64(dot));
         }
-        let got = embedding_bag_weight_grad(device, &g, &t, width, &bags, n).unwrap();
-        same("weights", &device.download(&got).unwrap(), &expected);
-    });
+    }
+    let got = embedding_bag_weight_grad(device, &g, &t, width, &bags, n).unwrap();
+    same_as("weights", &device.download(&got).unwrap(), &expected);
 }
 
 #[test]

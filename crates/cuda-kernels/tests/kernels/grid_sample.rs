@@ -1,9 +1,11 @@
 //! Sampling at given points, and its gradients.
 
-use crate::data::{Source, bits, clean, exact, order_sensitive, same};
+use crate::data::{Real, Source, bits, numbers, order_sensitive, same_as};
 use crate::device::{under_schedules, varies};
+use samebits_cuda_kernels::Device;
 use samebits_cuda_kernels::Variant::{Atomic, Deterministic};
 use samebits_cuda_kernels::grid_sample::{GridMode, GridPadding, GridSample};
+use samebits_numerics::nan::canonical;
 
 struct Options {
     size: [usize; 3],
@@ -82,10 +84,10 @@ impl Options {
     }
 
     /// Place, weight and derivatives (x, y, z) of the taps of a point, and the position's.
-    fn taps(&self, at: &[f32]) -> (Vec<(usize, f64, [f64; 3])>, [f64; 3]) {
+    fn taps<T: Real>(&self, at: &[T]) -> (Vec<(usize, f64, [f64; 3])>, [f64; 3]) {
         let mut axes: Vec<Axis> = vec![(vec![(Some(0), 1.0, 0.0)], 0.0); 3];
         for (d, &c) in at.iter().enumerate() {
-            axes[d] = self.axis(f64::from(c), self.size[2 - d]);
+            axes[d] = self.axis(c.into(), self.size[2 - d]);
         }
         let mut found = Vec::new();
         for &(z, wz, sz) in &axes[2].0 {
@@ -106,97 +108,104 @@ impl Options {
 #[test]
 fn sampling_and_its_gradients() {
     under_schedules(|device| {
-        let mut all = Vec::new();
-        for (mode, dims) in [
-            (GridMode::Nearest, 2),
-            (GridMode::Linear, 2),
-            (GridMode::Cubic, 2),
-            (GridMode::Nearest, 3),
-            (GridMode::Linear, 3),
-        ] {
-            for padding in [GridPadding::Zeros, GridPadding::Border, GridPadding::Reflection] {
-                for align in [false, true] {
-                    let size = if dims == 2 { [1, 4, 5] } else { [2, 3, 4] };
-                    let options = Options { size, mode, padding, align };
-                    let (batch, channels, points) = (2, 2, 9);
-                    let input = &size[3 - dims..];
-                    let sample =
-                        GridSample::new(batch, channels, input, points, mode, padding, align)
-                            .unwrap();
-                    let plane: usize = size.iter().product();
-                    let mut source = Source::new(dims as u64);
-                    let x = source.wild(batch * channels * plane);
-                    let grad = source.wild(batch * channels * points);
-                    let mut grid: Vec<f32> =
-                        source.plain(batch * points * dims).iter().map(|x| x * 1.7).collect();
-                    grid[..6].copy_from_slice(&[f32::NAN, 0.5, 1e30, -0.25, f32::INFINITY, -1.0]);
-                    let taps: Vec<_> = grid.chunks(dims).map(|at| options.taps(at)).collect();
-                    let what = format!("{dims}D {mode:?} {padding:?} {align}");
-                    let (x_dev, grid_dev) =
-                        (device.upload(&x).unwrap(), device.upload(&grid).unwrap());
-                    let g_dev = device.upload(&grad).unwrap();
-
-                    let expected: Vec<f32> =
-                        (0..grad.len())
-                            .map(|o| {
-                                let plane = &x[o / points * plane..];
-                                let point = o / points / channels * points + o % points;
-                                clean(taps[point].0.iter().fold(0.0f32, |sum, &(p, w, _)| {
-                                    plane[p].mul_add(w as f32, sum)
-                                }))
-                            })
-                            .collect();
-                    let got = sample.forward(device, &x_dev, &grid_dev).unwrap();
-                    same(&what, &device.download(&got).unwrap(), &expected);
-
-                    let expected: Vec<f32> = (0..x.len())
-                        .map(|i| {
-                            let (image, place) = (i / plane / channels, i % plane);
-                            exact((0..points).flat_map(|point| {
-                                let g = grad[i / plane * points + point];
-                                taps[image * points + point]
-                                    .0
-                                    .iter()
-                                    .filter(move |tap| tap.0 == place)
-                                    .map(move |tap| g * tap.1 as f32)
-                            }))
-                        })
-                        .collect();
-                    let got = sample.input_grad(device, &g_dev, &grid_dev, Deterministic).unwrap();
-                    let got = device.download(&got).unwrap();
-                    same(&format!("{what} input"), &got, &expected);
-                    all.extend(bits(&got));
-
-                    let mut expected = Vec::new();
-                    for (point, (taps, slopes)) in taps.iter().enumerate() {
-                        let image = point / points;
-                        let mut sums = [0.0f64; 3];
-                        for c in 0..channels {
-                            let number = image * channels + c;
-                            let mut inner = [0.0f64; 3];
-                            for (place, _, weights) in taps {
-                                for d in 0..3 {
-                                    inner[d] += f64::from(x[number * plane + place]) * weights[d];
-                                }
-                            }
-                            for d in 0..3 {
-                                let g = grad[number * points + point % points];
-                                sums[d] += f64::from(g) * inner[d];
-                            }
-                        }
-                        for d in 0..dims {
-                            let nearest = mode == GridMode::Nearest;
-                            let value = if nearest { 0.0 } else { (sums[d] * slopes[d]) as f32 };
-                            expected.push(clean(value));
-                        }
-                    }
-                    let got = sample.grid_grad(device, &g_dev, &x_dev, &grid_dev).unwrap();
-                    same(&format!("{what} grid"), &device.download(&got).unwrap(), &expected);
-                }
-            }
-        }
+        let mut all = sampling::<f32>(device);
+        all.extend(sampling::<f64>(device));
         all
     });
+}
+
+fn sampling<T: Real>(device: &Device) -> Vec<u64> {
+    let mut all = Vec::new();
+    for (mode, dims) in [
+        (GridMode::Nearest, 2),
+        (GridMode::Linear, 2),
+        (GridMode::Cubic, 2),
+        (GridMode::Nearest, 3),
+        (GridMode::Linear, 3),
+    ] {
+        for padding in [GridPadding::Zeros, GridPadding::Border, GridPadding::Reflection] {
+            for align in [false, true] {
+                let size = if dims == 2 { [1, 4, 5] } else { [2, 3, 4] };
+                let options = Options { size, mode, padding, align };
+                let (batch, channels, points) = (2, 2, 9);
+                let input = &size[3 - dims..];
+                let sample =
+                    GridSample::new(batch, channels, input, points, mode, padding, align).unwrap();
+                let plane: usize = size.iter().product();
+                let mut source = Source::new(dims as u64);
+                let x = T::wild(&mut source, batch * channels * plane);
+                let grad = T::wild(&mut source, batch * channels * points);
+                let mut grid: Vec<T> = source
+                    .plain(batch * points * dims)
+                    .iter()
+                    .map(|&x| T::from_f64(f64::from(x) * 1.7))
+                    .collect();
+                let ends = [f64::NAN, 0.5, 1e30, -0.25, f64::INFINITY, -1.0];
+                grid[..6].copy_from_slice(&ends.map(T::from_f64));
+                let taps: Vec<_> = grid.chunks(dims).map(|at| options.taps(at)).collect();
+                let what = format!("{dims}D {mode:?} {padding:?} {align}");
+                let (x_dev, grid_dev) = (device.upload(&x).unwrap(), device.upload(&grid).unwrap());
+                let g_dev = device.upload(&grad).unwrap();
+
+                let expected: Vec<T> = (0..grad.len())
+                    .map(|o| {
+                        let plane = &x[o / points * plane..];
+                        let point = o / points / channels * points + o % points;
+                        canonical(taps[point].0.iter().fold(T::default(), |sum, &(p, w, _)| {
+                            plane[p].fma(T::from_f64(w), sum)
+                        }))
+                    })
+                    .collect();
+                let got = sample.forward(device, &x_dev, &grid_dev).unwrap();
+                same_as(&what, &device.download(&got).unwrap(), &expected);
+
+                let expected: Vec<T> = (0..x.len())
+                    .map(|i| {
+                        let (image, place) = (i / plane / channels, i % plane);
+                        T::sum((0..points).flat_map(|point| {
+                            let g = grad[i / plane * points + point];
+                            taps[image * points + point]
+                                .0
+                                .iter()
+                                .filter(move |tap| tap.0 == place)
+                                .map(move |tap| g * T::from_f64(tap.1))
+                        }))
+                    })
+                    .collect();
+                let got = sample.input_grad(device, &g_dev, &grid_dev, Deterministic).unwrap();
+                let got = device.download(&got).unwrap();
+                same_as(&format!("{what} input"), &got, &expected);
+                all.extend(numbers(&got));
+
+                let mut expected = Vec::new();
+                for (point, (taps, slopes)) in taps.iter().enumerate() {
+                    let image = point / points;
+                    let mut sums = [0.0f64; 3];
+                    for c in 0..channels {
+                        let number = image * channels + c;
+                        let mut inner = [0.0f64; 3];
+                        for (place, _, weights) in taps {
+                            for d in 0..3 {
+                                inner[d] += x[number * plane + place].into() * weights[d];
+                            }
+                        }
+                        for d in 0..3 {
+                            let g = grad[number * points + point % points];
+                            sums[d] += g.into() * inner[d];
+                        }
+                    }
+                    for d in 0..dims {
+                        let nearest = mode == GridMode::Nearest;
+                        let value = if nearest { 0.0 } else { sums[d] * slopes[d] };
+                        expected.push(canonical(T::from_f64(value)));
+                    }
+                }
+                let got = sample.grid_grad(device, &g_dev, &x_dev, &grid_dev).unwrap();
+                same_as(&format!("{what} grid"), &device.download(&got).unwrap(), &expected);
+            }
+        }
+    }
+    all
 }
 
 #[test]

@@ -8,6 +8,7 @@
 
 mod bincount;
 mod conv;
+mod ctc;
 mod data;
 mod device;
 mod elementwise;

@@ -1,9 +1,11 @@
 //! Sums and writes at computed places.
 
-use crate::data::{Source, bits, clean, exact, order_sensitive, same, same64};
+use crate::data::{Real, Source, bits, exact, order_sensitive, same, same_as, same64};
 use crate::device::{on_device, under_schedules, varies};
+use samebits_cuda_kernels::Device;
 use samebits_cuda_kernels::Variant::{Atomic, Deterministic};
 use samebits_cuda_kernels::scatter::{self, Rows, ScatterReduce};
+use samebits_numerics::nan::canonical;
 
 /// (outer, size, n, inner): the last ones take the path through accumulators in memory.
 const SHAPES: [[usize; 4]; 5] =
@@ -107,7 +109,8 @@ fn index_add_f64_adds_in_source_order() {
             let mut out = device.upload(&old).unwrap();
             let index = device.upload(&index).unwrap();
             let x = device.upload(&x).unwrap();
-            scatter::index_add_f64(device, &mut out, &index, &x, rows(shape), 0.7).unwrap();
+            scatter::index_add(device, &mut out, &index, &x, rows(shape), 0.7, Deterministic)
+                .unwrap();
             same64(&format!("{shape:?}"), &device.download(&out).unwrap(), &expected);
         }
     });
@@ -116,65 +119,75 @@ fn index_add_f64_adds_in_source_order() {
 #[test]
 fn scatter_reduce_equals_a_sequential_loop() {
     under_schedules(|device| {
-        for (number, shape) in SHAPES.into_iter().enumerate() {
-            let [outer, size, n, inner] = shape;
-            let mut source = Source::new(100 + number as u64);
-            let old = source.broken(outer * size * inner);
-            let x = source.broken(outer * n * inner);
-            let index = source.indices(outer * n * inner, size);
-            for reduce in [
-                ScatterReduce::Sum,
-                ScatterReduce::Mean,
-                ScatterReduce::Prod,
-                ScatterReduce::Amax,
-                ScatterReduce::Amin,
-            ] {
-                for include_self in [true, false] {
-                    let expected: Vec<f32> = (0..old.len())
-                        .map(|at| {
-                            let from = sources(shape, |i| index[i], at);
-                            combine(reduce, include_self, old[at], &from, &x)
-                        })
-                        .collect();
-                    let mut out = device.upload(&old).unwrap();
-                    let index = device.upload(&index).unwrap();
-                    let x = device.upload(&x).unwrap();
-                    let rows = rows(shape);
-                    scatter::scatter_reduce(
-                        device,
-                        &mut out,
-                        &index,
-                        &x,
-                        rows,
-                        reduce,
-                        include_self,
-                        Deterministic,
-                    )
-                    .unwrap();
-                    let got = device.download(&out).unwrap();
-                    same(&format!("{shape:?} {reduce:?} {include_self}"), &got, &expected);
-                }
-            }
-        }
+        scatter_reductions::<f32>(device);
+        scatter_reductions::<f64>(device);
     });
 }
 
-fn combine(reduce: ScatterReduce, include: bool, old: f32, from: &[usize], x: &[f32]) -> f32 {
+fn scatter_reductions<T: Real>(device: &Device) {
+    for (number, shape) in SHAPES.into_iter().enumerate() {
+        let [outer, size, n, inner] = shape;
+        let mut source = Source::new(100 + number as u64);
+        let old = T::broken(&mut source, outer * size * inner);
+        let x = T::broken(&mut source, outer * n * inner);
+        let index = source.indices(outer * n * inner, size);
+        for reduce in [
+            ScatterReduce::Sum,
+            ScatterReduce::Mean,
+            ScatterReduce::Prod,
+            ScatterReduce::Amax,
+            ScatterReduce::Amin,
+        ] {
+            for include_self in [true, false] {
+                let expected: Vec<T> = (0..old.len())
+                    .map(|at| {
+                        let from = sources(shape, |i| index[i], at);
+                        combine(reduce, include_self, old[at], &from, &x)
+                    })
+                    .collect();
+                let mut out = device.upload(&old).unwrap();
+                let index = device.upload(&index).unwrap();
+                let x = device.upload(&x).unwrap();
+                let rows = rows(shape);
+                scatter::scatter_reduce(
+                    device,
+                    &mut out,
+                    &index,
+                    &x,
+                    rows,
+                    reduce,
+                    include_self,
+                    Deterministic,
+                )
+                .unwrap();
+                let got = device.download(&out).unwrap();
+                same_as(&format!("{shape:?} {reduce:?} {include_self}"), &got, &expected);
+            }
+        }
+    }
+}
+
+fn combine<T: Real>(reduce: ScatterReduce, include: bool, old: T, from: &[usize], x: &[T]) -> T {
     let first = if include || from.is_empty() { Some(old) } else { None };
     let values = first.into_iter().chain(from.iter().map(|&i| x[i]));
+    // In f64 a sum starts from its first element, and from +0 if that is a source.
+    let sum = |values: std::iter::Chain<_, _>| match first {
+        Some(old) if T::WIDE => canonical(from.iter().fold(old, |sum, &i| sum + x[i])),
+        _ => T::sum(values),
+    };
     match reduce {
-        ScatterReduce::Sum => exact(values),
+        ScatterReduce::Sum => sum(values),
         ScatterReduce::Mean => {
             let count = from.len() + usize::from(include);
-            clean(exact(values) / count.max(1) as f32)
+            canonical(sum(values) / T::from_f64(count.max(1) as f64))
         }
         _ if from.is_empty() => old,
         ScatterReduce::Prod => {
-            let start = if include { old } else { 1.0 };
-            clean(from.iter().fold(start, |product, &i| product * x[i]))
+            let start = if include { old } else { T::from_f64(1.0) };
+            canonical(from.iter().fold(start, |product, &i| product * x[i]))
         }
-        ScatterReduce::Amax => clean(values.reduce(samebits_numerics::extrema::max2).unwrap()),
-        ScatterReduce::Amin => clean(values.reduce(samebits_numerics::extrema::min2).unwrap()),
+        ScatterReduce::Amax => canonical(values.reduce(samebits_numerics::extrema::max2).unwrap()),
+        ScatterReduce::Amin => canonical(values.reduce(samebits_numerics::extrema::min2).unwrap()),
     }
 }
 
@@ -261,7 +274,7 @@ fn atomic_sums_vary() {
     let n = 300;
     let values = order_sensitive(n);
     let shape = Rows { outer: 1, size: 2, n, inner: 1 };
-    let run = |device: &samebits_cuda_kernels::Device, which: usize| {
+    let run = |device: &Device, which: usize| {
         let x = device.upload(&values).unwrap();
         let index = device.upload(&vec![1i64; n]).unwrap();
         let mut out = device.zeros::<f32>(2).unwrap();
@@ -303,5 +316,20 @@ fn atomic_sums_are_valid() {
             expected[i as usize] += x;
         }
         same("small integers add exactly", &device.download(&out).unwrap(), &expected);
+    });
+}
+
+#[test]
+fn f64_has_no_atomic_form() {
+    on_device(|device| {
+        let x = device.upload(&[1.0f64]).unwrap();
+        let index = device.upload(&[0i64]).unwrap();
+        let mut out = device.zeros::<f64>(1).unwrap();
+        let shape = Rows { outer: 1, size: 1, n: 1, inner: 1 };
+        let error = scatter::scatter_add(device, &mut out, &index, &x, shape, Atomic).unwrap_err();
+        assert_eq!(error.to_string(), "scatter_add: the atomic form takes f32 only");
+        let error =
+            scatter::index_add(device, &mut out, &index, &x, shape, 1.0, Atomic).unwrap_err();
+        assert_eq!(error.to_string(), "index_add: the atomic form takes f32 only");
     });
 }

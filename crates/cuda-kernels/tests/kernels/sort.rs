@@ -9,7 +9,7 @@ use samebits_cuda_kernels::{Device, Float};
 
 /// (outer, n, inner): lines that share a tile, fill one exactly, and take several rounds of
 /// merging or of selection.
-const SHAPES: [[usize; 3]; 10] = [
+const SHAPES: [[usize; 3]; 9] = [
     [3, 0, 2],
     [0, 5, 1],
     [4, 1, 3],
@@ -17,9 +17,8 @@ const SHAPES: [[usize; 3]; 10] = [
     [3, 60, 35],
     [1, 1024, 2],
     [2, 1025, 1],
-    [1, 2500, 3],
-    [2, 5000, 1],
-    [1, 9217, 1],
+    [1, 2500, 2],
+    [1, 5200, 1],
 ];
 
 /// The order by the letter: NaN above all numbers and all NaNs equal, zeros of both signs equal.
@@ -129,7 +128,7 @@ fn sorts<T: Ordered>(device: &Device) -> Vec<(u64, i64)> {
             let all_of = expected(&x, shape, n, descending, |_, order| order.to_vec());
             assert!(result == all_of, "sort {what}");
             all.extend(result);
-            for k in [0, 1, 17, 512, 513, n].into_iter().filter(|&k| k <= n) {
+            for k in [0, 17, 512, 513].into_iter().filter(|&k| k <= n) {
                 let found = sort::topk(device, &buffer, shape, k, descending).unwrap();
                 let first = expected(&x, shape, k, descending, |_, order| order[..k].to_vec());
                 let result = got(device, found, outer * k * inner);
@@ -137,7 +136,7 @@ fn sorts<T: Ordered>(device: &Device) -> Vec<(u64, i64)> {
                 all.extend(result);
             }
         }
-        for k in [1, 20, 512, 600, n].into_iter().filter(|k| (1..=n).contains(k)) {
+        for k in [1, 20, n].into_iter().filter(|k| (1..=n).contains(k)) {
             let found = sort::kthvalue(device, &buffer, shape, k).unwrap();
             let one = expected(&x, shape, 1, false, |_, order| vec![order[k - 1]]);
             assert!(got(device, found, outer * inner) == one, "kthvalue {k} {shape:?}");
@@ -148,17 +147,17 @@ fn sorts<T: Ordered>(device: &Device) -> Vec<(u64, i64)> {
 
 #[test]
 fn f32_is_sorted_stably() {
-    under_schedules(sorts::<f32>);
+    under_schedules(|device| sorts::<f32>(device));
 }
 
 #[test]
 fn f64_is_sorted_stably() {
-    under_schedules(sorts::<f64>);
+    under_schedules(|device| sorts::<f64>(device));
 }
 
 #[test]
 fn i64_is_sorted_stably() {
-    under_schedules(sorts::<i64>);
+    under_schedules(|device| sorts::<i64>(device));
 }
 
 fn medians<T: Ordered + Float + PartialEq>(device: &Device, nan: T) -> Vec<(u64, i64)> {
