@@ -47,6 +47,7 @@ const MAY_BE_UNSAFE: &[&str] = &[
     "crates/numerics/src/fpenv.rs",
     "crates/cpu-kernels/src/arch/",
     "crates/cuda-kernels/src/launch.rs",
+    "crates/cuda-kernels/src/launch/",
     "crates/cuda-driver-emulator/",
     "xtask/src/nvrtc.rs",
 ];

@@ -45,6 +45,8 @@ pub struct Device {
     modules: Mutex<BTreeMap<&'static str, Arc<Module>>>,
     status: Mutex<Status>,
     block: u32,
+    #[cfg(feature = "cublas")]
+    blas: Mutex<Option<crate::cublas::Blas>>,
 }
 
 /// What kernels report back; see `kernels/include/samebits.cuh`.
@@ -152,6 +154,8 @@ impl Device {
             modules: Mutex::default(),
             status: Mutex::new(status),
             block: BLOCK,
+            #[cfg(feature = "cublas")]
+            blas: Mutex::default(),
         })
     }
 
@@ -297,6 +301,26 @@ impl Device {
     /// The stream that work goes to.
     pub(crate) fn stream(&self) -> &CudaStream {
         &self.stream
+    }
+
+    /// The stream, to be shared.
+    #[cfg(feature = "cublas")]
+    pub(crate) fn stream_handle(&self) -> &Arc<CudaStream> {
+        &self.stream
+    }
+
+    /// Calls `body` with this stream's handle of cuBLAS, which is made when it is first needed.
+    #[cfg(feature = "cublas")]
+    pub(crate) fn with_blas<R>(
+        &self,
+        body: impl FnOnce(&crate::cublas::Blas) -> Result<R>,
+    ) -> Result<R> {
+        self.context.bind_to_thread().map_err(|e| CudaError::driver("cublas", e))?;
+        let mut blas = self.blas.lock();
+        if let Some(blas) = &*blas {
+            return body(blas);
+        }
+        body(blas.insert(crate::cublas::Blas::new(self)?))
     }
 
     /// Threads of a block where the kernel does not fix the number.

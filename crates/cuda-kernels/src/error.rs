@@ -24,6 +24,25 @@ pub enum CudaError {
         /// What the committed PTX needs.
         needed: String,
     },
+    /// A library of the vendor that this build uses is not on this machine.
+    #[error(
+        "cuda: {library} was not found; install it where the loader looks, or build without its \
+         feature"
+    )]
+    LibraryMissing {
+        /// Its name.
+        library: &'static str,
+    },
+    /// A library of the vendor refused a call.
+    #[error("{op}: {library} failed: {message}")]
+    Library {
+        /// The operation.
+        op: &'static str,
+        /// The library.
+        library: &'static str,
+        /// What it said.
+        message: String,
+    },
     /// The driver does not start.
     #[error("cuda: the driver does not start: {message}")]
     DriverFailed {

@@ -1,4 +1,4 @@
-//! The one module with unsafe code: finding the driver, uninitialised buffers, buffers without an
+//! The one module with unsafe code (and what is below it, for the vendor's libraries): finding the driver, uninitialised buffers, buffers without an
 //! element type, and launches.
 //!
 //! A launch is safe if its arguments are what the kernel expects and every access stays inside
@@ -9,6 +9,9 @@
 //! its bound.
 
 #![allow(unsafe_code)]
+
+#[cfg(feature = "cublas")]
+pub(crate) mod cublas;
 
 use std::collections::BTreeMap;
 use std::mem::ManuallyDrop;

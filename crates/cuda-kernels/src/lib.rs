@@ -26,6 +26,8 @@ pub mod bincount;
 pub mod conv;
 pub mod conv_algorithms;
 pub mod ctc;
+#[cfg(feature = "cublas")]
+pub mod cublas;
 mod device;
 pub mod elementwise;
 pub mod embedding;
@@ -50,6 +52,7 @@ pub mod scatter;
 mod segments;
 pub mod sort;
 pub mod sparse;
+pub mod vendor;
 
 pub use backend::{install, install_with_block_size};
 pub use cudarc::driver::CudaSlice;

@@ -201,7 +201,13 @@ fn prepare<T: Float>(
 }
 
 impl<T> Matrix<'_, T> {
-    fn check(&self, op: &'static str, what: &str, rows: usize, columns: usize) -> Result<()> {
+    pub(crate) fn check(
+        &self,
+        op: &'static str,
+        what: &str,
+        rows: usize,
+        columns: usize,
+    ) -> Result<()> {
         if rows == 0 || columns == 0 {
             return Ok(());
         }

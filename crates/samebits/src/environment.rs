@@ -1,5 +1,6 @@
 use std::fmt;
 
+use samebits_cuda_kernels::vendor::{self, WORKSPACE_VARIABLE, WorkspaceConfig};
 use samebits_numerics::{NUMERICS_VERSION, fpenv, simd};
 use samebits_tensor_core::{Determinism, Device, backend, determinism, rerun};
 
@@ -26,7 +27,8 @@ pub fn environment() -> Environment {
             Ok(_) => Ok(devices()),
             Err(error) => Err(error.to_string()),
         },
-        cublas_workspace_config: std::env::var("CUBLAS_WORKSPACE_CONFIG").ok(),
+        cublas_workspace_config: WorkspaceConfig::from_environment(),
+        libraries: vendor::libraries(),
         autotuner: autotuner(),
     }
 }
@@ -52,7 +54,9 @@ pub struct Environment {
     /// The CUDA devices with their names, or why there are none.
     pub cuda: Result<Vec<(Device, String)>, String>,
     /// The environment variable of that name.
-    pub cublas_workspace_config: Option<String>,
+    pub cublas_workspace_config: WorkspaceConfig,
+    /// The vendor's libraries that this build uses, and whether they are there.
+    pub libraries: Vec<(&'static str, String)>,
     /// What happens with the choices of each device's convolution tuner.
     pub autotuner: String,
 }
@@ -84,7 +88,10 @@ impl fmt::Display for Environment {
                 }
             }
         }
-        line("CUBLAS_WORKSPACE_CONFIG", &cublas(self.cublas_workspace_config.as_deref()))?;
+        for (library, found) in &self.libraries {
+            line(library, found)?;
+        }
+        line(WORKSPACE_VARIABLE, &self.cublas_workspace_config)?;
         line("convolution choices", &self.autotuner)
     }
 }
@@ -104,18 +111,6 @@ fn times(n: usize) -> String {
 #[allow(clippy::disallowed_methods, reason = "it is reported and decides nothing")]
 fn threads() -> usize {
     rayon::current_num_threads()
-}
-
-fn cublas(value: Option<&str>) -> String {
-    match value {
-        None => "not set; only cuBLAS reads it, which is not used".to_owned(),
-        Some(value @ (":4096:8" | ":16:8")) => {
-            format!("{value}, with which cuBLAS repeats its bits")
-        }
-        Some(value) => {
-            format!("{value}: not one of :4096:8 and :16:8, with which cuBLAS repeats its bits")
-        }
-    }
 }
 
 fn devices() -> Vec<(Device, String)> {

@@ -12,6 +12,8 @@ use crate::{CudaSlice, Variant};
 const CHAIN: &str = "each element is a chain of fma in ascending k within blocks of a fixed length";
 
 pub(super) fn register_all() {
+    #[cfg(feature = "cublas")]
+    vendor::register_all();
     // Only where splitting k pays: few outputs and a long k.
     register(Kernel {
         applies: |op: &Matmul| {
@@ -62,4 +64,39 @@ fn offsets(x: &Tensor, batch: &[usize]) -> Result<Vec<usize>, Failure> {
     let outer = Layout::strided(&x.shape()[..first], &layout.strides()[..first], layout.offset())?
         .expand(Matmul::NAME, batch)?;
     Ok(outer.positions().collect())
+}
+
+/// Products by the vendor's library, where it is there and takes the layouts.
+#[cfg(feature = "cublas")]
+mod vendor {
+    use samebits_tensor_core::Determinism;
+
+    use super::*;
+    use crate::cublas;
+
+    pub(super) fn register_all() {
+        let why = "one handle, stream and workspace, no atomics: cuBLAS repeats its bits";
+        let kernel = portable(
+            "cublas",
+            FLOATS,
+            why,
+            |op: &Matmul| with_float!(op.a.dtype(), T => product::<T>(op, cublas::matmul)),
+        );
+        register(Kernel { level: Determinism::RunToRun, applies, ..kernel });
+    }
+
+    fn applies(op: &Matmul) -> bool {
+        let fits = || -> Result<bool, Failure> {
+            let batch = op.batch()?;
+            let (a, b) = (offsets(&op.a, &batch)?, offsets(&op.b, &batch)?);
+            Ok(cublas::takes(strides(&op.a), &a, strides(&op.b), &b, sizes(op)))
+        };
+        cublas::find().is_ok() && fits().unwrap_or(false)
+    }
+
+    /// Distances of rows and columns.
+    fn strides(x: &Tensor) -> [usize; 2] {
+        let strides = x.layout().strides();
+        [strides[x.rank() - 2], strides[x.rank() - 1]]
+    }
 }

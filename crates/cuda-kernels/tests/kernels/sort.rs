@@ -6,6 +6,7 @@ use crate::data::Source;
 use crate::device::{on_device, under_schedules};
 use samebits_cuda_kernels::sort::{self, Countable, Sortable};
 use samebits_cuda_kernels::{Device, Float};
+use samebits_numerics::extrema;
 
 /// (outer, n, inner): lines that share a tile, fill one exactly, and take several rounds of
 /// merging or of selection.
@@ -13,12 +14,12 @@ const SHAPES: [[usize; 3]; 9] = [
     [3, 0, 2],
     [0, 5, 1],
     [4, 1, 3],
-    [7, 3, 100],
-    [3, 60, 35],
-    [1, 1024, 2],
-    [2, 1025, 1],
-    [1, 2500, 2],
-    [1, 5200, 1],
+    [7, 3, 20],
+    [2, 60, 11],
+    [1, 1024, 1],
+    [1, 1025, 1],
+    [1, 1500, 2],
+    [1, 4100, 1],
 ];
 
 /// The order by the letter: NaN above all numbers and all NaNs equal, zeros of both signs equal.
@@ -136,7 +137,7 @@ fn sorts<T: Ordered>(device: &Device) -> Vec<(u64, i64)> {
                 all.extend(result);
             }
         }
-        for k in [1, 20, n].into_iter().filter(|k| (1..=n).contains(k)) {
+        for k in [20, n].into_iter().filter(|k| (1..=n).contains(k)) {
             let found = sort::kthvalue(device, &buffer, shape, k).unwrap();
             let one = expected(&x, shape, 1, false, |_, order| vec![order[k - 1]]);
             assert!(got(device, found, outer * inner) == one, "kthvalue {k} {shape:?}");
@@ -146,28 +147,23 @@ fn sorts<T: Ordered>(device: &Device) -> Vec<(u64, i64)> {
 }
 
 #[test]
-fn f32_is_sorted_stably() {
-    under_schedules(|device| sorts::<f32>(device));
+fn lines_are_sorted_stably() {
+    under_schedules(|device| {
+        let mut all = sorts::<f32>(device);
+        all.extend(sorts::<f64>(device));
+        all.extend(sorts::<i64>(device));
+        all
+    });
 }
 
-#[test]
-fn f64_is_sorted_stably() {
-    under_schedules(|device| sorts::<f64>(device));
-}
-
-#[test]
-fn i64_is_sorted_stably() {
-    under_schedules(|device| sorts::<i64>(device));
-}
-
-fn medians<T: Ordered + Float + PartialEq>(device: &Device, nan: T) -> Vec<(u64, i64)> {
+fn medians<T: Ordered + Float + extrema::Ordered>(device: &Device, nan: T) -> Vec<(u64, i64)> {
     let mut all = Vec::new();
     for shape in SHAPES.into_iter().filter(|shape| shape[1] > 0) {
         let [outer, n, inner] = shape;
         let mut source = Source::new(7 + n as u64);
         let mut x = T::draw(&mut source, outer * n * inner);
         // The first line has no NaN, the last one nothing else.
-        let is_nan = |x: T| x != x;
+        let is_nan = |x: T| extrema::Ordered::is_nan(x);
         for (at, x) in x.iter_mut().enumerate() {
             let (o, j) = (at / inner / n, at % inner);
             if o + j == 0 && is_nan(*x) {
@@ -213,7 +209,7 @@ fn medians_are_the_lower_ones() {
 
 fn distinct<T: Ordered + PartialEq>(device: &Device) -> Vec<u64> {
     let mut all = Vec::new();
-    for n in [0, 1, 2, 300, 1024, 3000] {
+    for n in [0, 1, 2, 300, 2100] {
         let mut x = T::draw(&mut Source::new(n as u64), n);
         // Some runs for the consecutive form.
         for i in 1..n {

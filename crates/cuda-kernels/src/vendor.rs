@@ -1,0 +1,123 @@
+//! What bears on the vendor's libraries, whether this build uses them or not.
+
+use std::fmt;
+
+/// The environment variable in which cuBLAS is told how much workspace to take.
+pub const WORKSPACE_VARIABLE: &str = "CUBLAS_WORKSPACE_CONFIG";
+
+/// What [`WORKSPACE_VARIABLE`] says.
+///
+/// cuBLAS may give other bits from run to run if several streams share its workspace. With one of
+/// two settings it does not; neither does it with a workspace and a handle for each stream, which
+/// is how this crate calls it, so no setting is needed for its matrix products. A setting that
+/// cuBLAS would not understand is refused, because whoever wrote it expects something of it.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_cuda_kernels::vendor::WorkspaceConfig;
+///
+/// assert_eq!(WorkspaceConfig::of(Some(":4096:8")), WorkspaceConfig::Repeats(":4096:8".into()));
+/// let unclear = WorkspaceConfig::of(Some("4096"));
+/// assert!(unclear.to_string().contains("expected :SIZE:COUNT"));
+/// ```
+///
+/// # References
+///
+/// cuBLAS documentation, "Results reproducibility".
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WorkspaceConfig {
+    /// It is not set.
+    Unset,
+    /// One of the two settings with which cuBLAS repeats its bits whatever its streams share.
+    Repeats(String),
+    /// Another setting that cuBLAS understands.
+    Other(String),
+    /// Not a setting.
+    Unclear(String),
+}
+
+impl WorkspaceConfig {
+    /// What the process's environment says.
+    #[must_use]
+    pub fn from_environment() -> WorkspaceConfig {
+        WorkspaceConfig::of(std::env::var(WORKSPACE_VARIABLE).ok().as_deref())
+    }
+
+    /// What this value says: sizes in KiB and how many of each, as in `:4096:2:16:8`.
+    #[must_use]
+    pub fn of(value: Option<&str>) -> WorkspaceConfig {
+        let Some(value) = value else { return WorkspaceConfig::Unset };
+        let text = value.to_owned();
+        if [":4096:8", ":16:8"].contains(&value) {
+            return WorkspaceConfig::Repeats(text);
+        }
+        let numbers: Option<Vec<u64>> = value
+            .strip_prefix(':')
+            .and_then(|list| list.split(':').map(|number| number.parse().ok()).collect());
+        match numbers {
+            Some(numbers) if numbers.len().is_multiple_of(2) => WorkspaceConfig::Other(text),
+            _ => WorkspaceConfig::Unclear(text),
+        }
+    }
+}
+
+impl fmt::Display for WorkspaceConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let own = if cfg!(feature = "cublas") {
+            "matrix products here have a workspace of their own"
+        } else {
+            "only cuBLAS reads it, which is not used"
+        };
+        match self {
+            WorkspaceConfig::Unset => write!(f, "not set; {own}"),
+            WorkspaceConfig::Repeats(value) => {
+                write!(f, "{value}, with which cuBLAS repeats its bits")
+            }
+            WorkspaceConfig::Other(value) => write!(
+                f,
+                "{value}: not one of :4096:8 and :16:8, with which cuBLAS repeats its bits; {own}"
+            ),
+            WorkspaceConfig::Unclear(value) => write!(
+                f,
+                "{value}: expected :SIZE:COUNT with a size in KiB, for example :4096:8; {own}"
+            ),
+        }
+    }
+}
+
+/// The vendor's libraries that this build uses, and whether they are there.
+#[must_use]
+pub fn libraries() -> Vec<(&'static str, String)> {
+    Vec::from([
+        #[cfg(feature = "cublas")]
+        (crate::cublas::LIBRARY, said(crate::cublas::find())),
+    ])
+}
+
+#[cfg(feature = "cublas")]
+fn said(found: crate::Result<()>) -> String {
+    match found {
+        Ok(()) => "found".to_owned(),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::WorkspaceConfig;
+
+    #[test]
+    fn settings_are_told_apart() {
+        let of = |value| WorkspaceConfig::of(Some(value));
+        assert_eq!(WorkspaceConfig::of(None), WorkspaceConfig::Unset);
+        assert_eq!(of(":16:8"), WorkspaceConfig::Repeats(":16:8".into()));
+        for other in [":0:0", ":4096:2:16:8", ":32:8"] {
+            assert_eq!(of(other), WorkspaceConfig::Other(other.into()));
+        }
+        for unclear in ["", ":", "4096:8", ":4096", ":4096:8:", ":a:8", ":-1:8", ":4096:2:16"] {
+            assert_eq!(of(unclear), WorkspaceConfig::Unclear(unclear.into()));
+        }
+        assert!(of(":32:8").to_string().starts_with(":32:8: not one of :4096:8 and :16:8"));
+    }
+}
