@@ -47,6 +47,8 @@ pub struct Device {
     block: u32,
     #[cfg(feature = "cublas")]
     blas: Mutex<Option<crate::cublas::Blas>>,
+    #[cfg(feature = "cudnn")]
+    dnn: Mutex<Option<crate::cudnn::Dnn>>,
 }
 
 /// What kernels report back; see `kernels/include/samebits.cuh`.
@@ -156,6 +158,8 @@ impl Device {
             block: BLOCK,
             #[cfg(feature = "cublas")]
             blas: Mutex::default(),
+            #[cfg(feature = "cudnn")]
+            dnn: Mutex::default(),
         })
     }
 
@@ -304,7 +308,7 @@ impl Device {
     }
 
     /// The stream, to be shared.
-    #[cfg(feature = "cublas")]
+    #[cfg(any(feature = "cublas", feature = "cudnn"))]
     pub(crate) fn stream_handle(&self) -> &Arc<CudaStream> {
         &self.stream
     }
@@ -321,6 +325,20 @@ impl Device {
             return body(blas);
         }
         body(blas.insert(crate::cublas::Blas::new(self)?))
+    }
+
+    /// Calls `body` with this stream's handle of cuDNN, which is made when it is first needed.
+    #[cfg(feature = "cudnn")]
+    pub(crate) fn with_dnn<R>(
+        &self,
+        body: impl FnOnce(&mut crate::cudnn::Dnn) -> Result<R>,
+    ) -> Result<R> {
+        self.context.bind_to_thread().map_err(|e| CudaError::driver("cudnn", e))?;
+        let mut dnn = self.dnn.lock();
+        if let Some(dnn) = &mut *dnn {
+            return body(dnn);
+        }
+        body(dnn.insert(crate::cudnn::Dnn::new(self)?))
     }
 
     /// Threads of a block where the kernel does not fix the number.

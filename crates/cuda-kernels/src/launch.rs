@@ -12,6 +12,8 @@
 
 #[cfg(feature = "cublas")]
 pub(crate) mod cublas;
+#[cfg(feature = "cudnn")]
+pub(crate) mod cudnn;
 
 use std::collections::BTreeMap;
 use std::mem::ManuallyDrop;

@@ -28,6 +28,8 @@ pub mod conv_algorithms;
 pub mod ctc;
 #[cfg(feature = "cublas")]
 pub mod cublas;
+#[cfg(feature = "cudnn")]
+pub mod cudnn;
 mod device;
 pub mod elementwise;
 pub mod embedding;

@@ -92,10 +92,12 @@ pub fn libraries() -> Vec<(&'static str, String)> {
     Vec::from([
         #[cfg(feature = "cublas")]
         (crate::cublas::LIBRARY, said(crate::cublas::find())),
+        #[cfg(feature = "cudnn")]
+        (crate::cudnn::LIBRARY, said(crate::cudnn::find())),
     ])
 }
 
-#[cfg(feature = "cublas")]
+#[cfg(any(feature = "cublas", feature = "cudnn"))]
 fn said(found: crate::Result<()>) -> String {
     match found {
         Ok(()) => "found".to_owned(),

@@ -1,11 +1,11 @@
 //! The vendor's libraries: a clear error where they are missing, and the same bits twice where
 //! they and a GPU are there.
 
-#![cfg(feature = "cublas")]
+#![cfg(all(feature = "cublas", feature = "cudnn"))]
 #![allow(clippy::print_stderr, reason = "tests talk to their reader")]
 
 use samebits_cuda_kernels::matmul::Matrix;
-use samebits_cuda_kernels::{CudaError, Device, cublas, matmul, vendor};
+use samebits_cuda_kernels::{CudaError, Device, conv, cublas, cudnn, matmul, vendor};
 
 #[test]
 fn a_missing_library_is_named() {
@@ -23,6 +23,63 @@ fn a_missing_library_is_named() {
                 assert_eq!(found, error);
             }
         }
+    }
+}
+
+#[test]
+fn another_missing_library_is_named() {
+    match cudnn::find() {
+        Ok(()) => eprintln!("returning early: cuDNN is here"),
+        Err(error) => {
+            assert_eq!(error, CudaError::LibraryMissing { library: "cuDNN" });
+            assert!(vendor::libraries().contains(&("cuDNN", error.to_string())));
+            if let Ok(device) = Device::new(0) {
+                let x = device.upload(&[1.0f32]).unwrap();
+                let one = cudnn::Convolution::new(&[1, 1, 1], &[1, 1, 1], &line(0)).unwrap();
+                assert_eq!(one.forward(&device, &x, &x).unwrap_err(), error);
+            }
+        }
+    }
+}
+
+fn line(padding: usize) -> conv::Params {
+    conv::Params { stride: vec![1], padding: vec![padding], dilation: vec![1], groups: 1 }
+}
+
+#[test]
+fn convolutions_repeat_their_bits() {
+    let (Ok(()), Ok(device)) = (cudnn::find(), Device::new(0)) else {
+        eprintln!("returning early: no cuDNN or no device");
+        return;
+    };
+    let (input, weight) = ([8, 16, 100], [24, 16, 5]);
+    let values: Vec<f32> = (0..8 * 24 * 100).map(|i| ((i * 7919) % 1000) as f32 / 500.0).collect();
+    let x = device.upload(&values[..8 * 16 * 100]).unwrap();
+    let w = device.upload(&values[..24 * 16 * 5]).unwrap();
+    let g = device.upload(&values).unwrap();
+    let theirs = cudnn::Convolution::new(&input, &weight, &line(2)).unwrap();
+    let ours = conv::Convolution::new(&input, &weight, &line(2)).unwrap();
+    let deterministic = samebits_cuda_kernels::Variant::Deterministic;
+    for pass in 0..3 {
+        let run = || {
+            let out = match pass {
+                0 => theirs.forward(&device, &x, &w),
+                1 => theirs.input_grad(&device, &g, &w),
+                _ => theirs.weight_grad(&device, &g, &x),
+            };
+            device.download(&out.unwrap()).unwrap()
+        };
+        let expected = match pass {
+            0 => ours.forward(&device, &x, &w, None),
+            1 => ours.input_grad(&device, &g, &w, None),
+            _ => ours.weight_grad(&device, &g, &x, deterministic),
+        };
+        let first = run();
+        for (got, expected) in first.iter().zip(device.download(&expected.unwrap()).unwrap()) {
+            assert!((got - expected).abs() <= 1e-4 * expected.abs(), "{got}, expected {expected}");
+        }
+        let same = run().iter().zip(&first).all(|(x, y)| x.to_bits() == y.to_bits());
+        assert!(same, "cuDNN gave other bits in pass {pass}");
     }
 }
 

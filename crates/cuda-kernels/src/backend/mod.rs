@@ -4,6 +4,8 @@ mod autotune;
 mod bincount;
 mod conv;
 mod ctc;
+#[cfg(feature = "cudnn")]
+mod cudnn;
 mod elementwise;
 mod embedding;
 mod grid_sample;
@@ -104,6 +106,9 @@ fn register_all() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         bincount::register_all();
+        // Before the others, as the faster ones.
+        #[cfg(feature = "cudnn")]
+        cudnn::register_all();
         autotune::register_all();
         conv::register_all();
         ctc::register_all();

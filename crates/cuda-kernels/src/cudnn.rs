@@ -1,0 +1,272 @@
+//! Convolutions by cuDNN, with the feature `cudnn`.
+//!
+//! The library is opened at run time; building needs nothing of it. **Compiled, never run**: there
+//! was no GPU where this was written.
+//!
+//! # Determinism
+//!
+//! Run to run: the same bits on the same machine with the same release of cuDNN, and other bits
+//! than [`conv`](crate::conv). An algorithm is taken in the order in which cuDNN's heuristics, which
+//! measure nothing, list them, if cuDNN says that it is deterministic, if it needs no more than
+//! the fixed workspace, and if it *shows* it: the first call for a shape launches it twice and
+//! compares the bits; one that differs is dropped with a warning. Each [`Device`], which is one
+//! stream, has a handle and a workspace of its own. No TF32 (`CUDNN_FMA_MATH`).
+//!
+//! # References
+//!
+//! cuDNN documentation, "Reproducibility (determinism)", `cudnnConvolutionFwdAlgoPerf_t`.
+
+use std::collections::BTreeMap;
+
+use cudarc::cudnn::result::CudnnError;
+use cudarc::driver::CudaSlice;
+
+use crate::conv::Params;
+use crate::device::{Device, Float, expect_len, product};
+use crate::error::{CudaError, Result};
+use crate::launch::cudnn as raw;
+use raw::{Algorithm, Candidate, Handle, Pass, Sizes};
+
+/// The library's name.
+pub const LIBRARY: &str = "cuDNN";
+/// Bytes of workspace for each stream. Fixed, because what does not fit is not chosen.
+const WORKSPACE: usize = 256 << 20;
+
+/// Whether cuDNN can be used.
+///
+/// # Errors
+///
+/// [`CudaError::LibraryMissing`].
+pub fn find() -> Result<()> {
+    if raw::is_present() { Ok(()) } else { Err(CudaError::LibraryMissing { library: LIBRARY }) }
+}
+
+/// A checked convolution without a bias.
+///
+/// # Shapes
+///
+/// As [`Convolution`](crate::conv::Convolution).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Convolution {
+    sizes: Sizes,
+    lengths: [usize; 3],
+}
+
+impl Convolution {
+    /// The convolution of these shapes, which
+    /// [`conv::Convolution`](crate::conv::Convolution::new) has found to go together.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`conv::Convolution::new`](crate::conv::Convolution::new);
+    /// [`CudaError::InvalidArgument`] if a tensor has 2^31 elements or more.
+    pub fn new(input: &[usize], weight: &[usize], params: &Params) -> Result<Convolution> {
+        let op = "conv";
+        let checked = crate::conv::Convolution::new(input, weight, params)?;
+        let shapes = [input, weight, checked.output_shape()];
+        let mut lengths = [0; 3];
+        for (length, shape) in lengths.iter_mut().zip(shapes) {
+            *length = product(op, shape)?;
+            // cuDNN counts elements in 32 bits.
+            if i32::try_from(*length).is_err() {
+                let message = format!("cuDNN takes no tensor of shape {shape:?}");
+                return Err(CudaError::invalid(op, message));
+            }
+        }
+        let [input, weight, output] = shapes.map(|shape| with_height(shape, 2, 1));
+        Ok(Convolution {
+            sizes: Sizes {
+                input,
+                weight,
+                output,
+                padding: with_height(&params.padding, 0, 0),
+                stride: with_height(&params.stride, 0, 1),
+                dilation: with_height(&params.dilation, 0, 1),
+                groups: narrow(params.groups),
+            },
+            lengths,
+        })
+    }
+
+    /// The convolution (without flipping the kernel).
+    ///
+    /// # Errors
+    ///
+    /// [`CudaError::Length`]; those of [`find`]; [`CudaError::Library`] if there is no algorithm
+    /// that repeats its bits.
+    pub fn forward<T: Float>(
+        &self,
+        device: &Device,
+        input: &CudaSlice<T>,
+        weight: &CudaSlice<T>,
+    ) -> Result<CudaSlice<T>> {
+        let op = "conv";
+        expect_len(op, "the input", input, self.lengths[0])?;
+        expect_len(op, "the weight", weight, self.lengths[1])?;
+        self.run(op, device, Pass::Forward, [input, weight], self.lengths[2])
+    }
+
+    /// The gradient with respect to the input.
+    ///
+    /// # Errors
+    ///
+    /// As [`forward`](Convolution::forward).
+    pub fn input_grad<T: Float>(
+        &self,
+        device: &Device,
+        grad: &CudaSlice<T>,
+        weight: &CudaSlice<T>,
+    ) -> Result<CudaSlice<T>> {
+        let op = "conv_input";
+        expect_len(op, "the gradient", grad, self.lengths[2])?;
+        expect_len(op, "the weight", weight, self.lengths[1])?;
+        self.run(op, device, Pass::Input, [grad, weight], self.lengths[0])
+    }
+
+    /// The gradient with respect to the weights.
+    ///
+    /// # Errors
+    ///
+    /// As [`forward`](Convolution::forward).
+    pub fn weight_grad<T: Float>(
+        &self,
+        device: &Device,
+        grad: &CudaSlice<T>,
+        input: &CudaSlice<T>,
+    ) -> Result<CudaSlice<T>> {
+        let op = "conv_weight";
+        expect_len(op, "the gradient", grad, self.lengths[2])?;
+        expect_len(op, "the input", input, self.lengths[0])?;
+        self.run(op, device, Pass::Weight, [grad, input], self.lengths[1])
+    }
+
+    fn run<T: Float>(
+        &self,
+        op: &'static str,
+        device: &Device,
+        pass: Pass,
+        from: [&CudaSlice<T>; 2],
+        len: usize,
+    ) -> Result<CudaSlice<T>> {
+        find()?;
+        // cuDNN has no empty tensors.
+        if self.lengths.contains(&0) {
+            return device.zeros_for(op, len);
+        }
+        let failed = |error: CudnnError| library(op, format!("{error:?}"));
+        device.with_dnn(|dnn| {
+            let Dnn { handle, workspace, chosen } = dnn;
+            let raw = raw::Convolution::new::<T>(&self.sizes).map_err(failed)?;
+            let mut launch = |algorithm| -> Result<CudaSlice<T>> {
+                let mut out = device.uninitialised(op, len)?;
+                raw.run(handle, algorithm, from, &mut out, workspace).map_err(failed)?;
+                Ok(out)
+            };
+            let key = (pass, T::WIDE, self.sizes.clone());
+            if let Some(&algorithm) = chosen.get(&key) {
+                return launch(algorithm);
+            }
+            let candidates = raw.algorithms(handle, pass).map_err(failed)?;
+            for algorithm in promising(&candidates) {
+                let (Ok(first), Ok(second)) = (launch(algorithm), launch(algorithm)) else {
+                    continue;
+                };
+                if same_bits(&device.download(&first)?, &device.download(&second)?) {
+                    chosen.insert(key, algorithm);
+                    return Ok(first);
+                }
+                tracing::warn!(op, ?algorithm, "cuDNN calls it deterministic, and its bits differ");
+            }
+            let message = "no algorithm promises and shows that it repeats its bits";
+            Err(library(op, message.to_owned()))
+        })
+    }
+}
+
+/// The handle of a stream, its workspace, and what was chosen for each shape.
+#[derive(Debug)]
+pub(crate) struct Dnn {
+    handle: Handle,
+    workspace: CudaSlice<u8>,
+    chosen: BTreeMap<(Pass, bool, Sizes), Algorithm>,
+}
+
+impl Dnn {
+    pub(crate) fn new(device: &Device) -> Result<Dnn> {
+        let op = "cudnn";
+        let handle = Handle::new(device.stream_handle())
+            .map_err(|error| library(op, format!("{error:?}")))?;
+        let workspace = device.zeros_for::<u8>(op, WORKSPACE)?;
+        Ok(Dnn { handle, workspace, chosen: BTreeMap::new() })
+    }
+}
+
+/// The algorithms that promise to repeat their bits and fit the workspace, in the given order.
+fn promising(candidates: &[Candidate]) -> impl Iterator<Item = Algorithm> + '_ {
+    let fine = |one: &&Candidate| one.deterministic && one.bytes <= WORKSPACE;
+    candidates.iter().filter(fine).map(|one| one.algorithm)
+}
+
+fn same_bits<T: Float>(left: &[T], right: &[T]) -> bool {
+    bytemuck::cast_slice::<T, u8>(left) == bytemuck::cast_slice::<T, u8>(right)
+}
+
+/// One dimension becomes two, the first of size `one`; the first `kept` stay before them.
+fn with_height(list: &[usize], kept: usize, one: i32) -> Vec<i32> {
+    let mut found: Vec<i32> = list.iter().map(|&x| narrow(x)).collect();
+    if list.len() == kept + 1 {
+        found.insert(kept, one);
+    }
+    found
+}
+
+/// Sizes of tensors fit, as was checked; a larger stride or padding is refused by cuDNN.
+fn narrow(x: usize) -> i32 {
+    i32::try_from(x).unwrap_or(i32::MAX)
+}
+
+fn library(op: &'static str, message: String) -> CudaError {
+    CudaError::Library { op, library: LIBRARY, message }
+}
+
+#[cfg(test)]
+mod tests {
+    use cudarc::cudnn::sys::cudnnConvolutionBwdFilterAlgo_t as Algo;
+
+    use super::*;
+
+    #[test]
+    fn only_what_promises_and_fits_is_tried() {
+        let one = |algorithm, deterministic, bytes| Candidate {
+            algorithm: Algorithm::Weight(algorithm),
+            deterministic,
+            bytes,
+        };
+        let all = [
+            one(Algo::CUDNN_CONVOLUTION_BWD_FILTER_ALGO_0, false, 0),
+            one(Algo::CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT, true, WORKSPACE + 1),
+            one(Algo::CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1, true, WORKSPACE),
+            one(Algo::CUDNN_CONVOLUTION_BWD_FILTER_ALGO_3, false, 10),
+        ];
+        let left: Vec<Algorithm> = promising(&all).collect();
+        assert_eq!(left, [Algorithm::Weight(Algo::CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1)]);
+    }
+
+    #[test]
+    fn bits_are_compared_and_not_values() {
+        assert!(same_bits(&[1.0f32, f32::NAN], &[1.0, f32::NAN]));
+        assert!(!same_bits(&[0.0f64], &[-0.0]));
+        assert!(!same_bits(&[1.0f32], &[1.0f32.next_up()]));
+    }
+
+    #[test]
+    fn a_line_is_an_image_of_height_one() {
+        let params = Params { stride: vec![2], padding: vec![1], dilation: vec![3], groups: 2 };
+        let conv = Convolution::new(&[5, 4, 20], &[6, 2, 3], &params).unwrap();
+        let Sizes { input, weight, output, padding, stride, dilation, groups } = conv.sizes;
+        assert_eq!((input, weight), (vec![5, 4, 1, 20], vec![6, 2, 1, 3]));
+        assert_eq!(output, [5, 6, 1, 8]);
+        assert_eq!((padding, stride, dilation, groups), (vec![0, 1], vec![1, 2], vec![1, 3], 2));
+        assert_eq!(conv.lengths, [400, 36, 240]);
+    }
+}
