@@ -25,6 +25,11 @@ pub(super) fn add(cases: &mut Cases, make: Make) {
     }
     let x = make.indices(70_001, 300, 241);
     cases.add("sort i64", Sort { x: x.clone(), dim: 0, descending: false });
+    for largest in [false, true] {
+        cases.add(format!("topk i64 {largest}"), Topk { x: x.clone(), k: 600, dim: 0, largest });
+    }
+    cases.add("kthvalue i64", Kthvalue { x: x.clone(), k: 50_000, dim: 0 });
+    cases.add("unique consecutive i64", Unique { x: x.clone(), consecutive: true });
     cases.add("unique i64", Unique { x, consecutive: false });
     // Few values, so that slices repeat.
     let x = make.indices_of(&[70, 300, 2], 2, 242);
