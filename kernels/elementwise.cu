@@ -1,7 +1,7 @@
 // Each element on its own: functions of one and two elements, comparisons, selection, copies of
 // strided views, casts.
 
-#include "math64.cuh"
+#include "pow.cuh"
 
 // ---- One element -------------------------------------------------------------------------
 
@@ -132,6 +132,7 @@ SB_BINARY(mul_f32, float, float, sb_canonical, a * b)
 SB_BINARY(div_f32, float, float, sb_canonical, a / b)
 SB_BINARY(maximum_f32, float, float, sb_canonical, a >= b ? a : (b > a ? b : a + b))
 SB_BINARY(minimum_f32, float, float, sb_canonical, a <= b ? a : (b < a ? b : a + b))
+SB_BINARY(pow_f32, float, float, sb_canonical, sb_pow(a, b))
 SB_BINARY(relu_grad_f32, float, float, sb_canonical, b > 0.0f ? a : 0.0f)
 SB_BINARY(tanh_grad_f32, float, float, sb_canonical, a * (1.0f - b * b))
 SB_BINARY(sigmoid_grad_f32, float, float, sb_canonical, a * ((1.0f - b) * b))
@@ -141,6 +142,7 @@ SB_BINARY(mul_f64, double, double, sb_canonical64, a * b)
 SB_BINARY(div_f64, double, double, sb_canonical64, a / b)
 SB_BINARY(maximum_f64, double, double, sb_canonical64, a >= b ? a : (b > a ? b : a + b))
 SB_BINARY(minimum_f64, double, double, sb_canonical64, a <= b ? a : (b < a ? b : a + b))
+SB_BINARY(pow_f64, double, double, sb_canonical64, sb_pow(a, b))
 SB_BINARY(relu_grad_f64, double, double, sb_canonical64, b > 0.0 ? a : 0.0)
 SB_BINARY(tanh_grad_f64, double, double, sb_canonical64, a * (1.0 - b * b))
 SB_BINARY(sigmoid_grad_f64, double, double, sb_canonical64, a * ((1.0 - b) * b))

@@ -1,7 +1,7 @@
 // Reductions along one dimension of [outer, n, inner]: sums and products over the fixed tree,
 // moments, norms, logarithms of sums, extrema with the first index winning.
 
-#include "pow64.cuh"
+#include "pow.cuh"
 #include "reduce.cuh"
 
 // outer x n x inner, reduced over n.

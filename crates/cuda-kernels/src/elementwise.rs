@@ -67,6 +67,8 @@ pub enum Binary {
     Maximum,
     /// The smaller; NaN if either is; the first of equal ones.
     Minimum,
+    /// `a` to the power `b`: correctly rounded on f32, below 1 ulp on f64.
+    Pow,
     /// `a` where `b > 0`, else +0.
     ReluGrad,
     /// `a · (1 − b·b)`, three roundings.
@@ -194,6 +196,7 @@ pub fn binary<T: Float>(
         Binary::Div => ["div_f32", "div_f64"],
         Binary::Maximum => ["maximum_f32", "maximum_f64"],
         Binary::Minimum => ["minimum_f32", "minimum_f64"],
+        Binary::Pow => ["pow_f32", "pow_f64"],
         Binary::ReluGrad => ["relu_grad_f32", "relu_grad_f64"],
         Binary::TanhGrad => ["tanh_grad_f32", "tanh_grad_f64"],
         Binary::SigmoidGrad => ["sigmoid_grad_f32", "sigmoid_grad_f64"],

@@ -96,6 +96,7 @@ fn pair(kind: BinaryKind) -> Option<kernels::Binary> {
         BinaryKind::Div => Binary::Div,
         BinaryKind::Maximum => Binary::Maximum,
         BinaryKind::Minimum => Binary::Minimum,
+        BinaryKind::Pow => Binary::Pow,
         BinaryKind::ReluGrad => Binary::ReluGrad,
         BinaryKind::TanhGrad => Binary::TanhGrad,
         BinaryKind::SigmoidGrad => Binary::SigmoidGrad,

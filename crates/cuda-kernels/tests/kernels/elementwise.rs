@@ -136,6 +136,41 @@ fn pairs_broadcast() {
 }
 
 #[test]
+fn powers_have_the_bits_of_the_cpu() {
+    let special =
+        [0.0, 1.0, 2.0, 0.5, 3.0, 149.0, 150.0, 1.5, 1e-40, 1e30, f64::INFINITY, f64::NAN];
+    let special = special.iter().flat_map(|&x| [x, -x]);
+    let mut source = Source::new(21);
+    let mut pairs: Vec<(f64, f64)> =
+        special.clone().flat_map(|a| special.clone().map(move |b| (a, b))).collect();
+    // Midway between two f32: squares of odd numbers of 13 bits, and powers with such roots.
+    for i in 0..200 {
+        let odd = f64::from(4097 + 2 * i);
+        pairs.extend([(odd, 2.0), (odd * odd, 0.5), (f64::from(i), 4.0), (f64::from(i * i), 1.5)]);
+    }
+    let (a, b) = (source.broken(2000), source.wild(2000));
+    pairs.extend(a.iter().zip(&b).map(|(&a, &b)| (a.into(), b.into())));
+    // Neither 0 nor infinite.
+    let (a, b) = (source.plain(3000), source.plain(3000));
+    pairs.extend(a.iter().zip(&b).map(|(&a, &b)| ((a.abs() * 3.0).into(), (b * 50.0).into())));
+    let (a, b): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
+    let narrow = |x: &[f64]| -> Vec<f32> { x.iter().map(|&x| x as f32).collect() };
+    let (a32, b32) = (narrow(&a), narrow(&b));
+    on_device(|device| {
+        let dense = Pairing::Dense(a.len());
+        let (x, y) = (device.upload(&a32).unwrap(), device.upload(&b32).unwrap());
+        let got = device.download(&binary(device, Binary::Pow, &x, &y, dense).unwrap()).unwrap();
+        let expected: Vec<f32> =
+            a32.iter().zip(&b32).map(|(&a, &b)| clean(math::pow(a, b))).collect();
+        same("pow f32", &got, &expected);
+        let (x, y) = (device.upload(&a).unwrap(), device.upload(&b).unwrap());
+        let got = device.download(&binary(device, Binary::Pow, &x, &y, dense).unwrap()).unwrap();
+        let expected: Vec<f64> = a.iter().zip(&b).map(|(&a, &b)| math::f64::pow(a, b)).collect();
+        same64("pow f64", &got, &expected);
+    });
+}
+
+#[test]
 fn views_and_choices_keep_bits() {
     on_device(|device| {
         let x = Source::new(3).broken(24);
