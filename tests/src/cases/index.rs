@@ -7,7 +7,7 @@ pub(super) fn add(cases: &mut Cases, make: Make) {
     for dtype in FLOATS {
         of_type(cases, make, dtype);
     }
-    let x = make.indices(7000, 3, 208).reshape(&[70, 2, 50]).expect("as many");
+    let x = make.indices_of(&[70, 2, 50], 3, 208);
     cases.add("nonzero i64", Nonzero { x });
     let bits: Vec<bool> = (0..3000).map(|i| i % 7 < 3).collect();
     let x = Tensor::from_bools(&bits, &[60, 50]).expect("as many");
