@@ -369,3 +369,90 @@ extern "C" __global__ void nonzero_positions(i64* out, const u32* flags, const u
         rest /= shape[d - 1];
     }
 }
+
+// ---- Distinct rows --------------------------------------------------------------------------
+
+// level: Portable - one thread owns one place
+extern "C" __global__ void unique_rows_start(u32* order, u64 rows) {
+    u64 i = sb_thread();
+    if (i < rows) order[i] = (u32)i;
+}
+
+// True if row a sorts before row b: by the keys of their first different elements.
+template <typename T>
+__device__ __forceinline__ bool sb_row_before(const T* in, u64 width, u32 a, u32 b) {
+    const T* left = in + (u64)a * width;
+    const T* right = in + (u64)b * width;
+    for (u64 k = 0; k < width; ++k) {
+        auto x = sb_key(left[k]);
+        auto y = sb_key(right[k]);
+        if (x != y) return x < y;
+    }
+    return false;
+}
+
+// Merges neighbouring runs of `run` rows: each row goes behind those of its own run before it and
+// those of the other run that come before it; of equal rows the left run's come first.
+#define SB_UNIQUE_ROWS_MERGE(NAME, T)                                                   \
+    extern "C" __global__ void NAME(u32* order_out, const u32* order, const T* in,      \
+                                    u64 rows, u64 width, u64 run) {                     \
+        u64 i = sb_thread();                                                            \
+        if (i >= rows) return;                                                          \
+        u64 start = i / (2 * run) * (2 * run);                                          \
+        u64 middle = sb_least(start + run, rows);                                       \
+        u64 end = sb_least(middle + run, rows);                                         \
+        bool left = i < middle;                                                         \
+        u32 mine = order[i];                                                            \
+        u64 low = left ? middle : start;                                                \
+        u64 high = left ? end : middle;                                                 \
+        u64 first = low;                                                                \
+        while (low < high) {                                                            \
+            u64 at = (low + high) / 2;                                                  \
+            bool before = left ? sb_row_before(in, width, order[at], mine)              \
+                               : !sb_row_before(in, width, mine, order[at]);            \
+            if (before) {                                                               \
+                low = at + 1;                                                           \
+            } else {                                                                    \
+                high = at;                                                              \
+            }                                                                           \
+        }                                                                               \
+        order_out[start + (i - (left ? start : middle)) + (low - first)] = mine;        \
+    }
+
+// level: Portable - one thread owns one row, and each row has one place
+SB_UNIQUE_ROWS_MERGE(unique_rows_merge_f32, float)
+SB_UNIQUE_ROWS_MERGE(unique_rows_merge_f64, double)
+SB_UNIQUE_ROWS_MERGE(unique_rows_merge_i64, i64)
+
+// As for elements, one flag more than rows.
+#define SB_UNIQUE_ROWS_FLAGS(NAME, T)                                                   \
+    extern "C" __global__ void NAME(u32* flags, const u32* order, const T* in,          \
+                                    u64 rows, u64 width) {                              \
+        u64 i = sb_thread();                                                            \
+        if (i > rows) return;                                                           \
+        bool begins = i == 0 && rows > 0;                                               \
+        if (i > 0 && i < rows) {                                                        \
+            const T* here = in + (u64)order[i] * width;                                 \
+            const T* last = in + (u64)order[i - 1] * width;                             \
+            for (u64 k = 0; k < width && !begins; ++k) begins = !(here[k] == last[k]);  \
+        }                                                                               \
+        flags[i] = begins ? 1u : 0u;                                                    \
+    }
+
+// level: Portable - one thread owns one flag
+SB_UNIQUE_ROWS_FLAGS(unique_rows_flags_f32, float)
+SB_UNIQUE_ROWS_FLAGS(unique_rows_flags_f64, double)
+SB_UNIQUE_ROWS_FLAGS(unique_rows_flags_i64, i64)
+
+// The first of equal rows, for each row its place among them, and where the places of each begin.
+// level: Portable - one thread owns one row and what begins with it
+extern "C" __global__ void unique_rows(i64* firsts, i64* inverse, u32* begins, const u32* order,
+                                       const u32* flags, const u32* before, u64 rows) {
+    u64 i = sb_thread();
+    if (i >= rows) return;
+    u32 place = before[i] + flags[i] - 1;
+    inverse[order[i]] = (i64)place;
+    if (flags[i] == 0) return;
+    firsts[place] = (i64)order[i];
+    begins[place] = (u32)i;
+}

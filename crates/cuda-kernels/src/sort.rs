@@ -34,6 +34,10 @@ use crate::error::{CudaError, Result};
 use crate::reduce::grid;
 use crate::segments::scan;
 
+mod unique;
+
+pub use unique::{Unique, UniqueRows, unique, unique_rows};
+
 const FAMILY: &str = "sort";
 /// Elements that one block sorts, and how many threads it has.
 const TILE: usize = 1024;
@@ -173,90 +177,6 @@ pub fn median<T: Sortable + Float>(
         .value(&u32::from(ignore_nan))
         .threads(lines, device.block())?;
     Ok((values, indices))
-}
-
-/// The distinct elements of a buffer.
-#[derive(Debug)]
-pub struct Unique<T> {
-    /// How many there are.
-    pub count: usize,
-    /// The distinct elements; of equal ones, the first. The buffer may be longer.
-    pub values: CudaSlice<T>,
-    /// For each element of the input its place in `values`.
-    pub inverse: CudaSlice<i64>,
-    /// How often each value occurs. The buffer may be longer.
-    pub counts: CudaSlice<i64>,
-}
-
-/// The distinct elements in ascending order or, with `consecutive`, those that differ from the
-/// one before. −0 equals +0; every NaN is distinct. Waits for the device, because the result
-/// decides its own length.
-///
-/// # Shapes
-///
-/// `x: [n]`.
-///
-/// # Errors
-///
-/// As [`sort`], and those of [`Device::synchronize`].
-pub fn unique<T: Sortable>(
-    device: &Device,
-    x: &CudaSlice<T>,
-    n: usize,
-    consecutive: bool,
-) -> Result<Unique<T>> {
-    let op = "unique";
-    expect_len(op, "the input", x, n)?;
-    let mut inverse = device.uninitialised(op, n)?;
-    if n == 0 {
-        let (values, counts) = (device.uninitialised(op, 0)?, device.uninitialised(op, 0)?);
-        return Ok(Unique { count: 0, values, inverse, counts });
-    }
-    short_enough(op, n)?;
-    let order = if consecutive {
-        device.uninitialised(op, 0)?
-    } else {
-        Sorted::new(device, op, x, [1, n, 1], false, n)?.places
-    };
-    let sorted = u32::from(!consecutive);
-    let mut flags = device.uninitialised::<u32>(op, n + 1)?;
-    let names = ["unique_flags_f32", "unique_flags_f64", "unique_flags_i64"];
-    device
-        .kernel(op, FAMILY, names[T::KIND])?
-        .on(device.stream())
-        .write(&mut flags)
-        .read(x)
-        .read(&order)
-        .value(&(n as u64))
-        .value(&sorted)
-        .threads(n + 1, device.block())?;
-    let before = scan(device, op, &flags, n + 1)?;
-    let count = device.element(&before, n)? as usize;
-    let mut values = device.uninitialised(op, count)?;
-    let mut begins = device.uninitialised::<u32>(op, count)?;
-    device
-        .kernel(op, FAMILY, bits::<T>(["unique_b32", "unique_b64"]))?
-        .on(device.stream())
-        .write(&mut values)
-        .write(&mut inverse)
-        .write(&mut begins)
-        .read(x)
-        .read(&order)
-        .read(&flags)
-        .read(&before)
-        .value(&(n as u64))
-        .value(&sorted)
-        .threads(n, device.block())?;
-    let mut counts = device.uninitialised(op, count)?;
-    device
-        .kernel(op, FAMILY, "unique_counts")?
-        .on(device.stream())
-        .write(&mut counts)
-        .read(&begins)
-        .value(&(count as u64))
-        .value(&(n as u64))
-        .threads(count, device.block())?;
-    Ok(Unique { count, values, inverse, counts })
 }
 
 /// A type whose elements can be told from zero.

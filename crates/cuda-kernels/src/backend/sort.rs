@@ -1,5 +1,5 @@
 use samebits_tensor_core::layout::outer_dim_inner;
-use samebits_tensor_core::ops::{Kthvalue, Median, Sort, Topk, Unique};
+use samebits_tensor_core::ops::{Kthvalue, Median, Sort, Topk, Unique, UniqueDim};
 use samebits_tensor_core::registry::register;
 use samebits_tensor_core::{DType, Op, Tensor};
 
@@ -7,6 +7,7 @@ use super::{FLOATS, Stored, Tensors, on, portable, with_float};
 use crate::CudaSlice;
 use crate::device::Device;
 use crate::error::Result;
+use crate::scatter::{self, Rows};
 use crate::sort::{self, Found, Sortable};
 
 /// The element types with an order.
@@ -62,6 +63,12 @@ pub(super) fn register_all() {
         STABLE,
         |op: &Unique| with_ordered!(op.x.dtype(), T => unique::<T>(op)),
     ));
+    register(portable(
+        "stable",
+        ORDERED,
+        STABLE,
+        |op: &UniqueDim| with_ordered!(op.x.dtype(), T => unique_dim::<T>(op)),
+    ));
 }
 
 /// Runs `find(device, x, (outer, dim, inner))` for results with size `k` along `dim`.
@@ -90,6 +97,28 @@ fn unique<T: Stored + Sortable>(op: &Unique) -> Tensors<(Tensor, Tensor, Tensor)
             gpu.tensor(found.values, &shape)?,
             gpu.tensor(found.inverse, op.x.shape())?,
             gpu.tensor(found.counts, &shape)?,
+        ))
+    })
+}
+
+fn unique_dim<T: Stored + Sortable>(op: &UniqueDim) -> Tensors<(Tensor, Tensor, Tensor)> {
+    on(op, |gpu| {
+        let (rank, dim) = (op.x.rank(), op.dim);
+        let order: Vec<usize> =
+            std::iter::once(dim).chain((0..rank).filter(|&d| d != dim)).collect();
+        let rows = op.x.permute(&order)?;
+        let mut shape = rows.shape().to_vec();
+        let (size, inner) = (shape[0], shape[1..].iter().product());
+        let x = gpu.input::<T>(&rows)?;
+        let found = sort::unique_rows(gpu.device, &x, [size, inner], op.consecutive)?;
+        let taken = Rows { outer: 1, size, n: found.count, inner };
+        let kept = scatter::index_select(gpu.device, &x, &found.firsts, taken)?;
+        shape[0] = found.count;
+        let back: Vec<usize> = (1..=dim).chain([0]).chain(dim + 1..rank).collect();
+        Ok((
+            gpu.tensor(kept, &shape)?.permute(&back)?.contiguous()?,
+            gpu.tensor(found.inverse, &[size])?,
+            gpu.tensor(found.counts, &[found.count])?,
         ))
     })
 }

@@ -7,6 +7,8 @@ use crate::device::{on_device, under_schedules};
 use samebits_cuda_kernels::sort::{self, Countable, Sortable};
 use samebits_cuda_kernels::{Device, Float};
 use samebits_numerics::extrema;
+use samebits_tensor_core::Tensor;
+use samebits_tensor_core::ops::UniqueDim;
 
 /// (outer, n, inner): lines that share a tile, fill one exactly, and take several rounds of
 /// merging or of selection.
@@ -257,6 +259,81 @@ fn distinct_elements_are_counted() {
         all.extend(distinct::<i64>(device));
         all
     });
+}
+
+fn distinct_rows<T: Ordered + PartialEq>(device: &Device) -> Vec<i64> {
+    let mut all = Vec::new();
+    for [rows, width] in [[0, 3], [1, 2], [2, 40], [5, 1], [300, 2], [70, 9]] {
+        let mut source = Source::new((rows + width) as u64);
+        // Rows of few elements, so that many are equal or differ late.
+        let few = T::draw(&mut source, 3);
+        let x: Vec<T> = (0..rows * width).map(|_| few[source.below(few.len())]).collect();
+        let row = |i: usize| &x[i * width..][..width];
+        for consecutive in [false, true] {
+            let mut order: Vec<usize> = (0..rows).collect();
+            if !consecutive {
+                order.sort_by(|&a, &b| {
+                    let pairs = row(a).iter().zip(row(b));
+                    pairs.fold(Ordering::Equal, |order, (x, y)| order.then(x.order(*y)))
+                });
+            }
+            let (mut firsts, mut inverse) = (Vec::<i64>::new(), vec![0; rows]);
+            let mut counts = Vec::<i64>::new();
+            for &i in &order {
+                if firsts.last().is_some_and(|&last| row(last as usize) == row(i)) {
+                    *counts.last_mut().unwrap() += 1;
+                } else {
+                    firsts.push(i as i64);
+                    counts.push(1);
+                }
+                inverse[i] = firsts.len() as i64 - 1;
+            }
+            let buffer = device.upload(&x).unwrap();
+            let found = sort::unique_rows(device, &buffer, [rows, width], consecutive).unwrap();
+            let what = format!("{rows} rows of {width}, consecutive {consecutive}");
+            assert_eq!(found.count, firsts.len(), "{what}");
+            let prefix = |list: &samebits_cuda_kernels::CudaSlice<i64>, n: usize| {
+                device.download(list).unwrap()[..n].to_vec()
+            };
+            assert!(prefix(&found.firsts, found.count) == firsts, "{what}: firsts");
+            assert!(prefix(&found.inverse, rows) == inverse, "{what}: inverse");
+            assert!(prefix(&found.counts, found.count) == counts, "{what}: counts");
+            all.extend(firsts.into_iter().chain(inverse));
+        }
+    }
+    all
+}
+
+#[test]
+fn distinct_rows_are_counted() {
+    under_schedules(|device| {
+        let mut all = distinct_rows::<f32>(device);
+        all.extend(distinct_rows::<f64>(device));
+        all.extend(distinct_rows::<i64>(device));
+        all
+    });
+}
+
+/// The one operation here that rearranges its tensor before and after.
+#[test]
+fn slices_are_distinct_along_any_dimension() {
+    let Ok(1..) = samebits_cuda_kernels::install() else {
+        return;
+    };
+    let gpu = samebits_tensor_core::Device::Cuda(0);
+    let x = Tensor::from_slice(&[1i64, 2, 1, 3, 4, 3, 1, 2, 1, 3, 4, 3], &[2, 2, 3]).unwrap();
+    let x = x.to(gpu).unwrap();
+    let run = |dim| {
+        let op = UniqueDim { x: x.clone(), dim, consecutive: false };
+        let (values, inverse, counts) = samebits_tensor_core::dispatch(&op).unwrap();
+        let list = |x: &Tensor| x.to_vec::<i64>().unwrap();
+        (values.shape().to_vec(), list(&values), list(&inverse), list(&counts))
+    };
+    assert_eq!(run(0), (vec![1, 2, 3], vec![1, 2, 1, 3, 4, 3], vec![0, 0], vec![2]));
+    let all = vec![1, 2, 1, 3, 4, 3, 1, 2, 1, 3, 4, 3];
+    assert_eq!(run(1), (vec![2, 2, 3], all, vec![0, 1], vec![1, 1]));
+    let two = vec![1, 2, 3, 4, 1, 2, 3, 4];
+    assert_eq!(run(2), (vec![2, 2, 2], two, vec![0, 1, 0], vec![2, 1]));
 }
 
 fn positions<T: Countable>(device: &Device, zeros: &[T], others: &[T]) -> Vec<i64> {
