@@ -137,8 +137,22 @@ fn pairs_broadcast() {
 
 #[test]
 fn powers_have_the_bits_of_the_cpu() {
-    let special =
-        [0.0, 1.0, 2.0, 0.5, 3.0, 149.0, 150.0, 1.5, 1e-40, 1e30, f64::INFINITY, f64::NAN];
+    let special = [
+        0.0,
+        1.0,
+        2.0,
+        0.5,
+        3.0,
+        149.0,
+        150.0,
+        1.5,
+        1e-40,
+        1e30,
+        5e-324,
+        1e-310,
+        f64::INFINITY,
+        f64::NAN,
+    ];
     let special = special.iter().flat_map(|&x| [x, -x]);
     let mut source = Source::new(21);
     let mut pairs: Vec<(f64, f64)> =
