@@ -145,3 +145,12 @@ proptest! {
         }
     }
 }
+
+/// Everything that the input reaches is cut off by the padding.
+#[test]
+fn a_target_between_the_strides_is_zero() {
+    let one = Var::constant(normal_of(&[1, 1, 1], DType::F64, 1));
+    let params = ConvParams { stride: vec![3], ..ConvParams::padded(1, 1) };
+    let y = f::conv_transpose(&one, &one, None, &params, &[2]).unwrap();
+    assert_eq!(y.value().to_vec::<f64>().unwrap(), [0.0]);
+}

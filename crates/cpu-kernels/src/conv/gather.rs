@@ -98,7 +98,8 @@ fn is_pointwise(pass: &Gather) -> bool {
     pass.volume == 1
         && pass.source == pass.target
         && matches!(&pass.phases[..], [phase] if phase.source_step == [1; DIMS]
-            && phase.taps.iter().all(|tap| tap.offset == [0; DIMS]))
+            // Without a tap the target lies between the strides, and nothing is read.
+            && matches!(&phase.taps[..], [tap] if tap.offset == [0; DIMS]))
 }
 
 /// One product for each image and group, in the same order of k.
