@@ -22,6 +22,12 @@ impl<I: ParallelIterator> ForEachIeee for I {}
 /// Elements per piece: large enough to pay for handing it over, small enough to share evenly.
 pub(crate) const CHUNK: usize = 1 << 14;
 
+/// The threads that share work. For choices among ways to the same bits, and nothing else.
+#[expect(clippy::disallowed_methods, reason = "decides who computes, and no bit")]
+pub(crate) fn threads() -> usize {
+    rayon::current_num_threads()
+}
+
 /// Calls `f(start, piece)` for each piece of `out`.
 pub(crate) fn pieces<T: Send>(out: &mut [T], f: impl Fn(usize, &mut [T]) + Sync) {
     pieces_of(CHUNK, out, f);

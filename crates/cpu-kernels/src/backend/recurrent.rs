@@ -6,6 +6,7 @@ use samebits_tensor_core::{Result, Tensor};
 
 use super::{Element, FLOATS, with_float};
 use crate::gemm::Real;
+use crate::parallel::threads;
 use crate::recurrent::{self, Gates, Grads, Kept, KeptMut, Layer, Outputs};
 
 const STEPS: &str =
@@ -56,7 +57,7 @@ pub(super) fn register_all() {
 /// Whether there are sequences for all threads, or the products are too small to share one.
 fn shares_sequences(op: &RecurrentLayer) -> bool {
     let weights = op.weight_hh.numel();
-    weights > 0 && (op.batch_sizes[0] >= rayon::current_num_threads() || weights <= 1 << 16)
+    weights > 0 && (op.batch_sizes[0] >= threads() || weights <= 1 << 16)
 }
 
 fn lstm<T: Element>(op: &LstmCell) -> Result<(Tensor, Tensor, Tensor)> {

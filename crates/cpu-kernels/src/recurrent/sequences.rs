@@ -11,7 +11,7 @@ use crate::elementwise::{self, Elementary, Operand};
 use crate::gemm::Real;
 use crate::gemm::pack::Lanes;
 use crate::gemm::reused::Reused;
-use crate::parallel::ForEachIeee;
+use crate::parallel::{ForEachIeee, threads};
 
 pub use samebits_tensor_core::ops::RecurrentCell as Cell;
 
@@ -413,7 +413,7 @@ impl<T> Layer<'_, T> {
     /// no bit.
     fn groups(&self) -> Vec<Range<usize>> {
         let count = self.batch_sizes.first().copied().unwrap_or(0);
-        let each = count.div_ceil(rayon::current_num_threads()).max(1);
+        let each = count.div_ceil(threads()).max(1);
         (0..count).step_by(each).map(|start| start..count.min(start + each)).collect()
     }
 }
