@@ -168,7 +168,7 @@ fn checks_come_before_kernels_and_missing_kernels_are_named() {
 fn rerun_mode_names_the_operation_that_differs() {
     setup();
     let op = Liar { x: vector(3) };
-    assert!(dispatch(&op).is_ok());
+    assert!(rerun::scope(1, || dispatch(&op)).is_ok());
     let error = rerun::scope(3, || dispatch(&op)).unwrap_err();
     assert!(matches!(error, Error::RerunDiffers { op: "liar", variant: "counter", run: 2, .. }));
     assert!(error.to_string().contains("f32[3]"), "{error}");
