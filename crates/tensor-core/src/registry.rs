@@ -227,9 +227,12 @@ pub struct KernelInfo {
 /// device and then from fastest to slowest.
 pub fn kernels() -> Vec<(KernelInfo, u64)> {
     let registry = REGISTRY.read();
-    let mut all: Vec<_> = registry
-        .values()
-        .flat_map(|entry| &entry.infos)
+    // Types come in an order that changes from build to build; two of them may share a name.
+    let mut entries: Vec<_> = registry.values().map(|entry| &entry.infos).collect();
+    entries.sort_by_key(|infos| infos.first().map(|(info, _)| info.variant));
+    let mut all: Vec<_> = entries
+        .into_iter()
+        .flatten()
         .map(|(info, runs)| (*info, runs.load(Ordering::Relaxed)))
         .collect();
     all.sort_by_key(|(info, _)| (info.op, info.pass, info.device));
