@@ -274,7 +274,10 @@ fn a_wrong_candidate_is_disqualified_however_fast() {
         // It would have been noticed by nobody else.
         let call = ConvCall::probe(key, device).unwrap();
         assert_eq!(call.key(Portable), *key);
-        assert!(bits(&tuner.run_named("planted", &call).unwrap()) != golden(std::slice::from_ref(key))[0]);
+        assert!(
+            bits(&tuner.run_named("planted", &call).unwrap())
+                != golden(std::slice::from_ref(key))[0]
+        );
     }
 }
 
