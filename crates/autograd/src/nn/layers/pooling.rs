@@ -20,7 +20,7 @@ impl Module for MaxPool {
 }
 
 impl MaxPool {
-    /// Computes the layer, and where each element was: for [`MaxUnpool`].
+    /// Computes the layer, and where each element was: for [`MaxUnpool2d`].
     ///
     /// # Errors
     ///
