@@ -282,9 +282,7 @@ pub fn embedding_bag_grad<T: Summed>(
             .read(grad)
             .read(&bag)
             .read(&factor)
-            .read(&segments.positions)
-            .read(&segments.ends)
-            .read(&segments.counts)
+            .segments(&segments)
             .value(&raw)
             .threads(n, device.block())?;
     }

@@ -180,9 +180,7 @@ impl GridSample {
             .write(&mut out)
             .read(grad)
             .read(&taps.weights)
-            .read(&segments.positions)
-            .read(&segments.ends)
-            .read(&segments.counts)
+            .segments(&segments)
             .value(&self.raw)
             .threads(n_in, device.block())?;
         Ok(out)

@@ -306,9 +306,7 @@ pub fn pool_indices_grad<T: Float>(
         .on(device.stream())
         .write(&mut out)
         .read(grad)
-        .read(&segments.positions)
-        .read(&segments.ends)
-        .read(&segments.counts)
+        .segments(&segments)
         .value(&(n_in as u64))
         .threads(n_in, device.block())?;
     Ok(out)

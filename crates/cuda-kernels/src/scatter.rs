@@ -26,7 +26,7 @@ use bytemuck::{Pod, Zeroable};
 use cudarc::driver::CudaSlice;
 
 use crate::Variant;
-use crate::device::{Device, Float, Word, expect_len, product, sized};
+use crate::device::{Device, Float, Reports, Word, expect_len, product, sized};
 use crate::error::{CudaError, Result};
 use crate::segments::{ACCUMULATOR, Segments, check_addends, deposits, round};
 
@@ -189,9 +189,7 @@ impl Summed for f32 {
                     .on(device.stream())
                     .write(out)
                     .read(source)
-                    .read(&segments.positions)
-                    .read(&segments.ends)
-                    .read(&segments.counts)
+                    .segments(&segments)
                     .value(&rows.raw())
                     .value(&alpha)
                     .value(&1u32)
@@ -234,9 +232,7 @@ impl Summed for f64 {
             .on(device.stream())
             .write(out)
             .read(source)
-            .read(&segments.positions)
-            .read(&segments.ends)
-            .read(&segments.counts)
+            .segments(&segments)
             .value(&rows.raw())
             .value(&alpha)
             .threads(rows.target(op)?, device.block())
@@ -390,6 +386,20 @@ pub fn scatter<T: Word>(
         return Ok(());
     }
     let mut reports = device.reports();
+    let places = flat_places(device, op, index, rows, &mut reports)?;
+    let flat = Rows { outer: 1, size: to, n: from, inner: 1 };
+    copy_winners(device, op, out, &places, source, flat, reports.ignored())
+}
+
+/// The place of each source element in one long row of all targets, by an index for each.
+fn flat_places(
+    device: &Device,
+    op: &'static str,
+    index: &CudaSlice<i64>,
+    rows: Rows,
+    reports: &mut Reports<'_>,
+) -> Result<CudaSlice<i64>> {
+    let from = rows.source(op)?;
     let mut places = device.uninitialised::<i64>(op, from)?;
     device
         .kernel(op, FAMILY, "scatter_keys")?
@@ -400,8 +410,7 @@ pub fn scatter<T: Word>(
         .write(reports.noted())
         .threads(from, device.block())?;
     reports.collect(device, op, index, rows.size as u64)?;
-    let flat = Rows { outer: 1, size: to, n: from, inner: 1 };
-    copy_winners(device, op, out, &places, source, flat, reports.ignored())
+    Ok(places)
 }
 
 /// Copies (or, to `accumulate`, adds) row `i` of `values` to the row of `out` that its linear

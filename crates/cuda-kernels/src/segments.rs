@@ -4,6 +4,7 @@ use cudarc::driver::CudaSlice;
 
 use crate::device::Device;
 use crate::error::{CudaError, Result};
+use crate::launch::Call;
 use crate::scatter::FAMILY;
 
 /// Words of an exact accumulator in global memory.
@@ -57,6 +58,13 @@ pub(crate) struct Segments {
     /// How long it is.
     pub(crate) counts: CudaSlice<u32>,
     size: usize,
+}
+
+impl<'a> Call<'a> {
+    /// The three buffers of grouped rows, in the order in which every kernel has them.
+    pub(crate) fn segments(self, segments: &'a Segments) -> Call<'a> {
+        self.read(&segments.positions).read(&segments.ends).read(&segments.counts)
+    }
 }
 
 impl Segments {

@@ -91,9 +91,7 @@ pub fn sparse_mm<T: Float>(
         .read(values)
         .read(dense)
         .read(elements.columns)
-        .read(&segments.positions)
-        .read(&segments.ends)
-        .read(&segments.counts)
+        .segments(&segments)
         .value(&raw)
         .threads(n, device.block())?;
     Ok(out)

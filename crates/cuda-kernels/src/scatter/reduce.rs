@@ -2,7 +2,7 @@
 
 use cudarc::driver::CudaSlice;
 
-use super::{FAMILY, Rows, Summed, only_deterministic};
+use super::{FAMILY, Rows, Summed, flat_places, only_deterministic};
 use crate::Variant;
 use crate::device::{self, Device, expect_len};
 use crate::error::{CudaError, Result};
@@ -72,17 +72,7 @@ pub fn scatter_reduce<T: Summed>(
             .threads(from, device.block())?;
         return reports.collect(device, op, index, rows.size as u64);
     }
-    // From here on each element has a place of its own in one long row.
-    let mut places = device.uninitialised::<i64>(op, from)?;
-    device
-        .kernel(op, FAMILY, "scatter_keys")?
-        .on(device.stream())
-        .write(&mut places)
-        .read(index)
-        .value(&rows.raw())
-        .write(reports.noted())
-        .threads(from, device.block())?;
-    reports.collect(device, op, index, rows.size as u64)?;
+    let places = flat_places(device, op, index, rows, &mut reports)?;
     let kind = (reduce, include_self, variant);
     T::reduce(device, op, out, &places, source, [from, to], kind, reports.ignored())
 }
@@ -113,9 +103,7 @@ pub(super) fn f32(
                 .on(device.stream())
                 .write(out)
                 .read(source)
-                .read(&segments.positions)
-                .read(&segments.ends)
-                .read(&segments.counts)
+                .segments(&segments)
                 .value(&flat.raw())
                 .value(&1.0f32)
                 .value(&with_old)
@@ -150,9 +138,7 @@ pub(super) fn f32(
                 .on(device.stream())
                 .write(out)
                 .read(source)
-                .read(&segments.positions)
-                .read(&segments.ends)
-                .read(&segments.counts)
+                .segments(&segments)
                 .value(&(to as u64))
                 .value(&with_old)
                 .threads(to, device.block())
@@ -207,9 +193,7 @@ pub(super) fn f64(
         .on(device.stream())
         .write(out)
         .read(source)
-        .read(&segments.positions)
-        .read(&segments.ends)
-        .read(&segments.counts)
+        .segments(&segments)
         .value(&(to as u64))
         .value(&(reduce as u32))
         .value(&u32::from(include_self))
