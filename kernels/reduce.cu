@@ -103,6 +103,36 @@ SB_SUM_TERMS(sum_exp_blocks_f64, double, double, sb_exp(v - r))
 SB_PRODUCT_BLOCKS(product_blocks_f32, float)
 SB_PRODUCT_BLOCKS(product_blocks_f64, double)
 
+// How integers are joined; each is the same in any order. Sums and products wrap around.
+#define SB_INTEGER_SUM 0u
+#define SB_INTEGER_PRODUCT 1u
+#define SB_INTEGER_LARGEST 2u
+#define SB_INTEGER_SMALLEST 3u
+
+__device__ __forceinline__ i64 sb_join(u32 kind, i64 a, i64 b) {
+    if (kind == SB_INTEGER_SUM) return (i64)((u64)a + (u64)b);
+    if (kind == SB_INTEGER_PRODUCT) return (i64)((u64)a * (u64)b);
+    return (kind == SB_INTEGER_LARGEST) == (a > b) ? a : b;
+}
+
+// One warp per block of 4096; `out` is [outer, blocks, inner]. Lanes begin with `first`, which
+// changes nothing: 0, 1, the least or the greatest integer.
+// level: Portable - integers
+extern "C" __global__ void integer_blocks(i64* out, const i64* in, SbReduce p, u32 kind,
+                                          i64 first) {
+    u64 warp = sb_thread() / 32;
+    if (warp >= p.outer * p.blocks * p.inner) return;
+    u64 block = warp / p.inner % p.blocks;
+    const i64* x = in + warp / p.inner / p.blocks * p.n * p.inner + warp % p.inner;
+    u64 begin = block * SB_TREE_BLOCK;
+    u64 end = p.n - begin < SB_TREE_BLOCK ? p.n : begin + SB_TREE_BLOCK;
+    i64 lane = first;
+    for (u64 i = begin + (threadIdx.x & 31u); i < end; i += 32)
+        lane = sb_join(kind, lane, x[i * p.inner]);
+    for (u32 w = 16; w >= 1; w /= 2) lane = sb_join(kind, lane, sb_shuffle_down(lane, w));
+    if ((threadIdx.x & 31u) == 0) out[warp] = lane;
+}
+
 // Columns of a matrix with n below 4096: 32 columns per block, a lane per row modulo 32, so that
 // neighbouring threads read neighbouring elements.
 #define SB_SUM_COLUMNS(NAME, T)                                                         \

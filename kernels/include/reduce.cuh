@@ -20,6 +20,12 @@ __device__ __forceinline__ double sb_shuffle_first(double x) {
     return __longlong_as_double((i64)((u64)high << 32 | (u64)low));
 }
 
+__device__ __forceinline__ i64 sb_shuffle_down(i64 x, u32 by) {
+    u32 low = __shfl_down_sync(0xffffffffu, (u32)(u64)x, by);
+    u32 high = __shfl_down_sync(0xffffffffu, (u32)((u64)x >> 32), by);
+    return (i64)((u64)high << 32 | (u64)low);
+}
+
 __device__ __forceinline__ float sb_shuffle_down(float x, u32 by) {
     return __uint_as_float(__shfl_down_sync(0xffffffffu, __float_as_uint(x), by));
 }

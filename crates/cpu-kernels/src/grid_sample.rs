@@ -193,7 +193,7 @@ impl GridSample {
                 place: |i: usize| taps.points[i] * self.channels,
                 form: |i: usize, g: T| g * taps.weights[i],
             };
-            T::add_rows(&mut sums, self.channels, &Checked(&taps.places), &addends)?;
+            T::add_rows_to(&mut sums, true, self.channels, &Checked(&taps.places), &addends)?;
             self.planes(&sums, self.plane(), grad_input);
             Ok(())
         })
@@ -272,16 +272,10 @@ impl GridSample {
 
     /// The inverse of [`pixels`](GridSample::pixels).
     fn planes<T: Float>(&self, pixels: &[T], places: usize, planes: &mut [T]) {
-        parallel::rows(places, planes, |start, planes| {
+        // Enough planes at a time that what a pixel holds of them is a cache line.
+        parallel::pieces_of(GROUP * places, planes, |start, planes| {
             let (first, count) = (start / places, planes.len() / places);
-            if count >= 8 {
-                let from = &pixels[first..];
-                return T::transpose(from, self.channels, (places, count), planes, places);
-            }
-            for (number, plane) in planes.chunks_exact_mut(places).enumerate() {
-                let values = pixels[first + number..].iter().step_by(self.channels);
-                plane.iter_mut().zip(values).for_each(|(out, &x)| *out = x);
-            }
+            T::transpose(&pixels[first..], self.channels, (places, count), planes, places);
         });
     }
 }

@@ -116,6 +116,63 @@ fn products<T: Float>(
     if blocks == 1 { Ok(out) } else { products(device, op, &out, [outer, blocks, inner]) }
 }
 
+/// A reduction of integers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Integers {
+    /// The sum, which wraps around; 0 for no elements.
+    Sum,
+    /// The product, which wraps around; 1 for no elements.
+    Product,
+    /// The largest.
+    Largest,
+    /// The smallest.
+    Smallest,
+}
+
+/// Reduces integers over the middle dimension.
+///
+/// # Shapes
+///
+/// As [`sum`].
+///
+/// # Determinism
+///
+/// Each of these is the same in any order.
+///
+/// # Errors
+///
+/// [`CudaError::Length`]; [`CudaError::InvalidArgument`] for an extremum of no elements.
+pub fn integers(
+    device: &Device,
+    x: &CudaSlice<i64>,
+    [outer, n, inner]: [usize; 3],
+    kind: Integers,
+) -> Result<CudaSlice<i64>> {
+    let (op, first) = match kind {
+        Integers::Sum => ("sum", 0),
+        Integers::Product => ("prod", 1),
+        Integers::Largest => ("amax", i64::MIN),
+        Integers::Smallest => ("amin", i64::MAX),
+    };
+    if n == 0 && matches!(kind, Integers::Largest | Integers::Smallest) {
+        return Err(CudaError::invalid(op, "there are no elements to choose from"));
+    }
+    expect_len(op, "the input", x, product(op, &[outer, n, inner])?)?;
+    let blocks = n.div_ceil(BLOCK).max(1);
+    let outputs = product(op, &[outer, blocks, inner])?;
+    let mut out = device.uninitialised::<i64>(op, outputs)?;
+    device
+        .kernel(op, FAMILY, "integer_blocks")?
+        .on(device.stream())
+        .write(&mut out)
+        .read(x)
+        .value(&RawReduce::new(outer, n, inner, blocks))
+        .value(&(kind as u32))
+        .value(&first)
+        .threads(product(op, &[outputs, 32])?, device.block())?;
+    if blocks == 1 { Ok(out) } else { integers(device, &out, [outer, blocks, inner], kind) }
+}
+
 /// The variance and the mean over the middle dimension: the deviations from the f64 mean, squared
 /// and summed over the tree, divided by `n − correction` (by 0 if that is negative) in f64; each
 /// result rounded once.

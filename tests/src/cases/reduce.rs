@@ -16,6 +16,10 @@ pub(super) fn add(cases: &mut Cases, make: Make) {
             cases.add(name, Reduce { kind, x, dims });
         }
     }
+    for kind in [ReduceKind::Sum, ReduceKind::Prod] {
+        let x = make.indices_of(&[3, 0, 2], 9, 212);
+        cases.add(format!("reduce {kind:?} i64 empty"), Reduce { kind, x, dims: vec![1] });
+    }
 }
 
 fn of_type(cases: &mut Cases, make: Make, dtype: DType) {

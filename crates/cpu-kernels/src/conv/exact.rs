@@ -49,3 +49,29 @@ impl<T: Real, P: FnMut(usize, T)> simd::Kernel for Column<'_, T, P> {
         }
     }
 }
+
+/// Finds the lanes that hold a zero in some row; empty if there are none.
+pub(crate) struct FindZeros<'a, T> {
+    pub(crate) sums: &'a [T],
+    pub(crate) stride: usize,
+    pub(crate) lanes: usize,
+}
+
+impl<T: Real> simd::Kernel for FindZeros<'_, T> {
+    type Output = Vec<bool>;
+
+    #[inline(always)]
+    fn run(self) -> Vec<bool> {
+        let mut zeros = Vec::new();
+        for row in self.sums.chunks_exact(self.stride) {
+            let row = &row[..self.lanes];
+            if row.iter().fold(false, |found, &value| found | (value == T::default())) {
+                zeros.resize(self.lanes, false);
+                for (zero, &value) in zeros.iter_mut().zip(row) {
+                    *zero |= value == T::default();
+                }
+            }
+        }
+        zeros
+    }
+}

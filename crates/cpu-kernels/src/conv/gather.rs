@@ -12,9 +12,9 @@
 //! such small numbers is possible.
 
 use super::cut::Cut;
-use super::exact::Column;
+use super::exact::{Column, FindZeros};
 use super::geometry::{DIMS, Dims, Gather, Phase, volume};
-use super::source::Window;
+use super::source::{Fill, Window};
 use super::weights::{PackedWeights, WeightRange};
 use crate::arch::{Finish, Offsets, TileFns, TileGrid, TileMut};
 use crate::gemm::driver::{Factors, products};
@@ -257,30 +257,30 @@ impl<T: Real> Runner<'_, T> {
             if direct { window.flat_len(frame.count) } else { images.len() * volume(frame.count) };
         // As many column tiles at a time as keep their sums in the cache.
         let group_tiles = ((1 << 17) / (rows * width)).clamp(1, total.div_ceil(width));
-        let sums = sums.slice(group_tiles * rows * width);
+        let stride = sums_stride::<T>(group_tiles * width);
+        let sums = sums.slice(rows * stride);
         let panel = panels.slice(K_BLOCK * width);
         let mut least = None;
         for start in (0..total).step_by(group_tiles * width) {
-            let tiles_here = (total - start).div_ceil(width).min(group_tiles);
-            let runs: Vec<Vec<Run>> = (0..tiles_here)
-                .map(|tile| {
-                    let from = start + tile * width;
-                    let lanes = from..total.min(from + width);
-                    if direct { frame.flat_runs(lanes) } else { frame.dense_runs(lanes) }
-                })
-                .collect();
+            let lanes = start..total.min(start + group_tiles * width);
+            let tile_runs: Vec<Vec<Run>> = if direct {
+                Vec::new()
+            } else {
+                let of_tile = |from| frame.dense_runs(from..lanes.end.min(from + width));
+                lanes.clone().step_by(width).map(of_tile).collect()
+            };
             let blocks = frame.weights.blocks.len();
             for block in 0..blocks {
                 let steps = frame.weights.blocks[block].clone();
                 let finish = Finish { add: block > 0, last: block + 1 == blocks };
-                for tile in 0..tiles_here {
+                for (tile, from) in lanes.clone().step_by(width).enumerate() {
                     let columns: (&[T], &Offsets, usize) = if direct {
-                        (&source[start + tile * width..], &frame.steps, steps.start)
+                        (&source[from..], &frame.steps, steps.start)
                     } else {
                         simd::dispatch(GatherPanel {
                             source,
                             places: &frame.step_places[steps.clone()],
-                            runs: &runs[tile],
+                            runs: &tile_runs[tile],
                             window,
                             per_image,
                             width,
@@ -288,23 +288,20 @@ impl<T: Real> Runner<'_, T> {
                         });
                         (panel, &frame.panel_steps, 0)
                     };
-                    let sums = &mut sums[tile * rows * width..][..rows * width];
-                    let mut to = TileMut::from_slice(sums, rows, width);
+                    let mut to = TileMut::from_slice(sums, rows, stride);
                     let (from, places, first) = columns;
                     let steps = (places, first, steps.len());
                     for lanes in row_panels {
                         let values = frame.weights.panel(group, block, lanes);
-                        let at = (lanes.start - piece.rows.start, 0);
+                        let at = (lanes.start - piece.rows.start, tile * width);
                         tiles.run_packed(lanes.len(), values, from, steps, &mut to, at, finish);
                     }
                 }
             }
-            for tile in 0..tiles_here {
-                let sums = &mut sums[tile * rows * width..][..rows * width];
-                let column = (&*source, per_image);
-                self.mend_border(frame, piece, group, &runs[tile], column, sums, &mut least);
-                self.put(frame, piece, &images, group, &runs[tile], sums, out);
-            }
+            let runs = if direct { frame.flat_runs(lanes) } else { frame.dense_runs(lanes) };
+            let column = (&*source, per_image);
+            self.mend_border(frame, piece, group, &runs, column, (sums, stride), &mut least);
+            self.put(frame, piece, &images, group, &runs, (sums, stride), out);
         }
     }
 
@@ -329,17 +326,19 @@ impl<T: Real> Runner<'_, T> {
         group: usize,
         runs: &[Run],
         (source, per_image): (&[T], usize),
-        sums: &mut [T],
+        (sums, stride): (&mut [T], usize),
         least_source: &mut Option<i32>,
     ) {
-        let (rows, width) = (piece.rows.len(), frame.tiles.columns());
         if !frame.padded {
             return;
         }
-        let mut zeros = [false; MOST_COLUMNS];
-        if self.range.finite && !simd::dispatch(FindZeros { sums, rows, width, zeros: &mut zeros })
-        {
-            return;
+        let lanes = runs.last().map_or(0, |run| run.lane + run.len);
+        let mut zeros = Vec::new();
+        if self.range.finite {
+            zeros = simd::dispatch(FindZeros { sums, stride, lanes });
+            if zeros.is_empty() {
+                return;
+            }
         }
         for run in runs {
             for i in 0..run.len {
@@ -391,14 +390,14 @@ impl<T: Real> Runner<'_, T> {
                     places: &frame.step_places,
                     valid: &valid,
                     put: |row: usize, value: T| {
-                        sums[(row - piece.rows.start) * width + lane] = value;
+                        sums[(row - piece.rows.start) * stride + lane] = value;
                     },
                 });
             }
         }
     }
 
-    /// Adds the bias and moves a column tile to the target.
+    /// Adds the bias and moves sums to the target.
     fn put(
         &self,
         frame: &Frame<'_, T>,
@@ -406,10 +405,10 @@ impl<T: Real> Runner<'_, T> {
         images: &Range<usize>,
         group: usize,
         runs: &[Run],
-        sums: &[T],
+        (sums, stride): (&[T], usize),
         out: &mut TileMut<'_, T>,
     ) {
-        let (pass, phase, width) = (self.pass, frame.phase, frame.tiles.columns());
+        let (pass, phase) = (self.pass, frame.phase);
         let (step, dims) = (phase.step[2], pass.target);
         // Lanes, image and place of what lies side by side in the tile and in the target.
         let mut stretches: Vec<(Range<usize>, usize, usize)> = Vec::with_capacity(runs.len());
@@ -436,7 +435,7 @@ impl<T: Real> Runner<'_, T> {
             let bias = self.bias.map(|bias| bias[group * pass.rows + row]);
             let channel = (group - piece.groups.start) * pass.rows + i;
             for (lanes, image, from) in &stretches {
-                let values = &sums[i * width..][lanes.clone()];
+                let values = &sums[i * stride..][lanes.clone()];
                 let to = out.row(*image, channel, *from, from + (lanes.len() - 1) * step + 1);
                 match bias {
                     None if step == 1 => to.copy_from_slice(values),
@@ -502,37 +501,6 @@ impl<T: Real> Frame<'_, T> {
     }
 }
 
-/// Copies all channels of some images into the scratch source.
-struct Fill<'a, T> {
-    window: &'a Window,
-    dims: Dims,
-    channels: usize,
-    images: Range<usize>,
-    from: &'a [T],
-    image_stride: usize,
-    to: &'a mut [T],
-}
-
-impl<T: Real> simd::Kernel for Fill<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let channel = volume(self.dims);
-        let mut rest = self.to;
-        for image in self.images {
-            for c in 0..self.channels {
-                let from = &self.from[image * self.image_stride + c * channel..][..channel];
-                let (to, after) = rest.split_at_mut(self.window.channel);
-                rest = after;
-                self.window.fill(from, self.dims, to);
-            }
-        }
-        // Lanes beyond the last position read here.
-        rest.fill(T::default());
-    }
-}
-
 /// Gathers the columns of one tile, `[step][width]`.
 struct GatherPanel<'a, T> {
     source: &'a [T],
@@ -582,28 +550,8 @@ impl<T: Real> GatherPanel<'_, T> {
     }
 }
 
-/// The most columns of a register tile.
-const MOST_COLUMNS: usize = 128;
-
-/// Finds the lanes that hold a zero in some row; tells whether there are any.
-struct FindZeros<'a, T> {
-    sums: &'a [T],
-    rows: usize,
-    width: usize,
-    zeros: &'a mut [bool; MOST_COLUMNS],
-}
-
-impl<T: Real> simd::Kernel for FindZeros<'_, T> {
-    type Output = bool;
-
-    #[inline(always)]
-    fn run(self) -> bool {
-        let zeros = &mut self.zeros[..self.width];
-        for row in self.sums.chunks_exact(self.width).take(self.rows) {
-            for (zero, &value) in zeros.iter_mut().zip(row) {
-                *zero |= value == T::default();
-            }
-        }
-        zeros.contains(&true)
-    }
+/// Elements between rows of sums: rows a multiple of a page apart fight for the same cache lines.
+fn sums_stride<T>(lanes: usize) -> usize {
+    let line = 64 / size_of::<T>();
+    if (lanes * size_of::<T>()).is_multiple_of(4096) { lanes + line } else { lanes }
 }

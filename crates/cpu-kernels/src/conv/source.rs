@@ -1,7 +1,9 @@
 //! A zero-padded copy of a piece of the source, laid out so that neighbouring target positions
 //! read neighbouring elements at every tap, whatever the stride.
 
-use super::geometry::{DIMS, Dims, Phase};
+use super::geometry::{DIMS, Dims, Phase, volume};
+use crate::gemm::Real;
+use samebits_numerics::simd;
 use std::ops::Range;
 
 /// The layout of the copy for a box of target coordinates of one phase.
@@ -122,5 +124,36 @@ impl Window {
         let from = (-start + step - 1).div_euclid(step).clamp(0, extent);
         let to = (size as isize - start + step - 1).div_euclid(step).clamp(from, extent);
         from as usize..to as usize
+    }
+}
+
+/// Copies all channels of some images into the scratch source.
+pub(crate) struct Fill<'a, T> {
+    pub(crate) window: &'a Window,
+    pub(crate) dims: Dims,
+    pub(crate) channels: usize,
+    pub(crate) images: Range<usize>,
+    pub(crate) from: &'a [T],
+    pub(crate) image_stride: usize,
+    pub(crate) to: &'a mut [T],
+}
+
+impl<T: Real> simd::Kernel for Fill<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let channel = volume(self.dims);
+        let mut rest = self.to;
+        for image in self.images {
+            for c in 0..self.channels {
+                let from = &self.from[image * self.image_stride + c * channel..][..channel];
+                let (to, after) = rest.split_at_mut(self.window.channel);
+                rest = after;
+                self.window.fill(from, self.dims, to);
+            }
+        }
+        // Lanes beyond the last position read here.
+        rest.fill(T::default());
     }
 }

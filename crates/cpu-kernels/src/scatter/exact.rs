@@ -7,7 +7,7 @@
 //! computes the exact sum, and only the speed depends on the data.
 
 use super::ascending::{self, Entry, Order, Visitor};
-use super::segments::Segments;
+use super::segments::{Segments, ends_in_order};
 use super::{Addends, Destinations};
 use crate::Result;
 use rayon::prelude::*;
@@ -49,12 +49,12 @@ pub(crate) fn add_rows<D: Destinations>(
     let pieces = (n / PIECE.max(4 * out.len() / width.max(1))).min(MAX_TABLES);
     let few = out.len() <= TABLE && !out.is_empty() && pieces >= 2;
     if !few && width >= WIDE {
-        return ascending::visit_rows(
-            out,
-            width,
-            destinations,
-            &Segments { addends, width, fresh },
-        );
+        let segments = Segments { addends, width, fresh };
+        if let Some(ends) = ends_in_order(destinations, out.len() / width)? {
+            segments.sum_in_order(&ends, out);
+            return Ok(());
+        }
+        return ascending::visit_rows(out, width, destinations, &segments);
     }
     let sum = Sum { addends, width, fresh };
     if !few {

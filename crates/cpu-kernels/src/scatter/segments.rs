@@ -1,9 +1,11 @@
 //! Exact sums of wide f32 rows: the sources of one output row are brought together, so that its
 //! sums stay in registers.
 
-use super::Addends;
 use super::ascending::{Entry, Visitor};
+use super::{Addends, Destinations};
+use crate::{Result, parallel};
 use samebits_numerics::exact::{ExactSum, two_sum};
+use samebits_numerics::simd::{self, Kernel};
 
 /// Neighbouring elements that are summed together.
 const GROUP: usize = 16;
@@ -50,39 +52,78 @@ impl<A: Addends<f32>> Visitor for Segments<'_, A> {
         }
         let mut start = 0;
         for (out, &end) in out.chunks_exact_mut(self.width).zip(&ends) {
-            if self.fresh {
-                out.fill(0.0);
-            }
-            // Without a source a fresh row is done, and no row but that is read from memory.
-            if !self.fresh || start < end {
-                self.sum_row(out, &sources[start..end]);
-            }
+            self.sum_row(out, sources[start..end].iter().copied());
             start = end;
         }
     }
 }
 
+/// Where the sources of each output row end, if the sources come in the order of their rows.
+///
+/// # Errors
+///
+/// As [`Destinations::fill`].
+pub(super) fn ends_in_order(
+    destinations: &impl Destinations,
+    rows: usize,
+) -> Result<Option<Vec<usize>>> {
+    let n = destinations.count();
+    let mut ends = vec![0; rows];
+    let mut batch = [0; 256];
+    let mut last = 0;
+    for start in (0..n).step_by(batch.len()) {
+        let batch = &mut batch[..256.min(n - start)];
+        destinations.fill(start, batch)?;
+        for (offset, &mut row) in batch.iter_mut().enumerate() {
+            if row < last {
+                return Ok(None);
+            }
+            ends[row] = start + offset + 1;
+            last = row;
+        }
+    }
+    let mut end = 0;
+    for at in &mut ends {
+        end = end.max(*at);
+        *at = end;
+    }
+    Ok(Some(ends))
+}
+
 impl<A: Addends<f32>> Segments<'_, A> {
+    /// Sums sources that come in the order of their rows, where row `r`'s end at `ends[r]`.
+    pub(super) fn sum_in_order(&self, ends: &[usize], out: &mut [f32]) {
+        parallel::rows(self.width, out, |start, out| {
+            simd::dispatch(InOrder { segments: self, ends, first: start / self.width, out });
+        });
+    }
+
     #[inline(always)]
-    fn sum_row(&self, out: &mut [f32], sources: &[usize]) {
+    fn sum_row(&self, out: &mut [f32], sources: impl ExactSizeIterator<Item = usize> + Clone) {
+        if self.fresh {
+            out.fill(0.0);
+            if sources.len() == 0 {
+                return;
+            }
+        }
         let mut groups = out.chunks_exact_mut(GROUP);
         let mut first = 0;
         for group in &mut groups {
             let group: &mut [f32; GROUP] = group.try_into().expect("the chunk is GROUP long");
-            self.sum_group(group, first, sources);
+            self.sum_group(group, first, sources.clone());
             first += GROUP;
         }
         for (j, x) in groups.into_remainder().iter_mut().enumerate() {
             let mut sum = f64::from(*x);
             let mut lost = false;
-            for &source in sources {
+            for source in sources.clone() {
                 let (new, error) = two_sum(sum, self.addend(source, first + j).into());
                 sum = new;
                 lost |= error != 0.0;
             }
             // The sum is not a number if `x` was not: no addition may have told.
             *x = if lost || !sum.is_finite() {
-                self.sum_exactly(*x, first + j, sources)
+                self.sum_exactly(*x, first + j, sources.clone())
             } else {
                 (sum + 0.0) as f32
             };
@@ -90,10 +131,15 @@ impl<A: Addends<f32>> Segments<'_, A> {
     }
 
     #[inline(always)]
-    fn sum_group(&self, group: &mut [f32; GROUP], first: usize, sources: &[usize]) {
+    fn sum_group(
+        &self,
+        group: &mut [f32; GROUP],
+        first: usize,
+        sources: impl Iterator<Item = usize> + Clone,
+    ) {
         let mut sums = group.map(f64::from);
         let mut lost = [0u64; GROUP];
-        for &source in sources {
+        for source in sources.clone() {
             let row: &[f32; GROUP] = self
                 .addends
                 .row(source, first, GROUP)
@@ -106,21 +152,29 @@ impl<A: Addends<f32>> Segments<'_, A> {
                 lost[j] |= error.to_bits() << 1;
             }
         }
+        // One test for all, because almost always all are fine.
+        let mut doubt = false;
         for j in 0..GROUP {
-            let fine = lost[j] == 0 && sums[j].is_finite();
-            group[j] = if fine {
-                (sums[j] + 0.0) as f32
-            } else {
-                self.sum_exactly(group[j], first + j, sources)
-            };
+            doubt |= (lost[j] != 0) | !sums[j].is_finite();
+        }
+        let old = *group;
+        for j in 0..GROUP {
+            group[j] = (sums[j] + 0.0) as f32;
+        }
+        if doubt {
+            for j in 0..GROUP {
+                if lost[j] != 0 || !sums[j].is_finite() {
+                    group[j] = self.sum_exactly(old[j], first + j, sources.clone());
+                }
+            }
         }
     }
 
     #[cold]
-    fn sum_exactly(&self, old: f32, j: usize, sources: &[usize]) -> f32 {
+    fn sum_exactly(&self, old: f32, j: usize, sources: impl Iterator<Item = usize>) -> f32 {
         let mut sum = ExactSum::new();
         sum.add(old);
-        for &source in sources {
+        for source in sources {
             sum.add(self.addend(source, j));
         }
         sum.to_f32()
@@ -129,5 +183,26 @@ impl<A: Addends<f32>> Segments<'_, A> {
     #[inline(always)]
     fn addend(&self, source: usize, j: usize) -> f32 {
         self.addends.form(source, self.addends.row(source, j, 1)[0])
+    }
+}
+
+/// Some rows of [`Segments::sum_in_order`].
+struct InOrder<'a, 'b, A> {
+    segments: &'a Segments<'b, A>,
+    ends: &'a [usize],
+    first: usize,
+    out: &'a mut [f32],
+}
+
+impl<A: Addends<f32>> Kernel for InOrder<'_, '_, A> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let InOrder { segments, ends, first, out } = self;
+        let mut start = if first == 0 { 0 } else { ends[first - 1] };
+        for (out, &end) in out.chunks_exact_mut(segments.width).zip(&ends[first..]) {
+            segments.sum_row(out, start..end);
+            start = end;
+        }
     }
 }

@@ -3,13 +3,13 @@ use samebits_tensor_core::ops::{
     ArgReduce, ArgReduceKind, Logsumexp, Norm, Reduce, ReduceKind, Variance,
 };
 use samebits_tensor_core::registry::{Kernel, register};
-use samebits_tensor_core::{Op, Tensor};
+use samebits_tensor_core::{DType, Op, Tensor};
 
 use super::memory::Input;
 use super::{
     ARRIVAL, F32, FLOATS, Failure, Gpu, Real, Stored, Tensors, atomic, on, portable, with_float,
 };
-use crate::reduce::{self, Sum};
+use crate::reduce::{self, Integers, Sum};
 
 const TREE: &str = "sums run in f64 over a tree that depends on the length alone";
 
@@ -32,6 +32,17 @@ pub(super) fn register_all() {
             "sums run in f64 over a tree that depends on the length alone; extrema take the first",
             |op: &Reduce| with_float!(op.x.dtype(), T => reduce_dims::<T>(op)),
         )
+    });
+    register(Kernel {
+        applies: |op: &Reduce| integers(op.kind).is_some(),
+        ..portable("integers", &[DType::I64], "integers", |op: &Reduce| {
+            on(op, |gpu| {
+                let (x, shape) = rows::<i64>(&gpu, &op.x, &op.dims)?;
+                let kind = integers(op.kind).expect("the kernel applies");
+                let out = reduce::integers(gpu.device, &x, shape, kind)?;
+                gpu.tensor(out, &kept(&op.x, &op.dims))
+            })
+        })
     });
     register(portable(
         "tree",
@@ -91,6 +102,16 @@ fn kind(kind: ReduceKind) -> Option<Kind> {
         ReduceKind::Amax => Kind::Extreme { minimum: false },
         ReduceKind::Amin => Kind::Extreme { minimum: true },
         ReduceKind::Prod => Kind::Product,
+        _ => return None,
+    })
+}
+
+fn integers(kind: ReduceKind) -> Option<Integers> {
+    Some(match kind {
+        ReduceKind::Sum => Integers::Sum,
+        ReduceKind::Prod => Integers::Product,
+        ReduceKind::Amax => Integers::Largest,
+        ReduceKind::Amin => Integers::Smallest,
         _ => return None,
     })
 }

@@ -4,7 +4,7 @@ use crate::data::{Source, bits, clean, order_sensitive, same, same64};
 use crate::device::{under_schedules, varies};
 use crate::numbers::{Number, all_bits, mixed, same_bits};
 use samebits_cuda_kernels::Device;
-use samebits_cuda_kernels::reduce::{self, Sum};
+use samebits_cuda_kernels::reduce::{self, Integers, Sum};
 use samebits_numerics::extrema;
 use samebits_numerics::math::f64 as math;
 use samebits_numerics::reduce::sum_by;
@@ -204,6 +204,40 @@ fn moments<T: Number>(device: &Device) -> Vec<u64> {
 #[test]
 fn products_norms_and_moments_follow_the_tree() {
     under_schedules(|device| (moments::<f32>(device), moments::<f64>(device)));
+}
+
+#[test]
+fn integers_wrap_around() {
+    let kinds: [(Integers, i64, fn(i64, i64) -> i64); 4] = [
+        (Integers::Sum, 0, i64::wrapping_add),
+        (Integers::Product, 1, i64::wrapping_mul),
+        (Integers::Largest, i64::MIN, i64::max),
+        (Integers::Smallest, i64::MAX, i64::min),
+    ];
+    under_schedules(|device| {
+        for [outer, n, inner] in SHAPES {
+            // Odd numbers of either sign: their products do not become 0.
+            let x: Vec<i64> = (0..(outer * n * inner) as i64)
+                .map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as i64) | 1)
+                .collect();
+            let buffer = device.upload(&x).unwrap();
+            for (kind, first, join) in kinds {
+                let got = reduce::integers(device, &buffer, [outer, n, inner], kind);
+                if n == 0 && matches!(kind, Integers::Largest | Integers::Smallest) {
+                    assert!(got.is_err(), "{kind:?} of no elements");
+                    continue;
+                }
+                let expected: Vec<i64> = (0..outer * inner)
+                    .map(|o| {
+                        let at = |i| x[(o / inner * n + i) * inner + o % inner];
+                        (0..n).map(at).fold(first, join)
+                    })
+                    .collect();
+                let got = device.download(&got.unwrap()).unwrap();
+                assert_eq!(got, expected, "{kind:?} of {:?}", [outer, n, inner]);
+            }
+        }
+    });
 }
 
 #[test]
