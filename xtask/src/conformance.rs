@@ -18,14 +18,12 @@ pub(crate) struct Args {
 /// Another program compares, so that xtask need not link every kernel. It runs in the caller's
 /// folder, which paths are relative to.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let mut program = Command::new(env!("CARGO"));
-    program.args(["run", "--quiet", "--package", "workspace-tests", "--example", "conformance"]);
-    program.arg("--manifest-path").arg(crate::root().join("Cargo.toml"));
-    program.arg("--").args(&args.rest);
+    let mut program = Command::new(crate::example("conformance")?);
+    program.args(&args.rest);
     if !args.gpu && args.rest.iter().any(|arg| arg.ends_with("cuda")) {
         program.env("LD_LIBRARY_PATH", crate::test::emulated_driver_path()?);
     }
-    let status = program.status().context("cannot start cargo")?;
+    let status = program.status().context("cannot start the example `conformance`")?;
     // The program has said what failed.
     std::process::exit(status.code().unwrap_or(1));
 }

@@ -21,9 +21,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
-    let target = std::env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| crate::root().join("target"), PathBuf::from);
-    let out = args.out.unwrap_or_else(|| target.join("gpu-bundle"));
+    let out = args.out.unwrap_or_else(|| crate::target().join("gpu-bundle"));
     if out.exists() {
         // Only something that this command made may be deleted.
         ensure!(

@@ -3,6 +3,11 @@
 // A command line tool talks to its terminal.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+use std::env;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, bail};
 use clap::{Parser, Subcommand};
 
 mod audit_kernels;
@@ -21,11 +26,11 @@ mod verify_math;
 #[command(name = "cargo xtask", disable_help_subcommand = true)]
 struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: Task,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum Task {
     /// Check that kernels declared Portable hold nothing that could break the promise.
     AuditKernels(audit_kernels::Args),
     /// Compile kernels/*.cu to the committed PTX, or check that it is up to date.
@@ -48,19 +53,38 @@ enum Command {
 
 fn main() -> anyhow::Result<()> {
     match Cli::parse().command {
-        Command::AuditKernels(args) => audit_kernels::run(args),
-        Command::BuildKernels(args) => build_kernels::run(args),
-        Command::Conformance(args) => conformance::run(&args),
-        Command::GpuBundle(args) => gpu_bundle::run(args),
-        Command::Properties(args) => properties::run(&args),
-        Command::SupportMatrix(args) => support_matrix::run(&args),
-        Command::Test(args) => test::run(args),
-        Command::Tidy(args) => tidy::run(&args),
-        Command::VerifyMath(args) => verify_math::run(args),
+        Task::AuditKernels(args) => audit_kernels::run(args),
+        Task::BuildKernels(args) => build_kernels::run(args),
+        Task::Conformance(args) => conformance::run(&args),
+        Task::GpuBundle(args) => gpu_bundle::run(args),
+        Task::Properties(args) => properties::run(&args),
+        Task::SupportMatrix(args) => support_matrix::run(&args),
+        Task::Test(args) => test::run(args),
+        Task::Tidy(args) => tidy::run(&args),
+        Task::VerifyMath(args) => verify_math::run(args),
     }
 }
 
 /// The workspace's root folder.
 fn root() -> &'static std::path::Path {
     std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask has a parent folder")
+}
+
+/// Where Cargo puts what it builds.
+fn target() -> PathBuf {
+    match env::var_os("CARGO_TARGET_DIR") {
+        Some(folder) => root().join(folder),
+        None => root().join("target"),
+    }
+}
+
+/// Builds an example of the workspace and returns its path. Of the whole workspace, because then
+/// the crates below it have the features that they have for the tests, and are built once.
+fn example(name: &str) -> anyhow::Result<PathBuf> {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.current_dir(root()).args(["build", "--quiet", "--workspace", "--example", name]);
+    if !cargo.status().context("cannot start cargo")?.success() {
+        bail!("cannot build the example `{name}`");
+    }
+    Ok(target().join("debug/examples").join(name).with_extension(env::consts::EXE_EXTENSION))
 }

@@ -215,9 +215,7 @@ pub(crate) fn find_ptxas() -> anyhow::Result<PathBuf> {
 /// Downloads and unpacks a wheel below `target/` unless it is there already, and returns the
 /// folder.
 fn wheel(package: &str) -> anyhow::Result<PathBuf> {
-    let target = std::env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| crate::root().join("target"), PathBuf::from);
-    let folder = target.join("cuda-wheels").join(format!("{package}-{WHEEL_VERSION}"));
+    let folder = crate::target().join("cuda-wheels").join(format!("{package}-{WHEEL_VERSION}"));
     let done = folder.join("unpacked");
     if done.exists() {
         return Ok(folder);

@@ -32,11 +32,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 /// What the registry holds. Another program prints it, so that xtask need not link every kernel.
 fn table() -> Result<String> {
-    let output = Command::new(env!("CARGO"))
-        .current_dir(crate::root())
-        .args(["run", "--quiet", "--package", "workspace-tests", "--example", "support_matrix"])
+    let output = Command::new(crate::example("support_matrix")?)
         .output()
-        .context("cannot start cargo")?;
+        .context("cannot start the example `support_matrix`")?;
     if !output.status.success() {
         bail!("cannot list the kernels: {}", String::from_utf8_lossy(&output.stderr));
     }

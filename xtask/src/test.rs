@@ -45,10 +45,7 @@ fn emulated_driver() -> Result<PathBuf> {
     if !built.context("cannot start cargo")?.success() {
         bail!("cannot build {package}");
     }
-    let target = match env::var_os("CARGO_TARGET_DIR") {
-        Some(folder) => crate::root().join(folder),
-        None => crate::root().join("target"),
-    };
+    let target = crate::target();
     let folder = target.join("emulator");
     std::fs::create_dir_all(&folder)?;
     let library = target.join("debug").join("libsamebits_cuda_driver_emulator.so");

@@ -7,6 +7,7 @@
 //! [`AdamStep`](samebits_tensor_core::ops::AdamStep) state.
 
 use rayon::prelude::*;
+use samebits_numerics::math::f64::powi;
 use samebits_numerics::simd::{self, Kernel};
 use samebits_tensor_core::ops::{AdamParams, SgdParams};
 
@@ -92,19 +93,6 @@ pub fn adam_step<T: Float>(
         });
 }
 
-/// `base` to the power `exponent` by repeated squaring: the same products on every machine.
-fn power(base: f64, mut exponent: u64) -> f64 {
-    let (mut result, mut square) = (1.0, base);
-    while exponent > 0 {
-        if exponent & 1 == 1 {
-            result *= square;
-        }
-        square *= square;
-        exponent >>= 1;
-    }
-    result
-}
-
 struct Sgd<'a, T> {
     params: &'a SgdParams,
     param: &'a [T],
@@ -185,9 +173,9 @@ impl<T: Float> AdamConstants<T> {
             fresh1: T::from_f64(1.0 - params.beta1),
             beta2: T::from_f64(params.beta2),
             fresh2: T::from_f64(1.0 - params.beta2),
-            root: T::from_f64((1.0 - power(params.beta2, step)).sqrt()),
+            root: T::from_f64((1.0 - powi(params.beta2, step)).sqrt()),
             eps: T::from_f64(params.eps),
-            rate: T::from_f64(-params.lr / (1.0 - power(params.beta1, step))),
+            rate: T::from_f64(-params.lr / (1.0 - powi(params.beta1, step))),
         }
     }
 }
@@ -223,60 +211,5 @@ impl<T: Float> Kernel for Adam<'_, T> {
             new_mean[i] = m.canonical();
             new_square[i] = v.canonical();
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn powers_are_products() {
-        assert_eq!(power(0.9, 0), 1.0);
-        assert_eq!(power(0.9, 1), 0.9);
-        assert_eq!(power(2.0, 10), 1024.0);
-        assert_eq!(power(0.5, 1100), 0.0);
-    }
-
-    #[test]
-    fn first_sgd_step_takes_the_gradient_as_velocity() {
-        let params = SgdParams {
-            lr: 0.5,
-            momentum: 0.9,
-            dampening: 0.5,
-            weight_decay: 0.0,
-            nesterov: false,
-        };
-        let (mut p, mut v) = ([0.0f32; 1], [0.0f32; 1]);
-        sgd_step(&params, &[1.0], &[2.0], None, &mut p, &mut v);
-        assert_eq!((p, v), ([0.0], [2.0]));
-        let (p1, v1) = (p, v);
-        sgd_step(&params, &p1, &[2.0], Some(&v1), &mut p, &mut v);
-        assert_eq!((p, v), ([-1.4], [2.8]));
-    }
-
-    #[test]
-    fn first_adam_step_moves_by_the_learning_rate() {
-        let params = AdamParams {
-            lr: 0.125,
-            beta1: 0.9,
-            beta2: 0.999,
-            eps: 0.0,
-            weight_decay: 0.0,
-            decoupled: false,
-        };
-        let (mut p, mut m, mut s) = ([0.0f64; 2], [0.0; 2], [0.0; 2]);
-        adam_step(
-            &params,
-            1,
-            &[1.0, 1.0],
-            &[3.0, -3.0],
-            &[0.0; 2],
-            &[0.0; 2],
-            &mut p,
-            &mut m,
-            &mut s,
-        );
-        assert!((p[0] - 0.875).abs() < 1e-12 && (p[1] - 1.125).abs() < 1e-12);
     }
 }

@@ -6,6 +6,10 @@ use samebits_cpu_kernels::conv_algorithms::{Algorithm, Pass, Plan};
 use samebits_numerics::simd;
 use samebits_rng::Generator;
 
+// Unit tests in the library would make a second compilation of it necessary, which takes minutes.
+#[path = "../src/conv_algorithms/zeros.rs"]
+mod zeros;
+
 const PASSES: [Pass; 3] = [Pass::Forward, Pass::InputGradient, Pass::WeightGradient];
 
 struct Case {
@@ -324,4 +328,22 @@ fn what_does_not_apply_is_said_before_it_runs() {
     );
     let error = plan.forward(Algorithm::Direct, &[0.0; 3], &[0.0; 36], None, &mut [0.0; 50]);
     assert!(error.unwrap_err().to_string().contains("the input has 3 elements, its shape has 162"));
+}
+
+#[test]
+fn small_factors_and_infinite_weights_are_not_harmless() {
+    assert!(zeros::zeros_are_harmless(&[1.0, 0.0, -2.0], &[0.5, 0.0]));
+    assert!(!zeros::zeros_are_harmless(&[1.0, f32::INFINITY], &[0.5]));
+    assert!(!zeros::zeros_are_harmless(&[1.0, f32::NAN], &[0.5]));
+    assert!(zeros::zeros_are_harmless(&[1.0], &[f32::NAN]));
+    assert!(!zeros::zeros_are_harmless(&[1e-20], &[-1e-20]));
+    assert!(zeros::zeros_are_harmless(&[], &[]));
+}
+
+#[test]
+fn units_are_those_of_the_format() {
+    assert_eq!(zeros::unit(1.0f32.to_bits()), -23);
+    assert_eq!(zeros::unit(f32::MIN_POSITIVE.to_bits()), -149);
+    assert_eq!(zeros::unit(1), -149);
+    assert_eq!(zeros::unit(f32::MAX.to_bits()), 104);
 }

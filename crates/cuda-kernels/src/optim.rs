@@ -1,6 +1,7 @@
 //! Optimiser steps, in place, one pass over memory each.
 
 use cudarc::driver::CudaSlice;
+use samebits_numerics::math::f64::powi;
 
 use crate::device::{Device, Float, expect_len, of};
 use crate::error::{CudaError, Result};
@@ -125,9 +126,9 @@ pub fn adam_step<T: Float>(
         1.0 - settings.beta1,
         settings.beta2,
         1.0 - settings.beta2,
-        (1.0 - power(settings.beta2, step)).sqrt(),
+        (1.0 - powi(settings.beta2, step)).sqrt(),
         settings.eps,
-        -settings.lr / (1.0 - power(settings.beta1, step)),
+        -settings.lr / (1.0 - powi(settings.beta1, step)),
     ]
     .map(T::from_f64);
     device
@@ -140,17 +141,4 @@ pub fn adam_step<T: Float>(
         .value(&(n as u64))
         .value(&constants)
         .threads(n, device.block())
-}
-
-/// `base` to the power `exponent` by repeated squaring: the same products on every machine.
-fn power(base: f64, mut exponent: u64) -> f64 {
-    let (mut result, mut square) = (1.0, base);
-    while exponent > 0 {
-        if exponent & 1 == 1 {
-            result *= square;
-        }
-        square *= square;
-        exponent >>= 1;
-    }
-    result
 }

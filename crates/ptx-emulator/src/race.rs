@@ -109,6 +109,17 @@ impl Record {
         if !self.has(ATOMIC) && (interval == clock.now || flags & BLOCKS != 0) {
             flags &= !ATOMIC;
         }
+        Record::new(clock, thread, flags)
+    }
+
+    /// A single access.
+    #[inline]
+    fn first(clock: &Clock, thread: u32, strong: bool) -> Record {
+        Record::new(clock, thread, if strong { ATOMIC } else { 0 })
+    }
+
+    #[inline]
+    fn new(clock: &Clock, thread: u32, flags: u64) -> Record {
         let packed = u64::from(thread) | time(clock) << THREAD_BITS | flags;
         Record(packed | clock.now << INTERVAL_SHIFT)
     }
@@ -151,6 +162,12 @@ impl Cell {
         silent: bool,
     ) -> Result<(), Conflict> {
         let (writers, readers) = (self.writers, self.readers);
+        if writers.interval() < clock.launch && readers.interval() < clock.launch {
+            // The first access of this launch: almost every one that a kernel makes.
+            let record = Record::first(clock, thread, strong);
+            *(if access == Access::Read { &mut self.readers } else { &mut self.writers }) = record;
+            return Ok(());
+        }
         let both_strong = strong && writers.has(ATOMIC);
         if !both_strong && !silent && writers.unordered(clock, thread) {
             let earlier = if writers.has(ATOMIC) { Access::Atomic } else { Access::Write };

@@ -13,7 +13,6 @@ mod avx512;
 pub(crate) mod grid;
 mod portable;
 mod register_tile;
-pub(crate) mod soft_fma;
 pub(crate) mod transpose;
 mod vector;
 

@@ -1,10 +1,11 @@
 //! Registers as plain arrays, for every architecture.
 //!
 //! LLVM turns the lane loops into the vector instructions that the target always has. Where
-//! the target has no fused multiply-add, f32 uses [`soft_fma`](super::soft_fma).
+//! the target has no fused multiply-add, f32 uses [`soft_fma`].
 
 use super::register_tile::{add_row, register_tiles};
 use super::vector::Vector;
+use samebits_numerics::math::soft_fma;
 
 #[derive(Clone, Copy)]
 #[repr(align(16))]
@@ -19,7 +20,7 @@ fn fma_f32(a: f32, b: f32, c: f32) -> f32 {
     if cfg!(any(target_feature = "fma", target_arch = "aarch64")) {
         a.mul_add(b, c)
     } else {
-        super::soft_fma::fma_f32(a, b, c)
+        soft_fma(a, b, c)
     }
 }
 

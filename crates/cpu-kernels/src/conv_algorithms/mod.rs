@@ -10,6 +10,7 @@ mod direct;
 mod fft;
 mod shape;
 mod winograd;
+mod zeros;
 
 use samebits_tensor_core::Determinism;
 
@@ -377,7 +378,7 @@ impl Plan {
             Algorithm::Direct => direct::run(&gather, source, weight, target),
             Algorithm::Depthwise => depthwise::run(&gather, source, weight, target),
             Algorithm::Im2col => {
-                if gather.skips() && !shape::zeros_are_harmless(weight, source) {
+                if gather.skips() && !zeros::zeros_are_harmless(weight, source) {
                     return false;
                 }
                 columns::run(&gather, source, weight, target);

@@ -33,6 +33,7 @@ mod inverse;
 mod log;
 mod pow;
 mod root;
+mod soft_fma;
 mod trig;
 mod unary;
 
@@ -44,6 +45,7 @@ pub use pow::pow;
 #[doc(hidden)]
 pub use pow::{Exponents, pow_slice_at};
 pub use root::{cbrt, rsqrt, sqrt};
+pub use soft_fma::soft_fma;
 pub use trig::{cos, cospi, sin, sinpi, tan};
 pub use unary::{
     Acos, Asin, Atan, Cbrt, Cos, Cosh, Cospi, Erf, Erfc, Exp, Exp2, Expm1, Log, Log1p, Log2, Log10,

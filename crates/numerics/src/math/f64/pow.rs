@@ -57,3 +57,28 @@ fn power(a: f64, y: f64) -> f64 {
     }
     log.mul(Dd::new(y)).exp_f64()
 }
+
+/// `base` to the power `exponent` by repeated squaring: the same products on every machine.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_numerics::math::f64::powi;
+///
+/// assert_eq!(powi(0.9, 0), 1.0);
+/// assert_eq!(powi(0.9, 1), 0.9);
+/// assert_eq!(powi(2.0, 10), 1024.0);
+/// assert_eq!(powi(0.5, 1100), 0.0);
+/// ```
+#[must_use]
+pub fn powi(base: f64, mut exponent: u64) -> f64 {
+    let (mut result, mut square) = (1.0, base);
+    while exponent > 0 {
+        if exponent & 1 == 1 {
+            result *= square;
+        }
+        square *= square;
+        exponent >>= 1;
+    }
+    result
+}

@@ -1,6 +1,6 @@
 //! Fused multiply-add out of basic operations, for machines without the instruction.
 
-/// `a * b + c` for f32 with one rounding, from f64 operations that vectorise under SSE2.
+/// `a * b + c` with one rounding, from f64 operations that vectorise under SSE2.
 ///
 /// The product of two f32 is exact in f64. The sum with `c` is rounded to odd, which keeps
 /// enough of the lost part in the last bit that the final rounding to 24 bits is that of the
@@ -11,7 +11,8 @@
 /// S. Boldo, G. Melquiond, "Emulation of a FMA and correctly rounded sums: proved algorithms
 /// using rounding to odd", IEEE Transactions on Computers 57(4), 2008.
 #[inline(always)]
-pub(crate) fn fma_f32(a: f32, b: f32, c: f32) -> f32 {
+#[must_use]
+pub fn soft_fma(a: f32, b: f32, c: f32) -> f32 {
     let product = f64::from(a) * f64::from(b);
     let c = f64::from(c);
     let sum = product + c;
@@ -30,11 +31,11 @@ pub(crate) fn fma_f32(a: f32, b: f32, c: f32) -> f32 {
 
 #[cfg(test)]
 mod tests {
-    use super::fma_f32;
+    use super::soft_fma;
 
     fn same(a: f32, b: f32, c: f32) {
         let want = a.mul_add(b, c);
-        let got = fma_f32(a, b, c);
+        let got = soft_fma(a, b, c);
         assert!(
             got.to_bits() == want.to_bits() || (got.is_nan() && want.is_nan()),
             "fma({a:e}, {b:e}, {c:e}): got {got:e} ({:08x}), want {want:e} ({:08x})",
