@@ -4,7 +4,7 @@
 mod cases;
 pub mod conformance;
 
-pub use cases::{Case, Family, families, strided_families, tiny_families, unreached};
+pub use cases::{Case, Family, drawn_cases, families, strided_families, tiny_families, unreached};
 
 use samebits::ops::Normal;
 use samebits::{DType, Device, Generator, Tensor, dispatch};

@@ -91,7 +91,8 @@ impl Config {
 ///
 /// Each candidate first runs twice untimed, which warms it up and shows whether it is right. Then
 /// come the rounds: in each, every candidate is timed once, so that a disturbance hits all of them
-/// alike. Its time is the median over the rounds.
+/// alike. Its time is the median over the rounds. A winner that is not the heuristic's choice has
+/// to beat that choice once more, in rounds of the two alone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measuring {
     /// Number of rounds; at least one is run.

@@ -330,7 +330,7 @@ impl<P: Problem> Tuner<P> {
             eligible.truncate(self.config.benchmark_limit);
         }
         eligible.sort_by_key(|candidate| candidate.id());
-        let choice = apart(|| self.race(key, &eligible))??;
+        let choice = apart(|| self.race(key, &eligible, likely))??;
         tracing::debug!(%key, algorithm = choice.algorithm, "tuned");
         let Mode::Record(path) = &self.config.mode else {
             let candidate = self.named(&choice.algorithm).expect("the winner is a candidate");
@@ -382,13 +382,19 @@ impl<P: Problem> Tuner<P> {
         Ok(candidate)
     }
 
-    fn race(&self, key: &P::Key, eligible: &[&Arc<Candidate<P>>]) -> Result<Choice> {
+    fn race(
+        &self,
+        key: &P::Key,
+        eligible: &[&Arc<Candidate<P>>],
+        likely: &Candidate<P>,
+    ) -> Result<Choice> {
         let problem = self.probe(key)?;
         let candidates: Vec<&Candidate<P>> = eligible.iter().map(|c| &***c).collect();
         let race = Race {
             key,
             problem: &problem,
             reference: self.reference(key)?,
+            likely,
             measuring: &self.config.measuring,
             clock: &*self.config.clock,
         };

@@ -108,6 +108,7 @@ pub fn index_add<T: Summed>(
     expect_len(op, "the target", out, to)?;
     expect_len(op, "the source", source, from)?;
     expect_len(op, "the index", index, rows.n)?;
+    check_alone(device, op, index, rows)?;
     let mut reports = device.reports();
     T::add_rows(device, op, out, index, source, rows, alpha, variant, reports.noted())?;
     reports.collect(device, op, index, rows.size as u64)
@@ -310,7 +311,7 @@ pub fn index_copy<T: Word>(
     expect_len(op, "the source", source, from)?;
     expect_len(op, "the index", index, rows.n)?;
     if from == 0 {
-        return Ok(());
+        return check_alone(device, op, index, rows);
     }
     let mut reports = device.reports();
     copy_winners(device, op, out, index, source, rows, reports.noted())?;
@@ -389,6 +390,20 @@ pub fn scatter<T: Word>(
     let places = flat_places(device, op, index, rows, &mut reports)?;
     let flat = Rows { outer: 1, size: to, n: from, inner: 1 };
     copy_winners(device, op, out, &places, source, flat, reports.ignored())
+}
+
+/// Notes an index that is out of range where rows have no elements, and no other kernel looks.
+fn check_alone(
+    device: &Device,
+    op: &'static str,
+    index: &CudaSlice<i64>,
+    rows: Rows,
+) -> Result<()> {
+    if rows.outer * rows.inner > 0 {
+        return Ok(());
+    }
+    let flat = Rows { outer: 1, inner: 1, ..rows };
+    flat_places(device, op, index, flat, &mut device.reports()).map(|_| ())
 }
 
 /// The place of each source element in one long row of all targets, by an index for each.
@@ -481,6 +496,7 @@ pub fn index_select<T: Word>(
 ) -> Result<CudaSlice<T>> {
     let op = "index_select";
     expect_len(op, "the index", index, rows.n)?;
+    check_alone(device, op, index, rows)?;
     let name = sized::<T>(["index_select_b8", "index_select_b32", "index_select_b64"]);
     select(device, op, name, source, index, rows)
 }

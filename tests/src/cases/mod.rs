@@ -7,6 +7,7 @@
 
 mod bincount;
 mod contraction;
+mod drawn;
 mod elementwise;
 mod embedding;
 mod index;
@@ -31,6 +32,8 @@ use samebits::ops::{Affine, Cat};
 use samebits::{DType, Device, DeviceKind, Op, Result, Tensor, Var, dispatch, registry};
 
 use crate::{indices, normal_of};
+
+pub use drawn::drawn_cases;
 
 /// The cases of one family of operations.
 #[derive(Debug)]
