@@ -3,8 +3,6 @@
 //! Every loop runs over all 32 lanes, active or not, so that it has no branches: results of
 //! inactive lanes are dropped when they are written.
 
-use samebits_numerics::simd::{self, Kernel};
-
 use super::{
     Context,
     bits::{bfe, bfi, bfind, byte, field_mask, fns, lop3, prmt},
@@ -156,8 +154,9 @@ pub(crate) fn run(context: &Context<'_>, warp: &mut Warp, op: &Op, mask: u32) {
         Op::F64(op, mode, d, a, b) => float64(context, warp, mask, op, mode, d, a, b),
         Op::Fma32(mode, d, a, b, c) => {
             if mode == FloatMode::IEEE {
-                let (x, y, z) = (warp.s32(context, a), warp.s32(context, b), warp.s32(context, c));
-                warp.w32(d, mask, &simd::dispatch(Fused32(x, y, z)));
+                map3(context, warp, mask, d, a, b, c, |x, y, z| {
+                    fused32(f32::from_bits(x), f32::from_bits(y), f32::from_bits(z))
+                });
             } else {
                 map3(context, warp, mask, d, a, b, c, |x, y, z| float::fma32(mode, x, y, z));
             }
@@ -165,7 +164,8 @@ pub(crate) fn run(context: &Context<'_>, warp: &mut Warp, op: &Op, mask: u32) {
         Op::Fma64(mode, d, a, b, c) => {
             let (x, y, z) = (warp.s64(context, a), warp.s64(context, b), warp.s64(context, c));
             let out = if mode == FloatMode::IEEE {
-                simd::dispatch(Fused64(x, y, z))
+                let [x, y, z] = [x, y, z].map(|x| x.map(f64::from_bits));
+                per64(|i| bits64(x[i].mul_add(y[i], z[i])))
             } else {
                 per64(|i| float::fma64(mode, x[i], y[i], z[i]))
             };
@@ -439,30 +439,26 @@ fn ter32(
     }
 }
 
-/// `x * y + z` of every lane, with the machine's own instruction if it has one.
-struct Fused32<'a>(&'a V32, &'a V32, &'a V32);
-
-impl Kernel for Fused32<'_> {
-    type Output = V32;
-
-    #[inline(always)]
-    fn run(self) -> V32 {
-        let [x, y, z] = [self.0, self.1, self.2].map(|x| x.map(f32::from_bits));
-        per32(|i| bits32(x[i].mul_add(y[i], z[i])))
-    }
-}
-
-/// As [`Fused32`].
-struct Fused64<'a>(&'a V64, &'a V64, &'a V64);
-
-impl Kernel for Fused64<'_> {
-    type Output = V64;
-
-    #[inline(always)]
-    fn run(self) -> V64 {
-        let [x, y, z] = [self.0, self.1, self.2].map(|x| x.map(f64::from_bits));
-        per64(|i| bits64(x[i].mul_add(y[i], z[i])))
-    }
+/// `x * y + z` in one rounding, without a library call.
+///
+/// The product of two single-precision numbers is exact in double precision. The sum is rounded
+/// to odd there, that is, its last bit remembers whether anything was lost; rounding that to
+/// single precision is the one rounding of the exact value, because the double has more than two
+/// bits to spare (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums").
+#[inline(always)]
+pub(crate) fn fused32(x: f32, y: f32, z: f32) -> u32 {
+    let (product, z) = (f64::from(x) * f64::from(y), f64::from(z));
+    let sum = product + z;
+    // Knuth's exact error of the sum.
+    let back = sum - product;
+    let error = (product - (sum - back)) + (z - back);
+    let bits = sum.to_bits();
+    // An infinite or NaN sum has a NaN error, which compares unequal to zero: leave those alone.
+    let lost = error != 0.0 && error.is_finite() && bits & 1 == 0;
+    // Towards the error: up in magnitude if it has the sum's sign, else down.
+    let away = (error.to_bits() ^ bits) >> 63 == 0;
+    let odd = if away { bits | 1 } else { bits.wrapping_sub(1) };
+    bits32(f64::from_bits(if lost { odd } else { bits }) as f32)
 }
 
 fn float32(
@@ -532,5 +528,55 @@ fn float64(
         FloatOp::Rcp => go!(|x, _| 1.0 / x),
         FloatOp::Sqrt => go!(|x, _| x.sqrt()),
         _ => map64(context, warp, mask, d, a, b, |x, y| float::op64(op, mode, x, y)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fused32;
+    use crate::float::bits32;
+
+    #[test]
+    fn a_fused_product_without_a_library_is_the_library_s() {
+        let special = [
+            0.0,
+            -0.0,
+            1.0,
+            -1.0,
+            1e-45,
+            -1e-45,
+            f32::MIN_POSITIVE,
+            f32::MAX,
+            f32::MIN,
+            f32::INFINITY,
+            f32::NEG_INFINITY,
+            f32::NAN,
+            1.0 + f32::EPSILON,
+            0.5,
+            3e-39,
+            16777216.0,
+        ];
+        for &x in &special {
+            for &y in &special {
+                for &z in &special {
+                    assert_eq!(fused32(x, y, z), bits32(x.mul_add(y, z)), "{x:e} {y:e} {z:e}");
+                }
+            }
+        }
+        let mut state = 7u64;
+        let mut draw = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 32) as u32
+        };
+        for i in 0..300_000 {
+            let (x, y, mut z) = (draw(), draw(), draw());
+            if i % 2 == 0 {
+                // Near the product, where the sum cancels or ties.
+                let product = f32::from_bits(x) * f32::from_bits(y);
+                z = (product.to_bits() ^ 1 << 31).wrapping_add(z & 3);
+            }
+            let [x, y, z] = [x, y, z].map(f32::from_bits);
+            assert_eq!(fused32(x, y, z), bits32(x.mul_add(y, z)), "{x:e} {y:e} {z:e}");
+        }
     }
 }
