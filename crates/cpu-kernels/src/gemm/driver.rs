@@ -14,10 +14,10 @@ pub(crate) struct Factors<'a, T> {
     pub(crate) b: Lanes<'a, T>,
 }
 
-/// Output columns of a task.
-const TASK_COLUMNS: usize = 512;
+/// Output columns of a task: many, because a task packs its rows.
+const TASK_COLUMNS: usize = 1024;
 /// Output rows of a task, where the product is large enough to have several.
-const TASK_ROWS: usize = 252;
+const TASK_ROWS: usize = 126;
 /// Elements of B that are packed at a time, which bounds the memory.
 const PACKED_ELEMENTS: usize = 1 << 24;
 
