@@ -258,6 +258,10 @@ impl<T: Copy + 'static> TileFns<T> {
     }
 }
 
+/// Even steps of B are fetched so many steps ahead: a panel comes from the second-level cache, and
+/// the first level has no room for it where another thread shares the core.
+const PREFETCH: usize = 16;
+
 /// The tile with A packed and B in even steps or through a table of offsets.
 ///
 /// # Safety
@@ -275,6 +279,11 @@ pub(super) unsafe fn packed_tile<V: Vector, const R: usize, const C: usize, cons
         for k in 0..raw.k {
             let from = if EVEN { even } else { raw.b.add(*raw.b_steps.add(k)) };
             even = even.wrapping_add(raw.b_step);
+            if EVEN {
+                for v in 0..C {
+                    V::prefetch(from.wrapping_add(PREFETCH * raw.b_step + v * V::LANES));
+                }
+            }
             let mut b = [V::zero(); C];
             for v in 0..C {
                 b[v] = V::load(from.add(v * V::LANES));
