@@ -6,61 +6,32 @@
 //! (see [`samebits_numerics::reduce`]); extrema take the first of equal elements.
 
 use rayon::prelude::*;
-use samebits_numerics::extrema;
+use samebits_numerics::extrema::{self, Ordered};
 use samebits_numerics::fpenv;
 use samebits_numerics::math::f64 as math;
-use samebits_numerics::reduce::{self, BLOCK, LANES};
+use samebits_numerics::reduce::{self, BLOCK};
 use samebits_numerics::simd::{self, Kernel};
 use samebits_tensor_core::ops::ReduceKind;
 
 use crate::float::Float;
 use crate::parallel::{self, CHUNK};
 
-/// `out[i] = Σ x[i · n ..][..n]` in f64.
+/// `out[i] = Σ x[i · n ..][..n]`, rounded once.
 ///
 /// # Panics
 ///
 /// If `x` does not hold `out.len()` rows of `n`.
-pub fn sum_rows<T: Float>(x: &[T], n: usize, out: &mut [f64]) {
-    sum_rows_of(x, n, |_| |x: T| x.into(), out);
+pub fn sum_rows<T: Float>(x: &[T], n: usize, out: &mut [T]) {
+    each_row(x, n, out, |x, sums| sums_of(x, n, |_| |x: T| x.into(), sums));
 }
 
-/// `out[i] = Σ term(i)(x[i · n ..][..n])` in f64.
+/// The mean of each row: the sum divided by `n` in f64, rounded once.
 ///
 /// # Panics
 ///
 /// If `x` does not hold `out.len()` rows of `n`.
-pub fn sum_rows_of<T: Float, F: Fn(T) -> f64 + Copy + Sync>(
-    x: &[T],
-    n: usize,
-    term: impl Fn(usize) -> F + Sync,
-    out: &mut [f64],
-) {
-    assert_eq!(x.len(), out.len() * n, "sum_rows: wrong number of elements");
-    if n == 0 {
-        return out.fill(0.0);
-    }
-    // Few long rows: threads share the blocks of each. Many short ones: they share the rows.
-    if out.len() < 16 && n > CHUNK {
-        for (i, (row, out)) in x.chunks_exact(n).zip(out).enumerate() {
-            let term = term(i);
-            let partials: Vec<f64> = row
-                .par_chunks(4 * BLOCK)
-                .flat_map_iter(|run| {
-                    run.chunks(BLOCK)
-                        .map(|block| fpenv::ieee(|| simd::dispatch(Block(block, term))))
-                })
-                .collect();
-            *out = simd::dispatch(Combine(&partials));
-        }
-        return;
-    }
-    let rows_each = CHUNK.div_ceil(n);
-    parallel::pieces_of(rows_each, out, |start, piece| {
-        for (i, out) in piece.iter_mut().enumerate() {
-            *out = simd::dispatch(Row(&x[(start + i) * n..][..n], term(start + i)));
-        }
-    });
+pub fn mean_rows<T: Float>(x: &[T], n: usize, out: &mut [T]) {
+    each_row(x, n, out, |x, means| means_of(x, n, means));
 }
 
 /// `out[o · inner + i] = Σ_k x[(o · n + k) · inner + i]` in f64.
@@ -94,104 +65,107 @@ pub fn sum_columns<T: Float>(x: &[T], n: usize, inner: usize, out: &mut [f64]) {
 }
 
 /// The product of each row in f64, over the tree of [`samebits_numerics::reduce`] with `*` in the
-/// place of `+` and 1 in that of 0.
+/// place of `+` and 1 in that of 0, rounded once.
 ///
 /// # Panics
 ///
 /// If `x` does not hold `out.len()` rows of `n`.
-pub fn product_rows<T: Float>(x: &[T], n: usize, out: &mut [f64]) {
-    assert_eq!(x.len(), out.len() * n, "product_rows: wrong number of elements");
-    let products = parallel::each(out.len(), x.len(), |row| {
-        let row = &x[row * n..][..n];
-        if row.len() <= BLOCK {
-            return simd::dispatch(Product(row));
+pub fn product_rows<T: Float>(x: &[T], n: usize, out: &mut [T]) {
+    each_row(x, n, out, |x, products| {
+        if n <= BLOCK {
+            return simd::dispatch(Products { x, n, out: products });
         }
-        let mut level: Vec<f64> = row
-            .par_chunks(BLOCK)
-            .map(|block| fpenv::ieee(|| simd::dispatch(Product(block))))
-            .collect();
-        while level.len() > 1 {
-            level = level.chunks(BLOCK).map(|block| simd::dispatch(Product(block))).collect();
+        for (row, out) in x.chunks_exact(n).zip(products) {
+            let mut level = vec![0.0; row.len().div_ceil(BLOCK)];
+            let blocks = row.par_chunks(BLOCK).zip(&mut level);
+            blocks.for_each(|(block, out)| fpenv::ieee(|| *out = product(block)));
+            while level.len() > 1 {
+                level = level.chunks(BLOCK).map(product).collect();
+            }
+            *out = level[0];
         }
-        level[0]
     });
-    out.copy_from_slice(&products);
 }
 
-/// The mean and the variance of each row: the sum of the squared differences to the f64 mean,
-/// divided by `n − correction` (or 0 if that is negative), all in f64.
+/// The variance and the mean of each row, each rounded once: the sum of the squared differences
+/// to the f64 mean, divided by `n − correction` (or 0 if that is negative), all in f64.
 ///
 /// # Panics
 ///
 /// If `x` does not hold `out.len()` rows of `n`.
-pub fn variance_rows<T: Float>(x: &[T], n: usize, correction: f64, out: &mut [[f64; 2]]) {
-    let mut means = vec![0.0; out.len()];
-    sum_rows(x, n, &mut means);
-    means.iter_mut().for_each(|mean| *mean /= n as f64);
-    let mut squares = vec![0.0; out.len()];
-    let term = |row: usize| {
-        let mean = means[row];
-        move |x: T| {
-            let deviation = x.into() - mean;
-            deviation * deviation
-        }
-    };
-    sum_rows_of(x, n, term, &mut squares);
+pub fn variance_rows<T: Float>(x: &[T], n: usize, correction: f64, out: &mut [[T; 2]]) {
     let divisor = (n as f64 - correction).max(0.0);
-    for (out, (mean, square)) in out.iter_mut().zip(means.into_iter().zip(squares)) {
-        *out = [mean, square / divisor];
-    }
+    pieces_of_rows(x, n, out, |x, out| {
+        let mut means = vec![0.0; out.len()];
+        means_of(x, n, &mut means);
+        let mut squares = vec![0.0; out.len()];
+        let term = |row: usize| {
+            let mean = means[row];
+            move |x: T| {
+                let deviation = x.into() - mean;
+                deviation * deviation
+            }
+        };
+        sums_of(x, n, term, &mut squares);
+        for (out, (mean, square)) in out.iter_mut().zip(means.into_iter().zip(squares)) {
+            *out = [square / divisor, mean].map(|x| T::from_f64(x).canonical());
+        }
+    });
 }
 
-/// The p-norm of each row in f64; see [`Norm`](samebits_tensor_core::ops::Norm).
+/// The p-norm of each row in f64, rounded once; see
+/// [`Norm`](samebits_tensor_core::ops::Norm).
 ///
 /// # Panics
 ///
 /// If `x` does not hold `out.len()` rows of `n`, or `p` is infinite and `n` is 0.
-pub fn norm_rows<T: Float>(x: &[T], n: usize, p: f64, out: &mut [f64]) {
+pub fn norm_rows<T: Float>(x: &[T], n: usize, p: f64, out: &mut [T]) {
     let magnitude = |x: T| -> f64 { x.abs().into() };
     if p.is_infinite() {
-        let extremes = parallel::each(out.len(), x.len(), |row| {
-            let mut magnitudes = x[row * n..][..n].iter().map(|&x| magnitude(x));
-            let first = magnitudes.next().expect("a row has elements");
-            magnitudes.fold(first, if p > 0.0 { extrema::max2 } else { extrema::min2 })
+        let which = if p > 0.0 { Extreme::Max } else { Extreme::Min };
+        pieces_of_rows(x, n, out, |x, out| {
+            let magnitudes: Vec<T> = x.iter().map(|x| x.abs()).collect();
+            extremes_of(which, &magnitudes, n, |_, value| value, out);
         });
-        out.copy_from_slice(&extremes);
     } else if p == 0.0 {
-        sum_rows_of(x, n, |_| |x: T| if x == T::ZERO { 0.0 } else { 1.0 }, out);
+        let term = |x: T| if x == T::ZERO { 0.0 } else { 1.0 };
+        each_row(x, n, out, |x, norms| sums_of(x, n, |_| term, norms));
     } else if p == 1.0 {
-        sum_rows_of(x, n, |_| magnitude, out);
+        each_row(x, n, out, |x, norms| sums_of(x, n, |_| magnitude, norms));
     } else if p == 2.0 {
-        let square = |x: T| magnitude(x) * magnitude(x);
-        sum_rows_of(x, n, |_| square, out);
-        out.iter_mut().for_each(|sum| *sum = math::sqrt(*sum));
+        each_row(x, n, out, |x, norms| {
+            sums_of(x, n, |_| |x: T| magnitude(x) * magnitude(x), norms);
+            norms.iter_mut().for_each(|sum| *sum = math::sqrt(*sum));
+        });
     } else {
-        sum_rows_of(x, n, |_| |x: T| math::pow(magnitude(x), p), out);
-        out.iter_mut().for_each(|sum| *sum = math::pow(*sum, 1.0 / p));
+        each_row(x, n, out, |x, norms| {
+            sums_of(x, n, |_| |x: T| math::pow(magnitude(x), p), norms);
+            norms.iter_mut().for_each(|sum| *sum = math::pow(*sum, 1.0 / p));
+        });
     }
 }
 
-/// The logarithm of the sum of the exponentials of each row in f64: the largest element plus the
-/// logarithm of the sum of the exponentials of the differences to it. If the largest is infinite
-/// or NaN, it is the result; that of no elements is minus infinity.
+/// The logarithm of the sum of the exponentials of each row, rounded once. In f64: the largest
+/// element plus the logarithm of the sum of the exponentials of the differences to it. If the
+/// largest is infinite or NaN, it is the result; that of no elements is minus infinity.
 ///
 /// # Panics
 ///
 /// If `x` does not hold `out.len()` rows of `n`.
-pub fn logsumexp_rows<T: Float>(x: &[T], n: usize, out: &mut [f64]) {
-    if n == 0 {
-        return out.fill(f64::NEG_INFINITY);
-    }
-    let largest: Vec<f64> =
-        extreme_rows(Extreme::Max, x, n).into_iter().map(|(_, x)| x.into()).collect();
-    let term = |row: usize| {
-        let largest = largest[row];
-        move |x: T| math::exp(x.into() - largest)
-    };
-    sum_rows_of(x, n, term, out);
-    for (out, &largest) in out.iter_mut().zip(&largest) {
-        *out = if largest.is_finite() { largest + math::log(*out) } else { largest };
-    }
+pub fn logsumexp_rows<T: Float>(x: &[T], n: usize, out: &mut [T]) {
+    each_row(x, n, out, |x, out| {
+        if n == 0 {
+            return out.fill(f64::NEG_INFINITY);
+        }
+        let mut largest = vec![0.0; out.len()];
+        extremes_of(Extreme::Max, x, n, |_, value| value.into(), &mut largest);
+        let term = |row: usize| {
+            let largest = largest[row];
+            move |x: T| math::exp(x.into() - largest)
+        };
+        sums_of(x, n, term, out);
+        simd::dispatch(Logarithms { largest: &largest, sums: out });
+    });
 }
 
 /// The sum or the product of each row of integers, which wrap around, or its largest or smallest
@@ -199,21 +173,17 @@ pub fn logsumexp_rows<T: Float>(x: &[T], n: usize, out: &mut [f64]) {
 ///
 /// # Panics
 ///
-/// If `x` does not hold `rows` rows of `n`, an extremum is wanted of no elements, or a mean.
-pub fn integer_rows(kind: ReduceKind, x: &[i64], n: usize, rows: usize) -> Vec<i64> {
-    assert_eq!(x.len(), rows * n, "integer_rows: wrong number of elements");
-    let (first, join): (Option<i64>, fn(i64, i64) -> i64) = match kind {
-        ReduceKind::Sum => (Some(0), i64::wrapping_add),
-        ReduceKind::Prod => (Some(1), i64::wrapping_mul),
-        ReduceKind::Amax => (None, i64::max),
-        ReduceKind::Amin => (None, i64::min),
-        kind => panic!("integer_rows: {kind:?} of integers"),
-    };
+/// If `x` does not hold `out.len()` rows of `n`, an extremum is wanted of no elements, or a mean.
+pub fn integer_rows(kind: ReduceKind, x: &[i64], n: usize, out: &mut [i64]) {
     // Each of these is the same in any order.
-    parallel::each(rows, x.len(), |row| {
-        let row = x[row * n..][..n].par_iter().with_min_len(CHUNK).copied().reduce_with(join);
-        row.or(first).expect("a row has elements")
-    })
+    match kind {
+        ReduceKind::Sum => integers(x, n, out, 0, i64::wrapping_add),
+        ReduceKind::Prod => integers(x, n, out, 1, i64::wrapping_mul),
+        _ if n == 0 && !out.is_empty() => panic!("integer_rows: no elements to choose from"),
+        ReduceKind::Amax => integers(x, n, out, i64::MIN, i64::max),
+        ReduceKind::Amin => integers(x, n, out, i64::MAX, i64::min),
+        kind => panic!("integer_rows: {kind:?} of integers"),
+    }
 }
 
 /// Which element an extremum takes.
@@ -225,16 +195,147 @@ pub enum Extreme {
     Min,
 }
 
-/// The index and value of each row's extremum.
+/// The value of each row's extremum.
 ///
 /// # Panics
 ///
-/// If `n` is 0.
-pub fn extreme_rows<T: Float>(which: Extreme, x: &[T], n: usize) -> Vec<(usize, T)> {
-    assert!(n > 0, "extreme_rows: no elements to choose from");
-    parallel::each(x.len() / n, x.len(), |row| {
-        simd::dispatch(ExtremeRow { which, x: &x[row * n..][..n] })
-    })
+/// If `n` is 0 or `x` does not hold `out.len()` rows of `n`.
+pub fn extreme_rows<T: Float>(which: Extreme, x: &[T], n: usize, out: &mut [T]) {
+    pieces_of_rows(x, n, out, |x, out| {
+        extremes_of(which, x, n, |_, value| value, out);
+    });
+}
+
+/// The index of each row's extremum.
+///
+/// # Panics
+///
+/// As [`extreme_rows`].
+pub fn arg_extreme_rows<T: Float>(which: Extreme, x: &[T], n: usize, out: &mut [i64]) {
+    pieces_of_rows(x, n, out, |x, out| {
+        extremes_of(which, x, n, |index, _| index as i64, out);
+    });
+}
+
+/// Calls `f(x, out)` for pieces of rows, and rounds what it puts into `out`.
+fn each_row<T: Float>(x: &[T], n: usize, out: &mut [T], f: impl Fn(&[T], &mut [f64]) + Sync) {
+    pieces_of_rows(x, n, out, |x, out| {
+        let mut wide = vec![0.0; out.len()];
+        f(x, &mut wide);
+        for (out, wide) in out.iter_mut().zip(wide) {
+            *out = T::from_f64(wide).canonical();
+        }
+    });
+}
+
+/// Calls `f(x, out)` for pieces of whole rows, so few that several passes over them read memory
+/// once. Few long rows are one piece: threads share the blocks of each.
+fn pieces_of_rows<T: Sync, R: Send>(
+    x: &[T],
+    n: usize,
+    out: &mut [R],
+    f: impl Fn(&[T], &mut [R]) + Sync,
+) {
+    assert_eq!(x.len(), out.len() * n, "rows: wrong number of elements");
+    let size = if few_and_long(n, out.len()) { out.len() } else { CHUNK.div_ceil(n.max(1)) };
+    parallel::pieces_of(size, out, |start, piece| f(&x[start * n..][..piece.len() * n], piece));
+}
+
+fn few_and_long(n: usize, rows: usize) -> bool {
+    rows < 16 && n > CHUNK
+}
+
+/// `out[i] = Σ term(i)(x[i · n ..][..n])` in f64, of one piece of rows.
+fn sums_of<T: Float, F: Fn(T) -> f64 + Copy + Sync>(
+    x: &[T],
+    n: usize,
+    term: impl Fn(usize) -> F + Sync,
+    out: &mut [f64],
+) {
+    if !few_and_long(n, out.len()) {
+        return simd::dispatch(Sums { x, n, term, out });
+    }
+    for (i, (row, out)) in x.chunks_exact(n).zip(out).enumerate() {
+        let term = term(i);
+        let partials: Vec<f64> = row
+            .par_chunks(4 * BLOCK)
+            .flat_map_iter(|run| {
+                run.chunks(BLOCK).map(|block| fpenv::ieee(|| simd::dispatch(Block(block, term))))
+            })
+            .collect();
+        *out = simd::dispatch(Combine(&partials));
+    }
+}
+
+/// The mean of each of a piece of rows.
+fn means_of<T: Float>(x: &[T], n: usize, out: &mut [f64]) {
+    sums_of(x, n, |_| |x: T| x.into(), out);
+    out.iter_mut().for_each(|sum| *sum /= n as f64);
+}
+
+/// `pick(index, value)` of the extremum of each of a piece of rows.
+fn extremes_of<T: Float, R>(
+    which: Extreme,
+    x: &[T],
+    n: usize,
+    pick: impl Fn(usize, T) -> R,
+    out: &mut [R],
+) {
+    if !few_and_long(n, out.len()) {
+        return simd::dispatch(Extremes { which, x, n, pick, out });
+    }
+    let replaces = match which {
+        Extreme::Max => extrema::replaces_max::<T>,
+        Extreme::Min => extrema::replaces_min::<T>,
+    };
+    for (row, out) in x.chunks_exact(n).zip(out) {
+        let of_pieces: Vec<(usize, T)> = row
+            .par_chunks(CHUNK)
+            .enumerate()
+            .map(|(piece, x)| {
+                let mut found = [(0, T::ZERO)];
+                let pick = |index, value| (piece * CHUNK + index, value);
+                fpenv::ieee(|| {
+                    simd::dispatch(Extremes { which, x, n: x.len(), pick, out: &mut found });
+                });
+                found[0]
+            })
+            .collect();
+        let first =
+            |old: (usize, T), new: (usize, T)| if replaces(old.1, new.1) { new } else { old };
+        let (index, value) = of_pieces.into_iter().reduce(first).expect("a row has elements");
+        *out = pick(index, value);
+    }
+}
+
+fn product(factors: &[impl Float]) -> f64 {
+    let mut product = [0.0];
+    simd::dispatch(Products { x: factors, n: factors.len(), out: &mut product });
+    product[0]
+}
+
+fn integers(
+    x: &[i64],
+    n: usize,
+    out: &mut [i64],
+    first: i64,
+    join: impl Fn(i64, i64) -> i64 + Copy + Send + Sync,
+) {
+    pieces_of_rows(x, n, out, |x, out| {
+        if !few_and_long(n, out.len()) {
+            return simd::dispatch(Integers { x, n, first, join, out });
+        }
+        for (row, out) in x.chunks_exact(n).zip(out) {
+            *out = row
+                .par_chunks(CHUNK)
+                .map(|x| {
+                    let mut joined = [first];
+                    simd::dispatch(Integers { x, n: x.len(), first, join, out: &mut joined });
+                    joined[0]
+                })
+                .reduce(|| first, join);
+        }
+    });
 }
 
 struct Block<'a, T, F>(&'a [T], F);
@@ -257,33 +358,70 @@ impl Kernel for Combine<'_> {
     }
 }
 
-struct Row<'a, T, F>(&'a [T], F);
+struct Sums<'a, T, F> {
+    x: &'a [T],
+    n: usize,
+    term: F,
+    out: &'a mut [f64],
+}
 
-impl<T: Float, F: Fn(T) -> f64> Kernel for Row<'_, T, F> {
-    type Output = f64;
+impl<T: Float, F: Fn(usize) -> G, G: Fn(T) -> f64> Kernel for Sums<'_, T, F> {
+    type Output = ();
     #[inline(always)]
-    fn run(self) -> f64 {
-        reduce::sum_of(self.0, self.1)
+    fn run(self) {
+        reduce::rows(self.x, self.n, self.term, self.out);
     }
 }
 
-struct Product<'a, T>(&'a [T]);
+struct Products<'a, T> {
+    x: &'a [T],
+    n: usize,
+    out: &'a mut [f64],
+}
 
-impl<T: Copy + Into<f64>> Kernel for Product<'_, T> {
-    type Output = f64;
+impl<T: Copy + Into<f64>> Kernel for Products<'_, T> {
+    type Output = ();
     #[inline(always)]
-    fn run(self) -> f64 {
-        let mut lanes = [1.0; LANES];
-        for group in self.0.chunks(LANES) {
-            for (lane, &x) in lanes.iter_mut().zip(group) {
-                *lane *= x.into();
-            }
+    fn run(self) {
+        reduce::product_rows(self.x, self.n, self.out);
+    }
+}
+
+struct Integers<'a, F> {
+    x: &'a [i64],
+    n: usize,
+    first: i64,
+    join: F,
+    out: &'a mut [i64],
+}
+
+impl<F: Fn(i64, i64) -> i64> Kernel for Integers<'_, F> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        if self.n == 0 {
+            return self.out.fill(self.first);
         }
-        for half in [16, 8, 4, 2, 1] {
-            let (low, high) = lanes.split_at_mut(half);
-            low.iter_mut().zip(high).for_each(|(low, high)| *low *= *high);
+        for (row, out) in self.x.chunks_exact(self.n).zip(self.out) {
+            *out = row.iter().fold(self.first, |joined, &x| (self.join)(joined, x));
         }
-        lanes[0]
+    }
+}
+
+/// The last step of [`logsumexp_rows`].
+struct Logarithms<'a> {
+    largest: &'a [f64],
+    sums: &'a mut [f64],
+}
+
+impl Kernel for Logarithms<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        for (sum, &largest) in self.sums.iter_mut().zip(self.largest) {
+            let result = largest + math::log(*sum);
+            *sum = if largest.is_finite() { result } else { largest };
+        }
     }
 }
 
@@ -330,20 +468,21 @@ impl Kernel for CombineColumns<'_> {
     }
 }
 
-struct ExtremeRow<'a, T> {
+struct Extremes<'a, T, R, F> {
     which: Extreme,
     x: &'a [T],
+    n: usize,
+    pick: F,
+    out: &'a mut [R],
 }
 
-impl<T: Float> Kernel for ExtremeRow<'_, T> {
-    type Output = (usize, T);
+impl<T: Ordered, R, F: Fn(usize, T) -> R> Kernel for Extremes<'_, T, R, F> {
+    type Output = ();
     #[inline(always)]
-    fn run(self) -> (usize, T) {
-        let found = match self.which {
-            Extreme::Max => extrema::argmax(self.x),
-            Extreme::Min => extrema::argmin(self.x),
-        };
-        let (index, value) = found.expect("a row has elements");
-        (index, value.canonical())
+    fn run(self) {
+        match self.which {
+            Extreme::Max => extrema::argmax_rows(self.x, self.n, self.pick, self.out),
+            Extreme::Min => extrema::argmin_rows(self.x, self.n, self.pick, self.out),
+        }
     }
 }

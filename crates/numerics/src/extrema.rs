@@ -9,11 +9,18 @@
 //!
 //! For sorting, NaN is the largest value and `-0` equals `+0`; see [`Ordered::sort_key`].
 
+mod rows;
+
+pub use rows::{argmax_rows, argmin_rows};
+
 use crate::nan::Canonical;
 
 /// Elements looked at before the running winner is updated: small enough to be rescanned from
 /// the first-level cache.
 const BLOCK: usize = 1024;
+
+/// Elements that are compared at a time.
+const LANES: usize = 32;
 
 /// A floating-point type with the order of this module.
 pub trait Ordered: Canonical + PartialOrd + Default {
@@ -196,11 +203,10 @@ fn arg_extremum<T: Ordered>(
             continue;
         }
         let at = if any_nan {
-            block.iter().position(|x| x.is_nan())
+            first_place(block, |x| x.is_nan())
         } else {
-            block.iter().position(|&x| x == best)
-        }
-        .expect("the extremum of a block is one of its elements");
+            first_place(block, |x| x == best)
+        };
         found = Some((number * BLOCK + at, block[at].canonical()));
         if any_nan {
             break;
@@ -211,27 +217,41 @@ fn arg_extremum<T: Ordered>(
 
 #[inline(always)]
 fn block_extremum<T: Ordered>(block: &[T], worst: T, better: impl Fn(T, T) -> T) -> (T, bool) {
-    const LANES: usize = 32;
     let mut lanes = [worst; LANES];
     let mut nans = [false; LANES];
-    let mut groups = block.chunks_exact(LANES);
-    for group in &mut groups {
+    let mut take = |group: &[T; LANES]| {
         for l in 0..LANES {
             lanes[l] = better(lanes[l], group[l]);
             nans[l] |= group[l].is_nan();
         }
+    };
+    let (groups, rest) = block.as_chunks();
+    groups.iter().for_each(&mut take);
+    if !rest.is_empty() {
+        // Some elements are taken twice, which changes nothing.
+        let mut padded = [rest[0]; LANES];
+        take(block.last_chunk().unwrap_or_else(|| {
+            padded[..rest.len()].copy_from_slice(rest);
+            &padded
+        }));
     }
-    let mut best = worst;
-    let mut any_nan = false;
-    for (&lane, nan) in lanes.iter().zip(nans) {
-        best = better(best, lane);
-        any_nan |= nan;
+    // Which of equal lanes is taken does not show, because the caller searches for the first.
+    for w in [16, 8, 4, 2, 1] {
+        for l in 0..w {
+            lanes[l] = better(lanes[l], lanes[l + w]);
+        }
     }
-    for &x in groups.remainder() {
-        best = better(best, x);
-        any_nan |= x.is_nan();
-    }
-    (best, any_nan)
+    (lanes[0], nans.iter().fold(false, |any, &nan| any | nan))
+}
+
+/// The place of the first element that `is` holds for; there must be one.
+#[inline(always)]
+fn first_place<T: Ordered>(block: &[T], is: impl Fn(T) -> bool) -> usize {
+    let (groups, _) = block.as_chunks::<LANES>();
+    let found = |group: &&[T; LANES]| group.iter().fold(false, |any, &x| any | is(x));
+    let before = LANES * groups.iter().take_while(|group| !found(group)).count();
+    let at = block[before..].iter().position(|&x| is(x));
+    before + at.expect("the extremum of a block is one of its elements")
 }
 
 #[cfg(test)]

@@ -16,3 +16,4 @@ pub mod math;
 pub mod nan;
 pub mod reduce;
 pub mod simd;
+mod tile;

@@ -35,6 +35,8 @@
 //! | an index: a strided row, a composite term | [`sum_by`] |
 //! | several slices, one after the other | [`Accumulator`] |
 //! | columns of a matrix, one result each | [`columns`] |
+//! | rows of a matrix, one result each | [`rows`] |
+//! | the same, products | [`product_rows`] |
 //! | one slice, several threads | [`block_partial`] per block, then [`combine`] |
 //! | columns, several threads | [`column_partials`] per block, then [`combine_columns`] |
 //!
@@ -42,10 +44,12 @@
 //! compiled, together with the closure, with that level's instructions.
 
 mod columns;
+mod rows;
 mod stats;
 mod tree;
 
 pub use columns::{column_partials, columns, combine_columns};
+pub use rows::{product_rows, rows};
 pub use stats::{Moments, dot, mean_var, sum, sum_squares};
 pub use tree::{Accumulator, block_partial, blocks, combine, dot_of, sum_by, sum_of};
 

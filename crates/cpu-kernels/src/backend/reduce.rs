@@ -24,7 +24,7 @@ pub(super) fn register_all() {
         |op: &Variance| with_float!(op.x.dtype(), T => variance::<T>(op)),
     ));
     register(Kernel::portable("tree", FLOATS, TREE, |op: &Norm| {
-        with_float!(op.x.dtype(), T => rows::<T>(&op.x, &op.dims, |x, n, out| {
+        with_float!(op.x.dtype(), T => rows(&op.x, &op.dims, |x: &[T], n, out: &mut [T]| {
             reduce::norm_rows(x, n, op.p, out);
         }))
     }));
@@ -32,7 +32,7 @@ pub(super) fn register_all() {
         "tree",
         FLOATS,
         TREE,
-        |op: &Logsumexp| with_float!(op.x.dtype(), T => rows::<T>(&op.x, &op.dims, reduce::logsumexp_rows)),
+        |op: &Logsumexp| with_float!(op.x.dtype(), T => rows(&op.x, &op.dims, reduce::logsumexp_rows::<T>)),
     ));
     register(Kernel::portable(
         "first",
@@ -43,88 +43,74 @@ pub(super) fn register_all() {
 }
 
 fn reduce_dims<T: Element>(op: &Reduce) -> Result<Tensor> {
-    let shape = op.x.shape();
-    let kept: Vec<usize> = (0..shape.len()).filter(|dim| !op.dims.contains(dim)).collect();
-    let mut out_shape = shape.to_vec();
-    for &dim in &op.dims {
-        out_shape[dim] = 1;
-    }
-    let n: usize = op.dims.iter().map(|&dim| shape[dim]).product();
-    let outputs: usize = kept.iter().map(|&dim| shape[dim]).product();
-    let round = |sum: f64| {
-        let value = if op.kind == ReduceKind::Mean { sum / n as f64 } else { sum };
-        T::from_f64(value).canonical()
-    };
     let sums = matches!(op.kind, ReduceKind::Sum | ReduceKind::Mean);
     let adjacent = op.dims.windows(2).all(|pair| pair[0] + 1 == pair[1]);
     if let (true, true, Some(&first), Some(&last)) =
         (sums, adjacent, op.dims.first(), op.dims.last())
     {
+        let shape = op.x.shape();
         let inner: usize = shape[last + 1..].iter().product();
         if inner > 1 && shape[..first].iter().product::<usize>() <= 64 {
-            let x = op.x.contiguous()?;
-            let mut totals = vec![0.0; outputs];
-            reduce::sum_columns(x.as_slice::<T>()?, n, inner, &mut totals);
-            let values: Vec<T> = totals.into_iter().map(round).collect();
-            return Tensor::from_slice(&values, &out_shape);
+            return columns::<T>(op, inner);
         }
     }
-    let order: Vec<usize> = kept.iter().chain(&op.dims).copied().collect();
-    let x = op.x.permute(&order)?.contiguous()?;
-    let x = x.as_slice::<T>()?;
-    match op.kind {
-        ReduceKind::Amax | ReduceKind::Amin => {
-            let which = if op.kind == ReduceKind::Amax { Extreme::Max } else { Extreme::Min };
-            let values: Vec<T> =
-                reduce::extreme_rows(which, x, n).into_iter().map(|(_, value)| value).collect();
-            Tensor::from_slice(&values, &out_shape)
-        }
-        _ => {
-            let mut totals = vec![0.0; outputs];
-            if op.kind == ReduceKind::Prod {
-                reduce::product_rows(x, n, &mut totals);
-            } else {
-                reduce::sum_rows(x, n, &mut totals);
-            }
-            filled(&out_shape, |out: &mut [T]| {
-                for (out, total) in out.iter_mut().zip(totals) {
-                    *out = round(total);
-                }
-                Ok(())
-            })
-        }
-    }
+    rows(&op.x, &op.dims, |x: &[T], n, out: &mut [T]| match op.kind {
+        ReduceKind::Sum => reduce::sum_rows(x, n, out),
+        ReduceKind::Mean => reduce::mean_rows(x, n, out),
+        ReduceKind::Prod => reduce::product_rows(x, n, out),
+        ReduceKind::Amax => reduce::extreme_rows(Extreme::Max, x, n, out),
+        ReduceKind::Amin => reduce::extreme_rows(Extreme::Min, x, n, out),
+        kind => unreachable!("every kind has its function: {kind:?}"),
+    })
+}
+
+/// The sum or the mean over adjacent dimensions that `inner` elements follow.
+fn columns<T: Element>(op: &Reduce, inner: usize) -> Result<Tensor> {
+    let mut shape = op.x.shape().to_vec();
+    let n: usize = op.dims.iter().map(|&dim| std::mem::replace(&mut shape[dim], 1)).product();
+    let x = op.x.contiguous()?;
+    let mut totals = vec![0.0; shape.iter().product()];
+    reduce::sum_columns(x.as_slice::<T>()?, n, inner, &mut totals);
+    let divisor = if op.kind == ReduceKind::Mean { n as f64 } else { 1.0 };
+    let values: Vec<T> =
+        totals.into_iter().map(|sum| T::from_f64(sum / divisor).canonical()).collect();
+    Tensor::from_slice(&values, &shape)
 }
 
 fn reduce_integers(op: &Reduce) -> Result<Tensor> {
-    let (x, n, shape) = reduced_last(&op.x, &op.dims)?;
-    let values = reduce::integer_rows(op.kind, x.as_slice()?, n, shape.iter().product());
-    Tensor::from_slice(&values, &shape)
+    rows(&op.x, &op.dims, |x, n, out| reduce::integer_rows(op.kind, x, n, out))
 }
 
 fn variance<T: Element>(op: &Variance) -> Result<(Tensor, Tensor)> {
     let (x, n, shape) = reduced_last(&op.x, &op.dims)?;
-    let mut moments = vec![[0.0; 2]; shape.iter().product()];
-    reduce::variance_rows(x.as_slice::<T>()?, n, op.correction, &mut moments);
-    let rounded = |which: usize| -> Result<Tensor> {
-        let values: Vec<T> =
-            moments.iter().map(|moments| T::from_f64(moments[which]).canonical()).collect();
+    let mut moments = vec![[T::ZERO; 2]; shape.iter().product()];
+    reduce::variance_rows(x.as_slice()?, n, op.correction, &mut moments);
+    let which = |which: usize| -> Result<Tensor> {
+        let values: Vec<T> = moments.iter().map(|moments| moments[which]).collect();
         Tensor::from_slice(&values, &shape)
     };
-    Ok((rounded(1)?, rounded(0)?))
+    Ok((which(0)?, which(1)?))
 }
 
-/// Runs `f(rows, n, out)` on the reduced dimensions as rows, and rounds what it gives.
-fn rows<T: Element>(
+fn arg_reduce<T: Element>(op: &ArgReduce) -> Result<Tensor> {
+    let which = match op.kind {
+        ArgReduceKind::Argmax => Extreme::Max,
+        ArgReduceKind::Argmin => Extreme::Min,
+    };
+    rows(&op.x, &[op.dim], |x: &[T], n, out| reduce::arg_extreme_rows(which, x, n, out))
+}
+
+/// Runs `f(rows, n, out)` on the reduced dimensions as rows.
+fn rows<T: samebits_tensor_core::Element, R: samebits_tensor_core::Element>(
     x: &Tensor,
     dims: &[usize],
-    f: impl FnOnce(&[T], usize, &mut [f64]),
+    f: impl FnOnce(&[T], usize, &mut [R]),
 ) -> Result<Tensor> {
     let (x, n, shape) = reduced_last(x, dims)?;
-    let mut totals = vec![0.0; shape.iter().product()];
-    f(x.as_slice()?, n, &mut totals);
-    let values: Vec<T> = totals.into_iter().map(|total| T::from_f64(total).canonical()).collect();
-    Tensor::from_slice(&values, &shape)
+    filled(&shape, |out| {
+        f(x.as_slice()?, n, out);
+        Ok(())
+    })
 }
 
 /// The tensor with the dimensions `dims` moved to the end, the number of elements in them, and
@@ -135,21 +121,4 @@ fn reduced_last(x: &Tensor, dims: &[usize]) -> Result<(Tensor, usize, Vec<usize>
     let order: Vec<usize> = kept.chain(dims.iter().copied()).collect();
     let n = dims.iter().map(|&dim| std::mem::replace(&mut shape[dim], 1)).product();
     Ok((x.permute(&order)?.contiguous()?, n, shape))
-}
-
-fn arg_reduce<T: Element>(op: &ArgReduce) -> Result<Tensor> {
-    let mut out_shape = op.x.shape().to_vec();
-    let n = out_shape[op.dim];
-    out_shape[op.dim] = 1;
-    let order: Vec<usize> = (0..op.x.rank()).filter(|&dim| dim != op.dim).chain([op.dim]).collect();
-    let x = op.x.permute(&order)?.contiguous()?;
-    let which = match op.kind {
-        ArgReduceKind::Argmax => Extreme::Max,
-        ArgReduceKind::Argmin => Extreme::Min,
-    };
-    let indices: Vec<i64> = reduce::extreme_rows(which, x.as_slice::<T>()?, n)
-        .into_iter()
-        .map(|(index, _)| index as i64)
-        .collect();
-    Tensor::from_slice(&indices, &out_shape)
 }

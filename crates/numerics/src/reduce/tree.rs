@@ -31,11 +31,11 @@ pub fn blocks(n: usize) -> usize {
 #[must_use]
 pub fn sum_of<T: Copy>(values: &[T], term: impl Fn(T) -> f64) -> f64 {
     if values.len() <= BLOCK {
-        return block_of(values, &term);
+        return block_of(values, &term, Sum);
     }
     let mut upper = Accumulator::new();
     for block in values.chunks(BLOCK) {
-        upper.push(block_of(block, &term));
+        upper.push(block_of(block, &term, Sum));
     }
     upper.finish()
 }
@@ -74,9 +74,9 @@ pub fn dot_of<T: Copy, U: Copy>(x: &[T], y: &[U], term: impl Fn(T, U) -> f64) ->
             lanes[l] += term(x, y);
         }
         if n <= BLOCK {
-            return halve(lanes);
+            return halve_apart(lanes, Sum);
         }
-        upper.push(halve(lanes));
+        upper.push(halve_apart(lanes, Sum));
     }
     upper.finish()
 }
@@ -116,9 +116,9 @@ pub fn sum_by(n: usize, term: impl Fn(usize) -> f64) -> f64 {
             lanes[l] += term(i + l);
         }
         if n <= BLOCK {
-            return halve(lanes);
+            return halve_apart(lanes, Sum);
         }
-        upper.push(halve(lanes));
+        upper.push(halve_apart(lanes, Sum));
         start += length;
     }
     upper.finish()
@@ -148,7 +148,7 @@ pub fn sum_by(n: usize, term: impl Fn(usize) -> f64) -> f64 {
 #[inline(always)]
 #[must_use]
 pub fn block_partial<T: Copy>(block: &[T], term: impl Fn(T) -> f64) -> f64 {
-    block_of(block, &term)
+    block_of(block, &term, Sum)
 }
 
 /// The sum from the partials of all blocks, in block order.
@@ -266,7 +266,7 @@ impl Accumulator {
     pub fn finish(mut self) -> f64 {
         for l in 0..self.depth {
             if self.levels[l].count > 0 {
-                let partial = halve(self.levels[l].lanes);
+                let partial = halve_apart(self.levels[l].lanes, Sum);
                 let is_last = (l + 1..self.depth).all(|above| self.levels[above].count == 0);
                 if is_last {
                     return partial;
@@ -287,7 +287,7 @@ impl Accumulator {
             if self.levels[l].count < BLOCK {
                 return;
             }
-            let partial = halve(self.levels[l].lanes);
+            let partial = halve_apart(self.levels[l].lanes, Sum);
             self.levels[l] = Level::EMPTY;
             let above = &mut self.levels[l + 1];
             above.lanes[above.count % LANES] += partial;
@@ -297,35 +297,73 @@ impl Accumulator {
     }
 }
 
+/// What the nodes of a tree do.
+pub(super) trait Join: Copy {
+    /// What a lane without a term holds: it changes nothing that it is joined with.
+    const IDENTITY: f64;
+    /// A node, of the value before and the one after.
+    fn join(self, a: f64, b: f64) -> f64;
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Sum;
+
+impl Join for Sum {
+    const IDENTITY: f64 = 0.0;
+    #[inline(always)]
+    fn join(self, a: f64, b: f64) -> f64 {
+        a + b
+    }
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Product;
+
+impl Join for Product {
+    const IDENTITY: f64 = 1.0;
+    #[inline(always)]
+    fn join(self, a: f64, b: f64) -> f64 {
+        a * b
+    }
+}
+
 /// [`block_partial`] with the closure behind an explicit reference. A `&F` handed on as an
 /// `impl Fn` would be called through a forwarding function that the compiler may leave in place,
 /// and then nothing is vectorised.
 #[inline(always)]
-fn block_of<T: Copy, F: Fn(T) -> f64>(block: &[T], term: &F) -> f64 {
+pub(super) fn block_of<T: Copy, F: Fn(T) -> f64, J: Join>(block: &[T], term: &F, join: J) -> f64 {
     assert!(block.len() <= BLOCK, "block_partial: {} terms, at most {BLOCK}", block.len());
-    let mut lanes = [0.0; LANES];
+    let mut lanes = [J::IDENTITY; LANES];
     let mut groups = block.chunks_exact(LANES);
     for group in &mut groups {
         for l in 0..LANES {
-            lanes[l] += term(group[l]);
+            lanes[l] = join.join(lanes[l], term(group[l]));
         }
     }
     for (l, &x) in groups.remainder().iter().enumerate() {
-        lanes[l] += term(x);
+        lanes[l] = join.join(lanes[l], term(x));
     }
-    halve(lanes)
+    halve_apart(lanes, join)
 }
 
-/// The halving tree over the lanes.
+/// [`halve`] after a loop over elements.
+///
+/// The compiler vectorises from the last use of a value backwards. It must not see that lanes far
+/// apart are joined here: it would pair them in the loop over the elements too, where neighbours
+/// belong together.
 #[inline(always)]
-pub(super) fn halve(lanes: [f64; LANES]) -> f64 {
-    // The compiler vectorises from the last use of a value backwards. It must not see that
-    // lanes 16 apart are added here: it would pair them in the loop over the elements too,
-    // where neighbours belong together.
-    let mut lanes = std::hint::black_box(lanes);
+fn halve_apart<J: Join>(lanes: [f64; LANES], join: J) -> f64 {
+    halve(std::hint::black_box(lanes), join)
+}
+
+/// The halving tree over the lanes, a power of two of them.
+#[inline(always)]
+pub(super) fn halve<const L: usize, J: Join>(mut lanes: [f64; L], join: J) -> f64 {
     for w in [16, 8, 4, 2, 1] {
-        for l in 0..w {
-            lanes[l] += lanes[l + w];
+        if w < L {
+            for l in 0..w {
+                lanes[l] = join.join(lanes[l], lanes[l + w]);
+            }
         }
     }
     lanes[0]
