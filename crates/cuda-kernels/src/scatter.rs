@@ -310,8 +310,9 @@ pub fn index_copy<T: Word>(
     expect_len(op, "the target", out, to)?;
     expect_len(op, "the source", source, from)?;
     expect_len(op, "the index", index, rows.n)?;
+    check_alone(device, op, index, rows)?;
     if from == 0 {
-        return check_alone(device, op, index, rows);
+        return Ok(());
     }
     let mut reports = device.reports();
     copy_winners(device, op, out, index, source, rows, reports.noted())?;
@@ -344,6 +345,7 @@ pub fn index_copy_atomic(
     expect_len(op, "the target", out, to)?;
     expect_len(op, "the source", source, from)?;
     expect_len(op, "the index", index, rows.n)?;
+    check_alone(device, op, index, rows)?;
     let mut reports = device.reports();
     device
         .kernel(op, FAMILY, "index_copy_b32_atomic")?
