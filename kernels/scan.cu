@@ -299,6 +299,46 @@ SB_EXTREME_FINISH(cumextreme_finish_f64, double)
 SB_CUMPROD_GRAD(cumprod_grad_f32, float)
 SB_CUMPROD_GRAD(cumprod_grad_f64, double)
 
+// The gradient of that gradient: t and P up to each element but it, ascending, are kept; then S and
+// T come down from the last element. Nothing is divided, so zeros are no exception.
+#define SB_CUMPROD_GRAD_GRAD(NAME, T)                                                   \
+    extern "C" __global__ void NAME(T* grad_of_grad, T* grad_in, double* tangents,      \
+                                    double* products, const T* in, const T* grad,       \
+                                    const T* outer_grad, SbScan p) {                    \
+        u64 line = sb_thread();                                                         \
+        if (line >= p.outer * p.inner) return;                                          \
+        double tangent = 0.0;                                                           \
+        double product = 1.0;                                                           \
+        _Pragma("unroll 1") for (u64 k = 0; k < p.n; ++k) {                             \
+            u64 at = sb_at(p, line, k);                                                 \
+            double x = (double)in[at];                                                  \
+            tangents[at] = tangent;                                                     \
+            products[at] = product;                                                     \
+            tangent = tangent * x + product * (double)outer_grad[at];                   \
+            product = product * x;                                                      \
+            grad_of_grad[at] = sb_clean((T)tangent);                                    \
+        }                                                                               \
+        double of_products = 0.0;                                                       \
+        double of_tangents = 0.0;                                                       \
+        _Pragma("unroll 1") for (u64 k = p.n; k > 0; --k) {                             \
+            if (k < p.n) {                                                              \
+                u64 after = sb_at(p, line, k);                                          \
+                double x = (double)in[after];                                           \
+                of_products =                                                           \
+                    of_products * x + of_tangents * (double)outer_grad[after];          \
+                of_tangents = of_tangents * x;                                          \
+            }                                                                           \
+            u64 at = sb_at(p, line, k - 1);                                             \
+            of_tangents = of_tangents + (double)grad[at];                               \
+            double sum = of_tangents * tangents[at] + of_products * products[at];       \
+            grad_in[at] = sb_clean((T)sum);                                             \
+        }                                                                               \
+    }
+
+// level: Portable - one thread owns one line
+SB_CUMPROD_GRAD_GRAD(cumprod_grad_grad_f32, float)
+SB_CUMPROD_GRAD_GRAD(cumprod_grad_grad_f64, double)
+
 // s * exp(m) is the sum of g[j] * exp(-y[j]) over j >= i, from the last j down.
 #define SB_LOGCUMSUMEXP_GRAD(NAME, T)                                                   \
     extern "C" __global__ void NAME(T* grad_in, const T* in, const T* out,              \

@@ -187,6 +187,60 @@ pub fn cumprod_grad<T: Float>(
     Ok(out)
 }
 
+/// The gradient of [`cumprod_grad`], given that of its result, `outer`: those of its `grad` and of
+/// its `x`.
+///
+/// # Shapes
+///
+/// `x`, `grad` and `outer`: `[outer, n, inner]`; returns two of the same.
+///
+/// # Determinism
+///
+/// Portable. With `P[k]` the product of the elements up to `k`, all in f64 along each line:
+///
+/// ```text
+/// ascending:   t[k] = t[k - 1] * x[k] + P[k - 1] * outer[k]              # from t = 0, P = 1
+/// descending:  S = S * x[k + 1] + T * outer[k + 1];  T = T * x[k + 1] + grad[k]    # from S = T = 0
+/// ```
+///
+/// Element `k` of the gradient of `grad` is `t[k]`, that of `x` is `T * t[k - 1] + S * P[k - 1]`, each
+/// rounded once. One thread walks a line.
+///
+/// # Errors
+///
+/// As [`scan`].
+pub fn cumprod_grad_grad<T: Float>(
+    device: &Device,
+    x: &CudaSlice<T>,
+    grad: &CudaSlice<T>,
+    outer: &CudaSlice<T>,
+    shape: [usize; 3],
+) -> Result<(CudaSlice<T>, CudaSlice<T>)> {
+    let op = "cumprod_grad";
+    let raw = RawScan::new(shape);
+    let inputs = [("the input", x), ("the gradient", grad), ("the outer gradient", outer)];
+    let mut of_grad = output(device, op, &inputs, shape)?;
+    let mut of_x = device.uninitialised(op, of_grad.len())?;
+    if raw.is_empty() {
+        return Ok((of_grad, of_x));
+    }
+    let mut tangents = device.uninitialised::<f64>(op, of_grad.len())?;
+    let mut products = device.uninitialised::<f64>(op, of_grad.len())?;
+    device
+        .kernel(op, FAMILY, of::<T>(["cumprod_grad_grad_f32", "cumprod_grad_grad_f64"]))?
+        .on(device.stream())
+        .write(&mut of_grad)
+        .write(&mut of_x)
+        .write(&mut tangents)
+        .write(&mut products)
+        .read(x)
+        .read(grad)
+        .read(outer)
+        .value(&raw)
+        .threads(raw.lines(), device.block())?;
+    Ok((of_grad, of_x))
+}
+
 /// The gradient of [`logcumsumexp`], whose result is `y`.
 ///
 /// # Shapes

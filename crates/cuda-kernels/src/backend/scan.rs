@@ -1,6 +1,6 @@
 use samebits_tensor_core::layout::outer_dim_inner;
 use samebits_tensor_core::ops::{
-    Cumextreme, Cumprod, CumprodGrad, Cumsum, Logcumsumexp, LogcumsumexpGrad,
+    Cumextreme, Cumprod, CumprodGrad, CumprodGradGrad, Cumsum, Logcumsumexp, LogcumsumexpGrad,
 };
 use samebits_tensor_core::registry::register;
 use samebits_tensor_core::{Op, Tensor};
@@ -10,6 +10,7 @@ use crate::scan::{self, Scan};
 
 const TILES: &str = "each line runs in f64 over tiles of 1024 elements, carried in order";
 const LINE: &str = "each line runs in f64 from its last element to its first";
+const BOTH: &str = "each line runs in f64 from its first element to its last and back";
 const FIRST: &str = "of equal elements the first is taken";
 
 pub(super) fn register_all() {
@@ -29,6 +30,18 @@ pub(super) fn register_all() {
             with_float!(op.x.dtype(), T => {
                 let (x, grad) = (gpu.input::<T>(&op.x)?, gpu.input(&op.grad)?);
                 gpu.tensor(scan::cumprod_grad(gpu.device, &x, &grad, shape)?, op.x.shape())
+            })
+        })
+    }));
+    register(portable("line", FLOATS, BOTH, |op: &CumprodGradGrad| {
+        on(op, |gpu| {
+            let shape = shape(op, &op.x, op.dim)?;
+            with_float!(op.x.dtype(), T => {
+                let (x, grad) = (gpu.input::<T>(&op.x)?, gpu.input(&op.grad)?);
+                let outer = gpu.input(&op.outer)?;
+                let (of_grad, of_x) =
+                    scan::cumprod_grad_grad(gpu.device, &x, &grad, &outer, shape)?;
+                Ok((gpu.tensor(of_grad, op.x.shape())?, gpu.tensor(of_x, op.x.shape())?))
             })
         })
     }));

@@ -154,6 +154,28 @@ fn product_grad(x: &[f64], grad: &[f64]) -> Vec<f64> {
         .collect()
 }
 
+/// The gradients of that gradient's own arguments: of the incoming gradient, and of the elements.
+fn product_grad_grad(x: &[f64], grad: &[f64], outer: &[f64]) -> (Vec<f64>, Vec<f64>) {
+    let n = x.len();
+    // Before each element, and after the last.
+    let (mut tangents, mut prefixes) = (vec![0.0], vec![1.0]);
+    for k in 0..n {
+        tangents.push(tangents[k] * x[k] + prefixes[k] * outer[k]);
+        prefixes.push(prefixes[k] * x[k]);
+    }
+    let mut of_x = vec![0.0; n];
+    let (mut of_prefix, mut of_tangent) = (0.0, 0.0);
+    for k in (0..n).rev() {
+        if k + 1 < n {
+            of_prefix = of_prefix * x[k + 1] + of_tangent * outer[k + 1];
+            of_tangent *= x[k + 1];
+        }
+        of_tangent += grad[k];
+        of_x[k] = of_tangent * tangents[k] + of_prefix * prefixes[k];
+    }
+    (tangents.split_off(1), of_x)
+}
+
 /// The gradient of a running logarithm of sums, from the last element down.
 fn log_sums_grad(x: &[f64], y: &[f64], grad: &[f64]) -> Vec<f64> {
     let mut out = vec![0.0; x.len()];
@@ -197,15 +219,19 @@ fn lines_of<T: Number>(device: &Device) -> Vec<u64> {
             let mut source = Source::new(n as u64 + 9);
             let x: Vec<T> = inputs(&mut source, kind, n);
             let grad: Vec<T> = mixed(&mut source, kind == 1, n);
-            let [mut y, mut of_product, mut of_sums] = [x.clone(), x.clone(), x.clone()];
+            let outer: Vec<T> = mixed(&mut source, kind == 1, n);
+            let [mut y, mut of_product, mut of_sums, mut of_grad, mut of_x] =
+                std::array::from_fn(|_| x.clone());
             let round = |x: f64| T::from_f64(x).canonical();
             let lines = lines(shape);
             for line in &lines {
                 let (x, grad) = (wide(&x, line), wide(&grad, line));
                 let sums = log_sums(&x);
                 let products = product_grad(&x, &grad);
+                let second = product_grad_grad(&x, &grad, &wide(&outer, line));
                 for (i, &p) in line.iter().enumerate() {
                     (y[p], of_product[p]) = (round(sums[i]), round(products[i]));
+                    (of_grad[p], of_x[p]) = (round(second.0[i]), round(second.1[i]));
                 }
                 let sums = log_sums_grad(&x, &wide(&y, line), &grad);
                 for (i, &p) in line.iter().enumerate() {
@@ -214,7 +240,10 @@ fn lines_of<T: Number>(device: &Device) -> Vec<u64> {
             }
             let what = format!("{shape:?} {kind} f64 {}", T::ONE.bits() == f64::ONE.bits());
             let (x_dev, grad_dev) = (device.upload(&x).unwrap(), device.upload(&grad).unwrap());
+            let outer_dev = device.upload(&outer).unwrap();
             let y_dev = scans::logcumsumexp(device, &x_dev, shape).unwrap();
+            let second =
+                scans::cumprod_grad_grad(device, &x_dev, &grad_dev, &outer_dev, shape).unwrap();
             for (part, got, expected) in [
                 ("logcumsumexp", &y_dev, &y),
                 (
@@ -227,6 +256,8 @@ fn lines_of<T: Number>(device: &Device) -> Vec<u64> {
                     &scans::cumprod_grad(device, &x_dev, &grad_dev, shape).unwrap(),
                     &of_product,
                 ),
+                ("cumprod grad grad, of the gradient", &second.0, &of_grad),
+                ("cumprod grad grad, of the input", &second.1, &of_x),
             ] {
                 let got = &device.download(got).unwrap()[..n];
                 same_bits(&format!("{part} {what}"), got, expected);
