@@ -1,5 +1,6 @@
-//! The same bits on a CUDA device as on the CPU: every shared case, with two block sizes, under
-//! four schedules of the emulated device; or on whatever GPU the driver offers.
+//! The same bits on a CUDA device as on the CPU: every shared case and every case of the
+//! reference figures, with two block sizes, under four schedules of the emulated device; or on
+//! whatever GPU the driver offers.
 //!
 //! Without a driver the test says why it returns early.
 
@@ -7,10 +8,11 @@
 
 use std::collections::BTreeMap;
 use std::process::Command;
+use std::sync::Arc;
 
 use samebits::autotune::{self, Config};
 use samebits::{Determinism, Device, DeviceKind, Result, Tensor, cuda, determinism, digest};
-use workspace_tests::{Case, drawn_cases, families, unreached};
+use workspace_tests::{Case, conformance, drawn_cases, families, unreached};
 
 const CUDA: Device = Device::Cuda(0);
 /// Schedules of the emulated device, and how many threads a block has under each. A GPU has a
@@ -68,11 +70,16 @@ fn a_gpu_has_the_bits_of_the_cpu() {
 
 /// What the CPU gives.
 fn golden() -> Digests {
-    families(Device::Cpu)
-        .iter()
-        .flat_map(|family| &family.cases)
-        .map(|case| (case.name.clone(), short(&run(case).unwrap()).unwrap()))
-        .collect()
+    let golden = |case: &Case| short(&run(case).unwrap()).unwrap();
+    cases(Device::Cpu).iter().map(|case| (case.name.clone(), golden(case))).collect()
+}
+
+/// The shared cases and those of the reference figures.
+fn cases(device: Device) -> Vec<Case> {
+    let mut cases: Vec<_> = families(device).into_iter().flat_map(|family| family.cases).collect();
+    let reference = conformance::Reference::read(&conformance::own_reference()).unwrap();
+    cases.extend(conformance::cases(&Arc::new(reference), device));
+    cases
 }
 
 fn compare(block: u32, golden: &Digests) {
@@ -82,7 +89,7 @@ fn compare(block: u32, golden: &Digests) {
     autotune::configure(CUDA, Config { benchmark: false, ..config }).unwrap();
     let hurries = std::env::var(SCHEDULE).is_ok_and(|schedule| schedule != SCHEDULES[0].0);
     let is_long = |case: &Case| LONG.iter().any(|long| case.name.contains(long));
-    let cases: Vec<Case> = families(CUDA).into_iter().flat_map(|family| family.cases).collect();
+    let cases = cases(CUDA);
     assert_eq!(cases.len(), golden.len(), "as many cases as on the CPU");
     let mut different = Vec::new();
     let mut check = |case: &Case, how: &str, found: Result<Vec<Tensor>>| {

@@ -30,7 +30,9 @@ pub use file::{Record, Reference};
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use crate::Case;
 use samebits::{DType, Device, Error, Result, Tensor, Var, backward};
 
 /// How to run one operator.
@@ -81,6 +83,28 @@ pub fn run(reference: &Reference, device: Device) -> Vec<Outcome> {
         },
     };
     reference.records().iter().map(outcome).collect()
+}
+
+/// The cases of a reference in f32 and in f64, each giving every output and gradient: for
+/// comparing devices bit by bit.
+pub fn cases(reference: &Arc<Reference>, device: Device) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (index, record) in reference.records().iter().enumerate() {
+        for dtype in [DType::F32, DType::F64] {
+            let reference = Arc::clone(reference);
+            let run = move || {
+                let record = &reference.records()[index];
+                let handler = handlers().find(|handler| handler.op == record.op);
+                let unknown = || Error::invalid("conformance", format!("unknown: {}", record.op));
+                let handler = handler.ok_or_else(unknown)?;
+                let found = results(handler, record, &reference, dtype, device, false)?;
+                Ok(found.into_values().collect())
+            };
+            let name = format!("conformance {} {dtype}", record.name);
+            cases.push(Case { name, run: Box::new(run) });
+        }
+    }
+    cases
 }
 
 fn handlers() -> impl Iterator<Item = &'static Handler> {
