@@ -1,6 +1,6 @@
 //! The same bits on a CUDA device as on the CPU: every shared case and every case of the
 //! reference figures, with two block sizes, under four schedules of the emulated device; or on
-//! whatever GPU the driver offers.
+//! whatever GPU the driver offers. Under the first schedule also with strided inputs.
 //!
 //! Without a driver the test says why it returns early.
 
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use samebits::autotune::{self, Config};
 use samebits::{Determinism, Device, DeviceKind, Result, Tensor, cuda, determinism, digest};
-use workspace_tests::{Case, conformance, drawn_cases, families, unreached};
+use workspace_tests::{Case, conformance, drawn_cases, families, strided_families, unreached};
 
 const CUDA: Device = Device::Cuda(0);
 /// Schedules of the emulated device, and how many threads a block has under each. A GPU has a
@@ -40,6 +40,11 @@ const LONG: [&str; 9] = [
     "40, 40]",
     " wide ",
 ];
+
+/// As [`LONG`], and left out also where inputs are strided: a layout does to them what it does to
+/// smaller ones.
+const LONG_IF_STRIDED: [&str; 7] =
+    ["300007", "300000", "100003", "700001", "40000", "33, 5000", "Cubic"];
 
 /// Digests by the names of cases.
 type Digests = BTreeMap<String, String>;
@@ -88,7 +93,7 @@ fn compare(block: u32, golden: &Digests) {
     let config = autotune::default_config(CUDA).unwrap();
     autotune::configure(CUDA, Config { benchmark: false, ..config }).unwrap();
     let hurries = std::env::var(SCHEDULE).is_ok_and(|schedule| schedule != SCHEDULES[0].0);
-    let is_long = |case: &Case| LONG.iter().any(|long| case.name.contains(long));
+    let is_among = |case: &Case, names: &[&str]| names.iter().any(|name| case.name.contains(name));
     let cases = cases(CUDA);
     assert_eq!(cases.len(), golden.len(), "as many cases as on the CPU");
     let mut different = Vec::new();
@@ -98,11 +103,18 @@ fn compare(block: u32, golden: &Digests) {
             different.push(format!("{}{how}: {found:?}", case.name));
         }
     };
-    for case in cases.iter().filter(|case| !hurries || !is_long(case)) {
+    for case in cases.iter().filter(|case| !(hurries && is_among(case, &LONG))) {
         check(case, "", run(case));
         // Without a file, the heuristic chooses an algorithm with the same bits.
         if case.name.starts_with("conv") && case.name.contains("f32 [2, 16, 40") {
             check(case, " at RunToRun", determinism::scope(Determinism::RunToRun, || run(case)));
+        }
+    }
+    if !hurries {
+        let strided = strided_families(CUDA).into_iter().flat_map(|family| family.cases);
+        let is_long = |case: &Case| is_among(case, &LONG) || is_among(case, &LONG_IF_STRIDED);
+        for case in strided.filter(|case| !is_long(case)) {
+            check(&case, ", strided", run(&case));
         }
     }
     different.extend(differing_drawn_cases());
