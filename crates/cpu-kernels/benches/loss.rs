@@ -26,6 +26,9 @@ fn benches(c: &mut Criterion) {
     group.bench_function("log_softmax 4096x4096", |b| {
         b.iter(|| log_softmax(black_box(&x), 4096, &mut out));
     });
+    group.bench_function("log_softmax 1000000x16", |b| {
+        b.iter(|| log_softmax(black_box(&x[..16_000_000]), 16, &mut out[..16_000_000]));
+    });
     let classes = random(4096, 4096);
     let targets =
         Targets { classes: &classes, count: 4096, inner: 1, weight: None, ignore_index: -100 };

@@ -157,6 +157,9 @@ pub fn nll_loss_backward<T: Elementary>(
     Ok(())
 }
 
+/// Elements of rows that are handled together, if the rows are shorter.
+const TOGETHER: usize = 1024;
+
 struct Forward<'a, T> {
     x: &'a [T],
     width: usize,
@@ -167,16 +170,35 @@ impl<T: Elementary> Kernel for Forward<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let mut exps = vec![T::ZERO; self.width];
-        for (x, out) in self.x.chunks_exact(self.width).zip(self.out.chunks_exact_mut(self.width)) {
-            let max = extrema::max(x).expect("a row has elements");
-            for ((out, exp), &x) in out.iter_mut().zip(&mut exps).zip(x) {
-                *out = x - max;
+        let width = self.width;
+        // Short rows go through each step together, so that the steps are whole vectors.
+        let size = (TOGETHER / width).max(1) * width;
+        let mut exps = vec![T::ZERO; size];
+        let mut maxima = vec![T::ZERO; size / width];
+        let mut sums = vec![0.0; size / width];
+        for (x, out) in self.x.chunks(size).zip(self.out.chunks_mut(size)) {
+            let exps = &mut exps[..x.len()];
+            let maxima = &mut maxima[..x.len() / width];
+            let sums = &mut sums[..x.len() / width];
+            extrema::argmax_rows(x, width, |_, max| max, maxima);
+            let rows = x.chunks_exact(width).zip(out.chunks_exact_mut(width));
+            for ((x, out), &max) in rows.zip(&*maxima) {
+                for (out, &x) in out.iter_mut().zip(x) {
+                    *out = x - max;
+                }
+            }
+            for (exp, out) in exps.iter_mut().zip(&*out) {
                 *exp = out.exp();
             }
-            let log_sum = T::from_f64(reduce::sum_of(&exps, |x| x.into())).log();
-            for out in out {
-                *out = (*out - log_sum).canonical();
+            reduce::rows(exps, width, |_| |x: T| x.into(), sums);
+            let logs = maxima;
+            for (log, &sum) in logs.iter_mut().zip(&*sums) {
+                *log = T::from_f64(sum).log();
+            }
+            for (out, &log) in out.chunks_exact_mut(width).zip(&*logs) {
+                for out in out {
+                    *out = (*out - log).canonical();
+                }
             }
         }
     }
@@ -193,9 +215,12 @@ impl<T: Elementary> Kernel for Backward<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let rows = self.grad.chunks_exact(self.width).zip(self.y.chunks_exact(self.width));
-        for ((grad, y), out) in rows.zip(self.out.chunks_exact_mut(self.width)) {
-            let sum = -T::from_f64(reduce::sum_of(grad, |x| x.into()));
+        let width = self.width;
+        let mut sums = vec![0.0; self.grad.len() / width];
+        reduce::rows(self.grad, width, |_| |x: T| x.into(), &mut sums);
+        let rows = self.grad.chunks_exact(width).zip(self.y.chunks_exact(width));
+        for (((grad, y), out), sum) in rows.zip(self.out.chunks_exact_mut(width)).zip(sums) {
+            let sum = -T::from_f64(sum);
             for ((out, &grad), &y) in out.iter_mut().zip(grad).zip(y) {
                 *out = y.exp().mul_add(sum, grad).canonical();
             }
