@@ -125,7 +125,7 @@ pub fn norm_rows<T: Float>(x: &[T], n: usize, p: f64, out: &mut [T]) {
         let which = if p > 0.0 { Extreme::Max } else { Extreme::Min };
         pieces_of_rows(x, n, out, |x, out| {
             let magnitudes: Vec<T> = x.iter().map(|x| x.abs()).collect();
-            extremes_of(which, &magnitudes, n, |_, value| value, out);
+            extremes_of(which, &magnitudes, n, out);
         });
     } else if p == 0.0 {
         let term = |x: T| if x == T::ZERO { 0.0 } else { 1.0 };
@@ -157,10 +157,10 @@ pub fn logsumexp_rows<T: Float>(x: &[T], n: usize, out: &mut [T]) {
         if n == 0 {
             return out.fill(f64::NEG_INFINITY);
         }
-        let mut largest = vec![0.0; out.len()];
-        extremes_of(Extreme::Max, x, n, |_, value| value.into(), &mut largest);
+        let mut largest = vec![T::ZERO; out.len()];
+        extremes_of(Extreme::Max, x, n, &mut largest);
         let term = |row: usize| {
-            let largest = largest[row];
+            let largest: f64 = largest[row].into();
             move |x: T| math::exp(x.into() - largest)
         };
         sums_of(x, n, term, out);
@@ -202,7 +202,7 @@ pub enum Extreme {
 /// If `n` is 0 or `x` does not hold `out.len()` rows of `n`.
 pub fn extreme_rows<T: Float>(which: Extreme, x: &[T], n: usize, out: &mut [T]) {
     pieces_of_rows(x, n, out, |x, out| {
-        extremes_of(which, x, n, |_, value| value, out);
+        extremes_of(which, x, n, out);
     });
 }
 
@@ -213,7 +213,7 @@ pub fn extreme_rows<T: Float>(which: Extreme, x: &[T], n: usize, out: &mut [T]) 
 /// As [`extreme_rows`].
 pub fn arg_extreme_rows<T: Float>(which: Extreme, x: &[T], n: usize, out: &mut [i64]) {
     pieces_of_rows(x, n, out, |x, out| {
-        extremes_of(which, x, n, |index, _| index as i64, out);
+        places_of(which, x, n, out);
     });
 }
 
@@ -273,39 +273,39 @@ fn means_of<T: Float>(x: &[T], n: usize, out: &mut [f64]) {
     out.iter_mut().for_each(|sum| *sum /= n as f64);
 }
 
-/// `pick(index, value)` of the extremum of each of a piece of rows.
-fn extremes_of<T: Float, R>(
-    which: Extreme,
-    x: &[T],
-    n: usize,
-    pick: impl Fn(usize, T) -> R,
-    out: &mut [R],
-) {
+/// The extremum of each of a piece of rows.
+fn extremes_of<T: Float>(which: Extreme, x: &[T], n: usize, out: &mut [T]) {
     if !few_and_long(n, out.len()) {
-        return simd::dispatch(Extremes { which, x, n, pick, out });
+        return simd::dispatch(Extremes { which, x, n, out });
     }
-    let replaces = match which {
-        Extreme::Max => extrema::replaces_max::<T>,
-        Extreme::Min => extrema::replaces_min::<T>,
-    };
-    for (row, out) in x.chunks_exact(n).zip(out) {
-        let of_pieces: Vec<(usize, T)> = row
-            .par_chunks(CHUNK)
-            .enumerate()
-            .map(|(piece, x)| {
-                let mut found = [(0, T::ZERO)];
-                let pick = |index, value| (piece * CHUNK + index, value);
-                fpenv::ieee(|| {
-                    simd::dispatch(Extremes { which, x, n: x.len(), pick, out: &mut found });
-                });
-                found[0]
-            })
-            .collect();
-        let first =
-            |old: (usize, T), new: (usize, T)| if replaces(old.1, new.1) { new } else { old };
-        let (index, value) = of_pieces.into_iter().reduce(first).expect("a row has elements");
-        *out = pick(index, value);
+    for (row, out) in x.chunks_exact(n).zip(out.chunks_exact_mut(1)) {
+        let of_pieces = extremes_of_pieces(which, row);
+        simd::dispatch(Extremes { which, x: &of_pieces, n: of_pieces.len(), out });
     }
+}
+
+/// The index of the extremum of each of a piece of rows.
+fn places_of<T: Float>(which: Extreme, x: &[T], n: usize, out: &mut [i64]) {
+    if !few_and_long(n, out.len()) {
+        return simd::dispatch(Places { which, x, n, out });
+    }
+    for (row, out) in x.chunks_exact(n).zip(out.chunks_exact_mut(1)) {
+        let of_pieces = extremes_of_pieces(which, row);
+        simd::dispatch(Places { which, x: &of_pieces, n: of_pieces.len(), out });
+        let start = out[0] as usize * CHUNK;
+        let piece = &row[start..row.len().min(start + CHUNK)];
+        simd::dispatch(Places { which, x: piece, n: piece.len(), out });
+        out[0] += start as i64;
+    }
+}
+
+/// The extremum of each [`CHUNK`] of a row.
+fn extremes_of_pieces<T: Float>(which: Extreme, row: &[T]) -> Vec<T> {
+    let mut extremes = vec![T::ZERO; row.len().div_ceil(CHUNK)];
+    row.par_chunks(CHUNK).zip(extremes.par_chunks_mut(1)).for_each(|(x, out)| {
+        fpenv::ieee(|| simd::dispatch(Extremes { which, x, n: x.len(), out }));
+    });
+    extremes
 }
 
 fn product(factors: &[impl Float]) -> f64 {
@@ -409,16 +409,17 @@ impl<F: Fn(i64, i64) -> i64> Kernel for Integers<'_, F> {
 }
 
 /// The last step of [`logsumexp_rows`].
-struct Logarithms<'a> {
-    largest: &'a [f64],
+struct Logarithms<'a, T> {
+    largest: &'a [T],
     sums: &'a mut [f64],
 }
 
-impl Kernel for Logarithms<'_> {
+impl<T: Float> Kernel for Logarithms<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
         for (sum, &largest) in self.sums.iter_mut().zip(self.largest) {
+            let largest = largest.into();
             let result = largest + math::log(*sum);
             *sum = if largest.is_finite() { result } else { largest };
         }
@@ -468,21 +469,38 @@ impl Kernel for CombineColumns<'_> {
     }
 }
 
-struct Extremes<'a, T, R, F> {
+struct Extremes<'a, T> {
     which: Extreme,
     x: &'a [T],
     n: usize,
-    pick: F,
-    out: &'a mut [R],
+    out: &'a mut [T],
 }
 
-impl<T: Ordered, R, F: Fn(usize, T) -> R> Kernel for Extremes<'_, T, R, F> {
+impl<T: Ordered> Kernel for Extremes<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
         match self.which {
-            Extreme::Max => extrema::argmax_rows(self.x, self.n, self.pick, self.out),
-            Extreme::Min => extrema::argmin_rows(self.x, self.n, self.pick, self.out),
+            Extreme::Max => extrema::max_rows(self.x, self.n, self.out),
+            Extreme::Min => extrema::min_rows(self.x, self.n, self.out),
+        }
+    }
+}
+
+struct Places<'a, T> {
+    which: Extreme,
+    x: &'a [T],
+    n: usize,
+    out: &'a mut [i64],
+}
+
+impl<T: Ordered> Kernel for Places<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        match self.which {
+            Extreme::Max => extrema::argmax_rows(self.x, self.n, self.out),
+            Extreme::Min => extrema::argmin_rows(self.x, self.n, self.out),
         }
     }
 }

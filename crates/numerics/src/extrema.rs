@@ -11,7 +11,7 @@
 
 mod rows;
 
-pub use rows::{argmax_rows, argmin_rows};
+pub use rows::{argmax_rows, argmin_rows, max_rows, min_rows};
 
 use crate::nan::Canonical;
 
@@ -155,36 +155,47 @@ pub fn min2<T: Ordered>(first: T, second: T) -> T {
 /// ```
 #[inline(always)]
 pub fn argmax<T: Ordered>(values: &[T]) -> Option<(usize, T)> {
-    arg_extremum(
-        values,
-        T::LOWEST,
-        |best, x| if x > best { x } else { best },
-        |old, new| replaces_max(old, new),
-    )
+    arg_extremum(values, T::LOWEST, larger, |old, new| replaces_max(old, new))
 }
 
 /// The smallest value (NaN first of all) and the index of its first occurrence, or `None` if
 /// `values` is empty.
 #[inline(always)]
 pub fn argmin<T: Ordered>(values: &[T]) -> Option<(usize, T)> {
-    arg_extremum(
-        values,
-        T::HIGHEST,
-        |best, x| if x < best { x } else { best },
-        |old, new| replaces_min(old, new),
-    )
+    arg_extremum(values, T::HIGHEST, smaller, |old, new| replaces_min(old, new))
 }
 
 /// The largest value, or `None` if `values` is empty. See [`argmax`].
 #[inline(always)]
 pub fn max<T: Ordered>(values: &[T]) -> Option<T> {
-    argmax(values).map(|(_, value)| value)
+    extremum(values, T::LOWEST, larger)
 }
 
 /// The smallest value, or `None` if `values` is empty. See [`argmin`].
 #[inline(always)]
 pub fn min<T: Ordered>(values: &[T]) -> Option<T> {
-    argmin(values).map(|(_, value)| value)
+    extremum(values, T::HIGHEST, smaller)
+}
+
+#[inline(always)]
+fn larger<T: Ordered>(best: T, x: T) -> T {
+    if x > best { x } else { best }
+}
+
+#[inline(always)]
+fn smaller<T: Ordered>(best: T, x: T) -> T {
+    if x < best { x } else { best }
+}
+
+/// The extremum in one vector pass; only for the sign of a zero the first must be found.
+#[inline(always)]
+fn extremum<T: Ordered>(values: &[T], worst: T, better: impl Fn(T, T) -> T) -> Option<T> {
+    let (best, any_nan) = block_extremum(values, worst, better);
+    if any_nan || best == T::default() {
+        let wanted = |x: &T| if any_nan { x.is_nan() } else { *x == best };
+        return values.iter().copied().find(wanted).map(T::canonical);
+    }
+    (!values.is_empty()).then_some(best)
 }
 
 /// Finds the extremum block by block: a vector pass for the value, and a second pass over one
@@ -301,6 +312,37 @@ mod tests {
                 let negated: Vec<f32> = values.iter().map(|x| -x).collect();
                 let low = argmin(&negated).map(|(i, x)| (i, (-x).canonical()));
                 assert_eq!(bits(low), bits(naive_argmax(&values)), "n {n} kind {kind}");
+            }
+        }
+    }
+
+    #[test]
+    fn rows_equal_one_row_at_a_time() {
+        let special = [f32::NAN, -f32::NAN, 0.0, -0.0, f32::INFINITY, f32::NEG_INFINITY, 1.0];
+        let mut state = 3u32;
+        for n in [1usize, 2, 15, 16, 31, 32, 33, 63, 64, 65, 100, 1030] {
+            for rows in [0usize, 1, 15, 16, 17, 40] {
+                let values: Vec<f32> = (0..rows * n)
+                    .map(|_| {
+                        state = state.wrapping_mul(1664525).wrapping_add(1013904223);
+                        let i = (state >> 26) as usize;
+                        // Some rows of zeros, some with a NaN, most with neither.
+                        if i < 7 * n.min(5) / 5 { special[i] } else { -((i / 16) as f32) }
+                    })
+                    .collect();
+                let one = |row: usize| &values[row * n..][..n];
+                let (mut found, mut indices) = (vec![1.0; rows], vec![-1; rows]);
+                max_rows(&values, n, &mut found);
+                argmax_rows(&values, n, &mut indices);
+                for (row, (value, &index)) in found.iter().zip(&indices).enumerate() {
+                    let found = Some((index as usize, value.to_bits()));
+                    assert_eq!(found, bits(naive_argmax(one(row))), "row {row} of {n}");
+                }
+                min_rows(&values, n, &mut found);
+                argmin_rows(&values, n, &mut indices);
+                for (row, (value, &index)) in found.iter().zip(&indices).enumerate() {
+                    assert_eq!(Some((index as usize, value.to_bits())), bits(argmin(one(row))));
+                }
             }
         }
     }

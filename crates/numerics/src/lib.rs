@@ -16,4 +16,3 @@ pub mod math;
 pub mod nan;
 pub mod reduce;
 pub mod simd;
-mod tile;

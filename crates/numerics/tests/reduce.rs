@@ -1,8 +1,9 @@
 //! The fixed tree: revealed by probing, compared with a scalar oracle at every SIMD level.
 
+use samebits_numerics::nan::canonical;
 use samebits_numerics::reduce::{
-    Accumulator, BLOCK, block_partial, columns, combine, dot, dot_of, mean_var, sum, sum_by,
-    sum_of, sum_squares,
+    Accumulator, BLOCK, block_partial, columns, combine, dot, dot_of, mean_var, product_rows, rows,
+    sum, sum_by, sum_of, sum_squares,
 };
 use samebits_numerics::simd::{self, Kernel, Level};
 
@@ -209,6 +210,65 @@ fn columns_are_independent_and_follow_the_tree() {
             }
         }
     }
+}
+
+struct Rows<'a>(&'a [f32], usize, &'a [f64]);
+
+impl Kernel for Rows<'_> {
+    type Output = [Vec<f64>; 2];
+    #[inline(always)]
+    fn run(self) -> [Vec<f64>; 2] {
+        let Rows(values, n, scales) = self;
+        let mut out = [vec![7.0; scales.len()], vec![7.0; scales.len()]];
+        let term = |row: usize| {
+            let scale = scales[row];
+            move |x: f32| scale * f64::from(x)
+        };
+        rows(values, n, term, &mut out[0]);
+        product_rows(values, n, &mut out[1]);
+        out
+    }
+}
+
+#[test]
+fn rows_are_independent_and_follow_the_tree() {
+    for n in [0, 1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 100, 4096] {
+        for count in [0, 1, 2, 15, 16, 17, 33] {
+            let mut values = random(n * count, n as u64);
+            // A row that would spread to its neighbours if they were not kept apart.
+            values.iter_mut().skip(n).take(n).for_each(|x| *x = f32::NAN);
+            values.iter_mut().skip(3 * n).take(n).for_each(|x| *x = -0.0);
+            let scales: Vec<f64> = (0..count).map(|row| 1.0 + row as f64).collect();
+            for level in Level::ALL {
+                let [sums, products] = simd::dispatch_at(level, Rows(&values, n, &scales));
+                for row in 0..count {
+                    let x = wide(&values[row * n..][..n]);
+                    let terms: Vec<f64> = x.iter().map(|x| scales[row] * x).collect();
+                    let expected = [oracle(&terms), product_oracle(&x)];
+                    let got = [sums[row], products[row]];
+                    assert_eq!(
+                        got.map(|x| canonical(x).to_bits()),
+                        expected.map(|x| canonical(x).to_bits()),
+                        "{count} rows of {n}, {level:?}, row {row}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// One block of the tree with `*` in the place of `+` and 1 in that of 0.
+fn product_oracle(t: &[f64]) -> f64 {
+    let mut lane = [1.0f64; 32];
+    for (i, t) in t.iter().enumerate() {
+        lane[i % 32] *= t;
+    }
+    for w in [16, 8, 4, 2, 1] {
+        for l in 0..w {
+            lane[l] *= lane[l + w];
+        }
+    }
+    lane[0]
 }
 
 #[test]

@@ -25,7 +25,7 @@ pub(crate) struct Offsets {
     list: Vec<usize>,
     max: usize,
     ascending: bool,
-    /// The distance of neighbours if it is the same everywhere.
+    /// How far each is beyond the one before it, if that is the same everywhere.
     step: Option<usize>,
 }
 
@@ -57,11 +57,11 @@ impl Offsets {
         self.max = self.list.iter().copied().max().unwrap_or(0);
         self.ascending = self.list.is_sorted();
         let step = match self.list[..] {
-            [first, second, ..] => second.wrapping_sub(first),
-            _ => 0,
+            [first, second, ..] => second.checked_sub(first),
+            _ => Some(0),
         };
-        let even = self.list.windows(2).all(|pair| pair[1].wrapping_sub(pair[0]) == step);
-        self.step = even.then_some(step);
+        let even = self.list.windows(2).all(|pair| pair[1].checked_sub(pair[0]) == step);
+        self.step = step.filter(|_| even);
     }
 
     /// A bound on `list[first..first + k]`, exact when the offsets ascend.

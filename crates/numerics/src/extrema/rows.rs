@@ -1,12 +1,14 @@
 //! The extremum of each of many rows.
 
-use super::{Ordered, argmax, argmin, replaces_max, replaces_min};
-use crate::tile::{self, ROWS};
+use super::{Ordered, argmax, argmin, max, min, replaces_max, replaces_min};
 
 /// Rows shorter than this are searched side by side: alone they take longer to end than to search.
 const SHORT: usize = 64;
 
-/// [`argmax`] of each row of `n` elements: `out[r] = pick(index, value)`.
+/// Rows side by side: a vector of f32 at the widest level.
+const ROWS: usize = 16;
+
+/// [`max`] of each row of `n` elements.
 ///
 /// # Shapes
 ///
@@ -14,7 +16,7 @@ const SHORT: usize = 64;
 ///
 /// # Determinism
 ///
-/// As [`argmax`].
+/// As [`max`].
 ///
 /// # Panics
 ///
@@ -23,58 +25,77 @@ const SHORT: usize = 64;
 /// # Examples
 ///
 /// ```
-/// let mut found = [(0, 0.0); 2];
-/// samebits_numerics::extrema::argmax_rows(
-///     &[1.0f32, 3.0, 3.0, 6.0, 5.0, 4.0],
-///     3,
-///     |index, value| (index, value),
-///     &mut found,
-/// );
-/// assert_eq!(found, [(1, 3.0), (0, 6.0)]);
+/// let mut found = [0.0; 2];
+/// samebits_numerics::extrema::max_rows(&[1.0f32, 3.0, 3.0, 6.0, 5.0, 4.0], 3, &mut found);
+/// assert_eq!(found, [3.0, 6.0]);
 /// ```
 #[inline(always)]
-pub fn argmax_rows<T: Ordered, R>(
-    values: &[T],
-    n: usize,
-    pick: impl Fn(usize, T) -> R,
-    out: &mut [R],
-) {
-    rows(values, n, |row| argmax(row), |old, new| replaces_max(old, new), pick, out);
+pub fn max_rows<T: Ordered>(values: &[T], n: usize, out: &mut [T]) {
+    rows(values, n, |row| max(row), |old, new| replaces_max(old, new), |_, value| value, out);
 }
 
-/// [`argmin`] of each row; see [`argmax_rows`].
+/// [`min`] of each row; see [`max_rows`].
 #[inline(always)]
-pub fn argmin_rows<T: Ordered, R>(
-    values: &[T],
-    n: usize,
-    pick: impl Fn(usize, T) -> R,
-    out: &mut [R],
-) {
-    rows(values, n, |row| argmin(row), |old, new| replaces_min(old, new), pick, out);
+pub fn min_rows<T: Ordered>(values: &[T], n: usize, out: &mut [T]) {
+    rows(values, n, |row| min(row), |old, new| replaces_min(old, new), |_, value| value, out);
 }
 
+/// The index of [`argmax`] of each row of `n` elements, as tensors hold indices.
+///
+/// # Shapes
+///
+/// As [`max_rows`].
+///
+/// # Determinism
+///
+/// As [`argmax`].
+///
+/// # Panics
+///
+/// As [`max_rows`].
+///
+/// # Examples
+///
+/// ```
+/// let mut found = [0; 2];
+/// samebits_numerics::extrema::argmax_rows(&[1.0f32, 3.0, 3.0, 6.0, 5.0, 4.0], 3, &mut found);
+/// assert_eq!(found, [1, 0]);
+/// ```
+#[inline(always)]
+pub fn argmax_rows<T: Ordered>(values: &[T], n: usize, out: &mut [i64]) {
+    let long = |row: &[T]| argmax(row).map(|(index, _)| index as i64);
+    rows(values, n, long, |old, new| replaces_max(old, new), |index, _| index.into(), out);
+}
+
+/// The index of [`argmin`] of each row; see [`argmax_rows`].
+#[inline(always)]
+pub fn argmin_rows<T: Ordered>(values: &[T], n: usize, out: &mut [i64]) {
+    let long = |row: &[T]| argmin(row).map(|(index, _)| index as i64);
+    rows(values, n, long, |old, new| replaces_min(old, new), |index, _| index.into(), out);
+}
+
+/// `long(row)` of each long row, `pick(index, value)` of the extremum of each short one.
 #[inline(always)]
 fn rows<T: Ordered, R>(
     values: &[T],
     n: usize,
-    long: impl Fn(&[T]) -> Option<(usize, T)>,
+    long: impl Fn(&[T]) -> Option<R>,
     replaces: impl Fn(T, T) -> bool,
-    pick: impl Fn(usize, T) -> R,
+    pick: impl Fn(u32, T) -> R,
     out: &mut [R],
 ) {
     assert!(n > 0, "rows: no elements to choose from");
     assert_eq!(values.len(), out.len() * n, "rows: wrong number of elements");
     if n >= SHORT {
         for (row, out) in values.chunks_exact(n).zip(out) {
-            let (index, value) = long(row).expect("a row has elements");
-            *out = pick(index, value);
+            *out = long(row).expect("a row has elements");
         }
         return;
     }
     for (tile, out) in values.chunks(ROWS * n).zip(out.chunks_mut(ROWS)) {
         let mut columns = [[T::default(); ROWS]; SHORT];
         let columns = &mut columns[..n];
-        tile::transpose(tile, n, columns);
+        transpose(tile, n, columns);
         let mut best = columns[0];
         let mut indices = [0u32; ROWS];
         for (column, k) in columns.iter().zip(0u32..) {
@@ -85,7 +106,19 @@ fn rows<T: Ordered, R>(
             }
         }
         for ((out, best), index) in out.iter_mut().zip(best).zip(indices) {
-            *out = pick(index as usize, best.canonical());
+            *out = pick(index, best.canonical());
+        }
+    }
+}
+
+/// `columns[k][r] = rows[r * n + k]`; places without a row repeat the last one.
+#[inline(always)]
+fn transpose<T: Copy>(rows: &[T], n: usize, columns: &mut [[T; ROWS]]) {
+    let last = rows.len() / n - 1;
+    for r in 0..ROWS {
+        let row = &rows[r.min(last) * n..][..n];
+        for (column, &x) in columns.iter_mut().zip(row) {
+            column[r] = x;
         }
     }
 }
