@@ -1,0 +1,104 @@
+//! Both variants of kernels that sum irregularly, beside each other on the device that is there.
+//!
+//! The emulated device gets sizes a thousandth of these: its times say nothing about a GPU, only
+//! that the benchmark runs.
+
+#![allow(clippy::print_stderr, reason = "a benchmark talks to its reader")]
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use samebits_cuda_kernels::Variant::{self, Atomic, Deterministic};
+use samebits_cuda_kernels::bincount::bincount_weighted;
+use samebits_cuda_kernels::embedding::embedding_grad;
+use samebits_cuda_kernels::pooling::{AvgOptions, Window, avg_pool_grad, max_pool, max_pool_grad};
+use samebits_cuda_kernels::scatter::{Rows, index_add};
+use samebits_cuda_kernels::{CudaSlice, Device, device_count};
+use samebits_rng::Generator;
+
+fn benches(c: &mut Criterion) {
+    let device = match device_count() {
+        Ok(0) => return eprintln!("nothing to measure: the driver sees no device"),
+        Err(error) => return eprintln!("nothing to measure: {error}"),
+        Ok(_) => Device::new(0).expect("the driver sees a device"),
+    };
+    let name = device.name().expect("a device has a name");
+    let share = if name.to_lowercase().contains("emulat") { 1000 } else { 1 };
+    eprintln!("on {name}, sizes divided by {share}");
+    scattered(c, &device, share);
+    pooled(c, &device, share);
+}
+
+/// Sums over rows that an index names.
+fn scattered(c: &mut Criterion, device: &Device, share: usize) {
+    let (n, width, rows) = (1_000_000 / share, 16, 100_000 / share);
+    let index = indices(device, n, rows);
+    let source = floats(device, n * width);
+    let shape = Rows { outer: 1, size: rows, n, inner: width };
+    let mut out = floats(device, rows * width);
+    both(c, device, "index_add 1M x 16 into 100k", n * width, |variant| {
+        index_add(device, &mut out, &index, &source, shape, 1.0, variant).expect("it is valid");
+    });
+
+    let (n, bins) = (8_000_000 / share, 1000);
+    let (values, weights) = (indices(device, n, bins), floats(device, n));
+    both(c, device, "bincount weighted, 8M into 1000", n, |variant| {
+        bincount_weighted(device, &values, &weights, bins, variant).expect("it is valid");
+    });
+
+    let (n, width, rows) = (32_768 / share, 64, 100_000 / share);
+    let (index, grad) = (indices(device, n, rows), floats(device, n * width));
+    both(c, device, "embedding backward, 32k x 64 of 100k", n * width, |variant| {
+        embedding_grad(device, &grad, &index, [rows, width], None, false, variant)
+            .expect("it is valid");
+    });
+}
+
+/// Gradients of overlapping windows.
+fn pooled(c: &mut Criterion, device: &Device, share: usize) {
+    let planes = (16 * 64 / share).max(1);
+    let window = Window::new(planes, &[56, 56], &[3, 3], &[2, 2], &[1, 1], &[1, 1], false)
+        .expect("the window fits");
+    let x = floats(device, planes * 56 * 56);
+    let (y, places) = max_pool(device, &x, &window).expect("it is valid");
+    both(c, device, "max_pool2d 3s2 backward, 16x64x56x56", x.len(), |variant| {
+        max_pool_grad(device, &y, &places, &window, variant).expect("it is valid");
+    });
+    let options = AvgOptions { count_include_pad: true, divisor_override: None };
+    both(c, device, "avg_pool2d 3s2 backward, 16x64x56x56", x.len(), |variant| {
+        avg_pool_grad(device, &y, &window, options, variant).expect("it is valid");
+    });
+}
+
+/// Times a call of each variant to its end on the device.
+fn both(
+    c: &mut Criterion,
+    device: &Device,
+    name: &str,
+    elements: usize,
+    mut call: impl FnMut(Variant),
+) {
+    let mut group = c.benchmark_group(name);
+    group.throughput(Throughput::Elements(elements as u64));
+    for (name, variant) in [("deterministic", Deterministic), ("atomic", Atomic)] {
+        group.bench_function(name, |b| {
+            b.iter(|| {
+                call(variant);
+                device.synchronize().expect("no launch failed");
+            });
+        });
+    }
+}
+
+fn floats(device: &Device, count: usize) -> CudaSlice<f32> {
+    let mut values = vec![0.0f32; count];
+    Generator::new(1).fill_uniform_f32(&mut values, -1.0, 1.0).expect("an interval");
+    device.upload(&values).expect("there is memory")
+}
+
+fn indices(device: &Device, count: usize, bound: usize) -> CudaSlice<i64> {
+    let mut values = vec![0i64; count];
+    Generator::new(2).fill_randint(&mut values, 0, bound as i64).expect("a positive bound");
+    device.upload(&values).expect("there is memory")
+}
+
+criterion_group!(variants, benches);
+criterion_main!(variants);
