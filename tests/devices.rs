@@ -42,9 +42,9 @@ const LONG: [&str; 9] = [
 ];
 
 /// As [`LONG`], and left out also where inputs are strided: a layout does to them what it does to
-/// smaller ones.
-const LONG_IF_STRIDED: [&str; 7] =
-    ["300007", "300000", "100003", "700001", "40000", "33, 5000", "Cubic"];
+/// smaller ones, and to f64 what it does to f32.
+const LONG_IF_STRIDED: [&str; 8] =
+    [" f64", "300007", "300000", "100003", "700001", "40000", "33, 5000", "Cubic"];
 
 /// Digests by the names of cases.
 type Digests = BTreeMap<String, String>;
