@@ -13,6 +13,7 @@ pub mod exact;
 pub mod extrema;
 pub mod fpenv;
 pub mod math;
+pub mod memory;
 pub mod nan;
 pub mod reduce;
 pub mod simd;

@@ -1,0 +1,141 @@
+//! Memory that grows with a caller's sizes.
+//!
+//! `vec![0.0; n]` panics if `n` elements cannot be addressed and aborts the process if there is no
+//! memory for them. The functions here return [`OutOfMemory`] instead. Every buffer of samebits
+//! whose length a caller chooses comes from here; buffers of a fixed or small length need not.
+
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytemuck::Zeroable;
+
+/// A buffer that could not be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfMemory {
+    /// The size of the buffer, or `usize::MAX` if it cannot be addressed.
+    pub bytes: usize,
+}
+
+impl fmt::Display for OutOfMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no memory left for {} bytes", self.bytes)
+    }
+}
+
+impl std::error::Error for OutOfMemory {}
+
+/// `len` zeros. The pages of a large buffer are not touched.
+///
+/// # Errors
+///
+/// [`OutOfMemory`] if there is no memory for them.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_numerics::memory;
+///
+/// assert_eq!(memory::zeroed::<f32>(3)?, [0.0; 3]);
+/// assert_eq!(memory::zeroed::<f64>(1 << 50).unwrap_err().bytes, 1 << 53);
+/// # Ok::<(), memory::OutOfMemory>(())
+/// ```
+pub fn zeroed<T: Zeroable>(len: usize) -> Result<Vec<T>, OutOfMemory> {
+    let bytes = admitted::<T>(len)?;
+    bytemuck::allocation::try_zeroed_vec(len).map_err(|()| OutOfMemory { bytes })
+}
+
+/// `len` copies of `value`.
+///
+/// # Errors
+///
+/// [`OutOfMemory`] if there is no memory for them.
+pub fn filled<T: Clone>(len: usize, value: T) -> Result<Vec<T>, OutOfMemory> {
+    let mut vec = with_capacity(len)?;
+    vec.resize(len, value);
+    Ok(vec)
+}
+
+/// An empty vector with room for `capacity` elements.
+///
+/// # Errors
+///
+/// [`OutOfMemory`] if there is no memory for them.
+pub fn with_capacity<T>(capacity: usize) -> Result<Vec<T>, OutOfMemory> {
+    let bytes = admitted::<T>(capacity)?;
+    let mut vec = Vec::new();
+    vec.try_reserve_exact(capacity).map_err(|_| OutOfMemory { bytes })?;
+    Ok(vec)
+}
+
+/// The items of an iterator that knows how many it has.
+///
+/// # Errors
+///
+/// [`OutOfMemory`] if there is no memory for them.
+pub fn collected<T>(
+    items: impl IntoIterator<Item = T, IntoIter: ExactSizeIterator>,
+) -> Result<Vec<T>, OutOfMemory> {
+    let items = items.into_iter();
+    let mut vec = with_capacity(items.len())?;
+    vec.extend(items);
+    Ok(vec)
+}
+
+/// The product of `sizes`, or `None` if it does not fit into a `usize`. Lengths that unsafe code
+/// relies on are computed here: a product that wraps around would pass a check that it must not.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_numerics::memory::product;
+///
+/// assert_eq!(product(&[2, 3, 4]), Some(24));
+/// assert_eq!(product(&[usize::MAX, 2]), None);
+/// assert_eq!(product(&[usize::MAX, 2, 0]), Some(0));
+/// ```
+#[inline]
+pub fn product(sizes: &[usize]) -> Option<usize> {
+    if sizes.contains(&0) {
+        return Some(0);
+    }
+    sizes.iter().try_fold(1usize, |product, &size| product.checked_mul(size))
+}
+
+/// Refuses single buffers of more than `bytes` in this process from now on; `None` takes the limit
+/// away. For systems that promise more memory than they have, and for tests that plant a shortage.
+pub fn set_limit(bytes: Option<usize>) {
+    LIMIT.store(bytes.unwrap_or(usize::MAX), Ordering::Relaxed);
+}
+
+static LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
+
+/// The size in bytes of `len` elements, if a buffer of that size may be asked for.
+fn admitted<T>(len: usize) -> Result<usize, OutOfMemory> {
+    let bytes = len.checked_mul(size_of::<T>()).ok_or(OutOfMemory { bytes: usize::MAX })?;
+    if bytes > LIMIT.load(Ordering::Relaxed) { Err(OutOfMemory { bytes }) } else { Ok(bytes) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_had_is_an_error() {
+        for len in [1 << 50, usize::MAX / 8, usize::MAX / 2, usize::MAX] {
+            let bytes = len.checked_mul(8).unwrap_or(usize::MAX);
+            let expected = Err(OutOfMemory { bytes });
+            assert_eq!(zeroed::<u64>(len).map(|vec| vec.len()), expected);
+            assert_eq!(filled(len, 1u64).map(|vec| vec.len()), expected);
+            assert_eq!(with_capacity::<u64>(len).map(|vec| vec.len()), expected);
+            assert_eq!(collected((0..len).map(|i| i as u64)).map(|vec| vec.len()), expected);
+        }
+    }
+
+    #[test]
+    fn what_can_be_had_is_whole() {
+        assert_eq!(zeroed::<u8>(5), Ok(vec![0; 5]));
+        assert_eq!(filled(3, 7i64), Ok(vec![7; 3]));
+        assert_eq!(collected([1, 2, 3]), Ok(vec![1, 2, 3]));
+        assert_eq!(zeroed::<f32>(0), Ok(vec![]));
+    }
+}
