@@ -32,6 +32,14 @@ pub enum Error {
         /// The number it has.
         got: usize,
     },
+    /// There is no memory for a buffer that the operation needs besides its arguments.
+    #[error("{op}: no memory left for {bytes} bytes; use smaller sizes")]
+    OutOfMemory {
+        /// The operation.
+        op: &'static str,
+        /// The size of the buffer.
+        bytes: usize,
+    },
     /// An argument is outside what the operation accepts.
     #[error("{op}: {message}")]
     Argument {
@@ -53,6 +61,9 @@ impl Error {
         match error {
             samebits_tensor_core::Error::InvalidArgument { op, message } => {
                 Error::Argument { op, message }
+            }
+            samebits_tensor_core::Error::OutOfMemory { op, bytes, .. } => {
+                Error::OutOfMemory { op, bytes }
             }
             other => Error::argument("argument", other.to_string()),
         }
@@ -80,6 +91,10 @@ impl From<Error> for samebits_tensor_core::Error {
                 op,
                 format!("{what} must have {expected} elements, got {got}"),
             ),
+            Error::OutOfMemory { op, bytes } => {
+                let device = samebits_tensor_core::Device::Cpu;
+                samebits_tensor_core::Error::OutOfMemory { op, device, bytes }
+            }
             Error::Argument { op, message } => samebits_tensor_core::Error::invalid(op, message),
         }
     }

@@ -20,6 +20,7 @@ pub mod interpolate;
 pub mod linalg;
 pub mod loss;
 pub mod matmul;
+mod memory;
 pub mod norm;
 pub mod optim;
 pub mod padding;

@@ -1,0 +1,39 @@
+//! Buffers that kernels need besides their arguments: [`samebits_numerics::memory`] with errors that
+//! name the operation.
+
+use bytemuck::Zeroable;
+use samebits_numerics::memory::{self, OutOfMemory};
+
+use crate::{Error, Result};
+
+/// `len` zeros for `op`.
+pub(crate) fn zeroed<T: Zeroable>(op: &'static str, len: usize) -> Result<Vec<T>> {
+    memory::zeroed(len).map_err(named(op))
+}
+
+/// `len` copies of `value` for `op`.
+pub(crate) fn filled<T: Clone>(op: &'static str, len: usize, value: T) -> Result<Vec<T>> {
+    memory::filled(len, value).map_err(named(op))
+}
+
+/// An empty vector with room for `capacity` elements for `op`.
+pub(crate) fn with_capacity<T>(op: &'static str, capacity: usize) -> Result<Vec<T>> {
+    memory::with_capacity(capacity).map_err(named(op))
+}
+
+/// The items of an iterator that knows how many it has, for `op`.
+pub(crate) fn collected<T>(
+    op: &'static str,
+    items: impl IntoIterator<Item = T, IntoIter: ExactSizeIterator>,
+) -> Result<Vec<T>> {
+    memory::collected(items).map_err(named(op))
+}
+
+/// The number of elements of `sizes`; as many as cannot be counted cannot be had either.
+pub(crate) fn volume(op: &'static str, sizes: &[usize]) -> Result<usize> {
+    memory::product(sizes).ok_or(Error::OutOfMemory { op, bytes: usize::MAX })
+}
+
+fn named(op: &'static str) -> impl FnOnce(OutOfMemory) -> Error {
+    move |OutOfMemory { bytes }| Error::OutOfMemory { op, bytes }
+}
