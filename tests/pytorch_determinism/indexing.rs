@@ -1,7 +1,7 @@
 //! PyTorch's tests of its deterministic paths for indices: `test_gather_backward_*`,
 //! `test_scatter_add_one_dim_deterministic`, `test_index_copy_deterministic`,
-//! `test_index_add_deterministic`, `test_index_put_non_accumulate_deterministic` and
-//! `test_bmm_deterministic`. PyTorch compares sums within a tolerance; here they are exact.
+//! `test_index_add_deterministic` and `test_index_put_non_accumulate_deterministic`. PyTorch
+//! compares sums within a tolerance; here they are exact.
 
 use samebits::functional as f;
 use samebits::numerics::exact::ExactSum;
