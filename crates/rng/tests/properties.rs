@@ -160,6 +160,23 @@ proptest! {
         prop_assert_eq!(&parent.fold_in(pick as u64), &folded);
         prop_assert!(!children.contains(&folded));
     }
+
+    #[test]
+    fn names_and_numbers_have_children_of_their_own(
+        seed: u64,
+        names in prop::collection::btree_set("[a-z\\PC\0]{0,20}", 2..12),
+    ) {
+        let parent = Generator::new(seed);
+        let mut children: Vec<Generator> = names.iter().map(|name| parent.derive(name)).collect();
+        children.extend((0..20).map(|i| parent.fold_in(i)));
+        children.extend(parent.clone().split(20));
+        children.extend(names.iter().map(|name| parent.fold_in(0).derive(name)));
+        children.extend(names.iter().map(|name| parent.derive(name).fold_in(0)));
+        children.push(parent.derive("a").derive("b"));
+        for (i, child) in children.iter().enumerate() {
+            prop_assert!(!children[..i].contains(child), "child {i} of {names:?}");
+        }
+    }
 }
 
 fn skip(rng: &mut impl Rng, n: u32) {
