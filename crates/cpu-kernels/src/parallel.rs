@@ -3,21 +3,16 @@
 //! Work is cut into pieces whose borders depend on sizes alone; which thread computes a piece
 //! decides neither its value nor its place. Small work stays on the calling thread.
 //!
-//! Other libraries share the pool and may have switched a thread to flush-to-zero, so each piece
-//! runs under [`fpenv::ieee`].
+//! Other libraries share the pool and may have switched a thread to flush-to-zero. This module is
+//! the crate's only user of rayon, so that whatever reaches a thread of the pool runs under
+//! [`fpenv::ieee`].
+#![allow(dead_code)]
 
+use rayon::iter::{Enumerate, MaxLen, MinLen, Zip};
 use rayon::prelude::*;
 use samebits_numerics::fpenv;
 
-/// For loops that cut their work themselves.
-pub(crate) trait ForEachIeee: ParallelIterator {
-    /// Calls `f` for each item, under IEEE arithmetic.
-    fn for_each_ieee(self, f: impl Fn(Self::Item) + Send + Sync) {
-        self.for_each(|item| fpenv::ieee(|| f(item)));
-    }
-}
-
-impl<I: ParallelIterator> ForEachIeee for I {}
+use crate::{Result, memory};
 
 /// Elements per piece: large enough to pay for handing it over, small enough to share evenly.
 pub(crate) const CHUNK: usize = 1 << 14;
@@ -29,25 +24,33 @@ pub(crate) fn threads() -> usize {
 }
 
 /// Calls `f(start, piece)` for each piece of `out`.
-pub(crate) fn pieces<T: Send>(out: &mut [T], f: impl Fn(usize, &mut [T]) + Sync) {
+pub(crate) fn pieces<T: Send>(out: &mut [T], f: impl Fn(usize, &mut [T]) + Sync + Send) {
     pieces_of(CHUNK, out, f);
 }
 
 /// Calls `f(start, piece)` for pieces of about [`CHUNK`] elements that are whole rows of `width`.
-pub(crate) fn rows<T: Send>(width: usize, out: &mut [T], f: impl Fn(usize, &mut [T]) + Sync) {
+pub(crate) fn rows<T: Send>(
+    width: usize,
+    out: &mut [T],
+    f: impl Fn(usize, &mut [T]) + Sync + Send,
+) {
     let width = width.max(1);
     pieces_of(CHUNK.div_ceil(width) * width, out, f);
 }
 
 /// Calls `f(start, piece)` for pieces of `size` elements.
-pub(crate) fn pieces_of<T: Send>(size: usize, out: &mut [T], f: impl Fn(usize, &mut [T]) + Sync) {
+pub(crate) fn pieces_of<T: Send>(
+    size: usize,
+    out: &mut [T],
+    f: impl Fn(usize, &mut [T]) + Sync + Send,
+) {
     if out.len() <= size {
         if !out.is_empty() {
             fpenv::ieee(|| f(0, out));
         }
         return;
     }
-    out.par_chunks_mut(size).enumerate().for_each(|(i, piece)| fpenv::ieee(|| f(i * size, piece)));
+    chunks_mut(out, size).enumerate().for_each(|(i, piece)| f(i * size, piece));
 }
 
 /// `f(i)` for each `i` below `n`, in order, computed in parallel if `work` elements in all are
@@ -59,3 +62,178 @@ pub(crate) fn each<R: Send>(n: usize, work: usize, f: impl Fn(usize) -> R + Sync
     }
     (0..n).into_par_iter().map(f).collect()
 }
+
+/// [`each`] for an `f` that can fail: the error of the lowest `i`, or that there is no memory for
+/// the results of `op`.
+pub(crate) fn try_each<R: Send>(
+    op: &'static str,
+    n: usize,
+    work: usize,
+    f: impl Fn(usize) -> Result<R> + Sync + Send,
+) -> Result<Vec<R>> {
+    if work <= CHUNK || n <= 1 {
+        let mut all = memory::with_capacity(op, n)?;
+        for i in 0..n {
+            all.push(fpenv::ieee(|| f(i))?);
+        }
+        return Ok(all);
+    }
+    items(0..n).try_collect(op, f)
+}
+
+/// Calls both, the second on another thread if there is one.
+pub(crate) fn join<A: Send, B: Send>(
+    a: impl FnOnce() -> A + Send,
+    b: impl FnOnce() -> B + Send,
+) -> (A, B) {
+    rayon::join(|| fpenv::ieee(a), || fpenv::ieee(b))
+}
+
+/// Sorts by an order that is no arithmetic: floating-point numbers are not [`Ord`].
+pub(crate) fn sort_unstable<T: Ord + Send>(items: &mut [T]) {
+    items.par_sort_unstable();
+}
+
+/// Pieces of `size` elements, the last one shorter.
+pub(crate) fn chunks<T: Sync>(
+    slice: &[T],
+    size: usize,
+) -> Shared<impl IndexedParallelIterator<Item = &[T]>> {
+    Shared(slice.par_chunks(size))
+}
+
+/// Pieces of `size` elements, the last one shorter.
+pub(crate) fn chunks_mut<T: Send>(
+    slice: &mut [T],
+    size: usize,
+) -> Shared<impl IndexedParallelIterator<Item = &mut [T]>> {
+    Shared(slice.par_chunks_mut(size))
+}
+
+/// Pieces of `size` elements from the end on, the first one of the slice shorter.
+pub(crate) fn rchunks<T: Sync>(
+    slice: &[T],
+    size: usize,
+) -> Shared<impl IndexedParallelIterator<Item = &[T]>> {
+    Shared(slice.par_rchunks(size))
+}
+
+/// Pieces of `size` elements from the end on, the first one of the slice shorter.
+pub(crate) fn rchunks_mut<T: Send>(
+    slice: &mut [T],
+    size: usize,
+) -> Shared<impl IndexedParallelIterator<Item = &mut [T]>> {
+    Shared(slice.par_rchunks_mut(size))
+}
+
+/// The items of a range, a vector or a slice.
+pub(crate) fn items<I: IntoParallelIterator<Iter: IndexedParallelIterator>>(
+    items: I,
+) -> Shared<I::Iter> {
+    Shared(items.into_par_iter())
+}
+
+/// Items that threads share. Whatever is computed for one runs under [`fpenv::ieee`].
+#[must_use]
+pub(crate) struct Shared<I>(I);
+
+impl<I: IndexedParallelIterator> Shared<I> {
+    /// Pairs of items; as many as the shorter of the two has.
+    pub(crate) fn zip<J: IndexedParallelIterator>(self, other: Shared<J>) -> Shared<Zip<I, J>> {
+        Shared(self.0.zip(other.0))
+    }
+
+    /// Each item with its number.
+    pub(crate) fn enumerate(self) -> Shared<Enumerate<I>> {
+        Shared(self.0.enumerate())
+    }
+
+    /// Hands over at least `count` items at a time.
+    pub(crate) fn at_least(self, count: usize) -> Shared<MinLen<I>> {
+        Shared(self.0.with_min_len(count))
+    }
+
+    /// Hands over at most `count` items at a time.
+    pub(crate) fn at_most(self, count: usize) -> Shared<MaxLen<I>> {
+        Shared(self.0.with_max_len(count))
+    }
+
+    pub(crate) fn for_each(self, f: impl Fn(I::Item) + Sync + Send) {
+        self.0.for_each(|item| fpenv::ieee(|| f(item)));
+    }
+
+    /// Calls `f` for the items until one fails. Of several errors the one of the first item is
+    /// returned, whichever thread was faster.
+    pub(crate) fn try_for_each<E: Send>(
+        self,
+        f: impl Fn(I::Item) -> Result<(), E> + Sync + Send,
+    ) -> Result<(), E> {
+        let error = self.0.map(|item| fpenv::ieee(|| f(item)).err()).find_map_first(|error| error);
+        error.map_or(Ok(()), Err)
+    }
+
+    /// [`try_for_each`](Self::try_for_each) with scratch memory that `new` makes, now and then a
+    /// new one: what `f` does must not depend on what it finds there.
+    pub(crate) fn try_for_each_with<S: Send, E: Send>(
+        self,
+        new: impl Fn() -> Result<S, E> + Sync + Send,
+        f: impl Fn(&mut S, I::Item) -> Result<(), E> + Sync + Send,
+    ) -> Result<(), E> {
+        let run = |scratch: &mut Option<S>, item| {
+            let scratch = match scratch {
+                Some(scratch) => scratch,
+                none => none.insert(new()?),
+            };
+            fpenv::ieee(|| f(scratch, item))
+        };
+        let results = self.0.map_init(|| None, |scratch, item| run(scratch, item).err());
+        results.find_map_first(|error| error).map_or(Ok(()), Err)
+    }
+
+    /// `f` of each item, in order.
+    pub(crate) fn collect<R: Send>(
+        self,
+        op: &'static str,
+        f: impl Fn(I::Item) -> R + Sync + Send,
+    ) -> Result<Vec<R>> {
+        let mut all = memory::with_capacity(op, self.0.len())?;
+        self.0.map(|item| fpenv::ieee(|| f(item))).collect_into_vec(&mut all);
+        Ok(all)
+    }
+
+    /// `f` of each item, in order, or the error of the first item that has one.
+    pub(crate) fn try_collect<R: Send>(
+        self,
+        op: &'static str,
+        f: impl Fn(I::Item) -> Result<R> + Sync + Send,
+    ) -> Result<Vec<R>> {
+        self.collect(op, f)?.into_iter().collect()
+    }
+
+    /// Merges `f` of each item, beginning with `first`. Threads merge what they have, so the result
+    /// must not depend on where the brackets stand.
+    pub(crate) fn reduce<R: Copy + Send + Sync>(
+        self,
+        first: R,
+        f: impl Fn(I::Item) -> R + Sync + Send,
+        merge: impl Fn(R, R) -> R + Sync + Send,
+    ) -> R {
+        let merge = |a, b| fpenv::ieee(|| merge(a, b));
+        self.0.map(|item| fpenv::ieee(|| f(item))).reduce(|| first, merge)
+    }
+
+    /// Whether `f` holds for some item.
+    pub(crate) fn any(self, f: impl Fn(I::Item) -> bool + Sync + Send) -> bool {
+        self.0.any(|item| fpenv::ieee(|| f(item)))
+    }
+}
+
+/// For loops that cut their work themselves.
+pub(crate) trait ForEachIeee: ParallelIterator {
+    /// Calls `f` for each item, under IEEE arithmetic.
+    fn for_each_ieee(self, f: impl Fn(Self::Item) + Send + Sync) {
+        self.for_each(|item| fpenv::ieee(|| f(item)));
+    }
+}
+
+impl<I: ParallelIterator> ForEachIeee for I {}
