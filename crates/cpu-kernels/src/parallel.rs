@@ -6,6 +6,9 @@
 //! Other libraries share the pool and may have switched a thread to flush-to-zero. This module is
 //! the crate's only user of rayon, so that whatever reaches a thread of the pool runs under
 //! [`fpenv::ieee`].
+//!
+//! rayon gets `&dyn Fn`: a call serves thousands of elements, and rayon's own code is compiled once
+//! for each kind of item and not once for each kernel.
 #![allow(dead_code)]
 
 use rayon::iter::{Enumerate, MaxLen, MinLen, Zip};
@@ -56,11 +59,11 @@ pub(crate) fn pieces_of<T: Send>(
 /// `f(i)` for each `i` below `n`, in order, computed in parallel if `work` elements in all are
 /// worth it.
 pub(crate) fn each<R: Send>(n: usize, work: usize, f: impl Fn(usize) -> R + Sync + Send) -> Vec<R> {
-    let f = |i| fpenv::ieee(|| f(i));
-    if work <= CHUNK || n <= 1 {
-        return (0..n).map(f).collect();
+    fn shared<R: Send>(n: usize, f: &(dyn Fn(usize) -> R + Sync)) -> Vec<R> {
+        (0..n).into_par_iter().map(f).collect()
     }
-    (0..n).into_par_iter().map(f).collect()
+    let f = |i| fpenv::ieee(|| f(i));
+    if work <= CHUNK || n <= 1 { (0..n).map(f).collect() } else { shared(n, &f) }
 }
 
 /// [`each`] for an `f` that can fail: the error of the lowest `i`, or that there is no memory for
@@ -159,7 +162,10 @@ impl<I: IndexedParallelIterator> Shared<I> {
     }
 
     pub(crate) fn for_each(self, f: impl Fn(I::Item) + Sync + Send) {
-        self.0.for_each(|item| fpenv::ieee(|| f(item)));
+        fn shared<I: IndexedParallelIterator>(items: I, f: &(dyn Fn(I::Item) + Sync)) {
+            items.for_each(f);
+        }
+        shared(self.0, &|item| fpenv::ieee(|| f(item)));
     }
 
     /// Calls `f` for the items until one fails. Of several errors the one of the first item is
@@ -168,8 +174,7 @@ impl<I: IndexedParallelIterator> Shared<I> {
         self,
         f: impl Fn(I::Item) -> Result<(), E> + Sync + Send,
     ) -> Result<(), E> {
-        let error = self.0.map(|item| fpenv::ieee(|| f(item)).err()).find_map_first(|error| error);
-        error.map_or(Ok(()), Err)
+        first_error(self.0, &|item| fpenv::ieee(|| f(item)).err())
     }
 
     /// [`try_for_each`](Self::try_for_each) with scratch memory that `new` makes, now and then a
@@ -196,8 +201,15 @@ impl<I: IndexedParallelIterator> Shared<I> {
         op: &'static str,
         f: impl Fn(I::Item) -> R + Sync + Send,
     ) -> Result<Vec<R>> {
+        fn shared<I: IndexedParallelIterator, R: Send>(
+            items: I,
+            f: &(dyn Fn(I::Item) -> R + Sync),
+            all: &mut Vec<R>,
+        ) {
+            items.map(f).collect_into_vec(all);
+        }
         let mut all = memory::with_capacity(op, self.0.len())?;
-        self.0.map(|item| fpenv::ieee(|| f(item))).collect_into_vec(&mut all);
+        shared(self.0, &|item| fpenv::ieee(|| f(item)), &mut all);
         Ok(all)
     }
 
@@ -218,14 +230,36 @@ impl<I: IndexedParallelIterator> Shared<I> {
         f: impl Fn(I::Item) -> R + Sync + Send,
         merge: impl Fn(R, R) -> R + Sync + Send,
     ) -> R {
+        fn shared<I: IndexedParallelIterator, R: Copy + Send + Sync>(
+            items: I,
+            first: R,
+            f: &(dyn Fn(I::Item) -> R + Sync),
+            merge: &(dyn Fn(R, R) -> R + Sync),
+        ) -> R {
+            items.map(f).reduce(|| first, merge)
+        }
         let merge = |a, b| fpenv::ieee(|| merge(a, b));
-        self.0.map(|item| fpenv::ieee(|| f(item))).reduce(|| first, merge)
+        shared(self.0, first, &|item| fpenv::ieee(|| f(item)), &merge)
     }
 
     /// Whether `f` holds for some item.
     pub(crate) fn any(self, f: impl Fn(I::Item) -> bool + Sync + Send) -> bool {
-        self.0.any(|item| fpenv::ieee(|| f(item)))
+        fn shared<I: IndexedParallelIterator>(
+            items: I,
+            f: &(dyn Fn(I::Item) -> bool + Sync),
+        ) -> bool {
+            items.any(f)
+        }
+        shared(self.0, &|item| fpenv::ieee(|| f(item)))
     }
+}
+
+/// The error of the first item that has one.
+fn first_error<I: IndexedParallelIterator, E: Send>(
+    items: I,
+    f: &(dyn Fn(I::Item) -> Option<E> + Sync),
+) -> Result<(), E> {
+    items.map(f).find_map_first(|error| error).map_or(Ok(()), Err)
 }
 
 /// For loops that cut their work themselves.
