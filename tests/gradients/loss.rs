@@ -59,7 +59,7 @@ fn the_gradient_of_ctc_is_not_differentiable() {
     let log_probs = Var::parameter(normal_of(&[6, 1, 3], samebits::DType::F64, 6));
     let labels = Tensor::from_slice(&[1i64, 2], &[1, 2]).unwrap();
     let loss = f::ctc_loss(&log_probs, &labels, &[6], &[2], f::CtcOptions::default()).unwrap();
-    let one = Var::constant(Tensor::ones(loss.shape(), loss.dtype()));
+    let one = Var::constant(Tensor::ones(loss.shape(), loss.dtype()).unwrap());
     let grads = loss.backward_from(one, true).unwrap();
     let grad = grads.var_of(&log_probs).unwrap().square().unwrap().sum_all().unwrap();
     let error = grad.backward().unwrap_err().to_string();
@@ -105,8 +105,8 @@ fn the_ends_of_the_range_give_what_pytorch_gives() {
     let t = Var::constant(Tensor::from_slice(&[1.0f32, 0.0, 0.0], &[3]).unwrap());
     let loss = f::binary_cross_entropy_with_logits(&x, &t, None, None, Reduction::None).unwrap();
     assert_eq!(loss.value().to_vec::<f32>().unwrap(), [1e4, 1e4, 0.0]);
-    let x = Var::parameter(Tensor::zeros(&[2, 3], samebits::DType::F32));
-    let ignored = Tensor::full(&[2], -100.0, samebits::DType::I64);
+    let x = Var::parameter(Tensor::zeros(&[2, 3], samebits::DType::F32).unwrap());
+    let ignored = Tensor::full(&[2], -100.0, samebits::DType::I64).unwrap();
     let loss = f::cross_entropy(&x, &ignored).unwrap();
     assert!(loss.value().item::<f32>().unwrap().is_nan());
 }

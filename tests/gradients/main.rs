@@ -102,7 +102,7 @@ fn gradients(x: &[Var], function: Function<'_>) -> Result<Var> {
     let value = function(&variables)?;
     let weights = Var::constant(normal_of(value.shape(), DType::F64, 98));
     let gradients = value.backward_from(weights, true)?;
-    let mut total = Var::constant(Tensor::zeros(&[], DType::F64));
+    let mut total = Var::constant(Tensor::zeros(&[], DType::F64).unwrap());
     for variable in &variables {
         if let Some(grad) = gradients.var_of(variable) {
             total = total.add(&grad.square()?.sum_all()?)?;

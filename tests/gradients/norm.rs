@@ -37,7 +37,7 @@ fn with_given_statistics() {
 fn running_statistics_of_instances() {
     let x = Var::constant(normal_of(&[4, 3, 5, 6], DType::F32, 3));
     let mut generator = Generator::new(0);
-    let mut layer = InstanceNorm::affine(3).tracking(3);
+    let mut layer = InstanceNorm::affine(3).unwrap().tracking(3).unwrap();
     let names: Vec<String> = layer.state().into_iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["weight", "bias", "running_mean", "running_var"]);
     let mut run = |layer: &mut InstanceNorm, training| {
@@ -48,7 +48,7 @@ fn running_statistics_of_instances() {
     let close = |a: &[f32], b: &[f32]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-4);
     assert!(close(&kept, &x.value().to_vec::<f32>().unwrap()));
     let trained = run(&mut layer, true);
-    let plain = run(&mut InstanceNorm::affine(3), true);
+    let plain = run(&mut InstanceNorm::affine(3).unwrap(), true);
     assert_eq!(trained.value().to_bytes(), plain.value().to_bytes());
     for _ in 0..200 {
         run(&mut layer, true);
@@ -65,7 +65,7 @@ fn running_statistics_of_instances() {
         f::batch_norm_inference(&x, weight, bias, &running.mean, &running.var, 1e-5).unwrap();
     assert_eq!(used.value().to_bytes(), expected.value().to_bytes());
     // It is moved and loaded with its statistics.
-    let mut other = InstanceNorm::affine(3).tracking(3);
+    let mut other = InstanceNorm::affine(3).unwrap().tracking(3).unwrap();
     let state: std::collections::BTreeMap<String, Tensor> = layer.state().into_iter().collect();
     other.load_state(&|name| state.get(name).cloned()).unwrap();
     assert_eq!(other.running.unwrap().mean.to_bytes(), running.mean.to_bytes());

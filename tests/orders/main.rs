@@ -78,7 +78,7 @@ fn constant(values: &[f32], shape: &[usize], dtype: DType) -> Var {
 }
 
 fn ones(shape: &[usize], dtype: DType) -> Var {
-    Var::constant(Tensor::ones(shape, dtype))
+    Var::constant(Tensor::ones(shape, dtype).unwrap())
 }
 
 /// Every element as f32, which holds the numbers of terms.

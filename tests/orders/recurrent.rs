@@ -52,7 +52,7 @@ impl Kind {
             Kind::Relu => f::rnn_relu(x, h0, &weights, Stack::default()).unwrap().1,
             Kind::Gru => f::gru(x, h0, &weights, Stack::default()).unwrap().1,
             Kind::Lstm => {
-                let c0 = Var::constant(Tensor::zeros(h0.shape(), dtype));
+                let c0 = Var::constant(Tensor::zeros(h0.shape(), dtype).unwrap());
                 f::lstm(x, h0, &c0, &weights, Stack::default()).unwrap().2
             }
         };
@@ -77,7 +77,7 @@ fn alone(n: usize, sum: f32) -> Vec<f32> {
 #[test]
 fn gates_of_the_input() {
     let (k, hidden) = (2 * BLOCK + 40, 5);
-    let h0 = |dtype| Var::constant(Tensor::zeros(&[1, 1, hidden], dtype));
+    let h0 = |dtype| Var::constant(Tensor::zeros(&[1, 1, hidden], dtype).unwrap());
     for dtype in [DType::F32, DType::F64] {
         for kind in [Kind::Relu, Kind::Gru, Kind::Lstm] {
             let run =

@@ -58,7 +58,7 @@ fn sums_and_means() {
         ("mean", true, |x| f::mean(x, &[0])),
         ("mean of var_mean", true, |x| Ok(f::var_mean(x, &[0], 0.0, true)?.1)),
         ("nll_loss", false, |x| {
-            let target = Tensor::zeros(x.shape(), DType::I64);
+            let target = Tensor::zeros(x.shape(), DType::I64).unwrap();
             let options = f::ClassLoss { reduction: Reduction::Sum, ..Default::default() };
             f::neg(&f::nll_loss_with(&f::reshape(x, &[x.shape()[0], 1])?, &target, &options)?)
         }),
@@ -88,7 +88,7 @@ fn gradients_of_a_bias() {
     for dtype in FLOATS {
         for n in [100, 2 * BLOCK + 100] {
             for places in pairs(n, &[32, BLOCK, 2 * BLOCK]) {
-                let bias = Var::parameter(Tensor::zeros(&[1], dtype));
+                let bias = Var::parameter(Tensor::zeros(&[1], dtype).unwrap());
                 let y = f::linear(&ones(&[n, 2], dtype), &ones(&[1, 2], dtype), Some(&bias));
                 let grad = constant(&probe(n, places, |_| true), &[n, 1], dtype);
                 let gradients = y.unwrap().backward_from(grad, false).unwrap();

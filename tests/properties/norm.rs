@@ -80,7 +80,7 @@ proptest! {
             3 => (f::alpha_dropout, 0..=5, false),
             _ => (f::feature_alpha_dropout, 2..=5, true),
         };
-        let x = Var::constant(samebits::Tensor::ones(&shape, DType::F64));
+        let x = Var::constant(samebits::Tensor::ones(&shape, DType::F64).unwrap());
         let mut generator = Generator::new(seed);
         let before = generator.clone();
         let result = function(&x, p, &mut generator);

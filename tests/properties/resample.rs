@@ -98,7 +98,7 @@ proptest! {
         mode in interpolate_mode(),
     ) {
         let shape = [&planes[..], &size].concat();
-        let x = Var::parameter(Tensor::full(&shape, 0.75, DType::F64));
+        let x = Var::parameter(Tensor::full(&shape, 0.75, DType::F64).unwrap());
         let result = match scale {
             None => f::interpolate(&x, Resize::Size(&target), mode),
             Some(scale) => f::interpolate(&x, Resize::Scale(&vec![scale; size.len()]), mode),

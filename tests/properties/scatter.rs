@@ -81,8 +81,8 @@ proptest! {
         let at = indices(n, size as i64, seed);
         let each = at.reshape(&[n, 1]).unwrap().expand(&[n, width]).unwrap();
         let source = Var::constant(normal_of(&[n, width], dtype, seed));
-        let dense = Tensor::full(&[size, width], sign, dtype);
-        let repeated = Tensor::full(&[], sign, dtype).expand(&[size, width]).unwrap();
+        let dense = Tensor::full(&[size, width], sign, dtype).unwrap();
+        let repeated = Tensor::full(&[], sign, dtype).unwrap().expand(&[size, width]).unwrap();
         let all = |start: Tensor| {
             let start = Var::constant(start);
             [
@@ -128,7 +128,7 @@ proptest! {
         let (grad, at, padding_idx) = (source.clone(), index.clone(), Some(0));
         let op = EmbeddingGrad { grad, index: at, rows, padding_idx, scale_grad_by_freq };
         same_by_atomics(&op)?;
-        let offsets = Tensor::arange(n);
+        let offsets = Tensor::arange(n).unwrap();
         for mode in [BagMode::Sum, BagMode::Mean, BagMode::Max] {
             let params = BagParams { mode, include_last_offset: false, padding_idx };
             let forward = EmbeddingBag {
@@ -205,7 +205,7 @@ fn sums(index: &[i64], values: &[f32], size: usize, width: usize) -> Vec<(&'stat
     let column: Vec<f32> = values.iter().step_by(width).copied().collect();
     let weights = Tensor::from_slice(&column, &[n]).unwrap();
     let list = std::slice::from_ref(&at);
-    let offsets = Tensor::arange(n);
+    let offsets = Tensor::arange(n).unwrap();
     let options = f::EmbeddingBagOptions::default();
     vec![
         ("index_add", bytes(f::index_add(&start, 0, &at, &source, 0.3).unwrap())),

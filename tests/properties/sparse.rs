@@ -65,7 +65,7 @@ proptest! {
         (rows, width) in (0usize..3, 0usize..4),
     ) {
         let count = columns.len();
-        let values = Var::constant(Tensor::ones(&[count], DType::F32));
+        let values = Var::constant(Tensor::ones(&[count], DType::F32).unwrap());
         let tensor = |x: &[i64]| Tensor::from_slice(x, &[x.len()]).unwrap();
         let result = SparseCsr::new(&tensor(&offsets), &tensor(&columns), &values, [rows, width]);
         let valid = offsets.len() == rows + 1

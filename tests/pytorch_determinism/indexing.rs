@@ -48,7 +48,7 @@ fn the_gradient_of_gather_is_the_exact_sum() {
 fn scatter_add_and_index_add_are_exact_sums() {
     let (m, n) = (25, 25 * 2500);
     let (index, source) = (indices(n, m as i64, 4), adversarial(n, 5));
-    let zeros = Var::constant(Tensor::zeros(&[m], DType::F32));
+    let zeros = Var::constant(Tensor::zeros(&[m], DType::F32).unwrap());
     let source_var = Var::constant(source.clone());
     let run = || -> Result<Vec<Tensor>> {
         Ok(vec![
@@ -78,7 +78,7 @@ fn the_last_of_several_writes_wins() {
     {
         expected[i as usize].copy_from_slice(row);
     }
-    let zeros = Var::constant(Tensor::zeros(&[m as usize, 3], DType::F32));
+    let zeros = Var::constant(Tensor::zeros(&[m as usize, 3], DType::F32).unwrap());
     let source = Var::constant(source);
     let found = repeats("index_copy and index_put", || {
         let indices = std::slice::from_ref(&index);

@@ -123,7 +123,7 @@ impl Optimizer for Adam {
             let (mean, square) = match moments.get(name) {
                 Some(old) => old.clone(),
                 None => {
-                    let zeros = Tensor::zeros(param.shape(), param.dtype()).to(param.device())?;
+                    let zeros = Tensor::zeros(param.shape(), param.dtype())?.to(param.device())?;
                     (zeros.clone(), zeros)
                 }
             };

@@ -238,5 +238,5 @@ fn index(places: &[usize], device: Device) -> Result<Tensor> {
 /// `count` zeros of the type and on the device of `x`.
 fn zeros(count: usize, x: &Var) -> Result<Var> {
     numel("sparse_coo", &[count])?;
-    Ok(Var::constant(Tensor::zeros(&[count], x.dtype()).to(x.value().device())?))
+    Ok(Var::constant(Tensor::zeros(&[count], x.dtype())?.to(x.value().device())?))
 }

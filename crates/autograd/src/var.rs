@@ -76,7 +76,7 @@ impl Var {
                 format!("expected a scalar, got shape {:?}", self.shape()),
             ));
         }
-        let seed = Tensor::ones(self.shape(), self.value.dtype()).to(self.value.device())?;
+        let seed = Tensor::ones(self.shape(), self.value.dtype())?.to(self.value.device())?;
         self.backward_from(Var::constant(seed), false)
     }
 

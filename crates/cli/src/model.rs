@@ -25,9 +25,9 @@ impl Cnn {
         let features = CHANNELS * (SIDE / 2) * (SIDE / 2);
         Ok(Cnn {
             conv1: Conv2d::new(1, CHANNELS, 3, same.clone(), generator)?,
-            norm1: BatchNorm::new(CHANNELS),
+            norm1: BatchNorm::new(CHANNELS)?,
             conv2: Conv2d::new(CHANNELS, CHANNELS, 3, same, generator)?,
-            norm2: BatchNorm::new(CHANNELS),
+            norm2: BatchNorm::new(CHANNELS)?,
             dropout: Dropout { p: 0.25 },
             linear: Linear::new(features, CLASSES, generator)?,
         })

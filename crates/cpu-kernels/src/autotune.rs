@@ -96,7 +96,7 @@ fn run(algorithm: Algorithm, call: &ConvCall) -> Result<Tensor, BoxError> {
         ConvCall::Forward(op) => {
             let plan = Plan::new(op.input.shape(), op.weight.shape(), &params(&op.params))?;
             let bias = op.bias.as_ref().map(Tensor::as_slice::<f32>).transpose()?;
-            let mut out = Tensor::scratch(&plan.output_shape(), DType::F32);
+            let mut out = Tensor::scratch(&plan.output_shape(), DType::F32)?;
             plan.forward(
                 algorithm,
                 op.input.as_slice()?,
@@ -108,14 +108,14 @@ fn run(algorithm: Algorithm, call: &ConvCall) -> Result<Tensor, BoxError> {
         }
         ConvCall::DataGradient(op) => {
             let plan = Plan::new(&op.input_shape, op.weight.shape(), &params(&op.params))?;
-            let mut out = Tensor::scratch(&op.input_shape, DType::F32);
+            let mut out = Tensor::scratch(&op.input_shape, DType::F32)?;
             let (grad, weight) = (op.grad.as_slice()?, op.weight.as_slice()?);
             plan.input_gradient(algorithm, grad, weight, out.as_mut_slice()?)?;
             out
         }
         ConvCall::WeightGradient(op) => {
             let plan = Plan::new(op.input.shape(), &op.weight_shape, &params(&op.params))?;
-            let mut out = Tensor::scratch(&op.weight_shape, DType::F32);
+            let mut out = Tensor::scratch(&op.weight_shape, DType::F32)?;
             let (input, grad) = (op.input.as_slice()?, op.grad.as_slice()?);
             plan.weight_gradient(algorithm, input, grad, out.as_mut_slice()?)?;
             out

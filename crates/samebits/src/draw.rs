@@ -8,12 +8,13 @@ use crate::{DType, Device, Generator, Result, Tensor, dispatch, random};
 ///
 /// # Errors
 ///
-/// Nobody seeded this thread; see [`random::with_default`].
-#[track_caller]
+/// Nobody seeded this thread (see [`random::with_default`]), or there is no memory for the numbers.
+/// The generator then has not moved.
 pub fn rand(shape: &[usize]) -> Result<Tensor> {
-    let generator = take("rand", Draw::blocks_u32(shape.iter().product()))?;
-    let (dtype, device) = (DType::F32, Device::Cpu);
-    dispatch(&Uniform { shape: shape.to_vec(), dtype, device, low: 0.0, high: 1.0, generator })
+    draw("rand", shape, |generator| {
+        let (shape, dtype, device) = (shape.to_vec(), DType::F32, Device::Cpu);
+        dispatch(&Uniform { shape, dtype, device, low: 0.0, high: 1.0, generator })
+    })
 }
 
 /// A tensor of standard normal numbers, drawn from this thread's default generator.
@@ -21,31 +22,36 @@ pub fn rand(shape: &[usize]) -> Result<Tensor> {
 /// # Errors
 ///
 /// As [`rand`].
-#[track_caller]
 pub fn randn(shape: &[usize]) -> Result<Tensor> {
-    let generator = take("randn", Draw::blocks_u32(shape.iter().product()))?;
-    let (dtype, device) = (DType::F32, Device::Cpu);
-    dispatch(&Normal { shape: shape.to_vec(), dtype, device, mean: 0.0, std: 1.0, generator })
+    draw("randn", shape, |generator| {
+        let (shape, dtype, device) = (shape.to_vec(), DType::F32, Device::Cpu);
+        dispatch(&Normal { shape, dtype, device, mean: 0.0, std: 1.0, generator })
+    })
 }
 
 /// A random order of `0..n`, drawn from this thread's default generator.
 ///
 /// # Errors
 ///
-/// As [`rand`]; no machine can address `n` numbers.
+/// As [`rand`].
 pub fn randperm(n: usize) -> Result<Tensor> {
     numel("randperm", &[n])?;
-    let mut order = Tensor::scratch(&[n], DType::I64);
+    let mut order = Tensor::scratch(&[n], DType::I64).map_err(|error| error.called("randperm"))?;
     let numbers = order.as_mut_slice()?;
     random::with_default("randperm", Device::Cpu, |generator| generator.fill_permutation(numbers))?;
     Ok(order)
 }
 
-/// The default generator where it stands; moves it on by `blocks`.
-fn take(op: &'static str, blocks: u64) -> Result<Generator> {
+/// What `run` makes of the default generator, which moves on by one number for each element.
+fn draw(
+    op: &'static str,
+    shape: &[usize],
+    run: impl FnOnce(Generator) -> Result<Tensor>,
+) -> Result<Tensor> {
+    let blocks = Draw::blocks_u32(numel(op, shape)?);
     random::with_default(op, Device::Cpu, |generator| {
-        let here = generator.clone();
+        let drawn = run(generator.clone()).map_err(|error| error.called(op))?;
         generator.advance(blocks);
-        here
-    })
+        Ok(drawn)
+    })?
 }

@@ -4,10 +4,15 @@
 //! Freed buffers are therefore kept and handed out again: their old contents are valid, only
 //! meaningless. In debug builds such a buffer is filled with NaN, so that a kernel that reads
 //! what it has not written shows at once.
+//!
+//! The kept buffers are a cache: [`set_cache_limit`] bounds it, the buffer that has been in it for
+//! longest leaves first, [`empty_cache`] empties it, and an allocation that finds no memory empties
+//! it too before it fails. [`cache_stats`] tells how much it helps.
 
 use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
+use samebits_numerics::memory::{self, OutOfMemory};
 
 /// A block of host memory, aligned to 64 bytes.
 #[derive(Debug)]
@@ -20,35 +25,51 @@ pub struct Buffer {
 
 impl Buffer {
     /// `bytes` zero bytes.
-    pub fn zeroed(bytes: usize) -> Buffer {
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfMemory`] if there is no memory for them, as for the other functions that make a
+    /// buffer.
+    pub fn zeroed(bytes: usize) -> Result<Buffer, OutOfMemory> {
         let class = size_class(bytes);
-        match POOL.lock().take(class) {
-            Some(words) => {
-                let mut buffer = Buffer::over(words, bytes);
-                buffer.as_mut_slice::<u8>().fill(0);
-                buffer
-            }
-            None => Buffer::over(vec![0; class], bytes),
-        }
+        let Some(words) = recycled(class) else {
+            return Ok(Buffer::over(allocate(class, bytes)?, bytes));
+        };
+        let mut buffer = Buffer::over(words, bytes);
+        buffer.as_mut_slice::<u8>().fill(0);
+        Ok(buffer)
     }
 
     /// `bytes` bytes of unspecified content, for an output that is about to be written whole.
     /// In debug builds every byte is 0xff: NaN for floats, out of range for indices.
-    pub fn scratch(bytes: usize) -> Buffer {
+    pub fn scratch(bytes: usize) -> Result<Buffer, OutOfMemory> {
         let class = size_class(bytes);
-        let recycled = POOL.lock().take(class);
-        let mut buffer = Buffer::over(recycled.unwrap_or_else(|| vec![0; class]), bytes);
+        let words = recycled(class).map_or_else(|| allocate(class, bytes), Ok)?;
+        let mut buffer = Buffer::over(words, bytes);
         if cfg!(debug_assertions) {
             buffer.as_mut_slice::<u8>().fill(0xff);
         }
-        buffer
+        Ok(buffer)
     }
 
     /// A copy of `values`.
-    pub fn from_slice<T: bytemuck::Pod>(values: &[T]) -> Buffer {
-        let mut buffer = Buffer::scratch(size_of_val(values));
+    pub fn from_slice<T: bytemuck::Pod>(values: &[T]) -> Result<Buffer, OutOfMemory> {
+        let mut buffer = Buffer::scratch(size_of_val(values))?;
         buffer.as_mut_slice().copy_from_slice(values);
+        Ok(buffer)
+    }
+
+    /// A buffer that holds `value` alone. A few bytes that no caller chose are always there.
+    pub fn of<T: bytemuck::Pod>(value: T) -> Buffer {
+        let bytes = size_of::<T>();
+        let mut buffer = Buffer::over(vec![0; size_class(bytes)], bytes);
+        buffer.as_mut_slice()[0] = value;
         buffer
+    }
+
+    /// A copy of this buffer.
+    pub fn try_clone(&self) -> Result<Buffer, OutOfMemory> {
+        Buffer::from_slice(self.as_slice::<u8>())
     }
 
     /// The number of bytes.
@@ -82,46 +103,133 @@ impl Buffer {
     }
 }
 
-impl Clone for Buffer {
-    fn clone(&self) -> Buffer {
-        Buffer::from_slice(self.as_slice::<u8>())
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        if self.words.len() >= SMALLEST_KEPT {
+            // The lock is released before memory goes back to the system.
+            let _evicted = POOL.lock().put(std::mem::take(&mut self.words));
+        }
     }
 }
 
-impl Drop for Buffer {
-    fn drop(&mut self) {
-        POOL.lock().put(std::mem::take(&mut self.words));
-    }
+/// How the memory of freed tensors was used again, in this process so far; see [`cache_stats`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheStats {
+    /// The bytes kept for later use.
+    pub kept: usize,
+    /// The most bytes that are kept; see [`set_cache_limit`].
+    pub limit: usize,
+    /// Buffers that were used again.
+    pub reused: u64,
+    /// Buffers of a size that is worth keeping that were new memory.
+    pub allocated: u64,
+    /// Buffers that were given back to the system to stay within the limit.
+    pub evicted: u64,
+}
+
+/// What the cache of freed host buffers holds and has done.
+pub fn cache_stats() -> CacheStats {
+    let pool = POOL.lock();
+    CacheStats { kept: 8 * pool.kept, limit: 8 * pool.limit, ..pool.stats }
+}
+
+/// Keeps at most `bytes` of freed host memory for later use (512 MiB unless set); 0 keeps none.
+pub fn set_cache_limit(bytes: usize) {
+    let _evicted = {
+        let mut pool = POOL.lock();
+        pool.limit = bytes / 8;
+        pool.evict()
+    };
+}
+
+/// Gives all kept host memory back to the system.
+pub fn empty_cache() {
+    let _emptied = POOL.lock().empty();
+}
+
+/// A freed buffer of `class` words.
+fn recycled(class: usize) -> Option<Vec<u64>> {
+    (class >= SMALLEST_KEPT).then(|| POOL.lock().take(class))?
+}
+
+/// `class` new zero words for a buffer of `bytes` bytes.
+fn allocate(class: usize, bytes: usize) -> Result<Vec<u64>, OutOfMemory> {
+    memory::zeroed(class)
+        .or_else(|_| {
+            empty_cache();
+            memory::zeroed(class)
+        })
+        .map_err(|_| OutOfMemory { bytes })
 }
 
 const ALIGNMENT: usize = 64;
 /// Smaller buffers are cheap to get from the allocator.
 const SMALLEST_KEPT: usize = 4096 / 8;
-/// At most this many words are kept for later (512 MiB).
-const MOST_KEPT: usize = 512 << 17;
 
-static POOL: Mutex<Pool> = Mutex::new(Pool { free: BTreeMap::new(), kept: 0 });
+static POOL: Mutex<Pool> = Mutex::new(Pool::new(512 << 17));
 
-/// Freed buffers by their length in words.
+/// Freed buffers. Lengths are in words.
 struct Pool {
-    free: BTreeMap<usize, Vec<Vec<u64>>>,
+    /// The buffers, by length and then by when they were freed.
+    free: BTreeMap<(usize, u64), Vec<u64>>,
+    /// The length of each, by when it was freed.
+    lengths: BTreeMap<u64, usize>,
+    /// When the next buffer is freed: counts the buffers that have come.
+    now: u64,
     kept: usize,
+    limit: usize,
+    stats: CacheStats,
 }
 
 impl Pool {
-    fn take(&mut self, class: usize) -> Option<Vec<u64>> {
-        let words = self.free.get_mut(&class)?.pop()?;
-        self.kept -= class;
-        Some(words)
+    const fn new(limit: usize) -> Pool {
+        let stats = CacheStats { kept: 0, limit: 0, reused: 0, allocated: 0, evicted: 0 };
+        Pool { free: BTreeMap::new(), lengths: BTreeMap::new(), now: 0, kept: 0, limit, stats }
     }
 
-    fn put(&mut self, words: Vec<u64>) {
-        let class = words.len();
-        if class < SMALLEST_KEPT || self.kept + class > MOST_KEPT {
-            return;
+    /// The buffer of `length` that was freed last: its pages are likeliest to be in a cache.
+    fn take(&mut self, length: usize) -> Option<Vec<u64>> {
+        let Some((&(_, freed), _)) = self.free.range((length, 0)..=(length, u64::MAX)).next_back()
+        else {
+            self.stats.allocated += 1;
+            return None;
+        };
+        self.stats.reused += 1;
+        self.lengths.remove(&freed);
+        self.kept -= length;
+        self.free.remove(&(length, freed))
+    }
+
+    /// Keeps `words`; returns what has to go for it.
+    fn put(&mut self, words: Vec<u64>) -> Vec<Vec<u64>> {
+        let length = words.len();
+        if length > self.limit {
+            return vec![words];
         }
-        self.kept += class;
-        self.free.entry(class).or_default().push(words);
+        self.now += 1;
+        self.kept += length;
+        self.lengths.insert(self.now, length);
+        self.free.insert((length, self.now), words);
+        self.evict()
+    }
+
+    /// Takes out the buffers that were freed first, down to the limit.
+    fn evict(&mut self) -> Vec<Vec<u64>> {
+        let mut evicted = Vec::new();
+        while self.kept > self.limit
+            && let Some((freed, length)) = self.lengths.pop_first()
+        {
+            self.kept -= length;
+            self.stats.evicted += 1;
+            evicted.extend(self.free.remove(&(length, freed)));
+        }
+        evicted
+    }
+
+    fn empty(&mut self) -> BTreeMap<(usize, u64), Vec<u64>> {
+        self.kept = 0;
+        self.lengths.clear();
+        std::mem::take(&mut self.free)
     }
 }
 
@@ -143,7 +251,7 @@ mod tests {
     #[test]
     fn buffers_are_aligned_and_as_long_as_asked() {
         for bytes in [0, 1, 7, 8, 63, 64, 4095, 4096, 100_001, 1 << 20] {
-            let buffer = Buffer::scratch(bytes);
+            let buffer = Buffer::scratch(bytes).unwrap();
             assert_eq!(buffer.as_slice::<u8>().len(), bytes);
             assert_eq!(buffer.as_slice::<f32>().len(), bytes / 4);
             assert_eq!(buffer.as_slice::<u8>().as_ptr() as usize % ALIGNMENT, 0);
@@ -153,7 +261,7 @@ mod tests {
     #[test]
     fn zeroed_is_zero_also_when_recycled() {
         for _ in 0..3 {
-            let mut buffer = Buffer::zeroed(100_000);
+            let mut buffer = Buffer::zeroed(100_000).unwrap();
             assert!(buffer.as_slice::<u8>().iter().all(|&b| b == 0));
             buffer.as_mut_slice::<u8>().fill(7);
         }
@@ -162,7 +270,28 @@ mod tests {
     #[test]
     #[cfg(debug_assertions)]
     fn scratch_is_poisoned_in_debug_builds() {
-        let buffer = Buffer::scratch(64);
+        let buffer = Buffer::scratch(64).unwrap();
         assert!(buffer.as_slice::<f32>().iter().all(|x| x.is_nan()));
+    }
+
+    #[test]
+    fn what_was_freed_first_leaves_first() {
+        let (n, mut pool) = (SMALLEST_KEPT, Pool::new(4 * SMALLEST_KEPT));
+        for length in [n, 2 * n, n] {
+            assert_eq!(pool.put(vec![0; length]), Vec::<Vec<u64>>::new());
+        }
+        // Four units are kept; a fifth drives out the oldest, not itself.
+        let lengths = |gone: Vec<Vec<u64>>| gone.iter().map(Vec::len).collect::<Vec<_>>();
+        assert_eq!(lengths(pool.put(vec![1; n])), [n]);
+        assert_eq!(pool.take(n), Some(vec![1; n]));
+        assert_eq!(lengths(pool.put(vec![0; 3 * n])), [2 * n]);
+        assert_eq!(pool.take(2 * n), None);
+        // What can never be kept drives nothing out.
+        assert_eq!(lengths(pool.put(vec![0; 5 * n])), [5 * n]);
+        assert_eq!(pool.kept, 4 * n);
+        let CacheStats { reused, allocated, evicted, .. } = pool.stats;
+        assert_eq!((reused, allocated, evicted), (1, 1, 2));
+        assert_eq!(pool.empty().len(), 2);
+        assert_eq!((pool.kept, pool.take(n)), (0, None));
     }
 }

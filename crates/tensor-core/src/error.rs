@@ -191,4 +191,14 @@ impl Error {
     pub fn invalid(op: &'static str, message: impl Into<String>) -> Error {
         Error::InvalidArgument { op, message: message.into() }
     }
+
+    /// An [`Error::OutOfMemory`] under the name of `op`, which the user called, and not of the step
+    /// of it that needed the memory. Other errors stay as they are.
+    #[must_use]
+    pub fn called(self, op: &'static str) -> Error {
+        match self {
+            Error::OutOfMemory { device, bytes, .. } => Error::OutOfMemory { op, device, bytes },
+            other => other,
+        }
+    }
 }

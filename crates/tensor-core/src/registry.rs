@@ -298,7 +298,7 @@ fn dispatch_with<O: Op>(
             );
         });
     }
-    result
+    result.map_err(|error| error.called(O::NAME))
 }
 
 fn check_devices<O: Op>(inputs: &[&Tensor]) -> Result<()> {

@@ -5,6 +5,8 @@ mod views;
 use std::fmt;
 use std::sync::Arc;
 
+use samebits_numerics::memory::{self, OutOfMemory};
+
 use crate::backend::{self, DeviceBuffer};
 use crate::buffer::Buffer;
 use crate::layout::numel;
@@ -34,7 +36,8 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] if the number of values does not fit the shape.
+    /// [`Error::InvalidArgument`] if the number of values does not fit the shape,
+    /// [`Error::OutOfMemory`] if there is no memory for them.
     ///
     /// # Examples
     ///
@@ -52,60 +55,83 @@ impl Tensor {
                 format!("{} values for a tensor of shape {shape:?}", values.len()),
             ));
         }
-        Ok(Tensor::from_buffer(Buffer::from_slice(values), shape, T::DTYPE))
+        let buffer = Buffer::from_slice(values).map_err(host("from_slice"))?;
+        Ok(Tensor::from_buffer(buffer, shape, T::DTYPE))
     }
 
     /// A host tensor of truth values.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] if the number of values does not fit the shape.
+    /// As [`from_slice`](Tensor::from_slice).
     pub fn from_bools(values: &[bool], shape: &[usize]) -> Result<Tensor> {
-        let bytes: Vec<u8> = values.iter().map(|&b| u8::from(b)).collect();
-        let mut tensor = Tensor::from_slice(&bytes, shape)?;
+        let mut tensor = Tensor::from_slice::<u8>(bytemuck::cast_slice(values), shape)?;
         tensor.dtype = DType::Bool;
         Ok(tensor)
     }
 
     /// A host tensor with no dimensions and one element.
     pub fn scalar<T: Element>(value: T) -> Tensor {
-        Tensor::from_buffer(Buffer::from_slice(&[value]), &[], T::DTYPE)
+        Tensor::from_buffer(Buffer::of(value), &[], T::DTYPE)
     }
 
     /// A host tensor of zeros.
     ///
-    /// # Panics
+    /// # Errors
     ///
-    /// If a machine cannot address that many elements; [`layout::numel`](crate::layout::numel)
-    /// tells. So do the other functions that make a tensor of a given shape.
-    pub fn zeros(shape: &[usize], dtype: DType) -> Tensor {
-        Tensor::from_buffer(Buffer::zeroed(bytes(shape, dtype)), shape, dtype)
+    /// [`Error::InvalidArgument`] if no machine can address that many elements,
+    /// [`Error::OutOfMemory`] if there is no memory for them. So do the other functions that make a
+    /// tensor of a given shape.
+    pub fn zeros(shape: &[usize], dtype: DType) -> Result<Tensor> {
+        Tensor::made("zeros", shape, dtype, Buffer::zeroed)
     }
 
     /// A host tensor of ones.
-    pub fn ones(shape: &[usize], dtype: DType) -> Tensor {
-        Tensor::full(shape, 1.0, dtype)
+    ///
+    /// # Errors
+    ///
+    /// As [`zeros`](Tensor::zeros).
+    pub fn ones(shape: &[usize], dtype: DType) -> Result<Tensor> {
+        Tensor::filled("ones", shape, 1.0, dtype)
     }
 
     /// A host tensor whose every element is `value`, converted to `dtype` as Rust's `as` does
     /// (for `Bool`: whether it is not zero).
-    pub fn full(shape: &[usize], value: f64, dtype: DType) -> Tensor {
-        let mut tensor = Tensor::scratch(shape, dtype);
-        let buffer = tensor.host_mut();
-        match dtype {
-            DType::F32 => buffer.as_mut_slice().fill(value as f32),
-            DType::F64 => buffer.as_mut_slice().fill(value),
-            DType::I64 => buffer.as_mut_slice().fill(value as i64),
-            DType::U8 => buffer.as_mut_slice().fill(value as u8),
-            DType::Bool => buffer.as_mut_slice().fill(u8::from(value != 0.0)),
-        }
-        tensor
+    ///
+    /// # Errors
+    ///
+    /// As [`zeros`](Tensor::zeros).
+    pub fn full(shape: &[usize], value: f64, dtype: DType) -> Result<Tensor> {
+        Tensor::filled("full", shape, value, dtype)
+    }
+
+    fn filled(op: &'static str, shape: &[usize], value: f64, dtype: DType) -> Result<Tensor> {
+        Tensor::made(op, shape, dtype, |bytes| {
+            let mut buffer = Buffer::scratch(bytes)?;
+            match dtype {
+                DType::F32 => buffer.as_mut_slice().fill(value as f32),
+                DType::F64 => buffer.as_mut_slice().fill(value),
+                DType::I64 => buffer.as_mut_slice().fill(value as i64),
+                DType::U8 => buffer.as_mut_slice().fill(value as u8),
+                DType::Bool => buffer.as_mut_slice().fill(u8::from(value != 0.0)),
+            }
+            Ok(buffer)
+        })
     }
 
     /// The host tensor `[0, 1, .., n - 1]` of type `I64`.
-    pub fn arange(n: usize) -> Tensor {
-        let values: Vec<i64> = (0..n as i64).collect();
-        Tensor::from_buffer(Buffer::from_slice(&values), &[n], DType::I64)
+    ///
+    /// # Errors
+    ///
+    /// As [`zeros`](Tensor::zeros).
+    pub fn arange(n: usize) -> Result<Tensor> {
+        Tensor::made("arange", &[n], DType::I64, |bytes| {
+            let mut buffer = Buffer::scratch(bytes)?;
+            for (i, value) in (0..).zip(buffer.as_mut_slice::<i64>()) {
+                *value = i;
+            }
+            Ok(buffer)
+        })
     }
 
     /// A host tensor whose content has no meaning yet.
@@ -116,19 +142,23 @@ impl Tensor {
     /// reads it repeats: NaN for floats, the maximum for integers, true for truth values.
     /// [`set_fill_uninitialized`] switches that off.
     ///
+    /// # Errors
+    ///
+    /// As [`zeros`](Tensor::zeros).
+    ///
     /// # References
     ///
     /// PyTorch's `torch.utils.deterministic.fill_uninitialized_memory`.
-    pub fn empty(shape: &[usize], dtype: DType) -> Tensor {
-        let mut tensor = Tensor::scratch(shape, dtype);
-        if fills_uninitialized() {
-            fill_unread(tensor.host_mut().as_mut_slice(), dtype);
-        }
-        tensor
+    pub fn empty(shape: &[usize], dtype: DType) -> Result<Tensor> {
+        Tensor::made("empty", shape, dtype, |bytes| unread(bytes, dtype))
     }
 
     /// [`empty`](Tensor::empty) with the shape and type of this tensor.
-    pub fn empty_like(&self) -> Tensor {
+    ///
+    /// # Errors
+    ///
+    /// As [`zeros`](Tensor::zeros).
+    pub fn empty_like(&self) -> Result<Tensor> {
         Tensor::empty(self.shape(), self.dtype)
     }
 
@@ -136,18 +166,35 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] if `shape` and `strides` differ in length.
+    /// [`Error::InvalidArgument`] if `shape` and `strides` differ in length; else as
+    /// [`zeros`](Tensor::zeros).
     pub fn empty_strided(shape: &[usize], strides: &[usize], dtype: DType) -> Result<Tensor> {
         let layout = Layout::strided(shape, strides, 0)?;
-        let mut tensor = Tensor::empty(&[layout.extent()], dtype);
+        let mut tensor = Tensor::empty(&[layout.extent()], dtype)?;
         tensor.layout = layout;
         Ok(tensor)
     }
 
     /// A host tensor whose content is unspecified and never filled, for a kernel's output that
     /// is written whole before anyone reads it.
-    pub fn scratch(shape: &[usize], dtype: DType) -> Tensor {
-        Tensor::from_buffer(Buffer::scratch(bytes(shape, dtype)), shape, dtype)
+    ///
+    /// # Errors
+    ///
+    /// As [`zeros`](Tensor::zeros).
+    pub fn scratch(shape: &[usize], dtype: DType) -> Result<Tensor> {
+        Tensor::made("scratch", shape, dtype, Buffer::scratch)
+    }
+
+    /// A host tensor over the buffer that `make` makes of its size in bytes.
+    fn made(
+        op: &'static str,
+        shape: &[usize],
+        dtype: DType,
+        make: impl FnOnce(usize) -> Result<Buffer, OutOfMemory>,
+    ) -> Result<Tensor> {
+        // `numel` leaves room for eight bytes an element.
+        let buffer = make(numel(op, shape)? * dtype.size()).map_err(host(op))?;
+        Ok(Tensor::from_buffer(buffer, shape, dtype))
     }
 
     /// A dense tensor over a buffer that a device's kernel has written.
@@ -232,20 +279,23 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// [`Error::Backend`] if the device fails.
+    /// [`Error::OutOfMemory`] if there is no memory for a copy, [`Error::Backend`] if the device
+    /// fails.
     pub fn contiguous(&self) -> Result<Tensor> {
         if self.is_contiguous() {
             return Ok(self.clone());
         }
         match &self.storage {
             Storage::Host(buffer) => {
-                let mut out = Tensor::scratch(self.shape(), self.dtype);
-                match self.dtype.size() {
-                    1 => gather::<u8>(buffer, &self.layout, out.host_mut()),
-                    4 => gather::<u32>(buffer, &self.layout, out.host_mut()),
-                    _ => gather::<u64>(buffer, &self.layout, out.host_mut()),
-                }
-                Ok(out)
+                Tensor::made("contiguous", self.shape(), self.dtype, |bytes| {
+                    let mut out = Buffer::scratch(bytes)?;
+                    match self.dtype.size() {
+                        1 => gather::<u8>(buffer, &self.layout, &mut out),
+                        4 => gather::<u32>(buffer, &self.layout, &mut out),
+                        _ => gather::<u64>(buffer, &self.layout, &mut out),
+                    }
+                    Ok(out)
+                })
             }
             Storage::Device(buffer) => {
                 let dense = backend::backend(buffer.device())?.gather(
@@ -307,32 +357,38 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// As [`as_slice`](Tensor::as_slice).
+    /// As [`as_slice`](Tensor::as_slice); [`Error::OutOfMemory`] if there is no memory for the copy.
     pub fn as_mut_slice<T: Element>(&mut self) -> Result<&mut [T]> {
         self.as_slice::<T>()?;
         let (start, numel) = (self.layout.offset(), self.numel());
         let Storage::Host(buffer) = &mut self.storage else {
             unreachable!("as_slice accepted the tensor, so it is on the host");
         };
-        Ok(&mut Arc::make_mut(buffer).as_mut_slice()[start..start + numel])
+        if Arc::get_mut(buffer).is_none() {
+            *buffer = Arc::new(buffer.try_clone().map_err(host("as_mut_slice"))?);
+        }
+        let buffer = Arc::get_mut(buffer).expect("nobody else has the copy");
+        Ok(&mut buffer.as_mut_slice()[start..start + numel])
     }
 
     /// The elements in row-major order, whatever the layout and device.
     ///
     /// # Errors
     ///
-    /// [`Error::DTypeMismatch`] if `T` is not the element type, [`Error::Backend`] if the device
-    /// fails.
+    /// [`Error::DTypeMismatch`] if `T` is not the element type, [`Error::OutOfMemory`] if there is
+    /// no memory for them, [`Error::Backend`] if the device fails.
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         self.expect_dtype::<T>("to_vec")?;
-        Ok(self.to(Device::Cpu)?.contiguous()?.as_slice::<T>()?.to_vec())
+        let dense = self.to(Device::Cpu)?.contiguous()?;
+        let values = dense.as_slice::<T>()?;
+        memory::collected(values.iter().copied()).map_err(host("to_vec"))
     }
 
     /// The truth values in row-major order.
     ///
     /// # Errors
     ///
-    /// [`Error::DTypeMismatch`] unless the type is `Bool`.
+    /// [`Error::DTypeMismatch`] unless the type is `Bool`; else as [`to_vec`](Tensor::to_vec).
     pub fn to_bools(&self) -> Result<Vec<bool>> {
         if self.dtype != DType::Bool {
             return Err(self.dtype_mismatch("to_bools", DType::Bool));
@@ -344,67 +400,61 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] unless there is exactly one.
+    /// [`Error::InvalidArgument`] unless there is exactly one; else as [`to_vec`](Tensor::to_vec).
     pub fn item<T: Element>(&self) -> Result<T> {
-        match self.to_vec::<T>()?[..] {
-            [value] => Ok(value),
-            _ => Err(Error::invalid(
+        self.expect_dtype::<T>("item")?;
+        if self.numel() != 1 {
+            let (shape, numel) = (self.shape(), self.numel());
+            return Err(Error::invalid(
                 "item",
-                format!(
-                    "a tensor of shape {:?} has {} elements, not 1",
-                    self.shape(),
-                    self.numel()
-                ),
-            )),
+                format!("a tensor of shape {shape:?} has {numel} elements, not 1"),
+            ));
         }
+        Ok(self.to_vec()?[0])
     }
 
     /// The elements' bytes in row-major order, little-endian.
     ///
     /// # Errors
     ///
-    /// [`Error::Backend`] if the device fails.
+    /// [`Error::OutOfMemory`] if there is no memory for them, [`Error::Backend`] if the device
+    /// fails.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
-        let host = self.to(Device::Cpu)?.contiguous()?;
-        fn bytes<T: Element, const N: usize>(values: &[T], to_le: fn(T) -> [u8; N]) -> Vec<u8> {
-            values.iter().flat_map(|&x| to_le(x)).collect()
+        let dense = self.to(Device::Cpu)?.contiguous()?;
+        let native = dense.to_host_bytes();
+        let mut bytes = memory::with_capacity(native.len()).map_err(host("to_bytes"))?;
+        bytes.extend_from_slice(native);
+        if cfg!(target_endian = "big") {
+            bytes.chunks_exact_mut(self.dtype.size()).for_each(<[u8]>::reverse);
         }
-        Ok(match self.dtype {
-            DType::F32 => bytes(host.as_slice()?, f32::to_le_bytes),
-            DType::F64 => bytes(host.as_slice()?, f64::to_le_bytes),
-            DType::I64 => bytes(host.as_slice()?, i64::to_le_bytes),
-            DType::U8 | DType::Bool => host.as_slice::<u8>()?.to_vec(),
-        })
+        Ok(bytes)
     }
 
     /// This tensor on `device`; free if it is already there.
     ///
     /// # Errors
     ///
-    /// [`Error::NoBackend`] if the device cannot be used, [`Error::Backend`] if it fails.
+    /// [`Error::NoBackend`] if the device cannot be used, [`Error::OutOfMemory`] if there is no
+    /// memory for the copy, [`Error::Backend`] if the device fails.
     pub fn to(&self, device: Device) -> Result<Tensor> {
         if self.device() == device {
             return Ok(self.clone());
         }
         let dense = self.contiguous()?;
-        let host = match &dense.storage {
+        let on_host = match &dense.storage {
             Storage::Host(_) => dense,
             Storage::Device(buffer) => {
                 let bytes = backend::backend(buffer.device())?.download(buffer.as_ref())?;
                 let start = dense.layout.offset() * self.dtype.size();
                 let bytes = &bytes[start..start + self.numel() * self.dtype.size()];
-                Tensor::from_buffer(Buffer::from_slice(bytes), self.shape(), self.dtype)
+                let buffer = Buffer::from_slice(bytes).map_err(host("to"))?;
+                Tensor::from_buffer(buffer, self.shape(), self.dtype)
             }
         };
         if device == Device::Cpu {
-            return Ok(host);
+            return Ok(on_host);
         }
-        let Storage::Host(buffer) = &host.storage else {
-            unreachable!("just brought to the host");
-        };
-        let start = host.layout.offset() * self.dtype.size();
-        let bytes = &buffer.as_slice::<u8>()[start..start + self.numel() * self.dtype.size()];
-        let uploaded = backend::backend(device)?.upload(bytes)?;
+        let uploaded = backend::backend(device)?.upload(on_host.to_host_bytes())?;
         Ok(Tensor::from_device_buffer(uploaded, self.shape(), self.dtype))
     }
 
@@ -414,17 +464,17 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] if a machine cannot address that many elements;
-    /// [`Error::Backend`] if the device fails.
+    /// As [`zeros`](Tensor::zeros); [`Error::Backend`] if the device fails. The tensor is then what
+    /// it was.
     pub fn resize_(&mut self, shape: &[usize]) -> Result<()> {
-        numel("resize_", shape)?;
         let old = self.to(Device::Cpu)?.contiguous()?;
-        let device = self.device();
-        let mut new = Tensor::empty(shape, self.dtype);
-        let kept = old.numel().min(new.numel()) * self.dtype.size();
-        let old_bytes = old.to_host_bytes();
-        new.host_mut().as_mut_slice::<u8>()[..kept].copy_from_slice(&old_bytes[..kept]);
-        *self = new.to(device)?;
+        let new = Tensor::made("resize_", shape, self.dtype, |bytes| {
+            let mut buffer = unread(bytes, self.dtype)?;
+            let kept = bytes.min(old.to_host_bytes().len());
+            buffer.as_mut_slice::<u8>()[..kept].copy_from_slice(&old.to_host_bytes()[..kept]);
+            Ok(buffer)
+        })?;
+        *self = new.to(self.device())?;
         Ok(())
     }
 
@@ -435,14 +485,6 @@ impl Tensor {
         };
         let start = self.layout.offset() * self.dtype.size();
         &buffer.as_slice::<u8>()[start..start + self.numel() * self.dtype.size()]
-    }
-
-    /// The buffer of a tensor that was just made on the host, so nobody shares it.
-    fn host_mut(&mut self) -> &mut Buffer {
-        match &mut self.storage {
-            Storage::Host(buffer) => Arc::make_mut(buffer),
-            Storage::Device(_) => unreachable!("only called on new host tensors"),
-        }
     }
 
     fn expect_dtype<T: Element>(&self, op: &'static str) -> Result<()> {
@@ -461,10 +503,18 @@ pub fn set_fill_uninitialized(fill: bool) {
 
 static FILL: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(true);
 
-/// The size of a tensor that a function without an error makes.
-fn bytes(shape: &[usize], dtype: DType) -> usize {
-    let numel = numel("tensor", shape).unwrap_or_else(|error| panic!("{error}"));
-    numel * dtype.size()
+/// The error of `op` on the host.
+fn host(op: &'static str) -> impl Fn(OutOfMemory) -> Error {
+    move |OutOfMemory { bytes }| Error::OutOfMemory { op, device: Device::Cpu, bytes }
+}
+
+/// A buffer that nobody has written, filled if the level in force asks for that.
+fn unread(bytes: usize, dtype: DType) -> Result<Buffer, OutOfMemory> {
+    let mut buffer = Buffer::scratch(bytes)?;
+    if fills_uninitialized() {
+        fill_unread(buffer.as_mut_slice(), dtype);
+    }
+    Ok(buffer)
 }
 
 fn fills_uninitialized() -> bool {

@@ -102,7 +102,7 @@ fn setup() {
 }
 
 fn vector(n: usize) -> Tensor {
-    Tensor::zeros(&[n], DType::F32)
+    Tensor::zeros(&[n], DType::F32).unwrap()
 }
 
 #[test]
@@ -158,9 +158,9 @@ fn warn_only_runs_the_best_there_is() {
 #[test]
 fn checks_come_before_kernels_and_missing_kernels_are_named() {
     setup();
-    let error = dispatch(&Double { x: Tensor::zeros(&[1, 1], DType::F32) }).unwrap_err();
+    let error = dispatch(&Double { x: Tensor::zeros(&[1, 1], DType::F32).unwrap() }).unwrap_err();
     assert_eq!(error.to_string(), "double: expected 1 dimension, got [1, 1]");
-    let error = dispatch(&Double { x: Tensor::zeros(&[1], DType::F64) }).unwrap_err();
+    let error = dispatch(&Double { x: Tensor::zeros(&[1], DType::F64).unwrap() }).unwrap_err();
     assert_eq!(error.to_string(), "double (forward): no kernel on cpu for f64");
 }
 

@@ -59,7 +59,7 @@ fn mistakes_are_errors_that_name_both_sides() {
 
 #[test]
 fn unwritten_memory_is_filled_where_a_user_can_read_it() {
-    let read = |dtype| Tensor::empty(&[5], dtype).to_bytes().unwrap();
+    let read = |dtype| Tensor::empty(&[5], dtype).unwrap().to_bytes().unwrap();
     assert_eq!(read(DType::F32), 0x7fc0_0000u32.to_le_bytes().repeat(5));
     assert_eq!(read(DType::F64), (0x7ff8u64 << 48).to_le_bytes().repeat(5));
     assert_eq!(read(DType::I64), i64::MAX.to_le_bytes().repeat(5));
@@ -68,7 +68,7 @@ fn unwritten_memory_is_filled_where_a_user_can_read_it() {
     let strided = Tensor::empty_strided(&[2, 2], &[1, 3], DType::F32).unwrap();
     assert!(strided.to_vec::<f32>().unwrap().iter().all(|x| x.to_bits() == 0x7fc0_0000));
     assert_eq!(
-        numbers(&[2]).empty_like().to_bytes().unwrap(),
+        numbers(&[2]).empty_like().unwrap().to_bytes().unwrap(),
         0x7fc0_0000u32.to_le_bytes().repeat(2)
     );
 }

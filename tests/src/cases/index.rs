@@ -67,7 +67,7 @@ fn of_type(cases: &mut Cases, make: Make, dtype: DType) {
     }
     for shape in [vec![50_000], vec![3, 7, 5], vec![0, 3]] {
         let x = make.wild(&shape, dtype, 207);
-        let zero = Tensor::zeros(&[], dtype).to(x.device()).expect("room on the device");
+        let zero = Tensor::zeros(&[], dtype).unwrap().to(x.device()).expect("room on the device");
         let kind = BinaryKind::Maximum;
         let x = dispatch(&Binary { kind, a: x, b: zero }).expect("a valid case");
         cases.add(format!("nonzero {dtype} {shape:?}"), Nonzero { x: make.here(x) });

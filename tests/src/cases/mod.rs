@@ -254,7 +254,8 @@ impl Make {
 fn spread(x: &Tensor) -> Result<Tensor> {
     let reversed: Vec<usize> = (0..x.rank()).rev().collect();
     let x = x.permute(&reversed)?;
-    let other = Tensor::full(&[], f64::MAX, x.dtype()).to(x.device())?.expand(x.shape())?;
+    let other =
+        Tensor::full(&[], f64::MAX, x.dtype()).unwrap().to(x.device())?.expand(x.shape())?;
     let last = x.rank();
     let pairs = Cat { inputs: vec![other.unsqueeze(last)?, x.unsqueeze(last)?], dim: last };
     dispatch(&pairs)?.select(last, 1)?.permute(&reversed)

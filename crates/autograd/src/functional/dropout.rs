@@ -110,14 +110,14 @@ pub fn feature_alpha_dropout(x: &Var, p: f64, generator: &mut Generator) -> Resu
 
 #[track_caller]
 fn feature_dropout(x: &Var, p: f64, generator: &mut Generator) -> Result<Var> {
-    let ones = Tensor::ones(&channels_of(x), x.dtype()).to(x.value().device())?;
+    let ones = Tensor::ones(&channels_of(x), x.dtype())?.to(x.value().device())?;
     mul(x, &dropout(&Var::constant(ones), p, generator)?)
 }
 
 #[track_caller]
 fn masked_to_alpha(x: &Var, mask: &[usize], p: f64, generator: &mut Generator) -> Result<Var> {
     const ALPHA: f64 = 1.758_099_340_847_376_6;
-    let ones = Tensor::ones(mask, x.dtype()).to(x.value().device())?;
+    let ones = Tensor::ones(mask, x.dtype())?.to(x.value().device())?;
     let (_, kept) = run(&Dropout { x: ones, p, generator: generator.clone() })?;
     let kept = Var::constant(run(&Cast { x: kept, to: x.dtype() })?);
     generator.advance(Draw::blocks_u32(kept.value().numel()));

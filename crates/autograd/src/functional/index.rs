@@ -539,7 +539,7 @@ pub(super) fn masked(mask: &Tensor, x: &Var) -> Result<Var> {
 
 /// `value` as a tensor without dimensions, of the type and on the device of `like`.
 pub(super) fn constant(like: &Var, value: f64) -> Result<Tensor> {
-    Tensor::full(&[], value, like.dtype()).to(like.value().device())
+    Tensor::full(&[], value, like.dtype())?.to(like.value().device())
 }
 
 /// Where the tensors are equal.
@@ -552,7 +552,7 @@ pub(super) fn shrink(x: &Var, shape: &[usize]) -> Result<Var> {
     let mut x = x.clone();
     for (dim, &size) in shape.iter().enumerate() {
         if x.shape()[dim] != size {
-            let index = Tensor::arange(size).to(x.value().device())?;
+            let index = Tensor::arange(size)?.to(x.value().device())?;
             x = index_select(&x, dim, &index)?;
         }
     }
@@ -562,7 +562,7 @@ pub(super) fn shrink(x: &Var, shape: &[usize]) -> Result<Var> {
 /// Whether each place of the indices is the last one for its slice.
 fn winners(sizes: &[usize], indices: &[Tensor]) -> Result<Tensor> {
     let first = &indices[0];
-    let input = Tensor::zeros(sizes, DType::I64).to(first.device())?;
+    let input = Tensor::zeros(sizes, DType::I64)?.to(first.device())?;
     let shape = indexed_shape("index_put", &input, indices)?;
     let positions = positions(first, &shape)?;
     let put = IndexPut { input, indices: indices.to_vec(), values: positions.clone() };
@@ -571,7 +571,7 @@ fn winners(sizes: &[usize], indices: &[Tensor]) -> Result<Tensor> {
 
 /// The numbers from 0 on in the given shape, on the device of `like`.
 fn positions(like: &Tensor, shape: &[usize]) -> Result<Tensor> {
-    Tensor::arange(shape.iter().product()).reshape(shape)?.to(like.device())
+    Tensor::arange(shape.iter().product())?.reshape(shape)?.to(like.device())
 }
 
 /// `x` broadcast with the mask, and the flat positions where the mask holds.

@@ -104,7 +104,7 @@ pub fn svd(x: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
 /// use samebits_rng::Generator;
 /// use samebits_tensor_core::{DType, Tensor};
 ///
-/// let x = Tensor::ones(&[40, 30], DType::F64);
+/// let x = Tensor::ones(&[40, 30], DType::F64)?;
 /// let (_, s, _) = svd_lowrank(&x, 3, 2, None, &mut Generator::new(0))?;
 /// assert!((s.to_vec::<f64>()?[0] - 1200f64.sqrt()).abs() < 1e-10);
 /// let again = svd_lowrank(&x, 3, 2, None, &mut Generator::new(0))?.1;

@@ -126,11 +126,11 @@ fn wide(x: &Tensor) -> Result<f64> {
 /// Zeros on the device of `like`: one stored zero, repeated, which kernels that add to it need
 /// not read.
 fn zeros_of(shape: &[usize], dtype: DType, like: &Var) -> Result<Tensor> {
-    Tensor::zeros(&[], dtype).to(like.value().device())?.expand(shape)
+    Tensor::zeros(&[], dtype)?.to(like.value().device())?.expand(shape)
 }
 
 /// Makes zeros like `x` when they are wanted, without keeping `x` itself.
 fn zeros_like(x: &Var) -> impl Fn() -> Result<Var> + Send + Sync + 'static {
     let (shape, dtype, device) = (x.shape().to_vec(), x.dtype(), x.value().device());
-    move || Ok(Var::constant(Tensor::zeros(&[], dtype).to(device)?.expand(&shape)?))
+    move || Ok(Var::constant(Tensor::zeros(&[], dtype)?.to(device)?.expand(&shape)?))
 }

@@ -320,11 +320,11 @@ fn parameters(
     Ok((
         match weight {
             Some(weight) => weight.clone(),
-            None => constant(Tensor::ones(shape, dtype))?,
+            None => constant(Tensor::ones(shape, dtype)?)?,
         },
         match bias {
             Some(bias) => bias.clone(),
-            None => constant(Tensor::zeros(shape, dtype))?,
+            None => constant(Tensor::zeros(shape, dtype)?)?,
         },
     ))
 }

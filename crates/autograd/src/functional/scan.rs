@@ -180,7 +180,7 @@ pub(super) fn products_of_others(x: &Var, dims: &[usize]) -> Result<Var> {
     let moved = permute(x, &order)?;
     let n: usize = dims.iter().map(|&dim| x.shape()[dim]).product();
     let lines = reshape(&moved, &[x.value().numel() / n.max(1), n])?;
-    let one = Tensor::ones(&[], x.dtype()).to(x.value().device())?;
+    let one = Tensor::ones(&[], x.dtype())?.to(x.value().device())?;
     let one = Var::constant(one.expand(&[lines.shape()[0], 1])?);
     let before =
         |x: &Var| cumprod(&cat(&[one.clone(), narrow(x, 1, 0, n.saturating_sub(1))?], 1)?, 1);

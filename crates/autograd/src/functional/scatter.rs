@@ -311,5 +311,5 @@ pub(super) fn like(mask: Tensor, grad: &Var) -> Result<Tensor> {
 
 /// `value` in the shape of `x`.
 fn number(x: &Tensor, value: f64) -> Result<Tensor> {
-    Tensor::full(&[], value, x.dtype()).to(x.device())?.expand(x.shape())
+    Tensor::full(&[], value, x.dtype())?.to(x.device())?.expand(x.shape())
 }

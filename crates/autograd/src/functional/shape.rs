@@ -123,7 +123,7 @@ pub fn narrow(x: &Var, dim: usize, start: usize, length: usize) -> Result<Var> {
         let zeros = |size: usize| -> Result<Var> {
             let mut shape = shape.clone();
             shape[dim] = size;
-            let zero = Tensor::zeros(&[], grad.dtype()).to(grad.value().device())?;
+            let zero = Tensor::zeros(&[], grad.dtype())?.to(grad.value().device())?;
             Ok(Var::constant(zero.expand(&shape)?))
         };
         let parts = [zeros(start)?, grad.clone(), zeros(shape[dim] - start - length)?];

@@ -285,7 +285,7 @@ impl Gru {
 /// let mut generator = Generator::new(0);
 /// let options = RecurrentOptions { num_layers: 2, ..RecurrentOptions::new(3, 4) };
 /// let lstm = Lstm::new(options, &mut generator)?;
-/// let x = Var::constant(Tensor::ones(&[5, 2, 3], DType::F32));
+/// let x = Var::constant(Tensor::ones(&[5, 2, 3], DType::F32)?);
 /// let mut context = Context { training: false, generator: &mut generator };
 /// let (output, (h, c)) = lstm.run(&x, None, &mut context)?;
 /// assert_eq!(output.shape(), [5, 2, 4]);
@@ -375,6 +375,6 @@ fn given_or(given: Option<&Var>, make: impl FnOnce() -> Result<Var>) -> Result<V
 }
 
 fn zeros_like(x: &Var, shape: &[usize]) -> Result<Var> {
-    let zero = Tensor::zeros(&[], x.dtype()).to(x.value().device())?;
+    let zero = Tensor::zeros(&[], x.dtype())?.to(x.value().device())?;
     Ok(Var::constant(zero.expand(shape)?))
 }

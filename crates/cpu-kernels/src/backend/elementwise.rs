@@ -130,7 +130,7 @@ fn select(op: &Where) -> Result<Tensor> {
         a: &Tensor,
         b: &Tensor,
     ) -> Result<Tensor> {
-        let mut out = Tensor::scratch(a.shape(), a.dtype());
+        let mut out = Tensor::scratch(a.shape(), a.dtype())?;
         let condition = condition.as_slice()?;
         elementwise::select(condition, a.as_slice::<T>()?, b.as_slice()?, out.as_mut_slice()?);
         Ok(out)

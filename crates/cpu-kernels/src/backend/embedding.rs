@@ -67,9 +67,11 @@ fn bag<T: super::Element>(op: &EmbeddingBag) -> Result<(Tensor, Option<Tensor>)>
     let bags = bags(rows, &index, &offsets, &op.params)?;
     let weights = dense(op.per_sample_weights.as_ref())?;
     let weights = weights.as_ref().map(|weights| weights.as_slice::<T>()).transpose()?;
-    let mut out = Tensor::scratch(&[bags.len(), width], weight.dtype());
-    let mut max_rows =
-        (op.params.mode == BagMode::Max).then(|| Tensor::scratch(out.shape(), DType::I64));
+    let mut out = Tensor::scratch(&[bags.len(), width], weight.dtype())?;
+    let mut max_rows = match op.params.mode {
+        BagMode::Max => Some(Tensor::scratch(out.shape(), DType::I64)?),
+        _ => None,
+    };
     embedding::embedding_bag(
         out.as_mut_slice()?,
         max_rows.as_mut().map(|max_rows| max_rows.as_mut_slice()).transpose()?,

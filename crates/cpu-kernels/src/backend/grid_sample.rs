@@ -14,7 +14,7 @@ pub(super) fn register_all() {
             let (input, grid) = (op.input.contiguous()?, op.grid.contiguous()?);
             let sample = sampling(ops::GridSample::NAME, input.shape(), grid.shape(), op.params)?;
             let (planes, points) = (&input.shape()[..2], &grid.shape()[1..grid.rank() - 1]);
-            let mut out = Tensor::scratch(&[planes, points].concat(), input.dtype());
+            let mut out = Tensor::scratch(&[planes, points].concat(), input.dtype())?;
             with_float!(input.dtype(), T => {
                 sample.forward::<T>(input.as_slice()?, grid.as_slice()?, out.as_mut_slice()?)?;
             });
@@ -29,7 +29,7 @@ pub(super) fn register_all() {
             let (grad, grid) = (op.grad.contiguous()?, op.grid.contiguous()?);
             let sample =
                 sampling(GridSampleInputGrad::NAME, &op.input_shape, grid.shape(), op.params)?;
-            let mut out = Tensor::scratch(&op.input_shape, grad.dtype());
+            let mut out = Tensor::scratch(&op.input_shape, grad.dtype())?;
             with_float!(grad.dtype(), T => {
                 sample.input_backward::<T>(
                     grad.as_slice()?,
@@ -49,7 +49,7 @@ pub(super) fn register_all() {
             let input = op.input.contiguous()?;
             let sample =
                 sampling(GridSampleGridGrad::NAME, input.shape(), grid.shape(), op.params)?;
-            let mut out = Tensor::scratch(grid.shape(), grid.dtype());
+            let mut out = Tensor::scratch(grid.shape(), grid.dtype())?;
             with_float!(grad.dtype(), T => {
                 sample.grid_backward::<T>(
                     grad.as_slice()?,

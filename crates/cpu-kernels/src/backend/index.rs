@@ -26,7 +26,7 @@ fn register_reads() {
         let (x, index) = (op.x.contiguous()?, op.index.contiguous()?);
         let mut shape = x.shape().to_vec();
         shape[op.dim] = index.numel();
-        let mut out = Tensor::scratch(&shape, x.dtype());
+        let mut out = Tensor::scratch(&shape, x.dtype())?;
         with_element!(x.dtype(), T => index::index_select::<T>(
             IndexSelect::NAME,
             out.as_mut_slice()?,
@@ -39,7 +39,7 @@ fn register_reads() {
     register(Kernel::portable("copy", &DType::ALL, COPY, |op: &Gather| {
         let x = op.x.contiguous()?;
         let (shape, index) = places(Gather::NAME, x.shape(), op.dim, &op.index)?;
-        let mut out = Tensor::scratch(op.index.shape(), x.dtype());
+        let mut out = Tensor::scratch(op.index.shape(), x.dtype())?;
         with_element!(x.dtype(), T => index::gather::<T>(
             out.as_mut_slice()?,
             x.as_slice()?,
@@ -52,7 +52,7 @@ fn register_reads() {
         let x = op.x.contiguous()?;
         let (shape, index) = linear(Index::NAME, &x, &op.indices)?;
         let out_shape = indexed_shape(Index::NAME, &x, &op.indices)?;
-        let mut out = Tensor::scratch(&out_shape, x.dtype());
+        let mut out = Tensor::scratch(&out_shape, x.dtype())?;
         with_element!(x.dtype(), T => index::take::<T>(
             out.as_mut_slice()?,
             x.as_slice()?,
@@ -135,7 +135,7 @@ pub(super) fn is_zero(x: &Tensor) -> Result<bool> {
 
 /// The tensor that is written: the input, or one that is about to be overwritten.
 fn start(input: &Tensor, fresh: bool) -> Result<Tensor> {
-    if fresh { Ok(Tensor::scratch(input.shape(), input.dtype())) } else { input.contiguous() }
+    if fresh { Ok(Tensor::scratch(input.shape(), input.dtype())?) } else { input.contiguous() }
 }
 
 /// Runs `f(out, (outer, dim, inner), index, source)` on a copy of the input, for an index per

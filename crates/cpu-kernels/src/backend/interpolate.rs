@@ -13,7 +13,7 @@ pub(super) fn register_all() {
         |op: &Interpolate| {
             let input = op.input.contiguous()?;
             let (planes, size) = input.shape().split_at(2);
-            let mut out = Tensor::scratch(&[planes, &op.output_size].concat(), input.dtype());
+            let mut out = Tensor::scratch(&[planes, &op.output_size].concat(), input.dtype())?;
             let planes = planes.iter().product();
             with_float!(input.dtype(), T => {
                 interpolate::Interpolate::<T>::new(
@@ -36,7 +36,7 @@ pub(super) fn register_all() {
         |op: &InterpolateGrad| {
             let grad = op.grad.contiguous()?;
             let (planes, size) = op.input_shape.split_at(2);
-            let mut out = Tensor::scratch(&op.input_shape, grad.dtype());
+            let mut out = Tensor::scratch(&op.input_shape, grad.dtype())?;
             with_float!(grad.dtype(), T => {
                 interpolate::Interpolate::<T>::new(
                     InterpolateGrad::NAME,

@@ -142,7 +142,7 @@ fn filled<T: samebits_tensor_core::Element>(
     shape: &[usize],
     fill: impl FnOnce(&mut [T]) -> Result<()>,
 ) -> Result<Tensor> {
-    let mut out = Tensor::scratch(shape, T::DTYPE);
+    let mut out = Tensor::scratch(shape, T::DTYPE)?;
     fill(out.as_mut_slice()?)?;
     Ok(out)
 }

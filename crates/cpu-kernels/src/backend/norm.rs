@@ -71,7 +71,7 @@ fn batch_norm_grad<T: Element>(op: &BatchNormGrad) -> Result<(Tensor, Tensor, Te
     let grad = op.grad.contiguous()?;
     let (mean, rstd) = (op.mean.contiguous()?, op.rstd.contiguous()?);
     let weight = op.weight.contiguous()?;
-    let mut grad_x = Tensor::scratch(x.shape(), x.dtype());
+    let mut grad_x = Tensor::scratch(x.shape(), x.dtype())?;
     let (grad_weight, grad_bias) = norm::batch_norm_backward(
         grad.as_slice::<T>()?,
         x.as_slice()?,
@@ -116,9 +116,9 @@ fn layer_norm<T: Element>(op: &LayerNorm) -> Result<(Tensor, Tensor, Tensor)> {
     let x = op.input.contiguous()?;
     let (weight, bias) = (op.weight.contiguous()?, op.bias.contiguous()?);
     let rows = x.numel() / weight.numel();
-    let mut out = Tensor::scratch(x.shape(), x.dtype());
-    let mut mean = Tensor::scratch(&[rows], x.dtype());
-    let mut rstd = Tensor::scratch(&[rows], x.dtype());
+    let mut out = Tensor::scratch(x.shape(), x.dtype())?;
+    let mut mean = Tensor::scratch(&[rows], x.dtype())?;
+    let mut rstd = Tensor::scratch(&[rows], x.dtype())?;
     norm::layer_norm::<T>(
         x.as_slice()?,
         weight.as_slice()?,
@@ -135,7 +135,7 @@ fn layer_norm_grad<T: Element>(op: &LayerNormGrad) -> Result<(Tensor, Tensor, Te
     let (grad, x) = (op.grad.contiguous()?, op.input.contiguous()?);
     let weight = op.weight.contiguous()?;
     let (mean, rstd) = (op.mean.contiguous()?, op.rstd.contiguous()?);
-    let mut grad_x = Tensor::scratch(x.shape(), x.dtype());
+    let mut grad_x = Tensor::scratch(x.shape(), x.dtype())?;
     let (grad_weight, grad_bias) = norm::layer_norm_backward(
         grad.as_slice::<T>()?,
         x.as_slice()?,

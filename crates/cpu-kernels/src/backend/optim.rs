@@ -25,8 +25,8 @@ pub(super) fn register_all() {
 fn sgd_step<T: Element>(op: &SgdStep) -> Result<(Tensor, Option<Tensor>)> {
     let (param, grad) = (op.param.contiguous()?, op.grad.contiguous()?);
     let velocity = op.velocity.as_ref().map(Tensor::contiguous).transpose()?;
-    let mut new_param = Tensor::scratch(param.shape(), param.dtype());
-    let mut new_velocity = Tensor::scratch(param.shape(), param.dtype());
+    let mut new_param = Tensor::scratch(param.shape(), param.dtype())?;
+    let mut new_velocity = Tensor::scratch(param.shape(), param.dtype())?;
     optim::sgd_step::<T>(
         &op.params,
         param.as_slice()?,
@@ -42,7 +42,7 @@ fn adam_step<T: Element>(op: &AdamStep) -> Result<(Tensor, Tensor, Tensor)> {
     let (param, grad) = (op.param.contiguous()?, op.grad.contiguous()?);
     let (mean, square) = (op.mean.contiguous()?, op.square.contiguous()?);
     let scratch = || Tensor::scratch(param.shape(), param.dtype());
-    let (mut new_param, mut new_mean, mut new_square) = (scratch(), scratch(), scratch());
+    let (mut new_param, mut new_mean, mut new_square) = (scratch()?, scratch()?, scratch()?);
     optim::adam_step::<T>(
         &op.params,
         op.step,

@@ -23,7 +23,7 @@ pub(super) fn register_all() {
         |op: &PadGrad| {
             let grad = op.grad.contiguous()?;
             let padding = padding(PadGrad::NAME, &op.input_shape, &op.pads, op.mode)?;
-            let mut out = Tensor::scratch(&op.input_shape, grad.dtype());
+            let mut out = Tensor::scratch(&op.input_shape, grad.dtype())?;
             with_float!(grad.dtype(), T => {
                 padding.backward::<T>(grad.as_slice()?, out.as_mut_slice()?)?;
             });
@@ -35,7 +35,7 @@ pub(super) fn register_all() {
 fn pad<T: Element>(op: &Pad, value: T) -> Result<Tensor> {
     let input = op.input.contiguous()?;
     let padding = padding(Pad::NAME, input.shape(), &op.pads, op.mode)?;
-    let mut out = Tensor::scratch(&op.output_shape()?, input.dtype());
+    let mut out = Tensor::scratch(&op.output_shape()?, input.dtype())?;
     padding.forward(input.as_slice::<T>()?, value, out.as_mut_slice()?)?;
     Ok(out)
 }

@@ -17,8 +17,8 @@ pub(super) fn register_all() {
         let input = op.input.contiguous()?;
         let geometry = geometry(MaxPool::NAME, input.shape(), &op.params)?;
         let shape = op.params.output_shape(MaxPool::NAME, input.shape())?;
-        let mut out = Tensor::scratch(&shape, input.dtype());
-        let mut indices = Tensor::scratch(&shape, DType::I64);
+        let mut out = Tensor::scratch(&shape, input.dtype())?;
+        let mut indices = Tensor::scratch(&shape, DType::I64)?;
         with_float!(input.dtype(), T => pooling::max_pool::<T>(
             &geometry,
             input.as_slice()?,
@@ -35,7 +35,7 @@ pub(super) fn register_all() {
         let geometry = geometry(AvgPool::NAME, input.shape(), &op.params)?;
         let shape = op.params.output_shape(AvgPool::NAME, input.shape())?;
         let options = options(op.count_include_pad, op.divisor_override);
-        let mut out = Tensor::scratch(&shape, input.dtype());
+        let mut out = Tensor::scratch(&shape, input.dtype())?;
         with_float!(input.dtype(), T => pooling::avg_pool::<T>(
             &geometry,
             options,
@@ -48,7 +48,7 @@ pub(super) fn register_all() {
         let grad = op.grad.contiguous()?;
         let geometry = geometry(AvgPoolGrad::NAME, &op.input_shape, &op.params)?;
         let options = options(op.count_include_pad, op.divisor_override);
-        let mut out = Tensor::scratch(&op.input_shape, grad.dtype());
+        let mut out = Tensor::scratch(&op.input_shape, grad.dtype())?;
         with_float!(grad.dtype(), T => pooling::avg_pool_backward::<T>(
             &geometry,
             options,
@@ -66,7 +66,7 @@ fn register_adaptive() {
     register(Kernel::portable("windows", FLOATS, WINDOWS, |op: &AdaptiveAvgPool| {
         let input = op.input.contiguous()?;
         let (sizes, shape) = adaptive(AdaptiveAvgPool::NAME, input.shape(), &op.output_size)?;
-        let mut out = Tensor::scratch(&shape, input.dtype());
+        let mut out = Tensor::scratch(&shape, input.dtype())?;
         with_float!(input.dtype(), T => pooling::adaptive_avg_pool::<T>(
             &sizes,
             input.as_slice()?,
@@ -77,7 +77,7 @@ fn register_adaptive() {
     register(Kernel::portable("gather", FLOATS, GATHER, |op: &AdaptiveAvgPoolGrad| {
         let grad = op.grad.contiguous()?;
         let (sizes, _) = adaptive(AdaptiveAvgPoolGrad::NAME, &op.input_shape, &grad.shape()[2..])?;
-        let mut out = Tensor::scratch(&op.input_shape, grad.dtype());
+        let mut out = Tensor::scratch(&op.input_shape, grad.dtype())?;
         with_float!(grad.dtype(), T => pooling::adaptive_avg_pool_backward::<T>(
             &sizes,
             grad.as_slice()?,
@@ -88,8 +88,8 @@ fn register_adaptive() {
     register(Kernel::portable("windows", FLOATS, WINDOWS, |op: &AdaptiveMaxPool| {
         let input = op.input.contiguous()?;
         let (sizes, shape) = adaptive(AdaptiveMaxPool::NAME, input.shape(), &op.output_size)?;
-        let mut out = Tensor::scratch(&shape, input.dtype());
-        let mut indices = Tensor::scratch(&shape, DType::I64);
+        let mut out = Tensor::scratch(&shape, input.dtype())?;
+        let mut indices = Tensor::scratch(&shape, DType::I64)?;
         with_float!(input.dtype(), T => pooling::adaptive_max_pool::<T>(
             &sizes,
             input.as_slice()?,
@@ -111,8 +111,8 @@ fn register_fractional() {
         let planes = planes.iter().product();
         let sizes =
             Fractional::new(FractionalMaxPool::NAME, planes, size, &op.output_size, &op.kernel)?;
-        let mut out = Tensor::scratch(&shape, input.dtype());
-        let mut indices = Tensor::scratch(&shape, DType::I64);
+        let mut out = Tensor::scratch(&shape, input.dtype())?;
+        let mut indices = Tensor::scratch(&shape, DType::I64)?;
         with_float!(input.dtype(), T => pooling::fractional_max_pool::<T>(
             &sizes,
             input.as_slice()?,
@@ -132,7 +132,7 @@ fn register_unpool() {
     register(Kernel::portable("planes", FLOATS, LAST, |op: &MaxUnpool| {
         let (input, indices) = (op.input.contiguous()?, op.indices.contiguous()?);
         let planes = &input.shape()[..2];
-        let mut out = Tensor::scratch(&[planes, &op.output_size].concat(), input.dtype());
+        let mut out = Tensor::scratch(&[planes, &op.output_size].concat(), input.dtype())?;
         with_float!(input.dtype(), T => pooling::max_unpool::<T>(
             MaxUnpool::NAME,
             planes.iter().product(),
@@ -144,7 +144,7 @@ fn register_unpool() {
     }));
     register(Kernel::portable("copy", FLOATS, "each element is copied", |op: &MaxUnpoolGrad| {
         let (grad, indices) = (op.grad.contiguous()?, op.indices.contiguous()?);
-        let mut out = Tensor::scratch(indices.shape(), grad.dtype());
+        let mut out = Tensor::scratch(indices.shape(), grad.dtype())?;
         with_float!(grad.dtype(), T => pooling::max_unpool_backward::<T>(
             MaxUnpoolGrad::NAME,
             indices.shape()[..2].iter().product(),
@@ -164,7 +164,7 @@ fn indexed_grad(
     input_shape: &[usize],
 ) -> Result<Tensor> {
     let (grad, indices) = (grad.contiguous()?, indices.contiguous()?);
-    let mut out = Tensor::scratch(input_shape, grad.dtype());
+    let mut out = Tensor::scratch(input_shape, grad.dtype())?;
     let planes = input_shape[..2].iter().product();
     with_float!(grad.dtype(), T => pooling::max_pool_backward::<T>(
         op,

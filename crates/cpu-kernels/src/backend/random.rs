@@ -35,8 +35,8 @@ fn dropout(op: &Dropout) -> Result<(Tensor, Tensor)> {
     let draw = draw(&op.generator);
     let failed = |error: samebits_rng::Error| Error::invalid(Dropout::NAME, error.to_string());
     let x = op.x.contiguous()?;
-    let mut out = Tensor::scratch(x.shape(), x.dtype());
-    let mut mask = Tensor::scratch(x.shape(), DType::Bool);
+    let mut out = Tensor::scratch(x.shape(), x.dtype())?;
+    let mut mask = Tensor::scratch(x.shape(), DType::Bool)?;
     let kept = mask.as_mut_slice()?;
     if x.dtype() == DType::F32 {
         draw.dropout(0, x.as_slice()?, op.p, out.as_mut_slice()?, kept).map_err(failed)?;

@@ -63,9 +63,9 @@ fn shares_sequences(op: &RecurrentLayer) -> bool {
 fn lstm<T: Element>(op: &LstmCell) -> Result<(Tensor, Tensor, Tensor)> {
     let (x, h, cell) = (op.gates_x.contiguous()?, op.gates_h.contiguous()?, op.cell.contiguous()?);
     let bias = op.bias.as_ref().map(Tensor::contiguous).transpose()?;
-    let mut hidden = Tensor::scratch(cell.shape(), cell.dtype());
-    let mut next_cell = Tensor::scratch(cell.shape(), cell.dtype());
-    let mut activations = Tensor::scratch(x.shape(), cell.dtype());
+    let mut hidden = Tensor::scratch(cell.shape(), cell.dtype())?;
+    let mut next_cell = Tensor::scratch(cell.shape(), cell.dtype())?;
+    let mut activations = Tensor::scratch(x.shape(), cell.dtype())?;
     let gates = Gates {
         x: x.as_slice::<T>()?,
         h: h.as_slice()?,
@@ -87,8 +87,8 @@ fn lstm_grad<T: Element>(op: &LstmCellGrad) -> Result<(Tensor, Tensor)> {
     let (grad_hidden, grad_cell) = (op.grad_hidden.contiguous()?, op.grad_cell.contiguous()?);
     let activations = op.activations.contiguous()?;
     let (cell, next_cell) = (op.cell.contiguous()?, op.next_cell.contiguous()?);
-    let mut grad_gates = Tensor::scratch(activations.shape(), cell.dtype());
-    let mut grad_previous = Tensor::scratch(cell.shape(), cell.dtype());
+    let mut grad_gates = Tensor::scratch(activations.shape(), cell.dtype())?;
+    let mut grad_previous = Tensor::scratch(cell.shape(), cell.dtype())?;
     recurrent::lstm_cell_backward::<T>(
         cell.shape()[1],
         [grad_hidden.as_slice()?, grad_cell.as_slice()?],
@@ -106,8 +106,8 @@ fn gru<T: Element>(op: &GruCell) -> Result<(Tensor, Tensor)> {
     let bias_x = op.bias_x.as_ref().map(Tensor::contiguous).transpose()?;
     let bias_h = op.bias_h.as_ref().map(Tensor::contiguous).transpose()?;
     let &[n, size] = hidden.shape() else { unreachable!("the operation checked its rank") };
-    let mut next = Tensor::scratch(&[n, size], hidden.dtype());
-    let mut activations = Tensor::scratch(&[n, 4 * size], hidden.dtype());
+    let mut next = Tensor::scratch(&[n, size], hidden.dtype())?;
+    let mut activations = Tensor::scratch(&[n, 4 * size], hidden.dtype())?;
     let gates = Gates {
         x: x.as_slice::<T>()?,
         h: h.as_slice()?,
@@ -128,9 +128,9 @@ fn gru_grad<T: Element>(op: &GruCellGrad) -> Result<(Tensor, Tensor, Tensor)> {
     let (grad, hidden) = (op.grad.contiguous()?, op.hidden.contiguous()?);
     let activations = op.activations.contiguous()?;
     let &[n, size] = hidden.shape() else { unreachable!("the operation checked its rank") };
-    let mut grad_x = Tensor::scratch(&[n, 3 * size], hidden.dtype());
-    let mut grad_h = Tensor::scratch(&[n, 3 * size], hidden.dtype());
-    let mut grad_previous = Tensor::scratch(&[n, size], hidden.dtype());
+    let mut grad_x = Tensor::scratch(&[n, 3 * size], hidden.dtype())?;
+    let mut grad_h = Tensor::scratch(&[n, 3 * size], hidden.dtype())?;
+    let mut grad_previous = Tensor::scratch(&[n, size], hidden.dtype())?;
     recurrent::gru_cell_backward::<T>(
         size,
         grad.as_slice()?,
@@ -192,15 +192,16 @@ fn layer<T: Element + Real>(op: &RecurrentLayer) -> Result<(Tensor, Vec<Tensor>)
     let (rows, n) = (op.gates.shape()[0], op.batch_sizes[0]);
     let (size, state) = (layer.size, layer.state);
     let lstm = op.cell == RecurrentCell::Lstm;
-    let new = |rows, width| Tensor::scratch(&[rows, width], T::DTYPE);
+    let new =
+        |wanted: bool, width| wanted.then(|| Tensor::scratch(&[rows, width], T::DTYPE)).transpose();
     let gated = matches!(op.cell, RecurrentCell::Gru | RecurrentCell::Lstm);
     let mut kept: [Option<Tensor>; 3] = [
-        (op.keep && gated).then(|| new(rows, 4 * size)),
-        (op.keep && lstm).then(|| new(rows, size)),
-        (op.keep && op.weight_hr.is_some()).then(|| new(rows, size)),
+        new(op.keep && gated, 4 * size)?,
+        new(op.keep && lstm, size)?,
+        new(op.keep && op.weight_hr.is_some(), size)?,
     ];
     let flat = (rows + n) * state + if lstm { n * size } else { 0 };
-    let mut result = Tensor::scratch(&[flat], T::DTYPE);
+    let mut result = Tensor::scratch(&[flat], T::DTYPE)?;
     let (output, last) = result.as_mut_slice()?.split_at_mut(rows * state);
     let (hidden, cells) = last.split_at_mut(n * state);
     let [activations, kept_cells, unprojected] =
@@ -227,15 +228,15 @@ fn layer_grad<T: Element + Real>(op: &RecurrentLayerGrad) -> Result<Vec<Tensor>>
     let (output, last) = grad.as_slice()?.split_at(rows * state);
     let (hidden, cells) = last.split_at(n * state);
     let new = |wanted: bool, rows: usize, width: usize| {
-        wanted.then(|| Tensor::scratch(&[rows, width], T::DTYPE))
+        wanted.then(|| Tensor::scratch(&[rows, width], T::DTYPE)).transpose()
     };
     let cell = op.layer.cell;
     let mut grads = [
-        new(true, rows, width),
-        new(true, n, state),
-        new(cell == RecurrentCell::Lstm, n, size),
-        new(cell == RecurrentCell::Gru, rows, width),
-        new(op.layer.weight_hr.is_some(), rows, state),
+        new(true, rows, width)?,
+        new(true, n, state)?,
+        new(cell == RecurrentCell::Lstm, n, size)?,
+        new(cell == RecurrentCell::Gru, rows, width)?,
+        new(op.layer.weight_hr.is_some(), rows, state)?,
     ];
     let [gates, to_hidden, to_cells, gates_h, projected] =
         grads.each_mut().map(|x| x.as_mut().map_or(Ok(Default::default()), Tensor::as_mut_slice));

@@ -39,8 +39,8 @@ pub(super) fn register_all() {
     register(Kernel::portable("line", FLOATS, BOTH, |op: &CumprodGradGrad| {
         let shape = shape(CumprodGradGrad::NAME, &op.x, op.dim)?;
         let (x, grad, outer) = (op.x.contiguous()?, op.grad.contiguous()?, op.outer.contiguous()?);
-        let mut of_grad = Tensor::scratch(x.shape(), x.dtype());
-        let mut of_x = Tensor::scratch(x.shape(), x.dtype());
+        let mut of_grad = Tensor::scratch(x.shape(), x.dtype())?;
+        let mut of_x = Tensor::scratch(x.shape(), x.dtype())?;
         with_float!(x.dtype(), T => scan::cumprod_backward_backward::<T>(
             x.as_slice()?,
             grad.as_slice()?,
@@ -69,8 +69,8 @@ pub(super) fn register_all() {
     register(Kernel::portable("first", FLOATS, FIRST, |op: &Cumextreme| {
         let shape = shape(Cumextreme::NAME, &op.x, op.dim)?;
         let x = op.x.contiguous()?;
-        let mut values = Tensor::scratch(x.shape(), x.dtype());
-        let mut indices = Tensor::scratch(x.shape(), DType::I64);
+        let mut values = Tensor::scratch(x.shape(), x.dtype())?;
+        let mut indices = Tensor::scratch(x.shape(), DType::I64)?;
         with_float!(x.dtype(), T => scan::cumextreme::<T>(
             x.as_slice()?,
             shape,

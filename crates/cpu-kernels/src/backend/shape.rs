@@ -16,7 +16,7 @@ pub(super) fn register_all() {
 
 fn cat<T: Element>(op: &Cat) -> Result<Tensor> {
     let shape = op.output_shape()?;
-    let mut out = Tensor::scratch(&shape, op.dtype());
+    let mut out = Tensor::scratch(&shape, op.dtype())?;
     let (_, size, inner) = outer_dim_inner(Cat::NAME, &shape, op.dim)?;
     let row = size * inner;
     let to = out.as_mut_slice::<T>()?;

@@ -78,8 +78,8 @@ fn select<T: Element>(
     let x = x.contiguous()?;
     let mut shape = x.shape().to_vec();
     shape[dim] = k;
-    let mut values = Tensor::scratch(&shape, x.dtype());
-    let mut indices = Tensor::scratch(&shape, DType::I64);
+    let mut values = Tensor::scratch(&shape, x.dtype())?;
+    let mut indices = Tensor::scratch(&shape, DType::I64)?;
     f(x.as_slice()?, [outer, size, inner], values.as_mut_slice()?, indices.as_mut_slice()?)?;
     Ok((values, indices))
 }

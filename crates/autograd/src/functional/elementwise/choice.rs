@@ -158,13 +158,13 @@ pub(super) fn hard_clamp(
 /// The comparison of each element with a number, which is first rounded to the element type.
 #[track_caller]
 pub(in crate::functional) fn compare(kind: CompareKind, x: &Tensor, bound: f64) -> Result<Tensor> {
-    let bound = Tensor::full(&[], bound, x.dtype()).to(x.device())?;
+    let bound = Tensor::full(&[], bound, x.dtype())?.to(x.device())?;
     run(&Compare { kind, a: x.clone(), b: bound })
 }
 
 /// A constant without dimensions, of the type and on the device of `x`.
 pub(in crate::functional) fn scalar_like(x: &Var, value: f64) -> Result<Var> {
-    Ok(Var::constant(Tensor::full(&[], value, x.dtype()).to(x.value().device())?))
+    Ok(Var::constant(Tensor::full(&[], value, x.dtype())?.to(x.value().device())?))
 }
 
 /// A constant of the shape, the type and on the device of `x`.

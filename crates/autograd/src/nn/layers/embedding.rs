@@ -202,7 +202,7 @@ fn clear_row(weight: &Var, row: usize) -> Result<Var> {
         input: weight.value().clone(),
         dim: 0,
         index: Tensor::from_slice(&[row], &[1])?.to(device)?,
-        source: Tensor::zeros(&[1, width], weight.dtype()).to(device)?,
+        source: Tensor::zeros(&[1, width], weight.dtype())?.to(device)?,
     };
     Ok(Var::parameter(run(&op)?))
 }

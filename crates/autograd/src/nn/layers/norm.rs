@@ -22,15 +22,19 @@ pub struct BatchNorm {
 
 impl BatchNorm {
     /// Weight 1, bias 0, momentum 0.1 and eps 1e-5, as in PyTorch.
-    pub fn new(channels: usize) -> BatchNorm {
-        BatchNorm {
-            weight: Var::parameter(Tensor::ones(&[channels], DType::F32)),
-            bias: Var::parameter(Tensor::zeros(&[channels], DType::F32)),
-            running_mean: Tensor::zeros(&[channels], DType::F32),
-            running_var: Tensor::ones(&[channels], DType::F32),
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for them.
+    pub fn new(channels: usize) -> Result<BatchNorm> {
+        Ok(BatchNorm {
+            weight: Var::parameter(Tensor::ones(&[channels], DType::F32)?),
+            bias: Var::parameter(Tensor::zeros(&[channels], DType::F32)?),
+            running_mean: Tensor::zeros(&[channels], DType::F32)?,
+            running_var: Tensor::ones(&[channels], DType::F32)?,
             momentum: 0.1,
             eps: 1e-5,
-        }
+        })
     }
 }
 
@@ -68,12 +72,16 @@ pub struct LayerNorm {
 
 impl LayerNorm {
     /// Weight 1, bias 0 and eps 1e-5, as in PyTorch.
-    pub fn new(shape: &[usize]) -> LayerNorm {
-        LayerNorm {
-            weight: Var::parameter(Tensor::ones(shape, DType::F32)),
-            bias: Var::parameter(Tensor::zeros(shape, DType::F32)),
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for them.
+    pub fn new(shape: &[usize]) -> Result<LayerNorm> {
+        Ok(LayerNorm {
+            weight: Var::parameter(Tensor::ones(shape, DType::F32)?),
+            bias: Var::parameter(Tensor::zeros(shape, DType::F32)?),
             eps: 1e-5,
-        }
+        })
     }
 }
 
@@ -109,13 +117,17 @@ pub struct GroupNorm {
 
 impl GroupNorm {
     /// Weight 1, bias 0 and eps 1e-5, as in PyTorch.
-    pub fn new(groups: usize, channels: usize) -> GroupNorm {
-        GroupNorm {
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for them.
+    pub fn new(groups: usize, channels: usize) -> Result<GroupNorm> {
+        Ok(GroupNorm {
             groups,
-            weight: Var::parameter(Tensor::ones(&[channels], DType::F32)),
-            bias: Var::parameter(Tensor::zeros(&[channels], DType::F32)),
+            weight: Var::parameter(Tensor::ones(&[channels], DType::F32)?),
+            bias: Var::parameter(Tensor::zeros(&[channels], DType::F32)?),
             eps: 1e-5,
-        }
+        })
     }
 }
 
@@ -141,7 +153,7 @@ impl Module for GroupNorm {
 /// use samebits_rng::Generator;
 /// use samebits_tensor_core::Tensor;
 ///
-/// let mut layer = InstanceNorm::affine(1).tracking(1);
+/// let mut layer = InstanceNorm::affine(1)?.tracking(1)?;
 /// let mut generator = Generator::new(0);
 /// let x = Var::constant(Tensor::from_slice(&[1.0f32, 3.0, 5.0, 7.0], &[2, 1, 2])?);
 /// layer.forward(&x, &mut Context { training: true, generator: &mut generator })?;
@@ -185,24 +197,31 @@ impl InstanceNorm {
     }
 
     /// With weight 1 and bias 0.
-    pub fn affine(channels: usize) -> InstanceNorm {
-        InstanceNorm {
-            weight: Some(Var::parameter(Tensor::ones(&[channels], DType::F32))),
-            bias: Some(Var::parameter(Tensor::zeros(&[channels], DType::F32))),
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for them.
+    pub fn affine(channels: usize) -> Result<InstanceNorm> {
+        Ok(InstanceNorm {
+            weight: Some(Var::parameter(Tensor::ones(&[channels], DType::F32)?)),
+            bias: Some(Var::parameter(Tensor::zeros(&[channels], DType::F32)?)),
             ..InstanceNorm::new()
-        }
+        })
     }
 
     /// With running statistics from mean 0 and variance 1 and a momentum of 0.1, as in PyTorch
     /// with `track_running_stats`.
-    #[must_use]
-    pub fn tracking(mut self, channels: usize) -> InstanceNorm {
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for them.
+    pub fn tracking(mut self, channels: usize) -> Result<InstanceNorm> {
         self.running = Some(RunningStatistics {
-            mean: Tensor::zeros(&[channels], DType::F32),
-            var: Tensor::ones(&[channels], DType::F32),
+            mean: Tensor::zeros(&[channels], DType::F32)?,
+            var: Tensor::ones(&[channels], DType::F32)?,
             momentum: 0.1,
         });
-        self
+        Ok(self)
     }
 }
 
