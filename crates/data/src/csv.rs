@@ -1,10 +1,10 @@
 //! Tables of numbers in CSV files, plain or gzip-compressed.
 
-use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::error::quote;
+use crate::file::{self, MOST_BYTES};
+use crate::memory::reserve;
 use crate::{Error, Place, Result, Table};
 
 const OP: &str = "csv";
@@ -24,8 +24,8 @@ pub enum Label {
 /// How to read a CSV file as a [`Table`].
 ///
 /// Every row must have the same number of fields, and every field must be a number: finite for
-/// values, an integer for labels. Spaces around a number are ignored. gzip files are recognised
-/// by their first two bytes.
+/// values, an integer for labels. Spaces around a number are ignored. A file whose name ends in
+/// `.gz` is unpacked.
 ///
 /// # Determinism
 ///
@@ -55,6 +55,7 @@ pub struct CsvOptions {
     label: Label,
     columns: Option<usize>,
     labels: Option<(i64, i64)>,
+    most_bytes: usize,
 }
 
 impl Default for CsvOptions {
@@ -72,6 +73,7 @@ impl CsvOptions {
             label: Label::Last,
             columns: None,
             labels: None,
+            most_bytes: MOST_BYTES,
         }
     }
 
@@ -100,51 +102,34 @@ impl CsvOptions {
         CsvOptions { labels: Some((smallest, largest)), ..self }
     }
 
+    /// The most bytes of text to read, counted after unpacking; 4 GiB by default. The table takes
+    /// up to four times as much.
+    pub fn most_bytes(self, most_bytes: usize) -> Self {
+        CsvOptions { most_bytes, ..self }
+    }
+
     /// Reads the file at `path`.
     ///
     /// # Errors
     ///
     /// [`Error::Io`] if it cannot be read, [`Error::Malformed`] with line and column if it is
-    /// not such a table.
+    /// not such a table, [`Error::TooLarge`] and [`Error::OutOfMemory`] if it is too long.
     pub fn read(&self, path: impl AsRef<Path>) -> Result<Table> {
         let path = path.as_ref();
-        let bytes = fs::read(path).map_err(|source| Error::io(OP, path, source))?;
-        self.parse(path, &bytes)
+        Rows { options: self, path }.parse(&file::read(OP, path, self.most_bytes)?)
     }
 
-    /// Reads a table from `bytes`, a whole file; errors call it `name`.
+    /// Reads a table from `bytes`, the content of a file that would have this name.
     ///
     /// # Errors
     ///
-    /// [`Error::Malformed`], as for [`read`](CsvOptions::read).
+    /// As for [`read`](CsvOptions::read).
     pub fn parse(&self, name: impl Into<PathBuf>, bytes: &[u8]) -> Result<Table> {
         let path = name.into();
-        let unpacked;
-        let text = if bytes.starts_with(&[0x1f, 0x8b]) {
-            unpacked = gunzip(&path, bytes)?;
-            &unpacked
-        } else {
-            bytes
-        };
-        Rows { options: self, path: &path }.parse(text)
-    }
-}
-
-/// Unpacks a whole gzip file of one or more members.
-pub(crate) fn gunzip(path: &Path, bytes: &[u8]) -> Result<Vec<u8>> {
-    let mut unpacked = Vec::new();
-    let mut decoder = flate2::read::MultiGzDecoder::new(bytes);
-    match decoder.read_to_end(&mut unpacked) {
-        Ok(_) => Ok(unpacked),
-        Err(source) => {
-            let read = bytes.len() - decoder.get_ref().len();
-            Err(Error::malformed(
-                "gzip",
-                path,
-                Place::Offset(read as u64),
-                "a whole gzip file",
-                format!("{source} after {} unpacked bytes", unpacked.len()),
-            ))
+        let rows = Rows { options: self, path: &path };
+        match file::is_packed(&path) {
+            true => rows.parse(&file::unpack(&path, bytes, self.most_bytes)?),
+            false => rows.parse(bytes),
         }
     }
 }
@@ -201,7 +186,7 @@ impl Rows<'_> {
             Label::None => None,
             Label::Column(column) if column < fields => Some(column),
             Label::Column(column) => {
-                let expected = format!("a label in column {}", column + 1);
+                let expected = format!("a label in column {}", column.saturating_add(1));
                 return Err(self.malformed(
                     Place::Line(line),
                     expected,
@@ -213,6 +198,8 @@ impl Rows<'_> {
         };
         table.fields = Some(fields);
         table.label_fields = usize::from(label.is_some());
+        reserve(OP, &mut table.values, fields)?;
+        reserve(OP, &mut table.labels, 1)?;
         for (column, field) in record.iter().enumerate() {
             let place = Place::Field { line, column: column as u64 + 1 };
             if label == Some(column) {

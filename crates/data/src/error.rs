@@ -67,6 +67,50 @@ pub enum Error {
         /// What is there.
         found: String,
     },
+    /// A file holds more than its reader may take into memory.
+    #[error(
+        "{op}: {}, {place}: expected {what} of at most {most} bytes, found more: raise the limit, \
+         or see whether the file is damaged",
+        path.display()
+    )]
+    TooLarge {
+        /// The reader.
+        op: &'static str,
+        /// The file, or the name given to the bytes.
+        path: PathBuf,
+        /// Where the excess begins, or the line that is too long.
+        place: Place,
+        /// What is too large.
+        what: &'static str,
+        /// The limit in bytes.
+        most: usize,
+    },
+    /// A number of a file has no exact value of the type asked for.
+    #[error(
+        "{op}: {}, offset {offset}: {value} has no exact {wanted}: read the row with `row_f64` or \
+         `row_i64`, or permit rounding with `rounded`",
+        path.display()
+    )]
+    Inexact {
+        /// The reader.
+        op: &'static str,
+        /// The file, or the name given to the bytes.
+        path: PathBuf,
+        /// Where the number lies.
+        offset: u64,
+        /// The number.
+        value: String,
+        /// The type asked for.
+        wanted: &'static str,
+    },
+    /// There is no memory for a buffer.
+    #[error("{op}: no memory left for {bytes} bytes")]
+    OutOfMemory {
+        /// What needed the buffer.
+        op: &'static str,
+        /// The buffer's size, or `usize::MAX` if it cannot be addressed.
+        bytes: usize,
+    },
     /// An index lies outside a dataset.
     #[error("{op}: index {index} is out of range for length {len}")]
     IndexOutOfRange {

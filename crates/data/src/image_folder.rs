@@ -1,8 +1,12 @@
 //! Image files in folders, one folder per class.
 
 use std::fs;
+use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
+use image::ImageReader;
+
+use crate::file::{self, MOST_BYTES};
 use crate::{Dataset, Error, Place, Result, SampleContext};
 
 const OP: &str = "image folder";
@@ -126,9 +130,11 @@ impl Dataset for ImageFolder {
             index,
             len: self.files.len(),
         })?;
-        let bytes = fs::read(path).map_err(|source| Error::io(OP, path, source))?;
-        // The content decides, not the file's name.
-        let image = image::load_from_memory(&bytes).map_err(|error| {
+        let bytes = file::read(OP, path, MOST_BYTES)?;
+        // The content decides, not the file's name. The reader's own limit of 512 MiB for an
+        // image keeps a short file from claiming more.
+        let image = ImageReader::new(Cursor::new(bytes)).with_guessed_format();
+        let image = image.map_err(Into::into).and_then(ImageReader::decode).map_err(|error| {
             let place = Place::Offset(0);
             Error::malformed(OP, path, place, "a PNG, BMP or PNM image", error.to_string())
         })?;

@@ -29,10 +29,12 @@ mod csv;
 mod dataset;
 mod engine;
 mod error;
+mod file;
 #[cfg(feature = "images")]
 mod image_folder;
 mod level;
 mod loader;
+mod memory;
 #[cfg(feature = "progress")]
 mod progress;
 mod pytorch;

@@ -3,6 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use samebits_numerics::memory;
+
+use crate::memory::had;
 use crate::{Dataset, Error, Place, Result, SampleContext};
 
 mod element;
@@ -12,13 +15,19 @@ mod source;
 
 pub use element::Element;
 
+use element::Number;
 use source::Source;
 
 /// A dataset of equally shaped rows in a file, read when they are asked for.
 ///
-/// A sample is the row's values as `f32`, rounded to nearest where a type holds more digits than
-/// that. [`into_labels`](Rows::into_labels) reads single integers instead, and
-/// [`row_bytes`](Rows::row_bytes) what is in the file.
+/// A sample is the row's values as `f32`. A value that `f32` does not hold exactly, such as an
+/// identifier above 2^24, is [`Error::Inexact`], unless [`rounded`](Rows::rounded) permits rounding.
+/// [`into_labels`](Rows::into_labels) reads single integers instead;
+/// [`row_i64`](Rows::row_i64), [`row_f64`](Rows::row_f64) and [`row_bytes`](Rows::row_bytes) read
+/// one row in another form.
+///
+/// A file whose name ends in `.gz` is unpacked into memory, up to 4 GiB; a larger one must be
+/// unpacked on disk. Every other file is read where it lies, whatever its first bytes are.
 ///
 /// Cloning is cheap: clones share the file.
 ///
@@ -59,6 +68,8 @@ pub struct Rows {
     shape: Vec<usize>,
     /// Elements in one row.
     width: usize,
+    /// True if values may be rounded to f32.
+    rounds: bool,
 }
 
 /// In which order a file keeps the bytes of a number.
@@ -71,8 +82,7 @@ pub enum ByteOrder {
 }
 
 impl Rows {
-    /// Opens an IDX file, the format of MNIST. The first dimension counts the rows. A
-    /// gzip-compressed file is unpacked into memory.
+    /// Opens an IDX file, the format of MNIST. The first dimension counts the rows.
     ///
     /// # Errors
     ///
@@ -130,12 +140,10 @@ impl Rows {
     ) -> Result<Self> {
         let op = "raw rows";
         let source = Source::open(op, path.as_ref())?;
-        let width = product(shape).filter(|&width| width > 0).ok_or_else(|| {
-            Error::option(op, "row shape", format!("{shape:?}"), "must have elements")
-        })?;
-        let bytes = width.checked_mul(element.size()).ok_or_else(|| {
-            Error::option(op, "row shape", format!("{shape:?}"), "must fit the address space")
-        })?;
+        let Some((width, bytes)) = row_size(shape, element) else {
+            let expected = "must have elements and fit the address space";
+            return Err(Error::option(op, "row shape", format!("{shape:?}"), expected));
+        };
         let rest = source.len().checked_sub(header);
         let rows = rest.filter(|rest| rest % bytes as u64 == 0).map(|rest| rest / bytes as u64);
         let Some(len) = rows.and_then(|rows| usize::try_from(rows).ok()) else {
@@ -156,6 +164,7 @@ impl Rows {
             len,
             shape: shape.to_vec(),
             width,
+            rounds: false,
         })
     }
 
@@ -180,9 +189,57 @@ impl Rows {
             return Err(Error::IndexOutOfRange { op: self.op, index, len: self.len });
         }
         let size = self.width * self.element.size();
-        let mut bytes = vec![0; size];
+        let mut bytes = had(self.op, memory::zeroed(size))?;
         self.source.read_at(self.op, self.start + index as u64 * size as u64, &mut bytes)?;
         Ok(bytes)
+    }
+
+    /// The values of row `index` as `f64`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`row_bytes`](Rows::row_bytes), and [`Error::Inexact`] for integers that `f64` would
+    /// round.
+    pub fn row_f64(&self, index: usize) -> Result<Vec<f64>> {
+        self.exact(index, &self.row_bytes(index)?, "f64", Number::to_f64)
+    }
+
+    /// The values of row `index` as `i64`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`row_bytes`](Rows::row_bytes), and [`Error::Inexact`] for values that are no `i64`.
+    pub fn row_i64(&self, index: usize) -> Result<Vec<i64>> {
+        self.exact(index, &self.row_bytes(index)?, "i64", Number::to_i64)
+    }
+
+    /// The values in `bytes`, which are row `index`, if each has an exact value of the type.
+    fn exact<T>(
+        &self,
+        index: usize,
+        bytes: &[u8],
+        wanted: &'static str,
+        convert: impl Fn(Number) -> Option<T>,
+    ) -> Result<Vec<T>> {
+        let mut values = had(self.op, memory::with_capacity(self.width))?;
+        for (place, number) in self.element.numbers(self.order, bytes).enumerate() {
+            values.push(convert(number).ok_or_else(|| Error::Inexact {
+                op: self.op,
+                path: self.source.path().to_owned(),
+                offset: self.start
+                    + index as u64 * bytes.len() as u64
+                    + (place * self.element.size()) as u64,
+                value: number.to_string(),
+                wanted,
+            })?);
+        }
+        Ok(values)
+    }
+
+    /// The same rows, with values that `f32` does not hold exactly rounded to nearest.
+    #[must_use]
+    pub fn rounded(self) -> Self {
+        Rows { rounds: true, ..self }
     }
 
     /// The same rows as integers, one per row.
@@ -217,7 +274,10 @@ impl Dataset for Rows {
 
     fn get(&self, index: usize, _: &mut SampleContext<'_>) -> Result<Vec<f32>> {
         let bytes = self.row_bytes(index)?;
-        Ok(self.element.to_f32(self.order, &bytes))
+        match self.element.exceeds_f32() && !self.rounds {
+            true => self.exact(index, &bytes, "f32", Number::to_f32),
+            false => Ok(self.element.to_f32(self.order, &bytes)),
+        }
     }
 }
 
@@ -235,22 +295,14 @@ impl Dataset for Labels {
     }
 
     fn get(&self, index: usize, _: &mut SampleContext<'_>) -> Result<i64> {
-        let rows = &self.rows;
-        let bytes = rows.row_bytes(index)?;
-        rows.element.to_i64(rows.order, &bytes).ok_or_else(|| {
-            let offset = rows.start + index as u64 * rows.element.size() as u64;
-            Error::malformed(
-                rows.op,
-                rows.source.path(),
-                Place::Offset(offset),
-                "a label that fits 64 bits with a sign",
-                "a larger one",
-            )
-        })
+        // `into_labels` has seen that a row has one value.
+        Ok(self.rows.row_i64(index)?[0])
     }
 }
 
-/// The number of elements of a shape, unless it overflows.
-fn product(shape: &[usize]) -> Option<usize> {
-    shape.iter().try_fold(1_usize, |product, &size| product.checked_mul(size))
+/// The numbers of elements and of bytes of a row, unless it has none or cannot be addressed. A row
+/// without elements is refused because a short file could claim any number of them.
+fn row_size(shape: &[usize], element: Element) -> Option<(usize, usize)> {
+    let width = memory::product(shape).filter(|&width| width > 0)?;
+    Some((width, width.checked_mul(element.size())?))
 }

@@ -7,8 +7,9 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use proptest::prelude::*;
 use samebits_data::{
-    ByteOrder, CsvOptions, DataLoader, Dataset, DatasetExt, Element, Error, Label, LoaderState,
-    Memory, Place, Result, Rows, SampleContext, WorkerContext,
+    ByteOrder, CsvOptions, DataLoader, Dataset, DatasetExt, Element, Error, Label, Lines,
+    LoaderState, Memory, Place, Result, Rows, SampleContext, StreamLoader, StreamState,
+    WorkerContext,
 };
 
 fn get<D: Dataset>(data: &D, index: usize) -> Result<D::Item> {
@@ -39,8 +40,8 @@ fn two_tensors() -> Vec<u8> {
 fn csv_reads_numbers_headers_labels_and_gzip() {
     let text = b"a;b;c\r\n 1 ;2.5;-3\n\"4\";1e-3;5\n";
     let options = CsvOptions::new().header(true).delimiter(b';').label(Label::Column(2));
-    for bytes in [text.to_vec(), gzip(text)] {
-        let table = options.parse("t.csv", &bytes).unwrap();
+    for (name, bytes) in [("t.csv", text.to_vec()), ("t.csv.gz", gzip(text))] {
+        let table = options.parse(name, &bytes).unwrap();
         assert_eq!(table.values(), [1.0, 2.5, 4.0, 1e-3]);
         assert_eq!(table.labels(), [-3, 5]);
         assert_eq!((table.columns(), table.len()), (2, 2));
@@ -107,6 +108,63 @@ fn truncated_and_damaged_gzip_is_an_error() {
     let checksum = damaged.len() - 6;
     damaged[checksum] ^= 1;
     assert!(CsvOptions::new().parse("d.csv.gz", &damaged).is_err());
+}
+
+#[test]
+fn files_larger_than_their_limit_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "1,2\n".repeat(1 << 18);
+    for (name, bytes) in [("d.csv", text.as_bytes().to_vec()), ("d.csv.gz", gzip(text.as_bytes()))]
+    {
+        let path = dir.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        let table = CsvOptions::new().most_bytes(text.len()).read(&path).unwrap();
+        assert_eq!(table.len(), 1 << 18);
+        let error = CsvOptions::new().most_bytes(text.len() - 1).read(&path).unwrap_err();
+        assert!(matches!(error, Error::TooLarge { .. }), "{error}");
+    }
+    // A thousand times its size when unpacked.
+    let bomb = gzip(&vec![b'1'; 64 << 20]);
+    let error = CsvOptions::new().most_bytes(1 << 20).parse("bomb.gz", &bomb).unwrap_err();
+    assert!(error.to_string().starts_with(
+        "gzip: bomb.gz, offset 1048576: expected a file of at most 1048576 bytes, found more"
+    ));
+    let path = dir.path().join("endless.txt");
+    fs::write(&path, [&[b'1'; 100][..], b"\n", &[b'2'; 101], b"\n3\n"].concat()).unwrap();
+    let loader =
+        StreamLoader::builder(Lines::new(vec![path]).longest(100)).lanes(1).build().unwrap();
+    let lines: Vec<_> = loader.epoch(0).collect();
+    assert_eq!(lines[0].as_ref().unwrap().data[0].len(), 100);
+    let error = lines[1].as_ref().unwrap_err().to_string();
+    assert!(error.contains("endless.txt, line 2: expected a line of at most 100 bytes"), "{error}");
+}
+
+#[test]
+fn numbers_are_exact_unless_rounding_is_permitted() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("d.bin");
+    fs::write(&path, [0.5_f64, 0.1, f64::NAN].map(f64::to_le_bytes).concat()).unwrap();
+    let rows = Rows::open_raw(&path, 0, Element::F64, ByteOrder::Little, &[1]).unwrap();
+    assert_eq!(get(&rows, 0).unwrap(), [0.5]);
+    assert_eq!(
+        get(&rows, 1).unwrap_err().to_string(),
+        format!(
+            "raw rows: {}, offset 8: 0.1 has no exact f32: read the row with `row_f64` or \
+             `row_i64`, or permit rounding with `rounded`",
+            path.display()
+        )
+    );
+    assert!(get(&rows, 2).unwrap()[0].is_nan());
+    assert_eq!(rows.row_f64(1).unwrap(), [0.1]);
+    assert!(rows.row_i64(0).is_err());
+    assert_eq!(get(&rows.rounded(), 1).unwrap(), [0.1_f32]);
+    let ids = [i64::MAX, (1 << 53) + 1, -3];
+    fs::write(&path, ids.map(i64::to_le_bytes).concat()).unwrap();
+    let rows = Rows::open_raw(&path, 0, Element::I64, ByteOrder::Little, &[3]).unwrap();
+    assert_eq!(rows.row_i64(0).unwrap(), ids);
+    assert!(rows.row_f64(0).is_err());
+    let rows = Rows::open_raw(&path, 0, Element::U64, ByteOrder::Little, &[3]).unwrap();
+    assert!(rows.row_i64(0).is_err());
 }
 
 #[test]
@@ -236,12 +294,22 @@ fn damaged(whole: Vec<u8>) -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR";
+
+/// Up to `most` bytes: more than any header takes.
+fn any_bytes(most: usize) -> impl Strategy<Value = Vec<u8>> {
+    proptest::collection::vec(any::<u8>(), 0..most)
+}
+
 /// Reads all rows of whatever has opened.
 fn read_rows(rows: Result<Rows>) {
     let Ok(rows) = rows else { return };
-    // A header may claim many rows of no width.
     for index in (0..rows.len()).take(100) {
-        assert_eq!(get(&rows, index).unwrap().len(), rows.shape().iter().product::<usize>());
+        match get(&rows, index) {
+            Ok(row) => assert_eq!(row.len(), rows.shape().iter().product::<usize>()),
+            Err(error) => assert!(matches!(error, Error::Inexact { .. }), "{error}"),
+        }
+        let _ = (rows.row_i64(index), rows.row_f64(index));
     }
 }
 
@@ -279,7 +347,8 @@ proptest! {
 
     #[test]
     fn damaged_gzip_never_panics(bytes in damaged(gzip(b"1,2\n3,4\n5,6\n"))) {
-        let _ = CsvOptions::new().parse("f", &bytes);
+        let _ = CsvOptions::new().parse("f.gz", &bytes);
+        read_rows(Rows::parse_idx("f.gz", bytes));
     }
 
     #[test]
@@ -299,6 +368,87 @@ proptest! {
     #[test]
     fn damaged_safetensors_never_panics(bytes in damaged(two_tensors())) {
         read_rows(Rows::parse_safetensors("f", bytes, "x"));
+    }
+
+    #[test]
+    fn any_bytes_are_csv_or_an_error(
+        bytes in any_bytes(4096),
+        delimiter in any::<u8>(),
+        (header, label) in (any::<bool>(), 0..4_usize),
+    ) {
+        let label = [Label::None, Label::Last, Label::Column(1), Label::Column(usize::MAX)][label];
+        let options = CsvOptions::new().delimiter(delimiter).header(header).label(label);
+        let _ = options.parse("f", &bytes);
+        let _ = options.parse("f.gz", &bytes);
+        let _ = options.parse("f.gz", &[&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0], &bytes[..]].concat());
+    }
+
+    #[test]
+    fn any_bytes_are_numbers_or_an_error(
+        bytes in any_bytes(4096),
+        (kind, dimensions) in (8..15_u8, 1..5_u8),
+        sizes in proptest::collection::vec(0..20_u32, 4),
+    ) {
+        let mut idx = vec![0, 0, kind, dimensions];
+        idx.extend(sizes.iter().take(dimensions.into()).flat_map(|size| size.to_be_bytes()));
+        let element = [1, 1, 1, 2, 4, 4, 8][usize::from(kind) - 8];
+        let count: u32 = sizes.iter().take(dimensions.into()).product();
+        idx.extend(bytes.iter().cycle().take(count as usize * element));
+        read_rows(Rows::parse_idx("f", idx));
+        read_rows(Rows::parse_idx("f", bytes.clone()));
+        read_rows(Rows::parse_safetensors("f", bytes.clone(), "x"));
+        read_rows(Rows::parse_safetensors("f", tensors(HEADER, &bytes), "x"));
+        let header = String::from_utf8_lossy(&bytes);
+        read_rows(Rows::parse_safetensors("f", tensors(&header, &bytes), "x"));
+    }
+
+    #[test]
+    fn any_bytes_are_raw_rows_lines_images_and_states_or_an_error(
+        bytes in any_bytes(4096),
+        (width, kind) in (1..9_usize, 0..13_usize),
+        magic in proptest::sample::select(vec![&b""[..], b"P5 ", b"P6 9 9 255\n", b"P7\n", b"BM", PNG]),
+    ) {
+        use Element::{Bf16, Bool, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
+        let kinds = [Bool, U8, I8, U16, I16, U32, I32, U64, I64, F16, Bf16, F32, F64];
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.bin");
+        fs::write(&path, &bytes).unwrap();
+        for order in [ByteOrder::Little, ByteOrder::Big] {
+            let header = (bytes.len() % (width * kinds[kind].size())) as u64;
+            let rows = Rows::open_raw(&path, header, kinds[kind], order, &[width]);
+            prop_assert!(rows.is_ok());
+            read_rows(rows);
+        }
+        fs::copy(&path, folder.path().join("x.gz")).unwrap();
+        for name in ["x.bin", "x.gz"] {
+            let lines = Lines::new(vec![folder.path().join(name)]).longest(100);
+            let loader = StreamLoader::builder(lines).build().unwrap();
+            prop_assert!(loader.epoch(0).count() <= bytes.len() + 1);
+        }
+        let _ = serde_json::from_slice::<LoaderState>(&bytes);
+        let _ = serde_json::from_slice::<StreamState>(&bytes);
+        #[cfg(feature = "images")]
+        {
+            fs::create_dir(folder.path().join("class")).unwrap();
+            let image = folder.path().join("class/x.png");
+            fs::write(&image, [magic, &bytes].concat()).unwrap();
+            let images = samebits_data::ImageFolder::open(folder.path()).unwrap();
+            let _ = get(&images, 0);
+        }
+        let _ = magic;
+    }
+
+    #[test]
+    fn damaged_stream_states_never_panic(bytes in damaged({
+        let loader = StreamLoader::builder(Lines::new(vec![])).build().unwrap();
+        serde_json::to_vec(loader.epoch(3).state()).unwrap()
+    })) {
+        let loader = StreamLoader::builder(Lines::new(vec![])).build().unwrap();
+        if let Ok(state) = serde_json::from_slice::<StreamState>(&bytes)
+            && let Ok(epoch) = loader.resume(&state)
+        {
+            prop_assert_eq!(epoch.count(), 0);
+        }
     }
 
     #[test]

@@ -5,8 +5,10 @@
 
 use std::sync::Arc;
 
+use samebits_numerics::memory::product;
+
 use super::source::Source;
-use super::{ByteOrder, Element, Rows, product};
+use super::{ByteOrder, Element, Rows, row_size};
 use crate::{Error, Place, Result};
 
 const OP: &str = "idx";
@@ -49,10 +51,8 @@ pub(super) fn open(source: Source) -> Result<Rows> {
         return Err(fail(start, expected, format!("{data} bytes")));
     }
     let (&len, shape) = sizes.split_first().expect("there is at least one dimension");
-    // A file without data may still claim a width that overflows.
-    let width = product(shape).filter(|width| width.checked_mul(element.size()).is_some());
-    let Some(width) = width else {
-        let expected = "a row that fits the address space".to_owned();
+    let Some((width, _)) = row_size(shape, element) else {
+        let expected = "rows with elements that fit the address space".to_owned();
         return Err(fail(8, expected, format!("{shape:?}")));
     };
     let shape = shape.to_vec();
@@ -65,6 +65,7 @@ pub(super) fn open(source: Source) -> Result<Rows> {
         len,
         shape,
         width,
+        rounds: false,
     })
 }
 
@@ -101,14 +102,14 @@ mod tests {
             "idx: x.idx, offset 8: expected as many numbers of 2 bytes as [2] says, found 3 bytes"
         );
         let huge = [[0, 0, 8, 4], [0; 4], [255; 4], [255; 4], [255; 4]].concat();
-        assert!(text(&huge).contains("expected a"), "{}", text(&huge));
+        assert!(text(&huge).contains("expected rows with elements"), "{}", text(&huge));
     }
 
     #[test]
     fn numbers_are_read_most_significant_byte_first() {
         let rows = parse(&[0, 0, 11, 2, 0, 0, 0, 1, 0, 0, 0, 2, 1, 0, 255, 255]).unwrap();
         assert_eq!((rows.shape(), rows.element()), (&[2][..], Element::I16));
-        assert_eq!(rows.element.to_f32(rows.order, &rows.row_bytes(0).unwrap()), [256.0, -1.0]);
+        assert_eq!(rows.row_i64(0).unwrap(), [256, -1]);
         assert!(rows.row_bytes(1).is_err());
         assert!(rows.into_labels().is_err());
     }

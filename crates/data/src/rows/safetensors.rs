@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use safetensors::Dtype;
 use safetensors::tensor::Metadata;
+use samebits_numerics::memory;
 
 use super::source::Source;
-use super::{ByteOrder, Element, Rows, product};
+use super::{ByteOrder, Element, Rows, row_size};
 use crate::error::quote;
+use crate::memory::had;
 use crate::{Error, Place, Result};
 
 const OP: &str = "safetensors";
@@ -27,7 +29,7 @@ pub(super) fn open(source: Source, tensor: &str) -> Result<Rows> {
         let expected = format!("a header of at most {most} bytes");
         return Err(fail(0, expected, format!("a length of {length}")));
     }
-    let mut header = vec![0; length as usize];
+    let mut header = had(OP, memory::zeroed(length as usize))?;
     source.read_at(OP, 8, &mut header)?;
     let metadata: Metadata = serde_json::from_slice(&header)
         .map_err(|error| fail(8, "a header that lists tensors".to_owned(), error.to_string()))?;
@@ -66,9 +68,8 @@ pub(super) fn open(source: Source, tensor: &str) -> Result<Rows> {
         let expected = format!("at least one dimension of {}", quote(tensor));
         return Err(fail(8, expected, "a single number".to_owned()));
     };
-    let width = product(shape).filter(|width| width.checked_mul(element.size()).is_some());
-    let Some(width) = width else {
-        let expected = "a row that fits the address space".to_owned();
+    let Some((width, _)) = row_size(shape, element) else {
+        let expected = "rows with elements that fit the address space".to_owned();
         return Err(fail(8, expected, format!("{shape:?}")));
     };
     let (start, shape) = (start + info.data_offsets.0 as u64, shape.to_vec());
@@ -81,5 +82,6 @@ pub(super) fn open(source: Source, tensor: &str) -> Result<Rows> {
         len,
         shape,
         width,
+        rounds: false,
     })
 }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::csv::gunzip;
+use crate::file::{self, MOST_BYTES};
 use crate::{Error, Place, Result};
 
 /// A file, or bytes in memory.
@@ -22,23 +22,26 @@ enum Bytes {
 }
 
 impl Source {
-    /// Opens a file; one that is gzip-compressed is unpacked into memory.
+    /// Opens a file; one whose name ends in `.gz` is unpacked into memory.
     pub(super) fn open(op: &'static str, path: &Path) -> Result<Self> {
+        if file::is_packed(path) {
+            return Ok(Source::of(path.to_path_buf(), file::read(op, path, MOST_BYTES)?));
+        }
         let fail = |source| Error::io(op, path, source);
         let file = File::open(path).map_err(fail)?;
         let len = file.metadata().map_err(fail)?.len();
-        let mut magic = [0; 2];
-        if len >= 2 && read_at(&file, 0, &mut magic).map_err(fail)? == 2 && magic == GZIP {
-            let bytes = std::fs::read(path).map_err(fail)?;
-            return Source::memory(path.to_path_buf(), bytes);
-        }
         Ok(Source { path: path.to_path_buf(), len, bytes: Bytes::File(file) })
     }
 
-    /// Takes bytes, unpacking them if they are gzip-compressed.
+    /// Takes the content of a file that would have this name.
     pub(super) fn memory(path: PathBuf, bytes: Vec<u8>) -> Result<Self> {
-        let bytes = if bytes.starts_with(&GZIP) { gunzip(&path, &bytes)? } else { bytes };
-        Ok(Source { path, len: bytes.len() as u64, bytes: Bytes::Memory(bytes) })
+        let packed = file::is_packed(&path);
+        let bytes = if packed { file::unpack(&path, &bytes[..], MOST_BYTES)? } else { bytes };
+        Ok(Source::of(path, bytes))
+    }
+
+    fn of(path: PathBuf, bytes: Vec<u8>) -> Self {
+        Source { path, len: bytes.len() as u64, bytes: Bytes::Memory(bytes) }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -90,8 +93,6 @@ impl Source {
         )
     }
 }
-
-const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 #[cfg(unix)]
 fn read_at(file: &File, offset: u64, out: &mut [u8]) -> io::Result<usize> {

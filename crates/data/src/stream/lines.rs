@@ -7,23 +7,33 @@ use std::path::{Path, PathBuf};
 use flate2::read::MultiGzDecoder;
 
 use super::{Records, ShardedDataset};
+use crate::file::is_packed;
 use crate::sampler::digest;
 use crate::{Error, Place, Result, SampleContext};
 
 const OP: &str = "lines";
 
-/// The lines of text files, one shard per file. gzip-compressed files are unpacked on the way.
+/// The lines of text files, one shard per file. A file whose name ends in `.gz` is unpacked on the
+/// way.
 ///
 /// A sample is a line without its end (`\n` or `\r\n`). Lines must be UTF-8.
 #[derive(Clone, Debug)]
 pub struct Lines {
     paths: Vec<PathBuf>,
+    longest: usize,
 }
 
 impl Lines {
     /// The lines of these files.
     pub fn new(paths: Vec<PathBuf>) -> Self {
-        Lines { paths }
+        Lines { paths, longest: 16 << 20 }
+    }
+
+    /// The most bytes that a line may have; 16 MiB by default. A longer one is
+    /// [`Error::TooLarge`].
+    #[must_use]
+    pub fn longest(self, bytes: usize) -> Self {
+        Lines { longest: bytes, ..self }
     }
 }
 
@@ -47,19 +57,12 @@ impl ShardedDataset for Lines {
         let path =
             self.paths.get(shard).ok_or(Error::IndexOutOfRange { op: OP, index: shard, len })?;
         let file = File::open(path).map_err(|source| Error::io(OP, path, source))?;
-        let mut plain = BufReader::new(file);
-        let start = plain.fill_buf().map_err(|source| Error::io(OP, path, source))?;
-        let zipped = start.starts_with(&[0x1f, 0x8b]);
-        let reader: Box<dyn Read + Send> =
-            if zipped { Box::new(MultiGzDecoder::new(plain)) } else { Box::new(plain) };
-        let mut reader = LineReader { path: path.clone(), reader: BufReader::new(reader), line: 0 };
-        for _ in 0..skip {
-            // An error is met again, and reported, when the line itself is asked for.
-            if !matches!(reader.next_bytes(), Some(Ok(_))) {
-                break;
-            }
-        }
-        Ok(Box::new(reader))
+        let file: Box<dyn Read + Send> =
+            if is_packed(path) { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
+        let (path, reader) = (path.clone(), BufReader::new(file));
+        let mut lines = LineReader { path, reader, line: 0, longest: self.longest };
+        lines.pass_over(skip)?;
+        Ok(Box::new(lines))
     }
 
     fn sample(&self, raw: String, _: &mut SampleContext<'_>) -> Result<String> {
@@ -71,13 +74,29 @@ struct LineReader {
     path: PathBuf,
     reader: BufReader<Box<dyn Read + Send>>,
     line: u64,
+    longest: usize,
 }
 
 impl LineReader {
+    /// Passes over `lines` lines, of whatever length and content.
+    fn pass_over(&mut self, lines: u64) -> Result<()> {
+        for _ in 0..lines {
+            self.line += 1;
+            match self.reader.skip_until(b'\n') {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(source) => return Err(self.malformed("a readable line", source.to_string())),
+            }
+        }
+        Ok(())
+    }
+
     fn next_bytes(&mut self) -> Option<Result<Vec<u8>>> {
         let mut bytes = Vec::new();
         self.line += 1;
-        match self.reader.read_until(b'\n', &mut bytes) {
+        // A line of the greatest length and its end.
+        let most = (self.longest as u64).saturating_add(2);
+        match self.reader.by_ref().take(most).read_until(b'\n', &mut bytes) {
             Ok(0) => None,
             Ok(_) => {
                 if bytes.ends_with(b"\n") {
@@ -85,6 +104,15 @@ impl LineReader {
                     if bytes.ends_with(b"\r") {
                         bytes.pop();
                     }
+                }
+                if bytes.len() > self.longest {
+                    return Some(Err(Error::TooLarge {
+                        op: OP,
+                        path: self.path.clone(),
+                        place: Place::Line(self.line),
+                        what: "a line",
+                        most: self.longest,
+                    }));
                 }
                 Some(Ok(bytes))
             }

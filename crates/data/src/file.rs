@@ -1,0 +1,74 @@
+//! Whole files in memory, plain or gzip-compressed.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use flate2::read::MultiGzDecoder;
+
+use crate::memory::reserve;
+use crate::{Error, Place, Result};
+
+/// How much of a file a reader takes into memory, unless its options say otherwise.
+pub(crate) const MOST_BYTES: usize = if usize::BITS < 64 { usize::MAX / 4 } else { 1 << 32 };
+
+/// True if the name says that the content is gzip-compressed. The content does not: numbers may
+/// begin with gzip's two magic bytes.
+pub(crate) fn is_packed(name: &Path) -> bool {
+    name.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("gz"))
+}
+
+/// The content of a file of at most `most` bytes; unpacked if the name ends in `.gz`.
+pub(crate) fn read(op: &'static str, path: &Path, most: usize) -> Result<Vec<u8>> {
+    let file = File::open(path).map_err(|source| Error::io(op, path, source))?;
+    if is_packed(path) { unpack(path, file, most) } else { take(op, path, file, most) }
+}
+
+/// Unpacks a whole gzip file of one or more members into at most `most` bytes.
+pub(crate) fn unpack(path: &Path, packed: impl Read, most: usize) -> Result<Vec<u8>> {
+    let mut counted = Counted { reader: packed, count: 0 };
+    let unpacked = take("gzip", path, MultiGzDecoder::new(&mut counted), most);
+    unpacked.map_err(|error| match error {
+        Error::Io { source, .. } => Error::malformed(
+            "gzip",
+            path,
+            Place::Offset(counted.count),
+            "a whole gzip file",
+            source.to_string(),
+        ),
+        other => other,
+    })
+}
+
+/// All that `reader` gives, if that is at most `most` bytes.
+fn take(op: &'static str, path: &Path, mut reader: impl Read, most: usize) -> Result<Vec<u8>> {
+    const PIECE: usize = 1 << 16;
+    let mut bytes = Vec::new();
+    loop {
+        let len = bytes.len();
+        if len > most {
+            let place = Place::Offset(most as u64);
+            return Err(Error::TooLarge { op, path: path.to_owned(), place, what: "a file", most });
+        }
+        reserve(op, &mut bytes, PIECE)?;
+        let mut piece = reader.by_ref().take(PIECE as u64);
+        let read = piece.read_to_end(&mut bytes).map_err(|source| Error::io(op, path, source))?;
+        if read == 0 {
+            return Ok(bytes);
+        }
+    }
+}
+
+/// Counts what is read.
+struct Counted<R> {
+    reader: R,
+    count: u64,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.reader.read(out)?;
+        self.count += read as u64;
+        Ok(read)
+    }
+}
