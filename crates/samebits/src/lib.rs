@@ -44,6 +44,7 @@ pub use samebits_rng::Generator;
 pub use samebits_tensor_core::backend::{backend, devices};
 pub use samebits_tensor_core::device::DeviceKind;
 pub use samebits_tensor_core::random::{fork_rng, initial_seed, manual_seed, seed};
+pub use samebits_tensor_core::tensor::set_fill_uninitialized;
 pub use samebits_tensor_core::{
     DType, Determinism, Device, Error, Layout, Op, Result, Tensor, determinism, ops, random,
     registry, rerun,
