@@ -130,7 +130,8 @@ macro_rules! add_row_in_place {
             if C == 2 {
                 // Named for its type, without which the register gets no name in the assembly.
                 let _broadcast: $register;
-                // SAFETY: AVX-512F operations on registers, and one read of `from`.
+                // SAFETY: AVX-512F operations on registers, and one read of `from`. They set
+                // exception flags of MXCSR, so the block does not claim to preserve flags.
                 unsafe {
                     asm!(
                         concat!($broadcast, " {x}, [{from}]"),
@@ -142,7 +143,7 @@ macro_rules! add_row_in_place {
                         b0 = in(zmm_reg) b[0].0,
                         b1 = in(zmm_reg) b[1].0,
                         from = in(reg) from,
-                        options(readonly, nostack, preserves_flags)
+                        options(readonly, nostack)
                     );
                 }
             } else {
