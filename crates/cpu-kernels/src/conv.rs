@@ -1,8 +1,7 @@
 //! Convolutions of one to three spatial dimensions in a written order.
 //!
-//! [`Convolution`] and [`TransposedConvolution`] check shapes and parameters once; their methods
-//! are the passes. All of them are the same two sums seen from different sides, so that the
-//! transposed convolution has the very bits of the data gradient of the other.
+//! [`Convolution`] checks shapes and parameters once; its methods are the passes. A transposed
+//! convolution is the input gradient of a convolution.
 
 mod cut;
 mod exact;
@@ -14,9 +13,11 @@ mod weight;
 mod weights;
 
 use crate::gemm::Real;
-use geometry::{DIMS, Geometry};
 use params::{check_bias, check_channels, check_params, reach, shape, spatial};
+use samebits_numerics::memory::OutOfMemory;
 
+use geometry::DIMS;
+pub(crate) use geometry::{Geometry, volume};
 pub use params::{Error, Params};
 pub use weight::WEIGHT_BLOCK;
 
@@ -32,28 +33,19 @@ pub struct Convolution {
     dimensions: usize,
 }
 
-/// A checked transposed convolution.
-///
-/// # Shapes
-///
-/// Input: batch, channels, size. Weights: channels, output channels of a group, kernel size.
-/// Output: batch, output channels, output size. All tensors are contiguous, row-major.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TransposedConvolution {
-    /// The convolution of which this is the data gradient.
-    geometry: Geometry,
-    dimensions: usize,
-}
+/// The most elements of a padded dimension, so that sums of a few coordinates do not wrap around.
+const LARGEST: usize = isize::MAX as usize / 8;
 
 const FORWARD: &str = "convolution";
-const TRANSPOSED: &str = "transposed convolution";
+const INPUT_GRADIENT: &str = "convolution input gradient";
+const WEIGHT_GRADIENT: &str = "convolution weight gradient";
 
 impl Convolution {
     /// Checks the shapes of input and weights against each other and the parameters.
     ///
     /// # Errors
     ///
-    /// Any variant of [`enum@Error`] but `EmptyOutput`, `OutputPadding` and `Length`.
+    /// Any variant of [`enum@Error`] but `Length`, `NotApplicable` and `OutOfMemory`.
     ///
     /// # Examples
     ///
@@ -70,33 +62,42 @@ impl Convolution {
         let op = FORWARD;
         let dimensions = check_params(op, input, weight, params)?;
         let groups = params.groups;
-        let want = weight[1] * groups;
+        let want = weight[1].saturating_mul(groups);
         check_channels(op, input, weight, groups, want)?;
         if !weight[0].is_multiple_of(groups) {
             return Err(Error::Groups { op, channels: weight[0], groups });
         }
         let size = spatial(&input[2..], 1);
         let kernel = spatial(&weight[2..], 1);
-        let stride = spatial(&params.stride, 1);
+        let mut stride = spatial(&params.stride, 1);
         let padding = spatial(&params.padding, 0);
-        let dilation = spatial(&params.dilation, 1);
+        let mut dilation = spatial(&params.dilation, 1);
         let mut output = [1; DIMS];
         for d in 0..DIMS {
             let reach = reach(kernel[d], dilation[d]).ok_or(Error::TooLarge { op })?;
             let padded = padding[d]
                 .checked_mul(2)
                 .and_then(|both| both.checked_add(size[d]))
+                .filter(|&padded| padded <= LARGEST)
                 .ok_or(Error::TooLarge { op })?;
             if padded < reach {
+                let each = |f: &dyn Fn(usize) -> usize| (0..dimensions).map(f).collect();
                 return Err(Error::KernelTooLarge {
                     op,
-                    input: (0..dimensions).map(|d| input[2 + d] + 2 * params.padding[d]).collect(),
-                    kernel: (0..dimensions)
-                        .map(|d| (weight[2 + d] - 1) * params.dilation[d] + 1)
-                        .collect(),
+                    input: each(&|d| {
+                        params.padding[d].saturating_mul(2).saturating_add(input[2 + d])
+                    }),
+                    kernel: each(&|d| {
+                        (weight[2 + d] - 1).saturating_mul(params.dilation[d]).saturating_add(1)
+                    }),
                 });
             }
             output[d] = (padded - reach) / stride[d] + 1;
+            // What nothing steps over may be any number: let it be one to compute with.
+            stride[d] = stride[d].min(padded);
+            if kernel[d] == 1 {
+                dilation[d] = 1;
+            }
         }
         let geometry = Geometry {
             batch: input[0],
@@ -112,6 +113,10 @@ impl Convolution {
         };
         geometry.lengths().ok_or(Error::TooLarge { op })?;
         Ok(Convolution { geometry, dimensions })
+    }
+
+    pub(crate) fn geometry(&self) -> &Geometry {
+        &self.geometry
     }
 
     /// Shape of the output.
@@ -133,7 +138,7 @@ impl Convolution {
     ///
     /// # Errors
     ///
-    /// [`Error::Length`].
+    /// [`Error::Length`] and [`Error::OutOfMemory`].
     ///
     /// # Examples
     ///
@@ -157,8 +162,7 @@ impl Convolution {
         let op = FORWARD;
         self.geometry.check(op, ("input", input), ("weights", weight), ("output", output))?;
         check_bias(op, bias, self.geometry.groups * self.geometry.outputs)?;
-        gather::run(&self.geometry.forward(), input, weight, bias, output);
-        Ok(())
+        gather::run(&self.geometry.forward(), input, weight, bias, output).map_err(short_of(op))
     }
 
     /// The gradient of the input, given the gradient of the output.
@@ -170,22 +174,22 @@ impl Convolution {
     ///
     /// # Errors
     ///
-    /// [`Error::Length`].
+    /// [`Error::Length`] and [`Error::OutOfMemory`].
     pub fn input_gradient<T: Real>(
         &self,
         output_gradient: &[T],
         weight: &[T],
         input_gradient: &mut [T],
     ) -> Result<(), Error> {
+        let op = INPUT_GRADIENT;
         self.geometry.check(
-            "convolution input gradient",
+            op,
             ("input gradient", input_gradient),
             ("weights", weight),
             ("output gradient", output_gradient),
         )?;
         let pass = self.geometry.data_gradient();
-        gather::run(&pass, output_gradient, weight, None, input_gradient);
-        Ok(())
+        gather::run(&pass, output_gradient, weight, None, input_gradient).map_err(short_of(op))
     }
 
     /// The gradient of the weights, given the gradient of the output.
@@ -200,21 +204,21 @@ impl Convolution {
     ///
     /// # Errors
     ///
-    /// [`Error::Length`].
+    /// [`Error::Length`] and [`Error::OutOfMemory`].
     pub fn weight_gradient<T: Real>(
         &self,
         input: &[T],
         output_gradient: &[T],
         weight_gradient: &mut [T],
     ) -> Result<(), Error> {
+        let op = WEIGHT_GRADIENT;
         self.geometry.check(
-            "convolution weight gradient",
+            op,
             ("input", input),
             ("weight gradient", weight_gradient),
             ("output gradient", output_gradient),
         )?;
-        weight::run(&self.geometry, input, output_gradient, weight_gradient);
-        Ok(())
+        weight::run(&self.geometry, input, output_gradient, weight_gradient).map_err(short_of(op))
     }
 
     /// [`weight_gradient`](Self::weight_gradient) with the sums of the threads merged in the
@@ -227,231 +231,25 @@ impl Convolution {
     ///
     /// # Errors
     ///
-    /// [`Error::Length`].
+    /// [`Error::Length`] and [`Error::OutOfMemory`].
     pub fn weight_gradient_unordered<T: Real>(
         &self,
         input: &[T],
         output_gradient: &[T],
         weight_gradient: &mut [T],
     ) -> Result<(), Error> {
+        let op = WEIGHT_GRADIENT;
         self.geometry.check(
-            "convolution weight gradient",
+            op,
             ("input", input),
             ("weight gradient", weight_gradient),
             ("output gradient", output_gradient),
         )?;
-        weight::run_unordered(&self.geometry, input, output_gradient, weight_gradient);
-        Ok(())
+        weight::run_unordered(&self.geometry, input, output_gradient, weight_gradient)
+            .map_err(short_of(op))
     }
 }
 
-impl TransposedConvolution {
-    /// Checks the shapes of input and weights against each other and the parameters.
-    ///
-    /// `output_padding` adds to the far side of the output, to choose among the output sizes that
-    /// a strided convolution would map to this input size.
-    ///
-    /// # Errors
-    ///
-    /// Any variant of [`enum@Error`] but `KernelTooLarge` and `Length`.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use samebits_cpu_kernels::conv::{Params, TransposedConvolution};
-    ///
-    /// let params = Params { stride: vec![2, 2], padding: vec![1, 1], ..Params::new(2) };
-    /// let up = TransposedConvolution::new(&[1, 8, 7, 7], &[8, 4, 3, 3], &params, &[1, 1])?;
-    /// assert_eq!(up.output_shape(), [1, 4, 14, 14]);
-    /// # Ok::<(), samebits_cpu_kernels::conv::Error>(())
-    /// ```
-    pub fn new(
-        input: &[usize],
-        weight: &[usize],
-        params: &Params,
-        output_padding: &[usize],
-    ) -> Result<Self, Error> {
-        let op = TRANSPOSED;
-        let dimensions = check_params(op, input, weight, params)?;
-        if output_padding.len() != dimensions {
-            let (got, want) = (output_padding.len(), dimensions);
-            return Err(Error::ParameterCount { op, what: "output padding", got, want });
-        }
-        let groups = params.groups;
-        check_channels(op, input, weight, groups, weight[0])?;
-        if !weight[0].is_multiple_of(groups) {
-            return Err(Error::Groups { op, channels: weight[0], groups });
-        }
-        for d in 0..dimensions {
-            if output_padding[d] >= params.stride[d].max(params.dilation[d]) {
-                return Err(Error::OutputPadding {
-                    op,
-                    output_padding: output_padding.to_vec(),
-                    stride: params.stride.clone(),
-                    dilation: params.dilation.clone(),
-                });
-            }
-        }
-        let size = spatial(&input[2..], 1);
-        let kernel = spatial(&weight[2..], 1);
-        let stride = spatial(&params.stride, 1);
-        let padding = spatial(&params.padding, 0);
-        let dilation = spatial(&params.dilation, 1);
-        let more = spatial(output_padding, 0);
-        let mut full = [0; DIMS];
-        for d in 0..DIMS {
-            full[d] = (size[d] - 1)
-                .checked_mul(stride[d])
-                .and_then(|n| n.checked_add(reach(kernel[d], dilation[d])?)?.checked_add(more[d]))
-                .ok_or(Error::TooLarge { op })?;
-        }
-        if (0..DIMS).any(|d| padding[d] >= full[d].div_ceil(2)) {
-            return Err(Error::EmptyOutput {
-                op,
-                full: full[DIMS - dimensions..].to_vec(),
-                padding: params.padding.clone(),
-            });
-        }
-        let geometry = Geometry {
-            batch: input[0],
-            groups,
-            inputs: weight[1],
-            outputs: weight[0] / groups,
-            input: std::array::from_fn(|d| full[d] - 2 * padding[d]),
-            output: size,
-            kernel,
-            stride,
-            padding,
-            dilation,
-        };
-        geometry.lengths().ok_or(Error::TooLarge { op })?;
-        Ok(TransposedConvolution { geometry, dimensions })
-    }
-
-    /// Shape of the output.
-    #[must_use]
-    pub fn output_shape(&self) -> Vec<usize> {
-        let g = &self.geometry;
-        shape(g.batch, g.groups * g.inputs, g.input, self.dimensions)
-    }
-
-    /// The transposed convolution, plus `bias` for each output channel.
-    ///
-    /// # Determinism
-    ///
-    /// Portable: the order of [`Convolution::input_gradient`], with k over the input channels of
-    /// the group and the kernel, row-major. The bias is added last, one rounding.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Length`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use samebits_cpu_kernels::conv::{Params, TransposedConvolution};
-    ///
-    /// let params = Params { stride: vec![2], ..Params::new(1) };
-    /// let up = TransposedConvolution::new(&[1, 1, 2], &[1, 1, 2], &params, &[0])?;
-    /// let mut output = [0.0f32; 4];
-    /// up.forward(&[1.0, 2.0], &[1.0, 10.0], None, &mut output)?;
-    /// assert_eq!(output, [1.0, 10.0, 2.0, 20.0]);
-    /// # Ok::<(), samebits_cpu_kernels::conv::Error>(())
-    /// ```
-    pub fn forward<T: Real>(
-        &self,
-        input: &[T],
-        weight: &[T],
-        bias: Option<&[T]>,
-        output: &mut [T],
-    ) -> Result<(), Error> {
-        let op = TRANSPOSED;
-        self.geometry.check(op, ("output", output), ("weights", weight), ("input", input))?;
-        check_bias(op, bias, self.geometry.groups * self.geometry.inputs)?;
-        gather::run(&self.geometry.data_gradient(), input, weight, bias, output);
-        Ok(())
-    }
-
-    /// The gradient of the input, given the gradient of the output.
-    ///
-    /// # Determinism
-    ///
-    /// Portable: the order of [`Convolution::forward`], with k over the output channels of the
-    /// group and the kernel, row-major.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Length`].
-    pub fn input_gradient<T: Real>(
-        &self,
-        output_gradient: &[T],
-        weight: &[T],
-        input_gradient: &mut [T],
-    ) -> Result<(), Error> {
-        self.geometry.check(
-            "transposed convolution input gradient",
-            ("output gradient", output_gradient),
-            ("weights", weight),
-            ("input gradient", input_gradient),
-        )?;
-        let pass = self.geometry.forward();
-        gather::run(&pass, output_gradient, weight, None, input_gradient);
-        Ok(())
-    }
-
-    /// The gradient of the weights, given the gradient of the output.
-    ///
-    /// # Determinism
-    ///
-    /// Portable: the order of [`Convolution::weight_gradient`], with k over images and positions
-    /// of the input.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Length`].
-    pub fn weight_gradient<T: Real>(
-        &self,
-        input: &[T],
-        output_gradient: &[T],
-        weight_gradient: &mut [T],
-    ) -> Result<(), Error> {
-        self.check_weight_gradient(input, output_gradient, weight_gradient)?;
-        weight::run(&self.geometry, output_gradient, input, weight_gradient);
-        Ok(())
-    }
-
-    /// [`weight_gradient`](Self::weight_gradient) with the sums of the threads merged in the
-    /// order in which they finish.
-    ///
-    /// # Determinism
-    ///
-    /// Not guaranteed, as [`Convolution::weight_gradient_unordered`].
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Length`].
-    pub fn weight_gradient_unordered<T: Real>(
-        &self,
-        input: &[T],
-        output_gradient: &[T],
-        weight_gradient: &mut [T],
-    ) -> Result<(), Error> {
-        self.check_weight_gradient(input, output_gradient, weight_gradient)?;
-        weight::run_unordered(&self.geometry, output_gradient, input, weight_gradient);
-        Ok(())
-    }
-
-    fn check_weight_gradient<T>(
-        &self,
-        input: &[T],
-        output_gradient: &[T],
-        weight_gradient: &[T],
-    ) -> Result<(), Error> {
-        self.geometry.check(
-            "transposed convolution weight gradient",
-            ("output gradient", output_gradient),
-            ("weight gradient", weight_gradient),
-            ("input", input),
-        )
-    }
+pub(crate) fn short_of(op: &'static str) -> impl FnOnce(OutOfMemory) -> Error {
+    move |OutOfMemory { bytes }| Error::OutOfMemory { op, bytes }
 }

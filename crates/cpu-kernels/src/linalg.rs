@@ -16,7 +16,7 @@ pub use svd::svd;
 use samebits_numerics::reduce;
 use samebits_numerics::simd::{self, Kernel};
 
-use crate::Float;
+use crate::{Float, Result, memory};
 
 /// A matrix by columns.
 #[derive(Clone, Debug)]
@@ -27,27 +27,33 @@ struct Columns {
 }
 
 impl Columns {
-    fn zeros(rows: usize, count: usize) -> Columns {
-        Columns { rows, count, data: vec![0.0; rows * count] }
+    fn zeros(op: &'static str, rows: usize, count: usize) -> Result<Columns> {
+        let len = memory::volume(op, &[rows, count])?;
+        Ok(Columns { rows, count, data: memory::zeroed(op, len)? })
     }
 
-    fn identity(rows: usize, count: usize) -> Columns {
-        let mut new = Columns::zeros(rows, count);
+    fn identity(op: &'static str, rows: usize, count: usize) -> Result<Columns> {
+        let mut new = Columns::zeros(op, rows, count)?;
         for i in 0..rows.min(count) {
             new.column_mut(i)[i] = 1.0;
         }
-        new
+        Ok(new)
     }
 
     /// From rows of `count` elements.
-    fn from_rows<T: Float>(x: &[T], rows: usize, count: usize) -> Columns {
-        let mut new = Columns::zeros(rows, count);
+    fn from_rows<T: Float>(
+        op: &'static str,
+        x: &[T],
+        rows: usize,
+        count: usize,
+    ) -> Result<Columns> {
+        let mut new = Columns::zeros(op, rows, count)?;
         for (i, row) in x.chunks_exact(count.max(1)).enumerate() {
             for (j, &x) in row.iter().enumerate() {
                 new.data[j * rows + i] = x.into();
             }
         }
-        new
+        Ok(new)
     }
 
     fn column(&self, j: usize) -> &[f64] {

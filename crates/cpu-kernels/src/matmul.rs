@@ -2,6 +2,7 @@
 
 use crate::gemm::driver::{self, Factors};
 use crate::gemm::pack::Lanes;
+use samebits_numerics::memory::{OutOfMemory, product};
 use thiserror::Error;
 
 pub use crate::gemm::{K_BLOCK, Real};
@@ -31,6 +32,25 @@ pub enum Error {
         /// Elements of the slice.
         got: usize,
     },
+    /// No slice has as many elements as the products.
+    #[error(
+        "matmul: {count} products of {rows}x{columns} have more elements than can be counted; use \
+         smaller sizes"
+    )]
+    TooLarge {
+        /// Number of products.
+        count: usize,
+        /// Rows of each.
+        rows: usize,
+        /// Columns of each.
+        columns: usize,
+    },
+    /// There is no memory for packed operands.
+    #[error("matmul: no memory left for {bytes} bytes; use smaller sizes")]
+    OutOfMemory {
+        /// The size of the buffer.
+        bytes: usize,
+    },
     /// A matrix reaches beyond its slice.
     #[error(
         "matmul: a {rows}x{columns} matrix with strides ({row_stride}, {column_stride}) at offset \
@@ -58,6 +78,26 @@ pub enum Error {
         /// Number of right factors.
         b: usize,
     },
+}
+
+impl From<OutOfMemory> for Error {
+    fn from(OutOfMemory { bytes }: OutOfMemory) -> Error {
+        Error::OutOfMemory { bytes }
+    }
+}
+
+impl From<Error> for samebits_tensor_core::Error {
+    fn from(error: Error) -> samebits_tensor_core::Error {
+        let op = "matmul";
+        match error {
+            Error::OutOfMemory { bytes } => crate::Error::OutOfMemory { op, bytes }.into(),
+            refused => {
+                let message = refused.to_string();
+                let message = message.strip_prefix("matmul: ").unwrap_or(&message);
+                samebits_tensor_core::Error::invalid(op, message)
+            }
+        }
+    }
 }
 
 /// A matrix in a slice, by strides: element (i, j) is `data[i * row_stride + j * column_stride]`.
@@ -145,19 +185,19 @@ impl<'a, T: Real> Matrix<'a, T> {
     }
 
     fn row_lanes(&self, offset: usize) -> Lanes<'a, T> {
+        let data = self.data.get(offset..).unwrap_or(&[]);
+        // A stride beyond the slice has nothing to step over, and may be a number with which
+        // nothing can be computed.
+        let stride = |stride: usize| stride.min(data.len());
         Lanes {
-            data: self.data.get(offset..).unwrap_or(&[]),
-            lane_stride: self.row_stride,
-            step_stride: self.column_stride,
+            data,
+            lane_stride: stride(self.row_stride),
+            step_stride: stride(self.column_stride),
         }
     }
 
     fn column_lanes(&self, offset: usize) -> Lanes<'a, T> {
-        Lanes {
-            data: self.data.get(offset..).unwrap_or(&[]),
-            lane_stride: self.column_stride,
-            step_stride: self.row_stride,
-        }
+        self.transposed().row_lanes(offset)
     }
 }
 
@@ -177,7 +217,7 @@ impl<'a, T: Real> Matrix<'a, T> {
 ///
 /// # Errors
 ///
-/// [`Error::InnerSize`] and [`Error::OutputSize`].
+/// [`Error::InnerSize`], [`Error::OutputSize`], [`Error::TooLarge`] and [`Error::OutOfMemory`].
 ///
 /// # Examples
 ///
@@ -239,7 +279,8 @@ pub fn matmul_batched<T: Real>(
     if a_offsets.len() != b_offsets.len() {
         return Err(Error::BatchSize { a: a_offsets.len(), b: b_offsets.len() });
     }
-    let want = a_offsets.len() * a.rows * b.columns;
+    let (count, rows, columns) = (a_offsets.len(), a.rows, b.columns);
+    let want = product(&[count, rows, columns]).ok_or(Error::TooLarge { count, rows, columns })?;
     if out.len() != want {
         return Err(Error::OutputSize { want, got: out.len() });
     }
@@ -251,6 +292,5 @@ pub fn matmul_batched<T: Real>(
     }
     let factors =
         |p: usize| Factors { a: a.row_lanes(a_offsets[p]), b: b.column_lanes(b_offsets[p]) };
-    driver::products(a_offsets.len(), (a.rows, b.columns, a.columns), factors, out);
-    Ok(())
+    Ok(driver::products(count, (rows, columns, a.columns), factors, out)?)
 }

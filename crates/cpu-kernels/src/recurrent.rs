@@ -9,13 +9,13 @@ mod sequences;
 
 pub use sequences::{Cell, Grads, Kept, KeptMut, Layer, Outputs, backward, forward};
 
-use rayon::prelude::*;
-use samebits_numerics::fpenv;
 use samebits_numerics::simd::{self, Kernel};
 use samebits_tensor_core::ops::UnaryKind;
 
 use crate::elementwise::Elementary;
-use crate::parallel::CHUNK;
+use crate::error::expect_len;
+use crate::parallel::{self, CHUNK};
+use crate::{Result, memory};
 
 /// The gates of one step.
 #[derive(Clone, Copy, Debug)]
@@ -31,10 +31,37 @@ pub struct Gates<'a, T> {
 }
 
 impl<T> Gates<'_, T> {
+    /// Checks that there are `rows` rows of `width`.
+    fn check(&self, op: &'static str, rows: usize, width: usize) -> Result<()> {
+        expect_lens(
+            op,
+            &[
+                ("the gates of the input", self.x.len(), [rows, width]),
+                ("the gates of the hidden state", self.h.len(), [rows, width]),
+                ("the bias of the input", self.bias_x.map_or(width, <[T]>::len), [1, width]),
+                ("the bias of the hidden state", self.bias_h.map_or(width, <[T]>::len), [1, width]),
+            ],
+        )
+    }
+
     /// Those of one row of `width` gates.
     fn row(&self, row: usize, width: usize) -> Self {
         Gates { x: &self.x[row * width..][..width], h: &self.h[row * width..][..width], ..*self }
     }
+}
+
+/// Checks slices against their rows and widths.
+fn expect_lens(op: &'static str, slices: &[(&'static str, usize, [usize; 2])]) -> Result<()> {
+    for &(what, got, sizes) in slices {
+        expect_len(op, what, got, memory::volume(op, &sizes)?)?;
+    }
+    Ok(())
+}
+
+/// Rows handed over at a time: a transcendental function costs as much as a dozen of what
+/// [`CHUNK`] counts.
+fn rows_at_once(size: usize) -> usize {
+    CHUNK.div_ceil(size.saturating_mul(12))
 }
 
 /// One step of a long short-term memory of `size` units; `bias_h` is not used.
@@ -42,6 +69,11 @@ impl<T> Gates<'_, T> {
 /// # Shapes
 ///
 /// `cell`, `hidden` and `next_cell` are (n, size), `activations` (n, 4 · size).
+///
+/// # Errors
+///
+/// [`Error::Length`](crate::Error::Length) if a slice does not fit, and
+/// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
 pub fn lstm_cell<T: Elementary>(
     size: usize,
     gates: Gates<'_, T>,
@@ -49,16 +81,36 @@ pub fn lstm_cell<T: Elementary>(
     hidden: &mut [T],
     next_cell: &mut [T],
     activations: &mut [T],
-) {
+) -> Result<()> {
+    let op = "lstm_cell";
     if size == 0 {
-        return;
+        return Ok(());
     }
-    let rows = hidden.chunks_mut(size).zip(next_cell.chunks_mut(size));
-    let rows = rows.zip(activations.chunks_mut(4 * size)).zip(cell.chunks(size));
-    in_parallel(cell.len(), rows, |row, (((hidden, next_cell), activations), cell)| {
-        let gates = gates.row(row, 4 * size);
-        lstm_row(gates, cell, hidden, next_cell, activations, &mut vec![T::ZERO; 4 * size]);
-    });
+    let (rows, width) = (cell.len() / size, size.saturating_mul(4));
+    gates.check(op, rows, width)?;
+    expect_lens(
+        op,
+        &[
+            ("the cell", cell.len(), [rows, size]),
+            ("the hidden state", hidden.len(), [rows, size]),
+            ("the next cell", next_cell.len(), [rows, size]),
+            ("the activations", activations.len(), [rows, width]),
+        ],
+    )?;
+    parallel::chunks_mut(hidden, size)
+        .zip(parallel::chunks_mut(next_cell, size))
+        .zip(parallel::chunks_mut(activations, width))
+        .zip(parallel::chunks(cell, size))
+        .enumerate()
+        .at_least(rows_at_once(size))
+        .try_for_each_with(
+            || memory::filled(op, width, T::ZERO),
+            |spare, (row, (((hidden, next_cell), activations), cell))| {
+                let gates = gates.row(row, width);
+                lstm_row(gates, cell, hidden, next_cell, activations, spare);
+                Ok(())
+            },
+        )
 }
 
 /// One row of [`lstm_cell`]; `spare` is as long as `activations`.
@@ -93,6 +145,11 @@ fn lstm_row<T: Elementary>(
 /// # Shapes
 ///
 /// `grad_gates` is (n, 4 · size), all else as in the forward pass.
+///
+/// # Errors
+///
+/// [`Error::Length`](crate::Error::Length) if a slice does not fit, and
+/// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
 pub fn lstm_cell_backward<T: Elementary>(
     size: usize,
     [grad_hidden, grad_cell]: [&[T]; 2],
@@ -100,22 +157,43 @@ pub fn lstm_cell_backward<T: Elementary>(
     [cell, next_cell]: [&[T]; 2],
     grad_gates: &mut [T],
     grad_previous: &mut [T],
-) {
+) -> Result<()> {
+    let op = "lstm_cell";
     if size == 0 {
-        return;
+        return Ok(());
     }
-    let rows = grad_gates.chunks_mut(4 * size).zip(grad_previous.chunks_mut(size));
-    in_parallel(cell.len(), rows, |row, (grad_gates, grad_previous)| {
-        let at = row * size..(row + 1) * size;
-        lstm_row_backward(
-            [&grad_hidden[at.clone()], &grad_cell[at.clone()]],
-            &activations[4 * at.start..4 * at.end],
-            [&cell[at.clone()], &next_cell[at]],
-            grad_gates,
-            grad_previous,
-            &mut vec![T::ZERO; size],
-        );
-    });
+    let (rows, width) = (cell.len() / size, size.saturating_mul(4));
+    expect_lens(
+        op,
+        &[
+            ("the cell", cell.len(), [rows, size]),
+            ("the gradient of the hidden state", grad_hidden.len(), [rows, size]),
+            ("the gradient of the cell", grad_cell.len(), [rows, size]),
+            ("the next cell", next_cell.len(), [rows, size]),
+            ("the activations", activations.len(), [rows, width]),
+            ("the gradient of the gates", grad_gates.len(), [rows, width]),
+            ("the gradient of the previous cell", grad_previous.len(), [rows, size]),
+        ],
+    )?;
+    parallel::chunks_mut(grad_gates, width)
+        .zip(parallel::chunks_mut(grad_previous, size))
+        .enumerate()
+        .at_least(rows_at_once(size))
+        .try_for_each_with(
+            || memory::filled(op, size, T::ZERO),
+            |spare, (row, (grad_gates, grad_previous))| {
+                let at = row * size..(row + 1) * size;
+                lstm_row_backward(
+                    [&grad_hidden[at.clone()], &grad_cell[at.clone()]],
+                    &activations[4 * at.start..4 * at.end],
+                    [&cell[at.clone()], &next_cell[at]],
+                    grad_gates,
+                    grad_previous,
+                    spare,
+                );
+                Ok(())
+            },
+        )
 }
 
 /// One row of [`lstm_cell_backward`]; `spare` is as long as `grad_previous`.
@@ -144,22 +222,44 @@ fn lstm_row_backward<T: Elementary>(
 /// # Shapes
 ///
 /// `hidden` and `next` are (n, size), `activations` (n, 4 · size).
+///
+/// # Errors
+///
+/// [`Error::Length`](crate::Error::Length) if a slice does not fit, and
+/// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
 pub fn gru_cell<T: Elementary>(
     size: usize,
     gates: Gates<'_, T>,
     hidden: &[T],
     next: &mut [T],
     activations: &mut [T],
-) {
+) -> Result<()> {
+    let op = "gru_cell";
     if size == 0 {
-        return;
+        return Ok(());
     }
-    let rows = next.chunks_mut(size).zip(activations.chunks_mut(4 * size));
-    in_parallel(hidden.len(), rows, |row, (next, activations)| {
-        let gates = gates.row(row, 3 * size);
-        let before = &hidden[row * size..][..size];
-        gru_row(gates, before, next, activations, &mut vec![T::ZERO; 6 * size]);
-    });
+    let rows = hidden.len() / size;
+    gates.check(op, rows, size.saturating_mul(3))?;
+    expect_lens(
+        op,
+        &[
+            ("the hidden state", hidden.len(), [rows, size]),
+            ("the next hidden state", next.len(), [rows, size]),
+            ("the activations", activations.len(), [rows, size.saturating_mul(4)]),
+        ],
+    )?;
+    parallel::chunks_mut(next, size)
+        .zip(parallel::chunks_mut(activations, size.saturating_mul(4)))
+        .zip(parallel::chunks(hidden, size))
+        .enumerate()
+        .at_least(rows_at_once(size))
+        .try_for_each_with(
+            || memory::filled(op, size.saturating_mul(6), T::ZERO),
+            |spare, (row, ((next, activations), before))| {
+                gru_row(gates.row(row, 3 * size), before, next, activations, spare);
+                Ok(())
+            },
+        )
 }
 
 /// One row of [`gru_cell`]; `spare` is six times as long as `before`.
@@ -202,6 +302,11 @@ fn gru_row<T: Elementary>(
 /// # Shapes
 ///
 /// `grad_x` and `grad_h` are (n, 3 · size), all else as in the forward pass.
+///
+/// # Errors
+///
+/// [`Error::Length`](crate::Error::Length) if a slice does not fit, and
+/// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
 pub fn gru_cell_backward<T: Elementary>(
     size: usize,
     grad: &[T],
@@ -209,40 +314,40 @@ pub fn gru_cell_backward<T: Elementary>(
     hidden: &[T],
     [grad_x, grad_h]: [&mut [T]; 2],
     grad_previous: &mut [T],
-) {
+) -> Result<()> {
+    let op = "gru_cell";
     if size == 0 {
-        return;
+        return Ok(());
     }
-    let rows = grad_x.chunks_mut(3 * size).zip(grad_h.chunks_mut(3 * size));
-    let rows = rows.zip(grad_previous.chunks_mut(size));
-    in_parallel(hidden.len(), rows, |row, ((grad_x, grad_h), grad_previous)| {
-        let at = row * size..(row + 1) * size;
-        simd::dispatch(GruBackward {
-            grad: &grad[at.clone()],
-            activations: &activations[4 * at.start..4 * at.end],
-            before: &hidden[at],
-            grad_x,
-            grad_h,
-            grad_previous,
+    let (rows, width) = (hidden.len() / size, size.saturating_mul(3));
+    expect_lens(
+        op,
+        &[
+            ("the hidden state", hidden.len(), [rows, size]),
+            ("the gradient", grad.len(), [rows, size]),
+            ("the activations", activations.len(), [rows, size.saturating_mul(4)]),
+            ("the gradient of the gates of the input", grad_x.len(), [rows, width]),
+            ("the gradient of the gates of the hidden state", grad_h.len(), [rows, width]),
+            ("the gradient of the previous state", grad_previous.len(), [rows, size]),
+        ],
+    )?;
+    parallel::chunks_mut(grad_x, width)
+        .zip(parallel::chunks_mut(grad_h, width))
+        .zip(parallel::chunks_mut(grad_previous, size))
+        .enumerate()
+        .at_least(rows_at_once(size))
+        .for_each(|(row, ((grad_x, grad_h), grad_previous))| {
+            let at = row * size..(row + 1) * size;
+            simd::dispatch(GruBackward {
+                grad: &grad[at.clone()],
+                activations: &activations[4 * at.start..4 * at.end],
+                before: &hidden[at],
+                grad_x,
+                grad_h,
+                grad_previous,
+            });
         });
-    });
-}
-
-/// Calls `f(i, row)` for every row, in parallel if `elements` are worth it.
-fn in_parallel<R: Send>(
-    elements: usize,
-    rows: impl Iterator<Item = R>,
-    f: impl Fn(usize, R) + Sync + Send,
-) {
-    // Another library may have switched a thread of the pool to flush-to-zero.
-    let f = |(i, row)| fpenv::ieee(|| f(i, row));
-    // A transcendental function costs as much as a dozen of what `CHUNK` counts.
-    if elements * 12 <= CHUNK {
-        rows.enumerate().for_each(f);
-        return;
-    }
-    let rows: Vec<R> = rows.collect();
-    rows.into_par_iter().enumerate().for_each(f);
+    Ok(())
 }
 
 /// `(x + bias) + h`

@@ -1,25 +1,9 @@
 //! Matrix products: bits against the written order, whatever the machine.
 
+mod invariance;
+
+use invariance::on_every_machine;
 use samebits_cpu_kernels::matmul::{Error, K_BLOCK, Matrix, Real, matmul, matmul_batched};
-use samebits_numerics::simd::{self, Level};
-use std::sync::Mutex;
-
-/// The level is a property of the process, so tests that change it take turns.
-static LEVEL: Mutex<()> = Mutex::new(());
-
-/// Runs `check` at every level and with several thread counts.
-fn on_every_machine(mut check: impl FnMut(&str) + Send) {
-    let _turn = LEVEL.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    for level in Level::ALL {
-        let level = simd::limit(level);
-        for threads in [1, 2, 3, 7] {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            pool.install(|| check(&format!("{} with {threads} threads", level.name())));
-        }
-    }
-    simd::limit(simd::supported());
-}
-
 /// The contract in ten lines.
 fn oracle<T: Real>(
     m: usize,
@@ -120,7 +104,7 @@ fn assert_bits<T: Sample>(got: &[T], want: &[T], what: &str) {
 }
 
 /// Sizes on both sides of every tile and block border.
-const SHAPES: [(usize, usize, usize); 22] = [
+const SHAPES: [(usize, usize, usize); 26] = [
     (1, 1, 1),
     (1, 1, 600),
     (2, 3, 0),
@@ -143,6 +127,11 @@ const SHAPES: [(usize, usize, usize); 22] = [
     (150, 97, 270),
     (31, 600, 20),
     (333, 33, 33),
+    // Several tasks beside each other at every level.
+    (3, 2100, 20),
+    (15, 1300, 30),
+    (131, 1030, 12),
+    (1300, 9, 40),
 ];
 
 fn products_match_the_oracle<T: Sample>(draw: fn(&mut Xorshift) -> T) {

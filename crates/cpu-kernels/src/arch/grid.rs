@@ -1,9 +1,13 @@
 //! A matrix cut into tiles that threads may write at the same time.
 
-use rayon::prelude::*;
+use crate::parallel;
+use samebits_numerics::{fpenv, memory};
 use std::marker::PhantomData;
 
 /// Row-major matrices one after the other, to be cut into disjoint rectangular tiles.
+///
+/// `count * rows * columns` does not wrap around and is at most the length of the slice behind
+/// `data`: `new` has checked it.
 #[derive(Debug)]
 pub(crate) struct TileGrid<'a, T> {
     data: *mut T,
@@ -18,6 +22,10 @@ pub(crate) struct TileGrid<'a, T> {
 unsafe impl<T: Send> Sync for TileGrid<'_, T> {}
 
 /// One tile of a [`TileGrid`]; no other tile shares an element with it.
+///
+/// For each `matrix < matrices` and `row < rows`, the `columns` elements from
+/// `matrix * matrix_stride + row * stride` on lie in one exclusively borrowed slice, and none of
+/// these numbers wraps around: [`TileGrid::new`] or [`TileMut::from_slice`] has checked it.
 #[derive(Debug)]
 pub(crate) struct TileMut<'a, T> {
     data: *mut T,
@@ -48,15 +56,21 @@ impl<'a, T: Send> TileGrid<'a, T> {
         tile: (usize, usize, usize),
     ) -> Self {
         assert!(tile.0 > 0 && tile.1 > 0 && tile.2 > 0, "empty tile");
-        assert!(data.len() >= count * rows * columns, "matrices out of bounds");
+        let len = memory::product(&[count, rows, columns]);
+        assert!(len.is_some_and(|len| len <= data.len()), "matrices out of bounds");
         TileGrid { data: data.as_mut_ptr(), count, rows, columns, tile, _borrow: PhantomData }
     }
 
-    /// Calls `work(first_matrix, first_row, first_column, tile)` once for each tile, in parallel.
-    pub(crate) fn for_each(self, work: impl Fn(usize, usize, usize, TileMut<'_, T>) + Sync) {
+    /// Calls `work(first_matrix, first_row, first_column, tile)` once for each tile, in parallel,
+    /// until a call fails.
+    pub(crate) fn try_for_each<E: Send>(
+        self,
+        work: impl Fn(usize, usize, usize, TileMut<'_, T>) -> Result<(), E> + Sync + Send,
+    ) -> Result<(), E> {
         if self.count == 0 || self.rows == 0 || self.columns == 0 {
-            return;
+            return Ok(());
         }
+        // No more tiles than elements, whose number `new` has checked.
         let across = self.columns.div_ceil(self.tile.2);
         let down = self.rows.div_ceil(self.tile.1);
         let tiles = self.count.div_ceil(self.tile.0) * down * across;
@@ -67,7 +81,8 @@ impl<'a, T: Send> TileGrid<'a, T> {
             let column = index % across * grid.tile.2;
             let start = (matrix * grid.rows + row) * grid.columns + column;
             let tile = TileMut {
-                // SAFETY: matrix, row and column lie in the slice that `new` checked.
+                // SAFETY: matrix, row and column are less than `count`, `rows` and `columns`, so
+                // `start` is less than their product, which `new` found to be at most the length.
                 data: unsafe { grid.data.add(start) },
                 matrices: grid.tile.0.min(grid.count - matrix),
                 rows: grid.tile.1.min(grid.rows - row),
@@ -78,12 +93,12 @@ impl<'a, T: Send> TileGrid<'a, T> {
             };
             // Each index is visited once and tiles of different indices are disjoint, so the
             // exclusive borrow of the whole is shared out without overlap.
-            work(matrix, row, column, tile);
+            work(matrix, row, column, tile)
         };
         if tiles == 1 {
-            visit(0);
+            fpenv::ieee(|| visit(0))
         } else {
-            (0..tiles).into_par_iter().with_max_len(1).for_each(visit);
+            parallel::items(0..tiles).at_most(1).try_for_each(visit)
         }
     }
 }
@@ -95,9 +110,9 @@ impl<'a, T> TileMut<'a, T> {
     ///
     /// If `data` is too short.
     pub(crate) fn from_slice(data: &'a mut [T], rows: usize, columns: usize) -> Self {
-        assert!(data.len() >= rows * columns, "tile out of bounds");
-        let data = data.as_mut_ptr();
-        let (stride, matrix_stride) = (columns, rows * columns);
+        let len = memory::product(&[rows, columns]).filter(|&len| len <= data.len());
+        let matrix_stride = len.expect("tile inside its slice");
+        let (data, stride) = (data.as_mut_ptr(), columns);
         TileMut { data, matrices: 1, rows, columns, stride, matrix_stride, _borrow: PhantomData }
     }
 
@@ -111,9 +126,10 @@ impl<'a, T> TileMut<'a, T> {
         (row, column): (usize, usize),
         (rows, columns): (usize, usize),
     ) -> (*mut T, usize) {
-        assert!(rows >= 1 && row + rows <= self.rows, "block outside the tile");
-        assert!(column + columns <= self.columns, "block outside the tile");
-        // SAFETY: the first element of the block is inside the tile.
+        let inside = |at: usize, count: usize, size: usize| count <= size && at <= size - count;
+        assert!(rows >= 1 && inside(row, rows, self.rows), "block outside the tile");
+        assert!(inside(column, columns, self.columns), "block outside the tile");
+        // SAFETY: the asserts above put the block inside the tile.
         (unsafe { self.data.add(row * self.stride + column) }, self.stride)
     }
 
@@ -126,7 +142,8 @@ impl<'a, T> TileMut<'a, T> {
         assert!(matrix < self.matrices && row < self.rows, "outside the tile");
         assert!(from <= to && to <= self.columns, "outside the tile");
         let start = matrix * self.matrix_stride + row * self.stride + from;
-        // SAFETY: inside the tile, which this value borrows exclusively.
+        // SAFETY: the asserts above put the elements inside the tile, which this value borrows
+        // exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.data.add(start), to - from) }
     }
 }

@@ -8,6 +8,7 @@
 
 use super::grid::TileMut;
 use super::vector::Vector;
+use samebits_numerics::memory::product;
 use samebits_numerics::simd::Level;
 
 /// What to do with the chain of products that a tile has formed.
@@ -42,6 +43,10 @@ impl Offsets {
         Offsets::new((0..count).map(|k| k * step).collect())
     }
 
+    pub(crate) fn list(&self) -> &[usize] {
+        &self.list
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.list.len()
     }
@@ -64,9 +69,14 @@ impl Offsets {
         self.step = step.filter(|_| even);
     }
 
-    /// A bound on `list[first..first + k]`, exact when the offsets ascend.
+    /// A bound on the `k` offsets from `first` on, exact when the offsets ascend.
+    ///
+    /// # Panics
+    ///
+    /// If there are not as many.
     fn bound(&self, first: usize, k: usize) -> usize {
-        if self.ascending { self.list[first + k - 1] } else { self.max }
+        let steps = &self.list[first..][..k];
+        if self.ascending { steps.last().copied().unwrap_or(0) } else { self.max }
     }
 }
 
@@ -194,9 +204,11 @@ impl<T: Copy + 'static> TileFns<T> {
         finish: Finish,
     ) {
         let columns = self.columns();
-        assert!(first + k <= b_steps.len(), "steps out of range");
-        assert!(a.len() >= k * rows, "packed rows too short");
-        assert!(k == 0 || b.len() >= b_steps.bound(first, k) + columns, "columns too short");
+        // `bound` panics unless `first + k` steps are in the table.
+        let last = b_steps.bound(first, k);
+        assert!(product(&[k, rows]).is_some_and(|len| len <= a.len()), "packed rows too short");
+        let end = last.checked_add(columns);
+        assert!(k == 0 || end.is_some_and(|end| end <= b.len()), "columns too short");
         let (target, out_stride) = out.block((row, column), (rows, columns));
         let (tiles, b, b_step) = match b_steps.step {
             Some(step) if k > 0 => (self.even, b.as_ptr().wrapping_add(b_steps.list[first]), step),
@@ -208,14 +220,15 @@ impl<T: Copy + 'static> TileFns<T> {
             a_rows: std::ptr::null(),
             a_steps: std::ptr::null(),
             b,
-            b_steps: b_steps.list[first..].as_ptr(),
+            b_steps: b_steps.list[first..][..k].as_ptr(),
             b_step,
             out: target,
             out_stride,
             finish,
         };
-        // SAFETY: `Kernels` of a level are only handed out when the CPU has it; the asserts
-        // above cover every read and write of a tile of this shape.
+        // SAFETY: `Kernels` of a level are only handed out when the CPU has it. Reads of A end at
+        // `k * rows`, reads of B at `last + columns`, both computed without wrapping and checked
+        // above; `block` has checked the writes, and slicing the table its `k` steps.
         unsafe { tiles[rows - 1](raw) }
     }
 
@@ -237,15 +250,17 @@ impl<T: Copy + 'static> TileFns<T> {
         finish: Finish,
     ) {
         let (rows, columns) = (a_rows.len(), self.columns());
-        assert!(first + k <= a_steps.len(), "steps out of range");
-        assert!(k == 0 || a.len() > a_rows.max + a_steps.bound(first, k), "rows too short");
-        assert!(k == 0 || b.len() >= (k - 1) * b_step + columns, "packed columns too short");
+        // `bound` panics unless `first + k` steps are in the table.
+        let last = a_rows.max.checked_add(a_steps.bound(first, k));
+        assert!(k == 0 || last.is_some_and(|last| last < a.len()), "rows too short");
+        let end = product(&[k.saturating_sub(1), b_step]).and_then(|at| at.checked_add(columns));
+        assert!(k == 0 || end.is_some_and(|end| end <= b.len()), "packed columns too short");
         let (target, out_stride) = out.block((row, column), (rows, columns));
         let raw = RawTile {
             k,
             a: a.as_ptr(),
-            a_rows: a_rows.list.as_ptr(),
-            a_steps: a_steps.list[first..].as_ptr(),
+            a_rows: a_rows.list[..rows].as_ptr(),
+            a_steps: a_steps.list[first..][..k].as_ptr(),
             b: b.as_ptr(),
             b_steps: std::ptr::null(),
             b_step,
@@ -253,7 +268,9 @@ impl<T: Copy + 'static> TileFns<T> {
             out_stride,
             finish,
         };
-        // SAFETY: as in `run_packed`.
+        // SAFETY: `Kernels` of a level are only handed out when the CPU has it. Reads of A are at
+        // most at `last`, reads of B end at `end`, both computed without wrapping and checked
+        // above; `block` has checked the writes, and slicing the tables their rows and steps.
         unsafe { self.strided[rows - 1](raw) }
     }
 }

@@ -1,5 +1,6 @@
 //! Packing of rows that lie along `k` into panels that lie across it.
 
+use samebits_numerics::memory::product;
 use samebits_numerics::simd::{self, Level};
 
 macro_rules! pack_transposed {
@@ -19,8 +20,15 @@ macro_rules! pack_transposed {
             if lanes == 0 || steps == 0 {
                 return;
             }
-            assert!(from.len() >= (lanes - 1) * stride + steps, "rows too short");
-            assert!(to.len() >= (steps - 1) * width + lanes && width >= lanes, "panel too short");
+            // One past the last element of `count` rows of `len` elements.
+            let end = |count: usize, stride: usize, len: usize| {
+                product(&[count - 1, stride])?.checked_add(len)
+            };
+            let rows = end(lanes, stride, steps);
+            assert!(rows.is_some_and(|end| end <= from.len()), "rows too short");
+            let panel = end(steps, width, lanes);
+            assert!(panel.is_some_and(|end| end <= to.len()), "panel too short");
+            assert!(width >= lanes, "panel too narrow");
             #[cfg(target_arch = "x86_64")]
             if lanes >= $side
                 && steps >= $side
@@ -33,8 +41,9 @@ macro_rules! pack_transposed {
                 };
                 for step in starts(steps) {
                     for lane in starts(lanes) {
-                        // SAFETY: the CPU has AVX2; lanes `lane..lane + side` and steps
-                        // `step..step + side` lie inside what the asserts above checked.
+                        // SAFETY: the CPU has AVX2. `lane + side <= lanes` and
+                        // `step + side <= steps`, so the last elements read and written lie
+                        // before the ends that the asserts above computed without wrapping.
                         unsafe {
                             let from = from.as_ptr().add(lane * stride + step);
                             let to = to.as_mut_ptr().add(step * width + lane);

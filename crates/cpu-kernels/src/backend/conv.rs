@@ -73,5 +73,10 @@ fn convolution(
 }
 
 fn refused(op: &'static str, error: &crate::conv::Error) -> Error {
-    Error::invalid(op, error.to_string())
+    match *error {
+        crate::conv::Error::OutOfMemory { bytes, .. } => {
+            crate::Error::OutOfMemory { op, bytes }.into()
+        }
+        _ => Error::invalid(op, error.to_string()),
+    }
 }

@@ -1,10 +1,11 @@
 use samebits_tensor_core::ops::{Qr, QrGrad, Svd};
 use samebits_tensor_core::registry::{Kernel, register};
-use samebits_tensor_core::{Result, Tensor};
+use samebits_tensor_core::{Op, Result, Tensor};
 
-use super::{Element, FLOATS, with_float};
+use super::{Element, FLOATS, filled, with_float};
 use crate::linalg;
-use crate::parallel::each;
+use crate::memory;
+use crate::parallel::try_each;
 
 const F64: &str = "each matrix is its own fixed sequence of f64 operations";
 
@@ -35,12 +36,11 @@ fn qr<T: Element>(op: &Qr) -> Result<(Tensor, Tensor)> {
     let [shape_q, shape_r] = op.output_shapes()?;
     let columns = shape_q[shape_q.len() - 1];
     let x = x.as_slice::<T>()?;
-    let all = each(count, x.len() * m.min(n), |i| {
-        let (mut q, mut r) = (vec![T::ZERO; m * columns], vec![T::ZERO; columns * n]);
+    let all = try_each(Qr::NAME, count, x.len().saturating_mul(m.min(n)), |i| {
+        let (mut q, mut r) = (zeros::<T>(Qr::NAME, m, columns)?, zeros(Qr::NAME, columns, n)?);
         linalg::qr(&x[i * m * n..][..m * n], [m, n], columns, &mut q, &mut r)?;
         Ok((q, r))
-    });
-    let all = all.into_iter().collect::<Result<Vec<_>>>()?;
+    })?;
     Ok((
         joined(&shape_q, all.iter().map(|(q, _)| q))?,
         joined(&shape_r, all.iter().map(|(_, r)| r))?,
@@ -54,8 +54,8 @@ fn qr_grad<T: Element>(op: &QrGrad) -> Result<Tensor> {
     let (tall, square) = (m * n, n * n);
     let (grad_q, grad_r) = (grad_q.as_slice::<T>()?, grad_r.as_slice::<T>()?);
     let (q_values, r_values) = (q.as_slice::<T>()?, r.as_slice::<T>()?);
-    let all = each(count, q_values.len() * n, |i| {
-        let mut out = vec![T::ZERO; tall];
+    let all = try_each(QrGrad::NAME, count, q_values.len().saturating_mul(n), |i| {
+        let mut out = zeros(QrGrad::NAME, m, n)?;
         linalg::qr_backward(
             [&grad_q[i * tall..][..tall], &grad_r[i * square..][..square]],
             [&q_values[i * tall..][..tall], &r_values[i * square..][..square]],
@@ -63,8 +63,7 @@ fn qr_grad<T: Element>(op: &QrGrad) -> Result<Tensor> {
             &mut out,
         )?;
         Ok(out)
-    });
-    let all = all.into_iter().collect::<Result<Vec<_>>>()?;
+    })?;
     joined(q.shape(), all.iter())
 }
 
@@ -74,13 +73,12 @@ fn svd<T: Element>(op: &Svd) -> Result<(Tensor, Tensor, Tensor)> {
     let k = m.min(n);
     let [shape_u, shape_s, shape_v] = op.output_shapes()?;
     let x = x.as_slice::<T>()?;
-    let all = each(count, x.len() * k, |i| {
-        let mut parts = [m * k, k, n * k].map(|len| vec![T::ZERO; len]);
-        let [u, s, v] = &mut parts;
-        linalg::svd(&x[i * m * n..][..m * n], [m, n], u, s, v)?;
-        Ok(parts)
-    });
-    let all = all.into_iter().collect::<Result<Vec<_>>>()?;
+    let all = try_each(Svd::NAME, count, x.len().saturating_mul(k), |i| {
+        let zeros = |rows| zeros::<T>(Svd::NAME, rows, k);
+        let (mut u, mut s, mut v) = (zeros(m)?, zeros(1)?, zeros(n)?);
+        linalg::svd(&x[i * m * n..][..m * n], [m, n], &mut u, &mut s, &mut v)?;
+        Ok([u, s, v])
+    })?;
     let part = |shape: &[usize], which: usize| joined(shape, all.iter().map(|all| &all[which]));
     Ok((part(&shape_u, 0)?, part(&shape_s, 1)?, part(&shape_v, 2)?))
 }
@@ -98,6 +96,16 @@ fn joined<'a, T: Element>(
     shape: &[usize],
     parts: impl Iterator<Item = &'a Vec<T>>,
 ) -> Result<Tensor> {
-    let values: Vec<T> = parts.flatten().copied().collect();
-    Tensor::from_slice(&values, shape)
+    filled(shape, |mut out| {
+        for part in parts {
+            let (to, rest) = out.split_at_mut(part.len());
+            to.copy_from_slice(part);
+            out = rest;
+        }
+        Ok(())
+    })
+}
+
+fn zeros<T: Element>(op: &'static str, rows: usize, columns: usize) -> crate::Result<Vec<T>> {
+    memory::filled(op, memory::volume(op, &[rows, columns])?, T::ZERO)
 }

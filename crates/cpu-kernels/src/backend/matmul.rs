@@ -4,6 +4,7 @@ use samebits_tensor_core::{Error, Layout, Op, Result, Tensor};
 
 use super::{FLOATS, filled, with_float};
 use crate::matmul::{Matrix, matmul_batched};
+use crate::memory;
 
 pub(super) fn register_all() {
     register(Kernel::portable(
@@ -13,14 +14,15 @@ pub(super) fn register_all() {
         |op: &Matmul| {
             with_float!(op.a.dtype(), T => {
                 let batch = op.batch()?;
-                let (a, b) = (Operand::new(&op.a, &batch)?, Operand::new(&op.b, &batch)?);
+                let last = |x: &Tensor, back: usize| x.shape()[x.rank() - back];
                 let mut shape = batch.clone();
-                shape.extend([a.rows, b.columns]);
+                shape.extend([last(&op.a, 2), last(&op.b, 1)]);
                 filled(&shape, |out| {
                     if out.is_empty() {
                         // Without matrices in the batch, not even the first lies in its slice.
                         return Ok(());
                     }
+                    let (a, b) = (Operand::new(&op.a, &batch)?, Operand::new(&op.b, &batch)?);
                     let matrix = |operand: &Operand, x| {
                         Matrix::with_strides(
                             x, operand.rows, operand.columns, operand.row_stride, operand.column_stride,
@@ -31,7 +33,7 @@ pub(super) fn register_all() {
                         .and_then(|left| {
                             matmul_batched(left, &a.offsets, matrix(&b, right)?, &b.offsets, out)
                         })
-                        .map_err(|error| Error::invalid(Matmul::NAME, error.to_string()))
+                        .map_err(Error::from)
                 })
             })
         },
@@ -53,12 +55,14 @@ impl Operand {
         let first = x.rank() - 2;
         let outer = Layout::strided(&shape[..first], &strides[..first], x.layout().offset())?
             .expand(Matmul::NAME, batch)?;
+        let mut offsets = memory::with_capacity(Matmul::NAME, outer.numel())?;
+        offsets.extend(outer.positions());
         Ok(Operand {
             rows: shape[first],
             columns: shape[first + 1],
             row_stride: strides[first],
             column_stride: strides[first + 1],
-            offsets: outer.positions().collect(),
+            offsets,
         })
     }
 }

@@ -79,7 +79,7 @@ fn lstm<T: Element>(op: &LstmCell) -> Result<(Tensor, Tensor, Tensor)> {
         hidden.as_mut_slice()?,
         next_cell.as_mut_slice()?,
         activations.as_mut_slice()?,
-    );
+    )?;
     Ok((hidden, next_cell, activations))
 }
 
@@ -96,7 +96,7 @@ fn lstm_grad<T: Element>(op: &LstmCellGrad) -> Result<(Tensor, Tensor)> {
         [cell.as_slice()?, next_cell.as_slice()?],
         grad_gates.as_mut_slice()?,
         grad_previous.as_mut_slice()?,
-    );
+    )?;
     Ok((grad_gates, grad_previous))
 }
 
@@ -120,7 +120,7 @@ fn gru<T: Element>(op: &GruCell) -> Result<(Tensor, Tensor)> {
         hidden.as_slice()?,
         next.as_mut_slice()?,
         activations.as_mut_slice()?,
-    );
+    )?;
     Ok((next, activations))
 }
 
@@ -138,7 +138,7 @@ fn gru_grad<T: Element>(op: &GruCellGrad) -> Result<(Tensor, Tensor, Tensor)> {
         hidden.as_slice()?,
         [grad_x.as_mut_slice()?, grad_h.as_mut_slice()?],
         grad_previous.as_mut_slice()?,
-    );
+    )?;
     Ok((grad_x, grad_h, grad_previous))
 }
 
@@ -208,7 +208,7 @@ fn layer<T: Element + Real>(op: &RecurrentLayer) -> Result<(Tensor, Vec<Tensor>)
         kept.each_mut().map(|x| x.as_mut().map_or(Ok(Default::default()), Tensor::as_mut_slice));
     let (activations, kept_cells) = (activations?, kept_cells?);
     let kept_slices = KeptMut { activations, cells: kept_cells, unprojected: unprojected? };
-    recurrent::forward(&layer, Outputs { output, hidden, cells, kept: Some(kept_slices) });
+    recurrent::forward(&layer, Outputs { output, hidden, cells, kept: Some(kept_slices) })?;
     Ok((result, kept.into_iter().flatten().collect()))
 }
 
@@ -242,6 +242,6 @@ fn layer_grad<T: Element + Real>(op: &RecurrentLayerGrad) -> Result<Vec<Tensor>>
         grads.each_mut().map(|x| x.as_mut().map_or(Ok(Default::default()), Tensor::as_mut_slice));
     let (gates, gates_h, projected) = (gates?, gates_h?, projected?);
     let slices = Grads { gates, gates_h, projected, hidden: to_hidden?, cells: to_cells? };
-    recurrent::backward(&layer, [output, hidden, cells], kept, slices);
+    recurrent::backward(&layer, [output, hidden, cells], kept, slices)?;
     Ok(grads.into_iter().flatten().collect())
 }

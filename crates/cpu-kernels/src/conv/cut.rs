@@ -51,7 +51,7 @@ impl Cut {
         let images = wanted.div_ceil(positions * pass.groups).clamp(1, pass.batch.max(1));
         cut.images = pass.batch.div_ceil(pass.batch.div_ceil(images).max(1)).max(1);
         let tasks = pass.batch.div_ceil(cut.images);
-        if pass.groups == 1 && tasks < 8 && work * all > 8 * LEAST_WORK {
+        if pass.groups == 1 && tasks < 8 && work.saturating_mul(all) > 8 * LEAST_WORK {
             let parts = 8usize.div_ceil(tasks);
             cut.channels = pass.rows.div_ceil(parts).next_multiple_of(max_rows).max(4 * max_rows);
         }

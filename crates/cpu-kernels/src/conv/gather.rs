@@ -21,8 +21,9 @@ use crate::gemm::driver::{Factors, products};
 use crate::gemm::pack::Lanes;
 use crate::gemm::scratch::Scratch;
 use crate::gemm::{K_BLOCK, Real};
-use rayon::prelude::*;
-use samebits_numerics::{fpenv, simd};
+use crate::parallel;
+use samebits_numerics::memory::{self, OutOfMemory};
+use samebits_numerics::simd;
 use std::ops::Range;
 
 /// A piece of the target that one task forms.
@@ -51,12 +52,17 @@ pub(crate) fn run<T: Real>(
     weights: &[T],
     bias: Option<&[T]>,
     target: &mut [T],
-) {
+) -> Result<(), OutOfMemory> {
     if target.is_empty() {
-        return;
+        return Ok(());
     }
     if is_pointwise(pass) {
         return run_pointwise(pass, source, weights, bias, target);
+    }
+    if !pass.covers_target() {
+        // What no tap reaches is the empty sum.
+        target.fill(T::default());
+        add_bias(bias, volume(pass.target), target);
     }
     let kernels = T::kernels(simd::level());
     let cut = Cut::new::<T>(pass, kernels.with_vectors(2).max_rows());
@@ -73,24 +79,27 @@ pub(crate) fn run<T: Real>(
             };
             let tiles = kernels.with_vectors(vectors);
             let rows = cut.channels.min(pass.rows);
-            (phase, PackedWeights::new(pass, phase, weights, rows, tiles.max_rows()), tiles)
+            let packed = PackedWeights::new(pass, phase, weights, rows, tiles.max_rows())?;
+            Ok((phase, packed, tiles))
         })
-        .collect();
+        .collect::<Result<_, _>>()?;
     let range = WeightRange::of(weights);
     let runner = Runner { pass, phases, source, bias, range, cut };
     let inner: usize = pass.target[cut.axis + 1..].iter().product();
     let shape = (pass.groups * pass.rows, volume(pass.target));
     let tile = (cut.images, cut.channels, cut.strip * inner);
-    TileGrid::new(target, pass.batch, shape, tile).for_each(|image, channel, column, mut out| {
-        let (group, row) = (channel / pass.rows, channel % pass.rows);
-        let piece = Piece {
-            images: image..image + out.matrices,
-            groups: group..group + out.rows.div_ceil(pass.rows),
-            rows: row..row + out.rows.min(pass.rows),
-            strip: column / inner..(column + out.columns) / inner,
-        };
-        T::with_scratch(|scratch| fpenv::ieee(|| runner.piece(&piece, &mut out, scratch)));
-    });
+    TileGrid::new(target, pass.batch, shape, tile).try_for_each(
+        |image, channel, column, mut out| {
+            let (group, row) = (channel / pass.rows, channel % pass.rows);
+            let piece = Piece {
+                images: image..image + out.matrices,
+                groups: group..group + out.rows.div_ceil(pass.rows),
+                rows: row..row + out.rows.min(pass.rows),
+                strip: column / inner..(column + out.columns) / inner,
+            };
+            T::with_scratch(|scratch| runner.piece(&piece, &mut out, scratch))
+        },
+    )
 }
 
 /// True if each target position reads the source position of the same place: a matrix product.
@@ -109,7 +118,7 @@ fn run_pointwise<T: Real>(
     weights: &[T],
     bias: Option<&[T]>,
     target: &mut [T],
-) {
+) -> Result<(), OutOfMemory> {
     let positions = volume(pass.target);
     let factors = |index: usize| Factors {
         a: Lanes {
@@ -124,15 +133,19 @@ fn run_pointwise<T: Real>(
         },
     };
     let shape = (pass.rows, positions, pass.channels);
-    products(pass.batch * pass.groups, shape, factors, target);
-    if let Some(bias) = bias {
-        let add = |(index, row): (usize, &mut [T])| {
-            let bias = bias[index % bias.len()];
-            fpenv::ieee(|| row.iter_mut().for_each(|x| *x = x.plus(bias).canonical()));
-        };
-        let least = (1usize << 14).div_ceil(positions);
-        target.par_chunks_mut(positions).enumerate().with_min_len(least).for_each(add);
-    }
+    products(pass.batch * pass.groups, shape, factors, target)?;
+    add_bias(bias, positions, target);
+    Ok(())
+}
+
+/// Adds each channel's bias to its positions.
+fn add_bias<T: Real>(bias: Option<&[T]>, positions: usize, target: &mut [T]) {
+    let Some(bias) = bias else { return };
+    let least = parallel::CHUNK.div_ceil(positions);
+    parallel::chunks_mut(target, positions).enumerate().at_least(least).for_each(|(index, row)| {
+        let bias = bias[index % bias.len()];
+        row.iter_mut().for_each(|x| *x = x.plus(bias).canonical());
+    });
 }
 
 /// A run of neighbouring target positions: lanes of a column tile and where they go.
@@ -152,6 +165,8 @@ struct Frame<'a, T: 'static> {
     weights: &'a PackedWeights<T>,
     tiles: &'static TileFns<T>,
     window: Window,
+    /// Elements of the copy of one image.
+    per_image: usize,
     /// Box of target coordinates of the phase.
     first: Dims,
     count: Dims,
@@ -159,7 +174,6 @@ struct Frame<'a, T: 'static> {
     steps: Offsets,
     /// The same, for columns gathered into a panel.
     panel_steps: Offsets,
-    step_places: Vec<usize>,
     interior: [Range<usize>; DIMS],
     /// True if a position of the box has a tap in the padding.
     padded: bool,
@@ -168,20 +182,26 @@ struct Frame<'a, T: 'static> {
 }
 
 impl<T: Real> Runner<'_, T> {
-    fn piece(&self, piece: &Piece, out: &mut TileMut<'_, T>, scratch: &mut Scratch<T>) {
+    fn piece(
+        &self,
+        piece: &Piece,
+        out: &mut TileMut<'_, T>,
+        scratch: &mut Scratch<T>,
+    ) -> Result<(), OutOfMemory> {
         for (phase, weights, tiles) in &self.phases {
-            let Some(frame) = self.frame(phase, weights, tiles, piece) else { continue };
+            let Some(frame) = self.frame(phase, weights, tiles, piece)? else { continue };
             let merged = piece.images.len() > 1;
             for group in piece.groups.clone() {
                 if merged {
-                    self.columns(&frame, piece, piece.images.clone(), group, out, scratch);
+                    self.columns(&frame, piece, piece.images.clone(), group, out, scratch)?;
                 } else {
                     for image in piece.images.clone() {
-                        self.columns(&frame, piece, image..image + 1, group, out, scratch);
+                        self.columns(&frame, piece, image..image + 1, group, out, scratch)?;
                     }
                 }
             }
         }
+        Ok(())
     }
 
     fn frame<'f>(
@@ -190,7 +210,7 @@ impl<T: Real> Runner<'_, T> {
         weights: &'f PackedWeights<T>,
         tiles: &'static TileFns<T>,
         piece: &Piece,
-    ) -> Option<Frame<'f, T>> {
+    ) -> Result<Option<Frame<'f, T>>, OutOfMemory> {
         let mut first = [0; DIMS];
         let mut count = phase.count;
         let axis = self.cut.axis;
@@ -199,21 +219,23 @@ impl<T: Real> Runner<'_, T> {
         first[axis] = below(piece.strip.start);
         count[axis] = below(piece.strip.end) - first[axis];
         if volume(count) == 0 {
-            return None;
+            return Ok(None);
         }
-        let window = Window::new(phase, first, count);
-        let taps: Vec<_> = (0..phase.taps.len()).map(|tap| window.tap(phase, tap)).collect();
-        let step_places: Vec<_> =
-            weights.steps.iter().map(|&(c, tap)| c * window.channel + taps[tap]).collect();
-        Some(Frame {
+        let window = Window::new(phase, first, count)?;
+        let per_image = memory::product(&[self.pass.channels, window.channel])
+            .ok_or(OutOfMemory { bytes: usize::MAX })?;
+        let taps = (0..phase.taps.len()).map(|tap| window.tap(phase, tap));
+        let taps: Vec<_> = memory::collected(taps)?;
+        let places = weights.steps.iter().map(|&(c, tap)| c * window.channel + taps[tap]);
+        Ok(Some(Frame {
             phase,
             weights,
             tiles,
             first,
             count,
-            steps: Offsets::new(step_places.clone()),
+            steps: Offsets::new(memory::collected(places)?),
             panel_steps: Offsets::linear(K_BLOCK, tiles.columns()),
-            step_places,
+            per_image,
             padded: (0..DIMS).any(|d| {
                 let inside = phase.interior(d, self.pass.source[d]);
                 first[d] < inside.start || first[d] + count[d] > inside.end
@@ -221,7 +243,7 @@ impl<T: Real> Runner<'_, T> {
             interior: std::array::from_fn(|d| phase.interior(d, self.pass.source[d])),
             window,
             strip_start: piece.strip.start,
-        })
+        }))
     }
 
     /// All target positions of the frame for one group and some images.
@@ -233,15 +255,18 @@ impl<T: Real> Runner<'_, T> {
         group: usize,
         out: &mut TileMut<'_, T>,
         scratch: &mut Scratch<T>,
-    ) {
+    ) -> Result<(), OutOfMemory> {
         let (pass, window, tiles) = (self.pass, &frame.window, frame.tiles);
         let width = tiles.columns();
         let rows = piece.rows.len();
         let row_panels = frame.panels(piece);
-        let per_image = pass.channels * window.channel;
-        let source_len = images.len() * per_image;
+        let per_image = frame.per_image;
+        // Lanes beyond the last position read behind the copy.
+        let source_len = memory::product(&[images.len(), per_image])
+            .and_then(|len| len.checked_add(width))
+            .ok_or(OutOfMemory { bytes: usize::MAX })?;
         let Scratch { b: panels, tile: sums, source, .. } = scratch;
-        let source = source.slice(source_len + width);
+        let source = source.slice(&[source_len])?;
         let channel = volume(pass.source);
         simd::dispatch(Fill {
             window,
@@ -258,8 +283,8 @@ impl<T: Real> Runner<'_, T> {
         // As many column tiles at a time as keep their sums in the cache.
         let group_tiles = ((1 << 17) / (rows * width)).clamp(1, total.div_ceil(width));
         let stride = sums_stride::<T>(group_tiles * width);
-        let sums = sums.slice(rows * stride);
-        let panel = panels.slice(K_BLOCK * width);
+        let sums = sums.slice(&[rows, stride])?;
+        let panel = panels.slice(&[K_BLOCK, width])?;
         let mut least = None;
         for start in (0..total).step_by(group_tiles * width) {
             let lanes = start..total.min(start + group_tiles * width);
@@ -279,7 +304,7 @@ impl<T: Real> Runner<'_, T> {
                     } else {
                         simd::dispatch(GatherPanel {
                             source,
-                            places: &frame.step_places[steps.clone()],
+                            places: &frame.steps.list()[steps.clone()],
                             runs: &tile_runs[tile],
                             window,
                             per_image,
@@ -303,6 +328,7 @@ impl<T: Real> Runner<'_, T> {
             self.mend_border(frame, piece, group, &runs, column, (sums, stride), &mut least);
             self.put(frame, piece, &images, group, &runs, (sums, stride), out);
         }
+        Ok(())
     }
 
     /// True if tiles may read their columns from the copy; otherwise columns are gathered.
@@ -387,7 +413,7 @@ impl<T: Real> Runner<'_, T> {
                     panels: frame.panels(piece),
                     group,
                     source: &source[base..],
-                    places: &frame.step_places,
+                    places: frame.steps.list(),
                     valid: &valid,
                     put: |row: usize, value: T| {
                         sums[(row - piece.rows.start) * stride + lane] = value;

@@ -1,6 +1,9 @@
 //! Sizes of a convolution, and what one pass of it gathers.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
+
+use samebits_numerics::memory;
 
 /// The most spatial dimensions; fewer are padded in front with dimensions of size 1.
 pub(crate) const DIMS: usize = 3;
@@ -33,7 +36,8 @@ pub(crate) struct Tap {
     pub(crate) offset: [isize; DIMS],
 }
 
-/// Target positions that use the same taps: all of them, or one residue class of the stride.
+/// Target positions that use the same taps: all of them, or one residue class of the stride. Each
+/// tap reads the source at some position.
 #[derive(Clone, Debug)]
 pub(crate) struct Phase {
     /// First target coordinate and distance of the next.
@@ -63,6 +67,7 @@ pub(crate) struct Gather {
     pub(crate) weight_row: usize,
     pub(crate) weight_channel: usize,
     pub(crate) weight_group: usize,
+    /// Disjoint. A target position of none has no tap.
     pub(crate) phases: Vec<Phase>,
 }
 
@@ -82,11 +87,13 @@ pub(crate) fn coordinates(mut index: usize, dims: Dims) -> Dims {
 }
 
 impl Geometry {
-    /// Elements of the input, the weights and the output, if they can be counted.
+    /// Elements of the input, the weights and the output, if they can be counted. Neither does
+    /// any product of some of these sizes wrap around then, whatever the batch.
     pub(crate) fn lengths(&self) -> Option<(usize, usize, usize)> {
-        let product = |outer: [usize; 3], dims: Dims| {
-            let all = outer.into_iter().chain(dims).try_fold(1usize, usize::checked_mul)?;
-            (all <= isize::MAX as usize / 64).then_some(all)
+        let product = |[batch, groups, channels]: [usize; 3], [x, y, z]: Dims| {
+            memory::product(&[batch.max(1), groups, channels, x, y, z])
+                .filter(|&all| all <= isize::MAX as usize / 64)
+                .map(|all| if batch == 0 { 0 } else { all })
         };
         Some((
             product([self.batch, self.groups, self.inputs], self.input)?,
@@ -95,18 +102,33 @@ impl Geometry {
         ))
     }
 
+    /// All output positions with the taps that some of them read the input at: the others are in
+    /// the padding everywhere.
+    pub(crate) fn output_phase(&self) -> Phase {
+        let mut taps = Vec::new();
+        for index in 0..volume(self.kernel) {
+            let at = coordinates(index, self.kernel);
+            let offset: [isize; DIMS] = std::array::from_fn(|d| {
+                (at[d] * self.dilation[d]) as isize - self.padding[d] as isize
+            });
+            let reads = |d: usize| meets(offset[d], self.stride[d], self.output[d], self.input[d]);
+            if (0..DIMS).all(reads) {
+                taps.push(Tap { index, offset });
+            }
+        }
+        Phase {
+            start: [0; DIMS],
+            step: [1; DIMS],
+            count: self.output,
+            taps,
+            source_step: self.stride,
+        }
+    }
+
     /// The forward pass: output from input.
     pub(crate) fn forward(&self) -> Gather {
         let volume = volume(self.kernel);
-        let taps = (0..volume)
-            .map(|index| {
-                let at = coordinates(index, self.kernel);
-                let offset = std::array::from_fn(|d| {
-                    (at[d] * self.dilation[d]) as isize - self.padding[d] as isize
-                });
-                Tap { index, offset }
-            })
-            .collect();
+        let phase = self.output_phase();
         Gather {
             batch: self.batch,
             groups: self.groups,
@@ -118,48 +140,41 @@ impl Geometry {
             weight_row: self.inputs * volume,
             weight_channel: volume,
             weight_group: self.outputs * self.inputs * volume,
-            phases: vec![Phase {
-                start: [0; DIMS],
-                step: [1; DIMS],
-                count: self.output,
-                taps,
-                source_step: self.stride,
-            }],
+            phases: if phase.taps.is_empty() { vec![] } else { vec![phase] },
         }
     }
 
     /// The data gradient, which is also the transposed convolution: input from output.
     ///
     /// Input coordinate `i` meets output coordinate `(i + padding - tap · dilation) / stride`
-    /// where that is whole, so that inputs of one residue modulo the stride share their taps.
+    /// where that is whole, so that inputs of one residue modulo the stride share their taps. A
+    /// tap belongs to one residue, so there are no more of these than taps, whatever the stride.
     pub(crate) fn data_gradient(&self) -> Gather {
         let kernel_volume = volume(self.kernel);
-        let phases = (0..volume(self.stride))
-            .map(|residue| coordinates(residue, self.stride))
-            .filter(|start| (0..DIMS).all(|d| start[d] < self.input[d]))
-            .map(|start| {
-                let taps = (0..kernel_volume).filter_map(|index| {
-                    let at = coordinates(index, self.kernel);
-                    let mut offset = [0; DIMS];
-                    for d in 0..DIMS {
-                        let distance = (start[d] + self.padding[d]) as isize
-                            - (at[d] * self.dilation[d]) as isize;
-                        if distance.rem_euclid(self.stride[d] as isize) != 0 {
-                            return None;
-                        }
-                        offset[d] = distance.div_euclid(self.stride[d] as isize);
-                    }
-                    Some(Tap { index, offset })
-                });
-                Phase {
-                    start,
-                    step: self.stride,
-                    count: std::array::from_fn(|d| {
-                        (self.input[d] - start[d]).div_ceil(self.stride[d])
-                    }),
-                    taps: taps.collect(),
-                    source_step: [1; DIMS],
-                }
+        let mut by_start: BTreeMap<Dims, Vec<Tap>> = BTreeMap::new();
+        for index in 0..kernel_volume {
+            let at = coordinates(index, self.kernel);
+            let (mut start, mut offset) = ([0; DIMS], [0; DIMS]);
+            let reads = |d: usize| {
+                let stride = self.stride[d] as isize;
+                let distance = self.padding[d] as isize - (at[d] * self.dilation[d]) as isize;
+                start[d] = (-distance).rem_euclid(stride) as usize;
+                offset[d] = (start[d] as isize + distance) / stride;
+                start[d] < self.input[d]
+                    && meets(offset[d], 1, self.starting_at(start[d], d), self.output[d])
+            };
+            if (0..DIMS).all(reads) {
+                by_start.entry(start).or_default().push(Tap { index, offset });
+            }
+        }
+        let phases = by_start
+            .into_iter()
+            .map(|(start, taps)| Phase {
+                start,
+                step: self.stride,
+                count: std::array::from_fn(|d| self.starting_at(start[d], d)),
+                taps,
+                source_step: [1; DIMS],
             })
             .collect();
         Gather {
@@ -175,6 +190,25 @@ impl Geometry {
             weight_group: self.outputs * self.inputs * kernel_volume,
             phases,
         }
+    }
+
+    /// Input coordinates of dimension `d` from `start` on in steps of the stride.
+    fn starting_at(&self, start: usize, d: usize) -> usize {
+        (self.input[d] - start).div_ceil(self.stride[d])
+    }
+}
+
+/// Whether `t * step + offset` lies in a source of `size` for some `t` below `count`.
+fn meets(offset: isize, step: usize, count: usize, size: usize) -> bool {
+    let first = (-offset).max(0) as usize;
+    let first = first.div_ceil(step);
+    first < count && first as isize * step as isize + offset < size as isize
+}
+
+impl Gather {
+    /// Whether every target position has a tap.
+    pub(crate) fn covers_target(&self) -> bool {
+        self.phases.iter().map(|phase| volume(phase.count)).sum::<usize>() == volume(self.target)
     }
 }
 

@@ -84,31 +84,6 @@ pub enum Error {
         /// Size of the dilated kernel.
         kernel: Vec<usize>,
     },
-    /// The output of a transposed convolution would be empty.
-    #[error("{op}: padding {padding:?} leaves nothing of an output of size {full:?}; pad less")]
-    EmptyOutput {
-        /// The operation.
-        op: &'static str,
-        /// Size of the output without padding.
-        full: Vec<usize>,
-        /// The padding on each side.
-        padding: Vec<usize>,
-    },
-    /// The output padding names positions that no other output size would give.
-    #[error(
-        "{op}: output padding {output_padding:?} must be smaller than the stride {stride:?} or the \
-         dilation {dilation:?}"
-    )]
-    OutputPadding {
-        /// The operation.
-        op: &'static str,
-        /// The output padding.
-        output_padding: Vec<usize>,
-        /// The stride.
-        stride: Vec<usize>,
-        /// The dilation.
-        dilation: Vec<usize>,
-    },
     /// A slice does not have as many elements as its shape.
     #[error("{op}: the {what} has {got} elements, its shape has {want}; pass a slice of {want}")]
     Length {
@@ -129,8 +104,19 @@ pub enum Error {
         /// The algorithm.
         algorithm: &'static str,
     },
-    /// A tensor would not fit into memory.
-    #[error("{op}: a tensor of this convolution has too many elements")]
+    /// There is no memory for a buffer that the pass needs besides its arguments.
+    #[error("{op}: no memory left for {bytes} bytes; use smaller sizes")]
+    OutOfMemory {
+        /// The operation.
+        op: &'static str,
+        /// The size of the buffer.
+        bytes: usize,
+    },
+    /// A tensor or a padded dimension has more elements than can be counted.
+    #[error(
+        "{op}: a tensor or a padded dimension of this convolution has too many elements; use smaller sizes or \
+         less padding"
+    )]
     TooLarge {
         /// The operation.
         op: &'static str,

@@ -3,6 +3,7 @@
 
 use super::geometry::{DIMS, Dims, Phase, volume};
 use crate::gemm::Real;
+use samebits_numerics::memory::{OutOfMemory, product};
 use samebits_numerics::simd;
 use std::ops::Range;
 
@@ -15,8 +16,10 @@ pub(crate) struct Window {
     /// Source coordinate of the first element; negative in the padding.
     start: [isize; DIMS],
     step: Dims,
-    /// Residues that are kept in each dimension.
-    residues: Dims,
+    /// The least offset of a tap.
+    least: [isize; DIMS],
+    /// Residues that some tap reads in each dimension, ascending.
+    residues: [Vec<usize>; DIMS],
     /// Coordinates of one residue.
     pub(crate) extent: Dims,
     /// Elements of one channel.
@@ -25,36 +28,51 @@ pub(crate) struct Window {
 
 impl Window {
     /// For target coordinates `first..first + count` of `phase`.
-    pub(crate) fn new(phase: &Phase, first: Dims, count: Dims) -> Window {
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfMemory`] if the elements of a channel cannot be counted.
+    pub(crate) fn new(phase: &Phase, first: Dims, count: Dims) -> Result<Window, OutOfMemory> {
         let mut window = Window {
             start: [0; DIMS],
             step: phase.source_step,
-            residues: [1; DIMS],
+            least: [0; DIMS],
+            residues: [const { Vec::new() }; DIMS],
             extent: count,
             channel: 0,
         };
         for d in 0..DIMS {
             let step = phase.source_step[d];
-            let least = phase.taps.iter().map(|tap| tap.offset[d]).min().unwrap_or(0);
-            let most = phase.taps.iter().map(|tap| tap.offset[d]).max().unwrap_or(0);
-            let reach = (most - least) as usize;
+            let offsets = || phase.taps.iter().map(|tap| tap.offset[d]);
+            let (least, most) = (offsets().min().unwrap_or(0), offsets().max().unwrap_or(0));
+            let residues = &mut window.residues[d];
+            for offset in offsets() {
+                let residue = (offset - least) as usize % step;
+                if let Err(place) = residues.binary_search(&residue) {
+                    residues.insert(place, residue);
+                }
+            }
             window.start[d] = (first[d] * step) as isize + least;
-            window.residues[d] = step.min(reach + 1);
-            window.extent[d] = count[d] + reach / step;
+            window.least[d] = least;
+            window.extent[d] = count[d] + (most - least) as usize / step;
         }
-        window.channel =
-            window.extent.iter().product::<usize>() * window.residues.iter().product::<usize>();
-        window
+        let [e0, e1, e2] = window.extent;
+        let [r0, r1, r2] = window.residues.each_ref().map(Vec::len);
+        window.channel = product(&[e0, e1, e2, r0, r1, r2])
+            .filter(|&channel| channel <= isize::MAX as usize)
+            .ok_or(OutOfMemory { bytes: usize::MAX })?;
+        Ok(window)
     }
 
     /// Position that target coordinate 0 of the box reads at a tap.
     pub(crate) fn tap(&self, phase: &Phase, tap: usize) -> usize {
-        let least = |d: usize| phase.taps.iter().map(|tap| tap.offset[d]).min().unwrap_or(0);
         let mut residue = 0;
         let mut at = 0;
         for d in 0..DIMS {
-            let reach = (phase.taps[tap].offset[d] - least(d)) as usize;
-            residue = residue * self.residues[d] + reach % self.step[d];
+            let reach = (phase.taps[tap].offset[d] - self.least[d]) as usize;
+            let place = self.residues[d].binary_search(&(reach % self.step[d]));
+            let place = place.expect("the residues are those of the taps");
+            residue = residue * self.residues[d].len() + place;
             at = at * self.extent[d] + reach / self.step[d];
         }
         residue * self.extent.iter().product::<usize>() + at
@@ -75,9 +93,9 @@ impl Window {
     #[inline(always)]
     pub(crate) fn fill<T: Copy + Default>(&self, channel: &[T], dims: Dims, to: &mut [T]) {
         let mut rows = to[..self.channel].chunks_exact_mut(self.extent[2]);
-        for r0 in 0..self.residues[0] {
-            for r1 in 0..self.residues[1] {
-                for r2 in 0..self.residues[2] {
+        for &r0 in &self.residues[0] {
+            for &r1 in &self.residues[1] {
+                for &r2 in &self.residues[2] {
                     let inside = self.inside(2, r2, dims[2]);
                     for q0 in 0..self.extent[0] {
                         let x0 = self.coordinate(0, q0, r0);

@@ -11,11 +11,12 @@ use super::geometry::{DIMS, Dims, Geometry, Phase, coordinates, volume};
 use super::source::Window;
 use crate::arch::{Finish, Offsets, TileFns, TileMut};
 use crate::gemm::pack::{Lanes, PackPanels};
+use crate::gemm::scratch::Buffer;
 use crate::gemm::{Real, even_parts};
-use crate::parallel::ForEachIeee;
+use crate::parallel;
 use parking_lot::Mutex;
-use rayon::prelude::*;
-use samebits_numerics::{fpenv, simd};
+use samebits_numerics::memory::{self, OutOfMemory};
+use samebits_numerics::simd;
 
 use std::ops::Range;
 
@@ -41,33 +42,34 @@ struct Runner<'a, T: 'static> {
     total: usize,
     /// Output channels of a group, rounded up to whole tiles.
     lanes: usize,
-    /// Input channels times taps.
+    /// Input channels times taps that do not lie in the padding everywhere.
     rows: usize,
 }
 
 /// Writes the weight gradient in the order of the contract.
-pub(crate) fn run<T: Real>(geometry: &Geometry, input: &[T], gradient: &[T], out: &mut [T]) {
-    if out.is_empty() {
-        return;
-    }
+pub(crate) fn run<T: Real>(
+    geometry: &Geometry,
+    input: &[T],
+    gradient: &[T],
+    out: &mut [T],
+) -> Result<(), OutOfMemory> {
     let runner = Runner::new(geometry, input, gradient);
     let blocks = runner.total.div_ceil(WEIGHT_BLOCK);
-    if blocks == 0 {
+    if blocks == 0 || runner.rows == 0 {
         out.fill(T::default());
-        return;
+        return Ok(());
     }
-    let group_len = runner.rows * runner.lanes;
-    let mut sums = vec![T::default(); geometry.groups * group_len];
+    let mut sums = runner.sums()?;
     // With many blocks and few weights the blocks are shared among threads, otherwise the
     // weights are. Each block's sum is the same either way.
     let by_block = blocks >= 8 && sums.len() * size_of::<T>() <= ROUND_BYTES / 8;
     if by_block {
-        runner.by_block(blocks, &mut sums);
+        runner.by_block(blocks, &mut sums)?;
     } else {
-        runner.by_channel(blocks, &mut sums);
+        runner.by_channel(blocks, &mut sums)?;
     }
     runner.put(&sums, out);
-    runner.mend(out);
+    runner.mend(out)
 }
 
 /// Writes the weight gradient with the block sums merged in the order in which threads finish:
@@ -77,27 +79,34 @@ pub(crate) fn run_unordered<T: Real>(
     input: &[T],
     gradient: &[T],
     out: &mut [T],
-) {
+) -> Result<(), OutOfMemory> {
     let runner = Runner::new(geometry, input, gradient);
     let blocks = runner.total.div_ceil(WEIGHT_BLOCK);
-    let group_len = runner.rows * runner.lanes;
-    let shared = Mutex::new(vec![T::default(); geometry.groups * group_len]);
-    (0..blocks).into_par_iter().for_each_init(Vec::new, |partial: &mut Vec<T>, block| {
-        partial.resize(geometry.groups * group_len, T::default());
-        runner.whole_block(block, partial);
-        for (sum, &part) in shared.lock().iter_mut().zip(&*partial) {
-            *sum = sum.plus(part);
-        }
-    });
+    if runner.rows == 0 {
+        out.fill(T::default());
+        return Ok(());
+    }
+    let shared = Mutex::new(runner.sums()?);
+    parallel::items(0..blocks).try_for_each_with(
+        || runner.sums(),
+        |partial, block| {
+            runner.whole_block(block, partial)?;
+            for (sum, &part) in shared.lock().iter_mut().zip(&*partial) {
+                *sum = sum.plus(part);
+            }
+            Ok(())
+        },
+    )?;
     runner.put(&shared.into_inner(), out);
+    Ok(())
 }
 
 impl<'a, T: Real> Runner<'a, T> {
     fn new(geometry: &'a Geometry, input: &'a [T], gradient: &'a [T]) -> Self {
         let kernels = T::kernels(simd::level());
         let tiles = kernels.with_vectors(if geometry.outputs <= kernels.lanes() { 1 } else { 2 });
-        let mut forward = geometry.forward();
-        let phase = forward.phases.remove(0);
+        let phase = geometry.output_phase();
+        let rows = geometry.inputs * phase.taps.len();
         let positions = volume(geometry.output);
         Runner {
             geometry,
@@ -108,24 +117,28 @@ impl<'a, T: Real> Runner<'a, T> {
             positions,
             total: geometry.batch * positions,
             lanes: geometry.outputs.next_multiple_of(tiles.columns()),
-            rows: geometry.inputs * volume(geometry.kernel),
+            rows,
         }
     }
 
+    /// Zeros for the sums of every weight, `[group][channel and tap][lane]`.
+    fn sums(&self) -> Result<Vec<T>, OutOfMemory> {
+        let len = memory::product(&[self.geometry.groups, self.rows, self.lanes]);
+        memory::zeroed(len.ok_or(OutOfMemory { bytes: usize::MAX })?)
+    }
+
     /// Threads take blocks; block sums are added in ascending order afterwards.
-    fn by_block(&self, blocks: usize, sums: &mut [T]) {
+    fn by_block(&self, blocks: usize, sums: &mut [T]) -> Result<(), OutOfMemory> {
         let len = sums.len();
         let at_once = (ROUND_BYTES / size_of_val(sums)).clamp(8, blocks.max(8));
-        let mut partials = vec![T::default(); at_once.min(blocks) * len];
+        let mut partials: Vec<T> = memory::zeroed(at_once.min(blocks) * len)?;
         for from in (0..blocks).step_by(at_once) {
             let count = at_once.min(blocks - from);
-            partials[..count * len].par_chunks_mut(len).enumerate().for_each_ieee(
-                |(i, partial)| {
-                    self.whole_block(from + i, partial);
-                },
-            );
+            parallel::chunks_mut(&mut partials[..count * len], len)
+                .enumerate()
+                .try_for_each(|(i, partial)| self.whole_block(from + i, partial))?;
             const PIECE: usize = 1 << 12;
-            sums.par_chunks_mut(PIECE).enumerate().for_each_ieee(|(piece, sums)| {
+            parallel::chunks_mut(sums, PIECE).enumerate().for_each(|(piece, sums)| {
                 for i in 0..count {
                     let partial = &partials[i * len + piece * PIECE..][..sums.len()];
                     for (sum, &partial) in sums.iter_mut().zip(partial) {
@@ -134,39 +147,41 @@ impl<'a, T: Real> Runner<'a, T> {
                 }
             });
         }
+        Ok(())
     }
 
     /// The sums of one block for every weight.
-    fn whole_block(&self, block: usize, partial: &mut [T]) {
+    fn whole_block(&self, block: usize, partial: &mut [T]) -> Result<(), OutOfMemory> {
         let finish = Finish { add: false, last: false };
         T::with_scratch(|scratch| {
             for (group, partial) in partial.chunks_exact_mut(self.rows * self.lanes).enumerate() {
                 let steps = self.steps(block);
-                let packed = scratch.b.slice(steps.len() * self.lanes);
+                let packed = scratch.b.slice(&[steps.len(), self.lanes])?;
                 self.transpose(group, steps, packed);
-                let channels = 0..self.geometry.inputs;
-                fpenv::ieee(|| {
-                    let source = &mut scratch.source;
-                    self.form(group, channels, block, packed, partial, finish, source);
-                });
+                let (channels, source) = (0..self.geometry.inputs, &mut scratch.source);
+                self.form(group, channels, block, packed, partial, finish, source)?;
             }
-        });
+            Ok(())
+        })
     }
 
     /// Threads take input channels and walk through the blocks in order.
-    fn by_channel(&self, blocks: usize, sums: &mut [T]) {
-        let taps = volume(self.geometry.kernel);
+    fn by_channel(&self, blocks: usize, sums: &mut [T]) -> Result<(), OutOfMemory> {
+        let taps = self.phase.taps.len();
         let (lanes, rows) = (self.lanes, self.rows);
-        let block_len = WEIGHT_BLOCK.min(self.total) * lanes * self.geometry.groups;
-        let at_once = (ROUND_BYTES / (block_len * size_of::<T>())).clamp(1, blocks);
+        let block_len =
+            memory::product(&[WEIGHT_BLOCK.min(self.total), lanes, self.geometry.groups])
+                .ok_or(OutOfMemory { bytes: usize::MAX })?;
+        let at_once = (ROUND_BYTES / size_of::<T>() / block_len).clamp(1, blocks);
         // Channels of a task: several row panels, so that the gradient is read seldom.
         let channels = (3 * self.tiles.max_rows()).div_ceil(taps).min(self.geometry.inputs);
         let per_group = self.geometry.inputs.div_ceil(channels);
         T::with_scratch(|scratch| {
             for from in (0..blocks).step_by(at_once) {
                 let round = from..blocks.min(from + at_once);
-                let packed = scratch.b.slice(round.len() * block_len);
-                packed.par_chunks_mut(block_len).zip(round.clone()).for_each(|(packed, block)| {
+                let packed = scratch.b.slice(&[round.len(), block_len])?;
+                let pieces = parallel::chunks_mut(packed, block_len);
+                pieces.zip(parallel::items(round.clone())).for_each(|(packed, block)| {
                     let steps = self.steps(block);
                     for group in 0..self.geometry.groups {
                         let part = &mut packed[group * steps.len() * lanes..];
@@ -174,14 +189,14 @@ impl<'a, T: Real> Runner<'a, T> {
                     }
                 });
                 let packed = &*packed;
-                let mut tasks = Vec::new();
+                let mut tasks = memory::with_capacity(per_group * self.geometry.groups)?;
                 for (group, sums) in sums.chunks_exact_mut(rows * lanes).enumerate() {
                     for (part, sums) in sums.chunks_mut(channels * taps * lanes).enumerate() {
                         tasks.push((group, part * channels, sums));
                     }
                 }
                 debug_assert_eq!(tasks.len(), per_group * self.geometry.groups);
-                tasks.into_par_iter().with_max_len(1).for_each(|(group, first, sums)| {
+                parallel::items(tasks).at_most(1).try_for_each(|(group, first, sums)| {
                     let channels = first..first + sums.len() / (taps * lanes);
                     T::with_scratch(|scratch| {
                         for block in round.clone() {
@@ -189,16 +204,15 @@ impl<'a, T: Real> Runner<'a, T> {
                             let at = (block - from) * block_len + group * steps * lanes;
                             let packed = &packed[at..at + steps * lanes];
                             let finish = Finish { add: block > 0, last: false };
-                            fpenv::ieee(|| {
-                                let source = &mut scratch.source;
-                                let channels = channels.clone();
-                                self.form(group, channels, block, packed, sums, finish, source);
-                            });
+                            let (channels, source) = (channels.clone(), &mut scratch.source);
+                            self.form(group, channels, block, packed, sums, finish, source)?;
                         }
-                    });
-                });
+                        Ok(())
+                    })
+                })?;
             }
-        });
+            Ok(())
+        })
     }
 
     /// Output positions of a block, counted through the batch.
@@ -252,8 +266,8 @@ impl<'a, T: Real> Runner<'a, T> {
         packed: &[T],
         sums: &mut [T],
         finish: Finish,
-        source: &mut crate::gemm::scratch::Buffer<T>,
-    ) {
+        source: &mut Buffer<T>,
+    ) -> Result<(), OutOfMemory> {
         let geometry = self.geometry;
         let steps = self.steps(block);
         let parts: Vec<_> = self
@@ -270,14 +284,14 @@ impl<'a, T: Real> Runner<'a, T> {
                 count[d] = count[d].max(part[d]);
             }
         }
-        let shape = Window::new(&self.phase, [0; DIMS], count);
+        let shape = Window::new(&self.phase, [0; DIMS], count)?;
+        let source = source.slice(&[parts.len(), channels.len(), shape.channel])?;
         let per_part = channels.len() * shape.channel;
-        let source = source.slice(parts.len() * per_part);
         let mut places = Vec::with_capacity(steps.len());
         for (index, ((image, part, first, _), to)) in
             parts.iter().zip(source.chunks_exact_mut(per_part)).enumerate()
         {
-            let window = Window::new(&self.phase, *first, count);
+            let window = Window::new(&self.phase, *first, count)?;
             let channel = volume(geometry.input);
             let from =
                 ((image * geometry.groups + group) * geometry.inputs + channels.start) * channel;
@@ -290,12 +304,11 @@ impl<'a, T: Real> Runner<'a, T> {
             }
         }
         let places = Offsets::new(places);
-        let taps: Vec<_> =
-            (0..self.phase.taps.len()).map(|tap| shape.tap(&self.phase, tap)).collect();
-        let row_places: Vec<usize> = (0..channels.len())
-            .flat_map(|c| taps.iter().map(move |tap| (c, tap)))
-            .map(|(c, tap)| c * shape.channel + tap)
-            .collect();
+        let taps = (0..self.phase.taps.len()).map(|tap| shape.tap(&self.phase, tap));
+        let taps: Vec<_> = memory::collected(taps)?;
+        let row_places = (0..channels.len() * taps.len())
+            .map(|row| row / taps.len() * shape.channel + taps[row % taps.len()]);
+        let row_places: Vec<usize> = memory::collected(row_places)?;
         let width = self.tiles.columns();
         let mut to = TileMut::from_slice(sums, row_places.len(), self.lanes);
         let mut rows = Offsets::default();
@@ -309,51 +322,61 @@ impl<'a, T: Real> Runner<'a, T> {
                 tiles.run_strided(source, &rows, steps, panel, width, &mut to, at, finish);
             }
         }
+        Ok(())
     }
 
     /// Turns `[group][channel and tap][lane]` into the layout of the weights.
     fn put(&self, sums: &[T], out: &mut [T]) {
         let (rows, lanes, outputs) = (self.rows, self.lanes, self.geometry.outputs);
-        out.par_chunks_mut(rows).with_min_len(8).enumerate().for_each_ieee(|(channel, out)| {
+        let of_channel = parallel::chunks_mut(out, self.weights());
+        of_channel.at_least(8).enumerate().for_each(|(channel, out)| {
             let (group, lane) = (channel / outputs, channel % outputs);
             let sums = &sums[group * rows * lanes..][..rows * lanes];
-            for (row, out) in out.iter_mut().enumerate() {
-                *out = sums[row * lanes + lane].canonical();
+            if rows < out.len() {
+                out.fill(T::default());
+            }
+            for row in 0..rows {
+                out[self.place(row)] = sums[row * lanes + lane].canonical();
             }
         });
     }
 
+    /// Weights of one output channel.
+    fn weights(&self) -> usize {
+        self.geometry.inputs * volume(self.geometry.kernel)
+    }
+
+    /// The place of a row among the weights of an output channel.
+    fn place(&self, row: usize) -> usize {
+        let taps = &self.phase.taps;
+        row / taps.len() * volume(self.geometry.kernel) + taps[row % taps.len()].index
+    }
+
     /// Forms again what multiplying with padding zeros may have changed.
-    fn mend(&self, out: &mut [T]) {
+    fn mend(&self, out: &mut [T]) -> Result<(), OutOfMemory> {
         let geometry = self.geometry;
         let padded =
             (0..DIMS).any(|d| self.phase.interior(d, geometry.input[d]) != (0..geometry.output[d]));
         if !padded {
-            return;
+            return Ok(());
         }
-        let taps = volume(geometry.kernel);
+        let taps = self.phase.taps.len();
         let channel = volume(geometry.input);
         let least = |values: &mut dyn Iterator<Item = &T>| {
             values.filter(|x| x.finite()).map(|x| x.last_bit_exponent()).min()
         };
         // Most gradients are finite and not zero; then nothing below is needed.
         let doubt = |x: &T| !x.finite() || *x == T::default();
-        if !out.par_chunks(1 << 14).any(|piece| fpenv::ieee(|| piece.iter().any(doubt))) {
-            return;
+        if !parallel::chunks(out, parallel::CHUNK).any(|piece| piece.iter().any(doubt)) {
+            return Ok(());
         }
-        let input_least: Vec<i32> = (0..geometry.groups * geometry.inputs)
-            .into_par_iter()
-            .map(|c| {
-                let mut values = self
-                    .input
-                    .chunks_exact(channel)
-                    .skip(c)
-                    .step_by(geometry.groups * geometry.inputs)
-                    .flatten();
-                least(&mut values).unwrap_or(i32::MAX / 4)
-            })
-            .collect();
-        out.par_chunks_mut(self.rows).enumerate().for_each_ieee(|(output, out)| {
+        let channels = geometry.groups * geometry.inputs;
+        let mut input_least: Vec<i32> = memory::zeroed(channels)?;
+        parallel::chunks_mut(&mut input_least, 1).enumerate().for_each(|(c, to)| {
+            let mut values = self.input.chunks_exact(channel).skip(c).step_by(channels).flatten();
+            to[0] = least(&mut values).unwrap_or(i32::MAX / 4);
+        });
+        parallel::chunks_mut(out, self.weights()).enumerate().for_each(|(output, out)| {
             let group = output / geometry.outputs;
             let gradients = || {
                 self.gradient
@@ -369,16 +392,18 @@ impl<'a, T: Real> Runner<'a, T> {
                 return;
             }
             let gradient_least = least(&mut gradients().flatten()).unwrap_or(i32::MAX / 4);
-            for (row, out) in out.iter_mut().enumerate() {
+            for row in 0..self.rows {
+                let out = &mut out[self.place(row)];
                 let input = group * geometry.inputs + row / taps;
                 let doubtful = broken
                     || (*out == T::default()
                         && gradient_least + input_least[input] < T::MIN_EXPONENT);
                 if doubtful {
-                    *out = fpenv::ieee(|| self.skip(output, input, row % taps));
+                    *out = self.skip(output, input, row % taps);
                 }
             }
         });
+        Ok(())
     }
 
     /// One weight by the letter of the contract.

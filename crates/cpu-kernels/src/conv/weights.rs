@@ -2,7 +2,8 @@
 
 use super::geometry::{Gather, Phase};
 use crate::gemm::{K_BLOCK, Real, even_parts};
-use rayon::prelude::*;
+use crate::parallel;
+use samebits_numerics::memory::{self, OutOfMemory};
 use std::ops::Range;
 
 /// The weights of every group for one phase, as `[group][block][panel][step][row of panel]`.
@@ -30,24 +31,19 @@ pub(crate) struct WeightRange {
 
 impl WeightRange {
     pub(crate) fn of<T: Real>(weights: &[T]) -> WeightRange {
-        const PIECE: usize = 1 << 14;
-        weights
-            .par_chunks(PIECE)
-            .map(|piece| {
-                let mut range = WeightRange { finite: true, last_bit: i32::MAX };
-                for &w in piece {
-                    range.finite &= w.finite();
-                    range.last_bit = range.last_bit.min(w.last_bit_exponent());
-                }
-                range
-            })
-            .reduce(
-                || WeightRange { finite: true, last_bit: i32::MAX },
-                |a, b| WeightRange {
-                    finite: a.finite && b.finite,
-                    last_bit: a.last_bit.min(b.last_bit),
-                },
-            )
+        let all = WeightRange { finite: true, last_bit: i32::MAX };
+        let of_piece = |piece: &[T]| {
+            let mut range = all;
+            for &w in piece {
+                range.finite &= w.finite();
+                range.last_bit = range.last_bit.min(w.last_bit_exponent());
+            }
+            range
+        };
+        parallel::chunks(weights, parallel::CHUNK).reduce(all, of_piece, |a, b| WeightRange {
+            finite: a.finite && b.finite,
+            last_bit: a.last_bit.min(b.last_bit),
+        })
     }
 }
 
@@ -58,37 +54,35 @@ impl<T: Real> PackedWeights<T> {
         weights: &[T],
         task_rows: usize,
         max_rows: usize,
-    ) -> Self {
-        let steps: Vec<_> = (0..pass.channels)
-            .flat_map(|channel| (0..phase.taps.len()).map(move |tap| (channel, tap)))
-            .collect();
+    ) -> Result<Self, OutOfMemory> {
+        let taps = phase.taps.len();
+        let steps = (0..pass.channels * taps).map(|step| (step / taps, step % taps));
+        let steps: Vec<_> = memory::collected(steps)?;
         // Blocks are counted over all taps of the kernel, so that a step's block does not depend
         // on which others are skipped.
         let logical =
             |&(channel, tap): &(usize, usize)| channel * pass.volume + phase.taps[tap].index;
         let count = (pass.channels * pass.volume).div_ceil(K_BLOCK);
-        let blocks: Vec<_> = (0..count)
-            .map(|block| {
-                let from = steps.partition_point(|step| logical(step) < block * K_BLOCK);
-                let to = steps.partition_point(|step| logical(step) < (block + 1) * K_BLOCK);
-                from..to
-            })
-            .collect();
+        let blocks: Vec<_> = memory::collected((0..count).map(|block| {
+            let from = steps.partition_point(|step| logical(step) < block * K_BLOCK);
+            let to = steps.partition_point(|step| logical(step) < (block + 1) * K_BLOCK);
+            from..to
+        }))?;
         // No panel reaches from the rows of one task into those of another.
-        let panels: Vec<_> = (0..pass.rows)
-            .step_by(task_rows)
-            .flat_map(|first| {
-                even_parts(task_rows.min(pass.rows - first), max_rows)
-                    .map(move |part| first + part.start..first + part.end)
-            })
-            .collect();
+        let mut panels: Vec<Range<usize>> = memory::with_capacity(pass.rows)?;
+        for first in (0..pass.rows).step_by(task_rows) {
+            let parts = even_parts(task_rows.min(pass.rows - first), max_rows);
+            panels.extend(parts.map(|part| first + part.start..first + part.end));
+        }
+        // No longer than the weights.
         let group = steps.len() * pass.rows;
-        let mut data = vec![T::default(); group * pass.groups];
-        let places: Vec<usize> = steps
-            .iter()
-            .map(|&(channel, tap)| channel * pass.weight_channel + phase.taps[tap].index)
-            .collect();
-        let mut jobs = Vec::new();
+        let mut data = memory::zeroed(group * pass.groups)?;
+        let places: Vec<usize> = memory::collected(
+            steps
+                .iter()
+                .map(|&(channel, tap)| channel * pass.weight_channel + phase.taps[tap].index),
+        )?;
+        let mut jobs = memory::with_capacity(pass.groups * blocks.len())?;
         let mut rest = &mut data[..];
         for g in 0..pass.groups {
             for block in &blocks {
@@ -115,11 +109,11 @@ impl<T: Real> PackedWeights<T> {
             }
         };
         if jobs.len() > 1 && group * pass.groups > 1 << 15 {
-            jobs.into_par_iter().for_each(fill);
+            parallel::items(jobs).for_each(fill);
         } else {
             jobs.into_iter().for_each(fill);
         }
-        PackedWeights { data, group, blocks, panels, steps, rows: pass.rows }
+        Ok(PackedWeights { data, group, blocks, panels, steps, rows: pass.rows })
     }
 
     /// The values of one panel in one block, `[step][row of panel]`.

@@ -3,48 +3,56 @@
 //! Where a window reaches into the padding the matrix holds a zero. `Plan` runs these passes only
 //! on data for which multiplying with it changes no bit of what skipping gives.
 
-use rayon::prelude::*;
+use samebits_numerics::memory::OutOfMemory;
 
 use super::Pass;
-use super::shape::{Gather, Shape, volume};
-use crate::matmul::{Matrix, matmul};
+use super::shape::{Gather, buffer, count};
+use crate::conv::{Geometry, volume};
+use crate::gemm::driver::{Factors, products};
+use crate::gemm::pack::Lanes;
+use crate::parallel;
 
 /// Elements of workspace.
-pub(super) fn workspace(s: &Shape, pass: Pass, gather: &Gather) -> usize {
-    let matrix =
-        if is_source(gather) { 0 } else { gather.channels * gather.taps() * volume(gather.target) };
+pub(super) fn workspace(s: &Geometry, pass: Pass, gather: &Gather) -> usize {
+    let matrix = if is_source(gather) {
+        0
+    } else {
+        count(&[gather.channels, gather.taps(), volume(gather.target)])
+    };
     match pass {
         Pass::Forward => matrix,
-        Pass::InputGradient => matrix + s.outputs * s.inputs * gather.taps(),
-        Pass::WeightGradient => matrix + s.outputs * s.inputs * gather.taps(),
+        Pass::InputGradient | Pass::WeightGradient => {
+            matrix.saturating_add(s.outputs * s.inputs * gather.taps())
+        }
     }
 }
 
 /// Forms every element of `target`.
-pub(super) fn run(gather: &Gather, source: &[f32], weights: &[f32], target: &mut [f32]) {
+pub(super) fn run(
+    gather: &Gather,
+    source: &[f32],
+    weights: &[f32],
+    target: &mut [f32],
+) -> Result<(), OutOfMemory> {
     if target.is_empty() {
-        return;
+        return Ok(());
     }
     let (taps, positions) = (gather.taps(), volume(gather.target));
     let steps = gather.channels * taps;
     let from = gather.channels * volume(gather.source);
-    let mut matrix = if is_source(gather) { Vec::new() } else { vec![0.0; steps * positions] };
+    let mut matrix = Matrix::new(gather)?;
     let mut moved = Vec::new();
     for image in 0..gather.batch * gather.groups {
         let group = image % gather.groups;
-        let source = &source[image * from..][..from];
-        let columns = if matrix.is_empty() {
-            source
-        } else {
-            fill(gather, source, &mut matrix);
-            &matrix
-        };
+        let columns = matrix.of(gather, &source[image * from..][..from]);
         let weights = &weights[group * gather.weight_group..][..gather.rows * steps];
         let weights = if gather.weight_channel == taps {
             weights
         } else {
             // The weights of one target channel lie apart: bring them together.
-            moved.resize(gather.rows * steps, 0.0);
+            if moved.is_empty() {
+                moved = buffer(&[gather.rows, steps])?;
+            }
             for (row, to) in moved.chunks_exact_mut(steps).enumerate() {
                 for (channel, to) in to.chunks_exact_mut(taps).enumerate() {
                     let at = row * gather.weight_row + channel * gather.weight_channel;
@@ -53,37 +61,61 @@ pub(super) fn run(gather: &Gather, source: &[f32], weights: &[f32], target: &mut
             }
             &moved
         };
-        let a = Matrix::new(weights, gather.rows, steps).expect("sizes of the same shape");
-        let b = Matrix::new(columns, steps, positions).expect("sizes of the same shape");
+        let a = Lanes { data: weights, lane_stride: steps, step_stride: 1 };
+        let b = Lanes { data: columns, lane_stride: 1, step_stride: positions };
         let out = &mut target[image * gather.rows * positions..][..gather.rows * positions];
-        matmul(a, b, out).expect("sizes of the same shape");
+        products(1, (gather.rows, positions, steps), |_| Factors { a, b }, out)?;
     }
+    Ok(())
 }
 
 /// The weight gradient, summed image by image.
-pub(super) fn weight_gradient(s: &Shape, input: &[f32], gradient: &[f32], out: &mut [f32]) {
-    let gather = s.forward();
+pub(super) fn weight_gradient(
+    s: &Geometry,
+    input: &[f32],
+    gradient: &[f32],
+    out: &mut [f32],
+) -> Result<(), OutOfMemory> {
+    let gather = Gather::forward(s);
     let positions = volume(s.output);
     let steps = s.inputs * gather.taps();
     let from = s.inputs * volume(s.input);
-    let mut matrix = if is_source(&gather) { Vec::new() } else { vec![0.0; steps * positions] };
-    let mut part = vec![0.0; s.outputs * steps];
+    let mut matrix = Matrix::new(&gather)?;
+    let mut part = buffer(&[s.outputs, steps])?;
     out.fill(0.0);
     for image in 0..s.batch * s.groups {
-        let source = &input[image * from..][..from];
-        let columns = if matrix.is_empty() {
-            source
-        } else {
-            fill(&gather, source, &mut matrix);
-            &matrix
-        };
+        let columns = matrix.of(&gather, &input[image * from..][..from]);
         let gradient = &gradient[image * s.outputs * positions..][..s.outputs * positions];
-        let a = Matrix::new(gradient, s.outputs, positions).expect("sizes of the same shape");
-        let b = Matrix::new(columns, steps, positions).expect("sizes of the same shape");
-        matmul(a, b.transposed(), &mut part).expect("sizes of the same shape");
+        let a = Lanes { data: gradient, lane_stride: positions, step_stride: 1 };
+        let b = Lanes { data: columns, lane_stride: positions, step_stride: 1 };
+        products(1, (s.outputs, steps, positions), |_| Factors { a, b }, &mut part)?;
         let out = &mut out[image % s.groups * part.len()..][..part.len()];
         for (out, part) in out.iter_mut().zip(&part) {
             *out += part;
+        }
+    }
+    Ok(())
+}
+
+/// The matrix of all windows of one image and group; nothing if that is the source itself.
+struct Matrix(Option<Vec<f32>>);
+
+impl Matrix {
+    fn new(gather: &Gather) -> Result<Matrix, OutOfMemory> {
+        if is_source(gather) {
+            return Ok(Matrix(None));
+        }
+        let sizes = [gather.channels, gather.taps(), volume(gather.target)];
+        Ok(Matrix(Some(buffer(&sizes)?)))
+    }
+
+    fn of<'a>(&'a mut self, gather: &Gather, source: &'a [f32]) -> &'a [f32] {
+        match &mut self.0 {
+            None => source,
+            Some(matrix) => {
+                fill(gather, source, matrix);
+                matrix
+            }
         }
     }
 }
@@ -100,7 +132,7 @@ fn is_source(gather: &Gather) -> bool {
 fn fill(gather: &Gather, source: &[f32], matrix: &mut [f32]) {
     let (taps, plane) = (gather.taps(), volume(gather.source));
     let [depth, height, width] = gather.target;
-    matrix.par_chunks_mut(depth * height * width).enumerate().for_each(|(row, to)| {
+    parallel::chunks_mut(matrix, depth * height * width).enumerate().for_each(|(row, to)| {
         let source = &source[row / taps * plane..][..plane];
         let [tap_z, tap_y, tap_x] = gather.tap(row % taps);
         for (line, to) in to.chunks_exact_mut(width).enumerate() {

@@ -1,11 +1,12 @@
 //! Convolutions of one channel at a time.
 
-use rayon::prelude::*;
+use samebits_numerics::memory::{self, OutOfMemory};
 use samebits_numerics::simd;
 
 use super::direct::{Layout, Task};
-use super::shape::{Gather, Shape, volume};
-use crate::conv::WEIGHT_BLOCK;
+use super::shape::{Gather, buffer};
+use crate::conv::{Geometry, WEIGHT_BLOCK, volume};
+use crate::parallel;
 use samebits_numerics::nan::canonical;
 
 /// Channels that the weight gradient forms together.
@@ -13,40 +14,69 @@ const LANES: usize = 64;
 
 /// Forms every element of `target`: as [`direct`](super::direct) does, but with a copy of one
 /// channel only, which stays in the cache.
-pub(super) fn run(gather: &Gather, source: &[f32], weights: &[f32], target: &mut [f32]) {
+pub(super) fn run(
+    gather: &Gather,
+    source: &[f32],
+    weights: &[f32],
+    target: &mut [f32],
+) -> Result<(), OutOfMemory> {
     if target.is_empty() {
-        return;
+        return Ok(());
     }
     let layout = Layout::new(gather);
-    target
-        .par_chunks_mut(volume(gather.target))
-        .zip(source.par_chunks(volume(gather.source)))
+    parallel::chunks_mut(target, volume(gather.target))
+        .zip(parallel::chunks(source, volume(gather.source)))
         .enumerate()
-        .for_each_init(
-            || vec![0.0; layout.plane(gather)],
+        .try_for_each_with(
+            || buffer(&layout.sizes(gather)),
             |copy, (plane, (target, source))| {
                 layout.fill(gather, source, copy);
                 let group = plane % gather.groups;
                 let task = Task { gather, layout: &layout, source: copy, weights, group, row: 0 };
-                task.run(1, target);
+                task.run(1, target)
             },
-        );
+        )
 }
 
 /// The weight gradient in the order of the contract, with channels in the lanes.
-pub(super) fn weight_gradient(s: &Shape, input: &[f32], gradient: &[f32], out: &mut [f32]) {
-    let taps = volume(s.kernel);
-    out.par_chunks_mut(LANES * taps).enumerate().for_each(|(part, out)| {
-        simd::dispatch(Weights { s, input, gradient, first: part * LANES, out });
-    });
+pub(super) fn weight_gradient(
+    s: &Geometry,
+    input: &[f32],
+    gradient: &[f32],
+    out: &mut [f32],
+) -> Result<(), OutOfMemory> {
+    let (taps, inputs, positions) = (volume(s.kernel), volume(s.input), volume(s.output));
+    parallel::chunks_mut(out, LANES * taps).enumerate().try_for_each_with(
+        || {
+            Ok(Spread {
+                x: memory::filled(inputs, [0.0; LANES])?,
+                g: memory::filled(positions, [0.0; LANES])?,
+                sums: memory::filled(taps, [0.0; LANES])?,
+                totals: memory::filled(taps, [0.0; LANES])?,
+            })
+        },
+        |spread, (part, out)| {
+            simd::dispatch(Weights { s, input, gradient, first: part * LANES, spread, out });
+            Ok(())
+        },
+    )
+}
+
+/// Input, gradient and sums of [`LANES`] channels, side by side.
+struct Spread {
+    x: Vec<[f32; LANES]>,
+    g: Vec<[f32; LANES]>,
+    sums: Vec<[f32; LANES]>,
+    totals: Vec<[f32; LANES]>,
 }
 
 /// The weights of up to [`LANES`] channels.
 struct Weights<'a> {
-    s: &'a Shape,
+    s: &'a Geometry,
     input: &'a [f32],
     gradient: &'a [f32],
     first: usize,
+    spread: &'a mut Spread,
     out: &'a mut [f32],
 }
 
@@ -55,36 +85,33 @@ impl simd::Kernel for Weights<'_> {
 
     #[inline(always)]
     fn run(self) {
-        let Weights { s, input, gradient, first, out } = self;
-        let gather = s.forward();
+        let Weights { s, input, gradient, first, spread: scratch, out } = self;
+        let Spread { x, g, sums, totals } = scratch;
+        sums.fill([0.0; LANES]);
+        totals.fill([0.0; LANES]);
+        let gather = Gather::forward(s);
         let taps = gather.taps();
         let channels = out.len() / taps;
         let (inputs, positions) = (volume(s.input), volume(s.output));
         let [_, height, width] = s.output;
-        let mut x = vec![[0.0f32; LANES]; inputs];
-        let mut g = vec![[0.0f32; LANES]; positions];
-        let mut sums = vec![[0.0f32; LANES]; taps];
-        let mut totals = vec![[0.0f32; LANES]; taps];
-        // Which positions of a row meet each tap of a kernel row, and the first one's source.
-        let spans: Vec<(usize, usize, usize)> = (0..s.kernel[2])
-            .map(|tap| {
-                let inside: Vec<usize> =
-                    (0..width).filter(|&t| gather.at(2, t, tap).is_some()).collect();
-                match (inside.first(), inside.last()) {
-                    (Some(&a), Some(&b)) => (a, b + 1, gather.at(2, a, tap).unwrap_or(0)),
-                    _ => (0, 0, 0),
-                }
-            })
-            .collect();
+        // Which positions of a row meet a tap of a kernel row, and the first one's source.
+        let span = |tap: usize| {
+            let inside = |&t: &usize| gather.at(2, t, tap).is_some();
+            match ((0..width).find(inside), (0..width).rfind(inside)) {
+                (Some(a), Some(b)) => (a, b + 1, gather.at(2, a, tap).unwrap_or(0)),
+                _ => (0, 0, 0),
+            }
+        };
+        let spans: Vec<(usize, usize, usize)> = (0..s.kernel[2]).map(span).collect();
         for image in 0..s.batch {
             let plane = image * s.groups + first;
-            spread(&input[plane * inputs..][..channels * inputs], &mut x);
-            spread(&gradient[plane * positions..][..channels * positions], &mut g);
+            spread(&input[plane * inputs..][..channels * inputs], x);
+            spread(&gradient[plane * positions..][..channels * positions], g);
             let mut at = 0;
             while at < positions {
                 let k = image * positions + at;
                 if k % WEIGHT_BLOCK == 0 {
-                    flush(k / WEIGHT_BLOCK, &mut sums, &mut totals);
+                    flush(k / WEIGHT_BLOCK, sums, totals);
                 }
                 // To the end of the row or of the block.
                 let (row, from) = (at / width, at % width);
@@ -114,9 +141,9 @@ impl simd::Kernel for Weights<'_> {
             }
         }
         let blocks = (s.batch * positions).div_ceil(WEIGHT_BLOCK);
-        flush(blocks, &mut sums, &mut totals);
+        flush(blocks, sums, totals);
         for (channel, out) in out.chunks_exact_mut(taps).enumerate() {
-            for (out, total) in out.iter_mut().zip(&totals) {
+            for (out, total) in out.iter_mut().zip(&*totals) {
                 let value = total[channel];
                 *out = canonical(value);
             }

@@ -4,11 +4,13 @@
 //! stride, elements that meet the same tap are brought side by side. A tap in the padding is
 //! skipped by a mask and not multiplied, so the bits are the contract's whatever the data.
 
-use rayon::prelude::*;
+use samebits_numerics::memory::{self, OutOfMemory};
 use samebits_numerics::simd;
 
-use super::shape::{Gather, volume};
+use super::shape::{Gather, buffer, count};
+use crate::conv::volume;
 use crate::matmul::K_BLOCK;
+use crate::parallel;
 use samebits_numerics::nan::canonical;
 
 /// Elements of a target row that are formed together.
@@ -18,7 +20,9 @@ pub(super) const LANES: usize = 16;
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     /// The stride: element `s · t + offset` is element `t + offset / s` of phase `offset mod s`.
-    phases: usize,
+    step: usize,
+    /// The phases that some tap reads, ascending.
+    phases: Vec<usize>,
     /// Elements of one phase.
     width: usize,
     /// Which element of a phase comes first.
@@ -48,25 +52,31 @@ type Mask = [u32; MOST];
 const MOST: usize = 32;
 
 /// Elements of workspace.
-pub(super) fn workspace(_: &super::shape::Shape, gather: &Gather) -> usize {
-    let layout = Layout::new(gather);
-    gather.batch * gather.groups * gather.channels * layout.plane(gather)
+pub(super) fn workspace(gather: &Gather) -> usize {
+    let plane = count(&Layout::new(gather).sizes(gather));
+    count(&[gather.batch, gather.groups, gather.channels, plane])
 }
 
 /// Forms every element of `target`.
-pub(super) fn run(gather: &Gather, source: &[f32], weights: &[f32], target: &mut [f32]) {
+pub(super) fn run(
+    gather: &Gather,
+    source: &[f32],
+    weights: &[f32],
+    target: &mut [f32],
+) -> Result<(), OutOfMemory> {
     if target.is_empty() {
-        return;
+        return Ok(());
     }
     let layout = Layout::new(gather);
-    let plane = layout.plane(gather);
-    let mut copy = vec![0.0; source.len() / volume(gather.source) * plane];
-    copy.par_chunks_mut(plane)
-        .zip(source.par_chunks(volume(gather.source)))
+    let plane = count(&layout.sizes(gather));
+    let mut copy = buffer(&[source.len() / volume(gather.source), plane])?;
+    parallel::chunks_mut(&mut copy, plane)
+        .zip(parallel::chunks(source, volume(gather.source)))
         .for_each(|(to, from)| layout.fill(gather, from, to));
     let positions = volume(gather.target);
     let most = if gather.target[2] <= LANES { 8 } else { 4 };
-    let mut jobs = Vec::new();
+    let per_image = gather.rows / most + gather.rows % most;
+    let mut jobs = memory::with_capacity(gather.batch * gather.groups * per_image)?;
     let mut rest = target;
     for image in 0..gather.batch * gather.groups {
         let mut row = 0;
@@ -78,7 +88,7 @@ pub(super) fn run(gather: &Gather, source: &[f32], weights: &[f32], target: &mut
             row += rows;
         }
     }
-    jobs.into_par_iter().for_each(|(image, row, rows, part)| {
+    parallel::items(jobs).try_for_each(|(image, row, rows, part)| {
         let task = Task {
             gather,
             layout: &layout,
@@ -87,8 +97,8 @@ pub(super) fn run(gather: &Gather, source: &[f32], weights: &[f32], target: &mut
             group: image % gather.groups,
             row,
         };
-        task.run(rows, part);
-    });
+        task.run(rows, part)
+    })
 }
 
 /// A block of rows of one image and group.
@@ -103,7 +113,7 @@ pub(super) struct Task<'a> {
 }
 
 impl Task<'_> {
-    pub(super) fn run(self, rows: usize, target: &mut [f32]) {
+    pub(super) fn run(self, rows: usize, target: &mut [f32]) -> Result<(), OutOfMemory> {
         match rows {
             8 => simd::dispatch(Tiles::<8, 16> { task: &self, target }),
             4 => simd::dispatch(Tiles::<4, 32> { task: &self, target }),
@@ -111,11 +121,12 @@ impl Task<'_> {
                 for (row, target) in target.chunks_mut(volume(self.gather.target)).enumerate() {
                     let task = Task { row: self.row + row, ..self };
                     if self.gather.target[2] <= LANES {
-                        simd::dispatch(Tiles::<1, 16> { task: &task, target });
+                        simd::dispatch(Tiles::<1, 16> { task: &task, target })?;
                     } else {
-                        simd::dispatch(Tiles::<1, 32> { task: &task, target });
+                        simd::dispatch(Tiles::<1, 32> { task: &task, target })?;
                     }
                 }
+                Ok(())
             }
         }
     }
@@ -127,16 +138,16 @@ struct Tiles<'a, 'b, const R: usize, const L: usize> {
 }
 
 impl<const R: usize, const L: usize> simd::Kernel for Tiles<'_, '_, R, L> {
-    type Output = ();
+    type Output = Result<(), OutOfMemory>;
 
     #[inline(always)]
-    fn run(self) {
+    fn run(self) -> Result<(), OutOfMemory> {
         let Task { gather, layout, source, weights, group, row } = self.task;
         let taps = gather.taps();
-        let plane = layout.plane(gather);
+        let plane = count(&layout.sizes(gather));
         let steps = gather.channels * taps;
         let base = group * gather.weight_group + row * gather.weight_row;
-        let mut packed: Vec<[f32; R]> = Vec::with_capacity(steps);
+        let mut packed: Vec<[f32; R]> = memory::with_capacity(steps)?;
         for channel in 0..gather.channels {
             for tap in 0..taps {
                 let at = base + channel * gather.weight_channel + tap;
@@ -145,9 +156,9 @@ impl<const R: usize, const L: usize> simd::Kernel for Tiles<'_, '_, R, L> {
         }
         let [depth, height, width] = gather.target;
         let [_, kernel_y, kernel_x] = gather.kernel;
-        let chunks: Vec<Vec<RowEntry>> =
-            (0..width.div_ceil(L)).map(|chunk| layout.entries(gather, chunk * L, L)).collect();
-        let mut list: Vec<Entry<'_>> = Vec::new();
+        let chunks = (0..width.div_ceil(L)).map(|chunk| layout.entries(gather, chunk * L, L));
+        let chunks: Vec<Vec<RowEntry>> = memory::collected(chunks)?;
+        let mut list: Vec<Entry<'_>> = memory::with_capacity(taps)?;
         for z in 0..depth {
             for y in 0..height {
                 for (chunk, entries) in chunks.iter().enumerate() {
@@ -177,6 +188,7 @@ impl<const R: usize, const L: usize> simd::Kernel for Tiles<'_, '_, R, L> {
                 }
             }
         }
+        Ok(())
     }
 }
 
@@ -238,37 +250,51 @@ fn tile<const R: usize, const L: usize>(
 impl Layout {
     pub(super) fn new(gather: &Gather) -> Layout {
         let step = gather.step[2];
-        let offsets = (0..gather.kernel[2] as isize).map(|k| k * gather.reach[2] + gather.shift[2]);
-        let places = offsets.map(|offset| offset.div_euclid(step));
-        let (least, most) = places.fold((isize::MAX, isize::MIN), |(a, b), p| (a.min(p), b.max(p)));
-        let count = gather.target[2].next_multiple_of(MOST);
-        Layout { phases: step as usize, width: count + (most - least) as usize, first: least }
+        let mut phases = Vec::new();
+        let (mut least, mut most) = (isize::MAX, isize::MIN);
+        for tap in 0..gather.kernel[2] {
+            // A tap that lies in the padding everywhere takes no place.
+            if (0..gather.target[2]).any(|t| gather.at(2, t, tap).is_some()) {
+                let offset = tap as isize * gather.reach[2] + gather.shift[2];
+                let place = offset.div_euclid(step);
+                (least, most) = (least.min(place), most.max(place));
+                phases.push(offset.rem_euclid(step) as usize);
+            }
+        }
+        phases.sort_unstable();
+        phases.dedup();
+        let more = if phases.is_empty() { 0 } else { (most - least) as usize };
+        let width = gather.target[2].next_multiple_of(MOST) + more;
+        Layout { step: step as usize, phases, width, first: least }
     }
 
     fn row(&self) -> usize {
-        self.phases * self.width
+        self.phases.len() * self.width
     }
 
-    /// Elements of the copy of one channel.
-    pub(super) fn plane(&self, gather: &Gather) -> usize {
-        gather.source[0] * gather.source[1] * self.row()
+    /// Sizes of the copy of one channel.
+    pub(super) fn sizes(&self, gather: &Gather) -> [usize; 4] {
+        [gather.source[0], gather.source[1], self.phases.len().max(1), self.width]
     }
 
     /// Copies one channel.
     pub(super) fn fill(&self, gather: &Gather, from: &[f32], to: &mut [f32]) {
         let width = gather.source[2];
+        if self.phases.is_empty() {
+            return;
+        }
         for (to, from) in to.chunks_exact_mut(self.row()).zip(from.chunks_exact(width)) {
-            for (phase, to) in to.chunks_exact_mut(self.width).enumerate() {
-                let start = self.first * self.phases as isize + phase as isize;
-                let zeros = (-start).max(0).unsigned_abs().div_ceil(self.phases).min(to.len());
-                let begin = (start + (zeros * self.phases) as isize).max(0) as usize;
+            for (&phase, to) in self.phases.iter().zip(to.chunks_exact_mut(self.width)) {
+                let start = self.first * self.step as isize + phase as isize;
+                let zeros = (-start).max(0).unsigned_abs().div_ceil(self.step).min(to.len());
+                let begin = (start + (zeros * self.step) as isize).max(0) as usize;
                 to[..zeros].fill(0.0);
                 let to = &mut to[zeros..];
-                let count = width.saturating_sub(begin).div_ceil(self.phases).min(to.len());
-                if self.phases == 1 {
+                let count = width.saturating_sub(begin).div_ceil(self.step).min(to.len());
+                if self.step == 1 {
                     to[..count].copy_from_slice(&from[begin..begin + count]);
                 } else {
-                    let from = from.iter().skip(begin).step_by(self.phases);
+                    let from = from.iter().skip(begin).step_by(self.step);
                     for (to, &from) in to[..count].iter_mut().zip(from) {
                         *to = from;
                     }
@@ -284,8 +310,7 @@ impl Layout {
         (0..gather.kernel[2])
             .filter_map(|tap| {
                 let offset = tap as isize * gather.reach[2] + gather.shift[2];
-                let phase = offset.rem_euclid(step) as usize;
-                let place = (offset.div_euclid(step) - self.first) as usize;
+                let phase = self.phases.binary_search(&(offset.rem_euclid(step) as usize)).ok()?;
                 let mut mask = [0; MOST];
                 let (mut any, mut all) = (false, true);
                 for (lane, mask) in mask[..lanes].iter_mut().enumerate() {
@@ -298,7 +323,9 @@ impl Layout {
                 }
                 any.then(|| RowEntry {
                     tap,
-                    offset: phase * self.width + place + start,
+                    offset: phase * self.width
+                        + (offset.div_euclid(step) - self.first) as usize
+                        + start,
                     mask: (!all).then_some(mask),
                 })
             })

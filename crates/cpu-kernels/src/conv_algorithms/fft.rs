@@ -6,48 +6,56 @@
 
 use std::sync::Arc;
 
-use rayon::prelude::*;
 use realfft::num_complex::Complex;
 use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
 use rustfft::{Fft, FftPlanner};
-use samebits_numerics::{fpenv, simd};
+use samebits_numerics::memory::{OutOfMemory, filled, product, with_capacity, zeroed};
+use samebits_numerics::simd;
 
 use super::Pass;
-use super::shape::{Shape, volume};
+use super::shape::count;
+use crate::conv::{Geometry, volume};
+use crate::parallel;
 use samebits_numerics::nan::canonical;
 
 /// Elements of workspace.
-pub(super) fn workspace(s: &Shape) -> usize {
+pub(super) fn workspace(s: &Geometry) -> usize {
     let [rows, columns] = size(s);
     let planes = s.batch * s.groups * (s.inputs + s.outputs) + s.groups * s.inputs * s.outputs;
-    2 * planes.saturating_mul(rows * (columns / 2 + 1))
+    count(&[2, planes, rows, columns / 2 + 1])
 }
 
 /// The estimate of [`Plan`](super::Plan) for any pass.
-pub(super) fn estimate(s: &Shape) -> f64 {
+pub(super) fn estimate(s: &Geometry) -> f64 {
     let [rows, columns] = size(s);
-    let points = (rows * columns) as f64;
+    let points = rows as f64 * columns as f64;
     let kernels = (s.groups * s.inputs * s.outputs) as f64;
     let planes = (s.batch * s.groups * (s.inputs + s.outputs)) as f64 + kernels;
-    let transforms = planes * points * f64::from((rows * columns).ilog2() + 1) * 2.0;
+    let transforms = planes * points * f64::from(count(&[rows, columns]).ilog2() + 1) * 2.0;
     transforms + 6.0 * s.batch as f64 * kernels * points
 }
 
 /// Forward pass or input gradient.
-pub(super) fn gather(s: &Shape, pass: Pass, source: &[f32], weights: &[f32], target: &mut [f32]) {
+pub(super) fn gather(
+    s: &Geometry,
+    pass: Pass,
+    source: &[f32],
+    weights: &[f32],
+    target: &mut [f32],
+) -> Result<(), OutOfMemory> {
     if target.is_empty() {
-        return;
+        return Ok(());
     }
-    let t = Transforms::new(s);
+    let t = Transforms::new(s)?;
     let forward = pass == Pass::Forward;
     let (from, to) = if forward { (s.input, s.output) } else { (s.output, s.input) };
     let (rows, channels) = if forward { (s.outputs, s.inputs) } else { (s.inputs, s.outputs) };
-    let sources = t.spectra(source, from, [1; 3]);
-    let kernels = t.spectra(weights, s.kernel, s.dilation);
+    let sources = t.spectra(source, from, [1; 3])?;
+    let kernels = t.spectra(weights, s.kernel, s.dilation)?;
     let points = t.points();
     // Lag 0 is where the first tap meets the first source element.
     let shift = s.padding.map(|p| if forward { -(p as isize) } else { p as isize });
-    target.par_chunks_mut(volume(to)).enumerate().for_each_init(
+    parallel::chunks_mut(target, volume(to)).enumerate().try_for_each_with(
         || t.scratch(),
         |scratch, (plane, target)| {
             let (image, row) = (plane / rows, plane % rows);
@@ -64,18 +72,24 @@ pub(super) fn gather(s: &Shape, pass: Pass, source: &[f32], weights: &[f32], tar
                 });
             }
             t.back(scratch, target, to, shift, [1; 3]);
+            Ok(())
         },
-    );
+    )
 }
 
 /// The weight gradient.
-pub(super) fn weight_gradient(s: &Shape, input: &[f32], gradient: &[f32], out: &mut [f32]) {
-    let t = Transforms::new(s);
-    let inputs = t.spectra(input, s.input, [1; 3]);
-    let gradients = t.spectra(gradient, s.output, [1; 3]);
+pub(super) fn weight_gradient(
+    s: &Geometry,
+    input: &[f32],
+    gradient: &[f32],
+    out: &mut [f32],
+) -> Result<(), OutOfMemory> {
+    let t = Transforms::new(s)?;
+    let inputs = t.spectra(input, s.input, [1; 3])?;
+    let gradients = t.spectra(gradient, s.output, [1; 3])?;
     let points = t.points();
     let shift = s.padding.map(|p| -(p as isize));
-    out.par_chunks_mut(volume(s.kernel)).enumerate().for_each_init(
+    parallel::chunks_mut(out, volume(s.kernel)).enumerate().try_for_each_with(
         || t.scratch(),
         |scratch, (kernel, out)| {
             let (row, channel) = (kernel / s.inputs, kernel % s.inputs);
@@ -92,28 +106,38 @@ pub(super) fn weight_gradient(s: &Shape, input: &[f32], gradient: &[f32], out: &
                 });
             }
             t.back(scratch, out, s.kernel, shift, s.dilation);
+            Ok(())
         },
-    );
+    )
 }
 
 /// Rows and columns of the rectangle. Lags run from −padding to the size of the input, in every
 /// pass, so that a period of size + padding keeps them apart; kernel and output must fit, too.
-fn size(s: &Shape) -> [usize; 2] {
+fn size(s: &Geometry) -> [usize; 2] {
     [1, 2].map(|d| {
         let reach = (s.kernel[d] - 1) * s.dilation[d] + 1;
         let least = (s.input[d] + s.padding[d]).max(s.output[d]).max(reach);
-        let smooth = |n: &usize| {
-            let mut n = *n;
-            for p in [2, 3, 5] {
-                while n.is_multiple_of(p) {
-                    n /= p;
-                }
-            }
-            n == 1
-        };
         // The real transform is best at even lengths.
-        (least..).filter(|n| d == 1 || n.is_multiple_of(2)).find(smooth).unwrap_or(least)
+        smooth(least, d == 2)
     })
+}
+
+/// The least product of powers of 2, 3 and 5 that is not below `least`, and even if asked for.
+fn smooth(least: usize, even: bool) -> usize {
+    let powers = |base: usize, from: usize| {
+        std::iter::successors(Some(from), move |n| n.checked_mul(base)).take_while(move |n| {
+            // One beyond `least` is enough.
+            n / base < least
+        })
+    };
+    powers(5, 1)
+        .flat_map(|fives| powers(3, fives))
+        .filter_map(|odd| {
+            let twos = least.div_ceil(odd).checked_next_power_of_two()?;
+            odd.checked_mul(twos.max(if even { 2 } else { 1 }))
+        })
+        .min()
+        .unwrap_or(least)
 }
 
 struct Transforms {
@@ -134,18 +158,20 @@ struct Scratch {
 }
 
 impl Transforms {
-    fn new(s: &Shape) -> Transforms {
+    fn new(s: &Geometry) -> Result<Transforms, OutOfMemory> {
         let [rows, columns] = size(s);
+        // The plans' tables are no larger than a spectrum, but do not say if there is no memory.
+        with_capacity::<Complex<f32>>(elements(1, rows, columns)?)?;
         let mut real = RealFftPlanner::new();
         let mut complex = FftPlanner::new();
-        Transforms {
+        Ok(Transforms {
             rows,
             columns,
             to_half: real.plan_fft_forward(columns),
             from_half: real.plan_fft_inverse(columns),
             down: complex.plan_fft_forward(rows),
             up: complex.plan_fft_inverse(rows),
-        }
+        })
     }
 
     fn half(&self) -> usize {
@@ -157,48 +183,53 @@ impl Transforms {
         self.rows * self.half()
     }
 
-    fn scratch(&self) -> Scratch {
+    fn scratch(&self) -> Result<Scratch, OutOfMemory> {
         let work = [
             self.to_half.get_scratch_len(),
             self.from_half.get_scratch_len(),
             self.down.get_inplace_scratch_len(),
             self.up.get_inplace_scratch_len(),
         ];
-        Scratch {
-            sum: vec![Complex::default(); self.points()],
-            line: vec![0.0; self.columns],
-            half: vec![Complex::default(); self.half()],
-            work: vec![Complex::default(); work.into_iter().max().unwrap_or(0)],
-        }
+        Ok(Scratch {
+            sum: filled(self.points(), Complex::default())?,
+            line: zeroed(self.columns)?,
+            half: filled(self.half(), Complex::default())?,
+            work: filled(work.into_iter().max().unwrap_or(0), Complex::default())?,
+        })
     }
 
     /// The spectra of all planes, whose elements are `step` apart.
-    fn spectra(&self, planes: &[f32], size: [usize; 3], step: [usize; 3]) -> Vec<Complex<f32>> {
-        let count = planes.len() / volume(size);
-        let mut out = vec![Complex::default(); count * self.points()];
-        out.par_chunks_mut(self.points()).zip(planes.par_chunks(volume(size))).for_each_init(
+    fn spectra(
+        &self,
+        planes: &[f32],
+        size: [usize; 3],
+        step: [usize; 3],
+    ) -> Result<Vec<Complex<f32>>, OutOfMemory> {
+        let len = elements(planes.len() / volume(size), self.rows, self.columns)?;
+        let mut out = filled(len, Complex::default())?;
+        let planes = parallel::chunks(planes, volume(size));
+        parallel::chunks_mut(&mut out, self.points()).zip(planes).try_for_each_with(
             || self.scratch(),
             |scratch, (out, plane)| {
-                fpenv::ieee(|| {
-                    for (y, row) in plane.chunks_exact(size[2]).enumerate() {
-                        let Scratch { line, half, work, .. } = scratch;
-                        line.fill(0.0);
-                        for (x, &value) in row.iter().enumerate() {
-                            line[x * step[2]] = value;
-                        }
-                        let work = &mut work[..self.to_half.get_scratch_len()];
-                        self.to_half
-                            .process_with_scratch(line, half, work)
-                            .expect("lengths come from the plan");
-                        for (column, &value) in half.iter().enumerate() {
-                            out[column * self.rows + y * step[1]] = value;
-                        }
+                for (y, row) in plane.chunks_exact(size[2]).enumerate() {
+                    let Scratch { line, half, work, .. } = scratch;
+                    line.fill(0.0);
+                    for (x, &value) in row.iter().enumerate() {
+                        line[x * step[2]] = value;
                     }
-                    self.down.process_with_scratch(out, &mut scratch.work);
-                });
+                    let work = &mut work[..self.to_half.get_scratch_len()];
+                    self.to_half
+                        .process_with_scratch(line, half, work)
+                        .expect("lengths come from the plan");
+                    for (column, &value) in half.iter().enumerate() {
+                        out[column * self.rows + y * step[1]] = value;
+                    }
+                }
+                self.down.process_with_scratch(out, &mut scratch.work);
+                Ok(())
             },
-        );
-        out
+        )?;
+        Ok(out)
     }
 
     /// Transforms the sum of `scratch` back, and reads the elements `step` apart from `shift`.
@@ -214,31 +245,34 @@ impl Transforms {
         let place = |d: usize, at: usize, period: usize| {
             ((at * step[d]) as isize + shift[d]).rem_euclid(period as isize) as usize
         };
-        fpenv::ieee(|| {
-            let Scratch { sum, line, half, work } = scratch;
-            self.up.process_with_scratch(sum, work);
-            for (y, out) in out.chunks_exact_mut(size[2]).enumerate() {
-                let row = place(1, y, self.rows);
-                for (column, half) in half.iter_mut().enumerate() {
-                    *half = sum[column * self.rows + row];
-                }
-                // The spectrum of a real row has real ends; rounding leaves something there.
-                let last = half.len() - 1;
-                half[0].im = 0.0;
-                if self.columns.is_multiple_of(2) {
-                    half[last].im = 0.0;
-                }
-                let work = &mut work[..self.from_half.get_scratch_len()];
-                self.from_half
-                    .process_with_scratch(half, line, work)
-                    .expect("lengths come from the plan, and the ends are real");
-                for (x, out) in out.iter_mut().enumerate() {
-                    let value = line[place(2, x, self.columns)] * scale;
-                    *out = canonical(value);
-                }
+        let Scratch { sum, line, half, work } = scratch;
+        self.up.process_with_scratch(sum, work);
+        for (y, out) in out.chunks_exact_mut(size[2]).enumerate() {
+            let row = place(1, y, self.rows);
+            for (column, half) in half.iter_mut().enumerate() {
+                *half = sum[column * self.rows + row];
             }
-        });
+            // The spectrum of a real row has real ends; rounding leaves something there.
+            let last = half.len() - 1;
+            half[0].im = 0.0;
+            if self.columns.is_multiple_of(2) {
+                half[last].im = 0.0;
+            }
+            let work = &mut work[..self.from_half.get_scratch_len()];
+            self.from_half
+                .process_with_scratch(half, line, work)
+                .expect("lengths come from the plan, and the ends are real");
+            for (x, out) in out.iter_mut().enumerate() {
+                let value = line[place(2, x, self.columns)] * scale;
+                *out = canonical(value);
+            }
+        }
     }
+}
+
+/// Elements of the spectra of so many planes.
+fn elements(planes: usize, rows: usize, columns: usize) -> Result<usize, OutOfMemory> {
+    product(&[planes, rows, columns / 2 + 1]).ok_or(OutOfMemory { bytes: usize::MAX })
 }
 
 /// `sum += a · b`, or with the conjugate of `b`.

@@ -14,8 +14,13 @@ mod zeros;
 
 use samebits_tensor_core::Determinism;
 
-use crate::conv::{Convolution, Error, Params};
-use shape::{Gather, Shape};
+use samebits_numerics::fpenv;
+use samebits_numerics::memory::OutOfMemory;
+
+use crate::conv::{Convolution, Error, Geometry, Params, short_of, volume};
+use crate::parallel;
+use shape::Gather;
+use zeros::Extent;
 
 /// One of the three computations of a convolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +86,6 @@ pub enum Algorithm {
 #[derive(Clone, Debug)]
 pub struct Plan {
     convolution: Convolution,
-    shape: Shape,
 }
 
 impl Algorithm {
@@ -153,10 +157,7 @@ impl Plan {
     ///
     /// As [`Convolution::new`].
     pub fn new(input: &[usize], weight: &[usize], params: &Params) -> Result<Plan, Error> {
-        let convolution = Convolution::new(input, weight, params)?;
-        let output = convolution.output_shape();
-        let shape = Shape::new(input, weight, &output, params);
-        Ok(Plan { convolution, shape })
+        Ok(Plan { convolution: Convolution::new(input, weight, params)? })
     }
 
     /// Shape of the output.
@@ -168,7 +169,7 @@ impl Plan {
     /// Whether `algorithm` can compute `pass` of this convolution.
     #[must_use]
     pub fn applies(&self, algorithm: Algorithm, pass: Pass) -> bool {
-        let s = &self.shape;
+        let s = self.shape();
         let unit_stride = s.stride == [1; 3];
         match algorithm {
             Algorithm::ImplicitGemm | Algorithm::Im2col => true,
@@ -200,10 +201,10 @@ impl Plan {
     /// thread that depend on the size of a register tile alone.
     #[must_use]
     pub fn workspace(&self, algorithm: Algorithm, pass: Pass) -> usize {
-        let s = &self.shape;
+        let s = self.shape();
         let elements = match algorithm {
-            Algorithm::ImplicitGemm => s.weight_len(),
-            Algorithm::Direct => direct::workspace(s, &self.gather(pass)),
+            Algorithm::ImplicitGemm => weight_len(s),
+            Algorithm::Direct => direct::workspace(&self.gather(pass)),
             Algorithm::Depthwise => 0,
             Algorithm::Im2col => columns::workspace(s, pass, &self.gather(pass)),
             Algorithm::Winograd2 => winograd::workspace::<2, 4>(&self.gather(pass)),
@@ -217,9 +218,9 @@ impl Plan {
     /// good matrix product, from the shape alone.
     #[must_use]
     pub fn estimate(&self, algorithm: Algorithm, pass: Pass) -> f64 {
-        let s = &self.shape;
-        let work = s.work();
-        let traffic = (s.input_len() + s.output_len() + s.weight_len()) as f64;
+        let s = self.shape();
+        let work = work(s);
+        let traffic = (input_len(s) + output_len(s) + weight_len(s)) as f64;
         // Lanes or rows of a register tile are channels of a group: with few, most are idle.
         let few = |channels: usize| if channels >= 4 || s.groups == 1 { 1.0 } else { 4.0 };
         let channels = match pass {
@@ -263,7 +264,7 @@ impl Plan {
     /// # Errors
     ///
     /// [`Error::Length`]; [`Error::NotApplicable`] if the algorithm does not
-    /// [apply](Plan::applies).
+    /// [apply](Plan::applies); [`Error::OutOfMemory`] if there is no memory for its workspace.
     pub fn forward(
         &self,
         algorithm: Algorithm,
@@ -277,18 +278,19 @@ impl Plan {
             return self.convolution.forward(input, weight, bias, output);
         }
         self.check(algorithm, pass)?;
-        let s = &self.shape;
-        length("input", input, s.input_len())?;
-        length("weights", weight, s.weight_len())?;
-        length("output", output, s.output_len())?;
+        let s = self.shape();
+        length("input", input, input_len(s))?;
+        length("weights", weight, weight_len(s))?;
+        length("output", output, output_len(s))?;
         if let Some(bias) = bias {
             length("bias", bias, s.groups * s.outputs)?;
         }
-        if !self.gathered(algorithm, pass, input, weight, output) {
+        let gathered = self.gathered(algorithm, pass, input, weight, output);
+        if !gathered.map_err(short_of(name(pass)))? {
             return self.convolution.forward(input, weight, bias, output);
         }
         if let Some(bias) = bias {
-            shape::add_bias(output, bias, s.output.iter().product());
+            shape::add_bias(output, bias, volume(s.output));
         }
         Ok(())
     }
@@ -302,7 +304,7 @@ impl Plan {
     /// # Errors
     ///
     /// [`Error::Length`]; [`Error::NotApplicable`] if the algorithm does not
-    /// [apply](Plan::applies).
+    /// [apply](Plan::applies); [`Error::OutOfMemory`] if there is no memory for its workspace.
     pub fn input_gradient(
         &self,
         algorithm: Algorithm,
@@ -315,11 +317,12 @@ impl Plan {
             return self.convolution.input_gradient(output_gradient, weight, input_gradient);
         }
         self.check(algorithm, pass)?;
-        let s = &self.shape;
-        length("output gradient", output_gradient, s.output_len())?;
-        length("weights", weight, s.weight_len())?;
-        length("input gradient", input_gradient, s.input_len())?;
-        if !self.gathered(algorithm, pass, output_gradient, weight, input_gradient) {
+        let s = self.shape();
+        length("output gradient", output_gradient, output_len(s))?;
+        length("weights", weight, weight_len(s))?;
+        length("input gradient", input_gradient, input_len(s))?;
+        let gathered = self.gathered(algorithm, pass, output_gradient, weight, input_gradient);
+        if !gathered.map_err(short_of(name(pass)))? {
             return self.convolution.input_gradient(output_gradient, weight, input_gradient);
         }
         Ok(())
@@ -334,7 +337,7 @@ impl Plan {
     /// # Errors
     ///
     /// [`Error::Length`]; [`Error::NotApplicable`] if the algorithm does not
-    /// [apply](Plan::applies).
+    /// [apply](Plan::applies); [`Error::OutOfMemory`] if there is no memory for its workspace.
     pub fn weight_gradient(
         &self,
         algorithm: Algorithm,
@@ -346,21 +349,18 @@ impl Plan {
             return self.convolution.weight_gradient(input, output_gradient, weight_gradient);
         }
         self.check(algorithm, Pass::WeightGradient)?;
-        let s = &self.shape;
-        length("input", input, s.input_len())?;
-        length("output gradient", output_gradient, s.output_len())?;
-        length("weight gradient", weight_gradient, s.weight_len())?;
-        match algorithm {
-            Algorithm::Depthwise => {
-                depthwise::weight_gradient(s, input, output_gradient, weight_gradient);
-            }
-            Algorithm::Im2col => {
-                columns::weight_gradient(s, input, output_gradient, weight_gradient);
-            }
-            Algorithm::Fft => fft::weight_gradient(s, input, output_gradient, weight_gradient),
+        let s = self.shape();
+        length("input", input, input_len(s))?;
+        length("output gradient", output_gradient, output_len(s))?;
+        length("weight gradient", weight_gradient, weight_len(s))?;
+        let compute = match algorithm {
+            Algorithm::Depthwise => depthwise::weight_gradient,
+            Algorithm::Im2col => columns::weight_gradient,
+            Algorithm::Fft => fft::weight_gradient,
             _ => unreachable!("checked to apply"),
-        }
-        Ok(())
+        };
+        fpenv::ieee(|| compute(s, input, output_gradient, weight_gradient))
+            .map_err(short_of(name(Pass::WeightGradient)))
     }
 
     /// Runs a pass that forms each target from the source under the kernel. False if this very
@@ -372,29 +372,39 @@ impl Plan {
         source: &[f32],
         weight: &[f32],
         target: &mut [f32],
-    ) -> bool {
+    ) -> Result<bool, OutOfMemory> {
         let gather = self.gather(pass);
-        match algorithm {
-            Algorithm::Direct => direct::run(&gather, source, weight, target),
-            Algorithm::Depthwise => depthwise::run(&gather, source, weight, target),
-            Algorithm::Im2col => {
-                if gather.skips() && !zeros::zeros_are_harmless(weight, source) {
-                    return false;
-                }
-                columns::run(&gather, source, weight, target);
+        let harmless = || {
+            let extent = |values| {
+                parallel::chunks(values, 1 << 16).reduce(Extent::NONE, Extent::of, Extent::with)
+            };
+            zeros::zeros_are_harmless(extent(weight), extent(source))
+        };
+        let run = match algorithm {
+            Algorithm::Direct => direct::run,
+            Algorithm::Depthwise => depthwise::run,
+            Algorithm::Im2col if gather.skips() && !harmless() => return Ok(false),
+            Algorithm::Im2col => columns::run,
+            Algorithm::Winograd2 => winograd::run::<2, 4>,
+            Algorithm::Winograd4 => winograd::run::<4, 6>,
+            Algorithm::Fft => {
+                fpenv::ieee(|| fft::gather(self.shape(), pass, source, weight, target))?;
+                return Ok(true);
             }
-            Algorithm::Winograd2 => winograd::run::<2, 4>(&gather, source, weight, target),
-            Algorithm::Winograd4 => winograd::run::<4, 6>(&gather, source, weight, target),
-            Algorithm::Fft => fft::gather(&self.shape, pass, source, weight, target),
             Algorithm::ImplicitGemm => unreachable!("computed by `Convolution`"),
-        }
-        true
+        };
+        fpenv::ieee(|| run(&gather, source, weight, target))?;
+        Ok(true)
+    }
+
+    fn shape(&self) -> &Geometry {
+        self.convolution.geometry()
     }
 
     fn gather(&self, pass: Pass) -> Gather {
         match pass {
-            Pass::Forward | Pass::WeightGradient => self.shape.forward(),
-            Pass::InputGradient => self.shape.input_gradient(),
+            Pass::Forward | Pass::WeightGradient => Gather::forward(self.shape()),
+            Pass::InputGradient => Gather::input_gradient(self.shape()),
         }
     }
 
@@ -402,13 +412,33 @@ impl Plan {
         if self.applies(algorithm, pass) {
             return Ok(());
         }
-        let op = match pass {
-            Pass::Forward => "convolution",
-            Pass::InputGradient => "convolution input gradient",
-            Pass::WeightGradient => "convolution weight gradient",
-        };
-        Err(Error::NotApplicable { op, algorithm: algorithm.name() })
+        Err(Error::NotApplicable { op: name(pass), algorithm: algorithm.name() })
     }
+}
+
+fn name(pass: Pass) -> &'static str {
+    match pass {
+        Pass::Forward => "convolution",
+        Pass::InputGradient => "convolution input gradient",
+        Pass::WeightGradient => "convolution weight gradient",
+    }
+}
+
+fn input_len(s: &Geometry) -> usize {
+    s.batch * s.groups * s.inputs * volume(s.input)
+}
+
+fn output_len(s: &Geometry) -> usize {
+    s.batch * s.groups * s.outputs * volume(s.output)
+}
+
+fn weight_len(s: &Geometry) -> usize {
+    s.groups * s.outputs * s.inputs * volume(s.kernel)
+}
+
+/// Multiply-adds of a pass.
+fn work(s: &Geometry) -> f64 {
+    output_len(s) as f64 * (s.inputs * volume(s.kernel)) as f64
 }
 
 fn length(what: &'static str, slice: &[f32], want: usize) -> Result<(), Error> {

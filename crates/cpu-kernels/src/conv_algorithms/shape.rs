@@ -1,25 +1,10 @@
-//! Sizes of a convolution and of the passes that gather.
+//! Sizes of the passes that gather.
 
-use rayon::prelude::*;
+use samebits_numerics::memory::{OutOfMemory, product, zeroed};
 use samebits_numerics::simd;
 
-use crate::conv::Params;
-
-/// A convolution in three dimensions; fewer are padded in front.
-#[derive(Clone, Debug)]
-pub(super) struct Shape {
-    pub(super) batch: usize,
-    pub(super) groups: usize,
-    /// Channels of a group.
-    pub(super) inputs: usize,
-    pub(super) outputs: usize,
-    pub(super) input: [usize; 3],
-    pub(super) output: [usize; 3],
-    pub(super) kernel: [usize; 3],
-    pub(super) stride: [usize; 3],
-    pub(super) padding: [usize; 3],
-    pub(super) dilation: [usize; 3],
-}
+use crate::conv::{Geometry, volume};
+use crate::parallel;
 
 /// A pass that forms each target element from the source elements under the kernel: source
 /// coordinate = (target coordinate · step + tap · reach + shift) / divisor, where that is whole.
@@ -43,92 +28,47 @@ pub(super) struct Gather {
     pub(super) weight_group: usize,
 }
 
-impl Shape {
-    /// `Convolution` has checked the sizes.
-    pub(super) fn new(
-        input: &[usize],
-        weight: &[usize],
-        output: &[usize],
-        params: &Params,
-    ) -> Shape {
-        let spatial = |values: &[usize], fill: usize| {
-            let mut dims = [fill; 3];
-            dims[3 - values.len()..].copy_from_slice(values);
-            dims
-        };
-        Shape {
-            batch: input[0],
-            groups: params.groups,
-            inputs: weight[1],
-            outputs: weight[0] / params.groups,
-            input: spatial(&input[2..], 1),
-            output: spatial(&output[2..], 1),
-            kernel: spatial(&weight[2..], 1),
-            stride: spatial(&params.stride, 1),
-            padding: spatial(&params.padding, 0),
-            dilation: spatial(&params.dilation, 1),
-        }
-    }
-
-    pub(super) fn input_len(&self) -> usize {
-        self.batch * self.groups * self.inputs * volume(self.input)
-    }
-
-    pub(super) fn output_len(&self) -> usize {
-        self.batch * self.groups * self.outputs * volume(self.output)
-    }
-
-    pub(super) fn weight_len(&self) -> usize {
-        self.groups * self.outputs * self.inputs * volume(self.kernel)
-    }
-
-    /// Multiply-adds of a pass.
-    pub(super) fn work(&self) -> f64 {
-        self.output_len() as f64 * (self.inputs * volume(self.kernel)) as f64
-    }
-
-    pub(super) fn forward(&self) -> Gather {
-        let taps = volume(self.kernel);
-        Gather {
-            batch: self.batch,
-            groups: self.groups,
-            rows: self.outputs,
-            channels: self.inputs,
-            source: self.input,
-            target: self.output,
-            kernel: self.kernel,
-            step: self.stride.map(|s| s as isize),
-            reach: self.dilation.map(|d| d as isize),
-            shift: self.padding.map(|p| -(p as isize)),
-            divisor: [1; 3],
-            weight_row: self.inputs * taps,
-            weight_channel: taps,
-            weight_group: self.outputs * self.inputs * taps,
-        }
-    }
-
-    pub(super) fn input_gradient(&self) -> Gather {
-        let taps = volume(self.kernel);
-        Gather {
-            batch: self.batch,
-            groups: self.groups,
-            rows: self.inputs,
-            channels: self.outputs,
-            source: self.output,
-            target: self.input,
-            kernel: self.kernel,
-            step: [1; 3],
-            reach: self.dilation.map(|d| -(d as isize)),
-            shift: self.padding.map(|p| p as isize),
-            divisor: self.stride.map(|s| s as isize),
-            weight_row: taps,
-            weight_channel: self.inputs * taps,
-            weight_group: self.outputs * self.inputs * taps,
-        }
-    }
-}
-
 impl Gather {
+    pub(super) fn forward(s: &Geometry) -> Gather {
+        let taps = volume(s.kernel);
+        Gather {
+            batch: s.batch,
+            groups: s.groups,
+            rows: s.outputs,
+            channels: s.inputs,
+            source: s.input,
+            target: s.output,
+            kernel: s.kernel,
+            step: s.stride.map(|s| s as isize),
+            reach: s.dilation.map(|d| d as isize),
+            shift: s.padding.map(|p| -(p as isize)),
+            divisor: [1; 3],
+            weight_row: s.inputs * taps,
+            weight_channel: taps,
+            weight_group: s.outputs * s.inputs * taps,
+        }
+    }
+
+    pub(super) fn input_gradient(s: &Geometry) -> Gather {
+        let taps = volume(s.kernel);
+        Gather {
+            batch: s.batch,
+            groups: s.groups,
+            rows: s.inputs,
+            channels: s.outputs,
+            source: s.output,
+            target: s.input,
+            kernel: s.kernel,
+            step: [1; 3],
+            reach: s.dilation.map(|d| -(d as isize)),
+            shift: s.padding.map(|p| p as isize),
+            divisor: s.stride.map(|s| s as isize),
+            weight_row: taps,
+            weight_channel: s.inputs * taps,
+            weight_group: s.outputs * s.inputs * taps,
+        }
+    }
+
     pub(super) fn taps(&self) -> usize {
         volume(self.kernel)
     }
@@ -157,8 +97,14 @@ impl Gather {
     }
 }
 
-pub(super) fn volume(dims: [usize; 3]) -> usize {
-    dims.iter().product()
+/// Zeros for the product of `sizes`.
+pub(super) fn buffer(sizes: &[usize]) -> Result<Vec<f32>, OutOfMemory> {
+    zeroed(product(sizes).ok_or(OutOfMemory { bytes: usize::MAX })?)
+}
+
+/// The product of sizes, or the largest number.
+pub(super) fn count(sizes: &[usize]) -> usize {
+    product(sizes).unwrap_or(usize::MAX)
 }
 
 /// Adds each channel's bias with one rounding; a NaN becomes the canonical one.
@@ -174,8 +120,7 @@ pub(super) fn add_bias(output: &mut [f32], bias: &[f32], positions: usize) {
             }
         }
     }
-    output
-        .par_chunks_mut(positions.max(1))
+    parallel::chunks_mut(output, positions.max(1))
         .enumerate()
         .for_each(|(plane, out)| simd::dispatch(Add(out, bias[plane % bias.len()])));
 }

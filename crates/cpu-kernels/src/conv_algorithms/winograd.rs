@@ -8,12 +8,14 @@
 //!
 //! Lavin and Gray, *Fast Algorithms for Convolutional Neural Networks*, CVPR 2016.
 
-use rayon::prelude::*;
+use samebits_numerics::memory::OutOfMemory;
 use samebits_numerics::simd;
 
-use super::shape::{Gather, volume};
-use crate::matmul::{Matrix, matmul_batched};
-use crate::parallel::ForEachIeee;
+use super::shape::{Gather, buffer, count};
+use crate::conv::volume;
+use crate::gemm::driver::{Factors, products};
+use crate::gemm::pack::Lanes;
+use crate::parallel;
 use samebits_numerics::nan::canonical;
 
 /// Tiles that are transformed together.
@@ -25,8 +27,8 @@ const TILES: usize = 1024;
 /// Elements of workspace.
 pub(super) fn workspace<const M: usize, const A: usize>(gather: &Gather) -> usize {
     let cut = Cut::new::<M>(gather);
-    let tiles = cut.images * cut.tiles();
-    A * A * (gather.rows * gather.channels + (gather.channels + gather.rows) * tiles)
+    let tiles = count(&[cut.images, cut.tiles(), gather.channels + gather.rows]);
+    count(&[A * A, (gather.rows * gather.channels).saturating_add(tiles)])
 }
 
 /// Forms every element of `target`.
@@ -35,66 +37,65 @@ pub(super) fn run<const M: usize, const A: usize>(
     source: &[f32],
     weights: &[f32],
     target: &mut [f32],
-) {
+) -> Result<(), OutOfMemory> {
     if target.is_empty() {
-        return;
+        return Ok(());
     }
     let cut = Cut::new::<M>(gather);
     let (rows, channels, points) = (gather.rows, gather.channels, A * A);
     let (planes, positions) = (volume(gather.source), volume(gather.target));
-    let mut u = vec![0.0; points * rows * channels];
-    let all = cut.images * cut.tiles();
-    let mut v = vec![0.0; channels * points * all];
-    let mut m = vec![0.0; points * rows * all];
+    let mut u = buffer(&[points, rows, channels])?;
+    let mut v = buffer(&[channels, points, cut.images, cut.tiles()])?;
+    let mut m = buffer(&[points, rows, cut.images, cut.tiles()])?;
     for group in 0..gather.groups {
         transform_weights::<A>(gather, &weights[group * gather.weight_group..], &mut u);
         for first in (0..gather.batch).step_by(cut.images) {
             let images = cut.images.min(gather.batch - first);
             let count = images * cut.tiles();
-            v[..channels * points * count]
-                .par_chunks_mut(points * count)
+            parallel::chunks_mut(&mut v[..channels * points * count], points * count)
                 .enumerate()
-                .for_each_init(
-                    || vec![0.0; cut.buffer::<M>()],
-                    |buffer, (channel, v)| {
-                        for (image, first_tile) in (first..).zip((0..count).step_by(cut.tiles())) {
-                            let plane = (image * gather.groups + group) * channels + channel;
-                            let source = &source[plane * planes..][..planes];
-                            cut.pad::<M>(gather, source, buffer);
-                            simd::dispatch(Input::<M, A> { cut: &cut, buffer, v, first_tile });
-                        }
-                    },
-                );
-            let a = Matrix::with_strides(&u, rows, channels, points * channels, 1)
-                .expect("sizes of the same shape");
-            let b = Matrix::with_strides(&v, channels, count, points * count, 1)
-                .expect("sizes of the same shape");
-            let a_offsets: Vec<usize> = (0..points).map(|p| p * channels).collect();
-            let b_offsets: Vec<usize> = (0..points).map(|p| p * count).collect();
+                .try_for_each_with(
+                || buffer(&[cut.down * M + 2, cut.width]),
+                |buffer, (channel, v)| {
+                    for (image, first_tile) in (first..).zip((0..count).step_by(cut.tiles())) {
+                        let plane = (image * gather.groups + group) * channels + channel;
+                        let source = &source[plane * planes..][..planes];
+                        cut.pad::<M>(gather, source, buffer);
+                        simd::dispatch(Input::<M, A> { cut: &cut, buffer, v, first_tile });
+                    }
+                    Ok(())
+                },
+            )?;
+            let lanes = |data, lane_stride, step_stride| Lanes { data, lane_stride, step_stride };
+            let factors = |point: usize| Factors {
+                a: lanes(&u[point * channels..], points * channels, 1),
+                b: lanes(&v[point * count..], 1, points * count),
+            };
             let m = &mut m[..points * rows * count];
-            matmul_batched(a, &a_offsets, b, &b_offsets, m).expect("sizes of the same shape");
+            products(points, (rows, count, channels), factors, m)?;
             let from = first * gather.groups * rows * positions;
-            target[from..][..images * gather.groups * rows * positions]
-                .par_chunks_mut(positions)
-                .enumerate()
-                .filter(|(plane, _)| plane / rows % gather.groups == group)
-                .for_each(|(plane, target)| {
-                    let first_tile = plane / rows / gather.groups * cut.tiles();
-                    let size = gather.target;
-                    let row = plane % rows;
-                    simd::dispatch(Output::<M, A> {
-                        cut: &cut,
-                        m,
-                        rows,
-                        row,
-                        count,
-                        first_tile,
-                        size,
-                        target,
-                    });
+            let planes = &mut target[from..][..images * gather.groups * rows * positions];
+            parallel::chunks_mut(planes, positions).enumerate().for_each(|(plane, target)| {
+                if plane / rows % gather.groups != group {
+                    return;
+                }
+                let first_tile = plane / rows / gather.groups * cut.tiles();
+                let size = gather.target;
+                let row = plane % rows;
+                simd::dispatch(Output::<M, A> {
+                    cut: &cut,
+                    m,
+                    rows,
+                    row,
+                    count,
+                    first_tile,
+                    size,
+                    target,
                 });
+            });
         }
     }
+    Ok(())
 }
 
 /// How the target is cut into tiles, and the images that are done together.
@@ -116,11 +117,6 @@ impl Cut {
 
     fn tiles(&self) -> usize {
         self.down * self.across
-    }
-
-    /// Elements of the padded source.
-    fn buffer<const M: usize>(&self) -> usize {
-        (self.down * M + 2) * self.width
     }
 
     /// Copies a plane so that the first tile begins at the first element. A gradient reads its
@@ -151,7 +147,7 @@ fn transform_weights<const A: usize>(gather: &Gather, weights: &[f32], u: &mut [
     let g: [[f64; 3]; A] = std::array::from_fn(|i| if A == 4 { G2[i % 4] } else { G4[i % 6] });
     let backwards = gather.reach[1] < 0;
     let channels = gather.channels;
-    u.par_chunks_mut(A * A * channels).enumerate().for_each_ieee(|(row, u)| {
+    parallel::chunks_mut(u, A * A * channels).enumerate().for_each(|(row, u)| {
         for channel in 0..channels {
             let at = row * gather.weight_row + channel * gather.weight_channel;
             let w: [[f64; 3]; 3] = std::array::from_fn(|i| {

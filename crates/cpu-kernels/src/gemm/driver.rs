@@ -4,7 +4,8 @@ use super::pack::{Lanes, PackPanels, pack_all};
 use super::scratch::Scratch;
 use super::{K_BLOCK, Real, even_parts};
 use crate::arch::{Finish, Kernels, Offsets, TileFns, TileGrid, TileMut};
-use samebits_numerics::{fpenv, simd};
+use samebits_numerics::memory::{OutOfMemory, product};
+use samebits_numerics::simd;
 use std::ops::Range;
 
 /// One product: lanes of `a` are output rows, lanes of `b` are output columns.
@@ -21,7 +22,8 @@ const TASK_ROWS: usize = 126;
 /// Elements of B that are packed at a time, which bounds the memory.
 const PACKED_ELEMENTS: usize = 1 << 24;
 
-/// `count` products of one shape, each `m` by `n` over `k`, to consecutive matrices of `out`.
+/// `count` products of one shape, each `m` by `n` over `k`, to consecutive matrices of `out`,
+/// which has as many elements as they.
 ///
 /// The choices made here (which operand is broadcast, how the output is cut, what is packed)
 /// move work about and change no chain of operations.
@@ -30,13 +32,14 @@ pub(crate) fn products<'a, T: Real>(
     (m, n, k): (usize, usize, usize),
     factors: impl Fn(usize) -> Factors<'a, T> + Sync,
     out: &mut [T],
-) {
-    if count * m * n == 0 {
-        return;
+) -> Result<(), OutOfMemory> {
+    debug_assert_eq!(product(&[count, m, n]), Some(out.len()));
+    if out.is_empty() {
+        return Ok(());
     }
     if k == 0 {
-        out[..count * m * n].fill(T::default());
-        return;
+        out.fill(T::default());
+        return Ok(());
     }
     let kernels = T::kernels(simd::level());
     let lanes = kernels.lanes();
@@ -49,11 +52,12 @@ pub(crate) fn products<'a, T: Real>(
     };
     let plan = Plan::new(kernels, shape, count, transpose);
     if plan.shares_columns() {
-        for index in 0..count {
-            plan.run_shared(get(index), &mut out[index * m * n..][..m * n]);
+        for (index, out) in out.chunks_exact_mut(m * n).enumerate() {
+            plan.run_shared(get(index), out)?;
         }
+        Ok(())
     } else {
-        plan.run_separate(count, get, out);
+        plan.run_separate(count, get, out)
     }
 }
 
@@ -114,7 +118,7 @@ impl<T: Real> Plan<T> {
         // Cut finer until there is something for every thread of a large machine, but not so
         // fine that a task is over before it has begun.
         let tasks = |r: usize, c: usize| count * rows.div_ceil(r) * columns.div_ceil(c);
-        let work = |r: usize, c: usize| rows.min(r) * columns.min(c) * k;
+        let work = |r: usize, c: usize| (rows.min(r) * columns.min(c)).saturating_mul(k);
         while tasks(task_rows, task_columns) < 16 && work(task_rows, task_columns) > 1 << 20 {
             if task_columns > 8 * width && task_columns >= task_rows {
                 task_columns = (task_columns / 2).next_multiple_of(width);
@@ -150,22 +154,22 @@ impl<T: Real> Plan<T> {
         count: usize,
         factors: impl Fn(usize) -> Factors<'a, T> + Sync,
         out: &mut [T],
-    ) {
+    ) -> Result<(), OutOfMemory> {
         // All products of a call have the same strides.
         let tables = Tables::new(self.k, self.tiles.columns(), factors(0).b.step_stride);
-        self.grid(count, out).for_each(|index, first, second, tile| {
-            let (row, column) = if self.transpose { (second, first) } else { (first, second) };
+        self.grid(count, out).try_for_each(|index, first, second, tile| {
+            let at = if self.transpose { (second, first) } else { (first, second) };
             let Factors { a, b } = factors(index);
             let columns = Columns::Operand(b);
-            T::with_scratch(|scratch| {
-                fpenv::ieee(|| {
-                    self.task(a, columns, 0..self.k, &tables, (row, column), tile, scratch);
-                });
-            });
-        });
+            T::with_scratch(|scratch| self.task(a, columns, 0..self.k, &tables, at, tile, scratch))
+        })
     }
 
-    fn run_shared(&self, Factors { a, b }: Factors<'_, T>, out: &mut [T]) {
+    fn run_shared(
+        &self,
+        Factors { a, b }: Factors<'_, T>,
+        out: &mut [T],
+    ) -> Result<(), OutOfMemory> {
         let width = self.tiles.columns();
         T::with_scratch(|scratch| {
             // One chunk of columns at a time would need another grid: only the steps are cut.
@@ -174,25 +178,22 @@ impl<T: Real> Plan<T> {
             let mut from = 0;
             while from < self.k {
                 let steps = from..self.k.min(from + at_once);
-                let packed = scratch.b.slice(padded * steps.len());
+                let packed = scratch.b.slice(&[padded, steps.len()])?;
                 pack_all(b, self.columns, steps.clone(), width, packed);
                 let panels = &*packed;
                 let tables = Tables::new(steps.len(), width, b.step_stride);
-                self.grid(1, out).for_each(|_, first, second, tile| {
-                    let (row, column) =
-                        if self.transpose { (second, first) } else { (first, second) };
+                self.grid(1, out).try_for_each(|_, first, second, tile| {
+                    let at = if self.transpose { (second, first) } else { (first, second) };
                     let columns =
-                        Columns::Packed { panels, steps: steps.len(), first_column: column };
+                        Columns::Packed { panels, steps: steps.len(), first_column: at.1 };
                     T::with_scratch(|scratch| {
-                        fpenv::ieee(|| {
-                            let at = (row, column);
-                            self.task(a, columns, steps.clone(), &tables, at, tile, scratch);
-                        });
-                    });
-                });
+                        self.task(a, columns, steps.clone(), &tables, at, tile, scratch)
+                    })
+                })?;
                 from = steps.end;
             }
-        });
+            Ok(())
+        })
     }
 
     /// All steps of `steps` for one tile of the output.
@@ -205,7 +206,7 @@ impl<T: Real> Plan<T> {
         (row, column): (usize, usize),
         mut out: TileMut<'_, T>,
         scratch: &mut Scratch<T>,
-    ) {
+    ) -> Result<(), OutOfMemory> {
         let width = self.tiles.columns();
         let (task_rows, task_columns) =
             if self.transpose { (out.columns, out.rows) } else { (out.rows, out.columns) };
@@ -213,7 +214,7 @@ impl<T: Real> Plan<T> {
             .map(|part| row + part.start..row + part.end)
             .collect();
         let Scratch { a: packed_a, b: packed_b, tile: spare, .. } = scratch;
-        let spare = spare.slice(self.tiles.max_rows() * width);
+        let spare = spare.slice(&[self.tiles.max_rows(), width])?;
         let Tables { packed: packed_table, operand: operand_table, unit: unit_table } = tables;
         let mut a_rows = Offsets::default();
         let panels = task_columns.div_ceil(width);
@@ -225,7 +226,7 @@ impl<T: Real> Plan<T> {
             let rows: &[T] = if a_direct {
                 &[]
             } else {
-                let rows = packed_a.slice(task_rows * k);
+                let rows = packed_a.slice(&[task_rows, k])?;
                 let steps = block..block + k;
                 let panels = &row_panels[..];
                 simd::dispatch(PackPanels { source: a, panels, steps, width: 0, out: rows });
@@ -243,7 +244,7 @@ impl<T: Real> Plan<T> {
                         (&b.data[block * b.step_stride + column + first..], operand_table)
                     }
                     Columns::Operand(b) => {
-                        let out = packed_b.slice(k * width);
+                        let out = packed_b.slice(&[k, width])?;
                         let lanes = column + first..column + first + count;
                         let steps = block..block + k;
                         let panels = &[lanes];
@@ -287,6 +288,7 @@ impl<T: Real> Plan<T> {
             }
             block += k;
         }
+        Ok(())
     }
 
     /// True if tiles read A from the operand: for few columns packing would cost more than it

@@ -1,8 +1,8 @@
 //! Panels: the values that a register tile reads, in the order in which it reads them.
 
 use super::Real;
-use rayon::prelude::*;
-use samebits_numerics::{fpenv, simd};
+use crate::parallel;
+use samebits_numerics::simd;
 use std::ops::Range;
 
 /// A matrix by strides: element (lane, step) is `data[lane * lane_stride + step * step_stride]`.
@@ -27,14 +27,15 @@ pub(crate) fn pack_all<T: Real>(
     out: &mut [T],
 ) {
     let panels = lanes.div_ceil(width);
-    let chunk_len = PACKED_PANELS * width * steps.len();
-    out.par_chunks_mut(chunk_len.max(1)).enumerate().for_each(|(chunk, out)| {
+    // `out` holds all panels; a chunk that is longer than it is one chunk.
+    let chunk_len = (PACKED_PANELS * width).saturating_mul(steps.len()).max(1);
+    parallel::chunks_mut(out, chunk_len).enumerate().for_each(|(chunk, out)| {
         let first = chunk * PACKED_PANELS;
         let panels: Vec<_> = (first..panels.min(first + PACKED_PANELS))
             .map(|panel| panel * width..lanes.min((panel + 1) * width))
             .collect();
         let (panels, steps) = (&panels[..], steps.clone());
-        fpenv::ieee(|| simd::dispatch(PackPanels { source, panels, steps, width, out }));
+        simd::dispatch(PackPanels { source, panels, steps, width, out });
     });
 }
 

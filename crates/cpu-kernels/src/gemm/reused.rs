@@ -4,6 +4,7 @@ use super::pack::{Lanes, PackPanels, pack_all};
 use super::scratch::Buffer;
 use super::{K_BLOCK, Real, even_parts};
 use crate::arch::{Finish, Offsets, TileFns, TileMut};
+use samebits_numerics::memory::OutOfMemory;
 use samebits_numerics::simd;
 
 /// A packed factor; its products have the bits of [`products`](super::driver::products).
@@ -19,13 +20,18 @@ pub(crate) struct Reused<T: 'static> {
 
 impl<T: Real> Reused<T> {
     /// Packs `columns` lanes of `k` steps, for products of up to `rows` rows.
-    pub(crate) fn pack(b: Lanes<'_, T>, columns: usize, k: usize, rows: usize) -> Self {
+    pub(crate) fn pack(
+        b: Lanes<'_, T>,
+        columns: usize,
+        k: usize,
+        rows: usize,
+    ) -> Result<Self, OutOfMemory> {
         let tiles = T::kernels(simd::level()).fitting(rows, columns);
         let width = tiles.columns();
         let mut panels = Buffer::new();
-        pack_all(b, columns, 0..k, width, panels.slice(columns.next_multiple_of(width) * k));
+        pack_all(b, columns, 0..k, width, panels.slice(&[columns.div_ceil(width), width, k])?);
         let steps = Offsets::linear(k.min(K_BLOCK), width);
-        Reused { tiles, columns, k, panels, steps }
+        Ok(Reused { tiles, columns, k, panels, steps })
     }
 
     /// Elements from one row of a product to the next; those beyond the columns mean nothing.
@@ -38,14 +44,14 @@ impl<T: Real> Reused<T> {
     /// # Panics
     ///
     /// If a slice is too short.
-    pub(crate) fn product(&self, a: &[T], rows: usize, out: &mut [T]) {
+    pub(crate) fn product(&self, a: &[T], rows: usize, out: &mut [T]) -> Result<(), OutOfMemory> {
         let (width, stride) = (self.tiles.columns(), self.row_stride());
         if rows == 0 || self.columns == 0 {
-            return;
+            return Ok(());
         }
         if self.k == 0 {
             out[..rows * stride].fill(T::default());
-            return;
+            return Ok(());
         }
         let parts: Vec<_> = even_parts(rows, self.tiles.max_rows()).collect();
         let source = Lanes { data: a, lane_stride: self.k, step_stride: 1 };
@@ -55,7 +61,7 @@ impl<T: Real> Reused<T> {
             for block in (0..self.k).step_by(K_BLOCK) {
                 let k = K_BLOCK.min(self.k - block);
                 let finish = Finish { add: block > 0, last: block + k == self.k };
-                let packed = scratch.a.slice(rows * k);
+                let packed = scratch.a.slice(&[rows, k])?;
                 let steps = block..block + k;
                 simd::dispatch(PackPanels {
                     source,
@@ -74,6 +80,7 @@ impl<T: Real> Reused<T> {
                     }
                 }
             }
-        });
+            Ok(())
+        })
     }
 }

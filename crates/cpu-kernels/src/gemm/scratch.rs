@@ -1,6 +1,7 @@
 //! Buffers that outlive a call, so that a kernel does not pay for fresh pages each time.
 
 use bytemuck::{Pod, Zeroable};
+use samebits_numerics::memory::{self, OutOfMemory};
 use std::cell::Cell;
 use std::marker::PhantomData;
 
@@ -23,14 +24,18 @@ impl<T: Pod> Buffer<T> {
         Buffer { lines: Vec::new(), _elem: PhantomData }
     }
 
-    /// `count` elements with unspecified contents.
-    pub(crate) fn slice(&mut self, count: usize) -> &mut [T] {
-        let lines = (count * size_of::<T>()).div_ceil(size_of::<Line>());
+    /// Elements of the product of `sizes`, with unspecified contents.
+    pub(crate) fn slice(&mut self, sizes: &[usize]) -> Result<&mut [T], OutOfMemory> {
+        let unaddressable = OutOfMemory { bytes: usize::MAX };
+        let count = memory::product(sizes).ok_or(unaddressable)?;
+        let bytes = count.checked_mul(size_of::<T>()).ok_or(unaddressable)?;
+        let lines = bytes.div_ceil(size_of::<Line>());
         if self.lines.len() < lines {
-            self.lines.clear();
-            self.lines.resize(lines, Line([0; 64]));
+            // Not both at once.
+            self.lines = Vec::new();
+            self.lines = memory::zeroed(lines)?;
         }
-        &mut bytemuck::cast_slice_mut(&mut self.lines)[..count]
+        Ok(&mut bytemuck::cast_slice_mut(&mut self.lines)[..count])
     }
 
     /// The first `count` elements of what [`slice`](Self::slice) gave out before.

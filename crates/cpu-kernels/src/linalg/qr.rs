@@ -3,6 +3,10 @@
 use super::{Columns, add_scaled, dot, scale_of};
 use crate::Float;
 use crate::error::{Result, expect_len};
+use crate::memory::{collected, volume, zeroed};
+use samebits_numerics::fpenv;
+
+const OP: &str = "qr";
 
 /// `x = q · r`: Q has `columns` columns and R as many rows, `min(m, n)` or `m`.
 ///
@@ -22,7 +26,8 @@ use crate::error::{Result, expect_len};
 ///
 /// # Errors
 ///
-/// [`Error::Length`](crate::Error::Length) if a slice does not fit.
+/// [`Error::Length`](crate::Error::Length) if a slice does not fit, and
+/// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
 ///
 /// # Examples
 ///
@@ -41,26 +46,35 @@ pub fn qr<T: Float>(
     q: &mut [T],
     r: &mut [T],
 ) -> Result<()> {
-    expect_len("qr", "the matrix", x.len(), m * n)?;
-    expect_len("qr", "q", q.len(), m * columns)?;
-    expect_len("qr", "r", r.len(), columns * n)?;
-    let mut a = Columns::from_rows(x, m, n);
-    let taus: Vec<f64> = (0..m.min(n)).map(|k| reflect(&mut a, k)).collect();
-    let mut basis = Columns::identity(m, columns);
-    for (k, &tau) in taus.iter().enumerate().rev() {
-        let v = a.column(k)[k + 1..].to_vec();
-        for j in k..columns {
-            apply(tau, &v, &mut basis.column_mut(j)[k..]);
+    expect_len(OP, "the matrix", x.len(), volume(OP, &[m, n])?)?;
+    expect_len(OP, "q", q.len(), volume(OP, &[m, columns])?)?;
+    expect_len(OP, "r", r.len(), volume(OP, &[columns, n])?)?;
+    fpenv::ieee(|| {
+        let mut a = Columns::from_rows(OP, x, m, n)?;
+        let mut taus: Vec<f64> = zeroed(OP, m.min(n))?;
+        for (k, tau) in taus.iter_mut().enumerate() {
+            *tau = reflect(&mut a, k);
         }
-    }
-    basis.write(q);
+        let mut basis = Columns::identity(OP, m, columns)?;
+        for (k, &tau) in taus.iter().enumerate().rev() {
+            for j in k..columns {
+                apply(tau, &a.column(k)[k + 1..], &mut basis.column_mut(j)[k..]);
+            }
+        }
+        basis.write(q);
+        write_upper(&a, [m, n], r);
+        Ok(())
+    })
+}
+
+/// Writes the elements on and above the diagonal, and zeros below.
+fn write_upper<T: Float>(a: &Columns, [m, n]: [usize; 2], r: &mut [T]) {
     for (i, row) in r.chunks_exact_mut(n.max(1)).enumerate() {
         for (j, out) in row.iter_mut().enumerate() {
             let inside = i <= j && i < m;
             *out = if inside { T::from_f64(a.column(j)[i]).canonical() } else { T::ZERO };
         }
     }
-    Ok(())
 }
 
 /// The gradient of a reduced decomposition with `m >= n`.
@@ -78,7 +92,8 @@ pub fn qr<T: Float>(
 ///
 /// # Errors
 ///
-/// [`Error::Length`](crate::Error::Length) if a slice does not fit.
+/// [`Error::Length`](crate::Error::Length) if a slice does not fit, and
+/// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
 pub fn qr_backward<T: Float>(
     [grad_q, grad_r]: [&[T]; 2],
     [q, r]: [&[T]; 2],
@@ -86,20 +101,32 @@ pub fn qr_backward<T: Float>(
     out: &mut [T],
 ) -> Result<()> {
     for (what, len, expected) in [
-        ("grad_q", grad_q.len(), m * n),
-        ("grad_r", grad_r.len(), n * n),
-        ("q", q.len(), m * n),
-        ("r", r.len(), n * n),
-        ("out", out.len(), m * n),
+        ("grad_q", grad_q.len(), [m, n]),
+        ("grad_r", grad_r.len(), [n, n]),
+        ("q", q.len(), [m, n]),
+        ("r", r.len(), [n, n]),
+        ("out", out.len(), [m, n]),
     ] {
-        expect_len("qr", what, len, expected)?;
+        expect_len(OP, what, len, volume(OP, &expected)?)?;
     }
-    let wide = |x: &[T]| -> Vec<f64> { x.iter().map(|&x| x.into()).collect() };
+    fpenv::ieee(|| {
+        solve([grad_q, grad_r], [q, r], [m, n])?.write(out);
+        Ok(())
+    })
+}
+
+/// The gradient that [`qr_backward`] writes.
+fn solve<T: Float>(
+    [grad_q, grad_r]: [&[T]; 2],
+    [q, r]: [&[T]; 2],
+    [m, n]: [usize; 2],
+) -> Result<Columns> {
+    let wide = |x: &[T]| collected::<f64>(OP, x.iter().map(|&x| x.into()));
     // Rows of R and of its gradient; columns of Q and of its gradient.
-    let (r, grad_r) = (wide(r), wide(grad_r));
-    let q = Columns::from_rows(q, m, n);
-    let mut grad = Columns::from_rows(grad_q, m, n);
-    let mut mixed = Columns::zeros(n, n);
+    let (r, grad_r) = (wide(r)?, wide(grad_r)?);
+    let q = Columns::from_rows(OP, q, m, n)?;
+    let mut grad = Columns::from_rows(OP, grad_q, m, n)?;
+    let mut mixed = Columns::zeros(OP, n, n)?;
     for i in 0..n {
         for j in i..n {
             let value =
@@ -124,8 +151,7 @@ pub fn qr_backward<T: Float>(
             *x /= pivot;
         }
     }
-    grad.write(out);
-    Ok(())
+    Ok(grad)
 }
 
 /// Makes column `k` zero below its diagonal, where the reflection's vector is kept, and applies
@@ -150,9 +176,9 @@ fn reflect(a: &mut Columns, k: usize) -> f64 {
         *x /= divisor;
     }
     *head = beta * scale;
-    let v = tail.to_vec();
     for j in k + 1..a.count {
-        apply(tau, &v, &mut a.column_mut(j)[k..]);
+        let (reflected, column) = a.pair_mut(k, j);
+        apply(tau, &reflected[k + 1..], &mut column[k..]);
     }
     tau
 }

@@ -3,6 +3,10 @@
 use super::{Columns, add_scaled, dot, scale_of};
 use crate::Float;
 use crate::error::{Error, Result, expect_len};
+use crate::memory::{collected, volume, zeroed};
+use samebits_numerics::fpenv;
+
+const OP: &str = "svd";
 
 /// `x = u · diag(s) · vᵀ` with `k = min(m, n)` singular values, descending.
 ///
@@ -26,7 +30,8 @@ use crate::error::{Error, Result, expect_len};
 ///
 /// # Errors
 ///
-/// [`Error::Argument`] if an element is not finite, [`Error::Length`] if a slice does not fit.
+/// [`Error::Argument`] if an element is not finite, [`Error::Length`] if a slice does not fit, and
+/// [`Error::OutOfMemory`].
 ///
 /// # References
 ///
@@ -51,43 +56,54 @@ pub fn svd<T: Float>(
     v: &mut [T],
 ) -> Result<()> {
     let k = m.min(n);
-    expect_len("svd", "the matrix", x.len(), m * n)?;
-    expect_len("svd", "u", u.len(), m * k)?;
-    expect_len("svd", "s", s.len(), k)?;
-    expect_len("svd", "v", v.len(), n * k)?;
+    expect_len(OP, "the matrix", x.len(), volume(OP, &[m, n])?)?;
+    expect_len(OP, "u", u.len(), volume(OP, &[m, k])?)?;
+    expect_len(OP, "s", s.len(), k)?;
+    expect_len(OP, "v", v.len(), volume(OP, &[n, k])?)?;
     if let Some(position) = x.iter().position(|&x| !x.into().is_finite()) {
         return Err(Error::argument(
-            "svd",
+            OP,
             format!(
                 "element {position} of the matrix is {:?}, but all must be finite",
                 x[position]
             ),
         ));
     }
-    let wide = m < n;
+    fpenv::ieee(|| decompose(x, [m, n], u, s, v))
+}
+
+fn decompose<T: Float>(
+    x: &[T],
+    [m, n]: [usize; 2],
+    u: &mut [T],
+    s: &mut [T],
+    v: &mut [T],
+) -> Result<()> {
+    let (k, wide) = (m.min(n), m < n);
     let mut left = if wide {
         // The transpose by columns is the matrix by rows.
-        Columns { rows: n, count: m, data: x.iter().map(|&x| x.into()).collect() }
+        Columns { rows: n, count: m, data: collected(OP, x.iter().map(|&x| x.into()))? }
     } else {
-        Columns::from_rows(x, m, n)
+        Columns::from_rows(OP, x, m, n)?
     };
     let scale = scale_of(&left.data);
     for x in &mut left.data {
         *x /= scale;
     }
-    let mut right = Columns::identity(k, k);
+    let mut right = Columns::identity(OP, k, k)?;
     for _ in 0..60 {
         if !sweep(&mut left, &mut right) {
             break;
         }
     }
-    let norms: Vec<f64> = (0..k).map(|j| dot(left.column(j), left.column(j)).sqrt()).collect();
-    let mut order: Vec<usize> = (0..k).collect();
-    // Stable, and no norm is NaN.
-    order.sort_by(|&a, &b| norms[b].total_cmp(&norms[a]));
-    let (mut left, right) = (pick(&left, &order), pick(&right, &order));
+    let norm = |j| dot(left.column(j), left.column(j)).sqrt();
+    let norms: Vec<f64> = collected(OP, (0..k).map(norm))?;
+    let mut order: Vec<usize> = collected(OP, 0..k)?;
+    // In the order of the columns where norms are equal; no norm is NaN.
+    order.sort_unstable_by(|&a, &b| norms[b].total_cmp(&norms[a]).then(a.cmp(&b)));
+    let (mut left, right) = (pick(&left, &order)?, pick(&right, &order)?);
     for (j, &from) in order.iter().enumerate() {
-        normalize(&mut left, j, norms[from]);
+        normalize(&mut left, j, norms[from])?;
         s[j] = T::from_f64(norms[from] * scale).canonical();
     }
     let (mut left, mut right) = if wide { (right, left) } else { (left, right) };
@@ -139,24 +155,25 @@ fn rotate(c: f64, s: f64, x: &mut [f64], y: &mut [f64]) {
     }
 }
 
-fn pick(x: &Columns, order: &[usize]) -> Columns {
-    let mut new = Columns::zeros(x.rows, order.len());
+fn pick(x: &Columns, order: &[usize]) -> Result<Columns> {
+    let mut new = Columns::zeros(OP, x.rows, order.len())?;
     for (to, &from) in order.iter().enumerate() {
         new.column_mut(to).copy_from_slice(x.column(from));
     }
-    new
+    Ok(new)
 }
 
 /// Divides column `j` by its norm. If that is 0, makes it orthogonal to those before it.
-fn normalize(x: &mut Columns, j: usize, norm: f64) {
+fn normalize(x: &mut Columns, j: usize, norm: f64) -> Result<()> {
     if norm > 0.0 {
         for x in x.column_mut(j) {
             *x /= norm;
         }
-        return;
+        return Ok(());
     }
+    let mut candidate: Vec<f64> = zeroed(OP, x.rows)?;
     for unit in 0..x.rows {
-        let mut candidate = vec![0.0; x.rows];
+        candidate.fill(0.0);
         candidate[unit] = 1.0;
         // Twice, because once leaves a rest where little remains.
         for _ in 0..2 {
@@ -169,12 +186,13 @@ fn normalize(x: &mut Columns, j: usize, norm: f64) {
         // Some unit vector keeps at least 1 / rows of its square.
         if squares * 2.0 * x.rows as f64 >= 1.0 {
             let norm = squares.sqrt();
-            for (to, value) in x.column_mut(j).iter_mut().zip(candidate) {
+            for (to, value) in x.column_mut(j).iter_mut().zip(&candidate) {
                 *to = value / norm;
             }
-            return;
+            break;
         }
     }
+    Ok(())
 }
 
 /// Whether the first element of largest magnitude is negative.

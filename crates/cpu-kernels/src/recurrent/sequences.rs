@@ -3,15 +3,16 @@
 
 use std::ops::Range;
 
-use rayon::prelude::*;
+use samebits_numerics::memory::{self, OutOfMemory};
 use samebits_tensor_core::ops::{BinaryKind, UnaryKind};
 
-use super::{Gates, GruBackward, gru_row, lstm_row, lstm_row_backward};
+use super::{Gates, GruBackward, expect_lens, gru_row, lstm_row, lstm_row_backward};
 use crate::elementwise::{self, Elementary, Operand};
 use crate::gemm::Real;
 use crate::gemm::pack::Lanes;
 use crate::gemm::reused::Reused;
-use crate::parallel::{ForEachIeee, threads};
+use crate::parallel::{self, threads};
+use crate::{Error, Result};
 
 pub use samebits_tensor_core::ops::RecurrentCell as Cell;
 
@@ -101,17 +102,24 @@ pub struct Grads<'a, T> {
 /// Portable: the bits of a [`matmul`](crate::matmul::matmul) with `weight_hh` and a cell for each
 /// step.
 ///
-/// # Panics
+/// # Errors
 ///
-/// If the slices do not go together.
-pub fn forward<T: Elementary + Real>(layer: &Layer<'_, T>, outputs: Outputs<'_, T>) {
+/// [`Error::Length`] or [`Error::Argument`] if the slices do not go together, and
+/// [`Error::OutOfMemory`].
+pub fn forward<T: Elementary + Real>(layer: &Layer<'_, T>, outputs: Outputs<'_, T>) -> Result<()> {
+    let rows = layer.check()?;
+    layer.check_outputs(rows, &outputs)?;
     let Layer { size, state, .. } = *layer;
     let width = layer.cell.gates() * size;
     let groups = layer.groups();
     let rows = groups.first().map_or(0, Range::len);
-    let recurrent = Reused::pack(transposed(layer.weight_hh, state), width, state, rows);
-    let projection =
-        layer.weight_hr.map(|weight| Reused::pack(transposed(weight, size), state, size, rows));
+    let recurrent = Reused::pack(transposed(layer.weight_hh, state), width, state, rows)
+        .map_err(short_of(OP))?;
+    let projection = layer
+        .weight_hr
+        .map(|weight| Reused::pack(transposed(weight, size), state, size, rows))
+        .transpose()
+        .map_err(short_of(OP))?;
     let kept = outputs.kept.unwrap_or_default();
     let spread = |data, width| by_group(data, width, layer.batch_sizes, &groups);
     let tasks: Vec<Task<'_, T>> =
@@ -128,9 +136,15 @@ pub fn forward<T: Elementary + Real>(layer: &Layer<'_, T>, outputs: Outputs<'_, 
                 Task { sequences, output, hidden, cells, activations, kept_cells, unprojected: raw }
             })
             .collect();
-    tasks.into_par_iter().for_each_ieee(|task| {
-        task.run(layer, &recurrent, projection.as_ref());
-    });
+    parallel::items(tasks)
+        .try_for_each(|task| task.run(layer, &recurrent, projection.as_ref()))
+        .map_err(short_of(OP))
+}
+
+const OP: &str = "recurrent_layer";
+
+fn short_of(op: &'static str) -> impl FnOnce(OutOfMemory) -> Error {
+    move |OutOfMemory { bytes }| Error::OutOfMemory { op, bytes }
 }
 
 /// The sequences of one thread.
@@ -145,7 +159,12 @@ struct Task<'a, T> {
 }
 
 impl<T: Elementary + Real> Task<'_, T> {
-    fn run(mut self, layer: &Layer<'_, T>, recurrent: &Reused<T>, projection: Option<&Reused<T>>) {
+    fn run(
+        mut self,
+        layer: &Layer<'_, T>,
+        recurrent: &Reused<T>,
+        projection: Option<&Reused<T>>,
+    ) -> Result<(), OutOfMemory> {
         let Layer { size, state, .. } = *layer;
         let width = layer.cell.gates() * size;
         let (start, end) = (self.sequences.start, self.sequences.end);
@@ -155,13 +174,13 @@ impl<T: Elementary + Real> Task<'_, T> {
         }
         let rows = end - start;
         let stride = projection.map_or(0, Reused::row_stride).max(recurrent.row_stride());
-        let mut sums = vec![T::ZERO; rows * stride];
-        let mut raw = vec![T::ZERO; rows * size];
-        let mut spare = Spare::new(size);
-        for step in layer.steps(layer.reverse) {
+        let mut sums = zeros(rows, stride)?;
+        let mut raw = zeros(rows, size)?;
+        let mut spare = Spare::new(size)?;
+        for step in layer.steps(layer.reverse)? {
             let Some(at) = step.rows_of(&self.sequences) else { continue };
             let count = at.len();
-            recurrent.product(&self.hidden[..count * state], count, &mut sums);
+            recurrent.product(&self.hidden[..count * state], count, &mut sums)?;
             for row in 0..count {
                 let gates = Gates {
                     x: &layer.gates[(at.start + row) * width..][..width],
@@ -202,7 +221,7 @@ impl<T: Elementary + Real> Task<'_, T> {
                 }
             }
             if let Some(projection) = projection {
-                projection.product(&raw[..count * size], count, &mut sums);
+                projection.product(&raw[..count * size], count, &mut sums)?;
                 copy_rows(&sums, projection.row_stride(), self.hidden, state, count);
                 let kept = &mut *self.unprojected[step.index];
                 kept.copy_from_slice(&raw[..kept.len()]);
@@ -211,6 +230,7 @@ impl<T: Elementary + Real> Task<'_, T> {
             kept_cells.copy_from_slice(&self.cells[..kept_cells.len()]);
             self.output[step.index].copy_from_slice(&self.hidden[..count * state]);
         }
+        Ok(())
     }
 }
 
@@ -221,22 +241,29 @@ impl<T: Elementary + Real> Task<'_, T> {
 ///
 /// Portable, as [`forward`].
 ///
-/// # Panics
+/// # Errors
 ///
-/// If the slices do not go together.
+/// [`Error::Length`] or [`Error::Argument`] if the slices do not go together, and
+/// [`Error::OutOfMemory`].
 pub fn backward<T: Elementary + Real>(
     layer: &Layer<'_, T>,
     grad: [&[T]; 3],
     kept: Kept<'_, T>,
     grads: Grads<'_, T>,
-) {
+) -> Result<()> {
+    let rows = layer.check()?;
+    layer.check_grads(rows, grad, &kept, &grads)?;
     let Layer { size, state, .. } = *layer;
     let width = layer.cell.gates() * size;
     let groups = layer.groups();
     let rows = groups.first().map_or(0, Range::len);
-    let recurrent = Reused::pack(as_it_is(layer.weight_hh, state), state, width, rows);
-    let projection =
-        layer.weight_hr.map(|weight| Reused::pack(as_it_is(weight, size), size, state, rows));
+    let recurrent =
+        Reused::pack(as_it_is(layer.weight_hh, state), state, width, rows).map_err(short_of(OP))?;
+    let projection = layer
+        .weight_hr
+        .map(|weight| Reused::pack(as_it_is(weight, size), size, state, rows))
+        .transpose()
+        .map_err(short_of(OP))?;
     let spread = |data, width| by_group(data, width, layer.batch_sizes, &groups);
     let tasks: Vec<GradTask<'_, T>> = groups
         .iter()
@@ -255,9 +282,9 @@ pub fn backward<T: Elementary + Real>(
             cells,
         })
         .collect();
-    tasks.into_par_iter().for_each_ieee(|task| {
-        task.run(layer, grad, kept, &recurrent, projection.as_ref());
-    });
+    parallel::items(tasks)
+        .try_for_each(|task| task.run(layer, grad, kept, &recurrent, projection.as_ref()))
+        .map_err(short_of(OP))
 }
 
 struct GradTask<'a, T> {
@@ -277,7 +304,7 @@ impl<T: Elementary + Real> GradTask<'_, T> {
         kept: Kept<'_, T>,
         recurrent: &Reused<T>,
         projection: Option<&Reused<T>>,
-    ) {
+    ) -> Result<(), OutOfMemory> {
         let Layer { cell, size, state, .. } = *layer;
         let width = cell.gates() * size;
         let (start, end) = (self.sequences.start, self.sequences.end);
@@ -286,11 +313,11 @@ impl<T: Elementary + Real> GradTask<'_, T> {
             self.cells.copy_from_slice(&grad_cells[start * size..end * size]);
         }
         let stride = projection.map_or(0, Reused::row_stride).max(recurrent.row_stride());
-        let mut sums = vec![T::ZERO; (end - start) * stride];
-        let mut incoming = vec![T::ZERO; (end - start) * state];
-        let mut direct = vec![T::ZERO; (end - start) * size];
-        let mut spare = Spare::new(size);
-        for step in layer.steps(!layer.reverse) {
+        let mut sums = zeros(end - start, stride)?;
+        let mut incoming = zeros(end - start, state)?;
+        let mut direct = zeros(end - start, size)?;
+        let mut spare = Spare::new(size)?;
+        for step in layer.steps(!layer.reverse)? {
             let Some(at) = step.rows_of(&self.sequences) else { continue };
             let count = at.len();
             let incoming = &mut incoming[..count * state];
@@ -299,7 +326,7 @@ impl<T: Elementary + Real> GradTask<'_, T> {
             add(through, output, incoming);
             if let Some(projection) = projection {
                 self.projected[step.index].copy_from_slice(incoming);
-                projection.product(incoming, count, &mut sums);
+                projection.product(incoming, count, &mut sums)?;
             }
             let gates = &mut *self.gates[step.index];
             for row in 0..count {
@@ -342,7 +369,7 @@ impl<T: Elementary + Real> GradTask<'_, T> {
                 }
             }
             let gates_h = if cell == Cell::Gru { &*self.gates_h[step.index] } else { &*gates };
-            recurrent.product(gates_h, count, &mut sums);
+            recurrent.product(gates_h, count, &mut sums)?;
             if cell == Cell::Gru {
                 for row in 0..count {
                     let through = &sums[row * recurrent.row_stride()..][..size];
@@ -353,6 +380,7 @@ impl<T: Elementary + Real> GradTask<'_, T> {
                 copy_rows(&sums, recurrent.row_stride(), self.hidden, state, count);
             }
         }
+        Ok(())
     }
 }
 
@@ -374,10 +402,114 @@ impl Step {
 }
 
 impl<T> Layer<'_, T> {
+    /// Checks the operands against each other; gives the number of packed rows.
+    fn check(&self) -> Result<usize> {
+        let op = OP;
+        if !self.batch_sizes.is_sorted_by(|a, b| a >= b) {
+            let message = format!("batch sizes must not ascend, got {:?}", self.batch_sizes);
+            return Err(Error::argument(op, message));
+        }
+        if self.weight_hr.is_none() && self.state != self.size {
+            let Layer { state, size, .. } = self;
+            let message = format!("without a projection a state of {state} must be of {size}");
+            return Err(Error::argument(op, message));
+        }
+        let rows = self.batch_sizes.iter().try_fold(0usize, |sum, &n| sum.checked_add(n));
+        let rows = rows.ok_or(Error::OutOfMemory { op, bytes: usize::MAX })?;
+        let sequences = self.batch_sizes.first().copied().unwrap_or(0);
+        let cells = if self.cell == Cell::Lstm { sequences } else { 0 };
+        let width = self.cell.gates().saturating_mul(self.size);
+        let given = |slice: Option<&[T]>, rows: usize, width: usize| match slice {
+            Some(slice) => (slice.len(), [rows, width]),
+            None => (0, [0, 0]),
+        };
+        let named = |what, (len, sizes)| (what, len, sizes);
+        expect_lens(
+            op,
+            &[
+                ("the gates", self.gates.len(), [rows, width]),
+                ("the hidden weights", self.weight_hh.len(), [width, self.state]),
+                ("the hidden state", self.hidden.len(), [sequences, self.state]),
+                named("the bias of the input", given(self.bias_x, 1, width)),
+                named("the bias of the hidden state", given(self.bias_h, 1, width)),
+                named("the projection", given(self.weight_hr, self.state, self.size)),
+                ("the cells", self.cells.map_or(0, <[T]>::len), [cells, self.size]),
+            ],
+        )?;
+        Ok(rows)
+    }
+
+    fn check_outputs(&self, rows: usize, outputs: &Outputs<'_, T>) -> Result<()> {
+        let sequences = self.batch_sizes.first().copied().unwrap_or(0);
+        let cells = if self.cell == Cell::Lstm { sequences } else { 0 };
+        // What is not kept is empty.
+        let kept = |slice: Option<usize>, width: usize| match slice {
+            Some(len) if len > 0 => (len, [rows, width]),
+            _ => (0, [0, 0]),
+        };
+        let named = |what, (len, sizes)| (what, len, sizes);
+        let of = outputs.kept.as_ref();
+        expect_lens(
+            OP,
+            &[
+                ("the output", outputs.output.len(), [rows, self.state]),
+                ("the last hidden state", outputs.hidden.len(), [sequences, self.state]),
+                ("the last cells", outputs.cells.len(), [cells, self.size]),
+                named(
+                    "the activations",
+                    kept(of.map(|k| k.activations.len()), self.size.saturating_mul(4)),
+                ),
+                named(
+                    "the kept cells",
+                    kept(of.map(|k| k.cells.len()).filter(|_| cells > 0), self.size),
+                ),
+                named("the unprojected", kept(of.map(|k| k.unprojected.len()), self.size)),
+            ],
+        )
+    }
+
+    fn check_grads(
+        &self,
+        rows: usize,
+        [output, hidden, cells]: [&[T]; 3],
+        kept: &Kept<'_, T>,
+        grads: &Grads<'_, T>,
+    ) -> Result<()> {
+        let sequences = self.batch_sizes.first().copied().unwrap_or(0);
+        let width = self.cell.gates().saturating_mul(self.size);
+        let when = |wanted: bool, rows: usize| if wanted { rows } else { 0 };
+        let (lstm, gru) = (self.cell == Cell::Lstm, self.cell == Cell::Gru);
+        let of_cells = [when(lstm, sequences), self.size];
+        expect_lens(
+            OP,
+            &[
+                ("the gradient of the output", output.len(), [rows, self.state]),
+                ("the gradient of the last hidden state", hidden.len(), [sequences, self.state]),
+                ("the gradient of the last cells", cells.len(), of_cells),
+                ("the output", kept.output.len(), [rows, self.state]),
+                (
+                    "the activations",
+                    kept.activations.len(),
+                    [when(lstm || gru, rows), self.size.saturating_mul(4)],
+                ),
+                ("the kept cells", kept.cells.len(), [when(lstm, rows), self.size]),
+                ("the gradient of the gates", grads.gates.len(), [rows, width]),
+                ("the gradient of the hidden gates", grads.gates_h.len(), [when(gru, rows), width]),
+                (
+                    "the gradient of the projected state",
+                    grads.projected.len(),
+                    [when(self.weight_hr.is_some(), rows), self.state],
+                ),
+                ("the gradient of the hidden state", grads.hidden.len(), [sequences, self.state]),
+                ("the gradient of the cells", grads.cells.len(), of_cells),
+            ],
+        )
+    }
+
     /// The steps from the first to the last, or the other way round.
-    fn steps(&self, reverse: bool) -> Vec<Step> {
+    fn steps(&self, reverse: bool) -> Result<Vec<Step>, OutOfMemory> {
         let mut start = 0;
-        let mut steps: Vec<Step> = Vec::with_capacity(self.batch_sizes.len());
+        let mut steps: Vec<Step> = memory::with_capacity(self.batch_sizes.len())?;
         for (index, &count) in self.batch_sizes.iter().enumerate() {
             steps.push(Step { index, start, count });
             start += count;
@@ -385,7 +517,7 @@ impl<T> Layer<'_, T> {
         if reverse {
             steps.reverse();
         }
-        steps
+        Ok(steps)
     }
 
     /// The row that `sequence` had in the step before `step`, of `rows` or else of `first`.
@@ -427,10 +559,15 @@ struct Spare<T> {
 }
 
 impl<T: Elementary> Spare<T> {
-    fn new(size: usize) -> Self {
-        let row = |width| vec![T::ZERO; width * size];
-        Spare { before: row(1), cells: row(1), activations: row(4), sums: row(6) }
+    fn new(size: usize) -> Result<Self, OutOfMemory> {
+        let row = |width| zeros(width, size);
+        Ok(Spare { before: row(1)?, cells: row(1)?, activations: row(4)?, sums: row(6)? })
     }
+}
+
+fn zeros<T: Elementary>(rows: usize, width: usize) -> Result<Vec<T>, OutOfMemory> {
+    let len = memory::product(&[rows, width]).ok_or(OutOfMemory { bytes: usize::MAX })?;
+    memory::filled(len, T::ZERO)
 }
 
 /// The columns of the transpose of a matrix with rows of `columns`.

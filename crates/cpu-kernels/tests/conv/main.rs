@@ -1,29 +1,13 @@
 //! Convolutions: bits against the written order, whatever the machine.
 
+#[path = "../invariance/mod.rs"]
+mod invariance;
 mod oracle;
 
+use invariance::{on_every_machine, on_threads};
 use oracle::{Case, Xorshift};
-use samebits_cpu_kernels::conv::{Convolution, Error, Params, TransposedConvolution, WEIGHT_BLOCK};
+use samebits_cpu_kernels::conv::{Convolution, Error, Params, WEIGHT_BLOCK};
 use samebits_cpu_kernels::matmul::{K_BLOCK, Real};
-use samebits_numerics::simd::{self, Level};
-use std::sync::Mutex;
-
-/// The level is a property of the process, so tests that change it take turns.
-static LEVEL: Mutex<()> = Mutex::new(());
-
-/// Runs `check` at every level and with several thread counts.
-fn on_every_machine(mut check: impl FnMut(&str) + Send) {
-    let _turn = LEVEL.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    for level in Level::ALL {
-        let level = simd::limit(level);
-        for threads in [1, 2, 3, 7] {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            pool.install(|| check(&format!("{} with {threads} threads", level.name())));
-        }
-    }
-    simd::limit(simd::supported());
-}
-
 trait Sample: Real {
     /// From an f32, exactly or by scaling f32's special values to the type's.
     fn draw(rng: &mut Xorshift, kind: Kind) -> Self;
@@ -83,10 +67,8 @@ struct Expected<T> {
     weight: Vec<T>,
     gradient: Vec<T>,
     output_bias: Vec<T>,
-    input_bias: Vec<T>,
     forward: Vec<T>,
     data: Vec<T>,
-    data_biased: Vec<T>,
     weights: Vec<T>,
 }
 
@@ -99,24 +81,21 @@ impl<T: Sample> Expected<T> {
         let weight = draw(weights, kinds[1]);
         let gradient = draw(outputs, kinds[2]);
         let output_bias = draw(case.groups * case.outputs, kinds[0]);
-        let input_bias = draw(case.groups * case.inputs, kinds[0]);
         Expected {
             forward: case.forward(&input, &weight, Some(&output_bias)),
-            data: case.data_gradient(&gradient, &weight, None),
-            data_biased: case.data_gradient(&gradient, &weight, Some(&input_bias)),
+            data: case.data_gradient(&gradient, &weight),
             weights: case.weight_gradient(&input, &gradient),
             case,
             input,
             weight,
             gradient,
             output_bias,
-            input_bias,
         }
     }
 
     fn check(&self, machine: &str) {
         let Expected { case, input, weight, gradient, .. } = self;
-        let (conv, transposed) = (case.convolution(), case.transposed());
+        let conv = case.convolution();
         let stale = T::draw(&mut Xorshift(3), Kind::Ordinary);
         let what = |pass: &str| format!("{pass} of {case:?} at {machine}");
 
@@ -127,15 +106,10 @@ impl<T: Sample> Expected<T> {
         let mut out = vec![stale; input.len()];
         conv.input_gradient(gradient, weight, &mut out).unwrap();
         assert_bits(&out, &self.data, &what("input gradient"));
-        transposed.forward(gradient, weight, Some(&self.input_bias), &mut out).unwrap();
-        assert_bits(&out, &self.data_biased, &what("transposed forward"));
 
         let mut out = vec![stale; weight.len()];
         conv.weight_gradient(input, gradient, &mut out).unwrap();
         assert_bits(&out, &self.weights, &what("weight gradient"));
-        out.fill(stale);
-        transposed.weight_gradient(gradient, input, &mut out).unwrap();
-        assert_bits(&out, &self.weights, &what("transposed weight gradient"));
     }
 }
 
@@ -285,11 +259,24 @@ fn unordered_weight_gradients_are_close_but_not_the_same_everywhere() {
     let mut exact = vec![0.0f64; 8 * 27];
     let wide = |values: &[f32]| values.iter().map(|&x| f64::from(x)).collect::<Vec<_>>();
     conv.weight_gradient(&wide(&input), &wide(&gradient), &mut exact).unwrap();
-    let mut out = vec![0.0; 8 * 27];
-    conv.weight_gradient_unordered(&input, &gradient, &mut out).unwrap();
-    for (got, want) in out.iter().zip(&exact) {
-        assert!((f64::from(*got) - want).abs() < 1e-2, "{got} instead of {want}");
+    let mut ordered = vec![0.0; 8 * 27];
+    conv.weight_gradient(&input, &gradient, &mut ordered).unwrap();
+    let mut others = 0;
+    for _ in 0..1000 {
+        let out = on_threads(7, || {
+            let mut out = vec![0.0; 8 * 27];
+            conv.weight_gradient_unordered(&input, &gradient, &mut out).unwrap();
+            out
+        });
+        for (got, want) in out.iter().zip(&exact) {
+            assert!((f64::from(*got) - want).abs() < 1e-2, "{got} instead of {want}");
+        }
+        others += usize::from(out != ordered);
+        if others > 0 {
+            return;
+        }
     }
+    panic!("threads finished in order a thousand times, or the sums are in order");
 }
 
 #[test]
@@ -340,18 +327,6 @@ fn refusals_name_both_sides() {
     let huge = Params { padding: vec![usize::MAX / 2, 1], ..Params::new(2) };
     assert!(matches!(new(&[1, 3, 8, 8], &[4, 3, 3, 3], &huge), Error::TooLarge { .. }));
     assert!(matches!(new(&[usize::MAX / 8, 3, 8, 8], &[4, 3, 3, 3], &two), Error::TooLarge { .. }));
-
-    let transposed = |input: &[usize], params: &Params, output_padding: &[usize]| {
-        TransposedConvolution::new(input, &[3, 4, 3, 3], params, output_padding).unwrap_err()
-    };
-    let strided = Params { stride: vec![2, 2], ..Params::new(2) };
-    let error = transposed(&[1, 3, 8, 8], &strided, &[2, 2]);
-    assert!(matches!(error, Error::OutputPadding { .. }));
-    let padded = Params { padding: vec![2, 2], ..Params::new(2) };
-    let error = transposed(&[1, 3, 1, 1], &padded, &[0, 0]);
-    assert!(matches!(error, Error::EmptyOutput { .. }), "{error}");
-    let error = transposed(&[1, 3, 8, 8], &two, &[0]);
-    assert!(matches!(error, Error::ParameterCount { what: "output padding", .. }));
 
     let conv = Convolution::new(&[1, 1, 4], &[1, 1, 3], &Params::new(1)).unwrap();
     let error = conv.forward(&[0.0f32; 4], &[0.0; 3], Some(&[0.0; 2]), &mut [0.0; 2]).unwrap_err();

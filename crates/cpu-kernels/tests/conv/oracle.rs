@@ -1,6 +1,6 @@
 //! The passes of a convolution as plain loops in the written order.
 
-use samebits_cpu_kernels::conv::{Convolution, Params, TransposedConvolution, WEIGHT_BLOCK};
+use samebits_cpu_kernels::conv::{Convolution, Params, WEIGHT_BLOCK};
 use samebits_cpu_kernels::matmul::{K_BLOCK, Real};
 
 /// A convolution between an `input` and an `output` side, all spatial sizes of rank 3.
@@ -105,12 +105,7 @@ impl Case {
         out
     }
 
-    pub(crate) fn data_gradient<T: Real>(
-        &self,
-        gradient: &[T],
-        weight: &[T],
-        bias: Option<&[T]>,
-    ) -> Vec<T> {
+    pub(crate) fn data_gradient<T: Real>(&self, gradient: &[T], weight: &[T]) -> Vec<T> {
         let taps = volume(self.kernel);
         let mut out = Vec::new();
         for n in 0..self.batch {
@@ -139,8 +134,7 @@ impl Case {
                             }
                         }
                     }
-                    let sum = chain.finish(self.outputs * taps);
-                    out.push(bias.map_or(sum, |bias| sum.plus(bias[c]).canonical()));
+                    out.push(chain.finish(self.outputs * taps));
                 }
             }
         }
@@ -194,27 +188,6 @@ impl Case {
         )
         .unwrap();
         let want = self.shape([self.batch, self.groups * self.outputs], self.output);
-        assert_eq!(conv.output_shape(), want);
-        conv
-    }
-
-    pub(crate) fn transposed(&self) -> TransposedConvolution {
-        let output_padding: Vec<usize> = (3 - self.dimensions..3)
-            .map(|d| {
-                self.input[d] + 2 * self.padding[d]
-                    - (self.output[d] - 1) * self.stride[d]
-                    - (self.kernel[d] - 1) * self.dilation[d]
-                    - 1
-            })
-            .collect();
-        let conv = TransposedConvolution::new(
-            &self.shape([self.batch, self.groups * self.outputs], self.output),
-            &self.shape([self.groups * self.outputs, self.inputs], self.kernel),
-            &self.params(),
-            &output_padding,
-        )
-        .unwrap();
-        let want = self.shape([self.batch, self.groups * self.inputs], self.input);
         assert_eq!(conv.output_shape(), want);
         conv
     }

@@ -5,20 +5,56 @@
 use samebits_cpu_kernels::Float;
 use samebits_numerics::simd::{self, Level};
 use std::fmt::Debug;
+use std::sync::{Mutex, PoisonError};
+
+/// The level is the process's: tests that change it take turns.
+static LEVEL: Mutex<()> = Mutex::new(());
+
+/// Calls `f` at every level that this machine has.
+///
+/// # Panics
+///
+/// If somebody else changes the level meanwhile: `f` may have compared a level with itself.
+pub(crate) fn at_every_level(mut f: impl FnMut(Level)) {
+    struct Restored(Level);
+    impl Drop for Restored {
+        fn drop(&mut self) {
+            simd::limit(self.0);
+        }
+    }
+    let _turn = LEVEL.lock().unwrap_or_else(PoisonError::into_inner);
+    let _restored = Restored(simd::level());
+    for level in Level::ALL.into_iter().filter(|&level| level <= simd::supported()) {
+        simd::limit(level);
+        f(level);
+        assert_eq!(simd::level(), level, "the level has changed under the test");
+    }
+}
+
+/// Calls `f` at every level, on several numbers of threads.
+pub(crate) fn on_every_machine(f: impl Fn(&str) + Sync) {
+    at_every_level(|level| {
+        for threads in THREADS {
+            on_threads(threads, || f(&format!("{} with {threads} threads", level.name())));
+        }
+    });
+}
+
+const THREADS: [usize; 4] = [1, 2, 3, 7];
 
 /// The result of `f`, after asserting that it is the same everywhere.
 pub(crate) fn everywhere<R: PartialEq + Debug + Send>(f: impl Fn() -> R + Sync) -> R {
-    let first = on_threads(1, &f);
-    for threads in [2, 3, 7] {
-        assert_eq!(on_threads(threads, &f), first, "{threads} threads");
-    }
-    for level in Level::ALL {
-        simd::limit(level);
-        let here = on_threads(2, &f);
-        simd::limit(simd::supported());
-        assert_eq!(here, first, "{level:?}");
-    }
-    first
+    let mut all: Option<R> = None;
+    at_every_level(|level| {
+        for threads in THREADS {
+            let here = on_threads(threads, &f);
+            match &all {
+                Some(first) => assert_eq!(&here, first, "{threads} threads at {level:?}"),
+                None => all = Some(here),
+            }
+        }
+    });
+    all.expect("there is a level")
 }
 
 pub(crate) fn on_threads<R: Send>(threads: usize, f: impl Fn() -> R + Sync) -> R {

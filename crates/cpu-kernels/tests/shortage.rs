@@ -1,0 +1,114 @@
+//! A shortage of memory in every kernel that needs some besides its arguments: an error, and the
+//! next call works. The limit is the process's, so this is one test of a program of its own.
+
+mod invariance;
+
+use std::fmt::{Debug, Display};
+
+use invariance::{bits, on_threads};
+use samebits_cpu_kernels::conv::{Convolution, Params};
+use samebits_cpu_kernels::conv_algorithms::{Algorithm, Pass, Plan};
+use samebits_cpu_kernels::linalg;
+use samebits_cpu_kernels::matmul::{Matrix, matmul};
+use samebits_cpu_kernels::recurrent::{self, Cell, Gates, Layer, Outputs};
+use samebits_numerics::memory;
+
+/// Runs `f` short of memory, then with enough of it, each on threads without buffers.
+#[track_caller]
+fn short<E: Debug + Display + Send>(what: &str, f: impl Fn() -> Result<Vec<f32>, E> + Sync) {
+    for threads in [1, 3] {
+        on_threads(threads, || {
+            memory::set_limit(Some(1));
+            let error = f().unwrap_err().to_string();
+            memory::set_limit(None);
+            assert!(error.contains("no memory left for"), "{what}: {error}");
+            assert!(error.starts_with(what), "{what}: {error}");
+            let found = f().unwrap();
+            assert_eq!(bits(&f().unwrap()), bits(&found), "{what}");
+        });
+    }
+}
+
+#[test]
+fn a_shortage_is_an_error_and_the_next_call_works() {
+    let ones = vec![1.0f32; 1 << 16];
+    for (m, n, k) in [(200, 200, 200), (2, 300, 100), (1, 1, 100)] {
+        short("matmul: ", || {
+            let mut out = vec![0.0; m * n];
+            let a = Matrix::new(&ones, m, k).unwrap();
+            matmul(a, Matrix::with_strides(&ones, k, n, 1, k).unwrap(), &mut out)?;
+            Ok::<_, samebits_cpu_kernels::matmul::Error>(out)
+        });
+    }
+    for (input, kernel) in
+        [([2, 3, 20, 20], [4, 3, 3, 3]), ([2, 6, 9, 9], [6, 1, 3, 3]), ([1, 8, 9, 9], [4, 8, 1, 1])]
+    {
+        let numel = |shape: &[usize]| shape.iter().product::<usize>();
+        let groups = input[1] / kernel[1];
+        let params = Params { padding: vec![1, 1], groups, ..Params::new(2) };
+        let conv = Convolution::new(&input, &kernel, &params).unwrap();
+        let plan = Plan::new(&input, &kernel, &params).unwrap();
+        let outputs = numel(&conv.output_shape());
+        let [x, w, g] = [numel(&input), numel(&kernel), outputs].map(|len| &ones[..len]);
+        for algorithm in Algorithm::ALL {
+            let applies = |pass| plan.applies(algorithm, pass);
+            if applies(Pass::Forward) {
+                short("convolution: ", || {
+                    let mut out = vec![0.0; outputs];
+                    plan.forward(algorithm, x, w, None, &mut out).map(|()| out)
+                });
+            }
+            if applies(Pass::InputGradient) {
+                short("convolution input gradient: ", || {
+                    let mut out = vec![0.0; x.len()];
+                    plan.input_gradient(algorithm, g, w, &mut out).map(|()| out)
+                });
+            }
+            if applies(Pass::WeightGradient) {
+                short("convolution weight gradient: ", || {
+                    let mut out = vec![0.0; w.len()];
+                    plan.weight_gradient(algorithm, x, g, &mut out).map(|()| out)
+                });
+            }
+        }
+        short("convolution weight gradient: ", || {
+            let mut out = vec![0.0; w.len()];
+            conv.weight_gradient_unordered(x, g, &mut out).map(|()| out)
+        });
+    }
+    let (rows, size) = (3, 5);
+    short("qr: ", || {
+        let (mut q, mut r) = (vec![0.0; 15], vec![0.0; 9]);
+        linalg::qr(&ones[..15], [5, 3], 3, &mut q, &mut r).map(|()| q)
+    });
+    short("svd: ", || {
+        let (mut u, mut s, mut v) = (vec![0.0; 15], [0.0; 3], [0.0; 9]);
+        linalg::svd(&ones[..15], [5, 3], &mut u, &mut s, &mut v).map(|()| u)
+    });
+    short("lstm_cell: ", || {
+        let gates = Gates { x: &ones[..60], h: &ones[..60], bias_x: None, bias_h: None };
+        let (mut hidden, mut next, mut kept) = ([0.0; 15], vec![0.0; 15], [0.0; 60]);
+        recurrent::lstm_cell(size, gates, &ones[..15], &mut hidden, &mut next, &mut kept)
+            .map(|()| next)
+    });
+    short("recurrent_layer: ", || {
+        let layer = Layer {
+            cell: Cell::Tanh,
+            reverse: false,
+            batch_sizes: &[rows],
+            size,
+            state: size,
+            gates: &ones[..15],
+            weight_hh: &ones[..25],
+            bias_x: None,
+            bias_h: None,
+            weight_hr: None,
+            hidden: &ones[..15],
+            cells: None,
+        };
+        let (mut output, mut hidden) = (vec![0.0; 15], [0.0; 15]);
+        let outputs =
+            Outputs { output: &mut output, hidden: &mut hidden, cells: &mut [], kept: None };
+        recurrent::forward(&layer, outputs).map(|()| output)
+    });
+}
