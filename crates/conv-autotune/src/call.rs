@@ -1,5 +1,6 @@
 //! Convolutions on tensors as problems to tune.
 
+use samebits_numerics::memory;
 use samebits_rng::Generator;
 use samebits_tensor_core::ops::{Conv, ConvInputGrad, ConvWeightGrad};
 use samebits_tensor_core::{DType, Determinism, Device, Op, Tensor};
@@ -41,16 +42,16 @@ impl ConvCall {
         // The three tensors are drawn from streams of their own, so that each depends on its
         // own shape alone.
         let draw = |stream: u64, shape: &[usize]| -> Result<Tensor, BoxError> {
-            let count = shape.iter().product();
+            let count = memory::product(shape).unwrap_or(usize::MAX);
             let mut generator = Generator::new(PROBE_SEED).with_stream(stream);
             let host = match key.dtype {
                 DType::F32 => {
-                    let mut values = vec![0.0; count];
+                    let mut values = memory::zeroed(count)?;
                     generator.fill_uniform_f32(&mut values, -1.0, 1.0)?;
                     Tensor::from_slice(&values, shape)?
                 }
                 DType::F64 => {
-                    let mut values = vec![0.0; count];
+                    let mut values = memory::zeroed(count)?;
                     generator.fill_uniform_f64(&mut values, -1.0, 1.0)?;
                     Tensor::from_slice(&values, shape)?
                 }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use samebits_tensor_core::Determinism;
@@ -221,3 +222,13 @@ impl<P: Problem> fmt::Debug for Candidate<P> {
 
 /// The candidates of a tuner in ascending id; the reference is one of them.
 pub(crate) type Candidates<P> = Vec<Arc<Candidate<P>>>;
+
+/// Runs a part of a candidate; a panic in it is an error like any other. What it may have left half
+/// done is its own: it sees its problem by a shared reference, and is not run again.
+pub(crate) fn guarded<T>(run: impl FnOnce() -> Result<T, BoxError>) -> Result<T, BoxError> {
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        Err(format!("panicked: {}", text.unwrap_or("without a message")).into())
+    })
+}

@@ -102,8 +102,8 @@ pub struct Measuring {
     /// Candidates whose median is within this share of the best one are tied, and the lowest
     /// id wins.
     pub band: f64,
-    /// A candidate that takes this many times as long as the best of the first round is out of
-    /// the race.
+    /// A candidate that takes this many times as long as the fastest, in the check and again in the
+    /// first round, is out of the race.
     pub give_up: f64,
 }
 

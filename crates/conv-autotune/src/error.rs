@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use samebits_numerics::memory::OutOfMemory;
 use samebits_tensor_core::{Determinism, Device};
 
 /// A result whose error is this crate's [`enum@Error`].
@@ -81,6 +82,20 @@ pub enum Error {
         /// The call.
         key: String,
         /// What went wrong.
+        source: BoxError,
+    },
+    /// There was no memory to find out whether a candidate is the fastest. Nothing was chosen and
+    /// nothing recorded: a choice must not depend on the memory that happens to be free.
+    #[error(
+        "autotune: {name:?} ran out of memory in a race for {key}: {source}; free memory, or exclude \
+         the algorithm with a lower workspace limit"
+    )]
+    OutOfMemory {
+        /// The candidate's name.
+        name: String,
+        /// The call.
+        key: String,
+        /// What it said.
         source: BoxError,
     },
     /// A chosen algorithm failed.
@@ -256,4 +271,17 @@ pub enum Error {
         /// How long this process waited.
         waited: Duration,
     },
+}
+
+/// The bytes that could not be had, if that is what an error comes from.
+pub(crate) fn missing_memory(error: &(dyn std::error::Error + 'static)) -> Option<usize> {
+    std::iter::successors(Some(error), |error| error.source()).find_map(|error| {
+        if let Some(&OutOfMemory { bytes }) = error.downcast_ref() {
+            return Some(bytes);
+        }
+        match error.downcast_ref() {
+            Some(&samebits_tensor_core::Error::OutOfMemory { bytes, .. }) => Some(bytes),
+            _ => None,
+        }
+    })
 }

@@ -1,10 +1,12 @@
 //! Kernels that run what the tuner of the operation's device chooses.
 
+use samebits_numerics::memory::product;
 use samebits_tensor_core::device::DeviceKind;
 use samebits_tensor_core::ops::{Conv, ConvInputGrad, ConvWeightGrad};
 use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{DType, Determinism, Error, Op, Result, Tensor};
 
+use crate::error::missing_memory;
 use crate::{ConvCall, process};
 
 /// One variant per level and pass: which algorithms may race depends on the level. To be
@@ -74,8 +76,7 @@ impl Convolve for ConvWeightGrad {
 }
 
 fn count(output: &[usize], weight: &[usize]) -> Option<usize> {
-    let per_output = weight.get(1..)?.iter().product::<usize>();
-    output.iter().product::<usize>().checked_mul(per_output)
+    product(output)?.checked_mul(product(weight.get(1..)?)?)
 }
 
 fn forward(op: &Conv, level: Determinism) -> Result<Tensor> {
@@ -97,6 +98,10 @@ fn weight(op: &ConvWeightGrad, level: Determinism) -> Result<Tensor> {
 }
 
 fn run(op: &'static str, call: ConvCall, level: Determinism) -> Result<Tensor> {
-    let run = || process::tuner(call.device())?.run(&call, level);
-    run().map_err(|error| Error::invalid(op, error.to_string()))
+    let device = call.device();
+    let run = || process::tuner(device)?.run(&call, level);
+    run().map_err(|error| match missing_memory(&error) {
+        Some(bytes) => Error::OutOfMemory { op, device, bytes },
+        None => Error::invalid(op, error.to_string()),
+    })
 }

@@ -1,10 +1,14 @@
 //! The race: who is right, and who of those is fast.
 
+use std::ops::Range;
 use std::time::Duration;
 
-use crate::candidate::{Candidate, Output, Problem};
+use samebits_tensor_core::Determinism;
+
+use crate::candidate::{Candidate, Output, Problem, guarded};
+use crate::error::missing_memory;
 use crate::file::{Measured, Outcome};
-use crate::{Clock, Error, Measuring, Result, compare};
+use crate::{BoxError, Clock, Error, Measuring, Result, compare};
 
 /// Everything that a race needs.
 pub(crate) struct Race<'a, P: Problem> {
@@ -30,10 +34,15 @@ struct Runner<'a, P: Problem> {
 impl<P: Problem> Race<'_, P> {
     /// Checks and times the candidates, which are in ascending id. Gives what was measured of
     /// each, and the index of the winner.
+    ///
+    /// A race that runs out of memory is an error: had it a result, free memory would decide it.
     pub(crate) fn run(&self, candidates: &[&Candidate<P>]) -> Result<(Vec<Measured>, usize)> {
         let mut runners = self.check(candidates)?;
-        self.time(&mut runners);
-        let winner = self.winner(&runners).map(|winner| self.last_heat(&mut runners, winner));
+        self.time(&mut runners)?;
+        let winner = match self.winner(&runners) {
+            Some(winner) => Some(self.last_heat(&mut runners, winner)?),
+            None => None,
+        };
         let winner = winner.ok_or_else(|| {
             let reasons: Vec<String> = runners
                 .iter()
@@ -65,12 +74,12 @@ impl<P: Problem> Race<'_, P> {
             key: self.key.to_string(),
             source,
         };
-        let reference = self.reference.run(self.problem).map_err(reference_failed)?;
+        let reference = guarded(|| self.reference.run(self.problem)).map_err(reference_failed)?;
         let reference = reference.values().map_err(reference_failed)?;
         let magnitude = self.problem.magnitude();
         let runners = candidates.iter().map(|&candidate| {
             let mut took = Duration::ZERO;
-            let verdict = (|| {
+            let verdict = guarded(|| {
                 let first = candidate.run(self.problem)?;
                 let start = self.clock.now();
                 let second = candidate.run(self.problem)?;
@@ -79,49 +88,78 @@ impl<P: Problem> Race<'_, P> {
                 let numerics = candidate.numerics();
                 let breach = compare::breach(&reference, &first, numerics, magnitude)
                     .or_else(|| compare::breach(&reference, &second, numerics, magnitude));
-                let repeats = candidate.level() < samebits_tensor_core::Determinism::RunToRun
+                let repeats = candidate.level() < Determinism::RunToRun
                     || compare::same_bits(&first, &second);
-                Ok::<_, crate::BoxError>(
-                    breach
-                        .or_else(|| (!repeats).then(|| "two runs gave different bits".to_owned())),
-                )
-            })();
-            let disqualified = verdict.unwrap_or_else(|error| Some(format!("failed: {error}")));
-            if let Some(reason) = &disqualified {
-                tracing::warn!(
-                    candidate = candidate.name(), key = %self.key, "disqualified: {reason}"
-                );
-            }
+                Ok(breach.or_else(|| (!repeats).then(|| "two runs gave different bits".to_owned())))
+            });
             let calls = self.measuring.sample.as_nanos() / took.as_nanos().max(1);
-            Runner {
+            let mut runner = Runner {
                 candidate,
                 calls: calls.clamp(1, 1000) as u32,
                 samples: vec![took],
-                disqualified,
+                disqualified: None,
                 gave_up: false,
+            };
+            match verdict {
+                Ok(None) => {}
+                Ok(Some(breach)) => self.disqualify(&mut runner, breach),
+                Err(error) => self.fail(&mut runner, error)?,
             }
+            Ok(runner)
         });
-        Ok(runners.collect())
+        runners.collect()
+    }
+
+    /// Disqualifies a candidate that failed, unless memory was short: that says nothing about it.
+    fn fail(&self, runner: &mut Runner<'_, P>, source: BoxError) -> Result<()> {
+        if missing_memory(&*source).is_some() {
+            let name = runner.candidate.name().to_owned();
+            return Err(Error::OutOfMemory { name, key: self.key.to_string(), source });
+        }
+        self.disqualify(runner, format!("failed: {source}"));
+        Ok(())
+    }
+
+    fn disqualify(&self, runner: &mut Runner<'_, P>, reason: String) {
+        let (candidate, key) = (runner.candidate.name(), self.key);
+        tracing::warn!(candidate, %key, "disqualified: {reason}");
+        runner.disqualified = Some(reason);
     }
 
     /// Times the candidates that are right, round by round.
-    fn time(&self, runners: &mut [Runner<'_, P>]) {
-        let fastest = runners.iter().filter(|r| r.disqualified.is_none()).map(|r| r.samples[0]);
-        let Some(fastest) = fastest.min() else { return };
+    fn time(&self, runners: &mut [Runner<'_, P>]) -> Result<()> {
+        let all: Vec<usize> = (0..runners.len()).collect();
+        self.rounds(runners, &all, 0..1)?;
+        self.give_up(runners);
+        self.rounds(runners, &all, 1..self.measuring.rounds)
+    }
+
+    /// Ends the race for those that were hopeless twice, in the check and in the first round, each
+    /// time against the fastest then: one sample may be disturbed, that of the fastest too.
+    fn give_up(&self, runners: &mut [Runner<'_, P>]) {
+        let fit = || runners.iter().filter(|r| r.disqualified.is_none());
+        let [check, first] = [0, 1].map(|at| {
+            let fastest = fit().map(|r| r.samples[at]).min().unwrap_or_default();
+            fastest.as_secs_f64() * self.measuring.give_up
+        });
         for runner in runners.iter_mut().filter(|r| r.disqualified.is_none()) {
-            runner.gave_up =
-                runner.samples[0].as_secs_f64() > fastest.as_secs_f64() * self.measuring.give_up;
+            let slow = |at: usize, limit: f64| runner.samples[at].as_secs_f64() > limit;
+            runner.gave_up = slow(0, check) && slow(1, first);
             if !runner.gave_up {
-                runner.samples.clear();
+                // The check was a single call.
+                runner.samples.remove(0);
             }
         }
-        let all: Vec<usize> = (0..runners.len()).collect();
-        self.rounds(runners, &all);
     }
 
     /// Times some of the candidates, round by round.
-    fn rounds(&self, runners: &mut [Runner<'_, P>], which: &[usize]) {
-        for round in 0..self.measuring.rounds.max(1) {
+    fn rounds(
+        &self,
+        runners: &mut [Runner<'_, P>],
+        which: &[usize],
+        rounds: Range<usize>,
+    ) -> Result<()> {
+        for round in rounds {
             for at in 0..which.len() {
                 // Each second round goes backwards, so that none always follows the same one.
                 let at = if round % 2 == 0 { at } else { which.len() - 1 - at };
@@ -130,36 +168,38 @@ impl<P: Problem> Race<'_, P> {
                     continue;
                 }
                 let start = self.clock.now();
-                for _ in 0..runner.calls {
-                    if let Err(error) = runner.candidate.run(self.problem) {
-                        runner.disqualified = Some(format!("failed: {error}"));
-                        break;
-                    }
-                }
+                let done = guarded(|| {
+                    (0..runner.calls).try_for_each(|_| runner.candidate.run(self.problem).map(drop))
+                });
                 let took = self.clock.now().saturating_sub(start);
-                runner.samples.push(took / runner.calls);
+                match done {
+                    Ok(()) => runner.samples.push(took / runner.calls),
+                    Err(error) => self.fail(runner, error)?,
+                }
             }
         }
+        Ok(())
     }
 
-    /// Whoever beats the heuristic's choice has to do it twice: a disturbance can make the best of
-    /// many a wrong one, and hardly the better of two, timed again.
-    fn last_heat(&self, runners: &mut [Runner<'_, P>], winner: usize) -> usize {
+    /// Whoever beats the heuristic's choice has to do it twice, even if that one gave up: a
+    /// disturbance can make the best of many a wrong one, and hardly the better of two, timed again.
+    fn last_heat(&self, runners: &mut [Runner<'_, P>], winner: usize) -> Result<usize> {
         let id = self.likely.id();
         let likely = runners.iter().position(|runner| runner.candidate.id() == id);
-        let Some(likely) = likely.filter(|&likely| likely != winner) else { return winner };
+        let Some(likely) = likely.filter(|&likely| likely != winner) else { return Ok(winner) };
+        runners[likely].gave_up = false;
         let before = [winner, likely].map(|at| runners[at].samples.len());
-        self.rounds(runners, &[winner, likely]);
+        self.rounds(runners, &[winner, likely], 0..self.measuring.rounds.max(1))?;
         let [new, old] = [(winner, before[0]), (likely, before[1])].map(|(at, before)| {
             let runner = &runners[at];
-            let fit = runner.disqualified.is_none() && !runner.gave_up;
+            let fit = runner.disqualified.is_none();
             fit.then(|| median(&runner.samples[before..]).as_secs_f64())
         });
-        match (new, old) {
+        Ok(match (new, old) {
             (Some(new), Some(old)) if new * (1.0 + self.measuring.band.max(0.0)) > old => likely,
             (None, Some(_)) => likely,
             _ => winner,
-        }
+        })
     }
 
     /// The lowest id among those that are as fast as the fastest but for the band.

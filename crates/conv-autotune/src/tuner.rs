@@ -1,5 +1,6 @@
 //! The tuner: one answer per key, however many threads ask.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
@@ -8,7 +9,8 @@ use std::sync::Arc;
 use parking_lot::{Condvar, Mutex};
 use samebits_tensor_core::Determinism;
 
-use crate::candidate::{Candidate, Candidates, Numerics, Output, Problem};
+use crate::candidate::{Candidate, Candidates, Numerics, Output, Problem, guarded};
+use crate::error::missing_memory;
 use crate::file::{self, Choice, ChoiceFile, Measured};
 use crate::measure::Race;
 use crate::{BoxError, Config, Error, Key, Mode, Result, compare};
@@ -225,13 +227,16 @@ impl<P: Problem> Tuner<P> {
     }
 
     /// The algorithm for `key`. The first call for a key may race the candidates; calls from
-    /// other threads wait for it, later ones return at once.
+    /// other threads wait for it, later ones return at once. A process runs one race at a time.
+    ///
+    /// If a race runs out of memory, nothing is recorded. At [`Determinism::RunToRun`] that is an
+    /// error; at other levels the heuristic decides for the rest of the process.
     ///
     /// # Errors
     ///
     /// [`Error::NotPinned`] and what is wrong with a file; [`Error::NoCandidate`];
-    /// [`Error::Reference`], [`Error::Probe`], [`Error::AllDisqualified`], [`Error::Threads`] from a
-    /// race; [`Error::Write`] and [`Error::Locked`] if the choice cannot be recorded. After an
+    /// [`Error::Reference`], [`Error::Probe`], [`Error::AllDisqualified`], [`Error::OutOfMemory`],
+    /// [`Error::Threads`] from a race; [`Error::Write`] and [`Error::Locked`] if the choice cannot be recorded. After an
     /// error nothing is settled, and the next call tries again.
     pub fn choose(&self, key: &P::Key) -> Result<Arc<Decision<P>>> {
         let mut slots = self.slots.lock();
@@ -290,8 +295,8 @@ impl<P: Problem> Tuner<P> {
         for (key, choice) in file.iter().flat_map(ChoiceFile::choices) {
             let candidate = self.usable(file_path(&file), key, choice)?;
             let problem = self.probe(key)?;
-            let finding =
-                self.finding(&candidate, key, choice, &problem).unwrap_or_else(Finding::Failed);
+            let finding = guarded(|| self.finding(&candidate, key, choice, &problem))
+                .unwrap_or_else(Finding::Failed);
             verdicts.push(Verdict {
                 key: key.clone(),
                 algorithm: choice.algorithm.clone(),
@@ -321,25 +326,37 @@ impl<P: Problem> Tuner<P> {
             });
         };
         let recording = matches!(self.config.mode, Mode::Record(_));
-        let may_race = self.config.benchmark && (recording || key.level() != Determinism::RunToRun);
-        if !may_race || (eligible.len() == 1 && !recording) {
+        let shows = key.level() == Determinism::RunToRun;
+        let may_race = self.config.benchmark && (recording || !shows);
+        let heuristic = || {
             let candidate = likely.clone();
-            return Ok(Decision { candidate, source: Source::Heuristic, measured: Vec::new() });
+            Ok(Decision { candidate, source: Source::Heuristic, measured: Vec::new() })
+        };
+        if !may_race || (eligible.len() == 1 && !recording) {
+            return heuristic();
         }
         if self.config.benchmark_limit > 0 {
             eligible.truncate(self.config.benchmark_limit);
         }
         eligible.sort_by_key(|candidate| candidate.id());
-        let choice = apart(|| self.race(key, &eligible, likely))??;
+        let choice = match apart(|| self.race(key, &eligible, likely))? {
+            // Without a record the next run may choose otherwise, which shows at this level only.
+            Err(error) if !shows && missing_memory(&error).is_some() => {
+                tracing::warn!(%key, "no race: {error}");
+                return heuristic();
+            }
+            choice => choice?,
+        };
         tracing::debug!(%key, algorithm = choice.algorithm, "tuned");
-        let Mode::Record(path) = &self.config.mode else {
+        if !recording {
             let candidate = self.named(&choice.algorithm).expect("the winner is a candidate");
             return Ok(Decision { candidate, source: Source::Raced, measured: choice.measured });
-        };
+        }
         let ours = choice.algorithm.clone();
-        let config = &self.config;
-        let file = file::record(path, &config.fingerprint, config.lock_timeout, key, choice)?;
-        *self.file.lock() = Some(file);
+        let mut file = self.file.lock();
+        let recorded = file.as_mut().expect("a file was opened to record in");
+        file::record(recorded, self.config.lock_timeout, key, choice)?;
+        drop(file);
         // Another process may have been first; then its choice holds.
         let mut decision = self.recorded(key)?.expect("the key was just recorded");
         if decision.candidate.name() == ours {
@@ -406,7 +423,7 @@ impl<P: Problem> Tuner<P> {
                 key: key.to_string(),
                 source,
             };
-            let output = winner.run(&problem).map_err(failed)?;
+            let output = guarded(|| winner.run(&problem)).map_err(failed)?;
             Some(compare::digest(&output.values().map_err(failed)?))
         } else {
             None
@@ -442,7 +459,8 @@ impl<P: Problem> Tuner<P> {
     }
 
     fn probe(&self, key: &P::Key) -> Result<P> {
-        (self.probe)(key).map_err(|source| Error::Probe { key: key.to_string(), source })
+        guarded(|| (self.probe)(key))
+            .map_err(|source| Error::Probe { key: key.to_string(), source })
     }
 
     fn reference(&self, key: &P::Key) -> Result<&Candidate<P>> {
@@ -494,18 +512,29 @@ impl<P: Problem> Drop for Opened<'_, P> {
     }
 }
 
-/// Runs `f` in a thread pool of its own, as large as the caller's.
+/// Held by the one race of this process: two at once would time each other.
+static TURN: Mutex<()> = Mutex::new(());
+
+thread_local! {
+    /// Whether this thread belongs to a race. A candidate that is tuned itself has its race within
+    /// that of its caller.
+    static RACING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `f` in a thread pool of its own, as large as the caller's, while no other race runs.
 ///
 /// The caller may be a worker of a pool whose other workers wait for this very race. If the race
 /// ran in that pool, one of them might be in the middle of a part of the race, have taken up
 /// another task meanwhile and wait in it: for ever, since the race needs that part.
 fn apart<R: Send>(f: impl FnOnce() -> R + Send) -> Result<R> {
+    let _turn = (!RACING.get()).then(|| TURN.lock());
     let threads = |message: String| Error::Threads { message };
     #[expect(clippy::disallowed_methods, reason = "decides how long a race takes, and no bit")]
     let count = rayon::current_num_threads();
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(count)
         .thread_name(|i| format!("autotune-{i}"))
+        .start_handler(|_| RACING.set(true))
         .build()
         .map_err(|error| threads(error.to_string()))?;
     std::thread::scope(|scope| {

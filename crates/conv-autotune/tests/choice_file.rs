@@ -292,6 +292,119 @@ fn what_is_no_text_is_named_with_its_line() {
     assert!(matches!(error, Error::Damaged { line: l, .. } if l == line), "{error}");
 }
 
+/// What reading `bytes` says, which is a typed error with a line of the file or a whole file.
+fn reads(bytes: &[u8]) -> Result<(), TestCaseError> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("choices.toml");
+    std::fs::write(&path, bytes).unwrap();
+    let lines = bytes.iter().filter(|&&b| b == b'\n').count() + 1;
+    match ChoiceFile::<ConvKey>::read(&path) {
+        Ok(_) => {}
+        Err(Error::Damaged { line, .. } | Error::Version { line, .. }) => {
+            prop_assert!((1..=lines).contains(&line), "{line} of {lines}");
+        }
+        Err(other) => prop_assert!(false, "{other}"),
+    }
+    Ok(())
+}
+
+const PIECES: [&str; 26] = [
+    "format = 1\n",
+    "numerics = 1\n",
+    "device = \"a\"\nlibrary = \"b\"\n",
+    "[[choice]]\n",
+    "algorithm = \"direct\"\n",
+    "[choice.key]\npass = \"forward\"\ndtype = \"f32\"\nlevel = \"Portable\"\n",
+    "input = [1, 1, 9]\nweight = [1, 1, 3]\nstride = [1]\npadding = [0]\ndilation = [1]\n",
+    "groups = 1\n",
+    "groups = 99999999999999999999999999999999999999\n",
+    "groups = -1\n",
+    "groups = 1e400\n",
+    "groups = 0x7fffffffffffffffffff\n",
+    "input = [9223372036854775807, 9223372036854775807]\n",
+    "[choice.candidates]\n",
+    "direct = { time_ns = 1, workspace = 0 }\n",
+    "direct = { time_ns = 9223372036854775807, workspace = 9223372036854775807 }\n",
+    "[end]\nchoices = 1\n",
+    "[end]\nchoices = 18446744073709551616\n",
+    "\"\"\"",
+    "'''\n",
+    "\"\\uD800\"",
+    "\u{feff}",
+    "\u{2028}",
+    "\r\n",
+    "\r",
+    "\0",
+];
+
+/// A part of a choice file, or something hostile in its place.
+fn piece() -> impl Strategy<Value = Vec<u8>> {
+    let not_utf8 = vec![&b"\xc0\x80"[..], b"\xed\xa0\x80", b"\xf5\xbf", b"\xe2\x82"];
+    let repeated = prop::sample::select(vec!["[", "{", "a.", "[a.", "'", "\n", "a=[", "x"]);
+    prop_oneof![
+        6 => prop::sample::select(PIECES.to_vec()).prop_map(|text| text.as_bytes().to_vec()),
+        1 => (repeated, 1usize..2000).prop_map(|(text, times)| text.repeat(times).into_bytes()),
+        1 => prop::collection::vec(any::<u8>(), 0..64),
+        1 => prop::sample::select(not_utf8).prop_map(<[u8]>::to_vec),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..4096)) {
+        reads(&bytes)?;
+    }
+
+    #[test]
+    fn any_pieces_of_files_are_read_or_refused(
+        pieces in prop::collection::vec(piece(), 0..24),
+        cut in 0usize..64,
+    ) {
+        let mut bytes = pieces.concat();
+        bytes.truncate(bytes.len().saturating_sub(cut));
+        reads(&bytes)?;
+    }
+}
+
+/// Something that never ends takes no more memory than a choice file may.
+#[cfg(unix)]
+#[test]
+fn a_file_without_an_end_is_refused() {
+    let error = ChoiceFile::<ToyKey>::read("/dev/zero").unwrap_err();
+    assert!(matches!(&error, Error::Read { .. }), "{error}");
+    assert!(error.to_string().contains("more than 16777216 bytes"), "{error}");
+}
+
+/// What was recorded is not read again, unless somebody else wrote to the file.
+#[test]
+fn recording_reads_no_choice_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("choices.toml");
+    let (tuner, _) = tuner(Mode::Record(path.clone()));
+    READ.set(0);
+    for n in 1..=200 {
+        tuner.choose(&key(RunToRun, n)).unwrap();
+    }
+    assert_eq!(READ.get(), 200, "each is read back once, when it is added");
+    // The lines that the tuner knows are those of the file.
+    let file = ChoiceFile::<ToyKey>::read(&path).unwrap();
+    for (verdict, (key, choice)) in tuner.verify().unwrap().iter().zip(file.choices()) {
+        assert_eq!((&verdict.key, verdict.line), (key, choice.line));
+    }
+    // What another recorder adds is seen, and holds.
+    noisy_tuner(Mode::Record(path.clone()), 3).0.choose(&key(RunToRun, 300)).unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replacen("device", "# by hand\ndevice", 1)).unwrap();
+    let theirs = ChoiceFile::<ToyKey>::read(&path).unwrap();
+    let decision = tuner.choose(&key(RunToRun, 300)).unwrap();
+    assert_eq!(decision.candidate.name(), theirs.get(&key(RunToRun, 300)).unwrap().algorithm);
+    assert!(std::fs::read_to_string(&path).unwrap().contains("by hand"), "written for nothing");
+    tuner.choose(&key(RunToRun, 301)).unwrap();
+    assert_eq!(ChoiceFile::<ToyKey>::read(&path).unwrap().choices().len(), 202);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 

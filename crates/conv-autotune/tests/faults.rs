@@ -14,11 +14,12 @@ use common::*;
 use samebits_conv_autotune::{ChoiceFile, Config, Error, Mode, Tuner};
 use samebits_tensor_core::Determinism::*;
 
-/// Not a test of its own: a process that records keys `FROM..TO` under a noise of its own, and
-/// says each one that is recorded.
+/// A process that records keys `FROM..TO` under a noise of its own, and says each one that is
+/// recorded.
 #[test]
+#[ignore = "a role in other tests, which give it a file"]
 fn recorder() {
-    let Ok(path) = std::env::var("RECORD_FILE") else { return };
+    let path = std::env::var("RECORD_FILE").unwrap();
     let number = |name| std::env::var(name).unwrap().parse::<usize>().unwrap();
     let (tuner, _) = noisy_tuner(Mode::Record(path.into()), number("SEED") as u64);
     for n in number("FROM")..number("TO") {
@@ -30,10 +31,11 @@ fn recorder() {
     }
 }
 
-/// Not a test of its own: a process that takes the lock and keeps it.
+/// A process that takes the lock and keeps it.
 #[test]
+#[ignore = "a role in another test, which gives it a file"]
 fn lock_holder() {
-    let Ok(path) = std::env::var("HOLD_FILE") else { return };
+    let path = std::env::var("HOLD_FILE").unwrap();
     let lock = std::fs::File::create(path + ".lock").unwrap();
     lock.lock().unwrap();
     println!("holding");
@@ -212,6 +214,70 @@ fn a_folder_that_becomes_unwritable_costs_the_new_choice_only() {
     std::fs::remove_dir(folder.path().join("choices.toml.tmp")).unwrap();
     tuner.choose(&key(RunToRun, 2)).unwrap();
     assert_eq!(on_disk(&path).len(), 2);
+}
+
+/// A link, an odd mode and another owner are somebody's intention.
+#[cfg(unix)]
+#[test]
+fn recording_keeps_links_mode_and_owner() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+
+    let folder = tempfile::tempdir().unwrap();
+    let [real, link, second, dangling] =
+        ["real.toml", "link.toml", "second.toml", "dangling.toml"].map(|n| folder.path().join(n));
+    let record = |path: &Path, n| {
+        tuner(Mode::Record(path.into())).0.choose(&key(RunToRun, n)).unwrap();
+    };
+    record(&real, 1);
+    std::fs::set_permissions(&real, PermissionsExt::from_mode(0o640)).unwrap();
+    // Who may give files away is tested with another owner, who may not with himself.
+    let _ = chown(&real, Some(12345), Some(54321));
+    let before = std::fs::metadata(&real).unwrap();
+    symlink("real.toml", &second).unwrap();
+    symlink(&second, &link).unwrap();
+    record(&link, 2);
+    assert_eq!(on_disk(&real).len(), 2);
+    let after = std::fs::metadata(&real).unwrap();
+    assert_eq!(after.mode(), before.mode());
+    assert_eq!((after.uid(), after.gid()), (before.uid(), before.gid()));
+    assert!(link.is_symlink() && second.is_symlink() && !real.is_symlink());
+
+    // A link to nothing yet is followed too, and a circle is an error.
+    symlink("target.toml", &dangling).unwrap();
+    record(&dangling, 3);
+    assert!(dangling.is_symlink());
+    assert_eq!(on_disk(&folder.path().join("target.toml")).len(), 1);
+    let circle = folder.path().join("circle.toml");
+    symlink("circle.toml", &circle).unwrap();
+    let clock = ManualClock::noisy(0);
+    let config = config(Mode::Record(circle), &clock);
+    let error = Tuner::new(Toy::probe, usual(&clock, &Default::default()), config).unwrap_err();
+    assert!(matches!(&error, Error::Write { .. }), "{error}");
+
+    // A link that somebody put in the way of the new file is not followed.
+    let victim = folder.path().join("victim");
+    std::fs::write(&victim, "untouched").unwrap();
+    symlink(&victim, folder.path().join("real.toml.tmp")).unwrap();
+    record(&real, 4);
+    assert_eq!(std::fs::read_to_string(&victim).unwrap(), "untouched");
+}
+
+/// Whoever comes by another name of the file waits for the same lock.
+#[cfg(unix)]
+#[test]
+fn a_file_and_a_link_to_it_have_one_lock() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, link) = (folder.path().join("choices.toml"), folder.path().join("link.toml"));
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    let lock = std::fs::File::create(folder.path().join("choices.toml.lock")).unwrap();
+    lock.lock().unwrap();
+    for path in [path, link] {
+        let clock = ManualClock::noisy(0);
+        let lock_timeout = Duration::from_millis(20);
+        let config = Config { lock_timeout, ..config(Mode::Record(path), &clock) };
+        let error = Tuner::new(Toy::probe, usual(&clock, &Default::default()), config).unwrap_err();
+        assert!(matches!(&error, Error::Locked { .. }), "{error}");
+    }
 }
 
 /// The shell's limit on the size of files stands for a disk that is full: a write fails half-way,

@@ -2,15 +2,17 @@
 
 mod common;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use common::*;
 use samebits_conv_autotune::{
-    BoxError, Candidate, Config, Error, Measuring, Mode, Outcome, Source, Tuner,
+    BoxError, Candidate, ChoiceFile, Config, Error, Measuring, Mode, Outcome, Source, Tuner,
 };
+use samebits_numerics::memory::OutOfMemory;
 use samebits_tensor_core::Determinism::*;
+use samebits_tensor_core::Device;
 
 fn names(tuner: &Tuner<Toy>, key: &ToyKey) -> Vec<&'static str> {
     tuner.eligible(key).iter().map(|c| c.name()).collect()
@@ -178,7 +180,7 @@ fn a_reference_that_fails_is_an_error_and_all_wrong_is_one_too() {
 }
 
 #[test]
-fn a_hopeless_candidate_is_timed_once() {
+fn a_hopeless_candidate_is_timed_twice() {
     let clock = ManualClock::noisy(0);
     let slow_runs = runs();
     let candidates = vec![
@@ -187,8 +189,32 @@ fn a_hopeless_candidate_is_timed_once() {
     ];
     let tuner = Tuner::new(Toy::probe, candidates, config(Mode::Off, &clock)).unwrap();
     let decision = tuner.choose(&key(Portable, 8)).unwrap();
-    assert_eq!(slow_runs.load(Ordering::SeqCst), 2, "the two runs that check it");
+    assert_eq!(slow_runs.load(Ordering::SeqCst), 3, "the two runs that check it and one round");
     assert_eq!(decision.measured[1].outcome, Outcome::Time(Duration::from_nanos(301)));
+}
+
+/// One sample that takes a thousand times as long, or no time at all, whichever it is.
+#[test]
+fn one_disturbed_sample_changes_no_choice() {
+    let race = |clock: &Arc<ManualClock>| {
+        let runs = runs();
+        let candidates = vec![
+            candidate(clock, &runs, 0, "slow", Portable, Twist::None, 150),
+            candidate(clock, &runs, 1, "fast", Portable, Twist::None, 100).with_estimate(|_| 1.0),
+            candidate(clock, &runs, 2, "slower", Portable, Twist::None, 200),
+        ];
+        let tuner = Tuner::new(Toy::probe, candidates, config(Mode::Off, clock)).unwrap();
+        (tuner.choose(&key(Portable, 8)).unwrap(), runs.load(Ordering::SeqCst))
+    };
+    let (quiet, calls) = race(&ManualClock::noisy(0));
+    assert_eq!(quiet.candidate.name(), "fast");
+    assert!(calls > 20, "{calls}");
+    for factor in [0, 4, 1000] {
+        for at in 0..calls {
+            let (decision, _) = race(&ManualClock::disturbed(at, factor));
+            assert_eq!(decision.candidate.name(), "fast", "call {at} times {factor}");
+        }
+    }
 }
 
 #[test]
@@ -245,19 +271,149 @@ fn exact_shapes_are_tuned_apart() {
     assert_eq!(runs.load(Ordering::SeqCst), 2 * of_one_race);
 }
 
+/// A candidate that panics when `when` says so of the number of its call.
+fn bomb(id: u32, name: &'static str, when: fn(usize) -> bool) -> Candidate<Toy> {
+    let calls = runs();
+    Candidate::canonical(id, name, move |toy: &Toy| {
+        assert!(!when(calls.fetch_add(1, Ordering::SeqCst)), "planted");
+        Ok(toy.doubled())
+    })
+}
+
 #[test]
-fn a_panic_in_a_race_releases_the_waiting_threads() {
-    let tuner = with(|clock| {
-        vec![candidate(clock, &runs(), 0, "plain", Portable, Twist::None, 9), {
-            candidate(clock, &runs(), 1, "bomb", Portable, Twist::Panic, 9)
-        }]
-    });
-    let outcomes: Vec<bool> = std::thread::scope(|scope| {
+fn a_candidate_that_panics_is_reported_and_not_chosen() {
+    let first: fn(usize) -> bool = |call| call == 0;
+    let checked: fn(usize) -> bool = |call| call >= 2;
+    for when in [first, checked] {
+        let tuner = with(|clock| {
+            vec![
+                candidate(clock, &runs(), 0, "plain", Portable, Twist::None, 9),
+                bomb(1, "bomb", when),
+            ]
+        });
+        let decision = tuner.choose(&key(Portable, 8)).unwrap();
+        assert_eq!(decision.candidate.name(), "plain");
+        let planted = Outcome::Disqualified("failed: panicked: planted".to_owned());
+        assert_eq!(decision.measured[1].outcome, planted);
+    }
+}
+
+#[test]
+fn a_panic_that_leaves_no_choice_is_an_error_for_every_waiting_thread() {
+    let tuner = with(|_| vec![bomb(0, "bomb", |_| true), bomb(1, "other", |_| false)]);
+    let outcomes: Vec<_> = std::thread::scope(|scope| {
         let threads: Vec<_> =
             (0..3).map(|_| scope.spawn(|| tuner.choose(&key(Portable, 8)))).collect();
-        threads.into_iter().map(|thread| thread.join().is_err()).collect()
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
-    assert_eq!(outcomes, [true; 3], "each sees the panic, none hangs");
+    for outcome in outcomes {
+        let error = outcome.unwrap_err();
+        assert!(matches!(&error, Error::Reference { name, .. } if name == "bomb"), "{error}");
+        assert!(error.to_string().ends_with("panicked: planted"), "{error}");
+    }
+
+    let clock = ManualClock::noisy(0);
+    let probe = |_: &ToyKey| -> Result<Toy, BoxError> { panic!("planted") };
+    let tuner = Tuner::new(probe, usual(&clock, &runs()), config(Mode::Off, &clock)).unwrap();
+    let error = tuner.choose(&key(Portable, 8)).unwrap_err();
+    assert!(matches!(&error, Error::Probe { .. }), "{error}");
+}
+
+/// Two candidates; while `short` says so there is no memory for the second, which is the faster
+/// one, and `error` says so.
+fn hungry(
+    short: &Arc<AtomicBool>,
+    clock: &Arc<ManualClock>,
+    error: fn() -> BoxError,
+) -> Vec<Candidate<Toy>> {
+    let (short, passing) = (short.clone(), clock.clone());
+    let hungry = Candidate::bounded(1, "hungry", RunToRun, 1e-6, move |toy: &Toy| {
+        passing.pass(100);
+        if short.load(Ordering::SeqCst) { Err(error()) } else { Ok(toy.doubled()) }
+    });
+    vec![candidate(clock, &runs(), 0, "plain", Portable, Twist::None, 900), hungry]
+}
+
+#[test]
+fn free_memory_decides_nothing() {
+    #[derive(Debug, thiserror::Error)]
+    #[error("a library's own words")]
+    struct Inside(#[source] OutOfMemory);
+    let errors: [fn() -> BoxError; 3] = [
+        || OutOfMemory { bytes: 7 }.into(),
+        || Inside(OutOfMemory { bytes: 7 }).into(),
+        || {
+            samebits_tensor_core::Error::OutOfMemory { op: "toy", device: Device::Cpu, bytes: 7 }
+                .into()
+        },
+    ];
+    for error in errors {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("choices.toml");
+        let short = Arc::new(AtomicBool::new(true));
+        let open = |mode| {
+            let clock = ManualClock::noisy(0);
+            let candidates = hungry(&short, &clock, error);
+            Tuner::new(Toy::probe, candidates, config(mode, &clock)).unwrap()
+        };
+        // Where the choice shows, none is made.
+        let tuner = open(Mode::Record(path.clone()));
+        for _ in 0..2 {
+            let error = tuner.choose(&key(RunToRun, 8)).unwrap_err();
+            assert!(matches!(&error, Error::OutOfMemory { .. }), "{error}");
+            assert!(error.to_string().contains("\"hungry\" ran out of memory"), "{error}");
+        }
+        // Where it need not be kept, the key alone decides.
+        for mode in [Mode::Off, Mode::Record(path.clone())] {
+            let decision = open(mode).choose(&key(NotGuaranteed, 8)).unwrap();
+            assert_eq!((decision.candidate.name(), decision.source), ("plain", Source::Heuristic));
+        }
+        assert!(!path.exists(), "a choice was recorded");
+        // With memory, the same tuner has its race.
+        short.store(false, Ordering::SeqCst);
+        let decision = tuner.choose(&key(RunToRun, 8)).unwrap();
+        assert_eq!((decision.candidate.name(), decision.source), ("hungry", Source::Raced));
+        assert_eq!(ChoiceFile::<ToyKey>::read(&path).unwrap().choices().len(), 1);
+    }
+}
+
+#[test]
+fn races_do_not_disturb_each_other() {
+    // One clock for all, which a second race at the same time would move.
+    let clock = ManualClock::noisy(0);
+    let slow = |id, name, cost| {
+        let clock = clock.clone();
+        Candidate::canonical(id, name, move |toy: &Toy| {
+            clock.pass(cost);
+            std::thread::sleep(Duration::from_millis(1));
+            Ok(toy.doubled())
+        })
+    };
+    let tuners: Vec<Tuner<Toy>> = (0..2)
+        .map(|_| {
+            let candidates = vec![slow(0, "plain", 100), slow(1, "tiled", 150)];
+            Tuner::new(Toy::probe, candidates, config(Mode::Off, &clock)).unwrap()
+        })
+        .collect();
+    std::thread::scope(|scope| {
+        for (tuner, n) in tuners.iter().flat_map(|tuner| (1..=3).map(move |n| (tuner, n))) {
+            scope.spawn(move || {
+                let decision = tuner.choose(&key(Portable, n)).unwrap();
+                let times: Vec<_> = decision.measured.iter().map(|m| m.outcome.clone()).collect();
+                let exact = [100, 150].map(|ns| Outcome::Time(Duration::from_nanos(ns)));
+                assert_eq!(times, exact, "{n}");
+            });
+        }
+    });
+}
+
+#[test]
+fn a_candidate_that_is_tuned_itself_ends() {
+    let (inner, _) = tuner(Mode::Off);
+    let outer = Candidate::canonical(0, "outer", move |toy: &Toy| Ok(inner.run(toy, Portable)?));
+    let other = Candidate::canonical(1, "other", |toy: &Toy| Ok(toy.doubled()));
+    let tuner = with(|_| vec![outer, other]);
+    assert_eq!(tuner.choose(&key(Portable, 8)).unwrap().source, Source::Raced);
 }
 
 #[test]

@@ -8,6 +8,8 @@ mod read;
 mod write;
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -18,10 +20,16 @@ use crate::{Error, Fingerprint, Key, Result};
 /// The version of the file's format.
 pub const FORMAT_VERSION: i64 = 1;
 
+/// The most bytes that are read: some ten thousand choices. Without a limit, something that is no
+/// choice file could take all memory.
+const MOST_BYTES: usize = 16 << 20;
+
 /// A choice file that was read and found whole.
 #[derive(Clone, Debug)]
 pub struct ChoiceFile<K: Key> {
     path: PathBuf,
+    /// What is on disk, as far as is known: unless it has changed, it need not be parsed again.
+    bytes: Vec<u8>,
     fingerprint: Fingerprint,
     /// Lines of the device and of the library.
     fingerprint_lines: (usize, usize),
@@ -70,21 +78,19 @@ impl<K: Key> ChoiceFile<K> {
     /// [`Error::Read`], [`Error::Damaged`], [`Error::Version`].
     pub fn read(path: impl Into<PathBuf>) -> Result<ChoiceFile<K>> {
         let path = path.into();
-        let bytes = std::fs::read(&path).map_err(|source| {
-            let hint = match source.kind() {
-                std::io::ErrorKind::NotFound => {
-                    "; record a file by running once with mode `Record`, then pin it"
-                }
-                _ => "",
-            };
-            Error::Read { path: path.clone(), source, hint }
-        })?;
-        read::parse(path, &bytes)
+        let bytes = read_bytes(&path)?;
+        read::parse(path, bytes)
     }
 
     /// An empty file that is not on disk yet.
     pub(crate) fn new(path: PathBuf, fingerprint: Fingerprint) -> ChoiceFile<K> {
-        ChoiceFile { path, fingerprint, fingerprint_lines: (0, 0), choices: BTreeMap::new() }
+        ChoiceFile {
+            path,
+            bytes: Vec::new(),
+            fingerprint,
+            fingerprint_lines: (0, 0),
+            choices: BTreeMap::new(),
+        }
     }
 
     /// Where it is.
@@ -142,25 +148,48 @@ pub(crate) fn open<K: Key>(
     timeout: Duration,
 ) -> Result<ChoiceFile<K>> {
     let _lock = write::lock(path, timeout)?;
-    read_or_new(path, fingerprint)
+    let mut file = ChoiceFile::new(path.to_owned(), fingerprint.clone());
+    refresh(&mut file)?;
+    Ok(file)
 }
 
-/// Adds a choice, and returns the file as it then is with the choice that holds: if another
-/// process recorded one for the same key meanwhile, that one.
+/// Adds a choice on disk and to `file`, which takes over what another process has recorded. If that
+/// holds a choice for the same key, it stays.
 pub(crate) fn record<K: Key>(
-    path: &Path,
-    fingerprint: &Fingerprint,
+    file: &mut ChoiceFile<K>,
     timeout: Duration,
     key: &K,
     choice: Choice,
-) -> Result<ChoiceFile<K>> {
-    let _lock = write::lock(path, timeout)?;
-    let mut file: ChoiceFile<K> = read_or_new(path, fingerprint)?;
-    if !file.choices.contains_key(key) {
-        file.choices.insert(key.clone(), choice);
-        file = write::store(file)?;
+) -> Result<()> {
+    let _lock = write::lock(&file.path, timeout)?;
+    refresh(file)?;
+    if file.choices.contains_key(key) {
+        return Ok(());
     }
-    Ok(file)
+    // What could not be read back must not replace what can.
+    let mut alone = ChoiceFile::new(file.path.clone(), file.fingerprint.clone());
+    alone.choices.insert(key.clone(), choice.clone());
+    let text = write::to_text(&mut alone)?;
+    let mut read: ChoiceFile<K> = read::parse(file.path.clone(), text.into_bytes())?;
+    let same = read.fingerprint == alone.fingerprint
+        && read.choices.get(key).is_some_and(|read| {
+            read.algorithm == choice.algorithm
+                && read.digest == choice.digest
+                && read.measured.len() == choice.measured.len()
+        });
+    if !same {
+        let message = "the key type does not read back from TOML as it was written; correct its \
+                       `Serialize` and `Deserialize`";
+        return Err(Error::Config { message: message.to_owned() });
+    }
+    file.choices.append(&mut read.choices);
+    let stored = write::store(file);
+    if stored.is_err() {
+        file.choices.remove(key);
+        // The lines noted are those of a text that is not there.
+        file.bytes.clear();
+    }
+    stored
 }
 
 /// Removes the choices that `keep` does not want, and returns how many those were. A file of
@@ -180,20 +209,50 @@ pub fn prune<K: Key>(
     file.choices.retain(|key, choice| keep(key, choice));
     let removed = before - file.choices.len();
     if removed > 0 {
-        write::store(file)?;
+        write::store(&mut file)?;
     }
     Ok(removed)
 }
 
-fn read_or_new<K: Key>(path: &Path, fingerprint: &Fingerprint) -> Result<ChoiceFile<K>> {
-    match ChoiceFile::read(path) {
-        Ok(file) => {
-            file.check_fingerprint(fingerprint)?;
-            Ok(file)
+/// Brings `file` to what is on disk now: nothing if there is no file.
+fn refresh<K: Key>(file: &mut ChoiceFile<K>) -> Result<()> {
+    let bytes = match read_bytes(&file.path) {
+        Ok(bytes) => bytes,
+        Err(Error::Read { source, .. }) if source.kind() == ErrorKind::NotFound => {
+            *file = ChoiceFile::new(file.path.clone(), file.fingerprint.clone());
+            return Ok(());
         }
-        Err(Error::Read { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
-            Ok(ChoiceFile::new(path.to_owned(), fingerprint.clone()))
-        }
-        Err(error) => Err(error),
+        Err(error) => return Err(error),
+    };
+    if file.bytes != bytes || bytes.is_empty() {
+        let read: ChoiceFile<K> = read::parse(file.path.clone(), bytes)?;
+        read.check_fingerprint(&file.fingerprint)?;
+        *file = read;
     }
+    Ok(())
+}
+
+fn read_bytes(path: &Path) -> Result<Vec<u8>> {
+    let failed = |source: io::Error| {
+        let hint = match source.kind() {
+            ErrorKind::NotFound => {
+                "; record a file by running once with mode `Record`, then pin it"
+            }
+            _ => "",
+        };
+        Error::Read { path: path.to_owned(), source, hint }
+    };
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(failed)?;
+    file.take(MOST_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
+    check_size(bytes.len()).map_err(failed)?;
+    Ok(bytes)
+}
+
+fn check_size(bytes: usize) -> io::Result<()> {
+    if bytes > MOST_BYTES {
+        let message = format!("more than {MOST_BYTES} bytes; a choice file has at most so many");
+        return Err(io::Error::new(ErrorKind::FileTooLarge, message));
+    }
+    Ok(())
 }

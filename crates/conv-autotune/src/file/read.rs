@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -58,51 +57,54 @@ struct RawEnd {
 }
 
 /// Reads the whole text or says which line is wrong.
-pub(super) fn parse<K: Key>(path: PathBuf, bytes: &[u8]) -> Result<ChoiceFile<K>> {
+pub(super) fn parse<K: Key>(path: PathBuf, bytes: Vec<u8>) -> Result<ChoiceFile<K>> {
+    let mut lines = Lines { bytes: &bytes, at: 0, line: 1 };
     let damaged = |line, message: String| Error::Damaged { path: path.clone(), line, message };
-    let text = std::str::from_utf8(bytes).map_err(|error| {
-        damaged(line_at(bytes, error.valid_up_to()), "the text is not UTF-8".to_owned())
+    let text = std::str::from_utf8(&bytes).map_err(|error| {
+        damaged(lines.of(error.valid_up_to()), "the text is not UTF-8".to_owned())
     })?;
-    let line = |span: Range<usize>| line_at(bytes, span.start);
-    let syntax = |error: toml::de::Error| {
-        let at = error.span().map_or(bytes.len(), |span| span.start);
-        let message = error.message().trim().replace('\n', ", ");
-        damaged(line_at(bytes, at), message)
+    let syntax = |lines: &mut Lines<'_>, at: usize, error: toml::de::Error| {
+        damaged(lines.of(at), error.message().trim().replace('\n', ", "))
     };
 
     // The versions come before the fields, which another version may have others of.
-    let versions: Versions = toml::from_str(text).map_err(syntax)?;
+    let versions: Versions = toml::from_str(text).map_err(|error| {
+        let at = error.span().map_or(bytes.len(), |span| span.start);
+        syntax(&mut lines, at, error)
+    })?;
     for (what, file, here) in [
         ("format", &versions.format, FORMAT_VERSION),
         ("numerics", &versions.numerics, NUMERICS_VERSION.into()),
     ] {
         if *file.get_ref() != here {
-            let (line, file) = (line(file.span()), *file.get_ref());
+            let (line, file) = (lines.of(file.span().start), *file.get_ref());
             return Err(Error::Version { path: path.clone(), line, what, file, here });
         }
     }
 
-    let raw: RawFile<K> = toml::from_str(text).map_err(|error| match error.span() {
-        Some(span) if !span.is_empty() && span != (0..text.len()) => syntax(error),
-        // What is missing at the end shows there.
-        _ => {
-            let message = error.message().trim().replace('\n', ", ");
-            damaged(line_at(bytes, bytes.len()), message)
-        }
+    let raw: RawFile<K> = toml::from_str(text).map_err(|error| {
+        let at = match error.span() {
+            Some(span) if !span.is_empty() && span != (0..text.len()) => span.start,
+            // What is missing at the end shows there.
+            _ => bytes.len(),
+        };
+        syntax(&mut lines, at, error)
     })?;
+    let device = lines.of(raw.device.span().start);
+    let library = lines.of(raw.library.span().start);
     let mut choices: BTreeMap<K, Choice> = BTreeMap::new();
     let count = raw.choice.len();
     for raw in raw.choice {
-        let at = line(raw.algorithm.span());
+        let at = lines.of(raw.algorithm.span().start);
         if let Some(digest) = &raw.digest
             && !is_digest(digest.get_ref())
         {
             let message = format!("{:?} is not `sha256:` and 64 digits", digest.get_ref());
-            return Err(damaged(line(digest.span()), message));
+            return Err(damaged(lines.of(digest.span().start), message));
         }
         let mut measured = Vec::new();
         for (name, raw) in raw.candidates {
-            let at = line(raw.span());
+            let at = raw.span().start;
             let RawMeasured { time_ns, workspace, disqualified } = raw.into_inner();
             let outcome = match (time_ns, disqualified) {
                 (Some(time), None) => Outcome::Time(Duration::from_nanos(time)),
@@ -110,7 +112,7 @@ pub(super) fn parse<K: Key>(path: PathBuf, bytes: &[u8]) -> Result<ChoiceFile<K>
                 _ => {
                     let message =
                         format!("candidate {name:?} needs one of `time_ns` and `disqualified`");
-                    return Err(damaged(at, message));
+                    return Err(damaged(lines.of(at), message));
                 }
             };
             measured.push(Measured { name, workspace, outcome });
@@ -149,11 +151,10 @@ pub(super) fn parse<K: Key>(path: PathBuf, bytes: &[u8]) -> Result<ChoiceFile<K>
             "{count} choices where this line says {promised}; if choices were added or removed on \
              purpose, correct this line"
         );
-        return Err(damaged(line(raw.end.choices.span()), message));
+        return Err(damaged(lines.of(raw.end.choices.span().start), message));
     }
-    let fingerprint_lines = (line(raw.device.span()), line(raw.library.span()));
     let fingerprint = Fingerprint::new(raw.device.into_inner(), raw.library.into_inner());
-    Ok(ChoiceFile { path, fingerprint, fingerprint_lines, choices })
+    Ok(ChoiceFile { path, bytes, fingerprint, fingerprint_lines: (device, library), choices })
 }
 
 /// The fastest first, then by name; the disqualified last.
@@ -173,8 +174,43 @@ fn is_digest(text: &str) -> bool {
     })
 }
 
-/// The line, counted from 1, of the byte at `offset`. The end of a text belongs to its last line.
-fn line_at(bytes: &[u8], offset: usize) -> usize {
-    let offset = offset.min(bytes.len().saturating_sub(1));
-    bytes[..offset].iter().filter(|&&b| b == b'\n').count() + 1
+/// Counts lines onwards from where it was asked last: whoever asks in the order of the text has it
+/// read once.
+struct Lines<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    line: usize,
+}
+
+impl Lines<'_> {
+    /// The line, counted from 1, of the byte at `offset`. The end of a text belongs to its last
+    /// line.
+    fn of(&mut self, offset: usize) -> usize {
+        let offset = offset.min(self.bytes.len().saturating_sub(1));
+        if offset < self.at {
+            (self.at, self.line) = (0, 1);
+        }
+        self.line += self.bytes[self.at..offset].iter().filter(|&&b| b == b'\n').count();
+        self.at = offset;
+        self.line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_in_any_order() {
+        let bytes = b"a\n\nb\nc\n";
+        let expected = [1, 1, 2, 3, 3, 4, 4, 4, 4];
+        for first in 0..expected.len() {
+            for second in 0..expected.len() {
+                let mut lines = Lines { bytes, at: 0, line: 1 };
+                assert_eq!(lines.of(first), expected[first]);
+                assert_eq!(lines.of(second), expected[second], "{second} after {first}");
+            }
+        }
+        assert_eq!(Lines { bytes: b"", at: 0, line: 1 }.of(7), 1);
+    }
 }

@@ -1,7 +1,7 @@
 //! From choices to text, and to disk so that no moment leaves half a file.
 
 use std::ffi::OsString;
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use samebits_numerics::NUMERICS_VERSION;
 use toml::Value;
 
-use super::read::{parse, sort};
-use super::{Choice, ChoiceFile, FORMAT_VERSION, Outcome};
+use super::read::sort;
+use super::{ChoiceFile, FORMAT_VERSION, Outcome, check_size};
 use crate::{Error, Key, Result};
 
 /// Held while a file is read, changed and written. The system lets go of it when the process
@@ -21,10 +21,14 @@ pub(super) struct Lock {
     _file: File,
 }
 
-/// Waits for the lock of `path`, which is a file beside it: the file itself is replaced.
+/// Waits for the lock of `path`, which is a file beside that to which it leads: the file itself is
+/// replaced.
 pub(super) fn lock(path: &Path, timeout: Duration) -> Result<Lock> {
-    let lock_path = beside(path, ".lock");
-    let failed = |source| Error::Write { path: lock_path.clone(), action: "take the lock", source };
+    let action = "take the lock";
+    let path =
+        target(path).map_err(|source| Error::Write { path: path.to_owned(), action, source })?;
+    let lock_path = beside(&path, ".lock");
+    let failed = |source| Error::Write { path: lock_path.clone(), action, source };
     let file = OpenOptions::new()
         .create(true)
         .truncate(false)
@@ -47,42 +51,42 @@ pub(super) fn lock(path: &Path, timeout: Duration) -> Result<Lock> {
     }
 }
 
-/// Writes `file` to its path and returns it as it now reads. The caller holds the lock.
-pub(super) fn store<K: Key>(file: ChoiceFile<K>) -> Result<ChoiceFile<K>> {
-    let text = to_text(&file)?;
-    // What could not be read back must not replace what can.
-    let read: ChoiceFile<K> = parse(file.path.clone(), text.as_bytes())?;
-    let same = |a: &Choice, b: &Choice| {
-        a.algorithm == b.algorithm && a.digest == b.digest && a.measured.len() == b.measured.len()
-    };
-    let equal = read.choices.len() == file.choices.len()
-        && read.fingerprint == file.fingerprint
-        && read.choices.iter().zip(&file.choices).all(|(a, b)| a.0 == b.0 && same(a.1, b.1));
-    if !equal {
-        let message = "the key type does not read back from TOML as it was written; correct its \
-                       `Serialize` and `Deserialize`";
-        return Err(Error::Config { message: message.to_owned() });
-    }
+/// Writes `file` to its path. The caller holds the lock.
+pub(super) fn store<K: Key>(file: &mut ChoiceFile<K>) -> Result<()> {
+    let text = to_text(file)?;
+    check_size(text.len()).map_err(|source| Error::Write {
+        path: file.path.clone(),
+        action: "write the new file",
+        source,
+    })?;
     replace(&file.path, |to| to.write_all(text.as_bytes()))?;
-    Ok(read)
+    file.bytes = text.into_bytes();
+    Ok(())
 }
 
-/// Replaces the file at `path` by what `write` writes, or leaves it as it was.
+/// Replaces the file at `path` by what `write` writes, or leaves it as it was. Its mode stays, its
+/// owner and group where the system allows it, and a link to it.
 fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> Result<()> {
-    // Only the holder of the lock comes here, so one name is enough, and what a killed process
-    // left under it is overwritten.
-    let temporary = beside(path, ".tmp");
-    let failed = |action| {
-        let path = temporary.clone();
+    let failed = |path: &Path, action| {
+        let path = path.to_owned();
         move |source| Error::Write { path, action, source }
     };
-    let written =
-        File::create(&temporary).map_err(failed("create the new file")).and_then(|mut file| {
-            write(&mut file).map_err(failed("write the new file"))?;
-            file.sync_all().map_err(failed("write the new file to disk"))
+    let path = &target(path).map_err(failed(path, "follow the link"))?;
+    // Only the holder of the lock comes here, so one name is enough. What a killed process left
+    // under it goes; a link that somebody put there would be followed.
+    let temporary = beside(path, ".tmp");
+    let _ = std::fs::remove_file(&temporary);
+    let mut file =
+        File::create_new(&temporary).map_err(failed(&temporary, "create the new file"))?;
+    let written = keep_metadata(path, &file)
+        .map_err(failed(&temporary, "give the new file the mode of the old one"))
+        .and_then(|()| {
+            write(&mut file).map_err(failed(&temporary, "write the new file"))?;
+            file.sync_all().map_err(failed(&temporary, "write the new file to disk"))
         });
     let done = written.and_then(|()| {
-        std::fs::rename(&temporary, path).map_err(failed("put the new file in its place"))
+        std::fs::rename(&temporary, path)
+            .map_err(failed(&temporary, "put the new file in its place"))
     });
     if done.is_err() {
         // The error that matters is the one at hand.
@@ -100,46 +104,92 @@ fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> Resu
     Ok(())
 }
 
-fn to_text<K: Key>(file: &ChoiceFile<K>) -> Result<String> {
-    let mut out = String::from(
-        "# Which algorithm runs which call. Recorded by a race; made to be read, reviewed and\n\
-         # pinned. To choose another algorithm, put the name of another candidate.\n",
+/// The file that `path` leads to through links, whether it is there yet or not.
+fn target(path: &Path) -> io::Result<PathBuf> {
+    match path.canonicalize() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => match path.read_link() {
+            // A circle of links is another error.
+            Ok(link) => target(&path.parent().unwrap_or(Path::new("")).join(link)),
+            Err(_) => Ok(path.to_owned()),
+        },
+        found => found,
+    }
+}
+
+/// Gives `new` the mode, the owner and the group of the file at `old`, if there is one. Few may
+/// give a file away; who may not keeps the group if possible.
+fn keep_metadata(old: &Path, new: &File) -> io::Result<()> {
+    let Ok(metadata) = old.metadata() else { return Ok(()) };
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{MetadataExt, fchown};
+        let group = Some(metadata.gid());
+        let _ = fchown(new, Some(metadata.uid()), group).or_else(|_| fchown(new, None, group));
+    }
+    new.set_permissions(metadata.permissions())
+}
+
+/// The text of `file`, whose lines are noted in it.
+pub(super) fn to_text<K: Key>(file: &mut ChoiceFile<K>) -> Result<String> {
+    let mut out = Text::default();
+    out.line(
+        "# Which algorithm runs which call. Recorded by a race; made to be read, reviewed and",
     );
-    let mut line = |text: std::fmt::Arguments<'_>| {
-        out.write_fmt(text).expect("writing to a string cannot fail");
-        out.push('\n');
-    };
-    line(format_args!("format = {FORMAT_VERSION}"));
-    line(format_args!("numerics = {NUMERICS_VERSION}"));
-    line(format_args!("device = {}", quoted(&file.fingerprint.device)));
-    line(format_args!("library = {}", quoted(&file.fingerprint.library)));
-    for (key, choice) in &file.choices {
-        line(format_args!("\n[[choice]]"));
-        line(format_args!("algorithm = {}", quoted(&choice.algorithm)));
+    out.line("# pinned. To choose another algorithm, put the name of another candidate.");
+    out.line(format_args!("format = {FORMAT_VERSION}"));
+    out.line(format_args!("numerics = {NUMERICS_VERSION}"));
+    let device = out.line(format_args!("device = {}", quoted(&file.fingerprint.device)));
+    let library = out.line(format_args!("library = {}", quoted(&file.fingerprint.library)));
+    file.fingerprint_lines = (device, library);
+    for (key, choice) in &mut file.choices {
+        out.line("");
+        out.line("[[choice]]");
+        choice.line = out.line(format_args!("algorithm = {}", quoted(&choice.algorithm)));
         if let Some(digest) = &choice.digest {
-            line(format_args!("digest = {}", quoted(digest)));
+            out.line(format_args!("digest = {}", quoted(digest)));
         }
-        line(format_args!("\n[choice.key]\n{}", key_text(key)?));
-        line(format_args!("[choice.candidates]"));
-        let mut measured = choice.measured.clone();
-        sort(&mut measured);
-        for candidate in &measured {
+        out.line("");
+        out.line("[choice.key]");
+        key_text(key)?.lines().for_each(|line| {
+            out.line(line);
+        });
+        out.line("");
+        out.line("[choice.candidates]");
+        sort(&mut choice.measured);
+        for candidate in &choice.measured {
             let (name, workspace) = (quoted(&candidate.name), candidate.workspace);
             match &candidate.outcome {
-                Outcome::Time(time) => line(format_args!(
+                Outcome::Time(time) => out.line(format_args!(
                     "{name} = {{ time_ns = {}, workspace = {workspace} }}",
                     u64::try_from(time.as_nanos()).unwrap_or(i64::MAX as u64).min(i64::MAX as u64)
                 )),
-                Outcome::Disqualified(reason) => line(format_args!(
+                Outcome::Disqualified(reason) => out.line(format_args!(
                     "{name} = {{ workspace = {workspace}, disqualified = {} }}",
                     quoted(reason)
                 )),
-            }
+            };
         }
     }
-    line(format_args!("\n[end]"));
-    line(format_args!("choices = {}", file.choices.len()));
-    Ok(out)
+    out.line("");
+    out.line("[end]");
+    out.line(format_args!("choices = {}", file.choices.len()));
+    Ok(out.text)
+}
+
+/// A text that grows line by line.
+#[derive(Default)]
+struct Text {
+    text: String,
+    lines: usize,
+}
+
+impl Text {
+    /// Adds a line and returns its number, counted from 1.
+    fn line(&mut self, line: impl Display) -> usize {
+        writeln!(self.text, "{line}").expect("writing to a string cannot fail");
+        self.lines += 1;
+        self.lines
+    }
 }
 
 fn key_text<K: Key>(key: &K) -> Result<String> {

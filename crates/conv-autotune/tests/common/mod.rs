@@ -1,23 +1,36 @@
 //! A toy computation to tune, and a clock that shows what a test wants it to show.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use samebits_conv_autotune::{
     BoxError, Candidate, Clock, Config, Fingerprint, Key, Measuring, Mode, Problem, Tuner,
 };
 use samebits_tensor_core::Determinism;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Doubles `n` numbers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ToyKey {
+    #[serde(deserialize_with = "counted")]
     pub(crate) level: Determinism,
     pub(crate) n: usize,
+}
+
+thread_local! {
+    /// Keys that this thread has read from files.
+    pub(crate) static READ: Cell<usize> = const { Cell::new(0) };
+}
+
+fn counted<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Determinism, D::Error> {
+    READ.set(READ.get() + 1);
+    Determinism::deserialize(deserializer)
 }
 
 impl Key for ToyKey {
@@ -69,11 +82,20 @@ pub(crate) fn key(level: Determinism, n: usize) -> ToyKey {
 pub(crate) struct ManualClock {
     now: AtomicU64,
     noise: AtomicU64,
+    /// How many calls are still to come before the disturbed one, and how many times as long that
+    /// one seems to take.
+    disturbance: Mutex<Option<(usize, u64)>>,
 }
 
 impl ManualClock {
     pub(crate) fn noisy(seed: u64) -> Arc<ManualClock> {
-        Arc::new(ManualClock { now: AtomicU64::new(0), noise: AtomicU64::new(seed) })
+        Arc::new(ManualClock { noise: AtomicU64::new(seed), ..ManualClock::default() })
+    }
+
+    /// A clock without noise but for the call number `at`, which takes `factor` times as long.
+    pub(crate) fn disturbed(at: usize, factor: u64) -> Arc<ManualClock> {
+        let disturbance = Mutex::new(Some((at, factor)));
+        Arc::new(ManualClock { disturbance, ..ManualClock::default() })
     }
 
     /// `ns` pass; with noise, up to four times as many.
@@ -87,7 +109,10 @@ impl ManualClock {
             self.noise.store(next, Ordering::Relaxed);
             4 + (next >> 60)
         };
-        self.now.fetch_add(ns * factor / 4, Ordering::Relaxed);
+        let mut disturbance = self.disturbance.lock();
+        let times = disturbance.map_or(1, |(left, times)| if left == 0 { times } else { 1 });
+        *disturbance = disturbance.and_then(|(left, times)| Some((left.checked_sub(1)?, times)));
+        self.now.fetch_add(times * ns * factor / 4, Ordering::Relaxed);
     }
 }
 
@@ -110,8 +135,6 @@ pub(crate) enum Twist {
     Wrong,
     /// Fails.
     Fail,
-    /// Panics.
-    Panic,
 }
 
 /// A candidate that takes `cost` ns on `clock`, and counts its runs.
@@ -139,7 +162,6 @@ pub(crate) fn candidate(
             }
             Twist::Wrong => out[0] += 1.0,
             Twist::Fail => return Err("planted".into()),
-            Twist::Panic => panic!("planted"),
         }
         Ok(out)
     };
@@ -190,11 +212,11 @@ pub(crate) fn noisy_tuner(mode: Mode, seed: u64) -> (Tuner<Toy>, Arc<AtomicUsize
     (tuner, runs)
 }
 
-/// Runs one test of this test program in a process of its own, which finds `role` in the
+/// Runs one ignored test of this test program in a process of its own, which finds `role` in the
 /// environment.
 pub(crate) fn child(test: &str, role: &[(&str, &str)]) -> std::process::Command {
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());
-    command.args([test, "--exact", "--nocapture", "--test-threads=1"]);
+    command.args([test, "--exact", "--ignored", "--nocapture", "--test-threads=1"]);
     command.envs(role.iter().copied());
     command
 }
