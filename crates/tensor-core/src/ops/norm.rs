@@ -180,8 +180,11 @@ impl Op for LayerNormGrad {
         let rows = check_rows(Self::NAME, &self.input, &self.weight)?;
         expect_dtype(Self::NAME, "the gradient", &self.grad, self.input.dtype())?;
         expect_shape(Self::NAME, "the gradient", &self.grad, self.input.shape())?;
-        expect_shape(Self::NAME, "the mean", &self.mean, &[rows])?;
-        expect_shape(Self::NAME, "rstd", &self.rstd, &[rows])
+        for (what, x) in [("the mean", &self.mean), ("rstd", &self.rstd)] {
+            expect_dtype(Self::NAME, what, x, self.input.dtype())?;
+            expect_shape(Self::NAME, what, x, &[rows])?;
+        }
+        Ok(())
     }
 }
 

@@ -4,6 +4,7 @@
 use samebits_rng::Generator;
 
 use super::expect_float;
+use crate::layout::numel;
 use crate::{DType, Device, Error, Op, Result, Tensor};
 
 /// Uniform numbers in `[low, high)`.
@@ -40,6 +41,7 @@ impl Op for Uniform {
     }
 
     fn check(&self) -> Result<()> {
+        numel(Self::NAME, &self.shape)?;
         // Written so that NaN is refused too.
         if !(self.low <= self.high && (self.high - self.low).is_finite()) {
             return Err(Error::invalid(
@@ -85,6 +87,7 @@ impl Op for Normal {
     }
 
     fn check(&self) -> Result<()> {
+        numel(Self::NAME, &self.shape)?;
         if !(self.std >= 0.0 && self.std.is_finite() && self.mean.is_finite()) {
             return Err(Error::invalid(
                 Self::NAME,
