@@ -40,6 +40,11 @@ struct Metadata {
 /// Writes the run to `path`: first to a temporary file beside it, which then takes its place, so
 /// that there is always a whole checkpoint.
 pub(crate) fn save(session: &mut Session, path: &Path) -> Result<()> {
+    whole_file::write(path, &to_bytes(session)?)
+}
+
+/// The content of a checkpoint.
+pub(crate) fn to_bytes(session: &mut Session) -> Result<Vec<u8>> {
     let tensors = tensors(session);
     let metadata = Metadata {
         format: FORMAT.to_owned(),
@@ -63,8 +68,7 @@ pub(crate) fn save(session: &mut Session, path: &Path) -> Result<()> {
         })
         .collect::<Result<Vec<_>>>()?;
     let metadata = [(KEY.to_owned(), serde_json::to_string(&metadata)?)].into_iter().collect();
-    let file = safetensors::serialize(views, Some(metadata))?;
-    whole_file::write(path, &file)
+    Ok(safetensors::serialize(views, Some(metadata))?)
 }
 
 /// Reads a run that [`save`] wrote.
@@ -73,7 +77,8 @@ pub(crate) fn load(path: &Path) -> Result<Session> {
     parse(&bytes).with_context(|| format!("{} is not a usable checkpoint", path.display()))
 }
 
-fn parse(bytes: &[u8]) -> Result<Session> {
+/// Reads the content of a checkpoint.
+pub(crate) fn parse(bytes: &[u8]) -> Result<Session> {
     let file = SafeTensors::deserialize(bytes).context("not a whole safetensors file")?;
     let (_, header) = SafeTensors::read_metadata(bytes)?;
     let text = header

@@ -1,59 +1,7 @@
 //! The `samebits` program.
-//!
-//! Exit status: 0 if all went well, 1 if something failed, 2 if the command line is wrong.
 
 #![forbid(unsafe_code)]
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program talks to its user")]
 
-mod autotune;
-mod checkpoint;
-mod curve;
-mod digits;
-mod model;
-mod session;
-mod train;
-mod whole_file;
-
-use std::process::ExitCode;
-
-use clap::{Parser, Subcommand};
-
-/// Same seed, same bits: reproducible tensor computation.
-#[derive(Debug, Parser)]
-#[command(version, disable_help_subcommand = true)]
-struct Cli {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Show, check or clean a file of convolution choices.
-    Autotune(autotune::Args),
-    /// Print what bears on bits and speed: versions, level, threads, instruction set, devices.
-    Env,
-    /// Train a small convolutional network on handwritten digits, twice, and compare the bits.
-    Train(Box<train::Args>),
-}
-
-fn main() -> ExitCode {
-    tracing_subscriber::fmt()
-        .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
-        .with_writer(std::io::stderr)
-        .init();
-    let result = match Cli::parse().command {
-        Command::Autotune(args) => autotune::run(&args),
-        Command::Env => {
-            print!("{}", samebits::environment());
-            Ok(())
-        }
-        Command::Train(args) => train::run(&args),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+fn main() -> std::process::ExitCode {
+    samebits_cli::main()
 }
