@@ -3,6 +3,7 @@
 
 mod cases;
 pub mod conformance;
+pub mod fuzz;
 
 pub use cases::{Case, Family, drawn_cases, families, strided_families, tiny_families, unreached};
 

@@ -13,6 +13,7 @@ use clap::{Parser, Subcommand};
 mod audit_kernels;
 mod build_kernels;
 mod conformance;
+mod fuzz;
 mod gpu_bundle;
 mod nvrtc;
 mod properties;
@@ -37,6 +38,8 @@ enum Task {
     BuildKernels(build_kernels::Args),
     /// Compare results and gradients with reference figures.
     Conformance(conformance::Args),
+    /// Give random bytes to every parser and random arguments to every operation.
+    Fuzz(fuzz::Args),
     /// Pack the CUDA tests and benches for a machine with a GPU.
     GpuBundle(gpu_bundle::Args),
     /// Run many more cases of every property than the test suite does.
@@ -56,6 +59,7 @@ fn main() -> anyhow::Result<()> {
         Task::AuditKernels(args) => audit_kernels::run(args),
         Task::BuildKernels(args) => build_kernels::run(args),
         Task::Conformance(args) => conformance::run(&args),
+        Task::Fuzz(args) => fuzz::run(&args),
         Task::GpuBundle(args) => gpu_bundle::run(args),
         Task::Properties(args) => properties::run(&args),
         Task::SupportMatrix(args) => support_matrix::run(&args),
@@ -78,13 +82,25 @@ fn target() -> PathBuf {
     }
 }
 
-/// Builds an example of the workspace and returns its path. Of the whole workspace, because then
-/// the crates below it have the features that they have for the tests, and are built once.
+/// Builds an example of the workspace and returns its path.
 fn example(name: &str) -> anyhow::Result<PathBuf> {
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.current_dir(root()).args(["build", "--quiet", "--workspace", "--example", name]);
-    if !cargo.status().context("cannot start cargo")?.success() {
-        bail!("cannot build the example `{name}`");
-    }
+    build("--example", name)?;
     Ok(target().join("debug/examples").join(name).with_extension(env::consts::EXE_EXTENSION))
+}
+
+/// Builds a program of the workspace and returns its path.
+fn program(name: &str) -> anyhow::Result<PathBuf> {
+    build("--bin", name)?;
+    Ok(target().join("debug").join(name).with_extension(env::consts::EXE_EXTENSION))
+}
+
+/// Builds one thing of the workspace. Of the whole workspace, because then the crates below it have
+/// the features that they have for the tests, and are built once.
+fn build(kind: &str, name: &str) -> anyhow::Result<()> {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.current_dir(root()).args(["build", "--quiet", "--workspace", kind, name]);
+    if !cargo.status().context("cannot start cargo")?.success() {
+        bail!("cannot build `{name}`");
+    }
+    Ok(())
 }

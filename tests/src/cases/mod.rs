@@ -262,13 +262,25 @@ fn spread(x: &Tensor) -> Result<Tensor> {
 }
 
 /// Results as a list.
-trait Tensors {
+pub(crate) trait Tensors {
     fn tensors(self) -> Vec<Tensor>;
 }
 
 impl Tensors for Tensor {
     fn tensors(self) -> Vec<Tensor> {
         vec![self]
+    }
+}
+
+impl Tensors for Vec<Tensor> {
+    fn tensors(self) -> Vec<Tensor> {
+        self
+    }
+}
+
+impl Tensors for (Tensor, Vec<Tensor>) {
+    fn tensors(self) -> Vec<Tensor> {
+        [vec![self.0], self.1].concat()
     }
 }
 

@@ -1,0 +1,253 @@
+//! Products, convolutions, decompositions and sparse matrices.
+
+use samebits::functional as f;
+use samebits::ops::*;
+use samebits::sparse::{SparseCoo, SparseCsr, sparse_bmm, sparse_mm};
+use samebits::{DType, Generator, Tensor};
+
+use super::{Calls, graded, small};
+use crate::fuzz::Draw;
+
+/// Two factors of a product of matrices, perhaps with dimensions before.
+fn factors(d: &mut Draw, dtype: DType) -> [Tensor; 2] {
+    let ranks = d.below(3);
+    let batch = d.shape(ranks);
+    let [m, k, n] = [(); 3].map(|()| d.size().min(20));
+    let left = [d.broadcastable(&batch), vec![m, k]].concat();
+    let right = [d.broadcastable(&batch), vec![k, n]].concat();
+    // A vector on either side.
+    let [left, right] = match d.below(8) {
+        0 => [vec![k], right],
+        1 => [left, vec![k]],
+        _ => [left, right],
+    };
+    [d.tensor(&left, dtype), d.tensor(&right, dtype)]
+}
+
+/// The shapes and parameters of a convolution that is valid unless something hostile was drawn.
+struct Convolution {
+    input: Vec<usize>,
+    weight: Vec<usize>,
+    params: ConvParams,
+}
+
+fn convolution(d: &mut Draw) -> Convolution {
+    let rank = d.between(1, 3);
+    let groups = d.between(1, 3);
+    let (per_group, out) = (d.between(1, 4), d.between(1, 4));
+    let mut input = vec![d.between(0, 3), groups * per_group];
+    let mut weight = vec![groups * out, per_group];
+    let mut params = ConvParams::padded(rank, 0);
+    for dim in 0..rank {
+        let (taps, dilation) = (d.between(1, 4), d.between(1, 3));
+        let padding = d.between(0, 3);
+        let reach = (taps - 1) * dilation + 1;
+        let least = reach.saturating_sub(2 * padding).max(1);
+        input.push(d.between(least, least + 24 / rank.pow(2)));
+        weight.push(taps);
+        params.padding[dim] = padding;
+        params.dilation[dim] = dilation;
+        params.stride[dim] = d.between(1, 3);
+    }
+    params.stride = d.counts(&params.stride);
+    params.padding = d.counts(&params.padding);
+    params.dilation = d.counts(&params.dilation);
+    params.groups = d.count(groups);
+    Convolution { input, weight, params }
+}
+
+pub(super) fn add(calls: &mut Calls) {
+    products(calls);
+    convolutions(calls);
+    decompositions(calls);
+    sparse(calls);
+}
+
+fn products(calls: &mut Calls) {
+    calls.op("matmul", |d| {
+        let dtype = d.float();
+        let [a, b] = factors(d, dtype);
+        Ok(Matmul { a, b })
+    });
+    calls.function("products", |d| {
+        let dtype = d.float();
+        let (which, alpha, beta) = (d.below(4), d.real(1.0), d.real(0.5));
+        let factors = factors(d, dtype);
+        graded(d, factors.to_vec(), |x| {
+            let [a, b] = [&x[0], &x[1]];
+            match which {
+                0 => f::matmul(a, b),
+                1 => f::bmm(a, b),
+                2 => f::addmm(&f::matmul(a, b)?, a, b, beta, alpha),
+                _ => f::baddbmm(&f::matmul(a, b)?, a, b, beta, alpha),
+            }
+        })
+    });
+    calls.function("linear", |d| {
+        let (dtype, rank) = (d.float(), d.between(0, 3));
+        let (mut shape, [k, n]) = (d.shape(rank), [d.size(), d.size()]);
+        shape.push(k.min(20));
+        let arguments = vec![
+            d.tensor(&shape, dtype),
+            d.tensor(&[n.min(20), k.min(20)], dtype),
+            d.tensor(&[n.min(20)], dtype),
+        ];
+        let bias = d.flag();
+        graded(d, arguments, |x| f::linear(&x[0], &x[1], Some(&x[2]).filter(|_| bias)))
+    });
+}
+
+fn convolutions(calls: &mut Calls) {
+    calls.op("conv", |d| {
+        let dtype = d.float();
+        let Convolution { input, weight, params } = convolution(d);
+        Ok(Conv {
+            input: d.tensor(&input, dtype),
+            bias: d.flag().then(|| d.tensor(&weight[..1], dtype)),
+            weight: d.tensor(&weight, dtype),
+            params,
+        })
+    });
+    calls.op("conv_input", |d| {
+        let dtype = d.float();
+        let Convolution { input, weight, params } = convolution(d);
+        let output = output(d, &params, &input, &weight);
+        Ok(ConvInputGrad {
+            grad: d.tensor(&output, dtype),
+            weight: d.tensor(&weight, dtype),
+            input_shape: d.counts(&input),
+            params,
+        })
+    });
+    calls.op("conv_weight", |d| {
+        let dtype = d.float();
+        let Convolution { input, weight, params } = convolution(d);
+        let output = output(d, &params, &input, &weight);
+        Ok(ConvWeightGrad {
+            grad: d.tensor(&output, dtype),
+            input: d.tensor(&input, dtype),
+            weight_shape: d.counts(&weight),
+            params,
+        })
+    });
+    calls.function("convolutions", |d| {
+        let (dtype, which) = (d.float(), d.below(3));
+        let Convolution { input, weight, params } = convolution(d);
+        let more: Vec<usize> = params.stride.iter().map(|_| d.count(0)).collect();
+        // A transposed convolution has the roles of the channels exchanged.
+        let first = if which == 2 { weight[0] } else { input[1] };
+        let arguments = vec![
+            d.tensor(&[&[input[0], first], &input[2..]].concat(), dtype),
+            d.tensor(&weight, dtype),
+            d.tensor(&[if which == 2 { input[1] } else { weight[0] }], dtype),
+        ];
+        let bias = d.flag();
+        graded(d, arguments, |x| {
+            let bias = Some(&x[2]).filter(|_| bias);
+            match which {
+                0 => f::conv(&x[0], &x[1], bias, &params),
+                1 => f::conv_same(&x[0], &x[1], bias, &params.dilation, params.groups),
+                _ => f::conv_transpose(&x[0], &x[1], bias, &params, &more),
+            }
+        })
+    });
+}
+
+/// The shape of a convolution's result, if that is one that can be computed.
+fn output(d: &mut Draw, params: &ConvParams, input: &[usize], weight: &[usize]) -> Vec<usize> {
+    let shape = params.output_shape("conv", input, weight);
+    shape.ok().filter(|shape| small(shape)).unwrap_or_else(|| d.any_shape())
+}
+
+/// A matrix, or a batch of them.
+fn matrices(d: &mut Draw) -> Tensor {
+    let (ranks, dtype) = (d.below(3), d.float());
+    let mut shape: Vec<usize> = (0..ranks).map(|_| d.between(0, 3)).collect();
+    shape.extend([d.size().min(12), d.size().min(12)]);
+    d.tensor(&shape, dtype)
+}
+
+fn decompositions(calls: &mut Calls) {
+    const MODES: [QrMode; 2] = [QrMode::Reduced, QrMode::Complete];
+    calls.op("qr", |d| Ok(Qr { x: matrices(d), mode: d.pick(&MODES) }));
+    calls.op("qr_grad", |d| {
+        let dtype = d.float();
+        let (batch, n) = (d.between(1, 3), d.between(0, 6));
+        let m = n + d.below(4);
+        let [grad_q, q] = [(); 2].map(|()| d.tensor(&[batch, m, n], dtype));
+        let [grad_r, r] = [(); 2].map(|()| d.tensor(&[batch, n, n], dtype));
+        Ok(QrGrad { grad_q, grad_r, q, r })
+    });
+    calls.op("svd", |d| Ok(Svd { x: matrices(d) }));
+    calls.function("qr_both", |d| {
+        let (x, mode) = (matrices(d), d.pick(&MODES));
+        graded(d, vec![x], |x| {
+            let (q, r) = f::qr(&x[0], mode)?;
+            f::add(&q.sum_all()?, &r.sum_all()?)
+        })
+    });
+    calls.function("lowrank", |d| {
+        let x = matrices(d);
+        let (q, iterations) = (d.count(2), d.between(0, 3));
+        let mut generator = Generator::new(d.word());
+        let (u, s, v) = if d.flag() {
+            f::svd_lowrank(&x, q, iterations, None, &mut generator)?
+        } else {
+            let (q, center) = (d.flag().then_some(q), d.flag());
+            f::pca_lowrank(&x, q, center, iterations, &mut generator)?
+        };
+        Ok(vec![u, s, v])
+    });
+}
+
+fn sparse(calls: &mut Calls) {
+    calls.op("sparse_mm", |d| {
+        let (count, dtype) = (d.size(), d.float());
+        let [m, k, n] = [(); 3].map(|()| d.size().min(20));
+        Ok(SparseMm {
+            rows: d.indices(&[count], m),
+            columns: d.indices(&[count], k),
+            values: d.tensor(&[count], dtype),
+            dense: d.tensor(&[k, n], dtype),
+            size: d.count(m),
+            period: d.count(k.max(1)),
+        })
+    });
+    calls.op("sampled_product", |d| {
+        let (count, dtype) = (d.size(), d.float());
+        let [m, k, n] = [(); 3].map(|()| d.size().min(20));
+        Ok(SampledProduct {
+            rows: d.indices(&[count], m),
+            columns: d.indices(&[count], k),
+            left: d.tensor(&[m, n], dtype),
+            right: d.tensor(&[k, n], dtype),
+        })
+    });
+    calls.function("sparse_matrix", |d| {
+        let (count, dtype, batched) = (d.size(), d.float(), d.chance(3));
+        let sizes: Vec<usize> = (0..2 + usize::from(batched)).map(|_| d.size().min(12)).collect();
+        let mut indices = Vec::new();
+        for &size in &sizes {
+            indices.extend((0..count).map(|_| d.below(size.max(1)) as i64));
+        }
+        let indices: Vec<i64> = indices.into_iter().map(|index| d.int(index)).collect();
+        let indices = Tensor::from_slice(&indices, &[sizes.len(), count]).expect("as many");
+        let (shape, width, which) = (d.counts(&sizes), d.size().min(9), d.below(6));
+        let mut dense = sizes.clone();
+        dense.remove(dense.len() - 2);
+        dense.push(width);
+        let arguments = vec![d.tensor(&[count], dtype), d.tensor(&dense, dtype)];
+        let (a, b) = (d.dim(sizes.len()), d.dim(sizes.len()));
+        graded(d, arguments, |x| {
+            let sparse = SparseCoo::new(&indices, &x[0], &shape)?;
+            match which {
+                0 => sparse_mm(&sparse, &x[1]),
+                1 => sparse_bmm(&sparse, &x[1]),
+                2 => sparse.to_dense(),
+                3 => sparse.coalesce()?.transpose(a, b)?.to_dense(),
+                4 => sparse.to_csr()?.to_coo().to_dense(),
+                _ => Ok(SparseCsr::from_dense(&sparse.to_dense()?)?.values().clone()),
+            }
+        })
+    });
+}

@@ -1,0 +1,339 @@
+//! Elementwise operations, reductions, scans, sorting and histograms.
+
+use samebits::functional as f;
+use samebits::ops::*;
+use samebits::{DType, Tensor, Var};
+
+use super::{Calls, graded};
+use crate::fuzz::Draw;
+
+/// The kinds of [`Unary`].
+const UNARY: [UnaryKind; 19] = [
+    UnaryKind::Neg,
+    UnaryKind::Abs,
+    UnaryKind::Exp,
+    UnaryKind::Exp2,
+    UnaryKind::Expm1,
+    UnaryKind::Log,
+    UnaryKind::Log2,
+    UnaryKind::Log10,
+    UnaryKind::Log1p,
+    UnaryKind::Sqrt,
+    UnaryKind::Rsqrt,
+    UnaryKind::Sin,
+    UnaryKind::Cos,
+    UnaryKind::Tanh,
+    UnaryKind::Sigmoid,
+    UnaryKind::Erf,
+    UnaryKind::Relu,
+    UnaryKind::Reciprocal,
+    UnaryKind::Square,
+];
+
+/// The kinds of [`Binary`].
+const BINARY: [BinaryKind; 10] = [
+    BinaryKind::Add,
+    BinaryKind::Sub,
+    BinaryKind::Mul,
+    BinaryKind::Div,
+    BinaryKind::Maximum,
+    BinaryKind::Minimum,
+    BinaryKind::Pow,
+    BinaryKind::ReluGrad,
+    BinaryKind::TanhGrad,
+    BinaryKind::SigmoidGrad,
+];
+
+const COMPARE: [CompareKind; 6] = [
+    CompareKind::Eq,
+    CompareKind::Ne,
+    CompareKind::Lt,
+    CompareKind::Le,
+    CompareKind::Gt,
+    CompareKind::Ge,
+];
+
+const REDUCE: [ReduceKind; 5] =
+    [ReduceKind::Sum, ReduceKind::Mean, ReduceKind::Amax, ReduceKind::Amin, ReduceKind::Prod];
+
+/// Two tensors that broadcast together.
+fn pair(draw: &mut Draw, dtype: DType) -> [Tensor; 2] {
+    let shape = draw.any_shape();
+    [(); 2].map(|()| {
+        let part = draw.broadcastable(&shape);
+        draw.tensor(&part, dtype)
+    })
+}
+
+/// A tensor of numbers, and its rank.
+fn floats(draw: &mut Draw) -> (Tensor, usize) {
+    let (shape, dtype) = (draw.any_shape(), draw.float());
+    (draw.tensor(&shape, dtype), shape.len())
+}
+
+/// A tensor of any type, and its rank.
+fn anything(draw: &mut Draw) -> (Tensor, usize) {
+    let (shape, dtype) = (draw.any_shape(), draw.any_type());
+    (draw.tensor(&shape, dtype), shape.len())
+}
+
+pub(super) fn add(calls: &mut Calls) {
+    elementwise(calls);
+    activations(calls);
+    reductions(calls);
+    scans(calls);
+    sorting(calls);
+}
+
+fn elementwise(calls: &mut Calls) {
+    calls.op("unary", |d| Ok(Unary { kind: d.pick(&UNARY), x: floats(d).0 }));
+    calls.op("binary", |d| {
+        let (kind, dtype) = (d.pick(&BINARY), d.float());
+        let [a, b] = pair(d, dtype);
+        Ok(Binary { kind, a, b })
+    });
+    calls.op("affine", |d| Ok(Affine { x: floats(d).0, scale: d.real(2.0), shift: d.real(-1.0) }));
+    calls.op("compare", |d| {
+        let (kind, dtype) = (d.pick(&COMPARE), d.any_type());
+        let [a, b] = pair(d, dtype);
+        Ok(Compare { kind, a, b })
+    });
+    calls.op("where", |d| {
+        let dtype = d.any_type();
+        let [a, b] = pair(d, dtype);
+        let shape = d.broadcastable(a.shape());
+        Ok(Where { condition: d.tensor(&shape, DType::Bool), a, b })
+    });
+    calls.op("cast", |d| Ok(Cast { x: anything(d).0, to: d.any_type() }));
+    calls.op("cat", |d| {
+        let dtype = d.any_type();
+        let rank = d.between(1, 4);
+        let (mut shape, at) = (d.shape(rank), d.below(rank));
+        let inputs = (0..d.below(5)).map(|_| {
+            shape[at] = d.size();
+            d.tensor(&shape, dtype)
+        });
+        Ok(Cat { inputs: inputs.collect(), dim: d.count(at) })
+    });
+    calls.function("arithmetic", |d| {
+        type Two = fn(&Var, &Var) -> samebits::Result<Var>;
+        let all: [Two; 7] = [f::add, f::sub, f::mul, f::div, f::maximum, f::minimum, f::pow];
+        let (function, dtype) = (d.pick(&all), d.float());
+        let inputs = pair(d, dtype).to_vec();
+        graded(d, inputs, |x| function(&x[0], &x[1]))
+    });
+    calls.function("where_", |d| {
+        let dtype = d.float();
+        let inputs = pair(d, dtype).to_vec();
+        let shape = d.broadcastable(inputs[0].shape());
+        let condition = d.tensor(&shape, DType::Bool);
+        graded(d, inputs, |x| f::where_(&condition, &x[0], &x[1]))
+    });
+}
+
+fn activations(calls: &mut Calls) {
+    calls.function("functions", |d| {
+        type One = fn(&Var) -> samebits::Result<Var>;
+        let all: [One; 27] = [
+            f::abs,
+            f::cos,
+            f::erf,
+            f::exp,
+            f::exp2,
+            f::expm1,
+            f::gelu,
+            f::gelu_tanh,
+            f::log,
+            f::log10,
+            f::log1p,
+            f::log2,
+            f::log_sigmoid,
+            f::neg,
+            f::reciprocal,
+            f::relu,
+            f::relu6,
+            f::rsqrt,
+            f::sigmoid,
+            f::sign,
+            f::silu,
+            f::sin,
+            f::sqrt,
+            f::square,
+            f::tanh,
+            |x| x.sum_all(),
+            f::median,
+        ];
+        let (function, x) = (d.pick(&all), floats(d).0);
+        graded(d, vec![x], |x| function(&x[0]))
+    });
+    calls.function("clamp", |d| {
+        let x = floats(d).0;
+        let [low, high] = [-1.0, 1.0].map(|bound| d.flag().then(|| d.real(bound)));
+        graded(d, vec![x], |x| f::clamp(&x[0], low, high))
+    });
+    calls.function("parametric", |d| {
+        let (which, x) = (d.below(7), floats(d).0);
+        let (a, b) = (d.real(0.5), d.real(1.5));
+        graded(d, vec![x], |x| match which {
+            0 => f::elu(&x[0], a),
+            1 => f::hardtanh(&x[0], a, b),
+            2 => f::leaky_relu(&x[0], a),
+            3 => f::softplus(&x[0], a, b),
+            4 => f::pow_scalar(&x[0], a),
+            5 => f::affine(&x[0], a, b),
+            _ => f::nanmedian(&x[0]),
+        })
+    });
+}
+
+fn reductions(calls: &mut Calls) {
+    calls.op("reduce", |d| {
+        let (x, rank) = floats(d);
+        Ok(Reduce { kind: d.pick(&REDUCE), x, dims: d.dims(rank) })
+    });
+    calls.op("var", |d| {
+        let (x, rank) = floats(d);
+        Ok(Variance { x, dims: d.dims(rank), correction: d.real(1.0) })
+    });
+    calls.op("norm", |d| {
+        let (x, rank) = floats(d);
+        let p = d.pick(&[0.0, 1.0, 2.0, 3.0, 0.5, f64::INFINITY, f64::NEG_INFINITY]);
+        Ok(Norm { x, dims: d.dims(rank), p: d.real(p) })
+    });
+    calls.op("logsumexp", |d| {
+        let (x, rank) = floats(d);
+        Ok(Logsumexp { x, dims: d.dims(rank) })
+    });
+    calls.op("arg_reduce", |d| {
+        let kind = d.pick(&[ArgReduceKind::Argmax, ArgReduceKind::Argmin]);
+        let (x, rank) = anything(d);
+        Ok(ArgReduce { kind, x, dim: d.dim(rank) })
+    });
+    calls.function("reductions", |d| {
+        let (x, rank) = floats(d);
+        let (which, dims, keep) = (d.below(10), d.dims(rank), d.flag());
+        let (p, dim) = (d.real(2.0), d.dim(rank));
+        graded(d, vec![x], |x| match which {
+            0 => f::sum(&x[0], &dims),
+            1 => f::mean(&x[0], &dims),
+            2 => f::prod(&x[0], &dims, keep),
+            3 => f::var(&x[0], &dims, p, keep),
+            4 => f::std(&x[0], &dims, p, keep),
+            5 => f::norm(&x[0], p, &dims, keep),
+            6 => f::logsumexp(&x[0], &dims, keep),
+            7 => f::amax(&x[0], &dims, keep),
+            8 => f::amin(&x[0], &dims, keep),
+            _ => Ok(f::max(&x[0], dim, keep)?.0),
+        })
+    });
+    calls.function("truths", |d| {
+        let (x, rank) = anything(d);
+        let (dims, keep) = (d.dims(rank), d.flag());
+        let dim = d.flag().then(|| d.dim(rank));
+        Ok(vec![match d.below(4) {
+            0 => f::any(&x, &dims, keep)?,
+            1 => f::all(&x, &dims, keep)?,
+            2 => f::argmax(&x, dim, keep)?,
+            _ => f::argmin(&x, dim, keep)?,
+        }])
+    });
+}
+
+fn scans(calls: &mut Calls) {
+    /// Tensors of one shape and type, and a dimension.
+    fn alike<const N: usize>(d: &mut Draw) -> ([Tensor; N], usize) {
+        let rank = d.between(1, 4);
+        let (shape, dtype) = (d.shape(rank), d.float());
+        ([(); N].map(|()| d.tensor(&shape, dtype)), d.dim(rank))
+    }
+    calls.op("cumsum", |d| {
+        let (x, rank) = floats(d);
+        Ok(Cumsum { x, dim: d.dim(rank), reverse: d.flag() })
+    });
+    calls.op("cumprod", |d| {
+        let (x, rank) = floats(d);
+        Ok(Cumprod { x, dim: d.dim(rank) })
+    });
+    calls.op("cumprod_grad", |d| {
+        let ([grad, x], dim) = alike(d);
+        Ok(CumprodGrad { grad, x, dim })
+    });
+    calls.op("cumprod_grad_grad", |d| {
+        let ([outer, grad, x], dim) = alike(d);
+        Ok(CumprodGradGrad { outer, grad, x, dim })
+    });
+    calls.op("logcumsumexp", |d| {
+        let (x, rank) = floats(d);
+        Ok(Logcumsumexp { x, dim: d.dim(rank) })
+    });
+    calls.op("logcumsumexp_grad", |d| {
+        let ([grad, x, y], dim) = alike(d);
+        Ok(LogcumsumexpGrad { grad, x, y, dim })
+    });
+    calls.op("cumextreme", |d| {
+        let (x, rank) = floats(d);
+        Ok(Cumextreme { x, dim: d.dim(rank), largest: d.flag() })
+    });
+    calls.function("scans", |d| {
+        let (x, rank) = floats(d);
+        let (which, dim) = (d.below(7), d.dim(rank));
+        graded(d, vec![x], |x| match which {
+            0 => f::cumsum(&x[0], dim),
+            1 => f::cumprod(&x[0], dim),
+            2 => f::logcumsumexp(&x[0], dim),
+            3 => Ok(f::cummax(&x[0], dim)?.0),
+            4 => Ok(f::cummin(&x[0], dim)?.0),
+            5 => f::softmax(&x[0], dim),
+            _ => f::log_softmax(&x[0], dim),
+        })
+    });
+}
+
+fn sorting(calls: &mut Calls) {
+    calls.op("sort", |d| {
+        let (x, rank) = anything(d);
+        Ok(Sort { x, dim: d.dim(rank), descending: d.flag() })
+    });
+    calls.op("topk", |d| {
+        let (x, rank) = anything(d);
+        Ok(Topk { x, k: d.count(1), dim: d.dim(rank), largest: d.flag() })
+    });
+    calls.op("kthvalue", |d| {
+        let (x, rank) = anything(d);
+        Ok(Kthvalue { x, k: d.count(1), dim: d.dim(rank) })
+    });
+    calls.op("median", |d| {
+        let (x, rank) = anything(d);
+        Ok(Median { x, dim: d.dim(rank), ignore_nan: d.flag() })
+    });
+    calls.op("unique", |d| Ok(Unique { x: anything(d).0, consecutive: d.flag() }));
+    calls.op("unique_dim", |d| {
+        let (x, rank) = anything(d);
+        Ok(UniqueDim { x, dim: d.dim(rank), consecutive: d.flag() })
+    });
+    calls.op("bincount", |d| {
+        let n = d.size();
+        Ok(Bincount { x: d.indices(&[n], 20), min_length: d.count(3) })
+    });
+    calls.op("bincount_weighted", |d| {
+        let (n, dtype) = (d.size(), d.float());
+        let (x, weights) = (d.indices(&[n], 20), d.tensor(&[n], dtype));
+        Ok(BincountWeighted { x, weights, min_length: d.count(3) })
+    });
+    calls.op("histc", |d| {
+        Ok(Histc { x: floats(d).0, bins: d.count(7), min: d.real(-1.0), max: d.real(1.0) })
+    });
+    calls.function("sorting", |d| {
+        let (x, rank) = floats(d);
+        let (which, dim, k, keep) = (d.below(5), d.dim(rank), d.count(1), d.flag());
+        graded(d, vec![x], |x| {
+            Ok(match which {
+                0 => f::sort(&x[0], dim, keep)?.0,
+                1 => f::topk(&x[0], k, dim, keep)?.0,
+                2 => f::kthvalue(&x[0], k, dim, keep)?.0,
+                3 => f::median_dim(&x[0], dim, keep)?.0,
+                _ => f::nanmedian_dim(&x[0], dim, keep)?.0,
+            })
+        })
+    });
+}

@@ -1,0 +1,184 @@
+//! Tensors themselves, their views, and random ones.
+
+use samebits::functional as f;
+use samebits::ops::*;
+use samebits::rng::Generator;
+use samebits::{DType, Device, Result, Tensor, Var};
+
+use super::{Calls, graded};
+use crate::fuzz::Draw;
+
+pub(super) fn add(calls: &mut Calls) {
+    random(calls);
+    views(calls);
+    shapes(calls);
+}
+
+fn random(calls: &mut Calls) {
+    calls.op("uniform", |d| {
+        let (shape, dtype) = (d.any_shape(), d.float());
+        Ok(Uniform {
+            shape: d.counts(&shape),
+            dtype: if d.hostile() { d.any_type() } else { dtype },
+            device: Device::Cpu,
+            low: d.real(-1.0),
+            high: d.real(1.0),
+            generator: generator(d),
+        })
+    });
+    calls.op("normal", |d| {
+        let (shape, dtype) = (d.any_shape(), d.float());
+        Ok(Normal {
+            shape: d.counts(&shape),
+            dtype: if d.hostile() { d.any_type() } else { dtype },
+            device: Device::Cpu,
+            mean: d.real(0.0),
+            std: d.real(1.0),
+            generator: generator(d),
+        })
+    });
+    calls.op("dropout", |d| {
+        let (shape, dtype) = (d.any_shape(), d.float());
+        Ok(Dropout { x: d.tensor(&shape, dtype), p: d.real(0.3), generator: generator(d) })
+    });
+    calls.function("random", |d| {
+        let (shape, seed) = (d.any_shape(), d.word());
+        let (shape, n) = (d.counts(&shape), d.count(9));
+        samebits::manual_seed(seed);
+        Ok(vec![match d.below(3) {
+            0 => samebits::rand(&shape)?,
+            1 => samebits::randn(&shape)?,
+            _ => samebits::randperm(n)?,
+        }])
+    });
+    calls.function("dropouts", |d| {
+        let (shape, dtype, p, which) = (d.any_shape(), d.float(), d.real(0.3), d.below(6));
+        let (x, mut generator) = (d.tensor(&shape, dtype), generator(d));
+        graded(d, vec![x], |x| match which {
+            0 => f::dropout(&x[0], p, &mut generator),
+            1 => f::dropout1d(&x[0], p, &mut generator),
+            2 => f::dropout2d(&x[0], p, &mut generator),
+            3 => f::dropout3d(&x[0], p, &mut generator),
+            4 => f::alpha_dropout(&x[0], p, &mut generator),
+            _ => f::feature_alpha_dropout(&x[0], p, &mut generator),
+        })
+    });
+}
+
+/// A generator, now and then at the end of its words.
+fn generator(d: &mut Draw) -> Generator {
+    let offset = d.count(0) as u64;
+    Generator::new(d.word()).with_offset(offset)
+}
+
+fn views(calls: &mut Calls) {
+    calls.function("views", |d| {
+        let (shape, dtype) = (d.any_shape(), d.any_type());
+        let mut x = d.tensor(&shape, dtype);
+        for _ in 0..d.between(1, 4) {
+            x = view(d, &x)?;
+        }
+        // What cannot be read whole says so.
+        let x = x.contiguous()?;
+        x.to_bytes()?;
+        Ok(vec![x])
+    });
+    calls.function("reading", |d| {
+        let (shape, dtype) = (d.any_shape(), d.any_type());
+        let mut x = d.tensor(&shape, dtype);
+        match d.below(7) {
+            0 => drop(x.to_vec::<f32>()?),
+            1 => drop(x.to_vec::<i64>()?),
+            2 => drop(x.item::<f64>()?),
+            3 => drop(x.to_bools()?),
+            4 => x.as_mut_slice::<f32>()?.fill(1.0),
+            5 => {
+                let shape = d.any_shape();
+                x.resize_(&d.counts(&shape))?;
+            }
+            _ => drop(format!("{x:?}")),
+        }
+        Ok(vec![x])
+    });
+    calls.function("making", |d| {
+        let shape = d.any_shape();
+        let values = vec![1.5f32; shape.iter().product()];
+        let bools = vec![true; values.len()];
+        let shape = d.counts(&shape);
+        Ok(vec![match d.below(2) {
+            0 => Tensor::from_slice(&values, &shape)?,
+            _ => Tensor::from_bools(&bools, &shape)?,
+        }])
+    });
+}
+
+/// A view of a tensor, or a copy in another shape.
+fn view(d: &mut Draw, x: &Tensor) -> Result<Tensor> {
+    let rank = x.rank();
+    let dim = d.dim(rank);
+    let size = x.shape().get(dim).copied().unwrap_or(1);
+    let start = d.below(size.clamp(1, 1000));
+    match d.below(10) {
+        0 => x.narrow(dim, d.count(start), d.count(size - start.min(size))),
+        1 => x.stepped(dim, d.count(start), d.count(2)),
+        2 => x.select(dim, d.count(start)),
+        3 => x.unsqueeze(d.count(rank)),
+        4 => x.squeeze(dim),
+        5 => x.transpose(dim, d.dim(rank)),
+        6 => {
+            let order: Vec<usize> = (0..rank).rev().collect();
+            x.permute(&d.counts(&order))
+        }
+        7 => {
+            let wider = [&[2], x.shape()].concat();
+            x.expand(&d.counts(&wider))
+        }
+        8 => x.flatten_from(dim),
+        _ => {
+            let turned: Vec<usize> = x.shape().iter().rev().copied().collect();
+            x.reshape(&d.counts(&turned))
+        }
+    }
+}
+
+fn shapes(calls: &mut Calls) {
+    calls.function("shapes", |d| {
+        let (shape, dtype, which) = (d.any_shape(), d.float(), d.below(9));
+        let rank = shape.len();
+        let (x, a, b) = (d.tensor(&shape, dtype), d.dim(rank), d.dim(rank));
+        let turned: Vec<usize> = shape.iter().rev().copied().collect();
+        let order: Vec<usize> = (0..rank).rev().collect();
+        let (turned, order) = (d.counts(&turned), d.counts(&order));
+        let wider = d.counts(&[&[2], &shape[..]].concat());
+        let (start, length) = (d.count(0), d.count(1));
+        let sizes = d.counts(&[1, 1]);
+        graded(d, vec![x], |x| match which {
+            0 => f::reshape(&x[0], &turned),
+            1 => f::flatten_from(&x[0], a),
+            2 => f::permute(&x[0], &order),
+            3 => f::transpose(&x[0], a, b),
+            4 => f::expand(&x[0], &wider),
+            5 => f::narrow(&x[0], a, start, length),
+            6 => f::stack(&[x[0].clone(), x[0].clone()], a),
+            7 => f::cat(&[x[0].clone(), x[0].clone()], a),
+            _ => {
+                let parts: Vec<Var> = f::split(&x[0], &sizes, a)?;
+                f::cat(&parts, a)
+            }
+        })
+    });
+    calls.function("digest", |d| {
+        let (shape, dtype) = (d.any_shape(), d.any_type());
+        let x = d.tensor(&shape, dtype);
+        let text = samebits::digest([("x", &x)])?;
+        Ok(vec![Tensor::from_slice(text.as_bytes(), &[text.len()])?])
+    });
+    calls.function("item", |d| {
+        let dtype = d.pick(&[DType::F32, DType::F64]);
+        let x = d.tensor(&[], dtype);
+        graded(d, vec![x], |x| {
+            x[0].backward()?;
+            Ok(x[0].clone())
+        })
+    });
+}
