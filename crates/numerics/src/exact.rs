@@ -14,6 +14,10 @@
 //! - the infinity, if there are infinite addends of one sign;
 //! - the canonical NaN, if an addend is NaN or infinities of both signs are added.
 //!
+//! The accumulators hold 2^74 addends of any size. Only merging a sum with its own copies counts
+//! more: an [`ExactSum`] that passes 2^202, or an [`ExactSum64`] that passes 2^1133, becomes the
+//! infinity of its sign.
+//!
 //! # References
 //!
 //! U. Kulisch, *Computer Arithmetic and Validity*, 2013, chapter 8. The two-sum is Knuth's,
@@ -24,13 +28,13 @@ mod slice;
 
 pub use slice::{sum_f32, sum_f64, two_sum};
 
-use crate::nan::{CANONICAL_F32, CANONICAL_F64};
-use limbs::{Flags, Limbs};
+use crate::nan::CANONICAL_F32;
+use limbs::{Flags, Limbs, Value};
 
-/// Limbs of an [`ExactSum`]: 277 bits for one f32, and 2^74 addends before it could overflow.
-const LIMBS_32: usize = 10;
-/// Limbs of an [`ExactSum64`]: 2098 bits for one f64, and as much headroom.
-const LIMBS_64: usize = 68;
+/// Limbs of an [`ExactSum`]: 277 bits for one f32, and 2^74 addends before it overflows.
+const LIMBS_32: usize = 11;
+/// Limbs of an [`ExactSum64`]: 2098 bits for one f64, and 2^109 addends before it overflows.
+const LIMBS_64: usize = 69;
 
 /// The exact sum of f32 numbers.
 ///
@@ -137,7 +141,7 @@ impl ExactSum {
             let at = exponent as i32 - (1075 - 149);
             let dropped = (-at).max(0) as u32;
             assert!(
-                at <= 32 * LIMBS_32 as i32 - 53 && significand.trailing_zeros() >= dropped,
+                at <= 171 + 149 - 53 && significand.trailing_zeros() >= dropped,
                 "add_partial: {x:e} is no sum of f32 numbers"
             );
             self.limbs.add(significand >> dropped, at.max(0) as u32, negative);
@@ -152,14 +156,14 @@ impl ExactSum {
     /// The sum rounded to f32, as the [module](self) says.
     #[must_use]
     pub fn to_f32(&self) -> f32 {
-        if let Some(special) = self.limbs.special() {
-            return if special.is_nan() { CANONICAL_F32 } else { special as f32 };
-        }
-        let (negative, magnitude) = self.limbs.magnitude();
-        let rounded = limbs::round(&magnitude, 24);
+        let (negative, magnitude) = match self.limbs.value() {
+            Value::Special(nan) if nan.is_nan() => return CANONICAL_F32,
+            Value::Special(infinity) => return infinity as f32,
+            Value::Finite { negative, magnitude } => (negative, magnitude),
+        };
         // An f32's bits, read as an integer, count the f32 numbers below it: a significand with
         // its leading bit set carries one into the exponent field, and so does rounding up.
-        let bits = match rounded {
+        let bits = match limbs::round(&magnitude, 24) {
             None => 0,
             Some((significand, shift)) => ((u64::from(shift)) << 23) + significand,
         };
@@ -170,10 +174,10 @@ impl ExactSum {
     /// The sum rounded to f64. No sum of f32 numbers is too large or too small for one.
     #[must_use]
     pub fn to_f64(&self) -> f64 {
-        if let Some(special) = self.limbs.special() {
-            return special;
-        }
-        let (negative, magnitude) = self.limbs.magnitude();
+        let (negative, magnitude) = match self.limbs.value() {
+            Value::Special(special) => return special,
+            Value::Finite { negative, magnitude } => (negative, magnitude),
+        };
         match limbs::round(&magnitude, 53) {
             None => 0.0,
             Some((significand, shift)) => {
@@ -231,10 +235,10 @@ impl ExactSum64 {
     /// The sum rounded to f64, as the [module](self) says.
     #[must_use]
     pub fn to_f64(&self) -> f64 {
-        if let Some(special) = self.limbs.special() {
-            return if special.is_nan() { CANONICAL_F64 } else { special };
-        }
-        let (negative, magnitude) = self.limbs.magnitude();
+        let (negative, magnitude) = match self.limbs.value() {
+            Value::Special(special) => return special,
+            Value::Finite { negative, magnitude } => (negative, magnitude),
+        };
         let bits = match limbs::round(&magnitude, 53) {
             None => 0,
             Some((significand, shift)) => (u64::from(shift) << 52) + significand,

@@ -287,6 +287,56 @@ fn merging_many_times_keeps_headroom() {
     assert_eq!(sum.to_f32(), -1.5 * power_of_two(41) as f32);
 }
 
+/// Partial sums at the upper end of what one may be, against big integers.
+#[test]
+fn sums_of_large_partial_sums_are_exact() {
+    let large = [170, 169, 150, 127, 100, 0, -149].map(power_of_two);
+    let mut random = Random(1);
+    for _ in 0..2000 {
+        let partials: Vec<f64> = (0..random.below(40) + 1)
+            .map(|_| {
+                let (one, ulp) = (large[random.below(large.len())], f64::EPSILON);
+                // The last bit of a significand must not lie below 2^-149.
+                let one = if one >= 1.0 { one * (2.0 - ulp) } else { one };
+                if random.below(3) == 0 { -one } else { one }
+            })
+            .collect();
+        let mut sum = ExactSum::new();
+        partials.iter().for_each(|&partial| sum.add_partial(partial));
+        let exact = big_sum(&partials);
+        assert_eq!(sum.to_f64(), round_big(&exact, 53, -1074, 1024), "{partials:?}");
+        assert_eq!(sum.to_f32(), round_big(&exact, 24, -149, 128) as f32, "{partials:?}");
+    }
+}
+
+/// A sum that no number of addends can reach, but merging a sum with itself can, is an infinity.
+#[test]
+fn a_sum_beyond_the_accumulator_is_an_infinity() {
+    let doubled = |mut sum: ExactSum, times: u32| {
+        for _ in 0..times {
+            let copy = sum.clone();
+            sum.merge(&copy);
+        }
+        sum
+    };
+    let one: ExactSum = [1.0].into_iter().collect();
+    for times in [0, 1, 127, 128, 201] {
+        let sum = doubled(one.clone(), times);
+        assert_eq!(sum.to_f64(), power_of_two(times.into()), "2^{times}");
+    }
+    for times in [202, 203, 240, 300, 1000] {
+        assert_eq!(doubled(one.clone(), times).to_f64(), f64::INFINITY, "2^{times}");
+        let negative: ExactSum = [-1.0].into_iter().collect();
+        assert_eq!(doubled(negative, times).to_f32(), f32::NEG_INFINITY, "-2^{times}");
+    }
+    let mut wide: ExactSum64 = [f64::MAX].into_iter().collect();
+    for _ in 0..300 {
+        let copy = wide.clone();
+        wide.merge(&copy);
+    }
+    assert_eq!(wide.to_f64(), f64::INFINITY);
+}
+
 #[test]
 fn partial_sums_count_like_their_addends() {
     let mut sum = ExactSum::new();

@@ -8,6 +8,9 @@ const ADDENDS_PER_CARRY: u32 = 1 << 30;
 
 /// A signed integer of `N` limbs. Limb `i` weighs 2^(32 i), but holds 64 bits: the upper half
 /// collects carries that have not been passed on yet.
+///
+/// Once they are passed on, the top limb is below 2^31 in size. A larger integer is turned into the
+/// infinity of its sign.
 #[derive(Clone, Debug)]
 pub(super) struct Limbs<const N: usize> {
     limbs: [i64; N],
@@ -104,20 +107,16 @@ impl<const N: usize> Limbs<N> {
         self.flags.0 |= other.flags.0;
     }
 
-    /// The result that flags alone decide, if they do: an infinity or NaN.
-    pub(super) fn special(&self) -> Option<f64> {
-        match self.flags {
-            Flags(0) => None,
-            Flags::POSITIVE => Some(f64::INFINITY),
-            Flags::NEGATIVE => Some(f64::NEG_INFINITY),
-            _ => Some(CANONICAL_F64),
-        }
-    }
-
-    /// The sign and the magnitude in 32-bit digits, lowest first.
-    pub(super) fn magnitude(&self) -> (bool, [u32; N]) {
+    /// The sum as a finite number or as what the flags alone decide.
+    pub(super) fn value(&self) -> Value<N> {
         let mut limbs = self.clone();
         limbs.carry();
+        match limbs.flags {
+            Flags(0) => {}
+            Flags::POSITIVE => return Value::Special(f64::INFINITY),
+            Flags::NEGATIVE => return Value::Special(f64::NEG_INFINITY),
+            _ => return Value::Special(CANONICAL_F64),
+        }
         let negative = limbs.limbs[N - 1] < 0;
         if negative {
             for limb in &mut limbs.limbs {
@@ -125,7 +124,7 @@ impl<const N: usize> Limbs<N> {
             }
             limbs.carry();
         }
-        (negative, limbs.limbs.map(|limb| limb as u32))
+        Value::Finite { negative, magnitude: limbs.limbs.map(|limb| limb as u32) }
     }
 
     /// Passes carries on, so that every limb but the last is in 0..2^32.
@@ -137,9 +136,23 @@ impl<const N: usize> Limbs<N> {
             *limb = value & 0xffff_ffff;
             carry = value >> 32;
         }
-        self.limbs[N - 1] += carry;
+        let top = &mut self.limbs[N - 1];
+        *top += carry;
+        if top.unsigned_abs() >> 31 != 0 {
+            let overflow = Flags::of(*top < 0, false);
+            self.limbs = [0; N];
+            self.flag(overflow);
+        }
         self.pending = 0;
     }
+}
+
+/// What a sum is worth.
+pub(super) enum Value<const N: usize> {
+    /// The magnitude is in 32-bit digits, lowest first.
+    Finite { negative: bool, magnitude: [u32; N] },
+    /// An infinity or NaN.
+    Special(f64),
 }
 
 /// Rounds `magnitude` to `digits` significant bits, ties to even.
