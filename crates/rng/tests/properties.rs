@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use rand_core::Rng;
 use samebits_numerics::simd::{self, Level};
+use samebits_rng::torch::CpuGenerator;
 use samebits_rng::{Draw, Error, Generator, Pcg64, Pcg64Dxsm, Philox4x64, Words};
 
 /// The bits of everything a generator can fill, `n` elements of each, from element `start` on.
@@ -133,12 +134,28 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
-        let _ = Generator::from_bytes(&bytes);
-        let _ = Pcg64::from_bytes(&bytes);
-        let _ = Pcg64Dxsm::from_bytes(&bytes);
-        let _ = Philox4x64::from_bytes(&bytes);
-        let _ = samebits_rng::torch::CpuGenerator::from_state(&bytes);
+    fn arbitrary_bytes_never_panic(
+        bytes in prop::collection::vec(any::<u8>(), 0..6000),
+        numbers in prop::collection::vec(hostile_number(), CpuGenerator::STATE_BYTES / 8),
+        patches in prop::collection::vec((0usize..CpuGenerator::STATE_BYTES, any::<u8>()), 0..9),
+    ) {
+        use_state(&bytes);
+        let fields: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        for (kind, length) in STATES {
+            use_state(&sealed(kind, &fields[..length - HEADER]));
+        }
+        use_state(&fields);
+        // A state that PyTorch could have written, but for some bytes.
+        let mut state = CpuGenerator::manual_seed(1).get_state();
+        for (at, byte) in patches {
+            state[at] = byte;
+        }
+        use_state(&state);
+        // The same, but for the seed and the position.
+        let mut state = CpuGenerator::manual_seed(1).get_state();
+        state[..12].copy_from_slice(&fields[..12]);
+        state[16..24].copy_from_slice(&fields[16..24]);
+        use_state(&state);
     }
 
     #[test]
@@ -177,6 +194,88 @@ proptest! {
             prop_assert!(!children[..i].contains(child), "child {i} of {names:?}");
         }
     }
+}
+
+/// Kind and length of every state with a header, as documented.
+const STATES: [(u8, usize); 4] = [
+    (1, Generator::STATE_BYTES),
+    (2, Pcg64::STATE_BYTES),
+    (3, Pcg64Dxsm::STATE_BYTES),
+    (4, Philox4x64::STATE_BYTES),
+];
+const HEADER: usize = 8;
+
+/// Small numbers, the ends of the integer types, and the ends of the Mersenne twister's positions.
+fn hostile_number() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        0u64..6,
+        620u64..630,
+        Just(u64::from(u32::MAX)),
+        Just(u64::from(u32::MAX) + 2),
+        Just(u64::MAX >> 1),
+        u64::MAX - 630..=u64::MAX,
+        any::<u64>(),
+    ]
+}
+
+/// A state of this kind with these fields, a sound header and the right checksum.
+fn sealed(kind: u8, fields: &[u8]) -> Vec<u8> {
+    let head = [b's', b'b', kind, 1];
+    let crc = head.iter().chain(fields).fold(u32::MAX, |crc, &byte| {
+        (0..8).fold(crc ^ u32::from(byte), |crc, _| {
+            if crc & 1 == 1 { crc >> 1 ^ 0xedb88320 } else { crc >> 1 }
+        })
+    });
+    [&head, &(!crc).to_le_bytes()[..], fields].concat()
+}
+
+/// Restores every generator that accepts `bytes`, and uses it.
+fn use_state(bytes: &[u8]) {
+    let host = |rng: &mut dyn Rng| {
+        (0..2000).for_each(|_| {
+            rng.next_u64();
+        })
+    };
+    if let Ok(mut generator) = Generator::from_bytes(bytes) {
+        generator.fill_u32(&mut [0; 100]);
+        host(&mut Words::new(generator.fold_in(u64::MAX)));
+        drop(generator.split(3));
+    }
+    if let Ok(mut generator) = Pcg64::from_bytes(bytes) {
+        host(&mut generator);
+        generator.advance(u128::MAX);
+        drop(generator.split(3));
+    }
+    if let Ok(mut generator) = Pcg64Dxsm::from_bytes(bytes) {
+        host(&mut generator);
+        generator.advance(u128::MAX);
+        drop(generator.split(3));
+    }
+    if let Ok(mut generator) = Philox4x64::from_bytes(bytes) {
+        host(&mut generator);
+        generator.advance(u128::MAX);
+        drop(generator.jumped(u128::MAX).split(3));
+    }
+    if let Ok(mut generator) = CpuGenerator::from_state(bytes) {
+        let state = generator.get_state();
+        assert_eq!(CpuGenerator::from_state(&state).unwrap().get_state(), state);
+        (0..2000).for_each(|_| {
+            generator.random();
+        });
+        generator.randn_f32(&mut [0.0; 3]);
+        generator.randn_f64(&mut [0.0; 40]);
+    }
+}
+
+/// The states of `arbitrary_bytes_never_panic` get past the checks of the frame.
+#[test]
+fn sealed_states_are_accepted() {
+    let [philox, pcg, dxsm, philox64] =
+        STATES.map(|(kind, length)| sealed(kind, &vec![0; length - HEADER]));
+    assert_eq!(Generator::from_bytes(&philox).unwrap(), Generator::new(0));
+    assert_eq!(Pcg64::from_bytes(&pcg).unwrap().offset(), 0);
+    assert_eq!(Pcg64Dxsm::from_bytes(&dxsm).unwrap().offset(), 0);
+    assert_eq!(Philox4x64::from_bytes(&philox64).unwrap().offset(), 0);
 }
 
 fn skip(rng: &mut impl Rng, n: u32) {

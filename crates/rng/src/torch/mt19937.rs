@@ -41,9 +41,10 @@ impl Mt19937 {
         left: u32,
         next: u64,
     ) -> Option<Mt19937> {
-        let fresh = left == 1 && next <= Mt19937::WORDS as u64;
-        let begun = left > 1 && u64::from(left) + next == Mt19937::WORDS as u64 + 1;
-        let next = u32::try_from(next).ok()?;
+        const WORDS: u32 = Mt19937::WORDS as u32;
+        let next = u32::try_from(next).ok().filter(|&next| next <= WORDS)?;
+        let fresh = left == 1;
+        let begun = left > 1 && left <= WORDS && left + next == WORDS + 1;
         (fresh || begun).then_some(Mt19937 { words, next, left })
     }
 
