@@ -102,9 +102,10 @@ mod control {
     pub(super) fn write(word: Word) {
         // SAFETY: `word` is a value that `read` returned with only FTZ, RC and DAZ bits
         // changed, so no reserved bit is set. The asm block is a barrier for memory, and `ieee`
-        // passes all that arithmetic takes and gives through memory.
+        // passes all that arithmetic takes and gives through memory. The exception flags of MXCSR
+        // change, so `preserves_flags` would be untrue.
         unsafe {
-            asm!("ldmxcsr [{}]", in(reg) &raw const word, options(nostack, preserves_flags));
+            asm!("ldmxcsr [{}]", in(reg) &raw const word, options(nostack));
         }
     }
 }
