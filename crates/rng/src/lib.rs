@@ -40,6 +40,7 @@
 mod draw;
 mod dropout;
 mod error;
+mod explicit;
 mod generator;
 pub mod init;
 mod multinomial;
@@ -59,6 +60,7 @@ mod words;
 pub use draw::Draw;
 pub use dropout::dropout_scale;
 pub use error::Error;
+pub use explicit::{explicit_only, is_explicit_only};
 pub use generator::Generator;
 pub use pcg::{Pcg64, Pcg64Dxsm};
 pub use philox::Philox4x32;

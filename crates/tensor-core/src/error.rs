@@ -154,6 +154,15 @@ pub enum Error {
         /// The operation.
         op: &'static str,
     },
+    /// A draw from the default generator where every draw must name its generator.
+    #[error(
+        "{op}: there is no default generator in the functions that a data loader calls, whatever \
+         its number of workers; draw from the sample's generator, or pass one"
+    )]
+    ExplicitOnly {
+        /// The operation.
+        op: &'static str,
+    },
     /// The bytes given as a saved state are not one.
     #[error("{op}: {message}")]
     InvalidState {

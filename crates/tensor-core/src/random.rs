@@ -3,7 +3,8 @@
 //! A shared generator that several threads draw from gives each of them whatever the others
 //! left, and the run is lost. The default generators therefore belong to the thread that called
 //! [`manual_seed`]; another thread gets its own by seeding, or better, is handed a generator
-//! that was split off.
+//! that was split off. Inside [`explicit_only`](samebits_rng::explicit_only), as in the functions
+//! that a data loader calls, there are none: draws are errors, and seeding reaches only the hooks.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
-use samebits_rng::Generator;
+use samebits_rng::{Generator, is_explicit_only};
 
 use crate::{Determinism, Device, Error, Result, determinism};
 
@@ -33,7 +34,7 @@ use crate::{Determinism, Device, Error, Result, determinism};
 /// ```
 pub fn manual_seed(seed: u64) -> Generator {
     SEEDED_SOMEWHERE.store(true, Ordering::Relaxed);
-    DEFAULTS.set(Some(Defaults { seed, generators: BTreeMap::new() }));
+    set_defaults(Defaults { seed, generators: BTreeMap::new() });
     let hooks: Vec<Hook> = HOOKS.lock().values().cloned().collect();
     for hook in hooks {
         hook(seed);
@@ -51,6 +52,9 @@ pub fn seed() -> u64 {
 
 /// What this thread was seeded with, if it was.
 pub fn initial_seed() -> Option<u64> {
+    if is_explicit_only() {
+        return None;
+    }
     DEFAULTS.with_borrow(|defaults| defaults.as_ref().map(|defaults| defaults.seed))
 }
 
@@ -72,7 +76,8 @@ pub fn remove_seed_hook(name: &str) {
 ///
 /// # Errors
 ///
-/// At [`Determinism::RunToRun`] and above: [`Error::Unseeded`] if no thread was seeded,
+/// [`Error::ExplicitOnly`] inside [`explicit_only`](samebits_rng::explicit_only). At
+/// [`Determinism::RunToRun`] and above: [`Error::Unseeded`] if no thread was seeded,
 /// [`Error::ForeignThread`] if another thread was and this one was not. At
 /// [`Determinism::NotGuaranteed`] such a thread is seeded from the operating system.
 pub fn with_default<R>(
@@ -80,6 +85,9 @@ pub fn with_default<R>(
     device: Device,
     draw: impl FnOnce(&mut Generator) -> R,
 ) -> Result<R> {
+    if is_explicit_only() {
+        return Err(Error::ExplicitOnly { op });
+    }
     if initial_seed().is_none() {
         if determinism::required() >= Determinism::RunToRun {
             return Err(if SEEDED_SOMEWHERE.load(Ordering::Relaxed) {
@@ -116,8 +124,12 @@ pub struct RngState {
 ///
 /// # Errors
 ///
-/// [`Error::Unseeded`] if this thread was not seeded.
+/// [`Error::Unseeded`] if this thread was not seeded, [`Error::ExplicitOnly`] inside
+/// [`explicit_only`](samebits_rng::explicit_only).
 pub fn get_rng_state() -> Result<RngState> {
+    if is_explicit_only() {
+        return Err(Error::ExplicitOnly { op: "get_rng_state" });
+    }
     DEFAULTS.with_borrow(|defaults| {
         let defaults = defaults.as_ref().ok_or(Error::Unseeded { op: "get_rng_state" })?;
         Ok(RngState {
@@ -130,10 +142,10 @@ pub fn get_rng_state() -> Result<RngState> {
 /// Puts this thread's default generators where `state` says.
 pub fn set_rng_state(state: &RngState) {
     SEEDED_SOMEWHERE.store(true, Ordering::Relaxed);
-    DEFAULTS.set(Some(Defaults {
+    set_defaults(Defaults {
         seed: state.seed,
         generators: state.generators.iter().cloned().collect(),
-    }));
+    });
 }
 
 /// Runs `f` and puts this thread's default generators back to where they were, also when `f`
@@ -161,6 +173,13 @@ impl Defaults {
         self.generators
             .entry(device)
             .or_insert_with(|| Generator::new(seed).with_stream(device.stream()))
+    }
+}
+
+/// Gives this thread default generators, where it may have any.
+fn set_defaults(defaults: Defaults) {
+    if !is_explicit_only() {
+        DEFAULTS.set(Some(defaults));
     }
 }
 

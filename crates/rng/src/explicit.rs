@@ -1,0 +1,37 @@
+//! Where draws must name their generator.
+
+use std::cell::Cell;
+
+/// Runs `f`, in which this thread has no default generators: a draw that names no generator is an
+/// error there.
+///
+/// For code that any thread may run, such as the samples of a data loader: what a default generator
+/// gives would depend on which thread that is.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_rng::{explicit_only, is_explicit_only};
+///
+/// assert!(explicit_only(is_explicit_only));
+/// assert!(!is_explicit_only());
+/// ```
+pub fn explicit_only<R>(f: impl FnOnce() -> R) -> R {
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            EXPLICIT.set(self.0);
+        }
+    }
+    let _restore = Restore(EXPLICIT.replace(true));
+    f()
+}
+
+/// True inside [`explicit_only`]. Owners of default generators ask this before each draw.
+pub fn is_explicit_only() -> bool {
+    EXPLICIT.get()
+}
+
+thread_local! {
+    static EXPLICIT: Cell<bool> = const { Cell::new(false) };
+}
