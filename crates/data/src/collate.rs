@@ -1,5 +1,8 @@
 //! Putting the samples of a batch together.
 
+use samebits_numerics::memory;
+
+use crate::memory::had;
 use crate::{Error, Result};
 
 /// Turns the samples of one batch into the batch.
@@ -81,7 +84,8 @@ impl<T> Stacked<T> {
     /// One sample's values, or nothing if there is no such row.
     pub fn row(&self, row: usize) -> Option<&[T]> {
         let start = row.checked_mul(self.columns)?;
-        if row < self.rows { self.values.get(start..start + self.columns) } else { None }
+        let end = start.checked_add(self.columns)?;
+        if row < self.rows { self.values.get(start..end) } else { None }
     }
 }
 
@@ -133,7 +137,7 @@ impl<T: Copy + Send + 'static> Stackable for Vec<T> {
     fn stack(samples: Vec<Self>) -> Result<Stacked<T>> {
         let rows = samples.len();
         let columns = samples.first().map_or(0, Vec::len);
-        let mut values = Vec::with_capacity(rows * columns);
+        let mut values = had("stack", memory::with_capacity(area(rows, columns)?))?;
         for (position, sample) in samples.iter().enumerate() {
             if sample.len() != columns {
                 return Err(Error::Ragged {
@@ -154,8 +158,15 @@ impl<T: Copy + Send + 'static, const N: usize> Stackable for [T; N] {
 
     fn stack(samples: Vec<Self>) -> Result<Stacked<T>> {
         let rows = samples.len();
+        area(rows, N)?;
         Ok(Stacked { values: samples.into_flattened(), rows, columns: N })
     }
+}
+
+/// The number of elements of a matrix. Elements without size can be too many.
+fn area(rows: usize, columns: usize) -> Result<usize> {
+    let too_large = Error::OutOfMemory { op: "stack", bytes: usize::MAX };
+    memory::product(&[rows, columns]).ok_or(too_large)
 }
 
 impl<A: Stackable, B: Stackable> Stackable for (A, B) {

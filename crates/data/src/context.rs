@@ -17,9 +17,9 @@ pub struct WorkerInfo {
     pub id: usize,
     /// How many workers the loader has.
     pub workers: usize,
-    /// This worker's seed in this epoch: the epoch's base seed plus `id`.
+    /// This worker's seed in this epoch: the base seed plus `id`.
     pub seed: u64,
-    /// The epoch's base seed.
+    /// The base seed of this epoch and this rank.
     pub base_seed: u64,
     /// The epoch.
     pub epoch: u64,
@@ -86,8 +86,8 @@ pub enum SeedScope {
     /// Once per worker and epoch, with the worker's seed, as PyTorch does. What the library then
     /// draws depends on the number of workers, so this needs [`Determinism::RunToRun`] or lower.
     Worker,
-    /// Before every sample, with a seed made from (seed, epoch, sample index). This keeps every
-    /// level, at the cost of a call per sample.
+    /// Before every sample, with a seed made from (seed, epoch, sample index, visit). This keeps
+    /// every level, at the cost of a call per sample.
     Sample,
 }
 
@@ -107,25 +107,18 @@ pub struct SampleContext<'a> {
 }
 
 impl<'a> SampleContext<'a> {
-    /// The context of one sample: `epoch_key` folded by the index and, for the second and later
-    /// visits in one epoch, by how often the sample came before.
+    /// The context of one sample: of a map-style dataset, its `address` is its index and how often
+    /// it came before in the epoch; of a stream, its shard and its place there.
     #[inline]
     pub(crate) fn new(
         worker: &'a mut WorkerContext,
-        epoch_key: &Generator,
+        keys: &SampleKeys,
+        address: (u64, u64),
         index: usize,
         repeat: u32,
     ) -> Self {
-        let mut rng = epoch_key.fold_in(index as u64);
-        if repeat > 0 {
-            rng = rng.fold_in(u64::from(repeat));
-        }
+        let rng = keys.draws.fold_in(address.0).fold_in(address.1);
         SampleContext { index, repeat, rng, worker }
-    }
-
-    /// The context of a sample of a stream, whose generator has been made.
-    pub(crate) fn of_stream(worker: &'a mut WorkerContext, index: usize, rng: Generator) -> Self {
-        SampleContext { index, repeat: 0, rng, worker }
     }
 
     /// The context of sample `index` as a loader seeded with `seed` makes it, for trying a
@@ -145,7 +138,8 @@ impl<'a> SampleContext<'a> {
     /// ```
     pub fn detached(worker: &'a mut WorkerContext, seed: u64, epoch: u64, index: usize) -> Self {
         worker.info.epoch = epoch;
-        SampleContext::new(worker, &sample_key(&Generator::new(seed), epoch), index, 0)
+        let keys = SampleKeys::of_samples(&Generator::new(seed), epoch);
+        SampleContext::new(worker, &keys, (index as u64, 0), index, 0)
     }
 
     /// The sample's index in the dataset that the loader was given; in a sharded dataset, its
@@ -192,7 +186,7 @@ pub struct WorkerContext {
     pub(crate) info: WorkerInfo,
     pub(crate) level: Determinism,
     pub(crate) generator: Generator,
-    local: Option<Box<dyn std::any::Any + Send>>,
+    pub(crate) local: Option<Box<dyn std::any::Any + Send>>,
     cancel: Arc<AtomicBool>,
     progress: Arc<Progress>,
 }
@@ -326,26 +320,47 @@ impl Progress {
     }
 }
 
-/// The families of generators that a loader's generator is folded into. The numbers are part of
-/// the values this crate promises: a changed number is another epoch.
-const ORDER: u64 = 1;
-const SAMPLES: u64 = 2;
-const BASE_SEED: u64 = 3;
+/// The generators that an epoch's samples are folded from, by two numbers each. What a dataset is
+/// handed is a leaf: whatever it derives from it, no other use in the loader does.
+#[derive(Debug)]
+pub(crate) struct SampleKeys {
+    /// What datasets draw from.
+    draws: Generator,
+    /// What libraries are seeded from.
+    hooks: Generator,
+}
+
+// The names are part of the values this crate promises: another name is another epoch.
+impl SampleKeys {
+    /// Those of a map-style dataset.
+    pub(crate) fn of_samples(generator: &Generator, epoch: u64) -> Self {
+        SampleKeys::of(&generator.derive("sample"), epoch)
+    }
+
+    /// Those of a stream.
+    pub(crate) fn of_records(generator: &Generator, epoch: u64) -> Self {
+        SampleKeys::of(&generator.derive("record"), epoch)
+    }
+
+    fn of(family: &Generator, epoch: u64) -> Self {
+        SampleKeys { draws: family.fold_in(epoch), hooks: family.derive("hook").fold_in(epoch) }
+    }
+
+    /// What libraries are seeded with before the sample at `address`.
+    pub(crate) fn hook_seed(&self, address: (u64, u64)) -> u64 {
+        first_u64(&self.hooks.fold_in(address.0).fold_in(address.1))
+    }
+}
 
 /// The generator that orders the samples of an epoch.
 pub(crate) fn order_key(generator: &Generator, epoch: u64) -> Generator {
-    generator.fold_in(ORDER).fold_in(epoch)
+    generator.derive("order").fold_in(epoch)
 }
 
-/// The generator that an epoch's samples are folded from.
-pub(crate) fn sample_key(generator: &Generator, epoch: u64) -> Generator {
-    generator.fold_in(SAMPLES).fold_in(epoch)
-}
-
-/// The base seed of an epoch's workers: 63 bits, as in PyTorch, so that adding a worker's number
-/// cannot overflow.
-pub(crate) fn base_seed(generator: &Generator, epoch: u64) -> u64 {
-    first_u64(&generator.fold_in(BASE_SEED).fold_in(epoch)) >> 1
+/// The base seed of a rank's workers in an epoch: 63 bits, as in PyTorch, so that adding a
+/// worker's number cannot overflow.
+pub(crate) fn base_seed(generator: &Generator, epoch: u64, rank: usize) -> u64 {
+    first_u64(&generator.derive("worker").fold_in(epoch).fold_in(rank as u64)) >> 1
 }
 
 /// The first 64 bits of `generator`, low word first.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use samebits_rng::Generator;
 
+use crate::sampler::digest;
 use crate::{Error, Result, SampleContext};
 
 mod combine;
@@ -30,6 +31,13 @@ pub trait Dataset: Send + Sync + 'static {
     /// Whatever can go wrong while loading; [`Error::other`] wraps foreign errors. The loader
     /// adds worker, batch and sample.
     fn get(&self, index: usize, cx: &mut SampleContext<'_>) -> Result<Self::Item>;
+
+    /// What identifies the data in a saved state, on one line: its length, and what else is cheap to
+    /// tell, such as the names and sizes of files or a digest. A state resumes only with a dataset
+    /// of the same description.
+    fn describe(&self) -> String {
+        format!("{} samples", self.len())
+    }
 
     /// True if there are no samples.
     fn is_empty(&self) -> bool {
@@ -74,7 +82,8 @@ pub trait DatasetExt: Dataset + Sized {
     ///
     /// # Determinism
     ///
-    /// Part *i* is a function of the generator, the dataset's length and the lengths.
+    /// Part *i* is a function of the generator, the dataset's length and the lengths. The order is
+    /// the permutation that `generator.derive("split")` draws.
     ///
     /// # Errors
     ///
@@ -123,6 +132,10 @@ impl<D: Dataset + ?Sized> Dataset for Arc<D> {
         (**self).len()
     }
 
+    fn describe(&self) -> String {
+        (**self).describe()
+    }
+
     fn get(&self, index: usize, cx: &mut SampleContext<'_>) -> Result<D::Item> {
         (**self).get(index, cx)
     }
@@ -133,6 +146,10 @@ impl<D: Dataset + ?Sized> Dataset for Box<D> {
 
     fn len(&self) -> usize {
         (**self).len()
+    }
+
+    fn describe(&self) -> String {
+        (**self).describe()
     }
 
     fn get(&self, index: usize, cx: &mut SampleContext<'_>) -> Result<D::Item> {
@@ -235,6 +252,13 @@ impl Dataset for Table {
 
     fn len(&self) -> usize {
         self.labels.len()
+    }
+
+    fn describe(&self) -> String {
+        let values = self.values.iter().map(|value| u64::from(value.to_bits()));
+        let digest = digest(values.chain(self.labels.iter().map(|&label| label as u64)));
+        let (rows, columns) = (self.labels.len(), self.columns);
+        format!("table of {rows} rows of {columns} values, digest {digest:016x}")
     }
 
     fn get(&self, index: usize, _: &mut SampleContext<'_>) -> Result<(Vec<f32>, i64)> {

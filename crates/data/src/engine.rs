@@ -5,8 +5,6 @@
 //! slots in ascending order too, whatever the order in which they were finished: the window is
 //! the only place where threads meet, and nothing that leaves it depends on timing.
 
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -16,6 +14,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use crate::context::{Progress, WorkerContext, WorkerInfo};
+use crate::guard::caught;
 use crate::{Determinism, Error, Result};
 
 mod window;
@@ -72,6 +71,36 @@ pub(crate) struct Settings {
     pub(crate) base_seed: u64,
     /// The first slot of this run.
     pub(crate) first_slot: u64,
+}
+
+/// More threads than this are a mistake that the system would not survive.
+const MOST_WORKERS: usize = 1024;
+
+/// Checks the settings that `op`'s builder has in common with others.
+pub(crate) fn check(
+    op: &'static str,
+    batch_size: usize,
+    workers: usize,
+    prefetch: usize,
+    timeout: Option<Duration>,
+) -> Result<()> {
+    for (option, value) in [("batch size", batch_size), ("prefetch", prefetch)] {
+        if value == 0 {
+            return Err(Error::option(op, option, 0, "must be at least 1"));
+        }
+    }
+    if workers > MOST_WORKERS {
+        let expected = format!("must be at most {MOST_WORKERS}");
+        return Err(Error::option(op, "number of workers", workers, expected));
+    }
+    if workers.checked_mul(prefetch).is_none() {
+        return Err(Error::option(op, "prefetch", prefetch, "is too large"));
+    }
+    if let (Some(timeout), 0) = (timeout, workers) {
+        let expected = "needs at least one worker: a loader without workers waits for nobody";
+        return Err(Error::option(op, "timeout", format!("{timeout:?}"), expected));
+    }
+    Ok(())
 }
 
 impl Settings {
@@ -137,13 +166,14 @@ impl<T: Task> Job<T> {
 
 /// Runs [`Task::start`] and turns a panic into an error.
 fn start<T: Task>(task: &T, worker: &mut WorkerContext) -> Result<T::Local> {
-    catch_unwind(AssertUnwindSafe(|| task.start(worker))).unwrap_or_else(|payload| {
-        Err(Error::WorkerInit {
-            worker: worker.info.id,
-            stage: "initialisation".to_owned(),
-            source: format!("panicked: {}", message(payload)).into(),
-        })
-    })
+    caught(|| task.start(worker))
+        .unwrap_or_else(|message| Err(panicked(worker.info.id, "initialisation", &message)))
+}
+
+/// A panic that belongs to no batch.
+fn panicked(worker: usize, stage: &str, message: &str) -> Error {
+    let source = format!("panicked: {message}").into();
+    Error::WorkerInit { worker, stage: stage.to_owned(), source }
 }
 
 /// Runs [`Task::run`] and turns a panic into an error.
@@ -153,27 +183,17 @@ fn run<T: Task>(
     local: &mut T::Local,
     worker: &mut WorkerContext,
 ) -> Result<T::Output> {
-    let result = catch_unwind(AssertUnwindSafe(|| task.run(slot, local, worker)));
-    let result = result.unwrap_or_else(|payload| {
+    let result = caught(|| task.run(slot, local, worker)).unwrap_or_else(|message| {
         Err(Error::Panic {
             worker: worker.info.id,
             batch: slot,
+            shard: None,
             sample: worker.progress().get(),
-            message: message(payload),
+            message,
         })
     });
     worker.at_sample(None);
     result
-}
-
-fn message(payload: Box<dyn Any + Send>) -> String {
-    match payload.downcast::<String>() {
-        Ok(text) => *text,
-        Err(payload) => match payload.downcast::<&'static str>() {
-            Ok(text) => (*text).to_owned(),
-            Err(_) => "a value that is not a text".to_owned(),
-        },
-    }
 }
 
 /// Tells the window that a worker has left, even if it left by a panic.
@@ -208,7 +228,15 @@ impl<T: Task> Pool<T> {
                     let mut worker = WorkerContext::detached();
                     for job in jobs {
                         let _leave = Leave(&job, id);
-                        job.work(id, &mut worker);
+                        // Values of the caller's may panic when they are dropped.
+                        if let Err(message) = caught(|| job.work(id, &mut worker)) {
+                            job.window.fail(id, panicked(id, "work", &message));
+                            // Dropping it might panic again.
+                            std::mem::forget(std::mem::replace(
+                                &mut worker,
+                                WorkerContext::detached(),
+                            ));
+                        }
                     }
                 })
                 .map_err(|source| Error::Spawn { worker: id, source })?;

@@ -163,29 +163,51 @@ pub enum Error {
         found: usize,
     },
     /// Loading one sample failed.
-    #[error("loader: worker {worker}, batch {batch}, sample {sample}: {source}")]
+    #[error("loader: worker {worker}, batch {batch}, {}: {source}", in_sample(*shard, Some(*sample)))]
     Sample {
         /// The worker that loaded it.
         worker: usize,
-        /// The batch's number in its epoch.
+        /// The batch's number in its epoch; in a stream, the number of its lane's turn.
         batch: u64,
-        /// The sample's index in the dataset.
+        /// The shard of a stream.
+        shard: Option<usize>,
+        /// The sample's index in the dataset; in a stream, its place in the shard.
         sample: usize,
         /// The cause.
         #[source]
         source: Box<Error>,
     },
     /// The dataset or the collate function panicked.
-    #[error("loader: worker {worker}, batch {batch}, {}: panicked: {message}", in_sample(*sample))]
+    #[error("loader: worker {worker}, batch {batch}, {}: panicked: {message}", in_sample(*shard, *sample))]
     Panic {
         /// The worker that ran it.
         worker: usize,
-        /// The batch's number in its epoch.
+        /// The batch's number in its epoch; in a stream, the number of its lane's turn.
         batch: u64,
+        /// The shard of a stream.
+        shard: Option<usize>,
         /// The sample being loaded; none while the batch was being collated.
         sample: Option<usize>,
         /// The panic's message.
         message: String,
+    },
+    /// A function of the caller's that belongs to no sample panicked.
+    #[error("{op}: {stage} panicked: {message}")]
+    Callback {
+        /// The loader.
+        op: &'static str,
+        /// The function.
+        stage: &'static str,
+        /// The panic's message.
+        message: String,
+    },
+    /// More samples failed than [`Retry::skip`](crate::Retry::skip) permits; the epoch ends.
+    #[error("loader: skip: expected at most {most} failures in an epoch, but another: {last}")]
+    TooManySkipped {
+        /// The limit.
+        most: u64,
+        /// The last failure.
+        last: String,
     },
     /// The samples of a batch could not be put together.
     #[error("loader: worker {worker}, batch {batch}: collate: {source}")]
@@ -209,7 +231,7 @@ pub enum Error {
         source: BoxError,
     },
     /// A batch did not arrive in time; the epoch ends.
-    #[error("loader: worker {worker}, batch {batch}, {}: nothing arrived within {waited:?}: raise the timeout, or see why loading takes so long", in_sample(*sample))]
+    #[error("loader: worker {worker}, batch {batch}, {}: nothing arrived within {waited:?}: raise the timeout, or see why loading takes so long", in_sample(None, *sample))]
     Timeout {
         /// The worker that owes the batch.
         worker: usize,
@@ -286,11 +308,6 @@ impl Error {
     ) -> Self {
         Error::InvalidOption { op, option, value: value.to_string(), expected: expected.into() }
     }
-
-    /// True if no batch can follow this error in the same epoch.
-    pub(crate) fn ends_epoch(&self) -> bool {
-        matches!(self, Error::WorkerInit { .. } | Error::Timeout { .. } | Error::Spawn { .. })
-    }
 }
 
 /// Quotes `text` for an error message, cut to a readable length.
@@ -302,9 +319,10 @@ pub(crate) fn quote(text: &str) -> String {
     format!("{head:?}{rest}")
 }
 
-fn in_sample(sample: Option<usize>) -> String {
-    match sample {
-        Some(sample) => format!("sample {sample}"),
-        None => "between samples".to_owned(),
+fn in_sample(shard: Option<usize>, sample: Option<usize>) -> String {
+    match (shard, sample) {
+        (Some(shard), Some(sample)) => format!("shard {shard}, sample {sample}"),
+        (None, Some(sample)) => format!("sample {sample}"),
+        (_, None) => "between samples".to_owned(),
     }
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use image::ImageReader;
 
 use crate::file::{self, MOST_BYTES};
+use crate::sampler::digest;
 use crate::{Dataset, Error, Place, Result, SampleContext};
 
 const OP: &str = "image folder";
@@ -122,6 +123,16 @@ impl Dataset for ImageFolder {
 
     fn len(&self) -> usize {
         self.files.len()
+    }
+
+    fn describe(&self) -> String {
+        // The names under the root, which may move between a save and a resume.
+        let words = self.files.iter().flat_map(|(path, class)| {
+            let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+            name.iter().map(|&byte| u64::from(byte)).chain([u64::MAX, *class as u64])
+        });
+        let (images, channels) = (self.files.len(), self.channels);
+        format!("{images} images, {channels:?}, digest of their names {:016x}", digest(words))
     }
 
     fn get(&self, index: usize, _: &mut SampleContext<'_>) -> Result<(Image, i64)> {

@@ -30,6 +30,7 @@ mod dataset;
 mod engine;
 mod error;
 mod file;
+mod guard;
 #[cfg(feature = "images")]
 mod image_folder;
 mod level;
@@ -38,6 +39,7 @@ mod memory;
 #[cfg(feature = "progress")]
 mod progress;
 mod pytorch;
+mod retry;
 mod rows;
 mod sampler;
 mod stream;
@@ -56,6 +58,7 @@ pub use loader::{
 #[cfg(feature = "progress")]
 pub use progress::Progress;
 pub use pytorch::{PyTorch, PyTorchDistributed, TorchGenerator};
+pub use retry::{Retry, Skipped};
 pub use rows::{ByteOrder, Element, Labels, Rows};
 pub use sampler::{
     BatchSampler, Sampler, Sequential, Shard, Shuffled, ShuffledSubset, Tail, Weighted,

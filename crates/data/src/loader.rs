@@ -1,13 +1,14 @@
 //! The loader of map-style datasets.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crate::context::{self, SampleContext, WorkerContext};
+use crate::context::{SampleContext, SampleKeys, WorkerContext};
 use crate::engine::{Home, Pool, Settings};
-use crate::{Collate, Dataset, Determinism, Error, Result, Shard, Stack};
+use crate::guard::called;
+use crate::{Collate, Dataset, Determinism, Error, Result, Retry, Shard, Skipped, Stack};
 
 mod builder;
 mod epoch;
@@ -23,7 +24,9 @@ pub use state::{LoaderState, WorkerState};
 
 use plan::{Batching, Plan};
 pub(crate) use seeding::Hooks;
+pub(crate) use state::same;
 use task::Loading;
+pub(crate) use task::collate;
 
 /// Loads batches of a dataset, epoch after epoch, perhaps on worker threads.
 ///
@@ -71,6 +74,9 @@ pub(crate) struct Config<D, C> {
     batching: Batching,
     seeding: Seeding,
     hooks: Hooks,
+    retry: Retry,
+    /// The dataset's description, made when it is first needed.
+    identity: OnceLock<String>,
     shard: Option<Shard>,
     workers: usize,
     prefetch: usize,
@@ -122,7 +128,7 @@ impl<D: Dataset, C: Collate<D::Item>> DataLoader<D, C> {
     ///
     /// Worker threads start here. An error in starting comes as the first item.
     pub fn epoch(&self, epoch: u64) -> Epoch<D, C> {
-        match self.begin(epoch, 0, 0, Vec::new()) {
+        match self.begin(epoch, 0, 0, Vec::new(), Vec::new()) {
             Ok(running) => running,
             Err(error) => Epoch::refused(epoch, error),
         }
@@ -138,9 +144,9 @@ impl<D: Dataset, C: Collate<D::Item>> DataLoader<D, C> {
     /// # Errors
     ///
     /// [`Error::StateMismatch`] if the state was saved by a loader with another seed, sampler or
-    /// dataset length.
+    /// dataset, or by a release with another order of samples.
     pub fn resume(&self, state: &LoaderState) -> Result<Epoch<D, C>> {
-        state.check(&self.state(state.epoch, state.batch, state.position, Vec::new()))?;
+        state.check(&self.config.state(state.epoch)?)?;
         let mut workers = state.workers.clone();
         if state.worker_count != self.config.workers && workers.iter().any(Option::is_some) {
             tracing::warn!(
@@ -150,7 +156,7 @@ impl<D: Dataset, C: Collate<D::Item>> DataLoader<D, C> {
             );
             workers.clear();
         }
-        self.begin(state.epoch, state.batch, state.position, workers)
+        self.begin(state.epoch, state.batch, state.position, workers, state.skipped.clone())
     }
 
     /// How many batches `epoch` has. This makes the epoch's order.
@@ -169,17 +175,21 @@ impl<D: Dataset, C: Collate<D::Item>> DataLoader<D, C> {
     /// Those of the dataset, and [`Error::IndexOutOfRange`].
     pub fn sample(&self, epoch: u64, index: usize) -> Result<D::Item> {
         let config = &self.config;
-        let len = config.dataset.len();
+        let len = config.len()?;
         if index >= len {
             return Err(Error::IndexOutOfRange { op: "loader", index, len });
         }
         let mut worker = WorkerContext::detached();
         worker.info.epoch = epoch;
         worker.level = config.level;
-        let key = context::sample_key(&config.seeding.generator(), epoch);
-        let mut cx = SampleContext::new(&mut worker, &key, index, 0);
-        config.hooks.before_sample(&mut cx)?;
-        config.dataset.get(index, &mut cx)
+        let keys = SampleKeys::of_samples(&config.seeding.generator(), epoch);
+        called("loader", "loading a single sample", || {
+            let address = (index as u64, 0);
+            config.hooks.before_sample(&keys, address)?;
+            config
+                .dataset
+                .get(index, &mut SampleContext::new(&mut worker, &keys, address, index, 0))
+        })
     }
 
     /// How many worker threads are alive at this moment, for diagnosis.
@@ -190,17 +200,10 @@ impl<D: Dataset, C: Collate<D::Item>> DataLoader<D, C> {
     fn plan(&self, epoch: u64, batch: u64, position: u64) -> Result<Plan> {
         let config = &self.config;
         let order = config.seeding.order_generator(epoch);
-        config.batching.plan(config.dataset.len(), epoch, &order, config.shard, batch, position)
-    }
-
-    fn state(
-        &self,
-        epoch: u64,
-        batch: u64,
-        position: u64,
-        workers: Vec<Option<WorkerState>>,
-    ) -> LoaderState {
-        self.config.state(epoch, batch, position, workers)
+        let len = config.len()?;
+        called("loader", "the sampler", || {
+            config.batching.plan(len, epoch, &order, config.shard, batch, position)
+        })
     }
 
     fn begin(
@@ -209,6 +212,7 @@ impl<D: Dataset, C: Collate<D::Item>> DataLoader<D, C> {
         batch: u64,
         position: u64,
         workers: Vec<Option<WorkerState>>,
+        skipped: Vec<Skipped>,
     ) -> Result<Epoch<D, C>> {
         let config = &self.config;
         let plan = self.plan(epoch, batch, position)?;
@@ -220,7 +224,11 @@ impl<D: Dataset, C: Collate<D::Item>> DataLoader<D, C> {
             timeout: config.timeout,
             grace: config.grace,
             epoch,
-            base_seed: config.seeding.base_seed(epoch, config.dataset.len())?,
+            base_seed: config.seeding.base_seed(
+                epoch,
+                config.len()?,
+                config.shard.map_or(0, |shard| shard.rank),
+            )?,
             first_slot: batch,
         };
         let idle = if config.workers == 0 {
@@ -233,7 +241,7 @@ impl<D: Dataset, C: Collate<D::Item>> DataLoader<D, C> {
             })
         };
         let task = Loading::new(Arc::clone(config), plan, epoch, workers);
-        Ok(Epoch::start(task, settings, idle, Arc::clone(&self.pool)))
+        Ok(Epoch::start(task, settings, idle, Arc::clone(&self.pool), skipped))
     }
 }
 

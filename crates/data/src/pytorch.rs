@@ -1,8 +1,10 @@
 //! The very numbers of PyTorch's `DataLoader`: base seeds, worker seeds and shuffles.
 
+use samebits_numerics::memory;
 use samebits_rng::Generator;
 use serde::{Deserialize, Serialize};
 
+use crate::memory::had;
 use crate::{Error, Result, Sampler};
 
 /// Which generator PyTorch's `DataLoader` was given.
@@ -65,13 +67,18 @@ impl PyTorch {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidOption`] for lengths that PyTorch shuffles in another way.
+    /// [`Error::InvalidOption`] for lengths that PyTorch shuffles in another way, and for epochs
+    /// from 2^20 on, whose numbers come after those of all epochs before.
     pub fn base_seed(&self, epoch: u64, len: usize) -> Result<u64> {
         Ok(self.at(epoch, len)?.random63())
     }
 
     /// The generator at the start of an epoch.
     fn at(&self, epoch: u64, len: usize) -> Result<Mt19937> {
+        if epoch >= LAST_EPOCH {
+            let expected = format!("must be below {LAST_EPOCH} for PyTorch's numbers");
+            return Err(Error::option("pytorch", "epoch", epoch, expected));
+        }
         let mut mt = Mt19937::new(self.seed);
         for _ in 0..epoch {
             mt.random63();
@@ -102,7 +109,7 @@ impl Sampler for PyTorch {
 
     fn order(&self, len: usize, epoch: u64, _: &Generator) -> Result<Vec<usize>> {
         if !self.shuffle {
-            return Ok((0..len).collect());
+            return had("pytorch", memory::collected(0..len));
         }
         let mut mt = self.at(epoch, len)?;
         mt.random63();
@@ -161,6 +168,9 @@ impl Sampler for PyTorchDistributed {
 /// From this length on PyTorch shuffles with 64-bit numbers, which is not done here.
 const LONGEST: u64 = (1 << 32) / 20;
 
+/// An epoch's numbers are drawn after those of all epochs before it, which takes time.
+const LAST_EPOCH: u64 = 1 << 20;
+
 fn check_len(len: usize) -> Result<()> {
     if len as u64 >= LONGEST {
         let expected = format!("must be below {LONGEST} for PyTorch's order");
@@ -216,7 +226,7 @@ impl Mt19937 {
     /// What `torch.randperm` draws on the CPU.
     fn permutation(&mut self, len: usize) -> Result<Vec<usize>> {
         check_len(len)?;
-        let mut order: Vec<usize> = (0..len).collect();
+        let mut order = had("pytorch", memory::collected(0..len))?;
         for i in 0..len.saturating_sub(1) {
             order.swap(i, i + self.next_u32() as usize % (len - i));
         }

@@ -272,6 +272,18 @@ impl Dataset for Rows {
         self.len
     }
 
+    fn describe(&self) -> String {
+        // The name, not the folder: a dataset may move between a save and a resume.
+        let name = self.source.path().file_name().unwrap_or_default().display();
+        let (op, shape, element) = (self.op, &self.shape, self.element);
+        let (size, digest) = (self.source.len(), self.source.digest_of_ends());
+        format!(
+            "{op} {name:?} of {size} bytes, digest of its ends {digest:016x}, {} rows of \
+             {element:?} {shape:?} from {}",
+            self.len, self.start
+        )
+    }
+
     fn get(&self, index: usize, _: &mut SampleContext<'_>) -> Result<Vec<f32>> {
         let bytes = self.row_bytes(index)?;
         match self.element.exceeds_f32() && !self.rounds {
@@ -292,6 +304,10 @@ impl Dataset for Labels {
 
     fn len(&self) -> usize {
         self.rows.len
+    }
+
+    fn describe(&self) -> String {
+        self.rows.describe()
     }
 
     fn get(&self, index: usize, _: &mut SampleContext<'_>) -> Result<i64> {

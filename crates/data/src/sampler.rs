@@ -2,8 +2,10 @@
 
 use std::fmt;
 
+use samebits_numerics::memory;
 use samebits_rng::{Draw, Generator};
 
+use crate::memory::had;
 use crate::{Error, Result};
 
 mod weighted;
@@ -63,7 +65,7 @@ impl Sampler for Sequential {
     }
 
     fn order(&self, len: usize, _: u64, _: &Generator) -> Result<Vec<usize>> {
-        Ok((0..len).collect())
+        had("sequential sampler", memory::collected(0..len))
     }
 
     fn may_repeat(&self) -> bool {
@@ -94,7 +96,7 @@ impl Sampler for Shuffled {
     }
 
     fn order(&self, len: usize, _: u64, generator: &Generator) -> Result<Vec<usize>> {
-        Ok(permutation(len, generator))
+        permutation("shuffled sampler", len, generator)
     }
 
     fn may_repeat(&self) -> bool {
@@ -136,7 +138,9 @@ impl Sampler for WithReplacement {
             ));
         }
         let draw = |word| ((u128::from(word) * len as u128) >> 64) as usize;
-        Ok(words64(generator).take(self.samples).map(draw).collect())
+        let mut order = had("sampler with replacement", memory::with_capacity(self.samples))?;
+        order.extend(words64(generator).take(self.samples).map(draw));
+        Ok(order)
     }
 }
 
@@ -163,8 +167,9 @@ impl Sampler for ShuffledSubset {
         if let Some(&index) = self.indices.iter().find(|&&index| index >= len) {
             return Err(Error::IndexOutOfRange { op: "shuffled subset", index, len });
         }
-        let order = permutation(self.indices.len(), generator);
-        Ok(order.into_iter().map(|place| self.indices[place]).collect())
+        let mut order = permutation("shuffled subset", self.indices.len(), generator)?;
+        order.iter_mut().for_each(|place| *place = self.indices[*place]);
+        Ok(order)
     }
 }
 
@@ -197,7 +202,7 @@ impl Shard {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidOption`] unless `rank` is below `world`.
+    /// [`Error::InvalidOption`] unless `rank` is below `world`, and `world` below 2^32.
     ///
     /// # Examples
     ///
@@ -218,6 +223,9 @@ impl Shard {
                 format!("must be below the world size {world}"),
             ));
         }
+        if u32::try_from(world).is_err() {
+            return Err(Error::option("shard", "world size", world, "must be below 2^32"));
+        }
         Ok(Shard { rank, world, tail })
     }
 
@@ -227,7 +235,7 @@ impl Shard {
     }
 
     /// The places of this rank in an order of length `len`; those from `len` on wrap around.
-    pub(crate) fn places(&self, len: usize) -> impl Iterator<Item = usize> + use<> {
+    pub(crate) fn places(&self, len: usize) -> impl ExactSizeIterator<Item = usize> + use<> {
         let rounds = match self.tail {
             Tail::Pad => len.div_ceil(self.world),
             Tail::Drop => len / self.world,
@@ -238,9 +246,16 @@ impl Shard {
 }
 
 /// A random order of the numbers below `len`: the generator's own permutation.
-pub(crate) fn permutation(len: usize, generator: &Generator) -> Vec<usize> {
+pub(crate) fn permutation(
+    op: &'static str,
+    len: usize,
+    generator: &Generator,
+) -> Result<Vec<usize>> {
     let draw = Draw::new(generator.seed(), generator.stream(), generator.offset());
-    draw.permutation(len).into_iter().map(|index| index as usize).collect()
+    let mut order = had(op, memory::zeroed::<i64>(len))?;
+    draw.permutation_into(&mut order);
+    // Collecting numbers of one size keeps the buffer.
+    Ok(order.into_iter().map(|index| index as usize).collect())
 }
 
 /// The 64-bit numbers of a generator, two from each block, low word first.
@@ -253,12 +268,11 @@ pub(crate) fn words64(generator: &Generator) -> impl Iterator<Item = u64> + use<
     .flatten()
 }
 
-/// FNV-1a over 64-bit words: tells descriptions apart; it guards against mistakes, not attacks.
+/// A digest of 64-bit words that tells descriptions apart. It guards against mistakes, not attacks:
+/// each word is mixed in by a bijection, so one that differs always shows.
 pub(crate) fn digest(words: impl Iterator<Item = u64>) -> u64 {
-    words.fold(0xcbf2_9ce4_8422_2325, |hash, word| {
-        word.to_le_bytes()
-            .into_iter()
-            .fold(hash, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    words.fold(0xcbf2_9ce4_8422_2325, |hash: u64, word| {
+        (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
     })
 }
 

@@ -8,11 +8,15 @@ use std::time::Duration;
 use samebits_rng::Generator;
 use serde::{Deserialize, Serialize};
 
-use crate::context::{self, SeedHook, SeedScope, WorkerContext};
-use crate::engine::{Pool, Settings};
-use crate::loader::{Hooks, Seeding, WorkerState};
+use samebits_numerics::memory;
+
+use crate::context::{SampleKeys, SeedHook, SeedScope, WorkerContext};
+use crate::engine::{self, Pool, Settings};
+use crate::guard::called;
+use crate::loader::{Hooks, Seeding, WorkerState, same};
+use crate::memory::had;
 use crate::sampler::permutation;
-use crate::{BoxError, Collate, Determinism, Error, Result, SampleContext, Stack};
+use crate::{BoxError, Collate, Determinism, Error, Result, Retry, SampleContext, Skipped, Stack};
 
 mod epoch;
 mod lines;
@@ -44,18 +48,18 @@ pub trait ShardedDataset: Send + Sync + 'static {
     }
 
     /// Opens a shard and passes over its first `skip` records, fewer if it is shorter. A reader
-    /// that can seek should.
+    /// that can seek should. The loader opens a shard again behind a record that could not be read.
     ///
     /// # Errors
     ///
-    /// Whatever can go wrong while opening.
+    /// Whatever can go wrong while opening, or that the records cannot be passed over.
     fn open(&self, shard: usize, skip: u64) -> Result<Records<Self::Raw>>;
 
     /// Makes a sample of a record: the place for decoding and augmentation.
     ///
     /// # Errors
     ///
-    /// Whatever can go wrong while decoding. It spoils the sample's batch and no other.
+    /// Whatever can go wrong while decoding. [`Retry`] says what follows.
     fn sample(&self, raw: Self::Raw, cx: &mut SampleContext<'_>) -> Result<Self::Item>;
 }
 
@@ -80,7 +84,7 @@ impl<D: ShardedDataset + ?Sized> ShardedDataset for Arc<D> {
     }
 }
 
-/// The records of a shard. The first error ends it.
+/// The records of a shard. It is not asked again after an error or a panic.
 pub type Records<R> = Box<dyn Iterator<Item = Result<R>> + Send>;
 
 /// One batch of a stream.
@@ -107,7 +111,9 @@ pub struct StreamBatch<B> {
 /// lanes, one worker at most to each lane, and changes nothing. The number of lanes and the
 /// batch size do change the order, as in any loader.
 ///
-/// Sample *i* of shard *s* has a generator made from (seed, epoch, *s*, *i*).
+/// Sample *i* of shard *s* has a generator made from (seed, epoch, *s*, *i*). A loader does not know
+/// of other ranks: ranks that read shards of their own take seeds of their own too, for instance
+/// `generator(root.derive("rank").fold_in(rank))`.
 ///
 /// # Examples
 ///
@@ -132,6 +138,8 @@ pub struct StreamLoader<D: ShardedDataset, C: Collate<D::Item> = Stack> {
 /// What a builder has put together.
 pub(crate) struct Config<D, C> {
     dataset: D,
+    /// The dataset's description.
+    identity: String,
     collate: C,
     batch_size: usize,
     drop_last: bool,
@@ -139,6 +147,7 @@ pub(crate) struct Config<D, C> {
     lanes: usize,
     seeding: Seeding,
     hooks: Hooks,
+    retry: Retry,
     workers: usize,
     prefetch: usize,
     level: Determinism,
@@ -180,6 +189,9 @@ pub struct StreamState {
     /// What each worker was doing after its last batch that was handed out.
     #[serde(default)]
     pub workers: Vec<Option<WorkerState>>,
+    /// What was left out of the epoch so far.
+    #[serde(default)]
+    pub skipped: Vec<Skipped>,
 }
 
 /// How far a lane has read.
@@ -195,7 +207,12 @@ pub struct LaneState {
 }
 
 const OP: &str = "stream loader";
-const VERSION: u32 = 1;
+/// Version 1 had other generators of shards and records.
+const VERSION: u32 = 2;
+/// More lanes than this are a mistake: each keeps a shard open.
+const MOST_LANES: usize = 1 << 16;
+/// Counters of saved states stay below this, so that counting on from them cannot overflow.
+const MOST_COUNTED: u64 = 1 << 62;
 
 impl<D: ShardedDataset> StreamLoader<D, Stack>
 where
@@ -220,9 +237,10 @@ impl<D: ShardedDataset, C: Collate<D::Item>> StreamLoader<D, C> {
 
     /// The batches of `epoch`. An error in starting comes as the first item.
     pub fn epoch(&self, epoch: u64) -> StreamEpoch<D, C> {
-        match self.begin(&self.config.state(epoch)) {
+        let state = self.config.state(epoch);
+        match self.begin(&state) {
             Ok(running) => running,
-            Err(error) => StreamEpoch::refused(error, self.config.state(epoch)),
+            Err(error) => StreamEpoch::refused(error, state),
         }
     }
 
@@ -234,17 +252,20 @@ impl<D: ShardedDataset, C: Collate<D::Item>> StreamLoader<D, C> {
     /// number of lanes.
     pub fn resume(&self, state: &StreamState) -> Result<StreamEpoch<D, C>> {
         let own = self.config.state(state.epoch);
-        let same = |field, own: String, saved: String| {
-            if own == saved {
-                return Ok(());
-            }
-            Err(Error::StateMismatch { field, expected: own, found: saved })
-        };
-        same("version", own.version.to_string(), state.version.to_string())?;
+        same("version", own.version, state.version)?;
         same("seeding", format!("{:?}", own.seeding), format!("{:?}", state.seeding))?;
-        same("dataset", own.dataset, state.dataset.clone())?;
-        same("shuffle", own.shuffle.to_string(), state.shuffle.to_string())?;
-        same("number of lanes", own.lanes.len().to_string(), state.lanes.len().to_string())?;
+        same("dataset", &own.dataset, &state.dataset)?;
+        same("shuffle", own.shuffle, state.shuffle)?;
+        same("number of lanes", own.lanes.len(), state.lanes.len())?;
+        let lanes = state.lanes.iter().map(|lane| ("records", lane.records));
+        for (field, count) in
+            [("batch", state.batch), ("turn", state.turn)].into_iter().chain(lanes)
+        {
+            if count > MOST_COUNTED {
+                let expected = format!("at most {MOST_COUNTED}");
+                return Err(Error::StateMismatch { field, expected, found: count.to_string() });
+            }
+        }
         let mut state = state.clone();
         if state.worker_count != self.config.workers && state.workers.iter().any(Option::is_some) {
             tracing::warn!(
@@ -259,10 +280,10 @@ impl<D: ShardedDataset, C: Collate<D::Item>> StreamLoader<D, C> {
 
     fn begin(&self, state: &StreamState) -> Result<StreamEpoch<D, C>> {
         let config = &self.config;
-        let shards = config.dataset.shards();
+        let shards = called(OP, "the number of shards", || Ok(config.dataset.shards()))?;
         let order = match config.shuffle {
-            true => permutation(shards, &config.seeding.order_generator(state.epoch)),
-            false => (0..shards).collect(),
+            true => permutation(OP, shards, &config.seeding.order_generator(state.epoch))?,
+            false => had(OP, memory::collected(0..shards))?,
         };
         let settings = Settings {
             workers: config.workers,
@@ -272,7 +293,7 @@ impl<D: ShardedDataset, C: Collate<D::Item>> StreamLoader<D, C> {
             timeout: config.timeout,
             grace: config.grace,
             epoch: state.epoch,
-            base_seed: config.seeding.base_seed(state.epoch, shards)?,
+            base_seed: config.seeding.base_seed(state.epoch, shards, 0)?,
             first_slot: state.turn,
         };
         let pool = match config.workers {
@@ -293,11 +314,12 @@ impl<D: ShardedDataset, C> Config<D, C> {
             batch: 0,
             turn: 0,
             lanes: vec![LaneState::default(); self.lanes],
-            dataset: self.dataset.describe(),
+            dataset: self.identity.clone(),
             shuffle: self.shuffle,
             seeding: self.seeding.clone(),
             worker_count: self.workers,
             workers: Vec::new(),
+            skipped: Vec::new(),
         }
     }
 }
@@ -307,6 +329,7 @@ impl<D: ShardedDataset, C: Collate<D::Item>> StreamLoaderBuilder<D, C> {
         StreamLoaderBuilder {
             config: Config {
                 dataset,
+                identity: String::new(),
                 collate,
                 batch_size: 1,
                 drop_last: false,
@@ -314,6 +337,7 @@ impl<D: ShardedDataset, C: Collate<D::Item>> StreamLoaderBuilder<D, C> {
                 lanes: 4,
                 seeding: Seeding::Addressed(Generator::new(0)),
                 hooks: Hooks::default(),
+                retry: Retry::default(),
                 workers: 0,
                 prefetch: 2,
                 level: Determinism::default(),
@@ -342,7 +366,7 @@ impl<D: ShardedDataset, C: Collate<D::Item>> StreamLoaderBuilder<D, C> {
         self
     }
 
-    /// How many shards are read at once. More workers than lanes are of no use.
+    /// How many shards are read at once, at most 65536. More workers than lanes are of no use.
     pub fn lanes(mut self, lanes: usize) -> Self {
         self.config.lanes = lanes;
         self
@@ -374,6 +398,13 @@ impl<D: ShardedDataset, C: Collate<D::Item>> StreamLoaderBuilder<D, C> {
     /// The promise that the loader must keep.
     pub fn level(mut self, level: Determinism) -> Self {
         self.config.level = level;
+        self
+    }
+
+    /// What to do if a sample fails or a record cannot be read: by default nothing; the error comes
+    /// in the batch's place.
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.config.retry = retry;
         self
     }
 
@@ -411,31 +442,17 @@ impl<D: ShardedDataset, C: Collate<D::Item>> StreamLoaderBuilder<D, C> {
     /// [`Error::InvalidOption`] and [`Error::LevelUnavailable`] for settings that contradict
     /// each other.
     pub fn build(self) -> Result<StreamLoader<D, C>> {
-        let config = self.config;
-        for (option, value) in [
-            ("batch size", config.batch_size),
-            ("prefetch", config.prefetch),
-            ("number of lanes", config.lanes),
-        ] {
-            if value == 0 {
-                return Err(Error::option(OP, option, 0, "must be at least 1"));
-            }
+        let mut config = self.config;
+        engine::check(OP, config.batch_size, config.workers, config.prefetch, config.timeout)?;
+        if config.lanes == 0 || config.lanes > MOST_LANES {
+            let expected = format!("must be from 1 to {MOST_LANES}");
+            return Err(Error::option(OP, "number of lanes", config.lanes, expected));
         }
-        if config.workers.checked_mul(config.prefetch).is_none() {
-            return Err(Error::option(OP, "prefetch", config.prefetch, "is too large"));
-        }
-        if let (Some(timeout), 0) = (config.timeout, config.workers) {
-            let expected = "needs at least one worker: a loader without workers waits for nobody";
-            return Err(Error::option(OP, "timeout", format!("{timeout:?}"), expected));
-        }
+        config.identity =
+            called(OP, "the dataset's description", || Ok(config.dataset.describe()))?;
         config.hooks.check(config.level)?;
         Ok(StreamLoader { config: Arc::new(config), live: Arc::default() })
     }
-}
-
-/// The generator of a record: the epoch's, folded by the shard and by the place in it.
-fn record_rng(epoch_key: &Generator, shard: usize, place: u64) -> Generator {
-    epoch_key.fold_in(shard as u64).fold_in(place)
 }
 
 impl<D: ShardedDataset, C: Collate<D::Item>> fmt::Debug for StreamLoader<D, C> {
@@ -453,7 +470,7 @@ impl<D: ShardedDataset, C> fmt::Debug for StreamLoaderBuilder<D, C> {
 impl<D: ShardedDataset, C> Config<D, C> {
     fn debug(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct(name)
-            .field("dataset", &self.dataset.describe())
+            .field("dataset", &self.identity)
             .field("batch_size", &self.batch_size)
             .field("lanes", &self.lanes)
             .field("seeding", &self.seeding)
@@ -462,7 +479,7 @@ impl<D: ShardedDataset, C> Config<D, C> {
             .finish_non_exhaustive()
     }
 
-    fn key(&self, epoch: u64) -> Generator {
-        context::sample_key(&self.seeding.generator(), epoch)
+    fn keys(&self, epoch: u64) -> SampleKeys {
+        SampleKeys::of_records(&self.seeding.generator(), epoch)
     }
 }

@@ -9,16 +9,13 @@ use samebits_rng::Generator;
 
 /// The generator of an epoch's order, as the documentation of the loader says.
 fn order_generator(seed: u64, epoch: u64) -> Generator {
-    Generator::new(seed).fold_in(1).fold_in(epoch)
+    Generator::new(seed).derive("order").fold_in(epoch)
 }
 
 /// The first word of sample `index` on its visit number `repeat`.
 fn draw(seed: u64, epoch: u64, index: usize, repeat: u64) -> u32 {
-    let mut rng = Generator::new(seed).fold_in(2).fold_in(epoch).fold_in(index as u64);
-    if repeat > 0 {
-        rng = rng.fold_in(repeat);
-    }
-    rng.next_block()[0]
+    let samples = Generator::new(seed).derive("sample").fold_in(epoch);
+    samples.fold_in(index as u64).fold_in(repeat).next_block()[0]
 }
 
 fn sampler(kind: u8, len: usize) -> Box<dyn Sampler> {

@@ -162,7 +162,7 @@ fn check_resuming() {
 }
 
 #[test]
-fn a_bad_sample_spoils_its_batch_and_a_bad_record_its_lane() {
+fn a_bad_sample_or_record_spoils_its_batch_alone() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         if !info.to_string().contains("cursed") {
@@ -195,7 +195,7 @@ fn a_bad_sample_spoils_its_batch_and_a_bad_record_its_lane() {
         errors(Numbers { undecodable: Some(1001), ..new() }),
         [
             (2, None),
-            (0, text("1, sample 1: bad checksum")),
+            (0, text("1, shard 1, sample 1: bad checksum")),
             (2, None),
             (2, None),
             (2, None),
@@ -204,11 +204,21 @@ fn a_bad_sample_spoils_its_batch_and_a_bad_record_its_lane() {
     );
     assert_eq!(
         errors(Numbers { unreadable: Some((0, 2)), ..new() }),
-        [(2, None), (2, None), (0, text("2, sample 3: bad sector")), (2, None)]
+        [
+            (2, None),
+            (2, None),
+            (0, text("2, shard 0, sample 2: bad sector")),
+            (2, None),
+            (2, None),
+            (1, None)
+        ]
     );
-    assert_eq!(
-        errors(Numbers { cursed: Some(3), ..new() })[2].1.as_deref().unwrap().split(':').next(),
-        Some("loader")
+    let cursed = errors(Numbers { cursed: Some(3), ..new() });
+    assert_eq!(cursed.iter().map(|batch| batch.0).collect::<Vec<_>>(), [2, 2, 0, 2, 2, 1]);
+    let error = cursed[2].1.as_deref().unwrap();
+    assert!(
+        error.starts_with("loader: worker 0, batch 2, shard 0, sample 3: panicked: "),
+        "{error}"
     );
 }
 
@@ -251,7 +261,7 @@ fn lines_of_plain_and_packed_files() {
     let error = lines(&["c"]).epoch(0).nth(1).unwrap().unwrap_err().to_string();
     assert!(error.contains("c, line 2: expected UTF-8, found invalid utf-8"), "{error}");
     let error = lines(&["missing"]).epoch(0).next().unwrap().unwrap_err().to_string();
-    assert!(error.starts_with("loader: worker 0, batch 0, sample 0: lines: "), "{error}");
+    assert!(error.starts_with("loader: worker 0, batch 0, shard 0, sample 0: lines: "), "{error}");
     let mut cut = fs::read(path("b.gz")).unwrap();
     cut.truncate(cut.len() - 3);
     fs::write(path("d.gz"), cut).unwrap();

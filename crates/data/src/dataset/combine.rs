@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use samebits_rng::Generator;
 
-use crate::sampler::permutation;
+use crate::sampler::{digest, permutation};
 use crate::{Dataset, Error, Result, SampleContext};
 
 /// A dataset with a function applied to every sample; see [`DatasetExt::map`](crate::DatasetExt::map).
@@ -46,6 +46,10 @@ where
     fn get(&self, index: usize, cx: &mut SampleContext<'_>) -> Result<U> {
         let item = self.dataset.get(index, cx)?;
         (self.f)(item, cx)
+    }
+
+    fn describe(&self) -> String {
+        format!("{}, mapped", self.dataset.describe())
     }
 }
 
@@ -96,6 +100,12 @@ impl<D: Dataset> Dataset for Subset<D> {
         })?;
         self.dataset.get(inner, cx)
     }
+
+    fn describe(&self) -> String {
+        let digest = digest(self.indices.iter().map(|&index| index as u64));
+        let (len, whole) = (self.indices.len(), self.dataset.describe());
+        format!("{len} indices, digest {digest:016x}, of {whole}")
+    }
 }
 
 pub(super) fn split<D: Dataset>(
@@ -114,7 +124,7 @@ pub(super) fn split<D: Dataset>(
         ));
     }
     let dataset = Arc::new(dataset);
-    let order = permutation(len, generator);
+    let order = permutation("split", len, &generator.derive("split"))?;
     let mut rest = order.as_slice();
     let parts = lengths.iter().map(|&part| {
         let (head, tail) = rest.split_at(part);
@@ -166,6 +176,18 @@ impl<D: Dataset> Dataset for Concat<D> {
         let start = if part == 0 { 0 } else { self.ends[part - 1] };
         dataset.get(index - start, cx)
     }
+
+    fn describe(&self) -> String {
+        let parts = self.datasets.iter().flat_map(|dataset| {
+            dataset.describe().into_bytes().into_iter().map(u64::from).chain([u64::MAX])
+        });
+        format!(
+            "{} datasets of {} samples, digest {:016x}",
+            self.ends.len(),
+            self.len(),
+            digest(parts)
+        )
+    }
 }
 
 /// Pairs of the samples of two datasets.
@@ -204,6 +226,10 @@ impl<A: Dataset, B: Dataset> Dataset for Zip<A, B> {
     fn get(&self, index: usize, cx: &mut SampleContext<'_>) -> Result<Self::Item> {
         // The first half draws first; that order is part of the values.
         Ok((self.first.get(index, cx)?, self.second.get(index, cx)?))
+    }
+
+    fn describe(&self) -> String {
+        format!("({}) with ({})", self.first.describe(), self.second.describe())
     }
 }
 

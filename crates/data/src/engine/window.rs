@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
+use crate::guard::caught;
 use crate::{Error, Result};
 
 /// Finished slots that the consumer has not taken yet, and who may produce more.
@@ -167,7 +168,11 @@ impl<O> Window<O> {
         };
         self.room.notify_all();
         // Dropping results may run foreign code, which must not run under the lock.
-        drop(ready);
+        for result in ready.into_values() {
+            if let Err(message) = caught(|| drop(result)) {
+                tracing::warn!("dropping a batch panicked: {message}");
+            }
+        }
     }
 
     /// Waits until all workers have left. False if they have not within `grace`.

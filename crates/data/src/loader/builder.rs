@@ -1,8 +1,8 @@
 //! The settings of a loader.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -13,8 +13,8 @@ use super::seeding::{Hooks, Seeding};
 use super::{Config, DataLoader};
 use crate::context::{SeedHook, SeedScope, WorkerContext};
 use crate::{
-    BatchSampler, BoxError, Collate, Dataset, Determinism, Error, PyTorch, Result, Sampler,
-    Sequential, Shard, Shuffled,
+    BatchSampler, BoxError, Collate, Dataset, Determinism, Error, PyTorch, Result, Retry, Sampler,
+    Sequential, Shard, Shuffled, engine,
 };
 
 /// Builds a [`DataLoader`].
@@ -30,6 +30,7 @@ pub struct LoaderBuilder<D, C> {
     order: Order,
     seeding: Seeding,
     hooks: Hooks,
+    retry: Retry,
     shard: Option<Shard>,
     workers: usize,
     prefetch: usize,
@@ -55,6 +56,7 @@ impl<D: Dataset, C> LoaderBuilder<D, C> {
             order: Order::Samples(Arc::new(Sequential)),
             seeding: Seeding::Addressed(Generator::new(0)),
             hooks: Hooks::default(),
+            retry: Retry::default(),
             shard: None,
             workers: 0,
             prefetch: 2,
@@ -103,15 +105,17 @@ impl<D: Dataset, C> LoaderBuilder<D, C> {
     /// # Determinism
     ///
     /// Nothing is drawn from the generator, now or later, so making or iterating a loader never
-    /// moves anyone's random numbers. Epoch *e* uses children of it: `fold_in(1).fold_in(e)`
-    /// orders the samples, `fold_in(2).fold_in(e).fold_in(i)` belongs to sample *i* (folded once
-    /// more by the number of earlier visits in the epoch if there were any), and the first 63
-    /// bits of `fold_in(3).fold_in(e)` are the base seed of the workers.
+    /// moves anyone's random numbers. Epoch *e* uses children of it:
+    /// `derive("order").fold_in(e)` orders the samples,
+    /// `derive("sample").fold_in(e).fold_in(i).fold_in(r)` belongs to the visit of sample *i* that
+    /// *r* others came before, and the first 63 bits of `derive("worker").fold_in(e).fold_in(k)`
+    /// are the base seed of the workers of rank *k*.
     pub fn generator(self, generator: Generator) -> Self {
         LoaderBuilder { seeding: Seeding::Addressed(generator), ..self }
     }
 
-    /// Uses PyTorch's base seeds, worker seeds and orders.
+    /// Uses PyTorch's base seeds, worker seeds and orders. Ranks other than 0 have seeds of their
+    /// own, since PyTorch's are the same on all ranks.
     pub fn pytorch(self, torch: PyTorch) -> Self {
         LoaderBuilder { seeding: Seeding::PyTorch(torch), ..self.sampler(torch) }
     }
@@ -146,6 +150,11 @@ impl<D: Dataset, C> LoaderBuilder<D, C> {
     /// each epoch, so this changes nothing but the time it takes to start.
     pub fn persistent_workers(self, persistent: bool) -> Self {
         LoaderBuilder { persistent, ..self }
+    }
+
+    /// What to do if a sample fails: by default nothing; the error comes in the batch's place.
+    pub fn retry(self, retry: Retry) -> Self {
+        LoaderBuilder { retry, ..self }
     }
 
     /// Gives up waiting for a batch after `timeout`. Needs at least one worker.
@@ -185,6 +194,7 @@ impl<D: Dataset, C> LoaderBuilder<D, C> {
             order,
             seeding: self.seeding,
             hooks: self.hooks,
+            retry: self.retry,
             shard: self.shard,
             workers: self.workers,
             prefetch: self.prefetch,
@@ -207,23 +217,7 @@ impl<D: Dataset, C> LoaderBuilder<D, C> {
         C: Collate<D::Item>,
     {
         let op = "loader";
-        if self.batch_size == 0 {
-            return Err(Error::option(op, "batch size", 0, "must be at least 1"));
-        }
-        if self.prefetch == 0 {
-            return Err(Error::option(op, "prefetch", 0, "must be at least 1"));
-        }
-        if self.workers.checked_mul(self.prefetch).is_none() {
-            return Err(Error::option(op, "prefetch", self.prefetch, "is too large"));
-        }
-        if self.timeout.is_some() && self.workers == 0 {
-            return Err(Error::option(
-                op,
-                "timeout",
-                format!("{:?}", self.timeout.unwrap_or_default()),
-                "needs at least one worker: a loader without workers waits for nobody",
-            ));
-        }
+        engine::check(op, self.batch_size, self.workers, self.prefetch, self.timeout)?;
         if !self.ordered && self.level > Determinism::NotGuaranteed {
             return Err(Error::LevelUnavailable {
                 op: "loader: unordered delivery",
@@ -245,6 +239,8 @@ impl<D: Dataset, C> LoaderBuilder<D, C> {
             batching,
             seeding: self.seeding,
             hooks: self.hooks,
+            retry: self.retry,
+            identity: OnceLock::new(),
             shard: self.shard,
             workers: self.workers,
             prefetch: self.prefetch,

@@ -7,7 +7,7 @@ use super::LoaderState;
 use super::state::WorkerState;
 use super::task::Loading;
 use crate::engine::{Home, Pool, Run, Settings};
-use crate::{Collate, Dataset, Determinism, Error, Result};
+use crate::{Collate, Dataset, Determinism, Error, Result, Skipped};
 
 /// One batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,8 +64,9 @@ impl fmt::Display for LoadReport {
 /// The batches of one epoch, in order.
 ///
 /// A failed sample spoils its batch only: the error comes in the batch's place and the next
-/// batch follows. After [`Error::WorkerInit`], [`Error::Timeout`] and [`Error::Spawn`] the
-/// epoch ends.
+/// batch follows. [`LoaderBuilder::retry`](super::LoaderBuilder::retry) tries again or leaves the
+/// sample out. After [`Error::WorkerInit`], [`Error::Timeout`], [`Error::Spawn`] and
+/// [`Error::TooManySkipped`] the epoch ends.
 ///
 /// Dropping an epoch early stops its workers after the sample they are loading.
 pub struct Epoch<D: Dataset, C: Collate<D::Item>> {
@@ -87,8 +88,19 @@ struct Running<D: Dataset, C: Collate<D::Item>> {
     next: u64,
     ended: bool,
     workers: Vec<Option<WorkerState>>,
+    skipped: Vec<Skipped>,
+    /// Where the epoch stood before an error, until a later batch is handed out.
+    before_error: Option<Box<Standing>>,
     /// Where persistent workers go at the end.
     home: Home<Loading<D, C>>,
+}
+
+/// What a state is made of.
+#[derive(Clone)]
+struct Standing {
+    next: u64,
+    workers: Vec<Option<WorkerState>>,
+    skipped: usize,
 }
 
 impl<D: Dataset, C: Collate<D::Item>> Epoch<D, C> {
@@ -102,12 +114,15 @@ impl<D: Dataset, C: Collate<D::Item>> Epoch<D, C> {
         settings: Settings,
         pool: Option<Pool<Loading<D, C>>>,
         home: Home<Loading<D, C>>,
+        skipped: Vec<Skipped>,
     ) -> Self {
         let mut workers = task.saved().to_vec();
         workers.resize(settings.workers.max(1), None);
         let (number, next) = (settings.epoch, settings.first_slot);
         let run = Run::start(task, settings, pool);
-        let running = Box::new(Running { run, next, ended: false, workers, home });
+        let before_error = None;
+        let running =
+            Box::new(Running { run, next, ended: false, workers, skipped, before_error, home });
         Epoch { number, state: State::Running(running), began: Instant::now(), samples: 0 }
     }
 
@@ -125,7 +140,16 @@ impl<D: Dataset, C: Collate<D::Item>> Epoch<D, C> {
         }
     }
 
-    /// Where the epoch stands, for [`DataLoader::resume`](super::DataLoader::resume).
+    /// What [`Retry::skip`](crate::Retry::skip) has left out of the epoch so far, and why.
+    pub fn skipped(&self) -> &[Skipped] {
+        match &self.state {
+            State::Refused(_) => &[],
+            State::Running(running) => &running.skipped,
+        }
+    }
+
+    /// Where the epoch stands, for [`DataLoader::resume`](super::DataLoader::resume): after the
+    /// last batch that was handed out. After an error that is before the batch of the error.
     ///
     /// # Errors
     ///
@@ -160,12 +184,16 @@ impl<D: Dataset, C: Collate<D::Item>> Epoch<D, C> {
                 instead: "leave `ordered` on",
             });
         }
-        let workers = match running.workers.iter().any(Option::is_some) {
-            true => running.workers.clone(),
-            false => Vec::new(),
-        };
-        let position = task.plan().position(running.next);
-        Ok(task.config().state(self.number, running.next, position, workers))
+        let standing = running.before_error.as_ref().map(|standing| (**standing).clone());
+        let Standing { next, workers, skipped } = standing.unwrap_or_else(|| running.standing());
+        let mut state = task.config().state(self.number)?;
+        state.batch = next;
+        state.position = task.plan().position(next);
+        if workers.iter().any(Option::is_some) {
+            state.workers = workers;
+        }
+        state.skipped = running.skipped[..skipped].to_vec();
+        Ok(state)
     }
 
     /// How the epoch has gone so far.
@@ -191,21 +219,39 @@ impl<D: Dataset, C: Collate<D::Item>> Epoch<D, C> {
 
 impl<D: Dataset, C: Collate<D::Item>> Running<D, C> {
     fn next(&mut self) -> Option<Result<Batch<C::Batch>>> {
-        if self.ended || self.next >= self.run.task().plan().end_batch() {
-            return None;
-        }
-        let result = self.run.take(self.next);
-        if result.as_ref().is_err_and(Error::ends_epoch) {
-            self.ended = true;
-            return Some(result.map(|loaded| loaded.batch));
-        }
-        self.next += 1;
-        Some(result.map(|loaded| {
+        while !self.ended && self.next < self.run.task().plan().end_batch() {
+            let loaded = match self.run.take(self.next) {
+                Ok(loaded) => loaded,
+                Err(error) => return Some(self.end(error)),
+            };
+            if loaded.batch.is_err() && self.before_error.is_none() {
+                self.before_error = Some(Box::new(self.standing()));
+            }
+            let retry = self.run.task().config().retry;
+            if let Err(error) = retry.admit(&mut self.skipped, loaded.skipped) {
+                return Some(self.end(error));
+            }
+            self.next += 1;
             if loaded.state.is_some() {
                 self.workers[loaded.worker] = loaded.state;
             }
-            loaded.batch
-        }))
+            let Some(batch) = loaded.batch.transpose() else { continue };
+            if batch.is_ok() {
+                self.before_error = None;
+            }
+            return Some(batch);
+        }
+        None
+    }
+
+    fn end<T>(&mut self, error: Error) -> Result<T> {
+        self.ended = true;
+        Err(error)
+    }
+
+    fn standing(&self) -> Standing {
+        let (workers, skipped) = (self.workers.clone(), self.skipped.len());
+        Standing { next: self.next, workers, skipped }
     }
 }
 

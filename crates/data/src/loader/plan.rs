@@ -1,13 +1,16 @@
 //! The plan of an epoch: which samples make which batch.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use samebits_numerics::memory;
 use samebits_rng::Generator;
 
+use crate::memory::{had, reserve};
 use crate::{BatchSampler, Error, Result, Sampler, Shard};
+
+const OP: &str = "loader";
 
 /// How batches are made.
 pub(crate) enum Batching {
@@ -70,35 +73,26 @@ impl Batching {
                 check_indices(&order, len)?;
                 let end = order.len() as u64;
                 let start = cut(position, order.len())?;
-                let count = |order: &[usize]| match sampler.may_repeat() {
-                    true => repeats(order),
-                    false => Vec::new(),
-                };
+                let before = if sampler.may_repeat() { repeats(&order)? } else { Vec::new() };
                 let (order, repeats) = match shard {
                     None => {
-                        let mut repeats = count(&order);
-                        repeats.drain(..start.min(repeats.len()));
-                        (order[start..].to_vec(), repeats)
+                        let (mut order, mut before) = (order, before);
+                        before.drain(..start.min(before.len()));
+                        order.drain(..start);
+                        (order, before)
                     }
                     Some(shard) => {
-                        // Places past the end wrap around to the start of the epoch, so a padded
-                        // sample is a repeated one.
-                        let places: Vec<usize> =
-                            shard.places(order.len() - start).map(|place| place + start).collect();
-                        let longest = places.last().map_or(0, |&place| place + 1);
-                        let padding = longest.saturating_sub(order.len());
-                        let padded: Vec<usize> =
-                            order.iter().cycle().take(order.len() + shard.world).copied().collect();
-                        let all = match padding {
-                            0 => count(&order),
-                            _ => repeats(&padded),
+                        let rest = order.len() - start;
+                        let places = || shard.places(rest).map(|place| place + start);
+                        // Only the last place of a rank can lie past the end.
+                        let padded = places().last().is_some_and(|place| place >= order.len());
+                        let repeat = |place| visits(&order, &before, place);
+                        let repeats = match before.is_empty() && !padded {
+                            true => Vec::new(),
+                            false => had(OP, memory::collected(places().map(repeat)))?,
                         };
-                        let local = places.iter().map(|&place| padded[place]).collect();
-                        let repeats = match all.is_empty() {
-                            true => all,
-                            false => places.iter().map(|&place| all[place]).collect(),
-                        };
-                        (local, repeats)
+                        let local = places().map(|place| order[place % order.len()]);
+                        (had(OP, memory::collected(local))?, repeats)
                     }
                 };
                 let count = match drop_last {
@@ -112,26 +106,29 @@ impl Batching {
                     first_batch,
                     start: start as u64,
                     end,
-                    stride: *size as u64 * world,
+                    stride: (*size as u64).saturating_mul(world),
                 })
             }
             Batching::Listed { sampler } => {
                 let batches = sampler.batches(len, epoch, generator)?;
-                let flat: Vec<usize> = batches.iter().flatten().copied().collect();
+                let total =
+                    batches.iter().try_fold(0, |n: usize, batch| n.checked_add(batch.len()));
+                let mut flat = had(OP, memory::with_capacity(total.unwrap_or(usize::MAX)))?;
+                let mut starts = had(OP, memory::with_capacity(batches.len()))?;
+                for batch in &batches {
+                    starts.push(flat.len());
+                    flat.extend_from_slice(batch);
+                }
                 check_indices(&flat, len)?;
                 let end = batches.len() as u64;
                 let start = cut(position, batches.len())?;
-                let mut counted = repeats(&flat).into_iter();
-                let counted: Vec<Vec<u32>> = batches
-                    .iter()
-                    .map(|batch| counted.by_ref().take(batch.len()).collect())
-                    .collect();
-                let places: Vec<usize> = match shard {
-                    None => (start..batches.len()).collect(),
-                    Some(shard) => shard
-                        .places(batches.len() - start)
-                        .map(|place| (place + start) % batches.len())
-                        .collect(),
+                let before = repeats(&flat)?;
+                let rest = batches.len() - start;
+                let places = match shard {
+                    None => had(OP, memory::collected(start..batches.len()))?,
+                    Some(shard) => {
+                        had(OP, memory::collected(shard.places(rest).map(|place| place + start)))?
+                    }
                 };
                 let mut plan = Plan {
                     order: Vec::new(),
@@ -142,10 +139,16 @@ impl Batching {
                     end,
                     stride: world,
                 };
-                let mut ends = Vec::with_capacity(places.len());
+                let mut ends = had(OP, memory::with_capacity(places.len()))?;
                 for place in places {
-                    plan.order.extend_from_slice(&batches[place]);
-                    plan.repeats.extend_from_slice(&counted[place]);
+                    let (round, place) = (place / batches.len(), place % batches.len());
+                    let batch = &batches[place];
+                    reserve(OP, &mut plan.order, batch.len())?;
+                    reserve(OP, &mut plan.repeats, batch.len())?;
+                    plan.order.extend_from_slice(batch);
+                    let first = starts[place] + round * flat.len();
+                    let repeats = (first..first + batch.len()).map(|p| visits(&flat, &before, p));
+                    plan.repeats.extend(repeats);
                     ends.push(plan.order.len());
                 }
                 plan.cuts = Cuts::Listed(ends);
@@ -238,16 +241,31 @@ fn cut(position: u64, len: usize) -> Result<usize> {
 }
 
 /// How often each sample came before in `order`; empty if none came twice.
-fn repeats(order: &[usize]) -> Vec<u32> {
-    let mut seen = BTreeMap::new();
-    let mut any = false;
-    let counts: Vec<u32> = order
-        .iter()
-        .map(|&index| {
-            let count = seen.entry(index).and_modify(|count| *count += 1).or_insert(0);
-            any |= *count > 0;
-            *count
-        })
-        .collect();
-    if any { counts } else { Vec::new() }
+fn repeats(order: &[usize]) -> Result<Vec<u32>> {
+    // Visits of one sample lie together when the places are sorted by sample, in their order.
+    let mut places = had(OP, memory::collected(0..order.len()))?;
+    places.sort_unstable_by_key(|&place| (order[place], place));
+    if places.windows(2).all(|pair| order[pair[0]] != order[pair[1]]) {
+        return Ok(Vec::new());
+    }
+    let mut counts: Vec<u32> = had(OP, memory::zeroed(order.len()))?;
+    for pair in places.windows(2) {
+        if order[pair[0]] == order[pair[1]] {
+            counts[pair[1]] = counts[pair[0]].saturating_add(1);
+        }
+    }
+    Ok(counts)
+}
+
+/// How often the sample at `place` came before, given what [`repeats`] has counted in `order`;
+/// places past the end wrap around to the start of the epoch, as often as need be.
+fn visits(order: &[usize], before: &[u32], place: usize) -> u32 {
+    let (round, place) = (place / order.len(), place % order.len());
+    let here = before.get(place).copied().unwrap_or(0);
+    if round == 0 {
+        return here;
+    }
+    let in_a_round = order.iter().filter(|&&index| index == order[place]).count();
+    let rounds = u32::try_from(in_a_round.saturating_mul(round)).unwrap_or(u32::MAX);
+    here.saturating_add(rounds)
 }

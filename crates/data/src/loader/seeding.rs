@@ -8,8 +8,8 @@ use samebits_rng::Generator;
 use serde::{Deserialize, Serialize};
 
 use super::state::WorkerState;
-use crate::context::{self, SeedHook, SeedScope, WorkerContext};
-use crate::{BoxError, Determinism, Error, PyTorch, Result, SampleContext};
+use crate::context::{self, SampleKeys, SeedHook, SeedScope, WorkerContext};
+use crate::{BoxError, Determinism, Error, PyTorch, Result};
 
 /// How the base seed and the order of an epoch are made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,10 +34,13 @@ impl Seeding {
         context::order_key(&self.generator(), epoch)
     }
 
-    pub(crate) fn base_seed(&self, epoch: u64, len: usize) -> Result<u64> {
-        match self {
-            Seeding::Addressed(generator) => Ok(context::base_seed(generator, epoch)),
-            Seeding::PyTorch(torch) => torch.base_seed(epoch, len),
+    /// The base seed of a rank's workers. Rank 0 has PyTorch's own in PyTorch's seeding, which
+    /// would be that of every rank.
+    pub(crate) fn base_seed(&self, epoch: u64, len: usize, rank: usize) -> Result<u64> {
+        match (self, rank) {
+            (Seeding::Addressed(generator), _) => Ok(context::base_seed(generator, epoch, rank)),
+            (Seeding::PyTorch(torch), 0) => torch.base_seed(epoch, len),
+            (Seeding::PyTorch(torch), _) => Ok(context::base_seed(&torch.generator(), epoch, rank)),
         }
     }
 }
@@ -112,12 +115,11 @@ impl Hooks {
 
     /// Seeds the libraries that are seeded per sample.
     #[inline]
-    pub(crate) fn before_sample(&self, cx: &mut SampleContext<'_>) -> Result<()> {
+    pub(crate) fn before_sample(&self, keys: &SampleKeys, address: (u64, u64)) -> Result<()> {
         if self.sample.is_empty() {
             return Ok(());
         }
-        // A child, so that the library does not repeat what the sample's generator gives.
-        let seed = context::first_u64(&cx.rng().fold_in(0));
+        let seed = keys.hook_seed(address);
         for hook in &self.sample {
             hook.seed(seed).map_err(Error::Other)?;
         }

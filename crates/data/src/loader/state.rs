@@ -6,7 +6,8 @@ use samebits_rng::Generator;
 use serde::{Deserialize, Serialize};
 
 use super::{Config, Seeding};
-use crate::{Error, Result};
+use crate::guard::called;
+use crate::{Error, Result, Skipped};
 
 /// Where an epoch stands: after the last batch that was handed out.
 ///
@@ -15,8 +16,8 @@ use crate::{Error, Result};
 ///
 /// # Determinism
 ///
-/// A state holds what identifies the epoch (seed, sampler, dataset length) and a position in
-/// it, not what was drawn. [`DataLoader::resume`](super::DataLoader::resume) continues with the
+/// A state holds what identifies the epoch (seed, sampler, dataset) and a position in it, not what
+/// was drawn. [`DataLoader::resume`](super::DataLoader::resume) continues with the
 /// same bits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -32,6 +33,9 @@ pub struct LoaderState {
     pub position: u64,
     /// The dataset's length.
     pub dataset_len: usize,
+    /// The dataset's description; see [`Dataset::describe`](crate::Dataset::describe).
+    #[serde(default)]
+    pub dataset: String,
     /// The sampler's description.
     pub sampler: String,
     /// Where seeds come from.
@@ -42,6 +46,9 @@ pub struct LoaderState {
     /// only samples are random.
     #[serde(default)]
     pub workers: Vec<Option<WorkerState>>,
+    /// What was left out of the epoch so far.
+    #[serde(default)]
+    pub skipped: Vec<Skipped>,
 }
 
 /// A worker's own randomness.
@@ -54,42 +61,58 @@ pub struct WorkerState {
     pub hooks: BTreeMap<String, Vec<u8>>,
 }
 
-const VERSION: u32 = 1;
+/// Version 1 had another order of samples and named the dataset by its length alone.
+const VERSION: u32 = 2;
 
 impl<D: crate::Dataset, C> Config<D, C> {
-    pub(super) fn state(
-        &self,
-        epoch: u64,
-        batch: u64,
-        position: u64,
-        workers: Vec<Option<WorkerState>>,
-    ) -> LoaderState {
-        LoaderState {
+    /// The dataset's length.
+    pub(super) fn len(&self) -> Result<usize> {
+        called("loader", "the dataset's length", || Ok(self.dataset.len()))
+    }
+
+    /// The state at the start of an epoch.
+    pub(super) fn state(&self, epoch: u64) -> Result<LoaderState> {
+        let describe = || Ok(self.identity.get_or_init(|| self.dataset.describe()).clone());
+        Ok(LoaderState {
             version: VERSION,
             epoch,
-            batch,
-            position,
-            dataset_len: self.dataset.len(),
-            sampler: self.batching.describe(),
+            batch: 0,
+            position: 0,
+            dataset_len: self.len()?,
+            dataset: called("loader", "the dataset's description", describe)?,
+            sampler: called("loader", "the sampler", || Ok(self.batching.describe()))?,
             seeding: self.seeding.clone(),
             worker_count: self.workers,
-            workers,
-        }
+            workers: Vec::new(),
+            skipped: Vec::new(),
+        })
     }
 }
 
 impl LoaderState {
     /// Sees whether this state belongs to a loader whose own state would be `own`.
     pub(super) fn check(&self, own: &LoaderState) -> Result<()> {
-        let same = |field, own: String, saved: String| {
-            if own == saved {
-                return Ok(());
-            }
-            Err(Error::StateMismatch { field, expected: own, found: saved })
-        };
-        same("version", own.version.to_string(), self.version.to_string())?;
+        same("version", own.version, self.version)?;
         same("seeding", format!("{:?}", own.seeding), format!("{:?}", self.seeding))?;
-        same("sampler", own.sampler.clone(), self.sampler.clone())?;
-        same("dataset length", own.dataset_len.to_string(), self.dataset_len.to_string())
+        same("sampler", &own.sampler, &self.sampler)?;
+        same("dataset length", own.dataset_len, self.dataset_len)?;
+        same("dataset", &own.dataset, &self.dataset)?;
+        // Every batch visits a place or more.
+        if self.batch > self.position {
+            return Err(Error::StateMismatch {
+                field: "batch",
+                expected: format!("at most the position {}", self.position),
+                found: self.batch.to_string(),
+            });
+        }
+        Ok(())
     }
+}
+
+/// Sees whether a field of a saved state is what it is in this loader's own.
+pub(crate) fn same<T: PartialEq + ToString>(field: &'static str, own: T, saved: T) -> Result<()> {
+    if own == saved {
+        return Ok(());
+    }
+    Err(Error::StateMismatch { field, expected: own.to_string(), found: saved.to_string() })
 }

@@ -1,29 +1,35 @@
 //! What a worker does for one batch.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
-use samebits_rng::Generator;
+use samebits_numerics::memory;
 
 use super::plan::Plan;
 use super::state::WorkerState;
 use super::{Batch, Config};
-use crate::context::{SampleContext, WorkerContext, sample_key};
+use crate::context::{SampleContext, SampleKeys, WorkerContext};
 use crate::engine::Task;
-use crate::{Collate, Dataset, Error, Result};
+use crate::guard::caught;
+use crate::memory::had;
+use crate::retry::At;
+use crate::{Collate, Dataset, Error, Result, Skipped};
 
 /// One epoch of a loader; a slot is a batch.
 pub(crate) struct Loading<D, C> {
     config: Arc<Config<D, C>>,
     plan: Plan,
     epoch: u64,
-    key: Generator,
+    keys: SampleKeys,
     /// What the workers were doing when the epoch was interrupted.
     saved: Vec<Option<WorkerState>>,
 }
 
-/// A batch and the state of the worker that has just finished it.
+/// What a worker has made of a batch, and its state afterwards.
 pub(crate) struct Loaded<B> {
-    pub(super) batch: Batch<B>,
+    /// None if all its samples were left out.
+    pub(super) batch: Result<Option<Batch<B>>>,
+    pub(super) skipped: Vec<Skipped>,
     pub(super) worker: usize,
     pub(super) state: Option<WorkerState>,
 }
@@ -35,8 +41,8 @@ impl<D: Dataset, C: Collate<D::Item>> Loading<D, C> {
         epoch: u64,
         saved: Vec<Option<WorkerState>>,
     ) -> Self {
-        let key = sample_key(&config.seeding.generator(), epoch);
-        Loading { config, plan, epoch, key, saved }
+        let keys = SampleKeys::of_samples(&config.seeding.generator(), epoch);
+        Loading { config, plan, epoch, keys, saved }
     }
 
     pub(super) fn config(&self) -> &Config<D, C> {
@@ -52,9 +58,44 @@ impl<D: Dataset, C: Collate<D::Item>> Loading<D, C> {
     }
 
     fn load(&self, index: usize, repeat: u32, worker: &mut WorkerContext) -> Result<D::Item> {
-        let mut cx = SampleContext::new(worker, &self.key, index, repeat);
-        self.config.hooks.before_sample(&mut cx)?;
+        let address = (index as u64, u64::from(repeat));
+        self.config.hooks.before_sample(&self.keys, address)?;
+        let mut cx = SampleContext::new(worker, &self.keys, address, index, repeat);
         self.config.dataset.get(index, &mut cx)
+    }
+
+    fn batch(
+        &self,
+        slot: u64,
+        worker: &mut WorkerContext,
+        skipped: &mut Vec<Skipped>,
+    ) -> Result<Option<Batch<C::Batch>>> {
+        let (planned, repeats) = self.plan.batch(slot);
+        let retry = self.config.retry;
+        let mut indices = had("loader", memory::with_capacity(planned.len()))?;
+        let mut samples = had("loader", memory::with_capacity(planned.len()))?;
+        for (place, &index) in planned.iter().enumerate() {
+            if worker.cancelled() {
+                return Err(Error::other("the consumer has gone"));
+            }
+            worker.at_sample(Some(index));
+            let repeat = repeats.get(place).copied().unwrap_or(0);
+            let at = Cell::new(At { shard: None, sample: index });
+            match retry.run(worker, slot, &at, |worker| self.load(index, repeat, worker)) {
+                Ok(sample) => {
+                    indices.push(index);
+                    samples.push(sample);
+                }
+                Err(error) if retry.most_skipped == 0 => return Err(error),
+                Err(error) => skipped.push(Skipped::Sample { index, reason: error.to_string() }),
+            }
+        }
+        worker.at_sample(None);
+        if samples.is_empty() && !skipped.is_empty() {
+            return Ok(None);
+        }
+        let data = collate(&self.config.collate, slot, worker, samples)?;
+        Ok(Some(Batch { number: slot, epoch: self.epoch, indices, data }))
     }
 }
 
@@ -78,30 +119,24 @@ impl<D: Dataset, C: Collate<D::Item>> Task for Loading<D, C> {
     }
 
     fn run(&self, slot: u64, (): &mut (), worker: &mut WorkerContext) -> Result<Loaded<C::Batch>> {
-        let id = worker.info().id;
-        let (indices, repeats) = self.plan.batch(slot);
-        let mut samples = Vec::with_capacity(indices.len());
-        for (place, &index) in indices.iter().enumerate() {
-            if worker.cancelled() {
-                return Err(Error::other("the consumer has gone"));
-            }
-            worker.at_sample(Some(index));
-            let repeat = repeats.get(place).copied().unwrap_or(0);
-            let sample = self.load(index, repeat, worker).map_err(|source| Error::Sample {
-                worker: id,
-                batch: slot,
-                sample: index,
-                source: Box::new(source),
-            })?;
-            samples.push(sample);
-        }
-        worker.at_sample(None);
-        let data = self.config.collate.collate(samples).map_err(|source| Error::Collate {
-            worker: id,
-            batch: slot,
-            source: Box::new(source),
-        })?;
-        let batch = Batch { number: slot, epoch: self.epoch, indices: indices.to_vec(), data };
-        Ok(Loaded { batch, worker: id, state: self.config.hooks.save(worker) })
+        let mut skipped = Vec::new();
+        let batch = self.batch(slot, worker, &mut skipped);
+        let state = self.config.hooks.save(worker);
+        Ok(Loaded { batch, skipped, worker: worker.info().id, state })
+    }
+}
+
+/// Puts the samples of batch `batch` together.
+pub(crate) fn collate<S, C: Collate<S>>(
+    collate: &C,
+    batch: u64,
+    worker: &WorkerContext,
+    samples: Vec<S>,
+) -> Result<C::Batch> {
+    let worker = worker.info().id;
+    match caught(|| collate.collate(samples)) {
+        Ok(Ok(data)) => Ok(data),
+        Ok(Err(source)) => Err(Error::Collate { worker, batch, source: Box::new(source) }),
+        Err(message) => Err(Error::Panic { worker, batch, shard: None, sample: None, message }),
     }
 }

@@ -1,9 +1,13 @@
 //! Sampling in proportion to weights.
 
+use samebits_numerics::memory;
 use samebits_rng::Generator;
 
 use super::{digest, words64};
+use crate::memory::had;
 use crate::{Error, Result, Sampler};
+
+const OP: &str = "weighted sampler";
 
 /// Samples drawn in proportion to weights.
 ///
@@ -58,7 +62,7 @@ impl Weighted {
         let positive = weights.iter().filter(|&&weight| weight > 0.0).count();
         if samples > positive {
             return Err(Error::option(
-                "weighted sampler",
+                OP,
                 "samples",
                 samples,
                 format!("must not exceed the {positive} weights above 0"),
@@ -78,14 +82,14 @@ impl Sampler for Weighted {
     fn order(&self, len: usize, _: u64, generator: &Generator) -> Result<Vec<usize>> {
         if len != self.weights.len() {
             return Err(Error::option(
-                "weighted sampler",
+                OP,
                 "number of weights",
                 self.weights.len(),
                 format!("must be the dataset's length {len}"),
             ));
         }
-        let mut tree = Tree::new(&self.weights);
-        let mut order = Vec::with_capacity(self.samples);
+        let mut tree = Tree::new(&self.weights)?;
+        let mut order = had(OP, memory::with_capacity(self.samples))?;
         for word in words64(generator).take(self.samples) {
             let leaf = tree.find((word >> 11) as f64 * (1.0 / (1_u64 << 53) as f64));
             if !self.replacement {
@@ -104,20 +108,15 @@ impl Sampler for Weighted {
 fn check(weights: &[f64]) -> Result<()> {
     if let Some(at) = weights.iter().position(|w| !w.is_finite() || *w < 0.0) {
         return Err(Error::option(
-            "weighted sampler",
+            OP,
             "weight",
             format!("{} at index {at}", weights[at]),
             "must be finite and not negative",
         ));
     }
-    let total = Tree::new(weights).total();
+    let total = Tree::new(weights)?.total();
     if total == 0.0 || !total.is_finite() {
-        return Err(Error::option(
-            "weighted sampler",
-            "sum of the weights",
-            total,
-            "must be above 0 and finite",
-        ));
+        return Err(Error::option(OP, "sum of the weights", total, "must be above 0 and finite"));
     }
     Ok(())
 }
@@ -129,14 +128,14 @@ struct Tree {
 }
 
 impl Tree {
-    fn new(weights: &[f64]) -> Self {
+    fn new(weights: &[f64]) -> Result<Self> {
         let leaves = weights.len().next_power_of_two();
-        let mut nodes = vec![0.0; 2 * leaves];
+        let mut nodes: Vec<f64> = had(OP, memory::zeroed(2 * leaves))?;
         nodes[leaves..leaves + weights.len()].copy_from_slice(weights);
         for node in (1..leaves).rev() {
             nodes[node] = nodes[2 * node] + nodes[2 * node + 1];
         }
-        Tree { nodes, leaves }
+        Ok(Tree { nodes, leaves })
     }
 
     fn total(&self) -> f64 {

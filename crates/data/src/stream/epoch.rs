@@ -2,24 +2,31 @@
 
 use std::fmt;
 
-use super::task::Streaming;
+use super::task::{Outcome, Streaming};
 use super::{ShardedDataset, StreamBatch, StreamState};
 use crate::engine::{Pool, Run, Settings};
-use crate::{Collate, Error, Result};
+use crate::{Collate, Error, Result, Retry, Skipped};
 
 /// The batches of one epoch of a stream, in order.
 ///
-/// A sample that cannot be decoded spoils its batch only. A record that cannot be read, or a
-/// panic, ends its lane as well, since nobody knows what would follow; the other lanes go on.
+/// A sample that fails or panics, or a record that cannot be read, spoils its batch only: the error
+/// comes in the batch's place and the next batch follows. If a shard cannot be opened behind such a
+/// record, and after [`Error::WorkerInit`], [`Error::Timeout`] and [`Error::TooManySkipped`], the
+/// epoch ends.
 pub struct StreamEpoch<D: ShardedDataset, C: Collate<D::Item>> {
     run: std::result::Result<Run<Streaming<D, C>>, Option<Error>>,
+    /// After the last turn.
     state: StreamState,
+    /// The state before an error, until a later batch is handed out.
+    before_error: Option<Box<StreamState>>,
     ended: bool,
+    retry: Retry,
 }
 
 impl<D: ShardedDataset, C: Collate<D::Item>> StreamEpoch<D, C> {
     pub(super) fn refused(error: Error, state: StreamState) -> Self {
-        StreamEpoch { run: Err(Some(error)), state, ended: false }
+        let (run, retry) = (Err(Some(error)), Retry::default());
+        StreamEpoch { run, state, before_error: None, ended: false, retry }
     }
 
     pub(super) fn start(
@@ -30,13 +37,20 @@ impl<D: ShardedDataset, C: Collate<D::Item>> StreamEpoch<D, C> {
     ) -> Self {
         let mut state = state.clone();
         state.worker_count = settings.workers;
+        let retry = task.retry();
         let run = Ok(Run::start(task, settings, pool));
-        StreamEpoch { run, state, ended: false }
+        StreamEpoch { run, state, before_error: None, ended: false, retry }
     }
 
-    /// Where the epoch stands, for [`StreamLoader::resume`](super::StreamLoader::resume).
+    /// Where the epoch stands, for [`StreamLoader::resume`](super::StreamLoader::resume): after the
+    /// last batch that was handed out. After an error that is before the batch of the error.
     pub fn state(&self) -> &StreamState {
-        &self.state
+        self.before_error.as_deref().unwrap_or(&self.state)
+    }
+
+    /// What [`Retry::skip`] has left out of the epoch so far, and why.
+    pub fn skipped(&self) -> &[Skipped] {
+        &self.state.skipped
     }
 
     /// The next turn of a lane that has not ended.
@@ -51,40 +65,45 @@ impl<D: ShardedDataset, C: Collate<D::Item>> Iterator for StreamEpoch<D, C> {
     type Item = Result<StreamBatch<C::Batch>>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            if self.ended {
-                return None;
-            }
+        while !self.ended {
             let turn = self.next_turn();
             let run = match &mut self.run {
                 Ok(run) => run,
                 Err(error) => return error.take().map(Err),
             };
             let turn = turn?;
-            let lane = (turn % self.state.lanes.len() as u64) as usize;
             let output = match run.take(turn) {
                 Ok(output) => output,
                 Err(error) => {
-                    self.ended = error.ends_epoch();
-                    // A turn fails as a whole only by a panic, which ends its lane.
-                    self.state.lanes[lane].ended = true;
-                    self.state.turn = turn + 1;
+                    // What the workers hold is lost; the state still stands before it.
+                    self.ended = true;
                     return Some(Err(error));
                 }
             };
-            self.state.turn = turn + 1;
-            self.state.lanes[lane] = output.lane;
-            if output.state.is_some() {
-                let workers = &mut self.state.workers;
-                if workers.len() <= output.worker {
-                    workers.resize(output.worker + 1, None);
-                }
-                workers[output.worker] = output.state;
+            if matches!(output.outcome, Outcome::Batch(Err(_))) && self.before_error.is_none() {
+                self.before_error = Some(Box::new(self.state.clone()));
             }
-            let Some(batch) = output.batch else { continue };
-            let number = self.state.batch;
-            self.state.batch += 1;
-            let epoch = self.state.epoch;
+            if let Err(error) = self.retry.admit(&mut self.state.skipped, output.skipped) {
+                self.ended = true;
+                return Some(Err(error));
+            }
+            self.ended = output.stuck;
+            let state = &mut self.state;
+            state.turn = turn + 1;
+            let lane = (turn % state.lanes.len() as u64) as usize;
+            state.lanes[lane] = output.lane;
+            if output.state.is_some() {
+                if state.workers.len() <= output.worker {
+                    state.workers.resize(output.worker + 1, None);
+                }
+                state.workers[output.worker] = output.state;
+            }
+            let Outcome::Batch(batch) = output.outcome else { continue };
+            let (number, epoch) = (state.batch, state.epoch);
+            state.batch += 1;
+            if batch.is_ok() {
+                self.before_error = None;
+            }
             return Some(batch.map(|batch| StreamBatch {
                 number,
                 epoch,
@@ -92,6 +111,7 @@ impl<D: ShardedDataset, C: Collate<D::Item>> Iterator for StreamEpoch<D, C> {
                 data: batch.data,
             }));
         }
+        None
     }
 }
 

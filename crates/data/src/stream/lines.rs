@@ -46,10 +46,18 @@ impl ShardedDataset for Lines {
     }
 
     fn describe(&self) -> String {
-        // Names only, not folders: a dataset may move between a save and a resume.
-        let names = self.paths.iter().filter_map(|path| path.file_name());
-        let bytes = names.flat_map(|name| name.as_encoded_bytes().iter().copied().chain([0]));
-        format!("lines of {} files, digest {:016x}", self.paths.len(), digest(bytes.map(u64::from)))
+        // Names, not folders: a dataset may move between a save and a resume. A file that is not
+        // there is told from an empty one.
+        let words = self.paths.iter().flat_map(|path| {
+            let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+            let size = path.metadata().map_or(u64::MAX, |file| file.len());
+            name.iter().map(|&byte| u64::from(byte)).chain([u64::MAX, size])
+        });
+        format!(
+            "lines of {} files, digest of names and sizes {:016x}",
+            self.paths.len(),
+            digest(words)
+        )
     }
 
     fn open(&self, shard: usize, skip: u64) -> Result<Records<String>> {

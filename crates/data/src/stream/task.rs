@@ -1,21 +1,22 @@
 //! What a worker does for one turn of a lane.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
-use samebits_rng::Generator;
-
-use super::{Config, LaneState, Records, ShardedDataset, StreamState, record_rng};
-use crate::context::{SampleContext, WorkerContext};
+use super::{Config, LaneState, Records, ShardedDataset, StreamState};
+use crate::context::{SampleContext, SampleKeys, WorkerContext};
 use crate::engine::Task;
-use crate::loader::WorkerState;
-use crate::{Collate, Error, Result};
+use crate::loader::{WorkerState, collate};
+use crate::memory::reserve;
+use crate::retry::At;
+use crate::{Collate, Result, Retry, Skipped};
 
 /// One epoch of a stream; a slot is a turn: lane *slot* mod *lanes* produces a batch, or ends.
 pub(crate) struct Streaming<D, C> {
     config: Arc<Config<D, C>>,
     /// The order of the shards.
     order: Vec<usize>,
-    key: Generator,
+    keys: SampleKeys,
     first_turn: u64,
     lanes: Vec<LaneState>,
     saved: Vec<Option<WorkerState>>,
@@ -23,31 +24,48 @@ pub(crate) struct Streaming<D, C> {
 
 /// A lane as its worker sees it.
 pub(crate) struct Lane<R> {
+    number: usize,
     state: LaneState,
+    /// The reader, if it stands where the state says.
     open: Option<Records<R>>,
-    /// False from the start of a turn until its end: a turn that panics leaves the lane in an
-    /// unknown state.
-    sound: bool,
+    /// True if the last try failed to open its shard.
+    unopened: bool,
+    /// True if the lane can neither go on nor leave out what stops it.
+    stuck: bool,
 }
 
 /// What a turn has brought.
 pub(crate) struct Turn<B> {
-    /// None if the lane has ended.
-    pub(super) batch: Option<Result<Collated<B>>>,
+    pub(super) outcome: Outcome<B>,
+    pub(super) skipped: Vec<Skipped>,
+    /// Where the lane stands after the turn.
     pub(super) lane: LaneState,
+    /// True if nothing can follow from this lane although it has not ended.
+    pub(super) stuck: bool,
     pub(super) worker: usize,
     pub(super) state: Option<WorkerState>,
 }
 
+pub(crate) enum Outcome<B> {
+    Batch(Result<Collated<B>>),
+    /// All of the batch was left out.
+    Nothing,
+    /// The lane has ended.
+    End,
+}
+
+/// A shard and a place in it.
+type Origin = (usize, u64);
+
 pub(crate) struct Collated<B> {
-    pub(super) origins: Vec<(usize, u64)>,
+    pub(super) origins: Vec<Origin>,
     pub(super) data: B,
 }
 
 impl<D: ShardedDataset, C: Collate<D::Item>> Streaming<D, C> {
     pub(super) fn new(config: Arc<Config<D, C>>, order: Vec<usize>, state: &StreamState) -> Self {
         Streaming {
-            key: config.key(state.epoch),
+            keys: config.keys(state.epoch),
             order,
             first_turn: state.turn,
             lanes: state.lanes.clone(),
@@ -56,95 +74,137 @@ impl<D: ShardedDataset, C: Collate<D::Item>> Streaming<D, C> {
         }
     }
 
-    /// The next record of a lane, with its shard and place.
-    fn next_record(
-        &self,
-        number: usize,
-        lane: &mut Lane<D::Raw>,
-    ) -> Option<Result<(usize, u64, D::Raw)>> {
-        loop {
-            let place = lane.state.shards.checked_mul(self.lanes.len() as u64);
-            let place = place.and_then(|place| place.checked_add(number as u64));
-            let shard = place.and_then(|place| usize::try_from(place).ok());
-            let &shard = shard.and_then(|place| self.order.get(place))?;
-            let records = match &mut lane.open {
-                Some(records) => records,
-                None => match self.config.dataset.open(shard, lane.state.records) {
-                    Ok(records) => lane.open.insert(records),
-                    Err(error) => return Some(Err(error)),
-                },
-            };
-            match records.next() {
-                Some(record) => {
-                    let place = lane.state.records;
-                    lane.state.records += 1;
-                    return Some(record.map(|record| (shard, place, record)));
-                }
-                None => {
-                    lane.open = None;
-                    lane.state.shards += 1;
-                    lane.state.records = 0;
-                }
-            }
-        }
+    pub(super) fn retry(&self) -> Retry {
+        self.config.retry
     }
 
-    /// The next batch of a lane, or none at its end.
+    /// The shard that a lane is reading, or none at its end.
+    fn shard(&self, lane: &Lane<D::Raw>) -> Option<usize> {
+        let place = lane.state.shards.checked_mul(self.lanes.len() as u64)?;
+        let place = place.checked_add(lane.number as u64)?;
+        self.order.get(usize::try_from(place).ok()?).copied()
+    }
+
+    /// The record at which a lane stands, or none at its end. The reader is put back only after
+    /// it has read well.
+    fn read(&self, lane: &mut Lane<D::Raw>, at: &Cell<At>) -> Result<Option<D::Raw>> {
+        while let Some(shard) = self.shard(lane) {
+            at.set(At { shard: Some(shard), sample: lane.state.records as usize });
+            let mut records = match lane.open.take() {
+                Some(records) => records,
+                None => {
+                    lane.unopened = true;
+                    let records = self.config.dataset.open(shard, lane.state.records)?;
+                    lane.unopened = false;
+                    records
+                }
+            };
+            if let Some(raw) = records.next() {
+                let raw = raw?;
+                lane.open = Some(records);
+                return Ok(Some(raw));
+            }
+            lane.state.shards += 1;
+            lane.state.records = 0;
+        }
+        Ok(None)
+    }
+
+    /// The sample at which a lane stands, with its shard and place, or none at the lane's end.
+    fn sample(
+        &self,
+        slot: u64,
+        lane: &mut Lane<D::Raw>,
+        worker: &mut WorkerContext,
+        at: &Cell<At>,
+    ) -> Result<Option<(Origin, D::Item)>> {
+        let config = &self.config;
+        let mut tried = false;
+        config.retry.run(worker, slot, at, |worker| {
+            if std::mem::replace(&mut tried, true) {
+                // The record was read, perhaps, and is gone.
+                lane.open = None;
+            }
+            let Some(raw) = self.read(lane, at)? else { return Ok(None) };
+            let At { shard, sample } = at.get();
+            worker.at_sample(Some(sample));
+            let address = (shard.unwrap_or_default() as u64, lane.state.records);
+            config.hooks.before_sample(&self.keys, address)?;
+            let mut cx = SampleContext::new(worker, &self.keys, address, sample, 0);
+            let item = config.dataset.sample(raw, &mut cx)?;
+            Ok(Some(((address.0 as usize, address.1), item)))
+        })
+    }
+
+    /// The next batch of a lane. A sample that is missing leaves its place in the batch empty.
     fn batch(
         &self,
         slot: u64,
-        number: usize,
         lane: &mut Lane<D::Raw>,
         worker: &mut WorkerContext,
-    ) -> Option<Result<Collated<C::Batch>>> {
+        skipped: &mut Vec<Skipped>,
+    ) -> Outcome<C::Batch> {
         let config = &self.config;
-        let id = worker.info().id;
-        let fail = |sample, source: Error| Error::Sample {
-            worker: id,
-            batch: slot,
-            sample,
-            source: Box::new(source),
-        };
-        let mut origins = Vec::with_capacity(config.batch_size);
-        let mut samples = Vec::with_capacity(config.batch_size);
-        let mut spoiled = None;
-        while origins.len() < config.batch_size && !worker.cancelled() {
-            worker.at_sample(Some(lane.state.records as usize));
-            let (shard, place, raw) = match self.next_record(number, lane) {
-                None => break,
-                Some(Ok(record)) => record,
-                Some(Err(error)) => {
-                    // Nobody knows what follows a record that cannot be read.
-                    lane.state.ended = true;
-                    return Some(Err(fail(lane.state.records as usize, error)));
+        let (mut origins, mut samples) = (Vec::new(), Vec::new());
+        let mut places = 0;
+        let mut failed = None;
+        while places < config.batch_size && !worker.cancelled() {
+            let at = Cell::new(At { shard: None, sample: lane.state.records as usize });
+            let error = match self.sample(slot, lane, worker, &at) {
+                Ok(None) => break,
+                Ok(Some((origin, sample))) => {
+                    let room = reserve(super::OP, &mut origins, 1)
+                        .and_then(|()| reserve(super::OP, &mut samples, 1));
+                    match room {
+                        Ok(()) => {
+                            origins.push(origin);
+                            samples.push(sample);
+                            lane.state.records += 1;
+                            places += 1;
+                            continue;
+                        }
+                        Err(error) => error,
+                    }
                 }
+                Err(error) => error,
             };
-            worker.at_sample(Some(place as usize));
-            origins.push((shard, place));
-            let rng = record_rng(&self.key, shard, place);
-            let mut cx = SampleContext::of_stream(worker, place as usize, rng);
-            let seeded = config.hooks.before_sample(&mut cx);
-            match seeded.and_then(|()| config.dataset.sample(raw, &mut cx)) {
-                Ok(sample) => samples.push(sample),
+            let shard = at.get().shard.unwrap_or_default();
+            let (place, rest) = (lane.state.records, std::mem::take(&mut lane.unopened));
+            if config.retry.most_skipped > 0 {
+                let reason = error.to_string();
+                skipped.push(match rest {
+                    true => Skipped::Rest { shard, place, reason },
+                    false => Skipped::Record { shard, place, reason },
+                });
+                lane.stuck = skipped.len() as u64 > config.retry.most_skipped;
+            } else {
                 // The rest of the batch is read all the same: its place in the lane is fixed.
-                Err(error) => {
-                    spoiled.get_or_insert_with(|| fail(place as usize, error));
-                }
+                failed.get_or_insert(error);
+                lane.stuck = rest;
+            }
+            if lane.stuck {
+                break;
+            }
+            if rest {
+                lane.state.shards += 1;
+                lane.state.records = 0;
+            } else {
+                lane.state.records += 1;
+                places += 1;
             }
         }
         worker.at_sample(None);
-        if origins.len() < config.batch_size && (config.drop_last || origins.is_empty()) {
-            return None;
+        if let Some(error) = failed {
+            return Outcome::Batch(Err(error));
         }
-        if let Some(error) = spoiled {
-            return Some(Err(error));
+        if places < config.batch_size && (config.drop_last || places == 0) {
+            return Outcome::End;
         }
-        let data = config.collate.collate(samples).map_err(|source| Error::Collate {
-            worker: id,
-            batch: slot,
-            source: Box::new(source),
-        });
-        Some(data.map(|data| Collated { origins, data }))
+        if samples.is_empty() {
+            return Outcome::Nothing;
+        }
+        let data = collate(&config.collate, slot, worker, samples);
+        Outcome::Batch(data.map(|data| Collated { origins, data }))
     }
 }
 
@@ -164,16 +224,17 @@ impl<D: ShardedDataset, C: Collate<D::Item>> Task for Streaming<D, C> {
         from: u64,
     ) -> Option<u64> {
         (from..from.saturating_add(lanes.len() as u64)).find(|&slot| {
-            let lane = (slot % lanes.len() as u64) as usize;
-            lane % workers == worker && !lanes[lane].state.ended
+            let lane = &lanes[(slot % lanes.len() as u64) as usize];
+            lane.number % workers == worker && !lane.state.ended && !lane.stuck
         })
     }
 
     fn start(&self, worker: &mut WorkerContext) -> Result<Vec<Lane<D::Raw>>> {
         let saved = self.saved.get(worker.info().id).and_then(Option::as_ref);
         self.config.hooks.start(worker, saved)?;
-        let lane = |&state: &LaneState| Lane { state, open: None, sound: true };
-        Ok(self.lanes.iter().map(lane).collect())
+        let lane =
+            |(number, &state)| Lane { number, state, open: None, unopened: false, stuck: false };
+        Ok(self.lanes.iter().enumerate().map(lane).collect())
     }
 
     fn run(
@@ -185,22 +246,17 @@ impl<D: ShardedDataset, C: Collate<D::Item>> Task for Streaming<D, C> {
         debug_assert!(slot >= self.first_turn);
         let number = (slot % lanes.len() as u64) as usize;
         let lane = &mut lanes[number];
-        let batch = match lane.sound {
-            true => {
-                lane.sound = false;
-                let batch = self.batch(slot, number, lane, worker);
-                lane.sound = true;
-                batch
-            }
-            false => None,
-        };
-        if batch.is_none() {
+        let mut skipped = Vec::new();
+        let outcome = self.batch(slot, lane, worker, &mut skipped);
+        if matches!(outcome, Outcome::End) && !lane.stuck {
             lane.state.ended = true;
             lane.open = None;
         }
         Ok(Turn {
-            batch,
+            outcome,
+            skipped,
             lane: lane.state,
+            stuck: lane.stuck,
             worker: worker.info().id,
             state: self.config.hooks.save(worker),
         })
