@@ -303,7 +303,7 @@ impl Draw {
     /// Ordinary numbers, or small integers with many ties, or numbers of every kind.
     fn reals(&mut self, count: usize) -> Vec<f64> {
         let kind = self.below(4);
-        let ordinary = |draw: &mut Draw| (draw.word() >> 11) as f64 * 2f64.powi(-51) - 2.0;
+        let ordinary = |draw: &mut Draw| (draw.word() >> 11) as f64 / (1u64 << 51) as f64 - 2.0;
         (0..count)
             .map(|_| match kind {
                 0 => self.below(5) as f64 - 2.0,
