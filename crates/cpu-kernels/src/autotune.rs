@@ -48,7 +48,7 @@ fn candidate(
         .into_iter()
         .find(|&pass| takes(pass))
         .unwrap();
-    let run = move |call: &ConvCall| run(algorithm, call);
+    let run = move |call: &ConvCall| run(algorithm, call).map_err(known);
     let candidate = if algorithm.is_canonical(promised) {
         Candidate::canonical(id, name, run)
     } else {
@@ -88,6 +88,16 @@ fn params(params: &ConvParams) -> Params {
         padding: params.padding.clone(),
         dilation: params.dilation.clone(),
         groups: params.groups,
+    }
+}
+
+/// Names a lack of memory as the tuner knows it: a race must not be decided by it.
+fn known(error: BoxError) -> BoxError {
+    match error.downcast_ref() {
+        Some(&crate::conv::Error::OutOfMemory { op, bytes }) => {
+            samebits_tensor_core::Error::from(crate::Error::OutOfMemory { op, bytes }).into()
+        }
+        _ => error,
     }
 }
 
