@@ -13,13 +13,16 @@ use clap::{Parser, Subcommand};
 mod audit_kernels;
 mod build_kernels;
 mod conformance;
+mod cross;
 mod fuzz;
 mod gpu_bundle;
 mod nvrtc;
 mod properties;
+mod sanitize;
 mod support_matrix;
 mod test;
 mod tidy;
+mod tools;
 mod verify_math;
 
 /// The workspace's own tasks.
@@ -38,12 +41,16 @@ enum Task {
     BuildKernels(build_kernels::Args),
     /// Compare results and gradients with reference figures.
     Conformance(conformance::Args),
+    /// Compare golden digests on other architectures and systems, under emulators.
+    Cross(cross::Args),
     /// Give random bytes to every parser and random arguments to every operation.
     Fuzz(fuzz::Args),
     /// Pack the CUDA tests and benches for a machine with a GPU.
     GpuBundle(gpu_bundle::Args),
     /// Run many more cases of every property than the test suite does.
     Properties(properties::Args),
+    /// Run tests under Miri, under AddressSanitizer and without overflow checks.
+    Sanitize(sanitize::Args),
     /// Write the table of kernels in docs/determinism.md, or check that it is up to date.
     SupportMatrix(support_matrix::Args),
     /// Run every test of the workspace.
@@ -55,18 +62,27 @@ enum Task {
 }
 
 fn main() -> anyhow::Result<()> {
-    match Cli::parse().command {
+    let result = match Cli::parse().command {
         Task::AuditKernels(args) => audit_kernels::run(args),
         Task::BuildKernels(args) => build_kernels::run(args),
         Task::Conformance(args) => conformance::run(&args),
+        Task::Cross(args) => cross::run(&args),
         Task::Fuzz(args) => fuzz::run(&args),
         Task::GpuBundle(args) => gpu_bundle::run(args),
         Task::Properties(args) => properties::run(&args),
+        Task::Sanitize(args) => sanitize::run(&args),
         Task::SupportMatrix(args) => support_matrix::run(&args),
         Task::Test(args) => test::run(args),
         Task::Tidy(args) => tidy::run(&args),
         Task::VerifyMath(args) => verify_math::run(args),
+    };
+    if let Err(error) = &result
+        && let Some(missing) = error.downcast_ref::<tools::Missing>()
+    {
+        eprintln!("SKIPPED, tools are missing: {missing}");
+        std::process::exit(tools::SKIPPED);
     }
+    result
 }
 
 /// The workspace's root folder.

@@ -3,9 +3,11 @@
 use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use samebits_numerics::simd::{self, Level};
+
+use crate::tools;
 
 /// Flags of `cargo xtask test`.
 #[derive(Debug, clap::Args)]
@@ -18,8 +20,15 @@ pub(crate) struct Args {
     rest: Vec<String>,
 }
 
+impl Args {
+    /// No flags but those of `cargo test`.
+    pub(crate) fn passing<const N: usize>(rest: [&str; N]) -> Args {
+        Args { gpu: false, rest: rest.map(str::to_owned).to_vec() }
+    }
+}
+
 pub(crate) fn run(args: Args) -> Result<()> {
-    let mut tests = cargo();
+    let mut tests = tools::cargo();
     tests.args(["test", "--workspace"]).args(&args.rest);
     if !args.gpu {
         tests.env("LD_LIBRARY_PATH", emulated_driver_path()?);
@@ -27,7 +36,21 @@ pub(crate) fn run(args: Args) -> Result<()> {
     if !tests.status().context("cannot start cargo")?.success() {
         bail!("tests failed");
     }
+    println!("{}", compared(simd::supported()));
     Ok(())
+}
+
+/// Which SIMD levels the tests compared on a CPU that has this one: the last line of a run, so
+/// that nobody takes silence about a level for a comparison.
+fn compared(supported: Level) -> String {
+    let names = |has: bool| {
+        let levels = Level::ALL.into_iter().filter(|&level| (level <= supported) == has);
+        levels.map(Level::name).collect::<Vec<_>>().join(", ")
+    };
+    match names(false) {
+        none if none.is_empty() => format!("SIMD levels compared: {}", names(true)),
+        not => format!("SIMD levels compared: {}. NOT COMPARED on this CPU: {not}", names(true)),
+    }
 }
 
 /// Builds the emulated CUDA driver; returns the library path that finds it before any other.
@@ -41,7 +64,7 @@ pub(crate) fn emulated_driver_path() -> Result<OsString> {
 /// of Cargo's folders that name would shadow a real driver. Returns the folder.
 fn emulated_driver() -> Result<PathBuf> {
     let package = "samebits-cuda-driver-emulator";
-    let built = cargo().args(["build", "--package", package]).status();
+    let built = tools::cargo().args(["build", "--package", package]).status();
     if !built.context("cannot start cargo")?.success() {
         bail!("cannot build {package}");
     }
@@ -59,8 +82,16 @@ fn emulated_driver() -> Result<PathBuf> {
     Ok(folder)
 }
 
-fn cargo() -> Command {
-    let mut command = Command::new(env!("CARGO"));
-    command.current_dir(crate::root());
-    command
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_that_were_not_compared_are_named() {
+        assert_eq!(compared(Level::Avx512), "SIMD levels compared: portable, avx2, avx512");
+        assert_eq!(
+            compared(Level::Portable),
+            "SIMD levels compared: portable. NOT COMPARED on this CPU: avx2, avx512"
+        );
+    }
 }

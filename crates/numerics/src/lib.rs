@@ -9,6 +9,12 @@
 /// `Portable`; a change to any promised bit raises it.
 pub const NUMERICS_VERSION: u32 = 1;
 
+#[cfg(target_arch = "x86")]
+compile_error!(
+    "samebits-numerics: 32-bit x86 passes floats through the x87 unit, which changes NaNs and may \
+     round twice; build for x86_64"
+);
+
 pub mod exact;
 pub mod extrema;
 pub mod fpenv;

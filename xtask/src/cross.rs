@@ -1,0 +1,128 @@
+//! `cargo xtask cross`: golden digests on other architectures and systems, under emulators.
+//!
+//! A foreign target has other floating-point hardware, no x86 instruction sets and another C
+//! library, so it shows what a result still takes from the platform.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::tools;
+
+/// Flags of `cargo xtask cross`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// What takes two to three minutes: only the generators. Compiling the kernels takes longer.
+    #[arg(long)]
+    quick: bool,
+}
+
+/// A target that runs under an emulator.
+struct Target {
+    triple: &'static str,
+    /// Debian packages with linker, C library and emulator.
+    packages: &'static [&'static str],
+    linker: &'static str,
+    /// The emulator and its options.
+    runner: &'static [&'static str],
+}
+
+const AARCH64: Target = Target {
+    triple: "aarch64-unknown-linux-gnu",
+    packages: &["gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross", "qemu-user"],
+    linker: "aarch64-linux-gnu-gcc",
+    runner: &["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"],
+};
+
+/// Its C library has an `fma` that rounds twice, so only our own may be used.
+const WINDOWS: Target = Target {
+    triple: "x86_64-pc-windows-gnu",
+    packages: &["gcc-mingw-w64-x86-64", "wine", "wine64"],
+    linker: "x86_64-w64-mingw32-gcc",
+    runner: &["wine"],
+};
+
+/// The x87 unit of this target rounds results to more bits than their type has.
+const REFUSED: &str = "i686-unknown-linux-gnu";
+
+/// What `samebits train --max-steps 8` prints everywhere.
+const GOLDEN: &str = include_str!("../../crates/cli/tests/train.digest").trim_ascii();
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    AARCH64.prepare()?;
+    if args.quick {
+        AARCH64.test(&["--package", "samebits-rng", "--test", "stability"])?;
+    } else {
+        AARCH64.test(&["--package", "samebits-numerics", "--package", "samebits-rng"])?;
+        AARCH64.train()?;
+        AARCH64.test(&["--package", "workspace-tests", "--test", "invariance"])?;
+        WINDOWS.prepare()?;
+        WINDOWS.test(&["--package", "samebits-numerics", "--package", "samebits-rng"])?;
+    }
+    is_refused()?;
+    println!("cross: the digests are those of x86-64");
+    Ok(())
+}
+
+fn is_refused() -> Result<()> {
+    println!("-- {REFUSED} is refused");
+    tools::target(REFUSED)?;
+    let mut check = tools::cargo();
+    check.args(["check", "--quiet", "--package", "samebits-numerics", "--target", REFUSED]);
+    let output = check.output().context("cannot start cargo")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(
+        !output.status.success() && said.contains("x87"),
+        "{REFUSED} must be refused at compile time with a word about x87, but cargo says:\n{said}"
+    );
+    Ok(())
+}
+
+impl Target {
+    fn prepare(&self) -> Result<()> {
+        tools::target(self.triple)?;
+        tools::debian(&[self.linker, self.runner[0]], self.packages)
+    }
+
+    /// Cargo for this target.
+    fn cargo(&self, command: &str) -> Command {
+        let mut cargo = tools::cargo();
+        let name = self.triple.replace('-', "_").to_uppercase();
+        cargo
+            .env(format!("CARGO_TARGET_{name}_LINKER"), self.linker)
+            .env(format!("CARGO_TARGET_{name}_RUNNER"), self.runner.join(" "))
+            .args([command, "--quiet", "--target", self.triple]);
+        cargo
+    }
+
+    fn test(&self, which: &[&str]) -> Result<()> {
+        let what = format!("{}: cargo test {}", self.triple, which.join(" "));
+        tools::succeed(&what, self.cargo("test").args(which))
+    }
+
+    /// A short training ends in the weights that it has everywhere.
+    fn train(&self) -> Result<()> {
+        let what = format!("{}: samebits train", self.triple);
+        let mut build = self.cargo("build");
+        tools::succeed(&what, build.args(["--package", "samebits-cli"]))?;
+        let program: PathBuf = crate::target().join(self.triple).join("debug/samebits");
+        let (emulator, options) = self.runner.split_first().context("no emulator")?;
+        let output = Command::new(emulator)
+            .args(options)
+            .arg(program)
+            .args(["train", "--max-steps", "8"])
+            .output()
+            .with_context(|| format!("cannot start {emulator}"))?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        let digest = said.lines().find(|line| line.starts_with("1 "));
+        match digest.and_then(|line| line.split_whitespace().last()) {
+            Some(digest) if digest.starts_with(GOLDEN) => Ok(()),
+            found => bail!(
+                "{what}: {}, must begin with {GOLDEN}\n{said}{}",
+                found.unwrap_or("no digest"),
+                String::from_utf8_lossy(&output.stderr)
+            ),
+        }
+    }
+}

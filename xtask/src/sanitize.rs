@@ -1,0 +1,96 @@
+//! `cargo xtask sanitize`: tests under tools that see undefined behaviour, accesses out of bounds
+//! and what the release profile leaves unchecked.
+
+use anyhow::Result;
+use clap::ValueEnum;
+
+use crate::{test, tools};
+
+/// Flags of `cargo xtask sanitize`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// What takes less than five minutes on two cores: Miri on the examples of numerics.
+    #[arg(long, conflicts_with = "parts")]
+    quick: bool,
+    /// The tools to use; all of them if none is named.
+    parts: Vec<Part>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+enum Part {
+    /// Miri: every kind of undefined behaviour, in code that uses no instruction sets.
+    Miri,
+    /// AddressSanitizer: accesses out of bounds and after the end, at every SIMD level.
+    Address,
+    /// The release profile: no overflow checks and no debug assertions, as users have it.
+    Release,
+}
+
+/// Tests that Miri runs, which takes about a thousand times as long as the machine.
+struct Suite {
+    package: &'static str,
+    /// Which tests of the package; the examples of documentation (`--doc`) are all small.
+    target: &'static [&'static str],
+    /// Parts of the names of tests that Miri cannot run, or not in minutes.
+    skip: &'static [&'static str],
+    quick: bool,
+}
+
+const MIRI: &[Suite] = &[
+    // Miri ends the process where memory is short.
+    Suite {
+        package: "samebits-numerics",
+        target: &["--doc"],
+        skip: &["memory::zeroed"],
+        quick: true,
+    },
+    Suite { package: "samebits-rng", target: &["--doc"], skip: &[], quick: false },
+    Suite { package: "samebits-data", target: &["--doc"], skip: &[], quick: false },
+    Suite { package: "samebits-cpu-kernels", target: &["--doc"], skip: &[], quick: false },
+];
+
+/// The standard library that comes with this target is what AddressSanitizer links with; naming
+/// it keeps build scripts free of the sanitizer.
+const HOST: &str = "x86_64-unknown-linux-gnu";
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let wanted = |part| args.parts.is_empty() || args.parts.contains(&part);
+    if wanted(Part::Miri) {
+        tools::nightly(&["miri", "rust-src"])?;
+        for suite in MIRI.iter().filter(|suite| suite.quick || !args.quick) {
+            miri(suite)?;
+        }
+    }
+    if wanted(Part::Address) && !args.quick {
+        tools::nightly(&[])?;
+        address()?;
+    }
+    if wanted(Part::Release) && !args.quick {
+        println!("-- release profile");
+        test::run(test::Args::passing(["--release"]))?;
+    }
+    println!("sanitize: no findings");
+    Ok(())
+}
+
+fn miri(suite: &Suite) -> Result<()> {
+    let mut tests = tools::nightly_cargo();
+    tests.args(["miri", "test", "--quiet", "--package", suite.package]).args(suite.target);
+    tests.args(["--target-dir".as_ref(), crate::target().join("miri").as_os_str(), "--".as_ref()]);
+    tests.args(suite.skip.iter().flat_map(|name| ["--skip", name]));
+    // Rayon's threads outlive `main`, and crossbeam's lists make pointers of integers and need
+    // the newer of the two models of borrowing.
+    let flags = "-Zmiri-disable-isolation -Zmiri-ignore-leaks -Zmiri-permissive-provenance \
+                 -Zmiri-tree-borrows";
+    tests.env("MIRIFLAGS", flags).env("PROPTEST_CASES", "2").env("RAYON_NUM_THREADS", "2");
+    tools::succeed(&format!("Miri: {} {}", suite.package, suite.target.join(" ")), &mut tests)
+}
+
+fn address() -> Result<()> {
+    let mut tests = tools::nightly_cargo();
+    tests.args(["test", "--quiet", "--tests", "--target", HOST]);
+    tests.args(["--package", "samebits-cpu-kernels"]);
+    tests.arg("--target-dir").arg(crate::target().join("address"));
+    tests.env("RUSTFLAGS", "-Zsanitizer=address").env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
+    tools::succeed("AddressSanitizer: samebits-cpu-kernels", &mut tests)
+}
