@@ -298,7 +298,7 @@ impl Device {
         op: &'static str,
         len: usize,
     ) -> Result<CudaSlice<T>> {
-        let bytes = len * size_of::<T>();
+        let bytes = launch::buffer_size::<T>(op, len)?;
         self.stream.alloc_zeros(len.max(1)).map_err(|e| CudaError::allocation(op, bytes, e))
     }
 

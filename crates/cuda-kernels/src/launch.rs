@@ -76,10 +76,17 @@ pub(crate) fn uninitialised<T: DeviceRepr>(
     op: &'static str,
     len: usize,
 ) -> Result<CudaSlice<T>> {
+    let bytes = buffer_size::<T>(op, len)?;
     // SAFETY: every bit pattern is a value of the types used, and the callers' kernels write
-    // each element before it is read.
-    unsafe { stream.alloc(len.max(1)) }
-        .map_err(|error| CudaError::allocation(op, len * size_of::<T>(), error))
+    // each element before it is read. The size in bytes, which the driver is given, fits.
+    unsafe { stream.alloc(len.max(1)) }.map_err(|error| CudaError::allocation(op, bytes, error))
+}
+
+/// The size in bytes of a buffer of `len` elements, or of one, because the driver allocates nothing
+/// empty.
+pub(crate) fn buffer_size<T>(op: &'static str, len: usize) -> Result<usize> {
+    let bytes = len.max(1).checked_mul(size_of::<T>());
+    bytes.ok_or(CudaError::OutOfMemory { op, bytes: usize::MAX })
 }
 
 /// Prepares a context all of whose work goes to one stream: no events to order streams, and

@@ -3,7 +3,9 @@
 use crate::{Error, Result};
 
 /// Shape, strides and offset, all counted in elements.
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// The number of elements and the position of the last one always fit into a `usize`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
     shape: Vec<usize>,
     strides: Vec<usize>,
@@ -12,10 +14,13 @@ pub struct Layout {
 
 impl Layout {
     /// The row-major layout of `shape` at offset 0.
-    pub fn contiguous(shape: impl Into<Vec<usize>>) -> Layout {
-        let shape = shape.into();
-        let strides = contiguous_strides(&shape);
-        Layout { shape, strides, offset: 0 }
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] if a machine cannot address that many elements.
+    pub fn contiguous(op: &'static str, shape: &[usize]) -> Result<Layout> {
+        numel(op, shape)?;
+        Ok(Layout { shape: shape.to_vec(), strides: contiguous_strides(shape), offset: 0 })
     }
 
     /// A layout with explicit strides, as `empty_strided` and `as_strided` take them.
@@ -125,8 +130,11 @@ impl Layout {
             ));
         }
         let mut layout = self.clone();
-        layout.offset += start * self.strides[dim];
         layout.shape[dim] = length;
+        if length > 0 {
+            // The element at `start` exists, so its position fits.
+            layout.offset += start * self.strides[dim];
+        }
         Ok(layout.rooted())
     }
 
@@ -265,12 +273,14 @@ impl Iterator for Positions<'_> {
         self.left -= 1;
         let position = self.next;
         for dim in (0..self.index.len()).rev() {
-            self.index[dim] += 1;
-            self.next += self.layout.strides[dim];
-            if self.index[dim] < self.layout.shape[dim] {
+            let stride = self.layout.strides[dim];
+            // Only positions of elements are computed: one beyond the last might not fit.
+            if self.index[dim] + 1 < self.layout.shape[dim] {
+                self.index[dim] += 1;
+                self.next += stride;
                 break;
             }
-            self.next -= self.index[dim] * self.layout.strides[dim];
+            self.next -= self.index[dim] * stride;
             self.index[dim] = 0;
         }
         Some(position)
@@ -327,7 +337,8 @@ pub fn broadcast(op: &'static str, left: &[usize], right: &[usize]) -> Result<Ve
 ///
 /// # Errors
 ///
-/// [`Error::InvalidArgument`] if there is no such dimension.
+/// [`Error::InvalidArgument`] if there is no such dimension, or a machine cannot address that many
+/// elements.
 pub fn outer_dim_inner(
     op: &'static str,
     shape: &[usize],
@@ -336,9 +347,11 @@ pub fn outer_dim_inner(
     let Some(&size) = shape.get(dim) else {
         return Err(Error::invalid(op, format!("dimension {dim} of a tensor of shape {shape:?}")));
     };
+    numel(op, shape)?;
     Ok((shape[..dim].iter().product(), size, shape[dim + 1..].iter().product()))
 }
 
+/// Of a shape that [`numel`] accepts: no product of some of its sizes is too large.
 fn contiguous_strides(shape: &[usize]) -> Vec<usize> {
     let mut strides = vec![1; shape.len()];
     for dim in (1..shape.len()).rev() {
@@ -352,31 +365,48 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn dense(shape: &[usize]) -> Layout {
+        Layout::contiguous("test", shape).unwrap()
+    }
+
     #[test]
     fn too_many_elements_are_an_error() {
         let huge = [1 << 40, 1 << 40];
         assert!(numel("test", &huge).is_err());
         assert!(numel("test", &[0, usize::MAX, 2]).is_err());
-        assert!(Layout::contiguous([1]).expand("test", &huge).is_err());
+        assert!(Layout::contiguous("test", &huge).is_err());
+        assert!(outer_dim_inner("test", &[1 << 40, 0, 1 << 40], 1).is_err());
+        assert!(dense(&[1]).expand("test", &huge).is_err());
         assert!(Layout::strided(&[2], &[usize::MAX], 1).is_err());
         assert!(broadcast("test", &[1 << 40, 1], &[1, 1 << 40]).is_err());
-        assert_eq!(Layout::contiguous([2]).reshape(&[1 << 33, 1 << 32]), None);
+        assert_eq!(dense(&[2]).reshape(&[1 << 33, 1 << 32]), None);
     }
 
     #[test]
     fn an_empty_view_starts_inside_its_storage() {
-        let empty = Layout::contiguous([0, 3]).narrow(1, 1, 2).unwrap();
+        let empty = dense(&[0, 3]).narrow(1, 1, 2).unwrap();
         assert_eq!((empty.offset(), empty.extent()), (0, 0));
-        assert_eq!(Layout::contiguous([5]).stepped(0, 5, 1).unwrap().offset(), 0);
-        let one = Layout::contiguous([5]).narrow(0, 3, 1).unwrap();
+        assert_eq!(dense(&[5]).stepped(0, 5, 1).unwrap().offset(), 0);
+        let one = dense(&[5]).narrow(0, 3, 1).unwrap();
         assert_eq!(one.expand("test", &[0]).unwrap().offset(), 0);
+    }
+
+    /// The stride of a dimension of one element may be any number: nothing lies a step away.
+    #[test]
+    fn strides_that_lead_nowhere_are_not_followed() {
+        let last = dense(&[5, 2]).stepped(0, 3, usize::MAX).unwrap();
+        assert_eq!(last.positions().collect::<Vec<_>>(), [6, 7]);
+        let one = Layout::strided(&[1, 2], &[usize::MAX, 1], 3).unwrap();
+        assert_eq!(one.positions().collect::<Vec<_>>(), [3, 4]);
+        assert_eq!(one.narrow(0, 1, 0).unwrap().offset(), 0);
+        assert_eq!(one.unsqueeze(0).unwrap().extent(), 5);
     }
 
     #[test]
     fn positions_follow_the_strides() {
-        let layout = Layout::contiguous([2, 3]).permute(&[1, 0]).unwrap();
+        let layout = dense(&[2, 3]).permute(&[1, 0]).unwrap();
         assert_eq!(layout.positions().collect::<Vec<_>>(), [0, 3, 1, 4, 2, 5]);
-        let expanded = Layout::contiguous([3, 1]).expand("test", &[2, 3, 2]).unwrap();
+        let expanded = dense(&[3, 1]).expand("test", &[2, 3, 2]).unwrap();
         assert_eq!(expanded.positions().collect::<Vec<_>>(), [0, 0, 1, 1, 2, 2, 0, 0, 1, 1, 2, 2]);
     }
 
@@ -396,7 +426,7 @@ mod tests {
             length in 0usize..6,
             step in 0usize..4,
         ) {
-            let whole = Layout::contiguous(shape.clone());
+            let whole = dense(&shape);
             for view in [whole.narrow(dim, start, length), whole.stepped(dim, start, step)]
                 .into_iter()
                 .flatten()

@@ -9,7 +9,6 @@ use samebits_numerics::memory::{self, OutOfMemory};
 
 use crate::backend::{self, DeviceBuffer};
 use crate::buffer::Buffer;
-use crate::layout::numel;
 use crate::{DType, Determinism, Device, Element, Error, Layout, Result, determinism};
 
 /// A dense or strided block of elements on one device.
@@ -49,14 +48,15 @@ impl Tensor {
     /// # Ok::<(), samebits_tensor_core::Error>(())
     /// ```
     pub fn from_slice<T: Element>(values: &[T], shape: &[usize]) -> Result<Tensor> {
-        if numel("from_slice", shape)? != values.len() {
+        let layout = Layout::contiguous("from_slice", shape)?;
+        if layout.numel() != values.len() {
             return Err(Error::invalid(
                 "from_slice",
                 format!("{} values for a tensor of shape {shape:?}", values.len()),
             ));
         }
         let buffer = Buffer::from_slice(values).map_err(host("from_slice"))?;
-        Ok(Tensor::from_buffer(buffer, shape, T::DTYPE))
+        Ok(Tensor::from_buffer(buffer, layout, T::DTYPE))
     }
 
     /// A host tensor of truth values.
@@ -72,7 +72,7 @@ impl Tensor {
 
     /// A host tensor with no dimensions and one element.
     pub fn scalar<T: Element>(value: T) -> Tensor {
-        Tensor::from_buffer(Buffer::of(value), &[], T::DTYPE)
+        Tensor::from_buffer(Buffer::of(value), Layout::default(), T::DTYPE)
     }
 
     /// A host tensor of zeros.
@@ -192,26 +192,37 @@ impl Tensor {
         dtype: DType,
         make: impl FnOnce(usize) -> Result<Buffer, OutOfMemory>,
     ) -> Result<Tensor> {
-        // `numel` leaves room for eight bytes an element.
-        let buffer = make(numel(op, shape)? * dtype.size()).map_err(host(op))?;
-        Ok(Tensor::from_buffer(buffer, shape, dtype))
+        let layout = Layout::contiguous(op, shape)?;
+        // A layout's elements are few enough for eight bytes each.
+        let buffer = make(layout.numel() * dtype.size()).map_err(host(op))?;
+        Ok(Tensor::from_buffer(buffer, layout, dtype))
     }
 
     /// A dense tensor over a buffer that a device's kernel has written.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] if no machine can address that many elements, or the buffer does
+    /// not hold them.
     pub fn from_device_buffer(
         buffer: Arc<dyn DeviceBuffer>,
         shape: &[usize],
         dtype: DType,
-    ) -> Tensor {
-        Tensor { storage: Storage::Device(buffer), layout: Layout::contiguous(shape), dtype }
+    ) -> Result<Tensor> {
+        let op = "from_device_buffer";
+        let layout = Layout::contiguous(op, shape)?;
+        if layout.numel() * dtype.size() > buffer.len() {
+            let bytes = buffer.len();
+            return Err(Error::invalid(
+                op,
+                format!("{bytes} bytes for a tensor of shape {shape:?} and type {dtype}"),
+            ));
+        }
+        Ok(Tensor { storage: Storage::Device(buffer), layout, dtype })
     }
 
-    fn from_buffer(buffer: Buffer, shape: &[usize], dtype: DType) -> Tensor {
-        Tensor {
-            storage: Storage::Host(Arc::new(buffer)),
-            layout: Layout::contiguous(shape),
-            dtype,
-        }
+    fn from_buffer(buffer: Buffer, layout: Layout, dtype: DType) -> Tensor {
+        Tensor { storage: Storage::Host(Arc::new(buffer)), layout, dtype }
     }
 }
 
@@ -303,7 +314,7 @@ impl Tensor {
                     &self.layout,
                     self.dtype.size(),
                 )?;
-                Ok(Tensor::from_device_buffer(dense, self.shape(), self.dtype))
+                Tensor::from_device_buffer(dense, self.shape(), self.dtype)
             }
         }
     }
@@ -448,14 +459,14 @@ impl Tensor {
                 let start = dense.layout.offset() * self.dtype.size();
                 let bytes = &bytes[start..start + self.numel() * self.dtype.size()];
                 let buffer = Buffer::from_slice(bytes).map_err(host("to"))?;
-                Tensor::from_buffer(buffer, self.shape(), self.dtype)
+                Tensor::from_buffer(buffer, Layout::contiguous("to", self.shape())?, self.dtype)
             }
         };
         if device == Device::Cpu {
             return Ok(on_host);
         }
         let uploaded = backend::backend(device)?.upload(on_host.to_host_bytes())?;
-        Ok(Tensor::from_device_buffer(uploaded, self.shape(), self.dtype))
+        Tensor::from_device_buffer(uploaded, self.shape(), self.dtype)
     }
 
     /// Changes the shape in place as PyTorch's `resize_` does: the elements that were there keep

@@ -191,7 +191,7 @@ fn places(
         return Ok(([outer, size, inner], index));
     }
     scatter::check(op, index.as_slice()?, size)?;
-    let mut strides = Layout::contiguous(shape).strides().to_vec();
+    let mut strides = Layout::contiguous(op, shape)?.strides().to_vec();
     let stride = std::mem::take(&mut strides[dim]);
     let lines = Layout::strided(index.shape(), &strides, 0)?;
     let pairs = lines.positions().zip(index.as_slice::<i64>()?);

@@ -175,7 +175,7 @@ pub(super) fn elements(
     if (0..shape.len()).all(|d| d == dim || index.shape()[d] == shape[d]) {
         return Ok((rows, Places::Given(given)));
     }
-    let strides = Layout::contiguous(shape);
+    let strides = Layout::contiguous(op, shape)?;
     let strides = strides.strides();
     let size = shape[dim];
     let places = places::part_places(gpu.device, op, &given, index.shape(), strides, dim, size)?;

@@ -219,7 +219,7 @@ impl Gpu<'_> {
         dtype: DType,
     ) -> Result<Tensor, Failure> {
         let memory = self.home.memory(buffer, shape.iter().product::<usize>() * dtype.size());
-        Ok(Tensor::from_device_buffer(Arc::new(memory), shape, dtype))
+        Ok(Tensor::from_device_buffer(Arc::new(memory), shape, dtype)?)
     }
 
     /// The elements of a tensor in row-major order.

@@ -20,7 +20,7 @@ pub(super) fn register_all() {
         on(op, |gpu| {
             let (shape, dim) = (op.input.shape(), op.dim);
             let index = gpu.input(&op.index)?;
-            let strides = samebits_tensor_core::Layout::contiguous(shape);
+            let strides = samebits_tensor_core::Layout::contiguous(ScatterAdd::NAME, shape)?;
             let (part_shape, strides) = (op.index.shape(), strides.strides());
             let places = places::part_places(
                 gpu.device,

@@ -1,6 +1,7 @@
 //! Histograms.
 
 use super::{expect_dtype, expect_float, expect_shape};
+use crate::layout::numel;
 use crate::{DType, Error, Op, Result, Tensor};
 
 /// How often each value occurs: i64, as long as the largest value and `min_length` ask for.
@@ -21,7 +22,8 @@ impl Op for Bincount {
     }
 
     fn check(&self) -> Result<()> {
-        check_values(&self.x)
+        check_values(&self.x)?;
+        numel(Self::NAME, &[self.min_length]).map(|_| ())
     }
 }
 
@@ -46,6 +48,7 @@ impl Op for BincountWeighted {
 
     fn check(&self) -> Result<()> {
         check_values(&self.x)?;
+        numel(Self::NAME, &[self.min_length])?;
         expect_float(Self::NAME, "the weights", &self.weights)?;
         expect_shape(Self::NAME, "the weights", &self.weights, self.x.shape())
     }
@@ -79,7 +82,7 @@ impl Op for Histc {
         if self.bins == 0 {
             return Err(Error::invalid(Self::NAME, "at least one bin is needed"));
         }
-        Ok(())
+        numel(Self::NAME, &[self.bins]).map(|_| ())
     }
 }
 

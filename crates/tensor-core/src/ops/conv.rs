@@ -1,6 +1,7 @@
 //! Convolution over one to three spatial dimensions.
 
-use super::{expect_dtype, expect_float, expect_shape};
+use super::{checked_shape, expect_dtype, expect_float, expect_shape};
+use crate::layout::numel;
 use crate::{Error, Op, Pass, Result, Tensor};
 
 /// How a convolution's window moves; each list has one entry per spatial dimension.
@@ -40,6 +41,9 @@ impl ConvParams {
         input: &[usize],
         weight: &[usize],
     ) -> Result<Vec<usize>> {
+        for shape in [input, weight] {
+            numel(op, shape)?;
+        }
         let rank = self.stride.len();
         if !(1..=3).contains(&rank) || self.padding.len() != rank || self.dilation.len() != rank {
             return Err(Error::invalid(
@@ -100,7 +104,7 @@ impl ConvParams {
             };
             shape.push((size - window) / self.stride[dim] + 1);
         }
-        Ok(shape)
+        checked_shape(op, &shape)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Softmax and the negative log-likelihood.
 
 use super::{expect_dtype, expect_float, expect_shape};
+use crate::layout::numel;
 use crate::{DType, Error, Op, Result, Tensor};
 
 /// `x − log Σ exp(x)` along one dimension.
@@ -160,6 +161,7 @@ fn check_classes(
     target: &Tensor,
     weight: Option<&Tensor>,
 ) -> Result<()> {
+    numel(op, input)?;
     expect_dtype(op, "the target", target, DType::I64)?;
     let [n, classes, inner @ ..] = input else {
         return Err(Error::invalid(

@@ -1,7 +1,7 @@
 //! The matrix product.
 
 use super::{expect_dtype, expect_float};
-use crate::layout::broadcast;
+use crate::layout::{broadcast, numel};
 use crate::{Error, Op, Result, Tensor};
 
 /// The matrix product of the last two dimensions; earlier ones are a batch and broadcast.
@@ -43,6 +43,7 @@ impl Op for Matmul {
                 format!("cannot multiply matrices of shapes {a:?} and {b:?}"),
             ));
         }
-        self.batch().map(|_| ())
+        let shape = [self.batch()?, vec![a[a.len() - 2], b[b.len() - 1]]].concat();
+        numel(Self::NAME, &shape).map(|_| ())
     }
 }

@@ -45,6 +45,7 @@ impl PoolParams {
     /// [`Error::InvalidArgument`] if the parameters do not go together or no window fits.
     pub fn output_shape(&self, op: &'static str, input: &[usize]) -> Result<Vec<usize>> {
         let (planes, size) = spatial(op, input, 1..=3)?;
+        checked_shape(op, input)?;
         checked_shape(op, &[planes, &self.output_size(op, size)?].concat())
     }
 

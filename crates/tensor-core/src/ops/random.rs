@@ -49,7 +49,7 @@ impl Op for Uniform {
                 format!("expected low <= high, got {} and {}", self.low, self.high),
             ));
         }
-        Ok(())
+        numel(Self::NAME, &self.shape).map(|_| ())
     }
 }
 
@@ -94,7 +94,7 @@ impl Op for Normal {
                 format!("expected a finite mean and std >= 0, got {} and {}", self.mean, self.std),
             ));
         }
-        Ok(())
+        numel(Self::NAME, &self.shape).map(|_| ())
     }
 }
 

@@ -1,6 +1,7 @@
 //! All steps of one direction of a recurrent layer.
 
 use super::{expect_dtype, expect_float, expect_shape};
+use crate::layout::numel;
 use crate::{Error, Op, Pass, Result, Tensor};
 
 /// What a step of a recurrent network computes.
@@ -69,6 +70,14 @@ impl RecurrentLayer {
     pub fn size(&self) -> usize {
         self.gates.shape().get(1).map_or(0, |width| width / self.cell.gates())
     }
+
+    /// The number of elements of the flat result, of operands that fit each other.
+    fn flat(&self, rows: usize, n: usize, state: usize) -> Result<usize> {
+        let cells = if self.cell == RecurrentCell::Lstm { self.size() } else { 0 };
+        let states = rows.checked_add(n).and_then(|rows| rows.checked_mul(state));
+        let flat = n.checked_mul(cells).and_then(|cells| states?.checked_add(cells));
+        numel(Self::NAME, &[flat.unwrap_or(usize::MAX)])
+    }
 }
 
 impl Op for RecurrentLayer {
@@ -124,7 +133,7 @@ impl Op for RecurrentLayer {
         if self.cells.is_some() != (self.cell == RecurrentCell::Lstm) {
             return Err(Error::invalid(op, format!("cells without an LSTM: {:?}", self.cell)));
         }
-        Ok(())
+        self.flat(rows, n, state).map(|_| ())
     }
 }
 
@@ -180,8 +189,7 @@ impl Op for RecurrentLayerGrad {
         let rows: usize = self.layer.batch_sizes.iter().sum();
         let (n, size) = (self.layer.batch_sizes[0], self.layer.size());
         let state = self.layer.hidden.shape()[1];
-        let lstm = self.layer.cell == RecurrentCell::Lstm;
-        let flat = (rows + n) * state + if lstm { n * size } else { 0 };
+        let flat = self.layer.flat(rows, n, state)?;
         for (what, x) in [("the gradient", &self.grad), ("the result", &self.result)] {
             expect_dtype(Self::NAME, what, x, self.layer.gates.dtype())?;
             expect_shape(Self::NAME, what, x, &[flat])?;

@@ -1,6 +1,6 @@
 //! Operations that only move elements.
 
-use super::{expect_dtype, expect_shape};
+use super::{checked_shape, expect_dtype, expect_shape};
 use crate::{DType, Error, Op, Result, Tensor};
 
 /// Tensors one after the other along a dimension.
@@ -17,7 +17,7 @@ impl Cat {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] if there is no input or the sizes overflow.
+    /// [`Error::InvalidArgument`] if there is no input or the result has too many elements.
     pub fn output_shape(&self) -> Result<Vec<usize>> {
         let Some(first) = self.inputs.first() else {
             return Err(Error::invalid(Self::NAME, "expected at least one tensor"));
@@ -31,7 +31,7 @@ impl Cat {
                 .ok_or_else(|| Error::invalid(Self::NAME, "the result has too many elements"))?;
         }
         shape[self.dim] = total;
-        Ok(shape)
+        checked_shape(Self::NAME, &shape)
     }
 }
 
