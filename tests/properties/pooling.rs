@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use samebits::functional as f;
-use samebits::ops::PoolParams;
-use samebits::{DType, Error, Generator, Tensor, Var};
+use samebits::ops::{Cast, PoolParams};
+use samebits::{DType, Error, Generator, Tensor, Var, dispatch};
 use workspace_tests::{indices, normal_of};
 
 use super::{cases, positions, row_major};
@@ -253,5 +253,20 @@ proptest! {
         for (i, y) in y.value().to_vec::<f32>().unwrap().into_iter().enumerate() {
             prop_assert_eq!(y.to_bits(), x[i / outputs * plane + chosen[i] as usize].to_bits());
         }
+    }
+}
+
+#[test]
+fn fractional_samples_of_two_draws_differ() {
+    for dtype in [DType::F32, DType::F64] {
+        let x = Var::constant(normal_of(&[3, 5, 4, 4, 4], dtype, 1));
+        let mut generator = Generator::new(7);
+        let mut draw = || {
+            let samples = f::fractional_samples(&x, 3, &mut generator).unwrap();
+            dispatch(&Cast { x: samples, to: DType::F64 }).unwrap().to_vec::<f64>().unwrap()
+        };
+        let mut samples = [draw(), draw()].concat();
+        samples.sort_by(f64::total_cmp);
+        assert!(samples.is_sorted_by(|a, b| a < b), "{dtype}: a number came twice");
     }
 }

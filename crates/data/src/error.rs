@@ -111,6 +111,9 @@ pub enum Error {
         /// The buffer's size, or `usize::MAX` if it cannot be addressed.
         bytes: usize,
     },
+    /// Random numbers could not be drawn.
+    #[error(transparent)]
+    Random(#[from] samebits_rng::Error),
     /// An index lies outside a dataset.
     #[error("{op}: index {index} is out of range for length {len}")]
     IndexOutOfRange {

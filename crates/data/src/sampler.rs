@@ -253,7 +253,7 @@ pub(crate) fn permutation(
 ) -> Result<Vec<usize>> {
     let draw = Draw::new(generator.seed(), generator.stream(), generator.offset());
     let mut order = had(op, memory::zeroed::<i64>(len))?;
-    draw.permutation_into(&mut order);
+    draw.permutation_into(&mut order)?;
     // Collecting numbers of one size keeps the buffer.
     Ok(order.into_iter().map(|index| index as usize).collect())
 }

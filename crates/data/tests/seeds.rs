@@ -39,7 +39,8 @@ fn no_two_uses_of_one_generator_meet() {
     // Whatever a sample derives from its generator, a repetition is none of it.
     let data = Memory::new(vec![(); 1]).map(|(), cx| {
         let rng = cx.rng().clone();
-        let children = (0..4).flat_map(|i| [rng.fold_in(i), rng.clone().split(4).swap_remove(3)]);
+        let children =
+            (0..4).flat_map(|i| [rng.fold_in(i), rng.clone().split(4).unwrap().swap_remove(3)]);
         Ok([rng.clone(), rng.derive("sample"), rng.derive("hook")]
             .into_iter()
             .chain(children)
@@ -65,7 +66,7 @@ fn no_two_uses_of_one_generator_meet() {
     }
     // A split leaves the generator's own words to their owner.
     let parts = Memory::new((0..100).collect::<Vec<i64>>()).split(&[50, 50], &root).unwrap();
-    let own = samebits_rng::Draw::new(3, 0, 0).permutation(100);
+    let own = samebits_rng::Draw::new(3, 0, 0).permutation(100).unwrap();
     let own: Vec<usize> = own.into_iter().map(|i| i as usize).collect();
     assert_ne!(parts[0].indices(), &own[..50]);
 }

@@ -29,7 +29,7 @@ fn main() -> ExitCode {
         "devices" => {
             lanes((0..LANES as u64).map(|i| Generator::new(SEED).with_stream(i)).collect())
         }
-        "split" => lanes(Generator::new(SEED).split(LANES)),
+        "split" => lanes(Generator::new(SEED).split(LANES).unwrap()),
         "folded" => folded(),
         "pcg64" => host(Pcg64::new(SEED)),
         "pcg64dxsm" => host(Pcg64Dxsm::new(SEED)),

@@ -37,7 +37,7 @@ impl Draw {
         }
         let scale = dropout_scale(p);
         let run = |at: usize, input: &[f32], out: &mut [f32], mask: &mut [u8]| {
-            let start = start + at as u64;
+            let start = u128::from(start) + at as u128;
             simd::dispatch(Dropout { draw: self, start, drop, scale, input, out, mask });
         };
         if input.len() <= CHUNK {
@@ -109,7 +109,7 @@ pub fn dropout_scale(p: f64) -> f32 {
 
 struct Dropout<'a> {
     draw: &'a Draw,
-    start: u64,
+    start: u128,
     drop: Below,
     scale: f32,
     input: &'a [f32],

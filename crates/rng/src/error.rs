@@ -1,5 +1,6 @@
 //! Why a generator or a draw was refused.
 
+use samebits_numerics::memory::OutOfMemory;
 use thiserror::Error;
 
 /// Why a generator or a draw was refused.
@@ -102,6 +103,14 @@ pub enum Error {
         /// How many it has.
         found: usize,
     },
+    /// There is no memory for the result, or for what it is made from.
+    #[error("{op}: no memory left for {bytes} bytes")]
+    OutOfMemory {
+        /// The operation.
+        op: &'static str,
+        /// The size of the buffer that could not be had.
+        bytes: usize,
+    },
 }
 
 impl Error {
@@ -122,5 +131,10 @@ impl Error {
         expected: usize,
     ) -> Error {
         Error::Length { op, name, other, expected, found }
+    }
+
+    /// The error of an operation that needed memory that is not there.
+    pub(crate) fn memory(op: &'static str) -> impl Fn(OutOfMemory) -> Error {
+        move |OutOfMemory { bytes }| Error::OutOfMemory { op, bytes }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::state::{self, HEADER, Kind, u64_at};
 use crate::{Error, Philox4x32};
+use samebits_numerics::memory;
 use serde::{Deserialize, Serialize};
 
 /// A position in the random numbers of one seed: Philox4x32-10 with the seed as its key and
@@ -119,21 +120,27 @@ impl Generator {
     /// construction. Against unrelated generators the chance of a collision among *m* is below
     /// *m*² / 2^129.
     ///
+    /// # Errors
+    ///
+    /// There is no memory for `n` generators. The generator then has not moved.
+    ///
     /// # Examples
     ///
     /// ```
     /// use samebits_rng::Generator;
     ///
     /// let mut generator = Generator::new(7);
-    /// let children = generator.split(2);
+    /// let children = generator.split(2)?;
     /// assert_eq!(generator.offset(), 2);
     /// assert_ne!(children[0], children[1]);
-    /// assert_eq!(children, Generator::new(7).split(2));
+    /// assert_eq!(children, Generator::new(7).split(2)?);
+    /// # Ok::<(), samebits_rng::Error>(())
     /// ```
-    #[must_use]
-    pub fn split(&mut self, n: usize) -> Vec<Generator> {
-        let first = self.reserve(n as u64);
-        (0..n as u64).map(|j| self.child(SPLIT, first.wrapping_add(j))).collect()
+    pub fn split(&mut self, n: usize) -> Result<Vec<Generator>, Error> {
+        let children = (0..n).map(|j| self.child(SPLIT, self.offset.wrapping_add(j as u64)));
+        let children = memory::collected(children).map_err(Error::memory("Generator::split"))?;
+        self.advance(n as u64);
+        Ok(children)
     }
 
     /// The generator of the `i`-th thing: a sample, a layer, an epoch. Does not move `self` and
@@ -276,7 +283,7 @@ mod tests {
         assert_eq!(generator.next_block(), [0x3d6ae144, 0x5c82ed25, 0x9475ef43, 0x1879a9aa]);
         let folded = generator.fold_in(7).next_block();
         assert_eq!(folded, [0x3083708e, 0xe931e3d6, 0xd973c115, 0x04583395]);
-        let split = generator.split(3)[2].next_block();
+        let split = generator.split(3).unwrap()[2].clone().next_block();
         assert_eq!(split, [0xdac075a6, 0x351d6fee, 0x4f02f10a, 0x3f62a17a]);
     }
 

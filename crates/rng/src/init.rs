@@ -14,7 +14,7 @@
 
 use crate::{Draw, Error, Generator};
 use rayon::prelude::*;
-use samebits_numerics::{fpenv, simd};
+use samebits_numerics::{fpenv, memory, simd};
 
 /// The recommended gain of the nonlinearity that follows a layer.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,7 +53,7 @@ impl Gain {
 ///
 /// # Errors
 ///
-/// `shape` has fewer than two dimensions.
+/// `shape` has fewer than two dimensions, or a fan does not fit into a `usize`.
 ///
 /// # Examples
 ///
@@ -64,13 +64,12 @@ impl Gain {
 /// # Ok::<(), samebits_rng::Error>(())
 /// ```
 pub fn fans(shape: &[usize]) -> Result<(usize, usize), Error> {
-    match shape {
-        [outputs, inputs, kernel @ ..] => {
-            let field: usize = kernel.iter().product();
-            Ok((inputs * field, outputs * field))
-        }
-        _ => Err(Error::parameter("fans", "shape", shape, "of at least two dimensions")),
-    }
+    let refused = |needed| Error::parameter("fans", "shape", shape, needed);
+    let [outputs, inputs, kernel @ ..] = shape else {
+        return Err(refused("of at least two dimensions"));
+    };
+    let fan = |count: usize| memory::product(&[&[count], kernel].concat());
+    fan(*inputs).zip(fan(*outputs)).ok_or(refused("of fans that fit into a usize"))
 }
 
 /// Uniform in ±gain·√(3 / fan). Moves on by ⌈n/4⌉ blocks.
@@ -127,7 +126,7 @@ pub fn xavier_uniform(
     fan_out: usize,
     gain: Gain,
 ) -> Result<(), Error> {
-    let bound = gain.value() * (6.0 / (fan_in + fan_out) as f64).sqrt();
+    let bound = gain.value() * (6.0 / sum_of_fans(fan_in, fan_out)).sqrt();
     symmetric("xavier_uniform", generator, out, bound)
 }
 
@@ -143,7 +142,7 @@ pub fn xavier_normal(
     fan_out: usize,
     gain: Gain,
 ) -> Result<(), Error> {
-    let std = gain.value() * (2.0 / (fan_in + fan_out) as f64).sqrt();
+    let std = gain.value() * (2.0 / sum_of_fans(fan_in, fan_out)).sqrt();
     centred("xavier_normal", generator, out, std)
 }
 
@@ -161,7 +160,8 @@ pub fn xavier_normal(
 ///
 /// # Errors
 ///
-/// `out` does not hold `rows`·`columns` numbers, or the gain is not finite.
+/// `out` does not hold `rows`·`columns` numbers, the gain is not finite, or there is no memory for
+/// as many f64. The generator then has not moved.
 pub fn orthogonal(
     generator: &mut Generator,
     out: &mut [f32],
@@ -182,7 +182,7 @@ pub fn orthogonal(
         return Ok(());
     }
     let (count, length) = if rows <= columns { (rows, columns) } else { (columns, rows) };
-    let mut vectors = vec![0.0; count * length];
+    let mut vectors = memory::zeroed(count * length).map_err(Error::memory(op))?;
     generator.draw(Draw::blocks_u64(vectors.len())).normal_f64(0, &mut vectors, 0.0, 1.0)?;
     fpenv::ieee(|| orthonormalise(&mut vectors, length));
     for (i, out) in out.iter_mut().enumerate() {
@@ -191,6 +191,11 @@ pub fn orthogonal(
         *out = (gain * vectors[at]) as f32;
     }
     Ok(())
+}
+
+/// The sum of two fans, rounded once.
+fn sum_of_fans(fan_in: usize, fan_out: usize) -> f64 {
+    (fan_in as u128 + fan_out as u128) as f64
 }
 
 fn symmetric(

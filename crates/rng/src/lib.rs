@@ -12,7 +12,7 @@
 //! let mut generator = Generator::new(42);
 //! let mut weights = vec![0.0; 1000];
 //! generator.fill_normal_f32(&mut weights, 0.0, 0.02)?;
-//! let order = generator.permutation(100);
+//! let order = generator.permutation(100)?;
 //!
 //! // A worker's generator depends on its number alone, not on who drew what before.
 //! let mut worker = Generator::new(42).fold_in(3);

@@ -4,7 +4,7 @@ use crate::draw::in_chunks;
 use crate::uniform::{positive_unit_f64, unit_f64};
 use crate::{Draw, Error, Generator, wide};
 use rayon::prelude::*;
-use samebits_numerics::fpenv;
+use samebits_numerics::{fpenv, memory};
 
 impl Draw {
     /// Fills `out` with categories drawn with replacement, each with a chance proportional to
@@ -16,20 +16,18 @@ impl Draw {
     ///
     /// # Errors
     ///
-    /// A weight is negative or not finite, or no weight is positive.
+    /// A weight is negative or not finite, no weight is positive, or there is no memory for the
+    /// running sums.
     pub fn multinomial(&self, start: u64, weights: &[f32], out: &mut [i64]) -> Result<(), Error> {
         let op = "multinomial";
         check_weights(op, weights, 1)?;
+        let mut sums = memory::with_capacity(weights.len()).map_err(Error::memory(op))?;
         fpenv::ieee(|| {
-            let mut sum = 0.0;
-            let sums: Vec<f64> = weights
-                .iter()
-                .map(|&weight| {
-                    sum += f64::from(weight);
-                    sum
-                })
-                .collect();
-            let total = sum;
+            let mut total = 0.0;
+            sums.extend(weights.iter().map(|&weight| {
+                total += f64::from(weight);
+                total
+            }));
             // Where rounding carries u times the total up to the total.
             let last = sums.partition_point(|&sum| sum < total);
             in_chunks(out, |at, out| {
@@ -54,29 +52,32 @@ impl Draw {
     ///
     /// # Errors
     ///
-    /// A weight is negative or not finite, or fewer weights are positive than categories are
-    /// wanted.
+    /// A weight is negative or not finite, fewer weights are positive than categories are wanted, or
+    /// there is no memory for the times of arrival.
     pub fn multinomial_without_replacement(
         &self,
         weights: &[f32],
         out: &mut [i64],
     ) -> Result<(), Error> {
-        check_weights("multinomial_without_replacement", weights, out.len())?;
+        let op = "multinomial_without_replacement";
+        let positive = check_weights(op, weights, out.len())?;
         if out.is_empty() {
             return Ok(());
         }
-        let mut arrivals: Vec<(f64, i64)> = weights
-            .par_iter()
-            .enumerate()
-            .filter(|(_, weight)| **weight > 0.0)
-            .map(|(k, &weight)| {
-                fpenv::ieee(|| {
-                    let u = positive_unit_f64(self.word64(k as u64));
-                    // The logarithm of 1 is +0, which must not become -0.
-                    ((0.0 - wide::log(u)) / f64::from(weight), k as i64)
-                })
-            })
-            .collect();
+        let mut arrivals = memory::with_capacity(positive).map_err(Error::memory(op))?;
+        arrivals.extend(
+            (0i64..)
+                .zip(weights)
+                .filter(|(_, weight)| **weight > 0.0)
+                .map(|(k, &weight)| (f64::from(weight), k)),
+        );
+        arrivals.par_iter_mut().for_each(|(weight, k)| {
+            fpenv::ieee(|| {
+                let u = positive_unit_f64(self.word64(*k as u64));
+                // The logarithm of 1 is +0, which must not become -0.
+                *weight = (0.0 - wide::log(u)) / *weight;
+            });
+        });
         // Times are not NaN, and a category occurs once: the order is total.
         let order = |a: &(f64, i64), b: &(f64, i64)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
         if out.len() < arrivals.len() {
@@ -131,7 +132,8 @@ impl Generator {
     }
 }
 
-fn check_weights(op: &'static str, weights: &[f32], wanted: usize) -> Result<(), Error> {
+/// The number of positive weights, if no weight is bad and as many as `wanted` are positive.
+fn check_weights(op: &'static str, weights: &[f32], wanted: usize) -> Result<usize, Error> {
     if let Some(weight) = weights.iter().find(|weight| !(**weight >= 0.0 && weight.is_finite())) {
         return Err(Error::parameter(op, "a weight", weight, "finite and at least 0"));
     }
@@ -140,5 +142,5 @@ fn check_weights(op: &'static str, weights: &[f32], wanted: usize) -> Result<(),
         let needed = "at least the number of categories wanted";
         return Err(Error::parameter(op, "the number of positive weights", positive, needed));
     }
-    Ok(())
+    Ok(positive)
 }

@@ -14,6 +14,7 @@ pub use seed_sequence::SeedSequence;
 
 use crate::{Error, Pcg64, Pcg64Dxsm, Philox4x64, wide};
 use rand_core::Rng;
+use samebits_numerics::memory;
 use serde::{Deserialize, Serialize};
 
 /// `numpy.random.default_rng(seed)`: [`Pcg64`] seeded by a [`SeedSequence`].
@@ -90,7 +91,8 @@ impl BitGenerator for Philox4x64 {
 /// use samebits_rng::numpy;
 ///
 /// let mut generator = numpy::default_rng(0);
-/// assert_eq!(generator.permutation(10), [4, 6, 2, 7, 3, 5, 9, 0, 8, 1]);
+/// assert_eq!(generator.permutation(10)?, [4, 6, 2, 7, 3, 5, 9, 0, 8, 1]);
+/// # Ok::<(), samebits_rng::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -170,10 +172,15 @@ impl<B: BitGenerator> Generator<B> {
     }
 
     /// `permutation(n)`.
-    pub fn permutation(&mut self, n: usize) -> Vec<i64> {
-        let mut order: Vec<i64> = (0..n as i64).collect();
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for `n` numbers. The generator then has not moved.
+    pub fn permutation(&mut self, n: usize) -> Result<Vec<i64>, Error> {
+        let order = memory::collected((0..n).map(|i| i as i64));
+        let mut order = order.map_err(Error::memory("numpy::Generator::permutation"))?;
         self.shuffle(&mut order);
-        order
+        Ok(order)
     }
 
     /// `standard_normal()`, by the ziggurat.

@@ -4,6 +4,7 @@ use crate::Error;
 use crate::numpy::SeedSequence;
 use crate::state::{self, HEADER, Kind, u128_at};
 use rand_core::{Infallible, TryRng, utils};
+use samebits_numerics::memory;
 use serde::{Deserialize, Serialize};
 
 /// The multiplier of the 128-bit congruential generator under [`Pcg64`].
@@ -65,7 +66,7 @@ macro_rules! pcg {
             /// The generator that NumPy seeds with this sequence: of its first four 64-bit
             /// words, two are added to the state and two are the stream.
             pub fn from_seed_sequence(sequence: &SeedSequence) -> $type {
-                let words = sequence.generate_state_u64(4);
+                let words: [u64; 4] = sequence.state();
                 let wide = |i: usize| u128::from(words[i]) << 64 | u128::from(words[i + 1]);
                 let increment = wide(2) << 1 | 1;
                 // NumPy steps once from zero, adds, and steps again, for both generators with
@@ -116,11 +117,17 @@ macro_rules! pcg {
             /// entropy and (a constant, `offset` + *j*) as spawn key. Its 255 bits of state and
             /// stream are a hash: two children overlap with a chance below 2^-60 even if there
             /// are 2^32 of them and each draws 2^64 words.
-            #[must_use]
-            pub fn split(&mut self, n: usize) -> Vec<$type> {
+            ///
+            /// # Errors
+            ///
+            /// There is no memory for `n` generators. The generator then has not moved.
+            pub fn split(&mut self, n: usize) -> Result<Vec<$type>, Error> {
                 let first = self.position.offset;
+                let children = (0..n).map(|j| self.child(SPLIT, first.wrapping_add(j as u128)));
+                let op = concat!(stringify!($type), "::split");
+                let children = memory::collected(children).map_err(Error::memory(op))?;
                 self.advance(n as u128);
-                (0..n as u128).map(|j| self.child(SPLIT, first.wrapping_add(j))).collect()
+                Ok(children)
             }
 
             /// The generator of the `i`-th thing. Does not move `self` and does not depend on

@@ -2,8 +2,9 @@
 
 use std::sync::Mutex;
 
-use crate::{Draw, Generator};
+use crate::{Draw, Error, Generator};
 use rayon::prelude::*;
+use samebits_numerics::memory::{self, OutOfMemory};
 
 impl Draw {
     /// A uniform permutation of `0..n`; takes [`Draw::blocks_u64`] blocks.
@@ -16,24 +17,34 @@ impl Draw {
     /// fraction that the rest of the key's bits make. A place is chosen with a chance that is
     /// off by less than 2^(*b* − 64).
     ///
+    /// # Errors
+    ///
+    /// There is no memory for `n` numbers and as many keys.
+    ///
     /// # References
     ///
     /// Rao 1961 and Sandelius 1962 for shuffling by buckets; Durstenfeld 1964.
-    pub fn permutation(&self, n: usize) -> Vec<i64> {
-        let mut out = vec![0; n];
-        self.permutation_into(&mut out);
-        out
+    pub fn permutation(&self, n: usize) -> Result<Vec<i64>, Error> {
+        let mut out = memory::zeroed(n).map_err(Error::memory(OP))?;
+        self.permutation_into(&mut out)?;
+        Ok(out)
     }
 
     /// [`Draw::permutation`] of as many numbers as `out` holds, into `out`.
-    pub fn permutation_into(&self, out: &mut [i64]) {
-        if bucket_bits(out.len()) == 0 {
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for as many keys.
+    pub fn permutation_into(&self, out: &mut [i64]) -> Result<(), Error> {
+        let shuffled = if bucket_bits(out.len()) == 0 {
             self.shuffle_few(out);
+            Ok(())
         } else if out.len() as u64 <= u64::from(u32::MAX) {
-            self.shuffle_buckets(out);
+            self.shuffle_buckets(out)
         } else {
-            self.shuffle_huge(out);
-        }
+            self.shuffle_huge(out)
+        };
+        shuffled.map_err(Error::memory(OP))
     }
 
     /// One bucket.
@@ -46,11 +57,13 @@ impl Draw {
     }
 
     /// More numbers than a record can hold: 16 bytes for each instead of 8.
-    fn shuffle_huge(&self, out: &mut [i64]) {
+    fn shuffle_huge(&self, out: &mut [i64]) -> Result<(), OutOfMemory> {
         let bits = bucket_bits(out.len());
         let bucket = |key: u64| (key >> 1) >> (63 - bits);
-        let mut records: Vec<(u64, u64)> =
-            (0..out.len() as u64).into_par_iter().map(|i| (self.word64(i), i)).collect();
+        let mut records: Vec<(u64, u64)> = memory::zeroed(out.len())?;
+        records.par_iter_mut().enumerate().for_each(|(i, record)| {
+            *record = (self.word64(i as u64), i as u64);
+        });
         records.par_sort_unstable_by_key(|&(key, i)| (bucket(key), i));
         let mut pieces = Vec::new();
         let mut rest = out;
@@ -64,6 +77,7 @@ impl Draw {
                 insert(out, k, place(key << bits, k), i as i64);
             }
         });
+        Ok(())
     }
 
     /// Records of (32 bits of the key, *i*) are brought to their buckets; then each bucket is
@@ -71,30 +85,29 @@ impl Draw {
     ///
     /// A tile of the input groups its own records by bucket; a bucket then takes its runs from
     /// the tiles in order. So no two tasks write to one place.
-    fn shuffle_buckets(&self, out: &mut [i64]) {
+    fn shuffle_buckets(&self, out: &mut [i64]) -> Result<(), OutOfMemory> {
         let n = out.len();
         let bits = bucket_bits(n);
-        let mut buffer = Buffer::of(n);
+        let mut buffer = Buffer::of(n)?;
         let records = &mut buffer.as_mut_slice()[..n];
-        let ends: Vec<Vec<u32>> = records
-            .par_chunks_mut(TILE)
-            .enumerate()
-            .map_init(Vec::new, |keys, (tile, records)| {
-                self.group_tile((tile * TILE) as u64, bits, keys, records)
-            })
-            .collect();
+        let mut ends: Vec<u32> = memory::zeroed(n.div_ceil(TILE) << bits)?;
+        let tiles = records.par_chunks_mut(TILE).zip(ends.par_chunks_mut(1 << bits)).enumerate();
+        tiles.for_each_init(Vec::new, |keys, (tile, (records, ends))| {
+            self.group_tile((tile * TILE) as u64, bits, keys, records, ends);
+        });
+        let ends = || ends.chunks(1 << bits);
 
         let mut pieces = Vec::with_capacity(1 << bits);
         let mut rest = out;
         for bucket in 0..1 << bits {
-            let size: usize = ends.iter().map(|ends| run(ends, bucket).len()).sum();
+            let size: usize = ends().map(|ends| run(ends, bucket).len()).sum();
             let (piece, tail) = rest.split_at_mut(size);
             pieces.push(piece);
             rest = tail;
         }
 
         pieces.into_par_iter().enumerate().for_each(|(bucket, out)| {
-            let runs = records.chunks(TILE).zip(&ends);
+            let runs = records.chunks(TILE).zip(ends());
             let numbers = runs.flat_map(|(tile, ends)| &tile[run(ends, bucket)]);
             for (k, record) in numbers.enumerate() {
                 let i = record & 0xffff_ffff;
@@ -103,25 +116,26 @@ impl Draw {
             }
         });
         buffer.keep();
+        Ok(())
     }
 
-    /// Groups the records of `start..start + records.len()` by bucket and returns where each
-    /// bucket ends.
+    /// Groups the records of `start..start + records.len()` by bucket and adds to `ends`, which is
+    /// zero, where each bucket ends.
     fn group_tile(
         &self,
         start: u64,
         bits: u32,
         keys: &mut Vec<u64>,
         records: &mut [u64],
-    ) -> Vec<u32> {
+        ends: &mut [u32],
+    ) {
         keys.resize(records.len(), 0);
         self.words64(start, keys);
-        let mut ends = vec![0u32; 1 << bits];
         for key in keys.iter() {
             ends[(key >> (64 - bits)) as usize] += 1;
         }
         let mut next = 0;
-        for end in &mut ends {
+        for end in ends.iter_mut() {
             (*end, next) = (next, next + *end);
         }
         for (i, key) in keys.iter().enumerate() {
@@ -131,40 +145,67 @@ impl Draw {
             records[*place as usize] = middle << 32 | (start + i as u64);
             *place += 1;
         }
-        ends
     }
 }
 
 impl Generator {
     /// A uniform permutation of `0..n`; moves on by ⌈n/2⌉ blocks. See [`Draw::permutation`].
     ///
+    /// # Errors
+    ///
+    /// There is no memory for `n` numbers and as many keys. The generator then has not moved.
+    ///
     /// # Examples
     ///
     /// ```
     /// use samebits_rng::Generator;
     ///
-    /// let mut order = Generator::new(0).permutation(5);
+    /// let mut order = Generator::new(0).permutation(5)?;
     /// order.sort();
     /// assert_eq!(order, [0, 1, 2, 3, 4]);
+    /// # Ok::<(), samebits_rng::Error>(())
     /// ```
-    pub fn permutation(&mut self, n: usize) -> Vec<i64> {
-        self.draw(Draw::blocks_u64(n)).permutation(n)
+    pub fn permutation(&mut self, n: usize) -> Result<Vec<i64>, Error> {
+        self.draw_if(Draw::blocks_u64(n), |draw| draw.permutation(n))
     }
 
     /// [`Generator::permutation`] of as many numbers as `out` holds, into `out`.
-    pub fn fill_permutation(&mut self, out: &mut [i64]) {
-        self.draw(Draw::blocks_u64(out.len())).permutation_into(out);
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for as many keys. The generator then has not moved.
+    pub fn fill_permutation(&mut self, out: &mut [i64]) -> Result<(), Error> {
+        self.draw_if(Draw::blocks_u64(out.len()), |draw| draw.permutation_into(out))
     }
 
     /// Puts `items` into a uniform order: item *i* afterwards is item `permutation[i]` before.
     /// Moves on by ⌈n/2⌉ blocks.
-    pub fn shuffle<T: Clone>(&mut self, items: &mut [T]) {
-        let before = items.to_vec();
-        for (item, i) in items.iter_mut().zip(self.permutation(before.len())) {
-            item.clone_from(&before[i as usize]);
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for as many numbers and keys. The generator then has not moved, nor have
+    /// the items.
+    pub fn shuffle<T>(&mut self, items: &mut [T]) -> Result<(), Error> {
+        let mut order = self.permutation(items.len())?;
+        // Along each cycle an item goes to its place and the next one is swapped to where it stood.
+        // A place that is done points to itself.
+        for start in 0..items.len() {
+            let mut here = start;
+            loop {
+                let from = std::mem::replace(&mut order[here], here as i64) as usize;
+                if from == start {
+                    break;
+                }
+                items.swap(here, from);
+                here = from;
+            }
         }
+        Ok(())
     }
 }
+
+/// The operation in errors.
+const OP: &str = "permutation";
 
 /// Numbers without meaning yet, in large pages where the system has them. The last one is kept for
 /// the next permutation: at four million numbers, asking the system for new pages takes a
@@ -181,22 +222,22 @@ const MOST_KEPT: usize = 64 << 20;
 
 impl Buffer {
     /// A buffer of at least `n` numbers.
-    fn of(n: usize) -> Buffer {
+    fn of(n: usize) -> Result<Buffer, OutOfMemory> {
         let spare = SPARE.lock().ok().and_then(|mut spare| spare.take());
         if let Some(mut spare) = spare
             && spare.as_mut_slice().len() >= n
         {
-            return spare;
+            return Ok(spare);
         }
-        match memmap2::MmapMut::map_anon(n * size_of::<u64>()) {
+        Ok(match memmap2::MmapMut::map_anon(n * size_of::<u64>()) {
             Ok(map) => {
                 // Refusal costs time and nothing else.
                 #[cfg(target_os = "linux")]
                 let _ = map.advise(memmap2::Advice::HugePage);
                 Buffer::Mapped(map)
             }
-            Err(_) => Buffer::Owned(vec![0; n]),
-        }
+            Err(_) => Buffer::Owned(memory::zeroed(n)?),
+        })
     }
 
     fn as_mut_slice(&mut self) -> &mut [u64] {
@@ -291,9 +332,9 @@ mod tests {
         let draw = Draw::new(5, 1, 1000);
         for n in [0, 1, 2, 255, 4096, 4097, 8193, TILE - 1, TILE + 1, 300_000] {
             let expected = by_definition(&draw, n);
-            assert_eq!(draw.permutation(n), expected, "{n} numbers");
+            assert_eq!(draw.permutation(n).unwrap(), expected, "{n} numbers");
             let mut huge = vec![0; n];
-            draw.shuffle_huge(&mut huge);
+            draw.shuffle_huge(&mut huge).unwrap();
             assert_eq!(huge, expected, "{n} numbers, large records");
         }
     }

@@ -4,6 +4,7 @@ use crate::Error;
 use crate::numpy::SeedSequence;
 use crate::state::{self, HEADER, Kind, u64_at, u128_at};
 use rand_core::{Infallible, TryRng, utils};
+use samebits_numerics::memory;
 use serde::{Deserialize, Serialize};
 
 /// Philox4x64-10, a counter-based generator of 64-bit words with a key of 128 and a counter of
@@ -49,7 +50,7 @@ impl Philox4x64 {
     /// The generator that NumPy seeds with this sequence: its first two 64-bit words are the
     /// key, and the first block is block 1.
     pub fn from_seed_sequence(sequence: &SeedSequence) -> Philox4x64 {
-        let words = sequence.generate_state_u64(2);
+        let words: [u64; 2] = sequence.state();
         let seed = u128::from(words[0]) | u128::from(words[1]) << 64;
         let mut generator = Philox4x64::with_parts(seed, 0);
         generator.advance_blocks(1);
@@ -110,12 +111,18 @@ impl Philox4x64 {
     /// Child *j* is the stream and key made of the Philox block at `offset` + *j* under another
     /// key: a bijection, so that the children of all splits of one key are distinct by
     /// construction.
-    #[must_use]
-    pub fn split(&mut self, n: usize) -> Vec<Philox4x64> {
-        self.advance_blocks(0);
-        let first = self.position;
-        self.advance_blocks(n as u128);
-        (0..n as u128).map(|j| first.plus(j).child(SPLIT)).collect()
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for `n` generators. The generator then has not moved.
+    pub fn split(&mut self, n: usize) -> Result<Vec<Philox4x64>, Error> {
+        let mut next = self.clone();
+        next.advance_blocks(0);
+        let children = (0..n).map(|j| next.position.plus(j as u128).child(SPLIT));
+        let children = memory::collected(children).map_err(Error::memory("Philox4x64::split"))?;
+        next.advance_blocks(n as u128);
+        *self = next;
+        Ok(children)
     }
 
     /// The generator of the `i`-th thing. Does not move `self` and does not depend on where it

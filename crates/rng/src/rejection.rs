@@ -44,6 +44,9 @@ impl Draw {
     /// drawn as *a* + 1 and multiplied by *u*^(1/*a*), *u* from attempt 2^64 − 1. Results below
     /// the smallest positive normal f32 are that number, so that their logarithm is finite.
     ///
+    /// Small shapes have most of their mass at tiny numbers: 42 % of the draws of shape 0.01 lie
+    /// below that number, and 0.02 % of those of shape 0.1. Use [`Draw::loggamma_f32`] for them.
+    ///
     /// # Errors
     ///
     /// A shape is not positive or not finite, or the slices differ in length.
@@ -54,10 +57,24 @@ impl Draw {
     /// (2000).
     pub fn gamma_f32(&self, start: u64, shape: &[f32], out: &mut [f32]) -> Result<(), Error> {
         let op = "gamma_f32";
-        check_each(op, "a shape", shape, out.len(), "positive and finite", |a| {
-            a > 0.0 && a.is_finite()
-        })?;
+        check_shapes(op, shape, out.len())?;
         self.each(start, out, |attempts, i| gamma(attempts, f64::from(shape[i])));
+        Ok(())
+    }
+
+    /// Fills `out` with the logarithms of the gamma numbers of [`Draw::gamma_f32`], computed in
+    /// f64 and rounded; takes one block per element.
+    ///
+    /// The logarithm of a number that is too small for an f32 is not lost. It is −∞ only if it is
+    /// itself below the range of f32, which needs a shape below 2^-122.
+    ///
+    /// # Errors
+    ///
+    /// A shape is not positive or not finite, or the slices differ in length.
+    pub fn loggamma_f32(&self, start: u64, shape: &[f32], out: &mut [f32]) -> Result<(), Error> {
+        let op = "loggamma_f32";
+        check_shapes(op, shape, out.len())?;
+        self.each(start, out, |attempts, i| log_gamma(attempts, f64::from(shape[i])));
         Ok(())
     }
 
@@ -148,6 +165,28 @@ impl Generator {
         self.draw_if(out.len() as u64, |draw| draw.gamma_f32(0, shape, out))
     }
 
+    /// Fills `out` with the logarithms of gamma numbers of the given shapes and scale 1; moves on by
+    /// n blocks. See [`Draw::loggamma_f32`].
+    ///
+    /// # Errors
+    ///
+    /// A shape is not positive or not finite, or the slices differ in length. The generator then
+    /// has not moved.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use samebits_rng::Generator;
+    ///
+    /// let mut logs = [0.0; 100];
+    /// Generator::new(0).fill_loggamma_f32(&[0.001; 100], &mut logs)?;
+    /// assert!(logs.iter().any(|log| *log < -1000.0));
+    /// # Ok::<(), samebits_rng::Error>(())
+    /// ```
+    pub fn fill_loggamma_f32(&mut self, shape: &[f32], out: &mut [f32]) -> Result<(), Error> {
+        self.draw_if(out.len() as u64, |draw| draw.loggamma_f32(0, shape, out))
+    }
+
     /// Fills `out` with Poisson numbers of the given rates; moves on by n blocks. See
     /// [`Draw::poisson`].
     ///
@@ -195,6 +234,10 @@ mod private {
     impl Sealed for f64 {}
 }
 
+fn check_shapes(op: &'static str, shapes: &[f32], expected: usize) -> Result<(), Error> {
+    check_each(op, "a shape", shapes, expected, "positive and finite", |a| a > 0.0 && a.is_finite())
+}
+
 fn check_each<P: Copy + std::fmt::Debug>(
     op: &'static str,
     name: &'static str,
@@ -234,10 +277,32 @@ impl Attempts {
 }
 
 fn gamma(attempts: &mut Attempts, shape: f64) -> f32 {
-    let small = shape < 1.0;
-    let d = if small { shape + 1.0 } else { shape } - 1.0 / 3.0;
+    let mut sample = large_gamma(attempts, shape);
+    if shape < 1.0 {
+        sample *= wide::exp(log_boost(attempts, shape));
+    }
+    (sample as f32).max(f32::MIN_POSITIVE)
+}
+
+fn log_gamma(attempts: &mut Attempts, shape: f64) -> f32 {
+    let mut log = wide::log(large_gamma(attempts, shape));
+    if shape < 1.0 {
+        log += log_boost(attempts, shape);
+    }
+    log as f32
+}
+
+/// The logarithm of what turns a gamma number of shape `shape` + 1 into one of shape `shape`.
+fn log_boost(attempts: &Attempts, shape: f64) -> f64 {
+    let [a, b, ..] = attempts.space.attempt(attempts.block, u64::MAX);
+    wide::log(positive_unit_f64(pair(a, b))) / shape
+}
+
+/// A gamma number of shape `shape`, or of `shape` + 1 if that is below 1.
+fn large_gamma(attempts: &mut Attempts, shape: f64) -> f64 {
+    let d = if shape < 1.0 { shape + 1.0 } else { shape } - 1.0 / 3.0;
     let c = 1.0 / (9.0 * d).sqrt();
-    let mut sample = loop {
+    loop {
         let [w0, w1, w2, w3] = attempts.words();
         let r = (-2.0 * wide::log((f64::from(w0) + 1.0) * (1.0 / 4294967296.0))).sqrt();
         let x = r * wide::sin_cos_pi(f64::from(w1) * (1.0 / 2147483648.0)).1;
@@ -248,14 +313,9 @@ fn gamma(attempts: &mut Attempts, shape: f64) -> f32 {
         let v = root * root * root;
         let u = positive_unit_f64(pair(w2, w3));
         if wide::log(u) < 0.5 * x * x + d - d * v + d * wide::log(v) {
-            break d * v;
+            return d * v;
         }
-    };
-    if small {
-        let [a, b, ..] = attempts.space.attempt(attempts.block, u64::MAX);
-        sample *= wide::exp(wide::log(positive_unit_f64(pair(a, b))) / shape);
     }
-    (sample as f32).max(f32::MIN_POSITIVE)
 }
 
 fn poisson(attempts: &mut Attempts, rate: f64) -> u64 {

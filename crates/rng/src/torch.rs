@@ -9,7 +9,8 @@
 //!
 //! // torch.manual_seed(0); torch.randperm(10)
 //! let mut generator = CpuGenerator::manual_seed(0);
-//! assert_eq!(generator.randperm(10), [4, 1, 7, 5, 3, 9, 0, 8, 6, 2]);
+//! assert_eq!(generator.randperm(10)?, [4, 1, 7, 5, 3, 9, 0, 8, 6, 2]);
+//! # Ok::<(), samebits_rng::Error>(())
 //! ```
 
 mod cuda;
@@ -20,7 +21,7 @@ pub use mt19937::Mt19937;
 
 use crate::state::{u32_at, u64_at};
 use crate::{Error, wide};
-use samebits_numerics::math;
+use samebits_numerics::{math, memory};
 
 /// PyTorch's CPU generator: [`Mt19937`] and the values that PyTorch makes of its words.
 ///
@@ -127,8 +128,13 @@ impl CpuGenerator {
     }
 
     /// `torch.randperm(n)`.
-    pub fn randperm(&mut self, n: usize) -> Vec<i64> {
-        let mut order: Vec<i64> = (0..n as i64).collect();
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for `n` numbers. The generator then has not moved.
+    pub fn randperm(&mut self, n: usize) -> Result<Vec<i64>, Error> {
+        let order = memory::collected((0..n).map(|i| i as i64));
+        let mut order = order.map_err(Error::memory("torch::randperm"))?;
         if (n as u64) < (u64::from(u32::MAX) + 1) / 20 {
             for i in 0..n.saturating_sub(1) {
                 let j = i + self.random() as usize % (n - i);
@@ -141,7 +147,7 @@ impl CpuGenerator {
                 order[j] = i as i64;
             }
         }
-        order
+        Ok(order)
     }
 
     /// `torch.empty(n).bernoulli_(p)`, and the mask of `dropout(x, 1 - p)`: true with

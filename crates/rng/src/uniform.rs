@@ -95,7 +95,8 @@ impl Draw {
         }
         in_chunks(out, |at, out| {
             let p = &p[at..][..out.len()];
-            simd::dispatch(BernoulliEach { draw: self, start: start + at as u64, p, out });
+            let start = u128::from(start) + at as u128;
+            simd::dispatch(BernoulliEach { draw: self, start, p, out });
         });
         Ok(())
     }
@@ -362,7 +363,7 @@ impl Sampler for Bernoulli {
 
 struct BernoulliEach<'a> {
     draw: &'a Draw,
-    start: u64,
+    start: u128,
     p: &'a [f32],
     out: &'a mut [bool],
 }

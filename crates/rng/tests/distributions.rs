@@ -203,7 +203,7 @@ fn permutations() {
     let (mut orders, mut places) = ([0; 24], vec![0; 1000]);
     let mut generator = generator(16);
     for _ in 0..24_000 {
-        let order = generator.permutation(4);
+        let order = generator.permutation(4).unwrap();
         let rank = order.iter().enumerate().fold(0, |rank, (i, x)| {
             let smaller = order[i + 1..].iter().filter(|y| *y < x).count();
             rank * (4 - i) + smaller
@@ -212,14 +212,14 @@ fn permutations() {
     }
     assert!(chi_square(&orders, &[1.0 / 24.0; 24]) < DEVIATE);
     for _ in 0..2_000 {
-        let order = generator.permutation(1000);
+        let order = generator.permutation(1000).unwrap();
         places[order.iter().position(|x| *x == 0).unwrap()] += 1;
         places[order.iter().position(|x| *x == 999).unwrap()] += 1;
     }
     assert!(chi_square(&places, &[1e-3; 1000]) < DEVIATE);
 
     let mut items: Vec<usize> = (0..100).collect();
-    generator.shuffle(&mut items);
+    generator.shuffle(&mut items).unwrap();
     assert!(!items.is_sorted());
     items.sort();
     assert!(items.into_iter().eq(0..100));
@@ -285,6 +285,27 @@ fn gamma() {
         let logs = sample.iter().map(|x| f64::from(*x).ln()).collect();
         let distance = kolmogorov_smirnov(logs, below);
         assert!(distance < KS, "shape {shape}: {distance}");
+    }
+}
+
+#[test]
+fn the_logarithm_of_gamma() {
+    for (case, shape) in [(0, 0.3f32), (1, 1.0), (2, 40.0), (3, 0.01)] {
+        let (mut sample, mut logs) = (vec![0.0; N / 2], vec![0.0; N / 2]);
+        let shapes = vec![shape; sample.len()];
+        generator(19).fold_in(case).fill_gamma_f32(&shapes, &mut sample).unwrap();
+        generator(19).fold_in(case).fill_loggamma_f32(&shapes, &mut logs).unwrap();
+        let least = f64::from(f32::MIN_POSITIVE);
+        for (&x, &log) in sample.iter().zip(&logs) {
+            let (x, from_log) = (f64::from(x), f64::from(log).exp().max(least));
+            assert!((from_log / x - 1.0).abs() < 1e-5, "shape {shape}: {x:e} and e^{log}");
+        }
+        let tiny = logs.iter().filter(|log| f64::from(**log) < least.ln()).count();
+        let share = tiny as f64 / logs.len() as f64;
+        // P(x < least) is least^shape / gamma(shape + 1) but for a factor of 1 - 1e-38.
+        let a = f64::from(shape);
+        let expected = (a * least.ln() - log_gamma(a + 1.0)).exp();
+        assert!((share - expected).abs() < 0.01, "shape {shape}: {share}, not {expected}");
     }
 }
 

@@ -162,17 +162,17 @@ proptest! {
     fn children_do_not_depend_on_what_else_is_drawn(seed: u64, n in 1usize..20, pick in 0usize..20) {
         let pick = pick % n;
         let mut parent = Generator::new(seed);
-        let children = parent.split(n);
+        let children = parent.split(n).unwrap();
         // In any order, and after any draw from the others.
         let mut last_first = children.clone();
         let expected = children[pick].clone().next_block();
         for child in last_first.iter_mut().rev() {
             child.fill_u32(&mut [0; 33]);
         }
-        prop_assert_eq!(Generator::new(seed).split(n)[pick].next_block(), expected);
+        prop_assert_eq!(Generator::new(seed).split(n).unwrap()[pick].next_block(), expected);
         // A longer split begins with the shorter one; the next one gives others.
-        prop_assert_eq!(&Generator::new(seed).split(n + 3)[..n], &children[..]);
-        prop_assert!(parent.split(n).iter().all(|child| !children.contains(child)));
+        prop_assert_eq!(&Generator::new(seed).split(n + 3).unwrap()[..n], &children[..]);
+        prop_assert!(parent.split(n).unwrap().iter().all(|child| !children.contains(child)));
         let folded = Generator::new(seed).fold_in(pick as u64);
         prop_assert_eq!(&parent.fold_in(pick as u64), &folded);
         prop_assert!(!children.contains(&folded));
@@ -186,7 +186,7 @@ proptest! {
         let parent = Generator::new(seed);
         let mut children: Vec<Generator> = names.iter().map(|name| parent.derive(name)).collect();
         children.extend((0..20).map(|i| parent.fold_in(i)));
-        children.extend(parent.clone().split(20));
+        children.extend(parent.clone().split(20).unwrap());
         children.extend(names.iter().map(|name| parent.fold_in(0).derive(name)));
         children.extend(names.iter().map(|name| parent.derive(name).fold_in(0)));
         children.push(parent.derive("a").derive("b"));
@@ -239,22 +239,22 @@ fn use_state(bytes: &[u8]) {
     if let Ok(mut generator) = Generator::from_bytes(bytes) {
         generator.fill_u32(&mut [0; 100]);
         host(&mut Words::new(generator.fold_in(u64::MAX)));
-        drop(generator.split(3));
+        drop(generator.split(3).unwrap());
     }
     if let Ok(mut generator) = Pcg64::from_bytes(bytes) {
         host(&mut generator);
         generator.advance(u128::MAX);
-        drop(generator.split(3));
+        drop(generator.split(3).unwrap());
     }
     if let Ok(mut generator) = Pcg64Dxsm::from_bytes(bytes) {
         host(&mut generator);
         generator.advance(u128::MAX);
-        drop(generator.split(3));
+        drop(generator.split(3).unwrap());
     }
     if let Ok(mut generator) = Philox4x64::from_bytes(bytes) {
         host(&mut generator);
         generator.advance(u128::MAX);
-        drop(generator.jumped(u128::MAX).split(3));
+        drop(generator.jumped(u128::MAX).split(3).unwrap());
     }
     if let Ok(mut generator) = CpuGenerator::from_state(bytes) {
         let state = generator.get_state();
@@ -330,9 +330,9 @@ macro_rules! host_generator {
                 #[test]
                 fn children_are_their_own(seed: u64) {
                     let mut parent = $type::new(seed);
-                    let children = parent.split(3);
-                    prop_assert_eq!(&$type::new(seed).split(4)[..3], &children[..]);
-                    prop_assert!(parent.split(3).iter().all(|child| !children.contains(child)));
+                    let children = parent.split(3).unwrap();
+                    prop_assert_eq!(&$type::new(seed).split(4).unwrap()[..3], &children[..]);
+                    prop_assert!(parent.split(3).unwrap().iter().all(|child| !children.contains(child)));
                     prop_assert_eq!(parent.fold_in(2), $type::new(seed).fold_in(2));
                     prop_assert!(!children.contains(&parent.fold_in(2)));
                 }
@@ -377,7 +377,7 @@ fn neither_threads_nor_instructions_change_a_bit() {
     let (n, start) = (40_000, 3);
     let draw = Draw::new(99, 2, 7);
     let expected = everything(&draw, start, n);
-    let order = draw.permutation(300_000);
+    let order = draw.permutation(300_000).unwrap();
     let mut chosen = vec![0; 1000];
     let weights: Vec<f32> = (0..5000).map(|i| 1.0 + (i % 10) as f32).collect();
     draw.multinomial_without_replacement(&weights, &mut chosen).unwrap();
@@ -385,7 +385,7 @@ fn neither_threads_nor_instructions_change_a_bit() {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         pool.install(|| {
             assert_eq!(everything(&draw, start, n), expected, "{threads} threads");
-            assert_eq!(draw.permutation(300_000), order, "{threads} threads");
+            assert_eq!(draw.permutation(300_000).unwrap(), order, "{threads} threads");
             let mut again = vec![0; 1000];
             draw.multinomial_without_replacement(&weights, &mut again).unwrap();
             assert_eq!(again, chosen, "{threads} threads");
@@ -414,7 +414,7 @@ fn a_fill_moves_on_by_what_it_documents() {
     assert_eq!(moved(&|g| g.fill_normal_f32(&mut [], 0.0, 1.0).unwrap()), 0);
     assert_eq!(moved(&|g| g.fill_randint(&mut [0; 3], 0, 9).unwrap()), 2);
     assert_eq!(moved(&|g| g.fill_gamma_f32(&[1.0; 5], &mut [0.0; 5]).unwrap()), 5);
-    assert_eq!(moved(&|g| drop(g.permutation(11))), 6);
+    assert_eq!(moved(&|g| drop(g.permutation(11).unwrap())), 6);
     assert_eq!(moved(&|g| g.fill_bernoulli(&mut [false; 11], 0.5).unwrap()), 3);
 }
 

@@ -2,7 +2,7 @@ use samebits_rng::Draw;
 use samebits_tensor_core::layout::numel;
 
 use crate::ops::{Normal, Uniform};
-use crate::{DType, Device, Generator, Result, Tensor, dispatch, random};
+use crate::{DType, Device, Error, Generator, Result, Tensor, dispatch, random};
 
 /// A tensor of uniform numbers in [0, 1), drawn from this thread's default generator.
 ///
@@ -35,10 +35,17 @@ pub fn randn(shape: &[usize]) -> Result<Tensor> {
 ///
 /// As [`rand`].
 pub fn randperm(n: usize) -> Result<Tensor> {
-    numel("randperm", &[n])?;
-    let mut order = Tensor::scratch(&[n], DType::I64).map_err(|error| error.called("randperm"))?;
+    let op = "randperm";
+    numel(op, &[n])?;
+    let mut order = Tensor::scratch(&[n], DType::I64).map_err(|error| error.called(op))?;
     let numbers = order.as_mut_slice()?;
-    random::with_default("randperm", Device::Cpu, |generator| generator.fill_permutation(numbers))?;
+    random::with_default(op, Device::Cpu, |generator| generator.fill_permutation(numbers))?
+        .map_err(|error| match error {
+            samebits_rng::Error::OutOfMemory { bytes, .. } => {
+                Error::OutOfMemory { op, device: Device::Cpu, bytes }
+            }
+            other => Error::invalid(op, other.to_string()),
+        })?;
     Ok(order)
 }
 

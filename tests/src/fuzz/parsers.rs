@@ -306,7 +306,7 @@ fn used(draw: &mut Draw, mut generator: Generator) {
     drop(generator.fill_gamma_f32(&vec![0.5; reals.len()], &mut reals));
     let mut integers = vec![0; draw.below(20)];
     drop(generator.fill_randint(&mut integers, draw.int(0), draw.int(9)));
-    generator.permutation(draw.below(20));
+    drop(generator.permutation(draw.below(20)));
     drop((generator.fold_in(draw.word()), generator.split(3)));
     let state = generator.to_bytes();
     assert_eq!(Generator::from_bytes(&state).as_ref(), Ok(&generator));
@@ -317,7 +317,7 @@ fn numbers<B: numpy::BitGenerator + Clone>(draw: &mut Draw, bits: B) {
     generator.next_u32();
     generator.standard_normal();
     drop(generator.integers(draw.int(0), draw.int(9)));
-    generator.permutation(draw.below(20));
+    drop(generator.permutation(draw.below(20)));
     generator.advance(u128::from(draw.word()) << 64 | u128::from(draw.word()));
     generator.next_u64();
 }
@@ -328,7 +328,7 @@ fn torch(draw: &mut Draw, mut generator: CpuGenerator) {
     generator.randn_f32(&mut reals);
     let mut reals = vec![0.0; draw.below(20)];
     generator.randn_f64(&mut reals);
-    generator.randperm(draw.below(20));
+    drop(generator.randperm(draw.below(20)));
     let state = generator.get_state();
     let again = CpuGenerator::from_state(&state).map(|again| again.get_state());
     assert_eq!(again, Ok(state));
@@ -364,7 +364,7 @@ fn serde_generators(draw: &mut Draw, samples: &[Vec<u8>]) -> Parsed {
         generator.next_u32();
     }));
     parsed.push(from_json::<SeedSequence>(&text).map(|mut sequence| {
-        sequence.generate_state_u32(draw.below(20));
+        drop(sequence.generate_state_u32(draw.below(20)));
         drop(sequence.spawn(draw.below(4) as u32));
     }));
     parsed.push(from_json::<Words>(&text).map(|mut words| {
@@ -381,7 +381,7 @@ fn seed_samples() -> Samples {
 fn seed_sequence(draw: &mut Draw, samples: &[Vec<u8>]) -> Parsed {
     let text = damaged_text(draw, samples);
     let mut sequence = said(SeedSequence::from_decimal(&text))?;
-    sequence.generate_state_u64(draw.below(20));
+    drop(sequence.generate_state_u64(draw.below(20)));
     drop(sequence.spawn(draw.below(4) as u32));
     Ok(())
 }

@@ -1,15 +1,15 @@
 //! Decompositions of matrices, exact and approximate.
 
-use samebits_rng::{Draw, Generator};
+use samebits_rng::Generator;
 use samebits_tensor_core::ops::{Cast, Normal, Qr, QrGrad, QrMode, Svd};
-use samebits_tensor_core::{DType, Error, Result, Tensor};
+use samebits_tensor_core::{Error, Result, Tensor};
 
 use super::elementwise::{add, mul, neg, sub};
 use super::index::index_select;
 use super::linear::matmul;
 use super::reduce::mean;
 use super::shape::{cat, narrow, transpose};
-use super::{twice, zeros_like};
+use super::{blocks, twice, zeros_like};
 use crate::{Var, run};
 
 /// `x = Q · R` with orthogonal columns of Q and an upper triangular R; the diagonal of R has the
@@ -190,10 +190,7 @@ fn range(x: &Var, q: usize, iterations: usize, generator: &mut Generator) -> Res
         generator: generator.clone(),
     };
     let start = Var::constant(run(&normal)?);
-    generator.advance(match x.dtype() {
-        DType::F64 => Draw::blocks_u64(numbers),
-        _ => Draw::blocks_u32(numbers),
-    });
+    generator.advance(blocks(x.dtype(), numbers));
     let orthogonal = |x: &Var| Ok::<Var, Error>(qr(x, QrMode::Reduced)?.0);
     let mut basis = orthogonal(&matmul(x, &start)?)?;
     for _ in 0..iterations {

@@ -86,6 +86,7 @@ pub use sort::{
 
 use scalar::{lifted, lifted_tensor};
 
+use samebits_rng::Draw;
 use samebits_tensor_core::ops::Cast;
 use samebits_tensor_core::{DType, Error, Result, Tensor};
 
@@ -97,6 +98,14 @@ fn once(op: &'static str, value: Tensor, inputs: &[&Var]) -> Var {
     Var::computed(value, inputs, move |_| {
         Err(Error::invalid(op, "this gradient cannot be differentiated again"))
     })
+}
+
+/// How many blocks of a generator `n` random numbers of type `dtype` take.
+fn blocks(dtype: DType, n: usize) -> u64 {
+    match dtype {
+        DType::F64 => Draw::blocks_u64(n),
+        _ => Draw::blocks_u32(n),
+    }
 }
 
 /// The gradient `value` of a fused operation, which can be differentiated once more. `composed`

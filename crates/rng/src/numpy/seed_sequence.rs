@@ -1,6 +1,8 @@
 //! NumPy's `SeedSequence`.
 
 use crate::Error;
+use crate::draw::pair;
+use samebits_numerics::memory;
 use serde::{Deserialize, Serialize};
 
 /// NumPy's `SeedSequence`: hashes entropy of any size into the states of generators, and spawns
@@ -16,9 +18,10 @@ use serde::{Deserialize, Serialize};
 /// use samebits_rng::numpy::SeedSequence;
 ///
 /// let mut sequence = SeedSequence::new(0xdeadbeaf);
-/// assert_eq!(sequence.generate_state_u64(1), [0x50312a63d516e24a]);
-/// let children = sequence.spawn(2);
+/// assert_eq!(sequence.generate_state_u64(1)?, [0x50312a63d516e24a]);
+/// let children = sequence.spawn(2)?;
 /// assert_eq!(children[1].spawn_key(), [1]);
+/// # Ok::<(), samebits_rng::Error>(())
 /// ```
 ///
 /// # References
@@ -50,11 +53,12 @@ impl SeedSequence {
         SeedSequence { entropy, spawn_key: Vec::new(), spawned: 0 }
     }
 
-    /// The sequence of a whole number of any size, in decimal.
+    /// The sequence of a whole number in decimal, of up to 4300 digits, as many as Python's `int`
+    /// reads.
     ///
     /// # Errors
     ///
-    /// `text` is empty or holds something other than digits.
+    /// `text` is empty, too long, or holds something other than digits.
     ///
     /// # Examples
     ///
@@ -66,8 +70,12 @@ impl SeedSequence {
     /// # Ok::<(), samebits_rng::Error>(())
     /// ```
     pub fn from_decimal(text: &str) -> Result<SeedSequence, Error> {
+        let op = "SeedSequence::from_decimal";
+        if text.len() > MOST_DIGITS {
+            let needed = "at most 4300, as in Python";
+            return Err(Error::parameter(op, "the number of digits", text.len(), needed));
+        }
         if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
-            let op = "SeedSequence::from_decimal";
             return Err(Error::parameter(op, "text", text, "a whole number in decimal digits"));
         }
         let mut words = Vec::new();
@@ -108,37 +116,71 @@ impl SeedSequence {
 
     /// The next `n` children. Child *i* differs from this sequence by *i* at the end of its
     /// spawn key.
-    #[must_use]
-    pub fn spawn(&mut self, n: u32) -> Vec<SeedSequence> {
-        let first = self.spawned;
-        self.spawned = first.wrapping_add(n);
-        (0..n)
-            .map(|i| {
-                let mut spawn_key = self.spawn_key.clone();
-                spawn_key.push(first.wrapping_add(i));
-                SeedSequence { entropy: self.entropy.clone(), spawn_key, spawned: 0 }
-            })
-            .collect()
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for `n` children. None is then spawned.
+    pub fn spawn(&mut self, n: u32) -> Result<Vec<SeedSequence>, Error> {
+        let out_of_memory = Error::memory("SeedSequence::spawn");
+        let mut children = memory::with_capacity(n as usize).map_err(&out_of_memory)?;
+        for i in 0..n {
+            let entropy =
+                memory::collected(self.entropy.iter().copied()).map_err(&out_of_memory)?;
+            let mut spawn_key =
+                memory::with_capacity(self.spawn_key.len() + 1).map_err(&out_of_memory)?;
+            spawn_key.extend(&self.spawn_key);
+            spawn_key.push(self.spawned.wrapping_add(i));
+            children.push(SeedSequence { entropy, spawn_key, spawned: 0 });
+        }
+        self.spawned = self.spawned.wrapping_add(n);
+        Ok(children)
     }
 
     /// `n` 32-bit words of state. A longer state begins with the shorter one.
-    pub fn generate_state_u32(&self, n: usize) -> Vec<u32> {
-        let pool = self.pool();
-        let mut hash = INIT_B;
-        (0..n)
-            .map(|i| {
-                let mut word = pool[i % POOL] ^ hash;
-                hash = hash.wrapping_mul(MULT_B);
-                word = word.wrapping_mul(hash);
-                word ^ word >> SHIFT
-            })
-            .collect()
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for `n` words.
+    pub fn generate_state_u32(&self, n: usize) -> Result<Vec<u32>, Error> {
+        let mut next = self.words();
+        memory::collected((0..n).map(|_| next()))
+            .map_err(Error::memory("SeedSequence::generate_state_u32"))
     }
 
     /// `n` 64-bit words of state: pairs of the 32-bit words, the low half first.
-    pub fn generate_state_u64(&self, n: usize) -> Vec<u64> {
-        let words = self.generate_state_u32(2 * n);
-        words.chunks_exact(2).map(|pair| u64::from(pair[0]) | u64::from(pair[1]) << 32).collect()
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for `n` words.
+    pub fn generate_state_u64(&self, n: usize) -> Result<Vec<u64>, Error> {
+        let mut next = self.words64();
+        memory::collected((0..n).map(|_| next()))
+            .map_err(Error::memory("SeedSequence::generate_state_u64"))
+    }
+
+    /// The first words of [`generate_state_u64`](SeedSequence::generate_state_u64).
+    pub(crate) fn state<const N: usize>(&self) -> [u64; N] {
+        let mut next = self.words64();
+        std::array::from_fn(|_| next())
+    }
+
+    /// The words of state, one with each call.
+    fn words(&self) -> impl FnMut() -> u32 + use<> {
+        let pool = self.pool();
+        let (mut hash, mut i) = (INIT_B, 0);
+        move || {
+            let mut word = pool[i % POOL] ^ hash;
+            hash = hash.wrapping_mul(MULT_B);
+            word = word.wrapping_mul(hash);
+            i += 1;
+            word ^ word >> SHIFT
+        }
+    }
+
+    /// The 64-bit words of state, one with each call.
+    fn words64(&self) -> impl FnMut() -> u64 + use<> {
+        let mut next = self.words();
+        move || pair(next(), next())
     }
 
     fn pool(&self) -> [u32; POOL] {
@@ -175,6 +217,8 @@ impl SeedSequence {
     }
 }
 
+/// The work on a number of digits grows with its square.
+const MOST_DIGITS: usize = 4300;
 /// Words in the pool.
 const POOL: usize = 4;
 const INIT_A: u32 = 0x43b0d7e5;

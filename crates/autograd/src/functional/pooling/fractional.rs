@@ -1,8 +1,9 @@
-use samebits_rng::{Draw, Generator};
+use samebits_rng::Generator;
 use samebits_tensor_core::ops::{FractionalMaxPool, Uniform};
 use samebits_tensor_core::{Error, Result, Tensor};
 
 use super::indexed::{Windows, sum_by_index};
+use crate::functional::blocks;
 use crate::functional::spatial::{batched_with_indices, by_dims};
 use crate::{Var, run};
 
@@ -49,7 +50,7 @@ pub fn fractional_max_pool(
 }
 
 /// Samples for [`fractional_max_pool`] over `dims` dimensions. Moves `generator` on by a quarter
-/// of their number, rounded up.
+/// of their number, or half of it for f64, rounded up.
 ///
 /// # Errors
 ///
@@ -77,7 +78,7 @@ pub fn fractional_samples(input: &Var, dims: usize, generator: &mut Generator) -
         high: 1.0,
         generator: generator.clone(),
     })?;
-    generator.advance(Draw::blocks_u32(samples.numel()));
+    generator.advance(blocks(input.dtype(), samples.numel()));
     Ok(samples)
 }
 
