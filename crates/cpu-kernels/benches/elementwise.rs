@@ -31,7 +31,7 @@ fn benches(c: &mut Criterion) {
     group.bench_function("Pow 16M", |b| {
         b.iter(|| {
             let (a, b) = (Operand::Each(black_box(&positive[..])), Operand::Each(&x[..]));
-            binary(BinaryKind::Pow, a, b, &mut out);
+            binary(BinaryKind::Pow, a, b, &mut out)
         });
     });
     group.finish();

@@ -38,7 +38,7 @@ fn benches(c: &mut Criterion) {
     let (steps, n, classes, labels) = (150, 32, 60, 30);
     let scores = values(steps * n * classes);
     let mut log_probs = vec![0.0f32; scores.len()];
-    log_softmax(&scores, classes, &mut log_probs);
+    log_softmax(&scores, classes, &mut log_probs).unwrap();
     let targets: Vec<i64> = random(n * labels, classes - 1).iter().map(|label| label + 1).collect();
     let starts: Vec<usize> = (0..n).map(|i| i * labels).collect();
     let batch = Batch {

@@ -20,9 +20,9 @@ fn benches(c: &mut Criterion) {
         let mut out = vec![0.0f32; x.len()];
         group.bench_function(name, |b| {
             b.iter(|| {
-                let statistics = batch_statistics(black_box(&x), shape, 1e-5);
+                let statistics = batch_statistics(black_box(&x), shape, 1e-5).unwrap();
                 let rstd: Vec<f32> = statistics.iter().map(|s| s[2] as f32).collect();
-                batch_normalize(&x, shape, &mean, &rstd, &weight, &weight, &mut out);
+                batch_normalize(&x, shape, &mean, &rstd, &weight, &weight, &mut out)
             });
         });
         group.bench_function(format!("{name} backward"), |b| {
@@ -37,7 +37,7 @@ fn benches(c: &mut Criterion) {
     let mut out = vec![0.0f32; x.len()];
     group.bench_function("layer_norm", |b| {
         b.iter(|| {
-            layer_norm(black_box(&x), &weight, &weight, 1e-5, &mut out, &mut mean, &mut rstd);
+            layer_norm(black_box(&x), &weight, &weight, 1e-5, &mut out, &mut mean, &mut rstd)
         });
     });
     group.bench_function("layer_norm backward", |b| {

@@ -47,7 +47,7 @@ fn benches(c: &mut Criterion) {
     group.bench_function("unique 1M integers below 10k", |b| b.iter(|| unique(black_box(&x))));
     let x = random(100_000 * 8, 3);
     group.bench_function("unique 100k rows of 8 integers below 3", |b| {
-        b.iter(|| unique_rows(black_box(&x), [100_000, 8], false));
+        b.iter(|| unique_rows(black_box(&x), [100_000, 8], false))
     });
     group.finish();
 }

@@ -1,9 +1,8 @@
 //! Histograms: `bincount` and `histc`.
 
-use crate::Float;
 use crate::error::{Error, Result, expect_len};
 use crate::scatter::{Adder, Atomic, Exact, Rows};
-use rayon::prelude::*;
+use crate::{Float, memory, parallel};
 use samebits_numerics::fpenv;
 use samebits_numerics::simd::{self, Kernel};
 
@@ -17,12 +16,11 @@ const PIECE: usize = 1 << 18;
 ///
 /// [`Error::Argument`] if a value is negative.
 pub fn bincount_len(values: &[i64], min_length: usize) -> Result<usize> {
-    let (low, high) = values
-        .par_chunks(PIECE)
-        .map(|piece| {
-            piece.iter().fold((0, -1), |(low, high): (i64, i64), &x| (low.min(x), high.max(x)))
-        })
-        .reduce(|| (0, -1), |a, b| (a.0.min(b.0), a.1.max(b.1)));
+    let (low, high) = parallel::chunks(values, PIECE).reduce(
+        (0, -1),
+        |piece| piece.iter().fold((0, -1), |(low, high): (i64, i64), &x| (low.min(x), high.max(x))),
+        |a, b| (a.0.min(b.0), a.1.max(b.1)),
+    );
     if low < 0 {
         return Err(Error::argument("bincount", format!("values must not be negative, got {low}")));
     }
@@ -43,7 +41,7 @@ pub fn bincount_len(values: &[i64], min_length: usize) -> Result<usize> {
 ///
 /// # Errors
 ///
-/// [`Error::IndexOutOfRange`], and nothing is written.
+/// [`Error::IndexOutOfRange`] or [`Error::OutOfMemory`], and nothing is written.
 ///
 /// # Examples
 ///
@@ -61,18 +59,16 @@ pub fn bincount_len(values: &[i64], min_length: usize) -> Result<usize> {
 ///
 /// `torch.bincount`.
 pub fn bincount(out: &mut [i64], values: &[i64]) -> Result<()> {
-    crate::scatter::check("bincount", values, out.len())?;
+    const OP: &str = "bincount";
+    crate::scatter::check(OP, values, out.len())?;
     let bins = out.len();
     // A table per piece; few pieces if there are many bins.
     let piece = PIECE.max(4 * bins);
-    let tables: Vec<Vec<i64>> = values
-        .par_chunks(piece)
-        .map(|piece| {
-            let mut counts = vec![0; bins];
-            piece.iter().for_each(|&value| counts[value as usize] += 1);
-            counts
-        })
-        .collect();
+    let tables = parallel::chunks(values, piece).try_collect(OP, |piece| {
+        let mut counts = memory::zeroed::<i64>(OP, bins)?;
+        piece.iter().for_each(|&value| counts[value as usize] += 1);
+        Ok(counts)
+    })?;
     out.fill(0);
     for table in tables {
         out.iter_mut().zip(table).for_each(|(sum, count)| *sum += count);
@@ -147,7 +143,8 @@ fn weighted<T: Float, A: Adder<T>>(out: &mut [T], values: &[i64], weights: &[T])
 ///
 /// # Errors
 ///
-/// [`Error::Argument`] if there are no bins, or the limits are not finite or out of order.
+/// [`Error::Argument`] if there are no bins, or the limits are not finite or out of order;
+/// [`Error::OutOfMemory`].
 ///
 /// # Examples
 ///
@@ -162,6 +159,10 @@ fn weighted<T: Float, A: Adder<T>>(out: &mut [T], values: &[i64], weights: &[T])
 ///
 /// `torch.histc`.
 pub fn histc<T: Float>(out: &mut [T], values: &[T], low: T, high: T) -> Result<()> {
+    fpenv::ieee(|| count(out, values, low, high))
+}
+
+fn count<T: Float>(out: &mut [T], values: &[T], low: T, high: T) -> Result<()> {
     const OP: &str = "histc";
     let bins = out.len();
     if bins == 0 {
@@ -180,10 +181,11 @@ pub fn histc<T: Float>(out: &mut [T], values: &[T], low: T, high: T) -> Result<(
     if !(finite(low) && finite(high) && low < high) {
         return Err(Error::argument(OP, format!("no finite range from {low:?} to {high:?}")));
     }
-    let tables: Vec<Vec<u64>> = values
-        .par_chunks(PIECE.max(4 * bins))
-        .map(|values| fpenv::ieee(|| simd::dispatch(Bins { values, low, high, bins })))
-        .collect();
+    let tables = parallel::chunks(values, PIECE.max(4 * bins)).try_collect(OP, |values| {
+        let mut counts = memory::zeroed(OP, bins)?;
+        simd::dispatch(Bins { values, low, high, counts: &mut counts });
+        Ok(counts)
+    })?;
     for (bin, out) in out.iter_mut().enumerate() {
         let count: u64 = tables.iter().map(|table| table[bin]).sum();
         *out = T::from_f64(count as f64);
@@ -195,15 +197,15 @@ struct Bins<'a, T> {
     values: &'a [T],
     low: T,
     high: T,
-    bins: usize,
+    counts: &'a mut [u64],
 }
 
 impl<T: Float> Kernel for Bins<'_, T> {
-    type Output = Vec<u64>;
+    type Output = ();
     #[inline(always)]
-    fn run(self) -> Vec<u64> {
-        let Bins { values, low, high, bins } = self;
-        let mut counts = vec![0; bins];
+    fn run(self) {
+        let Bins { values, low, high, counts } = self;
+        let bins = counts.len();
         let (range, scale) = (high - low, T::from_usize(bins));
         for &x in values {
             if x >= low && x <= high {
@@ -211,6 +213,5 @@ impl<T: Float> Kernel for Bins<'_, T> {
                 counts[(bin as usize).min(bins - 1)] += 1;
             }
         }
-        counts
     }
 }

@@ -33,8 +33,8 @@ use samebits_numerics::math;
 use samebits_numerics::simd::{self, Kernel};
 
 use crate::elementwise::Elementary;
-use crate::error::{Error, Result};
-use crate::parallel::each;
+use crate::error::{Error, Result, expect_countable, expect_len, expect_size};
+use crate::{memory, parallel};
 
 /// A batch of sequences and their labels.
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +62,9 @@ pub struct Batch<'a, T> {
 ///
 /// # Errors
 ///
-/// [`Error::IndexOutOfRange`] if a label is not a class.
+/// [`Error::IndexOutOfRange`] if a label or the blank is not a class; [`Error::Length`] if a slice
+/// does not fit; [`Error::Argument`] if a sequence has more labels or steps than there are;
+/// [`Error::OutOfMemory`].
 ///
 /// # Examples
 ///
@@ -86,16 +88,17 @@ pub struct Batch<'a, T> {
 /// ```
 pub fn ctc_loss<T: Elementary>(batch: Batch<'_, T>) -> Result<Vec<f64>> {
     batch.check()?;
-    Ok(each(batch.n, batch.log_probs.len(), |i| {
-        let states = States::new(&batch, i);
-        let mut alpha = [states.row(), states.row()];
+    parallel::try_each(OP, batch.n, batch.log_probs.len(), |i| {
+        let states = States::new(&batch, i)?;
+        let mut alpha = [states.row()?, states.row()?];
+        let mut emitted = states.row()?;
         for t in 0..batch.input_lengths[i] {
             let [previous, next] = &mut alpha;
-            states.forward(t, previous, next);
+            states.forward(t, &mut emitted, previous, next);
             alpha.swap(0, 1);
         }
-        -states.likelihood(batch.input_lengths[i], &alpha[0])
-    }))
+        Ok(-states.likelihood(batch.input_lengths[i], &alpha[0]))
+    })
 }
 
 /// The gradient with respect to the log-probabilities, `scale[i]` being that of the loss of
@@ -112,9 +115,11 @@ pub fn ctc_loss_backward<T: Elementary>(
     out: &mut [T],
 ) -> Result<()> {
     batch.check()?;
-    let grads = each(batch.n, batch.log_probs.len(), |i| {
-        gradient(&States::new(&batch, i), batch.input_lengths[i], scale[i], zero_infinity)
-    });
+    expect_len(OP, "scale", scale.len(), batch.n)?;
+    expect_len(OP, "out", out.len(), batch.log_probs.len())?;
+    let grads = parallel::try_each(OP, batch.n, batch.log_probs.len(), |i| {
+        gradient(&States::new(&batch, i)?, batch.input_lengths[i], scale[i], zero_infinity)
+    })?;
     out.fill(T::ZERO);
     for (i, grad) in grads.iter().enumerate() {
         for (t, row) in grad.chunks_exact(batch.classes).enumerate() {
@@ -130,25 +135,27 @@ fn gradient<T: Elementary>(
     steps: usize,
     scale: f64,
     zero_infinity: bool,
-) -> Vec<T> {
-    let width = states.row().len();
+) -> Result<Vec<T>> {
+    let mut emitted = states.row()?;
+    let width = emitted.len();
     // Every step's alpha; row t + 1 belongs to step t.
-    let mut alpha = vec![f64::NEG_INFINITY; (steps + 1) * width];
+    let rows = memory::volume(OP, &[steps + 1, width])?;
+    let mut alpha = memory::filled(OP, rows, f64::NEG_INFINITY)?;
     for t in 0..steps {
         let (before, after) = alpha.split_at_mut((t + 1) * width);
-        states.forward(t, &before[t * width..], &mut after[..width]);
+        states.forward(t, &mut emitted, &before[t * width..], &mut after[..width]);
     }
     let likelihood = states.likelihood(steps, &alpha[steps * width..]);
-    let mut out = vec![T::ZERO; steps * states.classes];
+    let mut out = memory::filled(OP, steps * states.classes, T::ZERO)?;
     if likelihood == f64::NEG_INFINITY {
         if !zero_infinity {
             out.fill(T::from_f64(f64::NAN).canonical());
         }
-        return out;
+        return Ok(out);
     }
-    let mut beta = [states.row(), states.row()];
-    let mut posterior = vec![0.0; states.label.len()];
-    let mut sums = vec![0.0; states.classes];
+    let mut beta = [states.row()?, states.row()?];
+    let mut posterior = memory::zeroed(OP, states.label.len())?;
+    let mut sums = memory::zeroed(OP, states.classes)?;
     for t in (0..steps).rev() {
         let [following, now] = &mut beta;
         states.backward(t, steps, following, now);
@@ -166,8 +173,10 @@ fn gradient<T: Elementary>(
         simd::dispatch(Difference { log_probs: states.at(t), sums: &sums, scale, out: to });
         beta.swap(0, 1);
     }
-    out
+    Ok(out)
 }
+
+const OP: &str = "ctc_loss";
 
 /// Rows of alpha begin, and rows of beta end, with two states that do not exist.
 const PAD: usize = 2;
@@ -185,10 +194,10 @@ struct States<'a, T> {
 }
 
 impl<'a, T: Elementary> States<'a, T> {
-    fn new(batch: &Batch<'a, T>, i: usize) -> Self {
+    fn new(batch: &Batch<'a, T>, i: usize) -> Result<Self> {
         let labels = &batch.labels[batch.starts[i]..][..batch.target_lengths[i]];
-        let mut label = vec![batch.blank; 2 * labels.len() + 1];
-        let mut skip = vec![f64::NEG_INFINITY; label.len() + PAD];
+        let mut label = memory::filled(OP, 2 * labels.len() + 1, batch.blank)?;
+        let mut skip = memory::filled(OP, label.len() + PAD, f64::NEG_INFINITY)?;
         for (k, &class) in labels.iter().enumerate() {
             label[2 * k + 1] = class as usize;
             if k > 0 && class != labels[k - 1] {
@@ -197,12 +206,12 @@ impl<'a, T: Elementary> States<'a, T> {
         }
         let (classes, n) = (batch.classes, batch.n);
         let log_probs = batch.log_probs.get(i * classes..).unwrap_or(&[]);
-        States { log_probs, stride: n * classes, classes, label, skip }
+        Ok(States { log_probs, stride: n * classes, classes, label, skip })
     }
 
     /// A row of states, none of which can be reached.
-    fn row(&self) -> Vec<f64> {
-        vec![f64::NEG_INFINITY; self.label.len() + PAD]
+    fn row(&self) -> Result<Vec<f64>> {
+        memory::filled(OP, self.label.len() + PAD, f64::NEG_INFINITY)
     }
 
     /// The log-probabilities of step `t`.
@@ -210,10 +219,13 @@ impl<'a, T: Elementary> States<'a, T> {
         &self.log_probs[t * self.stride..][..self.classes]
     }
 
-    /// alpha of step `t` from that of the step before.
-    fn forward(&self, t: usize, previous: &[f64], next: &mut [f64]) {
+    /// alpha of step `t` from that of the step before. What is in `emitted` means nothing.
+    fn forward(&self, t: usize, emitted: &mut [f64], previous: &[f64], next: &mut [f64]) {
         let x = self.at(t);
-        let emitted: Vec<f64> = self.label.iter().map(|&label| x[label].into()).collect();
+        let emitted = &mut emitted[..self.label.len()];
+        for (emitted, &label) in emitted.iter_mut().zip(&self.label) {
+            *emitted = x[label].into();
+        }
         next[..PAD].fill(f64::NEG_INFINITY);
         if t == 0 {
             next[PAD..].fill(f64::NEG_INFINITY);
@@ -222,7 +234,7 @@ impl<'a, T: Elementary> States<'a, T> {
             return;
         }
         let skip = &self.skip[..emitted.len()];
-        simd::dispatch(Forward { previous, skip, emitted: &emitted, next: &mut next[PAD..] });
+        simd::dispatch(Forward { previous, skip, emitted, next: &mut next[PAD..] });
     }
 
     /// beta of step `t` from that of the step after.
@@ -254,12 +266,31 @@ impl<'a, T: Elementary> States<'a, T> {
 
 impl<T> Batch<'_, T> {
     fn check(&self) -> Result<()> {
+        expect_len(OP, "starts", self.starts.len(), self.n)?;
+        expect_len(OP, "target_lengths", self.target_lengths.len(), self.n)?;
+        expect_len(OP, "input_lengths", self.input_lengths.len(), self.n)?;
+        expect_countable(OP, &[self.n, self.classes])?;
+        let steps = self.log_probs.len().checked_div(self.n * self.classes).unwrap_or(0);
+        expect_size(OP, "log_probs", self.log_probs.len(), &[steps, self.n, self.classes])?;
+        if self.n > 0 && self.blank >= self.classes {
+            let message = format!("blank {} is not one of {} classes", self.blank, self.classes);
+            return Err(Error::argument(OP, message));
+        }
+        if let Some(&length) = self.input_lengths.iter().find(|&&length| length > steps) {
+            let message = format!("an input length of {length}, but there are {steps} steps");
+            return Err(Error::argument(OP, message));
+        }
         for (&start, &length) in self.starts.iter().zip(self.target_lengths) {
-            let labels = &self.labels[start..start + length];
+            let end = start.saturating_add(length);
+            let Some(labels) = self.labels.get(start..end) else {
+                let message =
+                    format!("labels {start} to {end}, but there are {}", self.labels.len());
+                return Err(Error::argument(OP, message));
+            };
             let valid = |&class: &i64| usize::try_from(class).is_ok_and(|c| c < self.classes);
             if let Some(position) = labels.iter().position(|class| !valid(class)) {
                 return Err(Error::IndexOutOfRange {
-                    op: "ctc_loss",
+                    op: OP,
                     position: start + position,
                     index: labels[position],
                     size: self.classes,

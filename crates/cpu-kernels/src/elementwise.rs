@@ -9,15 +9,17 @@ use samebits_numerics::math::{self, UnaryF32};
 use samebits_numerics::simd::{self, Kernel};
 use samebits_tensor_core::ops::{BinaryKind, CompareKind, UnaryKind};
 
+use crate::error::{Result, expect_len};
 use crate::float::Float;
 use crate::parallel::pieces;
 
 /// `out[i] = f(x[i])`.
 ///
-/// # Panics
+/// # Errors
 ///
-/// If the slices differ in length.
-pub fn unary<T: Elementary>(kind: UnaryKind, x: &[T], out: &mut [T]) {
+/// [`Error::Length`](crate::Error::Length) if the slices differ in length.
+pub fn unary<T: Elementary>(kind: UnaryKind, x: &[T], out: &mut [T]) -> Result<()> {
+    expect_len("unary", "x", x.len(), out.len())?;
     match kind {
         UnaryKind::Neg => unary_with(Neg, x, out),
         UnaryKind::Abs => unary_with(Abs, x, out),
@@ -27,6 +29,7 @@ pub fn unary<T: Elementary>(kind: UnaryKind, x: &[T], out: &mut [T]) {
         UnaryKind::Square => unary_with(Square, x, out),
         _ => T::elementary(kind, x, out),
     }
+    Ok(())
 }
 
 /// A float type with the elementary functions of [`math`]: correctly rounded on f32, written
@@ -41,10 +44,18 @@ pub trait Elementary: Float {
     fn log(self) -> Self;
 
     /// `out[i] = f(x[i])` for a function that is not a single IEEE operation.
+    ///
+    /// # Panics
+    ///
+    /// If the slices differ in length.
     #[doc(hidden)]
     fn elementary(kind: UnaryKind, x: &[Self], out: &mut [Self]);
 
     /// `out[i] = a[i]` to the power `b[i]`.
+    ///
+    /// # Panics
+    ///
+    /// If an operand is too short.
     #[doc(hidden)]
     fn power(a: Operand<'_, Self>, b: Operand<'_, Self>, out: &mut [Self]);
 }
@@ -142,13 +153,28 @@ pub enum Operand<'a, T> {
     Splat(T),
 }
 
+impl<T> Operand<'_, T> {
+    fn expect_len(&self, op: &'static str, what: &'static str, expected: usize) -> Result<()> {
+        match self {
+            Operand::Each(x) => expect_len(op, what, x.len(), expected),
+            Operand::Splat(_) => Ok(()),
+        }
+    }
+}
+
 /// `out[i] = f(a[i], b[i])`.
+///
+/// # Errors
+///
+/// [`Error::Length`](crate::Error::Length) if an operand differs from the result in length.
 pub fn binary<T: Elementary>(
     kind: BinaryKind,
     a: Operand<'_, T>,
     b: Operand<'_, T>,
     out: &mut [T],
-) {
+) -> Result<()> {
+    a.expect_len("binary", "a", out.len())?;
+    b.expect_len("binary", "b", out.len())?;
     match kind {
         BinaryKind::Add => binary_with(Add, a, b, out),
         BinaryKind::Sub => binary_with(Sub, a, b, out),
@@ -162,15 +188,33 @@ pub fn binary<T: Elementary>(
         BinaryKind::SigmoidGrad => binary_with(SigmoidGrad, a, b, out),
         _ => unreachable!("every kind has its function: {kind:?}"),
     }
+    Ok(())
 }
 
 /// `out[i] = x[i] · scale + shift`, two roundings.
-pub fn affine<T: Float>(x: &[T], scale: T, shift: T, out: &mut [T]) {
+///
+/// # Errors
+///
+/// [`Error::Length`](crate::Error::Length) if the slices differ in length.
+pub fn affine<T: Float>(x: &[T], scale: T, shift: T, out: &mut [T]) -> Result<()> {
+    expect_len("affine", "x", x.len(), out.len())?;
     unary_with(Affine(scale, shift), x, out);
+    Ok(())
 }
 
 /// `out[i] = 1` where the comparison holds, else 0.
-pub fn compare<T: PartialOrd + Copy + Sync>(kind: CompareKind, a: &[T], b: &[T], out: &mut [u8]) {
+///
+/// # Errors
+///
+/// [`Error::Length`](crate::Error::Length) if the slices differ in length.
+pub fn compare<T: PartialOrd + Copy + Sync>(
+    kind: CompareKind,
+    a: &[T],
+    b: &[T],
+    out: &mut [u8],
+) -> Result<()> {
+    expect_len("compare", "a", a.len(), out.len())?;
+    expect_len("compare", "b", b.len(), out.len())?;
     let holds: fn(&T, &T) -> bool = match kind {
         CompareKind::Eq => |a, b| a == b,
         CompareKind::Ne => |a, b| a != b,
@@ -184,16 +228,30 @@ pub fn compare<T: PartialOrd + Copy + Sync>(kind: CompareKind, a: &[T], b: &[T],
             *out = u8::from(holds(a, b));
         }
     });
+    Ok(())
 }
 
 /// `out[i] = a[i]` where the condition is not 0, else `b[i]`.
-pub fn select<T: Copy + Send + Sync>(condition: &[u8], a: &[T], b: &[T], out: &mut [T]) {
+///
+/// # Errors
+///
+/// [`Error::Length`](crate::Error::Length) if the slices differ in length.
+pub fn select<T: Copy + Send + Sync>(
+    condition: &[u8],
+    a: &[T],
+    b: &[T],
+    out: &mut [T],
+) -> Result<()> {
+    expect_len("where", "condition", condition.len(), out.len())?;
+    expect_len("where", "a", a.len(), out.len())?;
+    expect_len("where", "b", b.len(), out.len())?;
     pieces(out, |start, piece| {
         let inputs = condition[start..].iter().zip(&a[start..]).zip(&b[start..]);
         for (out, ((&c, &a), &b)) in piece.iter_mut().zip(inputs) {
             *out = if c != 0 { a } else { b };
         }
     });
+    Ok(())
 }
 
 /// A correctly rounded function of [`math`].

@@ -10,10 +10,10 @@ pub use bag::{
     embedding_bag_weights_backward,
 };
 
-use crate::Float;
-use crate::error::{Result, expect_len};
+use crate::error::{Result, expect_size};
 use crate::index::index_select;
 use crate::scatter::{Adder, Atomic, Checked, Exact, Stored, check};
+use crate::{Float, memory, parallel};
 
 /// The rows of `weight` that `index` names.
 ///
@@ -68,7 +68,7 @@ pub fn embedding<T: Copy + Send + Sync>(
 ///
 /// # Errors
 ///
-/// As [`embedding`].
+/// As [`embedding`]; [`Error::OutOfMemory`](crate::Error::OutOfMemory).
 ///
 /// # References
 ///
@@ -119,39 +119,49 @@ fn backward<T: Float, A: Adder<T>>(
     scale_grad_by_freq: bool,
 ) -> Result<()> {
     const OP: &str = "embedding";
-    expect_len(OP, "grad_weight", grad_weight.len(), rows * width)?;
-    expect_len(OP, "grad_out", grad_out.len(), index.len() * width)?;
+    expect_size(OP, "grad_weight", grad_weight.len(), &[rows, width])?;
+    expect_size(OP, "grad_out", grad_out.len(), &[index.len(), width])?;
     check(OP, index, rows)?;
-    let (sources, places) = without(padding_idx, index);
+    if grad_weight.is_empty() {
+        return Ok(());
+    }
+    let (sources, places) = without(padding_idx, index)?;
     let addends = Stored { data: grad_out, place: |i: usize| sources[i] * width, form: |_, x| x };
-    A::add_rows(grad_weight, true, width, &Checked(&places), &addends)?;
+    A::add_rows(grad_weight, true, width, &Checked(OP, &places), &addends)?;
     if scale_grad_by_freq {
-        divide_by_counts(grad_weight, width, &counts(&places, rows));
+        divide_by_counts(OP, grad_weight, width, &places)?;
     }
     Ok(())
 }
 
 /// The sources whose index is not the padding's, and their rows. The index has been checked.
-fn without(padding_idx: Option<usize>, index: &[i64]) -> (Vec<usize>, Vec<usize>) {
-    index
-        .iter()
-        .map(|&row| row as usize)
-        .enumerate()
-        .filter(|&(_, row)| Some(row) != padding_idx)
-        .unzip()
-}
-
-fn counts(places: &[usize], rows: usize) -> Vec<usize> {
-    let mut counts = vec![0; rows];
-    places.iter().for_each(|&row| counts[row] += 1);
-    counts
-}
-
-fn divide_by_counts<T: Float>(grad_weight: &mut [T], width: usize, counts: &[usize]) {
-    for (row, &count) in grad_weight.chunks_mut(width.max(1)).zip(counts) {
-        if count > 1 {
-            let divisor = T::from_usize(count);
-            row.iter_mut().for_each(|x| *x = (*x / divisor).canonical());
-        }
+fn without(padding_idx: Option<usize>, index: &[i64]) -> Result<(Vec<usize>, Vec<usize>)> {
+    let mut sources = memory::with_capacity("embedding", index.len())?;
+    let mut rows = memory::with_capacity("embedding", index.len())?;
+    let kept = index.iter().map(|&row| row as usize).enumerate();
+    for (source, row) in kept.filter(|&(_, row)| Some(row) != padding_idx) {
+        sources.push(source);
+        rows.push(row);
     }
+    Ok((sources, rows))
+}
+
+/// Divides each row by how often it is among `places`. The gradient is not empty.
+fn divide_by_counts<T: Float>(
+    op: &'static str,
+    grad_weight: &mut [T],
+    width: usize,
+    places: &[usize],
+) -> Result<()> {
+    let mut counts = memory::zeroed::<usize>(op, grad_weight.len() / width)?;
+    places.iter().for_each(|&row| counts[row] += 1);
+    parallel::rows(width, grad_weight, |start, rows| {
+        for (row, &count) in rows.chunks_exact_mut(width).zip(&counts[start / width..]) {
+            if count > 1 {
+                let divisor = T::from_usize(count);
+                row.iter_mut().for_each(|x| *x = (*x / divisor).canonical());
+            }
+        }
+    });
+    Ok(())
 }

@@ -1,5 +1,7 @@
 //! What a kernel refuses.
 
+use samebits_numerics::memory;
+
 /// A result whose error is this crate's [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -79,6 +81,28 @@ pub(crate) fn expect_len(
     expected: usize,
 ) -> Result<()> {
     if got == expected { Ok(()) } else { Err(Error::Length { op, what, expected, got }) }
+}
+
+/// Checks that a slice has as many elements as the product of `sizes`. A product that cannot be
+/// counted is more than any slice has.
+#[inline]
+pub(crate) fn expect_size(
+    op: &'static str,
+    what: &'static str,
+    got: usize,
+    sizes: &[usize],
+) -> Result<()> {
+    expect_len(op, what, got, memory::product(sizes).unwrap_or(usize::MAX))
+}
+
+/// Checks that the product of `sizes` can be counted. Sizes of 0 do not hide others that are too
+/// large, so that the product of any of the sizes can be counted too.
+pub(crate) fn expect_countable(op: &'static str, sizes: &[usize]) -> Result<()> {
+    let product = sizes.iter().try_fold(1usize, |product, &n| product.checked_mul(n.max(1)));
+    match product {
+        Some(_) => Ok(()),
+        None => Err(Error::argument(op, format!("sizes {sizes:?} are too many elements"))),
+    }
 }
 
 impl From<Error> for samebits_tensor_core::Error {

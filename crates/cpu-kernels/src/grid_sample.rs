@@ -22,10 +22,9 @@
 
 mod taps;
 
-use crate::error::{Error, Result, expect_len};
+use crate::error::{Error, Result, expect_countable, expect_len};
 use crate::scatter::{Checked, Stored};
-use crate::{Float, parallel};
-use rayon::prelude::*;
+use crate::{Float, memory, parallel};
 use samebits_numerics::simd::{self, Kernel};
 use taps::{ListTaps, Taps};
 
@@ -66,8 +65,9 @@ impl GridSample {
     ///
     /// # Errors
     ///
-    /// [`Error::Argument`] if the input has not two or three nonzero sizes, or for
-    /// [`GridMode::Cubic`] in three dimensions.
+    /// [`Error::Argument`] if the input has not two or three nonzero sizes, for
+    /// [`GridMode::Cubic`] in three dimensions, or if the sizes are more elements than can be
+    /// counted.
     ///
     /// # References
     ///
@@ -92,6 +92,9 @@ impl GridSample {
         if dims == 3 && mode == GridMode::Cubic {
             return Err(Error::argument(op, "cubic sampling is for two dimensions"));
         }
+        expect_countable(op, &[&[batch, channels], input].concat())?;
+        expect_countable(op, &[batch, points, dims])?;
+        expect_countable(op, &[batch, channels, points])?;
         let mut size = [1; 3];
         size[3 - dims..].copy_from_slice(input);
         Ok(GridSample {
@@ -137,24 +140,25 @@ impl GridSample {
     ///
     /// # Errors
     ///
-    /// [`Error::Length`] if a slice does not fit.
+    /// [`Error::Length`] if a slice does not fit; [`Error::OutOfMemory`].
     pub fn forward<T: Float>(&self, input: &[T], grid: &[T], out: &mut [T]) -> Result<()> {
         self.check(input.len(), grid.len(), out.len())?;
         if out.is_empty() {
             return Ok(());
         }
         let inputs = self.channels * self.plane();
-        out.par_chunks_mut(self.channels * self.points).enumerate().for_each(|(n, out)| {
+        let images = parallel::chunks_mut(out, self.channels * self.points).enumerate();
+        images.try_for_each(|(n, out)| {
             let grid = &grid[n * self.points * self.dims..][..self.points * self.dims];
-            let rows = self.pixels(&input[n * inputs..][..inputs]);
-            let mut values = vec![T::ZERO; out.len()];
+            let rows = self.pixels(&input[n * inputs..][..inputs])?;
+            let mut values = memory::filled(self.op, out.len(), T::ZERO)?;
             parallel::rows(self.channels, &mut values, |start, values| {
                 let first = start / self.channels;
                 simd::dispatch(SamplePoints { sample: self, rows: &rows, grid, first, values });
             });
             self.planes(&values, self.points, out);
-        });
-        Ok(())
+            Ok(())
+        })
     }
 
     /// The gradient of [`forward`](GridSample::forward) for the input.
@@ -169,7 +173,7 @@ impl GridSample {
     ///
     /// # Errors
     ///
-    /// [`Error::Length`] if a slice does not fit.
+    /// [`Error::Length`] if a slice does not fit; [`Error::OutOfMemory`].
     pub fn input_backward<T: Float>(
         &self,
         grad_out: &[T],
@@ -183,17 +187,18 @@ impl GridSample {
         }
         let outputs = self.channels * self.points;
         let each = self.channels * self.plane();
-        grad_input.par_chunks_mut(each).enumerate().try_for_each(|(n, grad_input)| {
+        parallel::chunks_mut(grad_input, each).enumerate().try_for_each(|(n, grad_input)| {
             let grid = &grid[n * self.points * self.dims..][..self.points * self.dims];
-            let taps = simd::dispatch(ListTaps { sample: self, grid });
-            let grads = self.pixels(&grad_out[n * outputs..][..outputs]);
-            let mut sums = vec![T::ZERO; grad_input.len()];
+            let taps = simd::dispatch(ListTaps { sample: self, grid })?;
+            let grads = self.pixels(&grad_out[n * outputs..][..outputs])?;
+            let mut sums = memory::filled(self.op, grad_input.len(), T::ZERO)?;
             let addends = Stored {
                 data: &grads,
                 place: |i: usize| taps.points[i] * self.channels,
                 form: |i: usize, g: T| g * taps.weights[i],
             };
-            T::add_rows_to(&mut sums, true, self.channels, &Checked(&taps.places), &addends)?;
+            let places = Checked(self.op, &taps.places);
+            T::add_rows_to(&mut sums, true, self.channels, &places, &addends)?;
             self.planes(&sums, self.plane(), grad_input);
             Ok(())
         })
@@ -212,7 +217,7 @@ impl GridSample {
     ///
     /// # Errors
     ///
-    /// [`Error::Length`] if a slice does not fit.
+    /// [`Error::Length`] if a slice does not fit; [`Error::OutOfMemory`].
     pub fn grid_backward<T: Float>(
         &self,
         grad_out: &[T],
@@ -228,9 +233,9 @@ impl GridSample {
         }
         let (inputs, outputs) = (self.channels * self.plane(), self.channels * self.points);
         let coordinates = self.points * self.dims;
-        grad_grid.par_chunks_mut(coordinates).enumerate().for_each(|(n, grad_grid)| {
-            let rows = self.pixels(&input[n * inputs..][..inputs]);
-            let grads = self.pixels(&grad_out[n * outputs..][..outputs]);
+        parallel::chunks_mut(grad_grid, coordinates).enumerate().try_for_each(|(n, grad_grid)| {
+            let rows = self.pixels(&input[n * inputs..][..inputs])?;
+            let grads = self.pixels(&grad_out[n * outputs..][..outputs])?;
             let grid = &grid[n * coordinates..][..coordinates];
             parallel::pieces_of(64 * self.dims, grad_grid, |start, grad_grid| {
                 let grid = &grid[start..start + grad_grid.len()];
@@ -243,8 +248,8 @@ impl GridSample {
                     grad_grid,
                 });
             });
-        });
-        Ok(())
+            Ok(())
+        })
     }
 
     fn check(&self, input: usize, grid: usize, out: usize) -> Result<()> {
@@ -259,15 +264,15 @@ impl GridSample {
 
     /// (channels, places) as (places, channels): what a point takes from all channels then lies
     /// side by side.
-    fn pixels<T: Float>(&self, planes: &[T]) -> Vec<T> {
+    fn pixels<T: Float>(&self, planes: &[T]) -> Result<Vec<T>> {
         let places = planes.len() / self.channels.max(1);
-        let mut pixels = vec![T::ZERO; planes.len()];
+        let mut pixels = memory::filled(self.op, planes.len(), T::ZERO)?;
         parallel::rows(self.channels, &mut pixels, |start, pixels| {
             let first = start / self.channels;
             let count = pixels.len() / self.channels;
             T::transpose(&planes[first..], places, (self.channels, count), pixels, self.channels);
         });
-        pixels
+        Ok(pixels)
     }
 
     /// The inverse of [`pixels`](GridSample::pixels).

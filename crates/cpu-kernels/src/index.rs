@@ -6,12 +6,12 @@
 //! sources are assigned to one place, the one with the highest index wins. The gradient of a
 //! read is an irregular sum, defined in [`scatter`](crate::scatter).
 
-use crate::error::{Error, Result, expect_len};
+use crate::error::{Error, Result, expect_len, expect_size};
 use crate::scatter::ascending::{Entry, Visitor, visit_rows};
 use crate::scatter::{
     Checked, Destinations, Rows, check, elements, index_add_to, put_add_to, rows, wrapped,
 };
-use crate::{Float, parallel};
+use crate::{Float, memory, parallel};
 use std::marker::PhantomData;
 
 /// Copies the slices that `index` names: `out[o, k, :] = input[o, index[k], :]`.
@@ -50,8 +50,8 @@ pub fn index_select<T: Copy + Send + Sync>(
     [outer, dim, inner]: [usize; 3],
     index: &[i64],
 ) -> Result<()> {
-    expect_len(op, "input", input.len(), outer * dim * inner)?;
-    expect_len(op, "out", out.len(), outer * index.len() * inner)?;
+    expect_size(op, "input", input.len(), &[outer, dim, inner])?;
+    expect_size(op, "out", out.len(), &[outer, index.len(), inner])?;
     check(op, index, dim)?;
     if out.is_empty() {
         return Ok(());
@@ -230,11 +230,14 @@ pub fn index_copy<T: Copy + Send + Sync>(
     source: &[T],
 ) -> Result<()> {
     const OP: &str = "index_copy";
-    expect_len(OP, "out", out.len(), outer * dim * inner)?;
-    expect_len(OP, "source", source.len(), outer * index.len() * inner)?;
+    expect_size(OP, "out", out.len(), &[outer, dim, inner])?;
+    expect_size(OP, "source", source.len(), &[outer, index.len(), inner])?;
     check(OP, index, dim)?;
+    if out.is_empty() {
+        return Ok(());
+    }
     let slab = index.len() * inner;
-    for (o, out) in out.chunks_mut((dim * inner).max(1)).enumerate() {
+    for (o, out) in out.chunks_mut(dim * inner).enumerate() {
         let rows = Rows { op: OP, index, size: dim, base: 0 };
         assign(out, inner, &rows, &source[o * slab..(o + 1) * slab])?;
     }
@@ -266,10 +269,10 @@ pub fn put<T: Copy + Send + Sync>(
     values: &[T],
 ) -> Result<()> {
     const OP: &str = "index_put";
-    expect_len(OP, "out", out.len(), rows * width)?;
-    expect_len(OP, "values", values.len(), index.len() * width)?;
+    expect_size(OP, "out", out.len(), &[rows, width])?;
+    expect_size(OP, "values", values.len(), &[index.len(), width])?;
     let places = wrapped(OP, index, rows)?;
-    assign(out, width, &Checked(&places), values)
+    assign(out, width, &Checked(OP, &places), values)
 }
 
 /// Copies the rows that a linear index names: `take`, and reading with several index tensors.
@@ -296,8 +299,8 @@ pub fn take<T: Copy + Send + Sync>(
     index: &[i64],
 ) -> Result<()> {
     const OP: &str = "take";
-    expect_len(OP, "input", input.len(), rows * width)?;
-    expect_len(OP, "out", out.len(), index.len() * width)?;
+    expect_size(OP, "input", input.len(), &[rows, width])?;
+    expect_size(OP, "out", out.len(), &[index.len(), width])?;
     let places = wrapped(OP, index, rows)?;
     if out.is_empty() {
         return Ok(());
@@ -339,7 +342,8 @@ pub fn take_backward<T: Float>(
 /// # Errors
 ///
 /// [`Error::IndexOutOfRange`] for the first index that is out of range;
-/// [`Error::Argument`] if there is not one index tensor per size, all of one length.
+/// [`Error::Argument`] if there is not one index tensor per size, all of one length, or the sizes
+/// are more rows than can be counted; [`Error::OutOfMemory`].
 ///
 /// # Examples
 ///
@@ -358,7 +362,11 @@ pub fn linear_index(op: &'static str, indices: &[&[i64]], sizes: &[usize]) -> Re
     let Some(first) = indices.first() else {
         return Err(Error::argument(op, "at least one index tensor is needed"));
     };
-    let mut linear = vec![0; first.len()];
+    let rows = |rows: i64, &size: &usize| rows.checked_mul(i64::try_from(size.max(1)).ok()?);
+    if sizes.iter().try_fold(1, rows).is_none() {
+        return Err(Error::argument(op, format!("sizes {sizes:?} are too many rows")));
+    }
+    let mut linear = memory::zeroed::<i64>(op, first.len())?;
     for (index, &size) in indices.iter().zip(sizes) {
         expect_len(op, "every index", index.len(), linear.len())?;
         for (place, at) in linear.iter_mut().zip(wrapped(op, index, size)?) {
@@ -373,7 +381,7 @@ pub fn linear_index(op: &'static str, indices: &[&[i64]], sizes: &[usize]) -> Re
 ///
 /// # Errors
 ///
-/// [`Error::Argument`] if a count is negative or their sum is too large.
+/// [`Error::Argument`] if a count is negative or their sum is too large; [`Error::OutOfMemory`].
 ///
 /// # Examples
 ///
@@ -401,7 +409,7 @@ pub fn repeat_interleave_index(repeats: &[i64]) -> Result<Vec<i64>> {
             .filter(|&total| total < 1 << 48)
             .ok_or_else(|| Error::argument(OP, "the counts add up to too many elements"))?;
     }
-    let mut index = Vec::with_capacity(total as usize);
+    let mut index = memory::with_capacity(OP, total as usize)?;
     for (i, &count) in repeats.iter().enumerate() {
         index.resize(index.len() + count as usize, i as i64);
     }
@@ -420,17 +428,22 @@ fn assign<T: Copy + Send + Sync, D: Destinations>(
         type Element = T;
         type State = ();
         #[inline(always)]
-        fn start(&self, _: &mut [T]) {}
+        fn start(&self, _: &mut [T]) -> Result<()> {
+            Ok(())
+        }
         #[inline(always)]
-        fn visit(&self, (): &mut (), out: &mut [T], base: usize, entries: &[Entry]) {
+        fn visit(&self, (): &mut (), out: &mut [T], base: usize, entries: &[Entry]) -> Result<()> {
             let width = self.1;
             for entry in entries {
                 let (row, source) = (entry.row as usize, base + entry.packed as usize);
                 out[row * width..][..width].copy_from_slice(&self.0[source * width..][..width]);
             }
+            Ok(())
         }
         #[inline(always)]
-        fn finish(&self, (): (), _: &mut [T]) {}
+        fn finish(&self, (): (), _: &mut [T]) -> Result<()> {
+            Ok(())
+        }
     }
     visit_rows(out, width, destinations, &Assign(source, width, PhantomData))
 }

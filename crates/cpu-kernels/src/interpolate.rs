@@ -19,8 +19,9 @@
 //!   ascending output index, each by one `mul_add(gradient, weight, sum)`.
 //! - The weight of several dimensions is `(w_d * w_h) * w_w`, each product rounded.
 
-use crate::error::{Error, Result, expect_len};
-use crate::{Float, parallel};
+use crate::error::{Error, Result, expect_countable, expect_len};
+use crate::{Float, memory, parallel};
+use samebits_numerics::fpenv;
 use samebits_numerics::simd::{self, Kernel};
 
 pub use samebits_tensor_core::ops::InterpolateMode;
@@ -73,7 +74,8 @@ impl<T: Float> Interpolate<T> {
     /// # Errors
     ///
     /// [`Error::Argument`] if there are not one to three sizes, an input size is 0 while the
-    /// output is not, or a scale is not a positive number.
+    /// output is not, a scale is not a positive number, or the sizes are more elements than can be
+    /// counted; [`Error::OutOfMemory`].
     ///
     /// # References
     ///
@@ -102,11 +104,14 @@ impl<T: Float> Interpolate<T> {
                 return Err(Error::argument(op, format!("scales must be positive, got {scale:?}")));
             }
         }
+        expect_countable(op, &[&[planes], input].concat())?;
+        expect_countable(op, &[&[planes], output].concat())?;
         let missing = 3 - dims;
-        let axes = [0usize, 1, 2].map(|at| match at.checked_sub(missing) {
-            None => Axis::new(1, 1, None, InterpolateMode::Nearest),
-            Some(d) => Axis::new(input[d], output[d], scale[d], mode),
-        });
+        let axis = |at: usize| match at.checked_sub(missing) {
+            None => Axis::new(op, 1, 1, None, InterpolateMode::Nearest),
+            Some(d) => Axis::new(op, input[d], output[d], scale[d], mode),
+        };
+        let axes = fpenv::ieee(|| Ok::<_, Error>([axis(0)?, axis(1)?, axis(2)?]))?;
         Ok(Interpolate { op, planes, axes })
     }
 
@@ -134,7 +139,7 @@ impl<T: Float> Interpolate<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::Length`] if a slice does not fit.
+    /// [`Error::Length`] if a slice does not fit; [`Error::OutOfMemory`].
     pub fn forward(&self, input: &[T], out: &mut [T]) -> Result<()> {
         expect_len(self.op, "input", input.len(), self.input_len())?;
         expect_len(self.op, "out", out.len(), self.output_len())?;
@@ -145,8 +150,7 @@ impl<T: Float> Interpolate<T> {
             axes.map(|axis| &axis.forward),
             axes.map(|axis| axis.input),
             axes.map(|axis| axis.output),
-        );
-        Ok(())
+        )
     }
 
     /// The gradient of [`forward`](Interpolate::forward).
@@ -162,7 +166,7 @@ impl<T: Float> Interpolate<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::Length`] if a slice does not fit.
+    /// [`Error::Length`] if a slice does not fit; [`Error::OutOfMemory`].
     pub fn backward(&self, grad_out: &[T], grad_input: &mut [T]) -> Result<()> {
         expect_len(self.op, "grad_out", grad_out.len(), self.output_len())?;
         expect_len(self.op, "grad_input", grad_input.len(), self.input_len())?;
@@ -173,8 +177,7 @@ impl<T: Float> Interpolate<T> {
             axes.map(|axis| &axis.backward),
             axes.map(|axis| axis.output),
             axes.map(|axis| axis.input),
-        );
-        Ok(())
+        )
     }
 
     /// Both directions are the same computation: each element of `to` is a weighted sum of
@@ -186,47 +189,73 @@ impl<T: Float> Interpolate<T> {
         taps: [&Taps<T>; 3],
         from_size: [usize; 3],
         to_size: [usize; 3],
-    ) {
+    ) -> Result<()> {
         if to.is_empty() {
-            return;
+            return Ok(());
         }
-        let columns = Columns::new(taps[2]);
+        let columns = Columns::new(self.op, taps[2])?;
         parallel::rows(to_size[2], to, |start, to| {
             let first = start / to_size[2];
             simd::dispatch(Rows { from, to, first, taps, columns: &columns, from_size, to_size });
         });
+        Ok(())
     }
 }
 
 impl<T: Float> Axis<T> {
-    fn new(input: usize, output: usize, scale: Option<f64>, mode: InterpolateMode) -> Axis<T> {
-        let taps = |o| taps_of(o, input, output, scale, mode);
-        let mut lists: Vec<Vec<(usize, f64)>> = (0..output).map(taps).collect();
-        for list in &mut lists {
-            merge(list);
-        }
-        let forward = Taps::new(&lists);
-        let mut reverse = vec![Vec::new(); input];
-        for (o, list) in lists.iter().enumerate() {
-            for &(i, weight) in list {
-                reverse[i].push((o, weight));
+    fn new(
+        op: &'static str,
+        input: usize,
+        output: usize,
+        scale: Option<f64>,
+        mode: InterpolateMode,
+    ) -> Result<Axis<T>> {
+        let sampling = Sampling { input, output, scale, mode };
+        let most = sampling.most_taps();
+        let mut forward = Taps::with_capacity(op, output, output.saturating_mul(most))?;
+        let mut list = memory::with_capacity(op, most)?;
+        for o in 0..output {
+            list.clear();
+            sampling.list_taps(o, &mut list);
+            merge(&mut list);
+            for &(place, weight) in &list {
+                forward.places.push(place);
+                forward.weights.push(T::from_f64(weight));
             }
+            forward.starts.push(forward.places.len());
         }
-        Axis { input, output, forward, backward: Taps::new(&reverse) }
+        let backward = forward.reversed(op, input)?;
+        Ok(Axis { input, output, forward, backward })
     }
 }
 
 impl<T: Float> Taps<T> {
-    fn new(lists: &[Vec<(usize, f64)>]) -> Taps<T> {
-        let mut taps = Taps { starts: vec![0], places: Vec::new(), weights: Vec::new() };
-        for list in lists {
-            for &(place, weight) in list {
-                taps.places.push(place);
-                taps.weights.push(T::from_f64(weight));
-            }
-            taps.starts.push(taps.places.len());
+    /// No lists yet, with room for so many of them and so many taps.
+    fn with_capacity(op: &'static str, lists: usize, taps: usize) -> Result<Taps<T>> {
+        let mut starts = memory::with_capacity(op, lists.saturating_add(1))?;
+        starts.push(0);
+        let (places, weights) =
+            (memory::with_capacity(op, taps)?, memory::with_capacity(op, taps)?);
+        Ok(Taps { starts, places, weights })
+    }
+
+    /// For each of `places` places the lists that name it, ascending, and the weight there.
+    fn reversed(&self, op: &'static str, places: usize) -> Result<Taps<T>> {
+        let mut starts = memory::zeroed::<usize>(op, places.saturating_add(1))?;
+        self.places.iter().for_each(|&place| starts[place + 1] += 1);
+        for place in 0..places {
+            starts[place + 1] += starts[place];
         }
-        taps
+        let mut next = memory::collected(op, starts.iter().copied())?;
+        let mut lists = memory::zeroed(op, self.places.len())?;
+        let mut weights = memory::filled(op, self.places.len(), T::ZERO)?;
+        for list in 0..self.starts.len() - 1 {
+            for (place, weight) in self.of(list) {
+                (lists[next[place]], weights[next[place]]) = (list, weight);
+                next[place] += 1;
+            }
+        }
+        Ok(Taps { starts, places: lists, weights })
     }
 
     #[inline(always)]
@@ -236,78 +265,107 @@ impl<T: Float> Taps<T> {
     }
 }
 
-/// The inputs that output `o` of a dimension takes, and their weights, in f64.
-fn taps_of(
-    o: usize,
+/// What decides the taps of a dimension.
+struct Sampling {
     input: usize,
     output: usize,
     scale: Option<f64>,
     mode: InterpolateMode,
-) -> Vec<(usize, f64)> {
-    let last = input - 1;
-    let ratio = scale.map_or(input as f64 / output as f64, |scale| 1.0 / scale);
-    // Inputs per output.
-    let step = |align_corners: bool| match align_corners {
-        true if output > 1 => last as f64 / (output - 1) as f64,
-        true => 0.0,
-        false => ratio,
-    };
-    let source = |align_corners: bool| match align_corners {
-        true => o as f64 * step(true),
-        false => (o as f64 + 0.5) * ratio - 0.5,
-    };
-    match mode {
-        InterpolateMode::Nearest => vec![(((o as f64 * ratio) as usize).min(last), 1.0)],
-        InterpolateMode::NearestExact => {
-            vec![((((o as f64 + 0.5) * ratio) as usize).min(last), 1.0)]
+}
+
+impl Sampling {
+    /// Inputs per output, unless the corners are aligned.
+    fn ratio(&self) -> f64 {
+        self.scale.map_or(self.input as f64 / self.output as f64, |scale| 1.0 / scale)
+    }
+
+    /// Inputs per output.
+    fn step(&self, align_corners: bool) -> f64 {
+        match align_corners {
+            true if self.output > 1 => (self.input - 1) as f64 / (self.output - 1) as f64,
+            true => 0.0,
+            false => self.ratio(),
         }
-        InterpolateMode::Linear { align_corners } => {
-            let at = source(align_corners).max(0.0);
-            let left = (at as usize).min(last);
-            let part = (at - left as f64).clamp(0.0, 1.0);
-            vec![(left, 1.0 - part), ((left + 1).min(last), part)]
+    }
+
+    /// The most taps that an output can have.
+    fn most_taps(&self) -> usize {
+        // Two for the ends of the range, whichever way they are rounded.
+        let under = |align_corners: bool, radius: f64| {
+            let width = (2.0 * radius * self.step(align_corners).max(1.0)).ceil() as usize;
+            width.saturating_add(2).min(self.input).max(1)
+        };
+        match self.mode {
+            InterpolateMode::Nearest | InterpolateMode::NearestExact => 1,
+            InterpolateMode::Linear { .. } => 2,
+            InterpolateMode::Cubic { .. } => 4,
+            InterpolateMode::LinearAntialias { align_corners } => under(align_corners, 1.0),
+            InterpolateMode::CubicAntialias { align_corners } => under(align_corners, 2.0),
         }
-        InterpolateMode::Cubic { align_corners } => {
-            let at = source(align_corners);
-            let left = at.floor();
-            let weights = cubic_weights(at - left);
-            let place = |tap: usize| (left + tap as f64 - 1.0).clamp(0.0, last as f64) as usize;
-            (0..4).map(|tap| (place(tap), weights[tap])).collect()
-        }
-        InterpolateMode::LinearAntialias { align_corners } => {
-            let triangle = |x: f64| (1.0 - x.abs()).max(0.0);
-            antialias_taps(o, input, step(align_corners), 1.0, triangle)
-        }
-        InterpolateMode::CubicAntialias { align_corners } => {
-            antialias_taps(o, input, step(align_corners), 2.0, cubic_kernel)
+    }
+
+    /// Adds the inputs that output `o` takes, and their weights, in f64.
+    fn list_taps(&self, o: usize, list: &mut Vec<(usize, f64)>) {
+        let last = self.input - 1;
+        let ratio = self.ratio();
+        let source = |align_corners: bool| match align_corners {
+            true => o as f64 * self.step(true),
+            false => (o as f64 + 0.5) * ratio - 0.5,
+        };
+        match self.mode {
+            InterpolateMode::Nearest => list.push((((o as f64 * ratio) as usize).min(last), 1.0)),
+            InterpolateMode::NearestExact => {
+                list.push(((((o as f64 + 0.5) * ratio) as usize).min(last), 1.0));
+            }
+            InterpolateMode::Linear { align_corners } => {
+                let at = source(align_corners).max(0.0);
+                let left = (at as usize).min(last);
+                let part = (at - left as f64).clamp(0.0, 1.0);
+                list.extend([(left, 1.0 - part), ((left + 1).min(last), part)]);
+            }
+            InterpolateMode::Cubic { align_corners } => {
+                let at = source(align_corners);
+                let left = at.floor();
+                let weights = cubic_weights(at - left);
+                let place = |tap: usize| (left + tap as f64 - 1.0).clamp(0.0, last as f64) as usize;
+                list.extend((0..4).map(|tap| (place(tap), weights[tap])));
+            }
+            InterpolateMode::LinearAntialias { align_corners } => {
+                let triangle = |x: f64| (1.0 - x.abs()).max(0.0);
+                antialias_taps(o, self.input, self.step(align_corners), 1.0, triangle, list);
+            }
+            InterpolateMode::CubicAntialias { align_corners } => {
+                antialias_taps(o, self.input, self.step(align_corners), 2.0, cubic_kernel, list);
+            }
         }
     }
 }
 
-/// The inputs under a `kernel` that ends at ±`radius`, made wider by `step` inputs per output if
-/// there are several. The weights are scaled to add up to 1.
+/// Adds the inputs under a `kernel` that ends at ±`radius`, made wider by `step` inputs per output
+/// if there are several. The weights are scaled to add up to 1.
 fn antialias_taps(
     o: usize,
     input: usize,
     step: f64,
     radius: f64,
     kernel: impl Fn(f64) -> f64,
-) -> Vec<(usize, f64)> {
+    taps: &mut Vec<(usize, f64)>,
+) {
     let wider = step.max(1.0);
     let centre = step * (o as f64 + 0.5);
     let first = (centre - radius * wider + 0.5).max(0.0) as usize;
     let end = ((centre + radius * wider + 0.5) as usize).min(input);
-    let mut taps: Vec<(usize, f64)> = (first..end)
-        .map(|i| (i, kernel((i as f64 - centre + 0.5) / wider)))
-        .filter(|&(_, weight)| weight != 0.0)
-        .collect();
+    taps.extend(
+        (first..end)
+            .map(|i| (i, kernel((i as f64 - centre + 0.5) / wider)))
+            .filter(|&(_, weight)| weight != 0.0),
+    );
     let total: f64 = taps.iter().map(|&(_, weight)| weight).sum();
     taps.iter_mut().for_each(|(_, weight)| *weight /= total);
     if taps.is_empty() {
         // A given scale can lead past the end.
         taps.push((first.min(input - 1), 1.0));
     }
-    taps
 }
 
 /// Keys' kernel with a = -0.5.
@@ -356,16 +414,17 @@ struct Columns<T> {
 }
 
 impl<T: Float> Columns<T> {
-    fn new(taps: &Taps<T>) -> Columns<T> {
+    fn new(op: &'static str, taps: &Taps<T>) -> Result<Columns<T>> {
         let width = taps.starts.len() - 1;
         let length = |at: usize| taps.starts[at + 1] - taps.starts[at];
         let count = (0..width).map(length).max().unwrap_or(0);
+        let size = memory::volume(op, &[count, width])?;
         let mut columns = Columns {
             count,
             width,
-            places: vec![usize::MAX; count * width],
-            weights: vec![T::ZERO; count * width],
-            full: vec![true; count],
+            places: memory::filled(op, size, usize::MAX)?,
+            weights: memory::filled(op, size, T::ZERO)?,
+            full: memory::filled(op, count, true)?,
         };
         for at in 0..width {
             for (tap, (place, weight)) in taps.of(at).enumerate() {
@@ -374,7 +433,7 @@ impl<T: Float> Columns<T> {
             }
             columns.full[length(at)..].iter_mut().for_each(|full| *full = false);
         }
-        columns
+        Ok(columns)
     }
 }
 

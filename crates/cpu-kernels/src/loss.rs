@@ -5,32 +5,68 @@
 //! `Portable`. Each row is on its own; its sum of exponentials runs in f64 over the contract's
 //! fixed tree.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, expect_countable, expect_len, expect_size};
 use samebits_numerics::extrema;
+use samebits_numerics::fpenv;
 use samebits_numerics::reduce;
 use samebits_numerics::simd::{self, Kernel};
 
 use crate::elementwise::Elementary;
-use crate::parallel::rows;
+use crate::{memory, parallel};
 
 /// `out = (x − max) − log Σ exp(x − max)` along each row of `width` elements.
 ///
 /// `x − max` is rounded to the element type, its exponential is that type's, the sum is the f64
 /// tree rounded to the type, and the logarithm is the type's.
-pub fn log_softmax<T: Elementary>(x: &[T], width: usize, out: &mut [T]) {
-    rows(width, out, |start, piece| {
-        simd::dispatch(Forward { x: &x[start..start + piece.len()], width, out: piece });
-    });
+///
+/// # Errors
+///
+/// [`Error::Length`] if the slices differ in length or are no whole rows; [`Error::OutOfMemory`].
+pub fn log_softmax<T: Elementary>(x: &[T], width: usize, out: &mut [T]) -> Result<()> {
+    check_rows(&[("x", x)], width, out)?;
+    // Short rows go through each step together, so that the steps are whole vectors.
+    let size = (TOGETHER / width.max(1)).max(1) * width;
+    parallel::try_rows(width, out, |start, out| {
+        let x = &x[start..start + out.len()];
+        let mut exps = memory::filled(SOFTMAX, size.min(out.len()), T::ZERO)?;
+        let mut maxima = memory::filled(SOFTMAX, size / width, T::ZERO)?;
+        let mut sums = memory::zeroed(SOFTMAX, size / width)?;
+        let (exps, maxima, sums) = (&mut exps, &mut maxima, &mut sums);
+        simd::dispatch(Forward { x, width, out, exps, maxima, sums });
+        Ok(())
+    })
 }
 
 /// `out = grad − exp(y) · Σ grad` along each row, the sum rounded to the element type,
 /// then one fma.
-pub fn log_softmax_backward<T: Elementary>(grad: &[T], y: &[T], width: usize, out: &mut [T]) {
-    rows(width, out, |start, piece| {
+///
+/// # Errors
+///
+/// As [`log_softmax`].
+pub fn log_softmax_backward<T: Elementary>(
+    grad: &[T],
+    y: &[T],
+    width: usize,
+    out: &mut [T],
+) -> Result<()> {
+    check_rows(&[("grad", grad), ("y", y)], width, out)?;
+    parallel::rows(width, out, |start, piece| {
         let range = start..start + piece.len();
         simd::dispatch(Backward { grad: &grad[range.clone()], y: &y[range], width, out: piece });
     });
+    Ok(())
 }
+
+fn check_rows<T>(inputs: &[(&'static str, &[T])], width: usize, out: &[T]) -> Result<()> {
+    for (what, input) in inputs {
+        expect_len(SOFTMAX, what, input.len(), out.len())?;
+    }
+    let rows = out.len().checked_div(width).unwrap_or(0);
+    expect_size(SOFTMAX, "out", out.len(), &[rows, width])
+}
+
+const SOFTMAX: &str = "log_softmax";
+const NLL: &str = "nll_loss";
 
 /// The targets of a classification and what each counts.
 #[derive(Clone, Copy, Debug)]
@@ -48,25 +84,43 @@ pub struct Targets<'a, T> {
 }
 
 impl<T: Copy + Into<f64>> Targets<'_, T> {
-    /// Checks every class.
+    /// Checks the number of positions and weights, and every class.
     ///
     /// # Errors
     ///
-    /// [`Error::IndexOutOfRange`] for the first that is neither a class nor ignored.
+    /// [`Error::Length`] if the positions are no whole samples or there is not a weight for each
+    /// class; [`Error::Argument`] if the log-probabilities of the positions cannot be counted;
+    /// [`Error::IndexOutOfRange`] for the first class that is neither one nor ignored.
     pub fn check(&self) -> Result<()> {
+        let samples = self.samples();
+        expect_size(NLL, "classes", self.classes.len(), &[samples, self.inner])?;
+        expect_countable(NLL, &[samples, self.count, self.inner])?;
+        if let Some(weight) = self.weight {
+            expect_len(NLL, "weight", weight.len(), self.count)?;
+        }
         let valid = |&class: &i64| {
             class == self.ignore_index
                 || usize::try_from(class).is_ok_and(|class| class < self.count)
         };
         match self.classes.iter().position(|class| !valid(class)) {
             Some(position) => Err(Error::IndexOutOfRange {
-                op: "nll_loss",
+                op: NLL,
                 position,
                 index: self.classes[position],
                 size: self.count,
             }),
             None => Ok(()),
         }
+    }
+
+    /// [`check`](Targets::check), and that there is a log-probability for each class.
+    fn check_with(&self, what: &'static str, log_probs: usize) -> Result<()> {
+        self.check()?;
+        expect_size(NLL, what, log_probs, &[self.samples(), self.count, self.inner])
+    }
+
+    fn samples(&self) -> usize {
+        self.classes.len().checked_div(self.inner).unwrap_or(0)
     }
 
     /// What position `i` counts.
@@ -96,16 +150,19 @@ impl<T: Copy + Into<f64>> Targets<'_, T> {
 ///
 /// # Errors
 ///
-/// As [`Targets::check`].
+/// As [`Targets::check`]; [`Error::Length`] if a slice does not fit.
 pub fn nll_loss<T: Elementary>(
     log_probs: &[T],
     targets: Targets<'_, T>,
     out: &mut [T],
 ) -> Result<()> {
-    targets.check()?;
-    for (i, out) in out.iter_mut().enumerate() {
-        *out = T::from_f64(targets.term(log_probs, i).map_or(0.0, |term| -term)).canonical();
-    }
+    targets.check_with("log_probs", log_probs.len())?;
+    expect_len(NLL, "out", out.len(), targets.classes.len())?;
+    parallel::pieces(out, |start, out| {
+        for (i, out) in (start..).zip(out) {
+            *out = T::from_f64(targets.term(log_probs, i).map_or(0.0, |term| -term)).canonical();
+        }
+    });
     Ok(())
 }
 
@@ -113,14 +170,14 @@ pub fn nll_loss<T: Elementary>(
 ///
 /// # Errors
 ///
-/// As [`Targets::check`].
+/// As [`nll_loss`].
 pub fn nll_loss_sums<T: Elementary>(
     log_probs: &[T],
     targets: Targets<'_, T>,
 ) -> Result<(f64, f64)> {
-    targets.check()?;
+    targets.check_with("log_probs", log_probs.len())?;
     let n = targets.classes.len();
-    let sum = reduce::sum_by(n, |i| targets.term(log_probs, i).unwrap_or(0.0));
+    let sum = fpenv::ieee(|| reduce::sum_by(n, |i| targets.term(log_probs, i).unwrap_or(0.0)));
     Ok((-sum, weights(targets)?))
 }
 
@@ -131,7 +188,7 @@ pub fn nll_loss_sums<T: Elementary>(
 /// As [`Targets::check`].
 pub fn weights<T: Elementary>(targets: Targets<'_, T>) -> Result<f64> {
     targets.check()?;
-    Ok(reduce::sum_by(targets.classes.len(), |i| targets.weight(i)))
+    Ok(fpenv::ieee(|| reduce::sum_by(targets.classes.len(), |i| targets.weight(i))))
 }
 
 /// The gradient of the losses: `−grad(i) · weight / divisor` at each target, computed in f64 and
@@ -139,21 +196,23 @@ pub fn weights<T: Elementary>(targets: Targets<'_, T>) -> Result<f64> {
 ///
 /// # Errors
 ///
-/// As [`Targets::check`].
+/// As [`nll_loss`].
 pub fn nll_loss_backward<T: Elementary>(
     grad: impl Fn(usize) -> T,
     divisor: f64,
     targets: Targets<'_, T>,
     out: &mut [T],
 ) -> Result<()> {
-    targets.check()?;
+    targets.check_with("out", out.len())?;
     out.fill(T::ZERO);
-    for i in 0..targets.classes.len() {
-        if let Some(place) = targets.place(i) {
-            let value = -(grad(i).into() * targets.weight(i)) / divisor;
-            out[place] = T::from_f64(value).canonical();
+    fpenv::ieee(|| {
+        for i in 0..targets.classes.len() {
+            if let Some(place) = targets.place(i) {
+                let value = -(grad(i).into() * targets.weight(i)) / divisor;
+                out[place] = T::from_f64(value).canonical();
+            }
         }
-    }
+    });
     Ok(())
 }
 
@@ -164,19 +223,19 @@ struct Forward<'a, T> {
     x: &'a [T],
     width: usize,
     out: &'a mut [T],
+    /// Scratch memory for the rows that go through each step together.
+    exps: &'a mut [T],
+    maxima: &'a mut [T],
+    sums: &'a mut [f64],
 }
 
 impl<T: Elementary> Kernel for Forward<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let width = self.width;
-        // Short rows go through each step together, so that the steps are whole vectors.
-        let size = (TOGETHER / width).max(1) * width;
-        let mut exps = vec![T::ZERO; size];
-        let mut maxima = vec![T::ZERO; size / width];
-        let mut sums = vec![0.0; size / width];
-        for (x, out) in self.x.chunks(size).zip(self.out.chunks_mut(size)) {
+        let Forward { x, width, out, exps, maxima, sums } = self;
+        let size = exps.len();
+        for (x, out) in x.chunks(size).zip(out.chunks_mut(size)) {
             let exps = &mut exps[..x.len()];
             let maxima = &mut maxima[..x.len() / width];
             let sums = &mut sums[..x.len() / width];

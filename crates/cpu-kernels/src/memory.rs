@@ -2,6 +2,7 @@
 //! name the operation.
 
 use bytemuck::Zeroable;
+pub(crate) use samebits_numerics::memory::product;
 use samebits_numerics::memory::{self, OutOfMemory};
 
 use crate::{Error, Result};
@@ -19,6 +20,17 @@ pub(crate) fn filled<T: Clone>(op: &'static str, len: usize, value: T) -> Result
 /// An empty vector with room for `capacity` elements for `op`.
 pub(crate) fn with_capacity<T>(op: &'static str, capacity: usize) -> Result<Vec<T>> {
     memory::with_capacity(capacity).map_err(named(op))
+}
+
+/// Room for `additional` more elements of `vec`, which grows by at least the half.
+pub(crate) fn reserve<T>(op: &'static str, vec: &mut Vec<T>, additional: usize) -> Result<()> {
+    if vec.capacity() - vec.len() < additional {
+        let capacity = (vec.len() + additional).max(vec.capacity() / 2 * 3);
+        let mut grown = with_capacity(op, capacity)?;
+        grown.append(vec);
+        *vec = grown;
+    }
+    Ok(())
 }
 
 /// The items of an iterator that knows how many it has, for `op`.

@@ -9,8 +9,10 @@
 use samebits_numerics::reduce::{self, Accumulator};
 use samebits_numerics::simd::{self, Kernel};
 
+use crate::error::{Result, expect_len, expect_size};
 use crate::float::Float;
-use crate::parallel;
+use crate::{memory, parallel};
+use samebits_numerics::fpenv;
 
 /// The shape `[n, channels, spatial]` of a batch.
 #[derive(Clone, Copy, Debug)]
@@ -23,14 +25,33 @@ pub struct Batch {
     pub spatial: usize,
 }
 
+impl Batch {
+    fn expect_size(&self, op: &'static str, what: &'static str, got: usize) -> Result<()> {
+        expect_size(op, what, got, &[self.n, self.channels, self.spatial])
+    }
+}
+
+const BATCH: &str = "batch_norm";
+const LAYER: &str = "layer_norm";
+
 /// Mean, biased variance and `1 / sqrt(variance + eps)` of each channel, in f64.
-pub fn batch_statistics<T: Float>(x: &[T], shape: Batch, eps: f64) -> Vec<[f64; 3]> {
-    parallel::each(shape.channels, x.len(), |channel| {
-        simd::dispatch(ChannelStatistics { x, shape, channel, eps })
+///
+/// # Errors
+///
+/// [`Error::Length`](crate::Error::Length) if `x` does not fit the shape;
+/// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+pub fn batch_statistics<T: Float>(x: &[T], shape: Batch, eps: f64) -> Result<Vec<[f64; 3]>> {
+    shape.expect_size(BATCH, "x", x.len())?;
+    parallel::try_each(BATCH, shape.channels, x.len(), |channel| {
+        Ok(simd::dispatch(ChannelStatistics { x, shape, channel, eps }))
     })
 }
 
 /// `out = fma((x − mean) · rstd, weight, bias)` per channel.
+///
+/// # Errors
+///
+/// [`Error::Length`](crate::Error::Length) if a slice does not fit the shape.
 pub fn batch_normalize<T: Float>(
     x: &[T],
     shape: Batch,
@@ -39,7 +60,12 @@ pub fn batch_normalize<T: Float>(
     weight: &[T],
     bias: &[T],
     out: &mut [T],
-) {
+) -> Result<()> {
+    shape.expect_size(BATCH, "x", x.len())?;
+    shape.expect_size(BATCH, "out", out.len())?;
+    for (what, slice) in [("mean", mean), ("rstd", rstd), ("weight", weight), ("bias", bias)] {
+        expect_len(BATCH, what, slice.len(), shape.channels)?;
+    }
     parallel::rows(shape.spatial, out, |start, piece| {
         let first = start / shape.spatial;
         let x = &x[start..start + piece.len()];
@@ -51,6 +77,7 @@ pub fn batch_normalize<T: Float>(
             simd::dispatch(Plane { x, out, shift });
         }
     });
+    Ok(())
 }
 
 /// The gradients of batch normalisation with respect to input, weight and bias.
@@ -58,6 +85,10 @@ pub fn batch_normalize<T: Float>(
 /// With `h = (x − mean) · rstd`: the bias gradient is `Σ g` and the weight gradient `Σ g · h` (the
 /// product in f64), each rounded once; the input gradient is `fma(−h, Σgh / m, g − Σg / m) · (weight ·
 /// rstd)` with both quotients taken in f64 and rounded once.
+///
+/// # Errors
+///
+/// As [`batch_statistics`].
 pub fn batch_norm_backward<T: Float>(
     grad: &[T],
     x: &[T],
@@ -66,18 +97,20 @@ pub fn batch_norm_backward<T: Float>(
     rstd: &[T],
     weight: &[T],
     grad_x: &mut [T],
-) -> (Vec<T>, Vec<T>) {
-    let sums = parallel::each(shape.channels, x.len(), |channel| {
-        simd::dispatch(ChannelGradients {
-            grad,
-            x,
-            shape,
-            channel,
-            mean: mean[channel],
-            rstd: rstd[channel],
-        })
-    });
-    let m = (shape.n * shape.spatial) as f64;
+) -> Result<(Vec<T>, Vec<T>)> {
+    shape.expect_size(BATCH, "grad", grad.len())?;
+    shape.expect_size(BATCH, "x", x.len())?;
+    shape.expect_size(BATCH, "grad_x", grad_x.len())?;
+    for (what, slice) in [("mean", mean), ("rstd", rstd), ("weight", weight)] {
+        expect_len(BATCH, what, slice.len(), shape.channels)?;
+    }
+    let sums = parallel::try_each(BATCH, shape.channels, x.len(), |channel| {
+        let (mean, rstd) = (mean[channel], rstd[channel]);
+        let products = &mut memory::zeroed(BATCH, shape.spatial)?;
+        let gradients = ChannelGradients { grad, x, shape, channel, mean, rstd, products };
+        Ok(simd::dispatch(gradients))
+    })?;
+    let m = x.len().checked_div(shape.channels).unwrap_or(0) as f64;
     parallel::rows(shape.spatial, grad_x, |start, piece| {
         let first = start / shape.spatial;
         let range = start..start + piece.len();
@@ -101,13 +134,23 @@ pub fn batch_norm_backward<T: Float>(
             });
         }
     });
-    let weights = sums.iter().map(|&[_, dot]| T::from_f64(dot).canonical()).collect();
-    let biases = sums.iter().map(|&[sum, _]| T::from_f64(sum).canonical()).collect();
-    (weights, biases)
+    Ok((
+        rounded(BATCH, sums.iter().map(|sums| sums[1]))?,
+        rounded(BATCH, sums.iter().map(|sums| sums[0]))?,
+    ))
+}
+
+/// Each number rounded to the element type.
+fn rounded<T: Float>(op: &'static str, wide: impl ExactSizeIterator<Item = f64>) -> Result<Vec<T>> {
+    fpenv::ieee(|| memory::collected(op, wide.map(|x| T::from_f64(x).canonical())))
 }
 
 /// Layer normalisation of each row: `out = fma((x − mean) · rstd, weight, bias)`. Fills in the
 /// mean and rstd of each row.
+///
+/// # Errors
+///
+/// As [`batch_statistics`].
 pub fn layer_norm<T: Float>(
     x: &[T],
     weight: &[T],
@@ -116,13 +159,17 @@ pub fn layer_norm<T: Float>(
     out: &mut [T],
     mean: &mut [T],
     rstd: &mut [T],
-) {
+) -> Result<()> {
     let width = weight.len();
-    let statistics = parallel::each(mean.len(), x.len(), |row| {
+    expect_len(LAYER, "bias", bias.len(), width)?;
+    expect_len(LAYER, "rstd", rstd.len(), mean.len())?;
+    expect_size(LAYER, "x", x.len(), &[mean.len(), width])?;
+    expect_len(LAYER, "out", out.len(), x.len())?;
+    let statistics = parallel::try_each(LAYER, mean.len(), x.len(), |row| {
         let [mean, _, rstd] =
             simd::dispatch(RowStatistics { x: &x[row * width..(row + 1) * width], eps });
-        (T::from_f64(mean).canonical(), T::from_f64(rstd).canonical())
-    });
+        Ok((T::from_f64(mean).canonical(), T::from_f64(rstd).canonical()))
+    })?;
     for (row, &(m, r)) in statistics.iter().enumerate() {
         (mean[row], rstd[row]) = (m, r);
     }
@@ -133,12 +180,17 @@ pub fn layer_norm<T: Float>(
             simd::dispatch(Row { x, mean, rstd, weight, bias, out });
         }
     });
+    Ok(())
 }
 
 /// The gradients of layer normalisation with respect to input, weight and bias.
 ///
 /// As [`batch_norm_backward`], with the row's sums taken over `g · weight` (rounded to the element
 /// type), and the weight and bias gradients summed down the rows.
+///
+/// # Errors
+///
+/// As [`batch_statistics`].
 pub fn layer_norm_backward<T: Float>(
     grad: &[T],
     x: &[T],
@@ -146,34 +198,44 @@ pub fn layer_norm_backward<T: Float>(
     mean: &[T],
     rstd: &[T],
     grad_x: &mut [T],
-) -> (Vec<T>, Vec<T>) {
+) -> Result<(Vec<T>, Vec<T>)> {
     let width = weight.len();
-    parallel::rows(width, grad_x, |start, piece| {
+    expect_len(LAYER, "rstd", rstd.len(), mean.len())?;
+    expect_size(LAYER, "x", x.len(), &[mean.len(), width])?;
+    expect_len(LAYER, "grad", grad.len(), x.len())?;
+    expect_len(LAYER, "grad_x", grad_x.len(), x.len())?;
+    if width == 0 {
+        return Ok((Vec::new(), Vec::new()));
+    }
+    parallel::try_rows(width, grad_x, |start, piece| {
+        let mut scaled = memory::filled(LAYER, width, T::ZERO)?;
+        let mut products = memory::zeroed(LAYER, width)?;
         for (i, out) in piece.chunks_exact_mut(width).enumerate() {
             let row = start / width + i;
             let range = row * width..(row + 1) * width;
             let (grad, x) = (&grad[range.clone()], &x[range]);
-            simd::dispatch(RowGradient { grad, x, weight, mean: mean[row], rstd: rstd[row], out });
+            let (mean, rstd) = (mean[row], rstd[row]);
+            let (scaled, products) = (&mut *scaled, &mut *products);
+            simd::dispatch(RowGradient { grad, x, weight, mean, rstd, out, scaled, products });
         }
-    });
+        Ok(())
+    })?;
     let (rows, tiles) = (mean.len(), width.div_ceil(TILE));
     let blocks = reduce::blocks(rows);
-    let partials = parallel::each(blocks * tiles, x.len(), |piece| {
+    let partials = parallel::try_each(LAYER, blocks * tiles, x.len(), |piece| {
         let (block, first) = (piece / tiles, piece % tiles * TILE);
         let rows = block * reduce::BLOCK..((block + 1) * reduce::BLOCK).min(rows);
-        simd::dispatch(ColumnGradients { grad, x, width, rows, first, mean, rstd })
-    });
-    let total = |of: usize| -> Vec<T> {
-        let by_block: Vec<f64> = partials
-            .chunks(tiles)
-            .flat_map(|block| block.iter().flat_map(|sums| sums[of].iter().copied()))
-            .collect();
+        Ok(simd::dispatch(ColumnGradients { grad, x, width, rows, first, mean, rstd }))
+    })?;
+    let total = |of: usize| -> Result<Vec<T>> {
+        let mut by_block = memory::with_capacity(LAYER, partials.len() * TILE)?;
+        partials.iter().for_each(|sums: &[[f64; TILE]; 2]| by_block.extend(sums[of]));
         // The last tile can be wider than what is left of a row.
-        let mut sums = vec![0.0; tiles * TILE];
-        reduce::combine_columns(&by_block, tiles * TILE, &mut sums);
-        sums[..width].iter().map(|&sum| T::from_f64(sum).canonical()).collect()
+        let mut sums = memory::zeroed(LAYER, tiles * TILE)?;
+        fpenv::ieee(|| reduce::combine_columns(&by_block, tiles * TILE, &mut sums));
+        rounded(LAYER, sums[..width].iter().copied())
     };
-    (total(0), total(1))
+    Ok((total(0)?, total(1)?))
 }
 
 /// Columns that are summed together: a cache line of f32 from each row.
@@ -251,6 +313,8 @@ struct ChannelGradients<'a, T> {
     channel: usize,
     mean: T,
     rstd: T,
+    /// Scratch memory for those of a plane.
+    products: &'a mut [f64],
 }
 
 impl<T: Float> Kernel for ChannelGradients<'_, T> {
@@ -258,7 +322,7 @@ impl<T: Float> Kernel for ChannelGradients<'_, T> {
     #[inline(always)]
     fn run(self) -> [f64; 2] {
         let (mut sum, mut dot) = (Accumulator::new(), Accumulator::new());
-        let mut products = vec![0.0f64; self.shape.spatial];
+        let products = self.products;
         for n in 0..self.shape.n {
             let grad = plane(self.grad, self.shape, n, self.channel);
             let x = plane(self.x, self.shape, n, self.channel);
@@ -267,7 +331,7 @@ impl<T: Float> Kernel for ChannelGradients<'_, T> {
                 let normal = (x - self.mean) * self.rstd;
                 *product = g.into() * normal.into();
             }
-            dot.push_slice(&products, |product| product);
+            dot.push_slice(products, |product| product);
         }
         [sum.finish(), dot.finish()]
     }
@@ -345,6 +409,9 @@ struct RowGradient<'a, T> {
     mean: T,
     rstd: T,
     out: &'a mut [T],
+    /// Scratch memory for a row.
+    scaled: &'a mut [T],
+    products: &'a mut [f64],
 }
 
 impl<T: Float> Kernel for RowGradient<'_, T> {
@@ -352,17 +419,16 @@ impl<T: Float> Kernel for RowGradient<'_, T> {
     #[inline(always)]
     fn run(self) {
         let width = self.x.len();
-        let mut scaled = vec![T::ZERO; width];
-        let mut products = vec![0.0f64; width];
+        let (scaled, products) = (&mut self.scaled[..width], &mut self.products[..width]);
         for i in 0..width {
             scaled[i] = self.grad[i] * self.weight[i];
             let normal = (self.x[i] - self.mean) * self.rstd;
             products[i] = scaled[i].into() * normal.into();
         }
-        let sum = reduce::sum_of(&scaled, |x| x.into());
-        let dot = reduce::sum_of(&products, |x| x);
+        let sum = reduce::sum_of(scaled, |x| x.into());
+        let dot = reduce::sum_of(products, |x| x);
         InputGradient {
-            grad: &scaled,
+            grad: scaled,
             x: self.x,
             mean: self.mean,
             rstd: self.rstd,

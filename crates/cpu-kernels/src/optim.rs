@@ -6,19 +6,20 @@
 //! [`SgdStep`](samebits_tensor_core::ops::SgdStep) and
 //! [`AdamStep`](samebits_tensor_core::ops::AdamStep) state.
 
-use rayon::prelude::*;
 use samebits_numerics::math::f64::powi;
 use samebits_numerics::simd::{self, Kernel};
 use samebits_tensor_core::ops::{AdamParams, SgdParams};
 
+use crate::error::{Result, expect_len};
 use crate::float::Float;
-use crate::parallel::{CHUNK, ForEachIeee};
+use crate::parallel::{CHUNK, chunks_mut};
+use samebits_numerics::fpenv;
 
 /// A step of stochastic gradient descent; `velocity` is `None` in the first step.
 ///
-/// # Panics
+/// # Errors
 ///
-/// If the slices differ in length.
+/// [`Error::Length`](crate::Error::Length) if the slices differ in length.
 pub fn sgd_step<T: Float>(
     params: &SgdParams,
     param: &[T],
@@ -26,35 +27,33 @@ pub fn sgd_step<T: Float>(
     velocity: Option<&[T]>,
     new_param: &mut [T],
     new_velocity: &mut [T],
-) {
+) -> Result<()> {
+    const OP: &str = "sgd_step";
     let n = param.len();
-    assert!(
-        [grad.len(), new_param.len(), new_velocity.len()] == [n; 3]
-            && velocity.is_none_or(|v| v.len() == n),
-        "sgd_step: the slices differ in length"
-    );
-    new_param
-        .par_chunks_mut(CHUNK)
-        .zip(new_velocity.par_chunks_mut(CHUNK))
-        .enumerate()
-        .for_each_ieee(|(i, (new_param, new_velocity))| {
-            let range = i * CHUNK..i * CHUNK + new_param.len();
-            simd::dispatch(Sgd {
-                params,
-                param: &param[range.clone()],
-                grad: &grad[range.clone()],
-                velocity: velocity.map(|v| &v[range]),
-                new_param,
-                new_velocity,
-            });
+    expect_len(OP, "grad", grad.len(), n)?;
+    expect_len(OP, "velocity", velocity.map_or(n, <[T]>::len), n)?;
+    expect_len(OP, "new_param", new_param.len(), n)?;
+    expect_len(OP, "new_velocity", new_velocity.len(), n)?;
+    let outputs = chunks_mut(new_param, CHUNK).zip(chunks_mut(new_velocity, CHUNK));
+    outputs.enumerate().for_each(|(i, (new_param, new_velocity))| {
+        let range = i * CHUNK..i * CHUNK + new_param.len();
+        simd::dispatch(Sgd {
+            params,
+            param: &param[range.clone()],
+            grad: &grad[range.clone()],
+            velocity: velocity.map(|v| &v[range]),
+            new_param,
+            new_velocity,
         });
+    });
+    Ok(())
 }
 
 /// A step of Adam, counted from 1.
 ///
-/// # Panics
+/// # Errors
 ///
-/// If the slices differ in length.
+/// [`Error::Length`](crate::Error::Length) if the slices differ in length.
 pub fn adam_step<T: Float>(
     params: &AdamParams,
     step: u64,
@@ -65,32 +64,36 @@ pub fn adam_step<T: Float>(
     new_param: &mut [T],
     new_mean: &mut [T],
     new_square: &mut [T],
-) {
+) -> Result<()> {
     let n = param.len();
-    assert!(
-        [grad.len(), mean.len(), square.len(), new_param.len(), new_mean.len(), new_square.len()]
-            == [n; 6],
-        "adam_step: the slices differ in length"
-    );
-    let constants = AdamConstants::new(params, step);
-    new_param
-        .par_chunks_mut(CHUNK)
-        .zip(new_mean.par_chunks_mut(CHUNK))
-        .zip(new_square.par_chunks_mut(CHUNK))
-        .enumerate()
-        .for_each_ieee(|(i, ((new_param, new_mean), new_square))| {
-            let range = i * CHUNK..i * CHUNK + new_param.len();
-            simd::dispatch(Adam {
-                constants,
-                param: &param[range.clone()],
-                grad: &grad[range.clone()],
-                mean: &mean[range.clone()],
-                square: &square[range],
-                new_param,
-                new_mean,
-                new_square,
-            });
+    for (what, len) in [
+        ("grad", grad.len()),
+        ("mean", mean.len()),
+        ("square", square.len()),
+        ("new_param", new_param.len()),
+        ("new_mean", new_mean.len()),
+        ("new_square", new_square.len()),
+    ] {
+        expect_len("adam_step", what, len, n)?;
+    }
+    let constants = fpenv::ieee(|| AdamConstants::new(params, step));
+    let outputs = chunks_mut(new_param, CHUNK)
+        .zip(chunks_mut(new_mean, CHUNK))
+        .zip(chunks_mut(new_square, CHUNK));
+    outputs.enumerate().for_each(|(i, ((new_param, new_mean), new_square))| {
+        let range = i * CHUNK..i * CHUNK + new_param.len();
+        simd::dispatch(Adam {
+            constants,
+            param: &param[range.clone()],
+            grad: &grad[range.clone()],
+            mean: &mean[range.clone()],
+            square: &square[range],
+            new_param,
+            new_mean,
+            new_square,
         });
+    });
+    Ok(())
 }
 
 struct Sgd<'a, T> {

@@ -10,9 +10,8 @@
 //! Forward, values are moved and keep their bits. A gradient element starts from `+0` and adds
 //! the gradients of the outputs that copied it, in ascending output index.
 
-use crate::error::{Error, Result, expect_len};
-use crate::{Float, parallel};
-use rayon::prelude::*;
+use crate::error::{Error, Result, expect_countable, expect_len};
+use crate::{Float, memory, parallel};
 use samebits_numerics::simd::{self, Kernel};
 use samebits_tensor_core::ops::padded_size;
 use std::ops::Range;
@@ -64,7 +63,8 @@ impl Padding {
     ///
     /// [`Error::Argument`] if there are not one to three dimensions with two pads each, or a pad
     /// is too large for the mode: reflection needs it below the input size, circular padding at
-    /// most that size; nothing can be cut off that is not there.
+    /// most that size; nothing can be cut off that is not there; or if the sizes are more elements
+    /// than can be counted; [`Error::OutOfMemory`].
     ///
     /// # References
     ///
@@ -93,6 +93,9 @@ impl Padding {
             });
         }
         let axes = axes.map(|axis| axis.expect("each was set above"));
+        let [depth, height, width] = axes.each_ref().map(|axis| axis.from.len());
+        expect_countable(op, &[&[planes], input].concat())?;
+        expect_countable(op, &[planes, depth, height, width])?;
         Ok(Padding { op, planes, dims, axes })
     }
 
@@ -191,8 +194,9 @@ impl Padding {
         }
         let width = self.axes[2].input;
         let rows = (1usize << 13).div_ceil(width);
-        grad_input.par_chunks_mut(rows * width).enumerate().for_each(|(task, grad_input)| {
-            simd::dispatch(GradRows { padding: self, grad_out, first: task * rows, grad_input });
+        parallel::pieces_of(rows * width, grad_input, |start, grad_input| {
+            let first = start / width;
+            simd::dispatch(GradRows { padding: self, grad_out, first, grad_input });
         });
         Ok(())
     }
@@ -206,7 +210,9 @@ impl Axis {
         mode: PadMode,
     ) -> Result<Axis> {
         let output = padded_size(op, input, [before, after], mode).map_err(Error::from_core)?;
-        // Below 2^48 both, as the sum was.
+        // Room first: that the sizes are small enough for sums of them follows.
+        let mut starts = memory::zeroed::<usize>(op, input.saturating_add(1))?;
+        let mut from = memory::with_capacity(op, output)?;
         let (size, output) = (input as i64, output as i64);
         let source = |o: i64| -> usize {
             let at = o - before;
@@ -222,16 +228,15 @@ impl Axis {
                 PadMode::Circular => at.rem_euclid(size) as usize,
             }
         };
-        let from: Vec<usize> = (0..output).map(source).collect();
+        from.extend((0..output).map(source));
         let start = before.clamp(0, output) as usize;
         let end = (before + size).clamp(start as i64, output) as usize;
-        let mut starts = vec![0; input + 1];
         from.iter().filter(|&&i| i != FILL).for_each(|&i| starts[i + 1] += 1);
         for i in 0..input {
             starts[i + 1] += starts[i];
         }
-        let mut outputs = vec![0; starts[input]];
-        let mut next = starts.clone();
+        let mut outputs = memory::zeroed(op, starts[input])?;
+        let mut next = memory::collected(op, starts.iter().copied())?;
         for (o, &i) in from.iter().enumerate().filter(|&(_, &i)| i != FILL) {
             outputs[next[i]] = o;
             next[i] += 1;

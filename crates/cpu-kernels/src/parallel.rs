@@ -56,6 +56,28 @@ pub(crate) fn pieces_of<T: Send>(
     chunks_mut(out, size).enumerate().for_each(|(i, piece)| f(i * size, piece));
 }
 
+/// [`rows`] for an `f` that can fail: the error of the first piece that has one.
+pub(crate) fn try_rows<T: Send>(
+    width: usize,
+    out: &mut [T],
+    f: impl Fn(usize, &mut [T]) -> Result<()> + Sync + Send,
+) -> Result<()> {
+    let width = width.max(1);
+    try_pieces_of(CHUNK.div_ceil(width) * width, out, f)
+}
+
+/// [`pieces_of`] for an `f` that can fail: the error of the first piece that has one.
+pub(crate) fn try_pieces_of<T: Send>(
+    size: usize,
+    out: &mut [T],
+    f: impl Fn(usize, &mut [T]) -> Result<()> + Sync + Send,
+) -> Result<()> {
+    if out.len() <= size {
+        return if out.is_empty() { Ok(()) } else { fpenv::ieee(|| f(0, out)) };
+    }
+    chunks_mut(out, size).enumerate().try_for_each(|(i, piece)| f(i * size, piece))
+}
+
 /// `f(i)` for each `i` below `n`, in order, computed in parallel if `work` elements in all are
 /// worth it.
 pub(crate) fn each<R: Send>(n: usize, work: usize, f: impl Fn(usize) -> R + Sync + Send) -> Vec<R> {

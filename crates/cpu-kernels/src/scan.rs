@@ -31,9 +31,8 @@ mod lines;
 
 pub use lines::{cumextreme, cumprod_backward, cumprod_backward_backward, logcumsumexp_backward};
 
-use crate::error::{Result, expect_len};
-use crate::{Float, parallel};
-use rayon::prelude::*;
+use crate::error::{Result, expect_size};
+use crate::{Float, memory, parallel};
 use samebits_numerics::fpenv;
 use samebits_numerics::math::f64::{exp, log};
 use samebits_numerics::simd::{self, Kernel};
@@ -56,7 +55,8 @@ const TASK: usize = 32;
 ///
 /// # Errors
 ///
-/// [`Error::Length`](crate::Error::Length) if a slice does not fit the shape.
+/// [`Error::Length`](crate::Error::Length) if a slice does not fit the shape;
+/// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
 ///
 /// # Examples
 ///
@@ -235,19 +235,20 @@ fn scan<T: Float, O: Operation, const REVERSE: bool>(
     [outer, dim, inner]: [usize; 3],
     out: &mut [T],
 ) -> Result<()> {
-    expect_len(op, "input", input.len(), outer * dim * inner)?;
-    expect_len(op, "out", out.len(), outer * dim * inner)?;
+    expect_size(op, "input", input.len(), &[outer, dim, inner])?;
+    expect_size(op, "out", out.len(), &[outer, dim, inner])?;
     if out.is_empty() {
         return Ok(());
     }
     if inner > 1 {
         let slab = dim * inner;
-        out.par_chunks_mut(slab).zip(input.par_chunks(slab)).for_each(|(out, input)| {
-            fpenv::ieee(|| {
-                simd::dispatch(ScanColumns::<T, O, REVERSE>(input, out, inner, PhantomData));
-            });
+        let slabs = parallel::chunks_mut(out, slab).zip(parallel::chunks(input, slab));
+        return slabs.try_for_each(|(out, input)| {
+            let states = || memory::filled(op, inner, O::IDENTITY);
+            let states = [states()?, states()?, states()?];
+            simd::dispatch(ScanColumns::<T, O, REVERSE>(input, out, states, PhantomData));
+            Ok(())
         });
-        return Ok(());
     }
     if dim <= TILE * TASK {
         parallel::rows(dim, out, |start, out| {
@@ -258,45 +259,48 @@ fn scan<T: Float, O: Operation, const REVERSE: bool>(
         return Ok(());
     }
     for (input, out) in input.chunks_exact(dim).zip(out.chunks_exact_mut(dim)) {
-        scan_long_row::<T, O, REVERSE>(input, out);
+        scan_long_row::<T, O, REVERSE>(op, input, out)?;
     }
     Ok(())
 }
 
 /// A row that several threads share: first the totals of the tiles, then their carries, then
 /// the results.
-fn scan_long_row<T: Float, O: Operation, const REVERSE: bool>(input: &[T], out: &mut [T]) {
+fn scan_long_row<T: Float, O: Operation, const REVERSE: bool>(
+    op: &'static str,
+    input: &[T],
+    out: &mut [T],
+) -> Result<()> {
     let tiles = input.len().div_ceil(TILE);
-    let mut carries = vec![O::IDENTITY; tiles];
-    carries.par_chunks_mut(TASK).enumerate().for_each(|(task, totals)| {
-        fpenv::ieee(|| {
-            simd::dispatch(TileTotals::<T, O, REVERSE>(input, task * TASK, totals, PhantomData));
-        });
+    let mut carries = memory::filled(op, tiles, O::IDENTITY)?;
+    parallel::pieces_of(TASK, &mut carries, |first, totals| {
+        simd::dispatch(TileTotals::<T, O, REVERSE>(input, first, totals, PhantomData));
     });
-    let mut carry = O::IDENTITY;
-    for slot in &mut carries {
-        let total = std::mem::replace(slot, carry);
-        carry = O::apply(carry, total);
-    }
+    fpenv::ieee(|| {
+        let mut carry = O::IDENTITY;
+        for slot in &mut carries {
+            let total = std::mem::replace(slot, carry);
+            carry = O::apply(carry, total);
+        }
+    });
     // A scan from the end counts its tiles from there: the short one is in front.
     let task = TASK * TILE;
-    let run = |number: usize, input: &[T], out: &mut [T]| {
+    let run = |(number, (out, input)): (usize, (&mut [T], &[T]))| {
         let carry = carries[number * TASK];
-        fpenv::ieee(|| {
-            simd::dispatch(ScanTiles::<T, O, REVERSE>(input, out, carry, PhantomData));
-        });
+        simd::dispatch(ScanTiles::<T, O, REVERSE>(input, out, carry, PhantomData));
     };
     if REVERSE {
-        out.par_rchunks_mut(task)
-            .zip(input.par_rchunks(task))
+        parallel::rchunks_mut(out, task)
+            .zip(parallel::rchunks(input, task))
             .enumerate()
-            .for_each(|(number, (out, input))| run(number, input, out));
+            .for_each(run);
     } else {
-        out.par_chunks_mut(task)
-            .zip(input.par_chunks(task))
+        parallel::chunks_mut(out, task)
+            .zip(parallel::chunks(input, task))
             .enumerate()
-            .for_each(|(number, (out, input))| run(number, input, out));
+            .for_each(run);
     }
+    Ok(())
 }
 
 /// Element `i` of a row, counted from the end if the scan runs backwards.
@@ -357,11 +361,11 @@ impl<T: Float, O: Operation, const REVERSE: bool> Kernel for ScanTiles<'_, T, O,
     }
 }
 
-/// All columns of an (n, width) matrix.
-struct ScanColumns<'a, T, O, const REVERSE: bool>(
+/// All columns of an (n, width) matrix; three states for each column.
+struct ScanColumns<'a, T, O: Operation, const REVERSE: bool>(
     &'a [T],
     &'a mut [T],
-    usize,
+    [Vec<O::State>; 3],
     PhantomData<fn() -> O>,
 );
 
@@ -369,11 +373,9 @@ impl<T: Float, O: Operation, const REVERSE: bool> Kernel for ScanColumns<'_, T, 
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let ScanColumns(input, out, width, _) = self;
+        let ScanColumns(input, out, [mut carry, mut before, mut local], _) = self;
+        let width = carry.len();
         let n = input.len() / width;
-        let mut carry = vec![O::IDENTITY; width];
-        let mut before = vec![O::IDENTITY; width];
-        let mut local = vec![O::IDENTITY; width];
         for k in 0..n {
             let row = place::<REVERSE>(n, k) * width;
             let pairs = input[row..row + width].iter().zip(&mut out[row..row + width]);

@@ -35,19 +35,17 @@ mod fast;
 mod reduce;
 mod segments;
 
-pub use addends::{Addends, Stored};
-pub use destinations::{Checked, Destinations, Elements, Rows};
 pub use fast::{index_add_fast, put_add_fast, scatter_add_fast};
 pub use reduce::{Reduce, index_reduce, scatter_reduce, scatter_reduce_fast};
 
 pub(crate) use fast::{Adder, Atomic, Exact};
 pub(crate) use reduce::fold;
 
-pub(crate) use addends::rows;
-pub(crate) use destinations::check;
+pub(crate) use addends::{Addends, Stored, rows};
+pub(crate) use destinations::{Checked, Destinations, Elements, Rows, check};
 
-use crate::Float;
-use crate::error::{Result, expect_len};
+use crate::error::{Result, expect_len, expect_size};
+use crate::{Float, memory};
 
 /// Adds `alpha` times each slice of `source` to the slice of `out` that `index` says.
 ///
@@ -62,7 +60,8 @@ use crate::error::{Result, expect_len};
 /// # Errors
 ///
 /// [`Error::Length`](crate::Error::Length) if the slices do not fit the shapes;
-/// [`Error::IndexOutOfRange`](crate::Error::IndexOutOfRange), and `out` is as it was.
+/// [`Error::IndexOutOfRange`](crate::Error::IndexOutOfRange), and `out` is as it was;
+/// [`Error::OutOfMemory`](crate::Error::OutOfMemory), and what is in `out` means nothing.
 ///
 /// # Examples
 ///
@@ -99,11 +98,14 @@ pub(crate) fn index_add_to<T: Float>(
     alpha: T,
 ) -> Result<()> {
     const OP: &str = "index_add";
-    expect_len(OP, "out", out.len(), outer * dim * inner)?;
-    expect_len(OP, "source", source.len(), outer * index.len() * inner)?;
+    expect_size(OP, "out", out.len(), &[outer, dim, inner])?;
+    expect_size(OP, "source", source.len(), &[outer, index.len(), inner])?;
     check(OP, index, dim)?;
+    if out.is_empty() {
+        return Ok(());
+    }
     let slab = index.len() * inner;
-    for (o, out) in out.chunks_mut((dim * inner).max(1)).enumerate() {
+    for (o, out) in out.chunks_mut(dim * inner).enumerate() {
         let source = &source[o * slab..(o + 1) * slab];
         let destinations = Rows { op: OP, index, size: dim, base: 0 };
         if alpha == T::ONE {
@@ -207,10 +209,10 @@ pub(crate) fn put_add_to<T: Float>(
     values: &[T],
 ) -> Result<()> {
     const OP: &str = "index_put";
-    expect_len(OP, "out", out.len(), rows * width)?;
-    expect_len(OP, "values", values.len(), index.len() * width)?;
+    expect_size(OP, "out", out.len(), &[rows, width])?;
+    expect_size(OP, "values", values.len(), &[index.len(), width])?;
     let places = wrapped(OP, index, rows)?;
-    T::add_rows_to(out, fresh, width, &Checked(&places), &addends::rows(values, width))
+    T::add_rows_to(out, fresh, width, &Checked(OP, &places), &addends::rows(values, width))
 }
 
 /// The places that indices from `-size` to `size - 1` mean, negative ones counting from the end.
@@ -223,7 +225,11 @@ pub(crate) fn wrapped(op: &'static str, index: &[i64], size: usize) -> Result<Ve
             Err(crate::Error::IndexOutOfRange { op, position, index, size })
         }
     };
-    index.iter().enumerate().map(wrap).collect()
+    let mut places = memory::with_capacity(op, index.len())?;
+    for pair in index.iter().enumerate() {
+        places.push(wrap(pair)?);
+    }
+    Ok(places)
 }
 
 /// Checks the lengths of a tensor and of the index of each element sent along its middle
@@ -235,9 +241,9 @@ pub(crate) fn elements<'a>(
     [outer, size, inner]: [usize; 3],
     index: &'a [i64],
 ) -> Result<Elements<'a>> {
-    expect_len(op, what, len, outer * size * inner)?;
-    let lines = outer * inner;
+    expect_size(op, what, len, &[outer, size, inner])?;
+    let lines = memory::product(&[outer, inner]).unwrap_or(usize::MAX);
     let n = index.len().checked_div(lines).unwrap_or(0);
-    expect_len(op, "index", index.len(), n * lines)?;
+    expect_size(op, "index", index.len(), &[n, lines])?;
     Ok(Elements { op, index, n, size, inner })
 }

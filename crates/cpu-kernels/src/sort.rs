@@ -11,9 +11,8 @@
 //!
 //! Tensors are contiguous slices of shape (outer, dim, inner), sorted along `dim`.
 
-use crate::Float;
-use crate::error::{Error, Result, expect_len};
-use rayon::prelude::*;
+use crate::error::{Error, Result, expect_size};
+use crate::{Float, memory, parallel};
 use samebits_numerics::extrema::Ordered;
 use samebits_numerics::fpenv;
 
@@ -75,7 +74,7 @@ impl Sortable for i64 {
 ///
 /// # Errors
 ///
-/// [`Error::Length`] if a slice does not fit the shape.
+/// [`Error::Length`] if a slice does not fit the shape; [`Error::OutOfMemory`].
 ///
 /// # Examples
 ///
@@ -98,9 +97,9 @@ pub fn sort<T: Sortable>(
     indices: &mut [i64],
 ) -> Result<()> {
     select("sort", input, shape, shape[1], values, indices, |line, read| {
-        let mut order = Order::of(line, read, descending);
+        let mut order = Order::of("sort", line, read, descending)?;
         order.sort();
-        order
+        Ok(order)
     })
 }
 
@@ -116,7 +115,7 @@ pub fn sort<T: Sortable>(
 ///
 /// # Errors
 ///
-/// [`Error::Length`] if a slice does not fit; [`Error::Argument`] if `k` exceeds the dimension.
+/// As [`sort`]; [`Error::Argument`] if `k` exceeds the dimension.
 ///
 /// # References
 ///
@@ -134,9 +133,9 @@ pub fn topk<T: Sortable>(
         return Err(Error::argument("topk", message));
     }
     select("topk", input, shape, k, values, indices, |line, read| {
-        let mut order = Order::of(line, read, largest);
+        let mut order = Order::of("topk", line, read, largest)?;
         order.first(k);
-        order
+        Ok(order)
     })
 }
 
@@ -152,7 +151,7 @@ pub fn topk<T: Sortable>(
 ///
 /// # Errors
 ///
-/// [`Error::Length`] if a slice does not fit; [`Error::Argument`] if `k` is not in `1..=dim`.
+/// As [`sort`]; [`Error::Argument`] if `k` is not in `1..=dim`.
 ///
 /// # References
 ///
@@ -169,9 +168,9 @@ pub fn kthvalue<T: Sortable>(
         return Err(Error::argument("kthvalue", message));
     }
     select("kthvalue", input, shape, 1, values, indices, |line, read| {
-        let mut order = Order::of(line, read, false);
+        let mut order = Order::of("kthvalue", line, read, false)?;
         order.nth(k - 1);
-        order
+        Ok(order)
     })
 }
 
@@ -188,8 +187,7 @@ pub fn kthvalue<T: Sortable>(
 ///
 /// # Errors
 ///
-/// [`Error::Length`] if a slice does not fit; [`Error::Argument`] if the dimension is empty and
-/// there are lines.
+/// As [`sort`]; [`Error::Argument`] if the dimension is empty and there are lines.
 ///
 /// # References
 ///
@@ -244,14 +242,14 @@ fn median_of<T: Sortable + Float>(
     indices: &mut [i64],
     nth: impl Fn(usize, usize) -> usize + Sync,
 ) -> Result<()> {
-    if shape[1] == 0 && shape[0] * shape[2] > 0 {
+    if shape[1] == 0 && shape[0] > 0 && shape[2] > 0 {
         return Err(Error::argument(op, "no elements have no median"));
     }
     select(op, input, shape, 1, values, indices, |line, read| {
         let nans = (0..line).filter(|&i| Ordered::is_nan(read(i))).count();
-        let mut order = Order::of(line, read, false);
+        let mut order = Order::of(op, line, read, false)?;
         order.nth(nth(line, nans));
-        order
+        Ok(order)
     })?;
     values.iter_mut().for_each(|x| *x = x.canonical());
     Ok(())
@@ -274,23 +272,29 @@ pub struct Unique<T> {
 ///
 /// Portable: see the [module](self).
 ///
+/// # Errors
+///
+/// [`Error::OutOfMemory`].
+///
 /// # Examples
 ///
 /// ```
-/// let unique = samebits_cpu_kernels::sort::unique(&[3, 1, 3]);
+/// let unique = samebits_cpu_kernels::sort::unique(&[3, 1, 3])?;
 /// assert_eq!(unique.values, [1, 3]);
 /// assert_eq!(unique.inverse, [1, 0, 1]);
 /// assert_eq!(unique.counts, [1, 2]);
+/// # Ok::<(), samebits_cpu_kernels::Error>(())
 /// ```
 ///
 /// # References
 ///
 /// `torch.unique`.
-#[must_use]
-pub fn unique<T: Sortable>(input: &[T]) -> Unique<T> {
-    let mut order = Order::of(input.len(), |i| input[i], false);
-    order.sort();
-    group(input, (0..input.len()).map(|place| order.index(place)))
+pub fn unique<T: Sortable>(input: &[T]) -> Result<Unique<T>> {
+    fpenv::ieee(|| {
+        let mut order = Order::of("unique", input.len(), |i| input[i], false)?;
+        order.sort();
+        group("unique", input, (0..input.len()).map(|place| order.index(place)))
+    })
 }
 
 /// The elements of `input` that differ from the one before.
@@ -299,20 +303,24 @@ pub fn unique<T: Sortable>(input: &[T]) -> Unique<T> {
 ///
 /// Portable.
 ///
+/// # Errors
+///
+/// [`Error::OutOfMemory`].
+///
 /// # Examples
 ///
 /// ```
-/// let unique = samebits_cpu_kernels::sort::unique_consecutive(&[3, 3, 1, 3]);
+/// let unique = samebits_cpu_kernels::sort::unique_consecutive(&[3, 3, 1, 3])?;
 /// assert_eq!(unique.values, [3, 1, 3]);
 /// assert_eq!(unique.counts, [2, 1, 1]);
+/// # Ok::<(), samebits_cpu_kernels::Error>(())
 /// ```
 ///
 /// # References
 ///
 /// `torch.unique_consecutive`.
-#[must_use]
-pub fn unique_consecutive<T: Sortable>(input: &[T]) -> Unique<T> {
-    group(input, 0..input.len())
+pub fn unique_consecutive<T: Sortable>(input: &[T]) -> Result<Unique<T>> {
+    fpenv::ieee(|| group("unique_consecutive", input, 0..input.len()))
 }
 
 /// The distinct rows of a matrix.
@@ -340,7 +348,7 @@ pub struct UniqueRows {
 ///
 /// # Errors
 ///
-/// [`Error::Length`] if `input` does not fit the shape.
+/// [`Error::Length`] if `input` does not fit the shape; [`Error::OutOfMemory`].
 ///
 /// # Examples
 ///
@@ -361,22 +369,40 @@ pub fn unique_rows<T: Sortable>(
     [rows, width]: [usize; 2],
     consecutive: bool,
 ) -> Result<UniqueRows> {
-    expect_len("unique_dim", "input", input.len(), rows * width)?;
+    const OP: &str = "unique_dim";
+    expect_size(OP, "input", input.len(), &[rows, width])?;
     let row = |i: usize| &input[i * width..][..width];
-    let mut order: Vec<usize> = (0..rows).collect();
-    if !consecutive {
-        // Rows with equal keys are told apart by their place.
-        order.par_sort_unstable_by(|&a, &b| {
-            let keys = |i: usize| row(i).iter().map(|x| x.key());
-            keys(a).cmp(keys(b)).then(a.cmp(&b))
-        });
+    if consecutive {
+        return fpenv::ieee(|| group_rows(row, rows, 0..rows));
     }
-    let mut unique = UniqueRows { rows: Vec::new(), inverse: vec![0; rows], counts: Vec::new() };
+    let mut keys = memory::zeroed::<u64>(OP, input.len())?;
+    parallel::pieces(&mut keys, |start, keys| {
+        for (key, x) in keys.iter_mut().zip(&input[start..]) {
+            *key = x.key();
+        }
+    });
+    // Rows with equal keys are told apart by their place.
+    let places = (0..rows).map(|i| (&keys[i * width..][..width], i));
+    let mut order = memory::collected(OP, places)?;
+    parallel::sort_unstable(&mut order);
+    fpenv::ieee(|| group_rows(row, rows, order.into_iter().map(|(_, i)| i)))
+}
+
+fn group_rows<'a, T: Sortable + 'a>(
+    row: impl Fn(usize) -> &'a [T],
+    rows: usize,
+    order: impl Iterator<Item = usize>,
+) -> Result<UniqueRows> {
+    const OP: &str = "unique_dim";
+    let mut unique =
+        UniqueRows { rows: Vec::new(), inverse: memory::zeroed(OP, rows)?, counts: Vec::new() };
     for i in order {
         let same = |&last: &usize| row(last).iter().zip(row(i)).all(|(a, b)| a.same(*b));
         match unique.counts.last_mut() {
             Some(count) if unique.rows.last().is_some_and(same) => *count += 1,
             _ => {
+                memory::reserve(OP, &mut unique.rows, 1)?;
+                memory::reserve(OP, &mut unique.counts, 1)?;
                 unique.rows.push(i);
                 unique.counts.push(1);
             }
@@ -386,20 +412,26 @@ pub fn unique_rows<T: Sortable>(
     Ok(unique)
 }
 
-fn group<T: Sortable>(input: &[T], order: impl Iterator<Item = usize>) -> Unique<T> {
-    let mut unique: Unique<T> =
-        Unique { values: Vec::new(), inverse: vec![0; input.len()], counts: Vec::new() };
+fn group<T: Sortable>(
+    op: &'static str,
+    input: &[T],
+    order: impl Iterator<Item = usize>,
+) -> Result<Unique<T>> {
+    let inverse = memory::zeroed(op, input.len())?;
+    let mut unique: Unique<T> = Unique { values: Vec::new(), inverse, counts: Vec::new() };
     for i in order {
         match (unique.values.last(), unique.counts.last_mut()) {
             (Some(last), Some(count)) if last.same(input[i]) => *count += 1,
             _ => {
+                memory::reserve(op, &mut unique.values, 1)?;
+                memory::reserve(op, &mut unique.counts, 1)?;
                 unique.values.push(input[i]);
                 unique.counts.push(1);
             }
         }
         unique.inverse[i] = unique.values.len() as i64 - 1;
     }
-    unique
+    Ok(unique)
 }
 
 /// The elements of a line as pairs of key and index. No two pairs are equal, so any sorting
@@ -411,22 +443,28 @@ enum Order {
 }
 
 impl Order {
-    fn of<T: Sortable>(n: usize, read: impl Fn(usize) -> T, descending: bool) -> Order {
+    fn of<T: Sortable>(
+        op: &'static str,
+        n: usize,
+        read: impl Fn(usize) -> T,
+        descending: bool,
+    ) -> Result<Order> {
         if size_of::<T>() == 4 && n <= 1 << 32 {
             let flip = if descending { u64::from(u32::MAX) } else { 0 };
-            Order::Narrow((0..n).map(|i| (read(i).key() ^ flip) << 32 | i as u64).collect())
+            let pair = |i: usize| (read(i).key() ^ flip) << 32 | i as u64;
+            Ok(Order::Narrow(memory::collected(op, (0..n).map(pair))?))
         } else {
             let flip = if descending { u64::MAX } else { 0 };
             let pair = |i: usize| u128::from(read(i).key() ^ flip) << 64 | i as u128;
-            Order::Wide((0..n).map(pair).collect())
+            Ok(Order::Wide(memory::collected(op, (0..n).map(pair))?))
         }
     }
 
     fn sort(&mut self) {
         match self {
-            Order::Narrow(pairs) if pairs.len() >= LONG => pairs.par_sort_unstable(),
+            Order::Narrow(pairs) if pairs.len() >= LONG => parallel::sort_unstable(pairs),
             Order::Narrow(pairs) => pairs.sort_unstable(),
-            Order::Wide(pairs) if pairs.len() >= LONG => pairs.par_sort_unstable(),
+            Order::Wide(pairs) if pairs.len() >= LONG => parallel::sort_unstable(pairs),
             Order::Wide(pairs) => pairs.sort_unstable(),
         }
     }
@@ -470,29 +508,26 @@ fn select<T: Sortable>(
     k: usize,
     values: &mut [T],
     indices: &mut [i64],
-    arrange: impl Fn(usize, &dyn Fn(usize) -> T) -> Order + Sync,
+    arrange: impl Fn(usize, &dyn Fn(usize) -> T) -> Result<Order> + Sync + Send,
 ) -> Result<()> {
-    expect_len(op, "input", input.len(), outer * dim * inner)?;
-    expect_len(op, "values", values.len(), outer * k * inner)?;
-    expect_len(op, "indices", indices.len(), outer * k * inner)?;
+    expect_size(op, "input", input.len(), &[outer, dim, inner])?;
+    expect_size(op, "values", values.len(), &[outer, k, inner])?;
+    expect_size(op, "indices", indices.len(), &[outer, k, inner])?;
     if values.is_empty() {
         return Ok(());
     }
-    values
-        .par_chunks_mut(k * inner)
-        .zip(indices.par_chunks_mut(k * inner))
-        .zip(input.par_chunks(dim * inner))
-        .for_each(|((values, indices), input)| {
-            fpenv::ieee(|| {
-                for j in 0..inner {
-                    let order = arrange(dim, &|i| input[i * inner + j]);
-                    for place in 0..k {
-                        let i = order.index(place);
-                        values[place * inner + j] = input[i * inner + j];
-                        indices[place * inner + j] = i as i64;
-                    }
+    parallel::chunks_mut(values, k * inner)
+        .zip(parallel::chunks_mut(indices, k * inner))
+        .zip(parallel::chunks(input, dim * inner))
+        .try_for_each(|((values, indices), input)| {
+            for j in 0..inner {
+                let order = arrange(dim, &|i| input[i * inner + j])?;
+                for place in 0..k {
+                    let i = order.index(place);
+                    values[place * inner + j] = input[i * inner + j];
+                    indices[place * inner + j] = i as i64;
                 }
-            });
-        });
-    Ok(())
+            }
+            Ok(())
+        })
 }

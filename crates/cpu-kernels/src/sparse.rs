@@ -11,14 +11,12 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use rayon::prelude::*;
 use samebits_numerics::reduce;
 use samebits_numerics::simd::{self, Kernel};
 
-use crate::Float;
-use crate::error::{Error, Result, expect_len};
+use crate::error::{Error, Result, expect_len, expect_size};
 use crate::matmul::K_BLOCK;
-use crate::parallel::{each, pieces_of};
+use crate::{Float, memory, parallel};
 
 const OP: &str = "sparse_mm";
 
@@ -50,8 +48,9 @@ pub struct Elements<'a, T> {
 ///
 /// # Errors
 ///
-/// [`Error::IndexOutOfRange`] if an element lies outside the matrix, [`Error::Length`] if a
-/// slice does not fit.
+/// [`Error::IndexOutOfRange`] if an element lies outside the matrix; [`Error::Length`] if a
+/// slice does not fit; [`Error::Argument`] if there are 2^32 elements or more, or a period of 0;
+/// [`Error::OutOfMemory`].
 ///
 /// # Examples
 ///
@@ -77,14 +76,22 @@ pub fn mm<T: Float>(
     out: &mut [T],
 ) -> Result<()> {
     elements.check(dense, width, out)?;
-    let rows = elements.by_row();
+    if out.is_empty() || elements.values.is_empty() {
+        out.fill(T::ZERO);
+        return Ok(());
+    }
+    let rows = &elements.by_row()?;
     // About as many multiplications in a piece as are worth handing over.
-    let per_row = (elements.values.len() / elements.size[0].max(1) + 1) * width.max(1);
-    let piece = ((1 << 16) / per_row).clamp(1, 64) * width.max(1);
-    pieces_of(piece, out, |start, out| {
-        simd::dispatch(Rows { elements, rows: &rows, dense, width, first: start / width, out });
-    });
-    Ok(())
+    let per_row = (elements.values.len() / elements.size[0] + 1).saturating_mul(width);
+    let piece = ((1 << 16) / per_row).clamp(1, 64) * width;
+    parallel::try_pieces_of(piece, out, |start, out| {
+        let first = start / width;
+        let starts = &rows.starts[first..][..=out.len() / width];
+        let longest = starts.windows(2).map(|row| row[1] - row[0]).max().unwrap_or(0);
+        let list = memory::with_capacity(OP, longest)?;
+        simd::dispatch(Rows { elements, rows, dense, width, first, list, out });
+        Ok(())
+    })
 }
 
 /// [`mm`] with float atomics.
@@ -107,9 +114,11 @@ pub fn mm_fast(
     out: &mut [f32],
 ) -> Result<()> {
     elements.check(dense, width, out)?;
-    let sums: Vec<AtomicU32> = out.iter().map(|_| AtomicU32::new(0)).collect();
-    let places = elements.rows.par_iter().zip(elements.columns).zip(elements.values);
-    places.with_min_len(64).for_each(|((&row, &column), &value)| {
+    let sums = memory::collected(OP, out.iter().map(|_| AtomicU32::new(0)))?;
+    let places = parallel::items(elements.rows)
+        .zip(parallel::items(elements.columns))
+        .zip(parallel::items(elements.values));
+    places.at_least(64).for_each(|((&row, &column), &value)| {
         let dense = &dense[column as usize * width..][..width];
         for (sum, &x) in sums[row as usize * width..][..width].iter().zip(dense) {
             let add = |old: u32| Some((f32::from_bits(old) + value * x).to_bits());
@@ -135,7 +144,7 @@ pub fn mm_fast(
 ///
 /// # Errors
 ///
-/// [`Error::IndexOutOfRange`] if there is no such row.
+/// [`Error::IndexOutOfRange`] if there is no such row; [`Error::Length`] if a slice does not fit.
 pub fn sampled_product<T: Float>(
     [rows, columns]: [&[i64]; 2],
     [left, right]: [&[T]; 2],
@@ -143,23 +152,18 @@ pub fn sampled_product<T: Float>(
     width: usize,
     out: &mut [T],
 ) -> Result<()> {
-    check("sampled_product", rows, sizes[0])?;
-    check("sampled_product", columns, sizes[1])?;
-    expect_len("sampled_product", "columns", columns.len(), rows.len())?;
-    expect_len("sampled_product", "out", out.len(), rows.len())?;
-    let products = each(rows.len().div_ceil(DOTS), rows.len() * width, |piece| {
-        let range = piece * DOTS..rows.len().min((piece + 1) * DOTS);
-        simd::dispatch(Dots {
-            rows: &rows[range.clone()],
-            columns: &columns[range],
-            left,
-            right,
-            width,
-        })
+    const OP: &str = "sampled_product";
+    check(OP, rows, sizes[0])?;
+    check(OP, columns, sizes[1])?;
+    expect_len(OP, "columns", columns.len(), rows.len())?;
+    expect_size(OP, "left", left.len(), &[sizes[0], width])?;
+    expect_size(OP, "right", right.len(), &[sizes[1], width])?;
+    expect_len(OP, "out", out.len(), rows.len())?;
+    parallel::pieces_of(DOTS.max(parallel::CHUNK / width.max(1)), out, |start, out| {
+        let range = start..start + out.len();
+        let (rows, columns) = (&rows[range.clone()], &columns[range]);
+        simd::dispatch(Dots { rows, columns, left, right, width, out });
     });
-    for (out, value) in out.iter_mut().zip(products.into_iter().flatten()) {
-        *out = value;
-    }
     Ok(())
 }
 
@@ -180,29 +184,32 @@ impl<T: Float> Elements<'_, T> {
     fn check(&self, dense: &[T], width: usize, out: &[T]) -> Result<()> {
         expect_len(OP, "columns", self.columns.len(), self.rows.len())?;
         expect_len(OP, "values", self.values.len(), self.rows.len())?;
-        expect_len(OP, "dense", dense.len(), self.size[1] * width)?;
-        expect_len(OP, "out", out.len(), self.size[0] * width)?;
+        expect_size(OP, "dense", dense.len(), &[self.size[1], width])?;
+        expect_size(OP, "out", out.len(), &[self.size[0], width])?;
         if u32::try_from(self.values.len()).is_err() {
             return Err(Error::argument(
                 OP,
                 format!("{} elements, but at most {} are possible", self.values.len(), u32::MAX),
             ));
         }
+        if self.period == 0 && !self.values.is_empty() {
+            return Err(Error::argument(OP, "the period must not be 0"));
+        }
         check(OP, self.rows, self.size[0])?;
         check(OP, self.columns, self.size[1])
     }
 
     /// A counting sort by row, which keeps the order of the list, then by column where needed.
-    fn by_row(&self) -> ByRow {
-        let mut starts = vec![0; self.size[0] + 1];
+    fn by_row(&self) -> Result<ByRow> {
+        let mut starts = memory::zeroed::<usize>(OP, self.size[0] + 1)?;
         for &row in self.rows {
             starts[row as usize + 1] += 1;
         }
         for row in 0..self.size[0] {
             starts[row + 1] += starts[row];
         }
-        let mut next = starts.clone();
-        let mut order = vec![0u32; self.rows.len()];
+        let mut next = memory::collected(OP, starts.iter().copied())?;
+        let mut order = memory::zeroed::<u32>(OP, self.rows.len())?;
         for (element, &row) in self.rows.iter().enumerate() {
             order[next[row as usize]] = element as u32;
             next[row as usize] += 1;
@@ -210,10 +217,11 @@ impl<T: Float> Elements<'_, T> {
         for row in starts.windows(2) {
             let row = &mut order[row[0]..row[1]];
             if !row.is_sorted_by_key(|&element| self.columns[element as usize]) {
-                row.sort_by_key(|&element| self.columns[element as usize]);
+                // By place in the list, too: a stable sort would need memory.
+                row.sort_unstable_by_key(|&element| (self.columns[element as usize], element));
             }
         }
-        ByRow { starts, order }
+        Ok(ByRow { starts, order })
     }
 }
 
@@ -233,6 +241,9 @@ struct Rows<'a, T> {
     dense: &'a [T],
     width: usize,
     first: usize,
+    /// Room for the longest of the rows: where the row of the dense matrix starts, the block, and
+    /// the value.
+    list: Vec<(usize, usize, T)>,
     out: &'a mut [T],
 }
 
@@ -240,7 +251,7 @@ impl<T: Float> Kernel for Rows<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let mut list: Vec<(usize, usize, T)> = Vec::new();
+        let mut list = self.list;
         let Elements { columns, values, period, .. } = self.elements;
         for (i, out) in self.out.chunks_exact_mut(self.width).enumerate() {
             let row = self.first + i;
@@ -300,21 +311,22 @@ struct Dots<'a, T> {
     left: &'a [T],
     right: &'a [T],
     width: usize,
+    out: &'a mut [T],
 }
 
 impl<T: Float> Kernel for Dots<'_, T> {
-    type Output = Vec<T>;
+    type Output = ();
     #[inline(always)]
-    fn run(self) -> Vec<T> {
-        let dot = |(&row, &column): (&i64, &i64)| {
+    fn run(self) {
+        let pairs = self.rows.iter().zip(self.columns);
+        for (out, (&row, &column)) in self.out.iter_mut().zip(pairs) {
             let left = &self.left[row as usize * self.width..][..self.width];
             let right = &self.right[column as usize * self.width..][..self.width];
             let sum = reduce::dot_of(left, right, |x, y| {
                 let (x, y): (f64, f64) = (x.into(), y.into());
                 x * y
             });
-            T::from_f64(sum).canonical()
-        };
-        self.rows.iter().zip(self.columns).map(dot).collect()
+            *out = T::from_f64(sum).canonical();
+        }
     }
 }

@@ -1,14 +1,15 @@
 //! Embeddings and bags of embeddings against loops written from the definition.
 
+mod exact;
 mod invariance;
 
+use exact::BigSum;
 use invariance::{Random, bits, everywhere};
 use samebits_cpu_kernels::Error;
 use samebits_cpu_kernels::embedding::{
     BagMode, Bags, embedding, embedding_backward, embedding_bag, embedding_bag_backward,
     embedding_bag_weights_backward,
 };
-use samebits_numerics::exact::ExactSum;
 
 #[test]
 fn the_gradient_of_a_table_is_exact_and_padding_gets_none() {
@@ -17,7 +18,7 @@ fn the_gradient_of_a_table_is_exact_and_padding_gets_none() {
         let index = random.indices(n, rows);
         let grad: Vec<f32> = random.wide(n * width);
         for (padding, scale) in [(None, false), (Some(2), false), (Some(0), true), (None, true)] {
-            let mut sums = vec![ExactSum::new(); rows * width];
+            let mut sums = vec![BigSum::new(); rows * width];
             let mut counts = vec![0; rows];
             for (k, &row) in index.iter().enumerate().filter(|(_, r)| Some(**r as usize) != padding)
             {
@@ -95,7 +96,7 @@ fn bags_equal_the_definition() {
         ];
         for (mode, samples) in cases {
             let (mut values, mut winners) = (Vec::new(), Vec::new());
-            let mut sums = vec![ExactSum::new(); rows * width];
+            let mut sums = vec![BigSum::new(); rows * width];
             let mut counts = vec![0; rows];
             for (b, places) in members.iter().enumerate() {
                 places.iter().for_each(|&k| counts[row_of(k)] += 1);

@@ -1,14 +1,15 @@
 //! Reads, assignments and their gradients.
 
+mod exact;
 mod invariance;
 
+use exact::BigSum;
 use invariance::{Random, bits, everywhere};
 use samebits_cpu_kernels::Error;
 use samebits_cpu_kernels::index::{
     gather, gather_backward, index_copy, index_select, index_select_backward, linear_index, put,
     repeat_interleave_index, scatter, take,
 };
-use samebits_numerics::exact::ExactSum;
 
 const SHAPES: [([usize; 3], usize); 6] = [
     ([1, 3, 1], 8),
@@ -87,12 +88,12 @@ fn gradients_are_exact_sums() {
         let mut random = Random(100 + case as u64);
         let index = random.indices(n, dim);
         let grad: Vec<f32> = random.wide(outer * n * inner);
-        let mut sums = vec![ExactSum::new(); outer * dim * inner];
+        let mut sums = vec![BigSum::new(); outer * dim * inner];
         for (at, &g) in grad.iter().enumerate() {
             let (o, k, j) = (at / (n * inner), at / inner % n, at % inner);
             sums[(o * dim + index[k] as usize) * inner + j].add(g);
         }
-        let expected: Vec<f32> = sums.iter().map(ExactSum::to_f32).collect();
+        let expected: Vec<f32> = sums.iter().map(BigSum::to_f32).collect();
         let expanded: Vec<i64> = (0..grad.len()).map(|at| index[at / inner % n]).collect();
         let got = everywhere(|| {
             let mut back = vec![9.0; expected.len()];

@@ -8,10 +8,10 @@ fn first_sgd_step_takes_the_gradient_as_velocity() {
     let params =
         SgdParams { lr: 0.5, momentum: 0.9, dampening: 0.5, weight_decay: 0.0, nesterov: false };
     let (mut p, mut v) = ([0.0f32; 1], [0.0f32; 1]);
-    sgd_step(&params, &[1.0], &[2.0], None, &mut p, &mut v);
+    sgd_step(&params, &[1.0], &[2.0], None, &mut p, &mut v).unwrap();
     assert_eq!((p, v), ([0.0], [2.0]));
     let (p1, v1) = (p, v);
-    sgd_step(&params, &p1, &[2.0], Some(&v1), &mut p, &mut v);
+    sgd_step(&params, &p1, &[2.0], Some(&v1), &mut p, &mut v).unwrap();
     assert_eq!((p, v), ([-1.4], [2.8]));
 }
 
@@ -26,6 +26,7 @@ fn first_adam_step_moves_by_the_learning_rate() {
         decoupled: false,
     };
     let (mut p, mut m, mut s) = ([0.0f64; 2], [0.0; 2], [0.0; 2]);
-    adam_step(&params, 1, &[1.0, 1.0], &[3.0, -3.0], &[0.0; 2], &[0.0; 2], &mut p, &mut m, &mut s);
+    adam_step(&params, 1, &[1.0, 1.0], &[3.0, -3.0], &[0.0; 2], &[0.0; 2], &mut p, &mut m, &mut s)
+        .unwrap();
     assert!((p[0] - 0.875).abs() < 1e-12 && (p[1] - 1.125).abs() < 1e-12);
 }

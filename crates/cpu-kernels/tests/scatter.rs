@@ -1,14 +1,15 @@
 //! Irregular sums: equal to the exact sum, whatever the order, the threads and the SIMD level.
 
+mod exact;
 mod invariance;
 
+use exact::BigSum;
 use invariance::{Random, bits, everywhere, on_threads};
 use samebits_cpu_kernels::scatter::{
     Reduce, index_add, index_add_fast, index_reduce, put_add, scatter_add, scatter_add_fast,
     scatter_reduce,
 };
 use samebits_cpu_kernels::{Error, Float};
-use samebits_numerics::exact::ExactSum;
 use samebits_numerics::nan::canonical;
 
 /// Element by element from the definition: one long accumulator per output.
@@ -19,7 +20,7 @@ fn naive_scatter_add(
     source: &[f32],
 ) -> Vec<f32> {
     let n = index.len() / (outer * inner).max(1);
-    let mut sums: Vec<ExactSum> = out.iter().map(|&x| [x].into_iter().collect()).collect();
+    let mut sums: Vec<BigSum> = out.iter().map(|&x| [x].into_iter().collect()).collect();
     for o in 0..outer {
         for k in 0..n {
             for j in 0..inner {
@@ -28,7 +29,7 @@ fn naive_scatter_add(
             }
         }
     }
-    sums.iter().map(ExactSum::to_f32).collect()
+    sums.iter().map(BigSum::to_f32).collect()
 }
 
 /// The indices of an `index_add` as those of a `scatter_add`.
@@ -233,7 +234,7 @@ fn naive_reduce<T: Float>(
         }
         // Exact in f32; f64 adds in ascending order.
         let sum = if size_of::<T>() == 4 {
-            let exact: ExactSum = values.iter().map(|&x| x.into() as f32).collect();
+            let exact: BigSum = values.iter().map(|&x| x.into() as f32).collect();
             T::from_f64(exact.to_f32().into())
         } else {
             let start = if include_self { values[0] } else { T::ZERO + values[0] };

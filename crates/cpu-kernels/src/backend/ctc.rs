@@ -1,10 +1,11 @@
 use samebits_numerics::reduce;
 use samebits_tensor_core::ops::{CtcLoss, CtcLossGrad, CtcTargets, Reduction};
 use samebits_tensor_core::registry::{Kernel, register};
-use samebits_tensor_core::{Result, Tensor};
+use samebits_tensor_core::{Op, Result, Tensor};
 
 use super::{Element, FLOATS, filled, with_float};
 use crate::ctc::{self, Batch};
+use crate::memory;
 
 const SEQUENCES: &str = "each sequence is its own fixed sequence of f64 operations";
 
@@ -38,7 +39,7 @@ fn loss<T: Element>(op: &CtcLoss) -> Result<Tensor> {
     let n = losses.len();
     match op.reduction {
         Reduction::None => {
-            let losses: Vec<T> = losses.into_iter().map(round).collect();
+            let losses = memory::collected(CtcLoss::NAME, losses.into_iter().map(round))?;
             Tensor::from_slice(&losses, &[n])
         }
         Reduction::Sum => Ok(Tensor::scalar(round(reduce::sum(&losses)))),
@@ -56,16 +57,15 @@ fn gradient<T: Element>(op: &CtcLossGrad) -> Result<Tensor> {
     let grad = grad.as_slice::<T>()?;
     let lengths = &op.targets.target_lengths;
     let n = lengths.len();
-    let scale: Vec<f64> = (0..n)
-        .map(|i| match op.reduction {
-            Reduction::None => grad[i].into(),
-            Reduction::Sum => grad[0].into(),
-            Reduction::Mean => {
-                let grad: f64 = grad[0].into();
-                grad / (n as f64 * lengths[i].max(1) as f64)
-            }
-        })
-        .collect();
+    let scale = |i: usize| match op.reduction {
+        Reduction::None => grad[i].into(),
+        Reduction::Sum => grad[0].into(),
+        Reduction::Mean => {
+            let grad: f64 = grad[0].into();
+            grad / (n as f64 * lengths[i].max(1) as f64)
+        }
+    };
+    let scale = memory::collected(CtcLossGrad::NAME, (0..n).map(scale))?;
     let batch = batch::<T>(&log_probs, &labels, &starts, &op.targets)?;
     filled(log_probs.shape(), |out| {
         Ok(ctc::ctc_loss_backward(batch, &scale, op.zero_infinity, out)?)

@@ -12,8 +12,7 @@ pub(super) fn register_all() {
     register(Kernel::portable("vectorized", FLOATS, EACH, |op: &Unary| {
         let x = op.x.contiguous()?;
         with_float!(x.dtype(), T => filled(x.shape(), |out| {
-            elementwise::unary::<T>(op.kind, x.as_slice()?, out);
-            Ok(())
+            Ok(elementwise::unary::<T>(op.kind, x.as_slice()?, out)?)
         }))
     }));
     register(Kernel::portable(
@@ -25,8 +24,7 @@ pub(super) fn register_all() {
     register(Kernel::portable("vectorized", FLOATS, EACH, |op: &Affine| {
         let x = op.x.contiguous()?;
         with_float!(x.dtype(), T => filled(x.shape(), |out| {
-            elementwise::affine(x.as_slice()?, op.scale as T, op.shift as T, out);
-            Ok(())
+            Ok(elementwise::affine(x.as_slice()?, op.scale as T, op.shift as T, out)?)
         }))
     }));
     register(Kernel::portable("vectorized", &DType::ALL, EACH, compare));
@@ -54,10 +52,9 @@ fn binary<T: Element>(op: &Binary) -> Result<Tensor> {
     };
     let run: usize = shape[dims..].iter().product();
     let (data_a, data_b) = (storage::<T>(&a)?, storage::<T>(&b)?);
-    let starts = |x: &Tensor| -> Result<Vec<usize>> {
+    let starts = |x: &Tensor| {
         let layout = x.layout();
-        let outer = Layout::strided(&shape[..dims], &layout.strides()[..dims], layout.offset())?;
-        Ok(outer.positions().collect())
+        Layout::strided(&shape[..dims], &layout.strides()[..dims], layout.offset())
     };
     let (starts_a, starts_b) = (starts(&a)?, starts(&b)?);
     let (dense_a, dense_b) = (is_dense(a.layout(), dims), is_dense(b.layout(), dims));
@@ -65,7 +62,8 @@ fn binary<T: Element>(op: &Binary) -> Result<Tensor> {
         if run == 0 {
             return Ok(());
         }
-        for ((out, &a), &b) in out.chunks_exact_mut(run).zip(&starts_a).zip(&starts_b) {
+        let starts = starts_a.positions().zip(starts_b.positions());
+        for (out, (a, b)) in out.chunks_exact_mut(run).zip(starts) {
             let operand_a = if dense_a {
                 Operand::Each(&data_a[a..a + run])
             } else {
@@ -76,7 +74,7 @@ fn binary<T: Element>(op: &Binary) -> Result<Tensor> {
             } else {
                 Operand::Splat(data_b[b])
             };
-            elementwise::binary(op.kind, operand_a, operand_b, out);
+            elementwise::binary(op.kind, operand_a, operand_b, out)?;
         }
         Ok(())
     })
@@ -108,15 +106,15 @@ fn compare(op: &Compare) -> Result<Tensor> {
     let shape = broadcast(Compare::NAME, op.a.shape(), op.b.shape())?;
     let a = op.a.expand(&shape)?.contiguous()?;
     let b = op.b.expand(&shape)?.contiguous()?;
-    let mut out = vec![0u8; a.numel()];
+    let mut out = Tensor::scratch(&shape, DType::Bool)?;
+    let bytes = out.as_mut_slice()?;
     match a.dtype() {
-        DType::F32 => elementwise::compare::<f32>(op.kind, a.as_slice()?, b.as_slice()?, &mut out),
-        DType::F64 => elementwise::compare::<f64>(op.kind, a.as_slice()?, b.as_slice()?, &mut out),
-        DType::I64 => elementwise::compare::<i64>(op.kind, a.as_slice()?, b.as_slice()?, &mut out),
-        _ => elementwise::compare::<u8>(op.kind, a.as_slice()?, b.as_slice()?, &mut out),
-    }
-    let out: Vec<bool> = out.into_iter().map(|byte| byte != 0).collect();
-    Tensor::from_bools(&out, &shape)
+        DType::F32 => elementwise::compare::<f32>(op.kind, a.as_slice()?, b.as_slice()?, bytes),
+        DType::F64 => elementwise::compare::<f64>(op.kind, a.as_slice()?, b.as_slice()?, bytes),
+        DType::I64 => elementwise::compare::<i64>(op.kind, a.as_slice()?, b.as_slice()?, bytes),
+        _ => elementwise::compare::<u8>(op.kind, a.as_slice()?, b.as_slice()?, bytes),
+    }?;
+    Ok(out)
 }
 
 fn select(op: &Where) -> Result<Tensor> {
@@ -132,7 +130,7 @@ fn select(op: &Where) -> Result<Tensor> {
     ) -> Result<Tensor> {
         let mut out = Tensor::scratch(a.shape(), a.dtype())?;
         let condition = condition.as_slice()?;
-        elementwise::select(condition, a.as_slice::<T>()?, b.as_slice()?, out.as_mut_slice()?);
+        elementwise::select(condition, a.as_slice::<T>()?, b.as_slice()?, out.as_mut_slice()?)?;
         Ok(out)
     }
     match a.dtype() {
@@ -157,15 +155,19 @@ fn cast(op: &Cast) -> Result<Tensor> {
         u8s: fn(T) -> u8,
         bools: fn(T) -> bool,
     ) -> Result<Tensor> {
-        let x_slice = x.as_slice::<T>()?;
-        let values = x_slice.iter().copied();
-        match to {
-            DType::F32 => Tensor::from_slice(&values.map(f32s).collect::<Vec<_>>(), x.shape()),
-            DType::F64 => Tensor::from_slice(&values.map(f64s).collect::<Vec<_>>(), x.shape()),
-            DType::I64 => Tensor::from_slice(&values.map(i64s).collect::<Vec<_>>(), x.shape()),
-            DType::U8 => Tensor::from_slice(&values.map(u8s).collect::<Vec<_>>(), x.shape()),
-            _ => Tensor::from_bools(&values.map(bools).collect::<Vec<_>>(), x.shape()),
+        fn mapped<T: Copy, R>(from: &[T], to: &mut [R], f: impl Fn(T) -> R) {
+            to.iter_mut().zip(from).for_each(|(to, &from)| *to = f(from));
         }
+        let from = x.as_slice::<T>()?;
+        let mut out = Tensor::scratch(x.shape(), to)?;
+        match to {
+            DType::F32 => mapped(from, out.as_mut_slice()?, f32s),
+            DType::F64 => mapped(from, out.as_mut_slice()?, f64s),
+            DType::I64 => mapped(from, out.as_mut_slice()?, i64s),
+            DType::U8 => mapped(from, out.as_mut_slice()?, u8s),
+            _ => mapped(from, out.as_mut_slice::<u8>()?, |x| u8::from(bools(x))),
+        }
+        Ok(out)
     }
     use samebits_numerics::nan::canonical;
     match x.dtype() {

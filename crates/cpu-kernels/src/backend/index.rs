@@ -6,8 +6,8 @@ use samebits_tensor_core::ops::{
 use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{DType, Element, Layout, Op, Result, Tensor};
 
-use super::{F32, FLOATS, with_element, with_float};
-use crate::{index, scatter};
+use super::{F32, FLOATS, filled, with_element, with_float};
+use crate::{index, memory, scatter};
 
 const COPY: &str = "each element is copied";
 const LAST: &str = "of several sources for one place the last wins";
@@ -195,8 +195,12 @@ fn places(
     let stride = std::mem::take(&mut strides[dim]);
     let lines = Layout::strided(index.shape(), &strides, 0)?;
     let pairs = lines.positions().zip(index.as_slice::<i64>()?);
-    let linear: Vec<i64> = pairs.map(|(line, &i)| line as i64 + i * stride as i64).collect();
-    let index = Tensor::from_slice(&linear, index.shape())?;
+    let index = filled(index.shape(), |linear| {
+        for (place, (line, &i)) in linear.iter_mut().zip(pairs) {
+            *place = line as i64 + i * stride as i64;
+        }
+        Ok(())
+    })?;
     Ok(([1, outer * size * inner, 1], index))
 }
 
@@ -235,14 +239,13 @@ fn linear(op: &'static str, x: &Tensor, indices: &[Tensor]) -> Result<([usize; 2
 fn nonzero<T: Element>(x: &Tensor, is_nonzero: impl Fn(T) -> bool) -> Result<Tensor> {
     let values = x.as_slice::<T>()?;
     let rank = x.rank();
-    let mut count = 0;
-    let mut positions: Vec<i64> = Vec::new();
+    let count = values.iter().filter(|&&x| is_nonzero(x)).count();
+    let size = memory::volume(Nonzero::NAME, &[count, rank])?;
+    let mut positions: Vec<i64> = memory::zeroed(Nonzero::NAME, size)?;
+    let mut free = positions.chunks_exact_mut(rank.max(1));
     for (i, _) in values.iter().enumerate().filter(|&(_, &x)| is_nonzero(x)) {
-        count += 1;
-        let start = positions.len();
-        positions.resize(start + rank, 0);
         let mut rest = i;
-        for (position, &size) in positions[start..].iter_mut().zip(x.shape()).rev() {
+        for (position, &size) in free.next().unwrap_or_default().iter_mut().zip(x.shape()).rev() {
             *position = (rest % size) as i64;
             rest /= size;
         }

@@ -12,14 +12,14 @@ pub(super) fn register_all() {
     register(Kernel::portable("rows", FLOATS, ROWS, |op: &LogSoftmax| {
         with_float!(op.x.dtype(), T => {
             along_last::<T>(&[&op.x], op.dim, |inputs, width, out| {
-                loss::log_softmax(inputs[0], width, out);
+                loss::log_softmax(inputs[0], width, out)
             })
         })
     }));
     register(Kernel::portable("rows", FLOATS, ROWS, |op: &LogSoftmaxGrad| {
         with_float!(op.grad.dtype(), T => {
             along_last::<T>(&[&op.grad, &op.y], op.dim, |inputs, width, out| {
-                loss::log_softmax_backward(inputs[0], inputs[1], width, out);
+                loss::log_softmax_backward(inputs[0], inputs[1], width, out)
             })
         })
     }));
@@ -85,7 +85,7 @@ fn targets<'a, T: Element>(
 fn along_last<T: Element>(
     inputs: &[&Tensor],
     dim: usize,
-    kernel: impl FnOnce(&[&[T]], usize, &mut [T]),
+    kernel: impl FnOnce(&[&[T]], usize, &mut [T]) -> crate::Result<()>,
 ) -> Result<Tensor> {
     let last = inputs[0].rank() - 1;
     let (_, width, _) = outer_dim_inner(LogSoftmax::NAME, inputs[0].shape(), dim)?;
@@ -94,9 +94,6 @@ fn along_last<T: Element>(
         .map(|x| x.transpose(dim, last)?.contiguous())
         .collect::<Result<Vec<Tensor>>>()?;
     let slices = dense.iter().map(Tensor::as_slice).collect::<Result<Vec<&[T]>>>()?;
-    let out = filled(dense[0].shape(), |out| {
-        kernel(&slices, width, out);
-        Ok(())
-    })?;
+    let out = filled(dense[0].shape(), |out| Ok(kernel(&slices, width, out)?))?;
     out.transpose(dim, last)?.contiguous()
 }

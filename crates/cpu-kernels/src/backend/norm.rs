@@ -2,9 +2,10 @@ use samebits_tensor_core::ops::{
     BatchNorm, BatchNormGrad, BatchNormInference, LayerNorm, LayerNormGrad,
 };
 use samebits_tensor_core::registry::{Kernel, register};
-use samebits_tensor_core::{Result, Tensor};
+use samebits_tensor_core::{Op, Result, Tensor};
 
 use super::{Element, FLOATS, filled, with_float};
+use crate::memory;
 use crate::norm::{self, Batch};
 
 const TREE: &str =
@@ -45,10 +46,11 @@ pub(super) fn register_all() {
 
 fn batch_norm<T: Element>(op: &BatchNorm) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
     let (x, shape) = batch(&op.input)?;
-    let statistics = norm::batch_statistics(x.as_slice::<T>()?, shape, op.eps);
-    let column =
-        |i: usize| -> Vec<T> { statistics.iter().map(|s| T::from_f64(s[i]).canonical()).collect() };
-    let (mean, var, rstd) = (column(0), column(1), column(2));
+    let statistics = norm::batch_statistics(x.as_slice::<T>()?, shape, op.eps)?;
+    let column = |i: usize| {
+        memory::collected(BatchNorm::NAME, statistics.iter().map(|s| T::from_f64(s[i]).canonical()))
+    };
+    let (mean, var, rstd) = (column(0)?, column(1)?, column(2)?);
     let (weight, bias) = (op.weight.contiguous()?, op.bias.contiguous()?);
     let out = filled(x.shape(), |out| {
         norm::batch_normalize(
@@ -59,7 +61,7 @@ fn batch_norm<T: Element>(op: &BatchNorm) -> Result<(Tensor, Tensor, Tensor, Ten
             weight.as_slice()?,
             bias.as_slice()?,
             out,
-        );
+        )?;
         Ok(())
     })?;
     let channels = |values: &[T]| Tensor::from_slice(values, &[shape.channels]);
@@ -80,7 +82,7 @@ fn batch_norm_grad<T: Element>(op: &BatchNormGrad) -> Result<(Tensor, Tensor, Te
         rstd.as_slice()?,
         weight.as_slice()?,
         grad_x.as_mut_slice()?,
-    );
+    )?;
     let channels = |values: &[T]| Tensor::from_slice(values, &[shape.channels]);
     Ok((grad_x, channels(&grad_weight)?, channels(&grad_bias)?))
 }
@@ -107,7 +109,7 @@ fn batch_norm_inference<T: Element>(op: &BatchNormInference) -> Result<Tensor> {
             weight.as_slice()?,
             bias.as_slice()?,
             out,
-        );
+        )?;
         Ok(())
     })
 }
@@ -127,7 +129,7 @@ fn layer_norm<T: Element>(op: &LayerNorm) -> Result<(Tensor, Tensor, Tensor)> {
         out.as_mut_slice()?,
         mean.as_mut_slice()?,
         rstd.as_mut_slice()?,
-    );
+    )?;
     Ok((out, mean, rstd))
 }
 
@@ -143,7 +145,7 @@ fn layer_norm_grad<T: Element>(op: &LayerNormGrad) -> Result<(Tensor, Tensor, Te
         mean.as_slice()?,
         rstd.as_slice()?,
         grad_x.as_mut_slice()?,
-    );
+    )?;
     let like_weight = |values: &[T]| Tensor::from_slice(values, op.weight.shape());
     Ok((grad_x, like_weight(&grad_weight)?, like_weight(&grad_bias)?))
 }

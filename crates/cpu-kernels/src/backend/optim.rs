@@ -34,7 +34,7 @@ fn sgd_step<T: Element>(op: &SgdStep) -> Result<(Tensor, Option<Tensor>)> {
         velocity.as_ref().map(Tensor::as_slice).transpose()?,
         new_param.as_mut_slice()?,
         new_velocity.as_mut_slice()?,
-    );
+    )?;
     Ok((new_param, (op.params.momentum != 0.0).then_some(new_velocity)))
 }
 
@@ -53,6 +53,6 @@ fn adam_step<T: Element>(op: &AdamStep) -> Result<(Tensor, Tensor, Tensor)> {
         new_param.as_mut_slice()?,
         new_mean.as_mut_slice()?,
         new_square.as_mut_slice()?,
-    );
+    )?;
     Ok((new_param, new_mean, new_square))
 }

@@ -2,10 +2,11 @@ use samebits_tensor_core::ops::{
     ArgReduce, ArgReduceKind, Logsumexp, Norm, Reduce, ReduceKind, Variance,
 };
 use samebits_tensor_core::registry::{Kernel, register};
-use samebits_tensor_core::{DType, Result, Tensor};
+use samebits_tensor_core::{DType, Layout, Op, Result, Tensor};
 
 use super::{Element, FLOATS, filled, with_float};
-use crate::reduce::{self, Extreme};
+use crate::memory;
+use crate::reduce::{self, Extreme, Rows, Walk};
 
 const TREE: &str = "sums run in f64 over a tree that depends on the length alone";
 
@@ -24,16 +25,15 @@ pub(super) fn register_all() {
         |op: &Variance| with_float!(op.x.dtype(), T => variance::<T>(op)),
     ));
     register(Kernel::portable("tree", FLOATS, TREE, |op: &Norm| {
-        with_float!(op.x.dtype(), T => rows(&op.x, &op.dims, |x: &[T], n, out: &mut [T]| {
-            reduce::norm_rows(x, n, op.p, out);
-        }))
+        with_float!(op.x.dtype(), T => {
+            rows(&op.x, &op.dims, T::abs, |x, out: &mut [T]| reduce::norm(Norm::NAME, x, op.p, out))
+        })
     }));
-    register(Kernel::portable(
-        "tree",
-        FLOATS,
-        TREE,
-        |op: &Logsumexp| with_float!(op.x.dtype(), T => rows(&op.x, &op.dims, reduce::logsumexp_rows::<T>)),
-    ));
+    register(Kernel::portable("tree", FLOATS, TREE, |op: &Logsumexp| {
+        with_float!(op.x.dtype(), T => {
+            rows(&op.x, &op.dims, same, |x, out: &mut [T]| reduce::logsumexp(Logsumexp::NAME, x, out))
+        })
+    }));
     register(Kernel::portable(
         "first",
         FLOATS,
@@ -50,16 +50,17 @@ fn reduce_dims<T: Element>(op: &Reduce) -> Result<Tensor> {
     {
         let shape = op.x.shape();
         let inner: usize = shape[last + 1..].iter().product();
-        if inner > 1 && shape[..first].iter().product::<usize>() <= 64 {
+        let outer: usize = shape[..first].iter().product();
+        if inner > 1 && outer <= 64 && !is_walked(&op.x) {
             return columns::<T>(op, inner);
         }
     }
-    rows(&op.x, &op.dims, |x: &[T], n, out: &mut [T]| match op.kind {
-        ReduceKind::Sum => reduce::sum_rows(x, n, out),
-        ReduceKind::Mean => reduce::mean_rows(x, n, out),
-        ReduceKind::Prod => reduce::product_rows(x, n, out),
-        ReduceKind::Amax => reduce::extreme_rows(Extreme::Max, x, n, out),
-        ReduceKind::Amin => reduce::extreme_rows(Extreme::Min, x, n, out),
+    rows(&op.x, &op.dims, same, |x: Rows<'_, T>, out: &mut [T]| match op.kind {
+        ReduceKind::Sum => reduce::sum(Reduce::NAME, x, out),
+        ReduceKind::Mean => reduce::mean(Reduce::NAME, x, out),
+        ReduceKind::Prod => reduce::product(Reduce::NAME, x, out),
+        ReduceKind::Amax => reduce::extreme(Reduce::NAME, x, Extreme::Max, out),
+        ReduceKind::Amin => reduce::extreme(Reduce::NAME, x, Extreme::Min, out),
         kind => unreachable!("every kind has its function: {kind:?}"),
     })
 }
@@ -69,25 +70,33 @@ fn columns<T: Element>(op: &Reduce, inner: usize) -> Result<Tensor> {
     let mut shape = op.x.shape().to_vec();
     let n: usize = op.dims.iter().map(|&dim| std::mem::replace(&mut shape[dim], 1)).product();
     let x = op.x.contiguous()?;
-    let mut totals = vec![0.0; shape.iter().product()];
-    reduce::sum_columns(x.as_slice::<T>()?, n, inner, &mut totals);
+    let mut totals = memory::zeroed(Reduce::NAME, shape.iter().product())?;
+    reduce::sum_columns(x.as_slice::<T>()?, n, inner, &mut totals)?;
     let divisor = if op.kind == ReduceKind::Mean { n as f64 } else { 1.0 };
-    let values: Vec<T> =
-        totals.into_iter().map(|sum| T::from_f64(sum / divisor).canonical()).collect();
-    Tensor::from_slice(&values, &shape)
+    filled(&shape, |out: &mut [T]| {
+        for (out, sum) in out.iter_mut().zip(totals) {
+            *out = T::from_f64(sum / divisor).canonical();
+        }
+        Ok(())
+    })
 }
 
 fn reduce_integers(op: &Reduce) -> Result<Tensor> {
-    rows(&op.x, &op.dims, |x, n, out| reduce::integer_rows(op.kind, x, n, out))
+    rows(&op.x, &op.dims, same, |x, out| reduce::integer(Reduce::NAME, x, op.kind, out))
 }
 
 fn variance<T: Element>(op: &Variance) -> Result<(Tensor, Tensor)> {
-    let (x, n, shape) = reduced_last(&op.x, &op.dims)?;
-    let mut moments = vec![[T::ZERO; 2]; shape.iter().product()];
-    reduce::variance_rows(x.as_slice()?, n, op.correction, &mut moments);
-    let which = |which: usize| -> Result<Tensor> {
-        let values: Vec<T> = moments.iter().map(|moments| moments[which]).collect();
-        Tensor::from_slice(&values, &shape)
+    let x = ReducedLast::new(&op.x, &op.dims)?;
+    let mut moments = memory::filled(Variance::NAME, x.shape.iter().product(), [T::ZERO; 2])?;
+    let out = &mut moments[..];
+    x.rows(same, |x, out| reduce::variance(Variance::NAME, x, op.correction, out), out)?;
+    let which = |which: usize| {
+        filled(&x.shape, |out: &mut [T]| {
+            for (out, moments) in out.iter_mut().zip(&moments) {
+                *out = moments[which];
+            }
+            Ok(())
+        })
     };
     Ok((which(0)?, which(1)?))
 }
@@ -97,28 +106,75 @@ fn arg_reduce<T: Element>(op: &ArgReduce) -> Result<Tensor> {
         ArgReduceKind::Argmax => Extreme::Max,
         ArgReduceKind::Argmin => Extreme::Min,
     };
-    rows(&op.x, &[op.dim], |x: &[T], n, out| reduce::arg_extreme_rows(which, x, n, out))
-}
-
-/// Runs `f(rows, n, out)` on the reduced dimensions as rows.
-fn rows<T: samebits_tensor_core::Element, R: samebits_tensor_core::Element>(
-    x: &Tensor,
-    dims: &[usize],
-    f: impl FnOnce(&[T], usize, &mut [R]),
-) -> Result<Tensor> {
-    let (x, n, shape) = reduced_last(x, dims)?;
-    filled(&shape, |out| {
-        f(x.as_slice()?, n, out);
-        Ok(())
+    rows(&op.x, &[op.dim], same, |x: Rows<'_, T>, out| {
+        reduce::arg_extreme(ArgReduce::NAME, x, which, out)
     })
 }
 
-/// The tensor with the dimensions `dims` moved to the end, the number of elements in them, and
-/// the shape with them reduced.
-fn reduced_last(x: &Tensor, dims: &[usize]) -> Result<(Tensor, usize, Vec<usize>)> {
-    let mut shape = x.shape().to_vec();
-    let kept = (0..shape.len()).filter(|dim| !dims.contains(dim));
-    let order: Vec<usize> = kept.chain(dims.iter().copied()).collect();
-    let n = dims.iter().map(|&dim| std::mem::replace(&mut shape[dim], 1)).product();
-    Ok((x.permute(&order)?.contiguous()?, n, shape))
+/// Runs `f(rows, out)` on the reduced dimensions as rows. Rows that are walked pass each element
+/// through `map`, which `f` may repeat.
+fn rows<T: samebits_tensor_core::Element, R: samebits_tensor_core::Element>(
+    x: &Tensor,
+    dims: &[usize],
+    map: fn(T) -> T,
+    f: impl FnOnce(Rows<'_, T>, &mut [R]) -> crate::Result<()>,
+) -> Result<Tensor> {
+    let x = ReducedLast::new(x, dims)?;
+    filled(&x.shape, |out| x.rows(map, f, out))
+}
+
+fn same<T>(x: T) -> T {
+    x
+}
+
+/// Elements from which on a tensor that repeats some is walked and not copied.
+const WALKED: usize = 1 << 20;
+
+/// True for a tensor that stands for many more elements than it has.
+fn is_walked(x: &Tensor) -> bool {
+    x.numel() > WALKED && x.numel() > x.layout().extent()
+}
+
+/// A tensor with the reduced dimensions moved to the end.
+struct ReducedLast {
+    x: Tensor,
+    /// How many dimensions are not reduced.
+    kept: usize,
+    /// The shape of the result.
+    shape: Vec<usize>,
+}
+
+impl ReducedLast {
+    fn new(x: &Tensor, dims: &[usize]) -> Result<ReducedLast> {
+        let mut shape = x.shape().to_vec();
+        let kept = (0..shape.len()).filter(|dim| !dims.contains(dim));
+        let order: Vec<usize> = kept.chain(dims.iter().copied()).collect();
+        let kept = order.len() - dims.len();
+        dims.iter().for_each(|&dim| shape[dim] = 1);
+        let x = x.permute(&order)?;
+        let x = if is_walked(&x) { x } else { x.contiguous()? };
+        Ok(ReducedLast { x, kept, shape })
+    }
+
+    /// Runs `f(rows, out)`; see [`rows`].
+    fn rows<T: samebits_tensor_core::Element, R>(
+        &self,
+        map: fn(T) -> T,
+        f: impl FnOnce(Rows<'_, T>, &mut [R]) -> crate::Result<()>,
+        out: &mut [R],
+    ) -> Result<()> {
+        let (kept, reduced) = self.x.shape().split_at(self.kept);
+        if !is_walked(&self.x) {
+            let n = reduced.iter().product();
+            return Ok(f(Rows::Dense { x: self.x.as_slice()?, n }, out)?);
+        }
+        let (layout, strides) = (self.x.layout(), self.x.layout().strides());
+        let walk = Walk {
+            data: self.x.storage_slice()?,
+            starts: Layout::strided(kept, &strides[..self.kept], layout.offset())?,
+            row: Layout::strided(reduced, &strides[self.kept..], 0)?,
+            map,
+        };
+        Ok(f(Rows::Walked { walk: &walk, first: 0 }, out)?)
+    }
 }

@@ -4,6 +4,7 @@ use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{DType, Element, Op, Result, Tensor};
 
 use super::{FLOATS, with_float};
+use crate::memory;
 use crate::sort::{self, Sortable};
 
 /// The element types with an order.
@@ -87,7 +88,7 @@ fn select<T: Element>(
 fn unique<T: Element + Sortable>(op: &Unique) -> Result<(Tensor, Tensor, Tensor)> {
     let x = op.x.contiguous()?;
     let find = if op.consecutive { sort::unique_consecutive } else { sort::unique };
-    let found = find(x.as_slice::<T>()?);
+    let found = find(x.as_slice::<T>()?)?;
     let count = found.values.len();
     Ok((
         Tensor::from_slice(&found.values, &[count])?,
@@ -105,7 +106,7 @@ fn unique_dim<T: Element + Sortable>(op: &UniqueDim) -> Result<(Tensor, Tensor, 
     let found = sort::unique_rows(values, [rows, width], op.consecutive)?;
     let (distinct, mut shape) = (found.rows.len(), x.shape().to_vec());
     shape[0] = distinct;
-    let mut kept = Vec::with_capacity(distinct * width);
+    let mut kept = memory::with_capacity(UniqueDim::NAME, distinct * width)?;
     for &row in &found.rows {
         kept.extend_from_slice(&values[row * width..][..width]);
     }

@@ -1,10 +1,11 @@
 //! Sums, means and maxima of bags of rows.
 
-use super::{counts, divide_by_counts};
-use crate::error::{Error, Result, expect_len};
+use super::divide_by_counts;
+use crate::error::{Error, Result, expect_len, expect_size};
 use crate::scatter::{Adder, Atomic, Checked, Exact, Stored, check};
-use crate::{Float, parallel};
+use crate::{Float, memory, parallel};
 use samebits_numerics::extrema::replaces_max;
+use samebits_numerics::fpenv;
 use samebits_numerics::simd::{self, Kernel};
 
 pub use samebits_tensor_core::ops::BagMode;
@@ -43,7 +44,8 @@ impl<'a> Bags<'a> {
     /// # Errors
     ///
     /// [`Error::IndexOutOfRange`] if an index is not below `rows`; [`Error::Argument`] if the
-    /// offsets do not start at 0, decrease, or exceed the length of the index.
+    /// offsets do not start at 0, decrease, or exceed the length of the index;
+    /// [`Error::OutOfMemory`].
     pub fn new(
         rows: usize,
         index: &'a [i64],
@@ -52,7 +54,7 @@ impl<'a> Bags<'a> {
         padding_idx: Option<usize>,
     ) -> Result<Bags<'a>> {
         check(OP, index, rows)?;
-        let mut starts: Vec<usize> = Vec::with_capacity(offsets.len() + 1);
+        let mut starts: Vec<usize> = memory::with_capacity(OP, offsets.len() + 1)?;
         for (position, &offset) in offsets.iter().enumerate() {
             let least = starts.last().copied().unwrap_or(0);
             let fits = if position == 0 {
@@ -119,7 +121,7 @@ impl<'a> Bags<'a> {
 /// # Errors
 ///
 /// [`Error::Length`] if a slice does not fit; [`Error::Argument`] for weights with another mode
-/// than the sum.
+/// than the sum; [`Error::OutOfMemory`].
 ///
 /// # References
 ///
@@ -133,8 +135,8 @@ pub fn embedding_bag<T: Float>(
     mode: BagMode,
     per_sample_weights: Option<&[T]>,
 ) -> Result<()> {
-    expect_len(OP, "weight", weight.len(), bags.rows * width)?;
-    expect_len(OP, "out", out.len(), bags.len() * width)?;
+    expect_size(OP, "weight", weight.len(), &[bags.rows, width])?;
+    expect_size(OP, "out", out.len(), &[bags.len(), width])?;
     check_weights(bags, mode, per_sample_weights)?;
     if let Some(max_rows) = &max_rows {
         expect_len(OP, "max_rows", max_rows.len(), out.len())?;
@@ -144,13 +146,17 @@ pub fn embedding_bag<T: Float>(
     }
     if mode != BagMode::Max {
         let mean = mode == BagMode::Mean;
-        parallel::rows(width, out, |start, out| {
+        return parallel::try_rows(width, out, |start, out| {
             let first = start / width;
-            simd::dispatch(SumBags { out, first, weight, width, bags, per_sample_weights, mean });
+            let bounds = &bags.starts[first..][..=out.len() / width];
+            let largest = bounds.windows(2).map(|bag| bag[1] - bag[0]).max().unwrap_or(0);
+            let rows = memory::with_capacity(OP, largest)?;
+            let weights = per_sample_weights;
+            simd::dispatch(SumBags { out, first, weight, width, bags, weights, mean, rows });
+            Ok(())
         });
-        return Ok(());
     }
-    let mut winners = vec![-1i64; out.len()];
+    let mut winners = memory::filled(OP, out.len(), -1i64)?;
     parallel::rows(width, &mut winners, |start, winners| {
         for (offset, winners) in winners.chunks_exact_mut(width).enumerate() {
             for (_, row) in bags.places(start / width + offset) {
@@ -252,16 +258,20 @@ fn backward<T: Float, A: Adder<T>>(
     per_sample_weights: Option<&[T]>,
     scale_grad_by_freq: bool,
 ) -> Result<()> {
-    expect_len(OP, "grad_weight", grad_weight.len(), bags.rows * width)?;
-    expect_len(OP, "grad_out", grad_out.len(), bags.len() * width)?;
+    expect_size(OP, "grad_weight", grad_weight.len(), &[bags.rows, width])?;
+    expect_size(OP, "grad_out", grad_out.len(), &[bags.len(), width])?;
     check_weights(bags, mode, per_sample_weights)?;
     if mode == BagMode::Max {
         let max_rows = max_rows
             .ok_or_else(|| Error::argument(OP, "the gradient of a maximum needs max_rows"))?;
         return max_backward::<T, A>(grad_weight, width, grad_out, bags, max_rows);
     }
+    if grad_weight.is_empty() {
+        return Ok(());
+    }
     // For each place: its bag, its row, and what the bag's gradient is divided by or times.
-    let (mut sources, mut rows) = (Vec::new(), Vec::new());
+    let mut sources = memory::with_capacity(OP, bags.index.len())?;
+    let mut rows = memory::with_capacity(OP, bags.index.len())?;
     for b in 0..bags.len() {
         let size = if mode == BagMode::Mean { bags.places(b).count() } else { 1 };
         let divisor = T::from_usize(size);
@@ -271,7 +281,7 @@ fn backward<T: Float, A: Adder<T>>(
             rows.push(row);
         }
     }
-    let destinations = Checked(&rows);
+    let destinations = Checked(OP, &rows);
     let place = |i: usize| sources[i].0;
     if per_sample_weights.is_some() {
         let addends = Stored { data: grad_out, place, form: |i: usize, g| g * sources[i].1 };
@@ -281,7 +291,7 @@ fn backward<T: Float, A: Adder<T>>(
         A::add_rows(grad_weight, true, width, &destinations, &addends)?;
     }
     if scale_grad_by_freq {
-        divide_by_counts(grad_weight, width, &counts(&rows, bags.rows));
+        divide_by_counts(OP, grad_weight, width, &rows)?;
     }
     Ok(())
 }
@@ -309,16 +319,18 @@ pub fn embedding_bag_weights_backward<T: Float>(
     bags: &Bags<'_>,
 ) -> Result<()> {
     expect_len(OP, "grad_weights", grad_weights.len(), bags.index.len())?;
-    expect_len(OP, "weight", weight.len(), bags.rows * width)?;
-    expect_len(OP, "grad_out", grad_out.len(), bags.len() * width)?;
+    expect_size(OP, "weight", weight.len(), &[bags.rows, width])?;
+    expect_size(OP, "grad_out", grad_out.len(), &[bags.len(), width])?;
     grad_weights.fill(T::ZERO);
-    for b in 0..bags.len() {
-        let grad = &grad_out[b * width..][..width];
-        for (place, row) in bags.places(b) {
-            let product = samebits_numerics::reduce::dot(grad, &weight[row * width..][..width]);
-            grad_weights[place] = T::from_f64(product).canonical();
+    fpenv::ieee(|| {
+        for b in 0..bags.len() {
+            let grad = &grad_out[b * width..][..width];
+            for (place, row) in bags.places(b) {
+                let product = samebits_numerics::reduce::dot(grad, &weight[row * width..][..width]);
+                grad_weights[place] = T::from_f64(product).canonical();
+            }
         }
-    }
+    });
     Ok(())
 }
 
@@ -340,7 +352,8 @@ fn max_backward<T: Float, A: Adder<T>>(
     max_rows: &[i64],
 ) -> Result<()> {
     expect_len(OP, "max_rows", max_rows.len(), grad_out.len())?;
-    let (mut sources, mut places) = (Vec::new(), Vec::new());
+    let mut sources = memory::with_capacity(OP, max_rows.len())?;
+    let mut places = memory::with_capacity(OP, max_rows.len())?;
     for (position, &row) in max_rows.iter().enumerate().filter(|&(_, &row)| row != -1) {
         if row < 0 || row as usize >= bags.rows {
             let size = bags.rows;
@@ -350,7 +363,7 @@ fn max_backward<T: Float, A: Adder<T>>(
         places.push(row as usize * width + position % width);
     }
     let addends = Stored { data: grad_out, place: |i: usize| sources[i], form: |_, g| g };
-    A::add_rows(grad_weight, true, 1, &Checked(&places), &addends)
+    A::add_rows(grad_weight, true, 1, &Checked(OP, &places), &addends)
 }
 
 struct SumBags<'a, T> {
@@ -359,8 +372,11 @@ struct SumBags<'a, T> {
     weight: &'a [T],
     width: usize,
     bags: &'a Bags<'a>,
-    per_sample_weights: Option<&'a [T]>,
+    weights: Option<&'a [T]>,
     mean: bool,
+    /// Room for the rows of the largest of the bags: where each starts, and what it is multiplied
+    /// with.
+    rows: Vec<(usize, f64)>,
 }
 
 /// Neighbouring columns whose sums stay in registers.
@@ -370,13 +386,11 @@ impl<T: Float> Kernel for SumBags<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let width = self.width;
-        // Where the rows of a bag start, and what they are multiplied with.
-        let mut rows: Vec<(usize, f64)> = Vec::new();
+        let (width, mut rows) = (self.width, self.rows);
         for (offset, out) in self.out.chunks_exact_mut(width).enumerate() {
             rows.clear();
             rows.extend(self.bags.places(self.first + offset).map(|(place, row)| {
-                (row * width, self.per_sample_weights.map_or(1.0, |weights| weights[place].into()))
+                (row * width, self.weights.map_or(1.0, |weights| weights[place].into()))
             }));
             let divisor = if self.mean && !rows.is_empty() { rows.len() as f64 } else { 1.0 };
             for (number, out) in out.chunks_mut(GROUP).enumerate() {

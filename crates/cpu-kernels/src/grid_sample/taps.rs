@@ -1,8 +1,8 @@
 //! The elements that a point takes, and their weights.
 
 use super::{GridMode, GridPadding, GridSample};
-use crate::Float;
 use crate::interpolate::cubic_weights;
+use crate::{Float, Result, memory};
 use samebits_numerics::simd::Kernel;
 
 /// One element that a point takes.
@@ -50,15 +50,15 @@ pub(super) struct ListTaps<'a, T> {
 }
 
 impl<T: Float> Kernel for ListTaps<'_, T> {
-    type Output = TapList<T>;
+    type Output = Result<TapList<T>>;
     #[inline(always)]
-    fn run(self) -> TapList<T> {
-        let dims = self.sample.dims;
-        let most = self.grid.len() / dims * self.sample.most_taps();
+    fn run(self) -> Result<TapList<T>> {
+        let GridSample { op, dims, .. } = *self.sample;
+        let most = memory::volume(op, &[self.grid.len() / dims, self.sample.most_taps()])?;
         let mut list = TapList {
-            places: Vec::with_capacity(most),
-            weights: Vec::with_capacity(most),
-            points: Vec::with_capacity(most),
+            places: memory::with_capacity(op, most)?,
+            weights: memory::with_capacity(op, most)?,
+            points: memory::with_capacity(op, most)?,
         };
         let mut taps = Taps::new();
         for (point, at) in self.grid.chunks_exact(dims).enumerate() {
@@ -69,7 +69,7 @@ impl<T: Float> Kernel for ListTaps<'_, T> {
                 list.points.push(point);
             }
         }
-        list
+        Ok(list)
     }
 }
 

@@ -1,9 +1,8 @@
 //! Pooling to a given output size.
 
 use super::max::TASK;
-use crate::error::{Error, Result, expect_len};
-use crate::{Float, parallel};
-use rayon::prelude::*;
+use crate::error::{Error, Result, expect_countable, expect_len};
+use crate::{Float, memory, parallel};
 use samebits_numerics::extrema::replaces_max;
 use samebits_numerics::simd::{self, Kernel};
 use std::ops::Range;
@@ -35,8 +34,8 @@ impl Adaptive {
     ///
     /// # Errors
     ///
-    /// [`Error::Argument`] if the sizes are not one to three numbers each, or an input size is
-    /// 0.
+    /// [`Error::Argument`] if the sizes are not one to three numbers each, an input size is 0, or
+    /// they are more elements than can be counted.
     ///
     /// # References
     ///
@@ -56,6 +55,12 @@ impl Adaptive {
         }
         if input.contains(&0) {
             return Err(Error::argument(op, format!("the input must not be empty: {input:?}")));
+        }
+        expect_countable(op, &[&[planes], input].concat())?;
+        expect_countable(op, &[&[planes], output].concat())?;
+        for (&input, &output) in input.iter().zip(output) {
+            // Where a window begins is a quotient of products of both.
+            expect_countable(op, &[input, output])?;
         }
         let mut sizes = Adaptive { op, planes, input: [1; 3], output: [1; 3] };
         sizes.input[3 - dims..].copy_from_slice(input);
@@ -119,7 +124,7 @@ impl Adaptive {
 ///
 /// # Errors
 ///
-/// [`Error::Length`] if a slice does not fit the sizes.
+/// [`Error::Length`] if a slice does not fit the sizes; [`Error::OutOfMemory`].
 ///
 /// # References
 ///
@@ -130,11 +135,13 @@ pub fn adaptive_avg_pool<T: Float>(sizes: &Adaptive, input: &[T], out: &mut [T])
     if out.is_empty() {
         return Ok(());
     }
-    parallel::pieces_of(row_task(sizes), out, |start, out| {
+    let rows = &Rows::new(sizes)?;
+    parallel::try_pieces_of(row_task(sizes), out, |start, out| {
         let first = start / sizes.output[2];
-        simd::dispatch(AvgRows { sizes, input, first, out });
-    });
-    Ok(())
+        let sums = &mut memory::zeroed(sizes.op, sizes.output[2])?;
+        simd::dispatch(AvgRows { rows, input, first, sums, out });
+        Ok(())
+    })
 }
 
 /// The gradient of [`adaptive_avg_pool`].
@@ -150,7 +157,7 @@ pub fn adaptive_avg_pool<T: Float>(sizes: &Adaptive, input: &[T], out: &mut [T])
 ///
 /// # Errors
 ///
-/// [`Error::Length`] if a slice does not fit the sizes.
+/// [`Error::Length`] if a slice does not fit the sizes; [`Error::OutOfMemory`].
 pub fn adaptive_avg_pool_backward<T: Float>(
     sizes: &Adaptive,
     grad_out: &[T],
@@ -163,9 +170,11 @@ pub fn adaptive_avg_pool_backward<T: Float>(
         grad_input.fill(T::ZERO);
         return Ok(());
     }
-    grad_input.par_chunks_mut(in_plane).zip(grad_out.par_chunks(out_plane)).for_each(
-        |(grad_input, grad_out)| simd::dispatch(AvgPlane { sizes, grad_out, grad_input }),
-    );
+    let planes =
+        parallel::chunks_mut(grad_input, in_plane).zip(parallel::chunks(grad_out, out_plane));
+    planes.for_each(|(grad_input, grad_out)| {
+        simd::dispatch(AvgPlane { sizes, grad_out, grad_input });
+    });
     Ok(())
 }
 
@@ -183,7 +192,7 @@ pub fn adaptive_avg_pool_backward<T: Float>(
 ///
 /// # Errors
 ///
-/// [`Error::Length`] if a slice does not fit the sizes.
+/// [`Error::Length`] if a slice does not fit the sizes; [`Error::OutOfMemory`].
 ///
 /// # References
 ///
@@ -200,13 +209,12 @@ pub fn adaptive_max_pool<T: Float>(
     if out.is_empty() {
         return Ok(());
     }
-    let task = row_task(sizes);
-    out.par_chunks_mut(task).zip(indices.par_chunks_mut(task)).enumerate().for_each(
-        |(number, (out, indices))| {
-            let first = number * task / sizes.output[2];
-            simd::dispatch(MaxRows { sizes, input, first, out, indices });
-        },
-    );
+    let (rows, task) = (&Rows::new(sizes)?, row_task(sizes));
+    let tasks = parallel::chunks_mut(out, task).zip(parallel::chunks_mut(indices, task));
+    tasks.enumerate().for_each(|(number, (out, indices))| {
+        let first = number * task / sizes.output[2];
+        simd::dispatch(MaxRows { rows, input, first, out, indices });
+    });
     Ok(())
 }
 
@@ -234,7 +242,7 @@ fn row_task(sizes: &Adaptive) -> usize {
     let elements = sizes.input.iter().product::<usize>();
     let outputs = sizes.output.iter().product::<usize>();
     // As many inputs as other poolings have outputs.
-    let count = (TASK * outputs / elements.max(1)).clamp(1, TASK);
+    let count = (TASK.saturating_mul(outputs) / elements.max(1)).clamp(1, TASK);
     count.div_ceil(sizes.output[2]) * sizes.output[2]
 }
 
@@ -248,11 +256,11 @@ struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    #[inline(always)]
-    fn new(sizes: &Adaptive) -> Rows<'_> {
-        let windows: Vec<Range<usize>> = (0..sizes.output[2]).map(|o| sizes.window(2, o)).collect();
+    fn new(sizes: &Adaptive) -> Result<Rows<'_>> {
+        let windows = (0..sizes.output[2]).map(|o| sizes.window(2, o));
+        let windows = memory::collected(sizes.op, windows)?;
         let shortest = windows.iter().map(ExactSizeIterator::len).min().unwrap_or(0);
-        Rows { sizes, windows, shortest }
+        Ok(Rows { sizes, windows, shortest })
     }
 
     /// Calls `f(output, position in the plane)` for each element of each window of output row
@@ -292,9 +300,11 @@ impl Rows<'_> {
 }
 
 struct AvgRows<'a, T> {
-    sizes: &'a Adaptive,
+    rows: &'a Rows<'a>,
     input: &'a [T],
     first: usize,
+    /// Scratch memory for the sums of a row.
+    sums: &'a mut [f64],
     out: &'a mut [T],
 }
 
@@ -302,9 +312,8 @@ impl<T: Float> Kernel for AvgRows<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let width = self.sizes.output[2];
-        let rows = Rows::new(self.sizes);
-        let mut sums = vec![0.0f64; width];
+        let (rows, sums) = (self.rows, self.sums);
+        let width = sums.len();
         for (offset, out) in self.out.chunks_exact_mut(width).enumerate() {
             let row = self.first + offset;
             let plane = rows.plane(self.input, row);
@@ -319,7 +328,7 @@ impl<T: Float> Kernel for AvgRows<'_, T> {
 }
 
 struct MaxRows<'a, T> {
-    sizes: &'a Adaptive,
+    rows: &'a Rows<'a>,
     input: &'a [T],
     first: usize,
     out: &'a mut [T],
@@ -330,8 +339,8 @@ impl<T: Float> Kernel for MaxRows<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let width = self.sizes.output[2];
-        let rows = Rows::new(self.sizes);
+        let rows = self.rows;
+        let width = rows.windows.len();
         let outputs = self.out.chunks_exact_mut(width).zip(self.indices.chunks_exact_mut(width));
         for (offset, (best, indices)) in outputs.enumerate() {
             let row = self.first + offset;

@@ -2,9 +2,8 @@
 
 use super::Geometry;
 use super::max::TASK;
-use crate::Float;
 use crate::error::{Error, Result, expect_len};
-use rayon::prelude::*;
+use crate::{Float, memory, parallel};
 use samebits_numerics::simd::{self, Kernel};
 
 /// What an average is divided by.
@@ -37,7 +36,7 @@ impl Default for AvgOptions {
 /// # Errors
 ///
 /// [`Error::Length`] if a slice does not fit the geometry; [`Error::Argument`] for a dilation
-/// other than 1 or a divisor of 0.
+/// other than 1 or a divisor of 0; [`Error::OutOfMemory`].
 ///
 /// # Examples
 ///
@@ -68,10 +67,14 @@ pub fn avg_pool<T: Float>(
     }
     let width = geometry.output[2];
     let rows = TASK.div_ceil(width);
-    out.par_chunks_mut(rows * width).enumerate().for_each(|(task, out)| {
-        simd::dispatch(AvgRows { geometry, divisors: &divisors, input, first: task * rows, out });
-    });
-    Ok(())
+    parallel::try_pieces_of(rows * width, out, |start, out| {
+        let first = start / width;
+        let divisors = &divisors;
+        let sums = &mut memory::zeroed(geometry.op, width)?;
+        let row = &mut memory::zeroed(geometry.op, width)?;
+        simd::dispatch(AvgRows { geometry, divisors, input, first, sums, row, out });
+        Ok(())
+    })
 }
 
 /// The gradient of [`avg_pool`].
@@ -102,16 +105,31 @@ pub fn avg_pool_backward<T: Float>(
     }
     let width = geometry.input[2];
     let rows = TASK.div_ceil(width);
-    grad_input.par_chunks_mut(rows * width).enumerate().for_each(|(task, grad_input)| {
+    let op = geometry.op;
+    let (stride, padding) = (geometry.stride[2], geometry.padding[2]);
+    let base = padding / stride;
+    let length = (padding + width - 1) / stride + 1 - base;
+    let size = memory::volume(op, &[length, stride])?;
+    parallel::try_pieces_of(rows * width, grad_input, |start, grad_input| {
+        let divisors = &divisors;
+        let row = &mut memory::zeroed(op, geometry.output[2])?;
+        let weights = &mut memory::filled(op, geometry.output[2], T::ZERO)?;
+        let sums = &mut memory::filled(op, size, T::ZERO)?;
+        let first = start / width;
         simd::dispatch(GradRows {
             geometry,
-            divisors: &divisors,
+            divisors,
             grad_out,
-            first: task * rows,
+            first,
+            row,
+            weights,
+            sums,
+            base,
+            length,
             grad_input,
         });
-    });
-    Ok(())
+        Ok(())
+    })
 }
 
 /// The divisor of each window, as a product over the dimensions.
@@ -128,22 +146,20 @@ impl Divisors {
         if options.divisor_override == Some(0) {
             return Err(Error::argument(g.op, "the divisor must not be 0"));
         }
-        let counts = [0, 1, 2].map(|dim| {
-            (0..g.output[dim])
-                .map(|o| {
-                    // In padded positions; the padding at the end counts as far as it goes.
-                    let start = o * g.stride[dim];
-                    let end = start + g.kernel[dim];
-                    let (low, high) = if options.count_include_pad {
-                        (0, g.input[dim] + 2 * g.padding[dim])
-                    } else {
-                        (g.padding[dim], g.padding[dim] + g.input[dim])
-                    };
-                    // At least one, so that an empty window gives 0 and not NaN.
-                    end.min(high).saturating_sub(start.max(low)).max(1) as f64
-                })
-                .collect()
-        });
+        let count = |dim: usize, o: usize| {
+            // In padded positions; the padding at the end counts as far as it goes.
+            let start = o * g.stride[dim];
+            let end = start + g.kernel[dim];
+            let (low, high) = if options.count_include_pad {
+                (0, g.input[dim] + 2 * g.padding[dim])
+            } else {
+                (g.padding[dim], g.padding[dim] + g.input[dim])
+            };
+            // At least one, so that an empty window gives 0 and not NaN.
+            end.min(high).saturating_sub(start.max(low)).max(1) as f64
+        };
+        let counts = |dim| memory::collected(g.op, (0..g.output[dim]).map(|o| count(dim, o)));
+        let counts = [counts(0)?, counts(1)?, counts(2)?];
         Ok(Divisors { counts, fixed: options.divisor_override.map(|divisor| divisor as f64) })
     }
 
@@ -168,6 +184,9 @@ struct AvgRows<'a, T> {
     divisors: &'a Divisors,
     input: &'a [T],
     first: usize,
+    /// Scratch memory for the sums of a row, and for its divisors.
+    sums: &'a mut [f64],
+    row: &'a mut [f64],
     out: &'a mut [T],
 }
 
@@ -177,8 +196,7 @@ impl<T: Float> Kernel for AvgRows<'_, T> {
     fn run(self) {
         let g = self.geometry;
         let width = g.output[2];
-        let mut sums = vec![0.0f64; width];
-        let mut divisors = vec![0.0f64; width];
+        let (sums, divisors) = (self.sums, self.row);
         for (offset, out) in self.out.chunks_exact_mut(width).enumerate() {
             let row = self.first + offset;
             let (plane, d, h) = (
@@ -188,17 +206,13 @@ impl<T: Float> Kernel for AvgRows<'_, T> {
             );
             let input = &self.input[plane * g.input_plane()..][..g.input_plane()];
             sums.fill(0.0);
-            for kd in 0..g.kernel[0] {
-                let Some(id) = g.position(0, d, kd) else { continue };
-                for kh in 0..g.kernel[1] {
-                    let Some(ih) = g.position(1, h, kh) else { continue };
+            for kd in g.taps(0, d) {
+                let id = g.position(0, d, kd);
+                for kh in g.taps(1, h) {
+                    let ih = g.position(1, h, kh);
                     let line = &input[(id * g.input[1] + ih) * g.input[2]..][..g.input[2]];
-                    for kw in 0..g.kernel[2] {
-                        let outputs = g.outputs_of_tap(2, kw);
-                        if outputs.is_empty() {
-                            continue;
-                        }
-                        let line = &line[outputs.start * g.stride[2] + kw - g.padding[2]..];
+                    for (kw, outputs) in g.taps_of_all(2) {
+                        let line = &line[g.position(2, outputs.start, kw)..];
                         let sums = &mut sums[outputs];
                         match g.stride[2] {
                             1 => add_tap::<T, 1>(sums, line, 1),
@@ -208,8 +222,8 @@ impl<T: Float> Kernel for AvgRows<'_, T> {
                     }
                 }
             }
-            self.divisors.row(d, h, &mut divisors);
-            for ((out, &sum), &divisor) in out.iter_mut().zip(&sums).zip(&divisors) {
+            self.divisors.row(d, h, divisors);
+            for ((out, &sum), &divisor) in out.iter_mut().zip(&*sums).zip(&*divisors) {
                 *out = T::from_f64(sum / divisor).canonical();
             }
         }
@@ -232,6 +246,15 @@ struct GradRows<'a, T> {
     divisors: &'a Divisors,
     grad_out: &'a [T],
     first: usize,
+    /// Scratch memory for the divisors of a row of outputs, for their weights and for the sums of a
+    /// row. The sums of position `t * stride + r` of the padded row are at
+    /// `r * length + t - base`: positions that are `stride` apart lie side by side, so that the
+    /// loop over them is a vector loop.
+    row: &'a mut [f64],
+    weights: &'a mut [T],
+    sums: &'a mut [T],
+    base: usize,
+    length: usize,
     grad_input: &'a mut [T],
 }
 
@@ -241,13 +264,10 @@ impl<T: Float> Kernel for GradRows<'_, T> {
     fn run(self) {
         let g = self.geometry;
         let (width, stride) = (g.input[2], g.stride[2]);
-        let mut divisors = vec![0.0f64; g.output[2]];
-        let mut weights = vec![T::ZERO; g.output[2]];
-        // The sums of position `t * stride + r` of the padded row are at `r * length + t`:
-        // positions that are `stride` apart lie side by side, so that the loop over them is a
-        // vector loop.
-        let length = (width + g.padding[2]).div_ceil(stride);
-        let mut sums = vec![T::ZERO; length * stride];
+        let GradRows { row: divisors, weights, sums, base, length, .. } = self;
+        // Elements of a window that reach the positions with sums.
+        let first = (base + 1).saturating_sub(g.output[2]).saturating_mul(stride);
+        let end = (base + length).saturating_mul(stride).min(g.kernel[2]);
         for (offset, grad_input) in self.grad_input.chunks_exact_mut(width).enumerate() {
             let row = self.first + offset;
             let (plane, d, h) =
@@ -256,20 +276,21 @@ impl<T: Float> Kernel for GradRows<'_, T> {
             sums.fill(T::ZERO);
             for od in covering(g, 0, d) {
                 for oh in covering(g, 1, h) {
-                    self.divisors.row(od, oh, &mut divisors);
-                    for (weight, &divisor) in weights.iter_mut().zip(&divisors) {
+                    self.divisors.row(od, oh, divisors);
+                    for (weight, &divisor) in weights.iter_mut().zip(&*divisors) {
                         *weight = T::ONE / T::from_f64(divisor);
                     }
                     let line = &grad_out[(od * g.output[1] + oh) * g.output[2]..][..g.output[2]];
                     // A position takes the outputs of its row in ascending order if the window
                     // elements are taken in descending order.
-                    for kw in (0..g.kernel[2]).rev() {
+                    for kw in (first..end).rev() {
                         let (r, q) = (kw % stride, kw / stride);
-                        let count = length.saturating_sub(q).min(line.len());
+                        // Output `t` sends to place `q + t - base`.
+                        let skipped = base.saturating_sub(q);
+                        let place = q + skipped - base;
                         let sums = &mut sums[r * length..][..length];
-                        for ((sum, &grad), &weight) in
-                            sums[length.min(q)..].iter_mut().zip(&line[..count]).zip(&weights)
-                        {
+                        let outputs = line[skipped..].iter().zip(&weights[skipped..]);
+                        for (sum, (&grad, &weight)) in sums[place..].iter_mut().zip(outputs) {
                             *sum = grad.mul_add(weight, *sum);
                         }
                     }
@@ -277,7 +298,7 @@ impl<T: Float> Kernel for GradRows<'_, T> {
             }
             for (w, grad) in grad_input.iter_mut().enumerate() {
                 let position = w + g.padding[2];
-                *grad = sums[position % stride * length + position / stride].canonical();
+                *grad = sums[position % stride * length + position / stride - base].canonical();
             }
         }
     }

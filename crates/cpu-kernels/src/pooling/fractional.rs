@@ -1,10 +1,9 @@
 //! Maximum pooling over windows at pseudo-random places.
 
 use super::adaptive::first_largest;
-use crate::Float;
-use crate::error::{Error, Result, expect_len};
-use crate::parallel::ForEachIeee;
-use rayon::prelude::*;
+use crate::error::{Error, Result, expect_countable, expect_len, expect_size};
+use crate::{Float, memory, parallel};
+use samebits_numerics::fpenv;
 
 /// The sizes of a fractional pooling.
 ///
@@ -28,7 +27,8 @@ impl Fractional {
     /// # Errors
     ///
     /// [`Error::Argument`] if the sizes are not two or three numbers each, a kernel or output
-    /// size is 0, or `output + kernel - 1` exceeds the input.
+    /// size is 0, `output + kernel - 1` exceeds the input, or the sizes are more elements than can
+    /// be counted.
     ///
     /// # References
     ///
@@ -50,7 +50,8 @@ impl Fractional {
             ));
         }
         for d in 0..dims {
-            if kernel[d] == 0 || output[d] == 0 || output[d] + kernel[d] - 1 > input[d] {
+            let last = input[d].checked_sub(kernel[d]);
+            if kernel[d] == 0 || output[d] == 0 || last.is_none_or(|last| output[d] - 1 > last) {
                 return Err(Error::argument(
                     op,
                     format!(
@@ -60,6 +61,8 @@ impl Fractional {
                 ));
             }
         }
+        // An output is at most as large.
+        expect_countable(op, &[&[planes], input].concat())?;
         let mut sizes =
             Fractional { op, planes, dims, input: [1; 3], output: [1; 3], kernel: [1; 3] };
         sizes.input[3 - dims..].copy_from_slice(input);
@@ -81,7 +84,7 @@ impl Fractional {
     }
 
     /// Where the windows of one dimension start.
-    fn starts<T: Float>(&self, dim: usize, samples: &[T]) -> Vec<usize> {
+    fn starts<T: Float>(&self, dim: usize, samples: &[T]) -> Result<Vec<usize>> {
         let (input, output, kernel) = (self.input[dim], self.output[dim], self.kernel[dim]);
         // PyTorch's order of the samples: (W, H) in two dimensions, (D, H, W) in three.
         let sample = match (self.dims, dim) {
@@ -91,20 +94,19 @@ impl Fractional {
         };
         let last = input - kernel;
         if output == 1 {
-            return vec![last];
+            return Ok(vec![last]);
         }
         let step = T::from_usize(last) / T::from_usize(output - 1);
         let truncate = |x: T| x.into() as usize;
-        (0..output)
-            .map(|o| {
-                if o == output - 1 {
-                    return last;
-                }
-                let start = truncate((T::from_usize(o) + sample) * step) - truncate(sample * step);
-                // A sample outside [0, 1) must not lead outside the plane.
-                start.min(last)
-            })
-            .collect()
+        let start = |o: usize| {
+            if o == output - 1 {
+                return last;
+            }
+            let start = truncate((T::from_usize(o) + sample) * step) - truncate(sample * step);
+            // A sample that is rounded up to 1 must not lead outside the plane.
+            start.min(last)
+        };
+        memory::collected(self.op, (0..output).map(start))
     }
 }
 
@@ -123,7 +125,7 @@ impl Fractional {
 /// # Errors
 ///
 /// [`Error::Length`] if a slice does not fit the sizes; [`Error::Argument`] if a sample is not
-/// in [0, 1).
+/// in [0, 1); [`Error::OutOfMemory`].
 ///
 /// # References
 ///
@@ -136,10 +138,11 @@ pub fn fractional_max_pool<T: Float>(
     indices: &mut [i64],
 ) -> Result<()> {
     expect_len(sizes.op, "input", input.len(), sizes.input_len())?;
-    expect_len(sizes.op, "samples", samples.len(), sizes.planes * sizes.dims)?;
+    expect_size(sizes.op, "samples", samples.len(), &[sizes.planes, sizes.dims])?;
     expect_len(sizes.op, "out", out.len(), sizes.output_len())?;
     expect_len(sizes.op, "indices", indices.len(), sizes.output_len())?;
-    if let Some(sample) = samples.iter().find(|&&u| !(u >= T::ZERO && u < T::ONE)) {
+    let outside = |&&u: &&T| !(u >= T::ZERO && u < T::ONE);
+    if let Some(sample) = fpenv::ieee(|| samples.iter().find(outside)) {
         return Err(Error::argument(sizes.op, format!("sample {sample:?} is not in [0, 1)")));
     }
     if out.is_empty() {
@@ -148,11 +151,13 @@ pub fn fractional_max_pool<T: Float>(
     let in_plane: usize = sizes.input.iter().product();
     let out_plane: usize = sizes.output.iter().product();
     let [_, height, width] = sizes.output;
-    out.par_chunks_mut(out_plane)
-        .zip(indices.par_chunks_mut(out_plane))
-        .zip(input.par_chunks(in_plane).zip(samples.par_chunks(sizes.dims)))
-        .for_each_ieee(|((out, indices), (input, samples))| {
-            let starts = [0, 1, 2].map(|dim| sizes.starts(dim, samples));
+    let inputs = parallel::chunks(input, in_plane).zip(parallel::chunks(samples, sizes.dims));
+    parallel::chunks_mut(out, out_plane)
+        .zip(parallel::chunks_mut(indices, out_plane))
+        .zip(inputs)
+        .try_for_each(|((out, indices), (input, samples))| {
+            let starts =
+                [sizes.starts(0, samples)?, sizes.starts(1, samples)?, sizes.starts(2, samples)?];
             for (o, (out, index)) in out.iter_mut().zip(indices).enumerate() {
                 let at = [
                     starts[0][o / (height * width)],
@@ -170,6 +175,6 @@ pub fn fractional_max_pool<T: Float>(
                 *out = input[best].canonical();
                 *index = best as i64;
             }
-        });
-    Ok(())
+            Ok(())
+        })
 }

@@ -1,6 +1,6 @@
 //! Sizes of windows, inputs and outputs.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, expect_countable};
 use samebits_tensor_core::ops::PoolParams;
 use std::ops::Range;
 
@@ -39,7 +39,8 @@ impl Geometry {
     /// # Errors
     ///
     /// [`Error::Argument`] if the sizes are not one to three numbers each, a kernel, stride or
-    /// dilation is zero, the padding is more than half a window, or no window fits.
+    /// dilation is zero, the padding is more than half a window, no window fits, or the sizes are
+    /// more than can be counted.
     ///
     /// # References
     ///
@@ -66,6 +67,14 @@ impl Geometry {
             ceil_mode,
         };
         let output = params.output_size(op, input).map_err(Error::from_core)?;
+        expect_countable(op, &[&[planes], input].concat())?;
+        expect_countable(op, &[&[planes], &output[..]].concat())?;
+        for d in 0..dims {
+            // With 4, the sum of any two positions in a padded input can be counted too.
+            let window = (kernel[d] - 1).saturating_mul(dilation[d]);
+            expect_countable(op, &[4, window])?;
+            expect_countable(op, &[4, input[d].saturating_add(padding[d].saturating_mul(2))])?;
+        }
         let mut geometry = Geometry {
             op,
             planes,
@@ -115,6 +124,39 @@ impl Geometry {
         self.output.iter().product()
     }
 
+    /// The elements of the window of output `o` that are inside the input.
+    #[inline(always)]
+    pub(super) fn taps(&self, dim: usize, o: usize) -> Range<usize> {
+        let (start, padding) = (o * self.stride[dim], self.padding[dim]);
+        let first = padding.saturating_sub(start).div_ceil(self.dilation[dim]);
+        let end = (padding + self.input[dim]).saturating_sub(start).div_ceil(self.dilation[dim]);
+        let end = end.min(self.kernel[dim]);
+        first.min(end)..end
+    }
+
+    /// The elements of a window that some output of dimension `dim` has inside the input, ascending,
+    /// and these outputs. Steps over what is in the padding for all of them.
+    #[inline(always)]
+    pub(super) fn taps_of_all(&self, dim: usize) -> impl Iterator<Item = (usize, Range<usize>)> {
+        let mut next = 0;
+        std::iter::from_fn(move || {
+            while next < self.kernel[dim] {
+                let outputs = self.outputs_of_tap(dim, next);
+                if !outputs.is_empty() {
+                    next += 1;
+                    return Some((next - 1, outputs));
+                }
+                // The last output that this element is in front of the input for comes first.
+                let before = self.padding[dim].saturating_sub(next * self.dilation[dim]);
+                let output =
+                    before.div_ceil(self.stride[dim]).min(self.output[dim]).checked_sub(1)?;
+                let shift = self.padding[dim] - output * self.stride[dim];
+                next = shift.div_ceil(self.dilation[dim]);
+            }
+            None
+        })
+    }
+
     /// The outputs of dimension `dim` whose window has its element `tap` inside the input.
     #[inline(always)]
     pub(super) fn outputs_of_tap(&self, dim: usize, tap: usize) -> Range<usize> {
@@ -125,11 +167,9 @@ impl Geometry {
         first.min(end)..end
     }
 
-    /// The input position of element `tap` of the window of output `o`, if it is inside.
+    /// The input position of element `tap` of the window of output `o`, which is inside.
     #[inline(always)]
-    pub(super) fn position(&self, dim: usize, o: usize, tap: usize) -> Option<usize> {
-        let padded = o * self.stride[dim] + tap * self.dilation[dim];
-        let position = padded.checked_sub(self.padding[dim])?;
-        (position < self.input[dim]).then_some(position)
+    pub(super) fn position(&self, dim: usize, o: usize, tap: usize) -> usize {
+        o * self.stride[dim] + tap * self.dilation[dim] - self.padding[dim]
     }
 }

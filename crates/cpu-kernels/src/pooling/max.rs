@@ -2,10 +2,8 @@
 
 use super::Geometry;
 use crate::error::{Error, Result, expect_len};
-use crate::scatter::Checked;
-use crate::scatter::fold;
-use crate::{Float, parallel};
-use rayon::prelude::*;
+use crate::scatter::{Checked, fold};
+use crate::{Float, memory, parallel};
 use samebits_numerics::extrema::replaces_max;
 use samebits_numerics::simd::{self, Kernel};
 
@@ -26,7 +24,8 @@ pub(super) const TASK: usize = 1 << 13;
 ///
 /// # Errors
 ///
-/// [`Error::Length`] if a slice does not fit the geometry.
+/// [`Error::Length`] if a slice does not fit the geometry; [`Error::Argument`] if a window has 2^32
+/// elements or more; [`Error::OutOfMemory`].
 ///
 /// # Examples
 ///
@@ -55,15 +54,20 @@ pub fn max_pool<T: Float>(
     if out.is_empty() {
         return Ok(());
     }
+    let window = memory::product(&geometry.kernel).unwrap_or(usize::MAX);
+    if window >= NONE as usize {
+        let message = format!("a window has at most {NONE} elements, got {:?}", geometry.kernel);
+        return Err(Error::argument(geometry.op, message));
+    }
     let width = geometry.output[2];
     let rows = TASK.div_ceil(width);
-    out.par_chunks_mut(rows * width)
-        .zip(indices.par_chunks_mut(rows * width))
-        .enumerate()
-        .for_each(|(task, (out, indices))| {
-            simd::dispatch(MaxRows { geometry, input, first: task * rows, out, indices });
-        });
-    Ok(())
+    let size = rows * width;
+    let tasks = parallel::chunks_mut(out, size).zip(parallel::chunks_mut(indices, size));
+    tasks.enumerate().try_for_each(|(task, (out, indices))| {
+        let taps = &mut memory::filled(geometry.op, width, NONE)?;
+        simd::dispatch(MaxRows { geometry, input, first: task * rows, taps, out, indices });
+        Ok(())
+    })
 }
 
 /// The gradient of [`max_pool`] and of every other maximum pooling: each output's gradient goes
@@ -81,7 +85,7 @@ pub fn max_pool<T: Float>(
 /// # Errors
 ///
 /// [`Error::Length`] if a slice does not fit; [`Error::IndexOutOfRange`] if an index is not in
-/// its plane, and nothing is written.
+/// its plane, and nothing is written; [`Error::OutOfMemory`].
 ///
 /// # Examples
 ///
@@ -129,16 +133,16 @@ pub fn max_pool_backward<T: Float>(
     }
     grad_input.fill(T::ZERO);
     // Few large planes: the sources of each stretch of the input, in the same order.
-    let (sources, places): (Vec<usize>, Vec<usize>) = indices
-        .iter()
-        .enumerate()
-        .filter(|&(_, &index)| index >= 0)
-        .map(|(source, &index)| (source, source / out_plane * in_plane + index as usize))
-        .unzip();
+    let mut sources = memory::with_capacity(op, indices.len())?;
+    let mut places = memory::with_capacity(op, indices.len())?;
+    for (source, &index) in indices.iter().enumerate().filter(|&(_, &index)| index >= 0) {
+        sources.push(source);
+        places.push(source / out_plane * in_plane + index as usize);
+    }
     fold(
         grad_input,
         1,
-        &Checked(&places),
+        &Checked(op, &places),
         |i, _| grad_out[sources[i]],
         |sum, grad| (sum + grad).canonical(),
     )
@@ -168,7 +172,7 @@ pub(super) fn check_indices(
     // Adding one moves -1 to 0, and every other negative number to a huge one.
     let inside = |index: i64| (index as u64).wrapping_add(none) < size as u64 + none;
     let valid = |piece: &[i64]| piece.iter().fold(true, |valid, &index| valid & inside(index));
-    if indices.par_chunks(1 << 16).all(valid) {
+    if !parallel::chunks(indices, 1 << 16).any(|piece| !valid(piece)) {
         return Ok(());
     }
     match indices.iter().position(|&index| !inside(index)) {
@@ -184,6 +188,8 @@ struct MaxRows<'a, T> {
     geometry: &'a Geometry,
     input: &'a [T],
     first: usize,
+    /// Scratch memory for a row: the number of the winning element of each window, or `NONE`.
+    taps: &'a mut [u32],
     out: &'a mut [T],
     indices: &'a mut [i64],
 }
@@ -194,8 +200,7 @@ impl<T: Float> Kernel for MaxRows<'_, T> {
     fn run(self) {
         let g = self.geometry;
         let width = g.output[2];
-        // The number of the winning element of each window; NONE before the first.
-        let mut taps = vec![NONE; width];
+        let taps = self.taps;
         let rows = self.out.chunks_exact_mut(width).zip(self.indices.chunks_exact_mut(width));
         for (offset, (best, indices)) in rows.enumerate() {
             let row = self.first + offset;
@@ -207,18 +212,13 @@ impl<T: Float> Kernel for MaxRows<'_, T> {
             let input = &self.input[plane * g.input_plane()..][..g.input_plane()];
             best.fill(T::LOWEST);
             taps.fill(NONE);
-            for kd in 0..g.kernel[0] {
-                let Some(id) = g.position(0, d, kd) else { continue };
-                for kh in 0..g.kernel[1] {
-                    let Some(ih) = g.position(1, h, kh) else { continue };
+            for kd in g.taps(0, d) {
+                let id = g.position(0, d, kd);
+                for kh in g.taps(1, h) {
+                    let ih = g.position(1, h, kh);
                     let line = &input[(id * g.input[1] + ih) * g.input[2]..][..g.input[2]];
-                    for kw in 0..g.kernel[2] {
-                        let outputs = g.outputs_of_tap(2, kw);
-                        let from = outputs.start * g.stride[2] + kw * g.dilation[2];
-                        if outputs.is_empty() {
-                            continue;
-                        }
-                        let line = &line[from - g.padding[2]..];
+                    for (kw, outputs) in g.taps_of_all(2) {
+                        let line = &line[g.position(2, outputs.start, kw)..];
                         let tap = ((kd * g.kernel[1] + kh) * g.kernel[2] + kw) as u32;
                         let best = &mut best[outputs.clone()];
                         let taps = &mut taps[outputs];
@@ -230,7 +230,7 @@ impl<T: Float> Kernel for MaxRows<'_, T> {
                     }
                 }
             }
-            for (w, (index, &tap)) in indices.iter_mut().zip(&taps).enumerate() {
+            for (w, (index, &tap)) in indices.iter_mut().zip(&*taps).enumerate() {
                 *index = index_of_tap(g, tap, [d, h, w]);
             }
             best.iter_mut().for_each(|x| *x = x.canonical());
@@ -269,7 +269,6 @@ fn index_of_tap(g: &Geometry, tap: u32, at: [usize; 3]) -> i64 {
     let tap = tap as usize;
     let taps =
         [tap / (g.kernel[1] * g.kernel[2]), tap / g.kernel[2] % g.kernel[1], tap % g.kernel[2]];
-    let position =
-        |dim: usize| at[dim] * g.stride[dim] + taps[dim] * g.dilation[dim] - g.padding[dim];
+    let position = |dim: usize| g.position(dim, at[dim], taps[dim]);
     ((position(0) * g.input[1] + position(1)) * g.input[2] + position(2)) as i64
 }

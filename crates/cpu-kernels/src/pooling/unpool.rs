@@ -1,9 +1,8 @@
 //! The partial inverse of maximum pooling.
 
 use super::max::check_indices;
-use crate::Float;
 use crate::error::{Result, expect_len};
-use rayon::prelude::*;
+use crate::{Float, parallel};
 
 /// Puts each input where its index says, and zero everywhere else.
 ///
@@ -47,14 +46,13 @@ pub fn max_unpool<T: Float>(
         out.fill(T::ZERO);
         return Ok(());
     }
-    out.par_chunks_mut(out_plane)
-        .zip(input.par_chunks(in_plane).zip(indices.par_chunks(in_plane)))
-        .for_each(|(out, (input, indices))| {
-            out.fill(T::ZERO);
-            for (&x, &index) in input.iter().zip(indices) {
-                out[index as usize] = x;
-            }
-        });
+    let inputs = parallel::chunks(input, in_plane).zip(parallel::chunks(indices, in_plane));
+    parallel::chunks_mut(out, out_plane).zip(inputs).for_each(|(out, (input, indices))| {
+        out.fill(T::ZERO);
+        for (&x, &index) in input.iter().zip(indices) {
+            out[index as usize] = x;
+        }
+    });
     Ok(())
 }
 
@@ -85,14 +83,13 @@ pub fn max_unpool_backward<T: Float>(
         grad_input.fill(T::ZERO);
         return Ok(());
     }
-    grad_input
-        .par_chunks_mut(in_plane)
-        .zip(grad_out.par_chunks(out_plane).zip(indices.par_chunks(in_plane)))
-        .for_each(|(grad_input, (grad_out, indices))| {
-            for (grad, &index) in grad_input.iter_mut().zip(indices) {
-                *grad = grad_out.get(index as usize).copied().unwrap_or(T::ZERO);
-            }
-        });
+    let inputs = parallel::chunks(grad_out, out_plane).zip(parallel::chunks(indices, in_plane));
+    let planes = parallel::chunks_mut(grad_input, in_plane).zip(inputs);
+    planes.for_each(|(grad_input, (grad_out, indices))| {
+        for (grad, &index) in grad_input.iter_mut().zip(indices) {
+            *grad = grad_out.get(index as usize).copied().unwrap_or(T::ZERO);
+        }
+    });
     Ok(())
 }
 

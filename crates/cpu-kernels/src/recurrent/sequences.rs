@@ -213,10 +213,12 @@ impl<T: Elementary + Real> Task<'_, T> {
                     Cell::Tanh | Cell::Relu => {
                         let sums = &mut spare.sums[..size];
                         let (x, h) = (Operand::Each(gates.x), Operand::Each(gates.h));
-                        elementwise::binary(BinaryKind::Add, x, h, sums);
+                        elementwise::binary(BinaryKind::Add, x, h, sums)
+                            .expect("the slices are of one length");
                         let tanh = layer.cell == Cell::Tanh;
                         let kind = if tanh { UnaryKind::Tanh } else { UnaryKind::Relu };
-                        elementwise::unary(kind, sums, hidden);
+                        elementwise::unary(kind, sums, hidden)
+                            .expect("the slices are of one length");
                     }
                 }
             }
@@ -364,7 +366,8 @@ impl<T: Elementary + Real> GradTask<'_, T> {
                         let tanh = cell == Cell::Tanh;
                         let kind = if tanh { BinaryKind::TanhGrad } else { BinaryKind::ReluGrad };
                         let after = Operand::Each(&kept.output[units]);
-                        elementwise::binary(kind, Operand::Each(grad), after, gates);
+                        elementwise::binary(kind, Operand::Each(grad), after, gates)
+                            .expect("the slices are of one length");
                     }
                 }
             }
@@ -613,7 +616,8 @@ fn split<'a, T>(mut data: &'a mut [T], width: usize, groups: &[Range<usize>]) ->
 }
 
 fn add<T: Elementary>(a: &[T], b: &[T], out: &mut [T]) {
-    elementwise::binary(BinaryKind::Add, Operand::Each(a), Operand::Each(b), out);
+    elementwise::binary(BinaryKind::Add, Operand::Each(a), Operand::Each(b), out)
+        .expect("the slices are of one length");
 }
 
 fn copy_rows<T: Copy>(from: &[T], stride: usize, to: &mut [T], width: usize, rows: usize) {

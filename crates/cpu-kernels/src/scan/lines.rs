@@ -1,10 +1,8 @@
 //! What is computed element after element, along each line.
 
-use crate::Float;
-use crate::error::{Result, expect_len};
-use rayon::prelude::*;
+use crate::error::{Result, expect_size};
+use crate::{Float, memory, parallel};
 use samebits_numerics::extrema::{replaces_max, replaces_min};
-use samebits_numerics::fpenv;
 use samebits_numerics::math::f64::exp;
 
 /// The gradient of [`cumprod`](super::cumprod).
@@ -31,22 +29,21 @@ pub fn cumprod_backward<T: Float>(
     grad_input: &mut [T],
 ) -> Result<()> {
     const OP: &str = "cumprod";
-    expect_len(OP, "input", input.len(), outer * dim * inner)?;
-    expect_len(OP, "grad_out", grad_out.len(), outer * dim * inner)?;
-    expect_len(OP, "grad_input", grad_input.len(), outer * dim * inner)?;
+    expect_size(OP, "input", input.len(), &[outer, dim, inner])?;
+    expect_size(OP, "grad_out", grad_out.len(), &[outer, dim, inner])?;
+    expect_size(OP, "grad_input", grad_input.len(), &[outer, dim, inner])?;
     if grad_input.is_empty() {
         return Ok(());
     }
     let slab = dim * inner;
-    grad_input.par_chunks_mut(slab).enumerate().for_each(|(o, grad_input)| {
+    parallel::chunks_mut(grad_input, slab).enumerate().try_for_each(|(o, grad_input)| {
         let (input, grad_out) = (&input[o * slab..][..slab], &grad_out[o * slab..][..slab]);
-        fpenv::ieee(|| {
-            for j in 0..inner {
-                product_line(input, grad_out, grad_input, dim, |k| k * inner + j);
-            }
-        });
-    });
-    Ok(())
+        let mut products = memory::zeroed(OP, dim)?;
+        for j in 0..inner {
+            product_line(input, grad_out, grad_input, &mut products, |k| k * inner + j);
+        }
+        Ok(())
+    })
 }
 
 /// The gradient of [`cumprod_backward`], given that of its result, `v`.
@@ -88,42 +85,41 @@ pub fn cumprod_backward_backward<T: Float>(
         ("grad_of_grad", grad_of_grad.len()),
         ("grad_input", grad_input.len()),
     ] {
-        expect_len(OP, what, len, outer * dim * inner)?;
+        expect_size(OP, what, len, &[outer, dim, inner])?;
     }
     if grad_input.is_empty() {
         return Ok(());
     }
     let slab = dim * inner;
-    let outputs = grad_of_grad.par_chunks_mut(slab).zip(grad_input.par_chunks_mut(slab));
-    outputs.enumerate().for_each(|(o, (grad_of_grad, grad_input))| {
+    let outputs =
+        parallel::chunks_mut(grad_of_grad, slab).zip(parallel::chunks_mut(grad_input, slab));
+    outputs.enumerate().try_for_each(|(o, (grad_of_grad, grad_input))| {
         let range = o * slab..(o + 1) * slab;
         let (input, grad_out) = (&input[range.clone()], &grad_out[range.clone()]);
         let outer_grad = &outer_grad[range];
-        fpenv::ieee(|| {
-            let mut before = vec![(0.0, 1.0); dim];
-            for j in 0..inner {
-                let at = |k: usize| k * inner + j;
-                let wide = |x: &[T], k: usize| -> f64 { x[at(k)].into() };
-                let (mut t, mut product) = (0.0, 1.0);
-                for (k, before) in before.iter_mut().enumerate() {
-                    *before = (t, product);
-                    t = t * wide(input, k) + product * wide(outer_grad, k);
-                    product *= wide(input, k);
-                    grad_of_grad[at(k)] = T::from_f64(t).canonical();
-                }
-                let (mut s, mut t) = (0.0, 0.0);
-                for (k, &(tangent, product)) in before.iter().enumerate().rev() {
-                    if k + 1 < dim {
-                        s = s * wide(input, k + 1) + t * wide(outer_grad, k + 1);
-                        t *= wide(input, k + 1);
-                    }
-                    t += wide(grad_out, k);
-                    grad_input[at(k)] = T::from_f64(t * tangent + s * product).canonical();
-                }
+        let mut before = memory::filled(OP, dim, (0.0, 1.0))?;
+        for j in 0..inner {
+            let at = |k: usize| k * inner + j;
+            let wide = |x: &[T], k: usize| -> f64 { x[at(k)].into() };
+            let (mut t, mut product) = (0.0, 1.0);
+            for (k, before) in before.iter_mut().enumerate() {
+                *before = (t, product);
+                t = t * wide(input, k) + product * wide(outer_grad, k);
+                product *= wide(input, k);
+                grad_of_grad[at(k)] = T::from_f64(t).canonical();
             }
-        });
-    });
-    Ok(())
+            let (mut s, mut t) = (0.0, 0.0);
+            for (k, &(tangent, product)) in before.iter().enumerate().rev() {
+                if k + 1 < dim {
+                    s = s * wide(input, k + 1) + t * wide(outer_grad, k + 1);
+                    t *= wide(input, k + 1);
+                }
+                t += wide(grad_out, k);
+                grad_input[at(k)] = T::from_f64(t * tangent + s * product).canonical();
+            }
+        }
+        Ok(())
+    })
 }
 
 /// The gradient of [`logcumsumexp`](super::logcumsumexp).
@@ -153,36 +149,34 @@ pub fn logcumsumexp_backward<T: Float>(
     grad_input: &mut [T],
 ) -> Result<()> {
     const OP: &str = "logcumsumexp";
-    expect_len(OP, "input", input.len(), outer * dim * inner)?;
-    expect_len(OP, "output", output.len(), outer * dim * inner)?;
-    expect_len(OP, "grad_out", grad_out.len(), outer * dim * inner)?;
-    expect_len(OP, "grad_input", grad_input.len(), outer * dim * inner)?;
+    expect_size(OP, "input", input.len(), &[outer, dim, inner])?;
+    expect_size(OP, "output", output.len(), &[outer, dim, inner])?;
+    expect_size(OP, "grad_out", grad_out.len(), &[outer, dim, inner])?;
+    expect_size(OP, "grad_input", grad_input.len(), &[outer, dim, inner])?;
     if grad_input.is_empty() {
         return Ok(());
     }
     let slab = dim * inner;
-    grad_input.par_chunks_mut(slab).enumerate().for_each(|(o, grad_input)| {
+    parallel::chunks_mut(grad_input, slab).enumerate().for_each(|(o, grad_input)| {
         let range = o * slab..(o + 1) * slab;
         let (input, output) = (&input[range.clone()], &output[range.clone()]);
         let grad_out = &grad_out[range];
-        fpenv::ieee(|| {
-            for j in 0..inner {
-                let (mut m, mut s) = (f64::NEG_INFINITY, 0.0);
-                for at in (0..dim).rev().map(|k| k * inner + j) {
-                    let (n, g): (f64, f64) = (-output[at].into(), grad_out[at].into());
-                    (m, s) = if m == f64::NEG_INFINITY && s == 0.0 {
-                        (n, g)
-                    } else if m > n {
-                        (m, s + g * exp(n - m))
-                    } else if m == n {
-                        (m, s + g)
-                    } else {
-                        (n, s * exp(m - n) + g)
-                    };
-                    grad_input[at] = T::from_f64(s * exp(m + input[at].into())).canonical();
-                }
+        for j in 0..inner {
+            let (mut m, mut s) = (f64::NEG_INFINITY, 0.0);
+            for at in (0..dim).rev().map(|k| k * inner + j) {
+                let (n, g): (f64, f64) = (-output[at].into(), grad_out[at].into());
+                (m, s) = if m == f64::NEG_INFINITY && s == 0.0 {
+                    (n, g)
+                } else if m > n {
+                    (m, s + g * exp(n - m))
+                } else if m == n {
+                    (m, s + g)
+                } else {
+                    (n, s * exp(m - n) + g)
+                };
+                grad_input[at] = T::from_f64(s * exp(m + input[at].into())).canonical();
             }
-        });
+        }
     });
     Ok(())
 }
@@ -223,45 +217,44 @@ pub fn cumextreme<T: Float>(
     indices: &mut [i64],
 ) -> Result<()> {
     let op = if largest { "cummax" } else { "cummin" };
-    expect_len(op, "input", input.len(), outer * dim * inner)?;
-    expect_len(op, "values", values.len(), outer * dim * inner)?;
-    expect_len(op, "indices", indices.len(), outer * dim * inner)?;
+    expect_size(op, "input", input.len(), &[outer, dim, inner])?;
+    expect_size(op, "values", values.len(), &[outer, dim, inner])?;
+    expect_size(op, "indices", indices.len(), &[outer, dim, inner])?;
     if values.is_empty() {
         return Ok(());
     }
     let slab = dim * inner;
-    let slabs = values.par_chunks_mut(slab).zip(indices.par_chunks_mut(slab));
-    slabs.zip(input.par_chunks(slab)).for_each(|((values, indices), input)| {
-        fpenv::ieee(|| {
-            for j in 0..inner {
-                let (mut best, mut place) = (input[j], 0);
-                for k in 0..dim {
-                    let x = input[k * inner + j];
-                    let replaces =
-                        if largest { replaces_max(best, x) } else { replaces_min(best, x) };
-                    if replaces {
-                        (best, place) = (x, k as i64);
-                    }
-                    values[k * inner + j] = best.canonical();
-                    indices[k * inner + j] = place;
+    let slabs = parallel::chunks_mut(values, slab).zip(parallel::chunks_mut(indices, slab));
+    slabs.zip(parallel::chunks(input, slab)).for_each(|((values, indices), input)| {
+        for j in 0..inner {
+            let (mut best, mut place) = (input[j], 0);
+            for k in 0..dim {
+                let x = input[k * inner + j];
+                let replaces = if largest { replaces_max(best, x) } else { replaces_min(best, x) };
+                if replaces {
+                    (best, place) = (x, k as i64);
                 }
+                values[k * inner + j] = best.canonical();
+                indices[k * inner + j] = place;
             }
-        });
+        }
     });
     Ok(())
 }
 
+/// The gradient of a line of as many elements as there is room for `products`.
 fn product_line<T: Float>(
     input: &[T],
     grad_out: &[T],
     grad_input: &mut [T],
-    n: usize,
+    products: &mut [f64],
     at: impl Fn(usize) -> usize,
 ) {
+    let n = products.len();
     let zero = (0..n).find(|&k| input[at(k)] == T::ZERO).unwrap_or(n);
     let second = (zero + 1..n).find(|&k| input[at(k)] == T::ZERO).unwrap_or(n);
     // Products up to each element, the first zero left out, as far as they are not zero.
-    let mut products = vec![0.0f64; second];
+    let products = &mut products[..second];
     let mut product = 1.0;
     for (k, slot) in products.iter_mut().enumerate() {
         if k != zero {

@@ -14,7 +14,7 @@ pub trait Addends<T>: Sync {
 
 /// Rows of one slice.
 #[derive(Clone, Copy, Debug)]
-pub struct Stored<'a, T, P, F> {
+pub(crate) struct Stored<'a, T, P, F> {
     /// The slice.
     pub data: &'a [T],
     /// Where the row of a source starts.

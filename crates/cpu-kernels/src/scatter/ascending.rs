@@ -5,8 +5,7 @@
 //! stays in the cache. How the work is cut changes the order between outputs only.
 
 use super::{Addends, Destinations};
-use crate::{Float, Result};
-use rayon::prelude::*;
+use crate::{Float, Result, memory, parallel};
 use samebits_numerics::fpenv;
 use samebits_numerics::simd::{self, Kernel};
 
@@ -36,7 +35,11 @@ pub(crate) trait Visitor: Sync {
     type State;
 
     /// Starts a stretch.
-    fn start(&self, out: &mut [Self::Element]) -> Self::State;
+    ///
+    /// # Errors
+    ///
+    /// All three: [`OutOfMemory`](crate::Error::OutOfMemory).
+    fn start(&self, out: &mut [Self::Element]) -> Result<Self::State>;
 
     /// What a group remembers of source `base + offset`.
     #[inline(always)]
@@ -51,18 +54,27 @@ pub(crate) trait Visitor: Sync {
         out: &mut [Self::Element],
         base: usize,
         entries: &[Entry],
-    );
+    ) -> Result<()>;
 
     /// Ends a stretch.
-    fn finish(&self, state: Self::State, out: &mut [Self::Element]);
+    fn finish(&self, state: Self::State, out: &mut [Self::Element]) -> Result<()>;
 }
 
 /// Shows every source to the visitor, those of one output row in ascending order.
 ///
 /// # Errors
 ///
-/// As [`Destinations::fill`], and then the output is as it was.
+/// As [`Destinations::fill`], and then the output is as it was; those of the visitor.
 pub(crate) fn visit_rows<V: Visitor, D: Destinations>(
+    out: &mut [V::Element],
+    width: usize,
+    destinations: &D,
+    visitor: &V,
+) -> Result<()> {
+    fpenv::ieee(|| visit(out, width, destinations, visitor))
+}
+
+fn visit<V: Visitor, D: Destinations>(
     out: &mut [V::Element],
     width: usize,
     destinations: &D,
@@ -82,18 +94,16 @@ pub(crate) fn visit_rows<V: Visitor, D: Destinations>(
     }
     let stretches = rows.div_ceil(stretch);
     let shift = stretch.trailing_zeros();
-    let chunks = (0..n.div_ceil(CHUNK))
-        .into_par_iter()
-        .map(|number| {
+    let chunks =
+        parallel::items(0..n.div_ceil(CHUNK)).try_collect(destinations.op(), |number| {
             let start = number * CHUNK;
             let chunk = Chunk { destinations, visitor, start, end: n.min(start + CHUNK) };
-            fpenv::ieee(|| simd::dispatch(Group { chunk, stretches, shift }))
-        })
-        .collect::<Result<Vec<Groups>>>()?;
-    out.par_chunks_mut(stretch * width).enumerate().for_each(|(number, out)| {
-        fpenv::ieee(|| simd::dispatch(VisitStretch { out, number, chunks: &chunks, visitor }));
-    });
-    Ok(())
+            simd::dispatch(Group { chunk, stretches, shift })
+        })?;
+    let stretches = parallel::chunks_mut(out, stretch * width).enumerate();
+    stretches.try_for_each(|(number, out)| {
+        simd::dispatch(VisitStretch { out, number, chunks: &chunks, visitor })
+    })
 }
 
 /// Adds to each output row its sources in ascending order, one rounding each, starting from the
@@ -110,13 +120,14 @@ pub(crate) fn add_rows<T: Float, D: Destinations>(
         type Element = T;
         type State = ();
         #[inline(always)]
-        fn start(&self, out: &mut [T]) {
+        fn start(&self, out: &mut [T]) -> Result<()> {
             if self.2 {
                 out.fill(T::ZERO);
             }
+            Ok(())
         }
         #[inline(always)]
-        fn visit(&self, (): &mut (), out: &mut [T], base: usize, entries: &[Entry]) {
+        fn visit(&self, (): &mut (), out: &mut [T], base: usize, entries: &[Entry]) -> Result<()> {
             let width = self.1;
             for entry in entries {
                 let source = base + entry.packed as usize;
@@ -125,12 +136,14 @@ pub(crate) fn add_rows<T: Float, D: Destinations>(
                     *sum = *sum + self.0.form(source, x);
                 }
             }
+            Ok(())
         }
         #[inline(always)]
-        fn finish(&self, (): (), out: &mut [T]) {
+        fn finish(&self, (): (), out: &mut [T]) -> Result<()> {
             for sum in out {
                 *sum = sum.canonical();
             }
+            Ok(())
         }
     }
     visit_rows(out, width, destinations, &Add(addends, width, fresh, std::marker::PhantomData))
@@ -145,7 +158,7 @@ pub(super) struct Order;
 impl Order {
     /// Checks every destination.
     fn check(destinations: &impl Destinations) -> Result<()> {
-        Order::batches(destinations, 0..destinations.count(), |_, _| {})
+        Order::batches(destinations, 0..destinations.count(), |_, _| Ok(()))
     }
 
     /// Calls `f(first source, rows)` for each batch of a range.
@@ -153,13 +166,13 @@ impl Order {
     pub(super) fn batches(
         destinations: &impl Destinations,
         sources: std::ops::Range<usize>,
-        mut f: impl FnMut(usize, &[usize]),
+        mut f: impl FnMut(usize, &[usize]) -> Result<()>,
     ) -> Result<()> {
         let mut rows = [0; BATCH];
         for start in sources.clone().step_by(BATCH) {
             let rows = &mut rows[..BATCH.min(sources.end - start)];
             destinations.fill(start, rows)?;
-            f(start, rows);
+            f(start, rows)?;
         }
         Ok(())
     }
@@ -176,16 +189,15 @@ impl<V: Visitor, D: Destinations> Kernel for VisitAll<'_, V, D> {
     #[inline(always)]
     fn run(self) -> Result<()> {
         let VisitAll { out, destinations, visitor } = self;
-        let mut state = visitor.start(out);
+        let mut state = visitor.start(out)?;
         let mut entries = [Entry::default(); BATCH];
         Order::batches(destinations, 0..destinations.count(), |base, rows| {
             for (offset, (entry, &row)) in entries.iter_mut().zip(rows).enumerate() {
                 *entry = Entry { row: row as u32, packed: visitor.pack(base, offset) };
             }
-            visitor.visit(&mut state, out, base, &entries[..rows.len()]);
+            visitor.visit(&mut state, out, base, &entries[..rows.len()])
         })?;
-        visitor.finish(state, out);
-        Ok(())
+        visitor.finish(state, out)
     }
 }
 
@@ -197,15 +209,15 @@ struct VisitStretch<'a, V: Visitor> {
 }
 
 impl<V: Visitor> Kernel for VisitStretch<'_, V> {
-    type Output = ();
+    type Output = Result<()>;
     #[inline(always)]
-    fn run(self) {
-        let mut state = self.visitor.start(self.out);
+    fn run(self) -> Result<()> {
+        let mut state = self.visitor.start(self.out)?;
         for (number, groups) in self.chunks.iter().enumerate() {
             let entries = groups.of_stretch(self.number);
-            self.visitor.visit(&mut state, self.out, number * CHUNK, entries);
+            self.visitor.visit(&mut state, self.out, number * CHUNK, entries)?;
         }
-        self.visitor.finish(state, self.out);
+        self.visitor.finish(state, self.out)
     }
 }
 
@@ -237,16 +249,21 @@ impl<V: Visitor, D: Destinations> Kernel for Group<'_, V, D> {
     #[inline(always)]
     fn run(self) -> Result<Groups> {
         let Group { chunk, stretches, shift } = self;
-        // Room for a fair share and some more; a group that needs yet more grows.
+        // Room for a fair share and some more; a group that needs yet more grows, to the size of
+        // the chunk at most.
+        let op = chunk.destinations.op();
         let fair = (chunk.end - chunk.start) / stretches;
-        let mut groups: Vec<Vec<Entry>> =
-            (0..stretches).map(|_| Vec::with_capacity(fair + fair / 8 + 16)).collect();
+        let mut groups: Vec<Vec<Entry>> = memory::with_capacity(op, stretches)?;
+        for _ in 0..stretches {
+            groups.push(memory::with_capacity(op, fair + fair / 8 + 16)?);
+        }
         let mask = (1usize << shift) - 1;
         Order::batches(chunk.destinations, chunk.start..chunk.end, |first, rows| {
             for (offset, &row) in rows.iter().enumerate() {
                 let packed = chunk.visitor.pack(chunk.start, first - chunk.start + offset);
                 groups[row >> shift].push(Entry { row: (row & mask) as u32, packed });
             }
+            Ok(())
         })?;
         Ok(Groups(groups))
     }

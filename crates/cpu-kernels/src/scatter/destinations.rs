@@ -4,6 +4,9 @@ use crate::error::{Error, Result};
 
 /// The output row that each source is sent to.
 pub trait Destinations: Sync {
+    /// The operation, for errors.
+    fn op(&self) -> &'static str;
+
     /// The number of sources.
     fn count(&self) -> usize;
 
@@ -17,7 +20,7 @@ pub trait Destinations: Sync {
 
 /// Sources sent to `index[i]`.
 #[derive(Clone, Copy, Debug)]
-pub struct Rows<'a> {
+pub(crate) struct Rows<'a> {
     /// The operation, for errors.
     pub op: &'static str,
     /// One index per source.
@@ -29,6 +32,10 @@ pub struct Rows<'a> {
 }
 
 impl Destinations for Rows<'_> {
+    fn op(&self) -> &'static str {
+        self.op
+    }
+
     fn count(&self) -> usize {
         self.index.len()
     }
@@ -49,7 +56,7 @@ impl Destinations for Rows<'_> {
 /// Elements of an (outer, n, inner) tensor sent along the middle dimension of an
 /// (outer, size, inner) tensor, to the place that an index of their own says.
 #[derive(Clone, Copy, Debug)]
-pub struct Elements<'a> {
+pub(crate) struct Elements<'a> {
     /// The operation, for errors.
     pub op: &'static str,
     /// (outer, n, inner): one index per element.
@@ -63,6 +70,10 @@ pub struct Elements<'a> {
 }
 
 impl Destinations for Elements<'_> {
+    fn op(&self) -> &'static str {
+        self.op
+    }
+
     fn count(&self) -> usize {
         self.index.len()
     }
@@ -100,18 +111,22 @@ impl Destinations for Elements<'_> {
     }
 }
 
-/// Sources sent to rows that the caller has computed and checked.
+/// Sources of an operation sent to rows that the caller has computed and checked.
 #[derive(Clone, Copy, Debug)]
-pub struct Checked<'a>(pub &'a [usize]);
+pub(crate) struct Checked<'a>(pub &'static str, pub &'a [usize]);
 
 impl Destinations for Checked<'_> {
+    fn op(&self) -> &'static str {
+        self.0
+    }
+
     fn count(&self) -> usize {
-        self.0.len()
+        self.1.len()
     }
 
     #[inline(always)]
     fn fill(&self, start: usize, rows: &mut [usize]) -> Result<()> {
-        rows.copy_from_slice(&self.0[start..start + rows.len()]);
+        rows.copy_from_slice(&self.1[start..start + rows.len()]);
         Ok(())
     }
 }

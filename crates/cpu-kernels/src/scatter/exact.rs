@@ -9,8 +9,7 @@
 use super::ascending::{self, Entry, Order, Visitor};
 use super::segments::{Segments, ends_in_order};
 use super::{Addends, Destinations};
-use crate::Result;
-use rayon::prelude::*;
+use crate::{Result, memory, parallel};
 use samebits_numerics::exact::{ExactSum, two_sum};
 use samebits_numerics::fpenv;
 use samebits_numerics::nan::canonical;
@@ -35,7 +34,8 @@ const GROUP: usize = 16;
 ///
 /// # Errors
 ///
-/// As [`Destinations::fill`], and then the output is as it was.
+/// As [`Destinations::fill`], and then the output is as it was;
+/// [`OutOfMemory`](crate::Error::OutOfMemory).
 pub(crate) fn add_rows<D: Destinations>(
     out: &mut [f32],
     fresh: bool,
@@ -43,32 +43,39 @@ pub(crate) fn add_rows<D: Destinations>(
     destinations: &D,
     addends: &impl Addends<f32>,
 ) -> Result<()> {
-    let n = destinations.count();
+    fpenv::ieee(|| add(out, fresh, width, destinations, addends))
+}
+
+fn add<D: Destinations>(
+    out: &mut [f32],
+    fresh: bool,
+    width: usize,
+    destinations: &D,
+    addends: &impl Addends<f32>,
+) -> Result<()> {
+    let (op, n) = (destinations.op(), destinations.count());
     // Few outputs and many sources: a task for each piece of the sources. The thresholds decide
     // the speed only.
     let pieces = (n / PIECE.max(4 * out.len() / width.max(1))).min(MAX_TABLES);
     let few = out.len() <= TABLE && !out.is_empty() && pieces >= 2;
     if !few && width >= WIDE {
-        let segments = Segments { addends, width, fresh };
+        let segments = Segments { op, addends, width, fresh };
         if let Some(ends) = ends_in_order(destinations, out.len() / width)? {
             segments.sum_in_order(&ends, out);
             return Ok(());
         }
         return ascending::visit_rows(out, width, destinations, &segments);
     }
-    let sum = Sum { addends, width, fresh };
+    let sum = Sum { op, addends, width, fresh };
     if !few {
         return ascending::visit_rows(out, width, destinations, &sum);
     }
     let length = n.div_ceil(pieces);
-    let tables = (0..pieces)
-        .into_par_iter()
-        .map(|piece| {
-            let range = (piece * length).min(n)..((piece + 1) * length).min(n);
-            fpenv::ieee(|| sum.table(out.len(), destinations, range))
-        })
-        .collect::<Result<Vec<Table>>>()?;
-    let mut total = sum.start(out);
+    let tables = parallel::items(0..pieces).try_collect(op, |piece| {
+        let range = (piece * length).min(n)..((piece + 1) * length).min(n);
+        sum.table(out.len(), destinations, range)
+    })?;
+    let mut total = sum.start(out)?;
     for table in tables {
         simd::dispatch(Merge(&mut total, table));
     }
@@ -84,17 +91,20 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    fn zero(len: usize) -> Table {
-        Table { sums: vec![0.0; len], aside: Vec::new(), folded: BTreeMap::new() }
+    fn zero(op: &'static str, len: usize) -> Result<Table> {
+        let sums = memory::zeroed(op, len)?;
+        Ok(Table { sums, aside: Vec::new(), folded: BTreeMap::new() })
     }
 
-    fn start(out: &[f32]) -> Table {
-        let mut table = Table::zero(0);
-        table.sums = out.iter().map(|&x| if x.is_finite() { x.into() } else { 0.0 }).collect();
+    fn start(op: &'static str, out: &[f32]) -> Result<Table> {
+        let mut table = Table::zero(op, out.len())?;
+        for (sum, &x) in table.sums.iter_mut().zip(out).filter(|(_, x)| x.is_finite()) {
+            *sum = x.into();
+        }
         for (at, x) in out.iter().enumerate().filter(|(_, x)| !x.is_finite()) {
             table.put_aside(at, f64::from(*x));
         }
-        table
+        Ok(table)
     }
 
     /// Adds `x` to one output.
@@ -178,6 +188,7 @@ impl Table {
 
 /// The sum of addends.
 struct Sum<'a, A> {
+    op: &'static str,
     addends: &'a A,
     width: usize,
     fresh: bool,
@@ -236,9 +247,10 @@ impl<A: Addends<f32>> Sum<'_, A> {
         destinations: &D,
         sources: std::ops::Range<usize>,
     ) -> Result<Table> {
-        let mut table = Table::zero(len);
+        let mut table = Table::zero(self.op, len)?;
         Order::batches(destinations, sources, |start, rows| {
             simd::dispatch(AddBatch { sum: self, table: &mut table, start, rows });
+            Ok(())
         })?;
         Ok(table)
     }
@@ -249,8 +261,8 @@ impl<A: Addends<f32>> Visitor for Sum<'_, A> {
     type State = Table;
 
     #[inline(always)]
-    fn start(&self, out: &mut [f32]) -> Table {
-        if self.fresh { Table::zero(out.len()) } else { Table::start(out) }
+    fn start(&self, out: &mut [f32]) -> Result<Table> {
+        if self.fresh { Table::zero(self.op, out.len()) } else { Table::start(self.op, out) }
     }
 
     /// A single value is packed itself: it is at hand now, and would be far away later.
@@ -260,7 +272,13 @@ impl<A: Addends<f32>> Visitor for Sum<'_, A> {
     }
 
     #[inline(always)]
-    fn visit(&self, table: &mut Table, _: &mut [f32], base: usize, entries: &[Entry]) {
+    fn visit(
+        &self,
+        table: &mut Table,
+        _: &mut [f32],
+        base: usize,
+        entries: &[Entry],
+    ) -> Result<()> {
         if self.width == 1 {
             for entry in entries {
                 table.add(entry.row as usize, f32::from_bits(entry.packed).into());
@@ -271,11 +289,13 @@ impl<A: Addends<f32>> Visitor for Sum<'_, A> {
                 self.add(table, entries.len(), |i| entries[i].row as usize, source);
             }
         }
+        Ok(())
     }
 
     #[inline(always)]
-    fn finish(&self, table: Table, out: &mut [f32]) {
+    fn finish(&self, table: Table, out: &mut [f32]) -> Result<()> {
         table.finish(out);
+        Ok(())
     }
 }
 

@@ -1,9 +1,8 @@
 //! Sums by float atomics: any thread adds to any output, in whatever order they come.
 
 use super::{Addends, Checked, Destinations, check, elements, rows, wrapped};
-use crate::Float;
-use crate::error::{Result, expect_len};
-use rayon::prelude::*;
+use crate::error::{Result, expect_len, expect_size};
+use crate::{Float, memory, parallel};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Sources per task.
@@ -30,17 +29,18 @@ pub fn index_add_fast(
     alpha: f32,
 ) -> Result<()> {
     const OP: &str = "index_add";
-    expect_len(OP, "out", out.len(), outer * dim * inner)?;
-    expect_len(OP, "source", source.len(), outer * index.len() * inner)?;
+    expect_size(OP, "out", out.len(), &[outer, dim, inner])?;
+    expect_size(OP, "source", source.len(), &[outer, index.len(), inner])?;
     check(OP, index, dim)?;
-    if inner == 0 || index.is_empty() {
+    if out.is_empty() || index.is_empty() {
         return Ok(());
     }
-    let sums = atomics(out);
+    let sums = atomics(OP, out)?;
     let rows = (PIECE / inner).max(1);
     for (o, source) in source.chunks(index.len() * inner).enumerate() {
         let sums = &sums[o * dim * inner..];
-        source.par_chunks(rows * inner).zip(index.par_chunks(rows)).for_each(|(source, index)| {
+        let pieces = parallel::chunks(source, rows * inner).zip(parallel::chunks(index, rows));
+        pieces.for_each(|(source, index)| {
             for (row, &i) in source.chunks_exact(inner).zip(index) {
                 let sums = &sums[i as usize * inner..][..inner];
                 for (sum, &x) in sums.iter().zip(row) {
@@ -99,10 +99,10 @@ pub fn put_add_fast(
     values: &[f32],
 ) -> Result<()> {
     const OP: &str = "index_put";
-    expect_len(OP, "out", out.len(), size * width)?;
-    expect_len(OP, "values", values.len(), index.len() * width)?;
+    expect_size(OP, "out", out.len(), &[size, width])?;
+    expect_size(OP, "values", values.len(), &[index.len(), width])?;
     let places = wrapped(OP, index, size)?;
-    add_rows(out, width, &Checked(&places), &rows(values, width))
+    add_rows(out, width, &Checked(OP, &places), &rows(values, width))
 }
 
 /// A way to add rows to rows that an index says.
@@ -158,8 +158,8 @@ fn add_rows<D: Destinations>(
 ) -> Result<()> {
     let n = destinations.count();
     let piece = (PIECE / width.max(1)).max(1);
-    let sums = atomics(out);
-    (0..n.div_ceil(piece)).into_par_iter().try_for_each(|number| {
+    let sums = atomics(destinations.op(), out)?;
+    parallel::items(0..n.div_ceil(piece)).try_for_each(|number| {
         let start = number * piece;
         let mut rows = vec![0; piece.min(n - start)];
         destinations.fill(start, &mut rows)?;
@@ -176,8 +176,8 @@ fn add_rows<D: Destinations>(
     Ok(())
 }
 
-fn atomics(out: &[f32]) -> Vec<AtomicU32> {
-    out.iter().map(|x| AtomicU32::new(x.to_bits())).collect()
+fn atomics(op: &'static str, out: &[f32]) -> Result<Vec<AtomicU32>> {
+    memory::collected(op, out.iter().map(|x| AtomicU32::new(x.to_bits())))
 }
 
 fn write_back(out: &mut [f32], sums: Vec<AtomicU32>) {

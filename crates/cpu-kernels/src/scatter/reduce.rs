@@ -3,8 +3,8 @@
 use super::ascending::{Entry, Visitor, visit_rows};
 use super::fast::{Adder, Atomic, Exact};
 use super::{Destinations, Rows, check, elements, rows};
-use crate::Float;
-use crate::error::{Result, expect_len};
+use crate::error::{Result, expect_len, expect_size};
+use crate::{Float, memory, parallel};
 use samebits_numerics::extrema::{max2, min2};
 use std::marker::PhantomData;
 
@@ -109,11 +109,14 @@ pub fn index_reduce<T: Float>(
     include_self: bool,
 ) -> Result<()> {
     const OP: &str = "index_reduce";
-    expect_len(OP, "out", out.len(), outer * dim * inner)?;
-    expect_len(OP, "source", source.len(), outer * index.len() * inner)?;
+    expect_size(OP, "out", out.len(), &[outer, dim, inner])?;
+    expect_size(OP, "source", source.len(), &[outer, index.len(), inner])?;
     check(OP, index, dim)?;
+    if out.is_empty() {
+        return Ok(());
+    }
     let slab = index.len() * inner;
-    for (o, out) in out.chunks_mut((dim * inner).max(1)).enumerate() {
+    for (o, out) in out.chunks_mut(dim * inner).enumerate() {
         let source = &source[o * slab..(o + 1) * slab];
         let rows = Rows { op: OP, index, size: dim, base: 0 };
         reduce_rows::<T, Exact, _>(out, inner, &rows, source, reduce, include_self)?;
@@ -144,12 +147,15 @@ fn reduce_rows<T: Float, A: Adder<T>, D: Destinations>(
         Reduce::Mean => {
             A::add_rows(out, false, width, destinations, &rows(values, width))?;
             // Counted in f64: exact, and every count is at least one where it divides.
-            let mut counts = vec![0.0f64; out.len() / width.max(1)];
+            let mut counts = memory::zeroed::<f64>(destinations.op(), out.len() / width.max(1))?;
             fold(&mut counts, 1, destinations, |_, _| 1.0, |old, one| old + one)?;
-            for (row, &count) in out.chunks_mut(width.max(1)).zip(&counts) {
-                let divisor = T::from_f64(if include_self { count + 1.0 } else { count.max(1.0) });
-                row.iter_mut().for_each(|x| *x = (*x / divisor).canonical());
-            }
+            parallel::rows(width, out, |start, rows| {
+                for (row, &count) in rows.chunks_exact_mut(width).zip(&counts[start / width..]) {
+                    let count = if include_self { count + 1.0 } else { count.max(1.0) };
+                    let divisor = T::from_f64(count);
+                    row.iter_mut().for_each(|x| *x = (*x / divisor).canonical());
+                }
+            });
             Ok(())
         }
         Reduce::Prod => fold(out, width, destinations, source, |old, new| (old * new).canonical()),
@@ -186,18 +192,23 @@ where
     type State = ();
 
     #[inline(always)]
-    fn start(&self, _: &mut [T]) {}
+    fn start(&self, _: &mut [T]) -> Result<()> {
+        Ok(())
+    }
 
     #[inline(always)]
-    fn visit(&self, (): &mut (), out: &mut [T], base: usize, entries: &[Entry]) {
+    fn visit(&self, (): &mut (), out: &mut [T], base: usize, entries: &[Entry]) -> Result<()> {
         for entry in entries {
             let (row, source) = (entry.row as usize, base + entry.packed as usize);
             for (j, x) in out[row * self.width..][..self.width].iter_mut().enumerate() {
                 *x = (self.step)(*x, (self.source)(source, j));
             }
         }
+        Ok(())
     }
 
     #[inline(always)]
-    fn finish(&self, (): (), _: &mut [T]) {}
+    fn finish(&self, (): (), _: &mut [T]) -> Result<()> {
+        Ok(())
+    }
 }

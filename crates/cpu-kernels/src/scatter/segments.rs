@@ -3,7 +3,7 @@
 
 use super::ascending::{Entry, Visitor};
 use super::{Addends, Destinations};
-use crate::{Result, parallel};
+use crate::{Result, memory, parallel};
 use samebits_numerics::exact::{ExactSum, two_sum};
 use samebits_numerics::simd::{self, Kernel};
 
@@ -12,6 +12,7 @@ const GROUP: usize = 16;
 
 /// Sums addends.
 pub(super) struct Segments<'a, A> {
+    pub(super) op: &'static str,
     pub(super) addends: &'a A,
     pub(super) width: usize,
     /// What is in the output means nothing.
@@ -24,27 +25,35 @@ impl<A: Addends<f32>> Visitor for Segments<'_, A> {
     type State = Vec<(u32, usize)>;
 
     #[inline(always)]
-    fn start(&self, _: &mut [f32]) -> Vec<(u32, usize)> {
-        Vec::new()
+    fn start(&self, _: &mut [f32]) -> Result<Vec<(u32, usize)>> {
+        Ok(Vec::new())
     }
 
     #[inline(always)]
-    fn visit(&self, sent: &mut Vec<(u32, usize)>, _: &mut [f32], base: usize, entries: &[Entry]) {
+    fn visit(
+        &self,
+        sent: &mut Vec<(u32, usize)>,
+        _: &mut [f32],
+        base: usize,
+        entries: &[Entry],
+    ) -> Result<()> {
+        memory::reserve(self.op, sent, entries.len())?;
         sent.extend(entries.iter().map(|entry| (entry.row, base + entry.packed as usize)));
+        Ok(())
     }
 
     #[inline(always)]
-    fn finish(&self, sent: Vec<(u32, usize)>, out: &mut [f32]) {
+    fn finish(&self, sent: Vec<(u32, usize)>, out: &mut [f32]) -> Result<()> {
         // A counting sort by row. Afterwards `ends[r]` is where the sources of row r end.
         let rows = out.len() / self.width;
-        let mut ends = vec![0usize; rows + 1];
+        let mut ends = memory::zeroed::<usize>(self.op, rows + 1)?;
         for &(row, _) in &sent {
             ends[row as usize + 1] += 1;
         }
         for row in 0..rows {
             ends[row + 1] += ends[row];
         }
-        let mut sources = vec![0; sent.len()];
+        let mut sources = memory::zeroed(self.op, sent.len())?;
         for (row, source) in sent {
             let place = &mut ends[row as usize];
             sources[*place] = source;
@@ -55,6 +64,7 @@ impl<A: Addends<f32>> Visitor for Segments<'_, A> {
             self.sum_row(out, sources[start..end].iter().copied());
             start = end;
         }
+        Ok(())
     }
 }
 
@@ -68,7 +78,7 @@ pub(super) fn ends_in_order(
     rows: usize,
 ) -> Result<Option<Vec<usize>>> {
     let n = destinations.count();
-    let mut ends = vec![0; rows];
+    let mut ends = memory::zeroed(destinations.op(), rows)?;
     let mut batch = [0; 256];
     let mut last = 0;
     for start in (0..n).step_by(batch.len()) {

@@ -1,0 +1,191 @@
+//! What is compiled for each instruction set.
+
+use samebits_numerics::extrema::{self, Ordered};
+use samebits_numerics::math::f64 as math;
+use samebits_numerics::reduce::{self, Accumulator};
+use samebits_numerics::simd::Kernel;
+
+use super::Extreme;
+use crate::float::Float;
+
+/// A further piece of the terms of a sum.
+pub(super) struct Push<'a, T, F> {
+    pub(super) sum: &'a mut Accumulator,
+    pub(super) piece: &'a [T],
+    pub(super) term: F,
+}
+
+impl<T: Float, F: Fn(T) -> f64> Kernel for Push<'_, T, F> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        self.sum.push_slice(self.piece, self.term);
+    }
+}
+
+pub(super) struct Block<'a, T, F>(pub(super) &'a [T], pub(super) F);
+
+impl<T: Float, F: Fn(T) -> f64> Kernel for Block<'_, T, F> {
+    type Output = f64;
+    #[inline(always)]
+    fn run(self) -> f64 {
+        reduce::block_partial(self.0, self.1)
+    }
+}
+
+pub(super) struct Combine<'a>(pub(super) &'a [f64]);
+
+impl Kernel for Combine<'_> {
+    type Output = f64;
+    #[inline(always)]
+    fn run(self) -> f64 {
+        reduce::combine(self.0)
+    }
+}
+
+pub(super) struct Sums<'a, T, F> {
+    pub(super) x: &'a [T],
+    pub(super) n: usize,
+    pub(super) term: F,
+    pub(super) out: &'a mut [f64],
+}
+
+impl<T: Float, F: Fn(usize) -> G, G: Fn(T) -> f64> Kernel for Sums<'_, T, F> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        reduce::rows(self.x, self.n, self.term, self.out);
+    }
+}
+
+pub(super) struct Products<'a, T> {
+    pub(super) x: &'a [T],
+    pub(super) n: usize,
+    pub(super) out: &'a mut [f64],
+}
+
+impl<T: Copy + Into<f64>> Kernel for Products<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        reduce::product_rows(self.x, self.n, self.out);
+    }
+}
+
+pub(super) struct Integers<'a, F> {
+    pub(super) x: &'a [i64],
+    pub(super) n: usize,
+    pub(super) first: i64,
+    pub(super) join: F,
+    pub(super) out: &'a mut [i64],
+}
+
+impl<F: Fn(i64, i64) -> i64> Kernel for Integers<'_, F> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        if self.n == 0 {
+            return self.out.fill(self.first);
+        }
+        for (row, out) in self.x.chunks_exact(self.n).zip(self.out) {
+            *out = row.iter().fold(self.first, |joined, &x| (self.join)(joined, x));
+        }
+    }
+}
+
+/// The last step of [`logsumexp_rows`].
+pub(super) struct Logarithms<'a, T> {
+    pub(super) largest: &'a [T],
+    pub(super) sums: &'a mut [f64],
+}
+
+impl<T: Float> Kernel for Logarithms<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        for (sum, &largest) in self.sums.iter_mut().zip(self.largest) {
+            let largest = largest.into();
+            let result = largest + math::log(*sum);
+            *sum = if largest.is_finite() { result } else { largest };
+        }
+    }
+}
+
+pub(super) struct Columns<'a, T> {
+    pub(super) slab: &'a [T],
+    pub(super) inner: usize,
+    pub(super) out: &'a mut [f64],
+}
+
+impl<T: Float> Kernel for Columns<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        reduce::columns(self.slab, self.inner, |x| x.into(), self.out);
+    }
+}
+
+pub(super) struct ColumnBlock<'a, T> {
+    pub(super) block: &'a [T],
+    pub(super) inner: usize,
+    pub(super) first: usize,
+    pub(super) out: &'a mut [f64],
+}
+
+impl<T: Float> Kernel for ColumnBlock<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        reduce::column_partials(self.block, self.inner, self.first, |x| x.into(), self.out);
+    }
+}
+
+pub(super) struct CombineColumns<'a> {
+    pub(super) partials: &'a [f64],
+    pub(super) inner: usize,
+    pub(super) out: &'a mut [f64],
+}
+
+impl Kernel for CombineColumns<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        reduce::combine_columns(self.partials, self.inner, self.out);
+    }
+}
+
+pub(super) struct Extremes<'a, T> {
+    pub(super) which: Extreme,
+    pub(super) x: &'a [T],
+    pub(super) n: usize,
+    pub(super) out: &'a mut [T],
+}
+
+impl<T: Ordered> Kernel for Extremes<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        match self.which {
+            Extreme::Max => extrema::max_rows(self.x, self.n, self.out),
+            Extreme::Min => extrema::min_rows(self.x, self.n, self.out),
+        }
+    }
+}
+
+pub(super) struct Places<'a, T> {
+    pub(super) which: Extreme,
+    pub(super) x: &'a [T],
+    pub(super) n: usize,
+    pub(super) out: &'a mut [i64],
+}
+
+impl<T: Ordered> Kernel for Places<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        match self.which {
+            Extreme::Max => extrema::argmax_rows(self.x, self.n, self.out),
+            Extreme::Min => extrema::argmin_rows(self.x, self.n, self.out),
+        }
+    }
+}
