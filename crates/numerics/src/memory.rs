@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn what_cannot_be_had_is_an_error() {
         for len in [1 << 50, usize::MAX / 8, usize::MAX / 2, usize::MAX] {
-            let bytes = len.checked_mul(8).unwrap_or(usize::MAX);
+            let bytes = len.saturating_mul(8);
             let expected = Err(OutOfMemory { bytes });
             assert_eq!(zeroed::<u64>(len).map(|vec| vec.len()), expected);
             assert_eq!(filled(len, 1u64).map(|vec| vec.len()), expected);

@@ -12,7 +12,7 @@ pub fn drawn_cases(device: Device, seed: u64) -> Vec<Case> {
     let make = Make { device, tiny: false, strided: false };
     let mut cases = Cases { make, all: Vec::new() };
     let families = [elementwise, reductions, contractions, windows, resampling, indexing, scans];
-    let generators = Generator::new(seed).split(families.len());
+    let generators = Generator::new(seed).split(families.len()).expect("a few generators");
     for (number, (family, generator)) in families.into_iter().zip(generators).enumerate() {
         let mut draw = Draw {
             generator,
