@@ -89,6 +89,23 @@ impl<'a> Arguments<'a> {
         })
     }
 
+    /// A parameter that multiplies terms of a sum: its absolute value where those of the inputs are
+    /// taken.
+    ///
+    /// # Errors
+    ///
+    /// It is no number.
+    pub fn factor(&self, name: &str) -> Result<f64> {
+        let factor: f64 = self.param(name)?;
+        Ok(if self.absolute { factor.abs() } else { factor })
+    }
+
+    /// Whether this run is for the magnitudes that bounds are multiples of: all inputs are absolute
+    /// values, and an operator that subtracts must add instead.
+    pub fn absolute(&self) -> bool {
+        self.absolute
+    }
+
     /// The operator's name.
     pub fn op(&self) -> &str {
         &self.record.op

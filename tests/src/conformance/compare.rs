@@ -40,17 +40,17 @@ pub enum Tolerance {
         /// How many units.
         units: f64,
     },
-    /// So many units of what the operator gives for the absolute values of its inputs. For an
-    /// operator that sums products this is the classical bound: the number of roundings in a
-    /// row, times the sum of the products' magnitudes.
+    /// So many units of what the operator gives for the absolute values of its inputs and factors,
+    /// with sums in place of differences. For an operator that sums products this is the classical
+    /// bound: the number of roundings in a row, times the sum of the products' magnitudes.
     Contraction(f64),
 }
 
 /// What the reference itself may be off by, in units of f64.
 const REFERENCE: f64 = 4096.0;
 
-/// The largest error of `found` in units of its tolerance. `magnitude` is the result for the
-/// absolute values of the inputs.
+/// The largest error of `found` in units of its tolerance. `magnitude` is what
+/// [`Tolerance::Contraction`] speaks of.
 pub(super) fn error(
     found: &Tensor,
     expected: &Tensor,

@@ -43,7 +43,12 @@ impl Reference {
         Self::parse(&bytes).map_err(invalid)
     }
 
-    fn parse(bytes: &[u8]) -> Result<Reference, String> {
+    /// Reads the bytes of a file.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with them.
+    pub(super) fn parse(bytes: &[u8]) -> Result<Reference, String> {
         let (_, header) = safetensors::SafeTensors::read_metadata(bytes)
             .map_err(|error| format!("not a safetensors file: {error}"))?;
         let file = safetensors::SafeTensors::deserialize(bytes)

@@ -7,7 +7,7 @@ pub(super) const HANDLERS: &[Handler] = &[
         op: "index_add",
         run: |a| {
             let index = a.tensor("index")?;
-            let (dim, alpha) = (a.param("dim")?, a.param("alpha")?);
+            let (dim, alpha) = (a.param("dim")?, a.factor("alpha")?);
             let y = f::index_add(a.var("input")?, dim, index, a.var("source")?, alpha)?;
             Ok(vec![("y", y)])
         },

@@ -64,9 +64,11 @@ impl Outcome {
     }
 }
 
-/// The reference file that comes with the project.
+/// The reference file that comes with the project: in the package's folder where Cargo runs the
+/// program, else in the folder that the program is started in.
 pub fn own_reference() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("reference/torch.safetensors")
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default();
+    Path::new(&package).join("reference/torch.safetensors")
 }
 
 /// Runs every case of a reference with its inputs on `device`. An operator that nothing handles
@@ -134,36 +136,47 @@ fn worst(
     reference: &Reference,
     device: Device,
 ) -> Result<f64, String> {
+    let f32 = worst_in(DType::F32, handler, record, reference, device)?;
+    Ok(f32.max(worst_in(DType::F64, handler, record, reference, device)?))
+}
+
+/// The case's largest error in one type.
+fn worst_in(
+    dtype: DType,
+    handler: &Handler,
+    record: &Record,
+    reference: &Reference,
+    device: Device,
+) -> Result<f64, String> {
+    let found = results(handler, record, reference, dtype, device, false)
+        .map_err(|error| format!("{dtype}: {error}"))?;
+    let magnitudes = results(handler, record, reference, DType::F64, device, true);
+    let arguments = Arguments::new(record, reference, dtype, device, false)
+        .map_err(|error| error.to_string())?;
+    let expected = record
+        .outputs
+        .iter()
+        .map(|(name, key)| (Quantity::Output(name), key))
+        .chain(record.grads.iter().map(|(name, key)| (Quantity::Grad(name), key)));
     let mut worst: f64 = 0.0;
-    for dtype in [DType::F32, DType::F64] {
-        let found = results(handler, record, reference, dtype, device, false)
-            .map_err(|error| format!("{dtype}: {error}"))?;
-        let magnitudes = results(handler, record, reference, DType::F64, device, true);
-        let arguments = Arguments::new(record, reference, dtype, device, false)
-            .map_err(|error| error.to_string())?;
-        let expected = record
-            .outputs
-            .iter()
-            .map(|(name, key)| (Quantity::Output(name), key))
-            .chain(record.grads.iter().map(|(name, key)| (Quantity::Grad(name), key)));
-        for (quantity, key) in expected {
-            let expected = reference.tensor(key).map_err(|error| error.to_string())?;
-            let found = found.get(&quantity.to_string()).ok_or(format!("{quantity} is missing"))?;
-            let magnitude = || match &magnitudes {
-                Ok(all) => all.get(&quantity.to_string()).cloned().ok_or(String::new()),
-                Err(error) => Err(format!("on absolute values: {error}")),
-            };
-            let tolerance = (handler.tolerance)(&arguments, quantity);
-            let error = compare::error(found, &expected, tolerance, dtype, magnitude)
-                .map_err(|error| format!("{quantity} in {dtype}: {error}"))?;
-            worst = worst.max(error);
-        }
+    for (quantity, key) in expected {
+        let expected = reference.tensor(key).map_err(|error| error.to_string())?;
+        let found = found.get(&quantity.to_string()).ok_or(format!("{quantity} is missing"))?;
+        let magnitude = || match &magnitudes {
+            Ok(all) => all.get(&quantity.to_string()).cloned().ok_or(String::new()),
+            Err(error) => Err(format!("on absolute values: {error}")),
+        };
+        let tolerance = (handler.tolerance)(&arguments, quantity);
+        let error = compare::error(found, &expected, tolerance, dtype, magnitude)
+            .map_err(|error| format!("{quantity} in {dtype}: {error}"))?;
+        worst = worst.max(error);
     }
     Ok(worst)
 }
 
 /// Every output and gradient by name, on the host. With `absolute`, of the absolute values of all
-/// inputs and incoming gradients: what a bound on rounding errors is a multiple of.
+/// inputs and incoming gradients, see [`Tolerance::Contraction`]: what a bound on rounding errors is a
+/// multiple of.
 fn results(
     handler: &Handler,
     record: &Record,
@@ -196,4 +209,73 @@ fn results(
         found.insert(Quantity::Grad(name).to_string(), grad);
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use safetensors::Dtype;
+    use safetensors::tensor::TensorView;
+
+    use super::*;
+
+    /// Half a unit in the last place of f32 of a number in [1, 2).
+    const HALF_ULP: f64 = 1.0 / 16777216.0;
+
+    /// Whether a case with these vectors passes in f32.
+    fn passes(case: &str, tensors: &[(&str, &[f64])]) -> bool {
+        let bytes = tensors.iter().map(|&(name, values)| match name {
+            "index" => {
+                (Dtype::I64, values.iter().flat_map(|&x| (x as i64).to_le_bytes()).collect())
+            }
+            _ => (Dtype::F64, values.iter().flat_map(|x| x.to_le_bytes()).collect()),
+        });
+        let bytes: Vec<(Dtype, Vec<u8>)> = bytes.collect();
+        let views = tensors.iter().zip(&bytes).map(|((name, values), (dtype, bytes))| {
+            (*name, TensorView::new(*dtype, vec![values.len()], bytes).unwrap())
+        });
+        let metadata = [("cases".to_owned(), format!("[{case}]"))].into();
+        let file = safetensors::serialize(views, Some(metadata)).unwrap();
+        let reference = Reference::parse(&file).unwrap();
+        let record = &reference.records()[0];
+        let handler = handlers().find(|handler| handler.op == record.op).unwrap();
+        worst_in(DType::F32, handler, record, &reference, Device::Cpu).is_ok()
+    }
+
+    /// 1 - 0.9 * 1.1: the product is rounded, and two half units of 1 + 0.99 are allowed, however
+    /// little is left.
+    #[test]
+    fn the_bound_of_a_sum_counts_its_terms_whatever_their_signs() {
+        let (x, source, alpha) = (1.0, f64::from(1.1f32), f64::from(-0.9f32));
+        let passes = |y: f64| {
+            let case = format!(
+                r#"{{"name": "planted", "op": "index_add", "params": {{"dim": 0, "alpha": {alpha}}},
+                    "inputs": {{"input": "input", "index": "index", "source": "source"}},
+                    "outputs": {{"y": "y"}}, "grad_outputs": {{}}, "grads": {{}}}}"#
+            );
+            let inputs = [("input", &[x][..]), ("index", &[0.0]), ("source", &[source])];
+            passes(&case, &[&inputs[..], &[("y", &[y])]].concat())
+        };
+        let exact = x + alpha * source;
+        assert!(passes(exact));
+        // Two units in the last place more than is allowed.
+        assert!(!passes(exact + 6.0 * HALF_ULP) && !passes(exact - 6.0 * HALF_ULP));
+    }
+
+    /// Deviations from a mean of about 1000: eight half units of their sum are allowed.
+    #[test]
+    fn the_bound_of_a_difference_counts_both_terms() {
+        let x = [1000.1f32, 1000.2, 1000.4].map(f64::from);
+        let mean = x.iter().sum::<f64>() / 3.0;
+        let passes = |error: f64| {
+            let case = r#"{"name": "planted", "op": "var",
+                "params": {"dim": 0, "correction": 1, "keepdim": true},
+                "inputs": {"input": "x"}, "outputs": {}, "grad_outputs": {"y": "one"},
+                "grads": {"input": "grad"}}"#;
+            let grad = [x[0] - mean + error, x[1] - mean, x[2] - mean];
+            passes(case, &[("x", &x), ("one", &[1.0]), ("grad", &grad)])
+        };
+        assert!(passes(0.0));
+        let half_ulp = 1024.0 * HALF_ULP;
+        assert!(!passes(12.0 * half_ulp) && !passes(-12.0 * half_ulp));
+    }
 }

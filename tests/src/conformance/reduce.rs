@@ -16,11 +16,13 @@ pub(super) const HANDLERS: &[Handler] = &[
         op: "var",
         run: |a| {
             let (dims, correction): (Dims, f64) = (a.param("dim")?, a.param("correction")?);
-            let y = f::var(a.var("input")?, &dims.list(), correction, a.param("keepdim")?)?;
+            let (x, dims) = (a.var("input")?, dims.list());
+            let y = f::var(x, &dims, correction, a.param("keepdim")?)?;
+            let y = if a.absolute() { both_terms(x, &dims, correction, &y)? } else { y };
             Ok(vec![("y", y)])
         },
-        // The variance is kept in f64 and rounded once. Deviations from the rounded mean, and
-        // with them the gradient, are differences of numbers as large as the largest element.
+        // The variance is kept in f64 and rounded once. Its gradient is a multiple of x - mean, both
+        // of them rounded.
         tolerance: |_, quantity| match quantity {
             Quantity::Output(_) => Tolerance::Rounded(1.0),
             Quantity::Grad(_) => Tolerance::Contraction(8.0),
@@ -57,6 +59,16 @@ impl Dims {
             Dims::Several(dims) => dims,
         }
     }
+}
+
+/// (Σx² + (Σx)² / n) / (n - correction) in the shape of `y`: the variance with a sum in place of its
+/// difference, so that its gradient is a multiple of x + mean.
+fn both_terms(x: &Var, dims: &[usize], correction: f64, y: &Var) -> Result<Var> {
+    let n = dims.iter().map(|&dim| x.shape()[dim]).product::<usize>() as f64;
+    let squares = f::sum(&f::square(x)?, dims)?;
+    let square = f::affine(&f::square(&f::sum(x, dims)?)?, 1.0 / n, 0.0)?;
+    let magnitude = f::affine(&f::add(&squares, &square)?, 1.0 / (n - correction).abs(), 0.0)?;
+    f::reshape(&magnitude, y.shape())
 }
 
 /// The largest magnitude in the input.
