@@ -2,12 +2,13 @@
 
 use crate::data::{Source, bits, clean, order_sensitive, same};
 use crate::device::{under_schedules, varies};
-use samebits_cuda_kernels::Variant::{Atomic, Deterministic};
+use samebits_cuda_kernels::Variant::{self, Atomic, Deterministic};
 use samebits_cuda_kernels::pooling::{
     self, Adaptive, AvgOptions, Window, adaptive_avg_pool, adaptive_avg_pool_grad,
     adaptive_max_pool, avg_pool, avg_pool_grad, fractional_max_pool, max_pool, max_pool_grad,
     pool_indices_grad,
 };
+use samebits_cuda_kernels::{CudaSlice, Device};
 use samebits_numerics::extrema::replaces_max;
 
 /// Input, kernel, stride, padding, dilation, ceil mode: in one dimension of a plane.
@@ -330,6 +331,37 @@ fn atomic_gradients_vary() {
         let got = adaptive_avg_pool_grad(device, &g, sizes, Atomic).unwrap();
         bits(&device.download(&got).unwrap())
     });
+}
+
+/// Every window contains one element, the greatest, which receives all gradients.
+#[test]
+fn atomic_gradients_of_adaptive_and_fractional_maxima_vary() {
+    let gradient = |device: &Device, indices: &CudaSlice<i64>, n_in: usize, variant: Variant| {
+        let grad = order_sensitive(indices.len());
+        let grad = device.upload(&grad).unwrap();
+        let got = pool_indices_grad(device, &grad, indices, 1, n_in, variant).unwrap();
+        bits(&device.download(&got).unwrap())
+    };
+    let adaptive = |device: &Device, variant: Variant| {
+        let sizes = Adaptive::new(1, &[1], &[299]).unwrap();
+        let x = device.upload(&[1.0f32]).unwrap();
+        let (_, indices) = adaptive_max_pool(device, &x, sizes).unwrap();
+        assert_eq!(device.download(&indices).unwrap(), [0; 299]);
+        gradient(device, &indices, 1, variant)
+    };
+    let fractional = |device: &Device, variant: Variant| {
+        // Windows of 30 that begin at 0 to 10 have the places 10 to 29 in common.
+        let mut x = vec![0.0f32; 40 * 40];
+        x[20 * 40 + 20] = 1.0;
+        let (x, samples) = (device.upload(&x).unwrap(), device.upload(&[0.5f32, 0.5]).unwrap());
+        let sizes: [&[usize]; 3] = [&[40, 40], &[11, 11], &[30, 30]];
+        let (_, indices) = fractional_max_pool(device, &x, &samples, 1, sizes).unwrap();
+        assert_eq!(device.download(&indices).unwrap(), [820; 121]);
+        gradient(device, &indices, 40 * 40, variant)
+    };
+    varies(|device| adaptive(device, Atomic));
+    varies(|device| fractional(device, Atomic));
+    under_schedules(|device| (adaptive(device, Deterministic), fractional(device, Deterministic)));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::data::{Real, Source, bits, exact, order_sensitive, same, same_as, same64};
 use crate::device::{on_device, under_schedules, varies};
 use samebits_cuda_kernels::Device;
-use samebits_cuda_kernels::Variant::{Atomic, Deterministic};
+use samebits_cuda_kernels::Variant::{self, Atomic, Deterministic};
 use samebits_cuda_kernels::scatter::{self, Rows, ScatterReduce};
 use samebits_numerics::nan::canonical;
 
@@ -291,13 +291,19 @@ fn atomic_sums_vary() {
     varies(|device| run(device, 2));
     // Products round too: 3 and 1/3 do not cancel exactly.
     let factors: Vec<f32> = (0..n).map(|i| [3.0, 1.0 / 3.0, 1.1, 0.9][i % 4]).collect();
-    varies(|device| {
-        let x = device.upload(&factors).unwrap();
+    let reduce = |device: &Device, source: &[f32], kind: ScatterReduce, variant: Variant| {
+        let x = device.upload(source).unwrap();
         let index = device.upload(&vec![1i64; n]).unwrap();
         let mut out = device.upload(&[1.0f32, 1.0]).unwrap();
-        let prod = ScatterReduce::Prod;
-        scatter::scatter_reduce(device, &mut out, &index, &x, shape, prod, true, Atomic).unwrap();
+        scatter::scatter_reduce(device, &mut out, &index, &x, shape, kind, true, variant).unwrap();
         bits(&device.download(&out).unwrap())
+    };
+    varies(|device| reduce(device, &values, ScatterReduce::Sum, Atomic));
+    varies(|device| reduce(device, &factors, ScatterReduce::Prod, Atomic));
+    // What these are the negative controls of.
+    under_schedules(|device| {
+        let sum = reduce(device, &values, ScatterReduce::Sum, Deterministic);
+        (sum, reduce(device, &factors, ScatterReduce::Prod, Deterministic))
     });
 }
 
