@@ -25,12 +25,16 @@ impl Run {
     }
 
     fn output(&self, environment: &[(&str, &str)], arguments: &[&str]) -> Output {
+        self.output_of("train", environment, arguments)
+    }
+
+    fn output_of(&self, task: &str, environment: &[(&str, &str)], arguments: &[&str]) -> Output {
         Command::new(env!("CARGO_BIN_EXE_samebits"))
             .current_dir(self.folder.path())
             .env_remove("SAMEBITS_SIMD")
             .env_remove("RAYON_NUM_THREADS")
             .envs(environment.iter().copied())
-            .arg("train")
+            .arg(task)
             .args(arguments)
             .output()
             .unwrap()
@@ -87,12 +91,21 @@ fn the_digest_is_golden_at_every_simd_level() {
 }
 
 /// cuBLAS repeats its bits only with one of two values of this variable, and PyTorch refuses
-/// the others; nothing here reads it.
+/// the others. The program sees what it says, and no bit depends on it.
 #[test]
 fn the_cublas_workspace_does_not_show() {
     let run = Run::new();
-    for value in ["garbage", ":4096:8", ":16:8"] {
+    for (value, said) in [
+        ("garbage", "garbage: expected :SIZE:COUNT"),
+        (":32:8", ":32:8: not one of :4096:8 and :16:8"),
+        (":4096:8", ":4096:8, with which cuBLAS repeats its bits"),
+        (":16:8", ":16:8, with which cuBLAS repeats its bits"),
+    ] {
         let environment = [("CUBLAS_WORKSPACE_CONFIG", value)];
+        let report = run.output_of("env", &environment, &[]).stdout;
+        let report = String::from_utf8(report).unwrap();
+        let line = report.lines().find(|line| line.contains("CUBLAS_WORKSPACE_CONFIG"));
+        assert!(line.expect(&report).contains(said), "{value}: {report}");
         let digest = run.digest(&environment, &["--max-steps", STEPS]);
         assert_eq!(digest[..16], *GOLDEN, "{value}");
     }
