@@ -52,6 +52,11 @@ const MAY_BE_UNSAFE: &[&str] = &[
     "xtask/src/nvrtc.rs",
 ];
 
+/// Crates whose files leave it to one of theirs to reach a pool thread: the one that guards what
+/// runs there against other floating-point modes.
+const SHARES_WORK: &[(&str, &str)] =
+    &[("crates/cpu-kernels/src/", "crates/cpu-kernels/src/parallel.rs")];
+
 /// Files longer than this want a wall.
 const MOST_LINES: usize = 700;
 
@@ -169,6 +174,13 @@ fn check_source(file: &Path, text: &str, findings: &mut Vec<String>) {
     if has_unsafe && !allowed && !a_test {
         findings.push(format!("{shown}: unsafe code outside the modules that may have it"));
     }
+    for &(folder, only) in SHARES_WORK {
+        let names_rayon =
+            |line: &&str| line.contains("rayon") && !line.trim_start().starts_with("//");
+        if path.starts_with(folder) && path != only && text.lines().any(|line| names_rayon(&line)) {
+            findings.push(format!("{shown}: rayon is for {only} only, which guards what it runs"));
+        }
+    }
     let root_module = path.ends_with("src/lib.rs") || path.ends_with("src/main.rs");
     if root_module && !text.starts_with("//!") && !text.starts_with("#!") {
         findings.push(format!("{shown}: begins without a //! summary"));
@@ -219,5 +231,18 @@ mod tests {
         assert_eq!(findings.len(), 1);
         check_source(Path::new("crates/rng/src/lib.rs"), "fn f() {}", &mut findings);
         assert_eq!(findings.len(), 2);
+    }
+
+    #[test]
+    fn unguarded_ways_to_a_pool_thread_are_found() {
+        let mut findings = Vec::new();
+        let mut check = |path: &str, text: &str| {
+            check_source(Path::new(path), text, &mut findings);
+            findings.len()
+        };
+        assert_eq!(check("crates/cpu-kernels/src/parallel.rs", "use rayon::prelude::*;"), 0);
+        assert_eq!(check("crates/cpu-kernels/src/sort.rs", "// As rayon does."), 0);
+        assert_eq!(check("crates/cpu-kernels/src/sort.rs", "use rayon::prelude::*;"), 1);
+        assert_eq!(check("crates/cpu-kernels/src/conv/cut.rs", "rayon::join(a, b);"), 2);
     }
 }
