@@ -9,7 +9,6 @@
 //!
 //! rayon gets `&dyn Fn`: a call serves thousands of elements, and rayon's own code is compiled once
 //! for each kind of item and not once for each kernel.
-#![allow(dead_code)]
 
 use rayon::iter::{Enumerate, MaxLen, MinLen, Zip};
 use rayon::prelude::*;
@@ -79,17 +78,7 @@ pub(crate) fn try_pieces_of<T: Send>(
 }
 
 /// `f(i)` for each `i` below `n`, in order, computed in parallel if `work` elements in all are
-/// worth it.
-pub(crate) fn each<R: Send>(n: usize, work: usize, f: impl Fn(usize) -> R + Sync + Send) -> Vec<R> {
-    fn shared<R: Send>(n: usize, f: &(dyn Fn(usize) -> R + Sync)) -> Vec<R> {
-        (0..n).into_par_iter().map(f).collect()
-    }
-    let f = |i| fpenv::ieee(|| f(i));
-    if work <= CHUNK || n <= 1 { (0..n).map(f).collect() } else { shared(n, &f) }
-}
-
-/// [`each`] for an `f` that can fail: the error of the lowest `i`, or that there is no memory for
-/// the results of `op`.
+/// worth it; or the error of the lowest `i`, or that there is no memory for the results of `op`.
 pub(crate) fn try_each<R: Send>(
     op: &'static str,
     n: usize,
@@ -104,14 +93,6 @@ pub(crate) fn try_each<R: Send>(
         return Ok(all);
     }
     items(0..n).try_collect(op, f)
-}
-
-/// Calls both, the second on another thread if there is one.
-pub(crate) fn join<A: Send, B: Send>(
-    a: impl FnOnce() -> A + Send,
-    b: impl FnOnce() -> B + Send,
-) -> (A, B) {
-    rayon::join(|| fpenv::ieee(a), || fpenv::ieee(b))
 }
 
 /// Sorts by an order that is no arithmetic: floating-point numbers are not [`Ord`].
@@ -213,8 +194,14 @@ impl<I: IndexedParallelIterator> Shared<I> {
             };
             fpenv::ieee(|| f(scratch, item))
         };
-        let results = self.0.map_init(|| None, |scratch, item| run(scratch, item).err());
-        results.find_map_first(|error| error).map_or(Ok(()), Err)
+        fn shared<I: IndexedParallelIterator, S: Send, E: Send>(
+            items: I,
+            run: &(dyn Fn(&mut Option<S>, I::Item) -> Option<E> + Sync),
+        ) -> Result<(), E> {
+            let results = items.map_init(|| None, run);
+            results.find_map_first(|error| error).map_or(Ok(()), Err)
+        }
+        shared(self.0, &|scratch, item| run(scratch, item).err())
     }
 
     /// `f` of each item, in order.
@@ -283,13 +270,3 @@ fn first_error<I: IndexedParallelIterator, E: Send>(
 ) -> Result<(), E> {
     items.map(f).find_map_first(|error| error).map_or(Ok(()), Err)
 }
-
-/// For loops that cut their work themselves.
-pub(crate) trait ForEachIeee: ParallelIterator {
-    /// Calls `f` for each item, under IEEE arithmetic.
-    fn for_each_ieee(self, f: impl Fn(Self::Item) + Send + Sync) {
-        self.for_each(|item| fpenv::ieee(|| f(item)));
-    }
-}
-
-impl<I: ParallelIterator> ForEachIeee for I {}
