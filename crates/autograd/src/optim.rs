@@ -1,9 +1,11 @@
 //! Optimisers.
 //!
 //! An optimiser owns its state by parameter name, so that it can be saved beside the model and
-//! loaded into another process.
+//! loaded into another process. A parameter that several layers share is one parameter: it takes
+//! one step, its state has the name that is visited first, and it stays shared.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use samebits_tensor_core::ops::{AdamStep, SgdStep};
 use samebits_tensor_core::{Error, Result, Tensor};
@@ -180,7 +182,8 @@ impl Optimizer for Adam {
     }
 }
 
-/// Computes every new parameter, and only when all are there puts them in place.
+/// Computes every new parameter, and only when all are there puts them in place: each wherever the
+/// model has the old one.
 fn update(
     model: &mut dyn Module,
     gradients: &Gradients,
@@ -188,14 +191,18 @@ fn update(
 ) -> Result<()> {
     let mut updated = BTreeMap::new();
     for (name, param) in model.parameters() {
-        if let Some(grad) = gradients.of(&param) {
+        if let (Some(identity), Some(grad)) = (param.identity(), gradients.of(&param))
+            && let Entry::Vacant(entry) = updated.entry(identity)
+        {
             let new = step(&name, param.value().clone(), grad.clone())?;
-            updated.insert(name, new);
+            entry.insert(Var::parameter(new));
         }
     }
-    model.visit("", &mut |name, slot| {
-        if let (Slot::Parameter(param), Some(new)) = (slot, updated.remove(name)) {
-            *param = Var::parameter(new);
+    model.visit("", &mut |_, slot| {
+        if let Slot::Parameter(param) = slot
+            && let Some(new) = param.identity().and_then(|identity| updated.get(&identity))
+        {
+            *param = new.clone();
         }
     });
     Ok(())

@@ -57,6 +57,11 @@ impl Var {
         self.source.is_some()
     }
 
+    /// What two layers that share this variable have in common, and no other variable has.
+    pub(crate) fn identity(&self) -> Option<u64> {
+        self.source.as_ref().map(|source| source.id)
+    }
+
     /// The same value, without memory of how it was computed.
     #[must_use]
     pub fn detach(&self) -> Var {

@@ -18,6 +18,7 @@ pub use recurrent::{Gru, Lstm, Nonlinearity, RecurrentOptions, Rnn};
 use std::collections::BTreeMap;
 
 use samebits_rng::Generator;
+use samebits_tensor_core::rerun::same_bits;
 use samebits_tensor_core::{Device, Error, Result, Tensor};
 
 use crate::Var;
@@ -68,7 +69,8 @@ pub trait Module {
         found
     }
 
-    /// Moves every parameter and buffer to `device`. Parameters become new variables.
+    /// Moves every parameter and buffer to `device`. Parameters become new variables; what layers
+    /// share stays shared.
     ///
     /// # Errors
     ///
@@ -84,11 +86,12 @@ pub trait Module {
     }
 
     /// Replaces every tensor by what `find` returns for its name. Nothing is replaced unless all
-    /// are found and fit.
+    /// are found and fit. What layers share stays shared.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidState`] if a tensor is missing or has another shape or type.
+    /// [`Error::InvalidState`] if a tensor is missing or has another shape or type, or the tensors
+    /// of a shared parameter differ.
     fn load_state(&mut self, find: &dyn Fn(&str) -> Option<Tensor>) -> Result<()> {
         let op = "load_state";
         for (name, old) in self.state() {
@@ -105,11 +108,28 @@ pub trait Module {
             };
             return Err(Error::InvalidState { op, message });
         }
-        self.visit("", &mut |name, slot| {
-            let Some(new) = find(name) else { return };
-            match slot {
-                Slot::Parameter(var) => *var = Var::parameter(new),
-                Slot::Buffer(tensor) => *tensor = new,
+        let mut replaced: BTreeMap<u64, (String, Var)> = BTreeMap::new();
+        for (name, old) in self.parameters() {
+            let (Some(identity), Some(new)) = (old.identity(), find(&name)) else { continue };
+            let (first, var) = replaced
+                .entry(identity)
+                .or_insert_with(|| (name.clone(), Var::parameter(new.clone())));
+            if *first != name && !same_bits(var.value(), &new)? {
+                let message =
+                    format!("{first} and {name} are one parameter, but their tensors differ");
+                return Err(Error::InvalidState { op, message });
+            }
+        }
+        self.visit("", &mut |name, slot| match slot {
+            Slot::Parameter(var) => {
+                if let Some((_, new)) = var.identity().and_then(|old| replaced.get(&old)) {
+                    *var = new.clone();
+                }
+            }
+            Slot::Buffer(tensor) => {
+                if let Some(new) = find(name) {
+                    *tensor = new;
+                }
             }
         });
         Ok(())
