@@ -5,7 +5,7 @@ use samebits_tensor_core::ops::{
 };
 use samebits_tensor_core::{DType, Error, Result, Tensor};
 
-use super::elementwise::{affine, wanted};
+use super::elementwise::{mul, wanted};
 use super::reduce::sum_to;
 use super::scalar::{lifted_all, only};
 use super::scatter::scatter_add;
@@ -57,7 +57,15 @@ pub fn index_add(input: &Var, dim: usize, index: &Tensor, source: &Var, alpha: f
     Ok(Var::computed(value, &[input, source], move |grad| {
         Ok(vec![
             wanted(&x, || Ok(grad.clone()))?,
-            wanted(&s, || affine(&index_select(grad, dim, &index)?, alpha, 0.0))?,
+            wanted(&s, || {
+                let grad = index_select(grad, dim, &index)?;
+                // A product alone: a sum with +0 would lose the sign of -0.
+                if alpha == 1.0 {
+                    Ok(grad)
+                } else {
+                    mul(&grad, &Var::constant(constant(&grad, alpha)?))
+                }
+            })?,
         ])
     }))
 }
