@@ -108,7 +108,7 @@ fn the_layout_of_inputs_does_not_show() {
 fn the_floating_point_mode_of_a_thread_does_not_show() {
     let spoil = |threads| {
         let pool = ThreadPoolBuilder::new().num_threads(threads);
-        pool.start_handler(|_| fpenv::plant_flush_to_zero()).build().unwrap()
+        pool.start_handler(|_| test_support::flush_to_zero()).build().unwrap()
     };
     // So much work that every thread takes some.
     let zeros = Tensor::zeros(&[4_000_000], DType::F32).unwrap();

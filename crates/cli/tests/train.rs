@@ -112,6 +112,18 @@ fn the_cublas_workspace_does_not_show() {
 }
 
 #[test]
+fn a_misspelt_instruction_set_is_refused() {
+    let run = Run::new();
+    let environment = [("SAMEBITS_SIMD", "avx-2")];
+    let output = run.output(&environment, &["--max-steps", STEPS]);
+    let problem = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success());
+    assert!(problem.contains("SAMEBITS_SIMD is \"avx-2\""), "{problem}");
+    let report = String::from_utf8(run.output_of("env", &environment, &[]).stdout).unwrap();
+    assert!(report.contains("\"avx-2\"; operations on tensors are refused"), "{report}");
+}
+
+#[test]
 fn another_seed_or_rate_gives_another_digest() {
     let run = Run::new();
     for change in [["--seed", "1"], ["--lr", "0.0500001"], ["--batch-size", "63"]] {

@@ -13,7 +13,7 @@ use samebits_numerics::fpenv;
 
 fn on_spoilt_threads<R: Send>(threads: usize, f: impl Fn() -> R + Sync) -> R {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
-    pool.start_handler(|_| fpenv::plant_flush_to_zero()).build().expect("threads").install(&f)
+    pool.start_handler(|_| test_support::flush_to_zero()).build().expect("threads").install(&f)
 }
 
 /// Compares on the calling thread, which keeps subnormals.

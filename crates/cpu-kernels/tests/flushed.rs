@@ -54,7 +54,7 @@ fn same<R: PartialEq + std::fmt::Debug + Send>(f: impl Fn() -> R + Sync) {
     let kept = invariance::on_threads(1, f);
     let pool = |threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
-        pool.start_handler(|_| fpenv::plant_flush_to_zero()).build().expect("threads")
+        pool.start_handler(|_| test_support::flush_to_zero()).build().expect("threads")
     };
     for threads in [1, 3] {
         let flushed = pool(threads).install(|| {

@@ -41,13 +41,6 @@ pub fn was_repaired() -> bool {
     REPAIRED.load(Ordering::Relaxed)
 }
 
-/// Leaves the calling thread with subnormals flushed to zero, where the CPU has such a mode: how
-/// a test plants what [`ieee`] puts right.
-#[doc(hidden)]
-pub fn plant_flush_to_zero() {
-    control::write(control::read() | control::FLUSH);
-}
-
 static REPAIRED: AtomicBool = AtomicBool::new(false);
 
 /// Restores the control word it replaced, also when the computation panics.
@@ -85,7 +78,6 @@ mod control {
     /// Flush-to-zero (bit 15), rounding control (14, 13) and denormals-are-zero (6) of MXCSR.
     pub(super) const MASK: Word = 0xe040;
     pub(super) const IEEE: Word = 0;
-    pub(super) const FLUSH: Word = 0x8040;
 
     #[inline(always)]
     pub(super) fn read() -> Word {
@@ -118,7 +110,6 @@ mod control {
     /// FZ16 (19), rounding mode (23, 22), FZ (24), default NaN (25), AH (1), FIZ (0).
     pub(super) const MASK: Word = 0x03c8_0003;
     pub(super) const IEEE: Word = 0;
-    pub(super) const FLUSH: Word = 1 << 24;
 
     #[inline(always)]
     pub(super) fn read() -> Word {
@@ -141,7 +132,6 @@ mod control {
     pub(super) type Word = u32;
     pub(super) const MASK: Word = 0;
     pub(super) const IEEE: Word = 0;
-    pub(super) const FLUSH: Word = 0;
 
     #[inline(always)]
     pub(super) fn read() -> Word {
@@ -156,10 +146,13 @@ mod control {
 mod tests {
     use super::*;
 
+    /// Flush-to-zero and denormals-are-zero.
+    const FLUSH: control::Word = 0x8040;
+
     #[test]
     fn flush_to_zero_set_by_the_caller_is_undone_and_restored() {
         let before = control::read();
-        plant_flush_to_zero();
+        control::write(control::read() | FLUSH);
         let smallest = f32::from_bits(1);
         let flushed = black_box(smallest) + black_box(smallest);
         let kept = ieee(|| black_box(smallest) + black_box(smallest));
@@ -174,7 +167,7 @@ mod tests {
     #[test]
     fn the_setting_is_restored_after_a_panic() {
         let before = control::read();
-        plant_flush_to_zero();
+        control::write(control::read() | FLUSH);
         let caught = std::panic::catch_unwind(|| ieee(|| panic!("planted")));
         let after = control::read();
         control::write(before);

@@ -15,6 +15,19 @@ compile_error!(
      round twice; build for x86_64"
 );
 
+// `mul_add` must round once. Without an instruction for it Rust calls the platform's `fma`, and some
+// platforms round twice there.
+#[cfg(not(any(
+    target_arch = "x86", // refused above
+    target_arch = "aarch64",
+    target_feature = "fma",
+    all(target_arch = "x86_64", target_os = "linux", target_env = "gnu"),
+)))]
+compile_error!(
+    "samebits-numerics: the platform's fused multiply-add has not been checked on this target; on \
+     x86_64, build with RUSTFLAGS=\"-C target-feature=+fma\""
+);
+
 pub mod exact;
 pub mod extrema;
 pub mod fpenv;

@@ -7,8 +7,11 @@
 //! nothing else.
 //!
 //! The environment variable `SAMEBITS_SIMD` (`portable`, `avx2`, `avx512`) forces the level
-//! *down*; [`limit`] does the same from code.
+//! *down*; [`limit`] does the same from code. Operations on tensors refuse to run if the variable
+//! holds anything else ([`unknown_request`]); kernels called without tensors then take the portable
+//! level.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// An instruction-set level. Higher levels contain the lower ones.
@@ -153,14 +156,29 @@ pub fn supported() -> Level {
 /// 0 until first use, then a `Level`.
 static LEVEL: AtomicU8 = AtomicU8::new(0);
 
+/// What `SAMEBITS_SIMD` holds, if that is no level's [`name`](Level::name). Read once.
+pub fn unknown_request() -> Option<&'static str> {
+    request().as_ref().err().map(String::as_str)
+}
+
+/// The level that `SAMEBITS_SIMD` asks for, if any, or what it holds instead of one.
+fn request() -> &'static Result<Option<Level>, String> {
+    static REQUEST: OnceLock<Result<Option<Level>, String>> = OnceLock::new();
+    REQUEST.get_or_init(|| match std::env::var_os("SAMEBITS_SIMD") {
+        None => Ok(None),
+        Some(value) => match value.to_str().and_then(Level::from_name) {
+            Some(level) => Ok(Some(level)),
+            None => Err(value.to_string_lossy().into_owned()),
+        },
+    })
+}
+
 #[cold]
 fn initial_level() -> Level {
-    // An unknown name must not raise the level, and a library cannot exit: take the safe one.
-    let asked = match std::env::var("SAMEBITS_SIMD") {
-        Ok(name) => Level::from_name(&name).unwrap_or(Level::Portable),
-        Err(_) => Level::Avx512,
-    };
-    limit(asked)
+    limit(match request() {
+        Ok(level) => level.unwrap_or(Level::Avx512),
+        Err(_) => Level::Portable,
+    })
 }
 
 /// # Safety

@@ -72,6 +72,10 @@ impl fmt::Display for Environment {
         )?;
         let (used, supported) = self.simd;
         line("instruction set", &format_args!("{used} (this machine has {supported})"))?;
+        if let Some(found) = simd::unknown_request() {
+            let refused = "operations on tensors are refused: expected portable, avx2 or avx512";
+            line("SAMEBITS_SIMD", &format_args!("{found:?}; {refused}"))?;
+        }
         line("threads", &format_args!("{}; no bit depends on it", self.threads))?;
         let mode = if self.ieee {
             "kept"

@@ -136,6 +136,17 @@ pub enum Error {
         /// The shapes of the inputs.
         inputs: String,
     },
+    /// The environment variable `SAMEBITS_SIMD` names no instruction set.
+    #[error(
+        "{op}: the environment variable SAMEBITS_SIMD is {found:?}, but must be portable, avx2 or \
+         avx512, or not set"
+    )]
+    UnknownSimdLevel {
+        /// The operation.
+        op: &'static str,
+        /// What the variable holds.
+        found: &'static str,
+    },
     /// A draw from the default generator before anyone seeded it.
     #[error(
         "{op}: the default generator of this thread was never seeded, so the run could not be \

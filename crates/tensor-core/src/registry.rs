@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Once};
 
 use parking_lot::{Mutex, RwLock};
-use samebits_numerics::fpenv;
+use samebits_numerics::{fpenv, simd};
 
 use crate::determinism::{self, Policy};
 use crate::device::DeviceKind;
@@ -274,6 +274,7 @@ fn dispatch_with<O: Op>(
 ) -> Result<O::Output> {
     let caller = Location::caller();
     let result = fpenv::ieee(|| {
+        check_level::<O>()?;
         check_devices::<O>(&op.inputs())?;
         op.check()?;
         let chosen = choose(op, policy, accept, caller)?;
@@ -299,6 +300,14 @@ fn dispatch_with<O: Op>(
         });
     }
     result.map_err(|error| error.called(O::NAME))
+}
+
+/// A misspelt level would otherwise cost speed in silence.
+fn check_level<O: Op>() -> Result<()> {
+    match simd::unknown_request() {
+        None => Ok(()),
+        Some(found) => Err(Error::UnknownSimdLevel { op: O::NAME, found }),
+    }
 }
 
 fn check_devices<O: Op>(inputs: &[&Tensor]) -> Result<()> {
