@@ -21,8 +21,9 @@ use crate::{Determinism, Device, Error, Result, determinism};
 ///
 /// # Determinism
 ///
-/// The CPU and `cuda:0` draw the same numbers from one seed, `cuda:1` draws others: the stream
-/// is the device's ordinal.
+/// The CPU and `cuda:0` draw the same numbers from one seed, `cuda:1` draws others: the generator of
+/// a device is `Generator::new(seed).derive("default")` on the stream of the device's ordinal. So a
+/// program may use `Generator::new` with the same seed and draw other numbers.
 ///
 /// # Examples
 ///
@@ -39,7 +40,7 @@ pub fn manual_seed(seed: u64) -> Generator {
     for hook in hooks {
         hook(seed);
     }
-    Generator::new(seed).with_stream(Device::Cpu.stream())
+    default_generator(seed, Device::Cpu)
 }
 
 /// Seeds the default generators of this thread from the operating system and returns the seed,
@@ -170,10 +171,13 @@ struct Defaults {
 impl Defaults {
     fn generator(&mut self, device: Device) -> &mut Generator {
         let seed = self.seed;
-        self.generators
-            .entry(device)
-            .or_insert_with(|| Generator::new(seed).with_stream(device.stream()))
+        self.generators.entry(device).or_insert_with(|| default_generator(seed, device))
     }
+}
+
+/// The default generator of `device`. Its name keeps it apart from `Generator::new(seed)`.
+fn default_generator(seed: u64, device: Device) -> Generator {
+    Generator::new(seed).derive("default").with_stream(device.stream())
 }
 
 /// Gives this thread default generators, where it may have any.
@@ -222,6 +226,15 @@ mod tests {
         assert_ne!(next(Device::Cpu).unwrap(), cpu);
         manual_seed(5);
         assert_eq!(next(Device::Cpu).unwrap(), cpu);
+    }
+
+    #[test]
+    fn a_generator_of_the_same_seed_draws_other_numbers() {
+        let mut returned = manual_seed(5);
+        let block = next(Device::Cpu).unwrap();
+        assert_eq!(returned.next_block(), block);
+        assert_ne!(Generator::new(5).next_block(), block);
+        assert_ne!(Generator::new(5).derive("default").fold_in(0).next_block(), block);
     }
 
     #[test]
