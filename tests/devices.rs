@@ -1,17 +1,19 @@
 //! The same bits on a CUDA device as on the CPU: every shared case and every case of the
 //! reference figures, with two block sizes, under four schedules of the emulated device; or on
-//! whatever GPU the driver offers. Under the first schedule also with strided inputs.
+//! whatever GPU the driver offers. Under the first schedule also with strided inputs. What an
+//! operation launches has at least the level that the registry promises for it.
 //!
 //! Without a driver the test says why it returns early.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "tests talk to their reader")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use samebits::autotune::{self, Config};
 use samebits::{Determinism, Device, DeviceKind, Result, Tensor, cuda, determinism, digest};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use workspace_tests::{Case, conformance, drawn_cases, families, strided_families, unreached};
 
 const CUDA: Device = Device::Cuda(0);
@@ -88,6 +90,13 @@ fn cases(device: Device) -> Vec<Case> {
 }
 
 fn compare(block: u32, golden: &Digests) {
+    let launches = Launches::default();
+    let subscriber = tracing_subscriber::registry().with(launches.clone());
+    tracing::subscriber::with_default(subscriber, || compare_all(block, golden));
+    launches.assert_audited();
+}
+
+fn compare_all(block: u32, golden: &Digests) {
     cuda::install_with_block_size(0, block).unwrap();
     // Convolutions as the heuristic chooses them: `autotune.rs` has the races.
     let config = autotune::default_config(CUDA).unwrap();
@@ -121,6 +130,60 @@ fn compare(block: u32, golden: &Digests) {
     assert!(different.is_empty(), "other bits with blocks of {block}: {different:#?}");
     if !hurries {
         assert_eq!(unreached(DeviceKind::Cuda), Vec::<String>::new(), "kernels no case reaches");
+    }
+}
+
+/// Kernels by the level of the operation that launched them, as the traces of both tell.
+#[derive(Clone, Default)]
+struct Launches(Arc<Mutex<(Option<String>, BTreeSet<(String, String)>)>>);
+
+impl<S: tracing::Subscriber> Layer<S> for Launches {
+    fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        let (promised, launched) = &mut *self.0.lock().unwrap();
+        if let Some(level) = fields.0.remove("level") {
+            *promised = Some(level);
+        }
+        if let (Some(kernel), Some(level)) = (fields.0.remove("kernel"), promised) {
+            launched.insert((kernel, level.clone()));
+        }
+    }
+}
+
+#[derive(Default)]
+struct Fields(BTreeMap<&'static str, String>);
+
+impl tracing::field::Visit for Fields {
+    fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
+        self.0.insert(field.name(), format!("{value:?}"));
+    }
+
+    fn record_str(&mut self, field: &tracing::field::Field, value: &str) {
+        self.0.insert(field.name(), value.to_owned());
+    }
+}
+
+impl Launches {
+    /// Compares with the levels for which `cargo xtask audit-kernels` has read the kernels' code.
+    fn assert_audited(&self) {
+        let level = |name: &str| {
+            Determinism::ALL.into_iter().find(|level| level.to_string() == name).expect("a level")
+        };
+        let manifest: toml::Table =
+            include_str!("../crates/cuda-kernels/ptx/manifest.toml").parse().unwrap();
+        let families = manifest["family"].as_array().unwrap();
+        let entries = families.iter().flat_map(|family| family["entry"].as_array().unwrap());
+        let text = |entry: &toml::Value, key| entry[key].as_str().unwrap().to_owned();
+        let audited: BTreeMap<_, _> =
+            entries.map(|entry| (text(entry, "name"), level(&text(entry, "level")))).collect();
+        let (_, launched) = &*self.0.lock().unwrap();
+        assert!(launched.len() > audited.len() / 2, "only {} kernels", launched.len());
+        let broken: Vec<_> = launched
+            .iter()
+            .filter(|(kernel, promised)| audited[kernel] < level(promised))
+            .collect();
+        assert!(broken.is_empty(), "kernels below the level promised for them: {broken:?}");
     }
 }
 

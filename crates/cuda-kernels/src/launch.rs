@@ -275,6 +275,7 @@ impl<'a> Call<'a> {
         if grid.0 == 0 || grid.1 == 0 || grid.2 == 0 {
             return Ok(());
         }
+        tracing::trace!(op, kernel = name, "launch");
         let config = LaunchConfig { grid_dim: grid, block_dim: block, shared_mem_bytes: 0 };
         // SAFETY: the parameter list was just compared with the kernel's own; the typed
         // functions of this crate check the buffers' lengths against the shape before they

@@ -278,6 +278,8 @@ fn dispatch_with<O: Op>(
         check_devices::<O>(&op.inputs())?;
         op.check()?;
         let chosen = choose(op, policy, accept, caller)?;
+        let Kernel { variant, level, .. } = chosen.kernel;
+        tracing::trace!(op = O::NAME, variant, %level, "dispatch");
         let run = || {
             chosen.runs.fetch_add(1, Ordering::Relaxed);
             (chosen.kernel.run)(op)
@@ -343,7 +345,6 @@ fn choose<O: Op>(
         .filter(|k| accept(&k.kernel) && (k.kernel.applies)(op))
         .collect();
     if let Some(&fastest) = candidates.iter().find(|k| k.kernel.level >= policy.level) {
-        tracing::trace!(op = O::NAME, variant = fastest.kernel.variant, "dispatch");
         return Ok(fastest.clone());
     }
     let mut best: Option<&Arc<Registered<O>>> = None;
