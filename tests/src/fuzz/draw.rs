@@ -222,14 +222,15 @@ impl Draw {
         self.laid_out(&shape, dtype, bound)
     }
 
-    /// A tensor of far more elements than there is memory for.
+    /// A tensor of more elements than a case's memory can hold, but not of so many that adding them
+    /// up, which needs no memory, would outlast its time.
     fn expanded(&mut self, shape: &[usize], dtype: DType) -> Tensor {
         let mut shape = shape.to_vec();
         if shape.is_empty() {
             shape.push(1);
         }
         let dim = self.below(shape.len());
-        shape[dim] = self.pick(&HUGE[..4]);
+        shape[dim] = 1 << 29;
         let small: Vec<usize> =
             (0..shape.len()).map(|at| if at == dim { 1 } else { shape[at] }).collect();
         let small = self.dense(&small, dtype, 3);
@@ -280,6 +281,10 @@ impl Draw {
 
     fn dense(&mut self, shape: &[usize], dtype: DType, bound: usize) -> Tensor {
         let count: usize = shape.iter().product();
+        if count > 8 * MOST_ELEMENTS {
+            let one = self.dense(&vec![1; shape.len()], dtype, bound);
+            return one.expand(shape).expect("ones expand to any size");
+        }
         let tensor = match dtype {
             DType::F32 => {
                 let values: Vec<f32> = self.reals(count).iter().map(|&x| x as f32).collect();
