@@ -135,18 +135,27 @@ fn compare_all(block: u32, golden: &Digests) {
 
 /// Kernels by the level of the operation that launched them, as the traces of both tell.
 #[derive(Clone, Default)]
-struct Launches(Arc<Mutex<(Option<String>, BTreeSet<(String, String)>)>>);
+struct Launches(Arc<Mutex<Launched>>);
+
+#[derive(Default)]
+struct Launched {
+    /// The level of the operation that was dispatched last.
+    promised: Option<String>,
+    /// Kernels and the levels promised for them.
+    kernels: BTreeSet<(String, String)>,
+}
 
 impl<S: tracing::Subscriber> Layer<S> for Launches {
     fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
         let mut fields = Fields::default();
         event.record(&mut fields);
-        let (promised, launched) = &mut *self.0.lock().unwrap();
+        let mut launched = self.0.lock().unwrap();
         if let Some(level) = fields.0.remove("level") {
-            *promised = Some(level);
+            launched.promised = Some(level);
         }
-        if let (Some(kernel), Some(level)) = (fields.0.remove("kernel"), promised) {
-            launched.insert((kernel, level.clone()));
+        if let (Some(kernel), Some(level)) = (fields.0.remove("kernel"), launched.promised.clone())
+        {
+            launched.kernels.insert((kernel, level));
         }
     }
 }
@@ -177,7 +186,7 @@ impl Launches {
         let text = |entry: &toml::Value, key| entry[key].as_str().unwrap().to_owned();
         let audited: BTreeMap<_, _> =
             entries.map(|entry| (text(entry, "name"), level(&text(entry, "level")))).collect();
-        let (_, launched) = &*self.0.lock().unwrap();
+        let launched = &self.0.lock().unwrap().kernels;
         assert!(launched.len() > audited.len() / 2, "only {} kernels", launched.len());
         let broken: Vec<_> = launched
             .iter()

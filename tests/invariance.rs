@@ -5,7 +5,6 @@
 use std::io::Write as _;
 
 use rayon::ThreadPoolBuilder;
-use samebits::numerics::fpenv;
 use samebits::numerics::simd::{self, Level};
 use samebits::ops::{Compare, CompareKind, Conv, ConvInputGrad, ConvParams, ConvWeightGrad};
 use samebits::{

@@ -196,7 +196,7 @@ impl<I: IndexedParallelIterator> Shared<I> {
         };
         fn shared<I: IndexedParallelIterator, S: Send, E: Send>(
             items: I,
-            run: &(dyn Fn(&mut Option<S>, I::Item) -> Option<E> + Sync),
+            run: &WithScratch<'_, S, I::Item, E>,
         ) -> Result<(), E> {
             let results = items.map_init(|| None, run);
             results.find_map_first(|error| error).map_or(Ok(()), Err)
@@ -262,6 +262,9 @@ impl<I: IndexedParallelIterator> Shared<I> {
         shared(self.0, &|item| fpenv::ieee(|| f(item)))
     }
 }
+
+/// The error of one item, given scratch memory that may be there already.
+type WithScratch<'a, S, Item, E> = dyn Fn(&mut Option<S>, Item) -> Option<E> + Sync + 'a;
 
 /// The error of the first item that has one.
 fn first_error<I: IndexedParallelIterator, E: Send>(

@@ -9,7 +9,6 @@ use samebits_cpu_kernels::conv_algorithms::{Algorithm, Pass, Plan};
 use samebits_cpu_kernels::linalg;
 use samebits_cpu_kernels::matmul::{Matrix, Real, matmul};
 use samebits_cpu_kernels::recurrent::{self, Gates};
-use samebits_numerics::fpenv;
 
 fn on_spoilt_threads<R: Send>(threads: usize, f: impl Fn() -> R + Sync) -> R {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
