@@ -1,6 +1,9 @@
 //! Whatever ends or spoils a batch, nothing is lost: resuming after the error gives the batches
 //! that an undisturbed epoch has.
 
+mod common;
+
+use common::hush;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -101,20 +104,6 @@ impl Dataset for Faulty {
             false => self.make(at, cx),
         }
     }
-}
-
-/// Panics that are planted need not be printed.
-fn hush() {
-    use std::sync::Once;
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let usual = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |info| {
-            if !info.to_string().contains("a planted panic") {
-                usual(info);
-            }
-        }));
-    });
 }
 
 fn stream(data: &Arc<Faulty>, workers: usize) -> StreamLoader<Arc<Faulty>> {
