@@ -297,6 +297,17 @@ fn damaged(whole: Vec<u8>) -> impl Strategy<Value = Vec<u8>> {
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR";
 
 /// Up to `most` bytes: more than any header takes.
+#[test]
+fn a_gzip_file_without_bytes_is_an_unreadable_record_and_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.gz");
+    fs::write(&path, b"").unwrap();
+    let loader = StreamLoader::builder(Lines::new(vec![path])).build().unwrap();
+    let errors: Vec<_> = loader.epoch(0).take(5).map(|batch| batch.unwrap_err()).collect();
+    assert_eq!(errors.len(), 2, "{errors:?}");
+    assert!(errors.iter().all(|error| error.to_string().contains("unexpected end of file")));
+}
+
 fn any_bytes(most: usize) -> impl Strategy<Value = Vec<u8>> {
     proptest::collection::vec(any::<u8>(), 0..most)
 }
@@ -423,7 +434,9 @@ proptest! {
         for name in ["x.bin", "x.gz"] {
             let lines = Lines::new(vec![folder.path().join(name)]).longest(100);
             let loader = StreamLoader::builder(lines).build().unwrap();
-            prop_assert!(loader.epoch(0).count() <= bytes.len() + 1);
+            // At worst as many lines as bytes, a record that cannot be read and the shard that
+            // cannot be opened behind it.
+            prop_assert!(loader.epoch(0).count() <= bytes.len() + 2);
         }
         let _ = serde_json::from_slice::<LoaderState>(&bytes);
         let _ = serde_json::from_slice::<StreamState>(&bytes);
