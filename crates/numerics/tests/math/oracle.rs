@@ -109,17 +109,23 @@ pub(crate) fn sigmoid(x: f32) -> f32 {
     below
 }
 
-type Pair = (f64, f64);
+/// A sum of two numbers, the second within the last place of the first.
+pub(crate) type Pair = (f64, f64);
+
+/// 1 / (1 + e), within 2^-98 of it.
+pub(crate) fn one_over_one_plus(e: Pair) -> Pair {
+    div((1.0, 0.0), add((1.0, 0.0), e))
+}
 
 /// 1 / (1 + e) lessened and enlarged by the factor 1 -+ error, and rounded.
 fn logistic(e: Pair, error: f64) -> (f32, f32) {
-    let value = div((1.0, 0.0), add((1.0, 0.0), e));
+    let value = one_over_one_plus(e);
     let margin = value.0 * error;
     (round((value.0, value.1 - margin)), round((value.0, value.1 + margin)))
 }
 
-/// e^x for |x| <= 120.
-fn exp(x: f64) -> Pair {
+/// e^x for |x| <= 700, within 2^-94 of it.
+pub(crate) fn exp(x: f64) -> Pair {
     // ln 2 in 40, 53 and 53 bits.
     const LN_2: [u64; 3] = [0x3fe6_2e42_fefa_2000, 0x3d69_ef35_793c_7673, 0x398f_97b5_7a07_9a19];
     let [high, middle, low] = LN_2.map(f64::from_bits);
