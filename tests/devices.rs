@@ -12,7 +12,10 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use samebits::autotune::{self, Config};
-use samebits::{Determinism, Device, DeviceKind, Result, Tensor, cuda, determinism, digest};
+use samebits::ops::{Unary, UnaryKind};
+use samebits::{
+    Determinism, Device, DeviceKind, Result, Tensor, cuda, determinism, digest, dispatch_at,
+};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use workspace_tests::{Case, conformance, drawn_cases, families, strided_families, unreached};
 
@@ -90,10 +93,11 @@ fn cases(device: Device) -> Vec<Case> {
 }
 
 fn compare(block: u32, golden: &Digests) {
-    let launches = Launches::default();
-    let subscriber = tracing_subscriber::registry().with(launches.clone());
-    tracing::subscriber::with_default(subscriber, || compare_all(block, golden));
-    launches.assert_audited();
+    let (launches, audited) = (Launches::of(|| compare_all(block, golden)), audited());
+    let count = launches.0.lock().unwrap().kernels.len();
+    assert!(count > audited.len() / 2, "only {count} kernels");
+    let broken = launches.broken(&audited);
+    assert!(broken.is_empty(), "kernels below the level promised for them: {broken:?}");
 }
 
 fn compare_all(block: u32, golden: &Digests) {
@@ -173,27 +177,55 @@ impl tracing::field::Visit for Fields {
     }
 }
 
+/// Levels of kernels by their names.
+type Levels = BTreeMap<String, Determinism>;
+
+/// The levels for which `cargo xtask audit-kernels` has read the kernels' code.
+fn audited() -> Levels {
+    let manifest: toml::Table =
+        include_str!("../crates/cuda-kernels/ptx/manifest.toml").parse().unwrap();
+    let families = manifest["family"].as_array().unwrap();
+    let entries = families.iter().flat_map(|family| family["entry"].as_array().unwrap());
+    let text = |entry: &toml::Value, key| entry[key].as_str().unwrap().to_owned();
+    entries.map(|entry| (text(entry, "name"), level(&text(entry, "level")))).collect()
+}
+
+fn level(name: &str) -> Determinism {
+    Determinism::ALL.into_iter().find(|level| level.to_string() == name).expect("a level")
+}
+
 impl Launches {
-    /// Compares with the levels for which `cargo xtask audit-kernels` has read the kernels' code.
-    fn assert_audited(&self) {
-        let level = |name: &str| {
-            Determinism::ALL.into_iter().find(|level| level.to_string() == name).expect("a level")
-        };
-        let manifest: toml::Table =
-            include_str!("../crates/cuda-kernels/ptx/manifest.toml").parse().unwrap();
-        let families = manifest["family"].as_array().unwrap();
-        let entries = families.iter().flat_map(|family| family["entry"].as_array().unwrap());
-        let text = |entry: &toml::Value, key| entry[key].as_str().unwrap().to_owned();
-        let audited: BTreeMap<_, _> =
-            entries.map(|entry| (text(entry, "name"), level(&text(entry, "level")))).collect();
-        let launched = &self.0.lock().unwrap().kernels;
-        assert!(launched.len() > audited.len() / 2, "only {} kernels", launched.len());
-        let broken: Vec<_> = launched
-            .iter()
-            .filter(|(kernel, promised)| audited[kernel] < level(promised))
-            .collect();
-        assert!(broken.is_empty(), "kernels below the level promised for them: {broken:?}");
+    /// What `f` launches.
+    fn of(f: impl FnOnce()) -> Launches {
+        let launches = Launches::default();
+        let subscriber = tracing_subscriber::registry().with(launches.clone());
+        tracing::subscriber::with_default(subscriber, f);
+        launches
     }
+
+    /// Kernels with a level below that of the operation that launched them.
+    fn broken(&self, audited: &Levels) -> Vec<(String, String)> {
+        let launched = self.0.lock().unwrap();
+        let is_broken = |(kernel, promised): &&(_, String)| audited[kernel] < level(promised);
+        launched.kernels.iter().filter(is_broken).cloned().collect()
+    }
+}
+
+#[test]
+fn a_kernel_below_the_level_promised_for_it_is_found() {
+    if !is_available() {
+        return;
+    }
+    let x = Tensor::from_slice(&[1.0f32, 2.0], &[2]).unwrap().to(CUDA).unwrap();
+    let launches = Launches::of(|| {
+        let square = Unary { kind: UnaryKind::Square, x };
+        dispatch_at(&square, Determinism::Portable).unwrap();
+    });
+    let launched = launches.0.lock().unwrap().kernels.clone();
+    assert!(!launched.is_empty(), "a launch that left no trace");
+    assert_eq!(launches.broken(&audited()), []);
+    let lowest = audited().into_keys().map(|kernel| (kernel, Determinism::NotGuaranteed));
+    assert_eq!(launches.broken(&lowest.collect()), Vec::from_iter(launched));
 }
 
 fn is_available() -> bool {

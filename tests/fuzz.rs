@@ -1,10 +1,10 @@
-//! The fuzzer covers every operation, keeps what it found, and finds what is planted.
+//! The fuzzer covers every operation, and what it found stays mended.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::process::Command;
 
-use workspace_tests::fuzz::{self, Plan};
+use workspace_tests::fuzz::{self, Plan, TIME_LIMIT};
 
 fn child(target: &str, seed: u64, cases: &Range<u64>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fuzz"));
@@ -14,7 +14,15 @@ fn child(target: &str, seed: u64, cases: &Range<u64>) -> Command {
 }
 
 fn plan(target: &str, seed: u64, cases: Range<u64>) -> Plan {
-    Plan { child, targets: vec![target.to_owned()], seed, cases, deadline: None, jobs: 1 }
+    Plan {
+        child,
+        targets: vec![target.to_owned()],
+        seed,
+        cases,
+        deadline: None,
+        jobs: 1,
+        patience: TIME_LIMIT,
+    }
 }
 
 #[test]

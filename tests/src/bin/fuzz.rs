@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use clap::Parser;
-use workspace_tests::fuzz::{self, MEMORY_LIMIT, Plan};
+use workspace_tests::fuzz::{self, MEMORY_LIMIT, Plan, TIME_LIMIT};
 
 /// Give random input to every parser and every operation.
 #[derive(Debug, Parser)]
@@ -58,6 +58,7 @@ fn main() -> anyhow::Result<ExitCode> {
         cases: args.cases.unwrap_or(0..u64::MAX),
         deadline: minutes.map(|minutes| Instant::now() + Duration::from_secs_f64(60.0 * minutes)),
         jobs: args.jobs,
+        patience: TIME_LIMIT,
     };
     let report = fuzz::hunt(&plan, |finding| {
         println!("{}: {}", finding.target, finding.reason);

@@ -10,10 +10,20 @@ pub struct Draw {
     words: Generator<Pcg64>,
     /// One choice in this many is hostile; 0 for a case without any.
     hostility: usize,
+    /// Elements of a tensor that is expanded beyond what memory holds.
+    expansion: usize,
 }
 
 /// Most elements of a tensor that something is computed with.
 const MOST_ELEMENTS: usize = 2000;
+
+/// At eight bytes each they fill [`MEMORY_LIMIT`](super::MEMORY_LIMIT), so that an operation cannot
+/// copy them.
+const NOT_COPIED: usize = 1 << 29;
+
+/// Elements that a reduction walks, copying none, within seconds on a slow machine: a hundred
+/// nanoseconds each, as the powers of a norm take.
+const WALKED: usize = 1 << 24;
 
 /// Sizes that no memory holds, and the borders of integers.
 const HUGE: [usize; 10] = [
@@ -59,7 +69,7 @@ impl Draw {
             (hash ^ u64::from(byte)).wrapping_mul(0x100000001b3)
         });
         let bits = Pcg64::with_parts(seed.into(), stream.into()).fold_in(case);
-        let mut draw = Draw { words: Generator::new(bits), hostility: 0 };
+        let mut draw = Draw { words: Generator::new(bits), hostility: 0, expansion: NOT_COPIED };
         draw.hostility = draw.pick(&[0, 0, 5, 20]);
         draw
     }
@@ -222,19 +232,23 @@ impl Draw {
         self.laid_out(&shape, dtype, bound)
     }
 
-    /// A tensor of more elements than a case's memory can hold, but not of so many that adding them
-    /// up, which needs no memory, would outlast its time.
+    /// Expanded tensors have no more elements from here on than can be looked at one by one.
+    pub fn expand_less(&mut self) {
+        self.expansion = WALKED;
+    }
+
+    /// A tensor that repeats its elements along a dimension of this shape.
     fn expanded(&mut self, shape: &[usize], dtype: DType) -> Tensor {
         let mut shape = shape.to_vec();
         if shape.is_empty() {
             shape.push(1);
         }
         let dim = self.below(shape.len());
-        shape[dim] = 1 << 29;
-        let small: Vec<usize> =
-            (0..shape.len()).map(|at| if at == dim { 1 } else { shape[at] }).collect();
-        let small = self.dense(&small, dtype, 3);
-        small.expand(&shape).unwrap_or(small)
+        let mut stored = shape.clone();
+        stored[dim] = 1;
+        shape[dim] = self.expansion / stored.iter().product::<usize>().max(1);
+        let stored = self.dense(&stored, dtype, 3);
+        stored.expand(&shape).unwrap_or(stored)
     }
 
     /// A tensor of this very shape and type in one of many layouts.

@@ -66,3 +66,61 @@ pub fn targets() -> Vec<Target> {
     targets.sort_by(|a, b| a.name.cmp(&b.name));
     targets
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ops::Range;
+    use std::process::Command;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// In children: the planted fault that they run.
+    const PLANTED: &str = "SAMEBITS_FUZZ_PLANTED";
+
+    /// This program, for the part of a child.
+    fn child(target: &str, _: u64, cases: &Range<u64>) -> Command {
+        assert_eq!(*cases, 0..1);
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "fuzz::tests::planted_faults_are_found", "--nocapture"]);
+        command.env(PLANTED, target);
+        command
+    }
+
+    #[test]
+    fn planted_faults_are_found() {
+        if let Ok(name) = std::env::var(PLANTED) {
+            let planted = calls::planted().into_iter().find(|target| target.name == name).unwrap();
+            return run_cases(&planted, 0, 0..1).unwrap();
+        }
+        let plan = |target: &Target| Plan {
+            child,
+            targets: vec![target.name.clone()],
+            seed: 0,
+            cases: 0..1,
+            deadline: None,
+            jobs: 1,
+            patience: Duration::from_secs(if target.name == "calls/hang" { 1 } else { 30 }),
+        };
+        for target in calls::planted() {
+            let report = hunt(&plan(&target), |_| {});
+            let ended = match &report.findings[..] {
+                [] => format!("{:?}", report.counts[&target.name]),
+                [finding] => finding.reason.clone(),
+                more => panic!("one case cannot end in {more:?}"),
+            };
+            let expected = match &*target.name {
+                "calls/result" => "[1, 0]",
+                "calls/refusal" => "[0, 1]",
+                "calls/threads" => "1 and 4 threads give different bits",
+                "calls/threads_refused" => "1 thread ends in a result, 4 threads in",
+                "calls/nameless" => "an error that names no operation",
+                "calls/panic" | "calls/caught" => "panicked at",
+                "calls/abort" => "the process died",
+                "calls/hang" => "no end after 1s",
+                name => panic!("how must {name} end?"),
+            };
+            assert!(ended.starts_with(expected), "{}: {ended}", target.name);
+        }
+    }
+}

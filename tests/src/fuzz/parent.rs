@@ -7,9 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::Instant;
-
-use super::TIME_LIMIT;
+use std::time::{Duration, Instant};
 
 /// What to run.
 #[derive(Debug)]
@@ -26,6 +24,8 @@ pub struct Plan {
     pub deadline: Option<Instant>,
     /// How many children at once.
     pub jobs: usize,
+    /// How long a case may take.
+    pub patience: Duration,
 }
 
 /// What was run.
@@ -118,12 +118,12 @@ fn run_child(plan: &Plan, target: &str, cases: &Range<u64>) -> ([u64; 2], Option
     let lines = listen(&mut child);
     let (mut counts, mut case) = ([0; 2], cases.start);
     let reason = loop {
-        let line = match lines.recv_timeout(TIME_LIMIT) {
+        let line = match lines.recv_timeout(plan.patience) {
             Ok(line) => line,
             Err(RecvTimeoutError::Timeout) => {
                 // It may have ended this very moment; then there is nothing to kill.
                 drop(child.kill());
-                break Some(format!("no end after {} s", TIME_LIMIT.as_secs()));
+                break Some(format!("no end after {:?}", plan.patience));
             }
             Err(RecvTimeoutError::Disconnected) => break Some(String::new()),
         };

@@ -27,6 +27,36 @@ pub(super) fn targets() -> Vec<Target> {
     calls.0
 }
 
+/// Functions that end in every way there is, most of them wrong.
+#[cfg(test)]
+pub(super) fn planted() -> Vec<Target> {
+    use rayon::current_num_threads as threads;
+    fn numbers(x: f32) -> Result<Vec<Tensor>> {
+        Ok(vec![Tensor::from_slice(&[x], &[1])?])
+    }
+    let mut calls = Calls(Vec::new());
+    calls.function("result", |_| numbers(1.0));
+    calls.function("refusal", |_| Err(Error::invalid("refusal", "always")));
+    calls.function("threads", |_| numbers(threads() as f32));
+    calls.function("threads_refused", |_| match threads() {
+        1 => numbers(1.0),
+        _ => Err(Error::invalid("threads_refused", "one thread only")),
+    });
+    calls.function("nameless", |_| Err(Error::invalid("", "who says so?")));
+    calls.function("panic", |_| panic!("planted"));
+    calls.function("caught", |_| {
+        drop(std::panic::catch_unwind(|| panic!("planted")));
+        numbers(1.0)
+    });
+    calls.function("abort", |_| std::process::abort());
+    calls.function("hang", |_| {
+        loop {
+            std::thread::park();
+        }
+    });
+    calls.0
+}
+
 struct Calls(Vec<Target>);
 
 impl Calls {

@@ -187,30 +187,35 @@ fn activations(calls: &mut Calls) {
 }
 
 fn reductions(calls: &mut Calls) {
+    /// A tensor of which no operation makes a copy, but looks at every element.
+    fn walked(of: fn(&mut Draw) -> (Tensor, usize), d: &mut Draw) -> (Tensor, usize) {
+        d.expand_less();
+        of(d)
+    }
     calls.op("reduce", |d| {
-        let (x, rank) = floats(d);
+        let (x, rank) = walked(floats, d);
         Ok(Reduce { kind: d.pick(&REDUCE), x, dims: d.dims(rank) })
     });
     calls.op("var", |d| {
-        let (x, rank) = floats(d);
+        let (x, rank) = walked(floats, d);
         Ok(Variance { x, dims: d.dims(rank), correction: d.real(1.0) })
     });
     calls.op("norm", |d| {
-        let (x, rank) = floats(d);
+        let (x, rank) = walked(floats, d);
         let p = d.pick(&[0.0, 1.0, 2.0, 3.0, 0.5, f64::INFINITY, f64::NEG_INFINITY]);
         Ok(Norm { x, dims: d.dims(rank), p: d.real(p) })
     });
     calls.op("logsumexp", |d| {
-        let (x, rank) = floats(d);
+        let (x, rank) = walked(floats, d);
         Ok(Logsumexp { x, dims: d.dims(rank) })
     });
     calls.op("arg_reduce", |d| {
         let kind = d.pick(&[ArgReduceKind::Argmax, ArgReduceKind::Argmin]);
-        let (x, rank) = anything(d);
+        let (x, rank) = walked(anything, d);
         Ok(ArgReduce { kind, x, dim: d.dim(rank) })
     });
     calls.function("reductions", |d| {
-        let (x, rank) = floats(d);
+        let (x, rank) = walked(floats, d);
         let (which, dims, keep) = (d.below(10), d.dims(rank), d.flag());
         let (p, dim) = (d.real(2.0), d.dim(rank));
         graded(d, vec![x], |x| match which {
@@ -227,7 +232,7 @@ fn reductions(calls: &mut Calls) {
         })
     });
     calls.function("truths", |d| {
-        let (x, rank) = anything(d);
+        let (x, rank) = walked(anything, d);
         let (dims, keep) = (d.dims(rank), d.flag());
         let dim = d.flag().then(|| d.dim(rank));
         Ok(vec![match d.below(4) {
