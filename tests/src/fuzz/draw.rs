@@ -21,9 +21,9 @@ const MOST_ELEMENTS: usize = 2000;
 /// copy them.
 const NOT_COPIED: usize = 1 << 29;
 
-/// Elements that a reduction walks, copying none, within seconds on a slow machine: a hundred
-/// nanoseconds each, as the powers of a norm take.
-const WALKED: usize = 1 << 24;
+/// Few more than the 2^20 from which on a reduction walks repeated elements and copies none: in a
+/// norm each takes two powers, which are microseconds on a loaded machine.
+const WALKED: usize = 5 << 18;
 
 /// Sizes that no memory holds, and the borders of integers.
 const HUGE: [usize; 10] = [

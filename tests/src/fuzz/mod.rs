@@ -24,7 +24,7 @@ use samebits::registry::Pass;
 pub const MEMORY_LIMIT: u64 = 4 << 30;
 
 /// How long a case may take on a loaded machine.
-pub const TIME_LIMIT: std::time::Duration = std::time::Duration::from_secs(30);
+pub const TIME_LIMIT: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// A parser or an operation, and how to give it a case.
 pub struct Target {
@@ -100,7 +100,7 @@ mod tests {
             cases: 0..1,
             deadline: None,
             jobs: 1,
-            patience: Duration::from_secs(if target.name == "calls/hang" { 1 } else { 30 }),
+            patience: Duration::from_secs(if target.name == "calls/hang" { 1 } else { 60 }),
         };
         for target in calls::planted() {
             let report = hunt(&plan(&target), |_| {});
