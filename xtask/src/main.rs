@@ -104,14 +104,14 @@ fn example(name: &str) -> anyhow::Result<PathBuf> {
     Ok(target().join("debug/examples").join(name).with_extension(env::consts::EXE_EXTENSION))
 }
 
-/// Builds a program of the workspace and returns its path.
+/// Builds a program of the workspace, with the test of the same name, and returns its path.
 fn program(name: &str) -> anyhow::Result<PathBuf> {
-    build("--bin", name)?;
+    build("--test", name)?;
     Ok(target().join("debug").join(name).with_extension(env::consts::EXE_EXTENSION))
 }
 
-/// Builds one thing of the workspace. Of the whole workspace, because then the crates below it have
-/// the features that they have for the tests, and are built once.
+/// Builds one thing of the workspace. A test or an example of the whole workspace, because then the
+/// crates below it have the features that they have for all the tests, and are built once.
 fn build(kind: &str, name: &str) -> anyhow::Result<()> {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.current_dir(root()).args(["build", "--quiet", "--workspace", kind, name]);
