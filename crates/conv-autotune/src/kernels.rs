@@ -13,21 +13,21 @@ use crate::{ConvCall, process};
 /// registered before the algorithm that every call can fall back on.
 pub(crate) fn register_all(device: DeviceKind) {
     use Determinism::{NotGuaranteed, Portable, RunToRun};
-    register(tuned(device, NotGuaranteed, |op| forward(op, NotGuaranteed)));
-    register(tuned(device, RunToRun, |op| forward(op, RunToRun)));
-    register(tuned(device, Portable, |op| forward(op, Portable)));
-    register(tuned(device, NotGuaranteed, |op| input(op, NotGuaranteed)));
-    register(tuned(device, RunToRun, |op| input(op, RunToRun)));
-    register(tuned(device, Portable, |op| input(op, Portable)));
-    register(tuned(device, NotGuaranteed, |op| weight(op, NotGuaranteed)));
-    register(tuned(device, RunToRun, |op| weight(op, RunToRun)));
-    register(tuned(device, Portable, |op| weight(op, Portable)));
+    register(tuned(device, NotGuaranteed, |op, ()| forward(op, NotGuaranteed)));
+    register(tuned(device, RunToRun, |op, ()| forward(op, RunToRun)));
+    register(tuned(device, Portable, |op, ()| forward(op, Portable)));
+    register(tuned(device, NotGuaranteed, |op, ()| input(op, NotGuaranteed)));
+    register(tuned(device, RunToRun, |op, ()| input(op, RunToRun)));
+    register(tuned(device, Portable, |op, ()| input(op, Portable)));
+    register(tuned(device, NotGuaranteed, |op, ()| weight(op, NotGuaranteed)));
+    register(tuned(device, RunToRun, |op, ()| weight(op, RunToRun)));
+    register(tuned(device, Portable, |op, ()| weight(op, Portable)));
 }
 
 fn tuned<O: Convolve>(
     device: DeviceKind,
     level: Determinism,
-    run: fn(&O) -> Result<Tensor>,
+    run: fn(&O, &O::Plan) -> Result<Tensor>,
 ) -> Kernel<O> {
     let (variant, why) = match level {
         Determinism::NotGuaranteed => ("tuned-fastest", "the fastest algorithm in a race"),
@@ -43,7 +43,7 @@ fn tuned<O: Convolve>(
         dtypes: &[DType::F32],
         level,
         why,
-        applies: |op| op.products().is_some_and(|products| products >= WORTH_A_RACE),
+        applies: |op, _| op.products().is_some_and(|products| products >= WORTH_A_RACE),
         run,
     }
 }

@@ -19,13 +19,14 @@ struct SumAbove {
 
 impl Op for SumAbove {
     const NAME: &'static str = "sum_above";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.x]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         if self.x.rank() == 1 {
             return Ok(());
         }
@@ -35,7 +36,7 @@ impl Op for SumAbove {
 }
 
 /// Four threads add to one sum in the order in which they come.
-fn unordered(op: &SumAbove) -> Result<Tensor> {
+fn unordered(op: &SumAbove, (): &()) -> Result<Tensor> {
     let values = op.x.to_vec::<f32>()?;
     let sum = Mutex::new(0.0f32);
     std::thread::scope(|threads| {
@@ -52,7 +53,7 @@ fn unordered(op: &SumAbove) -> Result<Tensor> {
 }
 
 /// The exact sum, rounded once: whoever adds, and in whatever order.
-fn exact(op: &SumAbove) -> Result<Tensor> {
+fn exact(op: &SumAbove, (): &()) -> Result<Tensor> {
     let mut sum = samebits::numerics::exact::ExactSum::new();
     for x in op.x.to_vec::<f32>()?.into_iter().filter(|&x| x > op.threshold) {
         sum.add(x);

@@ -1,9 +1,9 @@
 //! The one list of kernels: which variants of which operation exist, and what each promises.
 //!
 //! An operation is a value that implements [`Op`]: it holds its inputs and parameters and knows
-//! how to check them. A kernel crate registers [`Kernel`]s for it. [`dispatch`] checks the
-//! operation, reads the level in force, and runs the first kernel that meets it: kernels are
-//! registered fastest first. There is no silent downgrade.
+//! how to turn them into a checked plan. A kernel crate registers [`Kernel`]s for it.
+//! [`dispatch`] plans the operation, reads the level in force, and runs the first kernel that
+//! meets it: kernels are registered fastest first. There is no silent downgrade.
 //!
 //! User code registers its own operations in the same way and is refused by the same rule.
 
@@ -40,12 +40,14 @@ impl fmt::Display for Pass {
     }
 }
 
-/// An operation: its inputs, its parameters, and the checks that every device makes alike.
+/// An operation: its inputs, its parameters, and the plan that every device makes alike.
 pub trait Op: Send + Sync + 'static {
     /// The operation's name: PyTorch's where it has one.
     const NAME: &'static str;
     /// Whether this computes a result or a gradient.
     const PASS: Pass = Pass::Forward;
+    /// What the checks found out and kernels need: a geometry, the shape of the result, or `()`.
+    type Plan;
     /// What it returns.
     type Output: Output;
 
@@ -63,12 +65,13 @@ pub trait Op: Send + Sync + 'static {
         self.inputs().first().map_or(DType::F32, |tensor| tensor.dtype())
     }
 
-    /// Checks shapes, types and parameters, so that kernels can rely on them.
+    /// Checks shapes, types and parameters. This is the only check of a call: kernels rely on it,
+    /// and take what it has computed from the plan.
     ///
     /// # Errors
     ///
     /// Any [`enum@Error`] that names the operation and both sides of a mismatch.
-    fn check(&self) -> Result<()>;
+    fn plan(&self) -> Result<Self::Plan>;
 }
 
 /// One way to compute an operation on one kind of device.
@@ -85,9 +88,9 @@ pub struct Kernel<O: Op> {
     pub why: &'static str,
     /// Whether this variant can compute this very call. A variant that is race-free only for
     /// some arguments is registered twice, with a higher level for those.
-    pub applies: fn(&O) -> bool,
-    /// The computation. The operation has passed [`Op::check`].
-    pub run: fn(&O) -> Result<O::Output>,
+    pub applies: fn(&O, &O::Plan) -> bool,
+    /// The computation, of an operation and its plan.
+    pub run: fn(&O, &O::Plan) -> Result<O::Output>,
 }
 
 impl<O: Op> Kernel<O> {
@@ -96,7 +99,7 @@ impl<O: Op> Kernel<O> {
         variant: &'static str,
         dtypes: &'static [DType],
         why: &'static str,
-        run: fn(&O) -> Result<O::Output>,
+        run: fn(&O, &O::Plan) -> Result<O::Output>,
     ) -> Kernel<O> {
         Kernel {
             variant,
@@ -104,7 +107,7 @@ impl<O: Op> Kernel<O> {
             dtypes,
             level: Determinism::Portable,
             why,
-            applies: |_| true,
+            applies: |_, _| true,
             run,
         }
     }
@@ -114,7 +117,7 @@ impl<O: Op> Kernel<O> {
         variant: &'static str,
         dtypes: &'static [DType],
         why: &'static str,
-        run: fn(&O) -> Result<O::Output>,
+        run: fn(&O, &O::Plan) -> Result<O::Output>,
     ) -> Kernel<O> {
         let mut kernel = Kernel::portable(variant, dtypes, why, run);
         kernel.level = Determinism::NotGuaranteed;
@@ -160,7 +163,7 @@ pub fn register<O: Op>(kernel: Kernel<O>) {
     entry.kernels = Box::new(Arc::new(Kernels(all)));
 }
 
-/// Checks `op` and runs the fastest kernel that meets the level in force on this thread.
+/// Plans `op` and runs the fastest kernel that meets the level in force on this thread.
 ///
 /// # Determinism
 ///
@@ -169,7 +172,7 @@ pub fn register<O: Op>(kernel: Kernel<O>) {
 ///
 /// # Errors
 ///
-/// What [`Op::check`] finds; [`Error::DeviceMismatch`]; [`Error::LevelUnavailable`] if no variant
+/// What [`Op::plan`] finds; [`Error::DeviceMismatch`]; [`Error::LevelUnavailable`] if no variant
 /// that can compute this call meets the level, unless in warn-only mode; [`Error::NoKernel`];
 /// [`Error::RerunDiffers`] in re-run mode.
 #[track_caller]
@@ -201,7 +204,8 @@ pub fn dispatch_variant<O: Op>(op: &O, variant: &str) -> Result<O::Output> {
 /// Whether [`dispatch`] would find a kernel that can compute this call at the level in force, for
 /// operations that can also be composed of others.
 pub fn is_available<O: Op>(op: &O) -> bool {
-    op.check().is_ok() && choose(op, determinism::policy(), |_| true, Location::caller()).is_ok()
+    let chosen = |plan| choose(op, &plan, determinism::policy(), |_| true, Location::caller());
+    op.plan().and_then(chosen).is_ok()
 }
 
 /// What the registry knows of one kernel.
@@ -276,13 +280,13 @@ fn dispatch_with<O: Op>(
     let result = fpenv::ieee(|| {
         check_level::<O>()?;
         check_devices::<O>(&op.inputs())?;
-        op.check()?;
-        let chosen = choose(op, policy, accept, caller)?;
+        let plan = op.plan()?;
+        let chosen = choose(op, &plan, policy, accept, caller)?;
         let Kernel { variant, level, .. } = chosen.kernel;
         tracing::trace!(op = O::NAME, variant, %level, "dispatch");
         let run = || {
             chosen.runs.fetch_add(1, Ordering::Relaxed);
-            (chosen.kernel.run)(op)
+            (chosen.kernel.run)(op, &plan)
         };
         // What promises nothing may differ from itself.
         if chosen.kernel.level == Determinism::NotGuaranteed {
@@ -324,6 +328,7 @@ fn check_devices<O: Op>(inputs: &[&Tensor]) -> Result<()> {
 
 fn choose<O: Op>(
     op: &O,
+    plan: &O::Plan,
     policy: Policy,
     accept: impl Fn(&Kernel<O>) -> bool,
     caller: &'static Location<'static>,
@@ -342,7 +347,7 @@ fn choose<O: Op>(
         .0
         .iter()
         .filter(|k| k.kernel.device == device.kind() && k.kernel.dtypes.contains(&dtype))
-        .filter(|k| accept(&k.kernel) && (k.kernel.applies)(op))
+        .filter(|k| accept(&k.kernel) && (k.kernel.applies)(op, plan))
         .collect();
     if let Some(&fastest) = candidates.iter().find(|k| k.kernel.level >= policy.level) {
         return Ok(fastest.clone());

@@ -76,13 +76,14 @@ fn a_view_of_one_element_cannot_be_written_out() {
 struct Copy(Tensor);
 
 impl Op for Copy {
+    type Plan = ();
     type Output = Tensor;
     const NAME: &'static str = "copy";
     const PASS: Pass = Pass::Forward;
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.0]
     }
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         Ok(())
     }
 }
@@ -90,7 +91,7 @@ impl Op for Copy {
 /// One test, since the limits are those of the process.
 #[test]
 fn a_shortage_leaves_everything_as_it_was() {
-    register(Kernel::portable("copy", &[DType::F32], "no arithmetic", |op: &Copy| {
+    register(Kernel::portable("copy", &[DType::F32], "no arithmetic", |op: &Copy, ()| {
         op.0.contiguous()
     }));
     let n = 1 << 20;

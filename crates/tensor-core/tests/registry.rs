@@ -19,13 +19,14 @@ struct Double {
 
 impl Op for Double {
     const NAME: &'static str = "double";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.x]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         if self.x.rank() == 1 {
             return Ok(());
         }
@@ -40,13 +41,14 @@ struct Race {
 
 impl Op for Race {
     const NAME: &'static str = "race";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.x]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         Ok(())
     }
 }
@@ -58,13 +60,14 @@ struct Liar {
 
 impl Op for Liar {
     const NAME: &'static str = "liar";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.x]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         Ok(())
     }
 }
@@ -72,7 +75,7 @@ impl Op for Liar {
 fn setup() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        register(Kernel::fast("atomic", F32, "adds as threads arrive", |_: &Double| {
+        register(Kernel::fast("atomic", F32, "adds as threads arrive", |_: &Double, ()| {
             Ok(Tensor::scalar(1.0f32))
         }));
         register(Kernel {
@@ -81,21 +84,23 @@ fn setup() {
             dtypes: F32,
             level: Determinism::RunToRun,
             why: "a fixed library",
-            applies: |_| true,
-            run: |_: &Double| Ok(Tensor::scalar(2.0f32)),
+            applies: |_, _| true,
+            run: |_: &Double, ()| Ok(Tensor::scalar(2.0f32)),
         });
-        register(Kernel::portable("exact", F32, "each on its own", |_: &Double| {
+        register(Kernel::portable("exact", F32, "each on its own", |_: &Double, ()| {
             Ok(Tensor::scalar(3.0f32))
         }));
-        register(Kernel::fast("atomic", F32, "adds as threads arrive", |op: &Race| {
+        register(Kernel::fast("atomic", F32, "adds as threads arrive", |op: &Race, ()| {
             Ok(op.x.clone())
         }));
         let mut single =
-            Kernel::portable("single", F32, "nothing to race with", |op: &Race| Ok(op.x.clone()));
-        single.applies = |op| op.x.numel() == 1;
+            Kernel::portable("single", F32, "nothing to race with", |op: &Race, ()| {
+                Ok(op.x.clone())
+            });
+        single.applies = |op, _| op.x.numel() == 1;
         register(single);
         static CALLS: AtomicU32 = AtomicU32::new(0);
-        register(Kernel::portable("counter", F32, "it does not", |_: &Liar| {
+        register(Kernel::portable("counter", F32, "it does not", |_: &Liar, ()| {
             Ok(Tensor::scalar(CALLS.fetch_add(1, Ordering::Relaxed) as f32))
         }));
     });
@@ -202,5 +207,5 @@ fn the_registry_lists_what_was_registered_and_how_often_it_ran() {
 #[should_panic(expected = "registered twice")]
 fn two_kernels_under_one_name_are_refused() {
     setup();
-    register(Kernel::portable("exact", F32, "again", |_: &Double| Ok(Tensor::scalar(3.0f32))));
+    register(Kernel::portable("exact", F32, "again", |_: &Double, ()| Ok(Tensor::scalar(3.0f32))));
 }

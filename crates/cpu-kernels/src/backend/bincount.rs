@@ -10,7 +10,7 @@ const EXACT: &str = "f32: the sum is exact and rounded once; f64: added in ascen
 const ATOMIC: &str = "float atomics add in the order in which threads arrive";
 
 pub(super) fn register_all() {
-    register(Kernel::portable("tables", &[DType::I64], COUNTS, |op: &Bincount| {
+    register(Kernel::portable("tables", &[DType::I64], COUNTS, |op: &Bincount, ()| {
         let x = op.x.contiguous()?;
         let bins = bins(x.as_slice()?, op.min_length)?;
         filled(&[bins], |out| Ok(bincount::bincount(out, x.as_slice()?)?))
@@ -20,12 +20,12 @@ pub(super) fn register_all() {
         "exact",
         FLOATS,
         EXACT,
-        |op: &BincountWeighted| with_float!(op.weights.dtype(), T => weighted(op, bincount::bincount_weighted::<T>)),
+        |op: &BincountWeighted, ()| with_float!(op.weights.dtype(), T => weighted(op, bincount::bincount_weighted::<T>)),
     ));
-    register(Kernel::fast("atomic", F32, ATOMIC, |op: &BincountWeighted| {
+    register(Kernel::fast("atomic", F32, ATOMIC, |op: &BincountWeighted, ()| {
         weighted(op, bincount::bincount_weighted_fast)
     }));
-    register(Kernel::portable("tables", FLOATS, COUNTS, |op: &Histc| {
+    register(Kernel::portable("tables", FLOATS, COUNTS, |op: &Histc, ()| {
         expect_room(Histc::NAME, op.bins)?;
         let x = op.x.contiguous()?;
         with_float!(x.dtype(), T => filled(&[op.bins], |out: &mut [T]| {

@@ -8,7 +8,7 @@ use crate::conv::{Convolution, Params};
 const CHAIN: &str = "each element is a chain of fma in ascending k within blocks of a fixed length";
 
 pub(super) fn register_all() {
-    register(Kernel::portable("implicit_gemm", FLOATS, CHAIN, |op: &Conv| {
+    register(Kernel::portable("implicit_gemm", FLOATS, CHAIN, |op: &Conv, ()| {
         let (input, weight) = (op.input.contiguous()?, op.weight.contiguous()?);
         let bias = op.bias.as_ref().map(Tensor::contiguous).transpose()?;
         let conv = convolution(Conv::NAME, input.shape(), weight.shape(), &op.params)?;
@@ -18,7 +18,7 @@ pub(super) fn register_all() {
                 .map_err(|error| refused(Conv::NAME, &error))
         }))
     }));
-    register(Kernel::portable("implicit_gemm", FLOATS, CHAIN, |op: &ConvInputGrad| {
+    register(Kernel::portable("implicit_gemm", FLOATS, CHAIN, |op: &ConvInputGrad, ()| {
         let (grad, weight) = (op.grad.contiguous()?, op.weight.contiguous()?);
         let conv = convolution(ConvInputGrad::NAME, &op.input_shape, weight.shape(), &op.params)?;
         with_float!(grad.dtype(), T => filled(&op.input_shape, |out| {
@@ -30,7 +30,7 @@ pub(super) fn register_all() {
         "unordered",
         FLOATS,
         "partial sums are merged in the order in which threads finish",
-        |op: &ConvWeightGrad| {
+        |op: &ConvWeightGrad, ()| {
             with_float!(op.grad.dtype(), T => {
                 weight_gradient::<T>(op, Convolution::weight_gradient_unordered)
             })
@@ -40,7 +40,7 @@ pub(super) fn register_all() {
         "implicit_gemm",
         FLOATS,
         CHAIN,
-        |op: &ConvWeightGrad| with_float!(op.grad.dtype(), T => weight_gradient::<T>(op, Convolution::weight_gradient)),
+        |op: &ConvWeightGrad, ()| with_float!(op.grad.dtype(), T => weight_gradient::<T>(op, Convolution::weight_gradient)),
     ));
 }
 

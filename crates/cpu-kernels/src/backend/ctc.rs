@@ -15,13 +15,13 @@ pub(super) fn register_all() {
         "sequences",
         FLOATS,
         SEQUENCES,
-        |op: &CtcLoss| with_float!(op.log_probs.dtype(), T => loss::<T>(op)),
+        |op: &CtcLoss, ()| with_float!(op.log_probs.dtype(), T => loss::<T>(op)),
     ));
     register(Kernel::portable(
         "sequences",
         FLOATS,
         SEQUENCES,
-        |op: &CtcLossGrad| with_float!(op.log_probs.dtype(), T => gradient::<T>(op)),
+        |op: &CtcLossGrad, ()| with_float!(op.log_probs.dtype(), T => gradient::<T>(op)),
     ));
 }
 

@@ -9,7 +9,7 @@ use crate::elementwise::{self, Operand};
 const EACH: &str = "each element is its own fixed sequence of correctly rounded operations";
 
 pub(super) fn register_all() {
-    register(Kernel::portable("vectorized", FLOATS, EACH, |op: &Unary| {
+    register(Kernel::portable("vectorized", FLOATS, EACH, |op: &Unary, ()| {
         let x = op.x.contiguous()?;
         with_float!(x.dtype(), T => filled(x.shape(), |out| {
             Ok(elementwise::unary::<T>(op.kind, x.as_slice()?, out)?)
@@ -19,9 +19,9 @@ pub(super) fn register_all() {
         "vectorized",
         FLOATS,
         EACH,
-        |op: &Binary| with_float!(op.a.dtype(), T => binary::<T>(op)),
+        |op: &Binary, ()| with_float!(op.a.dtype(), T => binary::<T>(op)),
     ));
-    register(Kernel::portable("vectorized", FLOATS, EACH, |op: &Affine| {
+    register(Kernel::portable("vectorized", FLOATS, EACH, |op: &Affine, ()| {
         let x = op.x.contiguous()?;
         with_float!(x.dtype(), T => filled(x.shape(), |out| {
             Ok(elementwise::affine(x.as_slice()?, op.scale as T, op.shift as T, out)?)
@@ -102,7 +102,7 @@ fn storage<T: Element>(x: &Tensor) -> Result<&[T]> {
     x.storage_slice()
 }
 
-fn compare(op: &Compare) -> Result<Tensor> {
+fn compare(op: &Compare, (): &()) -> Result<Tensor> {
     let shape = broadcast(Compare::NAME, op.a.shape(), op.b.shape())?;
     let a = op.a.expand(&shape)?.contiguous()?;
     let b = op.b.expand(&shape)?.contiguous()?;
@@ -117,7 +117,7 @@ fn compare(op: &Compare) -> Result<Tensor> {
     Ok(out)
 }
 
-fn select(op: &Where) -> Result<Tensor> {
+fn select(op: &Where, (): &()) -> Result<Tensor> {
     let shape = broadcast(Where::NAME, op.a.shape(), op.b.shape())?;
     let shape = broadcast(Where::NAME, &shape, op.condition.shape())?;
     let condition = op.condition.expand(&shape)?.contiguous()?;
@@ -141,7 +141,7 @@ fn select(op: &Where) -> Result<Tensor> {
     }
 }
 
-fn cast(op: &Cast) -> Result<Tensor> {
+fn cast(op: &Cast, (): &()) -> Result<Tensor> {
     let x = op.x.contiguous()?;
     if x.dtype() == op.to {
         return Ok(x);

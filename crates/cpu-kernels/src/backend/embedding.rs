@@ -18,31 +18,31 @@ pub(super) fn register_all() {
         "exact",
         FLOATS,
         EXACT,
-        |op: &EmbeddingGrad| with_float!(op.grad.dtype(), T => table_grad(op, embedding::embedding_backward::<T>)),
+        |op: &EmbeddingGrad, ()| with_float!(op.grad.dtype(), T => table_grad(op, embedding::embedding_backward::<T>)),
     ));
-    register(Kernel::fast("atomic", F32, ATOMIC, |op: &EmbeddingGrad| {
+    register(Kernel::fast("atomic", F32, ATOMIC, |op: &EmbeddingGrad, ()| {
         table_grad(op, embedding::embedding_backward_fast)
     }));
     register(Kernel::portable(
         "places",
         FLOATS,
         PLACES,
-        |op: &EmbeddingBag| with_float!(op.weight.dtype(), T => bag::<T>(op)),
+        |op: &EmbeddingBag, ()| with_float!(op.weight.dtype(), T => bag::<T>(op)),
     ));
     register(Kernel::portable(
         "exact",
         FLOATS,
         EXACT,
-        |op: &EmbeddingBagGrad| with_float!(op.grad.dtype(), T => bag_grad(op, embedding::embedding_bag_backward::<T>)),
+        |op: &EmbeddingBagGrad, ()| with_float!(op.grad.dtype(), T => bag_grad(op, embedding::embedding_bag_backward::<T>)),
     ));
-    register(Kernel::fast("atomic", F32, ATOMIC, |op: &EmbeddingBagGrad| {
+    register(Kernel::fast("atomic", F32, ATOMIC, |op: &EmbeddingBagGrad, ()| {
         bag_grad(op, embedding::embedding_bag_backward_fast)
     }));
     register(Kernel::portable(
         "tree",
         FLOATS,
         TREE,
-        |op: &EmbeddingBagWeightsGrad| with_float!(op.grad.dtype(), T => weights_grad::<T>(op)),
+        |op: &EmbeddingBagWeightsGrad, ()| with_float!(op.grad.dtype(), T => weights_grad::<T>(op)),
     ));
 }
 

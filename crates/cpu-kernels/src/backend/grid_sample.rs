@@ -10,7 +10,7 @@ pub(super) fn register_all() {
         "taps",
         FLOATS,
         "each output takes its taps in row-major order",
-        |op: &ops::GridSample| {
+        |op: &ops::GridSample, ()| {
             let (input, grid) = (op.input.contiguous()?, op.grid.contiguous()?);
             let sample = sampling(ops::GridSample::NAME, input.shape(), grid.shape(), op.params)?;
             let (planes, points) = (&input.shape()[..2], &grid.shape()[1..grid.rank() - 1]);
@@ -25,7 +25,7 @@ pub(super) fn register_all() {
         "exact",
         FLOATS,
         "f32: the sum is exact and rounded once; f64: added in ascending order of the taps",
-        |op: &GridSampleInputGrad| {
+        |op: &GridSampleInputGrad, ()| {
             let (grad, grid) = (op.grad.contiguous()?, op.grid.contiguous()?);
             let sample =
                 sampling(GridSampleInputGrad::NAME, &op.input_shape, grid.shape(), op.params)?;
@@ -44,7 +44,7 @@ pub(super) fn register_all() {
         "points",
         FLOATS,
         "each point adds up its channels in ascending order",
-        |op: &GridSampleGridGrad| {
+        |op: &GridSampleGridGrad, ()| {
             let (grad, grid) = (op.grad.contiguous()?, op.grid.contiguous()?);
             let input = op.input.contiguous()?;
             let sample =

@@ -21,7 +21,7 @@ pub(super) fn register_all() {
 }
 
 fn register_reads() {
-    register(Kernel::portable("copy", &DType::ALL, COPY, |op: &IndexSelect| {
+    register(Kernel::portable("copy", &DType::ALL, COPY, |op: &IndexSelect, ()| {
         let (outer, size, inner) = outer_dim_inner(IndexSelect::NAME, op.x.shape(), op.dim)?;
         let (x, index) = (op.x.contiguous()?, op.index.contiguous()?);
         let mut shape = x.shape().to_vec();
@@ -36,7 +36,7 @@ fn register_reads() {
         )?);
         Ok(out)
     }));
-    register(Kernel::portable("copy", &DType::ALL, COPY, |op: &Gather| {
+    register(Kernel::portable("copy", &DType::ALL, COPY, |op: &Gather, ()| {
         let x = op.x.contiguous()?;
         let (shape, index) = places(Gather::NAME, x.shape(), op.dim, &op.index)?;
         let mut out = Tensor::scratch(op.index.shape(), x.dtype())?;
@@ -48,7 +48,7 @@ fn register_reads() {
         )?);
         Ok(out)
     }));
-    register(Kernel::portable("copy", &DType::ALL, COPY, |op: &Index| {
+    register(Kernel::portable("copy", &DType::ALL, COPY, |op: &Index, ()| {
         let x = op.x.contiguous()?;
         let (shape, index) = linear(Index::NAME, &x, &op.indices)?;
         let out_shape = indexed_shape(Index::NAME, &x, &op.indices)?;
@@ -61,7 +61,7 @@ fn register_reads() {
         )?);
         Ok(out)
     }));
-    register(Kernel::portable("search", &DType::ALL, COPY, |op: &Nonzero| {
+    register(Kernel::portable("search", &DType::ALL, COPY, |op: &Nonzero, ()| {
         let x = op.x.contiguous()?;
         match x.dtype() {
             DType::F32 => nonzero(&x, |x: f32| x != 0.0),
@@ -73,19 +73,19 @@ fn register_reads() {
 }
 
 fn register_assignments() {
-    register(Kernel::portable("last", &DType::ALL, LAST, |op: &IndexCopy| {
+    register(Kernel::portable("last", &DType::ALL, LAST, |op: &IndexCopy, ()| {
         let IndexCopy { input, dim, index, source } = op;
         with_element!(input.dtype(), T => {
             to_slices(input, *dim, index, source, false, index::index_copy::<T>)
         })
     }));
-    register(Kernel::portable("last", &DType::ALL, LAST, |op: &Scatter| {
+    register(Kernel::portable("last", &DType::ALL, LAST, |op: &Scatter, ()| {
         let Scatter { input, dim, index, source } = op;
         with_element!(input.dtype(), T => {
             to_elements(Scatter::NAME, input, *dim, index, source, false, index::scatter::<T>)
         })
     }));
-    register(Kernel::portable("last", &DType::ALL, LAST, |op: &IndexPut| {
+    register(Kernel::portable("last", &DType::ALL, LAST, |op: &IndexPut, ()| {
         with_element!(op.input.dtype(), T => {
             put(&op.input, &op.indices, &op.values, false, index::put::<T>)
         })
@@ -94,7 +94,7 @@ fn register_assignments() {
 
 fn register_sums() {
     // Before the atomic variants, because it is the faster of the two: see docs/benchmarks.md.
-    register(Kernel::portable("exact", FLOATS, EXACT, |op: &IndexAdd| {
+    register(Kernel::portable("exact", FLOATS, EXACT, |op: &IndexAdd, ()| {
         let IndexAdd { input, dim, index, source, alpha } = op;
         let fresh = is_zero(input)?;
         with_float!(input.dtype(), T => {
@@ -103,13 +103,13 @@ fn register_sums() {
             })
         })
     }));
-    register(Kernel::fast("atomic", F32, ATOMIC, |op: &IndexAdd| {
+    register(Kernel::fast("atomic", F32, ATOMIC, |op: &IndexAdd, ()| {
         let IndexAdd { input, dim, index, source, alpha } = op;
         to_slices(input, *dim, index, source, false, |out, shape, index, source| {
             scatter::index_add_fast(out, shape, index, source, *alpha as f32)
         })
     }));
-    register(Kernel::portable("exact", FLOATS, EXACT, |op: &IndexPutAdd| {
+    register(Kernel::portable("exact", FLOATS, EXACT, |op: &IndexPutAdd, ()| {
         let IndexPutAdd { input, indices, values } = op;
         let fresh = is_zero(input)?;
         with_float!(input.dtype(), T => {
@@ -118,7 +118,7 @@ fn register_sums() {
             })
         })
     }));
-    register(Kernel::fast("atomic", F32, ATOMIC, |op: &IndexPutAdd| {
+    register(Kernel::fast("atomic", F32, ATOMIC, |op: &IndexPutAdd, ()| {
         put(&op.input, &op.indices, &op.values, false, scatter::put_add_fast)
     }));
 }

@@ -10,7 +10,7 @@ pub(super) fn register_all() {
         "taps",
         FLOATS,
         "each output takes its inputs in ascending order",
-        |op: &Interpolate| {
+        |op: &Interpolate, ()| {
             let input = op.input.contiguous()?;
             let (planes, size) = input.shape().split_at(2);
             let mut out = Tensor::scratch(&[planes, &op.output_size].concat(), input.dtype())?;
@@ -33,7 +33,7 @@ pub(super) fn register_all() {
         "gather",
         FLOATS,
         "each input takes its contributions in ascending output index",
-        |op: &InterpolateGrad| {
+        |op: &InterpolateGrad, ()| {
             let grad = op.grad.contiguous()?;
             let (planes, size) = op.input_shape.split_at(2);
             let mut out = Tensor::scratch(&op.input_shape, grad.dtype())?;

@@ -9,14 +9,14 @@ use crate::loss::{self, Targets};
 const ROWS: &str = "each row is its own; its sum runs in f64 over a tree of its length alone";
 
 pub(super) fn register_all() {
-    register(Kernel::portable("rows", FLOATS, ROWS, |op: &LogSoftmax| {
+    register(Kernel::portable("rows", FLOATS, ROWS, |op: &LogSoftmax, ()| {
         with_float!(op.x.dtype(), T => {
             along_last::<T>(&[&op.x], op.dim, |inputs, width, out| {
                 loss::log_softmax(inputs[0], width, out)
             })
         })
     }));
-    register(Kernel::portable("rows", FLOATS, ROWS, |op: &LogSoftmaxGrad| {
+    register(Kernel::portable("rows", FLOATS, ROWS, |op: &LogSoftmaxGrad, ()| {
         with_float!(op.grad.dtype(), T => {
             along_last::<T>(&[&op.grad, &op.y], op.dim, |inputs, width, out| {
                 loss::log_softmax_backward(inputs[0], inputs[1], width, out)
@@ -27,13 +27,13 @@ pub(super) fn register_all() {
         "tree",
         FLOATS,
         "each loss is one f64 product; their sum runs in f64 over a tree of their number alone",
-        |op: &NllLoss| with_float!(op.log_probs.dtype(), T => nll_loss::<T>(op)),
+        |op: &NllLoss, ()| with_float!(op.log_probs.dtype(), T => nll_loss::<T>(op)),
     ));
     register(Kernel::portable(
         "each",
         FLOATS,
         "each element is written by itself",
-        |op: &NllLossGrad| with_float!(op.grad.dtype(), T => nll_loss_grad::<T>(op)),
+        |op: &NllLossGrad, ()| with_float!(op.grad.dtype(), T => nll_loss_grad::<T>(op)),
     ));
 }
 

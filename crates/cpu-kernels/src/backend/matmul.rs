@@ -11,7 +11,7 @@ pub(super) fn register_all() {
         "blocked",
         FLOATS,
         "each element is a chain of fma in ascending k within blocks of a fixed length",
-        |op: &Matmul| {
+        |op: &Matmul, ()| {
             with_float!(op.a.dtype(), T => {
                 let batch = op.batch()?;
                 let last = |x: &Tensor, back: usize| x.shape()[x.rank() - back];

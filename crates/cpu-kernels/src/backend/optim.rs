@@ -12,13 +12,13 @@ pub(super) fn register_all() {
         "fused",
         FLOATS,
         EACH,
-        |op: &SgdStep| with_float!(op.param.dtype(), T => sgd_step::<T>(op)),
+        |op: &SgdStep, ()| with_float!(op.param.dtype(), T => sgd_step::<T>(op)),
     ));
     register(Kernel::portable(
         "fused",
         FLOATS,
         EACH,
-        |op: &AdamStep| with_float!(op.param.dtype(), T => adam_step::<T>(op)),
+        |op: &AdamStep, ()| with_float!(op.param.dtype(), T => adam_step::<T>(op)),
     ));
 }
 

@@ -6,21 +6,23 @@ use super::{FLOATS, with_float};
 use crate::padding::{PadMode, Padding};
 
 pub(super) fn register_all() {
-    register(Kernel::portable("copy", &DType::ALL, "each element is copied", |op: &Pad| match op
-        .input
-        .dtype()
-    {
-        DType::F32 => pad(op, op.value as f32),
-        DType::F64 => pad(op, op.value),
-        DType::I64 => pad(op, op.value as i64),
-        DType::Bool => pad(op, u8::from(op.value != 0.0)),
-        DType::U8 | _ => pad(op, op.value as u8),
-    }));
+    register(Kernel::portable(
+        "copy",
+        &DType::ALL,
+        "each element is copied",
+        |op: &Pad, ()| match op.input.dtype() {
+            DType::F32 => pad(op, op.value as f32),
+            DType::F64 => pad(op, op.value),
+            DType::I64 => pad(op, op.value as i64),
+            DType::Bool => pad(op, u8::from(op.value != 0.0)),
+            DType::U8 | _ => pad(op, op.value as u8),
+        },
+    ));
     register(Kernel::portable(
         "gather",
         FLOATS,
         "each input takes its contributions in ascending output index",
-        |op: &PadGrad| {
+        |op: &PadGrad, ()| {
             let grad = op.grad.contiguous()?;
             let padding = padding(PadGrad::NAME, &op.input_shape, &op.pads, op.mode)?;
             let mut out = Tensor::scratch(&op.input_shape, grad.dtype())?;

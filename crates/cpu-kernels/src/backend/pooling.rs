@@ -13,7 +13,7 @@ const WINDOWS: &str = "each output walks its window in row-major order";
 const GATHER: &str = "each input takes its contributions in ascending output index";
 
 pub(super) fn register_all() {
-    register(Kernel::portable("windows", FLOATS, WINDOWS, |op: &MaxPool| {
+    register(Kernel::portable("windows", FLOATS, WINDOWS, |op: &MaxPool, ()| {
         let input = op.input.contiguous()?;
         let geometry = geometry(MaxPool::NAME, input.shape(), &op.params)?;
         let shape = op.params.output_shape(MaxPool::NAME, input.shape())?;
@@ -27,10 +27,10 @@ pub(super) fn register_all() {
         )?);
         Ok((out, indices))
     }));
-    register(Kernel::portable("gather", FLOATS, GATHER, |op: &MaxPoolGrad| {
+    register(Kernel::portable("gather", FLOATS, GATHER, |op: &MaxPoolGrad, ()| {
         indexed_grad(MaxPoolGrad::NAME, &op.grad, &op.indices, &op.input_shape)
     }));
-    register(Kernel::portable("windows", FLOATS, WINDOWS, |op: &AvgPool| {
+    register(Kernel::portable("windows", FLOATS, WINDOWS, |op: &AvgPool, ()| {
         let input = op.input.contiguous()?;
         let geometry = geometry(AvgPool::NAME, input.shape(), &op.params)?;
         let shape = op.params.output_shape(AvgPool::NAME, input.shape())?;
@@ -44,7 +44,7 @@ pub(super) fn register_all() {
         )?);
         Ok(out)
     }));
-    register(Kernel::portable("gather", FLOATS, GATHER, |op: &AvgPoolGrad| {
+    register(Kernel::portable("gather", FLOATS, GATHER, |op: &AvgPoolGrad, ()| {
         let grad = op.grad.contiguous()?;
         let geometry = geometry(AvgPoolGrad::NAME, &op.input_shape, &op.params)?;
         let options = options(op.count_include_pad, op.divisor_override);
@@ -63,7 +63,7 @@ pub(super) fn register_all() {
 }
 
 fn register_adaptive() {
-    register(Kernel::portable("windows", FLOATS, WINDOWS, |op: &AdaptiveAvgPool| {
+    register(Kernel::portable("windows", FLOATS, WINDOWS, |op: &AdaptiveAvgPool, ()| {
         let input = op.input.contiguous()?;
         let (sizes, shape) = adaptive(AdaptiveAvgPool::NAME, input.shape(), &op.output_size)?;
         let mut out = Tensor::scratch(&shape, input.dtype())?;
@@ -74,7 +74,7 @@ fn register_adaptive() {
         )?);
         Ok(out)
     }));
-    register(Kernel::portable("gather", FLOATS, GATHER, |op: &AdaptiveAvgPoolGrad| {
+    register(Kernel::portable("gather", FLOATS, GATHER, |op: &AdaptiveAvgPoolGrad, ()| {
         let grad = op.grad.contiguous()?;
         let (sizes, _) = adaptive(AdaptiveAvgPoolGrad::NAME, &op.input_shape, &grad.shape()[2..])?;
         let mut out = Tensor::scratch(&op.input_shape, grad.dtype())?;
@@ -85,7 +85,7 @@ fn register_adaptive() {
         )?);
         Ok(out)
     }));
-    register(Kernel::portable("windows", FLOATS, WINDOWS, |op: &AdaptiveMaxPool| {
+    register(Kernel::portable("windows", FLOATS, WINDOWS, |op: &AdaptiveMaxPool, ()| {
         let input = op.input.contiguous()?;
         let (sizes, shape) = adaptive(AdaptiveMaxPool::NAME, input.shape(), &op.output_size)?;
         let mut out = Tensor::scratch(&shape, input.dtype())?;
@@ -98,13 +98,13 @@ fn register_adaptive() {
         )?);
         Ok((out, indices))
     }));
-    register(Kernel::portable("gather", FLOATS, GATHER, |op: &AdaptiveMaxPoolGrad| {
+    register(Kernel::portable("gather", FLOATS, GATHER, |op: &AdaptiveMaxPoolGrad, ()| {
         indexed_grad(AdaptiveMaxPoolGrad::NAME, &op.grad, &op.indices, &op.input_shape)
     }));
 }
 
 fn register_fractional() {
-    register(Kernel::portable("windows", FLOATS, WINDOWS, |op: &FractionalMaxPool| {
+    register(Kernel::portable("windows", FLOATS, WINDOWS, |op: &FractionalMaxPool, ()| {
         let (input, samples) = (op.input.contiguous()?, op.samples.contiguous()?);
         let (planes, size) = input.shape().split_at(2);
         let shape = [planes, &op.output_size].concat();
@@ -122,14 +122,14 @@ fn register_fractional() {
         )?);
         Ok((out, indices))
     }));
-    register(Kernel::portable("gather", FLOATS, GATHER, |op: &FractionalMaxPoolGrad| {
+    register(Kernel::portable("gather", FLOATS, GATHER, |op: &FractionalMaxPoolGrad, ()| {
         indexed_grad(FractionalMaxPoolGrad::NAME, &op.grad, &op.indices, &op.input_shape)
     }));
 }
 
 fn register_unpool() {
     const LAST: &str = "of several elements with one index the last one wins";
-    register(Kernel::portable("planes", FLOATS, LAST, |op: &MaxUnpool| {
+    register(Kernel::portable("planes", FLOATS, LAST, |op: &MaxUnpool, ()| {
         let (input, indices) = (op.input.contiguous()?, op.indices.contiguous()?);
         let planes = &input.shape()[..2];
         let mut out = Tensor::scratch(&[planes, &op.output_size].concat(), input.dtype())?;
@@ -142,18 +142,23 @@ fn register_unpool() {
         )?);
         Ok(out)
     }));
-    register(Kernel::portable("copy", FLOATS, "each element is copied", |op: &MaxUnpoolGrad| {
-        let (grad, indices) = (op.grad.contiguous()?, op.indices.contiguous()?);
-        let mut out = Tensor::scratch(indices.shape(), grad.dtype())?;
-        with_float!(grad.dtype(), T => pooling::max_unpool_backward::<T>(
+    register(Kernel::portable(
+        "copy",
+        FLOATS,
+        "each element is copied",
+        |op: &MaxUnpoolGrad, ()| {
+            let (grad, indices) = (op.grad.contiguous()?, op.indices.contiguous()?);
+            let mut out = Tensor::scratch(indices.shape(), grad.dtype())?;
+            with_float!(grad.dtype(), T => pooling::max_unpool_backward::<T>(
             MaxUnpoolGrad::NAME,
             indices.shape()[..2].iter().product(),
             grad.as_slice()?,
             indices.as_slice()?,
             out.as_mut_slice()?,
         )?);
-        Ok(out)
-    }));
+            Ok(out)
+        },
+    ));
 }
 
 /// The gradient of any pooling whose outputs have an index each.

@@ -8,7 +8,7 @@ use super::{FLOATS, filled};
 const ADDRESSED: &str = "each element is a function of seed, stream and its logical index";
 
 pub(super) fn register_all() {
-    register(Kernel::portable("philox", FLOATS, ADDRESSED, |op: &Uniform| {
+    register(Kernel::portable("philox", FLOATS, ADDRESSED, |op: &Uniform, ()| {
         let draw = draw(&op.generator);
         let failed = |error: samebits_rng::Error| Error::invalid(Uniform::NAME, error.to_string());
         match op.dtype {
@@ -18,7 +18,7 @@ pub(super) fn register_all() {
             _ => filled(&op.shape, |out| draw.uniform_f64(0, out, op.low, op.high).map_err(failed)),
         }
     }));
-    register(Kernel::portable("philox", FLOATS, ADDRESSED, |op: &Normal| {
+    register(Kernel::portable("philox", FLOATS, ADDRESSED, |op: &Normal, ()| {
         let draw = draw(&op.generator);
         let failed = |error: samebits_rng::Error| Error::invalid(Normal::NAME, error.to_string());
         match op.dtype {
@@ -31,7 +31,7 @@ pub(super) fn register_all() {
     register(Kernel::portable("philox", FLOATS, ADDRESSED, dropout));
 }
 
-fn dropout(op: &Dropout) -> Result<(Tensor, Tensor)> {
+fn dropout(op: &Dropout, (): &()) -> Result<(Tensor, Tensor)> {
     let draw = draw(&op.generator);
     let failed = |error: samebits_rng::Error| Error::invalid(Dropout::NAME, error.to_string());
     let x = op.x.contiguous()?;

@@ -18,31 +18,31 @@ pub(super) fn register_all() {
         "fused",
         FLOATS,
         EACH,
-        |op: &LstmCell| with_float!(op.cell.dtype(), T => lstm::<T>(op)),
+        |op: &LstmCell, ()| with_float!(op.cell.dtype(), T => lstm::<T>(op)),
     ));
     register(Kernel::portable(
         "fused",
         FLOATS,
         EACH,
-        |op: &LstmCellGrad| with_float!(op.cell.dtype(), T => lstm_grad::<T>(op)),
+        |op: &LstmCellGrad, ()| with_float!(op.cell.dtype(), T => lstm_grad::<T>(op)),
     ));
     register(Kernel::portable(
         "fused",
         FLOATS,
         EACH,
-        |op: &GruCell| with_float!(op.hidden.dtype(), T => gru::<T>(op)),
+        |op: &GruCell, ()| with_float!(op.hidden.dtype(), T => gru::<T>(op)),
     ));
     register(Kernel::portable(
         "fused",
         FLOATS,
         EACH,
-        |op: &GruCellGrad| with_float!(op.hidden.dtype(), T => gru_grad::<T>(op)),
+        |op: &GruCellGrad, ()| with_float!(op.hidden.dtype(), T => gru_grad::<T>(op)),
     ));
     let mut by_sequence = Kernel::portable(
         "by-sequence",
         FLOATS,
         STEPS,
-        |op: &RecurrentLayer| with_float!(op.gates.dtype(), T => layer::<T>(op)),
+        |op: &RecurrentLayer, ()| with_float!(op.gates.dtype(), T => layer::<T>(op)),
     );
     by_sequence.applies = shares_sequences;
     register(by_sequence);
@@ -50,12 +50,12 @@ pub(super) fn register_all() {
         "by-sequence",
         FLOATS,
         STEPS,
-        |op: &RecurrentLayerGrad| with_float!(op.grad.dtype(), T => layer_grad::<T>(op)),
+        |op: &RecurrentLayerGrad, ()| with_float!(op.grad.dtype(), T => layer_grad::<T>(op)),
     ));
 }
 
 /// Whether there are sequences for all threads, or the products are too small to share one.
-fn shares_sequences(op: &RecurrentLayer) -> bool {
+fn shares_sequences(op: &RecurrentLayer, (): &()) -> bool {
     let weights = op.weight_hh.numel();
     weights > 0 && (op.batch_sizes[0] >= threads() || weights <= 1 << 16)
 }

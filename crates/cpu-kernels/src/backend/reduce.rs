@@ -15,21 +15,21 @@ pub(super) fn register_all() {
         "tree",
         FLOATS,
         "sums run in f64 over a tree that depends on the length alone; extrema take the first",
-        |op: &Reduce| with_float!(op.x.dtype(), T => reduce_dims::<T>(op)),
+        |op: &Reduce, ()| with_float!(op.x.dtype(), T => reduce_dims::<T>(op)),
     ));
     register(Kernel::portable("integers", &[DType::I64], "integers", reduce_integers));
     register(Kernel::portable(
         "tree",
         FLOATS,
         TREE,
-        |op: &Variance| with_float!(op.x.dtype(), T => variance::<T>(op)),
+        |op: &Variance, ()| with_float!(op.x.dtype(), T => variance::<T>(op)),
     ));
-    register(Kernel::portable("tree", FLOATS, TREE, |op: &Norm| {
+    register(Kernel::portable("tree", FLOATS, TREE, |op: &Norm, ()| {
         with_float!(op.x.dtype(), T => {
             rows(&op.x, &op.dims, T::abs, |x, out: &mut [T]| reduce::norm(Norm::NAME, x, op.p, out))
         })
     }));
-    register(Kernel::portable("tree", FLOATS, TREE, |op: &Logsumexp| {
+    register(Kernel::portable("tree", FLOATS, TREE, |op: &Logsumexp, ()| {
         with_float!(op.x.dtype(), T => {
             rows(&op.x, &op.dims, same, |x, out: &mut [T]| reduce::logsumexp(Logsumexp::NAME, x, out))
         })
@@ -38,7 +38,7 @@ pub(super) fn register_all() {
         "first",
         FLOATS,
         "of equal elements the first is taken",
-        |op: &ArgReduce| with_float!(op.x.dtype(), T => arg_reduce::<T>(op)),
+        |op: &ArgReduce, ()| with_float!(op.x.dtype(), T => arg_reduce::<T>(op)),
     ));
 }
 
@@ -81,7 +81,7 @@ fn columns<T: Element>(op: &Reduce, inner: usize) -> Result<Tensor> {
     })
 }
 
-fn reduce_integers(op: &Reduce) -> Result<Tensor> {
+fn reduce_integers(op: &Reduce, (): &()) -> Result<Tensor> {
     rows(&op.x, &op.dims, same, |x, out| reduce::integer(Reduce::NAME, x, op.kind, out))
 }
 

@@ -14,7 +14,7 @@ const BOTH: &str = "each line runs in f64 from its first element to its last and
 const FIRST: &str = "of equal elements the first is taken";
 
 pub(super) fn register_all() {
-    register(Kernel::portable("tiles", FLOATS, TILES, |op: &Cumsum| {
+    register(Kernel::portable("tiles", FLOATS, TILES, |op: &Cumsum, ()| {
         let shape = shape(Cumsum::NAME, &op.x, op.dim)?;
         let x = op.x.contiguous()?;
         with_float!(x.dtype(), T => filled(x.shape(), |out: &mut [T]| {
@@ -22,21 +22,21 @@ pub(super) fn register_all() {
             Ok(scan(x.as_slice()?, shape, out)?)
         }))
     }));
-    register(Kernel::portable("tiles", FLOATS, TILES, |op: &Cumprod| {
+    register(Kernel::portable("tiles", FLOATS, TILES, |op: &Cumprod, ()| {
         let shape = shape(Cumprod::NAME, &op.x, op.dim)?;
         let x = op.x.contiguous()?;
         with_float!(x.dtype(), T => filled(x.shape(), |out: &mut [T]| {
             Ok(scan::cumprod(x.as_slice()?, shape, out)?)
         }))
     }));
-    register(Kernel::portable("line", FLOATS, LINE, |op: &CumprodGrad| {
+    register(Kernel::portable("line", FLOATS, LINE, |op: &CumprodGrad, ()| {
         let shape = shape(CumprodGrad::NAME, &op.x, op.dim)?;
         let (x, grad) = (op.x.contiguous()?, op.grad.contiguous()?);
         with_float!(x.dtype(), T => filled(x.shape(), |out: &mut [T]| {
             Ok(scan::cumprod_backward(x.as_slice()?, grad.as_slice()?, shape, out)?)
         }))
     }));
-    register(Kernel::portable("line", FLOATS, BOTH, |op: &CumprodGradGrad| {
+    register(Kernel::portable("line", FLOATS, BOTH, |op: &CumprodGradGrad, ()| {
         let shape = shape(CumprodGradGrad::NAME, &op.x, op.dim)?;
         let (x, grad, outer) = (op.x.contiguous()?, op.grad.contiguous()?, op.outer.contiguous()?);
         let mut of_grad = Tensor::scratch(x.shape(), x.dtype())?;
@@ -51,14 +51,14 @@ pub(super) fn register_all() {
         )?);
         Ok((of_grad, of_x))
     }));
-    register(Kernel::portable("tiles", FLOATS, TILES, |op: &Logcumsumexp| {
+    register(Kernel::portable("tiles", FLOATS, TILES, |op: &Logcumsumexp, ()| {
         let shape = shape(Logcumsumexp::NAME, &op.x, op.dim)?;
         let x = op.x.contiguous()?;
         with_float!(x.dtype(), T => filled(x.shape(), |out: &mut [T]| {
             Ok(scan::logcumsumexp(x.as_slice()?, shape, out)?)
         }))
     }));
-    register(Kernel::portable("line", FLOATS, LINE, |op: &LogcumsumexpGrad| {
+    register(Kernel::portable("line", FLOATS, LINE, |op: &LogcumsumexpGrad, ()| {
         let shape = shape(LogcumsumexpGrad::NAME, &op.x, op.dim)?;
         let (x, y, grad) = (op.x.contiguous()?, op.y.contiguous()?, op.grad.contiguous()?);
         with_float!(x.dtype(), T => filled(x.shape(), |out: &mut [T]| {
@@ -66,7 +66,7 @@ pub(super) fn register_all() {
             Ok(scan::logcumsumexp_backward(x, y, grad, shape, out)?)
         }))
     }));
-    register(Kernel::portable("first", FLOATS, FIRST, |op: &Cumextreme| {
+    register(Kernel::portable("first", FLOATS, FIRST, |op: &Cumextreme, ()| {
         let shape = shape(Cumextreme::NAME, &op.x, op.dim)?;
         let x = op.x.contiguous()?;
         let mut values = Tensor::scratch(x.shape(), x.dtype())?;

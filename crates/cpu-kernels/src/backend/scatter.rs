@@ -13,7 +13,7 @@ const ATOMIC: &str = "float atomics add in the order in which threads arrive";
 
 pub(super) fn register_all() {
     // Before the atomic variants, because it is the faster of the two: see docs/benchmarks.md.
-    register(Kernel::portable("exact", FLOATS, EXACT, |op: &ScatterAdd| {
+    register(Kernel::portable("exact", FLOATS, EXACT, |op: &ScatterAdd, ()| {
         let ScatterAdd { input, dim, index, source } = op;
         let fresh = is_zero(input)?;
         with_float!(input.dtype(), T => to_elements(
@@ -28,11 +28,11 @@ pub(super) fn register_all() {
             },
         ))
     }));
-    register(Kernel::fast("atomic", F32, ATOMIC, |op: &ScatterAdd| {
+    register(Kernel::fast("atomic", F32, ATOMIC, |op: &ScatterAdd, ()| {
         let ScatterAdd { input, dim, index, source } = op;
         to_elements(ScatterAdd::NAME, input, *dim, index, source, false, scatter::scatter_add_fast)
     }));
-    register(Kernel::portable("ascending", FLOATS, ASCENDING, |op: &ScatterReduce| {
+    register(Kernel::portable("ascending", FLOATS, ASCENDING, |op: &ScatterReduce, ()| {
         let ScatterReduce { input, dim, index, source, kind, include_self } = op;
         with_float!(input.dtype(), T => to_elements(
             ScatterReduce::NAME,
@@ -46,7 +46,7 @@ pub(super) fn register_all() {
             },
         ))
     }));
-    let mut atomic = Kernel::fast("atomic", F32, ATOMIC, |op: &ScatterReduce| {
+    let mut atomic = Kernel::fast("atomic", F32, ATOMIC, |op: &ScatterReduce, ()| {
         let ScatterReduce { input, dim, index, source, kind, include_self } = op;
         to_elements(
             ScatterReduce::NAME,
@@ -60,9 +60,9 @@ pub(super) fn register_all() {
             },
         )
     });
-    atomic.applies = |op| matches!(op.kind, ScatterReduceKind::Sum | ScatterReduceKind::Mean);
+    atomic.applies = |op, _| matches!(op.kind, ScatterReduceKind::Sum | ScatterReduceKind::Mean);
     register(atomic);
-    register(Kernel::portable("ascending", FLOATS, ASCENDING, |op: &IndexReduce| {
+    register(Kernel::portable("ascending", FLOATS, ASCENDING, |op: &IndexReduce, ()| {
         let IndexReduce { input, dim, index, source, kind, include_self } = op;
         with_float!(input.dtype(), T => {
             to_slices(input, *dim, index, source, false, |out: &mut [T], shape, index, source| {

@@ -25,7 +25,7 @@ macro_rules! with_ordered {
 }
 
 pub(super) fn register_all() {
-    register(Kernel::portable("stable", ORDERED, STABLE, |op: &Sort| {
+    register(Kernel::portable("stable", ORDERED, STABLE, |op: &Sort, ()| {
         let size = op.x.size(Sort::NAME, op.dim)?;
         with_ordered!(op.x.dtype(), T => {
             select(Sort::NAME, &op.x, op.dim, size, |x: &[T], shape, values, indices| {
@@ -33,21 +33,21 @@ pub(super) fn register_all() {
             })
         })
     }));
-    register(Kernel::portable("stable", ORDERED, STABLE, |op: &Topk| {
+    register(Kernel::portable("stable", ORDERED, STABLE, |op: &Topk, ()| {
         with_ordered!(op.x.dtype(), T => {
             select(Topk::NAME, &op.x, op.dim, op.k, |x: &[T], shape, values, indices| {
                 sort::topk(x, shape, op.k, op.largest, values, indices)
             })
         })
     }));
-    register(Kernel::portable("stable", ORDERED, STABLE, |op: &Kthvalue| {
+    register(Kernel::portable("stable", ORDERED, STABLE, |op: &Kthvalue, ()| {
         with_ordered!(op.x.dtype(), T => {
             select(Kthvalue::NAME, &op.x, op.dim, 1, |x: &[T], shape, values, indices| {
                 sort::kthvalue(x, shape, op.k, values, indices)
             })
         })
     }));
-    register(Kernel::portable("stable", FLOATS, STABLE, |op: &Median| {
+    register(Kernel::portable("stable", FLOATS, STABLE, |op: &Median, ()| {
         with_float!(op.x.dtype(), T => {
             let median = if op.ignore_nan { sort::nanmedian::<T> } else { sort::median::<T> };
             select(Median::NAME, &op.x, op.dim, 1, median)
@@ -57,13 +57,13 @@ pub(super) fn register_all() {
         "stable",
         ORDERED,
         STABLE,
-        |op: &Unique| with_ordered!(op.x.dtype(), T => unique::<T>(op)),
+        |op: &Unique, ()| with_ordered!(op.x.dtype(), T => unique::<T>(op)),
     ));
     register(Kernel::portable(
         "stable",
         ORDERED,
         STABLE,
-        |op: &UniqueDim| with_ordered!(op.x.dtype(), T => unique_dim::<T>(op)),
+        |op: &UniqueDim, ()| with_ordered!(op.x.dtype(), T => unique_dim::<T>(op)),
     ));
 }
 

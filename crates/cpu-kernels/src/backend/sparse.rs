@@ -11,19 +11,19 @@ pub(super) fn register_all() {
         "rows",
         FLOATS,
         "each element is a chain of fma in ascending columns within blocks of a fixed length",
-        |op: &SparseMm| with_float!(op.values.dtype(), T => product(op, sparse::mm::<T>)),
+        |op: &SparseMm, ()| with_float!(op.values.dtype(), T => product(op, sparse::mm::<T>)),
     ));
     register(Kernel::fast(
         "atomic",
         F32,
         "float atomics add in the order in which threads arrive",
-        |op: &SparseMm| product(op, sparse::mm_fast),
+        |op: &SparseMm, ()| product(op, sparse::mm_fast),
     ));
     register(Kernel::portable(
         "tree",
         FLOATS,
         "each dot product runs in f64 over a tree of its length alone",
-        |op: &SampledProduct| with_float!(op.left.dtype(), T => sampled::<T>(op)),
+        |op: &SampledProduct, ()| with_float!(op.left.dtype(), T => sampled::<T>(op)),
     ));
 }
 

@@ -14,18 +14,18 @@ use crate::scatter::{self, Rows};
 const COUNTS: &str = "integers";
 
 pub(super) fn register_all() {
-    register(portable("atomic_counts", &[DType::I64], COUNTS, |op: &Bincount| {
+    register(portable("atomic_counts", &[DType::I64], COUNTS, |op: &Bincount, ()| {
         on(op, |gpu| {
             let x = gpu.input(&op.x)?;
             let bins = bins(&gpu, &x, op.min_length)?;
             gpu.tensor(bincount::bincount(gpu.device, &x, bins)?, &[bins])
         })
     }));
-    register(atomic(F32, ARRIVAL, |op| weighted(op, Variant::Atomic)));
-    register(portable("exact", F32, EXACT, |op: &BincountWeighted| {
+    register(atomic(F32, ARRIVAL, |op, _| weighted(op, Variant::Atomic)));
+    register(portable("exact", F32, EXACT, |op: &BincountWeighted, ()| {
         weighted(op, Variant::Deterministic)
     }));
-    register(portable("ascending", F64, ASCENDING, |op: &BincountWeighted| {
+    register(portable("ascending", F64, ASCENDING, |op: &BincountWeighted, ()| {
         on(op, |gpu| {
             let (x, weights) = (gpu.input(&op.x)?, gpu.input(&op.weights)?);
             let bins = bins(&gpu, &x, op.min_length)?;
@@ -40,7 +40,7 @@ pub(super) fn register_all() {
         "atomic_counts",
         FLOATS,
         COUNTS,
-        |op: &Histc| with_float!(op.x.dtype(), T => histc::<T>(op)),
+        |op: &Histc, ()| with_float!(op.x.dtype(), T => histc::<T>(op)),
     ));
 }
 

@@ -22,7 +22,7 @@ pub(super) fn register_all() {
     register(portable("heuristic", FLOATS, CHAIN, weight_grad));
 }
 
-fn forward(op: &Conv) -> Tensors<Tensor> {
+fn forward(op: &Conv, (): &()) -> Tensors<Tensor> {
     if op.input.dtype() == DType::F32 {
         return on(op, |_| {
             let conv = convolution(op.input.shape(), op.weight.shape(), &op.params)?;
@@ -38,7 +38,7 @@ fn forward(op: &Conv) -> Tensors<Tensor> {
     })
 }
 
-fn input_grad(op: &ConvInputGrad) -> Tensors<Tensor> {
+fn input_grad(op: &ConvInputGrad, (): &()) -> Tensors<Tensor> {
     if op.grad.dtype() == DType::F32 {
         return on(op, |_| {
             let conv = convolution(&op.input_shape, op.weight.shape(), &op.params)?;
@@ -52,7 +52,7 @@ fn input_grad(op: &ConvInputGrad) -> Tensors<Tensor> {
     })
 }
 
-fn weight_grad(op: &ConvWeightGrad) -> Tensors<Tensor> {
+fn weight_grad(op: &ConvWeightGrad, (): &()) -> Tensors<Tensor> {
     if op.grad.dtype() == DType::F32 {
         return on(op, |_| {
             let conv = convolution(op.input.shape(), &op.weight_shape, &op.params)?;
@@ -67,7 +67,7 @@ fn weight_grad(op: &ConvWeightGrad) -> Tensors<Tensor> {
     })
 }
 
-fn weight_grad_atomic(op: &ConvWeightGrad) -> Tensors<Tensor> {
+fn weight_grad_atomic(op: &ConvWeightGrad, (): &()) -> Tensors<Tensor> {
     on(op, |gpu| {
         let conv = convolution(op.input.shape(), &op.weight_shape, &op.params)?;
         let (grad, input) = (gpu.input::<f32>(&op.grad)?, gpu.input(&op.input)?);

@@ -14,14 +14,14 @@ pub(super) fn register_all() {
         "sequences",
         FLOATS,
         SEQUENCES,
-        |op: &CtcLoss| with_float!(op.log_probs.dtype(), T => loss::<T>(op)),
+        |op: &CtcLoss, ()| with_float!(op.log_probs.dtype(), T => loss::<T>(op)),
     ));
-    register(atomic(F32, ARRIVAL, |op| gradient::<f32>(op, Variant::Atomic)));
+    register(atomic(F32, ARRIVAL, |op, _| gradient::<f32>(op, Variant::Atomic)));
     register(portable(
         "sequences",
         FLOATS,
         SEQUENCES,
-        |op: &CtcLossGrad| with_float!(op.log_probs.dtype(), T => gradient::<T>(op, Variant::Deterministic)),
+        |op: &CtcLossGrad, ()| with_float!(op.log_probs.dtype(), T => gradient::<T>(op, Variant::Deterministic)),
     ));
 }
 

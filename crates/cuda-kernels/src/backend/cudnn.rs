@@ -12,22 +12,26 @@ const SHOWN: &str = "an algorithm that cuDNN calls deterministic and that repeat
 
 pub(super) fn register_all() {
     register(Kernel {
-        applies: |op: &Conv| {
+        applies: |op: &Conv, ()| {
             op.bias.is_none() && applies(op.input.shape(), op.weight.shape(), &op.params)
         },
-        ..run_to_run(|op: &Conv| with_float!(op.input.dtype(), T => forward::<T>(op)))
+        ..run_to_run(|op: &Conv, ()| with_float!(op.input.dtype(), T => forward::<T>(op)))
     });
     register(Kernel {
-        applies: |op: &ConvInputGrad| applies(&op.input_shape, op.weight.shape(), &op.params),
-        ..run_to_run(|op: &ConvInputGrad| with_float!(op.grad.dtype(), T => input_grad::<T>(op)))
+        applies: |op: &ConvInputGrad, ()| applies(&op.input_shape, op.weight.shape(), &op.params),
+        ..run_to_run(
+            |op: &ConvInputGrad, ()| with_float!(op.grad.dtype(), T => input_grad::<T>(op)),
+        )
     });
     register(Kernel {
-        applies: |op: &ConvWeightGrad| applies(op.input.shape(), &op.weight_shape, &op.params),
-        ..run_to_run(|op: &ConvWeightGrad| with_float!(op.grad.dtype(), T => weight_grad::<T>(op)))
+        applies: |op: &ConvWeightGrad, ()| applies(op.input.shape(), &op.weight_shape, &op.params),
+        ..run_to_run(
+            |op: &ConvWeightGrad, ()| with_float!(op.grad.dtype(), T => weight_grad::<T>(op)),
+        )
     });
 }
 
-const fn run_to_run<O: Op>(run: fn(&O) -> Tensors<O::Output>) -> Kernel<O> {
+const fn run_to_run<O: Op>(run: fn(&O, &O::Plan) -> Tensors<O::Output>) -> Kernel<O> {
     let mut kernel = portable("cudnn", FLOATS, SHOWN, run);
     kernel.level = Determinism::RunToRun;
     kernel

@@ -12,20 +12,20 @@ use crate::elementwise::{self as kernels, MAX_RANK, Pairing, View};
 
 pub(super) fn register_all() {
     let each = Kernel {
-        applies: |op: &Unary| function(op.kind).is_some(),
+        applies: |op: &Unary, ()| function(op.kind).is_some(),
         ..portable("each", F32, EACH, unary)
     };
     register(each);
     let each = Kernel {
-        applies: |op: &Unary| function(op.kind).is_some_and(kernels::Unary::has_f64),
+        applies: |op: &Unary, ()| function(op.kind).is_some_and(kernels::Unary::has_f64),
         ..portable("each", &[DType::F64], EACH, unary)
     };
     register(each);
     register(Kernel {
-        applies: |op: &Binary| pair(op.kind).is_some(),
+        applies: |op: &Binary, ()| pair(op.kind).is_some(),
         ..portable("each", FLOATS, EACH, binary)
     });
-    register(portable("each", FLOATS, EACH, |op: &Affine| {
+    register(portable("each", FLOATS, EACH, |op: &Affine, ()| {
         on(op, |gpu| {
             with_float!(op.x.dtype(), T => {
                 let x = gpu.input::<T>(&op.x)?;
@@ -39,7 +39,7 @@ pub(super) fn register_all() {
     register(portable("each", &DType::ALL, EACH, cast));
 }
 
-fn unary(op: &Unary) -> Tensors<Tensor> {
+fn unary(op: &Unary, (): &()) -> Tensors<Tensor> {
     on(op, |gpu| {
         let kind = function(op.kind).expect("the kernel applies");
         with_float!(op.x.dtype(), T => {
@@ -75,7 +75,7 @@ fn function(kind: UnaryKind) -> Option<kernels::Unary> {
     })
 }
 
-fn binary(op: &Binary) -> Tensors<Tensor> {
+fn binary(op: &Binary, (): &()) -> Tensors<Tensor> {
     on(op, |gpu| {
         let shape = broadcast(Binary::NAME, op.a.shape(), op.b.shape())?;
         let kind = pair(op.kind).expect("the kernel applies");
@@ -104,7 +104,7 @@ fn pair(kind: BinaryKind) -> Option<kernels::Binary> {
     })
 }
 
-fn compare(op: &Compare) -> Tensors<Tensor> {
+fn compare(op: &Compare, (): &()) -> Tensors<Tensor> {
     on(op, |gpu| {
         let shape = broadcast(Compare::NAME, op.a.shape(), op.b.shape())?;
         let kind = match op.kind {
@@ -123,7 +123,7 @@ fn compare(op: &Compare) -> Tensors<Tensor> {
     })
 }
 
-fn select(op: &Where) -> Tensors<Tensor> {
+fn select(op: &Where, (): &()) -> Tensors<Tensor> {
     on(op, |gpu| {
         let shape = broadcast(Where::NAME, op.a.shape(), op.b.shape())?;
         let shape = broadcast(Where::NAME, &shape, op.condition.shape())?;
@@ -137,7 +137,7 @@ fn select(op: &Where) -> Tensors<Tensor> {
     })
 }
 
-fn cast(op: &Cast) -> Tensors<Tensor> {
+fn cast(op: &Cast, (): &()) -> Tensors<Tensor> {
     if op.x.dtype() == op.to {
         return op.x.contiguous();
     }

@@ -17,31 +17,31 @@ use crate::error::CudaError;
 const PLACES: &str = "added in ascending places";
 
 pub(super) fn register_all() {
-    register(atomic(F32, ARRIVAL, |op| table_grad::<f32>(op, Variant::Atomic)));
-    register(portable("exact", F32, EXACT, |op: &EmbeddingGrad| {
+    register(atomic(F32, ARRIVAL, |op, _| table_grad::<f32>(op, Variant::Atomic)));
+    register(portable("exact", F32, EXACT, |op: &EmbeddingGrad, ()| {
         table_grad::<f32>(op, Variant::Deterministic)
     }));
-    register(portable("ascending", F64, PLACES, |op: &EmbeddingGrad| {
+    register(portable("ascending", F64, PLACES, |op: &EmbeddingGrad, ()| {
         table_grad::<f64>(op, Variant::Deterministic)
     }));
     register(portable(
         "places",
         FLOATS,
         "the rows of a bag are added in f64 in ascending place and rounded once",
-        |op: &EmbeddingBag| with_float!(op.weight.dtype(), T => bag::<T>(op)),
+        |op: &EmbeddingBag, ()| with_float!(op.weight.dtype(), T => bag::<T>(op)),
     ));
-    register(atomic(F32, ARRIVAL, |op| bag_grad::<f32>(op, Variant::Atomic)));
-    register(portable("exact", F32, EXACT, |op: &EmbeddingBagGrad| {
+    register(atomic(F32, ARRIVAL, |op, _| bag_grad::<f32>(op, Variant::Atomic)));
+    register(portable("exact", F32, EXACT, |op: &EmbeddingBagGrad, ()| {
         bag_grad::<f32>(op, Variant::Deterministic)
     }));
-    register(portable("ascending", F64, PLACES, |op: &EmbeddingBagGrad| {
+    register(portable("ascending", F64, PLACES, |op: &EmbeddingBagGrad, ()| {
         bag_grad::<f64>(op, Variant::Deterministic)
     }));
     register(portable(
         "tree",
         FLOATS,
         "each weight is a scalar product over a tree of the row's width",
-        |op: &EmbeddingBagWeightsGrad| with_float!(op.weight.dtype(), T => weights_grad::<T>(op)),
+        |op: &EmbeddingBagWeightsGrad, ()| with_float!(op.weight.dtype(), T => weights_grad::<T>(op)),
     ));
 }
 

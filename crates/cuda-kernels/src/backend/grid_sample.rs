@@ -14,23 +14,23 @@ pub(super) fn register_all() {
         "taps",
         FLOATS,
         "each output takes its taps in row-major order",
-        |op: &ops::GridSample| with_float!(op.input.dtype(), T => forward::<T>(op)),
+        |op: &ops::GridSample, ()| with_float!(op.input.dtype(), T => forward::<T>(op)),
     ));
-    register(atomic(F32, ARRIVAL, |op| input_grad::<f32>(op, Variant::Atomic)));
-    register(portable("exact", F32, EXACT, |op: &GridSampleInputGrad| {
+    register(atomic(F32, ARRIVAL, |op, _| input_grad::<f32>(op, Variant::Atomic)));
+    register(portable("exact", F32, EXACT, |op: &GridSampleInputGrad, ()| {
         input_grad::<f32>(op, Variant::Deterministic)
     }));
     register(portable(
         "ascending",
         F64,
         "added in ascending order of the taps",
-        |op: &GridSampleInputGrad| input_grad::<f64>(op, Variant::Deterministic),
+        |op: &GridSampleInputGrad, ()| input_grad::<f64>(op, Variant::Deterministic),
     ));
     register(portable(
         "points",
         FLOATS,
         "each point adds up its channels in ascending order",
-        |op: &GridSampleGridGrad| with_float!(op.input.dtype(), T => grid_grad::<T>(op)),
+        |op: &GridSampleGridGrad, ()| with_float!(op.input.dtype(), T => grid_grad::<T>(op)),
     ));
 }
 

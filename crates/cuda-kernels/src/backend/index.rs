@@ -19,7 +19,7 @@ pub(super) const EXACT: &str = "the sum is exact and rounded once";
 pub(super) const ASCENDING: &str = "added in ascending source order";
 
 pub(super) fn register_all() {
-    register(portable("copy", &DType::ALL, COPY, |op: &IndexSelect| {
+    register(portable("copy", &DType::ALL, COPY, |op: &IndexSelect, ()| {
         on(op, |gpu| {
             let rows = rows(IndexSelect::NAME, op.x.shape(), op.dim, op.index.numel())?;
             let index = gpu.input(&op.index)?;
@@ -32,7 +32,7 @@ pub(super) fn register_all() {
             })
         })
     }));
-    register(portable("copy", &DType::ALL, COPY, |op: &Gather| {
+    register(portable("copy", &DType::ALL, COPY, |op: &Gather, ()| {
         on(op, |gpu| {
             let (rows, index) = elements(&gpu, Gather::NAME, op.x.shape(), op.dim, &op.index)?;
             with_any!(op.x.dtype(), T => {
@@ -42,7 +42,7 @@ pub(super) fn register_all() {
             })
         })
     }));
-    register(portable("copy", &DType::ALL, COPY, |op: &Index| {
+    register(portable("copy", &DType::ALL, COPY, |op: &Index, ()| {
         on(op, |gpu| {
             let (rows, index, shape) = joined(&gpu, Index::NAME, &op.x, &op.indices)?;
             with_any!(op.x.dtype(), T => {
@@ -52,7 +52,7 @@ pub(super) fn register_all() {
             })
         })
     }));
-    register(portable("last", &DType::ALL, LAST, |op: &IndexCopy| {
+    register(portable("last", &DType::ALL, LAST, |op: &IndexCopy, ()| {
         on(op, |gpu| {
             let rows = rows(IndexCopy::NAME, op.input.shape(), op.dim, op.index.numel())?;
             let index = gpu.input(&op.index)?;
@@ -63,7 +63,7 @@ pub(super) fn register_all() {
             })
         })
     }));
-    register(portable("last", &DType::ALL, LAST, |op: &Scatter| {
+    register(portable("last", &DType::ALL, LAST, |op: &Scatter, ()| {
         on(op, |gpu| {
             let shape = op.input.shape();
             let (rows, index) = elements(&gpu, Scatter::NAME, shape, op.dim, &op.index)?;
@@ -75,7 +75,7 @@ pub(super) fn register_all() {
             })
         })
     }));
-    register(portable("last", &DType::ALL, LAST, |op: &IndexPut| {
+    register(portable("last", &DType::ALL, LAST, |op: &IndexPut, ()| {
         on(op, |gpu| {
             let (rows, index, shape) = joined(&gpu, IndexPut::NAME, &op.input, &op.indices)?;
             let values = op.values.expand(&shape)?;
@@ -86,7 +86,7 @@ pub(super) fn register_all() {
             })
         })
     }));
-    register(portable("search", &DType::ALL, COPY, |op: &Nonzero| {
+    register(portable("search", &DType::ALL, COPY, |op: &Nonzero, ()| {
         on(op, |gpu| {
             with_any!(op.x.dtype(), T => {
                 let x = gpu.input::<T>(&op.x)?;
@@ -95,18 +95,18 @@ pub(super) fn register_all() {
             })
         })
     }));
-    register(atomic(F32, ARRIVAL, |op| index_add::<f32>(op, Variant::Atomic)));
-    register(portable("exact", F32, EXACT, |op: &IndexAdd| {
+    register(atomic(F32, ARRIVAL, |op, _| index_add::<f32>(op, Variant::Atomic)));
+    register(portable("exact", F32, EXACT, |op: &IndexAdd, ()| {
         index_add::<f32>(op, Variant::Deterministic)
     }));
-    register(portable("ascending", F64, ASCENDING, |op: &IndexAdd| {
+    register(portable("ascending", F64, ASCENDING, |op: &IndexAdd, ()| {
         index_add::<f64>(op, Variant::Deterministic)
     }));
-    register(atomic(F32, ARRIVAL, |op| index_put_add::<f32>(op, Variant::Atomic)));
-    register(portable("exact", F32, EXACT, |op: &IndexPutAdd| {
+    register(atomic(F32, ARRIVAL, |op, _| index_put_add::<f32>(op, Variant::Atomic)));
+    register(portable("exact", F32, EXACT, |op: &IndexPutAdd, ()| {
         index_put_add::<f32>(op, Variant::Deterministic)
     }));
-    register(portable("ascending", F64, ASCENDING, |op: &IndexPutAdd| {
+    register(portable("ascending", F64, ASCENDING, |op: &IndexPutAdd, ()| {
         index_put_add::<f64>(op, Variant::Deterministic)
     }));
 }

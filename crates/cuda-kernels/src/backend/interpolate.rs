@@ -11,14 +11,14 @@ pub(super) fn register_all() {
         "taps",
         FLOATS,
         "each output takes its inputs in ascending order",
-        |op: &Interpolate| with_float!(op.input.dtype(), T => forward::<T>(op)),
+        |op: &Interpolate, ()| with_float!(op.input.dtype(), T => forward::<T>(op)),
     ));
-    register(atomic(F32, ARRIVAL, |op| backward::<f32>(op, Variant::Atomic)));
+    register(atomic(F32, ARRIVAL, |op, _| backward::<f32>(op, Variant::Atomic)));
     register(portable(
         "gather",
         FLOATS,
         "each input takes its contributions in ascending output index",
-        |op: &InterpolateGrad| with_float!(op.grad.dtype(), T => backward::<T>(op, Variant::Deterministic)),
+        |op: &InterpolateGrad, ()| with_float!(op.grad.dtype(), T => backward::<T>(op, Variant::Deterministic)),
     ));
 }
 

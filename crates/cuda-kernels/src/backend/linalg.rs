@@ -13,19 +13,19 @@ pub(super) fn register_all() {
         "householder",
         FLOATS,
         F64,
-        |op: &Qr| with_float!(op.x.dtype(), T => qr::<T>(op)),
+        |op: &Qr, ()| with_float!(op.x.dtype(), T => qr::<T>(op)),
     ));
     register(portable(
         "substitution",
         FLOATS,
         F64,
-        |op: &QrGrad| with_float!(op.q.dtype(), T => qr_grad::<T>(op)),
+        |op: &QrGrad, ()| with_float!(op.q.dtype(), T => qr_grad::<T>(op)),
     ));
     register(portable(
         "jacobi",
         FLOATS,
         F64,
-        |op: &Svd| with_float!(op.x.dtype(), T => svd::<T>(op)),
+        |op: &Svd, ()| with_float!(op.x.dtype(), T => svd::<T>(op)),
     ));
 }
 

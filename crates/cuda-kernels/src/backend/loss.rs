@@ -14,29 +14,29 @@ pub(super) fn register_all() {
         "rows",
         FLOATS,
         ROWS,
-        |op: &LogSoftmax| with_float!(op.x.dtype(), T => log_softmax::<T>(op)),
+        |op: &LogSoftmax, ()| with_float!(op.x.dtype(), T => log_softmax::<T>(op)),
     ));
     register(portable(
         "rows",
         FLOATS,
         ROWS,
-        |op: &LogSoftmaxGrad| with_float!(op.grad.dtype(), T => log_softmax_grad::<T>(op)),
+        |op: &LogSoftmaxGrad, ()| with_float!(op.grad.dtype(), T => log_softmax_grad::<T>(op)),
     ));
     register(Kernel {
-        applies: |op: &NllLoss| op.reduction != Reduction::None,
-        ..atomic(F32, ARRIVAL, |op| nll_loss::<f32>(op, Variant::Atomic))
+        applies: |op: &NllLoss, ()| op.reduction != Reduction::None,
+        ..atomic(F32, ARRIVAL, |op, _| nll_loss::<f32>(op, Variant::Atomic))
     });
     register(portable(
         "tree",
         FLOATS,
         "each loss is one f64 product; their sum runs in f64 over a tree of their number alone",
-        |op: &NllLoss| with_float!(op.log_probs.dtype(), T => nll_loss::<T>(op, Variant::Deterministic)),
+        |op: &NllLoss, ()| with_float!(op.log_probs.dtype(), T => nll_loss::<T>(op, Variant::Deterministic)),
     ));
     register(portable(
         "each",
         FLOATS,
         "each element is written by itself",
-        |op: &NllLossGrad| with_float!(op.grad.dtype(), T => nll_loss_grad::<T>(op)),
+        |op: &NllLossGrad, ()| with_float!(op.grad.dtype(), T => nll_loss_grad::<T>(op)),
     ));
 }
 

@@ -16,11 +16,11 @@ pub(super) fn register_all() {
     vendor::register_all();
     // Only where splitting k pays: few outputs and a long k.
     register(Kernel {
-        applies: |op: &Matmul| {
+        applies: |op: &Matmul, ()| {
             let [m, n, k] = sizes(op);
             k >= 2048 && m.saturating_mul(n) <= 1 << 18
         },
-        ..atomic(F32, "partial sums are added in the order in which blocks arrive", |op| {
+        ..atomic(F32, "partial sums are added in the order in which blocks arrive", |op, _| {
             product(op, |device, a, b, shape| matmul_split(device, a, b, shape, Variant::Atomic))
         })
     });
@@ -28,7 +28,7 @@ pub(super) fn register_all() {
         "tiled",
         FLOATS,
         CHAIN,
-        |op: &Matmul| with_float!(op.a.dtype(), T => product::<T>(op, matmul)),
+        |op: &Matmul, ()| with_float!(op.a.dtype(), T => product::<T>(op, matmul)),
     ));
 }
 
@@ -80,12 +80,12 @@ mod vendor {
             "cublas",
             FLOATS,
             why,
-            |op: &Matmul| with_float!(op.a.dtype(), T => product::<T>(op, cublas::matmul)),
+            |op: &Matmul, ()| with_float!(op.a.dtype(), T => product::<T>(op, cublas::matmul)),
         );
         register(Kernel { level: Determinism::RunToRun, applies, ..kernel });
     }
 
-    fn applies(op: &Matmul) -> bool {
+    fn applies(op: &Matmul, (): &()) -> bool {
         let fits = || -> Result<bool, Failure> {
             let batch = op.batch()?;
             let (a, b) = (offsets(&op.a, &batch)?, offsets(&op.b, &batch)?);

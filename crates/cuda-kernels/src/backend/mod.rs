@@ -150,7 +150,7 @@ const fn portable<O: Op>(
     variant: &'static str,
     dtypes: &'static [DType],
     why: &'static str,
-    run: fn(&O) -> Tensors<O::Output>,
+    run: fn(&O, &O::Plan) -> Tensors<O::Output>,
 ) -> Kernel<O> {
     let mut kernel = Kernel::portable(variant, dtypes, why, run);
     kernel.device = DeviceKind::Cuda;
@@ -161,7 +161,7 @@ const fn portable<O: Op>(
 const fn atomic<O: Op>(
     dtypes: &'static [DType],
     why: &'static str,
-    run: fn(&O) -> Tensors<O::Output>,
+    run: fn(&O, &O::Plan) -> Tensors<O::Output>,
 ) -> Kernel<O> {
     let mut kernel = Kernel::fast("atomic", dtypes, why, run);
     kernel.device = DeviceKind::Cuda;

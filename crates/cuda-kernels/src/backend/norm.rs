@@ -15,31 +15,31 @@ pub(super) fn register_all() {
         "tree",
         FLOATS,
         TREE,
-        |op: &BatchNorm| with_float!(op.input.dtype(), T => batch_norm::<T>(op)),
+        |op: &BatchNorm, ()| with_float!(op.input.dtype(), T => batch_norm::<T>(op)),
     ));
     register(portable(
         "tree",
         FLOATS,
         TREE,
-        |op: &BatchNormGrad| with_float!(op.input.dtype(), T => batch_norm_grad::<T>(op)),
+        |op: &BatchNormGrad, ()| with_float!(op.input.dtype(), T => batch_norm_grad::<T>(op)),
     ));
     register(portable(
         "each",
         FLOATS,
         EACH,
-        |op: &BatchNormInference| with_float!(op.input.dtype(), T => batch_norm_inference::<T>(op)),
+        |op: &BatchNormInference, ()| with_float!(op.input.dtype(), T => batch_norm_inference::<T>(op)),
     ));
     register(portable(
         "tree",
         FLOATS,
         TREE,
-        |op: &LayerNorm| with_float!(op.input.dtype(), T => layer_norm::<T>(op)),
+        |op: &LayerNorm, ()| with_float!(op.input.dtype(), T => layer_norm::<T>(op)),
     ));
     register(portable(
         "tree",
         FLOATS,
         TREE,
-        |op: &LayerNormGrad| with_float!(op.input.dtype(), T => layer_norm_grad::<T>(op)),
+        |op: &LayerNormGrad, ()| with_float!(op.input.dtype(), T => layer_norm_grad::<T>(op)),
     ));
 }
 

@@ -11,13 +11,13 @@ pub(super) fn register_all() {
         "fused",
         FLOATS,
         EACH,
-        |op: &SgdStep| with_float!(op.param.dtype(), T => sgd::<T>(op)),
+        |op: &SgdStep, ()| with_float!(op.param.dtype(), T => sgd::<T>(op)),
     ));
     register(portable(
         "fused",
         FLOATS,
         EACH,
-        |op: &AdamStep| with_float!(op.param.dtype(), T => adam::<T>(op)),
+        |op: &AdamStep, ()| with_float!(op.param.dtype(), T => adam::<T>(op)),
     ));
 }
 

@@ -9,7 +9,7 @@ use crate::error::CudaError;
 use crate::padding::{self, Padding};
 
 pub(super) fn register_all() {
-    register(portable("copy", &DType::ALL, "each element is copied", |op: &Pad| {
+    register(portable("copy", &DType::ALL, "each element is copied", |op: &Pad, ()| {
         match op.input.dtype() {
             DType::F32 => pad(op, op.value as f32),
             DType::F64 => pad(op, op.value),
@@ -18,12 +18,12 @@ pub(super) fn register_all() {
             _ => pad(op, op.value as u8),
         }
     }));
-    register(atomic(F32, ARRIVAL, |op| pad_grad::<f32>(op, Variant::Atomic)));
+    register(atomic(F32, ARRIVAL, |op, _| pad_grad::<f32>(op, Variant::Atomic)));
     register(portable(
         "gather",
         FLOATS,
         "each input takes its contributions in ascending output index",
-        |op: &PadGrad| with_float!(op.grad.dtype(), T => pad_grad::<T>(op, Variant::Deterministic)),
+        |op: &PadGrad, ()| with_float!(op.grad.dtype(), T => pad_grad::<T>(op, Variant::Deterministic)),
     ));
 }
 

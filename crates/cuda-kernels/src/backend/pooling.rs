@@ -20,27 +20,27 @@ pub(super) fn register_all() {
         "windows",
         FLOATS,
         WINDOWS,
-        |op: &MaxPool| with_float!(op.input.dtype(), T => max_pool::<T>(op)),
+        |op: &MaxPool, ()| with_float!(op.input.dtype(), T => max_pool::<T>(op)),
     ));
-    register(atomic(F32, ARRIVAL, |op| max_pool_grad::<f32>(op, Variant::Atomic)));
+    register(atomic(F32, ARRIVAL, |op, _| max_pool_grad::<f32>(op, Variant::Atomic)));
     register(portable(
         "gather",
         FLOATS,
         GATHER,
-        |op: &MaxPoolGrad| with_float!(op.grad.dtype(), T => max_pool_grad::<T>(op, Variant::Deterministic)),
+        |op: &MaxPoolGrad, ()| with_float!(op.grad.dtype(), T => max_pool_grad::<T>(op, Variant::Deterministic)),
     ));
     register(portable(
         "windows",
         FLOATS,
         WINDOWS,
-        |op: &AvgPool| with_float!(op.input.dtype(), T => avg_pool::<T>(op)),
+        |op: &AvgPool, ()| with_float!(op.input.dtype(), T => avg_pool::<T>(op)),
     ));
-    register(atomic(F32, ARRIVAL, |op| avg_pool_grad::<f32>(op, Variant::Atomic)));
+    register(atomic(F32, ARRIVAL, |op, _| avg_pool_grad::<f32>(op, Variant::Atomic)));
     register(portable(
         "gather",
         FLOATS,
         GATHER,
-        |op: &AvgPoolGrad| with_float!(op.grad.dtype(), T => avg_pool_grad::<T>(op, Variant::Deterministic)),
+        |op: &AvgPoolGrad, ()| with_float!(op.grad.dtype(), T => avg_pool_grad::<T>(op, Variant::Deterministic)),
     ));
     register_adaptive();
     register_fractional();
@@ -52,10 +52,10 @@ fn register_adaptive() {
         "windows",
         FLOATS,
         WINDOWS,
-        |op: &AdaptiveAvgPool| with_float!(op.input.dtype(), T => adaptive_avg_pool::<T>(op)),
+        |op: &AdaptiveAvgPool, ()| with_float!(op.input.dtype(), T => adaptive_avg_pool::<T>(op)),
     ));
-    register(atomic(F32, ARRIVAL, |op| adaptive_avg_pool_grad::<f32>(op, Variant::Atomic)));
-    register(portable("gather", FLOATS, GATHER, |op: &AdaptiveAvgPoolGrad| {
+    register(atomic(F32, ARRIVAL, |op, _| adaptive_avg_pool_grad::<f32>(op, Variant::Atomic)));
+    register(portable("gather", FLOATS, GATHER, |op: &AdaptiveAvgPoolGrad, ()| {
         with_float!(op.grad.dtype(), T => {
             adaptive_avg_pool_grad::<T>(op, Variant::Deterministic)
         })
@@ -64,12 +64,12 @@ fn register_adaptive() {
         "windows",
         FLOATS,
         WINDOWS,
-        |op: &AdaptiveMaxPool| with_float!(op.input.dtype(), T => adaptive_max_pool::<T>(op)),
+        |op: &AdaptiveMaxPool, ()| with_float!(op.input.dtype(), T => adaptive_max_pool::<T>(op)),
     ));
-    register(atomic(F32, ARRIVAL, |op: &AdaptiveMaxPoolGrad| {
+    register(atomic(F32, ARRIVAL, |op: &AdaptiveMaxPoolGrad, ()| {
         indexed_grad::<f32, _>(op, &op.grad, &op.indices, &op.input_shape, Variant::Atomic)
     }));
-    register(portable("gather", FLOATS, GATHER, |op: &AdaptiveMaxPoolGrad| {
+    register(portable("gather", FLOATS, GATHER, |op: &AdaptiveMaxPoolGrad, ()| {
         let (grad, indices, shape) = (&op.grad, &op.indices, &op.input_shape);
         with_float!(grad.dtype(), T => {
             indexed_grad::<T, _>(op, grad, indices, shape, Variant::Deterministic)
@@ -82,12 +82,12 @@ fn register_fractional() {
         "windows",
         FLOATS,
         WINDOWS,
-        |op: &FractionalMaxPool| with_float!(op.input.dtype(), T => fractional_max_pool::<T>(op)),
+        |op: &FractionalMaxPool, ()| with_float!(op.input.dtype(), T => fractional_max_pool::<T>(op)),
     ));
-    register(atomic(F32, ARRIVAL, |op: &FractionalMaxPoolGrad| {
+    register(atomic(F32, ARRIVAL, |op: &FractionalMaxPoolGrad, ()| {
         indexed_grad::<f32, _>(op, &op.grad, &op.indices, &op.input_shape, Variant::Atomic)
     }));
-    register(portable("gather", FLOATS, GATHER, |op: &FractionalMaxPoolGrad| {
+    register(portable("gather", FLOATS, GATHER, |op: &FractionalMaxPoolGrad, ()| {
         let (grad, indices, shape) = (&op.grad, &op.indices, &op.input_shape);
         with_float!(grad.dtype(), T => {
             indexed_grad::<T, _>(op, grad, indices, shape, Variant::Deterministic)
@@ -101,9 +101,9 @@ fn register_unpool() {
         "planes",
         FLOATS,
         LAST,
-        |op: &MaxUnpool| with_float!(op.input.dtype(), T => max_unpool::<T>(op)),
+        |op: &MaxUnpool, ()| with_float!(op.input.dtype(), T => max_unpool::<T>(op)),
     ));
-    register(portable("copy", FLOATS, "each element is copied", |op: &MaxUnpoolGrad| {
+    register(portable("copy", FLOATS, "each element is copied", |op: &MaxUnpoolGrad, ()| {
         on(op, |gpu| {
             let planes = op.indices.shape()[..2].iter().product();
             with_float!(op.grad.dtype(), T => {

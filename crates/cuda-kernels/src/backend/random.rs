@@ -9,7 +9,7 @@ use crate::random;
 const ADDRESSED: &str = "each element is a function of seed, stream and its logical index";
 
 pub(super) fn register_all() {
-    register(portable("philox", FLOATS, ADDRESSED, |op: &Uniform| {
+    register(portable("philox", FLOATS, ADDRESSED, |op: &Uniform, ()| {
         on(op, |gpu| {
             let (draw, n) = (draw(&op.generator), op.shape.iter().product());
             if op.dtype == DType::F32 {
@@ -24,13 +24,13 @@ pub(super) fn register_all() {
         "philox",
         FLOATS,
         ADDRESSED,
-        |op: &Normal| with_float!(op.dtype, T => normal::<T>(op)),
+        |op: &Normal, ()| with_float!(op.dtype, T => normal::<T>(op)),
     ));
     register(portable(
         "philox",
         FLOATS,
         ADDRESSED,
-        |op: &Dropout| with_float!(op.x.dtype(), T => dropout::<T>(op)),
+        |op: &Dropout, ()| with_float!(op.x.dtype(), T => dropout::<T>(op)),
     ));
 }
 

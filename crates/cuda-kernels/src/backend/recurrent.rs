@@ -12,25 +12,25 @@ pub(super) fn register_all() {
         "fused",
         FLOATS,
         EACH,
-        |op: &LstmCell| with_float!(op.cell.dtype(), T => lstm::<T>(op)),
+        |op: &LstmCell, ()| with_float!(op.cell.dtype(), T => lstm::<T>(op)),
     ));
     register(portable(
         "fused",
         FLOATS,
         EACH,
-        |op: &LstmCellGrad| with_float!(op.cell.dtype(), T => lstm_grad::<T>(op)),
+        |op: &LstmCellGrad, ()| with_float!(op.cell.dtype(), T => lstm_grad::<T>(op)),
     ));
     register(portable(
         "fused",
         FLOATS,
         EACH,
-        |op: &GruCell| with_float!(op.hidden.dtype(), T => gru::<T>(op)),
+        |op: &GruCell, ()| with_float!(op.hidden.dtype(), T => gru::<T>(op)),
     ));
     register(portable(
         "fused",
         FLOATS,
         EACH,
-        |op: &GruCellGrad| with_float!(op.hidden.dtype(), T => gru_grad::<T>(op)),
+        |op: &GruCellGrad, ()| with_float!(op.hidden.dtype(), T => gru_grad::<T>(op)),
     ));
 }
 

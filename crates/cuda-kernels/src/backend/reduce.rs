@@ -15,8 +15,8 @@ const TREE: &str = "sums run in f64 over a tree that depends on the length alone
 
 pub(super) fn register_all() {
     register(Kernel {
-        applies: |op: &Reduce| op.kind == ReduceKind::Sum,
-        ..atomic(F32, ARRIVAL, |op| {
+        applies: |op: &Reduce, ()| op.kind == ReduceKind::Sum,
+        ..atomic(F32, ARRIVAL, |op, _| {
             on(op, |gpu| {
                 let (x, shape) = rows::<f32>(&gpu, &op.x, &op.dims)?;
                 let out = reduce::sum_atomic(gpu.device, &x, shape)?;
@@ -25,17 +25,17 @@ pub(super) fn register_all() {
         })
     });
     register(Kernel {
-        applies: |op: &Reduce| kind(op.kind).is_some(),
+        applies: |op: &Reduce, ()| kind(op.kind).is_some(),
         ..portable(
             "tree",
             FLOATS,
             "sums run in f64 over a tree that depends on the length alone; extrema take the first",
-            |op: &Reduce| with_float!(op.x.dtype(), T => reduce_dims::<T>(op)),
+            |op: &Reduce, ()| with_float!(op.x.dtype(), T => reduce_dims::<T>(op)),
         )
     });
     register(Kernel {
-        applies: |op: &Reduce| integers(op.kind).is_some(),
-        ..portable("integers", &[DType::I64], "integers", |op: &Reduce| {
+        applies: |op: &Reduce, ()| integers(op.kind).is_some(),
+        ..portable("integers", &[DType::I64], "integers", |op: &Reduce, ()| {
             on(op, |gpu| {
                 let (x, shape) = rows::<i64>(&gpu, &op.x, &op.dims)?;
                 let kind = integers(op.kind).expect("the kernel applies");
@@ -48,9 +48,9 @@ pub(super) fn register_all() {
         "tree",
         FLOATS,
         TREE,
-        |op: &Variance| with_float!(op.x.dtype(), T => variance::<T>(op)),
+        |op: &Variance, ()| with_float!(op.x.dtype(), T => variance::<T>(op)),
     ));
-    register(portable("tree", FLOATS, TREE, |op: &Norm| {
+    register(portable("tree", FLOATS, TREE, |op: &Norm, ()| {
         on(op, |gpu| {
             with_float!(op.x.dtype(), T => {
                 let (x, shape) = rows::<T>(&gpu, &op.x, &op.dims)?;
@@ -59,7 +59,7 @@ pub(super) fn register_all() {
             })
         })
     }));
-    register(portable("tree", FLOATS, TREE, |op: &Logsumexp| {
+    register(portable("tree", FLOATS, TREE, |op: &Logsumexp, ()| {
         on(op, |gpu| {
             with_float!(op.x.dtype(), T => {
                 let (x, shape) = rows::<T>(&gpu, &op.x, &op.dims)?;
@@ -72,7 +72,7 @@ pub(super) fn register_all() {
         "first",
         FLOATS,
         "of equal elements the first is taken",
-        |op: &ArgReduce| {
+        |op: &ArgReduce, ()| {
             on(op, |gpu| {
                 with_float!(op.x.dtype(), T => {
                     let shape = outer_dim_inner(ArgReduce::NAME, op.x.shape(), op.dim)?.into();

@@ -14,7 +14,7 @@ const BOTH: &str = "each line runs in f64 from its first element to its last and
 const FIRST: &str = "of equal elements the first is taken";
 
 pub(super) fn register_all() {
-    register(portable("tiles", FLOATS, TILES, |op: &Cumsum| {
+    register(portable("tiles", FLOATS, TILES, |op: &Cumsum, ()| {
         let kind = if op.reverse { Scan::SumFromEnd } else { Scan::Sum };
         with_float!(op.x.dtype(), T => tiles::<T, _>(op, &op.x, op.dim, kind))
     }));
@@ -22,9 +22,9 @@ pub(super) fn register_all() {
         "tiles",
         FLOATS,
         TILES,
-        |op: &Cumprod| with_float!(op.x.dtype(), T => tiles::<T, _>(op, &op.x, op.dim, Scan::Product)),
+        |op: &Cumprod, ()| with_float!(op.x.dtype(), T => tiles::<T, _>(op, &op.x, op.dim, Scan::Product)),
     ));
-    register(portable("line", FLOATS, LINE, |op: &CumprodGrad| {
+    register(portable("line", FLOATS, LINE, |op: &CumprodGrad, ()| {
         on(op, |gpu| {
             let shape = shape(op, &op.x, op.dim)?;
             with_float!(op.x.dtype(), T => {
@@ -33,7 +33,7 @@ pub(super) fn register_all() {
             })
         })
     }));
-    register(portable("line", FLOATS, BOTH, |op: &CumprodGradGrad| {
+    register(portable("line", FLOATS, BOTH, |op: &CumprodGradGrad, ()| {
         on(op, |gpu| {
             let shape = shape(op, &op.x, op.dim)?;
             with_float!(op.x.dtype(), T => {
@@ -45,7 +45,7 @@ pub(super) fn register_all() {
             })
         })
     }));
-    register(portable("tiles", FLOATS, TILES, |op: &Logcumsumexp| {
+    register(portable("tiles", FLOATS, TILES, |op: &Logcumsumexp, ()| {
         on(op, |gpu| {
             let shape = shape(op, &op.x, op.dim)?;
             with_float!(op.x.dtype(), T => {
@@ -54,7 +54,7 @@ pub(super) fn register_all() {
             })
         })
     }));
-    register(portable("line", FLOATS, LINE, |op: &LogcumsumexpGrad| {
+    register(portable("line", FLOATS, LINE, |op: &LogcumsumexpGrad, ()| {
         on(op, |gpu| {
             let shape = shape(op, &op.x, op.dim)?;
             with_float!(op.x.dtype(), T => {
@@ -65,7 +65,7 @@ pub(super) fn register_all() {
             })
         })
     }));
-    register(portable("first", FLOATS, FIRST, |op: &Cumextreme| {
+    register(portable("first", FLOATS, FIRST, |op: &Cumextreme, ()| {
         on(op, |gpu| {
             let shape = shape(op, &op.x, op.dim)?;
             with_float!(op.x.dtype(), T => {

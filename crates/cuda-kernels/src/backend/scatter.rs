@@ -12,11 +12,11 @@ const REDUCED: &str =
     "sums as in scatter_add; products in ascending source order; extrema have no order";
 
 pub(super) fn register_all() {
-    register(atomic(F32, ARRIVAL, |op| scatter_add(op, Variant::Atomic)));
-    register(portable("exact", F32, EXACT, |op: &ScatterAdd| {
+    register(atomic(F32, ARRIVAL, |op, _| scatter_add(op, Variant::Atomic)));
+    register(portable("exact", F32, EXACT, |op: &ScatterAdd, ()| {
         scatter_add(op, Variant::Deterministic)
     }));
-    register(portable("ascending", F64, ASCENDING, |op: &ScatterAdd| {
+    register(portable("ascending", F64, ASCENDING, |op: &ScatterAdd, ()| {
         on(op, |gpu| {
             let (shape, dim) = (op.input.shape(), op.dim);
             let index = gpu.input(&op.index)?;
@@ -40,23 +40,23 @@ pub(super) fn register_all() {
         })
     }));
     register(Kernel {
-        applies: |op: &ScatterReduce| {
+        applies: |op: &ScatterReduce, ()| {
             let sums = matches!(op.kind, ScatterReduceKind::Sum | ScatterReduceKind::Prod);
             sums && op.include_self
         },
-        ..atomic(F32, ARRIVAL, |op| scatter_reduce::<f32>(op, Variant::Atomic))
+        ..atomic(F32, ARRIVAL, |op, _| scatter_reduce::<f32>(op, Variant::Atomic))
     });
     register(portable(
         "ascending",
         FLOATS,
         REDUCED,
-        |op: &ScatterReduce| with_float!(op.input.dtype(), T => scatter_reduce::<T>(op, Variant::Deterministic)),
+        |op: &ScatterReduce, ()| with_float!(op.input.dtype(), T => scatter_reduce::<T>(op, Variant::Deterministic)),
     ));
     register(portable(
         "ascending",
         FLOATS,
         REDUCED,
-        |op: &IndexReduce| with_float!(op.input.dtype(), T => index_reduce::<T>(op)),
+        |op: &IndexReduce, ()| with_float!(op.input.dtype(), T => index_reduce::<T>(op)),
     ));
 }
 

@@ -28,7 +28,7 @@ macro_rules! with_ordered {
 }
 
 pub(super) fn register_all() {
-    register(portable("stable", ORDERED, STABLE, |op: &Sort| {
+    register(portable("stable", ORDERED, STABLE, |op: &Sort, ()| {
         with_ordered!(op.x.dtype(), T => {
             let size = op.x.size(Sort::NAME, op.dim)?;
             select(op, &op.x, op.dim, size, |device, x: &CudaSlice<T>, shape| {
@@ -36,21 +36,21 @@ pub(super) fn register_all() {
             })
         })
     }));
-    register(portable("stable", ORDERED, STABLE, |op: &Topk| {
+    register(portable("stable", ORDERED, STABLE, |op: &Topk, ()| {
         with_ordered!(op.x.dtype(), T => {
             select(op, &op.x, op.dim, op.k, |device, x: &CudaSlice<T>, shape| {
                 sort::topk(device, x, shape, op.k, op.largest)
             })
         })
     }));
-    register(portable("stable", ORDERED, STABLE, |op: &Kthvalue| {
+    register(portable("stable", ORDERED, STABLE, |op: &Kthvalue, ()| {
         with_ordered!(op.x.dtype(), T => {
             select(op, &op.x, op.dim, 1, |device, x: &CudaSlice<T>, shape| {
                 sort::kthvalue(device, x, shape, op.k)
             })
         })
     }));
-    register(portable("stable", FLOATS, STABLE, |op: &Median| {
+    register(portable("stable", FLOATS, STABLE, |op: &Median, ()| {
         with_float!(op.x.dtype(), T => {
             select(op, &op.x, op.dim, 1, |device, x: &CudaSlice<T>, shape| {
                 sort::median(device, x, shape, op.ignore_nan)
@@ -61,13 +61,13 @@ pub(super) fn register_all() {
         "stable",
         ORDERED,
         STABLE,
-        |op: &Unique| with_ordered!(op.x.dtype(), T => unique::<T>(op)),
+        |op: &Unique, ()| with_ordered!(op.x.dtype(), T => unique::<T>(op)),
     ));
     register(portable(
         "stable",
         ORDERED,
         STABLE,
-        |op: &UniqueDim| with_ordered!(op.x.dtype(), T => unique_dim::<T>(op)),
+        |op: &UniqueDim, ()| with_ordered!(op.x.dtype(), T => unique_dim::<T>(op)),
     ));
 }
 

@@ -7,18 +7,18 @@ use crate::Variant;
 use crate::sparse::{self, Elements};
 
 pub(super) fn register_all() {
-    register(atomic(F32, ARRIVAL, |op| product::<f32>(op, Variant::Atomic)));
+    register(atomic(F32, ARRIVAL, |op, _| product::<f32>(op, Variant::Atomic)));
     register(portable(
         "rows",
         FLOATS,
         "each element is a chain of fma in ascending columns within blocks of a fixed length",
-        |op: &SparseMm| with_float!(op.values.dtype(), T => product::<T>(op, Variant::Deterministic)),
+        |op: &SparseMm, ()| with_float!(op.values.dtype(), T => product::<T>(op, Variant::Deterministic)),
     ));
     register(portable(
         "tree",
         FLOATS,
         "each dot product runs in f64 over a tree of its length alone",
-        |op: &SampledProduct| with_float!(op.left.dtype(), T => sampled::<T>(op)),
+        |op: &SampledProduct, ()| with_float!(op.left.dtype(), T => sampled::<T>(op)),
     ));
 }
 

@@ -15,13 +15,14 @@ pub struct Bincount {
 
 impl Op for Bincount {
     const NAME: &'static str = "bincount";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.x]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         check_values(&self.x)?;
         numel(Self::NAME, &[self.min_length]).map(|_| ())
     }
@@ -40,13 +41,14 @@ pub struct BincountWeighted {
 
 impl Op for BincountWeighted {
     const NAME: &'static str = "bincount";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.weights, &self.x]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         check_values(&self.x)?;
         numel(Self::NAME, &[self.min_length])?;
         expect_float(Self::NAME, "the weights", &self.weights)?;
@@ -71,13 +73,14 @@ pub struct Histc {
 
 impl Op for Histc {
     const NAME: &'static str = "histc";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.x]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.x)?;
         if self.bins == 0 {
             return Err(Error::invalid(Self::NAME, "at least one bin is needed"));

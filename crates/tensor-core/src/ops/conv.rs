@@ -123,13 +123,14 @@ pub struct Conv {
 
 impl Op for Conv {
     const NAME: &'static str = "conv";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         [&self.input, &self.weight].into_iter().chain(&self.bias).collect()
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.input)?;
         expect_dtype(Self::NAME, "the weight", &self.weight, self.input.dtype())?;
         if let Some(bias) = &self.bias {
@@ -157,13 +158,14 @@ pub struct ConvInputGrad {
 impl Op for ConvInputGrad {
     const NAME: &'static str = "conv_input";
     const PASS: Pass = Pass::Backward;
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.grad, &self.weight]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;
         expect_dtype(Self::NAME, "the weight", &self.weight, self.grad.dtype())?;
         let shape = self.params.output_shape(Self::NAME, &self.input_shape, self.weight.shape())?;
@@ -187,13 +189,14 @@ pub struct ConvWeightGrad {
 impl Op for ConvWeightGrad {
     const NAME: &'static str = "conv_weight";
     const PASS: Pass = Pass::Backward;
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.grad, &self.input]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;
         expect_dtype(Self::NAME, "the input", &self.input, self.grad.dtype())?;
         let shape = self.params.output_shape(Self::NAME, self.input.shape(), &self.weight_shape)?;

@@ -127,13 +127,14 @@ pub struct CtcLoss {
 
 impl Op for CtcLoss {
     const NAME: &'static str = "ctc_loss";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.log_probs, &self.targets.labels]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         self.targets.check(Self::NAME, &self.log_probs)
     }
 }
@@ -157,13 +158,14 @@ pub struct CtcLossGrad {
 impl Op for CtcLossGrad {
     const NAME: &'static str = "ctc_loss";
     const PASS: crate::Pass = crate::Pass::Backward;
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.grad, &self.log_probs, &self.targets.labels]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         self.targets.check(Self::NAME, &self.log_probs)?;
         expect_dtype(Self::NAME, "the gradient", &self.grad, self.log_probs.dtype())?;
         let n = self.log_probs.shape()[1];

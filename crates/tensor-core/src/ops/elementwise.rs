@@ -45,13 +45,14 @@ pub enum UnaryKind {
 
 impl Op for Unary {
     const NAME: &'static str = "unary";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.x]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.x)
     }
 }
@@ -92,13 +93,14 @@ pub enum BinaryKind {
 
 impl Op for Binary {
     const NAME: &'static str = "binary";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.a, &self.b]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the first operand", &self.a)?;
         expect_dtype(Self::NAME, "the second operand", &self.b, self.a.dtype())?;
         broadcast(Self::NAME, self.a.shape(), self.b.shape()).map(|_| ())
@@ -118,13 +120,14 @@ pub struct Affine {
 
 impl Op for Affine {
     const NAME: &'static str = "affine";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.x]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.x)
     }
 }
@@ -154,13 +157,14 @@ pub enum CompareKind {
 
 impl Op for Compare {
     const NAME: &'static str = "compare";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.a, &self.b]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_dtype(Self::NAME, "the second operand", &self.b, self.a.dtype())?;
         broadcast(Self::NAME, self.a.shape(), self.b.shape()).map(|_| ())
     }
@@ -179,13 +183,14 @@ pub struct Where {
 
 impl Op for Where {
     const NAME: &'static str = "where";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.a, &self.b, &self.condition]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_dtype(Self::NAME, "the condition", &self.condition, DType::Bool)?;
         expect_dtype(Self::NAME, "the second choice", &self.b, self.a.dtype())?;
         let shape = broadcast(Self::NAME, self.a.shape(), self.b.shape())?;
@@ -205,13 +210,14 @@ pub struct Cast {
 
 impl Op for Cast {
     const NAME: &'static str = "cast";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.x]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         Ok(())
     }
 }

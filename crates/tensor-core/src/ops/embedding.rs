@@ -23,13 +23,14 @@ pub struct EmbeddingGrad {
 impl Op for EmbeddingGrad {
     const NAME: &'static str = "embedding";
     const PASS: Pass = Pass::Backward;
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.grad, &self.index]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;
         expect_dtype(Self::NAME, "the index", &self.index, DType::I64)?;
         let mut expected = self.index.shape().to_vec();
@@ -80,6 +81,7 @@ pub struct EmbeddingBag {
 
 impl Op for EmbeddingBag {
     const NAME: &'static str = "embedding_bag";
+    type Plan = ();
     type Output = (Tensor, Option<Tensor>);
 
     fn inputs(&self) -> Vec<&Tensor> {
@@ -87,7 +89,7 @@ impl Op for EmbeddingBag {
         [&self.weight, &self.index, &self.offsets].into_iter().chain(weights).collect()
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the table", &self.weight)?;
         if self.weight.rank() != 2 {
             return Err(Error::invalid(
@@ -131,6 +133,7 @@ pub struct EmbeddingBagGrad {
 impl Op for EmbeddingBagGrad {
     const NAME: &'static str = "embedding_bag";
     const PASS: Pass = Pass::Backward;
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
@@ -138,7 +141,7 @@ impl Op for EmbeddingBagGrad {
         [&self.grad, &self.index, &self.offsets].into_iter().chain(more).collect()
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         check_bag_grad(&self.grad, &self.offsets, &self.params)?;
         check_bags(&self.index, &self.offsets)?;
         numel(Self::NAME, &[self.rows, self.grad.shape()[1]])?;
@@ -173,13 +176,14 @@ pub struct EmbeddingBagWeightsGrad {
 impl Op for EmbeddingBagWeightsGrad {
     const NAME: &'static str = "embedding_bag_weights";
     const PASS: Pass = Pass::Backward;
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.grad, &self.weight, &self.index, &self.offsets]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         check_bag_grad(&self.grad, &self.offsets, &self.params)?;
         check_bags(&self.index, &self.offsets)?;
         expect_dtype(Self::NAME, "the table", &self.weight, self.grad.dtype())?;

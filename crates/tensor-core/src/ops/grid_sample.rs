@@ -50,13 +50,14 @@ pub struct GridSample {
 
 impl Op for GridSample {
     const NAME: &'static str = "grid_sample";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.input, &self.grid]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.input)?;
         sampled_shape(Self::NAME, self.input.shape(), &self.grid, self.params.mode)?;
         expect_dtype(Self::NAME, "the grid", &self.grid, self.input.dtype())
@@ -79,13 +80,14 @@ pub struct GridSampleInputGrad {
 impl Op for GridSampleInputGrad {
     const NAME: &'static str = "grid_sample_input";
     const PASS: Pass = Pass::Backward;
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.grad, &self.grid]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;
         checked_shape(Self::NAME, &self.input_shape)?;
         let shape = sampled_shape(Self::NAME, &self.input_shape, &self.grid, self.params.mode)?;
@@ -110,13 +112,14 @@ pub struct GridSampleGridGrad {
 impl Op for GridSampleGridGrad {
     const NAME: &'static str = "grid_sample_grid";
     const PASS: Pass = Pass::Backward;
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.grad, &self.input, &self.grid]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;
         let shape = sampled_shape(Self::NAME, self.input.shape(), &self.grid, self.params.mode)?;
         expect_dtype(Self::NAME, "the input", &self.input, self.grad.dtype())?;

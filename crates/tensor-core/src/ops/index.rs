@@ -17,13 +17,14 @@ pub struct IndexSelect {
 
 impl Op for IndexSelect {
     const NAME: &'static str = "index_select";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.x, &self.index]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         self.x.size(Self::NAME, self.dim)?;
         check_index(Self::NAME, &self.index)?;
         let mut shape = self.x.shape().to_vec();
@@ -52,13 +53,14 @@ pub struct IndexAdd {
 
 impl Op for IndexAdd {
     const NAME: &'static str = "index_add";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.input, &self.index, &self.source]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         check_slices(Self::NAME, &self.input, self.dim, &self.index, &self.source)
     }
 }
@@ -79,13 +81,14 @@ pub struct IndexCopy {
 
 impl Op for IndexCopy {
     const NAME: &'static str = "index_copy";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.input, &self.index, &self.source]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         check_slices(Self::NAME, &self.input, self.dim, &self.index, &self.source)
     }
 }
@@ -104,13 +107,14 @@ pub struct Gather {
 
 impl Op for Gather {
     const NAME: &'static str = "gather";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.x, &self.index]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         check_elements(Self::NAME, &self.x, self.dim, &self.index)
     }
 }
@@ -131,13 +135,14 @@ pub struct Scatter {
 
 impl Op for Scatter {
     const NAME: &'static str = "scatter";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.input, &self.index, &self.source]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         check_elements(Self::NAME, &self.input, self.dim, &self.index)?;
         check_source(Self::NAME, &self.input, &self.index, &self.source)
     }
@@ -155,13 +160,14 @@ pub struct Index {
 
 impl Op for Index {
     const NAME: &'static str = "index";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         std::iter::once(&self.x).chain(&self.indices).collect()
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         indexed_shape(Self::NAME, &self.x, &self.indices).map(|_| ())
     }
 }
@@ -180,13 +186,14 @@ pub struct IndexPut {
 
 impl Op for IndexPut {
     const NAME: &'static str = "index_put";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         [&self.input, &self.values].into_iter().chain(&self.indices).collect()
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         check_put(Self::NAME, &self.input, &self.indices, &self.values)
     }
 }
@@ -204,13 +211,14 @@ pub struct IndexPutAdd {
 
 impl Op for IndexPutAdd {
     const NAME: &'static str = "index_put";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         [&self.input, &self.values].into_iter().chain(&self.indices).collect()
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.input)?;
         check_put(Self::NAME, &self.input, &self.indices, &self.values)
     }
@@ -226,13 +234,14 @@ pub struct Nonzero {
 
 impl Op for Nonzero {
     const NAME: &'static str = "nonzero";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.x]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         Ok(())
     }
 }

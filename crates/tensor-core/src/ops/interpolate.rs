@@ -50,13 +50,14 @@ pub struct Interpolate {
 
 impl Op for Interpolate {
     const NAME: &'static str = "interpolate";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.input]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.input)?;
         resized_shape(Self::NAME, self.input.shape(), &self.output_size, &self.scales).map(|_| ())
     }
@@ -78,13 +79,14 @@ pub struct InterpolateGrad {
 impl Op for InterpolateGrad {
     const NAME: &'static str = "interpolate";
     const PASS: Pass = Pass::Backward;
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.grad]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;
         checked_shape(Self::NAME, &self.input_shape)?;
         let output_size = self.grad.shape().get(2..).unwrap_or(&[]);

@@ -41,13 +41,14 @@ impl Qr {
 
 impl Op for Qr {
     const NAME: &'static str = "qr";
+    type Plan = ();
     type Output = (Tensor, Tensor);
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.x]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the matrix", &self.x)?;
         for shape in self.output_shapes()? {
             crate::layout::numel(Self::NAME, &shape)?;
@@ -79,13 +80,14 @@ pub struct QrGrad {
 impl Op for QrGrad {
     const NAME: &'static str = "qr";
     const PASS: crate::Pass = crate::Pass::Backward;
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.grad_q, &self.grad_r, &self.q, &self.r]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "Q", &self.q)?;
         let (batch, m, n) = matrix(Self::NAME, &self.q)?;
         if m < n {
@@ -134,13 +136,14 @@ impl Svd {
 
 impl Op for Svd {
     const NAME: &'static str = "svd";
+    type Plan = ();
     type Output = (Tensor, Tensor, Tensor);
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.x]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the matrix", &self.x)?;
         self.output_shapes().map(|_| ())
     }

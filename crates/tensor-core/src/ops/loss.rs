@@ -15,13 +15,14 @@ pub struct LogSoftmax {
 
 impl Op for LogSoftmax {
     const NAME: &'static str = "log_softmax";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.x]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.x)?;
         self.x.size(Self::NAME, self.dim).map(|_| ())
     }
@@ -41,13 +42,14 @@ pub struct LogSoftmaxGrad {
 impl Op for LogSoftmaxGrad {
     const NAME: &'static str = "log_softmax";
     const PASS: crate::Pass = crate::Pass::Backward;
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.grad, &self.y]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;
         expect_dtype(Self::NAME, "the result", &self.y, self.grad.dtype())?;
         expect_shape(Self::NAME, "the result", &self.y, self.grad.shape())?;
@@ -97,13 +99,14 @@ impl NllLoss {
 
 impl Op for NllLoss {
     const NAME: &'static str = "nll_loss";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         [&self.log_probs, &self.target].into_iter().chain(&self.weight).collect()
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the log-probabilities", &self.log_probs)?;
         check_classes(
             Self::NAME,
@@ -136,13 +139,14 @@ pub struct NllLossGrad {
 impl Op for NllLossGrad {
     const NAME: &'static str = "nll_loss";
     const PASS: crate::Pass = crate::Pass::Backward;
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         [&self.grad, &self.target].into_iter().chain(&self.weight).collect()
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;
         let shape = match self.reduction {
             Reduction::None => self.target.shape(),

@@ -27,13 +27,14 @@ impl Matmul {
 
 impl Op for Matmul {
     const NAME: &'static str = "matmul";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.a, &self.b]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the left matrix", &self.a)?;
         expect_dtype(Self::NAME, "the right matrix", &self.b, self.a.dtype())?;
         let (a, b) = (self.a.shape(), self.b.shape());

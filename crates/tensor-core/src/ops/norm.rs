@@ -24,13 +24,14 @@ pub struct BatchNorm {
 
 impl Op for BatchNorm {
     const NAME: &'static str = "batch_norm";
+    type Plan = ();
     type Output = (Tensor, Tensor, Tensor, Tensor);
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.input, &self.weight, &self.bias]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         let channels = check_channels(Self::NAME, &self.input)?;
         check_per_channel(Self::NAME, "the weight", &self.weight, &self.input, channels)?;
         check_per_channel(Self::NAME, "the bias", &self.bias, &self.input, channels)?;
@@ -62,13 +63,14 @@ pub struct BatchNormGrad {
 impl Op for BatchNormGrad {
     const NAME: &'static str = "batch_norm";
     const PASS: Pass = Pass::Backward;
+    type Plan = ();
     type Output = (Tensor, Tensor, Tensor);
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.grad, &self.input, &self.weight, &self.mean, &self.rstd]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         let channels = check_channels(Self::NAME, &self.input)?;
         expect_dtype(Self::NAME, "the gradient", &self.grad, self.input.dtype())?;
         expect_shape(Self::NAME, "the gradient", &self.grad, self.input.shape())?;
@@ -101,13 +103,14 @@ pub struct BatchNormInference {
 
 impl Op for BatchNormInference {
     const NAME: &'static str = "batch_norm_inference";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.input, &self.weight, &self.bias, &self.mean, &self.var]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         let channels = check_channels(Self::NAME, &self.input)?;
         for (what, x) in [
             ("the weight", &self.weight),
@@ -139,13 +142,14 @@ pub struct LayerNorm {
 
 impl Op for LayerNorm {
     const NAME: &'static str = "layer_norm";
+    type Plan = ();
     type Output = (Tensor, Tensor, Tensor);
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.input, &self.weight, &self.bias]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         check_rows(Self::NAME, &self.input, &self.weight)?;
         expect_dtype(Self::NAME, "the bias", &self.bias, self.input.dtype())?;
         expect_shape(Self::NAME, "the bias", &self.bias, self.weight.shape())
@@ -170,13 +174,14 @@ pub struct LayerNormGrad {
 impl Op for LayerNormGrad {
     const NAME: &'static str = "layer_norm";
     const PASS: Pass = Pass::Backward;
+    type Plan = ();
     type Output = (Tensor, Tensor, Tensor);
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.grad, &self.input, &self.weight, &self.mean, &self.rstd]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         let rows = check_rows(Self::NAME, &self.input, &self.weight)?;
         expect_dtype(Self::NAME, "the gradient", &self.grad, self.input.dtype())?;
         expect_shape(Self::NAME, "the gradient", &self.grad, self.input.shape())?;

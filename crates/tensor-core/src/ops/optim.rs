@@ -37,13 +37,14 @@ pub struct SgdStep {
 
 impl Op for SgdStep {
     const NAME: &'static str = "sgd_step";
+    type Plan = ();
     type Output = (Tensor, Option<Tensor>);
 
     fn inputs(&self) -> Vec<&Tensor> {
         [&self.param, &self.grad].into_iter().chain(&self.velocity).collect()
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         check_like(Self::NAME, &self.inputs())
     }
 }
@@ -89,13 +90,14 @@ pub struct AdamStep {
 
 impl Op for AdamStep {
     const NAME: &'static str = "adam_step";
+    type Plan = ();
     type Output = (Tensor, Tensor, Tensor);
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.param, &self.grad, &self.mean, &self.square]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         check_like(Self::NAME, &self.inputs())
     }
 }

@@ -79,13 +79,14 @@ impl Pad {
 
 impl Op for Pad {
     const NAME: &'static str = "pad";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.input]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         self.output_shape().map(|_| ())
     }
 }
@@ -106,13 +107,14 @@ pub struct PadGrad {
 impl Op for PadGrad {
     const NAME: &'static str = "pad";
     const PASS: Pass = Pass::Backward;
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.grad]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;
         checked_shape(Self::NAME, &self.input_shape)?;
         let shape = padded_shape(Self::NAME, &self.input_shape, &self.pads, self.mode)?;

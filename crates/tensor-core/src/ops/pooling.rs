@@ -122,13 +122,14 @@ pub struct MaxPool {
 
 impl Op for MaxPool {
     const NAME: &'static str = "max_pool";
+    type Plan = ();
     type Output = (Tensor, Tensor);
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.input]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.input)?;
         self.params.output_shape(Self::NAME, self.input.shape()).map(|_| ())
     }
@@ -150,13 +151,14 @@ pub struct MaxPoolGrad {
 impl Op for MaxPoolGrad {
     const NAME: &'static str = "max_pool";
     const PASS: Pass = Pass::Backward;
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.grad, &self.indices]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;
         expect_dtype(Self::NAME, "the indices", &self.indices, DType::I64)?;
         let shape = self.params.output_shape(Self::NAME, &self.input_shape)?;
@@ -180,13 +182,14 @@ pub struct AvgPool {
 
 impl Op for AvgPool {
     const NAME: &'static str = "avg_pool";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.input]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.input)?;
         check_average(Self::NAME, &self.params, self.divisor_override)?;
         self.params.output_shape(Self::NAME, self.input.shape()).map(|_| ())
@@ -211,13 +214,14 @@ pub struct AvgPoolGrad {
 impl Op for AvgPoolGrad {
     const NAME: &'static str = "avg_pool";
     const PASS: Pass = Pass::Backward;
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.grad]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;
         check_average(Self::NAME, &self.params, self.divisor_override)?;
         let shape = self.params.output_shape(Self::NAME, &self.input_shape)?;

@@ -26,6 +26,7 @@ pub struct Uniform {
 
 impl Op for Uniform {
     const NAME: &'static str = "uniform";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
@@ -40,7 +41,7 @@ impl Op for Uniform {
         self.dtype
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         numel(Self::NAME, &self.shape)?;
         // Written so that NaN is refused too.
         if !(self.low <= self.high && (self.high - self.low).is_finite()) {
@@ -72,6 +73,7 @@ pub struct Normal {
 
 impl Op for Normal {
     const NAME: &'static str = "normal";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
@@ -86,7 +88,7 @@ impl Op for Normal {
         self.dtype
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         numel(Self::NAME, &self.shape)?;
         if !(self.std >= 0.0 && self.std.is_finite() && self.mean.is_finite()) {
             return Err(Error::invalid(
@@ -112,13 +114,14 @@ pub struct Dropout {
 
 impl Op for Dropout {
     const NAME: &'static str = "dropout";
+    type Plan = ();
     type Output = (Tensor, Tensor);
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.x]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.x)?;
         if !(0.0..=1.0).contains(&self.p) {
             return Err(Error::invalid(

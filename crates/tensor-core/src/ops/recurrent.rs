@@ -23,13 +23,14 @@ pub struct LstmCell {
 
 impl Op for LstmCell {
     const NAME: &'static str = "lstm_cell";
+    type Plan = ();
     type Output = (Tensor, Tensor, Tensor);
 
     fn inputs(&self) -> Vec<&Tensor> {
         [&self.gates_x, &self.gates_h, &self.cell].into_iter().chain(&self.bias).collect()
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         let width = check_state(Self::NAME, "the cell", &self.cell, 4)?;
         let gates = [("the gates of the input", &self.gates_x), ("the gates", &self.gates_h)];
         check_gates(Self::NAME, &self.cell, width, &gates)?;
@@ -61,13 +62,14 @@ pub struct LstmCellGrad {
 impl Op for LstmCellGrad {
     const NAME: &'static str = "lstm_cell";
     const PASS: crate::Pass = crate::Pass::Backward;
+    type Plan = ();
     type Output = (Tensor, Tensor);
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.grad_hidden, &self.grad_cell, &self.activations, &self.cell, &self.next_cell]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         let width = check_state(Self::NAME, "the cell", &self.cell, 4)?;
         check_gates(Self::NAME, &self.cell, width, &[("the activations", &self.activations)])?;
         let states = [
@@ -101,6 +103,7 @@ pub struct GruCell {
 
 impl Op for GruCell {
     const NAME: &'static str = "gru_cell";
+    type Plan = ();
     type Output = (Tensor, Tensor);
 
     fn inputs(&self) -> Vec<&Tensor> {
@@ -111,7 +114,7 @@ impl Op for GruCell {
             .collect()
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         let width = check_state(Self::NAME, "the hidden state", &self.hidden, 3)?;
         let gates = [("the gates of the input", &self.gates_x), ("the gates", &self.gates_h)];
         check_gates(Self::NAME, &self.hidden, width, &gates)?;
@@ -142,13 +145,14 @@ pub struct GruCellGrad {
 impl Op for GruCellGrad {
     const NAME: &'static str = "gru_cell";
     const PASS: crate::Pass = crate::Pass::Backward;
+    type Plan = ();
     type Output = (Tensor, Tensor, Tensor);
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.grad, &self.activations, &self.hidden]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         let width = check_state(Self::NAME, "the hidden state", &self.hidden, 4)?;
         check_gates(Self::NAME, &self.hidden, width, &[("the activations", &self.activations)])?;
         check_gates(Self::NAME, &self.hidden, width / 4, &[("the gradient", &self.grad)])

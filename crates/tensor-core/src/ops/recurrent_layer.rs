@@ -82,6 +82,7 @@ impl RecurrentLayer {
 
 impl Op for RecurrentLayer {
     const NAME: &'static str = "recurrent_layer";
+    type Plan = ();
     type Output = (Tensor, Vec<Tensor>);
 
     fn inputs(&self) -> Vec<&Tensor> {
@@ -92,7 +93,7 @@ impl Op for RecurrentLayer {
             .collect()
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         let op = Self::NAME;
         expect_float(op, "the gates", &self.gates)?;
         let rows = self.check_batch_sizes()?;
@@ -175,6 +176,7 @@ pub struct RecurrentLayerGrad {
 impl Op for RecurrentLayerGrad {
     const NAME: &'static str = RecurrentLayer::NAME;
     const PASS: Pass = Pass::Backward;
+    type Plan = ();
     type Output = Vec<Tensor>;
 
     fn inputs(&self) -> Vec<&Tensor> {
@@ -184,8 +186,8 @@ impl Op for RecurrentLayerGrad {
         inputs
     }
 
-    fn check(&self) -> Result<()> {
-        self.layer.check()?;
+    fn plan(&self) -> Result<()> {
+        self.layer.plan()?;
         let rows: usize = self.layer.batch_sizes.iter().sum();
         let (n, size) = (self.layer.batch_sizes[0], self.layer.size());
         let state = self.layer.hidden.shape()[1];

@@ -33,13 +33,14 @@ pub enum ReduceKind {
 
 impl Op for Reduce {
     const NAME: &'static str = "reduce";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.x]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         if self.x.dtype() != DType::I64 || self.kind == ReduceKind::Mean {
             expect_float(Self::NAME, "the input", &self.x)?;
         }
@@ -70,13 +71,14 @@ pub struct Variance {
 
 impl Op for Variance {
     const NAME: &'static str = "var";
+    type Plan = ();
     type Output = (Tensor, Tensor);
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.x]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.x)?;
         check_dims(Self::NAME, &self.x, &self.dims)
     }
@@ -97,13 +99,14 @@ pub struct Norm {
 
 impl Op for Norm {
     const NAME: &'static str = "norm";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.x]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.x)?;
         check_dims(Self::NAME, &self.x, &self.dims)?;
         if self.p.is_nan() {
@@ -133,13 +136,14 @@ pub struct Logsumexp {
 
 impl Op for Logsumexp {
     const NAME: &'static str = "logsumexp";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.x]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.x)?;
         check_dims(Self::NAME, &self.x, &self.dims)
     }
@@ -167,13 +171,14 @@ pub enum ArgReduceKind {
 
 impl Op for ArgReduce {
     const NAME: &'static str = "arg_reduce";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.x]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.x)?;
         if self.x.size(Self::NAME, self.dim)? == 0 {
             return Err(Error::invalid(

@@ -16,13 +16,14 @@ pub struct Cumsum {
 
 impl Op for Cumsum {
     const NAME: &'static str = "cumsum";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.x]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.x)?;
         self.x.size(Self::NAME, self.dim).map(|_| ())
     }
@@ -39,13 +40,14 @@ pub struct Cumprod {
 
 impl Op for Cumprod {
     const NAME: &'static str = "cumprod";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.x]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.x)?;
         self.x.size(Self::NAME, self.dim).map(|_| ())
     }
@@ -65,13 +67,14 @@ pub struct CumprodGrad {
 impl Op for CumprodGrad {
     const NAME: &'static str = "cumprod";
     const PASS: Pass = Pass::Backward;
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.grad, &self.x]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;
         expect_dtype(Self::NAME, "the input", &self.x, self.grad.dtype())?;
         expect_shape(Self::NAME, "the gradient", &self.grad, self.x.shape())?;
@@ -97,13 +100,14 @@ pub struct CumprodGradGrad {
 impl Op for CumprodGradGrad {
     const NAME: &'static str = "cumprod_grad";
     const PASS: Pass = Pass::Backward;
+    type Plan = ();
     type Output = (Tensor, Tensor);
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.outer, &self.grad, &self.x]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the outer gradient", &self.outer)?;
         for (what, tensor) in [("the gradient", &self.grad), ("the input", &self.x)] {
             expect_dtype(Self::NAME, what, tensor, self.outer.dtype())?;
@@ -124,13 +128,14 @@ pub struct Logcumsumexp {
 
 impl Op for Logcumsumexp {
     const NAME: &'static str = "logcumsumexp";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.x]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.x)?;
         self.x.size(Self::NAME, self.dim).map(|_| ())
     }
@@ -152,13 +157,14 @@ pub struct LogcumsumexpGrad {
 impl Op for LogcumsumexpGrad {
     const NAME: &'static str = "logcumsumexp";
     const PASS: Pass = Pass::Backward;
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.grad, &self.x, &self.y]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;
         for (what, tensor) in [("the input", &self.x), ("the result", &self.y)] {
             expect_dtype(Self::NAME, what, tensor, self.grad.dtype())?;
@@ -182,13 +188,14 @@ pub struct Cumextreme {
 
 impl Op for Cumextreme {
     const NAME: &'static str = "cumextreme";
+    type Plan = ();
     type Output = (Tensor, Tensor);
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.x]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.x)?;
         self.x.size(Self::NAME, self.dim).map(|_| ())
     }

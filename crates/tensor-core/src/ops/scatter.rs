@@ -20,13 +20,14 @@ pub struct ScatterAdd {
 
 impl Op for ScatterAdd {
     const NAME: &'static str = "scatter_add";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.input, &self.index, &self.source]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.input)?;
         check_elements(Self::NAME, &self.input, self.dim, &self.index)?;
         check_source(Self::NAME, &self.input, &self.index, &self.source)
@@ -68,13 +69,14 @@ pub struct ScatterReduce {
 
 impl Op for ScatterReduce {
     const NAME: &'static str = "scatter_reduce";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.input, &self.index, &self.source]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.input)?;
         check_elements(Self::NAME, &self.input, self.dim, &self.index)?;
         check_source(Self::NAME, &self.input, &self.index, &self.source)
@@ -100,13 +102,14 @@ pub struct IndexReduce {
 
 impl Op for IndexReduce {
     const NAME: &'static str = "index_reduce";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.input, &self.index, &self.source]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.input)?;
         check_slices(Self::NAME, &self.input, self.dim, &self.index, &self.source)
     }

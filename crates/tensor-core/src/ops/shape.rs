@@ -37,6 +37,7 @@ impl Cat {
 
 impl Op for Cat {
     const NAME: &'static str = "cat";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
@@ -47,7 +48,7 @@ impl Op for Cat {
         self.inputs.first().map_or(DType::F32, Tensor::dtype)
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         let mut expected = self.output_shape()?;
         for input in &self.inputs {
             expect_dtype(Self::NAME, "a further tensor", input, self.inputs[0].dtype())?;

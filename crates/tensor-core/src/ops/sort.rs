@@ -18,13 +18,14 @@ pub struct Sort {
 
 impl Op for Sort {
     const NAME: &'static str = "sort";
+    type Plan = ();
     type Output = (Tensor, Tensor);
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.x]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_sortable(Self::NAME, &self.x)?;
         self.x.size(Self::NAME, self.dim).map(|_| ())
     }
@@ -45,13 +46,14 @@ pub struct Topk {
 
 impl Op for Topk {
     const NAME: &'static str = "topk";
+    type Plan = ();
     type Output = (Tensor, Tensor);
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.x]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_sortable(Self::NAME, &self.x)?;
         let size = self.x.size(Self::NAME, self.dim)?;
         if self.k > size {
@@ -77,13 +79,14 @@ pub struct Kthvalue {
 
 impl Op for Kthvalue {
     const NAME: &'static str = "kthvalue";
+    type Plan = ();
     type Output = (Tensor, Tensor);
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.x]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_sortable(Self::NAME, &self.x)?;
         let size = self.x.size(Self::NAME, self.dim)?;
         if self.k == 0 || self.k > size {
@@ -109,13 +112,14 @@ pub struct Median {
 
 impl Op for Median {
     const NAME: &'static str = "median";
+    type Plan = ();
     type Output = (Tensor, Tensor);
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.x]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.x)?;
         if self.x.size(Self::NAME, self.dim)? == 0 {
             return Err(Error::invalid(
@@ -140,13 +144,14 @@ pub struct Unique {
 
 impl Op for Unique {
     const NAME: &'static str = "unique";
+    type Plan = ();
     type Output = (Tensor, Tensor, Tensor);
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.x]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_sortable(Self::NAME, &self.x)
     }
 }
@@ -166,13 +171,14 @@ pub struct UniqueDim {
 
 impl Op for UniqueDim {
     const NAME: &'static str = "unique_dim";
+    type Plan = ();
     type Output = (Tensor, Tensor, Tensor);
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.x]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_sortable(Self::NAME, &self.x)?;
         self.x.size(Self::NAME, self.dim)?;
         let empty = |(dim, &size): (usize, &usize)| dim != self.dim && size == 0;

@@ -31,13 +31,14 @@ pub struct SparseMm {
 
 impl Op for SparseMm {
     const NAME: &'static str = "sparse_mm";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.values, &self.dense, &self.rows, &self.columns]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the values", &self.values)?;
         check_places(Self::NAME, &self.rows, &self.columns)?;
         expect_shape(Self::NAME, "the values", &self.values, self.rows.shape())?;
@@ -72,13 +73,14 @@ pub struct SampledProduct {
 
 impl Op for SampledProduct {
     const NAME: &'static str = "sampled_product";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.left, &self.right, &self.rows, &self.columns]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the left matrix", &self.left)?;
         check_places(Self::NAME, &self.rows, &self.columns)?;
         check_matrix(Self::NAME, "the left matrix", &self.left, self.left.dtype())?;

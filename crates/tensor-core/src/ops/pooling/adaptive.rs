@@ -16,13 +16,14 @@ pub struct AdaptiveAvgPool {
 
 impl Op for AdaptiveAvgPool {
     const NAME: &'static str = "adaptive_avg_pool";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.input]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.input)?;
         adaptive_shape(Self::NAME, self.input.shape(), &self.output_size).map(|_| ())
     }
@@ -40,13 +41,14 @@ pub struct AdaptiveAvgPoolGrad {
 impl Op for AdaptiveAvgPoolGrad {
     const NAME: &'static str = "adaptive_avg_pool";
     const PASS: Pass = Pass::Backward;
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.grad]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;
         checked_shape(Self::NAME, &self.input_shape)?;
         let output_size = self.grad.shape().get(2..).unwrap_or(&[]);
@@ -67,13 +69,14 @@ pub struct AdaptiveMaxPool {
 
 impl Op for AdaptiveMaxPool {
     const NAME: &'static str = "adaptive_max_pool";
+    type Plan = ();
     type Output = (Tensor, Tensor);
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.input]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.input)?;
         adaptive_shape(Self::NAME, self.input.shape(), &self.output_size).map(|_| ())
     }
@@ -93,13 +96,14 @@ pub struct AdaptiveMaxPoolGrad {
 impl Op for AdaptiveMaxPoolGrad {
     const NAME: &'static str = "adaptive_max_pool";
     const PASS: Pass = Pass::Backward;
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.grad, &self.indices]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;
         check_indexed_grad(Self::NAME, &self.grad, &self.indices, &self.input_shape)
     }

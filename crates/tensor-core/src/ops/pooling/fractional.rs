@@ -25,13 +25,14 @@ pub struct FractionalMaxPool {
 
 impl Op for FractionalMaxPool {
     const NAME: &'static str = "fractional_max_pool";
+    type Plan = ();
     type Output = (Tensor, Tensor);
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.input, &self.samples]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         let op = Self::NAME;
         expect_float(op, "the input", &self.input)?;
         let (planes, size) = spatial(op, self.input.shape(), 2..=3)?;
@@ -78,13 +79,14 @@ pub struct FractionalMaxPoolGrad {
 impl Op for FractionalMaxPoolGrad {
     const NAME: &'static str = "fractional_max_pool";
     const PASS: Pass = Pass::Backward;
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.grad, &self.indices]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;
         check_indexed_grad(Self::NAME, &self.grad, &self.indices, &self.input_shape)
     }

@@ -18,13 +18,14 @@ pub struct MaxUnpool {
 
 impl Op for MaxUnpool {
     const NAME: &'static str = "max_unpool";
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.input, &self.indices]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         let (op, shape) = (Self::NAME, self.input.shape());
         expect_float(op, "the input", &self.input)?;
         expect_dtype(op, "the indices", &self.indices, DType::I64)?;
@@ -53,13 +54,14 @@ pub struct MaxUnpoolGrad {
 impl Op for MaxUnpoolGrad {
     const NAME: &'static str = "max_unpool";
     const PASS: Pass = Pass::Backward;
+    type Plan = ();
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.grad, &self.indices]
     }
 
-    fn check(&self) -> Result<()> {
+    fn plan(&self) -> Result<()> {
         check_indexed_grad(Self::NAME, &self.indices, &self.indices, self.grad.shape())?;
         expect_float(Self::NAME, "the gradient", &self.grad)
     }
