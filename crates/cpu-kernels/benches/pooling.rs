@@ -2,8 +2,8 @@
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use samebits_cpu_kernels::pooling::{
-    Adaptive, AvgOptions, Geometry, adaptive_avg_pool, adaptive_avg_pool_backward, avg_pool,
-    avg_pool_backward, max_pool, max_pool_backward,
+    AdaptivePool, Average, Pool, PoolParams, adaptive_avg_pool, adaptive_avg_pool_backward,
+    avg_pool, avg_pool_backward, max_pool, max_pool_backward,
 };
 use std::hint::black_box;
 
@@ -14,10 +14,9 @@ fn values(n: usize) -> Vec<f32> {
 fn benches(c: &mut Criterion) {
     let mut group = c.benchmark_group("pooling");
     let planes = 16 * 64;
-    let geometry =
-        Geometry::new("pool", planes, &[56, 56], &[3, 3], &[2, 2], &[1, 1], &[1, 1], false)
-            .unwrap();
-    let options = AvgOptions::default();
+    let params = PoolParams { stride: vec![2; 2], padding: vec![1; 2], ..PoolParams::square(2, 3) };
+    let geometry = Pool::new("pool", &[1, planes, 56, 56], &params).unwrap();
+    let average = Average::new(geometry.clone(), true, None).unwrap();
     let input = values(geometry.input_len());
     let grad = values(geometry.output_len());
     let mut out = vec![0.0f32; geometry.output_len()];
@@ -30,12 +29,12 @@ fn benches(c: &mut Criterion) {
         b.iter(|| max_pool_backward("p", planes, black_box(&grad), &indices, &mut back).unwrap());
     });
     group.bench_function("avg_pool2d 3s2", |b| {
-        b.iter(|| avg_pool(&geometry, options, black_box(&input), &mut out).unwrap());
+        b.iter(|| avg_pool(&average, black_box(&input), &mut out).unwrap());
     });
     group.bench_function("avg_pool2d 3s2 backward", |b| {
-        b.iter(|| avg_pool_backward(&geometry, options, black_box(&grad), &mut back).unwrap());
+        b.iter(|| avg_pool_backward(&average, black_box(&grad), &mut back).unwrap());
     });
-    let sizes = Adaptive::new("pool", planes, &[56, 56], &[7, 7]).unwrap();
+    let sizes = AdaptivePool::new("pool", &[1, planes, 56, 56], &[7, 7]).unwrap();
     let grad = values(sizes.output_len());
     let mut out = vec![0.0f32; sizes.output_len()];
     group.bench_function("adaptive_avg_pool2d 7", |b| {

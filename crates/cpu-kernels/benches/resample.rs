@@ -3,7 +3,7 @@
 use criterion::{Criterion, criterion_group, criterion_main};
 use samebits_cpu_kernels::grid_sample::{GridMode, GridPadding, GridSample};
 use samebits_cpu_kernels::interpolate::{Interpolate, InterpolateMode};
-use samebits_cpu_kernels::padding::{PadMode, Padding};
+use samebits_cpu_kernels::padding::{PadMode, Padding, pad, pad_backward};
 use std::hint::black_box;
 
 fn values(n: usize) -> Vec<f32> {
@@ -17,14 +17,15 @@ fn benches(c: &mut Criterion) {
     let input = values(planes * 56 * 56);
     let mut back = vec![0.0f32; input.len()];
 
-    let padding = Padding::new("pad", planes, &size, &[[3, 3], [3, 3]], PadMode::Reflect).unwrap();
+    let padding =
+        Padding::new("pad", &[planes, 56, 56], &[[3, 3], [3, 3]], PadMode::Reflect).unwrap();
     let grad = values(padding.output_len());
     let mut out = vec![0.0f32; padding.output_len()];
     group.bench_function("reflect pad 3", |b| {
-        b.iter(|| padding.forward(black_box(&input), 0.0, &mut out));
+        b.iter(|| pad(&padding, black_box(&input), 0.0, &mut out));
     });
     group.bench_function("reflect pad 3 backward", |b| {
-        b.iter(|| padding.backward(black_box(&grad), &mut back));
+        b.iter(|| pad_backward(&padding, black_box(&grad), &mut back));
     });
 
     let mode = InterpolateMode::Linear { align_corners: false };

@@ -57,19 +57,6 @@ impl Error {
     pub(crate) fn argument(op: &'static str, message: impl Into<String>) -> Error {
         Error::Argument { op, message: message.into() }
     }
-
-    /// What a check shared with every device found.
-    pub(crate) fn from_core(error: samebits_tensor_core::Error) -> Error {
-        match error {
-            samebits_tensor_core::Error::InvalidArgument { op, message } => {
-                Error::Argument { op, message }
-            }
-            samebits_tensor_core::Error::OutOfMemory { op, bytes, .. } => {
-                Error::OutOfMemory { op, bytes }
-            }
-            other => Error::argument("argument", other.to_string()),
-        }
-    }
 }
 
 /// Checks that a slice has the number of elements that the sizes ask for.

@@ -20,13 +20,15 @@
 mod adaptive;
 mod avg;
 mod fractional;
-mod geometry;
 mod max;
 mod unpool;
 
-pub use adaptive::{Adaptive, adaptive_avg_pool, adaptive_avg_pool_backward, adaptive_max_pool};
-pub use avg::{AvgOptions, avg_pool, avg_pool_backward};
-pub use fractional::{Fractional, fractional_max_pool};
-pub use geometry::Geometry;
+pub use adaptive::{adaptive_avg_pool, adaptive_avg_pool_backward, adaptive_max_pool};
+pub use avg::{avg_pool, avg_pool_backward};
+pub use fractional::fractional_max_pool;
 pub use max::{max_pool, max_pool_backward};
 pub use unpool::{max_unpool, max_unpool_backward};
+
+pub use samebits_tensor_core::geometry::{
+    AdaptiveAxis, AdaptivePool, Average, FractionalAxis, FractionalPool, Pool, PoolAxis, PoolParams,
+};

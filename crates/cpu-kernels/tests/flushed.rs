@@ -22,11 +22,11 @@ use samebits_cpu_kernels::norm::{
     Batch, batch_norm_backward, batch_normalize, batch_statistics, layer_norm, layer_norm_backward,
 };
 use samebits_cpu_kernels::optim::{adam_step, sgd_step};
-use samebits_cpu_kernels::padding::{PadMode, Padding};
+use samebits_cpu_kernels::padding::{PadMode, Padding, pad_backward};
 use samebits_cpu_kernels::pooling::{
-    Adaptive, AvgOptions, Fractional, Geometry, adaptive_avg_pool, adaptive_avg_pool_backward,
-    adaptive_max_pool, avg_pool, avg_pool_backward, fractional_max_pool, max_pool,
-    max_pool_backward,
+    AdaptivePool, Average, FractionalPool, Pool, PoolParams, adaptive_avg_pool,
+    adaptive_avg_pool_backward, adaptive_max_pool, avg_pool, avg_pool_backward,
+    fractional_max_pool, max_pool, max_pool_backward,
 };
 use samebits_cpu_kernels::reduce::{
     Extreme, arg_extreme_rows, extreme_rows, logsumexp_rows, mean_rows, norm_rows, product_rows,
@@ -297,23 +297,23 @@ mod family {
 
     pub(super) fn poolings<T: Elementary + Sortable>(x: &[T]) -> Vec<Vec<u64>> {
         let (n, half, mut all) = (x.len(), x.len() / 2, Vec::new());
-        let g = Geometry::new("pool", 2, &[half], &[2], &[2], &[0], &[1], false).unwrap();
-        let options = AvgOptions::default();
+        let g = Pool::new("pool", &[1, 2, half], &PoolParams::square(1, 2)).unwrap();
+        let average = Average::new(g.clone(), true, None).unwrap();
         let mut places = vec![0; half];
         all.push(run(half, |out: &mut [T]| max_pool(&g, x, out, &mut places).unwrap()));
         all.push(run(n, |out: &mut [T]| {
             max_pool_backward("pool", 2, &x[..half], &places, out).unwrap();
         }));
-        all.push(run(half, |out: &mut [T]| avg_pool(&g, options, x, out).unwrap()));
+        all.push(run(half, |out: &mut [T]| avg_pool(&average, x, out).unwrap()));
         all.push(run(n, |out: &mut [T]| {
-            avg_pool_backward(&g, options, &x[..half], out).unwrap();
+            avg_pool_backward(&average, &x[..half], out).unwrap();
         }));
-        let a = Adaptive::new("pool", 2, &[half], &[half / 3]).unwrap();
+        let a = AdaptivePool::new("pool", &[1, 2, half], &[half / 3]).unwrap();
         let m = a.output_len();
         all.push(run(m, |out: &mut [T]| adaptive_avg_pool(&a, x, out).unwrap()));
         all.push(run(m, |out: &mut [T]| adaptive_max_pool(&a, x, out, &mut vec![0; m]).unwrap()));
         all.push(run(n, |out: &mut [T]| adaptive_avg_pool_backward(&a, &x[..m], out).unwrap()));
-        let f = Fractional::new("pool", 1, &[8, n / 8], &[4, 4], &[2, 2]).unwrap();
+        let f = FractionalPool::new("pool", &[1, 1, 8, n / 8], &[4, 4], &[2, 2]).unwrap();
         all.push(run(16, |out: &mut [T]| {
             let samples = [T::from_f64(0.5); 2];
             fractional_max_pool(&f, x, &samples, out, &mut [0; 16]).unwrap();
@@ -333,9 +333,9 @@ mod family {
             let grad = [x, x].concat();
             all.push(run(n, |out: &mut [T]| resize.backward(&grad, out).unwrap()));
         }
-        let padding = Padding::new("pad", 1, &[n], &[[3, 3]], PadMode::Reflect).unwrap();
+        let padding = Padding::new("pad", &[n], &[[3, 3]], PadMode::Reflect).unwrap();
         let grad = [x, &x[..6]].concat();
-        all.push(run(n, |out: &mut [T]| padding.backward(&grad, out).unwrap()));
+        all.push(run(n, |out: &mut [T]| pad_backward(&padding, &grad, out).unwrap()));
         let (mode, border) = (GridMode::Linear, GridPadding::Border);
         let (width, points) = (n / 4, n / 2);
         let sample =

@@ -3,7 +3,7 @@
 mod invariance;
 
 use invariance::{Random, bits, everywhere};
-use samebits_cpu_kernels::padding::{PadMode, Padding};
+use samebits_cpu_kernels::padding::{PadMode, Padding, pad, pad_backward};
 
 /// The input position of padded position `at` in one dimension.
 fn source(at: i64, size: i64, mode: PadMode) -> Option<i64> {
@@ -37,11 +37,11 @@ fn every_mode_equals_the_definition() {
             };
             before <= largest && after <= largest && n + before + after >= 0
         });
-        let padding = Padding::new("pad", planes, &input, &pads, mode);
+        let padding = Padding::new("pad", &[&[planes], &input[..]].concat(), &pads, mode);
         assert_eq!(padding.is_ok(), fits, "{input:?} {pads:?} {mode:?}");
         let Ok(padding) = padding else { continue };
         done += 1;
-        let output = padding.output_size();
+        let output = &padding.output_shape()[1..];
         let (small, large) = (input.iter().product::<usize>(), output.iter().product::<usize>());
         let x: Vec<f32> = random.wide(planes * small);
         let grad: Vec<f32> = random.wide(planes * large);
@@ -68,9 +68,9 @@ fn every_mode_equals_the_definition() {
         }
         let run = || {
             let mut out = vec![9.0; values.len()];
-            padding.forward(&x, 0.5, &mut out).unwrap();
+            pad(&padding, &x, 0.5, &mut out).unwrap();
             let mut got = vec![9.0; back.len()];
-            padding.backward(&grad, &mut got).unwrap();
+            pad_backward(&padding, &grad, &mut got).unwrap();
             (bits(&out), bits(&got))
         };
         let got = if round < 12 { everywhere(run) } else { run() };
@@ -83,11 +83,11 @@ fn every_mode_equals_the_definition() {
 #[test]
 fn large_images_are_the_same_everywhere() {
     let mut random = Random(2);
-    let padding = Padding::new("pad", 20, &[56, 57], &[[3, 2], [3, 4]], PadMode::Reflect).unwrap();
+    let padding = Padding::new("pad", &[20, 56, 57], &[[3, 2], [3, 4]], PadMode::Reflect).unwrap();
     let grad: Vec<f64> = random.units(padding.output_len());
     everywhere(|| {
         let mut back = vec![9.0; padding.input_len()];
-        padding.backward(&grad, &mut back).unwrap();
+        pad_backward(&padding, &grad, &mut back).unwrap();
         bits(&back)
     });
 }
@@ -95,28 +95,28 @@ fn large_images_are_the_same_everywhere() {
 #[test]
 fn nan_gradients_are_canonical_and_values_keep_their_bits() {
     let nan = f32::from_bits(0xffc0_0007);
-    let padding = Padding::new("pad", 1, &[2], &[[1, 0]], PadMode::Replicate).unwrap();
+    let padding = Padding::new("pad", &[2], &[[1, 0]], PadMode::Replicate).unwrap();
     let mut out = [0.0; 3];
-    padding.forward(&[nan, 1.0], 0.0, &mut out).unwrap();
+    pad(&padding, &[nan, 1.0], 0.0, &mut out).unwrap();
     assert_eq!(bits(&out), [0xffc0_0007, 0xffc0_0007, 0x3f80_0000]);
     let mut back = [0.0; 2];
-    padding.backward(&[1.0, nan, -0.0], &mut back).unwrap();
+    pad_backward(&padding, &[1.0, nan, -0.0], &mut back).unwrap();
     assert_eq!(bits(&back), [0x7fc0_0000, 0]);
 }
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    let error = Padding::new("pad", 1, &[3], &[[3, 0]], PadMode::Reflect).unwrap_err();
+    let error = Padding::new("pad", &[3], &[[3, 0]], PadMode::Reflect).unwrap_err();
     assert_eq!(error.to_string(), "pad: Reflect padding by 3 and 0 does not fit a size of 3");
-    assert!(Padding::new("pad", 1, &[3], &[[-2, -2]], PadMode::Constant).is_err());
-    assert!(Padding::new("pad", 1, &[3], &[[i64::MAX, 1]], PadMode::Constant).is_err());
-    assert!(Padding::new("pad", 1, &[0], &[[1, 0]], PadMode::Replicate).is_err());
-    assert!(Padding::new("pad", 1, &[0], &[[1, 0]], PadMode::Circular).is_err());
-    assert!(Padding::new("pad", 1, &[], &[], PadMode::Constant).is_err());
-    let empty = Padding::new("pad", 1, &[0], &[[1, 1]], PadMode::Constant).unwrap();
+    assert!(Padding::new("pad", &[3], &[[-2, -2]], PadMode::Constant).is_err());
+    assert!(Padding::new("pad", &[3], &[[i64::MAX, 1]], PadMode::Constant).is_err());
+    assert!(Padding::new("pad", &[0], &[[1, 0]], PadMode::Replicate).is_err());
+    assert!(Padding::new("pad", &[0], &[[1, 0]], PadMode::Circular).is_err());
+    assert!(Padding::new("pad", &[], &[], PadMode::Constant).is_err());
+    let empty = Padding::new("pad", &[0], &[[1, 1]], PadMode::Constant).unwrap();
     let mut out = [0.0f32; 2];
-    empty.forward(&[], 3.0, &mut out).unwrap();
+    pad(&empty, &[], 3.0, &mut out).unwrap();
     assert_eq!(out, [3.0; 2]);
-    empty.backward::<f32>(&[1.0, 1.0], &mut []).unwrap();
-    assert!(empty.forward(&[1.0f32], 3.0, &mut out).is_err());
+    pad_backward::<f32>(&empty, &[1.0, 1.0], &mut []).unwrap();
+    assert!(pad(&empty, &[1.0f32], 3.0, &mut out).is_err());
 }

@@ -4,12 +4,25 @@ mod invariance;
 
 use invariance::{Random, bits, everywhere};
 use samebits_cpu_kernels::pooling::{
-    Adaptive, AvgOptions, Fractional, Geometry, adaptive_avg_pool, adaptive_avg_pool_backward,
-    adaptive_max_pool, avg_pool, avg_pool_backward, fractional_max_pool, max_pool,
-    max_pool_backward, max_unpool, max_unpool_backward,
+    AdaptivePool, Average, FractionalPool, Pool, PoolParams, adaptive_avg_pool,
+    adaptive_avg_pool_backward, adaptive_max_pool, avg_pool, avg_pool_backward,
+    fractional_max_pool, max_pool, max_pool_backward, max_unpool, max_unpool_backward,
 };
 use samebits_cpu_kernels::{Error, Float};
 use samebits_numerics::nan::canonical;
+
+/// Windows over planes.
+fn pool(
+    planes: usize,
+    input: &[usize],
+    [kernel, stride, padding, dilation]: [&[usize]; 4],
+    ceil_mode: bool,
+) -> samebits_tensor_core::Result<Pool> {
+    let [kernel, stride, padding, dilation] =
+        [kernel, stride, padding, dilation].map(<[usize]>::to_vec);
+    let params = PoolParams { kernel, stride, padding, dilation, ceil_mode };
+    Pool::new("pool", &[&[1, planes], input].concat(), &params)
+}
 
 /// One pooling of a plane of any number of dimensions.
 #[derive(Clone, Debug)]
@@ -24,17 +37,9 @@ struct Case {
 }
 
 impl Case {
-    fn geometry(&self) -> Result<Geometry, Error> {
-        Geometry::new(
-            "pool",
-            self.planes,
-            &self.input,
-            &self.kernel,
-            &self.stride,
-            &self.padding,
-            &self.dilation,
-            self.ceil_mode,
-        )
+    fn geometry(&self) -> samebits_tensor_core::Result<Pool> {
+        let lists = [&self.kernel, &self.stride, &self.padding, &self.dilation];
+        pool(self.planes, &self.input, lists.map(Vec::as_slice), self.ceil_mode)
     }
 
     fn random(random: &mut Random, dilated: bool) -> Case {
@@ -58,7 +63,7 @@ impl Case {
     /// For each output of a plane, the input positions of its window in row-major order, and
     /// the number of padded positions it covers.
     fn windows(&self) -> Vec<(Vec<usize>, usize)> {
-        let output = self.geometry().unwrap().output_size().to_vec();
+        let output = self.geometry().unwrap().output_shape()[2..].to_vec();
         all(&output)
             .iter()
             .map(|at| {
@@ -184,10 +189,9 @@ fn check_avg<T: Float>(seed: u64) {
     for round in 0..120 {
         let case = Case::random(&mut random, false);
         let geometry = case.geometry().unwrap();
-        let options = AvgOptions {
-            count_include_pad: random.below(2) == 1,
-            divisor_override: (random.below(3) == 0).then(|| random.below(9) as i64 - 10),
-        };
+        let include_pad = random.below(2) == 1;
+        let fixed = (random.below(3) == 0).then(|| random.below(9) as i64 - 10);
+        let average = Average::new(geometry.clone(), include_pad, fixed).unwrap();
         let input: Vec<T> = random.wide(geometry.input_len());
         let grad: Vec<T> = random.wide(geometry.output_len());
         let plane = geometry.input_len() / case.planes;
@@ -196,8 +200,8 @@ fn check_avg<T: Float>(seed: u64) {
         let mut grad_input = vec![T::ZERO; input.len()];
         for p in 0..case.planes {
             for (o, (window, padded)) in windows.iter().enumerate() {
-                let count = if options.count_include_pad { *padded } else { window.len() };
-                let divisor = options.divisor_override.map_or(count as f64, |d| d as f64);
+                let count = if include_pad { *padded } else { window.len() };
+                let divisor = fixed.map_or(count as f64, |d| d as f64);
                 let mut sum = 0.0f64;
                 for &at in window {
                     sum += input[p * plane + at].into();
@@ -216,14 +220,14 @@ fn check_avg<T: Float>(seed: u64) {
         }
         let run = || {
             let mut out = vec![T::ONE; values.len()];
-            avg_pool(&geometry, options, &input, &mut out).unwrap();
+            avg_pool(&average, &input, &mut out).unwrap();
             let mut back = vec![T::ONE; input.len()];
-            avg_pool_backward(&geometry, options, &grad, &mut back).unwrap();
+            avg_pool_backward(&average, &grad, &mut back).unwrap();
             (bits(&out), bits(&back))
         };
         let got = if round < 8 { everywhere(run) } else { run() };
-        assert_eq!(got.0, bits(&values), "{case:?} {options:?}");
-        assert_eq!(got.1, bits(&grad_input), "{case:?} {options:?}");
+        assert_eq!(got.0, bits(&values), "{case:?} {average:?}");
+        assert_eq!(got.1, bits(&grad_input), "{case:?} {average:?}");
     }
 }
 
@@ -238,8 +242,9 @@ fn large_images_are_the_same_everywhere() {
     let mut random = Random(5);
     // Many planes, and one plane that has to be shared.
     for (planes, size) in [(40, [56, 56]), (1, [700, 300])] {
-        let geometry =
-            Geometry::new("pool", planes, &size, &[3, 3], &[2, 2], &[1, 1], &[1, 1], true).unwrap();
+        let lists: [&[usize]; 4] = [&[3, 3], &[2, 2], &[1, 1], &[1, 1]];
+        let geometry = pool(planes, &size, lists, true).unwrap();
+        let averaged = Average::new(geometry.clone(), true, None).unwrap();
         let input: Vec<f32> = random.units(geometry.input_len());
         let grad: Vec<f32> = random.units(geometry.output_len());
         everywhere(|| {
@@ -256,9 +261,9 @@ fn large_images_are_the_same_everywhere() {
             }
             assert_eq!(bits(&back), bits(&plain));
             let mut average = vec![0.0; grad.len()];
-            avg_pool(&geometry, AvgOptions::default(), &input, &mut average).unwrap();
+            avg_pool(&averaged, &input, &mut average).unwrap();
             let mut spread = vec![0.0; input.len()];
-            avg_pool_backward(&geometry, AvgOptions::default(), &grad, &mut spread).unwrap();
+            avg_pool_backward(&averaged, &grad, &mut spread).unwrap();
             (bits(&out), bits(&back), bits(&average), bits(&spread))
         });
     }
@@ -272,7 +277,8 @@ fn adaptive_pools_equal_the_definition() {
         let input: Vec<usize> = (0..dims).map(|_| 1 + random.below(9)).collect();
         let output: Vec<usize> = (0..dims).map(|_| 1 + random.below(9)).collect();
         let planes = 1 + random.below(3);
-        let sizes = Adaptive::new("adaptive", planes, &input, &output).unwrap();
+        let sizes =
+            AdaptivePool::new("adaptive", &[&[1, planes], &input[..]].concat(), &output).unwrap();
         let plane: usize = input.iter().product();
         let x: Vec<f32> = hard(&mut random, sizes.input_len());
         let grad: Vec<f32> = random.wide(sizes.output_len());
@@ -326,7 +332,7 @@ fn adaptive_pools_equal_the_definition() {
 #[test]
 fn fractional_windows_lie_where_the_samples_say() {
     // 1 plane, 6 x 5 to 3 x 2 with windows of 2: u_w = 0.5, u_h = 0.25.
-    let sizes = Fractional::new("fractional", 1, &[6, 5], &[3, 2], &[2, 2]).unwrap();
+    let sizes = FractionalPool::new("fractional", &[1, 1, 6, 5], &[3, 2], &[2, 2]).unwrap();
     let x: Vec<f32> = (0..30).map(|i| i as f32).collect();
     let (mut out, mut indices) = (vec![0.0; 6], vec![0; 6]);
     fractional_max_pool(&sizes, &x, &[0.5, 0.25], &mut out, &mut indices).unwrap();
@@ -336,7 +342,7 @@ fn fractional_windows_lie_where_the_samples_say() {
     assert_eq!(out, [6.0, 9.0, 16.0, 19.0, 26.0, 29.0]);
     let error = fractional_max_pool(&sizes, &x, &[1.0, 0.0], &mut out, &mut indices).unwrap_err();
     assert_eq!(error.to_string(), "fractional: sample 1.0 is not in [0, 1)");
-    assert!(Fractional::new("fractional", 1, &[4, 4], &[4, 4], &[2, 2]).is_err());
+    assert!(FractionalPool::new("fractional", &[1, 1, 4, 4], &[4, 4], &[2, 2]).is_err());
 }
 
 #[test]
@@ -363,7 +369,7 @@ fn bad_indices_and_sizes_are_refused() {
         assert_eq!(back, [5.0; 4]);
     }
     let geometry = |input: &[usize], kernel: &[usize], stride, padding| {
-        Geometry::new("pool", 1, input, kernel, &[stride], &[padding], &[1], false)
+        pool(1, input, [kernel, &[stride], &[padding], &[1]], false)
             .map(|_| ())
             .map_err(|error| error.to_string())
     };
@@ -382,23 +388,23 @@ fn bad_indices_and_sizes_are_refused() {
     );
     assert!(geometry(&[2, 2], &[3], 1, 0).unwrap_err().ends_with("of size [2, 2]"));
     assert!(geometry(&[4], &[usize::MAX], usize::MAX, 1).is_err());
-    let sound = Geometry::new("pool", 1, &[4], &[2], &[2], &[0], &[2], false).unwrap();
-    let options = AvgOptions::default();
-    assert!(avg_pool(&sound, options, &[0.0f32; 4], &mut [0.0; 1]).is_err(), "dilation");
-    let sound = Geometry::new("pool", 1, &[4], &[2], &[2], &[0], &[1], false).unwrap();
-    let zero = AvgOptions { divisor_override: Some(0), ..options };
-    assert!(avg_pool(&sound, zero, &[0.0f32; 4], &mut [0.0; 2]).is_err());
-    assert!(avg_pool(&sound, options, &[0.0f32; 3], &mut [0.0; 2]).is_err());
+    let dilated = pool(1, &[4], [&[2], &[2], &[0], &[2]], false).unwrap();
+    assert!(Average::new(dilated, true, None).is_err(), "dilation");
+    let sound = pool(1, &[4], [&[2], &[2], &[0], &[1]], false).unwrap();
+    assert!(Average::new(sound.clone(), true, Some(0)).is_err());
+    let sound = Average::new(sound, true, None).unwrap();
+    assert!(avg_pool(&sound, &[0.0f32; 3], &mut [0.0; 2]).is_err());
 }
 
 #[test]
 fn no_planes() {
-    let geometry = Geometry::new("pool", 0, &[4], &[2], &[2], &[0], &[1], false).unwrap();
+    let geometry = pool(0, &[4], [&[2], &[2], &[0], &[1]], false).unwrap();
     max_pool::<f32>(&geometry, &[], &mut [], &mut []).unwrap();
-    avg_pool::<f32>(&geometry, AvgOptions::default(), &[], &mut []).unwrap();
-    avg_pool_backward::<f32>(&geometry, AvgOptions::default(), &[], &mut []).unwrap();
+    let average = Average::new(geometry, true, None).unwrap();
+    avg_pool::<f32>(&average, &[], &mut []).unwrap();
+    avg_pool_backward::<f32>(&average, &[], &mut []).unwrap();
     max_pool_backward::<f32>("pool", 0, &[], &[], &mut []).unwrap();
-    let none = Adaptive::new("pool", 2, &[3], &[0]).unwrap();
+    let none = AdaptivePool::new("pool", &[1, 2, 3], &[0]).unwrap();
     let mut back = [1.0f32; 6];
     adaptive_avg_pool_backward(&none, &[], &mut back).unwrap();
     assert_eq!(back, [0.0; 6]);

@@ -9,7 +9,9 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use samebits_cuda_kernels::Variant::{self, Atomic, Deterministic};
 use samebits_cuda_kernels::bincount::bincount_weighted;
 use samebits_cuda_kernels::embedding::embedding_grad;
-use samebits_cuda_kernels::pooling::{AvgOptions, Window, avg_pool_grad, max_pool, max_pool_grad};
+use samebits_cuda_kernels::pooling::{
+    Average, Pool, PoolParams, avg_pool_grad, max_pool, max_pool_grad,
+};
 use samebits_cuda_kernels::scatter::{Rows, index_add};
 use samebits_cuda_kernels::{CudaSlice, Device, device_count};
 use samebits_rng::Generator;
@@ -55,16 +57,16 @@ fn scattered(c: &mut Criterion, device: &Device, share: usize) {
 /// Gradients of overlapping windows.
 fn pooled(c: &mut Criterion, device: &Device, share: usize) {
     let planes = (16 * 64 / share).max(1);
-    let window = Window::new(planes, &[56, 56], &[3, 3], &[2, 2], &[1, 1], &[1, 1], false)
-        .expect("the window fits");
+    let params = PoolParams { stride: vec![2; 2], padding: vec![1; 2], ..PoolParams::square(2, 3) };
+    let pool = Pool::new("pool", &[1, planes, 56, 56], &params).expect("the window fits");
     let x = floats(device, planes * 56 * 56);
-    let (y, places) = max_pool(device, &x, &window).expect("it is valid");
+    let (y, places) = max_pool(device, &x, &pool).expect("it is valid");
     both(c, device, "max_pool2d 3s2 backward, 16x64x56x56", x.len(), |variant| {
-        max_pool_grad(device, &y, &places, &window, variant).expect("it is valid");
+        max_pool_grad(device, &y, &places, &pool, variant).expect("it is valid");
     });
-    let options = AvgOptions { count_include_pad: true, divisor_override: None };
+    let average = Average::new(pool, true, None).expect("it is an average");
     both(c, device, "avg_pool2d 3s2 backward, 16x64x56x56", x.len(), |variant| {
-        avg_pool_grad(device, &y, &window, options, variant).expect("it is valid");
+        avg_pool_grad(device, &y, &average, variant).expect("it is valid");
     });
 }
 

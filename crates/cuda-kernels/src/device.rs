@@ -1,6 +1,7 @@
 //! A device with a stream: where buffers live and kernels run.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use bytemuck::Pod;
@@ -436,6 +437,30 @@ pub(crate) fn product(op: &'static str, dims: &[usize]) -> Result<usize> {
     dims.iter().try_fold(1usize, |n, &d| n.checked_mul(d)).ok_or_else(|| {
         CudaError::invalid(op, format!("the product of {dims:?} does not fit 64 bits"))
     })
+}
+
+/// Sizes and offsets as the kernels take them: below 2^31. That is a limit of this crate's kernels
+/// and of no operation.
+pub(crate) fn narrow<Wide, Narrow, const N: usize>(
+    op: &'static str,
+    what: &'static str,
+    numbers: [Wide; N],
+) -> Result<[Narrow; N]>
+where
+    Wide: Copy + Debug + TryInto<i32>,
+    Narrow: Copy + Default + TryFrom<i32>,
+{
+    let mut narrowed = [Narrow::default(); N];
+    for (narrowed, number) in narrowed.iter_mut().zip(numbers) {
+        let number = number.try_into().ok().and_then(|number| Narrow::try_from(number).ok());
+        *narrowed = number.ok_or_else(|| {
+            CudaError::invalid(
+                op,
+                format!("{what} {numbers:?} must be below 2^31 on a CUDA device"),
+            )
+        })?;
+    }
+    Ok(narrowed)
 }
 
 /// Of the kernels for 1, 4 and 8 bytes, the one for `T`.

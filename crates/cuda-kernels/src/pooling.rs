@@ -15,130 +15,20 @@ use bytemuck::{Pod, Zeroable};
 use cudarc::driver::CudaSlice;
 
 use crate::Variant;
-use crate::device::{Device, Float, atomic, expect_len, of, product};
+use crate::device::{Device, Float, atomic, expect_len, narrow, of};
 use crate::error::{CudaError, Result};
 use crate::segments::Segments;
 
 mod adaptive;
 
 pub use adaptive::{
-    Adaptive, adaptive_avg_pool, adaptive_avg_pool_grad, adaptive_max_pool, fractional_max_pool,
+    adaptive_avg_pool, adaptive_avg_pool_grad, adaptive_max_pool, fractional_max_pool,
+};
+pub use samebits_tensor_core::geometry::{
+    AdaptiveAxis, AdaptivePool, Average, FractionalAxis, FractionalPool, Pool, PoolAxis, PoolParams,
 };
 
 const FAMILY: &str = "pooling";
-
-/// How a window moves over planes; the lists have one entry per dimension, 1 to 3 of them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Window {
-    raw: RawPool,
-    output: Vec<usize>,
-}
-
-/// What an average is divided by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AvgOptions {
-    /// Padding inside a window counts as elements.
-    pub count_include_pad: bool,
-    /// This number, instead of the number of elements.
-    pub divisor_override: Option<i32>,
-}
-
-impl Window {
-    /// Windows of size `kernel` over `planes` planes of size `input`.
-    ///
-    /// # Errors
-    ///
-    /// [`CudaError::InvalidArgument`] if the lists differ in length, a size is 0, the padding is
-    /// more than half the window, or no window fits.
-    pub fn new(
-        planes: usize,
-        input: &[usize],
-        kernel: &[usize],
-        stride: &[usize],
-        padding: &[usize],
-        dilation: &[usize],
-        ceil_mode: bool,
-    ) -> Result<Window> {
-        let op = "pool";
-        let dims = input.len();
-        let lists = [kernel, stride, padding, dilation];
-        if !(1..=3).contains(&dims) || lists.iter().any(|list| list.len() != dims) {
-            return Err(CudaError::invalid(
-                op,
-                format!("input {input:?} and {lists:?} must have 1 to 3 entries each, as many"),
-            ));
-        }
-        let mut raw = RawPool {
-            planes: planes as u64,
-            input: [1; 3],
-            output: [1; 3],
-            kernel: [1; 3],
-            stride: [1; 3],
-            padding: [0; 3],
-            dilation: [1; 3],
-            include_pad: 0,
-            fixed: 0,
-        };
-        let mut output = Vec::with_capacity(dims);
-        for d in 0..dims {
-            let (i, k, s, p, l) = (input[d], kernel[d], stride[d], padding[d], dilation[d]);
-            if k == 0 || s == 0 || l == 0 || [i, k, s, p, l].iter().any(|&x| x >= 1 << 31) {
-                return Err(CudaError::invalid(
-                    op,
-                    format!(
-                        "kernel {kernel:?}, stride {stride:?} and dilation {dilation:?} must be at \
-                         least 1, and every size below 2^31"
-                    ),
-                ));
-            }
-            let span = (k - 1) * l + 1;
-            let padded = i + 2 * p;
-            if p > span / 2 || i == 0 || padded < span {
-                return Err(CudaError::invalid(
-                    op,
-                    format!("a window of {span} does not fit an input of {i} padded by {p}"),
-                ));
-            }
-            let mut count = (padded - span + if ceil_mode { s - 1 } else { 0 }) / s + 1;
-            if ceil_mode && (count - 1) * s >= i + p {
-                count -= 1;
-            }
-            let at = 3 - dims + d;
-            (raw.input[at], raw.kernel[at], raw.stride[at]) = (i as u32, k as u32, s as u32);
-            (raw.padding[at], raw.dilation[at]) = (p as u32, l as u32);
-            raw.output[at] = u32::try_from(count)
-                .map_err(|_| CudaError::invalid(op, format!("{count} windows are too many")))?;
-            output.push(count);
-        }
-        Ok(Window { raw, output })
-    }
-
-    /// The size of an output plane.
-    pub fn output_size(&self) -> &[usize] {
-        &self.output
-    }
-
-    fn lengths(&self, op: &'static str) -> Result<(usize, usize)> {
-        Ok((
-            volume(op, self.raw.planes, self.raw.input)?,
-            volume(op, self.raw.planes, self.raw.output)?,
-        ))
-    }
-
-    fn average(&self, op: &'static str, options: AvgOptions) -> Result<RawPool> {
-        if self.raw.dilation != [1; 3] {
-            return Err(CudaError::invalid(op, "an average has no dilation"));
-        }
-        if options.divisor_override == Some(0) {
-            return Err(CudaError::invalid(op, "the divisor must not be 0"));
-        }
-        Ok(RawPool {
-            include_pad: u32::from(options.count_include_pad),
-            fixed: options.divisor_override.unwrap_or(0),
-            ..self.raw
-        })
-    }
-}
 
 /// The largest element of each window, and its position in its plane.
 ///
@@ -148,10 +38,9 @@ impl Window {
 pub fn max_pool<T: Float>(
     device: &Device,
     x: &CudaSlice<T>,
-    window: &Window,
+    pool: &Pool,
 ) -> Result<(CudaSlice<T>, CudaSlice<i64>)> {
-    let op = "max_pool";
-    let (n_in, n) = window.lengths(op)?;
+    let (op, n_in, n) = (pool.op(), pool.input_len(), pool.output_len());
     expect_len(op, "the input", x, n_in)?;
     let mut out = device.uninitialised(op, n)?;
     let mut indices = device.uninitialised(op, n)?;
@@ -161,7 +50,7 @@ pub fn max_pool<T: Float>(
         .write(&mut out)
         .write(&mut indices)
         .read(x)
-        .value(&window.raw)
+        .value(&RawPool::new(pool)?)
         .threads(n, device.block())?;
     Ok((out, indices))
 }
@@ -181,15 +70,14 @@ pub fn max_pool_grad<T: Float>(
     device: &Device,
     grad: &CudaSlice<T>,
     indices: &CudaSlice<i64>,
-    window: &Window,
+    pool: &Pool,
     variant: Variant,
 ) -> Result<CudaSlice<T>> {
-    let op = "max_pool";
-    let (n_in, n) = window.lengths(op)?;
+    let (op, n_in, n) = (pool.op(), pool.input_len(), pool.output_len());
     expect_len(op, "the gradient", grad, n)?;
     expect_len(op, "the indices", indices, n)?;
     if variant == Variant::Atomic {
-        return pool_indices_grad(device, grad, indices, window.raw.planes as usize, n_in, variant);
+        return pool_indices_grad(device, grad, indices, pool.planes(), n_in, variant);
     }
     let mut out = device.uninitialised(op, n_in)?;
     device
@@ -198,7 +86,7 @@ pub fn max_pool_grad<T: Float>(
         .write(&mut out)
         .read(grad)
         .read(indices)
-        .value(&window.raw)
+        .value(&RawPool::new(pool)?)
         .threads(n_in, device.block())?;
     Ok(out)
 }
@@ -322,16 +210,14 @@ pub fn pool_indices_grad<T: Float>(
 ///
 /// # Errors
 ///
-/// [`CudaError::Length`]; [`CudaError::InvalidArgument`] for a dilation or a divisor of 0.
+/// [`CudaError::Length`]; [`CudaError::InvalidArgument`] for a size of 2^31 or more.
 pub fn avg_pool<T: Float>(
     device: &Device,
     x: &CudaSlice<T>,
-    window: &Window,
-    options: AvgOptions,
+    average: &Average,
 ) -> Result<CudaSlice<T>> {
-    let op = "avg_pool";
-    let raw = window.average(op, options)?;
-    let (n_in, n) = window.lengths(op)?;
+    let pool = average.pool();
+    let (op, n_in, n) = (pool.op(), pool.input_len(), pool.output_len());
     expect_len(op, "the input", x, n_in)?;
     let mut out = device.uninitialised(op, n)?;
     device
@@ -339,7 +225,7 @@ pub fn avg_pool<T: Float>(
         .on(device.stream())
         .write(&mut out)
         .read(x)
-        .value(&raw)
+        .value(&RawPool::averaging(average)?)
         .threads(n, device.block())?;
     Ok(out)
 }
@@ -352,13 +238,11 @@ pub fn avg_pool<T: Float>(
 pub fn avg_pool_grad<T: Float>(
     device: &Device,
     grad: &CudaSlice<T>,
-    window: &Window,
-    options: AvgOptions,
+    average: &Average,
     variant: Variant,
 ) -> Result<CudaSlice<T>> {
-    let op = "avg_pool";
-    let raw = window.average(op, options)?;
-    let (n_in, n) = window.lengths(op)?;
+    let pool = average.pool();
+    let (op, n_in, n) = (pool.op(), pool.input_len(), pool.output_len());
     expect_len(op, "the gradient", grad, n)?;
     let mut out = device.zeros_for::<T>(op, n_in)?;
     let (name, threads) = match variant {
@@ -370,7 +254,7 @@ pub fn avg_pool_grad<T: Float>(
         .on(device.stream())
         .write(&mut out)
         .read(grad)
-        .value(&raw)
+        .value(&RawPool::averaging(average)?)
         .threads(threads, device.block())?;
     Ok(out)
 }
@@ -399,10 +283,6 @@ pub(crate) fn sizes(
     Ok(found)
 }
 
-fn volume(op: &'static str, planes: u64, [d, h, w]: [u32; 3]) -> Result<usize> {
-    product(op, &[planes as usize, d as usize, h as usize, w as usize])
-}
-
 /// `SbPool` of the kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
@@ -416,4 +296,28 @@ struct RawPool {
     dilation: [u32; 3],
     include_pad: u32,
     fixed: i32,
+}
+
+impl RawPool {
+    fn new(pool: &Pool) -> Result<RawPool> {
+        let (op, axes) = (pool.op(), pool.axes());
+        Ok(RawPool {
+            planes: pool.planes() as u64,
+            input: narrow(op, "input", pool.input())?,
+            output: narrow(op, "output", pool.output())?,
+            kernel: narrow(op, "kernel", axes.map(|axis| axis.kernel))?,
+            stride: narrow(op, "stride", axes.map(|axis| axis.stride))?,
+            padding: narrow(op, "padding", axes.map(|axis| axis.padding))?,
+            dilation: narrow(op, "dilation", axes.map(|axis| axis.dilation))?,
+            include_pad: 0,
+            fixed: 0,
+        })
+    }
+
+    fn averaging(average: &Average) -> Result<RawPool> {
+        let pool = average.pool();
+        let [fixed] = narrow(pool.op(), "divisor", [average.divisor_override().unwrap_or(0)])?;
+        let include_pad = u32::from(average.count_include_pad());
+        Ok(RawPool { include_pad, fixed, ..RawPool::new(pool)? })
+    }
 }

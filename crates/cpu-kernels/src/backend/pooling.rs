@@ -1,60 +1,47 @@
 use samebits_tensor_core::ops::{
     AdaptiveAvgPool, AdaptiveAvgPoolGrad, AdaptiveMaxPool, AdaptiveMaxPoolGrad, AvgPool,
     AvgPoolGrad, FractionalMaxPool, FractionalMaxPoolGrad, MaxPool, MaxPoolGrad, MaxUnpool,
-    MaxUnpoolGrad, PoolParams,
+    MaxUnpoolGrad,
 };
 use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{DType, Op, Result, Tensor};
 
 use super::{FLOATS, with_float};
-use crate::pooling::{self, Adaptive, AvgOptions, Fractional, Geometry};
+use crate::pooling;
 
 const WINDOWS: &str = "each output walks its window in row-major order";
 const GATHER: &str = "each input takes its contributions in ascending output index";
 
 pub(super) fn register_all() {
-    register(Kernel::portable("windows", FLOATS, WINDOWS, |op: &MaxPool, ()| {
+    register(Kernel::portable("windows", FLOATS, WINDOWS, |op: &MaxPool, pool| {
         let input = op.input.contiguous()?;
-        let geometry = geometry(MaxPool::NAME, input.shape(), &op.params)?;
-        let shape = op.params.output_shape(MaxPool::NAME, input.shape())?;
-        let mut out = Tensor::scratch(&shape, input.dtype())?;
-        let mut indices = Tensor::scratch(&shape, DType::I64)?;
+        let mut out = Tensor::scratch(pool.output_shape(), input.dtype())?;
+        let mut indices = Tensor::scratch(pool.output_shape(), DType::I64)?;
         with_float!(input.dtype(), T => pooling::max_pool::<T>(
-            &geometry,
+            pool,
             input.as_slice()?,
             out.as_mut_slice()?,
             indices.as_mut_slice()?,
         )?);
         Ok((out, indices))
     }));
-    register(Kernel::portable("gather", FLOATS, GATHER, |op: &MaxPoolGrad, ()| {
+    register(Kernel::portable("gather", FLOATS, GATHER, |op: &MaxPoolGrad, _| {
         indexed_grad(MaxPoolGrad::NAME, &op.grad, &op.indices, &op.input_shape)
     }));
-    register(Kernel::portable("windows", FLOATS, WINDOWS, |op: &AvgPool, ()| {
+    register(Kernel::portable("windows", FLOATS, WINDOWS, |op: &AvgPool, average| {
         let input = op.input.contiguous()?;
-        let geometry = geometry(AvgPool::NAME, input.shape(), &op.params)?;
-        let shape = op.params.output_shape(AvgPool::NAME, input.shape())?;
-        let options = options(op.count_include_pad, op.divisor_override);
-        let mut out = Tensor::scratch(&shape, input.dtype())?;
-        with_float!(input.dtype(), T => pooling::avg_pool::<T>(
-            &geometry,
-            options,
-            input.as_slice()?,
-            out.as_mut_slice()?,
-        )?);
+        let mut out = Tensor::scratch(average.pool().output_shape(), input.dtype())?;
+        with_float!(input.dtype(), T => {
+            pooling::avg_pool::<T>(average, input.as_slice()?, out.as_mut_slice()?)?;
+        });
         Ok(out)
     }));
-    register(Kernel::portable("gather", FLOATS, GATHER, |op: &AvgPoolGrad, ()| {
+    register(Kernel::portable("gather", FLOATS, GATHER, |op: &AvgPoolGrad, average| {
         let grad = op.grad.contiguous()?;
-        let geometry = geometry(AvgPoolGrad::NAME, &op.input_shape, &op.params)?;
-        let options = options(op.count_include_pad, op.divisor_override);
         let mut out = Tensor::scratch(&op.input_shape, grad.dtype())?;
-        with_float!(grad.dtype(), T => pooling::avg_pool_backward::<T>(
-            &geometry,
-            options,
-            grad.as_slice()?,
-            out.as_mut_slice()?,
-        )?);
+        with_float!(grad.dtype(), T => {
+            pooling::avg_pool_backward::<T>(average, grad.as_slice()?, out.as_mut_slice()?)?;
+        });
         Ok(out)
     }));
     register_adaptive();
@@ -63,35 +50,28 @@ pub(super) fn register_all() {
 }
 
 fn register_adaptive() {
-    register(Kernel::portable("windows", FLOATS, WINDOWS, |op: &AdaptiveAvgPool, ()| {
+    register(Kernel::portable("windows", FLOATS, WINDOWS, |op: &AdaptiveAvgPool, pool| {
         let input = op.input.contiguous()?;
-        let (sizes, shape) = adaptive(AdaptiveAvgPool::NAME, input.shape(), &op.output_size)?;
-        let mut out = Tensor::scratch(&shape, input.dtype())?;
-        with_float!(input.dtype(), T => pooling::adaptive_avg_pool::<T>(
-            &sizes,
-            input.as_slice()?,
-            out.as_mut_slice()?,
-        )?);
+        let mut out = Tensor::scratch(pool.output_shape(), input.dtype())?;
+        with_float!(input.dtype(), T => {
+            pooling::adaptive_avg_pool::<T>(pool, input.as_slice()?, out.as_mut_slice()?)?;
+        });
         Ok(out)
     }));
-    register(Kernel::portable("gather", FLOATS, GATHER, |op: &AdaptiveAvgPoolGrad, ()| {
+    register(Kernel::portable("gather", FLOATS, GATHER, |op: &AdaptiveAvgPoolGrad, pool| {
         let grad = op.grad.contiguous()?;
-        let (sizes, _) = adaptive(AdaptiveAvgPoolGrad::NAME, &op.input_shape, &grad.shape()[2..])?;
         let mut out = Tensor::scratch(&op.input_shape, grad.dtype())?;
-        with_float!(grad.dtype(), T => pooling::adaptive_avg_pool_backward::<T>(
-            &sizes,
-            grad.as_slice()?,
-            out.as_mut_slice()?,
-        )?);
+        with_float!(grad.dtype(), T => {
+            pooling::adaptive_avg_pool_backward::<T>(pool, grad.as_slice()?, out.as_mut_slice()?)?;
+        });
         Ok(out)
     }));
-    register(Kernel::portable("windows", FLOATS, WINDOWS, |op: &AdaptiveMaxPool, ()| {
+    register(Kernel::portable("windows", FLOATS, WINDOWS, |op: &AdaptiveMaxPool, pool| {
         let input = op.input.contiguous()?;
-        let (sizes, shape) = adaptive(AdaptiveMaxPool::NAME, input.shape(), &op.output_size)?;
-        let mut out = Tensor::scratch(&shape, input.dtype())?;
-        let mut indices = Tensor::scratch(&shape, DType::I64)?;
+        let mut out = Tensor::scratch(pool.output_shape(), input.dtype())?;
+        let mut indices = Tensor::scratch(pool.output_shape(), DType::I64)?;
         with_float!(input.dtype(), T => pooling::adaptive_max_pool::<T>(
-            &sizes,
+            pool,
             input.as_slice()?,
             out.as_mut_slice()?,
             indices.as_mut_slice()?,
@@ -104,17 +84,12 @@ fn register_adaptive() {
 }
 
 fn register_fractional() {
-    register(Kernel::portable("windows", FLOATS, WINDOWS, |op: &FractionalMaxPool, ()| {
+    register(Kernel::portable("windows", FLOATS, WINDOWS, |op: &FractionalMaxPool, pool| {
         let (input, samples) = (op.input.contiguous()?, op.samples.contiguous()?);
-        let (planes, size) = input.shape().split_at(2);
-        let shape = [planes, &op.output_size].concat();
-        let planes = planes.iter().product();
-        let sizes =
-            Fractional::new(FractionalMaxPool::NAME, planes, size, &op.output_size, &op.kernel)?;
-        let mut out = Tensor::scratch(&shape, input.dtype())?;
-        let mut indices = Tensor::scratch(&shape, DType::I64)?;
+        let mut out = Tensor::scratch(pool.output_shape(), input.dtype())?;
+        let mut indices = Tensor::scratch(pool.output_shape(), DType::I64)?;
         with_float!(input.dtype(), T => pooling::fractional_max_pool::<T>(
-            &sizes,
+            pool,
             input.as_slice()?,
             samples.as_slice()?,
             out.as_mut_slice()?,
@@ -129,13 +104,12 @@ fn register_fractional() {
 
 fn register_unpool() {
     const LAST: &str = "of several elements with one index the last one wins";
-    register(Kernel::portable("planes", FLOATS, LAST, |op: &MaxUnpool, ()| {
+    register(Kernel::portable("planes", FLOATS, LAST, |op: &MaxUnpool, shape| {
         let (input, indices) = (op.input.contiguous()?, op.indices.contiguous()?);
-        let planes = &input.shape()[..2];
-        let mut out = Tensor::scratch(&[planes, &op.output_size].concat(), input.dtype())?;
+        let mut out = Tensor::scratch(shape, input.dtype())?;
         with_float!(input.dtype(), T => pooling::max_unpool::<T>(
             MaxUnpool::NAME,
-            planes.iter().product(),
+            shape[..2].iter().product(),
             input.as_slice()?,
             indices.as_slice()?,
             out.as_mut_slice()?,
@@ -179,32 +153,4 @@ fn indexed_grad(
         out.as_mut_slice()?,
     )?);
     Ok(out)
-}
-
-/// The sizes of an adaptive pooling, and the shape of its result.
-fn adaptive(
-    op: &'static str,
-    input: &[usize],
-    output_size: &[usize],
-) -> Result<(Adaptive, Vec<usize>)> {
-    let (planes, size) = input.split_at(2);
-    let sizes = Adaptive::new(op, planes.iter().product(), size, output_size)?;
-    Ok((sizes, [planes, output_size].concat()))
-}
-
-fn geometry(op: &'static str, input: &[usize], params: &PoolParams) -> Result<Geometry> {
-    Ok(Geometry::new(
-        op,
-        input[0] * input[1],
-        &input[2..],
-        &params.kernel,
-        &params.stride,
-        &params.padding,
-        &params.dilation,
-        params.ceil_mode,
-    )?)
-}
-
-fn options(count_include_pad: bool, divisor_override: Option<i64>) -> AvgOptions {
-    AvgOptions { count_include_pad, divisor_override }
 }

@@ -1,32 +1,16 @@
 //! Average pooling.
 
-use super::Geometry;
 use super::max::TASK;
-use crate::error::{Error, Result, expect_len};
+use super::{Average, PoolAxis};
+use crate::error::{Result, expect_len};
 use crate::{Float, memory, parallel};
 use samebits_numerics::simd::{self, Kernel};
-
-/// What an average is divided by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AvgOptions {
-    /// Padding inside a window counts as elements.
-    pub count_include_pad: bool,
-    /// This number, instead of the number of elements.
-    pub divisor_override: Option<i64>,
-}
-
-impl Default for AvgOptions {
-    /// PyTorch's: padding counts, no override.
-    fn default() -> AvgOptions {
-        AvgOptions { count_include_pad: true, divisor_override: None }
-    }
-}
 
 /// The average of each window.
 ///
 /// # Shapes
 ///
-/// `input` has [`Geometry::input_len`] elements, `out` has [`Geometry::output_len`].
+/// `input` has [`Pool::input_len`] elements, `out` has [`Pool::output_len`].
 ///
 /// # Determinism
 ///
@@ -35,44 +19,41 @@ impl Default for AvgOptions {
 ///
 /// # Errors
 ///
-/// [`Error::Length`] if a slice does not fit the geometry; [`Error::Argument`] for a dilation
-/// other than 1 or a divisor of 0; [`Error::OutOfMemory`].
+/// [`Error::Length`](crate::Error::Length) if a slice does not fit the geometry;
+/// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
 ///
 /// # Examples
 ///
 /// ```
-/// use samebits_cpu_kernels::pooling::{AvgOptions, Geometry, avg_pool};
+/// use samebits_cpu_kernels::pooling::{Average, Pool, PoolParams, avg_pool};
 ///
-/// let geometry = Geometry::new("avg_pool1d", 1, &[4], &[2], &[2], &[1], &[1], false)?;
+/// let params = PoolParams { padding: vec![1], ..PoolParams::square(1, 2) };
+/// let average = Average::new(Pool::new("avg_pool1d", &[1, 1, 4], &params)?, true, None)?;
 /// let mut out = [0.0f32; 3];
-/// avg_pool(&geometry, AvgOptions::default(), &[1.0, 2.0, 3.0, 4.0], &mut out)?;
+/// avg_pool(&average, &[1.0, 2.0, 3.0, 4.0], &mut out)?;
 /// assert_eq!(out, [0.5, 2.5, 2.0]);
-/// # Ok::<(), samebits_cpu_kernels::Error>(())
+/// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
 ///
 /// # References
 ///
 /// `torch.nn.functional.avg_pool2d`.
-pub fn avg_pool<T: Float>(
-    geometry: &Geometry,
-    options: AvgOptions,
-    input: &[T],
-    out: &mut [T],
-) -> Result<()> {
-    expect_len(geometry.op, "input", input.len(), geometry.input_len())?;
-    expect_len(geometry.op, "out", out.len(), geometry.output_len())?;
-    let divisors = Divisors::new(geometry, options)?;
+pub fn avg_pool<T: Float>(average: &Average, input: &[T], out: &mut [T]) -> Result<()> {
+    let pool = average.pool();
+    expect_len(pool.op(), "input", input.len(), pool.input_len())?;
+    expect_len(pool.op(), "out", out.len(), pool.output_len())?;
+    let divisors = Divisors::new(average)?;
     if out.is_empty() {
         return Ok(());
     }
-    let width = geometry.output[2];
+    let [.., width] = pool.output();
     let rows = TASK.div_ceil(width);
     parallel::try_pieces_of(rows * width, out, |start, out| {
         let first = start / width;
         let divisors = &divisors;
-        let sums = &mut memory::zeroed(geometry.op, width)?;
-        let row = &mut memory::zeroed(geometry.op, width)?;
-        simd::dispatch(AvgRows { geometry, divisors, input, first, sums, row, out });
+        let sums = &mut memory::zeroed(pool.op(), width)?;
+        let row = &mut memory::zeroed(pool.op(), width)?;
+        simd::dispatch(AvgRows { axes: pool.axes(), divisors, input, first, sums, row, out });
         Ok(())
     })
 }
@@ -81,7 +62,7 @@ pub fn avg_pool<T: Float>(
 ///
 /// # Shapes
 ///
-/// `grad_out` has [`Geometry::output_len`] elements; `grad_input` has [`Geometry::input_len`]
+/// `grad_out` has [`Pool::output_len`] elements; `grad_input` has [`Pool::input_len`]
 /// and is overwritten.
 ///
 /// # Determinism
@@ -92,32 +73,31 @@ pub fn avg_pool<T: Float>(
 ///
 /// As [`avg_pool`].
 pub fn avg_pool_backward<T: Float>(
-    geometry: &Geometry,
-    options: AvgOptions,
+    average: &Average,
     grad_out: &[T],
     grad_input: &mut [T],
 ) -> Result<()> {
-    expect_len(geometry.op, "grad_out", grad_out.len(), geometry.output_len())?;
-    expect_len(geometry.op, "grad_input", grad_input.len(), geometry.input_len())?;
-    let divisors = Divisors::new(geometry, options)?;
+    let pool = average.pool();
+    expect_len(pool.op(), "grad_out", grad_out.len(), pool.output_len())?;
+    expect_len(pool.op(), "grad_input", grad_input.len(), pool.input_len())?;
+    let divisors = Divisors::new(average)?;
     if grad_input.is_empty() {
         return Ok(());
     }
-    let width = geometry.input[2];
+    let &[.., PoolAxis { input: width, output, stride, padding, .. }] = pool.axes();
     let rows = TASK.div_ceil(width);
-    let op = geometry.op;
-    let (stride, padding) = (geometry.stride[2], geometry.padding[2]);
+    let op = pool.op();
     let base = padding / stride;
     let length = (padding + width - 1) / stride + 1 - base;
     let size = memory::volume(op, &[length, stride])?;
     parallel::try_pieces_of(rows * width, grad_input, |start, grad_input| {
         let divisors = &divisors;
-        let row = &mut memory::zeroed(op, geometry.output[2])?;
-        let weights = &mut memory::filled(op, geometry.output[2], T::ZERO)?;
+        let row = &mut memory::zeroed(op, output)?;
+        let weights = &mut memory::filled(op, output, T::ZERO)?;
         let sums = &mut memory::filled(op, size, T::ZERO)?;
         let first = start / width;
         simd::dispatch(GradRows {
-            geometry,
+            axes: pool.axes(),
             divisors,
             grad_out,
             first,
@@ -139,28 +119,14 @@ struct Divisors {
 }
 
 impl Divisors {
-    fn new(g: &Geometry, options: AvgOptions) -> Result<Divisors> {
-        if g.dilation != [1; 3] {
-            return Err(Error::argument(g.op, "an average has no dilation"));
-        }
-        if options.divisor_override == Some(0) {
-            return Err(Error::argument(g.op, "the divisor must not be 0"));
-        }
-        let count = |dim: usize, o: usize| {
-            // In padded positions; the padding at the end counts as far as it goes.
-            let start = o * g.stride[dim];
-            let end = start + g.kernel[dim];
-            let (low, high) = if options.count_include_pad {
-                (0, g.input[dim] + 2 * g.padding[dim])
-            } else {
-                (g.padding[dim], g.padding[dim] + g.input[dim])
-            };
-            // At least one, so that an empty window gives 0 and not NaN.
-            end.min(high).saturating_sub(start.max(low)).max(1) as f64
+    fn new(average: &Average) -> Result<Divisors> {
+        let pool = average.pool();
+        let counts = |dim: usize| {
+            let outputs = 0..pool.axes()[dim].output;
+            memory::collected(pool.op(), outputs.map(|o| average.count(dim, o) as f64))
         };
-        let counts = |dim| memory::collected(g.op, (0..g.output[dim]).map(|o| count(dim, o)));
         let counts = [counts(0)?, counts(1)?, counts(2)?];
-        Ok(Divisors { counts, fixed: options.divisor_override.map(|divisor| divisor as f64) })
+        Ok(Divisors { counts, fixed: average.divisor_override().map(|divisor| divisor as f64) })
     }
 
     /// Writes the divisors of one row of outputs.
@@ -180,7 +146,7 @@ impl Divisors {
 
 /// Whole rows of outputs, counted over all planes.
 struct AvgRows<'a, T> {
-    geometry: &'a Geometry,
+    axes: &'a [PoolAxis; 3],
     divisors: &'a Divisors,
     input: &'a [T],
     first: usize,
@@ -194,27 +160,24 @@ impl<T: Float> Kernel for AvgRows<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let g = self.geometry;
-        let width = g.output[2];
+        let [depth, height, width] = self.axes;
+        let in_plane = depth.input * height.input * width.input;
         let (sums, divisors) = (self.sums, self.row);
-        for (offset, out) in self.out.chunks_exact_mut(width).enumerate() {
+        for (offset, out) in self.out.chunks_exact_mut(width.output).enumerate() {
             let row = self.first + offset;
-            let (plane, d, h) = (
-                row / (g.output[0] * g.output[1]),
-                row / g.output[1] % g.output[0],
-                row % g.output[1],
-            );
-            let input = &self.input[plane * g.input_plane()..][..g.input_plane()];
+            let (d, h) = (row / height.output % depth.output, row % height.output);
+            let plane = row / (depth.output * height.output);
+            let input = &self.input[plane * in_plane..][..in_plane];
             sums.fill(0.0);
-            for kd in g.taps(0, d) {
-                let id = g.position(0, d, kd);
-                for kh in g.taps(1, h) {
-                    let ih = g.position(1, h, kh);
-                    let line = &input[(id * g.input[1] + ih) * g.input[2]..][..g.input[2]];
-                    for (kw, outputs) in g.taps_of_all(2) {
-                        let line = &line[g.position(2, outputs.start, kw)..];
+            for kd in depth.taps(d) {
+                let id = depth.position(d, kd);
+                for kh in height.taps(h) {
+                    let ih = height.position(h, kh);
+                    let line = &input[(id * height.input + ih) * width.input..][..width.input];
+                    for (kw, outputs) in width.taps_of_all() {
+                        let line = &line[width.position(outputs.start, kw)..];
                         let sums = &mut sums[outputs];
-                        match g.stride[2] {
+                        match width.stride {
                             1 => add_tap::<T, 1>(sums, line, 1),
                             2 => add_tap::<T, 2>(sums, line, 2),
                             stride => add_tap::<T, 0>(sums, line, stride),
@@ -242,7 +205,7 @@ fn add_tap<T: Float, const STRIDE: usize>(sums: &mut [f64], line: &[T], stride: 
 
 /// Whole rows of the input gradient, counted over all planes.
 struct GradRows<'a, T> {
-    geometry: &'a Geometry,
+    axes: &'a [PoolAxis; 3],
     divisors: &'a Divisors,
     grad_out: &'a [T],
     first: usize,
@@ -262,25 +225,27 @@ impl<T: Float> Kernel for GradRows<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let g = self.geometry;
-        let (width, stride) = (g.input[2], g.stride[2]);
+        let [depth, height, width] = self.axes;
+        let out_plane = depth.output * height.output * width.output;
+        let stride = width.stride;
         let GradRows { row: divisors, weights, sums, base, length, .. } = self;
         // Elements of a window that reach the positions with sums.
-        let first = (base + 1).saturating_sub(g.output[2]).saturating_mul(stride);
-        let end = (base + length).saturating_mul(stride).min(g.kernel[2]);
-        for (offset, grad_input) in self.grad_input.chunks_exact_mut(width).enumerate() {
+        let first = (base + 1).saturating_sub(width.output).saturating_mul(stride);
+        let end = (base + length).saturating_mul(stride).min(width.kernel);
+        for (offset, grad_input) in self.grad_input.chunks_exact_mut(width.input).enumerate() {
             let row = self.first + offset;
-            let (plane, d, h) =
-                (row / (g.input[0] * g.input[1]), row / g.input[1] % g.input[0], row % g.input[1]);
-            let grad_out = &self.grad_out[plane * g.output_plane()..][..g.output_plane()];
+            let (d, h) = (row / height.input % depth.input, row % height.input);
+            let plane = row / (depth.input * height.input);
+            let grad_out = &self.grad_out[plane * out_plane..][..out_plane];
             sums.fill(T::ZERO);
-            for od in covering(g, 0, d) {
-                for oh in covering(g, 1, h) {
+            for od in covering(depth, d) {
+                for oh in covering(height, h) {
                     self.divisors.row(od, oh, divisors);
                     for (weight, &divisor) in weights.iter_mut().zip(&*divisors) {
                         *weight = T::ONE / T::from_f64(divisor);
                     }
-                    let line = &grad_out[(od * g.output[1] + oh) * g.output[2]..][..g.output[2]];
+                    let line = &grad_out[(od * height.output + oh) * width.output..];
+                    let line = &line[..width.output];
                     // A position takes the outputs of its row in ascending order if the window
                     // elements are taken in descending order.
                     for kw in (first..end).rev() {
@@ -297,18 +262,18 @@ impl<T: Float> Kernel for GradRows<'_, T> {
                 }
             }
             for (w, grad) in grad_input.iter_mut().enumerate() {
-                let position = w + g.padding[2];
+                let position = w + width.padding;
                 *grad = sums[position % stride * length + position / stride - base].canonical();
             }
         }
     }
 }
 
-/// The outputs of dimension `dim` whose windows cover input position `i`, without dilation.
+/// The outputs whose windows cover input position `i`, without dilation.
 #[inline(always)]
-fn covering(g: &Geometry, dim: usize, i: usize) -> std::ops::Range<usize> {
-    let padded = i + g.padding[dim];
-    let first = (padded + 1).saturating_sub(g.kernel[dim]).div_ceil(g.stride[dim]);
-    let end = (padded / g.stride[dim] + 1).min(g.output[dim]);
+fn covering(axis: &PoolAxis, i: usize) -> std::ops::Range<usize> {
+    let padded = i + axis.padding;
+    let first = (padded + 1).saturating_sub(axis.kernel).div_ceil(axis.stride);
+    let end = (padded / axis.stride + 1).min(axis.output);
     first.min(end)..end
 }

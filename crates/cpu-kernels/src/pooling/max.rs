@@ -1,6 +1,6 @@
 //! Maximum pooling.
 
-use super::Geometry;
+use super::Pool;
 use crate::error::{Error, Result, expect_len};
 use crate::scatter::{Checked, fold};
 use crate::{Float, memory, parallel};
@@ -14,8 +14,8 @@ pub(super) const TASK: usize = 1 << 13;
 ///
 /// # Shapes
 ///
-/// `input` has [`Geometry::input_len`] elements, `out` and `indices` have
-/// [`Geometry::output_len`].
+/// `input` has [`Pool::input_len`] elements, `out` and `indices` have
+/// [`Pool::output_len`].
 ///
 /// # Determinism
 ///
@@ -30,42 +30,44 @@ pub(super) const TASK: usize = 1 << 13;
 /// # Examples
 ///
 /// ```
-/// use samebits_cpu_kernels::pooling::{Geometry, max_pool};
+/// use samebits_cpu_kernels::pooling::{Pool, PoolParams, max_pool};
 ///
-/// let geometry = Geometry::new("max_pool1d", 1, &[5], &[2], &[2], &[0], &[1], true)?;
+/// let params = PoolParams { ceil_mode: true, ..PoolParams::square(1, 2) };
+/// let pool = Pool::new("max_pool1d", &[1, 1, 5], &params)?;
 /// let (mut out, mut indices) = ([0.0f32; 3], [0; 3]);
-/// max_pool(&geometry, &[1.0, 3.0, 2.0, 2.0, 5.0], &mut out, &mut indices)?;
+/// max_pool(&pool, &[1.0, 3.0, 2.0, 2.0, 5.0], &mut out, &mut indices)?;
 /// assert_eq!((out, indices), ([3.0, 2.0, 5.0], [1, 2, 4]));
-/// # Ok::<(), samebits_cpu_kernels::Error>(())
+/// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
 ///
 /// # References
 ///
 /// `torch.nn.functional.max_pool2d` with `return_indices`.
 pub fn max_pool<T: Float>(
-    geometry: &Geometry,
+    pool: &Pool,
     input: &[T],
     out: &mut [T],
     indices: &mut [i64],
 ) -> Result<()> {
-    expect_len(geometry.op, "input", input.len(), geometry.input_len())?;
-    expect_len(geometry.op, "out", out.len(), geometry.output_len())?;
-    expect_len(geometry.op, "indices", indices.len(), geometry.output_len())?;
+    expect_len(pool.op(), "input", input.len(), pool.input_len())?;
+    expect_len(pool.op(), "out", out.len(), pool.output_len())?;
+    expect_len(pool.op(), "indices", indices.len(), pool.output_len())?;
     if out.is_empty() {
         return Ok(());
     }
-    let window = memory::product(&geometry.kernel).unwrap_or(usize::MAX);
+    let kernel = pool.axes().map(|axis| axis.kernel);
+    let window = memory::product(&kernel).unwrap_or(usize::MAX);
     if window >= NONE as usize {
-        let message = format!("a window has at most {NONE} elements, got {:?}", geometry.kernel);
-        return Err(Error::argument(geometry.op, message));
+        let message = format!("a window has at most {NONE} elements, got {kernel:?}");
+        return Err(Error::argument(pool.op(), message));
     }
-    let width = geometry.output[2];
+    let [.., width] = pool.output();
     let rows = TASK.div_ceil(width);
     let size = rows * width;
     let tasks = parallel::chunks_mut(out, size).zip(parallel::chunks_mut(indices, size));
     tasks.enumerate().try_for_each(|(task, (out, indices))| {
-        let taps = &mut memory::filled(geometry.op, width, NONE)?;
-        simd::dispatch(MaxRows { geometry, input, first: task * rows, taps, out, indices });
+        let taps = &mut memory::filled(pool.op(), width, NONE)?;
+        simd::dispatch(MaxRows { pool, input, first: task * rows, taps, out, indices });
         Ok(())
     })
 }
@@ -185,7 +187,7 @@ pub(super) fn check_indices(
 
 /// Whole rows of outputs, counted over all planes.
 struct MaxRows<'a, T> {
-    geometry: &'a Geometry,
+    pool: &'a Pool,
     input: &'a [T],
     first: usize,
     /// Scratch memory for a row: the number of the winning element of each window, or `NONE`.
@@ -198,31 +200,29 @@ impl<T: Float> Kernel for MaxRows<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let g = self.geometry;
-        let width = g.output[2];
+        let [depth, height, width] = self.pool.axes();
+        let in_plane = self.pool.input_plane();
         let taps = self.taps;
-        let rows = self.out.chunks_exact_mut(width).zip(self.indices.chunks_exact_mut(width));
+        let indices = self.indices.chunks_exact_mut(width.output);
+        let rows = self.out.chunks_exact_mut(width.output).zip(indices);
         for (offset, (best, indices)) in rows.enumerate() {
             let row = self.first + offset;
-            let (plane, d, h) = (
-                row / (g.output[0] * g.output[1]),
-                row / g.output[1] % g.output[0],
-                row % g.output[1],
-            );
-            let input = &self.input[plane * g.input_plane()..][..g.input_plane()];
+            let (d, h) = (row / height.output % depth.output, row % height.output);
+            let plane = row / (depth.output * height.output);
+            let input = &self.input[plane * in_plane..][..in_plane];
             best.fill(T::LOWEST);
             taps.fill(NONE);
-            for kd in g.taps(0, d) {
-                let id = g.position(0, d, kd);
-                for kh in g.taps(1, h) {
-                    let ih = g.position(1, h, kh);
-                    let line = &input[(id * g.input[1] + ih) * g.input[2]..][..g.input[2]];
-                    for (kw, outputs) in g.taps_of_all(2) {
-                        let line = &line[g.position(2, outputs.start, kw)..];
-                        let tap = ((kd * g.kernel[1] + kh) * g.kernel[2] + kw) as u32;
+            for kd in depth.taps(d) {
+                let id = depth.position(d, kd);
+                for kh in height.taps(h) {
+                    let ih = height.position(h, kh);
+                    let line = &input[(id * height.input + ih) * width.input..][..width.input];
+                    for (kw, outputs) in width.taps_of_all() {
+                        let line = &line[width.position(outputs.start, kw)..];
+                        let tap = ((kd * height.kernel + kh) * width.kernel + kw) as u32;
                         let best = &mut best[outputs.clone()];
                         let taps = &mut taps[outputs];
-                        match g.stride[2] {
+                        match width.stride {
                             1 => keep_larger::<T, 1>(best, taps, line, 1, tap),
                             2 => keep_larger::<T, 2>(best, taps, line, 2, tap),
                             stride => keep_larger::<T, 0>(best, taps, line, stride, tap),
@@ -231,7 +231,7 @@ impl<T: Float> Kernel for MaxRows<'_, T> {
                 }
             }
             for (w, (index, &tap)) in indices.iter_mut().zip(&*taps).enumerate() {
-                *index = index_of_tap(g, tap, [d, h, w]);
+                *index = index_of_tap(self.pool, tap, [d, h, w]);
             }
             best.iter_mut().for_each(|x| *x = x.canonical());
         }
@@ -262,13 +262,14 @@ fn keep_larger<T: Float, const STRIDE: usize>(
 }
 
 #[inline(always)]
-fn index_of_tap(g: &Geometry, tap: u32, at: [usize; 3]) -> i64 {
+fn index_of_tap(pool: &Pool, tap: u32, [d, h, w]: [usize; 3]) -> i64 {
     if tap == NONE {
         return -1;
     }
+    let [depth, height, width] = pool.axes();
     let tap = tap as usize;
-    let taps =
-        [tap / (g.kernel[1] * g.kernel[2]), tap / g.kernel[2] % g.kernel[1], tap % g.kernel[2]];
-    let position = |dim: usize| g.position(dim, at[dim], taps[dim]);
-    ((position(0) * g.input[1] + position(1)) * g.input[2] + position(2)) as i64
+    let id = depth.position(d, tap / (height.kernel * width.kernel));
+    let ih = height.position(h, tap / width.kernel % height.kernel);
+    let iw = width.position(w, tap % width.kernel);
+    ((id * height.input + ih) * width.input + iw) as i64
 }

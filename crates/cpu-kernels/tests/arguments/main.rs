@@ -3,6 +3,8 @@
 
 mod windows;
 
+use std::fmt::Display;
+
 use samebits_cpu_kernels::bincount::{bincount, bincount_len, bincount_weighted, histc};
 use samebits_cpu_kernels::ctc::{Batch as Sequences, ctc_loss, ctc_loss_backward};
 use samebits_cpu_kernels::elementwise::{Operand, affine, binary, compare, select, unary};
@@ -46,7 +48,7 @@ const HALF: usize = 1 << 32;
 
 /// Asserts that each call is refused by an error whose message begins with the operation's name.
 #[track_caller]
-fn refused<R>(op: &str, calls: impl IntoIterator<Item = Result<R>>) {
+fn refused<R, E: Display>(op: &str, calls: impl IntoIterator<Item = Result<R, E>>) {
     for (i, call) in calls.into_iter().enumerate() {
         match call {
             Ok(_) => panic!("{op}: call {i} was not refused"),

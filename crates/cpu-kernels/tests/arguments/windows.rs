@@ -3,18 +3,32 @@
 use samebits_cpu_kernels::Error;
 use samebits_cpu_kernels::grid_sample::{GridMode, GridPadding, GridSample};
 use samebits_cpu_kernels::interpolate::{Interpolate, InterpolateMode};
-use samebits_cpu_kernels::padding::{PadMode, Padding};
+use samebits_cpu_kernels::padding::{PadMode, Padding, pad, pad_backward};
 use samebits_cpu_kernels::pooling::{
-    Adaptive, AvgOptions, Fractional, Geometry, adaptive_avg_pool, avg_pool, avg_pool_backward,
-    fractional_max_pool, max_pool, max_pool_backward, max_unpool, max_unpool_backward,
+    AdaptivePool, Average, FractionalPool, Pool, PoolParams, adaptive_avg_pool, avg_pool,
+    avg_pool_backward, fractional_max_pool, max_pool, max_pool_backward, max_unpool,
+    max_unpool_backward,
 };
 
 use crate::{HALF, MAX, refused};
 
+/// Windows over planes.
+fn pool(
+    planes: usize,
+    input: &[usize],
+    [kernel, stride, padding, dilation]: [&[usize]; 4],
+    ceil_mode: bool,
+) -> samebits_tensor_core::Result<Pool> {
+    let [kernel, stride, padding, dilation] =
+        [kernel, stride, padding, dilation].map(<[usize]>::to_vec);
+    let params = PoolParams { kernel, stride, padding, dilation, ceil_mode };
+    Pool::new("pool", &[&[1, planes], input].concat(), &params)
+}
+
 #[test]
 fn windows() {
     let geometry = |input: usize, kernel, stride, padding, dilation, ceil| {
-        Geometry::new("pool", 1, &[input], &[kernel], &[stride], &[padding], &[dilation], ceil)
+        pool(1, &[input], [&[kernel], &[stride], &[padding], &[dilation]], ceil)
     };
     refused(
         "pool",
@@ -33,10 +47,10 @@ fn windows() {
     refused(
         "pool",
         [
-            Geometry::new("pool", HALF, &[HALF], &[1], &[1], &[0], &[1], false),
-            Geometry::new("pool", 0, &[MAX, MAX], &[1, 1], &[1, 1], &[0, 0], &[1, 1], false),
-            Geometry::new("pool", 1, &[], &[], &[], &[], &[], false),
-            Geometry::new("pool", 1, &[4], &[1, 1], &[1], &[0], &[1], false),
+            pool(HALF, &[HALF], [&[1], &[1], &[0], &[1]], false),
+            pool(0, &[MAX, MAX], [&[1, 1], &[1, 1], &[0, 0], &[1, 1]], false),
+            pool(1, &[], [&[], &[], &[], &[]], false),
+            pool(1, &[4], [&[1, 1], &[1], &[0], &[1]], false),
         ],
     );
     // Windows, strides and paddings far larger than what they move over.
@@ -60,11 +74,12 @@ fn windows() {
         max_pool(&g, &input, &mut out, &mut indices).unwrap();
         assert_eq!(out, expected, "{case}");
         if dilation == 1 && padding < 1 << 39 {
+            let g = Average::new(g, true, None).unwrap();
             let mut average = vec![9.0f32; n];
-            avg_pool(&g, AvgOptions::default(), &input, &mut average).unwrap();
+            avg_pool(&g, &input, &mut average).unwrap();
             assert!(average.iter().all(|&x| (0.0..4.0).contains(&x)), "{case}: {average:?}");
             let mut grad = vec![9.0f32; 4];
-            match avg_pool_backward(&g, AvgOptions::default(), &average, &mut grad) {
+            match avg_pool_backward(&g, &average, &mut grad) {
                 Ok(()) => assert!(grad.iter().all(|&x| x < 1.0), "{case}: {grad:?}"),
                 Err(error) => assert!(matches!(error, Error::OutOfMemory { .. }), "{case}"),
             }
@@ -76,16 +91,9 @@ fn windows() {
     let g = geometry(4, 2, 2, 0, 1, false).unwrap();
     let dilated = geometry(4, 2, 2, 0, 2, false).unwrap();
     let mut out = [0.0f32; 2];
-    let zero = AvgOptions { count_include_pad: true, divisor_override: Some(0) };
-    refused(
-        "pool",
-        [
-            avg_pool(&g, AvgOptions::default(), &input[..3], &mut out),
-            avg_pool(&g, AvgOptions::default(), &input, &mut out[..1]),
-            avg_pool(&g, zero, &input, &mut out),
-            avg_pool(&dilated, AvgOptions::default(), &input, &mut out[..1]),
-        ],
-    );
+    refused("pool", [Average::new(g.clone(), true, Some(0)), Average::new(dilated, true, None)]);
+    let g = Average::new(g, true, None).unwrap();
+    refused("pool", [avg_pool(&g, &input[..3], &mut out), avg_pool(&g, &input, &mut out[..1])]);
 }
 
 #[test]
@@ -93,28 +101,28 @@ fn other_poolings() {
     refused(
         "pool",
         [
-            Adaptive::new("pool", 1, &[HALF], &[HALF]),
-            Adaptive::new("pool", 0, &[HALF, HALF], &[1, 1]),
-            Adaptive::new("pool", HALF, &[1], &[HALF]),
-            Adaptive::new("pool", 1, &[0], &[1]),
-            Adaptive::new("pool", 1, &[1, 1], &[1]),
+            AdaptivePool::new("pool", &[1, 1, HALF], &[HALF]),
+            AdaptivePool::new("pool", &[1, 0, HALF, HALF], &[1, 1]),
+            AdaptivePool::new("pool", &[1, HALF, 1], &[HALF]),
+            AdaptivePool::new("pool", &[1, 1, 0], &[1]),
+            AdaptivePool::new("pool", &[1, 1, 1, 1], &[1]),
         ],
     );
-    let sizes = Adaptive::new("pool", 1, &[4], &[1 << 45]).unwrap();
+    let sizes = AdaptivePool::new("pool", &[1, 1, 4], &[1 << 45]).unwrap();
     refused("pool", [adaptive_avg_pool(&sizes, &[1.0f32; 4], &mut [0.0])]);
-    let none = Adaptive::new("pool", 2, &[4], &[0]).unwrap();
+    let none = AdaptivePool::new("pool", &[1, 2, 4], &[0]).unwrap();
     adaptive_avg_pool(&none, &[1.0f32; 8], &mut []).unwrap();
     refused(
         "pool",
         [
-            Fractional::new("pool", 1, &[4, 4], &[MAX, 1], &[2, 1]),
-            Fractional::new("pool", 1, &[4, 4], &[1, 1], &[MAX, 1]),
-            Fractional::new("pool", 1, &[4, 4], &[2, 2], &[4, 1]),
-            Fractional::new("pool", HALF, &[HALF, 1], &[1, 1], &[1, 1]),
-            Fractional::new("pool", 1, &[4, 4], &[0, 1], &[1, 1]),
+            FractionalPool::new("pool", &[1, 1, 4, 4], &[MAX, 1], &[2, 1]),
+            FractionalPool::new("pool", &[1, 1, 4, 4], &[1, 1], &[MAX, 1]),
+            FractionalPool::new("pool", &[1, 1, 4, 4], &[2, 2], &[4, 1]),
+            FractionalPool::new("pool", &[1, HALF, HALF, 1], &[1, 1], &[1, 1]),
+            FractionalPool::new("pool", &[1, 1, 4, 4], &[0, 1], &[1, 1]),
         ],
     );
-    let sizes = Fractional::new("pool", 1, &[2, 2], &[1, 1], &[1, 1]).unwrap();
+    let sizes = FractionalPool::new("pool", &[1, 1, 2, 2], &[1, 1], &[1, 1]).unwrap();
     let (x, mut out, mut indices) = ([1.0f32; 4], [0.0f32], [0i64]);
     for sample in [f32::NAN, -1e-45, 1.0, f32::INFINITY] {
         let samples = [sample, 0.0];
@@ -147,28 +155,28 @@ fn paddings() {
     for mode in [Constant, Reflect, Replicate, Circular] {
         for pads in [[i64::MIN, 0], [0, i64::MIN], [i64::MAX, 0], [0, i64::MAX], [-5, 0], [-2, -3]]
         {
-            refused("pad", [Padding::new("pad", 1, &[4], &[pads], mode)]);
+            refused("pad", [Padding::new("pad", &[4], &[pads], mode)]);
         }
         refused(
             "pad",
             [
-                Padding::new("pad", 1, &[MAX], &[[-(1 << 47), 0]], mode),
-                Padding::new("pad", 1, &[], &[], mode),
-                Padding::new("pad", 1, &[4], &[], mode),
-                Padding::new("pad", HALF, &[HALF], &[[0, 0]], mode),
+                Padding::new("pad", &[MAX], &[[-(1 << 47), 0]], mode),
+                Padding::new("pad", &[], &[], mode),
+                Padding::new("pad", &[4], &[], mode),
+                Padding::new("pad", &[HALF, HALF], &[[0, 0]], mode),
             ],
         );
     }
-    refused("pad", [Constant, Replicate].map(|m| Padding::new("pad", 1, &[4], &[[1 << 47, 0]], m)));
-    refused("pad", [Replicate, Reflect].map(|m| Padding::new("pad", 1, &[0], &[[1, 0]], m)));
-    let padding = Padding::new("pad", 2, &[2], &[[-1, -1]], Constant).unwrap();
-    padding.forward(&[1.0f32; 4], 0.0, &mut []).unwrap();
+    refused("pad", [Constant, Replicate].map(|m| Padding::new("pad", &[4], &[[1 << 47, 0]], m)));
+    refused("pad", [Replicate, Reflect].map(|m| Padding::new("pad", &[0], &[[1, 0]], m)));
+    let padding = Padding::new("pad", &[2, 2], &[[-1, -1]], Constant).unwrap();
+    pad(&padding, &[1.0f32; 4], 0.0, &mut []).unwrap();
     let mut grad = [9.0f32; 4];
-    padding.backward(&[], &mut grad).unwrap();
+    pad_backward(&padding, &[], &mut grad).unwrap();
     assert_eq!(grad, [0.0; 4]);
     refused(
         "pad",
-        [padding.forward(&[1.0f32; 3], 0.0, &mut []), padding.backward(&[1.0], &mut grad)],
+        [pad(&padding, &[1.0f32; 3], 0.0, &mut []), pad_backward(&padding, &[1.0], &mut grad)],
     );
 }
 

@@ -1,15 +1,14 @@
 use samebits_tensor_core::ops::{
     AdaptiveAvgPool, AdaptiveAvgPoolGrad, AdaptiveMaxPool, AdaptiveMaxPoolGrad, AvgPool,
     AvgPoolGrad, FractionalMaxPool, FractionalMaxPoolGrad, MaxPool, MaxPoolGrad, MaxUnpool,
-    MaxUnpoolGrad, PoolParams,
+    MaxUnpoolGrad,
 };
 use samebits_tensor_core::registry::register;
 use samebits_tensor_core::{Op, Tensor};
 
-use super::{ARRIVAL, F32, FLOATS, Failure, Real, Tensors, atomic, on, portable, with_float};
+use super::{ARRIVAL, F32, FLOATS, Real, Tensors, atomic, on, portable, with_float};
 use crate::Variant;
-use crate::error::CudaError;
-use crate::pooling::{self, Adaptive, AvgOptions, Window};
+use crate::pooling::{self, AdaptivePool, Average, FractionalPool, Pool};
 use crate::scatter::{Rows, scatter};
 
 const WINDOWS: &str = "each output walks its window in row-major order";
@@ -20,27 +19,27 @@ pub(super) fn register_all() {
         "windows",
         FLOATS,
         WINDOWS,
-        |op: &MaxPool, ()| with_float!(op.input.dtype(), T => max_pool::<T>(op)),
+        |op: &MaxPool, plan| with_float!(op.input.dtype(), T => max_pool::<T>(op, plan)),
     ));
-    register(atomic(F32, ARRIVAL, |op, _| max_pool_grad::<f32>(op, Variant::Atomic)));
+    register(atomic(F32, ARRIVAL, |op, plan| max_pool_grad::<f32>(op, plan, Variant::Atomic)));
     register(portable(
         "gather",
         FLOATS,
         GATHER,
-        |op: &MaxPoolGrad, ()| with_float!(op.grad.dtype(), T => max_pool_grad::<T>(op, Variant::Deterministic)),
+        |op: &MaxPoolGrad, plan| with_float!(op.grad.dtype(), T => max_pool_grad::<T>(op, plan, Variant::Deterministic)),
     ));
     register(portable(
         "windows",
         FLOATS,
         WINDOWS,
-        |op: &AvgPool, ()| with_float!(op.input.dtype(), T => avg_pool::<T>(op)),
+        |op: &AvgPool, plan| with_float!(op.input.dtype(), T => avg_pool::<T>(op, plan)),
     ));
-    register(atomic(F32, ARRIVAL, |op, _| avg_pool_grad::<f32>(op, Variant::Atomic)));
+    register(atomic(F32, ARRIVAL, |op, plan| avg_pool_grad::<f32>(op, plan, Variant::Atomic)));
     register(portable(
         "gather",
         FLOATS,
         GATHER,
-        |op: &AvgPoolGrad, ()| with_float!(op.grad.dtype(), T => avg_pool_grad::<T>(op, Variant::Deterministic)),
+        |op: &AvgPoolGrad, plan| with_float!(op.grad.dtype(), T => avg_pool_grad::<T>(op, plan, Variant::Deterministic)),
     ));
     register_adaptive();
     register_fractional();
@@ -52,19 +51,21 @@ fn register_adaptive() {
         "windows",
         FLOATS,
         WINDOWS,
-        |op: &AdaptiveAvgPool, ()| with_float!(op.input.dtype(), T => adaptive_avg_pool::<T>(op)),
+        |op: &AdaptiveAvgPool, plan| with_float!(op.input.dtype(), T => adaptive_avg_pool::<T>(op, plan)),
     ));
-    register(atomic(F32, ARRIVAL, |op, _| adaptive_avg_pool_grad::<f32>(op, Variant::Atomic)));
-    register(portable("gather", FLOATS, GATHER, |op: &AdaptiveAvgPoolGrad, ()| {
+    register(atomic(F32, ARRIVAL, |op, plan| {
+        adaptive_avg_pool_grad::<f32>(op, plan, Variant::Atomic)
+    }));
+    register(portable("gather", FLOATS, GATHER, |op: &AdaptiveAvgPoolGrad, plan| {
         with_float!(op.grad.dtype(), T => {
-            adaptive_avg_pool_grad::<T>(op, Variant::Deterministic)
+            adaptive_avg_pool_grad::<T>(op, plan, Variant::Deterministic)
         })
     }));
     register(portable(
         "windows",
         FLOATS,
         WINDOWS,
-        |op: &AdaptiveMaxPool, ()| with_float!(op.input.dtype(), T => adaptive_max_pool::<T>(op)),
+        |op: &AdaptiveMaxPool, plan| with_float!(op.input.dtype(), T => adaptive_max_pool::<T>(op, plan)),
     ));
     register(atomic(F32, ARRIVAL, |op: &AdaptiveMaxPoolGrad, ()| {
         indexed_grad::<f32, _>(op, &op.grad, &op.indices, &op.input_shape, Variant::Atomic)
@@ -82,7 +83,7 @@ fn register_fractional() {
         "windows",
         FLOATS,
         WINDOWS,
-        |op: &FractionalMaxPool, ()| with_float!(op.input.dtype(), T => fractional_max_pool::<T>(op)),
+        |op: &FractionalMaxPool, plan| with_float!(op.input.dtype(), T => fractional_max_pool::<T>(op, plan)),
     ));
     register(atomic(F32, ARRIVAL, |op: &FractionalMaxPoolGrad, ()| {
         indexed_grad::<f32, _>(op, &op.grad, &op.indices, &op.input_shape, Variant::Atomic)
@@ -101,7 +102,7 @@ fn register_unpool() {
         "planes",
         FLOATS,
         LAST,
-        |op: &MaxUnpool, ()| with_float!(op.input.dtype(), T => max_unpool::<T>(op)),
+        |op: &MaxUnpool, plan| with_float!(op.input.dtype(), T => max_unpool::<T>(op, plan)),
     ));
     register(portable("copy", FLOATS, "each element is copied", |op: &MaxUnpoolGrad, ()| {
         on(op, |gpu| {
@@ -115,96 +116,97 @@ fn register_unpool() {
     }));
 }
 
-fn max_pool<T: Real>(op: &MaxPool) -> Tensors<(Tensor, Tensor)> {
+fn max_pool<T: Real>(op: &MaxPool, pool: &Pool) -> Tensors<(Tensor, Tensor)> {
     on(op, |gpu| {
-        let shape = op.params.output_shape(MaxPool::NAME, op.input.shape())?;
-        let window = window(op.input.shape(), &op.params)?;
         let input = gpu.input::<T>(&op.input)?;
-        let (out, indices) = pooling::max_pool(gpu.device, &input, &window)?;
-        Ok((gpu.tensor(out, &shape)?, gpu.tensor(indices, &shape)?))
+        let (out, indices) = pooling::max_pool(gpu.device, &input, pool)?;
+        let shape = pool.output_shape();
+        Ok((gpu.tensor(out, shape)?, gpu.tensor(indices, shape)?))
     })
 }
 
-fn max_pool_grad<T: Real>(op: &MaxPoolGrad, variant: Variant) -> Tensors<Tensor> {
+fn max_pool_grad<T: Real>(op: &MaxPoolGrad, pool: &Pool, variant: Variant) -> Tensors<Tensor> {
     on(op, |gpu| {
-        let window = window(&op.input_shape, &op.params)?;
         let (grad, indices) = (gpu.input::<T>(&op.grad)?, gpu.input(&op.indices)?);
-        let out = pooling::max_pool_grad(gpu.device, &grad, &indices, &window, variant)?;
+        let out = pooling::max_pool_grad(gpu.device, &grad, &indices, pool, variant)?;
         gpu.tensor(out, &op.input_shape)
     })
 }
 
-fn avg_pool<T: Real>(op: &AvgPool) -> Tensors<Tensor> {
+fn avg_pool<T: Real>(op: &AvgPool, average: &Average) -> Tensors<Tensor> {
     on(op, |gpu| {
-        let shape = op.params.output_shape(AvgPool::NAME, op.input.shape())?;
-        let window = window(op.input.shape(), &op.params)?;
-        let options = options(AvgPool::NAME, op.count_include_pad, op.divisor_override)?;
         let input = gpu.input::<T>(&op.input)?;
-        gpu.tensor(pooling::avg_pool(gpu.device, &input, &window, options)?, &shape)
+        let out = pooling::avg_pool(gpu.device, &input, average)?;
+        gpu.tensor(out, average.pool().output_shape())
     })
 }
 
-fn avg_pool_grad<T: Real>(op: &AvgPoolGrad, variant: Variant) -> Tensors<Tensor> {
+fn avg_pool_grad<T: Real>(
+    op: &AvgPoolGrad,
+    average: &Average,
+    variant: Variant,
+) -> Tensors<Tensor> {
     on(op, |gpu| {
-        let window = window(&op.input_shape, &op.params)?;
-        let options = options(AvgPoolGrad::NAME, op.count_include_pad, op.divisor_override)?;
         let grad = gpu.input::<T>(&op.grad)?;
-        let out = pooling::avg_pool_grad(gpu.device, &grad, &window, options, variant)?;
+        let out = pooling::avg_pool_grad(gpu.device, &grad, average, variant)?;
         gpu.tensor(out, &op.input_shape)
     })
 }
 
-fn adaptive_avg_pool<T: Real>(op: &AdaptiveAvgPool) -> Tensors<Tensor> {
+fn adaptive_avg_pool<T: Real>(op: &AdaptiveAvgPool, pool: &AdaptivePool) -> Tensors<Tensor> {
     on(op, |gpu| {
-        let (sizes, shape) = adaptive(op.input.shape(), &op.output_size)?;
         let input = gpu.input::<T>(&op.input)?;
-        gpu.tensor(pooling::adaptive_avg_pool(gpu.device, &input, sizes)?, &shape)
+        let out = pooling::adaptive_avg_pool(gpu.device, &input, pool)?;
+        gpu.tensor(out, pool.output_shape())
     })
 }
 
-fn adaptive_avg_pool_grad<T: Real>(op: &AdaptiveAvgPoolGrad, variant: Variant) -> Tensors<Tensor> {
+fn adaptive_avg_pool_grad<T: Real>(
+    op: &AdaptiveAvgPoolGrad,
+    pool: &AdaptivePool,
+    variant: Variant,
+) -> Tensors<Tensor> {
     on(op, |gpu| {
-        let (sizes, _) = adaptive(&op.input_shape, &op.grad.shape()[2..])?;
         let grad = gpu.input::<T>(&op.grad)?;
-        let out = pooling::adaptive_avg_pool_grad(gpu.device, &grad, sizes, variant)?;
+        let out = pooling::adaptive_avg_pool_grad(gpu.device, &grad, pool, variant)?;
         gpu.tensor(out, &op.input_shape)
     })
 }
 
-fn adaptive_max_pool<T: Real>(op: &AdaptiveMaxPool) -> Tensors<(Tensor, Tensor)> {
+fn adaptive_max_pool<T: Real>(
+    op: &AdaptiveMaxPool,
+    pool: &AdaptivePool,
+) -> Tensors<(Tensor, Tensor)> {
     on(op, |gpu| {
-        let (sizes, shape) = adaptive(op.input.shape(), &op.output_size)?;
         let input = gpu.input::<T>(&op.input)?;
-        let (out, indices) = pooling::adaptive_max_pool(gpu.device, &input, sizes)?;
-        Ok((gpu.tensor(out, &shape)?, gpu.tensor(indices, &shape)?))
+        let (out, indices) = pooling::adaptive_max_pool(gpu.device, &input, pool)?;
+        let shape = pool.output_shape();
+        Ok((gpu.tensor(out, shape)?, gpu.tensor(indices, shape)?))
     })
 }
 
-fn fractional_max_pool<T: Real>(op: &FractionalMaxPool) -> Tensors<(Tensor, Tensor)> {
+fn fractional_max_pool<T: Real>(
+    op: &FractionalMaxPool,
+    pool: &FractionalPool,
+) -> Tensors<(Tensor, Tensor)> {
     on(op, |gpu| {
-        let (planes, size) = op.input.shape().split_at(2);
-        let shape = [planes, &op.output_size].concat();
         let (input, samples) = (gpu.input::<T>(&op.input)?, gpu.input(&op.samples)?);
-        let planes = planes.iter().product();
-        let sizes = [size, &op.output_size, &op.kernel];
-        let (out, indices) =
-            pooling::fractional_max_pool(gpu.device, &input, &samples, planes, sizes)?;
-        Ok((gpu.tensor(out, &shape)?, gpu.tensor(indices, &shape)?))
+        let (out, indices) = pooling::fractional_max_pool(gpu.device, &input, &samples, pool)?;
+        let shape = pool.output_shape();
+        Ok((gpu.tensor(out, shape)?, gpu.tensor(indices, shape)?))
     })
 }
 
-fn max_unpool<T: Real>(op: &MaxUnpool) -> Tensors<Tensor> {
+fn max_unpool<T: Real>(op: &MaxUnpool, shape: &[usize]) -> Tensors<Tensor> {
     on(op, |gpu| {
-        let planes = &op.input.shape()[..2];
-        let shape = [planes, &op.output_size].concat();
-        let outer: usize = planes.iter().product();
-        let size = op.output_size.iter().product();
+        let outer: usize = shape[..2].iter().product();
+        let size = shape[2..].iter().product();
         let n = op.input.shape()[2..].iter().product();
         let (input, indices) = (gpu.input::<T>(&op.input)?, gpu.input(&op.indices)?);
         let mut out = gpu.device.zeros::<T>(outer * size)?;
         let rows = Rows { outer, size, n, inner: 1 };
         scatter(gpu.device, &mut out, &indices, &input, rows)?;
-        gpu.tensor(out, &shape)
+        gpu.tensor(out, shape)
     })
 }
 
@@ -223,38 +225,4 @@ fn indexed_grad<T: Real, O: Op>(
         let out = pooling::pool_indices_grad(gpu.device, &grad, &indices, planes, n_in, variant)?;
         gpu.tensor(out, input_shape)
     })
-}
-
-/// The sizes of an adaptive pooling, and the shape of its result.
-fn adaptive(input: &[usize], output_size: &[usize]) -> Result<(Adaptive, Vec<usize>), Failure> {
-    let (planes, size) = input.split_at(2);
-    let sizes = Adaptive::new(planes.iter().product(), size, output_size)?;
-    Ok((sizes, [planes, output_size].concat()))
-}
-
-fn window(input: &[usize], params: &PoolParams) -> Result<Window, Failure> {
-    Ok(Window::new(
-        input[0] * input[1],
-        &input[2..],
-        &params.kernel,
-        &params.stride,
-        &params.padding,
-        &params.dilation,
-        params.ceil_mode,
-    )?)
-}
-
-fn options(
-    op: &'static str,
-    count_include_pad: bool,
-    divisor_override: Option<i64>,
-) -> Result<AvgOptions, Failure> {
-    let divisor_override = match divisor_override.map(i32::try_from) {
-        None => None,
-        Some(Ok(divisor)) => Some(divisor),
-        Some(Err(_)) => {
-            return Err(CudaError::invalid(op, "the divisor does not fit 32 bits").into());
-        }
-    };
-    Ok(AvgOptions { count_include_pad, divisor_override })
 }

@@ -3,56 +3,22 @@
 use bytemuck::{Pod, Zeroable};
 use cudarc::driver::CudaSlice;
 
-use super::{FAMILY, sizes, volume};
+use super::{AdaptivePool, FAMILY, FractionalPool};
 use crate::Variant;
-use crate::device::{Device, Float, atomic, expect_len, of, product};
-use crate::error::{CudaError, Result};
-
-/// The sizes of a pooling to a given output size. Output `o` of a dimension covers the inputs
-/// from `floor(o · input / output)` to `ceil((o + 1) · input / output)`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Adaptive {
-    raw: RawAdaptive,
-}
-
-impl Adaptive {
-    /// `planes` planes of size `input` to size `output`.
-    ///
-    /// # Errors
-    ///
-    /// [`CudaError::InvalidArgument`] if the sizes are not 1 to 3 numbers each, as many, above 0
-    /// for the input and below 2^31.
-    pub fn new(planes: usize, input: &[usize], output: &[usize]) -> Result<Adaptive> {
-        let op = "adaptive_pool";
-        Ok(Adaptive {
-            raw: RawAdaptive {
-                planes: planes as u64,
-                input: sizes(op, "input", input, input.len(), 1)?,
-                output: sizes(op, "output", output, input.len(), 0)?,
-            },
-        })
-    }
-
-    fn lengths(&self, op: &'static str) -> Result<(usize, usize)> {
-        Ok((
-            volume(op, self.raw.planes, self.raw.input)?,
-            volume(op, self.raw.planes, self.raw.output)?,
-        ))
-    }
-}
+use crate::device::{Device, Float, atomic, expect_len, narrow, of};
+use crate::error::Result;
 
 /// The average of each window.
 ///
 /// # Errors
 ///
-/// [`CudaError::Length`].
+/// [`CudaError::Length`](crate::CudaError::Length).
 pub fn adaptive_avg_pool<T: Float>(
     device: &Device,
     x: &CudaSlice<T>,
-    sizes: Adaptive,
+    pool: &AdaptivePool,
 ) -> Result<CudaSlice<T>> {
-    let op = "adaptive_avg_pool";
-    let (n_in, n) = sizes.lengths(op)?;
+    let (op, n_in, n) = (pool.op(), pool.input_len(), pool.output_len());
     expect_len(op, "the input", x, n_in)?;
     let mut out = device.uninitialised(op, n)?;
     device
@@ -60,7 +26,7 @@ pub fn adaptive_avg_pool<T: Float>(
         .on(device.stream())
         .write(&mut out)
         .read(x)
-        .value(&sizes.raw)
+        .value(&RawAdaptive::new(pool)?)
         .threads(n, device.block())?;
     Ok(out)
 }
@@ -69,15 +35,14 @@ pub fn adaptive_avg_pool<T: Float>(
 ///
 /// # Errors
 ///
-/// [`CudaError::Length`].
+/// [`CudaError::Length`](crate::CudaError::Length).
 pub fn adaptive_avg_pool_grad<T: Float>(
     device: &Device,
     grad: &CudaSlice<T>,
-    sizes: Adaptive,
+    pool: &AdaptivePool,
     variant: Variant,
 ) -> Result<CudaSlice<T>> {
-    let op = "adaptive_avg_pool";
-    let (n_in, n) = sizes.lengths(op)?;
+    let (op, n_in, n) = (pool.op(), pool.input_len(), pool.output_len());
     expect_len(op, "the gradient", grad, n)?;
     let mut out = device.zeros_for::<T>(op, n_in)?;
     let (name, threads) = match variant {
@@ -91,7 +56,7 @@ pub fn adaptive_avg_pool_grad<T: Float>(
         .on(device.stream())
         .write(&mut out)
         .read(grad)
-        .value(&sizes.raw)
+        .value(&RawAdaptive::new(pool)?)
         .threads(threads, device.block())?;
     Ok(out)
 }
@@ -101,14 +66,13 @@ pub fn adaptive_avg_pool_grad<T: Float>(
 ///
 /// # Errors
 ///
-/// [`CudaError::Length`].
+/// [`CudaError::Length`](crate::CudaError::Length).
 pub fn adaptive_max_pool<T: Float>(
     device: &Device,
     x: &CudaSlice<T>,
-    sizes: Adaptive,
+    pool: &AdaptivePool,
 ) -> Result<(CudaSlice<T>, CudaSlice<i64>)> {
-    let op = "adaptive_max_pool";
-    let (n_in, n) = sizes.lengths(op)?;
+    let (op, n_in, n) = (pool.op(), pool.input_len(), pool.output_len());
     expect_len(op, "the input", x, n_in)?;
     let mut out = device.uninitialised(op, n)?;
     let mut indices = device.uninitialised(op, n)?;
@@ -118,7 +82,7 @@ pub fn adaptive_max_pool<T: Float>(
         .write(&mut out)
         .write(&mut indices)
         .read(x)
-        .value(&sizes.raw)
+        .value(&RawAdaptive::new(pool)?)
         .threads(n, device.block())?;
     Ok((out, indices))
 }
@@ -133,7 +97,7 @@ pub fn adaptive_max_pool<T: Float>(
 ///
 /// # Errors
 ///
-/// [`CudaError::Length`]; [`CudaError::InvalidArgument`] if the sizes do not go together.
+/// [`CudaError::Length`](crate::CudaError::Length); [`CudaError::InvalidArgument`](crate::CudaError::InvalidArgument) for a size of 2^31 or more.
 ///
 /// # References
 ///
@@ -142,30 +106,18 @@ pub fn fractional_max_pool<T: Float>(
     device: &Device,
     x: &CudaSlice<T>,
     samples: &CudaSlice<T>,
-    planes: usize,
-    [input, output, kernel]: [&[usize]; 3],
+    pool: &FractionalPool,
 ) -> Result<(CudaSlice<T>, CudaSlice<i64>)> {
-    let op = "fractional_max_pool";
-    let dims = input.len();
-    if !(2..=3).contains(&dims) {
-        return Err(CudaError::invalid(op, format!("input {input:?} must have 2 or 3 sizes")));
-    }
+    let (op, n) = (pool.op(), pool.output_len());
     let raw = RawFractional {
-        planes: planes as u64,
-        input: sizes(op, "input", input, dims, 1)?,
-        output: sizes(op, "output", output, dims, 1)?,
-        kernel: sizes(op, "kernel", kernel, dims, 1)?,
-        dims: dims as u32,
+        planes: pool.planes() as u64,
+        input: narrow(op, "input", pool.input())?,
+        output: narrow(op, "output", pool.output())?,
+        kernel: narrow(op, "kernel", pool.axes().map(|axis| axis.kernel))?,
+        dims: pool.dims() as u32,
     };
-    if (0..dims).any(|d| output[d] + kernel[d] - 1 > input[d]) {
-        return Err(CudaError::invalid(
-            op,
-            format!("{output:?} windows of {kernel:?} do not fit an input of {input:?}"),
-        ));
-    }
-    expect_len(op, "the input", x, volume(op, raw.planes, raw.input)?)?;
-    expect_len(op, "the samples", samples, product(op, &[planes, dims])?)?;
-    let n = volume(op, raw.planes, raw.output)?;
+    expect_len(op, "the input", x, pool.input_len())?;
+    expect_len(op, "the samples", samples, pool.samples_len())?;
     let mut out = device.uninitialised(op, n)?;
     let mut indices = device.uninitialised(op, n)?;
     device
@@ -187,6 +139,16 @@ struct RawAdaptive {
     planes: u64,
     input: [u32; 3],
     output: [u32; 3],
+}
+
+impl RawAdaptive {
+    fn new(pool: &AdaptivePool) -> Result<RawAdaptive> {
+        Ok(RawAdaptive {
+            planes: pool.planes() as u64,
+            input: narrow(pool.op(), "input", pool.input())?,
+            output: narrow(pool.op(), "output", pool.output())?,
+        })
+    }
 }
 
 /// `SbFractional` of the kernels.

@@ -1,13 +1,13 @@
 //! Padding and its gradient.
 
 use crate::data::{Source, bits, clean, order_sensitive, same};
-use crate::device::{under_schedules, varies};
+use crate::device::{on_device, under_schedules, varies};
 use samebits_cuda_kernels::Variant::{Atomic, Deterministic};
 use samebits_cuda_kernels::padding::{PadMode, Padding, pad, pad_grad};
 
 /// The input position that output `o` copies.
-fn copied(mode: PadMode, o: usize, size: usize, before: i32) -> Option<usize> {
-    let (n, i) = (size as i64, o as i64 - i64::from(before));
+fn copied(mode: PadMode, o: usize, size: usize, before: i64) -> Option<usize> {
+    let (n, i) = (size as i64, o as i64 - before);
     if (0..n).contains(&i) {
         return Some(i as usize);
     }
@@ -28,13 +28,13 @@ fn copied(mode: PadMode, o: usize, size: usize, before: i32) -> Option<usize> {
 
 #[test]
 fn padding_and_its_gradient() {
-    type Case = (&'static [usize], &'static [(i32, i32)]);
+    type Case = (&'static [usize], &'static [[i64; 2]]);
     let cases: [Case; 5] = [
-        (&[5], &[(3, 2)]),
-        (&[4, 6], &[(1, 3), (2, 0)]),
-        (&[6, 5], &[(-1, 2), (3, -2)]),
-        (&[3, 4, 5], &[(2, 1), (1, 1), (0, 4)]),
-        (&[1, 7], &[(0, 0), (-3, -3)]),
+        (&[5], &[[3, 2]]),
+        (&[4, 6], &[[1, 3], [2, 0]]),
+        (&[6, 5], &[[-1, 2], [3, -2]]),
+        (&[3, 4, 5], &[[2, 1], [1, 1], [0, 4]]),
+        (&[1, 7], &[[0, 0], [-3, -3]]),
     ];
     under_schedules(|device| {
         let mut all = Vec::new();
@@ -42,15 +42,16 @@ fn padding_and_its_gradient() {
             for mode in [PadMode::Constant, PadMode::Reflect, PadMode::Replicate, PadMode::Circular]
             {
                 let planes = 2;
-                let padding = Padding::new(planes, input, amounts, mode).unwrap();
-                let output = padding.output_size();
+                let padding =
+                    Padding::new("pad", &[&[planes], input].concat(), amounts, mode).unwrap();
+                let output = &padding.output_shape()[1..];
                 let rank = input.len();
                 let (n_in, n): (usize, usize) = (input.iter().product(), output.iter().product());
                 let place = |mut o: usize| -> Option<usize> {
                     let (mut place, mut step) = (0, 1);
                     for d in (0..rank).rev() {
-                        let size = output[3 - rank + d];
-                        place += step * copied(mode, o % size, input[d], amounts[d].0)?;
+                        let size = output[d];
+                        place += step * copied(mode, o % size, input[d], amounts[d][0])?;
                         (o, step) = (o / size, step * input[d]);
                     }
                     Some(place)
@@ -83,17 +84,19 @@ fn padding_and_its_gradient() {
 }
 
 #[test]
-fn impossible_paddings_are_refused() {
-    assert!(Padding::new(1, &[3], &[(3, 0)], PadMode::Reflect).is_err());
-    assert!(Padding::new(1, &[3], &[(4, 0)], PadMode::Circular).is_err());
-    assert!(Padding::new(1, &[0], &[(1, 0)], PadMode::Replicate).is_err());
-    assert!(Padding::new(1, &[3], &[(-2, -2)], PadMode::Constant).is_err());
-    assert!(Padding::new(1, &[3], &[], PadMode::Constant).is_err());
+fn paddings_beyond_32_bits_are_refused() {
+    on_device(|device| {
+        let x = device.upload(&[1.0f32; 3]).unwrap();
+        let padding =
+            Padding::new("pad", &[3], &[[1 << 31, 2 - (1 << 31)]], PadMode::Constant).unwrap();
+        let error = pad(device, &x, &padding, 0.0).unwrap_err().to_string();
+        assert_eq!(error, "pad: padding [0, 0, 2147483648] must be below 2^31 on a CUDA device");
+    });
 }
 
 #[test]
 fn the_atomic_gradient_varies() {
-    let padding = Padding::new(1, &[1], &[(150, 150)], PadMode::Replicate).unwrap();
+    let padding = Padding::new("pad", &[1], &[[150, 150]], PadMode::Replicate).unwrap();
     let grad = order_sensitive(301);
     varies(|device| {
         let g = device.upload(&grad).unwrap();

@@ -1,12 +1,12 @@
 //! Pooling, forward and backward.
 
 use crate::data::{Source, bits, clean, order_sensitive, same};
-use crate::device::{under_schedules, varies};
+use crate::device::{on_device, under_schedules, varies};
 use samebits_cuda_kernels::Variant::{self, Atomic, Deterministic};
 use samebits_cuda_kernels::pooling::{
-    self, Adaptive, AvgOptions, Window, adaptive_avg_pool, adaptive_avg_pool_grad,
-    adaptive_max_pool, avg_pool, avg_pool_grad, fractional_max_pool, max_pool, max_pool_grad,
-    pool_indices_grad,
+    self, AdaptivePool, Average, FractionalPool, Pool, PoolParams, adaptive_avg_pool,
+    adaptive_avg_pool_grad, adaptive_max_pool, avg_pool, avg_pool_grad, fractional_max_pool,
+    max_pool, max_pool_grad, pool_indices_grad,
 };
 use samebits_cuda_kernels::{CudaSlice, Device};
 use samebits_numerics::extrema::replaces_max;
@@ -23,9 +23,14 @@ const CASES: [Case; 6] = [
     (&[5, 5], [5, 5, 2, 1], true),
 ];
 
-fn window(planes: usize, (input, [k, s, p, l], ceil): Case) -> Window {
-    let each = |x| vec![x; input.len()];
-    Window::new(planes, input, &each(k), &each(s), &each(p), &each(l), ceil).unwrap()
+fn pool(
+    planes: usize,
+    (input, [kernel, stride, padding, dilation], ceil_mode): Case,
+) -> samebits_tensor_core::Result<Pool> {
+    let [kernel, stride, padding, dilation] =
+        [kernel, stride, padding, dilation].map(|x| vec![x; input.len()]);
+    let params = PoolParams { kernel, stride, padding, dilation, ceil_mode };
+    Pool::new("pool", &[&[1, planes], input].concat(), &params)
 }
 
 /// Coordinates of place `i`, padded in front to three dimensions.
@@ -70,9 +75,9 @@ fn maxima_and_their_gradients() {
         let mut all = Vec::new();
         for case in CASES {
             let planes = 3;
-            let w = window(planes, case);
+            let w = pool(planes, case).unwrap();
             let n_in: usize = case.0.iter().product();
-            let n: usize = w.output_size().iter().product();
+            let n = w.output_plane();
             let mut source = Source::new(n as u64);
             let x: Vec<f32> = source
                 .broken(planes * n_in)
@@ -81,7 +86,9 @@ fn maxima_and_their_gradients() {
                 .collect();
             let grad = source.wild(planes * n);
             let indices: Vec<i64> = (0..planes * n)
-                .map(|o| first_largest(&x[o / n * n_in..], &taps(case, w.output_size(), o % n)))
+                .map(|o| {
+                    first_largest(&x[o / n * n_in..], &taps(case, &w.output_shape()[2..], o % n))
+                })
                 .collect();
             let expected: Vec<f32> = (0..planes * n)
                 .map(|o| match indices[o] {
@@ -117,18 +124,18 @@ fn averages_and_their_gradients() {
         for case in CASES.into_iter().filter(|c| c.1[3] == 1) {
             let (input, [k, s, p, _], _) = case;
             let planes = 2;
-            let w = window(planes, case);
+            let w = pool(planes, case).unwrap();
             let n_in: usize = input.iter().product();
-            let n: usize = w.output_size().iter().product();
+            let n = w.output_plane();
             let mut source = Source::new(n as u64);
             let (x, grad) = (source.wild(planes * n_in), source.wild(planes * n));
             for (include, fixed) in [(true, None), (false, None), (true, Some(3))] {
-                let options = AvgOptions { count_include_pad: include, divisor_override: fixed };
+                let average = Average::new(w.clone(), include, fixed).unwrap();
                 let divisor = |o: usize| -> f64 {
                     if let Some(fixed) = fixed {
-                        return f64::from(fixed);
+                        return fixed as f64;
                     }
-                    at(o, w.output_size())
+                    at(o, &w.output_shape()[2..])
                         .iter()
                         .zip(input)
                         .map(|(o, size)| {
@@ -141,27 +148,27 @@ fn averages_and_their_gradients() {
                 };
                 let expected: Vec<f32> = (0..planes * n)
                     .map(|o| {
-                        let places = taps(case, w.output_size(), o % n);
+                        let places = taps(case, &w.output_shape()[2..], o % n);
                         let sum =
                             places.iter().fold(0.0, |sum, &p| sum + f64::from(x[o / n * n_in + p]));
                         clean((sum / divisor(o % n)) as f32)
                     })
                     .collect();
                 let x_dev = device.upload(&x).unwrap();
-                let got = avg_pool(device, &x_dev, &w, options).unwrap();
-                same(&format!("{case:?} {options:?}"), &device.download(&got).unwrap(), &expected);
+                let got = avg_pool(device, &x_dev, &average).unwrap();
+                same(&format!("{case:?} {average:?}"), &device.download(&got).unwrap(), &expected);
 
                 let mut back = vec![0.0f32; planes * n_in];
                 for o in 0..planes * n {
                     let weight = 1.0 / divisor(o % n) as f32;
-                    for p in taps(case, w.output_size(), o % n) {
+                    for p in taps(case, &w.output_shape()[2..], o % n) {
                         let sum = &mut back[o / n * n_in + p];
                         *sum = grad[o].mul_add(weight, *sum);
                     }
                 }
                 let back: Vec<f32> = back.into_iter().map(clean).collect();
                 let g = device.upload(&grad).unwrap();
-                let got = avg_pool_grad(device, &g, &w, options, Deterministic).unwrap();
+                let got = avg_pool_grad(device, &g, &average, Deterministic).unwrap();
                 same(&format!("{case:?} gradient"), &device.download(&got).unwrap(), &back);
             }
         }
@@ -175,7 +182,7 @@ fn adaptive_pools() {
             [(&[10], &[4]), (&[5, 7], &[3, 3]), (&[3, 4], &[5, 2]), (&[4, 5, 6], &[2, 3, 4])];
         for (input, output) in cases {
             let planes = 2;
-            let sizes = Adaptive::new(planes, input, output).unwrap();
+            let sizes = AdaptivePool::new("pool", &[&[1, planes], input].concat(), output).unwrap();
             let (n_in, n): (usize, usize) = (input.iter().product(), output.iter().product());
             let places = |o: usize| -> Vec<usize> {
                 let o = at(o, output);
@@ -201,7 +208,7 @@ fn adaptive_pools() {
                     clean((sum / places.len() as f64) as f32)
                 })
                 .collect();
-            let got = adaptive_avg_pool(device, &x_dev, sizes).unwrap();
+            let got = adaptive_avg_pool(device, &x_dev, &sizes).unwrap();
             same(&format!("{input:?} {output:?}"), &device.download(&got).unwrap(), &expected);
             let mut back = vec![0.0f32; planes * n_in];
             for o in 0..planes * n {
@@ -211,12 +218,12 @@ fn adaptive_pools() {
                     *sum = grad[o].mul_add(1.0 / places.len() as f32, *sum);
                 }
             }
-            let got = adaptive_avg_pool_grad(device, &g_dev, sizes, Deterministic).unwrap();
+            let got = adaptive_avg_pool_grad(device, &g_dev, &sizes, Deterministic).unwrap();
             same(&format!("{input:?} gradient"), &device.download(&got).unwrap(), &back);
             let indices: Vec<i64> = (0..planes * n)
                 .map(|o| first_largest(&x[o / n * n_in..], &places(o % n)))
                 .collect();
-            let (y, idx) = adaptive_max_pool(device, &x_dev, sizes).unwrap();
+            let (y, idx) = adaptive_max_pool(device, &x_dev, &sizes).unwrap();
             assert_eq!(device.download(&idx).unwrap(), indices);
             let expected: Vec<f32> =
                 (0..planes * n).map(|o| clean(x[o / n * n_in + indices[o] as usize])).collect();
@@ -230,7 +237,7 @@ fn fractional_windows_stay_inside() {
     under_schedules(|device| {
         let x = Source::new(8).wild(2 * 6 * 7);
         let samples = [0.1f32, 0.6, 0.99, 0.0];
-        let sizes: [&[usize]; 3] = [&[6, 7], &[3, 4], &[2, 2]];
+        let pool = FractionalPool::new("pool", &[1, 2, 6, 7], &[3, 4], &[2, 2]).unwrap();
         let starts = |input: usize, out: usize, u: f32| -> Vec<usize> {
             let step = (input - 2) as f32 / (out - 1) as f32;
             (0..out)
@@ -251,7 +258,7 @@ fn fractional_windows_stay_inside() {
             .collect();
         let x = device.upload(&x).unwrap();
         let samples = device.upload(&samples).unwrap();
-        let (_, got) = fractional_max_pool(device, &x, &samples, 2, sizes).unwrap();
+        let (_, got) = fractional_max_pool(device, &x, &samples, &pool).unwrap();
         assert_eq!(device.download(&got).unwrap(), indices);
     });
 }
@@ -289,7 +296,7 @@ fn unpooled_gradients_are_copied() {
 
 #[test]
 fn a_bad_index_of_an_unpooling_is_reported() {
-    crate::device::on_device(|device| {
+    on_device(|device| {
         let g = device.upload(&[1.0f32; 10]).unwrap();
         let idx = device.upload(&[0i64, -1, 5, -2]).unwrap();
         pooling::max_unpool_grad(device, &g, &idx, 2).unwrap();
@@ -299,20 +306,21 @@ fn a_bad_index_of_an_unpooling_is_reported() {
 }
 
 #[test]
-fn bad_windows_are_refused() {
-    assert!(Window::new(1, &[4], &[0], &[1], &[0], &[1], false).is_err());
-    assert!(Window::new(1, &[4], &[3], &[1], &[2], &[1], false).is_err());
-    assert!(Window::new(1, &[2], &[3], &[1], &[0], &[1], false).is_err());
-    assert!(Window::new(1, &[4, 4], &[3], &[1], &[0], &[1], false).is_err());
-    assert!(Adaptive::new(1, &[0], &[1]).is_err());
+fn windows_beyond_32_bits_are_refused() {
+    on_device(|device| {
+        let x = device.upload(&[1.0f32; 4]).unwrap();
+        let wide = pool(1, (&[4], [2, 1 << 31, 0, 1], false)).unwrap();
+        let error = max_pool(device, &x, &wide).unwrap_err().to_string();
+        assert_eq!(error, "pool: stride [1, 1, 2147483648] must be below 2^31 on a CUDA device");
+    });
 }
 
 #[test]
 fn atomic_gradients_vary() {
     // Every window of a row of three contains its middle element.
     let grad = order_sensitive(300);
-    let w = Window::new(1, &[301], &[300], &[1], &[149], &[1], false).unwrap();
-    let n: usize = w.output_size().iter().product();
+    let w = pool(1, (&[301], [300, 1, 149, 1], false)).unwrap();
+    let n = w.output_plane();
     let grad = &grad[..n];
     varies(|device| {
         let g = device.upload(grad).unwrap();
@@ -321,14 +329,14 @@ fn atomic_gradients_vary() {
     });
     varies(|device| {
         let g = device.upload(grad).unwrap();
-        let options = AvgOptions { count_include_pad: true, divisor_override: Some(1) };
-        bits(&device.download(&avg_pool_grad(device, &g, &w, options, Atomic).unwrap()).unwrap())
+        let average = Average::new(w.clone(), true, Some(1)).unwrap();
+        bits(&device.download(&avg_pool_grad(device, &g, &average, Atomic).unwrap()).unwrap())
     });
     varies(|device| {
         // One input element for all outputs: each window has one element.
-        let sizes = Adaptive::new(1, &[1], &[299]).unwrap();
+        let sizes = AdaptivePool::new("pool", &[1, 1, 1], &[299]).unwrap();
         let g = device.upload(&order_sensitive(299)).unwrap();
-        let got = adaptive_avg_pool_grad(device, &g, sizes, Atomic).unwrap();
+        let got = adaptive_avg_pool_grad(device, &g, &sizes, Atomic).unwrap();
         bits(&device.download(&got).unwrap())
     });
 }
@@ -343,9 +351,9 @@ fn atomic_gradients_of_adaptive_and_fractional_maxima_vary() {
         bits(&device.download(&got).unwrap())
     };
     let adaptive = |device: &Device, variant: Variant| {
-        let sizes = Adaptive::new(1, &[1], &[299]).unwrap();
+        let sizes = AdaptivePool::new("pool", &[1, 1, 1], &[299]).unwrap();
         let x = device.upload(&[1.0f32]).unwrap();
-        let (_, indices) = adaptive_max_pool(device, &x, sizes).unwrap();
+        let (_, indices) = adaptive_max_pool(device, &x, &sizes).unwrap();
         assert_eq!(device.download(&indices).unwrap(), [0; 299]);
         gradient(device, &indices, 1, variant)
     };
@@ -354,8 +362,8 @@ fn atomic_gradients_of_adaptive_and_fractional_maxima_vary() {
         let mut x = vec![0.0f32; 40 * 40];
         x[20 * 40 + 20] = 1.0;
         let (x, samples) = (device.upload(&x).unwrap(), device.upload(&[0.5f32, 0.5]).unwrap());
-        let sizes: [&[usize]; 3] = [&[40, 40], &[11, 11], &[30, 30]];
-        let (_, indices) = fractional_max_pool(device, &x, &samples, 1, sizes).unwrap();
+        let pool = FractionalPool::new("pool", &[1, 1, 40, 40], &[11, 11], &[30, 30]).unwrap();
+        let (_, indices) = fractional_max_pool(device, &x, &samples, &pool).unwrap();
         assert_eq!(device.download(&indices).unwrap(), [820; 121]);
         gradient(device, &indices, 40 * 40, variant)
     };
@@ -366,7 +374,7 @@ fn atomic_gradients_of_adaptive_and_fractional_maxima_vary() {
 
 #[test]
 fn a_bad_index_of_a_maximum_is_reported() {
-    crate::device::on_device(|device| {
+    on_device(|device| {
         let g = device.upload(&[1.0f32; 4]).unwrap();
         let idx = device.upload(&[0i64, -1, 5, 7]).unwrap();
         pooling::pool_indices_grad(device, &g, &idx, 2, 10, Deterministic).unwrap();

@@ -28,6 +28,7 @@ mod shape;
 mod sort;
 mod sparse;
 
+pub use crate::geometry::{PadMode, PoolParams};
 pub use bincount::{Bincount, BincountWeighted, Histc};
 pub use conv::{Conv, ConvInputGrad, ConvParams, ConvWeightGrad};
 pub use ctc::{CtcLoss, CtcLossGrad, CtcTargets};
@@ -50,11 +51,11 @@ pub use loss::{LogSoftmax, LogSoftmaxGrad, NllLoss, NllLossGrad, Reduction};
 pub use matmul::Matmul;
 pub use norm::{BatchNorm, BatchNormGrad, BatchNormInference, LayerNorm, LayerNormGrad};
 pub use optim::{AdamParams, AdamStep, SgdParams, SgdStep};
-pub use padding::{Pad, PadGrad, PadMode, padded_size};
+pub use padding::{Pad, PadGrad};
 pub use pooling::{
     AdaptiveAvgPool, AdaptiveAvgPoolGrad, AdaptiveMaxPool, AdaptiveMaxPoolGrad, AvgPool,
     AvgPoolGrad, FractionalMaxPool, FractionalMaxPoolGrad, MaxPool, MaxPoolGrad, MaxUnpool,
-    MaxUnpoolGrad, PoolParams,
+    MaxUnpoolGrad,
 };
 pub use random::{Dropout, Normal, Uniform};
 pub use recurrent::{GruCell, GruCellGrad, LstmCell, LstmCellGrad};
@@ -68,8 +69,7 @@ pub use shape::Cat;
 pub use sort::{Kthvalue, Median, Sort, Topk, Unique, UniqueDim};
 pub use sparse::{SampledProduct, SparseMm};
 
-use std::ops::RangeInclusive;
-
+use crate::geometry::spatial;
 use crate::layout::numel;
 use crate::{DType, Error, Result, Tensor};
 
@@ -105,26 +105,6 @@ pub(crate) fn expect_shape(
         return Ok(());
     }
     Err(Error::ShapeMismatch { op, what, expected: expected.to_vec(), got: x.shape().to_vec() })
-}
-
-/// The batch and channel dimensions of a shape, and its spatial ones, of which there must be as
-/// many as `dims` allows.
-pub(crate) fn spatial<'a>(
-    op: &'static str,
-    shape: &'a [usize],
-    dims: RangeInclusive<usize>,
-) -> Result<(&'a [usize], &'a [usize])> {
-    if dims.contains(&shape.len().saturating_sub(2)) {
-        return Ok(shape.split_at(2));
-    }
-    Err(Error::invalid(
-        op,
-        format!(
-            "expected [n, channels, ..] with {} to {} spatial dimensions, got shape {shape:?}",
-            dims.start(),
-            dims.end()
-        ),
-    ))
 }
 
 /// `shape`, unless a tensor of it would have too many elements.

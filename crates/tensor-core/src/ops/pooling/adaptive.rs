@@ -1,8 +1,9 @@
 //! Pooling to a given output size.
 
 use super::check_indexed_grad;
-use crate::ops::{checked_shape, expect_float, expect_shape, spatial};
-use crate::{Error, Op, Pass, Result, Tensor};
+use crate::geometry::AdaptivePool;
+use crate::ops::{expect_float, expect_shape};
+use crate::{Op, Pass, Result, Tensor};
 
 /// The mean of each window, for a given size of the result: output `o` of a dimension covers the
 /// inputs from `floor(o · input / output)` to `ceil((o + 1) · input / output)`.
@@ -16,16 +17,16 @@ pub struct AdaptiveAvgPool {
 
 impl Op for AdaptiveAvgPool {
     const NAME: &'static str = "adaptive_avg_pool";
-    type Plan = ();
+    type Plan = AdaptivePool;
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.input]
     }
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<AdaptivePool> {
         expect_float(Self::NAME, "the input", &self.input)?;
-        adaptive_shape(Self::NAME, self.input.shape(), &self.output_size).map(|_| ())
+        AdaptivePool::new(Self::NAME, self.input.shape(), &self.output_size)
     }
 }
 
@@ -41,19 +42,19 @@ pub struct AdaptiveAvgPoolGrad {
 impl Op for AdaptiveAvgPoolGrad {
     const NAME: &'static str = "adaptive_avg_pool";
     const PASS: Pass = Pass::Backward;
-    type Plan = ();
+    type Plan = AdaptivePool;
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.grad]
     }
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<AdaptivePool> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;
-        checked_shape(Self::NAME, &self.input_shape)?;
         let output_size = self.grad.shape().get(2..).unwrap_or(&[]);
-        let shape = adaptive_shape(Self::NAME, &self.input_shape, output_size)?;
-        expect_shape(Self::NAME, "the gradient", &self.grad, &shape)
+        let pool = AdaptivePool::new(Self::NAME, &self.input_shape, output_size)?;
+        expect_shape(Self::NAME, "the gradient", &self.grad, pool.output_shape())?;
+        Ok(pool)
     }
 }
 
@@ -69,16 +70,16 @@ pub struct AdaptiveMaxPool {
 
 impl Op for AdaptiveMaxPool {
     const NAME: &'static str = "adaptive_max_pool";
-    type Plan = ();
+    type Plan = AdaptivePool;
     type Output = (Tensor, Tensor);
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.input]
     }
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<AdaptivePool> {
         expect_float(Self::NAME, "the input", &self.input)?;
-        adaptive_shape(Self::NAME, self.input.shape(), &self.output_size).map(|_| ())
+        AdaptivePool::new(Self::NAME, self.input.shape(), &self.output_size)
     }
 }
 
@@ -107,26 +108,4 @@ impl Op for AdaptiveMaxPoolGrad {
         expect_float(Self::NAME, "the gradient", &self.grad)?;
         check_indexed_grad(Self::NAME, &self.grad, &self.indices, &self.input_shape)
     }
-}
-
-/// The shape of the result.
-pub(super) fn adaptive_shape(
-    op: &'static str,
-    input: &[usize],
-    output_size: &[usize],
-) -> Result<Vec<usize>> {
-    let (planes, size) = spatial(op, input, 1..=3)?;
-    if output_size.len() != size.len() {
-        return Err(Error::invalid(
-            op,
-            format!("an input of shape {input:?} cannot be pooled to the size {output_size:?}"),
-        ));
-    }
-    if size.contains(&0) {
-        return Err(Error::invalid(
-            op,
-            format!("the spatial dimensions of the input must not be empty, got {input:?}"),
-        ));
-    }
-    checked_shape(op, &[planes, output_size].concat())
 }

@@ -1,8 +1,9 @@
 //! Maximum pooling over windows at pseudo-random places.
 
 use super::check_indexed_grad;
-use crate::ops::{checked_shape, expect_dtype, expect_float, expect_shape, spatial};
-use crate::{Error, Op, Pass, Result, Tensor};
+use crate::geometry::FractionalPool;
+use crate::ops::{expect_dtype, expect_float, expect_shape};
+use crate::{Op, Pass, Result, Tensor};
 
 /// The largest element of each window, and where it was, as in
 /// [`MaxPool`](crate::ops::MaxPool); the windows' places depend on random samples.
@@ -25,43 +26,20 @@ pub struct FractionalMaxPool {
 
 impl Op for FractionalMaxPool {
     const NAME: &'static str = "fractional_max_pool";
-    type Plan = ();
+    type Plan = FractionalPool;
     type Output = (Tensor, Tensor);
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.input, &self.samples]
     }
 
-    fn plan(&self) -> Result<()> {
-        let op = Self::NAME;
+    fn plan(&self) -> Result<FractionalPool> {
+        let (op, shape) = (Self::NAME, self.input.shape());
         expect_float(op, "the input", &self.input)?;
-        let (planes, size) = spatial(op, self.input.shape(), 2..=3)?;
-        let (kernel, output) = (&self.kernel, &self.output_size);
-        if kernel.len() != size.len() || output.len() != size.len() {
-            return Err(Error::invalid(
-                op,
-                format!(
-                    "a kernel {kernel:?} and an output size {output:?} do not go with an input of \
-                     shape {:?}",
-                    self.input.shape()
-                ),
-            ));
-        }
-        for d in 0..size.len() {
-            let needed = output[d].saturating_add(kernel[d]).saturating_sub(1);
-            if kernel[d] == 0 || output[d] == 0 || needed > size[d] {
-                return Err(Error::invalid(
-                    op,
-                    format!(
-                        "{} windows of {} do not fit an input of {}",
-                        output[d], kernel[d], size[d]
-                    ),
-                ));
-            }
-        }
+        let pool = FractionalPool::new(op, shape, &self.output_size, &self.kernel)?;
         expect_dtype(op, "the samples", &self.samples, self.input.dtype())?;
-        expect_shape(op, "the samples", &self.samples, &[planes, &[size.len()]].concat())?;
-        checked_shape(op, &[planes, output].concat()).map(|_| ())
+        expect_shape(op, "the samples", &self.samples, &[&shape[..2], &[pool.dims()]].concat())?;
+        Ok(pool)
     }
 }
 

@@ -18,14 +18,15 @@ pub struct MaxUnpool {
 
 impl Op for MaxUnpool {
     const NAME: &'static str = "max_unpool";
-    type Plan = ();
+    /// The shape of the result.
+    type Plan = Vec<usize>;
     type Output = Tensor;
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.input, &self.indices]
     }
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<Vec<usize>> {
         let (op, shape) = (Self::NAME, self.input.shape());
         expect_float(op, "the input", &self.input)?;
         expect_dtype(op, "the indices", &self.indices, DType::I64)?;
@@ -37,7 +38,7 @@ impl Op for MaxUnpool {
                 format!("shape {shape:?} cannot be unpooled to the size {:?}", self.output_size),
             ));
         }
-        checked_shape(op, &[planes, &self.output_size].concat()).map(|_| ())
+        checked_shape(op, &[planes, &self.output_size].concat())
     }
 }
 

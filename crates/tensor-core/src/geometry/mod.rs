@@ -1,0 +1,40 @@
+//! The geometry of operations: sizes, windows and positions, checked once.
+//!
+//! Each type has one constructor. It takes the name of the operation that it speaks for, refuses
+//! sizes and parameters that do not go together, and makes sure that the sums and products which
+//! kernels form of its sizes can be counted. [`Op::plan`](crate::Op::plan) returns it, and the
+//! kernels on plain slices of every device take it.
+
+mod padding;
+mod planes;
+mod pooling;
+
+pub use padding::{PadMode, PaddedAxis, Padding};
+pub use planes::{Axis, Planes};
+pub use pooling::{
+    AdaptiveAxis, AdaptivePool, Average, FractionalAxis, FractionalPool, Pool, PoolAxis, PoolParams,
+};
+
+use std::ops::RangeInclusive;
+
+use crate::{Error, Result};
+
+/// The batch and channel dimensions of a shape, and its spatial ones, of which there must be as
+/// many as `dims` allows.
+pub(crate) fn spatial<'a>(
+    op: &'static str,
+    shape: &'a [usize],
+    dims: RangeInclusive<usize>,
+) -> Result<(&'a [usize], &'a [usize])> {
+    if dims.contains(&shape.len().saturating_sub(2)) {
+        return Ok(shape.split_at(2));
+    }
+    Err(Error::invalid(
+        op,
+        format!(
+            "expected [n, channels, ..] with {} to {} spatial dimensions, got shape {shape:?}",
+            dims.start(),
+            dims.end()
+        ),
+    ))
+}

@@ -1,0 +1,137 @@
+//! Padding.
+
+use super::{Axis, Planes};
+use crate::{Error, Result};
+
+/// What padding is filled with. The discriminants are those of the CUDA kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u32)]
+pub enum PadMode {
+    /// A given value.
+    Constant = 0,
+    /// The input mirrored at its first and last element, which are not repeated.
+    Reflect = 1,
+    /// The first or last element.
+    Replicate = 2,
+    /// The other end of the input.
+    Circular = 3,
+}
+
+/// A padding of planes, and where each output comes from.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_tensor_core::geometry::{PadMode, Padding};
+///
+/// let padding = Padding::new("pad", &[8, 3], &[[2, 1]], PadMode::Reflect)?;
+/// assert_eq!(padding.output_shape(), [8, 6]);
+/// let [.., width] = padding.axes();
+/// let sources: Vec<_> = (0..6).map(|output| width.source(output)).collect();
+/// assert_eq!(sources, [2, 1, 0, 1, 2, 1].map(Some));
+/// # Ok::<(), samebits_tensor_core::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.nn.functional.pad`; its list of pads starts with the last dimension.
+pub type Padding = Planes<PaddedAxis>;
+
+/// One dimension of a [`Padding`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PaddedAxis {
+    /// The size of the input.
+    pub input: usize,
+    /// The size of the output.
+    pub output: usize,
+    /// How many outputs lie in front of the input; negative if the front is cut off.
+    pub before: i64,
+    /// What the padding is filled with.
+    pub mode: PadMode,
+}
+
+impl Axis for PaddedAxis {
+    const UNIT: PaddedAxis = PaddedAxis { input: 1, output: 1, before: 0, mode: PadMode::Constant };
+
+    fn input(&self) -> usize {
+        self.input
+    }
+
+    fn output(&self) -> usize {
+        self.output
+    }
+}
+
+impl Padding {
+    /// The padding of the last dimensions of a tensor of shape `input` by `pads`: elements
+    /// `[before, after]` for each of them, in their order. Negative numbers cut off.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] if there are not one to three pairs of pads, or more than
+    /// dimensions; if a pad is too large for the mode (reflection needs it below the size,
+    /// circular padding at most the size, replication an element to repeat) or cuts off what is
+    /// not there; or if a shape has too many elements.
+    pub fn new(
+        op: &'static str,
+        input: &[usize],
+        pads: &[[i64; 2]],
+        mode: PadMode,
+    ) -> Result<Padding> {
+        Planes::build(op, input, pads.len(), |dim, input| {
+            let output = padded(op, input, pads[dim], mode)?;
+            Ok(PaddedAxis { input, output, before: pads[dim][0], mode })
+        })
+    }
+
+    /// What the padding is filled with.
+    pub fn mode(&self) -> PadMode {
+        let [.., width] = self.axes();
+        width.mode
+    }
+}
+
+impl PaddedAxis {
+    /// The input position that position `output` copies; `None` if it is filled with a value.
+    pub fn source(&self, output: usize) -> Option<usize> {
+        let (size, at) = (self.input as i64, output as i64 - self.before);
+        let source = match self.mode {
+            _ if (0..size).contains(&at) => at,
+            PadMode::Constant => return None,
+            PadMode::Reflect if at < 0 => -at,
+            PadMode::Reflect => 2 * (size - 1) - at,
+            PadMode::Replicate => at.clamp(0, size - 1),
+            PadMode::Circular => at.rem_euclid(size),
+        };
+        Some(source as usize)
+    }
+}
+
+/// The size of a dimension of `size` elements with `before` and `after` more.
+fn padded(
+    op: &'static str,
+    size: usize,
+    [before, after]: [i64; 2],
+    mode: PadMode,
+) -> Result<usize> {
+    // Far beyond any memory, and small enough for sums of a few such numbers.
+    const LARGEST: i64 = 1 << 48;
+    let signed = i64::try_from(size).unwrap_or(LARGEST);
+    let most = match mode {
+        PadMode::Constant => LARGEST,
+        PadMode::Reflect => (signed - 1).max(0),
+        PadMode::Circular => signed,
+        PadMode::Replicate if size == 0 => 0,
+        PadMode::Replicate => LARGEST,
+    };
+    let range = -LARGEST..=most;
+    let padded = (range.contains(&before) && range.contains(&after))
+        .then(|| signed.saturating_add(before).saturating_add(after))
+        .filter(|padded| (0..=LARGEST).contains(padded));
+    padded.map(|padded| padded as usize).ok_or_else(|| {
+        Error::invalid(
+            op,
+            format!("{mode:?} padding by {before} and {after} does not fit a size of {size}"),
+        )
+    })
+}

@@ -1,0 +1,111 @@
+//! What all operations on planes have in common.
+
+use crate::layout::numel;
+use crate::{Error, Result};
+
+/// Planes of one to three dimensions, each with an input and an output size. One and two
+/// dimensions are kept as three with leading ones of size 1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Planes<A> {
+    op: &'static str,
+    planes: usize,
+    dims: usize,
+    axes: [A; 3],
+    output_shape: Vec<usize>,
+}
+
+/// A dimension of [`Planes`].
+pub trait Axis: Copy {
+    /// A dimension that is not there: of size 1 and left as it is.
+    const UNIT: Self;
+
+    /// The size of the input.
+    fn input(&self) -> usize;
+
+    /// The size of the output.
+    fn output(&self) -> usize;
+}
+
+impl<A: Axis> Planes<A> {
+    /// The planes of a tensor of shape `input` whose last `dims` dimensions are those that `axis`
+    /// makes of their number and size.
+    pub(super) fn build(
+        op: &'static str,
+        input: &[usize],
+        dims: usize,
+        mut axis: impl FnMut(usize, usize) -> Result<A>,
+    ) -> Result<Planes<A>> {
+        if !(1..=3).contains(&dims) || dims > input.len() {
+            return Err(Error::invalid(
+                op,
+                format!("1 to 3 dimensions of shape {input:?} were expected, got {dims}"),
+            ));
+        }
+        numel(op, input)?;
+        let (outer, sizes) = input.split_at(input.len() - dims);
+        let mut output_shape = outer.to_vec();
+        let mut axes = [A::UNIT; 3];
+        for (dim, &size) in sizes.iter().enumerate() {
+            let axis = axis(dim, size)?;
+            output_shape.push(axis.output());
+            axes[3 - dims + dim] = axis;
+        }
+        numel(op, &output_shape)?;
+        Ok(Planes { op, planes: outer.iter().product(), dims, axes, output_shape })
+    }
+
+    /// The operation.
+    pub fn op(&self) -> &'static str {
+        self.op
+    }
+
+    /// The number of planes.
+    pub fn planes(&self) -> usize {
+        self.planes
+    }
+
+    /// The number of dimensions, without the leading ones of size 1.
+    pub fn dims(&self) -> usize {
+        self.dims
+    }
+
+    /// The dimensions.
+    pub fn axes(&self) -> &[A; 3] {
+        &self.axes
+    }
+
+    /// The sizes of an input plane.
+    pub fn input(&self) -> [usize; 3] {
+        self.axes.map(|axis| axis.input())
+    }
+
+    /// The sizes of an output plane.
+    pub fn output(&self) -> [usize; 3] {
+        self.axes.map(|axis| axis.output())
+    }
+
+    /// The shape of the result.
+    pub fn output_shape(&self) -> &[usize] {
+        &self.output_shape
+    }
+
+    /// Elements of an input plane.
+    pub fn input_plane(&self) -> usize {
+        self.input().iter().product()
+    }
+
+    /// Elements of an output plane.
+    pub fn output_plane(&self) -> usize {
+        self.output().iter().product()
+    }
+
+    /// Elements of the input, all planes together.
+    pub fn input_len(&self) -> usize {
+        self.planes * self.input_plane()
+    }
+
+    /// Elements of the output, all planes together.
+    pub fn output_len(&self) -> usize {
+        self.planes * self.output_plane()
+    }
+}
