@@ -167,7 +167,12 @@ fn paddings() {
             ],
         );
     }
-    refused("pad", [Constant, Replicate].map(|m| Padding::new("pad", &[4], &[[1 << 47, 0]], m)));
+    for mode in [Constant, Replicate] {
+        // Beyond any memory, but a size that can be counted.
+        let padding = Padding::new("pad", &[4], &[[1 << 47, 0]], mode).unwrap();
+        let (x, mut out) = ([1.0f32; 4], [0.0; 4]);
+        refused("pad", [pad(&padding, &x, 0.0, &mut out), pad_backward(&padding, &x, &mut out)]);
+    }
     refused("pad", [Replicate, Reflect].map(|m| Padding::new("pad", &[0], &[[1, 0]], m)));
     let padding = Padding::new("pad", &[2, 2], &[[-1, -1]], Constant).unwrap();
     pad(&padding, &[1.0f32; 4], 0.0, &mut []).unwrap();
