@@ -87,6 +87,65 @@ impl Element for u8 {
     }
 }
 
+/// Evaluates `$body` with `$t` standing for a float type: f32 for [`DType::F32`], else f64.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_tensor_core::{DType, with_float};
+///
+/// let size = with_float!(DType::F64, T => size_of::<T>());
+/// assert_eq!(size, 8);
+/// ```
+#[macro_export]
+macro_rules! with_float {
+    ($dtype:expr, $t:ident => $body:expr) => {
+        match $dtype {
+            $crate::DType::F32 => {
+                type $t = f32;
+                $body
+            }
+            _ => {
+                type $t = f64;
+                $body
+            }
+        }
+    };
+}
+
+/// Evaluates `$body` with `$t` standing for the [`Element`] type, truth values as bytes.
+#[macro_export]
+macro_rules! with_element {
+    ($dtype:expr, $t:ident => $body:expr) => {
+        match $dtype {
+            $crate::DType::I64 => {
+                type $t = i64;
+                $body
+            }
+            $crate::DType::U8 | $crate::DType::Bool => {
+                type $t = u8;
+                $body
+            }
+            dtype => $crate::with_float!(dtype, $t => $body),
+        }
+    };
+}
+
+/// Evaluates `$body` with `$t` standing for a type with an order: i64 for [`DType::I64`], else the
+/// float type.
+#[macro_export]
+macro_rules! with_ordered {
+    ($dtype:expr, $t:ident => $body:expr) => {
+        match $dtype {
+            $crate::DType::I64 => {
+                type $t = i64;
+                $body
+            }
+            dtype => $crate::with_float!(dtype, $t => $body),
+        }
+    };
+}
+
 mod sealed {
     pub trait Sealed {}
     impl Sealed for f32 {}

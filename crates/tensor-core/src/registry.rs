@@ -51,7 +51,7 @@ pub trait Op: Send + Sync + 'static {
     /// What it returns.
     type Output: Output;
 
-    /// The input tensors; all must be on one device.
+    /// The input tensors; all must be on one device. [`inputs!`](crate::inputs) declares them.
     fn inputs(&self) -> Vec<&Tensor>;
 
     /// The device to run on: that of the first input. An operation without inputs says.
@@ -72,6 +72,65 @@ pub trait Op: Send + Sync + 'static {
     ///
     /// Any [`enum@Error`] that names the operation and both sides of a mismatch.
     fn plan(&self) -> Result<Self::Plan>;
+}
+
+/// A field of an operation that holds input tensors: one, perhaps one, or many.
+pub trait Inputs {
+    /// Adds the tensors to `inputs`.
+    fn list<'a>(&'a self, inputs: &mut Vec<&'a Tensor>);
+}
+
+impl Inputs for Tensor {
+    fn list<'a>(&'a self, inputs: &mut Vec<&'a Tensor>) {
+        inputs.push(self);
+    }
+}
+
+impl Inputs for Option<Tensor> {
+    fn list<'a>(&'a self, inputs: &mut Vec<&'a Tensor>) {
+        inputs.extend(self);
+    }
+}
+
+impl Inputs for Vec<Tensor> {
+    fn list<'a>(&'a self, inputs: &mut Vec<&'a Tensor>) {
+        inputs.extend(self);
+    }
+}
+
+/// Declares [`Op::inputs`]: the fields of the operation that are [`Inputs`], in this order.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_tensor_core::{Op, Result, Tensor, inputs};
+///
+/// struct Scale {
+///     x: Tensor,
+///     factor: Option<Tensor>,
+/// }
+///
+/// impl Op for Scale {
+///     const NAME: &'static str = "scale";
+///     type Plan = ();
+///     type Output = Tensor;
+///
+///     inputs![x, factor];
+///
+///     fn plan(&self) -> Result<()> {
+///         Ok(())
+///     }
+/// }
+/// ```
+#[macro_export]
+macro_rules! inputs {
+    ($($field:ident $(. $part:ident)*),+ $(,)?) => {
+        fn inputs(&self) -> Vec<&$crate::Tensor> {
+            let mut inputs = Vec::new();
+            $($crate::registry::Inputs::list(&self.$field $(. $part)*, &mut inputs);)+
+            inputs
+        }
+    };
 }
 
 /// One way to compute an operation on one kind of device.

@@ -22,9 +22,7 @@ impl Op for Double {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.x]
-    }
+    samebits_tensor_core::inputs![x];
 
     fn plan(&self) -> Result<()> {
         if self.x.rank() == 1 {
@@ -44,9 +42,7 @@ impl Op for Race {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.x]
-    }
+    samebits_tensor_core::inputs![x];
 
     fn plan(&self) -> Result<()> {
         Ok(())
@@ -63,9 +59,7 @@ impl Op for Liar {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.x]
-    }
+    samebits_tensor_core::inputs![x];
 
     fn plan(&self) -> Result<()> {
         Ok(())

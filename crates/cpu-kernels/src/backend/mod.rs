@@ -27,7 +27,7 @@ mod sparse;
 use std::sync::Once;
 
 use samebits_tensor_core::layout::numel;
-use samebits_tensor_core::{DType, Error, Result, Tensor};
+use samebits_tensor_core::{DType, Error, Result, Tensor, with_element, with_float};
 
 use crate::elementwise::Elementary;
 
@@ -85,49 +85,6 @@ trait Element: Elementary + samebits_tensor_core::Element {}
 
 impl Element for f32 {}
 impl Element for f64 {}
-
-/// Evaluates `$body` with `$t` standing for the tensor's float type.
-macro_rules! with_float {
-    ($dtype:expr, $t:ident => $body:expr) => {
-        match $dtype {
-            samebits_tensor_core::DType::F32 => {
-                type $t = f32;
-                $body
-            }
-            _ => {
-                type $t = f64;
-                $body
-            }
-        }
-    };
-}
-use with_float;
-
-/// Evaluates `$body` with `$t` standing for a type of the tensor's elements: any that is stored
-/// alike will do for values that are only moved.
-macro_rules! with_element {
-    ($dtype:expr, $t:ident => $body:expr) => {
-        match $dtype {
-            samebits_tensor_core::DType::F32 => {
-                type $t = f32;
-                $body
-            }
-            samebits_tensor_core::DType::F64 => {
-                type $t = f64;
-                $body
-            }
-            samebits_tensor_core::DType::I64 => {
-                type $t = i64;
-                $body
-            }
-            _ => {
-                type $t = u8;
-                $body
-            }
-        }
-    };
-}
-use with_element;
 
 /// Refuses a result whose size an input's values ask for and that memory cannot hold.
 fn expect_room(op: &'static str, elements: usize) -> Result<()> {

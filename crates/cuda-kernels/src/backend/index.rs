@@ -7,7 +7,7 @@ use samebits_tensor_core::registry::register;
 use samebits_tensor_core::{DType, Layout, Op, Tensor};
 
 use super::memory::Input;
-use super::{ARRIVAL, F32, F64, Failure, Gpu, Real, Tensors, atomic, on, portable, with_any};
+use super::{ARRIVAL, F32, F64, Failure, Gpu, Real, Tensors, atomic, on, portable, with_element};
 use crate::places;
 use crate::scatter::{self, Rows};
 use crate::sort;
@@ -25,7 +25,7 @@ pub(super) fn register_all() {
             let index = gpu.input(&op.index)?;
             let mut shape = op.x.shape().to_vec();
             shape[op.dim] = rows.n;
-            with_any!(op.x.dtype(), T => {
+            with_element!(op.x.dtype(), T => {
                 let x = gpu.input::<T>(&op.x)?;
                 let out = scatter::index_select(gpu.device, &x, &index, rows)?;
                 gpu.typed(out, &shape, op.x.dtype())
@@ -35,7 +35,7 @@ pub(super) fn register_all() {
     register(portable("copy", &DType::ALL, COPY, |op: &Gather, ()| {
         on(op, |gpu| {
             let (rows, index) = elements(&gpu, Gather::NAME, op.x.shape(), op.dim, &op.index)?;
-            with_any!(op.x.dtype(), T => {
+            with_element!(op.x.dtype(), T => {
                 let x = gpu.input::<T>(&op.x)?;
                 let out = scatter::gather(gpu.device, &x, &index, rows)?;
                 gpu.typed(out, op.index.shape(), op.x.dtype())
@@ -45,7 +45,7 @@ pub(super) fn register_all() {
     register(portable("copy", &DType::ALL, COPY, |op: &Index, ()| {
         on(op, |gpu| {
             let (rows, index, shape) = joined(&gpu, Index::NAME, &op.x, &op.indices)?;
-            with_any!(op.x.dtype(), T => {
+            with_element!(op.x.dtype(), T => {
                 let x = gpu.input::<T>(&op.x)?;
                 let out = scatter::index_select(gpu.device, &x, &index, rows)?;
                 gpu.typed(out, &shape, op.x.dtype())
@@ -56,7 +56,7 @@ pub(super) fn register_all() {
         on(op, |gpu| {
             let rows = rows(IndexCopy::NAME, op.input.shape(), op.dim, op.index.numel())?;
             let index = gpu.input(&op.index)?;
-            with_any!(op.input.dtype(), T => {
+            with_element!(op.input.dtype(), T => {
                 let (mut out, source) = (gpu.copy::<T>(&op.input)?, gpu.input(&op.source)?);
                 scatter::index_copy(gpu.device, &mut out, &index, &source, rows)?;
                 gpu.typed(out, op.input.shape(), op.input.dtype())
@@ -68,7 +68,7 @@ pub(super) fn register_all() {
             let shape = op.input.shape();
             let (rows, index) = elements(&gpu, Scatter::NAME, shape, op.dim, &op.index)?;
             let source = part(&op.source, &op.index)?;
-            with_any!(op.input.dtype(), T => {
+            with_element!(op.input.dtype(), T => {
                 let (mut out, source) = (gpu.copy::<T>(&op.input)?, gpu.input(&source)?);
                 scatter::scatter(gpu.device, &mut out, &index, &source, rows)?;
                 gpu.typed(out, shape, op.input.dtype())
@@ -79,7 +79,7 @@ pub(super) fn register_all() {
         on(op, |gpu| {
             let (rows, index, shape) = joined(&gpu, IndexPut::NAME, &op.input, &op.indices)?;
             let values = op.values.expand(&shape)?;
-            with_any!(op.input.dtype(), T => {
+            with_element!(op.input.dtype(), T => {
                 let (mut out, values) = (gpu.copy::<T>(&op.input)?, gpu.input(&values)?);
                 scatter::index_copy(gpu.device, &mut out, &index, &values, rows)?;
                 gpu.typed(out, op.input.shape(), op.input.dtype())
@@ -88,7 +88,7 @@ pub(super) fn register_all() {
     }));
     register(portable("search", &DType::ALL, COPY, |op: &Nonzero, ()| {
         on(op, |gpu| {
-            with_any!(op.x.dtype(), T => {
+            with_element!(op.x.dtype(), T => {
                 let x = gpu.input::<T>(&op.x)?;
                 let (out, count) = sort::nonzero(gpu.device, &x, op.x.shape())?;
                 gpu.tensor(out, &[count, op.x.rank()])

@@ -34,7 +34,7 @@ use std::sync::{Arc, Once};
 use parking_lot::RwLock;
 use samebits_tensor_core::device::DeviceKind;
 use samebits_tensor_core::registry::Kernel;
-use samebits_tensor_core::{DType, Error, Op, Tensor};
+use samebits_tensor_core::{DType, Error, Op, Tensor, with_element, with_float};
 
 use crate::device::{Device, Word, device_count};
 use crate::error::{CudaError, Result};
@@ -260,45 +260,3 @@ trait Real: Stored + Summed {}
 
 impl Real for f32 {}
 impl Real for f64 {}
-
-/// Evaluates `$body` with `$t` standing for the tensor's float type.
-macro_rules! with_float {
-    ($dtype:expr, $t:ident => $body:expr) => {
-        match $dtype {
-            samebits_tensor_core::DType::F32 => {
-                type $t = f32;
-                $body
-            }
-            _ => {
-                type $t = f64;
-                $body
-            }
-        }
-    };
-}
-use with_float;
-
-/// Evaluates `$body` with `$t` standing for the tensor's type, truth values as bytes.
-macro_rules! with_any {
-    ($dtype:expr, $t:ident => $body:expr) => {
-        match $dtype {
-            samebits_tensor_core::DType::F32 => {
-                type $t = f32;
-                $body
-            }
-            samebits_tensor_core::DType::F64 => {
-                type $t = f64;
-                $body
-            }
-            samebits_tensor_core::DType::I64 => {
-                type $t = i64;
-                $body
-            }
-            _ => {
-                type $t = u8;
-                $body
-            }
-        }
-    };
-}
-use with_any;

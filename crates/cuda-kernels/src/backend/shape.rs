@@ -3,7 +3,7 @@ use samebits_tensor_core::ops::Cat;
 use samebits_tensor_core::registry::register;
 use samebits_tensor_core::{DType, Op, Tensor};
 
-use super::{Failure, Tensors, on, portable, with_any};
+use super::{Failure, Tensors, on, portable, with_element};
 use crate::elementwise;
 
 pub(super) fn register_all() {
@@ -16,7 +16,7 @@ fn cat(op: &Cat, (): &()) -> Tensors<Tensor> {
         let (outer, _, inner) = outer_dim_inner(Cat::NAME, &shape, op.dim)?;
         let widths: Vec<usize> =
             op.inputs.iter().map(|input| input.shape()[op.dim] * inner).collect();
-        with_any!(op.dtype(), T => {
+        with_element!(op.dtype(), T => {
             let inputs = op.inputs.iter().map(|input| gpu.input::<T>(input));
             let inputs = inputs.collect::<Result<Vec<_>, Failure>>()?;
             let inputs: Vec<_> = inputs.iter().map(|input| &**input).collect();

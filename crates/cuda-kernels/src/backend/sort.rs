@@ -1,7 +1,7 @@
 use samebits_tensor_core::layout::outer_dim_inner;
 use samebits_tensor_core::ops::{Kthvalue, Median, Sort, Topk, Unique, UniqueDim};
 use samebits_tensor_core::registry::register;
-use samebits_tensor_core::{DType, Op, Tensor};
+use samebits_tensor_core::{DType, Op, Tensor, with_ordered};
 
 use super::{FLOATS, Stored, Tensors, on, portable, with_float};
 use crate::CudaSlice;
@@ -13,19 +13,6 @@ use crate::sort::{self, Found, Sortable};
 /// The element types with an order.
 const ORDERED: &[DType] = &[DType::F32, DType::F64, DType::I64];
 const STABLE: &str = "equal elements keep their order, so each has one place";
-
-/// Evaluates `$body` with `$t` standing for the tensor's type, one of [`ORDERED`].
-macro_rules! with_ordered {
-    ($dtype:expr, $t:ident => $body:expr) => {
-        match $dtype {
-            DType::I64 => {
-                type $t = i64;
-                $body
-            }
-            dtype => with_float!(dtype, $t => $body),
-        }
-    };
-}
 
 pub(super) fn register_all() {
     register(portable("stable", ORDERED, STABLE, |op: &Sort, ()| {

@@ -18,9 +18,7 @@ impl Op for Bincount {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.x]
-    }
+    crate::inputs![x];
 
     fn plan(&self) -> Result<()> {
         check_values(&self.x)?;
@@ -44,9 +42,7 @@ impl Op for BincountWeighted {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.weights, &self.x]
-    }
+    crate::inputs![weights, x];
 
     fn plan(&self) -> Result<()> {
         check_values(&self.x)?;
@@ -76,9 +72,7 @@ impl Op for Histc {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.x]
-    }
+    crate::inputs![x];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.x)?;

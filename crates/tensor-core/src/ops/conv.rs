@@ -126,9 +126,7 @@ impl Op for Conv {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        [&self.input, &self.weight].into_iter().chain(&self.bias).collect()
-    }
+    crate::inputs![input, weight, bias];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.input)?;
@@ -161,9 +159,7 @@ impl Op for ConvInputGrad {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.grad, &self.weight]
-    }
+    crate::inputs![grad, weight];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;
@@ -192,9 +188,7 @@ impl Op for ConvWeightGrad {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.grad, &self.input]
-    }
+    crate::inputs![grad, input];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;

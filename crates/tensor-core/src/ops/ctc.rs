@@ -130,9 +130,7 @@ impl Op for CtcLoss {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.log_probs, &self.targets.labels]
-    }
+    crate::inputs![log_probs, targets.labels];
 
     fn plan(&self) -> Result<()> {
         self.targets.check(Self::NAME, &self.log_probs)
@@ -161,9 +159,7 @@ impl Op for CtcLossGrad {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.grad, &self.log_probs, &self.targets.labels]
-    }
+    crate::inputs![grad, log_probs, targets.labels];
 
     fn plan(&self) -> Result<()> {
         self.targets.check(Self::NAME, &self.log_probs)?;

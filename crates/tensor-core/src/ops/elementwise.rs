@@ -48,9 +48,7 @@ impl Op for Unary {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.x]
-    }
+    crate::inputs![x];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.x)
@@ -96,9 +94,7 @@ impl Op for Binary {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.a, &self.b]
-    }
+    crate::inputs![a, b];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the first operand", &self.a)?;
@@ -123,9 +119,7 @@ impl Op for Affine {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.x]
-    }
+    crate::inputs![x];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.x)
@@ -160,9 +154,7 @@ impl Op for Compare {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.a, &self.b]
-    }
+    crate::inputs![a, b];
 
     fn plan(&self) -> Result<()> {
         expect_dtype(Self::NAME, "the second operand", &self.b, self.a.dtype())?;
@@ -186,9 +178,7 @@ impl Op for Where {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.a, &self.b, &self.condition]
-    }
+    crate::inputs![a, b, condition];
 
     fn plan(&self) -> Result<()> {
         expect_dtype(Self::NAME, "the condition", &self.condition, DType::Bool)?;
@@ -213,9 +203,7 @@ impl Op for Cast {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.x]
-    }
+    crate::inputs![x];
 
     fn plan(&self) -> Result<()> {
         Ok(())

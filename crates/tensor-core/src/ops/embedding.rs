@@ -26,9 +26,7 @@ impl Op for EmbeddingGrad {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.grad, &self.index]
-    }
+    crate::inputs![grad, index];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;
@@ -84,10 +82,7 @@ impl Op for EmbeddingBag {
     type Plan = ();
     type Output = (Tensor, Option<Tensor>);
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        let weights = self.per_sample_weights.iter();
-        [&self.weight, &self.index, &self.offsets].into_iter().chain(weights).collect()
-    }
+    crate::inputs![weight, index, offsets, per_sample_weights];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the table", &self.weight)?;
@@ -136,10 +131,7 @@ impl Op for EmbeddingBagGrad {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        let more = self.per_sample_weights.iter().chain(&self.max_rows);
-        [&self.grad, &self.index, &self.offsets].into_iter().chain(more).collect()
-    }
+    crate::inputs![grad, index, offsets, per_sample_weights, max_rows];
 
     fn plan(&self) -> Result<()> {
         check_bag_grad(&self.grad, &self.offsets, &self.params)?;
@@ -179,9 +171,7 @@ impl Op for EmbeddingBagWeightsGrad {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.grad, &self.weight, &self.index, &self.offsets]
-    }
+    crate::inputs![grad, weight, index, offsets];
 
     fn plan(&self) -> Result<()> {
         check_bag_grad(&self.grad, &self.offsets, &self.params)?;

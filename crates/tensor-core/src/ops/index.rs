@@ -20,9 +20,7 @@ impl Op for IndexSelect {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.x, &self.index]
-    }
+    crate::inputs![x, index];
 
     fn plan(&self) -> Result<()> {
         self.x.size(Self::NAME, self.dim)?;
@@ -56,9 +54,7 @@ impl Op for IndexAdd {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.input, &self.index, &self.source]
-    }
+    crate::inputs![input, index, source];
 
     fn plan(&self) -> Result<()> {
         check_slices(Self::NAME, &self.input, self.dim, &self.index, &self.source)
@@ -84,9 +80,7 @@ impl Op for IndexCopy {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.input, &self.index, &self.source]
-    }
+    crate::inputs![input, index, source];
 
     fn plan(&self) -> Result<()> {
         check_slices(Self::NAME, &self.input, self.dim, &self.index, &self.source)
@@ -110,9 +104,7 @@ impl Op for Gather {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.x, &self.index]
-    }
+    crate::inputs![x, index];
 
     fn plan(&self) -> Result<()> {
         check_elements(Self::NAME, &self.x, self.dim, &self.index)
@@ -138,9 +130,7 @@ impl Op for Scatter {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.input, &self.index, &self.source]
-    }
+    crate::inputs![input, index, source];
 
     fn plan(&self) -> Result<()> {
         check_elements(Self::NAME, &self.input, self.dim, &self.index)?;
@@ -163,9 +153,7 @@ impl Op for Index {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        std::iter::once(&self.x).chain(&self.indices).collect()
-    }
+    crate::inputs![x, indices];
 
     fn plan(&self) -> Result<()> {
         indexed_shape(Self::NAME, &self.x, &self.indices).map(|_| ())
@@ -189,9 +177,7 @@ impl Op for IndexPut {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        [&self.input, &self.values].into_iter().chain(&self.indices).collect()
-    }
+    crate::inputs![input, values, indices];
 
     fn plan(&self) -> Result<()> {
         check_put(Self::NAME, &self.input, &self.indices, &self.values)
@@ -214,9 +200,7 @@ impl Op for IndexPutAdd {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        [&self.input, &self.values].into_iter().chain(&self.indices).collect()
-    }
+    crate::inputs![input, values, indices];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.input)?;
@@ -237,9 +221,7 @@ impl Op for Nonzero {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.x]
-    }
+    crate::inputs![x];
 
     fn plan(&self) -> Result<()> {
         Ok(())

@@ -44,9 +44,7 @@ impl Op for Qr {
     type Plan = ();
     type Output = (Tensor, Tensor);
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.x]
-    }
+    crate::inputs![x];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the matrix", &self.x)?;
@@ -83,9 +81,7 @@ impl Op for QrGrad {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.grad_q, &self.grad_r, &self.q, &self.r]
-    }
+    crate::inputs![grad_q, grad_r, q, r];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "Q", &self.q)?;
@@ -139,9 +135,7 @@ impl Op for Svd {
     type Plan = ();
     type Output = (Tensor, Tensor, Tensor);
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.x]
-    }
+    crate::inputs![x];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the matrix", &self.x)?;

@@ -18,9 +18,7 @@ impl Op for LogSoftmax {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.x]
-    }
+    crate::inputs![x];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.x)?;
@@ -45,9 +43,7 @@ impl Op for LogSoftmaxGrad {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.grad, &self.y]
-    }
+    crate::inputs![grad, y];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;
@@ -102,9 +98,7 @@ impl Op for NllLoss {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        [&self.log_probs, &self.target].into_iter().chain(&self.weight).collect()
-    }
+    crate::inputs![log_probs, target, weight];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the log-probabilities", &self.log_probs)?;
@@ -142,9 +136,7 @@ impl Op for NllLossGrad {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        [&self.grad, &self.target].into_iter().chain(&self.weight).collect()
-    }
+    crate::inputs![grad, target, weight];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;

@@ -30,9 +30,7 @@ impl Op for Matmul {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.a, &self.b]
-    }
+    crate::inputs![a, b];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the left matrix", &self.a)?;

@@ -27,9 +27,7 @@ impl Op for BatchNorm {
     type Plan = ();
     type Output = (Tensor, Tensor, Tensor, Tensor);
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.input, &self.weight, &self.bias]
-    }
+    crate::inputs![input, weight, bias];
 
     fn plan(&self) -> Result<()> {
         let channels = check_channels(Self::NAME, &self.input)?;
@@ -66,9 +64,7 @@ impl Op for BatchNormGrad {
     type Plan = ();
     type Output = (Tensor, Tensor, Tensor);
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.grad, &self.input, &self.weight, &self.mean, &self.rstd]
-    }
+    crate::inputs![grad, input, weight, mean, rstd];
 
     fn plan(&self) -> Result<()> {
         let channels = check_channels(Self::NAME, &self.input)?;
@@ -106,9 +102,7 @@ impl Op for BatchNormInference {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.input, &self.weight, &self.bias, &self.mean, &self.var]
-    }
+    crate::inputs![input, weight, bias, mean, var];
 
     fn plan(&self) -> Result<()> {
         let channels = check_channels(Self::NAME, &self.input)?;
@@ -145,9 +139,7 @@ impl Op for LayerNorm {
     type Plan = ();
     type Output = (Tensor, Tensor, Tensor);
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.input, &self.weight, &self.bias]
-    }
+    crate::inputs![input, weight, bias];
 
     fn plan(&self) -> Result<()> {
         check_rows(Self::NAME, &self.input, &self.weight)?;
@@ -177,9 +169,7 @@ impl Op for LayerNormGrad {
     type Plan = ();
     type Output = (Tensor, Tensor, Tensor);
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.grad, &self.input, &self.weight, &self.mean, &self.rstd]
-    }
+    crate::inputs![grad, input, weight, mean, rstd];
 
     fn plan(&self) -> Result<()> {
         let rows = check_rows(Self::NAME, &self.input, &self.weight)?;

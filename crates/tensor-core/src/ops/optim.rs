@@ -40,9 +40,7 @@ impl Op for SgdStep {
     type Plan = ();
     type Output = (Tensor, Option<Tensor>);
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        [&self.param, &self.grad].into_iter().chain(&self.velocity).collect()
-    }
+    crate::inputs![param, grad, velocity];
 
     fn plan(&self) -> Result<()> {
         check_like(Self::NAME, &self.inputs())
@@ -93,9 +91,7 @@ impl Op for AdamStep {
     type Plan = ();
     type Output = (Tensor, Tensor, Tensor);
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.param, &self.grad, &self.mean, &self.square]
-    }
+    crate::inputs![param, grad, mean, square];
 
     fn plan(&self) -> Result<()> {
         check_like(Self::NAME, &self.inputs())

@@ -23,9 +23,7 @@ impl Op for Pad {
     type Plan = Padding;
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.input]
-    }
+    crate::inputs![input];
 
     fn plan(&self) -> Result<Padding> {
         Padding::new(Self::NAME, self.input.shape(), &self.pads, self.mode)
@@ -51,9 +49,7 @@ impl Op for PadGrad {
     type Plan = Padding;
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.grad]
-    }
+    crate::inputs![grad];
 
     fn plan(&self) -> Result<Padding> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;

@@ -27,9 +27,7 @@ impl Op for MaxPool {
     type Plan = Pool;
     type Output = (Tensor, Tensor);
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.input]
-    }
+    crate::inputs![input];
 
     fn plan(&self) -> Result<Pool> {
         expect_float(Self::NAME, "the input", &self.input)?;
@@ -56,9 +54,7 @@ impl Op for MaxPoolGrad {
     type Plan = Pool;
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.grad, &self.indices]
-    }
+    crate::inputs![grad, indices];
 
     fn plan(&self) -> Result<Pool> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;
@@ -88,9 +84,7 @@ impl Op for AvgPool {
     type Plan = Average;
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.input]
-    }
+    crate::inputs![input];
 
     fn plan(&self) -> Result<Average> {
         expect_float(Self::NAME, "the input", &self.input)?;
@@ -120,9 +114,7 @@ impl Op for AvgPoolGrad {
     type Plan = Average;
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.grad]
-    }
+    crate::inputs![grad];
 
     fn plan(&self) -> Result<Average> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;

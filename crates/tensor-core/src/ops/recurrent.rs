@@ -26,9 +26,7 @@ impl Op for LstmCell {
     type Plan = ();
     type Output = (Tensor, Tensor, Tensor);
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        [&self.gates_x, &self.gates_h, &self.cell].into_iter().chain(&self.bias).collect()
-    }
+    crate::inputs![gates_x, gates_h, cell, bias];
 
     fn plan(&self) -> Result<()> {
         let width = check_state(Self::NAME, "the cell", &self.cell, 4)?;
@@ -65,9 +63,7 @@ impl Op for LstmCellGrad {
     type Plan = ();
     type Output = (Tensor, Tensor);
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.grad_hidden, &self.grad_cell, &self.activations, &self.cell, &self.next_cell]
-    }
+    crate::inputs![grad_hidden, grad_cell, activations, cell, next_cell];
 
     fn plan(&self) -> Result<()> {
         let width = check_state(Self::NAME, "the cell", &self.cell, 4)?;
@@ -106,13 +102,7 @@ impl Op for GruCell {
     type Plan = ();
     type Output = (Tensor, Tensor);
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        [&self.gates_x, &self.gates_h, &self.hidden]
-            .into_iter()
-            .chain(&self.bias_x)
-            .chain(&self.bias_h)
-            .collect()
-    }
+    crate::inputs![gates_x, gates_h, hidden, bias_x, bias_h];
 
     fn plan(&self) -> Result<()> {
         let width = check_state(Self::NAME, "the hidden state", &self.hidden, 3)?;
@@ -148,9 +138,7 @@ impl Op for GruCellGrad {
     type Plan = ();
     type Output = (Tensor, Tensor, Tensor);
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.grad, &self.activations, &self.hidden]
-    }
+    crate::inputs![grad, activations, hidden];
 
     fn plan(&self) -> Result<()> {
         let width = check_state(Self::NAME, "the hidden state", &self.hidden, 4)?;

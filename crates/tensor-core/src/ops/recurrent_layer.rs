@@ -85,13 +85,7 @@ impl Op for RecurrentLayer {
     type Plan = ();
     type Output = (Tensor, Vec<Tensor>);
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        let optional = [&self.bias_x, &self.bias_h, &self.weight_hr, &self.cells];
-        [&self.gates, &self.weight_hh, &self.hidden]
-            .into_iter()
-            .chain(optional.into_iter().flatten())
-            .collect()
-    }
+    crate::inputs![gates, weight_hh, hidden, bias_x, bias_h, weight_hr, cells];
 
     fn plan(&self) -> Result<()> {
         let op = Self::NAME;

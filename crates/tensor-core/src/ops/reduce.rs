@@ -36,9 +36,7 @@ impl Op for Reduce {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.x]
-    }
+    crate::inputs![x];
 
     fn plan(&self) -> Result<()> {
         if self.x.dtype() != DType::I64 || self.kind == ReduceKind::Mean {
@@ -74,9 +72,7 @@ impl Op for Variance {
     type Plan = ();
     type Output = (Tensor, Tensor);
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.x]
-    }
+    crate::inputs![x];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.x)?;
@@ -102,9 +98,7 @@ impl Op for Norm {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.x]
-    }
+    crate::inputs![x];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.x)?;
@@ -139,9 +133,7 @@ impl Op for Logsumexp {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.x]
-    }
+    crate::inputs![x];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.x)?;
@@ -174,9 +166,7 @@ impl Op for ArgReduce {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.x]
-    }
+    crate::inputs![x];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.x)?;

@@ -23,9 +23,7 @@ impl Op for ScatterAdd {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.input, &self.index, &self.source]
-    }
+    crate::inputs![input, index, source];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.input)?;
@@ -72,9 +70,7 @@ impl Op for ScatterReduce {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.input, &self.index, &self.source]
-    }
+    crate::inputs![input, index, source];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.input)?;
@@ -105,9 +101,7 @@ impl Op for IndexReduce {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.input, &self.index, &self.source]
-    }
+    crate::inputs![input, index, source];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.input)?;

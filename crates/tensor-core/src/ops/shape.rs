@@ -40,9 +40,7 @@ impl Op for Cat {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        self.inputs.iter().collect()
-    }
+    crate::inputs![inputs];
 
     fn dtype(&self) -> DType {
         self.inputs.first().map_or(DType::F32, Tensor::dtype)

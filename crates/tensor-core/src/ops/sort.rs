@@ -21,9 +21,7 @@ impl Op for Sort {
     type Plan = ();
     type Output = (Tensor, Tensor);
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.x]
-    }
+    crate::inputs![x];
 
     fn plan(&self) -> Result<()> {
         expect_sortable(Self::NAME, &self.x)?;
@@ -49,9 +47,7 @@ impl Op for Topk {
     type Plan = ();
     type Output = (Tensor, Tensor);
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.x]
-    }
+    crate::inputs![x];
 
     fn plan(&self) -> Result<()> {
         expect_sortable(Self::NAME, &self.x)?;
@@ -82,9 +78,7 @@ impl Op for Kthvalue {
     type Plan = ();
     type Output = (Tensor, Tensor);
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.x]
-    }
+    crate::inputs![x];
 
     fn plan(&self) -> Result<()> {
         expect_sortable(Self::NAME, &self.x)?;
@@ -115,9 +109,7 @@ impl Op for Median {
     type Plan = ();
     type Output = (Tensor, Tensor);
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.x]
-    }
+    crate::inputs![x];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.x)?;
@@ -147,9 +139,7 @@ impl Op for Unique {
     type Plan = ();
     type Output = (Tensor, Tensor, Tensor);
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.x]
-    }
+    crate::inputs![x];
 
     fn plan(&self) -> Result<()> {
         expect_sortable(Self::NAME, &self.x)
@@ -174,9 +164,7 @@ impl Op for UniqueDim {
     type Plan = ();
     type Output = (Tensor, Tensor, Tensor);
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.x]
-    }
+    crate::inputs![x];
 
     fn plan(&self) -> Result<()> {
         expect_sortable(Self::NAME, &self.x)?;

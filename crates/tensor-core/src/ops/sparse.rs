@@ -34,9 +34,7 @@ impl Op for SparseMm {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.values, &self.dense, &self.rows, &self.columns]
-    }
+    crate::inputs![values, dense, rows, columns];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the values", &self.values)?;
@@ -76,9 +74,7 @@ impl Op for SampledProduct {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.left, &self.right, &self.rows, &self.columns]
-    }
+    crate::inputs![left, right, rows, columns];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the left matrix", &self.left)?;

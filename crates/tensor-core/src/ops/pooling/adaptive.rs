@@ -20,9 +20,7 @@ impl Op for AdaptiveAvgPool {
     type Plan = AdaptivePool;
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.input]
-    }
+    crate::inputs![input];
 
     fn plan(&self) -> Result<AdaptivePool> {
         expect_float(Self::NAME, "the input", &self.input)?;
@@ -45,9 +43,7 @@ impl Op for AdaptiveAvgPoolGrad {
     type Plan = AdaptivePool;
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.grad]
-    }
+    crate::inputs![grad];
 
     fn plan(&self) -> Result<AdaptivePool> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;
@@ -73,9 +69,7 @@ impl Op for AdaptiveMaxPool {
     type Plan = AdaptivePool;
     type Output = (Tensor, Tensor);
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.input]
-    }
+    crate::inputs![input];
 
     fn plan(&self) -> Result<AdaptivePool> {
         expect_float(Self::NAME, "the input", &self.input)?;
@@ -100,9 +94,7 @@ impl Op for AdaptiveMaxPoolGrad {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.grad, &self.indices]
-    }
+    crate::inputs![grad, indices];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;

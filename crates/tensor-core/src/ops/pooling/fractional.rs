@@ -29,9 +29,7 @@ impl Op for FractionalMaxPool {
     type Plan = FractionalPool;
     type Output = (Tensor, Tensor);
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.input, &self.samples]
-    }
+    crate::inputs![input, samples];
 
     fn plan(&self) -> Result<FractionalPool> {
         let (op, shape) = (Self::NAME, self.input.shape());
@@ -60,9 +58,7 @@ impl Op for FractionalMaxPoolGrad {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.grad, &self.indices]
-    }
+    crate::inputs![grad, indices];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;

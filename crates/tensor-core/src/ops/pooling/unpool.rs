@@ -22,9 +22,7 @@ impl Op for MaxUnpool {
     type Plan = Vec<usize>;
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.input, &self.indices]
-    }
+    crate::inputs![input, indices];
 
     fn plan(&self) -> Result<Vec<usize>> {
         let (op, shape) = (Self::NAME, self.input.shape());
@@ -58,9 +56,7 @@ impl Op for MaxUnpoolGrad {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.grad, &self.indices]
-    }
+    crate::inputs![grad, indices];
 
     fn plan(&self) -> Result<()> {
         check_indexed_grad(Self::NAME, &self.indices, &self.indices, self.grad.shape())?;
