@@ -9,7 +9,8 @@ use crate::{test, tools};
 /// Flags of `cargo xtask sanitize`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// What takes less than five minutes on two cores: Miri on the examples of numerics.
+    /// What takes less than five minutes on two cores: Miri on the examples of numerics and on small
+    /// kernels. AddressSanitizer compiles the kernels for longer than that.
     #[arg(long, conflicts_with = "parts")]
     quick: bool,
     /// The tools to use; all of them if none is named.
@@ -37,6 +38,7 @@ struct Suite {
 }
 
 const MIRI: &[Suite] = &[
+    Suite { package: "samebits-cpu-kernels", target: &["--test", "small"], skip: &[], quick: true },
     // Miri ends the process where memory is short.
     Suite {
         package: "samebits-numerics",
