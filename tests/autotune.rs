@@ -5,6 +5,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "tests talk to their reader")]
 
+use samebits::Tensor;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
@@ -18,7 +19,8 @@ use samebits::autotune::{
     Numerics, Outcome, Problem, Source, Tuner, candidates, tuner_with,
 };
 use samebits::ops::ConvParams;
-use samebits::{DType, Determinism, Device, Tensor, cuda};
+use samebits::tensor_core::Tensor as Value;
+use samebits::{DType, Determinism, Device, cuda};
 
 const CUDA: Device = Device::Cuda(0);
 
@@ -103,7 +105,7 @@ fn tuner(device: Device, mode: Mode, seed: u64) -> Tuner<ConvCall> {
     tuner_with(device, config(device, mode, seed)).unwrap()
 }
 
-fn bits(tensor: &Tensor) -> Vec<u32> {
+fn bits(tensor: &Value) -> Vec<u32> {
     tensor.to_vec::<f32>().unwrap().into_iter().map(f32::to_bits).collect()
 }
 
@@ -191,7 +193,7 @@ fn choices(device: Device, mode: Mode, seed: u64) -> (String, Source) {
         source = decision.source;
         let call = ConvCall::probe(key, device).unwrap();
         let out = tuner.run(&call, RunToRun).unwrap();
-        let digest = samebits::digest([("", &out)]).unwrap();
+        let digest = samebits::digest([("", &Tensor::from(out))]).unwrap();
         text.push_str(&format!("{} {digest}\n", decision.candidate.name()));
     }
     (text, source)
@@ -260,7 +262,7 @@ fn a_wrong_candidate_is_disqualified_however_fast() {
             if let Some(last) = values.last_mut() {
                 *last = f32::from_bits(last.to_bits() ^ 1);
             }
-            Ok(Tensor::from_slice(&values, out.shape())?.to(device)?)
+            Ok(Value::from_slice(&values, out.shape())?.to(device)?)
         };
         all.push(Candidate::canonical(1000, "planted", wrong));
         let key = &keys(Portable)[0];

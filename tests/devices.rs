@@ -7,15 +7,15 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "tests talk to their reader")]
 
+use samebits::Tensor;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use samebits::autotune::{self, Config};
 use samebits::ops::{Unary, UnaryKind};
-use samebits::{
-    Determinism, Device, DeviceKind, Result, Tensor, cuda, determinism, digest, dispatch_at,
-};
+use samebits::tensor_core::Tensor as Value;
+use samebits::{Determinism, Device, DeviceKind, Result, cuda, determinism, digest, dispatch_at};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use workspace_tests::{Case, conformance, drawn_cases, families, strided_families, unreached};
 
@@ -110,7 +110,7 @@ fn compare_all(block: u32, golden: &Digests) {
     let cases = cases(CUDA);
     assert_eq!(cases.len(), golden.len(), "as many cases as on the CPU");
     let mut different = Vec::new();
-    let mut check = |case: &Case, how: &str, found: Result<Vec<Tensor>>| {
+    let mut check = |case: &Case, how: &str, found: Result<Vec<Value>>| {
         let found = found.and_then(|tensors| short(&tensors));
         if found.as_ref() != Ok(&golden[&case.name]) {
             different.push(format!("{}{how}: {found:?}", case.name));
@@ -216,7 +216,7 @@ fn a_kernel_below_the_level_promised_for_it_is_found() {
     if !is_available() {
         return;
     }
-    let x = Tensor::from_slice(&[1.0f32, 2.0], &[2]).unwrap().to(CUDA).unwrap();
+    let x = Value::from_slice(&[1.0f32, 2.0], &[2]).unwrap().to(CUDA).unwrap();
     let launches = Launches::of(|| {
         let square = Unary { kind: UnaryKind::Square, x };
         dispatch_at(&square, Determinism::Portable).unwrap();
@@ -271,10 +271,11 @@ fn run_under(schedule: &str, block: u32) {
     assert!(output.status.success(), "under {schedule}:\n{text}\n{problem}");
 }
 
-fn run(case: &Case) -> Result<Vec<Tensor>> {
+fn run(case: &Case) -> Result<Vec<Value>> {
     (case.run)()
 }
 
-fn short(tensors: &[Tensor]) -> Result<String> {
+fn short(tensors: &[Value]) -> Result<String> {
+    let tensors: Vec<Tensor> = tensors.iter().map(Tensor::from).collect();
     Ok(digest(tensors.iter().map(|tensor| ("", tensor)))?[..16].to_owned())
 }

@@ -2,13 +2,15 @@
 //!
 //! One test function, because the SIMD level is the process's.
 
+use samebits::Tensor;
 use std::io::Write as _;
 
 use rayon::ThreadPoolBuilder;
 use samebits::numerics::simd::{self, Level};
 use samebits::ops::{Compare, CompareKind, Conv, ConvInputGrad, ConvParams, ConvWeightGrad};
+use samebits::tensor_core::Tensor as Value;
 use samebits::{
-    DType, Determinism, Device, DeviceKind, Result, Tensor, digest, dispatch, dispatch_at, rerun,
+    DType, Determinism, Device, DeviceKind, Result, digest, dispatch, dispatch_at, rerun,
 };
 use workspace_tests::{Case, families, normal_of, strided_families, tiny_families, unreached};
 
@@ -110,8 +112,8 @@ fn the_floating_point_mode_of_a_thread_does_not_show() {
         pool.start_handler(|_| test_support::flush_to_zero()).build().unwrap()
     };
     // So much work that every thread takes some.
-    let zeros = Tensor::zeros(&[4_000_000], DType::F32).unwrap();
-    let a = Tensor::full(zeros.shape(), 1e-40, DType::F32).unwrap();
+    let zeros = Value::zeros(&[4_000_000], DType::F32).unwrap();
+    let a = Value::full(zeros.shape(), 1e-40, DType::F32).unwrap();
     let larger = Compare { kind: CompareKind::Gt, a, b: zeros };
     let found = spoil(3).install(|| dispatch(&larger)).unwrap();
     assert_eq!(found.to_bools().unwrap().iter().position(|larger| !larger), None);
@@ -135,7 +137,8 @@ fn digests(cases: &[Case]) -> Vec<(String, String)> {
         .collect()
 }
 
-fn short(tensors: &[Tensor]) -> Result<String> {
+fn short(tensors: &[Value]) -> Result<String> {
+    let tensors: Vec<Tensor> = tensors.iter().map(Tensor::from).collect();
     Ok(digest(tensors.iter().map(|tensor| ("", tensor)))?[..16].to_owned())
 }
 

@@ -1,12 +1,12 @@
 use samebits::functional as f;
 use samebits::ops::{Cast, Compare, CompareKind};
-use samebits::{DType, Result, Var, dispatch};
+use samebits::{DType, Result, Tensor, dispatch};
 
 use super::{Batches, Make, plain};
 
 /// A differentiable function of one or two variables.
-type Unary = fn(&Var) -> Result<Var>;
-type Binary = fn(&Var, &Var) -> Result<Var>;
+type Unary = fn(&Tensor) -> Result<Tensor>;
+type Binary = fn(&Tensor, &Tensor) -> Result<Tensor>;
 
 pub(super) fn add(batches: &mut Batches, make: Make) {
     let unary: [(_, Unary); _] = [
@@ -66,7 +66,7 @@ pub(super) fn add(batches: &mut Batches, make: Make) {
     batches.add(make.name("compare, where, cast, cat"), inputs, |x| {
         let (a, b) = (x[0].value().clone(), x[1].value().clone());
         let less = dispatch(&Compare { kind: CompareKind::Lt, a, b })?;
-        let chosen = f::where_(&less, &x[0], &x[1])?;
+        let chosen = f::where_(&Tensor::from(&less), &x[0], &x[1])?;
         let narrow = dispatch(&Cast { x: x[0].value().clone(), to: DType::I64 })?;
         Ok(vec![plain(less), f::cat(&[x[0].clone(), chosen], 1)?, plain(narrow)])
     });

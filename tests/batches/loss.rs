@@ -1,12 +1,12 @@
 use samebits::functional::{self as f, BatchReduction, ClassLoss, CtcOptions};
 use samebits::ops::Reduction;
-use samebits::{Result, Var};
+use samebits::{Result, Tensor};
 use workspace_tests::normal_of;
 
 use super::{Batches, Input, Make};
 
 /// A loss of two tensors for each element.
-type Loss = fn(&Var, &Var) -> Result<Var>;
+type Loss = fn(&Tensor, &Tensor) -> Result<Tensor>;
 
 pub(super) fn add(batches: &mut Batches, make: Make) {
     batches.one(make.name("log_softmax"), make.each(&[9, 267], 50), |x| f::log_softmax(x, 1));
@@ -17,12 +17,12 @@ pub(super) fn add(batches: &mut Batches, make: Make) {
         let weight = weight.clone();
         batches.add(make.name(&format!("cross_entropy {smoothing}")), inputs.clone(), move |x| {
             let options = ClassLoss {
-                weight: Some(&weight),
+                weight: Some(&Tensor::from(&weight)),
                 ignore_index: 3,
                 label_smoothing: smoothing,
                 reduction: Reduction::None,
             };
-            Ok(vec![f::cross_entropy_with(&x[0], x[1].value(), &options)?])
+            Ok(vec![f::cross_entropy_with(&x[0], &x[1], &options)?])
         });
     }
     let losses: [(_, Loss); _] = [
@@ -50,7 +50,7 @@ pub(super) fn add(batches: &mut Batches, make: Make) {
         let target_lengths = &[15, 0, 1, 14, 12, 2, 13, 0, 15][part.clone()];
         let options = CtcOptions { blank: 30, reduction: Reduction::None, zero_infinity: true };
         let log_probs = f::log_softmax(&x[0], 2)?;
-        let loss = f::ctc_loss(&log_probs, x[1].value(), input_lengths, target_lengths, options)?;
+        let loss = f::ctc_loss(&log_probs, &x[1], input_lengths, target_lengths, options)?;
         Ok(vec![loss])
     });
 }

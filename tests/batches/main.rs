@@ -22,7 +22,8 @@ mod sparse;
 use std::ops::Range;
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use samebits::{DType, DeviceKind, Result, Tensor, Var, backward, registry};
+use samebits::tensor_core::Tensor as Value;
+use samebits::{DType, DeviceKind, Result, Tensor, backward, registry};
 use workspace_tests::{indices, normal_of};
 
 /// Operations of which no part of the result belongs to a part of the input, or whose inputs
@@ -106,11 +107,11 @@ struct Batch {
 }
 
 /// A function of inputs, and of which part of the batch they are.
-type Function = dyn Fn(&[Var], &Range<usize>) -> Result<Vec<Var>> + Send + Sync;
+type Function = dyn Fn(&[Tensor], &Range<usize>) -> Result<Vec<Tensor>> + Send + Sync;
 
 /// A tensor and the dimension that is the batch, if there is one.
 #[derive(Clone)]
-struct Input(Tensor, Option<usize>);
+struct Input(Value, Option<usize>);
 
 impl Batch {
     /// Where the batch has other bits than its parts.
@@ -143,12 +144,16 @@ impl Batch {
     /// The results for a part of the batch and, from a part of the same gradients, the gradients
     /// of the inputs that have one.
     fn part(&self, part: Range<usize>, whole: Option<&[Input]>) -> Result<Vec<Input>> {
-        let inputs: Vec<Var> = self
+        let inputs: Vec<Tensor> = self
             .inputs
             .iter()
             .map(|input| {
                 let x = cut(input, &part);
-                if x.dtype().is_float() { Var::parameter(x) } else { Var::constant(x) }
+                if x.dtype().is_float() {
+                    Tensor::from(x).set_requires_grad(true)
+                } else {
+                    Tensor::from(x)
+                }
             })
             .collect();
         let results = (self.function)(&inputs, &part)?;
@@ -159,7 +164,7 @@ impl Batch {
             let shape = whole.map_or(y.shape(), |whole| whole[i].0.shape());
             let seed = Input(normal_of(shape, y.dtype(), 900 + i as u64), Some(self.dim));
             seeded
-                .push((y, Var::constant(if whole.is_some() { cut(&seed, &part) } else { seed.0 })));
+                .push((y, Tensor::from(if whole.is_some() { cut(&seed, &part) } else { seed.0 })));
         }
         if seeded.is_empty() {
             return Ok(all);
@@ -167,14 +172,14 @@ impl Batch {
         let gradients = backward(&seeded, false)?;
         for (variable, Input(_, dim)) in inputs.iter().zip(&self.inputs) {
             if let (Some(grad), Some(_)) = (gradients.of(variable), dim) {
-                all.push(Input(grad.clone(), *dim));
+                all.push(Input(grad.value().clone(), *dim));
             }
         }
         Ok(all)
     }
 }
 
-fn cut(Input(x, dim): &Input, part: &Range<usize>) -> Tensor {
+fn cut(Input(x, dim): &Input, part: &Range<usize>) -> Value {
     match dim {
         Some(dim) => x.narrow(*dim, part.start, part.len()).unwrap().contiguous().unwrap(),
         None => x.clone(),
@@ -189,7 +194,7 @@ impl Batches {
         &mut self,
         name: impl Into<String>,
         inputs: impl Into<Vec<Input>>,
-        function: impl Fn(&[Var]) -> Result<Vec<Var>> + Send + Sync + 'static,
+        function: impl Fn(&[Tensor]) -> Result<Vec<Tensor>> + Send + Sync + 'static,
     ) {
         self.add_part(name, inputs, 0, move |x, _| function(x));
     }
@@ -201,7 +206,7 @@ impl Batches {
         name: impl Into<String>,
         inputs: impl Into<Vec<Input>>,
         dim: usize,
-        function: impl Fn(&[Var], &Range<usize>) -> Result<Vec<Var>> + Send + Sync + 'static,
+        function: impl Fn(&[Tensor], &Range<usize>) -> Result<Vec<Tensor>> + Send + Sync + 'static,
     ) {
         let (name, inputs) = (name.into(), inputs.into());
         self.0.push(Batch { name, inputs, dim, function: Box::new(function) });
@@ -212,7 +217,7 @@ impl Batches {
         &mut self,
         name: impl Into<String>,
         x: Input,
-        function: impl Fn(&Var) -> Result<Var> + Send + Sync + 'static,
+        function: impl Fn(&Tensor) -> Result<Tensor> + Send + Sync + 'static,
     ) {
         self.add(name, [x], move |x| Ok(vec![function(&x[0])?]));
     }
@@ -246,6 +251,6 @@ impl Make {
 }
 
 /// A result without a gradient.
-fn plain(x: Tensor) -> Var {
-    Var::constant(x)
+fn plain(x: Value) -> Tensor {
+    Tensor::from(x)
 }

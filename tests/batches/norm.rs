@@ -1,3 +1,4 @@
+use samebits::Tensor;
 use samebits::functional as f;
 use workspace_tests::normal_of;
 
@@ -18,8 +19,8 @@ pub(super) fn add(batches: &mut Batches, make: Make) {
     });
     let (mean, var) = (normal_of(&[12], make.0, 63), normal_of(&[12], make.0, 64));
     batches.add(make.name("batch_norm_inference"), inputs(&[5, 12, 20, 13], &[12]), move |x| {
-        let var = samebits::Var::constant(var.clone()).square()?;
+        let var = Tensor::from(var.clone()).square()?;
         let (weight, bias) = (Some(&x[1]), Some(&x[2]));
-        Ok(vec![f::batch_norm_inference(&x[0], weight, bias, &mean, var.value(), 1e-5)?])
+        Ok(vec![f::batch_norm_inference(&x[0], weight, bias, &Tensor::from(&mean), &var, 1e-5)?])
     });
 }

@@ -2,7 +2,7 @@ use samebits::functional as f;
 use samebits::ops::PoolParams;
 use workspace_tests::normal_of;
 
-use super::{Batches, Make, plain};
+use super::{Batches, Make};
 
 pub(super) fn add(batches: &mut Batches, make: Make) {
     for shape in [vec![5, 3, 301], vec![5, 4, 33, 41], vec![3, 3, 11, 12, 13]] {
@@ -17,7 +17,7 @@ pub(super) fn add(batches: &mut Batches, make: Make) {
         };
         batches.add(name("max_pool"), [x.clone()], move |x| {
             let (y, indices) = f::max_pool(&x[0], &dilated)?;
-            Ok(vec![y, plain(indices)])
+            Ok(vec![y, indices])
         });
         let square = PoolParams::square(dims, 2);
         let (avg, lp, unpool) = (square.clone(), square.clone(), square);
@@ -33,11 +33,11 @@ pub(super) fn add(batches: &mut Batches, make: Make) {
             .one(name("adaptive_avg_pool"), x.clone(), move |x| f::adaptive_avg_pool(x, &adaptive));
         batches.add(name("adaptive_max_pool"), [x.clone()], move |x| {
             let (y, indices) = f::adaptive_max_pool(&x[0], &size)?;
-            Ok(vec![y, plain(indices)])
+            Ok(vec![y, indices])
         });
         if dims > 1 {
             let samples = super::Input(
-                samebits::Var::constant(normal_of(&[shape[0], shape[1], dims], make.0, 81))
+                samebits::Tensor::from(normal_of(&[shape[0], shape[1], dims], make.0, 81))
                     .sigmoid()
                     .unwrap()
                     .value()
@@ -46,8 +46,8 @@ pub(super) fn add(batches: &mut Batches, make: Make) {
             );
             batches.add(name("fractional_max_pool"), [x, samples], move |x| {
                 let (kernel, size) = (vec![2; dims], vec![5; dims]);
-                let (y, indices) = f::fractional_max_pool(&x[0], &kernel, &size, x[1].value())?;
-                Ok(vec![y, plain(indices)])
+                let (y, indices) = f::fractional_max_pool(&x[0], &kernel, &size, &x[1])?;
+                Ok(vec![y, indices])
             });
         }
     }

@@ -1,12 +1,12 @@
 use samebits::functional::{self as f, Stack, Weights};
 use samebits::ops::{GruCell, GruCellGrad, LstmCell, LstmCellGrad};
-use samebits::{Result, Var, dispatch};
+use samebits::{Result, Tensor, dispatch};
 use workspace_tests::normal_of;
 
 use super::{Batches, Input, Make, plain};
 
 /// A recurrent network of inputs, first states and weights.
-type Network = fn(&[Var], &[Weights]) -> Result<Vec<Var>>;
+type Network = fn(&[Tensor], &[Weights]) -> Result<Vec<Tensor>>;
 
 pub(super) fn add(batches: &mut Batches, make: Make) {
     fn both() -> Stack<'static> {
@@ -33,7 +33,7 @@ pub(super) fn add(batches: &mut Batches, make: Make) {
     cells(batches, make);
     let (input, hidden) = (13, 21);
     for (name, gates, network) in networks {
-        let normal = |shape: &[usize], seed| Var::constant(normal_of(shape, make.0, seed));
+        let normal = |shape: &[usize], seed| Tensor::from(normal_of(shape, make.0, seed));
         let weights: Vec<Weights> = (0..4)
             .map(|i| Weights {
                 weight_ih: normal(&[gates * hidden, if i < 2 { input } else { 2 * hidden }], i),

@@ -1,11 +1,11 @@
 use samebits::functional as f;
 use samebits::ops::{Reduce, ReduceKind};
-use samebits::{Result, Var, dispatch};
+use samebits::{Result, Tensor, dispatch};
 
 use super::{Batches, Make, plain};
 
 /// A reduction of some dimensions.
-type Reduction = fn(&Var, &[usize]) -> Result<Var>;
+type Reduction = fn(&Tensor, &[usize]) -> Result<Tensor>;
 
 pub(super) fn add(batches: &mut Batches, make: Make) {
     let reductions: [(_, Reduction); _] = [
@@ -37,15 +37,15 @@ pub(super) fn add(batches: &mut Batches, make: Make) {
     }
     batches.add(make.name("searches"), [make.each(&[9, 333, 4], 101)], |x| {
         let (largest, place) = f::max(&x[0], 1, true)?;
-        let (x, tensor) = (&x[0], x[0].value());
+        let x = &x[0];
         Ok(vec![
             largest,
-            plain(place),
+            place,
             f::min(x, 1, true)?.0,
-            plain(f::argmax(tensor, Some(1), true)?),
-            plain(f::argmin(tensor, Some(2), true)?),
-            plain(f::any(tensor, &[1], true)?),
-            plain(f::all(tensor, &[1, 2], true)?),
+            f::argmax(x, Some(1), true)?,
+            f::argmin(x, Some(2), true)?,
+            f::any(x, &[1], true)?,
+            f::all(x, &[1, 2], true)?,
         ])
     });
     for kind in [ReduceKind::Sum, ReduceKind::Prod, ReduceKind::Amax, ReduceKind::Amin] {

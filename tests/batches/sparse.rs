@@ -1,10 +1,11 @@
+use samebits::Tensor;
 use samebits::functional as f;
 use samebits::ops::QrMode;
 use samebits::sparse::{SparseCoo, sparse_bmm, sparse_mm};
-use samebits::{Tensor, Var};
+use samebits::tensor_core::Tensor as Value;
 use workspace_tests::{indices, normal_of};
 
-use super::{Batches, Input, Make, plain};
+use super::{Batches, Input, Make};
 
 pub(super) fn add(batches: &mut Batches, make: Make) {
     let (count, rows, columns) = (5000, 40, 700);
@@ -15,12 +16,15 @@ pub(super) fn add(batches: &mut Batches, make: Make) {
         sizes.iter().enumerate().flat_map(of).collect()
     };
     // The columns of the dense matrix are a batch.
-    let matrix = Tensor::from_slice(&places(count, &[rows, columns]), &[2, count]).unwrap();
+    let matrix = Value::from_slice(&places(count, &[rows, columns]), &[2, count]).unwrap();
     let values = normal_of(&[count], make.0, 152);
     let dense = Input(normal_of(&[columns, 37], make.0, 153), Some(1));
     batches.add_part(make.name("sparse_mm"), [dense], 1, move |x, _| {
-        let values = Var::constant(values.clone());
-        Ok(vec![sparse_mm(&SparseCoo::new(&matrix, &values, &[rows, columns])?, &x[0])?])
+        let values = Tensor::from(values.clone());
+        Ok(vec![sparse_mm(
+            &SparseCoo::new(&Tensor::from(&matrix), &values, &[rows, columns])?,
+            &x[0],
+        )?])
     });
     // Each matrix of the batch has as many elements, so that the values are one too.
     let (n, each) = (5, 300);
@@ -33,15 +37,19 @@ pub(super) fn add(batches: &mut Batches, make: Make) {
             all.extend_from_slice(&line[part.start * each..part.end * each]);
         }
         let count = part.len() * each;
-        let places = Tensor::from_slice(&all, &[3, count])?;
-        let sparse = SparseCoo::new(&places, &f::reshape(&x[0], &[count])?, &[part.len(), 13, 29])?;
+        let places = Value::from_slice(&all, &[3, count])?;
+        let sparse = SparseCoo::new(
+            &Tensor::from(&places),
+            &f::reshape(&x[0], &[count])?,
+            &[part.len(), 13, 29],
+        )?;
         Ok(vec![sparse_bmm(&sparse, &x[1])?])
     });
     for shape in [[5, 40, 17], [4, 17, 40]] {
         batches.add(make.name(&format!("qr, svd {shape:?}")), [make.each(&shape, 156)], |x| {
             let (q, r) = f::qr(&x[0], QrMode::Reduced)?;
-            let (u, s, v) = f::svd(x[0].value())?;
-            Ok(vec![q, r, plain(u), plain(s), plain(v)])
+            let (u, s, v) = f::svd(&x[0])?;
+            Ok(vec![q, r, u, s, v])
         });
     }
 }

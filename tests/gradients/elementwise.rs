@@ -1,6 +1,7 @@
+use samebits::Tensor;
 use samebits::functional as f;
-use samebits::{Tensor, Var};
-use workspace_tests::indices;
+
+use super::indices;
 
 use super::{check, check_twice};
 
@@ -18,7 +19,7 @@ fn elementwise() {
 
 #[test]
 fn activations() {
-    let positive = |x: &Var| x.square()?.affine(1.0, 0.5);
+    let positive = |x: &Tensor| x.square()?.affine(1.0, 0.5);
     check_twice("exp", &[&[9]], &|x| f::exp(&x[0]));
     check_twice("expm1", &[&[9]], &|x| f::expm1(&x[0]));
     check_twice("log", &[&[9]], &|x| f::log(&positive(&x[0])?));
@@ -55,19 +56,20 @@ fn activations() {
 
 #[test]
 fn ties_and_borders_give_what_pytorch_gives() {
-    let x = Var::parameter(Tensor::from_slice(&[-1.0f32, 0.0, 1.0, f32::NAN], &[4]).unwrap());
-    let grad = |y: Var| {
+    let x =
+        Tensor::from_slice(&[-1.0f32, 0.0, 1.0, f32::NAN], &[4]).unwrap().set_requires_grad(true);
+    let grad = |y: Tensor| {
         let gradients = y.sum_all().unwrap().backward().unwrap();
         gradients.of(&x).unwrap().to_vec::<f32>().unwrap()
     };
-    let zero = Var::constant(Tensor::scalar(0.0f32));
+    let zero = Tensor::scalar(0.0f32);
     assert_eq!(grad(f::maximum(&x, &zero).unwrap()), [0.0, 0.5, 1.0, 1.0]);
     assert_eq!(grad(f::minimum(&x, &zero).unwrap()), [1.0, 0.5, 0.0, 1.0]);
     assert_eq!(grad(f::clamp(&x, Some(-1.0), Some(0.0)).unwrap())[..3], [1.0, 1.0, 0.0]);
     assert_eq!(grad(f::hardtanh(&x, -1.0, 1.0).unwrap())[..3], [0.0, 1.0, 0.0]);
     assert_eq!(grad(f::abs(&x).unwrap())[..3], [-1.0, 0.0, 1.0]);
     assert_eq!(grad(f::pow_scalar(&x, 0.0).unwrap()), [0.0; 4]);
-    let large = Var::parameter(Tensor::from_slice(&[-1e5f32, 1e5], &[2]).unwrap());
+    let large = Tensor::from_slice(&[-1e5f32, 1e5], &[2]).unwrap().set_requires_grad(true);
     for function in [f::elu(&large, 1.0).unwrap(), f::softplus(&large, 1.0, 20.0).unwrap()] {
         let gradients = function.sum_all().unwrap().backward().unwrap();
         assert_eq!(gradients.of(&large).unwrap().to_vec::<f32>().unwrap(), [0.0, 1.0]);

@@ -1,8 +1,9 @@
 use samebits::functional::{self as f, EmbeddingBagOptions};
 use samebits::nn::{Embedding, EmbeddingBag};
 use samebits::ops::BagMode;
-use samebits::{DType, Generator, Tensor, Var};
-use workspace_tests::{indices, normal_of};
+
+use super::{indices, normal_of};
+use samebits::{DType, Generator, Tensor};
 
 use super::{check, check_twice};
 
@@ -12,11 +13,11 @@ fn tables() {
     for padding_idx in [None, Some(2)] {
         // What is not read has no derivative; the others are read as they are.
         let weight: &[usize] = &[5, 3];
-        let skip = |x: &Var| match padding_idx {
+        let skip = |x: &Tensor| match padding_idx {
             None => Ok(x.clone()),
             Some(row) => {
                 let rows = Tensor::from_slice(&[row as i64], &[1]).unwrap();
-                f::index_copy(x, 0, &rows, &Var::constant(normal_of(&[1, 3], DType::F64, 32)))
+                f::index_copy(x, 0, &rows, &normal_of(&[1, 3], DType::F64, 32))
             }
         };
         check_twice("embedding", &[weight], &|x| {
@@ -28,7 +29,7 @@ fn tables() {
 #[test]
 fn padding_and_frequency() {
     let index = Tensor::from_slice(&[1i64, 0, 1, 2], &[2, 2]).unwrap();
-    let weight = Var::parameter(normal_of(&[4, 1], DType::F64, 33));
+    let weight = normal_of(&[4, 1], DType::F64, 33).set_requires_grad(true);
     let y = f::embedding_with(&weight, &index, Some(0), true).unwrap();
     let gradients = y.affine(6.0, 0.0).unwrap().sum_all().unwrap().backward().unwrap();
     let found = gradients.of(&weight).unwrap().to_vec::<f64>().unwrap();
@@ -73,24 +74,24 @@ fn bags() {
 fn the_gradient_of_bags_is_not_differentiable() {
     let (index, offsets) = (indices(14, 6, 34), Tensor::from_slice(&[0i64, 3], &[2]).unwrap());
     for mode in [BagMode::Sum, BagMode::Mean, BagMode::Max] {
-        let weight = Var::parameter(normal_of(&[6, 3], DType::F64, 37));
+        let weight = normal_of(&[6, 3], DType::F64, 37).set_requires_grad(true);
         let options = EmbeddingBagOptions { mode, ..EmbeddingBagOptions::default() };
         let y = f::embedding_bag(&weight.square().unwrap(), &index, Some(&offsets), None, options);
-        let one = Var::constant(Tensor::ones(&[2, 3], DType::F64).unwrap());
+        let one = Tensor::ones(&[2, 3], DType::F64).unwrap();
         let grads = y.unwrap().square().unwrap().backward_from(one, true).unwrap();
-        let grad = grads.var_of(&weight).unwrap().sum_all().unwrap();
+        let grad = grads.of(&weight).unwrap().sum_all().unwrap();
         let error = grad.backward().unwrap_err().to_string();
         assert_eq!(error, "embedding_bag: this gradient cannot be differentiated again");
     }
     // The gradient of the factors depends on the table, whatever flows in.
-    let table = Var::parameter(normal_of(&[6, 3], DType::F64, 38));
-    let factors = Var::parameter(normal_of(&[14], DType::F64, 39));
+    let table = normal_of(&[6, 3], DType::F64, 38).set_requires_grad(true);
+    let factors = normal_of(&[14], DType::F64, 39).set_requires_grad(true);
     let options = EmbeddingBagOptions { mode: BagMode::Sum, ..EmbeddingBagOptions::default() };
     let y = f::embedding_bag(&table, &index, Some(&offsets), Some(&factors), options).unwrap();
-    let one = Var::constant(Tensor::ones(&[2, 3], DType::F64).unwrap());
+    let one = Tensor::ones(&[2, 3], DType::F64).unwrap();
     let grads = y.backward_from(one, true).unwrap();
     for variable in [&table, &factors] {
-        let grad = grads.var_of(variable).unwrap().sum_all().unwrap();
+        let grad = grads.of(variable).unwrap().sum_all().unwrap();
         let error = grad.backward().unwrap_err().to_string();
         assert_eq!(error, "embedding_bag: this gradient cannot be differentiated again");
     }
@@ -103,14 +104,14 @@ fn long_rows_are_shortened() {
     let before = table.weight.clone();
     let index = Tensor::from_slice(&[3i64, 1, 3], &[3]).unwrap();
     let y = table.forward(&index).unwrap();
-    let norms = f::norm(&y, 2.0, &[1], false).unwrap().value().to_vec::<f32>().unwrap();
+    let norms = f::norm(&y, 2.0, &[1], false).unwrap().to_vec::<f32>().unwrap();
     assert!(norms.iter().all(|norm| (norm - 0.5).abs() < 1e-6), "{norms:?}");
     // The layer keeps the shortened rows, and the others as they were.
-    let after = table.weight.value().to_vec::<f32>().unwrap();
-    let before = before.value().to_vec::<f32>().unwrap();
+    let after = table.weight.to_vec::<f32>().unwrap();
+    let before = before.to_vec::<f32>().unwrap();
     assert_eq!(after[..4], before[..4]);
     assert_ne!(after[4..8], before[4..8]);
-    assert_eq!(after[12..16], y.value().to_vec::<f32>().unwrap()[..4]);
+    assert_eq!(after[12..16], y.to_vec::<f32>().unwrap()[..4]);
     // The gradient is that of the table that the layer holds now.
     let gradients = y.sum_all().unwrap().backward().unwrap();
     assert_eq!(gradients.of(&table.weight).unwrap().to_vec::<f32>().unwrap()[12..16], [2.0; 4]);
@@ -118,6 +119,6 @@ fn long_rows_are_shortened() {
     let mut bags = EmbeddingBag::new(6, 4, &mut Generator::new(36)).unwrap();
     bags.max_norm = Some(0.5);
     let y = bags.forward(&Tensor::from_slice(&[2i64, 4], &[2, 1]).unwrap(), None, None).unwrap();
-    let norms = f::norm(&y, 2.0, &[1], false).unwrap().value().to_vec::<f32>().unwrap();
+    let norms = f::norm(&y, 2.0, &[1], false).unwrap().to_vec::<f32>().unwrap();
     assert!(norms.iter().all(|norm| (norm - 0.5).abs() < 1e-6), "{norms:?}");
 }

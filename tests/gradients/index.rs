@@ -1,6 +1,8 @@
+use samebits::Generator;
+use samebits::Tensor;
 use samebits::functional as f;
-use samebits::{Generator, Tensor};
-use workspace_tests::indices;
+
+use super::indices;
 
 use super::check_twice;
 

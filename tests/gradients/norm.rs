@@ -1,7 +1,8 @@
 use samebits::functional as f;
 use samebits::nn::{Context, InstanceNorm, Module};
-use samebits::{DType, Generator, Tensor, Var};
-use workspace_tests::normal_of;
+
+use super::normal_of;
+use samebits::{DType, Generator, Tensor};
 
 use super::check_twice;
 
@@ -26,16 +27,16 @@ fn with_their_own_statistics() {
 #[test]
 fn with_given_statistics() {
     let mean = normal_of(&[2], DType::F64, 1);
-    let var = Var::constant(normal_of(&[2], DType::F64, 2)).square().unwrap();
+    let var = normal_of(&[2], DType::F64, 2).square().unwrap();
     check_twice("batch_norm_inference", &[&[3, 2, 4], &[2], &[2]], &|x| {
         let (weight, bias) = (Some(&x[1]), Some(&x[2]));
-        f::batch_norm_inference(&x[0], weight, bias, &mean, var.value(), 1e-3)
+        f::batch_norm_inference(&x[0], weight, bias, &mean, &var, 1e-3)
     });
 }
 
 #[test]
 fn running_statistics_of_instances() {
-    let x = Var::constant(normal_of(&[4, 3, 5, 6], DType::F32, 3));
+    let x = normal_of(&[4, 3, 5, 6], DType::F32, 3);
     let mut generator = Generator::new(0);
     let mut layer = InstanceNorm::affine(3).unwrap().tracking(3).unwrap();
     let names: Vec<String> = layer.state().into_iter().map(|(name, _)| name).collect();
@@ -44,26 +45,26 @@ fn running_statistics_of_instances() {
         layer.forward(&x, &mut Context { training, generator: &mut generator }).unwrap()
     };
     // Mean 0 and variance 1 change next to nothing.
-    let kept = run(&mut layer, false).value().to_vec::<f32>().unwrap();
+    let kept = run(&mut layer, false).to_vec::<f32>().unwrap();
     let close = |a: &[f32], b: &[f32]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-4);
-    assert!(close(&kept, &x.value().to_vec::<f32>().unwrap()));
+    assert!(close(&kept, &x.to_vec::<f32>().unwrap()));
     let trained = run(&mut layer, true);
     let plain = run(&mut InstanceNorm::affine(3).unwrap(), true);
-    assert_eq!(trained.value().to_bytes(), plain.value().to_bytes());
+    assert_eq!(trained.to_bytes(), plain.to_bytes());
     for _ in 0..200 {
         run(&mut layer, true);
     }
     // By then they are the means over the batch of each sample's statistics.
     let running = layer.running.clone().unwrap();
     let (var, mean) = f::var_mean(&x, &[2, 3], 1.0, false).unwrap();
-    let over_batch = |x: &Var| f::mean(x, &[0]).unwrap().value().to_vec::<f32>().unwrap();
+    let over_batch = |x: &Tensor| f::mean(x, &[0]).unwrap().to_vec::<f32>().unwrap();
     assert!(close(&running.mean.to_vec::<f32>().unwrap(), &over_batch(&mean)));
     assert!(close(&running.var.to_vec::<f32>().unwrap(), &over_batch(&var)));
     let used = run(&mut layer, false);
     let (weight, bias) = (layer.weight.as_ref(), layer.bias.as_ref());
     let expected =
         f::batch_norm_inference(&x, weight, bias, &running.mean, &running.var, 1e-5).unwrap();
-    assert_eq!(used.value().to_bytes(), expected.value().to_bytes());
+    assert_eq!(used.to_bytes(), expected.to_bytes());
     // It is moved and loaded with its statistics.
     let mut other = InstanceNorm::affine(3).unwrap().tracking(3).unwrap();
     let state: std::collections::BTreeMap<String, Tensor> = layer.state().into_iter().collect();

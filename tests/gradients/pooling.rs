@@ -1,7 +1,8 @@
 use samebits::functional as f;
 use samebits::ops::PoolParams;
-use samebits::{DType, Generator, Tensor, Var};
-use workspace_tests::normal_of;
+
+use super::normal_of;
+use samebits::{DType, Generator, Tensor};
 
 use super::check_twice;
 
@@ -36,7 +37,7 @@ fn at_random_places() {
     for shape in [&[2, 2, 6, 7][..], &[1, 5, 6, 7]] {
         let dims = shape.len() - 2 + usize::from(shape[0] == 1);
         let (kernel, size) = (vec![2; dims], vec![3; dims]);
-        let x = Var::constant(normal_of(shape, DType::F64, 1));
+        let x = normal_of(shape, DType::F64, 1);
         let samples = f::fractional_samples(&x, dims, &mut Generator::new(2)).unwrap();
         check_twice("fractional_max_pool", &[shape], &|x| {
             Ok(f::fractional_max_pool(&x[0], &kernel, &size, &samples)?.0)

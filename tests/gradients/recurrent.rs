@@ -1,6 +1,6 @@
+use super::normal_of;
 use samebits::functional::{self as f, Stack, Weights};
-use samebits::{DType, Generator, Result, Var};
-use workspace_tests::normal_of;
+use samebits::{DType, Generator, Result, Tensor};
 
 use super::{check, check_twice};
 
@@ -20,7 +20,7 @@ fn shapes(gates: usize, directions: usize, projection: Option<usize>) -> Vec<Vec
     shapes
 }
 
-fn weights(x: &[Var], projection: bool) -> Vec<Weights> {
+fn weights(x: &[Tensor], projection: bool) -> Vec<Weights> {
     x.chunks_exact(if projection { 5 } else { 4 })
         .map(|x| Weights {
             weight_ih: x[0].clone(),
@@ -33,14 +33,13 @@ fn weights(x: &[Var], projection: bool) -> Vec<Weights> {
 }
 
 /// All results in one.
-fn joined(results: &[Var]) -> Result<Var> {
-    let flat: Result<Vec<Var>> =
-        results.iter().map(|x| f::reshape(x, &[x.value().numel()])).collect();
+fn joined(results: &[Tensor]) -> Result<Tensor> {
+    let flat: Result<Vec<Tensor>> = results.iter().map(|x| f::reshape(x, &[x.numel()])).collect();
     f::cat(&flat?, 0)
 }
 
 /// A recurrent network of inputs, weights and the shape of its stack.
-type Network<'a> = dyn Fn(&[Var], Vec<Weights>, Stack<'_>) -> Result<Vec<Var>> + 'a;
+type Network<'a> = dyn Fn(&[Tensor], Vec<Weights>, Stack<'_>) -> Result<Vec<Tensor>> + 'a;
 
 #[track_caller]
 fn check_layers(name: &str, gates: usize, projection: Option<usize>, run: &Network<'_>) {
@@ -143,7 +142,7 @@ fn packed_sequences() {
 /// A sequence has the bits that it has alone, whatever it is packed or batched with.
 #[test]
 fn a_sequence_does_not_feel_its_neighbours() {
-    let normal = |shape: &[usize], seed| Var::constant(normal_of(shape, DType::F32, seed));
+    let normal = |shape: &[usize], seed| normal_of(shape, DType::F32, seed);
     let hidden = 33;
     let weights: Vec<Weights> = (0..4)
         .map(|i| Weights {
@@ -162,13 +161,13 @@ fn a_sequence_does_not_feel_its_neighbours() {
     let (y, h, c) = f::lstm_packed(&packed, &states[0], &states[1], &weights, both()).unwrap();
     let (y, _) = f::pad_packed_sequence(&y, false, 0.0, None).unwrap();
     for (i, &length) in lengths.iter().enumerate() {
-        let one = |x: &Var, dim| Var::constant(x.value().narrow(dim, i, 1).unwrap());
-        let alone = Var::constant(one(&input, 1).value().narrow(0, 0, length).unwrap());
+        let one = |x: &Tensor, dim| Tensor::from(x.value().narrow(dim, i, 1).unwrap());
+        let alone = Tensor::from(one(&input, 1).value().narrow(0, 0, length).unwrap());
         let (h0, c0) = (one(&states[0], 1), one(&states[1], 1));
         let (y_alone, h_alone, c_alone) = f::lstm(&alone, &h0, &c0, &weights, both()).unwrap();
         let y = one(&y, 1).value().narrow(0, 0, length).unwrap();
-        assert_eq!(y.to_bytes(), y_alone.value().to_bytes(), "output of sequence {i}");
-        assert_eq!(one(&h, 1).value().to_bytes(), h_alone.value().to_bytes(), "state {i}");
-        assert_eq!(one(&c, 1).value().to_bytes(), c_alone.value().to_bytes(), "cell {i}");
+        assert_eq!(y.to_bytes(), y_alone.to_bytes(), "output of sequence {i}");
+        assert_eq!(one(&h, 1).to_bytes(), h_alone.to_bytes(), "state {i}");
+        assert_eq!(one(&c, 1).to_bytes(), c_alone.to_bytes(), "cell {i}");
     }
 }

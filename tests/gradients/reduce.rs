@@ -1,5 +1,6 @@
 use samebits::functional as f;
-use samebits::{Result, Tensor, Var};
+
+use samebits::{Result, Tensor};
 
 use super::{check, check_twice, with_zeros};
 
@@ -43,15 +44,15 @@ fn products_with_zeros_twice() {
 }
 
 /// The gradient of a function of `values` to one number.
-fn gradient(values: &[f64], function: impl Fn(&Var) -> Result<Var>) -> Vec<f64> {
-    let x = Var::parameter(Tensor::from_slice(values, &[values.len()]).unwrap());
+fn gradient(values: &[f64], function: impl Fn(&Tensor) -> Result<Tensor>) -> Vec<f64> {
+    let x = Tensor::from_slice(values, &[values.len()]).unwrap().set_requires_grad(true);
     let gradients = function(&x).unwrap().backward().unwrap();
     gradients.of(&x).unwrap().to_vec().unwrap()
 }
 
 #[test]
 fn zeros_and_ties() {
-    let prod = |x: &Var| f::prod(x, &[0], false);
+    let prod = |x: &Tensor| f::prod(x, &[0], false);
     assert_eq!(gradient(&[2.0, 3.0, 4.0], prod), [12.0, 8.0, 6.0]);
     assert_eq!(gradient(&[2.0, 0.0, 4.0], prod), [0.0, 8.0, 0.0]);
     assert_eq!(gradient(&[0.0, 0.0, 4.0], prod), [0.0, 0.0, 0.0]);
@@ -62,7 +63,7 @@ fn zeros_and_ties() {
     for p in [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, f64::INFINITY] {
         assert_eq!(gradient(&[0.0, 0.0], |x| f::norm(x, p, &[0], false)), [0.0, 0.0], "p = {p}");
     }
-    let infinite = |x: &Var| f::norm(x, f64::INFINITY, &[0], false);
+    let infinite = |x: &Tensor| f::norm(x, f64::INFINITY, &[0], false);
     assert_eq!(gradient(&[0.0, -3.0, 3.0, 2.0], infinite), [0.0, -0.5, 0.5, 0.0]);
     assert_eq!(gradient(&[0.0, -3.0, 3.0], |x| f::norm(x, 1.0, &[0], false)), [0.0, -1.0, 1.0]);
 }

@@ -2,12 +2,13 @@
 
 use samebits::functional as f;
 use samebits::ops::ScatterReduceKind::{Mean, Prod};
-use samebits::{DType, Result, Tensor, Var};
+
+use samebits::{DType, Result, Tensor};
 
 use super::check_twice;
 
 /// A function of one variable.
-type Function = fn(&Var) -> Result<Var>;
+type Function = fn(&Tensor) -> Result<Tensor>;
 
 #[test]
 fn dimension_zero_of_no_dimensions() {
@@ -42,7 +43,7 @@ fn dimension_zero_of_no_dimensions() {
     }
     let places: [Tensor; 2] = [Tensor::scalar(0i64), Tensor::from_slice(&[0i64], &[1]).unwrap()];
     for index in &places {
-        let scalar = |y: Var| {
+        let scalar = |y: Tensor| {
             assert_eq!(y.shape(), [0; 0]);
             Ok(y)
         };
@@ -88,12 +89,12 @@ fn searches_of_no_dimensions() {
     }
     assert_eq!(f::any(&x, &[0], true).unwrap().to_bools().unwrap(), [true]);
     assert_eq!(f::all(&Tensor::scalar(0.0f32), &[0], false).unwrap().to_bools().unwrap(), [false]);
-    assert_eq!(f::flatten_from(&Var::constant(x.clone()), 0).unwrap().shape(), [1]);
+    assert_eq!(f::flatten_from(&Tensor::from(x.clone()), 0).unwrap().shape(), [1]);
 }
 
 #[test]
 fn there_is_no_other_dimension() {
-    let x = Var::constant(Tensor::scalar(3.0f32));
+    let x = Tensor::scalar(3.0f32);
     let index = Tensor::from_slice(&[0i64, 0], &[2]).unwrap();
     assert!(f::sum(&x, &[1]).is_err());
     assert!(f::cumsum(&x, 1).is_err());
@@ -111,19 +112,19 @@ fn there_is_no_other_dimension() {
 #[test]
 fn integers_are_added_as_integers() {
     let x = Tensor::from_slice(&[i64::MAX, 2, 3, -4], &[2, 2]).unwrap();
-    let var = Var::constant(x.clone());
-    let sums = |y: Var| y.value().to_vec::<i64>().unwrap();
+    let var = Tensor::from(x.clone());
+    let sums = |y: Tensor| y.to_vec::<i64>().unwrap();
     assert_eq!(sums(f::sum(&var, &[1]).unwrap()), [i64::MIN + 1, -1]);
     assert_eq!(sums(f::sum(&var, &[0, 1]).unwrap()), [i64::MIN]);
     assert_eq!(sums(f::prod(&var, &[0], false).unwrap()), [i64::MAX.wrapping_mul(3), -8]);
     assert_eq!(sums(f::amax(&var, &[0], false).unwrap()), [i64::MAX, 2]);
     assert_eq!(sums(f::amin(&var, &[1], false).unwrap()), [2, -4]);
-    let none = Var::constant(Tensor::zeros(&[0], DType::I64).unwrap());
+    let none = Tensor::zeros(&[0], DType::I64).unwrap();
     assert_eq!(sums(f::sum(&none, &[0]).unwrap()), [0]);
     assert_eq!(sums(f::prod(&none, &[0], false).unwrap()), [1]);
     assert!(f::amax(&none, &[0], false).is_err());
     for dtype in [DType::U8, DType::Bool] {
-        let ones = Var::constant(Tensor::ones(&[300], dtype).unwrap());
+        let ones = Tensor::ones(&[300], dtype).unwrap();
         assert_eq!(sums(f::sum(&ones, &[0]).unwrap()), [300]);
         assert_eq!(sums(f::prod(&ones, &[0], false).unwrap()), [1]);
     }

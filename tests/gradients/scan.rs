@@ -1,6 +1,6 @@
+use samebits::Tensor;
 use samebits::functional as f;
 use samebits::numerics::math::f64 as math;
-use samebits::{Tensor, Var};
 
 use super::{check, check_thrice, check_twice, with_zeros};
 
@@ -20,7 +20,7 @@ fn scans() {
 
 #[test]
 fn a_cumulative_product_with_zeros() {
-    let x = Var::parameter(Tensor::from_slice(&[2.0, 0.0, 3.0, 0.0, 5.0], &[5]).unwrap());
+    let x = Tensor::from_slice(&[2.0, 0.0, 3.0, 0.0, 5.0], &[5]).unwrap().set_requires_grad(true);
     let gradients = f::cumprod(&x, 0).unwrap().sum_all().unwrap().backward().unwrap();
     let found = gradients.of(&x).unwrap().to_vec::<f64>().unwrap();
     // By the second: 2 + 2·3; by the others, zero or a product with a zero.
@@ -35,12 +35,12 @@ fn a_cumulative_product_with_zeros_twice() {
             f::cumprod(&with_zeros(&x[0], 0, |at| zeros.contains(&(at / 2)))?, 0)
         });
     }
-    let x = Var::parameter(Tensor::from_slice(&[2.0, 3.0], &[2]).unwrap());
+    let x = Tensor::from_slice(&[2.0, 3.0], &[2]).unwrap().set_requires_grad(true);
     let mut gradient = f::cumprod(&x, 0).unwrap();
     for _ in 0..2 {
         let grads = gradient.sum_all().unwrap();
-        let one = Var::constant(Tensor::scalar(1.0));
-        gradient = grads.backward_from(one, true).unwrap().var_of(&x).unwrap().clone();
+        let one = Tensor::scalar(1.0);
+        gradient = grads.backward_from(one, true).unwrap().of(&x).unwrap().clone();
     }
     let error = gradient.sum_all().unwrap().backward().unwrap_err().to_string();
     assert_eq!(error, "cumprod: this gradient cannot be differentiated again");
@@ -48,10 +48,11 @@ fn a_cumulative_product_with_zeros_twice() {
 
 #[test]
 fn logcumsumexp_far_apart() {
-    let x = Var::parameter(Tensor::from_slice(&[-1e4, 800.0, 801.0, -1e300], &[4]).unwrap());
+    let x =
+        Tensor::from_slice(&[-1e4, 800.0, 801.0, -1e300], &[4]).unwrap().set_requires_grad(true);
     let y = f::logcumsumexp(&x, 0).unwrap();
     let log = 801.0 + math::log1p(math::exp(-1.0));
-    let found = y.value().to_vec::<f64>().unwrap();
+    let found = y.to_vec::<f64>().unwrap();
     assert_eq!(found[..2], [-1e4, 800.0]);
     assert!((found[2] - log).abs() < 1e-12 && found[2].to_bits() == found[3].to_bits());
     let gradients = y.sum_all().unwrap().backward().unwrap();

@@ -1,7 +1,8 @@
 use samebits::functional as f;
 use samebits::ops::ScatterReduceKind::{self, Amax, Amin, Mean, Prod, Sum};
-use samebits::{Result, Tensor, Var, backward};
-use workspace_tests::indices;
+
+use super::indices;
+use samebits::{Result, Tensor, backward};
 
 use super::{check_twice, with_zeros};
 
@@ -15,10 +16,11 @@ fn sums_and_other_reductions() {
     for include_self in [false, true] {
         for kind in [Sum, Mean, Prod, Amax, Amin] {
             let shapes: [&[usize]; 2] = [&[2, 4, 3], &[2, 7, 3]];
-            let element = |x: &[Var]| {
+            let element = |x: &[Tensor]| {
                 f::scatter_reduce(&x[0], 1, &index, &x[1].square()?, kind, include_self)
             };
-            let slice = |x: &[Var]| f::index_reduce(&x[0], 1, &slices, &x[1], kind, include_self);
+            let slice =
+                |x: &[Tensor]| f::index_reduce(&x[0], 1, &slices, &x[1], kind, include_self);
             let name = format!("{kind:?} {include_self}");
             check_twice(&format!("scatter_reduce {name}"), &shapes, &element);
             check_twice(&format!("index_reduce {name}"), &shapes, &slice);
@@ -37,13 +39,13 @@ fn products_with_a_zero_twice() {
             f::scatter_reduce(&input, 0, &index, &source, Prod, true)
         });
     }
-    let source = Var::parameter(Tensor::from_slice(&[0.0, 0.0, 2.0], &[3]).unwrap());
+    let source = Tensor::from_slice(&[0.0, 0.0, 2.0], &[3]).unwrap().set_requires_grad(true);
     let index = Tensor::from_slice(&[0i64, 0, 0], &[3]).unwrap();
-    let input = Var::constant(Tensor::from_slice(&[3.0], &[1]).unwrap());
+    let input = Tensor::from_slice(&[3.0], &[1]).unwrap();
     let y = f::scatter_reduce(&input, 0, &index, &source, Prod, true).unwrap();
-    let one = Var::constant(Tensor::from_slice(&[1.0], &[1]).unwrap());
+    let one = Tensor::from_slice(&[1.0], &[1]).unwrap();
     let grads = y.backward_from(one, true).unwrap();
-    let error = grads.var_of(&source).unwrap().sum_all().unwrap().backward().unwrap_err();
+    let error = grads.of(&source).unwrap().sum_all().unwrap().backward().unwrap_err();
     let expected = "scatter_reduce of several zeros: this gradient cannot be differentiated again";
     assert_eq!(error.to_string(), expected);
 }
@@ -56,15 +58,15 @@ fn gradients(
     source: &[f64],
     index: &[i64],
 ) -> Result<(Vec<f64>, Vec<f64>)> {
-    let variable = |values: &[f64]| -> Result<Var> {
-        Ok(Var::parameter(Tensor::from_slice(values, &[values.len()])?))
+    let variable = |values: &[f64]| -> Result<Tensor> {
+        Ok(Tensor::from_slice(values, &[values.len()])?.set_requires_grad(true))
     };
     let (x, s) = (variable(input)?, variable(source)?);
     let index = Tensor::from_slice(index, &[index.len()])?;
     let y = f::scatter_reduce(&x, 0, &index, &s, kind, include_self)?;
-    let ones = Var::constant(Tensor::from_slice(&vec![1.0; input.len()], &[input.len()])?);
+    let ones = Tensor::from_slice(&vec![1.0; input.len()], &[input.len()])?;
     let grads = backward(&[(&y, ones)], false)?;
-    let of = |x: &Var| grads.of(x).unwrap().to_vec::<f64>();
+    let of = |x: &Tensor| grads.of(x).unwrap().to_vec::<f64>();
     Ok((of(&x)?, of(&s)?))
 }
 

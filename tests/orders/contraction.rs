@@ -2,7 +2,8 @@ use samebits::functional as f;
 use samebits::numerics::simd::{self, Level};
 use samebits::ops::ConvParams;
 use samebits::sparse::{SparseCoo, sparse_bmm, sparse_mm};
-use samebits::{DType, Tensor, Var};
+use samebits::tensor_core::Tensor as Value;
+use samebits::{DType, Tensor};
 
 use super::{check_chain, constant, ones, values};
 
@@ -16,9 +17,9 @@ fn everywhere(_: usize) -> bool {
 }
 
 /// The gradient of `x`, for a gradient of ones.
-fn gradient(y: &Var, grad: &Var, x: &Var) -> Vec<f32> {
+fn gradient(y: &Tensor, grad: &Tensor, x: &Tensor) -> Vec<f32> {
     let gradients = y.backward_from(grad.clone(), false).unwrap();
-    values(gradients.of(x).unwrap())
+    values(gradients.of(x).unwrap().value())
 }
 
 #[test]
@@ -42,12 +43,12 @@ fn products() {
             values(f::linear(&x, &ones(&[9, k], dtype), None).unwrap().value())
         });
         check_chain("linear, gradient of the input", k, BLOCK, everywhere, |grad| {
-            let x = Var::parameter(Tensor::ones(&[1, 5], dtype).unwrap());
+            let x = Tensor::ones(&[1, 5], dtype).unwrap().set_requires_grad(true);
             let y = f::linear(&x, &ones(&[k, 5], dtype), None).unwrap();
             gradient(&y, &constant(grad, &[1, k], dtype), &x)
         });
         check_chain("linear, gradient of the weight", k, BLOCK, everywhere, |grad| {
-            let weight = Var::parameter(Tensor::ones(&[1, 5], dtype).unwrap());
+            let weight = Tensor::ones(&[1, 5], dtype).unwrap().set_requires_grad(true);
             let y = f::linear(&ones(&[k, 5], dtype), &weight, None).unwrap();
             gradient(&y, &constant(grad, &[k, 1], dtype), &weight)
         });
@@ -86,9 +87,9 @@ fn sparse_products() {
                 let places = vec![0; count].into_iter().chain(columns.iter().rev().copied());
                 let places: Vec<i64> = places.map(|place| place as i64).collect();
                 let elements: Vec<f32> = columns.iter().rev().map(|&column| a[column]).collect();
-                let places = Tensor::from_slice(&places, &[2, count]).unwrap();
+                let places = Value::from_slice(&places, &[2, count]).unwrap();
                 let elements = constant(&elements, &[count], dtype);
-                let sparse = SparseCoo::new(&places, &elements, &[1, k]).unwrap();
+                let sparse = SparseCoo::new(&Tensor::from(&places), &elements, &[1, k]).unwrap();
                 values(sparse_mm(&sparse, &ones(&[k, 37], dtype)).unwrap().value())
             });
             check_chain("sparse_bmm", k, BLOCK, present, |a| {
@@ -102,9 +103,9 @@ fn sparse_products() {
                 };
                 let places: Vec<i64> = (0..3).flat_map(each).collect();
                 let elements: Vec<f32> = columns.iter().map(|&column| a[column]).collect();
-                let places = Tensor::from_slice(&places, &[3, 3 * count]).unwrap();
+                let places = Value::from_slice(&places, &[3, 3 * count]).unwrap();
                 let elements = constant(&elements.repeat(3), &[3 * count], dtype);
-                let sparse = SparseCoo::new(&places, &elements, &[3, 1, k]).unwrap();
+                let sparse = SparseCoo::new(&Tensor::from(&places), &elements, &[3, 1, k]).unwrap();
                 values(sparse_bmm(&sparse, &ones(&[3, k, 7], dtype)).unwrap().value())
             });
         }
@@ -123,7 +124,7 @@ fn convolutions() {
         });
         check_chain("conv, gradient of the input", k, BLOCK, everywhere, |weight| {
             // The middle of the input is under every tap.
-            let x = Var::parameter(Tensor::ones(&[1, 1, 5, 5], dtype).unwrap());
+            let x = Tensor::ones(&[1, 1, 5, 5], dtype).unwrap().set_requires_grad(true);
             let y = f::conv(&x, &constant(weight, &[channels, 1, 3, 3], dtype), None, &params);
             let all = gradient(&y.unwrap(), &ones(&[1, channels, 3, 3], dtype), &x);
             vec![all[2 * 5 + 2]]
@@ -140,7 +141,7 @@ fn convolutions() {
             vec![values(y.unwrap().value())[2 * 5 + 2]]
         });
         check_chain("conv_transpose, gradient of the input", k, BLOCK, everywhere, |grad| {
-            let x = Var::parameter(Tensor::ones(&[1, 1, 1, 1], dtype).unwrap());
+            let x = Tensor::ones(&[1, 1, 1, 1], dtype).unwrap().set_requires_grad(true);
             let weight = ones(&[1, channels, 3, 3], dtype);
             let y = f::conv_transpose(&x, &weight, None, &params, &[0, 0]).unwrap();
             gradient(&y, &constant(grad, &[1, channels, 3, 3], dtype), &x)
@@ -154,7 +155,7 @@ fn gradients_of_kernels() {
     let n = images * length;
     let params = ConvParams::padded(1, 0);
     for dtype in FLOATS {
-        let weight = || Var::parameter(Tensor::ones(&[1, 1, 1], dtype).unwrap());
+        let weight = || Tensor::ones(&[1, 1, 1], dtype).unwrap().set_requires_grad(true);
         check_chain("conv, gradient of the weight", n, WEIGHT_BLOCK, everywhere, |grad| {
             let weight = weight();
             let y = f::conv(&ones(&[images, 1, length], dtype), &weight, None, &params).unwrap();

@@ -13,7 +13,8 @@ mod recurrent;
 mod reduce;
 
 use samebits::ops::Cast;
-use samebits::{DType, Tensor, Var, dispatch};
+use samebits::tensor_core::Tensor as Value;
+use samebits::{DType, Tensor, dispatch};
 
 /// What swallows ones, in f32 and in f64.
 const HUGE: f32 = 1e30;
@@ -72,17 +73,17 @@ fn chain(block: usize) -> impl Fn(&[Node], &mut dyn FnMut(Node, Node) -> Node) -
 }
 
 /// A constant of some type with these values.
-fn constant(values: &[f32], shape: &[usize], dtype: DType) -> Var {
-    let x = Tensor::from_slice(values, shape).unwrap();
-    Var::constant(dispatch(&Cast { x, to: dtype }).unwrap())
+fn constant(values: &[f32], shape: &[usize], dtype: DType) -> Tensor {
+    let x = Value::from_slice(values, shape).unwrap();
+    Tensor::from(dispatch(&Cast { x, to: dtype }).unwrap())
 }
 
-fn ones(shape: &[usize], dtype: DType) -> Var {
-    Var::constant(Tensor::ones(shape, dtype).unwrap())
+fn ones(shape: &[usize], dtype: DType) -> Tensor {
+    Tensor::ones(shape, dtype).unwrap()
 }
 
 /// Every element as f32, which holds the numbers of terms.
-fn values(x: &Tensor) -> Vec<f32> {
+fn values(x: &Value) -> Vec<f32> {
     dispatch(&Cast { x: x.clone(), to: DType::F32 }).unwrap().to_vec().unwrap()
 }
 

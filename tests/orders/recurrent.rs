@@ -1,5 +1,5 @@
 use samebits::functional::{self as f, Stack, Weights};
-use samebits::{DType, Tensor, Var};
+use samebits::{DType, Tensor};
 
 use super::{chain, constant, ones, pairs, probe, remains, values};
 
@@ -31,7 +31,7 @@ impl Kind {
     }
 
     /// One step, with weights that are ones for the probed gate and zeros for the others.
-    fn step(self, x: &Var, h0: &Var, ones_of: [bool; 2]) -> Vec<f32> {
+    fn step(self, x: &Tensor, h0: &Tensor, ones_of: [bool; 2]) -> Vec<f32> {
         let dtype = x.dtype();
         let (input, hidden) = (x.shape()[2], h0.shape()[2]);
         let weight = |columns: usize, ones: bool| {
@@ -52,7 +52,7 @@ impl Kind {
             Kind::Relu => f::rnn_relu(x, h0, &weights, Stack::default()).unwrap().1,
             Kind::Gru => f::gru(x, h0, &weights, Stack::default()).unwrap().1,
             Kind::Lstm => {
-                let c0 = Var::constant(Tensor::zeros(h0.shape(), dtype).unwrap());
+                let c0 = Tensor::zeros(h0.shape(), dtype).unwrap();
                 f::lstm(x, h0, &c0, &weights, Stack::default()).unwrap().2
             }
         };
@@ -77,7 +77,7 @@ fn alone(n: usize, sum: f32) -> Vec<f32> {
 #[test]
 fn gates_of_the_input() {
     let (k, hidden) = (2 * BLOCK + 40, 5);
-    let h0 = |dtype| Var::constant(Tensor::zeros(&[1, 1, hidden], dtype).unwrap());
+    let h0 = |dtype| Tensor::zeros(&[1, 1, hidden], dtype).unwrap();
     for dtype in [DType::F32, DType::F64] {
         for kind in [Kind::Relu, Kind::Gru, Kind::Lstm] {
             let run =

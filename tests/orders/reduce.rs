@@ -1,6 +1,7 @@
 use samebits::functional as f;
 use samebits::ops::Reduction;
-use samebits::{DType, Result, Tensor, Var};
+use samebits::tensor_core::Tensor as Value;
+use samebits::{DType, Result, Tensor};
 
 use super::{Node, constant, ones, pairs, probe, remains, values};
 
@@ -39,7 +40,7 @@ fn sum(terms: &[f64]) -> f64 {
 }
 
 /// A reduction of `[n]` to one number.
-type Reduce = fn(&Var) -> Result<Var>;
+type Reduce = fn(&Tensor) -> Result<Tensor>;
 
 #[test]
 fn sums_and_means() {
@@ -58,9 +59,13 @@ fn sums_and_means() {
         ("mean", true, |x| f::mean(x, &[0])),
         ("mean of var_mean", true, |x| Ok(f::var_mean(x, &[0], 0.0, true)?.1)),
         ("nll_loss", false, |x| {
-            let target = Tensor::zeros(x.shape(), DType::I64).unwrap();
+            let target = Value::zeros(x.shape(), DType::I64).unwrap();
             let options = f::ClassLoss { reduction: Reduction::Sum, ..Default::default() };
-            f::neg(&f::nll_loss_with(&f::reshape(x, &[x.shape()[0], 1])?, &target, &options)?)
+            f::neg(&f::nll_loss_with(
+                &f::reshape(x, &[x.shape()[0], 1])?,
+                &Tensor::from(&target),
+                &options,
+            )?)
         }),
     ];
     for dtype in FLOATS {
@@ -88,11 +93,11 @@ fn gradients_of_a_bias() {
     for dtype in FLOATS {
         for n in [100, 2 * BLOCK + 100] {
             for places in pairs(n, &[32, BLOCK, 2 * BLOCK]) {
-                let bias = Var::parameter(Tensor::zeros(&[1], dtype).unwrap());
+                let bias = Tensor::zeros(&[1], dtype).unwrap().set_requires_grad(true);
                 let y = f::linear(&ones(&[n, 2], dtype), &ones(&[1, 2], dtype), Some(&bias));
                 let grad = constant(&probe(n, places, |_| true), &[n, 1], dtype);
                 let gradients = y.unwrap().backward_from(grad, false).unwrap();
-                assert_eq!(values(gradients.of(&bias).unwrap()), [expected(n, places)]);
+                assert_eq!(values(gradients.of(&bias).unwrap().value()), [expected(n, places)]);
             }
         }
     }
@@ -113,12 +118,12 @@ fn squares() {
             let x: Vec<f64> = (0..n).map(|k| sign(k) * size(k)).collect();
             let squares: Vec<f64> = x.iter().map(|x| x * x).collect();
             let written = sum(&squares);
-            let tensor = Var::constant(Tensor::from_slice(&x, &[n]).unwrap());
-            assert_eq!(f::mean(&tensor, &[0]).unwrap().value().item::<f64>().unwrap(), 0.0);
+            let tensor = Tensor::from_slice(&x, &[n]).unwrap();
+            assert_eq!(f::mean(&tensor, &[0]).unwrap().item::<f64>().unwrap(), 0.0);
             let var = f::var(&tensor, &[0], 0.0, false).unwrap();
-            assert_eq!(var.value().item::<f64>().unwrap(), written / n as f64, "at {i}, {j}");
+            assert_eq!(var.item::<f64>().unwrap(), written / n as f64, "at {i}, {j}");
             let norm = f::norm(&tensor, 2.0, &[0], false).unwrap();
-            assert_eq!(norm.value().item::<f64>().unwrap(), written.sqrt(), "at {i}, {j}");
+            assert_eq!(norm.item::<f64>().unwrap(), written.sqrt(), "at {i}, {j}");
         }
     }
 }
@@ -141,17 +146,17 @@ fn denominators() {
             let terms: Vec<f64> = x.iter().map(|&x| if x == 0.0 { 1.0 } else { term }).collect();
             let m = (sum(&terms) - 1.0) / last;
             seen.insert(m as i64);
-            let x = Var::constant(Tensor::from_slice(&x, &[1, n]).unwrap());
-            let softmax = f::log_softmax(&x, 1).unwrap().value().to_vec::<f64>().unwrap();
+            let x = Tensor::from_slice(&x, &[1, n]).unwrap();
+            let softmax = f::log_softmax(&x, 1).unwrap().to_vec::<f64>().unwrap();
             assert_eq!(steps(-softmax[i]), m, "log_softmax of {n} at {i}");
-            let log = f::logsumexp(&x, &[1], false).unwrap().value().to_vec::<f64>().unwrap();
+            let log = f::logsumexp(&x, &[1], false).unwrap().to_vec::<f64>().unwrap();
             assert_eq!(steps(log[0]), m, "logsumexp of {n} at {i}");
             // Columns have a loop of their own.
             let columns = f::transpose(&x, 0, 1).unwrap();
-            let softmax = f::log_softmax(&columns, 0).unwrap().value().to_vec::<f64>().unwrap();
+            let softmax = f::log_softmax(&columns, 0).unwrap().to_vec::<f64>().unwrap();
             assert_eq!(steps(-softmax[i]), m, "log_softmax of a column of {n} at {i}");
-            let target = Tensor::from_slice(&[i as i64], &[1]).unwrap();
-            let loss = f::cross_entropy(&x, &target).unwrap().value().item::<f64>().unwrap();
+            let target = Value::from_slice(&[i as i64], &[1]).unwrap();
+            let loss = f::cross_entropy(&x, &Tensor::from(&target)).unwrap().item::<f64>().unwrap();
             assert_eq!(steps(loss), m, "cross_entropy of {n} at {i}");
         }
     }

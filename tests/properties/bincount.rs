@@ -1,6 +1,8 @@
 use proptest::prelude::*;
+use samebits::DType;
+use samebits::Tensor;
 use samebits::functional as f;
-use samebits::{DType, Tensor};
+use samebits::tensor_core::Tensor as Value;
 use workspace_tests::normal_of;
 
 use super::cases;
@@ -18,9 +20,9 @@ proptest! {
         weighted in any::<bool>(),
     ) {
         let n = values.len();
-        let x = Tensor::from_slice(&values, &[n]).unwrap();
+        let x = Value::from_slice(&values, &[n]).unwrap();
         let weights = normal_of(&[n], DType::F64, 1);
-        let found = f::bincount(&x, weighted.then_some(&weights), minlength);
+        let found = f::bincount(&Tensor::from(&x), weighted.then_some(&Tensor::from(&weights)), minlength);
         let valid = values.iter().all(|&x| (0..30).contains(&x)) && minlength < 50;
         if !valid {
             prop_assert!(found.is_err());
@@ -48,7 +50,7 @@ proptest! {
         max in prop_oneof![10 => -2.0f64..2.0, 1 => Just(f64::INFINITY), 1 => Just(0.0)],
     ) {
         let x = normal_of(&[n], DType::F64, 2);
-        let found = f::histc(&x, bins, min, max);
+        let found = f::histc(&Tensor::from(&x), bins, min, max);
         let equal = min == max;
         if bins == 0 || bins > 9 || !(min <= max && max.is_finite()) {
             prop_assert!(found.is_err());

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 use samebits::functional as f;
-use samebits::{DType, Tensor, Var};
+use samebits::{DType, Tensor};
 use workspace_tests::normal_of;
 
 use super::cases;
@@ -45,7 +45,7 @@ proptest! {
     #[test]
     fn products_follow_the_rules_of_ranks(a in small(4), b in small(4)) {
         let (x, y) = (normal_of(&a, DType::F64, 1), normal_of(&b, DType::F64, 2));
-        let result = f::matmul(&Var::parameter(x.clone()), &Var::parameter(y.clone()));
+        let result = f::matmul(&Tensor::from(x.clone()).set_requires_grad(true), &Tensor::from(y.clone()).set_requires_grad(true));
         match product_shape(&a, &b) {
             None => prop_assert!(result.is_err()),
             Some(shape) => {
@@ -55,7 +55,7 @@ proptest! {
                 prop_assert!(grads.is_ok());
                 if let ([m, k], [_, n]) = (&a[..], &b[..]) {
                     let (x, y) = (x.to_vec::<f64>().unwrap(), y.to_vec::<f64>().unwrap());
-                    let found = result.value().to_vec::<f64>().unwrap();
+                    let found = result.to_vec::<f64>().unwrap();
                     for i in 0..*m {
                         for j in 0..*n {
                             let sum: f64 = (0..*k).map(|l| x[i * k + l] * y[l * n + j]).sum();
@@ -65,14 +65,14 @@ proptest! {
                 }
             }
         }
-        let batched = f::bmm(&Var::constant(x), &Var::constant(y));
+        let batched = f::bmm(&Tensor::from(x), &Tensor::from(y));
         let fits = a.len() == 3 && b.len() == 3 && a[0] == b[0] && a[2] == b[1];
         prop_assert_eq!(batched.is_ok(), fits);
     }
 
     #[test]
     fn a_linear_layer_takes_what_fits(x in small(3), w in small(2), bias in small(1)) {
-        let make = |shape: &[usize], seed| Var::constant(normal_of(shape, DType::F32, seed));
+        let make = |shape: &[usize], seed| Tensor::from(normal_of(shape, DType::F32, seed));
         let result = f::linear(&make(&x, 1), &make(&w, 2), Some(&make(&bias, 3)));
         let fits = match (&w[..], x.last()) {
             ([out, input], Some(k)) => input == k && (bias.is_empty() || bias == [*out] || bias == [1]),
@@ -95,6 +95,6 @@ proptest! {
 
 #[test]
 fn nothing_is_multiplied_without_elements() {
-    let none = Var::constant(Tensor::zeros(&[0], DType::F32).unwrap());
-    assert_eq!(f::matmul(&none, &none).unwrap().value().item::<f32>().unwrap().to_bits(), 0);
+    let none = Tensor::zeros(&[0], DType::F32).unwrap();
+    assert_eq!(f::matmul(&none, &none).unwrap().item::<f32>().unwrap().to_bits(), 0);
 }

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use samebits::functional as f;
 use samebits::ops::ConvParams;
-use samebits::{DType, Var};
+use samebits::{DType, Tensor};
 use workspace_tests::normal_of;
 
 use super::{cases, positions, row_major};
@@ -44,8 +44,8 @@ prop_compose! {
 }
 
 /// The sum of products.
-fn dot(a: &Var, b: &Var) -> f64 {
-    let (a, b) = (a.value().to_vec::<f64>().unwrap(), b.value().to_vec::<f64>().unwrap());
+fn dot(a: &Tensor, b: &Tensor) -> f64 {
+    let (a, b) = (a.to_vec::<f64>().unwrap(), b.to_vec::<f64>().unwrap());
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
@@ -59,7 +59,7 @@ proptest! {
         let input = [&[*batch, each * groups], &size[..]].concat();
         let weight = [&[outputs * groups, *each], &kernel[..]].concat();
         let (x, w) = (normal_of(&input, DType::F64, 1), normal_of(&weight, DType::F64, 2));
-        let result = f::conv(&Var::constant(x.clone()), &Var::constant(w.clone()), None, params);
+        let result = f::conv(&Tensor::from(x.clone()), &Tensor::from(w.clone()), None, params);
         let fits = |d: usize| {
             (kernel[d] - 1) * params.dilation[d] < size[d] + 2 * params.padding[d]
         };
@@ -75,7 +75,7 @@ proptest! {
         let shape = [&[*batch, outputs * groups], &target[..]].concat();
         prop_assert_eq!(y.shape(), &shape[..]);
         let (x, w) = (x.to_vec::<f64>().unwrap(), w.to_vec::<f64>().unwrap());
-        for (y, at) in y.value().to_vec::<f64>().unwrap().iter().zip(positions(&shape)) {
+        for (y, at) in y.to_vec::<f64>().unwrap().iter().zip(positions(&shape)) {
             let mut sum = 0.0;
             for tap in positions(&weight[1..]) {
                 let place: Option<Vec<usize>> = (0..size.len())
@@ -100,8 +100,8 @@ proptest! {
         let groups = params.groups.max(1);
         let input = [&[*batch, inputs * groups], &size[..]].concat();
         let weight = [&[inputs * groups, *each], &kernel[..]].concat();
-        let x = Var::constant(normal_of(&input, DType::F64, 1));
-        let w = Var::constant(normal_of(&weight, DType::F64, 2));
+        let x = Tensor::from(normal_of(&input, DType::F64, 1));
+        let w = Tensor::from(normal_of(&weight, DType::F64, 2));
         let result = f::conv_transpose(&x, &w, None, params, more);
         let full = |d: usize| {
             (size[d] - 1) * params.stride[d] + (kernel[d] - 1) * params.dilation[d] + more[d] + 1
@@ -116,7 +116,7 @@ proptest! {
             (0..size.len()).map(|d| full(d) - 2 * params.padding[d]).collect();
         prop_assert_eq!(y.shape(), [&[*batch, each * groups], &target[..]].concat());
         if (0..size.len()).all(|d| more[d] < params.stride[d]) {
-            let other = Var::constant(normal_of(y.shape(), DType::F64, 3));
+            let other = Tensor::from(normal_of(y.shape(), DType::F64, 3));
             let back = f::conv(&other, &w, None, params).unwrap();
             let (left, right) = (dot(&y, &other), dot(&x, &back));
             prop_assert!((left - right).abs() < 1e-10 * (1.0 + left.abs()), "{} {}", left, right);
@@ -130,8 +130,8 @@ proptest! {
         dilation in 1usize..4,
     ) {
         let dims = size.len();
-        let x = Var::constant(normal_of(&[&[1, 2], &size[..]].concat(), DType::F64, 1));
-        let w = Var::constant(normal_of(&[vec![3, 2], vec![kernel; dims]].concat(), DType::F64, 2));
+        let x = Tensor::from(normal_of(&[&[1, 2], &size[..]].concat(), DType::F64, 1));
+        let w = Tensor::from(normal_of(&[vec![3, 2], vec![kernel; dims]].concat(), DType::F64, 2));
         let y = f::conv_same(&x, &w, None, &vec![dilation; dims], 1).unwrap();
         prop_assert_eq!(&y.shape()[2..], &size[..]);
         // Padding by hand gives the same sums.
@@ -139,8 +139,8 @@ proptest! {
         let pads = [total / 2, total - total / 2].repeat(dims);
         let padded = f::pad(&x, &pads, samebits::ops::PadMode::Constant, 0.0).unwrap();
         let params = ConvParams { dilation: vec![dilation; dims], ..ConvParams::padded(dims, 0) };
-        let expected = f::conv(&padded, &w, None, &params).unwrap().value().to_vec::<f64>().unwrap();
-        for (y, expected) in y.value().to_vec::<f64>().unwrap().iter().zip(&expected) {
+        let expected = f::conv(&padded, &w, None, &params).unwrap().to_vec::<f64>().unwrap();
+        for (y, expected) in y.to_vec::<f64>().unwrap().iter().zip(&expected) {
             prop_assert!((y - expected).abs() < 1e-12);
         }
     }
@@ -149,8 +149,8 @@ proptest! {
 /// Everything that the input reaches is cut off by the padding.
 #[test]
 fn a_target_between_the_strides_is_zero() {
-    let one = Var::constant(normal_of(&[1, 1, 1], DType::F64, 1));
+    let one = Tensor::from(normal_of(&[1, 1, 1], DType::F64, 1));
     let params = ConvParams { stride: vec![3], ..ConvParams::padded(1, 1) };
     let y = f::conv_transpose(&one, &one, None, &params, &[2]).unwrap();
-    assert_eq!(y.value().to_vec::<f64>().unwrap(), [0.0]);
+    assert_eq!(y.to_vec::<f64>().unwrap(), [0.0]);
 }

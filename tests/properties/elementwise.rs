@@ -1,17 +1,18 @@
 use proptest::prelude::*;
 use samebits::functional as f;
-use samebits::{DType, Result, Tensor, Var};
+use samebits::tensor_core::Tensor as Value;
+use samebits::{DType, Result, Tensor};
 use workspace_tests::normal_of;
 
 use super::{cases, shape};
 
-type Function = fn(&Var, &Var) -> Result<Var>;
+type Function = fn(&Tensor, &Tensor) -> Result<Tensor>;
 
 const FUNCTIONS: [Function; 9] = [
     f::maximum,
     f::minimum,
     f::pow,
-    |x, y| f::where_(&Tensor::from_bools(&[true], &[])?, x, y),
+    |x, y| f::where_(&Tensor::from(Value::from_bools(&[true], &[])?), x, y),
     |x, _| f::softplus(x, 0.5, 1.0),
     |x, _| f::gelu_tanh(x),
     |x, _| f::clamp(x, Some(-0.3), Some(0.4)),
@@ -48,7 +49,7 @@ proptest! {
         let dtype = if f64 { DType::F64 } else { DType::F32 };
         let (x, y) = (normal_of(&a, dtype, 1), normal_of(&b, dtype, 2));
         let function = FUNCTIONS[which];
-        let result = function(&Var::constant(x.clone()), &Var::constant(y.clone()));
+        let result = function(&Tensor::from(x.clone()), &Tensor::from(y.clone()));
         let expected = if which < 4 { broadcast(&a, &b) } else { Some(a.clone()) };
         let Some(expected) = expected else {
             prop_assert!(result.is_err());
@@ -58,19 +59,19 @@ proptest! {
         prop_assert_eq!(result.shape(), &expected[..]);
         let count: usize = expected.iter().product();
         if which >= 4 || count == 0 {
-            prop_assert_eq!(result.value().numel(), count);
+            prop_assert_eq!(result.numel(), count);
         }
-        let flat = |x: &Tensor, shape: &[usize]| {
+        let flat = |x: &Value, shape: &[usize]| {
             x.expand(shape).unwrap().contiguous().unwrap().reshape(&[count]).unwrap()
         };
         let x = flat(&x, &expected);
         let y = if which < 4 { flat(&y, &expected) } else { x.clone() };
         let result = flat(result.value(), &expected);
         for i in 0..count {
-            let one = |x: &Tensor| Var::constant(x.narrow(0, i, 1).unwrap());
+            let one = |x: &Value| Tensor::from(x.narrow(0, i, 1).unwrap());
             let alone = function(&one(&x), &one(&y)).unwrap();
             prop_assert_eq!(
-                alone.value().to_bytes(),
+                alone.to_bytes(),
                 result.narrow(0, i, 1).unwrap().to_bytes(),
                 "element {}", i
             );

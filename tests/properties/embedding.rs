@@ -1,7 +1,8 @@
 use proptest::prelude::*;
 use samebits::functional::{self as f, EmbeddingBagOptions};
 use samebits::ops::BagMode;
-use samebits::{DType, Tensor, Var};
+use samebits::tensor_core::Tensor as Value;
+use samebits::{DType, Tensor};
 use workspace_tests::{indices, normal_of};
 
 use super::cases;
@@ -32,13 +33,13 @@ proptest! {
         let weight = normal_of(&[rows, width], DType::F64, 1);
         let index = indices(places, rows.max(1) as i64, 2);
         let factors = normal_of(&[places], DType::F64, 3);
-        let starts = Tensor::from_slice(&offsets, &[offsets.len()]).unwrap();
+        let starts = Value::from_slice(&offsets, &[offsets.len()]).unwrap();
         let scale_grad_by_freq = false;
         let options =
             EmbeddingBagOptions { mode, include_last_offset, padding_idx, scale_grad_by_freq };
-        let table = Var::parameter(weight.clone());
-        let psw = weighted.then(|| Var::parameter(factors.clone()));
-        let found = f::embedding_bag(&table, &index, Some(&starts), psw.as_ref(), options);
+        let table = Tensor::from(weight.clone()).set_requires_grad(true);
+        let psw = weighted.then(|| Tensor::from(factors.clone()).set_requires_grad(true));
+        let found = f::embedding_bag(&table, &Tensor::from(&index), Some(&Tensor::from(&starts)), psw.as_ref(), options);
         let ascending = offsets.windows(2).all(|pair| pair[0] <= pair[1]);
         let last = offsets.last().copied().unwrap_or(0);
         let valid = (rows > 0 || places == 0)
@@ -59,7 +60,7 @@ proptest! {
         prop_assert_eq!(found.shape(), &[offsets.len() - 1, width]);
         let (data, index) = (weight.to_vec::<f64>().unwrap(), index.to_vec::<i64>().unwrap());
         let factors = factors.to_vec::<f64>().unwrap();
-        let y = found.value().to_vec::<f64>().unwrap();
+        let y = found.to_vec::<f64>().unwrap();
         for (bag, ends) in offsets.windows(2).enumerate() {
             let held: Vec<usize> = (ends[0] as usize..ends[1] as usize)
                 .filter(|&place| Some(index[place] as usize) != padding_idx)

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 use samebits::functional as f;
-use samebits::{DType, Error, Tensor, Var};
+use samebits::tensor_core::Tensor as Value;
+use samebits::{DType, Error, Tensor};
 use workspace_tests::{indices, normal_of};
 
 use super::{cases, shape};
@@ -15,9 +16,9 @@ proptest! {
         index in proptest::collection::vec(-1i64..6, 0..5),
     ) {
         let x = normal_of(&shape, DType::F64, 1);
-        let index = Tensor::from_slice(&index, &[index.len()]).unwrap();
+        let index = Value::from_slice(&index, &[index.len()]).unwrap();
         let chosen = index.to_vec::<i64>().unwrap();
-        let result = f::index_select(&Var::constant(x.clone()), dim, &index);
+        let result = f::index_select(&Tensor::from(x.clone()), dim, &Tensor::from(&index));
         if shape.is_empty() && dim == 0 {
             prop_assert_eq!(result.is_ok(), chosen == [0]);
             return Ok(());
@@ -56,7 +57,7 @@ pub(crate) fn flat(shape: &[usize], at: &[usize]) -> usize {
 
 /// The place in a tensor of `shape` of each element of an index along `dim`, if the index fits
 /// and all are inside.
-pub(crate) fn places(shape: &[usize], dim: usize, index: &Tensor) -> Option<Vec<usize>> {
+pub(crate) fn places(shape: &[usize], dim: usize, index: &Value) -> Option<Vec<usize>> {
     if shape.is_empty() && dim == 0 {
         return places(&[1], 0, &index.reshape(&[1]).unwrap());
     }
@@ -78,7 +79,7 @@ pub(crate) fn places(shape: &[usize], dim: usize, index: &Tensor) -> Option<Vec<
 }
 
 /// An index along `dim` of a tensor of `shape`: most of them fit.
-pub(crate) fn index_for(shape: Vec<usize>) -> impl Strategy<Value = (Vec<usize>, usize, Tensor)> {
+pub(crate) fn index_for(shape: Vec<usize>) -> impl Strategy<Value = (Vec<usize>, usize, Value)> {
     let rank = shape.len();
     let sizes: Vec<_> = shape.iter().map(|&size| 0..=size + size / 4).collect();
     (Just(shape), 0..rank + 1, sizes, 0usize..7, 0u64..1000, 0u8..10).prop_map(
@@ -108,9 +109,9 @@ proptest! {
         let data = x.to_vec::<f32>().unwrap();
         let wide: Vec<usize> = index.shape().iter().map(|size| size + extra).collect();
         let source = normal_of(&wide, DType::F32, 2);
-        let var = Var::constant(x);
-        let gathered = f::gather(&var, dim, &index);
-        let scattered = f::scatter(&var, dim, &index, &Var::constant(source.clone()));
+        let var = Tensor::from(x);
+        let gathered = f::gather(&var, dim, &Tensor::from(&index));
+        let scattered = f::scatter(&var, dim, &Tensor::from(&index), &Tensor::from(source.clone()));
         let Some(places) = places(&shape, dim, &index) else {
             prop_assert!(gathered.is_err() && scattered.is_err());
             return Ok(());
@@ -118,13 +119,13 @@ proptest! {
         let gathered = gathered.unwrap();
         prop_assert_eq!(gathered.shape(), index.shape());
         let expected: Vec<f32> = places.iter().map(|&place| data[place]).collect();
-        prop_assert_eq!(gathered.value().to_vec::<f32>().unwrap(), expected);
+        prop_assert_eq!(gathered.to_vec::<f32>().unwrap(), expected);
         let mut expected = data;
         let sources = source.to_vec::<f32>().unwrap();
         for (at, &place) in positions(index.shape()).iter().zip(&places) {
             expected[place] = sources[flat(&wide, at)];
         }
-        prop_assert_eq!(scattered.unwrap().value().to_vec::<f32>().unwrap(), expected);
+        prop_assert_eq!(scattered.unwrap().to_vec::<f32>().unwrap(), expected);
     }
 
     #[test]
@@ -135,7 +136,7 @@ proptest! {
         both in any::<bool>(),
         accumulate in any::<bool>(),
     ) {
-        let index = |values: &[i64], shape: &[usize]| Tensor::from_slice(values, shape).unwrap();
+        let index = |values: &[i64], shape: &[usize]| Value::from_slice(values, shape).unwrap();
         let (m, n) = (rows.len(), columns.len());
         let mut list = vec![index(&rows, &[m, 1])];
         let mut named = [m, 1];
@@ -144,11 +145,12 @@ proptest! {
             named[1] = n;
         }
         let x = normal_of(&shape, DType::F64, 3);
-        let var = Var::constant(x.clone());
+        let var = Tensor::from(x.clone());
         let values_shape = [&named[..], shape.get(list.len()..).unwrap_or(&[])].concat();
         let values = normal_of(&values_shape, DType::F64, 4);
+        let list: Vec<Tensor> = list.iter().map(Tensor::from).collect();
         let read = f::index(&var, &list);
-        let put = f::index_put(&var, &list, &Var::constant(values.clone()), accumulate);
+        let put = f::index_put(&var, &list, &Tensor::from(values.clone()), accumulate);
         let wrap = |i: i64, size: usize| {
             let i = if i < 0 { i + size as i64 } else { i };
             usize::try_from(i).ok().filter(|&i| i < size)
@@ -174,8 +176,8 @@ proptest! {
             gathered.push(data[to]);
             expected[to] = if accumulate { expected[to] + sources[from] } else { sources[from] };
         }
-        prop_assert_eq!(read.unwrap().value().to_vec::<f64>().unwrap(), gathered);
-        prop_assert_eq!(put.unwrap().value().to_vec::<f64>().unwrap(), expected);
+        prop_assert_eq!(read.unwrap().to_vec::<f64>().unwrap(), gathered);
+        prop_assert_eq!(put.unwrap().to_vec::<f64>().unwrap(), expected);
     }
 
     #[test]
@@ -187,14 +189,14 @@ proptest! {
     ) {
         let x = normal_of(&shape, DType::F32, 5);
         let data = x.to_vec::<f32>().unwrap();
-        let var = Var::constant(x.clone());
+        let var = Tensor::from(x.clone());
         let held: Vec<bool> = data.iter().map(|&x| x > 0.3).collect();
-        let mask = Tensor::from_bools(&held, &shape).unwrap();
-        let chosen = f::masked_select(&var, &mask).unwrap().value().to_vec::<f32>().unwrap();
+        let mask = Value::from_bools(&held, &shape).unwrap();
+        let chosen = f::masked_select(&var, &Tensor::from(&mask)).unwrap().to_vec::<f32>().unwrap();
         let expected: Vec<f32> = data.iter().copied().filter(|&x| x > 0.3).collect();
         prop_assert_eq!(&chosen, &expected);
         let values = normal_of(&[source], DType::F32, 6);
-        let filled = f::masked_scatter(&var, &mask, &Var::constant(values.clone()));
+        let filled = f::masked_scatter(&var, &Tensor::from(&mask), &Tensor::from(values.clone()));
         if source < expected.len() {
             prop_assert!(filled.is_err());
         } else {
@@ -203,10 +205,10 @@ proptest! {
                 .iter()
                 .map(|&x| if x > 0.3 { values.next().unwrap() } else { x })
                 .collect();
-            prop_assert_eq!(filled.unwrap().value().to_vec::<f32>().unwrap(), expected);
+            prop_assert_eq!(filled.unwrap().to_vec::<f32>().unwrap(), expected);
         }
-        let repeats = Tensor::from_slice(&counts, &[counts.len()]).unwrap();
-        let repeated = f::repeat_interleave(&var, &repeats, dim);
+        let repeats = Value::from_slice(&counts, &[counts.len()]).unwrap();
+        let repeated = f::repeat_interleave(&var, &Tensor::from(&repeats), dim);
         let size = match dim {
             None => Some(data.len()),
             Some(dim) => shape.get(dim).copied(),
@@ -220,11 +222,11 @@ proptest! {
         let count = |i: usize| if counts.len() == 1 { counts[0] } else { counts[i] };
         let index: Vec<i64> =
             (0..size).flat_map(|i| vec![i as i64; count(i) as usize]).collect();
-        let index = Tensor::from_slice(&index, &[index.len()]).unwrap();
+        let index = Value::from_slice(&index, &[index.len()]).unwrap();
         let flat = if dim.is_none() { f::reshape(&var, &[data.len()]).unwrap() } else { var };
-        let expected = f::index_select(&flat, dim.unwrap_or(0), &index).unwrap();
+        let expected = f::index_select(&flat, dim.unwrap_or(0), &Tensor::from(&index)).unwrap();
         let repeated = repeated.unwrap();
         prop_assert_eq!(repeated.shape(), expected.shape());
-        prop_assert_eq!(repeated.value().to_bytes(), expected.value().to_bytes());
+        prop_assert_eq!(repeated.to_bytes(), expected.to_bytes());
     }
 }

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 use samebits::functional::{self as f, ClassLoss, CtcOptions, Reduction};
-use samebits::{DType, Error, Tensor, Var};
+use samebits::tensor_core::Tensor as Value;
+use samebits::{DType, Error, Tensor};
 use workspace_tests::normal_of;
 
 use super::{cases, shape};
@@ -29,9 +30,9 @@ proptest! {
             return Ok(());
         }
         let targets = &targets[..count];
-        let target = Tensor::from_slice(targets, &target_shape).unwrap();
-        let x = Var::parameter(x);
-        let result = f::nll_loss_with(&x, &target, &options);
+        let target = Value::from_slice(targets, &target_shape).unwrap();
+        let x = Tensor::from(x).set_requires_grad(true);
+        let result = f::nll_loss_with(&x, &Tensor::from(&target), &options);
         let classes = match shape.len() {
             0 => None,
             1 => Some(shape[0]),
@@ -51,7 +52,7 @@ proptest! {
             return Ok(());
         }
         let result = result.unwrap();
-        let values = x.value().to_vec::<f64>().unwrap();
+        let values = x.to_vec::<f64>().unwrap();
         let inner: usize = shape.iter().skip(2).product();
         let each: Vec<f64> = targets
             .iter()
@@ -65,7 +66,7 @@ proptest! {
             })
             .collect();
         let counted = targets.iter().filter(|&&t| t != ignore_index).count() as f64;
-        let found = result.value().to_vec::<f64>().unwrap();
+        let found = result.to_vec::<f64>().unwrap();
         match reduction {
             Reduction::None => prop_assert_eq!(&found, &each),
             _ => {
@@ -88,11 +89,11 @@ proptest! {
         input_length in 0usize..6,
         blank in 0usize..4,
     ) {
-        let x = Var::parameter(normal_of(&[steps, 1, classes], DType::F64, 3));
+        let x = Tensor::from(normal_of(&[steps, 1, classes], DType::F64, 3)).set_requires_grad(true);
         let log_probs = f::log_softmax(&x, 2).unwrap();
-        let targets = Tensor::from_slice(&labels, &[1, labels.len()]).unwrap();
+        let targets = Value::from_slice(&labels, &[1, labels.len()]).unwrap();
         let options = CtcOptions { blank, reduction: Reduction::None, zero_infinity: false };
-        let result = f::ctc_loss(&log_probs, &targets, &[input_length], &[length], options);
+        let result = f::ctc_loss(&log_probs, &Tensor::from(&targets), &[input_length], &[length], options);
         let valid = blank < classes
             && input_length <= steps
             && length <= labels.len()
@@ -105,7 +106,7 @@ proptest! {
             return Ok(());
         }
         let loss = result.unwrap();
-        let values = log_probs.value().to_vec::<f64>().unwrap();
+        let values = log_probs.to_vec::<f64>().unwrap();
         let mut total = 0.0;
         for path in 0..classes.pow(input_length as u32) {
             let mut rest = path;
@@ -125,7 +126,7 @@ proptest! {
                 total += samebits::numerics::math::f64::exp(log_prob);
             }
         }
-        let found = loss.value().to_vec::<f64>().unwrap()[0];
+        let found = loss.to_vec::<f64>().unwrap()[0];
         let expected = -samebits::numerics::math::f64::log(total);
         prop_assert!(found == expected || (found - expected).abs() < 1e-10, "{found} {expected}");
         prop_assert!(loss.sum_all().unwrap().backward().is_ok());

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 use samebits::functional as f;
-use samebits::{DType, Generator, Result, Var};
+use samebits::{DType, Generator, Result, Tensor};
 use workspace_tests::normal_of;
 
 use super::{cases, shape};
@@ -17,15 +17,15 @@ proptest! {
 
     #[test]
     fn groups_have_mean_0_and_variance_1_or_are_refused(shape in shape(5), groups in 0usize..4) {
-        let x = Var::parameter(normal_of(&shape, DType::F64, 1));
+        let x = Tensor::from(normal_of(&shape, DType::F64, 1)).set_requires_grad(true);
         let result = f::group_norm(&x, groups, None, None, 0.0);
         let good = shape.len() >= 2 && groups > 0 && shape[1].is_multiple_of(groups);
         prop_assert_eq!(result.is_ok(), good, "{:?}", result);
         let Ok(y) = result else { return Ok(()) };
         prop_assert_eq!(y.shape(), &shape[..]);
         let rows = shape[0] * groups;
-        if y.value().numel() > rows {
-            for row in y.value().to_vec::<f64>().unwrap().chunks_exact(y.value().numel() / rows) {
+        if y.numel() > rows {
+            for row in y.to_vec::<f64>().unwrap().chunks_exact(y.numel() / rows) {
                 let (mean, var) = moments(row);
                 prop_assert!(mean.abs() < 1e-9 && (var - 1.0).abs() < 1e-9, "{} {}", mean, var);
             }
@@ -34,7 +34,7 @@ proptest! {
 
     #[test]
     fn batches_and_instances_are_normalised_or_refused(shape in shape(5)) {
-        let x = Var::parameter(normal_of(&shape, DType::F64, 1));
+        let x = Tensor::from(normal_of(&shape, DType::F64, 1)).set_requires_grad(true);
         let channels = shape.get(1).copied().unwrap_or(0);
         let batch = f::batch_norm(&x, None, None, 1e-5);
         let numel: usize = shape.iter().product();
@@ -56,7 +56,7 @@ proptest! {
 
     #[test]
     fn rows_are_normalised_or_refused(shape in shape(4), last in shape(2)) {
-        let x = Var::parameter(normal_of(&shape, DType::F64, 1));
+        let x = Tensor::from(normal_of(&shape, DType::F64, 1)).set_requires_grad(true);
         let result = f::layer_norm(&x, &last, None, None, 1e-5);
         let good = !last.is_empty() && !last.contains(&0) && shape.ends_with(&last);
         prop_assert_eq!(result.is_ok(), good, "{:?}", result);
@@ -72,7 +72,7 @@ proptest! {
         kind in 0usize..5,
         seed in any::<u64>(),
     ) {
-        type Dropout = fn(&Var, f64, &mut Generator) -> Result<Var>;
+        type Dropout = fn(&Tensor, f64, &mut Generator) -> Result<Tensor>;
         let (function, ranks, shared): (Dropout, _, bool) = match kind {
             0 => (f::dropout1d, 2..=3, true),
             1 => (f::dropout2d, 3..=4, true),
@@ -80,7 +80,7 @@ proptest! {
             3 => (f::alpha_dropout, 0..=5, false),
             _ => (f::feature_alpha_dropout, 2..=5, true),
         };
-        let x = Var::constant(samebits::Tensor::ones(&shape, DType::F64).unwrap());
+        let x = Tensor::from(samebits::tensor_core::Tensor::ones(&shape, DType::F64).unwrap());
         let mut generator = Generator::new(seed);
         let before = generator.clone();
         let result = function(&x, p, &mut generator);
@@ -90,7 +90,7 @@ proptest! {
             prop_assert_eq!(generator, before);
             return Ok(());
         }
-        let y = result.unwrap().value().to_vec::<f64>().unwrap();
+        let y = result.unwrap().to_vec::<f64>().unwrap();
         // One value for what is kept and one for what is dropped, and one per channel.
         let mut values: Vec<u64> = y.iter().map(|x| x.to_bits()).collect();
         let unbatched = (kind == 0 && shape.len() == 2) || (kind == 2 && shape.len() == 4);

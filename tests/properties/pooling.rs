@@ -1,7 +1,8 @@
 use proptest::prelude::*;
 use samebits::functional as f;
 use samebits::ops::{Cast, PoolParams};
-use samebits::{DType, Error, Generator, Tensor, Var, dispatch};
+use samebits::tensor_core::Tensor as Value;
+use samebits::{DType, Error, Generator, Tensor, dispatch};
 use workspace_tests::{indices, normal_of};
 
 use super::{cases, positions, row_major};
@@ -15,7 +16,7 @@ struct Windows {
 }
 
 impl Windows {
-    fn input(&self) -> Tensor {
+    fn input(&self) -> Value {
         normal_of(&[&self.planes[..], &self.size].concat(), DType::F64, 1)
     }
 
@@ -103,7 +104,7 @@ proptest! {
     #[test]
     fn max_pool_is_right_or_an_error(windows in windows()) {
         let x = windows.input();
-        let result = f::max_pool(&Var::parameter(x.clone()), &windows.params);
+        let result = f::max_pool(&Tensor::from(x.clone()).set_requires_grad(true), &windows.params);
         let Some(spans) = windows.spans() else {
             let is_error = matches!(result, Err(Error::InvalidArgument { op: "max_pool", .. }));
             prop_assert!(is_error);
@@ -113,7 +114,7 @@ proptest! {
         let counts = windows.counts(&spans);
         prop_assert_eq!(y.shape(), [&windows.planes[..], &counts].concat());
         let (x, y, chosen) =
-            (x.to_vec::<f64>().unwrap(), y.value().to_vec::<f64>().unwrap(), chosen.to_vec::<i64>().unwrap());
+            (x.to_vec::<f64>().unwrap(), y.to_vec::<f64>().unwrap(), chosen.to_vec::<i64>().unwrap());
         let (plane, outputs) = (windows.size.iter().product::<usize>(), positions(&counts));
         for (i, (&y, &chosen)) in y.iter().zip(&chosen).enumerate() {
             let x = &x[i / outputs.len() * plane..][..plane];
@@ -135,7 +136,7 @@ proptest! {
         divisor in prop_oneof![6 => Just(None), 3 => (1i64..9).prop_map(Some), 1 => Just(Some(0))],
     ) {
         let x = windows.input();
-        let result = f::avg_pool(&Var::constant(x.clone()), &windows.params, include, divisor);
+        let result = f::avg_pool(&Tensor::from(x.clone()), &windows.params, include, divisor);
         let dilated = windows.params.dilation.iter().any(|&dilation| dilation != 1);
         let spans = windows.spans().filter(|_| !dilated && divisor != Some(0));
         let Some(spans) = spans else {
@@ -145,7 +146,7 @@ proptest! {
         let counts = windows.counts(&spans);
         let y = result.unwrap();
         prop_assert_eq!(y.shape(), [&windows.planes[..], &counts].concat());
-        let (x, y) = (x.to_vec::<f64>().unwrap(), y.value().to_vec::<f64>().unwrap());
+        let (x, y) = (x.to_vec::<f64>().unwrap(), y.to_vec::<f64>().unwrap());
         let (plane, outputs) = (windows.size.iter().product::<usize>(), positions(&counts));
         for (i, &y) in y.iter().enumerate() {
             let x = &x[i / outputs.len() * plane..][..plane];
@@ -162,8 +163,8 @@ proptest! {
         planes in proptest::collection::vec(0usize..3, 1..=2),
     ) {
         let x = normal_of(&[&planes[..], &size].concat(), DType::F64, 1);
-        let average = f::adaptive_avg_pool(&Var::constant(x.clone()), &target);
-        let largest = f::adaptive_max_pool(&Var::constant(x.clone()), &target);
+        let average = f::adaptive_avg_pool(&Tensor::from(x.clone()), &target);
+        let largest = f::adaptive_max_pool(&Tensor::from(x.clone()), &target);
         prop_assert_eq!(average.is_ok(), largest.is_ok());
         // A batch of planes and a volume without a batch look the same.
         let size = match (x.rank()).checked_sub(target.len()) {
@@ -182,8 +183,8 @@ proptest! {
         prop_assert_eq!(average.shape(), [planes, &target].concat());
         let (plane, outputs) = (size.iter().product::<usize>(), positions(&target));
         let x = x.to_vec::<f64>().unwrap();
-        let largest = largest.value().to_vec::<f64>().unwrap();
-        for (i, y) in average.value().to_vec::<f64>().unwrap().into_iter().enumerate() {
+        let largest = largest.to_vec::<f64>().unwrap();
+        for (i, y) in average.to_vec::<f64>().unwrap().into_iter().enumerate() {
             let (x, o) = (&x[i / outputs.len() * plane..][..plane], &outputs[i % outputs.len()]);
             let covers = |d: usize, at: usize| {
                 at >= o[d] * size[d] / target[d] && at < ((o[d] + 1) * size[d]).div_ceil(target[d])
@@ -210,7 +211,7 @@ proptest! {
         let x = normal_of(&[planes, count], DType::F64, 1);
         let chosen = indices(planes * count, bound, seed).reshape(&[planes, count]).unwrap();
         let params = PoolParams::square(1, 2);
-        let result = f::max_unpool(&Var::constant(x.clone()), &chosen, &params, Some(&[size]));
+        let result = f::max_unpool(&Tensor::from(x.clone()), &Tensor::from(&chosen), &params, Some(&[size]));
         let chosen = chosen.to_vec::<i64>().unwrap();
         if count == 0 || (2 * count).abs_diff(size) > 1 {
             prop_assert!(result.is_err());
@@ -223,7 +224,7 @@ proptest! {
             for (i, (&x, &at)) in x.to_vec::<f64>().unwrap().iter().zip(&chosen).enumerate() {
                 expected[i / count * size + at as usize] = x;
             }
-            prop_assert_eq!(result.unwrap().value().to_vec::<f64>().unwrap(), expected);
+            prop_assert_eq!(result.unwrap().to_vec::<f64>().unwrap(), expected);
         }
     }
 
@@ -234,7 +235,7 @@ proptest! {
         target in proptest::collection::vec(0usize..5, 1..=4),
         seed in any::<u64>(),
     ) {
-        let x = Var::constant(normal_of(&[&[1, 2], &size[..]].concat(), DType::F32, 1));
+        let x = Tensor::from(normal_of(&[&[1, 2], &size[..]].concat(), DType::F32, 1));
         let Ok(samples) = f::fractional_samples(&x, size.len(), &mut Generator::new(seed)) else {
             prop_assert!(false, "a batch and channels are there");
             return Ok(());
@@ -248,9 +249,9 @@ proptest! {
         prop_assert_eq!(result.is_ok(), good);
         let Ok((y, chosen)) = result else { return Ok(()) };
         let (plane, outputs) = (size.iter().product::<usize>(), target.iter().product::<usize>());
-        let x = x.value().to_vec::<f32>().unwrap();
+        let x = x.to_vec::<f32>().unwrap();
         let chosen = chosen.to_vec::<i64>().unwrap();
-        for (i, y) in y.value().to_vec::<f32>().unwrap().into_iter().enumerate() {
+        for (i, y) in y.to_vec::<f32>().unwrap().into_iter().enumerate() {
             prop_assert_eq!(y.to_bits(), x[i / outputs * plane + chosen[i] as usize].to_bits());
         }
     }
@@ -259,11 +260,11 @@ proptest! {
 #[test]
 fn fractional_samples_of_two_draws_differ() {
     for dtype in [DType::F32, DType::F64] {
-        let x = Var::constant(normal_of(&[3, 5, 4, 4, 4], dtype, 1));
+        let x = Tensor::from(normal_of(&[3, 5, 4, 4, 4], dtype, 1));
         let mut generator = Generator::new(7);
         let mut draw = || {
             let samples = f::fractional_samples(&x, 3, &mut generator).unwrap();
-            dispatch(&Cast { x: samples, to: DType::F64 }).unwrap().to_vec::<f64>().unwrap()
+            dispatch(&Cast { x: samples.into(), to: DType::F64 }).unwrap().to_vec::<f64>().unwrap()
         };
         let mut samples = [draw(), draw()].concat();
         samples.sort_by(f64::total_cmp);

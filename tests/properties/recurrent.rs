@@ -1,12 +1,12 @@
 use proptest::prelude::*;
 use samebits::functional::{self as f, Stack, Weights};
-use samebits::{DType, Var};
+use samebits::{DType, Tensor};
 use workspace_tests::normal_of;
 
 use super::cases;
 
-fn make(shape: &[usize], seed: u64) -> Var {
-    Var::parameter(normal_of(shape, DType::F32, seed))
+fn make(shape: &[usize], seed: u64) -> Tensor {
+    Tensor::from(normal_of(shape, DType::F32, seed)).set_requires_grad(true)
 }
 
 proptest! {
@@ -32,7 +32,7 @@ proptest! {
             f::pad_packed_sequence(&packed, batch_first, 0.25, Some(steps)).unwrap();
         prop_assert_eq!(&again, &lengths);
         prop_assert_eq!(padded.shape(), &shape[..]);
-        let (x, padded) = (x.value().to_vec::<f32>().unwrap(), padded.value().to_vec::<f32>().unwrap());
+        let (x, padded) = (x.to_vec::<f32>().unwrap(), padded.to_vec::<f32>().unwrap());
         for (i, (&from, &to)) in x.iter().zip(&padded).enumerate() {
             let (first, second) = (i / width / shape[1], i / width % shape[1]);
             let (t, sequence) = if batch_first { (second, first) } else { (first, second) };

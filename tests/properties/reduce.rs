@@ -1,7 +1,8 @@
 use proptest::prelude::*;
 use samebits::functional as f;
 use samebits::numerics::math::f64 as math;
-use samebits::{DType, Tensor, Var};
+use samebits::tensor_core::Tensor as Value;
+use samebits::{DType, Tensor};
 use workspace_tests::normal_of;
 
 use super::{cases, shape};
@@ -21,7 +22,7 @@ proptest! {
     ) {
         let dims: Vec<usize> = dims.into_iter().collect();
         let x = normal_of(&shape, DType::F64, 1);
-        let var = Var::constant(x.clone());
+        let var = Tensor::from(x.clone());
         let correction = correction as f64;
         let results = [
             f::prod(&var, &dims, keepdim),
@@ -34,7 +35,7 @@ proptest! {
             f::amax(&var, &dims, keepdim),
             f::amin(&var, &dims, keepdim),
         ];
-        let truths = [f::any(&x, &dims, keepdim), f::all(&x, &dims, keepdim)];
+        let truths = [f::any(&Tensor::from(&x), &dims, keepdim), f::all(&Tensor::from(&x), &dims, keepdim)];
         if shape.is_empty() && dims == [0] {
             prop_assert!(results.iter().chain(&others[1..]).all(Result::is_ok));
             prop_assert!(others[0].is_ok() != p.is_nan() && truths.iter().all(Result::is_ok));
@@ -64,7 +65,7 @@ proptest! {
         };
         let [prod, var, std, log] = results.map(Result::unwrap);
         prop_assert_eq!(prod.shape(), &expected_shape[..]);
-        let values = |y: &Var| y.value().to_vec::<f64>().unwrap();
+        let values = |y: &Tensor| y.to_vec::<f64>().unwrap();
         let near = |a: f64, b: f64| {
             a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() < 1e-12 * (1.0 + b.abs())
         };
@@ -101,9 +102,9 @@ proptest! {
             0..6,
         ),
     ) {
-        let x = Tensor::from_slice(&values, &[values.len()]).unwrap();
-        let any = f::any(&x, &[0], false).unwrap().to_bools().unwrap();
-        let all = f::all(&x, &[0], false).unwrap().to_bools().unwrap();
+        let x = Value::from_slice(&values, &[values.len()]).unwrap();
+        let any = f::any(&Tensor::from(&x), &[0], false).unwrap().to_bools().unwrap();
+        let all = f::all(&Tensor::from(&x), &[0], false).unwrap().to_bools().unwrap();
         prop_assert_eq!(any, [values.iter().any(|&x| x != 0.0)]);
         prop_assert_eq!(all, [values.iter().all(|&x| x != 0.0)]);
     }

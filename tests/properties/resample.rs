@@ -1,7 +1,8 @@
 use proptest::prelude::*;
 use samebits::functional::{self as f, Resize};
 use samebits::ops::{GridMode, GridPadding, GridParams, InterpolateMode, PadMode};
-use samebits::{DType, Tensor, Var};
+use samebits::tensor_core::Tensor as Value;
+use samebits::{DType, Tensor};
 use workspace_tests::normal_of;
 
 use super::{cases, positions, row_major, shape};
@@ -48,7 +49,7 @@ proptest! {
         mode in pad_mode(),
     ) {
         let x = normal_of(&shape, DType::F32, 1);
-        let result = f::pad(&Var::constant(x.clone()), &pads, mode, 0.5);
+        let result = f::pad(&Tensor::from(x.clone()), &pads, mode, 0.5);
         let padded = pads.len() / 2;
         let mut size = shape.clone();
         let mut good = pads.len() % 2 == 0
@@ -74,7 +75,7 @@ proptest! {
         let Ok(y) = result else { return Ok(()) };
         prop_assert_eq!(y.shape(), &size[..]);
         let x = x.to_vec::<f32>().unwrap();
-        for (y, at) in y.value().to_vec::<f32>().unwrap().iter().zip(positions(&size)) {
+        for (y, at) in y.to_vec::<f32>().unwrap().iter().zip(positions(&size)) {
             let from: Option<Vec<usize>> = (0..size.len())
                 .map(|d| {
                     let k = size.len() - 1 - d;
@@ -98,7 +99,7 @@ proptest! {
         mode in interpolate_mode(),
     ) {
         let shape = [&planes[..], &size].concat();
-        let x = Var::parameter(Tensor::full(&shape, 0.75, DType::F64).unwrap());
+        let x = Tensor::full(&shape, 0.75, DType::F64).unwrap().set_requires_grad(true);
         let result = match scale {
             None => f::interpolate(&x, Resize::Size(&target), mode),
             Some(scale) => f::interpolate(&x, Resize::Scale(&vec![scale; size.len()]), mode),
@@ -112,17 +113,17 @@ proptest! {
         let good = good && (1..=3).contains(&size.len()) && !size.contains(&0);
         prop_assert_eq!(result.is_ok(), good, "{:?}", result);
         let Ok(y) = result else { return Ok(()) };
-        for y in y.value().to_vec::<f64>().unwrap() {
+        for y in y.to_vec::<f64>().unwrap() {
             prop_assert!((y - 0.75).abs() < 1e-12, "{}", y);
         }
         let gradients = y.sum_all().unwrap().backward().unwrap();
         let total: f64 = gradients.of(&x).unwrap().to_vec::<f64>().unwrap().iter().sum();
-        prop_assert!((total - y.value().numel() as f64).abs() < 1e-9);
+        prop_assert!((total - y.numel() as f64).abs() < 1e-9);
     }
 
     #[test]
     fn shuffled_pixels_come_back_or_are_refused(shape in shape(5), factor in 0usize..4) {
-        let x = Var::constant(normal_of(&shape, DType::F32, 1));
+        let x = Tensor::from(normal_of(&shape, DType::F32, 1));
         let good = shape.len() >= 3
             && factor > 0
             && shape[shape.len() - 3].is_multiple_of(factor * factor);
@@ -131,7 +132,7 @@ proptest! {
         if let Ok(y) = result {
             let back = f::pixel_unshuffle(&y, factor).unwrap();
             prop_assert_eq!(back.shape(), x.shape());
-            prop_assert_eq!(back.value().to_bytes(), x.value().to_bytes());
+            prop_assert_eq!(back.to_bytes(), x.to_bytes());
         }
         let fits = |d: usize| shape[shape.len() - d].is_multiple_of(factor);
         let good = shape.len() >= 3 && factor > 0 && fits(1) && fits(2);
@@ -155,8 +156,8 @@ proptest! {
         let grid = normal_of(&[&[batch.1], &points[..], &[dims]].concat(), DType::F64, 2);
         let mut coordinates = grid.to_vec::<f64>().unwrap();
         coordinates.iter_mut().step_by(3).for_each(|x| *x = special);
-        let grid = Tensor::from_slice(&coordinates, grid.shape()).unwrap();
-        let (x, grid) = (Var::parameter(x), Var::parameter(grid));
+        let grid = Value::from_slice(&coordinates, grid.shape()).unwrap();
+        let (x, grid) = (Tensor::from(x).set_requires_grad(true), Tensor::from(grid).set_requires_grad(true));
         let result = f::grid_sample(&x, &grid, GridParams { mode, padding, align_corners });
         let good = (2..=3).contains(&dims)
             && points.len() == dims
@@ -169,8 +170,8 @@ proptest! {
         let gradients = y.sum_all().unwrap().backward().unwrap();
         prop_assert!(gradients.of(&x).is_some() && gradients.of(&grid).is_some());
         if mode != GridMode::Cubic {
-            let most = x.value().to_vec::<f64>().unwrap().iter().fold(0.0, |m: f64, x| m.max(x.abs()));
-            for y in y.value().to_vec::<f64>().unwrap() {
+            let most = x.to_vec::<f64>().unwrap().iter().fold(0.0, |m: f64, x| m.max(x.abs()));
+            for y in y.to_vec::<f64>().unwrap() {
                 prop_assert!(y.abs() <= most * (1.0 + 1e-12), "{} beyond {}", y, most);
             }
         }

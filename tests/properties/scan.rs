@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use samebits::functional as f;
 use samebits::numerics::math::f64 as math;
-use samebits::{DType, Var};
+use samebits::{DType, Tensor};
 use workspace_tests::normal_of;
 
 use super::index::{flat, positions};
@@ -13,7 +13,7 @@ proptest! {
     #[test]
     fn scans_are_right_or_an_error(shape in shape(3), dim in 0usize..4, seed in 0u64..1000) {
         let x = normal_of(&shape, DType::F64, seed);
-        let var = Var::constant(x.clone());
+        let var = Tensor::from(x.clone());
         let found = [f::cumsum(&var, dim), f::cumprod(&var, dim), f::logcumsumexp(&var, dim)];
         let (largest, smallest) = (f::cummax(&var, dim), f::cummin(&var, dim));
         if !has_dim(&shape, dim) {
@@ -22,7 +22,7 @@ proptest! {
             return Ok(());
         }
         let (shape, x) = if shape.is_empty() { (vec![1], x.reshape(&[1]).unwrap()) } else { (shape, x) };
-        let found = found.map(|y| y.unwrap().value().to_vec::<f64>().unwrap());
+        let found = found.map(|y| y.unwrap().to_vec::<f64>().unwrap());
         let (largest, smallest) = (largest.unwrap(), smallest.unwrap());
         let x = x.to_vec::<f64>().unwrap();
         for at in positions(&shape) {
@@ -46,7 +46,7 @@ proptest! {
             ] {
                 let best = before.iter().copied().reduce(better).unwrap();
                 let first = before.iter().position(|&x| x == best).unwrap();
-                prop_assert_eq!(values.value().to_vec::<f64>().unwrap()[place], best);
+                prop_assert_eq!(values.to_vec::<f64>().unwrap()[place], best);
                 prop_assert_eq!(indices.to_vec::<i64>().unwrap()[place], first as i64);
             }
         }

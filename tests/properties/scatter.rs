@@ -6,7 +6,8 @@ use samebits::ops::{
     BagMode, BagParams, BincountWeighted, Cast, EmbeddingBag, EmbeddingBagGrad, EmbeddingGrad,
     IndexAdd, IndexPutAdd, ScatterAdd, ScatterReduce,
 };
-use samebits::{DType, Op, Tensor, Var, dispatch, registry};
+use samebits::tensor_core::Tensor as Value;
+use samebits::{DType, Op, Tensor, dispatch, registry};
 use workspace_tests::{indices, normal_of};
 
 use super::index::{flat, index_for, places, positions};
@@ -42,9 +43,9 @@ proptest! {
         let x = normal_of(&shape, DType::F32, 1);
         let wide: Vec<usize> = index.shape().iter().map(|size| size + extra).collect();
         let source = normal_of(&wide, DType::F32, 2);
-        let (var, sources) = (Var::constant(x.clone()), Var::constant(source.clone()));
-        let found = f::scatter_reduce(&var, dim, &index, &sources, kind, include_self);
-        let added = f::scatter_add(&var, dim, &index, &sources);
+        let (var, sources) = (Tensor::from(x.clone()), Tensor::from(source.clone()));
+        let found = f::scatter_reduce(&var, dim, &Tensor::from(&index), &sources, kind, include_self);
+        let added = f::scatter_add(&var, dim, &Tensor::from(&index), &sources);
         let Some(places) = places(&shape, dim, &index) else {
             prop_assert!(found.is_err() && added.is_err());
             return Ok(());
@@ -55,8 +56,8 @@ proptest! {
         for (at, &place) in positions(index.shape()).iter().zip(&places) {
             sent[place].push(source[flat(&wide, at)]);
         }
-        let found = found.unwrap().value().to_vec::<f32>().unwrap();
-        let added = added.unwrap().value().to_vec::<f32>().unwrap();
+        let found = found.unwrap().to_vec::<f32>().unwrap();
+        let added = added.unwrap().to_vec::<f32>().unwrap();
         for (place, (sent, &own)) in sent.iter().zip(&own).enumerate() {
             let mut values = sent.clone();
             values.insert(0, own);
@@ -80,17 +81,17 @@ proptest! {
     ) {
         let at = indices(n, size as i64, seed);
         let each = at.reshape(&[n, 1]).unwrap().expand(&[n, width]).unwrap();
-        let source = Var::constant(normal_of(&[n, width], dtype, seed));
-        let dense = Tensor::full(&[size, width], sign, dtype).unwrap();
-        let repeated = Tensor::full(&[], sign, dtype).unwrap().expand(&[size, width]).unwrap();
-        let all = |start: Tensor| {
-            let start = Var::constant(start);
+        let source = Tensor::from(normal_of(&[n, width], dtype, seed));
+        let dense = Value::full(&[size, width], sign, dtype).unwrap();
+        let repeated = Value::full(&[], sign, dtype).unwrap().expand(&[size, width]).unwrap();
+        let all = |start: Value| {
+            let start = Tensor::from(start);
             [
-                f::index_add(&start, 0, &at, &source, 0.7).unwrap(),
-                f::scatter_add(&start, 0, &each, &source).unwrap(),
-                f::index_put(&start, std::slice::from_ref(&at), &source, true).unwrap(),
+                f::index_add(&start, 0, &Tensor::from(&at), &source, 0.7).unwrap(),
+                f::scatter_add(&start, 0, &Tensor::from(&each), &source).unwrap(),
+                f::index_put(&start, std::slice::from_ref(&Tensor::from(&at)), &source, true).unwrap(),
             ]
-            .map(|y| y.value().to_bytes().unwrap())
+            .map(|y| y.to_bytes().unwrap())
         };
         prop_assert_eq!(all(dense), all(repeated));
     }
@@ -128,7 +129,7 @@ proptest! {
         let (grad, at, padding_idx) = (source.clone(), index.clone(), Some(0));
         let op = EmbeddingGrad { grad, index: at, rows, padding_idx, scale_grad_by_freq };
         same_by_atomics(&op)?;
-        let offsets = Tensor::arange(n).unwrap();
+        let offsets = Value::arange(n).unwrap();
         for mode in [BagMode::Sum, BagMode::Mean, BagMode::Max] {
             let params = BagParams { mode, include_last_offset: false, padding_idx };
             let forward = EmbeddingBag {
@@ -182,7 +183,7 @@ proptest! {
 }
 
 /// Fails unless the variant over float atomics gives the values of the other.
-fn same_by_atomics<O: Op<Output = Tensor>>(op: &O) -> Result<(), TestCaseError> {
+fn same_by_atomics<O: Op<Output = Value>>(op: &O) -> Result<(), TestCaseError> {
     let exact = dispatch(op).unwrap().to_vec::<f32>().unwrap();
     let atomic = registry::dispatch_variant(op, "atomic").unwrap().to_vec::<f32>().unwrap();
     prop_assert_eq!(exact, atomic, "{}", O::NAME);
@@ -192,20 +193,20 @@ fn same_by_atomics<O: Op<Output = Tensor>>(op: &O) -> Result<(), TestCaseError> 
 /// The bits of every operation that adds row `i` of `values` to place `index[i]`.
 fn sums(index: &[i64], values: &[f32], size: usize, width: usize) -> Vec<(&'static str, Vec<u8>)> {
     let n = index.len();
-    let at = Tensor::from_slice(index, &[n]).unwrap();
+    let at = Value::from_slice(index, &[n]).unwrap();
     let each = at.reshape(&[n, 1]).unwrap().expand(&[n, width]).unwrap();
-    let source = Var::constant(Tensor::from_slice(values, &[n, width]).unwrap());
-    let start = Var::constant(normal_of(&[size, width], DType::F32, 7));
-    let table = Var::parameter(normal_of(&[size, width], DType::F32, 8));
-    let back = |read: Var| {
+    let source = Tensor::from_slice(values, &[n, width]).unwrap();
+    let start = Tensor::from(normal_of(&[size, width], DType::F32, 7));
+    let table = Tensor::from(normal_of(&[size, width], DType::F32, 8)).set_requires_grad(true);
+    let back = |read: Tensor| {
         let gradients = read.backward_from(source.clone(), false).unwrap();
         gradients.of(&table).unwrap().to_bytes().unwrap()
     };
-    let bytes = |y: Var| y.value().to_bytes().unwrap();
+    let bytes = |y: Tensor| y.to_bytes().unwrap();
     let column: Vec<f32> = values.iter().step_by(width).copied().collect();
-    let weights = Tensor::from_slice(&column, &[n]).unwrap();
+    let weights = Value::from_slice(&column, &[n]).unwrap();
+    let [at, each, offsets] = [&at, &each, &Value::arange(n).unwrap()].map(Tensor::from);
     let list = std::slice::from_ref(&at);
-    let offsets = Tensor::arange(n).unwrap();
     let options = f::EmbeddingBagOptions::default();
     vec![
         ("index_add", bytes(f::index_add(&start, 0, &at, &source, 0.3).unwrap())),
@@ -213,7 +214,10 @@ fn sums(index: &[i64], values: &[f32], size: usize, width: usize) -> Vec<(&'stat
         ("mean", bytes(f::scatter_reduce(&start, 0, &each, &source, Mean, true).unwrap())),
         ("index_reduce", bytes(f::index_reduce(&start, 0, &at, &source, Mean, false).unwrap())),
         ("index_put", bytes(f::index_put(&start, list, &source, true).unwrap())),
-        ("bincount", f::bincount(&at, Some(&weights), size).unwrap().to_bytes().unwrap()),
+        (
+            "bincount",
+            f::bincount(&at, Some(&Tensor::from(&weights)), size).unwrap().to_bytes().unwrap(),
+        ),
         ("index_select", back(f::index_select(&table, 0, &at).unwrap())),
         ("gather", back(f::gather(&table, 0, &each).unwrap())),
         ("index", back(f::index(&table, list).unwrap())),

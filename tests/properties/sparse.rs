@@ -2,14 +2,15 @@ use proptest::prelude::*;
 use samebits::functional as f;
 use samebits::ops::QrMode;
 use samebits::sparse::{SparseCoo, SparseCsr, sparse_mm};
-use samebits::{DType, Tensor, Var};
+use samebits::tensor_core::Tensor as Value;
+use samebits::{DType, Tensor};
 use workspace_tests::normal_of;
 
 use super::{cases, shape};
 
 /// The bits, with both zeros alike.
-fn bits(x: &Var) -> Vec<u32> {
-    x.value().to_vec::<f32>().unwrap().into_iter().map(|x| (x + 0.0).to_bits()).collect()
+fn bits(x: &Tensor) -> Vec<u32> {
+    x.to_vec::<f32>().unwrap().into_iter().map(|x| (x + 0.0).to_bits()).collect()
 }
 
 proptest! {
@@ -22,14 +23,14 @@ proptest! {
         places in proptest::collection::vec((0usize..5, 0usize..400), 0..60),
         turn in 0usize..60,
     ) {
-        let make = |places: &[(usize, usize)], values: &Tensor| {
+        let make = |places: &[(usize, usize)], values: &Value| {
             let flat: Vec<i64> = places
                 .iter()
                 .map(|place| place.0 as i64)
                 .chain(places.iter().map(|place| place.1 as i64))
                 .collect();
-            let indices = Tensor::from_slice(&flat, &[2, places.len()]).unwrap();
-            SparseCoo::new(&indices, &Var::constant(values.clone()), &[m, k])
+            let indices = Value::from_slice(&flat, &[2, places.len()]).unwrap();
+            SparseCoo::new(&Tensor::from(&indices), &Tensor::from(values.clone()), &[m, k])
         };
         let count = places.len();
         let values = normal_of(&[count], DType::F32, 1);
@@ -37,7 +38,7 @@ proptest! {
         let inside = places.iter().all(|&(row, column)| row < m && column < k);
         prop_assert_eq!(sparse.is_ok(), inside);
         let Ok(sparse) = sparse else { return Ok(()) };
-        let dense = Var::constant(normal_of(&[k, n], DType::F32, 2));
+        let dense = Tensor::from(normal_of(&[k, n], DType::F32, 2));
         let product = sparse_mm(&sparse, &dense).unwrap();
         let expected = f::matmul(&sparse.to_dense().unwrap(), &dense).unwrap();
         prop_assert_eq!(bits(&product), bits(&expected));
@@ -46,15 +47,15 @@ proptest! {
         turned.rotate_left(turn);
         let mut places = places;
         places.rotate_left(turn);
-        let turned = make(&places, &Tensor::from_slice(&turned, &[count]).unwrap()).unwrap();
+        let turned = make(&places, &Value::from_slice(&turned, &[count]).unwrap()).unwrap();
         let again = sparse_mm(&turned, &dense).unwrap();
-        prop_assert_eq!(again.value().to_bytes(), product.value().to_bytes());
+        prop_assert_eq!(again.to_bytes(), product.to_bytes());
         let csr = sparse.to_csr().unwrap();
         let (offsets, columns) = (csr.row_offsets().unwrap(), csr.columns().unwrap());
         let rebuilt = SparseCsr::new(&offsets, &columns, csr.values(), [m, k]).unwrap();
         prop_assert_eq!(
-            rebuilt.to_dense().unwrap().value().to_bytes(),
-            sparse.to_dense().unwrap().value().to_bytes()
+            rebuilt.to_dense().unwrap().to_bytes(),
+            sparse.to_dense().unwrap().to_bytes()
         );
     }
 
@@ -65,7 +66,7 @@ proptest! {
         (rows, width) in (0usize..3, 0usize..4),
     ) {
         let count = columns.len();
-        let values = Var::constant(Tensor::ones(&[count], DType::F32).unwrap());
+        let values = Tensor::ones(&[count], DType::F32).unwrap();
         let tensor = |x: &[i64]| Tensor::from_slice(x, &[x.len()]).unwrap();
         let result = SparseCsr::new(&tensor(&offsets), &tensor(&columns), &values, [rows, width]);
         let valid = offsets.len() == rows + 1
@@ -81,32 +82,32 @@ proptest! {
 
     #[test]
     fn decompositions_give_the_matrix_back(shape in shape(3), complete in any::<bool>()) {
-        let x = Var::constant(normal_of(&shape, DType::F64, 4));
+        let x = Tensor::from(normal_of(&shape, DType::F64, 4));
         let mode = if complete { QrMode::Complete } else { QrMode::Reduced };
         let result = f::qr(&x, mode);
         prop_assert_eq!(result.is_ok(), shape.len() >= 2);
-        prop_assert_eq!(f::svd(x.value()).is_ok(), shape.len() >= 2);
+        prop_assert_eq!(f::svd(&x).is_ok(), shape.len() >= 2);
         let Ok((q, r)) = result else { return Ok(()) };
-        let flip = |x: &Var| f::transpose(x, shape.len() - 2, shape.len() - 1).unwrap();
-        let close = |a: &Var, b: &Var| {
-            let (a, b) = (a.value().to_vec::<f64>().unwrap(), b.value().to_vec::<f64>().unwrap());
+        let flip = |x: &Tensor| f::transpose(x, shape.len() - 2, shape.len() - 1).unwrap();
+        let close = |a: &Tensor, b: &Tensor| {
+            let (a, b) = (a.to_vec::<f64>().unwrap(), b.to_vec::<f64>().unwrap());
             a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| (a - b).abs() < 1e-13)
         };
         prop_assert!(close(&f::matmul(&q, &r).unwrap(), &x));
         let size = q.shape()[shape.len() - 1];
         let identity: Vec<f64> =
             (0..size * size).map(|i| f64::from(u8::from(i % (size + 1) == 0))).collect();
-        let identity = Var::constant(Tensor::from_slice(&identity, &[size, size]).unwrap());
+        let identity = Tensor::from_slice(&identity, &[size, size]).unwrap();
         let product = f::matmul(&flip(&q), &q).unwrap();
         let identity = f::expand(&identity, product.shape()).unwrap();
         prop_assert!(close(&product, &identity));
-        let (u, s, v) = f::svd(x.value()).unwrap();
+        let (u, s, v) = f::svd(&x).unwrap();
         let ascends = s.to_vec::<f64>().unwrap();
         let k = s.shape()[shape.len() - 2];
         prop_assert!(ascends.chunks(k.max(1)).all(|s| s.is_sorted_by(|a, b| a >= b)));
         let mut wide = s.shape().to_vec();
         wide.insert(shape.len() - 2, 1);
-        let scaled = f::mul(&Var::constant(u), &Var::constant(s.reshape(&wide).unwrap())).unwrap();
-        prop_assert!(close(&f::matmul(&scaled, &flip(&Var::constant(v))).unwrap(), &x));
+        let scaled = f::mul(&Tensor::from(u), &Tensor::from(s.reshape(&wide).unwrap())).unwrap();
+        prop_assert!(close(&f::matmul(&scaled, &flip(&Tensor::from(v))).unwrap(), &x));
     }
 }

@@ -4,7 +4,7 @@ use samebits::functional as f;
 use samebits::ops::{
     BagMode, GridMode, GridPadding, GridParams, InterpolateMode, PadMode, PoolParams,
 };
-use samebits::{DType, Generator, Result, Tensor, Var};
+use samebits::{DType, Generator, Result, Tensor};
 use workspace_tests::{indices, normal_of};
 
 use super::{forward_then_backward, repeats};
@@ -13,7 +13,11 @@ const F32: DType = DType::F32;
 
 /// The bits of a gradient repeat, and there is one.
 #[track_caller]
-fn gradient_repeats(name: &str, shape: &[usize], function: impl Fn(&Var) -> Result<Var> + Sync) {
+fn gradient_repeats(
+    name: &str,
+    shape: &[usize],
+    function: impl Fn(&Tensor) -> Result<Tensor> + Sync,
+) {
     let input = normal_of(shape, F32, 1);
     let gradients =
         repeats(name, || forward_then_backward(std::slice::from_ref(&input), |x| function(&x[0])));
@@ -45,7 +49,7 @@ fn pooling() {
     for dims in [1, 2, 3] {
         let params = PoolParams::square(dims, 2);
         let whole = normal_of(&[&[2, 3][..], &vec![8; dims]].concat(), F32, 2);
-        let indices = f::max_pool(&Var::constant(whole), &params).unwrap().1;
+        let indices = f::max_pool(&Tensor::from(whole), &params).unwrap().1;
         gradient_repeats(&format!("MaxUnpool{dims}d"), indices.shape(), |x| {
             f::max_unpool(x, &indices, &params, None)
         });
@@ -73,7 +77,7 @@ fn interpolation_and_sampling() {
         let shape = [&[2, 3][..], &vec![8; dims]].concat();
         let grid = normal_of(&[&[2][..], &vec![9; dims], &[dims]].concat(), F32, 3);
         gradient_repeats(&format!("grid_sample_{dims}d"), &shape, |x| {
-            f::grid_sample(x, &Var::constant(grid.clone()), params)
+            f::grid_sample(x, &Tensor::from(grid.clone()), params)
         });
     }
 }
@@ -95,7 +99,7 @@ fn padding() {
 #[test]
 fn losses() {
     let target = indices(6 * 40 * 40, 5, 4).reshape(&[6, 40, 40]).unwrap();
-    gradient_repeats("NLLLoss", &[6, 5, 40, 40], |x| f::nll_loss(x, &target));
+    gradient_repeats("NLLLoss", &[6, 5, 40, 40], |x| f::nll_loss(x, &Tensor::from(&target)));
     let targets = Tensor::from_slice(&[1i64, 2, 2, 3, 4, 1, 1, 3], &[2, 4]).unwrap();
     gradient_repeats("CTCLoss", &[20, 2, 5], |x| {
         let log_probs = f::log_softmax(x, 2)?;
@@ -108,23 +112,25 @@ fn indexing_and_order() {
     let index = indices(5000, 40, 5);
     gradient_repeats("EmbeddingBag_max", &[40, 8], |x| {
         let options = f::EmbeddingBagOptions { mode: BagMode::Max, ..Default::default() };
-        f::embedding_bag(x, &index.reshape(&[50, 100])?, None, None, options)
+        f::embedding_bag(x, &Tensor::from(index.reshape(&[50, 100])?), None, None, options)
     });
     for (name, accumulate) in [("put", false), ("put_accumulate", true)] {
-        let source = Var::constant(normal_of(&[5000], F32, 6));
-        gradient_repeats(name, &[60], |x| f::put(x, &index, &source, accumulate));
+        let source = Tensor::from(normal_of(&[5000], F32, 6));
+        gradient_repeats(name, &[60], |x| f::put(x, &Tensor::from(&index), &source, accumulate));
     }
     let values = normal_of(&[100_000], F32, 7);
-    repeats("histc", || Ok(vec![f::histc(&values, 100, -3.0, 3.0)?]));
+    repeats("histc", || Ok(vec![f::histc(&Tensor::from(&values), 100, -3.0, 3.0)?.into()]));
     let classes = indices(100_000, 50, 8);
-    repeats("bincount", || Ok(vec![f::bincount(&classes, None, 0)?]));
-    repeats("bincount with weights", || Ok(vec![f::bincount(&classes, Some(&values), 0)?]));
+    repeats("bincount", || Ok(vec![f::bincount(&Tensor::from(&classes), None, 0)?.into()]));
+    repeats("bincount with weights", || {
+        Ok(vec![f::bincount(&Tensor::from(&classes), Some(&Tensor::from(&values)), 0)?.into()])
+    });
     gradient_repeats("kthvalue", &[30, 400], |x| Ok(f::kthvalue(x, 17, 1, false)?.0));
     gradient_repeats("median", &[30, 401], |x| Ok(f::median_dim(x, 1, false)?.0));
     // Equal elements are where a choice of index could vary.
     let ties = Tensor::zeros(&[3, 100_000], F32).unwrap();
     repeats("median of ties", || {
-        let (values, indices) = f::median_dim(&Var::constant(ties.clone()), 1, false)?;
-        Ok(vec![values.value().clone(), indices])
+        let (values, indices) = f::median_dim(&Tensor::from(ties.clone()), 1, false)?;
+        Ok(vec![values.value().clone(), indices.into()])
     });
 }

@@ -4,7 +4,7 @@
 use samebits::functional as f;
 use samebits::numerics::fpenv;
 use samebits::ops::{ConvParams, IndexAdd};
-use samebits::{DType, Determinism, Generator, Tensor, Var, determinism, dispatch_at, rerun};
+use samebits::{DType, Determinism, Generator, Tensor, determinism, dispatch_at, rerun};
 use workspace_tests::{indices, normal_of};
 
 use super::{forward_then_backward, repeats};
@@ -39,16 +39,17 @@ fn backward_obeys_its_own_level() {
     let (input, index) = (normal_of(&[40, 3], DType::F32, 1), indices(30_000, 40, 2));
     let weights = normal_of(&[30_000, 3], DType::F32, 3);
     let gradient = |forward, backward| {
-        let x = Var::parameter(input.clone());
-        let y = determinism::scope(forward, || f::index_select(&x, 0, &index)).unwrap();
-        let grad = Var::constant(weights.clone());
+        let x = Tensor::from(input.clone()).set_requires_grad(true);
+        let y =
+            determinism::scope(forward, || f::index_select(&x, 0, &Tensor::from(&index))).unwrap();
+        let grad = Tensor::from(weights.clone());
         let gradients = determinism::scope(backward, || y.backward_from(grad, false)).unwrap();
         gradients.of(&x).unwrap().to_bytes().unwrap()
     };
     // The gradient is an index_add into zeros, whose bits at this level are known.
     let zeros = Tensor::zeros(&[40, 3], DType::F32).unwrap();
     let op = IndexAdd {
-        input: zeros,
+        input: zeros.into(),
         dim: 0,
         index: index.clone(),
         source: weights.clone(),
@@ -64,11 +65,11 @@ fn backward_obeys_its_own_level() {
 /// and its own setting back.
 #[test]
 fn operations_do_not_see_the_callers_floating_point_mode() {
-    let tiny = Var::constant(Tensor::full(&[3], 1e-40, DType::F32).unwrap());
-    let expected = f::add(&tiny, &tiny).unwrap().value().to_bytes().unwrap();
+    let tiny = Tensor::full(&[3], 1e-40, DType::F32).unwrap();
+    let expected = f::add(&tiny, &tiny).unwrap().to_bytes().unwrap();
     let found = std::thread::spawn(move || {
         test_support::flush_to_zero();
-        let found = f::add(&tiny, &tiny).unwrap().value().to_bytes().unwrap();
+        let found = f::add(&tiny, &tiny).unwrap().to_bytes().unwrap();
         (found, fpenv::is_ieee())
     });
     let (found, is_ieee) = found.join().unwrap();

@@ -6,13 +6,14 @@
 use samebits::functional as f;
 use samebits::numerics::exact::ExactSum;
 use samebits::ops::{Affine, Binary, BinaryKind};
-use samebits::{DType, Determinism, Result, Tensor, Var, determinism, dispatch};
+use samebits::tensor_core::Tensor as Value;
+use samebits::{DType, Determinism, Result, Tensor, determinism, dispatch};
 use workspace_tests::{indices, normal_of};
 
 use super::{forward_then_backward, repeats};
 
 /// Numbers whose sum in f32 depends on the order.
-fn adversarial(n: usize, seed: u64) -> Tensor {
+fn adversarial(n: usize, seed: u64) -> Value {
     let x = normal_of(&[n], DType::F32, seed);
     let large = dispatch(&Affine { x: x.clone(), scale: 1e6, shift: 0.0 }).unwrap();
     let b = normal_of(&[n], DType::F32, seed + 1);
@@ -20,7 +21,7 @@ fn adversarial(n: usize, seed: u64) -> Tensor {
 }
 
 /// The exact sum of the values that go to each of `size` places, rounded once.
-fn exact_sums(size: usize, index: &Tensor, values: &Tensor) -> Vec<f32> {
+fn exact_sums(size: usize, index: &Value, values: &Value) -> Vec<f32> {
     let mut sums = vec![ExactSum::new(); size];
     let values = values.to_vec::<f32>().unwrap();
     for (&i, value) in index.to_vec::<i64>().unwrap().iter().zip(values) {
@@ -35,10 +36,10 @@ fn the_gradient_of_gather_is_the_exact_sum() {
         let index = indices(m * 15, m as i64, seed);
         let (x, weights) = (normal_of(&[m], DType::F32, seed), adversarial(m * 15, seed));
         let found = repeats("gather", || {
-            let x = Var::parameter(x.clone());
-            let y = f::gather(&x, 0, &index)?;
-            let gradients = y.backward_from(Var::constant(weights.clone()), false)?;
-            Ok(vec![gradients.of(&x).expect("x was used").clone()])
+            let x = Tensor::from(x.clone()).set_requires_grad(true);
+            let y = f::gather(&x, 0, &Tensor::from(&index))?;
+            let gradients = y.backward_from(Tensor::from(weights.clone()), false)?;
+            Ok(vec![gradients.of(&x).expect("x was used").value().clone()])
         });
         assert_eq!(found[0].to_vec::<f32>().unwrap(), exact_sums(m, &index, &weights));
     }
@@ -48,12 +49,12 @@ fn the_gradient_of_gather_is_the_exact_sum() {
 fn scatter_add_and_index_add_are_exact_sums() {
     let (m, n) = (25, 25 * 2500);
     let (index, source) = (indices(n, m as i64, 4), adversarial(n, 5));
-    let zeros = Var::constant(Tensor::zeros(&[m], DType::F32).unwrap());
-    let source_var = Var::constant(source.clone());
-    let run = || -> Result<Vec<Tensor>> {
+    let zeros = Tensor::zeros(&[m], DType::F32).unwrap();
+    let source_var = Tensor::from(source.clone());
+    let run = || -> Result<Vec<Value>> {
         Ok(vec![
-            f::scatter_add(&zeros, 0, &index, &source_var)?.value().clone(),
-            f::index_add(&zeros, 0, &index, &source_var, 1.0)?.value().clone(),
+            f::scatter_add(&zeros, 0, &Tensor::from(&index), &source_var)?.value().clone(),
+            f::index_add(&zeros, 0, &Tensor::from(&index), &source_var, 1.0)?.value().clone(),
         ])
     };
     let expected = exact_sums(m, &index, &source);
@@ -78,9 +79,10 @@ fn the_last_of_several_writes_wins() {
     {
         expected[i as usize].copy_from_slice(row);
     }
-    let zeros = Var::constant(Tensor::zeros(&[m as usize, 3], DType::F32).unwrap());
-    let source = Var::constant(source);
+    let zeros = Tensor::zeros(&[m as usize, 3], DType::F32).unwrap();
+    let source = Tensor::from(source);
     let found = repeats("index_copy and index_put", || {
+        let index = Tensor::from(&index);
         let indices = std::slice::from_ref(&index);
         Ok(vec![
             f::index_copy(&zeros, 0, &index, &source)?.value().clone(),
@@ -102,7 +104,7 @@ fn index_copy_works_along_every_dimension() {
         let source = normal_of(&shape, DType::F32, 10);
         let found = repeats("index_copy", || {
             forward_then_backward(&[input.clone(), source.clone()], |x| {
-                f::index_copy(&x[0], dim, &index, &x[1])
+                f::index_copy(&x[0], dim, &Tensor::from(&index), &x[1])
             })
         });
         // Only the last write to a place has a gradient.

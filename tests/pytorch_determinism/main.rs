@@ -10,19 +10,23 @@ mod indexing;
 mod scans;
 
 use rayon::ThreadPoolBuilder;
-use samebits::{Determinism, Result, Tensor, Var, backward, determinism, digest};
+use samebits::tensor_core::Tensor as Value;
+use samebits::{Determinism, Result, Tensor, backward, determinism, digest};
 use workspace_tests::normal_of;
 
 /// Calls `f` at [`Determinism::Portable`] five times on one thread and on several; all results
 /// must have the same bits, which are returned.
 #[track_caller]
-fn repeats(what: &str, f: impl Fn() -> Result<Vec<Tensor>> + Sync) -> Vec<Tensor> {
+fn repeats(what: &str, f: impl Fn() -> Result<Vec<Value>> + Sync) -> Vec<Value> {
     let run = || {
         let results = determinism::scope(Determinism::Portable, &f);
         results.unwrap_or_else(|error| panic!("{what}: {error}"))
     };
     let first = run();
-    let bits = |tensors: &[Tensor]| digest(tensors.iter().map(|x| ("", x))).unwrap();
+    let bits = |tensors: &[Value]| {
+        let tensors: Vec<Tensor> = tensors.iter().map(Tensor::from).collect();
+        digest(tensors.iter().map(|x| ("", x))).unwrap()
+    };
     for threads in [1, 2, 2, 5, 16] {
         let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         let again = pool.install(run);
@@ -34,12 +38,13 @@ fn repeats(what: &str, f: impl Fn() -> Result<Vec<Tensor>> + Sync) -> Vec<Tensor
 /// The value of a function and the gradients of its inputs, the function called at the lowest
 /// level and its gradient at the one in force: as PyTorch's tests of refusals do it.
 fn forward_then_backward(
-    inputs: &[Tensor],
-    f: impl FnOnce(&[Var]) -> Result<Var>,
-) -> Result<Vec<Tensor>> {
-    let inputs: Vec<Var> = inputs.iter().cloned().map(Var::parameter).collect();
+    inputs: &[Value],
+    f: impl FnOnce(&[Tensor]) -> Result<Tensor>,
+) -> Result<Vec<Value>> {
+    let inputs: Vec<Tensor> =
+        inputs.iter().cloned().map(|x| Tensor::from(x).set_requires_grad(true)).collect();
     let value = determinism::scope(Determinism::NotGuaranteed, || f(&inputs))?;
-    let grad = Var::constant(normal_of(value.shape(), value.dtype(), 77));
+    let grad = Tensor::from(normal_of(value.shape(), value.dtype(), 77));
     let gradients = backward(&[(&value, grad)], false)?;
-    Ok(inputs.iter().filter_map(|input| gradients.of(input)).cloned().collect())
+    Ok(inputs.iter().filter_map(|input| gradients.of(input)).map(Value::from).collect())
 }

@@ -8,10 +8,11 @@ pub mod fuzz;
 pub use cases::{Case, Family, drawn_cases, families, strided_families, tiny_families, unreached};
 
 use samebits::ops::Normal;
-use samebits::{DType, Device, Generator, Tensor, dispatch};
+use samebits::tensor_core::Tensor as Value;
+use samebits::{DType, Device, Generator, dispatch};
 
 /// Normal numbers of a shape and type; each seed gives its own.
-pub fn normal_of(shape: &[usize], dtype: DType, seed: u64) -> Tensor {
+pub fn normal_of(shape: &[usize], dtype: DType, seed: u64) -> Value {
     dispatch(&Normal {
         shape: shape.to_vec(),
         dtype,
@@ -24,8 +25,8 @@ pub fn normal_of(shape: &[usize], dtype: DType, seed: u64) -> Tensor {
 }
 
 /// Indices below `bound`.
-pub fn indices(count: usize, bound: i64, seed: u64) -> Tensor {
+pub fn indices(count: usize, bound: i64, seed: u64) -> Value {
     let mut values = vec![0; count];
     Generator::new(seed).fill_randint(&mut values, 0, bound).expect("a positive bound");
-    Tensor::from_slice(&values, &[count]).expect("as many values")
+    Value::from_slice(&values, &[count]).expect("as many values")
 }

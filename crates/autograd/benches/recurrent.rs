@@ -2,9 +2,9 @@
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use samebits_autograd::nn::{Context, Gru, Lstm, RecurrentOptions};
-use samebits_autograd::{Var, functional, no_grad};
+use samebits_autograd::{Tensor, functional, no_grad};
 use samebits_rng::Generator;
-use samebits_tensor_core::{DType, Tensor};
+use samebits_tensor_core::DType;
 use std::hint::black_box;
 
 fn benches(c: &mut Criterion) {
@@ -14,7 +14,7 @@ fn benches(c: &mut Criterion) {
     let options = RecurrentOptions::new(256, 256);
     let lstm = Lstm::new(options.clone(), &mut generator).expect("valid sizes");
     let gru = Gru::new(options, &mut generator).expect("valid sizes");
-    let x = Var::constant(Tensor::full(&[64, 32, 256], 0.01, DType::F32).unwrap());
+    let x = Tensor::full(&[64, 32, 256], 0.01, DType::F32).unwrap();
     let mut context = Context { training: false, generator: &mut generator };
     group.bench_function("lstm forward T64 N32 256", |b| {
         b.iter(|| no_grad(|| lstm.run(black_box(&x), None, &mut context)));
@@ -28,7 +28,7 @@ fn benches(c: &mut Criterion) {
             y.sum_all()?.backward()
         });
     });
-    let x = Var::constant(Tensor::full(&[4096, 4096], 0.01, DType::F32).unwrap());
+    let x = Tensor::full(&[4096, 4096], 0.01, DType::F32).unwrap();
     group.bench_function("softmax 4096x4096", |b| {
         b.iter(|| functional::softmax(black_box(&x), 1));
     });

@@ -1,7 +1,8 @@
 //! Reverse-mode differentiation, layers and optimisers over samebits tensors.
 //!
-//! * [`Var`] is a tensor that may remember how it was computed; [`Var::backward`] returns the
-//!   gradients of everything it was computed from.
+//! * [`Tensor`] may remember how it was computed; [`Tensor::backward`] returns the gradients of
+//!   everything it was computed from. Below it is the plain array of `samebits_tensor_core`, its
+//!   [`value`](Tensor::value).
 //! * [`functional`] holds the differentiable operations, under PyTorch's names.
 //! * [`nn`] holds layers, [`optim`] optimisers.
 //!
@@ -20,16 +21,22 @@ pub mod functional;
 pub mod nn;
 pub mod optim;
 pub mod sparse;
-mod var;
+mod tensor;
 
 pub use samebits_tensor_core::{Error, Result};
-pub use var::{Gradients, Var, backward, is_recording, no_grad};
+pub use tensor::{Gradients, Tensor, backward, is_recording, no_grad};
 
-use samebits_tensor_core::{Op, dispatch};
+use samebits_tensor_core::{Op, Tensor as Value, dispatch};
 
 /// Runs an operation with this crate's kernels in place.
 #[track_caller]
 pub(crate) fn run<O: Op>(op: &O) -> Result<O::Output> {
     samebits_cpu_kernels::install();
     dispatch(op)
+}
+
+/// Runs an operation and remembers nothing of it: its result has no gradient.
+#[track_caller]
+pub(crate) fn untracked<O: Op<Output = Value>>(op: &O) -> Result<Tensor> {
+    run(op).map(Tensor::from)
 }

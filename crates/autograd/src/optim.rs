@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use samebits_tensor_core::ops::{AdamStep, SgdStep};
-use samebits_tensor_core::{Error, Result, Tensor};
+use samebits_tensor_core::{Error, Result, Tensor as Value};
 
 use crate::nn::{Module, Slot};
-use crate::{Gradients, Var, run};
+use crate::{Gradients, Tensor, run};
 
 pub use samebits_tensor_core::ops::{AdamParams, SgdParams};
 
@@ -46,7 +46,7 @@ pub trait Optimizer {
 pub struct Sgd {
     params: SgdParams,
     steps: u64,
-    velocity: BTreeMap<String, Tensor>,
+    velocity: BTreeMap<String, Value>,
 }
 
 impl Sgd {
@@ -85,7 +85,7 @@ impl Optimizer for Sgd {
     }
 
     fn state(&self) -> Vec<(String, Tensor)> {
-        self.velocity.iter().map(|(name, v)| (format!("{name}.velocity"), v.clone())).collect()
+        self.velocity.iter().map(|(name, v)| (format!("{name}.velocity"), v.into())).collect()
     }
 
     fn load_state(&mut self, steps: u64, state: Vec<(String, Tensor)>) -> Result<()> {
@@ -94,7 +94,7 @@ impl Optimizer for Sgd {
             let Some(parameter) = name.strip_suffix(".velocity") else {
                 return Err(unknown("Sgd", &name));
             };
-            velocity.insert(parameter.to_owned(), tensor);
+            velocity.insert(parameter.to_owned(), tensor.into());
         }
         (self.steps, self.velocity) = (steps, velocity);
         Ok(())
@@ -107,7 +107,7 @@ pub struct Adam {
     params: AdamParams,
     steps: u64,
     /// Mean and mean square of each parameter's gradient.
-    moments: BTreeMap<String, (Tensor, Tensor)>,
+    moments: BTreeMap<String, (Value, Value)>,
 }
 
 impl Adam {
@@ -125,7 +125,7 @@ impl Optimizer for Adam {
             let (mean, square) = match moments.get(name) {
                 Some(old) => old.clone(),
                 None => {
-                    let zeros = Tensor::zeros(param.shape(), param.dtype())?.to(param.device())?;
+                    let zeros = Value::zeros(param.shape(), param.dtype())?.to(param.device())?;
                     (zeros.clone(), zeros)
                 }
             };
@@ -151,7 +151,7 @@ impl Optimizer for Adam {
         self.moments
             .iter()
             .flat_map(|(name, (mean, square))| {
-                [(format!("{name}.mean"), mean.clone()), (format!("{name}.square"), square.clone())]
+                [(format!("{name}.mean"), mean.into()), (format!("{name}.square"), square.into())]
             })
             .collect()
     }
@@ -160,9 +160,9 @@ impl Optimizer for Adam {
         let (mut means, mut squares) = (BTreeMap::new(), BTreeMap::new());
         for (name, tensor) in state {
             if let Some(parameter) = name.strip_suffix(".mean") {
-                means.insert(parameter.to_owned(), tensor);
+                means.insert(parameter.to_owned(), tensor.into());
             } else if let Some(parameter) = name.strip_suffix(".square") {
-                squares.insert(parameter.to_owned(), tensor);
+                squares.insert(parameter.to_owned(), tensor.into());
             } else {
                 return Err(unknown("Adam", &name));
             }
@@ -187,15 +187,15 @@ impl Optimizer for Adam {
 fn update(
     model: &mut dyn Module,
     gradients: &Gradients,
-    mut step: impl FnMut(&str, Tensor, Tensor) -> Result<Tensor>,
+    mut step: impl FnMut(&str, Value, Value) -> Result<Value>,
 ) -> Result<()> {
     let mut updated = BTreeMap::new();
     for (name, param) in model.parameters() {
         if let (Some(identity), Some(grad)) = (param.identity(), gradients.of(&param))
             && let Entry::Vacant(entry) = updated.entry(identity)
         {
-            let new = step(&name, param.value().clone(), grad.clone())?;
-            entry.insert(Var::parameter(new));
+            let new = step(&name, param.value().clone(), grad.value().clone())?;
+            entry.insert(Tensor::from(new).set_requires_grad(true));
         }
     }
     model.visit("", &mut |_, slot| {

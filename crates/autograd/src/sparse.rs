@@ -1,6 +1,6 @@
 //! Sparse tensors: lists of elements ([`SparseCoo`]) and compressed rows ([`SparseCsr`]).
 //!
-//! The places of the elements are data, their values a [`Var`]: gradients flow to the values and to
+//! The places of the elements are data, their values a [`Tensor`]: gradients flow to the values and to
 //! the dense operands of products.
 //!
 //! # Determinism
@@ -16,9 +16,9 @@ pub use csr::SparseCsr;
 pub use product::{sparse_bmm, sparse_mm};
 
 use samebits_tensor_core::layout::numel;
-use samebits_tensor_core::{DType, Device, Error, Result, Tensor};
+use samebits_tensor_core::{DType, Device, Error, Result};
 
-use crate::Var;
+use crate::Tensor;
 use crate::functional::{index_add, index_select, nonzero, reshape};
 
 /// A sparse tensor as a list of its elements and their places.
@@ -26,15 +26,14 @@ use crate::functional::{index_add, index_select, nonzero, reshape};
 /// # Examples
 ///
 /// ```
-/// use samebits_autograd::Var;
+/// use samebits_autograd::Tensor;
 /// use samebits_autograd::sparse::SparseCoo;
-/// use samebits_tensor_core::Tensor;
 ///
 /// // Two elements at row 0, column 2.
 /// let indices = Tensor::from_slice(&[0i64, 1, 0, 2, 0, 2], &[2, 3])?;
-/// let values = Var::parameter(Tensor::from_slice(&[1.0f32, 2.0, 3.0], &[3])?);
+/// let values = Tensor::from_slice(&[1.0f32, 2.0, 3.0], &[3])?.set_requires_grad(true);
 /// let sparse = SparseCoo::new(&indices, &values, &[2, 3])?;
-/// assert_eq!(sparse.to_dense()?.value().to_vec::<f32>()?, [0.0, 0.0, 4.0, 2.0, 0.0, 0.0]);
+/// assert_eq!(sparse.to_dense()?.to_vec::<f32>()?, [0.0, 0.0, 4.0, 2.0, 0.0, 0.0]);
 /// let sum = sparse.coalesce()?.values().square()?.sum_all()?;
 /// assert_eq!(sum.backward()?.of(&values).unwrap().to_vec::<f32>()?, [8.0, 4.0, 8.0]);
 /// # Ok::<(), samebits_tensor_core::Error>(())
@@ -43,7 +42,7 @@ use crate::functional::{index_add, index_select, nonzero, reshape};
 pub struct SparseCoo {
     /// The places of each dimension.
     places: Vec<Vec<usize>>,
-    values: Var,
+    values: Tensor,
     shape: Vec<usize>,
     coalesced: bool,
 }
@@ -58,9 +57,9 @@ impl SparseCoo {
     /// # Errors
     ///
     /// The shapes do not go together, or an index lies outside `shape`.
-    pub fn new(indices: &Tensor, values: &Var, shape: &[usize]) -> Result<SparseCoo> {
+    pub fn new(indices: &Tensor, values: &Tensor, shape: &[usize]) -> Result<SparseCoo> {
         const OP: &str = "sparse_coo";
-        let elements = values.value().numel();
+        let elements = values.numel();
         for (what, found, expected) in [
             ("the values", values.shape(), &[elements][..]),
             ("the indices", indices.shape(), &[shape.len(), elements]),
@@ -88,10 +87,10 @@ impl SparseCoo {
     /// # Errors
     ///
     /// [`Error::Backend`] if a device fails.
-    pub fn from_dense(dense: &Var) -> Result<SparseCoo> {
+    pub fn from_dense(dense: &Tensor) -> Result<SparseCoo> {
         let shape = dense.shape().to_vec();
-        let flat = reshape(dense, &[dense.value().numel()])?;
-        let found = nonzero(flat.value())?.flatten_from(0)?;
+        let flat = reshape(dense, &[dense.numel()])?;
+        let found = nonzero(&flat)?.flatten_from(0)?;
         let mut places = vec![vec![0; found.numel()]; shape.len()];
         for (element, position) in found.to_vec::<i64>()?.into_iter().enumerate() {
             let mut rest = position as usize;
@@ -110,7 +109,7 @@ impl SparseCoo {
     }
 
     /// The elements.
-    pub fn values(&self) -> &Var {
+    pub fn values(&self) -> &Tensor {
         &self.values
     }
 
@@ -126,7 +125,7 @@ impl SparseCoo {
 
     /// The number of elements in the list.
     pub fn elements(&self) -> usize {
-        self.values.value().numel()
+        self.values.numel()
     }
 
     /// Whether the elements are known to be in row-major order, each place at most once.
@@ -161,7 +160,7 @@ impl SparseCoo {
         }
         let places =
             self.places.iter().map(|row| first.iter().map(|&e| row[e]).collect()).collect();
-        let device = self.values.value().device();
+        let device = self.values.device();
         let zeros = zeros(first.len(), &self.values)?;
         let values = index_add(&zeros, 0, &index(&slots, device)?, &self.values, 1.0)?;
         Ok(SparseCoo { places, values, shape: self.shape.clone(), coalesced: true })
@@ -173,7 +172,7 @@ impl SparseCoo {
     /// # Errors
     ///
     /// The dense tensor would be too large.
-    pub fn to_dense(&self) -> Result<Var> {
+    pub fn to_dense(&self) -> Result<Tensor> {
         let total = numel("to_dense", &self.shape)?;
         let positions: Vec<usize> = (0..self.elements())
             .map(|element| {
@@ -182,7 +181,7 @@ impl SparseCoo {
             })
             .collect();
         let zeros = zeros(total, &self.values)?;
-        let positions = index(&positions, self.values.value().device())?;
+        let positions = index(&positions, self.values.device())?;
         reshape(&index_add(&zeros, 0, &positions, &self.values, 1.0)?, &self.shape)
     }
 
@@ -236,7 +235,7 @@ fn index(places: &[usize], device: Device) -> Result<Tensor> {
 }
 
 /// `count` zeros of the type and on the device of `x`.
-fn zeros(count: usize, x: &Var) -> Result<Var> {
+fn zeros(count: usize, x: &Tensor) -> Result<Tensor> {
     numel("sparse_coo", &[count])?;
-    Ok(Var::constant(Tensor::zeros(&[count], x.dtype())?.to(x.value().device())?))
+    Tensor::zeros(&[count], x.dtype())?.to(x.device())
 }

@@ -1,18 +1,19 @@
 //! -0 stays -0 where nothing is added to it.
 
-use samebits_autograd::Var;
+use samebits_autograd::Tensor;
 use samebits_autograd::functional::{conv, index_add};
+use samebits_tensor_core::Tensor as Value;
 use samebits_tensor_core::ops::{Cast, ConvParams};
-use samebits_tensor_core::{DType, Tensor, dispatch};
+use samebits_tensor_core::{DType, dispatch};
 
-fn floats(values: &[f64], shape: &[usize], dtype: DType) -> Var {
+fn floats(values: &[f64], shape: &[usize], dtype: DType) -> Tensor {
     samebits_cpu_kernels::install();
-    let x = Tensor::from_slice(values, shape).unwrap();
-    Var::constant(dispatch(&Cast { x, to: dtype }).unwrap())
+    let x = Value::from_slice(values, shape).unwrap();
+    Tensor::from(dispatch(&Cast { x, to: dtype }).unwrap())
 }
 
 /// The bits as f64, in which every f32 has its own.
-fn bits(x: &Tensor) -> Vec<u64> {
+fn bits(x: &Value) -> Vec<u64> {
     let wide = dispatch(&Cast { x: x.clone(), to: DType::F64 }).unwrap();
     wide.to_vec::<f64>().unwrap().into_iter().map(f64::to_bits).collect()
 }
@@ -22,12 +23,12 @@ fn the_gradient_of_index_add_keeps_the_sign_of_zero() {
     for dtype in [DType::F32, DType::F64] {
         for (alpha, expected) in [(1.0, [-0.0, 3.0]), (2.0, [-0.0, 6.0]), (-1.0, [0.0, -3.0])] {
             let input = floats(&[0.0; 3], &[3], dtype);
-            let source = Var::parameter(Tensor::ones(&[2], dtype).unwrap());
+            let source = Tensor::ones(&[2], dtype).unwrap().set_requires_grad(true);
             let index = Tensor::from_slice(&[2i64, 0], &[2]).unwrap();
             let y = index_add(&input, 0, &index, &source, alpha).unwrap();
             let grad = floats(&[3.0, 1.0, -0.0], &[3], dtype);
             let gradients = y.backward_from(grad, false).unwrap();
-            let found = bits(gradients.of(&source).unwrap());
+            let found = bits(gradients.of(&source).unwrap().value());
             assert_eq!(found, expected.map(f64::to_bits), "{dtype}, alpha {alpha}");
         }
     }

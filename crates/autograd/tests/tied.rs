@@ -1,11 +1,12 @@
 //! A parameter that two layers share is one parameter, through every step and every move.
 
-use samebits_autograd::Var;
+use samebits_autograd::Tensor;
 use samebits_autograd::functional::linear;
 use samebits_autograd::nn::{Context, Linear, Module, Slot, join};
 use samebits_autograd::optim::{Adam, AdamParams, Optimizer, Sgd, SgdParams};
 use samebits_rng::Generator;
-use samebits_tensor_core::{Device, Error, Result, Tensor};
+use samebits_tensor_core::Tensor as Value;
+use samebits_tensor_core::{Device, Error, Result};
 
 /// Two layers with one weight, and a bias of the second.
 struct Tied(Linear, Linear);
@@ -25,7 +26,7 @@ impl Tied {
 }
 
 impl Module for Tied {
-    fn forward(&mut self, x: &Var, context: &mut Context<'_>) -> Result<Var> {
+    fn forward(&mut self, x: &Tensor, context: &mut Context<'_>) -> Result<Tensor> {
         let x = self.0.forward(x, context)?;
         self.1.forward(&x, context)
     }
@@ -40,7 +41,7 @@ impl Module for Tied {
 struct Single(Linear);
 
 impl Module for Single {
-    fn forward(&mut self, x: &Var, _: &mut Context<'_>) -> Result<Var> {
+    fn forward(&mut self, x: &Tensor, _: &mut Context<'_>) -> Result<Tensor> {
         linear(&linear(x, &self.0.weight, None)?, &self.0.weight, self.0.bias.as_ref())
     }
 
@@ -50,18 +51,18 @@ impl Module for Single {
 }
 
 fn train(model: &mut dyn Module, optimizer: &mut dyn Optimizer, steps: u64) {
-    let x = Tensor::from_slice(&[0.3f32, -1.7, 2.1, 0.9, 0.1, -0.4], &[2, 3]).unwrap();
+    let x = Value::from_slice(&[0.3f32, -1.7, 2.1, 0.9, 0.1, -0.4], &[2, 3]).unwrap();
     let mut generator = Generator::new(0);
     for _ in 0..steps {
         let mut context = Context { training: true, generator: &mut generator };
-        let y = model.forward(&Var::constant(x.clone()), &mut context).unwrap();
+        let y = model.forward(&Tensor::from(x.clone()), &mut context).unwrap();
         let loss = y.square().unwrap().sum_all().unwrap();
         optimizer.step(model, &loss.backward().unwrap()).unwrap();
     }
 }
 
-fn bits(x: &Var) -> Vec<u8> {
-    x.value().to_bytes().unwrap()
+fn bits(x: &Tensor) -> Vec<u8> {
+    x.to_bytes().unwrap()
 }
 
 /// Makes an optimiser that has not taken a step.
@@ -129,11 +130,11 @@ fn loading_and_moving_keep_a_weight_shared() {
 fn two_tensors_for_one_weight_are_refused() {
     let mut model = Tied::new();
     let before = bits(&model.0.weight);
-    let zeros = Tensor::zeros(&[3, 3], model.0.weight.dtype()).unwrap();
+    let zeros = Value::zeros(&[3, 3], model.0.weight.dtype()).unwrap();
     let state = model.state();
     let error = model
         .load_state(&|name| match name {
-            "second.weight" => Some(zeros.clone()),
+            "second.weight" => Some(Tensor::from(zeros.clone())),
             _ => state.iter().find(|(n, _)| n == name).map(|(_, x)| x.clone()),
         })
         .unwrap_err();

@@ -3,7 +3,7 @@
 use samebits::functional::{flatten_from, max_pool, relu};
 use samebits::nn::{BatchNorm, Context, Conv2d, Dropout, Linear, Module, Slot, join};
 use samebits::ops::{ConvParams, PoolParams};
-use samebits::{Generator, Result, Var};
+use samebits::{Generator, Result, Tensor};
 
 use crate::digits::{CLASSES, SIDE};
 
@@ -35,7 +35,7 @@ impl Cnn {
 }
 
 impl Module for Cnn {
-    fn forward(&mut self, x: &Var, context: &mut Context<'_>) -> Result<Var> {
+    fn forward(&mut self, x: &Tensor, context: &mut Context<'_>) -> Result<Tensor> {
         let x = self.conv1.forward(x, context)?;
         let x = relu(&self.norm1.forward(&x, context)?)?;
         let x = self.conv2.forward(&x, context)?;

@@ -4,11 +4,10 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use samebits::data::{DataLoader, LoaderState, Stack};
-use samebits::functional::cross_entropy;
+use samebits::functional::{argmax, cross_entropy};
 use samebits::nn::{Context, Module};
-use samebits::ops::{ArgReduce, ArgReduceKind};
 use samebits::optim::{Optimizer, Sgd, SgdParams};
-use samebits::{Determinism, Device, Generator, Tensor, Var, determinism, no_grad};
+use samebits::{Determinism, Device, Generator, Tensor, determinism, no_grad};
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint;
@@ -157,11 +156,11 @@ impl Session {
 
     fn step(&mut self, images: &Tensor, classes: &Tensor) -> Result<()> {
         let mut context = Context { training: true, generator: &mut self.generator };
-        let logits = self.model.forward(&Var::constant(images.clone()), &mut context)?;
+        let logits = self.model.forward(images, &mut context)?;
         let loss = cross_entropy(&logits, classes)?;
         let gradients = loss.backward()?;
         self.optimizer.step(&mut self.model, &gradients)?;
-        self.losses.push(loss.value().item()?);
+        self.losses.push(loss.item()?);
         Ok(())
     }
 
@@ -181,13 +180,8 @@ impl Session {
         let mut unused = self.generator.clone();
         let mut context = Context { training: false, generator: &mut unused };
         let images = digits.test_images.to(self.device)?;
-        let logits = self.model.forward(&Var::constant(images), &mut context)?;
-        let found = samebits::dispatch(&ArgReduce {
-            kind: ArgReduceKind::Argmax,
-            x: logits.value().clone(),
-            dim: 1,
-        })?;
-        let found = found.to_vec::<i64>()?;
+        let logits = self.model.forward(&images, &mut context)?;
+        let found = argmax(&logits, Some(1), false)?.to_vec::<i64>()?;
         let right = found.iter().zip(&digits.test_classes).filter(|(a, b)| a == b).count();
         Ok(right as f64 / digits.test_classes.len() as f64)
     }

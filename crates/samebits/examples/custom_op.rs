@@ -7,9 +7,9 @@
 
 use std::sync::Mutex;
 
-use samebits::prelude::*;
 use samebits::registry::{Kernel, register};
-use samebits::{Error, Op, Result, dispatch, dispatch_at};
+use samebits::tensor_core::Tensor;
+use samebits::{DType, Determinism, Error, Op, Result, dispatch, dispatch_at, manual_seed};
 
 /// The sum of the elements above a threshold.
 struct SumAbove {
@@ -65,7 +65,7 @@ fn main() -> Result<()> {
     // First only the variant that promises nothing.
     register(Kernel::fast("unordered", &[DType::F32], "added as threads come", unordered));
     manual_seed(0);
-    let op = SumAbove { x: samebits::randn(&[100_000])?, threshold: 0.5 };
+    let op = SumAbove { x: samebits::randn(&[100_000])?.into(), threshold: 0.5 };
 
     // At the default level, `Portable`, the call is refused.
     let refusal = dispatch(&op).expect_err("nothing meets the level");

@@ -2,6 +2,7 @@ use samebits_rng::Draw;
 use samebits_tensor_core::layout::numel;
 
 use crate::ops::{Normal, Uniform};
+use crate::tensor_core::Tensor as Value;
 use crate::{DType, Device, Error, Generator, Result, Tensor, dispatch, random};
 
 /// A tensor of uniform numbers in [0, 1), drawn from this thread's default generator.
@@ -37,7 +38,7 @@ pub fn randn(shape: &[usize]) -> Result<Tensor> {
 pub fn randperm(n: usize) -> Result<Tensor> {
     let op = "randperm";
     numel(op, &[n])?;
-    let mut order = Tensor::scratch(&[n], DType::I64).map_err(|error| error.called(op))?;
+    let mut order = Value::scratch(&[n], DType::I64).map_err(|error| error.called(op))?;
     let numbers = order.as_mut_slice()?;
     random::with_default(op, Device::Cpu, |generator| generator.fill_permutation(numbers))?
         .map_err(|error| match error {
@@ -46,19 +47,19 @@ pub fn randperm(n: usize) -> Result<Tensor> {
             }
             other => Error::invalid(op, other.to_string()),
         })?;
-    Ok(order)
+    Ok(order.into())
 }
 
 /// What `run` makes of the default generator, which moves on by one number for each element.
 fn draw(
     op: &'static str,
     shape: &[usize],
-    run: impl FnOnce(Generator) -> Result<Tensor>,
+    run: impl FnOnce(Generator) -> Result<Value>,
 ) -> Result<Tensor> {
     let blocks = Draw::blocks_u32(numel(op, shape)?);
     random::with_default(op, Device::Cpu, |generator| {
         let drawn = run(generator.clone()).map_err(|error| error.called(op))?;
         generator.advance(blocks);
-        Ok(drawn)
+        Ok(drawn.into())
     })?
 }

@@ -13,8 +13,8 @@
 //!
 //! | module | crate | what it holds |
 //! |---|---|---|
-//! | [`Tensor`], [`Device`], [`Determinism`], [`random`] | `samebits-tensor-core` | tensors, levels, default generators |
-//! | [`functional`], [`nn`], [`optim`], [`Var`] | `samebits-autograd` | differentiable operations, layers, optimisers |
+//! | [`Tensor`], [`functional`], [`nn`], [`optim`] | `samebits-autograd` | tensors, differentiable operations, layers, optimisers |
+//! | [`Device`], [`Determinism`], [`random`], [`tensor_core`] | `samebits-tensor-core` | levels, default generators, what an operation is |
 //! | [`cuda`] | `samebits-cuda-kernels` | CUDA devices: what is installed, and what is missing |
 //! | [`autotune`] | `samebits-conv-autotune` | racing convolution algorithms, pinned choices |
 //! | [`data`] | `samebits-data` | datasets, samplers, the loader |
@@ -34,20 +34,21 @@ mod environment;
 pub use digest::digest;
 pub use draw::{rand, randn, randperm};
 pub use environment::{Environment, environment};
-pub use samebits_autograd::{Gradients, Var, backward, functional, nn, no_grad, optim, sparse};
+pub use samebits_autograd::{Gradients, Tensor, backward, functional, nn, no_grad, optim, sparse};
 pub use samebits_cuda_kernels as cuda;
 pub use samebits_data as data;
 pub use samebits_numerics as numerics;
 pub use samebits_numerics::NUMERICS_VERSION;
 pub use samebits_rng as rng;
 pub use samebits_rng::Generator;
+pub use samebits_tensor_core as tensor_core;
 pub use samebits_tensor_core::backend::{backend, devices};
 pub use samebits_tensor_core::device::DeviceKind;
 pub use samebits_tensor_core::random::{fork_rng, initial_seed, manual_seed, seed};
 pub use samebits_tensor_core::tensor::set_fill_uninitialized;
 pub use samebits_tensor_core::{
-    DType, Determinism, Device, Error, Layout, Op, Result, Tensor, determinism, ops, random,
-    registry, rerun,
+    DType, Determinism, Device, Error, Layout, Op, Result, determinism, ops, random, registry,
+    rerun,
 };
 
 /// Runs an operation, with the kernels of every device that this build has in place; see
@@ -159,5 +160,5 @@ pub mod autotune {
 pub mod prelude {
     pub use crate::nn::{Context, Module};
     pub use crate::optim::Optimizer;
-    pub use crate::{DType, Determinism, Device, Generator, Tensor, Var, manual_seed};
+    pub use crate::{DType, Determinism, Device, Generator, Tensor, manual_seed};
 }

@@ -1,6 +1,6 @@
 use samebits::functional as f;
 use samebits::ops::*;
-use samebits::{DType, Result, Var};
+use samebits::{DType, Result, Tensor};
 
 use super::{Cases, FLOATS, Make};
 
@@ -64,7 +64,7 @@ fn of_type(cases: &mut Cases, make: Make, dtype: DType) {
 }
 
 /// A product of two variables, and shapes for it.
-type Product = (&'static str, fn(&Var, &Var) -> Result<Var>, Vec<usize>, Vec<usize>);
+type Product = (&'static str, fn(&Tensor, &Tensor) -> Result<Tensor>, Vec<usize>, Vec<usize>);
 
 fn products() -> Vec<Product> {
     vec![

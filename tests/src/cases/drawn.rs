@@ -3,7 +3,8 @@
 
 use samebits::functional::{self as f, EmbeddingBagOptions, Resize};
 use samebits::ops::*;
-use samebits::{DType, Device, Generator, Result, Tensor, Var, dispatch};
+use samebits::tensor_core::Tensor as Value;
+use samebits::{DType, Device, Generator, Result, Tensor, dispatch};
 
 use super::{Case, Cases, Make};
 
@@ -68,7 +69,7 @@ impl Draw {
     }
 
     /// Numbers of a shape: normal ones, or of every kind.
-    fn tensor(&mut self, shape: &[usize]) -> Tensor {
+    fn tensor(&mut self, shape: &[usize]) -> Value {
         self.seed += 1;
         if self.chance(3) {
             self.make.wild(shape, self.dtype, self.seed)
@@ -78,7 +79,7 @@ impl Draw {
     }
 
     /// Indices into `size` places; once in a while one is out of range.
-    fn indices(&mut self, shape: &[usize], size: usize) -> Tensor {
+    fn indices(&mut self, shape: &[usize], size: usize) -> Value {
         self.seed += 1;
         let out_of_range = usize::from(self.chance(8));
         self.make.indices_of(shape, (size + out_of_range).max(1) as i64, self.seed)
@@ -98,7 +99,7 @@ fn elementwise(cases: &mut Cases, draw: &mut Draw) {
     let function = draw.one(&[f::exp, f::log, f::sqrt, f::tanh, f::sigmoid, f::sin, f::erf]);
     cases.graded(format!("unary {shape:?}"), vec![draw.tensor(&shape)], move |x| function(&x[0]));
     let dim = draw.number(0, 3);
-    let parts: Vec<Tensor> = (0..draw.number(1, 4))
+    let parts: Vec<Value> = (0..draw.number(1, 4))
         .map(|_| {
             let mut part = shape.clone();
             if let Some(size) = part.get_mut(dim) {
@@ -139,7 +140,7 @@ fn reductions(cases: &mut Cases, draw: &mut Draw) {
     let target = draw.indices(&[n], classes);
     let logits = draw.tensor(&[n, classes]);
     cases.graded(format!("cross_entropy {n} {classes}"), vec![logits], move |x| {
-        f::cross_entropy(&x[0], &target)
+        f::cross_entropy(&x[0], &Tensor::from(&target))
     });
 }
 
@@ -252,11 +253,12 @@ fn indexing(cases: &mut Cases, draw: &mut Draw) {
     let name = format!("{shape:?} {dim} {part:?}");
     let both = vec![x.clone(), source.clone()];
     let places = index.clone();
-    cases
-        .graded(format!("gather {name}"), vec![x.clone()], move |x| f::gather(&x[0], dim, &places));
+    cases.graded(format!("gather {name}"), vec![x.clone()], move |x| {
+        f::gather(&x[0], dim, &Tensor::from(&places))
+    });
     let places = index.clone();
     cases.graded(format!("scatter_add {name}"), both, move |x| {
-        f::scatter_add(&x[0], dim, &places, &x[1])
+        f::scatter_add(&x[0], dim, &Tensor::from(&places), &x[1])
     });
     use ScatterReduceKind::{Amax, Amin, Mean, Prod, Sum};
     let (kind, include_self) = (draw.one(&[Sum, Mean, Prod, Amax, Amin]), draw.chance(2));
@@ -269,26 +271,26 @@ fn indexing(cases: &mut Cases, draw: &mut Draw) {
     let source = draw.tensor(&slices);
     let places = index.clone();
     cases.graded(format!("index_select {name} {n}"), vec![x.clone()], move |x| {
-        f::index_select(&x[0], dim, &places)
+        f::index_select(&x[0], dim, &Tensor::from(&places))
     });
     cases.graded(format!("index_add {name} {n}"), vec![x, source], move |x| {
-        f::index_add(&x[0], dim, &index, &x[1], 0.7)
+        f::index_add(&x[0], dim, &Tensor::from(&index), &x[1], 0.7)
     });
     let (rows, width) = (draw.number(1, 40), draw.size());
     let table = draw.tensor(&[rows, width]);
     let index = draw.indices(&[n], rows);
     let places = index.clone();
     cases.graded(format!("embedding {rows} {width} {n}"), vec![table.clone()], move |x| {
-        f::embedding_with(&x[0], &places, Some(0), true)
+        f::embedding_with(&x[0], &Tensor::from(&places), Some(0), true)
     });
     let starts: Vec<i64> = (0..draw.number(1, 5) as i64).map(|bag| bag * n as i64 / 5).collect();
-    let offsets = Tensor::from_slice(&starts, &[starts.len()]).expect("as many");
+    let offsets = Value::from_slice(&starts, &[starts.len()]).expect("as many");
     let offsets = draw.make.here(offsets);
     let mode = draw.one(&[BagMode::Sum, BagMode::Mean, BagMode::Max]);
     let name = format!("embedding_bag {mode:?} {rows} {width} {n}");
     cases.graded(name, vec![table], move |x| {
         let options = EmbeddingBagOptions { mode, ..EmbeddingBagOptions::default() };
-        f::embedding_bag(&x[0], &index, Some(&offsets), None, options)
+        f::embedding_bag(&x[0], &Tensor::from(&index), Some(&Tensor::from(&offsets)), None, options)
     });
 }
 
@@ -296,7 +298,7 @@ fn scans(cases: &mut Cases, draw: &mut Draw) {
     let rank = draw.number(0, 4);
     let shape = draw.shape(rank);
     let (dim, x) = (draw.number(0, 3), draw.tensor(&shape));
-    type Scan = fn(&Var, usize) -> Result<Var>;
+    type Scan = fn(&Tensor, usize) -> Result<Tensor>;
     let all: [(&str, Scan); 3] =
         [("cumsum", f::cumsum), ("cumprod", f::cumprod), ("logcumsumexp", f::logcumsumexp)];
     for (name, function) in all {

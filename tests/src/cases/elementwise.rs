@@ -1,6 +1,7 @@
 use samebits::functional as f;
 use samebits::ops::*;
-use samebits::{DType, Result, Tensor, Var};
+use samebits::tensor_core::Tensor as Value;
+use samebits::{DType, Result, Tensor};
 
 use super::{Cases, FLOATS, Make};
 
@@ -47,7 +48,7 @@ pub(super) fn add(cases: &mut Cases, make: Make) {
         }
         let condition: Vec<bool> = (0..40_001).map(|i| i % 3 == 0).collect();
         let condition =
-            make.here(Tensor::from_bools(&condition, &[40_001]).expect("as many values"));
+            make.here(Value::from_bools(&condition, &[40_001]).expect("as many values"));
         cases.add(
             format!("where {dtype}"),
             Where { condition, a: x.clone(), b: make.wild(&[1], dtype, 5) },
@@ -73,7 +74,7 @@ pub(super) fn add(cases: &mut Cases, make: Make) {
 }
 
 /// A differentiable function of one or two variables.
-type Function = fn(&Var, &Var) -> Result<Var>;
+type Function = fn(&Tensor, &Tensor) -> Result<Tensor>;
 
 fn functions() -> Vec<(&'static str, Function)> {
     vec![

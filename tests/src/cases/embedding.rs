@@ -1,5 +1,6 @@
 use samebits::ops::*;
-use samebits::{DType, Tensor, dispatch};
+use samebits::tensor_core::Tensor as Value;
+use samebits::{DType, dispatch};
 
 use super::{Cases, FLOATS, Make};
 
@@ -42,7 +43,7 @@ fn bags(cases: &mut Cases, make: Make, dtype: DType, rows: usize, width: usize, 
         let mut starts: Vec<i64> = (0..count).map(|bag| (places * bag / 120) as i64).collect();
         // An empty bag.
         starts[5] = starts[4];
-        let offsets = Tensor::from_slice(&starts, &[count]);
+        let offsets = Value::from_slice(&starts, &[count]);
         let offsets = make.here(offsets.expect("as many offsets"));
         let forward = EmbeddingBag {
             weight: weight.clone(),

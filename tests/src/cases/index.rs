@@ -1,5 +1,6 @@
 use samebits::ops::*;
-use samebits::{DType, Tensor, dispatch};
+use samebits::tensor_core::Tensor as Value;
+use samebits::{DType, dispatch};
 
 use super::{Cases, FLOATS, Make};
 
@@ -10,7 +11,7 @@ pub(super) fn add(cases: &mut Cases, make: Make) {
     let x = make.indices_of(&[70, 2, 50], 3, 208);
     cases.add("nonzero i64", Nonzero { x });
     let bits: Vec<bool> = (0..3000).map(|i| i % 7 < 3).collect();
-    let x = Tensor::from_bools(&bits, &[60, 50]).expect("as many");
+    let x = Value::from_bools(&bits, &[60, 50]).expect("as many");
     cases.add("nonzero bool", Nonzero { x: make.here(x) });
 }
 
@@ -51,7 +52,7 @@ fn of_type(cases: &mut Cases, make: Make, dtype: DType) {
         (vec![5, 4], vec![vec![0]], vec![0, 4]),
     ] {
         let x = make.wild(&shape, dtype, 204);
-        let indices: Vec<Tensor> = parts
+        let indices: Vec<Value> = parts
             .iter()
             .zip(&shape)
             .map(|(part, &size)| make.indices_of(part, size as i64, 205))
@@ -67,7 +68,7 @@ fn of_type(cases: &mut Cases, make: Make, dtype: DType) {
     }
     for shape in [vec![50_000], vec![3, 7, 5], vec![0, 3]] {
         let x = make.wild(&shape, dtype, 207);
-        let zero = Tensor::zeros(&[], dtype).unwrap().to(x.device()).expect("room on the device");
+        let zero = Value::zeros(&[], dtype).unwrap().to(x.device()).expect("room on the device");
         let kind = BinaryKind::Maximum;
         let x = dispatch(&Binary { kind, a: x, b: zero }).expect("a valid case");
         cases.add(format!("nonzero {dtype} {shape:?}"), Nonzero { x: make.here(x) });

@@ -1,6 +1,6 @@
 use samebits::functional::{self as f, BatchReduction};
 use samebits::ops::*;
-use samebits::{DType, Result, Var, dispatch};
+use samebits::{DType, Result, Tensor, dispatch};
 
 use super::{Cases, FLOATS, Make};
 
@@ -97,7 +97,7 @@ fn sequences(cases: &mut Cases, make: Make, dtype: DType) {
 }
 
 /// A loss of two tensors.
-type Loss = fn(&Var, &Var) -> Result<Var>;
+type Loss = fn(&Tensor, &Tensor) -> Result<Tensor>;
 
 fn pointwise(cases: &mut Cases, make: Make, dtype: DType) {
     let pair = move || (make.normal(&[90, 91], dtype, 49), make.normal(&[90, 91], dtype, 50));
@@ -132,12 +132,12 @@ fn pointwise(cases: &mut Cases, make: Make, dtype: DType) {
         cases.call(format!("cross_entropy smoothed {reduction:?} {dtype}"), move || {
             make.with_gradients(&[make.normal(&[90, 7, 3], dtype, 53)], |x| {
                 let options = f::ClassLoss {
-                    weight: Some(&weight),
+                    weight: Some(&Tensor::from(&weight)),
                     ignore_index: 2,
                     label_smoothing: 0.2,
                     reduction,
                 };
-                f::cross_entropy_with(&x[0], &target, &options)
+                f::cross_entropy_with(&x[0], &Tensor::from(&target), &options)
             })
         });
     }

@@ -28,7 +28,8 @@ use std::fmt;
 
 use samebits::numerics::fpenv;
 use samebits::ops::{Affine, Cat};
-use samebits::{DType, Device, DeviceKind, Op, Result, Tensor, Var, dispatch, registry};
+use samebits::tensor_core::Tensor as Value;
+use samebits::{DType, Device, DeviceKind, Op, Result, Tensor, dispatch, registry};
 
 use crate::{indices, normal_of};
 
@@ -48,7 +49,7 @@ pub struct Case {
     /// The operation, its parameters and its type.
     pub name: String,
     /// Runs it and returns every result.
-    pub run: Box<dyn Fn() -> Result<Vec<Tensor>> + Send + Sync>,
+    pub run: Box<dyn Fn() -> Result<Vec<Value>> + Send + Sync>,
 }
 
 impl fmt::Debug for Case {
@@ -143,7 +144,7 @@ impl Cases {
     fn call(
         &mut self,
         name: impl Into<String>,
-        run: impl Fn() -> Result<Vec<Tensor>> + Send + Sync + 'static,
+        run: impl Fn() -> Result<Vec<Value>> + Send + Sync + 'static,
     ) {
         self.all.push(Case { name: name.into(), run: Box::new(run) });
     }
@@ -152,8 +153,8 @@ impl Cases {
     fn graded(
         &mut self,
         name: impl Into<String>,
-        arguments: Vec<Tensor>,
-        function: impl Fn(&[Var]) -> Result<Var> + Send + Sync + 'static,
+        arguments: Vec<Value>,
+        function: impl Fn(&[Tensor]) -> Result<Tensor> + Send + Sync + 'static,
     ) {
         let (name, make) = (name.into(), self.make);
         make.check(&name, &arguments);
@@ -171,7 +172,7 @@ struct Make {
 
 impl Make {
     /// Normal numbers; each seed gives its own.
-    fn normal(self, shape: &[usize], dtype: DType, seed: u64) -> Tensor {
+    fn normal(self, shape: &[usize], dtype: DType, seed: u64) -> Value {
         let x = normal_of(shape, dtype, seed);
         if !self.tiny {
             return self.here(x);
@@ -181,18 +182,18 @@ impl Make {
     }
 
     /// Indices below `bound`.
-    fn indices(self, count: usize, bound: i64, seed: u64) -> Tensor {
+    fn indices(self, count: usize, bound: i64, seed: u64) -> Value {
         self.here(indices(count, bound, seed))
     }
 
     /// The same in a shape.
-    fn indices_of(self, shape: &[usize], bound: i64, seed: u64) -> Tensor {
+    fn indices_of(self, shape: &[usize], bound: i64, seed: u64) -> Value {
         let flat = indices(shape.iter().product(), bound, seed);
         self.here(flat.reshape(shape).expect("as many indices"))
     }
 
     /// Numbers of every kind: ordinary, huge, tiny, subnormal, infinite, NaN, both zeros.
-    fn wild(self, shape: &[usize], dtype: DType, seed: u64) -> Tensor {
+    fn wild(self, shape: &[usize], dtype: DType, seed: u64) -> Value {
         let special = [
             0.0,
             -0.0,
@@ -213,21 +214,21 @@ impl Make {
             .map(|(i, &x)| if i % 7 == 3 { special[i / 7 % special.len()] } else { x });
         // The conversion to f32 is not the operation that is being tested.
         let tensor = fpenv::ieee(|| match dtype {
-            DType::F32 => Tensor::from_slice(&mixed.map(|x| x as f32).collect::<Vec<_>>(), shape),
-            _ => Tensor::from_slice(&mixed.collect::<Vec<_>>(), shape),
+            DType::F32 => Value::from_slice(&mixed.map(|x| x as f32).collect::<Vec<_>>(), shape),
+            _ => Value::from_slice(&mixed.collect::<Vec<_>>(), shape),
         });
         self.here(tensor.expect("as many values"))
     }
 
     /// A tensor on the device of the cases, in their layout.
-    fn here(self, tensor: Tensor) -> Tensor {
+    fn here(self, tensor: Value) -> Value {
         let tensor = tensor.to(self.device).expect("room on the device");
         if self.strided { spread(&tensor).expect("room on the device") } else { tensor }
     }
 
     /// Requires the layout of the cases.
-    fn check<'a>(self, case: &str, inputs: impl IntoIterator<Item = &'a Tensor>) {
-        let dense = |x: &Tensor| self.strided && x.numel() > 1 && x.is_contiguous();
+    fn check<'a>(self, case: &str, inputs: impl IntoIterator<Item = &'a Value>) {
+        let dense = |x: &Value| self.strided && x.numel() > 1 && x.is_contiguous();
         let found = inputs.into_iter().position(dense);
         assert_eq!(found, None, "{case}: an input that is not strided");
     }
@@ -235,27 +236,27 @@ impl Make {
     /// The value of a function and, for a seeded gradient of it, the gradients of its arguments.
     fn with_gradients(
         self,
-        arguments: &[Tensor],
-        function: impl FnOnce(&[Var]) -> Result<Var>,
-    ) -> Result<Vec<Tensor>> {
+        arguments: &[Value],
+        function: impl FnOnce(&[Tensor]) -> Result<Tensor>,
+    ) -> Result<Vec<Value>> {
         self.check("a function", arguments);
-        let variables: Vec<Var> = arguments.iter().cloned().map(Var::parameter).collect();
+        let variables: Vec<Tensor> =
+            arguments.iter().cloned().map(|x| Tensor::from(x).set_requires_grad(true)).collect();
         let value = function(&variables)?;
         let seed = self.here(normal_of(value.shape(), value.dtype(), 99));
-        let gradients = value.backward_from(Var::constant(seed), false)?;
+        let gradients = value.backward_from(Tensor::from(seed), false)?;
         let mut results = vec![value.value().clone()];
-        results.extend(variables.iter().filter_map(|variable| gradients.of(variable).cloned()));
+        results.extend(variables.iter().filter_map(|x| gradients.of(x)).map(Value::from));
         Ok(results)
     }
 }
 
 /// The same tensor with its first dimension last in memory, in every second place from the second
 /// on. In the others are numbers that would show, and indices that are out of range.
-fn spread(x: &Tensor) -> Result<Tensor> {
+fn spread(x: &Value) -> Result<Value> {
     let reversed: Vec<usize> = (0..x.rank()).rev().collect();
     let x = x.permute(&reversed)?;
-    let other =
-        Tensor::full(&[], f64::MAX, x.dtype()).unwrap().to(x.device())?.expand(x.shape())?;
+    let other = Value::full(&[], f64::MAX, x.dtype()).unwrap().to(x.device())?.expand(x.shape())?;
     let last = x.rank();
     let pairs = Cat { inputs: vec![other.unsqueeze(last)?, x.unsqueeze(last)?], dim: last };
     dispatch(&pairs)?.select(last, 1)?.permute(&reversed)
@@ -263,47 +264,47 @@ fn spread(x: &Tensor) -> Result<Tensor> {
 
 /// Results as a list.
 pub(crate) trait Tensors {
-    fn tensors(self) -> Vec<Tensor>;
+    fn tensors(self) -> Vec<Value>;
 }
 
-impl Tensors for Tensor {
-    fn tensors(self) -> Vec<Tensor> {
+impl Tensors for Value {
+    fn tensors(self) -> Vec<Value> {
         vec![self]
     }
 }
 
-impl Tensors for Vec<Tensor> {
-    fn tensors(self) -> Vec<Tensor> {
+impl Tensors for Vec<Value> {
+    fn tensors(self) -> Vec<Value> {
         self
     }
 }
 
-impl Tensors for (Tensor, Vec<Tensor>) {
-    fn tensors(self) -> Vec<Tensor> {
+impl Tensors for (Value, Vec<Value>) {
+    fn tensors(self) -> Vec<Value> {
         [vec![self.0], self.1].concat()
     }
 }
 
-impl Tensors for (Tensor, Tensor) {
-    fn tensors(self) -> Vec<Tensor> {
+impl Tensors for (Value, Value) {
+    fn tensors(self) -> Vec<Value> {
         vec![self.0, self.1]
     }
 }
 
-impl Tensors for (Tensor, Option<Tensor>) {
-    fn tensors(self) -> Vec<Tensor> {
+impl Tensors for (Value, Option<Value>) {
+    fn tensors(self) -> Vec<Value> {
         [Some(self.0), self.1].into_iter().flatten().collect()
     }
 }
 
-impl Tensors for (Tensor, Tensor, Tensor) {
-    fn tensors(self) -> Vec<Tensor> {
+impl Tensors for (Value, Value, Value) {
+    fn tensors(self) -> Vec<Value> {
         vec![self.0, self.1, self.2]
     }
 }
 
-impl Tensors for (Tensor, Tensor, Tensor, Tensor) {
-    fn tensors(self) -> Vec<Tensor> {
+impl Tensors for (Value, Value, Value, Value) {
+    fn tensors(self) -> Vec<Value> {
         vec![self.0, self.1, self.2, self.3]
     }
 }

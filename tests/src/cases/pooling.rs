@@ -1,6 +1,7 @@
 use samebits::functional as f;
 use samebits::ops::*;
-use samebits::{DType, Generator, Tensor, dispatch};
+use samebits::tensor_core::Tensor as Value;
+use samebits::{DType, Generator, dispatch};
 
 use super::{Cases, FLOATS, Make};
 
@@ -108,7 +109,7 @@ fn others_of_type(cases: &mut Cases, make: Make, dtype: DType) {
         format!("max_unpool duplicates {dtype}"),
         MaxUnpool { input, indices: indices.clone(), output_size: vec![30] },
     );
-    let none = Tensor::from_slice(&[-1i64, 3], &[1, 1, 2]).expect("as many");
+    let none = Value::from_slice(&[-1i64, 3], &[1, 1, 2]).expect("as many");
     let grad = make.wild(&[1, 1, 4], dtype, 47);
     cases.add(format!("max_unpool grad {dtype}"), MaxUnpoolGrad { grad, indices: make.here(none) });
 }

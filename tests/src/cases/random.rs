@@ -1,6 +1,6 @@
 use samebits::functional as f;
 use samebits::ops::*;
-use samebits::{DType, Generator, Result, Var};
+use samebits::{DType, Generator, Result, Tensor};
 
 use super::{Cases, FLOATS, Make};
 
@@ -11,7 +11,7 @@ pub(super) fn add(cases: &mut Cases, make: Make) {
 }
 
 /// A kind of dropout.
-type Thinned = fn(&Var, f64, &mut Generator) -> Result<Var>;
+type Thinned = fn(&Tensor, f64, &mut Generator) -> Result<Tensor>;
 
 fn of_type(cases: &mut Cases, make: Make, dtype: DType) {
     let generator = Generator::new(34).with_stream(2).with_offset(9);

@@ -1,6 +1,7 @@
 use samebits::functional::{self as f, Stack, Weights};
 use samebits::ops::*;
-use samebits::{DType, Generator, Result, Tensor, Var, dispatch};
+use samebits::tensor_core::Tensor as Value;
+use samebits::{DType, Generator, Result, Tensor, dispatch};
 
 use super::{Cases, FLOATS, Make};
 
@@ -29,12 +30,7 @@ pub(super) fn add(cases: &mut Cases, make: Make) {
 
 /// Input, first states and weights of a layer whose products have several blocks of k, and are
 /// large enough that few sequences share them.
-fn wide_arguments(
-    make: Make,
-    dtype: DType,
-    gates: usize,
-    projection: Option<usize>,
-) -> Vec<Tensor> {
+fn wide_arguments(make: Make, dtype: DType, gates: usize, projection: Option<usize>) -> Vec<Value> {
     let (input, hidden) = (5, 270);
     let state = projection.unwrap_or(hidden);
     let tensor = |shape: &[usize], scale: f64, seed| {
@@ -53,7 +49,7 @@ fn wide_arguments(
     all
 }
 
-fn wide(cell: RecurrentCell, x: &[Var]) -> Result<Var> {
+fn wide(cell: RecurrentCell, x: &[Tensor]) -> Result<Tensor> {
     let weights = [Weights {
         weight_ih: x[3].clone(),
         weight_hh: x[4].clone(),
@@ -137,7 +133,7 @@ fn cells(cases: &mut Cases, make: Make, dtype: DType) {
 }
 
 /// Input, first states and the weights of two layers in both directions.
-fn arguments(make: Make, dtype: DType, gates: usize) -> Vec<Tensor> {
+fn arguments(make: Make, dtype: DType, gates: usize) -> Vec<Value> {
     let (input, hidden) = (13, 21);
     let mut all = vec![
         make.normal(&[7, 5, input], dtype, 80),
@@ -156,10 +152,10 @@ fn arguments(make: Make, dtype: DType, gates: usize) -> Vec<Tensor> {
 }
 
 /// A name, the number of gates and the function.
-type Network = (&'static str, usize, fn(&[Var]) -> Result<Var>);
+type Network = (&'static str, usize, fn(&[Tensor]) -> Result<Tensor>);
 
 fn networks() -> Vec<Network> {
-    fn weights(x: &[Var]) -> Vec<Weights> {
+    fn weights(x: &[Tensor]) -> Vec<Weights> {
         x[3..]
             .chunks_exact(3)
             .map(|x| Weights {

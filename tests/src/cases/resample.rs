@@ -1,6 +1,7 @@
+use samebits::DType;
 use samebits::functional::{self as f, Resize};
 use samebits::ops::*;
-use samebits::{DType, Tensor};
+use samebits::tensor_core::Tensor as Value;
 
 use super::{Cases, FLOATS, Make};
 
@@ -90,7 +91,7 @@ fn grids(cases: &mut Cases, make: Make, dtype: DType) {
             }
         }
     }
-    let theta = Tensor::from_slice(&[0.9, -0.2, 0.1, 0.3, 1.1, -0.4], &[1, 2, 3]);
+    let theta = Value::from_slice(&[0.9, -0.2, 0.1, 0.3, 1.1, -0.4], &[1, 2, 3]);
     let theta = theta.and_then(|x| samebits::dispatch(&Cast { x, to: dtype })).expect("as many");
     cases.graded(format!("affine_grid {dtype}"), vec![make.here(theta)], |x| {
         f::affine_grid(&x[0], &[1, 3, 20, 30], false)

@@ -1,7 +1,8 @@
 use samebits::functional as f;
 use samebits::ops::*;
 use samebits::sparse::{SparseCoo, SparseCsr, sparse_bmm, sparse_mm};
-use samebits::{DType, Tensor, Var};
+use samebits::tensor_core::Tensor as Value;
+use samebits::{DType, Tensor};
 
 use super::{Cases, FLOATS, Make};
 
@@ -33,12 +34,12 @@ fn products(cases: &mut Cases, make: Make, dtype: DType) {
     let matrix: Vec<i64> =
         make_indices(500, 13, 68).into_iter().chain(make_indices(500, 29, 69)).collect();
     let batch: Vec<i64> = make_indices(500, 3, 70).into_iter().chain(matrix.clone()).collect();
-    let matrix = make.here(Tensor::from_slice(&matrix, &[2, 500]).expect("as many indices"));
-    let batch = make.here(Tensor::from_slice(&batch, &[3, 500]).expect("as many indices"));
+    let matrix = make.here(Value::from_slice(&matrix, &[2, 500]).expect("as many indices"));
+    let batch = make.here(Value::from_slice(&batch, &[3, 500]).expect("as many indices"));
     cases.call(format!("sparse matrix {dtype}"), move || {
         let arguments = [make.normal(&[500], dtype, 71), make.normal(&[29, 40], dtype, 72)];
         make.with_gradients(&arguments, |x| {
-            let sparse = SparseCoo::new(&matrix, &x[0], &[13, 29])?;
+            let sparse = SparseCoo::new(&Tensor::from(&matrix), &x[0], &[13, 29])?;
             let rows = sparse.to_csr()?.to_coo();
             let both = f::add(&sparse_mm(&sparse, &x[1])?, &sparse_mm(&rows, &x[1])?)?;
             let dense = SparseCsr::from_dense(&sparse.to_dense()?)?.to_dense()?;
@@ -48,7 +49,7 @@ fn products(cases: &mut Cases, make: Make, dtype: DType) {
     cases.call(format!("sparse batch {dtype}"), move || {
         let arguments = [make.normal(&[500], dtype, 73), make.normal(&[3, 29, 40], dtype, 74)];
         make.with_gradients(&arguments, |x| {
-            sparse_bmm(&SparseCoo::new(&batch, &x[0], &[3, 13, 29])?, &x[1])
+            sparse_bmm(&SparseCoo::new(&Tensor::from(&batch), &x[0], &[3, 13, 29])?, &x[1])
         })
     });
 }
@@ -68,7 +69,7 @@ fn decompositions(cases: &mut Cases, make: Make, dtype: DType) {
         cases.call(format!("qr gradients {dtype} {shape:?}"), move || {
             make.with_gradients(std::slice::from_ref(&x), |x| {
                 let (q, r) = f::qr(&x[0], QrMode::Reduced)?;
-                let flat = |x: &Var| f::reshape(x, &[x.value().numel()]);
+                let flat = |x: &Tensor| f::reshape(x, &[x.numel()]);
                 f::cat(&[flat(&q)?, flat(&r)?], 0)
             })
         });
@@ -76,8 +77,8 @@ fn decompositions(cases: &mut Cases, make: Make, dtype: DType) {
     cases.call(format!("svd_lowrank {dtype}"), move || {
         let mut generator = samebits::Generator::new(77);
         let x = make.normal(&[2, 30, 50], dtype, 78);
-        let (u, s, v) = f::svd_lowrank(&x, 4, 2, None, &mut generator)?;
-        let (a, b, c) = f::pca_lowrank(&x, Some(5), true, 1, &mut generator)?;
-        Ok(vec![u, s, v, a, b, c])
+        let (u, s, v) = f::svd_lowrank(&Tensor::from(&x), 4, 2, None, &mut generator)?;
+        let (a, b, c) = f::pca_lowrank(&Tensor::from(&x), Some(5), true, 1, &mut generator)?;
+        Ok(vec![u.into(), s.into(), v.into(), a.into(), b.into(), c.into()])
     });
 }

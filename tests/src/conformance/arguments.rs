@@ -1,20 +1,20 @@
 use std::collections::BTreeMap;
 
 use samebits::ops::{Cast, Unary, UnaryKind};
-use samebits::{DType, Device, Error, Result, Tensor, Var, dispatch};
+use samebits::tensor_core::Tensor as Value;
+use samebits::{DType, Device, Error, Result, Tensor, dispatch};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 use super::{Record, Reference};
 
 /// Results under the names of the reference.
-pub type Outputs = Vec<(&'static str, Var)>;
+pub type Outputs = Vec<(&'static str, Tensor)>;
 
 /// The arguments of one case: tensors of one type on one device, and parameters.
 #[derive(Debug)]
 pub struct Arguments<'a> {
     record: &'a Record,
-    inputs: BTreeMap<&'a str, Var>,
+    inputs: BTreeMap<&'a str, Tensor>,
     dtype: DType,
     device: Device,
     absolute: bool,
@@ -32,9 +32,9 @@ impl<'a> Arguments<'a> {
         for (name, key) in &record.inputs {
             let tensor = new.cast(reference.tensor(key)?)?;
             let var = if record.grads.contains_key(name) {
-                Var::parameter(tensor)
+                Tensor::from(tensor).set_requires_grad(true)
             } else {
-                Var::constant(tensor)
+                Tensor::from(tensor)
             };
             new.inputs.insert(name, var);
         }
@@ -42,7 +42,7 @@ impl<'a> Arguments<'a> {
     }
 
     /// A tensor of the file as an argument: floats in the type that is being run.
-    pub(super) fn cast(&self, x: Tensor) -> Result<Tensor> {
+    pub(super) fn cast(&self, x: Value) -> Result<Value> {
         let mut x = x;
         if x.dtype().is_float() {
             x = dispatch(&Cast { x, to: self.dtype })?;
@@ -58,22 +58,13 @@ impl<'a> Arguments<'a> {
     /// # Errors
     ///
     /// The case has none of this name.
-    pub fn var(&self, name: &str) -> Result<&Var> {
+    pub fn tensor(&self, name: &str) -> Result<&Tensor> {
         self.optional(name).ok_or_else(|| self.missing(name))
     }
 
     /// A tensor argument that may be missing.
-    pub fn optional(&self, name: &str) -> Option<&Var> {
+    pub fn optional(&self, name: &str) -> Option<&Tensor> {
         self.inputs.get(name)
-    }
-
-    /// The value of a tensor argument.
-    ///
-    /// # Errors
-    ///
-    /// The case has none of this name.
-    pub fn tensor(&self, name: &str) -> Result<&Tensor> {
-        self.var(name).map(Var::value)
     }
 
     /// A parameter; what `null` or a missing one means is up to the type.
@@ -82,7 +73,7 @@ impl<'a> Arguments<'a> {
     ///
     /// It has another type.
     pub fn param<T: DeserializeOwned>(&self, name: &str) -> Result<T> {
-        let value = self.record.params.get(name).unwrap_or(&Value::Null);
+        let value = self.record.params.get(name).unwrap_or(&serde_json::Value::Null);
         T::deserialize(value).map_err(|error| {
             let op = &self.record.op;
             Error::invalid("conformance", format!("{op}: parameter {name} is {value}: {error}"))

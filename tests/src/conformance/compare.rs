@@ -1,7 +1,8 @@
 use std::fmt;
 
 use samebits::ops::Cast;
-use samebits::{DType, Tensor, dispatch};
+use samebits::tensor_core::Tensor as Value;
+use samebits::{DType, dispatch};
 
 /// One result of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,11 +53,11 @@ const REFERENCE: f64 = 4096.0;
 /// The largest error of `found` in units of its tolerance. `magnitude` is what
 /// [`Tolerance::Contraction`] speaks of.
 pub(super) fn error(
-    found: &Tensor,
-    expected: &Tensor,
+    found: &Value,
+    expected: &Value,
     tolerance: Tolerance,
     dtype: DType,
-    magnitude: impl FnOnce() -> Result<Tensor, String>,
+    magnitude: impl FnOnce() -> Result<Value, String>,
 ) -> Result<f64, String> {
     if found.shape() != expected.shape() {
         return Err(format!("shape {:?}, expected {:?}", found.shape(), expected.shape()));
@@ -121,7 +122,7 @@ fn power_of_two(exponent: i64) -> f64 {
     }
 }
 
-fn wide(x: &Tensor) -> Result<Vec<f64>, String> {
+fn wide(x: &Value) -> Result<Vec<f64>, String> {
     dispatch(&Cast { x: x.clone(), to: DType::F64 }).and_then(|x| x.to_vec()).map_err(text)
 }
 

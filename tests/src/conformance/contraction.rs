@@ -1,14 +1,16 @@
+use samebits::Result;
+use samebits::Tensor;
 use samebits::functional as f;
 use samebits::ops::ConvParams;
 use samebits::sparse::{SparseCoo, sparse_mm};
-use samebits::{Result, Tensor};
+use samebits::tensor_core::Tensor as Value;
 
 use super::{Arguments, Handler, Outputs, Quantity, Tolerance};
 
 pub(super) const HANDLERS: &[Handler] = &[
     Handler {
         op: "bmm",
-        run: |a| Ok(vec![("y", f::bmm(a.var("input")?, a.var("other")?)?)]),
+        run: |a| Ok(vec![("y", f::bmm(a.tensor("input")?, a.tensor("other")?)?)]),
         tolerance: product,
     },
     Handler { op: "conv1d", run: conv, tolerance: convolved },
@@ -20,14 +22,14 @@ pub(super) const HANDLERS: &[Handler] = &[
     Handler {
         op: "linear",
         run: |a| {
-            let y = f::linear(a.var("input")?, a.var("weight")?, a.optional("bias"))?;
+            let y = f::linear(a.tensor("input")?, a.tensor("weight")?, a.optional("bias"))?;
             Ok(vec![("y", y)])
         },
         tolerance: product,
     },
     Handler {
         op: "matmul",
-        run: |a| Ok(vec![("y", f::matmul(a.var("input")?, a.var("other")?)?)]),
+        run: |a| Ok(vec![("y", f::matmul(a.tensor("input")?, a.tensor("other")?)?)]),
         tolerance: product,
     },
     Handler {
@@ -38,11 +40,11 @@ pub(super) const HANDLERS: &[Handler] = &[
                 .into_iter()
                 .collect::<Result<Vec<Vec<i64>>>>()?
                 .concat();
-            let values = a.var("values")?;
-            let indices = Tensor::from_slice(&places, &[2, values.value().numel()])?;
+            let values = a.tensor("values")?;
+            let indices = Value::from_slice(&places, &[2, values.value().numel()])?;
             let shape = [a.param("rows")?, a.param("cols")?];
-            let sparse = SparseCoo::new(&indices, values, &shape)?;
-            Ok(vec![("y", sparse_mm(&sparse, a.var("dense")?)?)])
+            let sparse = SparseCoo::new(&Tensor::from(&indices), values, &shape)?;
+            Ok(vec![("y", sparse_mm(&sparse, a.tensor("dense")?)?)])
         },
         // Elements at the same place are rounded once more before the product.
         tolerance: |a, _| {
@@ -65,7 +67,7 @@ fn product(a: &Arguments<'_>, _: Quantity<'_>) -> Tolerance {
 }
 
 fn conv(a: &Arguments<'_>) -> Result<Outputs> {
-    let (input, weight, bias) = (a.var("input")?, a.var("weight")?, a.optional("bias"));
+    let (input, weight, bias) = (a.tensor("input")?, a.tensor("weight")?, a.optional("bias"));
     if a.param::<String>("padding").is_ok_and(|padding| padding == "same") {
         let ConvParams { dilation, groups, .. } = conv_params(a, false)?;
         return Ok(vec![("y", f::conv_same(input, weight, bias, &dilation, groups)?)]);
@@ -77,13 +79,13 @@ fn conv_transpose(a: &Arguments<'_>) -> Result<Outputs> {
     let params = conv_params(a, true)?;
     let more = a.param::<Option<Vec<usize>>>("output_padding")?;
     let more = more.unwrap_or_else(|| vec![0; params.stride.len()]);
-    let (input, weight, bias) = (a.var("input")?, a.var("weight")?, a.optional("bias"));
+    let (input, weight, bias) = (a.tensor("input")?, a.tensor("weight")?, a.optional("bias"));
     Ok(vec![("y", f::conv_transpose(input, weight, bias, &params, &more)?)])
 }
 
 /// PyTorch's defaults stand for what is missing.
 fn conv_params(a: &Arguments<'_>, padded: bool) -> Result<ConvParams> {
-    let dims = a.var("weight")?.shape().len().saturating_sub(2);
+    let dims = a.tensor("weight")?.shape().len().saturating_sub(2);
     let list = |name, default| -> Result<Vec<usize>> {
         Ok(a.param::<Option<Vec<usize>>>(name)?.unwrap_or_else(|| vec![default; dims]))
     };

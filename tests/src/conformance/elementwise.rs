@@ -1,5 +1,5 @@
 use samebits::functional as f;
-use samebits::{Result, Var};
+use samebits::{Result, Tensor};
 
 use super::{Arguments, Handler, Outputs, Quantity, Tolerance};
 
@@ -22,8 +22,8 @@ pub(super) const HANDLERS: &[Handler] = &[
     Handler { op: "tanh", run: |a| unary(a, f::tanh), tolerance: bell },
 ];
 
-fn unary(a: &Arguments<'_>, function: fn(&Var) -> Result<Var>) -> Result<Outputs> {
-    Ok(vec![("y", function(a.var("input")?)?)])
+fn unary(a: &Arguments<'_>, function: fn(&Tensor) -> Result<Tensor>) -> Result<Outputs> {
+    Ok(vec![("y", function(a.tensor("input")?)?)])
 }
 
 fn gelu(a: &Arguments<'_>) -> Result<Outputs> {
@@ -34,7 +34,7 @@ fn gelu(a: &Arguments<'_>) -> Result<Outputs> {
 fn softplus(a: &Arguments<'_>) -> Result<Outputs> {
     let beta: Option<f64> = a.param("beta")?;
     let threshold: Option<f64> = a.param("threshold")?;
-    let y = f::softplus(a.var("input")?, beta.unwrap_or(1.0), threshold.unwrap_or(20.0))?;
+    let y = f::softplus(a.tensor("input")?, beta.unwrap_or(1.0), threshold.unwrap_or(20.0))?;
     Ok(vec![("y", y)])
 }
 

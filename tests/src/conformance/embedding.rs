@@ -9,7 +9,7 @@ pub(super) const HANDLERS: &[Handler] = &[
         op: "embedding",
         run: |a| {
             let (padding_idx, scale) = (a.param("padding_idx")?, a.param("scale_grad_by_freq")?);
-            let (weight, index) = (a.var("weight")?, a.tensor("input")?);
+            let (weight, index) = (a.tensor("weight")?, a.tensor("input")?);
             Ok(vec![("y", f::embedding_with(weight, index, padding_idx, scale)?)])
         },
         // A gradient is an exact sum, rounded, and perhaps divided by a count.
@@ -35,9 +35,9 @@ fn embedding_bag(a: &Arguments<'_>) -> Result<Outputs> {
         include_last_offset: a.param("include_last_offset")?,
         padding_idx: a.param("padding_idx")?,
     };
-    let offsets = a.optional("offsets").map(|offsets| offsets.value());
+    let offsets = a.optional("offsets");
     let weights = a.optional("per_sample_weights");
-    let y = f::embedding_bag(a.var("weight")?, a.tensor("input")?, offsets, weights, options)?;
+    let y = f::embedding_bag(a.tensor("weight")?, a.tensor("input")?, offsets, weights, options)?;
     Ok(vec![("y", y)])
 }
 

@@ -1,14 +1,15 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use samebits::{DType, Error, Result, Tensor};
+use samebits::tensor_core::Tensor as Value;
+use samebits::{DType, Error, Result};
 use serde::Deserialize;
 
 /// The cases and tensors of one reference file.
 #[derive(Debug)]
 pub struct Reference {
     records: Vec<Record>,
-    tensors: BTreeMap<String, Tensor>,
+    tensors: BTreeMap<String, Value>,
 }
 
 /// One case: names of arguments and results with the keys of their tensors.
@@ -79,26 +80,26 @@ impl Reference {
     /// # Errors
     ///
     /// There is none.
-    pub fn tensor(&self, key: &str) -> Result<Tensor> {
+    pub fn tensor(&self, key: &str) -> Result<Value> {
         let tensor = self.tensors.get(key).cloned();
         tensor.ok_or_else(|| Error::invalid("conformance", format!("the file has no tensor {key}")))
     }
 }
 
-fn tensor(dtype: safetensors::Dtype, shape: &[usize], bytes: &[u8]) -> Result<Tensor, String> {
+fn tensor(dtype: safetensors::Dtype, shape: &[usize], bytes: &[u8]) -> Result<Value, String> {
     // The file's data need not be aligned.
     fn values<const N: usize, T>(bytes: &[u8], of: fn([u8; N]) -> T) -> Vec<T> {
         let (whole, _) = bytes.as_chunks::<N>();
         whole.iter().map(|&bytes| of(bytes)).collect()
     }
     let tensor = match dtype {
-        safetensors::Dtype::F32 => Tensor::from_slice(&values(bytes, f32::from_le_bytes), shape),
-        safetensors::Dtype::F64 => Tensor::from_slice(&values(bytes, f64::from_le_bytes), shape),
-        safetensors::Dtype::I64 => Tensor::from_slice(&values(bytes, i64::from_le_bytes), shape),
-        safetensors::Dtype::U8 => Tensor::from_slice(bytes, shape),
+        safetensors::Dtype::F32 => Value::from_slice(&values(bytes, f32::from_le_bytes), shape),
+        safetensors::Dtype::F64 => Value::from_slice(&values(bytes, f64::from_le_bytes), shape),
+        safetensors::Dtype::I64 => Value::from_slice(&values(bytes, i64::from_le_bytes), shape),
+        safetensors::Dtype::U8 => Value::from_slice(bytes, shape),
         safetensors::Dtype::BOOL => {
             let bools: Vec<bool> = bytes.iter().map(|&byte| byte != 0).collect();
-            Tensor::from_bools(&bools, shape)
+            Value::from_bools(&bools, shape)
         }
         other => return Err(format!("type {other:?} is not supported ({:?} are)", DType::ALL)),
     };

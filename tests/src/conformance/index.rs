@@ -8,7 +8,7 @@ pub(super) const HANDLERS: &[Handler] = &[
         run: |a| {
             let index = a.tensor("index")?;
             let (dim, alpha) = (a.param("dim")?, a.factor("alpha")?);
-            let y = f::index_add(a.var("input")?, dim, index, a.var("source")?, alpha)?;
+            let y = f::index_add(a.tensor("input")?, dim, index, a.tensor("source")?, alpha)?;
             Ok(vec![("y", y)])
         },
         // Each addend is rounded before the exact sum.
@@ -21,7 +21,7 @@ pub(super) const HANDLERS: &[Handler] = &[
     Handler {
         op: "index_select",
         run: |a| {
-            let y = f::index_select(a.var("input")?, a.param("dim")?, a.tensor("index")?)?;
+            let y = f::index_select(a.tensor("input")?, a.param("dim")?, a.tensor("index")?)?;
             Ok(vec![("y", y)])
         },
         tolerance: read,
@@ -30,14 +30,14 @@ pub(super) const HANDLERS: &[Handler] = &[
         op: "index_copy",
         run: |a| {
             let (dim, index) = (a.param("dim")?, a.tensor("index")?);
-            Ok(vec![("y", f::index_copy(a.var("input")?, dim, index, a.var("source")?)?)])
+            Ok(vec![("y", f::index_copy(a.tensor("input")?, dim, index, a.tensor("source")?)?)])
         },
         tolerance: |_, _| Tolerance::Copied,
     },
     Handler {
         op: "gather",
         run: |a| {
-            let y = f::gather(a.var("input")?, a.param("dim")?, a.tensor("index")?)?;
+            let y = f::gather(a.tensor("input")?, a.param("dim")?, a.tensor("index")?)?;
             Ok(vec![("y", y)])
         },
         tolerance: read,
@@ -46,7 +46,7 @@ pub(super) const HANDLERS: &[Handler] = &[
         op: "index_put",
         run: |a| {
             let indices = [a.tensor("index0")?.clone(), a.tensor("index1")?.clone()];
-            let (x, values) = (a.var("input")?, a.var("values")?);
+            let (x, values) = (a.tensor("input")?, a.tensor("values")?);
             Ok(vec![("y", f::index_put(x, &indices, values, a.param("accumulate")?)?)])
         },
         tolerance: |_, quantity| match quantity {
@@ -59,8 +59,8 @@ pub(super) const HANDLERS: &[Handler] = &[
         run: |a| {
             let dim = Some(a.param("dim")?);
             let y = match a.optional("repeats") {
-                Some(repeats) => f::repeat_interleave(a.var("input")?, repeats.value(), dim)?,
-                None => f::repeat_interleave_n(a.var("input")?, a.param("repeats")?, dim)?,
+                Some(repeats) => f::repeat_interleave(a.tensor("input")?, repeats, dim)?,
+                None => f::repeat_interleave_n(a.tensor("input")?, a.param("repeats")?, dim)?,
             };
             Ok(vec![("y", y)])
         },

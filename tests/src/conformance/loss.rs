@@ -1,5 +1,6 @@
+use samebits::Tensor;
 use samebits::functional::{self as f, ClassLoss, Reduction};
-use samebits::{DType, Result, Tensor, dispatch, ops::Cast};
+use samebits::{DType, Result, dispatch, ops::Cast};
 
 use super::{Arguments, Handler, Quantity, Tolerance};
 
@@ -8,9 +9,9 @@ pub(super) const HANDLERS: &[Handler] = &[
         op: "cross_entropy",
         run: |a| {
             let options = class_loss(a)?;
-            let (input, target) = (a.var("input")?, a.var("target")?);
+            let (input, target) = (a.tensor("input")?, a.tensor("target")?);
             let y = if target.dtype() == DType::I64 {
-                f::cross_entropy_with(input, target.value(), &options)?
+                f::cross_entropy_with(input, target, &options)?
             } else {
                 f::cross_entropy_probabilities(input, target, &options)?
             };
@@ -36,7 +37,7 @@ pub(super) const HANDLERS: &[Handler] = &[
                 zero_infinity: zero_infinity.unwrap_or(false),
             };
             let y = f::ctc_loss(
-                a.var("log_probs")?,
+                a.tensor("log_probs")?,
                 a.tensor("targets")?,
                 &lengths("input_lengths")?,
                 &lengths("target_lengths")?,
@@ -52,7 +53,7 @@ pub(super) const HANDLERS: &[Handler] = &[
     },
     Handler {
         op: "log_softmax",
-        run: |a| Ok(vec![("y", f::log_softmax(a.var("input")?, dim(a)?)?)]),
+        run: |a| Ok(vec![("y", f::log_softmax(a.tensor("input")?, dim(a)?)?)]),
         tolerance: |a, quantity| match quantity {
             Quantity::Output(_) => beside_input(a),
             Quantity::Grad(_) => Tolerance::Largest(16.0),
@@ -61,14 +62,14 @@ pub(super) const HANDLERS: &[Handler] = &[
     Handler {
         op: "nll_loss",
         run: |a| {
-            let y = f::nll_loss_with(a.var("input")?, a.tensor("target")?, &class_loss(a)?)?;
+            let y = f::nll_loss_with(a.tensor("input")?, a.tensor("target")?, &class_loss(a)?)?;
             Ok(vec![("y", y)])
         },
         tolerance: |_, _| Tolerance::Rounded(1.0),
     },
     Handler {
         op: "softmax",
-        run: |a| Ok(vec![("y", f::softmax(a.var("input")?, dim(a)?)?)]),
+        run: |a| Ok(vec![("y", f::softmax(a.tensor("input")?, dim(a)?)?)]),
         tolerance: |_, _| Tolerance::Largest(32.0),
     },
 ];
@@ -77,7 +78,7 @@ fn class_loss<'a>(a: &'a Arguments<'_>) -> Result<ClassLoss<'a>> {
     let ignore_index: Option<i64> = a.param("ignore_index")?;
     let label_smoothing: Option<f64> = a.param("label_smoothing")?;
     Ok(ClassLoss {
-        weight: a.optional("weight").map(|weight| weight.value()),
+        weight: a.optional("weight"),
         ignore_index: ignore_index.unwrap_or(-100),
         label_smoothing: label_smoothing.unwrap_or(0.0),
         reduction: reduction(a)?,
@@ -103,12 +104,12 @@ fn dim(a: &Arguments<'_>) -> Result<usize> {
 /// A logarithm of a sum is exact to some units of its largest input, not of itself.
 fn beside_input(a: &Arguments<'_>) -> Tolerance {
     let largest = |x: &Tensor| -> Result<f64> {
-        let values: Vec<f64> = dispatch(&Cast { x: x.clone(), to: DType::F64 })?.to_vec()?;
+        let values: Vec<f64> = dispatch(&Cast { x: x.into(), to: DType::F64 })?.to_vec()?;
         Ok(values.iter().fold(1.0, |max: f64, x| max.max(x.abs())))
     };
     let mut magnitude = a.tensor("input").and_then(largest).unwrap_or(1.0);
     if let (Ok(Reduction::Sum), Some(target)) = (reduction(a), a.optional("target")) {
-        magnitude *= target.value().numel() as f64;
+        magnitude *= target.numel() as f64;
     }
     Tolerance::Beside { magnitude, units: 8.0 }
 }

@@ -33,7 +33,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::Case;
-use samebits::{DType, Device, Error, Result, Tensor, Var, backward};
+use samebits::tensor_core::Tensor as Value;
+use samebits::{DType, Device, Error, Result, Tensor, backward};
 
 /// How to run one operator.
 #[derive(Debug)]
@@ -184,7 +185,7 @@ fn results(
     dtype: DType,
     device: Device,
     absolute: bool,
-) -> Result<BTreeMap<String, Tensor>> {
+) -> Result<BTreeMap<String, Value>> {
     let arguments = Arguments::new(record, reference, dtype, device, absolute)?;
     let outputs = (handler.run)(&arguments)?;
     let mut found = BTreeMap::new();
@@ -193,7 +194,7 @@ fn results(
         found.insert(Quantity::Output(name).to_string(), var.value().to(Device::Cpu)?);
         if let Some(key) = record.grad_outputs.get(*name) {
             let grad = arguments.cast(reference.tensor(key)?)?;
-            walked.push((var, Var::constant(grad)));
+            walked.push((var, Tensor::from(grad)));
         }
     }
     if record.grads.is_empty() {
@@ -201,9 +202,9 @@ fn results(
     }
     let gradients = backward(&walked, false)?;
     for name in record.grads.keys() {
-        let var = arguments.var(name)?;
+        let var = arguments.tensor(name)?;
         let grad = match gradients.of(var) {
-            Some(grad) => grad.to(Device::Cpu)?,
+            Some(grad) => grad.value().to(Device::Cpu)?,
             None => return Err(Error::invalid("backward", format!("no gradient of {name}"))),
         };
         found.insert(Quantity::Grad(name).to_string(), grad);

@@ -1,5 +1,5 @@
 use samebits::functional as f;
-use samebits::{Result, Var};
+use samebits::{Result, Tensor};
 
 use super::{Arguments, Handler, Outputs, Quantity, Tolerance};
 
@@ -10,7 +10,7 @@ pub(super) const HANDLERS: &[Handler] = &[
         run: |a| {
             let (weight, bias) = parameters(a);
             let groups = a.param("num_groups")?;
-            Ok(vec![("y", f::group_norm(a.var("input")?, groups, weight, bias, eps(a)?)?)])
+            Ok(vec![("y", f::group_norm(a.tensor("input")?, groups, weight, bias, eps(a)?)?)])
         },
         tolerance,
     },
@@ -18,7 +18,7 @@ pub(super) const HANDLERS: &[Handler] = &[
         op: "instance_norm",
         run: |a| {
             let (weight, bias) = parameters(a);
-            Ok(vec![("y", f::instance_norm(a.var("input")?, weight, bias, eps(a)?)?.0)])
+            Ok(vec![("y", f::instance_norm(a.tensor("input")?, weight, bias, eps(a)?)?.0)])
         },
         tolerance,
     },
@@ -27,14 +27,14 @@ pub(super) const HANDLERS: &[Handler] = &[
         run: |a| {
             let (weight, bias) = parameters(a);
             let shape: Vec<usize> = a.param("normalized_shape")?;
-            Ok(vec![("y", f::layer_norm(a.var("input")?, &shape, weight, bias, eps(a)?)?)])
+            Ok(vec![("y", f::layer_norm(a.tensor("input")?, &shape, weight, bias, eps(a)?)?)])
         },
         tolerance,
     },
 ];
 
 fn batch_norm(a: &Arguments<'_>) -> Result<Outputs> {
-    let (input, (weight, bias)) = (a.var("input")?, parameters(a));
+    let (input, (weight, bias)) = (a.tensor("input")?, parameters(a));
     let y = if a.param::<Option<bool>>("training")?.unwrap_or(false) {
         f::batch_norm(input, weight, bias, eps(a)?)?.0
     } else {
@@ -44,7 +44,7 @@ fn batch_norm(a: &Arguments<'_>) -> Result<Outputs> {
     Ok(vec![("y", y)])
 }
 
-fn parameters<'a>(a: &'a Arguments<'_>) -> (Option<&'a Var>, Option<&'a Var>) {
+fn parameters<'a>(a: &'a Arguments<'_>) -> (Option<&'a Tensor>, Option<&'a Tensor>) {
     (a.optional("weight"), a.optional("bias"))
 }
 

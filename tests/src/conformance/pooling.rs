@@ -1,6 +1,6 @@
 use samebits::functional as f;
 use samebits::ops::PoolParams;
-use samebits::{Result, Var};
+use samebits::{Result, Tensor};
 
 use super::{Arguments, Handler, Outputs, Quantity, Tolerance};
 
@@ -29,44 +29,44 @@ pub(super) const HANDLERS: &[Handler] = &[
 
 fn max_pool(a: &Arguments<'_>) -> Result<Outputs> {
     let params = params(a)?;
-    let (y, indices) = f::max_pool(a.var("input")?, &params)?;
-    Ok(vec![("y", y), ("indices", Var::constant(indices))])
+    let (y, indices) = f::max_pool(a.tensor("input")?, &params)?;
+    Ok(vec![("y", y), ("indices", Tensor::from(indices))])
 }
 
 fn avg_pool(a: &Arguments<'_>) -> Result<Outputs> {
     let include = a.param::<Option<bool>>("count_include_pad")?.unwrap_or(true);
     let divisor = a.param("divisor_override")?;
-    let y = f::avg_pool(a.var("input")?, &params(a)?, include, divisor)?;
+    let y = f::avg_pool(a.tensor("input")?, &params(a)?, include, divisor)?;
     Ok(vec![("y", y)])
 }
 
 fn lp_pool(a: &Arguments<'_>) -> Result<Outputs> {
-    let y = f::lp_pool(a.var("input")?, a.param("norm_type")?, &params(a)?)?;
+    let y = f::lp_pool(a.tensor("input")?, a.param("norm_type")?, &params(a)?)?;
     Ok(vec![("y", y)])
 }
 
 fn adaptive_avg_pool(a: &Arguments<'_>) -> Result<Outputs> {
     let size: Vec<usize> = a.param("output_size")?;
-    Ok(vec![("y", f::adaptive_avg_pool(a.var("input")?, &size)?)])
+    Ok(vec![("y", f::adaptive_avg_pool(a.tensor("input")?, &size)?)])
 }
 
 fn adaptive_max_pool(a: &Arguments<'_>) -> Result<Outputs> {
     let size: Vec<usize> = a.param("output_size")?;
-    let (y, indices) = f::adaptive_max_pool(a.var("input")?, &size)?;
-    Ok(vec![("y", y), ("indices", Var::constant(indices))])
+    let (y, indices) = f::adaptive_max_pool(a.tensor("input")?, &size)?;
+    Ok(vec![("y", y), ("indices", Tensor::from(indices))])
 }
 
 fn fractional_max_pool(a: &Arguments<'_>) -> Result<Outputs> {
     let (kernel, size): (Vec<usize>, Vec<usize>) =
         (a.param("kernel_size")?, a.param("output_size")?);
     let samples = a.tensor("random_samples")?;
-    let (y, indices) = f::fractional_max_pool(a.var("input")?, &kernel, &size, samples)?;
-    Ok(vec![("y", y), ("indices", Var::constant(indices))])
+    let (y, indices) = f::fractional_max_pool(a.tensor("input")?, &kernel, &size, samples)?;
+    Ok(vec![("y", y), ("indices", Tensor::from(indices))])
 }
 
 fn max_unpool(a: &Arguments<'_>) -> Result<Outputs> {
     let size: Option<Vec<usize>> = a.param("output_size")?;
-    let y = f::max_unpool(a.var("input")?, a.tensor("indices")?, &params(a)?, size.as_deref())?;
+    let y = f::max_unpool(a.tensor("input")?, a.tensor("indices")?, &params(a)?, size.as_deref())?;
     Ok(vec![("y", y)])
 }
 
@@ -102,7 +102,7 @@ fn averaged(a: &Arguments<'_>, _: Quantity<'_>) -> Tolerance {
 /// over one element.
 fn adaptive(a: &Arguments<'_>, _: Quantity<'_>) -> Tolerance {
     let size: Vec<usize> = a.param("output_size").unwrap_or_default();
-    let input = a.var("input").map(|x| x.shape().to_vec()).unwrap_or_default();
+    let input = a.tensor("input").map(|x| x.shape().to_vec()).unwrap_or_default();
     let longest = |(&n, &m): (&usize, &usize)| (n.max(m) / n.min(m).max(1) + 2) as f64;
     let most: f64 = input.iter().rev().zip(size.iter().rev()).map(longest).product();
     Tolerance::Contraction(most + 1.0)

@@ -1,5 +1,5 @@
 use samebits::functional::{self as f, Stack, Weights};
-use samebits::{Result, Var};
+use samebits::{Result, Tensor};
 
 use super::{Arguments, Handler, Outputs, Quantity, Tolerance};
 
@@ -8,8 +8,8 @@ pub(super) const HANDLERS: &[Handler] = &[
     Handler {
         op: "lstm",
         run: |a| {
-            let (input, weights) = (a.var("input")?, weights(a)?);
-            let (h0, c0) = (a.var("h0")?, a.var("c0")?);
+            let (input, weights) = (a.tensor("input")?, weights(a)?);
+            let (h0, c0) = (a.tensor("h0")?, a.tensor("c0")?);
             let (y, h, c) = f::lstm(input, h0, c0, &weights, stack(a)?)?;
             Ok(vec![("output", y), ("h_n", h), ("c_n", c)])
         },
@@ -19,10 +19,10 @@ pub(super) const HANDLERS: &[Handler] = &[
     Handler { op: "rnn_tanh", run: |a| simple(a, f::rnn_tanh), tolerance: steps },
 ];
 
-type Network = fn(&Var, &Var, &[Weights], Stack<'_>) -> Result<(Var, Var)>;
+type Network = fn(&Tensor, &Tensor, &[Weights], Stack<'_>) -> Result<(Tensor, Tensor)>;
 
 fn simple(a: &Arguments<'_>, network: Network) -> Result<Outputs> {
-    let (y, h) = network(a.var("input")?, a.var("h0")?, &weights(a)?, stack(a)?)?;
+    let (y, h) = network(a.tensor("input")?, a.tensor("h0")?, &weights(a)?, stack(a)?)?;
     Ok(vec![("output", y), ("h_n", h)])
 }
 
@@ -43,8 +43,8 @@ fn weights(a: &Arguments<'_>) -> Result<Vec<Weights>> {
         for suffix in &["", "_reverse"][..if bidirectional { 2 } else { 1 }] {
             let name = |what: &str| format!("{what}_l{layer}{suffix}");
             all.push(Weights {
-                weight_ih: a.var(&name("weight_ih"))?.clone(),
-                weight_hh: a.var(&name("weight_hh"))?.clone(),
+                weight_ih: a.tensor(&name("weight_ih"))?.clone(),
+                weight_hh: a.tensor(&name("weight_hh"))?.clone(),
                 bias_ih: a.optional(&name("bias_ih")).cloned(),
                 bias_hh: a.optional(&name("bias_hh")).cloned(),
                 weight_hr: a.optional(&name("weight_hr")).cloned(),

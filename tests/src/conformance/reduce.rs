@@ -1,6 +1,6 @@
 use samebits::functional as f;
 use samebits::ops::Cast;
-use samebits::{DType, Result, Var, dispatch};
+use samebits::{DType, Result, Tensor, dispatch};
 
 use super::{Arguments, Handler, Outputs, Quantity, Tolerance};
 
@@ -9,14 +9,14 @@ pub(super) const HANDLERS: &[Handler] = &[
     Handler { op: "mean", run: |a| reduced(a, f::mean), tolerance: summed },
     Handler {
         op: "sum_all",
-        run: |a| Ok(vec![("y", a.var("input")?.sum_all()?)]),
+        run: |a| Ok(vec![("y", a.tensor("input")?.sum_all()?)]),
         tolerance: summed,
     },
     Handler {
         op: "var",
         run: |a| {
             let (dims, correction): (Dims, f64) = (a.param("dim")?, a.param("correction")?);
-            let (x, dims) = (a.var("input")?, dims.list());
+            let (x, dims) = (a.tensor("input")?, dims.list());
             let y = f::var(x, &dims, correction, a.param("keepdim")?)?;
             let y = if a.absolute() { both_terms(x, &dims, correction, &y)? } else { y };
             Ok(vec![("y", y)])
@@ -32,7 +32,7 @@ pub(super) const HANDLERS: &[Handler] = &[
         op: "logsumexp",
         run: |a| {
             let dims: Dims = a.param("dim")?;
-            let y = f::logsumexp(a.var("input")?, &dims.list(), a.param("keepdim")?)?;
+            let y = f::logsumexp(a.tensor("input")?, &dims.list(), a.param("keepdim")?)?;
             Ok(vec![("y", y)])
         },
         // The gradient is the exponential of a rounded difference: what that was off by, times
@@ -63,7 +63,7 @@ impl Dims {
 
 /// (Σx² + (Σx)² / n) / (n - correction) in the shape of `y`: the variance with a sum in place of its
 /// difference, so that its gradient is a multiple of x + mean.
-fn both_terms(x: &Var, dims: &[usize], correction: f64, y: &Var) -> Result<Var> {
+fn both_terms(x: &Tensor, dims: &[usize], correction: f64, y: &Tensor) -> Result<Tensor> {
     let n = dims.iter().map(|&dim| x.shape()[dim]).product::<usize>() as f64;
     let squares = f::sum(&f::square(x)?, dims)?;
     let square = f::affine(&f::square(&f::sum(x, dims)?)?, 1.0 / n, 0.0)?;
@@ -73,13 +73,14 @@ fn both_terms(x: &Var, dims: &[usize], correction: f64, y: &Var) -> Result<Var> 
 
 /// The largest magnitude in the input.
 fn largest(a: &Arguments<'_>) -> f64 {
-    let x = a.tensor("input").and_then(|x| dispatch(&Cast { x: x.clone(), to: DType::F64 }));
+    let x =
+        a.tensor("input").and_then(|x| dispatch(&Cast { x: x.value().clone(), to: DType::F64 }));
     let values = x.and_then(|x| x.to_vec::<f64>()).unwrap_or_default();
     values.into_iter().fold(0.0, |largest, x| largest.max(x.abs()))
 }
 
-fn reduced(a: &Arguments<'_>, reduce: fn(&Var, &[usize]) -> Result<Var>) -> Result<Outputs> {
-    let (x, dim): (_, usize) = (a.var("input")?, a.param("dim")?);
+fn reduced(a: &Arguments<'_>, reduce: fn(&Tensor, &[usize]) -> Result<Tensor>) -> Result<Outputs> {
+    let (x, dim): (_, usize) = (a.tensor("input")?, a.param("dim")?);
     let kept = reduce(x, &[dim])?;
     if a.param("keepdim")? {
         return Ok(vec![("y", kept)]);

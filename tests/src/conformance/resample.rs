@@ -1,6 +1,6 @@
 use samebits::functional::{self as f, Resize};
 use samebits::ops::{GridMode, GridPadding, GridParams, InterpolateMode, PadMode};
-use samebits::{Error, Result, Var};
+use samebits::{Error, Result, Tensor};
 
 use super::{Arguments, Handler, Outputs, Quantity, Tolerance};
 
@@ -10,7 +10,7 @@ pub(super) const HANDLERS: &[Handler] = &[
         run: |a| {
             let size: Vec<usize> = a.param("size")?;
             let align = a.param::<Option<bool>>("align_corners")?.unwrap_or(false);
-            Ok(vec![("y", f::affine_grid(a.var("theta")?, &size, align)?)])
+            Ok(vec![("y", f::affine_grid(a.tensor("theta")?, &size, align)?)])
         },
         tolerance: |_, _| Tolerance::Largest(16.0),
     },
@@ -21,7 +21,7 @@ pub(super) const HANDLERS: &[Handler] = &[
         op: "pixel_shuffle",
         run: |a| {
             let factor = a.param("upscale_factor")?;
-            Ok(vec![("y", f::pixel_shuffle(a.var("input")?, factor)?)])
+            Ok(vec![("y", f::pixel_shuffle(a.tensor("input")?, factor)?)])
         },
         tolerance: |_, _| Tolerance::Copied,
     },
@@ -29,7 +29,7 @@ pub(super) const HANDLERS: &[Handler] = &[
         op: "pixel_unshuffle",
         run: |a| {
             let factor = a.param("downscale_factor")?;
-            Ok(vec![("y", f::pixel_unshuffle(a.var("input")?, factor)?)])
+            Ok(vec![("y", f::pixel_unshuffle(a.tensor("input")?, factor)?)])
         },
         tolerance: |_, _| Tolerance::Copied,
     },
@@ -45,11 +45,11 @@ fn pad(a: &Arguments<'_>) -> Result<Outputs> {
         Some(other) => return unknown("mode", other),
     };
     let (pads, value): (Vec<i64>, Option<f64>) = (a.param("pad")?, a.param("value")?);
-    Ok(vec![("y", f::pad(a.var("input")?, &pads, mode, value.unwrap_or(0.0))?)])
+    Ok(vec![("y", f::pad(a.tensor("input")?, &pads, mode, value.unwrap_or(0.0))?)])
 }
 
 fn interpolate(a: &Arguments<'_>) -> Result<Outputs> {
-    let input = a.var("input")?;
+    let input = a.tensor("input")?;
     let (size, scale): (Option<Vec<usize>>, Option<Vec<f64>>) =
         (a.param("size")?, a.param("scale_factor")?);
     let recompute = a.param::<Option<bool>>("recompute_scale_factor")?.unwrap_or(false);
@@ -62,7 +62,7 @@ fn interpolate(a: &Arguments<'_>) -> Result<Outputs> {
     Ok(vec![("y", resized(a, input, resize)?)])
 }
 
-fn resized(a: &Arguments<'_>, input: &Var, resize: Resize<'_>) -> Result<Var> {
+fn resized(a: &Arguments<'_>, input: &Tensor, resize: Resize<'_>) -> Result<Tensor> {
     let align_corners = a.param::<Option<bool>>("align_corners")?.unwrap_or(false);
     let antialias = a.param::<Option<bool>>("antialias")?.unwrap_or(false);
     let mode: Option<String> = a.param("mode")?;
@@ -96,7 +96,7 @@ fn grid_sample(a: &Arguments<'_>) -> Result<Outputs> {
     };
     let align_corners = a.param::<Option<bool>>("align_corners")?.unwrap_or(false);
     let params = GridParams { mode, padding, align_corners };
-    Ok(vec![("y", f::grid_sample(a.var("input")?, a.var("grid")?, params)?)])
+    Ok(vec![("y", f::grid_sample(a.tensor("input")?, a.tensor("grid")?, params)?)])
 }
 
 /// Elements are copied; a gradient is the sum of those of its copies, at most three in each of

@@ -9,7 +9,7 @@ pub(super) const HANDLERS: &[Handler] = &[
         op: "scatter_add",
         run: |a| {
             let (dim, index) = (a.param("dim")?, a.tensor("index")?);
-            Ok(vec![("y", f::scatter_add(a.var("input")?, dim, index, a.var("src")?)?)])
+            Ok(vec![("y", f::scatter_add(a.tensor("input")?, dim, index, a.tensor("src")?)?)])
         },
         tolerance: |_, quantity| match quantity {
             Quantity::Output(_) => Tolerance::Rounded(1.0),
@@ -30,7 +30,7 @@ fn scatter_reduce(a: &Arguments<'_>) -> Result<Outputs> {
         _ => return Err(Error::invalid("scatter_reduce", format!("no reduction {name}"))),
     };
     let (dim, include_self) = (a.param("dim")?, a.param("include_self")?);
-    let (x, source) = (a.var("input")?, a.var("src")?);
+    let (x, source) = (a.tensor("input")?, a.tensor("src")?);
     let y = f::scatter_reduce(x, dim, a.tensor("index")?, source, kind, include_self)?;
     Ok(vec![("y", y)])
 }

@@ -1,8 +1,9 @@
 //! Where the choices of a case come from.
 
+use samebits::DType;
 use samebits::rng::Pcg64;
 use samebits::rng::numpy::Generator;
-use samebits::{DType, Tensor};
+use samebits::tensor_core::Tensor as Value;
 
 /// The choices of one case.
 #[derive(Clone, Debug)]
@@ -204,18 +205,18 @@ impl Draw {
     }
 
     /// A tensor of this shape and type with values of every kind, in any layout.
-    pub fn tensor(&mut self, shape: &[usize], dtype: DType) -> Tensor {
+    pub fn tensor(&mut self, shape: &[usize], dtype: DType) -> Value {
         let range = 100;
         self.tensor_below(shape, dtype, range)
     }
 
     /// Indices below `bound`, with a few that are not.
-    pub fn indices(&mut self, shape: &[usize], bound: usize) -> Tensor {
+    pub fn indices(&mut self, shape: &[usize], bound: usize) -> Value {
         self.tensor_below(shape, DType::I64, bound)
     }
 
     /// A tensor with integers below `bound` if it is of integers.
-    fn tensor_below(&mut self, shape: &[usize], dtype: DType, bound: usize) -> Tensor {
+    fn tensor_below(&mut self, shape: &[usize], dtype: DType, bound: usize) -> Value {
         let (mut shape, mut dtype) = (shape.to_vec(), dtype);
         if self.hostile() {
             match self.below(4) {
@@ -238,7 +239,7 @@ impl Draw {
     }
 
     /// A tensor that repeats its elements along a dimension of this shape.
-    fn expanded(&mut self, shape: &[usize], dtype: DType) -> Tensor {
+    fn expanded(&mut self, shape: &[usize], dtype: DType) -> Value {
         let mut shape = shape.to_vec();
         if shape.is_empty() {
             shape.push(1);
@@ -252,7 +253,7 @@ impl Draw {
     }
 
     /// A tensor of this very shape and type in one of many layouts.
-    fn laid_out(&mut self, shape: &[usize], dtype: DType, bound: usize) -> Tensor {
+    fn laid_out(&mut self, shape: &[usize], dtype: DType, bound: usize) -> Value {
         let rank = shape.len();
         let valid = "a valid view";
         match self.below(if rank == 0 { 1 } else { 5 }) {
@@ -293,7 +294,7 @@ impl Draw {
         }
     }
 
-    fn dense(&mut self, shape: &[usize], dtype: DType, bound: usize) -> Tensor {
+    fn dense(&mut self, shape: &[usize], dtype: DType, bound: usize) -> Value {
         let count: usize = shape.iter().product();
         if count > 8 * MOST_ELEMENTS {
             let one = self.dense(&vec![1; shape.len()], dtype, bound);
@@ -302,18 +303,18 @@ impl Draw {
         let tensor = match dtype {
             DType::F32 => {
                 let values: Vec<f32> = self.reals(count).iter().map(|&x| x as f32).collect();
-                Tensor::from_slice(&values, shape)
+                Value::from_slice(&values, shape)
             }
-            DType::F64 => Tensor::from_slice(&self.reals(count), shape),
-            DType::I64 => Tensor::from_slice(&self.integers(count, bound), shape),
+            DType::F64 => Value::from_slice(&self.reals(count), shape),
+            DType::I64 => Value::from_slice(&self.integers(count, bound), shape),
             DType::U8 => {
                 let values: Vec<u8> = (0..count).map(|_| self.word() as u8).collect();
-                Tensor::from_slice(&values, shape)
+                Value::from_slice(&values, shape)
             }
             // The only other type there is.
             _ => {
                 let values: Vec<bool> = (0..count).map(|_| self.flag()).collect();
-                Tensor::from_bools(&values, shape)
+                Value::from_bools(&values, shape)
             }
         };
         tensor.expect("as many values as the shape says")

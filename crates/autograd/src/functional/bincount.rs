@@ -1,7 +1,8 @@
+use samebits_tensor_core::Result;
 use samebits_tensor_core::ops::{Bincount, BincountWeighted, Histc};
-use samebits_tensor_core::{Result, Tensor};
 
-use crate::run;
+use super::constant;
+use crate::{Tensor, run, untracked};
 
 /// How often each value occurs, or the sum of its weights.
 ///
@@ -22,7 +23,6 @@ use crate::run;
 ///
 /// ```
 /// use samebits_autograd::functional;
-/// use samebits_tensor_core::Tensor;
 ///
 /// let x = Tensor::from_slice(&[1i64, 3, 1], &[3])?;
 /// assert_eq!(functional::bincount(&x, None, 0)?.to_vec::<i64>()?, [0, 2, 0, 1]);
@@ -37,12 +37,12 @@ use crate::run;
 /// `torch.bincount`.
 #[track_caller]
 pub fn bincount(x: &Tensor, weights: Option<&Tensor>, minlength: usize) -> Result<Tensor> {
-    match weights {
-        None => run(&Bincount { x: x.clone(), min_length: minlength }),
-        Some(weights) => {
-            run(&BincountWeighted { x: x.clone(), weights: weights.clone(), min_length: minlength })
-        }
-    }
+    let (labels, min_length) = (x.value().clone(), minlength);
+    let Some(weights) = weights else {
+        return untracked(&Bincount { x: labels, min_length });
+    };
+    let op = BincountWeighted { x: labels, weights: weights.value().clone(), min_length };
+    Ok(constant("bincount", run(&op)?, &[weights]))
 }
 
 /// The number of elements in each of `bins` bins of equal width from `min` to `max`, both
@@ -62,5 +62,6 @@ pub fn bincount(x: &Tensor, weights: Option<&Tensor>, minlength: usize) -> Resul
 /// `torch.histc`.
 #[track_caller]
 pub fn histc(x: &Tensor, bins: usize, min: f64, max: f64) -> Result<Tensor> {
-    run(&Histc { x: x.clone(), bins, min, max })
+    let value = run(&Histc { x: x.value().clone(), bins, min, max })?;
+    Ok(constant("histc", value, &[x]))
 }

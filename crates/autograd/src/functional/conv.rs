@@ -6,7 +6,7 @@ use super::padding::pad;
 use super::reduce::sum;
 use super::shape::reshape;
 use super::spatial::{batched, by_dims};
-use crate::{Var, run};
+use crate::{Tensor, run};
 
 /// Cross-correlation over one to three spatial dimensions.
 ///
@@ -23,7 +23,12 @@ use crate::{Var, run};
 ///
 /// The shapes and parameters do not go together.
 #[track_caller]
-pub fn conv(input: &Var, weight: &Var, bias: Option<&Var>, params: &ConvParams) -> Result<Var> {
+pub fn conv(
+    input: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    params: &ConvParams,
+) -> Result<Tensor> {
     batched(input, params.stride.len(), |input| convolved(input, weight, bias, params))
 }
 
@@ -35,12 +40,12 @@ pub fn conv(input: &Var, weight: &Var, bias: Option<&Var>, params: &ConvParams) 
 /// As [`conv`].
 #[track_caller]
 pub fn conv_same(
-    input: &Var,
-    weight: &Var,
-    bias: Option<&Var>,
+    input: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
     dilation: &[usize],
     groups: usize,
-) -> Result<Var> {
+) -> Result<Tensor> {
     let dims = dilation.len();
     let kernel = weight.shape().get(2..).unwrap_or(&[]);
     if kernel.len() != dims || kernel.contains(&0) {
@@ -87,24 +92,24 @@ pub fn conv_same(
 /// # Examples
 ///
 /// ```
-/// use samebits_autograd::{Var, functional};
-/// use samebits_tensor_core::{Tensor, ops::ConvParams};
+/// use samebits_autograd::{Tensor, functional};
+/// use samebits_tensor_core::ops::ConvParams;
 ///
-/// let x = Var::constant(Tensor::from_slice(&[1.0f32, 2.0], &[1, 1, 2])?);
-/// let w = Var::constant(Tensor::from_slice(&[1.0f32, 10.0], &[1, 1, 2])?);
+/// let x = Tensor::from_slice(&[1.0f32, 2.0], &[1, 1, 2])?;
+/// let w = Tensor::from_slice(&[1.0f32, 10.0], &[1, 1, 2])?;
 /// let params = ConvParams { stride: vec![2], ..ConvParams::padded(1, 0) };
 /// let y = functional::conv_transpose1d(&x, &w, None, &params, &[0])?;
-/// assert_eq!(y.value().to_vec::<f32>()?, [1.0, 10.0, 2.0, 20.0]);
+/// assert_eq!(y.to_vec::<f32>()?, [1.0, 10.0, 2.0, 20.0]);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
 #[track_caller]
 pub fn conv_transpose(
-    input: &Var,
-    weight: &Var,
-    bias: Option<&Var>,
+    input: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
     params: &ConvParams,
     output_padding: &[usize],
-) -> Result<Var> {
+) -> Result<Tensor> {
     batched(input, params.stride.len(), |input| {
         transposed(input, weight, bias, params, output_padding)
     })
@@ -112,11 +117,11 @@ pub fn conv_transpose(
 
 by_dims! {
     conv(
-        input: &Var,
-        weight: &Var,
-        bias: Option<&Var>,
+        input: &Tensor,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
         params: &ConvParams
-    ) -> Var, dims: params.stride.len();
+    ) -> Tensor, dims: params.stride.len();
     conv1d: 1, "one dimension";
     conv2d: 2, "two dimensions";
     conv3d: 3, "three dimensions";
@@ -124,19 +129,24 @@ by_dims! {
 
 by_dims! {
     conv_transpose(
-        input: &Var,
-        weight: &Var,
-        bias: Option<&Var>,
+        input: &Tensor,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
         params: &ConvParams,
         output_padding: &[usize]
-    ) -> Var, dims: params.stride.len();
+    ) -> Tensor, dims: params.stride.len();
     conv_transpose1d: 1, "one dimension";
     conv_transpose2d: 2, "two dimensions";
     conv_transpose3d: 3, "three dimensions";
 }
 
 #[track_caller]
-fn convolved(input: &Var, weight: &Var, bias: Option<&Var>, params: &ConvParams) -> Result<Var> {
+fn convolved(
+    input: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    params: &ConvParams,
+) -> Result<Tensor> {
     let op = Conv {
         input: input.value().clone(),
         weight: weight.value().clone(),
@@ -145,8 +155,8 @@ fn convolved(input: &Var, weight: &Var, bias: Option<&Var>, params: &ConvParams)
     };
     let value = run(&op)?;
     let (x, w, b, params) = (input.clone(), weight.clone(), bias.cloned(), params.clone());
-    let inputs: Vec<&Var> = [input, weight].into_iter().chain(bias).collect();
-    Ok(Var::computed(value, &inputs, move |grad| {
+    let inputs: Vec<&Tensor> = [input, weight].into_iter().chain(bias).collect();
+    Ok(Tensor::computed(value, &inputs, move |grad| {
         let mut grads = vec![
             wanted(&x, || conv_input_grad(grad, &w, x.shape(), &params))?,
             wanted(&w, || conv_weight_grad(grad, &x, w.shape(), &params))?,
@@ -163,12 +173,12 @@ fn convolved(input: &Var, weight: &Var, bias: Option<&Var>, params: &ConvParams)
 
 #[track_caller]
 fn transposed(
-    input: &Var,
-    weight: &Var,
-    bias: Option<&Var>,
+    input: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
     params: &ConvParams,
     output_padding: &[usize],
-) -> Result<Var> {
+) -> Result<Tensor> {
     let (longer, shape) = transposed_shape(input.shape(), weight.shape(), params, output_padding)?;
     let result = match longer.iter().any(|&n| n != 0) {
         true => {
@@ -247,11 +257,11 @@ fn transposed_shape(
 
 /// The gradient of [`conv`] with respect to its input. Linear in both arguments.
 fn conv_input_grad(
-    grad: &Var,
-    weight: &Var,
+    grad: &Tensor,
+    weight: &Tensor,
     input_shape: &[usize],
     params: &ConvParams,
-) -> Result<Var> {
+) -> Result<Tensor> {
     let value = run(&ConvInputGrad {
         grad: grad.value().clone(),
         weight: weight.value().clone(),
@@ -259,7 +269,7 @@ fn conv_input_grad(
         params: params.clone(),
     })?;
     let (g, w, params) = (grad.clone(), weight.clone(), params.clone());
-    Ok(Var::computed(value, &[grad, weight], move |outer| {
+    Ok(Tensor::computed(value, &[grad, weight], move |outer| {
         Ok(vec![
             wanted(&g, || convolved(outer, &w, None, &params))?,
             wanted(&w, || conv_weight_grad(&g, outer, w.shape(), &params))?,
@@ -269,11 +279,11 @@ fn conv_input_grad(
 
 /// The gradient of [`conv`] with respect to its weight. Linear in both arguments.
 fn conv_weight_grad(
-    grad: &Var,
-    input: &Var,
+    grad: &Tensor,
+    input: &Tensor,
     weight_shape: &[usize],
     params: &ConvParams,
-) -> Result<Var> {
+) -> Result<Tensor> {
     let value = run(&ConvWeightGrad {
         grad: grad.value().clone(),
         input: input.value().clone(),
@@ -281,7 +291,7 @@ fn conv_weight_grad(
         params: params.clone(),
     })?;
     let (g, x, params) = (grad.clone(), input.clone(), params.clone());
-    Ok(Var::computed(value, &[grad, input], move |outer| {
+    Ok(Tensor::computed(value, &[grad, input], move |outer| {
         Ok(vec![
             wanted(&g, || convolved(&x, outer, None, &params))?,
             wanted(&x, || conv_input_grad(&g, outer, x.shape(), &params))?,

@@ -1,10 +1,10 @@
 use samebits_rng::{Draw, Generator};
 use samebits_tensor_core::ops::{Cast, Dropout};
-use samebits_tensor_core::{Error, Result, Tensor};
+use samebits_tensor_core::{Error, Result};
 
 use super::elementwise::{add, affine, mul};
 use super::spatial::batched;
-use crate::{Var, run};
+use crate::{Tensor, run};
 
 /// Sets each element to zero with probability `p` and scales the others by `1 / (1 − p)`. Moves
 /// `generator` on by a quarter of the number of elements, rounded up.
@@ -13,12 +13,12 @@ use crate::{Var, run};
 ///
 /// `p` is not in `[0, 1]`. The generator then has not moved.
 #[track_caller]
-pub fn dropout(x: &Var, p: f64, generator: &mut Generator) -> Result<Var> {
+pub fn dropout(x: &Tensor, p: f64, generator: &mut Generator) -> Result<Tensor> {
     let (value, mask) = run(&Dropout { x: x.value().clone(), p, generator: generator.clone() })?;
-    generator.advance(Draw::blocks_u32(x.value().numel()));
+    generator.advance(Draw::blocks_u32(x.numel()));
     let dtype = x.dtype();
-    Ok(Var::computed(value, &[x], move |grad| {
-        let mask = Var::constant(run(&Cast { x: mask.clone(), to: dtype })?);
+    Ok(Tensor::computed(value, &[x], move |grad| {
+        let mask = Tensor::from(run(&Cast { x: mask.clone(), to: dtype })?);
         let scale = if p == 1.0 { 0.0 } else { 1.0 / (1.0 - p) };
         Ok(vec![Some(affine(&mul(grad, &mask)?, scale, 0.0)?)])
     }))
@@ -35,7 +35,7 @@ pub fn dropout(x: &Var, p: f64, generator: &mut Generator) -> Result<Var> {
 ///
 /// Another number of dimensions; `p` is not in `[0, 1]`. The generator then has not moved.
 #[track_caller]
-pub fn dropout1d(x: &Var, p: f64, generator: &mut Generator) -> Result<Var> {
+pub fn dropout1d(x: &Tensor, p: f64, generator: &mut Generator) -> Result<Tensor> {
     expect_rank("dropout1d", x, 2, 3)?;
     batched(x, 1, |x| feature_dropout(x, p, generator))
 }
@@ -52,7 +52,7 @@ pub fn dropout1d(x: &Var, p: f64, generator: &mut Generator) -> Result<Var> {
 ///
 /// Another number of dimensions; `p` is not in `[0, 1]`. The generator then has not moved.
 #[track_caller]
-pub fn dropout2d(x: &Var, p: f64, generator: &mut Generator) -> Result<Var> {
+pub fn dropout2d(x: &Tensor, p: f64, generator: &mut Generator) -> Result<Tensor> {
     expect_rank("dropout2d", x, 3, 4)?;
     feature_dropout(x, p, generator)
 }
@@ -68,7 +68,7 @@ pub fn dropout2d(x: &Var, p: f64, generator: &mut Generator) -> Result<Var> {
 ///
 /// Another number of dimensions; `p` is not in `[0, 1]`. The generator then has not moved.
 #[track_caller]
-pub fn dropout3d(x: &Var, p: f64, generator: &mut Generator) -> Result<Var> {
+pub fn dropout3d(x: &Tensor, p: f64, generator: &mut Generator) -> Result<Tensor> {
     expect_rank("dropout3d", x, 4, 5)?;
     batched(x, 3, |x| feature_dropout(x, p, generator))
 }
@@ -91,7 +91,7 @@ pub fn dropout3d(x: &Var, p: f64, generator: &mut Generator) -> Result<Var> {
 ///
 /// G. Klambauer et al., *Self-Normalizing Neural Networks*, 2017; `torch.nn.functional`.
 #[track_caller]
-pub fn alpha_dropout(x: &Var, p: f64, generator: &mut Generator) -> Result<Var> {
+pub fn alpha_dropout(x: &Tensor, p: f64, generator: &mut Generator) -> Result<Tensor> {
     let shape = x.shape().to_vec();
     masked_to_alpha(x, &shape, p, generator)
 }
@@ -103,24 +103,29 @@ pub fn alpha_dropout(x: &Var, p: f64, generator: &mut Generator) -> Result<Var> 
 ///
 /// There are fewer than two dimensions; `p` is not in `[0, 1]`. The generator then has not moved.
 #[track_caller]
-pub fn feature_alpha_dropout(x: &Var, p: f64, generator: &mut Generator) -> Result<Var> {
+pub fn feature_alpha_dropout(x: &Tensor, p: f64, generator: &mut Generator) -> Result<Tensor> {
     expect_rank("feature_alpha_dropout", x, 2, usize::MAX)?;
     masked_to_alpha(x, &channels_of(x), p, generator)
 }
 
 #[track_caller]
-fn feature_dropout(x: &Var, p: f64, generator: &mut Generator) -> Result<Var> {
-    let ones = Tensor::ones(&channels_of(x), x.dtype())?.to(x.value().device())?;
-    mul(x, &dropout(&Var::constant(ones), p, generator)?)
+fn feature_dropout(x: &Tensor, p: f64, generator: &mut Generator) -> Result<Tensor> {
+    let ones = Tensor::ones(&channels_of(x), x.dtype())?.to(x.device())?;
+    mul(x, &dropout(&Tensor::from(ones), p, generator)?)
 }
 
 #[track_caller]
-fn masked_to_alpha(x: &Var, mask: &[usize], p: f64, generator: &mut Generator) -> Result<Var> {
+fn masked_to_alpha(
+    x: &Tensor,
+    mask: &[usize],
+    p: f64,
+    generator: &mut Generator,
+) -> Result<Tensor> {
     const ALPHA: f64 = 1.758_099_340_847_376_6;
-    let ones = Tensor::ones(mask, x.dtype())?.to(x.value().device())?;
-    let (_, kept) = run(&Dropout { x: ones, p, generator: generator.clone() })?;
-    let kept = Var::constant(run(&Cast { x: kept, to: x.dtype() })?);
-    generator.advance(Draw::blocks_u32(kept.value().numel()));
+    let ones = Tensor::ones(mask, x.dtype())?.to(x.device())?;
+    let (_, kept) = run(&Dropout { x: ones.into(), p, generator: generator.clone() })?;
+    let kept = Tensor::from(run(&Cast { x: kept, to: x.dtype() })?);
+    generator.advance(Draw::blocks_u32(kept.numel()));
     if p == 1.0 {
         return mul(x, &kept);
     }
@@ -130,11 +135,11 @@ fn masked_to_alpha(x: &Var, mask: &[usize], p: f64, generator: &mut Generator) -
 }
 
 /// `[n, channels, 1, ..]`.
-fn channels_of(x: &Var) -> Vec<usize> {
+fn channels_of(x: &Tensor) -> Vec<usize> {
     x.shape().iter().enumerate().map(|(dim, &size)| if dim < 2 { size } else { 1 }).collect()
 }
 
-fn expect_rank(op: &'static str, x: &Var, low: usize, high: usize) -> Result<()> {
+fn expect_rank(op: &'static str, x: &Tensor, low: usize, high: usize) -> Result<()> {
     if (low..=high).contains(&x.shape().len()) {
         return Ok(());
     }

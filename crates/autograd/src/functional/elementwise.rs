@@ -6,14 +6,15 @@ pub use activation::{
     elu, gelu, gelu_tanh, hardtanh, leaky_relu, log_sigmoid, relu, relu6, silu, softplus,
 };
 pub use choice::{abs, clamp, maximum, minimum, sign, where_};
-pub(super) use choice::{compare, full_like, scalar_like};
+pub(super) use choice::{compare, equal, full_like, relation, scalar_like};
 pub use power::{exp2, log2, log10, pow, pow_scalar, reciprocal, rsqrt};
 
 use samebits_tensor_core::ops::{Affine, Binary, BinaryKind, Unary, UnaryKind};
-use samebits_tensor_core::{Result, Tensor};
+use samebits_tensor_core::{Result, Tensor as Value};
 
 use super::reduce::sum_to;
-use crate::{Var, run};
+use super::shape::{expand, flatten_from, narrow, permute, reshape, squeeze, transpose, unsqueeze};
+use crate::{Tensor, run, untracked};
 
 /// `a + b`, with broadcasting.
 ///
@@ -21,9 +22,9 @@ use crate::{Var, run};
 ///
 /// The shapes cannot be broadcast together, or the types differ.
 #[track_caller]
-pub fn add(a: &Var, b: &Var) -> Result<Var> {
+pub fn add(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let (shape_a, shape_b) = (a.shape().to_vec(), b.shape().to_vec());
-    Ok(Var::computed(binary(BinaryKind::Add, a, b)?, &[a, b], move |grad| {
+    Ok(Tensor::computed(binary(BinaryKind::Add, a, b)?, &[a, b], move |grad| {
         Ok(vec![Some(sum_to(grad, &shape_a)?), Some(sum_to(grad, &shape_b)?)])
     }))
 }
@@ -34,9 +35,9 @@ pub fn add(a: &Var, b: &Var) -> Result<Var> {
 ///
 /// As [`add`].
 #[track_caller]
-pub fn sub(a: &Var, b: &Var) -> Result<Var> {
+pub fn sub(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let (shape_a, shape_b) = (a.shape().to_vec(), b.shape().to_vec());
-    Ok(Var::computed(binary(BinaryKind::Sub, a, b)?, &[a, b], move |grad| {
+    Ok(Tensor::computed(binary(BinaryKind::Sub, a, b)?, &[a, b], move |grad| {
         Ok(vec![Some(sum_to(grad, &shape_a)?), Some(neg(&sum_to(grad, &shape_b)?)?)])
     }))
 }
@@ -47,9 +48,9 @@ pub fn sub(a: &Var, b: &Var) -> Result<Var> {
 ///
 /// As [`add`].
 #[track_caller]
-pub fn mul(a: &Var, b: &Var) -> Result<Var> {
+pub fn mul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let (x, y) = (a.clone(), b.clone());
-    Ok(Var::computed(binary(BinaryKind::Mul, a, b)?, &[a, b], move |grad| {
+    Ok(Tensor::computed(binary(BinaryKind::Mul, a, b)?, &[a, b], move |grad| {
         Ok(vec![
             wanted(&x, || sum_to(&mul(grad, &y)?, x.shape()))?,
             wanted(&y, || sum_to(&mul(grad, &x)?, y.shape()))?,
@@ -63,9 +64,9 @@ pub fn mul(a: &Var, b: &Var) -> Result<Var> {
 ///
 /// As [`add`].
 #[track_caller]
-pub fn div(a: &Var, b: &Var) -> Result<Var> {
+pub fn div(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let (x, y) = (a.clone(), b.clone());
-    Ok(Var::computed(binary(BinaryKind::Div, a, b)?, &[a, b], move |grad| {
+    Ok(Tensor::computed(binary(BinaryKind::Div, a, b)?, &[a, b], move |grad| {
         let quotient = div(grad, &y)?;
         Ok(vec![
             wanted(&x, || sum_to(&quotient, x.shape()))?,
@@ -80,9 +81,9 @@ pub fn div(a: &Var, b: &Var) -> Result<Var> {
 ///
 /// The type is not a float.
 #[track_caller]
-pub fn affine(x: &Var, scale: f64, shift: f64) -> Result<Var> {
+pub fn affine(x: &Tensor, scale: f64, shift: f64) -> Result<Tensor> {
     let value = run(&Affine { x: x.value().clone(), scale, shift })?;
-    Ok(Var::computed(value, &[x], move |grad| Ok(vec![Some(affine(grad, scale, 0.0)?)])))
+    Ok(Tensor::computed(value, &[x], move |grad| Ok(vec![Some(affine(grad, scale, 0.0)?)])))
 }
 
 /// `−x`.
@@ -91,8 +92,8 @@ pub fn affine(x: &Var, scale: f64, shift: f64) -> Result<Var> {
 ///
 /// The type is not a float.
 #[track_caller]
-pub fn neg(x: &Var) -> Result<Var> {
-    Ok(Var::computed(unary(UnaryKind::Neg, x)?, &[x], |grad| Ok(vec![Some(neg(grad)?)])))
+pub fn neg(x: &Tensor) -> Result<Tensor> {
+    Ok(Tensor::computed(unary(UnaryKind::Neg, x)?, &[x], |grad| Ok(vec![Some(neg(grad)?)])))
 }
 
 /// `x · x`.
@@ -101,9 +102,9 @@ pub fn neg(x: &Var) -> Result<Var> {
 ///
 /// The type is not a float.
 #[track_caller]
-pub fn square(x: &Var) -> Result<Var> {
+pub fn square(x: &Tensor) -> Result<Tensor> {
     let saved = x.clone();
-    Ok(Var::computed(unary(UnaryKind::Square, x)?, &[x], move |grad| {
+    Ok(Tensor::computed(unary(UnaryKind::Square, x)?, &[x], move |grad| {
         Ok(vec![Some(mul(grad, &affine(&saved, 2.0, 0.0)?)?)])
     }))
 }
@@ -114,9 +115,9 @@ pub fn square(x: &Var) -> Result<Var> {
 ///
 /// The type is not a float.
 #[track_caller]
-pub fn exp(x: &Var) -> Result<Var> {
+pub fn exp(x: &Tensor) -> Result<Tensor> {
     let saved = x.clone();
-    Ok(Var::computed(unary(UnaryKind::Exp, x)?, &[x], move |grad| {
+    Ok(Tensor::computed(unary(UnaryKind::Exp, x)?, &[x], move |grad| {
         Ok(vec![Some(mul(grad, &exp(&saved)?)?)])
     }))
 }
@@ -127,9 +128,9 @@ pub fn exp(x: &Var) -> Result<Var> {
 ///
 /// The type is not a float.
 #[track_caller]
-pub fn log(x: &Var) -> Result<Var> {
+pub fn log(x: &Tensor) -> Result<Tensor> {
     let saved = x.clone();
-    Ok(Var::computed(unary(UnaryKind::Log, x)?, &[x], move |grad| {
+    Ok(Tensor::computed(unary(UnaryKind::Log, x)?, &[x], move |grad| {
         Ok(vec![Some(div(grad, &saved)?)])
     }))
 }
@@ -140,9 +141,9 @@ pub fn log(x: &Var) -> Result<Var> {
 ///
 /// The type is not a float.
 #[track_caller]
-pub fn sqrt(x: &Var) -> Result<Var> {
+pub fn sqrt(x: &Tensor) -> Result<Tensor> {
     let saved = x.clone();
-    Ok(Var::computed(unary(UnaryKind::Sqrt, x)?, &[x], move |grad| {
+    Ok(Tensor::computed(unary(UnaryKind::Sqrt, x)?, &[x], move |grad| {
         Ok(vec![Some(div(grad, &affine(&sqrt(&saved)?, 2.0, 0.0)?)?)])
     }))
 }
@@ -153,11 +154,11 @@ pub fn sqrt(x: &Var) -> Result<Var> {
 ///
 /// The type is not a float.
 #[track_caller]
-pub fn tanh(x: &Var) -> Result<Var> {
+pub fn tanh(x: &Tensor) -> Result<Tensor> {
     let saved = x.clone();
     let value = unary(UnaryKind::Tanh, x)?;
     let result = value.clone();
-    Ok(Var::computed(value, &[x], move |grad| {
+    Ok(Tensor::computed(value, &[x], move |grad| {
         if !crate::is_recording() {
             return Ok(vec![Some(fused(BinaryKind::TanhGrad, grad, &result)?)]);
         }
@@ -172,11 +173,11 @@ pub fn tanh(x: &Var) -> Result<Var> {
 ///
 /// The type is not a float.
 #[track_caller]
-pub fn sigmoid(x: &Var) -> Result<Var> {
+pub fn sigmoid(x: &Tensor) -> Result<Tensor> {
     let saved = x.clone();
     let value = unary(UnaryKind::Sigmoid, x)?;
     let result = value.clone();
-    Ok(Var::computed(value, &[x], move |grad| {
+    Ok(Tensor::computed(value, &[x], move |grad| {
         if !crate::is_recording() {
             return Ok(vec![Some(fused(BinaryKind::SigmoidGrad, grad, &result)?)]);
         }
@@ -191,9 +192,9 @@ pub fn sigmoid(x: &Var) -> Result<Var> {
 ///
 /// The type is not a float.
 #[track_caller]
-pub fn expm1(x: &Var) -> Result<Var> {
+pub fn expm1(x: &Tensor) -> Result<Tensor> {
     let saved = x.clone();
-    Ok(Var::computed(unary(UnaryKind::Expm1, x)?, &[x], move |grad| {
+    Ok(Tensor::computed(unary(UnaryKind::Expm1, x)?, &[x], move |grad| {
         Ok(vec![Some(mul(grad, &exp(&saved)?)?)])
     }))
 }
@@ -204,9 +205,9 @@ pub fn expm1(x: &Var) -> Result<Var> {
 ///
 /// The type is not a float.
 #[track_caller]
-pub fn log1p(x: &Var) -> Result<Var> {
+pub fn log1p(x: &Tensor) -> Result<Tensor> {
     let saved = x.clone();
-    Ok(Var::computed(unary(UnaryKind::Log1p, x)?, &[x], move |grad| {
+    Ok(Tensor::computed(unary(UnaryKind::Log1p, x)?, &[x], move |grad| {
         Ok(vec![Some(div(grad, &affine(&saved, 1.0, 1.0)?)?)])
     }))
 }
@@ -217,9 +218,9 @@ pub fn log1p(x: &Var) -> Result<Var> {
 ///
 /// The type is not a float.
 #[track_caller]
-pub fn sin(x: &Var) -> Result<Var> {
+pub fn sin(x: &Tensor) -> Result<Tensor> {
     let saved = x.clone();
-    Ok(Var::computed(unary(UnaryKind::Sin, x)?, &[x], move |grad| {
+    Ok(Tensor::computed(unary(UnaryKind::Sin, x)?, &[x], move |grad| {
         Ok(vec![Some(mul(grad, &cos(&saved)?)?)])
     }))
 }
@@ -230,9 +231,9 @@ pub fn sin(x: &Var) -> Result<Var> {
 ///
 /// The type is not a float.
 #[track_caller]
-pub fn cos(x: &Var) -> Result<Var> {
+pub fn cos(x: &Tensor) -> Result<Tensor> {
     let saved = x.clone();
-    Ok(Var::computed(unary(UnaryKind::Cos, x)?, &[x], move |grad| {
+    Ok(Tensor::computed(unary(UnaryKind::Cos, x)?, &[x], move |grad| {
         Ok(vec![Some(neg(&mul(grad, &sin(&saved)?)?)?)])
     }))
 }
@@ -243,9 +244,9 @@ pub fn cos(x: &Var) -> Result<Var> {
 ///
 /// The type is not a float.
 #[track_caller]
-pub fn erf(x: &Var) -> Result<Var> {
+pub fn erf(x: &Tensor) -> Result<Tensor> {
     let saved = x.clone();
-    Ok(Var::computed(unary(UnaryKind::Erf, x)?, &[x], move |grad| {
+    Ok(Tensor::computed(unary(UnaryKind::Erf, x)?, &[x], move |grad| {
         // 2 / √π
         let bell = affine(&exp(&neg(&square(&saved)?)?)?, std::f64::consts::FRAC_2_SQRT_PI, 0.0)?;
         Ok(vec![Some(mul(grad, &bell)?)])
@@ -253,22 +254,21 @@ pub fn erf(x: &Var) -> Result<Var> {
 }
 
 /// Computes a gradient only if it will be used.
-pub(super) fn wanted(x: &Var, grad: impl FnOnce() -> Result<Var>) -> Result<Option<Var>> {
+pub(super) fn wanted(x: &Tensor, grad: impl FnOnce() -> Result<Tensor>) -> Result<Option<Tensor>> {
     x.requires_grad().then(grad).transpose()
 }
 
-pub(super) fn fused(kind: BinaryKind, grad: &Var, result: &Tensor) -> Result<Var> {
-    let value = run(&Binary { kind, a: grad.value().clone(), b: result.clone() })?;
-    Ok(Var::constant(value))
+pub(super) fn fused(kind: BinaryKind, grad: &Tensor, result: &Value) -> Result<Tensor> {
+    untracked(&Binary { kind, a: grad.value().clone(), b: result.clone() })
 }
 
 #[track_caller]
-fn unary(kind: UnaryKind, x: &Var) -> Result<Tensor> {
+fn unary(kind: UnaryKind, x: &Tensor) -> Result<Value> {
     run(&Unary { kind, x: x.value().clone() })
 }
 
 #[track_caller]
-fn binary(kind: BinaryKind, a: &Var, b: &Var) -> Result<Tensor> {
+fn binary(kind: BinaryKind, a: &Tensor, b: &Tensor) -> Result<Value> {
     run(&Binary { kind, a: a.value().clone(), b: b.value().clone() })
 }
 
@@ -277,10 +277,10 @@ macro_rules! methods {
         /// The operations of [`functional`](crate::functional) as methods.
         #[allow(missing_docs, reason = "each is the function of its name")]
         #[allow(clippy::missing_errors_doc, reason = "each is the function of its name")]
-        impl Var {
+        impl Tensor {
             $(
                 #[track_caller]
-                pub fn $name(&self $(, $arg: $type)*) -> Result<Var> {
+                pub fn $name(&self $(, $arg: $type)*) -> Result<Tensor> {
                     $name(self $(, $arg)*)
                 }
             )*
@@ -289,10 +289,10 @@ macro_rules! methods {
 }
 
 methods! {
-    add(other: &Var);
-    sub(other: &Var);
-    mul(other: &Var);
-    div(other: &Var);
+    add(other: &Tensor);
+    sub(other: &Tensor);
+    mul(other: &Tensor);
+    div(other: &Tensor);
     affine(scale: f64, shift: f64);
     neg();
     square();
@@ -315,9 +315,17 @@ methods! {
     log10();
     rsqrt();
     reciprocal();
-    maximum(other: &Var);
-    minimum(other: &Var);
+    maximum(other: &Tensor);
+    minimum(other: &Tensor);
     clamp(min: Option<f64>, max: Option<f64>);
-    pow(exponent: &Var);
+    pow(exponent: &Tensor);
     pow_scalar(exponent: f64);
+    reshape(shape: &[usize]);
+    flatten_from(from: usize);
+    permute(order: &[usize]);
+    transpose(a: usize, b: usize);
+    expand(shape: &[usize]);
+    narrow(dim: usize, start: usize, length: usize);
+    unsqueeze(dim: usize);
+    squeeze(dim: usize);
 }

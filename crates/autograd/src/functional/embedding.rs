@@ -1,14 +1,14 @@
 use samebits_tensor_core::ops::{
-    BagMode, BagParams, Compare, CompareKind, EmbeddingBag, EmbeddingBagGrad,
-    EmbeddingBagWeightsGrad, EmbeddingGrad, IndexCopy, IndexSelect,
+    BagMode, BagParams, CompareKind, EmbeddingBag, EmbeddingBagGrad, EmbeddingBagWeightsGrad,
+    EmbeddingGrad, IndexSelect,
 };
-use samebits_tensor_core::{Error, Result, Tensor};
+use samebits_tensor_core::{Error, Result};
 
-use super::elementwise::{affine, div, mul, wanted};
-use super::index::{constant, masked_fill};
+use super::elementwise::{affine, div, equal, mul, relation, scalar_like, wanted};
+use super::index::{index_copy, masked_fill};
 use super::reduce::norm;
-use super::{index_select, once, reshape, where_};
-use crate::{Var, is_recording, run};
+use super::{constant, index_select, once, reshape, where_};
+use crate::{Tensor, is_recording, run};
 
 /// The rows of `weight` that `index` names.
 ///
@@ -20,7 +20,7 @@ use crate::{Var, is_recording, run};
 ///
 /// An index is out of range.
 #[track_caller]
-pub fn embedding(weight: &Var, index: &Tensor) -> Result<Var> {
+pub fn embedding(weight: &Tensor, index: &Tensor) -> Result<Tensor> {
     embedding_with(weight, index, None, false)
 }
 
@@ -44,11 +44,11 @@ pub fn embedding(weight: &Var, index: &Tensor) -> Result<Var> {
 /// `torch.nn.functional.embedding`; for its `max_norm` see [`embedding_renorm`].
 #[track_caller]
 pub fn embedding_with(
-    weight: &Var,
+    weight: &Tensor,
     index: &Tensor,
     padding_idx: Option<usize>,
     scale_grad_by_freq: bool,
-) -> Result<Var> {
+) -> Result<Tensor> {
     const OP: &str = "embedding";
     if weight.shape().len() != 2 {
         return Err(Error::invalid(
@@ -66,9 +66,9 @@ pub fn embedding_with(
     let mut shape = index.shape().to_vec();
     shape.push(weight.shape()[1]);
     let flat = index.reshape(&[index.numel()])?;
-    let value = run(&IndexSelect { x: weight.value().clone(), dim: 0, index: flat })?;
+    let value = run(&IndexSelect { x: weight.value().clone(), dim: 0, index: flat.into() })?;
     let index = index.clone();
-    Ok(Var::computed(value.reshape(&shape)?, &[weight], move |grad| {
+    Ok(Tensor::computed(value.reshape(&shape)?, &[weight], move |grad| {
         Ok(vec![Some(table_grad(grad, &index, rows, padding_idx, scale_grad_by_freq)?)])
     }))
 }
@@ -89,7 +89,6 @@ pub fn embedding_with(
 ///
 /// ```
 /// use samebits_autograd::functional;
-/// use samebits_tensor_core::Tensor;
 ///
 /// let weight = Tensor::from_slice(&[3.0f64, 4.0, 3.0, 4.0], &[2, 2])?;
 /// let index = Tensor::from_slice(&[1i64], &[1])?;
@@ -110,20 +109,19 @@ pub fn embedding_renorm(
     norm_type: f64,
 ) -> Result<Tensor> {
     let index = index.reshape(&[index.numel()])?;
-    let rows =
-        Var::constant(run(&IndexSelect { x: weight.clone(), dim: 0, index: index.clone() })?);
-    if rows.value().numel() == 0 {
+    let rows = index_select(&weight.detach(), 0, &index)?;
+    if rows.numel() == 0 {
         return Ok(weight.clone());
     }
     let dims: Vec<usize> = (1..rows.shape().len()).collect();
     let norms = norm(&rows, norm_type, &dims, true)?;
-    let limit = constant(&rows, max_norm)?;
-    let large =
-        run(&Compare { kind: CompareKind::Gt, a: norms.value().clone(), b: limit.clone() })?;
-    let factor = div(&Var::constant(limit), &affine(&norms, 1.0, 1e-7)?)?;
+    let limit = scalar_like(&rows, max_norm)?;
+    let large = relation(CompareKind::Gt, &norms, &limit)?;
+    let factor = div(&limit, &affine(&norms, 1.0, 1e-7)?)?;
     let source = where_(&large, &mul(&rows, &factor)?, &rows)?;
     // A row that is named twice is written twice, with the same values.
-    run(&IndexCopy { input: weight.clone(), dim: 0, index, source: source.value().clone() })
+    let value = index_copy(&weight.detach(), 0, &index, &source)?;
+    Ok(constant("embedding_renorm", value.into(), &[weight]))
 }
 
 /// How [`embedding_bag`] works.
@@ -171,16 +169,15 @@ impl Default for EmbeddingBagOptions {
 /// # Examples
 ///
 /// ```
-/// use samebits_autograd::{Var, functional};
+/// use samebits_autograd::{Tensor, functional};
 /// use samebits_autograd::functional::EmbeddingBagOptions;
-/// use samebits_tensor_core::Tensor;
 ///
-/// let weight = Var::constant(Tensor::from_slice(&[10.0f32, 20.0], &[2, 1])?);
+/// let weight = Tensor::from_slice(&[10.0f32, 20.0], &[2, 1])?;
 /// let index = Tensor::from_slice(&[0i64, 1, 1], &[3])?;
 /// let offsets = Tensor::from_slice(&[0i64, 2], &[2])?;
 /// let options = EmbeddingBagOptions::default();
 /// let y = functional::embedding_bag(&weight, &index, Some(&offsets), None, options)?;
-/// assert_eq!(y.value().to_vec::<f32>()?, [15.0, 20.0]);
+/// assert_eq!(y.to_vec::<f32>()?, [15.0, 20.0]);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
 ///
@@ -189,16 +186,16 @@ impl Default for EmbeddingBagOptions {
 /// `torch.nn.functional.embedding_bag`; for its `max_norm` see [`embedding_renorm`].
 #[track_caller]
 pub fn embedding_bag(
-    weight: &Var,
+    weight: &Tensor,
     index: &Tensor,
     offsets: Option<&Tensor>,
-    per_sample_weights: Option<&Var>,
+    per_sample_weights: Option<&Tensor>,
     options: EmbeddingBagOptions,
-) -> Result<Var> {
+) -> Result<Tensor> {
     let (index, offsets) = bags(index, offsets, options.include_last_offset)?;
     let psw = match per_sample_weights {
         // Without offsets they have the two dimensions of the index.
-        Some(weights) => Some(reshape(weights, &[weights.value().numel()])?),
+        Some(weights) => Some(reshape(weights, &[weights.numel()])?),
         None => None,
     };
     let params = BagParams {
@@ -208,26 +205,26 @@ pub fn embedding_bag(
     };
     let (value, max_rows) = run(&EmbeddingBag {
         weight: weight.value().clone(),
-        index: index.clone(),
-        offsets: offsets.clone(),
+        index: index.value().clone(),
+        offsets: offsets.value().clone(),
         per_sample_weights: psw.as_ref().map(|weights| weights.value().clone()),
         params: params.clone(),
     })?;
     let (table, factors) = (weight.clone(), psw.clone());
-    let inputs: Vec<&Var> = std::iter::once(weight).chain(&psw).collect();
-    Ok(Var::computed(value, &inputs, move |grad| {
+    let inputs: Vec<&Tensor> = std::iter::once(weight).chain(&psw).collect();
+    Ok(Tensor::computed(value, &inputs, move |grad| {
         let table_grad = wanted(&table, || {
             let value = run(&EmbeddingBagGrad {
                 grad: grad.value().clone(),
-                index: index.clone(),
-                offsets: offsets.clone(),
+                index: index.value().clone(),
+                offsets: offsets.value().clone(),
                 per_sample_weights: factors.as_ref().map(|weights| weights.value().clone()),
                 max_rows: max_rows.clone(),
                 params: params.clone(),
                 rows: table.shape()[0],
                 scale_grad_by_freq: options.scale_grad_by_freq,
             })?;
-            let sources: Vec<&Var> = std::iter::once(grad).chain(&factors).collect();
+            let sources: Vec<&Tensor> = std::iter::once(grad).chain(&factors).collect();
             Ok(once("embedding_bag", value, &sources))
         })?;
         let mut grads = vec![table_grad];
@@ -236,8 +233,8 @@ pub fn embedding_bag(
                 let value = run(&EmbeddingBagWeightsGrad {
                     grad: grad.value().clone(),
                     weight: table.value().clone(),
-                    index: index.clone(),
-                    offsets: offsets.clone(),
+                    index: index.value().clone(),
+                    offsets: offsets.value().clone(),
                     params: params.clone(),
                 })?;
                 Ok(once("embedding_bag", value, &[grad, &table]))
@@ -273,15 +270,15 @@ fn bags(
 /// The gradient of the table. Linear in `grad`: without a division it is its own derivative's
 /// derivative.
 fn table_grad(
-    grad: &Var,
+    grad: &Tensor,
     index: &Tensor,
     rows: usize,
     padding_idx: Option<usize>,
     scale_grad_by_freq: bool,
-) -> Result<Var> {
+) -> Result<Tensor> {
     let value = run(&EmbeddingGrad {
         grad: grad.value().clone(),
-        index: index.clone(),
+        index: index.value().clone(),
         rows,
         padding_idx,
         scale_grad_by_freq,
@@ -290,14 +287,13 @@ fn table_grad(
         return Ok(once("embedding", value, &[grad]));
     }
     let index = index.clone();
-    Ok(Var::computed(value, &[grad], move |outer| {
+    Ok(Tensor::computed(value, &[grad], move |outer| {
         let flat = index.reshape(&[index.numel()])?;
         let mut shape = index.shape().to_vec();
         shape.push(outer.shape()[1]);
         let read = reshape(&index_select(outer, 0, &flat)?, &shape)?;
         let Some(row) = padding_idx else { return Ok(vec![Some(read)]) };
-        let row = Tensor::scalar(row as i64).to(index.device())?;
-        let padding = run(&Compare { kind: CompareKind::Eq, a: index.clone(), b: row })?;
+        let padding = equal(&index, &Tensor::scalar(row as i64).to(index.device())?)?;
         Ok(vec![Some(masked_fill(&read, &padding.unsqueeze(index.rank())?, 0.0)?)])
     }))
 }

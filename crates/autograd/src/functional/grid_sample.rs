@@ -1,11 +1,11 @@
 use samebits_tensor_core::ops::{self, GridParams, GridSampleGridGrad, GridSampleInputGrad};
-use samebits_tensor_core::{Error, Result, Tensor};
+use samebits_tensor_core::{Error, Result};
 
 use super::elementwise::wanted;
 use super::linear::matmul;
 use super::once;
 use super::shape::{expand, reshape, transpose};
-use crate::{Var, run};
+use crate::{Tensor, run, untracked};
 
 /// The input at the points of a grid.
 ///
@@ -26,24 +26,23 @@ use crate::{Var, run};
 /// # Examples
 ///
 /// ```
-/// use samebits_autograd::{Var, functional};
+/// use samebits_autograd::{Tensor, functional};
 /// use samebits_tensor_core::ops::{GridMode, GridPadding, GridParams};
-/// use samebits_tensor_core::Tensor;
 ///
-/// let x = Var::constant(Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], &[1, 1, 2, 2])?);
-/// let centre = Var::constant(Tensor::from_slice(&[0.0f32, 0.0], &[1, 1, 1, 2])?);
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], &[1, 1, 2, 2])?;
+/// let centre = Tensor::from_slice(&[0.0f32, 0.0], &[1, 1, 1, 2])?;
 /// let params =
 ///     GridParams { mode: GridMode::Linear, padding: GridPadding::Zeros, align_corners: true };
 /// let y = functional::grid_sample(&x, &centre, params)?;
-/// assert_eq!(y.value().to_vec::<f32>()?, [2.5]);
+/// assert_eq!(y.to_vec::<f32>()?, [2.5]);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
 #[track_caller]
-pub fn grid_sample(input: &Var, grid: &Var, params: GridParams) -> Result<Var> {
+pub fn grid_sample(input: &Tensor, grid: &Tensor, params: GridParams) -> Result<Tensor> {
     let value =
         run(&ops::GridSample { input: input.value().clone(), grid: grid.value().clone(), params })?;
     let (x, points) = (input.clone(), grid.clone());
-    Ok(Var::computed(value, &[input, grid], move |grad| {
+    Ok(Tensor::computed(value, &[input, grid], move |grad| {
         Ok(vec![
             wanted(&x, || input_grad(grad, &points, x.shape(), params))?,
             wanted(&points, || {
@@ -71,7 +70,7 @@ pub fn grid_sample(input: &Var, grid: &Var, params: GridParams) -> Result<Var> {
 ///
 /// The shapes do not go together, or a size is 0.
 #[track_caller]
-pub fn affine_grid(theta: &Var, size: &[usize], align_corners: bool) -> Result<Var> {
+pub fn affine_grid(theta: &Tensor, size: &[usize], align_corners: bool) -> Result<Tensor> {
     let op = "affine_grid";
     let dims = size.len().saturating_sub(2);
     let fits = theta.shape() == [size.first().copied().unwrap_or(0), dims, dims + 1];
@@ -88,15 +87,15 @@ pub fn affine_grid(theta: &Var, size: &[usize], align_corners: bool) -> Result<V
     let points = samebits_tensor_core::layout::numel(op, &size[2..])?;
     samebits_tensor_core::layout::numel(op, &[size[0], points, dims + 1])?;
     let base = Tensor::from_slice(&base_points(&size[2..], align_corners), &[points, dims + 1])?;
-    let base = run(&ops::Cast { x: base, to: theta.dtype() })?.to(theta.value().device())?;
-    let base = expand(&Var::constant(base), &[size[0], points, dims + 1])?;
+    let base = untracked(&ops::Cast { x: base.into(), to: theta.dtype() })?.to(theta.device())?;
+    let base = expand(&base, &[size[0], points, dims + 1])?;
     let grid = matmul(&base, &transpose(theta, 1, 2)?)?;
     reshape(&grid, &[&[size[0]], &size[2..], &[dims]].concat())
 }
 
 /// The gradient of the input. Linear in `grad`, so that its derivative by it samples again.
 #[track_caller]
-fn input_grad(grad: &Var, grid: &Var, shape: &[usize], params: GridParams) -> Result<Var> {
+fn input_grad(grad: &Tensor, grid: &Tensor, shape: &[usize], params: GridParams) -> Result<Tensor> {
     let value = run(&GridSampleInputGrad {
         grad: grad.value().clone(),
         grid: grid.value().clone(),
@@ -104,7 +103,7 @@ fn input_grad(grad: &Var, grid: &Var, shape: &[usize], params: GridParams) -> Re
         params,
     })?;
     let (saved, g) = (grid.clone(), grad.clone());
-    Ok(Var::computed(value, &[grad, grid], move |outer| {
+    Ok(Tensor::computed(value, &[grad, grid], move |outer| {
         Ok(vec![
             wanted(&g, || grid_sample(outer, &saved, params))?,
             // The sum of `outer · input gradient` is that of `grad · samples of outer`.

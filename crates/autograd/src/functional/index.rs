@@ -1,16 +1,16 @@
 use samebits_tensor_core::layout::broadcast;
 use samebits_tensor_core::ops::{
-    Compare, CompareKind, Gather, Index, IndexAdd, IndexCopy, IndexPut, IndexPutAdd, IndexSelect,
-    Nonzero, Scatter, indexed_shape,
+    Gather, Index, IndexAdd, IndexCopy, IndexPut, IndexPutAdd, IndexSelect, Nonzero, Scatter,
+    indexed_shape,
 };
-use samebits_tensor_core::{DType, Error, Result, Tensor};
+use samebits_tensor_core::{DType, Error, Result, Tensor as Value};
 
-use super::elementwise::{mul, wanted};
+use super::elementwise::{equal, mul, scalar_like, wanted};
 use super::reduce::sum_to;
 use super::scalar::{lifted_all, only};
 use super::scatter::scatter_add;
-use super::{expand, lifted, lifted_tensor, reshape, where_, zeros_like, zeros_of};
-use crate::{Var, run};
+use super::{expand, lifted, reshape, where_, zeros_like, zeros_of};
+use crate::{Tensor, run, untracked};
 
 /// The slices of `x` along `dim` that `index` names.
 ///
@@ -18,16 +18,16 @@ use crate::{Var, run};
 ///
 /// An index is out of range.
 #[track_caller]
-pub fn index_select(x: &Var, dim: usize, index: &Tensor) -> Result<Var> {
-    if let Some(index) = lifted_tensor(index, 0)? {
+pub fn index_select(x: &Tensor, dim: usize, index: &Tensor) -> Result<Tensor> {
+    if let Some(index) = lifted(index, 0)? {
         return index_select(x, dim, &index);
     }
     if let Some(x) = lifted(x, dim)? {
         return reshape(&index_select(&x, 0, &only("index_select", index)?)?, &[]);
     }
-    let value = run(&IndexSelect { x: x.value().clone(), dim, index: index.clone() })?;
+    let value = run(&IndexSelect { x: x.value().clone(), dim, index: index.value().clone() })?;
     let (zeros, index) = (zeros_like(x), index.clone());
-    Ok(Var::computed(value, &[x], move |grad| {
+    Ok(Tensor::computed(value, &[x], move |grad| {
         Ok(vec![Some(index_add(&zeros()?, dim, &index, grad, 1.0)?)])
     }))
 }
@@ -38,8 +38,14 @@ pub fn index_select(x: &Var, dim: usize, index: &Tensor) -> Result<Var> {
 ///
 /// The shapes do not go together, or an index is out of range.
 #[track_caller]
-pub fn index_add(input: &Var, dim: usize, index: &Tensor, source: &Var, alpha: f64) -> Result<Var> {
-    if let Some(index) = lifted_tensor(index, 0)? {
+pub fn index_add(
+    input: &Tensor,
+    dim: usize,
+    index: &Tensor,
+    source: &Tensor,
+    alpha: f64,
+) -> Result<Tensor> {
+    if let Some(index) = lifted(index, 0)? {
         return index_add(input, dim, &index, source, alpha);
     }
     if let Some(x) = lifted(input, dim)? {
@@ -49,22 +55,18 @@ pub fn index_add(input: &Var, dim: usize, index: &Tensor, source: &Var, alpha: f
     let value = run(&IndexAdd {
         input: input.value().clone(),
         dim,
-        index: index.clone(),
+        index: index.value().clone(),
         source: source.value().clone(),
         alpha,
     })?;
     let (index, x, s) = (index.clone(), input.clone(), source.clone());
-    Ok(Var::computed(value, &[input, source], move |grad| {
+    Ok(Tensor::computed(value, &[input, source], move |grad| {
         Ok(vec![
             wanted(&x, || Ok(grad.clone()))?,
             wanted(&s, || {
                 let grad = index_select(grad, dim, &index)?;
                 // A product alone: a sum with +0 would lose the sign of -0.
-                if alpha == 1.0 {
-                    Ok(grad)
-                } else {
-                    mul(&grad, &Var::constant(constant(&grad, alpha)?))
-                }
+                if alpha == 1.0 { Ok(grad) } else { mul(&grad, &scalar_like(&grad, alpha)?) }
             })?,
         ])
     }))
@@ -83,14 +85,13 @@ pub fn index_add(input: &Var, dim: usize, index: &Tensor, source: &Var, alpha: f
 /// # Examples
 ///
 /// ```
-/// use samebits_autograd::{Var, functional};
-/// use samebits_tensor_core::Tensor;
+/// use samebits_autograd::{Tensor, functional};
 ///
-/// let x = Var::constant(Tensor::from_slice(&[1.0f32, 2.0, 3.0], &[3])?);
-/// let source = Var::constant(Tensor::from_slice(&[7.0f32, 8.0], &[2])?);
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], &[3])?;
+/// let source = Tensor::from_slice(&[7.0f32, 8.0], &[2])?;
 /// let index = Tensor::from_slice(&[2i64, 0], &[2])?;
 /// let y = functional::index_copy(&x, 0, &index, &source)?;
-/// assert_eq!(y.value().to_vec::<f32>()?, [8.0, 2.0, 7.0]);
+/// assert_eq!(y.to_vec::<f32>()?, [8.0, 2.0, 7.0]);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
 ///
@@ -98,8 +99,8 @@ pub fn index_add(input: &Var, dim: usize, index: &Tensor, source: &Var, alpha: f
 ///
 /// `torch.index_copy`.
 #[track_caller]
-pub fn index_copy(input: &Var, dim: usize, index: &Tensor, source: &Var) -> Result<Var> {
-    if let Some(index) = lifted_tensor(index, 0)? {
+pub fn index_copy(input: &Tensor, dim: usize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
+    if let Some(index) = lifted(index, 0)? {
         return index_copy(input, dim, &index, source);
     }
     if let Some(x) = lifted(input, dim)? {
@@ -109,11 +110,11 @@ pub fn index_copy(input: &Var, dim: usize, index: &Tensor, source: &Var) -> Resu
     let value = run(&IndexCopy {
         input: input.value().clone(),
         dim,
-        index: index.clone(),
+        index: index.value().clone(),
         source: source.value().clone(),
     })?;
     let (index, x, s) = (index.clone(), input.clone(), source.clone());
-    Ok(Var::computed(value, &[input, source], move |grad| {
+    Ok(Tensor::computed(value, &[input, source], move |grad| {
         Ok(vec![
             wanted(&x, || index_fill(grad, dim, &index, 0.0))?,
             wanted(&s, || {
@@ -137,15 +138,14 @@ pub fn index_copy(input: &Var, dim: usize, index: &Tensor, source: &Var) -> Resu
 ///
 /// `torch.Tensor.index_fill`.
 #[track_caller]
-pub fn index_fill(input: &Var, dim: usize, index: &Tensor, value: f64) -> Result<Var> {
+pub fn index_fill(input: &Tensor, dim: usize, index: &Tensor, value: f64) -> Result<Tensor> {
     if let Some(x) = lifted(input, dim)? {
         return reshape(&index_fill(&x, 0, index, value)?, &[]);
     }
     let mut shape = input.shape().to_vec();
     input.value().size("index_fill", dim)?;
     shape[dim] = index.numel();
-    let source = constant(input, value)?.expand(&shape)?;
-    index_copy(input, dim, index, &Var::constant(source))
+    index_copy(input, dim, index, &scalar_like(input, value)?.expand(&shape)?)
 }
 
 /// `out[.., i, ..] = x[.., index[.., i, ..], ..]` along `dim`.
@@ -161,13 +161,12 @@ pub fn index_fill(input: &Var, dim: usize, index: &Tensor, value: f64) -> Result
 /// # Examples
 ///
 /// ```
-/// use samebits_autograd::{Var, functional};
-/// use samebits_tensor_core::Tensor;
+/// use samebits_autograd::{Tensor, functional};
 ///
-/// let x = Var::constant(Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], &[2, 2])?);
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], &[2, 2])?;
 /// let index = Tensor::from_slice(&[1i64, 0], &[2, 1])?;
 /// let y = functional::gather(&x, 1, &index)?;
-/// assert_eq!(y.value().to_vec::<f32>()?, [2.0, 3.0]);
+/// assert_eq!(y.to_vec::<f32>()?, [2.0, 3.0]);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
 ///
@@ -175,16 +174,16 @@ pub fn index_fill(input: &Var, dim: usize, index: &Tensor, value: f64) -> Result
 ///
 /// `torch.gather`.
 #[track_caller]
-pub fn gather(x: &Var, dim: usize, index: &Tensor) -> Result<Var> {
+pub fn gather(x: &Tensor, dim: usize, index: &Tensor) -> Result<Tensor> {
     if let Some(x) = lifted(x, dim)? {
         return gather(&x, 0, index);
     }
-    if let Some(index) = lifted_tensor(index, dim)? {
+    if let Some(index) = lifted(index, dim)? {
         return reshape(&gather(x, 0, &index)?, &[]);
     }
-    let value = run(&Gather { x: x.value().clone(), dim, index: index.clone() })?;
+    let value = run(&Gather { x: x.value().clone(), dim, index: index.value().clone() })?;
     let (zeros, index) = (zeros_like(x), index.clone());
-    Ok(Var::computed(value, &[x], move |grad| {
+    Ok(Tensor::computed(value, &[x], move |grad| {
         Ok(vec![Some(scatter_add(&zeros()?, dim, &index, grad)?)])
     }))
 }
@@ -209,33 +208,33 @@ pub fn gather(x: &Var, dim: usize, index: &Tensor) -> Result<Var> {
 ///
 /// `torch.scatter`.
 #[track_caller]
-pub fn scatter(input: &Var, dim: usize, index: &Tensor, source: &Var) -> Result<Var> {
+pub fn scatter(input: &Tensor, dim: usize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
     if let Some((x, index, source)) = lifted_all(input, dim, index, source)? {
         return reshape(&scatter(&x, 0, &index, &source)?, input.shape());
     }
     let op = Scatter {
         input: input.value().clone(),
         dim,
-        index: index.clone(),
+        index: index.value().clone(),
         source: source.value().clone(),
     };
     let value = run(&op)?;
     // What lies beyond the index is not read: its gradient is that of selecting the rest.
     let source = &shrink(source, index.shape())?;
     let (index, x, s) = (index.clone(), input.clone(), source.clone());
-    Ok(Var::computed(value, &[input, source], move |grad| {
+    Ok(Tensor::computed(value, &[input, source], move |grad| {
         Ok(vec![
             wanted(&x, || scatter_value(grad, dim, &index, 0.0))?,
             wanted(&s, || {
                 let positions = positions(&index, index.shape())?;
                 let placed = run(&Scatter {
-                    input: zeros_of(grad.shape(), DType::I64, grad)?,
+                    input: zeros_of(grad.shape(), DType::I64, grad)?.into(),
                     dim,
-                    index: index.clone(),
-                    source: positions.clone(),
+                    index: index.value().clone(),
+                    source: positions.value().clone(),
                 })?;
-                let found = run(&Gather { x: placed, dim, index: index.clone() })?;
-                masked(&equal(found, positions)?, &gather(grad, dim, &index)?)
+                let found = untracked(&Gather { x: placed, dim, index: index.value().clone() })?;
+                masked(&equal(&found, &positions)?, &gather(grad, dim, &index)?)
             })?,
         ])
     }))
@@ -251,9 +250,8 @@ pub fn scatter(input: &Var, dim: usize, index: &Tensor, source: &Var) -> Result<
 ///
 /// `torch.scatter` with a number as the source.
 #[track_caller]
-pub fn scatter_value(input: &Var, dim: usize, index: &Tensor, value: f64) -> Result<Var> {
-    let source = constant(input, value)?.expand(index.shape())?;
-    scatter(input, dim, index, &Var::constant(source))
+pub fn scatter_value(input: &Tensor, dim: usize, index: &Tensor, value: f64) -> Result<Tensor> {
+    scatter(input, dim, index, &scalar_like(input, value)?.expand(index.shape())?)
 }
 
 /// The slices of `x` that several indices of its first dimensions name together: `x[i0, i1, ..]`.
@@ -270,14 +268,13 @@ pub fn scatter_value(input: &Var, dim: usize, index: &Tensor, value: f64) -> Res
 /// # Examples
 ///
 /// ```
-/// use samebits_autograd::{Var, functional};
-/// use samebits_tensor_core::Tensor;
+/// use samebits_autograd::{Tensor, functional};
 ///
-/// let x = Var::constant(Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], &[2, 2])?);
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], &[2, 2])?;
 /// let rows = Tensor::from_slice(&[0i64, 1, -1], &[3])?;
 /// let columns = Tensor::from_slice(&[1i64], &[1])?;
 /// let y = functional::index(&x, &[rows, columns])?;
-/// assert_eq!(y.value().to_vec::<f32>()?, [2.0, 4.0, 4.0]);
+/// assert_eq!(y.to_vec::<f32>()?, [2.0, 4.0, 4.0]);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
 ///
@@ -285,10 +282,10 @@ pub fn scatter_value(input: &Var, dim: usize, index: &Tensor, value: f64) -> Res
 ///
 /// Indexing a `torch.Tensor` with tensors.
 #[track_caller]
-pub fn index(x: &Var, indices: &[Tensor]) -> Result<Var> {
-    let value = run(&Index { x: x.value().clone(), indices: indices.to_vec() })?;
+pub fn index(x: &Tensor, indices: &[Tensor]) -> Result<Tensor> {
+    let value = run(&Index { x: x.value().clone(), indices: values(indices) })?;
     let (zeros, indices) = (zeros_like(x), indices.to_vec());
-    Ok(Var::computed(value, &[x], move |grad| {
+    Ok(Tensor::computed(value, &[x], move |grad| {
         Ok(vec![Some(index_put(&zeros()?, &indices, grad, true)?)])
     }))
 }
@@ -313,21 +310,26 @@ pub fn index(x: &Var, indices: &[Tensor]) -> Result<Var> {
 ///
 /// `torch.index_put`.
 #[track_caller]
-pub fn index_put(input: &Var, indices: &[Tensor], values: &Var, accumulate: bool) -> Result<Var> {
-    let (x, v, list) = (input.value().clone(), values.value().clone(), indices.to_vec());
+pub fn index_put(
+    input: &Tensor,
+    indices: &[Tensor],
+    source: &Tensor,
+    accumulate: bool,
+) -> Result<Tensor> {
+    let (x, v, list) = (input.value().clone(), source.value().clone(), values(indices));
     let value = if accumulate {
         run(&IndexPutAdd { input: x, indices: list, values: v })?
     } else {
         run(&IndexPut { input: x, indices: list, values: v })?
     };
-    let (x, v, indices) = (input.clone(), values.clone(), indices.to_vec());
-    Ok(Var::computed(value, &[input, values], move |grad| {
+    let (x, v, indices) = (input.clone(), source.clone(), indices.to_vec());
+    Ok(Tensor::computed(value, &[input, source], move |grad| {
         Ok(vec![
             wanted(&x, || {
                 if accumulate {
                     return Ok(grad.clone());
                 }
-                index_put(grad, &indices, &Var::constant(constant(grad, 0.0)?), false)
+                index_put(grad, &indices, &scalar_like(grad, 0.0)?, false)
             })?,
             wanted(&v, || {
                 let mut read = index(grad, &indices)?;
@@ -357,8 +359,8 @@ pub fn index_put(input: &Var, indices: &[Tensor], values: &Var, accumulate: bool
 ///
 /// `torch.take`.
 #[track_caller]
-pub fn take(x: &Var, index: &Tensor) -> Result<Var> {
-    self::index(&reshape(x, &[x.value().numel()])?, std::slice::from_ref(index))
+pub fn take(x: &Tensor, index: &Tensor) -> Result<Tensor> {
+    self::index(&reshape(x, &[x.numel()])?, std::slice::from_ref(index))
 }
 
 /// `input` with `source` assigned (or added, with `accumulate`) to the elements that `index`
@@ -380,8 +382,8 @@ pub fn take(x: &Var, index: &Tensor) -> Result<Var> {
 ///
 /// `torch.put`.
 #[track_caller]
-pub fn put(input: &Var, index: &Tensor, source: &Var, accumulate: bool) -> Result<Var> {
-    let flat = reshape(input, &[input.value().numel()])?;
+pub fn put(input: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<Tensor> {
+    let flat = reshape(input, &[input.numel()])?;
     let source = reshape(source, index.shape())?;
     reshape(&index_put(&flat, std::slice::from_ref(index), &source, accumulate)?, input.shape())
 }
@@ -396,8 +398,8 @@ pub fn put(input: &Var, index: &Tensor, source: &Var, accumulate: bool) -> Resul
 ///
 /// `torch.masked_fill`.
 #[track_caller]
-pub fn masked_fill(x: &Var, mask: &Tensor, value: f64) -> Result<Var> {
-    where_(mask, &Var::constant(constant(x, value)?), x)
+pub fn masked_fill(x: &Tensor, mask: &Tensor, value: f64) -> Result<Tensor> {
+    where_(mask, &scalar_like(x, value)?, x)
 }
 
 /// The elements of `x` where the mask holds, in row-major order.
@@ -414,9 +416,9 @@ pub fn masked_fill(x: &Var, mask: &Tensor, value: f64) -> Result<Var> {
 ///
 /// `torch.masked_select`.
 #[track_caller]
-pub fn masked_select(x: &Var, mask: &Tensor) -> Result<Var> {
+pub fn masked_select(x: &Tensor, mask: &Tensor) -> Result<Tensor> {
     let (x, places) = masked_places("masked_select", x, mask)?;
-    index_select(&reshape(&x, &[x.value().numel()])?, 0, &places)
+    index_select(&reshape(&x, &[x.numel()])?, 0, &places)
 }
 
 /// `x` with the elements of `source`, one after the other, where the mask holds.
@@ -435,10 +437,10 @@ pub fn masked_select(x: &Var, mask: &Tensor) -> Result<Var> {
 ///
 /// `torch.masked_scatter`.
 #[track_caller]
-pub fn masked_scatter(x: &Var, mask: &Tensor, source: &Var) -> Result<Var> {
+pub fn masked_scatter(x: &Tensor, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
     const OP: &str = "masked_scatter";
     let (x, places) = masked_places(OP, x, mask)?;
-    let (given, needed) = (source.value().numel(), places.numel());
+    let (given, needed) = (source.numel(), places.numel());
     if given < needed {
         return Err(Error::invalid(
             OP,
@@ -446,7 +448,7 @@ pub fn masked_scatter(x: &Var, mask: &Tensor, source: &Var) -> Result<Var> {
         ));
     }
     let source = shrink(&reshape(source, &[given])?, &[needed])?;
-    let flat = reshape(&x, &[x.value().numel()])?;
+    let flat = reshape(&x, &[x.numel()])?;
     reshape(&index_copy(&flat, 0, &places, &source)?, x.shape())
 }
 
@@ -465,7 +467,7 @@ pub fn masked_scatter(x: &Var, mask: &Tensor, source: &Var) -> Result<Var> {
 /// `torch.nonzero`.
 #[track_caller]
 pub fn nonzero(x: &Tensor) -> Result<Tensor> {
-    run(&Nonzero { x: x.clone() })
+    untracked(&Nonzero { x: x.value().clone() })
 }
 
 /// Element `i` of `dim` repeated `repeats[i]` times; of the flattened tensor without a `dim`.
@@ -485,13 +487,12 @@ pub fn nonzero(x: &Tensor) -> Result<Tensor> {
 /// # Examples
 ///
 /// ```
-/// use samebits_autograd::{Var, functional};
-/// use samebits_tensor_core::Tensor;
+/// use samebits_autograd::{Tensor, functional};
 ///
-/// let x = Var::constant(Tensor::from_slice(&[1.0f32, 2.0, 3.0], &[3])?);
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], &[3])?;
 /// let repeats = Tensor::from_slice(&[2i64, 0, 1], &[3])?;
 /// let y = functional::repeat_interleave(&x, &repeats, Some(0))?;
-/// assert_eq!(y.value().to_vec::<f32>()?, [1.0, 1.0, 3.0]);
+/// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 3.0]);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
 ///
@@ -499,10 +500,10 @@ pub fn nonzero(x: &Tensor) -> Result<Tensor> {
 ///
 /// `torch.repeat_interleave`.
 #[track_caller]
-pub fn repeat_interleave(x: &Var, repeats: &Tensor, dim: Option<usize>) -> Result<Var> {
+pub fn repeat_interleave(x: &Tensor, repeats: &Tensor, dim: Option<usize>) -> Result<Tensor> {
     const OP: &str = "repeat_interleave";
     let Some(dim) = dim else {
-        return repeat_interleave(&reshape(x, &[x.value().numel()])?, repeats, Some(0));
+        return repeat_interleave(&reshape(x, &[x.numel()])?, repeats, Some(0));
     };
     let size = x.value().size(OP, dim)?;
     let mut counts = repeats.to_vec::<i64>()?;
@@ -520,7 +521,7 @@ pub fn repeat_interleave(x: &Var, repeats: &Tensor, dim: Option<usize>) -> Resul
         counts = vec![counts[0]; size];
     }
     let index = samebits_cpu_kernels::index::repeat_interleave_index(&counts)?;
-    let index = Tensor::from_slice(&index, &[index.len()])?.to(x.value().device())?;
+    let index = Tensor::from_slice(&index, &[index.len()])?.to(x.device())?;
     index_select(x, dim, &index)
 }
 
@@ -534,33 +535,28 @@ pub fn repeat_interleave(x: &Var, repeats: &Tensor, dim: Option<usize>) -> Resul
 ///
 /// `torch.repeat_interleave` with a number.
 #[track_caller]
-pub fn repeat_interleave_n(x: &Var, repeats: usize, dim: Option<usize>) -> Result<Var> {
+pub fn repeat_interleave_n(x: &Tensor, repeats: usize, dim: Option<usize>) -> Result<Tensor> {
     let count = i64::try_from(repeats)
         .map_err(|_| Error::invalid("repeat_interleave", format!("{repeats} repeats")))?;
     repeat_interleave(x, &Tensor::from_slice(&[count], &[1])?, dim)
 }
 
 /// `x` where the mask holds, else +0, with broadcasting.
-pub(super) fn masked(mask: &Tensor, x: &Var) -> Result<Var> {
-    where_(mask, x, &Var::constant(constant(x, 0.0)?))
+pub(super) fn masked(mask: &Tensor, x: &Tensor) -> Result<Tensor> {
+    where_(mask, x, &scalar_like(x, 0.0)?)
 }
 
-/// `value` as a tensor without dimensions, of the type and on the device of `like`.
-pub(super) fn constant(like: &Var, value: f64) -> Result<Tensor> {
-    Tensor::full(&[], value, like.dtype())?.to(like.value().device())
-}
-
-/// Where the tensors are equal.
-pub(super) fn equal(a: Tensor, b: Tensor) -> Result<Tensor> {
-    run(&Compare { kind: CompareKind::Eq, a, b })
+/// The elements of each.
+fn values(tensors: &[Tensor]) -> Vec<Value> {
+    tensors.iter().map(|x| x.value().clone()).collect()
 }
 
 /// The leading part of every dimension, differentiable.
-pub(super) fn shrink(x: &Var, shape: &[usize]) -> Result<Var> {
+pub(super) fn shrink(x: &Tensor, shape: &[usize]) -> Result<Tensor> {
     let mut x = x.clone();
     for (dim, &size) in shape.iter().enumerate() {
         if x.shape()[dim] != size {
-            let index = Tensor::arange(size)?.to(x.value().device())?;
+            let index = Tensor::arange(size)?.to(x.device())?;
             x = index_select(&x, dim, &index)?;
         }
     }
@@ -571,10 +567,12 @@ pub(super) fn shrink(x: &Var, shape: &[usize]) -> Result<Var> {
 fn winners(sizes: &[usize], indices: &[Tensor]) -> Result<Tensor> {
     let first = &indices[0];
     let input = Tensor::zeros(sizes, DType::I64)?.to(first.device())?;
-    let shape = indexed_shape("index_put", &input, indices)?;
+    let list = values(indices);
+    let shape = indexed_shape("index_put", input.value(), &list)?;
     let positions = positions(first, &shape)?;
-    let put = IndexPut { input, indices: indices.to_vec(), values: positions.clone() };
-    equal(run(&Index { x: run(&put)?, indices: indices.to_vec() })?, positions)
+    let put =
+        IndexPut { input: input.into(), indices: list.clone(), values: positions.value().clone() };
+    equal(&untracked(&Index { x: run(&put)?, indices: list })?, &positions)
 }
 
 /// The numbers from 0 on in the given shape, on the device of `like`.
@@ -583,7 +581,7 @@ fn positions(like: &Tensor, shape: &[usize]) -> Result<Tensor> {
 }
 
 /// `x` broadcast with the mask, and the flat positions where the mask holds.
-fn masked_places(op: &'static str, x: &Var, mask: &Tensor) -> Result<(Var, Tensor)> {
+fn masked_places(op: &'static str, x: &Tensor, mask: &Tensor) -> Result<(Tensor, Tensor)> {
     if mask.dtype() != DType::Bool {
         let (expected, got) = (DType::Bool, mask.dtype());
         return Err(Error::DTypeMismatch { op, what: "the mask", expected, got });

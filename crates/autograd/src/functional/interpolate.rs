@@ -3,7 +3,7 @@ use samebits_tensor_core::{Error, Result};
 
 use super::pooling::adaptive_avg_pool;
 use super::shape::{permute, reshape};
-use crate::{Var, run};
+use crate::{Tensor, run};
 
 /// What an input is resized to.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,17 +36,17 @@ pub enum Resize<'a> {
 /// # Examples
 ///
 /// ```
-/// use samebits_autograd::{Var, functional};
-/// use samebits_tensor_core::{Tensor, ops::InterpolateMode};
+/// use samebits_autograd::{Tensor, functional};
+/// use samebits_tensor_core::ops::InterpolateMode;
 ///
-/// let x = Var::constant(Tensor::from_slice(&[1.0f32, 3.0], &[1, 1, 2])?);
+/// let x = Tensor::from_slice(&[1.0f32, 3.0], &[1, 1, 2])?;
 /// let mode = InterpolateMode::Linear { align_corners: true };
 /// let y = functional::interpolate(&x, functional::Resize::Size(&[3]), mode)?;
-/// assert_eq!(y.value().to_vec::<f32>()?, [1.0, 2.0, 3.0]);
+/// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 3.0]);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
 #[track_caller]
-pub fn interpolate(input: &Var, resize: Resize<'_>, mode: InterpolateMode) -> Result<Var> {
+pub fn interpolate(input: &Tensor, resize: Resize<'_>, mode: InterpolateMode) -> Result<Tensor> {
     let (size, scales) = target(input.shape(), resize)?;
     if !matches!(
         mode,
@@ -74,7 +74,7 @@ pub fn interpolate(input: &Var, resize: Resize<'_>, mode: InterpolateMode) -> Re
 ///
 /// As [`interpolate`].
 #[track_caller]
-pub fn interpolate_area(input: &Var, resize: Resize<'_>) -> Result<Var> {
+pub fn interpolate_area(input: &Tensor, resize: Resize<'_>) -> Result<Tensor> {
     adaptive_avg_pool(input, &target(input.shape(), resize)?.0)
 }
 
@@ -84,7 +84,7 @@ pub fn interpolate_area(input: &Var, resize: Resize<'_>) -> Result<Var> {
 /// # Errors
 ///
 /// There are fewer than three dimensions, or the channels are not a multiple of `factor²`.
-pub fn pixel_shuffle(input: &Var, factor: usize) -> Result<Var> {
+pub fn pixel_shuffle(input: &Tensor, factor: usize) -> Result<Tensor> {
     let op = "pixel_shuffle";
     let (outer, [channels, height, width]) = image(op, input)?;
     let square = factor.checked_mul(factor).filter(|&square| square > 0);
@@ -107,7 +107,7 @@ pub fn pixel_shuffle(input: &Var, factor: usize) -> Result<Var> {
 /// # Errors
 ///
 /// There are fewer than three dimensions, or height or width are not a multiple of `factor`.
-pub fn pixel_unshuffle(input: &Var, factor: usize) -> Result<Var> {
+pub fn pixel_unshuffle(input: &Tensor, factor: usize) -> Result<Tensor> {
     let op = "pixel_unshuffle";
     let (outer, [channels, height, width]) = image(op, input)?;
     if factor == 0 || !height.is_multiple_of(factor) || !width.is_multiple_of(factor) {
@@ -127,7 +127,7 @@ pub fn pixel_unshuffle(input: &Var, factor: usize) -> Result<Var> {
 }
 
 /// The leading dimensions, and channels, height and width.
-fn image<'a>(op: &'static str, input: &'a Var) -> Result<(&'a [usize], [usize; 3])> {
+fn image<'a>(op: &'static str, input: &'a Tensor) -> Result<(&'a [usize], [usize; 3])> {
     match input.shape().split_last_chunk::<3>() {
         Some((outer, &last)) => Ok((outer, last)),
         None => Err(Error::invalid(
@@ -174,11 +174,11 @@ fn target(input: &[usize], resize: Resize<'_>) -> Result<(Vec<usize>, Vec<Option
 
 #[track_caller]
 fn resized(
-    input: &Var,
+    input: &Tensor,
     size: &[usize],
     scales: &[Option<f64>],
     mode: InterpolateMode,
-) -> Result<Var> {
+) -> Result<Tensor> {
     let value = run(&Interpolate {
         input: input.value().clone(),
         output_size: size.to_vec(),
@@ -186,7 +186,7 @@ fn resized(
         mode,
     })?;
     let (input_shape, scales) = (input.shape().to_vec(), scales.to_vec());
-    Ok(Var::computed(value, &[input], move |grad| {
+    Ok(Tensor::computed(value, &[input], move |grad| {
         let value = run(&InterpolateGrad {
             grad: grad.value().clone(),
             input_shape: input_shape.clone(),
@@ -195,7 +195,7 @@ fn resized(
         })?;
         // Resizing is linear: the derivative of its gradient is resizing again.
         let (size, scales) = (grad.shape()[2..].to_vec(), scales.clone());
-        Ok(vec![Some(Var::computed(value, &[grad], move |outer| {
+        Ok(vec![Some(Tensor::computed(value, &[grad], move |outer| {
             Ok(vec![Some(resized(outer, &size, &scales, mode)?)])
         }))])
     }))

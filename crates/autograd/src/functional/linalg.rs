@@ -2,15 +2,15 @@
 
 use samebits_rng::Generator;
 use samebits_tensor_core::ops::{Cast, Normal, Qr, QrGrad, QrMode, Svd};
-use samebits_tensor_core::{Error, Result, Tensor};
+use samebits_tensor_core::{Error, Result, Tensor as Value};
 
 use super::elementwise::{add, mul, neg, sub};
 use super::index::index_select;
 use super::linear::matmul;
 use super::reduce::mean;
 use super::shape::{cat, narrow, transpose};
-use super::{blocks, twice, zeros_like};
-use crate::{Var, run};
+use super::{blocks, constant, twice, zeros_like};
+use crate::{Tensor, run, untracked};
 
 /// `x = Q · R` with orthogonal columns of Q and an upper triangular R; the diagonal of R has the
 /// signs that LAPACK gives it. Differentiable in reduced mode for matrices of full rank.
@@ -32,29 +32,29 @@ use crate::{Var, run};
 /// # Examples
 ///
 /// ```
-/// use samebits_autograd::{Var, functional};
-/// use samebits_tensor_core::{Tensor, ops::QrMode};
+/// use samebits_autograd::{Tensor, functional};
+/// use samebits_tensor_core::ops::QrMode;
 ///
-/// let x = Var::constant(Tensor::from_slice(&[3.0f32, 4.0], &[2, 1])?);
+/// let x = Tensor::from_slice(&[3.0f32, 4.0], &[2, 1])?;
 /// let (q, r) = functional::qr(&x, QrMode::Reduced)?;
-/// assert_eq!(q.value().to_vec::<f32>()?, [-0.6, -0.8]);
-/// assert_eq!(r.value().to_vec::<f32>()?, [-5.0]);
+/// assert_eq!(q.to_vec::<f32>()?, [-0.6, -0.8]);
+/// assert_eq!(r.to_vec::<f32>()?, [-5.0]);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
 #[track_caller]
-pub fn qr(x: &Var, mode: QrMode) -> Result<(Var, Var)> {
+pub fn qr(x: &Tensor, mode: QrMode) -> Result<(Tensor, Tensor)> {
     let (q, r) = run(&Qr { x: x.value().clone(), mode })?;
     // A gradient is linear in those of Q and R, so each is a step of its own.
-    let step = |which: usize, value: Tensor| {
-        let (x, q, r) = (x.clone(), Var::constant(q.clone()), Var::constant(r.clone()));
-        let of = move |grad: &Var, q: &Var, r: &Var, tall: &Tall| {
-            let zeros = |x: &Var| zeros_like(x)();
+    let step = |which: usize, value: Value| {
+        let (x, q, r) = (x.clone(), Tensor::from(q.clone()), Tensor::from(r.clone()));
+        let of = move |grad: &Tensor, q: &Tensor, r: &Tensor, tall: &Tall| {
+            let zeros = |x: &Tensor| zeros_like(x)();
             match which {
                 0 => qr_grad(grad, &zeros(r)?, q, r, tall),
                 _ => qr_grad(&zeros(q)?, grad, q, r, tall),
             }
         };
-        Var::computed(value, &[&x.clone()], move |grad| {
+        Tensor::computed(value, &[&x.clone()], move |grad| {
             let value = of(&grad.detach(), &q, &r, &fused)?.value().clone();
             Ok(vec![Some(twice("qr", value, &[grad, &x], move |inputs| {
                 let (q, r) = qr(&inputs[1], mode)?;
@@ -79,7 +79,9 @@ pub fn qr(x: &Var, mode: QrMode) -> Result<(Var, Var)> {
 /// `x` is not a matrix of floats, or an element is not finite.
 #[track_caller]
 pub fn svd(x: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
-    run(&Svd { x: x.clone() })
+    let (u, s, v) = run(&Svd { x: x.value().clone() })?;
+    let [u, s, v] = [u, s, v].map(|value| constant("svd", value, &[x]));
+    Ok((u, s, v))
 }
 
 /// An approximate singular value decomposition of rank `q` of `x`, or of `x − m`, from random
@@ -102,7 +104,7 @@ pub fn svd(x: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
 /// ```
 /// use samebits_autograd::functional::svd_lowrank;
 /// use samebits_rng::Generator;
-/// use samebits_tensor_core::{DType, Tensor};
+/// use samebits_tensor_core::DType;
 ///
 /// let x = Tensor::ones(&[40, 30], DType::F64)?;
 /// let (_, s, _) = svd_lowrank(&x, 3, 2, None, &mut Generator::new(0))?;
@@ -125,18 +127,17 @@ pub fn svd_lowrank(
     generator: &mut Generator,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let (rows, columns) = matrix("svd_lowrank", x)?;
-    let mut x = Var::constant(x.clone());
+    let mut x = x.clone();
     if let Some(m) = m {
-        let m = Var::constant(m.expand(x.shape())?);
-        x = sub(&x, &m)?;
+        x = sub(&x, &m.expand(x.shape())?)?;
     }
     if rows < columns {
         x = flip(&x)?;
     }
     let basis = range(&x, q, iterations, generator)?;
     let small = matmul(&flip(&basis)?, &x)?;
-    let (u, s, v) = svd(small.value())?;
-    let u = matmul(&basis, &Var::constant(u))?.value().clone();
+    let (u, s, v) = svd(&small)?;
+    let u = matmul(&basis, &u)?;
     Ok(if rows < columns { (v, s, u) } else { (u, s, v) })
 }
 
@@ -170,28 +171,27 @@ pub fn pca_lowrank(
     if !center {
         return svd_lowrank(x, q, iterations, None, generator);
     }
-    let x = Var::constant(x.clone());
-    let centred = sub(&x, &mean(&x, &[x.shape().len() - 2])?)?;
-    svd_lowrank(centred.value(), q, iterations, None, generator)
+    let centred = sub(x, &mean(x, &[x.shape().len() - 2])?)?;
+    svd_lowrank(&centred, q, iterations, None, generator)
 }
 
 /// An orthogonal basis of about the range of a tall matrix.
 #[track_caller]
-fn range(x: &Var, q: usize, iterations: usize, generator: &mut Generator) -> Result<Var> {
+fn range(x: &Tensor, q: usize, iterations: usize, generator: &mut Generator) -> Result<Tensor> {
     let columns = x.shape()[x.shape().len() - 1];
     let shape = vec![columns, q];
     let numbers = samebits_tensor_core::layout::numel("svd_lowrank", &shape)?;
     let normal = Normal {
         shape,
         dtype: x.dtype(),
-        device: x.value().device(),
+        device: x.device(),
         mean: 0.0,
         std: 1.0,
         generator: generator.clone(),
     };
-    let start = Var::constant(run(&normal)?);
+    let start = untracked(&normal)?;
     generator.advance(blocks(x.dtype(), numbers));
-    let orthogonal = |x: &Var| Ok::<Var, Error>(qr(x, QrMode::Reduced)?.0);
+    let orthogonal = |x: &Tensor| Ok::<Tensor, Error>(qr(x, QrMode::Reduced)?.0);
     let mut basis = orthogonal(&matmul(x, &start)?)?;
     for _ in 0..iterations {
         basis = orthogonal(&matmul(&flip(x)?, &basis)?)?;
@@ -202,10 +202,16 @@ fn range(x: &Var, q: usize, iterations: usize, generator: &mut Generator) -> Res
 
 /// The gradient of a decomposition of matrices with at least as many rows as columns: that of Q,
 /// that of R, Q and R.
-type Tall = dyn Fn([&Var; 4]) -> Result<Var>;
+type Tall = dyn Fn([&Tensor; 4]) -> Result<Tensor>;
 
 /// The gradient of a decomposition, by way of [`Tall`].
-fn qr_grad(grad_q: &Var, grad_r: &Var, q: &Var, r: &Var, tall: &Tall) -> Result<Var> {
+fn qr_grad(
+    grad_q: &Tensor,
+    grad_r: &Tensor,
+    q: &Tensor,
+    r: &Tensor,
+    tall: &Tall,
+) -> Result<Tensor> {
     let last = r.shape().len() - 1;
     let (rows, columns) = (r.shape()[last - 1], r.shape()[last]);
     let m = q.shape()[last - 1];
@@ -219,7 +225,7 @@ fn qr_grad(grad_q: &Var, grad_r: &Var, q: &Var, r: &Var, tall: &Tall) -> Result<
         return tall([grad_q, grad_r, q, r]);
     }
     // More columns than rows: x = (a | b) = (Q · U | Q · V), and V = Qᵀ · b depends on Q.
-    let halves = |x: &Var| -> Result<[Var; 2]> {
+    let halves = |x: &Tensor| -> Result<[Tensor; 2]> {
         Ok([narrow(x, last, 0, rows)?, narrow(x, last, rows, columns - rows)?])
     };
     let ([u, v], [grad_u, grad_v]) = (halves(r)?, halves(grad_r)?);
@@ -230,13 +236,13 @@ fn qr_grad(grad_q: &Var, grad_r: &Var, q: &Var, r: &Var, tall: &Tall) -> Result<
 }
 
 /// [`QrGrad`].
-fn fused(arguments: [&Var; 4]) -> Result<Var> {
+fn fused(arguments: [&Tensor; 4]) -> Result<Tensor> {
     let [grad_q, grad_r, q, r] = arguments.map(|x| x.value().clone());
-    Ok(Var::constant(run(&QrGrad { grad_q, grad_r, q, r })?))
+    untracked(&QrGrad { grad_q, grad_r, q, r })
 }
 
 /// As [`fused`], made of differentiable operations.
-fn composed([grad_q, grad_r, q, r]: [&Var; 4]) -> Result<Var> {
+fn composed([grad_q, grad_r, q, r]: [&Tensor; 4]) -> Result<Tensor> {
     let mixed = sub(&matmul(grad_r, &flip(r)?)?, &matmul(&flip(q)?, grad_q)?)?;
     let upper = mul(&mixed, &triangle(r, |i, j| i <= j)?)?;
     let above = mul(&mixed, &triangle(r, |i, j| i < j)?)?;
@@ -244,22 +250,22 @@ fn composed([grad_q, grad_r, q, r]: [&Var; 4]) -> Result<Var> {
 }
 
 /// `x` with `x · rᵀ = b`, where R is upper triangular.
-fn solve(b: &Var, r: &Var) -> Result<Var> {
+fn solve(b: &Tensor, r: &Tensor) -> Result<Tensor> {
     // The gradient of a decomposition solves this last, and with a Q of zero nothing else.
-    let zeros = |x: &Var| zeros_like(x)();
+    let zeros = |x: &Tensor| zeros_like(x)();
     let x = fused([b, &zeros(r)?, &zeros(b)?, r])?.value().clone();
     let (solution, saved) = (x.clone(), r.clone());
-    Ok(Var::computed(x, &[b, r], move |grad| {
+    Ok(Tensor::computed(x, &[b, r], move |grad| {
         // y · r = grad, with the last row and column first.
-        let backwards = |x: &Var, dim: usize| {
+        let backwards = |x: &Tensor, dim: usize| {
             let places: Vec<i64> = (0..x.shape()[dim] as i64).rev().collect();
-            let places = Tensor::from_slice(&places, &[places.len()])?.to(x.value().device())?;
+            let places = Tensor::from_slice(&places, &[places.len()])?.to(x.device())?;
             index_select(x, dim, &places)
         };
         let last = saved.shape().len() - 1;
         let mirrored = backwards(&backwards(&flip(&saved)?, last - 1)?, last)?;
         let of_b = backwards(&solve(&backwards(grad, last)?, &mirrored)?, last)?;
-        let of_r = matmul(&flip(&of_b)?, &Var::constant(solution.clone()))?;
+        let of_r = matmul(&flip(&of_b)?, &Tensor::from(solution.clone()))?;
         let of_r = mul(&neg(&of_r)?, &triangle(&saved, |i, j| i <= j)?)?;
         // The solution counts as a constant here: `twice` asks for no more.
         Ok(vec![Some(of_b), Some(of_r)])
@@ -267,11 +273,11 @@ fn solve(b: &Var, r: &Var) -> Result<Var> {
 }
 
 /// Ones where `inside(row, column)`, of the size of the square matrix `like`.
-fn triangle(like: &Var, inside: impl Fn(usize, usize) -> bool) -> Result<Var> {
+fn triangle(like: &Tensor, inside: impl Fn(usize, usize) -> bool) -> Result<Tensor> {
     let n = like.shape()[like.shape().len() - 1];
     let ones: Vec<f64> = (0..n * n).map(|at| f64::from(u8::from(inside(at / n, at % n)))).collect();
     let x = Tensor::from_slice(&ones, &[n, n])?;
-    Ok(Var::constant(run(&Cast { x, to: like.dtype() })?.to(like.value().device())?))
+    untracked(&Cast { x: x.into(), to: like.dtype() })?.to(like.device())
 }
 
 fn matrix(op: &'static str, x: &Tensor) -> Result<(usize, usize)> {
@@ -282,7 +288,7 @@ fn matrix(op: &'static str, x: &Tensor) -> Result<(usize, usize)> {
 }
 
 /// The transposed matrices.
-fn flip(x: &Var) -> Result<Var> {
+fn flip(x: &Tensor) -> Result<Tensor> {
     let rank = x.shape().len();
     transpose(x, rank - 2, rank - 1)
 }

@@ -4,7 +4,7 @@ use samebits_tensor_core::{Error, Result};
 use super::elementwise::{add, affine, wanted};
 use super::reduce::sum_to;
 use super::shape::{reshape, transpose};
-use crate::{Var, run};
+use crate::{Tensor, run};
 
 /// The matrix product, with PyTorch's rules for the number of dimensions.
 ///
@@ -27,17 +27,16 @@ use crate::{Var, run};
 /// # Examples
 ///
 /// ```
-/// use samebits_autograd::{Var, functional};
-/// use samebits_tensor_core::Tensor;
+/// use samebits_autograd::{Tensor, functional};
 ///
-/// let a = Var::constant(Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], &[2, 2])?);
-/// let x = Var::constant(Tensor::from_slice(&[1.0f32, 10.0], &[2])?);
-/// assert_eq!(functional::matmul(&a, &x)?.value().to_vec::<f32>()?, [21.0, 43.0]);
-/// assert_eq!(functional::matmul(&x, &x)?.value().item::<f32>()?, 101.0);
+/// let a = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], &[2, 2])?;
+/// let x = Tensor::from_slice(&[1.0f32, 10.0], &[2])?;
+/// assert_eq!(functional::matmul(&a, &x)?.to_vec::<f32>()?, [21.0, 43.0]);
+/// assert_eq!(functional::matmul(&x, &x)?.item::<f32>()?, 101.0);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
 #[track_caller]
-pub fn matmul(a: &Var, b: &Var) -> Result<Var> {
+pub fn matmul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let (shape_a, shape_b) = (a.shape(), b.shape());
     match (shape_a, shape_b) {
         ([], _) | (_, []) => Err(Error::invalid(
@@ -76,7 +75,7 @@ pub fn matmul(a: &Var, b: &Var) -> Result<Var> {
 ///
 /// The shapes do not go together.
 #[track_caller]
-pub fn bmm(a: &Var, b: &Var) -> Result<Var> {
+pub fn bmm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     match (a.shape(), b.shape()) {
         ([batch_a, _, inner_a], [batch_b, inner_b, _])
             if batch_a == batch_b && inner_a == inner_b =>
@@ -101,7 +100,7 @@ pub fn bmm(a: &Var, b: &Var) -> Result<Var> {
 ///
 /// The shapes do not go together.
 #[track_caller]
-pub fn addmm(input: &Var, a: &Var, b: &Var, beta: f64, alpha: f64) -> Result<Var> {
+pub fn addmm(input: &Tensor, a: &Tensor, b: &Tensor, beta: f64, alpha: f64) -> Result<Tensor> {
     if a.shape().len() != 2 || b.shape().len() != 2 {
         return Err(Error::invalid(
             "addmm",
@@ -121,7 +120,7 @@ pub fn addmm(input: &Var, a: &Var, b: &Var, beta: f64, alpha: f64) -> Result<Var
 ///
 /// The shapes do not go together.
 #[track_caller]
-pub fn baddbmm(input: &Var, a: &Var, b: &Var, beta: f64, alpha: f64) -> Result<Var> {
+pub fn baddbmm(input: &Tensor, a: &Tensor, b: &Tensor, beta: f64, alpha: f64) -> Result<Tensor> {
     add_product("baddbmm", input, bmm(a, b)?, beta, alpha)
 }
 
@@ -136,7 +135,7 @@ pub fn baddbmm(input: &Var, a: &Var, b: &Var, beta: f64, alpha: f64) -> Result<V
 ///
 /// The shapes do not go together.
 #[track_caller]
-pub fn linear(x: &Var, weight: &Var, bias: Option<&Var>) -> Result<Var> {
+pub fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
     let product = match weight.shape() {
         [_] => matmul(x, weight)?,
         [_, _] => matmul(x, &transpose(weight, 0, 1)?)?,
@@ -155,11 +154,11 @@ pub fn linear(x: &Var, weight: &Var, bias: Option<&Var>) -> Result<Var> {
 
 /// The product of matrices, both operands with two dimensions or more.
 #[track_caller]
-fn product(a: &Var, b: &Var) -> Result<Var> {
+fn product(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let value = run(&Matmul { a: a.value().clone(), b: b.value().clone() })?;
     let (x, y) = (a.clone(), b.clone());
-    Ok(Var::computed(value, &[a, b], move |grad| {
-        let flip = |x: &Var| transpose(x, x.shape().len() - 2, x.shape().len() - 1);
+    Ok(Tensor::computed(value, &[a, b], move |grad| {
+        let flip = |x: &Tensor| transpose(x, x.shape().len() - 2, x.shape().len() - 1);
         Ok(vec![
             wanted(&x, || sum_to(&product(grad, &flip(&y)?)?, x.shape()))?,
             wanted(&y, || sum_to(&product(&flip(&x)?, grad)?, y.shape()))?,
@@ -168,7 +167,13 @@ fn product(a: &Var, b: &Var) -> Result<Var> {
 }
 
 #[track_caller]
-fn add_product(op: &'static str, input: &Var, product: Var, beta: f64, alpha: f64) -> Result<Var> {
+fn add_product(
+    op: &'static str,
+    input: &Tensor,
+    product: Tensor,
+    beta: f64,
+    alpha: f64,
+) -> Result<Tensor> {
     let scaled = if alpha == 1.0 { product } else { affine(&product, alpha, 0.0)? };
     if beta == 0.0 {
         return Ok(scaled);

@@ -9,14 +9,14 @@ pub use pointwise::{
 pub use samebits_tensor_core::ops::Reduction;
 
 use samebits_tensor_core::ops::{CompareKind, LogSoftmax, LogSoftmaxGrad, NllLoss, NllLossGrad};
-use samebits_tensor_core::{Error, Result, Tensor};
+use samebits_tensor_core::{Error, Result};
 
 use super::elementwise::{
     add, affine, compare, div, exp, full_like, mul, neg, scalar_like, sub, where_,
 };
 use super::reduce::sum;
 use super::shape::reshape;
-use crate::{Var, is_recording, run};
+use crate::{Tensor, is_recording, run, untracked};
 
 /// `x − log Σ exp(x)` along `dim`.
 ///
@@ -24,16 +24,16 @@ use crate::{Var, is_recording, run};
 ///
 /// There is no such dimension.
 #[track_caller]
-pub fn log_softmax(x: &Var, dim: usize) -> Result<Var> {
+pub fn log_softmax(x: &Tensor, dim: usize) -> Result<Tensor> {
     if let Some(x) = super::lifted(x, dim)? {
         return reshape(&log_softmax(&x, 0)?, &[]);
     }
     let value = run(&LogSoftmax { x: x.value().clone(), dim })?;
     let (saved, result) = (x.clone(), value.clone());
-    Ok(Var::computed(value, &[x], move |grad| {
+    Ok(Tensor::computed(value, &[x], move |grad| {
         if !is_recording() {
             let op = LogSoftmaxGrad { grad: grad.value().clone(), y: result.clone(), dim };
-            return Ok(vec![Some(Var::constant(run(&op)?))]);
+            return Ok(vec![Some(untracked(&op)?)]);
         }
         let probabilities = softmax(&saved, dim)?;
         Ok(vec![Some(sub(grad, &mul(&probabilities, &sum(grad, &[dim])?)?)?)])
@@ -46,7 +46,7 @@ pub fn log_softmax(x: &Var, dim: usize) -> Result<Var> {
 ///
 /// There is no such dimension.
 #[track_caller]
-pub fn softmax(x: &Var, dim: usize) -> Result<Var> {
+pub fn softmax(x: &Tensor, dim: usize) -> Result<Tensor> {
     exp(&log_softmax(x, dim)?)
 }
 
@@ -85,7 +85,7 @@ impl Default for ClassLoss<'_> {
 ///
 /// As [`nll_loss_with`].
 #[track_caller]
-pub fn nll_loss(log_probs: &Var, target: &Tensor) -> Result<Var> {
+pub fn nll_loss(log_probs: &Tensor, target: &Tensor) -> Result<Tensor> {
     nll_loss_with(log_probs, target, &ClassLoss::default())
 }
 
@@ -106,7 +106,11 @@ pub fn nll_loss(log_probs: &Var, target: &Tensor) -> Result<Var> {
 /// The shapes do not go together, a target is neither a class nor ignored, or `label_smoothing`
 /// is not 0.
 #[track_caller]
-pub fn nll_loss_with(log_probs: &Var, target: &Tensor, options: &ClassLoss<'_>) -> Result<Var> {
+pub fn nll_loss_with(
+    log_probs: &Tensor,
+    target: &Tensor,
+    options: &ClassLoss<'_>,
+) -> Result<Tensor> {
     const OP: &str = "nll_loss";
     if options.label_smoothing != 0.0 {
         return Err(Error::invalid(
@@ -126,27 +130,31 @@ pub fn nll_loss_with(log_probs: &Var, target: &Tensor, options: &ClassLoss<'_>) 
     }
     let op = NllLoss {
         log_probs: log_probs.value().clone(),
-        target: target.clone(),
-        weight: options.weight.cloned(),
+        target: target.value().clone(),
+        weight: options.weight.map(|weight| weight.value().clone()),
         ignore_index: options.ignore_index,
         reduction: options.reduction,
     };
     let value = run(&op)?;
     let input_shape = shape.to_vec();
-    let (target, weight) = (op.target, op.weight);
+    let (target, weight) = (target.clone(), options.weight.cloned());
     let (ignore_index, reduction) = (op.ignore_index, op.reduction);
-    Ok(Var::computed(value, &[log_probs], move |grad| {
+    let inputs: Vec<&Tensor> = [log_probs].into_iter().chain(options.weight).collect();
+    Ok(Tensor::computed(value, &inputs, move |grad| {
+        if weight.as_ref().is_some_and(Tensor::requires_grad) {
+            return Err(Error::invalid(OP, "there is no gradient for the weight"));
+        }
         let value = run(&NllLossGrad {
             grad: grad.value().clone(),
-            target: target.clone(),
-            weight: weight.clone(),
+            target: target.value().clone(),
+            weight: weight.as_ref().map(|weight| weight.value().clone()),
             ignore_index,
             reduction,
             input_shape: input_shape.clone(),
         })?;
         // The loss is linear: the derivative of its gradient is the loss again.
         let (target, weight) = (target.clone(), weight.clone());
-        Ok(vec![Some(Var::computed(value, &[grad], move |outer| {
+        Ok(vec![Some(Tensor::computed(value, &[grad], move |outer| {
             let options = ClassLoss {
                 weight: weight.as_ref(),
                 ignore_index,
@@ -164,7 +172,7 @@ pub fn nll_loss_with(log_probs: &Var, target: &Tensor, options: &ClassLoss<'_>) 
 ///
 /// As [`cross_entropy_with`].
 #[track_caller]
-pub fn cross_entropy(logits: &Var, target: &Tensor) -> Result<Var> {
+pub fn cross_entropy(logits: &Tensor, target: &Tensor) -> Result<Tensor> {
     cross_entropy_with(logits, target, &ClassLoss::default())
 }
 
@@ -187,18 +195,21 @@ pub fn cross_entropy(logits: &Var, target: &Tensor) -> Result<Var> {
 /// # Examples
 ///
 /// ```
-/// use samebits_autograd::{Var, functional};
-/// use samebits_tensor_core::Tensor;
+/// use samebits_autograd::{Tensor, functional};
 ///
-/// let logits = Var::parameter(Tensor::from_slice(&[0.0f32, 0.0, 5.0, 0.0], &[2, 2])?);
+/// let logits = Tensor::from_slice(&[0.0f32, 0.0, 5.0, 0.0], &[2, 2])?.set_requires_grad(true);
 /// let target = Tensor::from_slice(&[1i64, -100], &[2])?;
 /// let loss = functional::cross_entropy(&logits, &target)?;
-/// assert_eq!(loss.value().item::<f32>()?, std::f32::consts::LN_2);
+/// assert_eq!(loss.item::<f32>()?, std::f32::consts::LN_2);
 /// assert_eq!(loss.backward()?.of(&logits).unwrap().to_vec::<f32>()?, [0.5, -0.5, 0.0, 0.0]);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
 #[track_caller]
-pub fn cross_entropy_with(logits: &Var, target: &Tensor, options: &ClassLoss<'_>) -> Result<Var> {
+pub fn cross_entropy_with(
+    logits: &Tensor,
+    target: &Tensor,
+    options: &ClassLoss<'_>,
+) -> Result<Tensor> {
     let smoothing = check_smoothing(options)?;
     let dim = class_dim(logits)?;
     let log_probs = log_softmax(logits, dim)?;
@@ -215,7 +226,7 @@ pub fn cross_entropy_with(logits: &Var, target: &Tensor, options: &ClassLoss<'_>
     let counted = ClassLoss { weight: None, ..each.clone() };
     let counts = nll_loss_with(&minus_one, target, &counted)?;
     let even = neg(&sum(&weighted(&log_probs, options.weight, dim)?, &[dim])?)?;
-    let ignored = compare(CompareKind::Eq, counts.value(), 0.0)?;
+    let ignored = compare(CompareKind::Eq, &counts, 0.0)?;
     let even = reshape(&even, counts.shape())?;
     let even = where_(&ignored, &scalar_like(&even, 0.0)?, &even)?;
     let even = match options.reduction {
@@ -240,10 +251,10 @@ pub fn cross_entropy_with(logits: &Var, target: &Tensor, options: &ClassLoss<'_>
 /// The shapes differ, or the smoothing is not in `[0, 1]`.
 #[track_caller]
 pub fn cross_entropy_probabilities(
-    logits: &Var,
-    target: &Var,
+    logits: &Tensor,
+    target: &Tensor,
     options: &ClassLoss<'_>,
-) -> Result<Var> {
+) -> Result<Tensor> {
     const OP: &str = "cross_entropy";
     let smoothing = check_smoothing(options)?;
     let dim = class_dim(logits)?;
@@ -263,7 +274,7 @@ pub fn cross_entropy_probabilities(
 
 /// Losses put together as asked.
 #[track_caller]
-pub(super) fn reduced(losses: &Var, reduction: Reduction) -> Result<Var> {
+pub(super) fn reduced(losses: &Tensor, reduction: Reduction) -> Result<Tensor> {
     match reduction {
         Reduction::None => Ok(losses.clone()),
         Reduction::Mean => losses.mean_all(),
@@ -275,7 +286,7 @@ pub(super) fn reduced(losses: &Var, reduction: Reduction) -> Result<Var> {
 pub(super) fn expect_shape(
     op: &'static str,
     what: &'static str,
-    x: &Var,
+    x: &Tensor,
     expected: &[usize],
 ) -> Result<()> {
     if x.shape() == expected {
@@ -285,7 +296,7 @@ pub(super) fn expect_shape(
 }
 
 /// The dimension of the classes.
-fn class_dim(logits: &Var) -> Result<usize> {
+fn class_dim(logits: &Tensor) -> Result<usize> {
     match logits.shape().len() {
         0 => Err(Error::invalid("cross_entropy", "expected shape [n, classes, ..], got []")),
         1 => Ok(0),
@@ -306,11 +317,11 @@ fn check_smoothing(options: &ClassLoss<'_>) -> Result<f64> {
 
 /// `x` times the weight of each class.
 #[track_caller]
-fn weighted(x: &Var, weight: Option<&Tensor>, dim: usize) -> Result<Var> {
+fn weighted(x: &Tensor, weight: Option<&Tensor>, dim: usize) -> Result<Tensor> {
     let Some(weight) = weight else { return Ok(x.clone()) };
     let classes = x.shape()[dim];
-    expect_shape("cross_entropy", "the weight", &Var::constant(weight.clone()), &[classes])?;
+    expect_shape("cross_entropy", "the weight", weight, &[classes])?;
     let mut shape = vec![1; x.shape().len()];
     shape[dim] = classes;
-    mul(x, &Var::constant(weight.reshape(&shape)?))
+    mul(x, &reshape(weight, &shape)?)
 }

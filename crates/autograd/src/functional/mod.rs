@@ -78,25 +78,35 @@ pub use reduce::{
 };
 pub use scan::{cummax, cummin, cumprod, cumsum, logcumsumexp};
 pub use scatter::{index_reduce, scatter_add, scatter_reduce};
-pub use shape::{cat, expand, flatten_from, narrow, permute, reshape, split, stack, transpose};
+pub use shape::{
+    cat, expand, flatten_from, narrow, permute, reshape, split, squeeze, stack, transpose,
+    unsqueeze,
+};
 pub use sort::{
     argsort, kthvalue, median, median_dim, nanmedian, nanmedian_dim, sort, topk, unique,
     unique_consecutive, unique_consecutive_dim, unique_dim,
 };
 
-use scalar::{lifted, lifted_tensor};
+use scalar::lifted;
 
 use samebits_rng::Draw;
 use samebits_tensor_core::ops::Cast;
-use samebits_tensor_core::{DType, Error, Result, Tensor};
+use samebits_tensor_core::{DType, Error, Result, Tensor as Value};
 
-use crate::var::with_recording;
-use crate::{Var, run};
+use crate::tensor::with_recording;
+use crate::{Tensor, run};
 
 /// A gradient that cannot be differentiated again: doing so is an error, not a silent zero.
-fn once(op: &'static str, value: Tensor, inputs: &[&Var]) -> Var {
-    Var::computed(value, inputs, move |_| {
+fn once(op: &'static str, value: Value, inputs: &[&Tensor]) -> Tensor {
+    Tensor::computed(value, inputs, move |_| {
         Err(Error::invalid(op, "this gradient cannot be differentiated again"))
+    })
+}
+
+/// A result without a gradient: asking for one is an error, not a silent zero.
+fn constant(op: &'static str, value: Value, inputs: &[&Tensor]) -> Tensor {
+    Tensor::computed(value, inputs, move |_| {
+        Err(Error::invalid(op, "there is no gradient of this"))
     })
 }
 
@@ -112,34 +122,34 @@ fn blocks(dtype: DType, n: usize) -> u64 {
 /// computes it from differentiable operations; it is given variables with the values of `inputs`.
 fn twice(
     op: &'static str,
-    value: Tensor,
-    inputs: &[&Var],
-    composed: impl Fn(&[Var]) -> Result<Var> + Send + Sync + 'static,
-) -> Var {
-    let saved: Vec<Var> = inputs.iter().map(|&x| x.clone()).collect();
-    Var::computed(value, inputs, move |outer| {
-        let fresh: Vec<Var> = saved.iter().map(|x| Var::parameter(x.value().clone())).collect();
+    value: Value,
+    inputs: &[&Tensor],
+    composed: impl Fn(&[Tensor]) -> Result<Tensor> + Send + Sync + 'static,
+) -> Tensor {
+    let saved: Vec<Tensor> = inputs.iter().map(|&x| x.clone()).collect();
+    Tensor::computed(value, inputs, move |outer| {
+        let fresh: Vec<Tensor> = saved.iter().map(|x| x.detach().set_requires_grad(true)).collect();
         let value = with_recording(true, || composed(&fresh))?;
         let grads = value.backward_from(outer.detach(), false)?;
-        let sources: Vec<&Var> = saved.iter().chain([outer]).collect();
-        let grad = |x: &Var| grads.of(x).map(|grad| once(op, grad.clone(), &sources));
+        let sources: Vec<&Tensor> = saved.iter().chain([outer]).collect();
+        let grad = |x: &Tensor| grads.of(x).map(|grad| once(op, grad.value().clone(), &sources));
         Ok(fresh.iter().map(grad).collect())
     })
 }
 
 /// The only element, as f64.
 fn wide(x: &Tensor) -> Result<f64> {
-    run(&Cast { x: x.clone(), to: DType::F64 })?.item()
+    run(&Cast { x: x.value().clone(), to: DType::F64 })?.item()
 }
 
 /// Zeros on the device of `like`: one stored zero, repeated, which kernels that add to it need
 /// not read.
-fn zeros_of(shape: &[usize], dtype: DType, like: &Var) -> Result<Tensor> {
-    Tensor::zeros(&[], dtype)?.to(like.value().device())?.expand(shape)
+fn zeros_of(shape: &[usize], dtype: DType, like: &Tensor) -> Result<Tensor> {
+    Tensor::zeros(&[], dtype)?.to(like.device())?.expand(shape)
 }
 
 /// Makes zeros like `x` when they are wanted, without keeping `x` itself.
-fn zeros_like(x: &Var) -> impl Fn() -> Result<Var> + Send + Sync + 'static {
-    let (shape, dtype, device) = (x.shape().to_vec(), x.dtype(), x.value().device());
-    move || Ok(Var::constant(Tensor::zeros(&[], dtype)?.to(device)?.expand(&shape)?))
+fn zeros_like(x: &Tensor) -> impl Fn() -> Result<Tensor> + Send + Sync + 'static {
+    let (shape, dtype, device) = (x.shape().to_vec(), x.dtype(), x.device());
+    move || Tensor::zeros(&[], dtype)?.to(device)?.expand(&shape)
 }

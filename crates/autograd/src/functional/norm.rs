@@ -1,12 +1,12 @@
 use samebits_tensor_core::ops::{
     BatchNorm, BatchNormGrad, BatchNormInference, Cast, LayerNorm, LayerNormGrad, Unary, UnaryKind,
 };
-use samebits_tensor_core::{DType, Error, Result, Tensor};
+use samebits_tensor_core::{DType, Error, Result};
 
 use super::elementwise::{add, affine, div, mul, sqrt, square, sub};
 use super::reduce::{mean, sum_to};
 use super::shape::{expand, reshape};
-use crate::{Var, is_recording, run};
+use crate::{Tensor, is_recording, run, untracked};
 
 /// The statistics of a batch, per channel.
 #[derive(Clone, Debug)]
@@ -33,14 +33,14 @@ impl BatchStatistics {
         momentum: f64,
     ) -> Result<()> {
         let blend = |running: &Tensor, batch: &Tensor| -> Result<Tensor> {
-            let running = affine(&Var::constant(running.clone()), 1.0 - momentum, 0.0)?;
-            let batch = affine(&Var::constant(batch.clone()), momentum, 0.0)?;
-            Ok(add(&running, &batch)?.value().clone())
+            let running = affine(running, 1.0 - momentum, 0.0)?;
+            let batch = affine(batch, momentum, 0.0)?;
+            add(&running, &batch)
         };
         let n = self.count as f64;
-        let unbiased = affine(&Var::constant(self.var.clone()), n / (n - 1.0), 0.0)?;
+        let unbiased = affine(&self.var, n / (n - 1.0), 0.0)?;
         let (new_mean, new_var) =
-            (blend(running_mean, &self.mean)?, blend(running_var, unbiased.value())?);
+            (blend(running_mean, &self.mean)?, blend(running_var, &unbiased)?);
         (*running_mean, *running_var) = (new_mean, new_var);
         Ok(())
     }
@@ -58,13 +58,13 @@ impl BatchStatistics {
 /// The shapes do not go together, or there is only one value per channel.
 #[track_caller]
 pub fn batch_norm(
-    input: &Var,
-    weight: Option<&Var>,
-    bias: Option<&Var>,
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
     eps: f64,
-) -> Result<(Var, BatchStatistics)> {
+) -> Result<(Tensor, BatchStatistics)> {
     let channels = input.value().size("batch_norm", 1)?;
-    expect_several("batch_norm", input, input.value().numel() / channels.max(1))?;
+    expect_several("batch_norm", input, input.numel() / channels.max(1))?;
     batch_norm_of(input, weight, bias, eps)
 }
 
@@ -75,28 +75,28 @@ pub fn batch_norm(
 /// The shapes do not go together.
 #[track_caller]
 pub fn batch_norm_inference(
-    input: &Var,
-    weight: Option<&Var>,
-    bias: Option<&Var>,
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
     mean: &Tensor,
     var: &Tensor,
     eps: f64,
-) -> Result<Var> {
+) -> Result<Tensor> {
     let channels = input.value().size("batch_norm_inference", 1)?;
     let (weight, bias) = parameters(input, &[channels], weight, bias)?;
     let value = run(&BatchNormInference {
         input: input.value().clone(),
         weight: weight.value().clone(),
         bias: bias.value().clone(),
-        mean: mean.clone(),
-        var: var.clone(),
+        mean: mean.value().clone(),
+        var: var.value().clone(),
         eps,
     })?;
     let (x, w, mean, var) = (input.clone(), weight.clone(), mean.clone(), var.clone());
-    Ok(Var::computed(value, &[input, &weight, &bias], move |grad| {
+    Ok(Tensor::computed(value, &[input, &weight, &bias], move |grad| {
         let rank = x.shape().len();
-        let (mean, rstd) = (per_channel(&Var::constant(mean.clone()), rank)?, rstd(&var, eps)?);
-        let rstd = per_channel(&Var::constant(rstd), rank)?;
+        let (mean, rstd) = (per_channel(&mean, rank)?, rstd(&var, eps)?);
+        let rstd = per_channel(&rstd, rank)?;
         let normal = mul(&sub(&x, &mean)?, &rstd)?;
         let grad_x = mul(grad, &mul(&per_channel(&w, rank)?, &rstd)?)?;
         Ok(vec![
@@ -121,11 +121,11 @@ pub fn batch_norm_inference(
 /// The shapes do not go together, or there is only one value per channel.
 #[track_caller]
 pub fn instance_norm(
-    input: &Var,
-    weight: Option<&Var>,
-    bias: Option<&Var>,
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
     eps: f64,
-) -> Result<(Var, BatchStatistics)> {
+) -> Result<(Tensor, BatchStatistics)> {
     let op = "instance_norm";
     let [n, channels, size @ ..] = input.shape() else {
         return Err(Error::invalid(
@@ -137,12 +137,11 @@ pub fn instance_norm(
     let (weight, bias) = parameters(input, &[channels], weight, bias)?;
     expect_several(op, input, if n * channels == 0 { 0 } else { size })?;
     // Every channel of every sample becomes a channel of one sample.
-    let each = |x: &Var| reshape(&expand(x, &[n, channels])?, &[n * channels]);
+    let each = |x: &Tensor| reshape(&expand(x, &[n, channels])?, &[n * channels]);
     let rows = reshape(input, &[1, n * channels, size])?;
     let (y, rows) = batch_norm_of(&rows, Some(&each(&weight)?), Some(&each(&bias)?), eps)?;
     let over_batch = |x: Tensor| -> Result<Tensor> {
-        let x = Var::constant(x.reshape(&[n, channels])?);
-        mean(&x, &[0])?.value().reshape(&[channels])
+        mean(&x.reshape(&[n, channels])?, &[0])?.reshape(&[channels])
     };
     let statistics =
         BatchStatistics { mean: over_batch(rows.mean)?, var: over_batch(rows.var)?, count: size };
@@ -165,12 +164,12 @@ pub fn instance_norm(
 /// The shapes do not go together, or the channels do not divide into the groups.
 #[track_caller]
 pub fn group_norm(
-    input: &Var,
+    input: &Tensor,
     groups: usize,
-    weight: Option<&Var>,
-    bias: Option<&Var>,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
     eps: f64,
-) -> Result<Var> {
+) -> Result<Tensor> {
     let op = "group_norm";
     let [n, channels, size @ ..] = input.shape() else {
         return Err(Error::invalid(
@@ -192,7 +191,7 @@ pub fn group_norm(
         }
     }
     let mut y = input.clone();
-    if input.value().numel() > 0 {
+    if input.numel() > 0 {
         let rows = reshape(input, &[1, n * groups, channels / groups * size])?;
         y = reshape(&batch_norm_of(&rows, None, None, eps)?.0, input.shape())?;
     }
@@ -218,12 +217,12 @@ pub fn group_norm(
 /// The shapes do not go together.
 #[track_caller]
 pub fn layer_norm(
-    input: &Var,
+    input: &Tensor,
     normalized_shape: &[usize],
-    weight: Option<&Var>,
-    bias: Option<&Var>,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
     eps: f64,
-) -> Result<Var> {
+) -> Result<Tensor> {
     let (weight, bias) = parameters(input, normalized_shape, weight, bias)?;
     let (value, mean, rstd) = run(&LayerNorm {
         input: input.value().clone(),
@@ -232,7 +231,7 @@ pub fn layer_norm(
         eps,
     })?;
     let (x, w) = (input.clone(), weight.clone());
-    Ok(Var::computed(value, &[input, &weight, &bias], move |grad| {
+    Ok(Tensor::computed(value, &[input, &weight, &bias], move |grad| {
         if is_recording() {
             let rank = x.shape().len();
             let over: Vec<usize> = (rank - w.shape().len()..rank).collect();
@@ -250,18 +249,18 @@ pub fn layer_norm(
             mean: mean.clone(),
             rstd: rstd.clone(),
         })?;
-        Ok([grad_x, grad_weight, grad_bias].map(|grad| Some(Var::constant(grad))).into())
+        Ok([grad_x, grad_weight, grad_bias].map(|grad| Some(Tensor::from(grad))).into())
     }))
 }
 
 /// [`batch_norm`] that also takes a single value per channel.
 #[track_caller]
 fn batch_norm_of(
-    input: &Var,
-    weight: Option<&Var>,
-    bias: Option<&Var>,
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
     eps: f64,
-) -> Result<(Var, BatchStatistics)> {
+) -> Result<(Tensor, BatchStatistics)> {
     let channels = input.value().size("batch_norm", 1)?;
     let (weight, bias) = parameters(input, &[channels], weight, bias)?;
     let (value, mean, var, rstd) = run(&BatchNorm {
@@ -270,10 +269,10 @@ fn batch_norm_of(
         bias: bias.value().clone(),
         eps,
     })?;
-    let count = input.value().numel() / channels.max(1);
-    let statistics = BatchStatistics { mean: mean.clone(), var, count };
+    let count = input.numel() / channels.max(1);
+    let statistics = BatchStatistics { mean: Tensor::from(&mean), var: var.into(), count };
     let (x, w) = (input.clone(), weight.clone());
-    let result = Var::computed(value, &[input, &weight, &bias], move |grad| {
+    let result = Tensor::computed(value, &[input, &weight, &bias], move |grad| {
         if is_recording() {
             let rank = x.shape().len();
             let over: Vec<usize> = (0..rank).filter(|&dim| dim != 1).collect();
@@ -291,14 +290,20 @@ fn batch_norm_of(
             mean: mean.clone(),
             rstd: rstd.clone(),
         })?;
-        Ok([grad_x, grad_weight, grad_bias].map(|grad| Some(Var::constant(grad))).into())
+        Ok([grad_x, grad_weight, grad_bias].map(|grad| Some(Tensor::from(grad))).into())
     });
     Ok((result, statistics))
 }
 
 /// The gradient of the input of a normalisation over the dimensions `over`, and the incoming
 /// gradient times the normalised input, made of operations that can be differentiated again.
-fn composed(grad: &Var, x: &Var, weight: &Var, over: &[usize], eps: f64) -> Result<(Var, Var)> {
+fn composed(
+    grad: &Tensor,
+    x: &Tensor,
+    weight: &Tensor,
+    over: &[usize],
+    eps: f64,
+) -> Result<(Tensor, Tensor)> {
     let centred = sub(x, &mean(x, over)?)?;
     let std = sqrt(&affine(&mean(&square(&centred)?, over)?, 1.0, eps)?)?;
     let normal = div(&centred, &std)?;
@@ -310,32 +315,31 @@ fn composed(grad: &Var, x: &Var, weight: &Var, over: &[usize], eps: f64) -> Resu
 
 /// The weight and the bias, or ones and zeros.
 fn parameters(
-    input: &Var,
+    input: &Tensor,
     shape: &[usize],
-    weight: Option<&Var>,
-    bias: Option<&Var>,
-) -> Result<(Var, Var)> {
-    let constant = |tensor: Tensor| tensor.to(input.value().device()).map(Var::constant);
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+) -> Result<(Tensor, Tensor)> {
     let dtype = if input.dtype().is_float() { input.dtype() } else { DType::F32 };
     Ok((
         match weight {
             Some(weight) => weight.clone(),
-            None => constant(Tensor::ones(shape, dtype)?)?,
+            None => Tensor::ones(shape, dtype)?.to(input.device())?,
         },
         match bias {
             Some(bias) => bias.clone(),
-            None => constant(Tensor::zeros(shape, dtype)?)?,
+            None => Tensor::zeros(shape, dtype)?.to(input.device())?,
         },
     ))
 }
 
 /// `[channels]` as `[channels, 1, ..]`, to go with tensors of `rank` dimensions.
-fn per_channel(x: &Var, rank: usize) -> Result<Var> {
+fn per_channel(x: &Tensor, rank: usize) -> Result<Tensor> {
     reshape(x, &[x.shape(), &vec![1; rank - 2]].concat())
 }
 
 /// The sum of each channel.
-fn sum_per_channel(x: &Var) -> Result<Var> {
+fn sum_per_channel(x: &Tensor) -> Result<Tensor> {
     let channels = x.shape()[1];
     let sum = sum_to(x, &[&[channels], vec![1; x.shape().len() - 2].as_slice()].concat())?;
     reshape(&sum, &[channels])
@@ -343,13 +347,13 @@ fn sum_per_channel(x: &Var) -> Result<Var> {
 
 /// `1 / √(var + eps)`, formed in f64 and rounded once, as [`BatchNormInference`] has it.
 fn rstd(var: &Tensor, eps: f64) -> Result<Tensor> {
-    let wide = Var::constant(run(&Cast { x: var.clone(), to: DType::F64 })?);
+    let wide = untracked(&Cast { x: var.value().clone(), to: DType::F64 })?;
     let std = sqrt(&affine(&wide, 1.0, eps)?)?;
     let x = run(&Unary { kind: UnaryKind::Reciprocal, x: std.value().clone() })?;
-    run(&Cast { x, to: var.dtype() })
+    untracked(&Cast { x, to: var.dtype() })
 }
 
-fn expect_several(op: &'static str, input: &Var, count: usize) -> Result<()> {
+fn expect_several(op: &'static str, input: &Tensor, count: usize) -> Result<()> {
     if count > 1 {
         return Ok(());
     }

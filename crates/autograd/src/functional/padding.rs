@@ -2,7 +2,7 @@ use samebits_tensor_core::ops::{Pad, PadGrad, PadMode};
 use samebits_tensor_core::{Error, Result};
 
 use super::shape::reshape;
-use crate::{Var, run};
+use crate::{Tensor, run};
 
 /// Pads the last dimensions of a tensor, or cuts off where a number is negative.
 ///
@@ -22,16 +22,16 @@ use crate::{Var, run};
 /// # Examples
 ///
 /// ```
-/// use samebits_autograd::{Var, functional};
-/// use samebits_tensor_core::{Tensor, ops::PadMode};
+/// use samebits_autograd::{Tensor, functional};
+/// use samebits_tensor_core::ops::PadMode;
 ///
-/// let x = Var::constant(Tensor::from_slice(&[1.0f32, 2.0, 3.0], &[1, 3])?);
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], &[1, 3])?;
 /// let y = functional::pad(&x, &[2, 1], PadMode::Reflect, 0.0)?;
-/// assert_eq!(y.value().to_vec::<f32>()?, [3.0, 2.0, 1.0, 2.0, 3.0, 2.0]);
+/// assert_eq!(y.to_vec::<f32>()?, [3.0, 2.0, 1.0, 2.0, 3.0, 2.0]);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
 #[track_caller]
-pub fn pad(input: &Var, pads: &[i64], mode: PadMode, value: f64) -> Result<Var> {
+pub fn pad(input: &Tensor, pads: &[i64], mode: PadMode, value: f64) -> Result<Tensor> {
     let (pairs, rest) = pads.as_chunks::<2>();
     if !rest.is_empty() || pairs.len() > input.shape().len() {
         return Err(Error::invalid(
@@ -64,11 +64,11 @@ pub fn pad(input: &Var, pads: &[i64], mode: PadMode, value: f64) -> Result<Var> 
 }
 
 #[track_caller]
-fn pad_few(input: &Var, pads: &[[i64; 2]], mode: PadMode, value: f64) -> Result<Var> {
+fn pad_few(input: &Tensor, pads: &[[i64; 2]], mode: PadMode, value: f64) -> Result<Tensor> {
     let pads = pads.to_vec();
     let padded = run(&Pad { input: input.value().clone(), pads: pads.clone(), mode, value })?;
     let input_shape = input.shape().to_vec();
-    Ok(Var::computed(padded, &[input], move |grad| {
+    Ok(Tensor::computed(padded, &[input], move |grad| {
         let value = run(&PadGrad {
             grad: grad.value().clone(),
             input_shape: input_shape.clone(),
@@ -77,7 +77,7 @@ fn pad_few(input: &Var, pads: &[[i64; 2]], mode: PadMode, value: f64) -> Result<
         })?;
         // Linear but for the constant: the derivative of the gradient pads with zeros.
         let pads = pads.clone();
-        Ok(vec![Some(Var::computed(value, &[grad], move |outer| {
+        Ok(vec![Some(Tensor::computed(value, &[grad], move |outer| {
             Ok(vec![Some(pad_few(outer, &pads, mode, 0.0)?)])
         }))])
     }))

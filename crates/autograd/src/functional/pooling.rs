@@ -1,6 +1,6 @@
 use samebits_tensor_core::layout::numel;
 use samebits_tensor_core::ops::{AvgPool, AvgPoolGrad, MaxPool, PoolParams};
-use samebits_tensor_core::{Error, Result, Tensor};
+use samebits_tensor_core::{Error, Result};
 
 mod adaptive;
 mod fractional;
@@ -18,7 +18,7 @@ pub use unpool::{max_unpool, max_unpool1d, max_unpool2d, max_unpool3d};
 
 use super::elementwise::{affine, pow_scalar};
 use super::spatial::{batched, batched_with_indices, by_dims};
-use crate::{Var, run};
+use crate::{Tensor, run};
 use indexed::{Windows, sum_by_index};
 
 /// The largest element of each window, and its index in the flattened spatial dimensions.
@@ -31,13 +31,14 @@ use indexed::{Windows, sum_by_index};
 ///
 /// The parameters do not fit the shape.
 #[track_caller]
-pub fn max_pool(input: &Var, params: &PoolParams) -> Result<(Var, Tensor)> {
+pub fn max_pool(input: &Tensor, params: &PoolParams) -> Result<(Tensor, Tensor)> {
     batched_with_indices(input, params.kernel.len(), |input| {
         let op = MaxPool { input: input.value().clone(), params: params.clone() };
         let (value, indices) = run(&op)?;
+        let indices = Tensor::from(indices);
         let (saved, input_shape) = (indices.clone(), input.shape().to_vec());
         let windows = Windows::Moving(params.clone());
-        let result = Var::computed(value, &[input], move |grad| {
+        let result = Tensor::computed(value, &[input], move |grad| {
             Ok(vec![Some(sum_by_index(grad, &saved, &input_shape, &windows)?)])
         });
         Ok((result, indices))
@@ -55,11 +56,11 @@ pub fn max_pool(input: &Var, params: &PoolParams) -> Result<(Var, Tensor)> {
 /// The parameters do not fit the shape.
 #[track_caller]
 pub fn avg_pool(
-    input: &Var,
+    input: &Tensor,
     params: &PoolParams,
     count_include_pad: bool,
     divisor_override: Option<i64>,
-) -> Result<Var> {
+) -> Result<Tensor> {
     batched(input, params.kernel.len(), |input| {
         averaged(input, params, count_include_pad, divisor_override)
     })
@@ -82,7 +83,7 @@ pub fn avg_pool(
 ///
 /// `norm` is 0, the parameters do not fit the shape, or padding or dilation is asked for.
 #[track_caller]
-pub fn lp_pool(input: &Var, norm: f64, params: &PoolParams) -> Result<Var> {
+pub fn lp_pool(input: &Tensor, norm: f64, params: &PoolParams) -> Result<Tensor> {
     let op = "lp_pool";
     if norm == 0.0 || params.padding.iter().any(|&padding| padding != 0) {
         return Err(Error::invalid(
@@ -96,14 +97,14 @@ pub fn lp_pool(input: &Var, norm: f64, params: &PoolParams) -> Result<Var> {
 }
 
 by_dims! {
-    lp_pool(input: &Var, norm: f64, params: &PoolParams) -> Var, dims: params.kernel.len();
+    lp_pool(input: &Tensor, norm: f64, params: &PoolParams) -> Tensor, dims: params.kernel.len();
     lp_pool1d: 1, "one dimension";
     lp_pool2d: 2, "two dimensions";
     lp_pool3d: 3, "three dimensions";
 }
 
 by_dims! {
-    max_pool(input: &Var, params: &PoolParams) -> (Var, Tensor), dims: params.kernel.len();
+    max_pool(input: &Tensor, params: &PoolParams) -> (Tensor, Tensor), dims: params.kernel.len();
     max_pool1d: 1, "one dimension";
     max_pool2d: 2, "two dimensions";
     max_pool3d: 3, "three dimensions";
@@ -111,11 +112,11 @@ by_dims! {
 
 by_dims! {
     avg_pool(
-        input: &Var,
+        input: &Tensor,
         params: &PoolParams,
         count_include_pad: bool,
         divisor_override: Option<i64>
-    ) -> Var, dims: params.kernel.len();
+    ) -> Tensor, dims: params.kernel.len();
     avg_pool1d: 1, "one dimension";
     avg_pool2d: 2, "two dimensions";
     avg_pool3d: 3, "three dimensions";
@@ -123,11 +124,11 @@ by_dims! {
 
 #[track_caller]
 fn averaged(
-    input: &Var,
+    input: &Tensor,
     params: &PoolParams,
     count_include_pad: bool,
     divisor_override: Option<i64>,
-) -> Result<Var> {
+) -> Result<Tensor> {
     let op = AvgPool {
         input: input.value().clone(),
         params: params.clone(),
@@ -136,7 +137,7 @@ fn averaged(
     };
     let value = run(&op)?;
     let (input_shape, params) = (input.shape().to_vec(), params.clone());
-    Ok(Var::computed(value, &[input], move |grad| {
+    Ok(Tensor::computed(value, &[input], move |grad| {
         let value = run(&AvgPoolGrad {
             grad: grad.value().clone(),
             input_shape: input_shape.clone(),
@@ -146,7 +147,7 @@ fn averaged(
         })?;
         // Averaging is linear: the derivative of its gradient is averaging again.
         let params = params.clone();
-        Ok(vec![Some(Var::computed(value, &[grad], move |outer| {
+        Ok(vec![Some(Tensor::computed(value, &[grad], move |outer| {
             Ok(vec![Some(averaged(outer, &params, count_include_pad, divisor_override)?)])
         }))])
     }))

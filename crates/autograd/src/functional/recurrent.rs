@@ -13,22 +13,22 @@ use super::elementwise::add;
 use super::loss::expect_shape;
 use super::shape::{cat, narrow, reshape, stack, transpose};
 use super::{dropout, linear};
-use crate::Var;
+use crate::Tensor;
 use direction::{Direction, Kind, name};
 
 /// The parameters of one direction of one layer, under PyTorch's names.
 #[derive(Clone, Debug)]
 pub struct Weights {
     /// `[gates · hidden, input]`; the input of later layers is the output of the one before.
-    pub weight_ih: Var,
+    pub weight_ih: Tensor,
     /// `[gates · hidden, hidden]`, or `[gates · hidden, projection]`.
-    pub weight_hh: Var,
+    pub weight_hh: Tensor,
     /// `[gates · hidden]`
-    pub bias_ih: Option<Var>,
+    pub bias_ih: Option<Tensor>,
     /// `[gates · hidden]`
-    pub bias_hh: Option<Var>,
+    pub bias_hh: Option<Tensor>,
     /// `[projection, hidden]`: what the hidden state of an LSTM is multiplied with.
-    pub weight_hr: Option<Var>,
+    pub weight_hr: Option<Tensor>,
 }
 
 /// How the layers of a recurrent network go together.
@@ -62,11 +62,11 @@ pub struct Stack<'a> {
 /// The shapes do not go together, or there is no step.
 #[track_caller]
 pub fn rnn_tanh(
-    input: &Var,
-    h0: &Var,
+    input: &Tensor,
+    h0: &Tensor,
     weights: &[Weights],
     stack: Stack<'_>,
-) -> Result<(Var, Var)> {
+) -> Result<(Tensor, Tensor)> {
     let (output, [h_n, ..]) = dense(Kind::Tanh, input, &[h0], weights, stack)?;
     Ok((output, h_n))
 }
@@ -78,11 +78,11 @@ pub fn rnn_tanh(
 /// As [`rnn_tanh`].
 #[track_caller]
 pub fn rnn_relu(
-    input: &Var,
-    h0: &Var,
+    input: &Tensor,
+    h0: &Tensor,
     weights: &[Weights],
     stack: Stack<'_>,
-) -> Result<(Var, Var)> {
+) -> Result<(Tensor, Tensor)> {
     let (output, [h_n, ..]) = dense(Kind::Relu, input, &[h0], weights, stack)?;
     Ok((output, h_n))
 }
@@ -101,7 +101,12 @@ pub fn rnn_relu(
 ///
 /// As [`rnn_tanh`].
 #[track_caller]
-pub fn gru(input: &Var, h0: &Var, weights: &[Weights], stack: Stack<'_>) -> Result<(Var, Var)> {
+pub fn gru(
+    input: &Tensor,
+    h0: &Tensor,
+    weights: &[Weights],
+    stack: Stack<'_>,
+) -> Result<(Tensor, Tensor)> {
     let (output, [h_n, ..]) = dense(Kind::Gru, input, &[h0], weights, stack)?;
     Ok((output, h_n))
 }
@@ -125,12 +130,12 @@ pub fn gru(input: &Var, h0: &Var, weights: &[Weights], stack: Stack<'_>) -> Resu
 /// As [`rnn_tanh`].
 #[track_caller]
 pub fn lstm(
-    input: &Var,
-    h0: &Var,
-    c0: &Var,
+    input: &Tensor,
+    h0: &Tensor,
+    c0: &Tensor,
     weights: &[Weights],
     stack: Stack<'_>,
-) -> Result<(Var, Var, Var)> {
+) -> Result<(Tensor, Tensor, Tensor)> {
     let (output, [h_n, c_n]) = dense(Kind::Lstm, input, &[h0, c0], weights, stack)?;
     Ok((output, h_n, c_n))
 }
@@ -144,10 +149,10 @@ pub fn lstm(
 #[track_caller]
 pub fn rnn_tanh_packed(
     input: &PackedSequence,
-    h0: &Var,
+    h0: &Tensor,
     weights: &[Weights],
     stack: Stack<'_>,
-) -> Result<(PackedSequence, Var)> {
+) -> Result<(PackedSequence, Tensor)> {
     let (output, [h_n, ..]) = packed(Kind::Tanh, input, &[h0], weights, stack)?;
     Ok((output, h_n))
 }
@@ -160,10 +165,10 @@ pub fn rnn_tanh_packed(
 #[track_caller]
 pub fn rnn_relu_packed(
     input: &PackedSequence,
-    h0: &Var,
+    h0: &Tensor,
     weights: &[Weights],
     stack: Stack<'_>,
-) -> Result<(PackedSequence, Var)> {
+) -> Result<(PackedSequence, Tensor)> {
     let (output, [h_n, ..]) = packed(Kind::Relu, input, &[h0], weights, stack)?;
     Ok((output, h_n))
 }
@@ -176,10 +181,10 @@ pub fn rnn_relu_packed(
 #[track_caller]
 pub fn gru_packed(
     input: &PackedSequence,
-    h0: &Var,
+    h0: &Tensor,
     weights: &[Weights],
     stack: Stack<'_>,
-) -> Result<(PackedSequence, Var)> {
+) -> Result<(PackedSequence, Tensor)> {
     let (output, [h_n, ..]) = packed(Kind::Gru, input, &[h0], weights, stack)?;
     Ok((output, h_n))
 }
@@ -192,42 +197,42 @@ pub fn gru_packed(
 #[track_caller]
 pub fn lstm_packed(
     input: &PackedSequence,
-    h0: &Var,
-    c0: &Var,
+    h0: &Tensor,
+    c0: &Tensor,
     weights: &[Weights],
     stack: Stack<'_>,
-) -> Result<(PackedSequence, Var, Var)> {
+) -> Result<(PackedSequence, Tensor, Tensor)> {
     let (output, [h_n, c_n]) = packed(Kind::Lstm, input, &[h0, c0], weights, stack)?;
     Ok((output, h_n, c_n))
 }
 
 /// The last states; the second is that of the cells, or the first again where there are none.
-type States = [Var; 2];
+type States = [Tensor; 2];
 
 #[track_caller]
 fn dense(
     kind: Kind,
-    input: &Var,
-    states: &[&Var],
+    input: &Tensor,
+    states: &[&Tensor],
     weights: &[Weights],
     options: Stack<'_>,
-) -> Result<(Var, States)> {
+) -> Result<(Tensor, States)> {
     let op = name(kind);
     if let [steps, width] = *input.shape() {
         // A single sequence; it has one shape whatever comes first.
-        let one = |state: &Var| match *state.shape() {
+        let one = |state: &Tensor| match *state.shape() {
             [layers, width] => reshape(state, &[layers, 1, width]),
             _ => Err(Error::invalid(
                 op,
                 format!("expected states of shape [layers, hidden], got {:?}", state.shape()),
             )),
         };
-        let states = states.iter().map(|state| one(state)).collect::<Result<Vec<Var>>>()?;
-        let states: Vec<&Var> = states.iter().collect();
+        let states = states.iter().map(|state| one(state)).collect::<Result<Vec<Tensor>>>()?;
+        let states: Vec<&Tensor> = states.iter().collect();
         let input = reshape(input, &[steps, 1, width])?;
         let options = Stack { batch_first: false, ..options };
         let (output, states) = dense(kind, &input, &states, weights, options)?;
-        let without = |x: &Var| reshape(x, &[x.shape()[0], x.shape()[2]]);
+        let without = |x: &Tensor| reshape(x, &[x.shape()[0], x.shape()[2]]);
         return Ok((without(&output)?, [without(&states[0])?, without(&states[1])?]));
     }
     if input.shape().len() != 3 {
@@ -251,7 +256,7 @@ fn dense(
 fn packed(
     kind: Kind,
     input: &PackedSequence,
-    states: &[&Var],
+    states: &[&Tensor],
     weights: &[Weights],
     options: Stack<'_>,
 ) -> Result<(PackedSequence, States)> {
@@ -265,8 +270,8 @@ fn packed(
         };
         expect_shape(name(kind), "a first state", state, &[layers, n, width])?;
     }
-    let sorted = states.iter().map(|state| input.sort(state)).collect::<Result<Vec<Var>>>()?;
-    let sorted: Vec<&Var> = sorted.iter().collect();
+    let sorted = states.iter().map(|state| input.sort(state)).collect::<Result<Vec<Tensor>>>()?;
+    let sorted: Vec<&Tensor> = sorted.iter().collect();
     let (output, states) =
         layers(kind, input.data().clone(), input.batch_sizes(), &sorted, weights, options)?;
     let states = [input.unsort(&states[0])?, input.unsort(&states[1])?];
@@ -277,12 +282,12 @@ fn packed(
 #[track_caller]
 fn layers(
     kind: Kind,
-    mut data: Var,
+    mut data: Tensor,
     batch_sizes: &[usize],
-    states: &[&Var],
+    states: &[&Tensor],
     weights: &[Weights],
     mut options: Stack<'_>,
-) -> Result<(Var, States)> {
+) -> Result<(Tensor, States)> {
     let op = name(kind);
     let directions = if options.bidirectional { 2 } else { 1 };
     if weights.is_empty() || !weights.len().is_multiple_of(directions) {
@@ -295,7 +300,7 @@ fn layers(
         return Err(Error::invalid(op, "expected at least one step"));
     };
     let layer_count = weights.len() / directions;
-    let mut last: [Vec<Var>; 2] = [Vec::new(), Vec::new()];
+    let mut last: [Vec<Tensor>; 2] = [Vec::new(), Vec::new()];
     for (layer, weights) in weights.chunks_exact(directions).enumerate() {
         let mut outputs = Vec::new();
         for (reverse, weights) in [false, true].into_iter().zip(weights) {
@@ -311,7 +316,7 @@ fn layers(
                     expect_shape(op, "a first state", state, &shape)?;
                     reshape(&narrow(state, 0, index, 1)?, &[n, width])
                 })
-                .collect::<Result<Vec<Var>>>()?;
+                .collect::<Result<Vec<Tensor>>>()?;
             let (output, [h, c]) =
                 run_direction(kind, &data, batch_sizes, &first, weights, reverse)?;
             outputs.push(output);
@@ -329,12 +334,12 @@ fn layers(
 #[track_caller]
 fn run_direction(
     kind: Kind,
-    data: &Var,
+    data: &Tensor,
     batch_sizes: &[usize],
-    first: &[Var],
+    first: &[Tensor],
     weights: &Weights,
     reverse: bool,
-) -> Result<(Var, States)> {
+) -> Result<(Tensor, States)> {
     let (bias_ih, bias_hh) = (&weights.bias_ih, &weights.bias_hh);
     // Where both biases are added to the same sum, they are added to each other first.
     let (mut bias_x, mut bias_h) = match kind {

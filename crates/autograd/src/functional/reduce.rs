@@ -2,17 +2,19 @@ use samebits_tensor_core::ops::{
     ArgReduce, ArgReduceKind, Cast, CompareKind, Logsumexp, Norm, Reduce, ReduceKind, Unary,
     UnaryKind, Variance,
 };
-use samebits_tensor_core::{DType, Result, Tensor};
+use samebits_tensor_core::{DType, Result};
 
-use super::elementwise::{abs, affine, compare, div, exp, mul, pow_scalar, sign, sub};
-use super::index::{constant, equal, masked, masked_fill};
+use super::elementwise::{
+    abs, affine, compare, div, equal, exp, mul, pow_scalar, scalar_like, sign, sub,
+};
+use super::index::{masked, masked_fill};
 use super::scalar::{lifted_over, lowered};
 use super::scan::products_of_others;
 use super::scatter::like;
 use super::shape::{expand, reshape};
 use super::sort::{kept, selected};
-use super::{gather, lifted, lifted_tensor, where_};
-use crate::{Var, is_recording, run};
+use super::{gather, lifted, where_};
+use crate::{Tensor, is_recording, run, untracked};
 
 /// The sum over `dims`, which stay as size 1. Integers and truth values are added as i64, which
 /// wraps around.
@@ -21,7 +23,7 @@ use crate::{Var, is_recording, run};
 ///
 /// `dims` does not ascend, or names a dimension that does not exist.
 #[track_caller]
-pub fn sum(x: &Var, dims: &[usize]) -> Result<Var> {
+pub fn sum(x: &Tensor, dims: &[usize]) -> Result<Tensor> {
     if let Some(x) = lifted_over(x, dims)? {
         return reshape(&sum(&x, dims)?, &[]);
     }
@@ -30,7 +32,7 @@ pub fn sum(x: &Var, dims: &[usize]) -> Result<Var> {
     }
     let op = Reduce { kind: ReduceKind::Sum, x: x.value().clone(), dims: dims.to_vec() };
     let shape = x.shape().to_vec();
-    Ok(Var::computed(run(&op)?, &[x], move |grad| Ok(vec![Some(expand(grad, &shape)?)])))
+    Ok(Tensor::computed(run(&op)?, &[x], move |grad| Ok(vec![Some(expand(grad, &shape)?)])))
 }
 
 /// The mean over `dims`, which stay as size 1.
@@ -39,7 +41,7 @@ pub fn sum(x: &Var, dims: &[usize]) -> Result<Var> {
 ///
 /// As [`sum`].
 #[track_caller]
-pub fn mean(x: &Var, dims: &[usize]) -> Result<Var> {
+pub fn mean(x: &Tensor, dims: &[usize]) -> Result<Tensor> {
     if let Some(x) = lifted_over(x, dims)? {
         return reshape(&mean(&x, dims)?, &[]);
     }
@@ -47,7 +49,7 @@ pub fn mean(x: &Var, dims: &[usize]) -> Result<Var> {
     let shape = x.shape().to_vec();
     let value = run(&op)?;
     let n: usize = dims.iter().map(|&dim| shape[dim]).product();
-    Ok(Var::computed(value, &[x], move |grad| {
+    Ok(Tensor::computed(value, &[x], move |grad| {
         Ok(vec![Some(expand(&affine(grad, 1.0 / n as f64, 0.0)?, &shape)?)])
     }))
 }
@@ -65,12 +67,11 @@ pub fn mean(x: &Var, dims: &[usize]) -> Result<Var> {
 /// # Examples
 ///
 /// ```
-/// use samebits_autograd::{Var, functional};
-/// use samebits_tensor_core::Tensor;
+/// use samebits_autograd::{Tensor, functional};
 ///
-/// let x = Var::constant(Tensor::from_slice(&[2.0f32, 3.0, 4.0, 5.0], &[2, 2])?);
+/// let x = Tensor::from_slice(&[2.0f32, 3.0, 4.0, 5.0], &[2, 2])?;
 /// let y = functional::prod(&x, &[1], false)?;
-/// assert_eq!(y.value().to_vec::<f32>()?, [6.0, 20.0]);
+/// assert_eq!(y.to_vec::<f32>()?, [6.0, 20.0]);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
 ///
@@ -78,7 +79,7 @@ pub fn mean(x: &Var, dims: &[usize]) -> Result<Var> {
 ///
 /// `torch.prod`.
 #[track_caller]
-pub fn prod(x: &Var, dims: &[usize], keepdim: bool) -> Result<Var> {
+pub fn prod(x: &Tensor, dims: &[usize], keepdim: bool) -> Result<Tensor> {
     if let Some(x) = lifted_over(x, dims)? {
         return prod(&x, dims, false);
     }
@@ -87,9 +88,9 @@ pub fn prod(x: &Var, dims: &[usize], keepdim: bool) -> Result<Var> {
     }
     let op = Reduce { kind: ReduceKind::Prod, x: x.value().clone(), dims: dims.to_vec() };
     let (saved, list) = (x.clone(), dims.to_vec());
-    let value = Var::computed(run(&op)?, &[x], move |grad| {
-        let zero = compare(CompareKind::Eq, saved.value(), 0.0)?;
-        let zeros = sum(&Var::constant(like(zero.clone(), grad)?), &list)?;
+    let value = Tensor::computed(run(&op)?, &[x], move |grad| {
+        let zero = compare(CompareKind::Eq, &saved, 0.0)?;
+        let zeros = sum(&like(&zero, grad)?, &list)?;
         if is_recording() {
             let others = match has_any(&zero)? {
                 true => products_of_others(&saved, &list)?,
@@ -101,8 +102,8 @@ pub fn prod(x: &Var, dims: &[usize], keepdim: bool) -> Result<Var> {
         // everything that is not zero gets nothing.
         let x = masked_fill(&saved, &zero, 1.0)?;
         let all = prod(&x, &list, true)?;
-        let alone = masked(&compare(CompareKind::Eq, zeros.value(), 1.0)?, &all)?;
-        let rest = masked(&compare(CompareKind::Eq, zeros.value(), 0.0)?, &div(&all, &x)?)?;
+        let alone = masked(&compare(CompareKind::Eq, &zeros, 1.0)?, &all)?;
+        let rest = masked(&compare(CompareKind::Eq, &zeros, 0.0)?, &div(&all, &x)?)?;
         let others = where_(&zero, &expand(&alone, x.shape())?, &rest)?;
         Ok(vec![Some(mul(grad, &others)?)])
     });
@@ -123,11 +124,10 @@ pub fn prod(x: &Var, dims: &[usize], keepdim: bool) -> Result<Var> {
 /// # Examples
 ///
 /// ```
-/// use samebits_autograd::{Var, functional};
-/// use samebits_tensor_core::Tensor;
+/// use samebits_autograd::{Tensor, functional};
 ///
-/// let x = Var::constant(Tensor::from_slice(&[1.0f32, 2.0, 3.0], &[3])?);
-/// assert_eq!(functional::var(&x, &[0], 1.0, false)?.value().item::<f32>()?, 1.0);
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], &[3])?;
+/// assert_eq!(functional::var(&x, &[0], 1.0, false)?.item::<f32>()?, 1.0);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
 ///
@@ -135,7 +135,7 @@ pub fn prod(x: &Var, dims: &[usize], keepdim: bool) -> Result<Var> {
 ///
 /// `torch.var`.
 #[track_caller]
-pub fn var(x: &Var, dims: &[usize], correction: f64, keepdim: bool) -> Result<Var> {
+pub fn var(x: &Tensor, dims: &[usize], correction: f64, keepdim: bool) -> Result<Tensor> {
     Ok(var_mean(x, dims, correction, keepdim)?.0)
 }
 
@@ -153,17 +153,17 @@ pub fn var(x: &Var, dims: &[usize], correction: f64, keepdim: bool) -> Result<Va
 ///
 /// `torch.std`.
 #[track_caller]
-pub fn std(x: &Var, dims: &[usize], correction: f64, keepdim: bool) -> Result<Var> {
+pub fn std(x: &Tensor, dims: &[usize], correction: f64, keepdim: bool) -> Result<Tensor> {
     if let Some(x) = lifted_over(x, dims)? {
         return std(&x, dims, correction, false);
     }
     let variance = var(x, dims, correction, true)?;
     let op = Unary { kind: UnaryKind::Sqrt, x: variance.value().clone() };
     let saved = variance.clone();
-    let value = Var::computed(run(&op)?, &[&variance], move |grad| {
-        let zero = compare(CompareKind::Eq, saved.value(), 0.0)?;
+    let value = Tensor::computed(run(&op)?, &[&variance], move |grad| {
+        let zero = compare(CompareKind::Eq, &saved, 0.0)?;
         let root = super::sqrt(&masked_fill(&saved, &zero, 1.0)?)?;
-        let grad = where_(&zero, &Var::constant(constant(grad, 0.0)?), grad)?;
+        let grad = where_(&zero, &scalar_like(grad, 0.0)?, grad)?;
         Ok(vec![Some(div(&grad, &affine(&root, 2.0, 0.0)?)?)])
     });
     keep(value, dims, keepdim)
@@ -183,7 +183,12 @@ pub fn std(x: &Var, dims: &[usize], correction: f64, keepdim: bool) -> Result<Va
 ///
 /// `torch.var_mean`.
 #[track_caller]
-pub fn var_mean(x: &Var, dims: &[usize], correction: f64, keepdim: bool) -> Result<(Var, Var)> {
+pub fn var_mean(
+    x: &Tensor,
+    dims: &[usize],
+    correction: f64,
+    keepdim: bool,
+) -> Result<(Tensor, Tensor)> {
     if let Some(x) = lifted_over(x, dims)? {
         return var_mean(&x, dims, correction, false);
     }
@@ -191,13 +196,13 @@ pub fn var_mean(x: &Var, dims: &[usize], correction: f64, keepdim: bool) -> Resu
     let (variance, average) = run(&op)?;
     let (saved, list) = (x.clone(), dims.to_vec());
     let n = count(x.shape(), dims) as f64;
-    let variance = Var::computed(variance, &[x], move |grad| {
+    let variance = Tensor::computed(variance, &[x], move |grad| {
         let scale = 2.0 / (n - correction).max(0.0);
         let deviation = sub(&saved, &mean(&saved, &list)?)?;
         Ok(vec![Some(mul(&affine(grad, scale, 0.0)?, &deviation)?)])
     });
     let shape = x.shape().to_vec();
-    let average = Var::computed(average, &[x], move |grad| {
+    let average = Tensor::computed(average, &[x], move |grad| {
         Ok(vec![Some(expand(&affine(grad, 1.0 / n, 0.0)?, &shape)?)])
     });
     Ok((keep(variance, dims, keepdim)?, keep(average, dims, keepdim)?))
@@ -218,11 +223,10 @@ pub fn var_mean(x: &Var, dims: &[usize], correction: f64, keepdim: bool) -> Resu
 /// # Examples
 ///
 /// ```
-/// use samebits_autograd::{Var, functional};
-/// use samebits_tensor_core::Tensor;
+/// use samebits_autograd::{Tensor, functional};
 ///
-/// let x = Var::constant(Tensor::from_slice(&[3.0f32, -4.0], &[2])?);
-/// assert_eq!(functional::norm(&x, 2.0, &[0], false)?.value().item::<f32>()?, 5.0);
+/// let x = Tensor::from_slice(&[3.0f32, -4.0], &[2])?;
+/// assert_eq!(functional::norm(&x, 2.0, &[0], false)?.item::<f32>()?, 5.0);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
 ///
@@ -230,14 +234,15 @@ pub fn var_mean(x: &Var, dims: &[usize], correction: f64, keepdim: bool) -> Resu
 ///
 /// `torch.linalg.vector_norm`, `torch.norm`.
 #[track_caller]
-pub fn norm(x: &Var, p: f64, dims: &[usize], keepdim: bool) -> Result<Var> {
+pub fn norm(x: &Tensor, p: f64, dims: &[usize], keepdim: bool) -> Result<Tensor> {
     if let Some(x) = lifted_over(x, dims)? {
         return norm(&x, p, dims, false);
     }
     let value = run(&Norm { x: x.value().clone(), dims: dims.to_vec(), p })?;
     let (saved, list) = (x.clone(), dims.to_vec());
-    let value =
-        Var::computed(value, &[x], move |grad| Ok(vec![Some(norm_grad(grad, &saved, p, &list)?)]));
+    let value = Tensor::computed(value, &[x], move |grad| {
+        Ok(vec![Some(norm_grad(grad, &saved, p, &list)?)])
+    });
     keep(value, dims, keepdim)
 }
 
@@ -254,11 +259,10 @@ pub fn norm(x: &Var, p: f64, dims: &[usize], keepdim: bool) -> Result<Var> {
 /// # Examples
 ///
 /// ```
-/// use samebits_autograd::{Var, functional};
-/// use samebits_tensor_core::Tensor;
+/// use samebits_autograd::{Tensor, functional};
 ///
-/// let x = Var::constant(Tensor::from_slice(&[1000.0f32, 1000.0], &[2])?);
-/// assert_eq!(functional::logsumexp(&x, &[0], false)?.value().item::<f32>()?, 1000.6932);
+/// let x = Tensor::from_slice(&[1000.0f32, 1000.0], &[2])?;
+/// assert_eq!(functional::logsumexp(&x, &[0], false)?.item::<f32>()?, 1000.6932);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
 ///
@@ -266,13 +270,13 @@ pub fn norm(x: &Var, p: f64, dims: &[usize], keepdim: bool) -> Result<Var> {
 ///
 /// `torch.logsumexp`.
 #[track_caller]
-pub fn logsumexp(x: &Var, dims: &[usize], keepdim: bool) -> Result<Var> {
+pub fn logsumexp(x: &Tensor, dims: &[usize], keepdim: bool) -> Result<Tensor> {
     if let Some(x) = lifted_over(x, dims)? {
         return logsumexp(&x, dims, false);
     }
     let value = run(&Logsumexp { x: x.value().clone(), dims: dims.to_vec() })?;
-    let (saved, list, result) = (x.clone(), dims.to_vec(), Var::constant(value.clone()));
-    let value = Var::computed(value, &[x], move |grad| {
+    let (saved, list, result) = (x.clone(), dims.to_vec(), Tensor::from(value.clone()));
+    let value = Tensor::computed(value, &[x], move |grad| {
         let result = if is_recording() { logsumexp(&saved, &list, true)? } else { result.clone() };
         Ok(vec![Some(mul(grad, &exp(&sub(&saved, &result)?)?)?)])
     });
@@ -293,7 +297,7 @@ pub fn logsumexp(x: &Var, dims: &[usize], keepdim: bool) -> Result<Var> {
 ///
 /// `torch.amax`.
 #[track_caller]
-pub fn amax(x: &Var, dims: &[usize], keepdim: bool) -> Result<Var> {
+pub fn amax(x: &Tensor, dims: &[usize], keepdim: bool) -> Result<Tensor> {
     extreme(ReduceKind::Amax, x, dims, keepdim)
 }
 
@@ -311,7 +315,7 @@ pub fn amax(x: &Var, dims: &[usize], keepdim: bool) -> Result<Var> {
 ///
 /// `torch.amin`.
 #[track_caller]
-pub fn amin(x: &Var, dims: &[usize], keepdim: bool) -> Result<Var> {
+pub fn amin(x: &Tensor, dims: &[usize], keepdim: bool) -> Result<Tensor> {
     extreme(ReduceKind::Amin, x, dims, keepdim)
 }
 
@@ -326,7 +330,7 @@ pub fn amin(x: &Var, dims: &[usize], keepdim: bool) -> Result<Var> {
 ///
 /// `torch.max` with a dimension.
 #[track_caller]
-pub fn max(x: &Var, dim: usize, keepdim: bool) -> Result<(Var, Tensor)> {
+pub fn max(x: &Tensor, dim: usize, keepdim: bool) -> Result<(Tensor, Tensor)> {
     extreme_along(ArgReduceKind::Argmax, x, dim, keepdim)
 }
 
@@ -341,7 +345,7 @@ pub fn max(x: &Var, dim: usize, keepdim: bool) -> Result<(Var, Tensor)> {
 ///
 /// `torch.min` with a dimension.
 #[track_caller]
-pub fn min(x: &Var, dim: usize, keepdim: bool) -> Result<(Var, Tensor)> {
+pub fn min(x: &Tensor, dim: usize, keepdim: bool) -> Result<(Tensor, Tensor)> {
     extreme_along(ArgReduceKind::Argmin, x, dim, keepdim)
 }
 
@@ -356,7 +360,6 @@ pub fn min(x: &Var, dim: usize, keepdim: bool) -> Result<(Var, Tensor)> {
 ///
 /// ```
 /// use samebits_autograd::functional;
-/// use samebits_tensor_core::Tensor;
 ///
 /// let x = Tensor::from_slice(&[1.0f32, 5.0, 5.0, 2.0], &[2, 2])?;
 /// assert_eq!(functional::argmax(&x, None, false)?.item::<i64>()?, 1);
@@ -397,7 +400,6 @@ pub fn argmin(x: &Tensor, dim: Option<usize>, keepdim: bool) -> Result<Tensor> {
 ///
 /// ```
 /// use samebits_autograd::functional;
-/// use samebits_tensor_core::Tensor;
 ///
 /// let x = Tensor::from_slice(&[0.0f32, 1.0, 0.0, 0.0], &[2, 2])?;
 /// assert_eq!(functional::any(&x, &[1], false)?.to_bools()?, [true, false]);
@@ -427,14 +429,14 @@ pub fn all(x: &Tensor, dims: &[usize], keepdim: bool) -> Result<Tensor> {
     count_of(CompareKind::Eq, x, dims, CompareKind::Eq, keepdim)
 }
 
-impl Var {
+impl Tensor {
     /// The sum of all elements, as a tensor without dimensions.
     ///
     /// # Errors
     ///
     /// The type is not a float.
     #[track_caller]
-    pub fn sum_all(&self) -> Result<Var> {
+    pub fn sum_all(&self) -> Result<Tensor> {
         let dims: Vec<usize> = (0..self.shape().len()).collect();
         reshape(&sum(self, &dims)?, &[])
     }
@@ -445,21 +447,21 @@ impl Var {
     ///
     /// The type is not a float.
     #[track_caller]
-    pub fn mean_all(&self) -> Result<Var> {
+    pub fn mean_all(&self) -> Result<Tensor> {
         let dims: Vec<usize> = (0..self.shape().len()).collect();
         reshape(&mean(self, &dims)?, &[])
     }
 }
 
 /// Removes dimensions of size 1.
-pub(super) fn squeeze(x: &Var, dims: &[usize]) -> Result<Var> {
+pub(super) fn squeeze(x: &Tensor, dims: &[usize]) -> Result<Tensor> {
     let kept = x.shape().iter().enumerate().filter(|(dim, _)| !dims.contains(dim));
     let shape: Vec<usize> = kept.map(|(_, &size)| size).collect();
     reshape(x, &shape)
 }
 
 /// Sums what broadcasting repeated, so that the shape becomes `shape` again.
-pub(super) fn sum_to(x: &Var, shape: &[usize]) -> Result<Var> {
+pub(super) fn sum_to(x: &Tensor, shape: &[usize]) -> Result<Tensor> {
     if x.shape() == shape {
         return Ok(x.clone());
     }
@@ -471,11 +473,11 @@ pub(super) fn sum_to(x: &Var, shape: &[usize]) -> Result<Var> {
 }
 
 /// Small integers and truth values as the type that PyTorch adds and multiplies them in.
-fn integers(x: &Var) -> Result<Var> {
-    Ok(Var::constant(run(&Cast { x: x.value().clone(), to: DType::I64 })?))
+fn integers(x: &Tensor) -> Result<Tensor> {
+    untracked(&Cast { x: x.value().clone(), to: DType::I64 })
 }
 
-fn keep(x: Var, dims: &[usize], keepdim: bool) -> Result<Var> {
+fn keep(x: Tensor, dims: &[usize], keepdim: bool) -> Result<Tensor> {
     if keepdim { Ok(x) } else { squeeze(&x, dims) }
 }
 
@@ -498,40 +500,44 @@ fn count_of(
     number: CompareKind,
     keepdim: bool,
 ) -> Result<Tensor> {
-    if let Some(x) = lifted_over(&Var::constant(x.clone()), dims)? {
-        return count_of(element, x.value(), dims, number, false);
+    if let Some(x) = lifted_over(x, dims)? {
+        return count_of(element, &x, dims, number, false);
     }
-    let mask = run(&Cast { x: compare(element, x, 0.0)?, to: DType::F32 })?;
-    let counts = run(&Reduce { kind: ReduceKind::Sum, x: mask, dims: dims.to_vec() })?;
-    let counts = keep(Var::constant(counts), dims, keepdim)?;
-    compare(number, counts.value(), 0.0)
+    let mask = run(&Cast { x: compare(element, x, 0.0)?.into(), to: DType::F32 })?;
+    let counts = untracked(&Reduce { kind: ReduceKind::Sum, x: mask, dims: dims.to_vec() })?;
+    compare(number, &keep(counts, dims, keepdim)?, 0.0)
 }
 
 #[track_caller]
-fn extreme(kind: ReduceKind, x: &Var, dims: &[usize], keepdim: bool) -> Result<Var> {
+fn extreme(kind: ReduceKind, x: &Tensor, dims: &[usize], keepdim: bool) -> Result<Tensor> {
     if let Some(x) = lifted_over(x, dims)? {
         return extreme(kind, &x, dims, false);
     }
     let value = run(&Reduce { kind, x: x.value().clone(), dims: dims.to_vec() })?;
-    let (saved, result, list) = (x.value().clone(), value.clone(), dims.to_vec());
-    let value = Var::computed(value, &[x], move |grad| {
-        Ok(vec![Some(shared(grad, equal(saved.clone(), result.clone())?, &list)?)])
+    let (saved, result, list) = (x.detach(), Tensor::from(&value), dims.to_vec());
+    let value = Tensor::computed(value, &[x], move |grad| {
+        Ok(vec![Some(shared(grad, &equal(&saved, &result)?, &list)?)])
     });
     keep(value, dims, keepdim)
 }
 
 /// The gradient split evenly among the elements where the mask holds.
-fn shared(grad: &Var, mask: Tensor, dims: &[usize]) -> Result<Var> {
-    let mask = Var::constant(like(mask, grad)?);
+fn shared(grad: &Tensor, mask: &Tensor, dims: &[usize]) -> Result<Tensor> {
+    let mask = like(mask, grad)?;
     mul(&mask, &div(grad, &sum(&mask, dims)?)?)
 }
 
 #[track_caller]
-fn extreme_along(kind: ArgReduceKind, x: &Var, dim: usize, keepdim: bool) -> Result<(Var, Tensor)> {
+fn extreme_along(
+    kind: ArgReduceKind,
+    x: &Tensor,
+    dim: usize,
+    keepdim: bool,
+) -> Result<(Tensor, Tensor)> {
     if let Some(x) = lifted(x, dim)? {
         return lowered(extreme_along(kind, &x, 0, true)?);
     }
-    let indices = run(&ArgReduce { kind, x: x.value().clone(), dim })?;
+    let indices = untracked(&ArgReduce { kind, x: x.value().clone(), dim })?;
     let value = gather(&x.detach(), dim, &indices)?.value().clone();
     kept(selected(x, dim, value, &indices), indices, dim, keepdim)
 }
@@ -545,20 +551,20 @@ fn arg_extreme(
 ) -> Result<Tensor> {
     let Some(dim) = dim else {
         let flat = x.reshape(&[x.numel()])?;
-        let index = run(&ArgReduce { kind, x: flat, dim: 0 })?;
+        let index = untracked(&ArgReduce { kind, x: flat.into(), dim: 0 })?;
         return index.reshape(&vec![1; if keepdim { x.rank() } else { 0 }]);
     };
-    if let Some(x) = lifted_tensor(x, dim)? {
+    if let Some(x) = lifted(x, dim)? {
         return arg_extreme(kind, &x, Some(0), false);
     }
-    let indices = run(&ArgReduce { kind, x: x.clone(), dim })?;
+    let indices = untracked(&ArgReduce { kind, x: x.value().clone(), dim })?;
     if keepdim { Ok(indices) } else { indices.squeeze(dim) }
 }
 
 /// The gradient of [`norm`], built from differentiable operations. `grad` has the reduced
 /// dimensions as size 1.
-fn norm_grad(grad: &Var, x: &Var, p: f64, dims: &[usize]) -> Result<Var> {
-    let zero = Var::constant(constant(grad, 0.0)?);
+fn norm_grad(grad: &Tensor, x: &Tensor, p: f64, dims: &[usize]) -> Result<Tensor> {
+    let zero = scalar_like(grad, 0.0)?;
     if p == 0.0 {
         return expand(&mul(grad, &zero)?, x.shape());
     }
@@ -568,17 +574,17 @@ fn norm_grad(grad: &Var, x: &Var, p: f64, dims: &[usize]) -> Result<Var> {
     }
     let size = norm(x, p, dims, true)?;
     if p.is_infinite() {
-        let magnitude = run(&Unary { kind: UnaryKind::Abs, x: x.value().clone() })?;
-        return shared(&mul(grad, &sign)?, equal(magnitude, size.value().clone())?, dims);
+        let magnitude = abs(&x.detach())?;
+        return shared(&mul(grad, &sign)?, &equal(&magnitude, &size)?, dims);
     }
-    let nothing = compare(CompareKind::Eq, size.value(), 0.0)?;
+    let nothing = compare(CompareKind::Eq, &size, 0.0)?;
     let size = masked_fill(&size, &nothing, 1.0)?;
     let grad = where_(&nothing, &zero, grad)?;
     if p == 2.0 {
         return mul(&div(&grad, &size)?, x);
     }
     // (|x| / norm)^(p - 1), and nothing where x is 0.
-    let absent = compare(CompareKind::Eq, x.value(), 0.0)?;
+    let absent = compare(CompareKind::Eq, x, 0.0)?;
     let ratio = div(&masked_fill(&abs(x)?, &absent, 1.0)?, &size)?;
     mul(&mul(&grad, &sign)?, &pow_scalar(&ratio, p - 1.0)?)
 }

@@ -2,13 +2,13 @@ use samebits_tensor_core::ops::{
     Cumextreme, Cumprod, CumprodGrad, CumprodGradGrad, Cumsum, IndexSelect, Logcumsumexp,
     LogcumsumexpGrad, Unary, UnaryKind,
 };
-use samebits_tensor_core::{Result, Tensor};
+use samebits_tensor_core::{Result, Tensor as Value};
 
 use super::elementwise::{mul, sub};
 use super::scatter::scatter_add;
 use super::shape::{cat, narrow, permute, reshape};
 use super::{index_select, lifted, once, zeros_like};
-use crate::{Var, run};
+use crate::{Tensor, run};
 
 /// The sum of each element and all before it along `dim`.
 ///
@@ -23,11 +23,10 @@ use crate::{Var, run};
 /// # Examples
 ///
 /// ```
-/// use samebits_autograd::{Var, functional};
-/// use samebits_tensor_core::Tensor;
+/// use samebits_autograd::{Tensor, functional};
 ///
-/// let x = Var::constant(Tensor::from_slice(&[1.0f32, 2.0, 3.0], &[3])?);
-/// assert_eq!(functional::cumsum(&x, 0)?.value().to_vec::<f32>()?, [1.0, 3.0, 6.0]);
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], &[3])?;
+/// assert_eq!(functional::cumsum(&x, 0)?.to_vec::<f32>()?, [1.0, 3.0, 6.0]);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
 ///
@@ -35,7 +34,7 @@ use crate::{Var, run};
 ///
 /// `torch.cumsum`.
 #[track_caller]
-pub fn cumsum(x: &Var, dim: usize) -> Result<Var> {
+pub fn cumsum(x: &Tensor, dim: usize) -> Result<Tensor> {
     running_sum(x, dim, false)
 }
 
@@ -53,13 +52,13 @@ pub fn cumsum(x: &Var, dim: usize) -> Result<Var> {
 ///
 /// `torch.cumprod`.
 #[track_caller]
-pub fn cumprod(x: &Var, dim: usize) -> Result<Var> {
+pub fn cumprod(x: &Tensor, dim: usize) -> Result<Tensor> {
     if let Some(x) = lifted(x, dim)? {
         return reshape(&cumprod(&x, 0)?, &[]);
     }
     let value = run(&Cumprod { x: x.value().clone(), dim })?;
     let saved = x.clone();
-    Ok(Var::computed(value, &[x], move |grad| Ok(vec![Some(product_grad(grad, &saved, dim)?)])))
+    Ok(Tensor::computed(value, &[x], move |grad| Ok(vec![Some(product_grad(grad, &saved, dim)?)])))
 }
 
 /// The logarithm of the sum of the exponentials of each element and all before it along `dim`.
@@ -75,12 +74,11 @@ pub fn cumprod(x: &Var, dim: usize) -> Result<Var> {
 /// # Examples
 ///
 /// ```
-/// use samebits_autograd::{Var, functional};
-/// use samebits_tensor_core::Tensor;
+/// use samebits_autograd::{Tensor, functional};
 ///
-/// let x = Var::constant(Tensor::from_slice(&[1000.0f32, 1000.0], &[2])?);
+/// let x = Tensor::from_slice(&[1000.0f32, 1000.0], &[2])?;
 /// let y = functional::logcumsumexp(&x, 0)?;
-/// assert_eq!(y.value().to_vec::<f32>()?, [1000.0, 1000.6932]);
+/// assert_eq!(y.to_vec::<f32>()?, [1000.0, 1000.6932]);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
 ///
@@ -88,13 +86,13 @@ pub fn cumprod(x: &Var, dim: usize) -> Result<Var> {
 ///
 /// `torch.logcumsumexp`.
 #[track_caller]
-pub fn logcumsumexp(x: &Var, dim: usize) -> Result<Var> {
+pub fn logcumsumexp(x: &Tensor, dim: usize) -> Result<Tensor> {
     if let Some(x) = lifted(x, dim)? {
         return reshape(&logcumsumexp(&x, 0)?, &[]);
     }
     let value = run(&Logcumsumexp { x: x.value().clone(), dim })?;
     let line = Line { x: x.clone(), y: value.clone(), dim };
-    Ok(Var::computed(value, &[x], move |grad| Ok(vec![Some(line.grad(grad)?)])))
+    Ok(Tensor::computed(value, &[x], move |grad| Ok(vec![Some(line.grad(grad)?)])))
 }
 
 /// The largest of each element and all before it along `dim`, and its index.
@@ -111,7 +109,7 @@ pub fn logcumsumexp(x: &Var, dim: usize) -> Result<Var> {
 ///
 /// `torch.cummax`, which takes the last of equal elements.
 #[track_caller]
-pub fn cummax(x: &Var, dim: usize) -> Result<(Var, Tensor)> {
+pub fn cummax(x: &Tensor, dim: usize) -> Result<(Tensor, Tensor)> {
     running_extreme(x, dim, true)
 }
 
@@ -129,28 +127,29 @@ pub fn cummax(x: &Var, dim: usize) -> Result<(Var, Tensor)> {
 ///
 /// `torch.cummin`, which takes the last of equal elements.
 #[track_caller]
-pub fn cummin(x: &Var, dim: usize) -> Result<(Var, Tensor)> {
+pub fn cummin(x: &Tensor, dim: usize) -> Result<(Tensor, Tensor)> {
     running_extreme(x, dim, false)
 }
 
 #[track_caller]
-fn running_sum(x: &Var, dim: usize, reverse: bool) -> Result<Var> {
+fn running_sum(x: &Tensor, dim: usize, reverse: bool) -> Result<Tensor> {
     if let Some(x) = lifted(x, dim)? {
         return reshape(&running_sum(&x, 0, reverse)?, &[]);
     }
     let value = run(&Cumsum { x: x.value().clone(), dim, reverse })?;
-    Ok(Var::computed(value, &[x], move |grad| Ok(vec![Some(running_sum(grad, dim, !reverse)?)])))
+    Ok(Tensor::computed(value, &[x], move |grad| Ok(vec![Some(running_sum(grad, dim, !reverse)?)])))
 }
 
 #[track_caller]
-fn running_extreme(x: &Var, dim: usize, largest: bool) -> Result<(Var, Tensor)> {
+fn running_extreme(x: &Tensor, dim: usize, largest: bool) -> Result<(Tensor, Tensor)> {
     if let Some(x) = lifted(x, dim)? {
         let (value, indices) = running_extreme(&x, 0, largest)?;
         return Ok((reshape(&value, &[])?, indices.reshape(&[])?));
     }
     let (value, indices) = run(&Cumextreme { x: x.value().clone(), dim, largest })?;
+    let indices = Tensor::from(indices);
     let (zeros, saved) = (zeros_like(x), indices.clone());
-    let value = Var::computed(value, &[x], move |grad| {
+    let value = Tensor::computed(value, &[x], move |grad| {
         Ok(vec![Some(scatter_add(&zeros()?, dim, &saved, grad)?)])
     });
     Ok((value, indices))
@@ -158,10 +157,10 @@ fn running_extreme(x: &Var, dim: usize, largest: bool) -> Result<(Var, Tensor)> 
 
 /// The gradient of a running product. Its own gradient cannot be differentiated again.
 #[track_caller]
-fn product_grad(grad: &Var, x: &Var, dim: usize) -> Result<Var> {
+fn product_grad(grad: &Tensor, x: &Tensor, dim: usize) -> Result<Tensor> {
     let value = run(&CumprodGrad { grad: grad.value().clone(), x: x.value().clone(), dim })?;
     let (g, saved) = (grad.clone(), x.clone());
-    Ok(Var::computed(value, &[grad, x], move |outer| {
+    Ok(Tensor::computed(value, &[grad, x], move |outer| {
         let (of_grad, of_x) = run(&CumprodGradGrad {
             outer: outer.value().clone(),
             grad: g.value().clone(),
@@ -174,19 +173,19 @@ fn product_grad(grad: &Var, x: &Var, dim: usize) -> Result<Var> {
 }
 
 /// For each element the product of the others over `dims`: of those before and of those after it.
-pub(super) fn products_of_others(x: &Var, dims: &[usize]) -> Result<Var> {
+pub(super) fn products_of_others(x: &Tensor, dims: &[usize]) -> Result<Tensor> {
     let kept = (0..x.shape().len()).filter(|dim| !dims.contains(dim));
     let order: Vec<usize> = kept.chain(dims.iter().copied()).collect();
     let moved = permute(x, &order)?;
     let n: usize = dims.iter().map(|&dim| x.shape()[dim]).product();
-    let lines = reshape(&moved, &[x.value().numel() / n.max(1), n])?;
-    let one = Tensor::ones(&[], x.dtype())?.to(x.value().device())?;
-    let one = Var::constant(one.expand(&[lines.shape()[0], 1])?);
+    let lines = reshape(&moved, &[x.numel() / n.max(1), n])?;
+    let one = Tensor::ones(&[], x.dtype())?.to(x.device())?;
+    let one = one.expand(&[lines.shape()[0], 1])?;
     let before =
-        |x: &Var| cumprod(&cat(&[one.clone(), narrow(x, 1, 0, n.saturating_sub(1))?], 1)?, 1);
+        |x: &Tensor| cumprod(&cat(&[one.clone(), narrow(x, 1, 0, n.saturating_sub(1))?], 1)?, 1);
     let index: Vec<i64> = (0..n as i64).rev().collect();
-    let index = Tensor::from_slice(&index, &[n])?.to(x.value().device())?;
-    let backwards = |x: &Var| index_select(x, 1, &index);
+    let index = Tensor::from_slice(&index, &[n])?.to(x.device())?;
+    let backwards = |x: &Tensor| index_select(x, 1, &index);
     let products = mul(&before(&lines)?, &backwards(&before(&backwards(&lines)?)?)?)?;
     let mut inverse = vec![0; order.len()];
     for (to, &from) in order.iter().enumerate() {
@@ -201,19 +200,19 @@ pub(super) fn products_of_others(x: &Var, dims: &[usize]) -> Result<Var> {
 /// of both are made of both, so every order exists.
 #[derive(Clone)]
 struct Line {
-    x: Var,
-    y: Tensor,
+    x: Tensor,
+    y: Value,
     dim: usize,
 }
 
 impl Line {
     #[track_caller]
-    fn grad(&self, grad: &Var) -> Result<Var> {
+    fn grad(&self, grad: &Tensor) -> Result<Tensor> {
         let Line { x, y, dim } = self.clone();
         let value =
             run(&LogcumsumexpGrad { grad: grad.value().clone(), x: x.value().clone(), y, dim })?;
         let (line, g) = (self.clone(), grad.clone());
-        Ok(Var::computed(value, &[grad, &self.x], move |outer| {
+        Ok(Tensor::computed(value, &[grad, &self.x], move |outer| {
             let change = line.change(outer)?;
             let own = mul(outer, &line.grad(&g)?)?;
             let through = line.grad(&mul(&g, &change)?)?;
@@ -222,9 +221,9 @@ impl Line {
     }
 
     #[track_caller]
-    fn change(&self, v: &Var) -> Result<Var> {
+    fn change(&self, v: &Tensor) -> Result<Tensor> {
         // The gradient of the line that runs backwards from −y to −x.
-        let mirrored = |x: &Tensor| -> Result<Tensor> {
+        let mirrored = |x: &Value| -> Result<Value> {
             let x = flipped(x, self.dim)?;
             run(&Unary { kind: UnaryKind::Neg, x })
         };
@@ -235,7 +234,7 @@ impl Line {
             dim: self.dim,
         })?;
         let (line, v_saved) = (self.clone(), v.clone());
-        Ok(Var::computed(flipped(&value, self.dim)?, &[v, &self.x], move |outer| {
+        Ok(Tensor::computed(flipped(&value, self.dim)?, &[v, &self.x], move |outer| {
             let grad = line.grad(outer)?;
             let own = mul(&v_saved, &grad)?;
             let through = line.grad(&mul(outer, &line.change(&v_saved)?)?)?;
@@ -246,8 +245,8 @@ impl Line {
 
 /// The elements along `dim` in reverse order.
 #[track_caller]
-fn flipped(x: &Tensor, dim: usize) -> Result<Tensor> {
+fn flipped(x: &Value, dim: usize) -> Result<Value> {
     let places: Vec<i64> = (0..x.shape()[dim] as i64).rev().collect();
-    let index = Tensor::from_slice(&places, &[places.len()])?.to(x.device())?;
+    let index = Value::from_slice(&places, &[places.len()])?.to(x.device())?;
     run(&IndexSelect { x: x.clone(), dim, index })
 }

@@ -1,14 +1,14 @@
 use samebits_tensor_core::ops::{
     Cast, CompareKind, IndexReduce, ScatterAdd, ScatterReduce, ScatterReduceKind,
 };
-use samebits_tensor_core::{DType, Result, Tensor};
+use samebits_tensor_core::{DType, Result};
 
-use super::elementwise::{compare, div, mul, wanted};
-use super::index::{constant, equal, gather, masked, masked_fill, scatter_value, shrink};
+use super::elementwise::{compare, div, equal, full_like, mul, wanted};
+use super::index::{gather, masked, masked_fill, scatter_value, shrink};
 use super::reduce::has_any;
 use super::scalar::lifted_all;
 use super::{once, reshape, where_, zeros_of};
-use crate::{Var, is_recording, run};
+use crate::{Tensor, is_recording, run, untracked};
 
 /// `input` with `source[.., i, ..]` added to element `[.., index[.., i, ..], ..]`.
 ///
@@ -27,14 +27,13 @@ use crate::{Var, is_recording, run};
 /// # Examples
 ///
 /// ```
-/// use samebits_autograd::{Var, functional};
-/// use samebits_tensor_core::Tensor;
+/// use samebits_autograd::{Tensor, functional};
 ///
-/// let x = Var::constant(Tensor::from_slice(&[1.0f32, 2.0], &[2])?);
-/// let source = Var::constant(Tensor::from_slice(&[1e30f32, 5.0, -1e30], &[3])?);
+/// let x = Tensor::from_slice(&[1.0f32, 2.0], &[2])?;
+/// let source = Tensor::from_slice(&[1e30f32, 5.0, -1e30], &[3])?;
 /// let index = Tensor::from_slice(&[0i64, 1, 0], &[3])?;
 /// let y = functional::scatter_add(&x, 0, &index, &source)?;
-/// assert_eq!(y.value().to_vec::<f32>()?, [1.0, 7.0]);
+/// assert_eq!(y.to_vec::<f32>()?, [1.0, 7.0]);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
 ///
@@ -42,20 +41,20 @@ use crate::{Var, is_recording, run};
 ///
 /// `torch.scatter_add`.
 #[track_caller]
-pub fn scatter_add(input: &Var, dim: usize, index: &Tensor, source: &Var) -> Result<Var> {
+pub fn scatter_add(input: &Tensor, dim: usize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
     if let Some((x, index, source)) = lifted_all(input, dim, index, source)? {
         return reshape(&scatter_add(&x, 0, &index, &source)?, input.shape());
     }
     let op = ScatterAdd {
         input: input.value().clone(),
         dim,
-        index: index.clone(),
+        index: index.value().clone(),
         source: source.value().clone(),
     };
     let value = run(&op)?;
     let source = &shrink(source, index.shape())?;
     let (index, x, s) = (index.clone(), input.clone(), source.clone());
-    Ok(Var::computed(value, &[input, source], move |grad| {
+    Ok(Tensor::computed(value, &[input, source], move |grad| {
         Ok(vec![wanted(&x, || Ok(grad.clone()))?, wanted(&s, || gather(grad, dim, &index))?])
     }))
 }
@@ -81,15 +80,14 @@ pub fn scatter_add(input: &Var, dim: usize, index: &Tensor, source: &Var) -> Res
 /// # Examples
 ///
 /// ```
-/// use samebits_autograd::{Var, functional};
-/// use samebits_tensor_core::Tensor;
+/// use samebits_autograd::{Tensor, functional};
 /// use samebits_tensor_core::ops::ScatterReduceKind;
 ///
-/// let x = Var::constant(Tensor::from_slice(&[10.0f32, 20.0], &[2])?);
-/// let source = Var::constant(Tensor::from_slice(&[1.0f32, 2.0], &[2])?);
+/// let x = Tensor::from_slice(&[10.0f32, 20.0], &[2])?;
+/// let source = Tensor::from_slice(&[1.0f32, 2.0], &[2])?;
 /// let index = Tensor::from_slice(&[0i64, 0], &[2])?;
 /// let y = functional::scatter_reduce(&x, 0, &index, &source, ScatterReduceKind::Mean, false)?;
-/// assert_eq!(y.value().to_vec::<f32>()?, [1.5, 20.0]);
+/// assert_eq!(y.to_vec::<f32>()?, [1.5, 20.0]);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
 ///
@@ -98,13 +96,13 @@ pub fn scatter_add(input: &Var, dim: usize, index: &Tensor, source: &Var) -> Res
 /// `torch.scatter_reduce`.
 #[track_caller]
 pub fn scatter_reduce(
-    input: &Var,
+    input: &Tensor,
     dim: usize,
     index: &Tensor,
-    source: &Var,
+    source: &Tensor,
     reduce: ScatterReduceKind,
     include_self: bool,
-) -> Result<Var> {
+) -> Result<Tensor> {
     if let Some((x, index, source)) = lifted_all(input, dim, index, source)? {
         let y = scatter_reduce(&x, 0, &index, &source, reduce, include_self)?;
         return reshape(&y, input.shape());
@@ -112,7 +110,7 @@ pub fn scatter_reduce(
     let value = run(&ScatterReduce {
         input: input.value().clone(),
         dim,
-        index: index.clone(),
+        index: index.value().clone(),
         source: source.value().clone(),
         kind: reduce,
         include_self,
@@ -123,11 +121,11 @@ pub fn scatter_reduce(
         dim,
         index: index.clone(),
         source: source.clone(),
-        result: value.clone(),
+        result: Tensor::from(&value),
         reduce,
         include_self,
     };
-    Ok(Var::computed(value, &[input, source], move |grad| reduction.backward(grad)))
+    Ok(Tensor::computed(value, &[input, source], move |grad| reduction.backward(grad)))
 }
 
 /// As [`scatter_reduce`], with one index per slice along `dim`.
@@ -149,13 +147,13 @@ pub fn scatter_reduce(
 /// `torch.Tensor.index_reduce`.
 #[track_caller]
 pub fn index_reduce(
-    input: &Var,
+    input: &Tensor,
     dim: usize,
     index: &Tensor,
-    source: &Var,
+    source: &Tensor,
     reduce: ScatterReduceKind,
     include_self: bool,
-) -> Result<Var> {
+) -> Result<Tensor> {
     if let Some((x, index, source)) = lifted_all(input, dim, index, source)? {
         let y = index_reduce(&x, 0, &index, &source, reduce, include_self)?;
         return reshape(&y, input.shape());
@@ -163,7 +161,7 @@ pub fn index_reduce(
     let value = run(&IndexReduce {
         input: input.value().clone(),
         dim,
-        index: index.clone(),
+        index: index.value().clone(),
         source: source.value().clone(),
         kind: reduce,
         include_self,
@@ -175,11 +173,11 @@ pub fn index_reduce(
         dim,
         index: index.reshape(&shape)?.expand(source.shape())?,
         source: source.clone(),
-        result: value.clone(),
+        result: Tensor::from(&value),
         reduce,
         include_self,
     };
-    Ok(Var::computed(value, &[input, source], move |grad| reduction.backward(grad)))
+    Ok(Tensor::computed(value, &[input, source], move |grad| reduction.backward(grad)))
 }
 
 /// What cannot be differentiated twice.
@@ -187,25 +185,25 @@ const SEVERAL: &str = "scatter_reduce of several zeros";
 
 /// What a reduction remembers. The index has the shape of the source.
 struct Reduction {
-    input: Var,
+    input: Tensor,
     dim: usize,
     index: Tensor,
-    source: Var,
+    source: Tensor,
     result: Tensor,
     reduce: ScatterReduceKind,
     include_self: bool,
 }
 
 impl Reduction {
-    fn backward(&self, grad: &Var) -> Result<Vec<Option<Var>>> {
+    fn backward(&self, grad: &Tensor) -> Result<Vec<Option<Tensor>>> {
         match self.reduce {
             ScatterReduceKind::Sum => self.shared(grad),
             ScatterReduceKind::Mean => {
-                let ones = Var::constant(number(self.source.value(), 1.0)?);
+                let ones = full_like(&self.source, 1.0)?;
                 // A place that nothing is sent to keeps its value: its divisor is 1.
                 let own = match self.include_self {
-                    true => Var::constant(number(self.input.value(), 1.0)?),
-                    false => Var::constant(self.untouched()?),
+                    true => full_like(&self.input, 1.0)?,
+                    false => self.untouched()?,
                 };
                 self.shared(&div(grad, &scatter_add(&own, self.dim, &self.index, &ones)?)?)
             }
@@ -215,7 +213,7 @@ impl Reduction {
     }
 
     /// The gradient goes to everything that was added.
-    fn shared(&self, grad: &Var) -> Result<Vec<Option<Var>>> {
+    fn shared(&self, grad: &Tensor) -> Result<Vec<Option<Tensor>>> {
         Ok(vec![
             wanted(&self.input, || self.own(grad))?,
             wanted(&self.source, || gather(grad, self.dim, &self.index))?,
@@ -223,14 +221,13 @@ impl Reduction {
     }
 
     /// The gradient is split among everything that equals the result.
-    fn extreme(&self, grad: &Var) -> Result<Vec<Option<Var>>> {
+    fn extreme(&self, grad: &Tensor) -> Result<Vec<Option<Tensor>>> {
         let own = match self.include_self {
-            true => like(equal(self.input.value().clone(), self.result.clone())?, grad)?,
+            true => like(&equal(&self.input, &self.result)?, grad)?,
             false => self.untouched()?,
         };
-        let results = gather(&Var::constant(self.result.clone()), self.dim, &self.index)?;
-        let sent = like(equal(self.source.value().clone(), results.value().clone())?, grad)?;
-        let (own, sent) = (Var::constant(own), Var::constant(sent));
+        let results = gather(&self.result, self.dim, &self.index)?;
+        let sent = like(&equal(&self.source, &results)?, grad)?;
         let share = div(grad, &scatter_add(&own, self.dim, &self.index, &sent)?)?;
         Ok(vec![
             wanted(&self.input, || mul(&own, &share))?,
@@ -240,9 +237,9 @@ impl Reduction {
 
     /// The product of everything else. Where something is zero, it is computed with a one in
     /// that place; where there are two zeros, it is zero.
-    fn product(&self, grad: &Var) -> Result<Vec<Option<Var>>> {
+    fn product(&self, grad: &Tensor) -> Result<Vec<Option<Tensor>>> {
         let (input, source) = (&self.input, &self.source);
-        let products = |input: &Var, source: &Var| {
+        let products = |input: &Tensor, source: &Tensor| {
             let (dim, index, kind) = (self.dim, &self.index, ScatterReduceKind::Prod);
             scatter_reduce(input, dim, index, source, kind, self.include_self)
         };
@@ -255,11 +252,11 @@ impl Reduction {
         let sent = wanted(source, || {
             let zero = is_zero(source)?;
             let ones = masked_fill(source, &zero, 1.0)?;
-            let nothing = Var::constant(zeros_of(input.shape(), grad.dtype(), grad)?);
-            let marks = Var::constant(like(zero.clone(), grad)?);
+            let nothing = zeros_of(input.shape(), grad.dtype(), grad)?;
+            let marks = like(&zero, grad)?;
             let zeros = scatter_add(&nothing, self.dim, &self.index, &marks)?;
             let zeros = gather(&zeros, self.dim, &self.index)?;
-            let alone = equal(zeros.value().clone(), constant(grad, 1.0)?)?;
+            let alone = compare(CompareKind::Eq, &zeros, 1.0)?;
             let none = is_zero(&zeros)?;
             let all = gather(&products(input, &ones)?, self.dim, &self.index)?;
             // A zero that is the only one gets the product of the rest; where there is a zero,
@@ -272,8 +269,7 @@ impl Reduction {
             }
             let others = where_(&zero, &masked(&alone, &all)?, &rest)?;
             let sent = mul(&gather(grad, self.dim, &self.index)?, &others)?;
-            let several =
-                is_recording() && has_any(&compare(CompareKind::Gt, zeros.value(), 1.0)?)?;
+            let several = is_recording() && has_any(&compare(CompareKind::Gt, &zeros, 1.0)?)?;
             // So does that of two zeros with each other, which this does not see.
             Ok(if several {
                 once(SEVERAL, sent.value().clone(), &[grad, input, source])
@@ -285,7 +281,7 @@ impl Reduction {
     }
 
     /// The gradient of what was there.
-    fn own(&self, grad: &Var) -> Result<Var> {
+    fn own(&self, grad: &Tensor) -> Result<Tensor> {
         if self.include_self {
             return Ok(grad.clone());
         }
@@ -294,22 +290,17 @@ impl Reduction {
 
     /// 1 where no value is sent, else 0.
     fn untouched(&self) -> Result<Tensor> {
-        let ones = Var::constant(number(self.input.value(), 1.0)?);
-        Ok(scatter_value(&ones, self.dim, &self.index, 0.0)?.value().clone())
+        let ones = full_like(&self.input, 1.0)?;
+        scatter_value(&ones, self.dim, &self.index, 0.0)
     }
 }
 
-fn is_zero(x: &Var) -> Result<Tensor> {
-    compare(CompareKind::Eq, x.value(), 0.0)
+fn is_zero(x: &Tensor) -> Result<Tensor> {
+    compare(CompareKind::Eq, x, 0.0)
 }
 
 /// Truth values as the numbers 1 and 0 of the type of `grad`.
-pub(super) fn like(mask: Tensor, grad: &Var) -> Result<Tensor> {
+pub(super) fn like(mask: &Tensor, grad: &Tensor) -> Result<Tensor> {
     debug_assert_eq!(mask.dtype(), DType::Bool, "a comparison gives truth values");
-    run(&Cast { x: mask, to: grad.dtype() })
-}
-
-/// `value` in the shape of `x`.
-fn number(x: &Tensor, value: f64) -> Result<Tensor> {
-    Tensor::full(&[], value, x.dtype())?.to(x.device())?.expand(x.shape())
+    untracked(&Cast { x: mask.value().clone(), to: grad.dtype() })
 }

@@ -1,18 +1,18 @@
 use samebits_tensor_core::ops::Cat;
-use samebits_tensor_core::{Error, Result, Tensor};
+use samebits_tensor_core::{Error, Result};
 
 use super::lifted;
 use super::reduce::sum_to;
-use crate::{Var, run};
+use crate::{Tensor, run};
 
 /// The same elements under another shape.
 ///
 /// # Errors
 ///
 /// The number of elements differs.
-pub fn reshape(x: &Var, shape: &[usize]) -> Result<Var> {
+pub fn reshape(x: &Tensor, shape: &[usize]) -> Result<Tensor> {
     let old = x.shape().to_vec();
-    Ok(Var::computed(x.value().reshape(shape)?, &[x], move |grad| {
+    Ok(Tensor::computed(x.value().reshape(shape)?, &[x], move |grad| {
         Ok(vec![Some(reshape(grad, &old)?)])
     }))
 }
@@ -22,7 +22,7 @@ pub fn reshape(x: &Var, shape: &[usize]) -> Result<Var> {
 /// # Errors
 ///
 /// There is no such dimension.
-pub fn flatten_from(x: &Var, from: usize) -> Result<Var> {
+pub fn flatten_from(x: &Tensor, from: usize) -> Result<Tensor> {
     if let Some(x) = lifted(x, from)? {
         return Ok(x);
     }
@@ -35,13 +35,13 @@ pub fn flatten_from(x: &Var, from: usize) -> Result<Var> {
 /// # Errors
 ///
 /// `order` is not a permutation of them.
-pub fn permute(x: &Var, order: &[usize]) -> Result<Var> {
+pub fn permute(x: &Tensor, order: &[usize]) -> Result<Tensor> {
     let value = x.value().permute(order)?;
     let mut inverse = vec![0; order.len()];
     for (to, &from) in order.iter().enumerate() {
         inverse[from] = to;
     }
-    Ok(Var::computed(value, &[x], move |grad| Ok(vec![Some(permute(grad, &inverse)?)])))
+    Ok(Tensor::computed(value, &[x], move |grad| Ok(vec![Some(permute(grad, &inverse)?)])))
 }
 
 /// Swaps two dimensions.
@@ -49,9 +49,9 @@ pub fn permute(x: &Var, order: &[usize]) -> Result<Var> {
 /// # Errors
 ///
 /// There is no such dimension.
-pub fn transpose(x: &Var, a: usize, b: usize) -> Result<Var> {
+pub fn transpose(x: &Tensor, a: usize, b: usize) -> Result<Tensor> {
     let value = x.value().transpose(a, b)?;
-    Ok(Var::computed(value, &[x], move |grad| Ok(vec![Some(transpose(grad, a, b)?)])))
+    Ok(Tensor::computed(value, &[x], move |grad| Ok(vec![Some(transpose(grad, a, b)?)])))
 }
 
 /// Repeats dimensions of size 1 (and new leading ones) up to `shape`.
@@ -59,11 +59,31 @@ pub fn transpose(x: &Var, a: usize, b: usize) -> Result<Var> {
 /// # Errors
 ///
 /// A dimension is neither 1 nor already right.
-pub fn expand(x: &Var, shape: &[usize]) -> Result<Var> {
+pub fn expand(x: &Tensor, shape: &[usize]) -> Result<Tensor> {
     let old = x.shape().to_vec();
-    Ok(Var::computed(x.value().expand(shape)?, &[x], move |grad| {
+    Ok(Tensor::computed(x.value().expand(shape)?, &[x], move |grad| {
         Ok(vec![Some(sum_to(grad, &old)?)])
     }))
+}
+
+/// `x` with a dimension of size 1 in front of dimension `dim`.
+///
+/// # Errors
+///
+/// `dim` is more than the rank.
+pub fn unsqueeze(x: &Tensor, dim: usize) -> Result<Tensor> {
+    let shape = x.value().unsqueeze(dim)?.shape().to_vec();
+    reshape(x, &shape)
+}
+
+/// `x` without dimension `dim`, which has size 1.
+///
+/// # Errors
+///
+/// There is no such dimension, or its size is not 1.
+pub fn squeeze(x: &Tensor, dim: usize) -> Result<Tensor> {
+    let shape = x.value().squeeze(dim)?.shape().to_vec();
+    reshape(x, &shape)
 }
 
 /// Tensors one after the other along `dim`.
@@ -76,13 +96,13 @@ pub fn expand(x: &Var, shape: &[usize]) -> Result<Var> {
 ///
 /// There is no tensor, or they do not go together.
 #[track_caller]
-pub fn cat(inputs: &[Var], dim: usize) -> Result<Var> {
+pub fn cat(inputs: &[Tensor], dim: usize) -> Result<Tensor> {
     let op = Cat { inputs: inputs.iter().map(|x| x.value().clone()).collect(), dim };
     let value = run(&op)?;
     let sizes: Vec<usize> = inputs.iter().map(|x| x.shape()[dim]).collect();
-    let wanted: Vec<bool> = inputs.iter().map(Var::requires_grad).collect();
-    let inputs: Vec<&Var> = inputs.iter().collect();
-    Ok(Var::computed(value, &inputs, move |grad| {
+    let wanted: Vec<bool> = inputs.iter().map(Tensor::requires_grad).collect();
+    let inputs: Vec<&Tensor> = inputs.iter().collect();
+    Ok(Tensor::computed(value, &inputs, move |grad| {
         let mut start = 0;
         let mut grads = Vec::new();
         for (&size, &wanted) in sizes.iter().zip(&wanted) {
@@ -99,14 +119,8 @@ pub fn cat(inputs: &[Var], dim: usize) -> Result<Var> {
 ///
 /// There is no tensor, they do not go together, or `dim` is more than their rank.
 #[track_caller]
-pub fn stack(inputs: &[Var], dim: usize) -> Result<Var> {
-    let unsqueezed = inputs
-        .iter()
-        .map(|x| {
-            let shape = x.value().unsqueeze(dim)?.shape().to_vec();
-            reshape(x, &shape)
-        })
-        .collect::<Result<Vec<Var>>>()?;
+pub fn stack(inputs: &[Tensor], dim: usize) -> Result<Tensor> {
+    let unsqueezed = inputs.iter().map(|x| unsqueeze(x, dim)).collect::<Result<Vec<Tensor>>>()?;
     cat(&unsqueezed, dim)
 }
 
@@ -116,15 +130,15 @@ pub fn stack(inputs: &[Var], dim: usize) -> Result<Var> {
 ///
 /// There is no such dimension, or it is too short.
 #[track_caller]
-pub fn narrow(x: &Var, dim: usize, start: usize, length: usize) -> Result<Var> {
+pub fn narrow(x: &Tensor, dim: usize, start: usize, length: usize) -> Result<Tensor> {
     let value = x.value().narrow(dim, start, length)?;
     let shape = x.shape().to_vec();
-    Ok(Var::computed(value, &[x], move |grad| {
-        let zeros = |size: usize| -> Result<Var> {
+    Ok(Tensor::computed(value, &[x], move |grad| {
+        let zeros = |size: usize| -> Result<Tensor> {
             let mut shape = shape.clone();
             shape[dim] = size;
-            let zero = Tensor::zeros(&[], grad.dtype())?.to(grad.value().device())?;
-            Ok(Var::constant(zero.expand(&shape)?))
+            let zero = Tensor::zeros(&[], grad.dtype())?.to(grad.device())?;
+            Ok(Tensor::from(zero.expand(&shape)?))
         };
         let parts = [zeros(start)?, grad.clone(), zeros(shape[dim] - start - length)?];
         Ok(vec![Some(cat(&parts, dim)?)])
@@ -137,7 +151,7 @@ pub fn narrow(x: &Var, dim: usize, start: usize, length: usize) -> Result<Var> {
 ///
 /// The sizes do not add up to that of the dimension.
 #[track_caller]
-pub fn split(x: &Var, sizes: &[usize], dim: usize) -> Result<Vec<Var>> {
+pub fn split(x: &Tensor, sizes: &[usize], dim: usize) -> Result<Vec<Tensor>> {
     let total = x.value().size("split", dim)?;
     if sizes.iter().try_fold(0usize, |sum, &size| sum.checked_add(size)) != Some(total) {
         return Err(Error::invalid("split", format!("sizes {sizes:?} of a dimension of {total}")));

@@ -1,15 +1,12 @@
-use samebits_tensor_core::ops::{
-    Compare, CompareKind, Kthvalue, Median, Sort, Topk, Unique, UniqueDim,
-};
-use samebits_tensor_core::{Result, Tensor};
+use samebits_tensor_core::ops::{CompareKind, Kthvalue, Median, Sort, Topk, Unique, UniqueDim};
+use samebits_tensor_core::{Result, Tensor as Value};
 
-use super::elementwise::{div, mul};
-use super::index::equal;
+use super::elementwise::{div, equal, mul, relation};
 use super::reduce::{squeeze, sum};
 use super::scalar::lowered;
 use super::scatter::{like, scatter_add};
-use super::{expand, lifted, lifted_tensor, reshape, zeros_like};
-use crate::{Var, run};
+use super::{constant, expand, lifted, reshape, zeros_like};
+use crate::{Tensor, run};
 
 /// `x` sorted along `dim`, and where each element was.
 ///
@@ -25,12 +22,11 @@ use crate::{Var, run};
 /// # Examples
 ///
 /// ```
-/// use samebits_autograd::{Var, functional};
-/// use samebits_tensor_core::Tensor;
+/// use samebits_autograd::{Tensor, functional};
 ///
-/// let x = Var::constant(Tensor::from_slice(&[2.0f32, 1.0, 2.0], &[3])?);
+/// let x = Tensor::from_slice(&[2.0f32, 1.0, 2.0], &[3])?;
 /// let (values, indices) = functional::sort(&x, 0, true)?;
-/// assert_eq!(values.value().to_vec::<f32>()?, [2.0, 2.0, 1.0]);
+/// assert_eq!(values.to_vec::<f32>()?, [2.0, 2.0, 1.0]);
 /// assert_eq!(indices.to_vec::<i64>()?, [0, 2, 1]);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
@@ -39,11 +35,12 @@ use crate::{Var, run};
 ///
 /// `torch.sort` with `stable=True`.
 #[track_caller]
-pub fn sort(x: &Var, dim: usize, descending: bool) -> Result<(Var, Tensor)> {
+pub fn sort(x: &Tensor, dim: usize, descending: bool) -> Result<(Tensor, Tensor)> {
     if let Some(x) = lifted(x, dim)? {
         return lowered(sort(&x, 0, descending)?);
     }
     let (value, indices) = run(&Sort { x: x.value().clone(), dim, descending })?;
+    let indices = Tensor::from(indices);
     Ok((selected(x, dim, value, &indices), indices))
 }
 
@@ -62,10 +59,10 @@ pub fn sort(x: &Var, dim: usize, descending: bool) -> Result<(Var, Tensor)> {
 /// `torch.argsort` with `stable=True`.
 #[track_caller]
 pub fn argsort(x: &Tensor, dim: usize, descending: bool) -> Result<Tensor> {
-    if let Some(x) = lifted_tensor(x, dim)? {
+    if let Some(x) = lifted(x, dim)? {
         return argsort(&x, 0, descending)?.reshape(&[]);
     }
-    Ok(run(&Sort { x: x.clone(), dim, descending })?.1)
+    Ok(run(&Sort { x: x.value().clone(), dim, descending })?.1.into())
 }
 
 /// The `k` largest (or smallest) elements along `dim`, in order, and where each was.
@@ -82,11 +79,12 @@ pub fn argsort(x: &Tensor, dim: usize, descending: bool) -> Result<Tensor> {
 ///
 /// `torch.topk`.
 #[track_caller]
-pub fn topk(x: &Var, k: usize, dim: usize, largest: bool) -> Result<(Var, Tensor)> {
+pub fn topk(x: &Tensor, k: usize, dim: usize, largest: bool) -> Result<(Tensor, Tensor)> {
     if let Some(x) = lifted(x, dim)?.filter(|_| k == 1) {
         return lowered(topk(&x, 1, 0, largest)?);
     }
     let (value, indices) = run(&Topk { x: x.value().clone(), k, dim, largest })?;
+    let indices = Tensor::from(indices);
     Ok((selected(x, dim, value, &indices), indices))
 }
 
@@ -104,11 +102,12 @@ pub fn topk(x: &Var, k: usize, dim: usize, largest: bool) -> Result<(Var, Tensor
 ///
 /// `torch.kthvalue`.
 #[track_caller]
-pub fn kthvalue(x: &Var, k: usize, dim: usize, keepdim: bool) -> Result<(Var, Tensor)> {
+pub fn kthvalue(x: &Tensor, k: usize, dim: usize, keepdim: bool) -> Result<(Tensor, Tensor)> {
     if let Some(x) = lifted(x, dim)? {
         return lowered(kthvalue(&x, k, 0, true)?);
     }
     let (value, indices) = run(&Kthvalue { x: x.value().clone(), k, dim })?;
+    let indices = Tensor::from(indices);
     kept(selected(x, dim, value, &indices), indices, dim, keepdim)
 }
 
@@ -125,11 +124,10 @@ pub fn kthvalue(x: &Var, k: usize, dim: usize, keepdim: bool) -> Result<(Var, Te
 /// # Examples
 ///
 /// ```
-/// use samebits_autograd::{Var, functional};
-/// use samebits_tensor_core::Tensor;
+/// use samebits_autograd::{Tensor, functional};
 ///
-/// let x = Var::constant(Tensor::from_slice(&[4.0f32, 1.0, 3.0, 2.0], &[2, 2])?);
-/// assert_eq!(functional::median(&x)?.value().item::<f32>()?, 2.0);
+/// let x = Tensor::from_slice(&[4.0f32, 1.0, 3.0, 2.0], &[2, 2])?;
+/// assert_eq!(functional::median(&x)?.item::<f32>()?, 2.0);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
 ///
@@ -137,7 +135,7 @@ pub fn kthvalue(x: &Var, k: usize, dim: usize, keepdim: bool) -> Result<(Var, Te
 ///
 /// `torch.median` without a dimension.
 #[track_caller]
-pub fn median(x: &Var) -> Result<Var> {
+pub fn median(x: &Tensor) -> Result<Tensor> {
     median_of_all(x, false)
 }
 
@@ -155,7 +153,7 @@ pub fn median(x: &Var) -> Result<Var> {
 ///
 /// `torch.nanmedian` without a dimension.
 #[track_caller]
-pub fn nanmedian(x: &Var) -> Result<Var> {
+pub fn nanmedian(x: &Tensor) -> Result<Tensor> {
     median_of_all(x, true)
 }
 
@@ -174,7 +172,7 @@ pub fn nanmedian(x: &Var) -> Result<Var> {
 ///
 /// `torch.median` with a dimension.
 #[track_caller]
-pub fn median_dim(x: &Var, dim: usize, keepdim: bool) -> Result<(Var, Tensor)> {
+pub fn median_dim(x: &Tensor, dim: usize, keepdim: bool) -> Result<(Tensor, Tensor)> {
     median_along(x, dim, keepdim, false)
 }
 
@@ -189,7 +187,7 @@ pub fn median_dim(x: &Var, dim: usize, keepdim: bool) -> Result<(Var, Tensor)> {
 ///
 /// `torch.nanmedian` with a dimension.
 #[track_caller]
-pub fn nanmedian_dim(x: &Var, dim: usize, keepdim: bool) -> Result<(Var, Tensor)> {
+pub fn nanmedian_dim(x: &Tensor, dim: usize, keepdim: bool) -> Result<(Tensor, Tensor)> {
     median_along(x, dim, keepdim, true)
 }
 
@@ -208,7 +206,6 @@ pub fn nanmedian_dim(x: &Var, dim: usize, keepdim: bool) -> Result<(Var, Tensor)
 ///
 /// ```
 /// use samebits_autograd::functional;
-/// use samebits_tensor_core::Tensor;
 ///
 /// let x = Tensor::from_slice(&[3i64, 1, 3], &[3])?;
 /// let (values, inverse, counts) = functional::unique(&x)?;
@@ -223,7 +220,7 @@ pub fn nanmedian_dim(x: &Var, dim: usize, keepdim: bool) -> Result<(Var, Tensor)
 /// `torch.unique` with `return_inverse` and `return_counts`.
 #[track_caller]
 pub fn unique(x: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
-    run(&Unique { x: x.clone(), consecutive: false })
+    distinct("unique", x, run(&Unique { x: x.value().clone(), consecutive: false })?)
 }
 
 /// The elements of `x` that differ from the one before, for each element of `x` its place among
@@ -242,7 +239,7 @@ pub fn unique(x: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
 /// `torch.unique_consecutive` with `return_inverse` and `return_counts`.
 #[track_caller]
 pub fn unique_consecutive(x: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
-    run(&Unique { x: x.clone(), consecutive: true })
+    distinct("unique_consecutive", x, run(&Unique { x: x.value().clone(), consecutive: true })?)
 }
 
 /// The distinct slices of `x` along `dim` in ascending order, for each slice of `x` its place among
@@ -265,7 +262,6 @@ pub fn unique_consecutive(x: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
 ///
 /// ```
 /// use samebits_autograd::functional;
-/// use samebits_tensor_core::Tensor;
 ///
 /// let x = Tensor::from_slice(&[3i64, 1, 2, 9, 3, 1], &[3, 2])?;
 /// let (rows, inverse, counts) = functional::unique_dim(&x, 0)?;
@@ -280,7 +276,7 @@ pub fn unique_consecutive(x: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
 /// `torch.unique` with `dim`, `return_inverse` and `return_counts`.
 #[track_caller]
 pub fn unique_dim(x: &Tensor, dim: usize) -> Result<(Tensor, Tensor, Tensor)> {
-    run(&UniqueDim { x: x.clone(), dim, consecutive: false })
+    distinct("unique_dim", x, run(&UniqueDim { x: x.value().clone(), dim, consecutive: false })?)
 }
 
 /// The slices of `x` along `dim` that differ from the one before, for each slice of `x` its place
@@ -303,24 +299,34 @@ pub fn unique_dim(x: &Tensor, dim: usize) -> Result<(Tensor, Tensor, Tensor)> {
 /// `torch.unique_consecutive` with `dim`, `return_inverse` and `return_counts`.
 #[track_caller]
 pub fn unique_consecutive_dim(x: &Tensor, dim: usize) -> Result<(Tensor, Tensor, Tensor)> {
-    run(&UniqueDim { x: x.clone(), dim, consecutive: true })
+    let found = run(&UniqueDim { x: x.value().clone(), dim, consecutive: true })?;
+    distinct("unique_consecutive_dim", x, found)
+}
+
+/// The distinct elements of `x`, which have no gradient, with their places and counts.
+fn distinct(
+    op: &'static str,
+    x: &Tensor,
+    (values, places, counts): (Value, Value, Value),
+) -> Result<(Tensor, Tensor, Tensor)> {
+    Ok((constant(op, values, &[x]), places.into(), counts.into()))
 }
 
 /// Values that were picked along `dim` at `indices`.
-pub(super) fn selected(x: &Var, dim: usize, value: Tensor, indices: &Tensor) -> Var {
+pub(super) fn selected(x: &Tensor, dim: usize, value: Value, indices: &Tensor) -> Tensor {
     let (zeros, indices) = (zeros_like(x), indices.clone());
-    Var::computed(value, &[x], move |grad| {
+    Tensor::computed(value, &[x], move |grad| {
         Ok(vec![Some(scatter_add(&zeros()?, dim, &indices, grad)?)])
     })
 }
 
 /// Values and indices with the dimension of size 1 kept or removed.
 pub(super) fn kept(
-    value: Var,
+    value: Tensor,
     indices: Tensor,
     dim: usize,
     keepdim: bool,
-) -> Result<(Var, Tensor)> {
+) -> Result<(Tensor, Tensor)> {
     if keepdim {
         return Ok((value, indices));
     }
@@ -328,24 +334,30 @@ pub(super) fn kept(
 }
 
 #[track_caller]
-fn median_along(x: &Var, dim: usize, keepdim: bool, ignore_nan: bool) -> Result<(Var, Tensor)> {
+fn median_along(
+    x: &Tensor,
+    dim: usize,
+    keepdim: bool,
+    ignore_nan: bool,
+) -> Result<(Tensor, Tensor)> {
     if let Some(x) = lifted(x, dim)? {
         return lowered(median_along(&x, 0, true, ignore_nan)?);
     }
     let (value, indices) = run(&Median { x: x.value().clone(), dim, ignore_nan })?;
+    let indices = Tensor::from(indices);
     kept(selected(x, dim, value, &indices), indices, dim, keepdim)
 }
 
 #[track_caller]
-fn median_of_all(x: &Var, ignore_nan: bool) -> Result<Var> {
-    let flat = reshape(x, &[x.value().numel()])?;
+fn median_of_all(x: &Tensor, ignore_nan: bool) -> Result<Tensor> {
+    let flat = reshape(x, &[x.numel()])?;
     let (value, _) = run(&Median { x: flat.value().clone(), dim: 0, ignore_nan })?;
-    let (saved, result) = (flat.value().clone(), value.clone());
-    let value = Var::computed(value, &[&flat], move |grad| {
+    let (saved, result) = (flat.detach(), Tensor::from(&value));
+    let value = Tensor::computed(value, &[&flat], move |grad| {
         // Of a NaN nothing is equal: then the NaNs share the gradient.
-        let nan = |x: &Tensor| run(&Compare { kind: CompareKind::Ne, a: x.clone(), b: x.clone() });
-        let same = Var::constant(like(equal(saved.clone(), result.clone())?, grad)?);
-        let nans = Var::constant(like(nan(&saved)?, grad)?);
+        let nan = |x: &Tensor| relation(CompareKind::Ne, x, x);
+        let same = like(&equal(&saved, &result)?, grad)?;
+        let nans = like(&nan(&saved)?, grad)?;
         let mask = super::where_(&nan(&result)?, &nans, &same)?;
         let share = div(grad, &sum(&mask, &[0])?)?;
         Ok(vec![Some(mul(&expand(&share, saved.shape())?, &mask)?)])

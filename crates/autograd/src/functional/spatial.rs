@@ -1,18 +1,18 @@
 //! What operations over spatial dimensions share.
 
-use samebits_tensor_core::{Error, Result, Tensor};
+use samebits_tensor_core::{Error, Result};
 
 use super::shape::reshape;
-use crate::Var;
+use crate::Tensor;
 
 /// Runs `f`, which wants a batch dimension, on an input with `dims` spatial dimensions that may
 /// lack it.
 #[track_caller]
 pub(super) fn batched(
-    input: &Var,
+    input: &Tensor,
     dims: usize,
-    f: impl FnOnce(&Var) -> Result<Var>,
-) -> Result<Var> {
+    f: impl FnOnce(&Tensor) -> Result<Tensor>,
+) -> Result<Tensor> {
     if input.shape().len() != dims + 1 {
         return f(input);
     }
@@ -23,10 +23,10 @@ pub(super) fn batched(
 /// [`batched`] for a function that returns indices too.
 #[track_caller]
 pub(super) fn batched_with_indices(
-    input: &Var,
+    input: &Tensor,
     dims: usize,
-    f: impl FnOnce(&Var) -> Result<(Var, Tensor)>,
-) -> Result<(Var, Tensor)> {
+    f: impl FnOnce(&Tensor) -> Result<(Tensor, Tensor)>,
+) -> Result<(Tensor, Tensor)> {
     if input.shape().len() != dims + 1 {
         return f(input);
     }

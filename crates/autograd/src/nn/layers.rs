@@ -24,7 +24,7 @@ use samebits_rng::{Draw, Generator};
 use samebits_tensor_core::ops::Uniform;
 use samebits_tensor_core::{DType, Device, Error, Result};
 
-use crate::{Var, run};
+use crate::{Tensor, run};
 
 /// `1 / √fan_in`.
 pub(super) fn bound(fan_in: usize, layer: &'static str) -> Result<f64> {
@@ -35,7 +35,7 @@ pub(super) fn bound(fan_in: usize, layer: &'static str) -> Result<f64> {
 }
 
 /// A parameter uniform in ±`bound`.
-pub(super) fn uniform(shape: &[usize], bound: f64, generator: &mut Generator) -> Result<Var> {
+pub(super) fn uniform(shape: &[usize], bound: f64, generator: &mut Generator) -> Result<Tensor> {
     let op = Uniform {
         shape: shape.to_vec(),
         dtype: DType::F32,
@@ -46,5 +46,5 @@ pub(super) fn uniform(shape: &[usize], bound: f64, generator: &mut Generator) ->
     };
     let value = run(&op)?;
     generator.advance(Draw::blocks_u32(value.numel()));
-    Ok(Var::parameter(value))
+    Ok(Tensor::from(value).set_requires_grad(true))
 }

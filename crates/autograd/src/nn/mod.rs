@@ -19,9 +19,9 @@ use std::collections::BTreeMap;
 
 use samebits_rng::Generator;
 use samebits_tensor_core::rerun::same_bits;
-use samebits_tensor_core::{Device, Error, Result, Tensor};
+use samebits_tensor_core::{Device, Error, Result};
 
-use crate::Var;
+use crate::Tensor;
 
 /// What a forward pass needs besides its input.
 #[derive(Debug)]
@@ -39,14 +39,14 @@ pub trait Module {
     /// # Errors
     ///
     /// The input does not fit the layer.
-    fn forward(&mut self, x: &Var, context: &mut Context<'_>) -> Result<Var>;
+    fn forward(&mut self, x: &Tensor, context: &mut Context<'_>) -> Result<Tensor>;
 
     /// Calls `visit` for every tensor of the layer, in a fixed order, with `path` before its
     /// name.
     fn visit(&mut self, path: &str, visit: &mut dyn FnMut(&str, Slot<'_>));
 
     /// The parameters by name, in visiting order.
-    fn parameters(&mut self) -> Vec<(String, Var)> {
+    fn parameters(&mut self) -> Vec<(String, Tensor)> {
         let mut found = Vec::new();
         self.visit("", &mut |name, slot| {
             if let Slot::Parameter(var) = slot {
@@ -61,7 +61,7 @@ pub trait Module {
         let mut found = Vec::new();
         self.visit("", &mut |name, slot| {
             let tensor = match slot {
-                Slot::Parameter(var) => var.value().clone(),
+                Slot::Parameter(var) => var.detach(),
                 Slot::Buffer(tensor) => tensor.clone(),
             };
             found.push((name.to_owned(), tensor));
@@ -108,13 +108,13 @@ pub trait Module {
             };
             return Err(Error::InvalidState { op, message });
         }
-        let mut replaced: BTreeMap<u64, (String, Var)> = BTreeMap::new();
+        let mut replaced: BTreeMap<u64, (String, Tensor)> = BTreeMap::new();
         for (name, old) in self.parameters() {
             let (Some(identity), Some(new)) = (old.identity(), find(&name)) else { continue };
             let (first, var) = replaced
                 .entry(identity)
-                .or_insert_with(|| (name.clone(), Var::parameter(new.clone())));
-            if *first != name && !same_bits(var.value(), &new)? {
+                .or_insert_with(|| (name.clone(), new.clone().set_requires_grad(true)));
+            if *first != name && !same_bits(var.value(), new.value())? {
                 let message =
                     format!("{first} and {name} are one parameter, but their tensors differ");
                 return Err(Error::InvalidState { op, message });
@@ -140,7 +140,7 @@ pub trait Module {
 #[derive(Debug)]
 pub enum Slot<'a> {
     /// A tensor that is trained.
-    Parameter(&'a mut Var),
+    Parameter(&'a mut Tensor),
     /// A tensor that is kept but not trained.
     Buffer(&'a mut Tensor),
 }

@@ -1,11 +1,11 @@
 //! Recurrent layers.
 
 use samebits_rng::Generator;
-use samebits_tensor_core::{Error, Result, Tensor};
+use samebits_tensor_core::{Error, Result};
 
 use super::layers::{bound, uniform};
 use super::{Context, Module, Slot, join};
-use crate::Var;
+use crate::Tensor;
 use crate::functional::{self, PackedSequence, Stack, Weights};
 
 /// The sizes and options of a recurrent network, under PyTorch's names.
@@ -110,7 +110,7 @@ impl RecurrentOptions {
     }
 
     /// A first state of zeros for `input`.
-    fn zeros(&self, input: &Var, width: usize) -> Result<Var> {
+    fn zeros(&self, input: &Tensor, width: usize) -> Result<Tensor> {
         let layers = self.num_layers * self.directions();
         let shape = match *input.shape() {
             [n, _, _] if self.batch_first => vec![layers, n, width],
@@ -120,7 +120,7 @@ impl RecurrentOptions {
         zeros_like(input, &shape)
     }
 
-    fn packed_zeros(&self, input: &PackedSequence, width: usize) -> Result<Var> {
+    fn packed_zeros(&self, input: &PackedSequence, width: usize) -> Result<Tensor> {
         let shape = [self.num_layers * self.directions(), input.lengths().len(), width];
         zeros_like(input.data(), &shape)
     }
@@ -189,10 +189,10 @@ impl Rnn {
     /// The shapes do not go together.
     pub fn run(
         &self,
-        input: &Var,
-        h0: Option<&Var>,
+        input: &Tensor,
+        h0: Option<&Tensor>,
         context: &mut Context<'_>,
-    ) -> Result<(Var, Var)> {
+    ) -> Result<(Tensor, Tensor)> {
         let h0 = given_or(h0, || self.options.zeros(input, self.options.hidden_size))?;
         let function = match self.nonlinearity {
             Nonlinearity::Tanh => functional::rnn_tanh,
@@ -209,9 +209,9 @@ impl Rnn {
     pub fn run_packed(
         &self,
         input: &PackedSequence,
-        h0: Option<&Var>,
+        h0: Option<&Tensor>,
         context: &mut Context<'_>,
-    ) -> Result<(PackedSequence, Var)> {
+    ) -> Result<(PackedSequence, Tensor)> {
         let h0 = given_or(h0, || self.options.packed_zeros(input, self.options.hidden_size))?;
         let function = match self.nonlinearity {
             Nonlinearity::Tanh => functional::rnn_tanh_packed,
@@ -248,10 +248,10 @@ impl Gru {
     /// The shapes do not go together.
     pub fn run(
         &self,
-        input: &Var,
-        h0: Option<&Var>,
+        input: &Tensor,
+        h0: Option<&Tensor>,
         context: &mut Context<'_>,
-    ) -> Result<(Var, Var)> {
+    ) -> Result<(Tensor, Tensor)> {
         let h0 = given_or(h0, || self.options.zeros(input, self.options.hidden_size))?;
         functional::gru(input, &h0, &self.weights, self.options.stack(context))
     }
@@ -264,9 +264,9 @@ impl Gru {
     pub fn run_packed(
         &self,
         input: &PackedSequence,
-        h0: Option<&Var>,
+        h0: Option<&Tensor>,
         context: &mut Context<'_>,
-    ) -> Result<(PackedSequence, Var)> {
+    ) -> Result<(PackedSequence, Tensor)> {
         let h0 = given_or(h0, || self.options.packed_zeros(input, self.options.hidden_size))?;
         functional::gru_packed(input, &h0, &self.weights, self.options.stack(context))
     }
@@ -277,15 +277,15 @@ impl Gru {
 /// # Examples
 ///
 /// ```
-/// use samebits_autograd::Var;
+/// use samebits_autograd::Tensor;
 /// use samebits_autograd::nn::{Context, Lstm, RecurrentOptions};
 /// use samebits_rng::Generator;
-/// use samebits_tensor_core::{DType, Tensor};
+/// use samebits_tensor_core::DType;
 ///
 /// let mut generator = Generator::new(0);
 /// let options = RecurrentOptions { num_layers: 2, ..RecurrentOptions::new(3, 4) };
 /// let lstm = Lstm::new(options, &mut generator)?;
-/// let x = Var::constant(Tensor::ones(&[5, 2, 3], DType::F32)?);
+/// let x = Tensor::ones(&[5, 2, 3], DType::F32)?;
 /// let mut context = Context { training: false, generator: &mut generator };
 /// let (output, (h, c)) = lstm.run(&x, None, &mut context)?;
 /// assert_eq!(output.shape(), [5, 2, 4]);
@@ -319,10 +319,10 @@ impl Lstm {
     /// The shapes do not go together.
     pub fn run(
         &self,
-        input: &Var,
-        state: Option<(&Var, &Var)>,
+        input: &Tensor,
+        state: Option<(&Tensor, &Tensor)>,
         context: &mut Context<'_>,
-    ) -> Result<(Var, (Var, Var))> {
+    ) -> Result<(Tensor, (Tensor, Tensor))> {
         let (h0, c0) = state.unzip();
         let h0 = given_or(h0, || self.options.zeros(input, self.options.state_size()))?;
         let c0 = given_or(c0, || self.options.zeros(input, self.options.hidden_size))?;
@@ -339,9 +339,9 @@ impl Lstm {
     pub fn run_packed(
         &self,
         input: &PackedSequence,
-        state: Option<(&Var, &Var)>,
+        state: Option<(&Tensor, &Tensor)>,
         context: &mut Context<'_>,
-    ) -> Result<(PackedSequence, (Var, Var))> {
+    ) -> Result<(PackedSequence, (Tensor, Tensor))> {
         let (h0, c0) = state.unzip();
         let h0 = given_or(h0, || self.options.packed_zeros(input, self.options.state_size()))?;
         let c0 = given_or(c0, || self.options.packed_zeros(input, self.options.hidden_size))?;
@@ -356,7 +356,7 @@ macro_rules! module {
         $(
             /// The outputs of all steps from first states of zeros.
             impl Module for $layer {
-                fn forward(&mut self, x: &Var, context: &mut Context<'_>) -> Result<Var> {
+                fn forward(&mut self, x: &Tensor, context: &mut Context<'_>) -> Result<Tensor> {
                     Ok(self.run(x, None, context)?.0)
                 }
 
@@ -370,11 +370,11 @@ macro_rules! module {
 
 module! { Rnn Gru Lstm }
 
-fn given_or(given: Option<&Var>, make: impl FnOnce() -> Result<Var>) -> Result<Var> {
+fn given_or(given: Option<&Tensor>, make: impl FnOnce() -> Result<Tensor>) -> Result<Tensor> {
     given.map_or_else(make, |given| Ok(given.clone()))
 }
 
-fn zeros_like(x: &Var, shape: &[usize]) -> Result<Var> {
-    let zero = Tensor::zeros(&[], x.dtype())?.to(x.value().device())?;
-    Ok(Var::constant(zero.expand(shape)?))
+fn zeros_like(x: &Tensor, shape: &[usize]) -> Result<Tensor> {
+    let zero = Tensor::zeros(&[], x.dtype())?.to(x.device())?;
+    zero.expand(shape)
 }

@@ -1,9 +1,9 @@
 //! Matrices in compressed rows.
 
-use samebits_tensor_core::{Error, Result, Tensor};
+use samebits_tensor_core::{Error, Result};
 
 use super::{SparseCoo, in_range};
-use crate::Var;
+use crate::Tensor;
 
 /// A sparse matrix in compressed rows: the columns and values of row `r` are those from
 /// `row_offsets[r]` to `row_offsets[r + 1]`, in ascending columns, each at most once.
@@ -11,15 +11,14 @@ use crate::Var;
 /// # Examples
 ///
 /// ```
-/// use samebits_autograd::Var;
+/// use samebits_autograd::Tensor;
 /// use samebits_autograd::sparse::SparseCsr;
-/// use samebits_tensor_core::Tensor;
 ///
-/// let values = Var::constant(Tensor::from_slice(&[5.0f32, 7.0], &[2])?);
+/// let values = Tensor::from_slice(&[5.0f32, 7.0], &[2])?;
 /// let offsets = Tensor::from_slice(&[0i64, 0, 2], &[3])?;
 /// let columns = Tensor::from_slice(&[0i64, 2], &[2])?;
 /// let sparse = SparseCsr::new(&offsets, &columns, &values, [2, 3])?;
-/// assert_eq!(sparse.to_dense()?.value().to_vec::<f32>()?, [0.0, 0.0, 0.0, 5.0, 0.0, 7.0]);
+/// assert_eq!(sparse.to_dense()?.to_vec::<f32>()?, [0.0, 0.0, 0.0, 5.0, 0.0, 7.0]);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -42,12 +41,12 @@ impl SparseCsr {
     pub fn new(
         row_offsets: &Tensor,
         columns: &Tensor,
-        values: &Var,
+        values: &Tensor,
         shape: [usize; 2],
     ) -> Result<SparseCsr> {
         const OP: &str = "sparse_csr";
         let offsets: Vec<i64> = row_offsets.to_vec()?;
-        let elements = values.value().numel();
+        let elements = values.numel();
         let ascends = offsets.windows(2).all(|pair| pair[0] <= pair[1]);
         let ends = (offsets.first(), offsets.last()) == (Some(&0), Some(&(elements as i64)));
         if !ascends || !ends || shape[0].checked_add(1) != Some(offsets.len()) {
@@ -115,7 +114,7 @@ impl SparseCsr {
     /// # Errors
     ///
     /// This is not a matrix.
-    pub fn from_dense(dense: &Var) -> Result<SparseCsr> {
+    pub fn from_dense(dense: &Tensor) -> Result<SparseCsr> {
         Self::from_coo(&SparseCoo::from_dense(dense)?)
     }
 
@@ -125,7 +124,7 @@ impl SparseCsr {
     }
 
     /// The elements.
-    pub fn values(&self) -> &Var {
+    pub fn values(&self) -> &Tensor {
         self.coo.values()
     }
 
@@ -157,7 +156,7 @@ impl SparseCsr {
     /// # Errors
     ///
     /// It would be too large.
-    pub fn to_dense(&self) -> Result<Var> {
+    pub fn to_dense(&self) -> Result<Tensor> {
         self.coo.to_dense()
     }
 }

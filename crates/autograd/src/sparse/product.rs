@@ -1,11 +1,11 @@
 //! Products of sparse and dense matrices.
 
 use samebits_tensor_core::ops::{SampledProduct, SparseMm};
-use samebits_tensor_core::{Error, Result, Tensor};
+use samebits_tensor_core::{Error, Result};
 
 use super::{SparseCoo, index};
 use crate::functional::reshape;
-use crate::{Var, run};
+use crate::{Tensor, run};
 
 /// A sparse matrix times a dense one.
 ///
@@ -27,21 +27,20 @@ use crate::{Var, run};
 /// # Examples
 ///
 /// ```
-/// use samebits_autograd::Var;
+/// use samebits_autograd::Tensor;
 /// use samebits_autograd::sparse::{SparseCoo, sparse_mm};
-/// use samebits_tensor_core::Tensor;
 ///
 /// let indices = Tensor::from_slice(&[0i64, 1, 2, 0], &[2, 2])?;
-/// let values = Var::parameter(Tensor::from_slice(&[2.0f32, 3.0], &[2])?);
+/// let values = Tensor::from_slice(&[2.0f32, 3.0], &[2])?.set_requires_grad(true);
 /// let sparse = SparseCoo::new(&indices, &values, &[2, 3])?;
-/// let dense = Var::constant(Tensor::from_slice(&[1.0f32, 10.0, 100.0], &[3, 1])?);
+/// let dense = Tensor::from_slice(&[1.0f32, 10.0, 100.0], &[3, 1])?;
 /// let y = sparse_mm(&sparse, &dense)?;
-/// assert_eq!(y.value().to_vec::<f32>()?, [200.0, 3.0]);
+/// assert_eq!(y.to_vec::<f32>()?, [200.0, 3.0]);
 /// assert_eq!(y.sum_all()?.backward()?.of(&values).unwrap().to_vec::<f32>()?, [100.0, 1.0]);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
 #[track_caller]
-pub fn sparse_mm(sparse: &SparseCoo, dense: &Var) -> Result<Var> {
+pub fn sparse_mm(sparse: &SparseCoo, dense: &Tensor) -> Result<Tensor> {
     let (&[m, k], &[inner, _]) = (sparse.shape(), dense.shape()) else {
         return Err(mismatch("sparse_mm", "[m, k] and [k, n]", sparse, dense));
     };
@@ -49,7 +48,7 @@ pub fn sparse_mm(sparse: &SparseCoo, dense: &Var) -> Result<Var> {
         return Err(mismatch("sparse_mm", "[m, k] and [k, n]", sparse, dense));
     }
     let sparse = sparse.coalesce()?;
-    let device = dense.value().device();
+    let device = dense.device();
     let places = Places {
         rows: index(&sparse.places[0], device)?,
         columns: index(&sparse.places[1], device)?,
@@ -73,7 +72,7 @@ pub fn sparse_mm(sparse: &SparseCoo, dense: &Var) -> Result<Var> {
 ///
 /// The shapes do not go together.
 #[track_caller]
-pub fn sparse_bmm(sparse: &SparseCoo, dense: &Var) -> Result<Var> {
+pub fn sparse_bmm(sparse: &SparseCoo, dense: &Tensor) -> Result<Tensor> {
     const OP: &str = "sparse_bmm";
     let wrong = || mismatch(OP, "[batch, m, k] and [batch, k, n]", sparse, dense);
     let (&[batch, m, k], &[batches, inner, n]) = (sparse.shape(), dense.shape()) else {
@@ -83,7 +82,7 @@ pub fn sparse_bmm(sparse: &SparseCoo, dense: &Var) -> Result<Var> {
         return Err(wrong());
     }
     let sparse = sparse.coalesce()?;
-    let device = dense.value().device();
+    let device = dense.device();
     let (Some(rows), Some(columns)) = (batch.checked_mul(m), batch.checked_mul(k)) else {
         return Err(wrong());
     };
@@ -128,17 +127,17 @@ impl Places {
 
 /// The product; linear in both operands.
 #[track_caller]
-fn product(places: &Places, values: &Var, dense: &Var) -> Result<Var> {
+fn product(places: &Places, values: &Tensor, dense: &Tensor) -> Result<Tensor> {
     let value = run(&SparseMm {
-        rows: places.rows.clone(),
-        columns: places.columns.clone(),
+        rows: places.rows.value().clone(),
+        columns: places.columns.value().clone(),
         values: values.value().clone(),
         dense: dense.value().clone(),
         size: places.size[0],
         period: places.periods[1],
     })?;
     let (places, v, d) = (places.clone(), values.clone(), dense.clone());
-    Ok(Var::computed(value, &[values, dense], move |grad| {
+    Ok(Tensor::computed(value, &[values, dense], move |grad| {
         let of_values = v.requires_grad().then(|| sampled(&places, grad, &d)).transpose()?;
         let of_dense =
             d.requires_grad().then(|| product(&places.transposed(), &v, grad)).transpose()?;
@@ -148,15 +147,15 @@ fn product(places: &Places, values: &Var, dense: &Var) -> Result<Var> {
 
 /// The products of chosen rows; linear in both operands.
 #[track_caller]
-fn sampled(places: &Places, left: &Var, right: &Var) -> Result<Var> {
+fn sampled(places: &Places, left: &Tensor, right: &Tensor) -> Result<Tensor> {
     let value = run(&SampledProduct {
-        rows: places.rows.clone(),
-        columns: places.columns.clone(),
+        rows: places.rows.value().clone(),
+        columns: places.columns.value().clone(),
         left: left.value().clone(),
         right: right.value().clone(),
     })?;
     let (places, l, r) = (places.clone(), left.clone(), right.clone());
-    Ok(Var::computed(value, &[left, right], move |grad| {
+    Ok(Tensor::computed(value, &[left, right], move |grad| {
         let of_left = l.requires_grad().then(|| product(&places, grad, &r)).transpose()?;
         let of_right =
             r.requires_grad().then(|| product(&places.transposed(), grad, &l)).transpose()?;
@@ -164,7 +163,7 @@ fn sampled(places: &Places, left: &Var, right: &Var) -> Result<Var> {
     }))
 }
 
-fn mismatch(op: &'static str, expected: &str, sparse: &SparseCoo, dense: &Var) -> Error {
+fn mismatch(op: &'static str, expected: &str, sparse: &SparseCoo, dense: &Tensor) -> Error {
     let (sparse, dense) = (sparse.shape(), dense.shape());
     Error::invalid(op, format!("expected shapes {expected}, got {sparse:?} and {dense:?}"))
 }

@@ -1,15 +1,17 @@
 //! Products, convolutions, decompositions and sparse matrices.
 
+use samebits::Tensor;
 use samebits::functional as f;
 use samebits::ops::*;
 use samebits::sparse::{SparseCoo, SparseCsr, sparse_bmm, sparse_mm};
-use samebits::{DType, Generator, Tensor};
+use samebits::tensor_core::Tensor as Value;
+use samebits::{DType, Generator};
 
 use super::{Calls, graded, small};
 use crate::fuzz::Draw;
 
 /// Two factors of a product of matrices, perhaps with dimensions before.
-fn factors(d: &mut Draw, dtype: DType) -> [Tensor; 2] {
+fn factors(d: &mut Draw, dtype: DType) -> [Value; 2] {
     let ranks = d.below(3);
     let batch = d.shape(ranks);
     let [m, k, n] = [(); 3].map(|()| d.size().min(20));
@@ -160,7 +162,7 @@ fn output(d: &mut Draw, params: &ConvParams, input: &[usize], weight: &[usize]) 
 }
 
 /// A matrix, or a batch of them.
-fn matrices(d: &mut Draw) -> Tensor {
+fn matrices(d: &mut Draw) -> Value {
     let (ranks, dtype) = (d.below(3), d.float());
     let mut shape: Vec<usize> = (0..ranks).map(|_| d.between(0, 3)).collect();
     shape.extend([d.size().min(12), d.size().min(12)]);
@@ -191,12 +193,12 @@ fn decompositions(calls: &mut Calls) {
         let (q, iterations) = (d.count(2), d.between(0, 3));
         let mut generator = Generator::new(d.word());
         let (u, s, v) = if d.flag() {
-            f::svd_lowrank(&x, q, iterations, None, &mut generator)?
+            f::svd_lowrank(&Tensor::from(&x), q, iterations, None, &mut generator)?
         } else {
             let (q, center) = (d.flag().then_some(q), d.flag());
-            f::pca_lowrank(&x, q, center, iterations, &mut generator)?
+            f::pca_lowrank(&Tensor::from(&x), q, center, iterations, &mut generator)?
         };
-        Ok(vec![u, s, v])
+        Ok(vec![u.into(), s.into(), v.into()])
     });
 }
 
@@ -231,7 +233,7 @@ fn sparse(calls: &mut Calls) {
             indices.extend((0..count).map(|_| d.below(size.max(1)) as i64));
         }
         let indices: Vec<i64> = indices.into_iter().map(|index| d.int(index)).collect();
-        let indices = Tensor::from_slice(&indices, &[sizes.len(), count]).expect("as many");
+        let indices = Value::from_slice(&indices, &[sizes.len(), count]).expect("as many");
         let (shape, width, which) = (d.counts(&sizes), d.size().min(9), d.below(6));
         let mut dense = sizes.clone();
         dense.remove(dense.len() - 2);
@@ -239,7 +241,7 @@ fn sparse(calls: &mut Calls) {
         let arguments = vec![d.tensor(&[count], dtype), d.tensor(&dense, dtype)];
         let (a, b) = (d.dim(sizes.len()), d.dim(sizes.len()));
         graded(d, arguments, |x| {
-            let sparse = SparseCoo::new(&indices, &x[0], &shape)?;
+            let sparse = SparseCoo::new(&Tensor::from(&indices), &x[0], &shape)?;
             match which {
                 0 => sparse_mm(&sparse, &x[1]),
                 1 => sparse_bmm(&sparse, &x[1]),

@@ -1,8 +1,10 @@
 //! Gathering, scattering and tables of rows.
 
+use samebits::Tensor;
 use samebits::functional::{self as f, EmbeddingBagOptions};
 use samebits::ops::*;
-use samebits::{DType, Result, Tensor};
+use samebits::tensor_core::Tensor as Value;
+use samebits::{DType, Result};
 
 use super::{Calls, graded};
 use crate::fuzz::Draw;
@@ -19,10 +21,10 @@ const BAGS: [BagMode; 3] = [BagMode::Sum, BagMode::Mean, BagMode::Max];
 
 /// A tensor, a dimension of it, indices along it and what they are the places of.
 struct Along {
-    input: Tensor,
+    input: Value,
     dim: usize,
-    index: Tensor,
-    source: Tensor,
+    index: Value,
+    source: Value,
 }
 
 /// One index for each slice.
@@ -54,7 +56,7 @@ fn elements(d: &mut Draw, dtype: DType) -> Along {
 }
 
 /// A tensor, indices of its first dimensions, and as many values.
-fn places(d: &mut Draw, dtype: DType) -> (Tensor, Vec<Tensor>, Tensor) {
+fn places(d: &mut Draw, dtype: DType) -> (Value, Vec<Value>, Value) {
     let rank = d.between(1, 4);
     let (shape, indexed) = (d.shape(rank), d.between(1, rank));
     let parts = d.between(0, 2);
@@ -138,7 +140,7 @@ fn functions(calls: &mut Calls) {
     calls.function("index_along", |d| {
         let (which, dtype, alpha) = (d.below(6), d.float(), d.real(1.0));
         let Along { input, dim, index, source } = slices(d, dtype);
-        let (kind, include) = (d.pick(&SCATTER), d.flag());
+        let (index, kind, include) = (Tensor::from(index), d.pick(&SCATTER), d.flag());
         graded(d, vec![input, source], |x| match which {
             0 => f::index_select(&x[0], dim, &index),
             1 => f::index_add(&x[0], dim, &index, &x[1], alpha),
@@ -151,7 +153,7 @@ fn functions(calls: &mut Calls) {
     calls.function("scatter_along", |d| {
         let (which, dtype, value) = (d.below(5), d.float(), d.real(1.0));
         let Along { input, dim, index, source } = elements(d, dtype);
-        let (kind, include) = (d.pick(&SCATTER), d.flag());
+        let (index, kind, include) = (Tensor::from(index), d.pick(&SCATTER), d.flag());
         graded(d, vec![input, source], |x| match which {
             0 => f::gather(&x[0], dim, &index),
             1 => f::scatter(&x[0], dim, &index, &x[1]),
@@ -163,6 +165,7 @@ fn functions(calls: &mut Calls) {
     calls.function("index_places", |d| {
         let (which, dtype, accumulate) = (d.below(2), d.float(), d.flag());
         let (input, indices, values) = places(d, dtype);
+        let indices: Vec<Tensor> = indices.iter().map(Tensor::from).collect();
         graded(d, vec![input, values], |x| match which {
             0 => f::index(&x[0], &indices),
             _ => f::index_put(&x[0], &indices, &x[1], accumulate),
@@ -170,7 +173,7 @@ fn functions(calls: &mut Calls) {
     });
     calls.function("flat_places", |d| {
         let (shape, part, dtype) = (d.any_shape(), d.any_shape(), d.float());
-        let index = d.indices(&part, shape.iter().product());
+        let index = Tensor::from(d.indices(&part, shape.iter().product()));
         let arguments = vec![d.tensor(&shape, dtype), d.tensor(&part, dtype)];
         let (which, accumulate) = (d.below(2), d.flag());
         graded(d, arguments, |x| match which {
@@ -181,7 +184,7 @@ fn functions(calls: &mut Calls) {
     calls.function("masked", |d| {
         let (shape, dtype) = (d.any_shape(), d.float());
         let part = d.broadcastable(&shape);
-        let mask = d.tensor(&part, DType::Bool);
+        let mask = Tensor::from(d.tensor(&part, DType::Bool));
         let arguments = vec![d.tensor(&shape, dtype), d.tensor(&shape, dtype)];
         let (which, value) = (d.below(3), d.real(1.0));
         graded(d, arguments, |x| match which {
@@ -200,10 +203,10 @@ fn functions(calls: &mut Calls) {
 
 /// Bags of rows of a table.
 struct Bags {
-    weight: Tensor,
-    index: Tensor,
-    offsets: Tensor,
-    per_sample_weights: Option<Tensor>,
+    weight: Value,
+    index: Value,
+    offsets: Value,
+    per_sample_weights: Option<Value>,
     params: BagParams,
 }
 
@@ -226,7 +229,7 @@ fn bags(d: &mut Draw, dtype: DType) -> Bags {
     Bags {
         weight: d.tensor(&[rows, width], dtype),
         index: d.indices(&[count], rows),
-        offsets: Tensor::from_slice(&offsets, &[offsets.len()]).expect("as many offsets"),
+        offsets: Value::from_slice(&offsets, &[offsets.len()]).expect("as many offsets"),
         per_sample_weights: weighted.then(|| d.tensor(&[count], dtype)),
         params,
     }
@@ -234,7 +237,7 @@ fn bags(d: &mut Draw, dtype: DType) -> Bags {
 
 impl Bags {
     /// A gradient of the result.
-    fn grad(&self, d: &mut Draw, dtype: DType) -> Tensor {
+    fn grad(&self, d: &mut Draw, dtype: DType) -> Value {
         let count = self.offsets.numel() - usize::from(self.params.include_last_offset);
         let width = self.weight.shape().last().copied().unwrap_or(0);
         d.tensor(&[count, width.min(100)], dtype)
@@ -287,7 +290,7 @@ fn tables(calls: &mut Calls) {
     calls.function("embedding", |d| {
         let (shape, dtype) = (d.any_shape(), d.float());
         let (rows, width) = (d.size(), d.between(0, 5));
-        let index = d.indices(&shape[..shape.len().min(3)], rows);
+        let index = Tensor::from(d.indices(&shape[..shape.len().min(3)], rows));
         let weight = d.tensor(&[rows, width], dtype);
         let padding = d.flag().then(|| d.count(rows.saturating_sub(1)));
         let scale = d.flag();
@@ -295,10 +298,11 @@ fn tables(calls: &mut Calls) {
     });
     calls.function("embedding_renorm", |d| {
         let (rows, width, dtype) = (d.size(), d.size(), d.float());
-        let (weight, index) = (d.tensor(&[rows, width], dtype), d.indices(&[5], rows));
-        Ok(vec![f::embedding_renorm(&weight, &index, d.real(1.0), d.real(2.0))?])
+        let weight = Tensor::from(d.tensor(&[rows, width], dtype));
+        let index = Tensor::from(d.indices(&[5], rows));
+        Ok(vec![f::embedding_renorm(&weight, &index, d.real(1.0), d.real(2.0))?.into()])
     });
-    calls.function("embedding_bags", |d| -> Result<Vec<Tensor>> {
+    calls.function("embedding_bags", |d| -> Result<Vec<Value>> {
         let dtype = d.float();
         let Bags { weight, index, offsets, per_sample_weights, params } = bags(d, dtype);
         let options = EmbeddingBagOptions {
@@ -308,6 +312,7 @@ fn tables(calls: &mut Calls) {
             padding_idx: params.padding_idx,
         };
         let arguments = [weight].into_iter().chain(per_sample_weights).collect();
+        let (index, offsets) = (Tensor::from(index), Tensor::from(offsets));
         let offsets = Some(&offsets).filter(|_| !d.hostile());
         graded(d, arguments, |x| f::embedding_bag(&x[0], &index, offsets, x.get(1), options))
     });

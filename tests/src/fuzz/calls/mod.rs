@@ -11,7 +11,8 @@ mod windows;
 use std::sync::LazyLock;
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use samebits::{Determinism, Error, Op, Result, Tensor, Var, determinism, dispatch};
+use samebits::tensor_core::Tensor as Value;
+use samebits::{Determinism, Error, Op, Result, Tensor, determinism, dispatch};
 
 use super::{Draw, Outcome, Target};
 use crate::cases::Tensors;
@@ -31,8 +32,8 @@ pub(super) fn targets() -> Vec<Target> {
 #[cfg(test)]
 pub(super) fn planted() -> Vec<Target> {
     use rayon::current_num_threads as threads;
-    fn numbers(x: f32) -> Result<Vec<Tensor>> {
-        Ok(vec![Tensor::from_slice(&[x], &[1])?])
+    fn numbers(x: f32) -> Result<Vec<Value>> {
+        Ok(vec![Value::from_slice(&[x], &[1])?])
     }
     let mut calls = Calls(Vec::new());
     calls.function("result", |_| numbers(1.0));
@@ -77,7 +78,7 @@ impl Calls {
     }
 
     /// Adds a function.
-    fn function(&mut self, name: &str, run: fn(&mut Draw) -> Result<Vec<Tensor>>) {
+    fn function(&mut self, name: &str, run: fn(&mut Draw) -> Result<Vec<Value>>) {
         self.0.push(Target {
             name: format!("calls/{name}"),
             kernel: None,
@@ -99,7 +100,7 @@ static POOLS: LazyLock<[ThreadPool; 2]> = LazyLock::new(|| {
 /// Runs a call in both pools and compares.
 fn judged(
     draw: &mut Draw,
-    run: impl Fn(&mut Draw) -> Result<Vec<Tensor>> + Sync,
+    run: impl Fn(&mut Draw) -> Result<Vec<Value>> + Sync,
     is_its_name: impl Fn(&str) -> bool,
 ) -> Outcome {
     let level = draw.pick(&[
@@ -144,8 +145,8 @@ fn judged(
 }
 
 /// Types, shapes and bits. A view of more elements than memory holds has none worth comparing.
-fn bits(tensors: &[Tensor]) -> Vec<(String, Vec<u8>)> {
-    let bytes = |x: &Tensor| if x.numel() > 1 << 20 { Ok(Vec::new()) } else { x.to_bytes() };
+fn bits(tensors: &[Value]) -> Vec<(String, Vec<u8>)> {
+    let bytes = |x: &Value| if x.numel() > 1 << 20 { Ok(Vec::new()) } else { x.to_bytes() };
     tensors
         .iter()
         .map(|x| (format!("{} {:?}", x.dtype(), x.shape()), bytes(x).expect("a small tensor")))
@@ -155,30 +156,31 @@ fn bits(tensors: &[Tensor]) -> Vec<(String, Vec<u8>)> {
 /// The value of a function and its gradients, now and then their gradients too.
 fn graded(
     draw: &mut Draw,
-    arguments: Vec<Tensor>,
-    function: impl FnOnce(&[Var]) -> Result<Var>,
-) -> Result<Vec<Tensor>> {
-    let variables: Vec<Var> = arguments.into_iter().map(Var::parameter).collect();
+    arguments: Vec<Value>,
+    function: impl FnOnce(&[Tensor]) -> Result<Tensor>,
+) -> Result<Vec<Value>> {
+    let variables: Vec<Tensor> =
+        arguments.into_iter().map(|x| Tensor::from(x).set_requires_grad(true)).collect();
     let value = function(&variables)?;
     let twice = draw.chance(4);
     let seed = like(draw, value.value())?;
-    let gradients = value.backward_from(Var::constant(seed), twice)?;
+    let gradients = value.backward_from(Tensor::from(seed), twice)?;
     let mut results = vec![value.value().clone()];
-    results.extend(variables.iter().filter_map(|variable| gradients.of(variable).cloned()));
+    results.extend(variables.iter().filter_map(|x| gradients.of(x)).map(Value::from));
     if twice {
-        let first = variables.iter().find_map(|variable| gradients.var_of(variable));
+        let first = variables.iter().find_map(|variable| gradients.of(variable));
         if let Some(first) = first.filter(|first| first.requires_grad()) {
             let seed = like(draw, first.value())?;
             // Not every gradient can be differentiated again; those that cannot say so.
-            let second = first.backward_from(Var::constant(seed), false)?;
-            results.extend(variables.iter().filter_map(|variable| second.of(variable).cloned()));
+            let second = first.backward_from(Tensor::from(seed), false)?;
+            results.extend(variables.iter().filter_map(|x| second.of(x)).map(Value::from));
         }
     }
     Ok(results)
 }
 
 /// A gradient for a result.
-fn like(draw: &mut Draw, x: &Tensor) -> Result<Tensor> {
+fn like(draw: &mut Draw, x: &Value) -> Result<Value> {
     if x.numel() > 1 << 20 {
         return x.narrow(0, 0, 0);
     }

@@ -2,7 +2,8 @@
 
 use samebits::functional::{self as f, BatchReduction, ClassLoss, CtcOptions, Stack, Weights};
 use samebits::ops::*;
-use samebits::{DType, Result, Tensor, Var};
+use samebits::tensor_core::Tensor as Value;
+use samebits::{DType, Result, Tensor};
 
 use super::{Calls, graded};
 use crate::fuzz::Draw;
@@ -22,8 +23,8 @@ pub(super) fn add(calls: &mut Calls) {
 /// Log-probabilities and target classes.
 struct Classes {
     input: Vec<usize>,
-    target: Tensor,
-    weight: Option<Tensor>,
+    target: Value,
+    weight: Option<Value>,
     ignore_index: i64,
     reduction: Reduction,
 }
@@ -75,6 +76,7 @@ fn classes(calls: &mut Calls) {
         let label_smoothing = d.real(0.1);
         let arguments = vec![d.tensor(&input, dtype), d.tensor(&input, dtype)];
         graded(d, arguments, |x| {
+            let (target, weight) = (Tensor::from(&target), weight.as_ref().map(Tensor::from));
             let weight = weight.as_ref();
             let options = ClassLoss { weight, ignore_index, label_smoothing, reduction };
             match which {
@@ -90,7 +92,7 @@ fn pointwise(calls: &mut Calls) {
     calls.function("losses", |d| {
         let (shape, dtype, which) = (d.any_shape(), d.float(), d.below(8));
         let (reduction, number) = (d.pick(&REDUCTIONS), d.real(1.0));
-        let weight = d.flag().then(|| d.tensor(&shape, dtype));
+        let weight = d.flag().then(|| Tensor::from(d.tensor(&shape, dtype)));
         let arguments = vec![d.tensor(&shape, dtype), d.tensor(&shape, dtype)];
         graded(d, arguments, |x| {
             let [x, y] = [&x[0], &x[1]];
@@ -155,7 +157,7 @@ fn sequences(calls: &mut Calls) {
             targets(d, n, steps, classes);
         let options = CtcOptions { blank, reduction: d.pick(&REDUCTIONS), zero_infinity: d.flag() };
         graded(d, vec![log_probs], |x| {
-            f::ctc_loss(&x[0], &labels, &input_lengths, &target_lengths, options)
+            f::ctc_loss(&x[0], &Tensor::from(&labels), &input_lengths, &target_lengths, options)
         })
     });
 }
@@ -205,7 +207,7 @@ fn norms(calls: &mut Calls) {
     calls.function("norms", |d| {
         let (shape, dtype, which) = (channels(d), d.float(), d.below(5));
         let (groups, eps) = (d.count(1), d.real(1e-5));
-        let [mean, var] = [(); 2].map(|()| d.tensor(&shape[1..2], dtype));
+        let [mean, var] = [(); 2].map(|()| Tensor::from(d.tensor(&shape[1..2], dtype)));
         let row = d.counts(&shape[1..]);
         let part = if which == 4 { &shape[1..] } else { &shape[1..2] };
         let [weight, bias] = [(); 2].map(|()| d.tensor(part, dtype));
@@ -256,12 +258,12 @@ fn optimizers(calls: &mut Calls) {
 
 fn cells(calls: &mut Calls) {
     /// Tensors of `[n, width * size]`.
-    fn states<const N: usize>(d: &mut Draw, widths: [usize; N]) -> [Tensor; N] {
+    fn states<const N: usize>(d: &mut Draw, widths: [usize; N]) -> [Value; N] {
         let (n, size, dtype) = (d.size().min(12), d.size().min(12), d.float());
         widths.map(|width| d.tensor(&[n, width * size], dtype))
     }
     /// A bias that fits the gates.
-    fn bias(d: &mut Draw, gates: &Tensor) -> Option<Tensor> {
+    fn bias(d: &mut Draw, gates: &Value) -> Option<Value> {
         let width = gates.shape().last().copied().unwrap_or(0).min(1000);
         d.flag().then(|| d.tensor(&[width], gates.dtype()))
     }
@@ -391,7 +393,12 @@ fn layers(calls: &mut Calls) {
     });
 }
 
-fn dense(cell: RecurrentCell, x: &[Var], weights: &[Weights], stack: Stack<'_>) -> Result<Var> {
+fn dense(
+    cell: RecurrentCell,
+    x: &[Tensor],
+    weights: &[Weights],
+    stack: Stack<'_>,
+) -> Result<Tensor> {
     Ok(match cell {
         RecurrentCell::Tanh => f::rnn_tanh(&x[0], &x[1], weights, stack)?.0,
         RecurrentCell::Relu => f::rnn_relu(&x[0], &x[1], weights, stack)?.0,

@@ -2,7 +2,8 @@
 
 use samebits::functional as f;
 use samebits::ops::*;
-use samebits::{DType, Tensor, Var};
+use samebits::tensor_core::Tensor as Value;
+use samebits::{DType, Tensor};
 
 use super::{Calls, graded};
 use crate::fuzz::Draw;
@@ -57,7 +58,7 @@ const REDUCE: [ReduceKind; 5] =
     [ReduceKind::Sum, ReduceKind::Mean, ReduceKind::Amax, ReduceKind::Amin, ReduceKind::Prod];
 
 /// Two tensors that broadcast together.
-fn pair(draw: &mut Draw, dtype: DType) -> [Tensor; 2] {
+fn pair(draw: &mut Draw, dtype: DType) -> [Value; 2] {
     let shape = draw.any_shape();
     [(); 2].map(|()| {
         let part = draw.broadcastable(&shape);
@@ -66,13 +67,13 @@ fn pair(draw: &mut Draw, dtype: DType) -> [Tensor; 2] {
 }
 
 /// A tensor of numbers, and its rank.
-fn floats(draw: &mut Draw) -> (Tensor, usize) {
+fn floats(draw: &mut Draw) -> (Value, usize) {
     let (shape, dtype) = (draw.any_shape(), draw.float());
     (draw.tensor(&shape, dtype), shape.len())
 }
 
 /// A tensor of any type, and its rank.
-fn anything(draw: &mut Draw) -> (Tensor, usize) {
+fn anything(draw: &mut Draw) -> (Value, usize) {
     let (shape, dtype) = (draw.any_shape(), draw.any_type());
     (draw.tensor(&shape, dtype), shape.len())
 }
@@ -116,7 +117,7 @@ fn elementwise(calls: &mut Calls) {
         Ok(Cat { inputs: inputs.collect(), dim: d.count(at) })
     });
     calls.function("arithmetic", |d| {
-        type Two = fn(&Var, &Var) -> samebits::Result<Var>;
+        type Two = fn(&Tensor, &Tensor) -> samebits::Result<Tensor>;
         let all: [Two; 7] = [f::add, f::sub, f::mul, f::div, f::maximum, f::minimum, f::pow];
         let (function, dtype) = (d.pick(&all), d.float());
         let inputs = pair(d, dtype).to_vec();
@@ -127,13 +128,13 @@ fn elementwise(calls: &mut Calls) {
         let inputs = pair(d, dtype).to_vec();
         let shape = d.broadcastable(inputs[0].shape());
         let condition = d.tensor(&shape, DType::Bool);
-        graded(d, inputs, |x| f::where_(&condition, &x[0], &x[1]))
+        graded(d, inputs, |x| f::where_(&Tensor::from(&condition), &x[0], &x[1]))
     });
 }
 
 fn activations(calls: &mut Calls) {
     calls.function("functions", |d| {
-        type One = fn(&Var) -> samebits::Result<Var>;
+        type One = fn(&Tensor) -> samebits::Result<Tensor>;
         let all: [One; 27] = [
             f::abs,
             f::cos,
@@ -188,7 +189,7 @@ fn activations(calls: &mut Calls) {
 
 fn reductions(calls: &mut Calls) {
     /// A tensor of which no operation makes a copy, but looks at every element.
-    fn walked(of: fn(&mut Draw) -> (Tensor, usize), d: &mut Draw) -> (Tensor, usize) {
+    fn walked(of: fn(&mut Draw) -> (Value, usize), d: &mut Draw) -> (Value, usize) {
         d.expand_less();
         of(d)
     }
@@ -235,18 +236,20 @@ fn reductions(calls: &mut Calls) {
         let (x, rank) = walked(anything, d);
         let (dims, keep) = (d.dims(rank), d.flag());
         let dim = d.flag().then(|| d.dim(rank));
-        Ok(vec![match d.below(4) {
+        let x = Tensor::from(&x);
+        let found = match d.below(4) {
             0 => f::any(&x, &dims, keep)?,
             1 => f::all(&x, &dims, keep)?,
             2 => f::argmax(&x, dim, keep)?,
             _ => f::argmin(&x, dim, keep)?,
-        }])
+        };
+        Ok(vec![found.into()])
     });
 }
 
 fn scans(calls: &mut Calls) {
     /// Tensors of one shape and type, and a dimension.
-    fn alike<const N: usize>(d: &mut Draw) -> ([Tensor; N], usize) {
+    fn alike<const N: usize>(d: &mut Draw) -> ([Value; N], usize) {
         let rank = d.between(1, 4);
         let (shape, dtype) = (d.shape(rank), d.float());
         ([(); N].map(|()| d.tensor(&shape, dtype)), d.dim(rank))

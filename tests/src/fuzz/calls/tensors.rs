@@ -3,7 +3,8 @@
 use samebits::functional as f;
 use samebits::ops::*;
 use samebits::rng::Generator;
-use samebits::{DType, Device, Result, Tensor, Var};
+use samebits::tensor_core::Tensor as Value;
+use samebits::{DType, Device, Result, Tensor};
 
 use super::{Calls, graded};
 use crate::fuzz::Draw;
@@ -46,9 +47,9 @@ fn random(calls: &mut Calls) {
         let (shape, n) = (d.counts(&shape), d.count(9));
         samebits::manual_seed(seed);
         Ok(vec![match d.below(3) {
-            0 => samebits::rand(&shape)?,
-            1 => samebits::randn(&shape)?,
-            _ => samebits::randperm(n)?,
+            0 => samebits::rand(&shape)?.into(),
+            1 => samebits::randn(&shape)?.into(),
+            _ => samebits::randperm(n)?.into(),
         }])
     });
     calls.function("dropouts", |d| {
@@ -106,14 +107,14 @@ fn views(calls: &mut Calls) {
         let bools = vec![true; values.len()];
         let shape = d.counts(&shape);
         Ok(vec![match d.below(2) {
-            0 => Tensor::from_slice(&values, &shape)?,
-            _ => Tensor::from_bools(&bools, &shape)?,
+            0 => Value::from_slice(&values, &shape)?,
+            _ => Value::from_bools(&bools, &shape)?,
         }])
     });
 }
 
 /// A view of a tensor, or a copy in another shape.
-fn view(d: &mut Draw, x: &Tensor) -> Result<Tensor> {
+fn view(d: &mut Draw, x: &Value) -> Result<Value> {
     let rank = x.rank();
     let dim = d.dim(rank);
     let size = x.shape().get(dim).copied().unwrap_or(1);
@@ -162,7 +163,7 @@ fn shapes(calls: &mut Calls) {
             6 => f::stack(&[x[0].clone(), x[0].clone()], a),
             7 => f::cat(&[x[0].clone(), x[0].clone()], a),
             _ => {
-                let parts: Vec<Var> = f::split(&x[0], &sizes, a)?;
+                let parts: Vec<Tensor> = f::split(&x[0], &sizes, a)?;
                 f::cat(&parts, a)
             }
         })
@@ -170,8 +171,8 @@ fn shapes(calls: &mut Calls) {
     calls.function("digest", |d| {
         let (shape, dtype) = (d.any_shape(), d.any_type());
         let x = d.tensor(&shape, dtype);
-        let text = samebits::digest([("x", &x)])?;
-        Ok(vec![Tensor::from_slice(text.as_bytes(), &[text.len()])?])
+        let text = samebits::digest([("x", &Tensor::from(&x))])?;
+        Ok(vec![Value::from_slice(text.as_bytes(), &[text.len()])?])
     });
     calls.function("item", |d| {
         let dtype = d.pick(&[DType::F32, DType::F64]);

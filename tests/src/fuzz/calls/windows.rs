@@ -2,7 +2,8 @@
 
 use samebits::functional::{self as f, Resize};
 use samebits::ops::*;
-use samebits::{DType, Generator, Result, Tensor};
+use samebits::tensor_core::Tensor as Value;
+use samebits::{DType, Generator, Result};
 
 use super::{Calls, graded, small};
 use crate::fuzz::Draw;
@@ -37,7 +38,7 @@ fn windows(d: &mut Draw, dims: usize) -> PoolParams {
 }
 
 /// A gradient of a result of this shape, if that is one that can be computed.
-fn grad(d: &mut Draw, shape: Result<Vec<usize>>, dtype: DType) -> Tensor {
+fn grad(d: &mut Draw, shape: Result<Vec<usize>>, dtype: DType) -> Value {
     let shape = shape.ok().filter(|shape| small(shape)).unwrap_or_else(|| d.any_shape());
     d.tensor(&shape, dtype)
 }

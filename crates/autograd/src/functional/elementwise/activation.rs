@@ -3,11 +3,11 @@
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
 use samebits_tensor_core::ops::{BinaryKind, CompareKind, UnaryKind};
-use samebits_tensor_core::{Error, Result, Tensor};
+use samebits_tensor_core::{Error, Result, Tensor as Value};
 
 use super::choice::{compare, full_like, hard_clamp, minimum, where_};
 use super::{abs, add, affine, erf, exp, expm1, fused, log1p, mul, neg, sigmoid, sub, tanh, unary};
-use crate::Var;
+use crate::Tensor;
 
 /// `max(x, 0)`.
 ///
@@ -15,10 +15,10 @@ use crate::Var;
 ///
 /// The type is not a float.
 #[track_caller]
-pub fn relu(x: &Var) -> Result<Var> {
+pub fn relu(x: &Tensor) -> Result<Tensor> {
     let value = unary(UnaryKind::Relu, x)?;
     let saved = value.clone();
-    Ok(Var::computed(value, &[x], move |grad| Ok(vec![Some(relu_grad(grad, &saved)?)])))
+    Ok(Tensor::computed(value, &[x], move |grad| Ok(vec![Some(relu_grad(grad, &saved)?)])))
 }
 
 /// `min(max(x, 0), 6)`.
@@ -27,7 +27,7 @@ pub fn relu(x: &Var) -> Result<Var> {
 ///
 /// The type is not a float.
 #[track_caller]
-pub fn relu6(x: &Var) -> Result<Var> {
+pub fn relu6(x: &Tensor) -> Result<Tensor> {
     hardtanh(x, 0.0, 6.0)
 }
 
@@ -37,7 +37,7 @@ pub fn relu6(x: &Var) -> Result<Var> {
 ///
 /// The type is not a float.
 #[track_caller]
-pub fn gelu(x: &Var) -> Result<Var> {
+pub fn gelu(x: &Tensor) -> Result<Tensor> {
     let share = erf(&affine(x, FRAC_1_SQRT_2, 0.0)?)?;
     mul(x, &affine(&share, 0.5, 0.5)?)
 }
@@ -49,7 +49,7 @@ pub fn gelu(x: &Var) -> Result<Var> {
 ///
 /// The type is not a float.
 #[track_caller]
-pub fn gelu_tanh(x: &Var) -> Result<Var> {
+pub fn gelu_tanh(x: &Tensor) -> Result<Tensor> {
     let cube = mul(&mul(x, x)?, x)?;
     let inner = add(x, &affine(&cube, 0.044715, 0.0)?)?;
     let share = tanh(&affine(&inner, FRAC_1_SQRT_2 * FRAC_2_SQRT_PI, 0.0)?)?;
@@ -62,7 +62,7 @@ pub fn gelu_tanh(x: &Var) -> Result<Var> {
 ///
 /// The type is not a float.
 #[track_caller]
-pub fn silu(x: &Var) -> Result<Var> {
+pub fn silu(x: &Tensor) -> Result<Tensor> {
     mul(x, &sigmoid(x)?)
 }
 
@@ -80,16 +80,15 @@ pub fn silu(x: &Var) -> Result<Var> {
 /// # Examples
 ///
 /// ```
-/// use samebits_autograd::{Var, functional};
-/// use samebits_tensor_core::Tensor;
+/// use samebits_autograd::{Tensor, functional};
 ///
-/// let x = Var::constant(Tensor::from_slice(&[-1000.0f32, 0.0, 1000.0], &[3])?);
+/// let x = Tensor::from_slice(&[-1000.0f32, 0.0, 1000.0], &[3])?;
 /// let y = functional::softplus(&x, 1.0, 20.0)?;
-/// assert_eq!(y.value().to_vec::<f32>()?, [0.0, std::f32::consts::LN_2, 1000.0]);
+/// assert_eq!(y.to_vec::<f32>()?, [0.0, std::f32::consts::LN_2, 1000.0]);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
 #[track_caller]
-pub fn softplus(x: &Var, beta: f64, threshold: f64) -> Result<Var> {
+pub fn softplus(x: &Tensor, beta: f64, threshold: f64) -> Result<Tensor> {
     if beta == 0.0 || !beta.is_finite() {
         return Err(Error::invalid(
             "softplus",
@@ -97,11 +96,11 @@ pub fn softplus(x: &Var, beta: f64, threshold: f64) -> Result<Var> {
         ));
     }
     let scaled = affine(x, beta, 0.0)?;
-    let straight = compare(CompareKind::Gt, scaled.value(), threshold)?;
+    let straight = compare(CompareKind::Gt, &scaled, threshold)?;
     let curve = affine(&log1p(&exp(&scaled.detach())?)?, 1.0 / beta, 0.0)?;
     let value = where_(&straight, &x.detach(), &curve)?.value().clone();
     let saved = x.clone();
-    Ok(Var::computed(value, &[x], move |grad| {
+    Ok(Tensor::computed(value, &[x], move |grad| {
         let slope = sigmoid(&affine(&saved, beta, 0.0)?)?;
         let one = full_like(&slope, 1.0)?;
         Ok(vec![Some(mul(grad, &where_(&straight, &one, &slope)?)?)])
@@ -114,12 +113,14 @@ pub fn softplus(x: &Var, beta: f64, threshold: f64) -> Result<Var> {
 ///
 /// The type is not a float.
 #[track_caller]
-pub fn log_sigmoid(x: &Var) -> Result<Var> {
+pub fn log_sigmoid(x: &Tensor) -> Result<Tensor> {
     let flat = x.detach();
     let tail = log1p(&exp(&neg(&abs(&flat)?)?)?)?;
     let value = sub(&minimum(&flat, &full_like(&flat, 0.0)?)?, &tail)?.value().clone();
     let saved = x.clone();
-    Ok(Var::computed(value, &[x], move |grad| Ok(vec![Some(mul(grad, &sigmoid(&neg(&saved)?)?)?)])))
+    Ok(Tensor::computed(value, &[x], move |grad| {
+        Ok(vec![Some(mul(grad, &sigmoid(&neg(&saved)?)?)?)])
+    }))
 }
 
 /// `x` where it is positive, else `negative_slope · x`.
@@ -128,8 +129,8 @@ pub fn log_sigmoid(x: &Var) -> Result<Var> {
 ///
 /// The type is not a float.
 #[track_caller]
-pub fn leaky_relu(x: &Var, negative_slope: f64) -> Result<Var> {
-    let positive = compare(CompareKind::Gt, x.value(), 0.0)?;
+pub fn leaky_relu(x: &Tensor, negative_slope: f64) -> Result<Tensor> {
+    let positive = compare(CompareKind::Gt, x, 0.0)?;
     where_(&positive, x, &affine(x, negative_slope, 0.0)?)
 }
 
@@ -139,8 +140,8 @@ pub fn leaky_relu(x: &Var, negative_slope: f64) -> Result<Var> {
 ///
 /// The type is not a float.
 #[track_caller]
-pub fn elu(x: &Var, alpha: f64) -> Result<Var> {
-    let positive = compare(CompareKind::Gt, x.value(), 0.0)?;
+pub fn elu(x: &Tensor, alpha: f64) -> Result<Tensor> {
+    let positive = compare(CompareKind::Gt, x, 0.0)?;
     // Large arguments are not taken from the exponential; without the minimum they would
     // overflow there, and their gradient with it.
     let curve = affine(&expm1(&minimum(x, &full_like(x, 0.0)?)?)?, alpha, 0.0)?;
@@ -153,19 +154,18 @@ pub fn elu(x: &Var, alpha: f64) -> Result<Var> {
 ///
 /// The type is not a float, or `min` is not below `max`.
 #[track_caller]
-pub fn hardtanh(x: &Var, min: f64, max: f64) -> Result<Var> {
+pub fn hardtanh(x: &Tensor, min: f64, max: f64) -> Result<Tensor> {
     // Written so that NaN is refused too.
     if min.partial_cmp(&max) != Some(std::cmp::Ordering::Less) {
         return Err(Error::invalid("hardtanh", format!("expected min < max, got {min} and {max}")));
     }
-    let inside =
-        [compare(CompareKind::Gt, x.value(), min)?, compare(CompareKind::Lt, x.value(), max)?];
+    let inside = [compare(CompareKind::Gt, x, min)?, compare(CompareKind::Lt, x, max)?];
     hard_clamp(x, Some(min), Some(max), inside.into())
 }
 
 /// `grad` where the result of relu is positive. Linear in `grad`, so it is its own derivative.
-fn relu_grad(grad: &Var, result: &Tensor) -> Result<Var> {
+fn relu_grad(grad: &Tensor, result: &Value) -> Result<Tensor> {
     let value = fused(BinaryKind::ReluGrad, grad, result)?.value().clone();
     let result = result.clone();
-    Ok(Var::computed(value, &[grad], move |outer| Ok(vec![Some(relu_grad(outer, &result)?)])))
+    Ok(Tensor::computed(value, &[grad], move |outer| Ok(vec![Some(relu_grad(outer, &result)?)])))
 }

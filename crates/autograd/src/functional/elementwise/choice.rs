@@ -1,11 +1,11 @@
 //! Functions that choose among their arguments.
 
+use samebits_tensor_core::Result;
 use samebits_tensor_core::ops::{BinaryKind, Compare, CompareKind, UnaryKind, Where};
-use samebits_tensor_core::{Result, Tensor};
 
 use super::{affine, binary, mul, unary};
 use crate::functional::reduce::sum_to;
-use crate::{Var, run};
+use crate::{Tensor, run, untracked};
 
 /// `a` where the condition holds, else `b`, with broadcasting. A value that is not chosen has no
 /// influence, not even by a NaN, and gets the gradient +0.
@@ -18,22 +18,24 @@ use crate::{Var, run};
 /// # Examples
 ///
 /// ```
-/// use samebits_autograd::{Var, functional};
-/// use samebits_tensor_core::Tensor;
+/// use samebits_autograd::{Tensor, functional};
 ///
 /// let condition = Tensor::from_bools(&[true, false], &[2])?;
-/// let a = Var::constant(Tensor::from_slice(&[1.0f32, 2.0], &[2])?);
-/// let b = Var::constant(Tensor::scalar(f32::NAN));
-/// let y = functional::where_(&condition, &a, &b)?.value().to_vec::<f32>()?;
+/// let a = Tensor::from_slice(&[1.0f32, 2.0], &[2])?;
+/// let b = Tensor::scalar(f32::NAN);
+/// let y = functional::where_(&condition, &a, &b)?.to_vec::<f32>()?;
 /// assert!(y[0] == 1.0 && y[1].is_nan());
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
 #[track_caller]
-pub fn where_(condition: &Tensor, a: &Var, b: &Var) -> Result<Var> {
-    let value =
-        run(&Where { condition: condition.clone(), a: a.value().clone(), b: b.value().clone() })?;
+pub fn where_(condition: &Tensor, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    let value = run(&Where {
+        condition: condition.value().clone(),
+        a: a.value().clone(),
+        b: b.value().clone(),
+    })?;
     let (condition, x, y) = (condition.clone(), a.clone(), b.clone());
-    Ok(Var::computed(value, &[a, b], move |grad| {
+    Ok(Tensor::computed(value, &[a, b], move |grad| {
         let zero = scalar_like(grad, 0.0)?;
         Ok(vec![
             super::wanted(&x, || sum_to(&where_(&condition, grad, &zero)?, x.shape()))?,
@@ -48,9 +50,9 @@ pub fn where_(condition: &Tensor, a: &Var, b: &Var) -> Result<Var> {
 ///
 /// The type is not a float.
 #[track_caller]
-pub fn abs(x: &Var) -> Result<Var> {
+pub fn abs(x: &Tensor) -> Result<Tensor> {
     let saved = x.detach();
-    Ok(Var::computed(unary(UnaryKind::Abs, x)?, &[x], move |grad| {
+    Ok(Tensor::computed(unary(UnaryKind::Abs, x)?, &[x], move |grad| {
         Ok(vec![Some(mul(grad, &sign(&saved)?)?)])
     }))
 }
@@ -61,12 +63,11 @@ pub fn abs(x: &Var) -> Result<Var> {
 ///
 /// The type is not a float.
 #[track_caller]
-pub fn sign(x: &Var) -> Result<Var> {
+pub fn sign(x: &Tensor) -> Result<Tensor> {
     let (one, zero) = (scalar_like(x, 1.0)?, scalar_like(x, 0.0)?);
-    let positive = compare(CompareKind::Gt, x.value(), 0.0)?;
-    let negative = compare(CompareKind::Lt, x.value(), 0.0)?;
-    let ordered =
-        run(&Compare { kind: CompareKind::Eq, a: x.value().clone(), b: x.value().clone() })?;
+    let positive = compare(CompareKind::Gt, x, 0.0)?;
+    let negative = compare(CompareKind::Lt, x, 0.0)?;
+    let ordered = relation(CompareKind::Eq, x, x)?;
     let rest = where_(&ordered, &zero, &x.detach())?;
     let below = where_(&negative, &scalar_like(x, -1.0)?, &rest)?;
     where_(&positive, &one, &below)
@@ -79,13 +80,13 @@ pub fn sign(x: &Var) -> Result<Var> {
 ///
 /// The type is not a float.
 #[track_caller]
-pub fn clamp(x: &Var, min: Option<f64>, max: Option<f64>) -> Result<Var> {
+pub fn clamp(x: &Tensor, min: Option<f64>, max: Option<f64>) -> Result<Tensor> {
     let mut inside = Vec::new();
     if let Some(min) = min {
-        inside.push(compare(CompareKind::Ge, x.value(), min)?);
+        inside.push(compare(CompareKind::Ge, x, min)?);
     }
     if let Some(max) = max {
-        inside.push(compare(CompareKind::Le, x.value(), max)?);
+        inside.push(compare(CompareKind::Le, x, max)?);
     }
     hard_clamp(x, min, max, inside)
 }
@@ -97,7 +98,7 @@ pub fn clamp(x: &Var, min: Option<f64>, max: Option<f64>) -> Result<Var> {
 ///
 /// The shapes cannot be broadcast together, or the types differ.
 #[track_caller]
-pub fn maximum(a: &Var, b: &Var) -> Result<Var> {
+pub fn maximum(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     extremum(BinaryKind::Maximum, CompareKind::Lt, a, b)
 }
 
@@ -108,23 +109,20 @@ pub fn maximum(a: &Var, b: &Var) -> Result<Var> {
 ///
 /// As [`maximum`].
 #[track_caller]
-pub fn minimum(a: &Var, b: &Var) -> Result<Var> {
+pub fn minimum(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     extremum(BinaryKind::Minimum, CompareKind::Gt, a, b)
 }
 
 /// `loses` holds where the first operand is not chosen.
 #[track_caller]
-fn extremum(kind: BinaryKind, loses: CompareKind, a: &Var, b: &Var) -> Result<Var> {
+fn extremum(kind: BinaryKind, loses: CompareKind, a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let (x, y) = (a.clone(), b.clone());
-    Ok(Var::computed(binary(kind, a, b)?, &[a, b], move |grad| {
-        let compare = |kind, a: &Var, b: &Var| {
-            run(&Compare { kind, a: a.value().clone(), b: b.value().clone() })
-        };
+    Ok(Tensor::computed(binary(kind, a, b)?, &[a, b], move |grad| {
         let zero = scalar_like(grad, 0.0)?;
-        let equal = compare(CompareKind::Eq, &x, &y)?;
+        let equal = relation(CompareKind::Eq, &x, &y)?;
         let shared = where_(&equal, &affine(grad, 0.5, 0.0)?, grad)?;
-        let share = |mine: &Var, other: &Var| {
-            let lost = compare(loses, mine, other)?;
+        let share = |mine: &Tensor, other: &Tensor| {
+            let lost = relation(loses, mine, other)?;
             sum_to(&where_(&lost, &zero, &shared)?, mine.shape())
         };
         Ok(vec![super::wanted(&x, || share(&x, &y))?, super::wanted(&y, || share(&y, &x))?])
@@ -134,18 +132,18 @@ fn extremum(kind: BinaryKind, loses: CompareKind, a: &Var, b: &Var) -> Result<Va
 /// Keeps `x` within the bounds; the gradient passes where every condition holds.
 #[track_caller]
 pub(super) fn hard_clamp(
-    x: &Var,
+    x: &Tensor,
     min: Option<f64>,
     max: Option<f64>,
     inside: Vec<Tensor>,
-) -> Result<Var> {
+) -> Result<Tensor> {
     let mut value = x.value().clone();
     for (kind, bound) in [(BinaryKind::Maximum, min), (BinaryKind::Minimum, max)] {
         if let Some(bound) = bound {
-            value = binary(kind, &Var::constant(value), &scalar_like(x, bound)?)?;
+            value = binary(kind, &Tensor::from(value), &scalar_like(x, bound)?)?;
         }
     }
-    Ok(Var::computed(value, &[x], move |grad| {
+    Ok(Tensor::computed(value, &[x], move |grad| {
         let zero = scalar_like(grad, 0.0)?;
         let mut passed = grad.clone();
         for condition in &inside {
@@ -158,16 +156,27 @@ pub(super) fn hard_clamp(
 /// The comparison of each element with a number, which is first rounded to the element type.
 #[track_caller]
 pub(in crate::functional) fn compare(kind: CompareKind, x: &Tensor, bound: f64) -> Result<Tensor> {
-    let bound = Tensor::full(&[], bound, x.dtype())?.to(x.device())?;
-    run(&Compare { kind, a: x.clone(), b: bound })
+    relation(kind, x, &scalar_like(x, bound)?)
+}
+
+/// Where the tensors are equal.
+#[track_caller]
+pub(in crate::functional) fn equal(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    relation(CompareKind::Eq, a, b)
+}
+
+/// Where `a` and `b` compare as `kind` says, with broadcasting.
+#[track_caller]
+pub(in crate::functional) fn relation(kind: CompareKind, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    untracked(&Compare { kind, a: a.value().clone(), b: b.value().clone() })
 }
 
 /// A constant without dimensions, of the type and on the device of `x`.
-pub(in crate::functional) fn scalar_like(x: &Var, value: f64) -> Result<Var> {
-    Ok(Var::constant(Tensor::full(&[], value, x.dtype())?.to(x.value().device())?))
+pub(in crate::functional) fn scalar_like(x: &Tensor, value: f64) -> Result<Tensor> {
+    Tensor::full(&[], value, x.dtype())?.to(x.device())
 }
 
 /// A constant of the shape, the type and on the device of `x`.
-pub(in crate::functional) fn full_like(x: &Var, value: f64) -> Result<Var> {
-    Ok(Var::constant(scalar_like(x, value)?.value().expand(x.shape())?))
+pub(in crate::functional) fn full_like(x: &Tensor, value: f64) -> Result<Tensor> {
+    scalar_like(x, value)?.expand(x.shape())
 }

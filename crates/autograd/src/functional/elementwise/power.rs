@@ -5,7 +5,7 @@ use samebits_tensor_core::ops::{BinaryKind, CompareKind, UnaryKind};
 
 use super::choice::{compare, scalar_like, where_};
 use super::{affine, binary, div, log, mul, neg, square, unary, wanted};
-use crate::Var;
+use crate::Tensor;
 use crate::functional::reduce::sum_to;
 
 /// `1 / √x`, rounded once.
@@ -14,9 +14,9 @@ use crate::functional::reduce::sum_to;
 ///
 /// The type is not a float.
 #[track_caller]
-pub fn rsqrt(x: &Var) -> Result<Var> {
+pub fn rsqrt(x: &Tensor) -> Result<Tensor> {
     let saved = x.clone();
-    Ok(Var::computed(unary(UnaryKind::Rsqrt, x)?, &[x], move |grad| {
+    Ok(Tensor::computed(unary(UnaryKind::Rsqrt, x)?, &[x], move |grad| {
         let y = rsqrt(&saved)?;
         let slope = affine(&mul(&square(&y)?, &y)?, -0.5, 0.0)?;
         Ok(vec![Some(mul(grad, &slope)?)])
@@ -29,9 +29,9 @@ pub fn rsqrt(x: &Var) -> Result<Var> {
 ///
 /// The type is not a float.
 #[track_caller]
-pub fn reciprocal(x: &Var) -> Result<Var> {
+pub fn reciprocal(x: &Tensor) -> Result<Tensor> {
     let saved = x.clone();
-    Ok(Var::computed(unary(UnaryKind::Reciprocal, x)?, &[x], move |grad| {
+    Ok(Tensor::computed(unary(UnaryKind::Reciprocal, x)?, &[x], move |grad| {
         Ok(vec![Some(neg(&mul(grad, &square(&reciprocal(&saved)?)?)?)?)])
     }))
 }
@@ -42,9 +42,9 @@ pub fn reciprocal(x: &Var) -> Result<Var> {
 ///
 /// The type is not a float.
 #[track_caller]
-pub fn exp2(x: &Var) -> Result<Var> {
+pub fn exp2(x: &Tensor) -> Result<Tensor> {
     let saved = x.clone();
-    Ok(Var::computed(unary(UnaryKind::Exp2, x)?, &[x], move |grad| {
+    Ok(Tensor::computed(unary(UnaryKind::Exp2, x)?, &[x], move |grad| {
         let slope = affine(&exp2(&saved)?, std::f64::consts::LN_2, 0.0)?;
         Ok(vec![Some(mul(grad, &slope)?)])
     }))
@@ -56,9 +56,9 @@ pub fn exp2(x: &Var) -> Result<Var> {
 ///
 /// The type is not a float.
 #[track_caller]
-pub fn log2(x: &Var) -> Result<Var> {
+pub fn log2(x: &Tensor) -> Result<Tensor> {
     let saved = x.clone();
-    Ok(Var::computed(unary(UnaryKind::Log2, x)?, &[x], move |grad| {
+    Ok(Tensor::computed(unary(UnaryKind::Log2, x)?, &[x], move |grad| {
         Ok(vec![Some(div(grad, &affine(&saved, std::f64::consts::LN_2, 0.0)?)?)])
     }))
 }
@@ -69,9 +69,9 @@ pub fn log2(x: &Var) -> Result<Var> {
 ///
 /// The type is not a float.
 #[track_caller]
-pub fn log10(x: &Var) -> Result<Var> {
+pub fn log10(x: &Tensor) -> Result<Tensor> {
     let saved = x.clone();
-    Ok(Var::computed(unary(UnaryKind::Log10, x)?, &[x], move |grad| {
+    Ok(Tensor::computed(unary(UnaryKind::Log10, x)?, &[x], move |grad| {
         Ok(vec![Some(div(grad, &affine(&saved, std::f64::consts::LN_10, 0.0)?)?)])
     }))
 }
@@ -85,18 +85,18 @@ pub fn log10(x: &Var) -> Result<Var> {
 ///
 /// The shapes cannot be broadcast together, or the types differ.
 #[track_caller]
-pub fn pow(x: &Var, exponent: &Var) -> Result<Var> {
+pub fn pow(x: &Tensor, exponent: &Tensor) -> Result<Tensor> {
     let (base, power) = (x.clone(), exponent.clone());
-    Ok(Var::computed(binary(BinaryKind::Pow, x, exponent)?, &[x, exponent], move |grad| {
+    Ok(Tensor::computed(binary(BinaryKind::Pow, x, exponent)?, &[x, exponent], move |grad| {
         let zero = scalar_like(grad, 0.0)?;
         let of_base = || {
             let slope = mul(&power, &pow(&base, &affine(&power, 1.0, -1.0)?)?)?;
-            let constant = compare(CompareKind::Eq, power.value(), 0.0)?;
+            let constant = compare(CompareKind::Eq, &power, 0.0)?;
             sum_to(&mul(grad, &where_(&constant, &zero, &slope)?)?, base.shape())
         };
         let of_power = || {
-            let flat = compare(CompareKind::Eq, base.value(), 0.0)?;
-            let defined = compare(CompareKind::Ge, power.value(), 0.0)?;
+            let flat = compare(CompareKind::Eq, &base, 0.0)?;
+            let defined = compare(CompareKind::Ge, &power, 0.0)?;
             let slope = mul(&pow(&base, &power)?, &log(&base)?)?;
             let inner = where_(&defined, &zero, &slope)?;
             sum_to(&mul(grad, &where_(&flat, &inner, &slope)?)?, power.shape())
@@ -114,16 +114,15 @@ pub fn pow(x: &Var, exponent: &Var) -> Result<Var> {
 /// # Examples
 ///
 /// ```
-/// use samebits_autograd::{Var, functional};
-/// use samebits_tensor_core::Tensor;
+/// use samebits_autograd::{Tensor, functional};
 ///
-/// let x = Var::parameter(Tensor::from_slice(&[2.0f32, -3.0], &[2])?);
+/// let x = Tensor::from_slice(&[2.0f32, -3.0], &[2])?.set_requires_grad(true);
 /// let y = functional::pow_scalar(&x, 3.0)?;
-/// assert_eq!(y.value().to_vec::<f32>()?, [8.0, -27.0]);
+/// assert_eq!(y.to_vec::<f32>()?, [8.0, -27.0]);
 /// assert_eq!(y.sum_all()?.backward()?.of(&x).unwrap().to_vec::<f32>()?, [12.0, 27.0]);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
 #[track_caller]
-pub fn pow_scalar(x: &Var, exponent: f64) -> Result<Var> {
+pub fn pow_scalar(x: &Tensor, exponent: f64) -> Result<Tensor> {
     pow(x, &scalar_like(x, exponent)?)
 }

@@ -1,10 +1,10 @@
 //! Connectionist temporal classification.
 
+use samebits_tensor_core::Result;
 use samebits_tensor_core::ops::{CtcLoss, CtcLossGrad, CtcTargets, Reduction};
-use samebits_tensor_core::{Result, Tensor};
 
 use crate::functional::{once, reshape};
-use crate::{Var, run};
+use crate::{Tensor, run};
 
 /// What [`ctc_loss`] can be told; the default is PyTorch's.
 #[derive(Clone, Copy, Debug, Default)]
@@ -39,15 +39,15 @@ pub struct CtcOptions {
 /// # Examples
 ///
 /// ```
-/// use samebits_autograd::{Var, functional};
-/// use samebits_tensor_core::{DType, Tensor};
+/// use samebits_autograd::{Tensor, functional};
+/// use samebits_tensor_core::DType;
 ///
-/// let logits = Var::parameter(Tensor::zeros(&[2, 1, 2], DType::F32)?);
+/// let logits = Tensor::zeros(&[2, 1, 2], DType::F32)?.set_requires_grad(true);
 /// let log_probs = functional::log_softmax(&logits, 2)?;
 /// let targets = Tensor::from_slice(&[1i64], &[1, 1])?;
 /// let loss = functional::ctc_loss(&log_probs, &targets, &[2], &[1], Default::default())?;
 /// // Three of the four equally likely alignments emit the label.
-/// assert_eq!(loss.value().item::<f32>()?, -0.75f32.ln());
+/// assert_eq!(loss.item::<f32>()?, -0.75f32.ln());
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
 ///
@@ -57,19 +57,19 @@ pub struct CtcOptions {
 /// ICML 2006.
 #[track_caller]
 pub fn ctc_loss(
-    log_probs: &Var,
+    log_probs: &Tensor,
     targets: &Tensor,
     input_lengths: &[usize],
     target_lengths: &[usize],
     options: CtcOptions,
-) -> Result<Var> {
+) -> Result<Tensor> {
     if let [steps, classes] = *log_probs.shape() {
         let batch = reshape(log_probs, &[steps, 1, classes])?;
         let loss = ctc_loss(&batch, targets, input_lengths, target_lengths, options)?;
         return reshape(&loss, &[]);
     }
     let targets = CtcTargets {
-        labels: targets.clone(),
+        labels: targets.value().clone(),
         input_lengths: input_lengths.to_vec(),
         target_lengths: target_lengths.to_vec(),
         blank: options.blank,
@@ -82,7 +82,7 @@ pub fn ctc_loss(
         reduction,
         zero_infinity,
     })?;
-    Ok(Var::computed(value, &[log_probs], move |grad| {
+    Ok(Tensor::computed(value, &[log_probs], move |grad| {
         let value = run(&CtcLossGrad {
             grad: grad.value().clone(),
             log_probs: x.value().clone(),

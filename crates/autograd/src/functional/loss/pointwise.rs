@@ -1,14 +1,14 @@
 //! Losses of one element each, as compositions of elementwise operations.
 
 use samebits_tensor_core::ops::{CompareKind, Reduce, ReduceKind};
-use samebits_tensor_core::{Error, Result, Tensor};
+use samebits_tensor_core::{Error, Result};
 
 use super::{Reduction, expect_shape, reduced};
 use crate::functional::elementwise::{
     abs, affine, clamp, compare, div, exp, log, log_sigmoid, log1p, maximum, mul, neg, scalar_like,
     square, sub, wanted, where_,
 };
-use crate::{Var, run};
+use crate::{Tensor, untracked};
 
 /// `(input − target)²`.
 ///
@@ -20,7 +20,7 @@ use crate::{Var, run};
 ///
 /// The shapes differ.
 #[track_caller]
-pub fn mse_loss(input: &Var, target: &Var, reduction: Reduction) -> Result<Var> {
+pub fn mse_loss(input: &Tensor, target: &Tensor, reduction: Reduction) -> Result<Tensor> {
     expect_shape("mse_loss", "the target", target, input.shape())?;
     reduced(&square(&sub(input, target)?)?, reduction)
 }
@@ -35,7 +35,7 @@ pub fn mse_loss(input: &Var, target: &Var, reduction: Reduction) -> Result<Var> 
 ///
 /// The shapes differ.
 #[track_caller]
-pub fn l1_loss(input: &Var, target: &Var, reduction: Reduction) -> Result<Var> {
+pub fn l1_loss(input: &Tensor, target: &Tensor, reduction: Reduction) -> Result<Tensor> {
     expect_shape("l1_loss", "the target", target, input.shape())?;
     reduced(&abs(&sub(input, target)?)?, reduction)
 }
@@ -50,7 +50,12 @@ pub fn l1_loss(input: &Var, target: &Var, reduction: Reduction) -> Result<Var> {
 ///
 /// The shapes differ, or `beta` is negative or not finite.
 #[track_caller]
-pub fn smooth_l1_loss(input: &Var, target: &Var, beta: f64, reduction: Reduction) -> Result<Var> {
+pub fn smooth_l1_loss(
+    input: &Tensor,
+    target: &Tensor,
+    beta: f64,
+    reduction: Reduction,
+) -> Result<Tensor> {
     const OP: &str = "smooth_l1_loss";
     if !(beta >= 0.0 && beta.is_finite()) {
         return Err(Error::invalid(OP, format!("beta must be finite and at least 0, got {beta}")));
@@ -60,7 +65,7 @@ pub fn smooth_l1_loss(input: &Var, target: &Var, beta: f64, reduction: Reduction
     if beta == 0.0 {
         return reduced(&d, reduction);
     }
-    let near = compare(CompareKind::Lt, d.value(), beta)?;
+    let near = compare(CompareKind::Lt, &d, beta)?;
     let bowl = affine(&square(&d)?, 0.5 / beta, 0.0)?;
     reduced(&where_(&near, &bowl, &affine(&d, 1.0, -0.5 * beta)?)?, reduction)
 }
@@ -75,14 +80,19 @@ pub fn smooth_l1_loss(input: &Var, target: &Var, beta: f64, reduction: Reduction
 ///
 /// The shapes differ, or `delta` is not positive and finite.
 #[track_caller]
-pub fn huber_loss(input: &Var, target: &Var, delta: f64, reduction: Reduction) -> Result<Var> {
+pub fn huber_loss(
+    input: &Tensor,
+    target: &Tensor,
+    delta: f64,
+    reduction: Reduction,
+) -> Result<Tensor> {
     const OP: &str = "huber_loss";
     if !(delta > 0.0 && delta.is_finite()) {
         return Err(Error::invalid(OP, format!("delta must be finite and positive, got {delta}")));
     }
     expect_shape(OP, "the target", target, input.shape())?;
     let d = abs(&sub(input, target)?)?;
-    let near = compare(CompareKind::Lt, d.value(), delta)?;
+    let near = compare(CompareKind::Lt, &d, delta)?;
     let bowl = affine(&square(&d)?, 0.5, 0.0)?;
     let line = affine(&affine(&d, 1.0, -0.5 * delta)?, delta, 0.0)?;
     reduced(&where_(&near, &bowl, &line)?, reduction)
@@ -105,21 +115,21 @@ pub fn huber_loss(input: &Var, target: &Var, delta: f64, reduction: Reduction) -
 /// The shapes do not go together, or an input is not in `[0, 1]`.
 #[track_caller]
 pub fn binary_cross_entropy(
-    input: &Var,
-    target: &Var,
+    input: &Tensor,
+    target: &Tensor,
     weight: Option<&Tensor>,
     reduction: Reduction,
-) -> Result<Var> {
+) -> Result<Tensor> {
     const OP: &str = "binary_cross_entropy";
     expect_shape(OP, "the target", target, input.shape())?;
     check_probabilities(OP, input)?;
-    let floor = |x: Var| clamp(&x, Some(-100.0), None);
+    let floor = |x: Tensor| clamp(&x, Some(-100.0), None);
     let (x, t) = (input.detach(), target.detach());
     let miss = floor(log1p(&neg(&x)?)?)?;
     let hit = floor(log(&x)?)?;
     let value = sub(&mul(&affine(&t, 1.0, -1.0)?, &miss)?, &mul(&t, &hit)?)?;
     let (x, t) = (input.clone(), target.clone());
-    let losses = Var::computed(value.value().clone(), &[input, target], move |grad| {
+    let losses = Tensor::computed(value.value().clone(), &[input, target], move |grad| {
         let of_input = || {
             let spread = mul(&affine(&x, -1.0, 1.0)?, &x)?;
             let spread = maximum(&spread, &scalar_like(&x, 1e-12)?)?;
@@ -146,17 +156,17 @@ pub fn binary_cross_entropy(
 /// The shapes do not go together.
 #[track_caller]
 pub fn binary_cross_entropy_with_logits(
-    input: &Var,
-    target: &Var,
+    input: &Tensor,
+    target: &Tensor,
     weight: Option<&Tensor>,
     pos_weight: Option<&Tensor>,
     reduction: Reduction,
-) -> Result<Var> {
+) -> Result<Tensor> {
     const OP: &str = "binary_cross_entropy_with_logits";
     expect_shape(OP, "the target", target, input.shape())?;
     let mut share = log_sigmoid(input)?;
     if let Some(pos_weight) = pos_weight {
-        let extra = affine(&Var::constant(pos_weight.clone()), 1.0, -1.0)?;
+        let extra = affine(pos_weight, 1.0, -1.0)?;
         let factor = affine(&mul(&extra, target)?, 1.0, 1.0)?;
         share = mul(&factor, &share)?;
         expect_shape(OP, "pos_weight times the target", &share, input.shape())?;
@@ -187,17 +197,17 @@ pub enum BatchReduction {
 /// The shapes differ, or there is no first dimension to take a batch mean over.
 #[track_caller]
 pub fn kl_div(
-    input: &Var,
-    target: &Var,
+    input: &Tensor,
+    target: &Tensor,
     reduction: BatchReduction,
     log_target: bool,
-) -> Result<Var> {
+) -> Result<Tensor> {
     const OP: &str = "kl_div";
     expect_shape(OP, "the target", target, input.shape())?;
     let losses = if log_target {
         mul(&exp(target)?, &sub(target, input)?)?
     } else {
-        let nothing = compare(CompareKind::Eq, target.value(), 0.0)?;
+        let nothing = compare(CompareKind::Eq, &target, 0.0)?;
         // The logarithm of 0 must not be taken even where its value is not used: its gradient
         // would be NaN.
         let argument = where_(&nothing, &scalar_like(target, 1.0)?, target)?;
@@ -217,21 +227,21 @@ pub fn kl_div(
 
 /// Losses times a weight that broadcasts to them.
 #[track_caller]
-fn weighted(op: &'static str, losses: &Var, weight: Option<&Tensor>) -> Result<Var> {
+fn weighted(op: &'static str, losses: &Tensor, weight: Option<&Tensor>) -> Result<Tensor> {
     let Some(weight) = weight else { return Ok(losses.clone()) };
-    let product = mul(losses, &Var::constant(weight.clone()))?;
+    let product = mul(losses, weight)?;
     expect_shape(op, "the weight times the loss", &product, losses.shape())?;
     Ok(product)
 }
 
 #[track_caller]
-fn check_probabilities(op: &'static str, x: &Var) -> Result<()> {
-    if x.value().numel() == 0 {
+fn check_probabilities(op: &'static str, x: &Tensor) -> Result<()> {
+    if x.numel() == 0 {
         return Ok(());
     }
     let dims: Vec<usize> = (0..x.shape().len()).collect();
     let inside = |kind, holds: fn(f64) -> bool| -> Result<bool> {
-        let extreme = run(&Reduce { kind, x: x.value().clone(), dims: dims.clone() })?;
+        let extreme = untracked(&Reduce { kind, x: x.value().clone(), dims: dims.clone() })?;
         Ok(holds(crate::functional::wide(&extreme)?))
     };
     if inside(ReduceKind::Amin, |x| x >= 0.0)? && inside(ReduceKind::Amax, |x| x <= 1.0)? {

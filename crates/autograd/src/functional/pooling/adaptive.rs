@@ -1,9 +1,9 @@
+use samebits_tensor_core::Result;
 use samebits_tensor_core::ops::{AdaptiveAvgPool, AdaptiveAvgPoolGrad, AdaptiveMaxPool};
-use samebits_tensor_core::{Result, Tensor};
 
 use super::indexed::{Windows, sum_by_index};
 use crate::functional::spatial::{batched, batched_with_indices, by_dims};
-use crate::{Var, run};
+use crate::{Tensor, run};
 
 /// The mean of each window, for a given size of the result: output `o` of a dimension covers the
 /// inputs from `floor(o · input / output)` to `ceil((o + 1) · input / output)`.
@@ -20,16 +20,15 @@ use crate::{Var, run};
 /// # Examples
 ///
 /// ```
-/// use samebits_autograd::{Var, functional};
-/// use samebits_tensor_core::Tensor;
+/// use samebits_autograd::{Tensor, functional};
 ///
-/// let x = Var::constant(Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0], &[1, 1, 5])?);
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0], &[1, 1, 5])?;
 /// let y = functional::adaptive_avg_pool1d(&x, &[2])?;
-/// assert_eq!(y.value().to_vec::<f32>()?, [2.0, 4.0]);
+/// assert_eq!(y.to_vec::<f32>()?, [2.0, 4.0]);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
 #[track_caller]
-pub fn adaptive_avg_pool(input: &Var, output_size: &[usize]) -> Result<Var> {
+pub fn adaptive_avg_pool(input: &Tensor, output_size: &[usize]) -> Result<Tensor> {
     batched(input, output_size.len(), |input| averaged(input, output_size))
 }
 
@@ -44,13 +43,14 @@ pub fn adaptive_avg_pool(input: &Var, output_size: &[usize]) -> Result<Var> {
 ///
 /// As [`adaptive_avg_pool`].
 #[track_caller]
-pub fn adaptive_max_pool(input: &Var, output_size: &[usize]) -> Result<(Var, Tensor)> {
+pub fn adaptive_max_pool(input: &Tensor, output_size: &[usize]) -> Result<(Tensor, Tensor)> {
     batched_with_indices(input, output_size.len(), |input| {
         let op =
             AdaptiveMaxPool { input: input.value().clone(), output_size: output_size.to_vec() };
         let (value, indices) = run(&op)?;
+        let indices = Tensor::from(indices);
         let (saved, shape) = (indices.clone(), input.shape().to_vec());
-        let result = Var::computed(value, &[input], move |grad| {
+        let result = Tensor::computed(value, &[input], move |grad| {
             Ok(vec![Some(sum_by_index(grad, &saved, &shape, &Windows::Adaptive)?)])
         });
         Ok((result, indices))
@@ -58,28 +58,28 @@ pub fn adaptive_max_pool(input: &Var, output_size: &[usize]) -> Result<(Var, Ten
 }
 
 by_dims! {
-    adaptive_avg_pool(input: &Var, output_size: &[usize]) -> Var, dims: output_size.len();
+    adaptive_avg_pool(input: &Tensor, output_size: &[usize]) -> Tensor, dims: output_size.len();
     adaptive_avg_pool1d: 1, "one dimension";
     adaptive_avg_pool2d: 2, "two dimensions";
     adaptive_avg_pool3d: 3, "three dimensions";
 }
 
 by_dims! {
-    adaptive_max_pool(input: &Var, output_size: &[usize]) -> (Var, Tensor), dims: output_size.len();
+    adaptive_max_pool(input: &Tensor, output_size: &[usize]) -> (Tensor, Tensor), dims: output_size.len();
     adaptive_max_pool1d: 1, "one dimension";
     adaptive_max_pool2d: 2, "two dimensions";
     adaptive_max_pool3d: 3, "three dimensions";
 }
 
 #[track_caller]
-fn averaged(input: &Var, output_size: &[usize]) -> Result<Var> {
+fn averaged(input: &Tensor, output_size: &[usize]) -> Result<Tensor> {
     let op = AdaptiveAvgPool { input: input.value().clone(), output_size: output_size.to_vec() };
     let (value, shape) = (run(&op)?, input.shape().to_vec());
-    Ok(Var::computed(value, &[input], move |grad| {
+    Ok(Tensor::computed(value, &[input], move |grad| {
         let op = AdaptiveAvgPoolGrad { grad: grad.value().clone(), input_shape: shape.clone() };
         let output_size = grad.shape()[2..].to_vec();
         // Averaging is linear: the derivative of its gradient is averaging again.
-        Ok(vec![Some(Var::computed(run(&op)?, &[grad], move |outer| {
+        Ok(vec![Some(Tensor::computed(run(&op)?, &[grad], move |outer| {
             Ok(vec![Some(averaged(outer, &output_size)?)])
         }))])
     }))

@@ -1,11 +1,11 @@
 use samebits_rng::Generator;
 use samebits_tensor_core::ops::{FractionalMaxPool, Uniform};
-use samebits_tensor_core::{Error, Result, Tensor};
+use samebits_tensor_core::{Error, Result};
 
 use super::indexed::{Windows, sum_by_index};
 use crate::functional::blocks;
 use crate::functional::spatial::{batched_with_indices, by_dims};
-use crate::{Var, run};
+use crate::{Tensor, run, untracked};
 
 /// The largest element of each window, and its index in the flattened spatial dimensions; the
 /// windows are at places that random samples decide, about evenly apart.
@@ -25,11 +25,11 @@ use crate::{Var, run};
 /// B. Graham, *Fractional Max-Pooling*, 2014.
 #[track_caller]
 pub fn fractional_max_pool(
-    input: &Var,
+    input: &Tensor,
     kernel: &[usize],
     output_size: &[usize],
     samples: &Tensor,
-) -> Result<(Var, Tensor)> {
+) -> Result<(Tensor, Tensor)> {
     batched_with_indices(input, kernel.len(), |input| {
         let samples = match samples.rank() {
             2 => samples.unsqueeze(0)?,
@@ -37,12 +37,13 @@ pub fn fractional_max_pool(
         };
         let (value, indices) = run(&FractionalMaxPool {
             input: input.value().clone(),
-            samples,
+            samples: samples.into(),
             kernel: kernel.to_vec(),
             output_size: output_size.to_vec(),
         })?;
+        let indices = Tensor::from(indices);
         let (saved, shape) = (indices.clone(), input.shape().to_vec());
-        let result = Var::computed(value, &[input], move |grad| {
+        let result = Tensor::computed(value, &[input], move |grad| {
             Ok(vec![Some(sum_by_index(grad, &saved, &shape, &Windows::Fractional)?)])
         });
         Ok((result, indices))
@@ -55,7 +56,11 @@ pub fn fractional_max_pool(
 /// # Errors
 ///
 /// The input has neither `dims + 1` nor `dims + 2` dimensions, or is not of a float type.
-pub fn fractional_samples(input: &Var, dims: usize, generator: &mut Generator) -> Result<Tensor> {
+pub fn fractional_samples(
+    input: &Tensor,
+    dims: usize,
+    generator: &mut Generator,
+) -> Result<Tensor> {
     let op = "fractional_samples";
     let shape = input.shape();
     let planes = match shape.len().checked_sub(dims) {
@@ -70,10 +75,10 @@ pub fn fractional_samples(input: &Var, dims: usize, generator: &mut Generator) -
             ));
         }
     };
-    let samples = run(&Uniform {
+    let samples = untracked(&Uniform {
         shape: [planes, &[dims]].concat(),
         dtype: input.dtype(),
-        device: input.value().device(),
+        device: input.device(),
         low: 0.0,
         high: 1.0,
         generator: generator.clone(),
@@ -84,11 +89,11 @@ pub fn fractional_samples(input: &Var, dims: usize, generator: &mut Generator) -
 
 by_dims! {
     fractional_max_pool(
-        input: &Var,
+        input: &Tensor,
         kernel: &[usize],
         output_size: &[usize],
         samples: &Tensor
-    ) -> (Var, Tensor), dims: kernel.len();
+    ) -> (Tensor, Tensor), dims: kernel.len();
     fractional_max_pool2d: 2, "two dimensions";
     fractional_max_pool3d: 3, "three dimensions";
 }

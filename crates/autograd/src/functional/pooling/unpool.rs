@@ -1,9 +1,9 @@
 use samebits_tensor_core::ops::{MaxUnpool, PoolParams};
-use samebits_tensor_core::{Error, Result, Tensor};
+use samebits_tensor_core::{Error, Result};
 
 use super::indexed::{Windows, pick_by_index};
 use crate::functional::spatial::{batched, by_dims, expect_dims};
-use crate::{Var, run};
+use crate::{Tensor, run};
 
 /// The partial inverse of [`max_pool`](super::max_pool) with `params`: each element goes where
 /// its index says, into zeros. Of several with one index the last one wins; the gradient of each
@@ -22,23 +22,23 @@ use crate::{Var, run};
 /// # Examples
 ///
 /// ```
-/// use samebits_autograd::{Var, functional};
-/// use samebits_tensor_core::{Tensor, ops::PoolParams};
+/// use samebits_autograd::{Tensor, functional};
+/// use samebits_tensor_core::ops::PoolParams;
 ///
 /// let params = PoolParams::square(1, 2);
-/// let x = Var::constant(Tensor::from_slice(&[1.0f32, 3.0, 4.0, 2.0], &[1, 1, 4])?);
+/// let x = Tensor::from_slice(&[1.0f32, 3.0, 4.0, 2.0], &[1, 1, 4])?;
 /// let (y, indices) = functional::max_pool1d(&x, &params)?;
 /// let back = functional::max_unpool1d(&y, &indices, &params, None)?;
-/// assert_eq!(back.value().to_vec::<f32>()?, [0.0, 3.0, 4.0, 0.0]);
+/// assert_eq!(back.to_vec::<f32>()?, [0.0, 3.0, 4.0, 0.0]);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
 #[track_caller]
 pub fn max_unpool(
-    input: &Var,
+    input: &Tensor,
     indices: &Tensor,
     params: &PoolParams,
     output_size: Option<&[usize]>,
-) -> Result<Var> {
+) -> Result<Tensor> {
     let dims = params.kernel.len();
     let size = unpooled_size(input.shape(), params, output_size)?;
     let batch_of_one = input.shape().len() == dims + 1;
@@ -46,10 +46,10 @@ pub fn max_unpool(
         let indices = if batch_of_one { indices.unsqueeze(0)? } else { indices.clone() };
         let value = run(&MaxUnpool {
             input: input.value().clone(),
-            indices: indices.clone(),
+            indices: indices.value().clone(),
             output_size: size,
         })?;
-        Ok(Var::computed(value, &[input], move |grad| {
+        Ok(Tensor::computed(value, &[input], move |grad| {
             // Nothing is known of where the indices come from.
             Ok(vec![Some(pick_by_index(grad, &indices, &Windows::Adaptive)?)])
         }))
@@ -58,11 +58,11 @@ pub fn max_unpool(
 
 by_dims! {
     max_unpool(
-        input: &Var,
+        input: &Tensor,
         indices: &Tensor,
         params: &PoolParams,
         output_size: Option<&[usize]>
-    ) -> Var, dims: params.kernel.len();
+    ) -> Tensor, dims: params.kernel.len();
     max_unpool1d: 1, "one dimension";
     max_unpool2d: 2, "two dimensions";
     max_unpool3d: 3, "three dimensions";

@@ -4,24 +4,24 @@
 use samebits_tensor_core::Result;
 
 use super::direction::{Direction, Kind};
-use crate::Var;
+use crate::Tensor;
 use crate::functional::elementwise::{add, mul, relu, sigmoid, sub, tanh};
 use crate::functional::linear::linear;
 use crate::functional::shape::{cat, narrow, reshape};
 use crate::functional::zeros_like;
 
 /// The gradients of the inputs of `direction`, each flat, one after the other.
-pub(super) fn gradients(direction: &Direction, grad: &Var) -> Result<Var> {
+pub(super) fn gradients(direction: &Direction, grad: &Tensor) -> Result<Tensor> {
     let found = forward(direction)?.backward_from(grad.clone(), true)?;
-    let flat = |input: &Var| match found.var_of(input) {
-        Some(grad) => reshape(grad, &[grad.value().numel()]),
-        None => reshape(&zeros_like(input)()?, &[input.value().numel()]),
+    let flat = |input: &Tensor| match found.of(input) {
+        Some(grad) => reshape(grad, &[grad.numel()]),
+        None => reshape(&zeros_like(input)()?, &[input.numel()]),
     };
-    cat(&direction.inputs().iter().map(flat).collect::<Result<Vec<Var>>>()?, 0)
+    cat(&direction.inputs().iter().map(flat).collect::<Result<Vec<Tensor>>>()?, 0)
 }
 
 /// Outputs, last hidden and last cell states, flat.
-fn forward(direction: &Direction) -> Result<Var> {
+fn forward(direction: &Direction) -> Result<Tensor> {
     let order = direction.order(direction.reverse);
     let first = order.first().map_or(0, |place| place.count);
     let mut hidden = Rows::new(&direction.h0, first)?;
@@ -63,16 +63,16 @@ fn forward(direction: &Direction) -> Result<Var> {
     if let Some(cell) = cell {
         outputs.push(cell.finish()?);
     }
-    let flat = outputs.iter().map(|x| reshape(x, &[x.value().numel()]));
-    cat(&flat.collect::<Result<Vec<Var>>>()?, 0)
+    let flat = outputs.iter().map(|x| reshape(x, &[x.numel()]));
+    cat(&flat.collect::<Result<Vec<Tensor>>>()?, 0)
 }
 
-fn biased(gates: &Var, bias: &Option<Var>) -> Result<Var> {
+fn biased(gates: &Tensor, bias: &Option<Tensor>) -> Result<Tensor> {
     bias.as_ref().map_or_else(|| Ok(gates.clone()), |bias| add(gates, bias))
 }
 
 /// One of the gates that lie side by side.
-fn part(gates: &Var, gate: usize, gates_in_all: usize) -> Result<Var> {
+fn part(gates: &Tensor, gate: usize, gates_in_all: usize) -> Result<Tensor> {
     let width = gates.shape()[1] / gates_in_all;
     narrow(gates, 1, gate * width, width)
 }
@@ -80,14 +80,14 @@ fn part(gates: &Var, gate: usize, gates_in_all: usize) -> Result<Var> {
 /// A state whose rows join or leave between steps.
 struct Rows {
     /// What rows that join begin with.
-    full: Var,
-    current: Var,
+    full: Tensor,
+    current: Tensor,
     /// Rows that have left, the last ones first.
-    left: Vec<Var>,
+    left: Vec<Tensor>,
 }
 
 impl Rows {
-    fn new(full: &Var, count: usize) -> Result<Rows> {
+    fn new(full: &Tensor, count: usize) -> Result<Rows> {
         Ok(Rows { current: narrow(full, 0, 0, count)?, full: full.clone(), left: Vec::new() })
     }
 
@@ -103,8 +103,8 @@ impl Rows {
         Ok(())
     }
 
-    fn finish(self) -> Result<Var> {
-        let parts: Vec<Var> =
+    fn finish(self) -> Result<Tensor> {
+        let parts: Vec<Tensor> =
             [self.current].into_iter().chain(self.left.into_iter().rev()).collect();
         cat(&parts, 0)
     }

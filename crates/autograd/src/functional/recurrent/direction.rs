@@ -5,14 +5,14 @@ use samebits_tensor_core::ops::{
     Binary, BinaryKind, Cat, GruCell, GruCellGrad, LstmCell, LstmCellGrad, Matmul, RecurrentLayer,
     RecurrentLayerGrad, Reduce, ReduceKind, Unary, UnaryKind,
 };
-use samebits_tensor_core::{Result, Tensor, registry};
+use samebits_tensor_core::{Result, Tensor as Value, registry};
 
 pub(super) use samebits_tensor_core::ops::RecurrentCell as Kind;
 
 use super::{States, composed};
 use crate::functional::shape::{narrow, reshape};
 use crate::functional::twice;
-use crate::{Var, is_recording, run};
+use crate::{Tensor, is_recording, run};
 
 /// PyTorch's name.
 pub(super) fn name(kind: Kind) -> &'static str {
@@ -32,39 +32,39 @@ pub(super) struct Direction {
     /// Sequences that are still running at each step, never ascending.
     pub(super) batch_sizes: Vec<usize>,
     /// `[rows, gates · hidden]`: the inputs times their weights.
-    pub(super) gates: Var,
-    pub(super) weight_hh: Var,
-    pub(super) bias_x: Option<Var>,
-    pub(super) bias_h: Option<Var>,
-    pub(super) weight_hr: Option<Var>,
-    pub(super) h0: Var,
-    pub(super) c0: Option<Var>,
+    pub(super) gates: Tensor,
+    pub(super) weight_hh: Tensor,
+    pub(super) bias_x: Option<Tensor>,
+    pub(super) bias_h: Option<Tensor>,
+    pub(super) weight_hr: Option<Tensor>,
+    pub(super) h0: Tensor,
+    pub(super) c0: Option<Tensor>,
 }
 
 /// What the forward pass leaves for the gradient.
 enum Kept {
     /// The result, and what the operation returned beside it.
-    Layer(Tensor, Vec<Tensor>),
+    Layer(Value, Vec<Value>),
     Steps(Vec<Step>),
 }
 
 /// What a step leaves for its gradient.
 struct Step {
     /// The hidden state before.
-    before: Tensor,
+    before: Value,
     /// The hidden state after, without projection.
-    after: Tensor,
+    after: Value,
     /// The cells before and after.
-    cells: Option<[Tensor; 2]>,
+    cells: Option<[Value; 2]>,
     /// The activations of gated cells.
-    activations: Option<Tensor>,
+    activations: Option<Value>,
 }
 
 impl Direction {
     /// The outputs of all steps, and the last hidden and cell states.
-    pub(super) fn run(self) -> Result<(Var, States)> {
+    pub(super) fn run(self) -> Result<(Tensor, States)> {
         let inputs = self.inputs();
-        let keep = is_recording() && inputs.iter().any(Var::requires_grad);
+        let keep = is_recording() && inputs.iter().any(Tensor::requires_grad);
         let layer = self.layer(keep);
         let (value, kept) = if registry::is_available(&layer) {
             let (value, kept) = run(&layer)?;
@@ -76,23 +76,23 @@ impl Direction {
         let rows = self.gates.shape()[0];
         let (hidden, cell) =
             (self.h0.shape().to_vec(), self.c0.as_ref().map(|c| c.shape().to_vec()));
-        let inputs: Vec<&Var> = inputs.iter().collect();
+        let inputs: Vec<&Tensor> = inputs.iter().collect();
         let op = name(self.kind);
         // One flat result, because a step of the graph has one.
-        let flat = Var::computed(value, &inputs, move |grad| {
+        let flat = Tensor::computed(value, &inputs, move |grad| {
             let grads = match &kept {
                 Kept::Layer(result, kept) => self.layer_backward(grad.value(), result, kept)?,
                 Kept::Steps(steps) => self.backward(grad.value(), steps)?,
             };
             if !is_recording() {
-                return Ok(grads.into_iter().map(|grad| Some(Var::constant(grad))).collect());
+                return Ok(grads.into_iter().map(|grad| Some(Tensor::from(grad))).collect());
             }
             // One flat gradient, because all of them are differentiated together.
             let shapes: Vec<Vec<usize>> = grads.iter().map(|x| x.shape().to_vec()).collect();
             let flat = grads.into_iter().map(|x| x.reshape(&[x.numel()]));
             let flat = cat(flat.collect::<Result<_>>()?)?;
             let inputs = self.inputs();
-            let all: Vec<&Var> = std::iter::once(grad).chain(&inputs).collect();
+            let all: Vec<&Tensor> = std::iter::once(grad).chain(&inputs).collect();
             let again = self.clone();
             let flat = twice(op, flat, &all, move |inputs| {
                 composed::gradients(&again.with_inputs(&inputs[1..]), &inputs[0])
@@ -119,7 +119,7 @@ impl Direction {
     }
 
     fn layer(&self, keep: bool) -> RecurrentLayer {
-        let value = |x: &Option<Var>| x.as_ref().map(|x| x.value().clone());
+        let value = |x: &Option<Tensor>| x.as_ref().map(|x| x.value().clone());
         RecurrentLayer {
             cell: self.kind,
             reverse: self.reverse,
@@ -136,12 +136,7 @@ impl Direction {
     }
 
     /// As [`backward`](Self::backward), from what the one operation left.
-    fn layer_backward(
-        &self,
-        grad: &Tensor,
-        result: &Tensor,
-        kept: &[Tensor],
-    ) -> Result<Vec<Tensor>> {
+    fn layer_backward(&self, grad: &Value, result: &Value, kept: &[Value]) -> Result<Vec<Value>> {
         let rows = self.gates.shape()[0];
         let width = self.h0.shape()[1];
         let output = result.narrow(0, 0, rows * width)?.reshape(&[rows, width])?;
@@ -162,7 +157,7 @@ impl Direction {
     }
 
     /// The hidden states that the steps began with, `[rows, state]`.
-    fn states_before(&self, output: &Tensor) -> Result<Tensor> {
+    fn states_before(&self, output: &Value) -> Result<Value> {
         let order = self.order(false);
         let first = self.h0.value();
         let mut pieces = Vec::new();
@@ -183,7 +178,7 @@ impl Direction {
     }
 
     /// What the result depends on, in the order of the gradients.
-    pub(super) fn inputs(&self) -> Vec<Var> {
+    pub(super) fn inputs(&self) -> Vec<Tensor> {
         [Some(&self.gates), Some(&self.weight_hh), Some(&self.h0)]
             .into_iter()
             .chain([&self.bias_x, &self.bias_h, &self.weight_hr, &self.c0].map(Option::as_ref))
@@ -193,11 +188,11 @@ impl Direction {
     }
 
     /// The same with other [`inputs`](Direction::inputs).
-    fn with_inputs(&self, inputs: &[Var]) -> Direction {
+    fn with_inputs(&self, inputs: &[Tensor]) -> Direction {
         let mut next = inputs.iter().cloned();
         let mut take = || next.next().expect("as many inputs as there were");
         let (gates, weight_hh, h0) = (take(), take(), take());
-        let mut replaced = |old: &Option<Var>| old.as_ref().map(|_| take());
+        let mut replaced = |old: &Option<Tensor>| old.as_ref().map(|_| take());
         Direction {
             gates,
             weight_hh,
@@ -214,7 +209,7 @@ impl Direction {
 
     /// Outputs, last hidden and last cell states in one flat tensor, and what the gradient needs
     /// in the order of the steps.
-    fn forward(&self, keep: bool) -> Result<(Tensor, Vec<Step>)> {
+    fn forward(&self, keep: bool) -> Result<(Value, Vec<Step>)> {
         let gates = self.gates.value().contiguous()?;
         let weight_hh = self.weight_hh.value().transpose(0, 1)?.contiguous()?;
         let weight_hr = match &self.weight_hr {
@@ -262,21 +257,19 @@ impl Direction {
         if let Some(cell) = cell {
             outputs.push(cell.finish()?);
         }
-        let flat = outputs
-            .into_iter()
-            .map(|x| x.reshape(&[x.numel()]))
-            .collect::<Result<Vec<Tensor>>>()?;
+        let flat =
+            outputs.into_iter().map(|x| x.reshape(&[x.numel()])).collect::<Result<Vec<Value>>>()?;
         Ok((run(&Cat { inputs: flat, dim: 0 })?, steps))
     }
 
     fn cell(
         &self,
-        gates_x: Tensor,
-        gates_h: Tensor,
-        before: Tensor,
+        gates_x: Value,
+        gates_h: Value,
+        before: Value,
         cell: Option<&Rows>,
     ) -> Result<Step> {
-        let value = |x: &Option<Var>| x.as_ref().map(|x| x.value().clone());
+        let value = |x: &Option<Tensor>| x.as_ref().map(|x| x.value().clone());
         match (self.kind, cell) {
             (Kind::Gru, _) => {
                 let (after, activations) = run(&GruCell {
@@ -310,7 +303,7 @@ impl Direction {
 
     /// The gradients of gates, recurrent weights and first hidden state, then of the biases, the
     /// projection and the first cell if there are.
-    fn backward(&self, grad: &Tensor, steps: &[Step]) -> Result<Vec<Tensor>> {
+    fn backward(&self, grad: &Value, steps: &[Step]) -> Result<Vec<Value>> {
         let rows = self.gates.shape()[0];
         let (n, width) = (self.h0.shape()[0], self.h0.shape()[1]);
         let part = |start: usize, shape: &[usize]| {
@@ -376,10 +369,10 @@ impl Direction {
     /// through them.
     fn cell_grad(
         &self,
-        grad: Tensor,
+        grad: Value,
         step: &Step,
         cell: Option<&mut Rows>,
-    ) -> Result<(Tensor, Tensor, Option<Tensor>)> {
+    ) -> Result<(Value, Value, Option<Value>)> {
         match (cell, &step.cells, &step.activations) {
             (Some(cell), Some([old, new]), Some(activations)) => {
                 let (gates, before) = run(&LstmCellGrad {
@@ -412,7 +405,7 @@ impl Direction {
     }
 
     /// All gradients, in the order of [`backward`](Self::backward).
-    fn collect(&self, sums: Sums) -> Result<Vec<Tensor>> {
+    fn collect(&self, sums: Sums) -> Result<Vec<Value>> {
         let weight_hh = wide_product(&sums.gates_h, &sums.before)?;
         let mut grads = vec![sums.gates_x.clone(), weight_hh, sums.h0];
         for (bias, gates) in [(&self.bias_x, &sums.gates_x), (&self.bias_h, &sums.gates_h)] {
@@ -458,14 +451,14 @@ pub(super) struct Place {
 /// A state of which the leading rows take part in a step.
 struct Rows {
     /// What rows that join begin with.
-    full: Tensor,
-    current: Tensor,
+    full: Value,
+    current: Value,
     /// Rows that have left, the last ones first.
-    left: Vec<Tensor>,
+    left: Vec<Value>,
 }
 
 impl Rows {
-    fn new(full: &Tensor, count: usize) -> Result<Rows> {
+    fn new(full: &Value, count: usize) -> Result<Rows> {
         let full = full.contiguous()?;
         Ok(Rows { current: full.narrow(0, 0, count)?, full, left: Vec::new() })
     }
@@ -482,7 +475,7 @@ impl Rows {
         Ok(())
     }
 
-    fn finish(self) -> Result<Tensor> {
+    fn finish(self) -> Result<Value> {
         let mut parts = vec![self.current];
         parts.extend(self.left.into_iter().rev());
         cat(parts)
@@ -491,23 +484,23 @@ impl Rows {
 
 /// Gradients and states of all rows and of the first states.
 struct Sums {
-    gates_x: Tensor,
-    gates_h: Tensor,
-    before: Tensor,
+    gates_x: Value,
+    gates_h: Value,
+    before: Value,
     /// The gradient of the projected states, and the states before their projection.
-    projected: Option<[Tensor; 2]>,
-    h0: Tensor,
-    c0: Option<Tensor>,
+    projected: Option<[Value; 2]>,
+    h0: Value,
+    c0: Option<Value>,
 }
 
 /// Gradients and states of single steps.
 #[derive(Default)]
 struct Pieces {
-    gates_x: Vec<Tensor>,
-    gates_h: Vec<Tensor>,
-    before: Vec<Tensor>,
-    projected: Vec<Tensor>,
-    unprojected: Vec<Tensor>,
+    gates_x: Vec<Value>,
+    gates_h: Vec<Value>,
+    before: Vec<Value>,
+    projected: Vec<Value>,
+    unprojected: Vec<Value>,
 }
 
 impl Pieces {
@@ -520,16 +513,16 @@ impl Pieces {
     }
 }
 
-fn add(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+fn add(a: &Value, b: &Value) -> Result<Value> {
     run(&Binary { kind: BinaryKind::Add, a: a.clone(), b: b.clone() })
 }
 
 /// `aᵀ · b`
-fn wide_product(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+fn wide_product(a: &Value, b: &Value) -> Result<Value> {
     run(&Matmul { a: a.transpose(0, 1)?, b: b.clone() })
 }
 
-fn cat(mut parts: Vec<Tensor>) -> Result<Tensor> {
+fn cat(mut parts: Vec<Value>) -> Result<Value> {
     if parts.len() == 1 {
         return Ok(parts.remove(0));
     }

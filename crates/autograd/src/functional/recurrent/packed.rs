@@ -1,8 +1,8 @@
 //! Sequences of different lengths, packed step by step.
 
-use samebits_tensor_core::{Error, Result, Tensor};
+use samebits_tensor_core::{Error, Result};
 
-use crate::Var;
+use crate::Tensor;
 use crate::functional::elementwise::scalar_like;
 use crate::functional::index_select;
 use crate::functional::shape::{cat, expand, reshape, transpose};
@@ -11,7 +11,7 @@ use crate::functional::shape::{cat, expand, reshape, transpose};
 /// sequences, longest first, then those of the second step, and so on.
 #[derive(Clone, Debug)]
 pub struct PackedSequence {
-    data: Var,
+    data: Tensor,
     batch_sizes: Vec<usize>,
     /// Which sequence each place holds.
     sorted: Vec<usize>,
@@ -20,7 +20,7 @@ pub struct PackedSequence {
 
 impl PackedSequence {
     /// `[elements, width]`
-    pub fn data(&self) -> &Var {
+    pub fn data(&self) -> &Tensor {
         &self.data
     }
 
@@ -45,12 +45,12 @@ impl PackedSequence {
     }
 
     /// Another value for each element.
-    pub(super) fn with_data(&self, data: Var) -> PackedSequence {
+    pub(super) fn with_data(&self, data: Tensor) -> PackedSequence {
         PackedSequence { data, ..self.clone() }
     }
 
     /// A state `[layers, n, width]` in the order of the places.
-    pub(super) fn sort(&self, state: &Var) -> Result<Var> {
+    pub(super) fn sort(&self, state: &Tensor) -> Result<Tensor> {
         if self.is_sorted() {
             return Ok(state.clone());
         }
@@ -58,7 +58,7 @@ impl PackedSequence {
     }
 
     /// A state `[layers, n, width]` in the order before packing.
-    pub(super) fn unsort(&self, state: &Var) -> Result<Var> {
+    pub(super) fn unsort(&self, state: &Tensor) -> Result<Tensor> {
         if self.is_sorted() {
             return Ok(state.clone());
         }
@@ -94,22 +94,21 @@ impl PackedSequence {
 /// # Examples
 ///
 /// ```
-/// use samebits_autograd::{Var, functional};
-/// use samebits_tensor_core::Tensor;
+/// use samebits_autograd::{Tensor, functional};
 ///
 /// // Two sequences, 1 2 and 3; 0 is padding.
-/// let input = Var::constant(Tensor::from_slice(&[1.0f32, 3.0, 2.0, 0.0], &[2, 2, 1])?);
+/// let input = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 0.0], &[2, 2, 1])?;
 /// let packed = functional::pack_padded_sequence(&input, &[2, 1], false, true)?;
-/// assert_eq!(packed.data().value().to_vec::<f32>()?, [1.0, 3.0, 2.0]);
+/// assert_eq!(packed.data().to_vec::<f32>()?, [1.0, 3.0, 2.0]);
 /// assert_eq!(packed.batch_sizes(), [2, 1]);
 /// let (padded, lengths) = functional::pad_packed_sequence(&packed, false, -1.0, None)?;
-/// assert_eq!(padded.value().to_vec::<f32>()?, [1.0, 3.0, 2.0, -1.0]);
+/// assert_eq!(padded.to_vec::<f32>()?, [1.0, 3.0, 2.0, -1.0]);
 /// assert_eq!(lengths, [2, 1]);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
 #[track_caller]
 pub fn pack_padded_sequence(
-    input: &Var,
+    input: &Tensor,
     lengths: &[usize],
     batch_first: bool,
     enforce_sorted: bool,
@@ -161,7 +160,7 @@ pub fn pad_packed_sequence(
     batch_first: bool,
     padding_value: f64,
     total_length: Option<usize>,
-) -> Result<(Var, Vec<usize>)> {
+) -> Result<(Tensor, Vec<usize>)> {
     const OP: &str = "pad_packed_sequence";
     let longest = packed.batch_sizes.len();
     let steps = total_length.unwrap_or(longest);
@@ -195,8 +194,8 @@ pub fn pad_packed_sequence(
 }
 
 #[track_caller]
-fn select(x: &Var, dim: usize, rows: &[usize]) -> Result<Var> {
+fn select(x: &Tensor, dim: usize, rows: &[usize]) -> Result<Tensor> {
     let index: Vec<i64> = rows.iter().map(|&row| row as i64).collect();
-    let index = Tensor::from_slice(&index, &[index.len()])?.to(x.value().device())?;
+    let index = Tensor::from_slice(&index, &[index.len()])?.to(x.device())?;
     index_select(x, dim, &index)
 }

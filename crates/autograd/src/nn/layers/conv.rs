@@ -4,15 +4,15 @@ use samebits_tensor_core::{Error, Result};
 
 use super::{bound, uniform};
 use crate::nn::{Context, Module, Slot, join};
-use crate::{Var, functional};
+use crate::{Tensor, functional};
 
 /// A convolution over `DIMS` spatial dimensions.
 #[derive(Clone, Debug)]
 pub struct ConvNd<const DIMS: usize> {
     /// `[out, in / groups, kernel, ..]`
-    pub weight: Var,
+    pub weight: Tensor,
     /// `[out]`
-    pub bias: Option<Var>,
+    pub bias: Option<Tensor>,
     /// How the window moves.
     pub params: ConvParams,
 }
@@ -50,7 +50,7 @@ impl<const DIMS: usize> ConvNd<DIMS> {
 }
 
 impl<const DIMS: usize> Module for ConvNd<DIMS> {
-    fn forward(&mut self, x: &Var, _: &mut Context<'_>) -> Result<Var> {
+    fn forward(&mut self, x: &Tensor, _: &mut Context<'_>) -> Result<Tensor> {
         functional::conv(x, &self.weight, self.bias.as_ref(), &self.params)
     }
 
@@ -66,9 +66,9 @@ impl<const DIMS: usize> Module for ConvNd<DIMS> {
 #[derive(Clone, Debug)]
 pub struct ConvTransposeNd<const DIMS: usize> {
     /// `[in, out / groups, kernel, ..]`
-    pub weight: Var,
+    pub weight: Tensor,
     /// `[out]`
-    pub bias: Option<Var>,
+    pub bias: Option<Tensor>,
     /// How the window moves.
     pub params: ConvParams,
     /// By how much the result is larger at the end of each dimension.
@@ -109,7 +109,7 @@ impl<const DIMS: usize> ConvTransposeNd<DIMS> {
 }
 
 impl<const DIMS: usize> Module for ConvTransposeNd<DIMS> {
-    fn forward(&mut self, x: &Var, _: &mut Context<'_>) -> Result<Var> {
+    fn forward(&mut self, x: &Tensor, _: &mut Context<'_>) -> Result<Tensor> {
         let (bias, more) = (self.bias.as_ref(), &self.output_padding);
         functional::conv_transpose(x, &self.weight, bias, &self.params, more)
     }

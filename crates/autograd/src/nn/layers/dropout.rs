@@ -1,7 +1,7 @@
 use samebits_tensor_core::Result;
 
 use crate::nn::{Context, Module, Slot};
-use crate::{Var, functional};
+use crate::{Tensor, functional};
 
 /// Drops elements while training.
 #[derive(Clone, Copy, Debug)]
@@ -11,7 +11,7 @@ pub struct Dropout {
 }
 
 impl Module for Dropout {
-    fn forward(&mut self, x: &Var, context: &mut Context<'_>) -> Result<Var> {
+    fn forward(&mut self, x: &Tensor, context: &mut Context<'_>) -> Result<Tensor> {
         if !context.training {
             return Ok(x.clone());
         }
@@ -29,7 +29,7 @@ pub struct Dropout1d {
 }
 
 impl Module for Dropout1d {
-    fn forward(&mut self, x: &Var, context: &mut Context<'_>) -> Result<Var> {
+    fn forward(&mut self, x: &Tensor, context: &mut Context<'_>) -> Result<Tensor> {
         if !context.training {
             return Ok(x.clone());
         }
@@ -47,7 +47,7 @@ pub struct Dropout2d {
 }
 
 impl Module for Dropout2d {
-    fn forward(&mut self, x: &Var, context: &mut Context<'_>) -> Result<Var> {
+    fn forward(&mut self, x: &Tensor, context: &mut Context<'_>) -> Result<Tensor> {
         if !context.training {
             return Ok(x.clone());
         }
@@ -65,7 +65,7 @@ pub struct Dropout3d {
 }
 
 impl Module for Dropout3d {
-    fn forward(&mut self, x: &Var, context: &mut Context<'_>) -> Result<Var> {
+    fn forward(&mut self, x: &Tensor, context: &mut Context<'_>) -> Result<Tensor> {
         if !context.training {
             return Ok(x.clone());
         }
@@ -83,7 +83,7 @@ pub struct AlphaDropout {
 }
 
 impl Module for AlphaDropout {
-    fn forward(&mut self, x: &Var, context: &mut Context<'_>) -> Result<Var> {
+    fn forward(&mut self, x: &Tensor, context: &mut Context<'_>) -> Result<Tensor> {
         if !context.training {
             return Ok(x.clone());
         }
@@ -101,7 +101,7 @@ pub struct FeatureAlphaDropout {
 }
 
 impl Module for FeatureAlphaDropout {
-    fn forward(&mut self, x: &Var, context: &mut Context<'_>) -> Result<Var> {
+    fn forward(&mut self, x: &Tensor, context: &mut Context<'_>) -> Result<Tensor> {
         if !context.training {
             return Ok(x.clone());
         }

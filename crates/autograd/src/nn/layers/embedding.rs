@@ -1,11 +1,11 @@
 use samebits_rng::{Draw, Generator};
 use samebits_tensor_core::layout::numel;
-use samebits_tensor_core::ops::{IndexCopy, Normal};
-use samebits_tensor_core::{DType, Device, Result, Tensor};
+use samebits_tensor_core::ops::Normal;
+use samebits_tensor_core::{DType, Device, Result};
 
 use crate::functional::EmbeddingBagOptions;
 use crate::nn::{Context, Module, Slot, join};
-use crate::{Var, functional, run};
+use crate::{Tensor, functional, run};
 
 /// A table of rows, looked up by index.
 ///
@@ -14,12 +14,11 @@ use crate::{Var, functional, run};
 /// ```
 /// use samebits_autograd::nn::Embedding;
 /// use samebits_rng::Generator;
-/// use samebits_tensor_core::Tensor;
 ///
 /// let mut table = Embedding::new(10, 3, &mut Generator::new(0))?.with_padding_idx(2)?;
 /// let y = table.forward(&Tensor::from_slice(&[4i64, 2], &[2])?)?;
 /// assert_eq!(y.shape(), [2, 3]);
-/// assert_eq!(y.value().to_vec::<f32>()?[3..], [0.0; 3]);
+/// assert_eq!(y.to_vec::<f32>()?[3..], [0.0; 3]);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
 ///
@@ -29,7 +28,7 @@ use crate::{Var, functional, run};
 #[derive(Clone, Debug)]
 pub struct Embedding {
     /// `[rows, width]`
-    pub weight: Var,
+    pub weight: Tensor,
     /// A row that stays as it is: it has no gradient.
     pub padding_idx: Option<usize>,
     /// What the norm of a row is scaled down to before it is looked up.
@@ -73,7 +72,7 @@ impl Embedding {
     /// # Errors
     ///
     /// An index is out of range.
-    pub fn forward(&mut self, index: &Tensor) -> Result<Var> {
+    pub fn forward(&mut self, index: &Tensor) -> Result<Tensor> {
         shorten(&mut self.weight, index, self.max_norm, self.norm_type)?;
         functional::embedding_with(&self.weight, index, self.padding_idx, self.scale_grad_by_freq)
     }
@@ -81,8 +80,8 @@ impl Embedding {
 
 /// The input is the index.
 impl Module for Embedding {
-    fn forward(&mut self, x: &Var, _: &mut Context<'_>) -> Result<Var> {
-        Embedding::forward(self, x.value())
+    fn forward(&mut self, x: &Tensor, _: &mut Context<'_>) -> Result<Tensor> {
+        Embedding::forward(self, x)
     }
 
     fn visit(&mut self, path: &str, visit: &mut dyn FnMut(&str, Slot<'_>)) {
@@ -97,7 +96,6 @@ impl Module for Embedding {
 /// ```
 /// use samebits_autograd::nn::EmbeddingBag;
 /// use samebits_rng::Generator;
-/// use samebits_tensor_core::Tensor;
 ///
 /// let mut bags = EmbeddingBag::new(10, 3, &mut Generator::new(0))?;
 /// let index = Tensor::from_slice(&[4i64, 2, 4], &[3])?;
@@ -112,7 +110,7 @@ impl Module for Embedding {
 #[derive(Clone, Debug)]
 pub struct EmbeddingBag {
     /// `[rows, width]`
-    pub weight: Var,
+    pub weight: Tensor,
     /// How the rows of a bag become one, and which places count: the mean of all at first.
     pub options: EmbeddingBagOptions,
     /// What the norm of a row is scaled down to before it is looked up.
@@ -157,8 +155,8 @@ impl EmbeddingBag {
         &mut self,
         index: &Tensor,
         offsets: Option<&Tensor>,
-        per_sample_weights: Option<&Var>,
-    ) -> Result<Var> {
+        per_sample_weights: Option<&Tensor>,
+    ) -> Result<Tensor> {
         shorten(&mut self.weight, index, self.max_norm, self.norm_type)?;
         functional::embedding_bag(&self.weight, index, offsets, per_sample_weights, self.options)
     }
@@ -166,8 +164,8 @@ impl EmbeddingBag {
 
 /// The input is the index, one bag per row.
 impl Module for EmbeddingBag {
-    fn forward(&mut self, x: &Var, _: &mut Context<'_>) -> Result<Var> {
-        EmbeddingBag::forward(self, x.value(), None, None)
+    fn forward(&mut self, x: &Tensor, _: &mut Context<'_>) -> Result<Tensor> {
+        EmbeddingBag::forward(self, x, None, None)
     }
 
     fn visit(&mut self, path: &str, visit: &mut dyn FnMut(&str, Slot<'_>)) {
@@ -180,7 +178,7 @@ fn normal_rows(
     rows: usize,
     width: usize,
     generator: &mut Generator,
-) -> Result<Var> {
+) -> Result<Tensor> {
     let count = numel(layer, &[rows, width])?;
     let weight = run(&Normal {
         shape: vec![rows, width],
@@ -191,26 +189,28 @@ fn normal_rows(
         generator: generator.clone(),
     })?;
     generator.advance(Draw::blocks_u32(count));
-    Ok(Var::parameter(weight))
+    Ok(Tensor::from(weight).set_requires_grad(true))
 }
 
-fn clear_row(weight: &Var, row: usize) -> Result<Var> {
-    let (device, width) = (weight.value().device(), weight.shape()[1]);
+fn clear_row(weight: &Tensor, row: usize) -> Result<Tensor> {
+    let (device, width) = (weight.device(), weight.shape()[1]);
     // A number too large for an index is out of range too.
     let row = i64::try_from(row).unwrap_or(i64::MAX);
-    let op = IndexCopy {
-        input: weight.value().clone(),
-        dim: 0,
-        index: Tensor::from_slice(&[row], &[1])?.to(device)?,
-        source: Tensor::zeros(&[1, width], weight.dtype())?.to(device)?,
-    };
-    Ok(Var::parameter(run(&op)?))
+    let index = Tensor::from_slice(&[row], &[1])?.to(device)?;
+    let zeros = Tensor::zeros(&[1, width], weight.dtype())?.to(device)?;
+    let cleared = functional::index_copy(&weight.detach(), 0, &index, &zeros)?;
+    Ok(cleared.set_requires_grad(true))
 }
 
-fn shorten(weight: &mut Var, index: &Tensor, max_norm: Option<f64>, norm_type: f64) -> Result<()> {
+fn shorten(
+    weight: &mut Tensor,
+    index: &Tensor,
+    max_norm: Option<f64>,
+    norm_type: f64,
+) -> Result<()> {
     if let Some(max_norm) = max_norm {
-        let value = functional::embedding_renorm(weight.value(), index, max_norm, norm_type)?;
-        *weight = Var::parameter(value);
+        let value = functional::embedding_renorm(weight, index, max_norm, norm_type)?;
+        *weight = value.set_requires_grad(true);
     }
     Ok(())
 }

@@ -3,15 +3,15 @@ use samebits_tensor_core::Result;
 
 use super::{bound, uniform};
 use crate::nn::{Context, Module, Slot, join};
-use crate::{Var, functional};
+use crate::{Tensor, functional};
 
 /// A fully connected layer: `x · weightᵀ + bias`.
 #[derive(Clone, Debug)]
 pub struct Linear {
     /// `[out, in]`
-    pub weight: Var,
+    pub weight: Tensor,
     /// `[out]`
-    pub bias: Option<Var>,
+    pub bias: Option<Tensor>,
 }
 
 impl Linear {
@@ -30,7 +30,7 @@ impl Linear {
 }
 
 impl Module for Linear {
-    fn forward(&mut self, x: &Var, _: &mut Context<'_>) -> Result<Var> {
+    fn forward(&mut self, x: &Tensor, _: &mut Context<'_>) -> Result<Tensor> {
         functional::linear(x, &self.weight, self.bias.as_ref())
     }
 

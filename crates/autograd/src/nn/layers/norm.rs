@@ -1,15 +1,15 @@
-use samebits_tensor_core::{DType, Result, Tensor};
+use samebits_tensor_core::{DType, Result};
 
 use crate::nn::{Context, Module, Slot, join};
-use crate::{Var, functional};
+use crate::{Tensor, functional};
 
 /// Batch normalisation with running statistics.
 #[derive(Clone, Debug)]
 pub struct BatchNorm {
     /// `[channels]`
-    pub weight: Var,
+    pub weight: Tensor,
     /// `[channels]`
-    pub bias: Var,
+    pub bias: Tensor,
     /// The running mean.
     pub running_mean: Tensor,
     /// The running unbiased variance.
@@ -28,8 +28,8 @@ impl BatchNorm {
     /// There is no memory for them.
     pub fn new(channels: usize) -> Result<BatchNorm> {
         Ok(BatchNorm {
-            weight: Var::parameter(Tensor::ones(&[channels], DType::F32)?),
-            bias: Var::parameter(Tensor::zeros(&[channels], DType::F32)?),
+            weight: Tensor::ones(&[channels], DType::F32)?.set_requires_grad(true),
+            bias: Tensor::zeros(&[channels], DType::F32)?.set_requires_grad(true),
             running_mean: Tensor::zeros(&[channels], DType::F32)?,
             running_var: Tensor::ones(&[channels], DType::F32)?,
             momentum: 0.1,
@@ -39,7 +39,7 @@ impl BatchNorm {
 }
 
 impl Module for BatchNorm {
-    fn forward(&mut self, x: &Var, context: &mut Context<'_>) -> Result<Var> {
+    fn forward(&mut self, x: &Tensor, context: &mut Context<'_>) -> Result<Tensor> {
         if !context.training {
             let (mean, var) = (&self.running_mean, &self.running_var);
             let (weight, bias) = (Some(&self.weight), Some(&self.bias));
@@ -63,9 +63,9 @@ impl Module for BatchNorm {
 #[derive(Clone, Debug)]
 pub struct LayerNorm {
     /// The shape of the last dimensions.
-    pub weight: Var,
+    pub weight: Tensor,
     /// The same shape.
-    pub bias: Var,
+    pub bias: Tensor,
     /// Added to the variance.
     pub eps: f64,
 }
@@ -78,15 +78,15 @@ impl LayerNorm {
     /// There is no memory for them.
     pub fn new(shape: &[usize]) -> Result<LayerNorm> {
         Ok(LayerNorm {
-            weight: Var::parameter(Tensor::ones(shape, DType::F32)?),
-            bias: Var::parameter(Tensor::zeros(shape, DType::F32)?),
+            weight: Tensor::ones(shape, DType::F32)?.set_requires_grad(true),
+            bias: Tensor::zeros(shape, DType::F32)?.set_requires_grad(true),
             eps: 1e-5,
         })
     }
 }
 
 impl Module for LayerNorm {
-    fn forward(&mut self, x: &Var, _: &mut Context<'_>) -> Result<Var> {
+    fn forward(&mut self, x: &Tensor, _: &mut Context<'_>) -> Result<Tensor> {
         functional::layer_norm(
             x,
             self.weight.shape(),
@@ -108,9 +108,9 @@ pub struct GroupNorm {
     /// The number of groups.
     pub groups: usize,
     /// `[channels]`
-    pub weight: Var,
+    pub weight: Tensor,
     /// `[channels]`
-    pub bias: Var,
+    pub bias: Tensor,
     /// Added to the variance.
     pub eps: f64,
 }
@@ -124,15 +124,15 @@ impl GroupNorm {
     pub fn new(groups: usize, channels: usize) -> Result<GroupNorm> {
         Ok(GroupNorm {
             groups,
-            weight: Var::parameter(Tensor::ones(&[channels], DType::F32)?),
-            bias: Var::parameter(Tensor::zeros(&[channels], DType::F32)?),
+            weight: Tensor::ones(&[channels], DType::F32)?.set_requires_grad(true),
+            bias: Tensor::zeros(&[channels], DType::F32)?.set_requires_grad(true),
             eps: 1e-5,
         })
     }
 }
 
 impl Module for GroupNorm {
-    fn forward(&mut self, x: &Var, _: &mut Context<'_>) -> Result<Var> {
+    fn forward(&mut self, x: &Tensor, _: &mut Context<'_>) -> Result<Tensor> {
         functional::group_norm(x, self.groups, Some(&self.weight), Some(&self.bias), self.eps)
     }
 
@@ -148,14 +148,13 @@ impl Module for GroupNorm {
 /// # Examples
 ///
 /// ```
-/// use samebits_autograd::Var;
+/// use samebits_autograd::Tensor;
 /// use samebits_autograd::nn::{Context, InstanceNorm, Module};
 /// use samebits_rng::Generator;
-/// use samebits_tensor_core::Tensor;
 ///
 /// let mut layer = InstanceNorm::affine(1)?.tracking(1)?;
 /// let mut generator = Generator::new(0);
-/// let x = Var::constant(Tensor::from_slice(&[1.0f32, 3.0, 5.0, 7.0], &[2, 1, 2])?);
+/// let x = Tensor::from_slice(&[1.0f32, 3.0, 5.0, 7.0], &[2, 1, 2])?;
 /// layer.forward(&x, &mut Context { training: true, generator: &mut generator })?;
 /// let running = layer.running.as_ref().expect("it tracks");
 /// // A tenth of the means 2 and 6, and of the unbiased variances 2 and 2.
@@ -170,9 +169,9 @@ impl Module for GroupNorm {
 #[derive(Clone, Debug)]
 pub struct InstanceNorm {
     /// `[channels]`, if there is one.
-    pub weight: Option<Var>,
+    pub weight: Option<Tensor>,
     /// `[channels]`, if there is one.
-    pub bias: Option<Var>,
+    pub bias: Option<Tensor>,
     /// What is used when not training, if anything else than the sample's own statistics.
     pub running: Option<RunningStatistics>,
     /// Added to the variance.
@@ -203,8 +202,8 @@ impl InstanceNorm {
     /// There is no memory for them.
     pub fn affine(channels: usize) -> Result<InstanceNorm> {
         Ok(InstanceNorm {
-            weight: Some(Var::parameter(Tensor::ones(&[channels], DType::F32)?)),
-            bias: Some(Var::parameter(Tensor::zeros(&[channels], DType::F32)?)),
+            weight: Some(Tensor::ones(&[channels], DType::F32)?.set_requires_grad(true)),
+            bias: Some(Tensor::zeros(&[channels], DType::F32)?.set_requires_grad(true)),
             ..InstanceNorm::new()
         })
     }
@@ -232,7 +231,7 @@ impl Default for InstanceNorm {
 }
 
 impl Module for InstanceNorm {
-    fn forward(&mut self, x: &Var, context: &mut Context<'_>) -> Result<Var> {
+    fn forward(&mut self, x: &Tensor, context: &mut Context<'_>) -> Result<Tensor> {
         let (weight, bias) = (self.weight.as_ref(), self.bias.as_ref());
         match &mut self.running {
             Some(RunningStatistics { mean, var, .. }) if !context.training => {

@@ -1,8 +1,8 @@
 use samebits_tensor_core::ops::PoolParams;
-use samebits_tensor_core::{Error, Result, Tensor};
+use samebits_tensor_core::{Error, Result};
 
 use crate::nn::{Context, Module, Slot};
-use crate::{Var, functional};
+use crate::{Tensor, functional};
 
 /// The largest element of each window.
 #[derive(Clone, Debug)]
@@ -12,7 +12,7 @@ pub struct MaxPool {
 }
 
 impl Module for MaxPool {
-    fn forward(&mut self, x: &Var, _: &mut Context<'_>) -> Result<Var> {
+    fn forward(&mut self, x: &Tensor, _: &mut Context<'_>) -> Result<Tensor> {
         Ok(functional::max_pool(x, &self.params)?.0)
     }
 
@@ -25,7 +25,7 @@ impl MaxPool {
     /// # Errors
     ///
     /// The input does not fit the layer.
-    pub fn forward_with_indices(&self, x: &Var) -> Result<(Var, Tensor)> {
+    pub fn forward_with_indices(&self, x: &Tensor) -> Result<(Tensor, Tensor)> {
         functional::max_pool(x, &self.params)
     }
 }
@@ -36,16 +36,16 @@ impl MaxPool {
 /// # Examples
 ///
 /// ```
-/// use samebits_autograd::Var;
+/// use samebits_autograd::Tensor;
 /// use samebits_autograd::nn::{MaxPool, MaxUnpool1d};
-/// use samebits_tensor_core::{Tensor, ops::PoolParams};
+/// use samebits_tensor_core::ops::PoolParams;
 ///
 /// let params = PoolParams::square(1, 2);
 /// let (pool, unpool) = (MaxPool { params: params.clone() }, MaxUnpool1d { params });
-/// let x = Var::constant(Tensor::from_slice(&[1.0f32, 3.0, 4.0, 2.0], &[1, 1, 4])?);
+/// let x = Tensor::from_slice(&[1.0f32, 3.0, 4.0, 2.0], &[1, 1, 4])?;
 /// let (y, indices) = pool.forward_with_indices(&x)?;
 /// let back = unpool.forward(&y, &indices, None)?;
-/// assert_eq!(back.value().to_vec::<f32>()?, [0.0, 3.0, 4.0, 0.0]);
+/// assert_eq!(back.to_vec::<f32>()?, [0.0, 3.0, 4.0, 0.0]);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
 ///
@@ -73,7 +73,12 @@ impl<const DIMS: usize> MaxUnpoolNd<DIMS> {
     ///
     /// The parameters have other dimensions than `DIMS`, an index is outside the result, or the
     /// input, the indices and the output size do not go together.
-    pub fn forward(&self, x: &Var, indices: &Tensor, output_size: Option<&[usize]>) -> Result<Var> {
+    pub fn forward(
+        &self,
+        x: &Tensor,
+        indices: &Tensor,
+        output_size: Option<&[usize]>,
+    ) -> Result<Tensor> {
         if self.params.kernel.len() != DIMS {
             return Err(Error::invalid(
                 "max_unpool",
@@ -96,7 +101,7 @@ pub struct AvgPool {
 }
 
 impl Module for AvgPool {
-    fn forward(&mut self, x: &Var, _: &mut Context<'_>) -> Result<Var> {
+    fn forward(&mut self, x: &Tensor, _: &mut Context<'_>) -> Result<Tensor> {
         functional::avg_pool(x, &self.params, self.count_include_pad, self.divisor_override)
     }
 
@@ -113,7 +118,7 @@ pub struct LpPool {
 }
 
 impl Module for LpPool {
-    fn forward(&mut self, x: &Var, _: &mut Context<'_>) -> Result<Var> {
+    fn forward(&mut self, x: &Tensor, _: &mut Context<'_>) -> Result<Tensor> {
         functional::lp_pool(x, self.norm, &self.params)
     }
 
@@ -128,7 +133,7 @@ pub struct AdaptiveAvgPool {
 }
 
 impl Module for AdaptiveAvgPool {
-    fn forward(&mut self, x: &Var, _: &mut Context<'_>) -> Result<Var> {
+    fn forward(&mut self, x: &Tensor, _: &mut Context<'_>) -> Result<Tensor> {
         functional::adaptive_avg_pool(x, &self.output_size)
     }
 
@@ -143,7 +148,7 @@ pub struct AdaptiveMaxPool {
 }
 
 impl Module for AdaptiveMaxPool {
-    fn forward(&mut self, x: &Var, _: &mut Context<'_>) -> Result<Var> {
+    fn forward(&mut self, x: &Tensor, _: &mut Context<'_>) -> Result<Tensor> {
         Ok(functional::adaptive_max_pool(x, &self.output_size)?.0)
     }
 
@@ -160,7 +165,7 @@ pub struct FractionalMaxPool {
 }
 
 impl Module for FractionalMaxPool {
-    fn forward(&mut self, x: &Var, context: &mut Context<'_>) -> Result<Var> {
+    fn forward(&mut self, x: &Tensor, context: &mut Context<'_>) -> Result<Tensor> {
         let samples = functional::fractional_samples(x, self.kernel.len(), context.generator)?;
         Ok(functional::fractional_max_pool(x, &self.kernel, &self.output_size, &samples)?.0)
     }

@@ -1,7 +1,7 @@
 use samebits_tensor_core::Result;
 use samebits_tensor_core::ops::{InterpolateMode, PadMode};
 
-use crate::Var;
+use crate::Tensor;
 use crate::functional::{self, Resize};
 use crate::nn::{Context, Module, Slot};
 
@@ -17,7 +17,7 @@ pub struct Pad {
 }
 
 impl Module for Pad {
-    fn forward(&mut self, x: &Var, _: &mut Context<'_>) -> Result<Var> {
+    fn forward(&mut self, x: &Tensor, _: &mut Context<'_>) -> Result<Tensor> {
         functional::pad(x, &self.pads, self.mode, self.value)
     }
 
@@ -34,7 +34,7 @@ pub struct Upsample {
 }
 
 impl Module for Upsample {
-    fn forward(&mut self, x: &Var, _: &mut Context<'_>) -> Result<Var> {
+    fn forward(&mut self, x: &Tensor, _: &mut Context<'_>) -> Result<Tensor> {
         functional::interpolate(x, Resize::Scale(&self.scale), self.mode)
     }
 
@@ -49,7 +49,7 @@ pub struct PixelShuffle {
 }
 
 impl Module for PixelShuffle {
-    fn forward(&mut self, x: &Var, _: &mut Context<'_>) -> Result<Var> {
+    fn forward(&mut self, x: &Tensor, _: &mut Context<'_>) -> Result<Tensor> {
         functional::pixel_shuffle(x, self.factor)
     }
 
@@ -64,7 +64,7 @@ pub struct PixelUnshuffle {
 }
 
 impl Module for PixelUnshuffle {
-    fn forward(&mut self, x: &Var, _: &mut Context<'_>) -> Result<Var> {
+    fn forward(&mut self, x: &Tensor, _: &mut Context<'_>) -> Result<Tensor> {
         functional::pixel_unshuffle(x, self.factor)
     }
 

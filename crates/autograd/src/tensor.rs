@@ -1,0 +1,478 @@
+//! Variables and the graph that they remember.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use samebits_tensor_core::ops::{Binary, BinaryKind};
+use samebits_tensor_core::{DType, Device, Element, Error, Result, Tensor as Value};
+
+use crate::run;
+
+/// A tensor that may remember how it was computed.
+///
+/// A clone is cheap and the same variable: a gradient with respect to either is that of both.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::Tensor;
+///
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], &[3])?.set_requires_grad(true);
+/// let loss = x.square()?.sum_all()?;
+/// let gradients = loss.backward()?;
+/// assert_eq!(gradients.of(&x).unwrap().to_vec::<f32>()?, [2.0, 4.0, 6.0]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Tensor {
+    value: Value,
+    source: Option<Arc<Source>>,
+}
+
+/// Making tensors.
+impl Tensor {
+    /// A host tensor of `shape` that holds `values` in row-major order.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] if the number of values does not fit the shape,
+    /// [`Error::OutOfMemory`] if there is no memory for them.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use samebits_autograd::Tensor;
+    ///
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], &[2, 2])?;
+    /// assert_eq!(x.transpose(0, 1)?.to_vec::<f32>()?, [1.0, 3.0, 2.0, 4.0]);
+    /// # Ok::<(), samebits_autograd::Error>(())
+    /// ```
+    pub fn from_slice<T: Element>(values: &[T], shape: &[usize]) -> Result<Tensor> {
+        Value::from_slice(values, shape).map(Tensor::from)
+    }
+
+    /// As [`from_slice`](Tensor::from_slice).
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn from_vec<T: Element>(values: Vec<T>, shape: &[usize]) -> Result<Tensor> {
+        Tensor::from_slice(&values, shape)
+    }
+
+    /// A host tensor of truth values.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_slice`](Tensor::from_slice).
+    pub fn from_bools(values: &[bool], shape: &[usize]) -> Result<Tensor> {
+        Value::from_bools(values, shape).map(Tensor::from)
+    }
+
+    /// A host tensor with no dimensions and one element.
+    pub fn scalar<T: Element>(value: T) -> Tensor {
+        Value::scalar(value).into()
+    }
+
+    /// A host tensor of zeros.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] if no machine can address that many elements,
+    /// [`Error::OutOfMemory`] if there is no memory for them.
+    pub fn zeros(shape: &[usize], dtype: DType) -> Result<Tensor> {
+        Value::zeros(shape, dtype).map(Tensor::from)
+    }
+
+    /// A host tensor of ones.
+    ///
+    /// # Errors
+    ///
+    /// As [`zeros`](Tensor::zeros).
+    pub fn ones(shape: &[usize], dtype: DType) -> Result<Tensor> {
+        Value::ones(shape, dtype).map(Tensor::from)
+    }
+
+    /// A host tensor whose every element is `value`, converted to `dtype` as Rust's `as` does
+    /// (for `Bool`: whether it is not zero).
+    ///
+    /// # Errors
+    ///
+    /// As [`zeros`](Tensor::zeros).
+    pub fn full(shape: &[usize], value: f64, dtype: DType) -> Result<Tensor> {
+        Value::full(shape, value, dtype).map(Tensor::from)
+    }
+
+    /// The host tensor `[0, 1, .., n - 1]` of type `I64`.
+    ///
+    /// # Errors
+    ///
+    /// As [`zeros`](Tensor::zeros).
+    pub fn arange(n: usize) -> Result<Tensor> {
+        Value::arange(n).map(Tensor::from)
+    }
+
+    /// A host tensor whose content has no meaning yet; see
+    /// [`empty`](samebits_tensor_core::Tensor::empty) of the value.
+    ///
+    /// # Errors
+    ///
+    /// As [`zeros`](Tensor::zeros).
+    pub fn empty(shape: &[usize], dtype: DType) -> Result<Tensor> {
+        Value::empty(shape, dtype).map(Tensor::from)
+    }
+}
+
+impl From<Value> for Tensor {
+    /// A tensor that gradients are not wanted for.
+    fn from(value: Value) -> Tensor {
+        Tensor { value, source: None }
+    }
+}
+
+impl From<&Value> for Tensor {
+    fn from(value: &Value) -> Tensor {
+        Tensor::from(value.clone())
+    }
+}
+
+impl From<&Tensor> for Value {
+    fn from(tensor: &Tensor) -> Value {
+        tensor.value.clone()
+    }
+}
+
+impl From<Tensor> for Value {
+    fn from(tensor: Tensor) -> Value {
+        tensor.value
+    }
+}
+
+/// What a tensor is.
+impl Tensor {
+    /// The elements alone, without memory of how they were computed: what the operations of
+    /// [`samebits_tensor_core`] take.
+    pub fn value(&self) -> &Value {
+        &self.value
+    }
+
+    /// The size of each dimension.
+    pub fn shape(&self) -> &[usize] {
+        self.value.shape()
+    }
+
+    /// The number of dimensions.
+    pub fn rank(&self) -> usize {
+        self.value.rank()
+    }
+
+    /// The number of elements.
+    pub fn numel(&self) -> usize {
+        self.value.numel()
+    }
+
+    /// The element type.
+    pub fn dtype(&self) -> DType {
+        self.value.dtype()
+    }
+
+    /// Where the elements are.
+    pub fn device(&self) -> Device {
+        self.value.device()
+    }
+
+    /// The elements in row-major order, whatever the layout and device.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::DTypeMismatch`] if `T` is not the element type, [`Error::OutOfMemory`] if there is
+    /// no memory for them, [`Error::Backend`] if the device fails.
+    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
+        self.value.to_vec()
+    }
+
+    /// The truth values in row-major order.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::DTypeMismatch`] unless the type is `Bool`; else as [`to_vec`](Tensor::to_vec).
+    pub fn to_bools(&self) -> Result<Vec<bool>> {
+        self.value.to_bools()
+    }
+
+    /// The only element.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] unless there is exactly one; else as [`to_vec`](Tensor::to_vec).
+    pub fn item<T: Element>(&self) -> Result<T> {
+        self.value.item()
+    }
+
+    /// The elements' bytes in row-major order, little-endian.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfMemory`] if there is no memory for them, [`Error::Backend`] if the device
+    /// fails.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        self.value.to_bytes()
+    }
+
+    /// This tensor on `device`; free if it is already there. Gradients come back to where this
+    /// one is.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoBackend`] if the device cannot be used, [`Error::OutOfMemory`] if there is no
+    /// memory for the copy, [`Error::Backend`] if the device fails.
+    pub fn to(&self, device: Device) -> Result<Tensor> {
+        let from = self.device();
+        if from == device {
+            return Ok(self.clone());
+        }
+        let value = self.value.to(device)?;
+        Ok(Tensor::computed(value, &[self], move |grad| Ok(vec![Some(grad.to(from)?)])))
+    }
+}
+
+/// Gradients.
+impl Tensor {
+    /// The same value as a leaf of the graph: [`backward`](Tensor::backward) finds its gradient if
+    /// `requires_grad`, and how it was computed is forgotten.
+    #[must_use]
+    pub fn set_requires_grad(self, requires_grad: bool) -> Tensor {
+        let source = requires_grad.then(|| Arc::new(Source { id: next_id(), step: None }));
+        Tensor { value: self.value, source }
+    }
+
+    /// True if a gradient with respect to this tensor can be had.
+    pub fn requires_grad(&self) -> bool {
+        self.source.is_some()
+    }
+
+    /// What two layers that share this tensor have in common, and no other tensor has.
+    pub(crate) fn identity(&self) -> Option<u64> {
+        self.source.as_ref().map(|source| source.id)
+    }
+
+    /// The same value, without memory of how it was computed.
+    #[must_use]
+    pub fn detach(&self) -> Tensor {
+        Tensor::from(self.value.clone())
+    }
+
+    /// The gradients of this scalar with respect to everything it was computed from.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] unless this is a scalar that requires a gradient; whatever a
+    /// backward operation returns.
+    pub fn backward(&self) -> Result<Gradients> {
+        if self.value.numel() != 1 {
+            return Err(Error::invalid(
+                "backward",
+                format!("expected a scalar, got shape {:?}", self.shape()),
+            ));
+        }
+        let seed = Tensor::ones(self.shape(), self.dtype())?.to(self.device())?;
+        self.backward_from(seed, false)
+    }
+
+    /// The gradients of this variable, given the gradient of something with respect to it.
+    ///
+    /// With `create_graph` the gradients remember how they were computed and can be
+    /// differentiated again.
+    ///
+    /// # Errors
+    ///
+    /// As [`backward`].
+    pub fn backward_from(&self, grad: Tensor, create_graph: bool) -> Result<Gradients> {
+        backward(&[(self, grad)], create_graph)
+    }
+
+    /// The result of an operation on `inputs`. `backward` gets the gradient of the result and
+    /// returns that of each input, in order; it is kept only if some input requires one.
+    pub(crate) fn computed(
+        value: Value,
+        inputs: &[&Tensor],
+        backward: impl Fn(&Tensor) -> Result<Vec<Option<Tensor>>> + Send + Sync + 'static,
+    ) -> Tensor {
+        let wanted = is_recording() && inputs.iter().any(|input| input.requires_grad());
+        if !wanted {
+            return Tensor::from(value);
+        }
+        let step = Step {
+            inputs: inputs.iter().map(|input| input.source.clone()).collect(),
+            backward: Box::new(backward),
+        };
+        Tensor { value, source: Some(Arc::new(Source { id: next_id(), step: Some(step) })) }
+    }
+}
+
+impl fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tensor({:?}", self.value)?;
+        if self.requires_grad() {
+            f.write_str(", requires_grad")?;
+        }
+        f.write_str(")")
+    }
+}
+
+/// The gradients that a backward pass found.
+#[derive(Debug)]
+pub struct Gradients {
+    by_id: BTreeMap<u64, Tensor>,
+}
+
+impl Gradients {
+    /// The gradient with respect to `variable`, or `None` if the result does not depend on it.
+    pub fn of(&self, variable: &Tensor) -> Option<&Tensor> {
+        self.by_id.get(&variable.source.as_ref()?.id)
+    }
+}
+
+/// The gradients of several results together, each given with the gradient of something with
+/// respect to it; a variable that several of them depend on gets the sum.
+///
+/// With `create_graph` the gradients remember how they were computed and can be differentiated
+/// again.
+///
+/// # Determinism
+///
+/// The graph is walked in reverse order of creation; the order of `results` only matters for a
+/// result that is given twice.
+///
+/// # Errors
+///
+/// [`Error::InvalidArgument`] if a result does not require a gradient,
+/// [`Error::ShapeMismatch`] if a gradient has another shape; whatever a backward operation
+/// returns.
+pub fn backward(results: &[(&Tensor, Tensor)], create_graph: bool) -> Result<Gradients> {
+    let mut pending = BTreeMap::new();
+    for (result, grad) in results {
+        let Some(source) = &result.source else {
+            return Err(Error::invalid("backward", "the variable does not require a gradient"));
+        };
+        if grad.shape() != result.shape() {
+            return Err(Error::ShapeMismatch {
+                op: "backward",
+                what: "the gradient",
+                expected: result.shape().to_vec(),
+                got: grad.shape().to_vec(),
+            });
+        }
+        collect(&mut pending, source, grad.clone())?;
+    }
+    if create_graph { accumulate(pending) } else { no_grad(|| accumulate(pending)) }
+}
+
+/// Runs `f` without remembering how anything is computed, on this thread.
+pub fn no_grad<R>(f: impl FnOnce() -> R) -> R {
+    with_recording(false, f)
+}
+
+/// Runs `f` with or without remembering how things are computed, on this thread.
+pub(crate) fn with_recording<R>(recording: bool, f: impl FnOnce() -> R) -> R {
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            RECORDING.set(self.0);
+        }
+    }
+    let _restore = Restore(RECORDING.replace(recording));
+    f()
+}
+
+/// True unless this thread is inside [`no_grad`].
+pub fn is_recording() -> bool {
+    RECORDING.get()
+}
+
+thread_local! {
+    static RECORDING: Cell<bool> = const { Cell::new(true) };
+}
+
+/// Where a variable that requires a gradient comes from.
+struct Source {
+    /// Larger than that of everything it was computed from.
+    id: u64,
+    /// How it was computed; none for a parameter.
+    step: Option<Step>,
+}
+
+struct Step {
+    inputs: Vec<Option<Arc<Source>>>,
+    backward: Box<Backward>,
+}
+
+type Backward = dyn Fn(&Tensor) -> Result<Vec<Option<Tensor>>> + Send + Sync;
+
+fn next_id() -> u64 {
+    // Relaxed is enough: one thread's ids ascend, and a variable made elsewhere reached this
+    // thread by something that orders the two.
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Gradients found so far of variables that are still to be visited, by the variable's id.
+type Pending = BTreeMap<u64, (Arc<Source>, Tensor)>;
+
+/// Walks the graph in reverse order of creation.
+fn accumulate(mut pending: Pending) -> Result<Gradients> {
+    let mut found = BTreeMap::new();
+    while let Some((id, (source, grad))) = pending.pop_last() {
+        if let Some(step) = &source.step {
+            let grads = (step.backward)(&grad)?;
+            for (input, grad) in step.inputs.iter().zip(grads) {
+                let (Some(input), Some(grad)) = (input, grad) else { continue };
+                collect(&mut pending, input, grad)?;
+            }
+        }
+        found.insert(id, grad);
+    }
+    Ok(Gradients { by_id: found })
+}
+
+/// Adds `grad` to what has been found of `source`.
+fn collect(pending: &mut Pending, source: &Arc<Source>, grad: Tensor) -> Result<()> {
+    let total = match pending.remove(&source.id) {
+        Some((_, sum)) => add(&sum, &grad)?,
+        None => grad,
+    };
+    pending.insert(source.id, (source.clone(), total));
+    Ok(())
+}
+
+fn add(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    if a.requires_grad() || b.requires_grad() {
+        return crate::functional::add(a, b);
+    }
+    let sum = run(&Binary { kind: BinaryKind::Add, a: a.value.clone(), b: b.value.clone() })?;
+    Ok(Tensor::from(sum))
+}
+
+impl Drop for Source {
+    /// Takes long chains apart in a loop: one call per link would overflow the stack.
+    fn drop(&mut self) {
+        let mut chain: Vec<Arc<Source>> = Vec::new();
+        let take = |source: &mut Source, chain: &mut Vec<Arc<Source>>| {
+            if let Some(step) = source.step.take() {
+                // The closure holds inputs too, by way of the variables that it saved.
+                let Step { inputs, backward } = step;
+                chain.extend(inputs.into_iter().flatten());
+                drop(backward);
+            }
+        };
+        take(self, &mut chain);
+        while let Some(mut source) = chain.pop() {
+            if let Some(source) = Arc::get_mut(&mut source) {
+                take(source, &mut chain);
+            }
+        }
+    }
+}
