@@ -1,5 +1,5 @@
 use samebits::functional::{self as f, EmbeddingBagOptions};
-use samebits::nn::{Embedding, EmbeddingBag};
+use samebits::nn::{Embedding, EmbeddingBag, Layer};
 use samebits::ops::BagMode;
 
 use super::{indices, normal_of};
@@ -99,25 +99,28 @@ fn the_gradient_of_bags_is_not_differentiable() {
 
 #[test]
 fn long_rows_are_shortened() {
-    let mut table = Embedding::new(6, 4, &mut Generator::new(35)).unwrap();
-    table.max_norm = Some(0.5);
-    let before = table.weight.clone();
+    let options = Embedding::options(6, 4).max_norm(0.5);
+    let table = options.init_with(&mut Generator::new(35)).unwrap();
+    let before = table.weight.get();
     let index = Tensor::from_slice(&[3i64, 1, 3], &[3]).unwrap();
     let y = table.forward(&index).unwrap();
     let norms = f::norm(&y, 2.0, &[1], false).unwrap().to_vec::<f32>().unwrap();
     assert!(norms.iter().all(|norm| (norm - 0.5).abs() < 1e-6), "{norms:?}");
     // The layer keeps the shortened rows, and the others as they were.
-    let after = table.weight.to_vec::<f32>().unwrap();
+    let after = table.weight.get().to_vec::<f32>().unwrap();
     let before = before.to_vec::<f32>().unwrap();
     assert_eq!(after[..4], before[..4]);
     assert_ne!(after[4..8], before[4..8]);
     assert_eq!(after[12..16], y.to_vec::<f32>().unwrap()[..4]);
     // The gradient is that of the table that the layer holds now.
     let gradients = y.sum_all().unwrap().backward().unwrap();
-    assert_eq!(gradients.of(&table.weight).unwrap().to_vec::<f32>().unwrap()[12..16], [2.0; 4]);
+    assert_eq!(
+        gradients.of(&table.weight.get()).unwrap().to_vec::<f32>().unwrap()[12..16],
+        [2.0; 4]
+    );
 
-    let mut bags = EmbeddingBag::new(6, 4, &mut Generator::new(36)).unwrap();
-    bags.max_norm = Some(0.5);
+    let options = EmbeddingBag::options(6, 4).max_norm(0.5);
+    let bags = options.init_with(&mut Generator::new(36)).unwrap();
     let y = bags.forward(&Tensor::from_slice(&[2i64, 4], &[2, 1]).unwrap(), None, None).unwrap();
     let norms = f::norm(&y, 2.0, &[1], false).unwrap().to_vec::<f32>().unwrap();
     assert!(norms.iter().all(|norm| (norm - 0.5).abs() < 1e-6), "{norms:?}");

@@ -21,7 +21,15 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("data", &["numerics", "rng"]),
     (
         "autograd",
-        &["numerics", "rng", "tensor-core", "cpu-kernels", "cuda-kernels", "conv-autotune"],
+        &[
+            "macros",
+            "numerics",
+            "rng",
+            "tensor-core",
+            "cpu-kernels",
+            "cuda-kernels",
+            "conv-autotune",
+        ],
     ),
     (
         "samebits",
@@ -37,6 +45,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     ("cli", &["samebits"]),
+    ("macros", &[]),
     ("ptx-emulator", &[]),
     ("cuda-driver-emulator", &["ptx-emulator"]),
 ];

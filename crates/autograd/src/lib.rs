@@ -17,6 +17,9 @@
 
 #![forbid(unsafe_code)]
 
+// So that what `samebits_macros` generates finds this crate under the name of the facade.
+extern crate self as samebits;
+
 pub mod functional;
 pub mod nn;
 pub mod optim;

@@ -10,7 +10,7 @@ use std::collections::btree_map::Entry;
 use samebits_tensor_core::ops::{AdamStep, SgdStep};
 use samebits_tensor_core::{Error, Result, Tensor as Value};
 
-use crate::nn::{Module, Slot};
+use crate::nn::{Kind, Module};
 use crate::{Gradients, Tensor, run};
 
 pub use samebits_tensor_core::ops::{AdamParams, SgdParams};
@@ -190,7 +190,7 @@ fn update(
     mut step: impl FnMut(&str, Value, Value) -> Result<Value>,
 ) -> Result<()> {
     let mut updated = BTreeMap::new();
-    for (name, param) in model.parameters() {
+    for (name, param) in model.named_parameters() {
         if let (Some(identity), Some(grad)) = (param.identity(), gradients.of(&param))
             && let Entry::Vacant(entry) = updated.entry(identity)
         {
@@ -198,8 +198,8 @@ fn update(
             entry.insert(Tensor::from(new).set_requires_grad(true));
         }
     }
-    model.visit("", &mut |_, slot| {
-        if let Slot::Parameter(param) = slot
+    model.visit_mut("", &mut |_, kind, param| {
+        if kind == Kind::Parameter
             && let Some(new) = param.identity().and_then(|identity| updated.get(&identity))
         {
             *param = new.clone();

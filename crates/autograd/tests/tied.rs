@@ -1,61 +1,56 @@
 //! A parameter that two layers share is one parameter, through every step and every move.
 
+extern crate samebits_autograd as samebits;
+
 use samebits_autograd::Tensor;
 use samebits_autograd::functional::linear;
-use samebits_autograd::nn::{Context, Linear, Module, Slot, join};
+use samebits_autograd::nn::{self, Layer, Linear, Module};
 use samebits_autograd::optim::{Adam, AdamParams, Optimizer, Sgd, SgdParams};
 use samebits_rng::Generator;
 use samebits_tensor_core::Tensor as Value;
 use samebits_tensor_core::{Device, Error, Result};
 
 /// Two layers with one weight, and a bias of the second.
-struct Tied(Linear, Linear);
+#[derive(Module)]
+struct Tied {
+    first: Linear,
+    second: Linear,
+}
 
 impl Tied {
     fn new() -> Tied {
-        let mut generator = Generator::new(7);
-        let first = Linear { bias: None, ..Linear::new(3, 3, &mut generator).unwrap() };
-        let second = Linear::new(3, 3, &mut generator).unwrap();
-        Tied(first.clone(), Linear { weight: first.weight, ..second })
+        let linear = || Linear::new(3, 3).unwrap();
+        let (first, second) = nn::draw_from(&mut Generator::new(7), || (linear(), linear()));
+        let first = Linear { bias: None, ..first };
+        Tied { second: Linear { weight: first.weight.clone(), ..second }, first }
     }
 
     fn are_tied(&self) -> bool {
-        let gradients = self.0.weight.sum_all().unwrap().backward().unwrap();
-        gradients.of(&self.1.weight).is_some()
+        let gradients = self.first.weight.sum_all().unwrap().backward().unwrap();
+        gradients.of(&self.second.weight).is_some()
     }
 }
 
-impl Module for Tied {
-    fn forward(&mut self, x: &Tensor, context: &mut Context<'_>) -> Result<Tensor> {
-        let x = self.0.forward(x, context)?;
-        self.1.forward(&x, context)
-    }
-
-    fn visit(&mut self, path: &str, visit: &mut dyn FnMut(&str, Slot<'_>)) {
-        self.0.visit(&join(path, "first"), visit);
-        self.1.visit(&join(path, "second"), visit);
+impl Layer for Tied {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.second.forward(&self.first.forward(x)?)
     }
 }
 
 /// The same with one slot for the weight.
+#[derive(Module)]
 struct Single(Linear);
 
-impl Module for Single {
-    fn forward(&mut self, x: &Tensor, _: &mut Context<'_>) -> Result<Tensor> {
+impl Layer for Single {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
         linear(&linear(x, &self.0.weight, None)?, &self.0.weight, self.0.bias.as_ref())
-    }
-
-    fn visit(&mut self, path: &str, visit: &mut dyn FnMut(&str, Slot<'_>)) {
-        self.0.visit(path, visit);
     }
 }
 
-fn train(model: &mut dyn Module, optimizer: &mut dyn Optimizer, steps: u64) {
+fn train(model: &mut dyn Layer, optimizer: &mut dyn Optimizer, steps: u64) {
     let x = Value::from_slice(&[0.3f32, -1.7, 2.1, 0.9, 0.1, -0.4], &[2, 3]).unwrap();
-    let mut generator = Generator::new(0);
     for _ in 0..steps {
-        let mut context = Context { training: true, generator: &mut generator };
-        let y = model.forward(&Tensor::from(x.clone()), &mut context).unwrap();
+        let y = nn::train(|| model.forward(&Tensor::from(x.clone()))).unwrap();
         let loss = y.square().unwrap().sum_all().unwrap();
         optimizer.step(model, &loss.backward().unwrap()).unwrap();
     }
@@ -92,14 +87,14 @@ fn optimizers() -> [(&'static str, Make); 5] {
 fn every_optimiser_steps_a_shared_weight_once() {
     for (name, make) in optimizers() {
         let (mut tied, mut optimizer) = (Tied::new(), make());
-        let (mut single, mut reference) = (Single(tied.1.clone()), make());
+        let (mut single, mut reference) = (Single(tied.second.clone()), make());
         train(&mut tied, &mut *optimizer, 4);
         train(&mut single, &mut *reference, 4);
         assert!(tied.are_tied(), "{name}");
-        assert_eq!(bits(&tied.0.weight), bits(&tied.1.weight), "{name}");
+        assert_eq!(bits(&tied.first.weight), bits(&tied.second.weight), "{name}");
         // Both uses have contributed once: a model that has the weight once agrees.
-        assert_eq!(bits(&tied.1.weight), bits(&single.0.weight), "{name}");
-        assert_ne!(bits(&tied.1.weight), bits(&Tied::new().1.weight), "{name}");
+        assert_eq!(bits(&tied.second.weight), bits(&single.0.weight), "{name}");
+        assert_ne!(bits(&tied.second.weight), bits(&Tied::new().second.weight), "{name}");
         let names: Vec<String> = optimizer.state().into_iter().map(|(name, _)| name).collect();
         assert!(names.iter().all(|name| !name.starts_with("second.weight")), "{names:?}");
     }
@@ -113,33 +108,35 @@ fn loading_and_moving_keep_a_weight_shared() {
 
         let (mut model, mut optimizer) = (Tied::new(), make());
         train(&mut model, &mut *optimizer, 2);
-        let (saved, state) = (model.state(), optimizer.state());
+        let (saved, state) = (model.state_dict(), optimizer.state());
         let (mut resumed, mut optimizer) = (Tied::new(), make());
-        let find = |name: &str| saved.iter().find(|(n, _)| n == name).map(|(_, x)| x.clone());
-        resumed.load_state(&find).unwrap();
+        resumed.load_state_dict(&saved, true).unwrap();
         optimizer.load_state(2, state).unwrap();
         resumed.to(Device::Cpu).unwrap();
         assert!(resumed.are_tied(), "{name}");
         train(&mut resumed, &mut *optimizer, 3);
-        assert_eq!(bits(&resumed.0.weight), bits(&whole.0.weight), "{name}");
-        assert_eq!(bits(&resumed.1.weight), bits(&whole.1.weight), "{name}");
+        assert_eq!(bits(&resumed.first.weight), bits(&whole.first.weight), "{name}");
+        assert_eq!(bits(&resumed.second.weight), bits(&whole.second.weight), "{name}");
     }
 }
 
 #[test]
 fn two_tensors_for_one_weight_are_refused() {
     let mut model = Tied::new();
-    let before = bits(&model.0.weight);
-    let zeros = Value::zeros(&[3, 3], model.0.weight.dtype()).unwrap();
-    let state = model.state();
-    let error = model
-        .load_state(&|name| match name {
-            "second.weight" => Some(Tensor::from(zeros.clone())),
-            _ => state.iter().find(|(n, _)| n == name).map(|(_, x)| x.clone()),
-        })
-        .unwrap_err();
+    let before = bits(&model.first.weight);
+    let zeros = Value::zeros(&[3, 3], model.first.weight.dtype()).unwrap();
+    let mut state = model.state_dict();
+    assert_eq!(state[1].0, "second.weight");
+    state[1].1 = Tensor::from(zeros);
+    let error = model.load_state_dict(&state, true).unwrap_err();
     let message = "first.weight and second.weight are one parameter, but their tensors differ";
-    assert_eq!(error, Error::InvalidState { op: "load_state", message: message.to_owned() });
-    assert_eq!(bits(&model.0.weight), before);
+    assert_eq!(error, Error::InvalidState { op: "load_state_dict", message: message.to_owned() });
+    assert_eq!(bits(&model.first.weight), before);
     assert!(model.are_tied());
+    // One of its names is enough.
+    state.remove(1);
+    state[0].1 = Tensor::ones(&[3, 3], model.first.weight.dtype()).unwrap();
+    model.load_state_dict(&state, true).unwrap();
+    assert!(model.are_tied());
+    assert_eq!(model.second.weight.to_vec::<f32>().unwrap(), [1.0; 9]);
 }

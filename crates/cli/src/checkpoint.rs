@@ -104,8 +104,11 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Session> {
         found.insert(name, tensor(&view)?);
     }
     let mut session = Session::new(metadata.config)?;
-    session.model.load_state(&|name| found.get(&format!("model.{name}")).cloned())?;
-    let optimizer = found
+    let (model, rest): (Vec<_>, Vec<_>) =
+        found.into_iter().partition(|(name, _)| name.starts_with("model."));
+    let stripped = model.into_iter().map(|(name, x)| (name["model.".len()..].to_owned(), x));
+    session.model.load_state_dict(&stripped.collect::<Vec<_>>(), true)?;
+    let optimizer = rest
         .iter()
         .filter_map(|(name, x)| Some((name.strip_prefix("optimizer.")?.to_owned(), x.clone())))
         .collect();
@@ -121,7 +124,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Session> {
 }
 
 fn tensors(session: &mut Session) -> Vec<(String, Tensor)> {
-    let model = session.model.state();
+    let model = session.model.state_dict();
     let optimizer = session.optimizer.state();
     let prefixed = |prefix: &'static str| move |(name, x)| (format!("{prefix}.{name}"), x);
     model

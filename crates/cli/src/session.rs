@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use samebits::data::{DataLoader, LoaderState, Stack};
 use samebits::functional::{argmax, cross_entropy};
-use samebits::nn::{Context, Module};
+use samebits::nn::{Module, draw_from, train_with};
 use samebits::optim::{Optimizer, Sgd, SgdParams};
 use samebits::{Determinism, Device, Generator, Tensor, determinism, no_grad};
 use serde::{Deserialize, Serialize};
@@ -59,7 +59,7 @@ impl Session {
         Ok(Session {
             config,
             device: Device::Cpu,
-            model: Cnn::new(&mut root.fold_in(0))?,
+            model: draw_from(&mut root.fold_in(0), Cnn::new)?,
             optimizer: Sgd::new(SgdParams {
                 lr: config.lr,
                 momentum: 0.9,
@@ -93,14 +93,16 @@ impl Session {
     }
 
     /// The share of test images whose class is found.
-    pub(crate) fn accuracy(&mut self, digits: &Digits) -> Result<f64> {
+    pub(crate) fn accuracy(&self, digits: &Digits) -> Result<f64> {
         determinism::scope(self.config.determinism, || no_grad(|| self.accuracy_here(digits)))
     }
 
-    /// A digest of the model's tensors.
-    pub(crate) fn digest(&mut self) -> Result<String> {
-        let state = self.model.state();
-        Ok(samebits::digest(state.iter().map(|(name, tensor)| (name.as_str(), tensor)))?)
+    /// A digest of what was learned: parameters and running statistics. What normalisations count
+    /// follows from the number of steps.
+    pub(crate) fn digest(&self) -> Result<String> {
+        let state = self.model.state_dict();
+        let learned = state.iter().filter(|(_, tensor)| tensor.dtype().is_float());
+        Ok(samebits::digest(learned.map(|(name, tensor)| (name.as_str(), tensor)))?)
     }
 
     /// The mean loss of each epoch.
@@ -155,8 +157,7 @@ impl Session {
     }
 
     fn step(&mut self, images: &Tensor, classes: &Tensor) -> Result<()> {
-        let mut context = Context { training: true, generator: &mut self.generator };
-        let logits = self.model.forward(images, &mut context)?;
+        let logits = train_with(&mut self.generator, || self.model.forward(images))?;
         let loss = cross_entropy(&logits, classes)?;
         let gradients = loss.backward()?;
         self.optimizer.step(&mut self.model, &gradients)?;
@@ -176,11 +177,9 @@ impl Session {
         }
     }
 
-    fn accuracy_here(&mut self, digits: &Digits) -> Result<f64> {
-        let mut unused = self.generator.clone();
-        let mut context = Context { training: false, generator: &mut unused };
+    fn accuracy_here(&self, digits: &Digits) -> Result<f64> {
         let images = digits.test_images.to(self.device)?;
-        let logits = self.model.forward(&images, &mut context)?;
+        let logits = self.model.forward(&images)?;
         let found = argmax(&logits, Some(1), false)?.to_vec::<i64>()?;
         let right = found.iter().zip(&digits.test_classes).filter(|(a, b)| a == b).count();
         Ok(right as f64 / digits.test_classes.len() as f64)

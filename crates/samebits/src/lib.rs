@@ -34,7 +34,9 @@ mod environment;
 pub use digest::digest;
 pub use draw::{rand, randn, randperm};
 pub use environment::{Environment, environment};
-pub use samebits_autograd::{Gradients, Tensor, backward, functional, nn, no_grad, optim, sparse};
+pub use samebits_autograd::{
+    Gradients, Tensor, backward, functional, nn, no_grad, optim, sequential, sparse,
+};
 pub use samebits_cuda_kernels as cuda;
 pub use samebits_data as data;
 pub use samebits_numerics as numerics;
@@ -158,7 +160,7 @@ pub mod autotune {
 
 /// What most programs want in scope.
 pub mod prelude {
-    pub use crate::nn::{Context, Module};
+    pub use crate::nn::{Layer, Module};
     pub use crate::optim::Optimizer;
     pub use crate::{DType, Determinism, Device, Generator, Tensor, manual_seed};
 }

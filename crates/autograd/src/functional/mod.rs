@@ -111,7 +111,7 @@ fn constant(op: &'static str, value: Value, inputs: &[&Tensor]) -> Tensor {
 }
 
 /// How many blocks of a generator `n` random numbers of type `dtype` take.
-fn blocks(dtype: DType, n: usize) -> u64 {
+pub(crate) fn blocks(dtype: DType, n: usize) -> u64 {
     match dtype {
         DType::F64 => Draw::blocks_u64(n),
         _ => Draw::blocks_u32(n),

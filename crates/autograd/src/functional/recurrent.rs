@@ -6,6 +6,7 @@ mod packed;
 
 pub use packed::{PackedSequence, pack_padded_sequence, pad_packed_sequence};
 
+use samebits_macros::Module;
 use samebits_rng::Generator;
 use samebits_tensor_core::{Error, Result};
 
@@ -17,7 +18,7 @@ use crate::Tensor;
 use direction::{Direction, Kind, name};
 
 /// The parameters of one direction of one layer, under PyTorch's names.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Module)]
 pub struct Weights {
     /// `[gates · hidden, input]`; the input of later layers is the output of the one before.
     pub weight_ih: Tensor,

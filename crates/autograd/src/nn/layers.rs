@@ -1,50 +1,62 @@
+mod activation;
+mod attention;
 mod conv;
+mod distance;
 mod dropout;
 mod embedding;
 mod linear;
 mod norm;
 mod pooling;
 mod resample;
+mod transformer;
 
-pub use conv::{
-    Conv1d, Conv2d, Conv3d, ConvNd, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d,
-    ConvTransposeNd,
+pub use activation::{
+    ELU, Flatten, GELU, Hardtanh, Identity, LeakyReLU, LogSigmoid, LogSoftmax, ReLU, ReLU6, SiLU,
+    Sigmoid, Softmax, Softplus, Tanh,
 };
+pub use attention::{Attend, MultiheadAttention, MultiheadAttentionOptions};
+pub use conv::{
+    Conv1d, Conv2d, Conv3d, ConvNd, ConvOptions, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d,
+    ConvTransposeNd, ConvTransposeOptions,
+};
+pub use distance::CosineSimilarity;
 pub use dropout::{AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout};
-pub use embedding::{Embedding, EmbeddingBag};
-pub use linear::Linear;
-pub use norm::{BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RunningStatistics};
+pub use embedding::{Embedding, EmbeddingBag, EmbeddingBagOptions, EmbeddingOptions};
+pub use linear::{Bilinear, BilinearOptions, Linear, LinearOptions};
+pub use norm::{
+    BatchNorm1d, BatchNorm2d, BatchNorm3d, BatchNormNd, BatchNormOptions, GroupNorm,
+    GroupNormOptions, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d, InstanceNormNd,
+    InstanceNormOptions, LastDims, LayerNorm, LayerNormOptions, RMSNorm, RMSNormOptions,
+    RunningStatistics,
+};
 pub use pooling::{
-    AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, FractionalMaxPool, LpPool, MaxPool, MaxUnpool1d,
-    MaxUnpool2d, MaxUnpool3d, MaxUnpoolNd,
+    AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d, AdaptiveAvgPoolNd, AdaptiveMaxPool1d,
+    AdaptiveMaxPool2d, AdaptiveMaxPool3d, AdaptiveMaxPoolNd, AvgPool1d, AvgPool2d, AvgPool3d,
+    AvgPoolNd, FractionalMaxPool2d, FractionalMaxPool3d, FractionalMaxPoolNd, LPPool1d, LPPool2d,
+    LPPool3d, LPPoolNd, MaxPool1d, MaxPool2d, MaxPool3d, MaxPoolNd, MaxUnpool1d, MaxUnpool2d,
+    MaxUnpool3d, MaxUnpoolNd,
 };
 pub use resample::{Pad, PixelShuffle, PixelUnshuffle, Upsample};
+pub use transformer::{
+    TransformerActivation, TransformerEncoderLayer, TransformerEncoderLayerOptions,
+};
 
-use samebits_rng::{Draw, Generator};
-use samebits_tensor_core::ops::Uniform;
-use samebits_tensor_core::{DType, Device, Error, Result};
+use samebits_tensor_core::{Error, Result};
 
-use crate::{Tensor, run};
+use crate::Tensor;
 
 /// `1 / √fan_in`.
-pub(super) fn bound(fan_in: usize, layer: &'static str) -> Result<f64> {
+pub(super) fn bound(op: &'static str, fan_in: usize) -> Result<f64> {
     if fan_in == 0 {
-        return Err(Error::invalid(layer, "a layer needs at least one input"));
+        return Err(Error::invalid(op, "a layer needs at least one input"));
     }
     Ok(1.0 / (fan_in as f64).sqrt())
 }
 
-/// A parameter uniform in ±`bound`.
-pub(super) fn uniform(shape: &[usize], bound: f64, generator: &mut Generator) -> Result<Tensor> {
-    let op = Uniform {
-        shape: shape.to_vec(),
-        dtype: DType::F32,
-        device: Device::Cpu,
-        low: -bound,
-        high: bound,
-        generator: generator.clone(),
-    };
-    let value = run(&op)?;
-    generator.advance(Draw::blocks_u32(value.numel()));
-    Ok(Tensor::from(value).set_requires_grad(true))
+/// The number of a dimension that may be counted from the last, −1.
+fn dimension(op: &'static str, x: &Tensor, dim: i64) -> Result<usize> {
+    let found = if dim < 0 { dim + x.rank() as i64 } else { dim };
+    usize::try_from(found).ok().filter(|&found| found < x.rank()).ok_or_else(|| {
+        Error::invalid(op, format!("expected a dimension of shape {:?}, got {dim}", x.shape()))
+    })
 }

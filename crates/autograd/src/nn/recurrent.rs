@@ -1,38 +1,50 @@
 //! Recurrent layers.
 
-use samebits_rng::Generator;
+use std::marker::PhantomData;
+
 use samebits_tensor_core::{Error, Result};
 
-use super::layers::{bound, uniform};
-use super::{Context, Module, Slot, join};
+use super::layers::bound;
+use super::options::{Place, init_with, place_setters, setters};
+use super::{Kind, Module, is_training, join, with_generator};
 use crate::Tensor;
 use crate::functional::{self, PackedSequence, Stack, Weights};
 
-/// The sizes and options of a recurrent network, under PyTorch's names.
-#[derive(Clone, Debug)]
-pub struct RecurrentOptions {
-    /// The width of the input.
-    pub input_size: usize,
-    /// The number of units of each layer.
-    pub hidden_size: usize,
-    /// The number of layers.
-    pub num_layers: usize,
-    /// Whether there are biases.
-    pub bias: bool,
-    /// Whether the input is `[n, steps, ..]` and not `[steps, n, ..]`.
-    pub batch_first: bool,
-    /// The probability of dropping an element between layers while training.
-    pub dropout: f64,
-    /// Whether every layer also runs backward.
-    pub bidirectional: bool,
-    /// The width that an LSTM's hidden state is projected to; 0 for no projection.
-    pub proj_size: usize,
+/// The nonlinearity of an [`RNN`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Nonlinearity {
+    /// The hyperbolic tangent.
+    #[default]
+    Tanh,
+    /// `max(x, 0)`.
+    Relu,
 }
 
-impl RecurrentOptions {
-    /// One layer with biases, and PyTorch's defaults otherwise.
-    pub fn new(input_size: usize, hidden_size: usize) -> RecurrentOptions {
-        RecurrentOptions {
+/// Options of a recurrent layer `L`.
+#[derive(Clone, Debug)]
+pub struct RecurrentOptions<L> {
+    sizes: Sizes,
+    nonlinearity: Nonlinearity,
+    place: Place,
+    layer: PhantomData<fn() -> L>,
+}
+
+/// What the options and the layer both need to know.
+#[derive(Clone, Copy, Debug)]
+struct Sizes {
+    input_size: usize,
+    hidden_size: usize,
+    num_layers: usize,
+    bias: bool,
+    batch_first: bool,
+    dropout: f64,
+    bidirectional: bool,
+    proj_size: usize,
+}
+
+impl<L> RecurrentOptions<L> {
+    fn new(input_size: usize, hidden_size: usize) -> RecurrentOptions<L> {
+        let sizes = Sizes {
             input_size,
             hidden_size,
             num_layers: 1,
@@ -41,9 +53,66 @@ impl RecurrentOptions {
             dropout: 0.0,
             bidirectional: false,
             proj_size: 0,
-        }
+        };
+        let (nonlinearity, place) = (Nonlinearity::Tanh, Place::default());
+        RecurrentOptions { sizes, nonlinearity, place, layer: PhantomData }
     }
 
+    /// The number of layers: 1 if not set.
+    #[must_use]
+    pub fn num_layers(mut self, num_layers: usize) -> Self {
+        self.sizes.num_layers = num_layers;
+        self
+    }
+
+    /// Whether there are biases: by default there are.
+    #[must_use]
+    pub fn bias(mut self, bias: bool) -> Self {
+        self.sizes.bias = bias;
+        self
+    }
+
+    /// Whether the input is `[n, steps, ..]` and not `[steps, n, ..]`: by default it is not.
+    #[must_use]
+    pub fn batch_first(mut self, batch_first: bool) -> Self {
+        self.sizes.batch_first = batch_first;
+        self
+    }
+
+    /// The probability of dropping an element between layers while training: 0 if not set.
+    #[must_use]
+    pub fn dropout(mut self, dropout: f64) -> Self {
+        self.sizes.dropout = dropout;
+        self
+    }
+
+    /// Whether every layer also runs backward: by default it does not.
+    #[must_use]
+    pub fn bidirectional(mut self, bidirectional: bool) -> Self {
+        self.sizes.bidirectional = bidirectional;
+        self
+    }
+
+    place_setters!();
+}
+
+impl RecurrentOptions<RNN> {
+    setters! {
+        /// What each step applies: the hyperbolic tangent if not set.
+        nonlinearity: Nonlinearity;
+    }
+}
+
+impl RecurrentOptions<LSTM> {
+    /// The width that the hidden state is projected to: no projection if not set.
+    #[must_use]
+    pub fn proj_size(mut self, proj_size: usize) -> Self {
+        self.sizes.proj_size = proj_size;
+        self
+    }
+}
+
+impl Sizes {
     fn directions(&self) -> usize {
         if self.bidirectional { 2 } else { 1 }
     }
@@ -54,38 +123,33 @@ impl RecurrentOptions {
     }
 
     /// Weights and biases uniform in ±1/√hidden, as PyTorch draws them.
-    fn weights(
-        &self,
-        layer: &'static str,
-        gates: usize,
-        generator: &mut Generator,
-    ) -> Result<Vec<Weights>> {
+    fn weights(&self, op: &'static str, gates: usize, place: Place) -> Result<Vec<Weights>> {
         if self.num_layers == 0 || !(0.0..=1.0).contains(&self.dropout) {
             return Err(Error::invalid(
-                layer,
+                op,
                 format!(
                     "expected at least one layer and a dropout in [0, 1], got {} and {}",
                     self.num_layers, self.dropout
                 ),
             ));
         }
-        if self.proj_size > 0 && (gates != 4 || self.proj_size >= self.hidden_size) {
+        if self.proj_size > 0 && self.proj_size >= self.hidden_size {
             return Err(Error::invalid(
-                layer,
+                op,
                 format!(
-                    "a projection to {} is for an LSTM with more than that many units, got {}",
-                    self.proj_size, self.hidden_size
+                    "expected a projection to fewer than the {} units, got {}",
+                    self.hidden_size, self.proj_size
                 ),
             ));
         }
-        let bound = bound(self.hidden_size, layer)?;
-        let rows = gates * self.hidden_size;
+        let bound = bound(op, self.hidden_size)?;
+        let draw = |shape: &[usize]| place.uniform(op, shape, bound);
+        let rows = gates.saturating_mul(self.hidden_size);
         let mut all = Vec::new();
         for layer in 0..self.num_layers {
-            let input =
-                if layer == 0 { self.input_size } else { self.state_size() * self.directions() };
+            let later = self.state_size().saturating_mul(self.directions());
+            let input = if layer == 0 { self.input_size } else { later };
             for _ in 0..self.directions() {
-                let mut draw = |shape: &[usize]| uniform(shape, bound, generator);
                 all.push(Weights {
                     weight_ih: draw(&[rows, input])?,
                     weight_hh: draw(&[rows, self.state_size()])?,
@@ -100,13 +164,20 @@ impl RecurrentOptions {
         Ok(all)
     }
 
-    fn stack<'a>(&self, context: &'a mut Context<'_>) -> Stack<'a> {
-        let drops = context.training && self.dropout > 0.0;
-        Stack {
-            bidirectional: self.bidirectional,
-            batch_first: self.batch_first,
-            dropout: drops.then_some((self.dropout, &mut *context.generator)),
+    /// Calls `run` with how the layers go together, and with a generator if dropout needs one.
+    fn stacked<R>(
+        &self,
+        op: &'static str,
+        x: &Tensor,
+        run: impl FnOnce(Stack<'_>) -> Result<R>,
+    ) -> Result<R> {
+        let Sizes { bidirectional, batch_first, .. } = *self;
+        if !is_training() || self.dropout == 0.0 {
+            return run(Stack { bidirectional, batch_first, dropout: None });
         }
+        with_generator(op, x.device(), |generator| {
+            run(Stack { bidirectional, batch_first, dropout: Some((self.dropout, generator)) })
+        })
     }
 
     /// A first state of zeros for `input`.
@@ -125,150 +196,99 @@ impl RecurrentOptions {
         zeros_like(input.data(), &shape)
     }
 
-    fn visit(&self, weights: &mut [Weights], path: &str, visit: &mut dyn FnMut(&str, Slot<'_>)) {
+    /// `weight_ih` of a layer as `weight_ih_l0`, or `weight_ih_l0_reverse`.
+    fn named(&self, path: &str, i: usize, name: &str) -> String {
         let directions = self.directions();
-        for (i, weights) in weights.iter_mut().enumerate() {
-            let reverse = if i % directions == 1 { "_reverse" } else { "" };
-            let name = |what: &str| join(path, &format!("{what}_l{}{reverse}", i / directions));
-            visit(&name("weight_ih"), Slot::Parameter(&mut weights.weight_ih));
-            visit(&name("weight_hh"), Slot::Parameter(&mut weights.weight_hh));
-            let rest = [
-                ("bias_ih", &mut weights.bias_ih),
-                ("bias_hh", &mut weights.bias_hh),
-                ("weight_hr", &mut weights.weight_hr),
-            ];
-            for (what, parameter) in rest {
-                if let Some(parameter) = parameter {
-                    visit(&name(what), Slot::Parameter(parameter));
-                }
-            }
-        }
+        let reverse = if i % directions == 1 { "_reverse" } else { "" };
+        join(path, &format!("{name}_l{}{reverse}", i / directions))
     }
-}
-
-/// The nonlinearity of an [`Rnn`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Nonlinearity {
-    /// The hyperbolic tangent.
-    #[default]
-    Tanh,
-    /// `max(x, 0)`.
-    Relu,
 }
 
 /// A plain recurrent network.
+///
+/// # References
+///
+/// `torch.nn.RNN`.
 #[derive(Clone, Debug)]
-pub struct Rnn {
-    /// Those of each direction of each layer.
+pub struct RNN {
+    /// Weights, by layer and direction.
     pub weights: Vec<Weights>,
-    /// Sizes and options.
-    pub options: RecurrentOptions,
-    /// What each step applies.
-    pub nonlinearity: Nonlinearity,
+    sizes: Sizes,
+    nonlinearity: Nonlinearity,
 }
 
-impl Rnn {
-    /// Weights and biases uniform in ±1/√hidden, as PyTorch draws them.
-    ///
-    /// # Errors
-    ///
-    /// There is no layer or no unit, or an option is out of range.
-    pub fn new(
-        options: RecurrentOptions,
-        nonlinearity: Nonlinearity,
-        generator: &mut Generator,
-    ) -> Result<Rnn> {
-        let weights = options.weights("Rnn", 1, generator)?;
-        Ok(Rnn { weights, options, nonlinearity })
-    }
-
+impl RNN {
     /// The outputs of all steps and the last states, from a first state (zero if missing).
     ///
     /// # Errors
     ///
     /// The shapes do not go together.
-    pub fn run(
-        &self,
-        input: &Tensor,
-        h0: Option<&Tensor>,
-        context: &mut Context<'_>,
-    ) -> Result<(Tensor, Tensor)> {
-        let h0 = given_or(h0, || self.options.zeros(input, self.options.hidden_size))?;
+    pub fn forward(&self, input: &Tensor, h0: Option<&Tensor>) -> Result<(Tensor, Tensor)> {
+        let h0 = given_or(h0, || self.sizes.zeros(input, self.sizes.hidden_size))?;
         let function = match self.nonlinearity {
             Nonlinearity::Tanh => functional::rnn_tanh,
             Nonlinearity::Relu => functional::rnn_relu,
         };
-        function(input, &h0, &self.weights, self.options.stack(context))
+        self.sizes.stacked("RNN", input, |stack| function(input, &h0, &self.weights, stack))
     }
 
-    /// [`run`](Rnn::run) for packed sequences.
+    /// [`forward`](RNN::forward) of packed sequences.
     ///
     /// # Errors
     ///
     /// The shapes do not go together.
-    pub fn run_packed(
+    pub fn forward_packed(
         &self,
         input: &PackedSequence,
         h0: Option<&Tensor>,
-        context: &mut Context<'_>,
     ) -> Result<(PackedSequence, Tensor)> {
-        let h0 = given_or(h0, || self.options.packed_zeros(input, self.options.hidden_size))?;
+        let h0 = given_or(h0, || self.sizes.packed_zeros(input, self.sizes.hidden_size))?;
         let function = match self.nonlinearity {
             Nonlinearity::Tanh => functional::rnn_tanh_packed,
             Nonlinearity::Relu => functional::rnn_relu_packed,
         };
-        function(input, &h0, &self.weights, self.options.stack(context))
+        let run = |stack: Stack<'_>| function(input, &h0, &self.weights, stack);
+        self.sizes.stacked("RNN", input.data(), run)
     }
 }
 
 /// Gated recurrent units.
+///
+/// # References
+///
+/// `torch.nn.GRU`.
 #[derive(Clone, Debug)]
-pub struct Gru {
-    /// Those of each direction of each layer.
+pub struct GRU {
+    /// Weights, by layer and direction.
     pub weights: Vec<Weights>,
-    /// Sizes and options.
-    pub options: RecurrentOptions,
+    sizes: Sizes,
 }
 
-impl Gru {
-    /// Weights and biases uniform in ±1/√hidden, as PyTorch draws them.
-    ///
-    /// # Errors
-    ///
-    /// There is no layer or no unit, or an option is out of range.
-    pub fn new(options: RecurrentOptions, generator: &mut Generator) -> Result<Gru> {
-        let weights = options.weights("Gru", 3, generator)?;
-        Ok(Gru { weights, options })
-    }
-
+impl GRU {
     /// The outputs of all steps and the last states, from a first state (zero if missing).
     ///
     /// # Errors
     ///
     /// The shapes do not go together.
-    pub fn run(
-        &self,
-        input: &Tensor,
-        h0: Option<&Tensor>,
-        context: &mut Context<'_>,
-    ) -> Result<(Tensor, Tensor)> {
-        let h0 = given_or(h0, || self.options.zeros(input, self.options.hidden_size))?;
-        functional::gru(input, &h0, &self.weights, self.options.stack(context))
+    pub fn forward(&self, input: &Tensor, h0: Option<&Tensor>) -> Result<(Tensor, Tensor)> {
+        let h0 = given_or(h0, || self.sizes.zeros(input, self.sizes.hidden_size))?;
+        let run = |stack: Stack<'_>| functional::gru(input, &h0, &self.weights, stack);
+        self.sizes.stacked("GRU", input, run)
     }
 
-    /// [`run`](Gru::run) for packed sequences.
+    /// [`forward`](GRU::forward) of packed sequences.
     ///
     /// # Errors
     ///
     /// The shapes do not go together.
-    pub fn run_packed(
+    pub fn forward_packed(
         &self,
         input: &PackedSequence,
         h0: Option<&Tensor>,
-        context: &mut Context<'_>,
     ) -> Result<(PackedSequence, Tensor)> {
-        let h0 = given_or(h0, || self.options.packed_zeros(input, self.options.hidden_size))?;
-        functional::gru_packed(input, &h0, &self.weights, self.options.stack(context))
+        let h0 = given_or(h0, || self.sizes.packed_zeros(input, self.sizes.hidden_size))?;
+        let run = |stack: Stack<'_>| functional::gru_packed(input, &h0, &self.weights, stack);
+        self.sizes.stacked("GRU", input.data(), run)
     }
 }
 
@@ -277,98 +297,127 @@ impl Gru {
 /// # Examples
 ///
 /// ```
-/// use samebits_autograd::Tensor;
-/// use samebits_autograd::nn::{Context, Lstm, RecurrentOptions};
-/// use samebits_rng::Generator;
+/// # extern crate samebits_autograd as samebits;
+/// use samebits::Tensor;
+/// use samebits::nn::LSTM;
 /// use samebits_tensor_core::DType;
 ///
-/// let mut generator = Generator::new(0);
-/// let options = RecurrentOptions { num_layers: 2, ..RecurrentOptions::new(3, 4) };
-/// let lstm = Lstm::new(options, &mut generator)?;
-/// let x = Tensor::ones(&[5, 2, 3], DType::F32)?;
-/// let mut context = Context { training: false, generator: &mut generator };
-/// let (output, (h, c)) = lstm.run(&x, None, &mut context)?;
-/// assert_eq!(output.shape(), [5, 2, 4]);
-/// assert_eq!((h.shape(), c.shape()), (&[2, 2, 4][..], &[2, 2, 4][..]));
-/// # Ok::<(), samebits_tensor_core::Error>(())
+/// samebits_tensor_core::random::manual_seed(0);
+/// let lstm = LSTM::options(3, 4).num_layers(2).batch_first(true).init()?;
+/// let x = Tensor::ones(&[5, 7, 3], DType::F32)?;
+/// let (output, (h, c)) = lstm.forward(&x, None)?;
+/// assert_eq!(output.shape(), [5, 7, 4]);
+/// assert_eq!((h.shape(), c.shape()), (&[2, 5, 4][..], &[2, 5, 4][..]));
+/// # Ok::<(), samebits::Error>(())
 /// ```
+///
+/// # References
+///
+/// `torch.nn.LSTM`.
 #[derive(Clone, Debug)]
-pub struct Lstm {
-    /// Those of each direction of each layer.
+pub struct LSTM {
+    /// Weights, by layer and direction.
     pub weights: Vec<Weights>,
-    /// Sizes and options.
-    pub options: RecurrentOptions,
+    sizes: Sizes,
 }
 
-impl Lstm {
-    /// Weights and biases uniform in ±1/√hidden, as PyTorch draws them.
-    ///
-    /// # Errors
-    ///
-    /// There is no layer or no unit, or an option is out of range.
-    pub fn new(options: RecurrentOptions, generator: &mut Generator) -> Result<Lstm> {
-        let weights = options.weights("Lstm", 4, generator)?;
-        Ok(Lstm { weights, options })
-    }
-
+impl LSTM {
     /// The outputs of all steps and the last hidden and cell states, from first ones (zero if
     /// missing).
     ///
     /// # Errors
     ///
     /// The shapes do not go together.
-    pub fn run(
+    pub fn forward(
         &self,
         input: &Tensor,
         state: Option<(&Tensor, &Tensor)>,
-        context: &mut Context<'_>,
     ) -> Result<(Tensor, (Tensor, Tensor))> {
         let (h0, c0) = state.unzip();
-        let h0 = given_or(h0, || self.options.zeros(input, self.options.state_size()))?;
-        let c0 = given_or(c0, || self.options.zeros(input, self.options.hidden_size))?;
-        let stack = self.options.stack(context);
-        let (output, h, c) = functional::lstm(input, &h0, &c0, &self.weights, stack)?;
+        let h0 = given_or(h0, || self.sizes.zeros(input, self.sizes.state_size()))?;
+        let c0 = given_or(c0, || self.sizes.zeros(input, self.sizes.hidden_size))?;
+        let run = |stack: Stack<'_>| functional::lstm(input, &h0, &c0, &self.weights, stack);
+        let (output, h, c) = self.sizes.stacked("LSTM", input, run)?;
         Ok((output, (h, c)))
     }
 
-    /// [`run`](Lstm::run) for packed sequences.
+    /// [`forward`](LSTM::forward) of packed sequences.
     ///
     /// # Errors
     ///
     /// The shapes do not go together.
-    pub fn run_packed(
+    pub fn forward_packed(
         &self,
         input: &PackedSequence,
         state: Option<(&Tensor, &Tensor)>,
-        context: &mut Context<'_>,
     ) -> Result<(PackedSequence, (Tensor, Tensor))> {
         let (h0, c0) = state.unzip();
-        let h0 = given_or(h0, || self.options.packed_zeros(input, self.options.state_size()))?;
-        let c0 = given_or(c0, || self.options.packed_zeros(input, self.options.hidden_size))?;
-        let stack = self.options.stack(context);
-        let (output, h, c) = functional::lstm_packed(input, &h0, &c0, &self.weights, stack)?;
+        let h0 = given_or(h0, || self.sizes.packed_zeros(input, self.sizes.state_size()))?;
+        let c0 = given_or(c0, || self.sizes.packed_zeros(input, self.sizes.hidden_size))?;
+        let run = |stack: Stack<'_>| functional::lstm_packed(input, &h0, &c0, &self.weights, stack);
+        let (output, h, c) = self.sizes.stacked("LSTM", input.data(), run)?;
         Ok((output, (h, c)))
     }
 }
 
-macro_rules! module {
-    ($($layer:ident)*) => {
-        $(
-            /// The outputs of all steps from first states of zeros.
-            impl Module for $layer {
-                fn forward(&mut self, x: &Tensor, context: &mut Context<'_>) -> Result<Tensor> {
-                    Ok(self.run(x, None, context)?.0)
-                }
+macro_rules! layers {
+    ($($layer:ident $gates:literal { $($more:ident),* })*) => { $(
+        impl $layer {
+            /// One layer; weights and biases uniform in ±1/√hidden, as PyTorch draws them.
+            ///
+            /// # Errors
+            ///
+            /// There is no unit, no memory, or no generator to draw from.
+            pub fn new(input_size: usize, hidden_size: usize) -> Result<$layer> {
+                $layer::options(input_size, hidden_size).init()
+            }
 
-                fn visit(&mut self, path: &str, visit: &mut dyn FnMut(&str, Slot<'_>)) {
-                    self.options.visit(&mut self.weights, path, visit);
+            /// A network with other options than PyTorch's defaults.
+            pub fn options(input_size: usize, hidden_size: usize) -> RecurrentOptions<$layer> {
+                RecurrentOptions::new(input_size, hidden_size)
+            }
+        }
+
+        impl RecurrentOptions<$layer> {
+            init_with!($layer);
+
+            /// The network.
+            ///
+            /// # Errors
+            ///
+            /// There is no layer or no unit, an option is out of range, there is no memory, or no
+            /// generator to draw from.
+            pub fn init(&self) -> Result<$layer> {
+                let weights = self.sizes.weights(stringify!($layer), $gates, self.place)?;
+                Ok($layer { weights, sizes: self.sizes, $($more: self.$more),* })
+            }
+        }
+
+        impl Module for $layer {
+            fn visit(&self, path: &str, visit: &mut dyn FnMut(&str, Kind, &Tensor)) {
+                for (i, weights) in self.weights.iter().enumerate() {
+                    weights.visit("", &mut |name, kind, tensor| {
+                        visit(&self.sizes.named(path, i, name), kind, tensor);
+                    });
                 }
             }
-        )*
-    };
+
+            fn visit_mut(&mut self, path: &str, visit: &mut dyn FnMut(&str, Kind, &mut Tensor)) {
+                for (i, weights) in self.weights.iter_mut().enumerate() {
+                    weights.visit_mut("", &mut |name, kind, tensor| {
+                        visit(&self.sizes.named(path, i, name), kind, tensor);
+                    });
+                }
+            }
+        }
+    )* };
 }
 
-module! { Rnn Gru Lstm }
+layers! {
+    RNN 1 { nonlinearity }
+    GRU 3 {}
+    LSTM 4 {}
+}
 
 fn given_or(given: Option<&Tensor>, make: impl FnOnce() -> Result<Tensor>) -> Result<Tensor> {
     given.map_or_else(make, |given| Ok(given.clone()))
@@ -376,5 +425,5 @@ fn given_or(given: Option<&Tensor>, make: impl FnOnce() -> Result<Tensor>) -> Re
 
 fn zeros_like(x: &Tensor, shape: &[usize]) -> Result<Tensor> {
     let zero = Tensor::zeros(&[], x.dtype())?.to(x.device())?;
-    zero.expand(shape)
+    functional::expand(&zero, shape)
 }

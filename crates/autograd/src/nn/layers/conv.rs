@@ -1,13 +1,35 @@
-use samebits_rng::Generator;
-use samebits_tensor_core::ops::ConvParams;
+use samebits_macros::Module;
+use samebits_tensor_core::layout::numel;
+use samebits_tensor_core::ops::{ConvParams, PadMode};
 use samebits_tensor_core::{Error, Result};
 
-use super::{bound, uniform};
-use crate::nn::{Context, Module, Slot, join};
+use super::bound;
+use crate::nn::Layer;
+use crate::nn::options::{PerDim, Place, init_with, place_setters, setters};
 use crate::{Tensor, functional};
 
 /// A convolution over `DIMS` spatial dimensions.
-#[derive(Clone, Debug)]
+///
+/// # Examples
+///
+/// ```
+/// # extern crate samebits_autograd as samebits;
+/// use samebits::Tensor;
+/// use samebits::nn::{Conv2d, Layer};
+/// use samebits_tensor_core::DType;
+///
+/// samebits_tensor_core::random::manual_seed(0);
+/// let image = Tensor::ones(&[1, 3, 32, 32], DType::F32)?;
+/// assert_eq!(Conv2d::new(3, 8, 5)?.forward(&image)?.shape(), [1, 8, 28, 28]);
+/// let halved = Conv2d::options(3, 8, [3, 5]).stride(2).padding([1, 2]).bias(false).init()?;
+/// assert_eq!(halved.forward(&image)?.shape(), [1, 8, 16, 16]);
+/// # Ok::<(), samebits::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.nn.Conv1d`, `Conv2d` and `Conv3d`.
+#[derive(Clone, Debug, Module)]
 pub struct ConvNd<const DIMS: usize> {
     /// `[out, in / groups, kernel, ..]`
     pub weight: Tensor,
@@ -15,6 +37,8 @@ pub struct ConvNd<const DIMS: usize> {
     pub bias: Option<Tensor>,
     /// How the window moves.
     pub params: ConvParams,
+    /// What the padding is filled with: zeros, in the constant mode.
+    pub padding_mode: PadMode,
 }
 
 /// A convolution over one spatial dimension.
@@ -25,45 +49,118 @@ pub type Conv2d = ConvNd<2>;
 pub type Conv3d = ConvNd<3>;
 
 impl<const DIMS: usize> ConvNd<DIMS> {
-    /// A kernel of the same size in every dimension; weight and bias uniform in
-    /// ±1/√(in · kernel volume / groups), as PyTorch draws them.
+    /// Weight and bias uniform in ±1/√(in · kernel volume), as PyTorch draws them.
     ///
     /// # Errors
     ///
-    /// The number of channels is not a multiple of the groups, or the kernel is empty.
+    /// There is no input channel, the kernel is empty, there is no memory, or no generator to draw
+    /// from.
     pub fn new(
-        inputs: usize,
-        outputs: usize,
-        kernel: usize,
-        params: ConvParams,
-        generator: &mut Generator,
+        in_channels: usize,
+        out_channels: usize,
+        kernel_size: impl PerDim<DIMS>,
     ) -> Result<ConvNd<DIMS>> {
-        let inputs = per_group("Conv", inputs, outputs, &params, inputs)?;
-        let shape = [vec![outputs, inputs], vec![kernel; DIMS]].concat();
-        let bound = bound(shape[1..].iter().product(), "Conv")?;
-        Ok(ConvNd {
-            weight: uniform(&shape, bound, generator)?,
-            bias: Some(uniform(&[outputs], bound, generator)?),
-            params,
-        })
-    }
-}
-
-impl<const DIMS: usize> Module for ConvNd<DIMS> {
-    fn forward(&mut self, x: &Tensor, _: &mut Context<'_>) -> Result<Tensor> {
-        functional::conv(x, &self.weight, self.bias.as_ref(), &self.params)
+        ConvNd::options(in_channels, out_channels, kernel_size).init()
     }
 
-    fn visit(&mut self, path: &str, visit: &mut dyn FnMut(&str, Slot<'_>)) {
-        visit(&join(path, "weight"), Slot::Parameter(&mut self.weight));
-        if let Some(bias) = &mut self.bias {
-            visit(&join(path, "bias"), Slot::Parameter(bias));
+    /// A layer with other options than PyTorch's defaults.
+    pub fn options(
+        in_channels: usize,
+        out_channels: usize,
+        kernel_size: impl PerDim<DIMS>,
+    ) -> ConvOptions<DIMS> {
+        ConvOptions {
+            in_channels,
+            out_channels,
+            kernel_size: kernel_size.per_dim(),
+            stride: [1; DIMS],
+            padding: [0; DIMS],
+            dilation: [1; DIMS],
+            groups: 1,
+            bias: true,
+            padding_mode: PadMode::Constant,
+            place: Place::default(),
         }
     }
 }
 
-/// A transposed convolution over `DIMS` spatial dimensions.
+impl<const DIMS: usize> Layer for ConvNd<DIMS> {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let (weight, bias) = (&self.weight, self.bias.as_ref());
+        if self.padding_mode == PadMode::Constant {
+            return functional::conv(x, weight, bias, &self.params);
+        }
+        let mut params = self.params.clone();
+        let mut pads = Vec::new();
+        for padding in params.padding.iter_mut().rev() {
+            // What no index can hold is refused by `pad`, in the name of its size.
+            let size = i64::try_from(std::mem::take(padding)).unwrap_or(i64::MAX);
+            pads.extend([size, size]);
+        }
+        functional::conv(&functional::pad(x, &pads, self.padding_mode, 0.0)?, weight, bias, &params)
+    }
+}
+
+/// Options of a convolution.
 #[derive(Clone, Debug)]
+pub struct ConvOptions<const DIMS: usize> {
+    in_channels: usize,
+    out_channels: usize,
+    kernel_size: [usize; DIMS],
+    stride: [usize; DIMS],
+    padding: [usize; DIMS],
+    dilation: [usize; DIMS],
+    groups: usize,
+    bias: bool,
+    padding_mode: PadMode,
+    place: Place,
+}
+
+impl<const DIMS: usize> ConvOptions<DIMS> {
+    setters! {
+        /// The distance between neighbouring windows: 1 if not set.
+        stride: impl PerDim<DIMS> => stride.per_dim();
+        /// How far the windows reach past each border: 0 if not set.
+        padding: impl PerDim<DIMS> => padding.per_dim();
+        /// The distance between neighbouring taps: 1 if not set.
+        dilation: impl PerDim<DIMS> => dilation.per_dim();
+        /// The number of groups of channels that do not see each other: 1 if not set.
+        groups: usize;
+        /// Whether there is a bias: by default there is.
+        bias: bool;
+        /// What the padding is filled with: zeros if not set.
+        padding_mode: PadMode;
+    }
+    place_setters!();
+    init_with!(ConvNd<DIMS>);
+
+    /// The layer.
+    ///
+    /// # Errors
+    ///
+    /// The channels do not divide into the groups; else as [`ConvNd::new`].
+    pub fn init(&self) -> Result<ConvNd<DIMS>> {
+        let op = "Conv";
+        let inputs = self.in_channels;
+        let each = per_group(op, inputs, self.out_channels, self.groups, inputs)?;
+        let shape = [&[self.out_channels, each][..], &self.kernel_size].concat();
+        let bound = bound(op, numel(op, &shape[1..])?)?;
+        let draw = |shape: &[usize]| self.place.uniform(op, shape, bound);
+        Ok(ConvNd {
+            weight: draw(&shape)?,
+            bias: self.bias.then(|| draw(&[self.out_channels])).transpose()?,
+            params: params(self.stride, self.padding, self.dilation, self.groups),
+            padding_mode: self.padding_mode,
+        })
+    }
+}
+
+/// A transposed convolution over `DIMS` spatial dimensions.
+///
+/// # References
+///
+/// `torch.nn.ConvTranspose1d`, `ConvTranspose2d` and `ConvTranspose3d`.
+#[derive(Clone, Debug, Module)]
 pub struct ConvTransposeNd<const DIMS: usize> {
     /// `[in, out / groups, kernel, ..]`
     pub weight: Tensor,
@@ -72,7 +169,7 @@ pub struct ConvTransposeNd<const DIMS: usize> {
     /// How the window moves.
     pub params: ConvParams,
     /// By how much the result is larger at the end of each dimension.
-    pub output_padding: Vec<usize>,
+    pub output_padding: [usize; DIMS],
 }
 
 /// A transposed convolution over one spatial dimension.
@@ -83,59 +180,123 @@ pub type ConvTranspose2d = ConvTransposeNd<2>;
 pub type ConvTranspose3d = ConvTransposeNd<3>;
 
 impl<const DIMS: usize> ConvTransposeNd<DIMS> {
-    /// A kernel of the same size in every dimension, no output padding; weight and bias uniform
-    /// in ±1/√(out · kernel volume / groups), as PyTorch draws them.
+    /// Weight and bias uniform in ±1/√(out · kernel volume), as PyTorch draws them.
     ///
     /// # Errors
     ///
-    /// The number of channels is not a multiple of the groups, or the kernel is empty.
+    /// There is no output channel, the kernel is empty, there is no memory, or no generator to draw
+    /// from.
     pub fn new(
-        inputs: usize,
-        outputs: usize,
-        kernel: usize,
-        params: ConvParams,
-        generator: &mut Generator,
+        in_channels: usize,
+        out_channels: usize,
+        kernel_size: impl PerDim<DIMS>,
     ) -> Result<ConvTransposeNd<DIMS>> {
-        let each = per_group("ConvTranspose", inputs, outputs, &params, outputs)?;
-        let shape = [vec![inputs, each], vec![kernel; DIMS]].concat();
-        let bound = bound(shape[1..].iter().product(), "ConvTranspose")?;
-        Ok(ConvTransposeNd {
-            weight: uniform(&shape, bound, generator)?,
-            bias: Some(uniform(&[outputs], bound, generator)?),
-            params,
-            output_padding: vec![0; DIMS],
-        })
-    }
-}
-
-impl<const DIMS: usize> Module for ConvTransposeNd<DIMS> {
-    fn forward(&mut self, x: &Tensor, _: &mut Context<'_>) -> Result<Tensor> {
-        let (bias, more) = (self.bias.as_ref(), &self.output_padding);
-        functional::conv_transpose(x, &self.weight, bias, &self.params, more)
+        ConvTransposeNd::options(in_channels, out_channels, kernel_size).init()
     }
 
-    fn visit(&mut self, path: &str, visit: &mut dyn FnMut(&str, Slot<'_>)) {
-        visit(&join(path, "weight"), Slot::Parameter(&mut self.weight));
-        if let Some(bias) = &mut self.bias {
-            visit(&join(path, "bias"), Slot::Parameter(bias));
+    /// A layer with other options than PyTorch's defaults.
+    pub fn options(
+        in_channels: usize,
+        out_channels: usize,
+        kernel_size: impl PerDim<DIMS>,
+    ) -> ConvTransposeOptions<DIMS> {
+        ConvTransposeOptions {
+            in_channels,
+            out_channels,
+            kernel_size: kernel_size.per_dim(),
+            stride: [1; DIMS],
+            padding: [0; DIMS],
+            output_padding: [0; DIMS],
+            dilation: [1; DIMS],
+            groups: 1,
+            bias: true,
+            place: Place::default(),
         }
     }
 }
 
+impl<const DIMS: usize> Layer for ConvTransposeNd<DIMS> {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let (bias, more) = (self.bias.as_ref(), &self.output_padding);
+        functional::conv_transpose(x, &self.weight, bias, &self.params, more)
+    }
+}
+
+/// Options of a transposed convolution.
+#[derive(Clone, Debug)]
+pub struct ConvTransposeOptions<const DIMS: usize> {
+    in_channels: usize,
+    out_channels: usize,
+    kernel_size: [usize; DIMS],
+    stride: [usize; DIMS],
+    padding: [usize; DIMS],
+    output_padding: [usize; DIMS],
+    dilation: [usize; DIMS],
+    groups: usize,
+    bias: bool,
+    place: Place,
+}
+
+impl<const DIMS: usize> ConvTransposeOptions<DIMS> {
+    setters! {
+        /// The distance between neighbouring windows of the result: 1 if not set.
+        stride: impl PerDim<DIMS> => stride.per_dim();
+        /// How much is cut off each border of the result: 0 if not set.
+        padding: impl PerDim<DIMS> => padding.per_dim();
+        /// By how much the result is larger at the end of each dimension: 0 if not set.
+        output_padding: impl PerDim<DIMS> => output_padding.per_dim();
+        /// The distance between neighbouring taps: 1 if not set.
+        dilation: impl PerDim<DIMS> => dilation.per_dim();
+        /// The number of groups of channels that do not see each other: 1 if not set.
+        groups: usize;
+        /// Whether there is a bias: by default there is.
+        bias: bool;
+    }
+    place_setters!();
+    init_with!(ConvTransposeNd<DIMS>);
+
+    /// The layer.
+    ///
+    /// # Errors
+    ///
+    /// The channels do not divide into the groups; else as [`ConvTransposeNd::new`].
+    pub fn init(&self) -> Result<ConvTransposeNd<DIMS>> {
+        let op = "ConvTranspose";
+        let outputs = self.out_channels;
+        let each = per_group(op, self.in_channels, outputs, self.groups, outputs)?;
+        let shape = [&[self.in_channels, each][..], &self.kernel_size].concat();
+        let bound = bound(op, numel(op, &shape[1..])?)?;
+        let draw = |shape: &[usize]| self.place.uniform(op, shape, bound);
+        Ok(ConvTransposeNd {
+            weight: draw(&shape)?,
+            bias: self.bias.then(|| draw(&[outputs])).transpose()?,
+            params: params(self.stride, self.padding, self.dilation, self.groups),
+            output_padding: self.output_padding,
+        })
+    }
+}
+
+fn params<const DIMS: usize>(
+    stride: [usize; DIMS],
+    padding: [usize; DIMS],
+    dilation: [usize; DIMS],
+    groups: usize,
+) -> ConvParams {
+    let [stride, padding, dilation] = [stride, padding, dilation].map(Vec::from);
+    ConvParams { stride, padding, dilation, groups }
+}
+
 /// `channels` divided by the number of groups.
 fn per_group(
-    layer: &'static str,
+    op: &'static str,
     inputs: usize,
     outputs: usize,
-    params: &ConvParams,
+    groups: usize,
     channels: usize,
 ) -> Result<usize> {
-    let groups = params.groups;
     if groups == 0 || !inputs.is_multiple_of(groups) || !outputs.is_multiple_of(groups) {
-        return Err(Error::invalid(
-            layer,
-            format!("{inputs} and {outputs} channels in {groups} groups"),
-        ));
+        let message = format!("{inputs} and {outputs} channels do not divide into {groups} groups");
+        return Err(Error::invalid(op, message));
     }
     Ok(channels / groups)
 }

@@ -1,112 +1,60 @@
+use samebits_macros::Module;
 use samebits_tensor_core::Result;
 
-use crate::nn::{Context, Module, Slot};
+use crate::nn::{Layer, is_training, with_generator};
 use crate::{Tensor, functional};
 
-/// Drops elements while training.
-#[derive(Clone, Copy, Debug)]
-pub struct Dropout {
-    /// The probability of dropping.
-    pub p: f64,
-}
-
-impl Module for Dropout {
-    fn forward(&mut self, x: &Tensor, context: &mut Context<'_>) -> Result<Tensor> {
-        if !context.training {
-            return Ok(x.clone());
+macro_rules! dropouts {
+    ($($(#[$doc:meta])* $name:ident $function:ident;)*) => { $(
+        $(#[$doc])*
+        ///
+        /// # References
+        ///
+        #[doc = concat!("`torch.nn.", stringify!($name), "`.")]
+        #[derive(Clone, Copy, Debug, Module)]
+        pub struct $name {
+            /// The probability of dropping.
+            pub p: f64,
         }
-        functional::dropout(x, self.p, context.generator)
-    }
 
-    fn visit(&mut self, _: &str, _: &mut dyn FnMut(&str, Slot<'_>)) {}
-}
-
-/// Drops rows of `[n, channels, length]` while training.
-#[derive(Clone, Copy, Debug)]
-pub struct Dropout1d {
-    /// The probability of dropping.
-    pub p: f64,
-}
-
-impl Module for Dropout1d {
-    fn forward(&mut self, x: &Tensor, context: &mut Context<'_>) -> Result<Tensor> {
-        if !context.training {
-            return Ok(x.clone());
+        impl $name {
+            /// With a probability of dropping; one outside `[0, 1]` is an error of `forward`.
+            pub fn new(p: f64) -> $name {
+                $name { p }
+            }
         }
-        functional::dropout1d(x, self.p, context.generator)
-    }
 
-    fn visit(&mut self, _: &str, _: &mut dyn FnMut(&str, Slot<'_>)) {}
-}
-
-/// Drops planes of `[n, channels, height, width]` while training.
-#[derive(Clone, Copy, Debug)]
-pub struct Dropout2d {
-    /// The probability of dropping.
-    pub p: f64,
-}
-
-impl Module for Dropout2d {
-    fn forward(&mut self, x: &Tensor, context: &mut Context<'_>) -> Result<Tensor> {
-        if !context.training {
-            return Ok(x.clone());
+        /// A probability of 0.5, PyTorch's default.
+        impl Default for $name {
+            fn default() -> $name {
+                $name::new(0.5)
+            }
         }
-        functional::dropout2d(x, self.p, context.generator)
-    }
 
-    fn visit(&mut self, _: &str, _: &mut dyn FnMut(&str, Slot<'_>)) {}
-}
-
-/// Drops volumes of `[n, channels, depth, height, width]` while training.
-#[derive(Clone, Copy, Debug)]
-pub struct Dropout3d {
-    /// The probability of dropping.
-    pub p: f64,
-}
-
-impl Module for Dropout3d {
-    fn forward(&mut self, x: &Tensor, context: &mut Context<'_>) -> Result<Tensor> {
-        if !context.training {
-            return Ok(x.clone());
+        impl Layer for $name {
+            fn forward(&self, x: &Tensor) -> Result<Tensor> {
+                if !is_training() {
+                    return Ok(x.clone());
+                }
+                with_generator(stringify!($name), x.device(), |generator| {
+                    functional::$function(x, self.p, generator)
+                })
+            }
         }
-        functional::dropout3d(x, self.p, context.generator)
-    }
-
-    fn visit(&mut self, _: &str, _: &mut dyn FnMut(&str, Slot<'_>)) {}
+    )* };
 }
 
-/// Drops elements to the negative limit of SELU while training, keeping mean and variance.
-#[derive(Clone, Copy, Debug)]
-pub struct AlphaDropout {
-    /// The probability of dropping.
-    pub p: f64,
-}
-
-impl Module for AlphaDropout {
-    fn forward(&mut self, x: &Tensor, context: &mut Context<'_>) -> Result<Tensor> {
-        if !context.training {
-            return Ok(x.clone());
-        }
-        functional::alpha_dropout(x, self.p, context.generator)
-    }
-
-    fn visit(&mut self, _: &str, _: &mut dyn FnMut(&str, Slot<'_>)) {}
-}
-
-/// Drops whole channels to the negative limit of SELU while training.
-#[derive(Clone, Copy, Debug)]
-pub struct FeatureAlphaDropout {
-    /// The probability of dropping.
-    pub p: f64,
-}
-
-impl Module for FeatureAlphaDropout {
-    fn forward(&mut self, x: &Tensor, context: &mut Context<'_>) -> Result<Tensor> {
-        if !context.training {
-            return Ok(x.clone());
-        }
-        functional::feature_alpha_dropout(x, self.p, context.generator)
-    }
-
-    fn visit(&mut self, _: &str, _: &mut dyn FnMut(&str, Slot<'_>)) {}
+dropouts! {
+    /// Drops elements while training.
+    Dropout dropout;
+    /// Drops rows of `[n, channels, length]` while training.
+    Dropout1d dropout1d;
+    /// Drops planes of `[n, channels, height, width]` while training.
+    Dropout2d dropout2d;
+    /// Drops volumes of `[n, channels, depth, height, width]` while training.
+    Dropout3d dropout3d;
+    /// Drops elements to the negative limit of SELU while training, keeping mean and variance.
+    AlphaDropout alpha_dropout;
+    /// Drops whole channels to the negative limit of SELU while training.
+    FeatureAlphaDropout feature_alpha_dropout;
 }

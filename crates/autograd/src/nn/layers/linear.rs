@@ -1,12 +1,33 @@
-use samebits_rng::Generator;
-use samebits_tensor_core::Result;
+use samebits_macros::Module;
+use samebits_tensor_core::layout::numel;
+use samebits_tensor_core::{Error, Result};
 
-use super::{bound, uniform};
-use crate::nn::{Context, Module, Slot, join};
+use super::bound;
+use crate::nn::Layer;
+use crate::nn::options::{Place, init_with, place_setters, setters};
 use crate::{Tensor, functional};
 
 /// A fully connected layer: `x · weightᵀ + bias`.
-#[derive(Clone, Debug)]
+///
+/// # Examples
+///
+/// ```
+/// # extern crate samebits_autograd as samebits;
+/// use samebits::nn::Linear;
+/// use samebits_rng::Generator;
+///
+/// samebits_tensor_core::random::manual_seed(0);
+/// let layer = Linear::new(64, 10)?;
+/// assert_eq!(layer.weight.shape(), [10, 64]);
+/// let projection = Linear::options(64, 10).bias(false).init_with(&mut Generator::new(7))?;
+/// assert!(projection.bias.is_none());
+/// # Ok::<(), samebits::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.nn.Linear`.
+#[derive(Clone, Debug, Module)]
 pub struct Linear {
     /// `[out, in]`
     pub weight: Tensor,
@@ -19,25 +40,185 @@ impl Linear {
     ///
     /// # Errors
     ///
-    /// `inputs` is 0.
-    pub fn new(inputs: usize, outputs: usize, generator: &mut Generator) -> Result<Linear> {
-        let bound = bound(inputs, "Linear")?;
+    /// `in_features` is 0, there is no memory, or no generator to draw from.
+    pub fn new(in_features: usize, out_features: usize) -> Result<Linear> {
+        Linear::options(in_features, out_features).init()
+    }
+
+    /// A layer with other options than PyTorch's defaults.
+    pub fn options(in_features: usize, out_features: usize) -> LinearOptions {
+        LinearOptions { in_features, out_features, bias: true, place: Place::default() }
+    }
+}
+
+impl Layer for Linear {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        functional::linear(x, &self.weight, self.bias.as_ref())
+    }
+}
+
+/// Options of a [`Linear`] layer.
+#[derive(Clone, Debug)]
+pub struct LinearOptions {
+    in_features: usize,
+    out_features: usize,
+    bias: bool,
+    place: Place,
+}
+
+impl LinearOptions {
+    setters! {
+        /// Whether there is a bias: by default there is.
+        bias: bool;
+    }
+    place_setters!();
+    init_with!(Linear);
+
+    /// The layer.
+    ///
+    /// # Errors
+    ///
+    /// As [`Linear::new`].
+    pub fn init(&self) -> Result<Linear> {
+        let &LinearOptions { in_features, out_features, bias, place } = self;
+        let bound = bound("Linear", in_features)?;
+        let draw = |shape: &[usize]| place.uniform("Linear", shape, bound);
         Ok(Linear {
-            weight: uniform(&[outputs, inputs], bound, generator)?,
-            bias: Some(uniform(&[outputs], bound, generator)?),
+            weight: draw(&[out_features, in_features])?,
+            bias: bias.then(|| draw(&[out_features])).transpose()?,
         })
     }
 }
 
-impl Module for Linear {
-    fn forward(&mut self, x: &Tensor, _: &mut Context<'_>) -> Result<Tensor> {
-        functional::linear(x, &self.weight, self.bias.as_ref())
+/// A product of two inputs: `y[.., k] = Σ a[.., i] · weight[k, i, j] · b[.., j] + bias[k]`.
+///
+/// # Examples
+///
+/// ```
+/// # extern crate samebits_autograd as samebits;
+/// use samebits::Tensor;
+/// use samebits::nn::Bilinear;
+/// use samebits_tensor_core::DType;
+///
+/// samebits_tensor_core::random::manual_seed(0);
+/// let layer = Bilinear::new(3, 4, 2)?;
+/// let (a, b) = (Tensor::ones(&[5, 3], DType::F32)?, Tensor::ones(&[5, 4], DType::F32)?);
+/// assert_eq!(layer.forward(&a, &b)?.shape(), [5, 2]);
+/// # Ok::<(), samebits::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.nn.Bilinear`.
+#[derive(Clone, Debug, Module)]
+pub struct Bilinear {
+    /// `[out, in1, in2]`
+    pub weight: Tensor,
+    /// `[out]`
+    pub bias: Option<Tensor>,
+}
+
+impl Bilinear {
+    /// Weight and bias uniform in ±1/√in1, as PyTorch draws them.
+    ///
+    /// # Errors
+    ///
+    /// `in1_features` is 0, there is no memory, or no generator to draw from.
+    pub fn new(in1_features: usize, in2_features: usize, out_features: usize) -> Result<Bilinear> {
+        Bilinear::options(in1_features, in2_features, out_features).init()
     }
 
-    fn visit(&mut self, path: &str, visit: &mut dyn FnMut(&str, Slot<'_>)) {
-        visit(&join(path, "weight"), Slot::Parameter(&mut self.weight));
-        if let Some(bias) = &mut self.bias {
-            visit(&join(path, "bias"), Slot::Parameter(bias));
+    /// A layer with other options than PyTorch's defaults.
+    pub fn options(
+        in1_features: usize,
+        in2_features: usize,
+        out_features: usize,
+    ) -> BilinearOptions {
+        let place = Place::default();
+        BilinearOptions { in1_features, in2_features, out_features, bias: true, place }
+    }
+
+    /// Computes the layer.
+    ///
+    /// # Shapes
+    ///
+    /// `a` is `[.., in1]`, `b` `[.., in2]`, the result `[.., out]`.
+    ///
+    /// # Determinism
+    ///
+    /// The products with `a`, over `in1`, then those with `b`, over `in2`, each a
+    /// [`matmul`](functional::matmul); then the bias.
+    ///
+    /// # Errors
+    ///
+    /// The shapes do not go together.
+    pub fn forward(&self, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+        let op = "Bilinear";
+        let &[outputs, in1, in2] = self.weight.shape() else {
+            let shape = self.weight.shape();
+            return Err(Error::invalid(
+                op,
+                format!("expected 3 dimensions of the weight, got {shape:?}"),
+            ));
+        };
+        let ([outer @ .., a_last], [b_outer @ .., b_last]) = (a.shape(), b.shape()) else {
+            return Err(Error::invalid(op, "expected inputs with dimensions"));
+        };
+        if outer != b_outer || (*a_last, *b_last) != (in1, in2) {
+            return Err(Error::invalid(
+                op,
+                format!(
+                    "expected inputs [.., {in1}] and [.., {in2}], got shapes {:?} and {:?}",
+                    a.shape(),
+                    b.shape()
+                ),
+            ));
         }
+        let rows = numel(op, outer)?;
+        // [in1, out * in2]
+        let weight = functional::permute(&self.weight, &[1, 0, 2])?;
+        let weight = functional::reshape(&weight, &[in1, outputs * in2])?;
+        let x = functional::matmul(&functional::reshape(a, &[rows, in1])?, &weight)?;
+        let x = functional::reshape(&x, &[rows, outputs, in2])?;
+        let y = functional::bmm(&x, &functional::reshape(b, &[rows, in2, 1])?)?;
+        let y = functional::reshape(&y, &[outer, &[outputs]].concat())?;
+        match &self.bias {
+            Some(bias) => functional::add(&y, bias),
+            None => Ok(y),
+        }
+    }
+}
+
+/// Options of a [`Bilinear`] layer.
+#[derive(Clone, Debug)]
+pub struct BilinearOptions {
+    in1_features: usize,
+    in2_features: usize,
+    out_features: usize,
+    bias: bool,
+    place: Place,
+}
+
+impl BilinearOptions {
+    setters! {
+        /// Whether there is a bias: by default there is.
+        bias: bool;
+    }
+    place_setters!();
+    init_with!(Bilinear);
+
+    /// The layer.
+    ///
+    /// # Errors
+    ///
+    /// As [`Bilinear::new`].
+    pub fn init(&self) -> Result<Bilinear> {
+        let &BilinearOptions { in1_features, in2_features, out_features, bias, place } = self;
+        let bound = bound("Bilinear", in1_features)?;
+        let draw = |shape: &[usize]| place.uniform("Bilinear", shape, bound);
+        Ok(Bilinear {
+            weight: draw(&[out_features, in1_features, in2_features])?,
+            bias: bias.then(|| draw(&[out_features])).transpose()?,
+        })
     }
 }

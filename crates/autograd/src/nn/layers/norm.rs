@@ -1,262 +1,635 @@
-use samebits_tensor_core::{DType, Result};
+use samebits_macros::Module;
+use samebits_tensor_core::{DType, Error, Result};
 
-use crate::nn::{Context, Module, Slot, join};
-use crate::{Tensor, functional};
+use crate::Tensor;
+use crate::functional::{self, BatchStatistics};
+use crate::nn::cell::{Counter, TensorCell};
+use crate::nn::options::{Place, place_setters, setters};
+use crate::nn::{Layer, is_training};
 
-/// Batch normalisation with running statistics.
-#[derive(Clone, Debug)]
-pub struct BatchNorm {
-    /// `[channels]`
-    pub weight: Tensor,
-    /// `[channels]`
-    pub bias: Tensor,
-    /// The running mean.
-    pub running_mean: Tensor,
-    /// The running unbiased variance.
-    pub running_var: Tensor,
-    /// How much of the newest batch enters the running statistics.
-    pub momentum: f64,
-    /// Added to the variance.
-    pub eps: f64,
+/// Statistics that follow those of the batches while training.
+#[derive(Clone, Debug, Module)]
+pub struct RunningStatistics {
+    /// `[channels]`: the mean.
+    #[module(buffer)]
+    pub running_mean: TensorCell,
+    /// `[channels]`: the unbiased variance.
+    #[module(buffer)]
+    pub running_var: TensorCell,
+    num_batches_tracked: Counter,
+    /// How much of the newest batch enters; without it, all batches enter alike.
+    pub momentum: Option<f64>,
 }
 
-impl BatchNorm {
-    /// Weight 1, bias 0, momentum 0.1 and eps 1e-5, as in PyTorch.
-    ///
-    /// # Errors
-    ///
-    /// There is no memory for them.
-    pub fn new(channels: usize) -> Result<BatchNorm> {
-        Ok(BatchNorm {
-            weight: Tensor::ones(&[channels], DType::F32)?.set_requires_grad(true),
-            bias: Tensor::zeros(&[channels], DType::F32)?.set_requires_grad(true),
-            running_mean: Tensor::zeros(&[channels], DType::F32)?,
-            running_var: Tensor::ones(&[channels], DType::F32)?,
-            momentum: 0.1,
-            eps: 1e-5,
+impl RunningStatistics {
+    fn new(features: usize, momentum: Option<f64>, place: Place) -> Result<RunningStatistics> {
+        Ok(RunningStatistics {
+            running_mean: place.full(&[features], 0.0)?.into(),
+            running_var: place.full(&[features], 1.0)?.into(),
+            num_batches_tracked: Counter::default(),
+            momentum,
         })
     }
-}
 
-impl Module for BatchNorm {
-    fn forward(&mut self, x: &Tensor, context: &mut Context<'_>) -> Result<Tensor> {
-        if !context.training {
-            let (mean, var) = (&self.running_mean, &self.running_var);
-            let (weight, bias) = (Some(&self.weight), Some(&self.bias));
-            return functional::batch_norm_inference(x, weight, bias, mean, var, self.eps);
-        }
-        let (y, statistics) =
-            functional::batch_norm(x, Some(&self.weight), Some(&self.bias), self.eps)?;
-        statistics.update(&mut self.running_mean, &mut self.running_var, self.momentum)?;
-        Ok(y)
-    }
-
-    fn visit(&mut self, path: &str, visit: &mut dyn FnMut(&str, Slot<'_>)) {
-        visit(&join(path, "weight"), Slot::Parameter(&mut self.weight));
-        visit(&join(path, "bias"), Slot::Parameter(&mut self.bias));
-        visit(&join(path, "running_mean"), Slot::Buffer(&mut self.running_mean));
-        visit(&join(path, "running_var"), Slot::Buffer(&mut self.running_var));
+    fn follow(&self, batch: &BatchStatistics) -> Result<()> {
+        let (mut mean, mut var) = (self.running_mean.get(), self.running_var.get());
+        let count = self.num_batches_tracked.next();
+        let momentum = self.momentum.unwrap_or(1.0 / count as f64);
+        batch.update(&mut mean, &mut var, momentum)?;
+        self.running_mean.set(mean);
+        self.running_var.set(var);
+        Ok(())
     }
 }
 
-/// Layer normalisation over the last dimensions.
-#[derive(Clone, Debug)]
-pub struct LayerNorm {
-    /// The shape of the last dimensions.
-    pub weight: Tensor,
-    /// The same shape.
-    pub bias: Tensor,
-    /// Added to the variance.
-    pub eps: f64,
-}
-
-impl LayerNorm {
-    /// Weight 1, bias 0 and eps 1e-5, as in PyTorch.
-    ///
-    /// # Errors
-    ///
-    /// There is no memory for them.
-    pub fn new(shape: &[usize]) -> Result<LayerNorm> {
-        Ok(LayerNorm {
-            weight: Tensor::ones(shape, DType::F32)?.set_requires_grad(true),
-            bias: Tensor::zeros(shape, DType::F32)?.set_requires_grad(true),
-            eps: 1e-5,
-        })
-    }
-}
-
-impl Module for LayerNorm {
-    fn forward(&mut self, x: &Tensor, _: &mut Context<'_>) -> Result<Tensor> {
-        functional::layer_norm(
-            x,
-            self.weight.shape(),
-            Some(&self.weight),
-            Some(&self.bias),
-            self.eps,
-        )
-    }
-
-    fn visit(&mut self, path: &str, visit: &mut dyn FnMut(&str, Slot<'_>)) {
-        visit(&join(path, "weight"), Slot::Parameter(&mut self.weight));
-        visit(&join(path, "bias"), Slot::Parameter(&mut self.bias));
-    }
-}
-
-/// Normalisation of each group of channels of each sample.
-#[derive(Clone, Debug)]
-pub struct GroupNorm {
-    /// The number of groups.
-    pub groups: usize,
-    /// `[channels]`
-    pub weight: Tensor,
-    /// `[channels]`
-    pub bias: Tensor,
-    /// Added to the variance.
-    pub eps: f64,
-}
-
-impl GroupNorm {
-    /// Weight 1, bias 0 and eps 1e-5, as in PyTorch.
-    ///
-    /// # Errors
-    ///
-    /// There is no memory for them.
-    pub fn new(groups: usize, channels: usize) -> Result<GroupNorm> {
-        Ok(GroupNorm {
-            groups,
-            weight: Tensor::ones(&[channels], DType::F32)?.set_requires_grad(true),
-            bias: Tensor::zeros(&[channels], DType::F32)?.set_requires_grad(true),
-            eps: 1e-5,
-        })
-    }
-}
-
-impl Module for GroupNorm {
-    fn forward(&mut self, x: &Tensor, _: &mut Context<'_>) -> Result<Tensor> {
-        functional::group_norm(x, self.groups, Some(&self.weight), Some(&self.bias), self.eps)
-    }
-
-    fn visit(&mut self, path: &str, visit: &mut dyn FnMut(&str, Slot<'_>)) {
-        visit(&join(path, "weight"), Slot::Parameter(&mut self.weight));
-        visit(&join(path, "bias"), Slot::Parameter(&mut self.bias));
-    }
-}
-
-/// Normalisation of each channel of each sample, in training as in use, or, with running
-/// statistics, by these when not training.
+/// Batch normalisation of inputs with `DIMS` spatial dimensions: by the statistics of the batch
+/// while training, by running ones otherwise.
+///
+/// # Shapes
+///
+/// The input is `[n, features, ..]`; [`BatchNorm1d`] also takes `[n, features]`.
 ///
 /// # Examples
 ///
 /// ```
-/// use samebits_autograd::Tensor;
-/// use samebits_autograd::nn::{Context, InstanceNorm, Module};
-/// use samebits_rng::Generator;
+/// # extern crate samebits_autograd as samebits;
+/// use samebits::Tensor;
+/// use samebits::nn::{self, BatchNorm1d, Layer, Module};
 ///
-/// let mut layer = InstanceNorm::affine(1)?.tracking(1)?;
-/// let mut generator = Generator::new(0);
-/// let x = Tensor::from_slice(&[1.0f32, 3.0, 5.0, 7.0], &[2, 1, 2])?;
-/// layer.forward(&x, &mut Context { training: true, generator: &mut generator })?;
-/// let running = layer.running.as_ref().expect("it tracks");
-/// // A tenth of the means 2 and 6, and of the unbiased variances 2 and 2.
-/// assert_eq!(running.mean.to_vec::<f32>()?, [0.4]);
-/// assert_eq!(running.var.to_vec::<f32>()?, [1.1]);
-/// # Ok::<(), samebits_tensor_core::Error>(())
+/// let layer = BatchNorm1d::new(1)?;
+/// let x = Tensor::from_slice(&[1.0f32, 3.0], &[2, 1])?;
+/// nn::train(|| layer.forward(&x))?;
+/// // A tenth of the mean 2.
+/// assert_eq!(layer.state_dict()[2].0, "running_mean");
+/// assert_eq!(layer.state_dict()[2].1.to_vec::<f32>()?, [0.2]);
+/// # Ok::<(), samebits::Error>(())
 /// ```
 ///
 /// # References
 ///
-/// `torch.nn.InstanceNorm1d`, `InstanceNorm2d` and `InstanceNorm3d`.
-#[derive(Clone, Debug)]
-pub struct InstanceNorm {
-    /// `[channels]`, if there is one.
+/// `torch.nn.BatchNorm1d`, `BatchNorm2d` and `BatchNorm3d`.
+#[derive(Clone, Debug, Module)]
+pub struct BatchNormNd<const DIMS: usize> {
+    /// `[features]`
     pub weight: Option<Tensor>,
-    /// `[channels]`, if there is one.
+    /// `[features]`
     pub bias: Option<Tensor>,
-    /// What is used when not training, if anything else than the sample's own statistics.
+    /// What is used when evaluating, if anything else than the batch's own statistics.
+    #[module(flatten)]
     pub running: Option<RunningStatistics>,
     /// Added to the variance.
     pub eps: f64,
 }
 
-/// Statistics that follow those of the batches.
-#[derive(Clone, Debug)]
-pub struct RunningStatistics {
-    /// `[channels]`: the mean over the samples of their means.
-    pub mean: Tensor,
-    /// `[channels]`: the mean over the samples of their unbiased variances.
-    pub var: Tensor,
-    /// How much of the newest batch enters.
-    pub momentum: f64,
-}
+/// Batch normalisation of `[n, features]` or `[n, features, length]`.
+pub type BatchNorm1d = BatchNormNd<1>;
+/// Batch normalisation of `[n, features, height, width]`.
+pub type BatchNorm2d = BatchNormNd<2>;
+/// Batch normalisation of `[n, features, depth, height, width]`.
+pub type BatchNorm3d = BatchNormNd<3>;
 
-impl InstanceNorm {
-    /// Without weight and bias, eps 1e-5, as in PyTorch.
-    pub fn new() -> InstanceNorm {
-        InstanceNorm { weight: None, bias: None, running: None, eps: 1e-5 }
-    }
-
-    /// With weight 1 and bias 0.
+impl<const DIMS: usize> BatchNormNd<DIMS> {
+    /// Weight 1, bias 0, running statistics with momentum 0.1, eps 1e-5: PyTorch's defaults.
     ///
     /// # Errors
     ///
     /// There is no memory for them.
-    pub fn affine(channels: usize) -> Result<InstanceNorm> {
-        Ok(InstanceNorm {
-            weight: Some(Tensor::ones(&[channels], DType::F32)?.set_requires_grad(true)),
-            bias: Some(Tensor::zeros(&[channels], DType::F32)?.set_requires_grad(true)),
-            ..InstanceNorm::new()
-        })
+    pub fn new(num_features: usize) -> Result<BatchNormNd<DIMS>> {
+        BatchNormNd::options(num_features).init()
     }
 
-    /// With running statistics from mean 0 and variance 1 and a momentum of 0.1, as in PyTorch
-    /// with `track_running_stats`.
-    ///
-    /// # Errors
-    ///
-    /// There is no memory for them.
-    pub fn tracking(mut self, channels: usize) -> Result<InstanceNorm> {
-        self.running = Some(RunningStatistics {
-            mean: Tensor::zeros(&[channels], DType::F32)?,
-            var: Tensor::ones(&[channels], DType::F32)?,
-            momentum: 0.1,
-        });
-        Ok(self)
+    /// A layer with other options than PyTorch's defaults.
+    pub fn options(num_features: usize) -> BatchNormOptions<DIMS> {
+        BatchNormOptions(NormOptions::new(num_features, true, true))
     }
 }
 
-impl Default for InstanceNorm {
-    fn default() -> InstanceNorm {
-        InstanceNorm::new()
-    }
-}
-
-impl Module for InstanceNorm {
-    fn forward(&mut self, x: &Tensor, context: &mut Context<'_>) -> Result<Tensor> {
+impl<const DIMS: usize> Layer for BatchNormNd<DIMS> {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let expected = if DIMS == 1 { 2..=3 } else { DIMS + 2..=DIMS + 2 };
+        expect_rank("BatchNorm", x, expected)?;
         let (weight, bias) = (self.weight.as_ref(), self.bias.as_ref());
-        match &mut self.running {
-            Some(RunningStatistics { mean, var, .. }) if !context.training => {
-                functional::batch_norm_inference(x, weight, bias, mean, var, self.eps)
-            }
+        match &self.running {
+            Some(running) if !is_training() => inference(x, weight, bias, running, self.eps),
             running => {
-                let (y, statistics) = functional::instance_norm(x, weight, bias, self.eps)?;
-                if let Some(RunningStatistics { mean, var, momentum }) = running {
-                    statistics.update(mean, var, *momentum)?;
+                let (y, statistics) = functional::batch_norm(x, weight, bias, self.eps)?;
+                if let Some(running) = running {
+                    running.follow(&statistics)?;
                 }
                 Ok(y)
             }
         }
     }
+}
 
-    fn visit(&mut self, path: &str, visit: &mut dyn FnMut(&str, Slot<'_>)) {
-        if let Some(weight) = &mut self.weight {
-            visit(&join(path, "weight"), Slot::Parameter(weight));
+/// Normalisation of each channel of each sample of inputs with `DIMS` spatial dimensions, in
+/// training as in use, or, with running statistics, by these when evaluating.
+///
+/// # Shapes
+///
+/// The input is `[n, features, ..]` or, of one sample, `[features, ..]`.
+///
+/// # Examples
+///
+/// ```
+/// # extern crate samebits_autograd as samebits;
+/// use samebits::Tensor;
+/// use samebits::nn::{self, InstanceNorm1d, Layer};
+///
+/// let layer = InstanceNorm1d::options(1).track_running_stats(true).init()?;
+/// let x = Tensor::from_slice(&[1.0f32, 3.0, 5.0, 7.0], &[2, 1, 2])?;
+/// nn::train(|| layer.forward(&x))?;
+/// let running = layer.running.as_ref().expect("it tracks");
+/// // A tenth of the means 2 and 6, and of the unbiased variances 2 and 2.
+/// assert_eq!(running.running_mean.get().to_vec::<f32>()?, [0.4]);
+/// assert_eq!(running.running_var.get().to_vec::<f32>()?, [1.1]);
+/// # Ok::<(), samebits::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.nn.InstanceNorm1d`, `InstanceNorm2d` and `InstanceNorm3d`.
+#[derive(Clone, Debug, Module)]
+pub struct InstanceNormNd<const DIMS: usize> {
+    /// `[features]`, if there is one.
+    pub weight: Option<Tensor>,
+    /// `[features]`, if there is one.
+    pub bias: Option<Tensor>,
+    /// What is used when evaluating, if anything else than the sample's own statistics.
+    #[module(flatten)]
+    pub running: Option<RunningStatistics>,
+    /// Added to the variance.
+    pub eps: f64,
+}
+
+/// Instance normalisation of `[n, features, length]`.
+pub type InstanceNorm1d = InstanceNormNd<1>;
+/// Instance normalisation of `[n, features, height, width]`.
+pub type InstanceNorm2d = InstanceNormNd<2>;
+/// Instance normalisation of `[n, features, depth, height, width]`.
+pub type InstanceNorm3d = InstanceNormNd<3>;
+
+impl<const DIMS: usize> InstanceNormNd<DIMS> {
+    /// Without weight, bias and running statistics, eps 1e-5: PyTorch's defaults.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for them.
+    pub fn new(num_features: usize) -> Result<InstanceNormNd<DIMS>> {
+        InstanceNormNd::options(num_features).init()
+    }
+
+    /// A layer with other options than PyTorch's defaults.
+    pub fn options(num_features: usize) -> InstanceNormOptions<DIMS> {
+        InstanceNormOptions(NormOptions::new(num_features, false, false))
+    }
+}
+
+impl<const DIMS: usize> Layer for InstanceNormNd<DIMS> {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        expect_rank("InstanceNorm", x, DIMS + 1..=DIMS + 2)?;
+        if x.rank() == DIMS + 1 {
+            let batch = functional::reshape(x, &[&[1], x.shape()].concat())?;
+            return functional::reshape(&self.forward(&batch)?, x.shape());
         }
-        if let Some(bias) = &mut self.bias {
-            visit(&join(path, "bias"), Slot::Parameter(bias));
-        }
-        if let Some(running) = &mut self.running {
-            visit(&join(path, "running_mean"), Slot::Buffer(&mut running.mean));
-            visit(&join(path, "running_var"), Slot::Buffer(&mut running.var));
+        let (weight, bias) = (self.weight.as_ref(), self.bias.as_ref());
+        match &self.running {
+            Some(running) if !is_training() => inference(x, weight, bias, running, self.eps),
+            running => {
+                let (y, statistics) = functional::instance_norm(x, weight, bias, self.eps)?;
+                if let Some(running) = running {
+                    running.follow(&statistics)?;
+                }
+                Ok(y)
+            }
         }
     }
+}
+
+/// What batch and instance normalisation have in common.
+#[derive(Clone, Debug)]
+struct NormOptions {
+    num_features: usize,
+    eps: f64,
+    momentum: Option<f64>,
+    affine: bool,
+    track_running_stats: bool,
+    place: Place,
+}
+
+impl NormOptions {
+    fn new(num_features: usize, affine: bool, track_running_stats: bool) -> NormOptions {
+        NormOptions {
+            num_features,
+            eps: 1e-5,
+            momentum: Some(0.1),
+            affine,
+            track_running_stats,
+            place: Place::default(),
+        }
+    }
+
+    fn parameter(&self, value: f64) -> Result<Option<Tensor>> {
+        self.affine.then(|| self.place.constant(&[self.num_features], value)).transpose()
+    }
+
+    fn running(&self) -> Result<Option<RunningStatistics>> {
+        self.track_running_stats
+            .then(|| RunningStatistics::new(self.num_features, self.momentum, self.place))
+            .transpose()
+    }
+}
+
+macro_rules! norm_options {
+    ($($(#[$doc:meta])* $options:ident $layer:ident $yes_or_no:literal;)*) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Debug)]
+        pub struct $options<const DIMS: usize>(NormOptions);
+
+        impl<const DIMS: usize> $options<DIMS> {
+            /// Added to the variance: 1e-5 if not set.
+            #[must_use]
+            pub fn eps(mut self, eps: f64) -> Self {
+                self.0.eps = eps;
+                self
+            }
+
+            /// How much of the newest batch enters the running statistics: 0.1 if not set. With
+            /// `None` all batches enter alike.
+            #[must_use]
+            pub fn momentum(mut self, momentum: impl Into<Option<f64>>) -> Self {
+                self.0.momentum = momentum.into();
+                self
+            }
+
+            #[doc = concat!("Whether there are weight and bias: by default ", $yes_or_no, ".")]
+            #[must_use]
+            pub fn affine(mut self, affine: bool) -> Self {
+                self.0.affine = affine;
+                self
+            }
+
+            #[doc = concat!("Whether there are running statistics: by default ", $yes_or_no, ".")]
+            #[must_use]
+            pub fn track_running_stats(mut self, track_running_stats: bool) -> Self {
+                self.0.track_running_stats = track_running_stats;
+                self
+            }
+
+            /// The element type of the tensors: `F32` if not set.
+            #[must_use]
+            pub fn dtype(mut self, dtype: samebits_tensor_core::DType) -> Self {
+                self.0.place.dtype = dtype;
+                self
+            }
+
+            /// The device of the tensors: the host if not set.
+            #[must_use]
+            pub fn device(mut self, device: samebits_tensor_core::Device) -> Self {
+                self.0.place.device = device;
+                self
+            }
+
+            /// The layer.
+            ///
+            /// # Errors
+            ///
+            /// There is no memory for it.
+            pub fn init(&self) -> Result<$layer<DIMS>> {
+                let options = &self.0;
+                Ok($layer {
+                    weight: options.parameter(1.0)?,
+                    bias: options.parameter(0.0)?,
+                    running: options.running()?,
+                    eps: options.eps,
+                })
+            }
+        }
+    )* };
+}
+
+norm_options! {
+    /// Options of batch normalisation.
+    BatchNormOptions BatchNormNd "there are";
+    /// Options of instance normalisation.
+    InstanceNormOptions InstanceNormNd "there are none";
+}
+
+/// Layer normalisation over the last dimensions.
+///
+/// # References
+///
+/// `torch.nn.LayerNorm`.
+#[derive(Clone, Debug, Module)]
+pub struct LayerNorm {
+    /// The shape of the last dimensions.
+    pub normalized_shape: Vec<usize>,
+    /// The same shape.
+    pub weight: Option<Tensor>,
+    /// The same shape.
+    pub bias: Option<Tensor>,
+    /// Added to the variance.
+    pub eps: f64,
+}
+
+impl LayerNorm {
+    /// Weight 1, bias 0 and eps 1e-5: PyTorch's defaults.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for them.
+    pub fn new(normalized_shape: impl LastDims) -> Result<LayerNorm> {
+        LayerNorm::options(normalized_shape).init()
+    }
+
+    /// A layer with other options than PyTorch's defaults.
+    pub fn options(normalized_shape: impl LastDims) -> LayerNormOptions {
+        LayerNormOptions {
+            normalized_shape: normalized_shape.sizes(),
+            eps: 1e-5,
+            elementwise_affine: true,
+            bias: true,
+            place: Place::default(),
+        }
+    }
+}
+
+impl Layer for LayerNorm {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let (weight, bias) = (self.weight.as_ref(), self.bias.as_ref());
+        functional::layer_norm(x, &self.normalized_shape, weight, bias, self.eps)
+    }
+}
+
+/// Options of a [`LayerNorm`].
+#[derive(Clone, Debug)]
+pub struct LayerNormOptions {
+    normalized_shape: Vec<usize>,
+    eps: f64,
+    elementwise_affine: bool,
+    bias: bool,
+    place: Place,
+}
+
+impl LayerNormOptions {
+    setters! {
+        /// Added to the variance: 1e-5 if not set.
+        eps: f64;
+        /// Whether there are weight and bias: by default there are.
+        elementwise_affine: bool;
+        /// Whether there is a bias beside the weight: by default there is.
+        bias: bool;
+    }
+    place_setters!();
+
+    /// The layer.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for it.
+    pub fn init(&self) -> Result<LayerNorm> {
+        let parameter = |wanted: bool, value| {
+            wanted.then(|| self.place.constant(&self.normalized_shape, value)).transpose()
+        };
+        Ok(LayerNorm {
+            normalized_shape: self.normalized_shape.clone(),
+            weight: parameter(self.elementwise_affine, 1.0)?,
+            bias: parameter(self.elementwise_affine && self.bias, 0.0)?,
+            eps: self.eps,
+        })
+    }
+}
+
+/// Division by the root of the mean square over the last dimensions.
+///
+/// # Determinism
+///
+/// `x · (1 / √(mean(x²) + eps)) · weight`, the reciprocal root as one operation, each rounded.
+///
+/// # Examples
+///
+/// ```
+/// # extern crate samebits_autograd as samebits;
+/// use samebits::Tensor;
+/// use samebits::nn::{Layer, RMSNorm};
+///
+/// let x = Tensor::from_slice(&[3.0f32, -3.0], &[1, 2])?;
+/// let y = RMSNorm::options(2).eps(0.0).init()?.forward(&x)?;
+/// assert_eq!(y.to_vec::<f32>()?, [1.0, -1.0]);
+/// # Ok::<(), samebits::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.nn.RMSNorm`.
+#[derive(Clone, Debug, Module)]
+pub struct RMSNorm {
+    /// The shape of the last dimensions.
+    pub normalized_shape: Vec<usize>,
+    /// The same shape.
+    pub weight: Option<Tensor>,
+    /// Added to the mean square; the machine epsilon of the input's type if there is none.
+    pub eps: Option<f64>,
+}
+
+impl RMSNorm {
+    /// Weight 1, and the machine epsilon of the input's type: PyTorch's defaults.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for it.
+    pub fn new(normalized_shape: impl LastDims) -> Result<RMSNorm> {
+        RMSNorm::options(normalized_shape).init()
+    }
+
+    /// A layer with other options than PyTorch's defaults.
+    pub fn options(normalized_shape: impl LastDims) -> RMSNormOptions {
+        RMSNormOptions {
+            normalized_shape: normalized_shape.sizes(),
+            eps: None,
+            elementwise_affine: true,
+            place: Place::default(),
+        }
+    }
+}
+
+impl Layer for RMSNorm {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let op = "RMSNorm";
+        if !x.shape().ends_with(&self.normalized_shape) {
+            return Err(Error::invalid(
+                op,
+                format!("expected [.., {:?}], got shape {:?}", self.normalized_shape, x.shape()),
+            ));
+        }
+        let eps = self.eps.unwrap_or(match x.dtype() {
+            DType::F64 => f64::EPSILON,
+            _ => f64::from(f32::EPSILON),
+        });
+        let over: Vec<usize> = (x.rank() - self.normalized_shape.len()..x.rank()).collect();
+        let mean = functional::mean(&functional::square(x)?, &over)?;
+        let scale = functional::rsqrt(&functional::affine(&mean, 1.0, eps)?)?;
+        let y = functional::mul(x, &scale)?;
+        match &self.weight {
+            Some(weight) => functional::mul(&y, weight),
+            None => Ok(y),
+        }
+    }
+}
+
+/// Options of an [`RMSNorm`].
+#[derive(Clone, Debug)]
+pub struct RMSNormOptions {
+    normalized_shape: Vec<usize>,
+    eps: Option<f64>,
+    elementwise_affine: bool,
+    place: Place,
+}
+
+impl RMSNormOptions {
+    setters! {
+        /// Added to the mean square: the machine epsilon of the input's type if not set.
+        eps: impl Into<Option<f64>> => eps.into();
+        /// Whether there is a weight: by default there is.
+        elementwise_affine: bool;
+    }
+    place_setters!();
+
+    /// The layer.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for it.
+    pub fn init(&self) -> Result<RMSNorm> {
+        let shape = &self.normalized_shape;
+        Ok(RMSNorm {
+            normalized_shape: shape.clone(),
+            weight: self.elementwise_affine.then(|| self.place.constant(shape, 1.0)).transpose()?,
+            eps: self.eps,
+        })
+    }
+}
+
+/// Sizes of the last dimensions: of one, or an array or slice of several.
+pub trait LastDims {
+    /// The sizes.
+    fn sizes(self) -> Vec<usize>;
+}
+
+impl LastDims for usize {
+    fn sizes(self) -> Vec<usize> {
+        vec![self]
+    }
+}
+
+impl<const N: usize> LastDims for [usize; N] {
+    fn sizes(self) -> Vec<usize> {
+        self.into()
+    }
+}
+
+impl LastDims for &[usize] {
+    fn sizes(self) -> Vec<usize> {
+        self.into()
+    }
+}
+
+/// Normalisation of each group of channels of each sample.
+///
+/// # References
+///
+/// `torch.nn.GroupNorm`.
+#[derive(Clone, Debug, Module)]
+pub struct GroupNorm {
+    /// The number of groups.
+    pub num_groups: usize,
+    /// `[channels]`
+    pub weight: Option<Tensor>,
+    /// `[channels]`
+    pub bias: Option<Tensor>,
+    /// Added to the variance.
+    pub eps: f64,
+}
+
+impl GroupNorm {
+    /// Weight 1, bias 0 and eps 1e-5: PyTorch's defaults.
+    ///
+    /// # Errors
+    ///
+    /// The channels do not divide into the groups, or there is no memory.
+    pub fn new(num_groups: usize, num_channels: usize) -> Result<GroupNorm> {
+        GroupNorm::options(num_groups, num_channels).init()
+    }
+
+    /// A layer with other options than PyTorch's defaults.
+    pub fn options(num_groups: usize, num_channels: usize) -> GroupNormOptions {
+        let place = Place::default();
+        GroupNormOptions { num_groups, num_channels, eps: 1e-5, affine: true, place }
+    }
+}
+
+impl Layer for GroupNorm {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let (weight, bias) = (self.weight.as_ref(), self.bias.as_ref());
+        functional::group_norm(x, self.num_groups, weight, bias, self.eps)
+    }
+}
+
+/// Options of a [`GroupNorm`].
+#[derive(Clone, Debug)]
+pub struct GroupNormOptions {
+    num_groups: usize,
+    num_channels: usize,
+    eps: f64,
+    affine: bool,
+    place: Place,
+}
+
+impl GroupNormOptions {
+    setters! {
+        /// Added to the variance: 1e-5 if not set.
+        eps: f64;
+        /// Whether there are weight and bias: by default there are.
+        affine: bool;
+    }
+    place_setters!();
+
+    /// The layer.
+    ///
+    /// # Errors
+    ///
+    /// As [`GroupNorm::new`].
+    pub fn init(&self) -> Result<GroupNorm> {
+        let &GroupNormOptions { num_groups, num_channels, eps, affine, place } = self;
+        if num_groups == 0 || !num_channels.is_multiple_of(num_groups) {
+            let message = format!("{num_channels} channels do not divide into {num_groups} groups");
+            return Err(Error::invalid("GroupNorm", message));
+        }
+        let parameter = |value| affine.then(|| place.constant(&[num_channels], value)).transpose();
+        Ok(GroupNorm { num_groups, weight: parameter(1.0)?, bias: parameter(0.0)?, eps })
+    }
+}
+
+fn inference(
+    x: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running: &RunningStatistics,
+    eps: f64,
+) -> Result<Tensor> {
+    let (mean, var) = (running.running_mean.get(), running.running_var.get());
+    functional::batch_norm_inference(x, weight, bias, &mean, &var, eps)
+}
+
+fn expect_rank(
+    op: &'static str,
+    x: &Tensor,
+    expected: std::ops::RangeInclusive<usize>,
+) -> Result<()> {
+    if expected.contains(&x.rank()) {
+        return Ok(());
+    }
+    let (low, high) = (expected.start(), expected.end());
+    let expected = if low == high { low.to_string() } else { format!("{low} or {high}") };
+    Err(Error::invalid(op, format!("expected {expected} dimensions, got shape {:?}", x.shape())))
 }

@@ -1,12 +1,18 @@
+use samebits_macros::Module;
 use samebits_tensor_core::Result;
 use samebits_tensor_core::ops::{InterpolateMode, PadMode};
 
 use crate::Tensor;
 use crate::functional::{self, Resize};
-use crate::nn::{Context, Module, Slot};
+use crate::nn::Layer;
+use crate::nn::options::setters;
 
 /// Padding of the last dimensions.
-#[derive(Clone, Debug)]
+///
+/// # References
+///
+/// `torch.nn.ZeroPad2d`, `ReflectionPad2d` and their kin.
+#[derive(Clone, Debug, Module)]
 pub struct Pad {
     /// Two numbers for each padded dimension, the last dimension first.
     pub pads: Vec<i64>,
@@ -16,16 +22,32 @@ pub struct Pad {
     pub value: f64,
 }
 
-impl Module for Pad {
-    fn forward(&mut self, x: &Tensor, _: &mut Context<'_>) -> Result<Tensor> {
-        functional::pad(x, &self.pads, self.mode, self.value)
+impl Pad {
+    /// Padding with zeros: two numbers for each padded dimension, the last dimension first.
+    pub fn new(pads: &[i64]) -> Pad {
+        Pad { pads: pads.to_vec(), mode: PadMode::Constant, value: 0.0 }
     }
 
-    fn visit(&mut self, _: &str, _: &mut dyn FnMut(&str, Slot<'_>)) {}
+    setters! {
+        /// What the padding is filled with: the value if not set.
+        mode: PadMode;
+        /// The value of the constant mode: 0 if not set.
+        value: f64;
+    }
+}
+
+impl Layer for Pad {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        functional::pad(x, &self.pads, self.mode, self.value)
+    }
 }
 
 /// Resizing by interpolation.
-#[derive(Clone, Debug)]
+///
+/// # References
+///
+/// `torch.nn.Upsample`.
+#[derive(Clone, Debug, Module)]
 pub struct Upsample {
     /// Outputs per input for each spatial dimension.
     pub scale: Vec<f64>,
@@ -33,40 +55,68 @@ pub struct Upsample {
     pub mode: InterpolateMode,
 }
 
-impl Module for Upsample {
-    fn forward(&mut self, x: &Tensor, _: &mut Context<'_>) -> Result<Tensor> {
-        functional::interpolate(x, Resize::Scale(&self.scale), self.mode)
+impl Upsample {
+    /// By the nearest element.
+    pub fn new(scale: &[f64]) -> Upsample {
+        Upsample { scale: scale.to_vec(), mode: InterpolateMode::Nearest }
     }
 
-    fn visit(&mut self, _: &str, _: &mut dyn FnMut(&str, Slot<'_>)) {}
+    setters! {
+        /// How values between the input's elements are found: by the nearest if not set.
+        mode: InterpolateMode;
+    }
+}
+
+impl Layer for Upsample {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        functional::interpolate(x, Resize::Scale(&self.scale), self.mode)
+    }
 }
 
 /// Channels moved into space.
-#[derive(Clone, Copy, Debug)]
+///
+/// # References
+///
+/// `torch.nn.PixelShuffle`.
+#[derive(Clone, Copy, Debug, Module)]
 pub struct PixelShuffle {
     /// How many times larger the image becomes.
     pub factor: usize,
 }
 
-impl Module for PixelShuffle {
-    fn forward(&mut self, x: &Tensor, _: &mut Context<'_>) -> Result<Tensor> {
+impl PixelShuffle {
+    /// For an image that becomes `factor` times larger.
+    pub fn new(factor: usize) -> PixelShuffle {
+        PixelShuffle { factor }
+    }
+}
+
+impl Layer for PixelShuffle {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
         functional::pixel_shuffle(x, self.factor)
     }
-
-    fn visit(&mut self, _: &str, _: &mut dyn FnMut(&str, Slot<'_>)) {}
 }
 
 /// Space moved into channels.
-#[derive(Clone, Copy, Debug)]
+///
+/// # References
+///
+/// `torch.nn.PixelUnshuffle`.
+#[derive(Clone, Copy, Debug, Module)]
 pub struct PixelUnshuffle {
     /// How many times smaller the image becomes.
     pub factor: usize,
 }
 
-impl Module for PixelUnshuffle {
-    fn forward(&mut self, x: &Tensor, _: &mut Context<'_>) -> Result<Tensor> {
+impl PixelUnshuffle {
+    /// For an image that becomes `factor` times smaller.
+    pub fn new(factor: usize) -> PixelUnshuffle {
+        PixelUnshuffle { factor }
+    }
+}
+
+impl Layer for PixelUnshuffle {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
         functional::pixel_unshuffle(x, self.factor)
     }
-
-    fn visit(&mut self, _: &str, _: &mut dyn FnMut(&str, Slot<'_>)) {}
 }

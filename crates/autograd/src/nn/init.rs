@@ -1,0 +1,234 @@
+//! Initial values of parameters, under PyTorch's names without the underscore.
+//!
+//! Each function replaces a tensor by one of the same shape, type, device and `requires_grad`, so
+//! a layer that shares the old tensor keeps that: initialise first, then share. Random numbers come
+//! from the generator of [`draw_from`](super::draw_from), else from the default generator of the
+//! tensor's device.
+//!
+//! ```
+//! # extern crate samebits_autograd as samebits;
+//! use samebits::nn::{Linear, init};
+//!
+//! samebits_tensor_core::random::manual_seed(0);
+//! let mut layer = Linear::new(64, 10)?;
+//! init::kaiming_normal(&mut layer.weight, init::Fan::In, init::Gain::Relu)?;
+//! init::constant(layer.bias.as_mut().expect("it has one"), 0.1)?;
+//! # Ok::<(), samebits::Error>(())
+//! ```
+//!
+//! # References
+//!
+//! `torch.nn.init`; [`samebits_rng::init`] for the papers.
+
+use samebits_rng::{Generator, init};
+use samebits_tensor_core::ops::{Cast, Normal, Uniform};
+use samebits_tensor_core::{DType, Error, Result, Tensor as Value};
+
+use super::options::Place;
+use super::with_generator;
+use crate::functional::blocks;
+use crate::{Tensor, run};
+
+pub use samebits_rng::init::Gain;
+
+/// Which connections of a weight `[out, in, kernel..]` decide its scale.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fan {
+    /// Those to each output: keeps the scale of values in the forward pass.
+    #[default]
+    In,
+    /// Those from each input: keeps the scale of gradients in the backward pass.
+    Out,
+}
+
+/// Uniform numbers in `[low, high)`.
+///
+/// # Errors
+///
+/// `low > high`, the type is not floating, or there is no generator to draw from.
+pub fn uniform(tensor: &mut Tensor, low: f64, high: f64) -> Result<()> {
+    draw("uniform", tensor, Numbers::Uniform { low, high })
+}
+
+/// Normal numbers.
+///
+/// # Errors
+///
+/// `std` is negative, the type is not floating, or there is no generator to draw from.
+pub fn normal(tensor: &mut Tensor, mean: f64, std: f64) -> Result<()> {
+    draw("normal", tensor, Numbers::Normal { mean, std })
+}
+
+/// `value` everywhere.
+///
+/// # Errors
+///
+/// There is no memory for it.
+pub fn constant(tensor: &mut Tensor, value: f64) -> Result<()> {
+    let new = place(tensor).full(tensor.shape(), value)?;
+    replace(tensor, new);
+    Ok(())
+}
+
+/// Uniform numbers in ±gain·√(6 / (fan in + fan out)).
+///
+/// # Errors
+///
+/// There are fewer than two dimensions or no elements; else as [`uniform`].
+pub fn xavier_uniform(tensor: &mut Tensor, gain: Gain) -> Result<()> {
+    let op = "xavier_uniform";
+    let (fan_in, fan_out) = fans(op, tensor)?;
+    let bound = gain.value() * (6.0 / (fan_in + fan_out)).sqrt();
+    draw(op, tensor, Numbers::Uniform { low: -bound, high: bound })
+}
+
+/// Normal numbers with standard deviation gain·√(2 / (fan in + fan out)).
+///
+/// # Errors
+///
+/// There are fewer than two dimensions or no elements; else as [`normal`].
+pub fn xavier_normal(tensor: &mut Tensor, gain: Gain) -> Result<()> {
+    let op = "xavier_normal";
+    let (fan_in, fan_out) = fans(op, tensor)?;
+    let std = gain.value() * (2.0 / (fan_in + fan_out)).sqrt();
+    draw(op, tensor, Numbers::Normal { mean: 0.0, std })
+}
+
+/// Uniform numbers in ±gain·√(3 / fan). PyTorch's defaults are [`Fan::In`] and
+/// `Gain::LeakyRelu(0.0)`.
+///
+/// # Errors
+///
+/// As [`xavier_uniform`].
+pub fn kaiming_uniform(tensor: &mut Tensor, fan: Fan, gain: Gain) -> Result<()> {
+    let op = "kaiming_uniform";
+    let bound = gain.value() * (3.0 / chosen(op, tensor, fan)?).sqrt();
+    draw(op, tensor, Numbers::Uniform { low: -bound, high: bound })
+}
+
+/// Normal numbers with standard deviation gain / √fan. PyTorch's defaults are [`Fan::In`] and
+/// `Gain::LeakyRelu(0.0)`.
+///
+/// # Errors
+///
+/// As [`xavier_normal`].
+pub fn kaiming_normal(tensor: &mut Tensor, fan: Fan, gain: Gain) -> Result<()> {
+    let op = "kaiming_normal";
+    let std = gain.value() / chosen(op, tensor, fan)?.sqrt();
+    draw(op, tensor, Numbers::Normal { mean: 0.0, std })
+}
+
+/// Orthonormal rows, or columns if there are more rows than columns, times the gain; all
+/// dimensions but the first count as columns. Drawn as
+/// [`samebits_rng::init::orthogonal`] has it, on the host.
+///
+/// # Errors
+///
+/// There are fewer than two dimensions; there is no generator to draw from.
+pub fn orthogonal(tensor: &mut Tensor, gain: Gain) -> Result<()> {
+    let op = "orthogonal";
+    let [rows, columns @ ..] = tensor.shape() else { return Err(flat(op, tensor)) };
+    let (rows, columns) = (*rows, columns.iter().product());
+    if tensor.rank() < 2 {
+        return Err(flat(op, tensor));
+    }
+    on_host(op, tensor, |generator, out| init::orthogonal(generator, out, rows, columns, gain))
+}
+
+/// Normal numbers of those that lie in `[low, high]`. PyTorch's defaults are 0, 1, -2 and 2. Drawn
+/// as [`Draw::truncated_normal_f32`](samebits_rng::Draw::truncated_normal_f32) has it, on the host.
+///
+/// # Errors
+///
+/// `std` is not positive, `low >= high`, or there is no generator to draw from.
+pub fn trunc_normal(tensor: &mut Tensor, mean: f64, std: f64, low: f64, high: f64) -> Result<()> {
+    let [mean, std, low, high] = [mean, std, low, high].map(|x| x as f32);
+    on_host("trunc_normal", tensor, |generator, out| {
+        generator.fill_truncated_normal_f32(out, mean, std, low, high)
+    })
+}
+
+/// A distribution that is drawn on every device.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Numbers {
+    Uniform { low: f64, high: f64 },
+    Normal { mean: f64, std: f64 },
+}
+
+/// A tensor of random numbers, for `op`.
+pub(super) fn drawn(
+    op: &'static str,
+    shape: &[usize],
+    place: Place,
+    numbers: Numbers,
+) -> Result<Tensor> {
+    let Place { dtype, device } = place;
+    with_generator(op, device, |generator| {
+        let (shape, from) = (shape.to_vec(), generator.clone());
+        let value = match numbers {
+            Numbers::Uniform { low, high } => {
+                run(&Uniform { shape, dtype, device, low, high, generator: from })
+            }
+            Numbers::Normal { mean, std } => {
+                run(&Normal { shape, dtype, device, mean, std, generator: from })
+            }
+        }
+        .map_err(|error| error.called(op))?;
+        generator.advance(blocks(dtype, value.numel()));
+        Ok(value.into())
+    })
+}
+
+fn draw(op: &'static str, tensor: &mut Tensor, numbers: Numbers) -> Result<()> {
+    let new = drawn(op, tensor.shape(), place(tensor), numbers)?;
+    replace(tensor, new);
+    Ok(())
+}
+
+/// Fills with f32 numbers on the host, which are then converted and moved.
+fn on_host(
+    op: &'static str,
+    tensor: &mut Tensor,
+    fill: impl FnOnce(&mut Generator, &mut [f32]) -> Result<(), samebits_rng::Error>,
+) -> Result<()> {
+    if !tensor.dtype().is_float() {
+        return Err(Error::invalid(op, format!("expected floats, got {}", tensor.dtype())));
+    }
+    let mut value = Value::scratch(tensor.shape(), DType::F32)?;
+    let out = value.as_mut_slice()?;
+    with_generator(op, tensor.device(), |generator| {
+        fill(generator, out).map_err(|error| Error::invalid(op, error.to_string()))
+    })?;
+    let value = run(&Cast { x: value, to: tensor.dtype() })?.to(tensor.device())?;
+    replace(tensor, value.into());
+    Ok(())
+}
+
+fn replace(tensor: &mut Tensor, new: Tensor) {
+    *tensor = new.set_requires_grad(tensor.requires_grad());
+}
+
+fn place(tensor: &Tensor) -> Place {
+    Place { dtype: tensor.dtype(), device: tensor.device() }
+}
+
+fn chosen(op: &'static str, tensor: &Tensor, fan: Fan) -> Result<f64> {
+    let (fan_in, fan_out) = fans(op, tensor)?;
+    Ok(match fan {
+        Fan::In => fan_in,
+        Fan::Out => fan_out,
+    })
+}
+
+fn fans(op: &'static str, tensor: &Tensor) -> Result<(f64, f64)> {
+    let (fan_in, fan_out) = init::fans(tensor.shape()).map_err(|_| flat(op, tensor))?;
+    if fan_in == 0 || fan_out == 0 {
+        let shape = tensor.shape();
+        return Err(Error::invalid(op, format!("expected elements, got shape {shape:?}")));
+    }
+    Ok((fan_in as f64, fan_out as f64))
+}
+
+fn flat(op: &'static str, tensor: &Tensor) -> Error {
+    Error::invalid(op, format!("expected two dimensions or more, got shape {:?}", tensor.shape()))
+}

@@ -1,0 +1,317 @@
+use samebits_macros::Module;
+use samebits_tensor_core::{DType, Error, Result};
+
+use super::Linear;
+use crate::nn::options::{Place, init_with, place_setters, setters};
+use crate::nn::{init, is_training, with_generator};
+use crate::{Tensor, functional};
+
+/// Several heads of attention side by side: each projects queries, keys and values, averages the
+/// values with weights `softmax(q · kᵀ / √width)`, and what they find is projected together.
+///
+/// # Examples
+///
+/// ```
+/// # extern crate samebits_autograd as samebits;
+/// use samebits::Tensor;
+/// use samebits::nn::{Attend, MultiheadAttention};
+/// use samebits_tensor_core::DType;
+///
+/// samebits_tensor_core::random::manual_seed(0);
+/// let attention = MultiheadAttention::options(16, 4).batch_first(true).init()?;
+/// let x = Tensor::ones(&[2, 5, 16], DType::F32)?;
+/// let causal = Attend { is_causal: true, ..Attend::default() };
+/// let (y, weights) = attention.forward(&x, &x, &x, causal)?;
+/// assert_eq!(y.shape(), [2, 5, 16]);
+/// let weights = weights.expect("they are wanted by default");
+/// assert_eq!(weights.to_vec::<f32>()?[..5], [1.0, 0.0, 0.0, 0.0, 0.0]);
+/// # Ok::<(), samebits::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.nn.MultiheadAttention`; A. Vaswani et al., *Attention Is All You Need*, 2017.
+#[derive(Clone, Debug, Module)]
+pub struct MultiheadAttention {
+    /// `[3 · embed, embed]`: of queries, keys and values; `None` where their widths differ.
+    pub in_proj_weight: Option<Tensor>,
+    /// `[embed, embed]`, where the widths differ.
+    pub q_proj_weight: Option<Tensor>,
+    /// `[embed, kdim]`, where the widths differ.
+    pub k_proj_weight: Option<Tensor>,
+    /// `[embed, vdim]`, where the widths differ.
+    pub v_proj_weight: Option<Tensor>,
+    /// `[3 · embed]`
+    pub in_proj_bias: Option<Tensor>,
+    /// What the heads' results go through together.
+    pub out_proj: Linear,
+    embed_dim: usize,
+    num_heads: usize,
+    dropout: f64,
+    batch_first: bool,
+}
+
+/// What [`MultiheadAttention::forward`] can be told beside its inputs; the default is PyTorch's.
+#[derive(Clone, Copy, Debug)]
+pub struct Attend<'a> {
+    /// `[n, keys]`: true for keys that are not attended to, or numbers that are added to the
+    /// scores.
+    pub key_padding_mask: Option<&'a Tensor>,
+    /// `[queries, keys]` or `[n · heads, queries, keys]`: true for pairs that are not attended to,
+    /// or numbers that are added to the scores.
+    pub attn_mask: Option<&'a Tensor>,
+    /// Whether a query attends to no later key: by default it may.
+    pub is_causal: bool,
+    /// Whether the weights are returned: by default they are.
+    pub need_weights: bool,
+    /// Whether the weights are averaged over the heads: by default they are.
+    pub average_attn_weights: bool,
+}
+
+impl Default for Attend<'_> {
+    fn default() -> Self {
+        Attend {
+            key_padding_mask: None,
+            attn_mask: None,
+            is_causal: false,
+            need_weights: true,
+            average_attn_weights: true,
+        }
+    }
+}
+
+impl MultiheadAttention {
+    /// Biases 0; projections of the inputs drawn as Xavier has it, that of the results as
+    /// [`Linear`] has it: PyTorch's defaults.
+    ///
+    /// # Errors
+    ///
+    /// The width does not divide into the heads, there is no memory, or no generator to draw from.
+    pub fn new(embed_dim: usize, num_heads: usize) -> Result<MultiheadAttention> {
+        MultiheadAttention::options(embed_dim, num_heads).init()
+    }
+
+    /// A layer with other options than PyTorch's defaults.
+    pub fn options(embed_dim: usize, num_heads: usize) -> MultiheadAttentionOptions {
+        MultiheadAttentionOptions {
+            embed_dim,
+            num_heads,
+            dropout: 0.0,
+            bias: true,
+            kdim: None,
+            vdim: None,
+            batch_first: false,
+            place: Place::default(),
+        }
+    }
+
+    /// What each query finds, and the weights if they are wanted.
+    ///
+    /// # Shapes
+    ///
+    /// `query` is `[queries, n, embed]`, `key` `[keys, n, kdim]`, `value` `[keys, n, vdim]`, or
+    /// with `batch_first` the number of samples `n` comes first, or all are without it. The result
+    /// is like `query`; the weights are `[n, queries, keys]`, unless averaged
+    /// `[n, heads, queries, keys]`, without `n` if the inputs are.
+    ///
+    /// # Determinism
+    ///
+    /// Composed of [`linear`](functional::linear), [`bmm`](functional::bmm) and
+    /// [`softmax`](functional::softmax); queries are multiplied with `√(1 / width of a head)`
+    /// first. Dropout draws one number for each weight.
+    ///
+    /// # Errors
+    ///
+    /// The shapes do not go together.
+    pub fn forward(
+        &self,
+        query: &Tensor,
+        key: &Tensor,
+        value: &Tensor,
+        attend: Attend<'_>,
+    ) -> Result<(Tensor, Option<Tensor>)> {
+        let op = "MultiheadAttention";
+        let batched = query.rank() == 3;
+        let [query, key, value] = [query, key, value].map(|x| self.samples_first(op, x));
+        let (query, key, value) = (query?, key?, value?);
+        let (n, queries, keys) = (query.shape()[0], query.shape()[1], key.shape()[1]);
+        if [key.shape()[0], value.shape()[0]] != [n; 2] || value.shape()[1] != keys {
+            return Err(Error::invalid(
+                op,
+                format!(
+                    "expected as many samples and keys, got shapes {:?}, {:?} and {:?}",
+                    query.shape(),
+                    key.shape(),
+                    value.shape()
+                ),
+            ));
+        }
+        let width = self.embed_dim / self.num_heads;
+        let heads = |i: usize, x: &Tensor, length: usize| -> Result<Tensor> {
+            let x = self.projected(i, x)?;
+            let x = functional::reshape(&x, &[n, length, self.num_heads, width])?;
+            let x = functional::permute(&x, &[0, 2, 1, 3])?;
+            functional::reshape(&x, &[n * self.num_heads, length, width])
+        };
+        let q = functional::affine(&heads(0, &query, queries)?, (1.0 / width as f64).sqrt(), 0.0)?;
+        let (k, v) = (heads(1, &key, keys)?, heads(2, &value, keys)?);
+        let mut scores = functional::bmm(&q, &functional::transpose(&k, 1, 2)?)?;
+        if attend.is_causal {
+            scores = masked(op, &scores, &causal(queries, keys)?.to(scores.device())?)?;
+        }
+        if let Some(mask) = attend.attn_mask {
+            scores = masked(op, &scores, mask)?;
+        }
+        if let Some(mask) = attend.key_padding_mask {
+            let each = functional::reshape(mask, &[n, 1, 1, keys])?;
+            let each = functional::expand(&each, &[n, self.num_heads, 1, keys])?;
+            let each = functional::reshape(&each, &[n * self.num_heads, 1, keys])?;
+            scores = masked(op, &scores, &each)?;
+        }
+        let mut weights = functional::softmax(&scores, 2)?;
+        if is_training() && self.dropout > 0.0 {
+            weights = with_generator(op, weights.device(), |generator| {
+                functional::dropout(&weights, self.dropout, generator)
+            })?;
+        }
+        let found = functional::bmm(&weights, &v)?;
+        let found = functional::reshape(&found, &[n, self.num_heads, queries, width])?;
+        let found = functional::permute(&found, &[0, 2, 1, 3])?;
+        let found = functional::reshape(&found, &[n, queries, self.embed_dim])?;
+        let bias = self.out_proj.bias.as_ref();
+        let mut y = functional::linear(&found, &self.out_proj.weight, bias)?;
+        let alone = |x: Tensor| match batched {
+            true => Ok(x),
+            false => functional::reshape(&x, &x.shape()[1..]),
+        };
+        if batched && !self.batch_first {
+            y = functional::transpose(&y, 0, 1)?;
+        }
+        if !attend.need_weights {
+            return Ok((alone(y)?, None));
+        }
+        let mut weights = functional::reshape(&weights, &[n, self.num_heads, queries, keys])?;
+        if attend.average_attn_weights {
+            let mean = functional::mean(&weights, &[1])?;
+            weights = functional::reshape(&mean, &[n, queries, keys])?;
+        }
+        Ok((alone(y)?, Some(alone(weights)?)))
+    }
+
+    /// `x` as `[n, length, width]`.
+    fn samples_first(&self, op: &'static str, x: &Tensor) -> Result<Tensor> {
+        match x.shape() {
+            &[length, width] => functional::reshape(x, &[1, length, width]),
+            [_, _, _] if self.batch_first => Ok(x.clone()),
+            [_, _, _] => functional::transpose(x, 0, 1),
+            shape => {
+                let message = format!("expected inputs of 2 or 3 dimensions, got shape {shape:?}");
+                Err(Error::invalid(op, message))
+            }
+        }
+    }
+
+    /// The projection of queries, keys or values: number 0, 1 or 2.
+    fn projected(&self, i: usize, x: &Tensor) -> Result<Tensor> {
+        let part = |x: &Tensor| functional::narrow(x, 0, i * self.embed_dim, self.embed_dim);
+        let weight = match &self.in_proj_weight {
+            Some(weight) => part(weight)?,
+            None => {
+                let own = [&self.q_proj_weight, &self.k_proj_weight, &self.v_proj_weight];
+                let missing = || Error::invalid("MultiheadAttention", "a projection is missing");
+                own[i].clone().ok_or_else(missing)?
+            }
+        };
+        let bias = self.in_proj_bias.as_ref().map(part).transpose()?;
+        functional::linear(x, &weight, bias.as_ref())
+    }
+}
+
+/// Options of a [`MultiheadAttention`].
+#[derive(Clone, Debug)]
+pub struct MultiheadAttentionOptions {
+    embed_dim: usize,
+    num_heads: usize,
+    dropout: f64,
+    bias: bool,
+    kdim: Option<usize>,
+    vdim: Option<usize>,
+    batch_first: bool,
+    place: Place,
+}
+
+impl MultiheadAttentionOptions {
+    setters! {
+        /// The probability of dropping a weight while training: 0 if not set.
+        dropout: f64;
+        /// Whether the projections have biases: by default they have.
+        bias: bool;
+        /// The width of the keys: that of the queries if not set.
+        kdim: usize => Some(kdim);
+        /// The width of the values: that of the queries if not set.
+        vdim: usize => Some(vdim);
+        /// Whether the inputs are `[n, length, ..]` and not `[length, n, ..]`: by default they are
+        /// not.
+        batch_first: bool;
+    }
+    place_setters!();
+    init_with!(MultiheadAttention);
+
+    /// The layer.
+    ///
+    /// # Errors
+    ///
+    /// As [`MultiheadAttention::new`].
+    pub fn init(&self) -> Result<MultiheadAttention> {
+        let &MultiheadAttentionOptions { embed_dim, num_heads, dropout, bias, place, .. } = self;
+        if num_heads == 0 || embed_dim == 0 || !embed_dim.is_multiple_of(num_heads) {
+            return Err(Error::invalid(
+                "MultiheadAttention",
+                format!("a width of {embed_dim} does not divide into {num_heads} heads"),
+            ));
+        }
+        let (kdim, vdim) = (self.kdim.unwrap_or(embed_dim), self.vdim.unwrap_or(embed_dim));
+        let out_proj = Linear::options(embed_dim, embed_dim).bias(bias);
+        let out_proj = out_proj.dtype(place.dtype).device(place.device).init()?;
+        let out_bias = bias.then(|| place.constant(&[embed_dim], 0.0)).transpose()?;
+        let drawn = |rows: usize, columns: usize| -> Result<Tensor> {
+            let mut weight = place.constant(&[rows, columns], 0.0)?;
+            init::xavier_uniform(&mut weight, init::Gain::Linear)?;
+            Ok(weight)
+        };
+        let rows = embed_dim.saturating_mul(3);
+        let alike = kdim == embed_dim && vdim == embed_dim;
+        let own = |width: usize| (!alike).then(|| drawn(embed_dim, width)).transpose();
+        Ok(MultiheadAttention {
+            in_proj_weight: alike.then(|| drawn(rows, embed_dim)).transpose()?,
+            q_proj_weight: own(embed_dim)?,
+            k_proj_weight: own(kdim)?,
+            v_proj_weight: own(vdim)?,
+            in_proj_bias: bias.then(|| place.constant(&[rows], 0.0)).transpose()?,
+            out_proj: Linear { bias: out_bias, ..out_proj },
+            embed_dim,
+            num_heads,
+            dropout,
+            batch_first: self.batch_first,
+        })
+    }
+}
+
+/// The scores, −∞ where a mask of truth values is true, or with a mask of numbers added.
+fn masked(op: &'static str, scores: &Tensor, mask: &Tensor) -> Result<Tensor> {
+    match mask.dtype() {
+        DType::Bool => functional::masked_fill(scores, mask, f64::NEG_INFINITY),
+        dtype if dtype == scores.dtype() => functional::add(scores, mask),
+        dtype => Err(Error::invalid(
+            op,
+            format!("expected a mask of type bool or {}, got {dtype}", scores.dtype()),
+        )),
+    }
+}
+
+/// True for keys that are later than the query.
+fn causal(queries: usize, keys: usize) -> Result<Tensor> {
+    let later: Vec<bool> =
+        (0..queries).flat_map(|query| (0..keys).map(move |key| key > query)).collect();
+    Tensor::from_bools(&later, &[queries, keys])
+}

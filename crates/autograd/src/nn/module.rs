@@ -1,0 +1,431 @@
+//! Modules: what holds tensors under names.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::marker::PhantomData;
+
+use samebits_rng::Generator;
+use samebits_tensor_core::ops::{BagMode, ConvParams, InterpolateMode, PadMode, PoolParams};
+use samebits_tensor_core::rerun::same_bits;
+use samebits_tensor_core::{DType, Device, Error, Result};
+
+use super::Summary;
+use crate::Tensor;
+
+/// A part of a model: its tensors and their names.
+///
+/// `#[derive(Module)]` visits every field of a struct, so that no parameter is forgotten. A
+/// [`Tensor`] is a parameter, or a buffer in a field marked `#[module(buffer)]`; a field that is a
+/// module itself puts its name before those of its tensors. `Option`, `Box`, `Vec`, arrays and
+/// tuples of modules are modules, and numbers, `bool` and `String` are modules without tensors.
+/// A field of any other type is marked `#[module(skip)]`.
+///
+/// A module computes by an inherent method, commonly `forward(&self, ..)`, of any inputs and
+/// results; implement [`Layer`](super::Layer) for one that maps a tensor to a tensor and is to be
+/// part of a [`Sequential`](super::Sequential).
+///
+/// # Examples
+///
+/// ```
+/// # extern crate samebits_autograd as samebits;
+/// use samebits::nn::{Embedding, Layer, Linear, Module};
+/// use samebits::{Result, Tensor};
+///
+/// #[derive(Module)]
+/// struct Tagger {
+///     embedding: Embedding,
+///     heads: Vec<Linear>,
+/// }
+///
+/// impl Tagger {
+///     fn forward(&self, ids: &Tensor) -> Result<Vec<Tensor>> {
+///         let x = self.embedding.forward(ids)?;
+///         self.heads.iter().map(|head| head.forward(&x)).collect()
+///     }
+/// }
+///
+/// samebits_tensor_core::random::manual_seed(0);
+/// let heads = vec![Linear::new(8, 2)?, Linear::new(8, 5)?];
+/// let model = Tagger { embedding: Embedding::new(100, 8)?, heads };
+/// let names: Vec<String> = model.named_parameters().into_iter().map(|(name, _)| name).collect();
+/// assert_eq!(names[..3], ["embedding.weight", "heads.0.weight", "heads.0.bias"]);
+/// let ids = Tensor::from_slice(&[3i64, 1, 4], &[3])?;
+/// assert_eq!(model.forward(&ids)?[1].shape(), [3, 5]);
+/// # Ok::<(), samebits::Error>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a `Module`",
+    label = "holds no tensors that are known",
+    note = "derive `Module` for the type, or mark the field `#[module(skip)]` if it holds no tensors"
+)]
+pub trait Module {
+    /// Calls `visit` for every tensor in a fixed order, with `path` before its name.
+    fn visit(&self, path: &str, visit: &mut dyn FnMut(&str, Kind, &Tensor));
+
+    /// [`visit`](Module::visit) of places whose tensors can be replaced.
+    fn visit_mut(&mut self, path: &str, visit: &mut dyn FnMut(&str, Kind, &mut Tensor));
+
+    /// The parameters by name, in visiting order, also those that do not require a gradient. One
+    /// that several layers share has the name that is visited first.
+    fn named_parameters(&self) -> Vec<(String, Tensor)> {
+        let mut shared = BTreeSet::new();
+        let mut found = Vec::new();
+        self.visit("", &mut |name, kind, tensor| {
+            let first = tensor.identity().is_none_or(|identity| shared.insert(identity));
+            if kind == Kind::Parameter && first {
+                found.push((name.to_owned(), tensor.clone()));
+            }
+        });
+        found
+    }
+
+    /// The parameters, in visiting order, each once.
+    fn parameters(&self) -> Vec<Tensor> {
+        self.named_parameters().into_iter().map(|(_, tensor)| tensor).collect()
+    }
+
+    /// The number of elements of all [`parameters`](Module::parameters).
+    fn num_parameters(&self) -> usize {
+        self.parameters().iter().map(Tensor::numel).sum()
+    }
+
+    /// Every tensor by name, in visiting order: parameters and buffers, as they are now and
+    /// without their graph. A shared parameter is there under each of its names.
+    fn state_dict(&self) -> Vec<(String, Tensor)> {
+        let mut found = Vec::new();
+        self.visit("", &mut |name, _, tensor| found.push((name.to_owned(), tensor.detach())));
+        found
+    }
+
+    /// Replaces tensors by those of the same name in `state`, which [`state_dict`] returned. They
+    /// are moved to the device of the tensors that they replace. What layers share stays shared,
+    /// and needs only one of its names. Nothing is replaced if there is an error.
+    ///
+    /// Returns the names that do not go together, of which a `strict` call has none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidState`] if a tensor has another shape or type, or the tensors of a shared
+    /// parameter differ; if `strict`, also if a name is missing or unexpected.
+    ///
+    /// [`state_dict`]: Module::state_dict
+    fn load_state_dict(
+        &mut self,
+        state: &[(String, Tensor)],
+        strict: bool,
+    ) -> Result<IncompatibleKeys> {
+        let op = "load_state_dict";
+        let state: BTreeMap<&str, &Tensor> =
+            state.iter().map(|(name, tensor)| (name.as_str(), tensor)).collect();
+        let keys = incompatible(self, &state);
+        if strict && keys != IncompatibleKeys::default() {
+            let message = format!(
+                "missing {:?}, unexpected {:?}: load without `strict` to pass over them",
+                keys.missing, keys.unexpected
+            );
+            return Err(Error::InvalidState { op, message });
+        }
+        replace(op, self, &|name, old| {
+            let Some(&new) = state.get(name) else { return Ok(None) };
+            if new.shape() != old.shape() || new.dtype() != old.dtype() {
+                let message = format!(
+                    "{name} should be {} of shape {:?}, but is {} of shape {:?}",
+                    old.dtype(),
+                    old.shape(),
+                    new.dtype(),
+                    new.shape()
+                );
+                return Err(Error::InvalidState { op, message });
+            }
+            Ok(Some(new.detach().to(old.device())?.set_requires_grad(old.requires_grad())))
+        })?;
+        Ok(keys)
+    }
+
+    /// Moves every parameter and buffer to `device`. What layers share stays shared.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoBackend`] if the device cannot be used, [`Error::Backend`] if it fails; the
+    /// module is unchanged then.
+    fn to(&mut self, device: Device) -> Result<()> {
+        replace("to", self, &|_, old| {
+            Ok(Some(old.detach().to(device)?.set_requires_grad(old.requires_grad())))
+        })
+    }
+
+    /// Freezes or thaws every parameter: optimisers pass over those that require no gradient,
+    /// which keep their names in the state. What several layers share is no longer known to be
+    /// shared while it is frozen: thawed, each has a parameter of its own.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate samebits_autograd as samebits;
+    /// # samebits_tensor_core::random::manual_seed(0);
+    /// use samebits::nn::{Linear, Module};
+    ///
+    /// let mut head = Linear::new(4, 2)?;
+    /// head.requires_grad_(false);
+    /// assert!(head.parameters().iter().all(|parameter| !parameter.requires_grad()));
+    /// assert_eq!(head.named_parameters()[1].0, "bias");
+    /// # Ok::<(), samebits::Error>(())
+    /// ```
+    fn requires_grad_(&mut self, requires_grad: bool) {
+        self.visit_mut("", &mut |_, kind, tensor| {
+            if kind == Kind::Parameter && tensor.requires_grad() != requires_grad {
+                *tensor = tensor.clone().set_requires_grad(requires_grad);
+            }
+        });
+    }
+
+    /// A table of all tensors, to be printed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate samebits_autograd as samebits;
+    /// # samebits_tensor_core::random::manual_seed(0);
+    /// use samebits::nn::{Linear, Module};
+    ///
+    /// let expected = "\
+    /// name    shape   type  elements
+    /// weight  [2, 4]  f32          8
+    /// bias    [2]     f32          2
+    /// 10 parameters, 10 of them trained; 0 elements of buffers
+    /// ";
+    /// assert_eq!(Linear::new(4, 2)?.summary().to_string(), expected);
+    /// # Ok::<(), samebits::Error>(())
+    /// ```
+    fn summary(&self) -> Summary {
+        let mut summary = Summary::default();
+        self.visit("", &mut |name, kind, tensor| summary.push(name, kind, tensor));
+        summary
+    }
+}
+
+/// What a tensor of a module is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It is trained, unless it requires no gradient.
+    Parameter,
+    /// It is kept but not trained.
+    Buffer,
+}
+
+/// Names that [`Module::load_state_dict`] could not bring together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IncompatibleKeys {
+    /// Names of the module that the state has not, in visiting order.
+    pub missing: Vec<String>,
+    /// Names of the state that the module has not, in alphabetical order.
+    pub unexpected: Vec<String>,
+}
+
+/// `path` and `name` with a dot between them.
+pub fn join(path: &str, name: &str) -> String {
+    match (path, name) {
+        ("", _) => name.to_owned(),
+        (_, "") => path.to_owned(),
+        _ => format!("{path}.{name}"),
+    }
+}
+
+fn incompatible<M: Module + ?Sized>(
+    module: &M,
+    state: &BTreeMap<&str, &Tensor>,
+) -> IncompatibleKeys {
+    let mut unexpected: BTreeSet<&str> = state.keys().copied().collect();
+    let mut given = BTreeSet::new();
+    let mut missing = Vec::new();
+    module.visit("", &mut |name, _, tensor| {
+        if unexpected.remove(name) {
+            given.extend(tensor.identity());
+        } else {
+            missing.push((name.to_owned(), tensor.identity()));
+        }
+    });
+    // A shared parameter needs one of its names.
+    missing.retain(|(_, identity)| identity.is_none_or(|identity| !given.contains(&identity)));
+    IncompatibleKeys {
+        missing: missing.into_iter().map(|(name, _)| name).collect(),
+        unexpected: unexpected.into_iter().map(str::to_owned).collect(),
+    }
+}
+
+/// Replaces each tensor by what `find` returns for it, once for all names of a shared one. Nothing
+/// is replaced if there is an error.
+fn replace<M: Module + ?Sized>(
+    op: &'static str,
+    module: &mut M,
+    find: &dyn Fn(&str, &Tensor) -> Result<Option<Tensor>>,
+) -> Result<()> {
+    let mut shared: BTreeMap<u64, (String, Tensor)> = BTreeMap::new();
+    let mut single = BTreeMap::new();
+    let mut take = |name: &str, old: &Tensor| -> Result<()> {
+        let Some(new) = find(name, old)? else { return Ok(()) };
+        let Some(identity) = old.identity() else {
+            single.insert(name.to_owned(), new);
+            return Ok(());
+        };
+        let (first, kept) =
+            shared.entry(identity).or_insert_with(|| (name.to_owned(), new.clone()));
+        if first != name && !same_bits(kept.value(), new.value())? {
+            let message = format!("{first} and {name} are one parameter, but their tensors differ");
+            return Err(Error::InvalidState { op, message });
+        }
+        Ok(())
+    };
+    let mut result = Ok(());
+    module.visit("", &mut |name, _, old| {
+        if result.is_ok() {
+            result = take(name, old);
+        }
+    });
+    result?;
+    module.visit_mut("", &mut |name, _, tensor| {
+        let new = match tensor.identity() {
+            Some(identity) => shared.get(&identity).map(|(_, new)| new),
+            None => single.get(name),
+        };
+        if let Some(new) = new {
+            *tensor = new.clone();
+        }
+    });
+    Ok(())
+}
+
+impl Module for Tensor {
+    fn visit(&self, path: &str, visit: &mut dyn FnMut(&str, Kind, &Tensor)) {
+        visit(path, Kind::Parameter, self);
+    }
+
+    fn visit_mut(&mut self, path: &str, visit: &mut dyn FnMut(&str, Kind, &mut Tensor)) {
+        visit(path, Kind::Parameter, self);
+    }
+}
+
+impl<M: Module + ?Sized> Module for Box<M> {
+    fn visit(&self, path: &str, visit: &mut dyn FnMut(&str, Kind, &Tensor)) {
+        (**self).visit(path, visit);
+    }
+
+    fn visit_mut(&mut self, path: &str, visit: &mut dyn FnMut(&str, Kind, &mut Tensor)) {
+        (**self).visit_mut(path, visit);
+    }
+}
+
+impl<M: Module> Module for Option<M> {
+    fn visit(&self, path: &str, visit: &mut dyn FnMut(&str, Kind, &Tensor)) {
+        if let Some(module) = self {
+            module.visit(path, visit);
+        }
+    }
+
+    fn visit_mut(&mut self, path: &str, visit: &mut dyn FnMut(&str, Kind, &mut Tensor)) {
+        if let Some(module) = self {
+            module.visit_mut(path, visit);
+        }
+    }
+}
+
+/// The elements have their numbers for names.
+impl<M: Module> Module for [M] {
+    fn visit(&self, path: &str, visit: &mut dyn FnMut(&str, Kind, &Tensor)) {
+        for (i, module) in self.iter().enumerate() {
+            module.visit(&join(path, &i.to_string()), visit);
+        }
+    }
+
+    fn visit_mut(&mut self, path: &str, visit: &mut dyn FnMut(&str, Kind, &mut Tensor)) {
+        for (i, module) in self.iter_mut().enumerate() {
+            module.visit_mut(&join(path, &i.to_string()), visit);
+        }
+    }
+}
+
+/// The elements have their numbers for names.
+impl<M: Module, const N: usize> Module for [M; N] {
+    fn visit(&self, path: &str, visit: &mut dyn FnMut(&str, Kind, &Tensor)) {
+        self.as_slice().visit(path, visit);
+    }
+
+    fn visit_mut(&mut self, path: &str, visit: &mut dyn FnMut(&str, Kind, &mut Tensor)) {
+        self.as_mut_slice().visit_mut(path, visit);
+    }
+}
+
+/// The elements have their numbers for names, as in `torch.nn.ModuleList`.
+impl<M: Module> Module for Vec<M> {
+    fn visit(&self, path: &str, visit: &mut dyn FnMut(&str, Kind, &Tensor)) {
+        self.as_slice().visit(path, visit);
+    }
+
+    fn visit_mut(&mut self, path: &str, visit: &mut dyn FnMut(&str, Kind, &mut Tensor)) {
+        self.as_mut_slice().visit_mut(path, visit);
+    }
+}
+
+/// The elements have their keys for names, as in `torch.nn.ModuleDict`.
+impl<M: Module> Module for BTreeMap<String, M> {
+    fn visit(&self, path: &str, visit: &mut dyn FnMut(&str, Kind, &Tensor)) {
+        for (name, module) in self {
+            module.visit(&join(path, name), visit);
+        }
+    }
+
+    fn visit_mut(&mut self, path: &str, visit: &mut dyn FnMut(&str, Kind, &mut Tensor)) {
+        for (name, module) in self {
+            module.visit_mut(&join(path, name), visit);
+        }
+    }
+}
+
+macro_rules! tuples {
+    ($(($($module:ident $number:tt),+))*) => { $(
+        /// The elements have their numbers for names.
+        impl<$($module: Module),+> Module for ($($module,)+) {
+            fn visit(&self, path: &str, visit: &mut dyn FnMut(&str, Kind, &Tensor)) {
+                $(self.$number.visit(&join(path, stringify!($number)), visit);)+
+            }
+
+            fn visit_mut(&mut self, path: &str, visit: &mut dyn FnMut(&str, Kind, &mut Tensor)) {
+                $(self.$number.visit_mut(&join(path, stringify!($number)), visit);)+
+            }
+        }
+    )* };
+}
+
+tuples! {
+    (A 0)
+    (A 0, B 1)
+    (A 0, B 1, C 2)
+    (A 0, B 1, C 2, D 3)
+    (A 0, B 1, C 2, D 3, E 4)
+    (A 0, B 1, C 2, D 3, E 4, F 5)
+}
+
+/// It holds no tensors.
+impl<T: ?Sized> Module for PhantomData<T> {
+    fn visit(&self, _: &str, _: &mut dyn FnMut(&str, Kind, &Tensor)) {}
+
+    fn visit_mut(&mut self, _: &str, _: &mut dyn FnMut(&str, Kind, &mut Tensor)) {}
+}
+
+macro_rules! plain_values {
+    ($($ty:ty)*) => { $(
+        /// A plain value holds no tensors.
+        impl Module for $ty {
+            fn visit(&self, _: &str, _: &mut dyn FnMut(&str, Kind, &Tensor)) {}
+
+            fn visit_mut(&mut self, _: &str, _: &mut dyn FnMut(&str, Kind, &mut Tensor)) {}
+        }
+    )* };
+}
+
+plain_values! {
+    () bool char String &'static str
+    i8 i16 i32 i64 i128 isize
+    u8 u16 u32 u64 u128 usize
+    f32 f64
+    BagMode ConvParams DType Device Generator InterpolateMode PadMode PoolParams
+}

@@ -1,0 +1,110 @@
+//! What the options of layers have in common.
+
+use samebits_tensor_core::{DType, Device, Result};
+
+use super::init::{Numbers, drawn};
+use crate::Tensor;
+
+/// A size for each of `DIMS` spatial dimensions: one for all, or an array.
+pub trait PerDim<const DIMS: usize> {
+    /// The size of each dimension.
+    fn per_dim(self) -> [usize; DIMS];
+}
+
+impl<const DIMS: usize> PerDim<DIMS> for usize {
+    fn per_dim(self) -> [usize; DIMS] {
+        [self; DIMS]
+    }
+}
+
+impl<const DIMS: usize> PerDim<DIMS> for [usize; DIMS] {
+    fn per_dim(self) -> [usize; DIMS] {
+        self
+    }
+}
+
+/// Setters of fields, which take the value itself or what `=>` makes of it.
+macro_rules! setters {
+    ($($(#[$doc:meta])* $name:ident: $ty:ty $(=> $value:expr)?;)*) => { $(
+        $(#[$doc])*
+        #[must_use]
+        pub fn $name(mut self, $name: $ty) -> Self {
+            self.$name = $crate::nn::options::setters!(@ $name $($value)?);
+            self
+        }
+    )* };
+    (@ $name:ident) => { $name };
+    (@ $name:ident $value:expr) => { $value };
+}
+
+/// Setters of the type and device of a layer's tensors, kept in a field `place`.
+macro_rules! place_setters {
+    () => {
+        /// The element type of the tensors: `F32` if not set.
+        #[must_use]
+        pub fn dtype(mut self, dtype: samebits_tensor_core::DType) -> Self {
+            self.place.dtype = dtype;
+            self
+        }
+
+        /// The device of the tensors: the host if not set.
+        #[must_use]
+        pub fn device(mut self, device: samebits_tensor_core::Device) -> Self {
+            self.place.device = device;
+            self
+        }
+    };
+}
+
+/// `init_with` of options whose `init` draws.
+macro_rules! init_with {
+    ($layer:ty) => {
+        /// `init` with random numbers from `generator`, which moves on by what is drawn.
+        ///
+        /// # Errors
+        ///
+        /// As `init`.
+        pub fn init_with(&self, generator: &mut samebits_rng::Generator) -> Result<$layer> {
+            $crate::nn::draw_from(generator, || self.init())
+        }
+    };
+}
+
+pub(super) use {init_with, place_setters, setters};
+
+/// The type and device of a layer's tensors.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) dtype: DType,
+    pub(super) device: Device,
+}
+
+impl Default for Place {
+    fn default() -> Place {
+        Place { dtype: DType::F32, device: Device::Cpu }
+    }
+}
+
+impl Place {
+    /// A tensor of `value` everywhere.
+    pub(super) fn full(self, shape: &[usize], value: f64) -> Result<Tensor> {
+        Tensor::full(shape, value, self.dtype)?.to(self.device)
+    }
+
+    /// A parameter of `value` everywhere.
+    pub(super) fn constant(self, shape: &[usize], value: f64) -> Result<Tensor> {
+        Ok(self.full(shape, value)?.set_requires_grad(true))
+    }
+
+    /// A parameter uniform in ±`bound`.
+    pub(super) fn uniform(self, op: &'static str, shape: &[usize], bound: f64) -> Result<Tensor> {
+        let numbers = Numbers::Uniform { low: -bound, high: bound };
+        Ok(drawn(op, shape, self, numbers)?.set_requires_grad(true))
+    }
+
+    /// A parameter of standard normal numbers.
+    pub(super) fn normal(self, op: &'static str, shape: &[usize]) -> Result<Tensor> {
+        let numbers = Numbers::Normal { mean: 0.0, std: 1.0 };
+        Ok(drawn(op, shape, self, numbers)?.set_requires_grad(true))
+    }
+}

@@ -1,0 +1,129 @@
+use std::fmt::Debug;
+
+use samebits_tensor_core::Result;
+
+use super::{Kind, Module, join};
+use crate::Tensor;
+
+/// A module that maps one tensor to another.
+pub trait Layer: Module {
+    /// Computes the layer, training or evaluating as [`is_training`](super::is_training) says.
+    ///
+    /// # Errors
+    ///
+    /// The input does not fit the layer.
+    fn forward(&self, x: &Tensor) -> Result<Tensor>;
+}
+
+impl<L: Layer + ?Sized> Layer for Box<L> {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        (**self).forward(x)
+    }
+}
+
+/// Layers one after the other. A clone has layers of its own.
+///
+/// # Examples
+///
+/// ```
+/// # extern crate samebits_autograd as samebits;
+/// use samebits::nn::{Layer, Linear, Module, ReLU};
+/// use samebits::{Tensor, sequential};
+///
+/// samebits_tensor_core::random::manual_seed(0);
+/// let model = sequential![Linear::new(4, 8)?, ReLU, Linear::new(8, 2)?];
+/// assert_eq!(model.named_parameters()[2].0, "2.weight");
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], &[1, 4])?;
+/// assert_eq!(model.forward(&x)?.shape(), [1, 2]);
+/// # Ok::<(), samebits::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.nn.Sequential`.
+#[derive(Clone, Debug, Default)]
+pub struct Sequential {
+    layers: Vec<(String, Box<dyn Member>)>,
+}
+
+impl Sequential {
+    /// No layers: the identity.
+    pub fn new() -> Sequential {
+        Sequential::default()
+    }
+
+    /// With `layer` at the end, under its number.
+    #[must_use]
+    pub fn add(self, layer: impl Layer + Clone + Debug + Send + Sync + 'static) -> Sequential {
+        let number = self.layers.len().to_string();
+        self.add_named(&number, layer)
+    }
+
+    /// With `layer` at the end, under a name of its own.
+    #[must_use]
+    pub fn add_named(
+        mut self,
+        name: &str,
+        layer: impl Layer + Clone + Debug + Send + Sync + 'static,
+    ) -> Sequential {
+        self.layers.push((name.to_owned(), Box::new(layer)));
+        self
+    }
+
+    /// The number of layers.
+    pub fn len(&self) -> usize {
+        self.layers.len()
+    }
+
+    /// Whether there are no layers.
+    pub fn is_empty(&self) -> bool {
+        self.layers.is_empty()
+    }
+}
+
+impl Layer for Sequential {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.layers.iter().try_fold(x.clone(), |x, (_, layer)| layer.forward(&x))
+    }
+}
+
+impl Module for Sequential {
+    fn visit(&self, path: &str, visit: &mut dyn FnMut(&str, Kind, &Tensor)) {
+        for (name, layer) in &self.layers {
+            layer.visit(&join(path, name), visit);
+        }
+    }
+
+    fn visit_mut(&mut self, path: &str, visit: &mut dyn FnMut(&str, Kind, &mut Tensor)) {
+        for (name, layer) in &mut self.layers {
+            layer.visit_mut(&join(path, name), visit);
+        }
+    }
+}
+
+/// What a [`Sequential`] needs of its layers: `Clone` alone is not possible behind a `dyn`.
+trait Member: Layer + Debug + Send + Sync {
+    fn boxed(&self) -> Box<dyn Member>;
+}
+
+impl<L: Layer + Clone + Debug + Send + Sync + 'static> Member for L {
+    fn boxed(&self) -> Box<dyn Member> {
+        Box::new(self.clone())
+    }
+}
+
+impl Clone for Box<dyn Member> {
+    fn clone(&self) -> Box<dyn Member> {
+        (**self).boxed()
+    }
+}
+
+/// A [`Sequential`](nn::Sequential) of the layers in brackets.
+///
+/// [`nn::Sequential`]: crate::nn::Sequential
+#[macro_export]
+macro_rules! sequential {
+    ($($layer:expr),* $(,)?) => {
+        $crate::nn::Sequential::new()$(.add($layer))*
+    };
+}

@@ -1,0 +1,385 @@
+//! Layers and models: names, state, scopes, initial values.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use samebits_autograd::nn::{
+    self, Attend, BatchNorm1d, BatchNorm2d, Bilinear, Conv2d, CosineSimilarity, Dropout, Embedding,
+    IncompatibleKeys, LSTM, Layer, Linear, Module, MultiheadAttention, RMSNorm, Sequential,
+    TransformerEncoderLayer, init,
+};
+use samebits_autograd::{Error, Result, Tensor, functional, sequential};
+use samebits_rng::Generator;
+use samebits_tensor_core::DType;
+
+fn drawn<R>(seed: u64, f: impl FnOnce() -> Result<R>) -> R {
+    nn::draw_from(&mut Generator::new(seed), f).unwrap()
+}
+
+fn names(module: &dyn Module) -> Vec<String> {
+    module.state_dict().into_iter().map(|(name, _)| name).collect()
+}
+
+fn normal(shape: &[usize], seed: u64) -> Tensor {
+    let mut x = Tensor::zeros(shape, DType::F32).unwrap();
+    drawn(seed, || init::normal(&mut x, 0.0, 1.0));
+    x
+}
+
+fn bits(x: &Tensor) -> Vec<u8> {
+    x.to_bytes().unwrap()
+}
+
+/// The names and shapes that `torch.nn` 2.x gives.
+#[test]
+fn state_has_the_names_of_torch() {
+    #[track_caller]
+    fn expect(module: &dyn Module, expected: &[(&str, &[usize])]) {
+        let state = module.state_dict();
+        let found: Vec<(&str, &[usize])> =
+            state.iter().map(|(name, tensor)| (name.as_str(), tensor.shape())).collect();
+        assert_eq!(found, expected);
+    }
+    expect(&drawn(0, || Linear::new(3, 2)), &[("weight", &[2, 3]), ("bias", &[2])]);
+    expect(
+        &drawn(0, || Conv2d::options(4, 6, [3, 5]).groups(2).init()),
+        &[("weight", &[6, 2, 3, 5]), ("bias", &[6])],
+    );
+    let running: [(&str, &[usize]); 5] = [
+        ("weight", &[3]),
+        ("bias", &[3]),
+        ("running_mean", &[3]),
+        ("running_var", &[3]),
+        ("num_batches_tracked", &[]),
+    ];
+    expect(&BatchNorm2d::new(3).unwrap(), &running);
+    expect(&BatchNorm2d::options(3).affine(false).init().unwrap(), &running[2..]);
+    expect(
+        &drawn(0, || LSTM::options(3, 4).num_layers(2).bidirectional(true).init()),
+        &[
+            ("weight_ih_l0", &[16, 3]),
+            ("weight_hh_l0", &[16, 4]),
+            ("bias_ih_l0", &[16]),
+            ("bias_hh_l0", &[16]),
+            ("weight_ih_l0_reverse", &[16, 3]),
+            ("weight_hh_l0_reverse", &[16, 4]),
+            ("bias_ih_l0_reverse", &[16]),
+            ("bias_hh_l0_reverse", &[16]),
+            ("weight_ih_l1", &[16, 8]),
+            ("weight_hh_l1", &[16, 4]),
+            ("bias_ih_l1", &[16]),
+            ("bias_hh_l1", &[16]),
+            ("weight_ih_l1_reverse", &[16, 8]),
+            ("weight_hh_l1_reverse", &[16, 4]),
+            ("bias_ih_l1_reverse", &[16]),
+            ("bias_hh_l1_reverse", &[16]),
+        ],
+    );
+    expect(
+        &drawn(0, || LSTM::options(3, 4).bias(false).proj_size(2).init()),
+        &[("weight_ih_l0", &[16, 3]), ("weight_hh_l0", &[16, 2]), ("weight_hr_l0", &[2, 4])],
+    );
+    let attention: [(&str, &[usize]); 4] = [
+        ("in_proj_weight", &[12, 4]),
+        ("in_proj_bias", &[12]),
+        ("out_proj.weight", &[4, 4]),
+        ("out_proj.bias", &[4]),
+    ];
+    expect(&drawn(0, || MultiheadAttention::new(4, 2)), &attention);
+    expect(
+        &drawn(0, || MultiheadAttention::options(4, 2).kdim(3).vdim(5).bias(false).init()),
+        &[
+            ("q_proj_weight", &[4, 4]),
+            ("k_proj_weight", &[4, 3]),
+            ("v_proj_weight", &[4, 5]),
+            ("out_proj.weight", &[4, 4]),
+        ],
+    );
+    let layer = drawn(0, || TransformerEncoderLayer::options(4, 2).dim_feedforward(8).init());
+    expect(
+        &layer,
+        &[
+            ("self_attn.in_proj_weight", &[12, 4]),
+            ("self_attn.in_proj_bias", &[12]),
+            ("self_attn.out_proj.weight", &[4, 4]),
+            ("self_attn.out_proj.bias", &[4]),
+            ("linear1.weight", &[8, 4]),
+            ("linear1.bias", &[8]),
+            ("linear2.weight", &[4, 8]),
+            ("linear2.bias", &[4]),
+            ("norm1.weight", &[4]),
+            ("norm1.bias", &[4]),
+            ("norm2.weight", &[4]),
+            ("norm2.bias", &[4]),
+        ],
+    );
+}
+
+#[test]
+fn state_is_loaded_whole_or_not_at_all() {
+    let make = |seed| drawn(seed, || Ok(sequential![Linear::new(2, 3)?, BatchNorm1d::new(3)?]));
+    let (source, mut target) = (make(1), make(2));
+    let x = normal(&[8, 2], 5);
+    nn::train(|| source.forward(&x)).unwrap();
+    let state = source.state_dict();
+    let before: Vec<Vec<u8>> = target.state_dict().iter().map(|(_, x)| bits(x)).collect();
+    let unchanged = |target: &Sequential| {
+        let now: Vec<Vec<u8>> = target.state_dict().iter().map(|(_, x)| bits(x)).collect();
+        now == before
+    };
+
+    let mut other = state.clone();
+    other.remove(0);
+    other.push(("2.weight".to_owned(), x.clone()));
+    let error = target.load_state_dict(&other, true).unwrap_err().to_string();
+    assert!(error.starts_with("load_state_dict: "), "{error}");
+    assert!(error.contains("0.weight") && error.contains("2.weight"), "{error}");
+    assert!(unchanged(&target));
+
+    let mut other = state.clone();
+    other[1].1 = Tensor::zeros(&[4], DType::F32).unwrap();
+    let error = target.load_state_dict(&other, false).unwrap_err().to_string();
+    assert!(
+        error.contains("0.bias should be f32 of shape [3], but is f32 of shape [4]"),
+        "{error}"
+    );
+    assert!(unchanged(&target));
+
+    let keys = target.load_state_dict(&state[1..], false).unwrap();
+    let missing = vec!["0.weight".to_owned()];
+    assert_eq!(keys, IncompatibleKeys { missing, unexpected: Vec::new() });
+    assert!(!unchanged(&target));
+    assert_eq!(target.load_state_dict(&state, true).unwrap(), IncompatibleKeys::default());
+    assert_eq!(bits(&source.forward(&x).unwrap()), bits(&target.forward(&x).unwrap()));
+    assert_eq!(target.state_dict()[6].1.item::<i64>().unwrap(), 1);
+    assert!(target.named_parameters().iter().all(|(_, x)| x.requires_grad()));
+}
+
+#[test]
+fn frozen_parameters_keep_their_names() {
+    let mut layer = drawn(0, || Linear::new(2, 2));
+    layer.requires_grad_(false);
+    assert_eq!(names(&layer), ["weight", "bias"]);
+    assert_eq!(layer.num_parameters(), 6);
+    let summary = layer.summary().to_string();
+    assert!(summary.ends_with("6 parameters, 0 of them trained; 0 elements of buffers\n"));
+    layer.requires_grad_(true);
+    assert!(layer.parameters().iter().all(Tensor::requires_grad));
+}
+
+#[test]
+fn evaluation_is_the_default_and_scopes_nest() {
+    let seen = || nn::is_training();
+    assert!(!seen());
+    let (outer, inner, after) = nn::train(|| (seen(), nn::eval(seen), seen()));
+    assert!(outer && !inner && after);
+    assert!(catch_unwind(|| nn::train(|| panic!("planted"))).is_err());
+    assert!(!seen());
+}
+
+#[test]
+fn a_given_generator_moves_on_by_what_is_drawn() {
+    let (dropout, x) = (Dropout::default(), Tensor::ones(&[8], DType::F32).unwrap());
+    let mut expected = Generator::new(3);
+    let first = functional::dropout(&x, 0.5, &mut expected).unwrap();
+    let second = functional::dropout(&x, 0.5, &mut expected).unwrap();
+
+    let mut generator = Generator::new(3);
+    let y = nn::train_with(&mut generator, || {
+        // Another scope inside takes nothing from this one.
+        nn::draw_from(&mut Generator::new(9), || dropout.forward(&x))?;
+        dropout.forward(&x)
+    });
+    assert_eq!(bits(&y.unwrap()), bits(&first));
+    let caught = catch_unwind(AssertUnwindSafe(|| {
+        nn::train_with(&mut generator, || {
+            assert_eq!(bits(&dropout.forward(&x).unwrap()), bits(&second));
+            panic!("planted")
+        })
+    }));
+    assert!(caught.is_err());
+    assert_eq!(generator, expected);
+    // Evaluating draws nothing and needs no generator.
+    assert_eq!(bits(&dropout.forward(&x).unwrap()), bits(&x));
+    // Without one, the default generators refuse a thread that nobody seeded.
+    let error = std::thread::spawn(move || nn::train(|| dropout.forward(&x)).unwrap_err());
+    let error = error.join().unwrap();
+    assert!(matches!(error, Error::Unseeded { .. } | Error::ForeignThread { .. }), "{error}");
+}
+
+#[test]
+fn a_clone_has_statistics_of_its_own() {
+    let layer = BatchNorm1d::new(2).unwrap();
+    let copy = layer.clone();
+    nn::train(|| layer.forward(&normal(&[4, 2], 1))).unwrap();
+    let mean = |layer: &BatchNorm1d| bits(&layer.running.as_ref().unwrap().running_mean.get());
+    assert_ne!(mean(&layer), mean(&copy));
+    let table = drawn(0, || Embedding::options(4, 2).max_norm(0.1).init());
+    let copy = table.clone();
+    table.forward(&Tensor::from_slice(&[1i64], &[1]).unwrap()).unwrap();
+    assert_ne!(bits(&table.weight.get()), bits(&copy.weight.get()));
+}
+
+#[test]
+fn without_momentum_all_batches_enter_alike() {
+    let layer = BatchNorm1d::options(1).momentum(None).init().unwrap();
+    for x in [[0.0f32, 2.0], [4.0, 6.0], [8.0, 12.0]] {
+        nn::train(|| layer.forward(&Tensor::from_slice(&x, &[2, 1])?)).unwrap();
+    }
+    let mean = layer.running.as_ref().unwrap().running_mean.get().item::<f32>().unwrap();
+    assert!((mean - 16.0 / 3.0).abs() < 1e-6, "{mean}");
+}
+
+#[test]
+fn initial_values_have_their_scale() {
+    let mut weight = Tensor::zeros(&[64, 32, 3], DType::F32).unwrap().set_requires_grad(true);
+    let mut moments = |fill: &dyn Fn(&mut Tensor) -> Result<()>| {
+        drawn(4, || fill(&mut weight));
+        assert!(weight.requires_grad());
+        let values = weight.to_vec::<f32>().unwrap();
+        let most = values.iter().fold(0.0f32, |most, x| most.max(x.abs()));
+        let squares: f64 = values.iter().map(|&x| f64::from(x).powi(2)).sum();
+        (f64::from(most), (squares / values.len() as f64).sqrt())
+    };
+    let close = |a: f64, b: f64| (a - b).abs() < 0.03 * b;
+    // Fans 96 and 192.
+    let bound = (6.0f64 / 288.0).sqrt();
+    assert!(close(moments(&|w| init::xavier_uniform(w, init::Gain::Linear)).0, bound));
+    let std = (2.0f64 / 288.0).sqrt();
+    assert!(close(moments(&|w| init::xavier_normal(w, init::Gain::Linear)).1, std));
+    let relu = init::Gain::Relu;
+    let bound = (6.0f64 / 96.0).sqrt();
+    assert!(close(moments(&|w| init::kaiming_uniform(w, init::Fan::In, relu)).0, bound));
+    let std = (2.0f64 / 192.0).sqrt();
+    assert!(close(moments(&|w| init::kaiming_normal(w, init::Fan::Out, relu)).1, std));
+    assert!(moments(&|w| init::trunc_normal(w, 0.0, 1.0, -2.0, 2.0)).0 <= 2.0);
+    assert_eq!(moments(&|w| init::constant(w, 0.5)), (0.5, 0.5));
+    // Orthonormal rows: mean square 1 / columns.
+    let std = (1.0f64 / 96.0).sqrt();
+    assert!(close(moments(&|w| init::orthogonal(w, init::Gain::Linear)).1, std));
+    let error = init::xavier_normal(&mut Tensor::scalar(1.0f32), init::Gain::Linear).unwrap_err();
+    assert!(error.to_string().starts_with("xavier_normal: "), "{error}");
+}
+
+#[test]
+fn attention_is_what_its_formula_says() {
+    let (n, length, width, heads) = (2, 3, 4, 2);
+    let layer = drawn(6, || MultiheadAttention::options(4, 2).batch_first(true).init());
+    let x = normal(&[n, length, width], 7);
+    let causal = Attend { is_causal: true, average_attn_weights: false, ..Attend::default() };
+    let (y, weights) = layer.forward(&x, &x, &x, causal).unwrap();
+    assert_eq!(weights.unwrap().shape(), [n, heads, length, length]);
+
+    let wide = |x: &Tensor| -> Vec<f64> {
+        x.to_vec::<f32>().unwrap().into_iter().map(f64::from).collect()
+    };
+    let (x, project) = (wide(&x), wide(layer.in_proj_weight.as_ref().unwrap()));
+    let out = wide(&layer.out_proj.weight);
+    let dot = |row: &[f64], column: &[f64]| row.iter().zip(column).map(|(a, b)| a * b).sum::<f64>();
+    let each = width / heads;
+    let mut expected = Vec::new();
+    for sample in x.chunks(length * width) {
+        let rows: Vec<&[f64]> = sample.chunks(width).collect();
+        // Of queries, keys and values: number 0, 1 or 2.
+        let part = |which: usize, row: &[f64], unit: usize| {
+            dot(row, &project[(which * width + unit) * width..][..width])
+        };
+        for query in 0..length {
+            let mut found = vec![0.0; width];
+            for head in 0..heads {
+                let units = head * each..(head + 1) * each;
+                let score = |key: usize| {
+                    let product = |unit| part(0, rows[query], unit) * part(1, rows[key], unit);
+                    units.clone().map(product).sum::<f64>() / (each as f64).sqrt()
+                };
+                let scores: Vec<f64> = (0..=query).map(|key| score(key).exp()).collect();
+                for unit in units.clone() {
+                    let value = |key: usize| part(2, rows[key], unit) * scores[key];
+                    found[unit] = (0..=query).map(value).sum::<f64>() / scores.iter().sum::<f64>();
+                }
+            }
+            expected.extend(out.chunks(width).map(|row| dot(row, &found)));
+        }
+    }
+    for (y, expected) in wide(&y).iter().zip(expected) {
+        assert!((y - expected).abs() < 1e-5, "{y} {expected}");
+    }
+}
+
+#[test]
+fn masks_of_truth_values_and_of_numbers_agree() {
+    let layer = drawn(6, || MultiheadAttention::new(4, 2));
+    let x = normal(&[3, 2, 4], 7);
+    let truth = [false, true, true, false, false, true, false, false, false];
+    let numbers = truth.map(|masked| if masked { f32::NEG_INFINITY } else { 0.0 });
+    let truth = Tensor::from_bools(&truth, &[3, 3]).unwrap();
+    let numbers = Tensor::from_slice(&numbers, &[3, 3]).unwrap();
+    let run = |attend| bits(&layer.forward(&x, &x, &x, attend).unwrap().0);
+    let masked = run(Attend { attn_mask: Some(&truth), ..Attend::default() });
+    assert_eq!(masked, run(Attend { attn_mask: Some(&numbers), ..Attend::default() }));
+    assert_eq!(masked, run(Attend { is_causal: true, ..Attend::default() }));
+    assert_ne!(masked, run(Attend::default()));
+    // A key that is padding counts as if it were not there.
+    let padding = Tensor::from_bools(&[false, false, true, false, false, true], &[2, 3]).unwrap();
+    let shorter = functional::narrow(&x, 0, 0, 2).unwrap();
+    let attend = Attend { key_padding_mask: Some(&padding), ..Attend::default() };
+    let (y, _) = layer.forward(&x, &x, &x, attend).unwrap();
+    let (z, _) = layer.forward(&x, &shorter, &shorter, Attend::default()).unwrap();
+    let pairs = y.to_vec::<f32>().unwrap().into_iter().zip(z.to_vec::<f32>().unwrap());
+    assert!(pairs.into_iter().all(|(y, z)| (y - z).abs() < 1e-6));
+}
+
+#[test]
+fn a_transformer_layer_has_gradients_of_all_parameters() {
+    for norm_first in [false, true] {
+        let options = TransformerEncoderLayer::options(4, 2).dim_feedforward(8);
+        let layer = drawn(1, || options.norm_first(norm_first).init());
+        let x = normal(&[3, 2, 4], 2);
+        let loss = nn::train_with(&mut Generator::new(5), || {
+            functional::sum(&functional::square(&layer.forward(&x)?)?, &[0, 1, 2])
+        });
+        let gradients = functional::reshape(&loss.unwrap(), &[]).unwrap().backward().unwrap();
+        for (name, parameter) in layer.named_parameters() {
+            assert!(gradients.of(&parameter).is_some(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn small_layers_compute_their_formulas() {
+    let bilinear = drawn(1, || Bilinear::options(2, 3, 2).bias(false).init());
+    let (a, b) = (normal(&[4, 2], 1), normal(&[4, 3], 2));
+    let y = bilinear.forward(&a, &b).unwrap().to_vec::<f32>().unwrap();
+    let [w, a, b] = [&bilinear.weight, &a, &b].map(|x| x.to_vec::<f32>().unwrap());
+    for (i, y) in y.into_iter().enumerate() {
+        let (row, k) = (i / 2, i % 2);
+        let term = |j: usize| a[row * 2 + j / 3] * w[k * 6 + j] * b[row * 3 + j % 3];
+        assert!((y - (0..6).map(term).sum::<f32>()).abs() < 1e-5);
+    }
+    let x = normal(&[2, 5], 3);
+    let y = RMSNorm::new(5).unwrap().forward(&x).unwrap().to_vec::<f32>().unwrap();
+    assert!((y[..5].iter().map(|y| y * y).sum::<f32>() - 5.0).abs() < 1e-4);
+    let same = CosineSimilarity::default().forward(&x, &x).unwrap();
+    assert!(same.to_vec::<f32>().unwrap().iter().all(|c| (c - 1.0).abs() < 1e-6));
+}
+
+#[test]
+fn inputs_that_do_not_fit_are_errors() {
+    let x = normal(&[2, 3, 4], 1);
+    let flat = normal(&[4], 1);
+    for (op, result) in [
+        ("BatchNorm", BatchNorm2d::new(3).and_then(|layer| layer.forward(&x))),
+        ("RMSNorm", RMSNorm::new(3).and_then(|layer| layer.forward(&x))),
+        ("Softmax", nn::Softmax::new(3).forward(&x)),
+        ("Softmax", nn::Softmax::new(-4).forward(&x)),
+        ("CosineSimilarity", CosineSimilarity::default().forward(&flat, &flat)),
+    ] {
+        let error = result.unwrap_err().to_string();
+        assert!(error.starts_with(&format!("{op}: ")), "{error}");
+    }
+    let layer = drawn(0, || MultiheadAttention::new(4, 2));
+    let error = layer.forward(&flat, &flat, &flat, Attend::default()).unwrap_err().to_string();
+    assert!(error.starts_with("MultiheadAttention: "), "{error}");
+    let error = MultiheadAttention::new(5, 2).unwrap_err().to_string();
+    assert_eq!(error, "MultiheadAttention: a width of 5 does not divide into 2 heads");
+    assert!(Linear::new(0, 2).unwrap_err().to_string().starts_with("Linear: "));
+}
