@@ -291,7 +291,7 @@ fn a_bad_checkpoint_is_refused_and_left_alone() {
         ("flipped.safetensors", "the file is damaged"),
         ("version.safetensors", "its version is 9"),
         ("numerics.safetensors", "numerics version 7"),
-        ("shape.safetensors", "there is no tensor named conv1.bias"),
+        ("shape.safetensors", r#"missing ["conv1.bias"], unexpected ["conv1.bixs"]"#),
     ] {
         let (status, message) = run.refusal(&["--resume", file]);
         assert_eq!(status, 1, "{file}: {message}");
