@@ -242,16 +242,28 @@ impl Tensor {
 /// Gradients.
 impl Tensor {
     /// The same value as a leaf of the graph: [`backward`](Tensor::backward) finds its gradient if
-    /// `requires_grad`, and how it was computed is forgotten.
+    /// `requires_grad`, and how it was computed is forgotten. Clones of a leaf that are frozen
+    /// (`false`) and thawed again (`true`) are the same variable as before.
     #[must_use]
     pub fn set_requires_grad(self, requires_grad: bool) -> Tensor {
-        let source = requires_grad.then(|| Arc::new(Source { id: next_id(), step: None }));
-        Tensor { value: self.value, source }
+        let leaf = self.source.filter(|source| source.step.is_none());
+        let id = match (leaf, requires_grad) {
+            (Some(leaf), _) if !(leaf.wanted && requires_grad) => leaf.id,
+            (None, false) => return Tensor::from(self.value),
+            _ => next_id(),
+        };
+        let source = Source { id, step: None, wanted: requires_grad };
+        Tensor { value: self.value, source: Some(Arc::new(source)) }
     }
 
     /// True if a gradient with respect to this tensor can be had.
     pub fn requires_grad(&self) -> bool {
-        self.source.is_some()
+        self.wanted().is_some()
+    }
+
+    /// Where it comes from, if its gradient is wanted.
+    fn wanted(&self) -> Option<&Arc<Source>> {
+        self.source.as_ref().filter(|source| source.wanted)
     }
 
     /// What two layers that share this tensor have in common, and no other tensor has.
@@ -306,10 +318,13 @@ impl Tensor {
             return Tensor::from(value);
         }
         let step = Step {
-            inputs: inputs.iter().map(|input| input.source.clone()).collect(),
+            inputs: inputs.iter().map(|input| input.wanted().cloned()).collect(),
             backward: Box::new(backward),
         };
-        Tensor { value, source: Some(Arc::new(Source { id: next_id(), step: Some(step) })) }
+        Tensor {
+            value,
+            source: Some(Arc::new(Source { id: next_id(), step: Some(step), wanted: true })),
+        }
     }
 }
 
@@ -355,7 +370,7 @@ impl Gradients {
 pub fn backward(results: &[(&Tensor, Tensor)], create_graph: bool) -> Result<Gradients> {
     let mut pending = BTreeMap::new();
     for (result, grad) in results {
-        let Some(source) = &result.source else {
+        let Some(source) = result.wanted() else {
             return Err(Error::invalid("backward", "the variable does not require a gradient"));
         };
         if grad.shape() != result.shape() {
@@ -403,6 +418,8 @@ struct Source {
     id: u64,
     /// How it was computed; none for a parameter.
     step: Option<Step>,
+    /// Whether its gradient is wanted: that of a frozen parameter is not.
+    wanted: bool,
 }
 
 struct Step {

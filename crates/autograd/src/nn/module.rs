@@ -136,7 +136,7 @@ pub trait Module {
                 );
                 return Err(Error::InvalidState { op, message });
             }
-            Ok(Some(new.detach().to(old.device())?.set_requires_grad(old.requires_grad())))
+            Ok(Some(in_place_of(old, new.detach().to(old.device())?)))
         })?;
         Ok(keys)
     }
@@ -148,14 +148,11 @@ pub trait Module {
     /// [`Error::NoBackend`] if the device cannot be used, [`Error::Backend`] if it fails; the
     /// module is unchanged then.
     fn to(&mut self, device: Device) -> Result<()> {
-        replace("to", self, &|_, old| {
-            Ok(Some(old.detach().to(device)?.set_requires_grad(old.requires_grad())))
-        })
+        replace("to", self, &|_, old| Ok(Some(in_place_of(old, old.detach().to(device)?))))
     }
 
     /// Freezes or thaws every parameter: optimisers pass over those that require no gradient,
-    /// which keep their names in the state. What several layers share is no longer known to be
-    /// shared while it is frozen: thawed, each has a parameter of its own.
+    /// which keep their names in the state. What layers share stays shared.
     ///
     /// # Examples
     ///
@@ -250,6 +247,12 @@ fn incompatible<M: Module + ?Sized>(
         missing: missing.into_iter().map(|(name, _)| name).collect(),
         unexpected: unexpected.into_iter().map(str::to_owned).collect(),
     }
+}
+
+/// `new` as a parameter, frozen or not, or as a buffer, as `old` is.
+fn in_place_of(old: &Tensor, new: Tensor) -> Tensor {
+    let new = if old.identity().is_some() { new.set_requires_grad(true) } else { new };
+    new.set_requires_grad(old.requires_grad())
 }
 
 /// Replaces each tensor by what `find` returns for it, once for all names of a shared one. Nothing

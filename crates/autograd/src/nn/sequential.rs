@@ -118,9 +118,7 @@ impl Clone for Box<dyn Member> {
     }
 }
 
-/// A [`Sequential`](nn::Sequential) of the layers in brackets.
-///
-/// [`nn::Sequential`]: crate::nn::Sequential
+/// A [`Sequential`](crate::nn::Sequential) of the layers in brackets.
 #[macro_export]
 macro_rules! sequential {
     ($($layer:expr),* $(,)?) => {

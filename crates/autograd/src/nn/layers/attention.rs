@@ -1,5 +1,7 @@
 use samebits_macros::Module;
-use samebits_tensor_core::{DType, Error, Result};
+use samebits_numerics::memory::{self, OutOfMemory};
+use samebits_tensor_core::layout::numel;
+use samebits_tensor_core::{DType, Device, Error, Result};
 
 use super::Linear;
 use crate::nn::options::{Place, init_with, place_setters, setters};
@@ -157,12 +159,20 @@ impl MultiheadAttention {
         let (k, v) = (heads(1, &key, keys)?, heads(2, &value, keys)?);
         let mut scores = functional::bmm(&q, &functional::transpose(&k, 1, 2)?)?;
         if attend.is_causal {
-            scores = masked(op, &scores, &causal(queries, keys)?.to(scores.device())?)?;
+            scores = masked(op, &scores, &causal(op, queries, keys)?.to(scores.device())?)?;
         }
         if let Some(mask) = attend.attn_mask {
             scores = masked(op, &scores, mask)?;
         }
         if let Some(mask) = attend.key_padding_mask {
+            if mask.numel() != numel(op, &[n, keys])? {
+                return Err(Error::ShapeMismatch {
+                    op,
+                    what: "the key padding mask",
+                    expected: vec![n, keys],
+                    got: mask.shape().to_vec(),
+                });
+            }
             let each = functional::reshape(mask, &[n, 1, 1, keys])?;
             let each = functional::expand(&each, &[n, self.num_heads, 1, keys])?;
             let each = functional::reshape(&each, &[n * self.num_heads, 1, keys])?;
@@ -310,8 +320,13 @@ fn masked(op: &'static str, scores: &Tensor, mask: &Tensor) -> Result<Tensor> {
 }
 
 /// True for keys that are later than the query.
-fn causal(queries: usize, keys: usize) -> Result<Tensor> {
-    let later: Vec<bool> =
-        (0..queries).flat_map(|query| (0..keys).map(move |key| key > query)).collect();
+fn causal(op: &'static str, queries: usize, keys: usize) -> Result<Tensor> {
+    let out_of_memory =
+        |OutOfMemory { bytes }| Error::OutOfMemory { op, device: Device::Cpu, bytes };
+    let count = numel(op, &[queries, keys])?;
+    let mut later = memory::filled(count, false).map_err(out_of_memory)?;
+    for (query, row) in later.chunks_mut(keys.max(1)).enumerate() {
+        row[keys.min(query + 1)..].fill(true);
+    }
     Tensor::from_bools(&later, &[queries, keys])
 }
