@@ -54,14 +54,14 @@ impl Sequential {
 
     /// With `layer` at the end, under its number.
     #[must_use]
-    pub fn add(self, layer: impl Layer + Clone + Debug + Send + Sync + 'static) -> Sequential {
+    pub fn append(self, layer: impl Layer + Clone + Debug + Send + Sync + 'static) -> Sequential {
         let number = self.layers.len().to_string();
-        self.add_named(&number, layer)
+        self.add_module(&number, layer)
     }
 
     /// With `layer` at the end, under a name of its own.
     #[must_use]
-    pub fn add_named(
+    pub fn add_module(
         mut self,
         name: &str,
         layer: impl Layer + Clone + Debug + Send + Sync + 'static,
@@ -122,6 +122,6 @@ impl Clone for Box<dyn Member> {
 #[macro_export]
 macro_rules! sequential {
     ($($layer:expr),* $(,)?) => {
-        $crate::nn::Sequential::new()$(.add($layer))*
+        $crate::nn::Sequential::new()$(.append($layer))*
     };
 }
