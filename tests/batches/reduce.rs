@@ -9,8 +9,8 @@ type Reduction = fn(&Tensor, &[usize]) -> Result<Tensor>;
 
 pub(super) fn add(batches: &mut Batches, make: Make) {
     let reductions: [(_, Reduction); _] = [
-        ("sum", f::sum),
-        ("mean", f::mean),
+        ("sum", |x, dims| f::sum(x, dims, true)),
+        ("mean", |x, dims| f::mean(x, dims, true)),
         ("prod", |x, dims| f::prod(x, dims, true)),
         ("amax", |x, dims| f::amax(x, dims, true)),
         ("amin", |x, dims| f::amin(x, dims, true)),

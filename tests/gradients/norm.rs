@@ -58,7 +58,7 @@ fn running_statistics_of_instances() {
     let running = layer.running.as_ref().unwrap();
     let (running_mean, running_var) = (running.running_mean.get(), running.running_var.get());
     let (var, mean) = f::var_mean(&x, &[2, 3], 1.0, false).unwrap();
-    let over_batch = |x: &Tensor| f::mean(x, &[0]).unwrap().to_vec::<f32>().unwrap();
+    let over_batch = |x: &Tensor| f::mean(x, &[0], true).unwrap().to_vec::<f32>().unwrap();
     assert!(close(&running_mean.to_vec::<f32>().unwrap(), &over_batch(&mean)));
     assert!(close(&running_var.to_vec::<f32>().unwrap(), &over_batch(&var)));
     let used = evaluate(&layer);

@@ -4,8 +4,8 @@ use super::check_twice;
 
 #[test]
 fn shapes_and_reductions() {
-    check_twice("sum", &[&[3, 4, 2]], &|x| f::sum(&x[0].square()?, &[0, 2]));
-    check_twice("mean", &[&[3, 4]], &|x| f::mean(&x[0].square()?, &[1]));
+    check_twice("sum", &[&[3, 4, 2]], &|x| f::sum(&x[0].square()?, &[0, 2], true));
+    check_twice("mean", &[&[3, 4]], &|x| f::mean(&x[0].square()?, &[1], true));
     check_twice("permute", &[&[2, 3, 4]], &|x| f::permute(&x[0].square()?, &[2, 0, 1]));
     check_twice("reshape", &[&[2, 6]], &|x| f::reshape(&x[0].square()?, &[3, 4]));
     check_twice("expand", &[&[3, 1]], &|x| f::expand(&x[0].square()?, &[2, 3, 4]));

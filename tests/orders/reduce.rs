@@ -45,18 +45,22 @@ type Reduce = fn(&Tensor) -> Result<Tensor>;
 #[test]
 fn sums_and_means() {
     let reductions: [(_, bool, Reduce); _] = [
-        ("sum", false, |x| f::sum(x, &[0])),
+        ("sum", false, |x| f::sum(x, &[0], true)),
         ("sum of rows", false, |x| {
-            f::sum(&f::expand(&f::reshape(x, &[1, x.shape()[0]])?, &[20, x.shape()[0]])?, &[1])
+            f::sum(
+                &f::expand(&f::reshape(x, &[1, x.shape()[0]])?, &[20, x.shape()[0]])?,
+                &[1],
+                true,
+            )
         }),
         ("sum of columns", false, |x| {
-            f::sum(&f::expand(&f::reshape(x, &[x.shape()[0], 1])?, &[x.shape()[0], 7])?, &[0])
+            f::sum(&f::expand(&f::reshape(x, &[x.shape()[0], 1])?, &[x.shape()[0], 7])?, &[0], true)
         }),
         ("sum over two dimensions", false, |x| {
             let n = x.shape()[0];
-            f::sum(&f::expand(&f::reshape(x, &[n / 10, 1, 10])?, &[n / 10, 3, 10])?, &[0, 2])
+            f::sum(&f::expand(&f::reshape(x, &[n / 10, 1, 10])?, &[n / 10, 3, 10])?, &[0, 2], true)
         }),
-        ("mean", true, |x| f::mean(x, &[0])),
+        ("mean", true, |x| f::mean(x, &[0], true)),
         ("mean of var_mean", true, |x| Ok(f::var_mean(x, &[0], 0.0, true)?.1)),
         ("nll_loss", false, |x| {
             let target = Value::zeros(x.shape(), DType::I64).unwrap();
@@ -119,7 +123,7 @@ fn squares() {
             let squares: Vec<f64> = x.iter().map(|x| x * x).collect();
             let written = sum(&squares);
             let tensor = Tensor::from_slice(&x, &[n]).unwrap();
-            assert_eq!(f::mean(&tensor, &[0]).unwrap().item::<f64>().unwrap(), 0.0);
+            assert_eq!(f::mean(&tensor, &[0], true).unwrap().item::<f64>().unwrap(), 0.0);
             let var = f::var(&tensor, &[0], 0.0, false).unwrap();
             assert_eq!(var.item::<f64>().unwrap(), written / n as f64, "at {i}, {j}");
             let norm = f::norm(&tensor, 2.0, &[0], false).unwrap();

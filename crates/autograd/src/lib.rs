@@ -20,13 +20,16 @@
 // So that what `samebits_macros` generates finds this crate under the name of the facade.
 extern crate self as samebits;
 
+pub mod dims;
 pub mod functional;
 pub mod nn;
+mod operators;
 pub mod optim;
 pub mod sparse;
 mod tensor;
 
-pub use samebits_tensor_core::{Error, Result};
+pub use dims::{Dim, DimOrAll, Dims, Sizes};
+pub use samebits_tensor_core::{DType, Device, Error, Result};
 pub use tensor::{Gradients, Tensor, backward, is_recording, no_grad};
 
 use samebits_tensor_core::{Op, Tensor as Value, dispatch};

@@ -336,7 +336,7 @@ fn a_transformer_layer_has_gradients_of_all_parameters() {
         let layer = drawn(1, || options.norm_first(norm_first).init());
         let x = normal(&[3, 2, 4], 2);
         let loss = nn::train_with(&mut Generator::new(5), || {
-            functional::sum(&functional::square(&layer.forward(&x)?)?, &[0, 1, 2])
+            functional::sum(&functional::square(&layer.forward(&x)?)?, &[0, 1, 2], true)
         });
         let gradients = functional::reshape(&loss.unwrap(), &[]).unwrap().backward().unwrap();
         for (name, parameter) in layer.named_parameters() {

@@ -119,8 +119,8 @@ fn reductions(cases: &mut Cases, draw: &mut Draw) {
     let which = draw.number(0, 7);
     let name = format!("reduction {which} {shape:?} {dims:?}");
     cases.graded(name, vec![x.clone()], move |x| match which {
-        0 => f::sum(&x[0], &dims),
-        1 => f::mean(&x[0], &dims),
+        0 => f::sum(&x[0], &dims, true),
+        1 => f::mean(&x[0], &dims, true),
         2 => f::prod(&x[0], &dims, true),
         3 => f::amax(&x[0], &dims, false),
         4 => f::var(&x[0], &dims, 1.0, true),

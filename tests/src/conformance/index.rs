@@ -7,7 +7,7 @@ pub(super) const HANDLERS: &[Handler] = &[
         op: "index_add",
         run: |a| {
             let index = a.tensor("index")?;
-            let (dim, alpha) = (a.param("dim")?, a.factor("alpha")?);
+            let (dim, alpha) = (a.param::<usize>("dim")?, a.factor("alpha")?);
             let y = f::index_add(a.tensor("input")?, dim, index, a.tensor("source")?, alpha)?;
             Ok(vec![("y", y)])
         },
@@ -21,7 +21,8 @@ pub(super) const HANDLERS: &[Handler] = &[
     Handler {
         op: "index_select",
         run: |a| {
-            let y = f::index_select(a.tensor("input")?, a.param("dim")?, a.tensor("index")?)?;
+            let y =
+                f::index_select(a.tensor("input")?, a.param::<usize>("dim")?, a.tensor("index")?)?;
             Ok(vec![("y", y)])
         },
         tolerance: read,
@@ -29,7 +30,7 @@ pub(super) const HANDLERS: &[Handler] = &[
     Handler {
         op: "index_copy",
         run: |a| {
-            let (dim, index) = (a.param("dim")?, a.tensor("index")?);
+            let (dim, index) = (a.param::<usize>("dim")?, a.tensor("index")?);
             Ok(vec![("y", f::index_copy(a.tensor("input")?, dim, index, a.tensor("source")?)?)])
         },
         tolerance: |_, _| Tolerance::Copied,
@@ -37,7 +38,7 @@ pub(super) const HANDLERS: &[Handler] = &[
     Handler {
         op: "gather",
         run: |a| {
-            let y = f::gather(a.tensor("input")?, a.param("dim")?, a.tensor("index")?)?;
+            let y = f::gather(a.tensor("input")?, a.param::<usize>("dim")?, a.tensor("index")?)?;
             Ok(vec![("y", y)])
         },
         tolerance: read,
@@ -57,7 +58,7 @@ pub(super) const HANDLERS: &[Handler] = &[
     Handler {
         op: "repeat_interleave",
         run: |a| {
-            let dim = Some(a.param("dim")?);
+            let dim = Some(a.param::<usize>("dim")?);
             let y = match a.optional("repeats") {
                 Some(repeats) => f::repeat_interleave(a.tensor("input")?, repeats, dim)?,
                 None => f::repeat_interleave_n(a.tensor("input")?, a.param("repeats")?, dim)?,

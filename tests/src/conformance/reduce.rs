@@ -5,8 +5,12 @@ use samebits::{DType, Result, Tensor, dispatch};
 use super::{Arguments, Handler, Outputs, Quantity, Tolerance};
 
 pub(super) const HANDLERS: &[Handler] = &[
-    Handler { op: "sum", run: |a| reduced(a, f::sum), tolerance: summed },
-    Handler { op: "mean", run: |a| reduced(a, f::mean), tolerance: summed },
+    Handler { op: "sum", run: |a| reduced(a, |x, dims| f::sum(x, dims, true)), tolerance: summed },
+    Handler {
+        op: "mean",
+        run: |a| reduced(a, |x, dims| f::mean(x, dims, true)),
+        tolerance: summed,
+    },
     Handler {
         op: "sum_all",
         run: |a| Ok(vec![("y", a.tensor("input")?.sum_all()?)]),
@@ -65,8 +69,8 @@ impl Dims {
 /// difference, so that its gradient is a multiple of x + mean.
 fn both_terms(x: &Tensor, dims: &[usize], correction: f64, y: &Tensor) -> Result<Tensor> {
     let n = dims.iter().map(|&dim| x.shape()[dim]).product::<usize>() as f64;
-    let squares = f::sum(&f::square(x)?, dims)?;
-    let square = f::affine(&f::square(&f::sum(x, dims)?)?, 1.0 / n, 0.0)?;
+    let squares = f::sum(&f::square(x)?, dims, true)?;
+    let square = f::affine(&f::square(&f::sum(x, dims, true)?)?, 1.0 / n, 0.0)?;
     let magnitude = f::affine(&f::add(&squares, &square)?, 1.0 / (n - correction).abs(), 0.0)?;
     f::reshape(&magnitude, y.shape())
 }
@@ -80,7 +84,7 @@ fn largest(a: &Arguments<'_>) -> f64 {
 }
 
 fn reduced(a: &Arguments<'_>, reduce: fn(&Tensor, &[usize]) -> Result<Tensor>) -> Result<Outputs> {
-    let (x, dim): (_, usize) = (a.tensor("input")?, a.param("dim")?);
+    let (x, dim): (_, usize) = (a.tensor("input")?, a.param::<usize>("dim")?);
     let kept = reduce(x, &[dim])?;
     if a.param("keepdim")? {
         return Ok(vec![("y", kept)]);

@@ -8,7 +8,7 @@ pub(super) const HANDLERS: &[Handler] = &[
     Handler {
         op: "scatter_add",
         run: |a| {
-            let (dim, index) = (a.param("dim")?, a.tensor("index")?);
+            let (dim, index) = (a.param::<usize>("dim")?, a.tensor("index")?);
             Ok(vec![("y", f::scatter_add(a.tensor("input")?, dim, index, a.tensor("src")?)?)])
         },
         tolerance: |_, quantity| match quantity {
@@ -29,7 +29,7 @@ fn scatter_reduce(a: &Arguments<'_>) -> Result<Outputs> {
         "amin" => ScatterReduceKind::Amin,
         _ => return Err(Error::invalid("scatter_reduce", format!("no reduction {name}"))),
     };
-    let (dim, include_self) = (a.param("dim")?, a.param("include_self")?);
+    let (dim, include_self) = (a.param::<usize>("dim")?, a.param("include_self")?);
     let (x, source) = (a.tensor("input")?, a.tensor("src")?);
     let y = f::scatter_reduce(x, dim, a.tensor("index")?, source, kind, include_self)?;
     Ok(vec![("y", y)])

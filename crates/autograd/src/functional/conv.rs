@@ -164,7 +164,7 @@ fn convolved(
         if let Some(b) = &b {
             grads.push(wanted(b, || {
                 let dims: Vec<usize> = (0..grad.shape().len()).filter(|&dim| dim != 1).collect();
-                reshape(&sum(grad, &dims)?, b.shape())
+                reshape(&sum(grad, &dims, true)?, b.shape())
             })?);
         }
         Ok(grads)

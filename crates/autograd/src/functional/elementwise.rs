@@ -13,7 +13,6 @@ use samebits_tensor_core::ops::{Affine, Binary, BinaryKind, Unary, UnaryKind};
 use samebits_tensor_core::{Result, Tensor as Value};
 
 use super::reduce::sum_to;
-use super::shape::{expand, flatten_from, narrow, permute, reshape, squeeze, transpose, unsqueeze};
 use crate::{Tensor, run, untracked};
 
 /// `a + b`, with broadcasting.
@@ -270,62 +269,4 @@ fn unary(kind: UnaryKind, x: &Tensor) -> Result<Value> {
 #[track_caller]
 fn binary(kind: BinaryKind, a: &Tensor, b: &Tensor) -> Result<Value> {
     run(&Binary { kind, a: a.value().clone(), b: b.value().clone() })
-}
-
-macro_rules! methods {
-    ($($name:ident($($arg:ident: $type:ty),*);)*) => {
-        /// The operations of [`functional`](crate::functional) as methods.
-        #[allow(missing_docs, reason = "each is the function of its name")]
-        #[allow(clippy::missing_errors_doc, reason = "each is the function of its name")]
-        impl Tensor {
-            $(
-                #[track_caller]
-                pub fn $name(&self $(, $arg: $type)*) -> Result<Tensor> {
-                    $name(self $(, $arg)*)
-                }
-            )*
-        }
-    };
-}
-
-methods! {
-    add(other: &Tensor);
-    sub(other: &Tensor);
-    mul(other: &Tensor);
-    div(other: &Tensor);
-    affine(scale: f64, shift: f64);
-    neg();
-    square();
-    exp();
-    log();
-    sqrt();
-    relu();
-    tanh();
-    sigmoid();
-    expm1();
-    log1p();
-    sin();
-    cos();
-    erf();
-    gelu();
-    silu();
-    abs();
-    exp2();
-    log2();
-    log10();
-    rsqrt();
-    reciprocal();
-    maximum(other: &Tensor);
-    minimum(other: &Tensor);
-    clamp(min: Option<f64>, max: Option<f64>);
-    pow(exponent: &Tensor);
-    pow_scalar(exponent: f64);
-    reshape(shape: &[usize]);
-    flatten_from(from: usize);
-    permute(order: &[usize]);
-    transpose(a: usize, b: usize);
-    expand(shape: &[usize]);
-    narrow(dim: usize, start: usize, length: usize);
-    unsqueeze(dim: usize);
-    squeeze(dim: usize);
 }

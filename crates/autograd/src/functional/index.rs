@@ -10,6 +10,7 @@ use super::reduce::sum_to;
 use super::scalar::{lifted_all, only};
 use super::scatter::scatter_add;
 use super::{expand, lifted, reshape, where_, zeros_like, zeros_of};
+use crate::dims::{Dim, DimOrAll};
 use crate::{Tensor, run, untracked};
 
 /// The slices of `x` along `dim` that `index` names.
@@ -18,12 +19,13 @@ use crate::{Tensor, run, untracked};
 ///
 /// An index is out of range.
 #[track_caller]
-pub fn index_select(x: &Tensor, dim: usize, index: &Tensor) -> Result<Tensor> {
+pub fn index_select(x: &Tensor, dim: impl Dim, index: &Tensor) -> Result<Tensor> {
+    let dim = dim.dim("index_select", x.rank())?;
     if let Some(index) = lifted(index, 0)? {
         return index_select(x, dim, &index);
     }
     if let Some(x) = lifted(x, dim)? {
-        return reshape(&index_select(&x, 0, &only("index_select", index)?)?, &[]);
+        return reshape(&index_select(&x, 0, &only("index_select", index)?)?, ());
     }
     let value = run(&IndexSelect { x: x.value().clone(), dim, index: index.value().clone() })?;
     let (zeros, index) = (zeros_like(x), index.clone());
@@ -40,17 +42,18 @@ pub fn index_select(x: &Tensor, dim: usize, index: &Tensor) -> Result<Tensor> {
 #[track_caller]
 pub fn index_add(
     input: &Tensor,
-    dim: usize,
+    dim: impl Dim,
     index: &Tensor,
     source: &Tensor,
     alpha: f64,
 ) -> Result<Tensor> {
+    let dim = dim.dim("index_add", input.rank())?;
     if let Some(index) = lifted(index, 0)? {
         return index_add(input, dim, &index, source, alpha);
     }
     if let Some(x) = lifted(input, dim)? {
         let source = lifted(source, 0)?.unwrap_or_else(|| source.clone());
-        return reshape(&index_add(&x, 0, index, &source, alpha)?, &[]);
+        return reshape(&index_add(&x, 0, index, &source, alpha)?, ());
     }
     let value = run(&IndexAdd {
         input: input.value().clone(),
@@ -99,13 +102,19 @@ pub fn index_add(
 ///
 /// `torch.index_copy`.
 #[track_caller]
-pub fn index_copy(input: &Tensor, dim: usize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
+pub fn index_copy(
+    input: &Tensor,
+    dim: impl Dim,
+    index: &Tensor,
+    source: &Tensor,
+) -> Result<Tensor> {
+    let dim = dim.dim("index_copy", input.rank())?;
     if let Some(index) = lifted(index, 0)? {
         return index_copy(input, dim, &index, source);
     }
     if let Some(x) = lifted(input, dim)? {
         let source = lifted(source, 0)?.unwrap_or_else(|| source.clone());
-        return reshape(&index_copy(&x, 0, index, &source)?, &[]);
+        return reshape(&index_copy(&x, 0, index, &source)?, ());
     }
     let value = run(&IndexCopy {
         input: input.value().clone(),
@@ -138,9 +147,10 @@ pub fn index_copy(input: &Tensor, dim: usize, index: &Tensor, source: &Tensor) -
 ///
 /// `torch.Tensor.index_fill`.
 #[track_caller]
-pub fn index_fill(input: &Tensor, dim: usize, index: &Tensor, value: f64) -> Result<Tensor> {
+pub fn index_fill(input: &Tensor, dim: impl Dim, index: &Tensor, value: f64) -> Result<Tensor> {
+    let dim = dim.dim("index_fill", input.rank())?;
     if let Some(x) = lifted(input, dim)? {
-        return reshape(&index_fill(&x, 0, index, value)?, &[]);
+        return reshape(&index_fill(&x, 0, index, value)?, ());
     }
     let mut shape = input.shape().to_vec();
     input.value().size("index_fill", dim)?;
@@ -174,12 +184,13 @@ pub fn index_fill(input: &Tensor, dim: usize, index: &Tensor, value: f64) -> Res
 ///
 /// `torch.gather`.
 #[track_caller]
-pub fn gather(x: &Tensor, dim: usize, index: &Tensor) -> Result<Tensor> {
+pub fn gather(x: &Tensor, dim: impl Dim, index: &Tensor) -> Result<Tensor> {
+    let dim = dim.dim("gather", x.rank())?;
     if let Some(x) = lifted(x, dim)? {
         return gather(&x, 0, index);
     }
     if let Some(index) = lifted(index, dim)? {
-        return reshape(&gather(x, 0, &index)?, &[]);
+        return reshape(&gather(x, 0, &index)?, ());
     }
     let value = run(&Gather { x: x.value().clone(), dim, index: index.value().clone() })?;
     let (zeros, index) = (zeros_like(x), index.clone());
@@ -208,7 +219,8 @@ pub fn gather(x: &Tensor, dim: usize, index: &Tensor) -> Result<Tensor> {
 ///
 /// `torch.scatter`.
 #[track_caller]
-pub fn scatter(input: &Tensor, dim: usize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
+pub fn scatter(input: &Tensor, dim: impl Dim, index: &Tensor, source: &Tensor) -> Result<Tensor> {
+    let dim = dim.dim("scatter", input.rank())?;
     if let Some((x, index, source)) = lifted_all(input, dim, index, source)? {
         return reshape(&scatter(&x, 0, &index, &source)?, input.shape());
     }
@@ -250,7 +262,8 @@ pub fn scatter(input: &Tensor, dim: usize, index: &Tensor, source: &Tensor) -> R
 ///
 /// `torch.scatter` with a number as the source.
 #[track_caller]
-pub fn scatter_value(input: &Tensor, dim: usize, index: &Tensor, value: f64) -> Result<Tensor> {
+pub fn scatter_value(input: &Tensor, dim: impl Dim, index: &Tensor, value: f64) -> Result<Tensor> {
+    let dim = dim.dim("scatter_value", input.rank())?;
     scatter(input, dim, index, &scalar_like(input, value)?.expand(index.shape())?)
 }
 
@@ -500,7 +513,8 @@ pub fn nonzero(x: &Tensor) -> Result<Tensor> {
 ///
 /// `torch.repeat_interleave`.
 #[track_caller]
-pub fn repeat_interleave(x: &Tensor, repeats: &Tensor, dim: Option<usize>) -> Result<Tensor> {
+pub fn repeat_interleave(x: &Tensor, repeats: &Tensor, dim: impl DimOrAll) -> Result<Tensor> {
+    let dim = dim.dim_or_all("repeat_interleave", x.rank())?;
     const OP: &str = "repeat_interleave";
     let Some(dim) = dim else {
         return repeat_interleave(&reshape(x, &[x.numel()])?, repeats, Some(0));
@@ -535,7 +549,8 @@ pub fn repeat_interleave(x: &Tensor, repeats: &Tensor, dim: Option<usize>) -> Re
 ///
 /// `torch.repeat_interleave` with a number.
 #[track_caller]
-pub fn repeat_interleave_n(x: &Tensor, repeats: usize, dim: Option<usize>) -> Result<Tensor> {
+pub fn repeat_interleave_n(x: &Tensor, repeats: usize, dim: impl DimOrAll) -> Result<Tensor> {
+    let dim = dim.dim_or_all("repeat_interleave_n", x.rank())?;
     let count = i64::try_from(repeats)
         .map_err(|_| Error::invalid("repeat_interleave", format!("{repeats} repeats")))?;
     repeat_interleave(x, &Tensor::from_slice(&[count], &[1])?, dim)
@@ -587,7 +602,7 @@ fn masked_places(op: &'static str, x: &Tensor, mask: &Tensor) -> Result<(Tensor,
         return Err(Error::DTypeMismatch { op, what: "the mask", expected, got });
     }
     let shape = broadcast(op, x.shape(), mask.shape())?;
-    let flat = mask.expand(&shape)?.reshape(&[shape.iter().product()])?;
+    let flat = mask.expand(&shape)?.reshape(&[shape.iter().product::<usize>()])?;
     let places = nonzero(&flat)?;
     Ok((expand(x, &shape)?, places.reshape(&[places.numel()])?))
 }

@@ -16,6 +16,7 @@ use super::elementwise::{
 };
 use super::reduce::sum;
 use super::shape::reshape;
+use crate::dims::Dim;
 use crate::{Tensor, is_recording, run, untracked};
 
 /// `x − log Σ exp(x)` along `dim`.
@@ -24,9 +25,10 @@ use crate::{Tensor, is_recording, run, untracked};
 ///
 /// There is no such dimension.
 #[track_caller]
-pub fn log_softmax(x: &Tensor, dim: usize) -> Result<Tensor> {
+pub fn log_softmax(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
+    let dim = dim.dim("log_softmax", x.rank())?;
     if let Some(x) = super::lifted(x, dim)? {
-        return reshape(&log_softmax(&x, 0)?, &[]);
+        return reshape(&log_softmax(&x, 0)?, ());
     }
     let value = run(&LogSoftmax { x: x.value().clone(), dim })?;
     let (saved, result) = (x.clone(), value.clone());
@@ -36,7 +38,7 @@ pub fn log_softmax(x: &Tensor, dim: usize) -> Result<Tensor> {
             return Ok(vec![Some(untracked(&op)?)]);
         }
         let probabilities = softmax(&saved, dim)?;
-        Ok(vec![Some(sub(grad, &mul(&probabilities, &sum(grad, &[dim])?)?)?)])
+        Ok(vec![Some(sub(grad, &mul(&probabilities, &sum(grad, &[dim], true)?)?)?)])
     }))
 }
 
@@ -46,7 +48,8 @@ pub fn log_softmax(x: &Tensor, dim: usize) -> Result<Tensor> {
 ///
 /// There is no such dimension.
 #[track_caller]
-pub fn softmax(x: &Tensor, dim: usize) -> Result<Tensor> {
+pub fn softmax(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
+    let dim = dim.dim("softmax", x.rank())?;
     exp(&log_softmax(x, dim)?)
 }
 
@@ -126,7 +129,7 @@ pub fn nll_loss_with(
         // A single sample without a batch dimension.
         let batch = reshape(log_probs, &[1, classes])?;
         let loss = nll_loss_with(&batch, &target.reshape(&[1])?, options)?;
-        return reshape(&loss, &[]);
+        return reshape(&loss, ());
     }
     let op = NllLoss {
         log_probs: log_probs.value().clone(),
@@ -225,7 +228,7 @@ pub fn cross_entropy_with(
     let minus_one = full_like(&log_probs.detach(), -1.0)?;
     let counted = ClassLoss { weight: None, ..each.clone() };
     let counts = nll_loss_with(&minus_one, target, &counted)?;
-    let even = neg(&sum(&weighted(&log_probs, options.weight, dim)?, &[dim])?)?;
+    let even = neg(&sum(&weighted(&log_probs, options.weight, dim)?, &[dim], true)?)?;
     let ignored = compare(CompareKind::Eq, &counts, 0.0)?;
     let even = reshape(&even, counts.shape())?;
     let even = where_(&ignored, &scalar_like(&even, 0.0)?, &even)?;
@@ -266,7 +269,7 @@ pub fn cross_entropy_probabilities(
         affine(target, 1.0 - smoothing, smoothing / classes as f64)?
     };
     let log_probs = weighted(&log_softmax(logits, dim)?, options.weight, dim)?;
-    let losses = neg(&sum(&mul(&log_probs, &target)?, &[dim])?)?;
+    let losses = neg(&sum(&mul(&log_probs, &target)?, &[dim], true)?)?;
     let mut shape = logits.shape().to_vec();
     shape.remove(dim);
     reduced(&reshape(&losses, &shape)?, options.reduction)

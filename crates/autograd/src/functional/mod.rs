@@ -15,6 +15,7 @@ mod interpolate;
 mod linalg;
 mod linear;
 mod loss;
+mod methods;
 mod norm;
 mod padding;
 mod pooling;

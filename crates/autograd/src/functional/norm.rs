@@ -141,7 +141,7 @@ pub fn instance_norm(
     let rows = reshape(input, &[1, n * channels, size])?;
     let (y, rows) = batch_norm_of(&rows, Some(&each(&weight)?), Some(&each(&bias)?), eps)?;
     let over_batch = |x: Tensor| -> Result<Tensor> {
-        mean(&x.reshape(&[n, channels])?, &[0])?.reshape(&[channels])
+        mean(&x.reshape(&[n, channels])?, &[0], true)?.reshape(&[channels])
     };
     let statistics =
         BatchStatistics { mean: over_batch(rows.mean)?, var: over_batch(rows.var)?, count: size };
@@ -304,12 +304,12 @@ fn composed(
     over: &[usize],
     eps: f64,
 ) -> Result<(Tensor, Tensor)> {
-    let centred = sub(x, &mean(x, over)?)?;
-    let std = sqrt(&affine(&mean(&square(&centred)?, over)?, 1.0, eps)?)?;
+    let centred = sub(x, &mean(x, over, true)?)?;
+    let std = sqrt(&affine(&mean(&square(&centred)?, over, true)?, 1.0, eps)?)?;
     let normal = div(&centred, &std)?;
     let scaled = mul(grad, weight)?;
-    let dot = mean(&mul(&scaled, &normal)?, over)?;
-    let across = sub(&sub(&scaled, &mean(&scaled, over)?)?, &mul(&normal, &dot)?)?;
+    let dot = mean(&mul(&scaled, &normal)?, over, true)?;
+    let across = sub(&sub(&scaled, &mean(&scaled, over, true)?)?, &mul(&normal, &dot)?)?;
     Ok((div(&across, &std)?, mul(grad, &normal)?))
 }
 

@@ -11,47 +11,53 @@ use super::index::{masked, masked_fill};
 use super::scalar::{lifted_over, lowered};
 use super::scan::products_of_others;
 use super::scatter::like;
-use super::shape::{expand, reshape};
+use super::shape::{expand, reshape, squeeze};
 use super::sort::{kept, selected};
 use super::{gather, lifted, where_};
+use crate::dims::{Dim, DimOrAll, Dims, over};
 use crate::{Tensor, is_recording, run, untracked};
 
-/// The sum over `dims`, which stay as size 1. Integers and truth values are added as i64, which
-/// wraps around.
+/// The sum over `dims`, which stay as size 1 if `keepdim`. Integers and truth values are added as
+/// i64, which wraps around.
 ///
 /// # Errors
 ///
 /// `dims` does not ascend, or names a dimension that does not exist.
 #[track_caller]
-pub fn sum(x: &Tensor, dims: &[usize]) -> Result<Tensor> {
+pub fn sum(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
+    let dims = &over("sum", x, dims)?;
     if let Some(x) = lifted_over(x, dims)? {
-        return reshape(&sum(&x, dims)?, &[]);
+        return sum(&x, dims, false);
     }
     if matches!(x.dtype(), DType::U8 | DType::Bool) {
-        return sum(&integers(x)?, dims);
+        return sum(&integers(x)?, dims, keepdim);
     }
     let op = Reduce { kind: ReduceKind::Sum, x: x.value().clone(), dims: dims.to_vec() };
     let shape = x.shape().to_vec();
-    Ok(Tensor::computed(run(&op)?, &[x], move |grad| Ok(vec![Some(expand(grad, &shape)?)])))
+    let value =
+        Tensor::computed(run(&op)?, &[x], move |grad| Ok(vec![Some(expand(grad, &shape)?)]));
+    keep(value, dims, keepdim)
 }
 
-/// The mean over `dims`, which stay as size 1.
+/// The mean over `dims`, which stay as size 1 if `keepdim`.
 ///
 /// # Errors
 ///
 /// As [`sum`].
 #[track_caller]
-pub fn mean(x: &Tensor, dims: &[usize]) -> Result<Tensor> {
+pub fn mean(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
+    let dims = &over("mean", x, dims)?;
     if let Some(x) = lifted_over(x, dims)? {
-        return reshape(&mean(&x, dims)?, &[]);
+        return mean(&x, dims, false);
     }
     let op = Reduce { kind: ReduceKind::Mean, x: x.value().clone(), dims: dims.to_vec() };
     let shape = x.shape().to_vec();
     let value = run(&op)?;
     let n: usize = dims.iter().map(|&dim| shape[dim]).product();
-    Ok(Tensor::computed(value, &[x], move |grad| {
+    let value = Tensor::computed(value, &[x], move |grad| {
         Ok(vec![Some(expand(&affine(grad, 1.0 / n as f64, 0.0)?, &shape)?)])
-    }))
+    });
+    keep(value, dims, keepdim)
 }
 
 /// The product over `dims`.
@@ -79,7 +85,8 @@ pub fn mean(x: &Tensor, dims: &[usize]) -> Result<Tensor> {
 ///
 /// `torch.prod`.
 #[track_caller]
-pub fn prod(x: &Tensor, dims: &[usize], keepdim: bool) -> Result<Tensor> {
+pub fn prod(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
+    let dims = &over("prod", x, dims)?;
     if let Some(x) = lifted_over(x, dims)? {
         return prod(&x, dims, false);
     }
@@ -90,7 +97,7 @@ pub fn prod(x: &Tensor, dims: &[usize], keepdim: bool) -> Result<Tensor> {
     let (saved, list) = (x.clone(), dims.to_vec());
     let value = Tensor::computed(run(&op)?, &[x], move |grad| {
         let zero = compare(CompareKind::Eq, &saved, 0.0)?;
-        let zeros = sum(&like(&zero, grad)?, &list)?;
+        let zeros = sum(&like(&zero, grad)?, &list, true)?;
         if is_recording() {
             let others = match has_any(&zero)? {
                 true => products_of_others(&saved, &list)?,
@@ -135,7 +142,8 @@ pub fn prod(x: &Tensor, dims: &[usize], keepdim: bool) -> Result<Tensor> {
 ///
 /// `torch.var`.
 #[track_caller]
-pub fn var(x: &Tensor, dims: &[usize], correction: f64, keepdim: bool) -> Result<Tensor> {
+pub fn var(x: &Tensor, dims: impl Dims, correction: f64, keepdim: bool) -> Result<Tensor> {
+    let dims = &over("var", x, dims)?;
     Ok(var_mean(x, dims, correction, keepdim)?.0)
 }
 
@@ -153,7 +161,8 @@ pub fn var(x: &Tensor, dims: &[usize], correction: f64, keepdim: bool) -> Result
 ///
 /// `torch.std`.
 #[track_caller]
-pub fn std(x: &Tensor, dims: &[usize], correction: f64, keepdim: bool) -> Result<Tensor> {
+pub fn std(x: &Tensor, dims: impl Dims, correction: f64, keepdim: bool) -> Result<Tensor> {
+    let dims = &over("std", x, dims)?;
     if let Some(x) = lifted_over(x, dims)? {
         return std(&x, dims, correction, false);
     }
@@ -185,10 +194,11 @@ pub fn std(x: &Tensor, dims: &[usize], correction: f64, keepdim: bool) -> Result
 #[track_caller]
 pub fn var_mean(
     x: &Tensor,
-    dims: &[usize],
+    dims: impl Dims,
     correction: f64,
     keepdim: bool,
 ) -> Result<(Tensor, Tensor)> {
+    let dims = &over("var_mean", x, dims)?;
     if let Some(x) = lifted_over(x, dims)? {
         return var_mean(&x, dims, correction, false);
     }
@@ -198,7 +208,7 @@ pub fn var_mean(
     let n = count(x.shape(), dims) as f64;
     let variance = Tensor::computed(variance, &[x], move |grad| {
         let scale = 2.0 / (n - correction).max(0.0);
-        let deviation = sub(&saved, &mean(&saved, &list)?)?;
+        let deviation = sub(&saved, &mean(&saved, &list, true)?)?;
         Ok(vec![Some(mul(&affine(grad, scale, 0.0)?, &deviation)?)])
     });
     let shape = x.shape().to_vec();
@@ -234,7 +244,8 @@ pub fn var_mean(
 ///
 /// `torch.linalg.vector_norm`, `torch.norm`.
 #[track_caller]
-pub fn norm(x: &Tensor, p: f64, dims: &[usize], keepdim: bool) -> Result<Tensor> {
+pub fn norm(x: &Tensor, p: f64, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
+    let dims = &over("norm", x, dims)?;
     if let Some(x) = lifted_over(x, dims)? {
         return norm(&x, p, dims, false);
     }
@@ -270,7 +281,8 @@ pub fn norm(x: &Tensor, p: f64, dims: &[usize], keepdim: bool) -> Result<Tensor>
 ///
 /// `torch.logsumexp`.
 #[track_caller]
-pub fn logsumexp(x: &Tensor, dims: &[usize], keepdim: bool) -> Result<Tensor> {
+pub fn logsumexp(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
+    let dims = &over("logsumexp", x, dims)?;
     if let Some(x) = lifted_over(x, dims)? {
         return logsumexp(&x, dims, false);
     }
@@ -297,7 +309,8 @@ pub fn logsumexp(x: &Tensor, dims: &[usize], keepdim: bool) -> Result<Tensor> {
 ///
 /// `torch.amax`.
 #[track_caller]
-pub fn amax(x: &Tensor, dims: &[usize], keepdim: bool) -> Result<Tensor> {
+pub fn amax(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
+    let dims = &over("amax", x, dims)?;
     extreme(ReduceKind::Amax, x, dims, keepdim)
 }
 
@@ -315,7 +328,8 @@ pub fn amax(x: &Tensor, dims: &[usize], keepdim: bool) -> Result<Tensor> {
 ///
 /// `torch.amin`.
 #[track_caller]
-pub fn amin(x: &Tensor, dims: &[usize], keepdim: bool) -> Result<Tensor> {
+pub fn amin(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
+    let dims = &over("amin", x, dims)?;
     extreme(ReduceKind::Amin, x, dims, keepdim)
 }
 
@@ -330,7 +344,8 @@ pub fn amin(x: &Tensor, dims: &[usize], keepdim: bool) -> Result<Tensor> {
 ///
 /// `torch.max` with a dimension.
 #[track_caller]
-pub fn max(x: &Tensor, dim: usize, keepdim: bool) -> Result<(Tensor, Tensor)> {
+pub fn max(x: &Tensor, dim: impl Dim, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    let dim = dim.dim("max", x.rank())?;
     extreme_along(ArgReduceKind::Argmax, x, dim, keepdim)
 }
 
@@ -345,7 +360,8 @@ pub fn max(x: &Tensor, dim: usize, keepdim: bool) -> Result<(Tensor, Tensor)> {
 ///
 /// `torch.min` with a dimension.
 #[track_caller]
-pub fn min(x: &Tensor, dim: usize, keepdim: bool) -> Result<(Tensor, Tensor)> {
+pub fn min(x: &Tensor, dim: impl Dim, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    let dim = dim.dim("min", x.rank())?;
     extreme_along(ArgReduceKind::Argmin, x, dim, keepdim)
 }
 
@@ -371,7 +387,8 @@ pub fn min(x: &Tensor, dim: usize, keepdim: bool) -> Result<(Tensor, Tensor)> {
 ///
 /// `torch.argmax`.
 #[track_caller]
-pub fn argmax(x: &Tensor, dim: Option<usize>, keepdim: bool) -> Result<Tensor> {
+pub fn argmax(x: &Tensor, dim: impl DimOrAll, keepdim: bool) -> Result<Tensor> {
+    let dim = dim.dim_or_all("argmax", x.rank())?;
     arg_extreme(ArgReduceKind::Argmax, x, dim, keepdim)
 }
 
@@ -386,7 +403,8 @@ pub fn argmax(x: &Tensor, dim: Option<usize>, keepdim: bool) -> Result<Tensor> {
 ///
 /// `torch.argmin`.
 #[track_caller]
-pub fn argmin(x: &Tensor, dim: Option<usize>, keepdim: bool) -> Result<Tensor> {
+pub fn argmin(x: &Tensor, dim: impl DimOrAll, keepdim: bool) -> Result<Tensor> {
+    let dim = dim.dim_or_all("argmin", x.rank())?;
     arg_extreme(ArgReduceKind::Argmin, x, dim, keepdim)
 }
 
@@ -411,7 +429,8 @@ pub fn argmin(x: &Tensor, dim: Option<usize>, keepdim: bool) -> Result<Tensor> {
 ///
 /// `torch.any`.
 #[track_caller]
-pub fn any(x: &Tensor, dims: &[usize], keepdim: bool) -> Result<Tensor> {
+pub fn any(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
+    let dims = &over("any", x, dims)?;
     count_of(CompareKind::Ne, x, dims, CompareKind::Gt, keepdim)
 }
 
@@ -425,7 +444,8 @@ pub fn any(x: &Tensor, dims: &[usize], keepdim: bool) -> Result<Tensor> {
 ///
 /// `torch.all`.
 #[track_caller]
-pub fn all(x: &Tensor, dims: &[usize], keepdim: bool) -> Result<Tensor> {
+pub fn all(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
+    let dims = &over("all", x, dims)?;
     count_of(CompareKind::Eq, x, dims, CompareKind::Eq, keepdim)
 }
 
@@ -437,8 +457,7 @@ impl Tensor {
     /// The type is not a float.
     #[track_caller]
     pub fn sum_all(&self) -> Result<Tensor> {
-        let dims: Vec<usize> = (0..self.shape().len()).collect();
-        reshape(&sum(self, &dims)?, &[])
+        sum(self, (), false)
     }
 
     /// The mean of all elements, as a tensor without dimensions.
@@ -448,16 +467,8 @@ impl Tensor {
     /// The type is not a float.
     #[track_caller]
     pub fn mean_all(&self) -> Result<Tensor> {
-        let dims: Vec<usize> = (0..self.shape().len()).collect();
-        reshape(&mean(self, &dims)?, &[])
+        mean(self, (), false)
     }
-}
-
-/// Removes dimensions of size 1.
-pub(super) fn squeeze(x: &Tensor, dims: &[usize]) -> Result<Tensor> {
-    let kept = x.shape().iter().enumerate().filter(|(dim, _)| !dims.contains(dim));
-    let shape: Vec<usize> = kept.map(|(_, &size)| size).collect();
-    reshape(x, &shape)
 }
 
 /// Sums what broadcasting repeated, so that the shape becomes `shape` again.
@@ -469,7 +480,7 @@ pub(super) fn sum_to(x: &Tensor, shape: &[usize]) -> Result<Tensor> {
     let dims: Vec<usize> = (0..x.shape().len())
         .filter(|&dim| dim < new || (shape[dim - new] == 1 && x.shape()[dim] != 1))
         .collect();
-    reshape(&sum(x, &dims)?, shape)
+    reshape(&sum(x, &dims, true)?, shape)
 }
 
 /// Small integers and truth values as the type that PyTorch adds and multiplies them in.
@@ -524,7 +535,7 @@ fn extreme(kind: ReduceKind, x: &Tensor, dims: &[usize], keepdim: bool) -> Resul
 /// The gradient split evenly among the elements where the mask holds.
 fn shared(grad: &Tensor, mask: &Tensor, dims: &[usize]) -> Result<Tensor> {
     let mask = like(mask, grad)?;
-    mul(&mask, &div(grad, &sum(&mask, dims)?)?)
+    mul(&mask, &div(grad, &sum(&mask, dims, true)?)?)
 }
 
 #[track_caller]

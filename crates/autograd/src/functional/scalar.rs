@@ -40,7 +40,7 @@ pub(super) fn lifted_all(
 
 /// Values and indices of a tensor that was given a dimension, without it.
 pub(super) fn lowered((value, indices): (Tensor, Tensor)) -> Result<(Tensor, Tensor)> {
-    Ok((reshape(&value, &[])?, indices.reshape(&[])?))
+    Ok((reshape(&value, ())?, indices.reshape(())?))
 }
 
 /// An index into a tensor without dimensions: one number.

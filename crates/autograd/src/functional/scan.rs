@@ -8,6 +8,7 @@ use super::elementwise::{mul, sub};
 use super::scatter::scatter_add;
 use super::shape::{cat, narrow, permute, reshape};
 use super::{index_select, lifted, once, zeros_like};
+use crate::dims::Dim;
 use crate::{Tensor, run};
 
 /// The sum of each element and all before it along `dim`.
@@ -34,7 +35,8 @@ use crate::{Tensor, run};
 ///
 /// `torch.cumsum`.
 #[track_caller]
-pub fn cumsum(x: &Tensor, dim: usize) -> Result<Tensor> {
+pub fn cumsum(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
+    let dim = dim.dim("cumsum", x.rank())?;
     running_sum(x, dim, false)
 }
 
@@ -52,9 +54,10 @@ pub fn cumsum(x: &Tensor, dim: usize) -> Result<Tensor> {
 ///
 /// `torch.cumprod`.
 #[track_caller]
-pub fn cumprod(x: &Tensor, dim: usize) -> Result<Tensor> {
+pub fn cumprod(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
+    let dim = dim.dim("cumprod", x.rank())?;
     if let Some(x) = lifted(x, dim)? {
-        return reshape(&cumprod(&x, 0)?, &[]);
+        return reshape(&cumprod(&x, 0)?, ());
     }
     let value = run(&Cumprod { x: x.value().clone(), dim })?;
     let saved = x.clone();
@@ -86,9 +89,10 @@ pub fn cumprod(x: &Tensor, dim: usize) -> Result<Tensor> {
 ///
 /// `torch.logcumsumexp`.
 #[track_caller]
-pub fn logcumsumexp(x: &Tensor, dim: usize) -> Result<Tensor> {
+pub fn logcumsumexp(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
+    let dim = dim.dim("logcumsumexp", x.rank())?;
     if let Some(x) = lifted(x, dim)? {
-        return reshape(&logcumsumexp(&x, 0)?, &[]);
+        return reshape(&logcumsumexp(&x, 0)?, ());
     }
     let value = run(&Logcumsumexp { x: x.value().clone(), dim })?;
     let line = Line { x: x.clone(), y: value.clone(), dim };
@@ -109,7 +113,8 @@ pub fn logcumsumexp(x: &Tensor, dim: usize) -> Result<Tensor> {
 ///
 /// `torch.cummax`, which takes the last of equal elements.
 #[track_caller]
-pub fn cummax(x: &Tensor, dim: usize) -> Result<(Tensor, Tensor)> {
+pub fn cummax(x: &Tensor, dim: impl Dim) -> Result<(Tensor, Tensor)> {
+    let dim = dim.dim("cummax", x.rank())?;
     running_extreme(x, dim, true)
 }
 
@@ -127,14 +132,15 @@ pub fn cummax(x: &Tensor, dim: usize) -> Result<(Tensor, Tensor)> {
 ///
 /// `torch.cummin`, which takes the last of equal elements.
 #[track_caller]
-pub fn cummin(x: &Tensor, dim: usize) -> Result<(Tensor, Tensor)> {
+pub fn cummin(x: &Tensor, dim: impl Dim) -> Result<(Tensor, Tensor)> {
+    let dim = dim.dim("cummin", x.rank())?;
     running_extreme(x, dim, false)
 }
 
 #[track_caller]
 fn running_sum(x: &Tensor, dim: usize, reverse: bool) -> Result<Tensor> {
     if let Some(x) = lifted(x, dim)? {
-        return reshape(&running_sum(&x, 0, reverse)?, &[]);
+        return reshape(&running_sum(&x, 0, reverse)?, ());
     }
     let value = run(&Cumsum { x: x.value().clone(), dim, reverse })?;
     Ok(Tensor::computed(value, &[x], move |grad| Ok(vec![Some(running_sum(grad, dim, !reverse)?)])))
@@ -144,7 +150,7 @@ fn running_sum(x: &Tensor, dim: usize, reverse: bool) -> Result<Tensor> {
 fn running_extreme(x: &Tensor, dim: usize, largest: bool) -> Result<(Tensor, Tensor)> {
     if let Some(x) = lifted(x, dim)? {
         let (value, indices) = running_extreme(&x, 0, largest)?;
-        return Ok((reshape(&value, &[])?, indices.reshape(&[])?));
+        return Ok((reshape(&value, ())?, indices.reshape(())?));
     }
     let (value, indices) = run(&Cumextreme { x: x.value().clone(), dim, largest })?;
     let indices = Tensor::from(indices);

@@ -8,6 +8,7 @@ use super::index::{gather, masked, masked_fill, scatter_value, shrink};
 use super::reduce::has_any;
 use super::scalar::lifted_all;
 use super::{once, reshape, where_, zeros_of};
+use crate::dims::Dim;
 use crate::{Tensor, is_recording, run, untracked};
 
 /// `input` with `source[.., i, ..]` added to element `[.., index[.., i, ..], ..]`.
@@ -41,7 +42,13 @@ use crate::{Tensor, is_recording, run, untracked};
 ///
 /// `torch.scatter_add`.
 #[track_caller]
-pub fn scatter_add(input: &Tensor, dim: usize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
+pub fn scatter_add(
+    input: &Tensor,
+    dim: impl Dim,
+    index: &Tensor,
+    source: &Tensor,
+) -> Result<Tensor> {
+    let dim = dim.dim("scatter_add", input.rank())?;
     if let Some((x, index, source)) = lifted_all(input, dim, index, source)? {
         return reshape(&scatter_add(&x, 0, &index, &source)?, input.shape());
     }
@@ -97,12 +104,13 @@ pub fn scatter_add(input: &Tensor, dim: usize, index: &Tensor, source: &Tensor) 
 #[track_caller]
 pub fn scatter_reduce(
     input: &Tensor,
-    dim: usize,
+    dim: impl Dim,
     index: &Tensor,
     source: &Tensor,
     reduce: ScatterReduceKind,
     include_self: bool,
 ) -> Result<Tensor> {
+    let dim = dim.dim("scatter_reduce", input.rank())?;
     if let Some((x, index, source)) = lifted_all(input, dim, index, source)? {
         let y = scatter_reduce(&x, 0, &index, &source, reduce, include_self)?;
         return reshape(&y, input.shape());
@@ -148,12 +156,13 @@ pub fn scatter_reduce(
 #[track_caller]
 pub fn index_reduce(
     input: &Tensor,
-    dim: usize,
+    dim: impl Dim,
     index: &Tensor,
     source: &Tensor,
     reduce: ScatterReduceKind,
     include_self: bool,
 ) -> Result<Tensor> {
+    let dim = dim.dim("index_reduce", input.rank())?;
     if let Some((x, index, source)) = lifted_all(input, dim, index, source)? {
         let y = index_reduce(&x, 0, &index, &source, reduce, include_self)?;
         return reshape(&y, input.shape());

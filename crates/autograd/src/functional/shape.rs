@@ -3,16 +3,18 @@ use samebits_tensor_core::{Error, Result};
 
 use super::lifted;
 use super::reduce::sum_to;
+use crate::dims::{Dim, Dims, Sizes};
 use crate::{Tensor, run};
 
-/// The same elements under another shape.
+/// The same elements under another shape, in which one size may be `-1`: what the others leave.
 ///
 /// # Errors
 ///
 /// The number of elements differs.
-pub fn reshape(x: &Tensor, shape: &[usize]) -> Result<Tensor> {
+pub fn reshape(x: &Tensor, shape: impl Sizes) -> Result<Tensor> {
+    let shape = shape.sizes("reshape", x.numel())?;
     let old = x.shape().to_vec();
-    Ok(Tensor::computed(x.value().reshape(shape)?, &[x], move |grad| {
+    Ok(Tensor::computed(x.value().reshape(&shape)?, &[x], move |grad| {
         Ok(vec![Some(reshape(grad, &old)?)])
     }))
 }
@@ -22,7 +24,8 @@ pub fn reshape(x: &Tensor, shape: &[usize]) -> Result<Tensor> {
 /// # Errors
 ///
 /// There is no such dimension.
-pub fn flatten_from(x: &Tensor, from: usize) -> Result<Tensor> {
+pub fn flatten_from(x: &Tensor, from: impl Dim) -> Result<Tensor> {
+    let from = from.dim("flatten", x.rank())?;
     if let Some(x) = lifted(x, from)? {
         return Ok(x);
     }
@@ -35,8 +38,9 @@ pub fn flatten_from(x: &Tensor, from: usize) -> Result<Tensor> {
 /// # Errors
 ///
 /// `order` is not a permutation of them.
-pub fn permute(x: &Tensor, order: &[usize]) -> Result<Tensor> {
-    let value = x.value().permute(order)?;
+pub fn permute(x: &Tensor, order: impl Dims) -> Result<Tensor> {
+    let order = order.dims("permute", x.rank())?;
+    let value = x.value().permute(&order)?;
     let mut inverse = vec![0; order.len()];
     for (to, &from) in order.iter().enumerate() {
         inverse[from] = to;
@@ -49,7 +53,8 @@ pub fn permute(x: &Tensor, order: &[usize]) -> Result<Tensor> {
 /// # Errors
 ///
 /// There is no such dimension.
-pub fn transpose(x: &Tensor, a: usize, b: usize) -> Result<Tensor> {
+pub fn transpose(x: &Tensor, a: impl Dim, b: impl Dim) -> Result<Tensor> {
+    let (a, b) = (a.dim("transpose", x.rank())?, b.dim("transpose", x.rank())?);
     let value = x.value().transpose(a, b)?;
     Ok(Tensor::computed(value, &[x], move |grad| Ok(vec![Some(transpose(grad, a, b)?)])))
 }
@@ -71,19 +76,37 @@ pub fn expand(x: &Tensor, shape: &[usize]) -> Result<Tensor> {
 /// # Errors
 ///
 /// `dim` is more than the rank.
-pub fn unsqueeze(x: &Tensor, dim: usize) -> Result<Tensor> {
+pub fn unsqueeze(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
+    let dim = dim.dim("unsqueeze", x.rank() + 1)?;
     let shape = x.value().unsqueeze(dim)?.shape().to_vec();
     reshape(x, &shape)
 }
 
-/// `x` without dimension `dim`, which has size 1.
+/// `x` without those of `dims` that have size 1.
 ///
 /// # Errors
 ///
-/// There is no such dimension, or its size is not 1.
-pub fn squeeze(x: &Tensor, dim: usize) -> Result<Tensor> {
-    let shape = x.value().squeeze(dim)?.shape().to_vec();
-    reshape(x, &shape)
+/// There is no such dimension.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::{DType, Tensor};
+///
+/// let x = Tensor::zeros(&[1, 3, 1], DType::F32)?;
+/// assert_eq!(x.squeeze(())?.shape(), [3]);
+/// assert_eq!(x.squeeze(-1)?.shape(), [1, 3]);
+/// assert_eq!(x.squeeze(1)?.shape(), [1, 3, 1]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+pub fn squeeze(x: &Tensor, dims: impl Dims) -> Result<Tensor> {
+    let mut shape: Vec<Option<usize>> = x.shape().iter().copied().map(Some).collect();
+    for dim in dims.dims("squeeze", x.rank())? {
+        if x.value().size("squeeze", dim)? == 1 {
+            shape[dim] = None;
+        }
+    }
+    reshape(x, shape.into_iter().flatten().collect::<Vec<usize>>())
 }
 
 /// Tensors one after the other along `dim`.
@@ -96,7 +119,8 @@ pub fn squeeze(x: &Tensor, dim: usize) -> Result<Tensor> {
 ///
 /// There is no tensor, or they do not go together.
 #[track_caller]
-pub fn cat(inputs: &[Tensor], dim: usize) -> Result<Tensor> {
+pub fn cat(inputs: &[Tensor], dim: impl Dim) -> Result<Tensor> {
+    let dim = dim.dim("cat", inputs.first().map_or(0, Tensor::rank))?;
     let op = Cat { inputs: inputs.iter().map(|x| x.value().clone()).collect(), dim };
     let value = run(&op)?;
     let sizes: Vec<usize> = inputs.iter().map(|x| x.shape()[dim]).collect();
@@ -119,7 +143,8 @@ pub fn cat(inputs: &[Tensor], dim: usize) -> Result<Tensor> {
 ///
 /// There is no tensor, they do not go together, or `dim` is more than their rank.
 #[track_caller]
-pub fn stack(inputs: &[Tensor], dim: usize) -> Result<Tensor> {
+pub fn stack(inputs: &[Tensor], dim: impl Dim) -> Result<Tensor> {
+    let dim = dim.dim("stack", inputs.first().map_or(0, Tensor::rank) + 1)?;
     let unsqueezed = inputs.iter().map(|x| unsqueeze(x, dim)).collect::<Result<Vec<Tensor>>>()?;
     cat(&unsqueezed, dim)
 }
@@ -130,7 +155,8 @@ pub fn stack(inputs: &[Tensor], dim: usize) -> Result<Tensor> {
 ///
 /// There is no such dimension, or it is too short.
 #[track_caller]
-pub fn narrow(x: &Tensor, dim: usize, start: usize, length: usize) -> Result<Tensor> {
+pub fn narrow(x: &Tensor, dim: impl Dim, start: usize, length: usize) -> Result<Tensor> {
+    let dim = dim.dim("narrow", x.rank())?;
     let value = x.value().narrow(dim, start, length)?;
     let shape = x.shape().to_vec();
     Ok(Tensor::computed(value, &[x], move |grad| {
@@ -151,7 +177,8 @@ pub fn narrow(x: &Tensor, dim: usize, start: usize, length: usize) -> Result<Ten
 ///
 /// The sizes do not add up to that of the dimension.
 #[track_caller]
-pub fn split(x: &Tensor, sizes: &[usize], dim: usize) -> Result<Vec<Tensor>> {
+pub fn split(x: &Tensor, sizes: &[usize], dim: impl Dim) -> Result<Vec<Tensor>> {
+    let dim = dim.dim("split", x.rank())?;
     let total = x.value().size("split", dim)?;
     if sizes.iter().try_fold(0usize, |sum, &size| sum.checked_add(size)) != Some(total) {
         return Err(Error::invalid("split", format!("sizes {sizes:?} of a dimension of {total}")));

@@ -2,10 +2,12 @@ use samebits_tensor_core::ops::{CompareKind, Kthvalue, Median, Sort, Topk, Uniqu
 use samebits_tensor_core::{Result, Tensor as Value};
 
 use super::elementwise::{div, equal, mul, relation};
-use super::reduce::{squeeze, sum};
+use super::reduce::sum;
 use super::scalar::lowered;
 use super::scatter::{like, scatter_add};
+use super::shape::squeeze;
 use super::{constant, expand, lifted, reshape, zeros_like};
+use crate::dims::Dim;
 use crate::{Tensor, run};
 
 /// `x` sorted along `dim`, and where each element was.
@@ -35,7 +37,8 @@ use crate::{Tensor, run};
 ///
 /// `torch.sort` with `stable=True`.
 #[track_caller]
-pub fn sort(x: &Tensor, dim: usize, descending: bool) -> Result<(Tensor, Tensor)> {
+pub fn sort(x: &Tensor, dim: impl Dim, descending: bool) -> Result<(Tensor, Tensor)> {
+    let dim = dim.dim("sort", x.rank())?;
     if let Some(x) = lifted(x, dim)? {
         return lowered(sort(&x, 0, descending)?);
     }
@@ -58,9 +61,10 @@ pub fn sort(x: &Tensor, dim: usize, descending: bool) -> Result<(Tensor, Tensor)
 ///
 /// `torch.argsort` with `stable=True`.
 #[track_caller]
-pub fn argsort(x: &Tensor, dim: usize, descending: bool) -> Result<Tensor> {
+pub fn argsort(x: &Tensor, dim: impl Dim, descending: bool) -> Result<Tensor> {
+    let dim = dim.dim("argsort", x.rank())?;
     if let Some(x) = lifted(x, dim)? {
-        return argsort(&x, 0, descending)?.reshape(&[]);
+        return argsort(&x, 0, descending)?.reshape(());
     }
     Ok(run(&Sort { x: x.value().clone(), dim, descending })?.1.into())
 }
@@ -79,7 +83,8 @@ pub fn argsort(x: &Tensor, dim: usize, descending: bool) -> Result<Tensor> {
 ///
 /// `torch.topk`.
 #[track_caller]
-pub fn topk(x: &Tensor, k: usize, dim: usize, largest: bool) -> Result<(Tensor, Tensor)> {
+pub fn topk(x: &Tensor, k: usize, dim: impl Dim, largest: bool) -> Result<(Tensor, Tensor)> {
+    let dim = dim.dim("topk", x.rank())?;
     if let Some(x) = lifted(x, dim)?.filter(|_| k == 1) {
         return lowered(topk(&x, 1, 0, largest)?);
     }
@@ -102,7 +107,8 @@ pub fn topk(x: &Tensor, k: usize, dim: usize, largest: bool) -> Result<(Tensor, 
 ///
 /// `torch.kthvalue`.
 #[track_caller]
-pub fn kthvalue(x: &Tensor, k: usize, dim: usize, keepdim: bool) -> Result<(Tensor, Tensor)> {
+pub fn kthvalue(x: &Tensor, k: usize, dim: impl Dim, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    let dim = dim.dim("kthvalue", x.rank())?;
     if let Some(x) = lifted(x, dim)? {
         return lowered(kthvalue(&x, k, 0, true)?);
     }
@@ -172,7 +178,8 @@ pub fn nanmedian(x: &Tensor) -> Result<Tensor> {
 ///
 /// `torch.median` with a dimension.
 #[track_caller]
-pub fn median_dim(x: &Tensor, dim: usize, keepdim: bool) -> Result<(Tensor, Tensor)> {
+pub fn median_dim(x: &Tensor, dim: impl Dim, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    let dim = dim.dim("median_dim", x.rank())?;
     median_along(x, dim, keepdim, false)
 }
 
@@ -187,7 +194,8 @@ pub fn median_dim(x: &Tensor, dim: usize, keepdim: bool) -> Result<(Tensor, Tens
 ///
 /// `torch.nanmedian` with a dimension.
 #[track_caller]
-pub fn nanmedian_dim(x: &Tensor, dim: usize, keepdim: bool) -> Result<(Tensor, Tensor)> {
+pub fn nanmedian_dim(x: &Tensor, dim: impl Dim, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    let dim = dim.dim("nanmedian_dim", x.rank())?;
     median_along(x, dim, keepdim, true)
 }
 
@@ -275,7 +283,8 @@ pub fn unique_consecutive(x: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
 ///
 /// `torch.unique` with `dim`, `return_inverse` and `return_counts`.
 #[track_caller]
-pub fn unique_dim(x: &Tensor, dim: usize) -> Result<(Tensor, Tensor, Tensor)> {
+pub fn unique_dim(x: &Tensor, dim: impl Dim) -> Result<(Tensor, Tensor, Tensor)> {
+    let dim = dim.dim("unique_dim", x.rank())?;
     distinct("unique_dim", x, run(&UniqueDim { x: x.value().clone(), dim, consecutive: false })?)
 }
 
@@ -298,7 +307,8 @@ pub fn unique_dim(x: &Tensor, dim: usize) -> Result<(Tensor, Tensor, Tensor)> {
 ///
 /// `torch.unique_consecutive` with `dim`, `return_inverse` and `return_counts`.
 #[track_caller]
-pub fn unique_consecutive_dim(x: &Tensor, dim: usize) -> Result<(Tensor, Tensor, Tensor)> {
+pub fn unique_consecutive_dim(x: &Tensor, dim: impl Dim) -> Result<(Tensor, Tensor, Tensor)> {
+    let dim = dim.dim("unique_consecutive_dim", x.rank())?;
     let found = run(&UniqueDim { x: x.value().clone(), dim, consecutive: true })?;
     distinct("unique_consecutive_dim", x, found)
 }
@@ -359,7 +369,7 @@ fn median_of_all(x: &Tensor, ignore_nan: bool) -> Result<Tensor> {
         let same = like(&equal(&saved, &result)?, grad)?;
         let nans = like(&nan(&saved)?, grad)?;
         let mask = super::where_(&nan(&result)?, &nans, &same)?;
-        let share = div(grad, &sum(&mask, &[0])?)?;
+        let share = div(grad, &sum(&mask, &[0], true)?)?;
         Ok(vec![Some(mul(&expand(&share, saved.shape())?, &mask)?)])
     });
     squeeze(&value, &[0])

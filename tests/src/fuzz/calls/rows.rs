@@ -220,8 +220,8 @@ fn reductions(calls: &mut Calls) {
         let (which, dims, keep) = (d.below(10), d.dims(rank), d.flag());
         let (p, dim) = (d.real(2.0), d.dim(rank));
         graded(d, vec![x], |x| match which {
-            0 => f::sum(&x[0], &dims),
-            1 => f::mean(&x[0], &dims),
+            0 => f::sum(&x[0], &dims, true),
+            1 => f::mean(&x[0], &dims, true),
             2 => f::prod(&x[0], &dims, keep),
             3 => f::var(&x[0], &dims, p, keep),
             4 => f::std(&x[0], &dims, p, keep),

@@ -66,7 +66,7 @@ pub fn ctc_loss(
     if let [steps, classes] = *log_probs.shape() {
         let batch = reshape(log_probs, &[steps, 1, classes])?;
         let loss = ctc_loss(&batch, targets, input_lengths, target_lengths, options)?;
-        return reshape(&loss, &[]);
+        return reshape(&loss, ());
     }
     let targets = CtcTargets {
         labels: targets.value().clone(),

@@ -202,7 +202,7 @@ impl MultiheadAttention {
         }
         let mut weights = functional::reshape(&weights, &[n, self.num_heads, queries, keys])?;
         if attend.average_attn_weights {
-            let mean = functional::mean(&weights, &[1])?;
+            let mean = functional::mean(&weights, &[1], true)?;
             weights = functional::reshape(&mean, &[n, queries, keys])?;
         }
         Ok((alone(y)?, Some(alone(weights)?)))

@@ -61,11 +61,11 @@ impl CosineSimilarity {
         }
         let dim = dimension(op, a, self.dim)?;
         let unit = |x: &Tensor| -> Result<Tensor> {
-            let norm = functional::sqrt(&functional::sum(&functional::square(x)?, &[dim])?)?;
+            let norm = functional::sqrt(&functional::sum(&functional::square(x)?, &[dim], true)?)?;
             let floor = Tensor::full(&[], self.eps, x.dtype())?.to(x.device())?;
             functional::div(x, &functional::maximum(&norm, &floor)?)
         };
-        let sum = functional::sum(&functional::mul(&unit(a)?, &unit(b)?)?, &[dim])?;
+        let sum = functional::sum(&functional::mul(&unit(a)?, &unit(b)?)?, &[dim], true)?;
         let mut shape = sum.shape().to_vec();
         shape.remove(dim);
         functional::reshape(&sum, &shape)

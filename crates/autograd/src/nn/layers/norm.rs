@@ -467,7 +467,7 @@ impl Layer for RMSNorm {
             _ => f64::from(f32::EPSILON),
         });
         let over: Vec<usize> = (x.rank() - self.normalized_shape.len()..x.rank()).collect();
-        let mean = functional::mean(&functional::square(x)?, &over)?;
+        let mean = functional::mean(&functional::square(x)?, &over, true)?;
         let scale = functional::rsqrt(&functional::affine(&mean, 1.0, eps)?)?;
         let y = functional::mul(x, &scale)?;
         match &self.weight {

@@ -1,0 +1,155 @@
+//! The operations as methods.
+
+use crate::dims::{Dim, DimOrAll, Dims, Sizes};
+use crate::{Result, Tensor, functional as f};
+
+use samebits_tensor_core::ops::ScatterReduceKind;
+
+/// `name(arguments) -> result;` for each function that is a method as it is.
+macro_rules! methods {
+    ($($name:ident($($arg:ident: $type:ty),*) -> $result:ty;)*) => {
+        /// The operations of [`functional`](crate::functional) as methods, with all arguments.
+        #[allow(missing_docs, reason = "each is the function of its name")]
+        #[allow(clippy::missing_errors_doc, reason = "each is the function of its name")]
+        impl Tensor {
+            $(
+                #[track_caller]
+                pub fn $name(&self $(, $arg: $type)*) -> Result<$result> {
+                    f::$name(self $(, $arg)*)
+                }
+            )*
+        }
+    };
+}
+
+methods! {
+    abs() -> Tensor;
+    add(other: &Tensor) -> Tensor;
+    affine(scale: f64, shift: f64) -> Tensor;
+    argsort(dim: impl Dim, descending: bool) -> Tensor;
+    bmm(other: &Tensor) -> Tensor;
+    clamp(min: Option<f64>, max: Option<f64>) -> Tensor;
+    cos() -> Tensor;
+    cummax(dim: impl Dim) -> (Tensor, Tensor);
+    cummin(dim: impl Dim) -> (Tensor, Tensor);
+    cumprod(dim: impl Dim) -> Tensor;
+    cumsum(dim: impl Dim) -> Tensor;
+    div(other: &Tensor) -> Tensor;
+    elu(alpha: f64) -> Tensor;
+    erf() -> Tensor;
+    exp() -> Tensor;
+    exp2() -> Tensor;
+    expand(shape: &[usize]) -> Tensor;
+    expm1() -> Tensor;
+    flatten_from(from: impl Dim) -> Tensor;
+    gather(dim: impl Dim, index: &Tensor) -> Tensor;
+    gelu() -> Tensor;
+    hardtanh(min: f64, max: f64) -> Tensor;
+    index_add(dim: impl Dim, index: &Tensor, source: &Tensor, alpha: f64) -> Tensor;
+    index_copy(dim: impl Dim, index: &Tensor, source: &Tensor) -> Tensor;
+    index_fill(dim: impl Dim, index: &Tensor, value: f64) -> Tensor;
+    index_put(indices: &[Tensor], values: &Tensor, accumulate: bool) -> Tensor;
+    index_select(dim: impl Dim, index: &Tensor) -> Tensor;
+    leaky_relu(negative_slope: f64) -> Tensor;
+    log() -> Tensor;
+    log10() -> Tensor;
+    log1p() -> Tensor;
+    log2() -> Tensor;
+    log_sigmoid() -> Tensor;
+    log_softmax(dim: impl Dim) -> Tensor;
+    logcumsumexp(dim: impl Dim) -> Tensor;
+    masked_fill(mask: &Tensor, value: f64) -> Tensor;
+    masked_scatter(mask: &Tensor, source: &Tensor) -> Tensor;
+    masked_select(mask: &Tensor) -> Tensor;
+    matmul(other: &Tensor) -> Tensor;
+    maximum(other: &Tensor) -> Tensor;
+    median() -> Tensor;
+    minimum(other: &Tensor) -> Tensor;
+    mul(other: &Tensor) -> Tensor;
+    nanmedian() -> Tensor;
+    narrow(dim: impl Dim, start: usize, length: usize) -> Tensor;
+    neg() -> Tensor;
+    nonzero() -> Tensor;
+    permute(order: impl Dims) -> Tensor;
+    pow(exponent: &Tensor) -> Tensor;
+    pow_scalar(exponent: f64) -> Tensor;
+    put(index: &Tensor, source: &Tensor, accumulate: bool) -> Tensor;
+    reciprocal() -> Tensor;
+    relu() -> Tensor;
+    relu6() -> Tensor;
+    repeat_interleave(repeats: &Tensor, dim: impl DimOrAll) -> Tensor;
+    reshape(shape: impl Sizes) -> Tensor;
+    rsqrt() -> Tensor;
+    scatter(dim: impl Dim, index: &Tensor, source: &Tensor) -> Tensor;
+    scatter_add(dim: impl Dim, index: &Tensor, source: &Tensor) -> Tensor;
+    scatter_reduce(
+        dim: impl Dim,
+        index: &Tensor,
+        source: &Tensor,
+        reduce: ScatterReduceKind,
+        include_self: bool
+    ) -> Tensor;
+    sigmoid() -> Tensor;
+    sign() -> Tensor;
+    silu() -> Tensor;
+    sin() -> Tensor;
+    softmax(dim: impl Dim) -> Tensor;
+    softplus(beta: f64, threshold: f64) -> Tensor;
+    sort(dim: impl Dim, descending: bool) -> (Tensor, Tensor);
+    split(sizes: &[usize], dim: impl Dim) -> Vec<Tensor>;
+    sqrt() -> Tensor;
+    square() -> Tensor;
+    squeeze(dims: impl Dims) -> Tensor;
+    sub(other: &Tensor) -> Tensor;
+    svd() -> (Tensor, Tensor, Tensor);
+    take(index: &Tensor) -> Tensor;
+    tanh() -> Tensor;
+    topk(k: usize, dim: impl Dim, largest: bool) -> (Tensor, Tensor);
+    transpose(a: impl Dim, b: impl Dim) -> Tensor;
+    unique() -> (Tensor, Tensor, Tensor);
+    unsqueeze(dim: impl Dim) -> Tensor;
+}
+
+/// A pair of methods for each reduction: one that removes the dimensions and one that keeps them
+/// as size 1.
+macro_rules! reductions {
+    ($($name:ident, $keepdim:ident($($dims:ident: $type:ty $(, $arg:expr)?)?) -> $result:ty;)*) => {
+        /// Reductions of [`functional`](crate::functional) as methods, with PyTorch's defaults. Those
+        /// that end in `_keepdim` keep the dimensions as size 1.
+        #[allow(missing_docs, reason = "each is the function of its name")]
+        #[allow(clippy::missing_errors_doc, reason = "each is the function of its name")]
+        impl Tensor {
+            $(
+                #[track_caller]
+                pub fn $name(&self, $($dims: $type)?) -> Result<$result> {
+                    f::$name(self, $($dims, $($arg,)?)? false)
+                }
+
+                #[track_caller]
+                pub fn $keepdim(&self, $($dims: $type)?) -> Result<$result> {
+                    f::$name(self, $($dims, $($arg,)?)? true)
+                }
+            )*
+        }
+    };
+}
+
+reductions! {
+    all, all_keepdim(dims: impl Dims) -> Tensor;
+    amax, amax_keepdim(dims: impl Dims) -> Tensor;
+    amin, amin_keepdim(dims: impl Dims) -> Tensor;
+    any, any_keepdim(dims: impl Dims) -> Tensor;
+    argmax, argmax_keepdim(dim: impl DimOrAll) -> Tensor;
+    argmin, argmin_keepdim(dim: impl DimOrAll) -> Tensor;
+    logsumexp, logsumexp_keepdim(dims: impl Dims) -> Tensor;
+    max, max_keepdim(dim: impl Dim) -> (Tensor, Tensor);
+    mean, mean_keepdim(dims: impl Dims) -> Tensor;
+    median_dim, median_dim_keepdim(dim: impl Dim) -> (Tensor, Tensor);
+    min, min_keepdim(dim: impl Dim) -> (Tensor, Tensor);
+    nanmedian_dim, nanmedian_dim_keepdim(dim: impl Dim) -> (Tensor, Tensor);
+    prod, prod_keepdim(dims: impl Dims) -> Tensor;
+    std, std_keepdim(dims: impl Dims, 1.0) -> Tensor;
+    sum, sum_keepdim(dims: impl Dims) -> Tensor;
+    var, var_keepdim(dims: impl Dims, 1.0) -> Tensor;
+    var_mean, var_mean_keepdim(dims: impl Dims, 1.0) -> (Tensor, Tensor);
+}

@@ -1,0 +1,104 @@
+//! Operators on tensors, scalars and results of operators.
+
+use std::ops::{Add, Div, Mul, Neg, Sub};
+
+use samebits_tensor_core::Error;
+
+use crate::{Result, Tensor, functional as f};
+
+/// `number` rounded to the type of `like`, which has to be a float.
+fn scalar(op: &'static str, number: f64, like: &Tensor) -> Result<Tensor> {
+    if !like.dtype().is_float() {
+        let got = like.dtype();
+        return Err(Error::invalid(op, format!("{number} beside a tensor of type {got}")));
+    }
+    Tensor::full(&[], number, like.dtype())?.to(like.device())
+}
+
+/// One operator: between tensors, between a tensor and the result of an operator, and between a
+/// tensor and a number. Rust allows no operator between two results, or a result and a number:
+/// neither type is this crate's. Of the numbers one float and one integer type are enough, and
+/// all there can be: with a second, the type of a literal would have to be written.
+macro_rules! operator {
+    ($Trait:ident::$method:ident, $function:ident) => {
+        operator!(@tensors $Trait::$method, $function; Tensor, Tensor; Tensor, &Tensor; &Tensor, Tensor; &Tensor, &Tensor);
+        operator!(@right $Trait::$method, $function; Tensor, &Tensor);
+        operator!(@left $Trait::$method, $function; Tensor, &Tensor);
+        operator!(@numbers $Trait::$method, $function; f64, i32);
+    };
+    (@tensors $Trait:ident::$method:ident, $function:ident; $($left:ty, $right:ty);*) => {$(
+        impl $Trait<$right> for $left {
+            type Output = Result<Tensor>;
+
+            #[track_caller]
+            fn $method(self, other: $right) -> Result<Tensor> {
+                f::$function(&self, &other)
+            }
+        }
+    )*};
+    (@right $Trait:ident::$method:ident, $function:ident; $($left:ty),*) => {$(
+        impl $Trait<Result<Tensor>> for $left {
+            type Output = Result<Tensor>;
+
+            #[track_caller]
+            fn $method(self, other: Result<Tensor>) -> Result<Tensor> {
+                f::$function(&self, &other?)
+            }
+        }
+    )*};
+    (@left $Trait:ident::$method:ident, $function:ident; $($right:ty),*) => {$(
+        impl $Trait<$right> for Result<Tensor> {
+            type Output = Result<Tensor>;
+
+            #[track_caller]
+            fn $method(self, other: $right) -> Result<Tensor> {
+                f::$function(&self?, &other)
+            }
+        }
+    )*};
+    (@numbers $Trait:ident::$method:ident, $function:ident; $($number:ty),*) => {$(
+        operator!(@number $Trait::$method, $function, $number; Tensor, &Tensor);
+    )*};
+    (@number $Trait:ident::$method:ident, $function:ident, $number:ty; $($tensor:ty),*) => {$(
+        impl $Trait<$number> for $tensor {
+            type Output = Result<Tensor>;
+
+            #[track_caller]
+            fn $method(self, other: $number) -> Result<Tensor> {
+                f::$function(&self, &scalar(stringify!($method), f64::from(other), &self)?)
+            }
+        }
+
+        impl $Trait<$tensor> for $number {
+            type Output = Result<Tensor>;
+
+            #[track_caller]
+            fn $method(self, other: $tensor) -> Result<Tensor> {
+                f::$function(&scalar(stringify!($method), f64::from(self), &other)?, &other)
+            }
+        }
+    )*};
+}
+
+operator!(Add::add, add);
+operator!(Sub::sub, sub);
+operator!(Mul::mul, mul);
+operator!(Div::div, div);
+
+impl Neg for Tensor {
+    type Output = Result<Tensor>;
+
+    #[track_caller]
+    fn neg(self) -> Result<Tensor> {
+        f::neg(&self)
+    }
+}
+
+impl Neg for &Tensor {
+    type Output = Result<Tensor>;
+
+    #[track_caller]
+    fn neg(self) -> Result<Tensor> {
+        f::neg(self)
+    }
+}
