@@ -335,10 +335,8 @@ fn a_transformer_layer_has_gradients_of_all_parameters() {
         let options = TransformerEncoderLayer::options(4, 2).dim_feedforward(8);
         let layer = drawn(1, || options.norm_first(norm_first).init());
         let x = normal(&[3, 2, 4], 2);
-        let loss = nn::train_with(&mut Generator::new(5), || {
-            functional::sum(&functional::square(&layer.forward(&x)?)?, &[0, 1, 2], true)
-        });
-        let gradients = functional::reshape(&loss.unwrap(), &[]).unwrap().backward().unwrap();
+        let loss = nn::train_with(&mut Generator::new(5), || layer.forward(&x)?.square()?.sum(()));
+        let gradients = loss.unwrap().backward().unwrap();
         for (name, parameter) in layer.named_parameters() {
             assert!(gradients.of(&parameter).is_some(), "{name}");
         }
