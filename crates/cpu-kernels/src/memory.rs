@@ -46,6 +46,7 @@ pub(crate) fn volume(op: &'static str, sizes: &[usize]) -> Result<usize> {
     memory::product(sizes).ok_or(Error::OutOfMemory { op, bytes: usize::MAX })
 }
 
-fn named(op: &'static str) -> impl FnOnce(OutOfMemory) -> Error {
+/// A shortage of memory during `op`.
+pub(crate) fn named(op: &'static str) -> impl FnOnce(OutOfMemory) -> Error {
     move |OutOfMemory { bytes }| Error::OutOfMemory { op, bytes }
 }

@@ -12,9 +12,14 @@ use samebits_cpu_kernels::embedding::{
     BagMode, Bags, embedding_backward, embedding_bag, embedding_bag_backward,
     embedding_bag_weights_backward,
 };
-use samebits_cpu_kernels::grid_sample::{GridMode, GridPadding, GridSample};
+use samebits_cpu_kernels::grid_sample::{
+    GridMode, GridPadding, GridParams, Sampling, grid_sample, grid_sample_grid_backward,
+    grid_sample_input_backward,
+};
 use samebits_cpu_kernels::index::{gather_backward, index_select_backward, take_backward};
-use samebits_cpu_kernels::interpolate::{Interpolate, InterpolateMode};
+use samebits_cpu_kernels::interpolate::{
+    InterpolateMode, Resize, interpolate, interpolate_backward,
+};
 use samebits_cpu_kernels::loss::{
     Targets, log_softmax, log_softmax_backward, nll_loss, nll_loss_backward, nll_loss_sums,
 };
@@ -328,25 +333,28 @@ mod family {
             InterpolateMode::Linear { align_corners },
             InterpolateMode::CubicAntialias { align_corners },
         ] {
-            let resize = Interpolate::<T>::new("resize", 1, &[n], &[2 * n], &[None], mode).unwrap();
-            all.push(run(2 * n, |out: &mut [T]| resize.forward(x, out).unwrap()));
+            let resize = Resize::new("resize", &[1, 1, n], &[2 * n], &[None], mode).unwrap();
+            all.push(run(2 * n, |out: &mut [T]| interpolate(&resize, x, out).unwrap()));
             let grad = [x, x].concat();
-            all.push(run(n, |out: &mut [T]| resize.backward(&grad, out).unwrap()));
+            all.push(run(n, |out: &mut [T]| interpolate_backward(&resize, &grad, out).unwrap()));
         }
         let padding = Padding::new("pad", &[n], &[[3, 3]], PadMode::Reflect).unwrap();
         let grad = [x, &x[..6]].concat();
         all.push(run(n, |out: &mut [T]| pad_backward(&padding, &grad, out).unwrap()));
-        let (mode, border) = (GridMode::Linear, GridPadding::Border);
+        let (mode, padding) = (GridMode::Linear, GridPadding::Border);
+        let params = GridParams { mode, padding, align_corners: true };
         let (width, points) = (n / 4, n / 2);
         let sample =
-            GridSample::new("sample", 1, 1, &[4, width], points, mode, border, true).unwrap();
+            Sampling::new("sample", &[1, 1, 4, width], &[1, 1, points, 2], params).unwrap();
         let grid: Vec<T> = Random(5).units(2 * points);
-        all.push(run(points, |out: &mut [T]| sample.forward(x, &grid, out).unwrap()));
+        all.push(run(points, |out: &mut [T]| grid_sample(&sample, x, &grid, out).unwrap()));
         let grad = &x[..points];
-        all.push(run(n, |out: &mut [T]| sample.input_backward(grad, &grid, out).unwrap()));
+        all.push(run(n, |out: &mut [T]| {
+            grid_sample_input_backward(&sample, grad, &grid, out).unwrap()
+        }));
         let large: Vec<T> = Random(6).units(n);
         all.push(run(2 * points, |out: &mut [T]| {
-            sample.grid_backward(grad, &large, &grid, out).unwrap();
+            grid_sample_grid_backward(&sample, grad, &large, &grid, out).unwrap();
         }));
         all
     }

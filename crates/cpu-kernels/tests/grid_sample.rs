@@ -3,7 +3,10 @@
 mod invariance;
 
 use invariance::{Random, bits, everywhere};
-use samebits_cpu_kernels::grid_sample::{GridMode, GridPadding, GridSample};
+use samebits_cpu_kernels::grid_sample::{
+    GridMode, GridPadding, GridParams, Sampling, grid_sample, grid_sample_grid_backward,
+    grid_sample_input_backward,
+};
 use samebits_numerics::exact::ExactSum;
 
 const PADDINGS: [GridPadding; 3] =
@@ -52,6 +55,23 @@ fn linear_taps(
     taps
 }
 
+/// The sampling of `points` points in each of `batch` inputs of `channels` channels.
+fn sampling(
+    op: &'static str,
+    [batch, channels, points]: [usize; 3],
+    size: &[usize],
+    params: GridParams,
+) -> samebits_tensor_core::Result<Sampling> {
+    let dims = size.len();
+    let mut grid = vec![1; dims + 2];
+    (grid[0], grid[dims], grid[dims + 1]) = (batch, points, dims);
+    Sampling::new(op, &[&[batch, channels], size].concat(), &grid, params)
+}
+
+fn params(mode: GridMode, padding: GridPadding, align_corners: bool) -> GridParams {
+    GridParams { mode, padding, align_corners }
+}
+
 #[test]
 fn linear_sampling_equals_the_definition() {
     let mut random = Random(1);
@@ -60,9 +80,13 @@ fn linear_sampling_equals_the_definition() {
         let size = [1 + random.below(6), 1 + random.below(6)];
         let (points, align) = (1 + random.below(30), random.below(2) == 1);
         let padding = PADDINGS[round % 3];
-        let sample =
-            GridSample::new("g", batch, channels, &size, points, GridMode::Linear, padding, align)
-                .unwrap();
+        let sample = sampling(
+            "g",
+            [batch, channels, points],
+            &size,
+            params(GridMode::Linear, padding, align),
+        )
+        .unwrap();
         let input: Vec<f32> = random.wide(sample.input_len());
         // Multiples of 1/16, so that mirroring is exact in any way it is done.
         let grid: Vec<f32> =
@@ -83,9 +107,9 @@ fn linear_sampling_equals_the_definition() {
         let expected: Vec<f32> = sums.iter().map(ExactSum::to_f32).collect();
         let run = || {
             let mut out = vec![9.0; values.len()];
-            sample.forward(&input, &grid, &mut out).unwrap();
+            grid_sample(&sample, &input, &grid, &mut out).unwrap();
             let mut back = vec![9.0; input.len()];
-            sample.input_backward(&grad, &grid, &mut back).unwrap();
+            grid_sample_input_backward(&sample, &grad, &grid, &mut back).unwrap();
             (bits(&out), bits(&back))
         };
         let got = if round < 6 { everywhere(run) } else { run() };
@@ -95,7 +119,7 @@ fn linear_sampling_equals_the_definition() {
 }
 
 /// A sampling, its input, grid and output gradient.
-type Case = (GridSample, Vec<f64>, Vec<f64>, Vec<f64>);
+type Case = (Sampling, Vec<f64>, Vec<f64>, Vec<f64>);
 
 /// A case of every mode, with its own random input.
 fn cases() -> Vec<Case> {
@@ -110,7 +134,7 @@ fn cases() -> Vec<Case> {
                 (GridMode::Nearest, &[3, 4, 5]),
                 (GridMode::Linear, &[3, 4, 5]),
             ] {
-                let sample = GridSample::new("g", 2, 3, size, 40, mode, padding, align).unwrap();
+                let sample = sampling("g", [2, 3, 40], size, params(mode, padding, align)).unwrap();
                 let input = random.units(sample.input_len());
                 let grid: Vec<f64> =
                     random.units::<f64>(sample.grid_len()).iter().map(|x| 1.7 * x).collect();
@@ -127,13 +151,13 @@ fn gradients_equal_finite_differences() {
     for (sample, input, grid, grad) in cases() {
         let loss = |input: &[f64], grid: &[f64]| {
             let mut out = vec![0.0; grad.len()];
-            sample.forward(input, grid, &mut out).unwrap();
+            grid_sample(&sample, input, grid, &mut out).unwrap();
             out.iter().zip(&grad).map(|(x, g)| x * g).fold(0.0, |sum, x| sum + x)
         };
         let mut by_input = vec![0.0; input.len()];
-        sample.input_backward(&grad, &grid, &mut by_input).unwrap();
+        grid_sample_input_backward(&sample, &grad, &grid, &mut by_input).unwrap();
         let mut by_grid = vec![9.0; grid.len()];
-        sample.grid_backward(&grad, &input, &grid, &mut by_grid).unwrap();
+        grid_sample_grid_backward(&sample, &grad, &input, &grid, &mut by_grid).unwrap();
         let step = 1e-6;
         for (at, gradient) in by_input.iter().enumerate().step_by(7) {
             let (mut low, mut high) = (input.clone(), input.clone());
@@ -162,11 +186,11 @@ fn every_mode_is_the_same_everywhere() {
         let (input, grid, grad) = (narrow(&input), narrow(&grid), narrow(&grad));
         everywhere(|| {
             let mut out = vec![9.0; grad.len()];
-            sample.forward(&input, &grid, &mut out).unwrap();
+            grid_sample(&sample, &input, &grid, &mut out).unwrap();
             let mut back = vec![9.0; input.len()];
-            sample.input_backward(&grad, &grid, &mut back).unwrap();
+            grid_sample_input_backward(&sample, &grad, &grid, &mut back).unwrap();
             let mut points = vec![9.0; grid.len()];
-            sample.grid_backward(&grad, &input, &grid, &mut points).unwrap();
+            grid_sample_grid_backward(&sample, &grad, &input, &grid, &mut points).unwrap();
             (bits(&out), bits(&back), bits(&points))
         });
     }
@@ -177,12 +201,12 @@ fn points_that_are_no_numbers_sample_nothing() {
     let grid = [f32::NAN, 0.0, 0.0, f32::INFINITY, -3e38, 3e38];
     for padding in PADDINGS {
         for mode in [GridMode::Nearest, GridMode::Linear, GridMode::Cubic] {
-            let sample = GridSample::new("g", 1, 1, &[3, 3], 3, mode, padding, true).unwrap();
+            let sample = sampling("g", [1, 1, 3], &[3, 3], params(mode, padding, true)).unwrap();
             let mut out = [9.0f32; 3];
-            sample.forward(&[1.0; 9], &grid, &mut out).unwrap();
+            grid_sample(&sample, &[1.0; 9], &grid, &mut out).unwrap();
             assert_eq!(out[0].to_bits(), 0, "{padding:?} {mode:?}");
             let mut points = [9.0f32; 6];
-            sample.grid_backward(&[1.0; 3], &[1.0; 9], &grid, &mut points).unwrap();
+            grid_sample_grid_backward(&sample, &[1.0; 3], &[1.0; 9], &grid, &mut points).unwrap();
         }
     }
 }
@@ -190,19 +214,20 @@ fn points_that_are_no_numbers_sample_nothing() {
 #[test]
 fn what_makes_no_sense_is_refused() {
     let new = |size: &[usize], mode| {
-        GridSample::new("g", 1, 1, size, 1, mode, GridPadding::Zeros, true).map(|_| ())
+        sampling("g", [1; 3], size, params(mode, GridPadding::Zeros, true)).map(|_| ())
     };
     assert!(new(&[3], GridMode::Linear).is_err());
     assert!(new(&[3, 0], GridMode::Linear).is_err());
     assert!(new(&[3, 3, 3], GridMode::Cubic).is_err());
     let sample =
-        GridSample::new("g", 1, 1, &[2, 2], 1, GridMode::Linear, GridPadding::Zeros, true).unwrap();
+        sampling("g", [1; 3], &[2, 2], params(GridMode::Linear, GridPadding::Zeros, true)).unwrap();
     let mut out = [0.0f32; 1];
-    assert!(sample.forward(&[0.0; 4], &[0.0; 3], &mut out).is_err());
-    assert!(sample.forward(&[0.0; 3], &[0.0; 2], &mut out).is_err());
+    assert!(grid_sample(&sample, &[0.0; 4], &[0.0; 3], &mut out).is_err());
+    assert!(grid_sample(&sample, &[0.0; 3], &[0.0; 2], &mut out).is_err());
     let empty =
-        GridSample::new("g", 0, 1, &[2, 2], 1, GridMode::Linear, GridPadding::Zeros, true).unwrap();
-    empty.forward::<f32>(&[], &[], &mut []).unwrap();
-    empty.input_backward::<f32>(&[], &[], &mut []).unwrap();
-    empty.grid_backward::<f32>(&[], &[], &[], &mut []).unwrap();
+        sampling("g", [0, 1, 1], &[2, 2], params(GridMode::Linear, GridPadding::Zeros, true))
+            .unwrap();
+    grid_sample::<f32>(&empty, &[], &[], &mut []).unwrap();
+    grid_sample_input_backward::<f32>(&empty, &[], &[], &mut []).unwrap();
+    grid_sample_grid_backward::<f32>(&empty, &[], &[], &[], &mut []).unwrap();
 }

@@ -4,7 +4,9 @@ mod invariance;
 
 use invariance::{Random, bits, everywhere};
 use samebits_cpu_kernels::Float;
-use samebits_cpu_kernels::interpolate::{Interpolate, InterpolateMode};
+use samebits_cpu_kernels::interpolate::{
+    InterpolateMode, Resize, interpolate, interpolate_backward,
+};
 use std::collections::BTreeMap;
 
 /// The inputs of output `o` and their weights, places beyond the border moved to it.
@@ -108,7 +110,8 @@ fn check<T: Float>(seed: u64) {
             .map(|d| (random.below(3) == 0).then(|| (output[d] as f64 + 0.25) / input[d] as f64))
             .collect();
         let planes = 1 + random.below(3);
-        let resize = Interpolate::<T>::new("i", planes, &input, &output, &scale, mode).unwrap();
+        let resize =
+            Resize::new("i", &[&[1, planes], &input[..]].concat(), &output, &scale, mode).unwrap();
         let x: Vec<T> = random.wide(resize.input_len());
         let grad: Vec<T> = random.wide(resize.output_len());
         // One dimension at a time, in three dimensions.
@@ -138,9 +141,9 @@ fn check<T: Float>(seed: u64) {
         }
         let run = || {
             let mut out = vec![T::ONE; values.len()];
-            resize.forward(&x, &mut out).unwrap();
+            interpolate(&resize, &x, &mut out).unwrap();
             let mut got = vec![T::ONE; back.len()];
-            resize.backward(&grad, &mut got).unwrap();
+            interpolate_backward(&resize, &grad, &mut got).unwrap();
             (bits(&out), bits(&got))
         };
         let got = if round < 8 { everywhere(run) } else { run() };
@@ -159,14 +162,13 @@ fn every_mode_equals_the_definition() {
 fn large_images_are_the_same_everywhere() {
     let mut random = Random(3);
     let mode = InterpolateMode::Linear { align_corners: false };
-    let resize =
-        Interpolate::<f32>::new("i", 10, &[56, 56], &[112, 112], &[None, None], mode).unwrap();
+    let resize = Resize::new("i", &[1, 10, 56, 56], &[112, 112], &[None, None], mode).unwrap();
     let grad = random.units(resize.output_len());
     let x = random.units(resize.input_len());
     everywhere(|| {
         let (mut out, mut back) = (vec![0.0; grad.len()], vec![0.0; x.len()]);
-        resize.forward(&x, &mut out).unwrap();
-        resize.backward(&grad, &mut back).unwrap();
+        interpolate(&resize, &x, &mut out).unwrap();
+        interpolate_backward(&resize, &grad, &mut back).unwrap();
         (bits(&out), bits(&back))
     });
 }
@@ -175,9 +177,9 @@ fn large_images_are_the_same_everywhere() {
 fn an_infinite_neighbour_that_is_not_a_tap_does_no_harm() {
     let mode = InterpolateMode::Linear { align_corners: false };
     // Outputs 0 and 3 lie outside the centres and take one input only.
-    let resize = Interpolate::<f32>::new("i", 1, &[2], &[4], &[None], mode).unwrap();
+    let resize = Resize::new("i", &[1, 1, 2], &[4], &[None], mode).unwrap();
     let mut back = [0.0f32; 2];
-    resize.backward(&[1.0, 1.0, 1.0, f32::INFINITY], &mut back).unwrap();
+    interpolate_backward(&resize, &[1.0, 1.0, 1.0, f32::INFINITY], &mut back).unwrap();
     assert_eq!(back, [2.0, f32::INFINITY]);
 }
 
@@ -185,17 +187,17 @@ fn an_infinite_neighbour_that_is_not_a_tap_does_no_harm() {
 fn what_makes_no_sense_is_refused() {
     let mode = InterpolateMode::Nearest;
     let new = |input: &[usize], output: &[usize], scale: &[Option<f64>]| {
-        Interpolate::<f32>::new("i", 1, input, output, scale, mode).map(|_| ())
+        Resize::new("i", &[&[1, 1], input].concat(), output, scale, mode).map(|_| ())
     };
     assert!(new(&[0], &[1], &[None]).is_err());
     assert!(new(&[1], &[1, 1], &[None]).is_err());
     assert!(new(&[1], &[1], &[Some(0.0)]).is_err());
     assert!(new(&[1], &[1], &[Some(f64::NAN)]).is_err());
     assert!(new(&[], &[], &[]).is_err());
-    let none = Interpolate::<f32>::new("i", 2, &[3], &[0], &[None], mode).unwrap();
-    none.forward(&[0.0; 6], &mut []).unwrap();
-    let mut back = [1.0; 6];
-    none.backward(&[], &mut back).unwrap();
+    let none = Resize::new("i", &[1, 2, 3], &[0], &[None], mode).unwrap();
+    interpolate(&none, &[0.0f32; 6], &mut []).unwrap();
+    let mut back = [1.0f32; 6];
+    interpolate_backward(&none, &[], &mut back).unwrap();
     assert_eq!(back, [0.0; 6]);
-    assert!(none.forward(&[0.0; 5], &mut []).is_err());
+    assert!(interpolate(&none, &[0.0f32; 5], &mut []).is_err());
 }

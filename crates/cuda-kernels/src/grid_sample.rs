@@ -18,208 +18,139 @@ use bytemuck::{Pod, Zeroable};
 use cudarc::driver::CudaSlice;
 
 use crate::Variant;
-use crate::device::{Device, Float, atomic, expect_len, of, product};
-use crate::error::{CudaError, Result};
-use crate::pooling::sizes;
+use crate::device::{Device, Float, atomic, expect_len, narrow, of, product};
+use crate::error::Result;
 use crate::segments::Segments;
+
+pub use samebits_tensor_core::geometry::{GridMode, GridPadding, GridParams, Sampling};
 
 const FAMILY: &str = "grid_sample";
 
-/// How values between the input's elements are found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GridMode {
-    /// The nearest element; halfway, the one with the even coordinate.
-    Nearest,
-    /// The two neighbours in each dimension.
-    Linear,
-    /// The four neighbours in each dimension, by cubic convolution with a = −0.75; for images.
-    Cubic,
+/// Samples `input` at the points of `grid`.
+///
+/// # Errors
+///
+/// [`CudaError::Length`](crate::CudaError::Length);
+/// [`CudaError::InvalidArgument`](crate::CudaError::InvalidArgument) for a size of 2^31 or more.
+pub fn grid_sample<T: Float>(
+    device: &Device,
+    sampling: &Sampling,
+    input: &CudaSlice<T>,
+    grid: &CudaSlice<T>,
+) -> Result<CudaSlice<T>> {
+    let (op, raw) = (sampling.op(), RawGrid::new(sampling)?);
+    let (n_in, n_grid, n) = (sampling.input_len(), sampling.grid_len(), sampling.output_len());
+    expect_len(op, "the input", input, n_in)?;
+    expect_len(op, "the grid", grid, n_grid)?;
+    let taps = Taps::new(device, sampling, grid)?;
+    let mut out = device.uninitialised(op, n)?;
+    device
+        .kernel(op, FAMILY, of::<T>(["grid_sample_f32", "grid_sample_f64"]))?
+        .on(device.stream())
+        .write(&mut out)
+        .read(input)
+        .read(&taps.places)
+        .read(&taps.weights)
+        .value(&raw)
+        .threads(n, device.block())?;
+    Ok(out)
 }
 
-/// What lies outside the input.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GridPadding {
-    /// Zeros.
-    Zeros,
-    /// The nearest element of the border.
-    Border,
-    /// The input mirrored at its border.
-    Reflection,
+/// The gradient of [`grid_sample`] for the input.
+///
+/// # Errors
+///
+/// [`CudaError::Length`](crate::CudaError::Length);
+/// [`CudaError::InvalidArgument`](crate::CudaError::InvalidArgument) for a size of 2^31 or more.
+pub fn grid_sample_input_grad<T: Float>(
+    device: &Device,
+    sampling: &Sampling,
+    grad: &CudaSlice<T>,
+    grid: &CudaSlice<T>,
+    variant: Variant,
+) -> Result<CudaSlice<T>> {
+    let (op, raw) = (sampling.op(), RawGrid::new(sampling)?);
+    let (n_in, n_grid, n) = (sampling.input_len(), sampling.grid_len(), sampling.output_len());
+    expect_len(op, "the gradient", grad, n)?;
+    expect_len(op, "the grid", grid, n_grid)?;
+    let taps = Taps::new(device, sampling, grid)?;
+    let mut out = device.zeros_for::<T>(op, n_in)?;
+    if variant == Variant::Atomic {
+        device
+            .kernel(op, FAMILY, atomic::<T>(op, "grid_input_grad_f32_atomic")?)?
+            .on(device.stream())
+            .write(&mut out)
+            .read(grad)
+            .read(&taps.places)
+            .read(&taps.weights)
+            .value(&raw)
+            .threads(n, device.block())?;
+        return Ok(out);
+    }
+    let rows = product(op, &[sampling.batch(), sampling.plane()])?;
+    let mut reports = device.reports();
+    let count = taps.count;
+    let mut segments = Segments::new(device, op, &taps.places, count, rows, reports.ignored())?;
+    if T::WIDE {
+        segments.sort(device, op)?;
+    }
+    let names = ["grid_input_grad_f32_rows", "grid_input_grad_f64_rows"];
+    device
+        .kernel(op, FAMILY, of::<T>(names))?
+        .on(device.stream())
+        .write(&mut out)
+        .read(grad)
+        .read(&taps.weights)
+        .segments(&segments)
+        .value(&raw)
+        .threads(n_in, device.block())?;
+    Ok(out)
 }
 
-/// The sizes and the options of one sampling.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GridSample {
-    raw: RawGrid,
+/// The gradient of [`grid_sample`] for the grid.
+///
+/// # Errors
+///
+/// [`CudaError::Length`](crate::CudaError::Length);
+/// [`CudaError::InvalidArgument`](crate::CudaError::InvalidArgument) for a size of 2^31 or more.
+pub fn grid_sample_grid_grad<T: Float>(
+    device: &Device,
+    sampling: &Sampling,
+    grad: &CudaSlice<T>,
+    input: &CudaSlice<T>,
+    grid: &CudaSlice<T>,
+) -> Result<CudaSlice<T>> {
+    let (op, raw) = (sampling.op(), RawGrid::new(sampling)?);
+    let (n_in, n_grid, n) = (sampling.input_len(), sampling.grid_len(), sampling.output_len());
+    expect_len(op, "the gradient", grad, n)?;
+    expect_len(op, "the input", input, n_in)?;
+    expect_len(op, "the grid", grid, n_grid)?;
+    let mut out = device.uninitialised(op, n_grid)?;
+    let points = sampling.batch() * sampling.points();
+    device
+        .kernel(op, FAMILY, of::<T>(["grid_grad_f32", "grid_grad_f64"]))?
+        .on(device.stream())
+        .write(&mut out)
+        .read(grad)
+        .read(input)
+        .read(grid)
+        .value(&raw)
+        .threads(points, device.block())?;
+    Ok(out)
 }
 
 /// Where the taps of all points are and what they weigh.
 #[derive(Debug)]
 struct Taps<T> {
+    count: usize,
     places: CudaSlice<i64>,
     weights: CudaSlice<T>,
 }
 
-impl GridSample {
-    /// The sampling of `points` points in each of `batch` inputs of `channels` channels of size
-    /// `input`. With `align_corners` the coordinates −1 and 1 are the centres of the corner
-    /// elements, otherwise their outer corners.
-    ///
-    /// # Errors
-    ///
-    /// [`CudaError::InvalidArgument`] if the input has not two or three nonzero sizes, or for
-    /// [`GridMode::Cubic`] in three dimensions.
-    pub fn new(
-        batch: usize,
-        channels: usize,
-        input: &[usize],
-        points: usize,
-        mode: GridMode,
-        padding: GridPadding,
-        align_corners: bool,
-    ) -> Result<GridSample> {
-        let op = "grid_sample";
-        let dims = input.len();
-        if !(2..=3).contains(&dims) || (dims == 3 && mode == GridMode::Cubic) {
-            return Err(CudaError::invalid(
-                op,
-                format!("input {input:?}: 2 or 3 sizes, and 2 for cubic sampling"),
-            ));
-        }
-        let per_axis: u32 = match mode {
-            GridMode::Nearest => 1,
-            GridMode::Linear => 2,
-            GridMode::Cubic => 4,
-        };
-        Ok(GridSample {
-            raw: RawGrid {
-                batch: batch as u64,
-                channels: channels as u64,
-                points: points as u64,
-                input: sizes(op, "input", input, dims, 1)?,
-                dims: dims as u32,
-                mode: mode as u32,
-                padding: padding as u32,
-                align_corners: u32::from(align_corners),
-                taps: per_axis.pow(dims as u32),
-            },
-        })
-    }
-
-    /// Samples `input` at the points of `grid`.
-    ///
-    /// # Errors
-    ///
-    /// [`CudaError::Length`].
-    pub fn forward<T: Float>(
-        &self,
-        device: &Device,
-        input: &CudaSlice<T>,
-        grid: &CudaSlice<T>,
-    ) -> Result<CudaSlice<T>> {
-        let op = "grid_sample";
-        let [n_in, n_grid, n] = self.lengths(op)?;
-        expect_len(op, "the input", input, n_in)?;
-        expect_len(op, "the grid", grid, n_grid)?;
-        let taps = self.taps(device, grid)?;
-        let mut out = device.uninitialised(op, n)?;
-        device
-            .kernel(op, FAMILY, of::<T>(["grid_sample_f32", "grid_sample_f64"]))?
-            .on(device.stream())
-            .write(&mut out)
-            .read(input)
-            .read(&taps.places)
-            .read(&taps.weights)
-            .value(&self.raw)
-            .threads(n, device.block())?;
-        Ok(out)
-    }
-
-    /// The gradient of [`forward`](GridSample::forward) for the input.
-    ///
-    /// # Errors
-    ///
-    /// [`CudaError::Length`].
-    pub fn input_grad<T: Float>(
-        &self,
-        device: &Device,
-        grad: &CudaSlice<T>,
-        grid: &CudaSlice<T>,
-        variant: Variant,
-    ) -> Result<CudaSlice<T>> {
-        let op = "grid_sample";
-        let [n_in, n_grid, n] = self.lengths(op)?;
-        expect_len(op, "the gradient", grad, n)?;
-        expect_len(op, "the grid", grid, n_grid)?;
-        let taps = self.taps(device, grid)?;
-        let mut out = device.zeros_for::<T>(op, n_in)?;
-        if variant == Variant::Atomic {
-            device
-                .kernel(op, FAMILY, atomic::<T>(op, "grid_input_grad_f32_atomic")?)?
-                .on(device.stream())
-                .write(&mut out)
-                .read(grad)
-                .read(&taps.places)
-                .read(&taps.weights)
-                .value(&self.raw)
-                .threads(n, device.block())?;
-            return Ok(out);
-        }
-        let [d, h, w] = self.raw.input.map(|x| x as usize);
-        let rows = product(op, &[self.raw.batch as usize, d, h, w])?;
-        let mut reports = device.reports();
-        let count = self.tap_count(op)?;
-        let mut segments = Segments::new(device, op, &taps.places, count, rows, reports.ignored())?;
-        if T::WIDE {
-            segments.sort(device, op)?;
-        }
-        let names = ["grid_input_grad_f32_rows", "grid_input_grad_f64_rows"];
-        device
-            .kernel(op, FAMILY, of::<T>(names))?
-            .on(device.stream())
-            .write(&mut out)
-            .read(grad)
-            .read(&taps.weights)
-            .segments(&segments)
-            .value(&self.raw)
-            .threads(n_in, device.block())?;
-        Ok(out)
-    }
-
-    /// The gradient of [`forward`](GridSample::forward) for the grid.
-    ///
-    /// # Errors
-    ///
-    /// [`CudaError::Length`].
-    pub fn grid_grad<T: Float>(
-        &self,
-        device: &Device,
-        grad: &CudaSlice<T>,
-        input: &CudaSlice<T>,
-        grid: &CudaSlice<T>,
-    ) -> Result<CudaSlice<T>> {
-        let op = "grid_sample";
-        let [n_in, n_grid, n] = self.lengths(op)?;
-        expect_len(op, "the gradient", grad, n)?;
-        expect_len(op, "the input", input, n_in)?;
-        expect_len(op, "the grid", grid, n_grid)?;
-        let mut out = device.uninitialised(op, n_grid)?;
-        let points = (self.raw.batch * self.raw.points) as usize;
-        device
-            .kernel(op, FAMILY, of::<T>(["grid_grad_f32", "grid_grad_f64"]))?
-            .on(device.stream())
-            .write(&mut out)
-            .read(grad)
-            .read(input)
-            .read(grid)
-            .value(&self.raw)
-            .threads(points, device.block())?;
-        Ok(out)
-    }
-
-    fn taps<T: Float>(&self, device: &Device, grid: &CudaSlice<T>) -> Result<Taps<T>> {
-        let op = "grid_sample";
-        let count = self.tap_count(op)?;
+impl<T: Float> Taps<T> {
+    fn new(device: &Device, sampling: &Sampling, grid: &CudaSlice<T>) -> Result<Taps<T>> {
+        let (op, points) = (sampling.op(), sampling.batch() * sampling.points());
+        let count = product(op, &[points, sampling.most_taps()])?;
         let mut places = device.uninitialised(op, count)?;
         let mut weights = device.uninitialised(op, count)?;
         device
@@ -228,26 +159,9 @@ impl GridSample {
             .write(&mut places)
             .write(&mut weights)
             .read(grid)
-            .value(&self.raw)
-            .threads((self.raw.batch * self.raw.points) as usize, device.block())?;
-        Ok(Taps { places, weights })
-    }
-
-    fn tap_count(&self, op: &'static str) -> Result<usize> {
-        let RawGrid { batch, points, taps, .. } = self.raw;
-        product(op, &[batch as usize, points as usize, taps as usize])
-    }
-
-    /// Lengths of input, grid and output.
-    fn lengths(&self, op: &'static str) -> Result<[usize; 3]> {
-        let RawGrid { batch, channels, points, input, dims, .. } = self.raw;
-        let [batch, channels, points] = [batch, channels, points].map(|x| x as usize);
-        let [d, h, w] = input.map(|x| x as usize);
-        Ok([
-            product(op, &[batch, channels, d, h, w])?,
-            product(op, &[batch, points, dims as usize])?,
-            product(op, &[batch, channels, points])?,
-        ])
+            .value(&RawGrid::new(sampling)?)
+            .threads(points, device.block())?;
+        Ok(Taps { count, places, weights })
     }
 }
 
@@ -264,4 +178,21 @@ struct RawGrid {
     padding: u32,
     align_corners: u32,
     taps: u32,
+}
+
+impl RawGrid {
+    fn new(sampling: &Sampling) -> Result<RawGrid> {
+        let params = sampling.params();
+        Ok(RawGrid {
+            batch: sampling.batch() as u64,
+            channels: sampling.channels() as u64,
+            points: sampling.points() as u64,
+            input: narrow(sampling.op(), "input", sampling.input())?,
+            dims: sampling.dims() as u32,
+            mode: params.mode as u32,
+            padding: params.padding as u32,
+            align_corners: u32::from(params.align_corners),
+            taps: sampling.most_taps() as u32,
+        })
+    }
 }

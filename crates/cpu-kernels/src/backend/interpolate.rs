@@ -1,30 +1,20 @@
+use samebits_tensor_core::Tensor;
 use samebits_tensor_core::ops::{Interpolate, InterpolateGrad};
 use samebits_tensor_core::registry::{Kernel, register};
-use samebits_tensor_core::{Op, Tensor};
 
 use super::{FLOATS, with_float};
-use crate::interpolate;
+use crate::interpolate::{interpolate, interpolate_backward};
 
 pub(super) fn register_all() {
     register(Kernel::portable(
         "taps",
         FLOATS,
         "each output takes its inputs in ascending order",
-        |op: &Interpolate, ()| {
+        |op: &Interpolate, resize| {
             let input = op.input.contiguous()?;
-            let (planes, size) = input.shape().split_at(2);
-            let mut out = Tensor::scratch(&[planes, &op.output_size].concat(), input.dtype())?;
-            let planes = planes.iter().product();
+            let mut out = Tensor::scratch(resize.output_shape(), input.dtype())?;
             with_float!(input.dtype(), T => {
-                interpolate::Interpolate::<T>::new(
-                    Interpolate::NAME,
-                    planes,
-                    size,
-                    &op.output_size,
-                    &op.scales,
-                    op.mode,
-                )?
-                .forward(input.as_slice()?, out.as_mut_slice()?)?;
+                interpolate::<T>(resize, input.as_slice()?, out.as_mut_slice()?)?;
             });
             Ok(out)
         },
@@ -33,20 +23,11 @@ pub(super) fn register_all() {
         "gather",
         FLOATS,
         "each input takes its contributions in ascending output index",
-        |op: &InterpolateGrad, ()| {
+        |op: &InterpolateGrad, resize| {
             let grad = op.grad.contiguous()?;
-            let (planes, size) = op.input_shape.split_at(2);
             let mut out = Tensor::scratch(&op.input_shape, grad.dtype())?;
             with_float!(grad.dtype(), T => {
-                interpolate::Interpolate::<T>::new(
-                    InterpolateGrad::NAME,
-                    planes.iter().product(),
-                    size,
-                    &grad.shape()[2..],
-                    &op.scales,
-                    op.mode,
-                )?
-                .backward(grad.as_slice()?, out.as_mut_slice()?)?;
+                interpolate_backward::<T>(resize, grad.as_slice()?, out.as_mut_slice()?)?;
             });
             Ok(out)
         },

@@ -1,9 +1,9 @@
 //! The elements that a point takes, and their weights.
 
-use super::{GridMode, GridPadding, GridSample};
-use crate::interpolate::cubic_weights;
+use super::{GridMode, GridPadding, GridParams, Sampling};
 use crate::{Float, Result, memory};
 use samebits_numerics::simd::Kernel;
+use samebits_tensor_core::geometry::cubic_weights;
 
 /// One element that a point takes.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +45,7 @@ pub(super) struct TapList<T> {
 
 /// Builds a [`TapList`].
 pub(super) struct ListTaps<'a, T> {
-    pub(super) sample: &'a GridSample,
+    pub(super) sampling: &'a Sampling,
     pub(super) grid: &'a [T],
 }
 
@@ -53,8 +53,8 @@ impl<T: Float> Kernel for ListTaps<'_, T> {
     type Output = Result<TapList<T>>;
     #[inline(always)]
     fn run(self) -> Result<TapList<T>> {
-        let GridSample { op, dims, .. } = *self.sample;
-        let most = memory::volume(op, &[self.grid.len() / dims, self.sample.most_taps()])?;
+        let (op, dims) = (self.sampling.op(), self.sampling.dims());
+        let most = memory::volume(op, &[self.grid.len() / dims, self.sampling.most_taps()])?;
         let mut list = TapList {
             places: memory::with_capacity(op, most)?,
             weights: memory::with_capacity(op, most)?,
@@ -62,7 +62,7 @@ impl<T: Float> Kernel for ListTaps<'_, T> {
         };
         let mut taps = Taps::new();
         for (point, at) in self.grid.chunks_exact(dims).enumerate() {
-            self.sample.find_taps(at, &mut taps);
+            find_taps(self.sampling, at, &mut taps);
             for tap in taps.as_slice() {
                 list.places.push(tap.place);
                 list.weights.push(T::from_f64(tap.weight));
@@ -76,98 +76,87 @@ impl<T: Float> Kernel for ListTaps<'_, T> {
 /// The taps in one dimension: place, weight, derivative of the weight.
 type Axis = ([(Option<usize>, f64, f64); 4], usize);
 
-impl GridSample {
-    /// The most taps that a point can have.
-    fn most_taps(&self) -> usize {
-        match self.mode {
-            GridMode::Nearest => 1,
-            GridMode::Linear => 1 << self.dims,
-            GridMode::Cubic => 16,
-        }
+/// Puts the taps of a point in the place of those that are there.
+#[inline(always)]
+pub(super) fn find_taps<T: Float>(sampling: &Sampling, at: &[T], taps: &mut Taps) {
+    taps.count = 0;
+    let mut axes: [Axis; 3] = [([(Some(0), 1.0, 0.0); 4], 1); 3];
+    for (d, &coordinate) in at.iter().enumerate() {
+        // The coordinates are in the opposite order of the dimensions.
+        let size = sampling.input()[2 - d];
+        (axes[d], taps.slopes[d]) = axis(sampling.params(), coordinate.into(), size);
     }
-
-    /// Puts the taps of a point in the place of those that are there.
-    #[inline(always)]
-    pub(super) fn find_taps<T: Float>(&self, at: &[T], taps: &mut Taps) {
-        taps.count = 0;
-        let mut axes: [Axis; 3] = [([(Some(0), 1.0, 0.0); 4], 1); 3];
-        for (d, &coordinate) in at.iter().enumerate() {
-            // The coordinates are in the opposite order of the dimensions.
-            let size = self.input[2 - d];
-            (axes[d], taps.slopes[d]) = self.axis(coordinate.into(), size);
-        }
-        let [_, height, width] = self.input;
-        let [(x_taps, nx), (y_taps, ny), (z_taps, nz)] = axes;
-        for &(z, wz, sz) in &z_taps[..nz] {
-            for &(y, wy, sy) in &y_taps[..ny] {
-                for &(x, wx, sx) in &x_taps[..nx] {
-                    if let (Some(x), Some(y), Some(z)) = (x, y, z) {
-                        taps.all[taps.count] = Tap {
-                            place: (z * height + y) * width + x,
-                            weight: wz * wy * wx,
-                            slopes: [wz * wy * sx, wz * sy * wx, sz * wy * wx],
-                        };
-                        taps.count += 1;
-                    }
+    let [_, height, width] = sampling.input();
+    let [(x_taps, nx), (y_taps, ny), (z_taps, nz)] = axes;
+    for &(z, wz, sz) in &z_taps[..nz] {
+        for &(y, wy, sy) in &y_taps[..ny] {
+            for &(x, wx, sx) in &x_taps[..nx] {
+                if let (Some(x), Some(y), Some(z)) = (x, y, z) {
+                    taps.all[taps.count] = Tap {
+                        place: (z * height + y) * width + x,
+                        weight: wz * wy * wx,
+                        slopes: [wz * wy * sx, wz * sy * wx, sz * wy * wx],
+                    };
+                    taps.count += 1;
                 }
             }
         }
     }
+}
 
-    /// The taps in a dimension of `size` elements, and the derivative of the position.
-    #[inline(always)]
-    fn axis(&self, coordinate: f64, size: usize) -> (Axis, f64) {
-        const NONE: (Option<usize>, f64, f64) = (None, 0.0, 0.0);
-        let (at, scale) = if self.align_corners {
-            let half = (size as f64 - 1.0) / 2.0;
-            ((coordinate + 1.0) * half, half)
-        } else {
-            (((coordinate + 1.0) * size as f64 - 1.0) / 2.0, size as f64 / 2.0)
-        };
-        let inside = |place: f64| (place >= 0.0 && place < size as f64).then_some(place as usize);
-        match self.mode {
-            GridMode::Nearest => {
-                let (at, _) = self.pad(at, size);
-                (([(inside(at.round_ties_even()), 1.0, 0.0), NONE, NONE, NONE], 1), 0.0)
+/// The taps in a dimension of `size` elements, and the derivative of the position.
+#[inline(always)]
+fn axis(params: GridParams, coordinate: f64, size: usize) -> (Axis, f64) {
+    const NONE: (Option<usize>, f64, f64) = (None, 0.0, 0.0);
+    let (at, scale) = if params.align_corners {
+        let half = (size as f64 - 1.0) / 2.0;
+        ((coordinate + 1.0) * half, half)
+    } else {
+        (((coordinate + 1.0) * size as f64 - 1.0) / 2.0, size as f64 / 2.0)
+    };
+    let inside = |place: f64| (place >= 0.0 && place < size as f64).then_some(place as usize);
+    match params.mode {
+        GridMode::Nearest => {
+            let (at, _) = pad(params, at, size);
+            (([(inside(at.round_ties_even()), 1.0, 0.0), NONE, NONE, NONE], 1), 0.0)
+        }
+        GridMode::Linear => {
+            let (at, slope) = pad(params, at, size);
+            let left = at.floor();
+            let part = at - left;
+            let low = (inside(left), 1.0 - part, -1.0);
+            let high = (inside(left + 1.0), part, 1.0);
+            (([low, high, NONE, NONE], 2), scale * slope)
+        }
+        GridMode::Cubic => {
+            let left = at.floor();
+            let weights = cubic_weights(at - left);
+            let slopes = cubic_slopes(at - left);
+            let mut taps = [NONE; 4];
+            for (k, tap) in taps.iter_mut().enumerate() {
+                let (place, _) = pad(params, left + k as f64 - 1.0, size);
+                *tap = (inside(place), weights[k], slopes[k]);
             }
-            GridMode::Linear => {
-                let (at, slope) = self.pad(at, size);
-                let left = at.floor();
-                let part = at - left;
-                let low = (inside(left), 1.0 - part, -1.0);
-                let high = (inside(left + 1.0), part, 1.0);
-                (([low, high, NONE, NONE], 2), scale * slope)
-            }
-            GridMode::Cubic => {
-                let left = at.floor();
-                let weights = cubic_weights(at - left);
-                let slopes = cubic_slopes(at - left);
-                let mut taps = [NONE; 4];
-                for (k, tap) in taps.iter_mut().enumerate() {
-                    let (place, _) = self.pad(left + k as f64 - 1.0, size);
-                    *tap = (inside(place), weights[k], slopes[k]);
-                }
-                ((taps, 4), scale)
-            }
+            ((taps, 4), scale)
         }
     }
+}
 
-    /// The position that takes the place of one outside the input, and its derivative.
-    #[inline(always)]
-    fn pad(&self, at: f64, size: usize) -> (f64, f64) {
-        match self.padding {
-            GridPadding::Zeros => (at, 1.0),
-            GridPadding::Border => clip(at, size),
-            GridPadding::Reflection => {
-                let (low, high) = if self.align_corners {
-                    (0.0, size as f64 - 1.0)
-                } else {
-                    (-0.5, size as f64 - 0.5)
-                };
-                let (reflected, slope) = reflect(at, low, high);
-                let (clipped, inside) = clip(reflected, size);
-                (clipped, slope * inside)
-            }
+/// The position that takes the place of one outside the input, and its derivative.
+#[inline(always)]
+fn pad(params: GridParams, at: f64, size: usize) -> (f64, f64) {
+    match params.padding {
+        GridPadding::Zeros => (at, 1.0),
+        GridPadding::Border => clip(at, size),
+        GridPadding::Reflection => {
+            let (low, high) = if params.align_corners {
+                (0.0, size as f64 - 1.0)
+            } else {
+                (-0.5, size as f64 - 0.5)
+            };
+            let (reflected, slope) = reflect(at, low, high);
+            let (clipped, inside) = clip(reflected, size);
+            (clipped, slope * inside)
         }
     }
 }

@@ -1,8 +1,13 @@
 //! Pooling, padding and sampling.
 
 use samebits_cpu_kernels::Error;
-use samebits_cpu_kernels::grid_sample::{GridMode, GridPadding, GridSample};
-use samebits_cpu_kernels::interpolate::{Interpolate, InterpolateMode};
+use samebits_cpu_kernels::grid_sample::{
+    GridMode, GridPadding, GridParams, Sampling, grid_sample, grid_sample_grid_backward,
+    grid_sample_input_backward,
+};
+use samebits_cpu_kernels::interpolate::{
+    InterpolateMode, Resize, interpolate, interpolate_backward,
+};
 use samebits_cpu_kernels::padding::{PadMode, Padding, pad, pad_backward};
 use samebits_cpu_kernels::pooling::{
     AdaptivePool, Average, FractionalPool, Pool, PoolParams, adaptive_avg_pool, avg_pool,
@@ -201,13 +206,11 @@ fn resizings() {
     ];
     for mode in modes {
         let new = |planes, input: &[usize], output: &[usize], scale: &[Option<f64>]| {
-            Interpolate::<f32>::new("interpolate", planes, input, output, scale, mode)
+            Resize::new("interpolate", &[&[1, planes], input].concat(), output, scale, mode)
         };
         refused(
             "interpolate",
             [
-                new(1, &[4], &[1 << 45], &[None]),
-                new(1, &[1 << 45], &[4], &[None]),
                 new(1, &[MAX], &[4], &[None]),
                 new(HALF, &[HALF], &[4], &[None]),
                 new(0, &[4, 4], &[HALF, HALF], &[None; 2]),
@@ -219,29 +222,45 @@ fn resizings() {
         );
         for scale in [1e-320, 1e-3, 1e3, f64::MAX] {
             let resize = new(1, &[4], &[3], &[Some(scale)]).unwrap();
-            let (mut out, mut grad) = ([9.0; 3], [9.0; 4]);
-            resize.forward(&[1.0; 4], &mut out).unwrap();
-            resize.backward(&[1.0; 3], &mut grad).unwrap();
+            let (mut out, mut grad) = ([9.0f32; 3], [9.0f32; 4]);
+            interpolate(&resize, &[1.0; 4], &mut out).unwrap();
+            interpolate_backward(&resize, &[1.0; 3], &mut grad).unwrap();
             assert!(out.iter().all(|&x| x != 9.0), "{mode:?} {scale}");
             assert!(grad.iter().all(|&x| x != 9.0), "{mode:?} {scale}");
         }
+        let long = new(1, &[4], &[1 << 45], &[None]).unwrap();
         let resize = new(1, &[4], &[3], &[None]).unwrap();
         refused(
             "interpolate",
             [
-                resize.forward(&[1.0; 3], &mut [0.0; 3]),
-                resize.forward(&[1.0; 4], &mut [0.0; 4]),
-                resize.backward(&[1.0; 4], &mut [0.0; 4]),
+                interpolate(&long, &[1.0f32; 4], &mut [0.0; 3]),
+                interpolate(&resize, &[1.0; 3], &mut [0.0; 3]),
+                interpolate(&resize, &[1.0; 4], &mut [0.0; 4]),
+                interpolate_backward(&resize, &[1.0; 4], &mut [0.0; 4]),
             ],
         );
     }
+}
+
+/// The sampling of `points` points in each of `batch` inputs of `channels` channels.
+fn sampling(
+    op: &'static str,
+    [batch, channels, points]: [usize; 3],
+    size: &[usize],
+    params: GridParams,
+) -> samebits_tensor_core::Result<Sampling> {
+    let dims = size.len();
+    let mut grid = vec![1; dims + 2];
+    (grid[0], grid[dims], grid[dims + 1]) = (batch, points, dims);
+    Sampling::new(op, &[&[batch, channels], size].concat(), &grid, params)
 }
 
 #[test]
 fn samplings() {
     let new = |batch, channels, input: &[usize], points| {
         let (mode, padding) = (GridMode::Linear, GridPadding::Zeros);
-        GridSample::new("grid_sample", batch, channels, input, points, mode, padding, true)
+        let params = GridParams { mode, padding, align_corners: true };
+        sampling("grid_sample", [batch, channels, points], input, params)
     };
     refused(
         "grid_sample",
@@ -260,13 +279,14 @@ fn samplings() {
         for padding in [GridPadding::Zeros, GridPadding::Border, GridPadding::Reflection] {
             for corners in [true, false] {
                 let op = "grid_sample";
-                let sample = GridSample::new(op, 1, 1, &[2, 2], 1, mode, padding, corners).unwrap();
+                let params = GridParams { mode, padding, align_corners: corners };
+                let sample = sampling(op, [1; 3], &[2, 2], params).unwrap();
                 for at in odd.iter().flat_map(|&a| odd.map(|b| [a, b])) {
                     (out, grad) = ([9.0], [9.0; 4]);
                     let mut slope = [9.0f32; 2];
-                    sample.forward(&x, &at, &mut out).unwrap();
-                    sample.input_backward(&[1.0], &at, &mut grad).unwrap();
-                    sample.grid_backward(&[1.0], &x, &at, &mut slope).unwrap();
+                    grid_sample(&sample, &x, &at, &mut out).unwrap();
+                    grid_sample_input_backward(&sample, &[1.0], &at, &mut grad).unwrap();
+                    grid_sample_grid_backward(&sample, &[1.0], &x, &at, &mut slope).unwrap();
                     assert!(
                         out[0] != 9.0 && grad[0] != 9.0 && slope[1] != 9.0,
                         "{sample:?} {at:?}"
@@ -275,10 +295,10 @@ fn samplings() {
                 refused(
                     op,
                     [
-                        sample.forward(&x[..3], &[0.0; 2], &mut out),
-                        sample.forward(&x, &[0.0; 3], &mut out),
-                        sample.input_backward(&[1.0; 2], &[0.0; 2], &mut grad),
-                        sample.grid_backward(&[1.0], &x, &[0.0; 2], &mut grad),
+                        grid_sample(&sample, &x[..3], &[0.0; 2], &mut out),
+                        grid_sample(&sample, &x, &[0.0; 3], &mut out),
+                        grid_sample_input_backward(&sample, &[1.0; 2], &[0.0; 2], &mut grad),
+                        grid_sample_grid_backward(&sample, &[1.0], &x, &[0.0; 2], &mut grad),
                     ],
                 );
             }

@@ -4,7 +4,10 @@ use crate::data::{Real, Source, bits, numbers, order_sensitive, same_as};
 use crate::device::{under_schedules, varies};
 use samebits_cuda_kernels::Device;
 use samebits_cuda_kernels::Variant::{Atomic, Deterministic};
-use samebits_cuda_kernels::grid_sample::{GridMode, GridPadding, GridSample};
+use samebits_cuda_kernels::grid_sample::{
+    GridMode, GridPadding, GridParams, Sampling, grid_sample, grid_sample_grid_grad,
+    grid_sample_input_grad,
+};
 use samebits_numerics::nan::canonical;
 
 struct Options {
@@ -129,8 +132,11 @@ fn sampling<T: Real>(device: &Device) -> Vec<u64> {
                 let options = Options { size, mode, padding, align };
                 let (batch, channels, points) = (2, 2, 9);
                 let input = &size[3 - dims..];
-                let sample =
-                    GridSample::new(batch, channels, input, points, mode, padding, align).unwrap();
+                let mut grid = vec![1; dims + 2];
+                (grid[0], grid[dims], grid[dims + 1]) = (batch, points, dims);
+                let params = GridParams { mode, padding, align_corners: align };
+                let input = [&[batch, channels], input].concat();
+                let sample = Sampling::new("grid_sample", &input, &grid, params).unwrap();
                 let plane: usize = size.iter().product();
                 let mut source = Source::new(dims as u64);
                 let x = T::wild(&mut source, batch * channels * plane);
@@ -156,7 +162,7 @@ fn sampling<T: Real>(device: &Device) -> Vec<u64> {
                         }))
                     })
                     .collect();
-                let got = sample.forward(device, &x_dev, &grid_dev).unwrap();
+                let got = grid_sample(device, &sample, &x_dev, &grid_dev).unwrap();
                 same_as(&what, &device.download(&got).unwrap(), &expected);
 
                 let expected: Vec<T> = (0..x.len())
@@ -172,7 +178,8 @@ fn sampling<T: Real>(device: &Device) -> Vec<u64> {
                         }))
                     })
                     .collect();
-                let got = sample.input_grad(device, &g_dev, &grid_dev, Deterministic).unwrap();
+                let got = grid_sample_input_grad(device, &sample, &g_dev, &grid_dev, Deterministic)
+                    .unwrap();
                 let got = device.download(&got).unwrap();
                 same_as(&format!("{what} input"), &got, &expected);
                 all.extend(numbers(&got));
@@ -200,7 +207,8 @@ fn sampling<T: Real>(device: &Device) -> Vec<u64> {
                         expected.push(canonical(T::from_f64(value)));
                     }
                 }
-                let got = sample.grid_grad(device, &g_dev, &x_dev, &grid_dev).unwrap();
+                let got =
+                    grid_sample_grid_grad(device, &sample, &g_dev, &x_dev, &grid_dev).unwrap();
                 same_as(&format!("{what} grid"), &device.download(&got).unwrap(), &expected);
             }
         }
@@ -209,23 +217,18 @@ fn sampling<T: Real>(device: &Device) -> Vec<u64> {
 }
 
 #[test]
-fn bad_sizes_are_refused() {
-    let new = |input: &[usize], mode| {
-        GridSample::new(1, 1, input, 1, mode, GridPadding::Zeros, false).is_err()
-    };
-    assert!(new(&[2], GridMode::Linear));
-    assert!(new(&[2, 0], GridMode::Linear));
-    assert!(new(&[2, 2, 2], GridMode::Cubic));
-}
-
-#[test]
 fn the_atomic_gradient_varies() {
     let grad = order_sensitive(300);
     varies(|device| {
         let (mode, padding) = (GridMode::Nearest, GridPadding::Border);
-        let sample = GridSample::new(1, 1, &[1, 1], 300, mode, padding, true).unwrap();
+        let params = GridParams { mode, padding, align_corners: true };
+        let sample = Sampling::new("g", &[1, 1, 1, 1], &[1, 1, 300, 2], params).unwrap();
         let g = device.upload(&grad).unwrap();
         let grid = device.upload(&vec![0.0f32; 600]).unwrap();
-        bits(&device.download(&sample.input_grad(device, &g, &grid, Atomic).unwrap()).unwrap())
+        bits(
+            &device
+                .download(&grid_sample_input_grad(device, &sample, &g, &grid, Atomic).unwrap())
+                .unwrap(),
+        )
     });
 }

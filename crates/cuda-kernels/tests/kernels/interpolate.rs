@@ -3,7 +3,7 @@
 use crate::data::{Source, bits, clean, order_sensitive, same};
 use crate::device::{on_device, under_schedules, varies};
 use samebits_cuda_kernels::Variant::{Atomic, Deterministic};
-use samebits_cuda_kernels::interpolate::{Interpolate, InterpolateMode};
+use samebits_cuda_kernels::interpolate::{InterpolateMode, Resize, interpolate, interpolate_grad};
 
 /// The taps of output `o` in one dimension, by the definition.
 fn taps(o: usize, input: usize, output: usize, mode: InterpolateMode) -> Vec<(usize, f32)> {
@@ -66,7 +66,8 @@ fn resizing_and_its_gradient() {
                 let planes = 2;
                 let rank = input.len();
                 let none = vec![None; rank];
-                let resize = Interpolate::new(device, planes, input, output, &none, mode).unwrap();
+                let resize =
+                    Resize::new("i", &[&[1, planes], input].concat(), output, &none, mode).unwrap();
                 let (n_in, n): (usize, usize) = (input.iter().product(), output.iter().product());
                 // (place, weight) of each output, row-major; three dimensions, so that the
                 // weight is (w_d * w_h) * w_w.
@@ -97,7 +98,7 @@ fn resizing_and_its_gradient() {
                         clean(table(o % n).into_iter().fold(0.0, add))
                     })
                     .collect();
-                let got = resize.forward(device, &device.upload(&x).unwrap()).unwrap();
+                let got = interpolate(device, &device.upload(&x).unwrap(), &resize).unwrap();
                 same(&what, &device.download(&got).unwrap(), &expected);
                 let mut back = vec![0.0f32; planes * n_in];
                 for o in 0..planes * n {
@@ -108,7 +109,7 @@ fn resizing_and_its_gradient() {
                 }
                 let back: Vec<f32> = back.into_iter().map(clean).collect();
                 let g = device.upload(&grad).unwrap();
-                let got = resize.backward(device, &g, Deterministic).unwrap();
+                let got = interpolate_grad(device, &g, &resize, Deterministic).unwrap();
                 let got = device.download(&got).unwrap();
                 same(&format!("{what} gradient"), &got, &back);
                 all.extend(bits(&got));
@@ -119,12 +120,14 @@ fn resizing_and_its_gradient() {
 }
 
 #[test]
-fn bad_sizes_are_refused() {
+fn sizes_beyond_32_bits_are_refused() {
     on_device(|device| {
+        let x = device.upload(&[1.0f32]).unwrap();
         let mode = InterpolateMode::Nearest;
-        assert!(Interpolate::<f32>::new(device, 1, &[0], &[1], &[None], mode).is_err());
-        assert!(Interpolate::<f32>::new(device, 1, &[1], &[1, 2], &[None], mode).is_err());
-        assert!(Interpolate::<f32>::new(device, 1, &[1], &[1], &[Some(-1.0)], mode).is_err());
+        let resize = Resize::new("interpolate", &[1, 1, 1], &[1 << 31], &[None], mode).unwrap();
+        let error = interpolate(device, &x, &resize).unwrap_err().to_string();
+        let sizes = "sizes [1, 1, 2147483648] must be below 2^31 on a CUDA device";
+        assert_eq!(error, format!("interpolate: {sizes}"));
     });
 }
 
@@ -133,8 +136,8 @@ fn the_atomic_gradient_varies() {
     let grad = order_sensitive(300);
     varies(|device| {
         let mode = InterpolateMode::Linear { align_corners: false };
-        let resize = Interpolate::new(device, 1, &[1], &[300], &[None], mode).unwrap();
+        let resize = Resize::new("i", &[1, 1, 1], &[300], &[None], mode).unwrap();
         let g = device.upload(&grad).unwrap();
-        bits(&device.download(&resize.backward(device, &g, Atomic).unwrap()).unwrap())
+        bits(&device.download(&interpolate_grad(device, &g, &resize, Atomic).unwrap()).unwrap())
     });
 }

@@ -1,37 +1,8 @@
 //! Resizing by interpolation.
 
-use super::{checked_shape, expect_float, expect_shape, spatial};
-use crate::{Error, Op, Pass, Result, Tensor};
-
-/// How values between the input's elements are found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum InterpolateMode {
-    /// The input element at `floor(o * scale)`.
-    Nearest,
-    /// The input element whose centre is nearest: `floor((o + 0.5) * scale)`.
-    NearestExact,
-    /// The two neighbours in each dimension.
-    Linear {
-        /// The centres of the corner elements, not their outer corners, are aligned.
-        align_corners: bool,
-    },
-    /// The four neighbours in each dimension, by cubic convolution with a = -0.75.
-    Cubic {
-        /// The centres of the corner elements, not their outer corners, are aligned.
-        align_corners: bool,
-    },
-    /// As `Linear`, but a dimension that shrinks takes every input under a triangle that is as
-    /// much wider.
-    LinearAntialias {
-        /// The centres of the corner elements, not their outer corners, are aligned.
-        align_corners: bool,
-    },
-    /// As `LinearAntialias`, under the kernel of cubic convolution with a = -0.5.
-    CubicAntialias {
-        /// The centres of the corner elements, not their outer corners, are aligned.
-        align_corners: bool,
-    },
-}
+use super::{expect_float, expect_shape};
+use crate::geometry::{InterpolateMode, Resize};
+use crate::{Op, Pass, Result, Tensor};
 
 /// The input resized: each output is a weighted mean of a few inputs. The weights of a dimension
 /// are computed in f64 and rounded; those of several dimensions are multiplied.
@@ -50,16 +21,15 @@ pub struct Interpolate {
 
 impl Op for Interpolate {
     const NAME: &'static str = "interpolate";
-    type Plan = ();
+    type Plan = Resize;
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.input]
-    }
+    crate::inputs![input];
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<Resize> {
         expect_float(Self::NAME, "the input", &self.input)?;
-        resized_shape(Self::NAME, self.input.shape(), &self.output_size, &self.scales).map(|_| ())
+        let shape = self.input.shape();
+        Resize::new(Self::NAME, shape, &self.output_size, &self.scales, self.mode)
     }
 }
 
@@ -79,46 +49,17 @@ pub struct InterpolateGrad {
 impl Op for InterpolateGrad {
     const NAME: &'static str = "interpolate";
     const PASS: Pass = Pass::Backward;
-    type Plan = ();
+    type Plan = Resize;
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.grad]
-    }
+    crate::inputs![grad];
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<Resize> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;
-        checked_shape(Self::NAME, &self.input_shape)?;
         let output_size = self.grad.shape().get(2..).unwrap_or(&[]);
-        let shape = resized_shape(Self::NAME, &self.input_shape, output_size, &self.scales)?;
-        expect_shape(Self::NAME, "the gradient", &self.grad, &shape)
+        let shape = &self.input_shape;
+        let resize = Resize::new(Self::NAME, shape, output_size, &self.scales, self.mode)?;
+        expect_shape(Self::NAME, "the gradient", &self.grad, resize.output_shape())?;
+        Ok(resize)
     }
-}
-
-fn resized_shape(
-    op: &'static str,
-    input: &[usize],
-    output_size: &[usize],
-    scales: &[Option<f64>],
-) -> Result<Vec<usize>> {
-    let (planes, size) = spatial(op, input, 1..=3)?;
-    if output_size.len() != size.len() || scales.len() != size.len() {
-        return Err(Error::invalid(
-            op,
-            format!(
-                "an input of shape {input:?} cannot be resized to {output_size:?} with scales \
-                 {scales:?}"
-            ),
-        ));
-    }
-    if scales.iter().flatten().any(|scale| !(*scale > 0.0 && scale.is_finite())) {
-        return Err(Error::invalid(op, format!("scales must be positive, got {scales:?}")));
-    }
-    if size.iter().zip(output_size).any(|(&input, &output)| input == 0 && output != 0) {
-        return Err(Error::invalid(
-            op,
-            format!("the spatial dimensions of the input must not be empty, got {input:?}"),
-        ));
-    }
-    checked_shape(op, &[planes, output_size].concat())
 }

@@ -28,7 +28,9 @@ mod shape;
 mod sort;
 mod sparse;
 
-pub use crate::geometry::{PadMode, PoolParams};
+pub use crate::geometry::{
+    GridMode, GridPadding, GridParams, InterpolateMode, PadMode, PoolParams,
+};
 pub use bincount::{Bincount, BincountWeighted, Histc};
 pub use conv::{Conv, ConvInputGrad, ConvParams, ConvWeightGrad};
 pub use ctc::{CtcLoss, CtcLossGrad, CtcTargets};
@@ -38,14 +40,12 @@ pub use elementwise::{
 pub use embedding::{
     BagMode, BagParams, EmbeddingBag, EmbeddingBagGrad, EmbeddingBagWeightsGrad, EmbeddingGrad,
 };
-pub use grid_sample::{
-    GridMode, GridPadding, GridParams, GridSample, GridSampleGridGrad, GridSampleInputGrad,
-};
+pub use grid_sample::{GridSample, GridSampleGridGrad, GridSampleInputGrad};
 pub use index::{
     Gather, Index, IndexAdd, IndexCopy, IndexPut, IndexPutAdd, IndexSelect, Nonzero, Scatter,
     indexed_shape,
 };
-pub use interpolate::{Interpolate, InterpolateGrad, InterpolateMode};
+pub use interpolate::{Interpolate, InterpolateGrad};
 pub use linalg::{Qr, QrGrad, QrMode, Svd};
 pub use loss::{LogSoftmax, LogSoftmaxGrad, NllLoss, NllLossGrad, Reduction};
 pub use matmul::Matmul;
