@@ -1,5 +1,6 @@
+use samebits_numerics::memory::{self, OutOfMemory};
 use samebits_tensor_core::ops::{self, GridParams, GridSampleGridGrad, GridSampleInputGrad};
-use samebits_tensor_core::{Error, Result};
+use samebits_tensor_core::{Device, Error, Result};
 
 use super::elementwise::wanted;
 use super::linear::matmul;
@@ -86,7 +87,9 @@ pub fn affine_grid(theta: &Tensor, size: &[usize], align_corners: bool) -> Resul
     }
     let points = samebits_tensor_core::layout::numel(op, &size[2..])?;
     samebits_tensor_core::layout::numel(op, &[size[0], points, dims + 1])?;
-    let base = Tensor::from_slice(&base_points(&size[2..], align_corners), &[points, dims + 1])?;
+    let base = base_points(&size[2..], align_corners)
+        .map_err(|OutOfMemory { bytes }| Error::OutOfMemory { op, bytes, device: Device::Cpu })?;
+    let base = Tensor::from_slice(&base, &[points, dims + 1])?;
     let base = untracked(&ops::Cast { x: base.into(), to: theta.dtype() })?.to(theta.device())?;
     let base = expand(&base, &[size[0], points, dims + 1])?;
     let grid = matmul(&base, &transpose(theta, 1, 2)?)?;
@@ -121,7 +124,7 @@ fn input_grad(grad: &Tensor, grid: &Tensor, shape: &[usize], params: GridParams)
 }
 
 /// The points (x, y, 1) or (x, y, z, 1) of a grid, row-major.
-fn base_points(size: &[usize], align_corners: bool) -> Vec<f64> {
+fn base_points(size: &[usize], align_corners: bool) -> Result<Vec<f64>, OutOfMemory> {
     let along = |dim: usize, at: usize| {
         let n = size[dim] as f64;
         match (size[dim], align_corners) {
@@ -131,7 +134,7 @@ fn base_points(size: &[usize], align_corners: bool) -> Vec<f64> {
         }
     };
     let count: usize = size.iter().product();
-    let mut points = Vec::with_capacity(count * (size.len() + 1));
+    let mut points = memory::with_capacity(count * (size.len() + 1))?;
     for mut number in 0..count {
         // The last dimension is x, and comes first.
         for dim in (0..size.len()).rev() {
@@ -140,5 +143,5 @@ fn base_points(size: &[usize], align_corners: bool) -> Vec<f64> {
         }
         points.push(1.0);
     }
-    points
+    Ok(points)
 }
