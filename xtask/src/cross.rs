@@ -114,6 +114,8 @@ impl Target {
             .args(options)
             .arg(program)
             .args(["train", "--max-steps", "8"])
+            // Where it leaves its picture.
+            .current_dir(crate::target())
             .output()
             .with_context(|| format!("cannot start {emulator}"))?;
         let said = String::from_utf8_lossy(&output.stdout);
