@@ -1,19 +1,60 @@
-//! Optimisers.
+//! Optimisers, gradient clipping and learning-rate schedules, with PyTorch's defaults.
+//!
+//! | optimiser | rule |
+//! |---|---|
+//! | [`Sgd`] | gradient descent, perhaps with momentum |
+//! | [`Adam`], [`AdamW`] | adaptive moments; [`AdamW`] decouples the weight decay |
+//! | [`RmsProp`] | root mean square of recent gradients |
+//! | [`Adagrad`] | root of the sum of all squared gradients |
+//!
+//! Each is a [`Descent`] by another [`Rule`]; write a rule to add an optimiser.
 //!
 //! An optimiser owns its state by parameter name, so that it can be saved beside the model and
 //! loaded into another process. A parameter that several layers share is one parameter: it takes
-//! one step, its state has the name that is visited first, and it stays shared.
+//! one step, and its state and group are those of the name that is visited first.
+//!
+//! # Examples
+//!
+//! ```
+//! use samebits_autograd::optim::{AdamW, CosineAnnealingLr, Optimizer, Schedule, Sgd};
+//!
+//! let plain = Sgd::new(0.1)?;
+//! let nesterov = Sgd::options(0.1).momentum(0.9).nesterov(true).init()?;
+//! // Biases do not decay.
+//! let mut adamw = AdamW::options(1e-3)
+//!     .group(|name| name.ends_with("bias"), |options| options.weight_decay(0.0))
+//!     .init()?;
+//!
+//! CosineAnnealingLr::new(100).apply(50, &mut adamw)?;
+//! assert_eq!(adamw.lr(), 5e-4);
+//! # Ok::<(), samebits_autograd::Error>(())
+//! ```
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+mod accumulate;
+mod adagrad;
+mod adam;
+mod arithmetic;
+mod clip;
+mod descent;
+mod plateau;
+mod rmsprop;
+mod schedule;
+mod sgd;
 
-use samebits_tensor_core::ops::{AdamStep, SgdStep};
-use samebits_tensor_core::{Error, Result, Tensor as Value};
+pub use adagrad::{Adagrad, AdagradRule};
+pub use adam::{Adam, AdamRule, AdamW};
+pub use clip::{clip_grad_norm, clip_grad_value};
+pub use descent::{Descent, Kept, Options, Rule};
+pub use plateau::{Mode, ReduceLrOnPlateau, Threshold};
+pub use rmsprop::{RmsProp, RmsPropRule};
+pub use schedule::{
+    Anneal, CosineAnnealingLr, ExponentialLr, LambdaLr, LinearLr, MultiStepLr, OneCycleLr,
+    Schedule, StepLr, Then,
+};
+pub use sgd::{Sgd, SgdRule};
 
-use crate::nn::{Kind, Module};
-use crate::{Gradients, Tensor, run};
-
-pub use samebits_tensor_core::ops::{AdamParams, SgdParams};
+use crate::nn::Module;
+use crate::{Gradients, Result, Tensor};
 
 /// Changes a model's parameters along their gradients.
 pub trait Optimizer {
@@ -21,193 +62,53 @@ pub trait Optimizer {
     ///
     /// # Errors
     ///
-    /// A gradient or state does not fit its parameter. The model is then unchanged.
+    /// A gradient or state does not fit its parameter, or a learning rate is not a finite number
+    /// of at least 0. The model and the optimiser are unchanged then.
     fn step(&mut self, model: &mut dyn Module, gradients: &Gradients) -> Result<()>;
-
-    /// Sets the learning rate of the next steps.
-    fn set_lr(&mut self, lr: f64);
 
     /// The number of steps taken.
     fn steps(&self) -> u64;
 
-    /// Every tensor of the state by name, in a fixed order.
-    fn state(&self) -> Vec<(String, Tensor)>;
+    /// The learning rates: the general one first, then that of each group.
+    fn rates(&self) -> &[Rate];
 
-    /// Replaces the state by what [`state`](Optimizer::state) returned after `steps` steps.
+    /// The same, to be changed.
+    fn rates_mut(&mut self) -> &mut [Rate];
+
+    /// The learning rate of the next step, for parameters that are in no group.
+    fn lr(&self) -> f64 {
+        self.rates().first().map_or(0.0, |rate| rate.current)
+    }
+
+    /// Sets the learning rate of the next steps, for all groups.
+    fn set_lr(&mut self, lr: f64) {
+        for rate in self.rates_mut() {
+            rate.current = lr;
+        }
+    }
+
+    /// Everything that later steps depend on and that [`load_state`](Optimizer::load_state) needs,
+    /// as tensors by name, in a fixed order: `steps`, `lr` and `initial_lr`, then each parameter's.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidState`] if a name is not one that this optimiser uses.
-    fn load_state(&mut self, steps: u64, state: Vec<(String, Tensor)>) -> Result<()>;
+    /// There is no memory for it.
+    fn state(&self) -> Result<Vec<(String, Tensor)>>;
+
+    /// Replaces the state by what [`state`](Optimizer::state) returned.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidState`](crate::Error::InvalidState) if a tensor is missing or is none that
+    /// this optimiser uses. The optimiser is unchanged then.
+    fn load_state(&mut self, state: Vec<(String, Tensor)>) -> Result<()>;
 }
 
-/// Stochastic gradient descent with momentum.
-#[derive(Clone, Debug)]
-pub struct Sgd {
-    params: SgdParams,
-    steps: u64,
-    velocity: BTreeMap<String, Value>,
-}
-
-impl Sgd {
-    /// An optimiser that has not taken a step.
-    pub fn new(params: SgdParams) -> Sgd {
-        Sgd { params, steps: 0, velocity: BTreeMap::new() }
-    }
-}
-
-impl Optimizer for Sgd {
-    fn step(&mut self, model: &mut dyn Module, gradients: &Gradients) -> Result<()> {
-        let mut velocity = self.velocity.clone();
-        update(model, gradients, |name, param, grad| {
-            let (param, new) = run(&SgdStep {
-                param,
-                grad,
-                velocity: velocity.get(name).cloned(),
-                params: self.params,
-            })?;
-            if let Some(new) = new {
-                velocity.insert(name.to_owned(), new);
-            }
-            Ok(param)
-        })?;
-        self.velocity = velocity;
-        self.steps += 1;
-        Ok(())
-    }
-
-    fn set_lr(&mut self, lr: f64) {
-        self.params.lr = lr;
-    }
-
-    fn steps(&self) -> u64 {
-        self.steps
-    }
-
-    fn state(&self) -> Vec<(String, Tensor)> {
-        self.velocity.iter().map(|(name, v)| (format!("{name}.velocity"), v.into())).collect()
-    }
-
-    fn load_state(&mut self, steps: u64, state: Vec<(String, Tensor)>) -> Result<()> {
-        let mut velocity = BTreeMap::new();
-        for (name, tensor) in state {
-            let Some(parameter) = name.strip_suffix(".velocity") else {
-                return Err(unknown("Sgd", &name));
-            };
-            velocity.insert(parameter.to_owned(), tensor.into());
-        }
-        (self.steps, self.velocity) = (steps, velocity);
-        Ok(())
-    }
-}
-
-/// Adam, or AdamW if the decay is decoupled.
-#[derive(Clone, Debug)]
-pub struct Adam {
-    params: AdamParams,
-    steps: u64,
-    /// Mean and mean square of each parameter's gradient.
-    moments: BTreeMap<String, (Value, Value)>,
-}
-
-impl Adam {
-    /// An optimiser that has not taken a step.
-    pub fn new(params: AdamParams) -> Adam {
-        Adam { params, steps: 0, moments: BTreeMap::new() }
-    }
-}
-
-impl Optimizer for Adam {
-    fn step(&mut self, model: &mut dyn Module, gradients: &Gradients) -> Result<()> {
-        let mut moments = self.moments.clone();
-        let step = self.steps + 1;
-        update(model, gradients, |name, param, grad| {
-            let (mean, square) = match moments.get(name) {
-                Some(old) => old.clone(),
-                None => {
-                    let zeros = Value::zeros(param.shape(), param.dtype())?.to(param.device())?;
-                    (zeros.clone(), zeros)
-                }
-            };
-            let op = AdamStep { param, grad, mean, square, step, params: self.params };
-            let (param, mean, square) = run(&op)?;
-            moments.insert(name.to_owned(), (mean, square));
-            Ok(param)
-        })?;
-        self.moments = moments;
-        self.steps = step;
-        Ok(())
-    }
-
-    fn set_lr(&mut self, lr: f64) {
-        self.params.lr = lr;
-    }
-
-    fn steps(&self) -> u64 {
-        self.steps
-    }
-
-    fn state(&self) -> Vec<(String, Tensor)> {
-        self.moments
-            .iter()
-            .flat_map(|(name, (mean, square))| {
-                [(format!("{name}.mean"), mean.into()), (format!("{name}.square"), square.into())]
-            })
-            .collect()
-    }
-
-    fn load_state(&mut self, steps: u64, state: Vec<(String, Tensor)>) -> Result<()> {
-        let (mut means, mut squares) = (BTreeMap::new(), BTreeMap::new());
-        for (name, tensor) in state {
-            if let Some(parameter) = name.strip_suffix(".mean") {
-                means.insert(parameter.to_owned(), tensor.into());
-            } else if let Some(parameter) = name.strip_suffix(".square") {
-                squares.insert(parameter.to_owned(), tensor.into());
-            } else {
-                return Err(unknown("Adam", &name));
-            }
-        }
-        let mut moments = BTreeMap::new();
-        for (name, mean) in means {
-            let Some(square) = squares.remove(&name) else {
-                return Err(unknown("Adam", &format!("{name}.mean without {name}.square")));
-            };
-            moments.insert(name, (mean, square));
-        }
-        if let Some((name, _)) = squares.first_key_value() {
-            return Err(unknown("Adam", &format!("{name}.square without {name}.mean")));
-        }
-        (self.steps, self.moments) = (steps, moments);
-        Ok(())
-    }
-}
-
-/// Computes every new parameter, and only when all are there puts them in place: each wherever the
-/// model has the old one.
-fn update(
-    model: &mut dyn Module,
-    gradients: &Gradients,
-    mut step: impl FnMut(&str, Value, Value) -> Result<Value>,
-) -> Result<()> {
-    let mut updated = BTreeMap::new();
-    for (name, param) in model.named_parameters() {
-        if let (Some(identity), Some(grad)) = (param.identity(), gradients.of(&param))
-            && let Entry::Vacant(entry) = updated.entry(identity)
-        {
-            let new = step(&name, param.value().clone(), grad.value().clone())?;
-            entry.insert(Tensor::from(new).set_requires_grad(true));
-        }
-    }
-    model.visit_mut("", &mut |_, kind, param| {
-        if kind == Kind::Parameter
-            && let Some(new) = param.identity().and_then(|identity| updated.get(&identity))
-        {
-            *param = new.clone();
-        }
-    });
-    Ok(())
-}
-
-fn unknown(op: &'static str, name: &str) -> Error {
-    Error::InvalidState { op, message: format!("unexpected state tensor {name}") }
+/// The learning rate of a group of parameters.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rate {
+    /// What the optimiser was made with, which schedules start from.
+    pub initial: f64,
+    /// What the next step uses.
+    pub current: f64,
 }

@@ -1,7 +1,7 @@
 //! Variables and the graph that they remember.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -341,7 +341,9 @@ impl fmt::Debug for Tensor {
 /// The gradients that a backward pass found.
 #[derive(Debug)]
 pub struct Gradients {
-    by_id: BTreeMap<u64, Tensor>,
+    pub(crate) by_id: BTreeMap<u64, Tensor>,
+    /// Of those, the ones of tensors that were not computed from others.
+    pub(crate) leaves: BTreeSet<u64>,
 }
 
 impl Gradients {
@@ -441,8 +443,11 @@ type Pending = BTreeMap<u64, (Arc<Source>, Tensor)>;
 
 /// Walks the graph in reverse order of creation.
 fn accumulate(mut pending: Pending) -> Result<Gradients> {
-    let mut found = BTreeMap::new();
+    let (mut found, mut leaves) = (BTreeMap::new(), BTreeSet::new());
     while let Some((id, (source, grad))) = pending.pop_last() {
+        if source.step.is_none() {
+            leaves.insert(id);
+        }
         if let Some(step) = &source.step {
             let grads = (step.backward)(&grad)?;
             for (input, grad) in step.inputs.iter().zip(grads) {
@@ -452,7 +457,7 @@ fn accumulate(mut pending: Pending) -> Result<Gradients> {
         }
         found.insert(id, grad);
     }
-    Ok(Gradients { by_id: found })
+    Ok(Gradients { by_id: found, leaves })
 }
 
 /// Adds `grad` to what has been found of `source`.

@@ -5,7 +5,7 @@ extern crate samebits_autograd as samebits;
 use samebits_autograd::Tensor;
 use samebits_autograd::functional::linear;
 use samebits_autograd::nn::{self, Layer, Linear, Module};
-use samebits_autograd::optim::{Adam, AdamParams, Optimizer, Sgd, SgdParams};
+use samebits_autograd::optim::{Adagrad, Adam, AdamW, Optimizer, RmsProp, Sgd};
 use samebits_rng::Generator;
 use samebits_tensor_core::Tensor as Value;
 use samebits_tensor_core::{Device, Error, Result};
@@ -63,23 +63,19 @@ fn bits(x: &Tensor) -> Vec<u8> {
 /// Makes an optimiser that has not taken a step.
 type Make = fn() -> Box<dyn Optimizer>;
 
-fn optimizers() -> [(&'static str, Make); 5] {
-    const SGD: SgdParams =
-        SgdParams { lr: 0.01, momentum: 0.0, dampening: 0.0, weight_decay: 0.1, nesterov: false };
-    const ADAM: AdamParams = AdamParams {
-        lr: 0.01,
-        beta1: 0.9,
-        beta2: 0.999,
-        eps: 1e-8,
-        weight_decay: 0.1,
-        decoupled: false,
-    };
+fn optimizers() -> [(&'static str, Make); 9] {
     [
-        ("sgd", || Box::new(Sgd::new(SGD))),
-        ("momentum", || Box::new(Sgd::new(SgdParams { momentum: 0.9, ..SGD }))),
-        ("nesterov", || Box::new(Sgd::new(SgdParams { momentum: 0.9, nesterov: true, ..SGD }))),
-        ("adam", || Box::new(Adam::new(ADAM))),
-        ("adamw", || Box::new(Adam::new(AdamParams { decoupled: true, ..ADAM }))),
+        ("sgd", || Box::new(Sgd::options(0.01).weight_decay(0.1).init().unwrap())),
+        ("momentum", || Box::new(Sgd::options(0.01).momentum(0.9).init().unwrap())),
+        ("nesterov", || Box::new(Sgd::options(0.01).momentum(0.9).nesterov(true).init().unwrap())),
+        ("adam", || Box::new(Adam::options(0.01).weight_decay(0.1).init().unwrap())),
+        ("amsgrad", || Box::new(Adam::options(0.01).amsgrad(true).init().unwrap())),
+        ("adamw", || Box::new(AdamW::options(0.01).weight_decay(0.1).init().unwrap())),
+        ("rmsprop", || Box::new(RmsProp::new(0.01).unwrap())),
+        ("centered", || {
+            Box::new(RmsProp::options(0.01).centered(true).momentum(0.9).init().unwrap())
+        }),
+        ("adagrad", || Box::new(Adagrad::options(0.01).lr_decay(0.1).init().unwrap())),
     ]
 }
 
@@ -95,7 +91,7 @@ fn every_optimiser_steps_a_shared_weight_once() {
         // Both uses have contributed once: a model that has the weight once agrees.
         assert_eq!(bits(&tied.second.weight), bits(&single.0.weight), "{name}");
         assert_ne!(bits(&tied.second.weight), bits(&Tied::new().second.weight), "{name}");
-        let names: Vec<String> = optimizer.state().into_iter().map(|(name, _)| name).collect();
+        let names: Vec<String> = optimizer.state().unwrap().into_iter().map(|(name, _)| name).collect();
         assert!(names.iter().all(|name| !name.starts_with("second.weight")), "{names:?}");
     }
 }
@@ -108,10 +104,10 @@ fn loading_and_moving_keep_a_weight_shared() {
 
         let (mut model, mut optimizer) = (Tied::new(), make());
         train(&mut model, &mut *optimizer, 2);
-        let (saved, state) = (model.state_dict(), optimizer.state());
+        let (saved, state) = (model.state_dict(), optimizer.state().unwrap());
         let (mut resumed, mut optimizer) = (Tied::new(), make());
         resumed.load_state_dict(&saved, true).unwrap();
-        optimizer.load_state(2, state).unwrap();
+        optimizer.load_state(state).unwrap();
         resumed.to(Device::Cpu).unwrap();
         assert!(resumed.are_tied(), "{name}");
         train(&mut resumed, &mut *optimizer, 3);

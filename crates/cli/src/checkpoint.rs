@@ -19,7 +19,7 @@ use crate::whole_file;
 /// The metadata key: only one, so that the file's bytes do not depend on a hash map's order.
 const KEY: &str = "samebits";
 const FORMAT: &str = "samebits training checkpoint";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -28,7 +28,6 @@ struct Metadata {
     version: u32,
     numerics_version: u32,
     config: Config,
-    optimizer_steps: u64,
     generator: Generator,
     loader: Option<LoaderState>,
     /// As bits: decimal numbers are for people.
@@ -45,13 +44,12 @@ pub(crate) fn save(session: &mut Session, path: &Path) -> Result<()> {
 
 /// The content of a checkpoint.
 pub(crate) fn to_bytes(session: &mut Session) -> Result<Vec<u8>> {
-    let tensors = tensors(session);
+    let tensors = tensors(session)?;
     let metadata = Metadata {
         format: FORMAT.to_owned(),
         version: VERSION,
         numerics_version: NUMERICS_VERSION,
         config: session.config,
-        optimizer_steps: session.optimizer.steps(),
         generator: session.generator.clone(),
         loader: session.loader.clone(),
         losses: session.losses.iter().map(|loss| loss.to_bits()).collect(),
@@ -112,26 +110,26 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Session> {
         .iter()
         .filter_map(|(name, x)| Some((name.strip_prefix("optimizer.")?.to_owned(), x.clone())))
         .collect();
-    session.optimizer.load_state(metadata.optimizer_steps, optimizer)?;
+    session.optimizer.load_state(optimizer)?;
     session.generator = metadata.generator;
     session.loader = metadata.loader;
     session.losses = metadata.losses.into_iter().map(f32::from_bits).collect();
     ensure!(
-        digest(&tensors(&mut session))? == metadata.digest,
+        digest(&tensors(&mut session)?)? == metadata.digest,
         "its tensors are not the ones that were saved: the file is damaged"
     );
     Ok(session)
 }
 
-fn tensors(session: &mut Session) -> Vec<(String, Tensor)> {
+fn tensors(session: &mut Session) -> Result<Vec<(String, Tensor)>> {
     let model = session.model.state_dict();
-    let optimizer = session.optimizer.state();
+    let optimizer = session.optimizer.state()?;
     let prefixed = |prefix: &'static str| move |(name, x)| (format!("{prefix}.{name}"), x);
-    model
+    Ok(model
         .into_iter()
         .map(prefixed("model"))
         .chain(optimizer.into_iter().map(prefixed("optimizer")))
-        .collect()
+        .collect())
 }
 
 fn digest(tensors: &[(String, Tensor)]) -> Result<String> {

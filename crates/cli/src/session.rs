@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use samebits::data::{DataLoader, LoaderState, Stack};
 use samebits::functional::{argmax, cross_entropy};
 use samebits::nn::{Module, draw_from, train_with};
-use samebits::optim::{Optimizer, Sgd, SgdParams};
+use samebits::optim::{Optimizer, Sgd};
 use samebits::{Determinism, Device, Generator, Tensor, determinism, no_grad};
 use serde::{Deserialize, Serialize};
 
@@ -60,13 +60,11 @@ impl Session {
             config,
             device: Device::Cpu,
             model: draw_from(&mut root.fold_in(0), Cnn::new)?,
-            optimizer: Sgd::new(SgdParams {
-                lr: config.lr,
-                momentum: 0.9,
-                dampening: 0.0,
-                weight_decay: 1e-4,
-                nesterov: true,
-            }),
+            optimizer: Sgd::options(config.lr)
+                .momentum(0.9)
+                .weight_decay(1e-4)
+                .nesterov(true)
+                .init()?,
             generator: root.fold_in(1),
             loader: None,
             losses: Vec::new(),
@@ -76,13 +74,6 @@ impl Session {
     /// Moves the run to `device`.
     pub(crate) fn to(&mut self, device: Device) -> Result<()> {
         self.model.to(device)?;
-        let state = self
-            .optimizer
-            .state()
-            .into_iter()
-            .map(|(name, tensor)| Ok((name, tensor.to(device)?)))
-            .collect::<Result<_>>()?;
-        self.optimizer.load_state(self.optimizer.steps(), state)?;
         self.device = device;
         Ok(())
     }

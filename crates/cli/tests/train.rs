@@ -279,7 +279,7 @@ fn a_bad_checkpoint_is_refused_and_left_alone() {
         let at = good.windows(from.len()).position(|bytes| bytes == from.as_bytes()).expect(from);
         [&good[..at], to.as_bytes(), &good[at + from.len()..]].concat()
     };
-    write("version.safetensors", &edit(r#"\"version\":1"#, r#"\"version\":9"#));
+    write("version.safetensors", &edit(r#"\"version\":2"#, r#"\"version\":9"#));
     write("numerics.safetensors", &edit(r#"numerics_version\":1"#, r#"numerics_version\":7"#));
     write("shape.safetensors", &edit("model.conv1.bias", "model.conv1.bixs"));
     let before = run.files();

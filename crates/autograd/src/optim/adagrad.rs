@@ -1,0 +1,129 @@
+use samebits_tensor_core::{Result, Tensor as Value};
+
+use super::arithmetic::{add, decayed, div, full_like, mul, offset, scale_add, sqrt};
+use super::descent::check_setting;
+use super::{Descent, Kept, Options, Rule};
+
+/// Adagrad: divides each gradient by the root of the sum of all squared gradients so far.
+///
+/// # Determinism
+///
+/// `Portable`: each element on its own, each operation rounded once, each constant computed in f64
+/// and rounded to the element type; `s` starts from the initial accumulator:
+///
+/// 1. `g = decay · p + g`, if the decay is not 0;
+/// 2. `s = s + g · g`;
+/// 3. `p = (−lr / (1 + (t − 1) · lr_decay)) · (g / (√s + eps)) + p` in step `t`, from 1.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::optim::Adagrad;
+///
+/// let optimizer = Adagrad::options(0.01).lr_decay(1e-3).init()?;
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// PyTorch's `torch.optim.Adagrad`.
+pub type Adagrad = Descent<AdagradRule>;
+
+impl Adagrad {
+    /// An optimiser with PyTorch's defaults. Its usual rate is 0.01.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if the rate is not a finite number
+    /// of at least 0.
+    pub fn new(lr: f64) -> Result<Adagrad> {
+        Adagrad::options(lr).init()
+    }
+
+    /// Settings, of which all but the rate are PyTorch's defaults: eps of 1e-10, the others 0.
+    pub fn options(lr: f64) -> Options<AdagradRule> {
+        Options::new(lr, AdagradRule::default())
+    }
+}
+
+/// The rule of [`Adagrad`].
+#[derive(Clone, Copy, Debug)]
+pub struct AdagradRule {
+    lr_decay: f64,
+    weight_decay: f64,
+    initial_accumulator: f64,
+    eps: f64,
+}
+
+impl Default for AdagradRule {
+    fn default() -> AdagradRule {
+        AdagradRule { lr_decay: 0.0, weight_decay: 0.0, initial_accumulator: 0.0, eps: 1e-10 }
+    }
+}
+
+impl Options<AdagradRule> {
+    /// How fast the rate falls: in step `t` it is `lr / (1 + (t - 1) * lr_decay)`.
+    #[must_use]
+    pub fn lr_decay(mut self, lr_decay: f64) -> Self {
+        self.rule.lr_decay = lr_decay;
+        self
+    }
+
+    /// Adds `weight_decay * parameter` to the gradient.
+    #[must_use]
+    pub fn weight_decay(mut self, weight_decay: f64) -> Self {
+        self.rule.weight_decay = weight_decay;
+        self
+    }
+
+    /// What the sum of squares starts from.
+    #[must_use]
+    pub fn initial_accumulator_value(mut self, value: f64) -> Self {
+        self.rule.initial_accumulator = value;
+        self
+    }
+
+    /// Added to the root, so that it is not 0.
+    #[must_use]
+    pub fn eps(mut self, eps: f64) -> Self {
+        self.rule.eps = eps;
+        self
+    }
+}
+
+impl Rule for AdagradRule {
+    const NAME: &'static str = "adagrad";
+
+    fn kept(&self) -> Vec<&'static str> {
+        vec![SUM]
+    }
+
+    fn check(&self) -> Result<()> {
+        check_setting(Self::NAME, "the decay of the learning rate", self.lr_decay)?;
+        check_setting(Self::NAME, "the weight decay", self.weight_decay)?;
+        check_setting(Self::NAME, "the initial accumulator value", self.initial_accumulator)?;
+        check_setting(Self::NAME, "eps", self.eps)
+    }
+
+    fn step(
+        &self,
+        lr: f64,
+        step: u64,
+        parameter: &Value,
+        gradient: &Value,
+        kept: &mut Kept,
+    ) -> Result<Value> {
+        let g = decayed(gradient, self.weight_decay, parameter)?;
+        let old = match kept.get(SUM) {
+            Some(sum) => sum.clone(),
+            None => full_like(parameter, self.initial_accumulator)?,
+        };
+        let sum = add(&old, &mul(&g, &g)?)?;
+        let direction = div(&g, &offset(&sqrt(&sum)?, self.eps)?)?;
+        kept.insert(SUM, sum);
+        let rate = lr / (1.0 + (step - 1) as f64 * self.lr_decay);
+        scale_add(&direction, -rate, parameter)
+    }
+}
+
+const SUM: &str = "sum";

@@ -1,0 +1,157 @@
+use samebits_numerics::math::f64::powi;
+use samebits_tensor_core::ops::{AdamParams, AdamStep};
+use samebits_tensor_core::{Result, Tensor as Value};
+
+use super::arithmetic::{div, kept_or_zeros, maximum, offset, scale, scale_add, sqrt};
+use super::descent::{check_setting, check_share};
+use super::{Descent, Kept, Options, Rule};
+use crate::run;
+
+/// Adam: a step's length adapts to the mean and the mean square of an element's gradients.
+///
+/// # Determinism
+///
+/// `Portable`: each element on its own, in the order that
+/// [`AdamStep`](samebits_tensor_core::ops::AdamStep) states. With AMSGrad, `v̂ = max(v̂, v)`, where
+/// NaN is the largest; then, each operation rounded once and each constant computed in f64 and
+/// rounded to the element type, `p = p · keep + (−lr / (1 − β1^t)) · m / (√v̂ · (1 / √(1 − β2^t)) +
+/// eps)`, with `keep = 1 − lr · decay` if the decay is decoupled, else 1.
+///
+/// # References
+///
+/// PyTorch's `torch.optim.Adam`. D. Kingma and J. Ba, *Adam: A Method for Stochastic Optimization*,
+/// 2015.
+pub type Adam = Descent<AdamRule<false>>;
+
+/// Adam with decoupled weight decay: it is taken off the parameter, not added to the gradient.
+///
+/// # Determinism
+///
+/// As [`Adam`].
+///
+/// # References
+///
+/// PyTorch's `torch.optim.AdamW`. I. Loshchilov and F. Hutter, *Decoupled Weight Decay
+/// Regularization*, 2019.
+pub type AdamW = Descent<AdamRule<true>>;
+
+impl<const DECOUPLED: bool> Descent<AdamRule<DECOUPLED>> {
+    /// An optimiser with PyTorch's defaults. Its usual rate is 1e-3.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if the rate is not a finite number
+    /// of at least 0.
+    pub fn new(lr: f64) -> Result<Self> {
+        Self::options(lr).init()
+    }
+
+    /// Settings, of which all but the rate are PyTorch's defaults: betas of 0.9 and 0.999, eps of
+    /// 1e-8, no AMSGrad; a weight decay of 0 for [`Adam`] and of 0.01 for [`AdamW`].
+    pub fn options(lr: f64) -> Options<AdamRule<DECOUPLED>> {
+        Options::new(lr, AdamRule::default())
+    }
+}
+
+/// The rule of [`Adam`] and, with `DECOUPLED` weight decay, of [`AdamW`].
+#[derive(Clone, Copy, Debug)]
+pub struct AdamRule<const DECOUPLED: bool> {
+    beta1: f64,
+    beta2: f64,
+    eps: f64,
+    weight_decay: f64,
+    amsgrad: bool,
+}
+
+impl<const DECOUPLED: bool> Default for AdamRule<DECOUPLED> {
+    fn default() -> Self {
+        let weight_decay = if DECOUPLED { 0.01 } else { 0.0 };
+        AdamRule { beta1: 0.9, beta2: 0.999, eps: 1e-8, weight_decay, amsgrad: false }
+    }
+}
+
+impl<const DECOUPLED: bool> Options<AdamRule<DECOUPLED>> {
+    /// The shares of the mean and of the mean square that are kept.
+    #[must_use]
+    pub fn betas(mut self, mean: f64, square: f64) -> Self {
+        (self.rule.beta1, self.rule.beta2) = (mean, square);
+        self
+    }
+
+    /// Added to the root, so that it is not 0.
+    #[must_use]
+    pub fn eps(mut self, eps: f64) -> Self {
+        self.rule.eps = eps;
+        self
+    }
+
+    /// The weight decay.
+    #[must_use]
+    pub fn weight_decay(mut self, weight_decay: f64) -> Self {
+        self.rule.weight_decay = weight_decay;
+        self
+    }
+
+    /// AMSGrad: divides by the root of the largest mean square so far.
+    #[must_use]
+    pub fn amsgrad(mut self, amsgrad: bool) -> Self {
+        self.rule.amsgrad = amsgrad;
+        self
+    }
+}
+
+impl<const DECOUPLED: bool> Rule for AdamRule<DECOUPLED> {
+    const NAME: &'static str = if DECOUPLED { "adamw" } else { "adam" };
+
+    fn kept(&self) -> Vec<&'static str> {
+        if self.amsgrad { vec![MEAN, SQUARE, MAX_SQUARE] } else { vec![MEAN, SQUARE] }
+    }
+
+    fn check(&self) -> Result<()> {
+        check_share(Self::NAME, "beta 1", self.beta1)?;
+        check_share(Self::NAME, "beta 2", self.beta2)?;
+        check_setting(Self::NAME, "eps", self.eps)?;
+        check_setting(Self::NAME, "the weight decay", self.weight_decay)
+    }
+
+    fn step(
+        &self,
+        lr: f64,
+        step: u64,
+        parameter: &Value,
+        gradient: &Value,
+        kept: &mut Kept,
+    ) -> Result<Value> {
+        let (moved, mean, square) = run(&AdamStep {
+            param: parameter.clone(),
+            grad: gradient.clone(),
+            mean: kept_or_zeros(kept, MEAN, parameter)?,
+            square: kept_or_zeros(kept, SQUARE, parameter)?,
+            step,
+            params: AdamParams {
+                lr,
+                beta1: self.beta1,
+                beta2: self.beta2,
+                eps: self.eps,
+                weight_decay: self.weight_decay,
+                decoupled: DECOUPLED,
+            },
+        })?;
+        kept.insert(MEAN, mean.clone());
+        kept.insert(SQUARE, square.clone());
+        if !self.amsgrad {
+            return Ok(moved);
+        }
+        let largest = maximum(&kept_or_zeros(kept, MAX_SQUARE, parameter)?, &square)?;
+        let rate = -lr / (1.0 - powi(self.beta1, step));
+        let correction = 1.0 / (1.0 - powi(self.beta2, step)).sqrt();
+        let denominator = offset(&scale(&sqrt(&largest)?, correction)?, self.eps)?;
+        let keep = if DECOUPLED { 1.0 - lr * self.weight_decay } else { 1.0 };
+        kept.insert(MAX_SQUARE, largest);
+        scale_add(&div(&mean, &denominator)?, rate, &scale(parameter, keep)?)
+    }
+}
+
+const MEAN: &str = "mean";
+const SQUARE: &str = "square";
+const MAX_SQUARE: &str = "max_square";

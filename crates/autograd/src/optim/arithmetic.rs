@@ -1,0 +1,71 @@
+//! Elementwise arithmetic without a graph. Each function rounds once unless it says otherwise.
+
+use samebits_tensor_core::ops::{Affine, Binary, BinaryKind, Unary, UnaryKind};
+use samebits_tensor_core::{Result, Tensor as Value};
+
+use super::Kept;
+use crate::run;
+
+/// What was kept under `name`, or zeros like the parameter in its first step.
+pub(super) fn kept_or_zeros(kept: &Kept, name: &'static str, parameter: &Value) -> Result<Value> {
+    match kept.get(name) {
+        Some(tensor) => Ok(tensor.clone()),
+        None => full_like(parameter, 0.0),
+    }
+}
+
+pub(super) fn full_like(x: &Value, value: f64) -> Result<Value> {
+    Value::full(x.shape(), value, x.dtype())?.to(x.device())
+}
+
+pub(super) fn add(a: &Value, b: &Value) -> Result<Value> {
+    binary(BinaryKind::Add, a, b)
+}
+
+pub(super) fn sub(a: &Value, b: &Value) -> Result<Value> {
+    binary(BinaryKind::Sub, a, b)
+}
+
+pub(super) fn mul(a: &Value, b: &Value) -> Result<Value> {
+    binary(BinaryKind::Mul, a, b)
+}
+
+pub(super) fn div(a: &Value, b: &Value) -> Result<Value> {
+    binary(BinaryKind::Div, a, b)
+}
+
+pub(super) fn maximum(a: &Value, b: &Value) -> Result<Value> {
+    binary(BinaryKind::Maximum, a, b)
+}
+
+pub(super) fn minimum(a: &Value, b: &Value) -> Result<Value> {
+    binary(BinaryKind::Minimum, a, b)
+}
+
+pub(super) fn sqrt(x: &Value) -> Result<Value> {
+    run(&Unary { kind: UnaryKind::Sqrt, x: x.clone() })
+}
+
+/// `x * factor`, where the factor is rounded to the element type first.
+pub(super) fn scale(x: &Value, factor: f64) -> Result<Value> {
+    run(&Affine { x: x.clone(), scale: factor, shift: 0.0 })
+}
+
+/// `x + shift`, where the shift is rounded to the element type first.
+pub(super) fn offset(x: &Value, shift: f64) -> Result<Value> {
+    run(&Affine { x: x.clone(), scale: 1.0, shift })
+}
+
+/// `x * factor + y`, two roundings.
+pub(super) fn scale_add(x: &Value, factor: f64, y: &Value) -> Result<Value> {
+    add(&scale(x, factor)?, y)
+}
+
+/// `decay * parameter + gradient`, two roundings, or the gradient itself if the decay is 0.
+pub(super) fn decayed(gradient: &Value, decay: f64, parameter: &Value) -> Result<Value> {
+    if decay == 0.0 { Ok(gradient.clone()) } else { scale_add(parameter, decay, gradient) }
+}
+
+fn binary(kind: BinaryKind, a: &Value, b: &Value) -> Result<Value> {
+    run(&Binary { kind, a: a.clone(), b: b.clone() })
+}

@@ -1,0 +1,159 @@
+//! Gradient clipping.
+
+use std::collections::BTreeMap;
+
+use samebits_numerics::exact::ExactSum64;
+use samebits_numerics::fpenv;
+use samebits_numerics::math::f64::pow;
+use samebits_tensor_core::ops::Cast;
+use samebits_tensor_core::{DType, Device, Error, Result, Tensor as Value};
+
+use super::arithmetic::{maximum, minimum, scale};
+use crate::{Gradients, Tensor, run};
+
+/// Scales the gradients of `parameters` together, so that their `p`-norm is at most `max_norm`, and
+/// returns the norm that they had. `p` is 2 for the usual norm, infinity for the largest absolute
+/// value. A parameter that is given twice counts once.
+///
+/// If a gradient is infinite or NaN, the norm is not finite and the gradients are of no use: look
+/// at the norm before taking the step.
+///
+/// # Determinism
+///
+/// `Portable`, and independent of the order of the parameters and of their elements: each `|g|^p`
+/// is rounded to f64 (squares of f32 numbers are exact), their sum is exact and rounded once, and
+/// its root is taken in f64. If `max_norm / (norm + 1e-6)` is less than 1, each gradient is
+/// multiplied by it, rounded to the element type.
+///
+/// # Errors
+///
+/// [`Error::InvalidArgument`] unless `max_norm` is at least 0 and `p` above 0. The gradients are
+/// unchanged after any error.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::optim::clip_grad_norm;
+/// use samebits_autograd::Tensor;
+///
+/// let x = Tensor::from_slice(&[3.0f32, 4.0], &[2])?.set_requires_grad(true);
+/// let mut gradients = x.square()?.sum_all()?.backward()?;
+/// let norm = clip_grad_norm(&[x.clone()], &mut gradients, 5.0, 2.0)?;
+/// assert_eq!(norm, 10.0);
+/// assert_eq!(gradients.of(&x).unwrap().to_vec::<f32>()?, [2.9999998, 3.9999998]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// PyTorch's `torch.nn.utils.clip_grad_norm_`.
+pub fn clip_grad_norm(
+    parameters: &[Tensor],
+    gradients: &mut Gradients,
+    max_norm: f64,
+    p: f64,
+) -> Result<f64> {
+    const OP: &str = "clip_grad_norm";
+    check_limit(OP, "the largest norm", max_norm)?;
+    if p.is_nan() || p <= 0.0 {
+        return Err(Error::invalid(OP, format!("p should be above 0, got {p}")));
+    }
+    let norm = fpenv::ieee(|| norm(clipped(parameters, gradients).values(), p))?;
+    let factor = max_norm / (norm + 1e-6);
+    // A norm that is NaN makes every gradient NaN.
+    if factor < 1.0 || factor.is_nan() {
+        replace(parameters, gradients, |gradient| scale(gradient, factor))?;
+    }
+    Ok(norm)
+}
+
+/// Moves every element of the gradients of `parameters` into ±`limit`. NaN stays NaN.
+///
+/// # Determinism
+///
+/// `Portable`: each element on its own.
+///
+/// # Errors
+///
+/// [`Error::InvalidArgument`] unless `limit` is at least 0. The gradients are unchanged after any
+/// error.
+///
+/// # References
+///
+/// PyTorch's `torch.nn.utils.clip_grad_value_`.
+pub fn clip_grad_value(parameters: &[Tensor], gradients: &mut Gradients, limit: f64) -> Result<()> {
+    check_limit("clip_grad_value", "the limit", limit)?;
+    replace(parameters, gradients, |gradient| {
+        let bound = |limit| Value::full(&[], limit, gradient.dtype())?.to(gradient.device());
+        minimum(&maximum(gradient, &bound(-limit)?)?, &bound(limit)?)
+    })
+}
+
+fn check_limit(op: &'static str, what: &str, limit: f64) -> Result<()> {
+    if limit >= 0.0 {
+        return Ok(());
+    }
+    Err(Error::invalid(op, format!("{what} should be at least 0, got {limit}")))
+}
+
+/// The gradients of `parameters` by identity, each once.
+fn clipped(parameters: &[Tensor], gradients: &Gradients) -> BTreeMap<u64, Value> {
+    let of = |parameter: &Tensor| {
+        Some((parameter.identity()?, gradients.of(parameter)?.value().clone()))
+    };
+    parameters.iter().filter_map(of).collect()
+}
+
+/// Computes every new gradient, and only when all are there puts them in place.
+fn replace(
+    parameters: &[Tensor],
+    gradients: &mut Gradients,
+    new: impl Fn(&Value) -> Result<Value>,
+) -> Result<()> {
+    let new = clipped(parameters, gradients)
+        .into_iter()
+        .map(|(identity, gradient)| Ok((identity, Tensor::from(new(&gradient)?))))
+        .collect::<Result<Vec<_>>>()?;
+    gradients.by_id.extend(new);
+    Ok(())
+}
+
+fn norm<'a>(gradients: impl Iterator<Item = &'a Value>, p: f64) -> Result<f64> {
+    const BLOCK: usize = 256;
+    let (mut sum, mut largest) = (ExactSum64::new(), 0.0);
+    for gradient in gradients {
+        let wide = run(&Cast { x: gradient.clone(), to: DType::F64 })?;
+        let wide = wide.to(Device::Cpu)?.contiguous()?;
+        for elements in wide.as_slice::<f64>()?.chunks(BLOCK) {
+            if p == f64::INFINITY {
+                largest = elements.iter().fold(largest, |a, x| larger(a, x.abs()));
+            } else {
+                let mut powers = [0.0; BLOCK];
+                for (power, x) in powers.iter_mut().zip(elements) {
+                    *power = power_of(x.abs(), p);
+                }
+                sum.add_slice(&powers[..elements.len()]);
+            }
+        }
+    }
+    let sum = sum.to_f64();
+    Ok(match p {
+        f64::INFINITY => largest,
+        2.0 => sum.sqrt(),
+        1.0 => sum,
+        _ => pow(sum, 1.0 / p),
+    })
+}
+
+fn power_of(x: f64, p: f64) -> f64 {
+    match p {
+        2.0 => x * x,
+        1.0 => x,
+        _ => pow(x, p),
+    }
+}
+
+/// The larger number; NaN counts as the largest.
+fn larger(a: f64, b: f64) -> f64 {
+    if a >= b || a.is_nan() { a } else { b }
+}

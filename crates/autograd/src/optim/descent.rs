@@ -1,0 +1,343 @@
+//! What all optimisers have in common: groups, learning rates, state, and steps that are taken
+//! whole or not at all.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::fmt;
+use std::sync::Arc;
+
+use samebits_tensor_core::{DType, Error, Result, Tensor as Value};
+
+use super::{Optimizer, Rate};
+use crate::nn::{Kind, Module};
+use crate::{Gradients, Tensor};
+
+/// How an optimiser moves one parameter.
+pub trait Rule: Clone + fmt::Debug + Send + Sync {
+    /// The optimiser's name, which errors start with.
+    const NAME: &'static str;
+
+    /// The names of the tensors that are kept for each parameter, all of its shape and type.
+    fn kept(&self) -> Vec<&'static str>;
+
+    /// Refuses settings that the rule cannot compute with.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] for those.
+    fn check(&self) -> Result<()>;
+
+    /// The parameter after its step number `step`, counted from 1. `kept` holds what the last step
+    /// left, and nothing in the first; afterwards it holds exactly the tensors that
+    /// [`kept`](Rule::kept) names.
+    ///
+    /// # Errors
+    ///
+    /// Those of the operations it runs.
+    fn step(
+        &self,
+        lr: f64,
+        step: u64,
+        parameter: &Value,
+        gradient: &Value,
+        kept: &mut Kept,
+    ) -> Result<Value>;
+}
+
+/// What an optimiser keeps of one parameter from step to step, by name.
+pub type Kept = BTreeMap<&'static str, Value>;
+
+/// An optimiser that moves every parameter by the rule `R`.
+#[derive(Clone, Debug)]
+pub struct Descent<R> {
+    /// Who belongs to the second and later rules and rates; the first are everybody else's.
+    matches: Vec<Predicate>,
+    rules: Vec<R>,
+    rates: Vec<Rate>,
+    steps: u64,
+    parameters: BTreeMap<String, State>,
+}
+
+/// Settings of an optimiser, still to be changed.
+#[derive(Clone, Debug)]
+pub struct Options<R> {
+    lr: f64,
+    pub(super) rule: R,
+    groups: Vec<(Predicate, Options<R>)>,
+}
+
+/// Where one parameter stands.
+#[derive(Clone, Debug, Default)]
+struct State {
+    steps: u64,
+    kept: Kept,
+}
+
+#[derive(Clone)]
+struct Predicate(Arc<dyn Fn(&str) -> bool + Send + Sync>);
+
+impl fmt::Debug for Predicate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Predicate")
+    }
+}
+
+impl<R: Rule> Options<R> {
+    pub(super) fn new(lr: f64, rule: R) -> Options<R> {
+        Options { lr, rule, groups: Vec::new() }
+    }
+
+    /// The learning rate.
+    #[must_use]
+    pub fn lr(mut self, lr: f64) -> Self {
+        self.lr = lr;
+        self
+    }
+
+    /// Gives the parameters whose names satisfy `matches` other settings: those that `change` makes
+    /// of the settings so far. A parameter belongs to the first group that it matches.
+    #[must_use]
+    pub fn group(
+        mut self,
+        matches: impl Fn(&str) -> bool + Send + Sync + 'static,
+        change: impl FnOnce(Options<R>) -> Options<R>,
+    ) -> Self {
+        let settings = change(Options::new(self.lr, self.rule.clone()));
+        self.groups.push((Predicate(Arc::new(matches)), settings));
+        self
+    }
+
+    /// The optimiser, which has not taken a step.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] if a setting is out of its range, or a group has groups.
+    pub fn init(self) -> Result<Descent<R>> {
+        let check = |options: &Options<R>| {
+            check_lr(R::NAME, options.lr)?;
+            options.rule.check()
+        };
+        check(&self)?;
+        let mut rates = vec![Rate { initial: self.lr, current: self.lr }];
+        let mut rules = vec![self.rule];
+        let mut matches = Vec::new();
+        for (predicate, options) in self.groups {
+            check(&options)?;
+            if !options.groups.is_empty() {
+                return Err(Error::invalid(R::NAME, "a group cannot have groups of its own"));
+            }
+            matches.push(predicate);
+            rules.push(options.rule);
+            rates.push(Rate { initial: options.lr, current: options.lr });
+        }
+        Ok(Descent { matches, rules, rates, steps: 0, parameters: BTreeMap::new() })
+    }
+}
+
+impl<R: Rule> Descent<R> {
+    /// Which rule and rate the parameter `name` has.
+    fn group(&self, name: &str) -> usize {
+        self.matches.iter().position(|matches| (matches.0)(name)).map_or(0, |group| group + 1)
+    }
+
+    /// What becomes of one parameter.
+    fn moved(&self, name: &str, parameter: &Value, gradient: &Value) -> Result<(Value, State)> {
+        let group = self.group(name);
+        let State { steps, mut kept } = self.parameters.get(name).cloned().unwrap_or_default();
+        for tensor in kept.values_mut() {
+            // The state follows a model that was moved to another device.
+            *tensor = tensor.to(parameter.device())?;
+            expect_like(R::NAME, parameter, tensor)?;
+        }
+        expect_like(R::NAME, parameter, gradient)?;
+        let (rule, lr) = (&self.rules[group], self.rates[group].current);
+        let moved = rule.step(lr, steps + 1, parameter, gradient, &mut kept)?;
+        Ok((moved, State { steps: steps + 1, kept }))
+    }
+}
+
+impl<R: Rule> Optimizer for Descent<R> {
+    fn step(&mut self, model: &mut dyn Module, gradients: &Gradients) -> Result<()> {
+        for rate in &self.rates {
+            check_lr(R::NAME, rate.current)?;
+        }
+        let mut states = Vec::new();
+        let mut moved = BTreeMap::new();
+        for (name, parameter) in model.named_parameters() {
+            if let (Some(identity), Some(gradient)) =
+                (parameter.identity(), gradients.of(&parameter))
+                && let Entry::Vacant(entry) = moved.entry(identity)
+            {
+                let (value, state) = self.moved(&name, parameter.value(), gradient.value())?;
+                entry.insert(Tensor::from(value).set_requires_grad(true));
+                states.push((name, state));
+            }
+        }
+        // Everything is computed; nothing below fails.
+        model.visit_mut("", &mut |_, kind, parameter| {
+            if kind == Kind::Parameter
+                && let Some(new) = parameter.identity().and_then(|identity| moved.get(&identity))
+            {
+                *parameter = new.clone();
+            }
+        });
+        self.parameters.extend(states);
+        self.steps += 1;
+        Ok(())
+    }
+
+    fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    fn rates(&self) -> &[Rate] {
+        &self.rates
+    }
+
+    fn rates_mut(&mut self) -> &mut [Rate] {
+        &mut self.rates
+    }
+
+    fn state(&self) -> Result<Vec<(String, Tensor)>> {
+        let rates = |rate: fn(&Rate) -> f64| {
+            let rates: Vec<f64> = self.rates.iter().map(rate).collect();
+            Tensor::from_slice(&rates, &[rates.len()])
+        };
+        let mut state = vec![
+            (STEPS.to_owned(), count(self.steps)),
+            (LR.to_owned(), rates(|rate| rate.current)?),
+            (INITIAL_LR.to_owned(), rates(|rate| rate.initial)?),
+        ];
+        for (name, parameter) in &self.parameters {
+            state.push((format!("{name}.{STEP}"), count(parameter.steps)));
+            for (what, tensor) in &parameter.kept {
+                state.push((format!("{name}.{what}"), tensor.into()));
+            }
+        }
+        Ok(state)
+    }
+
+    fn load_state(&mut self, state: Vec<(String, Tensor)>) -> Result<()> {
+        let mut state = Saved::new(R::NAME, state);
+        let steps = state.count(STEPS)?;
+        let current = state.numbers(LR, self.rates.len())?;
+        let initial = state.numbers(INITIAL_LR, self.rates.len())?;
+        let mut parameters = BTreeMap::new();
+        for name in state.parameters() {
+            let steps = state.count(&format!("{name}.{STEP}"))?;
+            let names = self.rules[self.group(&name)].kept().into_iter();
+            let kept = names.map(|what| Ok((what, state.take(&format!("{name}.{what}"))?.into())));
+            let kept = kept.collect::<Result<_>>()?;
+            parameters.insert(name, State { steps, kept });
+        }
+        state.expect_empty()?;
+        let rates = current.into_iter().zip(initial);
+        self.rates = rates.map(|(current, initial)| Rate { initial, current }).collect();
+        (self.steps, self.parameters) = (steps, parameters);
+        Ok(())
+    }
+}
+
+/// A saved state that is being read: what has been read is taken out.
+pub(super) struct Saved {
+    op: &'static str,
+    tensors: BTreeMap<String, Tensor>,
+}
+
+impl Saved {
+    pub(super) fn new(op: &'static str, tensors: Vec<(String, Tensor)>) -> Saved {
+        Saved { op, tensors: tensors.into_iter().collect() }
+    }
+
+    /// The parameters of which a count of steps is there.
+    fn parameters(&self) -> Vec<String> {
+        let parameter = |name: &String| {
+            let (parameter, what) = name.rsplit_once('.')?;
+            (what == STEP).then(|| parameter.to_owned())
+        };
+        self.tensors.keys().filter_map(parameter).collect()
+    }
+
+    fn take(&mut self, name: &str) -> Result<Tensor> {
+        self.tensors.remove(name).ok_or_else(|| self.invalid(format!("there is no tensor {name}")))
+    }
+
+    pub(super) fn count(&mut self, name: &str) -> Result<u64> {
+        let count = self.take(name)?;
+        let valid = if count.dtype() == DType::I64 && count.shape().is_empty() {
+            u64::try_from(count.item::<i64>()?).ok()
+        } else {
+            None
+        };
+        valid.ok_or_else(|| self.invalid(format!("{name} is not one count")))
+    }
+
+    /// `len` numbers of type f64.
+    pub(super) fn numbers(&mut self, name: &str, len: usize) -> Result<Vec<f64>> {
+        let numbers = self.take(name)?;
+        if numbers.dtype() == DType::F64 && numbers.shape() == [len] {
+            return numbers.to_vec();
+        }
+        Err(self.invalid(format!(
+            "{name} should be f64 of shape [{len}], but is {} of shape {:?}",
+            numbers.dtype(),
+            numbers.shape()
+        )))
+    }
+
+    pub(super) fn expect_empty(self) -> Result<()> {
+        match self.tensors.first_key_value() {
+            None => Ok(()),
+            Some((name, _)) => Err(self.invalid(format!("unexpected tensor {name}"))),
+        }
+    }
+
+    fn invalid(&self, message: String) -> Error {
+        Error::InvalidState { op: self.op, message }
+    }
+}
+
+/// A count as a tensor.
+pub(super) fn count(steps: u64) -> Tensor {
+    Tensor::scalar(steps as i64)
+}
+
+pub(super) fn check_lr(op: &'static str, lr: f64) -> Result<()> {
+    check_setting(op, "the learning rate", lr)
+}
+
+/// Refuses what is not a finite number of at least 0.
+pub(super) fn check_setting(op: &'static str, what: &str, value: f64) -> Result<()> {
+    if value.is_finite() && value >= 0.0 {
+        return Ok(());
+    }
+    Err(Error::invalid(op, format!("{what} should be a finite number of at least 0, got {value}")))
+}
+
+/// Refuses what is not from 0 to less than 1.
+pub(super) fn check_share(op: &'static str, what: &str, value: f64) -> Result<()> {
+    if (0.0..1.0).contains(&value) {
+        return Ok(());
+    }
+    Err(Error::invalid(op, format!("{what} should be at least 0 and less than 1, got {value}")))
+}
+
+/// Refuses a gradient or state that is not like its parameter.
+fn expect_like(op: &'static str, parameter: &Value, tensor: &Value) -> Result<()> {
+    let what = "the gradient or state";
+    if tensor.dtype() != parameter.dtype() {
+        let (expected, got) = (parameter.dtype(), tensor.dtype());
+        return Err(Error::DTypeMismatch { op, what, expected, got });
+    }
+    if tensor.shape() != parameter.shape() {
+        let (expected, got) = (parameter.shape().to_vec(), tensor.shape().to_vec());
+        return Err(Error::ShapeMismatch { op, what, expected, got });
+    }
+    Ok(())
+}
+
+/// Names of tensors in the state. Those without a dot cannot be a parameter's.
+const STEPS: &str = "steps";
+const LR: &str = "lr";
+const INITIAL_LR: &str = "initial_lr";
+const STEP: &str = "step";

@@ -1,0 +1,219 @@
+use super::Optimizer;
+use super::descent::{Saved, check_setting, count};
+use crate::{Error, Result, Tensor};
+
+/// Lowers the learning rates when a metric stops getting better.
+///
+/// # Determinism
+///
+/// `Portable`: a function of the metrics so far, of which a run that is resumed needs
+/// [`state`](ReduceLrOnPlateau::state).
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::optim::{Optimizer, ReduceLrOnPlateau, Sgd};
+///
+/// let mut optimizer = Sgd::new(0.1)?;
+/// let mut plateau = ReduceLrOnPlateau::new().patience(1);
+/// for loss in [0.5, 0.6, 0.5] {
+///     plateau.step(loss, &mut optimizer)?;
+/// }
+/// assert_eq!(optimizer.lr(), 0.1 * 0.1);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// PyTorch's `torch.optim.lr_scheduler.ReduceLROnPlateau`.
+#[derive(Clone, Debug)]
+pub struct ReduceLrOnPlateau {
+    mode: Mode,
+    factor: f64,
+    patience: u64,
+    threshold: Threshold,
+    cooldown: u64,
+    min_lr: f64,
+    eps: f64,
+    best: f64,
+    bad: u64,
+    cooling: u64,
+}
+
+/// Which metric is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// The smaller, as of a loss.
+    Min,
+    /// The larger, as of an accuracy.
+    Max,
+}
+
+/// How much better a metric must be to count.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Threshold {
+    /// By this share of the best so far.
+    Rel(f64),
+    /// By this much.
+    Abs(f64),
+}
+
+impl Mode {
+    /// Worse than any metric.
+    pub(crate) fn worst(self) -> f64 {
+        match self {
+            Mode::Min => f64::INFINITY,
+            Mode::Max => f64::NEG_INFINITY,
+        }
+    }
+
+    /// Whether `metric` is better than `best` by more than the threshold. NaN is not.
+    fn is_better(self, metric: f64, best: f64, threshold: Threshold) -> bool {
+        match (self, threshold) {
+            (Mode::Min, Threshold::Rel(share)) => metric < best * (1.0 - share),
+            (Mode::Min, Threshold::Abs(amount)) => metric < best - amount,
+            (Mode::Max, Threshold::Rel(share)) => metric > best * (share + 1.0),
+            (Mode::Max, Threshold::Abs(amount)) => metric > best + amount,
+        }
+    }
+}
+
+impl Default for ReduceLrOnPlateau {
+    fn default() -> ReduceLrOnPlateau {
+        ReduceLrOnPlateau {
+            mode: Mode::Min,
+            factor: 0.1,
+            patience: 10,
+            threshold: Threshold::Rel(1e-4),
+            cooldown: 0,
+            min_lr: 0.0,
+            eps: 1e-8,
+            best: Mode::Min.worst(),
+            bad: 0,
+            cooling: 0,
+        }
+    }
+}
+
+impl ReduceLrOnPlateau {
+    /// PyTorch's defaults: a tenth of the rate after more than 10 metrics that are not smaller than
+    /// the best one by a 10,000th of it.
+    pub fn new() -> ReduceLrOnPlateau {
+        ReduceLrOnPlateau::default()
+    }
+
+    /// Which metric is better.
+    #[must_use]
+    pub fn mode(mut self, mode: Mode) -> Self {
+        (self.mode, self.best) = (mode, mode.worst());
+        self
+    }
+
+    /// What the rates are multiplied by.
+    #[must_use]
+    pub fn factor(mut self, factor: f64) -> Self {
+        self.factor = factor;
+        self
+    }
+
+    /// How many metrics in a row may be no better.
+    #[must_use]
+    pub fn patience(mut self, patience: u64) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// How much better a metric must be to count.
+    #[must_use]
+    pub fn threshold(mut self, threshold: Threshold) -> Self {
+        self.threshold = threshold;
+        self
+    }
+
+    /// How many metrics after a reduction do not count as bad.
+    #[must_use]
+    pub fn cooldown(mut self, cooldown: u64) -> Self {
+        self.cooldown = cooldown;
+        self
+    }
+
+    /// No rate falls below this.
+    #[must_use]
+    pub fn min_lr(mut self, lr: f64) -> Self {
+        self.min_lr = lr;
+        self
+    }
+
+    /// A change of a rate that is not larger than this is not made.
+    #[must_use]
+    pub fn eps(mut self, eps: f64) -> Self {
+        self.eps = eps;
+        self
+    }
+
+    /// Takes note of a metric, and lowers the rates if it is time to. Returns whether it was.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] if the factor is not from 0 to less than 1, or the smallest rate
+    /// not a finite number of at least 0.
+    pub fn step(&mut self, metric: f64, optimizer: &mut dyn Optimizer) -> Result<bool> {
+        if !(0.0..1.0).contains(&self.factor) {
+            let message =
+                format!("the factor should be at least 0 and less than 1, got {}", self.factor);
+            return Err(Error::invalid(OP, message));
+        }
+        check_setting(OP, "the smallest rate", self.min_lr)?;
+        if self.mode.is_better(metric, self.best, self.threshold) {
+            (self.best, self.bad) = (metric, 0);
+        } else {
+            self.bad += 1;
+        }
+        if self.cooling > 0 {
+            (self.cooling, self.bad) = (self.cooling - 1, 0);
+        }
+        let time = self.bad > self.patience;
+        if time {
+            for rate in optimizer.rates_mut() {
+                let lowered = (rate.current * self.factor).max(self.min_lr);
+                if rate.current - lowered > self.eps {
+                    rate.current = lowered;
+                }
+            }
+            (self.cooling, self.bad) = (self.cooldown, 0);
+        }
+        Ok(time)
+    }
+
+    /// What later steps depend on, as tensors by name.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for it.
+    pub fn state(&self) -> Result<Vec<(String, Tensor)>> {
+        Ok(vec![
+            (BEST.to_owned(), Tensor::from_slice(&[self.best], &[1])?),
+            (BAD.to_owned(), count(self.bad)),
+            (COOLING.to_owned(), count(self.cooling)),
+        ])
+    }
+
+    /// Replaces the state by what [`state`](ReduceLrOnPlateau::state) returned.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidState`] if a tensor is missing or is none of these.
+    pub fn load_state(&mut self, state: Vec<(String, Tensor)>) -> Result<()> {
+        let mut state = Saved::new(OP, state);
+        let best = state.numbers(BEST, 1)?[0];
+        let (bad, cooling) = (state.count(BAD)?, state.count(COOLING)?);
+        state.expect_empty()?;
+        (self.best, self.bad, self.cooling) = (best, bad, cooling);
+        Ok(())
+    }
+}
+
+const OP: &str = "reduce_lr_on_plateau";
+const BEST: &str = "best";
+const BAD: &str = "num_bad_epochs";
+const COOLING: &str = "cooldown_counter";

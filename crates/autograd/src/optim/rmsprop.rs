@@ -1,0 +1,156 @@
+use samebits_tensor_core::{Result, Tensor as Value};
+
+use super::arithmetic::{
+    add, decayed, div, kept_or_zeros, mul, offset, scale, scale_add, sqrt, sub,
+};
+use super::descent::check_setting;
+use super::{Descent, Kept, Options, Rule};
+
+/// RMSprop: divides each gradient by the root of the mean square of the recent ones.
+///
+/// # Determinism
+///
+/// `Portable`: each element on its own, each operation rounded once, each constant computed in f64
+/// and rounded to the element type; `v` and `m` start from 0, and so does `b`:
+///
+/// 1. `g = decay · p + g`, if the decay is not 0;
+/// 2. `v = α · v + (1 − α) · (g · g)`;
+/// 3. if centered, `m = α · m + (1 − α) · g` and `d = √(v − m · m) + eps`, else `d = √v + eps`;
+/// 4. `s = g / d`; with momentum, `b = momentum · b + s` and `s = b`;
+/// 5. `p = −lr · s + p`.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::optim::RmsProp;
+///
+/// let optimizer = RmsProp::options(0.01).momentum(0.9).centered(true).init()?;
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// PyTorch's `torch.optim.RMSprop`.
+pub type RmsProp = Descent<RmsPropRule>;
+
+impl RmsProp {
+    /// An optimiser with PyTorch's defaults. Its usual rate is 0.01.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if the rate is not a finite number
+    /// of at least 0.
+    pub fn new(lr: f64) -> Result<RmsProp> {
+        RmsProp::options(lr).init()
+    }
+
+    /// Settings, of which all but the rate are PyTorch's defaults: alpha of 0.99, eps of 1e-8, the
+    /// others off.
+    pub fn options(lr: f64) -> Options<RmsPropRule> {
+        Options::new(lr, RmsPropRule::default())
+    }
+}
+
+/// The rule of [`RmsProp`].
+#[derive(Clone, Copy, Debug)]
+pub struct RmsPropRule {
+    alpha: f64,
+    eps: f64,
+    weight_decay: f64,
+    momentum: f64,
+    centered: bool,
+}
+
+impl Default for RmsPropRule {
+    fn default() -> RmsPropRule {
+        RmsPropRule { alpha: 0.99, eps: 1e-8, weight_decay: 0.0, momentum: 0.0, centered: false }
+    }
+}
+
+impl Options<RmsPropRule> {
+    /// The share of the mean square that is kept.
+    #[must_use]
+    pub fn alpha(mut self, alpha: f64) -> Self {
+        self.rule.alpha = alpha;
+        self
+    }
+
+    /// Added to the root, so that it is not 0.
+    #[must_use]
+    pub fn eps(mut self, eps: f64) -> Self {
+        self.rule.eps = eps;
+        self
+    }
+
+    /// Adds `weight_decay * parameter` to the gradient.
+    #[must_use]
+    pub fn weight_decay(mut self, weight_decay: f64) -> Self {
+        self.rule.weight_decay = weight_decay;
+        self
+    }
+
+    /// The share of the last step that is kept.
+    #[must_use]
+    pub fn momentum(mut self, momentum: f64) -> Self {
+        self.rule.momentum = momentum;
+        self
+    }
+
+    /// Divides by the root of the gradients' variance instead of their mean square.
+    #[must_use]
+    pub fn centered(mut self, centered: bool) -> Self {
+        self.rule.centered = centered;
+        self
+    }
+}
+
+impl Rule for RmsPropRule {
+    const NAME: &'static str = "rmsprop";
+
+    fn kept(&self) -> Vec<&'static str> {
+        let optional = [(self.centered, MEAN), (self.momentum != 0.0, VELOCITY)];
+        let optional = optional.into_iter().filter(|(wanted, _)| *wanted).map(|(_, name)| name);
+        [SQUARE].into_iter().chain(optional).collect()
+    }
+
+    fn check(&self) -> Result<()> {
+        check_setting(Self::NAME, "alpha", self.alpha)?;
+        check_setting(Self::NAME, "eps", self.eps)?;
+        check_setting(Self::NAME, "the weight decay", self.weight_decay)?;
+        check_setting(Self::NAME, "the momentum", self.momentum)
+    }
+
+    fn step(
+        &self,
+        lr: f64,
+        _: u64,
+        parameter: &Value,
+        gradient: &Value,
+        kept: &mut Kept,
+    ) -> Result<Value> {
+        let g = decayed(gradient, self.weight_decay, parameter)?;
+        // The share `alpha` of what is kept, and the rest of `new`.
+        let mut averaged = |name, new: &Value| -> Result<Value> {
+            let old = scale(&kept_or_zeros(kept, name, parameter)?, self.alpha)?;
+            let average = add(&old, &scale(new, 1.0 - self.alpha)?)?;
+            kept.insert(name, average.clone());
+            Ok(average)
+        };
+        let mut square = averaged(SQUARE, &mul(&g, &g)?)?;
+        if self.centered {
+            let mean = averaged(MEAN, &g)?;
+            square = sub(&square, &mul(&mean, &mean)?)?;
+        }
+        let mut direction = div(&g, &offset(&sqrt(&square)?, self.eps)?)?;
+        if self.momentum != 0.0 {
+            let old = kept_or_zeros(kept, VELOCITY, parameter)?;
+            direction = scale_add(&old, self.momentum, &direction)?;
+            kept.insert(VELOCITY, direction.clone());
+        }
+        scale_add(&direction, -lr, parameter)
+    }
+}
+
+const SQUARE: &str = "square";
+const MEAN: &str = "mean";
+const VELOCITY: &str = "velocity";

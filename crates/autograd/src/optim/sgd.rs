@@ -1,0 +1,136 @@
+use samebits_tensor_core::ops::{SgdParams, SgdStep};
+use samebits_tensor_core::{Error, Result, Tensor as Value};
+
+use super::descent::check_setting;
+use super::{Descent, Kept, Options, Rule};
+use crate::run;
+
+/// Stochastic gradient descent, perhaps with momentum.
+///
+/// # Determinism
+///
+/// `Portable`: each element on its own, in the order that
+/// [`SgdStep`](samebits_tensor_core::ops::SgdStep) states.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::optim::Sgd;
+///
+/// let plain = Sgd::new(0.1)?;
+/// let nesterov = Sgd::options(0.1).momentum(0.9).weight_decay(1e-4).nesterov(true).init()?;
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// PyTorch's `torch.optim.SGD`.
+pub type Sgd = Descent<SgdRule>;
+
+impl Sgd {
+    /// Plain gradient descent.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] if the rate is not a finite number of at least 0.
+    pub fn new(lr: f64) -> Result<Sgd> {
+        Sgd::options(lr).init()
+    }
+
+    /// Settings, of which all but the rate are PyTorch's defaults: all of them off.
+    pub fn options(lr: f64) -> Options<SgdRule> {
+        Options::new(lr, SgdRule::default())
+    }
+}
+
+/// The rule of [`Sgd`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SgdRule {
+    momentum: f64,
+    dampening: f64,
+    weight_decay: f64,
+    nesterov: bool,
+}
+
+impl Options<SgdRule> {
+    /// The share of the last step that is kept.
+    #[must_use]
+    pub fn momentum(mut self, momentum: f64) -> Self {
+        self.rule.momentum = momentum;
+        self
+    }
+
+    /// Dampening: momentum adds `(1 - dampening) * gradient`.
+    #[must_use]
+    pub fn dampening(mut self, dampening: f64) -> Self {
+        self.rule.dampening = dampening;
+        self
+    }
+
+    /// Adds `weight_decay * parameter` to the gradient.
+    #[must_use]
+    pub fn weight_decay(mut self, weight_decay: f64) -> Self {
+        self.rule.weight_decay = weight_decay;
+        self
+    }
+
+    /// Nesterov's form of momentum. Needs a momentum and no dampening.
+    #[must_use]
+    pub fn nesterov(mut self, nesterov: bool) -> Self {
+        self.rule.nesterov = nesterov;
+        self
+    }
+}
+
+impl Rule for SgdRule {
+    const NAME: &'static str = "sgd";
+
+    fn kept(&self) -> Vec<&'static str> {
+        if self.momentum == 0.0 { Vec::new() } else { vec![VELOCITY] }
+    }
+
+    fn check(&self) -> Result<()> {
+        check_setting(Self::NAME, "the momentum", self.momentum)?;
+        check_setting(Self::NAME, "the weight decay", self.weight_decay)?;
+        if !self.dampening.is_finite() {
+            let message = format!("the dampening should be finite, got {}", self.dampening);
+            return Err(Error::invalid(Self::NAME, message));
+        }
+        if self.nesterov && (self.momentum == 0.0 || self.dampening != 0.0) {
+            let message = format!(
+                "nesterov needs a momentum and no dampening, got momentum {} and dampening {}",
+                self.momentum, self.dampening
+            );
+            return Err(Error::invalid(Self::NAME, message));
+        }
+        Ok(())
+    }
+
+    fn step(
+        &self,
+        lr: f64,
+        _: u64,
+        parameter: &Value,
+        gradient: &Value,
+        kept: &mut Kept,
+    ) -> Result<Value> {
+        let (parameter, velocity) = run(&SgdStep {
+            param: parameter.clone(),
+            grad: gradient.clone(),
+            velocity: kept.get(VELOCITY).cloned(),
+            params: SgdParams {
+                lr,
+                momentum: self.momentum,
+                dampening: self.dampening,
+                weight_decay: self.weight_decay,
+                nesterov: self.nesterov,
+            },
+        })?;
+        if let Some(velocity) = velocity {
+            kept.insert(VELOCITY, velocity);
+        }
+        Ok(parameter)
+    }
+}
+
+const VELOCITY: &str = "velocity";
