@@ -91,7 +91,8 @@ fn every_optimiser_steps_a_shared_weight_once() {
         // Both uses have contributed once: a model that has the weight once agrees.
         assert_eq!(bits(&tied.second.weight), bits(&single.0.weight), "{name}");
         assert_ne!(bits(&tied.second.weight), bits(&Tied::new().second.weight), "{name}");
-        let names: Vec<String> = optimizer.state().unwrap().into_iter().map(|(name, _)| name).collect();
+        let names: Vec<String> =
+            optimizer.state().unwrap().into_iter().map(|(name, _)| name).collect();
         assert!(names.iter().all(|name| !name.starts_with("second.weight")), "{names:?}");
     }
 }

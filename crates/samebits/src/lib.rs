@@ -30,6 +30,7 @@
 mod digest;
 mod draw;
 mod environment;
+pub mod io;
 
 pub use digest::digest;
 pub use draw::{rand, randn, randperm};

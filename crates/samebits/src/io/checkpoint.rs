@@ -1,0 +1,157 @@
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::{Error, Result, Site, Tensors, safetensors, write_whole};
+use crate::NUMERICS_VERSION;
+
+/// Everything that the rest of a run depends on: tensors by name, and a state of the caller's.
+///
+/// The file is a safetensors file. Its metadata holds the state as JSON, the numerics version that
+/// the run computes with, and a digest of the tensors.
+///
+/// # Examples
+///
+/// ```
+/// use samebits::Tensor;
+/// use samebits::io::{Checkpoint, Tensors};
+///
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("run.safetensors");
+/// let tensors = Tensors::from([("weight".to_owned(), Tensor::scalar(0.5f32))]);
+/// Checkpoint { state: ("step", 17), tensors }.save(&path)?;
+/// let found: Checkpoint<(String, u64)> = Checkpoint::load(&path)?;
+/// assert_eq!(found.state.1, 17);
+/// # Ok::<(), samebits::io::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Checkpoint<S> {
+    /// What is no tensor.
+    pub state: S,
+    /// The tensors.
+    pub tensors: Tensors,
+}
+
+/// The metadata key: only one, so that the file's bytes do not depend on a hash map's order.
+const KEY: &str = "samebits";
+const FORMAT: &str = "samebits checkpoint";
+const VERSION: u32 = 1;
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Metadata<S> {
+    format: String,
+    version: u32,
+    numerics_version: u32,
+    /// Of all tensors, so that damage does not go unnoticed.
+    digest: String,
+    state: S,
+}
+
+impl<S: Serialize> Checkpoint<S> {
+    /// Writes the checkpoint, whole or not at all.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Write`] if the system cannot write the file, [`Error::Tensor`] if a device does not
+    /// hand its tensor over, [`Error::Content`] if the state is nothing that JSON can hold.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        write_whole(path, &self.serialized(Site { op: SAVE, path })?)
+    }
+
+    /// The content of the file.
+    ///
+    /// # Errors
+    ///
+    /// As [`save`](Checkpoint::save), but for writing.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        self.serialized(Site { op: SAVE, path: Path::new(BYTES) })
+    }
+
+    fn serialized(&self, site: Site<'_>) -> Result<Vec<u8>> {
+        let metadata = Metadata {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            numerics_version: NUMERICS_VERSION,
+            digest: digest(site, &self.tensors)?,
+            state: &self.state,
+        };
+        let metadata = serde_json::to_string(&metadata)
+            .map_err(|error| site.content("state", error.to_string()))?;
+        safetensors::serialize(site, &self.tensors, Some((KEY, metadata)))
+    }
+}
+
+impl<S: DeserializeOwned> Checkpoint<S> {
+    /// Reads a checkpoint, the tensors onto the host.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Read`] if the system cannot read the file, [`Error::Content`] if it is damaged, of
+    /// another version, or of a run with another numerics version, which would not end in the same
+    /// bits.
+    pub fn load(path: impl AsRef<Path>) -> Result<Checkpoint<S>> {
+        let site = Site { op: LOAD, path: path.as_ref() };
+        Checkpoint::parse(site, &site.bytes()?)
+    }
+
+    /// Reads the content of a file.
+    ///
+    /// # Errors
+    ///
+    /// As [`load`](Checkpoint::load).
+    pub fn from_bytes(bytes: &[u8]) -> Result<Checkpoint<S>> {
+        Checkpoint::parse(Site { op: LOAD, path: Path::new(BYTES) }, bytes)
+    }
+
+    fn parse(site: Site<'_>, bytes: &[u8]) -> Result<Checkpoint<S>> {
+        let wrong = |message: String| site.content("metadata", message);
+        let (tensors, header) = safetensors::parse(site, bytes)?;
+        let text = header.metadata().as_ref().and_then(|metadata| metadata.get(KEY));
+        let text = text.ok_or_else(|| wrong("not a checkpoint of samebits".to_owned()))?;
+        let damaged = |error| wrong(format!("damaged: {error}"));
+        // The version first: it says what the rest looks like.
+        let found: Version = serde_json::from_str(text).map_err(damaged)?;
+        for (what, expected, got) in [
+            ("version", VERSION, found.version),
+            ("numerics version", NUMERICS_VERSION, found.numerics_version),
+        ] {
+            if got != expected {
+                return Err(wrong(format!("{what} {got}, but this program has {expected}")));
+            }
+        }
+        if found.format != FORMAT {
+            return Err(wrong(format!("format {:?}, expected {FORMAT:?}", found.format)));
+        }
+        let metadata: Metadata<S> = serde_json::from_str(text).map_err(damaged)?;
+        let digest = digest(site, &tensors)?;
+        if digest != metadata.digest {
+            let message = format!(
+                "damaged: the digest is {digest}, but {} was saved with it",
+                metadata.digest
+            );
+            return Err(site.content("tensors", message));
+        }
+        Ok(Checkpoint { state: metadata.state, tensors })
+    }
+}
+
+/// What all versions have.
+#[derive(Deserialize)]
+struct Version {
+    format: String,
+    version: u32,
+    numerics_version: u32,
+}
+
+const SAVE: &str = "save_checkpoint";
+const LOAD: &str = "load_checkpoint";
+/// In place of a path.
+const BYTES: &str = "(bytes)";
+
+fn digest(site: Site<'_>, tensors: &Tensors) -> Result<String, Error> {
+    let named = tensors.iter().map(|(name, tensor)| (name.as_str(), tensor));
+    crate::digest(named).map_err(site.tensor("tensors"))
+}

@@ -1,0 +1,283 @@
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{BufReader, Read, Write};
+use std::path::Path;
+
+use super::bytes::read_tensor;
+use super::whole::replace;
+use super::{Result, Site};
+use crate::{DType, Tensor};
+
+const MAGIC: &[u8; 6] = b"\x93NUMPY";
+/// What starts the elements is a multiple of this.
+const ALIGNMENT: usize = 64;
+/// No header of a plain array comes near: NumPy itself reads 10,000 bytes.
+const MOST_HEADER: usize = 1 << 16;
+
+/// Reads NumPy's `.npy` file, onto the host.
+///
+/// Arrays in Fortran's order and of either byte order become tensors in row-major order.
+///
+/// # Errors
+///
+/// [`Error::Read`](super::Error::Read) if the system cannot read the file,
+/// [`Error::Content`](super::Error::Content) if it is damaged or has elements of a type other than
+/// float32, float64, int64, uint8 and bool.
+///
+/// # References
+///
+/// NumPy's `numpy.lib.format`, versions 1.0, 2.0 and 3.0.
+pub fn load_npy(path: impl AsRef<Path>) -> Result<Tensor> {
+    let site = Site { op: "load_npy", path: path.as_ref() };
+    let file = File::open(site.path).map_err(site.read())?;
+    read(site, "", BufReader::new(file))
+}
+
+/// Writes NumPy's `.npy` file, whole or not at all.
+///
+/// # Errors
+///
+/// [`Error::Write`](super::Error::Write) if the system cannot write the file,
+/// [`Error::Tensor`](super::Error::Tensor) if a device does not hand its tensor over.
+pub fn save_npy(path: impl AsRef<Path>, tensor: &Tensor) -> Result<()> {
+    let site = Site { op: "save_npy", path: path.as_ref() };
+    replace(site, |file| write(site, "elements", tensor, file))
+}
+
+/// Reads one array; `array` comes before places in errors.
+pub(super) fn read(site: Site<'_>, array: &str, mut reader: impl Read) -> Result<Tensor> {
+    let place = format!("{array}header");
+    let mut take = |len: usize, what: &str| -> Result<Vec<u8>> {
+        let mut bytes = vec![0; len];
+        reader.read_exact(&mut bytes).map_err(|error| match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => {
+                site.content(&place, format!("ends within {what}"))
+            }
+            _ => site.read()(error),
+        })?;
+        Ok(bytes)
+    };
+    let start = take(8, "its first 8 bytes")?;
+    if !start.starts_with(MAGIC) {
+        return Err(site.content(place, "not an npy file: it does not begin with \\x93NUMPY"));
+    }
+    let len = match start[6] {
+        1 => take(2, "its length")?.iter().rev().fold(0, |len, &byte| len << 8 | usize::from(byte)),
+        2 | 3 => {
+            take(4, "its length")?.iter().rev().fold(0, |len, &byte| len << 8 | usize::from(byte))
+        }
+        other => {
+            let message = format!("version {other}, but this program reads 1, 2 and 3");
+            return Err(site.content(place, message));
+        }
+    };
+    if len > MOST_HEADER {
+        let message = format!("{len} bytes long, expected at most {MOST_HEADER}");
+        return Err(site.content(place, message));
+    }
+    let text = take(len, "its text")?;
+    let header = Parser { site, place: &place, text: &text, at: 0 }.header()?;
+    let (dtype, big_endian) = header.element_type(site, &place)?;
+    let elements = format!("{array}elements");
+    // Fortran's order is the row-major order of the transposed array.
+    let mut shape = header.shape;
+    if header.fortran_order {
+        shape.reverse();
+    }
+    let tensor = read_tensor(site, &elements, &mut reader, dtype, &shape, big_endian)?;
+    let rest = reader.read(&mut [0]).map_err(site.read())?;
+    if rest > 0 {
+        return Err(site.content(elements, format!("more bytes than shape {shape:?} has")));
+    }
+    if !header.fortran_order {
+        return Ok(tensor);
+    }
+    let order: Vec<usize> = (0..shape.len()).rev().collect();
+    let tensor = tensor.value().permute(&order).and_then(|tensor| tensor.contiguous());
+    tensor.map(Tensor::from).map_err(site.tensor(elements))
+}
+
+/// Writes one array.
+pub(super) fn write(
+    site: Site<'_>,
+    place: &str,
+    tensor: &Tensor,
+    mut file: impl Write,
+) -> Result<()> {
+    let descr = match tensor.dtype() {
+        DType::F32 => "<f4",
+        DType::F64 => "<f8",
+        DType::I64 => "<i8",
+        DType::U8 => "|u1",
+        DType::Bool => "|b1",
+        other => {
+            return Err(site.content(place, format!("elements of type {other} are not saved")));
+        }
+    };
+    let mut shape = String::new();
+    for size in tensor.shape() {
+        // A tuple of one has a comma, too.
+        let _ = write!(shape, "{size}, ");
+    }
+    let shape = if tensor.rank() == 1 { shape.trim_end() } else { shape.trim_end_matches(", ") };
+    let text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({shape}), }}");
+    // Version 1 holds headers up to 65,535 bytes: thousands of dimensions.
+    let start = MAGIC.len() + 4;
+    let end = (start + text.len() + 1).next_multiple_of(ALIGNMENT);
+    let Ok(len) = u16::try_from(end - start) else {
+        let message = format!("a tensor of {} dimensions cannot be saved", tensor.rank());
+        return Err(site.content(place, message));
+    };
+    let mut header = Vec::from(MAGIC);
+    header.extend([1, 0]);
+    header.extend(len.to_le_bytes());
+    header.extend(text.as_bytes());
+    header.resize(end - 1, b' ');
+    header.push(b'\n');
+    let bytes = tensor.to_bytes().map_err(site.tensor(place))?;
+    file.write_all(&header).and_then(|()| file.write_all(&bytes)).map_err(site.write())
+}
+
+struct Header {
+    descr: String,
+    fortran_order: bool,
+    shape: Vec<usize>,
+}
+
+impl Header {
+    /// The type, and whether the bytes are in big-endian order.
+    fn element_type(&self, site: Site<'_>, place: &str) -> Result<(DType, bool)> {
+        let (order, kind) = self.descr.split_at_checked(1).unwrap_or(("", ""));
+        let dtype = match kind {
+            "f4" => Some(DType::F32),
+            "f8" => Some(DType::F64),
+            "i8" => Some(DType::I64),
+            "u1" => Some(DType::U8),
+            "b1" => Some(DType::Bool),
+            _ => None,
+        };
+        match (dtype, order) {
+            (Some(dtype), "<") => Ok((dtype, false)),
+            (Some(dtype), ">") => Ok((dtype, true)),
+            (Some(dtype), "|") if dtype.size() == 1 => Ok((dtype, false)),
+            _ => {
+                let message =
+                    format!("elements should be f4, f8, i8, u1 or b1, are {:?}", self.descr);
+                Err(site.content(place, message))
+            }
+        }
+    }
+}
+
+/// Reads the header's text: a Python dictionary of three known entries.
+struct Parser<'a> {
+    site: Site<'a>,
+    place: &'a str,
+    text: &'a [u8],
+    at: usize,
+}
+
+impl Parser<'_> {
+    fn header(mut self) -> Result<Header> {
+        let (mut descr, mut fortran_order, mut shape) = (None, None, None);
+        self.expect(b'{')?;
+        while !self.takes(b'}') {
+            let at = self.at;
+            let key = self.string()?;
+            self.expect(b':')?;
+            let new = match key.as_str() {
+                "descr" => descr.replace(self.string()?).is_none(),
+                "fortran_order" => fortran_order.replace(self.truth()?).is_none(),
+                "shape" => shape.replace(self.tuple()?).is_none(),
+                _ => false,
+            };
+            if !new {
+                self.at = at;
+                return Err(self.wrong("descr, fortran_order and shape, each once"));
+            }
+            if !self.takes(b',') {
+                self.expect(b'}')?;
+                break;
+            }
+        }
+        self.skip_blanks();
+        if self.at < self.text.len() {
+            return Err(self.wrong("the end"));
+        }
+        match (descr, fortran_order, shape) {
+            (Some(descr), Some(fortran_order), Some(shape)) => {
+                Ok(Header { descr, fortran_order, shape })
+            }
+            _ => Err(self.wrong("descr, fortran_order and shape, each once")),
+        }
+    }
+
+    fn string(&mut self) -> Result<String> {
+        self.skip_blanks();
+        let Some(&quote @ (b'\'' | b'"')) = self.text.get(self.at) else {
+            return Err(self.wrong("a string"));
+        };
+        let rest = &self.text[self.at + 1..];
+        let len = rest.iter().position(|&byte| byte == quote);
+        let Some(text) = len.and_then(|len| std::str::from_utf8(&rest[..len]).ok()) else {
+            return Err(self.wrong("a string"));
+        };
+        self.at += text.len() + 2;
+        Ok(text.to_owned())
+    }
+
+    fn truth(&mut self) -> Result<bool> {
+        self.skip_blanks();
+        for (word, truth) in [("True", true), ("False", false)] {
+            if self.text[self.at..].starts_with(word.as_bytes()) {
+                self.at += word.len();
+                return Ok(truth);
+            }
+        }
+        Err(self.wrong("True or False"))
+    }
+
+    fn tuple(&mut self) -> Result<Vec<usize>> {
+        self.expect(b'(')?;
+        let mut sizes = Vec::new();
+        while !self.takes(b')') {
+            self.skip_blanks();
+            let digits = self.text[self.at..].iter().take_while(|byte| byte.is_ascii_digit());
+            let digits = &self.text[self.at..self.at + digits.count()];
+            let size = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
+            sizes.push(size.ok_or_else(|| self.wrong("a size"))?);
+            self.at += digits.len();
+            if !self.takes(b',') {
+                self.expect(b')')?;
+                break;
+            }
+        }
+        Ok(sizes)
+    }
+
+    fn expect(&mut self, byte: u8) -> Result<()> {
+        if self.takes(byte) { Ok(()) } else { Err(self.wrong(&char::from(byte).to_string())) }
+    }
+
+    fn takes(&mut self, byte: u8) -> bool {
+        self.skip_blanks();
+        let found = self.text.get(self.at) == Some(&byte);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn skip_blanks(&mut self) {
+        let blank = |byte: &u8| byte.is_ascii_whitespace();
+        self.at += self.text[self.at..].iter().take_while(|byte| blank(byte)).count();
+    }
+
+    fn wrong(&self, expected: &str) -> super::Error {
+        let got = &self.text[self.at..self.text.len().min(self.at + 16)];
+        let message = format!(
+            "expected {expected} at character {}, got {:?}",
+            self.at,
+            String::from_utf8_lossy(got)
+        );
+        self.site.content(self.place, message)
+    }
+}
