@@ -5,8 +5,6 @@ use std::path::Path;
 use anyhow::{Result, anyhow};
 use plotters::prelude::*;
 
-use crate::whole_file;
-
 /// A named line: the mean loss of each epoch.
 pub(crate) struct Line {
     pub(crate) name: String,
@@ -16,7 +14,7 @@ pub(crate) struct Line {
 /// Draws the lines to `path`, on a logarithmic scale. The file appears whole or not at all.
 pub(crate) fn write(path: &Path, lines: &[Line]) -> Result<()> {
     let svg = draw(lines).map_err(|error| anyhow!("cannot draw the loss curve: {error}"))?;
-    whole_file::write(path, svg.as_bytes())
+    Ok(samebits::io::write_whole(path, svg.as_bytes())?)
 }
 
 fn draw(lines: &[Line]) -> Result<String, Box<dyn std::error::Error + '_>> {

@@ -6,15 +6,14 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program talks to its user")]
 
 mod autotune;
-mod checkpoint;
 mod curve;
 mod digits;
 mod model;
 mod session;
 mod train;
-mod whole_file;
 
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use clap::{Parser, Subcommand};
 
@@ -72,7 +71,9 @@ pub fn fresh_checkpoint(seed: u64) -> anyhow::Result<Vec<u8>> {
         lr: 0.1,
         determinism: samebits::Determinism::Portable,
     };
-    checkpoint::to_bytes(&mut session::Session::new(config)?)
+    let digits = digits::Digits::load(None)?;
+    let session = session::Session::new(config, &digits, 0)?;
+    Ok(session.trainer.state()?.to_bytes()?)
 }
 
 /// Reads the bytes of a checkpoint.
@@ -81,5 +82,14 @@ pub fn fresh_checkpoint(seed: u64) -> anyhow::Result<Vec<u8>> {
 ///
 /// They are not those of a whole checkpoint of this version.
 pub fn check_checkpoint(bytes: &[u8]) -> anyhow::Result<()> {
-    checkpoint::parse(bytes).map(drop)
+    static DIGITS: OnceLock<digits::Digits> = OnceLock::new();
+    let digits = match DIGITS.get() {
+        Some(digits) => digits,
+        None => {
+            let digits = digits::Digits::load(None)?;
+            DIGITS.get_or_init(|| digits)
+        }
+    };
+    let checkpoint = samebits::io::Checkpoint::from_bytes(bytes)?;
+    session::Session::resume(checkpoint, digits, 0).map(drop)
 }

@@ -1,16 +1,15 @@
-//! One training run: what it is made of, and how it goes on.
+//! One training run of the network on the digits.
 
-use std::path::Path;
-
-use anyhow::{Result, bail};
-use samebits::data::{DataLoader, LoaderState, Stack};
+use anyhow::Result;
+use samebits::data::{DataLoader, Stack};
 use samebits::functional::{argmax, cross_entropy};
-use samebits::nn::{Module, draw_from, train_with};
-use samebits::optim::{Optimizer, Sgd};
+use samebits::io::Checkpoint;
+use samebits::nn::{Module, draw_from};
+use samebits::optim::{Schedule, Sgd};
+use samebits::trainer::{Per, Trainer, TrainerState};
 use samebits::{Determinism, Device, Generator, Tensor, determinism, no_grad};
 use serde::{Deserialize, Serialize};
 
-use crate::checkpoint;
 use crate::digits::{Augmented, Digits, SIDE};
 use crate::model::Cnn;
 
@@ -26,153 +25,123 @@ pub(crate) struct Config {
 }
 
 /// A run, at some point of it.
-pub(crate) struct Session {
+pub(crate) struct Session<'a> {
     pub(crate) config: Config,
     /// Where it is computed, which decides no bit.
-    pub(crate) device: Device,
-    pub(crate) model: Cnn,
-    pub(crate) optimizer: Sgd,
-    /// Where dropout draws from.
-    pub(crate) generator: Generator,
-    /// Where the loader goes on, once it has begun.
-    pub(crate) loader: Option<LoaderState>,
-    /// The loss of each step.
-    pub(crate) losses: Vec<f32>,
+    device: Device,
+    digits: &'a Digits,
+    pub(crate) trainer: Trainer<'a, Cnn, Sgd, Augmented, Stack>,
 }
 
-/// When to stop, what to save, whom to tell.
-pub(crate) struct Plan<'a> {
-    /// Data loader threads.
-    pub(crate) workers: usize,
-    /// Stop after this many steps in all.
-    pub(crate) max_steps: Option<u64>,
-    /// Save here after every epoch and at the end.
-    pub(crate) save: Option<&'a Path>,
-    /// Called after every step.
-    pub(crate) on_step: &'a dyn Fn(&Session),
-}
-
-impl Session {
-    /// A run that has not begun.
-    pub(crate) fn new(config: Config) -> Result<Session> {
+impl<'a> Session<'a> {
+    /// A run that has not begun. `workers` load its images.
+    pub(crate) fn new(config: Config, digits: &'a Digits, workers: usize) -> Result<Session<'a>> {
         let root = Generator::new(config.seed);
-        Ok(Session {
-            config,
-            device: Device::Cpu,
-            model: draw_from(&mut root.fold_in(0), Cnn::new)?,
-            optimizer: Sgd::options(config.lr)
-                .momentum(0.9)
-                .weight_decay(1e-4)
-                .nesterov(true)
-                .init()?,
-            generator: root.fold_in(1),
-            loader: None,
-            losses: Vec::new(),
-        })
+        let loader = DataLoader::builder(Augmented(digits.train.clone()))
+            .batch_size(config.batch_size)
+            .shuffle(true)
+            .drop_last(true)
+            .seed(config.seed)
+            .workers(workers)
+            .collate(Stack)
+            .build()?;
+        let optimizer =
+            Sgd::options(config.lr).momentum(0.9).weight_decay(1e-4).nesterov(true).init()?;
+        let model = draw_from(&mut root.fold_in(0), Cnn::new)?;
+        let trainer = Trainer::new(model, optimizer, loader, root.fold_in(1))
+            .run(serde_json::to_string(&config)?)
+            .epochs(config.epochs)
+            .schedule(Per::Epoch, Falling { epochs: config.epochs });
+        Ok(Session { config, device: Device::Cpu, digits, trainer })
+    }
+
+    /// The run of a checkpoint.
+    pub(crate) fn resume(
+        checkpoint: Checkpoint<TrainerState>,
+        digits: &'a Digits,
+        workers: usize,
+    ) -> Result<Session<'a>> {
+        let config = serde_json::from_str(&checkpoint.state.run)?;
+        let mut session = Session::new(config, digits, workers)?;
+        session.trainer.load_state(checkpoint)?;
+        Ok(session)
     }
 
     /// Moves the run to `device`.
     pub(crate) fn to(&mut self, device: Device) -> Result<()> {
-        self.model.to(device)?;
+        self.trainer.model.to(device)?;
         self.device = device;
         Ok(())
     }
 
-    /// Trains until the last epoch, or as long as `plan` says.
-    pub(crate) fn train(&mut self, digits: &Digits, plan: &Plan<'_>) -> Result<()> {
-        determinism::scope(self.config.determinism, || self.train_here(digits, plan))
+    /// Trains until the last epoch, or until the trainer is told to stop.
+    pub(crate) fn train(&mut self) -> Result<()> {
+        let device = self.device;
+        determinism::scope(self.config.determinism, || {
+            self.trainer.fit(|model, (images, classes)| {
+                let images = Tensor::from_slice(&images.values, &[images.rows, 1, SIDE, SIDE])?;
+                let classes = Tensor::from_slice(&classes, &[classes.len()])?;
+                let logits = model.forward(&images.to(device)?)?;
+                Ok(cross_entropy(&logits, &classes.to(device)?)?)
+            })
+        })?;
+        Ok(())
     }
 
     /// The share of test images whose class is found.
-    pub(crate) fn accuracy(&self, digits: &Digits) -> Result<f64> {
-        determinism::scope(self.config.determinism, || no_grad(|| self.accuracy_here(digits)))
+    pub(crate) fn accuracy(&self) -> Result<f64> {
+        determinism::scope(self.config.determinism, || no_grad(|| self.accuracy_here()))
     }
 
     /// A digest of what was learned: parameters and running statistics. What normalisations count
     /// follows from the number of steps.
     pub(crate) fn digest(&self) -> Result<String> {
-        let state = self.model.state_dict();
+        let state = self.trainer.model.state_dict();
         let learned = state.iter().filter(|(_, tensor)| tensor.dtype().is_float());
         Ok(samebits::digest(learned.map(|(name, tensor)| (name.as_str(), tensor)))?)
     }
 
+    /// The number of steps taken.
+    pub(crate) fn steps(&self) -> usize {
+        self.trainer.losses().len()
+    }
+
     /// The mean loss of each epoch.
-    pub(crate) fn epoch_losses(&self, digits: &Digits) -> Vec<f64> {
-        let batches = self.batches(digits);
+    pub(crate) fn epoch_losses(&self) -> Vec<f64> {
         let mean = |losses: &[f32]| {
             losses.iter().map(|&loss| f64::from(loss)).fold(0.0, |a, b| a + b) / losses.len() as f64
         };
-        self.losses.chunks(batches).map(mean).collect()
+        self.trainer.losses().chunks(self.batches()).map(mean).collect()
+    }
+
+    /// Steps in all epochs.
+    pub(crate) fn all_steps(&self) -> u64 {
+        self.config.epochs.saturating_mul(self.batches() as u64)
     }
 
     /// Steps in an epoch; a last, smaller batch is left out.
-    pub(crate) fn batches(&self, digits: &Digits) -> usize {
+    fn batches(&self) -> usize {
         use samebits::data::Dataset as _;
-        (digits.train.len() / self.config.batch_size).max(1)
+        (self.digits.train.len() / self.config.batch_size).max(1)
     }
 
-    fn train_here(&mut self, digits: &Digits, plan: &Plan<'_>) -> Result<()> {
-        let loader = DataLoader::builder(Augmented(digits.train.clone()))
-            .batch_size(self.config.batch_size)
-            .shuffle(true)
-            .drop_last(true)
-            .seed(self.config.seed)
-            .workers(plan.workers)
-            .collate(Stack)
-            .build()?;
-        if loader.batches_in(0)? == 0 {
-            bail!("batch size {} is larger than the training set", self.config.batch_size);
-        }
-        let first = self.loader.as_ref().map_or(0, |state| state.epoch);
-        for epoch in first..self.config.epochs {
-            let mut batches = match &self.loader {
-                Some(state) if state.epoch == epoch => loader.resume(state)?,
-                _ => loader.epoch(epoch),
-            };
-            self.optimizer.set_lr(self.lr(epoch));
-            loop {
-                if plan.max_steps.is_some_and(|max| self.losses.len() as u64 >= max) {
-                    return self.save(plan);
-                }
-                let Some(batch) = batches.next() else { break };
-                let (images, classes) = batch?.data;
-                let images = Tensor::from_slice(&images.values, &[images.rows, 1, SIDE, SIDE])?;
-                let classes = Tensor::from_slice(&classes, &[classes.len()])?;
-                self.step(&images.to(self.device)?, &classes.to(self.device)?)?;
-                self.loader = Some(batches.state()?);
-                (plan.on_step)(self);
-            }
-            self.save(plan)?;
-        }
-        Ok(())
-    }
-
-    fn step(&mut self, images: &Tensor, classes: &Tensor) -> Result<()> {
-        let logits = train_with(&mut self.generator, || self.model.forward(images))?;
-        let loss = cross_entropy(&logits, classes)?;
-        let gradients = loss.backward()?;
-        self.optimizer.step(&mut self.model, &gradients)?;
-        self.losses.push(loss.item()?);
-        Ok(())
-    }
-
-    /// A tenth of the learning rate for the last quarter of the epochs.
-    fn lr(&self, epoch: u64) -> f64 {
-        if epoch * 4 >= self.config.epochs * 3 { self.config.lr / 10.0 } else { self.config.lr }
-    }
-
-    fn save(&mut self, plan: &Plan<'_>) -> Result<()> {
-        match plan.save {
-            Some(path) => checkpoint::save(self, path),
-            None => Ok(()),
-        }
-    }
-
-    fn accuracy_here(&self, digits: &Digits) -> Result<f64> {
-        let images = digits.test_images.to(self.device)?;
-        let logits = self.model.forward(&images)?;
+    fn accuracy_here(&self) -> Result<f64> {
+        let images = self.digits.test_images.to(self.device)?;
+        let logits = self.trainer.model.forward(&images)?;
         let found = argmax(&logits, Some(1), false)?.to_vec::<i64>()?;
-        let right = found.iter().zip(&digits.test_classes).filter(|(a, b)| a == b).count();
-        Ok(right as f64 / digits.test_classes.len() as f64)
+        let right = found.iter().zip(&self.digits.test_classes).filter(|(a, b)| a == b).count();
+        Ok(right as f64 / self.digits.test_classes.len() as f64)
+    }
+}
+
+/// A tenth of the learning rate for the last quarter of the epochs.
+struct Falling {
+    epochs: u64,
+}
+
+impl Schedule for Falling {
+    fn lr(&self, initial: f64, epoch: u64) -> samebits::Result<f64> {
+        let late = u128::from(epoch) * 4 >= u128::from(self.epochs) * 3;
+        Ok(if late { initial / 10.0 } else { initial })
     }
 }

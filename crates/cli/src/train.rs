@@ -7,12 +7,12 @@ use anyhow::{Result, bail};
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 use samebits::autotune::{self, Mode};
+use samebits::io::Checkpoint;
 use samebits::{Determinism, Device};
 
-use crate::checkpoint;
 use crate::curve::{self, Line};
 use crate::digits::Digits;
-use crate::session::{Config, Plan, Session};
+use crate::session::{Config, Session};
 
 /// Without any of the options marked *, the network is trained three times from one seed: on one
 /// thread, on all threads, and on all threads without asking for the same bits. With one of them
@@ -115,15 +115,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 fn train_once(args: &Args, digits: &Digits) -> Result<()> {
     let level = args.determinism.unwrap_or(Level::Portable);
     let mut session = match &args.resume {
-        Some(path) => checkpoint::load(path)?,
-        None => Session::new(config(args, level))?,
+        Some(path) => Session::resume(Checkpoint::load(path)?, digits, args.workers)?,
+        None => Session::new(config(args, level), digits, args.workers)?,
     };
     if let Some(device @ Device::Cuda(_)) = args.device {
         println!("device: {device}, {}", open(device)?);
         session.to(device)?;
     }
     let threads = args.threads.map_or(0, |threads| threads as usize);
-    let outcome = train(args, digits, session, threads)?;
+    let outcome = train(args, session, threads)?;
     println!("{HEADER}");
     println!("{}", outcome.row("1"));
     write_curve(&args.curve, &[("run 1", &outcome)])?;
@@ -146,12 +146,12 @@ fn open(device: Device) -> Result<String> {
 
 fn compare(args: &Args, digits: &Digits) -> Result<()> {
     println!("{HEADER}");
-    let new = |level| Session::new(config(args, level));
-    let one = train(args, digits, new(Level::Portable)?, 1)?;
+    let new = |level| Session::new(config(args, level), digits, args.workers);
+    let one = train(args, new(Level::Portable)?, 1)?;
     println!("{}", one.row("1"));
-    let all = train(args, digits, new(Level::Portable)?, 0)?;
+    let all = train(args, new(Level::Portable)?, 0)?;
     println!("{}", all.row("2"));
-    let fast = train(args, digits, new(Level::NotGuaranteed)?, 0)?;
+    let fast = train(args, new(Level::NotGuaranteed)?, 0)?;
     println!("{}", fast.row("3"));
     let same = one.digest == all.digest;
     println!("runs 1 and 2: {}", if same { "the same bits" } else { "NOT the same bits" });
@@ -199,35 +199,35 @@ impl Outcome {
     }
 }
 
-fn train(args: &Args, digits: &Digits, mut session: Session, threads: usize) -> Result<Outcome> {
+fn train(args: &Args, mut session: Session<'_>, threads: usize) -> Result<Outcome> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
-    let total = session.config.epochs * session.batches(digits) as u64;
+    let total = session.all_steps();
     let bar = ProgressBar::new(args.max_steps.map_or(total, |max| max.min(total)));
     bar.set_style(ProgressStyle::with_template("{bar:32} {pos}/{len} steps, {eta} left, {msg}")?);
-    bar.set_position(session.losses.len() as u64);
+    bar.set_position(session.steps() as u64);
+    let shown = bar.clone();
+    session.trainer = session.trainer.on_step(move |step| {
+        shown.inc(1);
+        shown.set_message(format!("loss {:.4}", step.loss));
+    });
+    if let Some(steps) = args.max_steps {
+        session.trainer = session.trainer.max_steps(steps);
+    }
+    if let Some(path) = &args.save {
+        session.trainer = session.trainer.checkpoint(path);
+    }
     let started = stopwatch();
     let outcome = pool.install(|| -> Result<Outcome> {
-        session.train(
-            digits,
-            &Plan {
-                workers: args.workers,
-                max_steps: args.max_steps,
-                save: args.save.as_deref(),
-                on_step: &|session| {
-                    bar.inc(1);
-                    bar.set_message(format!("loss {:.4}", session.losses.last().unwrap_or(&0.0)));
-                },
-            },
-        )?;
+        session.train()?;
         let seconds = started.elapsed();
         Ok(Outcome {
             threads: pool.current_num_threads(),
             level: session.config.determinism,
-            accuracy: session.accuracy(digits)?,
+            accuracy: session.accuracy()?,
             seconds,
             digest: session.digest()?,
-            epoch_losses: session.epoch_losses(digits),
-            steps: session.losses.len(),
+            epoch_losses: session.epoch_losses(),
+            steps: session.steps(),
         })
     });
     bar.finish_and_clear();

@@ -279,19 +279,19 @@ fn a_bad_checkpoint_is_refused_and_left_alone() {
         let at = good.windows(from.len()).position(|bytes| bytes == from.as_bytes()).expect(from);
         [&good[..at], to.as_bytes(), &good[at + from.len()..]].concat()
     };
-    write("version.safetensors", &edit(r#"\"version\":2"#, r#"\"version\":9"#));
+    write("version.safetensors", &edit(r#"\"version\":1"#, r#"\"version\":9"#));
     write("numerics.safetensors", &edit(r#"numerics_version\":1"#, r#"numerics_version\":7"#));
-    write("shape.safetensors", &edit("model.conv1.bias", "model.conv1.bixs"));
+    write("name.safetensors", &edit("model.conv1.bias", "model.conv1.bixs"));
     let before = run.files();
     for (file, text) in [
         ("missing.safetensors", "cannot read missing.safetensors"),
         ("cut.safetensors", "not a whole safetensors file"),
         ("empty.safetensors", "not a whole safetensors file"),
-        ("foreign.safetensors", "it was not written by `samebits train --save`"),
-        ("flipped.safetensors", "the file is damaged"),
-        ("version.safetensors", "its version is 9"),
-        ("numerics.safetensors", "numerics version 7"),
-        ("shape.safetensors", r#"missing ["conv1.bias"], unexpected ["conv1.bixs"]"#),
+        ("foreign.safetensors", "not a checkpoint of samebits"),
+        ("flipped.safetensors", "damaged: the digest is"),
+        ("version.safetensors", "version 9, but this program has 1"),
+        ("numerics.safetensors", "numerics version 7, but this program has 1"),
+        ("name.safetensors", "damaged: the digest is"),
     ] {
         let (status, message) = run.refusal(&["--resume", file]);
         assert_eq!(status, 1, "{file}: {message}");

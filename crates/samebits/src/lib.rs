@@ -15,6 +15,7 @@
 //! |---|---|---|
 //! | [`Tensor`], [`functional`], [`nn`], [`optim`] | `samebits-autograd` | tensors, differentiable operations, layers, optimisers |
 //! | [`Device`], [`Determinism`], [`random`], [`tensor_core`] | `samebits-tensor-core` | levels, default generators, what an operation is |
+//! | [`trainer`], [`io`] | | a training loop, files |
 //! | [`cuda`] | `samebits-cuda-kernels` | CUDA devices: what is installed, and what is missing |
 //! | [`autotune`] | `samebits-conv-autotune` | racing convolution algorithms, pinned choices |
 //! | [`data`] | `samebits-data` | datasets, samplers, the loader |
@@ -31,6 +32,7 @@ mod digest;
 mod draw;
 mod environment;
 pub mod io;
+pub mod trainer;
 
 pub use digest::digest;
 pub use draw::{rand, randn, randperm};

@@ -1,0 +1,388 @@
+//! A training loop whose runs can be interrupted, resumed and repeated.
+
+mod state;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::data::{Collate, DataLoader, Dataset, LoaderState};
+use crate::nn::{Module, train_with};
+use crate::optim::{Mode, Optimizer, ReduceLrOnPlateau, Schedule, clip_grad_norm};
+use crate::{Generator, Gradients, Tensor, io};
+
+pub use state::TrainerState;
+
+/// A result whose error is this module's [`enum@Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What can go wrong in a training.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// An operation on tensors.
+    #[error(transparent)]
+    Tensor(#[from] crate::Error),
+    /// The loader or its dataset.
+    #[error(transparent)]
+    Data(#[from] crate::data::Error),
+    /// A checkpoint.
+    #[error(transparent)]
+    File(#[from] io::Error),
+    /// A checkpoint of another run.
+    #[error("trainer: the checkpoint is of the run {found}, this is the run {expected}")]
+    OtherRun {
+        /// This run's description.
+        expected: String,
+        /// The checkpoint's.
+        found: String,
+    },
+    /// An epoch without a batch: nothing would ever be learnt.
+    #[error("trainer: epoch {epoch} has no batch; is the batch size larger than the dataset?")]
+    NoBatch {
+        /// The epoch.
+        epoch: u64,
+    },
+    /// A setting that the trainer cannot work with.
+    #[error("trainer: {0}")]
+    Invalid(String),
+}
+
+/// Trains a model: loads batches, computes losses and gradients, takes steps, saves checkpoints.
+///
+/// [`fit`](Trainer::fit) needs a function that returns the loss of a batch. The state of a run is
+/// the model, the optimiser, the schedule, where the loader stands, the generator that layers draw
+/// from, the losses and the metrics; nothing else enters a step. A run that is saved and
+/// resumed, as often as you like and anywhere in an epoch, therefore ends in the bits of one that
+/// was not interrupted, if the function depends on its arguments alone.
+///
+/// # Determinism
+///
+/// As that of the operations that the function runs. With [`accumulate`](Trainer::accumulate) the
+/// gradients of the batches are added in the batches' order, then multiplied by one over their
+/// number.
+#[allow(missing_debug_implementations, reason = "it holds functions")]
+pub struct Trainer<'a, M, O, D: Dataset, C: Collate<D::Item>> {
+    /// The model.
+    pub model: M,
+    /// The optimiser.
+    pub optimizer: O,
+    loader: DataLoader<D, C>,
+    run: String,
+    epochs: u64,
+    max_steps: Option<u64>,
+    batches_per_step: u64,
+    clip: Option<(f64, f64)>,
+    schedule: Option<(Per, Box<dyn Schedule + Send + 'a>)>,
+    plateau: Option<ReduceLrOnPlateau>,
+    metric: Option<Box<dyn FnMut(&M) -> Result<f64> + Send + 'a>>,
+    early_stop: Option<(Mode, u64)>,
+    checkpoint: Option<PathBuf>,
+    stop: Option<Arc<AtomicBool>>,
+    on_step: Option<Box<dyn FnMut(&Step) + Send + 'a>>,
+    generator: Generator,
+    position: Option<LoaderState>,
+    losses: Vec<f32>,
+    metrics: Vec<f64>,
+}
+
+/// What a schedule counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Per {
+    /// Optimiser steps.
+    Step,
+    /// Epochs.
+    Epoch,
+}
+
+/// A step that was taken.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Step {
+    /// The epoch, from 0.
+    pub epoch: u64,
+    /// How many steps the run has taken.
+    pub steps: u64,
+    /// The loss, the mean of the batches' if there are several.
+    pub loss: f32,
+    /// The norm of the gradients before clipping.
+    pub norm: Option<f64>,
+}
+
+/// Why [`Trainer::fit`] returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// All epochs are done.
+    Finished,
+    /// The largest number of steps is taken.
+    MaxSteps,
+    /// The stop flag is set.
+    Interrupted,
+    /// The metric has not got better for too long.
+    EarlyStopped,
+}
+
+impl<'a, M, O, D, C> Trainer<'a, M, O, D, C>
+where
+    M: Module,
+    O: Optimizer,
+    D: Dataset,
+    C: Collate<D::Item>,
+{
+    /// A run of one epoch. Layers draw from `generator`.
+    pub fn new(model: M, optimizer: O, loader: DataLoader<D, C>, generator: Generator) -> Self {
+        Trainer {
+            model,
+            optimizer,
+            loader,
+            run: String::new(),
+            epochs: 1,
+            max_steps: None,
+            batches_per_step: 1,
+            clip: None,
+            schedule: None,
+            plateau: None,
+            metric: None,
+            early_stop: None,
+            checkpoint: None,
+            stop: None,
+            on_step: None,
+            generator,
+            position: None,
+            losses: Vec::new(),
+            metrics: Vec::new(),
+        }
+    }
+
+    /// Describes the run by all that its bits depend on and that no checkpoint holds, for example
+    /// its settings as JSON. A checkpoint of a run with another description is refused.
+    #[must_use]
+    pub fn run(mut self, description: impl Into<String>) -> Self {
+        self.run = description.into();
+        self
+    }
+
+    /// Ends the run after this many epochs in all.
+    #[must_use]
+    pub fn epochs(mut self, epochs: u64) -> Self {
+        self.epochs = epochs;
+        self
+    }
+
+    /// Returns from [`fit`](Trainer::fit) when this many steps are taken in all.
+    #[must_use]
+    pub fn max_steps(mut self, steps: u64) -> Self {
+        self.max_steps = Some(steps);
+        self
+    }
+
+    /// Takes a step for every `batches` batches, along the mean of their gradients. The last step of
+    /// an epoch may have fewer.
+    #[must_use]
+    pub fn accumulate(mut self, batches: u64) -> Self {
+        self.batches_per_step = batches;
+        self
+    }
+
+    /// Clips the gradients by their `p`-norm; see [`clip_grad_norm`].
+    #[must_use]
+    pub fn clip_grad_norm(mut self, max_norm: f64, p: f64) -> Self {
+        self.clip = Some((max_norm, p));
+        self
+    }
+
+    /// Sets the learning rates before each step by a schedule of steps or epochs.
+    #[must_use]
+    pub fn schedule(mut self, per: Per, schedule: impl Schedule + Send + 'a) -> Self {
+        self.schedule = Some((per, Box::new(schedule)));
+        self
+    }
+
+    /// Lowers the learning rates when the metric stops getting better. Not together with a
+    /// [`schedule`](Trainer::schedule), which would set them again.
+    #[must_use]
+    pub fn plateau(mut self, plateau: ReduceLrOnPlateau) -> Self {
+        self.plateau = Some(plateau);
+        self
+    }
+
+    /// Measures the model after each epoch, without recording a graph. Without this the metric is
+    /// the mean loss of the epoch's steps.
+    #[must_use]
+    pub fn metric(mut self, metric: impl FnMut(&M) -> Result<f64> + Send + 'a) -> Self {
+        self.metric = Some(Box::new(metric));
+        self
+    }
+
+    /// Stops when the best metric is `patience` epochs old.
+    #[must_use]
+    pub fn early_stop(mut self, mode: Mode, patience: u64) -> Self {
+        self.early_stop = Some((mode, patience));
+        self
+    }
+
+    /// Saves a checkpoint here after every epoch, and whenever [`fit`](Trainer::fit) returns
+    /// without an error.
+    #[must_use]
+    pub fn checkpoint(mut self, path: impl Into<PathBuf>) -> Self {
+        self.checkpoint = Some(path.into());
+        self
+    }
+
+    /// Returns from [`fit`](Trainer::fit) after the step in which `flag` is set, for example by a
+    /// handler of Ctrl-C.
+    #[must_use]
+    pub fn stop_flag(mut self, flag: Arc<AtomicBool>) -> Self {
+        self.stop = Some(flag);
+        self
+    }
+
+    /// Tells of every step, for example a progress bar.
+    #[must_use]
+    pub fn on_step(mut self, tell: impl FnMut(&Step) + Send + 'a) -> Self {
+        self.on_step = Some(Box::new(tell));
+        self
+    }
+
+    /// The loss of every step so far.
+    pub fn losses(&self) -> &[f32] {
+        &self.losses
+    }
+
+    /// The metric of every epoch so far.
+    pub fn metrics(&self) -> &[f64] {
+        &self.metrics
+    }
+
+    /// Trains until the last epoch, or until something else of [`Outcome`]. A run that was resumed,
+    /// or that returned before its end, goes on. `loss` returns the loss of a batch; it runs inside
+    /// [`train_with`], so that layers train and draw from the run's generator.
+    ///
+    /// # Errors
+    ///
+    /// Those of the loader, of the operations and of the checkpoint. The parameters, the optimiser
+    /// and the position in the data are then those of the last step; running statistics may have
+    /// seen a batch more.
+    pub fn fit(&mut self, mut loss: impl FnMut(&M, C::Batch) -> Result<Tensor>) -> Result<Outcome> {
+        if self.batches_per_step == 0 {
+            return Err(Error::Invalid("a step needs at least 1 batch, got 0".to_owned()));
+        }
+        if self.schedule.is_some() && self.plateau.is_some() {
+            let message = "a schedule and a plateau cannot both set the learning rates";
+            return Err(Error::Invalid(message.to_owned()));
+        }
+        let outcome = self.epochs_left(&mut loss)?;
+        self.save()?;
+        Ok(outcome)
+    }
+
+    fn epochs_left(
+        &mut self,
+        loss: &mut impl FnMut(&M, C::Batch) -> Result<Tensor>,
+    ) -> Result<Outcome> {
+        // An epoch is done when it has its metric.
+        while (self.metrics.len() as u64) < self.epochs {
+            if self.is_stale() {
+                return Ok(Outcome::EarlyStopped);
+            }
+            let epoch = self.metrics.len() as u64;
+            if let Some(outcome) = self.steps_left(epoch, loss)? {
+                return Ok(outcome);
+            }
+            let metric = self.measured(epoch)?;
+            if let Some(plateau) = &mut self.plateau {
+                plateau.step(metric, &mut self.optimizer)?;
+            }
+            self.metrics.push(metric);
+            self.save()?;
+        }
+        Ok(Outcome::Finished)
+    }
+
+    /// The rest of an epoch, or why it was not taken.
+    fn steps_left(
+        &mut self,
+        epoch: u64,
+        loss: &mut impl FnMut(&M, C::Batch) -> Result<Tensor>,
+    ) -> Result<Option<Outcome>> {
+        if self.loader.batches_in(epoch)? == 0 {
+            return Err(Error::NoBatch { epoch });
+        }
+        let mut batches = match &self.position {
+            Some(position) if position.epoch == epoch => self.loader.resume(position)?,
+            _ => self.loader.epoch(epoch),
+        };
+        loop {
+            let steps = self.losses.len() as u64;
+            if self.max_steps.is_some_and(|max| steps >= max) {
+                return Ok(Some(Outcome::MaxSteps));
+            }
+            if self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+                return Ok(Some(Outcome::Interrupted));
+            }
+            // What an error must leave as it is.
+            let mut generator = self.generator.clone();
+            let mut sum: Option<(Gradients, f32)> = None;
+            let mut count = 0;
+            for batch in batches.by_ref().take(self.batches_per_step as usize) {
+                let batch = batch?.data;
+                let loss = train_with(&mut generator, || loss(&self.model, batch))?;
+                let (gradients, loss) = (loss.backward()?, loss.detach().item::<f32>()?);
+                sum = Some(match sum {
+                    None => (gradients, loss),
+                    Some((mut sum, losses)) => {
+                        sum.accumulate(&gradients)?;
+                        (sum, losses + loss)
+                    }
+                });
+                count += 1;
+            }
+            let Some((mut gradients, losses)) = sum else { return Ok(None) };
+            if count > 1 {
+                gradients.scale(1.0 / f64::from(count))?;
+            }
+            let clip = |(max_norm, p)| {
+                clip_grad_norm(&self.model.parameters(), &mut gradients, max_norm, p)
+            };
+            let norm = self.clip.map(clip).transpose()?;
+            match &self.schedule {
+                Some((Per::Step, schedule)) => schedule.apply(steps, &mut self.optimizer)?,
+                Some((Per::Epoch, schedule)) => schedule.apply(epoch, &mut self.optimizer)?,
+                None => {}
+            }
+            let position = batches.state()?;
+            self.optimizer.step(&mut self.model, &gradients)?;
+            (self.position, self.generator) = (Some(position), generator);
+            let loss = losses / count as f32;
+            self.losses.push(loss);
+            if let Some(tell) = &mut self.on_step {
+                tell(&Step { epoch, steps: steps + 1, loss, norm });
+            }
+        }
+    }
+
+    fn measured(&mut self, epoch: u64) -> Result<f64> {
+        if let Some(metric) = &mut self.metric {
+            return crate::no_grad(|| metric(&self.model));
+        }
+        let batches = self.loader.batches_in(epoch)?.div_ceil(self.batches_per_step) as usize;
+        let steps = &self.losses[self.losses.len().saturating_sub(batches)..];
+        let sum = steps.iter().fold(0.0, |sum, &loss| sum + f64::from(loss));
+        Ok(sum / steps.len().max(1) as f64)
+    }
+
+    /// Whether the best metric is too old.
+    fn is_stale(&self) -> bool {
+        let Some((mode, patience)) = self.early_stop else { return false };
+        let better = |a: f64, b: f64| match mode {
+            Mode::Min => a < b,
+            Mode::Max => a > b,
+        };
+        let mut best: Option<(usize, f64)> = None;
+        for (epoch, &metric) in self.metrics.iter().enumerate() {
+            if best.is_none_or(|(_, best)| better(metric, best) || best.is_nan()) {
+                best = Some((epoch, metric));
+            }
+        }
+        best.is_some_and(|(epoch, _)| (self.metrics.len() - 1 - epoch) as u64 >= patience)
+    }
+}
