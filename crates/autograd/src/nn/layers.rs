@@ -43,20 +43,10 @@ pub use transformer::{
 
 use samebits_tensor_core::{Error, Result};
 
-use crate::Tensor;
-
 /// `1 / √fan_in`.
 pub(super) fn bound(op: &'static str, fan_in: usize) -> Result<f64> {
     if fan_in == 0 {
         return Err(Error::invalid(op, "a layer needs at least one input"));
     }
     Ok(1.0 / (fan_in as f64).sqrt())
-}
-
-/// The number of a dimension that may be counted from the last, −1.
-fn dimension(op: &'static str, x: &Tensor, dim: i64) -> Result<usize> {
-    let found = if dim < 0 { dim + x.rank() as i64 } else { dim };
-    usize::try_from(found).ok().filter(|&found| found < x.rank()).ok_or_else(|| {
-        Error::invalid(op, format!("expected a dimension of shape {:?}, got {dim}", x.shape()))
-    })
 }

@@ -1,7 +1,6 @@
 use samebits_macros::Module;
 use samebits_tensor_core::Result;
 
-use super::dimension;
 use crate::nn::Layer;
 use crate::{Tensor, functional};
 
@@ -150,7 +149,7 @@ macro_rules! along {
 
         impl Layer for $name {
             fn forward(&self, x: &Tensor) -> Result<Tensor> {
-                functional::$function(x, dimension(stringify!($name), x, self.dim)?)
+                functional::$function(x, self.dim)
             }
         }
     )* };
@@ -196,6 +195,6 @@ impl Default for Flatten {
 
 impl Layer for Flatten {
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        functional::flatten_from(x, dimension("Flatten", x, self.start_dim)?)
+        functional::flatten_from(x, self.start_dim)
     }
 }

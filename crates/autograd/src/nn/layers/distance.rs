@@ -1,8 +1,7 @@
 use samebits_macros::Module;
 use samebits_tensor_core::{Error, Result};
 
-use super::dimension;
-use crate::{Tensor, functional};
+use crate::{Dim as _, Tensor, functional};
 
 /// The cosine of the angle between vectors along a dimension:
 /// `Σ a·b / (max(‖a‖, eps) · max(‖b‖, eps))`.
@@ -59,15 +58,15 @@ impl CosineSimilarity {
                 ),
             ));
         }
-        let dim = dimension(op, a, self.dim)?;
+        let dim = self.dim.dim(op, a.rank())?;
+        if dim >= a.rank() {
+            return Err(Error::invalid(op, format!("dimension {dim} of shape {:?}", a.shape())));
+        }
         let unit = |x: &Tensor| -> Result<Tensor> {
             let norm = functional::sqrt(&functional::sum(&functional::square(x)?, &[dim], true)?)?;
             let floor = Tensor::full(&[], self.eps, x.dtype())?.to(x.device())?;
             functional::div(x, &functional::maximum(&norm, &floor)?)
         };
-        let sum = functional::sum(&functional::mul(&unit(a)?, &unit(b)?)?, &[dim], true)?;
-        let mut shape = sum.shape().to_vec();
-        shape.remove(dim);
-        functional::reshape(&sum, &shape)
+        functional::sum(&functional::mul(&unit(a)?, &unit(b)?)?, &[dim], false)
     }
 }
