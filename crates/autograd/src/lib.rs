@@ -20,7 +20,9 @@
 // So that what `samebits_macros` generates finds this crate under the name of the facade.
 extern crate self as samebits;
 
+mod convert;
 pub mod dims;
+mod display;
 pub mod functional;
 pub mod nn;
 mod operators;
@@ -28,6 +30,7 @@ pub mod optim;
 pub mod sparse;
 mod tensor;
 
+pub use convert::{Nested, Number};
 pub use dims::{Dim, DimOrAll, Dims, Sizes};
 pub use samebits_tensor_core::{DType, Device, Error, Result};
 pub use tensor::{Gradients, Tensor, backward, is_recording, no_grad};

@@ -1,0 +1,133 @@
+//! Tensors from numbers and arrays, and back.
+
+use samebits_tensor_core::Element;
+
+use crate::{Error, Result, Tensor};
+
+/// An element as Rust writes it: `f32`, `f64`, `i64`, `i32` (which becomes i64), `u8` and `bool`.
+pub trait Number: Copy {
+    /// A tensor of `values` in row-major order.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tensor::from_slice`].
+    fn tensor(values: &[Self], shape: &[usize]) -> Result<Tensor>;
+}
+
+macro_rules! elements {
+    ($($number:ty),*) => {$(
+        impl Number for $number {
+            fn tensor(values: &[Self], shape: &[usize]) -> Result<Tensor> {
+                Tensor::from_slice(values, shape)
+            }
+        }
+
+        impl From<$number> for Tensor {
+            /// A tensor without dimensions.
+            fn from(value: $number) -> Tensor {
+                Tensor::scalar(value)
+            }
+        }
+
+        /// The only element.
+        impl TryFrom<&Tensor> for $number {
+            type Error = Error;
+
+            fn try_from(x: &Tensor) -> Result<$number> {
+                x.item()
+            }
+        }
+    )*};
+}
+elements!(f32, f64, i64, u8);
+
+impl Number for i32 {
+    fn tensor(values: &[Self], shape: &[usize]) -> Result<Tensor> {
+        let wide: Vec<i64> = values.iter().copied().map(i64::from).collect();
+        Tensor::from_slice(&wide, shape)
+    }
+}
+
+impl Number for bool {
+    fn tensor(values: &[Self], shape: &[usize]) -> Result<Tensor> {
+        Tensor::from_bools(values, shape)
+    }
+}
+
+/// What [`Tensor::new`] takes: a number, or an array of such things, to any depth.
+pub trait Nested {
+    /// The numbers at the bottom.
+    type Number: Number;
+
+    /// Appends the size of each dimension.
+    fn sizes(shape: &mut Vec<usize>);
+
+    /// Appends the numbers in row-major order.
+    fn flatten(&self, numbers: &mut Vec<Self::Number>);
+}
+
+impl<N: Number> Nested for N {
+    type Number = N;
+
+    fn sizes(_: &mut Vec<usize>) {}
+
+    fn flatten(&self, numbers: &mut Vec<N>) {
+        numbers.push(*self);
+    }
+}
+
+impl<T: Nested, const N: usize> Nested for [T; N] {
+    type Number = T::Number;
+
+    fn sizes(shape: &mut Vec<usize>) {
+        shape.push(N);
+        T::sizes(shape);
+    }
+
+    fn flatten(&self, numbers: &mut Vec<T::Number>) {
+        self.iter().for_each(|inner| inner.flatten(numbers));
+    }
+}
+
+impl Tensor {
+    /// A host tensor of a number, an array or nested arrays, of the type that they have in Rust:
+    /// `1.0` is an f64 and `1` an i64.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfMemory`] if there is no memory for it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use samebits_autograd::Tensor;
+    ///
+    /// let x = Tensor::new([[1.0f32, 2.0], [3.0, 4.0]])?;
+    /// assert_eq!(x.shape(), [2, 2]);
+    /// assert_eq!(f32::try_from(&x.sum(())?)?, 10.0);
+    /// # Ok::<(), samebits_autograd::Error>(())
+    /// ```
+    pub fn new<T: Nested>(values: T) -> Result<Tensor> {
+        let (mut shape, mut numbers) = (Vec::new(), Vec::new());
+        T::sizes(&mut shape);
+        values.flatten(&mut numbers);
+        T::Number::tensor(&numbers, &shape)
+    }
+}
+
+impl<T: Nested, const N: usize> TryFrom<[T; N]> for Tensor {
+    type Error = Error;
+
+    fn try_from(values: [T; N]) -> Result<Tensor> {
+        Tensor::new(values)
+    }
+}
+
+/// The elements in row-major order.
+impl<T: Element> TryFrom<&Tensor> for Vec<T> {
+    type Error = Error;
+
+    fn try_from(x: &Tensor) -> Result<Vec<T>> {
+        x.to_vec()
+    }
+}

@@ -1,0 +1,230 @@
+//! Tensors as text, laid out as PyTorch lays them out.
+
+use std::fmt;
+
+use samebits_tensor_core::{DType, Device, Tensor as Value};
+
+use crate::{Result, Tensor};
+
+/// Larger tensors are shortened.
+const WHOLE: usize = 1000;
+/// This many slices are shown at each end of a shortened dimension.
+const EDGE: usize = 3;
+const LINE: usize = 80;
+const START: &str = "tensor(";
+
+/// `tensor([[1., 2.], [3., 4.]])` with a row to a line, and with the type and the device if they
+/// are not f32, i64 or bool on the CPU. Numbers have four decimals; of more than 1000 elements the
+/// first and last three of each dimension are shown.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::Tensor;
+///
+/// let x = Tensor::new([[1.0f32, 2.5], [-3.0, 4.0]])?;
+/// assert_eq!(x.to_string(), "tensor([[ 1.0000,  2.5000],\n        [-3.0000,  4.0000]])");
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch/_tensor_str.py`.
+impl fmt::Display for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = match Text::of(self.value()) {
+            Ok(text) => text.body(self.value()),
+            Err(error) => Ok(error.to_string()),
+        };
+        let mut text = format!("{START}{}", text.unwrap_or_else(|error| error.to_string()));
+        let mut suffixes = Vec::new();
+        if self.numel() == 0 && self.rank() != 1 {
+            suffixes.push(format!("size={:?}", self.shape()));
+        }
+        if !matches!(self.dtype(), DType::F32 | DType::I64 | DType::Bool) {
+            suffixes.push(format!("dtype={}", self.dtype()));
+        }
+        if self.device() != Device::Cpu {
+            suffixes.push(format!("device={}", self.device()));
+        }
+        if self.requires_grad() {
+            suffixes.push("requires_grad".to_owned());
+        }
+        for suffix in suffixes {
+            let last = text.rsplit('\n').next().map_or(0, str::len);
+            let space = if last + suffix.len() + 3 > LINE { "\n       " } else { " " };
+            text.push_str(&format!(",{space}{suffix}"));
+        }
+        write!(f, "{text})")
+    }
+}
+
+/// How the numbers of a tensor are written.
+struct Text {
+    style: Style,
+    width: usize,
+    shortened: bool,
+}
+
+enum Style {
+    Integer,
+    Truth,
+    /// Whole numbers: `1.`
+    Whole,
+    Decimals,
+    Scientific,
+}
+
+impl Text {
+    fn of(x: &Value) -> Result<Text> {
+        let shortened = x.numel() > WHOLE;
+        let mut numbers = Vec::new();
+        shown(x, shortened, &mut numbers)?;
+        let style = match x.dtype() {
+            DType::Bool => Style::Truth,
+            dtype if dtype.is_float() => floats(&numbers),
+            _ => Style::Integer,
+        };
+        let mut text = Text { style, width: 0, shortened };
+        // Neither zeros nor what is not finite counts.
+        let counted = numbers.iter().filter(|number| match number {
+            Number::Integer(_) => true,
+            Number::Float(x) => x.is_finite() && *x != 0.0,
+        });
+        text.width = counted.map(|number| text.number(*number).len()).max().unwrap_or(1);
+        Ok(text)
+    }
+
+    fn number(&self, number: Number) -> String {
+        let x = match (&self.style, number) {
+            (Style::Truth, Number::Integer(x)) => {
+                return if x == 0 { "False" } else { "True" }.to_owned();
+            }
+            (_, Number::Integer(x)) => return x.to_string(),
+            (_, Number::Float(x)) => x,
+        };
+        if x.is_nan() {
+            return "nan".to_owned();
+        }
+        if x.is_infinite() {
+            return if x > 0.0 { "inf" } else { "-inf" }.to_owned();
+        }
+        match self.style {
+            Style::Whole => format!("{x:.0}."),
+            Style::Scientific => scientific(x),
+            _ => format!("{x:.4}"),
+        }
+    }
+
+    /// The nested brackets.
+    fn body(&self, x: &Value) -> Result<String> {
+        self.nested(x, START.len())
+    }
+
+    fn nested(&self, x: &Value, indent: usize) -> Result<String> {
+        if x.rank() == 0 {
+            return Ok(self.number(numbers(x)?[0]));
+        }
+        if x.numel() == 0 {
+            return Ok("[]".to_owned());
+        }
+        let size = x.shape()[0];
+        let split = self.shortened && size > 2 * EDGE;
+        let margin = " ".repeat(indent + 1);
+        if x.rank() == 1 {
+            let padded = |x: Number| format!("{:>1$}", self.number(x), self.width);
+            let mut parts: Vec<String> = Vec::new();
+            for (start, length) in ends(size, split) {
+                if start > 0 {
+                    parts.push(" ...".to_owned());
+                }
+                let part = x.narrow(0, start, length)?;
+                parts.extend(numbers(&part)?.into_iter().map(padded));
+            }
+            let per_line = (LINE.saturating_sub(indent) / (self.width + 2)).max(1);
+            let lines: Vec<String> = parts.chunks(per_line).map(|line| line.join(", ")).collect();
+            return Ok(format!("[{}]", lines.join(&format!(",\n{margin}"))));
+        }
+        let mut parts = Vec::new();
+        for (start, length) in ends(size, split) {
+            if start > 0 {
+                parts.push("...".to_owned());
+            }
+            for at in start..start + length {
+                parts.push(self.nested(&x.select(0, at)?, indent + 1)?);
+            }
+        }
+        let between = format!(",{}{margin}", "\n".repeat(x.rank() - 1));
+        Ok(format!("[{}]", parts.join(&between)))
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Number {
+    Integer(i64),
+    Float(f64),
+}
+
+/// The elements of a small tensor.
+fn numbers(x: &Value) -> Result<Vec<Number>> {
+    Ok(match x.dtype() {
+        DType::F32 => x.to_vec::<f32>()?.into_iter().map(|x| Number::Float(f64::from(x))).collect(),
+        DType::F64 => x.to_vec::<f64>()?.into_iter().map(Number::Float).collect(),
+        DType::I64 => x.to_vec::<i64>()?.into_iter().map(Number::Integer).collect(),
+        _ => x.to_vec::<u8>()?.into_iter().map(|x| Number::Integer(i64::from(x))).collect(),
+    })
+}
+
+/// The ranges of a dimension that are shown: start and length.
+fn ends(size: usize, split: bool) -> Vec<(usize, usize)> {
+    if split { vec![(0, EDGE), (size - EDGE, EDGE)] } else { vec![(0, size)] }
+}
+
+/// Appends the elements that are shown.
+fn shown(x: &Value, shortened: bool, found: &mut Vec<Number>) -> Result<()> {
+    let Some(&size) = x.shape().first().filter(|_| shortened) else {
+        found.extend(numbers(x)?);
+        return Ok(());
+    };
+    for (start, length) in ends(size, size > 2 * EDGE) {
+        for at in start..start + length {
+            shown(&x.select(0, at)?, shortened, found)?;
+        }
+    }
+    Ok(())
+}
+
+/// The style in which PyTorch writes floats.
+fn floats(numbers: &[Number]) -> Style {
+    let sizes: Vec<f64> = numbers
+        .iter()
+        .filter_map(|number| match number {
+            Number::Float(x) if x.is_finite() && *x != 0.0 => Some(x.abs()),
+            _ => None,
+        })
+        .collect();
+    let (low, high) =
+        sizes.iter().fold((f64::INFINITY, 0.0f64), |(low, high), &x| (low.min(x), high.max(x)));
+    let wide = !sizes.is_empty() && (high / low > 1000.0 || high > 1e8);
+    match sizes.iter().all(|x| x.fract() == 0.0) {
+        true if wide => Style::Scientific,
+        true => Style::Whole,
+        false if wide || low < 1e-4 => Style::Scientific,
+        false => Style::Decimals,
+    }
+}
+
+/// With four decimals and an exponent of at least two digits.
+fn scientific(x: f64) -> String {
+    let text = format!("{x:.4e}");
+    match text.split_once('e') {
+        Some((digits, exponent)) => {
+            let (sign, power) = match exponent.strip_prefix('-') {
+                Some(power) => ('-', power),
+                None => ('+', exponent),
+            };
+            format!("{digits}e{sign}{power:0>2}")
+        }
+        None => text,
+    }
+}

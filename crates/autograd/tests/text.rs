@@ -1,0 +1,58 @@
+//! Tensors from arrays and back, and as text; the texts are PyTorch's.
+
+use samebits_autograd::{Result, Tensor};
+use samebits_tensor_core::DType;
+
+#[test]
+fn arrays_become_tensors_and_come_back() -> Result<()> {
+    let x = Tensor::new([[[1.0f32], [2.0]], [[3.0], [4.0]]])?;
+    assert_eq!((x.shape(), x.dtype()), (&[2, 2, 1][..], DType::F32));
+    assert_eq!(Vec::<f32>::try_from(&x)?, [1.0, 2.0, 3.0, 4.0]);
+    assert_eq!(Tensor::new(2.5)?.dtype(), DType::F64);
+    assert_eq!(Tensor::new([1, 2])?.to_vec::<i64>()?, [1, 2]);
+    assert_eq!(Tensor::new([[true], [false]])?.to_bools()?, [true, false]);
+    let none: [[f32; 3]; 0] = [];
+    assert_eq!(Tensor::try_from(none)?.shape(), [0, 3]);
+    assert_eq!(f64::try_from(&Tensor::from(0.5))?, 0.5);
+    assert!(f32::try_from(&x).is_err() && f64::try_from(&Tensor::from(1i64)).is_err());
+    Ok(())
+}
+
+#[test]
+fn numbers_are_written_as_pytorch_writes_them() -> Result<()> {
+    for (x, expected) in [
+        (Tensor::new([1.0f32, 2.0])?, "tensor([1., 2.])"),
+        (Tensor::new([1.5f32, -2.0])?, "tensor([ 1.5000, -2.0000])"),
+        (Tensor::new([1e-5f32, 1.0])?, "tensor([1.0000e-05, 1.0000e+00])"),
+        (Tensor::new([1.0f32, 10000.0])?, "tensor([1.0000e+00, 1.0000e+04])"),
+        (Tensor::new([f32::NAN, 1.0, f32::INFINITY])?, "tensor([nan, 1., inf])"),
+        (Tensor::new([0.1])?, "tensor([0.1000], dtype=f64)"),
+        (Tensor::new([[1, -20], [300, 4]])?, "tensor([[  1, -20],\n        [300,   4]])"),
+        (Tensor::new([true, false])?, "tensor([ True, False])"),
+        (Tensor::new(3.0f32)?, "tensor(3.)"),
+        (Tensor::zeros(&[0], DType::F32)?, "tensor([])"),
+        (Tensor::zeros(&[0, 3], DType::F32)?, "tensor([], size=[0, 3])"),
+        (Tensor::new([1.0f32])?.set_requires_grad(true), "tensor([1.], requires_grad)"),
+    ] {
+        assert_eq!(x.to_string(), expected);
+    }
+    Ok(())
+}
+
+#[test]
+fn long_tensors_are_shortened_and_long_rows_wrapped() -> Result<()> {
+    let long = Tensor::arange(2000)?;
+    assert_eq!(long.to_string(), "tensor([   0,    1,    2,  ..., 1997, 1998, 1999])");
+    let square = Tensor::zeros(&[40, 40], DType::F32)?.to_string();
+    let row = "[0., 0., 0.,  ..., 0., 0., 0.]";
+    let rows = [row, row, row, "...", row, row, row].join(",\n        ");
+    assert_eq!(square, format!("tensor([{rows}])"));
+    let wrapped = Tensor::arange(30)?.to_string();
+    let lines: Vec<&str> = wrapped.lines().collect();
+    assert_eq!(
+        lines[0],
+        "tensor([ 0,  1,  2,  3,  4,  5,  6,  7,  8,  9, 10, 11, 12, 13, 14, 15, 16, 17,"
+    );
+    assert_eq!(lines[1], "        18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29])");
+    Ok(())
+}
