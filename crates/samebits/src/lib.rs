@@ -102,6 +102,11 @@ pub mod guide {}
 #[doc = include_str!("../../../README.md")]
 struct ReadmeExamples;
 
+/// Keeps the models of the comparison with PyTorch running.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/from-pytorch.md")]
+struct FromPytorchExamples;
+
 /// Racing convolution algorithms, and pinning what was chosen.
 pub mod autotune {
     use std::sync::Arc;
