@@ -304,7 +304,8 @@ where
         epoch: u64,
         loss: &mut impl FnMut(&M, C::Batch) -> Result<Tensor>,
     ) -> Result<Option<Outcome>> {
-        if self.loader.batches_in(epoch)? == 0 {
+        let in_epoch = self.loader.batches_in(epoch)?;
+        if in_epoch == 0 {
             return Err(Error::NoBatch { epoch });
         }
         let mut batches = match &self.position {
@@ -312,6 +313,12 @@ where
             _ => self.loader.epoch(epoch),
         };
         loop {
+            // First of all: an epoch that has all its steps ends with its metric, also if the run
+            // is to stop here.
+            let taken = self.position.as_ref().filter(|position| position.epoch == epoch);
+            if taken.is_some_and(|position| position.batch >= in_epoch) {
+                return Ok(None);
+            }
             let steps = self.losses.len() as u64;
             if self.max_steps.is_some_and(|max| steps >= max) {
                 return Ok(Some(Outcome::MaxSteps));
