@@ -20,6 +20,7 @@
 // So that what `samebits_macros` generates finds this crate under the name of the facade.
 extern crate self as samebits;
 
+mod construct;
 mod convert;
 pub mod dims;
 mod display;

@@ -9,7 +9,7 @@ use super::elementwise::{equal, mul, scalar_like, wanted};
 use super::reduce::sum_to;
 use super::scalar::{lifted_all, only};
 use super::scatter::scatter_add;
-use super::{expand, lifted, reshape, where_, zeros_like, zeros_of};
+use super::{expand, lifted, reshape, where_, zeros_for, zeros_of};
 use crate::dims::{Dim, DimOrAll};
 use crate::{Tensor, run, untracked};
 
@@ -28,7 +28,7 @@ pub fn index_select(x: &Tensor, dim: impl Dim, index: &Tensor) -> Result<Tensor>
         return reshape(&index_select(&x, 0, &only("index_select", index)?)?, ());
     }
     let value = run(&IndexSelect { x: x.value().clone(), dim, index: index.value().clone() })?;
-    let (zeros, index) = (zeros_like(x), index.clone());
+    let (zeros, index) = (zeros_for(x), index.clone());
     Ok(Tensor::computed(value, &[x], move |grad| {
         Ok(vec![Some(index_add(&zeros()?, dim, &index, grad, 1.0)?)])
     }))
@@ -193,7 +193,7 @@ pub fn gather(x: &Tensor, dim: impl Dim, index: &Tensor) -> Result<Tensor> {
         return reshape(&gather(x, 0, &index)?, ());
     }
     let value = run(&Gather { x: x.value().clone(), dim, index: index.value().clone() })?;
-    let (zeros, index) = (zeros_like(x), index.clone());
+    let (zeros, index) = (zeros_for(x), index.clone());
     Ok(Tensor::computed(value, &[x], move |grad| {
         Ok(vec![Some(scatter_add(&zeros()?, dim, &index, grad)?)])
     }))
@@ -297,7 +297,7 @@ pub fn scatter_value(input: &Tensor, dim: impl Dim, index: &Tensor, value: f64) 
 #[track_caller]
 pub fn index(x: &Tensor, indices: &[Tensor]) -> Result<Tensor> {
     let value = run(&Index { x: x.value().clone(), indices: values(indices) })?;
-    let (zeros, indices) = (zeros_like(x), indices.to_vec());
+    let (zeros, indices) = (zeros_for(x), indices.to_vec());
     Ok(Tensor::computed(value, &[x], move |grad| {
         Ok(vec![Some(index_put(&zeros()?, &indices, grad, true)?)])
     }))

@@ -9,7 +9,7 @@ use super::index::index_select;
 use super::linear::matmul;
 use super::reduce::mean;
 use super::shape::{cat, narrow, transpose};
-use super::{blocks, constant, twice, zeros_like};
+use super::{blocks, constant, twice, zeros_for};
 use crate::{Tensor, run, untracked};
 
 /// `x = Q · R` with orthogonal columns of Q and an upper triangular R; the diagonal of R has the
@@ -48,7 +48,7 @@ pub fn qr(x: &Tensor, mode: QrMode) -> Result<(Tensor, Tensor)> {
     let step = |which: usize, value: Value| {
         let (x, q, r) = (x.clone(), Tensor::from(q.clone()), Tensor::from(r.clone()));
         let of = move |grad: &Tensor, q: &Tensor, r: &Tensor, tall: &Tall| {
-            let zeros = |x: &Tensor| zeros_like(x)();
+            let zeros = |x: &Tensor| zeros_for(x)();
             match which {
                 0 => qr_grad(grad, &zeros(r)?, q, r, tall),
                 _ => qr_grad(&zeros(q)?, grad, q, r, tall),
@@ -252,7 +252,7 @@ fn composed([grad_q, grad_r, q, r]: [&Tensor; 4]) -> Result<Tensor> {
 /// `x` with `x · rᵀ = b`, where R is upper triangular.
 fn solve(b: &Tensor, r: &Tensor) -> Result<Tensor> {
     // The gradient of a decomposition solves this last, and with a Q of zero nothing else.
-    let zeros = |x: &Tensor| zeros_like(x)();
+    let zeros = |x: &Tensor| zeros_for(x)();
     let x = fused([b, &zeros(r)?, &zeros(b)?, r])?.value().clone();
     let (solution, saved) = (x.clone(), r.clone());
     Ok(Tensor::computed(x, &[b, r], move |grad| {

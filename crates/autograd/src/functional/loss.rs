@@ -11,9 +11,8 @@ pub use samebits_tensor_core::ops::Reduction;
 use samebits_tensor_core::ops::{CompareKind, LogSoftmax, LogSoftmaxGrad, NllLoss, NllLossGrad};
 use samebits_tensor_core::{Error, Result};
 
-use super::elementwise::{
-    add, affine, compare, div, exp, full_like, mul, neg, scalar_like, sub, where_,
-};
+use super::elementwise::{add, affine, compare, div, exp, mul, neg, scalar_like, sub, where_};
+use super::full_like;
 use super::reduce::sum;
 use super::shape::reshape;
 use crate::dims::Dim;

@@ -1,7 +1,9 @@
 //! The operations as methods.
 
 use crate::dims::{Dim, DimOrAll, Dims, Sizes};
-use crate::{Result, Tensor, functional as f};
+use crate::{DType, Result, Tensor, functional as f};
+
+use super::{Operand, Positions};
 
 use samebits_tensor_core::ops::ScatterReduceKind;
 
@@ -28,7 +30,10 @@ methods! {
     affine(scale: f64, shift: f64) -> Tensor;
     argsort(dim: impl Dim, descending: bool) -> Tensor;
     bmm(other: &Tensor) -> Tensor;
+    chunk(chunks: usize, dim: impl Dim) -> Vec<Tensor>;
     clamp(min: Option<f64>, max: Option<f64>) -> Tensor;
+    clamp_max(max: f64) -> Tensor;
+    clamp_min(min: f64) -> Tensor;
     cos() -> Tensor;
     cummax(dim: impl Dim) -> (Tensor, Tensor);
     cummin(dim: impl Dim) -> (Tensor, Tensor);
@@ -36,20 +41,27 @@ methods! {
     cumsum(dim: impl Dim) -> Tensor;
     div(other: &Tensor) -> Tensor;
     elu(alpha: f64) -> Tensor;
+    eq(other: impl Operand) -> Tensor;
     erf() -> Tensor;
     exp() -> Tensor;
     exp2() -> Tensor;
     expand(shape: &[usize]) -> Tensor;
     expm1() -> Tensor;
     flatten_from(from: impl Dim) -> Tensor;
+    flip(dims: impl Dims) -> Tensor;
+    full_like(value: f64) -> Tensor;
     gather(dim: impl Dim, index: &Tensor) -> Tensor;
+    ge(other: impl Operand) -> Tensor;
     gelu() -> Tensor;
+    gt(other: impl Operand) -> Tensor;
     hardtanh(min: f64, max: f64) -> Tensor;
+    i(positions: impl Positions) -> Tensor;
     index_add(dim: impl Dim, index: &Tensor, source: &Tensor, alpha: f64) -> Tensor;
     index_copy(dim: impl Dim, index: &Tensor, source: &Tensor) -> Tensor;
     index_fill(dim: impl Dim, index: &Tensor, value: f64) -> Tensor;
     index_put(indices: &[Tensor], values: &Tensor, accumulate: bool) -> Tensor;
     index_select(dim: impl Dim, index: &Tensor) -> Tensor;
+    le(other: impl Operand) -> Tensor;
     leaky_relu(negative_slope: f64) -> Tensor;
     log() -> Tensor;
     log10() -> Tensor;
@@ -58,6 +70,10 @@ methods! {
     log_sigmoid() -> Tensor;
     log_softmax(dim: impl Dim) -> Tensor;
     logcumsumexp(dim: impl Dim) -> Tensor;
+    logical_and(other: &Tensor) -> Tensor;
+    logical_not() -> Tensor;
+    logical_or(other: &Tensor) -> Tensor;
+    lt(other: impl Operand) -> Tensor;
     masked_fill(mask: &Tensor, value: f64) -> Tensor;
     masked_scatter(mask: &Tensor, source: &Tensor) -> Tensor;
     masked_select(mask: &Tensor) -> Tensor;
@@ -68,17 +84,24 @@ methods! {
     mul(other: &Tensor) -> Tensor;
     nanmedian() -> Tensor;
     narrow(dim: impl Dim, start: usize, length: usize) -> Tensor;
+    ne(other: impl Operand) -> Tensor;
     neg() -> Tensor;
     nonzero() -> Tensor;
+    one_hot(num_classes: usize) -> Tensor;
+    ones_like() -> Tensor;
     permute(order: impl Dims) -> Tensor;
     pow(exponent: &Tensor) -> Tensor;
     pow_scalar(exponent: f64) -> Tensor;
     put(index: &Tensor, source: &Tensor, accumulate: bool) -> Tensor;
+    rand_like() -> Tensor;
+    randn_like() -> Tensor;
     reciprocal() -> Tensor;
     relu() -> Tensor;
     relu6() -> Tensor;
+    repeat(sizes: &[usize]) -> Tensor;
     repeat_interleave(repeats: &Tensor, dim: impl DimOrAll) -> Tensor;
     reshape(shape: impl Sizes) -> Tensor;
+    roll(shifts: &[i64], dims: impl Dims) -> Tensor;
     rsqrt() -> Tensor;
     scatter(dim: impl Dim, index: &Tensor, source: &Tensor) -> Tensor;
     scatter_add(dim: impl Dim, index: &Tensor, source: &Tensor) -> Tensor;
@@ -89,6 +112,7 @@ methods! {
         reduce: ScatterReduceKind,
         include_self: bool
     ) -> Tensor;
+    select(dim: impl Dim, index: i64) -> Tensor;
     sigmoid() -> Tensor;
     sign() -> Tensor;
     silu() -> Tensor;
@@ -104,10 +128,37 @@ methods! {
     svd() -> (Tensor, Tensor, Tensor);
     take(index: &Tensor) -> Tensor;
     tanh() -> Tensor;
+    to_dtype(dtype: DType) -> Tensor;
     topk(k: usize, dim: impl Dim, largest: bool) -> (Tensor, Tensor);
     transpose(a: impl Dim, b: impl Dim) -> Tensor;
+    tril(diagonal: i64) -> Tensor;
+    triu(diagonal: i64) -> Tensor;
     unique() -> (Tensor, Tensor, Tensor);
     unsqueeze(dim: impl Dim) -> Tensor;
+    zeros_like() -> Tensor;
+}
+
+impl Tensor {
+    /// This tensor where the condition holds, else `other`, with broadcasting; see
+    /// [`where_`](f::where_), whose first argument is the condition.
+    ///
+    /// # Errors
+    ///
+    /// As there, or the type does not hold the number.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use samebits_autograd::Tensor;
+    ///
+    /// let x = Tensor::new([-1.0f32, 2.0])?;
+    /// assert_eq!(x.where_(&x.gt(0.0)?, 0.0)?.to_vec::<f32>()?, [0.0, 2.0]);
+    /// # Ok::<(), samebits_autograd::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn where_(&self, condition: &Tensor, other: impl Operand) -> Result<Tensor> {
+        f::where_(condition, self, &other.operand("where_", self)?)
+    }
 }
 
 /// A pair of methods for each reduction: one that removes the dimensions and one that keeps them

@@ -4,14 +4,19 @@
 //! Backward passes are built from the same functions, so that most gradients can be
 //! differentiated again.
 
+mod arrange;
 mod bincount;
+mod cast;
+mod compare;
 mod conv;
 mod dropout;
 mod elementwise;
 mod embedding;
+mod grid;
 mod grid_sample;
 mod index;
 mod interpolate;
+mod like;
 mod linalg;
 mod linear;
 mod loss;
@@ -25,24 +30,29 @@ mod scalar;
 mod scan;
 mod scatter;
 mod shape;
+mod slice;
 mod sort;
 mod spatial;
 
+pub use arrange::{chunk, flip, repeat, roll, tril, triu};
 pub use bincount::{bincount, histc};
+pub use cast::to_dtype;
+pub use compare::{Operand, eq, ge, gt, le, logical_and, logical_not, logical_or, lt, ne};
 pub use conv::{
     conv, conv_same, conv_transpose, conv_transpose1d, conv_transpose2d, conv_transpose3d, conv1d,
     conv2d, conv3d,
 };
 pub use dropout::{alpha_dropout, dropout, dropout1d, dropout2d, dropout3d, feature_alpha_dropout};
 pub use elementwise::{
-    abs, add, affine, clamp, cos, div, elu, erf, exp, exp2, expm1, gelu, gelu_tanh, hardtanh,
-    leaky_relu, log, log_sigmoid, log1p, log2, log10, maximum, minimum, mul, neg, pow, pow_scalar,
-    reciprocal, relu, relu6, rsqrt, sigmoid, sign, silu, sin, softplus, sqrt, square, sub, tanh,
-    where_,
+    abs, add, affine, clamp, clamp_max, clamp_min, cos, div, elu, erf, exp, exp2, expm1, gelu,
+    gelu_tanh, hardtanh, leaky_relu, log, log_sigmoid, log1p, log2, log10, maximum, minimum, mul,
+    neg, pow, pow_scalar, reciprocal, relu, relu6, rsqrt, sigmoid, sign, silu, sin, softplus, sqrt,
+    square, sub, tanh, where_,
 };
 pub use embedding::{
     EmbeddingBagOptions, embedding, embedding_bag, embedding_renorm, embedding_with,
 };
+pub use grid::{meshgrid, one_hot};
 pub use grid_sample::{affine_grid, grid_sample};
 pub use index::{
     gather, index, index_add, index_copy, index_fill, index_put, index_select, masked_fill,
@@ -50,6 +60,7 @@ pub use index::{
     scatter_value, take,
 };
 pub use interpolate::{Resize, interpolate, interpolate_area, pixel_shuffle, pixel_unshuffle};
+pub use like::{full_like, ones_like, rand_like, randn_like, zeros_like};
 pub use linalg::{pca_lowrank, qr, svd, svd_lowrank};
 pub use linear::{addmm, baddbmm, bmm, linear, matmul};
 pub use loss::{
@@ -83,6 +94,7 @@ pub use shape::{
     cat, expand, flatten_from, narrow, permute, reshape, split, squeeze, stack, transpose,
     unsqueeze,
 };
+pub use slice::{At, Ellipsis, NewAxis, Position, Positions, i, select};
 pub use sort::{
     argsort, kthvalue, median, median_dim, nanmedian, nanmedian_dim, sort, topk, unique,
     unique_consecutive, unique_consecutive_dim, unique_dim,
@@ -150,7 +162,7 @@ fn zeros_of(shape: &[usize], dtype: DType, like: &Tensor) -> Result<Tensor> {
 }
 
 /// Makes zeros like `x` when they are wanted, without keeping `x` itself.
-fn zeros_like(x: &Tensor) -> impl Fn() -> Result<Tensor> + Send + Sync + 'static {
+fn zeros_for(x: &Tensor) -> impl Fn() -> Result<Tensor> + Send + Sync + 'static {
     let (shape, dtype, device) = (x.shape().to_vec(), x.dtype(), x.device());
     move || Tensor::zeros(&[], dtype)?.to(device)?.expand(&shape)
 }

@@ -7,7 +7,7 @@ use samebits_tensor_core::{Result, Tensor as Value};
 use super::elementwise::{mul, sub};
 use super::scatter::scatter_add;
 use super::shape::{cat, narrow, permute, reshape};
-use super::{index_select, lifted, once, zeros_like};
+use super::{index_select, lifted, once, zeros_for};
 use crate::dims::Dim;
 use crate::{Tensor, run};
 
@@ -154,7 +154,7 @@ fn running_extreme(x: &Tensor, dim: usize, largest: bool) -> Result<(Tensor, Ten
     }
     let (value, indices) = run(&Cumextreme { x: x.value().clone(), dim, largest })?;
     let indices = Tensor::from(indices);
-    let (zeros, saved) = (zeros_like(x), indices.clone());
+    let (zeros, saved) = (zeros_for(x), indices.clone());
     let value = Tensor::computed(value, &[x], move |grad| {
         Ok(vec![Some(scatter_add(&zeros()?, dim, &saved, grad)?)])
     });

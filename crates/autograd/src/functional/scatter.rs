@@ -3,11 +3,11 @@ use samebits_tensor_core::ops::{
 };
 use samebits_tensor_core::{DType, Result};
 
-use super::elementwise::{compare, div, equal, full_like, mul, wanted};
+use super::elementwise::{compare, div, equal, mul, wanted};
 use super::index::{gather, masked, masked_fill, scatter_value, shrink};
 use super::reduce::has_any;
 use super::scalar::lifted_all;
-use super::{once, reshape, where_, zeros_of};
+use super::{full_like, once, reshape, where_, zeros_of};
 use crate::dims::Dim;
 use crate::{Tensor, is_recording, run, untracked};
 

@@ -6,7 +6,7 @@ use super::reduce::sum;
 use super::scalar::lowered;
 use super::scatter::{like, scatter_add};
 use super::shape::squeeze;
-use super::{constant, expand, lifted, reshape, zeros_like};
+use super::{constant, expand, lifted, reshape, zeros_for};
 use crate::dims::Dim;
 use crate::{Tensor, run};
 
@@ -324,7 +324,7 @@ fn distinct(
 
 /// Values that were picked along `dim` at `indices`.
 pub(super) fn selected(x: &Tensor, dim: usize, value: Value, indices: &Tensor) -> Tensor {
-    let (zeros, indices) = (zeros_like(x), indices.clone());
+    let (zeros, indices) = (zeros_for(x), indices.clone());
     Tensor::computed(value, &[x], move |grad| {
         Ok(vec![Some(scatter_add(&zeros()?, dim, &indices, grad)?)])
     })

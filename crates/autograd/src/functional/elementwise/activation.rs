@@ -5,9 +5,10 @@ use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 use samebits_tensor_core::ops::{BinaryKind, CompareKind, UnaryKind};
 use samebits_tensor_core::{Error, Result, Tensor as Value};
 
-use super::choice::{compare, full_like, hard_clamp, minimum, where_};
+use super::choice::{compare, hard_clamp, minimum, where_};
 use super::{abs, add, affine, erf, exp, expm1, fused, log1p, mul, neg, sigmoid, sub, tanh, unary};
 use crate::Tensor;
+use crate::functional::full_like;
 
 /// `max(x, 0)`.
 ///

@@ -91,6 +91,46 @@ pub fn clamp(x: &Tensor, min: Option<f64>, max: Option<f64>) -> Result<Tensor> {
     hard_clamp(x, min, max, inside)
 }
 
+/// Replaces elements below `min` by `min`; see [`clamp`].
+///
+/// # Errors
+///
+/// The type is not a float.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::Tensor;
+///
+/// let x = Tensor::new([-1.0f32, 2.0])?;
+/// assert_eq!(x.clamp_min(0.0)?.to_vec::<f32>()?, [0.0, 2.0]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+#[track_caller]
+pub fn clamp_min(x: &Tensor, min: f64) -> Result<Tensor> {
+    clamp(x, Some(min), None)
+}
+
+/// Replaces elements above `max` by `max`; see [`clamp`].
+///
+/// # Errors
+///
+/// The type is not a float.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::Tensor;
+///
+/// let x = Tensor::new([-1.0f32, 2.0])?;
+/// assert_eq!(x.clamp_max(0.0)?.to_vec::<f32>()?, [-1.0, 0.0]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+#[track_caller]
+pub fn clamp_max(x: &Tensor, max: f64) -> Result<Tensor> {
+    clamp(x, None, Some(max))
+}
+
 /// The larger of each pair; NaN counts as the largest. Where both are equal each gets half of
 /// the gradient.
 ///
@@ -174,9 +214,4 @@ pub(in crate::functional) fn relation(kind: CompareKind, a: &Tensor, b: &Tensor)
 /// A constant without dimensions, of the type and on the device of `x`.
 pub(in crate::functional) fn scalar_like(x: &Tensor, value: f64) -> Result<Tensor> {
     Tensor::full(&[], value, x.dtype())?.to(x.device())
-}
-
-/// A constant of the shape, the type and on the device of `x`.
-pub(in crate::functional) fn full_like(x: &Tensor, value: f64) -> Result<Tensor> {
-    scalar_like(x, value)?.expand(x.shape())
 }

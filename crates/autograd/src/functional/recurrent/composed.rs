@@ -8,14 +8,14 @@ use crate::Tensor;
 use crate::functional::elementwise::{add, mul, relu, sigmoid, sub, tanh};
 use crate::functional::linear::linear;
 use crate::functional::shape::{cat, narrow, reshape};
-use crate::functional::zeros_like;
+use crate::functional::zeros_for;
 
 /// The gradients of the inputs of `direction`, each flat, one after the other.
 pub(super) fn gradients(direction: &Direction, grad: &Tensor) -> Result<Tensor> {
     let found = forward(direction)?.backward_from(grad.clone(), true)?;
     let flat = |input: &Tensor| match found.of(input) {
         Some(grad) => reshape(grad, &[grad.numel()]),
-        None => reshape(&zeros_like(input)()?, &[input.numel()]),
+        None => reshape(&zeros_for(input)()?, &[input.numel()]),
     };
     cat(&direction.inputs().iter().map(flat).collect::<Result<Vec<Tensor>>>()?, 0)
 }

@@ -1,0 +1,236 @@
+//! The same elements in other places.
+
+use samebits_numerics::memory;
+use samebits_tensor_core::ops::CompareKind;
+use samebits_tensor_core::{Device, Error, Result, Tensor as Value};
+
+use super::elementwise::{relation, scalar_like};
+use super::{cat, expand, index_select, narrow, reshape, where_};
+use crate::dims::{Dim, Dims};
+use crate::{Tensor, no_grad};
+
+/// Splits `x` along `dim` into at most `chunks` parts, all but the last of one size.
+///
+/// # Errors
+///
+/// There is no such dimension, or `chunks` is 0.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::Tensor;
+///
+/// let parts = Tensor::arange(5)?.chunk(3, 0)?;
+/// let sizes: Vec<usize> = parts.iter().map(Tensor::numel).collect();
+/// assert_eq!(sizes, [2, 2, 1]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.chunk`, which may return fewer parts, too.
+#[track_caller]
+pub fn chunk(x: &Tensor, chunks: usize, dim: impl Dim) -> Result<Vec<Tensor>> {
+    let dim = dim.dim("chunk", x.rank())?;
+    let total = x.value().size("chunk", dim)?;
+    if chunks == 0 {
+        return Err(Error::invalid("chunk", format!("0 chunks of a dimension of {total}")));
+    }
+    let size = total.div_ceil(chunks);
+    // PyTorch splits an empty dimension into as many parts as it is asked for.
+    let count = if size == 0 { chunks } else { total.div_ceil(size) };
+    let mut parts = memory::with_capacity(count).map_err(|error| Error::OutOfMemory {
+        op: "chunk",
+        device: Device::Cpu,
+        bytes: error.bytes,
+    })?;
+    for part in 0..count {
+        let start = part * size;
+        parts.push(narrow(x, dim, start, size.min(total - start))?);
+    }
+    Ok(parts)
+}
+
+/// Keeps the lower triangle of each matrix, up to and including diagonal number `diagonal`; the
+/// other elements become 0. Diagonal 0 is the main one, 1 the one above it.
+///
+/// # Shapes
+///
+/// `x` is `[.., n, m]`.
+///
+/// # Errors
+///
+/// `x` has fewer than two dimensions.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::Tensor;
+///
+/// let x = Tensor::new([[1.0f32, 2.0], [3.0, 4.0]])?;
+/// assert_eq!(x.tril(0)?.to_vec::<f32>()?, [1.0, 0.0, 3.0, 4.0]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+#[track_caller]
+pub fn tril(x: &Tensor, diagonal: i64) -> Result<Tensor> {
+    triangle("tril", CompareKind::Le, x, diagonal)
+}
+
+/// Keeps the upper triangle of each matrix, from diagonal number `diagonal` on; the other elements
+/// become 0. Diagonal 0 is the main one, 1 the one above it.
+///
+/// # Shapes
+///
+/// `x` is `[.., n, m]`.
+///
+/// # Errors
+///
+/// `x` has fewer than two dimensions.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::Tensor;
+///
+/// let x = Tensor::new([[1.0f32, 2.0], [3.0, 4.0]])?;
+/// assert_eq!(x.triu(1)?.to_vec::<f32>()?, [0.0, 2.0, 0.0, 0.0]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+#[track_caller]
+pub fn triu(x: &Tensor, diagonal: i64) -> Result<Tensor> {
+    triangle("triu", CompareKind::Ge, x, diagonal)
+}
+
+/// Keeps the elements whose column compares as `kind` says with their row plus `diagonal`.
+#[track_caller]
+fn triangle(op: &'static str, kind: CompareKind, x: &Tensor, diagonal: i64) -> Result<Tensor> {
+    let &[.., rows, columns] = x.shape() else {
+        let message = format!("expected matrices, got shape {:?}", x.shape());
+        return Err(Error::invalid(op, message));
+    };
+    let mut bounds = Value::arange(rows)?;
+    for bound in bounds.as_mut_slice::<i64>()? {
+        // No column lies past the bounds of an i64.
+        *bound = bound.saturating_add(diagonal);
+    }
+    let bounds = Tensor::from(bounds.reshape(&[rows, 1])?).to(x.device())?;
+    let kept = relation(kind, &Tensor::arange(columns)?.to(x.device())?, &bounds)?;
+    where_(&kept, x, &scalar_like(x, 0.0)?)
+}
+
+/// Reverses the order of the elements along each of `dims`.
+///
+/// # Errors
+///
+/// There is no such dimension, or it is given twice.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::Tensor;
+///
+/// let x = Tensor::new([[1.0f32, 2.0], [3.0, 4.0]])?;
+/// assert_eq!(x.flip(-1)?.to_vec::<f32>()?, [2.0, 1.0, 4.0, 3.0]);
+/// assert_eq!(x.flip([0, 1])?.to_vec::<f32>()?, [4.0, 3.0, 2.0, 1.0]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+#[track_caller]
+pub fn flip(x: &Tensor, dims: impl Dims) -> Result<Tensor> {
+    let dims = dims.dims("flip", x.rank())?;
+    let mut flipped = x.detach();
+    for (position, &dim) in dims.iter().enumerate() {
+        let size = x.value().size("flip", dim)?;
+        if dims[..position].contains(&dim) {
+            return Err(Error::invalid("flip", format!("dimension {dim} twice in {dims:?}")));
+        }
+        let mut order = Value::arange(size)?;
+        order.as_mut_slice::<i64>()?.reverse();
+        flipped = index_select(&flipped, dim, &Tensor::from(order).to(x.device())?)?;
+    }
+    Ok(Tensor::computed(flipped.into(), &[x], move |grad| Ok(vec![Some(flip(grad, &dims)?)])))
+}
+
+/// Shifts the elements by `shifts[i]` positions along `dims[i]`; those that leave at one end enter
+/// at the other.
+///
+/// # Errors
+///
+/// There is no such dimension, or another number of shifts than of dimensions.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::Tensor;
+///
+/// let x = Tensor::new([1.0f32, 2.0, 3.0])?;
+/// assert_eq!(x.roll(&[1], 0)?.to_vec::<f32>()?, [3.0, 1.0, 2.0]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.roll` with `dims`; without them it is `x.flatten_from(0)?.roll(&[shift], 0)` in the shape
+/// of `x`.
+#[track_caller]
+pub fn roll(x: &Tensor, shifts: &[i64], dims: impl Dims) -> Result<Tensor> {
+    let dims = dims.dims("roll", x.rank())?;
+    if shifts.len() != dims.len() {
+        let message = format!("{} shifts for {} dimensions", shifts.len(), dims.len());
+        return Err(Error::invalid("roll", message));
+    }
+    let mut rolled = x.clone();
+    for (&shift, dim) in shifts.iter().zip(dims) {
+        let size = x.value().size("roll", dim)?;
+        if size > 0 {
+            let shift = i128::from(shift).rem_euclid(size as i128) as usize;
+            rolled = rolled_by(&rolled, shift, dim)?;
+        }
+    }
+    Ok(rolled)
+}
+
+/// `x` with the last `shift` of its positions along `dim` in front of the others.
+#[track_caller]
+fn rolled_by(x: &Tensor, shift: usize, dim: usize) -> Result<Tensor> {
+    let size = x.shape()[dim];
+    let kept = size - shift;
+    let rolled = no_grad(|| cat(&[narrow(x, dim, kept, shift)?, narrow(x, dim, 0, kept)?], dim))?;
+    Ok(Tensor::computed(rolled.into(), &[x], move |grad| {
+        Ok(vec![Some(rolled_by(grad, kept % size, dim)?)])
+    }))
+}
+
+/// Repeats `x` as often along each dimension as `sizes` says. More sizes than dimensions insert
+/// dimensions in front.
+///
+/// # Errors
+///
+/// There are fewer sizes than dimensions, or the result has too many elements.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::Tensor;
+///
+/// let x = Tensor::new([1.0f32, 2.0])?;
+/// assert_eq!(x.repeat(&[2])?.to_vec::<f32>()?, [1.0, 2.0, 1.0, 2.0]);
+/// assert_eq!(x.repeat(&[3, 1])?.shape(), [3, 2]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+#[track_caller]
+pub fn repeat(x: &Tensor, sizes: &[usize]) -> Result<Tensor> {
+    let new = sizes.len().checked_sub(x.rank()).ok_or_else(|| {
+        Error::invalid("repeat", format!("sizes {sizes:?} for a tensor of rank {}", x.rank()))
+    })?;
+    let old = std::iter::repeat_n(&1, new).chain(x.shape());
+    let (mut apart, mut repeated, mut joined) = (Vec::new(), Vec::new(), Vec::new());
+    for (&times, &size) in sizes.iter().zip(old) {
+        apart.extend([1, size]);
+        repeated.extend([times, size]);
+        joined.push(times.checked_mul(size).ok_or_else(|| {
+            let message = format!("sizes {sizes:?} of shape {:?}: too many elements", x.shape());
+            Error::invalid("repeat", message)
+        })?);
+    }
+    reshape(&expand(&reshape(x, &apart)?, &repeated)?, &joined)
+}

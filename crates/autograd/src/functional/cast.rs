@@ -1,0 +1,42 @@
+use samebits_tensor_core::ops::Cast;
+use samebits_tensor_core::{DType, Result};
+
+use super::constant;
+use crate::{Tensor, run};
+
+/// Converts `x` to another element type: rounded to nearest even from f64 to f32, truncated
+/// towards zero and saturated from floats to integers, NaN to 0. Anything but 0 becomes true.
+///
+/// The gradient passes between floats. Integers and truth values have none: asking for it is an
+/// error.
+///
+/// # Errors
+///
+/// There is no memory for the result.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::{DType, Tensor};
+///
+/// let x = Tensor::new([-1.5f32, 0.0, 2.5])?;
+/// assert_eq!(x.to_dtype(DType::I64)?.to_vec::<i64>()?, [-1, 0, 2]);
+/// assert_eq!(x.to_dtype(DType::Bool)?.to_bools()?, [true, false, true]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.Tensor.to` with a `dtype`.
+#[track_caller]
+pub fn to_dtype(x: &Tensor, dtype: DType) -> Result<Tensor> {
+    let from = x.dtype();
+    if from == dtype {
+        return Ok(x.clone());
+    }
+    let value = run(&Cast { x: x.value().clone(), to: dtype })?;
+    if !dtype.is_float() {
+        return Ok(constant("to_dtype", value, &[x]));
+    }
+    Ok(Tensor::computed(value, &[x], move |grad| Ok(vec![Some(to_dtype(grad, from)?)])))
+}

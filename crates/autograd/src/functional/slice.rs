@@ -1,0 +1,240 @@
+//! Indexing as PyTorch writes it: `x[.., 1:3, -1]` is `x.i((.., 1..3, -1))`.
+
+use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
+
+use samebits_tensor_core::{Error, Result};
+
+use super::{narrow, squeeze, unsqueeze};
+use crate::Tensor;
+use crate::dims::Dim;
+
+/// An index that inserts a dimension of size 1: `None` in PyTorch.
+#[derive(Clone, Copy, Debug)]
+pub struct NewAxis;
+
+/// An index that stands for all dimensions the other indices leave: `...` in PyTorch.
+#[derive(Clone, Copy, Debug)]
+pub struct Ellipsis;
+
+/// What one index does. Negative positions count from the end. The integers are wide enough for
+/// every position that a caller can write.
+#[derive(Clone, Copy, Debug)]
+pub enum At {
+    /// Takes one position and removes the dimension.
+    One(i128),
+    /// Takes the positions from a start up to, not including, an end; a missing bound does not bind.
+    Span(Option<i128>, Option<i128>),
+    /// Inserts a dimension.
+    NewAxis,
+    /// Takes all dimensions that the other indices leave.
+    Ellipsis,
+}
+
+/// One index: an integer, a range of integers, [`NewAxis`] or [`Ellipsis`].
+pub trait Position {
+    /// What it does.
+    fn at(&self) -> At;
+}
+
+impl Position for NewAxis {
+    fn at(&self) -> At {
+        At::NewAxis
+    }
+}
+
+impl Position for Ellipsis {
+    fn at(&self) -> At {
+        At::Ellipsis
+    }
+}
+
+impl Position for RangeFull {
+    fn at(&self) -> At {
+        At::Span(None, None)
+    }
+}
+
+/// The end after the last position of an inclusive range; after `-1` comes the end itself.
+fn after(last: i128) -> Option<i128> {
+    (last != -1).then_some(last + 1)
+}
+
+macro_rules! positions {
+    ($($int:ty),*) => {$(
+        impl Position for $int {
+            fn at(&self) -> At {
+                At::One(*self as i128)
+            }
+        }
+
+        impl Position for Range<$int> {
+            fn at(&self) -> At {
+                At::Span(Some(self.start as i128), Some(self.end as i128))
+            }
+        }
+
+        impl Position for RangeFrom<$int> {
+            fn at(&self) -> At {
+                At::Span(Some(self.start as i128), None)
+            }
+        }
+
+        impl Position for RangeTo<$int> {
+            fn at(&self) -> At {
+                At::Span(None, Some(self.end as i128))
+            }
+        }
+
+        impl Position for RangeInclusive<$int> {
+            fn at(&self) -> At {
+                At::Span(Some(*self.start() as i128), after(*self.end() as i128))
+            }
+        }
+
+        impl Position for RangeToInclusive<$int> {
+            fn at(&self) -> At {
+                At::Span(None, after(self.end as i128))
+            }
+        }
+    )*};
+}
+positions!(usize, i32, i64, isize);
+
+/// The indices of [`i`]: a [`Position`], or a tuple of up to six.
+pub trait Positions {
+    /// What each index does, in order.
+    fn ats(&self) -> Vec<At>;
+}
+
+impl<P: Position> Positions for P {
+    fn ats(&self) -> Vec<At> {
+        vec![self.at()]
+    }
+}
+
+macro_rules! tuples {
+    ($($($P:ident)*;)*) => {$(
+        impl<$($P: Position),*> Positions for ($($P,)*) {
+            #[allow(non_snake_case, reason = "each field has the name of its type")]
+            fn ats(&self) -> Vec<At> {
+                let ($($P,)*) = self;
+                vec![$($P.at()),*]
+            }
+        }
+    )*};
+}
+tuples! {
+    A;
+    A B;
+    A B C;
+    A B C D;
+    A B C D E;
+    A B C D E F;
+}
+
+/// Indexes `x` by integers and ranges, one for each dimension; dimensions after the last index stay
+/// whole.
+///
+/// An integer removes its dimension. Positions may be negative: `-1` is the last. As in PyTorch, a
+/// range that reaches past the end stops there, and one that ends before it starts is empty. `..`
+/// is all of one dimension; [`Ellipsis`] all of the dimensions that the other indices leave.
+///
+/// # Errors
+///
+/// An integer is out of range, there are more indices than dimensions, or more than one
+/// [`Ellipsis`].
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::Tensor;
+/// use samebits_autograd::functional::{Ellipsis, NewAxis};
+///
+/// let x = Tensor::new([[1.0f32, 2.0, 3.0], [4.0, 5.0, 6.0]])?;
+/// assert_eq!(x.i(-1)?.to_vec::<f32>()?, [4.0, 5.0, 6.0]);
+/// assert_eq!(x.i((.., 1..3))?.to_vec::<f32>()?, [2.0, 3.0, 5.0, 6.0]);
+/// assert_eq!(x.i((Ellipsis, -1))?.to_vec::<f32>()?, [3.0, 6.0]);
+/// assert_eq!(x.i((.., NewAxis, ..-1))?.shape(), [2, 1, 2]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+#[track_caller]
+pub fn i(x: &Tensor, positions: impl Positions) -> Result<Tensor> {
+    let ats = positions.ats();
+    let count = |counted: fn(&At) -> bool| ats.iter().filter(|&at| counted(at)).count();
+    let taken = count(|at| matches!(at, At::One(_) | At::Span(..)));
+    let left = x.rank().checked_sub(taken).ok_or_else(|| {
+        Error::invalid("i", format!("{taken} indices for a tensor of rank {}", x.rank()))
+    })?;
+    let ellipses = count(|at| matches!(at, At::Ellipsis));
+    if ellipses > 1 {
+        return Err(Error::invalid("i", format!("{ellipses} ellipses, expected at most 1")));
+    }
+    // `dim` counts the dimensions of the result, `from` those of the tensor that was given.
+    let (mut x, mut dim, mut from) = (x.clone(), 0, 0);
+    for at in ats {
+        match at {
+            At::One(index) => {
+                let start = position("i", index, from, x.shape()[dim])?;
+                x = squeeze(&narrow(&x, dim, start, 1)?, dim)?;
+                from += 1;
+            }
+            At::Span(start, end) => {
+                let size = x.shape()[dim];
+                let start = start.map_or(0, |start| bound(start, size));
+                let end = end.map_or(size, |end| bound(end, size));
+                if (start, end) != (0, size) {
+                    x = narrow(&x, dim, start, end.saturating_sub(start))?;
+                }
+                dim += 1;
+                from += 1;
+            }
+            At::NewAxis => {
+                x = unsqueeze(&x, dim)?;
+                dim += 1;
+            }
+            At::Ellipsis => {
+                dim += left;
+                from += left;
+            }
+        }
+    }
+    Ok(x)
+}
+
+/// Selects one position of `dim` and removes that dimension. Negative positions count from the end.
+///
+/// # Errors
+///
+/// There is no such dimension, or no such position.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::Tensor;
+///
+/// let x = Tensor::new([[1.0f32, 2.0], [3.0, 4.0]])?;
+/// assert_eq!(x.select(1, -1)?.to_vec::<f32>()?, [2.0, 4.0]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+#[track_caller]
+pub fn select(x: &Tensor, dim: impl Dim, index: i64) -> Result<Tensor> {
+    let dim = dim.dim("select", x.rank())?;
+    let size = x.value().size("select", dim)?;
+    let start = position("select", i128::from(index), dim, size)?;
+    squeeze(&narrow(x, dim, start, 1)?, dim)
+}
+
+/// Position `index` of dimension `dim`, which has `size` of them, counted from the front.
+fn position(op: &'static str, index: i128, dim: usize, size: usize) -> Result<usize> {
+    let from_front = if index < 0 { index + size as i128 } else { index };
+    usize::try_from(from_front).ok().filter(|&start| start < size).ok_or_else(|| {
+        Error::invalid(op, format!("index {index} into dimension {dim}, which has size {size}"))
+    })
+}
+
+/// A bound of a range, counted from the front, within `0..=size`.
+fn bound(position: i128, size: usize) -> usize {
+    let size = size as i128;
+    let from_front = if position < 0 { position + size } else { position };
+    from_front.clamp(0, size) as usize
+}
