@@ -22,7 +22,7 @@ use crate::{Tensor, run, untracked};
 /// # Examples
 ///
 /// ```
-/// use samebits_autograd::functional;
+/// use samebits_autograd::{Tensor, functional};
 ///
 /// let x = Tensor::from_slice(&[1i64, 3, 1], &[3])?;
 /// assert_eq!(functional::bincount(&x, None, 0)?.to_vec::<i64>()?, [0, 2, 0, 1]);

@@ -88,7 +88,7 @@ pub fn embedding_with(
 /// # Examples
 ///
 /// ```
-/// use samebits_autograd::functional;
+/// use samebits_autograd::{Tensor, functional};
 ///
 /// let weight = Tensor::from_slice(&[3.0f64, 4.0, 3.0, 4.0], &[2, 2])?;
 /// let index = Tensor::from_slice(&[1i64], &[1])?;

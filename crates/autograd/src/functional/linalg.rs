@@ -102,7 +102,7 @@ pub fn svd(x: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
 /// # Examples
 ///
 /// ```
-/// use samebits_autograd::functional::svd_lowrank;
+/// use samebits_autograd::{Tensor, functional::svd_lowrank};
 /// use samebits_rng::Generator;
 /// use samebits_tensor_core::DType;
 ///

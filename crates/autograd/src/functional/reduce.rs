@@ -375,7 +375,7 @@ pub fn min(x: &Tensor, dim: impl Dim, keepdim: bool) -> Result<(Tensor, Tensor)>
 /// # Examples
 ///
 /// ```
-/// use samebits_autograd::functional;
+/// use samebits_autograd::{Tensor, functional};
 ///
 /// let x = Tensor::from_slice(&[1.0f32, 5.0, 5.0, 2.0], &[2, 2])?;
 /// assert_eq!(functional::argmax(&x, None, false)?.item::<i64>()?, 1);
@@ -417,7 +417,7 @@ pub fn argmin(x: &Tensor, dim: impl DimOrAll, keepdim: bool) -> Result<Tensor> {
 /// # Examples
 ///
 /// ```
-/// use samebits_autograd::functional;
+/// use samebits_autograd::{Tensor, functional};
 ///
 /// let x = Tensor::from_slice(&[0.0f32, 1.0, 0.0, 0.0], &[2, 2])?;
 /// assert_eq!(functional::any(&x, &[1], false)?.to_bools()?, [true, false]);

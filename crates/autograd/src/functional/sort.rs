@@ -213,7 +213,7 @@ pub fn nanmedian_dim(x: &Tensor, dim: impl Dim, keepdim: bool) -> Result<(Tensor
 /// # Examples
 ///
 /// ```
-/// use samebits_autograd::functional;
+/// use samebits_autograd::{Tensor, functional};
 ///
 /// let x = Tensor::from_slice(&[3i64, 1, 3], &[3])?;
 /// let (values, inverse, counts) = functional::unique(&x)?;
@@ -269,7 +269,7 @@ pub fn unique_consecutive(x: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
 /// # Examples
 ///
 /// ```
-/// use samebits_autograd::functional;
+/// use samebits_autograd::{Tensor, functional};
 ///
 /// let x = Tensor::from_slice(&[3i64, 1, 2, 9, 3, 1], &[3, 2])?;
 /// let (rows, inverse, counts) = functional::unique_dim(&x, 0)?;
