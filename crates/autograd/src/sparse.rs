@@ -89,7 +89,7 @@ impl SparseCoo {
     /// [`Error::Backend`] if a device fails.
     pub fn from_dense(dense: &Tensor) -> Result<SparseCoo> {
         let shape = dense.shape().to_vec();
-        let flat = reshape(dense, &[dense.numel()])?;
+        let flat = reshape(dense, [dense.numel()])?;
         let found = nonzero(&flat)?.flatten_from(0)?;
         let mut places = vec![vec![0; found.numel()]; shape.len()];
         for (element, position) in found.to_vec::<i64>()?.into_iter().enumerate() {

@@ -100,7 +100,7 @@ pub enum Error {
         /// Which tensor.
         place: String,
         /// What is wrong.
-        source: crate::Error,
+        source: Box<crate::Error>,
     },
 }
 
@@ -128,7 +128,7 @@ impl Site<'_> {
     fn tensor(self, place: impl Into<String>) -> impl FnOnce(crate::Error) -> Error {
         move |source| {
             let (op, path) = (self.op, self.path.to_owned());
-            Error::Tensor { op, path, place: place.into(), source }
+            Error::Tensor { op, path, place: place.into(), source: Box::new(source) }
         }
     }
 

@@ -75,16 +75,21 @@ pub struct Trainer<'a, M, O, D: Dataset, C: Collate<D::Item>> {
     clip: Option<(f64, f64)>,
     schedule: Option<(Per, Box<dyn Schedule + Send + 'a>)>,
     plateau: Option<ReduceLrOnPlateau>,
-    metric: Option<Box<dyn FnMut(&M) -> Result<f64> + Send + 'a>>,
+    metric: Option<Measure<'a, M>>,
     early_stop: Option<(Mode, u64)>,
     checkpoint: Option<PathBuf>,
     stop: Option<Arc<AtomicBool>>,
-    on_step: Option<Box<dyn FnMut(&Step) + Send + 'a>>,
+    on_step: Option<Tell<'a>>,
     generator: Generator,
     position: Option<LoaderState>,
     losses: Vec<f32>,
     metrics: Vec<f64>,
 }
+
+/// Measures a model.
+type Measure<'a, M> = Box<dyn FnMut(&M) -> Result<f64> + Send + 'a>;
+/// Is told of a step.
+type Tell<'a> = Box<dyn FnMut(&Step) + Send + 'a>;
 
 /// What a schedule counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -111,7 +111,7 @@ pub fn feature_alpha_dropout(x: &Tensor, p: f64, generator: &mut Generator) -> R
 #[track_caller]
 fn feature_dropout(x: &Tensor, p: f64, generator: &mut Generator) -> Result<Tensor> {
     let ones = Tensor::ones(&channels_of(x), x.dtype())?.to(x.device())?;
-    mul(x, &dropout(&Tensor::from(ones), p, generator)?)
+    mul(x, &dropout(&ones, p, generator)?)
 }
 
 #[track_caller]

@@ -65,7 +65,7 @@ pub fn embedding_with(
     }
     let mut shape = index.shape().to_vec();
     shape.push(weight.shape()[1]);
-    let flat = index.reshape(&[index.numel()])?;
+    let flat = index.reshape([index.numel()])?;
     let value = run(&IndexSelect { x: weight.value().clone(), dim: 0, index: flat.into() })?;
     let index = index.clone();
     Ok(Tensor::computed(value.reshape(&shape)?, &[weight], move |grad| {
@@ -108,7 +108,7 @@ pub fn embedding_renorm(
     max_norm: f64,
     norm_type: f64,
 ) -> Result<Tensor> {
-    let index = index.reshape(&[index.numel()])?;
+    let index = index.reshape([index.numel()])?;
     let rows = index_select(&weight.detach(), 0, &index)?;
     if rows.numel() == 0 {
         return Ok(weight.clone());
@@ -195,7 +195,7 @@ pub fn embedding_bag(
     let (index, offsets) = bags(index, offsets, options.include_last_offset)?;
     let psw = match per_sample_weights {
         // Without offsets they have the two dimensions of the index.
-        Some(weights) => Some(reshape(weights, &[weights.numel()])?),
+        Some(weights) => Some(reshape(weights, [weights.numel()])?),
         None => None,
     };
     let params = BagParams {
@@ -261,7 +261,7 @@ fn bags(
             let last = usize::from(include_last_offset);
             let starts: Vec<i64> = (0..count + last).map(|bag| (bag * size) as i64).collect();
             let starts = Tensor::from_slice(&starts, &[starts.len()])?.to(index.device())?;
-            Ok((index.reshape(&[index.numel()])?, starts))
+            Ok((index.reshape([index.numel()])?, starts))
         }
         (None, _) => wrong("an index with 2 dimensions without offsets"),
     }
@@ -288,7 +288,7 @@ fn table_grad(
     }
     let index = index.clone();
     Ok(Tensor::computed(value, &[grad], move |outer| {
-        let flat = index.reshape(&[index.numel()])?;
+        let flat = index.reshape([index.numel()])?;
         let mut shape = index.shape().to_vec();
         shape.push(outer.shape()[1]);
         let read = reshape(&index_select(outer, 0, &flat)?, &shape)?;

@@ -93,7 +93,7 @@ pub fn affine_grid(theta: &Tensor, size: &[usize], align_corners: bool) -> Resul
     let base = untracked(&ops::Cast { x: base.into(), to: theta.dtype() })?.to(theta.device())?;
     let base = expand(&base, &[size[0], points, dims + 1])?;
     let grid = matmul(&base, &transpose(theta, 1, 2)?)?;
-    reshape(&grid, &[&[size[0]], &size[2..], &[dims]].concat())
+    reshape(&grid, [&[size[0]], &size[2..], &[dims]].concat())
 }
 
 /// The gradient of the input. Linear in `grad`, so that its derivative by it samples again.

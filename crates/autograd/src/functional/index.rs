@@ -373,7 +373,7 @@ pub fn index_put(
 /// `torch.take`.
 #[track_caller]
 pub fn take(x: &Tensor, index: &Tensor) -> Result<Tensor> {
-    self::index(&reshape(x, &[x.numel()])?, std::slice::from_ref(index))
+    self::index(&reshape(x, [x.numel()])?, std::slice::from_ref(index))
 }
 
 /// `input` with `source` assigned (or added, with `accumulate`) to the elements that `index`
@@ -396,7 +396,7 @@ pub fn take(x: &Tensor, index: &Tensor) -> Result<Tensor> {
 /// `torch.put`.
 #[track_caller]
 pub fn put(input: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<Tensor> {
-    let flat = reshape(input, &[input.numel()])?;
+    let flat = reshape(input, [input.numel()])?;
     let source = reshape(source, index.shape())?;
     reshape(&index_put(&flat, std::slice::from_ref(index), &source, accumulate)?, input.shape())
 }
@@ -431,7 +431,7 @@ pub fn masked_fill(x: &Tensor, mask: &Tensor, value: f64) -> Result<Tensor> {
 #[track_caller]
 pub fn masked_select(x: &Tensor, mask: &Tensor) -> Result<Tensor> {
     let (x, places) = masked_places("masked_select", x, mask)?;
-    index_select(&reshape(&x, &[x.numel()])?, 0, &places)
+    index_select(&reshape(&x, [x.numel()])?, 0, &places)
 }
 
 /// `x` with the elements of `source`, one after the other, where the mask holds.
@@ -460,8 +460,8 @@ pub fn masked_scatter(x: &Tensor, mask: &Tensor, source: &Tensor) -> Result<Tens
             format!("the mask has {needed} places, but the source has only {given} elements"),
         ));
     }
-    let source = shrink(&reshape(source, &[given])?, &[needed])?;
-    let flat = reshape(&x, &[x.numel()])?;
+    let source = shrink(&reshape(source, [given])?, &[needed])?;
+    let flat = reshape(&x, [x.numel()])?;
     reshape(&index_copy(&flat, 0, &places, &source)?, x.shape())
 }
 
@@ -517,7 +517,7 @@ pub fn repeat_interleave(x: &Tensor, repeats: &Tensor, dim: impl DimOrAll) -> Re
     let dim = dim.dim_or_all("repeat_interleave", x.rank())?;
     const OP: &str = "repeat_interleave";
     let Some(dim) = dim else {
-        return repeat_interleave(&reshape(x, &[x.numel()])?, repeats, Some(0));
+        return repeat_interleave(&reshape(x, [x.numel()])?, repeats, Some(0));
     };
     let size = x.value().size(OP, dim)?;
     let mut counts = repeats.to_vec::<i64>()?;
@@ -602,7 +602,7 @@ fn masked_places(op: &'static str, x: &Tensor, mask: &Tensor) -> Result<(Tensor,
         return Err(Error::DTypeMismatch { op, what: "the mask", expected, got });
     }
     let shape = broadcast(op, x.shape(), mask.shape())?;
-    let flat = mask.expand(&shape)?.reshape(&[shape.iter().product::<usize>()])?;
+    let flat = mask.expand(&shape)?.reshape([shape.iter().product::<usize>()])?;
     let places = nonzero(&flat)?;
-    Ok((expand(x, &shape)?, places.reshape(&[places.numel()])?))
+    Ok((expand(x, &shape)?, places.reshape([places.numel()])?))
 }

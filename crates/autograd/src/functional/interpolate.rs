@@ -98,7 +98,7 @@ pub fn pixel_shuffle(input: &Tensor, factor: usize) -> Result<Tensor> {
     let n = outer.len();
     let order: Vec<usize> = (0..=n).chain([n + 3, n + 1, n + 4, n + 2]).collect();
     let moved = permute(&reshape(input, &fine)?, &order)?;
-    reshape(&moved, &[outer, &[channels / square, height * factor, width * factor]].concat())
+    reshape(&moved, [outer, &[channels / square, height * factor, width * factor]].concat())
 }
 
 /// The inverse of [`pixel_shuffle`]: `[.., c, h · factor, w · factor]` becomes
@@ -123,7 +123,7 @@ pub fn pixel_unshuffle(input: &Tensor, factor: usize) -> Result<Tensor> {
     let moved = permute(&reshape(input, &fine)?, &order)?;
     let channels = channels.checked_mul(factor).and_then(|n| n.checked_mul(factor));
     let channels = channels.ok_or_else(|| Error::invalid(op, "too many channels"))?;
-    reshape(&moved, &[outer, &[channels, height, width]].concat())
+    reshape(&moved, [outer, &[channels, height, width]].concat())
 }
 
 /// The leading dimensions, and channels, height and width.

@@ -171,7 +171,7 @@ pub fn pca_lowrank(
     if !center {
         return svd_lowrank(x, q, iterations, None, generator);
     }
-    let centred = sub(x, &mean(x, &[x.shape().len() - 2], true)?)?;
+    let centred = sub(x, &mean(x, [x.shape().len() - 2], true)?)?;
     svd_lowrank(&centred, q, iterations, None, generator)
 }
 

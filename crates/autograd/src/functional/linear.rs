@@ -44,7 +44,7 @@ pub fn matmul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
             format!("cannot multiply shapes {shape_a:?} and {shape_b:?}; use `mul` for scalars"),
         )),
         (&[k], _) => {
-            let product = matmul(&reshape(a, &[1, k])?, b)?;
+            let product = matmul(&reshape(a, [1, k])?, b)?;
             let mut shape = product.shape().to_vec();
             // The row is the last dimension but one, or the last if `b` was a column.
             let row = shape.len() - if shape_b.len() == 1 { 1 } else { 2 };
@@ -52,14 +52,14 @@ pub fn matmul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
             reshape(&product, &shape)
         }
         (_, &[k]) => {
-            let product = matmul(a, &reshape(b, &[k, 1])?)?;
+            let product = matmul(a, &reshape(b, [k, 1])?)?;
             reshape(&product, &shape_a[..shape_a.len() - 1])
         }
         ([batch @ .., k], &[_, n]) if batch.len() > 1 => {
             let rows: usize = batch.iter().product();
             let mut shape = batch.to_vec();
             shape.push(n);
-            reshape(&product(&reshape(a, &[rows, *k])?, b)?, &shape)
+            reshape(&product(&reshape(a, [rows, *k])?, b)?, &shape)
         }
         _ => product(a, b),
     }

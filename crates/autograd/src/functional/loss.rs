@@ -37,7 +37,7 @@ pub fn log_softmax(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
             return Ok(vec![Some(untracked(&op)?)]);
         }
         let probabilities = softmax(&saved, dim)?;
-        Ok(vec![Some(sub(grad, &mul(&probabilities, &sum(grad, &[dim], true)?)?)?)])
+        Ok(vec![Some(sub(grad, &mul(&probabilities, &sum(grad, [dim], true)?)?)?)])
     }))
 }
 
@@ -126,8 +126,8 @@ pub fn nll_loss_with(
     let shape = log_probs.shape();
     if let [classes] = *shape {
         // A single sample without a batch dimension.
-        let batch = reshape(log_probs, &[1, classes])?;
-        let loss = nll_loss_with(&batch, &target.reshape(&[1])?, options)?;
+        let batch = reshape(log_probs, [1, classes])?;
+        let loss = nll_loss_with(&batch, &target.reshape([1])?, options)?;
         return reshape(&loss, ());
     }
     let op = NllLoss {
@@ -227,7 +227,7 @@ pub fn cross_entropy_with(
     let minus_one = full_like(&log_probs.detach(), -1.0)?;
     let counted = ClassLoss { weight: None, ..each.clone() };
     let counts = nll_loss_with(&minus_one, target, &counted)?;
-    let even = neg(&sum(&weighted(&log_probs, options.weight, dim)?, &[dim], true)?)?;
+    let even = neg(&sum(&weighted(&log_probs, options.weight, dim)?, [dim], true)?)?;
     let ignored = compare(CompareKind::Eq, &counts, 0.0)?;
     let even = reshape(&even, counts.shape())?;
     let even = where_(&ignored, &scalar_like(&even, 0.0)?, &even)?;
@@ -268,7 +268,7 @@ pub fn cross_entropy_probabilities(
         affine(target, 1.0 - smoothing, smoothing / classes as f64)?
     };
     let log_probs = weighted(&log_softmax(logits, dim)?, options.weight, dim)?;
-    let losses = neg(&sum(&mul(&log_probs, &target)?, &[dim], true)?)?;
+    let losses = neg(&sum(&mul(&log_probs, &target)?, [dim], true)?)?;
     let mut shape = logits.shape().to_vec();
     shape.remove(dim);
     reduced(&reshape(&losses, &shape)?, options.reduction)

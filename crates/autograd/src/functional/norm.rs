@@ -137,11 +137,11 @@ pub fn instance_norm(
     let (weight, bias) = parameters(input, &[channels], weight, bias)?;
     expect_several(op, input, if n * channels == 0 { 0 } else { size })?;
     // Every channel of every sample becomes a channel of one sample.
-    let each = |x: &Tensor| reshape(&expand(x, &[n, channels])?, &[n * channels]);
-    let rows = reshape(input, &[1, n * channels, size])?;
+    let each = |x: &Tensor| reshape(&expand(x, &[n, channels])?, [n * channels]);
+    let rows = reshape(input, [1, n * channels, size])?;
     let (y, rows) = batch_norm_of(&rows, Some(&each(&weight)?), Some(&each(&bias)?), eps)?;
     let over_batch = |x: Tensor| -> Result<Tensor> {
-        mean(&x.reshape(&[n, channels])?, &[0], true)?.reshape(&[channels])
+        mean(&x.reshape([n, channels])?, [0], true)?.reshape([channels])
     };
     let statistics =
         BatchStatistics { mean: over_batch(rows.mean)?, var: over_batch(rows.var)?, count: size };
@@ -192,7 +192,7 @@ pub fn group_norm(
     }
     let mut y = input.clone();
     if input.numel() > 0 {
-        let rows = reshape(input, &[1, n * groups, channels / groups * size])?;
+        let rows = reshape(input, [1, n * groups, channels / groups * size])?;
         y = reshape(&batch_norm_of(&rows, None, None, eps)?.0, input.shape())?;
     }
     let rank = input.shape().len();
@@ -335,14 +335,14 @@ fn parameters(
 
 /// `[channels]` as `[channels, 1, ..]`, to go with tensors of `rank` dimensions.
 fn per_channel(x: &Tensor, rank: usize) -> Result<Tensor> {
-    reshape(x, &[x.shape(), &vec![1; rank - 2]].concat())
+    reshape(x, [x.shape(), &vec![1; rank - 2]].concat())
 }
 
 /// The sum of each channel.
 fn sum_per_channel(x: &Tensor) -> Result<Tensor> {
     let channels = x.shape()[1];
     let sum = sum_to(x, &[&[channels], vec![1; x.shape().len() - 2].as_slice()].concat())?;
-    reshape(&sum, &[channels])
+    reshape(&sum, [channels])
 }
 
 /// `1 / √(var + eps)`, formed in f64 and rounded once, as [`BatchNormInference`] has it.

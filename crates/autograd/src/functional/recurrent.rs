@@ -222,7 +222,7 @@ fn dense(
     if let [steps, width] = *input.shape() {
         // A single sequence; it has one shape whatever comes first.
         let one = |state: &Tensor| match *state.shape() {
-            [layers, width] => reshape(state, &[layers, 1, width]),
+            [layers, width] => reshape(state, [layers, 1, width]),
             _ => Err(Error::invalid(
                 op,
                 format!("expected states of shape [layers, hidden], got {:?}", state.shape()),
@@ -230,10 +230,10 @@ fn dense(
         };
         let states = states.iter().map(|state| one(state)).collect::<Result<Vec<Tensor>>>()?;
         let states: Vec<&Tensor> = states.iter().collect();
-        let input = reshape(input, &[steps, 1, width])?;
+        let input = reshape(input, [steps, 1, width])?;
         let options = Stack { batch_first: false, ..options };
         let (output, states) = dense(kind, &input, &states, weights, options)?;
-        let without = |x: &Tensor| reshape(x, &[x.shape()[0], x.shape()[2]]);
+        let without = |x: &Tensor| reshape(x, [x.shape()[0], x.shape()[2]]);
         return Ok((without(&output)?, [without(&states[0])?, without(&states[1])?]));
     }
     if input.shape().len() != 3 {
@@ -245,10 +245,10 @@ fn dense(
     let batch_first = options.batch_first;
     let input = if batch_first { transpose(input, 0, 1)? } else { input.clone() };
     let &[steps, n, width] = input.shape() else { unreachable!("its rank was checked") };
-    let rows = reshape(&input, &[steps * n, width])?;
+    let rows = reshape(&input, [steps * n, width])?;
     let (output, states) = layers(kind, rows, &vec![n; steps], states, weights, options)?;
     let width = output.shape()[1];
-    let output = reshape(&output, &[steps, n, width])?;
+    let output = reshape(&output, [steps, n, width])?;
     let output = if batch_first { transpose(&output, 0, 1)? } else { output };
     Ok((output, states))
 }
@@ -315,7 +315,7 @@ fn layers(
                 .map(|(state, width)| {
                     let shape = [layer_count * directions, n, width];
                     expect_shape(op, "a first state", state, &shape)?;
-                    reshape(&narrow(state, 0, index, 1)?, &[n, width])
+                    reshape(&narrow(state, 0, index, 1)?, [n, width])
                 })
                 .collect::<Result<Vec<Tensor>>>()?;
             let (output, [h, c]) =

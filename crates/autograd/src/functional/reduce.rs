@@ -561,9 +561,9 @@ fn arg_extreme(
     keepdim: bool,
 ) -> Result<Tensor> {
     let Some(dim) = dim else {
-        let flat = x.reshape(&[x.numel()])?;
+        let flat = x.reshape([x.numel()])?;
         let index = untracked(&ArgReduce { kind, x: flat.into(), dim: 0 })?;
-        return index.reshape(&vec![1; if keepdim { x.rank() } else { 0 }]);
+        return index.reshape(vec![1; if keepdim { x.rank() } else { 0 }]);
     };
     if let Some(x) = lifted(x, dim)? {
         return arg_extreme(kind, &x, Some(0), false);

@@ -11,7 +11,7 @@ pub(super) fn lifted(x: &Tensor, dim: usize) -> Result<Option<Tensor>> {
     if dim > 0 || !x.shape().is_empty() {
         return Ok(None);
     }
-    reshape(x, &[1]).map(Some)
+    reshape(x, [1]).map(Some)
 }
 
 /// [`lifted`] for reductions.

@@ -184,7 +184,7 @@ pub(super) fn products_of_others(x: &Tensor, dims: &[usize]) -> Result<Tensor> {
     let order: Vec<usize> = kept.chain(dims.iter().copied()).collect();
     let moved = permute(x, &order)?;
     let n: usize = dims.iter().map(|&dim| x.shape()[dim]).product();
-    let lines = reshape(&moved, &[x.numel() / n.max(1), n])?;
+    let lines = reshape(&moved, [x.numel() / n.max(1), n])?;
     let one = Tensor::ones(&[], x.dtype())?.to(x.device())?;
     let one = one.expand(&[lines.shape()[0], 1])?;
     let before =

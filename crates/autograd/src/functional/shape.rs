@@ -164,7 +164,7 @@ pub fn narrow(x: &Tensor, dim: impl Dim, start: usize, length: usize) -> Result<
             let mut shape = shape.clone();
             shape[dim] = size;
             let zero = Tensor::zeros(&[], grad.dtype())?.to(grad.device())?;
-            Ok(Tensor::from(zero.expand(&shape)?))
+            zero.expand(&shape)
         };
         let parts = [zeros(start)?, grad.clone(), zeros(shape[dim] - start - length)?];
         Ok(vec![Some(cat(&parts, dim)?)])

@@ -340,7 +340,7 @@ pub(super) fn kept(
     if keepdim {
         return Ok((value, indices));
     }
-    Ok((squeeze(&value, &[dim])?, indices.squeeze(dim)?))
+    Ok((squeeze(&value, [dim])?, indices.squeeze(dim)?))
 }
 
 #[track_caller]
@@ -360,7 +360,7 @@ fn median_along(
 
 #[track_caller]
 fn median_of_all(x: &Tensor, ignore_nan: bool) -> Result<Tensor> {
-    let flat = reshape(x, &[x.numel()])?;
+    let flat = reshape(x, [x.numel()])?;
     let (value, _) = run(&Median { x: flat.value().clone(), dim: 0, ignore_nan })?;
     let (saved, result) = (flat.detach(), Tensor::from(&value));
     let value = Tensor::computed(value, &[&flat], move |grad| {
@@ -369,8 +369,8 @@ fn median_of_all(x: &Tensor, ignore_nan: bool) -> Result<Tensor> {
         let same = like(&equal(&saved, &result)?, grad)?;
         let nans = like(&nan(&saved)?, grad)?;
         let mask = super::where_(&nan(&result)?, &nans, &same)?;
-        let share = div(grad, &sum(&mask, &[0], true)?)?;
+        let share = div(grad, &sum(&mask, [0], true)?)?;
         Ok(vec![Some(mul(&expand(&share, saved.shape())?, &mask)?)])
     });
-    squeeze(&value, &[0])
+    squeeze(&value, [0])
 }

@@ -16,7 +16,7 @@ pub(super) fn batched(
     if input.shape().len() != dims + 1 {
         return f(input);
     }
-    let y = f(&reshape(input, &[&[1], input.shape()].concat())?)?;
+    let y = f(&reshape(input, [&[1], input.shape()].concat())?)?;
     reshape(&y, &y.shape()[1..])
 }
 
@@ -30,7 +30,7 @@ pub(super) fn batched_with_indices(
     if input.shape().len() != dims + 1 {
         return f(input);
     }
-    let (y, indices) = f(&reshape(input, &[&[1], input.shape()].concat())?)?;
+    let (y, indices) = f(&reshape(input, [&[1], input.shape()].concat())?)?;
     let shape = y.shape()[1..].to_vec();
     Ok((reshape(&y, &shape)?, indices.reshape(&shape)?))
 }

@@ -98,8 +98,8 @@ pub fn sparse_bmm(sparse: &SparseCoo, dense: &Tensor) -> Result<Tensor> {
         size: [rows, columns],
         periods: [m, k],
     };
-    let flat = reshape(dense, &[columns, n])?;
-    reshape(&product(&places, sparse.values(), &flat)?, &[batch, m, n])
+    let flat = reshape(dense, [columns, n])?;
+    reshape(&product(&places, sparse.values(), &flat)?, [batch, m, n])
 }
 
 /// The places of a sparse matrix's elements.

@@ -31,7 +31,10 @@ pub(super) fn targets() -> Vec<Target> {
 /// Functions that end in every way there is, most of them wrong.
 #[cfg(test)]
 pub(super) fn planted() -> Vec<Target> {
-    use rayon::current_num_threads as threads;
+    #[expect(clippy::disallowed_methods, reason = "what it plants depends on the thread count")]
+    fn threads() -> usize {
+        rayon::current_num_threads()
+    }
     fn numbers(x: f32) -> Result<Vec<Value>> {
         Ok(vec![Value::from_slice(&[x], &[1])?])
     }

@@ -64,7 +64,7 @@ pub fn ctc_loss(
     options: CtcOptions,
 ) -> Result<Tensor> {
     if let [steps, classes] = *log_probs.shape() {
-        let batch = reshape(log_probs, &[steps, 1, classes])?;
+        let batch = reshape(log_probs, [steps, 1, classes])?;
         let loss = ctc_loss(&batch, targets, input_lengths, target_lengths, options)?;
         return reshape(&loss, ());
     }

@@ -207,7 +207,7 @@ pub fn kl_div(
     let losses = if log_target {
         mul(&exp(target)?, &sub(target, input)?)?
     } else {
-        let nothing = compare(CompareKind::Eq, &target, 0.0)?;
+        let nothing = compare(CompareKind::Eq, target, 0.0)?;
         // The logarithm of 0 must not be taken even where its value is not used: its gradient
         // would be NaN.
         let argument = where_(&nothing, &scalar_like(target, 1.0)?, target)?;

@@ -14,8 +14,8 @@ use crate::functional::zeros_for;
 pub(super) fn gradients(direction: &Direction, grad: &Tensor) -> Result<Tensor> {
     let found = forward(direction)?.backward_from(grad.clone(), true)?;
     let flat = |input: &Tensor| match found.of(input) {
-        Some(grad) => reshape(grad, &[grad.numel()]),
-        None => reshape(&zeros_for(input)()?, &[input.numel()]),
+        Some(grad) => reshape(grad, [grad.numel()]),
+        None => reshape(&zeros_for(input)()?, [input.numel()]),
     };
     cat(&direction.inputs().iter().map(flat).collect::<Result<Vec<Tensor>>>()?, 0)
 }
@@ -63,7 +63,7 @@ fn forward(direction: &Direction) -> Result<Tensor> {
     if let Some(cell) = cell {
         outputs.push(cell.finish()?);
     }
-    let flat = outputs.iter().map(|x| reshape(x, &[x.numel()]));
+    let flat = outputs.iter().map(|x| reshape(x, [x.numel()]));
     cat(&flat.collect::<Result<Vec<Tensor>>>()?, 0)
 }
 

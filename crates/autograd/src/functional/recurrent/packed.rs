@@ -144,7 +144,7 @@ pub fn pack_padded_sequence(
         .enumerate()
         .flat_map(|(t, &count)| sorted[..count].iter().map(move |sequence| t * n + sequence))
         .collect();
-    let data = select(&reshape(&input, &[steps * n, width])?, 0, &rows)?;
+    let data = select(&reshape(&input, [steps * n, width])?, 0, &rows)?;
     Ok(PackedSequence { data, batch_sizes, sorted, lengths: lengths.to_vec() })
 }
 
@@ -188,7 +188,7 @@ pub fn pad_packed_sequence(
         first += count;
     }
     let padded = select(&cat(&[packed.data.clone(), padding], 0)?, 0, &rows)?;
-    let padded = reshape(&padded, &[steps, n, width])?;
+    let padded = reshape(&padded, [steps, n, width])?;
     let padded = if batch_first { transpose(&padded, 0, 1)? } else { padded };
     Ok((padded, packed.lengths.clone()))
 }

@@ -151,9 +151,9 @@ impl MultiheadAttention {
         let width = self.embed_dim / self.num_heads;
         let heads = |i: usize, x: &Tensor, length: usize| -> Result<Tensor> {
             let x = self.projected(i, x)?;
-            let x = functional::reshape(&x, &[n, length, self.num_heads, width])?;
-            let x = functional::permute(&x, &[0, 2, 1, 3])?;
-            functional::reshape(&x, &[n * self.num_heads, length, width])
+            let x = functional::reshape(&x, [n, length, self.num_heads, width])?;
+            let x = functional::permute(&x, [0, 2, 1, 3])?;
+            functional::reshape(&x, [n * self.num_heads, length, width])
         };
         let q = functional::affine(&heads(0, &query, queries)?, (1.0 / width as f64).sqrt(), 0.0)?;
         let (k, v) = (heads(1, &key, keys)?, heads(2, &value, keys)?);
@@ -173,9 +173,9 @@ impl MultiheadAttention {
                     got: mask.shape().to_vec(),
                 });
             }
-            let each = functional::reshape(mask, &[n, 1, 1, keys])?;
+            let each = functional::reshape(mask, [n, 1, 1, keys])?;
             let each = functional::expand(&each, &[n, self.num_heads, 1, keys])?;
-            let each = functional::reshape(&each, &[n * self.num_heads, 1, keys])?;
+            let each = functional::reshape(&each, [n * self.num_heads, 1, keys])?;
             scores = masked(op, &scores, &each)?;
         }
         let mut weights = functional::softmax(&scores, 2)?;
@@ -185,9 +185,9 @@ impl MultiheadAttention {
             })?;
         }
         let found = functional::bmm(&weights, &v)?;
-        let found = functional::reshape(&found, &[n, self.num_heads, queries, width])?;
-        let found = functional::permute(&found, &[0, 2, 1, 3])?;
-        let found = functional::reshape(&found, &[n, queries, self.embed_dim])?;
+        let found = functional::reshape(&found, [n, self.num_heads, queries, width])?;
+        let found = functional::permute(&found, [0, 2, 1, 3])?;
+        let found = functional::reshape(&found, [n, queries, self.embed_dim])?;
         let bias = self.out_proj.bias.as_ref();
         let mut y = functional::linear(&found, &self.out_proj.weight, bias)?;
         let alone = |x: Tensor| match batched {
@@ -200,10 +200,10 @@ impl MultiheadAttention {
         if !attend.need_weights {
             return Ok((alone(y)?, None));
         }
-        let mut weights = functional::reshape(&weights, &[n, self.num_heads, queries, keys])?;
+        let mut weights = functional::reshape(&weights, [n, self.num_heads, queries, keys])?;
         if attend.average_attn_weights {
-            let mean = functional::mean(&weights, &[1], true)?;
-            weights = functional::reshape(&mean, &[n, queries, keys])?;
+            let mean = functional::mean(&weights, [1], true)?;
+            weights = functional::reshape(&mean, [n, queries, keys])?;
         }
         Ok((alone(y)?, Some(alone(weights)?)))
     }
@@ -211,7 +211,7 @@ impl MultiheadAttention {
     /// `x` as `[n, length, width]`.
     fn samples_first(&self, op: &'static str, x: &Tensor) -> Result<Tensor> {
         match x.shape() {
-            &[length, width] => functional::reshape(x, &[1, length, width]),
+            &[length, width] => functional::reshape(x, [1, length, width]),
             [_, _, _] if self.batch_first => Ok(x.clone()),
             [_, _, _] => functional::transpose(x, 0, 1),
             shape => {

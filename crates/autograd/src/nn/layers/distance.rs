@@ -63,10 +63,10 @@ impl CosineSimilarity {
             return Err(Error::invalid(op, format!("dimension {dim} of shape {:?}", a.shape())));
         }
         let unit = |x: &Tensor| -> Result<Tensor> {
-            let norm = functional::sqrt(&functional::sum(&functional::square(x)?, &[dim], true)?)?;
+            let norm = functional::sqrt(&functional::sum(&functional::square(x)?, [dim], true)?)?;
             let floor = Tensor::full(&[], self.eps, x.dtype())?.to(x.device())?;
             functional::div(x, &functional::maximum(&norm, &floor)?)
         };
-        functional::sum(&functional::mul(&unit(a)?, &unit(b)?)?, &[dim], false)
+        functional::sum(&functional::mul(&unit(a)?, &unit(b)?)?, [dim], false)
     }
 }

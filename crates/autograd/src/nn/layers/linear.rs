@@ -176,12 +176,12 @@ impl Bilinear {
         }
         let rows = numel(op, outer)?;
         // [in1, out * in2]
-        let weight = functional::permute(&self.weight, &[1, 0, 2])?;
-        let weight = functional::reshape(&weight, &[in1, outputs * in2])?;
-        let x = functional::matmul(&functional::reshape(a, &[rows, in1])?, &weight)?;
-        let x = functional::reshape(&x, &[rows, outputs, in2])?;
-        let y = functional::bmm(&x, &functional::reshape(b, &[rows, in2, 1])?)?;
-        let y = functional::reshape(&y, &[outer, &[outputs]].concat())?;
+        let weight = functional::permute(&self.weight, [1, 0, 2])?;
+        let weight = functional::reshape(&weight, [in1, outputs * in2])?;
+        let x = functional::matmul(&functional::reshape(a, [rows, in1])?, &weight)?;
+        let x = functional::reshape(&x, [rows, outputs, in2])?;
+        let y = functional::bmm(&x, &functional::reshape(b, [rows, in2, 1])?)?;
+        let y = functional::reshape(&y, [outer, &[outputs]].concat())?;
         match &self.bias {
             Some(bias) => functional::add(&y, bias),
             None => Ok(y),

@@ -189,7 +189,7 @@ impl<const DIMS: usize> Layer for InstanceNormNd<DIMS> {
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         expect_rank("InstanceNorm", x, DIMS + 1..=DIMS + 2)?;
         if x.rank() == DIMS + 1 {
-            let batch = functional::reshape(x, &[&[1], x.shape()].concat())?;
+            let batch = functional::reshape(x, [&[1], x.shape()].concat())?;
             return functional::reshape(&self.forward(&batch)?, x.shape());
         }
         let (weight, bias) = (self.weight.as_ref(), self.bias.as_ref());
