@@ -89,7 +89,7 @@ fn a_mixed_batch_would_be_seen() {
     let pools = [3, 1].map(|n| ThreadPoolBuilder::new().num_threads(n).build().unwrap());
     let mut batches = Batches(Vec::new());
     batches.add("centred", [make.each(&[5, 3], 1)], |x| {
-        Ok(vec![x[0].sub(&samebits::functional::mean(&x[0], &[0], true)?)?])
+        Ok(vec![x[0].sub(&samebits::functional::mean(&x[0], [0], true)?)?])
     });
     batches.add("scaled by the number", [make.each(&[5, 3], 1)], |x| {
         Ok(vec![x[0].affine(1.0 / x[0].shape()[0] as f64, 0.0)?])

@@ -44,8 +44,8 @@ pub(super) fn add(batches: &mut Batches, make: Make) {
             f::min(x, 1, true)?.0,
             f::argmax(x, Some(1), true)?,
             f::argmin(x, Some(2), true)?,
-            f::any(x, &[1], true)?,
-            f::all(x, &[1, 2], true)?,
+            f::any(x, [1], true)?,
+            f::all(x, [1, 2], true)?,
         ])
     });
     for kind in [ReduceKind::Sum, ReduceKind::Prod, ReduceKind::Amax, ReduceKind::Amin] {

@@ -40,7 +40,7 @@ pub(super) fn add(batches: &mut Batches, make: Make) {
         let places = Value::from_slice(&all, &[3, count])?;
         let sparse = SparseCoo::new(
             &Tensor::from(&places),
-            &f::reshape(&x[0], &[count])?,
+            &f::reshape(&x[0], [count])?,
             &[part.len(), 13, 29],
         )?;
         Ok(vec![sparse_bmm(&sparse, &x[1])?])

@@ -9,7 +9,7 @@ use super::{check, check_twice};
 
 #[test]
 fn tables() {
-    let index = indices(12, 5, 31).reshape(&[3, 4]).unwrap();
+    let index = indices(12, 5, 31).reshape([3, 4]).unwrap();
     for padding_idx in [None, Some(2)] {
         // What is not read has no derivative; the others are read as they are.
         let weight: &[usize] = &[5, 3];
@@ -40,7 +40,7 @@ fn padding_and_frequency() {
 fn bags() {
     let index = indices(14, 6, 34);
     let offsets = Tensor::from_slice(&[0i64, 3, 3, 9], &[4]).unwrap();
-    let square = index.reshape(&[2, 7]).unwrap();
+    let square = index.reshape([2, 7]).unwrap();
     for mode in [BagMode::Sum, BagMode::Mean, BagMode::Max] {
         for padding_idx in [None, Some(1)] {
             for include_last_offset in [false, true] {
@@ -104,7 +104,7 @@ fn long_rows_are_shortened() {
     let before = table.weight.get();
     let index = Tensor::from_slice(&[3i64, 1, 3], &[3]).unwrap();
     let y = table.forward(&index).unwrap();
-    let norms = f::norm(&y, 2.0, &[1], false).unwrap().to_vec::<f32>().unwrap();
+    let norms = f::norm(&y, 2.0, [1], false).unwrap().to_vec::<f32>().unwrap();
     assert!(norms.iter().all(|norm| (norm - 0.5).abs() < 1e-6), "{norms:?}");
     // The layer keeps the shortened rows, and the others as they were.
     let after = table.weight.get().to_vec::<f32>().unwrap();
@@ -122,6 +122,6 @@ fn long_rows_are_shortened() {
     let options = EmbeddingBag::options(6, 4).max_norm(0.5);
     let bags = options.init_with(&mut Generator::new(36)).unwrap();
     let y = bags.forward(&Tensor::from_slice(&[2i64, 4], &[2, 1]).unwrap(), None, None).unwrap();
-    let norms = f::norm(&y, 2.0, &[1], false).unwrap().to_vec::<f32>().unwrap();
+    let norms = f::norm(&y, 2.0, [1], false).unwrap().to_vec::<f32>().unwrap();
     assert!(norms.iter().all(|norm| (norm - 0.5).abs() < 1e-6), "{norms:?}");
 }

@@ -14,7 +14,7 @@ fn indexing_and_dropout() {
         f::index_add(&x[0].square()?, 1, &index, &x[1].square()?, 0.5)
     });
     check_twice("embedding", &[&[4, 3]], &|x| {
-        f::embedding(&x[0].square()?, &index.reshape(&[3, 3])?)
+        f::embedding(&x[0].square()?, &index.reshape([3, 3])?)
     });
     check_twice("dropout", &[&[40]], &|x| f::dropout(&x[0].square()?, 0.4, &mut Generator::new(6)));
 }

@@ -9,7 +9,7 @@ const REDUCTIONS: [Reduction; 3] = [Reduction::None, Reduction::Mean, Reduction:
 
 #[test]
 fn losses_of_classes() {
-    let target = indices(12, 5, 3).reshape(&[4, 3]).unwrap();
+    let target = indices(12, 5, 3).reshape([4, 3]).unwrap();
     let weight = normal_of(&[5], samebits::DType::F64, 4);
     for reduction in REDUCTIONS {
         for weight in [None, Some(&weight)] {

@@ -57,8 +57,8 @@ fn running_statistics_of_instances() {
     // By then they are the means over the batch of each sample's statistics.
     let running = layer.running.as_ref().unwrap();
     let (running_mean, running_var) = (running.running_mean.get(), running.running_var.get());
-    let (var, mean) = f::var_mean(&x, &[2, 3], 1.0, false).unwrap();
-    let over_batch = |x: &Tensor| f::mean(x, &[0], true).unwrap().to_vec::<f32>().unwrap();
+    let (var, mean) = f::var_mean(&x, [2, 3], 1.0, false).unwrap();
+    let over_batch = |x: &Tensor| f::mean(x, [0], true).unwrap().to_vec::<f32>().unwrap();
     assert!(close(&running_mean.to_vec::<f32>().unwrap(), &over_batch(&mean)));
     assert!(close(&running_var.to_vec::<f32>().unwrap(), &over_batch(&var)));
     let used = evaluate(&layer);

@@ -34,7 +34,7 @@ fn weights(x: &[Tensor], projection: bool) -> Vec<Weights> {
 
 /// All results in one.
 fn joined(results: &[Tensor]) -> Result<Tensor> {
-    let flat: Result<Vec<Tensor>> = results.iter().map(|x| f::reshape(x, &[x.numel()])).collect();
+    let flat: Result<Vec<Tensor>> = results.iter().map(|x| f::reshape(x, [x.numel()])).collect();
     f::cat(&flat?, 0)
 }
 

@@ -8,7 +8,7 @@ use super::{check_twice, with_zeros};
 
 #[test]
 fn sums_and_other_reductions() {
-    let index = indices(42, 4, 21).reshape(&[2, 7, 3]).unwrap();
+    let index = indices(42, 4, 21).reshape([2, 7, 3]).unwrap();
     check_twice("scatter_add", &[&[2, 4, 3], &[2, 8, 3]], &|x| {
         f::scatter_add(&x[0].square()?, 1, &index, &x[1].square()?)
     });

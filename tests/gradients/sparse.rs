@@ -63,7 +63,7 @@ fn low_rank_matrices_are_found_again() {
             (u.shape(), s.shape(), v.shape()),
             (&[2, m, 6][..], &[2, 6][..], &[2, n, 6][..])
         );
-        let scaled = f::mul(&u, &f::reshape(&s, &[2, 1, 6]).unwrap());
+        let scaled = f::mul(&u, &f::reshape(&s, [2, 1, 6]).unwrap());
         let vt = v.transpose(1, 2).unwrap();
         let again = f::matmul(&scaled.unwrap(), &vt).unwrap();
         let error = f::sub(&again, &x).unwrap().to_vec::<f64>().unwrap();

@@ -45,28 +45,24 @@ type Reduce = fn(&Tensor) -> Result<Tensor>;
 #[test]
 fn sums_and_means() {
     let reductions: [(_, bool, Reduce); _] = [
-        ("sum", false, |x| f::sum(x, &[0], true)),
+        ("sum", false, |x| f::sum(x, [0], true)),
         ("sum of rows", false, |x| {
-            f::sum(
-                &f::expand(&f::reshape(x, &[1, x.shape()[0]])?, &[20, x.shape()[0]])?,
-                &[1],
-                true,
-            )
+            f::sum(&f::expand(&f::reshape(x, [1, x.shape()[0]])?, &[20, x.shape()[0]])?, [1], true)
         }),
         ("sum of columns", false, |x| {
-            f::sum(&f::expand(&f::reshape(x, &[x.shape()[0], 1])?, &[x.shape()[0], 7])?, &[0], true)
+            f::sum(&f::expand(&f::reshape(x, [x.shape()[0], 1])?, &[x.shape()[0], 7])?, [0], true)
         }),
         ("sum over two dimensions", false, |x| {
             let n = x.shape()[0];
-            f::sum(&f::expand(&f::reshape(x, &[n / 10, 1, 10])?, &[n / 10, 3, 10])?, &[0, 2], true)
+            f::sum(&f::expand(&f::reshape(x, [n / 10, 1, 10])?, &[n / 10, 3, 10])?, [0, 2], true)
         }),
-        ("mean", true, |x| f::mean(x, &[0], true)),
-        ("mean of var_mean", true, |x| Ok(f::var_mean(x, &[0], 0.0, true)?.1)),
+        ("mean", true, |x| f::mean(x, [0], true)),
+        ("mean of var_mean", true, |x| Ok(f::var_mean(x, [0], 0.0, true)?.1)),
         ("nll_loss", false, |x| {
             let target = Value::zeros(x.shape(), DType::I64).unwrap();
             let options = f::ClassLoss { reduction: Reduction::Sum, ..Default::default() };
             f::neg(&f::nll_loss_with(
-                &f::reshape(x, &[x.shape()[0], 1])?,
+                &f::reshape(x, [x.shape()[0], 1])?,
                 &Tensor::from(&target),
                 &options,
             )?)
@@ -123,10 +119,10 @@ fn squares() {
             let squares: Vec<f64> = x.iter().map(|x| x * x).collect();
             let written = sum(&squares);
             let tensor = Tensor::from_slice(&x, &[n]).unwrap();
-            assert_eq!(f::mean(&tensor, &[0], true).unwrap().item::<f64>().unwrap(), 0.0);
-            let var = f::var(&tensor, &[0], 0.0, false).unwrap();
+            assert_eq!(f::mean(&tensor, [0], true).unwrap().item::<f64>().unwrap(), 0.0);
+            let var = f::var(&tensor, [0], 0.0, false).unwrap();
             assert_eq!(var.item::<f64>().unwrap(), written / n as f64, "at {i}, {j}");
-            let norm = f::norm(&tensor, 2.0, &[0], false).unwrap();
+            let norm = f::norm(&tensor, 2.0, [0], false).unwrap();
             assert_eq!(norm.item::<f64>().unwrap(), written.sqrt(), "at {i}, {j}");
         }
     }
@@ -153,7 +149,7 @@ fn denominators() {
             let x = Tensor::from_slice(&x, &[1, n]).unwrap();
             let softmax = f::log_softmax(&x, 1).unwrap().to_vec::<f64>().unwrap();
             assert_eq!(steps(-softmax[i]), m, "log_softmax of {n} at {i}");
-            let log = f::logsumexp(&x, &[1], false).unwrap().to_vec::<f64>().unwrap();
+            let log = f::logsumexp(&x, [1], false).unwrap().to_vec::<f64>().unwrap();
             assert_eq!(steps(log[0]), m, "logsumexp of {n} at {i}");
             // Columns have a loop of their own.
             let columns = f::transpose(&x, 0, 1).unwrap();

@@ -223,7 +223,7 @@ proptest! {
         let index: Vec<i64> =
             (0..size).flat_map(|i| vec![i as i64; count(i) as usize]).collect();
         let index = Value::from_slice(&index, &[index.len()]).unwrap();
-        let flat = if dim.is_none() { f::reshape(&var, &[data.len()]).unwrap() } else { var };
+        let flat = if dim.is_none() { f::reshape(&var, [data.len()]).unwrap() } else { var };
         let expected = f::index_select(&flat, dim.unwrap_or(0), &Tensor::from(&index)).unwrap();
         let repeated = repeated.unwrap();
         prop_assert_eq!(repeated.shape(), expected.shape());

@@ -103,8 +103,8 @@ proptest! {
         ),
     ) {
         let x = Value::from_slice(&values, &[values.len()]).unwrap();
-        let any = f::any(&Tensor::from(&x), &[0], false).unwrap().to_bools().unwrap();
-        let all = f::all(&Tensor::from(&x), &[0], false).unwrap().to_bools().unwrap();
+        let any = f::any(&Tensor::from(&x), [0], false).unwrap().to_bools().unwrap();
+        let all = f::all(&Tensor::from(&x), [0], false).unwrap().to_bools().unwrap();
         prop_assert_eq!(any, [values.iter().any(|&x| x != 0.0)]);
         prop_assert_eq!(all, [values.iter().all(|&x| x != 0.0)]);
     }

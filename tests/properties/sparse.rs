@@ -107,7 +107,7 @@ proptest! {
         prop_assert!(ascends.chunks(k.max(1)).all(|s| s.is_sorted_by(|a, b| a >= b)));
         let mut wide = s.shape().to_vec();
         wide.insert(shape.len() - 2, 1);
-        let scaled = f::mul(&Tensor::from(u), &Tensor::from(s.reshape(&wide).unwrap())).unwrap();
-        prop_assert!(close(&f::matmul(&scaled, &flip(&Tensor::from(v))).unwrap(), &x));
+        let scaled = f::mul(&u, &s.reshape(&wide).unwrap()).unwrap();
+        prop_assert!(close(&f::matmul(&scaled, &flip(&v)).unwrap(), &x));
     }
 }

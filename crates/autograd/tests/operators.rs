@@ -65,7 +65,7 @@ fn dimensions_count_from_both_ends() {
     assert_eq!(bits(x.sum(vec![2usize])), rows);
     assert_eq!(x.sum_keepdim(-1).unwrap().shape(), [2, 3, 1]);
     assert_eq!(x.sum_keepdim(()).unwrap().shape(), [1, 1, 1]);
-    for all in [x.sum(()), x.sum(..), x.sum(&[2, 0, 1]), x.sum(0..=2), x.sum(..3), x.sum(-3..)] {
+    for all in [x.sum(()), x.sum(..), x.sum([2, 0, 1]), x.sum(0..=2), x.sum(..3), x.sum(-3..)] {
         let all = all.unwrap();
         assert_eq!((all.shape(), all.item::<f32>().unwrap()), (&[][..], 300.0));
     }
@@ -103,7 +103,7 @@ fn one_size_of_a_shape_may_be_left_open() {
     let x = Tensor::arange(12).unwrap();
     assert_eq!(x.reshape([3, -1]).unwrap().shape(), [3, 4]);
     assert_eq!(x.reshape(-1).unwrap().shape(), [12]);
-    assert_eq!(x.reshape(&[2usize, 6]).unwrap().shape(), [2, 6]);
+    assert_eq!(x.reshape([2usize, 6]).unwrap().shape(), [2, 6]);
     assert_eq!(Tensor::scalar(1.0f64).reshape(()).unwrap().shape(), [0usize; 0]);
     for wrong in [&[-1, -1][..], &[5, -1], &[-2, 6], &[0, -1], &[i64::MAX, i64::MAX, -1], &[12, 2]]
     {

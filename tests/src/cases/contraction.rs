@@ -76,13 +76,13 @@ fn products() -> Vec<Product> {
         ("linear", |x, w| f::linear(x, w, None), vec![3, 4, 50], vec![60, 50]),
         (
             "addmm",
-            |a, b| f::addmm(&f::sum(b, &[0], true)?, a, b, 0.5, 2.0),
+            |a, b| f::addmm(&f::sum(b, [0], true)?, a, b, 0.5, 2.0),
             vec![30, 40],
             vec![40, 20],
         ),
         (
             "baddbmm",
-            |a, b| f::baddbmm(&f::sum(b, &[1], true)?, a, b, 0.5, 1.0),
+            |a, b| f::baddbmm(&f::sum(b, [1], true)?, a, b, 0.5, 1.0),
             vec![2, 30, 40],
             vec![2, 40, 20],
         ),

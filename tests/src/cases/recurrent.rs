@@ -186,7 +186,7 @@ fn networks() -> Vec<Network> {
             let mut generator = Generator::new(1);
             let stack = both(&mut generator);
             let (y, h, _) = f::lstm_packed(&packed, &x[1], &x[2], &weights(x), stack)?;
-            f::cat(&[f::reshape(y.data(), &[20 * 42])?, f::reshape(&h, &[4 * 5 * 21])?], 0)
+            f::cat(&[f::reshape(y.data(), [20 * 42])?, f::reshape(&h, [4 * 5 * 21])?], 0)
         }),
     ]
 }

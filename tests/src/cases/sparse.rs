@@ -69,7 +69,7 @@ fn decompositions(cases: &mut Cases, make: Make, dtype: DType) {
         cases.call(format!("qr gradients {dtype} {shape:?}"), move || {
             make.with_gradients(std::slice::from_ref(&x), |x| {
                 let (q, r) = f::qr(&x[0], QrMode::Reduced)?;
-                let flat = |x: &Tensor| f::reshape(x, &[x.numel()]);
+                let flat = |x: &Tensor| f::reshape(x, [x.numel()]);
                 f::cat(&[flat(&q)?, flat(&r)?], 0)
             })
         });

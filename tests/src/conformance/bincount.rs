@@ -1,4 +1,3 @@
-use samebits::Tensor;
 use samebits::functional as f;
 
 use super::{Handler, Tolerance};
@@ -8,7 +7,7 @@ pub(super) const HANDLERS: &[Handler] = &[
         op: "bincount",
         run: |a| {
             let y = f::bincount(a.tensor("input")?, None, a.param("minlength")?)?;
-            Ok(vec![("y", Tensor::from(y))])
+            Ok(vec![("y", y)])
         },
         tolerance: |_, _| Tolerance::Copied,
     },
@@ -17,7 +16,7 @@ pub(super) const HANDLERS: &[Handler] = &[
         run: |a| {
             let weights = Some(a.tensor("weights")?);
             let y = f::bincount(a.tensor("input")?, weights, a.param("minlength")?)?;
-            Ok(vec![("y", Tensor::from(y))])
+            Ok(vec![("y", y)])
         },
         tolerance: |_, _| Tolerance::Rounded(1.0),
     },
@@ -26,7 +25,7 @@ pub(super) const HANDLERS: &[Handler] = &[
         run: |a| {
             let (min, max) = (a.param("min")?, a.param("max")?);
             let y = f::histc(a.tensor("input")?, a.param("bins")?, min, max)?;
-            Ok(vec![("y", Tensor::from(y))])
+            Ok(vec![("y", y)])
         },
         tolerance: |_, _| Tolerance::Copied,
     },

@@ -1,6 +1,6 @@
+use samebits::Result;
 use samebits::functional as f;
 use samebits::ops::PoolParams;
-use samebits::{Result, Tensor};
 
 use super::{Arguments, Handler, Outputs, Quantity, Tolerance};
 
@@ -30,7 +30,7 @@ pub(super) const HANDLERS: &[Handler] = &[
 fn max_pool(a: &Arguments<'_>) -> Result<Outputs> {
     let params = params(a)?;
     let (y, indices) = f::max_pool(a.tensor("input")?, &params)?;
-    Ok(vec![("y", y), ("indices", Tensor::from(indices))])
+    Ok(vec![("y", y), ("indices", indices)])
 }
 
 fn avg_pool(a: &Arguments<'_>) -> Result<Outputs> {
@@ -53,7 +53,7 @@ fn adaptive_avg_pool(a: &Arguments<'_>) -> Result<Outputs> {
 fn adaptive_max_pool(a: &Arguments<'_>) -> Result<Outputs> {
     let size: Vec<usize> = a.param("output_size")?;
     let (y, indices) = f::adaptive_max_pool(a.tensor("input")?, &size)?;
-    Ok(vec![("y", y), ("indices", Tensor::from(indices))])
+    Ok(vec![("y", y), ("indices", indices)])
 }
 
 fn fractional_max_pool(a: &Arguments<'_>) -> Result<Outputs> {
@@ -61,7 +61,7 @@ fn fractional_max_pool(a: &Arguments<'_>) -> Result<Outputs> {
         (a.param("kernel_size")?, a.param("output_size")?);
     let samples = a.tensor("random_samples")?;
     let (y, indices) = f::fractional_max_pool(a.tensor("input")?, &kernel, &size, samples)?;
-    Ok(vec![("y", y), ("indices", Tensor::from(indices))])
+    Ok(vec![("y", y), ("indices", indices)])
 }
 
 fn max_unpool(a: &Arguments<'_>) -> Result<Outputs> {

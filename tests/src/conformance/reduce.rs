@@ -36,7 +36,7 @@ pub(super) const HANDLERS: &[Handler] = &[
         op: "logsumexp",
         run: |a| {
             let dims: Dims = a.param("dim")?;
-            let y = f::logsumexp(a.tensor("input")?, &dims.list(), a.param("keepdim")?)?;
+            let y = f::logsumexp(a.tensor("input")?, dims.list(), a.param("keepdim")?)?;
             Ok(vec![("y", y)])
         },
         // The gradient is the exponential of a rounded difference: what that was off by, times
