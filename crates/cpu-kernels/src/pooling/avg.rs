@@ -10,7 +10,8 @@ use samebits_numerics::simd::{self, Kernel};
 ///
 /// # Shapes
 ///
-/// `input` has [`Pool::input_len`] elements, `out` has [`Pool::output_len`].
+/// `input` has [`input_len`](super::Pool::input_len) elements, `out` has
+/// [`output_len`](super::Pool::output_len).
 ///
 /// # Determinism
 ///
@@ -62,8 +63,8 @@ pub fn avg_pool<T: Float>(average: &Average, input: &[T], out: &mut [T]) -> Resu
 ///
 /// # Shapes
 ///
-/// `grad_out` has [`Pool::output_len`] elements; `grad_input` has [`Pool::input_len`]
-/// and is overwritten.
+/// `grad_out` has [`output_len`](super::Pool::output_len) elements; `grad_input` has
+/// [`input_len`](super::Pool::input_len) and is overwritten.
 ///
 /// # Determinism
 ///
