@@ -94,7 +94,7 @@ pub fn with_generator<R>(
     device: Device,
     draw: impl FnOnce(&mut Generator) -> Result<R>,
 ) -> Result<R> {
-    // Taken out while it draws, so that `draw` may ask again.
+    // A copy, so that nothing is borrowed while `draw` runs.
     match GENERATOR.with_borrow(Clone::clone) {
         None => random::with_default(op, device, draw)?,
         Some(mut generator) => {

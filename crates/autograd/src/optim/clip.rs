@@ -40,7 +40,7 @@ use crate::{Gradients, Tensor, run};
 /// let mut gradients = x.square()?.sum_all()?.backward()?;
 /// let norm = clip_grad_norm(&[x.clone()], &mut gradients, 5.0, 2.0)?;
 /// assert_eq!(norm, 10.0);
-/// assert_eq!(gradients.of(&x).unwrap().to_vec::<f32>()?, [2.9999998, 3.9999998]);
+/// assert_eq!(gradients.of(&x).unwrap().to_vec::<f32>()?, [2.9999995, 3.9999995]);
 /// # Ok::<(), samebits_autograd::Error>(())
 /// ```
 ///
