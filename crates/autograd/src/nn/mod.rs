@@ -53,7 +53,7 @@ mod cell;
 pub mod init;
 mod layers;
 mod module;
-mod options;
+pub(crate) mod options;
 mod recurrent;
 mod scope;
 mod sequential;

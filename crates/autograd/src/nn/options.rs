@@ -23,8 +23,17 @@ impl<const DIMS: usize> PerDim<DIMS> for [usize; DIMS] {
     }
 }
 
-/// Setters of fields, which take the value itself or what `=>` makes of it.
+/// Setters of fields, or of those of the field `in`, which take the value itself or what `=>` makes
+/// of it.
 macro_rules! setters {
+    (in $part:ident; $($(#[$doc:meta])* $name:ident: $ty:ty;)*) => { $(
+        $(#[$doc])*
+        #[must_use]
+        pub fn $name(mut self, $name: $ty) -> Self {
+            self.$part.$name = $name;
+            self
+        }
+    )* };
     ($($(#[$doc:meta])* $name:ident: $ty:ty $(=> $value:expr)?;)*) => { $(
         $(#[$doc])*
         #[must_use]
@@ -70,7 +79,8 @@ macro_rules! init_with {
     };
 }
 
-pub(super) use {init_with, place_setters, setters};
+pub(crate) use setters;
+pub(super) use {init_with, place_setters};
 
 /// The type and device of a layer's tensors.
 #[derive(Clone, Copy, Debug)]

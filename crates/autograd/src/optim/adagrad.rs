@@ -3,8 +3,10 @@ use samebits_tensor_core::{Result, Tensor as Value};
 use super::arithmetic::{add, decayed, div, full_like, mul, offset, scale_add, sqrt};
 use super::descent::check_setting;
 use super::{Descent, Kept, Options, Rule};
+use crate::nn::options::setters;
 
-/// Adagrad: divides each gradient by the root of the sum of all squared gradients so far.
+/// Adagrad: divides each gradient by the root of the sum of all squared gradients so far. PyTorch's
+/// defaults are a rate of 0.01, an eps of 1e-10, and 0 for the others.
 ///
 /// # Determinism
 ///
@@ -29,65 +31,32 @@ use super::{Descent, Kept, Options, Rule};
 /// PyTorch's `torch.optim.Adagrad`.
 pub type Adagrad = Descent<AdagradRule>;
 
-impl Adagrad {
-    /// An optimiser with PyTorch's defaults. Its usual rate is 0.01.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if the rate is not a finite number
-    /// of at least 0.
-    pub fn new(lr: f64) -> Result<Adagrad> {
-        Adagrad::options(lr).init()
-    }
-
-    /// Settings, of which all but the rate are PyTorch's defaults: eps of 1e-10, the others 0.
-    pub fn options(lr: f64) -> Options<AdagradRule> {
-        Options::new(lr, AdagradRule::default())
-    }
-}
-
 /// The rule of [`Adagrad`].
 #[derive(Clone, Copy, Debug)]
 pub struct AdagradRule {
     lr_decay: f64,
     weight_decay: f64,
-    initial_accumulator: f64,
+    initial_accumulator_value: f64,
     eps: f64,
 }
 
 impl Default for AdagradRule {
     fn default() -> AdagradRule {
-        AdagradRule { lr_decay: 0.0, weight_decay: 0.0, initial_accumulator: 0.0, eps: 1e-10 }
+        AdagradRule { lr_decay: 0.0, weight_decay: 0.0, initial_accumulator_value: 0.0, eps: 1e-10 }
     }
 }
 
 impl Options<AdagradRule> {
-    /// How fast the rate falls: in step `t` it is `lr / (1 + (t - 1) * lr_decay)`.
-    #[must_use]
-    pub fn lr_decay(mut self, lr_decay: f64) -> Self {
-        self.rule.lr_decay = lr_decay;
-        self
-    }
-
-    /// Adds `weight_decay * parameter` to the gradient.
-    #[must_use]
-    pub fn weight_decay(mut self, weight_decay: f64) -> Self {
-        self.rule.weight_decay = weight_decay;
-        self
-    }
-
-    /// What the sum of squares starts from.
-    #[must_use]
-    pub fn initial_accumulator_value(mut self, value: f64) -> Self {
-        self.rule.initial_accumulator = value;
-        self
-    }
-
-    /// Added to the root, so that it is not 0.
-    #[must_use]
-    pub fn eps(mut self, eps: f64) -> Self {
-        self.rule.eps = eps;
-        self
+    setters! {
+        in rule;
+        /// How fast the rate falls: in step `t` it is `lr / (1 + (t - 1) * lr_decay)`.
+        lr_decay: f64;
+        /// Adds `weight_decay * parameter` to the gradient.
+        weight_decay: f64;
+        /// What the sum of squares starts from.
+        initial_accumulator_value: f64;
+        /// Added to the root, so that it is not 0.
+        eps: f64;
     }
 }
 
@@ -101,7 +70,7 @@ impl Rule for AdagradRule {
     fn check(&self) -> Result<()> {
         check_setting(Self::NAME, "the decay of the learning rate", self.lr_decay)?;
         check_setting(Self::NAME, "the weight decay", self.weight_decay)?;
-        check_setting(Self::NAME, "the initial accumulator value", self.initial_accumulator)?;
+        check_setting(Self::NAME, "the initial accumulator value", self.initial_accumulator_value)?;
         check_setting(Self::NAME, "eps", self.eps)
     }
 
@@ -116,7 +85,7 @@ impl Rule for AdagradRule {
         let g = decayed(gradient, self.weight_decay, parameter)?;
         let old = match kept.get(SUM) {
             Some(sum) => sum.clone(),
-            None => full_like(parameter, self.initial_accumulator)?,
+            None => full_like(parameter, self.initial_accumulator_value)?,
         };
         let sum = add(&old, &mul(&g, &g)?)?;
         let direction = div(&g, &offset(&sqrt(&sum)?, self.eps)?)?;

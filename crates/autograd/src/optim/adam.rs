@@ -5,9 +5,11 @@ use samebits_tensor_core::{Result, Tensor as Value};
 use super::arithmetic::{div, kept_or_zeros, maximum, offset, scale, scale_add, sqrt};
 use super::descent::{check_setting, check_share};
 use super::{Descent, Kept, Options, Rule};
+use crate::nn::options::setters;
 use crate::run;
 
-/// Adam: a step's length adapts to the mean and the mean square of an element's gradients.
+/// Adam: a step's length adapts to the mean and the mean square of an element's gradients. PyTorch's
+/// defaults are a rate of 1e-3, betas of 0.9 and 0.999, an eps of 1e-8, no decay and no AMSGrad.
 ///
 /// # Determinism
 ///
@@ -24,6 +26,7 @@ use crate::run;
 pub type Adam = Descent<AdamRule<false>>;
 
 /// Adam with decoupled weight decay: it is taken off the parameter, not added to the gradient.
+/// PyTorch's defaults are those of [`Adam`] with a decay of 0.01.
 ///
 /// # Determinism
 ///
@@ -34,24 +37,6 @@ pub type Adam = Descent<AdamRule<false>>;
 /// PyTorch's `torch.optim.AdamW`. I. Loshchilov and F. Hutter, *Decoupled Weight Decay
 /// Regularization*, 2019.
 pub type AdamW = Descent<AdamRule<true>>;
-
-impl<const DECOUPLED: bool> Descent<AdamRule<DECOUPLED>> {
-    /// An optimiser with PyTorch's defaults. Its usual rate is 1e-3.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if the rate is not a finite number
-    /// of at least 0.
-    pub fn new(lr: f64) -> Result<Self> {
-        Self::options(lr).init()
-    }
-
-    /// Settings, of which all but the rate are PyTorch's defaults: betas of 0.9 and 0.999, eps of
-    /// 1e-8, no AMSGrad; a weight decay of 0 for [`Adam`] and of 0.01 for [`AdamW`].
-    pub fn options(lr: f64) -> Options<AdamRule<DECOUPLED>> {
-        Options::new(lr, AdamRule::default())
-    }
-}
 
 /// The rule of [`Adam`] and, with `DECOUPLED` weight decay, of [`AdamW`].
 #[derive(Clone, Copy, Debug)]
@@ -78,25 +63,14 @@ impl<const DECOUPLED: bool> Options<AdamRule<DECOUPLED>> {
         self
     }
 
-    /// Added to the root, so that it is not 0.
-    #[must_use]
-    pub fn eps(mut self, eps: f64) -> Self {
-        self.rule.eps = eps;
-        self
-    }
-
-    /// The weight decay.
-    #[must_use]
-    pub fn weight_decay(mut self, weight_decay: f64) -> Self {
-        self.rule.weight_decay = weight_decay;
-        self
-    }
-
-    /// AMSGrad: divides by the root of the largest mean square so far.
-    #[must_use]
-    pub fn amsgrad(mut self, amsgrad: bool) -> Self {
-        self.rule.amsgrad = amsgrad;
-        self
+    setters! {
+        in rule;
+        /// Added to the root, so that it is not 0.
+        eps: f64;
+        /// The weight decay.
+        weight_decay: f64;
+        /// AMSGrad: divides by the root of the largest mean square so far.
+        amsgrad: bool;
     }
 }
 

@@ -83,10 +83,6 @@ impl fmt::Debug for Predicate {
 }
 
 impl<R: Rule> Options<R> {
-    pub(super) fn new(lr: f64, rule: R) -> Options<R> {
-        Options { lr, rule, groups: Vec::new() }
-    }
-
     /// The learning rate.
     #[must_use]
     pub fn lr(mut self, lr: f64) -> Self {
@@ -102,7 +98,7 @@ impl<R: Rule> Options<R> {
         matches: impl Fn(&str) -> bool + Send + Sync + 'static,
         change: impl FnOnce(Options<R>) -> Options<R>,
     ) -> Self {
-        let settings = change(Options::new(self.lr, self.rule.clone()));
+        let settings = change(Options { lr: self.lr, rule: self.rule.clone(), groups: Vec::new() });
         self.groups.push((Predicate(Arc::new(matches)), settings));
         self
     }
@@ -131,6 +127,22 @@ impl<R: Rule> Options<R> {
             rates.push(Rate { initial: options.lr, current: options.lr });
         }
         Ok(Descent { matches, rules, rates, steps: 0, parameters: BTreeMap::new() })
+    }
+}
+
+impl<R: Rule + Default> Descent<R> {
+    /// An optimiser with PyTorch's defaults but for the learning rate.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] if the rate is not a finite number of at least 0.
+    pub fn new(lr: f64) -> Result<Descent<R>> {
+        Descent::options(lr).init()
+    }
+
+    /// Settings, of which all but the rate are PyTorch's defaults.
+    pub fn options(lr: f64) -> Options<R> {
+        Options { lr, rule: R::default(), groups: Vec::new() }
     }
 }
 

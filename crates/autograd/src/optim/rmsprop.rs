@@ -5,8 +5,10 @@ use super::arithmetic::{
 };
 use super::descent::check_setting;
 use super::{Descent, Kept, Options, Rule};
+use crate::nn::options::setters;
 
-/// RMSprop: divides each gradient by the root of the mean square of the recent ones.
+/// RMSprop: divides each gradient by the root of the mean square of the recent ones. PyTorch's
+/// defaults are a rate of 0.01, an alpha of 0.99, an eps of 1e-8, and the others off.
 ///
 /// # Determinism
 ///
@@ -33,24 +35,6 @@ use super::{Descent, Kept, Options, Rule};
 /// PyTorch's `torch.optim.RMSprop`.
 pub type RmsProp = Descent<RmsPropRule>;
 
-impl RmsProp {
-    /// An optimiser with PyTorch's defaults. Its usual rate is 0.01.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if the rate is not a finite number
-    /// of at least 0.
-    pub fn new(lr: f64) -> Result<RmsProp> {
-        RmsProp::options(lr).init()
-    }
-
-    /// Settings, of which all but the rate are PyTorch's defaults: alpha of 0.99, eps of 1e-8, the
-    /// others off.
-    pub fn options(lr: f64) -> Options<RmsPropRule> {
-        Options::new(lr, RmsPropRule::default())
-    }
-}
-
 /// The rule of [`RmsProp`].
 #[derive(Clone, Copy, Debug)]
 pub struct RmsPropRule {
@@ -68,39 +52,18 @@ impl Default for RmsPropRule {
 }
 
 impl Options<RmsPropRule> {
-    /// The share of the mean square that is kept.
-    #[must_use]
-    pub fn alpha(mut self, alpha: f64) -> Self {
-        self.rule.alpha = alpha;
-        self
-    }
-
-    /// Added to the root, so that it is not 0.
-    #[must_use]
-    pub fn eps(mut self, eps: f64) -> Self {
-        self.rule.eps = eps;
-        self
-    }
-
-    /// Adds `weight_decay * parameter` to the gradient.
-    #[must_use]
-    pub fn weight_decay(mut self, weight_decay: f64) -> Self {
-        self.rule.weight_decay = weight_decay;
-        self
-    }
-
-    /// The share of the last step that is kept.
-    #[must_use]
-    pub fn momentum(mut self, momentum: f64) -> Self {
-        self.rule.momentum = momentum;
-        self
-    }
-
-    /// Divides by the root of the gradients' variance instead of their mean square.
-    #[must_use]
-    pub fn centered(mut self, centered: bool) -> Self {
-        self.rule.centered = centered;
-        self
+    setters! {
+        in rule;
+        /// The share of the mean square that is kept.
+        alpha: f64;
+        /// Added to the root, so that it is not 0.
+        eps: f64;
+        /// Adds `weight_decay * parameter` to the gradient.
+        weight_decay: f64;
+        /// The share of the last step that is kept.
+        momentum: f64;
+        /// Divides by the root of the gradients' variance instead of their mean square.
+        centered: bool;
     }
 }
 

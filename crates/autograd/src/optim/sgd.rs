@@ -3,9 +3,11 @@ use samebits_tensor_core::{Error, Result, Tensor as Value};
 
 use super::descent::check_setting;
 use super::{Descent, Kept, Options, Rule};
+use crate::nn::options::setters;
 use crate::run;
 
-/// Stochastic gradient descent, perhaps with momentum.
+/// Stochastic gradient descent, perhaps with momentum. PyTorch's defaults are a rate of 1e-3 and
+/// everything else off.
 ///
 /// # Determinism
 ///
@@ -27,22 +29,6 @@ use crate::run;
 /// PyTorch's `torch.optim.SGD`.
 pub type Sgd = Descent<SgdRule>;
 
-impl Sgd {
-    /// Plain gradient descent.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::InvalidArgument`] if the rate is not a finite number of at least 0.
-    pub fn new(lr: f64) -> Result<Sgd> {
-        Sgd::options(lr).init()
-    }
-
-    /// Settings, of which all but the rate are PyTorch's defaults: all of them off.
-    pub fn options(lr: f64) -> Options<SgdRule> {
-        Options::new(lr, SgdRule::default())
-    }
-}
-
 /// The rule of [`Sgd`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SgdRule {
@@ -53,32 +39,16 @@ pub struct SgdRule {
 }
 
 impl Options<SgdRule> {
-    /// The share of the last step that is kept.
-    #[must_use]
-    pub fn momentum(mut self, momentum: f64) -> Self {
-        self.rule.momentum = momentum;
-        self
-    }
-
-    /// Dampening: momentum adds `(1 - dampening) * gradient`.
-    #[must_use]
-    pub fn dampening(mut self, dampening: f64) -> Self {
-        self.rule.dampening = dampening;
-        self
-    }
-
-    /// Adds `weight_decay * parameter` to the gradient.
-    #[must_use]
-    pub fn weight_decay(mut self, weight_decay: f64) -> Self {
-        self.rule.weight_decay = weight_decay;
-        self
-    }
-
-    /// Nesterov's form of momentum. Needs a momentum and no dampening.
-    #[must_use]
-    pub fn nesterov(mut self, nesterov: bool) -> Self {
-        self.rule.nesterov = nesterov;
-        self
+    setters! {
+        in rule;
+        /// The share of the last step that is kept.
+        momentum: f64;
+        /// Dampening: momentum adds `(1 - dampening) * gradient`.
+        dampening: f64;
+        /// Adds `weight_decay * parameter` to the gradient.
+        weight_decay: f64;
+        /// Nesterov's form of momentum. Needs a momentum and no dampening.
+        nesterov: bool;
     }
 }
 
