@@ -1,6 +1,8 @@
 //! Grid sampling: the values and gradients by definition, the same bits everywhere.
 
 mod invariance;
+#[path = "shapes/sampling.rs"]
+mod sampling;
 
 use invariance::{Random, bits, everywhere};
 use samebits_cpu_kernels::grid_sample::{
@@ -8,6 +10,7 @@ use samebits_cpu_kernels::grid_sample::{
     grid_sample_input_backward,
 };
 use samebits_numerics::exact::ExactSum;
+use sampling::sampling;
 
 const PADDINGS: [GridPadding; 3] =
     [GridPadding::Zeros, GridPadding::Border, GridPadding::Reflection];
@@ -53,19 +56,6 @@ fn linear_taps(
         }
     }
     taps
-}
-
-/// The sampling of `points` points in each of `batch` inputs of `channels` channels.
-fn sampling(
-    op: &'static str,
-    [batch, channels, points]: [usize; 3],
-    size: &[usize],
-    params: GridParams,
-) -> samebits_tensor_core::Result<Sampling> {
-    let dims = size.len();
-    let mut grid = vec![1; dims + 2];
-    (grid[0], grid[dims], grid[dims + 1]) = (batch, points, dims);
-    Sampling::new(op, &[&[batch, channels], size].concat(), &grid, params)
 }
 
 fn params(mode: GridMode, padding: GridPadding, align_corners: bool) -> GridParams {

@@ -1,28 +1,18 @@
 //! Pooling against loops written from the definition.
 
 mod invariance;
+#[path = "shapes/pool.rs"]
+mod pool;
 
 use invariance::{Random, bits, everywhere};
+use pool::pool;
 use samebits_cpu_kernels::pooling::{
-    AdaptivePool, Average, FractionalPool, Pool, PoolParams, adaptive_avg_pool,
-    adaptive_avg_pool_backward, adaptive_max_pool, avg_pool, avg_pool_backward,
-    fractional_max_pool, max_pool, max_pool_backward, max_unpool, max_unpool_backward,
+    AdaptivePool, Average, FractionalPool, Pool, adaptive_avg_pool, adaptive_avg_pool_backward,
+    adaptive_max_pool, avg_pool, avg_pool_backward, fractional_max_pool, max_pool,
+    max_pool_backward, max_unpool, max_unpool_backward,
 };
 use samebits_cpu_kernels::{Error, Float};
 use samebits_numerics::nan::canonical;
-
-/// Windows over planes.
-fn pool(
-    planes: usize,
-    input: &[usize],
-    [kernel, stride, padding, dilation]: [&[usize]; 4],
-    ceil_mode: bool,
-) -> samebits_tensor_core::Result<Pool> {
-    let [kernel, stride, padding, dilation] =
-        [kernel, stride, padding, dilation].map(<[usize]>::to_vec);
-    let params = PoolParams { kernel, stride, padding, dilation, ceil_mode };
-    Pool::new("pool", &[&[1, planes], input].concat(), &params)
-}
 
 /// One pooling of a plane of any number of dimensions.
 #[derive(Clone, Debug)]

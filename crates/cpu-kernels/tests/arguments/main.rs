@@ -1,6 +1,10 @@
 //! Hostile sizes, parameters and indices: a typed error that names the operation, or the right
 //! result; never a panic, a hang or an output that is not written.
 
+#[path = "../shapes/pool.rs"]
+mod pool;
+#[path = "../shapes/sampling.rs"]
+mod sampling;
 mod windows;
 
 use std::fmt::Display;

@@ -2,7 +2,7 @@
 
 use samebits_cpu_kernels::Error;
 use samebits_cpu_kernels::grid_sample::{
-    GridMode, GridPadding, GridParams, Sampling, grid_sample, grid_sample_grid_backward,
+    GridMode, GridPadding, GridParams, grid_sample, grid_sample_grid_backward,
     grid_sample_input_backward,
 };
 use samebits_cpu_kernels::interpolate::{
@@ -10,25 +10,13 @@ use samebits_cpu_kernels::interpolate::{
 };
 use samebits_cpu_kernels::padding::{PadMode, Padding, pad, pad_backward};
 use samebits_cpu_kernels::pooling::{
-    AdaptivePool, Average, FractionalPool, Pool, PoolParams, adaptive_avg_pool, avg_pool,
-    avg_pool_backward, fractional_max_pool, max_pool, max_pool_backward, max_unpool,
-    max_unpool_backward,
+    AdaptivePool, Average, FractionalPool, adaptive_avg_pool, avg_pool, avg_pool_backward,
+    fractional_max_pool, max_pool, max_pool_backward, max_unpool, max_unpool_backward,
 };
 
+use crate::pool::pool;
+use crate::sampling::sampling;
 use crate::{HALF, MAX, refused};
-
-/// Windows over planes.
-fn pool(
-    planes: usize,
-    input: &[usize],
-    [kernel, stride, padding, dilation]: [&[usize]; 4],
-    ceil_mode: bool,
-) -> samebits_tensor_core::Result<Pool> {
-    let [kernel, stride, padding, dilation] =
-        [kernel, stride, padding, dilation].map(<[usize]>::to_vec);
-    let params = PoolParams { kernel, stride, padding, dilation, ceil_mode };
-    Pool::new("pool", &[&[1, planes], input].concat(), &params)
-}
 
 #[test]
 fn windows() {
@@ -240,19 +228,6 @@ fn resizings() {
             ],
         );
     }
-}
-
-/// The sampling of `points` points in each of `batch` inputs of `channels` channels.
-fn sampling(
-    op: &'static str,
-    [batch, channels, points]: [usize; 3],
-    size: &[usize],
-    params: GridParams,
-) -> samebits_tensor_core::Result<Sampling> {
-    let dims = size.len();
-    let mut grid = vec![1; dims + 2];
-    (grid[0], grid[dims], grid[dims + 1]) = (batch, points, dims);
-    Sampling::new(op, &[&[batch, channels], size].concat(), &grid, params)
 }
 
 #[test]
