@@ -200,7 +200,7 @@ fn defaults_are_those_of_pytorch() {
         ),
         (
             format!("{:?}", Adagrad::options(0.1)),
-            "lr_decay: 0.0, weight_decay: 0.0, initial_accumulator: 0.0, eps: 1e-10",
+            "lr_decay: 0.0, weight_decay: 0.0, initial_accumulator_value: 0.0, eps: 1e-10",
         ),
     ] {
         assert!(options.contains(defaults), "{options}");
