@@ -9,7 +9,7 @@
 //!
 //! Every file appears whole or not at all (see [`write_whole`]). What is read may come from
 //! anywhere: damage is an [`enum@Error`] that names the file and the place, and no reader asks for
-//! more memory than the file, or the tensor that it names, takes.
+//! more memory than the file's header and the tensors that it names take.
 //!
 //! # Determinism
 //!
@@ -130,10 +130,5 @@ impl Site<'_> {
             let (op, path) = (self.op, self.path.to_owned());
             Error::Tensor { op, path, place: place.into(), source: Box::new(source) }
         }
-    }
-
-    /// The whole file.
-    fn bytes(self) -> Result<Vec<u8>> {
-        std::fs::read(self.path).map_err(self.read())
     }
 }

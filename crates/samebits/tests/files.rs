@@ -171,7 +171,7 @@ fn hostile_npy_files_are_refused_with_their_place() {
         (npy(1, &text("<f4", "-1,"), &[]), "expected a size at character"),
         (npy(1, &text("<f4", &format!("{huge}0,")), &[]), "expected a size at character"),
         (npy(1, &text("<f4", &format!("{huge},{huge}")), &[]), "too many elements"),
-        (npy(1, &text("<f8", &format!("{huge},")), &[]), "no memory left"),
+        (npy(1, &text("<f8", &format!("{huge},")), &[]), "too many elements"),
         (npy(1, &text("<f8", "1125899906842624,"), &[]), ""),
         (npy(1, "[]", &[]), "expected { at character 0"),
         (npy(1, "{'descr': '<f4'}", &[]), "descr, fortran_order and shape, each once"),

@@ -1,5 +1,6 @@
 use std::path::Path;
 
+use ::safetensors::tensor::Metadata as Header;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -94,7 +95,7 @@ impl<S: DeserializeOwned> Checkpoint<S> {
     /// bits.
     pub fn load(path: impl AsRef<Path>) -> Result<Checkpoint<S>> {
         let site = Site { op: LOAD, path: path.as_ref() };
-        Checkpoint::parse(site, &site.bytes()?)
+        Checkpoint::parse(site, safetensors::load(site)?)
     }
 
     /// Reads the content of a file.
@@ -103,12 +104,12 @@ impl<S: DeserializeOwned> Checkpoint<S> {
     ///
     /// As [`load`](Checkpoint::load).
     pub fn from_bytes(bytes: &[u8]) -> Result<Checkpoint<S>> {
-        Checkpoint::parse(Site { op: LOAD, path: Path::new(BYTES) }, bytes)
+        let site = Site { op: LOAD, path: Path::new(BYTES) };
+        Checkpoint::parse(site, safetensors::read(site, bytes, bytes.len() as u64)?)
     }
 
-    fn parse(site: Site<'_>, bytes: &[u8]) -> Result<Checkpoint<S>> {
+    fn parse(site: Site<'_>, (tensors, header): (Tensors, Header)) -> Result<Checkpoint<S>> {
         let wrong = |message: String| site.content("metadata", message);
-        let (tensors, header) = safetensors::parse(site, bytes)?;
         let text = header.metadata().as_ref().and_then(|metadata| metadata.get(KEY));
         let text = text.ok_or_else(|| wrong("not a checkpoint of samebits".to_owned()))?;
         let damaged = |error| wrong(format!("damaged: {error}"));

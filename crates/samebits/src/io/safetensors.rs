@@ -1,7 +1,10 @@
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
+use ::safetensors::Dtype;
 use ::safetensors::tensor::{Metadata, TensorView};
-use ::safetensors::{Dtype, SafeTensors};
+use samebits_numerics::memory;
 
 use super::bytes::read_tensor;
 use super::whole::replace;
@@ -17,7 +20,7 @@ use crate::{DType, Tensor};
 /// f32, f64, i64, u8 and bool.
 pub fn load_safetensors(path: impl AsRef<Path>) -> Result<Tensors> {
     let site = Site { op: "load_safetensors", path: path.as_ref() };
-    Ok(parse(site, &site.bytes()?)?.0)
+    Ok(load(site)?.0)
 }
 
 /// Writes tensors to a safetensors file, whole or not at all.
@@ -36,33 +39,61 @@ pub fn save_safetensors<'a>(
     replace(site, |file| std::io::Write::write_all(file, &bytes).map_err(site.write()))
 }
 
-/// The tensors of a file, and the entry `key` of its metadata.
-pub(super) fn parse(site: Site<'_>, bytes: &[u8]) -> Result<(Tensors, Header)> {
-    let damaged = |error| site.content("header", format!("not a whole safetensors file: {error}"));
-    let (_, header) = SafeTensors::read_metadata(bytes).map_err(damaged)?;
-    let file = SafeTensors::deserialize(bytes).map_err(damaged)?;
+/// The tensors of a file, and what else its header says.
+pub(super) fn load(site: Site<'_>) -> Result<(Tensors, Metadata)> {
+    let file = File::open(site.path).map_err(site.read())?;
+    let len = file.metadata().map_err(site.read())?.len();
+    read(site, file, len)
+}
+
+/// The same of `len` bytes. Each tensor is read into its own memory, so that no more is needed
+/// than that and the header's.
+pub(super) fn read(site: Site<'_>, mut reader: impl Read, len: u64) -> Result<(Tensors, Metadata)> {
+    let damaged = |message: String| {
+        site.content("header", format!("not a whole safetensors file: {message}"))
+    };
+    let mut header_len = [0; 8];
+    let Some(rest) = len.checked_sub(header_len.len() as u64) else {
+        return Err(damaged(format!("expected at least 8 bytes, got {len}")));
+    };
+    reader.read_exact(&mut header_len).map_err(site.read())?;
+    let header_len = u64::from_le_bytes(header_len);
+    let Some(data_len) = rest.checked_sub(header_len) else {
+        return Err(damaged(format!("expected a header of {header_len} bytes, got {rest}")));
+    };
+    let mut header = memory::zeroed::<u8>(header_len as usize)
+        .map_err(|error| damaged(format!("its header: {error}")))?;
+    reader.read_exact(&mut header).map_err(site.read())?;
+    let header: Metadata =
+        serde_json::from_slice(&header).map_err(|error| damaged(error.to_string()))?;
+    if header.data_len() as u64 != data_len {
+        let expected = header.data_len();
+        return Err(damaged(format!("expected {expected} bytes of tensors, got {data_len}")));
+    }
     let mut tensors = Tensors::new();
-    for (name, view) in file.tensors() {
+    // Without gaps, as was checked when the header was read.
+    for name in header.offset_keys() {
+        let info = header.info(&name).expect("a name of this header");
         let place = format!("tensor {name}");
-        let dtype = match view.dtype() {
-            Dtype::F32 => DType::F32,
-            Dtype::F64 => DType::F64,
-            Dtype::I64 => DType::I64,
-            Dtype::U8 => DType::U8,
-            Dtype::BOOL => DType::Bool,
-            other => {
-                let message =
-                    format!("elements should be f32, f64, i64, u8 or bool, are {other:?}");
-                return Err(site.content(place, message));
-            }
+        let Some(&(_, dtype)) = TYPES.iter().find(|(stored, _)| *stored == info.dtype) else {
+            let message =
+                format!("elements should be f32, f64, i64, u8 or bool, are {:?}", info.dtype);
+            return Err(site.content(place, message));
         };
-        let tensor = read_tensor(site, &place, view.data(), dtype, view.shape(), false)?;
+        let tensor = read_tensor(site, &place, &mut reader, dtype, &info.shape, false)?;
         tensors.insert(name, tensor);
     }
     Ok((tensors, header))
 }
 
-pub(super) type Header = Metadata;
+/// The types of elements that are read and written.
+const TYPES: [(Dtype, DType); 5] = [
+    (Dtype::F32, DType::F32),
+    (Dtype::F64, DType::F64),
+    (Dtype::I64, DType::I64),
+    (Dtype::U8, DType::U8),
+    (Dtype::BOOL, DType::Bool),
+];
 
 /// The content of a file. One entry of metadata at most: the order of more would be a hash map's.
 pub(super) fn serialize<'a>(
@@ -75,15 +106,9 @@ pub(super) fn serialize<'a>(
         let name = name.as_ref();
         let place = format!("tensor {name}");
         let bytes = tensor.to_bytes().map_err(site.tensor(&place))?;
-        let dtype = match tensor.dtype() {
-            DType::F32 => Dtype::F32,
-            DType::F64 => Dtype::F64,
-            DType::I64 => Dtype::I64,
-            DType::U8 => Dtype::U8,
-            DType::Bool => Dtype::BOOL,
-            other => {
-                return Err(site.content(place, format!("elements of type {other} are not saved")));
-            }
+        let Some(&(dtype, _)) = TYPES.iter().find(|(_, stored)| *stored == tensor.dtype()) else {
+            let message = format!("elements of type {} are not saved", tensor.dtype());
+            return Err(site.content(place, message));
         };
         if contents.insert(name.to_owned(), (dtype, tensor.shape().to_vec(), bytes)).is_some() {
             return Err(site.content(place, "two tensors have this name"));
