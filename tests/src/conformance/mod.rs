@@ -65,11 +65,27 @@ impl Outcome {
     }
 }
 
-/// The reference file that comes with the project: in the package's folder where Cargo runs the
-/// program, else in the folder that the program is started in.
+/// The reference file that comes with the project.
 pub fn own_reference() -> PathBuf {
+    reference_file("torch.safetensors")
+}
+
+/// A file of the folder `reference`: in the package's folder where Cargo runs the program, else in
+/// the folder that the program is started in.
+pub fn reference_file(name: &str) -> PathBuf {
     let package = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default();
-    Path::new(&package).join("reference/torch.safetensors")
+    Path::new(&package).join("reference").join(name)
+}
+
+/// The largest error of a result in units of its tolerance, which is no
+/// [`Tolerance::Contraction`].
+///
+/// # Errors
+///
+/// The first element outside the tolerance, or what else differs.
+pub fn error(found: &Tensor, expected: &Tensor, tolerance: Tolerance) -> Result<f64, String> {
+    let magnitude = || Err("the bound of a contraction needs its operator".to_owned());
+    compare::error(found.value(), expected.value(), tolerance, found.dtype(), magnitude)
 }
 
 /// Runs every case of a reference with its inputs on `device`. An operator that nothing handles
