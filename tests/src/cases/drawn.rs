@@ -86,6 +86,9 @@ impl Draw {
     }
 }
 
+type Unary = fn(&Tensor) -> Result<Tensor>;
+type Binary = fn(&Tensor, &Tensor) -> Result<Tensor>;
+
 fn elementwise(cases: &mut Cases, draw: &mut Draw) {
     let rank = draw.number(0, 4);
     let shape = draw.shape(rank);
@@ -94,9 +97,10 @@ fn elementwise(cases: &mut Cases, draw: &mut Draw) {
         *size = 1;
     }
     let arguments = vec![draw.tensor(&shape), draw.tensor(&other)];
-    let function = draw.one(&[f::add, f::sub, f::mul, f::div]);
+    let function = draw.one::<Binary>(&[f::add, f::sub, f::mul, f::div]);
     cases.graded(format!("binary {shape:?}"), arguments, move |x| function(&x[0], &x[1]));
-    let function = draw.one(&[f::exp, f::log, f::sqrt, f::tanh, f::sigmoid, f::sin, f::erf]);
+    let function =
+        draw.one::<Unary>(&[f::exp, f::log, f::sqrt, f::tanh, f::sigmoid, f::sin, f::erf]);
     cases.graded(format!("unary {shape:?}"), vec![draw.tensor(&shape)], move |x| function(&x[0]));
     let dim = draw.number(0, 3);
     let parts: Vec<Value> = (0..draw.number(1, 4))
