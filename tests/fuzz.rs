@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
+use std::path::Path;
 use std::process::Command;
 
 use workspace_tests::fuzz::{self, Plan, TIME_LIMIT};
@@ -37,6 +38,83 @@ fn every_registered_operation_has_a_target() {
         .filter(|kernel| !reached.contains(kernel))
         .collect();
     assert!(missing.is_empty(), "add them to tests/src/fuzz/calls: {missing:?}");
+}
+
+/// Public functions that read what others may have written, by file and name, and the targets that
+/// call them.
+const READERS: &[(&str, &str, &str)] = &[
+    ("autograd/src/optim/plateau.rs", "load_state", "runs"),
+    ("conv-autotune/src/file/mod.rs", "read", "choices"),
+    ("data/src/csv.rs", "parse", "csv"),
+    ("data/src/csv.rs", "read", "csv"),
+    ("data/src/image_folder.rs", "open", "images"),
+    ("data/src/loader.rs", "resume", "loader_state"),
+    ("data/src/rows.rs", "open_idx", "idx"),
+    ("data/src/rows.rs", "open_raw", "tokens"),
+    ("data/src/rows.rs", "open_safetensors", "safetensors"),
+    ("data/src/rows.rs", "parse_idx", "idx"),
+    ("data/src/rows.rs", "parse_safetensors", "safetensors"),
+    ("data/src/stream.rs", "resume", "stream_state"),
+    ("ptx-emulator/src/device.rs", "load", "ptx"),
+    ("ptx-emulator/src/load/mod.rs", "parse", "ptx"),
+    ("ptx-emulator/src/load/mod.rs", "parse_with", "ptx"),
+    ("ptx-emulator/src/schedule.rs", "parse", "schedules"),
+    ("rng/src/generator.rs", "from_bytes", "generators"),
+    ("rng/src/numpy/seed_sequence.rs", "from_decimal", "seed_sequence"),
+    ("rng/src/pcg.rs", "from_bytes", "generators"),
+    ("rng/src/philox64.rs", "from_bytes", "generators"),
+    ("rng/src/torch.rs", "from_state", "generators"),
+    ("samebits/src/io/checkpoint.rs", "from_bytes", "checkpoints"),
+    ("samebits/src/io/checkpoint.rs", "load", "checkpoints"),
+    ("samebits/src/io/npy.rs", "load_npy", "npy"),
+    ("samebits/src/io/npz.rs", "load_npz", "npz"),
+    ("samebits/src/io/safetensors.rs", "load_safetensors", "weights"),
+    ("samebits/src/trainer/state.rs", "load_state", "runs"),
+    ("samebits/src/trainer/state.rs", "resume", "checkpoints"),
+];
+
+/// What has such a name and reads no file: the emulated device's memory.
+const NO_READER: (&str, &str) = ("ptx-emulator/src/device.rs", "read");
+
+/// By their names, which is all that a test can tell them by.
+#[test]
+fn every_public_reader_has_a_target() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");
+    let mut found = BTreeSet::new();
+    for krate in std::fs::read_dir(&crates).unwrap() {
+        readers(&krate.unwrap().path().join("src"), &crates, &mut found);
+    }
+    let own = |(file, name): (&str, &str)| (file.to_owned(), name.to_owned());
+    assert!(found.remove(&own(NO_READER)));
+    let listed: BTreeSet<_> = READERS.iter().map(|&(file, name, _)| own((file, name))).collect();
+    let missing: Vec<_> = found.symmetric_difference(&listed).collect();
+    assert!(missing.is_empty(), "in the crates or in READERS, but not in both: {missing:?}");
+    let targets: BTreeSet<_> = fuzz::targets().into_iter().map(|target| target.name).collect();
+    for (_, _, target) in READERS {
+        assert!(targets.contains(&format!("bytes/{target}")), "no target bytes/{target}");
+    }
+}
+
+/// Adds the public functions of a folder's files whose names are those of readers.
+fn readers(folder: &Path, crates: &Path, found: &mut BTreeSet<(String, String)>) {
+    let verbs = ["decode", "from", "load", "open", "parse", "read", "resume"];
+    let after_from = ["bytes", "decimal", "json", "reader", "state", "text"];
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            readers(&path, crates, found);
+            continue;
+        }
+        let file = path.strip_prefix(crates).unwrap().to_str().unwrap().replace('\\', "/");
+        for line in std::fs::read_to_string(&path).unwrap().lines() {
+            let Some(rest) = line.trim_start().strip_prefix("pub fn ") else { continue };
+            let name = rest.split(['(', '<']).next().unwrap();
+            let (verb, what) = name.split_once('_').unwrap_or((name, ""));
+            if verbs.contains(&verb) && (verb != "from" || after_from.contains(&what)) {
+                found.insert((file.clone(), name.to_owned()));
+            }
+        }
+    }
 }
 
 /// Cases that once ended in what must not happen: `TARGET SEED CASE` in each line.

@@ -12,6 +12,7 @@ mod child;
 mod draw;
 mod parent;
 mod parsers;
+mod saved;
 
 pub use child::run_cases;
 pub use draw::Draw;

@@ -19,13 +19,13 @@ use samebits_ptx_emulator::{self as ptx, Approximate, Module};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::bytes::{damaged, damaged_text};
-use super::{Draw, Outcome, Target};
+use super::{Draw, Outcome, Target, saved};
 
 /// What a parser says: nothing, or why not.
-type Parsed = Result<(), String>;
+pub(super) type Parsed = Result<(), String>;
 
 /// Makes the files that a target begins with.
-type Samples = Vec<Vec<u8>>;
+pub(super) type Samples = Vec<Vec<u8>>;
 
 pub(super) fn targets() -> Vec<Target> {
     let mut targets = Vec::new();
@@ -52,21 +52,26 @@ pub(super) fn targets() -> Vec<Target> {
     add("images", image_samples, images);
     add("lines", csv_samples, lines);
     add("loader_state", loader_samples, loader_state);
+    add("npy", saved::npy_samples, saved::npy);
+    add("npz", saved::npy_samples, saved::npz);
     add("ptx", ptx_samples, ptx);
+    add("runs", Samples::new, saved::runs);
     add("safetensors", safetensors_samples, safetensors);
+    add("schedules", schedule_samples, schedules);
     add("seed_sequence", seed_samples, seed_sequence);
     add("serde_generators", serde_samples, serde_generators);
     add("stream_state", stream_samples, stream_state);
     add("tokens", idx_samples, tokens);
+    add("weights", saved::weight_samples, saved::weights);
     targets
 }
 
-fn said<T>(result: Result<T, impl Display>) -> Result<T, String> {
+pub(super) fn said<T>(result: Result<T, impl Display>) -> Result<T, String> {
     result.map_err(|error| error.to_string())
 }
 
 /// A file of this name with these bytes, in a folder of its own.
-fn file(name: &str, bytes: &[u8]) -> (tempfile::TempDir, PathBuf) {
+pub(super) fn file(name: &str, bytes: &[u8]) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join(name);
     std::fs::create_dir_all(path.parent().expect("a name in a folder")).expect("a folder");
@@ -187,13 +192,18 @@ fn safetensors_samples() -> Samples {
     ]
 }
 
-fn safetensors(draw: &mut Draw, samples: &[Vec<u8>]) -> Parsed {
+pub(super) fn damaged_safetensors(draw: &mut Draw, samples: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = damaged(draw, samples);
     if draw.flag() && bytes.len() > 8 {
         // The length of the header where damage has moved its end.
         let end = bytes.windows(2).position(|pair| pair == b"}}").map_or(0, |at| at + 2);
         bytes[..8].copy_from_slice(&(end.saturating_sub(8) as u64).to_le_bytes());
     }
+    bytes
+}
+
+fn safetensors(draw: &mut Draw, samples: &[Vec<u8>]) -> Parsed {
+    let bytes = damaged_safetensors(draw, samples);
     rows(draw, said(Rows::parse_safetensors("x.safetensors", bytes, "x"))?)
 }
 
@@ -534,4 +544,13 @@ fn ptx(draw: &mut Draw, samples: &[Vec<u8>]) -> Parsed {
     let mut device = ptx::Device::with_memory(0, 1 << 24);
     let loaded = said(device.load(module))?;
     said(device.unload(&loaded))
+}
+
+fn schedule_samples() -> Samples {
+    [&b"in-order"[..], b"reversed", b"seed:7"].map(<[u8]>::to_vec).into()
+}
+
+fn schedules(draw: &mut Draw, samples: &[Vec<u8>]) -> Parsed {
+    let text = damaged_text(draw, samples);
+    ptx::Schedule::parse(&text).map(drop).ok_or_else(|| "no schedule".to_owned())
 }
