@@ -1,7 +1,7 @@
 //! -0 stays -0 where nothing is added to it.
 
 use samebits_autograd::Tensor;
-use samebits_autograd::functional::{conv, index_add};
+use samebits_autograd::functional::{addmm, baddbmm, conv, index_add};
 use samebits_tensor_core::Tensor as Value;
 use samebits_tensor_core::ops::{Cast, ConvParams};
 use samebits_tensor_core::{DType, dispatch};
@@ -51,5 +51,70 @@ fn convolution_has_one_sign_of_zero_in_both_types() {
                 assert_eq!(run(DType::F32), run(DType::F64), "{weight:?}, {bias:?}, {padding}");
             }
         }
+    }
+}
+
+/// Factors of 1 and 0 among others; every number here is exact in both types.
+#[test]
+fn addmm_and_baddbmm_keep_the_sign_of_zero_and_spread_nan_as_written() {
+    const NAN: f64 = f64::NAN;
+    const INF: f64 = f64::INFINITY;
+    let canonical = |x: f64| if x.is_nan() { NAN.to_bits() } else { x.to_bits() };
+    let grad = [-0.0, 0.0, 2.0, -1.0];
+    for (dtype, tiny) in [(DType::F32, 2f64.powi(-100)), (DType::F64, 2f64.powi(-600))] {
+        // One product each. The first underflows.
+        let (a, products) = ([-tiny, 3.0 / tiny, NAN, INF], [-0.0, 3.0, NAN, INF]);
+        for input in [[-0.0; 4], [0.0, -3.0, 1.0, -INF], [INF, -INF, 1.0, 0.0], [NAN; 4]] {
+            for (beta, alpha) in [1.0, 0.0, 2.0, -1.0]
+                .into_iter()
+                .flat_map(|beta| [1.0, 0.0, 0.5, -1.0].map(|alpha| (beta, alpha)))
+            {
+                let sum = |(x, product): (&f64, &f64)| match beta {
+                    0.0 => alpha * product,
+                    _ => beta * x + alpha * product,
+                };
+                let sums = input.iter().zip(&products).map(sum).map(canonical);
+                let sums: Vec<u64> = sums.collect();
+                let slopes =
+                    (beta != 0.0).then(|| grad.map(|grad| (beta * grad).to_bits()).to_vec());
+                for batched in [false, true] {
+                    let matrix = |values: &[f64]| {
+                        let shape = [1, values.len(), 1];
+                        floats(values, if batched { &shape } else { &shape[1..] }, dtype)
+                    };
+                    let what = format!("{dtype}, batched {batched}, {input:?}, {beta}, {alpha}");
+                    let input = matrix(&input).set_requires_grad(true);
+                    let sum = if batched { baddbmm } else { addmm };
+                    let a = matrix(&a).set_requires_grad(true);
+                    let y = sum(&input, &a, &matrix(&[tiny]), beta, alpha).unwrap();
+                    assert_eq!(bits(y.value()), sums, "{what}");
+                    let gradients = y.backward_from(matrix(&grad), false).unwrap();
+                    let found = gradients.of(&input).map(|grad| bits(grad.value()));
+                    assert_eq!(found, slopes, "{what}: gradient");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn addmm_checks_an_input_that_it_does_not_use() {
+    let product = [floats(&[1.0; 2], &[2, 1], DType::F32), floats(&[1.0], &[1, 1], DType::F32)];
+    let error = |input: &Tensor, beta| {
+        addmm(input, &product[0], &product[1], beta, 1.0).unwrap_err().to_string()
+    };
+    for beta in [0.0, 1.0] {
+        assert_eq!(
+            error(&floats(&[1.0; 6], &[2, 3], DType::F32), beta),
+            "addmm: expected the sum with the input of shape [2, 1], got [2, 3]"
+        );
+        assert_eq!(
+            error(&floats(&[1.0; 3], &[3, 1], DType::F32), beta),
+            "addmm: shapes [3, 1] and [2, 1] cannot be broadcast together"
+        );
+        assert_eq!(
+            error(&floats(&[1.0], &[], DType::F64), beta),
+            "addmm: expected the input of type f32, got f64"
+        );
     }
 }

@@ -6,7 +6,7 @@ pub use activation::{
     elu, gelu, gelu_tanh, hardtanh, leaky_relu, log_sigmoid, relu, relu6, silu, softplus,
 };
 pub use choice::{abs, clamp, clamp_max, clamp_min, maximum, minimum, sign, where_};
-pub(super) use choice::{compare, equal, relation, scalar_like};
+pub(super) use choice::{compare, equal, relation, scalar_like, scaled};
 pub use power::{exp2, log2, log10, pow, pow_scalar, reciprocal, rsqrt};
 
 use samebits_tensor_core::ops::{Affine, Binary, BinaryKind, Unary, UnaryKind};

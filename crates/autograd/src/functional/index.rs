@@ -5,7 +5,7 @@ use samebits_tensor_core::ops::{
 };
 use samebits_tensor_core::{DType, Error, Result, Tensor as Value};
 
-use super::elementwise::{equal, mul, scalar_like, wanted};
+use super::elementwise::{equal, scalar_like, scaled, wanted};
 use super::reduce::sum_to;
 use super::scalar::{lifted_all, only};
 use super::scatter::scatter_add;
@@ -66,11 +66,7 @@ pub fn index_add(
     Ok(Tensor::computed(value, &[input, source], move |grad| {
         Ok(vec![
             wanted(&x, || Ok(grad.clone()))?,
-            wanted(&s, || {
-                let grad = index_select(grad, dim, &index)?;
-                // A product alone: a sum with +0 would lose the sign of -0.
-                if alpha == 1.0 { Ok(grad) } else { mul(&grad, &scalar_like(&grad, alpha)?) }
-            })?,
+            wanted(&s, || scaled(&index_select(grad, dim, &index)?, alpha))?,
         ])
     }))
 }

@@ -1,7 +1,8 @@
+use samebits_tensor_core::layout::broadcast;
 use samebits_tensor_core::ops::Matmul;
 use samebits_tensor_core::{Error, Result};
 
-use super::elementwise::{add, affine, wanted};
+use super::elementwise::{add, scaled, wanted};
 use super::reduce::sum_to;
 use super::shape::{reshape, transpose};
 use crate::{Tensor, run};
@@ -89,16 +90,23 @@ pub fn bmm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     }
 }
 
-/// `beta · input + alpha · (a · b)` for matrices, the sum and both scalings rounded; with
-/// `beta` 0 the input is not used at all.
+/// `beta · input + alpha · (a · b)` for matrices.
+///
+/// With `beta` 0 the input is not used: its NaN and infinities do not spread. `alpha` 0 is a factor as any
+/// other: NaN and infinities of the product become NaN.
 ///
 /// # Shapes
 ///
 /// `a` is `[m, k]`, `b` `[k, n]`; `input` broadcasts to `[m, n]`.
 ///
+/// # Determinism
+///
+/// The product is that of [`matmul`]. It and the input are multiplied with their factors, then added:
+/// three roundings. A factor of 1 multiplies nothing, and nothing is added with `beta` 0, so -0 stays.
+///
 /// # Errors
 ///
-/// The shapes do not go together.
+/// The shapes do not go together, or the types differ.
 #[track_caller]
 pub fn addmm(input: &Tensor, a: &Tensor, b: &Tensor, beta: f64, alpha: f64) -> Result<Tensor> {
     if a.shape().len() != 2 || b.shape().len() != 2 {
@@ -116,9 +124,13 @@ pub fn addmm(input: &Tensor, a: &Tensor, b: &Tensor, beta: f64, alpha: f64) -> R
 ///
 /// As [`bmm`]; `input` broadcasts to `[batch, m, n]`.
 ///
+/// # Determinism
+///
+/// As [`addmm`].
+///
 /// # Errors
 ///
-/// The shapes do not go together.
+/// The shapes do not go together, or the types differ.
 #[track_caller]
 pub fn baddbmm(input: &Tensor, a: &Tensor, b: &Tensor, beta: f64, alpha: f64) -> Result<Tensor> {
     add_product("baddbmm", input, bmm(a, b)?, beta, alpha)
@@ -166,6 +178,7 @@ fn product(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     }))
 }
 
+/// `beta · input + alpha · product`. The input is checked even if it is not used.
 #[track_caller]
 fn add_product(
     op: &'static str,
@@ -174,12 +187,15 @@ fn add_product(
     beta: f64,
     alpha: f64,
 ) -> Result<Tensor> {
-    let scaled = if alpha == 1.0 { product } else { affine(&product, alpha, 0.0)? };
-    if beta == 0.0 {
-        return Ok(scaled);
+    let (expected, got) = (product.dtype(), input.dtype());
+    if got != expected {
+        return Err(Error::DTypeMismatch { op, what: "the input", expected, got });
     }
-    let input = if beta == 1.0 { input.clone() } else { affine(input, beta, 0.0)? };
-    let sum = add(&input, &scaled)?;
-    super::loss::expect_shape(op, "the sum with the input", &sum, scaled.shape())?;
-    Ok(sum)
+    let (expected, got) = (product.shape(), broadcast(op, input.shape(), product.shape())?);
+    if got != expected {
+        let expected = expected.to_vec();
+        return Err(Error::ShapeMismatch { op, what: "the sum with the input", expected, got });
+    }
+    let product = scaled(&product, alpha)?;
+    if beta == 0.0 { Ok(product) } else { add(&scaled(input, beta)?, &product) }
 }

@@ -215,3 +215,10 @@ pub(in crate::functional) fn relation(kind: CompareKind, a: &Tensor, b: &Tensor)
 pub(in crate::functional) fn scalar_like(x: &Tensor, value: f64) -> Result<Tensor> {
     Tensor::full(&[], value, x.dtype())?.to(x.device())
 }
+
+/// `x · factor`, the factor rounded to the element type first; `x` itself for a factor of 1. A product
+/// alone: a sum with +0, as in [`affine`](super::affine), would lose the sign of -0.
+#[track_caller]
+pub(in crate::functional) fn scaled(x: &Tensor, factor: f64) -> Result<Tensor> {
+    if factor == 1.0 { Ok(x.clone()) } else { super::mul(x, &scalar_like(x, factor)?) }
+}
