@@ -64,6 +64,29 @@ fn every_case_of_the_file_of_streams() {
     assert!(checked >= 4 * cases.len(), "{path}: only {checked} checks");
 }
 
+/// So many that all layers of the ziggurat occur and some numbers are drawn again. None lies in the tail,
+/// whose logarithm is the C library's.
+#[test]
+fn normal_numbers_that_are_drawn_again() {
+    // numpy.random.default_rng(42).standard_normal(5000).tobytes(), by FNV-1a.
+    let sequence = SeedSequence::from_decimal("42").unwrap();
+    let mut generator = Generator::new(Pcg64::from_seed_sequence(&sequence));
+    let bytes = (0..5000).flat_map(|_| generator.standard_normal().to_le_bytes());
+    let digest = bytes.fold(0xcbf29ce484222325u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100000001b3)
+    });
+    assert_eq!(digest, 0x4dbdbcf062a8607d);
+}
+
+#[test]
+fn a_spawn_key_names_the_ancestors() {
+    let mut root = SeedSequence::from_decimal("7").unwrap();
+    assert!(root.spawn_key().is_empty());
+    let mut children = root.spawn(3).unwrap();
+    assert_eq!(children[2].spawn(2).unwrap()[1].spawn_key(), [2, 1]);
+    assert_eq!(root.spawn(1).unwrap()[0].spawn_key(), [3]);
+}
+
 fn bit_generator<B: BitGenerator>(seed: &str, sequence: &SeedSequence, case: &Value) -> usize {
     let case = case.as_object().unwrap();
     for (key, expected) in case {
