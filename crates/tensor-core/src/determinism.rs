@@ -86,8 +86,10 @@ pub fn set_default(level: Determinism) {
     store_default(Policy { level, warn_only });
 }
 
-/// Makes a missing level a `tracing` warning (once per call site) and not an error, for every
+/// Makes a missing level a warning (once per operation and call site) and not an error, for every
 /// thread that is in no scope. A deterministic variant is still taken where there is one.
+///
+/// Warnings go to the thread's `tracing` subscriber, without one to standard error.
 pub fn set_warn_only(warn_only: bool) {
     let level = load_default().level;
     store_default(Policy { level, warn_only });
@@ -120,7 +122,7 @@ pub fn scope<R>(level: Determinism, f: impl FnOnce() -> R) -> R {
 }
 
 /// Runs `f` with `level` preferred on this thread: where it cannot be had, a warning is
-/// written and the best variant runs.
+/// written, as [`set_warn_only`] describes, and the best variant runs.
 pub fn scope_warn_only<R>(level: Determinism, f: impl FnOnce() -> R) -> R {
     let _guard = push(Policy { level, warn_only: true });
     f()
