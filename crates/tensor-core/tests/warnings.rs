@@ -80,52 +80,55 @@ impl Subscriber for Counter {
     fn exit(&self, _: &Id) {}
 }
 
-#[test]
-#[ignore = "run by the tests below"]
-fn unheard() {
-    call();
-}
+/// Set in the process that runs a case.
+const CHILD: &str = "SAMEBITS_TEST_WARNINGS";
 
-#[test]
-#[ignore = "run by the tests below"]
-fn heard() {
-    tracing::subscriber::with_default(Counter, call);
-    assert_eq!(COUNT.load(Ordering::Relaxed), 3);
-}
-
-#[test]
-#[ignore = "run by the tests below"]
-fn heard_on_another_thread() {
-    let listener = std::thread::spawn(|| tracing::subscriber::set_default(Counter));
-    listener.join().unwrap();
-    call();
-    assert_eq!(COUNT.load(Ordering::Relaxed), 0);
-}
-
-/// The warnings that a test of this program writes to standard error.
-fn warnings_of(test: &str) -> Vec<String> {
+/// Runs `case` in a process of its own, in which the test that calls this comes here again, and
+/// returns the warnings that it writes to standard error; nothing in that process itself.
+fn warnings_of(test: &str, case: fn()) -> Option<Vec<String>> {
+    if std::env::var_os(CHILD).is_some() {
+        case();
+        return None;
+    }
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args([test, "--exact", "--ignored", "--nocapture", "--test-threads=1"]);
+    command.args([test, "--exact", "--nocapture", "--test-threads=1"]).env(CHILD, "1");
     let output = command.output().unwrap();
     let errors = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{test}: {errors}");
     let lines = |start| errors.lines().filter(move |line: &&str| line.starts_with(start));
     let warnings: Vec<_> = lines("warning: ").map(str::to_owned).collect();
     assert_eq!(lines("  --> ").count(), warnings.len(), "{errors}");
-    warnings
+    Some(warnings)
+}
+
+fn expect_three(warnings: &[String]) {
+    let ops: Vec<_> = warnings.iter().map(|line| &line[9..line.find(" (").unwrap()]).collect();
+    assert_eq!(ops, ["race", "contest", "race"]);
+    assert!(warnings[0].contains("(forward): requires Portable, but the best variant"));
 }
 
 #[test]
-fn without_a_subscriber_each_operation_and_call_site_is_warned_about_once() {
-    for test in ["unheard", "heard_on_another_thread"] {
-        let warnings = warnings_of(test);
-        let ops: Vec<_> = warnings.iter().map(|line| &line[9..line.find(" (").unwrap()]).collect();
-        assert_eq!(ops, ["race", "contest", "race"], "{test}");
-        assert!(warnings[0].contains("(forward): requires Portable, but the best variant"));
-    }
+fn each_operation_and_call_site_is_warned_about_once() {
+    let found = warnings_of("each_operation_and_call_site_is_warned_about_once", call);
+    found.iter().for_each(|warnings| expect_three(warnings));
+}
+
+#[test]
+fn a_subscriber_of_another_thread_does_not_count() {
+    let found = warnings_of("a_subscriber_of_another_thread_does_not_count", || {
+        let listener = std::thread::spawn(|| tracing::subscriber::set_default(Counter));
+        listener.join().unwrap();
+        call();
+        assert_eq!(COUNT.load(Ordering::Relaxed), 0);
+    });
+    found.iter().for_each(|warnings| expect_three(warnings));
 }
 
 #[test]
 fn a_subscriber_alone_is_told() {
-    assert!(warnings_of("heard").is_empty());
+    let found = warnings_of("a_subscriber_alone_is_told", || {
+        tracing::subscriber::with_default(Counter, call);
+        assert_eq!(COUNT.load(Ordering::Relaxed), 3);
+    });
+    assert!(found.is_none_or(|warnings| warnings.is_empty()));
 }
