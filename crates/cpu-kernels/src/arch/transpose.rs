@@ -1,6 +1,7 @@
 //! Packing of rows that lie along `k` into panels that lie across it.
 
 use samebits_numerics::memory::product;
+#[cfg(target_arch = "x86_64")]
 use samebits_numerics::simd::{self, Level};
 
 macro_rules! pack_transposed {
