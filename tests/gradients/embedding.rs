@@ -5,27 +5,6 @@ use samebits::ops::BagMode;
 use super::{indices, normal_of};
 use samebits::{DType, Generator, Tensor};
 
-use super::{check, check_twice};
-
-#[test]
-fn tables() {
-    let index = indices(12, 5, 31).reshape([3, 4]).unwrap();
-    for padding_idx in [None, Some(2)] {
-        // What is not read has no derivative; the others are read as they are.
-        let weight: &[usize] = &[5, 3];
-        let skip = |x: &Tensor| match padding_idx {
-            None => Ok(x.clone()),
-            Some(row) => {
-                let rows = Tensor::from_slice(&[row as i64], &[1]).unwrap();
-                f::index_copy(x, 0, &rows, &normal_of(&[1, 3], DType::F64, 32))
-            }
-        };
-        check_twice("embedding", &[weight], &|x| {
-            f::embedding_with(&skip(&x[0].square()?)?, &index, padding_idx, false)
-        });
-    }
-}
-
 #[test]
 fn padding_and_frequency() {
     let index = Tensor::from_slice(&[1i64, 0, 1, 2], &[2, 2]).unwrap();
@@ -34,39 +13,6 @@ fn padding_and_frequency() {
     let gradients = y.affine(6.0, 0.0).unwrap().sum_all().unwrap().backward().unwrap();
     let found = gradients.of(&weight).unwrap().to_vec::<f64>().unwrap();
     assert_eq!(found, [0.0, 6.0, 6.0, 0.0]);
-}
-
-#[test]
-fn bags() {
-    let index = indices(14, 6, 34);
-    let offsets = Tensor::from_slice(&[0i64, 3, 3, 9], &[4]).unwrap();
-    let square = index.reshape([2, 7]).unwrap();
-    for mode in [BagMode::Sum, BagMode::Mean, BagMode::Max] {
-        for padding_idx in [None, Some(1)] {
-            for include_last_offset in [false, true] {
-                let options = EmbeddingBagOptions {
-                    mode,
-                    padding_idx,
-                    include_last_offset,
-                    ..EmbeddingBagOptions::default()
-                };
-                check(&format!("embedding_bag {options:?}"), &[&[6, 3]], &|x| {
-                    f::embedding_bag(&x[0], &index, Some(&offsets), None, options)
-                });
-                check(&format!("embedding_bag {options:?}, rows"), &[&[6, 3]], &|x| {
-                    f::embedding_bag(&x[0], &square, None, None, options)
-                });
-                if mode == BagMode::Sum {
-                    check("embedding_bag weighted", &[&[6, 3], &[14]], &|x| {
-                        f::embedding_bag(&x[0], &index, Some(&offsets), Some(&x[1]), options)
-                    });
-                    check("embedding_bag weighted, rows", &[&[6, 3], &[2, 7]], &|x| {
-                        f::embedding_bag(&x[0], &square, None, Some(&x[1]), options)
-                    });
-                }
-            }
-        }
-    }
 }
 
 /// As in PyTorch.

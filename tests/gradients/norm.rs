@@ -4,36 +4,6 @@ use samebits::nn::{self, InstanceNorm2d, Layer, Module};
 use super::normal_of;
 use samebits::{DType, Tensor};
 
-use super::check_twice;
-
-#[test]
-fn with_their_own_statistics() {
-    check_twice("batch_norm", &[&[3, 2, 4], &[2], &[2]], &|x| {
-        Ok(f::batch_norm(&x[0], Some(&x[1]), Some(&x[2]), 1e-3)?.0)
-    });
-    check_twice("batch_norm 2d", &[&[4, 3]], &|x| Ok(f::batch_norm(&x[0], None, None, 1e-3)?.0));
-    check_twice("layer_norm", &[&[3, 2, 4], &[2, 4], &[2, 4]], &|x| {
-        f::layer_norm(&x[0], &[2, 4], Some(&x[1]), Some(&x[2]), 1e-3)
-    });
-    check_twice("layer_norm", &[&[3, 4]], &|x| f::layer_norm(&x[0], &[4], None, None, 1e-3));
-    check_twice("group_norm", &[&[2, 4, 3], &[4], &[4]], &|x| {
-        f::group_norm(&x[0], 2, Some(&x[1]), Some(&x[2]), 1e-3)
-    });
-    check_twice("instance_norm", &[&[2, 2, 2, 3], &[2], &[2]], &|x| {
-        Ok(f::instance_norm(&x[0], Some(&x[1]), Some(&x[2]), 1e-3)?.0)
-    });
-}
-
-#[test]
-fn with_given_statistics() {
-    let mean = normal_of(&[2], DType::F64, 1);
-    let var = normal_of(&[2], DType::F64, 2).square().unwrap();
-    check_twice("batch_norm_inference", &[&[3, 2, 4], &[2], &[2]], &|x| {
-        let (weight, bias) = (Some(&x[1]), Some(&x[2]));
-        f::batch_norm_inference(&x[0], weight, bias, &mean, &var, 1e-3)
-    });
-}
-
 #[test]
 fn running_statistics_of_instances() {
     let x = normal_of(&[4, 3, 5, 6], DType::F32, 3);

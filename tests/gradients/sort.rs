@@ -1,30 +1,6 @@
 use samebits::Tensor;
 use samebits::functional as f;
 
-use super::check_twice;
-
-#[test]
-fn sorting_and_selection() {
-    for dim in [0, 1] {
-        let shape: &[usize] = &[5, 6];
-        for upwards in [false, true] {
-            check_twice("sort", &[shape], &|x| Ok(f::sort(&x[0].square()?, dim, upwards)?.0));
-            check_twice("topk", &[shape], &|x| Ok(f::topk(&x[0].square()?, 3, dim, upwards)?.0));
-            check_twice("kthvalue", &[shape], &|x| {
-                Ok(f::kthvalue(&x[0].square()?, 2, dim, upwards)?.0)
-            });
-            check_twice("median_dim", &[shape], &|x| {
-                Ok(f::median_dim(&x[0].square()?, dim, upwards)?.0)
-            });
-            check_twice("nanmedian_dim", &[shape], &|x| {
-                Ok(f::nanmedian_dim(&x[0].square()?, dim, upwards)?.0)
-            });
-        }
-    }
-    check_twice("median", &[&[5, 6]], &|x| f::median(&x[0].square()?));
-    check_twice("nanmedian", &[&[5, 6]], &|x| f::nanmedian(&x[0].square()?));
-}
-
 #[test]
 fn equal_medians_share_the_gradient() {
     let nan = f64::NAN;

@@ -1,11 +1,14 @@
-//! What the workspace tests share: one seeded case for every operation and variant of it,
-//! and the comparison with reference figures.
+//! What the workspace tests share: the table of operations and what to give each of them in each
+//! proof, and the comparison with reference figures.
 
-mod cases;
 pub mod conformance;
 pub mod fuzz;
+mod samples;
 
-pub use cases::{Case, Family, drawn_cases, families, strided_families, tiny_families, unreached};
+pub use samples::{
+    Batch, Case, Digest, Family, Gradient, Input, Make, Order, Sample, Samples, Tensors,
+    drawn_cases, each, families, normal, samples, strided_families, tiny_families, unreached,
+};
 
 use samebits::ops::Normal;
 use samebits::tensor_core::Tensor as Value;

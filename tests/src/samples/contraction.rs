@@ -2,6 +2,7 @@ use samebits::functional as f;
 use samebits::ops::*;
 use samebits::{DType, Result, Tensor};
 
+use super::sample::{Samples, each, normal};
 use super::{Cases, FLOATS, Make};
 
 pub(super) fn add(cases: &mut Cases, make: Make) {
@@ -89,13 +90,16 @@ fn products() -> Vec<Product> {
     ]
 }
 
-fn convolutions() -> Vec<(Vec<usize>, Vec<usize>, ConvParams)> {
-    let params = |stride: &[usize], padding: &[usize], dilation: &[usize], groups| ConvParams {
+fn params(stride: &[usize], padding: &[usize], dilation: &[usize], groups: usize) -> ConvParams {
+    ConvParams {
         stride: stride.to_vec(),
         padding: padding.to_vec(),
         dilation: dilation.to_vec(),
         groups,
-    };
+    }
+}
+
+fn convolutions() -> Vec<(Vec<usize>, Vec<usize>, ConvParams)> {
     vec![
         (vec![3, 16, 14, 15], vec![24, 16, 3, 3], ConvParams::padded(2, 1)),
         (vec![2, 6, 9, 11], vec![9, 2, 2, 3], params(&[2, 1], &[1, 0], &[1, 2], 3)),
@@ -130,4 +134,100 @@ fn transposed(
     cases.graded(name, arguments, move |x| {
         f::conv_transpose(&x[0], &x[1], Some(&x[2]), &params, &more)
     });
+}
+
+pub(super) fn samples(samples: &mut Samples) {
+    products_of(samples);
+    for (mut input, weight, params) in convolutions() {
+        // A batch worth the name.
+        input[0] = input[0].max(1) + 2;
+        let output = params.output_shape("case", &input, &weight).expect("a valid case");
+        let channels = weight[1] * params.groups;
+        let more: Vec<usize> = params.stride.iter().map(|stride| stride - 1).collect();
+        let name = format!("{input:?} {weight:?} {params:?}");
+        let again = params.clone();
+        samples
+            .add(format!("conv {name}"), move |x| f::conv(&x[0], &x[1], Some(&x[2]), &params))
+            .batch([each(&input), normal(&weight), normal(&weight[..1])]);
+        samples
+            .add(format!("conv_transpose {name}"), move |x| {
+                f::conv_transpose(&x[0], &x[1], Some(&x[2]), &again, &more)
+            })
+            .batch([each(&output), normal(&weight), normal(&[channels])]);
+    }
+    let uneven = || params(&[2, 1], &[1, 0], &[1, 2], 2);
+    samples.add("conv2d", move |x| f::conv2d(&x[0], &x[1], Some(&x[2]), &uneven())).twice([
+        normal(&[2, 4, 5, 6]),
+        normal(&[4, 2, 3, 2]),
+        normal(&[4]),
+    ]);
+    samples
+        .add("conv1d", |x| f::conv1d(&x[0], &x[1], None, &ConvParams::padded(1, 2)))
+        .twice([normal(&[1, 2, 7]), normal(&[3, 2, 3])]);
+    samples
+        .add("conv3d", |x| f::conv3d(&x[0], &x[1], None, &ConvParams::padded(3, 1)))
+        .twice([normal(&[1, 1, 4, 3, 4]), normal(&[2, 1, 2, 2, 3])]);
+    samples
+        .add("conv_transpose2d", move |x| {
+            f::conv_transpose2d(&x[0], &x[1], Some(&x[2]), &uneven(), &[1, 0])
+        })
+        .twice([normal(&[2, 4, 3, 2]), normal(&[4, 2, 3, 2]), normal(&[4])]);
+    samples
+        .add("conv_transpose1d, output padding above the stride", |x| {
+            f::conv_transpose1d(&x[0], &x[1], None, &params(&[2], &[1], &[5], 1), &[3])
+        })
+        .twice([normal(&[2, 4]), normal(&[2, 3, 2])]);
+    samples
+        .add("conv_transpose3d", |x| {
+            f::conv_transpose3d(&x[0], &x[1], None, &ConvParams::padded(3, 0), &[0, 0, 0])
+        })
+        .twice([normal(&[1, 2, 2, 1, 2]), normal(&[2, 1, 2, 2, 1])]);
+    samples.add("conv_same", |x| f::conv_same(&x[0], &x[1], Some(&x[2]), &[3, 1], 2)).twice([
+        normal(&[1, 2, 5, 4]),
+        normal(&[2, 1, 2, 3]),
+        normal(&[2]),
+    ]);
+}
+
+fn products_of(samples: &mut Samples) {
+    let matmul = samples.add("matmul", |x| f::matmul(&x[0], &x[1]));
+    for [rows, k, n] in [[13, 700, 33], [70, 40, 1], [5, 3, 257]] {
+        matmul.batch([each(&[rows, k]), normal(&[k, n])]);
+    }
+    matmul.batch([each(&[5, 3, 20, 30]), normal(&[3, 30, 9])]);
+    let pairs: [(&[usize], &[usize]); _] = [
+        (&[3, 5], &[5, 2]),
+        (&[2, 1, 3, 4], &[5, 4, 2]),
+        (&[5], &[5]),
+        (&[4], &[2, 4, 3]),
+        (&[2, 3, 4], &[4]),
+        (&[2, 3, 4], &[4, 5]),
+    ];
+    for (a, b) in pairs {
+        matmul.twice([normal(a), normal(b)]);
+    }
+    samples
+        .add("bmm", |x| f::bmm(&x[0], &x[1]))
+        .batch([each(&[7, 20, 300]), each(&[7, 300, 33])])
+        .twice([normal(&[2, 3, 4]), normal(&[2, 4, 5])]);
+    samples
+        .add("linear", |x| f::linear(&x[0], &x[1], Some(&x[2])))
+        .batch([each(&[6, 3, 50]), normal(&[60, 50]), normal(&[60])])
+        .twice([normal(&[2, 3, 5]), normal(&[4, 5]), normal(&[4])])
+        // Of vectors.
+        .twice([normal(&[5]), normal(&[5]), normal(&[])]);
+    samples.add("addmm", |x| f::addmm(&x[0], &x[1], &x[2], 0.7, 1.3)).twice([
+        normal(&[5]),
+        normal(&[3, 4]),
+        normal(&[4, 5]),
+    ]);
+    samples
+        .add("baddbmm", |x| f::baddbmm(&x[0], &x[1], &x[2], 0.5, 2.0))
+        .batch([each(&[6, 9, 8]), each(&[6, 9, 40]), each(&[6, 40, 8])])
+        .twice([normal(&[3, 1]), normal(&[2, 3, 4]), normal(&[2, 4, 5])]);
+    samples.add("baddbmm, beta of one", |x| f::baddbmm(&x[0], &x[1], &x[2], 1.0, 1.3)).twice([
+        normal(&[3, 1]),
+        normal(&[2, 3, 4]),
+        normal(&[2, 4, 5]),
+    ]);
 }

@@ -3,7 +3,8 @@ use samebits::ops::*;
 use samebits::tensor_core::Tensor as Value;
 use samebits::{DType, Generator, Result, Tensor, dispatch};
 
-use super::{Cases, FLOATS, Make};
+use super::sample::{Input, Samples, each, normal};
+use super::{Cases, FLOATS, Make, Tensors};
 
 pub(super) fn add(cases: &mut Cases, make: Make) {
     for dtype in FLOATS {
@@ -189,4 +190,151 @@ fn networks() -> Vec<Network> {
             f::cat(&[f::reshape(y.data(), [20 * 42])?, f::reshape(&h, [4 * 5 * 21])?], 0)
         }),
     ]
+}
+
+/// A layer, or several: the number of gates, of biases for the projection, and the function of
+/// input, hidden and cell state.
+type Layers = fn(&[Tensor], &[Weights], Stack<'_>) -> Result<Vec<Tensor>>;
+
+/// Weights as they follow one another: with a projection five of each direction, else four.
+fn weights_of(x: &[Tensor], projected: bool) -> Vec<Weights> {
+    x.chunks_exact(if projected { 5 } else { 4 })
+        .map(|x| Weights {
+            weight_ih: x[0].clone(),
+            weight_hh: x[1].clone(),
+            bias_ih: Some(x[2].clone()),
+            bias_hh: Some(x[3].clone()),
+            weight_hr: x.get(4).cloned(),
+        })
+        .collect()
+}
+
+/// Sizes of a stack.
+#[derive(Clone, Copy)]
+struct Sizes {
+    input: usize,
+    hidden: usize,
+    projection: Option<usize>,
+    layers: usize,
+    directions: usize,
+}
+
+impl Sizes {
+    /// Input of `steps` and `n` sequences, both states, and the weights.
+    fn inputs(self, gates: usize, steps: usize, n: usize) -> Vec<Input> {
+        let Sizes { input, hidden, projection, layers, directions } = self;
+        let state = projection.unwrap_or(hidden);
+        let mut all = vec![
+            normal(&[steps, n, input]).along(1),
+            normal(&[layers * directions, n, state]).along(1),
+            normal(&[layers * directions, n, hidden]).along(1),
+        ];
+        for layer in 0..layers {
+            let input = if layer == 0 { input } else { state * directions };
+            for _ in 0..directions {
+                all.extend([&[gates * hidden, input][..], &[gates * hidden, state]].map(normal));
+                all.extend([normal(&[gates * hidden]), normal(&[gates * hidden])]);
+                all.extend(projection.map(|projection| normal(&[projection, hidden])));
+            }
+        }
+        all
+    }
+}
+
+pub(super) fn samples(samples: &mut Samples) {
+    let networks: [(_, usize, bool, Layers); _] = [
+        ("rnn_tanh", 1, false, |x, weights, stack| {
+            Ok(f::rnn_tanh(&x[0], &x[1], weights, stack)?.tensors())
+        }),
+        ("rnn_relu", 1, false, |x, weights, stack| {
+            Ok(f::rnn_relu(&x[0], &x[1], weights, stack)?.tensors())
+        }),
+        ("gru", 3, false, |x, weights, stack| Ok(f::gru(&x[0], &x[1], weights, stack)?.tensors())),
+        ("lstm", 4, false, |x, weights, stack| {
+            Ok(f::lstm(&x[0], &x[1], &x[2], weights, stack)?.tensors())
+        }),
+        ("lstm projected", 4, true, |x, weights, stack| {
+            Ok(f::lstm(&x[0], &x[1], &x[2], weights, stack)?.tensors())
+        }),
+        ("lstm packed", 4, false, |x, weights, stack| {
+            let packed = f::pack_padded_sequence(&x[0], &[2, x[0].shape()[0]], false, false)?;
+            let (y, h, c) = f::lstm_packed(&packed, &x[1], &x[2], weights, stack)?;
+            Ok(vec![f::pad_packed_sequence(&y, true, 0.5, Some(6))?.0, h, c])
+        }),
+        ("gru packed", 3, false, |x, weights, stack| {
+            let packed = f::pack_padded_sequence(&x[0], &[2, x[0].shape()[0]], false, false)?;
+            let (y, h) = f::gru_packed(&packed, &x[1], weights, stack)?;
+            Ok(vec![y.data().clone(), h])
+        }),
+    ];
+    for (name, gates, projected, layers) in networks {
+        let large = Sizes { input: 13, hidden: 21, projection: None, layers: 2, directions: 2 };
+        let small = Sizes {
+            input: 2,
+            hidden: 2,
+            projection: projected.then_some(1),
+            layers: 1,
+            directions: 2,
+        };
+        let sample = samples
+            .add(name, move |x| {
+                let stack = Stack { bidirectional: true, ..Stack::default() };
+                layers(&x[..3], &weights_of(&x[3..], projected), stack)
+            })
+            .twice(small.inputs(gates, 3, 2));
+        // The lengths of packed sequences are those of one batch.
+        if !projected && !name.ends_with("packed") {
+            sample.batch_along(1, large.inputs(gates, 7, 6));
+        }
+        for bidirectional in [false, true] {
+            let directions = if bidirectional { 2 } else { 1 };
+            let projection = projected.then_some(2);
+            let sizes = Sizes { input: 3, hidden: 4, projection, layers: 2, directions };
+            samples
+                .add(format!("{name}, two layers, bidirectional {bidirectional}"), move |x| {
+                    let mut generator = Generator::new(8);
+                    let dropout = Some((0.3, &mut generator));
+                    let stack = Stack { bidirectional, batch_first: false, dropout };
+                    layers(&x[..3], &weights_of(&x[3..], projected), stack)
+                })
+                .once("slow twice, which one layer is", sizes.inputs(gates, 5, 2));
+        }
+    }
+    let (size, state) = (37, || each(&[19, 37]));
+    let (gates, bias) =
+        (move |n: usize| each(&[19, n * size]), move |n: usize| normal(&[n * size]));
+    samples
+        .add("lstm_cell", |x| {
+            let [gates_x, gates_h, cell, bias] = [0, 1, 2, 3].map(|i| x[i].value().clone());
+            let op = LstmCell { gates_x, gates_h, bias: Some(bias), cell: cell.clone() };
+            let (hidden, next_cell, activations) = dispatch(&op)?;
+            let (gates, before) = dispatch(&LstmCellGrad {
+                grad_hidden: hidden.clone(),
+                grad_cell: cell.clone(),
+                activations: activations.clone(),
+                cell,
+                next_cell: next_cell.clone(),
+            })?;
+            Ok([hidden, next_cell, activations, gates, before].map(Tensor::from).to_vec())
+        })
+        .batch([gates(4), gates(4), state(), bias(4)]);
+    samples
+        .add("gru_cell", |x| {
+            let [gates_x, gates_h, hidden, bias] = [0, 1, 2, 3].map(|i| x[i].value().clone());
+            let op = GruCell {
+                gates_x,
+                gates_h,
+                bias_x: Some(bias),
+                bias_h: None,
+                hidden: hidden.clone(),
+            };
+            let (next, activations) = dispatch(&op)?;
+            let (x, h, before) = dispatch(&GruCellGrad {
+                grad: next.clone(),
+                activations: activations.clone(),
+                hidden,
+            })?;
+            Ok([next, activations, x, h, before].map(Tensor::from).to_vec())
+        })
+        .batch([gates(3), gates(3), state(), bias(3)]);
 }

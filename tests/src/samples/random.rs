@@ -2,6 +2,7 @@ use samebits::functional as f;
 use samebits::ops::*;
 use samebits::{DType, Generator, Result, Tensor};
 
+use super::sample::{Samples, normal};
 use super::{Cases, FLOATS, Make};
 
 pub(super) fn add(cases: &mut Cases, make: Make) {
@@ -9,9 +10,6 @@ pub(super) fn add(cases: &mut Cases, make: Make) {
         of_type(cases, make, dtype);
     }
 }
-
-/// A kind of dropout.
-type Thinned = fn(&Tensor, f64, &mut Generator) -> Result<Tensor>;
 
 fn of_type(cases: &mut Cases, make: Make, dtype: DType) {
     let generator = Generator::new(34).with_stream(2).with_offset(9);
@@ -33,6 +31,16 @@ fn of_type(cases: &mut Cases, make: Make, dtype: DType) {
     );
     let x = make.normal(&[50_005], dtype, 35);
     cases.add(format!("dropout {dtype}"), Dropout { x, p: 0.3, generator });
+    cases.functions(dtype, samples);
+}
+
+/// A kind of dropout.
+type Thinned = fn(&Tensor, f64, &mut Generator) -> Result<Tensor>;
+
+pub(super) fn samples(samples: &mut Samples) {
+    for op in ["dropout", "normal", "uniform"] {
+        samples.no_batch(op, "an element's number is its place in the whole");
+    }
     let functions: [(_, Thinned); _] = [
         ("dropout1d", f::dropout1d),
         ("dropout2d", f::dropout2d),
@@ -41,10 +49,13 @@ fn of_type(cases: &mut Cases, make: Make, dtype: DType) {
         ("feature_alpha_dropout", f::feature_alpha_dropout),
     ];
     for (number, (name, function)) in functions.into_iter().enumerate() {
-        let shape = [5, 7, 9, 11, 13][..(number + 3).min(5)].to_vec();
-        let x = make.normal(&shape, dtype, 36);
-        cases.graded(format!("{name} {dtype}"), vec![x], move |x| {
-            function(&x[0], 0.4, &mut Generator::new(37))
-        });
+        let rank = (number + 3).min(5);
+        samples
+            .add(name, move |x| function(&x[0], 0.4, &mut Generator::new(37)))
+            .digest([normal(&[5, 7, 9, 11, 13][..rank]).seed(36)])
+            .twice([normal(&[2, 3, 2, 1, 2][..rank]).squared()]);
     }
+    samples
+        .add("dropout", |x| f::dropout(&x[0], 0.4, &mut Generator::new(6)))
+        .twice([normal(&[40]).squared()]);
 }

@@ -4,6 +4,7 @@ use samebits::sparse::{SparseCoo, SparseCsr, sparse_bmm, sparse_mm};
 use samebits::tensor_core::Tensor as Value;
 use samebits::{DType, Tensor};
 
+use super::sample::{Samples, each, given, normal};
 use super::{Cases, FLOATS, Make};
 
 pub(super) fn add(cases: &mut Cases, make: Make) {
@@ -54,6 +55,12 @@ fn products(cases: &mut Cases, make: Make, dtype: DType) {
     });
 }
 
+/// Places of `count` elements of a matrix, or of several.
+fn places(count: usize, sizes: &[usize]) -> Vec<i64> {
+    let of = |(i, &n): (usize, &usize)| make_indices(count, n as i64, 150 + i as u64);
+    sizes.iter().enumerate().flat_map(of).collect()
+}
+
 fn make_indices(count: usize, bound: i64, seed: u64) -> Vec<i64> {
     crate::indices(count, bound, seed).to_vec().expect("indices are i64")
 }
@@ -81,4 +88,66 @@ fn decompositions(cases: &mut Cases, make: Make, dtype: DType) {
         let (a, b, c) = f::pca_lowrank(&Tensor::from(&x), Some(5), true, 1, &mut generator)?;
         Ok(vec![u.into(), s.into(), v.into(), a.into(), b.into(), c.into()])
     });
+}
+
+pub(super) fn samples(samples: &mut Samples) {
+    let matrix = |count: usize, sizes: &[usize]| {
+        given(Value::from_slice(&places(count, sizes), &[sizes.len(), count]))
+    };
+    // The columns of the dense matrix are a batch.
+    samples
+        .add("sparse_mm", |x| {
+            sparse_mm(&SparseCoo::new(&x[2], &x[1], &[40, x[0].shape()[0]])?, &x[0])
+        })
+        .batch_along(1, [normal(&[700, 37]).along(1), normal(&[5000]), matrix(5000, &[40, 700])]);
+    samples
+        .add("sparse_mm of squares", |x| sparse_mm(&SparseCoo::new(&x[2], &x[0], &[3, 4])?, &x[1]))
+        .twice([normal(&[9]).squared(), normal(&[4, 2]), matrix(9, &[3, 4])]);
+    samples
+        .add("to_dense", |x| SparseCoo::new(&x[1], &x[0], &[3, 4])?.transpose(0, 1)?.to_dense())
+        .twice([normal(&[9]).squared(), matrix(9, &[3, 4])]);
+    samples
+        .add("from_dense", |x| sparse_mm(&SparseCsr::from_dense(&x[0])?.to_coo(), &x[1]))
+        .twice([normal(&[3, 4]).squared(), normal(&[4, 2])]);
+    samples
+        .add("sparse_bmm of squares", |x| {
+            sparse_bmm(&SparseCoo::new(&x[2], &x[0], &[2, 3, 4])?, &x[1])
+        })
+        .twice([normal(&[12]).squared(), normal(&[2, 4, 2]), matrix(12, &[2, 3, 4])]);
+    // Each matrix of the batch has as many elements, so that the values are one too.
+    let (n, elements) = (5, 300);
+    let all = places(n * elements, &[13, 29]);
+    samples
+        .add_part("sparse_bmm", move |x, part| {
+            let mut places = Vec::new();
+            (0..part.len()).for_each(|i| places.extend(vec![i as i64; elements]));
+            for line in all.chunks_exact(n * elements) {
+                places.extend_from_slice(&line[part.start * elements..part.end * elements]);
+            }
+            let count = part.len() * elements;
+            let (places, values) =
+                (Tensor::from_slice(&places, &[3, count])?, f::reshape(&x[0], [count])?);
+            sparse_bmm(&SparseCoo::new(&places, &values, &[part.len(), 13, 29])?, &x[1])
+        })
+        .batch([each(&[n, elements]), each(&[n, 29, 40])]);
+    samples
+        .add("qr, svd", |x| {
+            let (q, r) = f::qr(&x[0], QrMode::Reduced)?;
+            let (u, s, v) = f::svd(&x[0].detach())?;
+            Ok(vec![q, r, u, s, v])
+        })
+        .batch([each(&[5, 40, 17])])
+        .batch([each(&[4, 17, 40])]);
+    for shape in [&[2, 5, 3][..], &[3, 3], &[3, 5]] {
+        let reduced = |x: &Tensor| f::qr(x, QrMode::Reduced);
+        samples.add("q", move |x| Ok(reduced(&x[0])?.0)).twice([normal(shape)]);
+        samples.add("r", move |x| Ok(reduced(&x[0])?.1)).twice([normal(shape)]);
+        samples
+            .add("q and r", move |x| {
+                let (q, r) = reduced(&x[0])?;
+                f::matmul(&q, &r.square()?)
+            })
+            .twice([normal(shape)]);
+    }
+    samples.add("q, complete", |x| Ok(f::qr(&x[0], QrMode::Complete)?.0)).twice([normal(&[3, 5])]);
 }

@@ -1,5 +1,6 @@
 use samebits::ops::*;
 
+use super::sample::Samples;
 use super::{Cases, FLOATS, Make};
 
 pub(super) fn add(cases: &mut Cases, make: Make) {
@@ -27,5 +28,11 @@ pub(super) fn add(cases: &mut Cases, make: Make) {
         }
         let x = make.wild(&[5000], dtype, 254);
         cases.add(format!("histc {dtype} wild"), Histc { x, bins: 9, min: -3.0, max: 3.0 });
+    }
+}
+
+pub(super) fn samples(samples: &mut Samples) {
+    for op in ["bincount", "bincount_weighted", "histc"] {
+        samples.no_batch(op, "one histogram of all");
     }
 }

@@ -1,6 +1,8 @@
+use samebits::functional as f;
 use samebits::ops::*;
-use samebits::{DType, dispatch};
+use samebits::{DType, Result, Tensor, dispatch};
 
+use super::sample::{Samples, each, normal};
 use super::{Cases, FLOATS, Make};
 
 pub(super) fn add(cases: &mut Cases, make: Make) {
@@ -45,5 +47,53 @@ pub(super) fn add(cases: &mut Cases, make: Make) {
     for dtype in FLOATS {
         let x = make.wild(&[900, 3], dtype, 243);
         cases.add(format!("unique_dim {dtype} wild"), UniqueDim { x, dim: 0, consecutive: false });
+    }
+}
+
+/// A selection along a dimension, upwards or downwards, or with the dimension or without.
+type Selection = fn(&Tensor, usize, bool) -> Result<(Tensor, Tensor)>;
+
+pub(super) fn samples(samples: &mut Samples) {
+    for op in ["unique", "unique_dim"] {
+        samples.no_batch(op, "one list of all");
+    }
+    let selections: [(_, Selection); _] = [
+        ("sort", f::sort),
+        ("topk", |x, dim, largest| f::topk(x, 3, dim, largest)),
+        ("kthvalue", |x, dim, keep| f::kthvalue(x, 2, dim, keep)),
+        ("median_dim", f::median_dim),
+        ("nanmedian_dim", f::nanmedian_dim),
+    ];
+    for (name, selection) in selections {
+        for dim in [0, 1] {
+            for flag in [false, true] {
+                samples
+                    .add(format!("{name} {dim} {flag}"), move |x| selection(&x[0], dim, flag))
+                    .twice([normal(&[5, 6]).squared()]);
+            }
+        }
+    }
+    samples.add("median", |x| f::median(&x[0])).twice([normal(&[5, 6]).squared()]);
+    samples.add("nanmedian", |x| f::nanmedian(&x[0])).twice([normal(&[5, 6]).squared()]);
+    let shapes: [&[usize]; _] = [&[3, 70_003], &[50, 300], &[9, 60, 7]];
+    for downwards in [false, true] {
+        let sample = samples.add(format!("sort, topk {downwards}"), move |x| {
+            let (sorted, order) = f::sort(&x[0], 1, downwards)?;
+            let (top, places) = f::topk(&x[0], 17, 1, downwards)?;
+            let order_again = f::argsort(&x[0], 1, downwards)?;
+            Ok(vec![sorted, order, top, places, order_again])
+        });
+        for shape in shapes {
+            sample.batch([each(shape)]);
+        }
+    }
+    let sample = samples.add("kthvalue, median, nanmedian", |x| {
+        let (kth, place) = f::kthvalue(&x[0], 20, 1, true)?;
+        let (median, middle) = f::median_dim(&x[0], 1, true)?;
+        let (other, _) = f::nanmedian_dim(&x[0], 1, true)?;
+        Ok(vec![kth, place, median, middle, other])
+    });
+    for shape in shapes {
+        sample.batch([each(shape)]);
     }
 }

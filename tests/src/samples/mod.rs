@@ -1,9 +1,11 @@
-//! One seeded call of every operation, with typical and with awkward arguments; one file per
-//! family of operations.
+//! The one table of operations for the tests, one file per family. A family has
 //!
-//! The cases of a family are compared with `snapshots/invariance__digests_FAMILY.snap`, among
-//! thread counts, instruction sets and devices. Sizes are such that work is shared among threads
-//! and that tails shorter than a vector are left over.
+//! - `add`: the cases whose digests are compared with `snapshots/invariance__digests_FAMILY.snap`,
+//!   among thread counts, instruction sets, layouts and devices. Sizes are such that work is shared
+//!   among threads and that tails shorter than a vector are left over. Every operation of the
+//!   registry has a case.
+//! - `samples`: differentiable functions, each with what to give it in each proof: digests, a batch
+//!   against its parts, gradients against differences. `add` takes the digests of these.
 
 mod bincount;
 mod contraction;
@@ -19,21 +21,26 @@ mod random;
 mod recurrent;
 mod reduce;
 mod resample;
+mod sample;
 mod scan;
 mod scatter;
+mod shape;
 mod sort;
 mod sparse;
 
 use std::fmt;
+use std::sync::Arc;
 
 use samebits::numerics::fpenv;
 use samebits::ops::{Affine, Cat};
+use samebits::registry::{self, KernelInfo};
 use samebits::tensor_core::Tensor as Value;
-use samebits::{DType, Device, DeviceKind, Op, Result, Tensor, dispatch, registry};
+use samebits::{DType, Determinism, Device, DeviceKind, Op, Result, Tensor, dispatch};
 
 use crate::{indices, normal_of};
 
 pub use drawn::drawn_cases;
+pub use sample::{Batch, Digest, Gradient, Input, Order, Sample, Samples, each, normal};
 
 /// The cases of one family of operations.
 #[derive(Debug)]
@@ -76,53 +83,63 @@ pub fn tiny_families(device: Device) -> Vec<Family> {
     all(Make { device, tiny: true, strided: false })
 }
 
-fn all(make: Make) -> Vec<Family> {
-    let all: [(_, Add); _] = [
-        ("bincount", bincount::add),
-        ("contraction", contraction::add),
-        ("elementwise", elementwise::add),
-        ("embedding", embedding::add),
-        ("index", index::add),
-        ("loss", loss::add),
-        ("norm", norm::add),
-        ("optim", optim::add),
-        ("pooling", pooling::add),
-        ("random", random::add),
-        ("recurrent", recurrent::add),
-        ("reduce", reduce::add),
-        ("resample", resample::add),
-        ("scan", scan::add),
-        ("scatter", scatter::add),
-        ("sort", sort::add),
-        ("sparse", sparse::add),
-    ];
-    all.into_iter()
-        .map(|(name, add)| {
-            let mut cases = Cases { make, all: Vec::new() };
-            add(&mut cases, make);
-            Family { name, cases: cases.all }
-        })
-        .collect()
+/// The differentiable functions of every family.
+pub fn samples() -> Vec<(&'static str, Samples)> {
+    let samples = |&(name, _, add): &(_, Add, AddSamples)| (name, Samples::of(add));
+    FAMILIES.iter().map(samples).collect()
 }
 
-/// The kernels of a kind of device that promise their bits and that no case has run in this
+fn all(make: Make) -> Vec<Family> {
+    let cases = |&(name, add, _): &(_, Add, AddSamples)| {
+        let mut cases = Cases { make, all: Vec::new() };
+        add(&mut cases, make);
+        Family { name, cases: cases.all }
+    };
+    FAMILIES.iter().map(cases).filter(|family| !family.cases.is_empty()).collect()
+}
+
+/// Adds the cases of a family.
+type Add = fn(&mut Cases, Make);
+
+/// Adds the functions of a family.
+type AddSamples = fn(&mut Samples);
+
+/// Every family: its name, its cases and its functions.
+const FAMILIES: &[(&str, Add, AddSamples)] = &[
+    ("bincount", bincount::add, bincount::samples),
+    ("contraction", contraction::add, contraction::samples),
+    ("elementwise", elementwise::add, elementwise::samples),
+    ("embedding", embedding::add, embedding::samples),
+    ("index", index::add, index::samples),
+    ("loss", loss::add, loss::samples),
+    ("norm", norm::add, norm::samples),
+    ("optim", optim::add, optim::samples),
+    ("pooling", pooling::add, pooling::samples),
+    ("random", random::add, random::samples),
+    ("recurrent", recurrent::add, recurrent::samples),
+    ("reduce", reduce::add, reduce::samples),
+    ("resample", resample::add, resample::samples),
+    ("scan", scan::add, scan::samples),
+    ("scatter", scatter::add, scatter::samples),
+    ("shape", |_, _| {}, shape::samples),
+    ("sort", sort::add, sort::samples),
+    ("sparse", sparse::add, sparse::samples),
+];
+
+/// The kernels of a kind of device that promise `level` or more and that have not run in this
 /// process.
-pub fn unreached(device: DeviceKind) -> Vec<String> {
-    registry::kernels()
-        .into_iter()
-        .filter(|(info, runs)| info.device == device && *runs == 0)
-        .filter(|(info, _)| info.level > samebits::Determinism::NotGuaranteed)
+pub fn unreached(device: DeviceKind, level: Determinism) -> Vec<KernelInfo> {
+    let is_meant = |info: &KernelInfo| {
         // The vendor's libraries, which a build may use and a machine not have.
-        .filter(|(info, _)| !["cublas", "cudnn"].contains(&info.variant))
-        .map(|(info, _)| format!("{} {} {} {}", info.op, info.pass, info.device, info.variant))
-        .collect()
+        let vendor = ["cublas", "cudnn"].contains(&info.variant);
+        info.device == device && info.level >= level && !vendor
+    };
+    let kernels = registry::kernels().into_iter();
+    kernels.filter(|(info, runs)| *runs == 0 && is_meant(info)).map(|(info, _)| info).collect()
 }
 
 /// The types that most operations take.
 const FLOATS: [DType; 2] = [DType::F32, DType::F64];
-
-/// Adds the cases of a family.
-type Add = fn(&mut Cases, Make);
 
 struct Cases {
     make: Make,
@@ -160,17 +177,42 @@ impl Cases {
         make.check(&name, &arguments);
         self.call(name, move || make.with_gradients(&arguments, &function));
     }
+
+    /// Adds the digests of a family's functions in a type.
+    fn functions(&mut self, dtype: DType, add: AddSamples) {
+        let make = self.make;
+        for sample in Samples::of(add).all.into_iter().map(Arc::new) {
+            for Digest { name, inputs } in sample.digests.clone() {
+                let values = inputs.iter().enumerate().map(|(i, x)| x.make(make, dtype, i));
+                let values: Vec<Value> = values.collect();
+                let (name, sample) = (format!("{name} {dtype}"), Arc::clone(&sample));
+                make.check(&name, &values);
+                self.call(name, move || {
+                    let variables: Vec<Tensor> = inputs
+                        .iter()
+                        .zip(&values)
+                        .map(|(input, x)| Tensor::from(x).set_requires_grad(!input.constant))
+                        .collect();
+                    let results = sample.call(&inputs, &variables, &(0..0))?;
+                    make.gradients(&results[0], &variables)
+                });
+            }
+        }
+    }
 }
 
 /// Makes the inputs of cases.
-#[derive(Clone, Copy)]
-struct Make {
+#[derive(Clone, Copy, Debug)]
+pub struct Make {
     device: Device,
     tiny: bool,
     strided: bool,
 }
 
 impl Make {
+    /// Dense inputs of ordinary size on the host.
+    pub const HOST: Make = Make { device: Device::Cpu, tiny: false, strided: false };
+
     /// Normal numbers; each seed gives its own.
     fn normal(self, shape: &[usize], dtype: DType, seed: u64) -> Value {
         let x = normal_of(shape, dtype, seed);
@@ -242,7 +284,11 @@ impl Make {
         self.check("a function", arguments);
         let variables: Vec<Tensor> =
             arguments.iter().cloned().map(|x| Tensor::from(x).set_requires_grad(true)).collect();
-        let value = function(&variables)?;
+        self.gradients(&function(&variables)?, &variables)
+    }
+
+    /// A value and, for a seeded gradient of it, the gradients of the variables.
+    fn gradients(self, value: &Tensor, variables: &[Tensor]) -> Result<Vec<Value>> {
         let seed = self.here(normal_of(value.shape(), value.dtype(), 99));
         let gradients = value.backward_from(Tensor::from(seed), false)?;
         let mut results = vec![value.value().clone()];
@@ -262,22 +308,42 @@ fn spread(x: &Value) -> Result<Value> {
     dispatch(&pairs)?.select(last, 1)?.permute(&reversed)
 }
 
-/// Results as a list.
-pub(crate) trait Tensors {
-    fn tensors(self) -> Vec<Value>;
+/// Results as a list: of plain tensors, or of those that users see.
+pub trait Tensors<T = Value> {
+    /// Every result.
+    fn tensors(self) -> Vec<T>;
 }
 
-impl Tensors for Value {
-    fn tensors(self) -> Vec<Value> {
-        vec![self]
-    }
+macro_rules! results {
+    ($tensor:ty) => {
+        impl Tensors<$tensor> for $tensor {
+            fn tensors(self) -> Vec<$tensor> {
+                vec![self]
+            }
+        }
+
+        impl Tensors<$tensor> for Vec<$tensor> {
+            fn tensors(self) -> Vec<$tensor> {
+                self
+            }
+        }
+
+        impl Tensors<$tensor> for ($tensor, $tensor) {
+            fn tensors(self) -> Vec<$tensor> {
+                vec![self.0, self.1]
+            }
+        }
+
+        impl Tensors<$tensor> for ($tensor, $tensor, $tensor) {
+            fn tensors(self) -> Vec<$tensor> {
+                vec![self.0, self.1, self.2]
+            }
+        }
+    };
 }
 
-impl Tensors for Vec<Value> {
-    fn tensors(self) -> Vec<Value> {
-        self
-    }
-}
+results!(Value);
+results!(Tensor);
 
 impl Tensors for (Value, Vec<Value>) {
     fn tensors(self) -> Vec<Value> {
@@ -285,21 +351,9 @@ impl Tensors for (Value, Vec<Value>) {
     }
 }
 
-impl Tensors for (Value, Value) {
-    fn tensors(self) -> Vec<Value> {
-        vec![self.0, self.1]
-    }
-}
-
 impl Tensors for (Value, Option<Value>) {
     fn tensors(self) -> Vec<Value> {
         [Some(self.0), self.1].into_iter().flatten().collect()
-    }
-}
-
-impl Tensors for (Value, Value, Value) {
-    fn tensors(self) -> Vec<Value> {
-        vec![self.0, self.1, self.2]
     }
 }
 
