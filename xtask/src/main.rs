@@ -16,6 +16,7 @@ mod conformance;
 mod cross;
 mod fuzz;
 mod gpu_bundle;
+mod new_op;
 mod nvrtc;
 mod properties;
 mod sanitize;
@@ -47,6 +48,8 @@ enum Task {
     Fuzz(fuzz::Args),
     /// Pack the CUDA tests and benches for a machine with a GPU.
     GpuBundle(gpu_bundle::Args),
+    /// Write the skeleton of an operator: its gradient, both devices, its sample.
+    NewOp(new_op::Args),
     /// Run many more cases of every property than the test suite does.
     Properties(properties::Args),
     /// Run tests under Miri, under AddressSanitizer and without overflow checks.
@@ -69,6 +72,7 @@ fn main() -> anyhow::Result<()> {
         Task::Cross(args) => cross::run(&args),
         Task::Fuzz(args) => fuzz::run(&args),
         Task::GpuBundle(args) => gpu_bundle::run(args),
+        Task::NewOp(args) => new_op::run(&args),
         Task::Properties(args) => properties::run(&args),
         Task::Sanitize(args) => sanitize::run(&args),
         Task::SupportMatrix(args) => support_matrix::run(&args),

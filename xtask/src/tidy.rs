@@ -76,6 +76,10 @@ pub(crate) fn run(_: &Args) -> Result<()> {
     for file in &files {
         check_file(file, &mut findings)?;
     }
+    for file in files.iter().filter(|file| file.extension().is_some_and(|found| found == "md")) {
+        let text = std::fs::read_to_string(crate::root().join(file))?;
+        check_names(crate::root(), file, &text, &mut findings);
+    }
     for needed in ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"]
     {
         if !files.iter().any(|file| file == Path::new(needed)) {
@@ -169,6 +173,38 @@ fn check_file(file: &Path, findings: &mut Vec<String>) -> Result<()> {
     Ok(())
 }
 
+/// Requires that a document names what there is: a path in backticks whose first folder is one of
+/// the workspace's must exist, and of "`ITEM` in `PATH`" the file must hold the item.
+fn check_names(root: &Path, file: &Path, text: &str, findings: &mut Vec<String>) {
+    let mut fenced = false;
+    for (number, line) in text.lines().enumerate() {
+        fenced ^= line.trim_start().starts_with("```");
+        if fenced {
+            continue;
+        }
+        let parts: Vec<&str> = line.split('`').collect();
+        for at in (1..parts.len()).step_by(2) {
+            let path = parts[at];
+            let is_path = path.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c));
+            let folder = path.split_once('/').map(|(folder, _)| folder);
+            let ours = ["crates", "docs", "kernels", "tests", "xtask"];
+            if !is_path || !folder.is_some_and(|folder| ours.contains(&folder)) {
+                continue;
+            }
+            let shown = format!("{}:{}", file.display(), number + 1);
+            if !root.join(path).exists() {
+                findings.push(format!("{shown}: there is no `{path}`"));
+            } else if at > 1 && parts[at - 1] == " in " {
+                let item = parts[at - 2];
+                let holds = std::fs::read_to_string(root.join(path));
+                if !holds.is_ok_and(|text| text.contains(item)) {
+                    findings.push(format!("{shown}: `{path}` holds no `{item}`"));
+                }
+            }
+        }
+    }
+}
+
 fn check_source(file: &Path, text: &str, findings: &mut Vec<String>) {
     let shown = file.display();
     let path = file.to_string_lossy();
@@ -223,6 +259,22 @@ mod tests {
             samebits = { path = \"..\" }\n[target.'cfg(unix)'.dependencies]\nsamebits-data = \"1\"\n\
             [dev-dependencies]\nsamebits-cli.workspace = true\n";
         assert_eq!(our_dependencies(manifest), ["rng", "samebits", "data"]);
+    }
+
+    #[test]
+    fn names_of_what_is_not_there_are_found() {
+        let found = |text: &str| {
+            let mut findings = Vec::new();
+            check_names(crate::root(), Path::new("docs/a.md"), text, &mut findings);
+            findings
+        };
+        assert_eq!(found("`xtask/src/tidy.rs`, `tests`, `no/such`, `kernels/*.cu`"), [""; 0]);
+        assert_eq!(found("`fn check_names` in `xtask/src/tidy.rs`"), [""; 0]);
+        assert_eq!(found("```sh\n`xtask/none.rs`\n```\n"), [""; 0]);
+        assert_eq!(found("\n`xtask/none.rs`"), ["docs/a.md:2: there is no `xtask/none.rs`"]);
+        let absent = concat!("fn absent", "_here");
+        let wrong = found(&format!("| x | `{absent}` in `xtask/src/tidy.rs` |"));
+        assert_eq!(wrong, [format!("docs/a.md:1: `xtask/src/tidy.rs` holds no `{absent}`")]);
     }
 
     #[test]
