@@ -326,8 +326,9 @@ struct Registered<O: Op> {
 static REGISTRY: RwLock<BTreeMap<TypeId, Entry>> = RwLock::new(BTreeMap::new());
 
 /// Operations and call sites that have been warned about a missing level.
-static WARNED: Mutex<BTreeSet<(&'static str, Pass, &'static str, u32, u32)>> =
-    Mutex::new(BTreeSet::new());
+static WARNED: Mutex<BTreeSet<Site>> = Mutex::new(BTreeSet::new());
+
+type Site = (&'static str, Pass, &'static Location<'static>);
 
 /// What other libraries do to a thread's floating-point mode is reported once.
 static REPORT_REPAIR: Once = Once::new();
@@ -432,8 +433,7 @@ fn choose<O: Op>(
     if !policy.warn_only {
         return Err(refusal);
     }
-    let site = (O::NAME, O::PASS, caller.file(), caller.line(), caller.column());
-    if WARNED.lock().insert(site) {
+    if WARNED.lock().insert((O::NAME, O::PASS, caller)) {
         warn(&refusal, caller);
     }
     Ok(best.clone())
