@@ -4,7 +4,7 @@ use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, criterion_group, criterion_main};
 use samebits_cpu_kernels::bincount::{bincount, bincount_weighted, bincount_weighted_fast};
 use samebits_cpu_kernels::embedding::{
-    BagMode, Bags, embedding_backward, embedding_backward_fast, embedding_bag_backward,
+    BagBounds, BagMode, Bags, embedding_backward, embedding_backward_fast, embedding_bag_backward,
     embedding_bag_backward_fast,
 };
 use samebits_cpu_kernels::index::{
@@ -50,7 +50,8 @@ fn benches(c: &mut Criterion) {
         });
     });
     let offsets: Vec<i64> = (0..512).map(|bag| bag * 64).collect();
-    let bags = Bags::new(rows, &index, &offsets, false, None).unwrap();
+    let bounds = BagBounds::new("embedding_bag", index.len(), &offsets, false).unwrap();
+    let bags = Bags::new(rows, &index, &bounds, None).unwrap();
     let bag_grad = values(512 * width);
     group.bench_function("embedding_bag sum backward 512 x 64 of 100k x 64", |b| {
         b.iter(|| {

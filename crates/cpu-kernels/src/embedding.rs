@@ -6,7 +6,7 @@
 mod bag;
 
 pub use bag::{
-    BagMode, Bags, embedding_bag, embedding_bag_backward, embedding_bag_backward_fast,
+    BagBounds, BagMode, Bags, embedding_bag, embedding_bag_backward, embedding_bag_backward_fast,
     embedding_bag_weights_backward,
 };
 

@@ -7,7 +7,7 @@ use exact::BigSum;
 use invariance::{Random, bits, everywhere};
 use samebits_cpu_kernels::Error;
 use samebits_cpu_kernels::embedding::{
-    BagMode, Bags, embedding, embedding_backward, embedding_bag, embedding_bag_backward,
+    BagBounds, BagMode, Bags, embedding, embedding_backward, embedding_bag, embedding_bag_backward,
     embedding_bag_weights_backward,
 };
 
@@ -82,7 +82,8 @@ fn bags_equal_the_definition() {
         let padding = (random.below(2) == 1).then(|| random.below(rows));
         let freq = random.below(2) == 1;
         let weight: Vec<f32> = random.wide(rows * width);
-        let bags = Bags::new(rows, &index, &offsets, last, padding).unwrap();
+        let bounds = BagBounds::new("embedding_bag", n, &offsets, last).unwrap();
+        let bags = Bags::new(rows, &index, &bounds, padding).unwrap();
         let members = members(&index, &offsets, last, padding);
         assert_eq!(bags.len(), members.len());
         let grad: Vec<f32> = random.wide(members.len() * width);
@@ -188,14 +189,19 @@ fn bags_equal_the_definition() {
 #[test]
 fn bags_that_make_no_sense_are_refused() {
     let message = |offsets: &[i64], last| {
-        Bags::new(3, &[0, 1, 2], offsets, last, None).unwrap_err().to_string()
+        BagBounds::new("embedding_bag", 3, offsets, last).unwrap_err().to_string()
     };
     assert!(message(&[1], false).starts_with("embedding_bag: offset 1 at position 0"));
     assert!(message(&[0, 2, 1], false).starts_with("embedding_bag: offset 1 at position 2"));
     assert!(message(&[0, 4], false).starts_with("embedding_bag: offset 4 at position 1"));
     assert!(message(&[], true).starts_with("embedding_bag: include_last_offset"));
-    assert!(Bags::new(3, &[0, 3], &[0], false, None).is_err());
-    let bags = Bags::new(3, &[0, 1], &[0], false, None).unwrap();
+    let bounds = BagBounds::new("embedding_bag", 2, &[0], false).unwrap();
+    assert!(Bags::new(3, &[0, 3], &bounds, None).is_err());
+    assert!(Bags::new(3, &[0], &bounds, None).is_err());
+    // Nothing looks at a place behind the last bag.
+    let first = BagBounds::new("embedding_bag", 2, &[0, 1], true).unwrap();
+    assert_eq!(Bags::new(3, &[0, 3], &first, None).unwrap().len(), 1);
+    let bags = Bags::new(3, &[0, 1], &bounds, None).unwrap();
     let mut out = [0.0f32; 1];
     let weights = Some(&[1.0f32, 2.0][..]);
     assert!(embedding_bag(&mut out, None, &[0.0; 3], 1, &bags, BagMode::Mean, weights).is_err());

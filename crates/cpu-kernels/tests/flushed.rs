@@ -9,7 +9,7 @@ use samebits_cpu_kernels::bincount::{bincount_weighted, bincount_weighted_fast, 
 use samebits_cpu_kernels::ctc::{Batch as Sequences, ctc_loss, ctc_loss_backward};
 use samebits_cpu_kernels::elementwise::{Operand, affine, binary, compare, unary};
 use samebits_cpu_kernels::embedding::{
-    BagMode, Bags, embedding_backward, embedding_bag, embedding_bag_backward,
+    BagBounds, BagMode, Bags, embedding_backward, embedding_bag, embedding_bag_backward,
     embedding_bag_weights_backward,
 };
 use samebits_cpu_kernels::grid_sample::{
@@ -275,7 +275,8 @@ mod family {
         let (n, rows) = (x.len(), x.len() / 4);
         let index = Random(4).indices(rows, rows);
         let offsets: Vec<i64> = (0..rows as i64 / 2).map(|bag| 2 * bag).collect();
-        let bags = Bags::new(rows, &index, &offsets, false, None).unwrap();
+        let bounds = BagBounds::new("embedding_bag", rows, &offsets, false).unwrap();
+        let bags = Bags::new(rows, &index, &bounds, None).unwrap();
         let (mut all, half) = (Vec::new(), n / 2);
         all.push(run(n, |out: &mut [T]| {
             embedding_backward(out, [rows, 4], &index, x, None, true).unwrap();

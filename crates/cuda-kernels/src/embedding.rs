@@ -4,6 +4,8 @@
 use bytemuck::{Pod, Zeroable};
 use cudarc::driver::CudaSlice;
 
+use samebits_tensor_core::geometry::BagBounds;
+
 use crate::Variant;
 use crate::device::{Device, Float, atomic, expect_len, of, product};
 use crate::error::{CudaError, Result};
@@ -74,50 +76,29 @@ pub struct Bags {
 }
 
 impl Bags {
-    /// The bags of rows `index` of a table of `rows` rows. Bag `b` starts at `offsets[b]` and
-    /// ends where the next one starts; the last one ends with the index. Places that hold
-    /// `padding_idx` belong to no bag.
+    /// Bags of rows `index` of a table of `rows` rows. Places that hold `padding_idx`, and those
+    /// after the last bag, belong to no bag.
     ///
     /// # Errors
     ///
-    /// [`CudaError::InvalidArgument`] if the offsets do not start at 0, decrease, or exceed the
-    /// length of the index; [`CudaError::IndexOutOfRange`] at the next synchronisation.
+    /// [`CudaError::Length`] if the bags have more or fewer places than the index;
+    /// [`CudaError::InvalidArgument`] if there are 2^32 bags or more;
+    /// [`CudaError::IndexOutOfRange`] at the next synchronisation.
     pub fn new(
         device: &Device,
         rows: usize,
         index: &CudaSlice<i64>,
-        places: usize,
-        offsets: &[i64],
+        bounds: &BagBounds,
         padding_idx: Option<usize>,
     ) -> Result<Bags> {
-        let op = "embedding_bag";
+        let (op, count, places) = ("embedding_bag", bounds.len(), bounds.total());
         expect_len(op, "the index", index, places)?;
-        let mut starts: Vec<u64> = Vec::with_capacity(offsets.len() + 1);
-        for (position, &offset) in offsets.iter().enumerate() {
-            let least = starts.last().copied().unwrap_or(0) as i64;
-            let fits = if position == 0 {
-                offset == 0
-            } else {
-                offset >= least && offset <= places as i64
-            };
-            if !fits {
-                return Err(CudaError::invalid(
-                    op,
-                    format!(
-                        "offset {offset} at position {position}: offsets start at 0, do not \
-                         decrease and do not exceed {places}"
-                    ),
-                ));
-            }
-            starts.push(offset as u64);
-        }
-        if u32::try_from(offsets.len()).is_err() {
+        if u32::try_from(count).is_err() {
             return Err(CudaError::invalid(op, "more than 2^32 - 1 bags"));
         }
-        starts.push(places as u64);
         let keys = keys_of(device, op, index, places, rows, padding_idx)?;
-        let starts = device.upload(&starts)?;
-        Ok(Bags { keys, starts, rows, count: offsets.len(), places })
+        let starts = device.upload(bounds.bounds())?;
+        Ok(Bags { keys, starts, rows, count, places })
     }
 
     /// The number of bags.

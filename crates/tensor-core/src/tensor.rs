@@ -515,7 +515,7 @@ pub fn set_fill_uninitialized(fill: bool) {
 static FILL: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(true);
 
 /// The error of `op` on the host.
-fn host(op: &'static str) -> impl Fn(OutOfMemory) -> Error {
+pub(crate) fn host(op: &'static str) -> impl Fn(OutOfMemory) -> Error {
     move |OutOfMemory { bytes }| Error::OutOfMemory { op, device: Device::Cpu, bytes }
 }
 

@@ -5,7 +5,7 @@ use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{DType, Element, Op, Result, Tensor};
 
 use super::{F32, FLOATS, expect_room, filled, with_float};
-use crate::embedding::{self, Bags};
+use crate::embedding::{self, BagBounds, Bags};
 
 const PLACES: &str = "the rows of a bag are added in f64 in ascending place and rounded once";
 const EXACT: &str = "f32: the sum is exact and rounded once; f64: added in ascending source order";
@@ -64,7 +64,8 @@ fn bag<T: super::Element>(op: &EmbeddingBag) -> Result<(Tensor, Option<Tensor>)>
     let (index, offsets) = (op.index.contiguous()?, op.offsets.contiguous()?);
     let weight = op.weight.contiguous()?;
     let [rows, width] = [weight.shape()[0], weight.shape()[1]];
-    let bags = bags(rows, &index, &offsets, &op.params)?;
+    let bounds = bounds(&index, &offsets, &op.params)?;
+    let bags = Bags::new(rows, index.as_slice()?, &bounds, op.params.padding_idx)?;
     let weights = dense(op.per_sample_weights.as_ref())?;
     let weights = weights.as_ref().map(|weights| weights.as_slice::<T>()).transpose()?;
     let mut out = Tensor::scratch(&[bags.len(), width], weight.dtype())?;
@@ -100,7 +101,8 @@ fn bag_grad<T: Element>(op: &EmbeddingBagGrad, f: BagGrad<T>) -> Result<Tensor> 
     let (index, offsets) = (op.index.contiguous()?, op.offsets.contiguous()?);
     let grad = op.grad.contiguous()?;
     let width = grad.shape()[1];
-    let bags = bags(op.rows, &index, &offsets, &op.params)?;
+    let bounds = bounds(&index, &offsets, &op.params)?;
+    let bags = Bags::new(op.rows, index.as_slice()?, &bounds, op.params.padding_idx)?;
     let max_rows = dense(op.max_rows.as_ref())?;
     let max_rows = max_rows.as_ref().map(|max_rows| max_rows.as_slice()).transpose()?;
     let weights = dense(op.per_sample_weights.as_ref())?;
@@ -116,21 +118,17 @@ fn weights_grad<T: super::Element>(op: &EmbeddingBagWeightsGrad) -> Result<Tenso
     let (index, offsets) = (op.index.contiguous()?, op.offsets.contiguous()?);
     let (grad, weight) = (op.grad.contiguous()?, op.weight.contiguous()?);
     let [rows, width] = [weight.shape()[0], weight.shape()[1]];
-    let bags = bags(rows, &index, &offsets, &op.params)?;
+    let bounds = bounds(&index, &offsets, &op.params)?;
+    let bags = Bags::new(rows, index.as_slice()?, &bounds, op.params.padding_idx)?;
     filled(&[index.numel()], |out: &mut [T]| {
         let (grad, weight) = (grad.as_slice()?, weight.as_slice()?);
         Ok(embedding::embedding_bag_weights_backward(out, width, grad, weight, &bags)?)
     })
 }
 
-fn bags<'a>(
-    rows: usize,
-    index: &'a Tensor,
-    offsets: &Tensor,
-    params: &BagParams,
-) -> Result<Bags<'a>> {
-    let include_last = params.include_last_offset;
-    Ok(Bags::new(rows, index.as_slice()?, offsets.as_slice()?, include_last, params.padding_idx)?)
+fn bounds(index: &Tensor, offsets: &Tensor, params: &BagParams) -> Result<BagBounds> {
+    let (places, offsets) = (index.numel(), offsets.as_slice()?);
+    BagBounds::new(EmbeddingBag::NAME, places, offsets, params.include_last_offset)
 }
 
 fn dense(x: Option<&Tensor>) -> Result<Option<Tensor>> {

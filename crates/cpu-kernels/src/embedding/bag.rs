@@ -8,6 +8,7 @@ use samebits_numerics::extrema::replaces_max;
 use samebits_numerics::fpenv;
 use samebits_numerics::simd::{self, Kernel};
 
+pub use samebits_tensor_core::geometry::BagBounds;
 pub use samebits_tensor_core::ops::BagMode;
 
 /// Rows of a table, grouped into bags.
@@ -15,90 +16,63 @@ pub use samebits_tensor_core::ops::BagMode;
 /// # Examples
 ///
 /// ```
-/// use samebits_cpu_kernels::embedding::{BagMode, Bags, embedding_bag};
+/// use samebits_cpu_kernels::embedding::{BagBounds, BagMode, Bags, embedding_bag};
 ///
 /// // Two bags: rows 0 and 1, and row 1.
-/// let bags = Bags::new(2, &[0, 1, 1], &[0, 2], false, None)?;
+/// let bounds = BagBounds::new("embedding_bag", 3, &[0, 2], false)?;
+/// let bags = Bags::new(2, &[0, 1, 1], &bounds, None)?;
 /// let mut out = [0.0f32; 2];
 /// embedding_bag(&mut out, None, &[10.0, 20.0], 1, &bags, BagMode::Sum, None)?;
 /// assert_eq!(out, [30.0, 20.0]);
-/// # Ok::<(), samebits_cpu_kernels::Error>(())
+/// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Bags<'a> {
     rows: usize,
     index: &'a [i64],
-    /// One more than there are bags.
-    starts: Vec<usize>,
+    bounds: &'a BagBounds,
     padding_idx: Option<usize>,
 }
 
 const OP: &str = "embedding_bag";
 
 impl<'a> Bags<'a> {
-    /// The bags of rows `index` of a table of `rows` rows. Bag `b` starts at `offsets[b]` and
-    /// ends where the next one starts; the last one ends with the index, unless
-    /// `include_last_offset` says that the last offset is not a bag but the end of the last
-    /// one. Places that hold `padding_idx` belong to no bag.
+    /// Bags of rows `index` of a table of `rows` rows. Places that hold `padding_idx`, and those
+    /// after the last bag, belong to no bag.
     ///
     /// # Errors
     ///
-    /// [`Error::IndexOutOfRange`] if an index is not below `rows`; [`Error::Argument`] if the
-    /// offsets do not start at 0, decrease, or exceed the length of the index;
-    /// [`Error::OutOfMemory`].
+    /// [`Error::Length`] if the bags have more places than the index; [`Error::IndexOutOfRange`] if
+    /// an index in a bag is not below `rows`.
     pub fn new(
         rows: usize,
         index: &'a [i64],
-        offsets: &[i64],
-        include_last_offset: bool,
+        bounds: &'a BagBounds,
         padding_idx: Option<usize>,
     ) -> Result<Bags<'a>> {
-        check(OP, index, rows)?;
-        let mut starts: Vec<usize> = memory::with_capacity(OP, offsets.len() + 1)?;
-        for (position, &offset) in offsets.iter().enumerate() {
-            let least = starts.last().copied().unwrap_or(0);
-            let fits = if position == 0 {
-                offset == 0
-            } else {
-                offset >= least as i64 && offset <= index.len() as i64
-            };
-            if !fits {
-                return Err(Error::argument(
-                    OP,
-                    format!(
-                        "offset {offset} at position {position}: offsets start at 0, do not \
-                         decrease and do not exceed {}",
-                        index.len()
-                    ),
-                ));
-            }
-            starts.push(offset as usize);
-        }
-        if include_last_offset && starts.is_empty() {
-            return Err(Error::argument(OP, "include_last_offset needs at least one offset"));
-        }
-        if !include_last_offset {
-            starts.push(index.len());
-        }
-        Ok(Bags { rows, index, starts, padding_idx })
+        let (expected, got) = (bounds.total(), index.len());
+        let bagged = index.get(..expected);
+        check(OP, bagged.ok_or(Error::Length { op: OP, what: "index", expected, got })?, rows)?;
+        Ok(Bags { rows, index, bounds, padding_idx })
     }
 
     /// The number of bags.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.starts.len() - 1
+        self.bounds.len()
     }
 
     /// True if there are no bags.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.bounds.is_empty()
     }
 
     /// The places of bag `b` and the rows they hold, without padding.
     #[inline(always)]
     fn places(&self, b: usize) -> impl Iterator<Item = (usize, usize)> + '_ {
-        (self.starts[b]..self.starts[b + 1])
+        self.bounds
+            .places(b)
             .map(|place| (place, self.index[place] as usize))
             .filter(|&(_, row)| Some(row) != self.padding_idx)
     }
@@ -148,8 +122,8 @@ pub fn embedding_bag<T: Float>(
         let mean = mode == BagMode::Mean;
         return parallel::try_rows(width, out, |start, out| {
             let first = start / width;
-            let bounds = &bags.starts[first..][..=out.len() / width];
-            let largest = bounds.windows(2).map(|bag| bag[1] - bag[0]).max().unwrap_or(0);
+            let mine = first..first + out.len() / width;
+            let largest = mine.map(|bag| bags.bounds.places(bag).len()).max().unwrap_or(0);
             let rows = memory::with_capacity(OP, largest)?;
             let weights = per_sample_weights;
             simd::dispatch(SumBags { out, first, weight, width, bags, weights, mean, rows });

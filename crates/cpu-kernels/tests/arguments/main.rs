@@ -13,8 +13,8 @@ use samebits_cpu_kernels::bincount::{bincount, bincount_len, bincount_weighted, 
 use samebits_cpu_kernels::ctc::{Batch as Sequences, ctc_loss, ctc_loss_backward};
 use samebits_cpu_kernels::elementwise::{Operand, affine, binary, compare, select, unary};
 use samebits_cpu_kernels::embedding::{
-    BagMode, Bags, embedding, embedding_backward, embedding_backward_fast, embedding_bag,
-    embedding_bag_backward, embedding_bag_weights_backward,
+    BagBounds, BagMode, Bags, embedding, embedding_backward, embedding_backward_fast,
+    embedding_bag, embedding_bag_backward, embedding_bag_weights_backward,
 };
 use samebits_cpu_kernels::index::{
     gather, gather_backward, index_copy, index_select, index_select_backward, linear_index, put,
@@ -288,11 +288,13 @@ fn tables_and_bags() {
     // Rows of no elements, more of them than can be counted one by one.
     embedding_backward::<f32>(&mut [], [MAX, 0], &[0, i64::MAX], &[], None, true).unwrap();
     let many = [i64::MIN, -1, 1, i64::MAX];
-    refused("embedding_bag", many.map(|i| Bags::new(1, &[i], &[0], false, None).map(|_| ())));
+    let bag = BagBounds::new("embedding_bag", 1, &[0], false).unwrap();
+    refused("embedding_bag", many.map(|i| Bags::new(1, &[i], &bag, None).map(|_| ())));
+    refused("embedding_bag", [Bags::new(1, &[], &bag, None)]);
     let offsets: [&[i64]; 5] = [&[1], &[-1], &[0, i64::MAX], &[0, 1, 0], &[i64::MIN]];
-    refused("embedding_bag", offsets.map(|o| Bags::new(1, &[0], o, false, None)));
-    refused("embedding_bag", [Bags::new(1, &[0], &[], true, None)]);
-    let bags = Bags::new(HALF, &[0], &[0], false, None).unwrap();
+    refused("embedding_bag", offsets.map(|o| BagBounds::new("embedding_bag", 1, o, false)));
+    refused("embedding_bag", [BagBounds::new("embedding_bag", 1, &[], true)]);
+    let bags = Bags::new(HALF, &[0], &bag, None).unwrap();
     let mode = BagMode::Sum;
     for width in [HALF, MAX, 2, 0] {
         refused("embedding_bag", [embedding_bag(&mut out, None, &x, width, &bags, mode, None)]);
@@ -301,7 +303,7 @@ fn tables_and_bags() {
         refused("embedding_bag", [embedding_bag_weights_backward(&mut out, width, &x, &x, &bags)]);
     }
     embedding_bag_backward::<f32>(&mut [], 0, &[], &bags, BagMode::Mean, None, None, true).unwrap();
-    let bags = Bags::new(1, &[0], &[0], false, None).unwrap();
+    let bags = Bags::new(1, &[0], &bag, None).unwrap();
     let max = BagMode::Max;
     for rows in [-2, 1, i64::MIN, i64::MAX] {
         let call = embedding_bag_backward(&mut out, 1, &x, &bags, max, Some(&[rows]), None, false);

@@ -1,8 +1,9 @@
-use samebits_tensor_core::Tensor;
+use samebits_tensor_core::geometry::BagBounds;
 use samebits_tensor_core::ops::{
     BagMode, BagParams, EmbeddingBag, EmbeddingBagGrad, EmbeddingBagWeightsGrad, EmbeddingGrad,
 };
 use samebits_tensor_core::registry::register;
+use samebits_tensor_core::{Op, Tensor};
 
 use super::index::EXACT;
 use super::memory::Input;
@@ -143,20 +144,8 @@ fn bags(
     offsets: &Tensor,
     params: &BagParams,
 ) -> Result<Bags, Failure> {
-    let mut starts = offsets.to_vec::<i64>()?;
-    let mut places = index.numel();
-    if params.include_last_offset {
-        let last = starts.pop().ok_or_else(|| {
-            CudaError::invalid("embedding_bag", "include_last_offset needs at least one offset")
-        })?;
-        let inside = usize::try_from(last).ok().filter(|&last| last <= places);
-        // A lone last offset starts the list and must be 0.
-        let inside = inside.filter(|&last| !starts.is_empty() || last == 0);
-        places = inside.ok_or_else(|| {
-            let message = format!("offset {last} at the end does not lie within {places} places");
-            CudaError::invalid("embedding_bag", message)
-        })?;
-    }
-    let index = gpu.input(&index.narrow(0, 0, places)?)?;
-    Ok(Bags::new(gpu.device, rows, &index, places, &starts, params.padding_idx)?)
+    let (op, offsets) = (EmbeddingBag::NAME, offsets.to_vec::<i64>()?);
+    let bounds = BagBounds::new(op, index.numel(), &offsets, params.include_last_offset)?;
+    let index = gpu.input(&index.narrow(0, 0, bounds.total())?)?;
+    Ok(Bags::new(gpu.device, rows, &index, &bounds, params.padding_idx)?)
 }

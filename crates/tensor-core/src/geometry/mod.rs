@@ -5,12 +5,14 @@
 //! kernels form of its sizes can be counted. [`Op::plan`](crate::Op::plan) returns it, and the
 //! kernels on plain slices of every device take it.
 
+mod bags;
 mod grid_sample;
 mod interpolate;
 mod padding;
 mod planes;
 mod pooling;
 
+pub use bags::BagBounds;
 pub use grid_sample::{GridMode, GridPadding, GridParams, Sampling};
 pub use interpolate::{InterpolateMode, Resize, ResizedAxis, Taps, cubic_weights};
 pub use padding::{PadMode, PaddedAxis, Padding};

@@ -1,0 +1,95 @@
+//! Places grouped into bags.
+
+use std::ops::Range;
+
+use samebits_numerics::memory;
+
+use crate::tensor::host;
+use crate::{Error, Result};
+
+/// Where bags of neighbouring places begin and end.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_tensor_core::geometry::BagBounds;
+///
+/// let bags = BagBounds::new("embedding_bag", 5, &[0, 2, 2], false)?;
+/// let places: Vec<_> = (0..bags.len()).map(|bag| bags.places(bag)).collect();
+/// assert_eq!(places, [0..2, 2..2, 2..5]);
+/// # Ok::<(), samebits_tensor_core::Error>(())
+/// ```
+///
+/// # References
+///
+/// `offsets` and `include_last_offset` of `torch.nn.functional.embedding_bag`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BagBounds {
+    /// Where each bag starts, and where the last one ends; never decreasing.
+    bounds: Vec<u64>,
+}
+
+impl BagBounds {
+    /// The bounds of bags of `places` places: bag `b` starts at `offsets[b]` and ends where the
+    /// next one starts. The last one ends with the places, unless `include_last_offset` says that
+    /// the last offset is not a bag but the end of the last one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] if the offsets do not start at 0, decrease, exceed the number of
+    /// places, or lack the last one; [`Error::OutOfMemory`].
+    pub fn new(
+        op: &'static str,
+        places: usize,
+        offsets: &[i64],
+        include_last_offset: bool,
+    ) -> Result<BagBounds> {
+        let mut bounds = memory::with_capacity(offsets.len() + 1).map_err(host(op))?;
+        let end = places as u64;
+        for (position, &offset) in offsets.iter().enumerate() {
+            let range = bounds.last().map_or(0..=0, |&last| last..=end);
+            let bound = u64::try_from(offset).ok().filter(|bound| range.contains(bound));
+            bounds.push(bound.ok_or_else(|| {
+                Error::invalid(
+                    op,
+                    format!(
+                        "offset {offset} at position {position}: offsets start at 0, do not \
+                         decrease and do not exceed {places}"
+                    ),
+                )
+            })?);
+        }
+        if !include_last_offset {
+            bounds.push(end);
+        } else if bounds.is_empty() {
+            return Err(Error::invalid(op, "include_last_offset needs at least one offset"));
+        }
+        Ok(BagBounds { bounds })
+    }
+
+    /// The number of bags.
+    pub fn len(&self) -> usize {
+        self.bounds.len() - 1
+    }
+
+    /// True if there are no bags.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Where each bag starts, and where the last one ends.
+    pub fn bounds(&self) -> &[u64] {
+        &self.bounds
+    }
+
+    /// The places of bag `bag`.
+    #[inline(always)]
+    pub fn places(&self, bag: usize) -> Range<usize> {
+        self.bounds[bag] as usize..self.bounds[bag + 1] as usize
+    }
+
+    /// The number of places that lie in bags.
+    pub fn total(&self) -> usize {
+        self.bounds[self.len()] as usize
+    }
+}
