@@ -10,14 +10,12 @@
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::io::{self, Write as _};
 use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Once};
 
 use parking_lot::{Mutex, RwLock};
 use samebits_numerics::{fpenv, simd};
-use tracing::subscriber::NoSubscriber;
 
 use crate::determinism::{self, Policy};
 use crate::device::DeviceKind;
@@ -199,16 +197,6 @@ impl<O: Op> fmt::Debug for Kernel<O> {
 /// If the same variant is already registered for this operation, device and type: two kernels
 /// under one name could not be told apart in a report.
 pub fn register<O: Op>(kernel: Kernel<O>) {
-    let mut registry = REGISTRY.write();
-    let entry = registry.entry(TypeId::of::<O>()).or_insert_with(Entry::new::<O>);
-    let kernels: &Arc<Kernels<O>> = entry.kernels.downcast_ref().expect("keyed by its own type");
-    let clash = kernels.0.iter().any(|old| {
-        old.kernel.variant == kernel.variant
-            && old.kernel.device == kernel.device
-            && old.kernel.dtypes.iter().any(|dtype| kernel.dtypes.contains(dtype))
-    });
-    assert!(!clash, "{kernel:?} is registered twice");
-    let mut all: Vec<Arc<Registered<O>>> = kernels.0.clone();
     let info = KernelInfo {
         op: O::NAME,
         pass: O::PASS,
@@ -218,10 +206,36 @@ pub fn register<O: Op>(kernel: Kernel<O>) {
         level: kernel.level,
         why: kernel.why,
     };
-    let runs = Arc::new(AtomicU64::new(0));
-    entry.infos.push((info, runs.clone()));
+    let mut registry = REGISTRY.write();
+    let (entry, runs) = list(&mut registry, TypeId::of::<O>(), Entry::new::<O>, info);
+    let kernels: &Arc<Kernels<O>> = entry.kernels.downcast_ref().expect("keyed by its own type");
+    let mut all: Vec<Arc<Registered<O>>> = kernels.0.clone();
     all.push(Arc::new(Registered { kernel, runs }));
     entry.kernels = Box::new(Arc::new(Kernels(all)));
+}
+
+/// What [`register`] does alike for every operation: adds `info` to the entry of the operation,
+/// which `new` makes, with a count of runs.
+fn list(
+    registry: &mut BTreeMap<TypeId, Entry>,
+    op: TypeId,
+    new: fn() -> Entry,
+    info: KernelInfo,
+) -> (&mut Entry, Arc<AtomicU64>) {
+    let entry = registry.entry(op).or_insert_with(new);
+    let clash = entry.infos.iter().any(|(old, _)| {
+        old.variant == info.variant
+            && old.device == info.device
+            && old.dtypes.iter().any(|dtype| info.dtypes.contains(dtype))
+    });
+    assert!(
+        !clash,
+        "{} {} on {} for {:?} is registered twice",
+        info.op, info.variant, info.device, info.dtypes
+    );
+    let runs = Arc::new(AtomicU64::new(0));
+    entry.infos.push((info, runs.clone()));
+    (entry, runs)
 }
 
 /// Plans `op` and runs the fastest kernel that meets the level in force on this thread.
@@ -325,10 +339,8 @@ struct Registered<O: Op> {
 
 static REGISTRY: RwLock<BTreeMap<TypeId, Entry>> = RwLock::new(BTreeMap::new());
 
-/// Operations and call sites that have been warned about a missing level.
-static WARNED: Mutex<BTreeSet<Site>> = Mutex::new(BTreeSet::new());
-
-type Site = (&'static str, Pass, &'static Location<'static>);
+/// Call sites that have been warned about a missing level.
+static WARNED: Mutex<BTreeSet<(&'static str, u32, u32)>> = Mutex::new(BTreeSet::new());
 
 /// What other libraries do to a thread's floating-point mode is reported once.
 static REPORT_REPAIR: Once = Once::new();
@@ -433,20 +445,8 @@ fn choose<O: Op>(
     if !policy.warn_only {
         return Err(refusal);
     }
-    if WARNED.lock().insert((O::NAME, O::PASS, caller)) {
-        warn(&refusal, caller);
+    if WARNED.lock().insert((caller.file(), caller.line(), caller.column())) {
+        tracing::warn!(op = O::NAME, %caller, "{refusal}");
     }
     Ok(best.clone())
-}
-
-/// Reports what warn-only mode lets pass: to the subscriber of this thread, or, as nobody would see
-/// it without one, on standard error.
-fn warn(refusal: &Error, caller: &Location<'_>) {
-    let unseen = tracing::dispatcher::get_default(|current| current.is::<NoSubscriber>());
-    if unseen {
-        // Unlike `eprintln!`, this does not panic if standard error is closed.
-        writeln!(io::stderr(), "warning: {refusal}\n  --> {caller}").ok();
-    } else {
-        tracing::warn!(%caller, "{refusal}");
-    }
 }
