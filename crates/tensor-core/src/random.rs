@@ -35,12 +35,37 @@ use crate::{Determinism, Device, Error, Result, determinism};
 /// ```
 pub fn manual_seed(seed: u64) -> Generator {
     SEEDED_SOMEWHERE.store(true, Ordering::Relaxed);
-    set_defaults(Defaults { seed, generators: BTreeMap::new() });
+    set_defaults(|defaults| *defaults = Defaults { seed: Some(seed), generators: BTreeMap::new() });
     let hooks: Vec<Hook> = HOOKS.lock().values().cloned().collect();
     for hook in hooks {
         hook(seed);
     }
     default_generator(seed, Device::Cpu)
+}
+
+/// Seeds the default generator of one device, for this thread, and calls no hook: PyTorch's
+/// `torch.cuda.manual_seed`. It then draws what it draws after [`manual_seed`] with this seed; those
+/// of other devices stay as they are.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_tensor_core::{Device, random};
+///
+/// random::manual_seed(7);
+/// let draw = || random::with_default("draw", Device::Cpu, |generator| generator.next_block());
+/// let first = draw()?;
+/// random::manual_seed_device(Device::Cuda(0), 8);
+/// assert_ne!(draw()?, first);
+/// random::manual_seed_device(Device::Cpu, 7);
+/// assert_eq!(draw()?, first);
+/// # Ok::<(), samebits_tensor_core::Error>(())
+/// ```
+pub fn manual_seed_device(device: Device, seed: u64) {
+    let generator = default_generator(seed, device);
+    set_defaults(|defaults| {
+        defaults.generators.insert(device, generator);
+    });
 }
 
 /// Seeds the default generators of this thread from the operating system and returns the seed,
@@ -51,12 +76,12 @@ pub fn seed() -> u64 {
     seed
 }
 
-/// What this thread was seeded with, if it was.
+/// What [`manual_seed`] seeded this thread with, if it did.
 pub fn initial_seed() -> Option<u64> {
     if is_explicit_only() {
         return None;
     }
-    DEFAULTS.with_borrow(|defaults| defaults.as_ref().map(|defaults| defaults.seed))
+    DEFAULTS.with_borrow(|defaults| defaults.seed)
 }
 
 /// Registers a function that [`manual_seed`] calls with the seed, for a library with generators
@@ -89,35 +114,31 @@ pub fn with_default<R>(
     if is_explicit_only() {
         return Err(Error::ExplicitOnly { op });
     }
-    if initial_seed().is_none() {
-        if determinism::required() >= Determinism::RunToRun {
+    // The generator is taken out while it draws, so that `draw` may draw again.
+    let mut generator = match DEFAULTS.with_borrow(|defaults| defaults.generator(device)) {
+        Some(generator) => generator,
+        None if determinism::required() >= Determinism::RunToRun => {
             return Err(if SEEDED_SOMEWHERE.load(Ordering::Relaxed) {
                 Error::ForeignThread { op }
             } else {
                 Error::Unseeded { op }
             });
         }
-        let seed = entropy();
-        DEFAULTS.set(Some(Defaults { seed, generators: BTreeMap::new() }));
-    }
-    // The generator is taken out while it draws, so that `draw` may draw again.
-    let mut generator = DEFAULTS.with_borrow_mut(|defaults| {
-        let defaults = defaults.as_mut().expect("seeded above");
-        defaults.generator(device).clone()
-    });
-    let result = draw(&mut generator);
-    DEFAULTS.with_borrow_mut(|defaults| {
-        if let Some(defaults) = defaults {
-            defaults.generators.insert(device, generator);
+        None => {
+            let seed = entropy();
+            DEFAULTS.with_borrow_mut(|defaults| defaults.seed = Some(seed));
+            default_generator(seed, device)
         }
-    });
+    };
+    let result = draw(&mut generator);
+    DEFAULTS.with_borrow_mut(|defaults| defaults.generators.insert(device, generator));
     Ok(result)
 }
 
 /// The positions of this thread's default generators.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct RngState {
-    seed: u64,
+    seed: Option<u64>,
     generators: Vec<(Device, Generator)>,
 }
 
@@ -132,7 +153,9 @@ pub fn get_rng_state() -> Result<RngState> {
         return Err(Error::ExplicitOnly { op: "get_rng_state" });
     }
     DEFAULTS.with_borrow(|defaults| {
-        let defaults = defaults.as_ref().ok_or(Error::Unseeded { op: "get_rng_state" })?;
+        if defaults.seed.is_none() && defaults.generators.is_empty() {
+            return Err(Error::Unseeded { op: "get_rng_state" });
+        }
         Ok(RngState {
             seed: defaults.seed,
             generators: defaults.generators.iter().map(|(d, g)| (*d, g.clone())).collect(),
@@ -143,35 +166,35 @@ pub fn get_rng_state() -> Result<RngState> {
 /// Puts this thread's default generators where `state` says.
 pub fn set_rng_state(state: &RngState) {
     SEEDED_SOMEWHERE.store(true, Ordering::Relaxed);
-    set_defaults(Defaults {
-        seed: state.seed,
-        generators: state.generators.iter().cloned().collect(),
-    });
+    let generators = state.generators.iter().cloned().collect();
+    set_defaults(|defaults| *defaults = Defaults { seed: state.seed, generators });
 }
 
 /// Runs `f` and puts this thread's default generators back to where they were, also when `f`
 /// panics.
 pub fn fork_rng<R>(f: impl FnOnce() -> R) -> R {
-    struct Restore(Option<Defaults>);
+    struct Restore(Defaults);
     impl Drop for Restore {
         fn drop(&mut self) {
-            DEFAULTS.set(self.0.take());
+            DEFAULTS.set(std::mem::take(&mut self.0));
         }
     }
     let _restore = Restore(DEFAULTS.with_borrow(Clone::clone));
     f()
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Defaults {
-    seed: u64,
+    /// Of all devices that have no generator yet.
+    seed: Option<u64>,
     generators: BTreeMap<Device, Generator>,
 }
 
 impl Defaults {
-    fn generator(&mut self, device: Device) -> &mut Generator {
-        let seed = self.seed;
-        self.generators.entry(device).or_insert_with(|| default_generator(seed, device))
+    /// The generator of `device`, if it was seeded.
+    fn generator(&self, device: Device) -> Option<Generator> {
+        let own = self.generators.get(&device).cloned();
+        own.or_else(|| Some(default_generator(self.seed?, device)))
     }
 }
 
@@ -180,15 +203,16 @@ fn default_generator(seed: u64, device: Device) -> Generator {
     Generator::new(seed).derive("default").with_stream(device.stream())
 }
 
-/// Gives this thread default generators, where it may have any.
-fn set_defaults(defaults: Defaults) {
+/// Changes this thread's default generators, where it may have any.
+fn set_defaults(change: impl FnOnce(&mut Defaults)) {
     if !is_explicit_only() {
-        DEFAULTS.set(Some(defaults));
+        DEFAULTS.with_borrow_mut(change);
     }
 }
 
 thread_local! {
-    static DEFAULTS: RefCell<Option<Defaults>> = const { RefCell::new(None) };
+    static DEFAULTS: RefCell<Defaults> =
+        const { RefCell::new(Defaults { seed: None, generators: BTreeMap::new() }) };
 }
 
 static SEEDED_SOMEWHERE: AtomicBool = AtomicBool::new(false);
@@ -226,6 +250,29 @@ mod tests {
         assert_ne!(next(Device::Cpu).unwrap(), cpu);
         manual_seed(5);
         assert_eq!(next(Device::Cpu).unwrap(), cpu);
+    }
+
+    #[test]
+    fn one_device_is_seeded_alone() {
+        manual_seed(5);
+        let [first, second] = [0, 1].map(|i| next(Device::Cuda(i)).unwrap());
+        let cpu = next(Device::Cpu).unwrap();
+        manual_seed_device(Device::Cuda(1), 5);
+        assert_eq!(next(Device::Cuda(1)), Ok(second));
+        assert_ne!(next(Device::Cuda(0)), Ok(first));
+        assert_ne!(next(Device::Cpu), Ok(cpu));
+        // A thread on which nothing else was seeded.
+        std::thread::spawn(move || {
+            manual_seed_device(Device::Cuda(1), 5);
+            assert_eq!(initial_seed(), None);
+            let state = get_rng_state().unwrap();
+            assert_eq!(next(Device::Cuda(1)), Ok(second));
+            assert_eq!(next(Device::Cpu), Err(Error::ForeignThread { op: "test" }));
+            set_rng_state(&state);
+            assert_eq!(next(Device::Cuda(1)), Ok(second));
+        })
+        .join()
+        .unwrap();
     }
 
     #[test]
