@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use samebits_rng::Generator;
+use samebits_rng::numpy::SeedSequence;
 
 use crate::{BoxError, Determinism, Error, Result};
 
@@ -43,8 +44,8 @@ impl WorkerInfo {
     /// assert_eq!(info.numpy_seed(), [3232472729, 3564977305, 1873334822, 126208319]);
     /// ```
     pub fn numpy_seed(&self) -> [u32; 4] {
-        let entropy = [self.id as u32, self.base_seed as u32, (self.base_seed >> 32) as u32, 0];
-        seed_sequence(entropy)
+        let base_seed = [self.base_seed as u32, (self.base_seed >> 32) as u32];
+        SeedSequence::from_words(&[self.id as u32, base_seed[0], base_seed[1]]).state_u32()
     }
 }
 
@@ -367,41 +368,6 @@ pub(crate) fn base_seed(generator: &Generator, epoch: u64, rank: usize) -> u64 {
 pub(crate) fn first_u64(generator: &Generator) -> u64 {
     let [low, high, ..] = generator.block_at(generator.offset());
     u64::from(low) | u64::from(high) << 32
-}
-
-/// `SeedSequence(entropy).generate_state(4)` as PyTorch wrote it down.
-fn seed_sequence(entropy: [u32; 4]) -> [u32; 4] {
-    const INIT_A: u32 = 0x43b0_d7e5;
-    const MULT_A: u32 = 0x931e_8875;
-    const INIT_B: u32 = 0x8b51_f9dd;
-    const MULT_B: u32 = 0x58f3_8ded;
-    const MIX_L: u32 = 0xca01_f9dd;
-    const MIX_R: u32 = 0x4973_f715;
-    let mut hash_const = INIT_A;
-    let mut hash = |value: u32| {
-        let value = value ^ hash_const;
-        hash_const = hash_const.wrapping_mul(MULT_A);
-        let value = value.wrapping_mul(hash_const);
-        value ^ value >> 16
-    };
-    let mut pool = entropy.map(&mut hash);
-    for source in 0..4 {
-        for target in 0..4 {
-            if source != target {
-                let mixed = hash(pool[source]);
-                let value =
-                    MIX_L.wrapping_mul(pool[target]).wrapping_sub(MIX_R.wrapping_mul(mixed));
-                pool[target] = value ^ value >> 16;
-            }
-        }
-    }
-    let mut hash_const = INIT_B;
-    pool.map(|value| {
-        let value = value ^ hash_const;
-        hash_const = hash_const.wrapping_mul(MULT_B);
-        let value = value.wrapping_mul(hash_const);
-        value ^ value >> 16
-    })
 }
 
 #[cfg(test)]

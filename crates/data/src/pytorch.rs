@@ -2,6 +2,7 @@
 
 use samebits_numerics::memory;
 use samebits_rng::Generator;
+use samebits_rng::torch::CpuGenerator;
 use serde::{Deserialize, Serialize};
 
 use crate::memory::had;
@@ -70,34 +71,34 @@ impl PyTorch {
     /// [`Error::InvalidOption`] for lengths that PyTorch shuffles in another way, and for epochs
     /// from 2^20 on, whose numbers come after those of all epochs before.
     pub fn base_seed(&self, epoch: u64, len: usize) -> Result<u64> {
-        Ok(self.at(epoch, len)?.random63())
+        Ok(self.at(epoch, len)?.random_i64() as u64)
     }
 
     /// The generator at the start of an epoch.
-    fn at(&self, epoch: u64, len: usize) -> Result<Mt19937> {
+    fn at(&self, epoch: u64, len: usize) -> Result<CpuGenerator> {
         if epoch >= LAST_EPOCH {
             let expected = format!("must be below {LAST_EPOCH} for PyTorch's numbers");
             return Err(Error::option("pytorch", "epoch", epoch, expected));
         }
-        let mut mt = Mt19937::new(self.seed);
+        let mut torch = CpuGenerator::manual_seed(self.seed);
         for _ in 0..epoch {
-            mt.random63();
+            torch.random_i64();
             match (self.shuffle, self.source) {
                 (false, _) => {}
                 (true, TorchGenerator::Default) => {
-                    mt.random63();
+                    torch.random_i64();
                 }
                 // A sampler with its own generator draws a second permutation that it does not
                 // use: that of the samples beyond the last full pass, of which there are none.
                 (true, TorchGenerator::Own) => {
                     check_len(len)?;
                     for _ in 0..2 * len.saturating_sub(1) {
-                        mt.next_u32();
+                        torch.random();
                     }
                 }
             }
         }
-        Ok(mt)
+        Ok(torch)
     }
 }
 
@@ -111,11 +112,14 @@ impl Sampler for PyTorch {
         if !self.shuffle {
             return had("pytorch", memory::collected(0..len));
         }
-        let mut mt = self.at(epoch, len)?;
-        mt.random63();
+        let mut torch = self.at(epoch, len)?;
+        torch.random_i64();
         match self.source {
-            TorchGenerator::Default => Mt19937::new(mt.random63()).permutation(len),
-            TorchGenerator::Own => mt.permutation(len),
+            TorchGenerator::Default => {
+                let seed = torch.random_i64() as u64;
+                permutation(&mut CpuGenerator::manual_seed(seed), len)
+            }
+            TorchGenerator::Own => permutation(&mut torch, len),
         }
     }
 
@@ -157,7 +161,7 @@ impl Sampler for PyTorchDistributed {
     }
 
     fn order(&self, len: usize, epoch: u64, _: &Generator) -> Result<Vec<usize>> {
-        Mt19937::new(self.seed.wrapping_add(epoch)).permutation(len)
+        permutation(&mut CpuGenerator::manual_seed(self.seed.wrapping_add(epoch)), len)
     }
 
     fn may_repeat(&self) -> bool {
@@ -179,59 +183,10 @@ fn check_len(len: usize) -> Result<()> {
     Ok(())
 }
 
-/// The Mersenne Twister, of which PyTorch seeds only the low 32 bits.
-///
-/// # References
-///
-/// M. Matsumoto and T. Nishimura, 1998; `aten/src/ATen/core/MT19937RNGEngine.h`.
-struct Mt19937 {
-    state: [u32; 624],
-    next: usize,
-}
-
-impl Mt19937 {
-    fn new(seed: u64) -> Self {
-        let mut state = [seed as u32; 624];
-        for i in 1..624 {
-            let last = state[i - 1];
-            state[i] = 1_812_433_253_u32.wrapping_mul(last ^ (last >> 30)).wrapping_add(i as u32);
-        }
-        Mt19937 { state, next: 624 }
-    }
-
-    fn next_u32(&mut self) -> u32 {
-        if self.next == 624 {
-            for i in 0..624 {
-                let mixed =
-                    (self.state[i] & 0x8000_0000) | (self.state[(i + 1) % 624] & 0x7fff_ffff);
-                let odd = if mixed & 1 == 1 { 0x9908_b0df } else { 0 };
-                self.state[i] = self.state[(i + 397) % 624] ^ (mixed >> 1) ^ odd;
-            }
-            self.next = 0;
-        }
-        let mut word = self.state[self.next];
-        self.next += 1;
-        word ^= word >> 11;
-        word ^= (word << 7) & 0x9d2c_5680;
-        word ^= (word << 15) & 0xefc6_0000;
-        word ^ (word >> 18)
-    }
-
-    /// What `torch.empty((), dtype=torch.int64).random_()` draws: 63 bits, the high word first.
-    fn random63(&mut self) -> u64 {
-        let high = u64::from(self.next_u32());
-        (high << 32 | u64::from(self.next_u32())) & (u64::MAX >> 1)
-    }
-
-    /// What `torch.randperm` draws on the CPU.
-    fn permutation(&mut self, len: usize) -> Result<Vec<usize>> {
-        check_len(len)?;
-        let mut order = had("pytorch", memory::collected(0..len))?;
-        for i in 0..len.saturating_sub(1) {
-            order.swap(i, i + self.next_u32() as usize % (len - i));
-        }
-        Ok(order)
-    }
+/// What `torch.randperm` draws on the CPU.
+fn permutation(torch: &mut CpuGenerator, len: usize) -> Result<Vec<usize>> {
+    check_len(len)?;
+    Ok(torch.randperm(len)?.into_iter().map(|i| i as usize).collect())
 }
 
 #[cfg(test)]

@@ -43,6 +43,7 @@ mod error;
 mod explicit;
 mod generator;
 pub mod init;
+mod mt19937;
 mod multinomial;
 mod normal;
 pub mod numpy;

@@ -1,4 +1,4 @@
-//! Streams that equal NumPy's: `SeedSequence`, `default_rng` and what it draws.
+//! Streams that equal NumPy's: `SeedSequence`, `default_rng` and what it draws, and `RandomState`.
 //!
 //! ```
 //! use samebits_rng::numpy;
@@ -7,9 +7,13 @@
 //! assert_eq!(numpy::default_rng(42).random(), 0.7739560485559633);
 //! ```
 
+mod choice;
+mod random_state;
 mod seed_sequence;
 mod ziggurat;
+mod ziggurat_exponential;
 
+pub use random_state::RandomState;
 pub use seed_sequence::SeedSequence;
 
 use crate::{Error, Pcg64, Pcg64Dxsm, Philox4x64, wide};
@@ -207,6 +211,86 @@ impl<B: BitGenerator> Generator<B> {
         }
     }
 
+    /// `normal(loc, scale)`: loc + scale · `standard_normal()`.
+    ///
+    /// # Errors
+    ///
+    /// `scale` is negative or NaN.
+    pub fn normal(&mut self, loc: f64, scale: f64) -> Result<f64, Error> {
+        check_scale("numpy::Generator::normal", scale)?;
+        Ok(loc + scale * self.standard_normal())
+    }
+
+    /// `standard_exponential()`, by the ziggurat.
+    pub fn standard_exponential(&mut self) -> f64 {
+        use ziggurat_exponential::{F, K, R, W};
+        loop {
+            let word = self.next_u64() >> 3;
+            let (layer, number) = ((word & 0xff) as usize, word >> 8);
+            let x = number as f64 * f64::from_bits(W[layer]);
+            if number < K[layer] {
+                return x;
+            }
+            if layer == 0 {
+                return R - wide::log1p(-self.random());
+            }
+            let (inner, outer) = (f64::from_bits(F[layer - 1]), f64::from_bits(F[layer]));
+            if (inner - outer) * self.random() + outer < wide::exp(-x) {
+                return x;
+            }
+        }
+    }
+
+    /// `exponential(scale)`: scale · `standard_exponential()`.
+    ///
+    /// # Errors
+    ///
+    /// `scale` is negative or NaN.
+    pub fn exponential(&mut self, scale: f64) -> Result<f64, Error> {
+        check_scale("numpy::Generator::exponential", scale)?;
+        Ok(scale * self.standard_exponential())
+    }
+
+    /// `choice(n, size, replace, p)`: `size` of the numbers below `n`, each with probability `p[i]`
+    /// or all alike.
+    ///
+    /// # Errors
+    ///
+    /// `n` is 0, or without replacement smaller than `size`, or less than `size` of the
+    /// probabilities are positive; `p` has not `n` elements, a negative one, or not the sum 1; there
+    /// is no memory for the numbers.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use samebits_rng::numpy;
+    ///
+    /// let mut generator = numpy::default_rng(0);
+    /// assert_eq!(generator.choice(5, 3, true, None)?, [4, 3, 2]);
+    /// # Ok::<(), samebits_rng::Error>(())
+    /// ```
+    pub fn choice(
+        &mut self,
+        n: usize,
+        size: usize,
+        replace: bool,
+        p: Option<&[f64]>,
+    ) -> Result<Vec<i64>, Error> {
+        let op = "numpy::Generator::choice";
+        choice::check(op, n, size, replace, p)?;
+        match p {
+            Some(p) => choice::weighted(op, p, size, replace, || self.random()),
+            None if replace => {
+                let drawn = (0..size).map(|_| self.below_or_at(n as u64 - 1) as i64);
+                memory::collected(drawn).map_err(Error::memory(op))
+            }
+            None => {
+                let chosen = choice::without_replacement(n, size, |most| self.below_or_at(most));
+                chosen.map_err(Error::memory(op))
+            }
+        }
+    }
+
     /// A number beyond the ziggurat's base.
     fn tail(&mut self) -> f64 {
         loop {
@@ -220,18 +304,7 @@ impl<B: BitGenerator> Generator<B> {
 
     /// Uniform in `[0, largest]` by masking and rejection, with 32-bit words where they suffice.
     fn interval(&mut self, largest: u64) -> u64 {
-        // `largest` is at least 1: a shuffle needs nothing for its last item.
-        let mask = u64::MAX >> largest.leading_zeros();
-        loop {
-            let word = if largest <= u64::from(u32::MAX) {
-                u64::from(self.next_u32())
-            } else {
-                self.next_u64()
-            };
-            if word & mask <= largest {
-                return word & mask;
-            }
-        }
+        masked(largest, |wide| if wide { self.next_u64() } else { u64::from(self.next_u32()) })
     }
 
     /// Uniform in `[0, largest]` by Lemire's method, with 32-bit words where they suffice.
@@ -264,4 +337,27 @@ impl<B: BitGenerator> Generator<B> {
         }
         (product >> 64) as u64
     }
+}
+
+/// Uniform in `[0, largest]` by masking and rejection of words: of 64 bits (`true`), or of 32 where
+/// they suffice.
+fn masked(largest: u64, mut word: impl FnMut(bool) -> u64) -> u64 {
+    if largest == 0 {
+        return 0;
+    }
+    let mask = u64::MAX >> largest.leading_zeros();
+    loop {
+        let word = word(largest > u64::from(u32::MAX)) & mask;
+        if word <= largest {
+            return word;
+        }
+    }
+}
+
+fn check_scale(op: &'static str, scale: f64) -> Result<(), Error> {
+    // NumPy refuses -0, too.
+    if scale.is_nan() || scale.is_sign_negative() {
+        return Err(Error::parameter(op, "scale", scale, "at least 0"));
+    }
+    Ok(())
 }

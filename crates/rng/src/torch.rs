@@ -14,10 +14,9 @@
 //! ```
 
 mod cuda;
-mod mt19937;
 
+pub use crate::mt19937::Mt19937;
 pub use cuda::CudaLaunch;
-pub use mt19937::Mt19937;
 
 use crate::state::{u32_at, u64_at};
 use crate::{Error, wide};

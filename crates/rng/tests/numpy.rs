@@ -1,6 +1,6 @@
 //! Every case of a file of NumPy's streams. `SAMEBITS_NUMPY_STREAMS` names another file.
 
-use samebits_rng::numpy::{BitGenerator, Generator, SeedSequence};
+use samebits_rng::numpy::{BitGenerator, Generator, RandomState, SeedSequence, default_rng};
 use samebits_rng::{Pcg64, Pcg64Dxsm, Philox4x64};
 use serde_json::Value;
 
@@ -170,4 +170,138 @@ fn hex_float(text: &str) -> u64 {
         "1" => sign | ((exponent + 1023) as u64) << 52 | fraction,
         _ => panic!("{text} is not normalised"),
     }
+}
+
+/// What a generator draws under NumPy's names.
+trait Draws {
+    fn float(&mut self, name: &str, arguments: &[f64]) -> f64;
+    fn choice(&mut self, n: usize, size: usize, replace: bool, p: Option<&[f64]>) -> Vec<i64>;
+    fn permutation(&mut self, n: usize) -> Vec<i64>;
+    fn shuffle(&mut self, items: &mut [i64]);
+    fn randint(&mut self, low: i64, high: i64) -> i64;
+}
+
+macro_rules! draws {
+    ($generator:ty, $random:ident, $integers:ident) => {
+        impl Draws for $generator {
+            fn float(&mut self, name: &str, arguments: &[f64]) -> f64 {
+                match (name, arguments) {
+                    ("random_sample", []) => self.$random(),
+                    ("uniform", &[low, high]) => self.uniform(low, high),
+                    ("standard_normal", []) => self.standard_normal(),
+                    ("normal", &[loc, scale]) => self.normal(loc, scale).unwrap(),
+                    ("standard_exponential", []) => self.standard_exponential(),
+                    ("exponential", &[scale]) => self.exponential(scale).unwrap(),
+                    (other, _) => panic!("no check for {other}{arguments:?}"),
+                }
+            }
+
+            fn choice(
+                &mut self,
+                n: usize,
+                size: usize,
+                replace: bool,
+                p: Option<&[f64]>,
+            ) -> Vec<i64> {
+                self.choice(n, size, replace, p).unwrap()
+            }
+
+            fn permutation(&mut self, n: usize) -> Vec<i64> {
+                self.permutation(n).unwrap()
+            }
+
+            fn shuffle(&mut self, items: &mut [i64]) {
+                self.shuffle(items);
+            }
+
+            fn randint(&mut self, low: i64, high: i64) -> i64 {
+                self.$integers(low, high).unwrap()
+            }
+        }
+    };
+}
+
+draws!(RandomState, random_sample, randint);
+draws!(Generator<Pcg64>, random, integers);
+
+/// `numpy_draws.py` wrote the file.
+#[test]
+fn every_call_of_the_file_of_draws() {
+    let cases: Value = serde_json::from_str(include_str!("numpy_draws.json")).unwrap();
+    for case in cases.as_array().unwrap() {
+        let (kind, seed) = (case["generator"].as_str().unwrap(), &case["seed"]);
+        let mut generator: Box<dyn Draws> = match (kind, seed.as_u64()) {
+            ("RandomState", Some(seed)) => Box::new(RandomState::new(seed as u32)),
+            ("RandomState", None) => {
+                let words: Vec<u32> = numbers(seed).into_iter().map(|word| word as u32).collect();
+                Box::new(RandomState::from_words(&words).unwrap())
+            }
+            _ => Box::new(default_rng(seed.as_u64().unwrap())),
+        };
+        for (i, call) in case["calls"].as_array().unwrap().iter().enumerate() {
+            let (name, arguments, expected) = (call[0].as_str().unwrap(), &call[1], &call[2]);
+            let integer = |i: usize| arguments[i].as_i64().unwrap();
+            let size = |i: usize| integer(i) as usize;
+            let found = match name {
+                "choice" => {
+                    let p: Option<Vec<f64>> = arguments[3]
+                        .as_array()
+                        .map(|p| p.iter().map(|p| p.as_f64().unwrap()).collect());
+                    let replace = arguments[2].as_bool().unwrap();
+                    Value::from(generator.choice(size(0), size(1), replace, p.as_deref()))
+                }
+                "permutation" => Value::from(generator.permutation(size(0))),
+                "shuffle" => {
+                    let mut items: Vec<i64> = (0..integer(0)).collect();
+                    generator.shuffle(&mut items);
+                    Value::from(items)
+                }
+                "randint" => Value::from(generator.randint(integer(0), integer(1))),
+                _ => {
+                    let arguments: Vec<f64> = arguments
+                        .as_array()
+                        .unwrap()
+                        .iter()
+                        .map(|argument| argument.as_f64().unwrap())
+                        .collect();
+                    let found = generator.float(name, &arguments);
+                    let bits = hex_float(expected.as_str().unwrap());
+                    assert_eq!(
+                        found.to_bits(),
+                        bits,
+                        "call {i} of {kind}({seed}), {name}: {found:e}, expected {:e}",
+                        f64::from_bits(bits)
+                    );
+                    continue;
+                }
+            };
+            assert_eq!(&found, expected, "call {i} of {kind}({seed}): {name}{arguments}");
+        }
+    }
+}
+
+#[test]
+fn what_numpy_refuses_is_an_error() {
+    let mut random = RandomState::new(0);
+    let before = random.clone();
+    let mut refused = |p: Option<&[f64]>, n: usize, size: usize, replace: bool, why: &str| {
+        let error = random.choice(n, size, replace, p).unwrap_err().to_string();
+        assert!(error.starts_with("numpy::RandomState::choice: "), "{error}");
+        assert!(error.ends_with(why), "{error}: {why}");
+        let error = default_rng(0).choice(n, size, replace, p).unwrap_err().to_string();
+        assert!(error.starts_with("numpy::Generator::choice: "), "{error}");
+    };
+    refused(None, 0, 1, true, "n is 0, but must be at least 1 to choose from");
+    refused(None, 2, 3, false, "size is 3, but must be at most n without replacement");
+    refused(Some(&[1.0]), 2, 1, true, "p has 1 elements, but 2 are needed to match n");
+    refused(Some(&[1.5, -0.5]), 2, 1, true, "a probability is -0.5, but must be at least 0");
+    refused(Some(&[0.5, f64::NAN]), 2, 1, true, "a probability is NaN, but must be at least 0");
+    refused(Some(&[0.5, 0.4]), 2, 1, true, "the sum of p is 0.9, but must be 1");
+    refused(Some(&[0.5, f64::INFINITY]), 2, 1, true, "the sum of p is inf, but must be 1");
+    refused(Some(&[1.0, 0.0]), 2, 2, false, "must be at least size without replacement");
+    refused(None, 1 << 50, 1 << 50, false, "bytes");
+    assert!(random.normal(0.0, -1.0).is_err() && random.exponential(f64::NAN).is_err());
+    assert!(random.randint(3, 3).is_err() && RandomState::from_words(&[]).is_err());
+    assert!(RandomState::from_state([1; 624], 625, None).is_err());
+    assert_eq!(random, before);
 }

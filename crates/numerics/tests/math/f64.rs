@@ -186,3 +186,20 @@ fn pow_within_one_place() {
         assert!(distance(got, want) <= 1, "{x:e}^{y:e} = {got:e}, not {want:e}");
     }
 }
+
+#[test]
+fn log_rounded_is_rounded_correctly() {
+    let mut state = 3;
+    let mut word = || u64::from(random(&mut state));
+    for i in 0..100_000 {
+        // Near 1, below 1, and any positive normal number.
+        let bits = word() << 32 | word();
+        let x = match i % 3 {
+            0 => 1.0 + (bits >> 12) as f64 * 1e-20,
+            1 => ((bits >> 11) + 1) as f64 / 9007199254740992.0,
+            _ => f64::from_bits(bits % (0x7fe << 52)).max(f64::MIN_POSITIVE),
+        };
+        let (got, want) = (ours::log_rounded(x), core_math::log(x));
+        assert_eq!(got.to_bits(), want.to_bits(), "log {x:e} = {got:e}, not {want:e}");
+    }
+}

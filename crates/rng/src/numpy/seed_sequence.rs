@@ -158,6 +158,22 @@ impl SeedSequence {
             .map_err(Error::memory("SeedSequence::generate_state_u64"))
     }
 
+    /// The first words of [`generate_state_u32`](SeedSequence::generate_state_u32), as an array.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use samebits_rng::numpy::SeedSequence;
+    ///
+    /// let sequence = SeedSequence::new(42);
+    /// assert_eq!(sequence.state_u32::<4>()[..], sequence.generate_state_u32(4)?);
+    /// # Ok::<(), samebits_rng::Error>(())
+    /// ```
+    pub fn state_u32<const N: usize>(&self) -> [u32; N] {
+        let mut next = self.words();
+        std::array::from_fn(|_| next())
+    }
+
     /// The first words of [`generate_state_u64`](SeedSequence::generate_state_u64).
     pub(crate) fn state<const N: usize>(&self) -> [u64; N] {
         let mut next = self.words64();

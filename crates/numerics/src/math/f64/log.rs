@@ -3,6 +3,7 @@
 //! As fdlibm's: log(1 + f) = f - (f^2/2 - s (f^2/2 + R(s^2))) with s = f / (2 + f), but with the
 //! rounding errors of the larger addends kept.
 
+use super::super::dd::Dd;
 use super::super::fma::{fma, horner, select};
 use super::super::log::split;
 use super::{nan_if, ordered_sum, product, sum};
@@ -30,6 +31,24 @@ pub fn log(x: f64) -> f64 {
     let (k, m) = split_any(x);
     let (high, low) = log_parts(k, m - 1.0, 0.0);
     finish(x, high + low)
+}
+
+/// The natural logarithm of a positive normal number, correctly rounded unless it is nearer than
+/// 2^-99 of itself to the middle of two numbers; takes some fifty times as long as [`log`].
+///
+/// # Determinism
+///
+/// The same bits at every level.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_numerics::math;
+///
+/// assert_eq!(math::f64::log_rounded(2.0), std::f64::consts::LN_2);
+/// ```
+pub fn log_rounded(x: f64) -> f64 {
+    Dd::log(x).high
 }
 
 /// The logarithm to base 2.

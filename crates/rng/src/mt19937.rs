@@ -2,7 +2,9 @@
 
 use rand_core::{Infallible, TryRng, utils};
 
-/// The Mersenne twister MT19937 with PyTorch's seeding.
+use crate::Error;
+
+/// The Mersenne twister MT19937, seeded as PyTorch and NumPy seed it.
 ///
 /// # Determinism
 ///
@@ -24,7 +26,8 @@ impl Mt19937 {
     /// Words of state.
     pub const WORDS: usize = 624;
 
-    /// The engine that PyTorch seeds with a seed's low 32 bits.
+    /// The engine that PyTorch seeds with a seed's low 32 bits, and `numpy.random.seed` with a
+    /// number.
     pub fn new(seed: u32) -> Mt19937 {
         let mut words = [seed; Mt19937::WORDS];
         for j in 1..Mt19937::WORDS {
@@ -35,8 +38,46 @@ impl Mt19937 {
         Mt19937 { words, next: 0, left: 1 }
     }
 
+    /// The engine that `numpy.random.seed` makes of a list: `init_by_array` of the authors.
+    ///
+    /// # Errors
+    ///
+    /// The list is empty.
+    pub fn from_words(seed: &[u32]) -> Result<Mt19937, Error> {
+        if seed.is_empty() {
+            let needed = "at least 1";
+            return Err(Error::parameter("Mt19937::from_words", "the number of words", 0, needed));
+        }
+        let mut engine = Mt19937::new(19650218);
+        let words = &mut engine.words;
+        let mut last = words[0];
+        let mut mix = |steps: usize, start: usize, f: &dyn Fn(usize, usize, u32, u32) -> u32| {
+            let mut at = start;
+            for step in 0..steps {
+                words[at] = f(step, at, words[at], last ^ last >> 30);
+                last = words[at];
+                at += 1;
+                if at == Mt19937::WORDS {
+                    words[0] = last;
+                    at = 1;
+                }
+            }
+            at
+        };
+        let at = mix(seed.len().max(Mt19937::WORDS), 1, &|step, _, word, mixed| {
+            let j = step % seed.len();
+            let word = word ^ mixed.wrapping_mul(1664525);
+            word.wrapping_add(seed[j]).wrapping_add(j as u32)
+        });
+        mix(Mt19937::WORDS - 1, at, &|_, at, word, mixed| {
+            (word ^ mixed.wrapping_mul(1566083941)).wrapping_sub(at as u32)
+        });
+        words[0] = 1 << 31;
+        Ok(engine)
+    }
+
     /// The engine at a position, if it is one that an engine can have.
-    pub(super) fn from_parts(
+    pub(crate) fn from_parts(
         words: [u32; Mt19937::WORDS],
         left: u32,
         next: u64,
@@ -63,15 +104,15 @@ impl Mt19937 {
         y ^ y >> 18
     }
 
-    pub(super) fn words(&self) -> &[u32; Mt19937::WORDS] {
+    pub(crate) fn words(&self) -> &[u32; Mt19937::WORDS] {
         &self.words
     }
 
-    pub(super) const fn left(&self) -> u32 {
+    pub(crate) const fn left(&self) -> u32 {
         self.left
     }
 
-    pub(super) const fn next(&self) -> u32 {
+    pub(crate) const fn next(&self) -> u32 {
         self.next
     }
 
