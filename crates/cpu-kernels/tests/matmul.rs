@@ -128,7 +128,7 @@ const SHAPES: [(usize, usize, usize); 26] = [
     (31, 600, 20),
     (333, 33, 33),
     // Several tasks beside each other at every level.
-    (3, 2100, 20),
+    (3, 2100, 50),
     (15, 1300, 30),
     (131, 1030, 12),
     (1300, 9, 40),
