@@ -1,10 +1,11 @@
 //! Tensors from numbers and arrays, and back.
 
-use samebits_tensor_core::Element;
+use samebits_tensor_core::{Element, bf16, f16};
 
 use crate::{Error, Result, Tensor};
 
-/// An element as Rust writes it: `f32`, `f64`, `i64`, `i32` (which becomes i64), `u8` and `bool`.
+/// An element as Rust writes it: `f32`, `f64`, `f16`, `bf16`, `i64`, `u32`, `u8`, `bool`, and `i32`,
+/// which becomes i64 as PyTorch's integers do; [`Tensor::from_slice`] keeps it.
 pub trait Number: Copy {
     /// A tensor of `values` in row-major order.
     ///
@@ -39,12 +40,21 @@ macro_rules! elements {
         }
     )*};
 }
-elements!(f32, f64, i64, u8);
+elements!(f32, f64, f16, bf16, i64, u32, u8);
 
 impl Number for i32 {
     fn tensor(values: &[Self], shape: &[usize]) -> Result<Tensor> {
         let wide: Vec<i64> = values.iter().copied().map(i64::from).collect();
         Tensor::from_slice(&wide, shape)
+    }
+}
+
+/// The only element.
+impl TryFrom<&Tensor> for i32 {
+    type Error = Error;
+
+    fn try_from(x: &Tensor) -> Result<i32> {
+        x.item()
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use samebits_tensor_core::{DType, Device, Tensor as Value};
+use samebits_tensor_core::scalar::{Exact, Scalar};
+use samebits_tensor_core::{DType, Device, Tensor as Value, with_element};
 
 use crate::{Result, Tensor};
 
@@ -88,20 +89,20 @@ impl Text {
         let mut text = Text { style, width: 0, shortened };
         // Neither zeros nor what is not finite counts.
         let counted = numbers.iter().filter(|number| match number {
-            Number::Integer(_) => true,
-            Number::Float(x) => x.is_finite() && *x != 0.0,
+            Exact::Integer(_) => true,
+            Exact::Float(x) => x.is_finite() && *x != 0.0,
         });
         text.width = counted.map(|number| text.number(*number).len()).max().unwrap_or(1);
         Ok(text)
     }
 
-    fn number(&self, number: Number) -> String {
+    fn number(&self, number: Exact) -> String {
         let x = match (&self.style, number) {
-            (Style::Truth, Number::Integer(x)) => {
+            (Style::Truth, Exact::Integer(x)) => {
                 return if x == 0 { "False" } else { "True" }.to_owned();
             }
-            (_, Number::Integer(x)) => return x.to_string(),
-            (_, Number::Float(x)) => x,
+            (_, Exact::Integer(x)) => return x.to_string(),
+            (_, Exact::Float(x)) => x,
         };
         if x.is_nan() {
             return "nan".to_owned();
@@ -132,7 +133,7 @@ impl Text {
         let split = self.shortened && size > 2 * EDGE;
         let margin = " ".repeat(indent + 1);
         if x.rank() == 1 {
-            let padded = |x: Number| format!("{:>1$}", self.number(x), self.width);
+            let padded = |x: Exact| format!("{:>1$}", self.number(x), self.width);
             let mut parts: Vec<String> = Vec::new();
             for (start, length) in ends(size, split) {
                 if start > 0 {
@@ -159,20 +160,9 @@ impl Text {
     }
 }
 
-#[derive(Clone, Copy)]
-enum Number {
-    Integer(i64),
-    Float(f64),
-}
-
 /// The elements of a small tensor.
-fn numbers(x: &Value) -> Result<Vec<Number>> {
-    Ok(match x.dtype() {
-        DType::F32 => x.to_vec::<f32>()?.into_iter().map(|x| Number::Float(f64::from(x))).collect(),
-        DType::F64 => x.to_vec::<f64>()?.into_iter().map(Number::Float).collect(),
-        DType::I64 => x.to_vec::<i64>()?.into_iter().map(Number::Integer).collect(),
-        _ => x.to_vec::<u8>()?.into_iter().map(|x| Number::Integer(i64::from(x))).collect(),
-    })
+fn numbers(x: &Value) -> Result<Vec<Exact>> {
+    with_element!(x.dtype(), T => Ok(x.to_vec::<T>()?.into_iter().map(T::exact).collect()))
 }
 
 /// The ranges of a dimension that are shown: start and length.
@@ -181,7 +171,7 @@ fn ends(size: usize, split: bool) -> Vec<(usize, usize)> {
 }
 
 /// Appends the elements that are shown.
-fn shown(x: &Value, shortened: bool, found: &mut Vec<Number>) -> Result<()> {
+fn shown(x: &Value, shortened: bool, found: &mut Vec<Exact>) -> Result<()> {
     let Some(&size) = x.shape().first().filter(|_| shortened) else {
         found.extend(numbers(x)?);
         return Ok(());
@@ -195,11 +185,11 @@ fn shown(x: &Value, shortened: bool, found: &mut Vec<Number>) -> Result<()> {
 }
 
 /// The style in which PyTorch writes floats.
-fn floats(numbers: &[Number]) -> Style {
+fn floats(numbers: &[Exact]) -> Style {
     let sizes: Vec<f64> = numbers
         .iter()
         .filter_map(|number| match number {
-            Number::Float(x) if x.is_finite() && *x != 0.0 => Some(x.abs()),
+            Exact::Float(x) if x.is_finite() && *x != 0.0 => Some(x.abs()),
             _ => None,
         })
         .collect();

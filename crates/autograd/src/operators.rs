@@ -2,18 +2,8 @@
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
-use samebits_tensor_core::Error;
-
-use crate::{Result, Tensor, functional as f};
-
-/// `number` rounded to the type of `like`, which has to be a float.
-fn scalar(op: &'static str, number: f64, like: &Tensor) -> Result<Tensor> {
-    if !like.dtype().is_float() {
-        let got = like.dtype();
-        return Err(Error::invalid(op, format!("{number} beside a tensor of type {got}")));
-    }
-    Tensor::full(&[], number, like.dtype())?.to(like.device())
-}
+use crate::functional::{self as f, Operand};
+use crate::{Result, Tensor};
 
 /// One operator: between tensors, between a tensor and the result of an operator, and between a
 /// tensor and a number. Rust allows no operator between two results, or a result and a number:
@@ -65,7 +55,7 @@ macro_rules! operator {
 
             #[track_caller]
             fn $method(self, other: $number) -> Result<Tensor> {
-                f::$function(&self, &scalar(stringify!($method), f64::from(other), &self)?)
+                f::$function(&self, &other.operand(stringify!($method), &self)?)
             }
         }
 
@@ -74,7 +64,7 @@ macro_rules! operator {
 
             #[track_caller]
             fn $method(self, other: $tensor) -> Result<Tensor> {
-                f::$function(&scalar(stringify!($method), f64::from(self), &other)?, &other)
+                f::$function(&self.operand(stringify!($method), &other)?, &other)
             }
         }
     )*};

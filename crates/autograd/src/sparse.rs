@@ -69,7 +69,7 @@ impl SparseCoo {
                 return Err(Error::ShapeMismatch { op: OP, what, expected, got });
             }
         }
-        if !values.dtype().is_float() {
+        if !values.dtype().is_full_float() {
             let (expected, got) = (DType::F32, values.dtype());
             return Err(Error::DTypeMismatch { op: OP, what: "the values", expected, got });
         }

@@ -124,7 +124,10 @@ fn one_bound_clamps() {
     let high = x.clamp_max(0.5).unwrap();
     assert_eq!(high.to_vec::<f32>().unwrap()[..3], [-1.0, 0.5, 0.5]);
     assert_eq!(gradient(&x, &high, &[1.0, 2.0, 3.0, 4.0]), [1.0, 2.0, 0.0, 0.0]);
-    assert!(Tensor::arange(2).unwrap().clamp_min(0.0).is_err());
+    let whole = Tensor::arange(4).unwrap();
+    let clamped = whole.clamp(Some(1.0), Some(2.0)).unwrap();
+    assert_eq!(clamped.to_vec::<i64>().unwrap(), [1, 1, 2, 2]);
+    assert_eq!(message(whole.clamp_min(0.5)), "clamp: 0.5 beside a tensor of type i64");
 }
 
 #[test]

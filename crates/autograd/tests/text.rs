@@ -1,7 +1,7 @@
 //! Tensors from arrays and back, and as text; the texts are PyTorch's.
 
 use samebits_autograd::{Result, Tensor};
-use samebits_tensor_core::DType;
+use samebits_tensor_core::{DType, bf16, f16};
 
 #[test]
 fn arrays_become_tensors_and_come_back() -> Result<()> {
@@ -29,6 +29,10 @@ fn numbers_are_written_as_pytorch_writes_them() -> Result<()> {
         (Tensor::new([0.1])?, "tensor([0.1000], dtype=f64)"),
         (Tensor::new([[1, -20], [300, 4]])?, "tensor([[  1, -20],\n        [300,   4]])"),
         (Tensor::new([true, false])?, "tensor([ True, False])"),
+        (Tensor::from_slice(&[-1i32, 20], &[2])?, "tensor([-1, 20], dtype=i32)"),
+        (Tensor::new([7u32])?, "tensor([7], dtype=u32)"),
+        (Tensor::new([f16::from_f32(1.5), f16::NAN])?, "tensor([1.5000,    nan], dtype=f16)"),
+        (Tensor::new([bf16::from_f32(2.0)])?, "tensor([2.], dtype=bf16)"),
         (Tensor::new(3.0f32)?, "tensor(3.)"),
         (Tensor::zeros(&[0], DType::F32)?, "tensor([])"),
         (Tensor::zeros(&[0, 3], DType::F32)?, "tensor([], size=[0, 3])"),

@@ -154,7 +154,12 @@ pub enum Operand<'a, T> {
 }
 
 impl<T> Operand<'_, T> {
-    fn expect_len(&self, op: &'static str, what: &'static str, expected: usize) -> Result<()> {
+    pub(crate) fn expect_len(
+        &self,
+        op: &'static str,
+        what: &'static str,
+        expected: usize,
+    ) -> Result<()> {
         match self {
             Operand::Each(x) => expect_len(op, what, x.len(), expected),
             Operand::Splat(_) => Ok(()),

@@ -16,6 +16,7 @@ mod float;
 mod gemm;
 pub mod grid_sample;
 pub mod index;
+pub mod integer;
 pub mod interpolate;
 pub mod linalg;
 pub mod loss;

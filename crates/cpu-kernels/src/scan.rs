@@ -151,6 +151,73 @@ pub fn logcumsumexp<T: Float>(input: &[T], shape: [usize; 3], out: &mut [T]) -> 
     scan::<T, LogSum, false>("logcumsumexp", input, shape, out)
 }
 
+/// [`cumsum`] of integers, which wrap around, or from the last element to the first if `reverse`.
+///
+/// # Shapes
+///
+/// `input` and `out` (outer, dim, inner).
+///
+/// # Determinism
+///
+/// Portable: integers are not rounded.
+///
+/// # Errors
+///
+/// [`Error::Length`](crate::Error::Length) if a slice does not fit the shape.
+pub fn integer_cumsum(
+    input: &[i64],
+    shape: [usize; 3],
+    reverse: bool,
+    out: &mut [i64],
+) -> Result<()> {
+    integers("cumsum", input, shape, reverse, i64::wrapping_add, out)
+}
+
+/// [`cumprod`] of integers, which wrap around.
+///
+/// # Shapes
+///
+/// `input` and `out` (outer, dim, inner).
+///
+/// # Determinism
+///
+/// Portable: integers are not rounded.
+///
+/// # Errors
+///
+/// [`Error::Length`](crate::Error::Length) if a slice does not fit the shape.
+pub fn integer_cumprod(input: &[i64], shape: [usize; 3], out: &mut [i64]) -> Result<()> {
+    integers("cumprod", input, shape, false, i64::wrapping_mul, out)
+}
+
+fn integers(
+    op: &'static str,
+    input: &[i64],
+    [outer, dim, inner]: [usize; 3],
+    reverse: bool,
+    join: fn(i64, i64) -> i64,
+    out: &mut [i64],
+) -> Result<()> {
+    expect_size(op, "input", input.len(), &[outer, dim, inner])?;
+    expect_size(op, "out", out.len(), &[outer, dim, inner])?;
+    if out.is_empty() {
+        return Ok(());
+    }
+    parallel::rows(dim * inner, out, |start, out| {
+        out.copy_from_slice(&input[start..start + out.len()]);
+        for slab in out.chunks_exact_mut(dim * inner) {
+            for k in 1..dim {
+                let (row, before) = if reverse { (dim - 1 - k, dim - k) } else { (k, k - 1) };
+                for j in 0..inner {
+                    let so_far = slab[before * inner + j];
+                    slab[row * inner + j] = join(so_far, slab[row * inner + j]);
+                }
+            }
+        }
+    });
+    Ok(())
+}
+
 /// What is scanned with.
 trait Operation: Send + Sync {
     type State: Copy + Send + Sync;

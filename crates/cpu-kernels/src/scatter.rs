@@ -32,6 +32,7 @@ pub(crate) mod ascending;
 mod destinations;
 pub(crate) mod exact;
 mod fast;
+pub mod integer;
 mod reduce;
 mod segments;
 

@@ -52,8 +52,8 @@ pub use samebits_tensor_core::device::DeviceKind;
 pub use samebits_tensor_core::random::{fork_rng, initial_seed, manual_seed, seed};
 pub use samebits_tensor_core::tensor::set_fill_uninitialized;
 pub use samebits_tensor_core::{
-    DType, Determinism, Device, Error, Layout, Op, Result, determinism, ops, random, registry,
-    rerun,
+    DType, Determinism, Device, Error, Layout, Op, Result, bf16, determinism, f16, ops, random,
+    registry, rerun,
 };
 
 /// Runs an operation, with the kernels of every device that this build has in place; see

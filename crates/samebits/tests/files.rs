@@ -6,7 +6,7 @@ use samebits::io::{
     Checkpoint, Error, Tensors, load_npy, load_npz, load_safetensors, save_npy, save_npz,
     save_safetensors, write_whole,
 };
-use samebits::{DType, Tensor};
+use samebits::{DType, Tensor, bf16, f16};
 
 struct Folder(tempfile::TempDir);
 
@@ -44,6 +44,9 @@ fn tensors() -> Tensors {
         ("f64", wide.unwrap()),
         ("i64", Tensor::from_slice(&[i64::MIN, -1, 7, i64::MAX], &[4]).unwrap()),
         ("u8", Tensor::from_slice(&[0u8, 255], &[1, 2, 1]).unwrap()),
+        ("i32", Tensor::from_slice(&[i32::MIN, -1, i32::MAX], &[3]).unwrap()),
+        ("u32", Tensor::from_slice(&[0, 7, u32::MAX], &[3, 1]).unwrap()),
+        ("f16", Tensor::from_slice(&[0x0001, 0x8000, 0x7e12].map(f16::from_bits), &[3]).unwrap()),
         ("bool", Tensor::from_bools(&[true, false, true], &[3]).unwrap()),
         ("scalar", Tensor::scalar(2.5f32)),
         ("empty", Tensor::zeros(&[0, 4], DType::F32).unwrap()),
@@ -88,6 +91,18 @@ fn every_format_keeps_every_bit_and_its_bytes_depend_on_the_tensors_alone() {
     same(&found.tensors, &checkpoint.tensors);
     let files = ["a.npz", "a.safetensors", "b.npz", "b.safetensors", "run", "x.npy"];
     assert_eq!(folder.files(), files, "temporary files are gone");
+}
+
+#[test]
+fn numpy_has_no_bf16() {
+    let folder = Folder::new();
+    let x = Tensor::from_slice(&[0x0001, 0x8000, 0x7fc1].map(bf16::from_bits), &[3]).unwrap();
+    let tensors: Tensors = [("x".to_owned(), x.clone())].into();
+    save_safetensors(folder.path("x.safetensors"), &tensors).unwrap();
+    same(&load_safetensors(folder.path("x.safetensors")).unwrap(), &tensors);
+    let error = save_npy(folder.path("x.npy"), &x).unwrap_err();
+    assert!(matches!(error, Error::Content { .. }), "{error}");
+    assert!(error.to_string().contains("elements of type bf16 are not saved"), "{error}");
 }
 
 #[test]
@@ -162,7 +177,7 @@ fn hostile_npy_files_are_refused_with_their_place() {
         (npy(4, "{}", &[]), "version 4"),
         (npy(2, &" ".repeat(1 << 17), &[]), "131072 bytes long, expected at most 65536"),
         (npy(1, &text("<f4", "2,"), &[0; 9]), "more bytes than shape [2] has"),
-        (npy(1, &text("<f2", "2,"), &[0; 4]), "are \"<f2\""),
+        (npy(1, &text("<i2", "2,"), &[0; 4]), "are \"<i2\""),
         (npy(1, &text("|O", "2,"), &[0; 4]), "are \"|O\""),
         (npy(1, &text("|f4", "2,"), &[0; 8]), "are \"|f4\""),
         (npy(1, &text("", "2,"), &[0; 8]), "are \"\""),
@@ -218,9 +233,14 @@ fn damaged_archives_and_safetensors_are_refused() {
     let foreign = |header: &str| {
         [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[0; 4]].concat()
     };
-    let half = foreign(r#"{"x":{"dtype":"F16","shape":[2],"data_offsets":[0,4]}}"#);
-    let error = wrong("half.safetensors", &half).to_string();
-    assert!(error.contains("tensor x: elements should be f32, f64, i64, u8 or bool"), "{error}");
+    let short = foreign(r#"{"x":{"dtype":"I16","shape":[2],"data_offsets":[0,4]}}"#);
+    let error = wrong("short.safetensors", &short).to_string();
+    assert!(
+        error.contains(
+            "tensor x: elements should be one of f32, f64, i64, u8, bool, i32, u32, f16, bf16"
+        ),
+        "{error}"
+    );
     let huge = u64::MAX.to_le_bytes();
     let error = wrong("huge.safetensors", &huge).to_string();
     assert!(error.contains("not a whole safetensors file"), "{error}");

@@ -2,7 +2,12 @@
 
 use std::fmt;
 
+use half::{bf16, f16};
+
 /// The type of a tensor's elements.
+///
+/// Every type can be stored, moved, cast, compared and printed. Arithmetic is for `F32`, `F64` and
+/// `I64`; an operation that does not take a type says so by an error.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
@@ -18,23 +23,47 @@ pub enum DType {
     U8,
     /// Truth value, one byte, 0 or 1.
     Bool,
+    /// 32-bit signed integer.
+    I32,
+    /// 32-bit unsigned integer.
+    U32,
+    /// IEEE binary16.
+    F16,
+    /// The upper half of a binary32: 8 bits of exponent, 7 of mantissa.
+    BF16,
 }
 
 impl DType {
     /// Every element type.
-    pub const ALL: [DType; 5] = [DType::F32, DType::F64, DType::I64, DType::U8, DType::Bool];
+    pub const ALL: [DType; 9] = [
+        DType::F32,
+        DType::F64,
+        DType::I64,
+        DType::U8,
+        DType::Bool,
+        DType::I32,
+        DType::U32,
+        DType::F16,
+        DType::BF16,
+    ];
 
     /// Bytes per element.
     pub fn size(self) -> usize {
         match self {
-            DType::F32 => 4,
             DType::F64 | DType::I64 => 8,
+            DType::F32 | DType::I32 | DType::U32 => 4,
+            DType::F16 | DType::BF16 => 2,
             DType::U8 | DType::Bool => 1,
         }
     }
 
-    /// True for `F32` and `F64`.
+    /// True for `F32`, `F64`, `F16` and `BF16`.
     pub fn is_float(self) -> bool {
+        matches!(self, DType::F32 | DType::F64 | DType::F16 | DType::BF16)
+    }
+
+    /// True for the floats that operations compute in: `F32` and `F64`.
+    pub fn is_full_float(self) -> bool {
         matches!(self, DType::F32 | DType::F64)
     }
 
@@ -46,6 +75,10 @@ impl DType {
             DType::I64 => "i64",
             DType::U8 => "u8",
             DType::Bool => "bool",
+            DType::I32 => "i32",
+            DType::U32 => "u32",
+            DType::F16 => "f16",
+            DType::BF16 => "bf16",
         }
     }
 }
@@ -67,17 +100,16 @@ pub trait Element: bytemuck::Pod + PartialEq + fmt::Debug + Send + Sync + sealed
     }
 }
 
-impl Element for f32 {
-    const DTYPE: DType = DType::F32;
-}
+macro_rules! elements {
+    ($($element:ident is $dtype:ident),*) => {$(
+        impl Element for $element {
+            const DTYPE: DType = DType::$dtype;
+        }
 
-impl Element for f64 {
-    const DTYPE: DType = DType::F64;
+        impl sealed::Sealed for $element {}
+    )*};
 }
-
-impl Element for i64 {
-    const DTYPE: DType = DType::I64;
-}
+elements!(f32 is F32, f64 is F64, i64 is I64, i32 is I32, u32 is U32, f16 is F16, bf16 is BF16);
 
 impl Element for u8 {
     const DTYPE: DType = DType::U8;
@@ -86,6 +118,29 @@ impl Element for u8 {
         matches!(dtype, DType::U8 | DType::Bool)
     }
 }
+
+impl sealed::Sealed for u8 {}
+
+/// The bits of an element of any type of this width, for operations that only move elements: one
+/// compiled body serves all types of a width. See [`with_bits!`](crate::with_bits).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(transparent)]
+pub struct Bits<W>(W);
+
+macro_rules! bits {
+    ($($word:ident is $dtype:ident),*) => {$(
+        impl Element for Bits<$word> {
+            const DTYPE: DType = DType::$dtype;
+
+            fn stores(dtype: DType) -> bool {
+                dtype.size() == size_of::<$word>()
+            }
+        }
+
+        impl sealed::Sealed for Bits<$word> {}
+    )*};
+}
+bits!(u8 is U8, u16 is F16, u32 is U32, u64 is I64);
 
 /// Evaluates `$body` with `$t` standing for a float type: f32 for [`DType::F32`], else f64.
 ///
@@ -118,15 +173,66 @@ macro_rules! with_float {
 macro_rules! with_element {
     ($dtype:expr, $t:ident => $body:expr) => {
         match $dtype {
-            $crate::DType::I64 => {
-                type $t = i64;
-                $body
-            }
             $crate::DType::U8 | $crate::DType::Bool => {
                 type $t = u8;
                 $body
             }
-            dtype => $crate::with_float!(dtype, $t => $body),
+            $crate::DType::I32 => {
+                type $t = i32;
+                $body
+            }
+            $crate::DType::U32 => {
+                type $t = u32;
+                $body
+            }
+            $crate::DType::F16 => {
+                type $t = $crate::f16;
+                $body
+            }
+            $crate::DType::BF16 => {
+                type $t = $crate::bf16;
+                $body
+            }
+            dtype => $crate::with_ordered!(dtype, $t => $body),
+        }
+    };
+}
+
+/// Evaluates `$body` with `$t` standing for the [`Bits`] of the elements' width.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_tensor_core::{DType, Tensor, with_bits};
+///
+/// let x = Tensor::from_slice(&[1.0f32, 2.0], &[2])?;
+/// let equal = with_bits!(x.dtype(), T => {
+///     let bits = x.as_slice::<T>()?;
+///     bits[0] == bits[1]
+/// });
+/// assert!(!equal);
+/// # Ok::<(), samebits_tensor_core::Error>(())
+/// ```
+#[macro_export]
+macro_rules! with_bits {
+    ($dtype:expr, $t:ident => $body:expr) => {
+        match $crate::DType::size($dtype) {
+            1 => {
+                type $t = $crate::dtype::Bits<u8>;
+                $body
+            }
+            2 => {
+                type $t = $crate::dtype::Bits<u16>;
+                $body
+            }
+            4 => {
+                type $t = $crate::dtype::Bits<u32>;
+                $body
+            }
+            _ => {
+                type $t = $crate::dtype::Bits<u64>;
+                $body
+            }
         }
     };
 }
@@ -148,8 +254,4 @@ macro_rules! with_ordered {
 
 mod sealed {
     pub trait Sealed {}
-    impl Sealed for f32 {}
-    impl Sealed for f64 {}
-    impl Sealed for i64 {}
-    impl Sealed for u8 {}
 }

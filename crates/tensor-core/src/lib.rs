@@ -25,6 +25,7 @@ pub mod ops;
 pub mod random;
 pub mod registry;
 pub mod rerun;
+pub mod scalar;
 pub mod tensor;
 
 pub use backend::{Backend, DeviceBuffer};
@@ -32,6 +33,7 @@ pub use determinism::Determinism;
 pub use device::Device;
 pub use dtype::{DType, Element};
 pub use error::{Error, Result};
+pub use half::{bf16, f16};
 pub use layout::Layout;
 pub use registry::{Kernel, KernelInfo, Op, Pass, dispatch, dispatch_at};
 pub use tensor::Tensor;

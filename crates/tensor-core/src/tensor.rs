@@ -9,7 +9,10 @@ use samebits_numerics::memory::{self, OutOfMemory};
 
 use crate::backend::{self, DeviceBuffer};
 use crate::buffer::Buffer;
-use crate::{DType, Determinism, Device, Element, Error, Layout, Result, determinism};
+use crate::scalar::{Exact, Scalar};
+use crate::{
+    DType, Determinism, Device, Element, Error, Layout, Result, determinism, with_element,
+};
 
 /// A dense or strided block of elements on one device.
 ///
@@ -95,8 +98,8 @@ impl Tensor {
         Tensor::filled("ones", shape, 1.0, dtype)
     }
 
-    /// A host tensor whose every element is `value`, converted to `dtype` as Rust's `as` does
-    /// (for `Bool`: whether it is not zero).
+    /// A host tensor whose every element is `value`, converted to `dtype` as by
+    /// [`Scalar::nearest`] (for `Bool`: whether it is not zero).
     ///
     /// # Errors
     ///
@@ -109,11 +112,10 @@ impl Tensor {
         Tensor::made(op, shape, dtype, |bytes| {
             let mut buffer = Buffer::scratch(bytes)?;
             match dtype {
-                DType::F32 => buffer.as_mut_slice().fill(value as f32),
-                DType::F64 => buffer.as_mut_slice().fill(value),
-                DType::I64 => buffer.as_mut_slice().fill(value as i64),
-                DType::U8 => buffer.as_mut_slice().fill(value as u8),
                 DType::Bool => buffer.as_mut_slice().fill(u8::from(value != 0.0)),
+                _ => with_element!(dtype, T => {
+                    buffer.as_mut_slice().fill(T::nearest(Exact::Float(value)));
+                }),
             }
             Ok(buffer)
         })
@@ -302,6 +304,7 @@ impl Tensor {
                     let mut out = Buffer::scratch(bytes)?;
                     match self.dtype.size() {
                         1 => gather::<u8>(buffer, &self.layout, &mut out),
+                        2 => gather::<u16>(buffer, &self.layout, &mut out),
                         4 => gather::<u32>(buffer, &self.layout, &mut out),
                         _ => gather::<u64>(buffer, &self.layout, &mut out),
                     }
@@ -538,7 +541,11 @@ fn fill_unread(bytes: &mut [u8], dtype: DType) {
     match dtype {
         DType::F32 => bytemuck::cast_slice_mut(bytes).fill(f32::from_bits(0x7fc0_0000)),
         DType::F64 => bytemuck::cast_slice_mut(bytes).fill(f64::from_bits(0x7ff8 << 48)),
+        DType::F16 => bytemuck::cast_slice_mut(bytes).fill(0x7e00u16),
+        DType::BF16 => bytemuck::cast_slice_mut(bytes).fill(0x7fc0u16),
         DType::I64 => bytemuck::cast_slice_mut(bytes).fill(i64::MAX),
+        DType::I32 => bytemuck::cast_slice_mut(bytes).fill(i32::MAX),
+        DType::U32 => bytemuck::cast_slice_mut(bytes).fill(u32::MAX),
         DType::U8 => bytes.fill(u8::MAX),
         DType::Bool => bytes.fill(1),
     }
@@ -578,11 +585,8 @@ impl fmt::Debug for Tensor {
         write!(f, "Tensor({}, {:?}, {}", self.dtype, self.shape(), self.device())?;
         if self.numel() <= 16 && self.device() == Device::Cpu {
             let shown = match self.dtype {
-                DType::F32 => self.to_vec::<f32>().map(|v| format!("{v:?}")),
-                DType::F64 => self.to_vec::<f64>().map(|v| format!("{v:?}")),
-                DType::I64 => self.to_vec::<i64>().map(|v| format!("{v:?}")),
-                DType::U8 => self.to_vec::<u8>().map(|v| format!("{v:?}")),
                 DType::Bool => self.to_bools().map(|v| format!("{v:?}")),
+                dtype => with_element!(dtype, T => self.to_vec::<T>().map(|v| format!("{v:?}"))),
             };
             write!(f, ", {}", shown.map_err(|_| fmt::Error)?)?;
         }

@@ -1,9 +1,10 @@
 //! Where the choices of a case come from.
 
 use samebits::DType;
+use samebits::ops::Cast;
 use samebits::rng::Pcg64;
 use samebits::rng::numpy::Generator;
-use samebits::tensor_core::Tensor as Value;
+use samebits::tensor_core::{Tensor as Value, dispatch};
 
 /// The choices of one case.
 #[derive(Clone, Debug)]
@@ -199,9 +200,14 @@ impl Draw {
         self.pick(&[DType::F32, DType::F64])
     }
 
+    /// A type that has arithmetic.
+    pub fn number(&mut self) -> DType {
+        self.pick(&[DType::F32, DType::F64, DType::I64])
+    }
+
     /// Any type.
     pub fn any_type(&mut self) -> DType {
-        self.pick(&[DType::F32, DType::F64, DType::I64, DType::U8, DType::Bool])
+        self.pick(&DType::ALL)
     }
 
     /// A tensor of this shape and type with values of every kind, in any layout.
@@ -311,10 +317,14 @@ impl Draw {
                 let values: Vec<u8> = (0..count).map(|_| self.word() as u8).collect();
                 Value::from_slice(&values, shape)
             }
-            // The only other type there is.
-            _ => {
+            DType::Bool => {
                 let values: Vec<bool> = (0..count).map(|_| self.flag()).collect();
                 Value::from_bools(&values, shape)
+            }
+            _ => {
+                let wide = if dtype.is_float() { DType::F64 } else { DType::I64 };
+                let x = self.dense(shape, wide, bound);
+                dispatch(&Cast { x, to: dtype })
             }
         };
         tensor.expect("as many values as the shape says")

@@ -54,7 +54,7 @@ pub(super) fn add(cases: &mut Cases, make: Make) {
             format!("where {dtype}"),
             Where { condition, a: x.clone(), b: make.wild(&[1], dtype, 5) },
         );
-        for to in DType::ALL {
+        for to in [DType::F32, DType::F64, DType::I64, DType::U8, DType::Bool] {
             cases.add(format!("cast {dtype} {to}"), Cast { x: x.clone(), to });
         }
     }

@@ -13,6 +13,7 @@ mod drawn;
 mod elementwise;
 mod embedding;
 mod index;
+mod integers;
 mod loss;
 mod norm;
 mod optim;
@@ -111,6 +112,7 @@ const FAMILIES: &[(&str, Add, AddSamples)] = &[
     ("elementwise", elementwise::add, elementwise::samples),
     ("embedding", embedding::add, embedding::samples),
     ("index", index::add, index::samples),
+    ("integers", integers::add, |_| {}),
     ("loss", loss::add, loss::samples),
     ("norm", norm::add, norm::samples),
     ("optim", optim::add, optim::samples),

@@ -4,8 +4,9 @@ use samebits_tensor_core::{DType, Result};
 use super::constant;
 use crate::{Tensor, run};
 
-/// Converts `x` to another element type: rounded to nearest even from f64 to f32, truncated
-/// towards zero and saturated from floats to integers, NaN to 0. Anything but 0 becomes true.
+/// Converts `x` to another element type: rounded to nearest even once to floats, truncated towards
+/// zero and saturated from floats to integers, NaN to 0, saturated between integers. Anything but 0
+/// becomes true.
 ///
 /// The gradient passes between floats. Integers and truth values have none: asking for it is an
 /// error.

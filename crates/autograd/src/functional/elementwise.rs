@@ -1,5 +1,6 @@
 mod activation;
 mod choice;
+mod integer;
 mod power;
 
 pub use activation::{
@@ -7,15 +8,17 @@ pub use activation::{
 };
 pub use choice::{abs, clamp, clamp_max, clamp_min, maximum, minimum, sign, where_};
 pub(super) use choice::{compare, equal, relation, scalar_like, scaled};
+pub use integer::{floor_divide, remainder};
 pub use power::{exp2, log2, log10, pow, pow_scalar, reciprocal, rsqrt};
 
 use samebits_tensor_core::ops::{Affine, Binary, BinaryKind, Unary, UnaryKind};
-use samebits_tensor_core::{Result, Tensor as Value};
+use samebits_tensor_core::{DType, Result, Tensor as Value};
 
 use super::reduce::sum_to;
+use super::to_dtype;
 use crate::{Tensor, run, untracked};
 
-/// `a + b`, with broadcasting.
+/// `a + b`, with broadcasting. Integers are i64 and wrap around.
 ///
 /// # Errors
 ///
@@ -28,7 +31,7 @@ pub fn add(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     }))
 }
 
-/// `a − b`, with broadcasting.
+/// `a − b`, with broadcasting. Integers are i64 and wrap around.
 ///
 /// # Errors
 ///
@@ -41,7 +44,7 @@ pub fn sub(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     }))
 }
 
-/// `a · b`, with broadcasting.
+/// `a · b`, with broadcasting. Integers are i64 and wrap around.
 ///
 /// # Errors
 ///
@@ -57,13 +60,17 @@ pub fn mul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     }))
 }
 
-/// `a / b`, with broadcasting.
+/// `a / b`, with broadcasting. Integers and truth values are divided as f32; for the quotient rounded
+/// down there is [`floor_divide`].
 ///
 /// # Errors
 ///
 /// As [`add`].
 #[track_caller]
 pub fn div(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    if a.dtype() == b.dtype() && !a.dtype().is_float() {
+        return div(&to_dtype(a, DType::F32)?, &to_dtype(b, DType::F32)?);
+    }
     let (x, y) = (a.clone(), b.clone());
     Ok(Tensor::computed(binary(BinaryKind::Div, a, b)?, &[a, b], move |grad| {
         let quotient = div(grad, &y)?;
@@ -85,21 +92,21 @@ pub fn affine(x: &Tensor, scale: f64, shift: f64) -> Result<Tensor> {
     Ok(Tensor::computed(value, &[x], move |grad| Ok(vec![Some(affine(grad, scale, 0.0)?)])))
 }
 
-/// `−x`.
+/// `−x`. Integers are i64 and wrap around.
 ///
 /// # Errors
 ///
-/// The type is not a float.
+/// The type is neither f32, f64 nor i64.
 #[track_caller]
 pub fn neg(x: &Tensor) -> Result<Tensor> {
     Ok(Tensor::computed(unary(UnaryKind::Neg, x)?, &[x], |grad| Ok(vec![Some(neg(grad)?)])))
 }
 
-/// `x · x`.
+/// `x · x`. Integers are i64 and wrap around.
 ///
 /// # Errors
 ///
-/// The type is not a float.
+/// The type is neither f32, f64 nor i64.
 #[track_caller]
 pub fn square(x: &Tensor) -> Result<Tensor> {
     let saved = x.clone();

@@ -127,7 +127,7 @@ fn drawn(
     x: &Tensor,
     run: impl FnOnce(Generator) -> Result<Value>,
 ) -> Result<Tensor> {
-    if !x.dtype().is_float() {
+    if !x.dtype().is_full_float() {
         let (what, expected, got) = ("the input", DType::F32, x.dtype());
         return Err(Error::DTypeMismatch { op, what, expected, got });
     }

@@ -49,6 +49,7 @@ methods! {
     expm1() -> Tensor;
     flatten_from(from: impl Dim) -> Tensor;
     flip(dims: impl Dims) -> Tensor;
+    floor_divide(other: impl Operand) -> Tensor;
     full_like(value: f64) -> Tensor;
     gather(dim: impl Dim, index: &Tensor) -> Tensor;
     ge(other: impl Operand) -> Tensor;
@@ -98,6 +99,7 @@ methods! {
     reciprocal() -> Tensor;
     relu() -> Tensor;
     relu6() -> Tensor;
+    remainder(other: impl Operand) -> Tensor;
     repeat(sizes: &[usize]) -> Tensor;
     repeat_interleave(repeats: &Tensor, dim: impl DimOrAll) -> Tensor;
     reshape(shape: impl Sizes) -> Tensor;

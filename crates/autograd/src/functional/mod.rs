@@ -44,10 +44,10 @@ pub use conv::{
 };
 pub use dropout::{alpha_dropout, dropout, dropout1d, dropout2d, dropout3d, feature_alpha_dropout};
 pub use elementwise::{
-    abs, add, affine, clamp, clamp_max, clamp_min, cos, div, elu, erf, exp, exp2, expm1, gelu,
-    gelu_tanh, hardtanh, leaky_relu, log, log_sigmoid, log1p, log2, log10, maximum, minimum, mul,
-    neg, pow, pow_scalar, reciprocal, relu, relu6, rsqrt, sigmoid, sign, silu, sin, softplus, sqrt,
-    square, sub, tanh, where_,
+    abs, add, affine, clamp, clamp_max, clamp_min, cos, div, elu, erf, exp, exp2, expm1,
+    floor_divide, gelu, gelu_tanh, hardtanh, leaky_relu, log, log_sigmoid, log1p, log2, log10,
+    maximum, minimum, mul, neg, pow, pow_scalar, reciprocal, relu, relu6, remainder, rsqrt,
+    sigmoid, sign, silu, sin, softplus, sqrt, square, sub, tanh, where_,
 };
 pub use embedding::{
     EmbeddingBagOptions, embedding, embedding_bag, embedding_renorm, embedding_with,

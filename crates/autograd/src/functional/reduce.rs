@@ -29,8 +29,8 @@ pub fn sum(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
     if let Some(x) = lifted_over(x, dims)? {
         return sum(&x, dims, false);
     }
-    if matches!(x.dtype(), DType::U8 | DType::Bool) {
-        return sum(&integers(x)?, dims, keepdim);
+    if let Some(x) = integers(x)? {
+        return sum(&x, dims, keepdim);
     }
     let op = Reduce { kind: ReduceKind::Sum, x: x.value().clone(), dims: dims.to_vec() };
     let shape = x.shape().to_vec();
@@ -90,8 +90,8 @@ pub fn prod(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
     if let Some(x) = lifted_over(x, dims)? {
         return prod(&x, dims, false);
     }
-    if matches!(x.dtype(), DType::U8 | DType::Bool) {
-        return prod(&integers(x)?, dims, keepdim);
+    if let Some(x) = integers(x)? {
+        return prod(&x, dims, keepdim);
     }
     let op = Reduce { kind: ReduceKind::Prod, x: x.value().clone(), dims: dims.to_vec() };
     let (saved, list) = (x.clone(), dims.to_vec());
@@ -484,8 +484,11 @@ pub(super) fn sum_to(x: &Tensor, shape: &[usize]) -> Result<Tensor> {
 }
 
 /// Small integers and truth values as the type that PyTorch adds and multiplies them in.
-fn integers(x: &Tensor) -> Result<Tensor> {
-    untracked(&Cast { x: x.value().clone(), to: DType::I64 })
+pub(super) fn integers(x: &Tensor) -> Result<Option<Tensor>> {
+    if x.dtype() == DType::I64 || x.dtype().is_float() {
+        return Ok(None);
+    }
+    untracked(&Cast { x: x.value().clone(), to: DType::I64 }).map(Some)
 }
 
 fn keep(x: Tensor, dims: &[usize], keepdim: bool) -> Result<Tensor> {

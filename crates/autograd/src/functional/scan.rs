@@ -5,17 +5,19 @@ use samebits_tensor_core::ops::{
 use samebits_tensor_core::{Result, Tensor as Value};
 
 use super::elementwise::{mul, sub};
+use super::reduce::integers;
 use super::scatter::scatter_add;
 use super::shape::{cat, narrow, permute, reshape};
 use super::{index_select, lifted, once, zeros_for};
 use crate::dims::Dim;
 use crate::{Tensor, run};
 
-/// The sum of each element and all before it along `dim`.
+/// The sum of each element and all before it along `dim`. Integers and truth values are added as
+/// i64, which wraps around.
 ///
 /// # Determinism
 ///
-/// Portable: in f64, over tiles of the dimension that depend on its size alone.
+/// Portable: floats in f64, over tiles of the dimension that depend on its size alone.
 ///
 /// # Errors
 ///
@@ -37,10 +39,14 @@ use crate::{Tensor, run};
 #[track_caller]
 pub fn cumsum(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
     let dim = dim.dim("cumsum", x.rank())?;
+    if let Some(x) = integers(x)? {
+        return cumsum(&x, dim);
+    }
     running_sum(x, dim, false)
 }
 
-/// The product of each element and all before it along `dim`.
+/// The product of each element and all before it along `dim`. Integers and truth values are
+/// multiplied as i64, which wraps around.
 ///
 /// # Determinism
 ///
@@ -56,6 +62,9 @@ pub fn cumsum(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
 #[track_caller]
 pub fn cumprod(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
     let dim = dim.dim("cumprod", x.rank())?;
+    if let Some(x) = integers(x)? {
+        return cumprod(&x, dim);
+    }
     if let Some(x) = lifted(x, dim)? {
         return reshape(&cumprod(&x, 0)?, ());
     }

@@ -1,10 +1,12 @@
 use samebits_tensor_core::layout::broadcast;
-use samebits_tensor_core::ops::{Affine, Binary, Cast, Compare, Unary, Where};
+use samebits_tensor_core::ops::{Affine, Binary, BinaryKind, Cast, Compare, Unary, Where};
 use samebits_tensor_core::registry::{Kernel, register};
-use samebits_tensor_core::{DType, Layout, Op, Result, Tensor};
+use samebits_tensor_core::scalar::{self, Exact, Scalar};
+use samebits_tensor_core::{DType, Element, Layout, Op, Result, Tensor, with_element};
 
-use super::{Element, FLOATS, filled, with_float};
+use super::{FLOATS, INTEGERS, WRAPS, filled, with_bits, with_float};
 use crate::elementwise::{self, Operand};
+use crate::integer;
 
 const EACH: &str = "each element is its own fixed sequence of correctly rounded operations";
 
@@ -15,12 +17,19 @@ pub(super) fn register_all() {
             Ok(elementwise::unary::<T>(op.kind, x.as_slice()?, out)?)
         }))
     }));
+    register(Kernel::portable("integers", INTEGERS, WRAPS, |op: &Unary, ()| {
+        let x = op.x.contiguous()?;
+        filled(x.shape(), |out| Ok(integer::unary(op.kind, x.as_slice()?, out)?))
+    }));
     register(Kernel::portable(
         "vectorized",
         FLOATS,
         EACH,
-        |op: &Binary, ()| with_float!(op.a.dtype(), T => binary::<T>(op)),
+        |op: &Binary, ()| with_float!(op.a.dtype(), T => binary(op, elementwise::binary::<T>)),
     ));
+    register(Kernel::portable("integers", INTEGERS, WRAPS, |op: &Binary, ()| {
+        binary(op, integer::binary)
+    }));
     register(Kernel::portable("vectorized", FLOATS, EACH, |op: &Affine, ()| {
         let x = op.x.contiguous()?;
         with_float!(x.dtype(), T => filled(x.shape(), |out| {
@@ -29,10 +38,15 @@ pub(super) fn register_all() {
     }));
     register(Kernel::portable("vectorized", &DType::ALL, EACH, compare));
     register(Kernel::portable("vectorized", &DType::ALL, EACH, select));
-    register(Kernel::portable("vectorized", &DType::ALL, EACH, cast));
+    register(Kernel::portable("vectorized", &DType::ALL, EACH, |op: &Cast, ()| {
+        converted(&op.x, op.to)
+    }));
 }
 
-fn binary<T: Element>(op: &Binary) -> Result<Tensor> {
+fn binary<T: Element>(
+    op: &Binary,
+    f: impl Fn(BinaryKind, Operand<'_, T>, Operand<'_, T>, &mut [T]) -> crate::Result<()>,
+) -> Result<Tensor> {
     let shape = broadcast(Binary::NAME, op.a.shape(), op.b.shape())?;
     let (a, b) = (op.a.expand(&shape)?, op.b.expand(&shape)?);
     // Trailing dimensions over which each operand is dense or constant make one run.
@@ -74,7 +88,7 @@ fn binary<T: Element>(op: &Binary) -> Result<Tensor> {
             } else {
                 Operand::Splat(data_b[b])
             };
-            elementwise::binary(op.kind, operand_a, operand_b, out)?;
+            f(op.kind, operand_a, operand_b, out)?;
         }
         Ok(())
     })
@@ -104,8 +118,8 @@ fn storage<T: Element>(x: &Tensor) -> Result<&[T]> {
 
 fn compare(op: &Compare, (): &()) -> Result<Tensor> {
     let shape = broadcast(Compare::NAME, op.a.shape(), op.b.shape())?;
-    let a = op.a.expand(&shape)?.contiguous()?;
-    let b = op.b.expand(&shape)?.contiguous()?;
+    let a = comparable(&op.a)?.expand(&shape)?.contiguous()?;
+    let b = comparable(&op.b)?.expand(&shape)?.contiguous()?;
     let mut out = Tensor::scratch(&shape, DType::Bool)?;
     let bytes = out.as_mut_slice()?;
     match a.dtype() {
@@ -117,87 +131,46 @@ fn compare(op: &Compare, (): &()) -> Result<Tensor> {
     Ok(out)
 }
 
+/// What compares as `x` does, dense and of type f32, f64, i64, u8 or bool: the other types are cast
+/// to one that holds all their values.
+pub(super) fn comparable(x: &Tensor) -> Result<Tensor> {
+    match x.dtype() {
+        DType::F16 | DType::BF16 => converted(x, DType::F32),
+        DType::I32 | DType::U32 => converted(x, DType::I64),
+        _ => x.contiguous(),
+    }
+}
+
 fn select(op: &Where, (): &()) -> Result<Tensor> {
     let shape = broadcast(Where::NAME, op.a.shape(), op.b.shape())?;
     let shape = broadcast(Where::NAME, &shape, op.condition.shape())?;
     let condition = op.condition.expand(&shape)?.contiguous()?;
     let a = op.a.expand(&shape)?.contiguous()?;
     let b = op.b.expand(&shape)?.contiguous()?;
-    fn typed<T: samebits_tensor_core::Element>(
-        condition: &Tensor,
-        a: &Tensor,
-        b: &Tensor,
-    ) -> Result<Tensor> {
-        let mut out = Tensor::scratch(a.shape(), a.dtype())?;
+    let mut out = Tensor::scratch(&shape, a.dtype())?;
+    with_bits!(a.dtype(), T => {
         let condition = condition.as_slice()?;
         elementwise::select(condition, a.as_slice::<T>()?, b.as_slice()?, out.as_mut_slice()?)?;
-        Ok(out)
-    }
-    match a.dtype() {
-        DType::F32 => typed::<f32>(&condition, &a, &b),
-        DType::F64 => typed::<f64>(&condition, &a, &b),
-        DType::I64 => typed::<i64>(&condition, &a, &b),
-        _ => typed::<u8>(&condition, &a, &b),
-    }
+    });
+    Ok(out)
 }
 
-fn cast(op: &Cast, (): &()) -> Result<Tensor> {
-    let x = op.x.contiguous()?;
-    if x.dtype() == op.to {
+fn converted(x: &Tensor, to: DType) -> Result<Tensor> {
+    let x = x.contiguous()?;
+    if x.dtype() == to {
         return Ok(x);
     }
-    fn convert<T: samebits_tensor_core::Element>(
-        x: &Tensor,
-        to: DType,
-        f32s: fn(T) -> f32,
-        f64s: fn(T) -> f64,
-        i64s: fn(T) -> i64,
-        u8s: fn(T) -> u8,
-        bools: fn(T) -> bool,
-    ) -> Result<Tensor> {
-        fn mapped<T: Copy, R>(from: &[T], to: &mut [R], f: impl Fn(T) -> R) {
-            to.iter_mut().zip(from).for_each(|(to, &from)| *to = f(from));
-        }
+    let mut out = Tensor::scratch(x.shape(), to)?;
+    with_element!(x.dtype(), T => {
         let from = x.as_slice::<T>()?;
-        let mut out = Tensor::scratch(x.shape(), to)?;
         match to {
-            DType::F32 => mapped(from, out.as_mut_slice()?, f32s),
-            DType::F64 => mapped(from, out.as_mut_slice()?, f64s),
-            DType::I64 => mapped(from, out.as_mut_slice()?, i64s),
-            DType::U8 => mapped(from, out.as_mut_slice()?, u8s),
-            _ => mapped(from, out.as_mut_slice::<u8>()?, |x| u8::from(bools(x))),
+            DType::Bool => {
+                let zero = T::nearest(Exact::Integer(0));
+                let truths = out.as_mut_slice::<u8>()?;
+                truths.iter_mut().zip(from).for_each(|(to, x)| *to = u8::from(*x != zero));
+            }
+            _ => with_element!(to, R => scalar::cast::<T, R>(from, out.as_mut_slice()?)),
         }
-        Ok(out)
-    }
-    use samebits_numerics::nan::canonical;
-    match x.dtype() {
-        DType::F32 => convert::<f32>(
-            &x,
-            op.to,
-            canonical,
-            |x| canonical(f64::from(x)),
-            |x| x as i64,
-            |x| x as u8,
-            |x| x != 0.0,
-        ),
-        DType::F64 => convert::<f64>(
-            &x,
-            op.to,
-            |x| canonical(x as f32),
-            canonical,
-            |x| x as i64,
-            |x| x as u8,
-            |x| x != 0.0,
-        ),
-        DType::I64 => convert::<i64>(
-            &x,
-            op.to,
-            |x| x as f32,
-            |x| x as f64,
-            |x| x,
-            |x| x.clamp(0, 255) as u8,
-            |x| x != 0,
-        ),
-        _ => convert::<u8>(&x, op.to, f32::from, f64::from, i64::from, |x| x, |x| x != 0),
-    }
+    });
+    Ok(out)
 }

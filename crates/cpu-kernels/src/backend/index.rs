@@ -6,7 +6,8 @@ use samebits_tensor_core::ops::{
 use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{DType, Element, Layout, Op, Result, Tensor};
 
-use super::{F32, FLOATS, filled, with_element, with_float};
+use super::elementwise::comparable;
+use super::{F32, FLOATS, INTEGERS, WRAPS, filled, with_bits, with_float};
 use crate::{index, memory, scatter};
 
 const COPY: &str = "each element is copied";
@@ -27,7 +28,7 @@ fn register_reads() {
         let mut shape = x.shape().to_vec();
         shape[op.dim] = index.numel();
         let mut out = Tensor::scratch(&shape, x.dtype())?;
-        with_element!(x.dtype(), T => index::index_select::<T>(
+        with_bits!(x.dtype(), T => index::index_select::<T>(
             IndexSelect::NAME,
             out.as_mut_slice()?,
             x.as_slice()?,
@@ -40,7 +41,7 @@ fn register_reads() {
         let x = op.x.contiguous()?;
         let (shape, index) = places(Gather::NAME, x.shape(), op.dim, &op.index)?;
         let mut out = Tensor::scratch(op.index.shape(), x.dtype())?;
-        with_element!(x.dtype(), T => index::gather::<T>(
+        with_bits!(x.dtype(), T => index::gather::<T>(
             out.as_mut_slice()?,
             x.as_slice()?,
             shape,
@@ -53,7 +54,7 @@ fn register_reads() {
         let (shape, index) = linear(Index::NAME, &x, &op.indices)?;
         let out_shape = indexed_shape(Index::NAME, &x, &op.indices)?;
         let mut out = Tensor::scratch(&out_shape, x.dtype())?;
-        with_element!(x.dtype(), T => index::take::<T>(
+        with_bits!(x.dtype(), T => index::take::<T>(
             out.as_mut_slice()?,
             x.as_slice()?,
             shape,
@@ -62,7 +63,7 @@ fn register_reads() {
         Ok(out)
     }));
     register(Kernel::portable("search", &DType::ALL, COPY, |op: &Nonzero, ()| {
-        let x = op.x.contiguous()?;
+        let x = comparable(&op.x)?;
         match x.dtype() {
             DType::F32 => nonzero(&x, |x: f32| x != 0.0),
             DType::F64 => nonzero(&x, |x: f64| x != 0.0),
@@ -75,18 +76,18 @@ fn register_reads() {
 fn register_assignments() {
     register(Kernel::portable("last", &DType::ALL, LAST, |op: &IndexCopy, ()| {
         let IndexCopy { input, dim, index, source } = op;
-        with_element!(input.dtype(), T => {
+        with_bits!(input.dtype(), T => {
             to_slices(input, *dim, index, source, false, index::index_copy::<T>)
         })
     }));
     register(Kernel::portable("last", &DType::ALL, LAST, |op: &Scatter, ()| {
         let Scatter { input, dim, index, source } = op;
-        with_element!(input.dtype(), T => {
+        with_bits!(input.dtype(), T => {
             to_elements(Scatter::NAME, input, *dim, index, source, false, index::scatter::<T>)
         })
     }));
     register(Kernel::portable("last", &DType::ALL, LAST, |op: &IndexPut, ()| {
-        with_element!(op.input.dtype(), T => {
+        with_bits!(op.input.dtype(), T => {
             put(&op.input, &op.indices, &op.values, false, index::put::<T>)
         })
     }));
@@ -120,6 +121,15 @@ fn register_sums() {
     }));
     register(Kernel::fast("atomic", F32, ATOMIC, |op: &IndexPutAdd, ()| {
         put(&op.input, &op.indices, &op.values, false, scatter::put_add_fast)
+    }));
+    register(Kernel::portable("integers", INTEGERS, WRAPS, |op: &IndexAdd, ()| {
+        let IndexAdd { input, dim, index, source, alpha } = op;
+        to_slices(input, *dim, index, source, false, |out, shape, index, source| {
+            scatter::integer::index_add(out, shape, index, source, *alpha as i64)
+        })
+    }));
+    register(Kernel::portable("integers", INTEGERS, WRAPS, |op: &IndexPutAdd, ()| {
+        put(&op.input, &op.indices, &op.values, false, scatter::integer::put_add)
     }));
 }
 

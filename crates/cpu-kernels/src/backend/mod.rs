@@ -27,7 +27,7 @@ mod sparse;
 use std::sync::Once;
 
 use samebits_tensor_core::layout::numel;
-use samebits_tensor_core::{DType, Error, Result, Tensor, with_element, with_float};
+use samebits_tensor_core::{DType, Error, Result, Tensor, with_bits, with_float};
 
 use crate::elementwise::Elementary;
 
@@ -77,6 +77,10 @@ pub fn install() {
 
 /// The element types of most kernels.
 const FLOATS: &[DType] = &[DType::F32, DType::F64];
+/// The element type of integer arithmetic.
+const INTEGERS: &[DType] = &[DType::I64];
+/// Why integer arithmetic is portable.
+const WRAPS: &str = "integers wrap around, so no order shows";
 /// The element type of kernels over the correctly rounded f32 functions.
 const F32: &[DType] = &[DType::F32];
 

@@ -3,18 +3,14 @@ use samebits_tensor_core::ops::{Pad, PadGrad};
 use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{DType, Element, Result, Tensor};
 
-use super::{FLOATS, with_float};
+use super::{FLOATS, with_bits, with_float};
 use crate::padding;
 
 pub(super) fn register_all() {
     register(Kernel::portable("copy", &DType::ALL, "each element is copied", |op: &Pad, plan| {
-        match op.input.dtype() {
-            DType::F32 => pad(op, plan, op.value as f32),
-            DType::F64 => pad(op, plan, op.value),
-            DType::I64 => pad(op, plan, op.value as i64),
-            DType::Bool => pad(op, plan, u8::from(op.value != 0.0)),
-            DType::U8 | _ => pad(op, plan, op.value as u8),
-        }
+        let dtype = op.input.dtype();
+        let value = Tensor::full(&[1], op.value, dtype)?;
+        with_bits!(dtype, T => pad::<T>(op, plan, value.as_slice()?[0]))
     }));
     register(Kernel::portable(
         "gather",

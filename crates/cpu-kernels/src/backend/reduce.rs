@@ -2,9 +2,9 @@ use samebits_tensor_core::ops::{
     ArgReduce, ArgReduceKind, Logsumexp, Norm, Reduce, ReduceKind, Variance,
 };
 use samebits_tensor_core::registry::{Kernel, register};
-use samebits_tensor_core::{DType, Layout, Op, Result, Tensor};
+use samebits_tensor_core::{Layout, Op, Result, Tensor};
 
-use super::{Element, FLOATS, filled, with_float};
+use super::{Element, FLOATS, INTEGERS, WRAPS, filled, with_float};
 use crate::memory;
 use crate::reduce::{self, Extreme, Rows, Walk};
 
@@ -17,7 +17,7 @@ pub(super) fn register_all() {
         "sums run in f64 over a tree that depends on the length alone; extrema take the first",
         |op: &Reduce, ()| with_float!(op.x.dtype(), T => reduce_dims::<T>(op)),
     ));
-    register(Kernel::portable("integers", &[DType::I64], "integers", reduce_integers));
+    register(Kernel::portable("integers", INTEGERS, WRAPS, reduce_integers));
     register(Kernel::portable(
         "tree",
         FLOATS,

@@ -5,7 +5,7 @@ use samebits_tensor_core::ops::{
 use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{DType, Op, Result, Tensor};
 
-use super::{FLOATS, filled, with_float};
+use super::{FLOATS, INTEGERS, WRAPS, filled, with_float};
 use crate::scan;
 
 const TILES: &str = "each line runs in f64 over tiles of 1024 elements, carried in order";
@@ -28,6 +28,16 @@ pub(super) fn register_all() {
         with_float!(x.dtype(), T => filled(x.shape(), |out: &mut [T]| {
             Ok(scan::cumprod(x.as_slice()?, shape, out)?)
         }))
+    }));
+    register(Kernel::portable("integers", INTEGERS, WRAPS, |op: &Cumsum, ()| {
+        let shape = shape(Cumsum::NAME, &op.x, op.dim)?;
+        let x = op.x.contiguous()?;
+        filled(x.shape(), |out| Ok(scan::integer_cumsum(x.as_slice()?, shape, op.reverse, out)?))
+    }));
+    register(Kernel::portable("integers", INTEGERS, WRAPS, |op: &Cumprod, ()| {
+        let shape = shape(Cumprod::NAME, &op.x, op.dim)?;
+        let x = op.x.contiguous()?;
+        filled(x.shape(), |out| Ok(scan::integer_cumprod(x.as_slice()?, shape, out)?))
     }));
     register(Kernel::portable("line", FLOATS, LINE, |op: &CumprodGrad, ()| {
         let shape = shape(CumprodGrad::NAME, &op.x, op.dim)?;

@@ -3,8 +3,8 @@ use samebits_tensor_core::ops::{IndexReduce, ScatterAdd, ScatterReduce, ScatterR
 use samebits_tensor_core::registry::{Kernel, register};
 
 use super::index::{is_zero, to_elements, to_slices};
-use super::{F32, FLOATS, with_float};
-use crate::scatter;
+use super::{F32, FLOATS, INTEGERS, WRAPS, with_float};
+use crate::scatter::{self, integer};
 
 const EXACT: &str = "f32: the sum is exact and rounded once; f64: added in ascending source order";
 const ASCENDING: &str =
@@ -68,6 +68,34 @@ pub(super) fn register_all() {
             to_slices(input, *dim, index, source, false, |out: &mut [T], shape, index, source| {
                 scatter::index_reduce(out, shape, index, source, *kind, *include_self)
             })
+        })
+    }));
+    register_integers();
+}
+
+fn register_integers() {
+    register(Kernel::portable("integers", INTEGERS, WRAPS, |op: &ScatterAdd, ()| {
+        let ScatterAdd { input, dim, index, source } = op;
+        to_elements(ScatterAdd::NAME, input, *dim, index, source, false, integer::scatter_add)
+    }));
+    register(Kernel::portable("integers", INTEGERS, WRAPS, |op: &ScatterReduce, ()| {
+        let ScatterReduce { input, dim, index, source, kind, include_self } = op;
+        to_elements(
+            ScatterReduce::NAME,
+            input,
+            *dim,
+            index,
+            source,
+            false,
+            |out, shape, index, source| {
+                integer::scatter_reduce(out, shape, index, source, *kind, *include_self)
+            },
+        )
+    }));
+    register(Kernel::portable("integers", INTEGERS, WRAPS, |op: &IndexReduce, ()| {
+        let IndexReduce { input, dim, index, source, kind, include_self } = op;
+        to_slices(input, *dim, index, source, false, |out, shape, index, source| {
+            integer::index_reduce(out, shape, index, source, *kind, *include_self)
         })
     }));
 }

@@ -3,17 +3,14 @@ use samebits_tensor_core::ops::Cat;
 use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{DType, Element, Op, Result, Tensor};
 
+use super::with_bits;
+
 pub(super) fn register_all() {
     register(Kernel::portable(
         "copy",
         &DType::ALL,
         "each element is copied",
-        |op: &Cat, ()| match op.dtype() {
-            DType::F32 => cat::<f32>(op),
-            DType::F64 => cat::<f64>(op),
-            DType::I64 => cat::<i64>(op),
-            _ => cat::<u8>(op),
-        },
+        |op: &Cat, ()| with_bits!(op.dtype(), T => cat::<T>(op)),
     ));
 }
 

@@ -165,7 +165,7 @@ fn reduce_rows<T: Float, A: Adder<T>, D: Destinations>(
 }
 
 /// Replaces each output by `step(output, source)` for its sources in ascending order.
-pub(crate) fn fold<T: Float, D: Destinations>(
+pub(crate) fn fold<T: Copy + Send, D: Destinations>(
     out: &mut [T],
     width: usize,
     destinations: &D,
@@ -184,7 +184,7 @@ struct Fold<S, F, T> {
 
 impl<T, S, F> Visitor for Fold<S, F, T>
 where
-    T: Float,
+    T: Copy + Send,
     S: Fn(usize, usize) -> T + Sync,
     F: Fn(T, T) -> T + Sync,
 {

@@ -6,7 +6,10 @@ use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{DType, Op, Tensor};
 
 use super::memory::{Input, storage};
-use super::{EACH, F32, FLOATS, Failure, Gpu, Tensors, on, portable, with_element, with_float};
+use super::{
+    COMPARABLE, EACH, F32, FLOATS, Failure, Gpu, Tensors, WORDS, on, portable, with_comparable,
+    with_float, with_word,
+};
 use crate::device::Word;
 use crate::elementwise::{self as kernels, MAX_RANK, Pairing, View};
 
@@ -34,9 +37,12 @@ pub(super) fn register_all() {
             })
         })
     }));
-    register(portable("each", &DType::ALL, EACH, compare));
-    register(portable("each", &DType::ALL, "each element is copied", select));
-    register(portable("each", &DType::ALL, EACH, cast));
+    register(portable("each", COMPARABLE, EACH, compare));
+    register(portable("each", WORDS, "each element is copied", select));
+    register(Kernel {
+        applies: |op: &Cast, ()| COMPARABLE.contains(&op.to) || op.to == op.x.dtype(),
+        ..portable("each", COMPARABLE, EACH, cast)
+    });
 }
 
 fn unary(op: &Unary, (): &()) -> Tensors<Tensor> {
@@ -115,7 +121,7 @@ fn compare(op: &Compare, (): &()) -> Tensors<Tensor> {
             CompareKind::Gt => kernels::Compare::Gt,
             CompareKind::Ge => kernels::Compare::Ge,
         };
-        with_element!(op.a.dtype(), T => {
+        with_comparable!(op.a.dtype(), T => {
             let out = Pair::<T>::new(&gpu, &op.a, &op.b, &shape)?
                 .run(|a, b, pairing| kernels::compare(gpu.device, kind, a, b, pairing))?;
             gpu.typed(out, &shape, DType::Bool)
@@ -128,7 +134,7 @@ fn select(op: &Where, (): &()) -> Tensors<Tensor> {
         let shape = broadcast(Where::NAME, op.a.shape(), op.b.shape())?;
         let shape = broadcast(Where::NAME, &shape, op.condition.shape())?;
         let condition = gpu.input::<u8>(&op.condition.expand(&shape)?)?;
-        with_element!(op.a.dtype(), T => {
+        with_word!(op.a.dtype(), T => {
             let a = gpu.input::<T>(&op.a.expand(&shape)?)?;
             let b = gpu.input::<T>(&op.b.expand(&shape)?)?;
             let out = kernels::select(gpu.device, &condition, &a, &b)?;
@@ -142,7 +148,7 @@ fn cast(op: &Cast, (): &()) -> Tensors<Tensor> {
         return op.x.contiguous();
     }
     on(op, |gpu| {
-        with_element!(op.x.dtype(), T => {
+        with_comparable!(op.x.dtype(), T => {
             let x = gpu.input::<T>(&op.x)?;
             let shape = op.x.shape();
             match op.to {

@@ -7,7 +7,10 @@ use samebits_tensor_core::registry::register;
 use samebits_tensor_core::{DType, Layout, Op, Tensor};
 
 use super::memory::Input;
-use super::{ARRIVAL, F32, F64, Failure, Gpu, Real, Tensors, atomic, on, portable, with_element};
+use super::{
+    ARRIVAL, COMPARABLE, F32, F64, Failure, Gpu, Real, Tensors, WORDS, atomic, on, portable,
+    with_comparable, with_word,
+};
 use crate::places;
 use crate::scatter::{self, Rows};
 use crate::sort;
@@ -19,76 +22,76 @@ pub(super) const EXACT: &str = "the sum is exact and rounded once";
 pub(super) const ASCENDING: &str = "added in ascending source order";
 
 pub(super) fn register_all() {
-    register(portable("copy", &DType::ALL, COPY, |op: &IndexSelect, ()| {
+    register(portable("copy", WORDS, COPY, |op: &IndexSelect, ()| {
         on(op, |gpu| {
             let rows = rows(IndexSelect::NAME, op.x.shape(), op.dim, op.index.numel())?;
             let index = gpu.input(&op.index)?;
             let mut shape = op.x.shape().to_vec();
             shape[op.dim] = rows.n;
-            with_element!(op.x.dtype(), T => {
+            with_word!(op.x.dtype(), T => {
                 let x = gpu.input::<T>(&op.x)?;
                 let out = scatter::index_select(gpu.device, &x, &index, rows)?;
                 gpu.typed(out, &shape, op.x.dtype())
             })
         })
     }));
-    register(portable("copy", &DType::ALL, COPY, |op: &Gather, ()| {
+    register(portable("copy", WORDS, COPY, |op: &Gather, ()| {
         on(op, |gpu| {
             let (rows, index) = elements(&gpu, Gather::NAME, op.x.shape(), op.dim, &op.index)?;
-            with_element!(op.x.dtype(), T => {
+            with_word!(op.x.dtype(), T => {
                 let x = gpu.input::<T>(&op.x)?;
                 let out = scatter::gather(gpu.device, &x, &index, rows)?;
                 gpu.typed(out, op.index.shape(), op.x.dtype())
             })
         })
     }));
-    register(portable("copy", &DType::ALL, COPY, |op: &Index, ()| {
+    register(portable("copy", WORDS, COPY, |op: &Index, ()| {
         on(op, |gpu| {
             let (rows, index, shape) = joined(&gpu, Index::NAME, &op.x, &op.indices)?;
-            with_element!(op.x.dtype(), T => {
+            with_word!(op.x.dtype(), T => {
                 let x = gpu.input::<T>(&op.x)?;
                 let out = scatter::index_select(gpu.device, &x, &index, rows)?;
                 gpu.typed(out, &shape, op.x.dtype())
             })
         })
     }));
-    register(portable("last", &DType::ALL, LAST, |op: &IndexCopy, ()| {
+    register(portable("last", WORDS, LAST, |op: &IndexCopy, ()| {
         on(op, |gpu| {
             let rows = rows(IndexCopy::NAME, op.input.shape(), op.dim, op.index.numel())?;
             let index = gpu.input(&op.index)?;
-            with_element!(op.input.dtype(), T => {
+            with_word!(op.input.dtype(), T => {
                 let (mut out, source) = (gpu.copy::<T>(&op.input)?, gpu.input(&op.source)?);
                 scatter::index_copy(gpu.device, &mut out, &index, &source, rows)?;
                 gpu.typed(out, op.input.shape(), op.input.dtype())
             })
         })
     }));
-    register(portable("last", &DType::ALL, LAST, |op: &Scatter, ()| {
+    register(portable("last", WORDS, LAST, |op: &Scatter, ()| {
         on(op, |gpu| {
             let shape = op.input.shape();
             let (rows, index) = elements(&gpu, Scatter::NAME, shape, op.dim, &op.index)?;
             let source = part(&op.source, &op.index)?;
-            with_element!(op.input.dtype(), T => {
+            with_word!(op.input.dtype(), T => {
                 let (mut out, source) = (gpu.copy::<T>(&op.input)?, gpu.input(&source)?);
                 scatter::scatter(gpu.device, &mut out, &index, &source, rows)?;
                 gpu.typed(out, shape, op.input.dtype())
             })
         })
     }));
-    register(portable("last", &DType::ALL, LAST, |op: &IndexPut, ()| {
+    register(portable("last", WORDS, LAST, |op: &IndexPut, ()| {
         on(op, |gpu| {
             let (rows, index, shape) = joined(&gpu, IndexPut::NAME, &op.input, &op.indices)?;
             let values = op.values.expand(&shape)?;
-            with_element!(op.input.dtype(), T => {
+            with_word!(op.input.dtype(), T => {
                 let (mut out, values) = (gpu.copy::<T>(&op.input)?, gpu.input(&values)?);
                 scatter::index_copy(gpu.device, &mut out, &index, &values, rows)?;
                 gpu.typed(out, op.input.shape(), op.input.dtype())
             })
         })
     }));
-    register(portable("search", &DType::ALL, COPY, |op: &Nonzero, ()| {
+    register(portable("search", COMPARABLE, COPY, |op: &Nonzero, ()| {
         on(op, |gpu| {
-            with_element!(op.x.dtype(), T => {
+            with_comparable!(op.x.dtype(), T => {
                 let x = gpu.input::<T>(&op.x)?;
                 let (out, count) = sort::nonzero(gpu.device, &x, op.x.shape())?;
                 gpu.tensor(out, &[count, op.x.rank()])

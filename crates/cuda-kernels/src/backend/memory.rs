@@ -68,7 +68,7 @@ impl Home {
 
     fn gather(&self, memory: &Memory, layout: &Layout, size: usize) -> Result<Memory, Failure> {
         let merged = merged(layout);
-        if merged.0.len() > MAX_RANK {
+        if merged.0.len() > MAX_RANK || size == 2 {
             return self.gather_on_host(memory, layout, size);
         }
         match size {
@@ -90,7 +90,7 @@ impl Home {
         Ok(self.memory(out, layout.numel() * size_of::<T>()))
     }
 
-    /// For more dimensions than a kernel takes.
+    /// For more dimensions, or elements of another width, than a kernel takes.
     fn gather_on_host(
         &self,
         memory: &Memory,

@@ -34,7 +34,7 @@ use std::sync::{Arc, Once};
 use parking_lot::RwLock;
 use samebits_tensor_core::device::DeviceKind;
 use samebits_tensor_core::registry::Kernel;
-use samebits_tensor_core::{DType, Error, Op, Tensor, with_element, with_float};
+use samebits_tensor_core::{DType, Error, Op, Tensor, with_float};
 
 use crate::device::{Device, Word, device_count};
 use crate::error::{CudaError, Result};
@@ -144,6 +144,46 @@ const FLOATS: &[DType] = &[DType::F32, DType::F64];
 const F32: &[DType] = &[DType::F32];
 /// The element type of the f64 form where it is another kernel.
 const F64: &[DType] = &[DType::F64];
+
+/// The element types of the widths that kernels move: 1, 4 and 8 bytes.
+const WORDS: &[DType] =
+    &[DType::F32, DType::F64, DType::I64, DType::U8, DType::Bool, DType::I32, DType::U32];
+/// The element types that kernels compare and cast.
+const COMPARABLE: &[DType] = &[DType::F32, DType::F64, DType::I64, DType::U8, DType::Bool];
+
+/// Evaluates `$body` with `$t` standing for the unsigned integer of the width of one of [`WORDS`].
+macro_rules! with_word {
+    ($dtype:expr, $t:ident => $body:expr) => {
+        match $dtype.size() {
+            1 => {
+                type $t = u8;
+                $body
+            }
+            4 => {
+                type $t = u32;
+                $body
+            }
+            _ => {
+                type $t = u64;
+                $body
+            }
+        }
+    };
+}
+
+/// Evaluates `$body` with `$t` standing for the element of one of [`COMPARABLE`].
+macro_rules! with_comparable {
+    ($dtype:expr, $t:ident => $body:expr) => {
+        match $dtype {
+            DType::U8 | DType::Bool => {
+                type $t = u8;
+                $body
+            }
+            dtype => samebits_tensor_core::with_ordered!(dtype, $t => $body),
+        }
+    };
+}
+use {with_comparable, with_word};
 
 /// A kernel that computes any call at `Portable`.
 const fn portable<O: Op>(

@@ -1,22 +1,20 @@
+use samebits_tensor_core::Tensor;
 use samebits_tensor_core::geometry::Padding;
 use samebits_tensor_core::ops::{Pad, PadGrad};
 use samebits_tensor_core::registry::register;
-use samebits_tensor_core::{DType, Tensor};
 
-use super::{ARRIVAL, F32, FLOATS, Real, Tensors, atomic, on, portable, with_float};
+use super::{
+    ARRIVAL, F32, FLOATS, Real, Tensors, WORDS, atomic, on, portable, with_float, with_word,
+};
 use crate::Variant;
 use crate::device::Word;
 use crate::padding;
 
 pub(super) fn register_all() {
-    register(portable("copy", &DType::ALL, "each element is copied", |op: &Pad, plan| {
-        match op.input.dtype() {
-            DType::F32 => pad(op, plan, op.value as f32),
-            DType::F64 => pad(op, plan, op.value),
-            DType::I64 => pad(op, plan, op.value as i64),
-            DType::Bool => pad(op, plan, u8::from(op.value != 0.0)),
-            _ => pad(op, plan, op.value as u8),
-        }
+    register(portable("copy", WORDS, "each element is copied", |op: &Pad, plan| {
+        let dtype = op.input.dtype();
+        let value = Tensor::full(&[1], op.value, dtype)?.to_bytes()?;
+        with_word!(dtype, T => pad::<T>(op, plan, bytemuck::pod_read_unaligned(&value)))
     }));
     register(atomic(F32, ARRIVAL, |op, plan| pad_grad::<f32>(op, plan, Variant::Atomic)));
     register(portable(

@@ -1,13 +1,13 @@
 use samebits_tensor_core::layout::outer_dim_inner;
 use samebits_tensor_core::ops::Cat;
 use samebits_tensor_core::registry::register;
-use samebits_tensor_core::{DType, Op, Tensor};
+use samebits_tensor_core::{Op, Tensor};
 
-use super::{Failure, Tensors, on, portable, with_element};
+use super::{Failure, Tensors, WORDS, on, portable, with_word};
 use crate::elementwise;
 
 pub(super) fn register_all() {
-    register(portable("copy", &DType::ALL, "each element is copied", cat));
+    register(portable("copy", WORDS, "each element is copied", cat));
 }
 
 fn cat(op: &Cat, (): &()) -> Tensors<Tensor> {
@@ -16,7 +16,7 @@ fn cat(op: &Cat, (): &()) -> Tensors<Tensor> {
         let (outer, _, inner) = outer_dim_inner(Cat::NAME, &shape, op.dim)?;
         let widths: Vec<usize> =
             op.inputs.iter().map(|input| input.shape()[op.dim] * inner).collect();
-        with_element!(op.dtype(), T => {
+        with_word!(op.dtype(), T => {
             let inputs = op.inputs.iter().map(|input| gpu.input::<T>(input));
             let inputs = inputs.collect::<Result<Vec<_>, Failure>>()?;
             let inputs: Vec<_> = inputs.iter().map(|input| &**input).collect();

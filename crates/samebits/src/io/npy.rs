@@ -22,7 +22,7 @@ const MOST_HEADER: usize = 1 << 16;
 ///
 /// [`Error::Read`](super::Error::Read) if the system cannot read the file,
 /// [`Error::Content`](super::Error::Content) if it is damaged or has elements of a type other than
-/// float32, float64, int64, uint8 and bool.
+/// float16, float32, float64, int32, int64, uint8, uint32 and bool.
 ///
 /// # References
 ///
@@ -38,6 +38,7 @@ pub fn load_npy(path: impl AsRef<Path>) -> Result<Tensor> {
 /// # Errors
 ///
 /// [`Error::Write`](super::Error::Write) if the system cannot write the file,
+/// [`Error::Content`](super::Error::Content) for bf16, a type that NumPy does not have,
 /// [`Error::Tensor`](super::Error::Tensor) if a device does not hand its tensor over.
 pub fn save_npy(path: impl AsRef<Path>, tensor: &Tensor) -> Result<()> {
     let site = Site { op: "save_npy", path: path.as_ref() };
@@ -110,6 +111,9 @@ pub(super) fn write(
         DType::I64 => "<i8",
         DType::U8 => "|u1",
         DType::Bool => "|b1",
+        DType::I32 => "<i4",
+        DType::U32 => "<u4",
+        DType::F16 => "<f2",
         other => {
             return Err(site.content(place, format!("elements of type {other} are not saved")));
         }
@@ -154,6 +158,9 @@ impl Header {
             "i8" => Some(DType::I64),
             "u1" => Some(DType::U8),
             "b1" => Some(DType::Bool),
+            "i4" => Some(DType::I32),
+            "u4" => Some(DType::U32),
+            "f2" => Some(DType::F16),
             _ => None,
         };
         match (dtype, order) {
@@ -161,8 +168,10 @@ impl Header {
             (Some(dtype), ">") => Ok((dtype, true)),
             (Some(dtype), "|") if dtype.size() == 1 => Ok((dtype, false)),
             _ => {
-                let message =
-                    format!("elements should be f4, f8, i8, u1 or b1, are {:?}", self.descr);
+                let message = format!(
+                    "elements should be f2, f4, f8, i4, i8, u1, u4 or b1, are {:?}",
+                    self.descr
+                );
                 Err(site.content(place, message))
             }
         }

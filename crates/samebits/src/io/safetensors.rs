@@ -16,8 +16,8 @@ use crate::{DType, Tensor};
 /// # Errors
 ///
 /// [`Error::Read`](super::Error::Read) if the system cannot read the file,
-/// [`Error::Content`](super::Error::Content) if it is damaged or has elements of a type other than
-/// f32, f64, i64, u8 and bool.
+/// [`Error::Content`](super::Error::Content) if it is damaged or has elements of a type that is no
+/// [`DType`].
 pub fn load_safetensors(path: impl AsRef<Path>) -> Result<Tensors> {
     let site = Site { op: "load_safetensors", path: path.as_ref() };
     Ok(load(site)?.0)
@@ -76,8 +76,8 @@ pub(super) fn read(site: Site<'_>, mut reader: impl Read, len: u64) -> Result<(T
         let info = header.info(&name).expect("a name of this header");
         let place = format!("tensor {name}");
         let Some(&(_, dtype)) = TYPES.iter().find(|(stored, _)| *stored == info.dtype) else {
-            let message =
-                format!("elements should be f32, f64, i64, u8 or bool, are {:?}", info.dtype);
+            let known = DType::ALL.map(DType::name).join(", ");
+            let message = format!("elements should be one of {known}, are {:?}", info.dtype);
             return Err(site.content(place, message));
         };
         let tensor = read_tensor(site, &place, &mut reader, dtype, &info.shape, false)?;
@@ -87,12 +87,16 @@ pub(super) fn read(site: Site<'_>, mut reader: impl Read, len: u64) -> Result<(T
 }
 
 /// The types of elements that are read and written.
-const TYPES: [(Dtype, DType); 5] = [
+const TYPES: [(Dtype, DType); 9] = [
     (Dtype::F32, DType::F32),
     (Dtype::F64, DType::F64),
     (Dtype::I64, DType::I64),
     (Dtype::U8, DType::U8),
     (Dtype::BOOL, DType::Bool),
+    (Dtype::I32, DType::I32),
+    (Dtype::U32, DType::U32),
+    (Dtype::F16, DType::F16),
+    (Dtype::BF16, DType::BF16),
 ];
 
 /// The content of a file. One entry of metadata at most: the order of more would be a hash map's.

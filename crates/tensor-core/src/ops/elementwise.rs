@@ -1,10 +1,10 @@
 //! Operations that compute each element on its own.
 
-use super::{expect_dtype, expect_float};
+use super::{expect_dtype, expect_float, expect_number};
 use crate::layout::broadcast;
 use crate::{DType, Op, Result, Tensor};
 
-/// A function of one element.
+/// A function of one element. Of i64 there are `Neg`, `Abs`, `Relu` and `Square`, which wrap around.
 #[derive(Clone, Debug)]
 pub struct Unary {
     /// Which function.
@@ -51,11 +51,19 @@ impl Op for Unary {
     crate::inputs![x];
 
     fn plan(&self) -> Result<()> {
-        expect_float(Self::NAME, "the input", &self.x)
+        match self.kind {
+            UnaryKind::Neg | UnaryKind::Abs | UnaryKind::Relu | UnaryKind::Square => {
+                expect_number(Self::NAME, "the input", &self.x)
+            }
+            _ => expect_float(Self::NAME, "the input", &self.x),
+        }
     }
 }
 
 /// A function of two elements, with broadcasting.
+///
+/// Of i64 there are `Add`, `Sub`, `Mul`, `Maximum`, `Minimum` and `Pow`, which wrap around, and
+/// `FloorDivide` and `Remainder`, which are of i64 alone.
 #[derive(Clone, Debug)]
 pub struct Binary {
     /// Which function.
@@ -79,7 +87,8 @@ pub enum BinaryKind {
     Maximum,
     /// The smaller; a NaN in either gives NaN, and of equal ones the first is taken.
     Minimum,
-    /// The first to the power of the second, with the special values of C's `pow` (Annex F).
+    /// The first to the power of the second, with the special values of C's `pow` (Annex F). A
+    /// negative exponent of an integer is an error.
     Pow,
     /// The gradient of relu: `a` where `b > 0`, else +0.
     ReluGrad,
@@ -87,6 +96,10 @@ pub enum BinaryKind {
     TanhGrad,
     /// The gradient of sigmoid from its result: `a · ((1 − b) · b)`, three roundings.
     SigmoidGrad,
+    /// The quotient of integers, rounded down. A divisor of 0 is an error.
+    FloorDivide,
+    /// What `FloorDivide` leaves, with the sign of the divisor. A divisor of 0 is an error.
+    Remainder,
 }
 
 impl Op for Binary {
@@ -97,7 +110,16 @@ impl Op for Binary {
     crate::inputs![a, b];
 
     fn plan(&self) -> Result<()> {
-        expect_float(Self::NAME, "the first operand", &self.a)?;
+        match self.kind {
+            BinaryKind::FloorDivide | BinaryKind::Remainder => {
+                expect_dtype(Self::NAME, "the first operand", &self.a, DType::I64)?;
+            }
+            BinaryKind::Div
+            | BinaryKind::ReluGrad
+            | BinaryKind::TanhGrad
+            | BinaryKind::SigmoidGrad => expect_float(Self::NAME, "the first operand", &self.a)?,
+            _ => expect_number(Self::NAME, "the first operand", &self.a)?,
+        }
         expect_dtype(Self::NAME, "the second operand", &self.b, self.a.dtype())?;
         broadcast(Self::NAME, self.a.shape(), self.b.shape()).map(|_| ())
     }
@@ -188,8 +210,9 @@ impl Op for Where {
     }
 }
 
-/// The same values as another element type: rounded to nearest even from f64 to f32, truncated
-/// towards zero and saturated from floats to integers, NaN to 0.
+/// The same values as another element type, as [`Scalar::nearest`](crate::scalar::Scalar::nearest):
+/// rounded to nearest even once to floats, truncated towards zero and saturated from floats to
+/// integers, NaN to 0, saturated between integers. Anything but 0 becomes true.
 #[derive(Clone, Debug)]
 pub struct Cast {
     /// The argument.

@@ -1,6 +1,6 @@
 //! Reading, assigning and adding at places that an index says.
 
-use super::{expect_dtype, expect_float, expect_shape};
+use super::{expect_dtype, expect_number, expect_shape};
 use crate::layout::{broadcast, numel};
 use crate::{DType, Error, Op, Result, Tensor};
 
@@ -45,7 +45,7 @@ pub struct IndexAdd {
     pub index: Tensor,
     /// The shape of the input, but `m` along `dim`.
     pub source: Tensor,
-    /// What the source is multiplied with.
+    /// What the source is multiplied with. With integers it is one.
     pub alpha: f64,
 }
 
@@ -57,6 +57,15 @@ impl Op for IndexAdd {
     crate::inputs![input, index, source];
 
     fn plan(&self) -> Result<()> {
+        expect_number(Self::NAME, "the input", &self.input)?;
+        let (alpha, dtype) = (self.alpha, self.input.dtype());
+        let whole = alpha.fract() == 0.0 && alpha.abs() < 2f64.powi(63);
+        if dtype == DType::I64 && !whole {
+            return Err(Error::invalid(
+                Self::NAME,
+                format!("alpha {alpha} beside a tensor of type {dtype}"),
+            ));
+        }
         check_slices(Self::NAME, &self.input, self.dim, &self.index, &self.source)
     }
 }
@@ -203,7 +212,7 @@ impl Op for IndexPutAdd {
     crate::inputs![input, values, indices];
 
     fn plan(&self) -> Result<()> {
-        expect_float(Self::NAME, "the input", &self.input)?;
+        expect_number(Self::NAME, "the input", &self.input)?;
         check_put(Self::NAME, &self.input, &self.indices, &self.values)
     }
 }

@@ -73,12 +73,17 @@ use crate::geometry::spatial;
 use crate::layout::numel;
 use crate::{DType, Error, Result, Tensor};
 
-/// Requires a float tensor.
+/// Requires a tensor of a float type that operations compute in.
 pub(crate) fn expect_float(op: &'static str, what: &'static str, x: &Tensor) -> Result<()> {
-    if x.dtype().is_float() {
+    if x.dtype().is_full_float() {
         return Ok(());
     }
     Err(Error::DTypeMismatch { op, what, expected: DType::F32, got: x.dtype() })
+}
+
+/// Requires a tensor of a type that operations compute in, i64 included.
+pub(crate) fn expect_number(op: &'static str, what: &'static str, x: &Tensor) -> Result<()> {
+    if x.dtype() == DType::I64 { Ok(()) } else { expect_float(op, what, x) }
 }
 
 /// Requires a type.

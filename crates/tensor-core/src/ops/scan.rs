@@ -1,6 +1,6 @@
 //! Running sums, products and extrema.
 
-use super::{expect_dtype, expect_float, expect_shape};
+use super::{expect_dtype, expect_float, expect_number, expect_shape};
 use crate::{Op, Pass, Result, Tensor};
 
 /// The sum of each element and all before it along `dim`, in the contract's order of tiles.
@@ -22,7 +22,7 @@ impl Op for Cumsum {
     crate::inputs![x];
 
     fn plan(&self) -> Result<()> {
-        expect_float(Self::NAME, "the input", &self.x)?;
+        expect_number(Self::NAME, "the input", &self.x)?;
         self.x.size(Self::NAME, self.dim).map(|_| ())
     }
 }
@@ -44,7 +44,7 @@ impl Op for Cumprod {
     crate::inputs![x];
 
     fn plan(&self) -> Result<()> {
-        expect_float(Self::NAME, "the input", &self.x)?;
+        expect_number(Self::NAME, "the input", &self.x)?;
         self.x.size(Self::NAME, self.dim).map(|_| ())
     }
 }

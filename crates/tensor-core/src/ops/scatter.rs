@@ -1,6 +1,6 @@
 //! Reductions to places that an index says.
 
-use super::expect_float;
+use super::expect_number;
 use super::index::{check_elements, check_slices, check_source};
 use crate::{Op, Result, Tensor};
 
@@ -26,7 +26,7 @@ impl Op for ScatterAdd {
     crate::inputs![input, index, source];
 
     fn plan(&self) -> Result<()> {
-        expect_float(Self::NAME, "the input", &self.input)?;
+        expect_number(Self::NAME, "the input", &self.input)?;
         check_elements(Self::NAME, &self.input, self.dim, &self.index)?;
         check_source(Self::NAME, &self.input, &self.index, &self.source)
     }
@@ -37,7 +37,7 @@ impl Op for ScatterAdd {
 pub enum ScatterReduceKind {
     /// Their exact sum, rounded once.
     Sum,
-    /// Their exact sum, rounded once, divided by their number, rounded again.
+    /// Their exact sum, rounded once, divided by their number, rounded again; of integers, down.
     Mean,
     /// Their product in ascending source order, each multiplication rounded.
     Prod,
@@ -73,7 +73,7 @@ impl Op for ScatterReduce {
     crate::inputs![input, index, source];
 
     fn plan(&self) -> Result<()> {
-        expect_float(Self::NAME, "the input", &self.input)?;
+        expect_number(Self::NAME, "the input", &self.input)?;
         check_elements(Self::NAME, &self.input, self.dim, &self.index)?;
         check_source(Self::NAME, &self.input, &self.index, &self.source)
     }
@@ -104,7 +104,7 @@ impl Op for IndexReduce {
     crate::inputs![input, index, source];
 
     fn plan(&self) -> Result<()> {
-        expect_float(Self::NAME, "the input", &self.input)?;
+        expect_number(Self::NAME, "the input", &self.input)?;
         check_slices(Self::NAME, &self.input, self.dim, &self.index, &self.source)
     }
 }

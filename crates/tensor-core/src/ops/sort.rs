@@ -181,5 +181,5 @@ impl Op for UniqueDim {
 }
 
 fn expect_sortable(op: &'static str, x: &Tensor) -> Result<()> {
-    if x.dtype().is_float() { Ok(()) } else { expect_dtype(op, "the input", x, DType::I64) }
+    if x.dtype().is_full_float() { Ok(()) } else { expect_dtype(op, "the input", x, DType::I64) }
 }

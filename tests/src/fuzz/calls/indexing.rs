@@ -79,7 +79,7 @@ fn ops(calls: &mut Calls) {
         Ok(IndexSelect { x, dim, index })
     });
     calls.op("index_add", |d| {
-        let dtype = d.float();
+        let dtype = d.number();
         let Along { input, dim, index, source } = slices(d, dtype);
         Ok(IndexAdd { input, dim, index, source, alpha: d.real(1.0) })
     });
@@ -89,7 +89,7 @@ fn ops(calls: &mut Calls) {
         Ok(IndexCopy { input, dim, index, source })
     });
     calls.op("index_reduce", |d| {
-        let dtype = d.float();
+        let dtype = d.number();
         let Along { input, dim, index, source } = slices(d, dtype);
         let (kind, include_self) = (d.pick(&SCATTER), d.flag());
         Ok(IndexReduce { input, dim, index, source, kind, include_self })
@@ -105,12 +105,12 @@ fn ops(calls: &mut Calls) {
         Ok(Scatter { input, dim, index, source })
     });
     calls.op("scatter_add", |d| {
-        let dtype = d.float();
+        let dtype = d.number();
         let Along { input, dim, index, source } = elements(d, dtype);
         Ok(ScatterAdd { input, dim, index, source })
     });
     calls.op("scatter_reduce", |d| {
-        let dtype = d.float();
+        let dtype = d.number();
         let Along { input, dim, index, source } = elements(d, dtype);
         let (kind, include_self) = (d.pick(&SCATTER), d.flag());
         Ok(ScatterReduce { input, dim, index, source, kind, include_self })
@@ -126,7 +126,7 @@ fn ops(calls: &mut Calls) {
         Ok(IndexPut { input, indices, values })
     });
     calls.op("index_put_add", |d| {
-        let dtype = d.float();
+        let dtype = d.number();
         let (input, indices, values) = places(d, dtype);
         Ok(IndexPutAdd { input, indices, values })
     });

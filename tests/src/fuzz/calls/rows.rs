@@ -32,7 +32,7 @@ const UNARY: [UnaryKind; 19] = [
 ];
 
 /// The kinds of [`Binary`].
-const BINARY: [BinaryKind; 10] = [
+const BINARY: [BinaryKind; 12] = [
     BinaryKind::Add,
     BinaryKind::Sub,
     BinaryKind::Mul,
@@ -43,6 +43,8 @@ const BINARY: [BinaryKind; 10] = [
     BinaryKind::ReluGrad,
     BinaryKind::TanhGrad,
     BinaryKind::SigmoidGrad,
+    BinaryKind::FloorDivide,
+    BinaryKind::Remainder,
 ];
 
 const COMPARE: [CompareKind; 6] = [
@@ -66,7 +68,13 @@ fn pair(draw: &mut Draw, dtype: DType) -> [Value; 2] {
     })
 }
 
-/// A tensor of numbers, and its rank.
+/// A tensor of a type that has arithmetic, and its rank.
+fn numbers(draw: &mut Draw) -> (Value, usize) {
+    let (shape, dtype) = (draw.any_shape(), draw.number());
+    (draw.tensor(&shape, dtype), shape.len())
+}
+
+/// A tensor of floats, and its rank.
 fn floats(draw: &mut Draw) -> (Value, usize) {
     let (shape, dtype) = (draw.any_shape(), draw.float());
     (draw.tensor(&shape, dtype), shape.len())
@@ -87,9 +95,9 @@ pub(super) fn add(calls: &mut Calls) {
 }
 
 fn elementwise(calls: &mut Calls) {
-    calls.op("unary", |d| Ok(Unary { kind: d.pick(&UNARY), x: floats(d).0 }));
+    calls.op("unary", |d| Ok(Unary { kind: d.pick(&UNARY), x: numbers(d).0 }));
     calls.op("binary", |d| {
-        let (kind, dtype) = (d.pick(&BINARY), d.float());
+        let (kind, dtype) = (d.pick(&BINARY), d.number());
         let [a, b] = pair(d, dtype);
         Ok(Binary { kind, a, b })
     });
@@ -255,11 +263,11 @@ fn scans(calls: &mut Calls) {
         ([(); N].map(|()| d.tensor(&shape, dtype)), d.dim(rank))
     }
     calls.op("cumsum", |d| {
-        let (x, rank) = floats(d);
+        let (x, rank) = numbers(d);
         Ok(Cumsum { x, dim: d.dim(rank), reverse: d.flag() })
     });
     calls.op("cumprod", |d| {
-        let (x, rank) = floats(d);
+        let (x, rank) = numbers(d);
         Ok(Cumprod { x, dim: d.dim(rank) })
     });
     calls.op("cumprod_grad", |d| {

@@ -1,7 +1,7 @@
 //! Functions that choose among their arguments.
 
-use samebits_tensor_core::Result;
 use samebits_tensor_core::ops::{BinaryKind, Compare, CompareKind, UnaryKind, Where};
+use samebits_tensor_core::{Error, Result};
 
 use super::{affine, binary, mul, unary};
 use crate::functional::reduce::sum_to;
@@ -48,7 +48,7 @@ pub fn where_(condition: &Tensor, a: &Tensor, b: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 ///
-/// The type is not a float.
+/// The type is neither f32, f64 nor i64.
 #[track_caller]
 pub fn abs(x: &Tensor) -> Result<Tensor> {
     let saved = x.detach();
@@ -61,7 +61,7 @@ pub fn abs(x: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 ///
-/// The type is not a float.
+/// The type is neither f32, f64 nor i64.
 #[track_caller]
 pub fn sign(x: &Tensor) -> Result<Tensor> {
     let (one, zero) = (scalar_like(x, 1.0)?, scalar_like(x, 0.0)?);
@@ -78,10 +78,13 @@ pub fn sign(x: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 ///
-/// The type is not a float.
+/// The type is neither f32, f64 nor i64, or a bound of integers is none.
 #[track_caller]
 pub fn clamp(x: &Tensor, min: Option<f64>, max: Option<f64>) -> Result<Tensor> {
     let mut inside = Vec::new();
+    for bound in [min, max].into_iter().flatten() {
+        expect_held("clamp", x, bound)?;
+    }
     if let Some(min) = min {
         inside.push(compare(CompareKind::Ge, x, min)?);
     }
@@ -95,7 +98,7 @@ pub fn clamp(x: &Tensor, min: Option<f64>, max: Option<f64>) -> Result<Tensor> {
 ///
 /// # Errors
 ///
-/// The type is not a float.
+/// The type is neither f32, f64 nor i64.
 ///
 /// # Examples
 ///
@@ -115,7 +118,7 @@ pub fn clamp_min(x: &Tensor, min: f64) -> Result<Tensor> {
 ///
 /// # Errors
 ///
-/// The type is not a float.
+/// The type is neither f32, f64 nor i64.
 ///
 /// # Examples
 ///
@@ -209,6 +212,15 @@ pub(in crate::functional) fn equal(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 #[track_caller]
 pub(in crate::functional) fn relation(kind: CompareKind, a: &Tensor, b: &Tensor) -> Result<Tensor> {
     untracked(&Compare { kind, a: a.value().clone(), b: b.value().clone() })
+}
+
+/// Refuses a number with a fraction beside a tensor of integers.
+pub(super) fn expect_held(op: &'static str, x: &Tensor, number: f64) -> Result<()> {
+    let dtype = x.dtype();
+    if dtype.is_float() || number.fract() == 0.0 {
+        return Ok(());
+    }
+    Err(Error::invalid(op, format!("{number} beside a tensor of type {dtype}")))
 }
 
 /// A constant without dimensions, of the type and on the device of `x`.

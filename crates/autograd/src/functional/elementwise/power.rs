@@ -3,7 +3,7 @@
 use samebits_tensor_core::Result;
 use samebits_tensor_core::ops::{BinaryKind, CompareKind, UnaryKind};
 
-use super::choice::{compare, scalar_like, where_};
+use super::choice::{compare, expect_held, scalar_like, where_};
 use super::{affine, binary, div, log, mul, neg, square, unary, wanted};
 use crate::Tensor;
 use crate::functional::reduce::sum_to;
@@ -77,13 +77,14 @@ pub fn log10(x: &Tensor) -> Result<Tensor> {
 }
 
 /// Each element to a power of its own, with broadcasting and the special values of C's `pow`.
+/// Integers are i64 and wrap around.
 ///
 /// The gradient with respect to the base is 0 where the exponent is 0, and that with respect to
 /// the exponent 0 where the base is 0 and the exponent is not negative.
 ///
 /// # Errors
 ///
-/// The shapes cannot be broadcast together, or the types differ.
+/// The shapes cannot be broadcast together, the types differ, or an exponent of integers is negative.
 #[track_caller]
 pub fn pow(x: &Tensor, exponent: &Tensor) -> Result<Tensor> {
     let (base, power) = (x.clone(), exponent.clone());
@@ -109,7 +110,7 @@ pub fn pow(x: &Tensor, exponent: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 ///
-/// The type is not a float.
+/// The type is neither f32, f64 nor i64, or the exponent of integers is negative or none.
 ///
 /// # Examples
 ///
@@ -124,5 +125,6 @@ pub fn pow(x: &Tensor, exponent: &Tensor) -> Result<Tensor> {
 /// ```
 #[track_caller]
 pub fn pow_scalar(x: &Tensor, exponent: f64) -> Result<Tensor> {
+    expect_held("pow_scalar", x, exponent)?;
     pow(x, &scalar_like(x, exponent)?)
 }

@@ -1,0 +1,136 @@
+use samebits::ops::*;
+use samebits::tensor_core::Tensor as Value;
+use samebits::{DType, Device, dispatch};
+
+use super::{Cases, Make};
+
+/// Integer arithmetic, and moves and casts of the types that have no arithmetic.
+pub(super) fn add(cases: &mut Cases, make: Make) {
+    // CUDA devices have kernels of none but the moves of 32 bits.
+    if make.device != Device::Cpu {
+        return;
+    }
+    arithmetic(cases, make);
+    scatters(cases, make);
+    for dtype in [DType::I32, DType::U32, DType::F16, DType::BF16] {
+        moves(cases, make, dtype);
+    }
+}
+
+fn arithmetic(cases: &mut Cases, make: Make) {
+    let (a, b) = (wild(make, &[177, 189], 1), wild(make, &[177, 189], 2));
+    for kind in [UnaryKind::Neg, UnaryKind::Abs, UnaryKind::Relu, UnaryKind::Square] {
+        cases.add(format!("unary {kind:?} i64"), Unary { kind, x: a.clone() });
+    }
+    use BinaryKind::*;
+    for kind in [Add, Sub, Mul, Maximum, Minimum] {
+        cases.add(format!("binary {kind:?} i64"), Binary { kind, a: a.clone(), b: b.clone() });
+    }
+    let few = make.indices_of(&[177, 189], 200, 3);
+    cases.add("binary Pow i64", Binary { kind: Pow, a: a.clone(), b: few });
+    let divisor = make.here(Value::from_slice(&[-7i64], &[]).expect("one number"));
+    for kind in [FloorDivide, Remainder] {
+        let b = divisor.clone();
+        cases.add(format!("binary {kind:?} i64"), Binary { kind, a: a.clone(), b });
+    }
+    for dim in [0, 1] {
+        for reverse in [false, true] {
+            let x = a.clone();
+            cases.add(format!("cumsum i64 {dim} {reverse}"), Cumsum { x, dim, reverse });
+        }
+        cases.add(format!("cumprod i64 {dim}"), Cumprod { x: b.clone(), dim });
+    }
+}
+
+fn scatters(cases: &mut Cases, make: Make) {
+    let (input, source) = (wild(make, &[900, 37], 4), wild(make, &[2500, 37], 5));
+    let index = make.indices(2500, 900, 6);
+    let (dim, each) = (0, make.indices_of(&[2500, 37], 900, 13));
+    cases.add(
+        "index_add i64",
+        IndexAdd {
+            input: input.clone(),
+            dim,
+            index: index.clone(),
+            source: source.clone(),
+            alpha: -3.0,
+        },
+    );
+    cases.add(
+        "index_put add i64",
+        IndexPutAdd { input: input.clone(), indices: vec![index.clone()], values: source.clone() },
+    );
+    let (x, s) = (input.clone(), source.clone());
+    cases.add("scatter_add i64", ScatterAdd { input: x, dim, index: each.clone(), source: s });
+    use ScatterReduceKind::*;
+    for kind in [Sum, Mean, Prod, Amax, Amin] {
+        for include_self in [false, true] {
+            let (input, source, name) =
+                (input.clone(), source.clone(), format!("i64 {kind:?} {include_self}"));
+            let (x, s, each) = (input.clone(), source.clone(), each.clone());
+            cases.add(
+                format!("scatter_reduce {name}"),
+                ScatterReduce { input: x, dim, index: each, source: s, kind, include_self },
+            );
+            let index = index.clone();
+            cases.add(
+                format!("index_reduce {name}"),
+                IndexReduce { input, dim, index, source, kind, include_self },
+            );
+        }
+    }
+}
+
+fn moves(cases: &mut Cases, make: Make, dtype: DType) {
+    let of = |shape: &[usize], seed| {
+        let x = if dtype.is_float() {
+            make.wild(shape, DType::F64, seed)
+        } else {
+            wild(make, shape, seed)
+        };
+        make.here(dispatch(&Cast { x, to: dtype }).expect("room for the result"))
+    };
+    let (x, y) = (of(&[177, 189], 7), of(&[177, 189], 8));
+    for to in DType::ALL {
+        cases.add(format!("cast {dtype} {to}"), Cast { x: x.clone(), to });
+    }
+    for from in [DType::F32, DType::F64] {
+        let x = make.wild(&[40_001], from, 9);
+        cases.add(format!("cast {from} {dtype}"), Cast { x, to: dtype });
+    }
+    let whole = wild(make, &[40_001], 10);
+    cases.add(format!("cast i64 {dtype}"), Cast { x: whole, to: dtype });
+    for kind in [CompareKind::Eq, CompareKind::Lt] {
+        let (a, b) = (x.clone(), y.clone());
+        cases.add(format!("compare {kind:?} {dtype}"), Compare { kind, a, b });
+    }
+    cases.add(format!("cat {dtype}"), Cat { inputs: vec![x.clone(), y.clone()], dim: 1 });
+    let index = make.indices(300, 177, 11);
+    cases.add(
+        format!("index_select {dtype}"),
+        IndexSelect { x: x.clone(), dim: 0, index: index.clone() },
+    );
+    cases.add(
+        format!("index_put {dtype}"),
+        IndexPut { input: x.clone(), indices: vec![index], values: of(&[189], 12) },
+    );
+    cases.add(format!("nonzero {dtype}"), Nonzero { x });
+}
+
+/// Integers of every size, the extremes among them.
+fn wild(make: Make, shape: &[usize], seed: u64) -> Value {
+    let count = shape.iter().product();
+    let mut state = seed;
+    let numbers: Vec<i64> = (0..count)
+        .map(|i| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            match i % 37 {
+                0 => i64::MIN,
+                1 => i64::MAX,
+                2 => 0,
+                shift => (state as i64) >> (shift % 63),
+            }
+        })
+        .collect();
+    make.here(Value::from_slice(&numbers, shape).expect("as many values"))
+}
