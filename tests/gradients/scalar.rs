@@ -55,5 +55,5 @@ fn integers_are_added_as_integers() {
         assert_eq!(sums(f::prod(&ones, [0], false).unwrap()), [1]);
     }
     let error = f::mean(&var, [0], true).unwrap_err().to_string();
-    assert!(error.starts_with("reduce: "), "{error}");
+    assert!(error.starts_with("mean: "), "{error}");
 }

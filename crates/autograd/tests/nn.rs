@@ -368,7 +368,7 @@ fn inputs_that_do_not_fit_are_errors() {
     for (op, result) in [
         ("BatchNorm", BatchNorm2d::new(3).and_then(|layer| layer.forward(&x))),
         ("RMSNorm", RMSNorm::new(3).and_then(|layer| layer.forward(&x))),
-        ("log_softmax", nn::Softmax::new(3).forward(&x)),
+        ("softmax", nn::Softmax::new(3).forward(&x)),
         ("softmax", nn::Softmax::new(-4).forward(&x)),
         ("CosineSimilarity", CosineSimilarity::default().forward(&flat, &flat)),
     ] {

@@ -1,13 +1,15 @@
-//! `#[derive(Module)]`; see the trait of that name in `samebits::nn`, which re-exports it.
+//! `#[derive(Module)]`; see the trait of that name in `samebits::nn`, which re-exports it. And
+//! `#[named]`, for functions of the library itself.
 //!
 //! Unsafe code: none.
 
 #![forbid(unsafe_code)]
 
 mod module;
+mod named;
 
 use proc_macro::TokenStream;
-use syn::{DeriveInput, Error, parse_macro_input};
+use syn::{DeriveInput, Error, ItemFn, parse_macro_input};
 
 /// Implements `samebits::nn::Module` by visiting every field in the order of declaration.
 ///
@@ -26,4 +28,15 @@ use syn::{DeriveInput, Error, parse_macro_input};
 pub fn derive_module(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
     module::expand(&input).unwrap_or_else(Error::into_compile_error).into()
+}
+
+/// Renames the errors of a function after it, whatever inner operation found the fault: who calls
+/// `one_hot` reads `one_hot: ..`, and not the name of the scatter that it is made of.
+///
+/// The function returns a `Result` whose error has a method `called`, as that of
+/// `samebits_tensor_core` has.
+#[proc_macro_attribute]
+pub fn named(_: TokenStream, function: TokenStream) -> TokenStream {
+    let function = parse_macro_input!(function as ItemFn);
+    named::expand(function).unwrap_or_else(Error::into_compile_error).into()
 }

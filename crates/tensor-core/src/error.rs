@@ -212,13 +212,38 @@ impl Error {
         Error::InvalidArgument { op, message: message.into() }
     }
 
-    /// An [`Error::OutOfMemory`] under the name of `op`, which the user called, and not of the step
-    /// of it that needed the memory. Other errors stay as they are.
+    /// The same error under the name of `op`, which the user called, and not of the step of it that
+    /// failed. [`Error::NoBackend`] names no operation, and [`Error::RerunDiffers`] keeps the name
+    /// of the kernel that did not repeat.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use samebits_tensor_core::Error;
+    ///
+    /// let error = Error::invalid("scatter", "3 indices for 2 rows").called("one_hot");
+    /// assert_eq!(error.to_string(), "one_hot: 3 indices for 2 rows");
+    /// ```
     #[must_use]
-    pub fn called(self, op: &'static str) -> Error {
-        match self {
-            Error::OutOfMemory { device, bytes, .. } => Error::OutOfMemory { op, device, bytes },
-            other => other,
+    pub fn called(mut self, name: &'static str) -> Error {
+        match &mut self {
+            Error::ShapeMismatch { op, .. }
+            | Error::Broadcast { op, .. }
+            | Error::InvalidArgument { op, .. }
+            | Error::DTypeMismatch { op, .. }
+            | Error::DeviceMismatch { op, .. }
+            | Error::IndexOutOfRange { op, .. }
+            | Error::LevelUnavailable { op, .. }
+            | Error::NoKernel { op, .. }
+            | Error::UnknownSimdLevel { op, .. }
+            | Error::Unseeded { op }
+            | Error::ForeignThread { op }
+            | Error::ExplicitOnly { op }
+            | Error::InvalidState { op, .. }
+            | Error::OutOfMemory { op, .. }
+            | Error::Backend { op, .. } => *op = name,
+            Error::NoBackend { .. } | Error::RerunDiffers { .. } => {}
         }
+        self
     }
 }

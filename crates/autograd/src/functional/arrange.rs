@@ -1,5 +1,6 @@
 //! The same elements in other places.
 
+use samebits_macros::named;
 use samebits_numerics::memory;
 use samebits_tensor_core::ops::CompareKind;
 use samebits_tensor_core::{Device, Error, Result, Tensor as Value};
@@ -29,6 +30,7 @@ use crate::{Tensor, no_grad};
 /// # References
 ///
 /// `torch.chunk`, which may return fewer parts, too.
+#[named]
 #[track_caller]
 pub fn chunk(x: &Tensor, chunks: usize, dim: impl Dim) -> Result<Vec<Tensor>> {
     let dim = dim.dim("chunk", x.rank())?;
@@ -71,6 +73,7 @@ pub fn chunk(x: &Tensor, chunks: usize, dim: impl Dim) -> Result<Vec<Tensor>> {
 /// assert_eq!(x.tril(0)?.to_vec::<f32>()?, [1.0, 0.0, 3.0, 4.0]);
 /// # Ok::<(), samebits_autograd::Error>(())
 /// ```
+#[named]
 #[track_caller]
 pub fn tril(x: &Tensor, diagonal: i64) -> Result<Tensor> {
     triangle("tril", CompareKind::Le, x, diagonal)
@@ -96,6 +99,7 @@ pub fn tril(x: &Tensor, diagonal: i64) -> Result<Tensor> {
 /// assert_eq!(x.triu(1)?.to_vec::<f32>()?, [0.0, 2.0, 0.0, 0.0]);
 /// # Ok::<(), samebits_autograd::Error>(())
 /// ```
+#[named]
 #[track_caller]
 pub fn triu(x: &Tensor, diagonal: i64) -> Result<Tensor> {
     triangle("triu", CompareKind::Ge, x, diagonal)
@@ -134,6 +138,7 @@ fn triangle(op: &'static str, kind: CompareKind, x: &Tensor, diagonal: i64) -> R
 /// assert_eq!(x.flip([0, 1])?.to_vec::<f32>()?, [4.0, 3.0, 2.0, 1.0]);
 /// # Ok::<(), samebits_autograd::Error>(())
 /// ```
+#[named]
 #[track_caller]
 pub fn flip(x: &Tensor, dims: impl Dims) -> Result<Tensor> {
     let dims = dims.dims("flip", x.rank())?;
@@ -171,6 +176,7 @@ pub fn flip(x: &Tensor, dims: impl Dims) -> Result<Tensor> {
 ///
 /// `torch.roll` with `dims`; without them it is `x.flatten_from(0)?.roll(&[shift], 0)` in the shape
 /// of `x`.
+#[named]
 #[track_caller]
 pub fn roll(x: &Tensor, shifts: &[i64], dims: impl Dims) -> Result<Tensor> {
     let dims = dims.dims("roll", x.rank())?;
@@ -217,6 +223,7 @@ fn rolled_by(x: &Tensor, shift: usize, dim: usize) -> Result<Tensor> {
 /// assert_eq!(x.repeat(&[3, 1])?.shape(), [3, 2]);
 /// # Ok::<(), samebits_autograd::Error>(())
 /// ```
+#[named]
 #[track_caller]
 pub fn repeat(x: &Tensor, sizes: &[usize]) -> Result<Tensor> {
     let new = sizes.len().checked_sub(x.rank()).ok_or_else(|| {

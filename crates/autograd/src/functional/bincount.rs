@@ -1,3 +1,4 @@
+use samebits_macros::named;
 use samebits_tensor_core::Result;
 use samebits_tensor_core::ops::{Bincount, BincountWeighted, Histc};
 
@@ -35,6 +36,7 @@ use crate::{Tensor, run, untracked};
 /// # References
 ///
 /// `torch.bincount`.
+#[named]
 #[track_caller]
 pub fn bincount(x: &Tensor, weights: Option<&Tensor>, minlength: usize) -> Result<Tensor> {
     let (labels, min_length) = (x.value().clone(), minlength);
@@ -60,6 +62,7 @@ pub fn bincount(x: &Tensor, weights: Option<&Tensor>, minlength: usize) -> Resul
 /// # References
 ///
 /// `torch.histc`.
+#[named]
 #[track_caller]
 pub fn histc(x: &Tensor, bins: usize, min: f64, max: f64) -> Result<Tensor> {
     let value = run(&Histc { x: x.value().clone(), bins, min, max })?;

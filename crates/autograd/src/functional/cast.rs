@@ -1,3 +1,4 @@
+use samebits_macros::named;
 use samebits_tensor_core::ops::Cast;
 use samebits_tensor_core::{DType, Result};
 
@@ -29,6 +30,7 @@ use crate::{Tensor, run};
 /// # References
 ///
 /// `torch.Tensor.to` with a `dtype`.
+#[named]
 #[track_caller]
 pub fn to_dtype(x: &Tensor, dtype: DType) -> Result<Tensor> {
     let from = x.dtype();

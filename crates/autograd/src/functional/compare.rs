@@ -1,5 +1,6 @@
 //! Comparisons and logic. Their results are of type `Bool` and require no gradient.
 
+use samebits_macros::named;
 use samebits_tensor_core::ops::CompareKind;
 use samebits_tensor_core::{DType, Error, Result};
 
@@ -66,6 +67,7 @@ macro_rules! comparisons {
         ///
         /// The shapes cannot be broadcast together, the types differ, or the type of `x` does not
         /// hold the number.
+        #[named]
         #[track_caller]
         pub fn $name(x: &Tensor, other: impl Operand) -> Result<Tensor> {
             relation(CompareKind::$kind, x, &other.operand(stringify!($name), x)?)
@@ -163,6 +165,7 @@ comparisons! {
 /// assert_eq!(x.gt(2.0)?.logical_not()?.to_bools()?, [true, true, false]);
 /// # Ok::<(), samebits_autograd::Error>(())
 /// ```
+#[named]
 #[track_caller]
 pub fn logical_not(x: &Tensor) -> Result<Tensor> {
     compare(CompareKind::Eq, x, 0.0)
@@ -184,6 +187,7 @@ pub fn logical_not(x: &Tensor) -> Result<Tensor> {
 /// assert_eq!(inside.to_bools()?, [false, true, false]);
 /// # Ok::<(), samebits_autograd::Error>(())
 /// ```
+#[named]
 #[track_caller]
 pub fn logical_and(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let a = truth(a)?;
@@ -206,6 +210,7 @@ pub fn logical_and(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 /// assert_eq!(outside.to_bools()?, [true, false, true]);
 /// # Ok::<(), samebits_autograd::Error>(())
 /// ```
+#[named]
 #[track_caller]
 pub fn logical_or(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let a = truth(a)?;

@@ -1,3 +1,4 @@
+use samebits_macros::named;
 use samebits_tensor_core::ops::{Conv, ConvInputGrad, ConvParams, ConvWeightGrad, PadMode};
 use samebits_tensor_core::{Error, Result};
 
@@ -22,6 +23,7 @@ use crate::{Tensor, run};
 /// # Errors
 ///
 /// The shapes and parameters do not go together.
+#[named]
 #[track_caller]
 pub fn conv(
     input: &Tensor,
@@ -38,6 +40,7 @@ pub fn conv(
 /// # Errors
 ///
 /// As [`conv`].
+#[named]
 #[track_caller]
 pub fn conv_same(
     input: &Tensor,
@@ -102,6 +105,7 @@ pub fn conv_same(
 /// assert_eq!(y.to_vec::<f32>()?, [1.0, 10.0, 2.0, 20.0]);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
+#[named]
 #[track_caller]
 pub fn conv_transpose(
     input: &Tensor,

@@ -1,3 +1,4 @@
+use samebits_macros::named;
 use samebits_rng::{Draw, Generator};
 use samebits_tensor_core::ops::{Cast, Dropout};
 use samebits_tensor_core::{Error, Result};
@@ -12,6 +13,7 @@ use crate::{Tensor, run};
 /// # Errors
 ///
 /// `p` is not in `[0, 1]`. The generator then has not moved.
+#[named]
 #[track_caller]
 pub fn dropout(x: &Tensor, p: f64, generator: &mut Generator) -> Result<Tensor> {
     let (value, mask) = run(&Dropout { x: x.value().clone(), p, generator: generator.clone() })?;
@@ -34,6 +36,7 @@ pub fn dropout(x: &Tensor, p: f64, generator: &mut Generator) -> Result<Tensor> 
 /// # Errors
 ///
 /// Another number of dimensions; `p` is not in `[0, 1]`. The generator then has not moved.
+#[named]
 #[track_caller]
 pub fn dropout1d(x: &Tensor, p: f64, generator: &mut Generator) -> Result<Tensor> {
     expect_rank("dropout1d", x, 2, 3)?;
@@ -51,6 +54,7 @@ pub fn dropout1d(x: &Tensor, p: f64, generator: &mut Generator) -> Result<Tensor
 /// # Errors
 ///
 /// Another number of dimensions; `p` is not in `[0, 1]`. The generator then has not moved.
+#[named]
 #[track_caller]
 pub fn dropout2d(x: &Tensor, p: f64, generator: &mut Generator) -> Result<Tensor> {
     expect_rank("dropout2d", x, 3, 4)?;
@@ -67,6 +71,7 @@ pub fn dropout2d(x: &Tensor, p: f64, generator: &mut Generator) -> Result<Tensor
 /// # Errors
 ///
 /// Another number of dimensions; `p` is not in `[0, 1]`. The generator then has not moved.
+#[named]
 #[track_caller]
 pub fn dropout3d(x: &Tensor, p: f64, generator: &mut Generator) -> Result<Tensor> {
     expect_rank("dropout3d", x, 4, 5)?;
@@ -90,6 +95,7 @@ pub fn dropout3d(x: &Tensor, p: f64, generator: &mut Generator) -> Result<Tensor
 /// # References
 ///
 /// G. Klambauer et al., *Self-Normalizing Neural Networks*, 2017; `torch.nn.functional`.
+#[named]
 #[track_caller]
 pub fn alpha_dropout(x: &Tensor, p: f64, generator: &mut Generator) -> Result<Tensor> {
     let shape = x.shape().to_vec();
@@ -102,6 +108,7 @@ pub fn alpha_dropout(x: &Tensor, p: f64, generator: &mut Generator) -> Result<Te
 /// # Errors
 ///
 /// There are fewer than two dimensions; `p` is not in `[0, 1]`. The generator then has not moved.
+#[named]
 #[track_caller]
 pub fn feature_alpha_dropout(x: &Tensor, p: f64, generator: &mut Generator) -> Result<Tensor> {
     expect_rank("feature_alpha_dropout", x, 2, usize::MAX)?;

@@ -11,6 +11,7 @@ pub(super) use choice::{compare, equal, relation, scalar_like, scaled};
 pub use integer::{floor_divide, remainder};
 pub use power::{exp2, log2, log10, pow, pow_scalar, reciprocal, rsqrt};
 
+use samebits_macros::named;
 use samebits_tensor_core::ops::{Affine, Binary, BinaryKind, Unary, UnaryKind};
 use samebits_tensor_core::{DType, Result, Tensor as Value};
 
@@ -23,6 +24,7 @@ use crate::{Tensor, run, untracked};
 /// # Errors
 ///
 /// The shapes cannot be broadcast together, or the types differ.
+#[named]
 #[track_caller]
 pub fn add(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let (shape_a, shape_b) = (a.shape().to_vec(), b.shape().to_vec());
@@ -36,6 +38,7 @@ pub fn add(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 /// # Errors
 ///
 /// As [`add`].
+#[named]
 #[track_caller]
 pub fn sub(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let (shape_a, shape_b) = (a.shape().to_vec(), b.shape().to_vec());
@@ -49,6 +52,7 @@ pub fn sub(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 /// # Errors
 ///
 /// As [`add`].
+#[named]
 #[track_caller]
 pub fn mul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let (x, y) = (a.clone(), b.clone());
@@ -66,6 +70,7 @@ pub fn mul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 /// # Errors
 ///
 /// As [`add`].
+#[named]
 #[track_caller]
 pub fn div(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     if a.dtype() == b.dtype() && !a.dtype().is_float() {
@@ -86,6 +91,7 @@ pub fn div(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 /// # Errors
 ///
 /// The type is not a float.
+#[named]
 #[track_caller]
 pub fn affine(x: &Tensor, scale: f64, shift: f64) -> Result<Tensor> {
     let value = run(&Affine { x: x.value().clone(), scale, shift })?;
@@ -97,6 +103,7 @@ pub fn affine(x: &Tensor, scale: f64, shift: f64) -> Result<Tensor> {
 /// # Errors
 ///
 /// The type is neither f32, f64 nor i64.
+#[named]
 #[track_caller]
 pub fn neg(x: &Tensor) -> Result<Tensor> {
     Ok(Tensor::computed(unary(UnaryKind::Neg, x)?, &[x], |grad| Ok(vec![Some(neg(grad)?)])))
@@ -107,6 +114,7 @@ pub fn neg(x: &Tensor) -> Result<Tensor> {
 /// # Errors
 ///
 /// The type is neither f32, f64 nor i64.
+#[named]
 #[track_caller]
 pub fn square(x: &Tensor) -> Result<Tensor> {
     let saved = x.clone();
@@ -120,6 +128,7 @@ pub fn square(x: &Tensor) -> Result<Tensor> {
 /// # Errors
 ///
 /// The type is not a float.
+#[named]
 #[track_caller]
 pub fn exp(x: &Tensor) -> Result<Tensor> {
     let saved = x.clone();
@@ -133,6 +142,7 @@ pub fn exp(x: &Tensor) -> Result<Tensor> {
 /// # Errors
 ///
 /// The type is not a float.
+#[named]
 #[track_caller]
 pub fn log(x: &Tensor) -> Result<Tensor> {
     let saved = x.clone();
@@ -146,6 +156,7 @@ pub fn log(x: &Tensor) -> Result<Tensor> {
 /// # Errors
 ///
 /// The type is not a float.
+#[named]
 #[track_caller]
 pub fn sqrt(x: &Tensor) -> Result<Tensor> {
     let saved = x.clone();
@@ -159,6 +170,7 @@ pub fn sqrt(x: &Tensor) -> Result<Tensor> {
 /// # Errors
 ///
 /// The type is not a float.
+#[named]
 #[track_caller]
 pub fn tanh(x: &Tensor) -> Result<Tensor> {
     let saved = x.clone();
@@ -178,6 +190,7 @@ pub fn tanh(x: &Tensor) -> Result<Tensor> {
 /// # Errors
 ///
 /// The type is not a float.
+#[named]
 #[track_caller]
 pub fn sigmoid(x: &Tensor) -> Result<Tensor> {
     let saved = x.clone();
@@ -197,6 +210,7 @@ pub fn sigmoid(x: &Tensor) -> Result<Tensor> {
 /// # Errors
 ///
 /// The type is not a float.
+#[named]
 #[track_caller]
 pub fn expm1(x: &Tensor) -> Result<Tensor> {
     let saved = x.clone();
@@ -210,6 +224,7 @@ pub fn expm1(x: &Tensor) -> Result<Tensor> {
 /// # Errors
 ///
 /// The type is not a float.
+#[named]
 #[track_caller]
 pub fn log1p(x: &Tensor) -> Result<Tensor> {
     let saved = x.clone();
@@ -223,6 +238,7 @@ pub fn log1p(x: &Tensor) -> Result<Tensor> {
 /// # Errors
 ///
 /// The type is not a float.
+#[named]
 #[track_caller]
 pub fn sin(x: &Tensor) -> Result<Tensor> {
     let saved = x.clone();
@@ -236,6 +252,7 @@ pub fn sin(x: &Tensor) -> Result<Tensor> {
 /// # Errors
 ///
 /// The type is not a float.
+#[named]
 #[track_caller]
 pub fn cos(x: &Tensor) -> Result<Tensor> {
     let saved = x.clone();
@@ -249,6 +266,7 @@ pub fn cos(x: &Tensor) -> Result<Tensor> {
 /// # Errors
 ///
 /// The type is not a float.
+#[named]
 #[track_caller]
 pub fn erf(x: &Tensor) -> Result<Tensor> {
     let saved = x.clone();

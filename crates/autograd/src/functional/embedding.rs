@@ -1,3 +1,4 @@
+use samebits_macros::named;
 use samebits_tensor_core::ops::{
     BagMode, BagParams, CompareKind, EmbeddingBag, EmbeddingBagGrad, EmbeddingBagWeightsGrad,
     EmbeddingGrad, IndexSelect,
@@ -19,6 +20,7 @@ use crate::{Tensor, is_recording, run};
 /// # Errors
 ///
 /// An index is out of range.
+#[named]
 #[track_caller]
 pub fn embedding(weight: &Tensor, index: &Tensor) -> Result<Tensor> {
     embedding_with(weight, index, None, false)
@@ -42,6 +44,7 @@ pub fn embedding(weight: &Tensor, index: &Tensor) -> Result<Tensor> {
 /// # References
 ///
 /// `torch.nn.functional.embedding`; for its `max_norm` see [`embedding_renorm`].
+#[named]
 #[track_caller]
 pub fn embedding_with(
     weight: &Tensor,
@@ -101,6 +104,7 @@ pub fn embedding_with(
 /// # References
 ///
 /// `max_norm` of `torch.nn.functional.embedding`.
+#[named]
 #[track_caller]
 pub fn embedding_renorm(
     weight: &Tensor,
@@ -184,6 +188,7 @@ impl Default for EmbeddingBagOptions {
 /// # References
 ///
 /// `torch.nn.functional.embedding_bag`; for its `max_norm` see [`embedding_renorm`].
+#[named]
 #[track_caller]
 pub fn embedding_bag(
     weight: &Tensor,

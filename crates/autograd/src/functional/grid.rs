@@ -1,5 +1,6 @@
 //! Tensors that spell out positions.
 
+use samebits_macros::named;
 use samebits_tensor_core::{DType, Error, Result};
 
 use super::{expand, reshape, scatter_value, unsqueeze, zeros_of};
@@ -25,6 +26,7 @@ use crate::Tensor;
 /// # References
 ///
 /// `torch.nn.functional.one_hot`.
+#[named]
 #[track_caller]
 pub fn one_hot(x: &Tensor, num_classes: usize) -> Result<Tensor> {
     let mut shape = x.shape().to_vec();
@@ -58,6 +60,7 @@ pub fn one_hot(x: &Tensor, num_classes: usize) -> Result<Tensor> {
 /// # References
 ///
 /// `torch.meshgrid` with `indexing="ij"`.
+#[named]
 pub fn meshgrid(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
     if tensors.is_empty() {
         return Err(Error::invalid("meshgrid", "expected at least one tensor, got none"));

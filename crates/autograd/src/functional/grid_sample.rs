@@ -1,3 +1,4 @@
+use samebits_macros::named;
 use samebits_numerics::memory::{self, OutOfMemory};
 use samebits_tensor_core::ops::{self, GridParams, GridSampleGridGrad, GridSampleInputGrad};
 use samebits_tensor_core::{Device, Error, Result};
@@ -38,6 +39,7 @@ use crate::{Tensor, run, untracked};
 /// assert_eq!(y.to_vec::<f32>()?, [2.5]);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
+#[named]
 #[track_caller]
 pub fn grid_sample(input: &Tensor, grid: &Tensor, params: GridParams) -> Result<Tensor> {
     let value =
@@ -70,6 +72,7 @@ pub fn grid_sample(input: &Tensor, grid: &Tensor, params: GridParams) -> Result<
 /// # Errors
 ///
 /// The shapes do not go together, or a size is 0.
+#[named]
 #[track_caller]
 pub fn affine_grid(theta: &Tensor, size: &[usize], align_corners: bool) -> Result<Tensor> {
     let op = "affine_grid";

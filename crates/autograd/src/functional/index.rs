@@ -1,3 +1,4 @@
+use samebits_macros::named;
 use samebits_tensor_core::layout::broadcast;
 use samebits_tensor_core::ops::{
     Gather, Index, IndexAdd, IndexCopy, IndexPut, IndexPutAdd, IndexSelect, Nonzero, Scatter,
@@ -18,6 +19,7 @@ use crate::{Tensor, run, untracked};
 /// # Errors
 ///
 /// An index is out of range.
+#[named]
 #[track_caller]
 pub fn index_select(x: &Tensor, dim: impl Dim, index: &Tensor) -> Result<Tensor> {
     let dim = dim.dim("index_select", x.rank())?;
@@ -39,6 +41,7 @@ pub fn index_select(x: &Tensor, dim: impl Dim, index: &Tensor) -> Result<Tensor>
 /// # Errors
 ///
 /// The shapes do not go together, or an index is out of range.
+#[named]
 #[track_caller]
 pub fn index_add(
     input: &Tensor,
@@ -97,6 +100,7 @@ pub fn index_add(
 /// # References
 ///
 /// `torch.index_copy`.
+#[named]
 #[track_caller]
 pub fn index_copy(
     input: &Tensor,
@@ -142,6 +146,7 @@ pub fn index_copy(
 /// # References
 ///
 /// `torch.Tensor.index_fill`.
+#[named]
 #[track_caller]
 pub fn index_fill(input: &Tensor, dim: impl Dim, index: &Tensor, value: f64) -> Result<Tensor> {
     let dim = dim.dim("index_fill", input.rank())?;
@@ -179,6 +184,7 @@ pub fn index_fill(input: &Tensor, dim: impl Dim, index: &Tensor, value: f64) -> 
 /// # References
 ///
 /// `torch.gather`.
+#[named]
 #[track_caller]
 pub fn gather(x: &Tensor, dim: impl Dim, index: &Tensor) -> Result<Tensor> {
     let dim = dim.dim("gather", x.rank())?;
@@ -214,6 +220,7 @@ pub fn gather(x: &Tensor, dim: impl Dim, index: &Tensor) -> Result<Tensor> {
 /// # References
 ///
 /// `torch.scatter`.
+#[named]
 #[track_caller]
 pub fn scatter(input: &Tensor, dim: impl Dim, index: &Tensor, source: &Tensor) -> Result<Tensor> {
     let dim = dim.dim("scatter", input.rank())?;
@@ -257,6 +264,7 @@ pub fn scatter(input: &Tensor, dim: impl Dim, index: &Tensor, source: &Tensor) -
 /// # References
 ///
 /// `torch.scatter` with a number as the source.
+#[named]
 #[track_caller]
 pub fn scatter_value(input: &Tensor, dim: impl Dim, index: &Tensor, value: f64) -> Result<Tensor> {
     let dim = dim.dim("scatter_value", input.rank())?;
@@ -290,6 +298,7 @@ pub fn scatter_value(input: &Tensor, dim: impl Dim, index: &Tensor, value: f64) 
 /// # References
 ///
 /// Indexing a `torch.Tensor` with tensors.
+#[named]
 #[track_caller]
 pub fn index(x: &Tensor, indices: &[Tensor]) -> Result<Tensor> {
     let value = run(&Index { x: x.value().clone(), indices: values(indices) })?;
@@ -318,6 +327,7 @@ pub fn index(x: &Tensor, indices: &[Tensor]) -> Result<Tensor> {
 /// # References
 ///
 /// `torch.index_put`.
+#[named]
 #[track_caller]
 pub fn index_put(
     input: &Tensor,
@@ -367,6 +377,7 @@ pub fn index_put(
 /// # References
 ///
 /// `torch.take`.
+#[named]
 #[track_caller]
 pub fn take(x: &Tensor, index: &Tensor) -> Result<Tensor> {
     self::index(&reshape(x, [x.numel()])?, std::slice::from_ref(index))
@@ -390,6 +401,7 @@ pub fn take(x: &Tensor, index: &Tensor) -> Result<Tensor> {
 /// # References
 ///
 /// `torch.put`.
+#[named]
 #[track_caller]
 pub fn put(input: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<Tensor> {
     let flat = reshape(input, [input.numel()])?;
@@ -406,6 +418,7 @@ pub fn put(input: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) ->
 /// # References
 ///
 /// `torch.masked_fill`.
+#[named]
 #[track_caller]
 pub fn masked_fill(x: &Tensor, mask: &Tensor, value: f64) -> Result<Tensor> {
     where_(mask, &scalar_like(x, value)?, x)
@@ -424,6 +437,7 @@ pub fn masked_fill(x: &Tensor, mask: &Tensor, value: f64) -> Result<Tensor> {
 /// # References
 ///
 /// `torch.masked_select`.
+#[named]
 #[track_caller]
 pub fn masked_select(x: &Tensor, mask: &Tensor) -> Result<Tensor> {
     let (x, places) = masked_places("masked_select", x, mask)?;
@@ -445,6 +459,7 @@ pub fn masked_select(x: &Tensor, mask: &Tensor) -> Result<Tensor> {
 /// # References
 ///
 /// `torch.masked_scatter`.
+#[named]
 #[track_caller]
 pub fn masked_scatter(x: &Tensor, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
     const OP: &str = "masked_scatter";
@@ -474,6 +489,7 @@ pub fn masked_scatter(x: &Tensor, mask: &Tensor, source: &Tensor) -> Result<Tens
 /// # References
 ///
 /// `torch.nonzero`.
+#[named]
 #[track_caller]
 pub fn nonzero(x: &Tensor) -> Result<Tensor> {
     untracked(&Nonzero { x: x.value().clone() })
@@ -508,6 +524,7 @@ pub fn nonzero(x: &Tensor) -> Result<Tensor> {
 /// # References
 ///
 /// `torch.repeat_interleave`.
+#[named]
 #[track_caller]
 pub fn repeat_interleave(x: &Tensor, repeats: &Tensor, dim: impl DimOrAll) -> Result<Tensor> {
     let dim = dim.dim_or_all("repeat_interleave", x.rank())?;
@@ -544,6 +561,7 @@ pub fn repeat_interleave(x: &Tensor, repeats: &Tensor, dim: impl DimOrAll) -> Re
 /// # References
 ///
 /// `torch.repeat_interleave` with a number.
+#[named]
 #[track_caller]
 pub fn repeat_interleave_n(x: &Tensor, repeats: usize, dim: impl DimOrAll) -> Result<Tensor> {
     let dim = dim.dim_or_all("repeat_interleave_n", x.rank())?;

@@ -1,3 +1,4 @@
+use samebits_macros::named;
 use samebits_tensor_core::ops::{Interpolate, InterpolateGrad, InterpolateMode};
 use samebits_tensor_core::{Error, Result};
 
@@ -45,6 +46,7 @@ pub enum Resize<'a> {
 /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 3.0]);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
+#[named]
 #[track_caller]
 pub fn interpolate(input: &Tensor, resize: Resize<'_>, mode: InterpolateMode) -> Result<Tensor> {
     let (size, scales) = target(input.shape(), resize)?;
@@ -73,6 +75,7 @@ pub fn interpolate(input: &Tensor, resize: Resize<'_>, mode: InterpolateMode) ->
 /// # Errors
 ///
 /// As [`interpolate`].
+#[named]
 #[track_caller]
 pub fn interpolate_area(input: &Tensor, resize: Resize<'_>) -> Result<Tensor> {
     adaptive_avg_pool(input, &target(input.shape(), resize)?.0)
@@ -84,6 +87,7 @@ pub fn interpolate_area(input: &Tensor, resize: Resize<'_>) -> Result<Tensor> {
 /// # Errors
 ///
 /// There are fewer than three dimensions, or the channels are not a multiple of `factor²`.
+#[named]
 pub fn pixel_shuffle(input: &Tensor, factor: usize) -> Result<Tensor> {
     let op = "pixel_shuffle";
     let (outer, [channels, height, width]) = image(op, input)?;
@@ -107,6 +111,7 @@ pub fn pixel_shuffle(input: &Tensor, factor: usize) -> Result<Tensor> {
 /// # Errors
 ///
 /// There are fewer than three dimensions, or height or width are not a multiple of `factor`.
+#[named]
 pub fn pixel_unshuffle(input: &Tensor, factor: usize) -> Result<Tensor> {
     let op = "pixel_unshuffle";
     let (outer, [channels, height, width]) = image(op, input)?;

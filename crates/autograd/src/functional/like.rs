@@ -1,5 +1,6 @@
 //! Tensors of the shape and type and on the device of another. They require no gradient.
 
+use samebits_macros::named;
 use samebits_rng::Generator;
 use samebits_tensor_core::ops::{Normal, Uniform};
 use samebits_tensor_core::{DType, Error, Result, Tensor as Value, random};
@@ -23,6 +24,7 @@ use crate::{Tensor, run};
 /// assert_eq!(x.zeros_like()?.to_vec::<i64>()?, [0, 0, 0, 0]);
 /// # Ok::<(), samebits_autograd::Error>(())
 /// ```
+#[named]
 pub fn zeros_like(x: &Tensor) -> Result<Tensor> {
     full_like(x, 0.0)
 }
@@ -42,6 +44,7 @@ pub fn zeros_like(x: &Tensor) -> Result<Tensor> {
 /// assert_eq!(x.ones_like()?.to_vec::<i64>()?, [1, 1, 1, 1]);
 /// # Ok::<(), samebits_autograd::Error>(())
 /// ```
+#[named]
 pub fn ones_like(x: &Tensor) -> Result<Tensor> {
     full_like(x, 1.0)
 }
@@ -62,6 +65,7 @@ pub fn ones_like(x: &Tensor) -> Result<Tensor> {
 /// assert_eq!(x.full_like(0.5)?.to_vec::<f32>()?, [0.5, 0.5]);
 /// # Ok::<(), samebits_autograd::Error>(())
 /// ```
+#[named]
 pub fn full_like(x: &Tensor, value: f64) -> Result<Tensor> {
     scalar_like(x, value)?.expand(x.shape())
 }
@@ -85,6 +89,7 @@ pub fn full_like(x: &Tensor, value: f64) -> Result<Tensor> {
 /// assert!(noise.to_vec::<f32>()?.iter().all(|number| (0.0..1.0).contains(number)));
 /// # Ok::<(), samebits_autograd::Error>(())
 /// ```
+#[named]
 #[track_caller]
 pub fn rand_like(x: &Tensor) -> Result<Tensor> {
     drawn("rand_like", x, |generator| {
@@ -112,6 +117,7 @@ pub fn rand_like(x: &Tensor) -> Result<Tensor> {
 /// assert_eq!(noisy.shape(), [2]);
 /// # Ok::<(), samebits_autograd::Error>(())
 /// ```
+#[named]
 #[track_caller]
 pub fn randn_like(x: &Tensor) -> Result<Tensor> {
     drawn("randn_like", x, |generator| {

@@ -1,5 +1,6 @@
 //! Decompositions of matrices, exact and approximate.
 
+use samebits_macros::named;
 use samebits_rng::Generator;
 use samebits_tensor_core::ops::{Cast, Normal, Qr, QrGrad, QrMode, Svd};
 use samebits_tensor_core::{Error, Result, Tensor as Value};
@@ -41,6 +42,7 @@ use crate::{Tensor, run, untracked};
 /// assert_eq!(r.to_vec::<f32>()?, [-5.0]);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
+#[named]
 #[track_caller]
 pub fn qr(x: &Tensor, mode: QrMode) -> Result<(Tensor, Tensor)> {
     let (q, r) = run(&Qr { x: x.value().clone(), mode })?;
@@ -77,6 +79,7 @@ pub fn qr(x: &Tensor, mode: QrMode) -> Result<(Tensor, Tensor)> {
 /// # Errors
 ///
 /// `x` is not a matrix of floats, or an element is not finite.
+#[named]
 #[track_caller]
 pub fn svd(x: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
     let (u, s, v) = run(&Svd { x: x.value().clone() })?;
@@ -118,6 +121,7 @@ pub fn svd(x: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
 ///
 /// N. Halko, P.-G. Martinsson and J. Tropp, *Finding Structure with Randomness*, SIAM Review
 /// 53(2), 2011: algorithm 5.1.
+#[named]
 #[track_caller]
 pub fn svd_lowrank(
     x: &Tensor,
@@ -151,6 +155,7 @@ pub fn svd_lowrank(
 /// # Errors
 ///
 /// As [`svd_lowrank`]; `q` is more than the shorter side.
+#[named]
 #[track_caller]
 pub fn pca_lowrank(
     x: &Tensor,

@@ -1,3 +1,4 @@
+use samebits_macros::named;
 use samebits_tensor_core::layout::broadcast;
 use samebits_tensor_core::ops::Matmul;
 use samebits_tensor_core::{Error, Result};
@@ -36,6 +37,7 @@ use crate::{Tensor, run};
 /// assert_eq!(functional::matmul(&x, &x)?.item::<f32>()?, 101.0);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
+#[named]
 #[track_caller]
 pub fn matmul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let (shape_a, shape_b) = (a.shape(), b.shape());
@@ -75,6 +77,7 @@ pub fn matmul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 /// # Errors
 ///
 /// The shapes do not go together.
+#[named]
 #[track_caller]
 pub fn bmm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     match (a.shape(), b.shape()) {
@@ -107,6 +110,7 @@ pub fn bmm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 /// # Errors
 ///
 /// The shapes do not go together, or the types differ.
+#[named]
 #[track_caller]
 pub fn addmm(input: &Tensor, a: &Tensor, b: &Tensor, beta: f64, alpha: f64) -> Result<Tensor> {
     if a.shape().len() != 2 || b.shape().len() != 2 {
@@ -131,6 +135,7 @@ pub fn addmm(input: &Tensor, a: &Tensor, b: &Tensor, beta: f64, alpha: f64) -> R
 /// # Errors
 ///
 /// The shapes do not go together, or the types differ.
+#[named]
 #[track_caller]
 pub fn baddbmm(input: &Tensor, a: &Tensor, b: &Tensor, beta: f64, alpha: f64) -> Result<Tensor> {
     add_product("baddbmm", input, bmm(a, b)?, beta, alpha)
@@ -146,6 +151,7 @@ pub fn baddbmm(input: &Tensor, a: &Tensor, b: &Tensor, beta: f64, alpha: f64) ->
 /// # Errors
 ///
 /// The shapes do not go together.
+#[named]
 #[track_caller]
 pub fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
     let product = match weight.shape() {

@@ -8,6 +8,7 @@ pub use pointwise::{
 };
 pub use samebits_tensor_core::ops::Reduction;
 
+use samebits_macros::named;
 use samebits_tensor_core::ops::{CompareKind, LogSoftmax, LogSoftmaxGrad, NllLoss, NllLossGrad};
 use samebits_tensor_core::{Error, Result};
 
@@ -23,6 +24,7 @@ use crate::{Tensor, is_recording, run, untracked};
 /// # Errors
 ///
 /// There is no such dimension.
+#[named]
 #[track_caller]
 pub fn log_softmax(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
     let dim = dim.dim("log_softmax", x.rank())?;
@@ -46,6 +48,7 @@ pub fn log_softmax(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
 /// # Errors
 ///
 /// There is no such dimension.
+#[named]
 #[track_caller]
 pub fn softmax(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
     let dim = dim.dim("softmax", x.rank())?;
@@ -86,6 +89,7 @@ impl Default for ClassLoss<'_> {
 /// # Errors
 ///
 /// As [`nll_loss_with`].
+#[named]
 #[track_caller]
 pub fn nll_loss(log_probs: &Tensor, target: &Tensor) -> Result<Tensor> {
     nll_loss_with(log_probs, target, &ClassLoss::default())
@@ -107,6 +111,7 @@ pub fn nll_loss(log_probs: &Tensor, target: &Tensor) -> Result<Tensor> {
 ///
 /// The shapes do not go together, a target is neither a class nor ignored, or `label_smoothing`
 /// is not 0.
+#[named]
 #[track_caller]
 pub fn nll_loss_with(
     log_probs: &Tensor,
@@ -173,6 +178,7 @@ pub fn nll_loss_with(
 /// # Errors
 ///
 /// As [`cross_entropy_with`].
+#[named]
 #[track_caller]
 pub fn cross_entropy(logits: &Tensor, target: &Tensor) -> Result<Tensor> {
     cross_entropy_with(logits, target, &ClassLoss::default())
@@ -206,6 +212,7 @@ pub fn cross_entropy(logits: &Tensor, target: &Tensor) -> Result<Tensor> {
 /// assert_eq!(loss.backward()?.of(&logits).unwrap().to_vec::<f32>()?, [0.5, -0.5, 0.0, 0.0]);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
+#[named]
 #[track_caller]
 pub fn cross_entropy_with(
     logits: &Tensor,
@@ -251,6 +258,7 @@ pub fn cross_entropy_with(
 /// # Errors
 ///
 /// The shapes differ, or the smoothing is not in `[0, 1]`.
+#[named]
 #[track_caller]
 pub fn cross_entropy_probabilities(
     logits: &Tensor,

@@ -1,3 +1,4 @@
+use samebits_macros::named;
 use samebits_tensor_core::ops::{
     BatchNorm, BatchNormGrad, BatchNormInference, Cast, LayerNorm, LayerNormGrad, Unary, UnaryKind,
 };
@@ -56,6 +57,7 @@ impl BatchStatistics {
 /// # Errors
 ///
 /// The shapes do not go together, or there is only one value per channel.
+#[named]
 #[track_caller]
 pub fn batch_norm(
     input: &Tensor,
@@ -73,6 +75,7 @@ pub fn batch_norm(
 /// # Errors
 ///
 /// The shapes do not go together.
+#[named]
 #[track_caller]
 pub fn batch_norm_inference(
     input: &Tensor,
@@ -119,6 +122,7 @@ pub fn batch_norm_inference(
 /// # Errors
 ///
 /// The shapes do not go together, or there is only one value per channel.
+#[named]
 #[track_caller]
 pub fn instance_norm(
     input: &Tensor,
@@ -162,6 +166,7 @@ pub fn instance_norm(
 /// # Errors
 ///
 /// The shapes do not go together, or the channels do not divide into the groups.
+#[named]
 #[track_caller]
 pub fn group_norm(
     input: &Tensor,
@@ -215,6 +220,7 @@ pub fn group_norm(
 /// # Errors
 ///
 /// The shapes do not go together.
+#[named]
 #[track_caller]
 pub fn layer_norm(
     input: &Tensor,

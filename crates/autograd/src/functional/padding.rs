@@ -1,3 +1,4 @@
+use samebits_macros::named;
 use samebits_tensor_core::ops::{Pad, PadGrad, PadMode};
 use samebits_tensor_core::{Error, Result};
 
@@ -30,6 +31,7 @@ use crate::{Tensor, run};
 /// assert_eq!(y.to_vec::<f32>()?, [3.0, 2.0, 1.0, 2.0, 3.0, 2.0]);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
+#[named]
 #[track_caller]
 pub fn pad(input: &Tensor, pads: &[i64], mode: PadMode, value: f64) -> Result<Tensor> {
     let (pairs, rest) = pads.as_chunks::<2>();

@@ -1,3 +1,4 @@
+use samebits_macros::named;
 use samebits_tensor_core::layout::numel;
 use samebits_tensor_core::ops::{AvgPool, AvgPoolGrad, MaxPool, PoolParams};
 use samebits_tensor_core::{Error, Result};
@@ -30,6 +31,7 @@ use indexed::{Windows, sum_by_index};
 /// # Errors
 ///
 /// The parameters do not fit the shape.
+#[named]
 #[track_caller]
 pub fn max_pool(input: &Tensor, params: &PoolParams) -> Result<(Tensor, Tensor)> {
     batched_with_indices(input, params.kernel.len(), |input| {
@@ -54,6 +56,7 @@ pub fn max_pool(input: &Tensor, params: &PoolParams) -> Result<(Tensor, Tensor)>
 /// # Errors
 ///
 /// The parameters do not fit the shape.
+#[named]
 #[track_caller]
 pub fn avg_pool(
     input: &Tensor,
@@ -82,6 +85,7 @@ pub fn avg_pool(
 /// # Errors
 ///
 /// `norm` is 0, the parameters do not fit the shape, or padding or dilation is asked for.
+#[named]
 #[track_caller]
 pub fn lp_pool(input: &Tensor, norm: f64, params: &PoolParams) -> Result<Tensor> {
     let op = "lp_pool";

@@ -7,6 +7,7 @@ mod packed;
 pub use packed::{PackedSequence, pack_padded_sequence, pad_packed_sequence};
 
 use samebits_macros::Module;
+use samebits_macros::named;
 use samebits_rng::Generator;
 use samebits_tensor_core::{Error, Result};
 
@@ -61,6 +62,7 @@ pub struct Stack<'a> {
 /// # Errors
 ///
 /// The shapes do not go together, or there is no step.
+#[named]
 #[track_caller]
 pub fn rnn_tanh(
     input: &Tensor,
@@ -77,6 +79,7 @@ pub fn rnn_tanh(
 /// # Errors
 ///
 /// As [`rnn_tanh`].
+#[named]
 #[track_caller]
 pub fn rnn_relu(
     input: &Tensor,
@@ -101,6 +104,7 @@ pub fn rnn_relu(
 /// # Errors
 ///
 /// As [`rnn_tanh`].
+#[named]
 #[track_caller]
 pub fn gru(
     input: &Tensor,
@@ -129,6 +133,7 @@ pub fn gru(
 /// # Errors
 ///
 /// As [`rnn_tanh`].
+#[named]
 #[track_caller]
 pub fn lstm(
     input: &Tensor,
@@ -147,6 +152,7 @@ pub fn lstm(
 /// # Errors
 ///
 /// As [`rnn_tanh`].
+#[named]
 #[track_caller]
 pub fn rnn_tanh_packed(
     input: &PackedSequence,
@@ -163,6 +169,7 @@ pub fn rnn_tanh_packed(
 /// # Errors
 ///
 /// As [`rnn_tanh`].
+#[named]
 #[track_caller]
 pub fn rnn_relu_packed(
     input: &PackedSequence,
@@ -179,6 +186,7 @@ pub fn rnn_relu_packed(
 /// # Errors
 ///
 /// As [`rnn_tanh`].
+#[named]
 #[track_caller]
 pub fn gru_packed(
     input: &PackedSequence,
@@ -195,6 +203,7 @@ pub fn gru_packed(
 /// # Errors
 ///
 /// As [`rnn_tanh`].
+#[named]
 #[track_caller]
 pub fn lstm_packed(
     input: &PackedSequence,

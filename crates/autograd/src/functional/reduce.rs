@@ -1,3 +1,4 @@
+use samebits_macros::named;
 use samebits_tensor_core::ops::{
     ArgReduce, ArgReduceKind, Cast, CompareKind, Logsumexp, Norm, Reduce, ReduceKind, Unary,
     UnaryKind, Variance,
@@ -23,6 +24,7 @@ use crate::{Tensor, is_recording, run, untracked};
 /// # Errors
 ///
 /// `dims` does not ascend, or names a dimension that does not exist.
+#[named]
 #[track_caller]
 pub fn sum(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
     let dims = &over("sum", x, dims)?;
@@ -44,6 +46,7 @@ pub fn sum(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
 /// # Errors
 ///
 /// As [`sum`].
+#[named]
 #[track_caller]
 pub fn mean(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
     let dims = &over("mean", x, dims)?;
@@ -84,6 +87,7 @@ pub fn mean(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
 /// # References
 ///
 /// `torch.prod`.
+#[named]
 #[track_caller]
 pub fn prod(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
     let dims = &over("prod", x, dims)?;
@@ -141,6 +145,7 @@ pub fn prod(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
 /// # References
 ///
 /// `torch.var`.
+#[named]
 #[track_caller]
 pub fn var(x: &Tensor, dims: impl Dims, correction: f64, keepdim: bool) -> Result<Tensor> {
     let dims = &over("var", x, dims)?;
@@ -160,6 +165,7 @@ pub fn var(x: &Tensor, dims: impl Dims, correction: f64, keepdim: bool) -> Resul
 /// # References
 ///
 /// `torch.std`.
+#[named]
 #[track_caller]
 pub fn std(x: &Tensor, dims: impl Dims, correction: f64, keepdim: bool) -> Result<Tensor> {
     let dims = &over("std", x, dims)?;
@@ -191,6 +197,7 @@ pub fn std(x: &Tensor, dims: impl Dims, correction: f64, keepdim: bool) -> Resul
 /// # References
 ///
 /// `torch.var_mean`.
+#[named]
 #[track_caller]
 pub fn var_mean(
     x: &Tensor,
@@ -243,6 +250,7 @@ pub fn var_mean(
 /// # References
 ///
 /// `torch.linalg.vector_norm`, `torch.norm`.
+#[named]
 #[track_caller]
 pub fn norm(x: &Tensor, p: f64, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
     let dims = &over("norm", x, dims)?;
@@ -280,6 +288,7 @@ pub fn norm(x: &Tensor, p: f64, dims: impl Dims, keepdim: bool) -> Result<Tensor
 /// # References
 ///
 /// `torch.logsumexp`.
+#[named]
 #[track_caller]
 pub fn logsumexp(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
     let dims = &over("logsumexp", x, dims)?;
@@ -308,6 +317,7 @@ pub fn logsumexp(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
 /// # References
 ///
 /// `torch.amax`.
+#[named]
 #[track_caller]
 pub fn amax(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
     let dims = &over("amax", x, dims)?;
@@ -327,6 +337,7 @@ pub fn amax(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
 /// # References
 ///
 /// `torch.amin`.
+#[named]
 #[track_caller]
 pub fn amin(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
     let dims = &over("amin", x, dims)?;
@@ -343,6 +354,7 @@ pub fn amin(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
 /// # References
 ///
 /// `torch.max` with a dimension.
+#[named]
 #[track_caller]
 pub fn max(x: &Tensor, dim: impl Dim, keepdim: bool) -> Result<(Tensor, Tensor)> {
     let dim = dim.dim("max", x.rank())?;
@@ -359,6 +371,7 @@ pub fn max(x: &Tensor, dim: impl Dim, keepdim: bool) -> Result<(Tensor, Tensor)>
 /// # References
 ///
 /// `torch.min` with a dimension.
+#[named]
 #[track_caller]
 pub fn min(x: &Tensor, dim: impl Dim, keepdim: bool) -> Result<(Tensor, Tensor)> {
     let dim = dim.dim("min", x.rank())?;
@@ -386,6 +399,7 @@ pub fn min(x: &Tensor, dim: impl Dim, keepdim: bool) -> Result<(Tensor, Tensor)>
 /// # References
 ///
 /// `torch.argmax`.
+#[named]
 #[track_caller]
 pub fn argmax(x: &Tensor, dim: impl DimOrAll, keepdim: bool) -> Result<Tensor> {
     let dim = dim.dim_or_all("argmax", x.rank())?;
@@ -402,6 +416,7 @@ pub fn argmax(x: &Tensor, dim: impl DimOrAll, keepdim: bool) -> Result<Tensor> {
 /// # References
 ///
 /// `torch.argmin`.
+#[named]
 #[track_caller]
 pub fn argmin(x: &Tensor, dim: impl DimOrAll, keepdim: bool) -> Result<Tensor> {
     let dim = dim.dim_or_all("argmin", x.rank())?;
@@ -428,6 +443,7 @@ pub fn argmin(x: &Tensor, dim: impl DimOrAll, keepdim: bool) -> Result<Tensor> {
 /// # References
 ///
 /// `torch.any`.
+#[named]
 #[track_caller]
 pub fn any(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
     let dims = &over("any", x, dims)?;
@@ -443,6 +459,7 @@ pub fn any(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
 /// # References
 ///
 /// `torch.all`.
+#[named]
 #[track_caller]
 pub fn all(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
     let dims = &over("all", x, dims)?;

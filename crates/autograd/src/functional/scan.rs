@@ -1,3 +1,4 @@
+use samebits_macros::named;
 use samebits_tensor_core::ops::{
     Cumextreme, Cumprod, CumprodGrad, CumprodGradGrad, Cumsum, IndexSelect, Logcumsumexp,
     LogcumsumexpGrad, Unary, UnaryKind,
@@ -36,6 +37,7 @@ use crate::{Tensor, run};
 /// # References
 ///
 /// `torch.cumsum`.
+#[named]
 #[track_caller]
 pub fn cumsum(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
     let dim = dim.dim("cumsum", x.rank())?;
@@ -59,6 +61,7 @@ pub fn cumsum(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
 /// # References
 ///
 /// `torch.cumprod`.
+#[named]
 #[track_caller]
 pub fn cumprod(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
     let dim = dim.dim("cumprod", x.rank())?;
@@ -97,6 +100,7 @@ pub fn cumprod(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
 /// # References
 ///
 /// `torch.logcumsumexp`.
+#[named]
 #[track_caller]
 pub fn logcumsumexp(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
     let dim = dim.dim("logcumsumexp", x.rank())?;
@@ -121,6 +125,7 @@ pub fn logcumsumexp(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
 /// # References
 ///
 /// `torch.cummax`, which takes the last of equal elements.
+#[named]
 #[track_caller]
 pub fn cummax(x: &Tensor, dim: impl Dim) -> Result<(Tensor, Tensor)> {
     let dim = dim.dim("cummax", x.rank())?;
@@ -140,6 +145,7 @@ pub fn cummax(x: &Tensor, dim: impl Dim) -> Result<(Tensor, Tensor)> {
 /// # References
 ///
 /// `torch.cummin`, which takes the last of equal elements.
+#[named]
 #[track_caller]
 pub fn cummin(x: &Tensor, dim: impl Dim) -> Result<(Tensor, Tensor)> {
     let dim = dim.dim("cummin", x.rank())?;

@@ -1,3 +1,4 @@
+use samebits_macros::named;
 use samebits_tensor_core::ops::{
     Cast, CompareKind, IndexReduce, ScatterAdd, ScatterReduce, ScatterReduceKind,
 };
@@ -41,6 +42,7 @@ use crate::{Tensor, is_recording, run, untracked};
 /// # References
 ///
 /// `torch.scatter_add`.
+#[named]
 #[track_caller]
 pub fn scatter_add(
     input: &Tensor,
@@ -101,6 +103,7 @@ pub fn scatter_add(
 /// # References
 ///
 /// `torch.scatter_reduce`.
+#[named]
 #[track_caller]
 pub fn scatter_reduce(
     input: &Tensor,
@@ -153,6 +156,7 @@ pub fn scatter_reduce(
 /// # References
 ///
 /// `torch.Tensor.index_reduce`.
+#[named]
 #[track_caller]
 pub fn index_reduce(
     input: &Tensor,

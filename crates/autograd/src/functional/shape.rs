@@ -1,3 +1,4 @@
+use samebits_macros::named;
 use samebits_tensor_core::ops::Cat;
 use samebits_tensor_core::{Error, Result};
 
@@ -11,6 +12,7 @@ use crate::{Tensor, run};
 /// # Errors
 ///
 /// The number of elements differs.
+#[named]
 pub fn reshape(x: &Tensor, shape: impl Sizes) -> Result<Tensor> {
     let shape = shape.sizes("reshape", x.numel())?;
     let old = x.shape().to_vec();
@@ -24,6 +26,7 @@ pub fn reshape(x: &Tensor, shape: impl Sizes) -> Result<Tensor> {
 /// # Errors
 ///
 /// There is no such dimension.
+#[named]
 pub fn flatten_from(x: &Tensor, from: impl Dim) -> Result<Tensor> {
     let from = from.dim("flatten", x.rank())?;
     if let Some(x) = lifted(x, from)? {
@@ -38,6 +41,7 @@ pub fn flatten_from(x: &Tensor, from: impl Dim) -> Result<Tensor> {
 /// # Errors
 ///
 /// `order` is not a permutation of them.
+#[named]
 pub fn permute(x: &Tensor, order: impl Dims) -> Result<Tensor> {
     let order = order.dims("permute", x.rank())?;
     let value = x.value().permute(&order)?;
@@ -53,6 +57,7 @@ pub fn permute(x: &Tensor, order: impl Dims) -> Result<Tensor> {
 /// # Errors
 ///
 /// There is no such dimension.
+#[named]
 pub fn transpose(x: &Tensor, a: impl Dim, b: impl Dim) -> Result<Tensor> {
     let (a, b) = (a.dim("transpose", x.rank())?, b.dim("transpose", x.rank())?);
     let value = x.value().transpose(a, b)?;
@@ -64,6 +69,7 @@ pub fn transpose(x: &Tensor, a: impl Dim, b: impl Dim) -> Result<Tensor> {
 /// # Errors
 ///
 /// A dimension is neither 1 nor already right.
+#[named]
 pub fn expand(x: &Tensor, shape: &[usize]) -> Result<Tensor> {
     let old = x.shape().to_vec();
     Ok(Tensor::computed(x.value().expand(shape)?, &[x], move |grad| {
@@ -76,6 +82,7 @@ pub fn expand(x: &Tensor, shape: &[usize]) -> Result<Tensor> {
 /// # Errors
 ///
 /// `dim` is more than the rank.
+#[named]
 pub fn unsqueeze(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
     let dim = dim.dim("unsqueeze", x.rank() + 1)?;
     let shape = x.value().unsqueeze(dim)?.shape().to_vec();
@@ -99,6 +106,7 @@ pub fn unsqueeze(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
 /// assert_eq!(x.squeeze(1)?.shape(), [1, 3, 1]);
 /// # Ok::<(), samebits_autograd::Error>(())
 /// ```
+#[named]
 pub fn squeeze(x: &Tensor, dims: impl Dims) -> Result<Tensor> {
     let mut shape: Vec<Option<usize>> = x.shape().iter().copied().map(Some).collect();
     for dim in dims.dims("squeeze", x.rank())? {
@@ -118,6 +126,7 @@ pub fn squeeze(x: &Tensor, dims: impl Dims) -> Result<Tensor> {
 /// # Errors
 ///
 /// There is no tensor, or they do not go together.
+#[named]
 #[track_caller]
 pub fn cat(inputs: &[Tensor], dim: impl Dim) -> Result<Tensor> {
     let dim = dim.dim("cat", inputs.first().map_or(0, Tensor::rank))?;
@@ -142,6 +151,7 @@ pub fn cat(inputs: &[Tensor], dim: impl Dim) -> Result<Tensor> {
 /// # Errors
 ///
 /// There is no tensor, they do not go together, or `dim` is more than their rank.
+#[named]
 #[track_caller]
 pub fn stack(inputs: &[Tensor], dim: impl Dim) -> Result<Tensor> {
     let dim = dim.dim("stack", inputs.first().map_or(0, Tensor::rank) + 1)?;
@@ -154,6 +164,7 @@ pub fn stack(inputs: &[Tensor], dim: impl Dim) -> Result<Tensor> {
 /// # Errors
 ///
 /// There is no such dimension, or it is too short.
+#[named]
 #[track_caller]
 pub fn narrow(x: &Tensor, dim: impl Dim, start: usize, length: usize) -> Result<Tensor> {
     let dim = dim.dim("narrow", x.rank())?;
@@ -176,6 +187,7 @@ pub fn narrow(x: &Tensor, dim: impl Dim, start: usize, length: usize) -> Result<
 /// # Errors
 ///
 /// The sizes do not add up to that of the dimension.
+#[named]
 #[track_caller]
 pub fn split(x: &Tensor, sizes: &[usize], dim: impl Dim) -> Result<Vec<Tensor>> {
     let dim = dim.dim("split", x.rank())?;

@@ -1,5 +1,6 @@
 //! Indexing as PyTorch writes it: `x[.., 1:3, -1]` is `x.i((.., 1..3, -1))`.
 
+use samebits_macros::named;
 use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
 use samebits_tensor_core::{Error, Result};
@@ -157,6 +158,7 @@ tuples! {
 /// assert_eq!(x.i((.., NewAxis, ..-1))?.shape(), [2, 1, 2]);
 /// # Ok::<(), samebits_autograd::Error>(())
 /// ```
+#[named]
 #[track_caller]
 pub fn i(x: &Tensor, positions: impl Positions) -> Result<Tensor> {
     let ats = positions.ats();
@@ -216,6 +218,7 @@ pub fn i(x: &Tensor, positions: impl Positions) -> Result<Tensor> {
 /// assert_eq!(x.select(1, -1)?.to_vec::<f32>()?, [2.0, 4.0]);
 /// # Ok::<(), samebits_autograd::Error>(())
 /// ```
+#[named]
 #[track_caller]
 pub fn select(x: &Tensor, dim: impl Dim, index: i64) -> Result<Tensor> {
     let dim = dim.dim("select", x.rank())?;

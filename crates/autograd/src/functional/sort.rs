@@ -1,3 +1,4 @@
+use samebits_macros::named;
 use samebits_tensor_core::ops::{CompareKind, Kthvalue, Median, Sort, Topk, Unique, UniqueDim};
 use samebits_tensor_core::{Result, Tensor as Value};
 
@@ -36,6 +37,7 @@ use crate::{Tensor, run};
 /// # References
 ///
 /// `torch.sort` with `stable=True`.
+#[named]
 #[track_caller]
 pub fn sort(x: &Tensor, dim: impl Dim, descending: bool) -> Result<(Tensor, Tensor)> {
     let dim = dim.dim("sort", x.rank())?;
@@ -60,6 +62,7 @@ pub fn sort(x: &Tensor, dim: impl Dim, descending: bool) -> Result<(Tensor, Tens
 /// # References
 ///
 /// `torch.argsort` with `stable=True`.
+#[named]
 #[track_caller]
 pub fn argsort(x: &Tensor, dim: impl Dim, descending: bool) -> Result<Tensor> {
     let dim = dim.dim("argsort", x.rank())?;
@@ -82,6 +85,7 @@ pub fn argsort(x: &Tensor, dim: impl Dim, descending: bool) -> Result<Tensor> {
 /// # References
 ///
 /// `torch.topk`.
+#[named]
 #[track_caller]
 pub fn topk(x: &Tensor, k: usize, dim: impl Dim, largest: bool) -> Result<(Tensor, Tensor)> {
     let dim = dim.dim("topk", x.rank())?;
@@ -106,6 +110,7 @@ pub fn topk(x: &Tensor, k: usize, dim: impl Dim, largest: bool) -> Result<(Tenso
 /// # References
 ///
 /// `torch.kthvalue`.
+#[named]
 #[track_caller]
 pub fn kthvalue(x: &Tensor, k: usize, dim: impl Dim, keepdim: bool) -> Result<(Tensor, Tensor)> {
     let dim = dim.dim("kthvalue", x.rank())?;
@@ -140,6 +145,7 @@ pub fn kthvalue(x: &Tensor, k: usize, dim: impl Dim, keepdim: bool) -> Result<(T
 /// # References
 ///
 /// `torch.median` without a dimension.
+#[named]
 #[track_caller]
 pub fn median(x: &Tensor) -> Result<Tensor> {
     median_of_all(x, false)
@@ -158,6 +164,7 @@ pub fn median(x: &Tensor) -> Result<Tensor> {
 /// # References
 ///
 /// `torch.nanmedian` without a dimension.
+#[named]
 #[track_caller]
 pub fn nanmedian(x: &Tensor) -> Result<Tensor> {
     median_of_all(x, true)
@@ -177,6 +184,7 @@ pub fn nanmedian(x: &Tensor) -> Result<Tensor> {
 /// # References
 ///
 /// `torch.median` with a dimension.
+#[named]
 #[track_caller]
 pub fn median_dim(x: &Tensor, dim: impl Dim, keepdim: bool) -> Result<(Tensor, Tensor)> {
     let dim = dim.dim("median_dim", x.rank())?;
@@ -193,6 +201,7 @@ pub fn median_dim(x: &Tensor, dim: impl Dim, keepdim: bool) -> Result<(Tensor, T
 /// # References
 ///
 /// `torch.nanmedian` with a dimension.
+#[named]
 #[track_caller]
 pub fn nanmedian_dim(x: &Tensor, dim: impl Dim, keepdim: bool) -> Result<(Tensor, Tensor)> {
     let dim = dim.dim("nanmedian_dim", x.rank())?;
@@ -226,6 +235,7 @@ pub fn nanmedian_dim(x: &Tensor, dim: impl Dim, keepdim: bool) -> Result<(Tensor
 /// # References
 ///
 /// `torch.unique` with `return_inverse` and `return_counts`.
+#[named]
 #[track_caller]
 pub fn unique(x: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
     distinct("unique", x, run(&Unique { x: x.value().clone(), consecutive: false })?)
@@ -245,6 +255,7 @@ pub fn unique(x: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
 /// # References
 ///
 /// `torch.unique_consecutive` with `return_inverse` and `return_counts`.
+#[named]
 #[track_caller]
 pub fn unique_consecutive(x: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
     distinct("unique_consecutive", x, run(&Unique { x: x.value().clone(), consecutive: true })?)
@@ -282,6 +293,7 @@ pub fn unique_consecutive(x: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
 /// # References
 ///
 /// `torch.unique` with `dim`, `return_inverse` and `return_counts`.
+#[named]
 #[track_caller]
 pub fn unique_dim(x: &Tensor, dim: impl Dim) -> Result<(Tensor, Tensor, Tensor)> {
     let dim = dim.dim("unique_dim", x.rank())?;
@@ -306,6 +318,7 @@ pub fn unique_dim(x: &Tensor, dim: impl Dim) -> Result<(Tensor, Tensor, Tensor)>
 /// # References
 ///
 /// `torch.unique_consecutive` with `dim`, `return_inverse` and `return_counts`.
+#[named]
 #[track_caller]
 pub fn unique_consecutive_dim(x: &Tensor, dim: impl Dim) -> Result<(Tensor, Tensor, Tensor)> {
     let dim = dim.dim("unique_consecutive_dim", x.rank())?;

@@ -65,6 +65,7 @@ macro_rules! by_dims {
         ///
         #[doc = concat!("As [`", stringify!($general), "`]; the parameters are for another \
                          number of dimensions.")]
+        #[samebits_macros::named]
         #[track_caller]
         pub fn $name($($arg: $type),*) -> $crate::Result<$result> {
             $crate::functional::spatial::expect_dims(stringify!($name), $dims, $count)?;

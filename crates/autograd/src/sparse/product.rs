@@ -1,5 +1,6 @@
 //! Products of sparse and dense matrices.
 
+use samebits_macros::named;
 use samebits_tensor_core::ops::{SampledProduct, SparseMm};
 use samebits_tensor_core::{Error, Result};
 
@@ -39,6 +40,7 @@ use crate::{Tensor, run};
 /// assert_eq!(y.sum_all()?.backward()?.of(&values).unwrap().to_vec::<f32>()?, [100.0, 1.0]);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
+#[named]
 #[track_caller]
 pub fn sparse_mm(sparse: &SparseCoo, dense: &Tensor) -> Result<Tensor> {
     let (&[m, k], &[inner, _]) = (sparse.shape(), dense.shape()) else {
@@ -71,6 +73,7 @@ pub fn sparse_mm(sparse: &SparseCoo, dense: &Tensor) -> Result<Tensor> {
 /// # Errors
 ///
 /// The shapes do not go together.
+#[named]
 #[track_caller]
 pub fn sparse_bmm(sparse: &SparseCoo, dense: &Tensor) -> Result<Tensor> {
     const OP: &str = "sparse_bmm";

@@ -1,5 +1,6 @@
 //! Activation functions: stated compositions of the elementary ones.
 
+use samebits_macros::named;
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
 use samebits_tensor_core::ops::{BinaryKind, CompareKind, UnaryKind};
@@ -15,6 +16,7 @@ use crate::functional::full_like;
 /// # Errors
 ///
 /// The type is not a float.
+#[named]
 #[track_caller]
 pub fn relu(x: &Tensor) -> Result<Tensor> {
     let value = unary(UnaryKind::Relu, x)?;
@@ -27,6 +29,7 @@ pub fn relu(x: &Tensor) -> Result<Tensor> {
 /// # Errors
 ///
 /// The type is not a float.
+#[named]
 #[track_caller]
 pub fn relu6(x: &Tensor) -> Result<Tensor> {
     hardtanh(x, 0.0, 6.0)
@@ -37,6 +40,7 @@ pub fn relu6(x: &Tensor) -> Result<Tensor> {
 /// # Errors
 ///
 /// The type is not a float.
+#[named]
 #[track_caller]
 pub fn gelu(x: &Tensor) -> Result<Tensor> {
     let share = erf(&affine(x, FRAC_1_SQRT_2, 0.0)?)?;
@@ -49,6 +53,7 @@ pub fn gelu(x: &Tensor) -> Result<Tensor> {
 /// # Errors
 ///
 /// The type is not a float.
+#[named]
 #[track_caller]
 pub fn gelu_tanh(x: &Tensor) -> Result<Tensor> {
     let cube = mul(&mul(x, x)?, x)?;
@@ -62,6 +67,7 @@ pub fn gelu_tanh(x: &Tensor) -> Result<Tensor> {
 /// # Errors
 ///
 /// The type is not a float.
+#[named]
 #[track_caller]
 pub fn silu(x: &Tensor) -> Result<Tensor> {
     mul(x, &sigmoid(x)?)
@@ -88,6 +94,7 @@ pub fn silu(x: &Tensor) -> Result<Tensor> {
 /// assert_eq!(y.to_vec::<f32>()?, [0.0, std::f32::consts::LN_2, 1000.0]);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
+#[named]
 #[track_caller]
 pub fn softplus(x: &Tensor, beta: f64, threshold: f64) -> Result<Tensor> {
     if beta == 0.0 || !beta.is_finite() {
@@ -113,6 +120,7 @@ pub fn softplus(x: &Tensor, beta: f64, threshold: f64) -> Result<Tensor> {
 /// # Errors
 ///
 /// The type is not a float.
+#[named]
 #[track_caller]
 pub fn log_sigmoid(x: &Tensor) -> Result<Tensor> {
     let flat = x.detach();
@@ -129,6 +137,7 @@ pub fn log_sigmoid(x: &Tensor) -> Result<Tensor> {
 /// # Errors
 ///
 /// The type is not a float.
+#[named]
 #[track_caller]
 pub fn leaky_relu(x: &Tensor, negative_slope: f64) -> Result<Tensor> {
     let positive = compare(CompareKind::Gt, x, 0.0)?;
@@ -140,6 +149,7 @@ pub fn leaky_relu(x: &Tensor, negative_slope: f64) -> Result<Tensor> {
 /// # Errors
 ///
 /// The type is not a float.
+#[named]
 #[track_caller]
 pub fn elu(x: &Tensor, alpha: f64) -> Result<Tensor> {
     let positive = compare(CompareKind::Gt, x, 0.0)?;
@@ -154,6 +164,7 @@ pub fn elu(x: &Tensor, alpha: f64) -> Result<Tensor> {
 /// # Errors
 ///
 /// The type is not a float, or `min` is not below `max`.
+#[named]
 #[track_caller]
 pub fn hardtanh(x: &Tensor, min: f64, max: f64) -> Result<Tensor> {
     // Written so that NaN is refused too.

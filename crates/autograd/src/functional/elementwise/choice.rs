@@ -1,5 +1,6 @@
 //! Functions that choose among their arguments.
 
+use samebits_macros::named;
 use samebits_tensor_core::ops::{BinaryKind, Compare, CompareKind, UnaryKind, Where};
 use samebits_tensor_core::{Error, Result};
 
@@ -27,6 +28,7 @@ use crate::{Tensor, run, untracked};
 /// assert!(y[0] == 1.0 && y[1].is_nan());
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
+#[named]
 #[track_caller]
 pub fn where_(condition: &Tensor, a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let value = run(&Where {
@@ -49,6 +51,7 @@ pub fn where_(condition: &Tensor, a: &Tensor, b: &Tensor) -> Result<Tensor> {
 /// # Errors
 ///
 /// The type is neither f32, f64 nor i64.
+#[named]
 #[track_caller]
 pub fn abs(x: &Tensor) -> Result<Tensor> {
     let saved = x.detach();
@@ -62,6 +65,7 @@ pub fn abs(x: &Tensor) -> Result<Tensor> {
 /// # Errors
 ///
 /// The type is neither f32, f64 nor i64.
+#[named]
 #[track_caller]
 pub fn sign(x: &Tensor) -> Result<Tensor> {
     let (one, zero) = (scalar_like(x, 1.0)?, scalar_like(x, 0.0)?);
@@ -79,6 +83,7 @@ pub fn sign(x: &Tensor) -> Result<Tensor> {
 /// # Errors
 ///
 /// The type is neither f32, f64 nor i64, or a bound of integers is none.
+#[named]
 #[track_caller]
 pub fn clamp(x: &Tensor, min: Option<f64>, max: Option<f64>) -> Result<Tensor> {
     let mut inside = Vec::new();
@@ -109,6 +114,7 @@ pub fn clamp(x: &Tensor, min: Option<f64>, max: Option<f64>) -> Result<Tensor> {
 /// assert_eq!(x.clamp_min(0.0)?.to_vec::<f32>()?, [0.0, 2.0]);
 /// # Ok::<(), samebits_autograd::Error>(())
 /// ```
+#[named]
 #[track_caller]
 pub fn clamp_min(x: &Tensor, min: f64) -> Result<Tensor> {
     clamp(x, Some(min), None)
@@ -129,6 +135,7 @@ pub fn clamp_min(x: &Tensor, min: f64) -> Result<Tensor> {
 /// assert_eq!(x.clamp_max(0.0)?.to_vec::<f32>()?, [-1.0, 0.0]);
 /// # Ok::<(), samebits_autograd::Error>(())
 /// ```
+#[named]
 #[track_caller]
 pub fn clamp_max(x: &Tensor, max: f64) -> Result<Tensor> {
     clamp(x, None, Some(max))
@@ -140,6 +147,7 @@ pub fn clamp_max(x: &Tensor, max: f64) -> Result<Tensor> {
 /// # Errors
 ///
 /// The shapes cannot be broadcast together, or the types differ.
+#[named]
 #[track_caller]
 pub fn maximum(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     extremum(BinaryKind::Maximum, CompareKind::Lt, a, b)
@@ -151,6 +159,7 @@ pub fn maximum(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 /// # Errors
 ///
 /// As [`maximum`].
+#[named]
 #[track_caller]
 pub fn minimum(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     extremum(BinaryKind::Minimum, CompareKind::Gt, a, b)

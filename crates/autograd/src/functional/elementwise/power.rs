@@ -1,5 +1,6 @@
 //! Powers, roots and their inverses.
 
+use samebits_macros::named;
 use samebits_tensor_core::Result;
 use samebits_tensor_core::ops::{BinaryKind, CompareKind, UnaryKind};
 
@@ -13,6 +14,7 @@ use crate::functional::reduce::sum_to;
 /// # Errors
 ///
 /// The type is not a float.
+#[named]
 #[track_caller]
 pub fn rsqrt(x: &Tensor) -> Result<Tensor> {
     let saved = x.clone();
@@ -28,6 +30,7 @@ pub fn rsqrt(x: &Tensor) -> Result<Tensor> {
 /// # Errors
 ///
 /// The type is not a float.
+#[named]
 #[track_caller]
 pub fn reciprocal(x: &Tensor) -> Result<Tensor> {
     let saved = x.clone();
@@ -41,6 +44,7 @@ pub fn reciprocal(x: &Tensor) -> Result<Tensor> {
 /// # Errors
 ///
 /// The type is not a float.
+#[named]
 #[track_caller]
 pub fn exp2(x: &Tensor) -> Result<Tensor> {
     let saved = x.clone();
@@ -55,6 +59,7 @@ pub fn exp2(x: &Tensor) -> Result<Tensor> {
 /// # Errors
 ///
 /// The type is not a float.
+#[named]
 #[track_caller]
 pub fn log2(x: &Tensor) -> Result<Tensor> {
     let saved = x.clone();
@@ -68,6 +73,7 @@ pub fn log2(x: &Tensor) -> Result<Tensor> {
 /// # Errors
 ///
 /// The type is not a float.
+#[named]
 #[track_caller]
 pub fn log10(x: &Tensor) -> Result<Tensor> {
     let saved = x.clone();
@@ -85,6 +91,7 @@ pub fn log10(x: &Tensor) -> Result<Tensor> {
 /// # Errors
 ///
 /// The shapes cannot be broadcast together, the types differ, or an exponent of integers is negative.
+#[named]
 #[track_caller]
 pub fn pow(x: &Tensor, exponent: &Tensor) -> Result<Tensor> {
     let (base, power) = (x.clone(), exponent.clone());
@@ -123,6 +130,7 @@ pub fn pow(x: &Tensor, exponent: &Tensor) -> Result<Tensor> {
 /// assert_eq!(y.sum_all()?.backward()?.of(&x).unwrap().to_vec::<f32>()?, [12.0, 27.0]);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
+#[named]
 #[track_caller]
 pub fn pow_scalar(x: &Tensor, exponent: f64) -> Result<Tensor> {
     expect_held("pow_scalar", x, exponent)?;

@@ -1,5 +1,6 @@
 //! Connectionist temporal classification.
 
+use samebits_macros::named;
 use samebits_tensor_core::Result;
 use samebits_tensor_core::ops::{CtcLoss, CtcLossGrad, CtcTargets, Reduction};
 
@@ -55,6 +56,7 @@ pub struct CtcOptions {
 ///
 /// A. Graves, S. Fernández, F. Gomez and J. Schmidhuber, *Connectionist Temporal Classification*,
 /// ICML 2006.
+#[named]
 #[track_caller]
 pub fn ctc_loss(
     log_probs: &Tensor,

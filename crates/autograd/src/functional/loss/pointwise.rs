@@ -1,5 +1,6 @@
 //! Losses of one element each, as compositions of elementwise operations.
 
+use samebits_macros::named;
 use samebits_tensor_core::ops::{CompareKind, Reduce, ReduceKind};
 use samebits_tensor_core::{Error, Result};
 
@@ -19,6 +20,7 @@ use crate::{Tensor, untracked};
 /// # Errors
 ///
 /// The shapes differ.
+#[named]
 #[track_caller]
 pub fn mse_loss(input: &Tensor, target: &Tensor, reduction: Reduction) -> Result<Tensor> {
     expect_shape("mse_loss", "the target", target, input.shape())?;
@@ -34,6 +36,7 @@ pub fn mse_loss(input: &Tensor, target: &Tensor, reduction: Reduction) -> Result
 /// # Errors
 ///
 /// The shapes differ.
+#[named]
 #[track_caller]
 pub fn l1_loss(input: &Tensor, target: &Tensor, reduction: Reduction) -> Result<Tensor> {
     expect_shape("l1_loss", "the target", target, input.shape())?;
@@ -49,6 +52,7 @@ pub fn l1_loss(input: &Tensor, target: &Tensor, reduction: Reduction) -> Result<
 /// # Errors
 ///
 /// The shapes differ, or `beta` is negative or not finite.
+#[named]
 #[track_caller]
 pub fn smooth_l1_loss(
     input: &Tensor,
@@ -79,6 +83,7 @@ pub fn smooth_l1_loss(
 /// # Errors
 ///
 /// The shapes differ, or `delta` is not positive and finite.
+#[named]
 #[track_caller]
 pub fn huber_loss(
     input: &Tensor,
@@ -113,6 +118,7 @@ pub fn huber_loss(
 /// # Errors
 ///
 /// The shapes do not go together, or an input is not in `[0, 1]`.
+#[named]
 #[track_caller]
 pub fn binary_cross_entropy(
     input: &Tensor,
@@ -154,6 +160,7 @@ pub fn binary_cross_entropy(
 /// # Errors
 ///
 /// The shapes do not go together.
+#[named]
 #[track_caller]
 pub fn binary_cross_entropy_with_logits(
     input: &Tensor,
@@ -195,6 +202,7 @@ pub enum BatchReduction {
 /// # Errors
 ///
 /// The shapes differ, or there is no first dimension to take a batch mean over.
+#[named]
 #[track_caller]
 pub fn kl_div(
     input: &Tensor,

@@ -1,3 +1,4 @@
+use samebits_macros::named;
 use samebits_tensor_core::Result;
 use samebits_tensor_core::ops::{AdaptiveAvgPool, AdaptiveAvgPoolGrad, AdaptiveMaxPool};
 
@@ -27,6 +28,7 @@ use crate::{Tensor, run};
 /// assert_eq!(y.to_vec::<f32>()?, [2.0, 4.0]);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
+#[named]
 #[track_caller]
 pub fn adaptive_avg_pool(input: &Tensor, output_size: &[usize]) -> Result<Tensor> {
     batched(input, output_size.len(), |input| averaged(input, output_size))
@@ -42,6 +44,7 @@ pub fn adaptive_avg_pool(input: &Tensor, output_size: &[usize]) -> Result<Tensor
 /// # Errors
 ///
 /// As [`adaptive_avg_pool`].
+#[named]
 #[track_caller]
 pub fn adaptive_max_pool(input: &Tensor, output_size: &[usize]) -> Result<(Tensor, Tensor)> {
     batched_with_indices(input, output_size.len(), |input| {

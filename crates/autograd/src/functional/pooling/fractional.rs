@@ -1,3 +1,4 @@
+use samebits_macros::named;
 use samebits_rng::Generator;
 use samebits_tensor_core::ops::{FractionalMaxPool, Uniform};
 use samebits_tensor_core::{Error, Result};
@@ -23,6 +24,7 @@ use crate::{Tensor, run, untracked};
 /// # References
 ///
 /// B. Graham, *Fractional Max-Pooling*, 2014.
+#[named]
 #[track_caller]
 pub fn fractional_max_pool(
     input: &Tensor,
@@ -56,6 +58,7 @@ pub fn fractional_max_pool(
 /// # Errors
 ///
 /// The input has neither `dims + 1` nor `dims + 2` dimensions, or is not of a float type.
+#[named]
 pub fn fractional_samples(
     input: &Tensor,
     dims: usize,

@@ -1,3 +1,4 @@
+use samebits_macros::named;
 use samebits_tensor_core::ops::{MaxUnpool, PoolParams};
 use samebits_tensor_core::{Error, Result};
 
@@ -32,6 +33,7 @@ use crate::{Tensor, run};
 /// assert_eq!(back.to_vec::<f32>()?, [0.0, 3.0, 4.0, 0.0]);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
+#[named]
 #[track_caller]
 pub fn max_unpool(
     input: &Tensor,

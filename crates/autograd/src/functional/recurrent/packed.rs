@@ -1,5 +1,6 @@
 //! Sequences of different lengths, packed step by step.
 
+use samebits_macros::named;
 use samebits_tensor_core::{Error, Result};
 
 use crate::Tensor;
@@ -106,6 +107,7 @@ impl PackedSequence {
 /// assert_eq!(lengths, [2, 1]);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
+#[named]
 #[track_caller]
 pub fn pack_padded_sequence(
     input: &Tensor,
@@ -154,6 +156,7 @@ pub fn pack_padded_sequence(
 /// # Errors
 ///
 /// `total_length` is less than the longest sequence.
+#[named]
 #[track_caller]
 pub fn pad_packed_sequence(
     packed: &PackedSequence,
