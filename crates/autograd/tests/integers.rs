@@ -133,7 +133,7 @@ fn scattered_integers_are_added_multiplied_and_compared() {
         (Tensor::new([0, 1, 0, 0]).unwrap(), Tensor::new([-1, 1, -8, -4]).unwrap());
     assert_eq!(whole(x.scatter_add(0, &index, &source)), [-3, i64::MIN, -5]);
     assert_eq!(whole(x.index_add(0, &index, &source, -2.0)), [36, i64::MAX - 2, -5]);
-    assert_eq!(whole(x.index_put(&[index.clone()], &source, true)), [-3, i64::MIN, -5]);
+    assert_eq!(whole(x.index_put(std::slice::from_ref(&index), &source, true)), [-3, i64::MIN, -5]);
     let error = x.index_add(0, &index, &source, 0.5).unwrap_err().to_string();
     assert_eq!(error, "index_add: alpha 0.5 beside a tensor of type i64");
     use ScatterReduceKind::*;
@@ -171,7 +171,7 @@ fn moves<T: Element>(values: [T; 6], fill: f64) {
     check(f::stack(&[x.clone(), x.clone()], 0), &[0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5]);
     check(x.index_select(0, &rows), &[3, 4, 5, 0, 1, 2, 3, 4, 5]);
     check(x.gather(1, &columns), &[2, 0, 3, 4]);
-    check(f::index(&x, &[rows.clone()]), &[3, 4, 5, 0, 1, 2, 3, 4, 5]);
+    check(f::index(&x, std::slice::from_ref(&rows)), &[3, 4, 5, 0, 1, 2, 3, 4, 5]);
     check(x.flip(1), &[2, 1, 0, 5, 4, 3]);
     check(x.roll(&[1], 1), &[2, 0, 1, 5, 3, 4]);
     check(x.narrow(1, 1, 2), &[1, 2, 4, 5]);

@@ -31,8 +31,8 @@ pub trait Scalar: Element {
     /// use samebits_tensor_core::f16;
     ///
     /// // Rounding by way of f32 would end at the tie, which is rounded to 1.
-    /// let above = Exact::Float(1.0 + 2f64.powi(-11) + 2f64.powi(-40));
-    /// assert_eq!(f16::nearest(above).to_f64(), 1.0 + 2f64.powi(-10));
+    /// let above = Exact::Float((1.0 + 1.0 / 2048.0) * (1.0 + f64::EPSILON));
+    /// assert_eq!(f16::nearest(above).to_f64(), 1.0 + 1.0 / 1024.0);
     /// assert_eq!(i32::nearest(Exact::Float(-1e10)), i32::MIN);
     /// ```
     #[must_use]

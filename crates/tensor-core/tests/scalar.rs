@@ -41,7 +41,9 @@ fn value<H: Half>(bits: u16) -> f64 {
     let bias = (H::INFINITY >> mantissa_bits) as i32 / 2;
     let (field, mantissa) = ((bits >> mantissa_bits) as i32, bits & ((1 << mantissa_bits) - 1));
     let (hidden, exponent) = if field == 0 { (0, 1) } else { (1 << mantissa_bits, field) };
-    f64::from(mantissa + hidden) * 2f64.powi(exponent - bias - mantissa_bits as i32)
+    // A power of two, whose exponent lies within f64.
+    let unit = 1023 + exponent - bias - mantissa_bits as i32;
+    f64::from(mantissa + hidden) * f64::from_bits((unit as u64) << 52)
 }
 
 /// The nearest by a search for both neighbours. `compare` says how the wanted number compares with a
@@ -138,7 +140,7 @@ fn floats_are_rounded_once() {
         let (a, b) = (word(), word());
         // Exponents near those of the types, with many bits and with few.
         let near = f64::from_bits(a >> 12 | (1023 - 160 + b % 330) << 52);
-        let few = f64::from_bits(near.to_bits() & (!0 << (b >> 32) % 52));
+        let few = f64::from_bits(near.to_bits() & (!0 << ((b >> 32) % 52)));
         for x in [f64::from_bits(a), near, -near, few, f64::from(f32::from_bits(a as u32))] {
             check_float::<f16>(x);
             check_float::<bf16>(x);

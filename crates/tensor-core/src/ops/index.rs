@@ -59,7 +59,7 @@ impl Op for IndexAdd {
     fn plan(&self) -> Result<()> {
         expect_number(Self::NAME, "the input", &self.input)?;
         let (alpha, dtype) = (self.alpha, self.input.dtype());
-        let whole = alpha.fract() == 0.0 && alpha.abs() < 2f64.powi(63);
+        let whole = alpha.fract() == 0.0 && alpha.abs() < -(i64::MIN as f64);
         if dtype == DType::I64 && !whole {
             return Err(Error::invalid(
                 Self::NAME,
