@@ -61,7 +61,9 @@ fn addmm_and_baddbmm_keep_the_sign_of_zero_and_spread_nan_as_written() {
     const INF: f64 = f64::INFINITY;
     let canonical = |x: f64| if x.is_nan() { NAN.to_bits() } else { x.to_bits() };
     let grad = [-0.0, 0.0, 2.0, -1.0];
-    for (dtype, tiny) in [(DType::F32, 2f64.powi(-100)), (DType::F64, 2f64.powi(-600))] {
+    let power = |exponent: u64| f64::from_bits(exponent << 52);
+    // Powers of two, far above the subnormal numbers of their type.
+    for (dtype, tiny) in [(DType::F32, power(1023 - 100)), (DType::F64, power(1023 - 600))] {
         // One product each. The first underflows.
         let (a, products) = ([-tiny, 3.0 / tiny, NAN, INF], [-0.0, 3.0, NAN, INF]);
         for input in [[-0.0; 4], [0.0, -3.0, 1.0, -INF], [INF, -INF, 1.0, 0.0], [NAN; 4]] {

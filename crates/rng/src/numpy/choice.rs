@@ -25,13 +25,13 @@ pub(super) fn check(
     if p.len() != n {
         return Err(Error::length(op, "p", p.len(), "n", n));
     }
-    if let Some(p) = p.iter().find(|p| !(**p >= 0.0)) {
+    if let Some(p) = p.iter().find(|p| p.is_nan() || **p < 0.0) {
         return Err(Error::parameter(op, "a probability", p, "at least 0"));
     }
     let mut sum = ExactSum64::new();
     p.iter().for_each(|p| sum.add(*p));
     let sum = sum.to_f64();
-    if n > 0 && !((sum - 1.0).abs() <= TOLERANCE) {
+    if n > 0 && (sum - 1.0).abs() > TOLERANCE {
         return Err(Error::parameter(op, "the sum of p", sum, "1"));
     }
     let positive = p.iter().filter(|p| **p > 0.0).count();
