@@ -102,7 +102,7 @@ fn part(
         .iter()
         .zip(&batch.inputs)
         .map(|(x, input)| Tensor::from(cut(x, &range)).set_requires_grad(!input.constant))
-        .collect();
+        .collect::<Result<_>>()?;
     let results = sample.call(&batch.inputs, &variables, &range)?;
     let mut all: Vec<Batched> =
         results.iter().map(|y| Batched(y.value().clone(), Some(batch.dim))).collect();

@@ -8,7 +8,7 @@ use samebits::{DType, Generator, Tensor};
 #[test]
 fn padding_and_frequency() {
     let index = Tensor::from_slice(&[1i64, 0, 1, 2], &[2, 2]).unwrap();
-    let weight = normal_of(&[4, 1], DType::F64, 33).set_requires_grad(true);
+    let weight = normal_of(&[4, 1], DType::F64, 33).set_requires_grad(true).unwrap();
     let y = f::embedding_with(&weight, &index, Some(0), true).unwrap();
     let gradients = y.affine(6.0, 0.0).unwrap().sum_all().unwrap().backward().unwrap();
     let found = gradients.of(&weight).unwrap().to_vec::<f64>().unwrap();
@@ -20,7 +20,7 @@ fn padding_and_frequency() {
 fn the_gradient_of_bags_is_not_differentiable() {
     let (index, offsets) = (indices(14, 6, 34), Tensor::from_slice(&[0i64, 3], &[2]).unwrap());
     for mode in [BagMode::Sum, BagMode::Mean, BagMode::Max] {
-        let weight = normal_of(&[6, 3], DType::F64, 37).set_requires_grad(true);
+        let weight = normal_of(&[6, 3], DType::F64, 37).set_requires_grad(true).unwrap();
         let options = EmbeddingBagOptions { mode, ..EmbeddingBagOptions::default() };
         let y = f::embedding_bag(&weight.square().unwrap(), &index, Some(&offsets), None, options);
         let one = Tensor::ones(&[2, 3], DType::F64).unwrap();
@@ -30,8 +30,8 @@ fn the_gradient_of_bags_is_not_differentiable() {
         assert_eq!(error, "embedding_bag: this gradient cannot be differentiated again");
     }
     // The gradient of the factors depends on the table, whatever flows in.
-    let table = normal_of(&[6, 3], DType::F64, 38).set_requires_grad(true);
-    let factors = normal_of(&[14], DType::F64, 39).set_requires_grad(true);
+    let table = normal_of(&[6, 3], DType::F64, 38).set_requires_grad(true).unwrap();
+    let factors = normal_of(&[14], DType::F64, 39).set_requires_grad(true).unwrap();
     let options = EmbeddingBagOptions { mode: BagMode::Sum, ..EmbeddingBagOptions::default() };
     let y = f::embedding_bag(&table, &index, Some(&offsets), Some(&factors), options).unwrap();
     let one = Tensor::ones(&[2, 3], DType::F64).unwrap();

@@ -121,7 +121,7 @@ type Function<'a> = &'a dyn Fn(&[Tensor]) -> Result<Tensor>;
 
 fn variables(inputs: &[Input], values: &[Value]) -> Vec<Tensor> {
     let variable =
-        |(input, x): (&Input, &Value)| Tensor::from(x).set_requires_grad(!input.constant);
+        |(input, x): (&Input, &Value)| Tensor::from(x).set_requires_grad(!input.constant).unwrap();
     inputs.iter().zip(values).map(variable).collect()
 }
 
@@ -175,12 +175,12 @@ fn differences(inputs: &[Value], i: usize, weights: &Tensor, function: Function<
 fn slopes(x: &[Tensor], inputs: &[Input], function: Function<'_>) -> Result<Tensor> {
     let variable = |(x, input): (&Tensor, &Input)| {
         if x.requires_grad() || input.constant {
-            x.clone()
+            Ok(x.clone())
         } else {
             x.detach().set_requires_grad(true)
         }
     };
-    let variables: Vec<Tensor> = x.iter().zip(inputs).map(variable).collect();
+    let variables: Vec<Tensor> = x.iter().zip(inputs).map(variable).collect::<Result<_>>()?;
     let value = function(&variables)?;
     let weights = normal_of(value.shape(), DType::F64, 98);
     let gradients = value.backward_from(weights, true)?;

@@ -15,7 +15,7 @@ fn searches_of_no_dimensions() {
     }
     assert_eq!(f::any(&x, [0], true).unwrap().to_bools().unwrap(), [true]);
     assert_eq!(f::all(&Tensor::scalar(0.0f32), [0], false).unwrap().to_bools().unwrap(), [false]);
-    assert_eq!(f::flatten_from(&x.clone(), 0).unwrap().shape(), [1]);
+    assert_eq!(f::flatten(&x, 0, -1).unwrap().shape(), [1]);
 }
 
 #[test]

@@ -4,7 +4,10 @@ use samebits::numerics::math::f64 as math;
 
 #[test]
 fn a_cumulative_product_with_zeros() {
-    let x = Tensor::from_slice(&[2.0, 0.0, 3.0, 0.0, 5.0], &[5]).unwrap().set_requires_grad(true);
+    let x = Tensor::from_slice(&[2.0, 0.0, 3.0, 0.0, 5.0], &[5])
+        .unwrap()
+        .set_requires_grad(true)
+        .unwrap();
     let gradients = f::cumprod(&x, 0).unwrap().sum_all().unwrap().backward().unwrap();
     let found = gradients.of(&x).unwrap().to_vec::<f64>().unwrap();
     // By the second: 2 + 2·3; by the others, zero or a product with a zero.
@@ -13,8 +16,10 @@ fn a_cumulative_product_with_zeros() {
 
 #[test]
 fn logcumsumexp_far_apart() {
-    let x =
-        Tensor::from_slice(&[-1e4, 800.0, 801.0, -1e300], &[4]).unwrap().set_requires_grad(true);
+    let x = Tensor::from_slice(&[-1e4, 800.0, 801.0, -1e300], &[4])
+        .unwrap()
+        .set_requires_grad(true)
+        .unwrap();
     let y = f::logcumsumexp(&x, 0).unwrap();
     let log = 801.0 + math::log1p(math::exp(-1.0));
     let found = y.to_vec::<f64>().unwrap();
@@ -31,7 +36,7 @@ fn logcumsumexp_far_apart() {
 
 #[test]
 fn a_cumulative_product_has_no_third_derivative() {
-    let x = Tensor::from_slice(&[2.0, 3.0], &[2]).unwrap().set_requires_grad(true);
+    let x = Tensor::from_slice(&[2.0, 3.0], &[2]).unwrap().set_requires_grad(true).unwrap();
     let mut gradient = f::cumprod(&x, 0).unwrap();
     for _ in 0..2 {
         let grads = gradient.sum_all().unwrap();

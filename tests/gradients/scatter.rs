@@ -4,7 +4,8 @@ use samebits::{Result, Tensor, backward};
 
 #[test]
 fn a_product_with_several_zeros_has_no_second_derivative() {
-    let source = Tensor::from_slice(&[0.0, 0.0, 2.0], &[3]).unwrap().set_requires_grad(true);
+    let source =
+        Tensor::from_slice(&[0.0, 0.0, 2.0], &[3]).unwrap().set_requires_grad(true).unwrap();
     let index = Tensor::from_slice(&[0i64, 0, 0], &[3]).unwrap();
     let input = Tensor::from_slice(&[3.0], &[1]).unwrap();
     let y = f::scatter_reduce(&input, 0, &index, &source, Prod, true).unwrap();
@@ -24,7 +25,7 @@ fn gradients(
     index: &[i64],
 ) -> Result<(Vec<f64>, Vec<f64>)> {
     let variable = |values: &[f64]| -> Result<Tensor> {
-        Ok(Tensor::from_slice(values, &[values.len()])?.set_requires_grad(true))
+        Ok(Tensor::from_slice(values, &[values.len()])?.set_requires_grad(true).unwrap())
     };
     let (x, s) = (variable(input)?, variable(source)?);
     let index = Tensor::from_slice(index, &[index.len()])?;

@@ -6,7 +6,7 @@ use super::normal_of;
 
 #[test]
 fn the_complete_mode_of_a_tall_matrix_is_not_differentiable() {
-    let x = normal_of(&[5, 3], DType::F32, 1).set_requires_grad(true);
+    let x = normal_of(&[5, 3], DType::F32, 1).set_requires_grad(true).unwrap();
     let (q, _) = f::qr(&x, QrMode::Complete).unwrap();
     let error = q.sum_all().unwrap().backward().unwrap_err().to_string();
     assert_eq!(error, "qr: the complete mode of a 5 by 3 matrix is not differentiable");

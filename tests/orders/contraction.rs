@@ -43,12 +43,12 @@ fn products() {
             values(f::linear(&x, &ones(&[9, k], dtype), None).unwrap().value())
         });
         check_chain("linear, gradient of the input", k, BLOCK, everywhere, |grad| {
-            let x = Tensor::ones(&[1, 5], dtype).unwrap().set_requires_grad(true);
+            let x = Tensor::ones(&[1, 5], dtype).unwrap().set_requires_grad(true).unwrap();
             let y = f::linear(&x, &ones(&[k, 5], dtype), None).unwrap();
             gradient(&y, &constant(grad, &[1, k], dtype), &x)
         });
         check_chain("linear, gradient of the weight", k, BLOCK, everywhere, |grad| {
-            let weight = Tensor::ones(&[1, 5], dtype).unwrap().set_requires_grad(true);
+            let weight = Tensor::ones(&[1, 5], dtype).unwrap().set_requires_grad(true).unwrap();
             let y = f::linear(&ones(&[k, 5], dtype), &weight, None).unwrap();
             gradient(&y, &constant(grad, &[k, 1], dtype), &weight)
         });
@@ -124,7 +124,7 @@ fn convolutions() {
         });
         check_chain("conv, gradient of the input", k, BLOCK, everywhere, |weight| {
             // The middle of the input is under every tap.
-            let x = Tensor::ones(&[1, 1, 5, 5], dtype).unwrap().set_requires_grad(true);
+            let x = Tensor::ones(&[1, 1, 5, 5], dtype).unwrap().set_requires_grad(true).unwrap();
             let y = f::conv(&x, &constant(weight, &[channels, 1, 3, 3], dtype), None, &params);
             let all = gradient(&y.unwrap(), &ones(&[1, channels, 3, 3], dtype), &x);
             vec![all[2 * 5 + 2]]
@@ -141,7 +141,7 @@ fn convolutions() {
             vec![values(y.unwrap().value())[2 * 5 + 2]]
         });
         check_chain("conv_transpose, gradient of the input", k, BLOCK, everywhere, |grad| {
-            let x = Tensor::ones(&[1, 1, 1, 1], dtype).unwrap().set_requires_grad(true);
+            let x = Tensor::ones(&[1, 1, 1, 1], dtype).unwrap().set_requires_grad(true).unwrap();
             let weight = ones(&[1, channels, 3, 3], dtype);
             let y = f::conv_transpose(&x, &weight, None, &params, &[0, 0]).unwrap();
             gradient(&y, &constant(grad, &[1, channels, 3, 3], dtype), &x)
@@ -155,7 +155,7 @@ fn gradients_of_kernels() {
     let n = images * length;
     let params = ConvParams::padded(1, 0);
     for dtype in FLOATS {
-        let weight = || Tensor::ones(&[1, 1, 1], dtype).unwrap().set_requires_grad(true);
+        let weight = || Tensor::ones(&[1, 1, 1], dtype).unwrap().set_requires_grad(true).unwrap();
         check_chain("conv, gradient of the weight", n, WEIGHT_BLOCK, everywhere, |grad| {
             let weight = weight();
             let y = f::conv(&ones(&[images, 1, length], dtype), &weight, None, &params).unwrap();

@@ -93,7 +93,7 @@ fn gradients_of_a_bias() {
     for dtype in FLOATS {
         for n in [100, 2 * BLOCK + 100] {
             for places in pairs(n, &[32, BLOCK, 2 * BLOCK]) {
-                let bias = Tensor::zeros(&[1], dtype).unwrap().set_requires_grad(true);
+                let bias = Tensor::zeros(&[1], dtype).unwrap().set_requires_grad(true).unwrap();
                 let y = f::linear(&ones(&[n, 2], dtype), &ones(&[1, 2], dtype), Some(&bias));
                 let grad = constant(&probe(n, places, |_| true), &[n, 1], dtype);
                 let gradients = y.unwrap().backward_from(grad, false).unwrap();

@@ -37,8 +37,8 @@ proptest! {
         let scale_grad_by_freq = false;
         let options =
             EmbeddingBagOptions { mode, include_last_offset, padding_idx, scale_grad_by_freq };
-        let table = Tensor::from(weight.clone()).set_requires_grad(true);
-        let psw = weighted.then(|| Tensor::from(factors.clone()).set_requires_grad(true));
+        let table = Tensor::from(weight.clone()).set_requires_grad(true).unwrap();
+        let psw = weighted.then(|| Tensor::from(factors.clone()).set_requires_grad(true).unwrap());
         let found = f::embedding_bag(&table, &Tensor::from(&index), Some(&Tensor::from(&starts)), psw.as_ref(), options);
         let ascending = offsets.windows(2).all(|pair| pair[0] <= pair[1]);
         let last = offsets.last().copied().unwrap_or(0);

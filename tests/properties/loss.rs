@@ -31,7 +31,7 @@ proptest! {
         }
         let targets = &targets[..count];
         let target = Value::from_slice(targets, &target_shape).unwrap();
-        let x = Tensor::from(x).set_requires_grad(true);
+        let x = Tensor::from(x).set_requires_grad(true).unwrap();
         let result = f::nll_loss_with(&x, &Tensor::from(&target), &options);
         let classes = match shape.len() {
             0 => None,
@@ -89,7 +89,7 @@ proptest! {
         input_length in 0usize..6,
         blank in 0usize..4,
     ) {
-        let x = Tensor::from(normal_of(&[steps, 1, classes], DType::F64, 3)).set_requires_grad(true);
+        let x = Tensor::from(normal_of(&[steps, 1, classes], DType::F64, 3)).set_requires_grad(true).unwrap();
         let log_probs = f::log_softmax(&x, 2).unwrap();
         let targets = Value::from_slice(&labels, &[1, labels.len()]).unwrap();
         let options = CtcOptions { blank, reduction: Reduction::None, zero_infinity: false };

@@ -17,7 +17,7 @@ proptest! {
 
     #[test]
     fn groups_have_mean_0_and_variance_1_or_are_refused(shape in shape(5), groups in 0usize..4) {
-        let x = Tensor::from(normal_of(&shape, DType::F64, 1)).set_requires_grad(true);
+        let x = Tensor::from(normal_of(&shape, DType::F64, 1)).set_requires_grad(true).unwrap();
         let result = f::group_norm(&x, groups, None, None, 0.0);
         let good = shape.len() >= 2 && groups > 0 && shape[1].is_multiple_of(groups);
         prop_assert_eq!(result.is_ok(), good, "{:?}", result);
@@ -34,7 +34,7 @@ proptest! {
 
     #[test]
     fn batches_and_instances_are_normalised_or_refused(shape in shape(5)) {
-        let x = Tensor::from(normal_of(&shape, DType::F64, 1)).set_requires_grad(true);
+        let x = Tensor::from(normal_of(&shape, DType::F64, 1)).set_requires_grad(true).unwrap();
         let channels = shape.get(1).copied().unwrap_or(0);
         let batch = f::batch_norm(&x, None, None, 1e-5);
         let numel: usize = shape.iter().product();
@@ -56,7 +56,7 @@ proptest! {
 
     #[test]
     fn rows_are_normalised_or_refused(shape in shape(4), last in shape(2)) {
-        let x = Tensor::from(normal_of(&shape, DType::F64, 1)).set_requires_grad(true);
+        let x = Tensor::from(normal_of(&shape, DType::F64, 1)).set_requires_grad(true).unwrap();
         let result = f::layer_norm(&x, &last, None, None, 1e-5);
         let good = !last.is_empty() && !last.contains(&0) && shape.ends_with(&last);
         prop_assert_eq!(result.is_ok(), good, "{:?}", result);

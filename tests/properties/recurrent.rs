@@ -6,7 +6,7 @@ use workspace_tests::normal_of;
 use super::cases;
 
 fn make(shape: &[usize], seed: u64) -> Tensor {
-    Tensor::from(normal_of(shape, DType::F32, seed)).set_requires_grad(true)
+    Tensor::from(normal_of(shape, DType::F32, seed)).set_requires_grad(true).unwrap()
 }
 
 proptest! {

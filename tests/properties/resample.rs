@@ -99,7 +99,7 @@ proptest! {
         mode in interpolate_mode(),
     ) {
         let shape = [&planes[..], &size].concat();
-        let x = Tensor::full(&shape, 0.75, DType::F64).unwrap().set_requires_grad(true);
+        let x = Tensor::full(&shape, 0.75, DType::F64).unwrap().set_requires_grad(true).unwrap();
         let result = match scale {
             None => f::interpolate(&x, Resize::Size(&target), mode),
             Some(scale) => f::interpolate(&x, Resize::Scale(&vec![scale; size.len()]), mode),
@@ -157,7 +157,7 @@ proptest! {
         let mut coordinates = grid.to_vec::<f64>().unwrap();
         coordinates.iter_mut().step_by(3).for_each(|x| *x = special);
         let grid = Value::from_slice(&coordinates, grid.shape()).unwrap();
-        let (x, grid) = (Tensor::from(x).set_requires_grad(true), Tensor::from(grid).set_requires_grad(true));
+        let (x, grid) = (Tensor::from(x).set_requires_grad(true).unwrap(), Tensor::from(grid).set_requires_grad(true).unwrap());
         let result = f::grid_sample(&x, &grid, GridParams { mode, padding, align_corners });
         let good = (2..=3).contains(&dims)
             && points.len() == dims

@@ -197,7 +197,8 @@ fn sums(index: &[i64], values: &[f32], size: usize, width: usize) -> Vec<(&'stat
     let each = at.reshape(&[n, 1]).unwrap().expand(&[n, width]).unwrap();
     let source = Tensor::from_slice(values, &[n, width]).unwrap();
     let start = Tensor::from(normal_of(&[size, width], DType::F32, 7));
-    let table = Tensor::from(normal_of(&[size, width], DType::F32, 8)).set_requires_grad(true);
+    let table =
+        Tensor::from(normal_of(&[size, width], DType::F32, 8)).set_requires_grad(true).unwrap();
     let back = |read: Tensor| {
         let gradients = read.backward_from(source.clone(), false).unwrap();
         gradients.of(&table).unwrap().to_bytes().unwrap()

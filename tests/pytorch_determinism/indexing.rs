@@ -36,7 +36,7 @@ fn the_gradient_of_gather_is_the_exact_sum() {
         let index = indices(m * 15, m as i64, seed);
         let (x, weights) = (normal_of(&[m], DType::F32, seed), adversarial(m * 15, seed));
         let found = repeats("gather", || {
-            let x = Tensor::from(x.clone()).set_requires_grad(true);
+            let x = Tensor::from(x.clone()).set_requires_grad(true).unwrap();
             let y = f::gather(&x, 0, &Tensor::from(&index))?;
             let gradients = y.backward_from(Tensor::from(weights.clone()), false)?;
             Ok(vec![gradients.of(&x).expect("x was used").value().clone()])

@@ -42,7 +42,7 @@ fn forward_then_backward(
     f: impl FnOnce(&[Tensor]) -> Result<Tensor>,
 ) -> Result<Vec<Value>> {
     let inputs: Vec<Tensor> =
-        inputs.iter().cloned().map(|x| Tensor::from(x).set_requires_grad(true)).collect();
+        inputs.iter().cloned().map(|x| Tensor::from(x).set_requires_grad(true).unwrap()).collect();
     let value = determinism::scope(Determinism::NotGuaranteed, || f(&inputs))?;
     let grad = Tensor::from(normal_of(value.shape(), value.dtype(), 77));
     let gradients = backward(&[(&value, grad)], false)?;

@@ -31,7 +31,7 @@ use crate::functional::{index_add, index_select, nonzero, reshape};
 ///
 /// // Two elements at row 0, column 2.
 /// let indices = Tensor::from_slice(&[0i64, 1, 0, 2, 0, 2], &[2, 3])?;
-/// let values = Tensor::from_slice(&[1.0f32, 2.0, 3.0], &[3])?.set_requires_grad(true);
+/// let values = Tensor::from_slice(&[1.0f32, 2.0, 3.0], &[3])?.set_requires_grad(true)?;
 /// let sparse = SparseCoo::new(&indices, &values, &[2, 3])?;
 /// assert_eq!(sparse.to_dense()?.to_vec::<f32>()?, [0.0, 0.0, 4.0, 2.0, 0.0, 0.0]);
 /// let sum = sparse.coalesce()?.values().square()?.sum_all()?;
@@ -90,7 +90,7 @@ impl SparseCoo {
     pub fn from_dense(dense: &Tensor) -> Result<SparseCoo> {
         let shape = dense.shape().to_vec();
         let flat = reshape(dense, [dense.numel()])?;
-        let found = nonzero(&flat)?.flatten_from(0)?;
+        let found = nonzero(&flat)?.flatten(0, -1)?;
         let mut places = vec![vec![0; found.numel()]; shape.len()];
         for (element, position) in found.to_vec::<i64>()?.into_iter().enumerate() {
             let mut rest = position as usize;

@@ -1,7 +1,7 @@
 //! Variables and the graph that they remember.
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +20,7 @@ use crate::run;
 /// ```
 /// use samebits_autograd::Tensor;
 ///
-/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], &[3])?.set_requires_grad(true);
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], &[3])?.set_requires_grad(true)?;
 /// let loss = x.square()?.sum_all()?;
 /// let gradients = loss.backward()?;
 /// assert_eq!(gradients.of(&x).unwrap().to_vec::<f32>()?, [2.0, 4.0, 6.0]);
@@ -244,16 +244,58 @@ impl Tensor {
     /// The same value as a leaf of the graph: [`backward`](Tensor::backward) finds its gradient if
     /// `requires_grad`, and how it was computed is forgotten. Clones of a leaf that are frozen
     /// (`false`) and thawed again (`true`) are the same variable as before.
-    #[must_use]
-    pub fn set_requires_grad(self, requires_grad: bool) -> Tensor {
+    ///
+    /// # Errors
+    ///
+    /// [`Error::DTypeMismatch`] if a gradient is wanted and the type is not a float.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use samebits_autograd::Tensor;
+    ///
+    /// let x = Tensor::scalar(3.0f32).set_requires_grad(true)?;
+    /// assert_eq!(x.square()?.backward()?.of(&x).unwrap().item::<f32>()?, 6.0);
+    /// assert!(Tensor::scalar(3i64).set_requires_grad(true).is_err());
+    /// # Ok::<(), samebits_autograd::Error>(())
+    /// ```
+    pub fn set_requires_grad(self, requires_grad: bool) -> Result<Tensor> {
+        if requires_grad && !self.dtype().is_float() {
+            return Err(Error::DTypeMismatch {
+                op: "set_requires_grad",
+                what: "the tensor",
+                expected: DType::F32,
+                got: self.dtype(),
+            });
+        }
+        Ok(self.leaf(requires_grad))
+    }
+
+    /// [`set_requires_grad`](Tensor::set_requires_grad) of a tensor that is known to hold floats.
+    pub(crate) fn leaf(self, requires_grad: bool) -> Tensor {
         let leaf = self.source.filter(|source| source.step.is_none());
-        let id = match (leaf, requires_grad) {
+        let id = match (&leaf, requires_grad) {
             (Some(leaf), _) if !(leaf.wanted && requires_grad) => leaf.id,
             (None, false) => return Tensor::from(self.value),
             _ => next_id(),
         };
-        let source = Source { id, step: None, wanted: requires_grad };
+        let line = leaf.filter(|leaf| leaf.id == id).map_or(id, |leaf| leaf.line);
+        let source = Source { id, line, step: None, wanted: requires_grad };
         Tensor { value: self.value, source: Some(Arc::new(source)) }
+    }
+
+    /// `value` in the place of this parameter or buffer, for a step of an optimiser or a loaded
+    /// state: a leaf of its own, frozen or not as this tensor is, that knows whom it succeeds.
+    pub(crate) fn succeeded_by(&self, value: Value) -> Tensor {
+        let source = self.source.as_ref().map(|old| {
+            Arc::new(Source { id: next_id(), line: old.line, step: None, wanted: old.wanted })
+        });
+        Tensor { value, source }
+    }
+
+    /// The same variable with another value: gradients of either are gradients of both.
+    pub(crate) fn with_value(&self, value: Value) -> Tensor {
+        Tensor { value, source: self.source.clone() }
     }
 
     /// True if a gradient with respect to this tensor can be had.
@@ -321,16 +363,18 @@ impl Tensor {
             inputs: inputs.iter().map(|input| input.wanted().cloned()).collect(),
             backward: Box::new(backward),
         };
+        let id = next_id();
         Tensor {
             value,
-            source: Some(Arc::new(Source { id: next_id(), step: Some(step), wanted: true })),
+            source: Some(Arc::new(Source { id, line: id, step: Some(step), wanted: true })),
         }
     }
 }
 
+/// Type, shape and device, without the elements, which [`Display`](fmt::Display) shows.
 impl fmt::Debug for Tensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Tensor({:?}", self.value)?;
+        write!(f, "Tensor({}, {:?}, {}", self.dtype(), self.shape(), self.device())?;
         if self.requires_grad() {
             f.write_str(", requires_grad")?;
         }
@@ -342,14 +386,25 @@ impl fmt::Debug for Tensor {
 #[derive(Debug)]
 pub struct Gradients {
     pub(crate) by_id: BTreeMap<u64, Tensor>,
-    /// Of those, the ones of tensors that were not computed from others.
-    pub(crate) leaves: BTreeSet<u64>,
+    /// Of those, the ones of tensors that were not computed from others, and the lines of tensors
+    /// that succeed one another to which they belong.
+    pub(crate) leaves: BTreeMap<u64, u64>,
 }
 
 impl Gradients {
     /// The gradient with respect to `variable`, or `None` if the result does not depend on it.
     pub fn of(&self, variable: &Tensor) -> Option<&Tensor> {
         self.by_id.get(&variable.source.as_ref()?.id)
+    }
+
+    /// Whether there is no gradient with respect to `variable`, but one with respect to a tensor
+    /// that it has succeeded, or that has succeeded it.
+    pub(crate) fn are_stale(&self, variable: &Tensor) -> bool {
+        self.of(variable).is_none()
+            && variable
+                .source
+                .as_ref()
+                .is_some_and(|source| self.leaves.values().any(|&line| line == source.line))
     }
 }
 
@@ -418,6 +473,8 @@ thread_local! {
 struct Source {
     /// Larger than that of everything it was computed from.
     id: u64,
+    /// The id of the first of the parameters that have succeeded one another up to this one.
+    line: u64,
     /// How it was computed; none for a parameter.
     step: Option<Step>,
     /// Whether its gradient is wanted: that of a frozen parameter is not.
@@ -443,10 +500,10 @@ type Pending = BTreeMap<u64, (Arc<Source>, Tensor)>;
 
 /// Walks the graph in reverse order of creation.
 fn accumulate(mut pending: Pending) -> Result<Gradients> {
-    let (mut found, mut leaves) = (BTreeMap::new(), BTreeSet::new());
+    let (mut found, mut leaves) = (BTreeMap::new(), BTreeMap::new());
     while let Some((id, (source, grad))) = pending.pop_last() {
         if source.step.is_none() {
-            leaves.insert(id);
+            leaves.insert(id, source.line);
         }
         if let Some(step) = &source.step {
             let grads = (step.backward)(&grad)?;

@@ -11,7 +11,7 @@ use samebits::nn::{Kind, Layer, Linear, Module, ReLU, TensorCell};
 use samebits::{Result, Tensor, sequential};
 
 fn scalar(x: f32) -> Tensor {
-    Tensor::scalar(x).set_requires_grad(true)
+    Tensor::scalar(x).set_requires_grad(true).unwrap()
 }
 
 fn names(module: &dyn Module) -> Vec<String> {

@@ -218,7 +218,7 @@ fn halves_compare_and_cast_as_numbers() {
     assert_eq!(unsigned.gt(2).unwrap().to_bools().unwrap(), [true, false]);
     assert_eq!(whole(unsigned.sum(())), [1 << 32]);
     // A gradient passes through a half.
-    let leaf = Tensor::new([1.0f32, 2.0]).unwrap().set_requires_grad(true);
+    let leaf = Tensor::new([1.0f32, 2.0]).unwrap().set_requires_grad(true).unwrap();
     let y = leaf.to_dtype(DType::BF16).unwrap().to_dtype(DType::F32).unwrap();
     let gradients = y.sum(()).unwrap().backward().unwrap();
     assert_eq!(gradients.of(&leaf).unwrap().to_vec::<f32>().unwrap(), [1.0, 1.0]);

@@ -4,12 +4,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use samebits_autograd::nn::{
     self, Attend, BatchNorm1d, BatchNorm2d, Bilinear, Conv2d, CosineSimilarity, Dropout, Embedding,
-    IncompatibleKeys, LSTM, Layer, Linear, Module, MultiheadAttention, RMSNorm, Sequential,
-    TransformerEncoderLayer, init,
+    Flatten, IncompatibleKeys, LSTM, Layer, Linear, Module, MultiheadAttention, PReLU, Padding,
+    RMSNorm, Sequential, TransformerEncoderLayer, Unflatten, init,
 };
 use samebits_autograd::{Error, Result, Tensor, functional, sequential};
 use samebits_rng::Generator;
 use samebits_tensor_core::DType;
+use samebits_tensor_core::ops::{ConvParams, PadMode};
 
 fn drawn<R>(seed: u64, f: impl FnOnce() -> Result<R>) -> R {
     nn::draw_from(&mut Generator::new(seed), f).unwrap()
@@ -157,12 +158,12 @@ fn state_is_loaded_whole_or_not_at_all() {
 #[test]
 fn frozen_parameters_keep_their_names() {
     let mut layer = drawn(0, || Linear::new(2, 2));
-    layer.requires_grad_(false);
+    layer.requires_grad_(false).unwrap();
     assert_eq!(names(&layer), ["weight", "bias"]);
     assert_eq!(layer.num_parameters(), 6);
     let summary = layer.summary().to_string();
     assert!(summary.ends_with("6 parameters, 0 of them trained; 0 elements of buffers\n"));
-    layer.requires_grad_(true);
+    layer.requires_grad_(true).unwrap();
     assert!(layer.parameters().iter().all(Tensor::requires_grad));
 }
 
@@ -231,7 +232,8 @@ fn without_momentum_all_batches_enter_alike() {
 
 #[test]
 fn initial_values_have_their_scale() {
-    let mut weight = Tensor::zeros(&[64, 32, 3], DType::F32).unwrap().set_requires_grad(true);
+    let mut weight =
+        Tensor::zeros(&[64, 32, 3], DType::F32).unwrap().set_requires_grad(true).unwrap();
     let mut moments = |fill: &dyn Fn(&mut Tensor) -> Result<()>| {
         drawn(4, || fill(&mut weight));
         assert!(weight.requires_grad());
@@ -381,4 +383,69 @@ fn inputs_that_do_not_fit_are_errors() {
     let error = MultiheadAttention::new(5, 2).unwrap_err().to_string();
     assert_eq!(error, "MultiheadAttention: a width of 5 does not divide into 2 heads");
     assert!(Linear::new(0, 2).unwrap_err().to_string().starts_with("Linear: "));
+}
+
+#[test]
+fn padding_that_keeps_the_size() {
+    let x = normal(&[2, 3, 9, 8], 1);
+    for (kernel, dilation) in [([3, 3], 1), ([4, 2], 1), ([2, 3], 3), ([1, 6], 2)] {
+        let options = Conv2d::options(3, 4, kernel).dilation(dilation).padding(Padding::Same);
+        let layer = drawn(2, || options.init());
+        let y = layer.forward(&x).unwrap();
+        assert_eq!(y.shape(), [2, 4, 9, 8]);
+        // The end gets the odd element.
+        let pads: Vec<i64> = kernel
+            .iter()
+            .rev()
+            .flat_map(|&taps| {
+                let total = ((taps - 1) * dilation) as i64;
+                [total / 2, total - total / 2]
+            })
+            .collect();
+        for mode in [PadMode::Constant, PadMode::Reflect, PadMode::Circular] {
+            let layer = nn::ConvNd { padding_mode: mode, ..layer.clone() };
+            let padded = functional::pad(&x, &pads, mode, 0.0).unwrap();
+            let params = ConvParams { dilation: vec![dilation; 2], ..ConvParams::padded(2, 0) };
+            let expected =
+                functional::conv(&padded, &layer.weight, layer.bias.as_ref(), &params).unwrap();
+            let y = layer.forward(&x).unwrap();
+            assert_eq!(bits(&y), bits(&expected), "{kernel:?} {dilation} {mode:?}");
+        }
+    }
+    let error = Conv2d::options(3, 4, 3).stride(2).padding(Padding::Same).init().unwrap_err();
+    assert_eq!(error.to_string(), "Conv: padding that keeps the size, with stride [2, 2]");
+}
+
+#[test]
+fn layers_of_shapes_and_slopes() {
+    let x = normal(&[2, 6, 4], 1);
+    let there = Flatten::new(1, 2).forward(&x).unwrap();
+    assert_eq!(there.shape(), [2, 24]);
+    assert_eq!(Flatten::default().forward(&x).unwrap().shape(), [2, 24]);
+    let back = Unflatten::new(-1, [6, -1]).forward(&there).unwrap();
+    assert_eq!((back.shape(), bits(&back)), (x.shape(), bits(&x)));
+    let slopes = PReLU::options().num_parameters(6).value(0.5).init().unwrap();
+    assert_eq!(names(&slopes), ["weight"]);
+    let y = slopes.forward(&x).unwrap();
+    assert_eq!(bits(&y), bits(&x.leaky_relu(0.5).unwrap()));
+    let error = slopes.forward(&normal(&[2, 4], 1)).unwrap_err();
+    assert_eq!(error.to_string(), "prelu: a weight of shape [6] for an input of shape [2, 4]");
+}
+
+#[test]
+fn a_model_is_converted_without_its_counts() {
+    let mut model = drawn(1, || Ok(sequential![Linear::new(4, 3)?, BatchNorm1d::new(3)?]));
+    let types = |model: &Sequential| -> Vec<DType> {
+        model.state_dict().into_iter().map(|(_, tensor)| tensor.dtype()).collect()
+    };
+    model.to_dtype(DType::F64).unwrap();
+    let mut expected = vec![DType::F64; 6];
+    expected.push(DType::I64);
+    assert_eq!(types(&model), expected);
+    assert!(model.parameters().iter().all(Tensor::requires_grad));
+    let x = normal(&[5, 4], 2).to_dtype(DType::F64).unwrap();
+    assert_eq!(model.forward(&x).unwrap().dtype(), DType::F64);
+    let error = model.to_dtype(DType::I64).unwrap_err();
+    assert!(matches!(error, Error::DTypeMismatch { op: "to_dtype", .. }), "{error}");
+    assert_eq!(types(&model), expected);
 }

@@ -31,7 +31,7 @@ fn operators_take_tensors_numbers_and_results() {
 
 #[test]
 fn operators_are_differentiable() {
-    let x = Tensor::from_slice(&[1.0f64, 2.0], &[2]).unwrap().set_requires_grad(true);
+    let x = Tensor::from_slice(&[1.0f64, 2.0], &[2]).unwrap().set_requires_grad(true).unwrap();
     let y = (&x * 3.0 * &x - &x).unwrap().sum(()).unwrap();
     let gradients = y.backward().unwrap();
     assert_eq!(gradients.of(&x).unwrap().to_vec::<f64>().unwrap(), [5.0, 11.0]);
@@ -129,11 +129,11 @@ fn squeezing_leaves_other_sizes() {
 
 #[test]
 fn what_has_no_gradient_says_so() {
-    let x = matrix().set_requires_grad(true);
+    let x = matrix().set_requires_grad(true).unwrap();
     let (_, s, _) = x.svd().unwrap();
     let error = s.sum(()).unwrap().backward().unwrap_err().to_string();
     assert_eq!(error, "svd: there is no gradient of this");
-    let weight = Tensor::ones(&[2], DType::F32).unwrap().set_requires_grad(true);
+    let weight = Tensor::ones(&[2], DType::F32).unwrap().set_requires_grad(true).unwrap();
     let options = f::ClassLoss { weight: Some(&weight), ..f::ClassLoss::default() };
     let classes = Tensor::from_slice(&[0i64, 1], &[2]).unwrap();
     let loss = f::cross_entropy_with(&matrix(), &classes, &options).unwrap();

@@ -23,7 +23,7 @@ fn the_gradient_of_index_add_keeps_the_sign_of_zero() {
     for dtype in [DType::F32, DType::F64] {
         for (alpha, expected) in [(1.0, [-0.0, 3.0]), (2.0, [-0.0, 6.0]), (-1.0, [0.0, -3.0])] {
             let input = floats(&[0.0; 3], &[3], dtype);
-            let source = Tensor::ones(&[2], dtype).unwrap().set_requires_grad(true);
+            let source = Tensor::ones(&[2], dtype).unwrap().set_requires_grad(true).unwrap();
             let index = Tensor::from_slice(&[2i64, 0], &[2]).unwrap();
             let y = index_add(&input, 0, &index, &source, alpha).unwrap();
             let grad = floats(&[3.0, 1.0, -0.0], &[3], dtype);
@@ -85,9 +85,9 @@ fn addmm_and_baddbmm_keep_the_sign_of_zero_and_spread_nan_as_written() {
                         floats(values, if batched { &shape } else { &shape[1..] }, dtype)
                     };
                     let what = format!("{dtype}, batched {batched}, {input:?}, {beta}, {alpha}");
-                    let input = matrix(&input).set_requires_grad(true);
+                    let input = matrix(&input).set_requires_grad(true).unwrap();
                     let sum = if batched { baddbmm } else { addmm };
-                    let a = matrix(&a).set_requires_grad(true);
+                    let a = matrix(&a).set_requires_grad(true).unwrap();
                     let y = sum(&input, &a, &matrix(&[tiny]), beta, alpha).unwrap();
                     assert_eq!(bits(y.value()), sums, "{what}");
                     let gradients = y.backward_from(matrix(&grad), false).unwrap();

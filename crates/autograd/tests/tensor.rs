@@ -32,7 +32,7 @@ fn gradient(x: &Tensor, y: &Tensor, weights: &[f32]) -> Vec<f32> {
 }
 
 fn leaf(values: &[f32], shape: &[usize]) -> Tensor {
-    Tensor::from_slice(values, shape).unwrap().set_requires_grad(true)
+    Tensor::from_slice(values, shape).unwrap().set_requires_grad(true).unwrap()
 }
 
 #[test]
@@ -77,10 +77,7 @@ fn comparisons_refuse_numbers_that_the_type_does_not_hold() {
 fn logic_is_of_any_type() {
     let x = Tensor::new([0.0f32, -0.0, f32::NAN, 0.5]).unwrap();
     assert_bools(x.logical_not(), &[true, true, false, false]);
-    let (a, b) = (
-        Tensor::new([[true], [false]]).unwrap().set_requires_grad(true),
-        Tensor::new([3, 0]).unwrap(),
-    );
+    let (a, b) = (Tensor::new([[true], [false]]).unwrap(), Tensor::new([3, 0]).unwrap());
     let and = a.logical_and(&b).unwrap();
     assert_eq!(and.shape(), [2, 2]);
     assert_bools(Ok(and), &[true, false, false, false]);
@@ -444,4 +441,186 @@ fn grids_vary_along_one_dimension_each() {
     assert_eq!(failure(&[]), "meshgrid: expected at least one tensor, got none");
     let table = x.unsqueeze(0).unwrap();
     assert_eq!(failure(&[x, table]), "meshgrid: expected at most one dimension, got shape [1, 2]");
+}
+
+#[test]
+fn sums_of_products_are_those_of_the_equation() {
+    let a = Tensor::new([[1.0f32, 2.0, 3.0], [4.0, 5.0, 6.0]]).unwrap();
+    let b = Tensor::new([[1.0f32, 0.5], [0.0, -1.0], [2.0, 3.0]]).unwrap();
+    let x = Tensor::new([1.0f32, 10.0, 100.0]).unwrap();
+    let e = f::einsum;
+    assert_f32(e("ij,jk", &[&a, &b]), &[2, 2], &[7.0, 7.5, 16.0, 15.0]);
+    assert_f32(e(" i j , j k -> k i ", &[&a, &b]), &[2, 2], &[7.0, 16.0, 7.5, 15.0]);
+    // Implicit: capitals first, each in the order of the alphabet.
+    assert_f32(e("ba", &[&a]), &[3, 2], &[1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
+    assert_f32(e("aB", &[&a]), &[3, 2], &[1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
+    assert_f32(e("ij->", &[&a]), &[], &[21.0]);
+    assert_f32(e("ij->j", &[&a]), &[3], &[5.0, 7.0, 9.0]);
+    assert_f32(e("...j,j->...", &[&a, &x]), &[2], &[321.0, 654.0]);
+    assert_f32(e("i...->...", &[&a]), &[3], &[5.0, 7.0, 9.0]);
+    assert_f32(e("...->", &[&a]), &[], &[21.0]);
+    assert_f32(e("i,i,i->i", &[&x, &x, &x]), &[3], &[1.0, 1e3, 1e6]);
+    let outer = e("i,j->ji", &[&x.narrow(0, 0, 2).unwrap(), &x]);
+    assert_f32(outer, &[3, 2], &[1.0, 10.0, 10.0, 100.0, 100.0, 1000.0]);
+    let square = e("ij,jk->ik", &[&a, &b]).unwrap();
+    assert_f32(e("ii", &[&square]), &[], &[22.0]);
+    assert_f32(e("ii->i", &[&square]), &[2], &[7.0, 15.0]);
+    // A product without a sum keeps the sign of zero.
+    let zero = e("i,i->i", &[&Tensor::new([-0.0f32]).unwrap(), &Tensor::new([1.0f32]).unwrap()]);
+    assert_eq!(zero.unwrap().to_vec::<f32>().unwrap()[0].to_bits(), (-0.0f32).to_bits());
+    // Nothing to sum, and nothing at all.
+    let none = Tensor::zeros(&[2, 0], DType::F32).unwrap();
+    assert_f32(e("ij,kj->ik", &[&none, &none]), &[2, 2], &[0.0; 4]);
+    assert_f32(e("ij->j", &[&none]), &[0], &[]);
+    assert_f32(e("", &[&Tensor::scalar(2.0f32)]), &[], &[2.0]);
+}
+
+#[test]
+fn einsum_refuses_what_it_cannot_read() {
+    let a = Tensor::zeros(&[2, 3], DType::F32).unwrap();
+    let e = |equation: &str, operands: &[&Tensor]| message(f::einsum(equation, operands));
+    assert_eq!(
+        e("ij,jk->ik", &[&a, &a]),
+        "einsum: \"ij,jk->ik\": j has sizes 3 and 2, here in operand 1"
+    );
+    assert_eq!(e("ii", &[&a]), "einsum: \"ii\": i has sizes 2 and 3 in operand 0");
+    assert_eq!(e("ij", &[&a, &a]), "einsum: \"ij\": 1 terms for 2 operands");
+    assert_eq!(e("", &[]), "einsum: \"\": there are no operands");
+    assert_eq!(e("i", &[&a]), "einsum: \"i\": 1 letters for operand 0 of shape [2, 3]");
+    assert_eq!(e("ijk", &[&a]), "einsum: \"ijk\": 3 letters for operand 0 of shape [2, 3]");
+    assert_eq!(e("ij->k", &[&a]), "einsum: \"ij->k\": the result has k, but no operand has it");
+    assert_eq!(e("ij->ii", &[&a]), "einsum: \"ij->ii\": the result has i twice");
+    assert_eq!(e("i1", &[&a]), "einsum: \"i1\": '1' is not a letter");
+    assert_eq!(e("i..", &[&a]), "einsum: \"i..\": '.' is not a letter");
+    assert_eq!(e("ij->i->j", &[&a]), "einsum: \"ij->i->j\": '-' is not a letter");
+    let b = Tensor::zeros(&[4, 2], DType::F32).unwrap();
+    assert_eq!(
+        e("...,...", &[&a, &b]),
+        "einsum: \"...,...\": dimension -2 of `...` has sizes 2 and 4, here in operand 1"
+    );
+}
+
+#[test]
+fn random_tensors_draw_from_the_generator_that_is_given() {
+    use samebits_autograd::nn::draw_from;
+    use samebits_rng::Generator;
+
+    let generator = || Generator::new(5);
+    let like = Tensor::zeros(&[4, 3], DType::F64).unwrap();
+    let weights = Tensor::new([[1.0f32, 2.0, 0.0, 4.0], [0.0, 0.0, 1.0, 0.0]]).unwrap();
+    let (mean, std) =
+        (Tensor::new([[0.0f32], [9.0]]).unwrap(), Tensor::new([1.0f32, 2.0]).unwrap());
+    let p = Tensor::full(&[40], 0.5, DType::F32).unwrap();
+    type Form<'a> = Box<dyn Fn(&mut Generator) -> Result<Tensor> + 'a>;
+    let forms: Vec<(Form<'_>, Form<'_>)> = vec![
+        (Box::new(|_| f::rand(&[7])), Box::new(|g| f::rand_with(&[7], g))),
+        (Box::new(|_| f::randn(&[7])), Box::new(|g| f::randn_with(&[7], g))),
+        (Box::new(|_| f::randperm(7)), Box::new(|g| f::randperm_with(7, g))),
+        (Box::new(|_| f::randint(-3, 3, &[7])), Box::new(|g| f::randint_with(-3, 3, &[7], g))),
+        (Box::new(|_| f::rand_like(&like)), Box::new(|g| f::rand_like_with(&like, g))),
+        (Box::new(|_| f::randn_like(&like)), Box::new(|g| f::randn_like_with(&like, g))),
+        (
+            Box::new(|_| f::randint_like(&like, 0, 9)),
+            Box::new(|g| f::randint_like_with(&like, 0, 9, g)),
+        ),
+        (Box::new(|_| f::bernoulli(&p)), Box::new(|g| f::bernoulli_with(&p, g))),
+        (
+            Box::new(|_| f::multinomial(&weights, 9, true)),
+            Box::new(|g| f::multinomial_with(&weights, 9, true, g)),
+        ),
+        (Box::new(|_| f::normal(&mean, &std)), Box::new(|g| f::normal_with(&mean, &std, g))),
+        (
+            Box::new(|_| f::normal_scalar(3.0, 0.5, &[7])),
+            Box::new(|g| f::normal_scalar_with(3.0, 0.5, &[7], g)),
+        ),
+    ];
+    for (at, (default, with)) in forms.iter().enumerate() {
+        let (mut own, mut scope) = (generator(), generator());
+        let drawn = with(&mut own).unwrap();
+        let scoped = draw_from(&mut scope, || default(&mut generator())).unwrap();
+        assert_eq!(drawn.to_bytes().unwrap(), scoped.to_bytes().unwrap(), "form {at}");
+        assert_eq!(own, scope, "form {at}");
+        assert_ne!(own, generator(), "form {at} has moved the generator");
+        let next = with(&mut own).unwrap();
+        assert_ne!(drawn.to_bytes().unwrap(), next.to_bytes().unwrap(), "form {at}");
+    }
+    let m = f::normal_with(&mean, &std, &mut generator()).unwrap();
+    assert_eq!(m.shape(), [2, 2]);
+    let z = f::randn_with(&[2, 2], &mut generator()).unwrap();
+    let expected = z.mul(&std).unwrap().add(&mean).unwrap();
+    assert_eq!(m.to_bytes().unwrap(), expected.to_bytes().unwrap());
+    let rows = f::multinomial_with(&weights, 3, false, &mut generator()).unwrap_err();
+    assert!(rows.to_string().starts_with("multinomial_with: "), "{rows}");
+    let drawn = f::multinomial_with(&weights, 1, false, &mut generator()).unwrap();
+    assert_eq!(drawn.to_vec::<i64>().unwrap()[1], 2);
+    let tosses = f::bernoulli_with(&p, &mut generator()).unwrap().to_vec::<f32>().unwrap();
+    assert!(tosses.contains(&0.0) && tosses.contains(&1.0));
+    let none = Tensor::zeros(&[0], DType::F32).unwrap();
+    assert_eq!(f::bernoulli_with(&none, &mut generator()).unwrap().numel(), 0);
+    assert_eq!(f::randint_with(0, 1, &[0, 3], &mut generator()).unwrap().shape(), [0, 3]);
+    let alone = f::bernoulli_with(&Tensor::scalar(1.0f32), &mut generator()).unwrap();
+    assert_eq!((alone.rank(), alone.item::<f32>().unwrap()), (0, 1.0));
+}
+
+#[test]
+fn a_refused_draw_leaves_the_generator_and_a_gradient_of_a_draw_is_refused() {
+    use samebits_rng::Generator;
+
+    let mut generator = Generator::new(5);
+    let bad = Tensor::new([0.5f32, 1.5]).unwrap();
+    assert_eq!(
+        message(f::bernoulli_with(&bad, &mut generator)),
+        "bernoulli_with: a probability is 1.5, but must be in [0, 1]"
+    );
+    let weights = Tensor::new([[1.0f32, 1.0], [0.0, -1.0]]).unwrap();
+    assert!(message(f::multinomial_with(&weights, 1, true, &mut generator)).contains("-1"));
+    assert_eq!(
+        message(f::randint_with(5, 5, &[2], &mut generator)),
+        "randint_with: expected low < high, got 5 and 5"
+    );
+    let one = Tensor::scalar(1.0f32);
+    assert_eq!(
+        message(f::normal_with(&one, &one.neg().unwrap(), &mut generator)),
+        "normal_with: a standard deviation is below 0"
+    );
+    assert_eq!(generator, Generator::new(5));
+    let p = Tensor::new([0.5f32]).unwrap().set_requires_grad(true).unwrap();
+    for drawn in [
+        f::bernoulli_with(&p, &mut generator),
+        f::normal_with(&p, &one, &mut generator),
+        f::normal_with(&one, &p, &mut generator),
+    ] {
+        let sum = drawn.unwrap().sum(()).unwrap();
+        let error = sum.backward().unwrap_err().to_string();
+        assert!(error.ends_with("there is no gradient of this"), "{error}");
+    }
+}
+
+#[test]
+fn only_floats_require_gradients() {
+    for x in [Tensor::scalar(1i64), Tensor::from_bools(&[true], &[1]).unwrap()] {
+        let error = x.clone().set_requires_grad(true).unwrap_err();
+        assert!(matches!(error, Error::DTypeMismatch { op: "set_requires_grad", .. }), "{error}");
+        assert!(!x.set_requires_grad(false).unwrap().requires_grad());
+    }
+}
+
+#[test]
+fn dimensions_are_flattened_and_split() {
+    let x = Tensor::arange(24).unwrap().reshape([2, 3, 4]).unwrap();
+    assert_eq!(x.flatten(0, -1).unwrap().shape(), [24]);
+    assert_eq!(x.flatten(1, 1).unwrap().shape(), [2, 3, 4]);
+    assert_eq!(Tensor::scalar(1i64).flatten(0, -1).unwrap().shape(), [1]);
+    assert_eq!(message(x.flatten(2, 1)), "flatten: dimensions 2 to 1 of shape [2, 3, 4]");
+    assert_eq!(message(x.flatten(0, 3)), "flatten: dimensions 0 to 3 of shape [2, 3, 4]");
+    assert_eq!(x.unflatten(1, [3, 1, -1]).unwrap().shape(), [2, 3, 1, 1, 4]);
+    assert_eq!(message(x.unflatten(1, [2, 2])), "unflatten: sizes [2, 2] of a dimension of 3");
+    assert!(message(x.unflatten(3, [1])).starts_with("unflatten: "));
+    let diagonal =
+        |offset| x.i(0).unwrap().diagonal(offset, 0, 1).unwrap().to_vec::<i64>().unwrap();
+    assert_eq!([diagonal(0), diagonal(1)], [[0, 5, 10], [1, 6, 11]]);
+    assert_eq!([diagonal(-2), diagonal(3)], [[8], [3]]);
+    assert_eq!(diagonal(i64::MIN).len() + diagonal(4).len(), 0);
+    assert_eq!(x.diagonal(0, -1, 0).unwrap().shape(), [3, 2]);
+    assert_eq!(message(x.diagonal(0, 1, -2)), "diagonal: expected two dimensions, got 1 twice");
 }

@@ -36,10 +36,19 @@ fn numbers_are_written_as_pytorch_writes_them() -> Result<()> {
         (Tensor::new(3.0f32)?, "tensor(3.)"),
         (Tensor::zeros(&[0], DType::F32)?, "tensor([])"),
         (Tensor::zeros(&[0, 3], DType::F32)?, "tensor([], size=[0, 3])"),
-        (Tensor::new([1.0f32])?.set_requires_grad(true), "tensor([1.], requires_grad)"),
+        (Tensor::new([1.0f32])?.set_requires_grad(true).unwrap(), "tensor([1.], requires_grad)"),
     ] {
         assert_eq!(x.to_string(), expected);
     }
+    Ok(())
+}
+
+#[test]
+fn debug_output_is_short() -> Result<()> {
+    let x = Tensor::zeros(&[2, 3], DType::F32)?;
+    assert_eq!(format!("{x:?}"), "Tensor(f32, [2, 3], cpu)");
+    let x = x.set_requires_grad(true)?;
+    assert_eq!(format!("{x:?}"), "Tensor(f32, [2, 3], cpu, requires_grad)");
     Ok(())
 }
 

@@ -120,16 +120,16 @@ fn loading_and_moving_keep_a_weight_shared() {
 #[test]
 fn freezing_keeps_a_weight_shared() {
     let mut model = Tied::new();
-    model.requires_grad_(false);
+    model.requires_grad_(false).unwrap();
     assert_eq!(model.num_parameters(), 9 + 3);
     let state = model.state_dict();
     model.load_state_dict(&state, true).unwrap();
     model.to(Device::Cpu).unwrap();
     assert!(model.parameters().iter().all(|parameter| !parameter.requires_grad()));
     assert!(!model.first.weight.sum_all().unwrap().requires_grad());
-    model.requires_grad_(true);
+    model.requires_grad_(true).unwrap();
     assert!(model.are_tied());
-    let independent = model.first.weight.detach().set_requires_grad(true);
+    let independent = model.first.weight.detach().set_requires_grad(true).unwrap();
     let gradients = independent.sum_all().unwrap().backward().unwrap();
     assert!(gradients.of(&model.first.weight).is_none());
 }

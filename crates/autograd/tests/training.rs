@@ -14,7 +14,7 @@ struct Bag(Vec<(&'static str, Tensor)>);
 
 impl Bag {
     fn new(parameters: &[(&'static str, &[f32])]) -> Bag {
-        let leaf = |values: &[f32]| floats(values).set_requires_grad(true);
+        let leaf = |values: &[f32]| floats(values).set_requires_grad(true).unwrap();
         Bag(parameters.iter().map(|&(name, values)| (name, leaf(values))).collect())
     }
 
@@ -330,8 +330,10 @@ fn the_norm_does_not_depend_on_any_order() {
     let power = |times| (0..times).fold(1.0f32, |product, _| product * 1.5);
     let values: Vec<f32> = (0..999).map(|i| power(i % 67) * (i as f32 - 500.0)).collect();
     let norm = |parts: &[&[f32]]| {
-        let bag =
-            Bag(parts.iter().map(|part| ("w", floats(part).set_requires_grad(true))).collect());
+        let bag = Bag(parts
+            .iter()
+            .map(|part| ("w", floats(part).set_requires_grad(true).unwrap()))
+            .collect());
         let given: Vec<Option<&[f32]>> = parts.iter().map(|&part| Some(part)).collect();
         let mut gradients = bag.gradients(&given);
         clip_grad_norm(&bag.parameters(), &mut gradients, f64::INFINITY, 2.0).unwrap()
@@ -507,7 +509,7 @@ fn a_plateau_lowers_the_rates_and_its_state_goes_on() {
 
 #[test]
 fn a_state_has_the_type_of_its_parameter() {
-    let x = Tensor::full(&[3], 0.7, DType::F64).unwrap().set_requires_grad(true);
+    let x = Tensor::full(&[3], 0.7, DType::F64).unwrap().set_requires_grad(true).unwrap();
     let gradients = x.square().unwrap().sum_all().unwrap().backward().unwrap();
     let mut bag = Bag(vec![("x", x)]);
     let mut optimizer = RmsProp::options(0.1).centered(true).momentum(0.5).init().unwrap();
@@ -518,8 +520,8 @@ fn a_state_has_the_type_of_its_parameter() {
 
 #[test]
 fn gradients_of_several_batches_add_up_in_order_and_only_those_of_leaves_stay() {
-    let x = floats(&[3.0, -1.0]).set_requires_grad(true);
-    let y = floats(&[0.5]).set_requires_grad(true);
+    let x = floats(&[3.0, -1.0]).set_requires_grad(true).unwrap();
+    let y = floats(&[0.5]).set_requires_grad(true).unwrap();
     let batch = |scale: f32| {
         let product = x.mul(&floats(&[scale, scale])).unwrap();
         (product.clone(), product.square().unwrap().sum_all().unwrap().backward().unwrap())
@@ -537,4 +539,32 @@ fn gradients_of_several_batches_add_up_in_order_and_only_those_of_leaves_stay() 
     assert_eq!(of(&sum, &y), [third]);
     let expected: Vec<f32> = expected.iter().map(|x| x * third).collect();
     assert_eq!(bits(&of(&sum, &x)), bits(&expected));
+}
+
+#[test]
+fn gradients_from_before_a_step_or_a_load_are_refused() {
+    let mut bag = Bag::new(&[("x", &[1.0, 2.0]), ("y", &[3.0])]);
+    let mut sgd = Sgd::new(0.5).unwrap();
+    let loss = |bag: &Bag| bag.0[0].1.square().unwrap().sum_all().unwrap().backward().unwrap();
+    let gradients = loss(&bag);
+    sgd.step(&mut bag, &gradients).unwrap();
+    assert_eq!(bag.values(0), [0.0, 0.0]);
+    let state = bag.state_dict();
+    let error = sgd.step(&mut bag, &gradients).unwrap_err();
+    assert!(matches!(error, Error::InvalidArgument { .. }), "{error}");
+    assert!(error.to_string().contains("the gradient of x was taken before"), "{error}");
+    assert_eq!((sgd.steps(), bag.values(0)), (1, vec![0.0, 0.0]));
+    // Loading, moving and converting replace parameters, too.
+    let gradients = loss(&bag);
+    bag.load_state_dict(&state, true).unwrap();
+    assert!(sgd.step(&mut bag, &gradients).is_err());
+    let gradients = loss(&bag);
+    bag.to_dtype(DType::F64).unwrap();
+    assert!(sgd.step(&mut bag, &gradients).is_err());
+    // A parameter without a gradient is no fault, nor is a gradient of something else.
+    let gradients = loss(&bag);
+    sgd.step(&mut bag, &gradients).unwrap();
+    let other = Bag::new(&[("x", &[1.0, 2.0])]);
+    sgd.step(&mut bag, &loss(&other)).unwrap();
+    assert_eq!(sgd.steps(), 3);
 }

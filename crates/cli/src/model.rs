@@ -1,6 +1,6 @@
 //! The network: two convolutions, batch normalisation, pooling, dropout, one linear layer.
 
-use samebits::functional::{flatten_from, relu};
+use samebits::functional::{flatten, relu};
 use samebits::nn::{BatchNorm2d, Conv2d, Dropout, Layer, Linear, MaxPool2d, Module};
 use samebits::{Result, Tensor};
 
@@ -38,6 +38,6 @@ impl Cnn {
         let x = self.conv2.forward(&x)?;
         let x = relu(&self.norm2.forward(&x)?)?;
         let x = self.dropout.forward(&self.pool.forward(&x)?)?;
-        self.linear.forward(&flatten_from(&x, 1)?)
+        self.linear.forward(&flatten(&x, 1, -1)?)
     }
 }

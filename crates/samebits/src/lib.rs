@@ -29,14 +29,13 @@
 #![forbid(unsafe_code)]
 
 mod digest;
-mod draw;
 mod environment;
 pub mod io;
 pub mod trainer;
 
 pub use digest::digest;
-pub use draw::{rand, randn, randperm};
 pub use environment::{Environment, environment};
+pub use samebits_autograd::functional::{rand, randint, randn, randperm};
 pub use samebits_autograd::{
     Gradients, Tensor, backward, functional, nn, no_grad, optim, sequential, sparse,
 };

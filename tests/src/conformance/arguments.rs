@@ -32,7 +32,7 @@ impl<'a> Arguments<'a> {
         for (name, key) in &record.inputs {
             let tensor = new.cast(reference.tensor(key)?)?;
             let var = if record.grads.contains_key(name) {
-                Tensor::from(tensor).set_requires_grad(true)
+                Tensor::from(tensor).set_requires_grad(true).unwrap()
             } else {
                 Tensor::from(tensor)
             };

@@ -190,6 +190,7 @@ pub(super) fn samples(samples: &mut Samples) {
 }
 
 fn products_of(samples: &mut Samples) {
+    sums_of_products(samples);
     let matmul = samples.add("matmul", |x| f::matmul(&x[0], &x[1]));
     for [rows, k, n] in [[13, 700, 33], [70, 40, 1], [5, 3, 257]] {
         matmul.batch([each(&[rows, k]), normal(&[k, n])]);
@@ -230,4 +231,28 @@ fn products_of(samples: &mut Samples) {
         normal(&[2, 3, 4]),
         normal(&[2, 4, 5]),
     ]);
+}
+
+fn sums_of_products(samples: &mut Samples) {
+    let equations: [(_, &[&[usize]]); _] = [
+        ("ij,jk->ik", &[&[2, 3], &[3, 4]]),
+        ("bij,bjk", &[&[2, 3, 2], &[2, 2, 3]]),
+        ("ij,j", &[&[2, 3], &[3]]),
+        ("i,j->ij", &[&[2], &[3]]),
+        ("ij,ij->", &[&[2, 3], &[2, 3]]),
+        ("ii->", &[&[3, 3]]),
+        ("iij->ij", &[&[2, 2, 3]]),
+        ("iijj,j", &[&[2, 2, 3, 3], &[3]]),
+        ("...ij,...jk->...ik", &[&[2, 1, 2, 3], &[3, 3, 2]]),
+        ("a...,...->...a", &[&[2, 3], &[1]]),
+        ("ij,jk,kl,il->j", &[&[2, 3], &[3, 2], &[2, 2], &[2, 2]]),
+        ("ij,kj->ik", &[&[2, 1], &[3, 4]]),
+        ("i,i,i->", &[&[1], &[3], &[1]]),
+        (",i", &[&[], &[3]]),
+    ];
+    for (equation, shapes) in equations {
+        let function = |x: &[Tensor]| f::einsum(equation, &x.iter().collect::<Vec<_>>());
+        let inputs: Vec<_> = shapes.iter().map(|shape| normal(shape)).collect();
+        samples.add(format!("einsum {equation}"), function).twice(inputs);
+    }
 }

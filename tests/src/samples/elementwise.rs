@@ -136,6 +136,10 @@ pub(super) fn samples(samples: &mut Samples) {
             sample.digest(&wild[..variables]);
         }
     }
+    samples
+        .add("prelu", |x| f::prelu(&x[0], &x[1]))
+        .twice([normal(&[3, 4]), normal(&[4])])
+        .twice([normal(&[5]), normal(&[])]);
     samples.add("sign", |x| f::sign(&x[0])).batch([each(&[5, 1003])]);
     let softplus = samples.add("softplus, soon linear", |x| f::softplus(&x[0], 1.7, 1.0));
     softplus.twice([normal(&[40])]);

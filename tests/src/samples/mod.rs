@@ -194,7 +194,7 @@ impl Cases {
                         .iter()
                         .zip(&values)
                         .map(|(input, x)| Tensor::from(x).set_requires_grad(!input.constant))
-                        .collect();
+                        .collect::<Result<_>>()?;
                     let results = sample.call(&inputs, &variables, &(0..0))?;
                     make.gradients(&results[0], &variables)
                 });
@@ -284,8 +284,8 @@ impl Make {
         function: impl FnOnce(&[Tensor]) -> Result<Tensor>,
     ) -> Result<Vec<Value>> {
         self.check("a function", arguments);
-        let variables: Vec<Tensor> =
-            arguments.iter().cloned().map(|x| Tensor::from(x).set_requires_grad(true)).collect();
+        let variable = |x: &Value| Tensor::from(x).set_requires_grad(true);
+        let variables: Vec<Tensor> = arguments.iter().map(variable).collect::<Result<_>>()?;
         self.gradients(&function(&variables)?, &variables)
     }
 

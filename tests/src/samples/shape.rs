@@ -14,6 +14,9 @@ pub(super) fn samples(samples: &mut Samples) {
         samples.add(name, function).twice(inputs);
     };
     add(samples, "permute", |x| f::permute(&x[0], [2, 0, 1]), &[&[2, 3, 4]]);
+    add(samples, "diagonal", |x| f::diagonal(&x[0], 1, 2, 0), &[&[3, 2, 4]]);
+    add(samples, "flatten", |x| f::flatten(&x[0], 0, -2), &[&[2, 3, 4]]);
+    add(samples, "unflatten", |x| f::unflatten(&x[0], 1, [3, -1]), &[&[2, 6]]);
     add(samples, "reshape", |x| f::reshape(&x[0], [3, 4]), &[&[2, 6]]);
     add(samples, "expand", |x| f::expand(&x[0], &[2, 3, 4]), &[&[3, 1]]);
     add(samples, "cat", |x| f::cat(x, 1), &[&[2, 3], &[2, 0], &[2, 4]]);

@@ -6,7 +6,7 @@ use samebits_tensor_core::ops::CompareKind;
 use samebits_tensor_core::{Device, Error, Result, Tensor as Value};
 
 use super::elementwise::{relation, scalar_like};
-use super::{cat, expand, index_select, narrow, reshape, where_};
+use super::{cat, expand, flatten, index_select, narrow, permute, reshape, where_};
 use crate::dims::{Dim, Dims};
 use crate::{Tensor, no_grad};
 
@@ -51,6 +51,49 @@ pub fn chunk(x: &Tensor, chunks: usize, dim: impl Dim) -> Result<Vec<Tensor>> {
         parts.push(narrow(x, dim, start, size.min(total - start))?);
     }
     Ok(parts)
+}
+
+/// The diagonal number `offset` of each matrix that dimensions `dim1` and `dim2` make, as a new last
+/// dimension. Diagonal 0 is the main one, 1 the one above it.
+///
+/// # Errors
+///
+/// There is no such dimension, or it is the same twice.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::Tensor;
+///
+/// let x = Tensor::new([[1.0f32, 2.0, 3.0], [4.0, 5.0, 6.0]])?;
+/// assert_eq!(x.diagonal(0, 0, 1)?.to_vec::<f32>()?, [1.0, 5.0]);
+/// assert_eq!(x.diagonal(1, 0, 1)?.to_vec::<f32>()?, [2.0, 6.0]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.diagonal`.
+#[named]
+#[track_caller]
+pub fn diagonal(x: &Tensor, offset: i64, dim1: impl Dim, dim2: impl Dim) -> Result<Tensor> {
+    let op = "diagonal";
+    let (a, b) = (dim1.dim(op, x.rank())?, dim2.dim(op, x.rank())?);
+    let (rows, columns) = (x.value().size(op, a)?, x.value().size(op, b)?);
+    if a == b {
+        return Err(Error::invalid(op, format!("expected two dimensions, got {a} twice")));
+    }
+    let apart = usize::try_from(offset.unsigned_abs()).unwrap_or(usize::MAX);
+    let (down, right) = if offset < 0 { (apart, 0) } else { (0, apart) };
+    let length = rows.saturating_sub(down).min(columns.saturating_sub(right));
+    let square = narrow(x, a, down.min(rows), length)?;
+    let square = narrow(&square, b, right.min(columns), length)?;
+    let others = (0..x.rank()).filter(|&dim| dim != a && dim != b);
+    let last = permute(&square, others.chain([a, b]).collect::<Vec<usize>>())?;
+    let flat = flatten(&last, -2, -1)?;
+    // No size is more than an i64 holds.
+    let places = Tensor::arange_step(0, (length * length) as i64, length as i64 + 1)?;
+    index_select(&flat, -1, &places.to(x.device())?)
 }
 
 /// Keeps the lower triangle of each matrix, up to and including diagonal number `diagonal`; the
@@ -174,7 +217,7 @@ pub fn flip(x: &Tensor, dims: impl Dims) -> Result<Tensor> {
 ///
 /// # References
 ///
-/// `torch.roll` with `dims`; without them it is `x.flatten_from(0)?.roll(&[shift], 0)` in the shape
+/// `torch.roll` with `dims`; without them it is `x.flatten(0, -1)?.roll(&[shift], 0)` in the shape
 /// of `x`.
 #[named]
 #[track_caller]

@@ -49,18 +49,9 @@ pub fn conv_same(
     dilation: &[usize],
     groups: usize,
 ) -> Result<Tensor> {
-    let dims = dilation.len();
-    let kernel = weight.shape().get(2..).unwrap_or(&[]);
-    if kernel.len() != dims || kernel.contains(&0) {
-        return Err(Error::invalid(
-            "conv_same",
-            format!("a weight of shape {:?} with dilation {dilation:?}", weight.shape()),
-        ));
-    }
-    let totals: Vec<usize> =
-        kernel.iter().zip(dilation).map(|(&k, &d)| (k - 1).saturating_mul(d)).collect();
+    let totals = same_padding(weight, dilation)?;
     let params = ConvParams {
-        stride: vec![1; dims],
+        stride: vec![1; dilation.len()],
         padding: totals.iter().map(|total| total.div_ceil(2)).collect(),
         dilation: dilation.to_vec(),
         groups,
@@ -72,6 +63,18 @@ pub fn conv_same(
         true => pad(&result, &cut, PadMode::Constant, 0.0),
         false => Ok(result),
     }
+}
+
+/// How many elements of padding keep the size of each dimension, both ends together.
+pub(crate) fn same_padding(weight: &Tensor, dilation: &[usize]) -> Result<Vec<usize>> {
+    let kernel = weight.shape().get(2..).unwrap_or(&[]);
+    if kernel.len() != dilation.len() || kernel.contains(&0) {
+        return Err(Error::invalid(
+            "conv_same",
+            format!("a weight of shape {:?} with dilation {dilation:?}", weight.shape()),
+        ));
+    }
+    Ok(kernel.iter().zip(dilation).map(|(&k, &d)| (k - 1).saturating_mul(d)).collect())
 }
 
 /// The transposed convolution: the gradient of [`conv`] with respect to its input, with `input`

@@ -4,7 +4,7 @@ mod integer;
 mod power;
 
 pub use activation::{
-    elu, gelu, gelu_tanh, hardtanh, leaky_relu, log_sigmoid, relu, relu6, silu, softplus,
+    elu, gelu, gelu_tanh, hardtanh, leaky_relu, log_sigmoid, prelu, relu, relu6, silu, softplus,
 };
 pub use choice::{abs, clamp, clamp_max, clamp_min, maximum, minimum, sign, where_};
 pub(super) use choice::{compare, equal, relation, scalar_like, scaled};

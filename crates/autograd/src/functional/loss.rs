@@ -205,7 +205,7 @@ pub fn cross_entropy(logits: &Tensor, target: &Tensor) -> Result<Tensor> {
 /// ```
 /// use samebits_autograd::{Tensor, functional};
 ///
-/// let logits = Tensor::from_slice(&[0.0f32, 0.0, 5.0, 0.0], &[2, 2])?.set_requires_grad(true);
+/// let logits = Tensor::from_slice(&[0.0f32, 0.0, 5.0, 0.0], &[2, 2])?.set_requires_grad(true)?;
 /// let target = Tensor::from_slice(&[1i64, -100], &[2])?;
 /// let loss = functional::cross_entropy(&logits, &target)?;
 /// assert_eq!(loss.item::<f32>()?, std::f32::consts::LN_2);

@@ -5,7 +5,7 @@ use crate::{DType, Result, Tensor, functional as f};
 
 use super::{Operand, Positions};
 
-use samebits_tensor_core::ops::ScatterReduceKind;
+use samebits_tensor_core::ops::{QrMode, ScatterReduceKind};
 
 /// `name(arguments) -> result;` for each function that is a method as it is.
 macro_rules! methods {
@@ -27,8 +27,12 @@ macro_rules! methods {
 methods! {
     abs() -> Tensor;
     add(other: &Tensor) -> Tensor;
+    addmm(a: &Tensor, b: &Tensor, beta: f64, alpha: f64) -> Tensor;
     affine(scale: f64, shift: f64) -> Tensor;
     argsort(dim: impl Dim, descending: bool) -> Tensor;
+    baddbmm(a: &Tensor, b: &Tensor, beta: f64, alpha: f64) -> Tensor;
+    bernoulli() -> Tensor;
+    bincount(weights: Option<&Tensor>, minlength: usize) -> Tensor;
     bmm(other: &Tensor) -> Tensor;
     chunk(chunks: usize, dim: impl Dim) -> Vec<Tensor>;
     clamp(min: Option<f64>, max: Option<f64>) -> Tensor;
@@ -39,6 +43,7 @@ methods! {
     cummin(dim: impl Dim) -> (Tensor, Tensor);
     cumprod(dim: impl Dim) -> Tensor;
     cumsum(dim: impl Dim) -> Tensor;
+    diagonal(offset: i64, dim1: impl Dim, dim2: impl Dim) -> Tensor;
     div(other: &Tensor) -> Tensor;
     elu(alpha: f64) -> Tensor;
     eq(other: impl Operand) -> Tensor;
@@ -47,7 +52,7 @@ methods! {
     exp2() -> Tensor;
     expand(shape: &[usize]) -> Tensor;
     expm1() -> Tensor;
-    flatten_from(from: impl Dim) -> Tensor;
+    flatten(start_dim: impl Dim, end_dim: impl Dim) -> Tensor;
     flip(dims: impl Dims) -> Tensor;
     floor_divide(other: impl Operand) -> Tensor;
     full_like(value: f64) -> Tensor;
@@ -56,11 +61,20 @@ methods! {
     gelu() -> Tensor;
     gt(other: impl Operand) -> Tensor;
     hardtanh(min: f64, max: f64) -> Tensor;
+    histc(bins: usize, min: f64, max: f64) -> Tensor;
     i(positions: impl Positions) -> Tensor;
+    index(indices: &[Tensor]) -> Tensor;
     index_add(dim: impl Dim, index: &Tensor, source: &Tensor, alpha: f64) -> Tensor;
     index_copy(dim: impl Dim, index: &Tensor, source: &Tensor) -> Tensor;
     index_fill(dim: impl Dim, index: &Tensor, value: f64) -> Tensor;
     index_put(indices: &[Tensor], values: &Tensor, accumulate: bool) -> Tensor;
+    index_reduce(
+        dim: impl Dim,
+        index: &Tensor,
+        source: &Tensor,
+        reduce: ScatterReduceKind,
+        include_self: bool
+    ) -> Tensor;
     index_select(dim: impl Dim, index: &Tensor) -> Tensor;
     le(other: impl Operand) -> Tensor;
     leaky_relu(negative_slope: f64) -> Tensor;
@@ -83,6 +97,7 @@ methods! {
     median() -> Tensor;
     minimum(other: &Tensor) -> Tensor;
     mul(other: &Tensor) -> Tensor;
+    multinomial(num_samples: usize, replacement: bool) -> Tensor;
     nanmedian() -> Tensor;
     narrow(dim: impl Dim, start: usize, length: usize) -> Tensor;
     ne(other: impl Operand) -> Tensor;
@@ -93,8 +108,11 @@ methods! {
     permute(order: impl Dims) -> Tensor;
     pow(exponent: &Tensor) -> Tensor;
     pow_scalar(exponent: f64) -> Tensor;
+    prelu(weight: &Tensor) -> Tensor;
     put(index: &Tensor, source: &Tensor, accumulate: bool) -> Tensor;
+    qr(mode: QrMode) -> (Tensor, Tensor);
     rand_like() -> Tensor;
+    randint_like(low: i64, high: i64) -> Tensor;
     randn_like() -> Tensor;
     reciprocal() -> Tensor;
     relu() -> Tensor;
@@ -102,6 +120,7 @@ methods! {
     remainder(other: impl Operand) -> Tensor;
     repeat(sizes: &[usize]) -> Tensor;
     repeat_interleave(repeats: &Tensor, dim: impl DimOrAll) -> Tensor;
+    repeat_interleave_n(repeats: usize, dim: impl DimOrAll) -> Tensor;
     reshape(shape: impl Sizes) -> Tensor;
     roll(shifts: &[i64], dims: impl Dims) -> Tensor;
     rsqrt() -> Tensor;
@@ -114,6 +133,7 @@ methods! {
         reduce: ScatterReduceKind,
         include_self: bool
     ) -> Tensor;
+    scatter_value(dim: impl Dim, index: &Tensor, value: f64) -> Tensor;
     select(dim: impl Dim, index: i64) -> Tensor;
     sigmoid() -> Tensor;
     sign() -> Tensor;
@@ -135,7 +155,11 @@ methods! {
     transpose(a: impl Dim, b: impl Dim) -> Tensor;
     tril(diagonal: i64) -> Tensor;
     triu(diagonal: i64) -> Tensor;
+    unflatten(dim: impl Dim, sizes: impl Sizes) -> Tensor;
     unique() -> (Tensor, Tensor, Tensor);
+    unique_consecutive() -> (Tensor, Tensor, Tensor);
+    unique_consecutive_dim(dim: impl Dim) -> (Tensor, Tensor, Tensor);
+    unique_dim(dim: impl Dim) -> (Tensor, Tensor, Tensor);
     unsqueeze(dim: impl Dim) -> Tensor;
     zeros_like() -> Tensor;
 }
@@ -166,7 +190,11 @@ impl Tensor {
 /// A pair of methods for each reduction: one that removes the dimensions and one that keeps them
 /// as size 1.
 macro_rules! reductions {
-    ($($name:ident, $keepdim:ident($($dims:ident: $type:ty $(, $arg:expr)?)?) -> $result:ty;)*) => {
+    ($(
+        $name:ident, $keepdim:ident(
+            $dims:ident: $type:ty $(, $last:expr)? $(; before $first:ident: $first_type:ty)?
+        ) -> $result:ty;
+    )*) => {
         /// Reductions of [`functional`](crate::functional) as methods, with PyTorch's defaults. Those
         /// that end in `_keepdim` keep the dimensions as size 1.
         #[allow(missing_docs, reason = "each is the function of its name")]
@@ -174,13 +202,13 @@ macro_rules! reductions {
         impl Tensor {
             $(
                 #[track_caller]
-                pub fn $name(&self, $($dims: $type)?) -> Result<$result> {
-                    f::$name(self, $($dims, $($arg,)?)? false)
+                pub fn $name(&self, $($first: $first_type,)? $dims: $type) -> Result<$result> {
+                    f::$name(self, $($first,)? $dims, $($last,)? false)
                 }
 
                 #[track_caller]
-                pub fn $keepdim(&self, $($dims: $type)?) -> Result<$result> {
-                    f::$name(self, $($dims, $($arg,)?)? true)
+                pub fn $keepdim(&self, $($first: $first_type,)? $dims: $type) -> Result<$result> {
+                    f::$name(self, $($first,)? $dims, $($last,)? true)
                 }
             )*
         }
@@ -194,12 +222,14 @@ reductions! {
     any, any_keepdim(dims: impl Dims) -> Tensor;
     argmax, argmax_keepdim(dim: impl DimOrAll) -> Tensor;
     argmin, argmin_keepdim(dim: impl DimOrAll) -> Tensor;
+    kthvalue, kthvalue_keepdim(dim: impl Dim; before k: usize) -> (Tensor, Tensor);
     logsumexp, logsumexp_keepdim(dims: impl Dims) -> Tensor;
     max, max_keepdim(dim: impl Dim) -> (Tensor, Tensor);
     mean, mean_keepdim(dims: impl Dims) -> Tensor;
     median_dim, median_dim_keepdim(dim: impl Dim) -> (Tensor, Tensor);
     min, min_keepdim(dim: impl Dim) -> (Tensor, Tensor);
     nanmedian_dim, nanmedian_dim_keepdim(dim: impl Dim) -> (Tensor, Tensor);
+    norm, norm_keepdim(dims: impl Dims; before p: f64) -> Tensor;
     prod, prod_keepdim(dims: impl Dims) -> Tensor;
     std, std_keepdim(dims: impl Dims, 1.0) -> Tensor;
     sum, sum_keepdim(dims: impl Dims) -> Tensor;

@@ -10,6 +10,7 @@ mod cast;
 mod compare;
 mod conv;
 mod dropout;
+mod einsum;
 mod elementwise;
 mod embedding;
 mod grid;
@@ -24,6 +25,7 @@ mod methods;
 mod norm;
 mod padding;
 mod pooling;
+mod random;
 mod recurrent;
 mod reduce;
 mod scalar;
@@ -34,19 +36,21 @@ mod slice;
 mod sort;
 mod spatial;
 
-pub use arrange::{chunk, flip, repeat, roll, tril, triu};
+pub use arrange::{chunk, diagonal, flip, repeat, roll, tril, triu};
 pub use bincount::{bincount, histc};
 pub use cast::to_dtype;
 pub use compare::{Operand, eq, ge, gt, le, logical_and, logical_not, logical_or, lt, ne};
+pub(crate) use conv::same_padding;
 pub use conv::{
     conv, conv_same, conv_transpose, conv_transpose1d, conv_transpose2d, conv_transpose3d, conv1d,
     conv2d, conv3d,
 };
 pub use dropout::{alpha_dropout, dropout, dropout1d, dropout2d, dropout3d, feature_alpha_dropout};
+pub use einsum::einsum;
 pub use elementwise::{
     abs, add, affine, clamp, clamp_max, clamp_min, cos, div, elu, erf, exp, exp2, expm1,
     floor_divide, gelu, gelu_tanh, hardtanh, leaky_relu, log, log_sigmoid, log1p, log2, log10,
-    maximum, minimum, mul, neg, pow, pow_scalar, reciprocal, relu, relu6, remainder, rsqrt,
+    maximum, minimum, mul, neg, pow, pow_scalar, prelu, reciprocal, relu, relu6, remainder, rsqrt,
     sigmoid, sign, silu, sin, softplus, sqrt, square, sub, tanh, where_,
 };
 pub use embedding::{
@@ -60,7 +64,7 @@ pub use index::{
     scatter_value, take,
 };
 pub use interpolate::{Resize, interpolate, interpolate_area, pixel_shuffle, pixel_unshuffle};
-pub use like::{full_like, ones_like, rand_like, randn_like, zeros_like};
+pub use like::{full_like, ones_like, zeros_like};
 pub use linalg::{pca_lowrank, qr, svd, svd_lowrank};
 pub use linear::{addmm, baddbmm, bmm, linear, matmul};
 pub use loss::{
@@ -80,6 +84,13 @@ pub use pooling::{
     fractional_max_pool3d, fractional_samples, lp_pool, lp_pool1d, lp_pool2d, lp_pool3d, max_pool,
     max_pool1d, max_pool2d, max_pool3d, max_unpool, max_unpool1d, max_unpool2d, max_unpool3d,
 };
+pub(crate) use random::refused;
+pub use random::{
+    bernoulli, bernoulli_with, multinomial, multinomial_with, normal, normal_scalar,
+    normal_scalar_with, normal_with, rand, rand_like, rand_like_with, rand_with, randint,
+    randint_like, randint_like_with, randint_with, randn, randn_like, randn_like_with, randn_with,
+    randperm, randperm_with,
+};
 pub use recurrent::{
     PackedSequence, Stack, Weights, gru, gru_packed, lstm, lstm_packed, pack_padded_sequence,
     pad_packed_sequence, rnn_relu, rnn_relu_packed, rnn_tanh, rnn_tanh_packed,
@@ -91,7 +102,7 @@ pub use reduce::{
 pub use scan::{cummax, cummin, cumprod, cumsum, logcumsumexp};
 pub use scatter::{index_reduce, scatter_add, scatter_reduce};
 pub use shape::{
-    cat, expand, flatten_from, narrow, permute, reshape, split, squeeze, stack, transpose,
+    cat, expand, flatten, narrow, permute, reshape, split, squeeze, stack, transpose, unflatten,
     unsqueeze,
 };
 pub use slice::{At, Ellipsis, NewAxis, Position, Positions, i, select};
@@ -141,7 +152,7 @@ fn twice(
 ) -> Tensor {
     let saved: Vec<Tensor> = inputs.iter().map(|&x| x.clone()).collect();
     Tensor::computed(value, inputs, move |outer| {
-        let fresh: Vec<Tensor> = saved.iter().map(|x| x.detach().set_requires_grad(true)).collect();
+        let fresh: Vec<Tensor> = saved.iter().map(|x| x.detach().leaf(true)).collect();
         let value = with_recording(true, || composed(&fresh))?;
         let grads = value.backward_from(outer.detach(), false)?;
         let sources: Vec<&Tensor> = saved.iter().chain([outer]).collect();

@@ -1,13 +1,14 @@
 use samebits_macros::named;
 use samebits_tensor_core::ops::{
-    BatchNorm, BatchNormGrad, BatchNormInference, Cast, LayerNorm, LayerNormGrad, Unary, UnaryKind,
+    BatchNorm, BatchNormGrad, BatchNormInference, LayerNorm, LayerNormGrad,
 };
 use samebits_tensor_core::{DType, Error, Result};
 
-use super::elementwise::{add, affine, div, mul, sqrt, square, sub};
+use super::elementwise::{add, affine, div, mul, neg, reciprocal, sqrt, square, sub, wanted};
 use super::reduce::{mean, sum_to};
 use super::shape::{expand, reshape};
-use crate::{Tensor, is_recording, run, untracked};
+use super::to_dtype;
+use crate::{Tensor, is_recording, run};
 
 /// The statistics of a batch, per channel.
 #[derive(Clone, Debug)]
@@ -70,7 +71,7 @@ pub fn batch_norm(
     batch_norm_of(input, weight, bias, eps)
 }
 
-/// Batch normalisation with given statistics, which count as constants.
+/// Batch normalisation with given statistics, which have gradients as any other input.
 ///
 /// # Errors
 ///
@@ -95,18 +96,20 @@ pub fn batch_norm_inference(
         var: var.value().clone(),
         eps,
     })?;
-    let (x, w, mean, var) = (input.clone(), weight.clone(), mean.clone(), var.clone());
-    Ok(Tensor::computed(value, &[input, &weight, &bias], move |grad| {
+    let inputs = [input, &weight, &bias, mean, var];
+    let (x, w, m, v) = (input.clone(), weight.clone(), mean.clone(), var.clone());
+    Ok(Tensor::computed(value, &inputs, move |grad| {
         let rank = x.shape().len();
-        let (mean, rstd) = (per_channel(&mean, rank)?, rstd(&var, eps)?);
-        let rstd = per_channel(&rstd, rank)?;
-        let normal = mul(&sub(&x, &mean)?, &rstd)?;
+        let each = rstd(&v, eps)?;
+        let rstd = per_channel(&each, rank)?;
+        let normal = mul(&sub(&x, &per_channel(&m, rank)?)?, &rstd)?;
         let grad_x = mul(grad, &mul(&per_channel(&w, rank)?, &rstd)?)?;
-        Ok(vec![
-            Some(grad_x),
-            Some(sum_per_channel(&mul(grad, &normal)?)?),
-            Some(sum_per_channel(grad)?),
-        ])
+        let grad_weight = sum_per_channel(&mul(grad, &normal)?)?;
+        let grad_mean = wanted(&m, || neg(&sum_per_channel(&grad_x)?))?;
+        let grad_var =
+            wanted(&v, || affine(&mul(&grad_weight, &mul(&w, &square(&each)?)?)?, -0.5, 0.0))?;
+        let grad_bias = sum_per_channel(grad)?;
+        Ok(vec![Some(grad_x), Some(grad_weight), Some(grad_bias), grad_mean, grad_var])
     }))
 }
 
@@ -353,10 +356,8 @@ fn sum_per_channel(x: &Tensor) -> Result<Tensor> {
 
 /// `1 / √(var + eps)`, formed in f64 and rounded once, as [`BatchNormInference`] has it.
 fn rstd(var: &Tensor, eps: f64) -> Result<Tensor> {
-    let wide = untracked(&Cast { x: var.value().clone(), to: DType::F64 })?;
-    let std = sqrt(&affine(&wide, 1.0, eps)?)?;
-    let x = run(&Unary { kind: UnaryKind::Reciprocal, x: std.value().clone() })?;
-    untracked(&Cast { x, to: var.dtype() })
+    let wide = to_dtype(var, DType::F64)?;
+    to_dtype(&reciprocal(&sqrt(&affine(&wide, 1.0, eps)?)?)?, var.dtype())
 }
 
 fn expect_several(op: &'static str, input: &Tensor, count: usize) -> Result<()> {

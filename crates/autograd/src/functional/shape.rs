@@ -1,4 +1,5 @@
 use samebits_macros::named;
+use samebits_tensor_core::layout::numel;
 use samebits_tensor_core::ops::Cat;
 use samebits_tensor_core::{Error, Result};
 
@@ -21,19 +22,72 @@ pub fn reshape(x: &Tensor, shape: impl Sizes) -> Result<Tensor> {
     }))
 }
 
-/// Dimensions `from..` flattened into one.
+/// Flattens dimensions `start_dim` to `end_dim`, included, into one. A tensor without dimensions
+/// gets one.
 ///
 /// # Errors
 ///
-/// There is no such dimension.
+/// There is no such dimension, or the end comes before the start.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::{DType, Tensor};
+///
+/// let x = Tensor::zeros(&[2, 3, 4, 5], DType::F32)?;
+/// assert_eq!(x.flatten(1, -1)?.shape(), [2, 60]);
+/// assert_eq!(x.flatten(0, 1)?.shape(), [6, 4, 5]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.flatten`.
 #[named]
-pub fn flatten_from(x: &Tensor, from: impl Dim) -> Result<Tensor> {
-    let from = from.dim("flatten", x.rank())?;
-    if let Some(x) = lifted(x, from)? {
+pub fn flatten(x: &Tensor, start_dim: impl Dim, end_dim: impl Dim) -> Result<Tensor> {
+    let (op, shape) = ("flatten", x.shape());
+    let (start, end) = (start_dim.dim(op, x.rank())?, end_dim.dim(op, x.rank())?);
+    if start > end || end >= x.rank().max(1) {
+        let message = format!("dimensions {start} to {end} of shape {shape:?}");
+        return Err(Error::invalid(op, message));
+    }
+    if let Some(x) = lifted(x, start)? {
         return Ok(x);
     }
-    let flat = x.value().flatten_from(from)?;
-    reshape(x, flat.shape())
+    let flat = numel(op, &shape[start..=end])?;
+    reshape(x, [&shape[..start], &[flat], &shape[end + 1..]].concat())
+}
+
+/// Splits dimension `dim` into dimensions of `sizes`, of which one may be `-1`: what the others
+/// leave.
+///
+/// # Errors
+///
+/// There is no such dimension, or the sizes do not multiply to its size.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::{DType, Tensor};
+///
+/// let x = Tensor::zeros(&[2, 12], DType::F32)?;
+/// assert_eq!(x.unflatten(-1, [3, -1])?.shape(), [2, 3, 4]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.unflatten`.
+#[named]
+pub fn unflatten(x: &Tensor, dim: impl Dim, sizes: impl Sizes) -> Result<Tensor> {
+    let op = "unflatten";
+    let dim = dim.dim(op, x.rank())?;
+    let size = x.value().size(op, dim)?;
+    let sizes = sizes.sizes(op, size)?;
+    if numel(op, &sizes)? != size {
+        return Err(Error::invalid(op, format!("sizes {sizes:?} of a dimension of {size}")));
+    }
+    reshape(x, [&x.shape()[..dim], &sizes, &x.shape()[dim + 1..]].concat())
 }
 
 /// Reorders the dimensions.

@@ -1,8 +1,8 @@
 //! Indexing as PyTorch writes it: `x[.., 1:3, -1]` is `x.i((.., 1..3, -1))`.
 
-use samebits_macros::named;
 use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
+use samebits_macros::named;
 use samebits_tensor_core::{Error, Result};
 
 use super::{narrow, squeeze, unsqueeze};

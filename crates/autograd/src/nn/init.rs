@@ -26,7 +26,7 @@ use samebits_tensor_core::{DType, Error, Result, Tensor as Value};
 
 use super::options::Place;
 use super::with_generator;
-use crate::functional::blocks;
+use crate::functional::{blocks, refused};
 use crate::{Tensor, run};
 
 pub use samebits_rng::init::Gain;
@@ -197,7 +197,7 @@ fn on_host(
     let mut value = Value::scratch(tensor.shape(), DType::F32)?;
     let out = value.as_mut_slice()?;
     with_generator(op, tensor.device(), |generator| {
-        fill(generator, out).map_err(|error| Error::invalid(op, error.to_string()))
+        fill(generator, out).map_err(|error| refused(op, error))
     })?;
     let value = run(&Cast { x: value, to: tensor.dtype() })?.to(tensor.device())?;
     replace(tensor, value.into());
@@ -205,7 +205,7 @@ fn on_host(
 }
 
 fn replace(tensor: &mut Tensor, new: Tensor) {
-    *tensor = new.set_requires_grad(tensor.requires_grad());
+    *tensor = tensor.succeeded_by(new.into());
 }
 
 fn place(tensor: &Tensor) -> Place {

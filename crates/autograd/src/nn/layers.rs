@@ -11,8 +11,8 @@ mod resample;
 mod transformer;
 
 pub use activation::{
-    ELU, Flatten, GELU, Hardtanh, Identity, LeakyReLU, LogSigmoid, LogSoftmax, ReLU, ReLU6, SiLU,
-    Sigmoid, Softmax, Softplus, Tanh,
+    ELU, Flatten, GELU, Hardtanh, Identity, LeakyReLU, LogSigmoid, LogSoftmax, PReLU, PReLUOptions,
+    ReLU, ReLU6, SiLU, Sigmoid, Softmax, Softplus, Tanh, Unflatten,
 };
 pub use attention::{Attend, MultiheadAttention, MultiheadAttentionOptions};
 pub use conv::{

@@ -62,7 +62,7 @@ mod summary;
 pub use cell::TensorCell;
 pub use layers::*;
 pub use module::{IncompatibleKeys, Kind, Module, join};
-pub use options::PerDim;
+pub use options::{Padding, PerDim};
 pub use recurrent::{GRU, LSTM, Nonlinearity, RNN, RecurrentOptions};
 pub use samebits_macros::Module;
 pub use scope::{draw_from, eval, is_training, train, train_with, with_generator};

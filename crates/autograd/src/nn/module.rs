@@ -9,7 +9,7 @@ use samebits_tensor_core::rerun::same_bits;
 use samebits_tensor_core::{DType, Device, Error, Result};
 
 use super::Summary;
-use crate::Tensor;
+use crate::{Tensor, functional};
 
 /// A part of a model: its tensors and their names.
 ///
@@ -136,7 +136,7 @@ pub trait Module {
                 );
                 return Err(Error::InvalidState { op, message });
             }
-            Ok(Some(in_place_of(old, new.detach().to(old.device())?)))
+            Ok(Some(old.succeeded_by(new.value().to(old.device())?)))
         })?;
         Ok(keys)
     }
@@ -148,11 +148,56 @@ pub trait Module {
     /// [`Error::NoBackend`] if the device cannot be used, [`Error::Backend`] if it fails; the
     /// module is unchanged then.
     fn to(&mut self, device: Device) -> Result<()> {
-        replace("to", self, &|_, old| Ok(Some(in_place_of(old, old.detach().to(device)?))))
+        replace("to", self, &|_, old| Ok(Some(old.succeeded_by(old.value().to(device)?))))
+    }
+
+    /// Converts every parameter and buffer of a float type to `dtype`, as
+    /// [`functional::to_dtype`](crate::functional::to_dtype) does. Integers, such as counts of
+    /// batches, stay as they are. What layers share stays shared.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::DTypeMismatch`] if `dtype` is not a float, [`Error::OutOfMemory`] if there is no
+    /// memory; the module is unchanged then.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate samebits_autograd as samebits;
+    /// # samebits_tensor_core::random::manual_seed(0);
+    /// use samebits::DType;
+    /// use samebits::nn::{Linear, Module};
+    ///
+    /// let mut linear = Linear::new(4, 2)?;
+    /// linear.to_dtype(DType::F64)?;
+    /// assert_eq!(linear.weight.dtype(), DType::F64);
+    /// # Ok::<(), samebits::Error>(())
+    /// ```
+    ///
+    /// # References
+    ///
+    /// `torch.nn.Module.to` with a `dtype`.
+    fn to_dtype(&mut self, dtype: DType) -> Result<()> {
+        let op = "to_dtype";
+        if !dtype.is_float() {
+            let (what, expected, got) = ("the new type", DType::F32, dtype);
+            return Err(Error::DTypeMismatch { op, what, expected, got });
+        }
+        replace(op, self, &|_, old| {
+            if !old.dtype().is_float() {
+                return Ok(None);
+            }
+            Ok(Some(old.succeeded_by(functional::to_dtype(&old.detach(), dtype)?.into())))
+        })
     }
 
     /// Freezes or thaws every parameter: optimisers pass over those that require no gradient,
     /// which keep their names in the state. What layers share stays shared.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::DTypeMismatch`] if a parameter is to be thawed and its type is not a float; the
+    /// module is unchanged then.
     ///
     /// # Examples
     ///
@@ -162,17 +207,21 @@ pub trait Module {
     /// use samebits::nn::{Linear, Module};
     ///
     /// let mut head = Linear::new(4, 2)?;
-    /// head.requires_grad_(false);
+    /// head.requires_grad_(false)?;
     /// assert!(head.parameters().iter().all(|parameter| !parameter.requires_grad()));
     /// assert_eq!(head.named_parameters()[1].0, "bias");
     /// # Ok::<(), samebits::Error>(())
     /// ```
-    fn requires_grad_(&mut self, requires_grad: bool) {
+    fn requires_grad_(&mut self, requires_grad: bool) -> Result<()> {
+        for parameter in self.parameters() {
+            parameter.set_requires_grad(requires_grad)?;
+        }
         self.visit_mut("", &mut |_, kind, tensor| {
             if kind == Kind::Parameter && tensor.requires_grad() != requires_grad {
-                *tensor = tensor.clone().set_requires_grad(requires_grad);
+                *tensor = tensor.clone().leaf(requires_grad);
             }
         });
+        Ok(())
     }
 
     /// A table of all tensors, to be printed.
@@ -247,12 +296,6 @@ fn incompatible<M: Module + ?Sized>(
         missing: missing.into_iter().map(|(name, _)| name).collect(),
         unexpected: unexpected.into_iter().map(str::to_owned).collect(),
     }
-}
-
-/// `new` as a parameter, frozen or not, or as a buffer, as `old` is.
-fn in_place_of(old: &Tensor, new: Tensor) -> Tensor {
-    let new = if old.identity().is_some() { new.set_requires_grad(true) } else { new };
-    new.set_requires_grad(old.requires_grad())
 }
 
 /// Replaces each tensor by what `find` returns for it, once for all names of a shared one. Nothing

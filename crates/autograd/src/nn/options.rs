@@ -23,6 +23,29 @@ impl<const DIMS: usize> PerDim<DIMS> for [usize; DIMS] {
     }
 }
 
+/// How far the windows of a convolution reach past each border: a size for each spatial dimension,
+/// or one for all, or as much as keeps the size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Padding<const DIMS: usize> {
+    /// This much at either end.
+    Size([usize; DIMS]),
+    /// As much as keeps the size, with stride 1; where that is an odd number of elements, the end
+    /// gets one more. PyTorch's `padding="same"`.
+    Same,
+}
+
+impl<const DIMS: usize> From<usize> for Padding<DIMS> {
+    fn from(size: usize) -> Padding<DIMS> {
+        Padding::Size([size; DIMS])
+    }
+}
+
+impl<const DIMS: usize> From<[usize; DIMS]> for Padding<DIMS> {
+    fn from(sizes: [usize; DIMS]) -> Padding<DIMS> {
+        Padding::Size(sizes)
+    }
+}
+
 /// Setters of fields, or of those of the field `in`, which take the value itself or what `=>` makes
 /// of it.
 macro_rules! setters {
@@ -103,18 +126,18 @@ impl Place {
 
     /// A parameter of `value` everywhere.
     pub(super) fn constant(self, shape: &[usize], value: f64) -> Result<Tensor> {
-        Ok(self.full(shape, value)?.set_requires_grad(true))
+        self.full(shape, value)?.set_requires_grad(true)
     }
 
     /// A parameter uniform in ±`bound`.
     pub(super) fn uniform(self, op: &'static str, shape: &[usize], bound: f64) -> Result<Tensor> {
         let numbers = Numbers::Uniform { low: -bound, high: bound };
-        Ok(drawn(op, shape, self, numbers)?.set_requires_grad(true))
+        drawn(op, shape, self, numbers)?.set_requires_grad(true)
     }
 
     /// A parameter of standard normal numbers.
     pub(super) fn normal(self, op: &'static str, shape: &[usize]) -> Result<Tensor> {
         let numbers = Numbers::Normal { mean: 0.0, std: 1.0 };
-        Ok(drawn(op, shape, self, numbers)?.set_requires_grad(true))
+        drawn(op, shape, self, numbers)?.set_requires_grad(true)
     }
 }

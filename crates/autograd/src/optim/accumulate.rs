@@ -20,7 +20,7 @@ impl Gradients {
     /// ```
     /// use samebits_autograd::Tensor;
     ///
-    /// let x = Tensor::scalar(3.0f32).set_requires_grad(true);
+    /// let x = Tensor::scalar(3.0f32).set_requires_grad(true)?;
     /// let mut gradients = x.square()?.backward()?;
     /// gradients.accumulate(&x.square()?.backward()?)?;
     /// assert_eq!(gradients.of(&x).unwrap().item::<f32>()?, 12.0);
@@ -29,7 +29,7 @@ impl Gradients {
     pub fn accumulate(&mut self, other: &Gradients) -> Result<()> {
         let sums = other
             .leaves
-            .iter()
+            .keys()
             .filter_map(|leaf| Some((*leaf, other.by_id.get(leaf)?)))
             .map(|(leaf, new)| match self.by_id.get(&leaf) {
                 Some(old) => Ok((leaf, arithmetic::add(old.value(), new.value())?.into())),
@@ -38,7 +38,7 @@ impl Gradients {
             .collect::<Result<Vec<(u64, Tensor)>>>()?;
         self.by_id.extend(sums);
         self.leaves.extend(&other.leaves);
-        self.by_id.retain(|id, _| self.leaves.contains(id));
+        self.by_id.retain(|id, _| self.leaves.contains_key(id));
         Ok(())
     }
 
@@ -51,7 +51,7 @@ impl Gradients {
     pub fn scale(&mut self, factor: f64) -> Result<()> {
         let scaled = self
             .leaves
-            .iter()
+            .keys()
             .filter_map(|leaf| Some((*leaf, self.by_id.get(leaf)?)))
             .map(|(leaf, old)| Ok((leaf, arithmetic::scale(old.value(), factor)?.into())))
             .collect::<Result<Vec<(u64, Tensor)>>>()?;

@@ -36,7 +36,7 @@ use crate::{Gradients, Tensor, run};
 /// use samebits_autograd::optim::clip_grad_norm;
 /// use samebits_autograd::Tensor;
 ///
-/// let x = Tensor::from_slice(&[3.0f32, 4.0], &[2])?.set_requires_grad(true);
+/// let x = Tensor::from_slice(&[3.0f32, 4.0], &[2])?.set_requires_grad(true)?;
 /// let mut gradients = x.square()?.sum_all()?.backward()?;
 /// let norm = clip_grad_norm(&[x.clone()], &mut gradients, 5.0, 2.0)?;
 /// assert_eq!(norm, 10.0);

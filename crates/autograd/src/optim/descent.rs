@@ -176,12 +176,19 @@ impl<R: Rule> Optimizer for Descent<R> {
         let mut states = Vec::new();
         let mut moved = BTreeMap::new();
         for (name, parameter) in model.named_parameters() {
+            if gradients.are_stale(&parameter) {
+                let message = format!(
+                    "the gradient of {name} was taken before it was replaced, by a step or by \
+                     loading: call `backward` for each step"
+                );
+                return Err(Error::invalid(R::NAME, message));
+            }
             if let (Some(identity), Some(gradient)) =
                 (parameter.identity(), gradients.of(&parameter))
                 && let Entry::Vacant(entry) = moved.entry(identity)
             {
                 let (value, state) = self.moved(&name, parameter.value(), gradient.value())?;
-                entry.insert(Tensor::from(value).set_requires_grad(true));
+                entry.insert(parameter.succeeded_by(value));
                 states.push((name, state));
             }
         }

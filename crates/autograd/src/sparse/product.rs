@@ -32,7 +32,7 @@ use crate::{Tensor, run};
 /// use samebits_autograd::sparse::{SparseCoo, sparse_mm};
 ///
 /// let indices = Tensor::from_slice(&[0i64, 1, 2, 0], &[2, 2])?;
-/// let values = Tensor::from_slice(&[2.0f32, 3.0], &[2])?.set_requires_grad(true);
+/// let values = Tensor::from_slice(&[2.0f32, 3.0], &[2])?.set_requires_grad(true)?;
 /// let sparse = SparseCoo::new(&indices, &values, &[2, 3])?;
 /// let dense = Tensor::from_slice(&[1.0f32, 10.0, 100.0], &[3, 1])?;
 /// let y = sparse_mm(&sparse, &dense)?;

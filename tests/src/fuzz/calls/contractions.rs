@@ -85,6 +85,30 @@ fn products(calls: &mut Calls) {
             }
         })
     });
+    calls.function("einsum", |d| {
+        let dtype = d.float();
+        let equation =
+            d.pick(&["ij,jk->ik", "...ij,...jk", "ii,i->", "ij,ij,jk->k", "i...,...->..."]);
+        let equation =
+            if d.hostile() { d.pick(&["", "i", "ij->kk", "i.,j", "->", ",,"]) } else { equation };
+        let sizes = [(); 3].map(|()| d.between(0, 4));
+        let operands: Vec<Value> = equation
+            .split("->")
+            .next()
+            .unwrap_or_default()
+            .replace("...", "")
+            .split(',')
+            .map(|term| {
+                let size = |letter: u8| sizes[usize::from(letter) % 3];
+                let mut shape: Vec<usize> = term.bytes().map(size).collect();
+                if d.hostile() {
+                    shape.push(d.size().min(5));
+                }
+                d.tensor(&shape, dtype)
+            })
+            .collect();
+        graded(d, operands, |x| f::einsum(equation, &x.iter().collect::<Vec<_>>()))
+    });
     calls.function("linear", |d| {
         let (dtype, rank) = (d.float(), d.between(0, 3));
         let (mut shape, [k, n]) = (d.shape(rank), [d.size(), d.size()]);

@@ -162,8 +162,7 @@ fn graded(
     arguments: Vec<Value>,
     function: impl FnOnce(&[Tensor]) -> Result<Tensor>,
 ) -> Result<Vec<Value>> {
-    let variables: Vec<Tensor> =
-        arguments.into_iter().map(|x| Tensor::from(x).set_requires_grad(true)).collect();
+    let variables: Vec<Tensor> = arguments.into_iter().map(variable).collect::<Result<_>>()?;
     let value = function(&variables)?;
     let twice = draw.chance(4);
     let seed = like(draw, value.value())?;
@@ -180,6 +179,12 @@ fn graded(
         }
     }
     Ok(results)
+}
+
+/// An argument, whose gradient is wanted if it can have one.
+fn variable(x: Value) -> Result<Tensor> {
+    let is_float = x.dtype().is_float();
+    Tensor::from(x).set_requires_grad(is_float)
 }
 
 /// A gradient for a result.

@@ -52,6 +52,21 @@ fn random(calls: &mut Calls) {
             _ => samebits::randperm(n)?.into(),
         }])
     });
+    calls.function("random_of_tensors", |d| {
+        let (shape, dtype, which) = (d.any_shape(), d.float(), d.below(5));
+        let dtype = if d.hostile() { d.any_type() } else { dtype };
+        let (x, mut generator) = (Tensor::from(d.tensor(&shape, dtype)), generator(d));
+        let (n, replacement, generator) = (d.count(3), d.flag(), &mut generator);
+        let (low, high) = (d.int(-3), d.int(9));
+        let drawn = match which {
+            0 => f::bernoulli_with(&x, generator)?,
+            1 => f::multinomial_with(&x, n, replacement, generator)?,
+            2 => f::normal_with(&x, &x, generator)?,
+            3 => f::rand_like_with(&x, generator)?,
+            _ => f::randint_like_with(&x, low, high, generator)?,
+        };
+        Ok(vec![drawn.into()])
+    });
     calls.function("dropouts", |d| {
         let (shape, dtype, p, which) = (d.any_shape(), d.float(), d.real(0.3), d.below(6));
         let (x, mut generator) = (d.tensor(&shape, dtype), generator(d));
@@ -155,7 +170,7 @@ fn shapes(calls: &mut Calls) {
         let sizes = d.counts(&[1, 1]);
         graded(d, vec![x], |x| match which {
             0 => f::reshape(&x[0], &turned),
-            1 => f::flatten_from(&x[0], a),
+            1 => f::flatten(&x[0], a, b),
             2 => f::permute(&x[0], &order),
             3 => f::transpose(&x[0], a, b),
             4 => f::expand(&x[0], &wider),

@@ -1,15 +1,57 @@
 //! Activation functions: stated compositions of the elementary ones.
 
-use samebits_macros::named;
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
+use samebits_macros::named;
 use samebits_tensor_core::ops::{BinaryKind, CompareKind, UnaryKind};
 use samebits_tensor_core::{Error, Result, Tensor as Value};
 
-use super::choice::{compare, hard_clamp, minimum, where_};
+use super::choice::{clamp_max, compare, hard_clamp, minimum, where_};
 use super::{abs, add, affine, erf, exp, expm1, fused, log1p, mul, neg, sigmoid, sub, tanh, unary};
 use crate::Tensor;
-use crate::functional::full_like;
+use crate::functional::{full_like, reshape};
+
+/// `x`, or below 0 `weight · x`; the gradient at 0 is that below.
+///
+/// # Shapes
+///
+/// `weight` has one element, or is `[channels]` for `x` of shape `[n, channels, ..]`.
+///
+/// # Errors
+///
+/// The type is not a float, or the number of weights is another.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::Tensor;
+///
+/// let x = Tensor::new([[-2.0f32, 4.0], [6.0, -8.0]])?;
+/// let y = x.prelu(&Tensor::new([0.5f32, 0.25])?)?;
+/// assert_eq!(y.to_vec::<f32>()?, [-1.0, 4.0, 6.0, -2.0]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.nn.functional.prelu`.
+#[named]
+#[track_caller]
+pub fn prelu(x: &Tensor, weight: &Tensor) -> Result<Tensor> {
+    let channels = x.shape().get(1).copied().unwrap_or(1);
+    if weight.numel() != 1 && (weight.rank() != 1 || weight.numel() != channels) {
+        let (weight, x) = (weight.shape(), x.shape());
+        let message = format!("a weight of shape {weight:?} for an input of shape {x:?}");
+        return Err(Error::invalid("prelu", message));
+    }
+    let mut along = vec![1; x.rank()];
+    if weight.numel() != 1 {
+        along[1] = channels;
+    }
+    // Nothing above 0 enters the product, so nothing there has a part in its gradient.
+    let below = mul(&reshape(weight, along)?, &clamp_max(x, 0.0)?)?;
+    where_(&compare(CompareKind::Gt, x, 0.0)?, x, &below)
+}
 
 /// `max(x, 0)`.
 ///

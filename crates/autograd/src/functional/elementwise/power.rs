@@ -124,7 +124,7 @@ pub fn pow(x: &Tensor, exponent: &Tensor) -> Result<Tensor> {
 /// ```
 /// use samebits_autograd::{Tensor, functional};
 ///
-/// let x = Tensor::from_slice(&[2.0f32, -3.0], &[2])?.set_requires_grad(true);
+/// let x = Tensor::from_slice(&[2.0f32, -3.0], &[2])?.set_requires_grad(true)?;
 /// let y = functional::pow_scalar(&x, 3.0)?;
 /// assert_eq!(y.to_vec::<f32>()?, [8.0, -27.0]);
 /// assert_eq!(y.sum_all()?.backward()?.of(&x).unwrap().to_vec::<f32>()?, [12.0, 27.0]);

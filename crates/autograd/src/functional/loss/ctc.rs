@@ -43,7 +43,7 @@ pub struct CtcOptions {
 /// use samebits_autograd::{Tensor, functional};
 /// use samebits_tensor_core::DType;
 ///
-/// let logits = Tensor::zeros(&[2, 1, 2], DType::F32)?.set_requires_grad(true);
+/// let logits = Tensor::zeros(&[2, 1, 2], DType::F32)?.set_requires_grad(true)?;
 /// let log_probs = functional::log_softmax(&logits, 2)?;
 /// let targets = Tensor::from_slice(&[1i64], &[1, 1])?;
 /// let loss = functional::ctc_loss(&log_probs, &targets, &[2], &[1], Default::default())?;

@@ -2,6 +2,7 @@ use samebits_macros::Module;
 use samebits_tensor_core::Result;
 
 use crate::nn::Layer;
+use crate::nn::options::{Place, place_setters, setters};
 use crate::{Tensor, functional};
 
 /// Layers without options.
@@ -176,25 +177,147 @@ impl Layer for Identity {
     }
 }
 
-/// All dimensions from `start_dim` on as one.
+/// Dimensions `start_dim` to `end_dim`, included, as one. Negative ones count from the last, −1.
 ///
 /// # References
 ///
-/// `torch.nn.Flatten`, whose `end_dim` is the last here.
+/// `torch.nn.Flatten`.
 #[derive(Clone, Copy, Debug, Module)]
 pub struct Flatten {
-    /// The first dimension that is flattened: 1 by default; a negative one counts from the last, −1.
+    /// The first dimension that is flattened: 1 by default.
     pub start_dim: i64,
+    /// The last: −1 by default.
+    pub end_dim: i64,
 }
 
 impl Default for Flatten {
     fn default() -> Flatten {
-        Flatten { start_dim: 1 }
+        Flatten::new(1, -1)
+    }
+}
+
+impl Flatten {
+    /// Flattens dimensions `start_dim` to `end_dim`.
+    pub fn new(start_dim: i64, end_dim: i64) -> Flatten {
+        Flatten { start_dim, end_dim }
     }
 }
 
 impl Layer for Flatten {
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        functional::flatten_from(x, self.start_dim)
+        functional::flatten(x, self.start_dim, self.end_dim)
+    }
+}
+
+/// One dimension as several, of which one size may be −1: what the others leave.
+///
+/// # Examples
+///
+/// ```
+/// # extern crate samebits_autograd as samebits;
+/// use samebits::nn::{Layer, Unflatten};
+/// use samebits::{DType, Tensor};
+///
+/// let rows = Tensor::zeros(&[5, 12], DType::F32)?;
+/// assert_eq!(Unflatten::new(1, [3, 2, -1]).forward(&rows)?.shape(), [5, 3, 2, 2]);
+/// # Ok::<(), samebits::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.nn.Unflatten`.
+#[derive(Clone, Debug, Module)]
+pub struct Unflatten {
+    /// The dimension; a negative one counts from the last, −1.
+    pub dim: i64,
+    /// The sizes that it becomes.
+    #[module(skip)]
+    pub sizes: Vec<i64>,
+}
+
+impl Unflatten {
+    /// Dimension `dim` as dimensions of `sizes`.
+    pub fn new(dim: i64, sizes: impl Into<Vec<i64>>) -> Unflatten {
+        Unflatten { dim, sizes: sizes.into() }
+    }
+}
+
+impl Layer for Unflatten {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        functional::unflatten(x, self.dim, &self.sizes)
+    }
+}
+
+/// `x`, or below 0 `weight · x` with a weight that is trained, of all or of each channel.
+///
+/// # Examples
+///
+/// ```
+/// # extern crate samebits_autograd as samebits;
+/// use samebits::Tensor;
+/// use samebits::nn::{Layer, PReLU};
+///
+/// let x = Tensor::new([[-4.0f32, 4.0]])?;
+/// assert_eq!(PReLU::new()?.forward(&x)?.to_vec::<f32>()?, [-1.0, 4.0]);
+/// let each = PReLU::options().num_parameters(2).value(0.5).init()?;
+/// assert_eq!(each.forward(&x)?.to_vec::<f32>()?, [-2.0, 4.0]);
+/// # Ok::<(), samebits::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.nn.PReLU`.
+#[derive(Clone, Debug, Module)]
+pub struct PReLU {
+    /// `[1]` or `[channels]`
+    pub weight: Tensor,
+}
+
+impl PReLU {
+    /// One weight of 0.25.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for it.
+    pub fn new() -> Result<PReLU> {
+        PReLU::options().init()
+    }
+
+    /// A layer with other options than PyTorch's defaults.
+    pub fn options() -> PReLUOptions {
+        PReLUOptions { num_parameters: 1, value: 0.25, place: Place::default() }
+    }
+}
+
+impl Layer for PReLU {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        functional::prelu(x, &self.weight)
+    }
+}
+
+/// Options of a [`PReLU`].
+#[derive(Clone, Debug)]
+pub struct PReLUOptions {
+    num_parameters: usize,
+    value: f64,
+    place: Place,
+}
+
+impl PReLUOptions {
+    setters! {
+        /// The number of weights: 1 if not set, or the number of channels.
+        num_parameters: usize;
+        /// What each weight is at first, PyTorch's `init`: 0.25 if not set.
+        value: f64;
+    }
+    place_setters!();
+
+    /// The layer.
+    ///
+    /// # Errors
+    ///
+    /// The type is not a float, or there is no memory for the weights.
+    pub fn init(&self) -> Result<PReLU> {
+        Ok(PReLU { weight: self.place.constant(&[self.num_parameters], self.value)? })
     }
 }

@@ -5,7 +5,7 @@ use samebits_tensor_core::{Error, Result};
 
 use super::bound;
 use crate::nn::Layer;
-use crate::nn::options::{PerDim, Place, init_with, place_setters, setters};
+use crate::nn::options::{Padding, PerDim, Place, init_with, place_setters, setters};
 use crate::{Tensor, functional};
 
 /// A convolution over `DIMS` spatial dimensions.
@@ -15,7 +15,7 @@ use crate::{Tensor, functional};
 /// ```
 /// # extern crate samebits_autograd as samebits;
 /// use samebits::Tensor;
-/// use samebits::nn::{Conv2d, Layer};
+/// use samebits::nn::{Conv2d, Layer, Padding};
 /// use samebits_tensor_core::DType;
 ///
 /// samebits_tensor_core::random::manual_seed(0);
@@ -23,6 +23,8 @@ use crate::{Tensor, functional};
 /// assert_eq!(Conv2d::new(3, 8, 5)?.forward(&image)?.shape(), [1, 8, 28, 28]);
 /// let halved = Conv2d::options(3, 8, [3, 5]).stride(2).padding([1, 2]).bias(false).init()?;
 /// assert_eq!(halved.forward(&image)?.shape(), [1, 8, 16, 16]);
+/// let same = Conv2d::options(3, 8, 4).padding(Padding::Same).init()?;
+/// assert_eq!(same.forward(&image)?.shape(), [1, 8, 32, 32]);
 /// # Ok::<(), samebits::Error>(())
 /// ```
 ///
@@ -37,6 +39,8 @@ pub struct ConvNd<const DIMS: usize> {
     pub bias: Option<Tensor>,
     /// How the window moves.
     pub params: ConvParams,
+    /// Whether the padding keeps the size ([`Padding::Same`]); that of `params` is not used then.
+    pub same: bool,
     /// What the padding is filled with: zeros, in the constant mode.
     pub padding_mode: PadMode,
 }
@@ -74,7 +78,7 @@ impl<const DIMS: usize> ConvNd<DIMS> {
             out_channels,
             kernel_size: kernel_size.per_dim(),
             stride: [1; DIMS],
-            padding: [0; DIMS],
+            padding: Padding::Size([0; DIMS]),
             dilation: [1; DIMS],
             groups: 1,
             bias: true,
@@ -86,17 +90,28 @@ impl<const DIMS: usize> ConvNd<DIMS> {
 
 impl<const DIMS: usize> Layer for ConvNd<DIMS> {
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        let (weight, bias) = (&self.weight, self.bias.as_ref());
+        let (weight, bias, params) = (&self.weight, self.bias.as_ref(), &self.params);
         if self.padding_mode == PadMode::Constant {
-            return functional::conv(x, weight, bias, &self.params);
+            return match self.same {
+                true => functional::conv_same(x, weight, bias, &params.dilation, params.groups),
+                false => functional::conv(x, weight, bias, params),
+            };
         }
-        let mut params = self.params.clone();
-        let mut pads = Vec::new();
-        for padding in params.padding.iter_mut().rev() {
-            // What no index can hold is refused by `pad`, in the name of its size.
-            let size = i64::try_from(std::mem::take(padding)).unwrap_or(i64::MAX);
-            pads.extend([size, size]);
-        }
+        let ends: Vec<[usize; 2]> = match self.same {
+            true => functional::same_padding(weight, &params.dilation)?
+                .into_iter()
+                .map(|total| [total / 2, total.div_ceil(2)])
+                .collect(),
+            false => params.padding.iter().map(|&size| [size; 2]).collect(),
+        };
+        // What no index can hold is refused by `pad`, in the name of its size.
+        let pads: Vec<i64> = ends
+            .into_iter()
+            .rev()
+            .flatten()
+            .map(|size| i64::try_from(size).unwrap_or(i64::MAX))
+            .collect();
+        let params = ConvParams { padding: vec![0; DIMS], ..params.clone() };
         functional::conv(&functional::pad(x, &pads, self.padding_mode, 0.0)?, weight, bias, &params)
     }
 }
@@ -108,7 +123,7 @@ pub struct ConvOptions<const DIMS: usize> {
     out_channels: usize,
     kernel_size: [usize; DIMS],
     stride: [usize; DIMS],
-    padding: [usize; DIMS],
+    padding: Padding<DIMS>,
     dilation: [usize; DIMS],
     groups: usize,
     bias: bool,
@@ -121,7 +136,7 @@ impl<const DIMS: usize> ConvOptions<DIMS> {
         /// The distance between neighbouring windows: 1 if not set.
         stride: impl PerDim<DIMS> => stride.per_dim();
         /// How far the windows reach past each border: 0 if not set.
-        padding: impl PerDim<DIMS> => padding.per_dim();
+        padding: impl Into<Padding<DIMS>> => padding.into();
         /// The distance between neighbouring taps: 1 if not set.
         dilation: impl PerDim<DIMS> => dilation.per_dim();
         /// The number of groups of channels that do not see each other: 1 if not set.
@@ -138,9 +153,18 @@ impl<const DIMS: usize> ConvOptions<DIMS> {
     ///
     /// # Errors
     ///
-    /// The channels do not divide into the groups; else as [`ConvNd::new`].
+    /// The channels do not divide into the groups, or [`Padding::Same`] goes with a stride; else as
+    /// [`ConvNd::new`].
     pub fn init(&self) -> Result<ConvNd<DIMS>> {
         let op = "Conv";
+        let (padding, same) = match self.padding {
+            Padding::Size(sizes) => (sizes, false),
+            Padding::Same => ([0; DIMS], true),
+        };
+        if same && self.stride != [1; DIMS] {
+            let message = format!("padding that keeps the size, with stride {:?}", self.stride);
+            return Err(Error::invalid(op, message));
+        }
         let inputs = self.in_channels;
         let each = per_group(op, inputs, self.out_channels, self.groups, inputs)?;
         let shape = [&[self.out_channels, each][..], &self.kernel_size].concat();
@@ -149,7 +173,8 @@ impl<const DIMS: usize> ConvOptions<DIMS> {
         Ok(ConvNd {
             weight: draw(&shape)?,
             bias: self.bias.then(|| draw(&[self.out_channels])).transpose()?,
-            params: params(self.stride, self.padding, self.dilation, self.groups),
+            params: params(self.stride, padding, self.dilation, self.groups),
+            same,
             padding_mode: self.padding_mode,
         })
     }

@@ -256,7 +256,7 @@ fn rows(
     let source = place.full(&[1, shape[1]], 0.0)?.value().clone();
     let index = Value::from_slice(&[index], &[1])?.to(place.device)?;
     let cleared = run(&IndexCopy { input: weight.value().clone(), dim: 0, index, source })?;
-    Ok(Tensor::from(cleared).set_requires_grad(true))
+    Ok(weight.with_value(cleared))
 }
 
 /// The weight, whose rows that `index` names are first scaled down to `max_norm`.
@@ -269,6 +269,6 @@ fn shortened(
     let Some(max_norm) = max_norm else { return Ok(weight.get()) };
     weight.update(|old| {
         let new = functional::embedding_renorm(&old.detach(), index, max_norm, norm_type)?;
-        Ok(new.set_requires_grad(old.requires_grad()))
+        Ok(old.with_value(new.into()))
     })
 }

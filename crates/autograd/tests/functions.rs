@@ -1,0 +1,433 @@
+//! All functions: which of them are methods too, and whose name their errors carry.
+
+use std::collections::BTreeSet;
+
+use samebits_autograd::functional as f;
+use samebits_autograd::{DType, Error, Result, Tensor};
+use samebits_rng::Generator;
+use samebits_tensor_core::ops::{
+    ConvParams, GridMode, GridPadding, GridParams, InterpolateMode, PadMode, PoolParams, QrMode,
+    ScatterReduceKind,
+};
+
+/// Functions that are no methods, and why.
+const NO_METHODS: &[(&str, &str)] = &[
+    (
+        "torch.Tensor has no such method: the first argument is no tensor",
+        "cat einsum meshgrid normal_scalar normal_scalar_with rand rand_with randint randint_with \
+         randn randn_with randperm randperm_with stack",
+    ),
+    (
+        "a form with a generator: `nn::draw_from` gives one to the method",
+        "bernoulli_with multinomial_with normal_with rand_like_with randint_like_with \
+         randn_like_with",
+    ),
+    (
+        "torch.Tensor has no such method: layers and functions of torch.nn.functional",
+        "adaptive_avg_pool adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d \
+         adaptive_max_pool adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d affine_grid \
+         alpha_dropout avg_pool avg_pool1d avg_pool2d avg_pool3d batch_norm batch_norm_inference \
+         conv conv1d conv2d conv3d conv_same conv_transpose conv_transpose1d conv_transpose2d \
+         conv_transpose3d dropout dropout1d dropout2d dropout3d embedding embedding_bag \
+         embedding_renorm embedding_with feature_alpha_dropout fractional_max_pool \
+         fractional_max_pool2d fractional_max_pool3d fractional_samples gelu_tanh grid_sample \
+         group_norm gru gru_packed instance_norm interpolate interpolate_area layer_norm linear \
+         lp_pool lp_pool1d lp_pool2d lp_pool3d lstm lstm_packed max_pool max_pool1d max_pool2d \
+         max_pool3d max_unpool max_unpool1d max_unpool2d max_unpool3d pack_padded_sequence pad \
+         pad_packed_sequence pixel_shuffle pixel_unshuffle rnn_relu rnn_relu_packed rnn_tanh \
+         rnn_tanh_packed",
+    ),
+    (
+        "torch.Tensor has no such method: losses",
+        "binary_cross_entropy binary_cross_entropy_with_logits cross_entropy \
+         cross_entropy_probabilities cross_entropy_with ctc_loss huber_loss kl_div l1_loss mse_loss \
+         nll_loss nll_loss_with smooth_l1_loss",
+    ),
+    ("torch.Tensor has no such method: functions of torch", "normal pca_lowrank svd_lowrank"),
+];
+
+/// The functions that `functional` exports.
+fn functions() -> BTreeSet<String> {
+    let source = include_str!("../src/functional/mod.rs");
+    let exports = source.split("\npub use ").skip(1).map(|rest| rest.split(';').next().unwrap());
+    let mut names = BTreeSet::new();
+    for export in exports {
+        let (_, list) = export.split_once("::").unwrap();
+        for name in list.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')) {
+            // Types are written with a capital.
+            if name.starts_with(|c: char| c.is_ascii_lowercase()) {
+                names.insert(name.to_owned());
+            }
+        }
+    }
+    names
+}
+
+/// The methods that are functions of the same name.
+fn methods() -> BTreeSet<String> {
+    let source = include_str!("../src/functional/methods.rs");
+    let lines = source.lines().map(|line| line.trim_start().trim_start_matches("pub fn "));
+    let name = |line: &str| {
+        let end = line.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))?;
+        line[end..].starts_with(['(', ',']).then(|| line[..end].to_owned())
+    };
+    let functions = functions();
+    lines.filter_map(name).filter(|name| functions.contains(name)).collect()
+}
+
+#[test]
+fn every_function_is_a_method_or_says_why_not() {
+    let (functions, methods) = (functions(), methods());
+    assert!(functions.len() > 200 && methods.len() > 120, "{functions:?} {methods:?}");
+    let listed: Vec<&str> = NO_METHODS.iter().flat_map(|(_, names)| names.split(' ')).collect();
+    let others: BTreeSet<String> = listed.iter().map(|&name| name.to_owned()).collect();
+    assert_eq!(listed.len(), others.len(), "listed twice");
+    let known = &methods | &others;
+    let neither: Vec<_> = functions.difference(&known).collect();
+    assert!(neither.is_empty(), "make methods of them, or say why not: {neither:?}");
+    let both: Vec<_> = methods.intersection(&others).collect();
+    assert!(both.is_empty(), "these are methods: {both:?}");
+    let gone: Vec<_> = others.difference(&functions).collect();
+    assert!(gone.is_empty(), "there is no such function: {gone:?}");
+}
+
+/// Arguments that hardly any function takes.
+struct Hostile {
+    x: Tensor,
+    y: Tensor,
+    index: Tensor,
+    dim: i64,
+    sizes: Vec<usize>,
+    generator: Generator,
+}
+
+fn hostile() -> Result<Vec<Hostile>> {
+    let of = |x: Tensor, y: Tensor, index: Tensor, dim: i64, sizes: &[usize]| Hostile {
+        x,
+        y,
+        index,
+        dim,
+        sizes: sizes.to_vec(),
+        generator: Generator::new(0),
+    };
+    let zeros = |shape: &[usize], dtype| Tensor::zeros(shape, dtype);
+    let far = Tensor::from_slice(&[99i64, -99], &[2])?;
+    Ok(vec![
+        of(zeros(&[2, 3], DType::Bool)?, zeros(&[4, 5], DType::Bool)?, far.clone(), 9, &[7, 7]),
+        of(zeros(&[2, 3], DType::I64)?, zeros(&[4, 5], DType::F32)?, far.clone(), -9, &[0]),
+        of(zeros(&[2, 3], DType::F32)?, zeros(&[4, 5], DType::F64)?, far.clone(), 0, &[]),
+        of(zeros(&[2, 3, 4, 5], DType::F32)?, zeros(&[7], DType::F32)?, far, 1, &[usize::MAX, 2]),
+        of(
+            Tensor::scalar(1.5f32),
+            zeros(&[2, 0], DType::F32)?,
+            zeros(&[1], DType::F32)?,
+            3,
+            &[1 << 40, 1 << 40],
+        ),
+        of(zeros(&[0, 3], DType::F64)?, Tensor::scalar(1i64), Tensor::scalar(5i64), -2, &[3, 0, 1]),
+    ])
+}
+
+type Call = fn(&mut Hostile) -> Option<Error>;
+
+macro_rules! calls {
+    (|$h:ident| $($name:ident($($argument:expr),*);)*) => {
+        vec![$((
+            stringify!($name),
+            (|$h: &mut Hostile| f::$name($($argument),*).err()) as Call,
+        )),*]
+    };
+}
+
+fn calls() -> Vec<(&'static str, Call)> {
+    const CORNERS: bool = true;
+    calls! { |h|
+        abs(&h.x);
+        adaptive_avg_pool(&h.x, &h.sizes);
+        adaptive_avg_pool1d(&h.x, &h.sizes);
+        adaptive_avg_pool2d(&h.x, &h.sizes);
+        adaptive_avg_pool3d(&h.x, &h.sizes);
+        adaptive_max_pool(&h.x, &h.sizes);
+        adaptive_max_pool1d(&h.x, &h.sizes);
+        adaptive_max_pool2d(&h.x, &h.sizes);
+        adaptive_max_pool3d(&h.x, &h.sizes);
+        add(&h.x, &h.y);
+        addmm(&h.x, &h.y, &h.x, 0.5, 2.0);
+        affine(&h.x, 2.0, 1.0);
+        affine_grid(&h.x, &h.sizes, CORNERS);
+        all(&h.x, h.dim, false);
+        alpha_dropout(&h.x, 1.5, &mut h.generator);
+        amax(&h.x, h.dim, false);
+        amin(&h.x, h.dim, false);
+        any(&h.x, h.dim, false);
+        argmax(&h.x, h.dim, false);
+        argmin(&h.x, h.dim, false);
+        argsort(&h.x, h.dim, false);
+        avg_pool(&h.x, &pool(h), true, Some(0));
+        avg_pool1d(&h.x, &pool(h), true, Some(0));
+        avg_pool2d(&h.x, &pool(h), true, Some(0));
+        avg_pool3d(&h.x, &pool(h), true, Some(0));
+        baddbmm(&h.x, &h.y, &h.x, 0.5, 2.0);
+        batch_norm(&h.x, Some(&h.y), None, 1e-5);
+        batch_norm_inference(&h.x, Some(&h.y), None, &h.y, &h.x, 1e-5);
+        bernoulli(&h.x.affine(2.0, 2.0).unwrap_or_else(|_| h.y.clone()));
+        bernoulli_with(&h.x.affine(2.0, 2.0).unwrap_or_else(|_| h.y.clone()), &mut h.generator);
+        binary_cross_entropy(&h.x, &h.y, None, f::Reduction::Mean);
+        binary_cross_entropy_with_logits(&h.x, &h.y, None, Some(&h.y), f::Reduction::Mean);
+        bincount(&h.x, Some(&h.y), 3);
+        bmm(&h.x, &h.y);
+        cat(&[h.x.clone(), h.y.clone()], h.dim);
+        chunk(&h.x, 0, h.dim);
+        clamp(&h.x, Some(0.0), None);
+        clamp_max(&h.x, 0.0);
+        clamp_min(&h.x, 0.0);
+        conv(&h.x, &h.y, None, &ConvParams::padded(2, 1));
+        conv1d(&h.x, &h.y, None, &ConvParams::padded(2, 1));
+        conv2d(&h.x, &h.y, None, &ConvParams::padded(2, 1));
+        conv3d(&h.x, &h.y, None, &ConvParams::padded(2, 1));
+        conv_same(&h.x, &h.y, None, &h.sizes, 1);
+        conv_transpose(&h.x, &h.y, None, &ConvParams::padded(2, 1), &h.sizes);
+        conv_transpose1d(&h.x, &h.y, None, &ConvParams::padded(2, 1), &h.sizes);
+        conv_transpose2d(&h.x, &h.y, None, &ConvParams::padded(2, 1), &h.sizes);
+        conv_transpose3d(&h.x, &h.y, None, &ConvParams::padded(2, 1), &h.sizes);
+        cos(&h.x);
+        cross_entropy(&h.x, &h.y);
+        cross_entropy_probabilities(&h.x, &h.y, &f::ClassLoss::default());
+        cross_entropy_with(&h.x, &h.y, &f::ClassLoss::default());
+        ctc_loss(&h.x, &h.y, &h.sizes, &h.sizes, f::CtcOptions::default());
+        cummax(&h.x, h.dim);
+        cummin(&h.x, h.dim);
+        cumprod(&h.x, h.dim);
+        cumsum(&h.x, h.dim);
+        diagonal(&h.x, i64::MIN, h.dim, h.dim);
+        div(&h.x, &h.y);
+        dropout(&h.x, 1.5, &mut h.generator);
+        dropout1d(&h.x, 1.5, &mut h.generator);
+        dropout2d(&h.x, 1.5, &mut h.generator);
+        dropout3d(&h.x, 1.5, &mut h.generator);
+        einsum("ij,ji->i", &[&h.x, &h.y]);
+        elu(&h.x, 1.0);
+        embedding(&h.x, &h.index);
+        embedding_bag(&h.x, &h.index, Some(&h.index), None, f::EmbeddingBagOptions::default());
+        embedding_renorm(&h.x, &h.index, -1.0, 2.0);
+        embedding_with(&h.x, &h.index, Some(99), true);
+        eq(&h.x, &h.y);
+        erf(&h.x);
+        exp(&h.x);
+        exp2(&h.x);
+        expand(&h.x, &h.sizes);
+        expm1(&h.x);
+        feature_alpha_dropout(&h.x, 1.5, &mut h.generator);
+        flatten(&h.x, h.dim, 0);
+        flip(&h.x, h.dim);
+        fractional_max_pool(&h.x, &h.sizes, &h.sizes, &h.y);
+        fractional_max_pool2d(&h.x, &h.sizes, &h.sizes, &h.y);
+        fractional_max_pool3d(&h.x, &h.sizes, &h.sizes, &h.y);
+        fractional_samples(&h.x, 9, &mut h.generator);
+        gather(&h.x, h.dim, &h.index);
+        ge(&h.x, &h.y);
+        gelu(&h.x);
+        gelu_tanh(&h.x);
+        grid_sample(&h.x, &h.y, GridParams {
+            mode: GridMode::Linear,
+            padding: GridPadding::Zeros,
+            align_corners: CORNERS
+        });
+        group_norm(&h.x, 2, Some(&h.y), None, 1e-5);
+        gru(&h.x, &h.y, &weights(h), f::Stack::default());
+        gru_packed(&packed(h), &h.y, &weights(h), f::Stack::default());
+        gt(&h.x, &h.y);
+        hardtanh(&h.x, -1.0, 1.0);
+        histc(&h.x, 0, 1.0, 0.0);
+        huber_loss(&h.x, &h.y, -1.0, f::Reduction::Mean);
+        i(&h.x, (9, 9));
+        index(&h.x, &[h.index.clone(), h.y.clone()]);
+        index_add(&h.x, h.dim, &h.index, &h.y, 1.0);
+        index_copy(&h.x, h.dim, &h.index, &h.y);
+        index_fill(&h.x, h.dim, &h.index, 1.0);
+        index_put(&h.x, &[h.index.clone()], &h.y, true);
+        index_reduce(&h.x, h.dim, &h.index, &h.y, ScatterReduceKind::Mean, true);
+        index_select(&h.x, h.dim, &h.index);
+        instance_norm(&h.x, Some(&h.y), None, 1e-5);
+        interpolate(&h.x, f::Resize::Size(&h.sizes), InterpolateMode::Nearest);
+        interpolate_area(&h.x, f::Resize::Size(&h.sizes));
+        kl_div(&h.x, &h.y, f::BatchReduction::BatchMean, false);
+        kthvalue(&h.x, 99, h.dim, false);
+        l1_loss(&h.x, &h.y, f::Reduction::Mean);
+        layer_norm(&h.x, &h.sizes, Some(&h.y), None, 1e-5);
+        le(&h.x, &h.y);
+        leaky_relu(&h.x, 0.1);
+        linear(&h.x, &h.y, Some(&h.y));
+        log(&h.x);
+        log10(&h.x);
+        log1p(&h.x);
+        log2(&h.x);
+        log_sigmoid(&h.x);
+        log_softmax(&h.x, h.dim);
+        logcumsumexp(&h.x, h.dim);
+        logical_and(&h.x, &h.y);
+        logical_or(&h.x, &h.y);
+        logsumexp(&h.x, h.dim, false);
+        lp_pool(&h.x, 2.0, &pool(h));
+        lp_pool1d(&h.x, 2.0, &pool(h));
+        lp_pool2d(&h.x, 2.0, &pool(h));
+        lp_pool3d(&h.x, 2.0, &pool(h));
+        lstm(&h.x, &h.y, &h.y, &weights(h), f::Stack::default());
+        lstm_packed(&packed(h), &h.y, &h.y, &weights(h), f::Stack::default());
+        lt(&h.x, &h.y);
+        masked_fill(&h.x, &h.y, 1.0);
+        masked_scatter(&h.x, &h.y, &h.x);
+        masked_select(&h.x, &h.y);
+        matmul(&h.x, &h.y);
+        max(&h.x, h.dim, false);
+        max_pool(&h.x, &pool(h));
+        max_pool1d(&h.x, &pool(h));
+        max_pool2d(&h.x, &pool(h));
+        max_pool3d(&h.x, &pool(h));
+        max_unpool(&h.x, &h.index, &pool(h), Some(&h.sizes));
+        max_unpool1d(&h.x, &h.index, &pool(h), Some(&h.sizes));
+        max_unpool2d(&h.x, &h.index, &pool(h), Some(&h.sizes));
+        max_unpool3d(&h.x, &h.index, &pool(h), Some(&h.sizes));
+        maximum(&h.x, &h.y);
+        mean(&h.x, h.dim, false);
+        median(&h.x);
+        median_dim(&h.x, h.dim, false);
+        meshgrid(&[h.x.clone(), h.y.clone()]);
+        min(&h.x, h.dim, false);
+        minimum(&h.x, &h.y);
+        mse_loss(&h.x, &h.y, f::Reduction::Mean);
+        mul(&h.x, &h.y);
+        multinomial(&h.x, 9, false);
+        multinomial_with(&h.x, 9, false, &mut h.generator);
+        nanmedian(&h.x);
+        nanmedian_dim(&h.x, h.dim, false);
+        narrow(&h.x, h.dim, usize::MAX, usize::MAX);
+        ne(&h.x, &h.y);
+        neg(&h.x);
+        nll_loss(&h.x, &h.y);
+        nll_loss_with(&h.x, &h.y, &f::ClassLoss::default());
+        norm(&h.x, -1.0, h.dim, false);
+        normal(&h.x, &h.y);
+        normal_scalar(0.0, -1.0, &h.sizes);
+        normal_scalar_with(0.0, -1.0, &h.sizes, &mut h.generator);
+        normal_with(&h.x, &h.y, &mut h.generator);
+        one_hot(&h.index, 3);
+        pack_padded_sequence(&h.x, &h.sizes, true, true);
+        pad(&h.x, &[9, 9, 9, 9, 9, 9, 9, 9, 9], PadMode::Reflect, 0.0);
+        pca_lowrank(&h.x, Some(99), true, 1, &mut h.generator);
+        permute(&h.x, h.dim);
+        pixel_shuffle(&h.x, 99);
+        pixel_unshuffle(&h.x, 99);
+        pow(&h.x, &h.y);
+        pow_scalar(&h.x, 0.5);
+        prelu(&h.x, &h.y);
+        prod(&h.x, h.dim, false);
+        put(&h.x, &h.index, &h.y, true);
+        qr(&h.x, QrMode::Reduced);
+        rand(&h.sizes);
+        rand_like(&h.x);
+        rand_like_with(&h.x, &mut h.generator);
+        rand_with(&h.sizes, &mut h.generator);
+        randint(5, 3, &h.sizes);
+        randint_like(&h.x, 5, 3);
+        randint_like_with(&h.x, 5, 3, &mut h.generator);
+        randint_with(0, 3, &h.sizes, &mut h.generator);
+        randn(&h.sizes);
+        randn_like(&h.x);
+        randn_like_with(&h.x, &mut h.generator);
+        randn_with(&h.sizes, &mut h.generator);
+        randperm(usize::MAX - h.sizes.len());
+        randperm_with(usize::MAX, &mut h.generator);
+        reciprocal(&h.x);
+        relu(&h.x);
+        relu6(&h.x);
+        repeat(&h.x, &h.sizes);
+        repeat_interleave(&h.x, &h.index, h.dim);
+        repeat_interleave_n(&h.x, usize::MAX, h.dim);
+        reshape(&h.x, h.sizes.as_slice());
+        rnn_relu(&h.x, &h.y, &weights(h), f::Stack::default());
+        rnn_relu_packed(&packed(h), &h.y, &weights(h), f::Stack::default());
+        rnn_tanh(&h.x, &h.y, &weights(h), f::Stack::default());
+        rnn_tanh_packed(&packed(h), &h.y, &weights(h), f::Stack::default());
+        roll(&h.x, &[1], h.dim);
+        rsqrt(&h.x);
+        scatter(&h.x, h.dim, &h.index, &h.y);
+        scatter_add(&h.x, h.dim, &h.index, &h.y);
+        scatter_reduce(&h.x, h.dim, &h.index, &h.y, ScatterReduceKind::Prod, true);
+        scatter_value(&h.x, h.dim, &h.index, 1.0);
+        select(&h.x, h.dim, 99);
+        sigmoid(&h.x);
+        silu(&h.x);
+        sin(&h.x);
+        smooth_l1_loss(&h.x, &h.y, -1.0, f::Reduction::Mean);
+        softmax(&h.x, h.dim);
+        softplus(&h.x, 1.0, 20.0);
+        sort(&h.x, h.dim, false);
+        split(&h.x, &h.sizes, h.dim);
+        sqrt(&h.x);
+        square(&h.x);
+        squeeze(&h.x, h.dim);
+        stack(&[h.x.clone(), h.y.clone()], h.dim);
+        std(&h.x, h.dim, 1.0, false);
+        sub(&h.x, &h.y);
+        sum(&h.x, h.dim, false);
+        svd(&h.x);
+        svd_lowrank(&h.x, 99, 1, None, &mut h.generator);
+        take(&h.x, &h.index);
+        tanh(&h.x);
+        topk(&h.x, 99, h.dim, true);
+        transpose(&h.x, h.dim, 9);
+        tril(&h.x.i((f::Ellipsis, 0)).and_then(|x| x.flatten(0, -1)).unwrap_or(h.x.clone()), 0);
+        triu(&h.x.i((f::Ellipsis, 0)).and_then(|x| x.flatten(0, -1)).unwrap_or(h.x.clone()), 0);
+        unflatten(&h.x, h.dim, h.sizes.as_slice());
+        unique_consecutive_dim(&h.x, h.dim);
+        unique_dim(&h.x, h.dim);
+        unsqueeze(&h.x, h.dim);
+        var(&h.x, h.dim, 1.0, false);
+        var_mean(&h.x, h.dim, 1.0, false);
+        where_(&h.x, &h.x, &h.y);
+    }
+}
+
+/// Functions that refuse nothing here: they take every tensor.
+const UNREFUSED: &str = "full_like logical_not nonzero ones_like pad_packed_sequence sign \
+                         to_dtype unique unique_consecutive zeros_like";
+
+fn pool(h: &Hostile) -> PoolParams {
+    PoolParams::square(if h.dim > 0 { 2 } else { 1 }, 99)
+}
+
+fn weights(h: &Hostile) -> Vec<f::Weights> {
+    let (weight_ih, weight_hh) = (h.x.clone(), h.y.clone());
+    vec![f::Weights { weight_ih, weight_hh, bias_ih: None, bias_hh: None, weight_hr: None }]
+}
+
+/// Two sequences of f32 numbers, whatever is hostile.
+fn packed(_: &Hostile) -> f::PackedSequence {
+    let x = Tensor::zeros(&[3, 2, 4], DType::F32).unwrap();
+    f::pack_padded_sequence(&x, &[3, 1], false, true).unwrap()
+}
+
+#[test]
+fn every_error_starts_with_the_name_of_the_function_that_was_called() {
+    samebits_tensor_core::random::manual_seed(0);
+    let calls = calls();
+    let called: BTreeSet<String> = calls.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let unrefused: BTreeSet<String> = UNREFUSED.split_whitespace().map(str::to_owned).collect();
+    assert_eq!(&called | &unrefused, functions());
+    let mut silent = Vec::new();
+    let mut foreign = Vec::new();
+    for (name, call) in calls {
+        let errors: Vec<String> =
+            hostile().unwrap().iter_mut().filter_map(call).map(|error| error.to_string()).collect();
+        if errors.is_empty() {
+            silent.push(name);
+        }
+        let own = |error: &&String| {
+            error.strip_prefix(name).is_some_and(|rest| rest.starts_with([':', ' ']))
+        };
+        foreign.extend(errors.iter().filter(|error| !own(error)).cloned().map(|e| (name, e)));
+    }
+    assert!(silent.is_empty(), "nothing was refused: {silent:?}");
+    assert!(foreign.is_empty(), "errors of other names: {foreign:#?}");
+}
