@@ -220,6 +220,7 @@ fn calls() -> Vec<(&'static str, Call)> {
         feature_alpha_dropout(&h.x, 1.5, &mut h.generator);
         flatten(&h.x, h.dim, 0);
         flip(&h.x, h.dim);
+        floor_divide(&h.x, &h.y);
         fractional_max_pool(&h.x, &h.sizes, &h.sizes, &h.y);
         fractional_max_pool2d(&h.x, &h.sizes, &h.sizes, &h.y);
         fractional_max_pool3d(&h.x, &h.sizes, &h.sizes, &h.y);
@@ -245,7 +246,7 @@ fn calls() -> Vec<(&'static str, Call)> {
         index_add(&h.x, h.dim, &h.index, &h.y, 1.0);
         index_copy(&h.x, h.dim, &h.index, &h.y);
         index_fill(&h.x, h.dim, &h.index, 1.0);
-        index_put(&h.x, &[h.index.clone()], &h.y, true);
+        index_put(&h.x, std::slice::from_ref(&h.index), &h.y, true);
         index_reduce(&h.x, h.dim, &h.index, &h.y, ScatterReduceKind::Mean, true);
         index_select(&h.x, h.dim, &h.index);
         instance_norm(&h.x, Some(&h.y), None, 1e-5);
@@ -341,6 +342,7 @@ fn calls() -> Vec<(&'static str, Call)> {
         reciprocal(&h.x);
         relu(&h.x);
         relu6(&h.x);
+        remainder(&h.x, &h.y);
         repeat(&h.x, &h.sizes);
         repeat_interleave(&h.x, &h.index, h.dim);
         repeat_interleave_n(&h.x, usize::MAX, h.dim);

@@ -124,7 +124,7 @@ fn one_bound_clamps() {
     let whole = Tensor::arange(4).unwrap();
     let clamped = whole.clamp(Some(1.0), Some(2.0)).unwrap();
     assert_eq!(clamped.to_vec::<i64>().unwrap(), [1, 1, 2, 2]);
-    assert_eq!(message(whole.clamp_min(0.5)), "clamp: 0.5 beside a tensor of type i64");
+    assert_eq!(message(whole.clamp_min(0.5)), "clamp_min: 0.5 beside a tensor of type i64");
 }
 
 #[test]

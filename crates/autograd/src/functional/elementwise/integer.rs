@@ -1,5 +1,6 @@
 //! Division of integers.
 
+use samebits_macros::named;
 use samebits_tensor_core::Result;
 use samebits_tensor_core::ops::BinaryKind;
 
@@ -27,6 +28,7 @@ use crate::functional::{Operand, constant};
 /// # References
 ///
 /// `torch.floor_divide`.
+#[named]
 #[track_caller]
 pub fn floor_divide(x: &Tensor, other: impl Operand) -> Result<Tensor> {
     let other = &other.operand("floor_divide", x)?;
@@ -53,6 +55,7 @@ pub fn floor_divide(x: &Tensor, other: impl Operand) -> Result<Tensor> {
 /// # References
 ///
 /// `torch.remainder`.
+#[named]
 #[track_caller]
 pub fn remainder(x: &Tensor, other: impl Operand) -> Result<Tensor> {
     let other = &other.operand("remainder", x)?;
