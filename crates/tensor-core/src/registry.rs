@@ -10,12 +10,14 @@
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::io::{self, Write as _};
 use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Once};
 
 use parking_lot::{Mutex, RwLock};
 use samebits_numerics::{fpenv, simd};
+use tracing::subscriber::NoSubscriber;
 
 use crate::determinism::{self, Policy};
 use crate::device::DeviceKind;
@@ -339,8 +341,10 @@ struct Registered<O: Op> {
 
 static REGISTRY: RwLock<BTreeMap<TypeId, Entry>> = RwLock::new(BTreeMap::new());
 
-/// Call sites that have been warned about a missing level.
-static WARNED: Mutex<BTreeSet<(&'static str, u32, u32)>> = Mutex::new(BTreeSet::new());
+/// Operations and call sites that have been warned about a missing level.
+static WARNED: Mutex<BTreeSet<Site>> = Mutex::new(BTreeSet::new());
+
+type Site = (&'static str, Pass, &'static Location<'static>);
 
 /// What other libraries do to a thread's floating-point mode is reported once.
 static REPORT_REPAIR: Once = Once::new();
@@ -445,8 +449,20 @@ fn choose<O: Op>(
     if !policy.warn_only {
         return Err(refusal);
     }
-    if WARNED.lock().insert((caller.file(), caller.line(), caller.column())) {
-        tracing::warn!(op = O::NAME, %caller, "{refusal}");
+    if WARNED.lock().insert((O::NAME, O::PASS, caller)) {
+        warn(&refusal, caller);
     }
     Ok(best.clone())
+}
+
+/// Reports what warn-only mode lets pass: to the subscriber of this thread, or, as nobody would see
+/// it without one, on standard error.
+fn warn(refusal: &Error, caller: &Location<'_>) {
+    let unseen = tracing::dispatcher::get_default(|current| current.is::<NoSubscriber>());
+    if unseen {
+        // Unlike `eprintln!`, this does not panic if standard error is closed.
+        writeln!(io::stderr(), "warning: {refusal}\n  --> {caller}").ok();
+    } else {
+        tracing::warn!(%caller, "{refusal}");
+    }
 }

@@ -14,7 +14,7 @@ use super::{Make, Tensors};
 pub struct Samples {
     /// Its functions.
     pub all: Vec<Sample>,
-    /// Operations without a batch, and the reason. [`Samples::no_batch`] adds to them.
+    /// Operations without a batch, and the reason.
     pub no_batch: Vec<(&'static str, &'static str)>,
 }
 
