@@ -1,7 +1,9 @@
+use samebits::functional as f;
 use samebits::ops::*;
 use samebits::tensor_core::Tensor as Value;
-use samebits::{DType, Device, dispatch};
+use samebits::{DType, Device, Result, Tensor, dispatch};
 
+use super::sample::{Samples, indices};
 use super::{Cases, Make};
 
 /// Integer arithmetic, and moves and casts of the types that have no arithmetic.
@@ -14,6 +16,34 @@ pub(super) fn add(cases: &mut Cases, make: Make) {
     scatters(cases, make);
     for dtype in [DType::I32, DType::U32, DType::F16, DType::BF16] {
         moves(cases, make, dtype);
+    }
+}
+
+pub(super) fn samples(samples: &mut Samples) {
+    let (shape, part) = (&[5, 40, 9], &[5, 300, 9]);
+    let integers = |shape: &[usize]| indices(shape, 1 << 40).along(0);
+    /// A function of integers, of sources, and of the elements or slices that they go to.
+    type Function = fn(&Tensor, &Tensor, &Tensor, &Tensor) -> Result<Tensor>;
+    let functions: [(_, Function); _] = [
+        ("neg", |x, _, _, _| f::neg(x)),
+        ("add", |x, _, _, _| f::add(x, x)),
+        ("floor_divide", |x, _, _, _| f::floor_divide(x, 7)),
+        ("cumsum", |x, _, _, _| f::cumsum(x, 1)),
+        ("cumprod", |x, _, _, _| f::cumprod(x, 1)),
+        ("index_add", |x, source, _, slices| f::index_add(x, 1, slices, source, -3.0)),
+        ("index_reduce", |x, source, _, slices| {
+            f::index_reduce(x, 1, slices, source, ScatterReduceKind::Amin, true)
+        }),
+        ("scatter_add", |x, source, elements, _| f::scatter_add(x, 1, elements, source)),
+        ("scatter_reduce", |x, source, elements, _| {
+            f::scatter_reduce(x, 1, elements, source, ScatterReduceKind::Mean, false)
+        }),
+    ];
+    for (name, function) in functions {
+        let (elements, slices) = (indices(part, 40).along(0), indices(&[300], 40));
+        samples
+            .add(format!("{name} of integers"), move |x| function(&x[0], &x[1], &x[2], &x[3]))
+            .batch([integers(shape), integers(part), elements, slices]);
     }
 }
 

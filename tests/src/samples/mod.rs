@@ -112,7 +112,7 @@ const FAMILIES: &[(&str, Add, AddSamples)] = &[
     ("elementwise", elementwise::add, elementwise::samples),
     ("embedding", embedding::add, embedding::samples),
     ("index", index::add, index::samples),
-    ("integers", integers::add, |_| {}),
+    ("integers", integers::add, integers::samples),
     ("loss", loss::add, loss::samples),
     ("norm", norm::add, norm::samples),
     ("optim", optim::add, optim::samples),
