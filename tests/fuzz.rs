@@ -60,6 +60,7 @@ const READERS: &[(&str, &str, &str)] = &[
     ("ptx-emulator/src/load/mod.rs", "parse_with", "ptx"),
     ("ptx-emulator/src/schedule.rs", "parse", "schedules"),
     ("rng/src/generator.rs", "from_bytes", "generators"),
+    ("rng/src/numpy/random_state.rs", "from_state", "random_states"),
     ("rng/src/numpy/seed_sequence.rs", "from_decimal", "seed_sequence"),
     ("rng/src/pcg.rs", "from_bytes", "generators"),
     ("rng/src/philox64.rs", "from_bytes", "generators"),

@@ -59,6 +59,7 @@ pub(super) fn targets() -> Vec<Target> {
     add("safetensors", safetensors_samples, safetensors);
     add("schedules", schedule_samples, schedules);
     add("seed_sequence", seed_samples, seed_sequence);
+    add("random_states", || vec![vec![7; 4 * 624]], random_states);
     add("serde_generators", serde_samples, serde_generators);
     add("stream_state", stream_samples, stream_state);
     add("tokens", idx_samples, tokens);
@@ -302,6 +303,25 @@ fn generators(draw: &mut Draw, samples: &[Vec<u8>]) -> Parsed {
         Some(4) => numbers(draw, said(Philox4x64::from_bytes(&state))?),
         _ => torch(draw, said(CpuGenerator::from_state(&state))?),
     }
+    Ok(())
+}
+
+fn random_states(draw: &mut Draw, samples: &[Vec<u8>]) -> Parsed {
+    let mut key = [0; 624];
+    for (word, bytes) in key.iter_mut().zip(damaged(draw, samples).chunks_exact(4)) {
+        *word = u32::from_le_bytes(bytes.try_into().expect("four bytes"));
+    }
+    let position = if draw.flag() { draw.below(630) } else { draw.word() as usize };
+    let gauss = draw.flag().then(|| f64::from_bits(draw.word()));
+    let mut random = said(numpy::RandomState::from_state(key, position, gauss))?;
+    random.random_sample();
+    random.standard_normal();
+    random.standard_exponential();
+    random.shuffle(&mut [1, 2, 3]);
+    drop(random.permutation(draw.below(20)));
+    drop(random.randint(draw.int(0), draw.int(9)));
+    let (key, position, gauss) = random.get_state();
+    said(numpy::RandomState::from_state(*key, position, gauss)).expect("its own state");
     Ok(())
 }
 
