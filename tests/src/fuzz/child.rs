@@ -22,6 +22,8 @@ pub fn run_cases(target: &Target, seed: u64, cases: Range<u64>) -> std::io::Resu
         let mut first = PANIC.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         first.get_or_insert_with(|| info.to_string());
     }));
+    // Drawing casts numbers.
+    samebits::install();
     let mut out = std::io::stdout().lock();
     for case in cases {
         writeln!(out, "case {case}")?;
