@@ -62,7 +62,7 @@ impl RandomState {
     ///
     /// # Errors
     ///
-    /// The position is beyond the key.
+    /// The position is beyond the key, or the key is all zeros.
     ///
     /// # Examples
     ///
@@ -86,6 +86,11 @@ impl RandomState {
             let op = "numpy::RandomState::from_state";
             Error::parameter(op, "the position", position, "at most 624")
         };
+        // All that the recurrence reads; of zeros it makes zeros, and draws that reject would not end.
+        if key[0] >> 31 == 0 && key[1..].iter().all(|&word| word == 0) {
+            let op = "numpy::RandomState::from_state";
+            return Err(Error::parameter(op, "the key", "all zeros", "a word that is not 0"));
+        }
         let left = (Mt19937::WORDS + 1).checked_sub(position).ok_or_else(beyond)?;
         let engine = Mt19937::from_parts(key, left as u32, position as u64).ok_or_else(beyond)?;
         Ok(RandomState { engine, gauss })
