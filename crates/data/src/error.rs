@@ -85,6 +85,18 @@ pub enum Error {
         /// The limit in bytes.
         most: usize,
     },
+    /// A sample of a tar file lacks a field.
+    #[error("{op}: sample {key:?}: expected a field {field:?}, found {}", fields.join(", "))]
+    NoField {
+        /// The reader.
+        op: &'static str,
+        /// The sample's key.
+        key: String,
+        /// The field asked for.
+        field: String,
+        /// The fields that are there.
+        fields: Vec<String>,
+    },
     /// A number of a file has no exact value of the type asked for.
     #[error(
         "{op}: {}, offset {offset}: {value} has no exact {wanted}: read the row with `row_f64` or \

@@ -33,6 +33,7 @@ mod file;
 mod guard;
 #[cfg(feature = "images")]
 mod image_folder;
+mod json_lines;
 mod level;
 mod loader;
 mod memory;
@@ -42,7 +43,9 @@ mod pytorch;
 mod retry;
 mod rows;
 mod sampler;
+mod source;
 mod stream;
+mod tar;
 
 pub use collate::{Collate, Keep, Stack, Stackable, Stacked};
 pub use context::{SampleContext, SeedHook, SeedScope, WorkerContext, WorkerInfo};
@@ -51,6 +54,7 @@ pub use dataset::{Concat, Dataset, DatasetExt, Map, Memory, Subset, Table, Zip};
 pub use error::{BoxError, Error, Place, Result};
 #[cfg(feature = "images")]
 pub use image_folder::{Channels, Image, ImageFolder};
+pub use json_lines::{JsonLines, JsonShards};
 pub use level::Determinism;
 pub use loader::{
     Batch, DataLoader, Epoch, LoadReport, LoaderBuilder, LoaderState, Seeding, WorkerState,
@@ -65,6 +69,7 @@ pub use sampler::{
     WithReplacement,
 };
 pub use stream::{
-    LaneState, Lines, Records, ShardedDataset, StreamBatch, StreamEpoch, StreamLoader,
-    StreamLoaderBuilder, StreamState,
+    LaneState, Lines, Records, ShardedDataset, ShardedDatasetExt, StreamBatch, StreamEpoch,
+    StreamLoader, StreamLoaderBuilder, StreamState,
 };
+pub use tar::{Tar, TarSample, TarShards};

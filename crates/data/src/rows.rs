@@ -6,17 +6,16 @@ use std::sync::Arc;
 use samebits_numerics::memory;
 
 use crate::memory::had;
+use crate::source::Source;
 use crate::{Dataset, Error, Place, Result, SampleContext};
 
 mod element;
 mod idx;
 mod safetensors;
-mod source;
 
 pub use element::Element;
 
 use element::Number;
-use source::Source;
 
 /// A dataset of equally shaped rows in a file, read when they are asked for.
 ///

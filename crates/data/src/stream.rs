@@ -16,10 +16,12 @@ use crate::guard::called;
 use crate::loader::{Hooks, Seeding, WorkerState, same};
 use crate::memory::had;
 use crate::sampler::permutation;
-use crate::{BoxError, Collate, Determinism, Error, Result, Retry, SampleContext, Skipped, Stack};
+use crate::{
+    BoxError, Collate, Determinism, Error, Map, Result, Retry, SampleContext, Skipped, Stack,
+};
 
 mod epoch;
-mod lines;
+pub(crate) mod lines;
 mod task;
 
 pub use epoch::StreamEpoch;
@@ -81,6 +83,56 @@ impl<D: ShardedDataset + ?Sized> ShardedDataset for Arc<D> {
 
     fn sample(&self, raw: D::Raw, cx: &mut SampleContext<'_>) -> Result<D::Item> {
         (**self).sample(raw, cx)
+    }
+}
+
+/// Ways to make sharded datasets out of sharded datasets.
+pub trait ShardedDatasetExt: ShardedDataset + Sized {
+    /// Applies `f` to every sample: the place for decoding and augmentation.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use samebits_data::{Lines, ShardedDatasetExt};
+    ///
+    /// let lengths = Lines::new(vec!["a.txt".into()]).map(|line, _| Ok(line.len()));
+    /// # let _ = lengths;
+    /// ```
+    fn map<U, F>(self, f: F) -> Map<Self, F>
+    where
+        U: Send + 'static,
+        F: Fn(Self::Item, &mut SampleContext<'_>) -> Result<U> + Send + Sync + 'static,
+    {
+        Map::new(self, f)
+    }
+}
+
+impl<D: ShardedDataset> ShardedDatasetExt for D {}
+
+impl<D, U, F> ShardedDataset for Map<D, F>
+where
+    D: ShardedDataset,
+    U: Send + 'static,
+    F: Fn(D::Item, &mut SampleContext<'_>) -> Result<U> + Send + Sync + 'static,
+{
+    type Raw = D::Raw;
+    type Item = U;
+
+    fn shards(&self) -> usize {
+        self.inner().shards()
+    }
+
+    fn describe(&self) -> String {
+        format!("{}, mapped", self.inner().describe())
+    }
+
+    fn open(&self, shard: usize, skip: u64) -> Result<Records<D::Raw>> {
+        self.inner().open(shard, skip)
+    }
+
+    fn sample(&self, raw: D::Raw, cx: &mut SampleContext<'_>) -> Result<U> {
+        let item = self.inner().sample(raw, cx)?;
+        self.apply(item, cx)
     }
 }
 

@@ -13,6 +13,7 @@ mod draw;
 mod parent;
 mod parsers;
 mod saved;
+mod sources;
 
 pub use child::run_cases;
 pub use draw::Draw;

@@ -19,7 +19,7 @@ use samebits_ptx_emulator::{self as ptx, Approximate, Module};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::bytes::{damaged, damaged_text};
-use super::{Draw, Outcome, Target, saved};
+use super::{Draw, Outcome, Target, saved, sources};
 
 /// What a parser says: nothing, or why not.
 pub(super) type Parsed = Result<(), String>;
@@ -50,6 +50,7 @@ pub(super) fn targets() -> Vec<Target> {
     add("generators", generator_samples, generators);
     add("idx", idx_samples, idx);
     add("images", image_samples, images);
+    add("json_lines", sources::json_samples, sources::json_lines);
     add("lines", csv_samples, lines);
     add("loader_state", loader_samples, loader_state);
     add("npy", saved::npy_samples, saved::npy);
@@ -62,6 +63,7 @@ pub(super) fn targets() -> Vec<Target> {
     add("random_states", || vec![vec![7; 4 * 624]], random_states);
     add("serde_generators", serde_samples, serde_generators);
     add("stream_state", stream_samples, stream_state);
+    add("tar", sources::tar_samples, sources::tar);
     add("tokens", idx_samples, tokens);
     add("weights", saved::weight_samples, saved::weights);
     targets
@@ -81,11 +83,11 @@ pub(super) fn file(name: &str, bytes: &[u8]) -> (tempfile::TempDir, PathBuf) {
 }
 
 /// Now and then the bytes in a gzip file, so that damage gets past its checksum.
-fn sometimes_zipped(draw: &mut Draw, bytes: Vec<u8>) -> Vec<u8> {
+pub(super) fn sometimes_zipped(draw: &mut Draw, bytes: Vec<u8>) -> Vec<u8> {
     if draw.chance(4) { zipped(&bytes) } else { bytes }
 }
 
-fn zipped(bytes: &[u8]) -> Vec<u8> {
+pub(super) fn zipped(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(bytes).and_then(|()| encoder.finish()).expect("memory does not fail")
 }

@@ -8,15 +8,25 @@ use samebits_rng::Generator;
 use crate::sampler::{digest, permutation};
 use crate::{Dataset, Error, Result, SampleContext};
 
-/// A dataset with a function applied to every sample; see [`DatasetExt::map`](crate::DatasetExt::map).
+/// A dataset with a function applied to every sample; see
+/// [`DatasetExt::map`](crate::DatasetExt::map) and
+/// [`ShardedDatasetExt::map`](crate::ShardedDatasetExt::map).
 pub struct Map<D, F> {
     dataset: D,
     f: F,
 }
 
 impl<D, F> Map<D, F> {
-    pub(super) fn new(dataset: D, f: F) -> Self {
+    pub(crate) fn new(dataset: D, f: F) -> Self {
         Map { dataset, f }
+    }
+
+    /// The function's value for a sample.
+    pub(crate) fn apply<T, U>(&self, item: T, cx: &mut SampleContext<'_>) -> Result<U>
+    where
+        F: Fn(T, &mut SampleContext<'_>) -> Result<U>,
+    {
+        (self.f)(item, cx)
     }
 
     /// The dataset before the function.
@@ -45,7 +55,7 @@ where
 
     fn get(&self, index: usize, cx: &mut SampleContext<'_>) -> Result<U> {
         let item = self.dataset.get(index, cx)?;
-        (self.f)(item, cx)
+        self.apply(item, cx)
     }
 
     fn describe(&self) -> String {

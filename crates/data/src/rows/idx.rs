@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use samebits_numerics::memory::product;
 
-use super::source::Source;
 use super::{ByteOrder, Element, Rows, row_size};
+use crate::source::Source;
 use crate::{Error, Place, Result};
 
 const OP: &str = "idx";

@@ -6,10 +6,10 @@ use safetensors::Dtype;
 use safetensors::tensor::Metadata;
 use samebits_numerics::memory;
 
-use super::source::Source;
 use super::{ByteOrder, Element, Rows, row_size};
 use crate::error::quote;
 use crate::memory::had;
+use crate::source::Source;
 use crate::{Error, Place, Result};
 
 const OP: &str = "safetensors";

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use flate2::read::MultiGzDecoder;
 
@@ -12,6 +13,8 @@ use crate::sampler::digest;
 use crate::{Error, Place, Result, SampleContext};
 
 const OP: &str = "lines";
+/// The most bytes of a line, unless options say otherwise.
+pub(crate) const LONGEST: usize = 16 << 20;
 
 /// The lines of text files, one shard per file. A file whose name ends in `.gz` is unpacked on the
 /// way.
@@ -26,7 +29,7 @@ pub struct Lines {
 impl Lines {
     /// The lines of these files.
     pub fn new(paths: Vec<PathBuf>) -> Self {
-        Lines { paths, longest: 16 << 20 }
+        Lines { paths, longest: LONGEST }
     }
 
     /// The most bytes that a line may have; 16 MiB by default. A longer one is
@@ -46,31 +49,17 @@ impl ShardedDataset for Lines {
     }
 
     fn describe(&self) -> String {
-        // Names, not folders: a dataset may move between a save and a resume. A file that is not
-        // there is told from an empty one.
-        let words = self.paths.iter().flat_map(|path| {
-            let name = path.file_name().unwrap_or_default().as_encoded_bytes();
-            let size = path.metadata().map_or(u64::MAX, |file| file.len());
-            name.iter().map(|&byte| u64::from(byte)).chain([u64::MAX, size])
-        });
-        format!(
-            "lines of {} files, digest of names and sizes {:016x}",
-            self.paths.len(),
-            digest(words)
-        )
+        describe(OP, &self.paths)
     }
 
     fn open(&self, shard: usize, skip: u64) -> Result<Records<String>> {
-        let len = self.paths.len();
-        let path =
-            self.paths.get(shard).ok_or(Error::IndexOutOfRange { op: OP, index: shard, len })?;
-        let file = File::open(path).map_err(|source| Error::io(OP, path, source))?;
-        let file: Box<dyn Read + Send> =
-            if is_packed(path) { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
-        let (path, reader) = (path.clone(), BufReader::new(file));
-        let mut lines = LineReader { path, reader, line: 0, longest: self.longest };
-        lines.pass_over(skip)?;
-        Ok(Box::new(lines))
+        let lines = LineReader::open(OP, &self.paths, shard, skip, self.longest)?;
+        Ok(Box::new(lines.map(|line| {
+            let Line { path, number, bytes } = line?;
+            String::from_utf8(bytes).map_err(|error| {
+                Error::malformed(OP, &path, Place::Line(number), "UTF-8", error.to_string())
+            })
+        })))
     }
 
     fn sample(&self, raw: String, _: &mut SampleContext<'_>) -> Result<String> {
@@ -78,14 +67,61 @@ impl ShardedDataset for Lines {
     }
 }
 
-struct LineReader {
-    path: PathBuf,
+/// What identifies files in a saved state: names, not folders, because a dataset may move between a
+/// save and a resume. A missing file differs from an empty one.
+pub(crate) fn describe(what: &str, paths: &[PathBuf]) -> String {
+    let words = paths.iter().flat_map(|path| {
+        let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+        let size = path.metadata().map_or(u64::MAX, |file| file.len());
+        name.iter().map(|&byte| u64::from(byte)).chain([u64::MAX, size])
+    });
+    let digest = digest(words);
+    format!("{what} of {} files, digest of names and sizes {digest:016x}", paths.len())
+}
+
+/// A line without its end.
+#[derive(Debug)]
+pub struct Line {
+    pub(crate) path: Arc<PathBuf>,
+    /// Counted from 1.
+    pub(crate) number: u64,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// Takes the end of a line away, `\n` or `\r\n`.
+pub(crate) fn without_end(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\n").map_or(line, |line| line.strip_suffix(b"\r").unwrap_or(line))
+}
+
+/// Reads the lines of a file from front to back.
+pub(crate) struct LineReader {
+    op: &'static str,
+    path: Arc<PathBuf>,
     reader: BufReader<Box<dyn Read + Send>>,
     line: u64,
     longest: usize,
 }
 
 impl LineReader {
+    /// Opens file `shard` of `paths` behind its first `skip` lines.
+    pub(crate) fn open(
+        op: &'static str,
+        paths: &[PathBuf],
+        shard: usize,
+        skip: u64,
+        longest: usize,
+    ) -> Result<Self> {
+        let len = paths.len();
+        let path = paths.get(shard).ok_or(Error::IndexOutOfRange { op, index: shard, len })?;
+        let file = File::open(path).map_err(|source| Error::io(op, path, source))?;
+        let file: Box<dyn Read + Send> =
+            if is_packed(path) { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
+        let (path, reader) = (Arc::new(path.clone()), BufReader::new(file));
+        let mut lines = LineReader { op, path, reader, line: 0, longest };
+        lines.pass_over(skip)?;
+        Ok(lines)
+    }
+
     /// Passes over `lines` lines, of whatever length and content.
     fn pass_over(&mut self, lines: u64) -> Result<()> {
         for _ in 0..lines {
@@ -93,13 +129,22 @@ impl LineReader {
             match self.reader.skip_until(b'\n') {
                 Ok(0) => break,
                 Ok(_) => {}
-                Err(source) => return Err(self.malformed("a readable line", source.to_string())),
+                Err(source) => return Err(self.unreadable(&source)),
             }
         }
         Ok(())
     }
 
-    fn next_bytes(&mut self) -> Option<Result<Vec<u8>>> {
+    fn unreadable(&self, source: &std::io::Error) -> Error {
+        let place = Place::Line(self.line);
+        Error::malformed(self.op, &self.path, place, "a readable line", source.to_string())
+    }
+}
+
+impl Iterator for LineReader {
+    type Item = Result<Line>;
+
+    fn next(&mut self) -> Option<Result<Line>> {
         let mut bytes = Vec::new();
         self.line += 1;
         // A line of the greatest length and its end.
@@ -107,40 +152,19 @@ impl LineReader {
         match self.reader.by_ref().take(most).read_until(b'\n', &mut bytes) {
             Ok(0) => None,
             Ok(_) => {
-                if bytes.ends_with(b"\n") {
-                    bytes.pop();
-                    if bytes.ends_with(b"\r") {
-                        bytes.pop();
-                    }
-                }
+                bytes.truncate(without_end(&bytes).len());
                 if bytes.len() > self.longest {
-                    return Some(Err(Error::TooLarge {
-                        op: OP,
-                        path: self.path.clone(),
-                        place: Place::Line(self.line),
-                        what: "a line",
-                        most: self.longest,
-                    }));
+                    return Some(Err(too_long(self.op, &self.path, self.line, self.longest)));
                 }
-                Some(Ok(bytes))
+                Some(Ok(Line { path: Arc::clone(&self.path), number: self.line, bytes }))
             }
-            Err(source) => Some(Err(self.malformed("a readable line", source.to_string()))),
+            Err(source) => Some(Err(self.unreadable(&source))),
         }
-    }
-
-    fn malformed(&self, expected: &str, found: String) -> Error {
-        let path: &Path = &self.path;
-        Error::malformed(OP, path, Place::Line(self.line), expected, found)
     }
 }
 
-impl Iterator for LineReader {
-    type Item = Result<String>;
-
-    fn next(&mut self) -> Option<Result<String>> {
-        let bytes = self.next_bytes()?;
-        Some(bytes.and_then(|bytes| {
-            String::from_utf8(bytes).map_err(|error| self.malformed("UTF-8", error.to_string()))
-        }))
-    }
+/// The error of a line with more than `most` bytes.
+pub(crate) fn too_long(op: &'static str, path: &Path, line: u64, most: usize) -> Error {
+    let place = Place::Line(line);
+    Error::TooLarge { op, path: path.to_owned(), place, what: "a line", most }
 }

@@ -10,7 +10,7 @@ use crate::{Error, Place, Result};
 
 /// A file, or bytes in memory.
 #[derive(Debug)]
-pub(super) struct Source {
+pub(crate) struct Source {
     path: PathBuf,
     len: u64,
     bytes: Bytes,
@@ -24,7 +24,7 @@ enum Bytes {
 
 impl Source {
     /// Opens a file; one whose name ends in `.gz` is unpacked into memory.
-    pub(super) fn open(op: &'static str, path: &Path) -> Result<Self> {
+    pub(crate) fn open(op: &'static str, path: &Path) -> Result<Self> {
         if file::is_packed(path) {
             return Ok(Source::of(path.to_path_buf(), file::read(op, path, MOST_BYTES)?));
         }
@@ -35,7 +35,7 @@ impl Source {
     }
 
     /// Takes the content of a file that would have this name.
-    pub(super) fn memory(path: PathBuf, bytes: Vec<u8>) -> Result<Self> {
+    pub(crate) fn memory(path: PathBuf, bytes: Vec<u8>) -> Result<Self> {
         let packed = file::is_packed(&path);
         let bytes = if packed { file::unpack(&path, &bytes[..], MOST_BYTES)? } else { bytes };
         Ok(Source::of(path, bytes))
@@ -45,17 +45,17 @@ impl Source {
         Source { path, len: bytes.len() as u64, bytes: Bytes::Memory(bytes) }
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// The length when the source was opened.
-    pub(super) fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.len
     }
 
     /// Fills `out` with the bytes from `offset` on.
-    pub(super) fn read_at(&self, op: &'static str, offset: u64, out: &mut [u8]) -> Result<()> {
+    pub(crate) fn read_at(&self, op: &'static str, offset: u64, out: &mut [u8]) -> Result<()> {
         let mut done = 0;
         while done < out.len() {
             let at = offset + done as u64;
@@ -81,7 +81,7 @@ impl Source {
 
     /// A digest of the first and the last bytes; enough to tell files of one size apart that hold
     /// other numbers, without reading them.
-    pub(super) fn digest_of_ends(&self) -> u64 {
+    pub(crate) fn digest_of_ends(&self) -> u64 {
         const END: u64 = 1 << 16;
         let mut bytes = [0; END as usize];
         let mut words = Vec::new();

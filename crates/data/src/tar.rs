@@ -1,0 +1,334 @@
+//! Samples in tar files, as WebDataset keeps them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::memory::reserve;
+use crate::source::Source;
+use crate::stream::lines::describe;
+use crate::{Dataset, Error, Place, Records, Result, SampleContext, ShardedDataset};
+
+mod input;
+mod members;
+
+use input::{Input, Packed, Placed};
+use members::{Member, Members};
+
+const OP: &str = "tar";
+/// The most bytes of a sample, unless options say otherwise.
+const MOST_BYTES: usize = 256 << 20;
+
+/// A sample of a tar file: consecutive members whose names agree up to the first dot of the file
+/// name. The common part is the key, and the rest, in lower case, names a field.
+///
+/// `train/0001.jpg` and `train/0001.cls` make the sample `train/0001` with the fields `jpg` and
+/// `cls`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TarSample {
+    key: String,
+    fields: BTreeMap<String, Vec<u8>>,
+}
+
+impl TarSample {
+    /// The key: the folder, and the file name up to its first dot.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// The content of a field.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoField`] if the sample has no such field.
+    pub fn field(&self, field: &str) -> Result<&[u8]> {
+        self.fields.get(field).map(Vec::as_slice).ok_or_else(|| Error::NoField {
+            op: OP,
+            key: self.key.clone(),
+            field: field.to_owned(),
+            fields: self.fields.keys().cloned().collect(),
+        })
+    }
+
+    /// All fields by name.
+    pub fn into_fields(self) -> BTreeMap<String, Vec<u8>> {
+        self.fields
+    }
+}
+
+/// The samples of a tar file in any order.
+///
+/// Opening reads the headers and keeps where each member lies; samples are read with positional
+/// reads when they are asked for. A file whose name ends in `.gz` is unpacked into memory, up to
+/// 4 GiB. [`TarShards`] reads files from front to back without an index.
+///
+/// Names of any length (GNU and PAX) are read. Folders, members without a dot in their file names
+/// and members named `__*__` are passed over, as WebDataset does. A sample with a link, a device, a
+/// sparse file or two members of one field is [`Error::Malformed`] when it is asked for. Clones
+/// share the file and the index.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_data::{Dataset, DatasetExt, DataLoader, Tar};
+///
+/// let mut tar = tar::Builder::new(Vec::new());
+/// for (name, content) in [("a.cls", "3"), ("a.txt", "three"), ("b.cls", "5")] {
+///     let mut header = tar::Header::new_gnu();
+///     header.set_size(content.len() as u64);
+///     tar.append_data(&mut header, name, content.as_bytes())?;
+/// }
+/// let samples = Tar::parse("digits.tar", tar.into_inner()?)?;
+/// assert_eq!(samples.len(), 2);
+/// let classes = samples.map(|sample, _| {
+///     let class = std::str::from_utf8(sample.field("cls")?).map_err(samebits_data::Error::other)?;
+///     class.parse::<i64>().map_err(samebits_data::Error::other)
+/// });
+/// let loader = DataLoader::builder(classes).batch_size(2).build()?;
+/// assert_eq!(loader.epoch(0).next().unwrap()?.data, [3, 5]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # References
+///
+/// [WebDataset](https://github.com/webdataset/webdataset).
+#[derive(Clone, Debug)]
+pub struct Tar {
+    source: Arc<Source>,
+    index: Arc<Index>,
+    most: usize,
+}
+
+/// Where the members of the samples lie.
+#[derive(Debug, Default)]
+struct Index {
+    members: Vec<Member>,
+    /// Where the members of each sample end in `members`.
+    ends: Vec<usize>,
+}
+
+impl Tar {
+    /// Opens the file at `path` and finds its samples. Contents are not read yet.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`], [`Error::Malformed`] with the offset of a header that is damaged or claims
+    /// more than the file holds, and [`Error::TooLarge`] for a name of more than 64 KiB.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Tar::of(Source::open(OP, path.as_ref())?)
+    }
+
+    /// As [`open`](Tar::open), from `bytes`; errors call them `name`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`open`](Tar::open).
+    pub fn parse(name: impl Into<PathBuf>, bytes: Vec<u8>) -> Result<Self> {
+        Tar::of(Source::memory(name.into(), bytes)?)
+    }
+
+    /// Sets the most bytes that the fields of a sample may have together; 256 MiB by default. A
+    /// larger sample is [`Error::TooLarge`].
+    #[must_use]
+    pub fn most_bytes(self, bytes: usize) -> Self {
+        Tar { most: bytes, ..self }
+    }
+
+    fn of(source: Source) -> Result<Self> {
+        let source = Arc::new(source);
+        let mut members = Members::new(Placed::new(Arc::clone(&source)));
+        let mut index = Index::default();
+        while let Some(member) = members.next_member()? {
+            let ends = index.members.last().is_some_and(|last| last.key != member.key);
+            reserve(OP, &mut index.members, 1)?;
+            if ends {
+                reserve(OP, &mut index.ends, 1)?;
+                index.ends.push(index.members.len());
+            }
+            index.members.push(member);
+        }
+        if !index.members.is_empty() {
+            reserve(OP, &mut index.ends, 1)?;
+            index.ends.push(index.members.len());
+        }
+        Ok(Tar { source, index: Arc::new(index), most: MOST_BYTES })
+    }
+}
+
+impl Dataset for Tar {
+    type Item = TarSample;
+
+    fn len(&self) -> usize {
+        self.index.ends.len()
+    }
+
+    fn describe(&self) -> String {
+        // The name, not the folder: a dataset may move between a save and a resume.
+        let name = self.source.path().file_name().unwrap_or_default().display();
+        let (size, digest) = (self.source.len(), self.source.digest_of_ends());
+        let samples = self.index.ends.len();
+        format!(
+            "{OP} {name:?} of {size} bytes, digest of its ends {digest:016x}, {samples} samples"
+        )
+    }
+
+    fn get(&self, index: usize, _: &mut SampleContext<'_>) -> Result<TarSample> {
+        let Index { members, ends } = &*self.index;
+        let Some(&end) = ends.get(index) else {
+            return Err(Error::IndexOutOfRange { op: OP, index, len: ends.len() });
+        };
+        let start = if index == 0 { 0 } else { ends[index - 1] };
+        let members = &members[start..end];
+        let mut building = Building::new(&members[0].key, self.most);
+        let mut input = Placed::new(Arc::clone(&self.source));
+        for member in members {
+            input.place(member.content);
+            building.add(&mut input, member)?;
+        }
+        Ok(building.sample)
+    }
+}
+
+/// A sample whose members are being read.
+struct Building {
+    sample: TarSample,
+    /// How many bytes may still be read.
+    left: usize,
+    most: usize,
+}
+
+impl Building {
+    fn new(key: &str, most: usize) -> Self {
+        let sample = TarSample { key: key.to_owned(), fields: BTreeMap::new() };
+        Building { sample, left: most, most }
+    }
+
+    /// Reads a member, at whose content `input` stands.
+    fn add(&mut self, input: &mut impl Input, member: &Member) -> Result<()> {
+        let path = input.path();
+        let fail = |expected: &str, found: String| {
+            Err(Error::malformed(OP, path, Place::Offset(member.header), expected, found))
+        };
+        if let Some(refused) = member.refused {
+            return fail("a regular file with a name in UTF-8", refused.to_owned());
+        }
+        if self.sample.fields.contains_key(&member.field) {
+            let (key, field) = (&self.sample.key, &member.field);
+            return fail("each field once", format!("{key:?} with two fields {field:?}"));
+        }
+        let size = usize::try_from(member.size).ok().filter(|&size| size <= self.left);
+        let Some(size) = size else {
+            let (path, place) = (path.to_owned(), Place::Offset(member.header));
+            let (what, most) = ("a sample", self.most);
+            return Err(Error::TooLarge { op: OP, path, place, what, most });
+        };
+        self.left -= size;
+        let content = input.take(size)?;
+        self.sample.fields.insert(member.field.clone(), content);
+        Ok(())
+    }
+}
+
+/// The samples of tar files, one shard per file, read from front to back.
+///
+/// A file whose name ends in `.gz` is unpacked on the way. What a sample is, and what is passed
+/// over or refused, is the same as in [`Tar`], which reads one file in any order.
+///
+/// Decode the fields with [`map`](crate::ShardedDatasetExt::map).
+#[derive(Clone, Debug)]
+pub struct TarShards {
+    paths: Vec<PathBuf>,
+    most: usize,
+}
+
+impl TarShards {
+    /// The samples of these files.
+    pub fn new(paths: Vec<PathBuf>) -> Self {
+        TarShards { paths, most: MOST_BYTES }
+    }
+
+    /// Sets the most bytes that the fields of a sample may have together; 256 MiB by default. A
+    /// larger sample is [`Error::TooLarge`].
+    #[must_use]
+    pub fn most_bytes(self, bytes: usize) -> Self {
+        TarShards { most: bytes, ..self }
+    }
+}
+
+impl ShardedDataset for TarShards {
+    type Raw = TarSample;
+    type Item = TarSample;
+
+    fn shards(&self) -> usize {
+        self.paths.len()
+    }
+
+    fn describe(&self) -> String {
+        describe(OP, &self.paths)
+    }
+
+    fn open(&self, shard: usize, skip: u64) -> Result<Records<TarSample>> {
+        let len = self.paths.len();
+        let path =
+            self.paths.get(shard).ok_or(Error::IndexOutOfRange { op: OP, index: shard, len })?;
+        match crate::file::is_packed(path) {
+            true => Samples::open(Packed::open(path)?, skip, self.most),
+            false => {
+                let source = Arc::new(Source::open(OP, path)?);
+                Samples::open(Placed::new(source), skip, self.most)
+            }
+        }
+    }
+
+    fn sample(&self, raw: TarSample, _: &mut SampleContext<'_>) -> Result<TarSample> {
+        Ok(raw)
+    }
+}
+
+/// The samples of a file from front to back; none after an error.
+struct Samples<I> {
+    members: Members<I>,
+    /// The first member of the next sample; the reader stands at its content.
+    next: Option<Member>,
+    most: usize,
+}
+
+impl<I: Input + 'static> Samples<I> {
+    /// The samples behind the first `skip`, of whatever content.
+    fn open(input: I, skip: u64, most: usize) -> Result<Records<TarSample>> {
+        let mut members = Members::new(input);
+        let mut next = members.next_member()?;
+        for _ in 0..skip {
+            let Some(first) = next.take() else { break };
+            next = loop {
+                match members.next_member()? {
+                    Some(member) if member.key == first.key => {}
+                    other => break other,
+                }
+            };
+        }
+        Ok(Box::new(Samples { members, next, most }))
+    }
+
+    fn read(&mut self, first: Member) -> Result<TarSample> {
+        let mut building = Building::new(&first.key, self.most);
+        building.add(self.members.at_content(), &first)?;
+        while let Some(member) = self.members.next_member()? {
+            if member.key != first.key {
+                self.next = Some(member);
+                break;
+            }
+            building.add(self.members.at_content(), &member)?;
+        }
+        Ok(building.sample)
+    }
+}
+
+impl<I: Input + 'static> Iterator for Samples<I> {
+    type Item = Result<TarSample>;
+
+    fn next(&mut self) -> Option<Result<TarSample>> {
+        let first = self.next.take()?;
+        Some(self.read(first))
+    }
+}

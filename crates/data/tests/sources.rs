@@ -1,0 +1,401 @@
+//! JSON lines and tar files: the same samples by index and from front to back, hostile bytes
+//! refused, and every source resumed anywhere.
+
+use std::fmt::Debug;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use samebits_data::{
+    DataLoader, Dataset, DatasetExt, Error, JsonLines, JsonShards, Keep, Result, SampleContext,
+    ShardedDataset, ShardedDatasetExt, StreamLoader, Tar, TarSample, TarShards, WorkerContext,
+};
+
+type Pair = (u64, String);
+
+fn get<D: Dataset>(data: &D, index: usize) -> Result<D::Item> {
+    let mut worker = WorkerContext::detached();
+    data.get(index, &mut SampleContext::detached(&mut worker, 0, 0, index))
+}
+
+fn all<D: Dataset>(data: &D) -> Vec<D::Item> {
+    (0..data.len()).map(|index| get(data, index).unwrap()).collect()
+}
+
+/// What a stream gives from record `skip` of shard `shard` on.
+fn stream<D: ShardedDataset>(data: &D, shard: usize, skip: u64) -> Result<Vec<D::Item>> {
+    let mut worker = WorkerContext::detached();
+    data.open(shard, skip)?
+        .map(|raw| data.sample(raw?, &mut SampleContext::detached(&mut worker, 0, 0, 0)))
+        .collect()
+}
+
+fn packed(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// Lines of pairs from `first` on.
+fn json(first: u64, count: u64) -> Vec<u8> {
+    let line = |i: u64| format!("[{i}, \"{}\"]\n", "x".repeat(i as usize % 5)).into_bytes();
+    (first..first + count).flat_map(line).collect()
+}
+
+/// A tar file of members with these names, each of which holds its name.
+fn tar(names: &[&str]) -> Vec<u8> {
+    let mut tar = tar::Builder::new(Vec::new());
+    for name in names {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(name.len() as u64);
+        header.set_mode(0o644);
+        tar.append_data(&mut header, name, name.as_bytes()).unwrap();
+    }
+    tar.into_inner().unwrap()
+}
+
+fn names(count: usize) -> Vec<String> {
+    (0..count).flat_map(|i| [format!("s/{i:03}.TXT"), format!("s/{i:03}.cls")]).collect()
+}
+
+fn samples(count: usize) -> Vec<u8> {
+    tar(&names(count).iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+fn write(folder: &Path, name: &str, bytes: &[u8]) -> PathBuf {
+    let path = folder.join(name);
+    fs::write(&path, bytes).unwrap();
+    path
+}
+
+#[test]
+fn json_lines_by_index_and_from_front_to_back() {
+    let dir = tempfile::tempdir().unwrap();
+    // No end on the last line, `\r\n` on another, and more than one piece of the index.
+    let mut text = json(0, 9000);
+    text.pop();
+    let carriage = text.iter().position(|&byte| byte == b'\n').unwrap();
+    text.insert(carriage, b'\r');
+    for (name, bytes) in [("a.jsonl", text.clone()), ("a.jsonl.gz", packed(&text))] {
+        let path = write(dir.path(), name, &bytes);
+        let lines = JsonLines::<Pair>::open(&path).unwrap();
+        assert_eq!(lines.len(), 9000);
+        assert_eq!(get(&lines, 8999).unwrap(), (8999, "xxxx".to_owned()));
+        let shards = JsonShards::<Pair>::new(vec![path]);
+        assert_eq!(stream(&shards, 0, 0).unwrap(), all(&lines));
+        assert_eq!(stream(&shards, 0, 8990).unwrap(), all(&lines)[8990..]);
+        assert_eq!(stream(&shards, 0, u64::MAX).unwrap(), []);
+        let error = get(&lines, 9000).unwrap_err();
+        assert_eq!(error.to_string(), "json lines: index 9000 is out of range for length 9000");
+    }
+    assert_eq!(JsonLines::<Pair>::parse("x", Vec::new()).unwrap().len(), 0);
+}
+
+#[test]
+fn json_lines_that_are_not_what_they_should_be() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = b"[1, \"a\"]\n[2, 3]\n\n[4, \"b\"";
+    let path = write(dir.path(), "f.jsonl", text);
+    let lines = JsonLines::<Pair>::open(&path).unwrap();
+    let shards = JsonShards::<Pair>::new(vec![path.clone()]);
+    let place = |text: &str| format!("json lines: {}, line {text}", path.display());
+    let ty = std::any::type_name::<Pair>();
+    for (index, expected) in [
+        (
+            1,
+            place(&format!(
+                "2, column 5: expected JSON of a {ty}, found invalid type: integer `3`, expected a string"
+            )),
+        ),
+        (
+            2,
+            place(&format!(
+                "3, column 0: expected JSON of a {ty}, found EOF while parsing a value"
+            )),
+        ),
+        (
+            3,
+            place(&format!("4, column 7: expected JSON of a {ty}, found EOF while parsing a list")),
+        ),
+    ] {
+        assert_eq!(get(&lines, index).unwrap_err().to_string(), expected);
+        assert_eq!(stream(&shards, 0, index as u64).unwrap_err().to_string(), expected);
+    }
+    let expected = place(
+        "1: expected a line of at most 7 bytes, found more: raise the limit, or see whether the \
+         file is damaged",
+    );
+    assert_eq!(get(&lines.clone().longest(7), 0).unwrap_err().to_string(), expected);
+    assert_eq!(stream(&shards.longest(7), 0, 0).unwrap_err().to_string(), expected);
+    assert_eq!(get(&lines.clone().longest(8), 0).unwrap(), (1, "a".to_owned()));
+    // A file that shrinks is an error of the lines that are gone.
+    fs::write(&path, &text[..9]).unwrap();
+    assert_eq!(get(&lines, 0).unwrap().0, 1);
+    assert!(matches!(get(&lines, 1), Err(Error::Malformed { .. })));
+}
+
+#[test]
+fn samples_of_tar_files_by_index_and_from_front_to_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let long = format!("{}/{}.json", "d".repeat(150), "n".repeat(150));
+    let members = ["a/1.txt", "a/1.SEG.txt", "readme", "__m.x__", "2.txt", &long, "b/1.txt"];
+    for (name, bytes) in [("a.tar", tar(&members)), ("a.tar.gz", packed(&tar(&members)))] {
+        let path = write(dir.path(), name, &bytes);
+        let samples = Tar::open(&path).unwrap();
+        let found = all(&samples);
+        let keys: Vec<_> = found.iter().map(TarSample::key).collect();
+        assert_eq!(keys, ["a/1", "2", long.strip_suffix(".json").unwrap(), "b/1"]);
+        assert_eq!(found[0].field("seg.txt").unwrap(), b"a/1.SEG.txt");
+        assert_eq!(found[2].field("json").unwrap(), long.as_bytes());
+        assert_eq!(
+            found[0].field("png").unwrap_err().to_string(),
+            "tar: sample \"a/1\": expected a field \"png\", found seg.txt, txt"
+        );
+        let shards = TarShards::new(vec![path]);
+        for skip in 0..6 {
+            assert_eq!(stream(&shards, 0, skip).unwrap(), found[4.min(skip as usize)..]);
+        }
+    }
+    assert_eq!(Tar::parse("empty.tar", Vec::new()).unwrap().len(), 0);
+    assert_eq!(Tar::parse("zeros.tar", vec![0; 1024]).unwrap().len(), 0);
+}
+
+#[test]
+fn extensions_of_pax_name_and_size_a_member() {
+    let mut tar = tar::Builder::new(Vec::new());
+    let name = "n".repeat(300) + ".txt";
+    tar.append_pax_extensions([("path", name.as_bytes()), ("size", b"3")]).unwrap();
+    let mut header = tar::Header::new_ustar();
+    header.set_path("short").unwrap();
+    header.set_size(3);
+    header.set_cksum();
+    tar.append(&header, &b"abc"[..]).unwrap();
+    let samples = Tar::parse("pax.tar", tar.into_inner().unwrap()).unwrap();
+    assert_eq!(get(&samples, 0).unwrap().field("txt").unwrap(), b"abc");
+
+    let damaged = |key: &str, value: &[u8]| {
+        let mut tar = tar::Builder::new(Vec::new());
+        tar.append_pax_extensions([(key, value)]).unwrap();
+        tar.append(&header, &b"abc"[..]).unwrap();
+        tar.into_inner().unwrap()
+    };
+    let error = Tar::parse("pax.tar", damaged("size", b"-1")).unwrap_err().to_string();
+    assert!(
+        error.contains("offset 0: expected an extended header of PAX, found a size of \"-1\""),
+        "{error}"
+    );
+    let error = Tar::parse("pax.tar", damaged("size", b"18446744073709551615")).unwrap_err();
+    assert!(error.to_string().contains("expected a size that can be addressed"), "{error}");
+    let error = Tar::parse("pax.tar", damaged("comment", &[b'c'; 1 << 16])).unwrap_err();
+    assert!(matches!(error, Error::TooLarge { what: "an extended header", .. }), "{error}");
+}
+
+/// A file of three samples, of which the second is wrong.
+fn spoiled(kind: tar::EntryType) -> Vec<u8> {
+    let mut builder = tar::Builder::new(Vec::new());
+    for (name, kind) in
+        [("1.a", tar::EntryType::Regular), ("2.a", kind), ("3.a", tar::EntryType::Regular)]
+    {
+        let mut header = tar::Header::new_gnu();
+        header.set_path(name).unwrap();
+        header.set_entry_type(kind);
+        header.set_size(0);
+        header.set_cksum();
+        builder.append(&header, &b""[..]).unwrap();
+    }
+    builder.into_inner().unwrap()
+}
+
+#[test]
+fn members_that_are_no_files_spoil_their_sample_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    for (kind, found) in [
+        (tar::EntryType::Symlink, "a symbolic link"),
+        (tar::EntryType::Link, "a hard link"),
+        (tar::EntryType::GNUSparse, "a sparse file"),
+        (tar::EntryType::Fifo, "a pipe"),
+        (tar::EntryType::Char, "a device"),
+        (tar::EntryType::new(b'?'), "a member of an unknown type"),
+    ] {
+        let path = write(dir.path(), "f.tar", &spoiled(kind));
+        let samples = Tar::open(&path).unwrap();
+        let shards = TarShards::new(vec![path.clone()]);
+        let expected = format!(
+            "tar: {}, offset 512: expected a regular file with a name in UTF-8, found {found}",
+            path.display()
+        );
+        assert_eq!(get(&samples, 1).unwrap_err().to_string(), expected);
+        assert_eq!(stream(&shards, 0, 1).unwrap_err().to_string(), expected);
+        assert_eq!(get(&samples, 2).unwrap().key(), "3");
+        assert_eq!(stream(&shards, 0, 2).unwrap()[0].key(), "3");
+    }
+    let twice = Tar::parse("f.tar", tar(&["1.a", "1.A"])).unwrap();
+    let error = get(&twice, 0).unwrap_err().to_string();
+    assert!(
+        error.ends_with("expected each field once, found \"1\" with two fields \"a\""),
+        "{error}"
+    );
+}
+
+#[test]
+fn sizes_and_checksums_of_tar_files_are_checked() {
+    let bytes = samples(3);
+    let dir = tempfile::tempdir().unwrap();
+    for cut in 0..bytes.len() {
+        // Any prefix is read or refused, packed or not, with no more samples than there are.
+        let read = Tar::parse("f.tar", bytes[..cut].to_vec());
+        if cut % 512 != 0 {
+            assert!(matches!(read, Err(Error::Malformed { .. })) || cut > 3 * 2048, "{cut}");
+        }
+        if cut % 100 == 0 {
+            let path = write(dir.path(), "f.tar.gz", &packed(&bytes[..cut]));
+            let streamed = stream(&TarShards::new(vec![path]), 0, 0);
+            assert_eq!(read.is_err(), streamed.is_err(), "{cut}");
+        }
+    }
+    let mut damaged = bytes.clone();
+    damaged[0] ^= 1;
+    let error = Tar::parse("f.tar", damaged).unwrap_err().to_string();
+    assert!(error.contains("offset 0: expected a header with checksum"), "{error}");
+    // A header that claims more than the file holds.
+    let mut header = tar::Header::new_gnu();
+    header.set_path("1.a").unwrap();
+    header.set_size(1 << 40);
+    header.set_cksum();
+    let claim = header.as_bytes().to_vec();
+    let path = write(dir.path(), "f.tar", &[claim, vec![0; 1024]].concat());
+    let error = Tar::open(&path).unwrap_err().to_string();
+    assert!(
+        error.contains("expected 1099511627776 bytes from offset 512, found the end"),
+        "{error}"
+    );
+    let shards = TarShards::new(vec![path]);
+    assert!(matches!(stream(&shards, 0, 0), Err(Error::TooLarge { what: "a sample", .. })));
+    let small = Tar::parse("f.tar", bytes).unwrap().most_bytes(17);
+    assert!(matches!(get(&small, 0), Err(Error::TooLarge { most: 17, .. })));
+    assert!(get(&small.most_bytes(18), 0).is_ok());
+}
+
+/// Batches of an epoch, with one error if `fails`: what came before, the state then, and again
+/// from there, interrupted once more.
+fn resumed<B: Debug + PartialEq, S>(
+    start: impl Fn(Option<&S>) -> Box<dyn Epoch<B, S>>,
+    fails: &AtomicBool,
+) {
+    let rest = |mut epoch: Box<dyn Epoch<B, S>>| {
+        std::iter::from_fn(|| epoch.batch()).map(|batch| batch.unwrap()).collect::<Vec<_>>()
+    };
+    let whole = rest(start(None));
+    assert!(whole.len() > 3);
+    for first in 0..=whole.len() {
+        for second in [0, 1, 2] {
+            let mut got = Vec::new();
+            let mut epoch = start(None);
+            got.extend((0..first).map(|_| epoch.batch().unwrap().unwrap()));
+            let mut epoch = start(Some(&epoch.state()));
+            got.extend((0..second).map_while(|_| epoch.batch()).map(Result::unwrap));
+            let state = epoch.state();
+            drop(epoch);
+            // An error in the next batch.
+            fails.store(true, Ordering::SeqCst);
+            let mut epoch = start(Some(&state));
+            if got.len() < whole.len() {
+                epoch.batch().unwrap().unwrap_err();
+            }
+            let state = epoch.state();
+            fails.store(false, Ordering::SeqCst);
+            got.extend(rest(start(Some(&state))));
+            assert_eq!(got, whole, "stopped after {first} and {second} batches");
+        }
+    }
+}
+
+/// A running epoch of either loader.
+trait Epoch<B, S> {
+    fn batch(&mut self) -> Option<Result<B>>;
+    fn state(&self) -> S;
+}
+
+impl<D: Dataset> Epoch<Vec<D::Item>, samebits_data::LoaderState> for samebits_data::Epoch<D, Keep> {
+    fn batch(&mut self) -> Option<Result<Vec<D::Item>>> {
+        self.next().map(|batch| batch.map(|batch| batch.data))
+    }
+
+    fn state(&self) -> samebits_data::LoaderState {
+        samebits_data::Epoch::state(self).unwrap()
+    }
+}
+
+impl<D: ShardedDataset> Epoch<Vec<D::Item>, samebits_data::StreamState>
+    for samebits_data::StreamEpoch<D, Keep>
+{
+    fn batch(&mut self) -> Option<Result<Vec<D::Item>>> {
+        self.next().map(|batch| batch.map(|batch| batch.data))
+    }
+
+    fn state(&self) -> samebits_data::StreamState {
+        samebits_data::StreamEpoch::state(self).clone()
+    }
+}
+
+/// Gives a sample with its random number, or fails while it is told to.
+fn drawn<T>(
+    fails: &Arc<AtomicBool>,
+) -> impl Fn(T, &mut SampleContext<'_>) -> Result<(T, u32)> + Send + Sync + use<T> {
+    let fails = Arc::clone(fails);
+    move |item, cx| match fails.load(Ordering::SeqCst) {
+        true => Err(Error::other("a planted error")),
+        false => Ok((item, cx.rng().next_block()[0])),
+    }
+}
+
+fn indexed_resumes<D>(data: D)
+where
+    D: Dataset,
+    D::Item: Clone + Debug + PartialEq,
+{
+    let fails = Arc::new(AtomicBool::new(false));
+    let data = Arc::new(data.map(drawn(&fails)));
+    let start = |state: Option<&_>| -> Box<dyn Epoch<_, _>> {
+        let loader = DataLoader::builder_with(data.clone(), Keep).batch_size(3).shuffle(true);
+        let loader = loader.seed(3).workers(usize::from(state.is_some())).build().unwrap();
+        Box::new(state.map_or_else(|| loader.epoch(1), |state| loader.resume(state).unwrap()))
+    };
+    resumed(start, &fails);
+}
+
+fn stream_resumes<D>(data: D)
+where
+    D: ShardedDataset,
+    D::Item: Clone + Debug + PartialEq,
+{
+    let fails = Arc::new(AtomicBool::new(false));
+    let data = Arc::new(data.map(drawn(&fails)));
+    let start = |state: Option<&_>| -> Box<dyn Epoch<_, _>> {
+        let loader = StreamLoader::builder_with(data.clone(), Keep).batch_size(3).shuffle(true);
+        let loader = loader.lanes(2).seed(3).workers(usize::from(state.is_some()));
+        let loader = loader.build().unwrap();
+        Box::new(state.map_or_else(|| loader.epoch(1), |state| loader.resume(state).unwrap()))
+    };
+    resumed(start, &fails);
+}
+
+#[test]
+fn json_lines_resume_anywhere() {
+    let dir = tempfile::tempdir().unwrap();
+    let a = write(dir.path(), "a.jsonl", &json(0, 13));
+    let b = write(dir.path(), "b.jsonl.gz", &packed(&json(13, 8)));
+    indexed_resumes(JsonLines::<Pair>::open(&a).unwrap());
+    stream_resumes(JsonShards::<Pair>::new(vec![a, b]));
+}
+
+#[test]
+fn tar_files_resume_anywhere() {
+    let dir = tempfile::tempdir().unwrap();
+    let a = write(dir.path(), "a.tar", &samples(13));
+    let b = write(dir.path(), "b.tar.gz", &packed(&samples(8)));
+    indexed_resumes(Tar::open(&a).unwrap());
+    stream_resumes(TarShards::new(vec![a, b]));
+}
