@@ -65,7 +65,7 @@ pub use pytorch::{PyTorch, PyTorchDistributed, TorchGenerator};
 pub use retry::{Retry, Skipped};
 pub use rows::{ByteOrder, Element, Labels, Rows};
 pub use sampler::{
-    BatchSampler, Sampler, Sequential, Shard, Shuffled, ShuffledSubset, Tail, Weighted,
+    BatchSampler, Order, Sampler, Sequential, Shard, Shuffled, ShuffledSubset, Tail, Weighted,
     WithReplacement,
 };
 pub use stream::{

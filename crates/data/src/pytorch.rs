@@ -1,12 +1,10 @@
 //! The very numbers of PyTorch's `DataLoader`: base seeds, worker seeds and shuffles.
 
-use samebits_numerics::memory;
 use samebits_rng::Generator;
 use samebits_rng::torch::CpuGenerator;
 use serde::{Deserialize, Serialize};
 
-use crate::memory::had;
-use crate::{Error, Result, Sampler};
+use crate::{Error, Order, Result, Sampler};
 
 /// Which generator PyTorch's `DataLoader` was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,19 +106,20 @@ impl Sampler for PyTorch {
         format!("{order} as PyTorch does, {:?} generator, seed {}", self.source, self.seed)
     }
 
-    fn order(&self, len: usize, epoch: u64, _: &Generator) -> Result<Vec<usize>> {
+    fn order(&self, len: usize, epoch: u64, _: &Generator) -> Result<Order> {
         if !self.shuffle {
-            return had("pytorch", memory::collected(0..len));
+            return Ok(Order::ascending(len));
         }
         let mut torch = self.at(epoch, len)?;
         torch.random_i64();
-        match self.source {
+        let order = match self.source {
             TorchGenerator::Default => {
                 let seed = torch.random_i64() as u64;
                 permutation(&mut CpuGenerator::manual_seed(seed), len)
             }
             TorchGenerator::Own => permutation(&mut torch, len),
-        }
+        };
+        Ok(order?.into())
     }
 
     fn may_repeat(&self) -> bool {
@@ -138,7 +137,7 @@ impl Sampler for PyTorch {
 /// use samebits_rng::Generator;
 ///
 /// // DistributedSampler(range(7), num_replicas=2, rank=0, seed=3) after set_epoch(2)
-/// let order = PyTorchDistributed::new(3).order(7, 2, &Generator::new(0))?;
+/// let order = PyTorchDistributed::new(3).order(7, 2, &Generator::new(0))?.into_vec()?;
 /// assert_eq!(Shard::new(0, 2, Tail::Pad)?.of(&order), [1, 4, 6, 3]);
 /// assert_eq!(Shard::new(1, 2, Tail::Pad)?.of(&order), [0, 2, 5, 1]);
 /// # Ok::<(), samebits_data::Error>(())
@@ -160,8 +159,9 @@ impl Sampler for PyTorchDistributed {
         format!("shuffled as PyTorch's DistributedSampler does, seed {}", self.seed)
     }
 
-    fn order(&self, len: usize, epoch: u64, _: &Generator) -> Result<Vec<usize>> {
-        permutation(&mut CpuGenerator::manual_seed(self.seed.wrapping_add(epoch)), len)
+    fn order(&self, len: usize, epoch: u64, _: &Generator) -> Result<Order> {
+        let mut torch = CpuGenerator::manual_seed(self.seed.wrapping_add(epoch));
+        Ok(permutation(&mut torch, len)?.into())
     }
 
     fn may_repeat(&self) -> bool {
@@ -203,7 +203,10 @@ mod tests {
             for (epoch, (base, order)) in expected.into_iter().enumerate() {
                 let epoch = epoch as u64;
                 assert_eq!(torch.base_seed(epoch, 10).unwrap(), base, "{torch:?} epoch {epoch}");
-                assert_eq!(torch.order(10, epoch, &Generator::new(0)).unwrap(), order);
+                assert_eq!(
+                    torch.order(10, epoch, &Generator::new(0)).unwrap().into_vec().unwrap(),
+                    order
+                );
             }
         };
         check(
@@ -250,7 +253,10 @@ mod tests {
             let torch = PyTorch::new(0, source, false);
             let bases = [0, 1, 2].map(|epoch| torch.base_seed(epoch, 10).unwrap());
             assert_eq!(bases, [900450186894289455, 3969543146641149120, 1895649597198586619]);
-            assert_eq!(torch.order(3, 1, &Generator::new(0)).unwrap(), [0, 1, 2]);
+            assert_eq!(
+                torch.order(3, 1, &Generator::new(0)).unwrap().into_vec().unwrap(),
+                [0, 1, 2]
+            );
         }
     }
 

@@ -8,8 +8,10 @@ use samebits_rng::{Draw, Generator};
 use crate::memory::had;
 use crate::{Error, Result};
 
+mod order;
 mod weighted;
 
+pub use order::Order;
 pub use weighted::Weighted;
 
 /// The order in which an epoch visits samples.
@@ -24,15 +26,17 @@ pub trait Sampler: fmt::Debug + Send + Sync + 'static {
     /// same description.
     fn describe(&self) -> String;
 
-    /// The indices that `epoch` visits, all below `len`. `generator` belongs to this epoch
+    /// The indices that `epoch` visits, all below `len`: a `Vec` with `into()`, or
+    /// [`Order::computed`]. `generator` belongs to this epoch
     /// alone and stands at its start.
     ///
     /// # Errors
     ///
     /// The sampler cannot serve a dataset of this length.
-    fn order(&self, len: usize, epoch: u64, generator: &Generator) -> Result<Vec<usize>>;
+    fn order(&self, len: usize, epoch: u64, generator: &Generator) -> Result<Order>;
 
-    /// False if no index comes twice in an epoch. Then nobody needs to count.
+    /// False if no index comes twice in an epoch. Otherwise the loader makes a list of the order to
+    /// count.
     fn may_repeat(&self) -> bool {
         true
     }
@@ -55,7 +59,7 @@ pub trait BatchSampler: fmt::Debug + Send + Sync + 'static {
     fn batches(&self, len: usize, epoch: u64, generator: &Generator) -> Result<Vec<Vec<usize>>>;
 }
 
-/// All samples in the order of their indices.
+/// All samples in the order of their indices, in a plan of constant size.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sequential;
 
@@ -64,8 +68,8 @@ impl Sampler for Sequential {
         "sequential".to_owned()
     }
 
-    fn order(&self, len: usize, _: u64, _: &Generator) -> Result<Vec<usize>> {
-        had("sequential sampler", memory::collected(0..len))
+    fn order(&self, len: usize, _: u64, _: &Generator) -> Result<Order> {
+        Ok(Order::ascending(len))
     }
 
     fn may_repeat(&self) -> bool {
@@ -73,7 +77,7 @@ impl Sampler for Sequential {
     }
 }
 
-/// All samples once, in random order.
+/// All samples once, in random order. The plan of an epoch takes 8 bytes per sample.
 ///
 /// # Examples
 ///
@@ -81,7 +85,7 @@ impl Sampler for Sequential {
 /// use samebits_data::{Sampler, Shuffled};
 /// use samebits_rng::Generator;
 ///
-/// let mut order = Shuffled.order(100, 0, &Generator::new(1))?;
+/// let mut order = Shuffled.order(100, 0, &Generator::new(1))?.into_vec()?;
 /// assert_ne!(order, (0..100).collect::<Vec<_>>());
 /// order.sort_unstable();
 /// assert_eq!(order, (0..100).collect::<Vec<_>>());
@@ -95,8 +99,8 @@ impl Sampler for Shuffled {
         "shuffled".to_owned()
     }
 
-    fn order(&self, len: usize, _: u64, generator: &Generator) -> Result<Vec<usize>> {
-        permutation("shuffled sampler", len, generator)
+    fn order(&self, len: usize, _: u64, generator: &Generator) -> Result<Order> {
+        Ok(permutation("shuffled sampler", len, generator)?.into())
     }
 
     fn may_repeat(&self) -> bool {
@@ -128,7 +132,7 @@ impl Sampler for WithReplacement {
         format!("{} with replacement", self.samples)
     }
 
-    fn order(&self, len: usize, _: u64, generator: &Generator) -> Result<Vec<usize>> {
+    fn order(&self, len: usize, _: u64, generator: &Generator) -> Result<Order> {
         if len == 0 && self.samples > 0 {
             return Err(Error::option(
                 "sampler with replacement",
@@ -140,7 +144,7 @@ impl Sampler for WithReplacement {
         let draw = |word| ((u128::from(word) * len as u128) >> 64) as usize;
         let mut order = had("sampler with replacement", memory::with_capacity(self.samples))?;
         order.extend(words64(generator).take(self.samples).map(draw));
-        Ok(order)
+        Ok(order.into())
     }
 }
 
@@ -163,13 +167,13 @@ impl Sampler for ShuffledSubset {
         format!("shuffled subset of {} indices, digest {digest:016x}", self.indices.len())
     }
 
-    fn order(&self, len: usize, _: u64, generator: &Generator) -> Result<Vec<usize>> {
+    fn order(&self, len: usize, _: u64, generator: &Generator) -> Result<Order> {
         if let Some(&index) = self.indices.iter().find(|&&index| index >= len) {
             return Err(Error::IndexOutOfRange { op: "shuffled subset", index, len });
         }
         let mut order = permutation("shuffled subset", self.indices.len(), generator)?;
         order.iter_mut().for_each(|place| *place = self.indices[*place]);
-        Ok(order)
+        Ok(order.into())
     }
 }
 
@@ -284,7 +288,7 @@ mod tests {
     fn draws_with_replacement_are_even_and_in_range() {
         let order = WithReplacement::new(70_000).order(7, 0, &Generator::new(5)).unwrap();
         let mut counts = [0_usize; 7];
-        for index in order {
+        for index in order.into_vec().unwrap() {
             counts[index] += 1;
         }
         // Five standard deviations of a binomial(70000, 1/7) are 463.
@@ -318,7 +322,8 @@ mod tests {
     #[test]
     fn a_subset_must_lie_in_the_dataset() {
         let subset = ShuffledSubset::new(vec![5, 9]);
-        let mut order = subset.order(10, 0, &Generator::new(0)).unwrap();
+        let order = subset.order(10, 0, &Generator::new(0)).unwrap();
+        let mut order = order.into_vec().unwrap();
         order.sort_unstable();
         assert_eq!(order, [5, 9]);
         assert!(subset.order(9, 0, &Generator::new(0)).is_err());

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use samebits_data::{
-    BatchSampler, DataLoader, DatasetExt, Memory, Result, Sampler, Sequential, Shard, Shuffled,
-    Tail, Weighted, WithReplacement,
+    BatchSampler, DataLoader, DatasetExt, Memory, Order, Result, Sampler, Sequential, Shard,
+    Shuffled, Tail, Weighted, WithReplacement,
 };
 use samebits_rng::Generator;
 
@@ -36,7 +36,7 @@ impl Sampler for Boxed {
         self.0.describe()
     }
 
-    fn order(&self, len: usize, epoch: u64, generator: &Generator) -> Result<Vec<usize>> {
+    fn order(&self, len: usize, epoch: u64, generator: &Generator) -> Result<Order> {
         self.0.order(len, epoch, generator)
     }
 
@@ -60,6 +60,7 @@ proptest! {
         (stop, resumed_workers) in (0..10_usize, 0..4_usize),
     ) {
         let order = sampler(kind, len).order(len, epoch, &order_generator(seed, epoch)).unwrap();
+        let order = order.into_vec().unwrap();
         let mut visits = vec![0; len];
         let samples: Vec<(usize, u32)> = order
             .iter()
@@ -131,6 +132,7 @@ proptest! {
                 .unwrap()
         };
         let order = Shuffled.order(len, 0, &order_generator(0, 0)).unwrap();
+        let order = order.into_vec().unwrap();
         let mut states = Vec::new();
         for rank in 0..world {
             let this = loader(rank, world);
@@ -176,7 +178,7 @@ impl BatchSampler for Parity {
     }
 
     fn batches(&self, len: usize, _: u64, generator: &Generator) -> Result<Vec<Vec<usize>>> {
-        let order = Shuffled.order(len, 0, generator)?;
+        let order = Shuffled.order(len, 0, generator)?.into_vec()?;
         let (odd, even): (Vec<usize>, Vec<usize>) = order.into_iter().partition(|i| i % 2 == 1);
         Ok(odd.chunks(3).chain(even.chunks(2)).map(<[usize]>::to_vec).collect())
     }
@@ -224,8 +226,8 @@ impl Sampler for Beyond {
         "beyond".to_owned()
     }
 
-    fn order(&self, len: usize, _: u64, _: &Generator) -> Result<Vec<usize>> {
-        Ok(vec![0, len])
+    fn order(&self, len: usize, _: u64, _: &Generator) -> Result<Order> {
+        Ok(vec![0, len].into())
     }
 }
 
@@ -237,4 +239,84 @@ fn a_sampler_cannot_leave_the_dataset() {
     assert_eq!(results.len(), 1);
     let error = results[0].as_ref().unwrap_err();
     assert_eq!(error.to_string(), "sampler: index 3 is out of range for length 3");
+}
+
+/// All samples once, from the last to the first, each place computed.
+#[derive(Debug)]
+struct Backwards {
+    /// By how much the indices lie beyond the dataset.
+    beyond: usize,
+}
+
+impl Sampler for Backwards {
+    fn describe(&self) -> String {
+        "backwards".to_owned()
+    }
+
+    fn order(&self, len: usize, _: u64, _: &Generator) -> Result<Order> {
+        let beyond = self.beyond;
+        Ok(Order::computed(len, move |place| len - 1 - place + beyond))
+    }
+
+    fn may_repeat(&self) -> bool {
+        false
+    }
+}
+
+/// The same order as a list.
+#[derive(Debug)]
+struct Listed;
+
+impl Sampler for Listed {
+    fn describe(&self) -> String {
+        "backwards".to_owned()
+    }
+
+    fn order(&self, len: usize, epoch: u64, generator: &Generator) -> Result<Order> {
+        Ok(Backwards { beyond: 0 }.order(len, epoch, generator)?.into_vec()?.into())
+    }
+
+    fn may_repeat(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn a_computed_order_is_its_list() {
+    for len in [0, 1, 7, 23, 24] {
+        for world in [1, 2, 3, 30] {
+            for (rank, tail) in
+                (0..world).flat_map(|rank| [Tail::Pad, Tail::Drop].map(|tail| (rank, tail)))
+            {
+                let epoch = |sampler: Box<dyn Sampler>, position| {
+                    let data = Memory::new((0..len).collect())
+                        .map(|index: usize, cx| Ok((index, cx.repeat(), cx.rng().next_block()[0])));
+                    let loader = DataLoader::builder_with(data, samebits_data::Keep)
+                        .batch_size(4)
+                        .sampler(Boxed(sampler))
+                        .shard(Shard::new(rank, world, tail).unwrap())
+                        .build()
+                        .unwrap();
+                    let mut state = loader.epoch(0).state().unwrap();
+                    state.position = position;
+                    loader.resume(&state).unwrap().map(Result::unwrap).collect::<Vec<_>>()
+                };
+                for position in 0..=len as u64 {
+                    let computed = epoch(Box::new(Backwards { beyond: 0 }), position);
+                    assert_eq!(computed, epoch(Box::new(Listed), position), "{len}, {world}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_computed_order_cannot_leave_the_dataset() {
+    let data = Memory::new(vec![1_i64; 3]);
+    let sampler = Backwards { beyond: 1 };
+    let loader = DataLoader::builder(data).sampler(sampler).workers(1).build().unwrap();
+    let results: Vec<_> = loader.epoch(0).collect();
+    let error = results[0].as_ref().unwrap_err();
+    assert_eq!(error.to_string(), "sampler: index 3 is out of range for length 3");
+    assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 2);
 }

@@ -35,7 +35,9 @@ pub(super) fn tar_samples() -> Samples {
         tar.append_data(&mut header, name, name.as_bytes()).expect("memory does not fail");
     }
     tar.append_pax_extensions([("path", &b"c.txt"[..]), ("size", b"0")]).expect("memory");
-    let header = tar::Header::new_ustar();
+    let mut header = tar::Header::new_ustar();
+    header.set_path("c").expect("a short name");
+    header.set_cksum();
     tar.append(&header, &b""[..]).expect("memory does not fail");
     let plain = tar.into_inner().expect("memory does not fail");
     vec![zipped(&plain), plain]

@@ -8,7 +8,7 @@ use samebits_numerics::memory;
 use samebits_rng::Generator;
 
 use crate::memory::{had, reserve};
-use crate::{BatchSampler, Error, Result, Sampler, Shard};
+use crate::{BatchSampler, Error, Order, Result, Sampler, Shard, Tail};
 
 const OP: &str = "loader";
 
@@ -23,10 +23,7 @@ pub(crate) enum Batching {
 /// What is left of an epoch for this rank.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// This rank's samples.
-    order: Vec<usize>,
-    /// How often each sample of `order` came before; empty if none did.
-    repeats: Vec<u32>,
+    visits: Visits,
     cuts: Cuts,
     /// The number of the first batch.
     first_batch: u64,
@@ -38,14 +35,70 @@ pub(crate) struct Plan {
     stride: u64,
 }
 
+/// This rank's samples.
+#[derive(Debug)]
+enum Visits {
+    Listed {
+        order: Vec<usize>,
+        /// How often each sample of `order` came before; empty if none did.
+        repeats: Vec<u32>,
+    },
+    /// The places of `shard` in what follows `start` in an order without repeats.
+    Computed {
+        order: Order,
+        start: usize,
+        shard: Shard,
+        /// How many places are the rank's.
+        count: usize,
+        /// How many samples the dataset has.
+        samples: usize,
+    },
+}
+
 #[derive(Debug)]
 enum Cuts {
     Even {
         size: usize,
         count: usize,
     },
-    /// The end of each batch in `order`.
+    /// The end of each batch among the rank's samples.
     Listed(Vec<usize>),
+}
+
+impl Visits {
+    fn len(&self) -> usize {
+        match self {
+            Visits::Listed { order, .. } => order.len(),
+            Visits::Computed { count, .. } => *count,
+        }
+    }
+
+    /// What follows `start` in a list.
+    fn listed(
+        order: Vec<usize>,
+        repeats: bool,
+        start: usize,
+        shard: Option<Shard>,
+    ) -> Result<Self> {
+        let before = if repeats { self::repeats(&order)? } else { Vec::new() };
+        let Some(shard) = shard else {
+            let (mut order, mut repeats) = (order, before);
+            repeats.drain(..start.min(repeats.len()));
+            order.drain(..start);
+            return Ok(Visits::Listed { order, repeats });
+        };
+        let rest = order.len() - start;
+        let places = || shard.places(rest).map(|place| place + start);
+        // Only the last place of a rank can lie past the end.
+        let padded = places().last().is_some_and(|place| place >= order.len());
+        let repeat = |place| visits(&order, &before, place);
+        let repeats = match before.is_empty() && !padded {
+            true => Vec::new(),
+            false => had(OP, memory::collected(places().map(repeat)))?,
+        };
+        let local = places().map(|place| order[place % order.len()]);
+        Ok(Visits::Listed { order: had(OP, memory::collected(local))?, repeats })
+    }
 }
 
 impl Batching {
@@ -70,42 +123,27 @@ impl Batching {
         match self {
             Batching::Even { sampler, size, drop_last } => {
                 let order = sampler.order(len, epoch, generator)?;
-                check_indices(&order, len)?;
-                let end = order.len() as u64;
-                let start = cut(position, order.len())?;
-                let before = if sampler.may_repeat() { repeats(&order)? } else { Vec::new() };
-                let (order, repeats) = match shard {
-                    None => {
-                        let (mut order, mut before) = (order, before);
-                        before.drain(..start.min(before.len()));
-                        order.drain(..start);
-                        (order, before)
-                    }
-                    Some(shard) => {
-                        let rest = order.len() - start;
-                        let places = || shard.places(rest).map(|place| place + start);
-                        // Only the last place of a rank can lie past the end.
-                        let padded = places().last().is_some_and(|place| place >= order.len());
-                        let repeat = |place| visits(&order, &before, place);
-                        let repeats = match before.is_empty() && !padded {
-                            true => Vec::new(),
-                            false => had(OP, memory::collected(places().map(repeat)))?,
-                        };
-                        let local = places().map(|place| order[place % order.len()]);
-                        (had(OP, memory::collected(local))?, repeats)
-                    }
+                let end = order.len();
+                let start = cut(position, end)?;
+                let visits = if order.is_listed() || sampler.may_repeat() {
+                    let order = order.into_vec()?;
+                    check_indices(&order, len)?;
+                    Visits::listed(order, sampler.may_repeat(), start, shard)?
+                } else {
+                    let shard = shard.unwrap_or(Shard { rank: 0, world: 1, tail: Tail::Drop });
+                    let count = shard.places(end - start).len();
+                    Visits::Computed { order, start, shard, count, samples: len }
                 };
                 let count = match drop_last {
-                    true => order.len() / size,
-                    false => order.len().div_ceil(*size),
+                    true => visits.len() / size,
+                    false => visits.len().div_ceil(*size),
                 };
                 Ok(Plan {
-                    order,
-                    repeats,
+                    visits,
                     cuts: Cuts::Even { size: *size, count },
                     first_batch,
                     start: start as u64,
-                    end,
+                    end: end as u64,
                     stride: (*size as u64).saturating_mul(world),
                 })
             }
@@ -130,29 +168,26 @@ impl Batching {
                         had(OP, memory::collected(shard.places(rest).map(|place| place + start)))?
                     }
                 };
-                let mut plan = Plan {
-                    order: Vec::new(),
-                    repeats: Vec::new(),
-                    cuts: Cuts::Listed(Vec::new()),
-                    first_batch,
-                    start: start as u64,
-                    end,
-                    stride: world,
-                };
+                let (mut order, mut repeats) = (Vec::new(), Vec::new());
                 let mut ends = had(OP, memory::with_capacity(places.len()))?;
                 for place in places {
                     let (round, place) = (place / batches.len(), place % batches.len());
                     let batch = &batches[place];
-                    reserve(OP, &mut plan.order, batch.len())?;
-                    reserve(OP, &mut plan.repeats, batch.len())?;
-                    plan.order.extend_from_slice(batch);
+                    reserve(OP, &mut order, batch.len())?;
+                    reserve(OP, &mut repeats, batch.len())?;
+                    order.extend_from_slice(batch);
                     let first = starts[place] + round * flat.len();
-                    let repeats = (first..first + batch.len()).map(|p| visits(&flat, &before, p));
-                    plan.repeats.extend(repeats);
-                    ends.push(plan.order.len());
+                    repeats.extend((first..first + batch.len()).map(|p| visits(&flat, &before, p)));
+                    ends.push(order.len());
                 }
-                plan.cuts = Cuts::Listed(ends);
-                Ok(plan)
+                Ok(Plan {
+                    visits: Visits::Listed { order, repeats },
+                    cuts: Cuts::Listed(ends),
+                    first_batch,
+                    start: start as u64,
+                    end,
+                    stride: world,
+                })
             }
         }
     }
@@ -192,11 +227,37 @@ impl Plan {
         self.first_batch + self.batches()
     }
 
-    /// The samples of batch `number` and how often each came before.
-    pub(crate) fn batch(&self, number: u64) -> (&[usize], &[u32]) {
-        let range = self.range((number - self.first_batch) as usize);
-        let repeats = if self.repeats.is_empty() { &[] } else { &self.repeats[range.clone()] };
-        (&self.order[range], repeats)
+    /// The rank's places that make batch `number`.
+    pub(crate) fn batch(&self, number: u64) -> Range<usize> {
+        let batch = (number - self.first_batch) as usize;
+        match &self.cuts {
+            Cuts::Even { size, .. } => {
+                let start = batch * size;
+                start..self.visits.len().min(start.saturating_add(*size))
+            }
+            Cuts::Listed(ends) => {
+                let start = if batch == 0 { 0 } else { ends[batch - 1] };
+                start..ends[batch]
+            }
+        }
+    }
+
+    /// The sample at the rank's place `place`, and how often it came before.
+    pub(crate) fn visit(&self, place: usize) -> Result<(usize, u32)> {
+        match &self.visits {
+            Visits::Listed { order, repeats } => {
+                Ok((order[place], repeats.get(place).copied().unwrap_or(0)))
+            }
+            Visits::Computed { order, start, shard, samples, .. } => {
+                let place = start + place * shard.world + shard.rank;
+                // What a rank lacks comes from the start of the order again.
+                let (round, place) = (place / order.len(), place % order.len());
+                match order.at(place).unwrap_or_default() {
+                    index if index < *samples => Ok((index, round as u32)),
+                    index => Err(Error::IndexOutOfRange { op: "sampler", index, len: *samples }),
+                }
+            }
+        }
     }
 
     /// The place in the global order after batch `number - 1`.
@@ -206,19 +267,6 @@ impl Plan {
         }
         let done = (number - self.first_batch).saturating_mul(self.stride);
         self.end.min(self.start.saturating_add(done))
-    }
-
-    fn range(&self, batch: usize) -> Range<usize> {
-        match &self.cuts {
-            Cuts::Even { size, .. } => {
-                let start = batch * size;
-                start..self.order.len().min(start.saturating_add(*size))
-            }
-            Cuts::Listed(ends) => {
-                let start = if batch == 0 { 0 } else { ends[batch - 1] };
-                start..ends[batch]
-            }
-        }
     }
 }
 

@@ -70,16 +70,16 @@ impl<D: Dataset, C: Collate<D::Item>> Loading<D, C> {
         worker: &mut WorkerContext,
         skipped: &mut Vec<Skipped>,
     ) -> Result<Option<Batch<C::Batch>>> {
-        let (planned, repeats) = self.plan.batch(slot);
+        let planned = self.plan.batch(slot);
         let retry = self.config.retry;
         let mut indices = had("loader", memory::with_capacity(planned.len()))?;
         let mut samples = had("loader", memory::with_capacity(planned.len()))?;
-        for (place, &index) in planned.iter().enumerate() {
+        for place in planned {
             if worker.cancelled() {
                 return Err(Error::other("the consumer has gone"));
             }
+            let (index, repeat) = self.plan.visit(place)?;
             worker.at_sample(Some(index));
-            let repeat = repeats.get(place).copied().unwrap_or(0);
             let at = Cell::new(At { shard: None, sample: index });
             match retry.run(worker, slot, &at, |worker| self.load(index, repeat, worker)) {
                 Ok(sample) => {

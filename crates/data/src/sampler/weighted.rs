@@ -5,7 +5,7 @@ use samebits_rng::Generator;
 
 use super::{digest, words64};
 use crate::memory::had;
-use crate::{Error, Result, Sampler};
+use crate::{Error, Order, Result, Sampler};
 
 const OP: &str = "weighted sampler";
 
@@ -79,7 +79,7 @@ impl Sampler for Weighted {
         format!("{} weighted {how} replacement, digest {digest:016x}", self.samples)
     }
 
-    fn order(&self, len: usize, _: u64, generator: &Generator) -> Result<Vec<usize>> {
+    fn order(&self, len: usize, _: u64, generator: &Generator) -> Result<Order> {
         if len != self.weights.len() {
             return Err(Error::option(
                 OP,
@@ -97,7 +97,7 @@ impl Sampler for Weighted {
             }
             order.push(leaf);
         }
-        Ok(order)
+        Ok(order.into())
     }
 
     fn may_repeat(&self) -> bool {
@@ -178,7 +178,8 @@ mod tests {
     fn frequencies_follow_the_weights() {
         let sampler = Weighted::with_replacement(vec![1.0, 0.0, 2.0, 5.0, 0.0], 80_000).unwrap();
         let mut counts = [0_usize; 5];
-        for index in sampler.order(5, 0, &Generator::new(1)).unwrap() {
+        let order = sampler.order(5, 0, &Generator::new(1)).unwrap();
+        for index in order.into_vec().unwrap() {
             counts[index] += 1;
         }
         for (count, expected) in counts.into_iter().zip([10_000, 0, 20_000, 50_000, 0_usize]) {
@@ -190,7 +191,8 @@ mod tests {
     fn without_replacement_nothing_repeats_and_zeros_stay_out() {
         let weights: Vec<f64> = (0..1000).map(|i| f64::from(i % 3) * 1e-300).collect();
         let sampler = Weighted::without_replacement(weights.clone(), 666).unwrap();
-        let mut order = sampler.order(1000, 0, &Generator::new(1)).unwrap();
+        let order = sampler.order(1000, 0, &Generator::new(1)).unwrap();
+        let mut order = order.into_vec().unwrap();
         order.sort_unstable();
         let expected: Vec<usize> = (0..1000).filter(|i| i % 3 != 0).collect();
         assert_eq!(order, expected);
