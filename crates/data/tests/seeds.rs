@@ -189,10 +189,10 @@ fn a_shortage_of_memory_is_an_error_and_passes() {
             Ok(index as i64)
         }
     }
-    let loader = DataLoader::builder(Many).build().unwrap();
+    let loader = DataLoader::builder(Many).shuffle(true).build().unwrap();
     for _ in 0..2 {
         let error = loader.epoch(0).next().unwrap().unwrap_err();
-        assert!(matches!(error, Error::OutOfMemory { op: "sequential sampler", .. }), "{error}");
+        assert!(matches!(error, Error::OutOfMemory { op: "shuffled sampler", .. }), "{error}");
     }
     assert_eq!(loader.sample(0, 5).unwrap(), 5);
 }

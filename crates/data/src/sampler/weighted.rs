@@ -27,7 +27,7 @@ const OP: &str = "weighted sampler";
 /// use samebits_rng::Generator;
 ///
 /// let sampler = Weighted::without_replacement(vec![1.0, 0.0, 3.0], 2)?;
-/// let mut order = sampler.order(3, 0, &Generator::new(0))?;
+/// let mut order = sampler.order(3, 0, &Generator::new(0))?.into_vec()?;
 /// order.sort_unstable();
 /// assert_eq!(order, [0, 2]);
 /// # Ok::<(), samebits_data::Error>(())
