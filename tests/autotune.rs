@@ -91,7 +91,7 @@ impl Clock for Noise {
 
 /// One round under the noise of `seed`; without any for 0.
 fn config(device: Device, mode: Mode, seed: u64) -> Config {
-    let config = autotune::default_config(device).unwrap();
+    let config = Config { benchmark: true, ..autotune::default_config(device).unwrap() };
     let measuring =
         Measuring { rounds: 1, sample: Duration::ZERO, give_up: 100.0, ..Measuring::default() };
     let clock = match seed {
@@ -207,7 +207,7 @@ fn replay_pinned_in_this_process() {
     };
     let (_, on) = path.rsplit_once('-').unwrap();
     let device = devices().into_iter().find(|device| device.to_string() == on).unwrap();
-    let (text, source) = choices(device, Mode::Pinned(path.into()), seed.parse().unwrap());
+    let (text, source) = choices(device, Mode::pinned(path), seed.parse().unwrap());
     assert_eq!(source, Source::Pinned);
     println!("<<<{text}>>>");
 }
@@ -235,7 +235,7 @@ fn recorded_here_and_pinned_in_another_process_the_choices_and_bits_are_the_same
         for seed in [2, 3] {
             assert_eq!(replayed(&path, seed), recorded, "{device}, noise {seed}");
         }
-        for verdict in tuner(device, Mode::Pinned(path.clone()), 4).verify().unwrap() {
+        for verdict in tuner(device, Mode::pinned(path.clone()), 4).verify().unwrap() {
             assert!(matches!(verdict.finding, Finding::Good), "{device}: {verdict:?}");
         }
         // The negative control: recorded anew, other noise makes other choices.
@@ -243,7 +243,7 @@ fn recorded_here_and_pinned_in_another_process_the_choices_and_bits_are_the_same
         assert_ne!(choices(device, Mode::Record(anew), 5).0, recorded, "{device}");
         // A file is for one device.
         for other in devices().into_iter().filter(|&other| other != device) {
-            let error = tuner_with(other, config(other, Mode::Pinned(path.clone()), 0));
+            let error = tuner_with(other, config(other, Mode::pinned(path.clone()), 0));
             let error = error.unwrap_err().to_string();
             assert!(error.contains(":5: recorded for device"), "{error}");
         }
@@ -286,8 +286,8 @@ fn a_wrong_candidate_is_disqualified_however_fast() {
 #[test]
 fn without_benchmarks_the_shape_alone_decides() {
     for device in devices() {
-        let config = || Config { benchmark: false, ..config(device, Mode::Off, 0) };
-        let (a, b) = (tuner_with(device, config()).unwrap(), tuner_with(device, config()).unwrap());
+        let tuner = || tuner_with(device, autotune::default_config(device).unwrap()).unwrap();
+        let (a, b) = (tuner(), tuner());
         for level in [NotGuaranteed, RunToRun, Portable] {
             for key in keys(level) {
                 let (a, b) = (a.choose(&key).unwrap(), b.choose(&key).unwrap());

@@ -31,6 +31,15 @@ enum Command {
         #[arg(long, value_parser = crate::train::device, default_value = "cpu")]
         device: Device,
     },
+    /// Add the choices of other files, such as those of the ranks of a run. The first choice for a
+    /// call holds.
+    Merge {
+        /// The file to add to; it need not exist
+        into: PathBuf,
+        /// The files to read
+        #[arg(required = true)]
+        from: Vec<PathBuf>,
+    },
     /// Remove what this program would not use.
     Prune {
         /// The file of choices
@@ -51,6 +60,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     match &args.command {
         Command::Show { file } => show(file),
         Command::Verify { file, device } => verify(file, *device),
+        Command::Merge { into, from } => merge(into, from),
         Command::Prune { file, device, level, dry_run } => {
             prune(file, *device, level.map(crate::train::Level::determinism), *dry_run)
         }
@@ -86,7 +96,7 @@ fn show(path: &Path) -> Result<()> {
 }
 
 fn verify(path: &Path, device: Device) -> Result<()> {
-    let mode = Mode::Pinned(path.to_owned());
+    let mode = Mode::pinned(path);
     let config = Config { mode, ..autotune::default_config(device)? };
     let verdicts = autotune::tuner_with(device, config)?.verify()?;
     let mut wrong = 0;
@@ -113,6 +123,17 @@ fn verify(path: &Path, device: Device) -> Result<()> {
     if wrong > 0 {
         bail!("{}: {wrong} choices do not hold; record the file again", path.display());
     }
+    Ok(())
+}
+
+fn merge(into: &Path, from: &[PathBuf]) -> Result<()> {
+    let merged = autotune::merge::<ConvKey>(into, from, LOCK_TIMEOUT)?;
+    println!(
+        "{}: {} choices added; {} others name another algorithm for a call and were left out",
+        into.display(),
+        merged.added,
+        merged.contradicted
+    );
     Ok(())
 }
 

@@ -87,7 +87,7 @@ impl Level {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let mode = match (&args.record_choices, &args.pin_choices) {
         (Some(path), _) => Mode::Record(path.clone()),
-        (None, Some(path)) => Mode::Pinned(path.clone()),
+        (None, Some(path)) => Mode::pinned(path.clone()),
         (None, None) => Mode::Off,
     };
     let device = args.device.unwrap_or(Device::Cpu);

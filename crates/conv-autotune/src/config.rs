@@ -1,5 +1,6 @@
 //! What a tuner may do, and on what machine it does it.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,8 +21,32 @@ pub enum Mode {
     Off,
     /// They are added to this file, and what the file already holds is not raced again.
     Record(PathBuf),
-    /// This file decides and is only read. A call that it does not hold is an error.
-    Pinned(PathBuf),
+    /// This file decides and is only read.
+    Pinned {
+        /// The file.
+        path: PathBuf,
+        /// What runs a call that it does not hold.
+        missing: Missing,
+    },
+}
+
+impl Mode {
+    /// A file that decides every call: one that it does not hold is an error.
+    #[must_use]
+    pub fn pinned(path: impl Into<PathBuf>) -> Mode {
+        Mode::Pinned { path: path.into(), missing: Missing::Error }
+    }
+}
+
+/// What runs a call that the pinned file does not hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Missing {
+    /// Nothing: the call is an [`Error::NotPinned`](crate::Error::NotPinned).
+    #[default]
+    Error,
+    /// What the written heuristic says. That is a function of the key alone, so the next run
+    /// repeats it.
+    Heuristic,
 }
 
 impl fmt::Display for Mode {
@@ -29,7 +54,12 @@ impl fmt::Display for Mode {
         match self {
             Mode::Off => f.write_str("kept for this process only"),
             Mode::Record(path) => write!(f, "recorded in {}", path.display()),
-            Mode::Pinned(path) => write!(f, "pinned by {}", path.display()),
+            Mode::Pinned { path, missing: Missing::Error } => {
+                write!(f, "pinned by {}", path.display())
+            }
+            Mode::Pinned { path, missing: Missing::Heuristic } => {
+                write!(f, "pinned by {}, else by the heuristic", path.display())
+            }
         }
     }
 }
@@ -52,8 +82,8 @@ impl fmt::Display for Mode {
 pub struct Config {
     /// What happens with choices.
     pub mode: Mode,
-    /// Whether candidates race at all. Without, the written heuristic decides, from the key
-    /// alone.
+    /// Whether candidates race in mode [`Off`](Mode::Off). Without, the written heuristic decides,
+    /// from the key alone.
     pub benchmark: bool,
     /// The most candidates in a race, those with the lowest estimates; 0 is no limit.
     pub benchmark_limit: usize,
@@ -62,6 +92,15 @@ pub struct Config {
     pub workspace_limit: usize,
     /// How candidates are timed.
     pub measuring: Measuring,
+    /// How long races may take.
+    pub budget: Budget,
+    /// Names of candidates that are never chosen.
+    pub exclude: BTreeSet<String>,
+    /// The name of a candidate that runs every call that it may run, without a race. It cannot go
+    /// with a file, which decides otherwise.
+    pub force: Option<String>,
+    /// The most keys whose decisions are remembered, the latest ones; at least one is.
+    pub remember: usize,
     /// Where choices are valid.
     pub fingerprint: Fingerprint,
     /// How long to wait for another process that holds the file's lock.
@@ -71,7 +110,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// Races on, nothing recorded, no limit on candidates, 1 GiB of workspace.
+    /// Races on, nothing recorded, no limit on candidates and time, 1 GiB of workspace, 65 536
+    /// keys remembered.
     #[must_use]
     pub fn new(fingerprint: Fingerprint) -> Config {
         Config {
@@ -80,10 +120,33 @@ impl Config {
             benchmark_limit: 0,
             workspace_limit: 1 << 30,
             measuring: Measuring::default(),
+            budget: Budget::default(),
+            exclude: BTreeSet::new(),
+            force: None,
+            remember: 1 << 16,
             fingerprint,
             lock_timeout: Duration::from_secs(30),
             clock: Arc::new(SystemClock::new()),
         }
+    }
+}
+
+/// How long races may take, by the tuner's clock.
+///
+/// A race that has used up its time starts no further candidate and no further round: the fastest of
+/// those that were timed wins, if it has beaten the heuristic's choice. Once all races together have
+/// used up theirs, the heuristic decides; what is being recorded holds its choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// The race for one key.
+    pub key: Duration,
+    /// All races of a tuner.
+    pub total: Duration,
+}
+
+impl Default for Budget {
+    fn default() -> Budget {
+        Budget { key: Duration::MAX, total: Duration::MAX }
     }
 }
 

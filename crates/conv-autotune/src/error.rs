@@ -189,6 +189,19 @@ pub enum Error {
         /// What is allowed.
         limit: usize,
     },
+    /// The file pins an algorithm that the settings exclude.
+    #[error(
+        "{}:{line}: {name:?} is excluded by the settings; remove this choice and record it again, or \
+         do not exclude it", path.display()
+    )]
+    Excluded {
+        /// The file.
+        path: PathBuf,
+        /// The line of the name.
+        line: usize,
+        /// The algorithm.
+        name: String,
+    },
     /// The file was recorded on another device or with another library.
     #[error(
         "{}:{line}: recorded for {what} {file:?}, this is {here:?}; times and bits of the one say \

@@ -19,6 +19,8 @@ pub(crate) struct Race<'a, P: Problem> {
     pub(crate) likely: &'a Candidate<P>,
     pub(crate) measuring: &'a Measuring,
     pub(crate) clock: &'a dyn Clock,
+    /// When no further candidate and no further round begins.
+    pub(crate) until: Duration,
 }
 
 /// One candidate's progress.
@@ -54,6 +56,7 @@ impl<P: Problem> Race<'_, P> {
         })?;
         let measured = runners
             .iter()
+            .filter(|runner| runner.disqualified.is_some() || !runner.samples.is_empty())
             .map(|runner| Measured {
                 name: runner.candidate.name().to_owned(),
                 workspace: runner.candidate.workspace(self.key),
@@ -77,7 +80,20 @@ impl<P: Problem> Race<'_, P> {
         let reference = guarded(|| self.reference.run(self.problem)).map_err(reference_failed)?;
         let reference = reference.values().map_err(reference_failed)?;
         let magnitude = self.problem.magnitude();
-        let runners = candidates.iter().map(|&candidate| {
+        // Whatever time there is, the heuristic's choice is looked at, and first.
+        let is_likely = |candidate: &Candidate<P>| candidate.id() == self.likely.id();
+        let mut order = candidates.to_vec();
+        order.sort_by_key(|candidate| !is_likely(candidate));
+        let runners = order.into_iter().map(|candidate| {
+            if self.is_over() && !is_likely(candidate) {
+                return Ok(Runner {
+                    candidate,
+                    calls: 1,
+                    samples: Vec::new(),
+                    disqualified: None,
+                    gave_up: true,
+                });
+            }
             let mut took = Duration::ZERO;
             let verdict = guarded(|| {
                 let first = candidate.run(self.problem)?;
@@ -107,7 +123,14 @@ impl<P: Problem> Race<'_, P> {
             }
             Ok(runner)
         });
-        runners.collect()
+        let mut runners: Vec<Runner<'_, P>> = runners.collect::<Result<_>>()?;
+        runners.sort_by_key(|runner| runner.candidate.id());
+        Ok(runners)
+    }
+
+    /// Whether there is no time for more.
+    fn is_over(&self) -> bool {
+        self.clock.now() >= self.until
     }
 
     /// Disqualifies a candidate that failed, unless memory was short: that says nothing about it.
@@ -137,12 +160,13 @@ impl<P: Problem> Race<'_, P> {
     /// Ends the race for those that were hopeless twice, in the check and in the first round, each
     /// time against the fastest then: one sample may be disturbed, that of the fastest too.
     fn give_up(&self, runners: &mut [Runner<'_, P>]) {
-        let fit = || runners.iter().filter(|r| r.disqualified.is_none());
+        let timed =
+            |runner: &&Runner<'_, P>| runner.disqualified.is_none() && runner.samples.len() > 1;
         let [check, first] = [0, 1].map(|at| {
-            let fastest = fit().map(|r| r.samples[at]).min().unwrap_or_default();
-            fastest.as_secs_f64() * self.measuring.give_up
+            let fastest = runners.iter().filter(timed).map(|r| r.samples[at]).min();
+            fastest.unwrap_or_default().as_secs_f64() * self.measuring.give_up
         });
-        for runner in runners.iter_mut().filter(|r| r.disqualified.is_none()) {
+        for runner in runners.iter_mut().filter(|runner| timed(&&**runner)) {
             let slow = |at: usize, limit: f64| runner.samples[at].as_secs_f64() > limit;
             runner.gave_up = slow(0, check) && slow(1, first);
             if !runner.gave_up {
@@ -163,6 +187,9 @@ impl<P: Problem> Race<'_, P> {
             for at in 0..which.len() {
                 // Each second round goes backwards, so that none always follows the same one.
                 let at = if round % 2 == 0 { at } else { which.len() - 1 - at };
+                if self.is_over() {
+                    return Ok(());
+                }
                 let runner = &mut runners[which[at]];
                 if runner.disqualified.is_some() || runner.gave_up {
                     continue;
@@ -214,7 +241,7 @@ impl<P: Problem> Race<'_, P> {
     }
 }
 
-/// The middle sample, the lower one of two. There is at least one sample of whoever is asked.
+/// The middle sample, the lower one of two; without a sample, longer than any.
 fn median(samples: &[Duration]) -> Duration {
     let mut sorted = samples.to_vec();
     sorted.sort_unstable();

@@ -7,7 +7,7 @@ use parking_lot::RwLock;
 use samebits_tensor_core::Device;
 use samebits_tensor_core::device::DeviceKind;
 
-use crate::{BoxError, Candidate, Config, ConvCall, Error, Result, Tuner, kernels};
+use crate::{BoxError, Candidate, Config, ConvCall, Error, Result, Tuner, environment, kernels};
 
 /// A library of convolution algorithms for the devices of one kind.
 #[derive(Clone, Copy, Debug)]
@@ -27,24 +27,39 @@ pub struct ConvLibrary {
 ///
 /// # Determinism
 ///
-/// By default algorithms race at [`Portable`](samebits_tensor_core::Determinism::Portable), where
-/// all of them have the same bits, and at
-/// [`NotGuaranteed`](samebits_tensor_core::Determinism::NotGuaranteed); at
-/// [`RunToRun`](samebits_tensor_core::Determinism::RunToRun) a written heuristic decides until
-/// [`configure`] names a file for the choices.
+/// By default a written heuristic decides at every level, from the shape alone. Once asked to
+/// ([`Config::benchmark`]), algorithms race at
+/// [`Portable`](samebits_tensor_core::Determinism::Portable), where all of them have the same bits,
+/// and at [`NotGuaranteed`](samebits_tensor_core::Determinism::NotGuaranteed); at
+/// [`RunToRun`](samebits_tensor_core::Determinism::RunToRun) they do if [`configure`] names a file
+/// to record the choices in.
 pub fn install(library: ConvLibrary) {
     if LIBRARIES.write().insert(library.kind, library).is_none() {
         kernels::register_all(library.kind);
     }
 }
 
-/// What the tuner of `device` may do, unless told otherwise.
+/// What the tuner of `device` may do, unless told otherwise: no races, so that the first calls of a
+/// shape cost as much as the later ones; 1 GiB of workspace; and what the environment says:
+///
+/// | variable | value |
+/// |---|---|
+/// | `SAMEBITS_AUTOTUNE` | `off`, `on` (races), `record=FILE`, `pin=FILE`, `pin-or-heuristic=FILE` |
+/// | `SAMEBITS_AUTOTUNE_EXCLUDE` | names of candidates, with commas; `cuda:NAME` is for such devices only |
+/// | `SAMEBITS_AUTOTUNE_FORCE` | the name of one candidate, likewise |
+/// | `SAMEBITS_AUTOTUNE_KEY_BUDGET_MS`, `SAMEBITS_AUTOTUNE_BUDGET_MS` | [`Budget`](crate::Budget) in milliseconds |
+/// | `SAMEBITS_AUTOTUNE_WORKSPACE` | [`Config::workspace_limit`] in bytes |
 ///
 /// # Errors
 ///
-/// [`Error::NoLibrary`]; [`Error::Device`] if the device cannot say what it is.
+/// [`Error::NoLibrary`]; [`Error::Device`] if the device cannot say what it is; [`Error::Config`] if
+/// a variable cannot be read.
 pub fn default_config(device: Device) -> Result<Config> {
-    (library(device)?.config)(device).map_err(|source| Error::Device { device, source })
+    let mut config =
+        (library(device)?.config)(device).map_err(|source| Error::Device { device, source })?;
+    config.benchmark = false;
+    environment::apply(&mut config, device.kind(), |name| std::env::var(name).ok())?;
+    Ok(config)
 }
 
 /// Sets what the tuner of `device` in this process may do, and forgets what it has chosen.
@@ -62,7 +77,7 @@ pub fn default_config(device: Device) -> Result<Config> {
 /// use samebits_tensor_core::Device;
 ///
 /// // Choices that a first run recorded.
-/// let mode = Mode::Pinned("choices.toml".into());
+/// let mode = Mode::pinned("choices.toml");
 /// autotune::configure(Device::Cpu, Config { mode, ..autotune::default_config(Device::Cpu)? })?;
 /// # Ok::<(), autotune::Error>(())
 /// ```

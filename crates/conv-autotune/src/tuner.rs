@@ -1,10 +1,11 @@
 //! The tuner: one answer per key, however many threads ask.
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use samebits_tensor_core::Determinism;
@@ -13,7 +14,7 @@ use crate::candidate::{Candidate, Candidates, Numerics, Output, Problem, guarded
 use crate::error::missing_memory;
 use crate::file::{self, Choice, ChoiceFile, Measured};
 use crate::measure::Race;
-use crate::{BoxError, Config, Error, Key, Mode, Result, compare};
+use crate::{BoxError, Config, Error, Key, Missing, Mode, Result, compare};
 
 /// Chooses among candidates, once per key.
 ///
@@ -67,8 +68,10 @@ pub struct Tuner<P: Problem> {
     probe: Box<Probe<P>>,
     config: Config,
     file: Mutex<Option<ChoiceFile<P::Key>>>,
-    slots: Mutex<BTreeMap<P::Key, Slot<P>>>,
+    slots: Mutex<Slots<P>>,
     settled: Condvar,
+    /// How long races have taken.
+    spent: Mutex<Duration>,
 }
 
 type Probe<P> = dyn Fn(&<P as Problem>::Key) -> Result<P, BoxError> + Send + Sync;
@@ -77,6 +80,26 @@ enum Slot<P: Problem> {
     /// A thread is finding out; the others wait.
     Open,
     Settled(Arc<Decision<P>>),
+}
+
+/// What is known of keys.
+struct Slots<P: Problem> {
+    of: BTreeMap<P::Key, Slot<P>>,
+    /// The keys that are settled, the latest last.
+    order: VecDeque<P::Key>,
+}
+
+impl<P: Problem> Slots<P> {
+    /// Notes a decision, and forgets the oldest if there are more than `most`.
+    fn settle(&mut self, key: &P::Key, decision: Arc<Decision<P>>, most: usize) {
+        self.of.insert(key.clone(), Slot::Settled(decision));
+        self.order.push_back(key.clone());
+        if self.order.len() > most.max(1)
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.of.remove(&oldest);
+        }
+    }
 }
 
 /// Which algorithm runs a key, and how that came about.
@@ -95,6 +118,8 @@ pub struct Decision<P: Problem> {
 pub enum Source {
     /// By the written heuristic, from the key alone.
     Heuristic,
+    /// By the settings.
+    Forced,
     /// By a race in this process.
     Raced,
     /// By the file that is being recorded.
@@ -147,8 +172,9 @@ impl<P: Problem> Tuner<P> {
     ///
     /// # Errors
     ///
-    /// [`Error::Candidates`] if two share a name or an id, or none is canonical;
-    /// [`Error::Config`]; whatever is wrong with the file.
+    /// [`Error::Candidates`] if two share a name or an id, or none is canonical; [`Error::Config`];
+    /// what is wrong with the file as a whole. A choice of it that cannot be followed is an error of
+    /// its own key; [`stale`](Tuner::stale) finds them all.
     pub fn new(
         probe: impl Fn(&P::Key) -> Result<P, BoxError> + Send + Sync + 'static,
         mut candidates: Vec<Candidate<P>>,
@@ -179,35 +205,55 @@ impl<P: Problem> Tuner<P> {
                 "no candidate is canonical, so there is nothing to compare the others with";
             return Err(Error::Candidates { message: message.to_owned() });
         }
+        let known = || candidates.iter().map(Candidate::name).collect::<Vec<_>>().join(", ");
+        for name in config.exclude.iter().chain(&config.force) {
+            if !candidates.iter().any(|c| c.name() == name) {
+                let message = format!(
+                    "`exclude` or `force` names {name:?}, which is none of the candidates {}",
+                    known()
+                );
+                return Err(Error::Config { message });
+            }
+        }
+        if let Some(name) = &config.force
+            && (config.mode != Mode::Off || config.exclude.contains(name))
+        {
+            let message = format!(
+                "`force` names {name:?}, which a file or `exclude` may contradict. Use mode `Off` \
+                 and do not exclude it"
+            );
+            return Err(Error::Config { message });
+        }
         let file = match &config.mode {
             Mode::Off => None,
-            Mode::Record(_) if !config.benchmark => {
-                let message = "mode `Record` needs `benchmark`: without a race there is nothing to \
-                               record. Use mode `Off` for the written heuristic";
-                return Err(Error::Config { message: message.to_owned() });
-            }
             Mode::Record(path) => Some(file::open(path, &config.fingerprint, config.lock_timeout)?),
-            Mode::Pinned(path) => {
+            Mode::Pinned { path, .. } => {
                 let file = ChoiceFile::read(path)?;
                 file.check_fingerprint(&config.fingerprint)?;
                 Some(file)
             }
         };
-        let tuner = Tuner {
+        Ok(Tuner {
             candidates: candidates.into_iter().map(Arc::new).collect(),
             probe: Box::new(probe),
             config,
-            file: Mutex::new(None),
-            slots: Mutex::new(BTreeMap::new()),
+            file: Mutex::new(file),
+            slots: Mutex::new(Slots { of: BTreeMap::new(), order: VecDeque::new() }),
             settled: Condvar::new(),
-        };
-        if let Some(file) = file {
-            for (key, choice) in file.choices() {
-                tuner.usable(file.path(), key, choice)?;
-            }
-            *tuner.file.lock() = Some(file);
-        }
-        Ok(tuner)
+            spent: Mutex::new(Duration::ZERO),
+        })
+    }
+
+    /// The choices of the file that cannot be followed here, each with the error that a call of its
+    /// key gets: its algorithm is unknown, excluded, does not apply, or needs too much.
+    pub fn stale(&self) -> Vec<(P::Key, Error)> {
+        let file = self.file.lock().clone();
+        let choices = file.iter().flat_map(|file| file.choices().map(move |choice| (file, choice)));
+        choices
+            .filter_map(|(file, (key, choice))| {
+                Some((key.clone(), self.usable(file.path(), key, choice).err()?))
+            })
+            .collect()
     }
 
     /// What the tuner may do.
@@ -221,7 +267,7 @@ impl<P: Problem> Tuner<P> {
     }
 
     /// The candidates that may be chosen for `key`, in ascending id: those that meet its level,
-    /// apply to it and need no more than the workspace limit.
+    /// apply to it, need no more than the workspace limit and are not excluded.
     pub fn eligible(&self, key: &P::Key) -> Vec<&Candidate<P>> {
         self.eligible_arcs(key).into_iter().map(|candidate| &**candidate).collect()
     }
@@ -241,18 +287,18 @@ impl<P: Problem> Tuner<P> {
     pub fn choose(&self, key: &P::Key) -> Result<Arc<Decision<P>>> {
         let mut slots = self.slots.lock();
         loop {
-            match slots.get(key) {
+            match slots.of.get(key) {
                 Some(Slot::Settled(decision)) => return Ok(decision.clone()),
                 Some(Slot::Open) => self.settled.wait(&mut slots),
                 None => break,
             }
         }
-        slots.insert(key.clone(), Slot::Open);
+        slots.of.insert(key.clone(), Slot::Open);
         drop(slots);
         // Whatever happens next, a panic included, the others must not wait for ever.
         let opened = Opened { tuner: self, key };
         let decision = Arc::new(self.decide(key)?);
-        self.slots.lock().insert(key.clone(), Slot::Settled(decision.clone()));
+        self.slots.lock().settle(key, decision.clone(), self.config.remember);
         drop(opened);
         Ok(decision)
     }
@@ -284,7 +330,7 @@ impl<P: Problem> Tuner<P> {
     }
 
     /// Runs every choice of the file again on its probe inputs, and compares the output with the
-    /// reference and with the recorded digest.
+    /// reference and with the recorded digest. A choice that is [`stale`](Tuner::stale) has failed.
     ///
     /// # Errors
     ///
@@ -293,10 +339,14 @@ impl<P: Problem> Tuner<P> {
         let file = self.file.lock().clone();
         let mut verdicts = Vec::new();
         for (key, choice) in file.iter().flat_map(ChoiceFile::choices) {
-            let candidate = self.usable(file_path(&file), key, choice)?;
-            let problem = self.probe(key)?;
-            let finding = guarded(|| self.finding(&candidate, key, choice, &problem))
-                .unwrap_or_else(Finding::Failed);
+            let finding = match self.usable(file_path(&file), key, choice) {
+                Err(stale) => Finding::Failed(stale.into()),
+                Ok(candidate) => {
+                    let problem = self.probe(key)?;
+                    guarded(|| self.finding(&candidate, key, choice, &problem))
+                        .unwrap_or_else(Finding::Failed)
+                }
+            };
             verdicts.push(Verdict {
                 key: key.clone(),
                 algorithm: choice.algorithm.clone(),
@@ -311,7 +361,7 @@ impl<P: Problem> Tuner<P> {
         if let Some(decision) = self.recorded(key)? {
             return Ok(decision);
         }
-        if let Mode::Pinned(path) = &self.config.mode {
+        if let Mode::Pinned { path, missing: Missing::Error } = &self.config.mode {
             return Err(Error::NotPinned { path: path.clone(), key: key.to_string() });
         }
         let mut eligible = self.eligible_arcs(key);
@@ -325,25 +375,35 @@ impl<P: Problem> Tuner<P> {
                 workspace_limit: self.config.workspace_limit,
             });
         };
+        let unmeasured = |candidate: &Arc<Candidate<P>>, source| {
+            Ok(Decision { candidate: candidate.clone(), source, measured: Vec::new() })
+        };
+        if let Some(name) = &self.config.force
+            && let Some(forced) = eligible.iter().find(|c| c.name() == name)
+        {
+            return unmeasured(forced, Source::Forced);
+        }
         let recording = matches!(self.config.mode, Mode::Record(_));
         let shows = key.level() == Determinism::RunToRun;
-        let may_race = self.config.benchmark && (recording || !shows);
-        let heuristic = || {
-            let candidate = likely.clone();
-            Ok(Decision { candidate, source: Source::Heuristic, measured: Vec::new() })
-        };
-        if !may_race || (eligible.len() == 1 && !recording) {
-            return heuristic();
+        let left = self.config.budget.total.saturating_sub(*self.spent.lock());
+        let may_race = self.config.mode == Mode::Off && self.config.benchmark && !shows;
+        if !recording && (!may_race || left.is_zero() || eligible.len() == 1) {
+            return unmeasured(likely, Source::Heuristic);
+        }
+        if left.is_zero() {
+            // What is recorded has been run.
+            eligible.truncate(1);
         }
         if self.config.benchmark_limit > 0 {
             eligible.truncate(self.config.benchmark_limit);
         }
         eligible.sort_by_key(|candidate| candidate.id());
-        let choice = match apart(|| self.race(key, &eligible, likely))? {
+        let budget = self.config.budget.key.min(left);
+        let choice = match apart(|| self.race(key, &eligible, likely, budget))? {
             // Without a record the next run may choose otherwise, which shows at this level only.
             Err(error) if !shows && missing_memory(&error).is_some() => {
                 tracing::warn!(%key, "no race: {error}");
-                return heuristic();
+                return unmeasured(likely, Source::Heuristic);
             }
             choice => choice?,
         };
@@ -372,7 +432,7 @@ impl<P: Problem> Tuner<P> {
         let Some(choice) = file.get(key) else { return Ok(None) };
         let candidate = self.usable(file.path(), key, choice)?;
         let source = match self.config.mode {
-            Mode::Pinned(_) => Source::Pinned,
+            Mode::Pinned { .. } => Source::Pinned,
             _ => Source::Recorded,
         };
         Ok(Some(Decision { candidate, source, measured: choice.measured.clone() }))
@@ -385,6 +445,9 @@ impl<P: Problem> Tuner<P> {
             let known: Vec<&str> = self.candidates.iter().map(|c| c.name()).collect();
             return Err(Error::UnknownAlgorithm { path, line, name, known: known.join(", ") });
         };
+        if self.config.exclude.contains(&name) {
+            return Err(Error::Excluded { path, line, name });
+        }
         let (has, required) = (candidate.usable_at(), key.level());
         if has < required {
             return Err(Error::LevelTooLow { path, line, name, has, required });
@@ -404,10 +467,13 @@ impl<P: Problem> Tuner<P> {
         key: &P::Key,
         eligible: &[&Arc<Candidate<P>>],
         likely: &Candidate<P>,
+        budget: Duration,
     ) -> Result<Choice> {
         let problem = self.probe(key)?;
         let candidates: Vec<&Candidate<P>> = eligible.iter().map(|c| &***c).collect();
+        let start = self.config.clock.now();
         let race = Race {
+            until: start.saturating_add(budget),
             key,
             problem: &problem,
             reference: self.reference(key)?,
@@ -415,7 +481,9 @@ impl<P: Problem> Tuner<P> {
             measuring: &self.config.measuring,
             clock: &*self.config.clock,
         };
-        let (measured, winner) = race.run(&candidates)?;
+        let raced = race.run(&candidates);
+        *self.spent.lock() += self.config.clock.now().saturating_sub(start);
+        let (measured, winner) = raced?;
         let winner = candidates[winner];
         let digest = if winner.level() >= Determinism::RunToRun {
             let failed = |source| Error::Run {
@@ -480,6 +548,7 @@ impl<P: Problem> Tuner<P> {
     fn eligible_arcs(&self, key: &P::Key) -> Vec<&Arc<Candidate<P>>> {
         self.candidates
             .iter()
+            .filter(|c| !self.config.exclude.contains(c.name()))
             .filter(|c| c.usable_at() >= key.level() && c.applies(key))
             .filter(|c| c.workspace(key) <= self.config.workspace_limit)
             .collect()
@@ -505,8 +574,8 @@ struct Opened<'a, P: Problem> {
 impl<P: Problem> Drop for Opened<'_, P> {
     fn drop(&mut self) {
         let mut slots = self.tuner.slots.lock();
-        if matches!(slots.get(self.key), Some(Slot::Open)) {
-            slots.remove(self.key);
+        if matches!(slots.of.get(self.key), Some(Slot::Open)) {
+            slots.of.remove(self.key);
         }
         self.tuner.settled.notify_all();
     }

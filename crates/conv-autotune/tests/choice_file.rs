@@ -8,7 +8,8 @@ use std::sync::atomic::Ordering;
 use common::*;
 use proptest::prelude::*;
 use samebits_conv_autotune::{
-    ChoiceFile, Config, ConvKey, ConvPass, Error, Finding, Fingerprint, Mode, Source, Tuner, prune,
+    ChoiceFile, Config, ConvKey, ConvPass, Error, Finding, Fingerprint, Merged, Missing, Mode,
+    Source, Tuner, merge, prune,
 };
 use samebits_tensor_core::Determinism::*;
 use samebits_tensor_core::{DType, ops::ConvParams};
@@ -25,15 +26,24 @@ fn recorded() -> (tempfile::TempDir, PathBuf, String) {
     (folder, path, text)
 }
 
-/// What a tuner that opens the file says, pinned and recording; the file must stay as it is.
+/// What a tuner says of the file or of a choice in it, pinned and recording; the file must stay as it
+/// is.
 fn refusal(path: &Path, text: &str) -> Error {
     std::fs::write(path, text).unwrap();
     let open = |mode| {
         let clock = ManualClock::noisy(0);
-        Tuner::new(Toy::probe, usual(&clock, &Default::default()), config(mode, &clock)).map(|_| ())
+        match Tuner::new(Toy::probe, usual(&clock, &Default::default()), config(mode, &clock)) {
+            Err(error) => error,
+            Ok(tuner) => {
+                let (key, stale) = tuner.stale().pop().expect(text);
+                let error = tuner.choose(&key).unwrap_err();
+                assert_eq!(error.to_string(), stale.to_string());
+                error
+            }
+        }
     };
-    let pinned = open(Mode::Pinned(path.into())).expect_err(text);
-    let recording = open(Mode::Record(path.into())).expect_err(text);
+    let pinned = open(Mode::pinned(path));
+    let recording = open(Mode::Record(path.into()));
     assert_eq!(pinned.to_string(), recording.to_string());
     assert_eq!(std::fs::read_to_string(path).unwrap(), text, "the file was changed");
     pinned
@@ -102,7 +112,7 @@ fn the_text_is_made_to_be_read() {
 fn a_pinned_file_decides_without_a_run_and_is_only_read() {
     let (folder, path, text) = recorded();
     std::fs::remove_file(folder.path().join("choices.toml.lock")).unwrap();
-    let (tuner, runs) = noisy_tuner(Mode::Pinned(path.clone()), 99);
+    let (tuner, runs) = noisy_tuner(Mode::pinned(&path), 99);
     for (level, name) in [(NotGuaranteed, "atomic"), (RunToRun, "skewed"), (Portable, "tiled")] {
         let decision = tuner.choose(&key(level, 16)).unwrap();
         assert_eq!((decision.candidate.name(), decision.source), (name, Source::Pinned));
@@ -115,7 +125,7 @@ fn a_pinned_file_decides_without_a_run_and_is_only_read() {
 #[test]
 fn a_call_that_is_not_pinned_is_an_error_and_never_raced() {
     let (_folder, path, text) = recorded();
-    let (tuner, runs) = tuner(Mode::Pinned(path.clone()));
+    let (tuner, runs) = tuner(Mode::pinned(&path));
     for level in [NotGuaranteed, RunToRun, Portable] {
         for _ in 0..2 {
             let error = tuner.choose(&key(level, 17)).unwrap_err();
@@ -132,23 +142,59 @@ fn a_call_that_is_not_pinned_is_an_error_and_never_raced() {
 }
 
 #[test]
-fn a_file_that_is_not_there_says_how_to_make_one() {
-    let folder = tempfile::tempdir().unwrap();
-    let clock = ManualClock::noisy(0);
-    let mode = Mode::Pinned(folder.path().join("none.toml"));
-    let error = Tuner::new(Toy::probe, usual(&clock, &Default::default()), config(mode, &clock));
-    let message = error.unwrap_err().to_string();
-    assert!(message.contains("cannot read") && message.contains("mode `Record`"), "{message}");
+fn what_is_not_pinned_may_be_left_to_the_heuristic() {
+    let (_folder, path, text) = recorded();
+    let mode = Mode::Pinned { path: path.clone(), missing: Missing::Heuristic };
+    let (tuner, runs) = noisy_tuner(mode, 7);
+    for level in [NotGuaranteed, RunToRun, Portable] {
+        let decision = tuner.choose(&key(level, 17)).unwrap();
+        assert_eq!((decision.candidate.name(), decision.source), ("tiled", Source::Heuristic));
+        assert_eq!(tuner.choose(&key(level, 16)).unwrap().source, Source::Pinned);
+    }
+    assert_eq!(runs.load(Ordering::SeqCst), 0);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
 }
 
 #[test]
-fn recording_without_races_is_a_contradiction() {
+fn merging_keeps_what_came_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let rank = |name: &str, sizes: &[usize]| {
+        let path = folder.path().join(name);
+        let (tuner, _) = tuner(Mode::Record(path.clone()));
+        sizes.iter().for_each(|&n| drop(tuner.choose(&key(RunToRun, n)).unwrap()));
+        path
+    };
+    let (a, b) = (rank("0.toml", &[1, 2]), rank("1.toml", &[2, 3]));
+    let other = std::fs::read_to_string(&b).unwrap().replacen(r#"= "skewed""#, r#"= "tiled""#, 1);
+    std::fs::write(&b, other).unwrap();
+    let into = folder.path().join("all.toml");
+    let merged = |from: &[&PathBuf]| {
+        let from: Vec<PathBuf> = from.iter().copied().cloned().collect();
+        merge::<ToyKey>(&into, &from, std::time::Duration::ZERO)
+    };
+    assert_eq!(merged(&[]).unwrap(), Merged::default());
+    assert!(!into.exists());
+    assert_eq!(merged(&[&a, &b]).unwrap(), Merged { added: 3, contradicted: 1 });
+    assert_eq!(merged(&[&b, &a]).unwrap(), Merged { added: 0, contradicted: 1 });
+    let text = std::fs::read_to_string(&into).unwrap();
+    assert_eq!(text, std::fs::read_to_string(rank("2.toml", &[1, 2, 3])).unwrap());
+
+    let foreign = text.replace("toy library 1.0", "toy library 2.0");
+    std::fs::write(&b, foreign).unwrap();
+    std::fs::remove_file(&into).unwrap();
+    let error = merged(&[&a, &b]).unwrap_err();
+    assert!(matches!(&error, Error::Fingerprint { what: "library", .. }), "{error}");
+    assert!(!into.exists());
+}
+
+#[test]
+fn a_file_that_is_not_there_says_how_to_make_one() {
     let folder = tempfile::tempdir().unwrap();
     let clock = ManualClock::noisy(0);
-    let mode = Mode::Record(folder.path().join("choices.toml"));
-    let config = Config { benchmark: false, ..config(mode, &clock) };
-    let error = Tuner::new(Toy::probe, usual(&clock, &Default::default()), config).unwrap_err();
-    assert!(matches!(error, Error::Config { .. }), "{error}");
+    let mode = Mode::pinned(folder.path().join("none.toml"));
+    let error = Tuner::new(Toy::probe, usual(&clock, &Default::default()), config(mode, &clock));
+    let message = error.unwrap_err().to_string();
+    assert!(message.contains("cannot read") && message.contains("mode `Record`"), "{message}");
 }
 
 #[test]
@@ -156,7 +202,7 @@ fn a_hand_edit_to_another_candidate_is_obeyed() {
     let (_folder, path, text) = recorded();
     let edited = text.replace("algorithm = \"skewed\"", "algorithm = \"plain\"");
     std::fs::write(&path, edited).unwrap();
-    for mode in [Mode::Pinned(path.clone()), Mode::Record(path.clone())] {
+    for mode in [Mode::pinned(&path), Mode::Record(path.clone())] {
         let (tuner, _) = tuner(mode);
         assert_eq!(tuner.choose(&key(RunToRun, 16)).unwrap().candidate.name(), "plain");
     }
@@ -249,23 +295,37 @@ fn two_choices_for_one_key_are_named_with_both_lines() {
 }
 
 #[test]
-fn an_algorithm_that_no_longer_fits_is_refused() {
+fn a_choice_that_no_longer_fits_is_an_error_of_its_own_key() {
     let (_folder, path, _) = recorded();
     let open = |change: &dyn Fn(Config) -> Config, applies: bool| {
         let clock = ManualClock::noisy(0);
         let mut candidates = usual(&clock, &Default::default());
         let skewed = candidates.remove(2).applies_to(move |_| applies);
         candidates.push(skewed);
-        let config = change(config(Mode::Pinned(path.clone()), &clock));
-        Tuner::new(Toy::probe, candidates, config).map(|_| ())
+        let config = change(config(Mode::pinned(&path), &clock));
+        Tuner::new(Toy::probe, candidates, config)
     };
-    open(&|config| config, true).unwrap();
-    let error = open(&|config| config, false).unwrap_err();
+    assert_eq!(open(&|config| config, true).unwrap().stale().len(), 0);
+    let stale = |tuner: Tuner<Toy>| {
+        for (level, name) in [(NotGuaranteed, "atomic"), (Portable, "tiled")] {
+            assert_eq!(tuner.choose(&key(level, 16)).unwrap().candidate.name(), name);
+        }
+        let verdicts = tuner.verify().unwrap();
+        let failed = |finding: &Finding| matches!(finding, Finding::Failed(_));
+        assert!(verdicts.iter().map(|v| failed(&v.finding)).eq([false, true, false]));
+        let keys: Vec<ToyKey> = tuner.stale().into_iter().map(|(key, _)| key).collect();
+        assert_eq!(keys, [key(RunToRun, 16)]);
+        tuner.choose(&key(RunToRun, 16)).unwrap_err()
+    };
+    let error = stale(open(&|config| config, false).unwrap());
     assert!(matches!(&error, Error::NotApplicable { line: 22, .. }), "{error}");
-    let error = open(&|config| Config { workspace_limit: 63, ..config }, true).unwrap_err();
+    let error = stale(open(&|config| Config { workspace_limit: 63, ..config }, true).unwrap());
     let wanted =
         matches!(&error, Error::WorkspaceTooLarge { needs: 64, limit: 63, line: 17.., .. });
     assert!(wanted, "{error}");
+    let exclude = ["skewed".to_owned()];
+    let error = stale(open(&|c| Config { exclude: exclude.clone().into(), ..c }, true).unwrap());
+    assert!(matches!(&error, Error::Excluded { line: 22, .. }), "{error}");
     let foreign = Fingerprint::new("toy device", "toy library 1.1");
     let error = open(&|c| Config { fingerprint: foreign.clone(), ..c }, true).unwrap_err();
     assert!(matches!(&error, Error::Fingerprint { line: 6, what: "library", .. }), "{error}");
@@ -434,7 +494,7 @@ fn verify_finds_what_changed() {
     let without = |f: &Finding| matches!(f, Finding::GoodWithoutDigest);
     let findings = |text: &str| -> Vec<Finding> {
         std::fs::write(&path, text).unwrap();
-        let (tuner, _) = tuner(Mode::Pinned(path.clone()));
+        let (tuner, _) = tuner(Mode::pinned(&path));
         tuner.verify().unwrap().into_iter().map(|verdict| verdict.finding).collect()
     };
     let now = findings(&text);
@@ -452,7 +512,7 @@ fn verify_finds_an_algorithm_that_broke() {
     for (twist, words) in [(Twist::OneBit, "Wrong"), (Twist::Fail, "Failed")] {
         let mut candidates = usual(&clock, &Default::default());
         candidates[1] = candidate(&clock, &Default::default(), 1, "tiled", Portable, twist, 800);
-        let config = config(Mode::Pinned(path.clone()), &clock);
+        let config = config(Mode::pinned(&path), &clock);
         let tuner = Tuner::new(Toy::probe, candidates, config).unwrap();
         let verdicts = tuner.verify().unwrap();
         assert_eq!(verdicts[2].algorithm, "tiled");

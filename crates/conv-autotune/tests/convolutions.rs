@@ -91,7 +91,7 @@ fn what_is_recorded_at_run_to_run_is_replayed_pinned_and_verified() {
             (recording.choose(key).unwrap().candidate.name(), bits(&out))
         })
         .collect();
-    let pinned = tuner(Mode::Pinned(path));
+    let pinned = tuner(Mode::pinned(path));
     for (key, first) in keys(RunToRun).iter().zip(&first) {
         let decision = pinned.choose(key).unwrap();
         assert_eq!((decision.candidate.name(), decision.source), (first.0, Source::Pinned));

@@ -31,7 +31,7 @@ fn choices(mode: Mode, seed: u64) -> (String, Source) {
 #[ignore = "a role in another test, which gives it a file"]
 fn replay_pinned_in_this_process() {
     let [path, seed] = ["TUNE_FILE", "TUNE_SEED"].map(|name| std::env::var(name).unwrap());
-    let (text, source) = choices(Mode::Pinned(path.into()), seed.parse().unwrap());
+    let (text, source) = choices(Mode::pinned(path), seed.parse().unwrap());
     assert_eq!(source, Source::Pinned);
     println!("<<<{text}>>>");
 }

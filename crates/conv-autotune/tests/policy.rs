@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use common::*;
 use samebits_conv_autotune::{
-    BoxError, Candidate, ChoiceFile, Config, Error, Measuring, Mode, Outcome, Source, Tuner,
+    BoxError, Budget, Candidate, ChoiceFile, Config, Error, Measuring, Mode, Outcome, Source, Tuner,
 };
 use samebits_numerics::memory::OutOfMemory;
 use samebits_tensor_core::Determinism::*;
@@ -104,6 +104,102 @@ fn no_candidate_within_the_limit_is_an_error() {
     let tuner = Tuner::new(Toy::probe, vec![big], config).unwrap();
     let error = tuner.choose(&key(Portable, 8)).unwrap_err();
     assert!(matches!(error, Error::NoCandidate { workspace_limit: 100, .. }), "{error}");
+}
+
+#[test]
+fn excluded_candidates_are_never_chosen() {
+    let (clock, runs) = (ManualClock::noisy(0), runs());
+    let with = |config| Tuner::new(Toy::probe, usual(&clock, &runs), config);
+    let exclude = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+    let tuner =
+        with(Config { exclude: exclude(&["atomic", "tiled"]), ..config(Mode::Off, &clock) })
+            .unwrap();
+    assert_eq!(names(&tuner, &key(NotGuaranteed, 8)), ["plain", "skewed"]);
+    assert_eq!(tuner.choose(&key(NotGuaranteed, 8)).unwrap().candidate.name(), "skewed");
+    let all = exclude(&["plain", "tiled"]);
+    let tuner = with(Config { exclude: all, ..config(Mode::Off, &clock) }).unwrap();
+    assert!(matches!(tuner.choose(&key(Portable, 8)), Err(Error::NoCandidate { .. })));
+    let unknown = with(Config { exclude: exclude(&["tilde"]), ..config(Mode::Off, &clock) });
+    let message = unknown.unwrap_err().to_string();
+    assert!(message.contains("names \"tilde\", which is none of the candidates plain, tiled"));
+}
+
+#[test]
+fn a_forced_candidate_runs_what_it_may() {
+    let (clock, runs) = (ManualClock::noisy(0), runs());
+    let force = |name: &str| Some(name.to_owned());
+    let with = |config| Tuner::new(Toy::probe, usual(&clock, &runs), config);
+    let tuner = with(Config { force: force("skewed"), ..config(Mode::Off, &clock) }).unwrap();
+    for level in [NotGuaranteed, RunToRun] {
+        let decision = tuner.choose(&key(level, 8)).unwrap();
+        assert_eq!((decision.candidate.name(), decision.source), ("skewed", Source::Forced));
+    }
+    assert_eq!(runs.load(Ordering::SeqCst), 0);
+    // Its bits are not those of the definition.
+    assert_eq!(tuner.choose(&key(Portable, 8)).unwrap().candidate.name(), "tiled");
+
+    let folder = tempfile::tempdir().unwrap();
+    let record = Mode::Record(folder.path().join("choices.toml"));
+    for config in [
+        Config { force: force("none"), ..config(Mode::Off, &clock) },
+        Config { force: force("skewed"), ..config(record, &clock) },
+        Config {
+            force: force("skewed"),
+            exclude: ["skewed".to_owned()].into(),
+            ..config(Mode::Off, &clock)
+        },
+    ] {
+        assert!(matches!(with(config), Err(Error::Config { .. })));
+    }
+}
+
+#[test]
+fn a_race_ends_with_its_budget() {
+    let (clock, runs) = (ManualClock::noisy(0), runs());
+    let folder = tempfile::tempdir().unwrap();
+    let record = || Mode::Record(folder.path().join("choices.toml"));
+    let ns = Duration::from_nanos;
+    let tuner = |mode, budget: Budget| {
+        runs.store(0, Ordering::SeqCst);
+        let config = Config { budget, ..config(mode, &clock) };
+        Tuner::new(Toy::probe, usual(&clock, &runs), config).unwrap()
+    };
+    // The reference, two runs of the heuristic's choice and one for its digest, and no more.
+    let nothing = Budget { key: Duration::ZERO, ..Budget::default() };
+    let decision = tuner(Mode::Off, nothing).choose(&key(NotGuaranteed, 8)).unwrap();
+    assert_eq!((decision.candidate.name(), decision.source), ("tiled", Source::Raced));
+    assert_eq!((decision.measured.len(), runs.load(Ordering::SeqCst)), (1, 4));
+
+    // All are checked; rounds begin, but nothing beats the heuristic's choice a second time.
+    let some = Budget { key: ns(7000), ..Budget::default() };
+    let decision = tuner(Mode::Off, some).choose(&key(NotGuaranteed, 8)).unwrap();
+    assert_eq!((decision.candidate.name(), decision.measured.len()), ("tiled", 4));
+
+    // In all: the first race is the last. What is recorded has been run once more.
+    let total = Budget { total: ns(7000), ..Budget::default() };
+    for (mode, source) in [(Mode::Off, Source::Heuristic), (record(), Source::Raced)] {
+        let recording = mode != Mode::Off;
+        let tuner = tuner(mode, total);
+        assert_eq!(tuner.choose(&key(NotGuaranteed, 8)).unwrap().measured.len(), 4);
+        let decision = tuner.choose(&key(NotGuaranteed, 9)).unwrap();
+        assert_eq!((decision.candidate.name(), decision.source), ("tiled", source));
+        assert_eq!(decision.measured.len(), usize::from(recording));
+    }
+}
+
+#[test]
+fn the_latest_keys_are_remembered() {
+    let (clock, runs) = (ManualClock::noisy(0), runs());
+    let config = Config { remember: 2, ..config(Mode::Off, &clock) };
+    let tuner = Tuner::new(Toy::probe, usual(&clock, &runs), config).unwrap();
+    let raced = |n| {
+        let before = runs.load(Ordering::SeqCst);
+        tuner.choose(&key(Portable, n)).unwrap();
+        runs.load(Ordering::SeqCst) > before
+    };
+    assert!([1, 2].map(raced) == [true, true] && [1, 2].map(raced) == [false, false]);
+    assert!(raced(3));
+    assert!(!raced(2) && !raced(3) && raced(1));
 }
 
 #[test]

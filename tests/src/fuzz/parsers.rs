@@ -536,7 +536,7 @@ fn choices(draw: &mut Draw, samples: &[Vec<u8>]) -> Parsed {
         drop((key.to_string(), key.output(), choice.clone()));
     }
     let mut config = said(samebits::autotune::default_config(Device::Cpu))?;
-    config.mode = Mode::Pinned(path.clone());
+    config.mode = Mode::pinned(path.clone());
     // A tuner may refuse what is a whole file of another program.
     if let Ok(tuner) = samebits::autotune::tuner_with(Device::Cpu, config) {
         for (key, _) in read.choices() {

@@ -8,6 +8,7 @@ mod read;
 mod write;
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
@@ -212,6 +213,51 @@ pub fn prune<K: Key>(
         write::store(&mut file)?;
     }
     Ok(removed)
+}
+
+/// What [`merge`] has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Merged {
+    /// Choices that were added.
+    pub added: usize,
+    /// Choices of other files for keys that already had another algorithm; that one stays.
+    pub contradicted: usize,
+}
+
+/// Adds to `into` the choices of other files, such as those that the ranks of a run have recorded.
+/// Of several choices for a key the one in `into` holds, then that of the first file. `into` need
+/// not exist.
+///
+/// # Errors
+///
+/// As [`ChoiceFile::read`]; [`Error::Fingerprint`] if they were not recorded on the same device with
+/// the same library; [`Error::Locked`], [`Error::Write`]. After an error `into` is as it was.
+pub fn merge<K: Key>(into: &Path, from: &[PathBuf], timeout: Duration) -> Result<Merged> {
+    let mut merged = Merged::default();
+    let others: Vec<ChoiceFile<K>> = from.iter().map(ChoiceFile::read).collect::<Result<_>>()?;
+    let Some(first) = others.first() else { return Ok(merged) };
+    let mut file = ChoiceFile::new(into.to_owned(), first.fingerprint.clone());
+    let _lock = write::lock(into, timeout)?;
+    refresh(&mut file)?;
+    for other in others {
+        other.check_fingerprint(&file.fingerprint)?;
+        for (key, choice) in other.choices {
+            match file.choices.entry(key) {
+                Entry::Vacant(vacant) => {
+                    vacant.insert(choice);
+                    merged.added += 1;
+                }
+                Entry::Occupied(held) if held.get().algorithm != choice.algorithm => {
+                    merged.contradicted += 1;
+                }
+                Entry::Occupied(_) => {}
+            }
+        }
+    }
+    if merged.added > 0 {
+        write::store(&mut file)?;
+    }
+    Ok(merged)
 }
 
 /// Brings `file` to what is on disk now: nothing if there is no file.

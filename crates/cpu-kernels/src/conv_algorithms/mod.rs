@@ -221,8 +221,11 @@ impl Plan {
         let s = self.shape();
         let work = work(s);
         let traffic = (input_len(s) + output_len(s) + weight_len(s)) as f64;
-        // Lanes or rows of a register tile are channels of a group: with few, most are idle.
-        let few = |channels: usize| if channels >= 4 || s.groups == 1 { 1.0 } else { 4.0 };
+        // Lanes or rows of a register tile are channels of a group: with few, most are idle. Those of
+        // a single channel are positions, but not of its weights.
+        let single = s.inputs == 1 && s.outputs == 1 && pass != Pass::WeightGradient;
+        let idle = s.groups > 1 && !single;
+        let few = |channels: usize| if channels < 4 && idle { 4.0 } else { 1.0 };
         let channels = match pass {
             Pass::Forward | Pass::WeightGradient => s.outputs,
             Pass::InputGradient => s.inputs,
@@ -238,7 +241,7 @@ impl Plan {
                 let shallow = if s.inputs <= 4 { 0.8 } else { 1.2 };
                 work * waste * strided * single * shallow + 8.0 * traffic
             }
-            Algorithm::Depthwise => work * 2.0 + 2.0 * traffic,
+            Algorithm::Depthwise => work * 3.0 + 2.0 * traffic,
             Algorithm::Im2col => {
                 let copied = columns::workspace(s, pass, &self.gather(pass)) as f64;
                 work * few(channels) + 5.0 * traffic + (16.0 * copied + 2e5) * products

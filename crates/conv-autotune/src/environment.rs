@@ -1,0 +1,142 @@
+//! What the environment of the process says about tuning.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use samebits_tensor_core::device::DeviceKind;
+
+use crate::{Config, Error, Missing, Mode, Result};
+
+/// Changes `config` as the environment variables say that `lookup` knows.
+pub(crate) fn apply(
+    config: &mut Config,
+    kind: DeviceKind,
+    lookup: impl Fn(&str) -> Option<String>,
+) -> Result<()> {
+    if let Some(text) = lookup("SAMEBITS_AUTOTUNE") {
+        let path = |path: &str| (!path.is_empty()).then(|| path.into());
+        let (benchmark, mode) = match text.split_once('=').unwrap_or((&text, "")) {
+            ("off", "") => (false, Some(Mode::Off)),
+            ("on", "") => (true, Some(Mode::Off)),
+            ("record", file) => (true, path(file).map(Mode::Record)),
+            ("pin", file) => {
+                (false, path(file).map(|path| Mode::Pinned { path, missing: Missing::Error }))
+            }
+            ("pin-or-heuristic", file) => {
+                (false, path(file).map(|path| Mode::Pinned { path, missing: Missing::Heuristic }))
+            }
+            _ => (false, None),
+        };
+        config.benchmark = benchmark;
+        config.mode = mode.ok_or_else(|| {
+            let forms = "off, on, record=FILE, pin=FILE or pin-or-heuristic=FILE";
+            invalid("SAMEBITS_AUTOTUNE", &text, forms)
+        })?;
+    }
+    for text in lookup("SAMEBITS_AUTOTUNE_EXCLUDE").iter().flat_map(|list| list.split(',')) {
+        config.exclude.extend(name_for(kind, text));
+    }
+    if let Some(name) = lookup("SAMEBITS_AUTOTUNE_FORCE").and_then(|text| name_for(kind, &text)) {
+        config.force = Some(name);
+    }
+    let milliseconds = |name| Ok(number(name, &lookup)?.map(Duration::from_millis));
+    if let Some(budget) = milliseconds("SAMEBITS_AUTOTUNE_KEY_BUDGET_MS")? {
+        config.budget.key = budget;
+    }
+    if let Some(budget) = milliseconds("SAMEBITS_AUTOTUNE_BUDGET_MS")? {
+        config.budget.total = budget;
+    }
+    if let Some(bytes) = number("SAMEBITS_AUTOTUNE_WORKSPACE", &lookup)? {
+        config.workspace_limit = bytes;
+    }
+    Ok(())
+}
+
+/// The candidate that `text` names, unless it is one of another kind of device: `name` or
+/// `kind:name`.
+fn name_for(kind: DeviceKind, text: &str) -> Option<String> {
+    let text = text.trim();
+    let name = match text.split_once(':') {
+        Some((other, name)) => (other == kind.to_string()).then_some(name)?,
+        None => text,
+    };
+    (!name.is_empty()).then(|| name.to_owned())
+}
+
+fn number<T: FromStr>(
+    name: &'static str,
+    lookup: impl Fn(&str) -> Option<String>,
+) -> Result<Option<T>> {
+    let Some(text) = lookup(name) else { return Ok(None) };
+    text.trim().parse().map(Some).map_err(|_| invalid(name, &text, "a whole number"))
+}
+
+fn invalid(name: &str, text: &str, wanted: &str) -> Error {
+    Error::Config { message: format!("the environment variable {name} is {text:?}, not {wanted}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Budget, Fingerprint};
+
+    fn configured(kind: DeviceKind, variables: &[(&str, &str)]) -> Result<Config> {
+        let mut config = Config::new(Fingerprint::new("device", "library"));
+        let find = |name: &str| variables.iter().find(|(known, _)| *known == name);
+        apply(&mut config, kind, |name| Some(find(name)?.1.to_owned()))?;
+        Ok(config)
+    }
+
+    #[test]
+    fn each_variable_sets_its_part() {
+        let config = configured(DeviceKind::Cpu, &[]).unwrap();
+        assert!(config.benchmark && config.mode == Mode::Off && config.exclude.is_empty());
+        for (text, benchmark, mode) in [
+            ("off", false, Mode::Off),
+            ("on", true, Mode::Off),
+            ("record=a=b.toml", true, Mode::Record("a=b.toml".into())),
+            ("pin=a.toml", false, Mode::pinned("a.toml")),
+            (
+                "pin-or-heuristic=a.toml",
+                false,
+                Mode::Pinned { path: "a.toml".into(), missing: Missing::Heuristic },
+            ),
+        ] {
+            let config = configured(DeviceKind::Cpu, &[("SAMEBITS_AUTOTUNE", text)]).unwrap();
+            assert_eq!((config.benchmark, config.mode), (benchmark, mode), "{text}");
+        }
+        let variables = [
+            ("SAMEBITS_AUTOTUNE_EXCLUDE", "fft, cpu:im2col,cuda:direct,"),
+            ("SAMEBITS_AUTOTUNE_FORCE", "cuda:split-k-64x64"),
+            ("SAMEBITS_AUTOTUNE_KEY_BUDGET_MS", "20"),
+            ("SAMEBITS_AUTOTUNE_BUDGET_MS", "3000"),
+            ("SAMEBITS_AUTOTUNE_WORKSPACE", "4096"),
+        ];
+        let (host, gpu) = (
+            configured(DeviceKind::Cpu, &variables).unwrap(),
+            configured(DeviceKind::Cuda, &variables).unwrap(),
+        );
+        assert!(host.exclude.iter().eq(["fft", "im2col"]));
+        assert!(gpu.exclude.iter().eq(["direct", "fft"]));
+        assert_eq!((host.force, gpu.force.as_deref()), (None, Some("split-k-64x64")));
+        let budget = Budget { key: Duration::from_millis(20), total: Duration::from_millis(3000) };
+        assert_eq!((host.budget, host.workspace_limit), (budget, 4096));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named() {
+        for (name, text) in [
+            ("SAMEBITS_AUTOTUNE", "yes"),
+            ("SAMEBITS_AUTOTUNE", ""),
+            ("SAMEBITS_AUTOTUNE", "pin"),
+            ("SAMEBITS_AUTOTUNE", "record="),
+            ("SAMEBITS_AUTOTUNE", "off=x"),
+            ("SAMEBITS_AUTOTUNE_BUDGET_MS", "1.5"),
+            ("SAMEBITS_AUTOTUNE_KEY_BUDGET_MS", "-1"),
+            ("SAMEBITS_AUTOTUNE_WORKSPACE", "99999999999999999999"),
+        ] {
+            let message = configured(DeviceKind::Cpu, &[(name, text)]).unwrap_err().to_string();
+            assert!(message.contains(&format!("{name} is {text:?}, not ")), "{message}");
+        }
+    }
+}
