@@ -1,7 +1,8 @@
 //! -0 stays -0 where nothing is added to it.
 
 use samebits_autograd::Tensor;
-use samebits_autograd::functional::{addmm, baddbmm, conv, index_add};
+use samebits_autograd::functional::{self as f, addmm, baddbmm, conv, index_add};
+use samebits_rng::Generator;
 use samebits_tensor_core::Tensor as Value;
 use samebits_tensor_core::ops::{Cast, ConvParams};
 use samebits_tensor_core::{DType, dispatch};
@@ -32,6 +33,35 @@ fn the_gradient_of_index_add_keeps_the_sign_of_zero() {
             assert_eq!(found, expected.map(f64::to_bits), "{dtype}, alpha {alpha}");
         }
     }
+}
+
+/// Gradients that are a number times a constant.
+#[test]
+fn a_product_with_a_constant_keeps_the_sign_of_zero() {
+    type Function = fn(&Tensor) -> samebits_autograd::Result<Tensor>;
+    let gradients: [(&str, Function); 6] = [
+        ("affine", |x| f::affine(x, 2.0, 1.0)),
+        ("mean", |x| f::mean(x, 1, false)),
+        ("mean of var_mean", |x| Ok(f::var_mean(x, 1, 1.0, false)?.1)),
+        ("dropout", |x| f::dropout(x, 0.5, &mut Generator::new(0))),
+        ("maximum of equals", |x| f::maximum(x, &x.detach())),
+        ("softplus", |x| f::softplus(x, 2.0, 20.0)),
+    ];
+    for dtype in [DType::F32, DType::F64] {
+        for (name, function) in gradients {
+            let x = floats(&[-1.0, -2.0], &[1, 2], dtype).set_requires_grad(true).unwrap();
+            let y = function(&x).unwrap();
+            let grad = floats(&[-0.0, -0.0][..y.numel()], y.shape(), dtype);
+            let gradients = y.backward_from(grad, false).unwrap();
+            let found = bits(gradients.of(&x).unwrap().value());
+            assert_eq!(found, [(-0.0f64).to_bits(); 2], "gradient of {name}, {dtype}");
+        }
+    }
+    let x = floats(&[1.0], &[1], DType::F32).set_requires_grad(true).unwrap();
+    let grad = floats(&[-0.0], &[1], DType::F32);
+    let mut gradients = f::neg(&x).unwrap().backward_from(f::neg(&grad).unwrap(), false).unwrap();
+    gradients.scale(0.5).unwrap();
+    assert_eq!(bits(gradients.of(&x).unwrap().value()), [(-0.0f64).to_bits()], "Gradients::scale");
 }
 
 /// Products that are zeros of both signs: both types add them in the same order.

@@ -3,7 +3,7 @@ use samebits_rng::{Draw, Generator};
 use samebits_tensor_core::ops::{Cast, Dropout};
 use samebits_tensor_core::{Error, Result};
 
-use super::elementwise::{add, affine, mul};
+use super::elementwise::{add, affine, mul, times};
 use super::spatial::batched;
 use crate::{Tensor, run};
 
@@ -22,7 +22,7 @@ pub fn dropout(x: &Tensor, p: f64, generator: &mut Generator) -> Result<Tensor> 
     Ok(Tensor::computed(value, &[x], move |grad| {
         let mask = Tensor::from(run(&Cast { x: mask.clone(), to: dtype })?);
         let scale = if p == 1.0 { 0.0 } else { 1.0 / (1.0 - p) };
-        Ok(vec![Some(affine(&mul(grad, &mask)?, scale, 0.0)?)])
+        Ok(vec![Some(times(&mul(grad, &mask)?, scale)?)])
     }))
 }
 
@@ -138,7 +138,7 @@ fn masked_to_alpha(
     }
     let a = 1.0 / ((ALPHA * ALPHA * p + 1.0) * (1.0 - p)).sqrt();
     let shift = affine(&affine(&kept, 1.0, -1.0)?, ALPHA * a, ALPHA * a * p)?;
-    add(&mul(x, &affine(&kept, a, 0.0)?)?, &shift)
+    add(&mul(x, &times(&kept, a)?)?, &shift)
 }
 
 /// `[n, channels, 1, ..]`.

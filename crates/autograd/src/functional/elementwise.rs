@@ -95,7 +95,13 @@ pub fn div(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 #[track_caller]
 pub fn affine(x: &Tensor, scale: f64, shift: f64) -> Result<Tensor> {
     let value = run(&Affine { x: x.value().clone(), scale, shift })?;
-    Ok(Tensor::computed(value, &[x], move |grad| Ok(vec![Some(affine(grad, scale, 0.0)?)])))
+    Ok(Tensor::computed(value, &[x], move |grad| Ok(vec![Some(times(grad, scale)?)])))
+}
+
+/// `x · factor`, one rounding: the sum with -0 changes no number, and that with +0 changes -0.
+#[track_caller]
+pub(super) fn times(x: &Tensor, factor: f64) -> Result<Tensor> {
+    affine(x, factor, -0.0)
 }
 
 /// `−x`. Integers are i64 and wrap around.
@@ -119,7 +125,7 @@ pub fn neg(x: &Tensor) -> Result<Tensor> {
 pub fn square(x: &Tensor) -> Result<Tensor> {
     let saved = x.clone();
     Ok(Tensor::computed(unary(UnaryKind::Square, x)?, &[x], move |grad| {
-        Ok(vec![Some(mul(grad, &affine(&saved, 2.0, 0.0)?)?)])
+        Ok(vec![Some(mul(grad, &times(&saved, 2.0)?)?)])
     }))
 }
 
@@ -161,7 +167,7 @@ pub fn log(x: &Tensor) -> Result<Tensor> {
 pub fn sqrt(x: &Tensor) -> Result<Tensor> {
     let saved = x.clone();
     Ok(Tensor::computed(unary(UnaryKind::Sqrt, x)?, &[x], move |grad| {
-        Ok(vec![Some(div(grad, &affine(&sqrt(&saved)?, 2.0, 0.0)?)?)])
+        Ok(vec![Some(div(grad, &times(&sqrt(&saved)?, 2.0)?)?)])
     }))
 }
 
@@ -272,7 +278,7 @@ pub fn erf(x: &Tensor) -> Result<Tensor> {
     let saved = x.clone();
     Ok(Tensor::computed(unary(UnaryKind::Erf, x)?, &[x], move |grad| {
         // 2 / √π
-        let bell = affine(&exp(&neg(&square(&saved)?)?)?, std::f64::consts::FRAC_2_SQRT_PI, 0.0)?;
+        let bell = times(&exp(&neg(&square(&saved)?)?)?, std::f64::consts::FRAC_2_SQRT_PI)?;
         Ok(vec![Some(mul(grad, &bell)?)])
     }))
 }

@@ -12,7 +12,9 @@ use samebits_macros::named;
 use samebits_tensor_core::ops::{CompareKind, LogSoftmax, LogSoftmaxGrad, NllLoss, NllLossGrad};
 use samebits_tensor_core::{Error, Result};
 
-use super::elementwise::{add, affine, compare, div, exp, mul, neg, scalar_like, sub, where_};
+use super::elementwise::{
+    add, affine, compare, div, exp, mul, neg, scalar_like, sub, times, where_,
+};
 use super::full_like;
 use super::reduce::sum;
 use super::shape::reshape;
@@ -245,7 +247,7 @@ pub fn cross_entropy_with(
             div(&even.sum_all()?, &nll_loss_with(&minus_one, target, &each)?.sum_all()?)?
         }
     };
-    add(&affine(&nll, 1.0 - smoothing, 0.0)?, &affine(&even, smoothing / classes as f64, 0.0)?)
+    add(&times(&nll, 1.0 - smoothing)?, &times(&even, smoothing / classes as f64)?)
 }
 
 /// The cross-entropy with targets that are probabilities: `−Σ weight · target · log_softmax`

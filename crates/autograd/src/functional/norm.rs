@@ -4,7 +4,9 @@ use samebits_tensor_core::ops::{
 };
 use samebits_tensor_core::{DType, Error, Result};
 
-use super::elementwise::{add, affine, div, mul, neg, reciprocal, sqrt, square, sub, wanted};
+use super::elementwise::{
+    add, affine, div, mul, neg, reciprocal, sqrt, square, sub, times, wanted,
+};
 use super::reduce::{mean, sum_to};
 use super::shape::{expand, reshape};
 use super::to_dtype;
@@ -35,12 +37,12 @@ impl BatchStatistics {
         momentum: f64,
     ) -> Result<()> {
         let blend = |running: &Tensor, batch: &Tensor| -> Result<Tensor> {
-            let running = affine(running, 1.0 - momentum, 0.0)?;
-            let batch = affine(batch, momentum, 0.0)?;
+            let running = times(running, 1.0 - momentum)?;
+            let batch = times(batch, momentum)?;
             add(&running, &batch)
         };
         let n = self.count as f64;
-        let unbiased = affine(&self.var, n / (n - 1.0), 0.0)?;
+        let unbiased = times(&self.var, n / (n - 1.0))?;
         let (new_mean, new_var) =
             (blend(running_mean, &self.mean)?, blend(running_var, &unbiased)?);
         (*running_mean, *running_var) = (new_mean, new_var);
@@ -106,8 +108,7 @@ pub fn batch_norm_inference(
         let grad_x = mul(grad, &mul(&per_channel(&w, rank)?, &rstd)?)?;
         let grad_weight = sum_per_channel(&mul(grad, &normal)?)?;
         let grad_mean = wanted(&m, || neg(&sum_per_channel(&grad_x)?))?;
-        let grad_var =
-            wanted(&v, || affine(&mul(&grad_weight, &mul(&w, &square(&each)?)?)?, -0.5, 0.0))?;
+        let grad_var = wanted(&v, || times(&mul(&grad_weight, &mul(&w, &square(&each)?)?)?, -0.5))?;
         let grad_bias = sum_per_channel(grad)?;
         Ok(vec![Some(grad_x), Some(grad_weight), Some(grad_bias), grad_mean, grad_var])
     }))

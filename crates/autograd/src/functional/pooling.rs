@@ -17,7 +17,7 @@ pub use fractional::{
 };
 pub use unpool::{max_unpool, max_unpool1d, max_unpool2d, max_unpool3d};
 
-use super::elementwise::{affine, pow_scalar};
+use super::elementwise::{pow_scalar, times};
 use super::spatial::{batched, batched_with_indices, by_dims};
 use crate::{Tensor, run};
 use indexed::{Windows, sum_by_index};
@@ -97,7 +97,7 @@ pub fn lp_pool(input: &Tensor, norm: f64, params: &PoolParams) -> Result<Tensor>
     }
     let count = numel(op, &params.kernel)? as f64;
     let mean = avg_pool(&pow_scalar(input, norm)?, params, true, None)?;
-    pow_scalar(&affine(&mean, count, 0.0)?, 1.0 / norm)
+    pow_scalar(&times(&mean, count)?, 1.0 / norm)
 }
 
 by_dims! {

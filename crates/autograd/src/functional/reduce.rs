@@ -6,7 +6,7 @@ use samebits_tensor_core::ops::{
 use samebits_tensor_core::{DType, Result};
 
 use super::elementwise::{
-    abs, affine, compare, div, equal, exp, mul, pow_scalar, scalar_like, sign, sub,
+    abs, compare, div, equal, exp, mul, pow_scalar, scalar_like, sign, sub, times,
 };
 use super::index::{masked, masked_fill};
 use super::scalar::{lifted_over, lowered};
@@ -58,7 +58,7 @@ pub fn mean(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
     let value = run(&op)?;
     let n: usize = dims.iter().map(|&dim| shape[dim]).product();
     let value = Tensor::computed(value, &[x], move |grad| {
-        Ok(vec![Some(expand(&affine(grad, 1.0 / n as f64, 0.0)?, &shape)?)])
+        Ok(vec![Some(expand(&times(grad, 1.0 / n as f64)?, &shape)?)])
     });
     keep(value, dims, keepdim)
 }
@@ -179,7 +179,7 @@ pub fn std(x: &Tensor, dims: impl Dims, correction: f64, keepdim: bool) -> Resul
         let zero = compare(CompareKind::Eq, &saved, 0.0)?;
         let root = super::sqrt(&masked_fill(&saved, &zero, 1.0)?)?;
         let grad = where_(&zero, &scalar_like(grad, 0.0)?, grad)?;
-        Ok(vec![Some(div(&grad, &affine(&root, 2.0, 0.0)?)?)])
+        Ok(vec![Some(div(&grad, &times(&root, 2.0)?)?)])
     });
     keep(value, dims, keepdim)
 }
@@ -216,11 +216,11 @@ pub fn var_mean(
     let variance = Tensor::computed(variance, &[x], move |grad| {
         let scale = 2.0 / (n - correction).max(0.0);
         let deviation = sub(&saved, &mean(&saved, &list, true)?)?;
-        Ok(vec![Some(mul(&affine(grad, scale, 0.0)?, &deviation)?)])
+        Ok(vec![Some(mul(&times(grad, scale)?, &deviation)?)])
     });
     let shape = x.shape().to_vec();
     let average = Tensor::computed(average, &[x], move |grad| {
-        Ok(vec![Some(expand(&affine(grad, 1.0 / n, 0.0)?, &shape)?)])
+        Ok(vec![Some(expand(&times(grad, 1.0 / n)?, &shape)?)])
     });
     Ok((keep(variance, dims, keepdim)?, keep(average, dims, keepdim)?))
 }

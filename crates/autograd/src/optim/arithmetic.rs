@@ -48,7 +48,7 @@ pub(super) fn sqrt(x: &Value) -> Result<Value> {
 
 /// `x * factor`, where the factor is rounded to the element type first.
 pub(super) fn scale(x: &Value, factor: f64) -> Result<Value> {
-    run(&Affine { x: x.clone(), scale: factor, shift: 0.0 })
+    run(&Affine { x: x.clone(), scale: factor, shift: -0.0 })
 }
 
 /// `x + shift`, where the shift is rounded to the element type first.

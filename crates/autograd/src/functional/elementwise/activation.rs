@@ -7,7 +7,9 @@ use samebits_tensor_core::ops::{BinaryKind, CompareKind, UnaryKind};
 use samebits_tensor_core::{Error, Result, Tensor as Value};
 
 use super::choice::{clamp_max, compare, hard_clamp, minimum, where_};
-use super::{abs, add, affine, erf, exp, expm1, fused, log1p, mul, neg, sigmoid, sub, tanh, unary};
+use super::{
+    abs, add, affine, erf, exp, expm1, fused, log1p, mul, neg, sigmoid, sub, tanh, times, unary,
+};
 use crate::Tensor;
 use crate::functional::{full_like, reshape};
 
@@ -85,7 +87,7 @@ pub fn relu6(x: &Tensor) -> Result<Tensor> {
 #[named]
 #[track_caller]
 pub fn gelu(x: &Tensor) -> Result<Tensor> {
-    let share = erf(&affine(x, FRAC_1_SQRT_2, 0.0)?)?;
+    let share = erf(&times(x, FRAC_1_SQRT_2)?)?;
     mul(x, &affine(&share, 0.5, 0.5)?)
 }
 
@@ -99,8 +101,8 @@ pub fn gelu(x: &Tensor) -> Result<Tensor> {
 #[track_caller]
 pub fn gelu_tanh(x: &Tensor) -> Result<Tensor> {
     let cube = mul(&mul(x, x)?, x)?;
-    let inner = add(x, &affine(&cube, 0.044715, 0.0)?)?;
-    let share = tanh(&affine(&inner, FRAC_1_SQRT_2 * FRAC_2_SQRT_PI, 0.0)?)?;
+    let inner = add(x, &times(&cube, 0.044715)?)?;
+    let share = tanh(&times(&inner, FRAC_1_SQRT_2 * FRAC_2_SQRT_PI)?)?;
     mul(x, &affine(&share, 0.5, 0.5)?)
 }
 
@@ -145,13 +147,13 @@ pub fn softplus(x: &Tensor, beta: f64, threshold: f64) -> Result<Tensor> {
             format!("beta must be finite and not 0, got {beta}"),
         ));
     }
-    let scaled = affine(x, beta, 0.0)?;
+    let scaled = times(x, beta)?;
     let straight = compare(CompareKind::Gt, &scaled, threshold)?;
-    let curve = affine(&log1p(&exp(&scaled.detach())?)?, 1.0 / beta, 0.0)?;
+    let curve = times(&log1p(&exp(&scaled.detach())?)?, 1.0 / beta)?;
     let value = where_(&straight, &x.detach(), &curve)?.value().clone();
     let saved = x.clone();
     Ok(Tensor::computed(value, &[x], move |grad| {
-        let slope = sigmoid(&affine(&saved, beta, 0.0)?)?;
+        let slope = sigmoid(&times(&saved, beta)?)?;
         let one = full_like(&slope, 1.0)?;
         Ok(vec![Some(mul(grad, &where_(&straight, &one, &slope)?)?)])
     }))

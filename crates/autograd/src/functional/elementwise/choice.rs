@@ -4,7 +4,7 @@ use samebits_macros::named;
 use samebits_tensor_core::ops::{BinaryKind, Compare, CompareKind, UnaryKind, Where};
 use samebits_tensor_core::{Error, Result};
 
-use super::{affine, binary, mul, unary};
+use super::{binary, mul, times, unary};
 use crate::functional::reduce::sum_to;
 use crate::{Tensor, run, untracked};
 
@@ -172,7 +172,7 @@ fn extremum(kind: BinaryKind, loses: CompareKind, a: &Tensor, b: &Tensor) -> Res
     Ok(Tensor::computed(binary(kind, a, b)?, &[a, b], move |grad| {
         let zero = scalar_like(grad, 0.0)?;
         let equal = relation(CompareKind::Eq, &x, &y)?;
-        let shared = where_(&equal, &affine(grad, 0.5, 0.0)?, grad)?;
+        let shared = where_(&equal, &times(grad, 0.5)?, grad)?;
         let share = |mine: &Tensor, other: &Tensor| {
             let lost = relation(loses, mine, other)?;
             sum_to(&where_(&lost, &zero, &shared)?, mine.shape())
@@ -237,8 +237,7 @@ pub(in crate::functional) fn scalar_like(x: &Tensor, value: f64) -> Result<Tenso
     Tensor::full(&[], value, x.dtype())?.to(x.device())
 }
 
-/// `x · factor`, the factor rounded to the element type first; `x` itself for a factor of 1. A product
-/// alone: a sum with +0, as in [`affine`](super::affine), would lose the sign of -0.
+/// [`times`] for integers too; `x` itself for a factor of 1.
 #[track_caller]
 pub(in crate::functional) fn scaled(x: &Tensor, factor: f64) -> Result<Tensor> {
     if factor == 1.0 { Ok(x.clone()) } else { super::mul(x, &scalar_like(x, factor)?) }

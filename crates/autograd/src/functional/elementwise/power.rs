@@ -5,7 +5,7 @@ use samebits_tensor_core::Result;
 use samebits_tensor_core::ops::{BinaryKind, CompareKind, UnaryKind};
 
 use super::choice::{compare, expect_held, scalar_like, where_};
-use super::{affine, binary, div, log, mul, neg, square, unary, wanted};
+use super::{affine, binary, div, log, mul, neg, square, times, unary, wanted};
 use crate::Tensor;
 use crate::functional::reduce::sum_to;
 
@@ -49,7 +49,7 @@ pub fn reciprocal(x: &Tensor) -> Result<Tensor> {
 pub fn exp2(x: &Tensor) -> Result<Tensor> {
     let saved = x.clone();
     Ok(Tensor::computed(unary(UnaryKind::Exp2, x)?, &[x], move |grad| {
-        let slope = affine(&exp2(&saved)?, std::f64::consts::LN_2, 0.0)?;
+        let slope = times(&exp2(&saved)?, std::f64::consts::LN_2)?;
         Ok(vec![Some(mul(grad, &slope)?)])
     }))
 }

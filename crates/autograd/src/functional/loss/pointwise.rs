@@ -7,7 +7,7 @@ use samebits_tensor_core::{Error, Result};
 use super::{Reduction, expect_shape, reduced};
 use crate::functional::elementwise::{
     abs, affine, clamp, compare, div, exp, log, log_sigmoid, log1p, maximum, mul, neg, scalar_like,
-    square, sub, wanted, where_,
+    square, sub, times, wanted, where_,
 };
 use crate::{Tensor, untracked};
 
@@ -70,7 +70,7 @@ pub fn smooth_l1_loss(
         return reduced(&d, reduction);
     }
     let near = compare(CompareKind::Lt, &d, beta)?;
-    let bowl = affine(&square(&d)?, 0.5 / beta, 0.0)?;
+    let bowl = times(&square(&d)?, 0.5 / beta)?;
     reduced(&where_(&near, &bowl, &affine(&d, 1.0, -0.5 * beta)?)?, reduction)
 }
 
@@ -98,8 +98,8 @@ pub fn huber_loss(
     expect_shape(OP, "the target", target, input.shape())?;
     let d = abs(&sub(input, target)?)?;
     let near = compare(CompareKind::Lt, &d, delta)?;
-    let bowl = affine(&square(&d)?, 0.5, 0.0)?;
-    let line = affine(&affine(&d, 1.0, -0.5 * delta)?, delta, 0.0)?;
+    let bowl = times(&square(&d)?, 0.5)?;
+    let line = times(&affine(&d, 1.0, -0.5 * delta)?, delta)?;
     reduced(&where_(&near, &bowl, &line)?, reduction)
 }
 

@@ -155,7 +155,7 @@ impl MultiheadAttention {
             let x = functional::permute(&x, [0, 2, 1, 3])?;
             functional::reshape(&x, [n * self.num_heads, length, width])
         };
-        let q = functional::affine(&heads(0, &query, queries)?, (1.0 / width as f64).sqrt(), 0.0)?;
+        let q = functional::affine(&heads(0, &query, queries)?, (1.0 / width as f64).sqrt(), -0.0)?;
         let (k, v) = (heads(1, &key, keys)?, heads(2, &value, keys)?);
         let mut scores = functional::bmm(&q, &functional::transpose(&k, 1, 2)?)?;
         if attend.is_causal {
