@@ -291,6 +291,50 @@ fn a_state_that_does_not_fit_is_refused_and_nothing_changes() {
 }
 
 #[test]
+fn the_largest_count_stays_and_can_be_saved() {
+    let mut bag = Bag::new(&[("w", &START)]);
+    let optimizers: [Box<dyn Optimizer>; 5] = [
+        Box::new(Sgd::options(0.1).momentum(0.9).init().unwrap()),
+        Box::new(Adam::new(0.1).unwrap()),
+        Box::new(AdamW::options(0.1).amsgrad(true).init().unwrap()),
+        Box::new(RmsProp::new(0.1).unwrap()),
+        Box::new(Adagrad::options(0.1).lr_decay(0.1).init().unwrap()),
+    ];
+    for mut optimizer in optimizers {
+        let mut counts = Vec::new();
+        for _ in 0..3 {
+            let gradients = bag.gradients(&[Some(&GRADIENTS[0])]);
+            optimizer.step(&mut bag, &gradients).unwrap();
+            let mut state = optimizer.state().unwrap();
+            for (name, tensor) in &mut state {
+                if ["steps", "w.step"].contains(&name.as_str()) {
+                    counts.push(tensor.item::<i64>().unwrap());
+                    *tensor = Tensor::scalar(i64::MAX);
+                }
+            }
+            optimizer.load_state(state).unwrap();
+        }
+        assert_eq!(counts, [1, 1, i64::MAX, i64::MAX, i64::MAX, i64::MAX]);
+        assert!(bag.values(0).iter().all(|x| x.is_finite()));
+    }
+    let mut optimizer = Sgd::new(0.1).unwrap();
+    let mut plateau = ReduceLrOnPlateau::new().patience(u64::MAX).cooldown(u64::MAX);
+    for largest in ["num_bad_epochs", "cooldown_counter"] {
+        plateau.step(1.0, &mut optimizer).unwrap();
+        let mut state = plateau.state().unwrap();
+        let (_, count) = state.iter_mut().find(|(name, _)| name == largest).unwrap();
+        *count = Tensor::scalar(i64::MAX);
+        plateau.load_state(state).unwrap();
+    }
+    // No metric is better than the first; the second step begins a cooldown.
+    let mut plateau = ReduceLrOnPlateau::new().patience(0).cooldown(u64::MAX);
+    for _ in 0..2 {
+        plateau.step(1.0, &mut optimizer).unwrap();
+        plateau.load_state(plateau.state().unwrap()).unwrap();
+    }
+}
+
+#[test]
 fn settings_out_of_range_are_refused() {
     for (error, message) in [
         (Sgd::new(-0.1).unwrap_err(), "sgd: the learning rate should be"),

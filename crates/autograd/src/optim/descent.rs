@@ -163,8 +163,9 @@ impl<R: Rule> Descent<R> {
         }
         expect_like(R::NAME, parameter, gradient)?;
         let (rule, lr) = (&self.rules[group], self.rates[group].current);
-        let moved = rule.step(lr, steps + 1, parameter, gradient, &mut kept)?;
-        Ok((moved, State { steps: steps + 1, kept }))
+        let steps = next(steps);
+        let moved = rule.step(lr, steps, parameter, gradient, &mut kept)?;
+        Ok((moved, State { steps, kept }))
     }
 }
 
@@ -201,7 +202,7 @@ impl<R: Rule> Optimizer for Descent<R> {
             }
         });
         self.parameters.extend(states);
-        self.steps += 1;
+        self.steps = next(self.steps);
         Ok(())
     }
 
@@ -314,6 +315,15 @@ impl Saved {
     fn invalid(&self, message: String) -> Error {
         Error::InvalidState { op: self.op, message }
     }
+}
+
+/// The largest count that a tensor holds.
+pub(super) const MAX_COUNT: u64 = i64::MAX as u64;
+
+/// The count after `steps`. The largest stays, so that a saved run takes the steps of one that was
+/// not interrupted.
+pub(super) fn next(steps: u64) -> u64 {
+    steps.saturating_add(1).min(MAX_COUNT)
 }
 
 /// A count as a tensor.

@@ -1,5 +1,5 @@
 use super::Optimizer;
-use super::descent::{Saved, check_setting, count};
+use super::descent::{MAX_COUNT, Saved, check_setting, count, next};
 use crate::{Error, Result, Tensor};
 
 /// Lowers the learning rates when a metric stops getting better.
@@ -167,7 +167,7 @@ impl ReduceLrOnPlateau {
         if self.mode.is_better(metric, self.best, self.threshold) {
             (self.best, self.bad) = (metric, 0);
         } else {
-            self.bad += 1;
+            self.bad = next(self.bad);
         }
         if self.cooling > 0 {
             (self.cooling, self.bad) = (self.cooling - 1, 0);
@@ -180,7 +180,7 @@ impl ReduceLrOnPlateau {
                     rate.current = lowered;
                 }
             }
-            (self.cooling, self.bad) = (self.cooldown, 0);
+            (self.cooling, self.bad) = (self.cooldown.min(MAX_COUNT), 0);
         }
         Ok(time)
     }
