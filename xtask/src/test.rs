@@ -20,13 +20,6 @@ pub(crate) struct Args {
     rest: Vec<String>,
 }
 
-impl Args {
-    /// No flags but those of `cargo test`.
-    pub(crate) fn passing<const N: usize>(rest: [&str; N]) -> Args {
-        Args { gpu: false, rest: rest.map(str::to_owned).to_vec() }
-    }
-}
-
 pub(crate) fn run(args: Args) -> Result<()> {
     let mut tests = tools::cargo();
     tests.args(["test", "--workspace"]).args(&args.rest);
