@@ -8,7 +8,7 @@ use image::ImageReader;
 
 use crate::file::{self, MOST_BYTES};
 use crate::sampler::digest;
-use crate::{Dataset, Error, Place, Result, SampleContext};
+use crate::{Dataset, Error, Image, Place, Result, SampleContext};
 
 const OP: &str = "image folder";
 
@@ -52,24 +52,6 @@ pub enum Channels {
     /// Red, green, blue.
     #[default]
     Rgb,
-}
-
-/// An image of 8 bits per channel.
-///
-/// # Shapes
-///
-/// `pixels` holds `height * width * channels` bytes: rows from the top, pixels from the left,
-/// the channels of a pixel together.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Image {
-    /// Pixels per row.
-    pub width: usize,
-    /// Rows.
-    pub height: usize,
-    /// Bytes per pixel.
-    pub channels: usize,
-    /// The bytes.
-    pub pixels: Vec<u8>,
 }
 
 impl ImageFolder {

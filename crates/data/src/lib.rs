@@ -46,6 +46,7 @@ mod sampler;
 mod source;
 mod stream;
 mod tar;
+mod transform;
 
 pub use collate::{Collate, Keep, Stack, Stackable, Stacked};
 pub use context::{SampleContext, SeedHook, SeedScope, WorkerContext, WorkerInfo};
@@ -53,7 +54,7 @@ pub use csv::{CsvOptions, Label};
 pub use dataset::{Concat, Dataset, DatasetExt, Map, Memory, Subset, Table, Zip};
 pub use error::{BoxError, Error, Place, Result};
 #[cfg(feature = "images")]
-pub use image_folder::{Channels, Image, ImageFolder};
+pub use image_folder::{Channels, ImageFolder};
 pub use json_lines::{JsonLines, JsonShards};
 pub use level::Determinism;
 pub use loader::{
@@ -73,3 +74,4 @@ pub use stream::{
     StreamLoader, StreamLoaderBuilder, StreamState,
 };
 pub use tar::{Tar, TarSample, TarShards};
+pub use transform::{Image, Normalize, RandomCrop, RandomHorizontalFlip};

@@ -77,7 +77,7 @@ impl Order {
         match self.places {
             Places::Listed(list) => Ok(list),
             Places::Ascending(len) => had("order", memory::collected(0..len)),
-            Places::Computed(len, at) => had("order", memory::collected((0..len).map(|i| at(i)))),
+            Places::Computed(len, at) => had("order", memory::collected((0..len).map(at))),
         }
     }
 

@@ -1,0 +1,277 @@
+//! Transforms of images, with torchvision's names and defaults.
+//!
+//! A random transform draws from the generator that it is given: with the sample's own,
+//! [`SampleContext::rng`](crate::SampleContext::rng), what it does to a sample does not depend on
+//! workers or on where an epoch was resumed.
+
+use samebits_numerics::memory;
+use samebits_rng::Generator;
+
+use crate::memory::had;
+use crate::{Error, Result};
+
+/// An image of 8 bits per channel.
+///
+/// # Shapes
+///
+/// `pixels` holds `height * width * channels` bytes: rows from the top, pixels from the left,
+/// the channels of a pixel together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image {
+    /// Pixels per row.
+    pub width: usize,
+    /// Rows.
+    pub height: usize,
+    /// Bytes per pixel.
+    pub channels: usize,
+    /// The bytes.
+    pub pixels: Vec<u8>,
+}
+
+impl Image {
+    /// Sees whether there are as many bytes as the sizes say.
+    fn check(&self, op: &'static str) -> Result<()> {
+        let Image { width, height, channels, pixels } = self;
+        if memory::product(&[*width, *height, *channels]) == Some(pixels.len()) {
+            return Ok(());
+        }
+        let expected = format!("must be {height} * {width} * {channels}");
+        Err(Error::option(op, "number of bytes", pixels.len(), expected))
+    }
+}
+
+/// Mirrors an image left to right, with a probability.
+///
+/// # Determinism
+///
+/// Takes one block of the generator. Mirrors if the first word, shifted right by 8 bits and
+/// multiplied by 2^-24, is below the probability.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_data::{Image, RandomHorizontalFlip};
+/// use samebits_rng::Generator;
+///
+/// let image = Image { width: 3, height: 1, channels: 1, pixels: vec![1, 2, 3] };
+/// let always = RandomHorizontalFlip::new(1.0)?;
+/// assert_eq!(always.apply(image, &mut Generator::new(0))?.pixels, [3, 2, 1]);
+/// # Ok::<(), samebits_data::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torchvision.transforms.RandomHorizontalFlip`.
+#[derive(Clone, Copy, Debug)]
+pub struct RandomHorizontalFlip {
+    p: f64,
+}
+
+impl Default for RandomHorizontalFlip {
+    /// Mirrors every other image.
+    fn default() -> Self {
+        RandomHorizontalFlip { p: 0.5 }
+    }
+}
+
+impl RandomHorizontalFlip {
+    /// Mirrors with probability `p`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidOption`] unless `p` is from 0 to 1.
+    pub fn new(p: f64) -> Result<Self> {
+        match (0.0..=1.0).contains(&p) {
+            true => Ok(RandomHorizontalFlip { p }),
+            false => Err(Error::option("random horizontal flip", "p", p, "must be from 0 to 1")),
+        }
+    }
+
+    /// The image, perhaps mirrored.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidOption`] if the image has more or fewer bytes than its sizes say.
+    pub fn apply(&self, mut image: Image, generator: &mut Generator) -> Result<Image> {
+        image.check("random horizontal flip")?;
+        let [word, ..] = generator.next_block();
+        if f64::from(word >> 8) * (1.0 / f64::from(1 << 24)) < self.p && !image.pixels.is_empty() {
+            let channels = image.channels;
+            for row in image.pixels.chunks_exact_mut(image.width * channels) {
+                row.reverse();
+                row.chunks_exact_mut(channels).for_each(<[u8]>::reverse);
+            }
+        }
+        Ok(image)
+    }
+}
+
+/// Cuts a rectangle out of an image at a random place.
+///
+/// # Determinism
+///
+/// Takes one block of the generator. With the padded image *h* pixels high, the first row is the
+/// upper half of the 128-bit product of *h* - `height` + 1 and the number made of the block's words
+/// 0 and 1, low word first; words 2 and 3 give the first column in the same way.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_data::{DatasetExt, Image, Memory, Normalize, RandomCrop, RandomHorizontalFlip};
+///
+/// let image = Image { width: 32, height: 32, channels: 3, pixels: vec![7; 3 * 32 * 32] };
+/// let crop = RandomCrop::new(32, 32).padding(4);
+/// let flip = RandomHorizontalFlip::default();
+/// let normalize = Normalize::new(vec![0.5; 3], vec![0.25; 3])?;
+/// let data = Memory::new(vec![image]).map(move |image, cx| {
+///     let image = crop.apply(&image, cx.rng())?;
+///     let image = flip.apply(image, cx.rng())?;
+///     normalize.apply(&image)
+/// });
+/// # let _ = data;
+/// # Ok::<(), samebits_data::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torchvision.transforms.RandomCrop`.
+#[derive(Clone, Copy, Debug)]
+pub struct RandomCrop {
+    height: usize,
+    width: usize,
+    padding: usize,
+}
+
+impl RandomCrop {
+    /// Cuts out `height` rows of `width` pixels.
+    pub fn new(height: usize, width: usize) -> Self {
+        RandomCrop { height, width, padding: 0 }
+    }
+
+    /// Adds `pixels` zeros on each side before; none by default.
+    #[must_use]
+    pub fn padding(self, pixels: usize) -> Self {
+        RandomCrop { padding: pixels, ..self }
+    }
+
+    /// The part of the image.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidOption`] if the padded image is smaller than the part, or the image has more
+    /// or fewer bytes than its sizes say, and [`Error::OutOfMemory`].
+    pub fn apply(&self, image: &Image, generator: &mut Generator) -> Result<Image> {
+        const OP: &str = "random crop";
+        image.check(OP)?;
+        let RandomCrop { height, width, padding } = *self;
+        let room = |size: usize, part: usize| {
+            let padded = padding.checked_mul(2).and_then(|both| both.checked_add(size))?;
+            padded.checked_sub(part)
+        };
+        let (Some(down), Some(right)) = (room(image.height, height), room(image.width, width))
+        else {
+            let expected = format!(
+                "must fit into an image of {} x {} with a padding of {padding}",
+                image.height, image.width
+            );
+            return Err(Error::option(OP, "size", format!("{height} x {width}"), expected));
+        };
+        let [a, b, c, d] = generator.next_block();
+        let draw = |low: u32, high: u32, room: usize| {
+            let word = u64::from(low) | u64::from(high) << 32;
+            ((u128::from(word) * (room as u128 + 1)) >> 64) as usize
+        };
+        let (top, left) = (draw(a, b, down), draw(c, d, right));
+        let channels = image.channels;
+        let bytes = memory::product(&[height, width, channels]).unwrap_or(usize::MAX);
+        let mut pixels = had(OP, memory::zeroed(bytes))?;
+        // The columns of the part that lie in the image, and where they lie there.
+        let first = padding.saturating_sub(left).min(width);
+        let from = left.saturating_sub(padding);
+        let count = (width - first).min(image.width.saturating_sub(from));
+        for row in 0..height {
+            let Some(source) = (top + row).checked_sub(padding).filter(|&y| y < image.height)
+            else {
+                continue;
+            };
+            let source = &image.pixels[(source * image.width + from.min(image.width)) * channels..];
+            let part = &mut pixels[(row * width + first) * channels..][..count * channels];
+            part.copy_from_slice(&source[..count * channels]);
+        }
+        Ok(Image { width, height, channels, pixels })
+    }
+}
+
+/// Scales the bytes of an image to numbers from 0 to 1, subtracts a mean and divides by a standard
+/// deviation, each per channel.
+///
+/// # Shapes
+///
+/// The result holds `channels * height * width` numbers: one channel after the other, as layers of
+/// convolutions take them.
+///
+/// # Determinism
+///
+/// Three operations in f32, each rounded: (*byte* / 255 - *mean*) / *std*, as torchvision's
+/// `ToTensor` and `Normalize` compute it.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_data::{Image, Normalize};
+///
+/// let image = Image { width: 1, height: 2, channels: 2, pixels: vec![0, 255, 51, 0] };
+/// let normalize = Normalize::new(vec![0.0, 0.5], vec![1.0, 0.5])?;
+/// assert_eq!(normalize.apply(&image)?, [0.0, 0.2, 1.0, -1.0]);
+/// # Ok::<(), samebits_data::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torchvision.transforms.ToTensor` and `torchvision.transforms.Normalize`.
+#[derive(Clone, Debug)]
+pub struct Normalize {
+    mean: Vec<f32>,
+    std: Vec<f32>,
+}
+
+impl Normalize {
+    /// Normalises by these means and standard deviations, one of each per channel.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidOption`] if there are not as many of one as of the other, or a deviation is
+    /// 0.
+    pub fn new(mean: Vec<f32>, std: Vec<f32>) -> Result<Self> {
+        if mean.len() != std.len() {
+            let expected = format!("must be the number of means, {}", mean.len());
+            return Err(Error::option("normalize", "number of deviations", std.len(), expected));
+        }
+        if let Some(channel) = std.iter().position(|&std| std == 0.0) {
+            let value = format!("0 in channel {channel}");
+            return Err(Error::option("normalize", "std", value, "must not be 0"));
+        }
+        Ok(Normalize { mean, std })
+    }
+
+    /// The numbers of an image.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidOption`] if the image has another number of channels, or more or fewer bytes
+    /// than its sizes say, and [`Error::OutOfMemory`].
+    pub fn apply(&self, image: &Image) -> Result<Vec<f32>> {
+        image.check("normalize")?;
+        let channels = image.channels;
+        if channels != self.mean.len() {
+            let expected = format!("must be the number of means, {}", self.mean.len());
+            return Err(Error::option("normalize", "number of channels", channels, expected));
+        }
+        let mut out = had("normalize", memory::with_capacity(image.pixels.len()))?;
+        for (channel, (mean, std)) in self.mean.iter().zip(&self.std).enumerate() {
+            let bytes = image.pixels.iter().skip(channel).step_by(channels);
+            out.extend(bytes.map(|&byte| (f32::from(byte) / 255.0 - mean) / std));
+        }
+        Ok(out)
+    }
+}
