@@ -24,7 +24,9 @@
 //! | for | there is |
 //! |---|---|
 //! | arrays, any device | [`Generator`]; [`Draw`] for one operation's numbers in pieces |
-//! | code that wants a [`rand_core::Rng`] | [`Words`] over a `Generator`; [`Pcg64`], [`Pcg64Dxsm`], [`Philox4x64`] |
+//! | one number | [`Generator::uniform`], [`Generator::below`], [`Generator::normal`] and more |
+//! | some of many, an order too long to hold | [`Generator::choice`], [`Bijection`] |
+//! | code that wants a [`rand_core::Rng`] | `Generator` itself, or [`Words`] over it; [`Pcg64`], [`Pcg64Dxsm`], [`Philox4x64`] |
 //! | initial weights | [`init`] |
 //! | the numbers that NumPy draws | [`numpy`] |
 //! | the numbers that PyTorch draws | [`torch`] |
@@ -37,12 +39,16 @@
 //! instruction set, the time or the environment.
 #![forbid(unsafe_code)]
 
+mod bijection;
+mod choice;
 mod draw;
 mod dropout;
 mod error;
 mod explicit;
+mod float;
 mod generator;
 pub mod init;
+mod integer;
 mod mt19937;
 mod multinomial;
 mod normal;
@@ -51,18 +57,24 @@ mod pcg;
 mod permutation;
 mod philox;
 mod philox64;
+mod quantile;
 mod rejection;
+mod rng;
+mod scalar;
 mod state;
 pub mod torch;
 mod uniform;
 mod wide;
 mod words;
 
+pub use bijection::Bijection;
 pub use draw::Draw;
 pub use dropout::dropout_scale;
 pub use error::Error;
 pub use explicit::{explicit_only, is_explicit_only};
+pub use float::Float;
 pub use generator::Generator;
+pub use integer::Integer;
 pub use pcg::{Pcg64, Pcg64Dxsm};
 pub use philox::Philox4x32;
 pub use philox64::{Philox4x64, philox4x64};

@@ -33,8 +33,7 @@ impl Draw {
         mean: f32,
         std: f32,
     ) -> Result<(), Error> {
-        check_normal("normal_f32", mean, std)?;
-        self.fill(NormalF32 { mean, std }, start, out);
+        self.fill(NormalF32::new("normal_f32", mean, std)?, start, out);
         Ok(())
     }
 
@@ -55,8 +54,7 @@ impl Draw {
         mean: f64,
         std: f64,
     ) -> Result<(), Error> {
-        check_normal("normal_f64", mean, std)?;
-        self.fill(NormalF64 { mean, std }, start, out);
+        self.fill(NormalF64::new(mean, std)?, start, out);
         Ok(())
     }
 
@@ -75,8 +73,7 @@ impl Draw {
         mean: f32,
         std: f32,
     ) -> Result<(), Error> {
-        check_normal("log_normal_f32", mean, std)?;
-        self.fill(LogNormal(NormalF32 { mean, std }), start, out);
+        self.fill(LogNormal(NormalF32::new("log_normal_f32", mean, std)?), start, out);
         Ok(())
     }
 
@@ -90,11 +87,7 @@ impl Draw {
     ///
     /// `rate` is not positive or not finite.
     pub fn exponential_f32(&self, start: u64, out: &mut [f32], rate: f32) -> Result<(), Error> {
-        if !(rate > 0.0 && rate.is_finite()) {
-            let needed = "positive and finite";
-            return Err(Error::parameter("exponential_f32", "rate", rate, needed));
-        }
-        self.fill(ExponentialF32 { rate }, start, out);
+        self.fill(ExponentialF32::new(rate)?, start, out);
         Ok(())
     }
 
@@ -209,9 +202,25 @@ fn check_normal(op: &'static str, mean: impl Into<f64>, std: impl Into<f64>) -> 
 }
 
 #[derive(Clone, Copy)]
-struct NormalF32 {
+pub(crate) struct NormalF32 {
     mean: f32,
     std: f32,
+}
+
+impl NormalF32 {
+    pub(crate) fn new(op: &'static str, mean: f32, std: f32) -> Result<NormalF32, Error> {
+        check_normal(op, mean, std)?;
+        Ok(NormalF32 { mean, std })
+    }
+
+    /// The elements that two words make.
+    #[inline(always)]
+    pub(crate) fn pair(self, first: u32, second: u32) -> [f32; 2] {
+        let (u, v) = (positive_unit_f32(first), unit_f32(second));
+        let r = (-2.0 * math::log(u)).sqrt();
+        let (cos, sin) = (math::cospi(2.0 * v), math::sinpi(2.0 * v));
+        [(r * cos).mul_add(self.std, self.mean), (r * sin).mul_add(self.std, self.mean)]
+    }
 }
 
 impl Sampler for NormalF32 {
@@ -221,19 +230,31 @@ impl Sampler for NormalF32 {
     #[inline(always)]
     fn group(self, _: &Draw, _: u64, words: &Words, out: &mut [f32]) {
         for j in 0..2 * LANES {
-            let u = positive_unit_f32(words[2 * j]);
-            let v = unit_f32(words[2 * j + 1]);
-            let r = (-2.0 * math::log(u)).sqrt();
-            out[2 * j] = (r * math::cospi(2.0 * v)).mul_add(self.std, self.mean);
-            out[2 * j + 1] = (r * math::sinpi(2.0 * v)).mul_add(self.std, self.mean);
+            [out[2 * j], out[2 * j + 1]] = self.pair(words[2 * j], words[2 * j + 1]);
         }
     }
 }
 
 #[derive(Clone, Copy)]
-struct NormalF64 {
+pub(crate) struct NormalF64 {
     mean: f64,
     std: f64,
+}
+
+impl NormalF64 {
+    pub(crate) fn new(mean: f64, std: f64) -> Result<NormalF64, Error> {
+        check_normal("normal_f64", mean, std)?;
+        Ok(NormalF64 { mean, std })
+    }
+
+    /// The elements that two word pairs make.
+    #[inline(always)]
+    pub(crate) fn pair(self, first: u64, second: u64) -> [f64; 2] {
+        let (u, v) = (positive_unit_f64(first), unit_f64(second));
+        let r = (-2.0 * wide::log(u)).sqrt();
+        let (sin, cos) = wide::sin_cos_pi(2.0 * v);
+        [(r * cos).mul_add(self.std, self.mean), (r * sin).mul_add(self.std, self.mean)]
+    }
 }
 
 impl Sampler for NormalF64 {
@@ -243,12 +264,9 @@ impl Sampler for NormalF64 {
     #[inline(always)]
     fn group(self, _: &Draw, _: u64, words: &Words, out: &mut [f64]) {
         for j in 0..LANES {
-            let u = positive_unit_f64(pair(words[4 * j], words[4 * j + 1]));
-            let v = unit_f64(pair(words[4 * j + 2], words[4 * j + 3]));
-            let r = (-2.0 * wide::log(u)).sqrt();
-            let (sin, cos) = wide::sin_cos_pi(2.0 * v);
-            out[2 * j] = (r * cos).mul_add(self.std, self.mean);
-            out[2 * j + 1] = (r * sin).mul_add(self.std, self.mean);
+            let first = pair(words[4 * j], words[4 * j + 1]);
+            let second = pair(words[4 * j + 2], words[4 * j + 3]);
+            [out[2 * j], out[2 * j + 1]] = self.pair(first, second);
         }
     }
 }
@@ -270,8 +288,24 @@ impl Sampler for LogNormal {
 }
 
 #[derive(Clone, Copy)]
-struct ExponentialF32 {
+pub(crate) struct ExponentialF32 {
     rate: f32,
+}
+
+impl ExponentialF32 {
+    pub(crate) fn new(rate: f32) -> Result<ExponentialF32, Error> {
+        if !(rate > 0.0 && rate.is_finite()) {
+            let needed = "positive and finite";
+            return Err(Error::parameter("exponential_f32", "rate", rate, needed));
+        }
+        Ok(ExponentialF32 { rate })
+    }
+
+    #[inline(always)]
+    pub(crate) fn at(self, word: u32) -> f32 {
+        // The logarithm of 1 is +0, which must not become -0.
+        (0.0 - math::log(positive_unit_f32(word))) / self.rate
+    }
 }
 
 impl Sampler for ExponentialF32 {
@@ -281,8 +315,7 @@ impl Sampler for ExponentialF32 {
     #[inline(always)]
     fn group(self, _: &Draw, _: u64, words: &Words, out: &mut [f32]) {
         for (out, &word) in out.iter_mut().zip(words) {
-            // The logarithm of 1 is +0, which must not become -0.
-            *out = (0.0 - math::log(positive_unit_f32(word))) / self.rate;
+            *out = self.at(word);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Gamma, Poisson and binomial numbers, which need an unknown number of words each.
+//! Gamma, beta, Dirichlet, Poisson and binomial numbers, which need an unknown number of words each.
 //!
 //! Element *i* owns block *i* of the draw, and by it a sequence of attempts in the draw's
 //! private space (see *Rejection* at [`Draw`]). All arithmetic is in f64, in a written order.
@@ -6,10 +6,10 @@
 use crate::draw::{Space, in_chunks, pair};
 use crate::uniform::{positive_unit_f64, unit_f64};
 use crate::{Draw, Error, Generator, wide};
-use samebits_numerics::fpenv;
+use samebits_numerics::{fpenv, memory};
 
 /// A type that can hold a number of events.
-pub trait Count: Copy + Send + private::Sealed {
+pub trait Count: Copy + Default + Send + Sync + private::Sealed {
     /// The nearest value of this type.
     fn from_count(count: u64) -> Self;
 }
@@ -18,6 +18,13 @@ impl Count for i64 {
     #[inline]
     fn from_count(count: u64) -> i64 {
         i64::try_from(count).unwrap_or(i64::MAX)
+    }
+}
+
+impl Count for u64 {
+    #[inline]
+    fn from_count(count: u64) -> u64 {
+        count
     }
 }
 
@@ -74,7 +81,92 @@ impl Draw {
     pub fn loggamma_f32(&self, start: u64, shape: &[f32], out: &mut [f32]) -> Result<(), Error> {
         let op = "loggamma_f32";
         check_shapes(op, shape, out.len())?;
-        self.each(start, out, |attempts, i| log_gamma(attempts, f64::from(shape[i])));
+        self.each(start, out, |attempts, i| {
+            log_gamma(attempts, f64::from(shape[i]), u64::MAX) as f32
+        });
+        Ok(())
+    }
+
+    /// Fills `out` with beta numbers, each of its own shapes; takes one block per element.
+    ///
+    /// With *x* and *y* the logarithms of two gamma numbers of shapes `alpha` and `beta`, an element
+    /// is 1 / (1 + exp(*y* − *x*)), computed in f64 and rounded. *x* is made as in
+    /// [`Draw::loggamma_f32`], then *y* from the attempts that follow, with *u* from attempt
+    /// 2^64 − 2. So neither is lost if the shapes are small.
+    ///
+    /// # Errors
+    ///
+    /// A shape is not positive or not finite, or the slices differ in length.
+    ///
+    /// # References
+    ///
+    /// L. Devroye, *Non-uniform random variate generation*, Springer 1986, IX.3 and IX.4: the ratio
+    /// of gamma numbers.
+    pub fn beta_f32(
+        &self,
+        start: u64,
+        alpha: &[f32],
+        beta: &[f32],
+        out: &mut [f32],
+    ) -> Result<(), Error> {
+        let op = "beta_f32";
+        check_each(op, "alpha", alpha, out.len(), SHAPE, is_shape)?;
+        check_each(op, "beta", beta, out.len(), SHAPE, is_shape)?;
+        self.each(start, out, |attempts, i| {
+            let x = log_gamma(attempts, f64::from(alpha[i]), u64::MAX);
+            let y = log_gamma(attempts, f64::from(beta[i]), u64::MAX - 1);
+            (1.0 / (1.0 + wide::exp(y - x))) as f32
+        });
+        Ok(())
+    }
+
+    /// Fills the rows of `out` with Dirichlet numbers: positive numbers with the sum 1. `start` is
+    /// the first row; takes one block per element.
+    ///
+    /// Element *k* of a row is exp(*x*ₖ − *m*) / Σ exp(*x*ⱼ − *m*), where *x*ₖ is the logarithm of a
+    /// gamma number of shape `alpha`\[*k*\], made as in [`Draw::loggamma_f32`], and *m* the largest
+    /// of the row's. The sum is that of ascending *j* in f64, and the quotient is rounded.
+    ///
+    /// # Shapes
+    ///
+    /// `out` holds rows of as many elements as `alpha` has.
+    ///
+    /// # Errors
+    ///
+    /// `alpha` is empty, a shape is not positive or not finite, `out` does not hold whole rows, or
+    /// there is no memory for as many f64.
+    ///
+    /// # References
+    ///
+    /// L. Devroye, *Non-uniform random variate generation*, Springer 1986, XI.4.
+    pub fn dirichlet_f32(&self, start: u64, alpha: &[f32], out: &mut [f32]) -> Result<(), Error> {
+        let op = "dirichlet_f32";
+        check_each(op, "alpha", alpha, alpha.len(), SHAPE, is_shape)?;
+        let width = alpha.len();
+        if width == 0 {
+            return Err(Error::parameter(op, "alpha", alpha, "of at least one element"));
+        }
+        if !out.len().is_multiple_of(width) {
+            let whole = out.len() - out.len() % width;
+            return Err(Error::length(op, "out", out.len(), "rows as long as alpha", whole));
+        }
+        let mut logs = memory::zeroed(out.len()).map_err(Error::memory(op))?;
+        self.each(start.wrapping_mul(width as u64), &mut logs, |attempts, i| {
+            log_gamma(attempts, f64::from(alpha[i % width]), u64::MAX)
+        });
+        fpenv::ieee(|| {
+            for (logs, out) in logs.chunks_mut(width).zip(out.chunks_mut(width)) {
+                let largest = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+                let mut sum = 0.0;
+                for log in logs.iter_mut() {
+                    *log = wide::exp(*log - largest);
+                    sum += *log;
+                }
+                for (out, share) in out.iter_mut().zip(logs) {
+                    *out = (*share / sum) as f32;
+                }
+            }
+        });
         Ok(())
     }
 
@@ -187,6 +279,43 @@ impl Generator {
         self.draw_if(out.len() as u64, |draw| draw.loggamma_f32(0, shape, out))
     }
 
+    /// Fills `out` with beta numbers of the given shapes; moves on by n blocks. See
+    /// [`Draw::beta_f32`].
+    ///
+    /// # Errors
+    ///
+    /// A shape is not positive or not finite, or the slices differ in length. The generator then
+    /// has not moved.
+    pub fn fill_beta_f32(
+        &mut self,
+        alpha: &[f32],
+        beta: &[f32],
+        out: &mut [f32],
+    ) -> Result<(), Error> {
+        self.draw_if(out.len() as u64, |draw| draw.beta_f32(0, alpha, beta, out))
+    }
+
+    /// Fills the rows of `out` with Dirichlet numbers; moves on by n blocks. See
+    /// [`Draw::dirichlet_f32`].
+    ///
+    /// # Errors
+    ///
+    /// As for [`Draw::dirichlet_f32`]. The generator then has not moved.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use samebits_rng::Generator;
+    ///
+    /// let mut shares = [0.0; 6];
+    /// Generator::new(0).fill_dirichlet_f32(&[0.5, 1.0, 2.0], &mut shares)?;
+    /// assert!((shares[..3].iter().sum::<f32>() - 1.0).abs() < 1e-6);
+    /// # Ok::<(), samebits_rng::Error>(())
+    /// ```
+    pub fn fill_dirichlet_f32(&mut self, alpha: &[f32], out: &mut [f32]) -> Result<(), Error> {
+        self.draw_if(out.len() as u64, |draw| draw.dirichlet_f32(0, alpha, out))
+    }
+
     /// Fills `out` with Poisson numbers of the given rates; moves on by n blocks. See
     /// [`Draw::poisson`].
     ///
@@ -230,12 +359,20 @@ impl Generator {
 mod private {
     pub trait Sealed {}
     impl Sealed for i64 {}
+    impl Sealed for u64 {}
     impl Sealed for f32 {}
     impl Sealed for f64 {}
 }
 
+/// What a shape must be.
+const SHAPE: &str = "positive and finite";
+
+fn is_shape(shape: f32) -> bool {
+    shape > 0.0 && shape.is_finite()
+}
+
 fn check_shapes(op: &'static str, shapes: &[f32], expected: usize) -> Result<(), Error> {
-    check_each(op, "a shape", shapes, expected, "positive and finite", |a| a > 0.0 && a.is_finite())
+    check_each(op, "a shape", shapes, expected, SHAPE, is_shape)
 }
 
 fn check_each<P: Copy + std::fmt::Debug>(
@@ -279,22 +416,23 @@ impl Attempts {
 fn gamma(attempts: &mut Attempts, shape: f64) -> f32 {
     let mut sample = large_gamma(attempts, shape);
     if shape < 1.0 {
-        sample *= wide::exp(log_boost(attempts, shape));
+        sample *= wide::exp(log_boost(attempts, shape, u64::MAX));
     }
     (sample as f32).max(f32::MIN_POSITIVE)
 }
 
-fn log_gamma(attempts: &mut Attempts, shape: f64) -> f32 {
+/// The logarithm of a gamma number; a shape below 1 needs another attempt of its own, `boost`.
+fn log_gamma(attempts: &mut Attempts, shape: f64, boost: u64) -> f64 {
     let mut log = wide::log(large_gamma(attempts, shape));
     if shape < 1.0 {
-        log += log_boost(attempts, shape);
+        log += log_boost(attempts, shape, boost);
     }
-    log as f32
+    log
 }
 
 /// The logarithm of what turns a gamma number of shape `shape` + 1 into one of shape `shape`.
-fn log_boost(attempts: &Attempts, shape: f64) -> f64 {
-    let [a, b, ..] = attempts.space.attempt(attempts.block, u64::MAX);
+fn log_boost(attempts: &Attempts, shape: f64, attempt: u64) -> f64 {
+    let [a, b, ..] = attempts.space.attempt(attempts.block, attempt);
     wide::log(positive_unit_f64(pair(a, b))) / shape
 }
 

@@ -1,7 +1,6 @@
-//! Uniform numbers: in an interval, as integers, and as events of a given probability.
+//! Uniform numbers in an interval, and events of a given probability.
 
-use crate::draw::{Sampler, Space, Span, Visitor, Words, in_chunks, pair};
-use crate::philox::LANES;
+use crate::draw::{Sampler, Span, Visitor, Words, in_chunks, pair};
 use crate::{Draw, Error, Generator};
 use samebits_numerics::simd;
 
@@ -43,25 +42,6 @@ impl Draw {
     ) -> Result<(), Error> {
         check_interval("uniform_f64", low, high, (high - low).is_finite())?;
         self.fill(UniformF64::new(low, high), start, out);
-        Ok(())
-    }
-
-    /// Fills `out` with uniform integers in `[low, high)`; takes [`Draw::blocks_u64`] blocks.
-    ///
-    /// With *r* = `high - low` and *x* = word pair *i*, element *i* is `low` + ⌊*x*·*r* / 2^64⌋,
-    /// unless *x*·*r* mod 2^64 < 2^64 mod *r*. Such an *x* would make some values likelier than
-    /// others and is replaced, as often as needed, by the next attempt of the element's own
-    /// counters (see [`Draw`], *Rejection*). So every value has exactly the same chance.
-    ///
-    /// # Errors
-    ///
-    /// `low >= high`.
-    pub fn randint(&self, start: u64, out: &mut [i64], low: i64, high: i64) -> Result<(), Error> {
-        if low >= high {
-            let found = (low, high);
-            return Err(Error::parameter("randint", "(low, high)", found, "increasing"));
-        }
-        self.fill(Randint::new(self, low, high), start, out);
         Ok(())
     }
 
@@ -132,27 +112,6 @@ impl Generator {
     /// `low > high`, or `high - low` is not finite. The generator then has not moved.
     pub fn fill_uniform_f64(&mut self, out: &mut [f64], low: f64, high: f64) -> Result<(), Error> {
         self.draw_if(Draw::blocks_u64(out.len()), |draw| draw.uniform_f64(0, out, low, high))
-    }
-
-    /// Fills `out` with uniform integers in `[low, high)`, without bias; moves on by ⌈n/2⌉
-    /// blocks. See [`Draw::randint`].
-    ///
-    /// # Errors
-    ///
-    /// `low >= high`. The generator then has not moved.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use samebits_rng::Generator;
-    ///
-    /// let mut dice = [0; 5];
-    /// Generator::new(0).fill_randint(&mut dice, 1, 7)?;
-    /// assert!(dice.iter().all(|face| (1..7).contains(face)));
-    /// # Ok::<(), samebits_rng::Error>(())
-    /// ```
-    pub fn fill_randint(&mut self, out: &mut [i64], low: i64, high: i64) -> Result<(), Error> {
-        self.draw_if(Draw::blocks_u64(out.len()), |draw| draw.randint(0, out, low, high))
     }
 
     /// Fills `out` with events of probability `p`; moves on by ⌈n/4⌉ blocks. See
@@ -292,54 +251,6 @@ impl Sampler for UniformF64 {
             let unit = unit_f64(pair(words[2 * i], words[2 * i + 1]));
             let value = unit.mul_add(self.range, self.low);
             *out = if value < self.high { value } else { self.last };
-        }
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Randint {
-    low: i64,
-    range: u64,
-    /// 2^64 mod `range`: below it, the low half of the product means rejection.
-    excess: u64,
-    space: Space,
-}
-
-impl Randint {
-    fn new(draw: &Draw, low: i64, high: i64) -> Randint {
-        // Two's complement: the difference of any two i64 fits a u64.
-        let range = high.wrapping_sub(low) as u64;
-        Randint { low, range, excess: range.wrapping_neg() % range, space: draw.space() }
-    }
-
-    #[cold]
-    fn retry(self, block: u64, half: usize) -> u64 {
-        let mut attempt = 1;
-        loop {
-            let words = self.space.attempt(block, attempt);
-            let product =
-                u128::from(pair(words[2 * half], words[2 * half + 1])) * u128::from(self.range);
-            if product as u64 >= self.excess {
-                return (product >> 64) as u64;
-            }
-            attempt += 1;
-        }
-    }
-}
-
-impl Sampler for Randint {
-    type Out = i64;
-    const PER_BLOCK: usize = 2;
-
-    #[inline(always)]
-    fn group(self, _: &Draw, block: u64, words: &Words, out: &mut [i64]) {
-        for i in 0..2 * LANES {
-            let product = u128::from(pair(words[2 * i], words[2 * i + 1])) * u128::from(self.range);
-            let mut value = (product >> 64) as u64;
-            if (product as u64) < self.excess {
-                value = self.retry(block.wrapping_add(i as u64 / 2), i % 2);
-            }
-            out[i] = self.low.wrapping_add(value as i64);
         }
     }
 }

@@ -530,4 +530,21 @@ mod tests {
             assert!(error <= 200.0, "log_binomial(k, n, p, 1.0 - p): {error}");
         }
     }
+
+    #[test]
+    fn errors_of_stirlings_formula() {
+        let cases = [
+            (0.0, 0.0),
+            (15.0, 0.005554733551962801),
+            (16.0, 0.005207655919609640),
+            (17.0, 0.004901395948434738),
+            (30.0, 0.002777674929752690),
+            (1000.0, 8.333333055555635e-05),
+        ];
+        for (n, expected) in cases {
+            let error = (stirling_error(n) - expected).abs();
+            // The first term that the series leaves out is 1.1e-16 at 16.
+            assert!(error <= 1.5e-16, "stirling_error({n}): {error}");
+        }
+    }
 }

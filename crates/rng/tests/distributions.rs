@@ -310,6 +310,193 @@ fn the_logarithm_of_gamma() {
 }
 
 #[test]
+fn laplace_gumbel_and_cauchy() {
+    let laplace = |x: f64| if x < 0.0 { 0.5 * x.exp() } else { 1.0 - 0.5 * (-x).exp() };
+    let gumbel = |x: f64| (-(-x).exp()).exp();
+    let cauchy = |x: f64| 0.5 + x.atan() / std::f64::consts::PI;
+    let placed = |x: f64| (x - 1.5) / 2.0;
+    let (mut narrow, mut wide_sample) = (vec![0.0f32; N], vec![0.0f64; N]);
+    let g = || generator(26);
+    g().fill_laplace(&mut narrow, 1.5, 2.0).unwrap();
+    g().fill_laplace(&mut wide_sample, 1.5, 2.0).unwrap();
+    assert!(kolmogorov_smirnov(wide(narrow.clone()), |x| laplace(placed(x))) < KS);
+    assert!(kolmogorov_smirnov(wide_sample.clone(), |x| laplace(placed(x))) < KS);
+    g().fill_gumbel(&mut narrow, 1.5, 2.0).unwrap();
+    g().fill_gumbel(&mut wide_sample, 1.5, 2.0).unwrap();
+    assert!(kolmogorov_smirnov(wide(narrow.clone()), |x| gumbel(placed(x))) < KS);
+    assert!(kolmogorov_smirnov(wide_sample.clone(), |x| gumbel(placed(x))) < KS);
+    g().fill_cauchy(&mut narrow, 1.5, 2.0).unwrap();
+    g().fill_cauchy(&mut wide_sample, 1.5, 2.0).unwrap();
+    assert!(kolmogorov_smirnov(wide(narrow), |x| cauchy(placed(x))) < KS);
+    assert!(kolmogorov_smirnov(wide_sample.clone(), |x| cauchy(placed(x))) < KS);
+    g().fill_exponential_f64(&mut wide_sample, 2.5).unwrap();
+    assert!(kolmogorov_smirnov(wide_sample, |x| 1.0 - (-2.5 * x).exp()) < KS);
+
+    let mut still = [0.0f32; 9];
+    g().fill_cauchy(&mut still, 4.0, 0.0).unwrap();
+    assert_eq!(still, [4.0; 9]);
+}
+
+/// A few elements against their formulas, with the platform's functions.
+#[test]
+fn quantiles_are_those_of_their_words() {
+    let draw = generator(27).draw(0);
+    let (mut words, mut pairs) = ([0; 400], [0; 400]);
+    draw.words(0, &mut words);
+    draw.words64(0, &mut pairs);
+    let (mut narrow, mut wide) = ([0.0f32; 400], [0.0f64; 400]);
+    let mut check = |fill: &dyn Fn(&mut [f32], &mut [f64]), formula: &dyn Fn(f64) -> f64| {
+        fill(&mut narrow, &mut wide);
+        for i in 0..400 {
+            let u = (f64::from(words[i]) + 0.5) / 4294967296.0;
+            let expected = formula(u);
+            let error = (f64::from(narrow[i]) - expected).abs();
+            assert!(error <= 1e-7 * expected.abs(), "{} for {expected}", narrow[i]);
+            let expected = formula(((pairs[i] >> 12) as f64 + 0.5) / 4503599627370496.0);
+            let error = (wide[i] - expected).abs();
+            // The formula itself loses digits near a zero and a pole of the tangent.
+            let tolerance = 1e-14 * expected.abs().max(0.1) * (1.0 + expected.abs());
+            assert!(error <= tolerance, "{} for {expected}", wide[i]);
+        }
+    };
+    check(
+        &|narrow, wide| {
+            draw.laplace(0, narrow, 0.0, 1.0).unwrap();
+            draw.laplace(0, wide, 0.0, 1.0).unwrap();
+        },
+        &|u| if u < 0.5 { (2.0 * u).ln() } else { -(2.0 * (1.0 - u)).ln() },
+    );
+    check(
+        &|narrow, wide| {
+            draw.gumbel(0, narrow, 0.0, 1.0).unwrap();
+            draw.gumbel(0, wide, 0.0, 1.0).unwrap();
+        },
+        &|u| -(-u.ln()).ln(),
+    );
+    check(
+        &|narrow, wide| {
+            draw.cauchy(0, narrow, 0.0, 1.0).unwrap();
+            draw.cauchy(0, wide, 0.0, 1.0).unwrap();
+        },
+        &|u| -1.0 / (std::f64::consts::PI * u).tan(),
+    );
+}
+
+#[test]
+fn geometric() {
+    for (case, p) in [(0, 0.5), (1, 0.9), (2, 0.05), (3, 1e-3)] {
+        let mut sample = vec![0u64; N];
+        generator(28).fold_in(case).fill_geometric(&mut sample, p).unwrap();
+        let mut found = vec![0; 20_000];
+        sample.iter().for_each(|n| found[*n as usize - 1] += 1);
+        let chances: Vec<f64> = (0..20_000).map(|n| p * (1.0 - p).powi(n)).collect();
+        let deviate = chi_square(&found, &chances);
+        assert!(deviate < DEVIATE, "p {p}: {deviate}");
+    }
+    let mut edges = [0i64; 3];
+    generator(28).fill_geometric(&mut edges, 1.0).unwrap();
+    assert_eq!(edges, [1; 3]);
+    generator(28).fill_geometric(&mut edges, f64::MIN_POSITIVE).unwrap();
+    assert_eq!(edges, [i64::MAX; 3]);
+    let mut sample = vec![0.0f64; N / 10];
+    generator(28).fill_geometric(&mut sample, 1e-15).unwrap();
+    assert!(kolmogorov_smirnov(sample, |x| 1.0 - (-1e-15 * x).exp()) < KS);
+}
+
+#[test]
+fn beta() {
+    for (case, a, b) in
+        [(0, 2.0f32, 3.0f32), (1, 0.5, 0.5), (2, 0.02, 4.0), (3, 30.0, 0.4), (4, 1.0, 1.0)]
+    {
+        let mut sample = vec![0.0; N / 4];
+        let (alphas, betas) = (vec![a; sample.len()], vec![b; sample.len()]);
+        generator(29).fold_in(case).fill_beta_f32(&alphas, &betas, &mut sample).unwrap();
+        assert!(sample.iter().all(|x| (0.0..=1.0).contains(x)));
+        let (a, b) = (f64::from(a), f64::from(b));
+        let scale = log_gamma(a + b) - log_gamma(a) - log_gamma(b);
+        // By the logarithm of x / (1 - x), where the density is smooth also for small shapes. What
+        // f32 rounds to 0 or 1 lies at the ends.
+        let density = |y: f64| {
+            let (x, rest) = (1.0 / (1.0 + (-y).exp()), 1.0 / (1.0 + y.exp()));
+            (scale + a * x.ln() + b * rest.ln()).exp()
+        };
+        let below = tabulated(-700.0, 60.0, density);
+        // 1 - x has lost its digits where x is near 1.
+        let near = if b < 1.0 { 10.0 } else { 60.0 };
+        let logits: Vec<f64> = wide(sample).iter().map(|x| (x / (1.0 - x)).ln()).collect();
+        let n = logits.len() as f64;
+        let distance =
+            [-90.0, -50.0, -20.0, -10.0, -5.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 5.0, near]
+                .map(|y| {
+                    let found = logits.iter().filter(|logit| **logit <= y).count() as f64;
+                    (found / n - below(y)).abs() * n.sqrt()
+                })
+                .into_iter()
+                .fold(0.0, f64::max);
+        assert!(distance < KS, "{a}, {b}: {distance}");
+    }
+    // Shapes so small that a gamma number would be 0.
+    let mut sample = vec![0.0; 1000];
+    generator(29).fill_beta_f32(&[1e-30; 1000], &[1e-30; 1000], &mut sample).unwrap();
+    let ones = sample.iter().filter(|x| **x == 1.0).count();
+    assert!(sample.iter().all(|x| *x == 0.0 || *x == 1.0) && (400..600).contains(&ones), "{ones}");
+}
+
+#[test]
+fn dirichlet() {
+    let alpha = [0.3f32, 1.0, 2.0, 5.0];
+    let mut sample = vec![0.0; 4 * N / 4];
+    generator(30).fill_dirichlet_f32(&alpha, &mut sample).unwrap();
+    for row in sample.chunks(4) {
+        assert!((wide(row.to_vec()).iter().sum::<f64>() - 1.0).abs() < 1e-6, "{row:?}");
+    }
+    // The shares are beta numbers: that of shape 1 of 8.3 has the distribution 1 - (1 - x)^7.3. So
+    // are their ratios, which do not depend on the other shares.
+    let second = wide(sample.iter().skip(1).step_by(4).copied().collect());
+    assert!(kolmogorov_smirnov(second, |x| 1.0 - (1.0 - x).powf(7.3)) < KS);
+    let ratios = sample.chunks(4).map(|row| f64::from(row[1]) / f64::from(row[1] + row[2]));
+    assert!(kolmogorov_smirnov(ratios.collect(), |x| 1.0 - (1.0 - x).powi(2)) < KS);
+    // A row can be computed alone.
+    let mut row = [0.0; 4];
+    generator(30).draw(0).dirichlet_f32(5, &alpha, &mut row).unwrap();
+    assert_eq!(row, sample[20..24]);
+    let mut tiny = [0.0; 3];
+    generator(30).fill_dirichlet_f32(&[1e-40; 3], &mut tiny).unwrap();
+    assert_eq!(tiny.iter().sum::<f32>(), 1.0);
+}
+
+#[test]
+fn categories_by_rows() {
+    let weights = [1.0f32, 0.0, 3.0, 0.5, 2.5, 1.0, 0.0, 0.0];
+    let mut sample = vec![0; 2 * N];
+    generator(31).fill_multinomial_rows(&weights, 2, &mut sample).unwrap();
+    let logits = weights.map(|weight| f64::from(weight).ln() as f32 + 300.0);
+    let mut by_logits = vec![0; 2 * N];
+    generator(31).fill_categorical(&logits, 2, &mut by_logits).unwrap();
+    // Logits of f32 are off by 10^-5, and so is what they draw.
+    let different = sample.iter().zip(&by_logits).filter(|(a, b)| a != b).count();
+    assert!(different < 40, "{different}");
+    for (row, drawn) in sample.chunks(N).enumerate() {
+        let weights = &weights[4 * row..][..4];
+        let total: f32 = weights.iter().sum();
+        let mut found = [0; 4];
+        drawn.iter().for_each(|k| found[*k as usize] += 1);
+        let (found, chances): (Vec<u64>, Vec<f64>) = (found.into_iter().zip(weights))
+            .filter(|(found, weight)| **weight > 0.0 || *found > 0)
+            .map(|(found, weight)| (found, f64::from(weight / total)))
+            .unzip();
+        assert!(chi_square(&found, &chances) < DEVIATE, "row {row}");
+        // A row can be computed alone, and one row is the plain operation.
+        let mut alone = vec![0; N];
+        generator(31).draw(0).multinomial_rows(row as u64, weights, 1, &mut alone).unwrap();
+        assert_eq!(alone, drawn);
+    }
+    let mut plain = vec![0; N];
+    generator(31).fill_multinomial(&weights[..4], &mut plain).unwrap();
+    assert_eq!(plain, sample[..N]);
+}
+
+#[test]
 fn poisson() {
     for (case, rate) in [(0, 0.2f32), (1, 9.9), (2, 10.1), (3, 100.0)] {
         let mut sample = vec![0i64; N / 2];

@@ -20,6 +20,7 @@ fn sizes_beyond_the_memory_are_errors() {
     for n in sizes {
         let found = [
             ("permutation", generator.permutation(n).err()),
+            ("choice", generator.choice(u64::MAX, n).err()),
             ("permutation", Draw::new(1, 2, 3).permutation(n).err()),
             ("Generator::split", generator.split(n).err()),
             ("Pcg64::split", pcg.split(n).err()),
@@ -61,6 +62,16 @@ fn outcome(
     (generator, drawn.err().map(|error| error.to_string()))
 }
 
+/// Fills, and checks that no NaN came of it.
+fn no_nan(
+    out: &mut [f32],
+    fill: impl FnOnce(&mut [f32]) -> Result<(), Error>,
+) -> Result<(), Error> {
+    fill(out)?;
+    assert!(out.iter().all(|x| !x.is_nan()), "{out:?}");
+    Ok(())
+}
+
 const F32: [f32; 14] = [
     0.0,
     -0.0,
@@ -98,8 +109,12 @@ fn every_parameter_gives_values_or_an_error_that_names_the_operation() {
         let case = |op: &str| format!("{op} of {a:e}");
         type Filler<'a> = &'a dyn Fn(&mut Generator) -> Result<(), Error>;
         let cell = std::cell::RefCell::new((x, wide, counts, events));
-        let table: [(&str, Filler<'_>); 10] = [
+        let table: [(&str, Filler<'_>); 14] = [
             ("exponential_f32", &|g| g.fill_exponential_f32(&mut cell.borrow_mut().0, a)),
+            ("exponential_f64", &|g| g.fill_exponential_f64(&mut cell.borrow_mut().1, all)),
+            ("geometric", &|g| g.fill_geometric(&mut cell.borrow_mut().2, all)),
+            ("dirichlet_f32", &|g| g.fill_dirichlet_f32(&ones[..8], &mut cell.borrow_mut().0)),
+            ("categorical", &|g| g.fill_categorical(&ones, 4, &mut cell.borrow_mut().2)),
             ("gamma_f32", &|g| g.fill_gamma_f32(&ones, &mut cell.borrow_mut().0)),
             ("loggamma_f32", &|g| g.fill_loggamma_f32(&ones, &mut cell.borrow_mut().0)),
             ("poisson", &|g| g.fill_poisson(&ones, &mut cell.borrow_mut().2)),
@@ -126,11 +141,23 @@ fn every_parameter_gives_values_or_an_error_that_names_the_operation() {
         for b in F32 {
             let case = |op: &str| format!("{op} of {a:e} and {b:e}");
             let wide_b = f64::from(b);
-            let table: [(&str, Filler<'_>); 5] = [
+            let table: [(&str, Filler<'_>); 12] = [
                 ("uniform_f32", &|g| g.fill_uniform_f32(&mut cell.borrow_mut().0, a, b)),
                 ("uniform_f64", &|g| g.fill_uniform_f64(&mut cell.borrow_mut().1, all, wide_b)),
                 ("normal_f32", &|g| g.fill_normal_f32(&mut cell.borrow_mut().0, a, b)),
                 ("normal_f64", &|g| g.fill_normal_f64(&mut cell.borrow_mut().1, all, wide_b)),
+                ("beta_f32", &|g| {
+                    let out = &mut cell.borrow_mut().0;
+                    g.fill_beta_f32(&ones, &[b; 40], out)?;
+                    assert!(out.iter().all(|x| (0.0..=1.0).contains(x)), "{a:e}, {b:e}: {out:?}");
+                    Ok(())
+                }),
+                ("laplace", &|g| no_nan(&mut cell.borrow_mut().0, |out| g.fill_laplace(out, a, b))),
+                ("gumbel", &|g| no_nan(&mut cell.borrow_mut().0, |out| g.fill_gumbel(out, a, b))),
+                ("cauchy", &|g| no_nan(&mut cell.borrow_mut().0, |out| g.fill_cauchy(out, a, b))),
+                ("laplace", &|g| g.fill_laplace(&mut cell.borrow_mut().1, all, wide_b)),
+                ("gumbel", &|g| g.fill_gumbel(&mut cell.borrow_mut().1, all, wide_b)),
+                ("cauchy", &|g| g.fill_cauchy(&mut cell.borrow_mut().1, all, wide_b)),
                 ("log_normal_f32", &|g| g.fill_log_normal_f32(&mut cell.borrow_mut().0, a, b)),
             ];
             for (op, draw) in table {
@@ -179,6 +206,21 @@ fn slices_of_different_lengths_are_refused() {
         g.fill_binomial(&[1; 3], &[0.5; 4], &mut [0i64; 4]),
         g.fill_binomial(&[1; 4], &[0.5; 3], &mut [0i64; 4]),
         g.fill_multinomial(&[], &mut [0; 4]),
+        g.fill_beta_f32(&[0.5; 3], &[0.5; 4], &mut [0.0; 4]),
+        g.fill_beta_f32(&[0.5; 4], &[0.5; 3], &mut [0.0; 4]),
+        g.fill_dirichlet_f32(&[0.5; 3], &mut [0.0; 4]),
+        g.fill_dirichlet_f32(&[], &mut [0.0; 4]),
+        g.fill_dirichlet_f32(&[], &mut []),
+        g.fill_multinomial_rows(&[1.0; 4], 3, &mut [0; 3]),
+        g.fill_multinomial_rows(&[1.0; 6], 3, &mut [0; 4]),
+        g.fill_multinomial_rows(&[1.0; 4], 0, &mut []),
+        g.fill_multinomial_rows(&[], 2, &mut []),
+        g.fill_multinomial_rows(&[1.0, 1.0, 0.0, 0.0], 2, &mut [0; 4]),
+        g.fill_categorical(&[1.0; 4], 0, &mut [0; 4]),
+        g.fill_categorical(&[1.0, f32::NAN], 1, &mut [0; 4]),
+        g.fill_categorical(&[1.0, f32::INFINITY], 1, &mut [0; 4]),
+        g.fill_categorical(&[1.0, 1.0, f32::NEG_INFINITY, f32::NEG_INFINITY], 2, &mut [0; 4]),
+        g.choice(3, 4).map(drop),
         g.fill_multinomial_without_replacement(&[1.0; 3], &mut [0; 4]),
         init::orthogonal(&mut g, &mut [0.0; 5], 2, 3, Gain::Linear),
         init::orthogonal(&mut g, &mut [0.0; 5], usize::MAX, 3, Gain::Linear),
@@ -213,6 +255,11 @@ fn the_last_elements_of_a_draw_are_those_of_its_pieces() {
     draw.bernoulli_each(start, &vec![0.5; 60_000], &mut events).unwrap();
     draw.poisson(u64::MAX, &[1.0; 9], &mut [0i64; 9]).unwrap();
     draw.multinomial(u64::MAX, &[1.0; 9], &mut [0; 9]).unwrap();
+    draw.multinomial_rows(u64::MAX, &[1.0; 9], 3, &mut [0; 9]).unwrap();
+    draw.multinomial_rows(u64::MAX, &[], 0, &mut []).unwrap();
+    draw.dirichlet_f32(u64::MAX, &[1.0; 3], &mut [0.0; 9]).unwrap();
+    draw.gumbel(u64::MAX, &mut [0.0f64; 9], 0.0, 1.0).unwrap();
+    draw.randint(u64::MAX, &mut [0u128; 9], 0, 5).unwrap();
 }
 
 #[test]

@@ -68,6 +68,30 @@ fn everything(draw: &Draw, start: u64, n: usize) -> Vec<Vec<u64>> {
         i64s(&|out| draw.poisson(start, &input, out).unwrap()),
         i64s(&|out| draw.binomial(start, &trials, &p, out).unwrap()),
         i64s(&|out| draw.multinomial(start, &[1.0, 2.0, 3.0], out).unwrap()),
+        f32s(&|out| draw.laplace(start, out, 0.5, 2.0).unwrap()),
+        f64s(&|out| draw.laplace(start, out, 0.5, 2.0).unwrap()),
+        f32s(&|out| draw.gumbel(start, out, 0.5, 2.0).unwrap()),
+        f64s(&|out| draw.gumbel(start, out, 0.5, 2.0).unwrap()),
+        f32s(&|out| draw.cauchy(start, out, 0.5, 2.0).unwrap()),
+        f64s(&|out| draw.cauchy(start, out, 0.5, 2.0).unwrap()),
+        f64s(&|out| draw.exponential_f64(start, out, 3.0).unwrap()),
+        f64s(&|out| draw.geometric(start, out, 0.01).unwrap()),
+        f32s(&|out| draw.beta_f32(start, &shapes, &shapes, out).unwrap()),
+        // One element a row.
+        f32s(&|out| draw.dirichlet_f32(start, &[0.5], out).unwrap()),
+        i64s(&|out| draw.multinomial_rows(start, &[1.0, 2.0, 3.0].repeat(n), n, out).unwrap()),
+        i64s(&|out| draw.categorical(start, &[1.0, 2.0, 3.0].repeat(n), n, out).unwrap()),
+        {
+            let mut out = vec![0u8; n];
+            draw.randint(start, &mut out, 3, 250).unwrap();
+            out.into_iter().map(u64::from).collect()
+        },
+        {
+            // So wide that a third of all blocks is rejected.
+            let mut out = vec![0i128; n];
+            draw.randint(start, &mut out, i128::MIN, 1 << 126).unwrap();
+            out.into_iter().map(|x| x as u64 ^ (x >> 64) as u64).collect()
+        },
     ]
 }
 

@@ -81,6 +81,7 @@ fn distributions() {
     let draw = draw();
     let ramp: Vec<f32> = (0..10_001).map(|i| 0.25 + (i % 64) as f32).collect();
     let p: Vec<f32> = (0..10_001).map(|i| (i % 33) as f32 / 32.0).collect();
+    let p_above_0: Vec<f32> = p.iter().map(|p| p + 0.03125).collect();
     let trials: Vec<u64> = (0..10_001).map(|i| i % 200).collect();
     let found = [
         ("uniform f32", f32s(|out| draw.uniform_f32(0, out, -1.0, 3.0).unwrap())),
@@ -104,6 +105,38 @@ fn distributions() {
             "multinomial without replacement",
             i64s(|out| draw.multinomial_without_replacement(&ramp, out).unwrap()),
         ),
+        ("laplace f32", f32s(|out| draw.laplace(0, out, 0.5, 2.0).unwrap())),
+        ("laplace f64", f64s(|out| draw.laplace(0, out, 0.5, 2.0).unwrap())),
+        ("gumbel f32", f32s(|out| draw.gumbel(0, out, 0.5, 2.0).unwrap())),
+        ("gumbel f64", f64s(|out| draw.gumbel(0, out, 0.5, 2.0).unwrap())),
+        ("cauchy f32", f32s(|out| draw.cauchy(0, out, 0.5, 2.0).unwrap())),
+        ("cauchy f64", f64s(|out| draw.cauchy(0, out, 0.5, 2.0).unwrap())),
+        ("exponential f64", f64s(|out| draw.exponential_f64(0, out, 1.5).unwrap())),
+        ("geometric", i64s(|out| draw.geometric(0, out, 0.01).unwrap())),
+        ("beta", f32s(|out| draw.beta_f32(0, &ramp, &p_above_0, out).unwrap())),
+        ("dirichlet", f32s(|out| draw.dirichlet_f32(0, &ramp[..137], &mut out[..9864]).unwrap())),
+        (
+            "multinomial by rows",
+            i64s(|out| draw.multinomial_rows(0, &ramp[..365], 73, out).unwrap()),
+        ),
+        ("categorical", i64s(|out| draw.categorical(0, &p[..365], 73, out).unwrap())),
+        ("choice", digest(&draw.choice(1 << 40, 10_001).unwrap(), u64::to_le_bytes)),
+        ("choice of all", digest(&draw.choice(10_001, 10_001).unwrap(), u64::to_le_bytes)),
+        ("bijection", {
+            let (few, many) = (draw.bijection(10_001), draw.bijection(1_000_000_007));
+            let elements = (0..10_001).map(|i| few.at(i).unwrap() ^ many.at(i).unwrap());
+            digest(&elements.collect::<Vec<_>>(), u64::to_le_bytes)
+        }),
+        ("randint u8", {
+            let mut out = vec![0u8; 10_001];
+            draw.randint(0, &mut out, 3, 250).unwrap();
+            digest(&out, u8::to_le_bytes)
+        }),
+        ("randint u128", {
+            let mut out = vec![0u128; 10_001];
+            draw.randint(0, &mut out, 3, 3 << 126).unwrap();
+            digest(&out, u128::to_le_bytes)
+        }),
         ("permutation", digest(&draw.permutation(10_001).unwrap(), i64::to_le_bytes)),
         ("dropout", f32s(|out| draw.dropout(0, &ramp, 0.3, out, &mut [0; 10_001]).unwrap())),
         ("bernoulli", {
@@ -128,6 +161,23 @@ fn distributions() {
         ("binomial", 0xd5767f3407f692f2),
         ("multinomial", 0xd5930cf36d254f73),
         ("multinomial without replacement", 0x61e51575829dd42c),
+        ("laplace f32", 0x9846ea982beee108),
+        ("laplace f64", 0x865389abc242616c),
+        ("gumbel f32", 0x95352eacb8172913),
+        ("gumbel f64", 0xcc42b77c6b8293e5),
+        ("cauchy f32", 0xda6a0e5ce69a17ee),
+        ("cauchy f64", 0xae7958960c27c54f),
+        ("exponential f64", 0x07ded0f3e3296430),
+        ("geometric", 0x803350fc26249f11),
+        ("beta", 0xb3720f5340bd7245),
+        ("dirichlet", 0xafc54d3d09129f73),
+        ("multinomial by rows", 0x43900a26d4050e82),
+        ("categorical", 0x26b3fd7dfa6b8561),
+        ("choice", 0x9451d18daa1b79c4),
+        ("choice of all", 0x8c257c7eaf77c850),
+        ("bijection", 0x0fa0d07f64b91bbe),
+        ("randint u8", 0x20b4fb8ccd8ca25f),
+        ("randint u128", 0x478c3ae8213d5b70),
         ("permutation", 0xc750055bcda4f5c0),
         ("dropout", 0xdc84b29b93042bfc),
         ("bernoulli", 0x458ca636a3bee25d),

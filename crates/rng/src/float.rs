@@ -1,0 +1,96 @@
+//! What the distributions over floats of both widths have in common.
+
+use crate::Error;
+use crate::draw::pair;
+use crate::normal::{ExponentialF32, NormalF32, NormalF64};
+use crate::quantile::exponential_f64;
+use crate::uniform::{unit_f32, unit_f64};
+use samebits_numerics::fpenv;
+use std::fmt::Debug;
+
+/// `f32` or `f64`.
+///
+/// An operation takes [`Draw::blocks_u32`](crate::Draw::blocks_u32) blocks for its `f32` and
+/// [`Draw::blocks_u64`](crate::Draw::blocks_u64) for its `f64`, unless it says otherwise.
+pub trait Float: Copy + Debug + Default + Into<f64> + Send + Sync + private::Sealed {}
+
+impl Float for f32 {}
+impl Float for f64 {}
+
+pub(crate) mod private {
+    use crate::Error;
+
+    pub trait Sealed: Sized {
+        /// How many elements a block gives.
+        const PER_BLOCK: usize;
+        /// The uniform number in [0, 1) that a block's first word or word pair stands for.
+        fn unit(block: [u32; 4]) -> Self;
+        /// The uniform number strictly between 0 and 1 that element `i` of `words` stands for.
+        fn open_unit(words: &[u32], i: usize) -> f64;
+        /// The nearest number of this type.
+        fn rounded(x: f64) -> Self;
+        /// The first element that `normal_f32` or `normal_f64` makes of a block.
+        fn normal(block: [u32; 4], mean: Self, std: Self) -> Result<Self, Error>;
+        /// The first element that `exponential_f32` or `exponential_f64` makes of a block.
+        fn exponential(block: [u32; 4], rate: Self) -> Result<Self, Error>;
+    }
+}
+
+impl private::Sealed for f32 {
+    const PER_BLOCK: usize = 4;
+
+    #[inline(always)]
+    fn unit(block: [u32; 4]) -> f32 {
+        unit_f32(block[0])
+    }
+
+    #[inline(always)]
+    fn open_unit(words: &[u32], i: usize) -> f64 {
+        (f64::from(words[i]) + 0.5) * (1.0 / 4294967296.0)
+    }
+
+    #[inline(always)]
+    fn rounded(x: f64) -> f32 {
+        x as f32
+    }
+
+    fn normal(block: [u32; 4], mean: f32, std: f32) -> Result<f32, Error> {
+        let normal = NormalF32::new("normal_f32", mean, std)?;
+        Ok(fpenv::ieee(|| normal.pair(block[0], block[1])[0]))
+    }
+
+    fn exponential(block: [u32; 4], rate: f32) -> Result<f32, Error> {
+        let exponential = ExponentialF32::new(rate)?;
+        Ok(fpenv::ieee(|| exponential.at(block[0])))
+    }
+}
+
+impl private::Sealed for f64 {
+    const PER_BLOCK: usize = 2;
+
+    #[inline(always)]
+    fn unit(block: [u32; 4]) -> f64 {
+        unit_f64(pair(block[0], block[1]))
+    }
+
+    #[inline(always)]
+    fn open_unit(words: &[u32], i: usize) -> f64 {
+        // 52 bits and a half make 53: exact, and never 1.
+        ((pair(words[2 * i], words[2 * i + 1]) >> 12) as i64 as f64 + 0.5)
+            * (1.0 / 4503599627370496.0)
+    }
+
+    #[inline(always)]
+    fn rounded(x: f64) -> f64 {
+        x
+    }
+
+    fn normal(block: [u32; 4], mean: f64, std: f64) -> Result<f64, Error> {
+        let normal = NormalF64::new(mean, std)?;
+        Ok(fpenv::ieee(|| normal.pair(pair(block[0], block[1]), pair(block[2], block[3]))[0]))
+    }
+
+    fn exponential(block: [u32; 4], rate: f64) -> Result<f64, Error> {
+        Ok(exponential_f64(rate)?.first(block))
+    }
+}

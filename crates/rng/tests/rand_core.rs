@@ -1,0 +1,125 @@
+//! `Generator` and `Words` as generators of `rand_core`, and what `rand_distr` draws from them.
+
+use rand_core::{Rng, SeedableRng, TryRng};
+use rand_distr::{
+    Beta, Binomial, Distribution, Exp1, Gamma, Hypergeometric, Normal, Poisson, StandardNormal,
+    UnitSphere, Zipf,
+};
+use samebits_rng::{Generator, Words};
+
+#[test]
+fn bytes_are_those_of_the_words() {
+    let g = Generator::new(3).with_stream(4).with_offset(5);
+    for n in 0..70 {
+        let (mut generator, mut bytes) = (g.clone(), vec![0; n]);
+        generator.fill_bytes(&mut bytes);
+        let blocks = n.div_ceil(16) as u64;
+        assert_eq!(generator.offset(), 5 + blocks, "{n} bytes");
+        let all: Vec<u8> = (5..5 + blocks)
+            .flat_map(|block| g.block_at(block))
+            .flat_map(u32::to_le_bytes)
+            .collect();
+        assert_eq!(bytes, all[..n], "{n} bytes");
+    }
+    let (mut four, mut eight) = ([0; 4], [0; 8]);
+    g.clone().fill_bytes(&mut four);
+    g.clone().fill_bytes(&mut eight);
+    assert_eq!(g.clone().next_u32().to_le_bytes(), four);
+    assert_eq!(g.clone().next_u64().to_le_bytes(), eight);
+}
+
+#[test]
+fn every_call_starts_at_a_block() {
+    let mut generator = Generator::new(0);
+    let again = generator.clone();
+    assert_eq!(generator.next_u32(), again.block_at(0)[0]);
+    assert_eq!(generator.next_u32(), again.block_at(1)[0]);
+    let [low, high, ..] = again.block_at(2);
+    assert_eq!(generator.next_u64(), u64::from(low) | u64::from(high) << 32);
+    assert_eq!(generator.try_next_u32(), Ok(again.block_at(3)[0]));
+    assert_eq!(generator, again.with_offset(4));
+}
+
+#[test]
+fn a_generator_is_usable_by_reference_and_as_an_object() {
+    fn take(rng: &mut dyn Rng) -> u64 {
+        rng.next_u64()
+    }
+    fn draw<R: Rng + ?Sized>(rng: &mut R) -> u64 {
+        rng.next_u64()
+    }
+    let g = Generator::new(1);
+    assert_eq!(take(&mut g.clone()), g.clone().next_u64());
+    assert_eq!(draw(&mut &mut g.clone()), g.clone().next_u64());
+}
+
+#[test]
+fn seeds_are_positions() {
+    let mut seed = [0; 16];
+    seed[..8].copy_from_slice(&7u64.to_le_bytes());
+    seed[8..].copy_from_slice(&9u64.to_le_bytes());
+    assert_eq!(Generator::from_seed(seed), Generator::new(7).with_stream(9));
+    assert_eq!(Generator::from_seed([0; 16]), Generator::new(0));
+    for seed in [0, 1, 42, u64::MAX] {
+        assert_eq!(Generator::seed_from_u64(seed), Generator::new(seed));
+        assert_eq!(Words::seed_from_u64(seed), Words::new(Generator::new(seed)));
+    }
+    // Small seeds and those that differ in one bit give words that have nothing in common.
+    let mut words: Vec<u64> =
+        (0..64).map(|bit| Generator::seed_from_u64(1 << bit).next_u64()).collect();
+    words.sort();
+    words.dedup();
+    assert_eq!(words.len(), 64);
+    let ones: u32 = words.iter().map(|word| word.count_ones()).sum();
+    assert!((1800..2300).contains(&ones), "{ones}");
+
+    // Seeded from another generator, and forked.
+    let mut parent = Generator::new(3);
+    let child = Generator::from_rng(&mut parent);
+    let [a, b, c, d] = Generator::new(3).next_block().map(u64::from);
+    assert_eq!(child, Generator::new(a | b << 32).with_stream(c | d << 32));
+    assert_eq!(parent.offset(), 1);
+    assert_ne!(parent.fork(), child);
+    assert_eq!(Words::from_seed([1; 16]).into_generator(), Generator::from_seed([1; 16]));
+}
+
+/// The digits are what rand_distr 0.6 made of these words; another version may make others.
+#[test]
+fn rand_distr_draws_from_generators() {
+    let mut g = Generator::new(11);
+    let found: Vec<f64> = vec![
+        StandardNormal.sample(&mut g),
+        Exp1.sample(&mut g),
+        Normal::new(3.0, 2.0).unwrap().sample(&mut g),
+        Gamma::new(0.5, 2.0).unwrap().sample(&mut g),
+        Beta::new(2.0, 3.0).unwrap().sample(&mut g),
+        Poisson::new(100.0).unwrap().sample(&mut g),
+        Zipf::new(1000.0, 1.5).unwrap().sample(&mut g),
+        Binomial::new(1000, 0.3).unwrap().sample(&mut g) as f64,
+        Hypergeometric::new(100, 30, 20).unwrap().sample(&mut g) as f64,
+        {
+            let point: [f64; 3] = UnitSphere.sample(&mut g);
+            point[0]
+        },
+    ];
+    let expected = [
+        1.5756212147658102,
+        1.7783777937851855,
+        -2.144054119412658,
+        0.4766935985831559,
+        0.6973423437629477,
+        93.0,
+        22.0,
+        314.0,
+        9.0,
+        0.03597141082414678,
+    ];
+    assert_eq!(found, expected);
+
+    let mut mean = 0.0;
+    for _ in 0..10_000 {
+        let x: f64 = StandardNormal.sample(&mut g);
+        mean += x / 10_000.0;
+    }
+    assert!(f64::abs(mean) < 0.04, "{mean}");
+}
