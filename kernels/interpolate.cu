@@ -2,7 +2,7 @@
 // weighted sum of a few others, its taps. The host computes the tables (positions in f64,
 // weights rounded to f32), so that every device has the same ones.
 
-#include "samebits.cuh"
+#include "planes.cuh"
 
 // Three dimensions. Row i of dimension d has taps starts[base[d] + i] .. starts[base[d] + i + 1].
 struct SbTaps {
@@ -11,10 +11,6 @@ struct SbTaps {
     u32 to[3];
     u32 base[3];
 };
-
-__device__ __forceinline__ u64 sb_volume(const u32* size) {
-    return (u64)size[0] * (u64)size[1] * (u64)size[2];
-}
 
 // From +0, taps in ascending place (row-major), each by one fma with (w_d * w_h) * w_w.
 template <typename T>

@@ -4,7 +4,7 @@
 // A gradient element takes the outputs that copied it in ascending output index, from +0: one
 // thread owns it and knows them in closed form. The atomic form has one thread per output.
 
-#include "samebits.cuh"
+#include "planes.cuh"
 
 #define SB_CONSTANT 0u
 #define SB_REFLECT 1u
@@ -18,17 +18,6 @@ struct SbPad {
     i32 before[3];
     u32 mode;
 };
-
-__device__ __forceinline__ u64 sb_volume(const u32* size) {
-    return (u64)size[0] * (u64)size[1] * (u64)size[2];
-}
-
-__device__ __forceinline__ void sb_coordinates(u64 i, const u32* size, u32* at) {
-    at[2] = (u32)(i % size[2]);
-    i /= size[2];
-    at[1] = (u32)(i % size[1]);
-    at[0] = (u32)(i / size[1]);
-}
 
 // The input position that output o of dimension d copies, or -1.
 __device__ __forceinline__ i64 sb_copied(const SbPad& p, int d, u32 o) {

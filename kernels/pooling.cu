@@ -7,7 +7,7 @@
 // one fma from +0: one thread owns it and knows those windows in closed form. The atomic forms
 // have one thread per output and add in the order of arrival.
 
-#include "samebits.cuh"
+#include "planes.cuh"
 
 struct SbPool {
     u64 planes;
@@ -22,18 +22,6 @@ struct SbPool {
     // Not 0: a divisor for every window.
     i32 fixed;
 };
-
-__device__ __forceinline__ u64 sb_plane(const u32* size) {
-    return (u64)size[0] * (u64)size[1] * (u64)size[2];
-}
-
-// Coordinates of element i of a plane.
-__device__ __forceinline__ void sb_coordinates(u64 i, const u32* size, u32* at) {
-    at[2] = (u32)(i % size[2]);
-    i /= size[2];
-    at[1] = (u32)(i % size[1]);
-    at[0] = (u32)(i / size[1]);
-}
 
 // The input position of a tap, or false if it is in the padding.
 __device__ __forceinline__ bool sb_tap(const SbPool& p, int d, u32 o, u32 tap, u32* at) {
@@ -64,11 +52,11 @@ __device__ __forceinline__ bool sb_replaces(T old, T x) {
 template <typename T>
 __device__ __forceinline__ void sb_max_pool(T* out, i64* indices, const T* in, SbPool p) {
     u64 i = sb_thread();
-    u64 plane = sb_plane(p.output);
+    u64 plane = sb_volume(p.output);
     if (i >= p.planes * plane) return;
     u32 at[3];
     sb_coordinates(i % plane, p.output, at);
-    const T* x = in + i / plane * sb_plane(p.input);
+    const T* x = in + i / plane * sb_volume(p.input);
     T best = sb_minus_infinity<T>();
     i64 place = -1;
     for (u32 a = 0; a < p.kernel[0]; ++a) {
@@ -107,12 +95,12 @@ template <typename T>
 __device__ __forceinline__ void sb_max_pool_grad(T* grad_in, const T* grad, const i64* indices,
                                                  SbPool p) {
     u64 i = sb_thread();
-    u64 plane = sb_plane(p.input);
+    u64 plane = sb_volume(p.input);
     if (i >= p.planes * plane) return;
     i64 here = (i64)(i % plane);
     u32 at[3];
     sb_coordinates((u64)here, p.input, at);
-    u64 base = i / plane * sb_plane(p.output);
+    u64 base = i / plane * sb_volume(p.output);
     u32 first[3], end[3];
     for (int d = 0; d < 3; ++d) sb_covering(p, d, at[d], &first[d], &end[d]);
     T sum = (T)0;
@@ -200,11 +188,11 @@ __device__ __forceinline__ double sb_divisor(const SbPool& p, const u32* at) {
 template <typename T>
 __device__ __forceinline__ void sb_avg_pool(T* out, const T* in, SbPool p) {
     u64 i = sb_thread();
-    u64 plane = sb_plane(p.output);
+    u64 plane = sb_volume(p.output);
     if (i >= p.planes * plane) return;
     u32 at[3];
     sb_coordinates(i % plane, p.output, at);
-    const T* x = in + i / plane * sb_plane(p.input);
+    const T* x = in + i / plane * sb_volume(p.input);
     double sum = 0.0;
     for (u32 a = 0; a < p.kernel[0]; ++a) {
         u32 d;
@@ -235,11 +223,11 @@ extern "C" __global__ void avg_pool_f64(double* out, const double* in, SbPool p)
 template <typename T>
 __device__ __forceinline__ void sb_avg_pool_grad(T* grad_in, const T* grad, SbPool p) {
     u64 i = sb_thread();
-    u64 plane = sb_plane(p.input);
+    u64 plane = sb_volume(p.input);
     if (i >= p.planes * plane) return;
     u32 at[3];
     sb_coordinates(i % plane, p.input, at);
-    const T* g = grad + i / plane * sb_plane(p.output);
+    const T* g = grad + i / plane * sb_volume(p.output);
     u32 first[3], end[3];
     for (int d = 0; d < 3; ++d) sb_covering(p, d, at[d], &first[d], &end[d]);
     T sum = (T)0;
@@ -269,11 +257,11 @@ extern "C" __global__ void avg_pool_grad_f64(double* grad_in, const double* grad
 // level: NotGuaranteed - float atomics
 extern "C" __global__ void avg_pool_grad_f32_atomic(float* grad_in, const float* grad, SbPool p) {
     u64 i = sb_thread();
-    u64 plane = sb_plane(p.output);
+    u64 plane = sb_volume(p.output);
     if (i >= p.planes * plane) return;
     u32 at[3];
     sb_coordinates(i % plane, p.output, at);
-    float* to = grad_in + i / plane * sb_plane(p.input);
+    float* to = grad_in + i / plane * sb_volume(p.input);
     float share = grad[i] * (1.0f / (float)sb_divisor(p, at));
     for (u32 a = 0; a < p.kernel[0]; ++a) {
         u32 d;
@@ -323,12 +311,12 @@ __device__ __forceinline__ double sb_count(const SbAdaptive& p, const u32* o) {
 template <typename T>
 __device__ __forceinline__ void sb_adaptive_avg_pool(T* out, const T* in, SbAdaptive p) {
     u64 i = sb_thread();
-    u64 plane = sb_plane(p.output);
+    u64 plane = sb_volume(p.output);
     if (i >= p.planes * plane) return;
     u32 at[3], from[3], to[3];
     sb_coordinates(i % plane, p.output, at);
     for (int d = 0; d < 3; ++d) sb_window(p, d, at[d], &from[d], &to[d]);
-    const T* x = in + i / plane * sb_plane(p.input);
+    const T* x = in + i / plane * sb_volume(p.input);
     double sum = 0.0;
     for (u32 d = from[0]; d < to[0]; ++d) {
         for (u32 h = from[1]; h < to[1]; ++h) {
@@ -353,12 +341,12 @@ extern "C" __global__ void adaptive_avg_pool_f64(double* out, const double* in, 
 template <typename T>
 __device__ __forceinline__ void sb_adaptive_avg_pool_grad(T* grad_in, const T* grad, SbAdaptive p) {
     u64 i = sb_thread();
-    u64 plane = sb_plane(p.input);
+    u64 plane = sb_volume(p.input);
     if (i >= p.planes * plane) return;
     u32 at[3], from[3], to[3];
     sb_coordinates(i % plane, p.input, at);
     for (int d = 0; d < 3; ++d) sb_owners(p, d, at[d], &from[d], &to[d]);
-    const T* g = grad + i / plane * sb_plane(p.output);
+    const T* g = grad + i / plane * sb_volume(p.output);
     T sum = (T)0;
     u32 o[3];
     for (o[0] = from[0]; o[0] < to[0]; ++o[0]) {
@@ -389,12 +377,12 @@ extern "C" __global__ void adaptive_avg_pool_grad_f64(double* grad_in, const dou
 extern "C" __global__ void adaptive_avg_pool_grad_f32_atomic(float* grad_in, const float* grad,
                                                              SbAdaptive p) {
     u64 i = sb_thread();
-    u64 plane = sb_plane(p.output);
+    u64 plane = sb_volume(p.output);
     if (i >= p.planes * plane) return;
     u32 at[3], from[3], to[3];
     sb_coordinates(i % plane, p.output, at);
     for (int d = 0; d < 3; ++d) sb_window(p, d, at[d], &from[d], &to[d]);
-    float* x = grad_in + i / plane * sb_plane(p.input);
+    float* x = grad_in + i / plane * sb_volume(p.input);
     float share = grad[i] * (1.0f / (float)sb_count(p, at));
     for (u32 d = from[0]; d < to[0]; ++d) {
         for (u32 h = from[1]; h < to[1]; ++h) {
@@ -430,12 +418,12 @@ template <typename T>
 __device__ __forceinline__ void sb_adaptive_max_pool(T* out, i64* indices, const T* in,
                                                      SbAdaptive p) {
     u64 i = sb_thread();
-    u64 plane = sb_plane(p.output);
+    u64 plane = sb_volume(p.output);
     if (i >= p.planes * plane) return;
     u32 at[3], from[3], to[3];
     sb_coordinates(i % plane, p.output, at);
     for (int d = 0; d < 3; ++d) sb_window(p, d, at[d], &from[d], &to[d]);
-    sb_box_max(in + i / plane * sb_plane(p.input), p.input, from, to, out + i, indices + i);
+    sb_box_max(in + i / plane * sb_volume(p.input), p.input, from, to, out + i, indices + i);
 }
 
 // level: Portable - one thread owns one output
@@ -476,7 +464,7 @@ template <typename T>
 __device__ __forceinline__ void sb_fractional_max_pool(T* out, i64* indices, const T* in,
                                                        const T* samples, SbFractional p) {
     u64 i = sb_thread();
-    u64 plane = sb_plane(p.output);
+    u64 plane = sb_volume(p.output);
     if (i >= p.planes * plane) return;
     u32 at[3], from[3], to[3];
     sb_coordinates(i % plane, p.output, at);
@@ -487,7 +475,7 @@ __device__ __forceinline__ void sb_fractional_max_pool(T* out, i64* indices, con
         from[d] = sb_fraction(p.input[d], p.output[d], p.kernel[d], at[d], u);
         to[d] = from[d] + p.kernel[d];
     }
-    sb_box_max(in + i / plane * sb_plane(p.input), p.input, from, to, out + i, indices + i);
+    sb_box_max(in + i / plane * sb_volume(p.input), p.input, from, to, out + i, indices + i);
 }
 
 // level: Portable - one thread owns one output

@@ -7,7 +7,7 @@
 // positions, in blocks of 1024.
 #pragma once
 
-#include "samebits.cuh"
+#include "planes.cuh"
 
 #define SB_K_BLOCK 256u
 #define SB_WEIGHT_BLOCK 1024ull
@@ -63,17 +63,6 @@ template <typename T>
 __device__ __forceinline__ T sb_chain_end(SbChain<T>* chain) {
     if (chain->left != SB_K_BLOCK) sb_chain_flush(chain);
     return sb_clean(chain->total);
-}
-
-__device__ __forceinline__ u64 sb_volume(const u32* size) {
-    return (u64)size[0] * (u64)size[1] * (u64)size[2];
-}
-
-__device__ __forceinline__ void sb_coordinates(u64 i, const u32* size, u32* at) {
-    at[2] = (u32)(i % size[2]);
-    i /= size[2];
-    at[1] = (u32)(i % size[1]);
-    at[0] = (u32)(i / size[1]);
 }
 
 // Where output position o meets input position i through a tap, if it does.

@@ -11,8 +11,10 @@
 //! the gradients of the outputs that copied it, in ascending output index.
 
 use crate::error::{Result, expect_len};
-use crate::{Float, memory, parallel};
+use crate::memory::{self, named};
+use crate::{Float, parallel};
 use samebits_numerics::simd::{self, Kernel};
+use samebits_tensor_core::geometry::Taps;
 use std::ops::Range;
 
 pub use samebits_tensor_core::geometry::{PadMode, PaddedAxis, Padding};
@@ -54,7 +56,8 @@ pub fn pad<T: Copy + Send + Sync>(
     if out.is_empty() {
         return Ok(());
     }
-    let [depth, height, width] = &sources(padding)?;
+    let [depth, height, width] = padding.axes().each_ref().map(|axis| sources(padding.op(), axis));
+    let (depth, height, width) = (depth?, height?, width?);
     let lines = depth.len() * height.len();
     let [_, in_height, in_width] = padding.input();
     let in_plane = padding.input_plane();
@@ -71,11 +74,10 @@ pub fn pad<T: Copy + Send + Sync>(
             }
             let from = row / lines * in_plane + (d * in_height + h) * in_width;
             let line = &input[from..from + in_width];
-            for (out, &w) in out[..inside.start].iter_mut().zip(width) {
-                *out = if w == FILL { value } else { line[w] };
-            }
-            for (out, &w) in out[inside.end..].iter_mut().zip(&width[inside.end..]) {
-                *out = if w == FILL { value } else { line[w] };
+            for border in [0..inside.start, inside.end..width.len()] {
+                for (out, &w) in out[border.clone()].iter_mut().zip(&width[border]) {
+                    *out = if w == FILL { value } else { line[w] };
+                }
             }
             if let Some(&w) = width[inside.clone()].first() {
                 out[inside.clone()].copy_from_slice(&line[w..w + inside.len()]);
@@ -109,19 +111,14 @@ pub fn pad_backward<T: Float>(
     if grad_input.is_empty() {
         return Ok(());
     }
-    let [depth, height, width] = sources(padding)?;
-    let [in_depth, in_height, in_width] = padding.input();
-    let op = padding.op();
-    let axes = [
-        Axis::new(op, in_depth, depth)?,
-        Axis::new(op, in_height, height)?,
-        Axis::new(op, in_width, width)?,
-    ];
-    let (axes, inside) = (&axes, &inside(padding));
-    let rows = (1usize << 13).div_ceil(in_width);
-    parallel::pieces_of(rows * in_width, grad_input, |start, grad_input| {
-        let first = start / in_width;
-        simd::dispatch(GradRows { axes, inside, grad_out, first, grad_input });
+    let [depth, height, width] = padding.axes();
+    let copies = |axis: &PaddedAxis| axis.copies().map_err(named(padding.op()));
+    let outer = &[copies(depth)?, copies(height)?];
+    let sources = &sources(padding.op(), width)?;
+    let rows = (1usize << 13).div_ceil(width.input);
+    parallel::pieces_of(rows * width.input, grad_input, |start, grad_input| {
+        let first = start / width.input;
+        simd::dispatch(GradRows { padding, outer, sources, grad_out, first, grad_input });
     });
     Ok(())
 }
@@ -129,14 +126,9 @@ pub fn pad_backward<T: Float>(
 /// In the place of an input position: an output that is filled with the value.
 const FILL: usize = usize::MAX;
 
-/// The input position that each output of each dimension copies, or [`FILL`].
-fn sources(padding: &Padding) -> Result<[Vec<usize>; 3]> {
-    let of = |axis: &PaddedAxis| {
-        let outputs = 0..axis.output;
-        memory::collected(padding.op(), outputs.map(|o| axis.source(o).unwrap_or(FILL)))
-    };
-    let [depth, height, width] = padding.axes();
-    Ok([of(depth)?, of(height)?, of(width)?])
+/// The input position that each output of a dimension copies, or [`FILL`].
+fn sources(op: &'static str, axis: &PaddedAxis) -> Result<Vec<usize>> {
+    memory::collected(op, (0..axis.output).map(|output| axis.source(output).unwrap_or(FILL)))
 }
 
 /// The outputs of the last dimension that copy consecutive inputs.
@@ -147,42 +139,12 @@ fn inside(padding: &Padding) -> Range<usize> {
     start as usize..(width.before + size).clamp(start, output) as usize
 }
 
-/// One dimension of a gradient.
-struct Axis {
-    input: usize,
-    /// See [`sources`].
-    from: Vec<usize>,
-    /// For each input, where its outputs start in `outputs`; one more at the end.
-    starts: Vec<usize>,
-    /// The outputs that copy each input, ascending.
-    outputs: Vec<usize>,
-}
-
-impl Axis {
-    fn new(op: &'static str, input: usize, from: Vec<usize>) -> Result<Axis> {
-        let mut starts = memory::zeroed::<usize>(op, input + 1)?;
-        from.iter().filter(|&&i| i != FILL).for_each(|&i| starts[i + 1] += 1);
-        for i in 0..input {
-            starts[i + 1] += starts[i];
-        }
-        let mut outputs = memory::zeroed(op, starts[input])?;
-        let mut next = memory::collected(op, starts.iter().copied())?;
-        for (o, &i) in from.iter().enumerate().filter(|&(_, &i)| i != FILL) {
-            outputs[next[i]] = o;
-            next[i] += 1;
-        }
-        Ok(Axis { input, from, starts, outputs })
-    }
-
-    #[inline(always)]
-    fn outputs_of(&self, input: usize) -> &[usize] {
-        &self.outputs[self.starts[input]..self.starts[input + 1]]
-    }
-}
-
 struct GradRows<'a, T> {
-    axes: &'a [Axis; 3],
-    inside: &'a Range<usize>,
+    padding: &'a Padding,
+    /// The outputs that copy each input of the first two dimensions.
+    outer: &'a [Taps<()>; 2],
+    /// See [`sources`].
+    sources: &'a [usize],
     grad_out: &'a [T],
     first: usize,
     grad_input: &'a mut [T],
@@ -192,22 +154,21 @@ impl<T: Float> Kernel for GradRows<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let [depth, height, width] = self.axes;
-        let out_plane = depth.from.len() * height.from.len() * width.from.len();
-        let lines = depth.input * height.input;
-        let inside = self.inside.clone();
-        let (left, right) = (&width.from[..inside.start], &width.from[inside.end..]);
-        for (offset, sums) in self.grad_input.chunks_exact_mut(width.input).enumerate() {
+        let [depth, height, width] = self.padding.input();
+        let [_, out_height, out_width] = self.padding.output();
+        let out_plane = self.padding.output_plane();
+        let inside = inside(self.padding);
+        let (left, right) = (&self.sources[..inside.start], &self.sources[inside.end..]);
+        for (offset, sums) in self.grad_input.chunks_exact_mut(width).enumerate() {
             let row = self.first + offset;
             sums.fill(T::ZERO);
-            let plane = &self.grad_out[row / lines * out_plane..][..out_plane];
-            for &d in depth.outputs_of(row % lines / height.input) {
-                for &h in height.outputs_of(row % height.input) {
-                    let line = &plane[(d * height.from.len() + h) * width.from.len()..]
-                        [..width.from.len()];
+            let plane = &self.grad_out[row / (depth * height) * out_plane..][..out_plane];
+            for (d, ()) in self.outer[0].of(row / height % depth) {
+                for (h, ()) in self.outer[1].of(row % height) {
+                    let line = &plane[(d * out_height + h) * out_width..][..out_width];
                     // Ascending: what is padded on the left, the inside, what is on the right.
                     add(sums, left, line);
-                    if let Some(&first) = width.from[inside.clone()].first() {
+                    if let Some(&first) = self.sources[inside.clone()].first() {
                         let sums = &mut sums[first..first + inside.len()];
                         for (sum, &grad) in sums.iter_mut().zip(&line[inside.clone()]) {
                             *sum = *sum + grad;

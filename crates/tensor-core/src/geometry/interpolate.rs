@@ -143,11 +143,7 @@ impl ResizedAxis {
                 list.clear();
                 self.list_taps(o, &mut list);
                 merge(&mut list);
-                for &(place, weight) in &list {
-                    taps.places.push(place);
-                    taps.weights.push(weight);
-                }
-                taps.starts.push(taps.places.len());
+                taps.push(list.iter().copied());
             }
             Ok(taps)
         })
@@ -290,14 +286,6 @@ pub struct Taps<W = f64> {
 }
 
 impl Taps {
-    /// No lists yet, with room for so many of them and so many taps.
-    fn with_capacity(lists: usize, taps: usize) -> Result<Taps, OutOfMemory> {
-        let mut starts = memory::with_capacity(lists.saturating_add(1))?;
-        starts.push(0);
-        let (places, weights) = (memory::with_capacity(taps)?, memory::with_capacity(taps)?);
-        Ok(Taps { starts, places, weights })
-    }
-
     /// The same lists with each weight converted, in most cases rounded to an element type.
     ///
     /// # Errors
@@ -310,6 +298,23 @@ impl Taps {
 }
 
 impl<W: Copy> Taps<W> {
+    /// No lists yet, with room for so many of them and so many taps.
+    pub(super) fn with_capacity(lists: usize, taps: usize) -> Result<Taps<W>, OutOfMemory> {
+        let mut starts = memory::with_capacity(lists.saturating_add(1))?;
+        starts.push(0);
+        let (places, weights) = (memory::with_capacity(taps)?, memory::with_capacity(taps)?);
+        Ok(Taps { starts, places, weights })
+    }
+
+    /// Adds a list.
+    pub(super) fn push(&mut self, list: impl IntoIterator<Item = (usize, W)>) {
+        for (place, weight) in list {
+            self.places.push(place);
+            self.weights.push(weight);
+        }
+        self.starts.push(self.places.len());
+    }
+
     /// The number of lists.
     pub fn lists(&self) -> usize {
         self.starts.len() - 1

@@ -1,6 +1,8 @@
 //! Padding.
 
-use super::{Axis, Planes};
+use samebits_numerics::memory::OutOfMemory;
+
+use super::{Axis, Planes, Taps};
 use crate::{Error, Result};
 
 /// What padding is filled with. The discriminants are those of the CUDA kernels.
@@ -104,6 +106,17 @@ impl PaddedAxis {
             PadMode::Circular => at.rem_euclid(size),
         };
         Some(source as usize)
+    }
+
+    /// For each input position the outputs that copy it, ascending.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfMemory`].
+    pub fn copies(&self) -> Result<Taps<()>, OutOfMemory> {
+        let mut sources = Taps::with_capacity(self.output, self.output)?;
+        (0..self.output).for_each(|output| sources.push(self.source(output).map(|at| (at, ()))));
+        sources.reversed(self.input)
     }
 }
 
