@@ -19,7 +19,7 @@ fn low_rank_matrices_are_found_again() {
         let [_, m, n] = shape;
         let x = f::matmul(&normal(&[2, m, 4], 1), &normal(&[2, 4, n], 2)).unwrap();
         let mut generator = Generator::new(3);
-        let (u, s, v) = f::svd_lowrank(&x, 6, 2, None, &mut generator).unwrap();
+        let (u, s, v) = f::svd_lowrank_with(&x, 6, 2, None, &mut generator).unwrap();
         assert_eq!(
             (u.shape(), s.shape(), v.shape()),
             (&[2, m, 6][..], &[2, 6][..], &[2, n, 6][..])
@@ -30,7 +30,7 @@ fn low_rank_matrices_are_found_again() {
         let error = f::sub(&again, &x).unwrap().to_vec::<f64>().unwrap();
         assert!(error.iter().all(|e| e.abs() < 1e-11), "the product is not the matrix");
         assert!(s.to_vec::<f64>().unwrap()[4] < 1e-12);
-        let (_, centred, v) = f::pca_lowrank(&x, None, true, 2, &mut generator).unwrap();
+        let (_, centred, v) = f::pca_lowrank_with(&x, None, true, 2, &mut generator).unwrap();
         assert_eq!((centred.shape(), v.shape()), (&[2, 6][..], &[2, n, 6][..]));
     }
 }

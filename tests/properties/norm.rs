@@ -74,11 +74,11 @@ proptest! {
     ) {
         type Dropout = fn(&Tensor, f64, &mut Generator) -> Result<Tensor>;
         let (function, ranks, shared): (Dropout, _, bool) = match kind {
-            0 => (f::dropout1d, 2..=3, true),
-            1 => (f::dropout2d, 3..=4, true),
-            2 => (f::dropout3d, 4..=5, true),
-            3 => (f::alpha_dropout, 0..=5, false),
-            _ => (f::feature_alpha_dropout, 2..=5, true),
+            0 => (f::dropout1d_with, 2..=3, true),
+            1 => (f::dropout2d_with, 3..=4, true),
+            2 => (f::dropout3d_with, 4..=5, true),
+            3 => (f::alpha_dropout_with, 0..=5, false),
+            _ => (f::feature_alpha_dropout_with, 2..=5, true),
         };
         let x = Tensor::from(samebits::tensor_core::Tensor::ones(&shape, DType::F64).unwrap());
         let mut generator = Generator::new(seed);

@@ -236,7 +236,7 @@ proptest! {
         seed in any::<u64>(),
     ) {
         let x = Tensor::from(normal_of(&[&[1, 2], &size[..]].concat(), DType::F32, 1));
-        let Ok(samples) = f::fractional_samples(&x, size.len(), &mut Generator::new(seed)) else {
+        let Ok(samples) = f::fractional_samples_with(&x, size.len(), &mut Generator::new(seed)) else {
             prop_assert!(false, "a batch and channels are there");
             return Ok(());
         };
@@ -245,7 +245,7 @@ proptest! {
             && target.len() == size.len()
             && (0..size.len())
                 .all(|d| kernel[d] > 0 && target[d] > 0 && target[d] + kernel[d] - 1 <= size[d]);
-        let result = f::fractional_max_pool(&x, &kernel, &target, &samples);
+        let result = f::fractional_max_pool(&x, &kernel, &target, Some(&samples));
         prop_assert_eq!(result.is_ok(), good);
         let Ok((y, chosen)) = result else { return Ok(()) };
         let (plane, outputs) = (size.iter().product::<usize>(), target.iter().product::<usize>());
@@ -263,7 +263,7 @@ fn fractional_samples_of_two_draws_differ() {
         let x = Tensor::from(normal_of(&[3, 5, 4, 4, 4], dtype, 1));
         let mut generator = Generator::new(7);
         let mut draw = || {
-            let samples = f::fractional_samples(&x, 3, &mut generator).unwrap();
+            let samples = f::fractional_samples_with(&x, 3, &mut generator).unwrap();
             dispatch(&Cast { x: samples.into(), to: DType::F64 }).unwrap().to_vec::<f64>().unwrap()
         };
         let mut samples = [draw(), draw()].concat();

@@ -42,8 +42,8 @@ fn pooling() {
     for dims in [2, 3] {
         let shape = [&[2, 3][..], &vec![12; dims]].concat();
         gradient_repeats(&format!("FractionalMaxPool{dims}d"), &shape, |x| {
-            let samples = f::fractional_samples(x, dims, &mut Generator::new(4))?;
-            Ok(f::fractional_max_pool(x, &vec![2; dims], &vec![7; dims], &samples)?.0)
+            let samples = f::fractional_samples_with(x, dims, &mut Generator::new(4))?;
+            Ok(f::fractional_max_pool(x, &vec![2; dims], &vec![7; dims], Some(&samples))?.0)
         });
     }
     for dims in [1, 2, 3] {

@@ -25,6 +25,8 @@ mod convert;
 pub mod dims;
 mod display;
 pub mod functional;
+#[cfg(feature = "ndarray")]
+pub mod ndarray;
 pub mod nn;
 mod operators;
 pub mod optim;

@@ -19,8 +19,9 @@ const NO_METHODS: &[(&str, &str)] = &[
     ),
     (
         "a form with a generator: `nn::draw_from` gives one to the method",
-        "bernoulli_with multinomial_with normal_with rand_like_with randint_like_with \
-         randn_like_with",
+        "alpha_dropout_with bernoulli_with dropout_with dropout1d_with dropout2d_with dropout3d_with \
+         feature_alpha_dropout_with fractional_samples_with multinomial_with normal_with \
+         pca_lowrank_with rand_like_with randint_like_with randn_like_with svd_lowrank_with",
     ),
     (
         "torch.Tensor has no such method: layers and functions of torch.nn.functional",
@@ -43,7 +44,7 @@ const NO_METHODS: &[(&str, &str)] = &[
          cross_entropy_probabilities cross_entropy_with ctc_loss huber_loss kl_div l1_loss mse_loss \
          nll_loss nll_loss_with smooth_l1_loss",
     ),
-    ("torch.Tensor has no such method: functions of torch", "normal pca_lowrank svd_lowrank"),
+    ("torch.Tensor has no such method: functions of torch", "normal"),
 ];
 
 /// The functions that `functional` exports.
@@ -156,7 +157,8 @@ fn calls() -> Vec<(&'static str, Call)> {
         affine(&h.x, 2.0, 1.0);
         affine_grid(&h.x, &h.sizes, CORNERS);
         all(&h.x, h.dim, false);
-        alpha_dropout(&h.x, 1.5, &mut h.generator);
+        alpha_dropout(&h.x, 1.5);
+        alpha_dropout_with(&h.x, 1.5, &mut h.generator);
         amax(&h.x, h.dim, false);
         amin(&h.x, h.dim, false);
         any(&h.x, h.dim, false);
@@ -201,10 +203,14 @@ fn calls() -> Vec<(&'static str, Call)> {
         cumsum(&h.x, h.dim);
         diagonal(&h.x, i64::MIN, h.dim, h.dim);
         div(&h.x, &h.y);
-        dropout(&h.x, 1.5, &mut h.generator);
-        dropout1d(&h.x, 1.5, &mut h.generator);
-        dropout2d(&h.x, 1.5, &mut h.generator);
-        dropout3d(&h.x, 1.5, &mut h.generator);
+        dropout(&h.x, 1.5);
+        dropout_with(&h.x, 1.5, &mut h.generator);
+        dropout1d(&h.x, 1.5);
+        dropout1d_with(&h.x, 1.5, &mut h.generator);
+        dropout2d(&h.x, 1.5);
+        dropout2d_with(&h.x, 1.5, &mut h.generator);
+        dropout3d(&h.x, 1.5);
+        dropout3d_with(&h.x, 1.5, &mut h.generator);
         einsum("ij,ji->i", &[&h.x, &h.y]);
         elu(&h.x, 1.0);
         embedding(&h.x, &h.index);
@@ -217,14 +223,16 @@ fn calls() -> Vec<(&'static str, Call)> {
         exp2(&h.x);
         expand(&h.x, &h.sizes);
         expm1(&h.x);
-        feature_alpha_dropout(&h.x, 1.5, &mut h.generator);
+        feature_alpha_dropout(&h.x, 1.5);
+        feature_alpha_dropout_with(&h.x, 1.5, &mut h.generator);
         flatten(&h.x, h.dim, 0);
         flip(&h.x, h.dim);
         floor_divide(&h.x, &h.y);
-        fractional_max_pool(&h.x, &h.sizes, &h.sizes, &h.y);
-        fractional_max_pool2d(&h.x, &h.sizes, &h.sizes, &h.y);
-        fractional_max_pool3d(&h.x, &h.sizes, &h.sizes, &h.y);
-        fractional_samples(&h.x, 9, &mut h.generator);
+        fractional_max_pool(&h.x, &h.sizes, &h.sizes, Some(&h.y));
+        fractional_max_pool2d(&h.x, &h.sizes, &h.sizes, Some(&h.y));
+        fractional_max_pool3d(&h.x, &h.sizes, &h.sizes, Some(&h.y));
+        fractional_samples(&h.x, 9);
+        fractional_samples_with(&h.x, 9, &mut h.generator);
         gather(&h.x, h.dim, &h.index);
         ge(&h.x, &h.y);
         gelu(&h.x);
@@ -315,7 +323,8 @@ fn calls() -> Vec<(&'static str, Call)> {
         one_hot(&h.index, 3);
         pack_padded_sequence(&h.x, &h.sizes, true, true);
         pad(&h.x, &[9, 9, 9, 9, 9, 9, 9, 9, 9], PadMode::Reflect, 0.0);
-        pca_lowrank(&h.x, Some(99), true, 1, &mut h.generator);
+        pca_lowrank(&h.x, Some(99), true, 1);
+        pca_lowrank_with(&h.x, Some(99), true, 1, &mut h.generator);
         permute(&h.x, h.dim);
         pixel_shuffle(&h.x, 99);
         pixel_unshuffle(&h.x, 99);
@@ -374,7 +383,8 @@ fn calls() -> Vec<(&'static str, Call)> {
         sub(&h.x, &h.y);
         sum(&h.x, h.dim, false);
         svd(&h.x);
-        svd_lowrank(&h.x, 99, 1, None, &mut h.generator);
+        svd_lowrank(&h.x, 99, 1, None);
+        svd_lowrank_with(&h.x, 99, 1, None, &mut h.generator);
         take(&h.x, &h.index);
         tanh(&h.x);
         topk(&h.x, 99, h.dim, true);

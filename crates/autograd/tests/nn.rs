@@ -181,8 +181,8 @@ fn evaluation_is_the_default_and_scopes_nest() {
 fn a_given_generator_moves_on_by_what_is_drawn() {
     let (dropout, x) = (Dropout::default(), Tensor::ones(&[8], DType::F32).unwrap());
     let mut expected = Generator::new(3);
-    let first = functional::dropout(&x, 0.5, &mut expected).unwrap();
-    let second = functional::dropout(&x, 0.5, &mut expected).unwrap();
+    let first = functional::dropout_with(&x, 0.5, &mut expected).unwrap();
+    let second = functional::dropout_with(&x, 0.5, &mut expected).unwrap();
 
     let mut generator = Generator::new(3);
     let y = nn::train_with(&mut generator, || {

@@ -1,3 +1,5 @@
+use std::borrow::Borrow;
+
 use sha2::{Digest, Sha256};
 
 use crate::{Result, Tensor};
@@ -23,11 +25,14 @@ use crate::{Result, Tensor};
 /// assert_eq!(samebits::digest([("x", &x)])?, samebits::digest([("x", &y)])?);
 /// # Ok::<(), samebits::Error>(())
 /// ```
-pub fn digest<'a>(tensors: impl IntoIterator<Item = (&'a str, &'a Tensor)>) -> Result<String> {
+pub fn digest(
+    tensors: impl IntoIterator<Item = (impl AsRef<str>, impl Borrow<Tensor>)>,
+) -> Result<String> {
     let mut hash = Sha256::new();
     // Every part is preceded by its length, so that no two lists of tensors read the same.
     for (name, tensor) in tensors {
-        for part in [name, tensor.dtype().name()] {
+        let tensor = tensor.borrow();
+        for part in [name.as_ref(), tensor.dtype().name()] {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);
         }

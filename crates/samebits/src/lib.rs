@@ -36,6 +36,8 @@ pub mod trainer;
 pub use digest::digest;
 pub use environment::{Environment, environment};
 pub use samebits_autograd::functional::{rand, randint, randn, randperm};
+#[cfg(feature = "ndarray")]
+pub use samebits_autograd::ndarray;
 pub use samebits_autograd::{
     Gradients, Tensor, backward, functional, nn, no_grad, optim, sequential, sparse,
 };

@@ -1,6 +1,7 @@
 //! A training loop whose runs can be interrupted, resumed and repeated.
 
 mod state;
+mod tensors;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use crate::optim::{Mode, Optimizer, ReduceLrOnPlateau, Schedule, clip_grad_norm}
 use crate::{Generator, Gradients, Tensor, io};
 
 pub use state::TrainerState;
+pub use tensors::{IntoTensors, StackTensors};
 
 /// A result whose error is this module's [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;

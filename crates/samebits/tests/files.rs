@@ -93,6 +93,36 @@ fn every_format_keeps_every_bit_and_its_bytes_depend_on_the_tensors_alone() {
     assert_eq!(folder.files(), files, "temporary files are gone");
 }
 
+/// Tensors are written one after the other, but the file is the one that the format's own crate
+/// writes from all of them.
+#[test]
+fn a_safetensors_file_is_byte_for_byte_that_of_the_format() {
+    use safetensors::{Dtype, tensor::TensorView};
+
+    let folder = Folder::new();
+    let half = Tensor::from_slice(&[bf16::from_bits(0x7fc1)], &[1]).unwrap();
+    let tensors: Tensors = tensors().into_iter().chain([("a bf16".to_owned(), half)]).collect();
+    save_safetensors(folder.path("x"), &tensors).unwrap();
+    let dtype = |dtype| match dtype {
+        DType::F32 => Dtype::F32,
+        DType::F64 => Dtype::F64,
+        DType::I64 => Dtype::I64,
+        DType::U8 => Dtype::U8,
+        DType::Bool => Dtype::BOOL,
+        DType::I32 => Dtype::I32,
+        DType::U32 => Dtype::U32,
+        DType::F16 => Dtype::F16,
+        DType::BF16 => Dtype::BF16,
+        other => panic!("{other}"),
+    };
+    let bytes: Vec<Vec<u8>> = tensors.values().map(|x| x.to_bytes().unwrap()).collect();
+    let views = tensors.iter().zip(&bytes).map(|((name, x), bytes)| {
+        (name, TensorView::new(dtype(x.dtype()), x.shape().to_vec(), bytes).unwrap())
+    });
+    let expected = safetensors::serialize(views, None).unwrap();
+    assert_eq!(std::fs::read(folder.path("x")).unwrap(), expected);
+}
+
 #[test]
 fn numpy_has_no_bf16() {
     let folder = Folder::new();
@@ -248,6 +278,8 @@ fn damaged_archives_and_safetensors_are_refused() {
     for error in [
         save_npz(folder.path("twice"), [("x", &x), ("x", &x)]).unwrap_err(),
         save_safetensors(folder.path("twice"), [("x", &x), ("x", &x)]).unwrap_err(),
+        save_safetensors(folder.path("twice"), [("x", &x), ("x", &Tensor::scalar(1i64))])
+            .unwrap_err(),
     ] {
         assert!(error.to_string().ends_with("two tensors have this name"), "{error}");
     }

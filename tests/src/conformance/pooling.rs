@@ -60,7 +60,7 @@ fn fractional_max_pool(a: &Arguments<'_>) -> Result<Outputs> {
     let (kernel, size): (Vec<usize>, Vec<usize>) =
         (a.param("kernel_size")?, a.param("output_size")?);
     let samples = a.tensor("random_samples")?;
-    let (y, indices) = f::fractional_max_pool(a.tensor("input")?, &kernel, &size, samples)?;
+    let (y, indices) = f::fractional_max_pool(a.tensor("input")?, &kernel, &size, Some(samples))?;
     Ok(vec![("y", y), ("indices", indices)])
 }
 

@@ -120,8 +120,8 @@ pub(super) fn samples(samples: &mut Samples) {
         samples
             .add(format!("fractional_max_pool of {shape:?}"), move |x| {
                 let (kernel, size) = (vec![2; dims], vec![3; dims]);
-                let places = f::fractional_samples(&x[0], dims, &mut Generator::new(2))?;
-                f::fractional_max_pool(&x[0], &kernel, &size, &places)
+                let places = f::fractional_samples_with(&x[0], dims, &mut Generator::new(2))?;
+                f::fractional_max_pool(&x[0], &kernel, &size, Some(&places))
             })
             .twice([normal(shape)]);
     }
@@ -183,11 +183,11 @@ fn of_dims(
     samples.add(name("avg_pool"), move |x| f::avg_pool(&x[0], &avg, true, None)).batch(batch());
     if dims > 1 {
         let fractional = move |x: &Tensor, places: &Tensor| {
-            f::fractional_max_pool(x, &vec![2; dims], &vec![5; dims], places)
+            f::fractional_max_pool(x, &vec![2; dims], &vec![5; dims], Some(places))
         };
         samples
             .add(name("fractional_max_pool"), move |x| {
-                let places = f::fractional_samples(&x[0], dims, &mut Generator::new(44))?;
+                let places = f::fractional_samples_with(&x[0], dims, &mut Generator::new(44))?;
                 fractional(&x[0], &places)
             })
             .digest(golden());

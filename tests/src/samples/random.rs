@@ -42,11 +42,11 @@ pub(super) fn samples(samples: &mut Samples) {
         samples.no_batch(op, "an element's number is its place in the whole");
     }
     let functions: [(_, Thinned); _] = [
-        ("dropout1d", f::dropout1d),
-        ("dropout2d", f::dropout2d),
-        ("dropout3d", f::dropout3d),
-        ("alpha_dropout", f::alpha_dropout),
-        ("feature_alpha_dropout", f::feature_alpha_dropout),
+        ("dropout1d", f::dropout1d_with),
+        ("dropout2d", f::dropout2d_with),
+        ("dropout3d", f::dropout3d_with),
+        ("alpha_dropout", f::alpha_dropout_with),
+        ("feature_alpha_dropout", f::feature_alpha_dropout_with),
     ];
     for (number, (name, function)) in functions.into_iter().enumerate() {
         let rank = (number + 3).min(5);
@@ -56,6 +56,6 @@ pub(super) fn samples(samples: &mut Samples) {
             .twice([normal(&[2, 3, 2, 1, 2][..rank]).squared()]);
     }
     samples
-        .add("dropout", |x| f::dropout(&x[0], 0.4, &mut Generator::new(6)))
+        .add("dropout", |x| f::dropout_with(&x[0], 0.4, &mut Generator::new(6)))
         .twice([normal(&[40]).squared()]);
 }

@@ -84,8 +84,8 @@ fn decompositions(cases: &mut Cases, make: Make, dtype: DType) {
     cases.call(format!("svd_lowrank {dtype}"), move || {
         let mut generator = samebits::Generator::new(77);
         let x = make.normal(&[2, 30, 50], dtype, 78);
-        let (u, s, v) = f::svd_lowrank(&Tensor::from(&x), 4, 2, None, &mut generator)?;
-        let (a, b, c) = f::pca_lowrank(&Tensor::from(&x), Some(5), true, 1, &mut generator)?;
+        let (u, s, v) = f::svd_lowrank_with(&Tensor::from(&x), 4, 2, None, &mut generator)?;
+        let (a, b, c) = f::pca_lowrank_with(&Tensor::from(&x), Some(5), true, 1, &mut generator)?;
         Ok(vec![u.into(), s.into(), v.into(), a.into(), b.into(), c.into()])
     });
 }

@@ -1,3 +1,6 @@
+//! Dropout. Each function has two forms, as those of random tensors do: one draws from the generator
+//! in force, the other, `_with`, from the one given, which does not move if there is an error.
+
 use samebits_macros::named;
 use samebits_rng::{Draw, Generator};
 use samebits_tensor_core::ops::{Cast, Dropout};
@@ -5,17 +8,32 @@ use samebits_tensor_core::{Error, Result};
 
 use super::elementwise::{add, affine, mul, times};
 use super::spatial::batched;
+use crate::nn::with_generator;
 use crate::{Tensor, run};
 
-/// Sets each element to zero with probability `p` and scales the others by `1 / (1 − p)`. Moves
-/// `generator` on by a quarter of the number of elements, rounded up.
+/// Sets each element to zero with probability `p` and scales the others by `1 / (1 − p)`, in training
+/// and evaluation alike: the layer [`Dropout`](crate::nn::Dropout) drops only in training. PyTorch's
+/// default is a `p` of 0.5.
 ///
 /// # Errors
 ///
-/// `p` is not in `[0, 1]`. The generator then has not moved.
+/// `p` is not in `[0, 1]`, or nobody seeded this thread (see
+/// [`with_default`](samebits_tensor_core::random::with_default)).
 #[named]
 #[track_caller]
-pub fn dropout(x: &Tensor, p: f64, generator: &mut Generator) -> Result<Tensor> {
+pub fn dropout(x: &Tensor, p: f64) -> Result<Tensor> {
+    with_generator("dropout", x.device(), |generator| dropout_with(x, p, generator))
+}
+
+/// [`dropout`] from `generator`, which moves on by a quarter of the number of elements,
+/// rounded up.
+///
+/// # Errors
+///
+/// As [`dropout`].
+#[named]
+#[track_caller]
+pub fn dropout_with(x: &Tensor, p: f64, generator: &mut Generator) -> Result<Tensor> {
     let (value, mask) = run(&Dropout { x: x.value().clone(), p, generator: generator.clone() })?;
     generator.advance(Draw::blocks_u32(x.numel()));
     let dtype = x.dtype();
@@ -27,7 +45,6 @@ pub fn dropout(x: &Tensor, p: f64, generator: &mut Generator) -> Result<Tensor> 
 }
 
 /// [`dropout`] of whole channels: each row of `[n, channels, length]` is kept or dropped as one.
-/// Moves `generator` on by a quarter of the number of rows, rounded up.
 ///
 /// # Shapes
 ///
@@ -35,16 +52,28 @@ pub fn dropout(x: &Tensor, p: f64, generator: &mut Generator) -> Result<Tensor> 
 ///
 /// # Errors
 ///
-/// Another number of dimensions; `p` is not in `[0, 1]`. The generator then has not moved.
+/// Another number of dimensions; else as [`dropout`].
 #[named]
 #[track_caller]
-pub fn dropout1d(x: &Tensor, p: f64, generator: &mut Generator) -> Result<Tensor> {
-    expect_rank("dropout1d", x, 2, 3)?;
+pub fn dropout1d(x: &Tensor, p: f64) -> Result<Tensor> {
+    with_generator("dropout1d", x.device(), |generator| dropout1d_with(x, p, generator))
+}
+
+/// [`dropout1d`] from `generator`, which moves on by a quarter of the number of rows, rounded
+/// up.
+///
+/// # Errors
+///
+/// As [`dropout1d`].
+#[named]
+#[track_caller]
+pub fn dropout1d_with(x: &Tensor, p: f64, generator: &mut Generator) -> Result<Tensor> {
+    expect_rank("dropout1d_with", x, 2, 3)?;
     batched(x, 1, |x| feature_dropout(x, p, generator))
 }
 
 /// [`dropout`] of whole channels: each plane of `[n, channels, height, width]` is kept or dropped
-/// as one. Moves `generator` on by a quarter of the number of planes, rounded up.
+/// as one.
 ///
 /// # Shapes
 ///
@@ -53,16 +82,28 @@ pub fn dropout1d(x: &Tensor, p: f64, generator: &mut Generator) -> Result<Tensor
 ///
 /// # Errors
 ///
-/// Another number of dimensions; `p` is not in `[0, 1]`. The generator then has not moved.
+/// Another number of dimensions; else as [`dropout`].
 #[named]
 #[track_caller]
-pub fn dropout2d(x: &Tensor, p: f64, generator: &mut Generator) -> Result<Tensor> {
-    expect_rank("dropout2d", x, 3, 4)?;
+pub fn dropout2d(x: &Tensor, p: f64) -> Result<Tensor> {
+    with_generator("dropout2d", x.device(), |generator| dropout2d_with(x, p, generator))
+}
+
+/// [`dropout2d`] from `generator`, which moves on by a quarter of the number of planes,
+/// rounded up.
+///
+/// # Errors
+///
+/// As [`dropout2d`].
+#[named]
+#[track_caller]
+pub fn dropout2d_with(x: &Tensor, p: f64, generator: &mut Generator) -> Result<Tensor> {
+    expect_rank("dropout2d_with", x, 3, 4)?;
     feature_dropout(x, p, generator)
 }
 
 /// [`dropout`] of whole channels: each volume of `[n, channels, depth, height, width]` is kept or
-/// dropped as one. Moves `generator` on by a quarter of the number of volumes, rounded up.
+/// dropped as one.
 ///
 /// # Shapes
 ///
@@ -70,17 +111,28 @@ pub fn dropout2d(x: &Tensor, p: f64, generator: &mut Generator) -> Result<Tensor
 ///
 /// # Errors
 ///
-/// Another number of dimensions; `p` is not in `[0, 1]`. The generator then has not moved.
+/// Another number of dimensions; else as [`dropout`].
 #[named]
 #[track_caller]
-pub fn dropout3d(x: &Tensor, p: f64, generator: &mut Generator) -> Result<Tensor> {
-    expect_rank("dropout3d", x, 4, 5)?;
+pub fn dropout3d(x: &Tensor, p: f64) -> Result<Tensor> {
+    with_generator("dropout3d", x.device(), |generator| dropout3d_with(x, p, generator))
+}
+
+/// [`dropout3d`] from `generator`, which moves on by a quarter of the number of volumes,
+/// rounded up.
+///
+/// # Errors
+///
+/// As [`dropout3d`].
+#[named]
+#[track_caller]
+pub fn dropout3d_with(x: &Tensor, p: f64, generator: &mut Generator) -> Result<Tensor> {
+    expect_rank("dropout3d_with", x, 4, 5)?;
     batched(x, 3, |x| feature_dropout(x, p, generator))
 }
 
 /// Sets each element to the negative limit of SELU with probability `p`, then scales and shifts
-/// all so that mean and variance stay: the dropout for networks of SELUs. Moves `generator` on as
-/// [`dropout`].
+/// all so that mean and variance stay: the dropout for networks of SELUs.
 ///
 /// # Determinism
 ///
@@ -97,7 +149,19 @@ pub fn dropout3d(x: &Tensor, p: f64, generator: &mut Generator) -> Result<Tensor
 /// G. Klambauer et al., *Self-Normalizing Neural Networks*, 2017; `torch.nn.functional`.
 #[named]
 #[track_caller]
-pub fn alpha_dropout(x: &Tensor, p: f64, generator: &mut Generator) -> Result<Tensor> {
+pub fn alpha_dropout(x: &Tensor, p: f64) -> Result<Tensor> {
+    with_generator("alpha_dropout", x.device(), |generator| alpha_dropout_with(x, p, generator))
+}
+
+/// [`alpha_dropout`] from `generator`, which moves on by a quarter of the number of elements,
+/// rounded up.
+///
+/// # Errors
+///
+/// As [`alpha_dropout`].
+#[named]
+#[track_caller]
+pub fn alpha_dropout_with(x: &Tensor, p: f64, generator: &mut Generator) -> Result<Tensor> {
     let shape = x.shape().to_vec();
     masked_to_alpha(x, &shape, p, generator)
 }
@@ -107,18 +171,32 @@ pub fn alpha_dropout(x: &Tensor, p: f64, generator: &mut Generator) -> Result<Te
 ///
 /// # Errors
 ///
-/// There are fewer than two dimensions; `p` is not in `[0, 1]`. The generator then has not moved.
+/// There are fewer than two dimensions; else as [`dropout`].
 #[named]
 #[track_caller]
-pub fn feature_alpha_dropout(x: &Tensor, p: f64, generator: &mut Generator) -> Result<Tensor> {
-    expect_rank("feature_alpha_dropout", x, 2, usize::MAX)?;
+pub fn feature_alpha_dropout(x: &Tensor, p: f64) -> Result<Tensor> {
+    with_generator("feature_alpha_dropout", x.device(), |generator| {
+        feature_alpha_dropout_with(x, p, generator)
+    })
+}
+
+/// [`feature_alpha_dropout`] from `generator`, which moves on by a quarter of the number of
+/// channels, rounded up.
+///
+/// # Errors
+///
+/// As [`feature_alpha_dropout`].
+#[named]
+#[track_caller]
+pub fn feature_alpha_dropout_with(x: &Tensor, p: f64, generator: &mut Generator) -> Result<Tensor> {
+    expect_rank("feature_alpha_dropout_with", x, 2, usize::MAX)?;
     masked_to_alpha(x, &channels_of(x), p, generator)
 }
 
 #[track_caller]
 fn feature_dropout(x: &Tensor, p: f64, generator: &mut Generator) -> Result<Tensor> {
     let ones = Tensor::ones(&channels_of(x), x.dtype())?.to(x.device())?;
-    mul(x, &dropout(&ones, p, generator)?)
+    mul(x, &dropout_with(&ones, p, generator)?)
 }
 
 #[track_caller]

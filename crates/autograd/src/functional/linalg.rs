@@ -2,15 +2,17 @@
 
 use samebits_macros::named;
 use samebits_rng::Generator;
-use samebits_tensor_core::ops::{Cast, Normal, Qr, QrGrad, QrMode, Svd};
+use samebits_tensor_core::ops::{Cast, Qr, QrGrad, QrMode, Svd};
 use samebits_tensor_core::{Error, Result, Tensor as Value};
 
 use super::elementwise::{add, mul, neg, sub};
 use super::index::index_select;
 use super::linear::matmul;
+use super::random::{moving, normals};
 use super::reduce::mean;
 use super::shape::{cat, narrow, transpose};
-use super::{blocks, constant, twice, zeros_for};
+use super::{constant, twice, zeros_for};
+use crate::nn::with_generator;
 use crate::{Tensor, run, untracked};
 
 /// `x = Q · R` with orthogonal columns of Q and an upper triangular R; the diagonal of R has the
@@ -88,10 +90,9 @@ pub fn svd(x: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
 }
 
 /// An approximate singular value decomposition of rank `q` of `x`, or of `x − m`, from random
-/// projections: U `[.., rows, q]`, S `[.., q]` and V `[.., columns, q]`. Moves the generator on by
-/// the numbers that `[min(rows, columns), q]` normal ones take. Not differentiable.
+/// projections: U `[.., rows, q]`, S `[.., q]` and V `[.., columns, q]`. Not differentiable.
 ///
-/// PyTorch's defaults are a `q` of 6 and 2 iterations.
+/// The method [`Tensor::svd_lowrank`] has PyTorch's defaults: a `q` of 6, 2 iterations and no `m`.
 ///
 /// # Determinism
 ///
@@ -100,20 +101,19 @@ pub fn svd(x: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
 ///
 /// # Errors
 ///
-/// `x` is not a matrix of finite floats, or `m` does not broadcast to it.
+/// `x` is not a matrix of finite floats, `m` does not broadcast to it, or nobody seeded this thread
+/// (see [`with_default`](samebits_tensor_core::random::with_default)).
 ///
 /// # Examples
 ///
 /// ```
 /// use samebits_autograd::{Tensor, functional::svd_lowrank};
-/// use samebits_rng::Generator;
-/// use samebits_tensor_core::DType;
+/// use samebits_tensor_core::{DType, random::manual_seed};
 ///
+/// manual_seed(0);
 /// let x = Tensor::ones(&[40, 30], DType::F64)?;
-/// let (_, s, _) = svd_lowrank(&x, 3, 2, None, &mut Generator::new(0))?;
+/// let (_, s, _) = svd_lowrank(&x, 3, 2, None)?;
 /// assert!((s.to_vec::<f64>()?[0] - 1200f64.sqrt()).abs() < 1e-10);
-/// let again = svd_lowrank(&x, 3, 2, None, &mut Generator::new(0))?.1;
-/// assert_eq!(s.to_bytes()?, again.to_bytes()?);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
 ///
@@ -126,11 +126,44 @@ pub fn svd(x: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
 pub fn svd_lowrank(
     x: &Tensor,
     q: usize,
-    iterations: usize,
+    niter: usize,
+    m: Option<&Tensor>,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    with_generator("svd_lowrank", x.device(), |generator| {
+        svd_lowrank_with(x, q, niter, m, generator)
+    })
+}
+
+/// [`svd_lowrank`] from `generator`, which moves on by the numbers that `[min(rows, columns), q]`
+/// normal ones take, and not at all if there is an error.
+///
+/// # Errors
+///
+/// As [`svd_lowrank`].
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::{Tensor, functional::svd_lowrank_with};
+/// use samebits_rng::Generator;
+/// use samebits_tensor_core::DType;
+///
+/// let x = Tensor::ones(&[40, 30], DType::F64)?;
+/// let (_, once, _) = svd_lowrank_with(&x, 3, 2, None, &mut Generator::new(0))?;
+/// let (_, again, _) = svd_lowrank_with(&x, 3, 2, None, &mut Generator::new(0))?;
+/// assert_eq!(once.to_bytes()?, again.to_bytes()?);
+/// # Ok::<(), samebits_tensor_core::Error>(())
+/// ```
+#[named]
+#[track_caller]
+pub fn svd_lowrank_with(
+    x: &Tensor,
+    q: usize,
+    niter: usize,
     m: Option<&Tensor>,
     generator: &mut Generator,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    let (rows, columns) = matrix("svd_lowrank", x)?;
+    let (rows, columns) = matrix("svd_lowrank_with", x)?;
     let mut x = x.clone();
     if let Some(m) = m {
         x = sub(&x, &m.expand(x.shape())?)?;
@@ -138,15 +171,19 @@ pub fn svd_lowrank(
     if rows < columns {
         x = flip(&x)?;
     }
-    let basis = range(&x, q, iterations, generator)?;
-    let small = matmul(&flip(&basis)?, &x)?;
-    let (u, s, v) = svd(&small)?;
-    let u = matmul(&basis, &u)?;
-    Ok(if rows < columns { (v, s, u) } else { (u, s, v) })
+    moving(generator, |generator| {
+        let basis = range(&x, q, niter, generator)?;
+        let small = matmul(&flip(&basis)?, &x)?;
+        let (u, s, v) = svd(&small)?;
+        let u = matmul(&basis, &u)?;
+        Ok(if rows < columns { (v, s, u) } else { (u, s, v) })
+    })
 }
 
 /// [`svd_lowrank`] of a matrix of samples, whose columns are first centred if `center` says so:
 /// a principal component analysis. `q` is `min(6, rows, columns)` if missing.
+///
+/// The method [`Tensor::pca_lowrank`] has PyTorch's defaults: no `q`, centred, 2 iterations.
 ///
 /// # Determinism
 ///
@@ -161,10 +198,28 @@ pub fn pca_lowrank(
     x: &Tensor,
     q: Option<usize>,
     center: bool,
-    iterations: usize,
+    niter: usize,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    with_generator("pca_lowrank", x.device(), |generator| {
+        pca_lowrank_with(x, q, center, niter, generator)
+    })
+}
+
+/// [`pca_lowrank`] from `generator`, which moves on as in [`svd_lowrank_with`].
+///
+/// # Errors
+///
+/// As [`pca_lowrank`].
+#[named]
+#[track_caller]
+pub fn pca_lowrank_with(
+    x: &Tensor,
+    q: Option<usize>,
+    center: bool,
+    niter: usize,
     generator: &mut Generator,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    const OP: &str = "pca_lowrank";
+    const OP: &str = "pca_lowrank_with";
     let (rows, columns) = matrix(OP, x)?;
     let q = q.unwrap_or(rows.min(columns).min(6));
     if q > rows.min(columns) {
@@ -174,31 +229,25 @@ pub fn pca_lowrank(
         ));
     }
     if !center {
-        return svd_lowrank(x, q, iterations, None, generator);
+        return svd_lowrank_with(x, q, niter, None, generator);
     }
     let centred = sub(x, &mean(x, [x.shape().len() - 2], true)?)?;
-    svd_lowrank(&centred, q, iterations, None, generator)
+    svd_lowrank_with(&centred, q, niter, None, generator)
 }
 
 /// An orthogonal basis of about the range of a tall matrix.
 #[track_caller]
-fn range(x: &Tensor, q: usize, iterations: usize, generator: &mut Generator) -> Result<Tensor> {
-    let columns = x.shape()[x.shape().len() - 1];
-    let shape = vec![columns, q];
-    let numbers = samebits_tensor_core::layout::numel("svd_lowrank", &shape)?;
-    let normal = Normal {
-        shape,
-        dtype: x.dtype(),
-        device: x.device(),
-        mean: 0.0,
-        std: 1.0,
-        generator: generator.clone(),
-    };
-    let start = untracked(&normal)?;
-    generator.advance(blocks(x.dtype(), numbers));
+fn range(x: &Tensor, q: usize, niter: usize, generator: &mut Generator) -> Result<Tensor> {
+    let start = normals(
+        &[x.shape()[x.shape().len() - 1], q],
+        x.dtype(),
+        x.device(),
+        [0.0, 1.0],
+        generator,
+    )?;
     let orthogonal = |x: &Tensor| Ok::<Tensor, Error>(qr(x, QrMode::Reduced)?.0);
     let mut basis = orthogonal(&matmul(x, &start)?)?;
-    for _ in 0..iterations {
+    for _ in 0..niter {
         basis = orthogonal(&matmul(&flip(x)?, &basis)?)?;
         basis = orthogonal(&matmul(x, &basis)?)?;
     }

@@ -165,6 +165,38 @@ methods! {
 }
 
 impl Tensor {
+    /// [`pca_lowrank`](f::pca_lowrank) with PyTorch's defaults: a rank of at most 6, centred, 2
+    /// iterations.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    #[track_caller]
+    pub fn pca_lowrank(&self) -> Result<(Tensor, Tensor, Tensor)> {
+        f::pca_lowrank(self, None, true, 2)
+    }
+
+    /// [`svd_lowrank`](f::svd_lowrank) with PyTorch's defaults: a rank of 6, 2 iterations.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use samebits_autograd::{DType, Tensor};
+    ///
+    /// samebits_tensor_core::random::manual_seed(0);
+    /// let (u, s, v) = Tensor::ones(&[9, 8], DType::F32)?.svd_lowrank()?;
+    /// assert_eq!((u.shape(), s.shape(), v.shape()), (&[9, 6][..], &[6][..], &[8, 6][..]));
+    /// # Ok::<(), samebits_autograd::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn svd_lowrank(&self) -> Result<(Tensor, Tensor, Tensor)> {
+        f::svd_lowrank(self, 6, 2, None)
+    }
+
     /// This tensor where the condition holds, else `other`, with broadcasting; see
     /// [`where_`](f::where_), whose first argument is the condition.
     ///

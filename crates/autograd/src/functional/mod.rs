@@ -45,7 +45,10 @@ pub use conv::{
     conv, conv_same, conv_transpose, conv_transpose1d, conv_transpose2d, conv_transpose3d, conv1d,
     conv2d, conv3d,
 };
-pub use dropout::{alpha_dropout, dropout, dropout1d, dropout2d, dropout3d, feature_alpha_dropout};
+pub use dropout::{
+    alpha_dropout, alpha_dropout_with, dropout, dropout_with, dropout1d, dropout1d_with, dropout2d,
+    dropout2d_with, dropout3d, dropout3d_with, feature_alpha_dropout, feature_alpha_dropout_with,
+};
 pub use einsum::einsum;
 pub use elementwise::{
     abs, add, affine, clamp, clamp_max, clamp_min, cos, div, elu, erf, exp, exp2, expm1,
@@ -65,7 +68,7 @@ pub use index::{
 };
 pub use interpolate::{Resize, interpolate, interpolate_area, pixel_shuffle, pixel_unshuffle};
 pub use like::{full_like, ones_like, zeros_like};
-pub use linalg::{pca_lowrank, qr, svd, svd_lowrank};
+pub use linalg::{pca_lowrank, pca_lowrank_with, qr, svd, svd_lowrank, svd_lowrank_with};
 pub use linear::{addmm, baddbmm, bmm, linear, matmul};
 pub use loss::{
     BatchReduction, ClassLoss, CtcOptions, Reduction, binary_cross_entropy,
@@ -81,8 +84,9 @@ pub use pooling::{
     adaptive_avg_pool, adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d,
     adaptive_max_pool, adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d, avg_pool,
     avg_pool1d, avg_pool2d, avg_pool3d, fractional_max_pool, fractional_max_pool2d,
-    fractional_max_pool3d, fractional_samples, lp_pool, lp_pool1d, lp_pool2d, lp_pool3d, max_pool,
-    max_pool1d, max_pool2d, max_pool3d, max_unpool, max_unpool1d, max_unpool2d, max_unpool3d,
+    fractional_max_pool3d, fractional_samples, fractional_samples_with, lp_pool, lp_pool1d,
+    lp_pool2d, lp_pool3d, max_pool, max_pool1d, max_pool2d, max_pool3d, max_unpool, max_unpool1d,
+    max_unpool2d, max_unpool3d,
 };
 pub(crate) use random::refused;
 pub use random::{

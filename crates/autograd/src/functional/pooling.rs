@@ -14,6 +14,7 @@ pub use adaptive::{
 };
 pub use fractional::{
     fractional_max_pool, fractional_max_pool2d, fractional_max_pool3d, fractional_samples,
+    fractional_samples_with,
 };
 pub use unpool::{max_unpool, max_unpool1d, max_unpool2d, max_unpool3d};
 

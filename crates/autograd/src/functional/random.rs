@@ -507,7 +507,7 @@ fn uniform(
     Ok(value.into())
 }
 
-fn normals(
+pub(super) fn normals(
     shape: &[usize],
     dtype: DType,
     device: Device,
@@ -533,7 +533,7 @@ fn integers(
 }
 
 /// Runs `draw`, and moves the generator only if there is no error.
-fn moving<R>(
+pub(super) fn moving<R>(
     generator: &mut Generator,
     draw: impl FnOnce(&mut Generator) -> Result<R>,
 ) -> Result<R> {

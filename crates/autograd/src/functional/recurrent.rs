@@ -14,7 +14,7 @@ use samebits_tensor_core::{Error, Result};
 use super::elementwise::add;
 use super::loss::expect_shape;
 use super::shape::{cat, narrow, reshape, stack, transpose};
-use super::{dropout, linear};
+use super::{dropout_with, linear};
 use crate::Tensor;
 use direction::{Direction, Kind, name};
 
@@ -335,7 +335,7 @@ fn layers(
         }
         data = if outputs.len() == 1 { outputs.remove(0) } else { cat(&outputs, 1)? };
         if let (Some((p, generator)), true) = (&mut options.dropout, layer + 1 < layer_count) {
-            data = dropout(&data, *p, generator)?;
+            data = dropout_with(&data, *p, generator)?;
         }
     }
     Ok((data, [stack(&last[0], 0)?, stack(&last[1], 0)?]))

@@ -4,7 +4,9 @@ use ::safetensors::tensor::Metadata as Header;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::{Error, Result, Site, Tensors, safetensors, write_whole};
+use super::safetensors::Contents;
+use super::whole::replace;
+use super::{Error, Result, Site, Tensors, safetensors};
 use crate::NUMERICS_VERSION;
 
 /// Everything that the rest of a run depends on: tensors by name, and a state of the caller's.
@@ -58,8 +60,9 @@ impl<S: Serialize> Checkpoint<S> {
     /// [`Error::Write`] if the system cannot write the file, [`Error::Tensor`] if a device does not
     /// hand its tensor over, [`Error::Content`] if the state is nothing that JSON can hold.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
-        let path = path.as_ref();
-        write_whole(path, &self.serialized(Site { op: SAVE, path })?)
+        let site = Site { op: SAVE, path: path.as_ref() };
+        let contents = self.contents(site)?;
+        replace(site, |file| contents.write(site, file))
     }
 
     /// The content of the file.
@@ -68,10 +71,11 @@ impl<S: Serialize> Checkpoint<S> {
     ///
     /// As [`save`](Checkpoint::save), but for writing.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
-        self.serialized(Site { op: SAVE, path: Path::new(BYTES) })
+        let site = Site { op: SAVE, path: Path::new(BYTES) };
+        self.contents(site)?.to_bytes(site)
     }
 
-    fn serialized(&self, site: Site<'_>) -> Result<Vec<u8>> {
+    fn contents(&self, site: Site<'_>) -> Result<Contents<'_>> {
         let metadata = Metadata {
             format: FORMAT.to_owned(),
             version: VERSION,
@@ -81,7 +85,7 @@ impl<S: Serialize> Checkpoint<S> {
         };
         let metadata = serde_json::to_string(&metadata)
             .map_err(|error| site.content("state", error.to_string()))?;
-        safetensors::serialize(site, &self.tensors, Some((KEY, metadata)))
+        Contents::new(site, &self.tensors, Some((KEY, metadata)))
     }
 }
 

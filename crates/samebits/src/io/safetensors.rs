@@ -1,15 +1,17 @@
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::Path;
 
 use ::safetensors::Dtype;
-use ::safetensors::tensor::{Metadata, TensorView};
+use ::safetensors::tensor::{Metadata, TensorInfo};
 use samebits_numerics::memory;
 
 use super::bytes::read_tensor;
 use super::whole::replace;
 use super::{Result, Site, Tensors};
-use crate::{DType, Tensor};
+use crate::{DType, Device, Tensor};
 
 /// Reads the tensors of a safetensors file, onto the host.
 ///
@@ -23,7 +25,8 @@ pub fn load_safetensors(path: impl AsRef<Path>) -> Result<Tensors> {
     Ok(load(site)?.0)
 }
 
-/// Writes tensors to a safetensors file, whole or not at all.
+/// Writes tensors to a safetensors file, whole or not at all, and one after the other: no more memory
+/// is needed than the largest of them takes.
 ///
 /// # Errors
 ///
@@ -35,8 +38,8 @@ pub fn save_safetensors<'a>(
     tensors: impl IntoIterator<Item = (impl AsRef<str>, &'a Tensor)>,
 ) -> Result<()> {
     let site = Site { op: "save_safetensors", path: path.as_ref() };
-    let bytes = serialize(site, tensors, None)?;
-    replace(site, |file| std::io::Write::write_all(file, &bytes).map_err(site.write()))
+    let contents = Contents::new(site, tensors, None)?;
+    replace(site, |file| contents.write(site, file))
 }
 
 /// The tensors of a file, and what else its header says.
@@ -99,33 +102,81 @@ const TYPES: [(Dtype, DType); 9] = [
     (Dtype::BF16, DType::BF16),
 ];
 
-/// The content of a file. One entry of metadata at most: the order of more would be a hash map's.
-pub(super) fn serialize<'a>(
-    site: Site<'_>,
-    tensors: impl IntoIterator<Item = (impl AsRef<str>, &'a Tensor)>,
-    entry: Option<(&str, String)>,
-) -> Result<Vec<u8>> {
-    let mut contents = std::collections::BTreeMap::new();
-    for (name, tensor) in tensors {
-        let name = name.as_ref();
-        let place = format!("tensor {name}");
-        let bytes = tensor.to_bytes().map_err(site.tensor(&place))?;
-        let Some(&(dtype, _)) = TYPES.iter().find(|(_, stored)| *stored == tensor.dtype()) else {
-            let message = format!("elements of type {} are not saved", tensor.dtype());
-            return Err(site.content(place, message));
-        };
-        if contents.insert(name.to_owned(), (dtype, tensor.shape().to_vec(), bytes)).is_some() {
-            return Err(site.content(place, "two tensors have this name"));
+/// A file that is to be written: its header, and the tensors in the order of their elements.
+pub(super) struct Contents<'a> {
+    header: Vec<u8>,
+    tensors: Vec<(String, &'a Tensor)>,
+    /// The bytes of all elements.
+    data_len: usize,
+}
+
+/// Readers of the format refuse longer headers.
+const MOST_HEADER: usize = 100_000_000;
+/// The length of a header is a multiple of this, and so is the start of the elements.
+const ALIGNMENT: usize = 8;
+
+impl<'a> Contents<'a> {
+    /// One entry of metadata at most: the order of more would be a hash map's.
+    pub(super) fn new(
+        site: Site<'_>,
+        tensors: impl IntoIterator<Item = (impl AsRef<str>, &'a Tensor)>,
+        entry: Option<(&str, String)>,
+    ) -> Result<Contents<'a>> {
+        let (mut sorted, mut names) = (BTreeMap::new(), BTreeSet::new());
+        for (name, tensor) in tensors {
+            let name = name.as_ref();
+            let place = || format!("tensor {name}");
+            let Some(&(dtype, _)) = TYPES.iter().find(|(_, stored)| *stored == tensor.dtype())
+            else {
+                let message = format!("elements of type {} are not saved", tensor.dtype());
+                return Err(site.content(place(), message));
+            };
+            if !names.insert(name.to_owned()) {
+                return Err(site.content(place(), "two tensors have this name"));
+            }
+            // The widest type first, so that every element lies at a multiple of its size.
+            sorted.insert((Reverse(dtype), name.to_owned()), tensor);
         }
+        let (mut infos, mut tensors, mut data_len) = (Vec::new(), Vec::new(), 0usize);
+        for ((Reverse(dtype), name), tensor) in sorted {
+            let start = data_len;
+            // Elements that share memory, as those of an expanded tensor, may be too many.
+            data_len = tensor.numel().saturating_mul(tensor.dtype().size()).saturating_add(start);
+            let (shape, data_offsets) = (tensor.shape().to_vec(), (start, data_len));
+            infos.push((name.clone(), TensorInfo { dtype, shape, data_offsets }));
+            tensors.push((name, tensor));
+        }
+        let entry = entry.map(|(key, value)| [(key.to_owned(), value)].into_iter().collect());
+        let refused = |message: String| site.content("header", message);
+        let header = Metadata::new(entry, infos).map_err(|error| refused(error.to_string()))?;
+        let mut header = serde_json::to_vec(&header).map_err(|error| refused(error.to_string()))?;
+        header.resize(header.len().next_multiple_of(ALIGNMENT), b' ');
+        if header.len() > MOST_HEADER {
+            let message = format!("{} bytes long, expected at most {MOST_HEADER}", header.len());
+            return Err(refused(message));
+        }
+        Ok(Contents { header, tensors, data_len })
     }
-    let views = contents
-        .iter()
-        .map(|(name, (dtype, shape, bytes))| {
-            Ok((name, TensorView::new(*dtype, shape.clone(), bytes)?))
-        })
-        .collect::<Result<Vec<_>, _>>();
-    let entry = entry.map(|(key, value)| [(key.to_owned(), value)].into_iter().collect());
-    views
-        .and_then(|views| ::safetensors::serialize(views, entry))
-        .map_err(|error| site.content("header", error.to_string()))
+
+    /// Writes everything, one tensor after the other: only one is in memory a second time.
+    pub(super) fn write(&self, site: Site<'_>, mut file: impl Write) -> Result<()> {
+        let len = (self.header.len() as u64).to_le_bytes();
+        file.write_all(&len).and_then(|()| file.write_all(&self.header)).map_err(site.write())?;
+        for (name, tensor) in &self.tensors {
+            let bytes = tensor.to_bytes().map_err(site.tensor(format!("tensor {name}")))?;
+            file.write_all(&bytes).map_err(site.write())?;
+        }
+        Ok(())
+    }
+
+    /// What [`write`](Contents::write) writes.
+    pub(super) fn to_bytes(&self, site: Site<'_>) -> Result<Vec<u8>> {
+        let len = size_of::<u64>() + self.header.len() + self.data_len;
+        let mut bytes = memory::with_capacity(len).map_err(|error| {
+            let (op, device) = (site.op, Device::Cpu);
+            site.tensor("tensors")(crate::Error::OutOfMemory { op, device, bytes: error.bytes })
+        })?;
+        self.write(site, &mut bytes)?;
+        Ok(bytes)
+    }
 }

@@ -217,10 +217,10 @@ fn decompositions(calls: &mut Calls) {
         let (q, iterations) = (d.count(2), d.between(0, 3));
         let mut generator = Generator::new(d.word());
         let (u, s, v) = if d.flag() {
-            f::svd_lowrank(&Tensor::from(&x), q, iterations, None, &mut generator)?
+            f::svd_lowrank_with(&Tensor::from(&x), q, iterations, None, &mut generator)?
         } else {
             let (q, center) = (d.flag().then_some(q), d.flag());
-            f::pca_lowrank(&Tensor::from(&x), q, center, iterations, &mut generator)?
+            f::pca_lowrank_with(&Tensor::from(&x), q, center, iterations, &mut generator)?
         };
         Ok(vec![u.into(), s.into(), v.into()])
     });

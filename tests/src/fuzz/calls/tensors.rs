@@ -71,12 +71,12 @@ fn random(calls: &mut Calls) {
         let (shape, dtype, p, which) = (d.any_shape(), d.float(), d.real(0.3), d.below(6));
         let (x, mut generator) = (d.tensor(&shape, dtype), generator(d));
         graded(d, vec![x], |x| match which {
-            0 => f::dropout(&x[0], p, &mut generator),
-            1 => f::dropout1d(&x[0], p, &mut generator),
-            2 => f::dropout2d(&x[0], p, &mut generator),
-            3 => f::dropout3d(&x[0], p, &mut generator),
-            4 => f::alpha_dropout(&x[0], p, &mut generator),
-            _ => f::feature_alpha_dropout(&x[0], p, &mut generator),
+            0 => f::dropout_with(&x[0], p, &mut generator),
+            1 => f::dropout1d_with(&x[0], p, &mut generator),
+            2 => f::dropout2d_with(&x[0], p, &mut generator),
+            3 => f::dropout3d_with(&x[0], p, &mut generator),
+            4 => f::alpha_dropout_with(&x[0], p, &mut generator),
+            _ => f::feature_alpha_dropout_with(&x[0], p, &mut generator),
         })
     });
 }

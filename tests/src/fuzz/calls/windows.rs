@@ -181,8 +181,8 @@ fn functions(calls: &mut Calls) {
                 f::max_unpool(&pooled, &indices, &params, Some(&size))
             }
             _ => {
-                let samples = f::fractional_samples(&x[0], dims, &mut generator)?;
-                Ok(f::fractional_max_pool(&x[0], &other, &other, &samples)?.0)
+                let samples = f::fractional_samples_with(&x[0], dims, &mut generator)?;
+                Ok(f::fractional_max_pool(&x[0], &other, &other, Some(&samples))?.0)
             }
         })
     });

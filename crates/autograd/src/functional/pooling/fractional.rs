@@ -6,6 +6,7 @@ use samebits_tensor_core::{Error, Result};
 use super::indexed::{Windows, sum_by_index};
 use crate::functional::blocks;
 use crate::functional::spatial::{batched_with_indices, by_dims};
+use crate::nn::with_generator;
 use crate::{Tensor, run, untracked};
 
 /// The largest element of each window, and its index in the flattened spatial dimensions; the
@@ -15,11 +16,12 @@ use crate::{Tensor, run, untracked};
 ///
 /// `input` is `[n, channels, ..]` or `[channels, ..]` with two or three spatial dimensions, for
 /// each of which `kernel` and `output_size` have an entry. `samples` is
-/// `[n, channels, dimensions]`, numbers in `[0, 1)`: see [`fractional_samples`].
+/// `[n, channels, dimensions]`, numbers in `[0, 1)`: those of [`fractional_samples`] if missing.
 ///
 /// # Errors
 ///
-/// The sizes do not go together, or a sample is not in `[0, 1)`.
+/// The sizes do not go together, a sample is not in `[0, 1)`, or none are given and nobody seeded
+/// this thread (see [`with_default`](samebits_tensor_core::random::with_default)).
 ///
 /// # References
 ///
@@ -30,12 +32,13 @@ pub fn fractional_max_pool(
     input: &Tensor,
     kernel: &[usize],
     output_size: &[usize],
-    samples: &Tensor,
+    samples: Option<&Tensor>,
 ) -> Result<(Tensor, Tensor)> {
     batched_with_indices(input, kernel.len(), |input| {
-        let samples = match samples.rank() {
-            2 => samples.unsqueeze(0)?,
-            _ => samples.clone(),
+        let samples = match samples {
+            None => fractional_samples(input, kernel.len())?,
+            Some(samples) if samples.rank() == 2 => samples.unsqueeze(0)?,
+            Some(samples) => samples.clone(),
         };
         let (value, indices) = run(&FractionalMaxPool {
             input: input.value().clone(),
@@ -52,19 +55,32 @@ pub fn fractional_max_pool(
     })
 }
 
-/// Samples for [`fractional_max_pool`] over `dims` dimensions. Moves `generator` on by a quarter
-/// of their number, or half of it for f64, rounded up.
+/// Samples for [`fractional_max_pool`] over `dims` dimensions, from the generator in force.
 ///
 /// # Errors
 ///
-/// The input has neither `dims + 1` nor `dims + 2` dimensions, or is not of a float type.
+/// The input has neither `dims + 1` nor `dims + 2` dimensions, or is not of a float type; nobody
+/// seeded this thread (see [`with_default`](samebits_tensor_core::random::with_default)).
 #[named]
-pub fn fractional_samples(
+pub fn fractional_samples(input: &Tensor, dims: usize) -> Result<Tensor> {
+    with_generator("fractional_samples", input.device(), |generator| {
+        fractional_samples_with(input, dims, generator)
+    })
+}
+
+/// [`fractional_samples`] from `generator`, which moves on by a quarter of their number, or half of
+/// it for f64, rounded up.
+///
+/// # Errors
+///
+/// As [`fractional_samples`].
+#[named]
+pub fn fractional_samples_with(
     input: &Tensor,
     dims: usize,
     generator: &mut Generator,
 ) -> Result<Tensor> {
-    let op = "fractional_samples";
+    let op = "fractional_samples_with";
     let shape = input.shape();
     let planes = match shape.len().checked_sub(dims) {
         Some(planes @ 1..=2) if input.dtype().is_float() => &shape[..planes],
@@ -95,7 +111,7 @@ by_dims! {
         input: &Tensor,
         kernel: &[usize],
         output_size: &[usize],
-        samples: &Tensor
+        samples: Option<&Tensor>
     ) -> (Tensor, Tensor), dims: kernel.len();
     fractional_max_pool2d: 2, "two dimensions";
     fractional_max_pool3d: 3, "three dimensions";

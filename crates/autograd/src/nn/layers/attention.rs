@@ -181,7 +181,7 @@ impl MultiheadAttention {
         let mut weights = functional::softmax(&scores, 2)?;
         if is_training() && self.dropout > 0.0 {
             weights = with_generator(op, weights.device(), |generator| {
-                functional::dropout(&weights, self.dropout, generator)
+                functional::dropout_with(&weights, self.dropout, generator)
             })?;
         }
         let found = functional::bmm(&weights, &v)?;

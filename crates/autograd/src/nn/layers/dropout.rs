@@ -1,7 +1,7 @@
 use samebits_macros::Module;
 use samebits_tensor_core::Result;
 
-use crate::nn::{Layer, is_training, with_generator};
+use crate::nn::{Layer, is_training};
 use crate::{Tensor, functional};
 
 macro_rules! dropouts {
@@ -36,9 +36,7 @@ macro_rules! dropouts {
                 if !is_training() {
                     return Ok(x.clone());
                 }
-                with_generator(stringify!($name), x.device(), |generator| {
-                    functional::$function(x, self.p, generator)
-                })
+                functional::$function(x, self.p)
             }
         }
     )* };

@@ -2,8 +2,8 @@ use samebits_macros::Module;
 use samebits_tensor_core::Result;
 use samebits_tensor_core::ops::PoolParams;
 
+use crate::nn::Layer;
 use crate::nn::options::{PerDim, setters};
-use crate::nn::{Layer, with_generator};
 use crate::{Tensor, functional};
 
 /// Setters of the parameters of windows.
@@ -328,11 +328,8 @@ impl<const DIMS: usize> FractionalMaxPoolNd<DIMS> {
 
 impl<const DIMS: usize> Layer for FractionalMaxPoolNd<DIMS> {
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        let samples = with_generator("FractionalMaxPool", x.device(), |generator| {
-            functional::fractional_samples(x, DIMS, generator)
-        })?;
         let (kernel, output) = (&self.kernel_size, &self.output_size);
-        Ok(functional::fractional_max_pool(x, kernel, output, &samples)?.0)
+        Ok(functional::fractional_max_pool(x, kernel, output, None)?.0)
     }
 }
 
