@@ -43,7 +43,7 @@ fn a_product_with_a_constant_keeps_the_sign_of_zero() {
         ("affine", |x| f::affine(x, 2.0, 1.0)),
         ("mean", |x| f::mean(x, 1, false)),
         ("mean of var_mean", |x| Ok(f::var_mean(x, 1, 1.0, false)?.1)),
-        ("dropout", |x| f::dropout(x, 0.5, &mut Generator::new(0))),
+        ("dropout", |x| f::dropout_with(x, 0.5, &mut Generator::new(0))),
         ("maximum of equals", |x| f::maximum(x, &x.detach())),
         ("softplus", |x| f::softplus(x, 2.0, 20.0)),
     ];
