@@ -71,8 +71,9 @@ const LISTS: [(&str, &str, &str, &str); 13] = [
 ];
 
 const NEXT: &str = "Next:
-  - `cargo check --workspace --all-targets` names every decision that is left;
-  - `cargo xtask build-kernels` compiles the CUDA kernels;
+  - `cargo xtask build-kernels` compiles the CUDA kernels, once their decision is made;
+    `samebits-cuda-kernels` includes the result, so it comes first;
+  - `cargo check --workspace --all-targets` names every other decision, crate by crate;
   - `cargo test --workspace --test fuzz` asks for a target in tests/src/fuzz/calls;
   - `cargo test --workspace --test invariance --test batches --test gradients` runs the proofs;
   - `cargo xtask support-matrix` renews the table of kernels.
