@@ -62,10 +62,50 @@ const MAY_BE_UNSAFE: &[&str] = &[
     "xtask/src/nvrtc.rs",
 ];
 
-/// Crates whose files leave it to one of theirs to reach a pool thread: the one that guards what
-/// runs there against other floating-point modes.
-const SHARES_WORK: &[(&str, &str)] =
-    &[("crates/cpu-kernels/src/", "crates/cpu-kernels/src/parallel.rs")];
+/// Words of code that some folders keep to a few files, and why: invariants of ARCHITECTURE.md.
+/// Comments may hold them.
+const KEPT_TO: &[(&[&str], &str, &[&str], &str)] = &[
+    (
+        &["crates/cpu-kernels/src/"],
+        "rayon",
+        &["crates/cpu-kernels/src/parallel.rs"],
+        "it guards the floating-point mode of what it runs",
+    ),
+    (&["crates/numerics/src/"], "rayon", &[], "numerics knows nothing of threads"),
+    (&["crates/numerics/src/"], "std::thread", &[], "numerics knows nothing of threads"),
+    (
+        &["crates/"],
+        "determinism::policy()",
+        &["crates/tensor-core/src/registry.rs"],
+        "the level in force is read in the registry",
+    ),
+    (
+        &[
+            "crates/numerics/src/",
+            "crates/rng/src/",
+            "crates/tensor-core/src/",
+            "crates/cpu-kernels/src/",
+            "crates/cuda-kernels/src/",
+            "crates/autograd/src/",
+            "crates/samebits/src/",
+        ],
+        "Instant::now",
+        &["crates/cuda-kernels/src/backend/autotune.rs"],
+        "no result may depend on a clock",
+    ),
+    (
+        &["crates/cuda-kernels/src/"],
+        "DeviceGetAttribute",
+        &[],
+        "no grid may depend on an attribute of the device",
+    ),
+    (
+        &["crates/cuda-kernels/src/"],
+        "device_attribute",
+        &[],
+        "no grid may depend on an attribute of the device",
+    ),
+];
 
 /// Files longer than this want a wall.
 const MOST_LINES: usize = 700;
@@ -222,11 +262,12 @@ fn check_source(file: &Path, text: &str, findings: &mut Vec<String>) {
     if has_unsafe && !allowed && !a_test {
         findings.push(format!("{shown}: unsafe code outside the modules that may have it"));
     }
-    for &(folder, only) in SHARES_WORK {
-        let names_rayon =
-            |line: &&str| line.contains("rayon") && !line.trim_start().starts_with("//");
-        if path.starts_with(folder) && path != only && text.lines().any(|line| names_rayon(&line)) {
-            findings.push(format!("{shown}: rayon is for {only} only, which guards what it runs"));
+    let has =
+        |word| text.lines().any(|line| line.contains(word) && !line.trim_start().starts_with("//"));
+    for &(folders, word, files, why) in KEPT_TO {
+        let kept = folders.iter().any(|folder| path.starts_with(folder));
+        if kept && !files.contains(&&*path) && has(word) {
+            findings.push(format!("{shown}: `{word}` has no place here: {why}"));
         }
     }
     let root_module = path.ends_with("src/lib.rs") || path.ends_with("src/main.rs");
@@ -298,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn unguarded_ways_to_a_pool_thread_are_found() {
+    fn words_out_of_place_are_found() {
         let mut findings = Vec::new();
         let mut check = |path: &str, text: &str| {
             check_source(Path::new(path), text, &mut findings);
@@ -308,5 +349,10 @@ mod tests {
         assert_eq!(check("crates/cpu-kernels/src/sort.rs", "// As rayon does."), 0);
         assert_eq!(check("crates/cpu-kernels/src/sort.rs", "use rayon::prelude::*;"), 1);
         assert_eq!(check("crates/cpu-kernels/src/conv/cut.rs", "rayon::join(a, b);"), 2);
+        assert_eq!(check("crates/conv-autotune/src/clock.rs", "Instant::now()"), 2);
+        assert_eq!(check("crates/autograd/src/dispatch.rs", "Instant::now()"), 3);
+        assert_eq!(check("crates/tensor-core/src/registry.rs", "determinism::policy()"), 3);
+        assert_eq!(check("crates/tensor-core/src/tensor.rs", "determinism::policy()"), 4);
+        assert_eq!(check("crates/cuda-kernels/src/scan.rs", "sys::cuDeviceGetAttribute(..)"), 5);
     }
 }
