@@ -64,7 +64,7 @@ pub use loader::{
 pub use progress::Progress;
 pub use pytorch::{PyTorch, PyTorchDistributed, TorchGenerator};
 pub use retry::{Retry, Skipped};
-pub use rows::{ByteOrder, Element, Labels, Rows};
+pub use rows::{ByteOrder, Element, Labels, Rows, Windows};
 pub use sampler::{
     BatchSampler, Order, Sampler, Sequential, Shard, Shuffled, ShuffledSubset, Tail, Weighted,
     WithReplacement,

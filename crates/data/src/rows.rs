@@ -12,8 +12,10 @@ use crate::{Dataset, Error, Place, Result, SampleContext};
 mod element;
 mod idx;
 mod safetensors;
+mod windows;
 
 pub use element::Element;
+pub use windows::Windows;
 
 use element::Number;
 
@@ -21,7 +23,8 @@ use element::Number;
 ///
 /// A sample is the row's values as `f32`. A value that `f32` does not hold exactly, such as an
 /// identifier above 2^24, is [`Error::Inexact`], unless [`rounded`](Rows::rounded) permits rounding.
-/// [`into_labels`](Rows::into_labels) reads single integers instead;
+/// [`into_labels`](Rows::into_labels) reads single integers instead, and
+/// [`into_windows`](Rows::into_windows) windows of them;
 /// [`row_i64`](Rows::row_i64), [`row_f64`](Rows::row_f64) and [`row_bytes`](Rows::row_bytes) read
 /// one row in another form.
 ///
@@ -187,9 +190,19 @@ impl Rows {
         if index >= self.len {
             return Err(Error::IndexOutOfRange { op: self.op, index, len: self.len });
         }
-        let size = self.width * self.element.size();
+        self.bytes_at(self.offset(index), self.width)
+    }
+
+    /// Where row `index`, which is below the length, begins.
+    fn offset(&self, index: usize) -> u64 {
+        self.start + index as u64 * (self.width * self.element.size()) as u64
+    }
+
+    /// The bytes of `count` numbers from `offset` on.
+    fn bytes_at(&self, offset: u64, count: usize) -> Result<Vec<u8>> {
+        let size = count.saturating_mul(self.element.size());
         let mut bytes = had(self.op, memory::zeroed(size))?;
-        self.source.read_at(self.op, self.start + index as u64 * size as u64, &mut bytes)?;
+        self.source.read_at(self.op, offset, &mut bytes)?;
         Ok(bytes)
     }
 
@@ -200,7 +213,7 @@ impl Rows {
     /// As for [`row_bytes`](Rows::row_bytes), and [`Error::Inexact`] for integers that `f64` would
     /// round.
     pub fn row_f64(&self, index: usize) -> Result<Vec<f64>> {
-        self.exact(index, &self.row_bytes(index)?, "f64", Number::to_f64)
+        self.exact(self.offset(index), &self.row_bytes(index)?, "f64", Number::to_f64)
     }
 
     /// The values of row `index` as `i64`.
@@ -209,25 +222,23 @@ impl Rows {
     ///
     /// As for [`row_bytes`](Rows::row_bytes), and [`Error::Inexact`] for values that are no `i64`.
     pub fn row_i64(&self, index: usize) -> Result<Vec<i64>> {
-        self.exact(index, &self.row_bytes(index)?, "i64", Number::to_i64)
+        self.exact(self.offset(index), &self.row_bytes(index)?, "i64", Number::to_i64)
     }
 
-    /// The values in `bytes`, which are row `index`, if each has an exact value of the type.
+    /// The values in `bytes`, which lie at `offset`, if each has an exact value of the type.
     fn exact<T>(
         &self,
-        index: usize,
+        offset: u64,
         bytes: &[u8],
         wanted: &'static str,
         convert: impl Fn(Number) -> Option<T>,
     ) -> Result<Vec<T>> {
-        let mut values = had(self.op, memory::with_capacity(self.width))?;
+        let mut values = had(self.op, memory::with_capacity(bytes.len() / self.element.size()))?;
         for (place, number) in self.element.numbers(self.order, bytes).enumerate() {
             values.push(convert(number).ok_or_else(|| Error::Inexact {
                 op: self.op,
                 path: self.source.path().to_owned(),
-                offset: self.start
-                    + index as u64 * bytes.len() as u64
-                    + (place * self.element.size()) as u64,
+                offset: offset + (place * self.element.size()) as u64,
                 value: number.to_string(),
                 wanted,
             })?);
@@ -247,20 +258,46 @@ impl Rows {
     ///
     /// [`Error::InvalidOption`] if a row holds more than one number or no integer.
     pub fn into_labels(self) -> Result<Labels> {
-        if self.width != 1 || !self.element.is_integer() {
-            return Err(Error::option(
-                self.op,
-                "labels",
-                format!(
-                    "{:?} of shape {:?} in {}",
-                    self.element,
-                    self.shape,
-                    self.source.path().display()
-                ),
-                "must be one integer per row",
-            ));
-        }
+        self.check_integers("labels")?;
         Ok(Labels { rows: self })
+    }
+
+    /// Windows of `length` consecutive integers, one every `stride`: the samples of a language
+    /// model in a file of tokens. Integers behind the last whole window are left out.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidOption`] if a row holds more than one number or no integer, or `length` or
+    /// `stride` is 0.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use samebits_data::{ByteOrder, DataLoader, Element, Rows};
+    ///
+    /// let dir = tempfile::tempdir()?;
+    /// let path = dir.path().join("tokens.bin");
+    /// std::fs::write(&path, (0..8_u16).flat_map(u16::to_le_bytes).collect::<Vec<_>>())?;
+    /// let tokens = Rows::open_raw(path, 0, Element::U16, ByteOrder::Little, &[])?;
+    /// // Three inputs and three targets: the targets follow the inputs by one.
+    /// let loader = DataLoader::builder(tokens.into_windows(4, 3)?).batch_size(2).build()?;
+    /// let batch = loader.epoch(0).next().unwrap()?.data;
+    /// assert_eq!(batch.row(1), Some(&[3, 4, 5, 6][..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn into_windows(self, length: usize, stride: usize) -> Result<Windows> {
+        self.check_integers("windows")?;
+        Windows::new(self, length, stride)
+    }
+
+    /// Refuses rows that are not one integer each.
+    fn check_integers(&self, option: &'static str) -> Result<()> {
+        if self.width == 1 && self.element.is_integer() {
+            return Ok(());
+        }
+        let (element, shape, path) = (self.element, &self.shape, self.source.path().display());
+        let value = format!("{element:?} of shape {shape:?} in {path}");
+        Err(Error::option(self.op, option, value, "must be one integer per row"))
     }
 }
 
@@ -286,7 +323,7 @@ impl Dataset for Rows {
     fn get(&self, index: usize, _: &mut SampleContext<'_>) -> Result<Vec<f32>> {
         let bytes = self.row_bytes(index)?;
         match self.element.exceeds_f32() && !self.rounds {
-            true => self.exact(index, &bytes, "f32", Number::to_f32),
+            true => self.exact(self.offset(index), &bytes, "f32", Number::to_f32),
             false => Ok(self.element.to_f32(self.order, &bytes)),
         }
     }

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use samebits_data::{
-    DataLoader, Dataset, DatasetExt, Error, JsonLines, JsonShards, Keep, Result, SampleContext,
-    ShardedDataset, ShardedDatasetExt, StreamLoader, Tar, TarSample, TarShards, WorkerContext,
+    ByteOrder, DataLoader, Dataset, DatasetExt, Element, Error, JsonLines, JsonShards, Keep,
+    Result, Rows, SampleContext, ShardedDataset, ShardedDatasetExt, StreamLoader, Tar, TarSample,
+    TarShards, WorkerContext,
 };
 
 type Pair = (u64, String);
@@ -398,4 +399,36 @@ fn tar_files_resume_anywhere() {
     let b = write(dir.path(), "b.tar.gz", &packed(&samples(8)));
     indexed_resumes(Tar::open(&a).unwrap());
     stream_resumes(TarShards::new(vec![a, b]));
+}
+
+#[test]
+fn windows_of_tokens_are_slices_of_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let tokens: Vec<u32> = (0..50).map(|i| u32::MAX - i * i).collect();
+    let bytes: Vec<u8> =
+        [9, 9].into_iter().chain(tokens.iter().flat_map(|token| token.to_be_bytes())).collect();
+    let path = write(dir.path(), "tokens.bin", &bytes);
+    let rows = || Rows::open_raw(&path, 2, Element::U32, ByteOrder::Big, &[]).unwrap();
+    for length in [1, 2, 7, 50, 51, usize::MAX] {
+        for stride in [1, 3, 50, usize::MAX] {
+            let windows = rows().into_windows(length, stride).unwrap();
+            let expected: Vec<Vec<i64>> = (0..50_usize)
+                .step_by(stride)
+                .filter_map(|start| tokens.get(start..start.checked_add(length)?))
+                .map(|window| window.iter().map(|&token| i64::from(token)).collect())
+                .collect();
+            assert_eq!(all(&windows), expected, "{length} every {stride}");
+            assert!(get(&windows, expected.len()).is_err());
+        }
+    }
+    assert_ne!(
+        rows().into_windows(5, 4).unwrap().describe(),
+        rows().into_windows(5, 5).unwrap().describe()
+    );
+    let error = rows().into_windows(0, 1).unwrap_err().to_string();
+    assert_eq!(error, "raw rows: length of a window is 0: must be at least 1");
+    assert!(rows().into_windows(1, 0).is_err());
+    let pairs = Rows::open_raw(&path, 2, Element::U32, ByteOrder::Big, &[2]).unwrap();
+    assert!(pairs.into_windows(1, 1).is_err());
+    indexed_resumes(rows().into_windows(5, 4).unwrap());
 }
