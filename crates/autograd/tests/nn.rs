@@ -178,6 +178,59 @@ fn evaluation_is_the_default_and_scopes_nest() {
 }
 
 #[test]
+fn initialisers_without_a_distribution_are_pytorchs() {
+    let mut x = Tensor::zeros(&[2, 3], DType::F64).unwrap();
+    nn::init::eye(&mut x).unwrap();
+    assert_eq!(x.to_vec::<f64>().unwrap(), [1.0, 0.0, 0.0, 0.0, 1.0, 0.0]);
+    nn::init::ones(&mut x).unwrap();
+    assert_eq!(x.to_vec::<f64>().unwrap(), [1.0; 6]);
+    nn::init::zeros(&mut x).unwrap();
+    assert_eq!(x.to_vec::<f64>().unwrap(), [0.0; 6]);
+    assert!(nn::init::eye(&mut Tensor::scalar(1.0f32)).is_err());
+    // torch.nn.init.dirac_(torch.empty(4, 3, 4), groups=2).nonzero()
+    let mut x = Tensor::ones(&[4, 3, 4], DType::F32).unwrap();
+    nn::init::dirac(&mut x, 2).unwrap();
+    let places = x.nonzero().unwrap();
+    assert_eq!(places.to_vec::<i64>().unwrap(), [0, 0, 2, 1, 1, 2, 2, 0, 2, 3, 1, 2]);
+    assert!(nn::init::dirac(&mut x, 3).is_err());
+    assert!(nn::init::dirac(&mut Tensor::ones(&[4, 3], DType::F32).unwrap(), 1).is_err());
+    let mut x = Tensor::ones(&[10, 4], DType::F32).unwrap();
+    nn::draw_from(&mut Generator::new(1), || nn::init::sparse(&mut x, 0.25, 0.01)).unwrap();
+    let zeros = x.eq(0.0).unwrap().to_dtype(DType::I64).unwrap().sum(0).unwrap();
+    assert_eq!(zeros.to_vec::<i64>().unwrap(), [3; 4]);
+    let shares = |share| {
+        nn::draw_from(&mut Generator::new(1), || {
+            nn::init::sparse(&mut Tensor::ones(&[3, 2], DType::F32).unwrap(), share, 0.01)
+        })
+    };
+    assert!(shares(1.0).is_ok() && shares(1.1).is_err() && shares(f64::NAN).is_err());
+}
+
+#[test]
+fn random_options_draw_what_the_functions_do() {
+    let options = functional::RandomOptions::new();
+    let drawn = |f: &dyn Fn() -> samebits_autograd::Result<Tensor>| {
+        nn::draw_from(&mut Generator::new(5), f).unwrap()
+    };
+    let same = |a: Tensor, b: Tensor| {
+        assert_eq!((a.dtype(), bits(&a)), (b.dtype(), bits(&b)));
+    };
+    same(drawn(&|| options.rand(&[5])), drawn(&|| functional::rand(&[5])));
+    same(drawn(&|| options.randn(&[5])), drawn(&|| functional::randn(&[5])));
+    let normal = || functional::normal_scalar(1.0, 2.0, &[5]);
+    same(drawn(&|| options.normal(1.0, 2.0, &[5])), drawn(&normal));
+    let integers = || functional::randint(3, 9, &[5]);
+    same(drawn(&|| options.randint(3, 9, &[5])), drawn(&integers));
+    let wide = Tensor::zeros(&[5], DType::F64).unwrap();
+    let options = options.dtype(DType::F64);
+    same(drawn(&|| options.rand(&[5])), drawn(&|| wide.rand_like()));
+    same(drawn(&|| options.randn(&[5])), drawn(&|| wide.randn_like()));
+    assert_eq!(drawn(&|| options.randint(3, 9, &[5])).dtype(), DType::F64);
+    let error = options.dtype(DType::I64).randn(&[5]).unwrap_err().to_string();
+    assert!(error.starts_with("randn: expected the result of type f32, got i64"), "{error}");
+}
+
+#[test]
 fn a_given_generator_moves_on_by_what_is_drawn() {
     let (dropout, x) = (Dropout::default(), Tensor::ones(&[8], DType::F32).unwrap());
     let mut expected = Generator::new(3);

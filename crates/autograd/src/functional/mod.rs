@@ -90,7 +90,7 @@ pub use pooling::{
 };
 pub(crate) use random::refused;
 pub use random::{
-    bernoulli, bernoulli_with, multinomial, multinomial_with, normal, normal_scalar,
+    RandomOptions, bernoulli, bernoulli_with, multinomial, multinomial_with, normal, normal_scalar,
     normal_scalar_with, normal_with, rand, rand_like, rand_like_with, rand_with, randint,
     randint_like, randint_like_with, randint_with, randn, randn_like, randn_like_with, randn_with,
     randperm, randperm_with,

@@ -5,6 +5,10 @@
 //! thread's default generator of the device. The other, `_with`, takes the generator. If there is
 //! an error, the generator has not moved.
 
+mod options;
+
+pub use options::RandomOptions;
+
 use samebits_macros::named;
 use samebits_numerics::memory;
 use samebits_rng::Generator;

@@ -148,6 +148,109 @@ pub fn trunc_normal(tensor: &mut Tensor, mean: f64, std: f64, low: f64, high: f6
     })
 }
 
+/// Ones.
+///
+/// # Errors
+///
+/// There is no memory for them.
+pub fn ones(tensor: &mut Tensor) -> Result<()> {
+    constant(tensor, 1.0)
+}
+
+/// Zeros.
+///
+/// # Errors
+///
+/// There is no memory for them.
+pub fn zeros(tensor: &mut Tensor) -> Result<()> {
+    constant(tensor, 0.0)
+}
+
+/// Ones on the diagonal of a matrix and zeros elsewhere: a linear layer that keeps its inputs.
+///
+/// # Errors
+///
+/// The tensor does not have two dimensions, or there is no memory.
+pub fn eye(tensor: &mut Tensor) -> Result<()> {
+    let &[_, columns] = tensor.shape() else {
+        let shape = tensor.shape();
+        return Err(Error::invalid("eye", format!("expected a matrix, got shape {shape:?}")));
+    };
+    ones_where(tensor, |at| at / columns == at % columns)
+}
+
+/// The Dirac delta of a convolution's weight `[out, in, kernel..]`: in each group, output channel
+/// `i` is input channel `i`, and the outputs beyond the inputs are zero.
+///
+/// # Errors
+///
+/// The tensor does not have three to five dimensions, the groups do not divide the output channels,
+/// or there is no memory.
+pub fn dirac(tensor: &mut Tensor, groups: usize) -> Result<()> {
+    let shape = tensor.shape().to_vec();
+    let [out, inputs, kernel @ ..] = &shape[..] else { return Err(no_weight(&shape)) };
+    if !(1..=3).contains(&kernel.len()) {
+        return Err(no_weight(&shape));
+    }
+    if groups == 0 || out % groups != 0 {
+        let message = format!("{groups} groups do not divide {out} output channels");
+        return Err(Error::invalid("dirac", message));
+    }
+    let size: usize = kernel.iter().product();
+    let centre = kernel.iter().fold(0, |at, size| at * size + size / 2);
+    ones_where(tensor, |at| {
+        let (channel, place) = (at / size, at % size);
+        place == centre && channel / inputs % (out / groups) == channel % inputs
+    })
+}
+
+fn no_weight(shape: &[usize]) -> Error {
+    let message = format!("expected three to five dimensions, got shape {shape:?}");
+    Error::invalid("dirac", message)
+}
+
+/// Normal numbers of mean 0, of which a share of `sparsity` in each column, rounded up, is zero.
+/// PyTorch's default is a `std` of 0.01. Drawn on the host: the numbers, then for each column a
+/// permutation whose first rows become zero.
+///
+/// # Errors
+///
+/// The tensor does not have two dimensions, `sparsity` is not in `[0, 1]`, `std` is negative, the
+/// type is not floating, or there is no generator to draw from.
+pub fn sparse(tensor: &mut Tensor, sparsity: f64, std: f64) -> Result<()> {
+    let op = "sparse";
+    let &[rows, columns] = tensor.shape() else {
+        let shape = tensor.shape();
+        return Err(Error::invalid(op, format!("expected a matrix, got shape {shape:?}")));
+    };
+    if !(0.0..=1.0).contains(&sparsity) {
+        return Err(Error::invalid(op, format!("expected a share in [0, 1], got {sparsity}")));
+    }
+    let zeros = (sparsity * rows as f64).ceil() as usize;
+    let mut order = Value::scratch(&[rows], DType::I64)?;
+    let order = order.as_mut_slice::<i64>()?;
+    on_host(op, tensor, |generator, out| {
+        generator.fill_normal_f32(out, 0.0, std as f32)?;
+        for column in 0..columns {
+            generator.fill_permutation(order)?;
+            for &row in &order[..zeros] {
+                out[row as usize * columns + column] = 0.0;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Ones at the places in row-major order that `is_one` names, else zeros.
+fn ones_where(tensor: &mut Tensor, is_one: impl Fn(usize) -> bool) -> Result<()> {
+    let mut value = Value::zeros(tensor.shape(), DType::F32)?;
+    let numbers = value.as_mut_slice::<f32>()?.iter_mut().enumerate();
+    numbers.filter(|(at, _)| is_one(*at)).for_each(|(_, number)| *number = 1.0);
+    let value = run(&Cast { x: value, to: tensor.dtype() })?.to(tensor.device())?;
+    replace(tensor, value.into());
+    Ok(())
+}
+
 /// A distribution that is drawn on every device.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Numbers {
