@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use samebits::io::Checkpoint;
 
+#[allow(clippy::print_stdout, reason = "a program that reports to its user")]
 mod example {
     include!("example.rs");
 
