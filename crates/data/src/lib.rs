@@ -66,8 +66,8 @@ pub use pytorch::{PyTorch, PyTorchDistributed, TorchGenerator};
 pub use retry::{Retry, Skipped};
 pub use rows::{ByteOrder, Element, Labels, Rows, Windows};
 pub use sampler::{
-    BatchSampler, Order, Sampler, Sequential, Shard, Shuffled, ShuffledSubset, Tail, Weighted,
-    WithReplacement,
+    BatchSampler, Bijective, Order, Sampler, Sequential, Shard, Shuffled, ShuffledSubset, Tail,
+    Weighted, WithReplacement,
 };
 pub use stream::{
     LaneState, Lines, Records, ShardedDataset, ShardedDatasetExt, StreamBatch, StreamEpoch,

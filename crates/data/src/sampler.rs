@@ -108,6 +108,43 @@ impl Sampler for Shuffled {
     }
 }
 
+/// All samples once, in a random order whose places are computed alone: the plan of an epoch takes no
+/// memory, whatever the length. [`Shuffled`] is faster for orders that fit into memory.
+///
+/// # Determinism
+///
+/// The order is the [`Bijection`](samebits_rng::Bijection) that the generator of the epoch's order
+/// draws.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_data::{Bijective, Sampler};
+/// use samebits_rng::Generator;
+///
+/// let order = Bijective.order(1_000_000_000, 0, &Generator::new(1))?;
+/// assert!(order.at(999_999_999).unwrap() < 1_000_000_000);
+/// # Ok::<(), samebits_data::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Bijective;
+
+impl Sampler for Bijective {
+    fn describe(&self) -> String {
+        "shuffled by a bijection".to_owned()
+    }
+
+    fn order(&self, len: usize, _: u64, generator: &Generator) -> Result<Order> {
+        let bijection = generator.clone().bijection(len as u64);
+        let at = move |place| bijection.at(place as u64).map_or(usize::MAX, |index| index as usize);
+        Ok(Order::computed(len, at))
+    }
+
+    fn may_repeat(&self) -> bool {
+        false
+    }
+}
+
 /// Samples drawn one by one, each time from all of them.
 ///
 /// # Determinism

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use samebits_data::{
-    BatchSampler, DataLoader, DatasetExt, Memory, Order, Result, Sampler, Sequential, Shard,
-    Shuffled, Tail, Weighted, WithReplacement,
+    BatchSampler, Bijective, DataLoader, DatasetExt, Memory, Order, Result, Sampler, Sequential,
+    Shard, Shuffled, Tail, Weighted, WithReplacement,
 };
 use samebits_rng::Generator;
 
@@ -319,4 +319,29 @@ fn a_computed_order_cannot_leave_the_dataset() {
     let error = results[0].as_ref().unwrap_err();
     assert_eq!(error.to_string(), "sampler: index 3 is out of range for length 3");
     assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 2);
+}
+
+#[test]
+fn ranks_share_a_billion_samples_by_a_bijection() {
+    const LEN: usize = 1_000_000_000;
+    let mut order = Bijective.order(1000, 0, &Generator::new(3)).unwrap().into_vec().unwrap();
+    assert_ne!(order, (0..1000).collect::<Vec<_>>());
+    order.sort_unstable();
+    assert_eq!(order, (0..1000).collect::<Vec<_>>());
+
+    let data = Memory::new(vec![(); LEN]).map(|(), cx| Ok(cx.index()));
+    let data = std::sync::Arc::new(data);
+    let order = Bijective.order(LEN, 7, &order_generator(5, 7)).unwrap();
+    for rank in 0..256 {
+        let loader = DataLoader::builder(data.clone())
+            .batch_size(2)
+            .sampler(Bijective)
+            .seed(5)
+            .shard(Shard::new(rank, 256, Tail::Pad).unwrap())
+            .build()
+            .unwrap();
+        let batch = loader.epoch(7).next().unwrap().unwrap();
+        let expected = [rank, rank + 256].map(|place| order.at(place).unwrap());
+        assert_eq!(batch.data, expected);
+    }
 }
