@@ -11,6 +11,9 @@
 //! * `devices`: the streams of 64 devices, a word of each in turn;
 //! * `split`: the children of a split into 64, a word of each in turn;
 //! * `folded`: the first block of the generators of 0, 1, 2, ...;
+//! * `calls`: the generator as one of `rand_core`, each `next_u32` from a block of its own;
+//! * `integers`: uniform integers of 128 bits below 3·2^126, their low 64 bits;
+//! * `bijection`: the elements of a permutation of 2^64 − 1 numbers, the low half of each;
 //! * `pcg64`, `pcg64dxsm`, `philox4x64`: one stream of a host generator.
 
 use rand_core::Rng;
@@ -31,11 +34,21 @@ fn main() -> ExitCode {
         }
         "split" => lanes(Generator::new(SEED).split(LANES).unwrap()),
         "folded" => folded(),
+        "calls" => each_word(Generator::new(SEED), |g| g.next_u32()),
+        "integers" => integers(),
+        "bijection" => {
+            let order = Generator::new(SEED).bijection(u64::MAX);
+            each_word(0, |i| {
+                *i += 1;
+                order.at(*i).unwrap_or_default() as u32
+            })
+        }
         "pcg64" => host(Pcg64::new(SEED)),
         "pcg64dxsm" => host(Pcg64Dxsm::new(SEED)),
         "philox4x64" => host(Philox4x64::new(SEED)),
         _ => {
-            let names = "single, interleaved, devices, split, folded, pcg64, pcg64dxsm, philox4x64";
+            let names = "single, interleaved, devices, split, folded, calls, integers, bijection, \
+                         pcg64, pcg64dxsm, philox4x64";
             let _ = writeln!(io::stderr(), "usage: bitstream NAME, one of {names}");
             return ExitCode::FAILURE;
         }
@@ -75,6 +88,25 @@ fn folded() -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// The words that `next` makes of a state, for ever.
+fn each_word<S>(mut state: S, mut next: impl FnMut(&mut S) -> u32) -> io::Result<()> {
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    loop {
+        out.write_all(&next(&mut state).to_le_bytes())?;
+    }
+}
+
+fn integers() -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    let mut generator = Generator::new(SEED);
+    let mut row = vec![0u128; 1 << 12];
+    loop {
+        generator.fill_randint(&mut row, 0, 3 << 126).map_err(io::Error::other)?;
+        let bytes: Vec<u8> = row.iter().flat_map(|x| (*x as u64).to_le_bytes()).collect();
+        out.write_all(&bytes)?;
+    }
 }
 
 fn host(mut generator: impl Rng) -> io::Result<()> {
