@@ -13,7 +13,7 @@ use crate::tools;
 /// Flags of `cargo xtask cross`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// What takes two to three minutes beside the compilation: generators and the training.
+    /// Generators and the training, compiled without optimisation.
     #[arg(long)]
     quick: bool,
 }
@@ -46,19 +46,36 @@ const WINDOWS: Target = Target {
 /// The x87 unit of this target rounds results to more bits than their type has.
 const REFUSED: &str = "i686-unknown-linux-gnu";
 
-/// What `samebits train --max-steps 8` prints everywhere.
-const GOLDEN: &str = include_str!("../../crates/cli/tests/train.digest").trim_ascii();
+/// Steps of `samebits train`, and how the digest of the weights begins everywhere after them.
+struct Training {
+    arguments: &'static [&'static str],
+    golden: &'static str,
+}
+
+const WHOLE: Training = Training {
+    arguments: &["--max-steps", "8"],
+    golden: include_str!("../../crates/cli/tests/train.digest").trim_ascii(),
+};
+
+/// A few images in small batches, for unoptimised kernels.
+const FEW: Training = Training {
+    arguments: &["--max-steps", "4", "--batch-size", "4", "--data", FEW_IMAGES],
+    golden: include_str!("../../crates/cli/tests/few.digest").trim_ascii(),
+};
+const FEW_IMAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/cli/tests/few.csv");
 
 pub(crate) fn run(args: &Args) -> Result<()> {
+    // Optimising the kernels takes longer than the short form runs them.
+    let (level, training) = if args.quick { ("0", FEW) } else { ("1", WHOLE) };
     AARCH64.prepare()?;
-    AARCH64.train()?;
+    AARCH64.train(level, &training)?;
     if args.quick {
-        AARCH64.test(&["--package", "samebits-rng", "--test", "stability"])?;
+        AARCH64.test(level, &["--package", "samebits-rng", "--test", "stability"])?;
     } else {
-        AARCH64.test(&["--package", "samebits-numerics", "--package", "samebits-rng"])?;
-        AARCH64.test(&["--package", "workspace-tests", "--test", "invariance"])?;
+        AARCH64.test(level, &["--package", "samebits-numerics", "--package", "samebits-rng"])?;
+        AARCH64.test(level, &["--package", "workspace-tests", "--test", "invariance"])?;
         WINDOWS.prepare()?;
-        WINDOWS.test(&["--package", "samebits-numerics", "--package", "samebits-rng"])?;
+        WINDOWS.test(level, &["--package", "samebits-numerics", "--package", "samebits-rng"])?;
     }
     is_refused()?;
     println!("cross: the digests are those of x86-64");
@@ -85,48 +102,67 @@ impl Target {
         tools::debian(&[self.linker, self.runner[0]], self.packages)
     }
 
-    /// Cargo for this target.
-    fn cargo(&self, command: &str) -> Command {
+    /// Cargo for this target, which optimises at this level.
+    fn cargo(&self, level: &str, command: &str) -> Command {
         let mut cargo = tools::cargo();
         let name = self.triple.replace('-', "_").to_uppercase();
         cargo
             .env(format!("CARGO_TARGET_{name}_LINKER"), self.linker)
             .env(format!("CARGO_TARGET_{name}_RUNNER"), self.runner.join(" "))
-            // Compiling the kernels takes longer than running them.
-            .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
-            .args([command, "--quiet", "--target", self.triple]);
+            .env("CARGO_PROFILE_CROSS_OPT_LEVEL", level)
+            .args([command, "--quiet", "--profile", "cross", "--target", self.triple]);
         cargo
     }
 
-    fn test(&self, which: &[&str]) -> Result<()> {
+    fn test(&self, level: &str, which: &[&str]) -> Result<()> {
         let what = format!("{}: cargo test {}", self.triple, which.join(" "));
-        tools::succeed(&what, self.cargo("test").args(which))
+        tools::succeed(&what, self.cargo(level, "test").args(which))
     }
 
     /// A short training ends in the weights that it has everywhere.
-    fn train(&self) -> Result<()> {
+    fn train(&self, level: &str, training: &Training) -> Result<()> {
         let what = format!("{}: samebits train", self.triple);
-        let mut build = self.cargo("build");
+        let mut build = self.cargo(level, "build");
         tools::succeed(&what, build.args(["--package", "samebits-cli"]))?;
-        let program: PathBuf = crate::target().join(self.triple).join("debug/samebits");
+        let program: PathBuf = crate::target().join(self.triple).join("cross/samebits");
         let (emulator, options) = self.runner.split_first().context("no emulator")?;
         let output = Command::new(emulator)
             .args(options)
             .arg(program)
-            .args(["train", "--max-steps", "8"])
+            .arg("train")
+            .args(training.arguments)
             // Where it leaves its picture.
             .current_dir(crate::target())
             .output()
             .with_context(|| format!("cannot start {emulator}"))?;
         let said = String::from_utf8_lossy(&output.stdout);
-        let digest = said.lines().find(|line| line.starts_with("1 "));
-        match digest.and_then(|line| line.split_whitespace().last()) {
-            Some(digest) if digest.starts_with(GOLDEN) => Ok(()),
-            found => bail!(
-                "{what}: {}, must begin with {GOLDEN}\n{said}{}",
-                found.unwrap_or("no digest"),
-                String::from_utf8_lossy(&output.stderr)
-            ),
+        training
+            .check(&said)
+            .with_context(|| format!("{what}\n{said}{}", String::from_utf8_lossy(&output.stderr)))
+    }
+}
+
+impl Training {
+    /// Refuses a table with another digest.
+    fn check(&self, said: &str) -> Result<()> {
+        let row = said.lines().find(|line| line.starts_with("1 "));
+        match row.and_then(|line| line.split_whitespace().last()) {
+            Some(digest) if digest.starts_with(self.golden) => Ok(()),
+            found => bail!("{}, must begin with {}", found.unwrap_or("no digest"), self.golden),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_digest_or_none_is_an_error() {
+        let table = |digest: &str| format!("run  digest\n1    {digest}ffff\n");
+        FEW.check(&table(FEW.golden)).unwrap();
+        let error = |said: &str| FEW.check(said).unwrap_err().to_string();
+        assert!(error(&table("0123456789abcdef")).starts_with("0123456789abcdefffff, must begin"));
+        assert!(error("error: out of memory").starts_with("no digest, must begin"));
     }
 }
