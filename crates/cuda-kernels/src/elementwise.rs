@@ -384,7 +384,7 @@ pub fn fill<T: Word>(device: &Device, n: usize, value: T) -> Result<CudaSlice<T>
 }
 
 /// The same values as another type: rounded to nearest even from f64 to f32, truncated towards
-/// zero and saturated from floats to integers, NaN to 0.
+/// zero and saturated from floats to integers, NaN to 0; the low bits from i64 to u8.
 ///
 /// # Errors
 ///

@@ -16,6 +16,23 @@ use samebits_rng::{Generator, is_explicit_only};
 
 use crate::{Determinism, Device, Error, Result, determinism};
 
+/// A seed: 64 bits, written as an integer with or without a sign.
+pub trait Seed {
+    /// The bits, those of a negative number as two's complement.
+    fn bits(self) -> u64;
+}
+
+macro_rules! seeds {
+    ($($integer:ident),*) => {$(
+        impl Seed for $integer {
+            fn bits(self) -> u64 {
+                self as u64
+            }
+        }
+    )*};
+}
+seeds!(u64, i64, u32, i32);
+
 /// Seeds the default generators of every device, for this thread, and calls every registered
 /// seeding hook. Returns the generator of the CPU.
 ///
@@ -32,8 +49,11 @@ use crate::{Determinism, Device, Error, Result, determinism};
 ///
 /// random::manual_seed(7);
 /// assert_eq!(random::initial_seed(), Some(7));
+/// random::manual_seed(-1);
+/// assert_eq!(random::initial_seed(), Some(u64::MAX)); // as in PyTorch
 /// ```
-pub fn manual_seed(seed: u64) -> Generator {
+pub fn manual_seed(seed: impl Seed) -> Generator {
+    let seed = seed.bits();
     SEEDED_SOMEWHERE.store(true, Ordering::Relaxed);
     set_defaults(|defaults| *defaults = Defaults { seed: Some(seed), generators: BTreeMap::new() });
     let hooks: Vec<Hook> = HOOKS.lock().values().cloned().collect();
@@ -61,8 +81,8 @@ pub fn manual_seed(seed: u64) -> Generator {
 /// assert_eq!(draw()?, first);
 /// # Ok::<(), samebits_tensor_core::Error>(())
 /// ```
-pub fn manual_seed_device(device: Device, seed: u64) {
-    let generator = default_generator(seed, device);
+pub fn manual_seed_device(device: Device, seed: impl Seed) {
+    let generator = default_generator(seed.bits(), device);
     set_defaults(|defaults| {
         defaults.generators.insert(device, generator);
     });

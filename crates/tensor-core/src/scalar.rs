@@ -19,10 +19,11 @@ pub trait Scalar: Element {
     /// The value of the element.
     fn exact(self) -> Exact;
 
-    /// The element nearest to `value`.
+    /// The element that `value` is cast to.
     ///
-    /// To a float: rounded to nearest even once, NaN to the canonical NaN. To an integer: truncated
-    /// towards zero, then the nearest the type has, NaN to 0.
+    /// To a float: rounded to nearest even once, NaN to the canonical NaN. From a float to an
+    /// integer: truncated towards zero, then the nearest the type has, NaN to 0. Between integers: as
+    /// many of the low bits as the type has, as two's complement.
     ///
     /// # Examples
     ///
@@ -32,11 +33,12 @@ pub trait Scalar: Element {
     ///
     /// // Rounding by way of f32 would end at the tie, which is rounded to 1.
     /// let above = Exact::Float((1.0 + 1.0 / 2048.0) * (1.0 + f64::EPSILON));
-    /// assert_eq!(f16::nearest(above).to_f64(), 1.0 + 1.0 / 1024.0);
-    /// assert_eq!(i32::nearest(Exact::Float(-1e10)), i32::MIN);
+    /// assert_eq!(f16::of(above).to_f64(), 1.0 + 1.0 / 1024.0);
+    /// assert_eq!(i32::of(Exact::Float(-1e10)), i32::MIN);
+    /// assert_eq!(u8::of(Exact::Integer(-1)), 255);
     /// ```
     #[must_use]
-    fn nearest(value: Exact) -> Self;
+    fn of(value: Exact) -> Self;
 }
 
 macro_rules! integers {
@@ -48,9 +50,9 @@ macro_rules! integers {
             }
 
             #[inline(always)]
-            fn nearest(value: Exact) -> $integer {
+            fn of(value: Exact) -> $integer {
                 match value {
-                    Exact::Integer(x) => x.clamp($integer::MIN.into(), $integer::MAX.into()) as $integer,
+                    Exact::Integer(x) => x as $integer,
                     Exact::Float(x) => x as $integer,
                 }
             }
@@ -68,7 +70,7 @@ macro_rules! floats {
             }
 
             #[inline(always)]
-            fn nearest(value: Exact) -> $float {
+            fn of(value: Exact) -> $float {
                 match value {
                     Exact::Integer(x) => x as $float,
                     Exact::Float(x) => canonical(x as $float),
@@ -90,7 +92,7 @@ macro_rules! halves {
             }
 
             #[inline(always)]
-            fn nearest(value: Exact) -> $half {
+            fn of(value: Exact) -> $half {
                 let x = match value {
                     Exact::Integer(x) => odd(x),
                     Exact::Float(x) => x,
@@ -149,5 +151,5 @@ fn narrowed<const EXPONENT: u32, const MANTISSA: u32>(x: f64) -> u16 {
 /// If the slices differ in length.
 pub fn cast<T: Scalar, R: Scalar>(from: &[T], to: &mut [R]) {
     assert_eq!(from.len(), to.len(), "cast: input and output differ in length");
-    to.iter_mut().zip(from).for_each(|(to, from)| *to = R::nearest(from.exact()));
+    to.iter_mut().zip(from).for_each(|(to, from)| *to = R::of(from.exact()));
 }

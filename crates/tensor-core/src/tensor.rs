@@ -114,7 +114,7 @@ impl Tensor {
             match dtype {
                 DType::Bool => buffer.as_mut_slice().fill(u8::from(value != 0.0)),
                 _ => with_element!(dtype, T => {
-                    buffer.as_mut_slice().fill(T::nearest(Exact::Float(value)));
+                    buffer.as_mut_slice().fill(T::of(Exact::Float(value)));
                 }),
             }
             Ok(buffer)

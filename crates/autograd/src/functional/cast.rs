@@ -6,7 +6,7 @@ use super::constant;
 use crate::{Tensor, run};
 
 /// Converts `x` to another element type: rounded to nearest even once to floats, truncated towards
-/// zero and saturated from floats to integers, NaN to 0, saturated between integers. Anything but 0
+/// zero and saturated from floats to integers, NaN to 0, the low bits between integers. Anything but 0
 /// becomes true.
 ///
 /// The gradient passes between floats. Integers and truth values have none: asking for it is an
@@ -23,6 +23,7 @@ use crate::{Tensor, run};
 ///
 /// let x = Tensor::new([-1.5f32, 0.0, 2.5])?;
 /// assert_eq!(x.to_dtype(DType::I64)?.to_vec::<i64>()?, [-1, 0, 2]);
+/// assert_eq!(Tensor::new([300i64, -1])?.to_dtype(DType::U8)?.to_vec::<u8>()?, [44, 255]);
 /// assert_eq!(x.to_dtype(DType::Bool)?.to_bools()?, [true, false, true]);
 /// # Ok::<(), samebits_autograd::Error>(())
 /// ```

@@ -165,7 +165,7 @@ fn converted(x: &Tensor, to: DType) -> Result<Tensor> {
         let from = x.as_slice::<T>()?;
         match to {
             DType::Bool => {
-                let zero = T::nearest(Exact::Integer(0));
+                let zero = T::of(Exact::Integer(0));
                 let truths = out.as_mut_slice::<u8>()?;
                 truths.iter_mut().zip(from).for_each(|(to, x)| *to = u8::from(*x != zero));
             }

@@ -319,6 +319,9 @@ fn casts_round_and_saturate_as_rust_does() {
         let floats = cast::<i64, f32>(device, &device.upload(&whole).unwrap()).unwrap();
         let expected: Vec<f32> = whole.iter().map(|&x| x as f32).collect();
         same("i64", &device.download(&floats).unwrap(), &expected);
+        let bytes = cast::<i64, u8>(device, &device.upload(&whole).unwrap()).unwrap();
+        let expected: Vec<u8> = whole.iter().map(|&x| x as u8).collect();
+        assert_eq!(device.download(&bytes).unwrap(), expected);
         let truth = truth(device, &buffer).unwrap();
         let expected: Vec<u8> = x.iter().map(|&x| u8::from(x != 0.0)).collect();
         assert_eq!(device.download(&truth).unwrap(), expected);

@@ -212,7 +212,7 @@ impl Op for Where {
 
 /// The same values as another element type, as [`Scalar::nearest`](crate::scalar::Scalar::nearest):
 /// rounded to nearest even once to floats, truncated towards zero and saturated from floats to
-/// integers, NaN to 0, saturated between integers. Anything but 0 becomes true.
+/// integers, NaN to 0, the low bits between integers. Anything but 0 becomes true.
 #[derive(Clone, Debug)]
 pub struct Cast {
     /// The argument.
