@@ -99,7 +99,7 @@ impl Tensor {
     }
 
     /// A host tensor whose every element is `value`, converted to `dtype` as by
-    /// [`Scalar::nearest`] (for `Bool`: whether it is not zero).
+    /// [`Scalar::of`] (for `Bool`: whether it is not zero).
     ///
     /// # Errors
     ///

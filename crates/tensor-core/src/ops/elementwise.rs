@@ -210,7 +210,7 @@ impl Op for Where {
     }
 }
 
-/// The same values as another element type, as [`Scalar::nearest`](crate::scalar::Scalar::nearest):
+/// The same values as another element type, as [`Scalar::of`](crate::scalar::Scalar::of):
 /// rounded to nearest even once to floats, truncated towards zero and saturated from floats to
 /// integers, NaN to 0, the low bits between integers. Anything but 0 becomes true.
 #[derive(Clone, Debug)]
