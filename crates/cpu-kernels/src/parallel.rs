@@ -10,6 +10,8 @@
 //! rayon gets `&dyn Fn`: a call serves thousands of elements, and rayon's own code is compiled once
 //! for each kind of item and not once for each kernel.
 
+use std::ops::Range;
+
 use rayon::iter::{Enumerate, MaxLen, MinLen, Zip};
 use rayon::prelude::*;
 use samebits_numerics::fpenv;
@@ -93,6 +95,46 @@ pub(crate) fn try_each<R: Send>(
         return Ok(all);
     }
     items(0..n).try_collect(op, f)
+}
+
+/// Calls `f(i, ..)` for each `i` below `n` with part `i` of each output, whose parts have the size
+/// beside it and may be empty. Parallel if `work` elements in all are worth it.
+pub(crate) fn try_parts<T: Send, const N: usize>(
+    op: &'static str,
+    n: usize,
+    work: usize,
+    mut outs: [(&mut [T], usize); N],
+    f: impl Fn(usize, [&mut [T]; N]) -> Result<()> + Sync + Send,
+) -> Result<()> {
+    let several = if work <= CHUNK { n } else { n.saturating_mul(CHUNK) / work }.max(1);
+    let mut tasks = memory::with_capacity(op, n.div_ceil(several))?;
+    for first in (0..n).step_by(several) {
+        let last = n.min(first + several);
+        tasks.push((first..last, take(&mut outs, last - first)));
+    }
+    let sizes = outs.map(|(_, size)| size);
+    let run = |(range, parts): (Range<usize>, [&mut [T]; N])| {
+        let mut sizes = sizes.into_iter();
+        let mut left = parts.map(|part| (part, sizes.next().unwrap_or(0)));
+        range.into_iter().try_for_each(|i| f(i, take(&mut left, 1)))
+    };
+    match tasks.len() {
+        0 => Ok(()),
+        1 => tasks.into_iter().try_for_each(|task| fpenv::ieee(|| run(task))),
+        _ => items(tasks).try_for_each(run),
+    }
+}
+
+/// The first `count` parts of each output, which go from it.
+fn take<'a, T, const N: usize>(
+    outs: &mut [(&'a mut [T], usize); N],
+    count: usize,
+) -> [&'a mut [T]; N] {
+    outs.each_mut().map(|(out, size)| {
+        let (parts, rest) = std::mem::take(out).split_at_mut(count * *size);
+        *out = rest;
+        parts
+    })
 }
 
 /// Sorts by an order that is no arithmetic: floating-point numbers are not [`Ord`].
