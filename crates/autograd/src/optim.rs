@@ -63,8 +63,9 @@ pub trait Optimizer {
     /// # Errors
     ///
     /// A gradient or state does not fit its parameter, a gradient was taken before its parameter
-    /// was replaced (by another step, for example), or a learning rate is not a finite number of at
-    /// least 0. The model and the optimiser are unchanged then.
+    /// was replaced (by another step, for example), the layers that share a parameter do not hold it
+    /// alike (one of them was frozen alone, for example), or a learning rate is not a finite number
+    /// of at least 0. The model and the optimiser are unchanged then.
     fn step(&mut self, model: &mut dyn Module, gradients: &Gradients) -> Result<()>;
 
     /// The number of steps taken.

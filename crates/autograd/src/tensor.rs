@@ -279,8 +279,9 @@ impl Tensor {
             (None, false) => return Tensor::from(self.value),
             _ => next_id(),
         };
-        let line = leaf.filter(|leaf| leaf.id == id).map_or(id, |leaf| leaf.line);
-        let source = Source { id, line, step: None, wanted: requires_grad };
+        let kept = leaf.filter(|leaf| leaf.id == id);
+        let (line, version) = kept.map_or((id, id), |leaf| (leaf.line, leaf.version));
+        let source = Source { id, line, version, step: None, wanted: requires_grad };
         Tensor { value: self.value, source: Some(Arc::new(source)) }
     }
 
@@ -288,14 +289,19 @@ impl Tensor {
     /// state: a leaf of its own, frozen or not as this tensor is, that knows whom it succeeds.
     pub(crate) fn succeeded_by(&self, value: Value) -> Tensor {
         let source = self.source.as_ref().map(|old| {
-            Arc::new(Source { id: next_id(), line: old.line, step: None, wanted: old.wanted })
+            let id = next_id();
+            Arc::new(Source { id, line: old.line, version: id, step: None, wanted: old.wanted })
         });
         Tensor { value, source }
     }
 
-    /// The same variable with another value: gradients of either are gradients of both.
+    /// The same parameter with another value: gradients of either are gradients of both.
     pub(crate) fn with_value(&self, value: Value) -> Tensor {
-        Tensor { value, source: self.source.clone() }
+        let source = self.source.as_ref().map(|old| {
+            let Source { id, line, wanted, .. } = **old;
+            Arc::new(Source { id, line, version: next_id(), step: None, wanted })
+        });
+        Tensor { value, source }
     }
 
     /// True if a gradient with respect to this tensor can be had.
@@ -311,6 +317,12 @@ impl Tensor {
     /// What two layers that share this tensor have in common, and no other tensor has.
     pub(crate) fn identity(&self) -> Option<u64> {
         self.source.as_ref().map(|source| source.id)
+    }
+
+    /// Whether two places of one parameter hold the same value of it.
+    pub(crate) fn has_value_of(&self, other: &Tensor) -> bool {
+        let version = |x: &Tensor| x.source.as_ref().map(|source| source.version);
+        version(self) == version(other)
     }
 
     /// The same value, without memory of how it was computed.
@@ -366,7 +378,13 @@ impl Tensor {
         let id = next_id();
         Tensor {
             value,
-            source: Some(Arc::new(Source { id, line: id, step: Some(step), wanted: true })),
+            source: Some(Arc::new(Source {
+                id,
+                line: id,
+                version: id,
+                step: Some(step),
+                wanted: true,
+            })),
         }
     }
 }
@@ -475,6 +493,8 @@ struct Source {
     id: u64,
     /// The id of the first of the parameters that have succeeded one another up to this one.
     line: u64,
+    /// Another number for each value that the parameter has had.
+    version: u64,
     /// How it was computed; none for a parameter.
     step: Option<Step>,
     /// Whether its gradient is wanted: that of a frozen parameter is not.

@@ -4,11 +4,13 @@ extern crate samebits_autograd as samebits;
 
 use samebits_autograd::Tensor;
 use samebits_autograd::functional::linear;
-use samebits_autograd::nn::{self, Layer, Linear, Module};
-use samebits_autograd::optim::{Adagrad, Adam, AdamW, Optimizer, RmsProp, Sgd};
+use samebits_autograd::nn::{self, Embedding, IncompatibleKeys, Layer, Linear, Module};
+use samebits_autograd::optim::{
+    Adagrad, Adam, AdamW, Optimizer, RmsProp, Sgd, clip_grad_norm, clip_grad_value,
+};
 use samebits_rng::Generator;
 use samebits_tensor_core::Tensor as Value;
-use samebits_tensor_core::{Device, Error, Result};
+use samebits_tensor_core::{DType, Device, Error, Result};
 
 /// Two layers with one weight, and a bias of the second.
 #[derive(Module)]
@@ -153,4 +155,150 @@ fn two_tensors_for_one_weight_are_refused() {
     model.load_state_dict(&state, true).unwrap();
     assert!(model.are_tied());
     assert_eq!(model.second.weight.to_vec::<f32>().unwrap(), [1.0; 9]);
+}
+
+#[test]
+fn a_shared_weight_is_in_the_group_of_its_first_name() {
+    let names = |name: &'static str| move |given: &str| given == name;
+    for (frozen, other) in [("first.weight", "second.weight"), ("second.weight", "first.weight")] {
+        let mut model = Tied::new();
+        let before = bits(&model.first.weight);
+        let mut optimizer = Sgd::options(0.01)
+            .momentum(0.9)
+            .group(names(frozen), |options| options.lr(0.0))
+            .group(names(other), |options| options.lr(0.1))
+            .init()
+            .unwrap();
+        train(&mut model, &mut optimizer, 2);
+        assert!(model.are_tied());
+        assert_eq!(bits(&model.second.weight) == before, frozen == "first.weight", "{frozen}");
+    }
+}
+
+#[test]
+fn partial_states_keep_a_weight_shared() {
+    let saved = Tied::new().state_dict();
+    let named = |wanted: &str| -> Vec<(String, Tensor)> {
+        saved.iter().filter(|(name, _)| name == wanted).cloned().collect()
+    };
+    let keys = |missing: &[&str], unexpected: &[&str]| IncompatibleKeys {
+        missing: missing.iter().map(|&name| name.to_owned()).collect(),
+        unexpected: unexpected.iter().map(|&name| name.to_owned()).collect(),
+    };
+    for name in ["first.weight", "second.weight"] {
+        let mut model = Tied::new();
+        train(&mut model, &mut Sgd::new(0.1).unwrap(), 1);
+        let mut state = named(name);
+        assert!(model.load_state_dict(&state, true).is_err(), "the bias is missing");
+        state.push(("third.weight".to_owned(), state[0].1.clone()));
+        let found = model.load_state_dict(&state, false).unwrap();
+        assert_eq!(found, keys(&["second.bias"], &["third.weight"]), "{name}");
+        assert!(model.are_tied());
+        assert_eq!(bits(&model.second.weight), bits(&saved[0].1), "{name}");
+    }
+    // None of its names: it is missing under each of them, and stays.
+    let mut model = Tied::new();
+    let found = model.load_state_dict(&named("second.bias"), false).unwrap();
+    assert_eq!(found, keys(&["first.weight", "second.weight"], &[]));
+    assert!(model.are_tied());
+    let mut state = saved.clone();
+    state[1].1 = Tensor::ones(&[3, 3], DType::F32).unwrap();
+    let error = model.load_state_dict(&state, false).unwrap_err();
+    assert!(error.to_string().contains("are one parameter, but their tensors differ"), "{error}");
+}
+
+#[test]
+fn a_shared_weight_is_converted_counted_and_clipped_once() {
+    let mut model = Tied::new();
+    let summary = model.summary().to_string();
+    assert!(summary.ends_with("12 parameters, 12 of them trained; 0 elements of buffers\n"));
+    assert_eq!(summary.matches(".weight ").count(), 2, "{summary}");
+    assert_eq!((model.num_parameters(), model.parameters().len()), (12, 2));
+
+    let single = Single(model.second.clone());
+    let loss = |model: &dyn Layer| {
+        let x = Tensor::new([[0.3f32, -1.7, 2.1]]).unwrap();
+        model.forward(&x).unwrap().square().unwrap().sum(()).unwrap()
+    };
+    let clipped = |model: &dyn Layer| {
+        let mut gradients = loss(model).backward().unwrap();
+        gradients.accumulate(&loss(model).backward().unwrap()).unwrap();
+        gradients.scale(0.5).unwrap();
+        let norm = clip_grad_norm(&model.parameters(), &mut gradients, 0.5, 2.0).unwrap();
+        clip_grad_value(&model.parameters(), &mut gradients, 0.25).unwrap();
+        let found = model.parameters();
+        let gradients: Vec<_> = found.iter().map(|x| bits(gradients.of(x).unwrap())).collect();
+        (norm.to_bits(), gradients)
+    };
+    assert_eq!(clipped(&model), clipped(&single));
+
+    model.to_dtype(DType::F64).unwrap();
+    assert!(model.are_tied());
+    assert_eq!(model.second.weight.dtype(), DType::F64);
+}
+
+#[test]
+fn a_weight_that_is_frozen_in_one_place_is_refused() {
+    let mut model = Tied::new();
+    let before = bits(&model.first.weight);
+    let mut optimizer = AdamW::new(0.1).unwrap();
+    let step = |model: &mut Tied, optimizer: &mut AdamW| {
+        let x = Tensor::new([[0.3f32, -1.7, 2.1]]).unwrap();
+        let loss = model.forward(&x).unwrap().square().unwrap().sum(()).unwrap();
+        optimizer.step(model, &loss.backward().unwrap())
+    };
+    model.first.requires_grad_(false).unwrap();
+    let error = step(&mut model, &mut optimizer).unwrap_err().to_string();
+    let expected = "adamw: first.weight and second.weight are one parameter, but only one of them \
+                    is frozen: freeze or thaw both";
+    assert_eq!(error, expected);
+    // In both places it is passed over, and the bias is not.
+    model.second.weight = model.second.weight.set_requires_grad(false).unwrap();
+    let bias = bits(model.second.bias.as_ref().unwrap());
+    step(&mut model, &mut optimizer).unwrap();
+    assert_eq!(bits(&model.second.weight), before);
+    assert_ne!(bits(model.second.bias.as_ref().unwrap()), bias);
+    assert!(model.summary().to_string().contains("12 parameters, 3 of them trained"));
+    // Thawed in both places, it is one parameter again.
+    model.first.requires_grad_(true).unwrap();
+    model.second.requires_grad_(true).unwrap();
+    step(&mut model, &mut optimizer).unwrap();
+    assert!(model.are_tied());
+    assert_eq!(bits(&model.first.weight), bits(&model.second.weight));
+    assert_ne!(bits(&model.first.weight), before);
+}
+
+/// A table of words that is the weight of the last layer, too.
+#[derive(Module)]
+struct Words {
+    table: Embedding,
+    head: Linear,
+}
+
+#[test]
+fn a_table_and_a_head_share_a_weight_unless_rows_are_shortened() {
+    for max_norm in [None, Some(0.5)] {
+        let mut model = nn::draw_from(&mut Generator::new(3), || -> Result<Words> {
+            let table = Embedding { max_norm, ..Embedding::new(5, 3)? };
+            let head = Linear { weight: table.weight.get(), bias: None };
+            Ok(Words { table, head })
+        })
+        .unwrap();
+        let ids = Tensor::new([1i64, 4, 1]).unwrap();
+        let mut optimizer = Sgd::options(0.1).momentum(0.9).init().unwrap();
+        for _ in 0..3 {
+            let y = model.head.forward(&model.table.forward(&ids).unwrap()).unwrap();
+            let gradients = y.square().unwrap().sum(()).unwrap().backward().unwrap();
+            let step = optimizer.step(&mut model, &gradients);
+            if max_norm.is_none() {
+                step.unwrap();
+                assert_eq!(bits(&model.table.weight.get()), bits(&model.head.weight));
+                continue;
+            }
+            let error = step.unwrap_err().to_string();
+            assert!(error.starts_with("sgd: table.weight and head.weight are one"), "{error}");
+            assert!(error.contains("`max_norm`"), "{error}");
+        }
+        assert_eq!(model.num_parameters(), 15);
+    }
 }

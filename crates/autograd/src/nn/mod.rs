@@ -52,7 +52,7 @@
 mod cell;
 pub mod init;
 mod layers;
-mod module;
+pub(crate) mod module;
 pub(crate) mod options;
 mod recurrent;
 mod scope;

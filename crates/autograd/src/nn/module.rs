@@ -192,7 +192,8 @@ pub trait Module {
     }
 
     /// Freezes or thaws every parameter: optimisers pass over those that require no gradient,
-    /// which keep their names in the state. What layers share stays shared.
+    /// which keep their names in the state. What layers share stays shared; a layer that is frozen
+    /// alone does not freeze the others, so that the optimiser refuses the next step.
     ///
     /// # Errors
     ///
@@ -296,6 +297,31 @@ fn incompatible<M: Module + ?Sized>(
         missing: missing.into_iter().map(|(name, _)| name).collect(),
         unexpected: unexpected.into_iter().map(str::to_owned).collect(),
     }
+}
+
+/// Refuses a shared parameter that its layers do not hold alike: a layer that was frozen alone, or
+/// that has replaced its value, cannot tell the others.
+pub(crate) fn expect_alike(op: &'static str, module: &dyn Module) -> Result<()> {
+    let mut shared: BTreeMap<u64, (String, Tensor)> = BTreeMap::new();
+    let mut result = Ok(());
+    module.visit("", &mut |name, kind, tensor| {
+        let (Some(identity), Kind::Parameter) = (tensor.identity(), kind) else { return };
+        let (first, kept) =
+            shared.entry(identity).or_insert_with(|| (name.to_owned(), tensor.clone()));
+        let difference = if kept.requires_grad() != tensor.requires_grad() {
+            "only one of them is frozen: freeze or thaw both"
+        } else if !kept.has_value_of(tensor) {
+            "one of them was replaced, for example because of a `max_norm`, which the other does \
+             not see"
+        } else {
+            return;
+        };
+        if result.is_ok() {
+            let message = format!("{first} and {name} are one parameter, but {difference}");
+            result = Err(Error::invalid(op, message));
+        }
+    });
+    result
 }
 
 /// Replaces each tensor by what `find` returns for it, once for all names of a shared one. Nothing

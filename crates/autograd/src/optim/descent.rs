@@ -9,6 +9,7 @@ use std::sync::Arc;
 use samebits_tensor_core::{DType, Error, Result, Tensor as Value};
 
 use super::{Optimizer, Rate};
+use crate::nn::module::expect_alike;
 use crate::nn::{Kind, Module};
 use crate::{Gradients, Tensor};
 
@@ -174,6 +175,7 @@ impl<R: Rule> Optimizer for Descent<R> {
         for rate in &self.rates {
             check_lr(R::NAME, rate.current)?;
         }
+        expect_alike(R::NAME, model)?;
         let mut states = Vec::new();
         let mut moved = BTreeMap::new();
         for (name, parameter) in model.named_parameters() {
