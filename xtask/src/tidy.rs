@@ -42,10 +42,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "conv-autotune",
             "autograd",
             "data",
+            "ledger",
         ],
     ),
-    ("cli", &["samebits"]),
+    ("cli", &["samebits", "ledger"]),
     ("macros", &[]),
+    ("ledger", &[]),
     ("ptx-emulator", &[]),
     ("cuda-driver-emulator", &["ptx-emulator"]),
 ];

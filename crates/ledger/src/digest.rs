@@ -1,0 +1,359 @@
+//! `sum64`: 64 bits that stand for the elements of a tensor.
+//!
+//! The digest is a wrapping sum of one term for each 8-byte word, which depends on the word and on
+//! its index. A sum has no order, so threads add pieces in whatever order they finish. It finds
+//! accidents; it does not resist somebody who wants two tensors to agree.
+//!
+//! # Examples
+//!
+//! ```
+//! use samebits_ledger::digest::{Element, finish, sum, sum64};
+//!
+//! let bytes: Vec<u8> = [1.0f32, -2.5, 3.25].iter().flat_map(|x| x.to_le_bytes()).collect();
+//! let whole = sum64(Element::F32, &bytes);
+//! let pieces = sum(Element::F32, 1, &bytes[8..]).wrapping_add(sum(Element::F32, 0, &bytes[..8]));
+//! assert_eq!(whole, finish(pieces, bytes.len() as u64));
+//! assert_eq!(whole.to_string(), "6e0e17910eb5baaf");
+//! ```
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// The bytes of a word.
+pub const WORD: usize = 8;
+
+/// Tensors of up to this many words have every word in a sampled digest.
+pub const FULL_WORDS: u64 = 1 << 16;
+
+const K0: u64 = 0x9e37_79b9_7f4a_7c15;
+const K1: u64 = 0xd1b5_4a32_d192_ed03;
+
+/// A tensor's digest: 16 hexadecimal digits in a ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct Digest(pub u64);
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl From<Digest> for String {
+    fn from(digest: Digest) -> String {
+        digest.to_string()
+    }
+}
+
+impl TryFrom<String> for Digest {
+    type Error = ParseDigestError;
+
+    fn try_from(text: String) -> Result<Digest, ParseDigestError> {
+        text.parse()
+    }
+}
+
+impl FromStr for Digest {
+    type Err = ParseDigestError;
+
+    fn from_str(text: &str) -> Result<Digest, ParseDigestError> {
+        let digits =
+            text.len() == 16 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let error = || ParseDigestError { found: text.to_owned() };
+        if !digits {
+            return Err(error());
+        }
+        u64::from_str_radix(text, 16).map(Digest).map_err(|_| error())
+    }
+}
+
+/// A text that is no [`Digest`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("digest: expected 16 lower-case hexadecimal digits, found {found:?}")]
+pub struct ParseDigestError {
+    /// The text.
+    pub found: String,
+}
+
+/// What a digest must know of an element type: where its NaNs are, because their payloads do not
+/// count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Element {
+    /// A type without NaN.
+    Plain,
+    /// IEEE binary16.
+    F16,
+    /// bfloat16.
+    Bf16,
+    /// IEEE binary32, and complex numbers of two.
+    F32,
+    /// IEEE binary64, and complex numbers of two.
+    F64,
+}
+
+impl Element {
+    /// The element type of a ledger's `dtype`. Types unknown to the schema are [`Plain`](Self::Plain).
+    pub fn of(dtype: &str) -> Element {
+        match dtype {
+            "f16" => Element::F16,
+            "bf16" => Element::Bf16,
+            "f32" | "c64" => Element::F32,
+            "f64" | "c128" => Element::F64,
+            _ => Element::Plain,
+        }
+    }
+}
+
+/// The digest of all elements, in row-major order and little-endian.
+pub fn sum64(element: Element, bytes: &[u8]) -> Digest {
+    finish(sum(element, 0, bytes), bytes.len() as u64)
+}
+
+/// The digest of the words that [`stride`] selects.
+pub fn sampled64(element: Element, bytes: &[u8]) -> Digest {
+    let stride = stride(bytes.len() as u64);
+    if stride == 1 {
+        return sum64(element, bytes);
+    }
+    let step = usize::try_from(stride).unwrap_or(usize::MAX);
+    let terms = bytes.chunks(WORD).enumerate().step_by(step);
+    let sum = terms.fold(0u64, |s, (i, word)| s.wrapping_add(sum(element, i as u64, word)));
+    finish(sum, bytes.len() as u64)
+}
+
+/// How many words apart the words of a sampled digest lie, for a tensor of `bytes` bytes: 1 up to
+/// [`FULL_WORDS`] words, and else the least odd number that leaves no more than those. Odd, so
+/// that the columns of a matrix whose width is a power of two take turns.
+pub fn stride(bytes: u64) -> u64 {
+    bytes.div_ceil(WORD as u64).div_ceil(FULL_WORDS).max(1) | 1
+}
+
+/// The sum of the terms of the words from `first_word` on, of which `bytes` are the bytes. Every
+/// piece but the last has whole words.
+pub fn sum(element: Element, first_word: u64, bytes: &[u8]) -> u64 {
+    match element {
+        Element::Plain => sum_by(first_word, bytes, |word| word),
+        Element::F16 => sum_by(first_word, bytes, canonical::<16, 0x7c00, 0x7e00>),
+        Element::Bf16 => sum_by(first_word, bytes, canonical::<16, 0x7f80, 0x7fc0>),
+        Element::F32 => sum_by(first_word, bytes, canonical::<32, 0x7f80_0000, 0x7fc0_0000>),
+        Element::F64 => {
+            sum_by(first_word, bytes, canonical::<64, { 0x7ff0 << 48 }, { 0x7ff8 << 48 }>)
+        }
+    }
+}
+
+/// The digest of a tensor of `bytes` bytes, from the sum of all its terms.
+pub fn finish(sum: u64, bytes: u64) -> Digest {
+    let mut x = sum ^ bytes.wrapping_mul(K1);
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    Digest(x ^ (x >> 31))
+}
+
+/// One body for every element type: blocks of words whose terms do not depend on each other, which
+/// the compiler turns into vector instructions.
+#[inline(always)]
+fn sum_by(first_word: u64, bytes: &[u8], canonical: impl Fn(u64) -> u64) -> u64 {
+    const LANES: usize = 8;
+    const OFFSETS: [u64; LANES] = {
+        let mut offsets = [0; LANES];
+        let mut lane = 0;
+        while lane < LANES {
+            offsets[lane] = K1.wrapping_mul(lane as u64);
+            lane += 1;
+        }
+        offsets
+    };
+    let mut key = K0.wrapping_add(first_word.wrapping_mul(K1));
+    let mut sums = [0u64; LANES];
+    let (blocks, rest) = bytes.as_chunks::<{ LANES * WORD }>();
+    for block in blocks {
+        let (words, _) = block.as_chunks::<WORD>();
+        for lane in 0..LANES {
+            let word = canonical(u64::from_le_bytes(words[lane]));
+            sums[lane] = sums[lane].wrapping_add(term(word, key.wrapping_add(OFFSETS[lane])));
+        }
+        key = key.wrapping_add(K1.wrapping_mul(LANES as u64));
+    }
+    let mut total = sums.iter().fold(0u64, |a, &b| a.wrapping_add(b));
+    for part in rest.chunks(WORD) {
+        let mut word = [0; WORD];
+        word[..part.len()].copy_from_slice(part);
+        total = total.wrapping_add(term(canonical(u64::from_le_bytes(word)), key));
+        key = key.wrapping_add(K1);
+    }
+    total
+}
+
+#[inline(always)]
+fn term(word: u64, key: u64) -> u64 {
+    let v = word ^ key;
+    (v & 0xffff_ffff).wrapping_mul(v >> 32).wrapping_add(v.rotate_left(32))
+}
+
+/// Replaces each NaN of the elements of `BITS` bits in a word by the bits `QUIET`. An element is
+/// NaN if it is more than `INFINITY` without its sign: adding what separates infinity from the
+/// largest pattern then carries into the sign, and into no other element.
+#[inline(always)]
+fn canonical<const BITS: u32, const INFINITY: u64, const QUIET: u64>(word: u64) -> u64 {
+    let ones = u64::MAX / (u64::MAX >> (64 - BITS));
+    let signs = ones << (BITS - 1);
+    let room = (1 << (BITS - 1)) - 1 - INFINITY;
+    let nan = ((word & !signs) + ones * room) & signs;
+    let mask = nan | (nan - (nan >> (BITS - 1)));
+    (word & !mask) | (ones * QUIET & mask)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The definition, word by word.
+    fn defined(words: &[u64], bytes: u64) -> u64 {
+        let mut s = 0u64;
+        for (i, &word) in words.iter().enumerate() {
+            let v = word ^ K0.wrapping_add((i as u64).wrapping_mul(K1));
+            s = s.wrapping_add((v & 0xffff_ffff).wrapping_mul(v >> 32));
+            s = s.wrapping_add(v << 32 | v >> 32);
+        }
+        finish(s, bytes).0
+    }
+
+    fn words(bytes: &[u8]) -> Vec<u64> {
+        let word =
+            |part: &[u8]| part.iter().rev().fold(0u64, |word, &byte| word << 8 | u64::from(byte));
+        bytes.chunks(WORD).map(word).collect()
+    }
+
+    fn noise(n: usize) -> Vec<u8> {
+        let mut state = 1u64;
+        let mut next = || {
+            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            (state >> 56) as u8
+        };
+        (0..n).map(|_| next()).collect()
+    }
+
+    #[test]
+    fn vectors() {
+        let text = include_str!("../tests/digest_vectors.json");
+        let vectors: Vec<serde_json::Value> = serde_json::from_str(text).expect("JSON");
+        assert!(vectors.len() >= 10);
+        for vector in vectors {
+            let field = |name: &str| vector[name].as_str().expect("a string").to_owned();
+            let hex = field("bytes");
+            let byte = |i| u8::from_str_radix(&hex[i..i + 2], 16).expect("hexadecimal");
+            let bytes: Vec<u8> = (0..hex.len()).step_by(2).map(byte).collect();
+            let found = sum64(Element::of(&field("dtype")), &bytes);
+            assert_eq!(found.to_string(), field("digest"), "{}", field("name"));
+        }
+    }
+
+    #[test]
+    fn every_length_and_every_cut_agree_with_the_definition() {
+        let bytes = noise(300);
+        for n in 0..bytes.len() {
+            let whole = sum64(Element::Plain, &bytes[..n]);
+            assert_eq!(whole.0, defined(&words(&bytes[..n]), n as u64), "{n} bytes");
+            let cut = n / 2 / WORD * WORD;
+            let first = sum(Element::Plain, 0, &bytes[..cut]);
+            let last = sum(Element::Plain, (cut / WORD) as u64, &bytes[cut..n]);
+            assert_eq!(whole, finish(last.wrapping_add(first), n as u64), "{n} bytes cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn each_word_has_its_own_place() {
+        let mut bytes = noise(4096);
+        let before = sum64(Element::Plain, &bytes);
+        for i in (0..bytes.len()).step_by(97) {
+            bytes[i] ^= 1;
+            assert_ne!(sum64(Element::Plain, &bytes), before, "byte {i}");
+            bytes[i] ^= 1;
+        }
+        bytes.copy_within(0..8, 8);
+        let twice = sum64(Element::Plain, &bytes);
+        bytes[..16].copy_from_slice(&[0; 16]);
+        assert_ne!(sum64(Element::Plain, &bytes), twice);
+        assert_ne!(sum64(Element::Plain, &[0; 8]), sum64(Element::Plain, &[0; 16]));
+    }
+
+    #[test]
+    fn payloads_and_signs_of_nans_do_not_count() {
+        fn check<const N: usize>(element: Element, same: &[[u8; N]], other: &[[u8; N]]) {
+            // At the end of a block, inside one and in the rest, beside numbers.
+            for place in [0, 3, 7, 32, 33] {
+                let digest = |x: &[u8; N]| {
+                    let mut bytes = noise(40 * N);
+                    // Noise without NaN: the sign and the highest bit of the exponent off.
+                    bytes.iter_mut().skip(N - 1).step_by(N).for_each(|byte| *byte &= 0x3f);
+                    bytes[place * N..][..N].copy_from_slice(x);
+                    sum64(element, &bytes)
+                };
+                for x in same {
+                    assert_eq!(digest(x), digest(&same[0]), "{element:?} {x:x?}");
+                    let plain = |x: &[u8; N]| sum64(Element::Plain, x);
+                    assert!(x == &same[0] || plain(x) != plain(&same[0]));
+                }
+                for x in other {
+                    assert_ne!(digest(x), digest(&same[0]), "{element:?} {x:x?}");
+                }
+            }
+        }
+        let f32s = |all: &[u32]| -> Vec<[u8; 4]> { all.iter().map(|x| x.to_le_bytes()).collect() };
+        check(
+            Element::F32,
+            &f32s(&[0x7fc0_0000, 0xffc0_0000, 0x7f80_0001, 0xff80_0001, 0x7fff_ffff, 0xffff_ffff]),
+            &f32s(&[0x7f80_0000, 0xff80_0000, 0, 0x8000_0000, 0x7f7f_ffff]),
+        );
+        let f64s = |all: &[u64]| -> Vec<[u8; 8]> { all.iter().map(|x| x.to_le_bytes()).collect() };
+        check(
+            Element::F64,
+            &f64s(&[0x7ff8 << 48, 0xfff8 << 48, (0x7ff0 << 48) + 1, (0xfff0 << 48) + 1, u64::MAX]),
+            &f64s(&[0x7ff0 << 48, 0xfff0 << 48, 0, 1 << 63]),
+        );
+        let halves =
+            |all: &[u16]| -> Vec<[u8; 2]> { all.iter().map(|x| x.to_le_bytes()).collect() };
+        check(
+            Element::F16,
+            &halves(&[0x7e00, 0xfe00, 0x7c01, 0xfc01, 0x7fff, 0xffff]),
+            &halves(&[0x7c00, 0xfc00, 0, 0x8000]),
+        );
+        check(
+            Element::Bf16,
+            &halves(&[0x7fc0, 0xffc0, 0x7f81, 0xff81, 0x7fff, 0xffff]),
+            &halves(&[0x7f80, 0xff80, 0, 0x8000]),
+        );
+        assert_eq!(sum64(Element::F32, &f32::NAN.to_le_bytes()).to_string(), "49f1beddd5459653");
+    }
+
+    #[test]
+    fn samples_are_every_so_manyth_word() {
+        assert_eq!(stride(0), 1);
+        assert_eq!(stride(FULL_WORDS * 8), 1);
+        assert_eq!(stride(FULL_WORDS * 8 + 1), 3);
+        assert_eq!(stride(FULL_WORDS * 24), 3);
+        assert_eq!(stride(FULL_WORDS * 24 + 1), 5);
+        let mut bytes = vec![0; FULL_WORDS as usize * 8 + 4];
+        let before = sampled64(Element::F32, &bytes);
+        bytes[8] = 1;
+        assert_eq!(sampled64(Element::F32, &bytes), before);
+        bytes[24] = 1;
+        assert_ne!(sampled64(Element::F32, &bytes), before);
+        let small = noise(100);
+        assert_eq!(sampled64(Element::F32, &small), sum64(Element::F32, &small));
+    }
+
+    #[test]
+    fn digests_are_read_as_they_are_written() {
+        let digest = Digest(0x0123_4567_89ab_cdef);
+        assert_eq!("0123456789abcdef".parse(), Ok(digest));
+        for wrong in
+            ["", "0123456789ABCDEF", "123456789abcdef", "+123456789abcdef", "é23456789abcdef"]
+        {
+            assert!(wrong.parse::<Digest>().is_err(), "{wrong}");
+        }
+    }
+}

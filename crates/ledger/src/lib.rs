@@ -1,0 +1,23 @@
+//! Ledgers: records of a run, operation by operation, in files that two runs can be compared by.
+//!
+//! | item | what it does |
+//! |---|---|
+//! | [`Record`], [`Event`] | the schema, as `docs/ledger.md` describes it |
+//! | [`Digest`], [`digest`] | 64 bits that stand for a tensor's elements |
+//! | [`Writer`] | appends records to a file |
+//!
+//! This crate knows no tensors: a recorder hands it bytes and names, so that ledgers of any
+//! framework have one form.
+//!
+//! Unsafe code: none.
+
+#![forbid(unsafe_code)]
+
+pub mod digest;
+pub mod record;
+mod unique;
+pub mod writer;
+
+pub use digest::Digest;
+pub use record::{Event, Record};
+pub use writer::Writer;

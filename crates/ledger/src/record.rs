@@ -1,0 +1,339 @@
+//! The lines of a ledger, as `docs/ledger.md` describes them.
+//!
+//! Reading is strict: unknown fields, missing fields, fields of another type, another version of
+//! the schema and keys that come twice are errors.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::digest::Digest;
+use crate::unique;
+
+/// A line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// The version of the schema.
+    pub schema: Version,
+    /// The rank that wrote it.
+    pub rank: u32,
+    /// Its place in the file: 0, 1, 2 and so on.
+    pub sequence: u64,
+    /// What happened.
+    #[serde(flatten)]
+    pub event: Event,
+}
+
+/// The version of the schema that this crate reads and writes: 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "u32", try_from = "u32")]
+pub struct Version;
+
+impl From<Version> for u32 {
+    fn from(_: Version) -> u32 {
+        1
+    }
+}
+
+impl TryFrom<u32> for Version {
+    type Error = String;
+
+    fn try_from(found: u32) -> Result<Version, String> {
+        let expected = u32::from(Version);
+        if found == expected {
+            Ok(Version)
+        } else {
+            Err(format!("schema: expected version {expected}, found {found}"))
+        }
+    }
+}
+
+/// What a line tells.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "lowercase")]
+pub enum Event {
+    /// The first line of a file.
+    Header(Header),
+    /// An operation.
+    Op(Operation),
+    /// A layer's forward pass.
+    Layer(Operation),
+    /// The end of a step.
+    Step(Step),
+    /// A batch that was delivered.
+    Data(Data),
+    /// The last line of a file that was closed in order.
+    End(End),
+}
+
+/// What holds for a whole file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Header {
+    /// The number of ranks, each with a file of its own.
+    pub world_size: u32,
+    /// The program that wrote it.
+    pub writer: Program,
+    /// How much is recorded.
+    pub detail: Detail,
+    /// What the digests cover.
+    pub digests: Digests,
+    /// What may differ between machines and processes.
+    #[serde(deserialize_with = "unique::map")]
+    pub environment: BTreeMap<String, String>,
+    /// The seeds. A negative one is written modulo 2⁶⁴.
+    #[serde(deserialize_with = "unique::map")]
+    pub seeds: BTreeMap<String, u64>,
+    /// What identifies the data, if anything was said.
+    pub data: Option<String>,
+}
+
+/// A program that writes ledgers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Program {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+}
+
+/// How much a ledger records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Detail {
+    /// The loss, the parameters and the gradients of each step.
+    Step,
+    /// Also inputs and outputs of each layer.
+    Layer,
+    /// Also every operation.
+    #[default]
+    Op,
+}
+
+/// What the digests of a ledger cover.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Digests {
+    /// Every element: [`sum64`](crate::digest::sum64).
+    #[default]
+    Full,
+    /// Some elements of large tensors: [`sampled64`](crate::digest::sampled64).
+    Sampled,
+}
+
+/// An operation or a layer's forward pass.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Operation {
+    /// The training step, from 0.
+    pub step: u64,
+    /// The batch within the step, from 0.
+    pub microbatch: u64,
+    /// The part of the step.
+    pub phase: Phase,
+    /// The operation's name, or the layer's type.
+    pub name: String,
+    /// The path of the module it belongs to, or nothing.
+    #[serde(default)]
+    pub module: String,
+    /// Where it was called, as `file:line`, or nothing.
+    #[serde(default)]
+    pub site: String,
+    /// Which one it is of the records with the same step, microbatch, phase, module and name.
+    pub occurrence: u64,
+    /// The determinism level asked for, or nothing.
+    #[serde(default)]
+    pub level: String,
+    /// The kernel that was chosen, or nothing.
+    #[serde(default)]
+    pub variant: String,
+    /// The tensors that went in.
+    pub inputs: Vec<Tensor>,
+    /// The tensors that came out.
+    pub outputs: Vec<Tensor>,
+    /// The arguments that are no tensors.
+    #[serde(default, deserialize_with = "unique::values")]
+    pub parameters: BTreeMap<String, Value>,
+    /// Where the generator stood, if it draws random numbers.
+    #[serde(default)]
+    pub generator: Option<Generator>,
+}
+
+/// The part of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Phase {
+    /// Computing the loss.
+    Forward,
+    /// Computing gradients.
+    Backward,
+    /// Updating parameters.
+    Optimizer,
+    /// Making a batch.
+    Data,
+    /// Anything else.
+    Other,
+}
+
+/// Where a generator stood before and after an operation. Positions are compared as values.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Generator {
+    /// Before.
+    #[serde(deserialize_with = "unique::value")]
+    pub before: Value,
+    /// After.
+    #[serde(deserialize_with = "unique::value")]
+    pub after: Value,
+}
+
+/// The end of a step.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    /// The training step, from 0.
+    pub step: u64,
+    /// The loss.
+    pub loss: Option<Tensor>,
+    /// The parameters after the step.
+    #[serde(deserialize_with = "unique::map")]
+    pub parameters: BTreeMap<String, Tensor>,
+    /// The gradients that the step was taken with.
+    #[serde(deserialize_with = "unique::map")]
+    pub gradients: BTreeMap<String, Tensor>,
+    /// Where the generator stands.
+    #[serde(default, deserialize_with = "unique::option")]
+    pub generator: Option<Value>,
+}
+
+/// A batch that was delivered.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Data {
+    /// The training step, from 0.
+    pub step: u64,
+    /// The batch within the step, from 0.
+    pub microbatch: u64,
+    /// The tensors of the batch.
+    pub tensors: Vec<Tensor>,
+    /// The indices of the samples, if they are known.
+    pub indices: Option<Tensor>,
+}
+
+/// The end of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct End {
+    /// The number of lines before this one.
+    pub records: u64,
+}
+
+/// A tensor: what it is, and a digest of its elements.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tensor {
+    /// Its shape.
+    pub shape: Vec<u64>,
+    /// Its element type: `f32`, `i64`, `bool` and so on.
+    pub dtype: String,
+    /// Where it lies: `cpu`, `cuda:0` and so on.
+    pub device: String,
+    /// The digest of its elements.
+    pub digest: Digest,
+    /// The name of the argument or result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// A file with its bytes, relative to the ledger's folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+}
+
+/// A number as a ledger writes it: what JSON has no number for is a string.
+pub fn real(value: f64) -> Value {
+    match value {
+        f64::INFINITY => "inf".into(),
+        f64::NEG_INFINITY => "-inf".into(),
+        _ if value.is_nan() => "NaN".into(),
+        _ => value.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TENSOR: &str =
+        r#"{"shape":[2],"dtype":"f32","device":"cpu","digest":"0123456789abcdef"}"#;
+
+    fn op(rest: &str) -> String {
+        format!(
+            r#"{{"schema":1,"rank":0,"sequence":3,"event":"op","step":0,"microbatch":0,
+            "phase":"forward","name":"add","module":"","site":"a.rs:1","occurrence":0,
+            "level":"Portable","variant":"fast","inputs":[{TENSOR}],"outputs":[],
+            "generator":null,{rest}}}"#
+        )
+        .replace("\n            ", "")
+    }
+
+    fn read(text: &str) -> Result<Record, serde_json::Error> {
+        serde_json::from_str(text)
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let text = op(r#""parameters":{"alpha":2.0,"keep":[18446744073709551615,true]}"#);
+        let record = read(&text).expect("it fits the schema");
+        let again = serde_json::to_string(&record).expect("it can be written");
+        assert_eq!(read(&again).expect("it fits the schema"), record);
+        let Event::Op(operation) = &record.event else { panic!("an operation") };
+        assert_eq!(operation.inputs[0].digest, Digest(0x0123_4567_89ab_cdef));
+        assert_eq!(operation.parameters["keep"][0], u64::MAX);
+        assert!(again.starts_with(r#"{"schema":1,"rank":0,"sequence":3,"event":"op","step":0,"#));
+    }
+
+    #[test]
+    fn what_the_schema_does_not_have_is_refused() {
+        let good = op(r#""parameters":{}"#);
+        assert!(read(&good).is_ok());
+        for (from, to, complaint) in [
+            ("\"schema\":1", "\"schema\":2", "expected version 1, found 2"),
+            ("\"schema\":1,", "", "missing field `schema`"),
+            ("\"rank\":0", "\"rank\":0,\"rank\":0", "duplicate field `rank`"),
+            ("\"step\":0", "\"step\":0,\"step\":0", "duplicate field `step`"),
+            ("\"event\":\"op\"", "\"event\":\"op\",\"event\":\"op\"", "duplicate field `event`"),
+            ("\"step\":0", "\"step\":0,\"stop\":0", "unknown field `stop`"),
+            ("\"step\":0", "\"step\":-1", "invalid value"),
+            ("\"step\":0", "\"step\":0.5", "invalid type"),
+            ("\"event\":\"op\"", "\"event\":\"opera\"", "unknown variant `opera`"),
+            ("\"dtype\":\"f32\"", "\"dtype\":\"f32\",\"layout\":1", "unknown field `layout`"),
+            ("\"dtype\":\"f32\"", "\"dtype\":\"f32\",\"dtype\":\"f32\"", "duplicate field `dtype`"),
+            ("0123456789abcdef", "0123456789ABCDEF", "hexadecimal"),
+            ("\"parameters\":{}", "\"parameters\":{\"a\":1,\"a\":1}", "duplicate key `a`"),
+            (
+                "\"parameters\":{}",
+                "\"parameters\":{\"a\":[{\"b\":1,\"b\":1}]}",
+                "duplicate key `b`",
+            ),
+            (
+                "\"generator\":null",
+                "\"generator\":{\"before\":{\"a\":1,\"a\":2},\"after\":{}}",
+                "duplicate key `a`",
+            ),
+        ] {
+            assert!(good.contains(from), "{from}");
+            let error = read(&good.replacen(from, to, 1)).expect_err(to).to_string();
+            assert!(error.contains(complaint), "{to}: {error}");
+        }
+    }
+
+    #[test]
+    fn numbers_that_json_has_not_are_strings() {
+        assert_eq!(real(f64::NAN), "NaN");
+        assert_eq!(real(f64::INFINITY), "inf");
+        assert_eq!(real(f64::NEG_INFINITY), "-inf");
+        assert_eq!(real(-0.0).to_string(), "-0.0");
+        assert_eq!(real(0.1).to_string(), "0.1");
+    }
+}

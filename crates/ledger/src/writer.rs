@@ -1,0 +1,155 @@
+//! Files that records are appended to.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+use crate::record::{End, Event, Header, Record, Version};
+
+/// What can go wrong with a ledger that is written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The system cannot create or write the file.
+    #[error("ledger: cannot write {}: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file exists already: a ledger holds one run.
+    #[error("ledger: {} exists already; a run needs a file of its own", path.display())]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+/// Appends records to the file of a rank.
+///
+/// Lines are buffered, and handed to the system whole: after a [`flush`](Writer::flush), and
+/// whenever the buffer is full. What a killed process leaves is therefore a readable prefix, of
+/// which at most the last line is cut off.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_ledger::record::{Detail, Digests, End, Event, Header, Program};
+/// use samebits_ledger::{Record, Writer};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("run");
+/// let header = Header {
+///     world_size: 1,
+///     writer: Program { name: "example".to_owned(), version: "1".to_owned() },
+///     detail: Detail::Op,
+///     digests: Digests::Full,
+///     environment: Default::default(),
+///     seeds: [("default".to_owned(), 7)].into(),
+///     data: None,
+/// };
+/// let file = samebits_ledger::writer::file_of_rank(&path, 0);
+/// Writer::create(&file, 0, header)?.finish()?;
+/// let text = std::fs::read_to_string(&file)?;
+/// let last: Record = serde_json::from_str(text.lines().last().unwrap())?;
+/// assert_eq!(last.event, Event::End(End { records: 1 }));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Writer {
+    path: PathBuf,
+    file: BufWriter<File>,
+    rank: u32,
+    sequence: u64,
+    line: Vec<u8>,
+}
+
+impl Writer {
+    /// Creates the file, with the folders above it, and writes the header.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Exists`]; [`Error::Write`].
+    pub fn create(path: &Path, rank: u32, header: Header) -> Result<Writer, Error> {
+        let failed = |source: io::Error| match source.kind() {
+            io::ErrorKind::AlreadyExists => Error::Exists { path: path.to_owned() },
+            _ => Error::Write { path: path.to_owned(), source },
+        };
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).map_err(failed)?;
+        }
+        let file = File::options().append(true).create_new(true).open(path).map_err(failed)?;
+        let mut writer = Writer {
+            path: path.to_owned(),
+            file: BufWriter::with_capacity(1 << 16, file),
+            rank,
+            sequence: 0,
+            line: Vec::new(),
+        };
+        writer.append(Event::Header(header))?;
+        writer.flush()?;
+        Ok(writer)
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Appends a line.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Write`].
+    pub fn append(&mut self, event: Event) -> Result<(), Error> {
+        let record = Record { schema: Version, rank: self.rank, sequence: self.sequence, event };
+        self.line.clear();
+        let written = serde_json::to_writer(&mut self.line, &record)
+            .map_err(io::Error::from)
+            .and_then(|()| {
+                self.line.push(b'\n');
+                // The buffer would cut a line in two where it is full.
+                if self.file.capacity() - self.file.buffer().len() < self.line.len() {
+                    self.file.flush()?;
+                }
+                self.file.write_all(&self.line)
+            });
+        written.map_err(|source| self.failed(source))?;
+        self.sequence += 1;
+        Ok(())
+    }
+
+    /// Hands all lines to the system.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Write`].
+    pub fn flush(&mut self) -> Result<(), Error> {
+        self.file.flush().map_err(|source| self.failed(source))
+    }
+
+    /// Writes the last line, which says that the file is complete.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Write`].
+    pub fn finish(mut self) -> Result<(), Error> {
+        self.append(Event::End(End { records: self.sequence }))?;
+        self.flush()
+    }
+
+    fn failed(&self, source: io::Error) -> Error {
+        Error::Write { path: self.path.clone(), source }
+    }
+}
+
+/// The file of a rank: `path` itself if it ends in `.jsonl`, and else `rank_000000.jsonl` in the
+/// folder `path`, with the rank in six digits.
+pub fn file_of_rank(path: &Path, rank: u32) -> PathBuf {
+    if path.extension().is_some_and(|extension| extension == "jsonl") {
+        path.to_owned()
+    } else {
+        path.join(format!("rank_{rank:06}.jsonl"))
+    }
+}
