@@ -64,6 +64,47 @@ fn a_product_with_a_constant_keeps_the_sign_of_zero() {
     assert_eq!(bits(gradients.of(&x).unwrap().value()), [(-0.0f64).to_bits()], "Gradients::scale");
 }
 
+#[test]
+fn activations_keep_the_sign_of_zero() {
+    type Activation = fn(&Tensor) -> samebits_autograd::Result<Tensor>;
+    let activations: [(&str, Activation); 3] = [
+        ("leaky_relu", |x| f::leaky_relu(x, 0.5)),
+        ("elu", |x| f::elu(x, 2.0)),
+        ("prelu", |x| f::prelu(x, &floats(&[0.5], &[1], x.dtype()))),
+    ];
+    for dtype in [DType::F32, DType::F64] {
+        for (name, activation) in activations {
+            let what = format!("{name}, {dtype}");
+            let x = floats(&[-0.0, 0.0, -1.0, 1.0], &[4], dtype).set_requires_grad(true).unwrap();
+            let y = activation(&x).unwrap();
+            assert_eq!(bits(y.value())[..2], [-0.0f64, 0.0].map(f64::to_bits), "{what}");
+            let gradients = y.backward_from(floats(&[-0.0; 4], &[4], dtype), false).unwrap();
+            let found = bits(gradients.of(&x).unwrap().value());
+            assert_eq!(found, [(-0.0f64).to_bits(); 4], "gradient of {what}");
+        }
+    }
+}
+
+/// Gradients with a factor that is a product with a constant: a root or an argument of 0.
+#[test]
+fn slopes_keep_the_sign_of_zero() {
+    type Function = fn(&Tensor) -> samebits_autograd::Result<Tensor>;
+    const INF: f64 = f64::INFINITY;
+    let slopes: [(&str, Function, f64, f64); 3] = [
+        ("rsqrt", f::rsqrt, INF, -0.0),
+        ("log2", f::log2, -0.0, -INF),
+        ("log10", f::log10, -0.0, -INF),
+    ];
+    for dtype in [DType::F32, DType::F64] {
+        for (name, function, at, slope) in slopes {
+            let x = floats(&[at], &[1], dtype).set_requires_grad(true).unwrap();
+            let gradients = function(&x).unwrap().backward().unwrap();
+            let found = bits(gradients.of(&x).unwrap().value());
+            assert_eq!(found, [slope.to_bits()], "gradient of {name} at {at}, {dtype}");
+        }
+    }
+}
+
 /// Products that are zeros of both signs: both types add them in the same order.
 #[test]
 fn convolution_has_one_sign_of_zero_in_both_types() {

@@ -6,14 +6,14 @@ use samebits_macros::named;
 use samebits_tensor_core::ops::{BinaryKind, CompareKind, UnaryKind};
 use samebits_tensor_core::{Error, Result, Tensor as Value};
 
-use super::choice::{clamp_max, compare, hard_clamp, minimum, where_};
+use super::choice::{compare, hard_clamp, minimum, scalar_like, where_};
 use super::{
     abs, add, affine, erf, exp, expm1, fused, log1p, mul, neg, sigmoid, sub, tanh, times, unary,
 };
 use crate::Tensor;
 use crate::functional::{full_like, reshape};
 
-/// `x`, or below 0 `weight · x`; the gradient at 0 is that below.
+/// `x` where it is positive, else `weight · x`.
 ///
 /// # Shapes
 ///
@@ -50,9 +50,8 @@ pub fn prelu(x: &Tensor, weight: &Tensor) -> Result<Tensor> {
     if weight.numel() != 1 {
         along[1] = channels;
     }
-    // Nothing above 0 enters the product, so nothing there has a part in its gradient.
-    let below = mul(&reshape(weight, along)?, &clamp_max(x, 0.0)?)?;
-    where_(&compare(CompareKind::Gt, x, 0.0)?, x, &below)
+    let positive = compare(CompareKind::Gt, x, 0.0)?;
+    mul(x, &where_(&positive, &scalar_like(x, 1.0)?, &reshape(weight, along)?)?)
 }
 
 /// `max(x, 0)`.
@@ -185,7 +184,10 @@ pub fn log_sigmoid(x: &Tensor) -> Result<Tensor> {
 #[track_caller]
 pub fn leaky_relu(x: &Tensor, negative_slope: f64) -> Result<Tensor> {
     let positive = compare(CompareKind::Gt, x, 0.0)?;
-    where_(&positive, x, &affine(x, negative_slope, 0.0)?)
+    // The gradient too: as the sum of two, of which one is +0, it would lose the sign of -0.
+    let leak = move |x: &Tensor| where_(&positive, x, &times(x, negative_slope)?);
+    let value = leak(&x.detach())?.value().clone();
+    Ok(Tensor::computed(value, &[x], move |grad| Ok(vec![Some(leak(grad)?)])))
 }
 
 /// `x` where it is positive, else `alpha · (exp(x) − 1)`.
@@ -197,10 +199,15 @@ pub fn leaky_relu(x: &Tensor, negative_slope: f64) -> Result<Tensor> {
 #[track_caller]
 pub fn elu(x: &Tensor, alpha: f64) -> Result<Tensor> {
     let positive = compare(CompareKind::Gt, x, 0.0)?;
-    // Large arguments are not taken from the exponential; without the minimum they would
-    // overflow there, and their gradient with it.
-    let curve = affine(&expm1(&minimum(x, &full_like(x, 0.0)?)?)?, alpha, 0.0)?;
-    where_(&positive, x, &curve)
+    let curve = times(&expm1(&x.detach())?, alpha)?;
+    let value = where_(&positive, &x.detach(), &curve)?.value().clone();
+    let saved = x.clone();
+    Ok(Tensor::computed(value, &[x], move |grad| {
+        // Large arguments would overflow, and the gradient of this gradient with them.
+        let below = where_(&positive, &scalar_like(&saved, 0.0)?, &saved)?;
+        let slope = mul(&times(grad, alpha)?, &exp(&below)?)?;
+        Ok(vec![Some(where_(&positive, grad, &slope)?)])
+    }))
 }
 
 /// `x` kept within `[min, max]`; the gradient is zero at the ends too.

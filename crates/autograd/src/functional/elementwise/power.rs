@@ -20,7 +20,7 @@ pub fn rsqrt(x: &Tensor) -> Result<Tensor> {
     let saved = x.clone();
     Ok(Tensor::computed(unary(UnaryKind::Rsqrt, x)?, &[x], move |grad| {
         let y = rsqrt(&saved)?;
-        let slope = affine(&mul(&square(&y)?, &y)?, -0.5, 0.0)?;
+        let slope = times(&mul(&square(&y)?, &y)?, -0.5)?;
         Ok(vec![Some(mul(grad, &slope)?)])
     }))
 }
@@ -64,7 +64,7 @@ pub fn exp2(x: &Tensor) -> Result<Tensor> {
 pub fn log2(x: &Tensor) -> Result<Tensor> {
     let saved = x.clone();
     Ok(Tensor::computed(unary(UnaryKind::Log2, x)?, &[x], move |grad| {
-        Ok(vec![Some(div(grad, &affine(&saved, std::f64::consts::LN_2, 0.0)?)?)])
+        Ok(vec![Some(div(grad, &times(&saved, std::f64::consts::LN_2)?)?)])
     }))
 }
 
@@ -78,7 +78,7 @@ pub fn log2(x: &Tensor) -> Result<Tensor> {
 pub fn log10(x: &Tensor) -> Result<Tensor> {
     let saved = x.clone();
     Ok(Tensor::computed(unary(UnaryKind::Log10, x)?, &[x], move |grad| {
-        Ok(vec![Some(div(grad, &affine(&saved, std::f64::consts::LN_10, 0.0)?)?)])
+        Ok(vec![Some(div(grad, &times(&saved, std::f64::consts::LN_10)?)?)])
     }))
 }
 
