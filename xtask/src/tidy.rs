@@ -184,7 +184,7 @@ fn our_dependencies(manifest: &str) -> Vec<String> {
 
 fn check_file(file: &Path, findings: &mut Vec<String>) -> Result<()> {
     let is = |extension: &str| file.extension().is_some_and(|found| found == extension);
-    if !(is("rs") || is("md") || is("toml") || is("cu") || is("cuh") || is("yml")) {
+    if !(is("rs") || is("md") || is("toml") || is("cu") || is("cuh") || is("yml") || is("py")) {
         return Ok(());
     }
     let shown = file.display();
@@ -229,7 +229,7 @@ fn check_names(root: &Path, file: &Path, text: &str, findings: &mut Vec<String>)
             let path = parts[at];
             let is_path = path.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c));
             let folder = path.split_once('/').map(|(folder, _)| folder);
-            let ours = ["crates", "docs", "kernels", "tests", "xtask"];
+            let ours = ["crates", "docs", "kernels", "python", "tests", "xtask"];
             if !is_path || !folder.is_some_and(|folder| ours.contains(&folder)) {
                 continue;
             }

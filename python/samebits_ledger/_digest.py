@@ -1,0 +1,137 @@
+"""The digest `sum64` of a ledger, in NumPy: the same value that the Rust library computes.
+
+A tensor's elements in row-major order are one string of bytes, read as little-endian 64-bit words.
+Each word is mixed with its index, and the mixed words are summed modulo 2^64. A sum has no order,
+so the digest depends on no size of chunks and no number of threads.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+_K0 = 0x9E3779B97F4A7C15
+_K1 = 0xD1B54A32D192ED03
+_WORD = (1 << 64) - 1
+
+# Words digested at once: the temporaries stay in the second-level cache.
+_CHUNK = 1 << 14
+# A strided array up to this size is copied whole; a larger one, piece by piece.
+_MOST_COPIED = 1 << 26
+# Arrays of up to this many words have every word in a sampled digest.
+_FULL_WORDS = 1 << 16
+
+_LOW = np.uint64(0xFFFFFFFF)
+_HALF = np.uint64(32)
+
+
+class Nan(NamedTuple):
+    """How a float type writes NaN: all bit patterns whose magnitude exceeds `infinity`."""
+
+    magnitude: int
+    infinity: int
+    canonical: int
+
+
+_F32 = Nan(0x7FFF_FFFF, 0x7F80_0000, 0x7FC0_0000)
+_F64 = Nan(0x7FFF_FFFF_FFFF_FFFF, 0x7FF0_0000_0000_0000, 0x7FF8_0000_0000_0000)
+
+# By the schema's names of types.
+NANS = {
+    "f16": Nan(0x7FFF, 0x7C00, 0x7E00),
+    "bf16": Nan(0x7FFF, 0x7F80, 0x7FC0),
+    "f32": _F32,
+    "f64": _F64,
+    "c64": _F32,
+    "c128": _F64,
+}
+
+
+def sum64(array: np.ndarray, nan: Nan | None = None, *, sampled: bool = False) -> str:
+    """Returns the digest of an array as 16 hex digits.
+
+    Memory is bounded: at most 64 MiB for a strided array, and far less for a contiguous one.
+
+    Args:
+        array: the elements.
+        nan: the float type whose bits they are; each NaN then counts as the canonical one.
+        sampled: digests about 65536 words, evenly spread, of an array that has more.
+    """
+    stride = _stride(array.nbytes) if sampled else 1
+    keys = _keys(stride)
+    total = 0
+    index = 0
+    for words in _pieces(array, stride):
+        chosen = words[-index % stride :: stride]
+        first = index + -index % stride
+        total += _terms(_canonical(chosen, array.itemsize, nan), keys, first)
+        index += len(words)
+    return f"{_mix((total & _WORD) ^ (array.nbytes * _K1 & _WORD)):016x}"
+
+
+@functools.lru_cache(maxsize=16)
+def _keys(stride: int) -> np.ndarray:
+    """What a chunk's words are mixed with, if the first has the index 0."""
+    return np.arange(_CHUNK, dtype=np.uint64) * np.uint64(stride * _K1 & _WORD) + np.uint64(_K0)
+
+
+def _stride(size: int) -> int:
+    """The distance between the words of a sampled digest; odd, as matrices are often even."""
+    words = -(-size // 8)
+    return max(-(-words // _FULL_WORDS), 1) | 1
+
+
+def _pieces(array: np.ndarray, stride: int) -> Iterator[np.ndarray]:
+    """The words in order, in pieces of which at most a chunk is chosen."""
+    words = _CHUNK
+    if array.flags.c_contiguous or array.nbytes <= _MOST_COPIED:
+        flat = np.ascontiguousarray(array).reshape(-1)
+        words *= stride
+    else:
+        flat = array.flat
+    elements = words * 8 // array.itemsize
+    for start in range(0, array.size, elements):
+        yield _words(flat[start : start + elements])
+
+
+def _words(piece: np.ndarray) -> np.ndarray:
+    surplus = piece.nbytes % 8
+    if surplus == 0:
+        return piece.view(np.uint64)
+    padded = np.zeros(piece.nbytes + 8 - surplus, np.uint8)
+    padded[: piece.nbytes] = piece.view(np.uint8)
+    return padded.view(np.uint64)
+
+
+def _canonical(words: np.ndarray, itemsize: int, nan: Nan | None) -> np.ndarray:
+    if nan is None:
+        return words
+    bits = np.ascontiguousarray(words).view(f"u{itemsize}")
+    found = (bits & bits.dtype.type(nan.magnitude)) > bits.dtype.type(nan.infinity)
+    if not found.any():
+        return words
+    return np.where(found, bits.dtype.type(nan.canonical), bits).view(np.uint64)
+
+
+def _terms(words: np.ndarray, keys: np.ndarray, first: int) -> int:
+    """The sum of `lo * hi + rotl(v, 32)` over `v = word ^ key`, for words from index `first` on."""
+    mixed = keys[: len(words)]
+    if first:
+        mixed = mixed + np.uint64(first * _K1 & _WORD)
+    mixed = mixed ^ words
+    high = mixed >> _HALF
+    low = mixed & _LOW
+    rotated = (int(low.sum()) << 32) + int(high.sum())
+    return int(np.dot(low, high)) + rotated
+
+
+def _mix(x: int) -> int:
+    """The finaliser of splitmix64."""
+    x ^= x >> 30
+    x = x * 0xBF58476D1CE4E5B9 & _WORD
+    x ^= x >> 27
+    x = x * 0x94D049BB133111EB & _WORD
+    return x ^ x >> 31

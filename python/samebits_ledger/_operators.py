@@ -1,0 +1,107 @@
+"""What a recorder must know of an operator: what it reads and writes, and whether it draws."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+# Their results are memory as it was found: equal programs get unequal bytes.
+_ALLOCATIONS = frozenset(
+    f"aten::{name}"
+    for name in (
+        "empty",
+        "empty_like",
+        "empty_permuted",
+        "empty_quantized",
+        "empty_strided",
+        "new_empty",
+        "new_empty_strided",
+        "resize",
+        "resize_",
+        "resize_as",
+        "resize_as_",
+    )
+)
+
+# They write every element of their first argument and read none of it.
+_OVERWRITES = frozenset(
+    f"aten::{name}"
+    for name in (
+        "_foreach_copy_",
+        "_foreach_zero_",
+        "bernoulli_",
+        "cauchy_",
+        "copy_",
+        "exponential_",
+        "fill_",
+        "geometric_",
+        "log_normal_",
+        "normal_",
+        "random_",
+        "set_",
+        "uniform_",
+        "zero_",
+    )
+)
+
+# Forward batch normalisation writes them; most of its schemas do not say so.
+_STATISTICS = ("running_mean", "running_var")
+
+# Scratch memory that the backward pass reads in part. The rest is never written.
+_SCRATCH = ("workspace", "reserve", "reserveSpace")
+_SCRATCH_RESULTS = {"aten::mkldnn_rnn_layer": 3, "aten::_cudnn_rnn": 3, "aten::cudnn_batch_norm": 3}
+
+# Their results may still be on the way when the call returns.
+_COLLECTIVES = ("c10d", "_c10d_functional")
+
+
+@dataclass(frozen=True)
+class Operator:
+    """How to record the calls of one overload."""
+
+    name: str
+    arguments: tuple[str, ...]
+    reads: frozenset[str]
+    writes: tuple[str, ...]
+    draws: bool
+    is_view: bool
+    is_allocation: bool
+    is_collective: bool
+    scratch_result: int | None
+
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+        """Yields the arguments of a call with their names."""
+        yield from zip(self.arguments, args, strict=False)
+        yield from kwargs.items()
+
+
+@functools.cache
+def operator(func: torch._ops.OpOverload) -> Operator:
+    """Returns the description of an overload."""
+    schema = func._schema
+    names = tuple(argument.name for argument in schema.arguments)
+    ignored = {argument.name for argument in schema.arguments if argument.is_out} | {*_SCRATCH}
+    if schema.name in _OVERWRITES:
+        ignored.add(names[0])
+    statistics = _STATISTICS if "momentum" in names else ()
+    written = tuple(
+        argument.name
+        for argument in schema.arguments
+        if (argument.alias_info is not None and argument.alias_info.is_write)
+        or argument.name in statistics
+    )
+    return Operator(
+        name=str(func),
+        arguments=names,
+        reads=frozenset(names) - ignored,
+        writes=written,
+        draws=torch.Tag.nondeterministic_seeded in func.tags,
+        is_view=func.is_view,
+        is_allocation=schema.name in _ALLOCATIONS,
+        is_collective=func.namespace in _COLLECTIVES and "wait_tensor" not in schema.name,
+        scratch_result=_SCRATCH_RESULTS.get(schema.name),
+    )

@@ -1,0 +1,567 @@
+"""The recorder: hooks into PyTorch and turns what it sees into records."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from types import TracebackType
+from typing import Any, Literal
+
+import torch
+from torch import nn
+from torch.nn.modules.module import (
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+)
+from torch.optim.optimizer import (
+    Optimizer,
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import samebits_ledger
+from samebits_ledger._environment import environment, rank_and_world_size
+from samebits_ledger._operators import Operator, operator
+from samebits_ledger._sites import call_site
+from samebits_ledger._tensors import digest, entries, tensors_in
+from samebits_ledger._writer import Writer, file_of, plain
+
+Detail = Literal["op", "layer", "step"]
+Digests = Literal["full", "sampled"]
+Steps = Literal["optimizer", "explicit"]
+Entry = dict[str, Any]
+
+_NO_DISPATCH = torch.Tensor.__torch_dispatch__
+
+_active: Recorder | None = None
+
+
+def _unseen() -> AbstractContextManager[None]:
+    """While it is open, no dispatch mode sees an operation: those of the recorder are its own."""
+    return torch._C._DisableTorchDispatch()
+
+
+def record(
+    path: str | os.PathLike[str],
+    *,
+    detail: Detail = "op",
+    digests: Digests = "full",
+    views: bool = False,
+    steps: Steps = "optimizer",
+    first_step: int = 0,
+    modules: Mapping[str, nn.Module] | None = None,
+    seeds: Mapping[str, int] | None = None,
+    data: str | None = None,
+) -> Recorder:
+    """Records what runs in a `with` block.
+
+    Args:
+        path: a file that ends in `.jsonl`, or a folder, in which each rank writes a file of its
+            own. A file that is there is replaced.
+        detail: `step` records loss, parameters and gradients of each step, and batches; `layer`
+            also every module's forward pass; `op` also every operation.
+        digests: `sampled` digests about 512 KiB of a tensor that is larger.
+        views: records also operations that only rename memory, such as `aten.view`.
+        steps: with `optimizer` a step ends when an optimizer has stepped, with `explicit` when
+            `Recorder.step` is called.
+        first_step: the number of the first step; a resumed run continues with it.
+        modules: names for modules. Without it the first module called has the empty path, its
+            submodules have their usual names, and later modules have the names of their types.
+        seeds: seeds beside PyTorch's own, for the header.
+        data: the identity of the data, for the header.
+
+    Raises:
+        ValueError: an argument is none of those above, or several ranks would write to one file.
+    """
+    return Recorder(
+        path,
+        detail=detail,
+        digests=digests,
+        views=views,
+        steps=steps,
+        first_step=first_step,
+        modules=modules,
+        seeds=seeds,
+        data=data,
+    )
+
+
+class Recorder:
+    """Writes the ledger of one rank. `record` makes one."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        detail: Detail,
+        digests: Digests,
+        views: bool,
+        steps: Steps,
+        first_step: int,
+        modules: Mapping[str, nn.Module] | None,
+        seeds: Mapping[str, int] | None,
+        data: str | None,
+    ) -> None:
+        """See `record`."""
+        if detail not in ("op", "layer", "step"):
+            raise ValueError(f"record: detail is 'op', 'layer' or 'step', not {detail!r}")
+        if digests not in ("full", "sampled"):
+            raise ValueError(f"record: digests is 'full' or 'sampled', not {digests!r}")
+        if steps not in ("optimizer", "explicit"):
+            raise ValueError(f"record: steps is 'optimizer' or 'explicit', not {steps!r}")
+        self._path = path
+        self._detail = detail
+        self._digests = digests
+        self._views = views
+        self._steps = steps
+        self._seeds = dict(seeds or {})
+        self._data = data
+        self._names = _ModuleNames(modules or {})
+
+        self._step = first_step
+        self._microbatch = 0
+        self._delivered = False
+        self._occurrences: Counter[tuple[str, str, str, str]] = Counter()
+        self._loading = 0
+        self._optimizing = 0
+        self._calls: list[_Call] = []
+        self._origins: dict[int, str] = {}
+        self._lock = threading.Lock()
+
+        self._loss: Entry | None = None
+        self._gradients: dict[str, Entry] = {}
+        self._stepped: list[Optimizer] = []
+
+    def __enter__(self) -> Recorder:
+        """Opens the file, writes the header, and hooks into PyTorch."""
+        global _active
+        if _active is not None:
+            raise RuntimeError("record: a recorder is already at work; recorders do not nest")
+        rank, world_size = rank_and_world_size()
+        self._process = os.getpid()
+        self._thread = threading.get_ident()
+        with ExitStack() as opened:
+            self._writer = Writer(file_of(self._path, rank, world_size), rank)
+            opened.callback(self._writer.close)
+            self._writer.write("header", self._header(world_size))
+            hooks = (
+                register_module_forward_pre_hook(self._before_module),
+                register_module_forward_hook(
+                    self._after_module, with_kwargs=True, always_call=True
+                ),
+                register_optimizer_step_pre_hook(self._before_optimizer),
+                register_optimizer_step_post_hook(self._after_optimizer),
+            )
+            for hook in hooks:
+                opened.callback(hook.remove)
+            if self._detail == "op":
+                opened.enter_context(_Dispatch(self))
+            self._opened = opened.pop_all()
+        _active = self
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Unhooks, and ends the ledger if the block ended well."""
+        global _active
+        _active = None
+        with self._opened:
+            if error is None:
+                self._writer.write("end", {"records": self._writer.records})
+
+    def loss(self, loss: torch.Tensor) -> None:
+        """Notes the loss of this step; of several the last."""
+        self._loss = next(iter(self._entries(loss)), None)
+
+    def step(self, loss: torch.Tensor | None = None) -> None:
+        """Ends a step.
+
+        Raises:
+            RuntimeError: steps end with the optimizer's, see the argument `steps` of `record`.
+        """
+        if self._steps != "explicit":
+            raise RuntimeError("step: steps end with the optimizer's; record with steps='explicit'")
+        if loss is not None:
+            self.loss(loss)
+        self._end_step()
+
+    def _header(self, world_size: int) -> Entry:
+        return {
+            "world_size": world_size,
+            "writer": {"name": "samebits_ledger", "version": samebits_ledger.__version__},
+            "detail": self._detail,
+            "digests": self._digests,
+            "environment": environment(),
+            "seeds": {
+                name: seed % 2**64
+                for name, seed in ({"torch": torch.initial_seed()} | self._seeds).items()
+            },
+            "data": self._data,
+        }
+
+    def _entries(self, tree: Any, name: str = "") -> list[Entry]:
+        with _unseen():
+            return entries(tree, name, sampled=self._digests == "sampled")
+
+    def _named(self, tensor: torch.Tensor, name: str) -> dict[str, Entry]:
+        return {entry.pop("name"): entry for entry in self._entries(tensor, name)}
+
+    # Steps and optimizers
+
+    def _is_ours(self) -> bool:
+        """Whether the caller is the recorded program: no other thread, no worker of a loader."""
+        return os.getpid() == self._process and threading.get_ident() == self._thread
+
+    def _before_optimizer(self, optimizer: Optimizer, *_: Any) -> None:
+        if not self._is_ours():
+            return
+        self._optimizing += 1
+        for name, parameter in self._parameters([optimizer]):
+            if parameter.grad is not None:
+                self._gradients |= self._named(parameter.grad, name)
+
+    def _after_optimizer(self, optimizer: Optimizer, *_: Any) -> None:
+        if not self._is_ours():
+            return
+        self._optimizing -= 1
+        self._stepped.append(optimizer)
+        if self._steps == "optimizer":
+            self._end_step()
+
+    def _end_step(self) -> None:
+        parameters: dict[str, Entry] = {}
+        gradients = self._gradients
+        for name, parameter in self._parameters(self._stepped):
+            parameters |= self._named(parameter, name)
+            if not self._stepped and parameter.grad is not None:
+                gradients |= self._named(parameter.grad, name)
+        fields = {
+            "step": self._step,
+            "loss": self._loss,
+            "parameters": parameters,
+            "gradients": gradients,
+            "generator": _state(torch.default_generator),
+        }
+        self._writer.write("step", fields)
+        self._step += 1
+        self._microbatch = 0
+        self._delivered = False
+        self._loss = None
+        self._gradients = {}
+        self._stepped = []
+        self._occurrences.clear()
+        self._origins.clear()
+
+    def _parameters(self, optimizers: list[Optimizer]) -> Iterator[tuple[str, torch.Tensor]]:
+        """The parameters of optimizers, or of all known modules if there are no optimizers."""
+        names = self._names.parameters()
+        if not optimizers:
+            yield from ((name, parameter) for parameter, name in names.values())
+        for optimizer in optimizers:
+            for at, group in enumerate(optimizer.param_groups):
+                for index, parameter in enumerate(group["params"]):
+                    unnamed = f"{type(optimizer).__name__}.{at}.{index}"
+                    yield names.get(id(parameter), (parameter, unnamed))[1], parameter
+
+    # Batches
+
+    @contextmanager
+    def _loading_data(self) -> Iterator[None]:
+        self._loading += 1
+        try:
+            yield
+        finally:
+            self._loading -= 1
+
+    def _deliver(self, batch: Any, indices: Any) -> None:
+        """Records a batch. Every batch of a step but the first begins a microbatch."""
+        if self._delivered:
+            self._microbatch += 1
+            self._occurrences.clear()
+        self._delivered = True
+        tensors = self._entries(batch)
+        with _unseen():
+            chosen = None if indices is None else torch.as_tensor(indices)
+        at = None if chosen is None else self._entries(chosen)[0]
+        fields = {"step": self._step, "microbatch": self._microbatch}
+        self._writer.write("data", fields | {"tensors": tensors, "indices": at})
+
+    # Modules
+
+    def _before_module(self, module: nn.Module, args: Any) -> None:
+        if torch.compiler.is_compiling() or not self._is_ours():
+            return
+        path = self._names.of(module, self._calls[-1].module() if self._calls else None)
+        inputs = [] if self._detail == "step" else self._entries(args, "input")
+        self._calls.append(_Call(weakref.ref(module), path, inputs))
+
+    def _after_module(self, module: nn.Module, args: Any, *rest: Any) -> None:
+        if torch.compiler.is_compiling() or not self._is_ours() or not self._calls:
+            return
+        call = self._calls.pop()
+        while call.module() is not module and self._calls:
+            call = self._calls.pop()
+        # After an exception PyTorch gives no keyword arguments and the output None.
+        *_, output = rest
+        if self._detail == "step" or output is None:
+            return
+        kwargs, _ = rest
+        inputs = call.inputs + self._entries(kwargs)
+        outputs = self._entries(output)
+        phase = "forward" if torch._C._current_graph_task_id() == -1 else "backward"
+        self._emit("layer", phase, type(module).__name__, call.path, inputs, outputs)
+
+    # Operations
+
+    def _operation(self, func: Operator, call: Callable[[], Any], bound: Entry) -> Any:
+        """Runs an operation between the descriptions of its inputs and of its outputs."""
+        place, phase = self._place(bound)
+        inputs = [
+            entry
+            for name, value in bound.items()
+            if name in func.reads
+            for entry in self._entries(value, name)
+        ]
+        generator = _generator(bound) if func.draws else None
+        before = generator and _state(generator)
+        result = call()
+        outputs = [] if func.is_collective else self._outputs(func, bound, result)
+        after = generator and _state(generator)
+        if inputs or outputs:
+            parameters = {
+                name: plain(value)
+                for name, value in bound.items()
+                if value is not None
+                and not isinstance(value, torch.Generator)
+                and next(tensors_in(value), None) is None
+            }
+            draws = {"before": before, "after": after} if generator else None
+            self._emit("op", phase, func.name, place, inputs, outputs, parameters, draws)
+        return result
+
+    def _outputs(self, func: Operator, bound: Entry, result: Any) -> list[Entry]:
+        """The entries of the arguments written, then of the results that are none of those."""
+        written = {name: bound[name] for name in func.writes if name in bound}
+        found = [entry for name, value in written.items() for entry in self._entries(value, name)]
+        seen = {id(tensor) for _, tensor in tensors_in(written)}
+        results = result if isinstance(result, (list, tuple)) else (result,)
+        for index, value in enumerate(results):
+            if index != func.scratch_result and id(value) not in seen:
+                found += self._entries(value)
+        return found
+
+    def _place(self, bound: Entry) -> tuple[str, str]:
+        """The module path and the phase of an operation that is about to run.
+
+        An operation of the backward pass belongs to the module whose forward operation it
+        differentiates: both have the number that autograd counts its nodes with.
+        """
+        path = self._calls[-1].path if self._calls else ""
+        if torch._C._current_graph_task_id() != -1:
+            node = torch._C._current_autograd_node()
+            if not self._calls and node is not None:
+                path = self._origins.get(node._sequence_nr(), "")
+            return path, "backward"
+        if torch.is_grad_enabled():
+            self._origins.setdefault(torch._C._autograd._get_sequence_nr() - 1, path)
+        if self._calls:
+            return path, "forward"
+        if self._loading:
+            return path, "data"
+        if self._optimizing:
+            return path, "optimizer"
+        differentiable = torch.is_grad_enabled() and any(
+            tensor.requires_grad for _, tensor in tensors_in(bound)
+        )
+        return path, "forward" if differentiable else "other"
+
+    def _emit(
+        self,
+        event: str,
+        phase: str,
+        name: str,
+        module: str,
+        inputs: list[Entry],
+        outputs: list[Entry],
+        parameters: Entry | None = None,
+        generator: Entry | None = None,
+    ) -> None:
+        key = (event, phase, module, name)
+        with self._lock:
+            occurrence = self._occurrences[key]
+            self._occurrences[key] += 1
+        fields = {
+            "step": self._step,
+            "microbatch": self._microbatch,
+            "phase": phase,
+            "name": name,
+            "module": module,
+            "site": call_site(),
+            "occurrence": occurrence,
+            "inputs": inputs,
+            "outputs": outputs,
+            "parameters": parameters or {},
+            "generator": generator,
+        }
+        self._writer.write(event, fields)
+
+
+class _Call:
+    """A module at work."""
+
+    def __init__(self, module: weakref.ref[nn.Module], path: str, inputs: list[Entry]) -> None:
+        self.module = module
+        self.path = path
+        self.inputs = inputs
+
+
+class _ModuleNames:
+    """Paths of modules, found when a module is first called. Keeps no module alive."""
+
+    def __init__(self, given: Mapping[str, nn.Module]) -> None:
+        self._paths: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()
+        self._roots: dict[str, weakref.ref[nn.Module]] = {}
+        for name, module in given.items():
+            self._add(name, module)
+
+    def of(self, module: nn.Module, caller: nn.Module | None) -> str:
+        """Returns the path of a module that `caller` calls, or the program itself."""
+        known = self._paths.get(module)
+        if known is not None:
+            return known
+        if caller is None:
+            self._add(self._free_name(type(module).__name__) if self._roots else "", module)
+        else:
+            self._add_below(self._paths.get(caller, ""), caller)
+        return self._paths.setdefault(module, type(module).__name__)
+
+    def parameters(self) -> dict[int, tuple[torch.Tensor, str]]:
+        """Returns the parameters of the known modules with their names, by identity."""
+        found: dict[int, tuple[torch.Tensor, str]] = {}
+        for root, reference in self._roots.items():
+            module = reference()
+            for name, parameter in module.named_parameters() if module is not None else ():
+                found.setdefault(id(parameter), (parameter, _join(root, name)))
+        return found
+
+    def _free_name(self, name: str) -> str:
+        number = 1
+        free = name
+        while free in self._roots:
+            number += 1
+            free = f"{name}#{number}"
+        return free
+
+    def _add(self, name: str, module: nn.Module) -> None:
+        self._roots[name] = weakref.ref(module)
+        self._add_below(name, module)
+
+    def _add_below(self, prefix: str, module: nn.Module) -> None:
+        for name, found in module.named_modules():
+            self._paths.setdefault(found, _join(prefix, name))
+
+
+class _Dispatch(TorchDispatchMode):
+    """Shows a recorder every operation of its thread, and of autograd's threads for it."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__()
+        self._recorder = recorder
+
+    def __torch_dispatch__(
+        self,
+        func: torch._ops.OpOverload,
+        types: tuple[type, ...],
+        args: tuple[Any, ...] = (),
+        kwargs: Entry | None = None,
+    ) -> Any:
+        # A tensor with operations of its own takes them apart; the parts come back here.
+        if any(kind.__torch_dispatch__ is not _NO_DISPATCH for kind in types):
+            return NotImplemented
+        kwargs = kwargs or {}
+        known = operator(func)
+        recorder = self._recorder
+        skipped = known.is_allocation or (known.is_view and not recorder._views)
+        if skipped or os.getpid() != recorder._process:
+            return func(*args, **kwargs)
+        bound = dict(known.bind(args, kwargs))
+        return recorder._operation(known, lambda: func(*args, **kwargs), bound)
+
+
+def _generator(bound: Entry) -> torch.Generator | None:
+    """The generator that a call draws from: its own, or the default one of its device."""
+    for value in bound.values():
+        if isinstance(value, torch.Generator):
+            return value
+    devices = [tensor.device for _, tensor in tensors_in(bound)]
+    device = torch.device(bound.get("device") or (devices[0] if devices else "cpu"))
+    if device.type == "cpu":
+        return torch.default_generator
+    if device.type == "cuda":
+        return torch.cuda.default_generators[device.index or 0]
+    return None
+
+
+def _state(generator: torch.Generator) -> Entry:
+    with _unseen():
+        return {"digest": digest(generator.get_state())}
+
+
+def _join(prefix: str, name: str) -> str:
+    return f"{prefix}.{name}" if prefix and name else prefix or name
+
+
+def watch(loader: Iterable[Any], indices: Callable[[Any], Any] | None = None) -> Watched:
+    """Wraps a loader, so that a recorder at work notes each batch.
+
+    Args:
+        loader: any iterable of batches.
+        indices: takes the indices of a batch's samples from the batch, for the ledger.
+    """
+    return Watched(loader, indices)
+
+
+class Watched:
+    """A loader that tells recorders of its batches; else the loader itself. `watch` makes one."""
+
+    def __init__(self, loader: Iterable[Any], indices: Callable[[Any], Any] | None) -> None:
+        """See `watch`."""
+        self._loader = loader
+        self._indices = indices
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yields the loader's batches."""
+        with _loading():
+            batches = iter(self._loader)
+        while True:
+            with _loading():
+                try:
+                    batch = next(batches)
+                except StopIteration:
+                    return
+            if _active is not None and _active._is_ours():
+                _active._deliver(batch, self._indices and self._indices(batch))
+            yield batch
+
+    def __len__(self) -> int:
+        """Returns the number of batches, if the loader knows it."""
+        return len(self._loader)  # type: ignore[arg-type]
+
+    def __getattr__(self, name: str) -> Any:
+        """Returns an attribute of the loader."""
+        return getattr(self._loader, name)
+
+
+def _loading() -> AbstractContextManager[None]:
+    if _active is None or not _active._is_ours():
+        return ExitStack()
+    return _active._loading_data()

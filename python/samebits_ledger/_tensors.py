@@ -1,0 +1,114 @@
+"""Tensors as a ledger describes them: shape, type, device and digest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from samebits_ledger._digest import NANS, sum64
+
+_NAMES = {
+    torch.bool: "bool",
+    torch.uint8: "u8",
+    torch.int8: "i8",
+    torch.int16: "i16",
+    torch.int32: "i32",
+    torch.int64: "i64",
+    torch.uint32: "u32",
+    torch.uint64: "u64",
+    torch.float16: "f16",
+    torch.bfloat16: "bf16",
+    torch.float32: "f32",
+    torch.float64: "f64",
+    torch.complex64: "c64",
+    torch.complex128: "c128",
+}
+_COMPRESSED = {
+    torch.sparse_csr: ("crow_indices", "col_indices"),
+    torch.sparse_bsr: ("crow_indices", "col_indices"),
+    torch.sparse_csc: ("ccol_indices", "row_indices"),
+    torch.sparse_bsc: ("ccol_indices", "row_indices"),
+}
+_BYTES = (torch.bool, torch.uint8, torch.int8)
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """Returns the schema's name of a type, or PyTorch's where the schema has none."""
+    return _NAMES.get(dtype, str(dtype).removeprefix("torch."))
+
+
+def describe(
+    tensor: torch.Tensor, name: str = "", *, sampled: bool = False
+) -> Iterator[dict[str, Any]]:
+    """Yields the entry of a dense tensor, or one for each part of a sparse tensor.
+
+    A tensor without values, on the device `meta`, has no entry. Call it with dispatch disabled:
+    reading a tensor takes operations that are none of the program's.
+    """
+    if tensor.is_meta:
+        return
+    tensor = tensor.detach()
+    if tensor.layout is torch.strided:
+        entry = {
+            "shape": list(tensor.shape),
+            "dtype": dtype_name(tensor.dtype),
+            "device": str(tensor.device),
+            "digest": digest(tensor, sampled=sampled),
+        }
+        if name:
+            entry["name"] = name
+        yield entry
+    elif tensor.layout is torch.sparse_coo:
+        yield from describe(tensor._indices(), f"{name}.indices", sampled=sampled)
+        yield from describe(tensor._values(), f"{name}.values", sampled=sampled)
+    elif tensor.layout in _COMPRESSED:
+        for part in _COMPRESSED[tensor.layout]:
+            yield from describe(getattr(tensor, part)(), f"{name}.{part}", sampled=sampled)
+        yield from describe(tensor.values(), f"{name}.values", sampled=sampled)
+    else:
+        yield from describe(tensor.to_dense(), name, sampled=sampled)
+
+
+def digest(tensor: torch.Tensor, *, sampled: bool = False) -> str:
+    """Returns the digest of a dense tensor that needs no gradient. Copies it to the host first."""
+    nan = NANS.get(dtype_name(tensor.dtype))
+    if tensor.is_quantized:
+        tensor = tensor.int_repr()
+    if tensor.is_complex():
+        tensor = torch.view_as_real(tensor.resolve_conj())
+    tensor = tensor.resolve_neg()
+    if tensor.dtype is torch.bfloat16:
+        tensor = tensor.view(torch.int16)
+    elif tensor.itemsize == 1 and tensor.dtype not in _BYTES:
+        tensor = tensor.view(torch.uint8)
+    return sum64(tensor.cpu().numpy(), nan, sampled=sampled)
+
+
+def tensors_in(tree: Any, name: str = "") -> Iterator[tuple[str, torch.Tensor]]:
+    """Yields the tensors in nested lists, tuples and dictionaries, each with a name.
+
+    Numeric NumPy arrays count as tensors: a data loader without PyTorch's `collate` yields them.
+    """
+    if isinstance(tree, torch.Tensor):
+        yield name, tree
+    elif isinstance(tree, np.ndarray):
+        if tree.dtype.kind in "biufc":
+            yield name, torch.from_numpy(np.array(tree))
+    elif isinstance(tree, (list, tuple)):
+        for index, item in enumerate(tree):
+            yield from tensors_in(item, f"{name}[{index}]")
+    elif isinstance(tree, dict):
+        for key, item in tree.items():
+            yield from tensors_in(item, f"{name}.{key}" if name else str(key))
+
+
+def entries(tree: Any, name: str = "", *, sampled: bool = False) -> list[dict[str, Any]]:
+    """Returns the entries of all tensors in nested lists, tuples and dictionaries."""
+    return [
+        entry
+        for at, tensor in tensors_in(tree, name)
+        for entry in describe(tensor, at, sampled=sampled)
+    ]
