@@ -7,7 +7,6 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "tests talk to their reader")]
 
-use samebits::Tensor;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
@@ -15,9 +14,11 @@ use std::sync::{Arc, Mutex};
 use samebits::autotune::{self, Config};
 use samebits::ops::{Unary, UnaryKind};
 use samebits::tensor_core::Tensor as Value;
-use samebits::{Determinism, Device, DeviceKind, Result, cuda, determinism, digest, dispatch_at};
+use samebits::{Determinism, Device, DeviceKind, Result, cuda, determinism, dispatch_at};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
-use workspace_tests::{Case, conformance, drawn_cases, families, strided_families, unreached};
+use workspace_tests::{
+    Case, conformance, drawn_cases, families, short_digest, strided_families, unreached,
+};
 
 const CUDA: Device = Device::Cuda(0);
 /// Schedules of the emulated device, and how many threads a block has under each. A GPU has a
@@ -80,7 +81,7 @@ fn a_gpu_has_the_bits_of_the_cpu() {
 
 /// What the CPU gives.
 fn golden() -> Digests {
-    let golden = |case: &Case| short(&run(case).unwrap()).unwrap();
+    let golden = |case: &Case| short_digest(&run(case).unwrap()).unwrap();
     cases(Device::Cpu).iter().map(|case| (case.name.clone(), golden(case))).collect()
 }
 
@@ -113,7 +114,7 @@ fn compare_all(block: u32, golden: &Digests) {
     assert_eq!(cases.len(), golden.len(), "as many cases as on the CPU");
     let mut different = Vec::new();
     let mut check = |case: &Case, how: &str, found: Result<Vec<Value>>| {
-        let found = found.and_then(|tensors| short(&tensors));
+        let found = found.and_then(|tensors| short_digest(&tensors));
         if found.as_ref() != Ok(&golden[&case.name]) {
             different.push(format!("{}{how}: {found:?}", case.name));
         }
@@ -250,7 +251,7 @@ fn seeds() -> impl Iterator<Item = u64> {
 
 /// Cases of drawn shapes with other bits than on the CPU, or another error.
 fn differing_drawn_cases() -> Vec<String> {
-    let outcome = |case: &Case| run(case).and_then(|tensors| short(&tensors));
+    let outcome = |case: &Case| run(case).and_then(|tensors| short_digest(&tensors));
     let mut different = Vec::new();
     for seed in seeds() {
         for (cpu, cuda) in drawn_cases(Device::Cpu, seed).iter().zip(drawn_cases(CUDA, seed)) {
@@ -289,9 +290,4 @@ fn run_under(schedule: &str, block: u32) {
 
 fn run(case: &Case) -> Result<Vec<Value>> {
     (case.run)()
-}
-
-fn short(tensors: &[Value]) -> Result<String> {
-    let tensors: Vec<Tensor> = tensors.iter().map(Tensor::from).collect();
-    Ok(digest(tensors.iter().map(|tensor| ("", tensor)))?[..16].to_owned())
 }

@@ -2,17 +2,16 @@
 //!
 //! One test function, because the SIMD level is the process's.
 
-use samebits::Tensor;
 use std::io::Write as _;
 
 use rayon::ThreadPoolBuilder;
 use samebits::numerics::simd::{self, Level};
 use samebits::ops::{Compare, CompareKind, Conv, ConvInputGrad, ConvParams, ConvWeightGrad};
 use samebits::tensor_core::Tensor as Value;
-use samebits::{
-    DType, Determinism, Device, DeviceKind, Result, digest, dispatch, dispatch_at, rerun,
+use samebits::{DType, Determinism, Device, DeviceKind, dispatch, dispatch_at, rerun};
+use workspace_tests::{
+    Case, families, normal_of, short_digest, strided_families, tiny_families, unreached,
 };
-use workspace_tests::{Case, families, normal_of, strided_families, tiny_families, unreached};
 
 #[test]
 fn bits_are_golden_and_nothing_changes_them() {
@@ -24,7 +23,8 @@ fn bits_are_golden_and_nothing_changes_them() {
         // in the changelog.
         let listing: Vec<String> =
             golden.iter().map(|(name, digest)| format!("{digest}  {name}")).collect();
-        insta::assert_snapshot!(format!("digests_{}", family.name), listing.join("\n"));
+        let _golden = golden_files();
+        insta::assert_snapshot!(family.name, listing.join("\n"));
         for threads in [1, 3, 16] {
             let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             let found = pool.install(|| digests(&family.cases));
@@ -85,7 +85,7 @@ fn convolutions_repeat_at_run_to_run() {
             dispatch_at(&input_grad, level).unwrap(),
             dispatch_at(&weight_grad, level).unwrap(),
         ];
-        short(&results).unwrap()
+        short_digest(&results).unwrap()
     };
     let once = all();
     for threads in [1, 3] {
@@ -126,20 +126,23 @@ fn the_floating_point_mode_of_a_thread_does_not_show() {
     }
 }
 
+/// The snapshots of this test are the files that `samebits verify` ships.
+fn golden_files() -> insta::internals::SettingsBindDropGuard {
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path("../crates/verify/golden");
+    settings.set_prepend_module_to_snapshot(false);
+    settings.bind_to_scope()
+}
+
 /// A short digest of each case's results.
 fn digests(cases: &[Case]) -> Vec<(String, String)> {
     cases
         .iter()
         .map(|case| {
-            let digest = (case.run)().and_then(|tensors| short(&tensors));
+            let digest = (case.run)().and_then(|tensors| short_digest(&tensors));
             (case.name.clone(), digest.unwrap_or_else(|error| panic!("{}: {error}", case.name)))
         })
         .collect()
-}
-
-fn short(tensors: &[Value]) -> Result<String> {
-    let tensors: Vec<Tensor> = tensors.iter().map(Tensor::from).collect();
-    Ok(digest(tensors.iter().map(|tensor| ("", tensor)))?[..16].to_owned())
 }
 
 #[track_caller]

@@ -29,7 +29,7 @@ const FILES: [(&str, &str); 8] = [
         include_str!("../templates/cuda_backend.rs.txt"),
     ),
     ("crates/autograd/src/functional/op_name.rs", include_str!("../templates/functional.rs.txt")),
-    ("tests/src/samples/op_name.rs", include_str!("../templates/samples.rs.txt")),
+    ("crates/verify/src/samples/op_name.rs", include_str!("../templates/samples.rs.txt")),
 ];
 
 /// The sorted lists that name every family: the file, what a line has before and after the name,
@@ -61,9 +61,9 @@ const LISTS: [(&str, &str, &str, &str); 13] = [
     ),
     ("crates/autograd/src/functional/mod.rs", "mod ", ";", "mod op_name;"),
     ("crates/autograd/src/functional/mod.rs", "pub use ", "::", "pub use op_name::op_name;"),
-    ("tests/src/samples/mod.rs", "mod ", ";", "mod op_name;"),
+    ("crates/verify/src/samples/mod.rs", "mod ", ";", "mod op_name;"),
     (
-        "tests/src/samples/mod.rs",
+        "crates/verify/src/samples/mod.rs",
         "    (\"",
         "\", ",
         "    (\"op_name\", op_name::add, op_name::samples),",

@@ -11,6 +11,7 @@ mod digits;
 mod model;
 mod session;
 mod train;
+mod verify;
 
 use std::process::ExitCode;
 use std::sync::OnceLock;
@@ -33,6 +34,9 @@ enum Command {
     Env,
     /// Train a small convolutional network on handwritten digits, twice, and compare the bits.
     Train(Box<train::Args>),
+    /// Compute the golden corpus on every device, thread count and instruction set of this machine,
+    /// also while it is busy, and say what holds. Exit status 1 if one bit differs.
+    Verify(verify::Args),
 }
 
 /// Runs the program.
@@ -48,6 +52,7 @@ pub fn main() -> ExitCode {
             Ok(())
         }
         Command::Train(args) => train::run(&args),
+        Command::Verify(args) => verify::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -15,7 +15,7 @@ use samebits::tensor_core::Tensor as Value;
 use samebits::{Determinism, Error, Op, Result, Tensor, determinism, dispatch};
 
 use super::{Draw, Outcome, Target};
-use crate::samples::Tensors;
+use crate::Tensors;
 
 pub(super) fn targets() -> Vec<Target> {
     let mut calls = Calls(Vec::new());

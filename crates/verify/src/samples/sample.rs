@@ -302,7 +302,7 @@ impl Input {
         match &self.fill {
             Fill::Normal if self.zeros.is_empty() => make.normal(&self.shape, dtype, seed),
             Fill::Normal => {
-                let mut x = crate::normal_of(&self.shape, DType::F64, seed);
+                let mut x = super::normal_of(&self.shape, DType::F64, seed);
                 let values = x.as_mut_slice::<f64>().expect("dense f64");
                 self.zeros.iter().for_each(|&at| values[at] = 0.0);
                 make.here(cast(x, dtype))

@@ -1,6 +1,6 @@
-//! The one table of operations for the tests, one file per family. A family has
+//! The one table of operations, one file per family. A family has
 //!
-//! - `add`: the cases whose digests are compared with `snapshots/invariance__digests_FAMILY.snap`,
+//! - `add`: the cases whose digests are compared with `golden/FAMILY.snap`,
 //!   among thread counts, instruction sets, layouts and devices. Sizes are such that work is shared
 //!   among threads and that tails shorter than a vector are left over. Every operation of the
 //!   registry has a case.
@@ -33,12 +33,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use samebits::numerics::fpenv;
-use samebits::ops::{Affine, Cat};
+use samebits::ops::{Affine, Cat, Normal};
 use samebits::registry::{self, KernelInfo};
 use samebits::tensor_core::Tensor as Value;
-use samebits::{DType, Determinism, Device, DeviceKind, Op, Result, Tensor, dispatch};
-
-use crate::{indices, normal_of};
+use samebits::{DType, Determinism, Device, DeviceKind, Generator, Op, Result, Tensor, dispatch};
 
 pub use drawn::drawn_cases;
 pub use sample::{Batch, Digest, Gradient, Input, Order, Sample, Samples, each, normal};
@@ -308,6 +306,26 @@ fn spread(x: &Value) -> Result<Value> {
     let last = x.rank();
     let pairs = Cat { inputs: vec![other.unsqueeze(last)?, x.unsqueeze(last)?], dim: last };
     dispatch(&pairs)?.select(last, 1)?.permute(&reversed)
+}
+
+/// Normal numbers of a shape and type; each seed gives its own.
+pub fn normal_of(shape: &[usize], dtype: DType, seed: u64) -> Value {
+    dispatch(&Normal {
+        shape: shape.to_vec(),
+        dtype,
+        device: Device::Cpu,
+        mean: 0.0,
+        std: 1.0,
+        generator: Generator::new(seed),
+    })
+    .expect("finite parameters")
+}
+
+/// Indices below `bound`.
+pub fn indices(count: usize, bound: i64, seed: u64) -> Value {
+    let mut values = vec![0; count];
+    Generator::new(seed).fill_randint(&mut values, 0, bound).expect("a positive bound");
+    Value::from_slice(&values, &[count]).expect("as many values")
 }
 
 /// Results as a list: of plain tensors, or of those that users see.

@@ -62,7 +62,7 @@ fn places(count: usize, sizes: &[usize]) -> Vec<i64> {
 }
 
 fn make_indices(count: usize, bound: i64, seed: u64) -> Vec<i64> {
-    crate::indices(count, bound, seed).to_vec().expect("indices are i64")
+    super::indices(count, bound, seed).to_vec().expect("indices are i64")
 }
 
 fn decompositions(cases: &mut Cases, make: Make, dtype: DType) {

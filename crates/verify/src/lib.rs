@@ -1,0 +1,37 @@
+//! Whether this machine computes what samebits promises: a seeded call of every operation, results
+//! and gradients, with the digest that each must have, and what recomputes them on every device,
+//! thread count and instruction set of a machine while other threads are busy.
+//!
+//! `samebits verify` is this crate as a program. The same corpus is what the workspace's tests of
+//! invariance, devices, batches and gradients run through.
+//!
+//! ```
+//! use samebits_verify::{Golden, Options, Setting, verify};
+//!
+//! let options = Options { families: vec!["norm".into()], ..Options::quick() };
+//! let report = verify(&options, &Golden::shipped()?, |_| {})?;
+//! assert!(report.holds(), "{report}");
+//! # Ok::<(), samebits_verify::Error>(())
+//! ```
+//!
+//! Unsafe code: none.
+
+#![forbid(unsafe_code)]
+
+mod error;
+mod golden;
+mod report;
+mod run;
+mod samples;
+mod setting;
+
+pub use error::{Error, Result};
+pub use golden::{Golden, short_digest};
+pub use report::{Finding, Outcome, Report};
+pub use run::{Options, Progress, verify};
+pub use samples::{
+    Batch, Case, Digest, Family, Gradient, Input, Make, Order, Sample, Samples, Tensors,
+    drawn_cases, each, families, indices, normal, normal_of, samples, strided_families,
+    tiny_families, unreached,
+};
+pub use setting::Setting;

@@ -1,0 +1,163 @@
+use std::fmt;
+use std::sync::OnceLock;
+
+use parking_lot::Mutex;
+use samebits::numerics::simd::{self, Level};
+use samebits::{Device, DeviceKind};
+use serde::Serialize;
+
+use crate::{Error, Result};
+
+/// What may not show in any bit: where the corpus is computed, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// The device that has the inputs.
+    pub device: Device,
+    /// How many threads the operations share; those of the process if `None`.
+    pub threads: Option<usize>,
+    /// The best instruction set that may be used.
+    pub simd: Level,
+    /// Whether other threads keep the processor busy meanwhile.
+    pub contention: bool,
+}
+
+impl Setting {
+    /// The device with all threads and the best instruction set in force.
+    pub fn of(device: Device) -> Setting {
+        Setting { device, threads: None, simd: in_force(), contention: false }
+    }
+
+    /// What is worth comparing on this machine: for each device all threads, and under contention;
+    /// for the CPU besides 1, 3 and 16 threads and every lower instruction set.
+    pub fn all() -> Vec<Setting> {
+        let mut all = Vec::new();
+        for device in devices() {
+            let plain = Setting::of(device);
+            all.push(plain);
+            if device.kind() == DeviceKind::Cpu {
+                all.extend([1, 3, 16].map(|n| Setting { threads: Some(n), ..plain }));
+                let lower = Level::ALL.into_iter().filter(|&level| level < plain.simd);
+                all.extend(lower.map(|simd| Setting { simd, ..plain }));
+            }
+            all.push(Setting { contention: true, ..plain });
+        }
+        all
+    }
+
+    /// For each device all threads; for the CPU besides one thread at the lowest instruction set.
+    pub fn few() -> Vec<Setting> {
+        let mut few: Vec<_> = devices().map(Setting::of).collect();
+        let lowest = Setting { threads: Some(1), simd: Level::Portable, ..few[0] };
+        few.push(lowest);
+        few
+    }
+
+    /// Runs `f` in this setting. The instruction set is the process's: one setting at a time.
+    pub(crate) fn enter<R: Send>(self, f: impl FnOnce() -> R + Send) -> Result<R> {
+        static ONE: Mutex<()> = Mutex::new(());
+        let _one = ONE.lock();
+        let _level = Limited::to(self.simd);
+        let run = || match self.threads {
+            None => Ok(f()),
+            Some(threads) => {
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+                Ok(pool.map_err(|source| Error::Threads { threads, source })?.install(f))
+            }
+        };
+        if self.contention { under_contention(run) } else { run() }
+    }
+}
+
+/// `cpu, 3 threads, portable, contention`.
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.device)?;
+        match self.threads {
+            None => write!(f, ", all threads")?,
+            Some(1) => write!(f, ", 1 thread")?,
+            Some(threads) => write!(f, ", {threads} threads")?,
+        }
+        if self.device.kind() == DeviceKind::Cpu {
+            write!(f, ", {}", self.simd.name())?;
+        }
+        if self.contention { write!(f, ", contention") } else { Ok(()) }
+    }
+}
+
+impl Serialize for Setting {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeStruct;
+        let mut fields = serializer.serialize_struct("Setting", 4)?;
+        fields.serialize_field("device", &self.device.to_string())?;
+        fields.serialize_field("threads", &self.threads)?;
+        fields.serialize_field("simd", self.simd.name())?;
+        fields.serialize_field("contention", &self.contention)?;
+        fields.end()
+    }
+}
+
+/// The CPU first.
+fn devices() -> impl Iterator<Item = Device> {
+    samebits::install();
+    let others = samebits::devices().into_iter().filter(|device| device.kind() != DeviceKind::Cpu);
+    std::iter::once(Device::Cpu).chain(others)
+}
+
+/// The instruction set that the process was started with, whatever setting it is in.
+fn in_force() -> Level {
+    static LEVEL: OnceLock<Level> = OnceLock::new();
+    *LEVEL.get_or_init(simd::level)
+}
+
+/// Puts the instruction set back, whatever happens.
+struct Limited;
+
+impl Limited {
+    fn to(level: Level) -> Limited {
+        in_force();
+        simd::limit(level);
+        Limited
+    }
+}
+
+impl Drop for Limited {
+    fn drop(&mut self) {
+        simd::limit(in_force());
+    }
+}
+
+/// How many threads keep the processor busy: more than most machines have to spare.
+const BUSY: usize = 8;
+
+/// Runs `f` while other threads compute and move memory, so that the threads of operations are
+/// interrupted, delayed and take their work in another order.
+fn under_contention<R>(f: impl FnOnce() -> R) -> R {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    struct Stop<'a>(&'a AtomicBool);
+    impl Drop for Stop<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let stop = &stop;
+        // Also where `f` panics: the scope waits for its threads.
+        let _stop = Stop(stop);
+        for seed in 0..BUSY as u64 {
+            scope.spawn(move || {
+                let mut words: Vec<u64> = (seed..seed + 4096).collect();
+                while !stop.load(Ordering::Relaxed) {
+                    words.rotate_left(7);
+                    for word in &mut words {
+                        *word = std::hint::black_box(word.wrapping_mul(0x9e3779b97f4a7c15));
+                    }
+                    std::thread::yield_now();
+                }
+            });
+        }
+        f()
+    })
+}
