@@ -466,6 +466,11 @@ pub fn no_grad<R>(f: impl FnOnce() -> R) -> R {
     with_recording(false, f)
 }
 
+/// Runs `f` so that it remembers how things are computed, on this thread, also inside [`no_grad`].
+pub fn enable_grad<R>(f: impl FnOnce() -> R) -> R {
+    with_recording(true, f)
+}
+
 /// Runs `f` with or without remembering how things are computed, on this thread.
 pub(crate) fn with_recording<R>(recording: bool, f: impl FnOnce() -> R) -> R {
     struct Restore(bool);

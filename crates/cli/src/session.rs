@@ -6,7 +6,7 @@ use samebits::functional::{argmax, cross_entropy};
 use samebits::io::Checkpoint;
 use samebits::nn::{Module, draw_from};
 use samebits::optim::{Schedule, Sgd};
-use samebits::trainer::{Per, Trainer, TrainerState};
+use samebits::trainer::{Outcome, Per, Trainer, TrainerState};
 use samebits::{Determinism, Device, Generator, Tensor, determinism, no_grad};
 use serde::{Deserialize, Serialize};
 
@@ -51,6 +51,7 @@ impl<'a> Session<'a> {
         let trainer = Trainer::new(model, optimizer, loader, root.fold_in(1))
             .run(serde_json::to_string(&config)?)
             .epochs(config.epochs)
+            .stop_on_ctrl_c()
             .schedule(Per::Epoch, Falling { epochs: config.epochs });
         Ok(Session { config, device: Device::Cpu, digits, trainer })
     }
@@ -75,17 +76,16 @@ impl<'a> Session<'a> {
     }
 
     /// Trains until the last epoch, or until the trainer is told to stop.
-    pub(crate) fn train(&mut self) -> Result<()> {
+    pub(crate) fn train(&mut self) -> Result<Outcome> {
         let device = self.device;
-        determinism::scope(self.config.determinism, || {
+        Ok(determinism::scope(self.config.determinism, || {
             self.trainer.fit(|model, (images, classes)| {
                 let images = Tensor::from_slice(&images.values, &[images.rows, 1, SIDE, SIDE])?;
                 let classes = Tensor::from_slice(&classes, &[classes.len()])?;
                 let logits = model.forward(&images.to(device)?)?;
                 Ok(cross_entropy(&logits, &classes.to(device)?)?)
             })
-        })?;
-        Ok(())
+        })?)
     }
 
     /// The share of test images whose class is found.
@@ -112,11 +112,6 @@ impl<'a> Session<'a> {
             losses.iter().map(|&loss| f64::from(loss)).fold(0.0, |a, b| a + b) / losses.len() as f64
         };
         self.trainer.losses().chunks(self.batches()).map(mean).collect()
-    }
-
-    /// Steps in all epochs.
-    pub(crate) fn all_steps(&self) -> u64 {
-        self.config.epochs.saturating_mul(self.batches() as u64)
     }
 
     /// Steps in an epoch; a last, smaller batch is left out.

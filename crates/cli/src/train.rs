@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::ValueEnum;
-use indicatif::{ProgressBar, ProgressStyle};
 use samebits::autotune::{self, Mode};
 use samebits::io::Checkpoint;
+use samebits::trainer::Outcome as Ended;
 use samebits::{Determinism, Device};
 
 use crate::curve::{self, Line};
@@ -65,6 +65,9 @@ pub(crate) struct Args {
     /// * Stop after this many steps in all, as if interrupted
     #[arg(long)]
     max_steps: Option<u64>,
+    /// Show no progress bar
+    #[arg(long)]
+    quiet: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -130,7 +133,7 @@ fn train_once(args: &Args, digits: &Digits) -> Result<()> {
     if let Some(path) = &args.save {
         println!("checkpoint after {} steps: {}", outcome.steps, path.display());
     }
-    Ok(())
+    outcome.expect_whole()
 }
 
 /// The name of a CUDA device, or why there is none.
@@ -148,10 +151,13 @@ fn compare(args: &Args, digits: &Digits) -> Result<()> {
     println!("{HEADER}");
     let new = |level| Session::new(config(args, level), digits, args.workers);
     let one = train(args, new(Level::Portable)?, 1)?;
+    one.expect_whole()?;
     println!("{}", one.row("1"));
     let all = train(args, new(Level::Portable)?, 0)?;
+    all.expect_whole()?;
     println!("{}", all.row("2"));
     let fast = train(args, new(Level::NotGuaranteed)?, 0)?;
+    fast.expect_whole()?;
     println!("{}", fast.row("3"));
     let same = one.digest == all.digest;
     println!("runs 1 and 2: {}", if same { "the same bits" } else { "NOT the same bits" });
@@ -182,11 +188,20 @@ struct Outcome {
     digest: String,
     epoch_losses: Vec<f64>,
     steps: usize,
+    interrupted: bool,
 }
 
 const HEADER: &str = "run  threads  level          accuracy     time  digest of the weights";
 
 impl Outcome {
+    /// An error if Ctrl-C has ended the run.
+    fn expect_whole(&self) -> Result<()> {
+        if self.interrupted {
+            bail!("interrupted after {} steps", self.steps);
+        }
+        Ok(())
+    }
+
     fn row(&self, name: &str) -> String {
         format!(
             "{name:<4} {:<8} {:<14} {:>6.2} %  {:>5.1} s  {}",
@@ -201,15 +216,9 @@ impl Outcome {
 
 fn train(args: &Args, mut session: Session<'_>, threads: usize) -> Result<Outcome> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
-    let total = session.all_steps();
-    let bar = ProgressBar::new(args.max_steps.map_or(total, |max| max.min(total)));
-    bar.set_style(ProgressStyle::with_template("{bar:32} {pos}/{len} steps, {eta} left, {msg}")?);
-    bar.set_position(session.steps() as u64);
-    let shown = bar.clone();
-    session.trainer = session.trainer.on_step(move |step| {
-        shown.inc(1);
-        shown.set_message(format!("loss {:.4}", step.loss));
-    });
+    if args.quiet {
+        session.trainer = session.trainer.quiet();
+    }
     if let Some(steps) = args.max_steps {
         session.trainer = session.trainer.max_steps(steps);
     }
@@ -217,8 +226,8 @@ fn train(args: &Args, mut session: Session<'_>, threads: usize) -> Result<Outcom
         session.trainer = session.trainer.checkpoint(path);
     }
     let started = stopwatch();
-    let outcome = pool.install(|| -> Result<Outcome> {
-        session.train()?;
+    pool.install(|| {
+        let ended = session.train()?;
         let seconds = started.elapsed();
         Ok(Outcome {
             threads: pool.current_num_threads(),
@@ -228,10 +237,9 @@ fn train(args: &Args, mut session: Session<'_>, threads: usize) -> Result<Outcom
             digest: session.digest()?,
             epoch_losses: session.epoch_losses(),
             steps: session.steps(),
+            interrupted: ended == Ended::Interrupted,
         })
-    });
-    bar.finish_and_clear();
-    outcome
+    })
 }
 
 fn write_curve(path: &Path, runs: &[(&str, &Outcome)]) -> Result<()> {

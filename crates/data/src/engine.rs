@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 
 use crate::context::{Progress, WorkerContext, WorkerInfo};
 use crate::guard::caught;
+use crate::inherit::{Inherited, captured, under};
 use crate::{Determinism, Error, Result};
 
 mod window;
@@ -122,6 +123,8 @@ struct Job<T: Task> {
     cancel: Arc<AtomicBool>,
     progress: Vec<Arc<Progress>>,
     window: Window<T::Output>,
+    /// What was in force where the epoch was begun.
+    inherited: Inherited,
 }
 
 impl<T: Task> Job<T> {
@@ -229,7 +232,9 @@ impl<T: Task> Pool<T> {
                     for job in jobs {
                         let _leave = Leave(&job, id);
                         // Values of the caller's may panic when they are dropped.
-                        if let Err(message) = caught(|| job.work(id, &mut worker)) {
+                        if let Err(message) =
+                            caught(|| under(&job.inherited, || job.work(id, &mut worker)))
+                        {
                             job.window.fail(id, panicked(id, "work", &message));
                             // Dropping it might panic again.
                             std::mem::forget(std::mem::replace(
@@ -310,7 +315,8 @@ impl<T: Task> Run<T> {
             Some(pool) => Lane::Pool { pool: Some(pool), hung: false },
         };
         let window = Window::new(settings.first_slot, settings.workers.max(1));
-        let job = Arc::new(Job { task, settings, cancel, progress, window });
+        let inherited = captured();
+        let job = Arc::new(Job { task, settings, cancel, progress, window, inherited });
         if let Lane::Pool { pool: Some(pool), .. } = &lane {
             pool.submit(&job);
         }
@@ -333,12 +339,14 @@ impl<T: Task> Run<T> {
         let job = &self.job;
         match &mut self.lane {
             Lane::Inline { worker, local } => {
-                if local.is_none() {
-                    *local = Some(start(&job.task, worker)?);
-                }
-                let local = local.as_mut().expect("the line above has filled it");
                 let began = Instant::now();
-                let result = run(&job.task, slot, local, worker);
+                let result = under(&job.inherited, || {
+                    let local = match local {
+                        Some(local) => local,
+                        None => local.insert(start(&job.task, worker)?),
+                    };
+                    run(&job.task, slot, local, worker)
+                });
                 job.window.count_inline(began.elapsed());
                 result
             }

@@ -33,6 +33,7 @@ mod file;
 mod guard;
 #[cfg(feature = "images")]
 mod image_folder;
+mod inherit;
 mod json_lines;
 mod level;
 mod loader;
@@ -55,6 +56,7 @@ pub use dataset::{Concat, Dataset, DatasetExt, Map, Memory, Subset, Table, Zip};
 pub use error::{BoxError, Error, Place, Result};
 #[cfg(feature = "images")]
 pub use image_folder::{Channels, ImageFolder};
+pub use inherit::{Inherited, inherit};
 pub use json_lines::{JsonLines, JsonShards};
 pub use level::Determinism;
 pub use loader::{

@@ -30,6 +30,7 @@
 
 mod digest;
 mod environment;
+mod inherit;
 pub mod io;
 pub mod trainer;
 
@@ -39,7 +40,7 @@ pub use samebits_autograd::functional::{rand, randint, randn, randperm};
 #[cfg(feature = "ndarray")]
 pub use samebits_autograd::ndarray;
 pub use samebits_autograd::{
-    Gradients, Tensor, backward, functional, nn, no_grad, optim, sequential, sparse,
+    Gradients, Tensor, backward, enable_grad, functional, nn, no_grad, optim, sequential, sparse,
 };
 pub use samebits_cuda_kernels as cuda;
 pub use samebits_data as data;
@@ -53,8 +54,7 @@ pub use samebits_tensor_core::device::DeviceKind;
 pub use samebits_tensor_core::random::{fork_rng, initial_seed, manual_seed, seed};
 pub use samebits_tensor_core::tensor::set_fill_uninitialized;
 pub use samebits_tensor_core::{
-    DType, Determinism, Device, Error, Layout, Op, Result, bf16, determinism, f16, ops, random,
-    registry, rerun,
+    DType, Determinism, Device, Error, Layout, Op, Result, bf16, f16, ops, random, registry,
 };
 
 /// Runs an operation, with the kernels of every device that this build has in place; see
@@ -87,6 +87,7 @@ pub fn dispatch_at<O: Op>(op: &O, level: Determinism) -> Result<O::Output> {
 pub fn install() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
+        inherit::reach_loaders();
         samebits_cpu_kernels::install();
         match cuda::install() {
             Ok(_) | Err(cuda::CudaError::DriverMissing) => {}
@@ -107,6 +108,45 @@ struct ReadmeExamples;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/from-pytorch.md")]
 struct FromPytorchExamples;
+
+/// How far the bits of a result can be relied on, and how a caller says what it requires.
+///
+/// A scope never reaches into another thread, but for the workers of data loaders: they load under
+/// what is in force where the epoch is begun.
+pub mod determinism {
+    pub use samebits_tensor_core::determinism::*;
+
+    /// [`samebits_tensor_core::determinism::scope`], which reaches into data loaders.
+    #[track_caller]
+    pub fn scope<R>(level: Determinism, f: impl FnOnce() -> R) -> R {
+        crate::inherit::reach_loaders();
+        samebits_tensor_core::determinism::scope(level, f)
+    }
+
+    /// [`samebits_tensor_core::determinism::scope_warn_only`], which reaches into data loaders.
+    pub fn scope_warn_only<R>(level: Determinism, f: impl FnOnce() -> R) -> R {
+        crate::inherit::reach_loaders();
+        samebits_tensor_core::determinism::scope_warn_only(level, f)
+    }
+
+    /// [`samebits_tensor_core::determinism::enter`], which reaches into data loaders.
+    #[must_use = "the level is in force only while the guard lives"]
+    pub fn enter(level: Determinism) -> ScopeGuard {
+        crate::inherit::reach_loaders();
+        samebits_tensor_core::determinism::enter(level)
+    }
+}
+
+/// Re-run mode: every operation runs several times and the bits must agree.
+pub mod rerun {
+    pub use samebits_tensor_core::rerun::*;
+
+    /// [`samebits_tensor_core::rerun::scope`], which reaches into data loaders.
+    pub fn scope<R>(times: usize, f: impl FnOnce() -> R) -> R {
+        crate::inherit::reach_loaders();
+        samebits_tensor_core::rerun::scope(times, f)
+    }
+}
 
 /// Racing convolution algorithms, and pinning what was chosen.
 pub mod autotune {

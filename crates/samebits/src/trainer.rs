@@ -1,5 +1,7 @@
 //! A training loop whose runs can be interrupted, resumed and repeated.
 
+mod ctrl_c;
+mod progress;
 mod state;
 mod tensors;
 
@@ -10,7 +12,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::data::{Collate, DataLoader, Dataset, LoaderState};
 use crate::nn::{Module, train_with};
 use crate::optim::{Mode, Optimizer, ReduceLrOnPlateau, Schedule, clip_grad_norm};
-use crate::{Generator, Gradients, Tensor, io};
+use crate::{Generator, Gradients, Tensor, inherit, io};
+
+use ctrl_c::CtrlC;
+use progress::Progress;
 
 pub use state::TrainerState;
 pub use tensors::{IntoTensors, StackTensors};
@@ -45,6 +50,9 @@ pub enum Error {
         /// The epoch.
         epoch: u64,
     },
+    /// The system refuses a handler of Ctrl-C.
+    #[error("trainer: cannot listen for Ctrl-C: {0}")]
+    CtrlC(std::io::Error),
     /// A setting that the trainer cannot work with.
     #[error("trainer: {0}")]
     Invalid(String),
@@ -81,6 +89,8 @@ pub struct Trainer<'a, M, O, D: Dataset, C: Collate<D::Item>> {
     early_stop: Option<(Mode, u64)>,
     checkpoint: Option<PathBuf>,
     stop: Option<Arc<AtomicBool>>,
+    stop_on_ctrl_c: bool,
+    quiet: bool,
     on_step: Option<Tell<'a>>,
     generator: Generator,
     position: Option<LoaderState>,
@@ -92,6 +102,12 @@ pub struct Trainer<'a, M, O, D: Dataset, C: Collate<D::Item>> {
 type Measure<'a, M> = Box<dyn FnMut(&M) -> Result<f64> + Send + 'a>;
 /// Is told of a step.
 type Tell<'a> = Box<dyn FnMut(&Step) + Send + 'a>;
+
+/// What one call of [`Trainer::fit`] hears and shows.
+struct View {
+    ctrl_c: Option<CtrlC>,
+    progress: Progress,
+}
 
 /// What a schedule counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,7 +138,7 @@ pub enum Outcome {
     Finished,
     /// The largest number of steps is taken.
     MaxSteps,
-    /// The stop flag is set.
+    /// The stop flag is set, or Ctrl-C was pressed.
     Interrupted,
     /// The metric has not got better for too long.
     EarlyStopped,
@@ -152,6 +168,8 @@ where
             early_stop: None,
             checkpoint: None,
             stop: None,
+            stop_on_ctrl_c: false,
+            quiet: false,
             on_step: None,
             generator,
             position: None,
@@ -235,15 +253,33 @@ where
         self
     }
 
-    /// Returns from [`fit`](Trainer::fit) after the step in which `flag` is set, for example by a
-    /// handler of Ctrl-C.
+    /// Returns from [`fit`](Trainer::fit) after the step in which Ctrl-C is pressed, with
+    /// [`Outcome::Interrupted`] and the [`checkpoint`](Trainer::checkpoint) saved; a second Ctrl-C
+    /// ends the process at once. Outside of [`fit`](Trainer::fit) Ctrl-C ends the process, as it does
+    /// without a handler. Only a process that asks for this ever gets a handler.
+    #[must_use]
+    pub fn stop_on_ctrl_c(mut self) -> Self {
+        self.stop_on_ctrl_c = true;
+        self
+    }
+
+    /// Returns from [`fit`](Trainer::fit) after the step in which `flag` is set, by a thread or a
+    /// handler of the caller's.
     #[must_use]
     pub fn stop_flag(mut self, flag: Arc<AtomicBool>) -> Self {
         self.stop = Some(flag);
         self
     }
 
-    /// Tells of every step, for example a progress bar.
+    /// Shows no progress bar. Without this one is on standard error while [`fit`](Trainer::fit)
+    /// runs, if that is a terminal.
+    #[must_use]
+    pub fn quiet(mut self) -> Self {
+        self.quiet = true;
+        self
+    }
+
+    /// Tells of every step, for example a log.
     #[must_use]
     pub fn on_step(mut self, tell: impl FnMut(&Step) + Send + 'a) -> Self {
         self.on_step = Some(Box::new(tell));
@@ -277,13 +313,18 @@ where
             let message = "a schedule and a plateau cannot both set the learning rates";
             return Err(Error::Invalid(message.to_owned()));
         }
-        let outcome = self.epochs_left(&mut loss)?;
+        inherit::reach_loaders();
+        let ctrl_c = if self.stop_on_ctrl_c { Some(CtrlC::listen()) } else { None };
+        let ctrl_c = ctrl_c.transpose().map_err(Error::CtrlC)?;
+        let view = View { ctrl_c, progress: Progress::new(self.quiet) };
+        let outcome = self.epochs_left(&view, &mut loss)?;
         self.save()?;
         Ok(outcome)
     }
 
     fn epochs_left(
         &mut self,
+        view: &View,
         loss: &mut impl FnMut(&M, C::Batch) -> Result<Tensor>,
     ) -> Result<Outcome> {
         // An epoch is done when it has its metric.
@@ -292,7 +333,7 @@ where
                 return Ok(Outcome::EarlyStopped);
             }
             let epoch = self.metrics.len() as u64;
-            if let Some(outcome) = self.steps_left(epoch, loss)? {
+            if let Some(outcome) = self.steps_left(epoch, view, loss)? {
                 return Ok(outcome);
             }
             let metric = self.measured(epoch)?;
@@ -309,6 +350,7 @@ where
     fn steps_left(
         &mut self,
         epoch: u64,
+        view: &View,
         loss: &mut impl FnMut(&M, C::Batch) -> Result<Tensor>,
     ) -> Result<Option<Outcome>> {
         let in_epoch = self.loader.batches_in(epoch)?;
@@ -319,6 +361,10 @@ where
             Some(position) if position.epoch == epoch => self.loader.resume(position)?,
             _ => self.loader.epoch(epoch),
         };
+        let begun = self.position.as_ref().filter(|position| position.epoch == epoch);
+        let [taken, steps] = [begun.map_or(0, |position| position.batch), in_epoch]
+            .map(|batches| batches.div_ceil(self.batches_per_step));
+        view.progress.epoch(epoch, self.epochs, taken, steps);
         loop {
             // First of all: an epoch that has all its steps ends with its metric, also if the run
             // is to stop here.
@@ -330,7 +376,8 @@ where
             if self.max_steps.is_some_and(|max| steps >= max) {
                 return Ok(Some(Outcome::MaxSteps));
             }
-            if self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+            let flagged = self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed));
+            if flagged || view.ctrl_c.as_ref().is_some_and(CtrlC::is_pressed) {
                 return Ok(Some(Outcome::Interrupted));
             }
             // What an error must leave as it is.
@@ -368,6 +415,7 @@ where
             (self.position, self.generator) = (Some(position), generator);
             let loss = losses / count as f32;
             self.losses.push(loss);
+            view.progress.step(loss);
             if let Some(tell) = &mut self.on_step {
                 tell(&Step { epoch, steps: steps + 1, loss, norm });
             }

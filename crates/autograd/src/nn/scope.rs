@@ -3,7 +3,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use samebits_rng::Generator;
+use samebits_rng::{Generator, is_explicit_only};
 use samebits_tensor_core::{Device, Result, random};
 
 /// Runs `f` while training, on this thread: dropout drops, and batch normalisation uses and follows
@@ -67,16 +67,17 @@ pub fn is_training() -> bool {
 pub fn draw_from<R>(generator: &mut Generator, f: impl FnOnce() -> R) -> R {
     struct Restore<'a> {
         generator: &'a mut Generator,
-        outer: Option<Generator>,
+        outer: Option<Given>,
     }
     impl Drop for Restore<'_> {
         fn drop(&mut self) {
             if let Some(moved) = GENERATOR.replace(self.outer.take()) {
-                *self.generator = moved;
+                *self.generator = moved.generator;
             }
         }
     }
-    let outer = GENERATOR.replace(Some(generator.clone()));
+    let given = Given { generator: generator.clone(), inside: is_explicit_only() };
+    let outer = GENERATOR.replace(Some(given));
     let _restore = Restore { generator, outer };
     f()
 }
@@ -96,13 +97,22 @@ pub fn with_generator<R>(
 ) -> Result<R> {
     // A copy, so that nothing is borrowed while `draw` runs.
     match GENERATOR.with_borrow(Clone::clone) {
-        None => random::with_default(op, device, draw)?,
-        Some(mut generator) => {
-            let result = draw(&mut generator);
-            GENERATOR.set(Some(generator));
+        Some(mut given) if given.inside || !is_explicit_only() => {
+            let result = draw(&mut given.generator);
+            GENERATOR.set(Some(given));
             result
         }
+        _ => random::with_default(op, device, draw)?,
     }
+}
+
+/// The generator of [`draw_from`].
+#[derive(Clone)]
+struct Given {
+    generator: Generator,
+    /// Whether it was given where there are no default generators. If not, it is none there either:
+    /// a data loader's samples are loaded inside the caller's scope only if there are no workers.
+    inside: bool,
 }
 
 fn with_training<R>(training: bool, f: impl FnOnce() -> R) -> R {
@@ -118,5 +128,5 @@ fn with_training<R>(training: bool, f: impl FnOnce() -> R) -> R {
 
 thread_local! {
     static TRAINING: Cell<bool> = const { Cell::new(false) };
-    static GENERATOR: RefCell<Option<Generator>> = const { RefCell::new(None) };
+    static GENERATOR: RefCell<Option<Given>> = const { RefCell::new(None) };
 }
