@@ -110,20 +110,20 @@ def _canonical(words: np.ndarray, itemsize: int, nan: Nan | None) -> np.ndarray:
     if nan is None:
         return words
     bits = np.ascontiguousarray(words).view(f"u{itemsize}")
-    found = (bits & bits.dtype.type(nan.magnitude)) > bits.dtype.type(nan.infinity)
-    if not found.any():
+    magnitudes = bits & bits.dtype.type(nan.magnitude)
+    if magnitudes.max(initial=0) <= nan.infinity:
         return words
-    return np.where(found, bits.dtype.type(nan.canonical), bits).view(np.uint64)
+    return np.where(
+        magnitudes > bits.dtype.type(nan.infinity), bits.dtype.type(nan.canonical), bits
+    ).view(np.uint64)
 
 
 def _terms(words: np.ndarray, keys: np.ndarray, first: int) -> int:
     """The sum of `lo * hi + rotl(v, 32)` over `v = word ^ key`, for words from index `first` on."""
-    mixed = keys[: len(words)]
-    if first:
-        mixed = mixed + np.uint64(first * _K1 & _WORD)
-    mixed = mixed ^ words
-    high = mixed >> _HALF
-    low = mixed & _LOW
+    low = keys[: len(words)] + np.uint64(first * _K1 & _WORD)
+    low ^= words
+    high = low >> _HALF
+    low &= _LOW
     rotated = (int(low.sum()) << 32) + int(high.sum())
     return int(np.dot(low, high)) + rotated
 

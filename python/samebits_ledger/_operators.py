@@ -87,6 +87,9 @@ def operator(func: torch._ops.OpOverload) -> Operator:
     ignored = {argument.name for argument in schema.arguments if argument.is_out} | {*_SCRATCH}
     if schema.name in _OVERWRITES:
         ignored.add(names[0])
+    is_collective = func.namespace in _COLLECTIVES and "wait_tensor" not in schema.name
+    if is_collective:
+        ignored |= {name for name in names if name.startswith("output")}
     statistics = _STATISTICS if "momentum" in names else ()
     written = tuple(
         argument.name
@@ -102,6 +105,6 @@ def operator(func: torch._ops.OpOverload) -> Operator:
         draws=torch.Tag.nondeterministic_seeded in func.tags,
         is_view=func.is_view,
         is_allocation=schema.name in _ALLOCATIONS,
-        is_collective=func.namespace in _COLLECTIVES and "wait_tensor" not in schema.name,
+        is_collective=is_collective,
         scratch_result=_SCRATCH_RESULTS.get(schema.name),
     )

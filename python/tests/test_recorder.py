@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from compare import first_difference, read
 from programs import MODELS, STEPS, Program
-from torch import nn
+from torch import distributed, nn
 from torch.nn import functional
 from torch.testing._internal.two_tensor import TwoTensor
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
@@ -246,6 +246,19 @@ class Records(WithFolder):
         with samebits_ledger.record(self.a):
             pair * 2
         self.assertEqual(self.names(), ["aten.mul.Tensor"] * 2)
+
+    @unittest.skipUnless(distributed.is_available(), "PyTorch was built without collectives")
+    def test_collectives_have_inputs_alone(self):
+        store = f"file://{self.folder}/store"
+        distributed.init_process_group("gloo", init_method=store, rank=0, world_size=1)
+        self.addCleanup(distributed.destroy_process_group)
+        x = torch.ones(3)
+        with samebits_ledger.record(self.a):
+            distributed.all_reduce(x)
+            distributed.all_gather_into_tensor(torch.empty(3), x)
+        reduce, gather = self.ops()
+        self.assertEqual((len(reduce["inputs"]), reduce["outputs"]), (1, []))
+        self.assertEqual([t["name"] for t in gather["inputs"]], ["input_tensor"])
 
     def test_ranks(self):
         environment = {"RANK": "1", "WORLD_SIZE": "2"}
