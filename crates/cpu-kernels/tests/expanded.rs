@@ -1,10 +1,11 @@
 //! Memory that is not there, planted: an error that names the operation, and the next operation
-//! works. Reductions of tensors that repeat elements need memory for their results alone.
+//! works. Reductions and products of tensors that repeat elements need memory for their results
+//! alone.
 
 use samebits_numerics::memory::set_limit;
 use samebits_tensor_core::ops::{
-    ArgReduce, ArgReduceKind, Binary, BinaryKind, Logsumexp, Norm, Reduce, ReduceKind, Unary,
-    UnaryKind, Variance,
+    ArgReduce, ArgReduceKind, Binary, BinaryKind, Logsumexp, Matmul, Norm, Reduce, ReduceKind,
+    Unary, UnaryKind, Variance,
 };
 use samebits_tensor_core::{DType, Error, Op, Result, Tensor, dispatch};
 
@@ -49,7 +50,7 @@ fn reductions(x: &Tensor, dims: &[usize]) -> Vec<Vec<u64>> {
 }
 
 #[test]
-fn reductions_of_expanded_tensors_need_no_copy() {
+fn reductions_and_products_of_expanded_tensors_need_no_copy() {
     samebits_cpu_kernels::install();
     let values: Vec<f32> = (0..1031).map(|i| 1.0 + (i % 97) as f32 / 97.0).collect();
     let x = Tensor::from_slice(&values, &[1031, 1]).unwrap();
@@ -68,6 +69,14 @@ fn reductions_of_expanded_tensors_need_no_copy() {
     let many = integers.expand(&[2, 1 << 21]).unwrap();
     let total = limited(1 << 20, || sum(&many, &[0, 1])).unwrap();
     assert_eq!(total.to_vec::<i64>().unwrap(), [((1i64 << 40) - 3).wrapping_mul(1 << 21)]);
+
+    // Factors of a product are read where they are.
+    let factor = |shape: &[usize]| Tensor::scalar(1.0f32).expand(shape).unwrap();
+    let product = |m, k, n| dispatch(&Matmul { a: factor(&[m, k]), b: factor(&[k, n]) });
+    let ones = limited(1 << 17, || product(3, 1 << 20, 5)).unwrap();
+    assert_eq!(ones.to_vec::<f32>().unwrap(), [(1 << 20) as f32; 15]);
+    let error = product(1 << 22, 1 << 22, 1 << 22).unwrap_err();
+    assert!(matches!(error, Error::OutOfMemory { op: "matmul", .. }), "{error}");
 
     // A result that memory cannot hold, and one that it may not.
     let huge = x.narrow(0, 0, 1).unwrap().expand(&[1 << 20, 1 << 24]).unwrap();

@@ -29,8 +29,33 @@ fn short<E: Debug + Display + Send>(what: &str, f: impl Fn() -> Result<Vec<f32>,
     }
 }
 
+/// No buffer of a dilated convolution is larger than three times the source in each dimension: taps
+/// that lie in the padding everywhere are not copied.
+fn dilated_convolutions_copy_little() {
+    const SIZE: usize = 64;
+    let ones = vec![1.0f32; SIZE * SIZE];
+    for dilation in [1, 2, 7, SIZE / 2, SIZE - 1, SIZE, 1000, 1 << 40] {
+        let params =
+            Params { padding: vec![dilation; 2], dilation: vec![dilation; 2], ..Params::new(2) };
+        let conv = Convolution::new(&[1, 1, SIZE, SIZE], &[1, 1, 3, 3], &params).unwrap();
+        on_threads(1, || {
+            let (mut forward, mut backward) = (ones.clone(), ones.clone());
+            let mut weight = [0.0; 9];
+            memory::set_limit(Some(9 * size_of_val(&ones[..]) + 1024));
+            conv.forward(&ones, &ones[..9], None, &mut forward).unwrap();
+            conv.input_gradient(&ones, &ones[..9], &mut backward).unwrap();
+            conv.weight_gradient(&ones, &ones, &mut weight).unwrap();
+            memory::set_limit(None);
+            // A tap reaches as many places from one side as from the other.
+            assert_eq!(bits(&forward), bits(&backward), "dilation {dilation}");
+            assert_eq!(weight.iter().sum::<f32>(), forward.iter().sum(), "dilation {dilation}");
+        });
+    }
+}
+
 #[test]
 fn a_shortage_is_an_error_and_the_next_call_works() {
+    dilated_convolutions_copy_little();
     let ones = vec![1.0f32; 1 << 16];
     for (m, n, k) in [(200, 200, 200), (2, 300, 100), (1, 1, 100)] {
         short("matmul: ", || {

@@ -6,6 +6,8 @@
 
 mod common;
 
+use std::collections::BTreeSet;
+
 use common::{chi_square, integral, kolmogorov_smirnov, tabulated};
 use samebits_rng::{Generator, init};
 
@@ -640,4 +642,16 @@ fn bad_parameters_are_refused_and_move_nothing() {
     assert_eq!(generator.offset(), 0);
     let message = generator.fill_randint(&mut k, 3, 3).unwrap_err().to_string();
     assert_eq!(message, "randint: (low, high) is (3, 3), but must be increasing");
+}
+
+#[test]
+fn samplers_with_rejection_share_nothing_between_streams_and_seeds() {
+    let drawn = |seed, stream| {
+        let mut values = [0.0; 16];
+        let mut generator = Generator::new(seed).with_stream(stream);
+        generator.fill_gamma_f32(&[2.5; 16], &mut values).unwrap();
+        values.map(f32::to_bits)
+    };
+    let all: BTreeSet<[u32; 16]> = (0..256).map(|i| drawn(i / 16, i % 16)).collect();
+    assert_eq!(all.len(), 256);
 }
