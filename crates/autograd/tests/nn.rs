@@ -315,6 +315,29 @@ fn initial_values_have_their_scale() {
     assert!(error.to_string().starts_with("xavier_normal: "), "{error}");
 }
 
+/// Every parameter is uniform within 1 / √fan_in, of a width that fills most of it.
+#[test]
+fn layers_begin_within_the_bound_of_their_inputs() {
+    let layers = drawn(5, || {
+        let kernel = Conv2d::new(4, 64, [3, 3])?;
+        let layers: [(Box<dyn Module>, f64); 4] = [
+            (Box::new(Linear::new(64, 100)?), 64.0),
+            (Box::new(Bilinear::new(25, 8, 64)?), 25.0),
+            (Box::new(kernel), 36.0),
+            (Box::new(LSTM::new(7, 49)?), 49.0),
+        ];
+        Ok(layers)
+    });
+    for (layer, fan_in) in layers {
+        for (name, parameter) in layer.named_parameters() {
+            let values = parameter.to_vec::<f32>().unwrap();
+            let most = values.iter().fold(0.0, |most, x| x.abs().max(most));
+            let share = f64::from(most) * fan_in.sqrt();
+            assert!((0.9..1.0 + 1e-6).contains(&share), "{name} reaches {share} of its bound");
+        }
+    }
+}
+
 #[test]
 #[allow(clippy::disallowed_methods, reason = "an oracle that is compared with a tolerance")]
 fn attention_is_what_its_formula_says() {

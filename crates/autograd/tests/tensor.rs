@@ -1,7 +1,9 @@
 //! What a PyTorch user looks for on a tensor, against written figures.
 
 use samebits_autograd::functional::{Ellipsis, NewAxis};
+use samebits_autograd::sparse::SparseCoo;
 use samebits_autograd::{DType, Error, Result, Tensor, functional as f};
+use samebits_tensor_core::ops::PadMode;
 
 #[track_caller]
 fn assert_f32(x: Result<Tensor>, shape: &[usize], expected: &[f32]) {
@@ -441,6 +443,56 @@ fn grids_vary_along_one_dimension_each() {
     assert_eq!(failure(&[]), "meshgrid: expected at least one tensor, got none");
     let table = x.unsqueeze(0).unwrap();
     assert_eq!(failure(&[x, table]), "meshgrid: expected at most one dimension, got shape [1, 2]");
+}
+
+#[test]
+fn affine_grids_span_corners_or_centres() {
+    // The identity leaves the points themselves, x before y.
+    let identity = leaf(&[1.0, 0.0, 0.0, 0.0, 1.0, 0.0], &[1, 2, 3]);
+    let corners = [-1.0, -1.0, 0.0, -1.0, 1.0, -1.0, -1.0, 1.0, 0.0, 1.0, 1.0, 1.0];
+    assert_f32(f::affine_grid(&identity, &[1, 1, 2, 3], true), &[1, 2, 3, 2], &corners);
+    let centres = [-0.75, 0.0, -0.25, 0.0, 0.25, 0.0, 0.75, 0.0];
+    assert_f32(f::affine_grid(&identity, &[1, 1, 1, 4], false), &[1, 1, 4, 2], &centres);
+}
+
+#[test]
+fn five_dimensions_are_padded_as_one_would_by_hand() {
+    let x = leaf(&[1.0, 2.0], &[1, 1, 2, 1, 1]);
+    // Pads of the last dimension come first.
+    let y = f::pad(&x, &[0, 1, 1, 0, 0, 0, 1, 0, 0, 1], PadMode::Constant, 9.0).unwrap();
+    let at = |place: [usize; 5]| match place {
+        [0, 1, which, 1, 0] => which as f32 + 1.0,
+        _ => 9.0,
+    };
+    let expected: Vec<f32> =
+        (0..32).map(|n| at([n / 16, n / 8 % 2, n / 4 % 2, n / 2 % 2, n % 2])).collect();
+    assert_f32(Ok(y), &[2, 2, 2, 2, 2], &expected);
+}
+
+#[test]
+fn smoothing_mixes_probabilities_with_the_uniform_distribution() {
+    let logits = leaf(&[0.5, -1.0, 2.0], &[1, 3]);
+    let loss = |target: [f32; 3], label_smoothing: f64| {
+        let options = f::ClassLoss { label_smoothing, ..Default::default() };
+        let target = Tensor::new([target]).unwrap();
+        let loss = f::cross_entropy_probabilities(&logits, &target, &options).unwrap();
+        loss.item::<f32>().unwrap()
+    };
+    let mixed = [0.25 + 0.5 / 3.0, 0.25 + 0.5 / 3.0, 0.5 / 3.0];
+    assert!((loss([0.5, 0.5, 0.0], 0.5) - loss(mixed, 0.0)).abs() < 1e-6);
+}
+
+#[test]
+fn coalescing_sorts_and_sums() {
+    let indices = Tensor::new([[1i64, 0, 1], [0, 2, 0]]).unwrap();
+    let list = SparseCoo::new(&indices, &leaf(&[1.0, 2.0, 4.0], &[3]), &[2, 3]).unwrap();
+    let sorted = list.coalesce().unwrap();
+    assert_eq!([list.is_coalesced(), sorted.is_coalesced()], [false, true]);
+    assert_f32(Ok(sorted.values().clone()), &[2], &[2.0, 5.0]);
+    assert_eq!(sorted.indices().unwrap().to_vec::<i64>().unwrap(), [0, 1, 2, 0]);
+    let dense = sorted.to_dense();
+    assert!(SparseCoo::from_dense(dense.as_ref().unwrap()).unwrap().is_coalesced());
+    assert_f32(dense, &[2, 3], &[0.0, 0.0, 2.0, 5.0, 0.0, 0.0]);
 }
 
 #[test]

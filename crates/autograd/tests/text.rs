@@ -14,6 +14,8 @@ fn arrays_become_tensors_and_come_back() -> Result<()> {
     let none: [[f32; 3]; 0] = [];
     assert_eq!(Tensor::try_from(none)?.shape(), [0, 3]);
     assert_eq!(f64::try_from(&Tensor::from(0.5))?, 0.5);
+    assert_eq!(i32::try_from(&Tensor::from_slice(&[-7i32], &[1])?)?, -7);
+    assert_eq!(i64::try_from(&Tensor::from(3i64))?, 3);
     assert!(f32::try_from(&x).is_err() && f64::try_from(&Tensor::from(1i64)).is_err());
     Ok(())
 }

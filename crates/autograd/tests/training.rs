@@ -335,6 +335,25 @@ fn the_largest_count_stays_and_can_be_saved() {
 }
 
 #[test]
+fn a_metric_at_the_threshold_is_no_improvement() {
+    let mut optimizer = Sgd::new(0.1).unwrap();
+    // The first metric, the last that is not better, and one that is.
+    for (mode, threshold, [first, limit, better]) in [
+        (Mode::Min, Threshold::Rel(0.5), [8.0, 4.0, 3.9]),
+        (Mode::Min, Threshold::Abs(0.5), [8.0, 7.5, 7.4]),
+        (Mode::Max, Threshold::Rel(0.5), [8.0, 12.0, 12.1]),
+        (Mode::Max, Threshold::Abs(0.5), [8.0, 8.5, 8.6]),
+    ] {
+        let mut plateau = ReduceLrOnPlateau::new().mode(mode).threshold(threshold).patience(0);
+        let reduced = [first, better, first].map(|x| plateau.step(x, &mut optimizer).unwrap());
+        assert_eq!(reduced, [false, false, true], "{mode:?} {threshold:?}");
+        let mut plateau = ReduceLrOnPlateau::new().mode(mode).threshold(threshold).patience(0);
+        let reduced = [first, limit].map(|x| plateau.step(x, &mut optimizer).unwrap());
+        assert_eq!(reduced, [false, true], "{mode:?} {threshold:?}");
+    }
+}
+
+#[test]
 fn settings_out_of_range_are_refused() {
     for (error, message) in [
         (Sgd::new(-0.1).unwrap_err(), "sgd: the learning rate should be"),

@@ -175,7 +175,11 @@ fn merging_keeps_what_came_first() {
     assert_eq!(merged(&[]).unwrap(), Merged::default());
     assert!(!into.exists());
     assert_eq!(merged(&[&a, &b]).unwrap(), Merged { added: 3, contradicted: 1 });
+    // A merge that adds nothing does not write.
+    let long_ago = std::time::SystemTime::UNIX_EPOCH;
+    std::fs::File::options().write(true).open(&into).unwrap().set_modified(long_ago).unwrap();
     assert_eq!(merged(&[&b, &a]).unwrap(), Merged { added: 0, contradicted: 1 });
+    assert_eq!(std::fs::metadata(&into).unwrap().modified().unwrap(), long_ago);
     let text = std::fs::read_to_string(&into).unwrap();
     assert_eq!(text, std::fs::read_to_string(rank("2.toml", &[1, 2, 3])).unwrap());
 
@@ -185,6 +189,36 @@ fn merging_keeps_what_came_first() {
     let error = merged(&[&a, &b]).unwrap_err();
     assert!(matches!(&error, Error::Fingerprint { what: "library", .. }), "{error}");
     assert!(!into.exists());
+}
+
+#[test]
+fn modes_say_where_choices_are_kept() {
+    for (mode, text) in [
+        (Mode::Off, "kept for this process only"),
+        (Mode::Record("a.toml".into()), "recorded in a.toml"),
+        (Mode::pinned("a.toml"), "pinned by a.toml"),
+        (
+            Mode::Pinned { path: "a.toml".into(), missing: Missing::Heuristic },
+            "pinned by a.toml, else by the heuristic",
+        ),
+    ] {
+        assert_eq!(mode.to_string(), text);
+    }
+}
+
+/// Machines that differ in one of these record different choices.
+#[test]
+fn the_fingerprint_of_a_host_names_its_processor() {
+    let host = Fingerprint::host("toy library 1.0");
+    assert_eq!(host.library, "toy library 1.0");
+    let level = samebits_numerics::simd::supported().name();
+    let kind = format!("{} {} {level}", std::env::consts::ARCH, std::env::consts::OS);
+    let rest = host.device.strip_prefix(&kind).expect("the kind comes first");
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    match info.lines().find(|line| line.starts_with("model name")) {
+        Some(line) => assert!(line.ends_with(rest.strip_prefix(", ").unwrap()), "{rest}"),
+        None => assert_eq!(rest, ""),
+    }
 }
 
 #[test]
