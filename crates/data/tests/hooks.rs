@@ -121,6 +121,26 @@ fn a_saved_foreign_generator_goes_on() {
     assert_ne!(rest.collect::<Vec<_>>(), whole[4..]);
 }
 
+/// A library that can be seeded, and nothing else.
+struct Sealed;
+
+impl SeedHook for Sealed {
+    fn name(&self) -> &str {
+        "sealed"
+    }
+
+    fn seed(&self, _: u64) -> std::result::Result<(), BoxError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_hook_saves_nothing_and_refuses_to_restore_unless_it_says_how() {
+    assert_eq!(Sealed.save(), None);
+    let error = Sealed.restore(&[]).unwrap_err();
+    assert_eq!(error.to_string(), "the hook \"sealed\" cannot restore a state");
+}
+
 /// Counts spans by name.
 #[derive(Default)]
 struct Spans {

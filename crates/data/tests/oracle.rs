@@ -1,5 +1,7 @@
 //! Any settings, against a loader of ten lines.
 
+use std::collections::BTreeSet;
+
 use proptest::prelude::*;
 use samebits_data::{
     BatchSampler, Bijective, DataLoader, DatasetExt, Memory, Order, Result, Sampler, Sequential,
@@ -43,6 +45,19 @@ impl Sampler for Boxed {
     fn may_repeat(&self) -> bool {
         self.0.may_repeat()
     }
+}
+
+#[test]
+fn samplers_are_told_apart_by_their_descriptions() {
+    let samplers: [&dyn Sampler; 5] = [
+        &Sequential,
+        &Shuffled,
+        &Bijective,
+        &WithReplacement::new(3),
+        &Weighted::with_replacement(vec![0.5; 3], 3).unwrap(),
+    ];
+    let told: BTreeSet<String> = samplers.iter().map(|sampler| sampler.describe()).collect();
+    assert!(told.len() == samplers.len() && !told.contains(""), "{told:?}");
 }
 
 proptest! {

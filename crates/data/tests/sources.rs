@@ -425,6 +425,8 @@ fn windows_of_tokens_are_slices_of_the_file() {
         rows().into_windows(5, 4).unwrap().describe(),
         rows().into_windows(5, 5).unwrap().describe()
     );
+    assert!(!rows().describe().is_empty());
+    assert_eq!(Dataset::describe(&Arc::new(rows())), rows().describe(), "behind a pointer");
     let error = rows().into_windows(0, 1).unwrap_err().to_string();
     assert_eq!(error, "raw rows: length of a window is 0: must be at least 1");
     assert!(rows().into_windows(1, 0).is_err());

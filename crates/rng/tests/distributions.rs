@@ -547,6 +547,25 @@ fn binomial() {
 }
 
 #[test]
+fn counts_are_the_same_numbers_in_every_type() {
+    let rates = [0.5, 3.0, 40.0, 1e6];
+    macro_rules! counts {
+        ($number:ty) => {{
+            let (mut poisson, mut geometric) =
+                ([<$number>::default(); 4], [<$number>::default(); 64]);
+            generator(31).fill_poisson(&rates, &mut poisson).unwrap();
+            generator(31).fill_geometric(&mut geometric, 0.2).unwrap();
+            poisson.iter().chain(&geometric).map(|&count| count as f64).collect::<Vec<_>>()
+        }};
+    }
+    let counts = counts!(i64);
+    assert!(counts.iter().any(|&count| count > 1.0));
+    assert_eq!(counts!(u64), counts);
+    assert_eq!(counts!(f32), counts);
+    assert_eq!(counts!(f64), counts);
+}
+
+#[test]
 fn initialisers() {
     let below = tabulated(-9.0, 9.0, density);
     let (fan_in, fan_out) = init::fans(&[100, 20, 5, 4]).unwrap();

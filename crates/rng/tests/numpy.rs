@@ -303,5 +303,12 @@ fn what_numpy_refuses_is_an_error() {
     assert!(random.normal(0.0, -1.0).is_err() && random.exponential(f64::NAN).is_err());
     assert!(random.randint(3, 3).is_err() && RandomState::from_words(&[]).is_err());
     assert!(RandomState::from_state([1; 624], 625, None).is_err());
+    // Of the first word the recurrence reads the highest bit alone.
+    let first = |word: u32| {
+        let mut key = [0; 624];
+        key[0] = word;
+        RandomState::from_state(key, 624, None)
+    };
+    assert!(first(1).is_err() && first(u32::MAX >> 1).is_err() && first(1 << 31).is_ok());
     assert_eq!(random, before);
 }

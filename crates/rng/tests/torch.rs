@@ -120,6 +120,13 @@ fn a_state_is_pytorchs_and_continues() {
     let mut y = [0.0; 1];
     restored.randn_f64(&mut y);
     assert_eq!(y, [expected]);
+
+    // No normal number is left over in this one.
+    let mut again = CpuGenerator::from_state(&restored.get_state()).unwrap();
+    let mut z = [0.0; 1];
+    restored.randn_f64(&mut y);
+    again.randn_f64(&mut z);
+    assert_eq!(y, z);
 }
 
 #[test]
