@@ -1,12 +1,14 @@
 //! The `samebits` program, as a library so that tests can reach what reads its files.
 //!
-//! Exit status: 0 if all went well, 1 if something failed, 2 if the command line is wrong.
+//! Exit status: 0 if all went well, 1 if something failed, 2 if the command line is wrong. That of
+//! `samebits diff` is told apart further: 1 if the runs differ, 2 if they cannot be compared.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program talks to its user")]
 
 mod autotune;
 mod curve;
+mod diff;
 mod digits;
 mod model;
 mod session;
@@ -30,6 +32,8 @@ struct Cli {
 enum Command {
     /// Show, check or clean a file of convolution choices.
     Autotune(autotune::Args),
+    /// Find where two runs part, and why, from their ledgers.
+    Diff(diff::Args),
     /// Print what bears on bits and speed: versions, level, threads, instruction set, devices.
     Env,
     /// Train a small convolutional network on handwritten digits, twice, and compare the bits.
@@ -47,6 +51,7 @@ pub fn main() -> ExitCode {
         .init();
     let result = match Cli::parse().command {
         Command::Autotune(args) => autotune::run(&args),
+        Command::Diff(args) => return diff::run(&args),
         Command::Env => {
             print!("{}", samebits::environment());
             Ok(())

@@ -5,6 +5,8 @@
 //! | [`Record`], [`Event`] | the schema, as `docs/ledger.md` describes it |
 //! | [`Digest`], [`digest`] | 64 bits that stand for a tensor's elements |
 //! | [`Writer`] | appends records to a file |
+//! | [`diff`] | where two runs part, and why |
+//! | [`html`] | the same as a page |
 //!
 //! This crate knows no tensors: a recorder hands it bytes and names, so that ledgers of any
 //! framework have one form.
@@ -13,7 +15,11 @@
 
 #![forbid(unsafe_code)]
 
+mod align;
+pub mod diff;
 pub mod digest;
+pub mod html;
+mod read;
 pub mod record;
 mod unique;
 pub mod writer;

@@ -1,0 +1,241 @@
+//! Reads ledgers, and what other recorders write, and refuses what is not sound.
+//!
+//! Of each record an [`Entry`] of a fixed size stays in memory; the record itself is read again
+//! when it is needed, so a ledger may be larger than memory.
+
+mod debug_mode;
+mod entry;
+mod foreign;
+mod lines;
+mod megatron;
+mod run;
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::{self, BufReader, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
+
+pub(crate) use entry::{Entry, Group, Kind, Names, Prints};
+pub(crate) use run::Run;
+
+use lines::{Line, Lines};
+
+use crate::record::{Event, Header, Record};
+
+/// What makes a ledger unusable.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// The system cannot read a file or folder.
+    #[error("diff: cannot read {}: {source}", path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A line is not what the schema says.
+    #[error("diff: {}, line {line}: {problem}", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: u64,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A file or folder as a whole, or a pair of them, cannot be used.
+    #[error("diff: {}: {problem}", path.display())]
+    Unusable {
+        /// The file or folder.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+}
+
+impl ReadError {
+    pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> ReadError {
+        move |source| ReadError::Io { path: path.to_owned(), source }
+    }
+
+    pub(crate) fn unusable(path: &Path, problem: impl Into<String>) -> ReadError {
+        ReadError::Unusable { path: path.to_owned(), problem: problem.into() }
+    }
+}
+
+/// How a ledger ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// With its `end` record.
+    Clean,
+    /// Without one, because its format has none.
+    Unknown,
+    /// Without one: the run was interrupted. `cut` is the number of an incomplete last line.
+    Interrupted { cut: Option<u64> },
+}
+
+/// The ledger of one rank, checked, with an entry for each record between header and end.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    pub(crate) path: PathBuf,
+    pub(crate) rank: u32,
+    pub(crate) header: Header,
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) end: End,
+    file: RefCell<BufReader<File>>,
+}
+
+impl Ledger {
+    /// Reads and checks a whole file. Formats without a header of their own are taken to be of a
+    /// run of `world_size` ranks.
+    pub(crate) fn open(
+        path: &Path,
+        world_size: u32,
+        names: &mut Names,
+    ) -> Result<Ledger, ReadError> {
+        let (file, foreign) = open(path, world_size)?;
+        let mut lines = Lines::new(path, file);
+        let (rank, header) = header_of(&mut lines)?;
+        if foreign {
+            lines.uncount();
+        }
+        let (entries, mut end) = index(&mut lines, rank, (!foreign).then_some(0), names)?;
+        if entries.is_empty() {
+            return Err(ReadError::unusable(path, "holds no records after the header"));
+        }
+        if foreign {
+            end = End::Unknown;
+        }
+        let file = RefCell::new(lines.into_reader());
+        let ledger = Ledger { path: path.to_owned(), rank, header, entries, end, file };
+        ledger.check_unique(names)?;
+        Ok(ledger)
+    }
+
+    /// No two records may have one key.
+    fn check_unique(&self, names: &Names) -> Result<(), ReadError> {
+        let mut order: Vec<usize> = (0..self.entries.len()).collect();
+        order.sort_unstable_by_key(|&i| (self.entries[i].key(), i));
+        let twice = order
+            .windows(2)
+            .filter(|two| self.entries[two[0]].key() == self.entries[two[1]].key())
+            .min_by_key(|two| two[1]);
+        let Some(&[first, second]) = twice else { return Ok(()) };
+        let [first, second] = [first, second].map(|i| &self.entries[i]);
+        let Group { step, microbatch, .. } = second.group;
+        let problem = format!(
+            "records {} and {} have one key: {}, step {step}, microbatch {microbatch}, occurrence {}",
+            first.sequence,
+            second.sequence,
+            names.of(second),
+            second.occurrence
+        );
+        Err(ReadError::unusable(&self.path, problem))
+    }
+
+    /// The record of an entry, read again.
+    pub(crate) fn record(&self, index: usize) -> Result<Record, ReadError> {
+        let entry = &self.entries[index];
+        let mut file = self.file.borrow_mut();
+        let line = (|| {
+            // Records are mostly read in order, from what is buffered already.
+            let here = file.stream_position()?;
+            match i64::try_from(entry.offset.wrapping_sub(here)) {
+                Ok(ahead) => file.seek_relative(ahead)?,
+                Err(_) => drop(file.seek(SeekFrom::Start(entry.offset))?),
+            }
+            lines::read(&mut file, Vec::new())
+        })()
+        .map_err(ReadError::io(&self.path))?;
+        match serde_json::from_slice::<Record>(&line) {
+            Ok(record) if record.sequence == entry.sequence => Ok(record),
+            _ => Err(ReadError::unusable(&self.path, "changed while it was read")),
+        }
+    }
+
+    /// The folder that kept tensors are named from.
+    pub(crate) fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new(""))
+    }
+}
+
+/// Reads the header alone.
+fn header(path: &Path, world_size: u32) -> Result<(u32, Header), ReadError> {
+    let (file, _) = open(path, world_size)?;
+    header_of(&mut Lines::new(path, file))
+}
+
+fn header_of(lines: &mut Lines) -> Result<(u32, Header), ReadError> {
+    match lines.record()? {
+        Line::Record(Record { rank, event: Event::Header(header), .. }) => {
+            if rank < header.world_size {
+                return Ok((rank, header));
+            }
+            Err(lines.wrong(format!("rank {rank} of {} ranks", header.world_size)))
+        }
+        _ => Err(lines.wrong("expected the header")),
+    }
+}
+
+/// The entries of all records after the header, whose sequences are above `last`, and how the file
+/// ends.
+fn index(
+    lines: &mut Lines,
+    rank: u32,
+    mut last: Option<u64>,
+    names: &mut Names,
+) -> Result<(Vec<Entry>, End), ReadError> {
+    let mut entries = Vec::new();
+    loop {
+        let offset = lines.offset();
+        let record = match lines.record()? {
+            Line::Record(record) => record,
+            Line::Cut => return Ok((entries, End::Interrupted { cut: Some(lines.number()) })),
+            Line::EndOfFile => return Ok((entries, End::Interrupted { cut: None })),
+        };
+        if record.rank != rank {
+            return Err(lines.wrong(format!("rank {} in the file of rank {rank}", record.rank)));
+        }
+        if let Some(last) = last.filter(|&last| record.sequence <= last) {
+            return Err(lines.wrong(format!("sequence {} after {last}", record.sequence)));
+        }
+        last = Some(record.sequence);
+        match &record.event {
+            Event::Header(_) => return Err(lines.wrong("a second header")),
+            Event::End(end) => {
+                let before = lines.number() - 1;
+                if end.records != before {
+                    let problem = format!("counts {} records of {before}", end.records);
+                    return Err(lines.wrong(problem));
+                }
+                return match lines.record()? {
+                    Line::EndOfFile => Ok((entries, End::Clean)),
+                    _ => Err(lines.wrong("comes after the end")),
+                };
+            }
+            event => entries.extend(Entry::new(offset, record.sequence, event, names)),
+        }
+    }
+}
+
+/// Opens a file in the schema. What another recorder wrote is first translated into a file of the
+/// schema that has no name; the second value says so.
+fn open(path: &Path, world_size: u32) -> Result<(File, bool), ReadError> {
+    let file = File::open(path).map_err(ReadError::io(path))?;
+    let mut lines = Lines::new(path, file);
+    let Some(first) = lines.bytes()? else {
+        return Err(ReadError::unusable(path, "is empty"));
+    };
+    let translated = if megatron::is_trace(first) {
+        Some(megatron::translate(path, world_size)?)
+    } else if debug_mode::is_dump(first) {
+        Some(debug_mode::translate(path, world_size)?)
+    } else {
+        None
+    };
+    let foreign = translated.is_some();
+    let mut file = translated.unwrap_or_else(|| lines.into_reader().into_inner());
+    file.rewind().map_err(ReadError::io(path))?;
+    Ok((file, foreign))
+}

@@ -1,0 +1,68 @@
+//! Other recorders' files, written in the schema, so that all that reads them is written once.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+use super::ReadError;
+use crate::record::{Detail, Digests, Event, Header, Phase, Program, Record, Version};
+
+/// A ledger without a name, which the system removes when it is closed.
+pub(super) struct Translation {
+    path: PathBuf,
+    file: BufWriter<File>,
+}
+
+impl Translation {
+    /// Writes the header.
+    pub(super) fn new(
+        path: &Path,
+        writer: &str,
+        rank: u32,
+        world_size: u32,
+    ) -> Result<Translation, ReadError> {
+        let file = tempfile::tempfile().map_err(ReadError::io(path))?;
+        let mut translation = Translation { path: path.to_owned(), file: BufWriter::new(file) };
+        let header = Header {
+            // A single file may be of any rank.
+            world_size: world_size.max(rank.saturating_add(1)),
+            writer: Program { name: writer.to_owned(), version: String::new() },
+            detail: Detail::Op,
+            digests: Digests::Full,
+            environment: BTreeMap::new(),
+            seeds: BTreeMap::new(),
+            data: None,
+        };
+        translation.append(rank, 0, Event::Header(header))?;
+        Ok(translation)
+    }
+
+    /// Appends a record.
+    pub(super) fn append(
+        &mut self,
+        rank: u32,
+        sequence: u64,
+        event: Event,
+    ) -> Result<(), ReadError> {
+        serde_json::to_writer(&mut self.file, &Record { schema: Version, rank, sequence, event })
+            .map_err(Into::into)
+            .and_then(|()| self.file.write_all(b"\n"))
+            .map_err(ReadError::io(&self.path))
+    }
+
+    pub(super) fn finish(self) -> Result<File, ReadError> {
+        self.file.into_inner().map_err(|error| ReadError::io(&self.path)(error.into_error()))
+    }
+}
+
+/// The phase of a name that another recorder gives it.
+pub(super) fn phase(name: &str) -> Phase {
+    match name {
+        "forward" => Phase::Forward,
+        "backward" => Phase::Backward,
+        "optimizer" => Phase::Optimizer,
+        "data" => Phase::Data,
+        _ => Phase::Other,
+    }
+}

@@ -1,0 +1,97 @@
+//! Lines of a file, of which one is in memory at a time.
+
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+
+use super::ReadError;
+use crate::record::Record;
+
+/// A longer line is an error: no recorder writes one, and memory for it need not be there.
+const LONGEST: u64 = 1 << 28;
+
+/// Appends a line with its end to `line`.
+pub(super) fn read(file: &mut BufReader<File>, mut line: Vec<u8>) -> io::Result<Vec<u8>> {
+    if file.take(LONGEST).read_until(b'\n', &mut line)? as u64 == LONGEST {
+        let problem = format!("a line is longer than {LONGEST} bytes");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
+    }
+    Ok(line)
+}
+
+/// What a line of a ledger is.
+pub(super) enum Line {
+    Record(Record),
+    /// It has no end: whoever wrote it was stopped.
+    Cut,
+    EndOfFile,
+}
+
+pub(super) struct Lines {
+    path: PathBuf,
+    reader: BufReader<File>,
+    number: u64,
+    offset: u64,
+    line: Vec<u8>,
+}
+
+impl Lines {
+    pub(super) fn new(path: &Path, file: File) -> Lines {
+        let reader = BufReader::with_capacity(1 << 16, file);
+        Lines { path: path.to_owned(), reader, number: 0, offset: 0, line: Vec::new() }
+    }
+
+    /// The number of the line that was read last, counted from 1.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Leaves the line that was read last out of [`Self::number`].
+    pub(super) fn uncount(&mut self) {
+        self.number -= 1;
+    }
+
+    /// Where the next line begins.
+    pub(super) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    pub(super) fn into_reader(self) -> BufReader<File> {
+        self.reader
+    }
+
+    /// An error at the line that was read last.
+    pub(super) fn wrong(&self, problem: impl ToString) -> ReadError {
+        ReadError::Line { path: self.path.clone(), line: self.number, problem: problem.to_string() }
+    }
+
+    /// The next line with its end.
+    pub(super) fn bytes(&mut self) -> Result<Option<&[u8]>, ReadError> {
+        let mut line = std::mem::take(&mut self.line);
+        line.clear();
+        self.line = read(&mut self.reader, line).map_err(ReadError::io(&self.path))?;
+        self.number += 1;
+        self.offset += self.line.len() as u64;
+        Ok((!self.line.is_empty()).then_some(&self.line))
+    }
+
+    /// The next line as text without its end.
+    pub(super) fn text(&mut self) -> Result<Option<&str>, ReadError> {
+        if self.bytes()?.is_none() {
+            return Ok(None);
+        }
+        match std::str::from_utf8(&self.line) {
+            Ok(text) => Ok(Some(text.trim_end_matches(['\n', '\r']))),
+            Err(error) => Err(self.wrong(error)),
+        }
+    }
+
+    /// The next line as a record.
+    pub(super) fn record(&mut self) -> Result<Line, ReadError> {
+        let Some(line) = self.bytes()? else { return Ok(Line::EndOfFile) };
+        if !line.ends_with(b"\n") {
+            return Ok(Line::Cut);
+        }
+        serde_json::from_slice(line).map(Line::Record).map_err(|error| self.wrong(error))
+    }
+}

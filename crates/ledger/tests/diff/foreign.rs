@@ -1,0 +1,131 @@
+//! Ledgers of other recorders.
+
+use samebits_ledger::diff::{Cause, Report};
+
+use crate::program::Pair;
+
+/// A dump of `DebugMode.debug_string()` with modules, an in-place draw into uninitialised memory and
+/// several results.
+const DUMP: &str = "\
+    [nn.Mod] Linear
+      aten::t(t: f32[2, 3])  ->  t: f32[3, 2]  # {'input_hash': ((1.5913079865276814,), {}), 'hash': 1.5913079865276814}
+      aten::addmm(t: f32[2], t: f32[4, 3], t: f32[3, 2])  ->  t: f32[4, 2]  # {'input_hash': ((0.4692140817642212, 12.0, 1.5913079865276814), {}), 'hash': 0.8635963201522827}
+
+    # File: train.py:7 in step, code: y = torch.dropout(y)
+    aten::empty_like(t: f32[4, 2])  ->  t: f32[4, 2]
+    aten::bernoulli_.float(t: f32[4, 2])  ->  t: f32[4, 2]  # {'input_hash': ((6730768.0,), {}), 'hash': 5.0}
+    aten::mul.Tensor(t: f32[4, 2], t: f32[4, 2])  ->  t: f32[4, 2]  # {'input_hash': ((0.8635963201522827, 5.0), {}), 'hash': 0.5}
+    aten::topk(t$5: f32[4, 2], 1)  ->  ('t$6: f32[4, 1]', 't$7: i64[4, 1]')  # {'input_hash': ((0.5, None), {}), 'hash': (0.25, 3.0)}
+    aten::ones_like(t: f32[], pin_memory=False)  ->  t: f32[]  # {'input_hash': ((0.5,), {'pin_memory': None}), 'hash': 1.0}
+    torch.add(t$5: f32[4, 2], t$5: f32[4, 2])  ->  t$8: f32[4, 2]
+      aten::add.Tensor(t$5: f32[4, 2], t$5: f32[4, 2], alpha=2)  ->  t$8: f32[4, 2]  # {'input_hash': ((0.5, 0.5), {'alpha': None}), 'hash': 1.5}
+      aten::cat(['t: f32[2, 2]', 't: f32[2, 2]'])  ->  t: f32[4, 2]  # {'input_hash': (([1.0, nan],), {}), 'hash': 0.75}";
+
+fn dumps(a: &str, b: &str) -> Pair {
+    let pair = Pair::empty();
+    std::fs::write(&pair.a, a).expect("it can be written");
+    std::fs::write(&pair.b, b).expect("it can be written");
+    pair
+}
+
+#[track_caller]
+fn edited(text: &str, from: &str, to: &str) -> Report {
+    assert!(text.contains(from), "{from}");
+    dumps(text, &text.replacen(from, to, 1)).diff()
+}
+
+#[test]
+fn dumps_of_debug_mode() {
+    let report = dumps(DUMP, DUMP).diff();
+    assert!(report.equal, "{report}");
+    assert_eq!(report.ranks[0].counts.compared, 9);
+    // Uninitialised memory and ids of objects differ from run to run.
+    assert!(edited(DUMP, "6730768.0", "1.0").equal);
+    assert!(edited(DUMP, "t$5: f32[4, 2], t$5", "t$9: f32[4, 2], t$9").equal);
+
+    let report = edited(DUMP, "'hash': 0.8635963201522827", "'hash': 0.8635963201522828");
+    assert_eq!(report.cause, Some(Cause::Operation), "{report}");
+    assert!(report.sentence.starts_with("Operation `aten::addmm` of `Linear`"), "{report}");
+    let first = report.ranks[0].first.as_ref().and_then(|first| first.a.as_ref());
+    assert_eq!(first.map(|place| place.sequence), Some(3), "the line's number");
+
+    let report = edited(DUMP, "(0.4692140817642212,", "(0.5,");
+    assert!(
+        report.sentence.contains("input 0 of operation `aten::addmm`")
+            || report.sentence.contains("Input 0 of operation `aten::addmm`"),
+        "{report}"
+    );
+    let report = edited(DUMP, "(0.25, 3.0)", "(0.25, 4.0)");
+    assert_eq!(
+        report.ranks[0].first.as_ref().map(|first| first.differences[0].what.as_str()),
+        Some("output 1")
+    );
+    let report = edited(DUMP, "alpha=2", "alpha=3");
+    assert_eq!(report.cause, Some(Cause::Call), "{report}");
+    let report = edited(DUMP, "[1.0, nan]", "[1.0, inf]");
+    assert!(!report.equal, "{report}");
+    let line = DUMP.lines().nth(6).expect("a line");
+    let report = edited(DUMP, &format!("{line}\n"), "");
+    assert_eq!(report.cause, Some(Cause::Missing), "{report}");
+}
+
+#[test]
+fn broken_dumps() {
+    let without =
+        DUMP.lines().map(|line| line.split("  # {").next().unwrap_or(line)).collect::<Vec<_>>();
+    for (text, problem) in [
+        (without.join("\n"), "holds no hashes: record it under"),
+        ("some notes\n".to_owned(), "holds no hashes"),
+        (DUMP.replace("(0.25, 3.0)", "(0.25, 3.0, 4.0)"), "line 9: 3 hashes of 2 tensors"),
+        (DUMP.replace("'hash': 0.5}", "'hash': half}"), "line 8: expected a hash, found `half`"),
+    ] {
+        let error = dumps(DUMP, &text).try_diff().expect_err(problem).to_string();
+        assert!(error.contains(problem), "{error}");
+    }
+}
+
+fn trace(values: &[(&str, &str, u8)]) -> String {
+    let mut text = String::new();
+    for (sequence, (phase, name, value)) in values.iter().enumerate() {
+        let sha256 = format!("{value:02x}").repeat(32);
+        text += &format!(
+            r#"{{"schema_version":1,"event":"tensor","rank":0,"sequence":{sequence},"iteration":1,"microbatch":0,"phase":"{phase}","name":"{name}","occurrence":0,"tensor":{{"mode":"full","shape":[2,4],"stride":[4,1],"dtype":"torch.bfloat16","layout":"torch.strided","device":"cuda:0","sha256":"{sha256}","captured_numel":8,"all_finite":true,"exact_value_certificate":null,"sample_indices":null}}}}"#
+        );
+        text.push('\n');
+    }
+    text
+}
+
+#[test]
+fn traces_of_megatron() {
+    let values =
+        [("forward", "embedding", 1), ("forward", "layers.0", 2), ("backward", "layers.0", 3)];
+    let text = trace(&values);
+    assert!(dumps(&text, &text).diff().equal);
+    let mut other = values;
+    other[1].2 = 9;
+    let report = dumps(&text, &trace(&other)).diff();
+    assert_eq!(report.cause, Some(Cause::Layer), "{report}");
+    assert!(report.sentence.contains("`layers.0` (step 1, forward)"), "{report}");
+    assert!(report.sentence.contains("inputs are not recorded"), "{report}");
+    let report = dumps(&text, &trace(&[values[0], values[2]])).diff();
+    assert_eq!(report.cause, Some(Cause::Missing), "{report}");
+
+    for (from, to, problem) in [
+        ("\"phase\"", "\"phase\":\"x\",\"phase\"", "line 1: duplicate field `phase`"),
+        ("\"mode\":\"full\"", "\"mode\":\"half\"", "line 1: unknown variant"),
+        ("\"all_finite\"", "\"all_infinite\"", "line 1: unknown field"),
+        (
+            "\"schema_version\":1",
+            "\"schema_version\":2",
+            "line 1: schema_version: expected 1, found 2",
+        ),
+        ("\"sequence\":1", "\"sequence\":0", "line 2: sequence 0 after 0"),
+        ("0202", "zz02", "line 2: digest"),
+        ("layers.0", "embedding", "have one key"),
+    ] {
+        assert!(text.contains(from), "{from}");
+        let error = dumps(&text, &text.replacen(from, to, 1)).try_diff().expect_err(problem);
+        assert!(error.to_string().contains(problem), "{error}");
+    }
+}

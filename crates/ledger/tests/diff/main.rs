@@ -1,0 +1,9 @@
+//! Where two runs part: ledgers of made-up runs with planted differences, broken ledgers, ledgers of
+//! other recorders.
+
+mod broken;
+mod foreign;
+mod planted;
+mod program;
+mod random;
+mod shown;
