@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use samebits_tensor_core::observe::{self, Phase};
 use samebits_tensor_core::ops::{Binary, BinaryKind};
 use samebits_tensor_core::{DType, Device, Element, Error, Result, Tensor as Value};
 
@@ -458,7 +459,9 @@ pub fn backward(results: &[(&Tensor, Tensor)], create_graph: bool) -> Result<Gra
         }
         collect(&mut pending, source, grad.clone())?;
     }
-    if create_graph { accumulate(pending) } else { no_grad(|| accumulate(pending)) }
+    observe::in_phase(Phase::Backward, || {
+        if create_graph { accumulate(pending) } else { no_grad(|| accumulate(pending)) }
+    })
 }
 
 /// Runs `f` without remembering how anything is computed, on this thread.

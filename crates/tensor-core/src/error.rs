@@ -182,6 +182,14 @@ pub enum Error {
         /// What is wrong with it.
         message: String,
     },
+    /// An [`Observer`](crate::observe::Observer) refused to go on.
+    #[error("{op}: {message}")]
+    Observer {
+        /// The operation.
+        op: &'static str,
+        /// Why.
+        message: String,
+    },
     /// A device has no memory left for a result.
     #[error(
         "{op}: {device} has no memory left for {bytes} bytes; free tensors or use a smaller batch"
@@ -240,6 +248,7 @@ impl Error {
             | Error::ForeignThread { op }
             | Error::ExplicitOnly { op }
             | Error::InvalidState { op, .. }
+            | Error::Observer { op, .. }
             | Error::OutOfMemory { op, .. }
             | Error::Backend { op, .. } => *op = name,
             Error::NoBackend { .. } | Error::RerunDiffers { .. } => {}

@@ -21,6 +21,7 @@ pub mod dtype;
 pub mod error;
 pub mod geometry;
 pub mod layout;
+pub mod observe;
 pub mod ops;
 pub mod random;
 pub mod registry;

@@ -17,10 +17,12 @@ use std::sync::{Arc, Once};
 
 use parking_lot::{Mutex, RwLock};
 use samebits_numerics::{fpenv, simd};
+use samebits_rng::Generator;
 use tracing::subscriber::NoSubscriber;
 
 use crate::determinism::{self, Policy};
 use crate::device::DeviceKind;
+use crate::observe::{self, Call};
 use crate::rerun::{self, Output};
 use crate::{DType, Determinism, Device, Error, Result, Tensor};
 
@@ -55,6 +57,17 @@ pub trait Op: Send + Sync + 'static {
 
     /// The input tensors; all must be on one device. [`inputs!`](crate::inputs) declares them.
     fn inputs(&self) -> Vec<&Tensor>;
+
+    /// The arguments that are no tensors, by name, for records of the call.
+    /// [`parameters!`](crate::parameters) declares them.
+    fn parameters(&self) -> Vec<(&'static str, &dyn fmt::Debug)> {
+        Vec::new()
+    }
+
+    /// The generator that it draws from, where the draw starts.
+    fn generator(&self) -> Option<&Generator> {
+        None
+    }
 
     /// The device to run on: that of the first input. An operation without inputs says.
     fn device(&self) -> Device {
@@ -131,6 +144,45 @@ macro_rules! inputs {
             let mut inputs = Vec::new();
             $($crate::registry::Inputs::list(&self.$field $(. $part)*, &mut inputs);)+
             inputs
+        }
+    };
+}
+
+/// Declares [`Op::parameters`]: the fields of the operation that are neither tensors nor its
+/// generator.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_tensor_core::{Op, Result, Tensor, inputs, parameters};
+///
+/// struct Scale {
+///     x: Tensor,
+///     factor: f64,
+/// }
+///
+/// impl Op for Scale {
+///     const NAME: &'static str = "scale";
+///     type Plan = ();
+///     type Output = Tensor;
+///
+///     inputs![x];
+///     parameters![factor];
+///
+///     fn plan(&self) -> Result<()> {
+///         Ok(())
+///     }
+/// }
+///
+/// let scale = Scale { x: Tensor::scalar(1.0f32), factor: 0.5 };
+/// let parameters = scale.parameters();
+/// assert_eq!(format!("{parameters:?}"), r#"[("factor", 0.5)]"#);
+/// ```
+#[macro_export]
+macro_rules! parameters {
+    ($($field:ident $(. $part:ident)*),+ $(,)?) => {
+        fn parameters(&self) -> Vec<(&'static str, &dyn ::std::fmt::Debug)> {
+            vec![$((stringify!($field $(. $part)*), &self.$field $(. $part)*)),+]
         }
     };
 }
@@ -251,7 +303,7 @@ fn list(
 ///
 /// What [`Op::plan`] finds; [`Error::DeviceMismatch`]; [`Error::LevelUnavailable`] if no variant
 /// that can compute this call meets the level, unless in warn-only mode; [`Error::NoKernel`];
-/// [`Error::RerunDiffers`] in re-run mode.
+/// [`Error::RerunDiffers`] in re-run mode; [`Error::Observer`] if one listens and refuses.
 #[track_caller]
 pub fn dispatch<O: Op>(op: &O) -> Result<O::Output> {
     dispatch_with(op, determinism::policy(), |_| true)
@@ -368,10 +420,31 @@ fn dispatch_with<O: Op>(
             (chosen.kernel.run)(op, &plan)
         };
         // What promises nothing may differ from itself.
-        if chosen.kernel.level == Determinism::NotGuaranteed {
-            return run();
+        let output = if level == Determinism::NotGuaranteed {
+            run()?
+        } else {
+            rerun::checked::<O>(op, variant, run)?
+        };
+        if observe::is_on() {
+            observe::tell(O::NAME, |observer| {
+                let mut outputs = Vec::new();
+                output.tensors(&mut outputs);
+                observer.observe(&Call {
+                    op: O::NAME,
+                    pass: O::PASS,
+                    phase: observe::phase(),
+                    inputs: &op.inputs(),
+                    outputs: &outputs,
+                    parameters: &op.parameters(),
+                    generator: op.generator(),
+                    required: policy.level,
+                    level,
+                    variant,
+                    caller,
+                })
+            })?;
         }
-        rerun::checked::<O>(op, chosen.kernel.variant, run)
+        Ok(output)
     });
     if fpenv::was_repaired() {
         REPORT_REPAIR.call_once(|| {
@@ -384,7 +457,7 @@ fn dispatch_with<O: Op>(
             );
         });
     }
-    result.map_err(|error| error.called(O::NAME))
+    result.map_err(|error: Error| error.called(O::NAME))
 }
 
 /// A misspelt level would otherwise cost speed in silence.

@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 
 use crate::{Device, Error, Op, Result, Tensor};
 
-/// What an operation returns, comparable by bits.
+/// What an operation returns: tensors, comparable by bits.
 pub trait Output: Sized {
     /// Where the first bit lies in which `self` and `other` differ.
     ///
@@ -21,12 +21,17 @@ pub trait Output: Sized {
     ///
     /// [`Error::Backend`] if a device fails to hand its bits over.
     fn first_difference(&self, other: &Self) -> Result<Option<String>>;
+
+    /// Adds the tensors that it is made of to `tensors`.
+    fn tensors<'a>(&'a self, tensors: &mut Vec<&'a Tensor>);
 }
 
 impl Output for () {
     fn first_difference(&self, (): &()) -> Result<Option<String>> {
         Ok(None)
     }
+
+    fn tensors<'a>(&'a self, _: &mut Vec<&'a Tensor>) {}
 }
 
 impl Output for Tensor {
@@ -44,6 +49,10 @@ impl Output for Tensor {
             format!("element {i}: {} and {}", hex(&a[bytes.clone()]), hex(&b[bytes]))
         }))
     }
+
+    fn tensors<'a>(&'a self, tensors: &mut Vec<&'a Tensor>) {
+        tensors.push(self);
+    }
 }
 
 impl<T: Output> Output for Option<T> {
@@ -53,6 +62,10 @@ impl<T: Output> Output for Option<T> {
             (None, None) => Ok(None),
             _ => Ok(Some("presence".to_owned())),
         }
+    }
+
+    fn tensors<'a>(&'a self, tensors: &mut Vec<&'a Tensor>) {
+        self.iter().for_each(|output| output.tensors(tensors));
     }
 }
 
@@ -68,6 +81,10 @@ impl<T: Output> Output for Vec<T> {
         }
         Ok(None)
     }
+
+    fn tensors<'a>(&'a self, tensors: &mut Vec<&'a Tensor>) {
+        self.iter().for_each(|output| output.tensors(tensors));
+    }
 }
 
 macro_rules! tuple_output {
@@ -78,6 +95,10 @@ macro_rules! tuple_output {
                     return Ok(Some(format!("output {}, {difference}", $index)));
                 })+
                 Ok(None)
+            }
+
+            fn tensors<'a>(&'a self, tensors: &mut Vec<&'a Tensor>) {
+                $(self.$index.tensors(tensors);)+
             }
         }
     };

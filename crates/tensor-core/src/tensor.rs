@@ -277,6 +277,15 @@ impl Tensor {
         self.layout.is_contiguous()
     }
 
+    /// The address of the storage: equal for tensors that share it, as long as they live, so that
+    /// clones and views of a parameter are known for what they are.
+    pub fn storage_address(&self) -> usize {
+        match &self.storage {
+            Storage::Host(buffer) => Arc::as_ptr(buffer).addr(),
+            Storage::Device(buffer) => Arc::as_ptr(buffer).addr(),
+        }
+    }
+
     /// The device memory and where in it this tensor lies, for a backend's kernels.
     pub fn device_buffer(&self) -> Option<&Arc<dyn DeviceBuffer>> {
         match &self.storage {

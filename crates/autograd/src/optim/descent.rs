@@ -6,6 +6,7 @@ use std::collections::btree_map::Entry;
 use std::fmt;
 use std::sync::Arc;
 
+use samebits_tensor_core::observe::{self, Phase};
 use samebits_tensor_core::{DType, Error, Result, Tensor as Value};
 
 use super::{Optimizer, Rate};
@@ -190,7 +191,8 @@ impl<R: Rule> Optimizer for Descent<R> {
                 (parameter.identity(), gradients.of(&parameter))
                 && let Entry::Vacant(entry) = moved.entry(identity)
             {
-                let (value, state) = self.moved(&name, parameter.value(), gradient.value())?;
+                let step = || self.moved(&name, parameter.value(), gradient.value());
+                let (value, state) = observe::in_phase(Phase::Optimizer, step)?;
                 entry.insert(parameter.succeeded_by(value));
                 states.push((name, state));
             }

@@ -19,6 +19,7 @@ impl Op for Bincount {
     type Output = Tensor;
 
     crate::inputs![x];
+    crate::parameters![min_length];
 
     fn plan(&self) -> Result<()> {
         check_values(&self.x)?;
@@ -43,6 +44,7 @@ impl Op for BincountWeighted {
     type Output = Tensor;
 
     crate::inputs![weights, x];
+    crate::parameters![min_length];
 
     fn plan(&self) -> Result<()> {
         check_values(&self.x)?;
@@ -73,6 +75,7 @@ impl Op for Histc {
     type Output = Tensor;
 
     crate::inputs![x];
+    crate::parameters![bins, min, max];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.x)?;

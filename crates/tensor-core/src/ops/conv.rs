@@ -127,6 +127,7 @@ impl Op for Conv {
     type Output = Tensor;
 
     crate::inputs![input, weight, bias];
+    crate::parameters![params];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.input)?;
@@ -160,6 +161,7 @@ impl Op for ConvInputGrad {
     type Output = Tensor;
 
     crate::inputs![grad, weight];
+    crate::parameters![input_shape, params];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;
@@ -189,6 +191,7 @@ impl Op for ConvWeightGrad {
     type Output = Tensor;
 
     crate::inputs![grad, input];
+    crate::parameters![weight_shape, params];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;

@@ -131,6 +131,13 @@ impl Op for CtcLoss {
     type Output = Tensor;
 
     crate::inputs![log_probs, targets.labels];
+    crate::parameters![
+        targets.input_lengths,
+        targets.target_lengths,
+        targets.blank,
+        reduction,
+        zero_infinity
+    ];
 
     fn plan(&self) -> Result<()> {
         self.targets.check(Self::NAME, &self.log_probs)
@@ -160,6 +167,13 @@ impl Op for CtcLossGrad {
     type Output = Tensor;
 
     crate::inputs![grad, log_probs, targets.labels];
+    crate::parameters![
+        targets.input_lengths,
+        targets.target_lengths,
+        targets.blank,
+        reduction,
+        zero_infinity
+    ];
 
     fn plan(&self) -> Result<()> {
         self.targets.check(Self::NAME, &self.log_probs)?;

@@ -49,6 +49,7 @@ impl Op for Unary {
     type Output = Tensor;
 
     crate::inputs![x];
+    crate::parameters![kind];
 
     fn plan(&self) -> Result<()> {
         match self.kind {
@@ -108,6 +109,7 @@ impl Op for Binary {
     type Output = Tensor;
 
     crate::inputs![a, b];
+    crate::parameters![kind];
 
     fn plan(&self) -> Result<()> {
         match self.kind {
@@ -142,6 +144,7 @@ impl Op for Affine {
     type Output = Tensor;
 
     crate::inputs![x];
+    crate::parameters![scale, shift];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.x)
@@ -177,6 +180,7 @@ impl Op for Compare {
     type Output = Tensor;
 
     crate::inputs![a, b];
+    crate::parameters![kind];
 
     fn plan(&self) -> Result<()> {
         expect_dtype(Self::NAME, "the second operand", &self.b, self.a.dtype())?;
@@ -227,6 +231,7 @@ impl Op for Cast {
     type Output = Tensor;
 
     crate::inputs![x];
+    crate::parameters![to];
 
     fn plan(&self) -> Result<()> {
         Ok(())

@@ -27,6 +27,7 @@ impl Op for EmbeddingGrad {
     type Output = Tensor;
 
     crate::inputs![grad, index];
+    crate::parameters![rows, padding_idx, scale_grad_by_freq];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;
@@ -83,6 +84,7 @@ impl Op for EmbeddingBag {
     type Output = (Tensor, Option<Tensor>);
 
     crate::inputs![weight, index, offsets, per_sample_weights];
+    crate::parameters![params];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the table", &self.weight)?;
@@ -132,6 +134,7 @@ impl Op for EmbeddingBagGrad {
     type Output = Tensor;
 
     crate::inputs![grad, index, offsets, per_sample_weights, max_rows];
+    crate::parameters![params, rows, scale_grad_by_freq];
 
     fn plan(&self) -> Result<()> {
         check_bag_grad(&self.grad, &self.offsets, &self.params)?;
@@ -172,6 +175,7 @@ impl Op for EmbeddingBagWeightsGrad {
     type Output = Tensor;
 
     crate::inputs![grad, weight, index, offsets];
+    crate::parameters![params];
 
     fn plan(&self) -> Result<()> {
         check_bag_grad(&self.grad, &self.offsets, &self.params)?;

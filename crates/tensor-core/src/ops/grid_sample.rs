@@ -22,6 +22,7 @@ impl Op for GridSample {
     type Output = Tensor;
 
     crate::inputs![input, grid];
+    crate::parameters![params];
 
     fn plan(&self) -> Result<Sampling> {
         expect_float(Self::NAME, "the input", &self.input)?;
@@ -50,6 +51,7 @@ impl Op for GridSampleInputGrad {
     type Output = Tensor;
 
     crate::inputs![grad, grid];
+    crate::parameters![input_shape, params];
 
     fn plan(&self) -> Result<Sampling> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;
@@ -81,6 +83,7 @@ impl Op for GridSampleGridGrad {
     type Output = Tensor;
 
     crate::inputs![grad, input, grid];
+    crate::parameters![params];
 
     fn plan(&self) -> Result<Sampling> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;

@@ -21,6 +21,7 @@ impl Op for IndexSelect {
     type Output = Tensor;
 
     crate::inputs![x, index];
+    crate::parameters![dim];
 
     fn plan(&self) -> Result<()> {
         self.x.size(Self::NAME, self.dim)?;
@@ -55,6 +56,7 @@ impl Op for IndexAdd {
     type Output = Tensor;
 
     crate::inputs![input, index, source];
+    crate::parameters![dim, alpha];
 
     fn plan(&self) -> Result<()> {
         expect_number(Self::NAME, "the input", &self.input)?;
@@ -90,6 +92,7 @@ impl Op for IndexCopy {
     type Output = Tensor;
 
     crate::inputs![input, index, source];
+    crate::parameters![dim];
 
     fn plan(&self) -> Result<()> {
         check_slices(Self::NAME, &self.input, self.dim, &self.index, &self.source)
@@ -114,6 +117,7 @@ impl Op for Gather {
     type Output = Tensor;
 
     crate::inputs![x, index];
+    crate::parameters![dim];
 
     fn plan(&self) -> Result<()> {
         check_elements(Self::NAME, &self.x, self.dim, &self.index)
@@ -140,6 +144,7 @@ impl Op for Scatter {
     type Output = Tensor;
 
     crate::inputs![input, index, source];
+    crate::parameters![dim];
 
     fn plan(&self) -> Result<()> {
         check_elements(Self::NAME, &self.input, self.dim, &self.index)?;

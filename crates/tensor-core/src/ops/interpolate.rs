@@ -25,6 +25,7 @@ impl Op for Interpolate {
     type Output = Tensor;
 
     crate::inputs![input];
+    crate::parameters![output_size, scales, mode];
 
     fn plan(&self) -> Result<Resize> {
         expect_float(Self::NAME, "the input", &self.input)?;
@@ -53,6 +54,7 @@ impl Op for InterpolateGrad {
     type Output = Tensor;
 
     crate::inputs![grad];
+    crate::parameters![input_shape, scales, mode];
 
     fn plan(&self) -> Result<Resize> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;

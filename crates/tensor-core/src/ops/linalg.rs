@@ -45,6 +45,7 @@ impl Op for Qr {
     type Output = (Tensor, Tensor);
 
     crate::inputs![x];
+    crate::parameters![mode];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the matrix", &self.x)?;

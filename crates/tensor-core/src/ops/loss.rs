@@ -19,6 +19,7 @@ impl Op for LogSoftmax {
     type Output = Tensor;
 
     crate::inputs![x];
+    crate::parameters![dim];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.x)?;
@@ -44,6 +45,7 @@ impl Op for LogSoftmaxGrad {
     type Output = Tensor;
 
     crate::inputs![grad, y];
+    crate::parameters![dim];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;
@@ -99,6 +101,7 @@ impl Op for NllLoss {
     type Output = Tensor;
 
     crate::inputs![log_probs, target, weight];
+    crate::parameters![ignore_index, reduction];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the log-probabilities", &self.log_probs)?;
@@ -137,6 +140,7 @@ impl Op for NllLossGrad {
     type Output = Tensor;
 
     crate::inputs![grad, target, weight];
+    crate::parameters![ignore_index, reduction, input_shape];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;

@@ -28,6 +28,7 @@ impl Op for BatchNorm {
     type Output = (Tensor, Tensor, Tensor, Tensor);
 
     crate::inputs![input, weight, bias];
+    crate::parameters![eps];
 
     fn plan(&self) -> Result<()> {
         let channels = check_channels(Self::NAME, &self.input)?;
@@ -103,6 +104,7 @@ impl Op for BatchNormInference {
     type Output = Tensor;
 
     crate::inputs![input, weight, bias, mean, var];
+    crate::parameters![eps];
 
     fn plan(&self) -> Result<()> {
         let channels = check_channels(Self::NAME, &self.input)?;
@@ -140,6 +142,7 @@ impl Op for LayerNorm {
     type Output = (Tensor, Tensor, Tensor);
 
     crate::inputs![input, weight, bias];
+    crate::parameters![eps];
 
     fn plan(&self) -> Result<()> {
         check_rows(Self::NAME, &self.input, &self.weight)?;

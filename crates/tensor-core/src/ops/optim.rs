@@ -41,6 +41,7 @@ impl Op for SgdStep {
     type Output = (Tensor, Option<Tensor>);
 
     crate::inputs![param, grad, velocity];
+    crate::parameters![params];
 
     fn plan(&self) -> Result<()> {
         check_like(Self::NAME, &self.inputs())
@@ -92,6 +93,7 @@ impl Op for AdamStep {
     type Output = (Tensor, Tensor, Tensor);
 
     crate::inputs![param, grad, mean, square];
+    crate::parameters![step, params];
 
     fn plan(&self) -> Result<()> {
         check_like(Self::NAME, &self.inputs())

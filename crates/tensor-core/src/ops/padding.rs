@@ -24,6 +24,7 @@ impl Op for Pad {
     type Output = Tensor;
 
     crate::inputs![input];
+    crate::parameters![pads, mode, value];
 
     fn plan(&self) -> Result<Padding> {
         Padding::new(Self::NAME, self.input.shape(), &self.pads, self.mode)
@@ -50,6 +51,7 @@ impl Op for PadGrad {
     type Output = Tensor;
 
     crate::inputs![grad];
+    crate::parameters![input_shape, pads, mode];
 
     fn plan(&self) -> Result<Padding> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;

@@ -28,6 +28,7 @@ impl Op for MaxPool {
     type Output = (Tensor, Tensor);
 
     crate::inputs![input];
+    crate::parameters![params];
 
     fn plan(&self) -> Result<Pool> {
         expect_float(Self::NAME, "the input", &self.input)?;
@@ -55,6 +56,7 @@ impl Op for MaxPoolGrad {
     type Output = Tensor;
 
     crate::inputs![grad, indices];
+    crate::parameters![input_shape, params];
 
     fn plan(&self) -> Result<Pool> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;
@@ -85,6 +87,7 @@ impl Op for AvgPool {
     type Output = Tensor;
 
     crate::inputs![input];
+    crate::parameters![params, count_include_pad, divisor_override];
 
     fn plan(&self) -> Result<Average> {
         expect_float(Self::NAME, "the input", &self.input)?;
@@ -115,6 +118,7 @@ impl Op for AvgPoolGrad {
     type Output = Tensor;
 
     crate::inputs![grad];
+    crate::parameters![input_shape, params, count_include_pad, divisor_override];
 
     fn plan(&self) -> Result<Average> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;

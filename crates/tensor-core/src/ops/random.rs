@@ -33,6 +33,12 @@ impl Op for Uniform {
         Vec::new()
     }
 
+    crate::parameters![low, high];
+
+    fn generator(&self) -> Option<&Generator> {
+        Some(&self.generator)
+    }
+
     fn device(&self) -> Device {
         self.device
     }
@@ -80,6 +86,12 @@ impl Op for Normal {
         Vec::new()
     }
 
+    crate::parameters![mean, std];
+
+    fn generator(&self) -> Option<&Generator> {
+        Some(&self.generator)
+    }
+
     fn device(&self) -> Device {
         self.device
     }
@@ -118,6 +130,11 @@ impl Op for Dropout {
     type Output = (Tensor, Tensor);
 
     crate::inputs![x];
+    crate::parameters![p];
+
+    fn generator(&self) -> Option<&Generator> {
+        Some(&self.generator)
+    }
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.x)?;

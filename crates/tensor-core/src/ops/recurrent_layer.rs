@@ -86,6 +86,7 @@ impl Op for RecurrentLayer {
     type Output = (Tensor, Vec<Tensor>);
 
     crate::inputs![gates, weight_hh, hidden, bias_x, bias_h, weight_hr, cells];
+    crate::parameters![cell, reverse, batch_sizes, keep];
 
     fn plan(&self) -> Result<()> {
         let op = Self::NAME;
@@ -179,6 +180,8 @@ impl Op for RecurrentLayerGrad {
         inputs.extend(&self.kept);
         inputs
     }
+
+    crate::parameters![layer.cell, layer.reverse, layer.batch_sizes];
 
     fn plan(&self) -> Result<()> {
         self.layer.plan()?;

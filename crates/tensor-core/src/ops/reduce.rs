@@ -37,6 +37,7 @@ impl Op for Reduce {
     type Output = Tensor;
 
     crate::inputs![x];
+    crate::parameters![kind, dims];
 
     fn plan(&self) -> Result<()> {
         if self.x.dtype() != DType::I64 || self.kind == ReduceKind::Mean {
@@ -73,6 +74,7 @@ impl Op for Variance {
     type Output = (Tensor, Tensor);
 
     crate::inputs![x];
+    crate::parameters![dims, correction];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.x)?;
@@ -99,6 +101,7 @@ impl Op for Norm {
     type Output = Tensor;
 
     crate::inputs![x];
+    crate::parameters![dims, p];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.x)?;
@@ -134,6 +137,7 @@ impl Op for Logsumexp {
     type Output = Tensor;
 
     crate::inputs![x];
+    crate::parameters![dims];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.x)?;
@@ -167,6 +171,7 @@ impl Op for ArgReduce {
     type Output = Tensor;
 
     crate::inputs![x];
+    crate::parameters![kind, dim];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.x)?;

@@ -20,6 +20,7 @@ impl Op for Cumsum {
     type Output = Tensor;
 
     crate::inputs![x];
+    crate::parameters![dim, reverse];
 
     fn plan(&self) -> Result<()> {
         expect_number(Self::NAME, "the input", &self.x)?;
@@ -42,6 +43,7 @@ impl Op for Cumprod {
     type Output = Tensor;
 
     crate::inputs![x];
+    crate::parameters![dim];
 
     fn plan(&self) -> Result<()> {
         expect_number(Self::NAME, "the input", &self.x)?;
@@ -67,6 +69,7 @@ impl Op for CumprodGrad {
     type Output = Tensor;
 
     crate::inputs![grad, x];
+    crate::parameters![dim];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;
@@ -98,6 +101,7 @@ impl Op for CumprodGradGrad {
     type Output = (Tensor, Tensor);
 
     crate::inputs![outer, grad, x];
+    crate::parameters![dim];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the outer gradient", &self.outer)?;
@@ -124,6 +128,7 @@ impl Op for Logcumsumexp {
     type Output = Tensor;
 
     crate::inputs![x];
+    crate::parameters![dim];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.x)?;
@@ -151,6 +156,7 @@ impl Op for LogcumsumexpGrad {
     type Output = Tensor;
 
     crate::inputs![grad, x, y];
+    crate::parameters![dim];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;
@@ -180,6 +186,7 @@ impl Op for Cumextreme {
     type Output = (Tensor, Tensor);
 
     crate::inputs![x];
+    crate::parameters![dim, largest];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.x)?;

@@ -24,6 +24,7 @@ impl Op for ScatterAdd {
     type Output = Tensor;
 
     crate::inputs![input, index, source];
+    crate::parameters![dim];
 
     fn plan(&self) -> Result<()> {
         expect_number(Self::NAME, "the input", &self.input)?;
@@ -71,6 +72,7 @@ impl Op for ScatterReduce {
     type Output = Tensor;
 
     crate::inputs![input, index, source];
+    crate::parameters![dim, kind, include_self];
 
     fn plan(&self) -> Result<()> {
         expect_number(Self::NAME, "the input", &self.input)?;
@@ -102,6 +104,7 @@ impl Op for IndexReduce {
     type Output = Tensor;
 
     crate::inputs![input, index, source];
+    crate::parameters![dim, kind, include_self];
 
     fn plan(&self) -> Result<()> {
         expect_number(Self::NAME, "the input", &self.input)?;

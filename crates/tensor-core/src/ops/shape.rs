@@ -41,6 +41,7 @@ impl Op for Cat {
     type Output = Tensor;
 
     crate::inputs![inputs];
+    crate::parameters![dim];
 
     fn dtype(&self) -> DType {
         self.inputs.first().map_or(DType::F32, Tensor::dtype)

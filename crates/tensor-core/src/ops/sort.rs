@@ -22,6 +22,7 @@ impl Op for Sort {
     type Output = (Tensor, Tensor);
 
     crate::inputs![x];
+    crate::parameters![dim, descending];
 
     fn plan(&self) -> Result<()> {
         expect_sortable(Self::NAME, &self.x)?;
@@ -48,6 +49,7 @@ impl Op for Topk {
     type Output = (Tensor, Tensor);
 
     crate::inputs![x];
+    crate::parameters![k, dim, largest];
 
     fn plan(&self) -> Result<()> {
         expect_sortable(Self::NAME, &self.x)?;
@@ -79,6 +81,7 @@ impl Op for Kthvalue {
     type Output = (Tensor, Tensor);
 
     crate::inputs![x];
+    crate::parameters![k, dim];
 
     fn plan(&self) -> Result<()> {
         expect_sortable(Self::NAME, &self.x)?;
@@ -110,6 +113,7 @@ impl Op for Median {
     type Output = (Tensor, Tensor);
 
     crate::inputs![x];
+    crate::parameters![dim, ignore_nan];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.x)?;
@@ -140,6 +144,7 @@ impl Op for Unique {
     type Output = (Tensor, Tensor, Tensor);
 
     crate::inputs![x];
+    crate::parameters![consecutive];
 
     fn plan(&self) -> Result<()> {
         expect_sortable(Self::NAME, &self.x)
@@ -165,6 +170,7 @@ impl Op for UniqueDim {
     type Output = (Tensor, Tensor, Tensor);
 
     crate::inputs![x];
+    crate::parameters![dim, consecutive];
 
     fn plan(&self) -> Result<()> {
         expect_sortable(Self::NAME, &self.x)?;

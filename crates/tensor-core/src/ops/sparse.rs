@@ -35,6 +35,7 @@ impl Op for SparseMm {
     type Output = Tensor;
 
     crate::inputs![values, dense, rows, columns];
+    crate::parameters![size, period];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the values", &self.values)?;

@@ -21,6 +21,7 @@ impl Op for AdaptiveAvgPool {
     type Output = Tensor;
 
     crate::inputs![input];
+    crate::parameters![output_size];
 
     fn plan(&self) -> Result<AdaptivePool> {
         expect_float(Self::NAME, "the input", &self.input)?;
@@ -44,6 +45,7 @@ impl Op for AdaptiveAvgPoolGrad {
     type Output = Tensor;
 
     crate::inputs![grad];
+    crate::parameters![input_shape];
 
     fn plan(&self) -> Result<AdaptivePool> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;
@@ -70,6 +72,7 @@ impl Op for AdaptiveMaxPool {
     type Output = (Tensor, Tensor);
 
     crate::inputs![input];
+    crate::parameters![output_size];
 
     fn plan(&self) -> Result<AdaptivePool> {
         expect_float(Self::NAME, "the input", &self.input)?;
@@ -95,6 +98,7 @@ impl Op for AdaptiveMaxPoolGrad {
     type Output = Tensor;
 
     crate::inputs![grad, indices];
+    crate::parameters![input_shape];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;

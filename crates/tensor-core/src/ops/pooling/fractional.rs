@@ -30,6 +30,7 @@ impl Op for FractionalMaxPool {
     type Output = (Tensor, Tensor);
 
     crate::inputs![input, samples];
+    crate::parameters![kernel, output_size];
 
     fn plan(&self) -> Result<FractionalPool> {
         let (op, shape) = (Self::NAME, self.input.shape());
@@ -59,6 +60,7 @@ impl Op for FractionalMaxPoolGrad {
     type Output = Tensor;
 
     crate::inputs![grad, indices];
+    crate::parameters![input_shape];
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;

@@ -23,6 +23,7 @@ impl Op for MaxUnpool {
     type Output = Tensor;
 
     crate::inputs![input, indices];
+    crate::parameters![output_size];
 
     fn plan(&self) -> Result<Vec<usize>> {
         let (op, shape) = (Self::NAME, self.input.shape());

@@ -1,0 +1,222 @@
+//! Observers of operations: what ledgers and comparisons of two runs are built on.
+//!
+//! An [`Observer`] sees every operation of the threads that it listens to, after its result is
+//! computed: once, however often re-run mode computes it. Listening never changes a bit. Without
+//! an observer a call costs one load of a counter.
+//!
+//! The observer of a thread is that of the innermost [`scope`], or else the one of the process
+//! ([`set_global`]).
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::panic::Location;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::RwLock;
+use samebits_rng::Generator;
+
+use crate::{Determinism, Error, Pass, Result, Tensor};
+
+/// The environment variable that asks for a ledger of the process.
+pub const LEDGER_VARIABLE: &str = "SAMEBITS_LEDGER";
+
+/// The part of a training step that a thread is in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// Anything that is none of the others.
+    #[default]
+    Forward,
+    /// A backward pass.
+    Backward,
+    /// A step of an optimiser.
+    Optimizer,
+}
+
+/// An operation that has computed its result.
+pub struct Call<'a> {
+    /// The operation.
+    pub op: &'static str,
+    /// Whether it computes a result or a gradient.
+    pub pass: Pass,
+    /// The part of a training step that it belongs to.
+    pub phase: Phase,
+    /// Its inputs.
+    pub inputs: &'a [&'a Tensor],
+    /// Its results.
+    pub outputs: &'a [&'a Tensor],
+    /// Its arguments that are no tensors, by name.
+    pub parameters: &'a [(&'static str, &'a dyn fmt::Debug)],
+    /// The generator that it drew from, where the draw started.
+    pub generator: Option<&'a Generator>,
+    /// The level that was required.
+    pub required: Determinism,
+    /// The level that the kernel promises.
+    pub level: Determinism,
+    /// The kernel that was chosen.
+    pub variant: &'static str,
+    /// Where the operation was called.
+    pub caller: &'static Location<'static>,
+}
+
+impl fmt::Debug for Call<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Call({} {}, {} at {})", self.op, self.pass, self.variant, self.caller)
+    }
+}
+
+/// Listens to operations.
+pub trait Observer: Send + Sync {
+    /// Is told of a call on the thread that made it. Operations in here are not observed.
+    ///
+    /// # Errors
+    ///
+    /// What the call is to return in place of its result; [`Error::Observer`] is meant for it.
+    fn observe(&self, call: &Call<'_>) -> Result<()>;
+}
+
+/// Runs `f` with `observer` listening to this thread, in place of any other.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicUsize, Ordering};
+///
+/// use samebits_tensor_core::observe::{self, Call, Observer};
+///
+/// #[derive(Default)]
+/// struct Count(AtomicUsize);
+///
+/// impl Observer for Count {
+///     fn observe(&self, _: &Call<'_>) -> samebits_tensor_core::Result<()> {
+///         self.0.fetch_add(1, Ordering::Relaxed);
+///         Ok(())
+///     }
+/// }
+///
+/// let count = Arc::new(Count::default());
+/// observe::scope(count.clone(), || ()); // operations go here
+/// assert_eq!(count.0.load(Ordering::Relaxed), 0);
+/// ```
+pub fn scope<R>(observer: Arc<dyn Observer>, f: impl FnOnce() -> R) -> R {
+    let _listening = Listening::new();
+    with_local(Local::Scope(observer), f)
+}
+
+/// Sets the observer of all threads that are in no [`scope`], or removes it.
+pub fn set_global(observer: Option<Arc<dyn Observer>>) {
+    let mut global = GLOBAL.write();
+    let listening = observer.as_ref().map(|_| Listening::new());
+    *global = observer.zip(listening);
+}
+
+/// The part of a training step that this thread is in.
+pub fn phase() -> Phase {
+    PHASE.get()
+}
+
+/// Runs `f` as a part of a training step. Backward passes and optimisers do so themselves.
+pub fn in_phase<R>(phase: Phase, f: impl FnOnce() -> R) -> R {
+    struct Restore(Phase);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            PHASE.set(self.0);
+        }
+    }
+    let _restore = Restore(PHASE.replace(phase));
+    f()
+}
+
+/// Whether anybody may listen to any thread.
+#[inline]
+pub(crate) fn is_on() -> bool {
+    LISTENERS.load(Ordering::Relaxed) != 0
+}
+
+/// Tells the observer of this thread, if it has one.
+pub(crate) fn tell(op: &'static str, call: impl FnOnce(&dyn Observer) -> Result<()>) -> Result<()> {
+    let observer = LOCAL.with_borrow(|local| match local {
+        Local::Off => Ok(None),
+        Local::Scope(observer) => Ok(Some(observer.clone())),
+        Local::Global => global(op),
+    })?;
+    match observer {
+        None => Ok(()),
+        Some(observer) => with_local(Local::Off, || call(&*observer)),
+    }
+}
+
+/// The observer of the process. If the environment asks for one that nobody has set, that is an
+/// error: a run that is thought to be recorded should not end without its record.
+fn global(op: &'static str) -> Result<Option<Arc<dyn Observer>>> {
+    static ENVIRONMENT: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+    if let Some((observer, _)) = &*GLOBAL.read() {
+        return Ok(Some(observer.clone()));
+    }
+    let asked = *ENVIRONMENT.get_or_init(|| {
+        let asked = std::env::var_os(LEDGER_VARIABLE).is_some_and(|path| !path.is_empty());
+        if !asked {
+            // The environment counted as a listener until now.
+            LISTENERS.fetch_sub(1, Ordering::Relaxed);
+        }
+        asked
+    });
+    if asked {
+        let message = format!(
+            "the environment variable {LEDGER_VARIABLE} is set, but nothing records: call \
+             `samebits::install()` before the first operation"
+        );
+        return Err(Error::Observer { op, message });
+    }
+    Ok(None)
+}
+
+fn with_local<R>(local: Local, f: impl FnOnce() -> R) -> R {
+    struct Restore(Local);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            LOCAL.set(std::mem::take(&mut self.0));
+        }
+    }
+    let _restore = Restore(LOCAL.replace(local));
+    f()
+}
+
+/// Who listens to a thread.
+#[derive(Default)]
+enum Local {
+    /// The observer of the process.
+    #[default]
+    Global,
+    /// That of a scope.
+    Scope(Arc<dyn Observer>),
+    /// Nobody, while an observer is being told.
+    Off,
+}
+
+/// One of the listeners, for as long as it lives.
+struct Listening;
+
+impl Listening {
+    fn new() -> Listening {
+        LISTENERS.fetch_add(1, Ordering::Relaxed);
+        Listening
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        LISTENERS.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// How many observers there are; the environment, until it is read, is one.
+static LISTENERS: AtomicUsize = AtomicUsize::new(1);
+
+static GLOBAL: RwLock<Option<(Arc<dyn Observer>, Listening)>> = RwLock::new(None);
+
+thread_local! {
+    static LOCAL: RefCell<Local> = const { RefCell::new(Local::Global) };
+    static PHASE: Cell<Phase> = const { Cell::new(Phase::Forward) };
+}
