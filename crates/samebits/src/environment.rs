@@ -1,10 +1,9 @@
 use std::fmt;
 
+use samebits_conv_autotune as autotune;
 use samebits_cuda_kernels::vendor::{self, WORKSPACE_VARIABLE, WorkspaceConfig};
 use samebits_numerics::{NUMERICS_VERSION, fpenv, simd};
 use samebits_tensor_core::{Determinism, Device, backend, determinism, rerun};
-
-use crate::autotune;
 
 /// What bears on bits and speed in this process: to be kept with the results of a run.
 ///
@@ -14,6 +13,12 @@ use crate::autotune;
 /// println!("{}", samebits::environment());
 /// ```
 pub fn environment() -> Environment {
+    crate::install();
+    current()
+}
+
+/// [`environment`] where the kernels are in place already.
+pub(crate) fn current() -> Environment {
     let cuda = samebits_cuda_kernels::install();
     Environment {
         version: env!("CARGO_PKG_VERSION"),

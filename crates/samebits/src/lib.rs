@@ -16,6 +16,7 @@
 //! | [`Tensor`], [`functional`], [`nn`], [`optim`] | `samebits-autograd` | tensors, differentiable operations, layers, optimisers |
 //! | [`Device`], [`Determinism`], [`random`], [`tensor_core`] | `samebits-tensor-core` | levels, default generators, what an operation is |
 //! | [`trainer`], [`io`] | | a training loop, files |
+//! | [`ledger`], [`lockstep`] | `samebits-ledger` | where two runs first differ |
 //! | [`cuda`] | `samebits-cuda-kernels` | CUDA devices: what is installed, and what is missing |
 //! | [`autotune`] | `samebits-conv-autotune` | racing convolution algorithms, pinned choices |
 //! | [`data`] | `samebits-data` | datasets, samplers, the loader |
@@ -32,10 +33,13 @@ mod digest;
 mod environment;
 mod inherit;
 pub mod io;
+pub mod ledger;
+mod lockstep;
 pub mod trainer;
 
 pub use digest::digest;
 pub use environment::{Environment, environment};
+pub use lockstep::{Computed, Configuration, Difference, Lockstep, Parting, Side, lockstep};
 pub use samebits_autograd::functional::{rand, randint, randn, randperm};
 #[cfg(feature = "ndarray")]
 pub use samebits_autograd::ndarray;
@@ -82,6 +86,8 @@ pub fn dispatch_at<O: Op>(op: &O, level: Determinism) -> Result<O::Output> {
 
 /// Registers the kernels of every device, and makes the CUDA devices of this machine usable.
 /// Everything in this crate does so itself; call it before using `samebits_tensor_core` directly.
+/// Also begins the [`ledger`] that the environment variable `SAMEBITS_LEDGER` asks for, so call it
+/// before the first operation of a program that is to be recorded in this way.
 ///
 /// Without a CUDA driver there are no CUDA devices, and that is all; [`cuda::install`] says why.
 pub fn install() {
@@ -93,6 +99,7 @@ pub fn install() {
             Ok(_) | Err(cuda::CudaError::DriverMissing) => {}
             Err(error) => tracing::warn!("no CUDA device can be used: {error}"),
         }
+        ledger::install();
     });
 }
 

@@ -2,6 +2,7 @@
 
 mod ctrl_c;
 mod progress;
+mod record;
 mod state;
 mod tensors;
 
@@ -10,12 +11,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::data::{Collate, DataLoader, Dataset, LoaderState};
+use crate::ledger::{self, Ledger};
 use crate::nn::{Module, train_with};
 use crate::optim::{Mode, Optimizer, ReduceLrOnPlateau, Schedule, clip_grad_norm};
+use crate::tensor_core::observe::Phase;
 use crate::{Generator, Gradients, Tensor, inherit, io};
 
 use ctrl_c::CtrlC;
 use progress::Progress;
+use record::recorded;
 
 pub use state::TrainerState;
 pub use tensors::{IntoTensors, StackTensors};
@@ -36,6 +40,9 @@ pub enum Error {
     /// A checkpoint.
     #[error(transparent)]
     File(#[from] io::Error),
+    /// The ledger.
+    #[error(transparent)]
+    Ledger(#[from] ledger::Error),
     /// A checkpoint of another run.
     #[error("trainer: the checkpoint is of the run {found}, this is the run {expected}")]
     OtherRun {
@@ -92,6 +99,7 @@ pub struct Trainer<'a, M, O, D: Dataset, C: Collate<D::Item>> {
     stop_on_ctrl_c: bool,
     quiet: bool,
     on_step: Option<Tell<'a>>,
+    ledger: Option<Ledger>,
     generator: Generator,
     position: Option<LoaderState>,
     losses: Vec<f32>,
@@ -171,6 +179,7 @@ where
             stop_on_ctrl_c: false,
             quiet: false,
             on_step: None,
+            ledger: ledger::of_process(),
             generator,
             position: None,
             losses: Vec::new(),
@@ -286,6 +295,15 @@ where
         self
     }
 
+    /// Records batches, operations and steps. Without this the run records to the ledger of the
+    /// process, if the environment variable `SAMEBITS_LEDGER` asks for one. The ledger is not
+    /// finished: the run may go on.
+    #[must_use]
+    pub fn ledger(mut self, ledger: Ledger) -> Self {
+        self.ledger = Some(ledger);
+        self
+    }
+
     /// The loss of every step so far.
     pub fn losses(&self) -> &[f32] {
         &self.losses
@@ -385,13 +403,16 @@ where
             let mut sum: Option<(Gradients, f32)> = None;
             let mut count = 0;
             for batch in batches.by_ref().take(self.batches_per_step as usize) {
-                let batch = batch?.data;
-                let loss = train_with(&mut generator, || loss(&self.model, batch))?;
-                let (gradients, loss) = (loss.backward()?, loss.detach().item::<f32>()?);
+                let batch = batch?;
+                self.record_batch(steps, count, &batch.indices)?;
+                let (gradients, loss) = recorded(&self.ledger, Phase::Forward, || {
+                    let loss = train_with(&mut generator, || loss(&self.model, batch.data))?;
+                    Ok::<_, Error>((loss.backward()?, loss.detach().item::<f32>()?))
+                })?;
                 sum = Some(match sum {
                     None => (gradients, loss),
                     Some((mut sum, losses)) => {
-                        sum.accumulate(&gradients)?;
+                        recorded(&self.ledger, Phase::Optimizer, || sum.accumulate(&gradients))?;
                         (sum, losses + loss)
                     }
                 });
@@ -399,22 +420,26 @@ where
             }
             let Some((mut gradients, losses)) = sum else { return Ok(None) };
             if count > 1 {
-                gradients.scale(1.0 / f64::from(count))?;
+                let mean = || gradients.scale(1.0 / f64::from(count));
+                recorded(&self.ledger, Phase::Optimizer, mean)?;
             }
             let clip = |(max_norm, p)| {
                 clip_grad_norm(&self.model.parameters(), &mut gradients, max_norm, p)
             };
-            let norm = self.clip.map(clip).transpose()?;
+            let clip = || self.clip.map(clip).transpose();
+            let norm = recorded(&self.ledger, Phase::Optimizer, clip)?;
             match &self.schedule {
                 Some((Per::Step, schedule)) => schedule.apply(steps, &mut self.optimizer)?,
                 Some((Per::Epoch, schedule)) => schedule.apply(epoch, &mut self.optimizer)?,
                 None => {}
             }
             let position = batches.state()?;
-            self.optimizer.step(&mut self.model, &gradients)?;
+            let step = || self.optimizer.step(&mut self.model, &gradients);
+            recorded(&self.ledger, Phase::Optimizer, step)?;
             (self.position, self.generator) = (Some(position), generator);
             let loss = losses / count as f32;
             self.losses.push(loss);
+            self.record_step(loss, &gradients)?;
             view.progress.step(loss);
             if let Some(tell) = &mut self.on_step {
                 tell(&Step { epoch, steps: steps + 1, loss, norm });

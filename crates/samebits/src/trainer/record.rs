@@ -1,0 +1,45 @@
+//! What a run writes to its ledger.
+
+use super::{Result, Trainer};
+use crate::data::{Collate, Dataset};
+use crate::ledger::Ledger;
+use crate::nn::Module;
+use crate::optim::Optimizer;
+use crate::tensor_core::observe::{self, Phase};
+use crate::{Gradients, Tensor};
+
+/// Runs a part of a step, recorded if there is a ledger.
+pub(super) fn recorded<R>(ledger: &Option<Ledger>, phase: Phase, f: impl FnOnce() -> R) -> R {
+    let part = || observe::in_phase(phase, f);
+    match ledger {
+        Some(ledger) => ledger.record(part),
+        None => part(),
+    }
+}
+
+impl<M, O, D, C> Trainer<'_, M, O, D, C>
+where
+    M: Module,
+    O: Optimizer,
+    D: Dataset,
+    C: Collate<D::Item>,
+{
+    /// The batch that comes next, in a step that may have several.
+    pub(super) fn record_batch(&self, step: u64, number: u32, indices: &[usize]) -> Result<()> {
+        let Some(ledger) = &self.ledger else { return Ok(()) };
+        ledger.at(step, number.into());
+        if number == 0 {
+            ledger.watch(&self.model);
+        }
+        let indices: Vec<i64> = indices.iter().map(|&index| index as i64).collect();
+        let indices = Tensor::from_slice(&indices, &[indices.len()])?;
+        Ok(ledger.batch(&[], Some(&indices))?)
+    }
+
+    /// The step that was taken.
+    pub(super) fn record_step(&self, loss: f32, gradients: &Gradients) -> Result<()> {
+        let Some(ledger) = &self.ledger else { return Ok(()) };
+        let loss = Tensor::scalar(loss);
+        Ok(ledger.step(Some(&loss), &self.model, gradients, Some(&self.generator))?)
+    }
+}

@@ -1,0 +1,345 @@
+//! What a ledger holds, and that keeping one changes nothing.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use samebits::data::{DataLoader, Memory, Stack, Stacked};
+use samebits::functional::cross_entropy;
+use samebits::ledger::{self, Detail, Digests, Error, Ledger};
+use samebits::nn::{Dropout, Layer, ReLU};
+use samebits::optim::Adam;
+use samebits::trainer::Trainer;
+use samebits::{Generator, Tensor, nn, rerun, sequential};
+use samebits_ledger::record::{Event, Operation, Phase};
+use samebits_ledger::{Record, digest};
+
+type Run<'a> = Trainer<'a, nn::Sequential, Adam, Memory<(Vec<f32>, i64)>, Stack>;
+
+/// Two epochs of two steps of two batches.
+fn run<'a>(seed: u64) -> Run<'a> {
+    let root = Generator::new(seed);
+    let mut draws = root.fold_in(0);
+    let samples = (0..16).map(|i| ((0..4).map(|j| ((i * 7 + j * 3) % 5) as f32).collect(), i % 3));
+    let data = Memory::new(samples.collect());
+    let model = nn::draw_from(&mut draws, || {
+        Ok::<_, samebits::Error>(sequential![
+            nn::Linear::new(4, 8)?,
+            ReLU,
+            Dropout::new(0.5),
+            nn::Linear::new(8, 3)?
+        ])
+    });
+    let loader = DataLoader::builder(data).batch_size(4).shuffle(true).seed(seed).build().unwrap();
+    Trainer::new(model.unwrap(), Adam::new(0.01).unwrap(), loader, root.fold_in(1))
+        .epochs(2)
+        .accumulate(2)
+        .clip_grad_norm(1.0, 2.0)
+}
+
+fn loss(
+    model: &nn::Sequential,
+    (x, classes): (Stacked<f32>, Vec<i64>),
+) -> samebits::trainer::Result<Tensor> {
+    let x = Tensor::from_slice(&x.values, &[x.rows, x.columns])?;
+    let classes = Tensor::from_slice(&classes, &[classes.len()])?;
+    Ok(cross_entropy(&model.forward(&x)?, &classes)?)
+}
+
+/// Trains with a ledger at `path` and returns what the run leaves.
+fn trained(path: &Path, seed: u64, detail: Detail) -> Vec<u8> {
+    let ledger = Ledger::options(path).detail(detail).seed("run", seed).create().unwrap();
+    let mut run = run(seed).ledger(ledger.clone());
+    run.fit(loss).unwrap();
+    ledger.finish().unwrap();
+    run.state().unwrap().to_bytes().unwrap()
+}
+
+fn lines(path: &Path) -> Vec<String> {
+    let text = fs::read_to_string(path).unwrap();
+    assert!(text.ends_with('\n'));
+    text.lines().map(str::to_owned).collect()
+}
+
+fn records(path: &Path) -> Vec<Record> {
+    let records: Vec<Record> =
+        lines(path).iter().map(|line| serde_json::from_str(line).expect(line)).collect();
+    for (i, record) in records.iter().enumerate() {
+        assert_eq!(record.sequence, i as u64);
+    }
+    records
+}
+
+fn operations(records: &[Record]) -> Vec<&Operation> {
+    records
+        .iter()
+        .filter_map(|record| match &record.event {
+            Event::Op(operation) => Some(operation),
+            _ => None,
+        })
+        .collect()
+}
+
+fn folder() -> (tempfile::TempDir, impl Fn(&str) -> PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_owned();
+    (folder, move |name| path.join(name))
+}
+
+fn on_threads<R: Send>(threads: usize, f: impl FnOnce() -> R + Send) -> R {
+    rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(f)
+}
+
+#[test]
+fn a_training_leaves_the_same_ledger_every_time() {
+    let (_folder, path) = folder();
+    let mut plain = run(5);
+    plain.fit(loss).unwrap();
+    let plain = plain.state().unwrap().to_bytes().unwrap();
+    for (name, threads, repeats) in [("a.jsonl", 1, 1), ("b.jsonl", 2, 1), ("c.jsonl", 2, 3)] {
+        let left =
+            on_threads(threads, || rerun::scope(repeats, || trained(&path(name), 5, Detail::Op)));
+        assert!(left == plain, "recording has changed the run");
+    }
+    let [a, b, c] = ["a.jsonl", "b.jsonl", "c.jsonl"].map(|name| lines(&path(name)));
+    assert!(a.len() > 100, "{}", a.len());
+    // Threads and repeats are in the header alone.
+    assert_eq!(a[1..], b[1..]);
+    assert_eq!(a[1..], c[1..]);
+    assert_ne!(a[0], b[0]);
+    trained(&path("d.jsonl"), 6, Detail::Op);
+    assert_ne!(a[1..], lines(&path("d.jsonl"))[1..]);
+}
+
+#[test]
+fn records_say_where_they_belong() {
+    let (_folder, path) = folder();
+    trained(&path("run.jsonl"), 5, Detail::Op);
+    let records = records(&path("run.jsonl"));
+    let Event::Header(header) = &records[0].event else { panic!("{:?}", records[0]) };
+    assert_eq!(header.seeds["run"], 5);
+    assert!(header.environment.contains_key("threads"));
+    let Event::End(end) = records.last().unwrap().event else { panic!("no end") };
+    assert_eq!(end.records, records.len() as u64 - 1);
+
+    let operations = operations(&records);
+    let keys: BTreeSet<_> = operations
+        .iter()
+        .map(|o| (o.step, o.microbatch, o.phase, &o.module, &o.name, o.occurrence))
+        .collect();
+    assert_eq!(keys.len(), operations.len(), "a key comes twice");
+    for phase in [Phase::Forward, Phase::Backward, Phase::Optimizer] {
+        for (step, microbatch) in [(0, 1), (3, 1)] {
+            let here =
+                |o: &&&Operation| (o.phase, o.step, o.microbatch) == (phase, step, microbatch);
+            assert!(operations.iter().any(|o| here(&o)), "{phase:?} {step} {microbatch}");
+        }
+    }
+    let named = |name: &str, phase: Phase| -> Vec<&&Operation> {
+        operations.iter().filter(|o| o.name == name && o.phase == phase).collect()
+    };
+    let steps = named("adam_step", Phase::Optimizer);
+    let modules: Vec<&str> = steps.iter().map(|o| o.module.as_str()).collect();
+    assert_eq!(modules, ["0", "0", "3", "3"].repeat(4));
+    assert_eq!(steps[1].inputs[0].name.as_deref(), Some("0.bias"));
+    assert_eq!(steps[1].occurrence, 1);
+    assert_eq!(steps[1].level, "Portable");
+    assert!(!steps[1].variant.is_empty());
+    assert!(steps[1].site.contains(".rs:"), "{}", steps[1].site);
+    assert_eq!(steps[1].parameters["step"], 1);
+    let products = named("matmul", Phase::Forward);
+    let modules: Vec<&str> = products.iter().map(|o| o.module.as_str()).collect();
+    assert_eq!(modules, ["0", "3"].repeat(8));
+    let dropouts = named("dropout", Phase::Forward);
+    assert_eq!(dropouts[0].parameters["p"], 0.5);
+    let positions: BTreeSet<String> =
+        dropouts.iter().map(|o| o.generator.as_ref().unwrap().before.to_string()).collect();
+    assert_eq!(positions.len(), 8, "every draw has a place of its own");
+
+    let steps: Vec<_> = records
+        .iter()
+        .filter_map(|record| match &record.event {
+            Event::Step(step) => Some(step),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(steps.len(), 4);
+    assert_eq!(steps[3].step, 3);
+    assert_eq!(steps[0].parameters.len(), 4);
+    assert!(steps[0].gradients.contains_key("3.weight"));
+    assert_ne!(steps[0].parameters["0.weight"], steps[1].parameters["0.weight"]);
+    let batches = records.iter().filter(|record| matches!(record.event, Event::Data(_)));
+    assert_eq!(batches.count(), 8);
+}
+
+#[test]
+fn steps_alone_are_recorded_if_that_is_asked_for() {
+    let (_folder, path) = folder();
+    trained(&path("run"), 5, Detail::Step);
+    let records = records(&path("run").join("rank_000000.jsonl"));
+    assert!(operations(&records).is_empty());
+    assert_eq!(records.len(), 1 + 8 + 4 + 1);
+}
+
+#[test]
+fn digests_do_not_depend_on_layout_pieces_or_payloads_of_nan() {
+    let (_folder, path) = folder();
+    let large: Vec<f32> = (0..300 * 500).map(|i| i as f32 * 0.7).collect();
+    let large = Tensor::from_slice(&large, &[300, 500]).unwrap();
+    let columns = large.transpose(0, 1).unwrap();
+    let nans = |bits: u32| Tensor::from_slice(&[f32::from_bits(bits), 1.0], &[2]).unwrap();
+    let (quiet, loud) = (nans(0x7fc0_0000), nans(0xffa1_2345));
+    let wide = Tensor::from_slice(&[f64::NAN, -f64::NAN], &[2]).unwrap();
+    let truth = large.gt(3.0).unwrap();
+    let ledger = Ledger::create(path("run.jsonl")).unwrap();
+    let tensors = [&large, &columns, &quiet, &loud, &wide, &truth];
+    ledger.batch(&tensors, None).unwrap();
+    ledger.finish().unwrap();
+    let records = records(&path("run.jsonl"));
+    let Event::Data(batch) = &records[1].event else { panic!("{:?}", records[1]) };
+    for (tensor, recorded) in tensors.iter().zip(&batch.tensors) {
+        let element = digest::Element::of(&recorded.dtype);
+        assert_eq!(recorded.digest, digest::sum64(element, &tensor.to_bytes().unwrap()));
+        assert_eq!(recorded.dtype, tensor.dtype().name());
+    }
+    assert_eq!(batch.tensors[2], batch.tensors[3]);
+    assert_ne!(batch.tensors[0].digest, batch.tensors[1].digest);
+
+    let ledger = Ledger::options(path("some.jsonl")).digests(Digests::Sampled).create().unwrap();
+    ledger.batch(&[&large, &quiet], None).unwrap();
+    let sampled = fs::read_to_string(path("some.jsonl")).unwrap();
+    drop(ledger);
+    let sampled: Record = serde_json::from_str(sampled.lines().last().unwrap()).unwrap();
+    let Event::Header(header) = sampled.event else { panic!("records wait for a flush") };
+    assert_eq!(header.digests, Digests::Sampled);
+}
+
+#[test]
+fn threads_record_to_ledgers_of_their_own_or_to_one() {
+    let (_folder, path) = folder();
+    trained(&path("alone.jsonl"), 5, Detail::Op);
+    std::thread::scope(|scope| {
+        for name in ["one.jsonl", "other.jsonl"] {
+            let path = &path;
+            scope.spawn(move || trained(&path(name), 5, Detail::Op));
+        }
+    });
+    let alone = lines(&path("alone.jsonl"));
+    assert_eq!(lines(&path("one.jsonl"))[1..], alone[1..]);
+    assert_eq!(lines(&path("other.jsonl"))[1..], alone[1..]);
+
+    let shared = Ledger::create(path("shared.jsonl")).unwrap();
+    let squares = || {
+        for i in 0..50 {
+            Tensor::scalar(i as f32).square().unwrap();
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| shared.record(squares));
+        }
+        // Nobody records this.
+        scope.spawn(squares);
+    });
+    shared.finish().unwrap();
+    let records = records(&path("shared.jsonl"));
+    let occurrences: Vec<u64> = operations(&records).iter().map(|o| o.occurrence).collect();
+    assert_eq!(occurrences, (0..100).collect::<Vec<u64>>());
+}
+
+#[test]
+fn an_error_leaves_what_came_before_it_in_the_file() {
+    let (_folder, path) = folder();
+    let ledger = Ledger::create(path("run.jsonl")).unwrap();
+    let mut steps = 0;
+    let mut run = run(5).ledger(ledger.clone());
+    let failed = run.fit(|model, batch| {
+        steps += 1;
+        if steps == 6 {
+            return Err(samebits::trainer::Error::Invalid("planted".to_owned()));
+        }
+        loss(model, batch)
+    });
+    assert!(failed.is_err());
+    // As if the process were killed: neither flushed nor finished.
+    std::mem::forget(ledger);
+    std::mem::forget(run);
+    let records = records(&path("run.jsonl"));
+    assert!(matches!(records.last().unwrap().event, Event::Step(_)));
+    let steps = records.iter().filter(|record| matches!(record.event, Event::Step(_)));
+    assert_eq!(steps.count(), 2);
+}
+
+#[test]
+fn what_cannot_be_recorded_is_an_error() {
+    let (_folder, path) = folder();
+    let square = || Tensor::scalar(2.0f32).square();
+    let ledger = Ledger::create(path("run.jsonl")).unwrap();
+    let again = Ledger::create(path("run.jsonl")).unwrap_err().to_string();
+    assert!(again.starts_with("ledger: ") && again.contains("exists already"), "{again}");
+    ledger.record(square).unwrap();
+    ledger.finish().unwrap();
+    assert!(matches!(ledger.finish(), Err(Error::Finished { .. })));
+    let late = ledger.record(square).unwrap_err().to_string();
+    assert!(late.starts_with("square: ledger: ") && late.contains("is finished"), "{late}");
+    assert_eq!(square().unwrap().item::<f32>().unwrap(), 4.0);
+
+    let under = path("run.jsonl").join("below.jsonl");
+    let error = ledger::scope(&under, || ()).unwrap_err().to_string();
+    assert!(error.starts_with("ledger: cannot write "), "{error}");
+    for options in [
+        Ledger::options(path("x")).rank(2, 2),
+        Ledger::options(path("x.jsonl")).rank(0, 2),
+        Ledger::options(path("x")).detail(Detail::Layer),
+    ] {
+        assert!(matches!(options.create(), Err(Error::Invalid(_))));
+    }
+}
+
+/// The variable is read once in a process, so each case is a process of its own.
+#[test]
+fn the_environment_asks_for_a_ledger_of_the_process() {
+    let (_folder, path) = folder();
+    let child = |role: &str, ledger: &Path| {
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", role, "--ignored", "--nocapture"])
+            .env("SAMEBITS_LEDGER", ledger)
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success(), "{said}");
+        said
+    };
+    let said = child("role_with_install", &path("run.jsonl"));
+    assert!(said.contains("4.0"), "{said}");
+    let found = records(&path("run.jsonl"));
+    assert_eq!(operations(&found).len(), 1);
+
+    let said = child("role_with_install", &path("run.jsonl"));
+    assert!(said.contains("square: ledger: ") && said.contains("exists already"), "{said}");
+    let said = child("role_without_install", &path("other.jsonl"));
+    assert!(said.contains("square: the environment variable SAMEBITS_LEDGER is set"), "{said}");
+    assert!(!path("other.jsonl").exists());
+}
+
+#[test]
+#[ignore = "a role in another test, which sets the environment"]
+fn role_with_install() {
+    samebits::install();
+    say();
+}
+
+#[test]
+#[ignore = "a role in another test, which sets the environment"]
+fn role_without_install() {
+    say();
+}
+
+#[allow(clippy::print_stdout)]
+fn say() {
+    match Tensor::scalar(2.0f32).square().and_then(|x| x.item::<f32>()) {
+        Ok(x) => println!("{x:?}"),
+        Err(error) => println!("{error}"),
+    }
+}
