@@ -72,14 +72,15 @@ impl Writer {
     ///
     /// [`Error::Exists`]; [`Error::Write`].
     pub fn create(path: &Path, rank: u32, header: Header) -> Result<Writer, Error> {
-        let failed = |source: io::Error| match source.kind() {
-            io::ErrorKind::AlreadyExists => Error::Exists { path: path.to_owned() },
-            _ => Error::Write { path: path.to_owned(), source },
-        };
+        let failed = |source| Error::Write { path: path.to_owned(), source };
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).map_err(failed)?;
         }
-        let file = File::options().append(true).create_new(true).open(path).map_err(failed)?;
+        let opened = File::options().append(true).create_new(true).open(path);
+        let file = opened.map_err(|source| match source.kind() {
+            io::ErrorKind::AlreadyExists => Error::Exists { path: path.to_owned() },
+            _ => failed(source),
+        })?;
         let mut writer = Writer {
             path: path.to_owned(),
             file: BufWriter::with_capacity(1 << 16, file),
@@ -151,5 +152,75 @@ pub fn file_of_rank(path: &Path, rank: u32) -> PathBuf {
         path.to_owned()
     } else {
         path.join(format!("rank_{rank:06}.jsonl"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Data, Detail, Digests, Program, Tensor};
+
+    fn header() -> Header {
+        Header {
+            world_size: 1,
+            writer: Program { name: "test".to_owned(), version: "1".to_owned() },
+            detail: Detail::Op,
+            digests: Digests::Full,
+            environment: Default::default(),
+            seeds: Default::default(),
+            data: None,
+        }
+    }
+
+    /// A batch whose line is about `size` bytes long.
+    fn batch(step: u64, size: usize) -> Event {
+        let tensor = Tensor {
+            shape: vec![2],
+            dtype: "f32".to_owned(),
+            device: "cpu".to_owned(),
+            digest: crate::Digest(step),
+            name: Some("x".repeat(size)),
+            file: None,
+        };
+        Event::Data(Data { step, microbatch: 0, tensors: vec![tensor], indices: None })
+    }
+
+    #[test]
+    fn a_killed_run_leaves_whole_lines() {
+        let folder = tempfile::tempdir().unwrap();
+        // Lines that fill the buffer at odd places, and one that is longer than it.
+        for (name, flushed) in [("a.jsonl", 3), ("b.jsonl", 0)] {
+            let path = folder.path().join(name);
+            let mut writer = Writer::create(&path, 0, header()).unwrap();
+            for step in 0..200 {
+                let size = if step == 100 { 1 << 17 } else { 700 + step as usize * 13 };
+                writer.append(batch(step, size)).unwrap();
+                if step < flushed {
+                    writer.flush().unwrap();
+                }
+            }
+            // Neither flushed nor closed.
+            std::mem::forget(writer);
+            let text = fs::read_to_string(&path).unwrap();
+            assert!(text.ends_with('\n'), "a line is cut off");
+            let records: Vec<Record> =
+                text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+            assert!(records.len() > 101 && records.len() < 201, "{}", records.len());
+            assert!(records.iter().enumerate().all(|(i, record)| record.sequence == i as u64));
+        }
+    }
+
+    #[test]
+    fn a_file_is_never_written_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = file_of_rank(&folder.path().join("run"), 3);
+        assert!(path.ends_with("run/rank_000003.jsonl"));
+        Writer::create(&path, 3, header()).unwrap().finish().unwrap();
+        let before = fs::read(&path).unwrap();
+        assert!(matches!(Writer::create(&path, 3, header()), Err(Error::Exists { .. })));
+        assert_eq!(fs::read(&path).unwrap(), before);
+        let below = path.join("run.jsonl");
+        assert!(matches!(Writer::create(&below, 0, header()), Err(Error::Write { .. })));
+        assert_eq!(file_of_rank(Path::new("a/b.jsonl"), 0), Path::new("a/b.jsonl"));
     }
 }

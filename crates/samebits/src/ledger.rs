@@ -50,7 +50,7 @@ use samebits_ledger::{Writer, writer};
 use samebits_tensor_core::observe::{self, LEDGER_VARIABLE, Observer};
 
 use crate::environment::{self, Environment};
-use crate::nn::{Kind, Module};
+use crate::nn::Module;
 use crate::{Generator, Gradients, Tensor, random};
 use recorder::{Recorder, Refusal};
 
@@ -166,7 +166,8 @@ impl Ledger {
 
     /// Names the parameters and buffers of `model` in the following operations, and takes the path
     /// of the module from the first parameter that an operation reads.
-    /// [`step`](Ledger::step) does so too, because a step replaces the parameters.
+    /// [`step`](Ledger::step) does so too, because a step replaces the parameters. The first step
+    /// needs it before: its gradients are those of the watched parameters.
     pub fn watch(&self, model: &(impl Module + ?Sized)) {
         self.recorder.watch(&|visit| model.visit("", visit));
     }
@@ -180,7 +181,9 @@ impl Ledger {
         self.recorder.batch(tensors, indices)
     }
 
-    /// Records the end of a step, after the optimiser has changed `model`, and goes on to the next.
+    /// Records the end of a step, after the optimiser has changed `model`, and goes on to the next:
+    /// the loss, every tensor of the model, the gradients of the parameters that were
+    /// [watched](Ledger::watch), and where the generator stands.
     ///
     /// # Errors
     ///
@@ -192,10 +195,7 @@ impl Ledger {
         gradients: &Gradients,
         generator: Option<&Generator>,
     ) -> Result<()> {
-        let visit = |visit: &mut dyn FnMut(&str, Kind, &Tensor)| model.visit("", visit);
-        let named = model.named_parameters().into_iter();
-        let found = named.filter_map(|(name, of)| Some((name, gradients.of(&of)?.clone())));
-        self.recorder.step(loss, &visit, &found.collect::<Vec<_>>(), generator)?;
+        self.recorder.step(loss, &|visit| model.visit("", visit), gradients, generator)?;
         self.watch(model);
         Ok(())
     }

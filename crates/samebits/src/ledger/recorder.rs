@@ -17,7 +17,7 @@ use serde_json::Value as Json;
 use super::digest::digest;
 use super::{Error, Result};
 use crate::nn::Kind;
-use crate::{Generator, Tensor};
+use crate::{Generator, Gradients, Tensor};
 
 /// Visits the tensors of a model: [`Module::visit`](crate::nn::Module::visit) from its root.
 type Visit<'a> = &'a dyn Fn(&mut dyn FnMut(&str, Kind, &Tensor));
@@ -40,7 +40,7 @@ struct State {
     occurrences: BTreeMap<(u64, Phase, String, &'static str), u64>,
     /// Parameters and buffers by the address of their storage, which cannot be given to another
     /// tensor as long as they are held here.
-    names: BTreeMap<usize, (String, Value)>,
+    names: BTreeMap<usize, (String, Tensor)>,
 }
 
 impl Recorder {
@@ -75,11 +75,10 @@ impl Recorder {
     pub(super) fn watch(&self, visit: Visit<'_>) {
         let mut names = BTreeMap::new();
         visit(&mut |name, _, tensor| {
-            let value = tensor.value();
             // A shared parameter has the name that is visited first.
             names
-                .entry(value.storage_address())
-                .or_insert_with(|| (name.to_owned(), value.clone()));
+                .entry(tensor.value().storage_address())
+                .or_insert_with(|| (name.to_owned(), tensor.clone()));
         });
         self.state.lock().names = names;
     }
@@ -97,18 +96,20 @@ impl Recorder {
         &self,
         loss: Option<&Tensor>,
         visit: Visit<'_>,
-        gradients: &[(String, Tensor)],
+        gradients: &Gradients,
         generator: Option<&Generator>,
     ) -> Result<()> {
         let loss = loss.map(|loss| self.digested(loss.value(), None)).transpose()?;
         let mut parameters = Vec::new();
         visit(&mut |name, _, tensor| parameters.push((name.to_owned(), tensor.clone())));
-        let digested = |named: &[(String, Tensor)]| -> Result<BTreeMap<String, Digested>> {
-            let all = named.iter();
-            all.map(|(name, tensor)| Ok((name.clone(), self.digested(tensor.value(), None)?)))
-                .collect()
-        };
-        let (parameters, gradients) = (digested(&parameters)?, digested(gradients)?);
+        // The gradients are those of the parameters that the step has replaced.
+        let watched: Vec<_> = self.state.lock().names.values().cloned().collect();
+        let found = watched.into_iter();
+        let found = found.filter_map(|(name, of)| Some((name, gradients.of(&of)?.clone())));
+        let digested =
+            |(name, tensor): (String, Tensor)| Ok((name, self.digested(tensor.value(), None)?));
+        let gradients = found.map(digested).collect::<Result<BTreeMap<_, _>>>()?;
+        let parameters = parameters.into_iter().map(digested).collect::<Result<_>>()?;
         let generator = generator.map(position);
         let mut state = self.state.lock();
         let step = state.step;
