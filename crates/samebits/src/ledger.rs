@@ -160,8 +160,12 @@ impl Ledger {
     }
 
     /// Says which batch of which step the following operations belong to, both from 0.
-    pub fn at(&self, step: u64, microbatch: u64) {
-        self.recorder.at(step, microbatch);
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] if it does not come after the last one: a ledger holds one run.
+    pub fn at(&self, step: u64, microbatch: u64) -> Result<()> {
+        self.recorder.at(step, microbatch)
     }
 
     /// Names the parameters and buffers of `model` in the following operations, and takes the path

@@ -285,6 +285,14 @@ fn what_cannot_be_recorded_is_an_error() {
     assert!(late.starts_with("square: ledger: ") && late.contains("is finished"), "{late}");
     assert_eq!(square().unwrap().item::<f32>().unwrap(), 4.0);
 
+    // A second run in the ledger of a first one.
+    let ledger = Ledger::create(path("two.jsonl")).unwrap();
+    run(5).ledger(ledger.clone()).fit(loss).unwrap();
+    let second = run(5).ledger(ledger.clone()).fit(loss).unwrap_err().to_string();
+    assert!(second.starts_with("ledger: batch 0 of step 0 comes again in "), "{second}");
+    ledger.at(4, 1).unwrap();
+    assert!(ledger.at(4, 1).is_err() && ledger.at(3, 7).is_err() && ledger.at(4, 2).is_ok());
+
     let under = path("run.jsonl").join("below.jsonl");
     let error = ledger::scope(&under, || ()).unwrap_err().to_string();
     assert!(error.starts_with("ledger: cannot write "), "{error}");

@@ -36,6 +36,8 @@ struct State {
     writer: Option<Writer>,
     step: u64,
     microbatch: u64,
+    /// The last place that cannot come again.
+    passed: Option<(u64, u64)>,
     /// How often each operation was recorded in this step.
     occurrences: BTreeMap<(u64, Phase, String, &'static str), u64>,
     /// Parameters and buffers by the address of their storage, which cannot be given to another
@@ -50,6 +52,7 @@ impl Recorder {
             writer: Some(writer),
             step: 0,
             microbatch: 0,
+            passed: None,
             occurrences: BTreeMap::new(),
             names: BTreeMap::new(),
         };
@@ -64,12 +67,22 @@ impl Recorder {
         self.detail
     }
 
-    pub(super) fn at(&self, step: u64, microbatch: u64) {
+    pub(super) fn at(&self, step: u64, microbatch: u64) -> Result<()> {
         let mut state = self.state.lock();
+        if state.passed.is_some_and(|passed| (step, microbatch) <= passed) {
+            let message = format!(
+                "batch {microbatch} of step {step} comes again in {}: each run needs a ledger of \
+                 its own",
+                self.path.display()
+            );
+            return Err(Error::Invalid(message));
+        }
         if state.step != step {
             state.occurrences.clear();
         }
         (state.step, state.microbatch) = (step, microbatch);
+        state.passed = Some((step, microbatch));
+        Ok(())
     }
 
     pub(super) fn watch(&self, visit: Visit<'_>) {
@@ -119,6 +132,7 @@ impl Recorder {
             writer.flush()?;
         }
         (state.step, state.microbatch) = (step + 1, 0);
+        state.passed = Some((step, u64::MAX));
         state.occurrences.clear();
         state.names.clear();
         Ok(())

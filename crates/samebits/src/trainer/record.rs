@@ -27,7 +27,7 @@ where
     /// The batch that comes next, in a step that may have several.
     pub(super) fn record_batch(&self, step: u64, number: u32, indices: &[usize]) -> Result<()> {
         let Some(ledger) = &self.ledger else { return Ok(()) };
-        ledger.at(step, number.into());
+        ledger.at(step, number.into())?;
         if number == 0 {
             ledger.watch(&self.model);
         }
