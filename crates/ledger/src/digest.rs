@@ -203,7 +203,7 @@ fn canonical<const BITS: u32, const INFINITY: u64, const QUIET: u64>(word: u64) 
     let room = (1 << (BITS - 1)) - 1 - INFINITY;
     let nan = ((word & !signs) + ones * room) & signs;
     let mask = nan | (nan - (nan >> (BITS - 1)));
-    (word & !mask) | (ones * QUIET & mask)
+    (word & !mask) | ((ones * QUIET) & mask)
 }
 
 #[cfg(test)]

@@ -1,3 +1,5 @@
+use samebits_testing::ThreadsMissing;
+
 /// A result whose error is this crate's [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -29,11 +31,6 @@ pub enum Error {
     #[error(transparent)]
     Device(#[from] samebits::Error),
     /// The threads of a setting cannot be started.
-    #[error("verify: {threads} threads could not be started: {source}")]
-    Threads {
-        /// How many.
-        threads: usize,
-        /// Why.
-        source: rayon::ThreadPoolBuildError,
-    },
+    #[error(transparent)]
+    Threads(#[from] ThreadsMissing),
 }

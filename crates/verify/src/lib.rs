@@ -23,15 +23,14 @@ mod golden;
 mod report;
 mod run;
 mod samples;
-mod setting;
 
 pub use error::{Error, Result};
 pub use golden::{Golden, short_digest};
 pub use report::{Finding, Outcome, Report};
 pub use run::{Options, Progress, verify};
+pub use samebits_testing::Setting;
 pub use samples::{
     Batch, Case, Digest, Family, Gradient, Input, Make, Order, Sample, Samples, Tensors,
     drawn_cases, each, families, indices, normal, normal_of, samples, strided_families,
     tiny_families, unreached,
 };
-pub use setting::Setting;

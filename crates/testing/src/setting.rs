@@ -6,8 +6,6 @@ use samebits::numerics::simd::{self, Level};
 use samebits::{Device, DeviceKind};
 use serde::Serialize;
 
-use crate::{Error, Result};
-
 /// What may not show in any bit: where the corpus is computed, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setting {
@@ -27,21 +25,25 @@ impl Setting {
         Setting { device, threads: None, simd: in_force(), contention: false }
     }
 
-    /// What is worth comparing on this machine: for each device all threads, and under contention;
-    /// for the CPU besides 1, 3 and 16 threads and every lower instruction set.
+    /// What is worth comparing on this machine: [`host`](Self::host), and every other device, also
+    /// under contention.
     pub fn all() -> Vec<Setting> {
-        let mut all = Vec::new();
-        for device in devices() {
-            let plain = Setting::of(device);
-            all.push(plain);
-            if device.kind() == DeviceKind::Cpu {
-                all.extend([1, 3, 16].map(|n| Setting { threads: Some(n), ..plain }));
-                let lower = Level::ALL.into_iter().filter(|&level| level < plain.simd);
-                all.extend(lower.map(|simd| Setting { simd, ..plain }));
-            }
-            all.push(Setting { contention: true, ..plain });
-        }
-        all
+        let plain = devices().skip(1).map(Setting::of);
+        let others = plain.flat_map(|plain| [plain, Setting { contention: true, ..plain }]);
+        Setting::host().into_iter().chain(others).collect()
+    }
+
+    /// What is worth comparing on the CPU: all threads; 1, 3 and 16 of them; every lower instruction
+    /// set; contention.
+    pub fn host() -> Vec<Setting> {
+        let plain = Setting::of(Device::Cpu);
+        let threads = [1, 3, 16].map(|n| Setting { threads: Some(n), ..plain });
+        let lower = Level::ALL.into_iter().filter(|&level| level < plain.simd);
+        let mut host = vec![plain];
+        host.extend(threads);
+        host.extend(lower.map(|simd| Setting { simd, ..plain }));
+        host.push(Setting { contention: true, ..plain });
+        host
     }
 
     /// For each device all threads; for the CPU besides one thread at the lowest instruction set.
@@ -52,8 +54,13 @@ impl Setting {
         few
     }
 
-    /// Runs `f` in this setting. The instruction set is the process's: one setting at a time.
-    pub(crate) fn enter<R: Send>(self, f: impl FnOnce() -> R + Send) -> Result<R> {
+    /// Runs `f` in this setting. The instruction set is the process's, so one setting is entered at a
+    /// time, and none from within another.
+    ///
+    /// # Errors
+    ///
+    /// [`ThreadsMissing`] if the threads cannot be started.
+    pub fn enter<R: Send>(self, f: impl FnOnce() -> R + Send) -> Result<R, ThreadsMissing> {
         static ONE: Mutex<()> = Mutex::new(());
         let _one = ONE.lock();
         let _level = Limited::to(self.simd);
@@ -61,11 +68,21 @@ impl Setting {
             None => Ok(f()),
             Some(threads) => {
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-                Ok(pool.map_err(|source| Error::Threads { threads, source })?.install(f))
+                Ok(pool.map_err(|source| ThreadsMissing { threads, source })?.install(f))
             }
         };
         if self.contention { under_contention(run) } else { run() }
     }
+}
+
+/// The threads of a setting cannot be started.
+#[derive(Debug, thiserror::Error)]
+#[error("{threads} threads could not be started: {source}")]
+pub struct ThreadsMissing {
+    /// How many.
+    pub threads: usize,
+    /// Why.
+    pub source: rayon::ThreadPoolBuildError,
 }
 
 /// `cpu, 3 threads, portable, contention`.
