@@ -1,7 +1,13 @@
 """A reference reader and comparer of ledgers: strict, short, and with no idea of speed."""
 
 import json
+import os
+import shutil
+import subprocess
 from typing import NamedTuple
+
+# The program `samebits`, where there is one: what it says of two ledgers is then tested too.
+PROGRAM = os.environ.get("SAMEBITS_BIN") or shutil.which("samebits")
 
 
 class Difference(NamedTuple):
@@ -58,6 +64,18 @@ def first_difference(a, b):
         if x["outputs"] != y["outputs"]:
             return Difference("outputs", x, y)
     return None if len(a) == len(b) else Difference("missing", None, None)
+
+
+def program_difference(a, b):
+    """Returns what `samebits diff` says: the cause, and the sequence in `a` of the first record."""
+    command = [PROGRAM, "diff", "--json", a, b]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode in (0, 1), done.stderr
+    report = json.loads(done.stdout)
+    assert report["equal"] == (done.returncode == 0)
+    if report["equal"]:
+        return None
+    return report["cause"], report["ranks"][0]["first"]["a"]["sequence"]
 
 
 def _unique(pairs):

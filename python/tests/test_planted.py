@@ -6,12 +6,20 @@ import unittest
 from pathlib import Path
 
 import torch
-from compare import first_difference, read
+from compare import PROGRAM, first_difference, program_difference, read
 from programs import STEPS, FlipOutput, Program, flip_bit
 
 from samebits_ledger._tensors import digest
 
 CASES = 20
+
+# What `samebits diff` calls the kinds of difference that the tests plant.
+CAUSES = {
+    "outputs": ("operation",),
+    "inputs": ("input", "parameters"),
+    "data": ("data",),
+    "generator": ("generator",),
+}
 
 
 class Planted(unittest.TestCase):
@@ -30,6 +38,8 @@ class Planted(unittest.TestCase):
                 Program(case).train(self.a)
                 Program(case).train(self.b)
                 self.assertEqual(self.a.read_bytes(), self.b.read_bytes())
+                if PROGRAM:
+                    self.assertIsNone(program_difference(self.a, self.b))
 
     def test_planted_differences_are_named(self):
         kinds = (self.output, self.output, self.weight, self.batch, self.seed)
@@ -40,6 +50,10 @@ class Planted(unittest.TestCase):
                 kind, record = kinds[case % 5](case, random.Random(case))
                 found = first_difference(self.recorded, read(self.b))
                 self.assertEqual((found.kind, found.a), (kind, record))
+                if PROGRAM:
+                    cause, sequence = program_difference(self.a, self.b)
+                    self.assertEqual(sequence, record["sequence"])
+                    self.assertIn(cause, CAUSES[kind])
 
     def output(self, case, choose):
         """One bit of what one operation computes."""
