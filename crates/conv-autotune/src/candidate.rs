@@ -149,7 +149,8 @@ impl<P: Problem> Candidate<P> {
 
     /// Gives the written heuristic: an estimate of the cost, in any unit that the candidates
     /// share, from the key alone. Without a race the applicable candidate with the lowest
-    /// estimate is taken. One without an estimate comes last.
+    /// estimate is taken, but one that is not canonical only if its estimate is below three quarters
+    /// of every canonical one's. One without an estimate comes last.
     #[must_use]
     pub fn with_estimate(
         mut self,

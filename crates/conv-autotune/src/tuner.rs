@@ -369,6 +369,12 @@ impl<P: Problem> Tuner<P> {
             a.estimate(key).total_cmp(&b.estimate(key)).then(a.id().cmp(&b.id()))
         };
         eligible.sort_by(by_estimate);
+        let canonical = eligible.iter().position(|c| c.numerics() == Numerics::Canonical);
+        if let Some(place) = canonical
+            && CLEARLY_BELOW * eligible[place].estimate(key) <= eligible[0].estimate(key)
+        {
+            eligible[..=place].rotate_right(1);
+        }
         let Some(&likely) = eligible.first() else {
             return Err(Error::NoCandidate {
                 key: key.to_string(),
@@ -617,6 +623,10 @@ fn apart<R: Send>(f: impl FnOnce() -> R + Send) -> Result<R> {
         }
     })
 }
+
+/// An estimate is right to a factor or so: of candidates that are not canonical, one must be estimated
+/// below this part of the likeliest canonical one's cost to be taken without a race.
+const CLEARLY_BELOW: f64 = 0.75;
 
 fn run_candidate<P: Problem>(
     candidate: &Candidate<P>,

@@ -76,6 +76,27 @@ fn without_benchmark_the_key_alone_decides_at_every_level() {
 }
 
 #[test]
+fn without_a_race_a_bounded_candidate_must_promise_clearly_more() {
+    let clock = ManualClock::noisy(0);
+    let chosen = |bounded: f64| {
+        let candidates = vec![
+            candidate(&clock, &runs(), 0, "plain", Portable, Twist::None, 1000),
+            candidate(&clock, &runs(), 1, "tiled", Portable, Twist::None, 800)
+                .with_estimate(|_| 100.0),
+            candidate(&clock, &runs(), 2, "skewed", RunToRun, Twist::OneBit, 600)
+                .with_estimate(move |_| bounded),
+        ];
+        let config = Config { benchmark: false, ..config(Mode::Off, &clock) };
+        let tuner = Tuner::new(Toy::probe, candidates, config).unwrap();
+        [NotGuaranteed, RunToRun, Portable]
+            .map(|level| tuner.choose(&key(level, 8)).unwrap().candidate.name())
+    };
+    assert_eq!(chosen(75.0), ["tiled"; 3]);
+    assert_eq!(chosen(74.0), ["skewed", "skewed", "tiled"]);
+    assert_eq!(chosen(f64::INFINITY), ["tiled"; 3]);
+}
+
+#[test]
 fn the_benchmark_limit_keeps_the_likeliest() {
     let clock = ManualClock::noisy(0);
     let config = Config { benchmark_limit: 2, ..config(Mode::Off, &clock) };

@@ -32,7 +32,7 @@ pub(super) fn estimate(s: &Geometry) -> f64 {
     let kernels = (s.groups * s.inputs * s.outputs) as f64;
     let planes = (s.batch * s.groups * (s.inputs + s.outputs)) as f64 + kernels;
     let transforms = planes * points * f64::from(count(&[rows, columns]).ilog2() + 1) * 2.0;
-    transforms + 6.0 * s.batch as f64 * kernels * points
+    2.0 * (transforms + 6.0 * s.batch as f64 * kernels * points)
 }
 
 /// Forward pass or input gradient.

@@ -237,9 +237,8 @@ impl Plan {
                 let width = self.gather(pass).target[2];
                 let waste = width.next_multiple_of(direct::LANES) as f64 / width as f64;
                 let strided = if s.stride[2] > 1 { 1.5 } else { 1.0 };
-                let single = if channels >= 4 { 1.0 } else { 3.0 };
-                let shallow = if s.inputs <= 4 { 0.8 } else { 1.2 };
-                work * waste * strided * single * shallow + 8.0 * traffic
+                let single = if channels >= 4 { 12.0 } else { 3.0 };
+                work * waste * strided * single + 8.0 * traffic
             }
             Algorithm::Depthwise => work * 3.0 + 2.0 * traffic,
             Algorithm::Im2col => {
@@ -249,8 +248,8 @@ impl Plan {
             Algorithm::Winograd2 | Algorithm::Winograd4 => {
                 let pairs = (s.groups * s.inputs * s.outputs) as f64;
                 let (gain, around, weights) = match algorithm {
-                    Algorithm::Winograd2 => (1.6, 60.0, 250.0),
-                    _ => (2.4, 50.0, 600.0),
+                    Algorithm::Winograd2 => (1.1, 60.0, 250.0),
+                    _ => (1.6, 70.0, 600.0),
                 };
                 work / gain + around * traffic + weights * pairs
             }
