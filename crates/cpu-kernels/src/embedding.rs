@@ -12,7 +12,7 @@ pub use bag::{
 
 use crate::error::{Result, expect_size};
 use crate::index::index_select;
-use crate::scatter::{Adder, Atomic, Checked, Exact, Stored, check};
+use crate::scatter::{Adder, Atomic, Checked, Exact, check, picked};
 use crate::{Float, memory, parallel};
 
 /// The rows of `weight` that `index` names.
@@ -126,7 +126,7 @@ fn backward<T: Float, A: Adder<T>>(
         return Ok(());
     }
     let (sources, places) = without(padding_idx, index)?;
-    let addends = Stored { data: grad_out, place: |i: usize| sources[i] * width, form: |_, x| x };
+    let addends = picked(grad_out, &sources, width);
     A::add_rows(grad_weight, true, width, &Checked(OP, &places), &addends)?;
     if scale_grad_by_freq {
         divide_by_counts(OP, grad_weight, width, &places)?;

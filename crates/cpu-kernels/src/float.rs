@@ -54,10 +54,10 @@ pub trait Float:
     /// Adds to each row of `out` the rows of the sources that are sent there; see
     /// [`scatter`](crate::scatter) for what the sum is.
     #[doc(hidden)]
-    fn add_rows<D: crate::scatter::Destinations>(
+    fn add_rows(
         out: &mut [Self],
         width: usize,
-        destinations: &D,
+        destinations: &dyn crate::scatter::Destinations,
         addends: &impl crate::scatter::Addends<Self>,
     ) -> crate::Result<()> {
         Self::add_rows_to(out, false, width, destinations, addends)
@@ -66,11 +66,11 @@ pub trait Float:
     /// As [`add_rows`](Float::add_rows); what is in a `fresh` output means nothing, and its sums
     /// start from +0.
     #[doc(hidden)]
-    fn add_rows_to<D: crate::scatter::Destinations>(
+    fn add_rows_to(
         out: &mut [Self],
         fresh: bool,
         width: usize,
-        destinations: &D,
+        destinations: &dyn crate::scatter::Destinations,
         addends: &impl crate::scatter::Addends<Self>,
     ) -> crate::Result<()>;
 
@@ -114,11 +114,11 @@ impl Float for f32 {
         f32::abs(self)
     }
 
-    fn add_rows_to<D: crate::scatter::Destinations>(
+    fn add_rows_to(
         out: &mut [f32],
         fresh: bool,
         width: usize,
-        destinations: &D,
+        destinations: &dyn crate::scatter::Destinations,
         addends: &impl crate::scatter::Addends<f32>,
     ) -> crate::Result<()> {
         crate::scatter::exact::add_rows(out, fresh, width, destinations, addends)
@@ -164,11 +164,11 @@ impl Float for f64 {
         f64::abs(self)
     }
 
-    fn add_rows_to<D: crate::scatter::Destinations>(
+    fn add_rows_to(
         out: &mut [f64],
         fresh: bool,
         width: usize,
-        destinations: &D,
+        destinations: &dyn crate::scatter::Destinations,
         addends: &impl crate::scatter::Addends<f64>,
     ) -> crate::Result<()> {
         crate::scatter::ascending::add_rows(out, fresh, width, destinations, addends)

@@ -417,10 +417,10 @@ pub fn repeat_interleave_index(repeats: &[i64]) -> Result<Vec<i64>> {
 }
 
 /// The last source of each row wins.
-fn assign<T: Copy + Send + Sync, D: Destinations>(
+fn assign<T: Copy + Send + Sync>(
     out: &mut [T],
     width: usize,
-    destinations: &D,
+    destinations: &dyn Destinations,
     source: &[T],
 ) -> Result<()> {
     struct Assign<'a, T>(&'a [T], usize, PhantomData<fn() -> T>);

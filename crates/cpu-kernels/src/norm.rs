@@ -232,7 +232,7 @@ pub fn layer_norm_backward<T: Float>(
         partials.iter().for_each(|sums: &[[f64; TILE]; 2]| by_block.extend(sums[of]));
         // The last tile can be wider than what is left of a row.
         let mut sums = memory::zeroed(LAYER, tiles * TILE)?;
-        fpenv::ieee(|| reduce::combine_columns(&by_block, tiles * TILE, &mut sums));
+        reduce::combine_columns(&by_block, tiles * TILE, &mut sums);
         rounded(LAYER, sums[..width].iter().copied())
     };
     Ok((total(0)?, total(1)?))

@@ -10,7 +10,7 @@ mod rows;
 
 use samebits_numerics::fpenv;
 use samebits_numerics::math::f64 as math;
-use samebits_numerics::reduce::{Accumulator, BLOCK};
+use samebits_numerics::reduce::{Accumulator, BLOCK, combine, combine_columns};
 use samebits_numerics::simd;
 use samebits_tensor_core::ops::ReduceKind;
 
@@ -19,10 +19,7 @@ use crate::float::Float;
 use crate::memory;
 use crate::parallel::{self, CHUNK, chunks, chunks_mut};
 
-use kernels::{
-    Block, ColumnBlock, Columns, Combine, CombineColumns, Extremes, Integers, Logarithms, Places,
-    Products, Push, Sums,
-};
+use kernels::{ColumnBlock, Columns, Extremes, Integers, Logarithms, Places, Products, Sums};
 pub(crate) use rows::{Rows, Walk};
 
 /// `out[i] = Σ x[i · n ..][..n]`, rounded once.
@@ -35,7 +32,7 @@ pub fn sum_rows<T: Float>(x: &[T], n: usize, out: &mut [T]) -> Result<()> {
 }
 
 pub(crate) fn sum<T: Float>(op: &'static str, x: Rows<'_, T>, out: &mut [T]) -> Result<()> {
-    each_row(op, x, out, |x, sums| sums_of(op, x, |_| |x: T| x.into(), sums))
+    each_row(op, x, out, |x, sums| totals_of(op, x, sums))
 }
 
 /// The mean of each row: the sum divided by `n` in f64, rounded once.
@@ -79,7 +76,7 @@ pub fn sum_columns<T: Float>(x: &[T], n: usize, inner: usize, out: &mut [f64]) -
                     simd::dispatch(ColumnBlock { block, inner, first: i * 256, out });
                 });
             });
-            simd::dispatch(CombineColumns { partials: &partials, inner, out });
+            combine_columns(&partials, inner, out);
         }
         Ok(())
     })
@@ -368,47 +365,56 @@ fn few_and_long(n: usize, rows: usize) -> bool {
 }
 
 /// `out[i] = Σ term(i)(x)` in f64 over the elements of each of a piece of rows.
-fn sums_of<T: Float, F: Fn(T) -> f64 + Copy + Sync + Send>(
+fn sums_of<T: Float, F: Fn(T) -> f64>(
     op: &'static str,
     x: Rows<'_, T>,
     term: impl Fn(usize) -> F + Sync,
     out: &mut [f64],
 ) -> Result<()> {
+    let term = &term;
+    let block_of = |row: usize, block: &[T]| {
+        let mut sum = [0.0];
+        simd::dispatch(Sums { x: block, n: block.len(), first: row, term, out: &mut sum });
+        sum[0]
+    };
     match x {
         Rows::Dense { x, n } if !few_and_long(n, out.len()) => {
-            simd::dispatch(Sums { x, n, term, out });
+            simd::dispatch(Sums { x, n, first: 0, term, out });
         }
         Rows::Dense { x, n } => {
-            for (i, (row, out)) in x.chunks_exact(n).zip(out).enumerate() {
-                let term = term(i);
+            for (row, (x, out)) in x.chunks_exact(n).zip(out).enumerate() {
                 let mut partials = memory::zeroed(op, n.div_ceil(BLOCK))?;
-                let runs = chunks_mut(&mut partials, 4).zip(chunks(row, 4 * BLOCK));
+                let runs = chunks_mut(&mut partials, 4).zip(chunks(x, 4 * BLOCK));
                 runs.for_each(|(partials, run)| {
                     for (partial, block) in partials.iter_mut().zip(run.chunks(BLOCK)) {
-                        *partial = simd::dispatch(Block(block, term));
+                        *partial = block_of(row, block);
                     }
                 });
-                *out = simd::dispatch(Combine(&partials));
+                *out = combine(&partials);
             }
         }
         Rows::Walked { walk, first } => {
             let mut buffer = walk.buffer(op)?;
-            for (i, out) in out.iter_mut().enumerate() {
-                let term = term(i);
-                let mut sum = Accumulator::new();
-                walk.pieces(first + i, &mut buffer, |piece| {
-                    simd::dispatch(Push { sum: &mut sum, piece, term });
+            for (row, out) in out.iter_mut().enumerate() {
+                let mut partials = Accumulator::new();
+                walk.pieces(first + row, &mut buffer, |piece| {
+                    piece.chunks(BLOCK).for_each(|block| partials.push(block_of(row, block)));
                 });
-                *out = sum.finish();
+                *out = partials.finish();
             }
         }
     }
     Ok(())
 }
 
+/// The sum of each of a piece of rows.
+fn totals_of<T: Float>(op: &'static str, x: Rows<'_, T>, out: &mut [f64]) -> Result<()> {
+    sums_of(op, x, |_| |x: T| x.into(), out)
+}
+
 /// The mean of each of a piece of rows.
 fn means_of<T: Float>(op: &'static str, x: Rows<'_, T>, out: &mut [f64]) -> Result<()> {
-    sums_of(op, x, |_| |x: T| x.into(), out)?;
+    totals_of(op, x, out)?;
     out.iter_mut().for_each(|sum| *sum /= x.width() as f64);
     Ok(())
 }

@@ -42,7 +42,7 @@ pub use reduce::{Reduce, index_reduce, scatter_reduce, scatter_reduce_fast};
 pub(crate) use fast::{Adder, Atomic, Exact};
 pub(crate) use reduce::fold;
 
-pub(crate) use addends::{Addends, Stored, rows};
+pub(crate) use addends::{Addends, Stored, picked, rows};
 pub(crate) use destinations::{Checked, Destinations, Elements, Rows, check};
 
 use crate::error::{Result, expect_len, expect_size};

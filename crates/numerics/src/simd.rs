@@ -100,7 +100,7 @@ pub fn dispatch_at<K: Kernel>(level: Level, kernel: K) -> K::Output {
                 Level::Avx512 => unsafe { run_avx512(kernel) },
                 // SAFETY: `supported` found AVX2 and FMA on this CPU.
                 Level::Avx2 => unsafe { run_avx2(kernel) },
-                Level::Portable => kernel.run(),
+                Level::Portable => run_portable(kernel),
             }
         }
         #[cfg(not(target_arch = "x86_64"))]
@@ -179,6 +179,14 @@ fn initial_level() -> Level {
         Ok(level) => level.unwrap_or(Level::Avx512),
         Err(_) => Level::Portable,
     })
+}
+
+/// A function of its own, as the other levels are: inlined, it would be compiled again wherever what
+/// calls [`dispatch`] is inlined.
+#[cfg(target_arch = "x86_64")]
+#[inline(never)]
+fn run_portable<K: Kernel>(kernel: K) -> K::Output {
+    kernel.run()
 }
 
 /// # Safety

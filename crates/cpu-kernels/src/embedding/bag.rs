@@ -2,7 +2,7 @@
 
 use super::divide_by_counts;
 use crate::error::{Error, Result, expect_len, expect_size};
-use crate::scatter::{Adder, Atomic, Checked, Exact, Stored, check};
+use crate::scatter::{Adder, Atomic, Checked, Exact, Stored, check, picked};
 use crate::{Float, memory, parallel};
 use samebits_numerics::extrema::replaces_max;
 use samebits_numerics::fpenv;
@@ -336,7 +336,7 @@ fn max_backward<T: Float, A: Adder<T>>(
         sources.push(position);
         places.push(row as usize * width + position % width);
     }
-    let addends = Stored { data: grad_out, place: |i: usize| sources[i], form: |_, g| g };
+    let addends = picked(grad_out, &sources, 1);
     A::add_rows(grad_weight, true, 1, &Checked(OP, &places), &addends)
 }
 

@@ -2,51 +2,18 @@
 
 use samebits_numerics::extrema::{self, Ordered};
 use samebits_numerics::math::f64 as math;
-use samebits_numerics::reduce::{self, Accumulator};
+use samebits_numerics::reduce;
 use samebits_numerics::simd::Kernel;
 
 use super::Extreme;
 use crate::float::Float;
 
-/// A further piece of the terms of a sum.
-pub(super) struct Push<'a, T, F> {
-    pub(super) sum: &'a mut Accumulator,
-    pub(super) piece: &'a [T],
-    pub(super) term: F,
-}
-
-impl<T: Float, F: Fn(T) -> f64> Kernel for Push<'_, T, F> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        self.sum.push_slice(self.piece, self.term);
-    }
-}
-
-pub(super) struct Block<'a, T, F>(pub(super) &'a [T], pub(super) F);
-
-impl<T: Float, F: Fn(T) -> f64> Kernel for Block<'_, T, F> {
-    type Output = f64;
-    #[inline(always)]
-    fn run(self) -> f64 {
-        reduce::block_partial(self.0, self.1)
-    }
-}
-
-pub(super) struct Combine<'a>(pub(super) &'a [f64]);
-
-impl Kernel for Combine<'_> {
-    type Output = f64;
-    #[inline(always)]
-    fn run(self) -> f64 {
-        reduce::combine(self.0)
-    }
-}
-
+/// The sum of the terms of each row, the first of which is row `first`.
 pub(super) struct Sums<'a, T, F> {
     pub(super) x: &'a [T],
     pub(super) n: usize,
-    pub(super) term: F,
+    pub(super) first: usize,
+    pub(super) term: &'a F,
     pub(super) out: &'a mut [f64],
 }
 
@@ -54,7 +21,7 @@ impl<T: Float, F: Fn(usize) -> G, G: Fn(T) -> f64> Kernel for Sums<'_, T, F> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        reduce::rows(self.x, self.n, self.term, self.out);
+        reduce::rows(self.x, self.n, |row| (self.term)(self.first + row), self.out);
     }
 }
 
@@ -137,20 +104,6 @@ impl<T: Float> Kernel for ColumnBlock<'_, T> {
     #[inline(always)]
     fn run(self) {
         reduce::column_partials(self.block, self.inner, self.first, |x| x.into(), self.out);
-    }
-}
-
-pub(super) struct CombineColumns<'a> {
-    pub(super) partials: &'a [f64],
-    pub(super) inner: usize,
-    pub(super) out: &'a mut [f64],
-}
-
-impl Kernel for CombineColumns<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        reduce::combine_columns(self.partials, self.inner, self.out);
     }
 }
 

@@ -44,3 +44,12 @@ where
 pub(crate) fn rows<T: Float>(data: &[T], width: usize) -> impl Addends<T> {
     Stored { data, place: move |source| source * width, form: |_, x| x }
 }
+
+/// Those of the rows of `width` elements that `sources` lists, added as they are.
+pub(crate) fn picked<'a, T: Float>(
+    data: &'a [T],
+    sources: &'a [usize],
+    width: usize,
+) -> impl Addends<T> + 'a {
+    Stored { data, place: move |source: usize| sources[source] * width, form: |_, x| x }
+}

@@ -8,6 +8,7 @@ use super::{Addends, Destinations};
 use crate::{Float, Result, memory, parallel};
 use samebits_numerics::fpenv;
 use samebits_numerics::simd::{self, Kernel};
+use std::ops::Range;
 
 /// Sources grouped together: the groups of one chunk fit the second-level cache.
 const CHUNK: usize = 1 << 16;
@@ -41,10 +42,9 @@ pub(crate) trait Visitor: Sync {
     /// All three: [`OutOfMemory`](crate::Error::OutOfMemory).
     fn start(&self, out: &mut [Self::Element]) -> Result<Self::State>;
 
-    /// What a group remembers of source `base + offset`.
-    #[inline(always)]
-    fn pack(&self, _base: usize, offset: usize) -> u32 {
-        offset as u32
+    /// What a group remembers of the sources from `base + first` on.
+    fn pack(&self, _base: usize, first: usize, packed: &mut [u32]) {
+        pack_offsets(first, packed);
     }
 
     /// Takes some sources. Each row receives its sources in ascending order.
@@ -60,24 +60,31 @@ pub(crate) trait Visitor: Sync {
     fn finish(&self, state: Self::State, out: &mut [Self::Element]) -> Result<()>;
 }
 
+/// Packs the offsets from `first` on.
+pub(super) fn pack_offsets(first: usize, packed: &mut [u32]) {
+    for (offset, packed) in (first..).zip(packed) {
+        *packed = offset as u32;
+    }
+}
+
 /// Shows every source to the visitor, those of one output row in ascending order.
 ///
 /// # Errors
 ///
 /// As [`Destinations::fill`], and then the output is as it was; those of the visitor.
-pub(crate) fn visit_rows<V: Visitor, D: Destinations>(
+pub(crate) fn visit_rows<V: Visitor>(
     out: &mut [V::Element],
     width: usize,
-    destinations: &D,
+    destinations: &dyn Destinations,
     visitor: &V,
 ) -> Result<()> {
     fpenv::ieee(|| visit(out, width, destinations, visitor))
 }
 
-fn visit<V: Visitor, D: Destinations>(
+fn visit<V: Visitor>(
     out: &mut [V::Element],
     width: usize,
-    destinations: &D,
+    destinations: &dyn Destinations,
     visitor: &V,
 ) -> Result<()> {
     let n = destinations.count();
@@ -88,31 +95,52 @@ fn visit<V: Visitor, D: Destinations>(
     let elements = if width == 1 { STRETCH } else { WIDE_STRETCH };
     let stretch = (elements / width).max(rows.div_ceil(MAX_STRETCHES)).max(1).next_power_of_two();
     let row_fits = u32::try_from(rows).is_ok();
+    let pack = |base: usize, first: usize, packed: &mut [u32]| visitor.pack(base, first, packed);
     if row_fits && (stretch >= rows || n.saturating_mul(width) <= SMALL) {
         Order::check(destinations)?;
-        return simd::dispatch(VisitAll { out, destinations, visitor });
+        return visit_stretch(out, visitor, |visit| batches_of_entries(destinations, &pack, visit));
     }
-    let stretches = rows.div_ceil(stretch);
-    let shift = stretch.trailing_zeros();
     let chunks =
         parallel::items(0..n.div_ceil(CHUNK)).try_collect(destinations.op(), |number| {
             let start = number * CHUNK;
-            let chunk = Chunk { destinations, visitor, start, end: n.min(start + CHUNK) };
-            simd::dispatch(Group { chunk, stretches, shift })
+            let chunk = start..n.min(start + CHUNK);
+            groups(destinations, chunk, rows.div_ceil(stretch), stretch.trailing_zeros(), &pack)
         })?;
     let stretches = parallel::chunks_mut(out, stretch * width).enumerate();
-    stretches.try_for_each(|(number, out)| {
-        simd::dispatch(VisitStretch { out, number, chunks: &chunks, visitor })
+    stretches.try_for_each(|(stretch, out)| {
+        visit_stretch(out, visitor, |visit| {
+            let mut chunks = chunks.iter().enumerate();
+            chunks.try_for_each(|(number, groups)| visit(number * CHUNK, &groups[stretch]))
+        })
     })
+}
+
+/// Takes some sources: the first of them as the entries count it, and these.
+type Visit<'a> = dyn FnMut(usize, &[Entry]) -> Result<()> + 'a;
+
+/// [`Visitor::pack`].
+type Pack<'a> = dyn Fn(usize, usize, &mut [u32]) + Sync + 'a;
+
+/// Shows `visitor` the sources of one stretch of the output, which `sources` brings.
+fn visit_stretch<V: Visitor>(
+    out: &mut [V::Element],
+    visitor: &V,
+    sources: impl FnOnce(&mut Visit<'_>) -> Result<()>,
+) -> Result<()> {
+    let mut state = visitor.start(out)?;
+    sources(&mut |base, entries| {
+        simd::dispatch(VisitSome { visitor, state: &mut state, out, base, entries })
+    })?;
+    simd::dispatch(Finish { visitor, state, out })
 }
 
 /// Adds to each output row its sources in ascending order, one rounding each, starting from the
 /// value that is there, or from +0 if the output is `fresh`; NaN results are canonical.
-pub(crate) fn add_rows<T: Float, D: Destinations>(
+pub(crate) fn add_rows<T: Float>(
     out: &mut [T],
     fresh: bool,
     width: usize,
-    destinations: &D,
+    destinations: &dyn Destinations,
     addends: &impl Addends<T>,
 ) -> Result<()> {
     struct Add<'a, A, T>(&'a A, usize, bool, std::marker::PhantomData<fn() -> T>);
@@ -157,15 +185,14 @@ pub(super) struct Order;
 
 impl Order {
     /// Checks every destination.
-    fn check(destinations: &impl Destinations) -> Result<()> {
+    fn check(destinations: &dyn Destinations) -> Result<()> {
         Order::batches(destinations, 0..destinations.count(), |_, _| Ok(()))
     }
 
     /// Calls `f(first source, rows)` for each batch of a range.
-    #[inline(always)]
     pub(super) fn batches(
-        destinations: &impl Destinations,
-        sources: std::ops::Range<usize>,
+        destinations: &dyn Destinations,
+        sources: Range<usize>,
         mut f: impl FnMut(usize, &[usize]) -> Result<()>,
     ) -> Result<()> {
         let mut rows = [0; BATCH];
@@ -178,93 +205,82 @@ impl Order {
     }
 }
 
-struct VisitAll<'a, V: Visitor, D> {
-    out: &'a mut [V::Element],
-    destinations: &'a D,
-    visitor: &'a V,
-}
-
-impl<V: Visitor, D: Destinations> Kernel for VisitAll<'_, V, D> {
-    type Output = Result<()>;
-    #[inline(always)]
-    fn run(self) -> Result<()> {
-        let VisitAll { out, destinations, visitor } = self;
-        let mut state = visitor.start(out)?;
-        let mut entries = [Entry::default(); BATCH];
-        Order::batches(destinations, 0..destinations.count(), |base, rows| {
-            for (offset, (entry, &row)) in entries.iter_mut().zip(rows).enumerate() {
-                *entry = Entry { row: row as u32, packed: visitor.pack(base, offset) };
-            }
-            visitor.visit(&mut state, out, base, &entries[..rows.len()])
-        })?;
-        visitor.finish(state, out)
-    }
-}
-
-struct VisitStretch<'a, V: Visitor> {
-    out: &'a mut [V::Element],
-    number: usize,
-    chunks: &'a [Groups],
-    visitor: &'a V,
-}
-
-impl<V: Visitor> Kernel for VisitStretch<'_, V> {
-    type Output = Result<()>;
-    #[inline(always)]
-    fn run(self) -> Result<()> {
-        let mut state = self.visitor.start(self.out)?;
-        for (number, groups) in self.chunks.iter().enumerate() {
-            let entries = groups.of_stretch(self.number);
-            self.visitor.visit(&mut state, self.out, number * CHUNK, entries)?;
+/// Shows all sources, batch by batch.
+fn batches_of_entries(
+    destinations: &dyn Destinations,
+    pack: &Pack<'_>,
+    visit: &mut Visit<'_>,
+) -> Result<()> {
+    let mut packed = [0; BATCH];
+    let mut entries = [Entry::default(); BATCH];
+    Order::batches(destinations, 0..destinations.count(), |base, rows| {
+        let packed = &mut packed[..rows.len()];
+        pack(base, 0, packed);
+        let entries = &mut entries[..rows.len()];
+        for (entry, (&row, &packed)) in entries.iter_mut().zip(rows.iter().zip(&*packed)) {
+            *entry = Entry { row: row as u32, packed };
         }
-        self.visitor.finish(state, self.out)
-    }
+        visit(base, entries)
+    })
 }
 
 /// The sources of one chunk, grouped by stretch and in ascending order in each group.
-struct Groups(Vec<Vec<Entry>>);
+fn groups(
+    destinations: &dyn Destinations,
+    chunk: Range<usize>,
+    stretches: usize,
+    shift: u32,
+    pack: &Pack<'_>,
+) -> Result<Vec<Vec<Entry>>> {
+    // Room for a fair share and some more; a group that needs yet more grows, to the size of
+    // the chunk at most.
+    let op = destinations.op();
+    let fair = chunk.len() / stretches;
+    let mut groups: Vec<Vec<Entry>> = memory::with_capacity(op, stretches)?;
+    for _ in 0..stretches {
+        groups.push(memory::with_capacity(op, fair + fair / 8 + 16)?);
+    }
+    let mask = (1usize << shift) - 1;
+    let mut packed = [0; BATCH];
+    Order::batches(destinations, chunk.clone(), |first, rows| {
+        let packed = &mut packed[..rows.len()];
+        pack(chunk.start, first - chunk.start, packed);
+        for (&row, &packed) in rows.iter().zip(&*packed) {
+            groups[row >> shift].push(Entry { row: (row & mask) as u32, packed });
+        }
+        Ok(())
+    })?;
+    Ok(groups)
+}
 
-impl Groups {
+/// [`Visitor::visit`].
+struct VisitSome<'a, V: Visitor> {
+    visitor: &'a V,
+    state: &'a mut V::State,
+    out: &'a mut [V::Element],
+    base: usize,
+    entries: &'a [Entry],
+}
+
+impl<V: Visitor> Kernel for VisitSome<'_, V> {
+    type Output = Result<()>;
     #[inline(always)]
-    fn of_stretch(&self, number: usize) -> &[Entry] {
-        &self.0[number]
+    fn run(self) -> Result<()> {
+        self.visitor.visit(self.state, self.out, self.base, self.entries)
     }
 }
 
-struct Chunk<'a, V, D> {
-    destinations: &'a D,
+/// [`Visitor::finish`].
+struct Finish<'a, V: Visitor> {
     visitor: &'a V,
-    start: usize,
-    end: usize,
+    state: V::State,
+    out: &'a mut [V::Element],
 }
 
-struct Group<'a, V, D> {
-    chunk: Chunk<'a, V, D>,
-    stretches: usize,
-    shift: u32,
-}
-
-impl<V: Visitor, D: Destinations> Kernel for Group<'_, V, D> {
-    type Output = Result<Groups>;
+impl<V: Visitor> Kernel for Finish<'_, V> {
+    type Output = Result<()>;
     #[inline(always)]
-    fn run(self) -> Result<Groups> {
-        let Group { chunk, stretches, shift } = self;
-        // Room for a fair share and some more; a group that needs yet more grows, to the size of
-        // the chunk at most.
-        let op = chunk.destinations.op();
-        let fair = (chunk.end - chunk.start) / stretches;
-        let mut groups: Vec<Vec<Entry>> = memory::with_capacity(op, stretches)?;
-        for _ in 0..stretches {
-            groups.push(memory::with_capacity(op, fair + fair / 8 + 16)?);
-        }
-        let mask = (1usize << shift) - 1;
-        Order::batches(chunk.destinations, chunk.start..chunk.end, |first, rows| {
-            for (offset, &row) in rows.iter().enumerate() {
-                let packed = chunk.visitor.pack(chunk.start, first - chunk.start + offset);
-                groups[row >> shift].push(Entry { row: (row & mask) as u32, packed });
-            }
-            Ok(())
-        })?;
-        Ok(Groups(groups))
+    fn run(self) -> Result<()> {
+        self.visitor.finish(self.state, self.out)
     }
 }

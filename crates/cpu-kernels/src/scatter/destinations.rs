@@ -1,6 +1,7 @@
 //! Where each source goes.
 
 use crate::error::{Error, Result};
+use samebits_numerics::simd::{self, Kernel};
 
 /// The output row that each source is sent to.
 pub trait Destinations: Sync {
@@ -40,16 +41,14 @@ impl Destinations for Rows<'_> {
         self.index.len()
     }
 
-    #[inline(always)]
     fn fill(&self, start: usize, rows: &mut [usize]) -> Result<()> {
         let index = &self.index[start..start + rows.len()];
-        let mut valid = true;
-        for (row, &i) in rows.iter_mut().zip(index) {
-            // As an unsigned number, a negative index is larger than any size.
-            valid &= (i as u64) < self.size as u64;
-            *row = self.base.wrapping_add(i as usize);
+        let line = Line { index, size: self.size, first: self.base, step: 1, apart: 0, rows };
+        if simd::dispatch(line) {
+            Ok(())
+        } else {
+            Err(first_invalid(self.op, index, self.size, start))
         }
-        if valid { Ok(()) } else { Err(first_invalid(self.op, index, self.size, start)) }
     }
 }
 
@@ -78,36 +77,50 @@ impl Destinations for Elements<'_> {
         self.index.len()
     }
 
-    #[inline(always)]
     fn fill(&self, start: usize, rows: &mut [usize]) -> Result<()> {
         let index = &self.index[start..start + rows.len()];
-        let slab = self.n * self.inner;
+        let Elements { size, inner, .. } = *self;
+        let slab = self.n * inner;
         // Piece by piece of whole lines (or of `inner` neighbours on different lines), so that
         // the loops have no division.
         let mut valid = true;
         let mut done = 0;
         while done < rows.len() {
             let at = start + done;
-            let base = at / slab * self.size * self.inner;
-            let length =
-                if self.inner == 1 { slab - at % slab } else { self.inner - at % self.inner };
+            let length = if inner == 1 { slab - at % slab } else { inner - at % inner };
             let piece = done..rows.len().min(done + length);
+            let first = at / slab * size * inner + at % inner;
+            let (index, rows) = (&index[piece.clone()], &mut rows[piece.clone()]);
+            let apart = usize::from(inner > 1);
+            valid &= simd::dispatch(Line { index, size, first, step: inner, apart, rows });
             done = piece.end;
-            let pairs = rows[piece.clone()].iter_mut().zip(&index[piece]);
-            if self.inner == 1 {
-                for (row, &i) in pairs {
-                    valid &= (i as u64) < self.size as u64;
-                    *row = base.wrapping_add(i as usize);
-                }
-            } else {
-                let offset = base + at % self.inner;
-                for (j, (row, &i)) in pairs.enumerate() {
-                    valid &= (i as u64) < self.size as u64;
-                    *row = (i as usize).wrapping_mul(self.inner).wrapping_add(offset + j);
-                }
-            }
         }
         if valid { Ok(()) } else { Err(first_invalid(self.op, index, self.size, start)) }
+    }
+}
+
+/// The rows `first + step · index[j] + apart · j`; false if some index is not below `size`.
+struct Line<'a> {
+    index: &'a [i64],
+    size: usize,
+    first: usize,
+    step: usize,
+    apart: usize,
+    rows: &'a mut [usize],
+}
+
+impl Kernel for Line<'_> {
+    type Output = bool;
+    #[inline(always)]
+    fn run(self) -> bool {
+        let Line { index, size, first, step, apart, rows } = self;
+        let mut valid = true;
+        for (j, (row, &i)) in rows.iter_mut().zip(index).enumerate() {
+            // As an unsigned number, a negative index is larger than any size.
+            valid &= (i as u64) < size as u64;
+            *row = (i as usize).wrapping_mul(step).wrapping_add(first + apart * j);
+        }
+        valid
     }
 }
 
@@ -124,7 +137,6 @@ impl Destinations for Checked<'_> {
         self.1.len()
     }
 
-    #[inline(always)]
     fn fill(&self, start: usize, rows: &mut [usize]) -> Result<()> {
         rows.copy_from_slice(&self.1[start..start + rows.len()]);
         Ok(())

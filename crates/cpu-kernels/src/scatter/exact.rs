@@ -6,7 +6,7 @@
 //! outputs with addends put aside get their value from a long accumulator. So every schedule
 //! computes the exact sum, and only the speed depends on the data.
 
-use super::ascending::{self, Entry, Order, Visitor};
+use super::ascending::{self, Entry, Order, Visitor, pack_offsets};
 use super::segments::{Segments, ends_in_order};
 use super::{Addends, Destinations};
 use crate::{Result, memory, parallel};
@@ -36,21 +36,21 @@ const GROUP: usize = 16;
 ///
 /// As [`Destinations::fill`], and then the output is as it was;
 /// [`OutOfMemory`](crate::Error::OutOfMemory).
-pub(crate) fn add_rows<D: Destinations>(
+pub(crate) fn add_rows(
     out: &mut [f32],
     fresh: bool,
     width: usize,
-    destinations: &D,
+    destinations: &dyn Destinations,
     addends: &impl Addends<f32>,
 ) -> Result<()> {
     fpenv::ieee(|| add(out, fresh, width, destinations, addends))
 }
 
-fn add<D: Destinations>(
+fn add(
     out: &mut [f32],
     fresh: bool,
     width: usize,
-    destinations: &D,
+    destinations: &dyn Destinations,
     addends: &impl Addends<f32>,
 ) -> Result<()> {
     let (op, n) = (destinations.op(), destinations.count());
@@ -170,12 +170,8 @@ impl Table {
     }
 
     /// Rounds every sum once.
-    #[inline(always)]
     fn finish(mut self, out: &mut [f32]) {
-        for (x, &sum) in out.iter_mut().zip(&self.sums) {
-            // A start of -0 with no other addend is the one way to hold -0; adding +0 mends it.
-            *x = (sum + 0.0) as f32;
-        }
+        simd::dispatch(Round(&self.sums, out));
         if !self.aside.is_empty() {
             self.fold();
         }
@@ -241,10 +237,10 @@ impl<A: Addends<f32>> Sum<'_, A> {
     }
 
     /// The sums over one piece of the sources.
-    fn table<D: Destinations>(
+    fn table(
         &self,
         len: usize,
-        destinations: &D,
+        destinations: &dyn Destinations,
         sources: std::ops::Range<usize>,
     ) -> Result<Table> {
         let mut table = Table::zero(self.op, len)?;
@@ -266,9 +262,13 @@ impl<A: Addends<f32>> Visitor for Sum<'_, A> {
     }
 
     /// A single value is packed itself: it is at hand now, and would be far away later.
-    #[inline(always)]
-    fn pack(&self, base: usize, offset: usize) -> u32 {
-        if self.width == 1 { self.single(base + offset).to_bits() } else { offset as u32 }
+    fn pack(&self, base: usize, first: usize, packed: &mut [u32]) {
+        if self.width > 1 {
+            return pack_offsets(first, packed);
+        }
+        for (offset, packed) in (first..).zip(packed) {
+            *packed = self.single(base + offset).to_bits();
+        }
     }
 
     #[inline(always)]
@@ -319,6 +319,19 @@ impl<A: Addends<f32>> Kernel for AddBatch<'_, A> {
         }
         for (number, rows) in rows.chunks(READ).enumerate() {
             sum.add(table, rows.len(), |i| rows[i], |i| start + number * READ + i);
+        }
+    }
+}
+
+struct Round<'a>(&'a [f64], &'a mut [f32]);
+
+impl Kernel for Round<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        for (x, &sum) in self.1.iter_mut().zip(self.0) {
+            // A start of -0 with no other addend is the one way to hold -0; adding +0 mends it.
+            *x = (sum + 0.0) as f32;
         }
     }
 }

@@ -108,11 +108,11 @@ pub fn put_add_fast(
 /// A way to add rows to rows that an index says.
 pub(crate) trait Adder<T: Float> {
     /// As [`Float::add_rows_to`].
-    fn add_rows<D: Destinations>(
+    fn add_rows(
         out: &mut [T],
         fresh: bool,
         width: usize,
-        destinations: &D,
+        destinations: &dyn Destinations,
         addends: &impl Addends<T>,
     ) -> Result<()>;
 }
@@ -121,11 +121,11 @@ pub(crate) trait Adder<T: Float> {
 pub(crate) struct Exact;
 
 impl<T: Float> Adder<T> for Exact {
-    fn add_rows<D: Destinations>(
+    fn add_rows(
         out: &mut [T],
         fresh: bool,
         width: usize,
-        destinations: &D,
+        destinations: &dyn Destinations,
         addends: &impl Addends<T>,
     ) -> Result<()> {
         T::add_rows_to(out, fresh, width, destinations, addends)
@@ -136,11 +136,11 @@ impl<T: Float> Adder<T> for Exact {
 pub(crate) struct Atomic;
 
 impl Adder<f32> for Atomic {
-    fn add_rows<D: Destinations>(
+    fn add_rows(
         out: &mut [f32],
         fresh: bool,
         width: usize,
-        destinations: &D,
+        destinations: &dyn Destinations,
         addends: &impl Addends<f32>,
     ) -> Result<()> {
         if fresh {
@@ -150,10 +150,10 @@ impl Adder<f32> for Atomic {
     }
 }
 
-fn add_rows<D: Destinations>(
+fn add_rows(
     out: &mut [f32],
     width: usize,
-    destinations: &D,
+    destinations: &dyn Destinations,
     addends: &impl Addends<f32>,
 ) -> Result<()> {
     let n = destinations.count();

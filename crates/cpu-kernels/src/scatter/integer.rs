@@ -182,10 +182,10 @@ fn slices(
 /// compiled once and not for each function.
 type Step = fn(i64, i64) -> i64;
 
-fn each<D: Destinations>(
+fn each(
     out: &mut [i64],
     width: usize,
-    destinations: &D,
+    destinations: &dyn Destinations,
     source: &[i64],
     factor: i64,
     step: Step,
@@ -194,10 +194,10 @@ fn each<D: Destinations>(
     fold(out, width, destinations, source, step)
 }
 
-fn reduce_rows<D: Destinations>(
+fn reduce_rows(
     out: &mut [i64],
     width: usize,
-    destinations: &D,
+    destinations: &dyn Destinations,
     source: &[i64],
     reduce: Reduce,
     include_self: bool,

@@ -52,7 +52,7 @@ pub fn scatter_reduce<T: Float>(
     const OP: &str = "scatter_reduce";
     expect_len(OP, "source", source.len(), index.len())?;
     let elements = elements(OP, "out", out.len(), shape, index)?;
-    reduce_rows::<T, Exact, _>(out, 1, &elements, source, reduce, include_self)
+    reduce_rows::<T, Exact>(out, 1, &elements, source, reduce, include_self)
 }
 
 /// [`scatter_reduce`] with float atomics for sums and means.
@@ -79,7 +79,7 @@ pub fn scatter_reduce_fast(
     const OP: &str = "scatter_reduce";
     expect_len(OP, "source", source.len(), index.len())?;
     let elements = elements(OP, "out", out.len(), shape, index)?;
-    reduce_rows::<f32, Atomic, _>(out, 1, &elements, source, reduce, include_self)
+    reduce_rows::<f32, Atomic>(out, 1, &elements, source, reduce, include_self)
 }
 
 /// Reduces each slice of `source` into the slice of `out` that `index` says; see
@@ -119,56 +119,96 @@ pub fn index_reduce<T: Float>(
     for (o, out) in out.chunks_mut(dim * inner).enumerate() {
         let source = &source[o * slab..(o + 1) * slab];
         let rows = Rows { op: OP, index, size: dim, base: 0 };
-        reduce_rows::<T, Exact, _>(out, inner, &rows, source, reduce, include_self)?;
+        reduce_rows::<T, Exact>(out, inner, &rows, source, reduce, include_self)?;
     }
     Ok(())
 }
 
-fn reduce_rows<T: Float, A: Adder<T>, D: Destinations>(
+fn reduce_rows<T: Float, A: Adder<T>>(
     out: &mut [T],
     width: usize,
-    destinations: &D,
+    destinations: &dyn Destinations,
     values: &[T],
     reduce: Reduce,
     include_self: bool,
 ) -> Result<()> {
-    let source = |i: usize, j: usize| values[i * width + j];
+    if !include_self {
+        forget(out, width, destinations, reduce)?;
+    }
+    match reduce {
+        Reduce::Sum => A::add_rows(out, false, width, destinations, &rows(values, width)),
+        Reduce::Mean => {
+            A::add_rows(out, false, width, destinations, &rows(values, width))?;
+            divide_by_counts(out, width, destinations, include_self)
+        }
+        Reduce::Prod | Reduce::Amax | Reduce::Amin => {
+            fold_rows(out, width, destinations, values, reduce)
+        }
+    }
+}
+
+/// Puts what changes nothing in the place of each output that receives an element.
+fn forget<T: Float>(
+    out: &mut [T],
+    width: usize,
+    destinations: &dyn Destinations,
+    reduce: Reduce,
+) -> Result<()> {
     let identity = match reduce {
         Reduce::Sum | Reduce::Mean => T::ZERO,
         Reduce::Prod => T::ONE,
         Reduce::Amax => T::LOWEST,
         Reduce::Amin => T::HIGHEST,
     };
-    if !include_self {
-        fold(out, width, destinations, |_, _| identity, |_, new| new)?;
-    }
-    match reduce {
-        Reduce::Sum => A::add_rows(out, false, width, destinations, &rows(values, width)),
-        Reduce::Mean => {
-            A::add_rows(out, false, width, destinations, &rows(values, width))?;
-            // Counted in f64: exact, and every count is at least one where it divides.
-            let mut counts = memory::zeroed::<f64>(destinations.op(), out.len() / width.max(1))?;
-            fold(&mut counts, 1, destinations, |_, _| 1.0, |old, one| old + one)?;
-            parallel::rows(width, out, |start, rows| {
-                for (row, &count) in rows.chunks_exact_mut(width).zip(&counts[start / width..]) {
-                    let count = if include_self { count + 1.0 } else { count.max(1.0) };
-                    let divisor = T::from_f64(count);
-                    row.iter_mut().for_each(|x| *x = (*x / divisor).canonical());
-                }
-            });
-            Ok(())
+    fold(out, width, destinations, |_, _| identity, |_, new| new)
+}
+
+/// Divides each sum by the number of its elements.
+fn divide_by_counts<T: Float>(
+    out: &mut [T],
+    width: usize,
+    destinations: &dyn Destinations,
+    include_self: bool,
+) -> Result<()> {
+    // Counted in f64: exact, and every count is at least one where it divides.
+    let mut counts = memory::zeroed(destinations.op(), out.len() / width.max(1))?;
+    count(&mut counts, destinations)?;
+    parallel::rows(width, out, |start, rows| {
+        for (row, &count) in rows.chunks_exact_mut(width).zip(&counts[start / width..]) {
+            let count = if include_self { count + 1.0 } else { count.max(1.0) };
+            let divisor = T::from_f64(count);
+            row.iter_mut().for_each(|x| *x = (*x / divisor).canonical());
         }
+    });
+    Ok(())
+}
+
+/// Adds the number of sources sent to each output.
+fn count(counts: &mut [f64], destinations: &dyn Destinations) -> Result<()> {
+    fold(counts, 1, destinations, |_, _| 1.0, |old, one| old + one)
+}
+
+fn fold_rows<T: Float>(
+    out: &mut [T],
+    width: usize,
+    destinations: &dyn Destinations,
+    values: &[T],
+    reduce: Reduce,
+) -> Result<()> {
+    let source = |i: usize, j: usize| values[i * width + j];
+    match reduce {
         Reduce::Prod => fold(out, width, destinations, source, |old, new| (old * new).canonical()),
         Reduce::Amax => fold(out, width, destinations, source, max2),
         Reduce::Amin => fold(out, width, destinations, source, min2),
+        Reduce::Sum | Reduce::Mean => unreachable!("sums are added"),
     }
 }
 
 /// Replaces each output by `step(output, source)` for its sources in ascending order.
-pub(crate) fn fold<T: Copy + Send, D: Destinations>(
+pub(crate) fn fold<T: Copy + Send>(
     out: &mut [T],
     width: usize,
-    destinations: &D,
+    destinations: &dyn Destinations,
     source: impl Fn(usize, usize) -> T + Sync,
     step: impl Fn(T, T) -> T + Sync,
 ) -> Result<()> {

@@ -74,7 +74,7 @@ impl<A: Addends<f32>> Visitor for Segments<'_, A> {
 ///
 /// As [`Destinations::fill`].
 pub(super) fn ends_in_order(
-    destinations: &impl Destinations,
+    destinations: &dyn Destinations,
     rows: usize,
 ) -> Result<Option<Vec<usize>>> {
     let n = destinations.count();

@@ -1,6 +1,7 @@
 //! The tree of the parent module down the columns of row-major matrices.
 
 use super::{BLOCK, LANES};
+use crate::simd::{self, Kernel};
 
 /// Columns handled together: a row of them is four cache lines of f32, and the lanes of all of
 /// them fit the first-level cache.
@@ -35,15 +36,23 @@ pub fn columns<T: Copy>(values: &[T], width: usize, term: impl Fn(T) -> f64, out
     if width == 0 {
         return;
     }
-    if values.len() <= BLOCK * width {
-        return partials_of(values, width, 0, &term, out);
+    if values.is_empty() {
+        return out.fill(0.0);
     }
-    let rows = values.len() / width;
-    let mut partials = vec![0.0; rows.div_ceil(BLOCK) * width];
-    for (block, partial) in values.chunks(BLOCK * width).zip(partials.chunks_mut(width)) {
+    let mut partials = Vec::new();
+    let several = values.len() > BLOCK * width;
+    let blocks: &mut [f64] = if several {
+        partials.resize((values.len() / width).div_ceil(BLOCK) * width, 0.0);
+        &mut partials
+    } else {
+        &mut *out
+    };
+    for (block, partial) in values.chunks(BLOCK * width).zip(blocks.chunks_mut(width)) {
         partials_of(block, width, 0, &term, partial);
     }
-    combine_columns(&partials, width, out);
+    if several {
+        combine_columns(&partials, width, out);
+    }
 }
 
 /// The partials of one block of at most [`BLOCK`] rows, for the columns
@@ -81,21 +90,34 @@ pub fn column_partials<T: Copy>(
 /// # Panics
 ///
 /// As [`columns`].
-#[inline(always)]
 pub fn combine_columns(partials: &[f64], width: usize, out: &mut [f64]) {
     let mut level: Vec<f64>;
     let mut current = partials;
-    // A loop and not recursion, because an inlined function cannot call itself.
     while width > 0 && current.len() > BLOCK * width {
         let rows = current.len() / width;
         let mut next = vec![0.0; rows.div_ceil(BLOCK) * width];
         for (block, partial) in current.chunks(BLOCK * width).zip(next.chunks_mut(width)) {
-            column_partials(block, width, 0, |x| x, partial);
+            simd::dispatch(Partials { block, width, out: partial });
         }
         level = next;
         current = &level;
     }
-    column_partials(current, width, 0, |x| x, out);
+    simd::dispatch(Partials { block: current, width, out });
+}
+
+/// A block of partials, which are the terms of the level above.
+struct Partials<'a> {
+    block: &'a [f64],
+    width: usize,
+    out: &'a mut [f64],
+}
+
+impl Kernel for Partials<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        column_partials(self.block, self.width, 0, |x| x, self.out);
+    }
 }
 
 /// [`column_partials`] with the closure behind an explicit reference, so that it is inlined.
@@ -110,15 +132,7 @@ fn partials_of<T: Copy, F: Fn(T) -> f64>(
     if width == 0 {
         return;
     }
-    assert!(
-        block.len().is_multiple_of(width)
-            && block.len() / width <= BLOCK
-            && first <= width
-            && out.len() <= width - first,
-        "column_partials: {} elements in rows of {width}, columns {first}..{}",
-        block.len(),
-        first + out.len()
-    );
+    expect_columns(block.len(), width, first, out.len());
     for (number, out) in out.chunks_mut(TILE).enumerate() {
         let from = first + number * TILE;
         match <&mut [f64; TILE]>::try_from(&mut *out) {
@@ -126,6 +140,18 @@ fn partials_of<T: Copy, F: Fn(T) -> f64>(
             Err(_) => narrow_tile(block, width, from, term, out),
         }
     }
+}
+
+#[inline(never)]
+fn expect_columns(elements: usize, width: usize, first: usize, count: usize) {
+    assert!(
+        elements.is_multiple_of(width)
+            && elements / width <= BLOCK
+            && first <= width
+            && count <= width - first,
+        "column_partials: {elements} elements in rows of {width}, columns {first}..{}",
+        first + count
+    );
 }
 
 #[inline(always)]
@@ -172,13 +198,24 @@ fn narrow_tile<T: Copy, F: Fn(T) -> f64>(
     out.copy_from_slice(&lanes[0][..count]);
 }
 
-#[inline(always)]
+/// A call for each tile and not for each kind of term: its loops, unrolled, are long.
+#[inline(never)]
 fn halve_rows(lanes: &mut [[f64; TILE]; LANES]) {
-    for w in [16, 8, 4, 2, 1] {
-        let (low, high) = lanes.split_at_mut(w);
-        for (low, high) in low.iter_mut().zip(high) {
-            for c in 0..TILE {
-                low[c] += high[c];
+    simd::dispatch(HalveRows(lanes));
+}
+
+struct HalveRows<'a>(&'a mut [[f64; TILE]; LANES]);
+
+impl Kernel for HalveRows<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        for w in [16, 8, 4, 2, 1] {
+            let (low, high) = self.0.split_at_mut(w);
+            for (low, high) in low.iter_mut().zip(high) {
+                for c in 0..TILE {
+                    low[c] += high[c];
+                }
             }
         }
     }

@@ -30,14 +30,15 @@ pub fn blocks(n: usize) -> usize {
 #[inline(always)]
 #[must_use]
 pub fn sum_of<T: Copy>(values: &[T], term: impl Fn(T) -> f64) -> f64 {
-    if values.len() <= BLOCK {
-        return block_of(values, &term, Sum);
-    }
-    let mut upper = Accumulator::new();
+    let mut upper = None;
     for block in values.chunks(BLOCK) {
-        upper.push(block_of(block, &term, Sum));
+        let partial = block_of(block, &term, Sum);
+        if values.len() <= BLOCK {
+            return partial;
+        }
+        push_partial(&mut upper, partial);
     }
-    upper.finish()
+    sum_of_partials(upper)
 }
 
 /// The sum of `term(x, y)` over two slices; the shorter one decides how many terms there are.
@@ -61,7 +62,7 @@ pub fn sum_of<T: Copy>(values: &[T], term: impl Fn(T) -> f64) -> f64 {
 #[must_use]
 pub fn dot_of<T: Copy, U: Copy>(x: &[T], y: &[U], term: impl Fn(T, U) -> f64) -> f64 {
     let n = x.len().min(y.len());
-    let mut upper = Accumulator::new();
+    let mut upper = None;
     for (x, y) in x[..n].chunks(BLOCK).zip(y[..n].chunks(BLOCK)) {
         let mut lanes = [0.0; LANES];
         let (mut xs, mut ys) = (x.chunks_exact(LANES), y.chunks_exact(LANES));
@@ -73,12 +74,13 @@ pub fn dot_of<T: Copy, U: Copy>(x: &[T], y: &[U], term: impl Fn(T, U) -> f64) ->
         for (l, (&x, &y)) in xs.remainder().iter().zip(ys.remainder()).enumerate() {
             lanes[l] += term(x, y);
         }
+        let partial = halve_apart(lanes, Sum);
         if n <= BLOCK {
-            return halve_apart(lanes, Sum);
+            return partial;
         }
-        upper.push(halve_apart(lanes, Sum));
+        push_partial(&mut upper, partial);
     }
-    upper.finish()
+    sum_of_partials(upper)
 }
 
 /// The sum of `term(i)` for `i` in `0..n`: for rows with a stride and for composite terms.
@@ -99,7 +101,7 @@ pub fn dot_of<T: Copy, U: Copy>(x: &[T], y: &[U], term: impl Fn(T, U) -> f64) ->
 #[inline(always)]
 #[must_use]
 pub fn sum_by(n: usize, term: impl Fn(usize) -> f64) -> f64 {
-    let mut upper = Accumulator::new();
+    let mut upper = None;
     let mut start = 0;
     while start < n {
         let length = BLOCK.min(n - start);
@@ -115,13 +117,27 @@ pub fn sum_by(n: usize, term: impl Fn(usize) -> f64) -> f64 {
         for l in 0..length - whole {
             lanes[l] += term(i + l);
         }
+        let partial = halve_apart(lanes, Sum);
         if n <= BLOCK {
-            return halve_apart(lanes, Sum);
+            return partial;
         }
-        upper.push(halve_apart(lanes, Sum));
+        push_partial(&mut upper, partial);
         start += length;
     }
-    upper.finish()
+    sum_of_partials(upper)
+}
+
+/// Hands the partial of a block to the levels above it. Those take a call for 4096 terms: they are
+/// compiled once, and not for each kind of term and each instruction set.
+#[inline(never)]
+fn push_partial(upper: &mut Option<Accumulator>, partial: f64) {
+    upper.get_or_insert_default().push(partial);
+}
+
+/// The sum of all partials handed over; `+0` if there were none.
+#[inline(never)]
+fn sum_of_partials(upper: Option<Accumulator>) -> f64 {
+    upper.map_or(0.0, Accumulator::finish)
 }
 
 /// The partial of one block: the sum of `term(x)` over `block`, whose first element is term 0
@@ -156,11 +172,10 @@ pub fn block_partial<T: Copy>(block: &[T], term: impl Fn(T) -> f64) -> f64 {
 /// # Determinism
 ///
 /// The upper levels of the tree of the [module](super).
-#[inline(always)]
 #[must_use]
 pub fn combine(partials: &[f64]) -> f64 {
     // A single partial passes through a further level unchanged.
-    sum_of(partials, |partial| partial)
+    super::sum(partials)
 }
 
 /// A sum over terms that come piece by piece: several slices, or one term at a time.
@@ -261,7 +276,6 @@ impl Accumulator {
     }
 
     /// The sum of all terms pushed; `+0` if there were none.
-    #[inline(always)]
     #[must_use]
     pub fn finish(mut self) -> f64 {
         for l in 0..self.depth {
