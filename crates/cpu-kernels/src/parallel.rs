@@ -7,13 +7,17 @@
 //! the crate's only user of rayon, so that whatever reaches a thread of the pool runs under
 //! [`fpenv::ieee`].
 //!
-//! rayon gets `&dyn Fn`: a call serves thousands of elements, and rayon's own code is compiled once
-//! for each kind of item and not once for each kernel.
+//! rayon decides who computes what, by its `join`. Its iterators would be compiled for each kind of
+//! item and result, some forty functions every time; what is split here is our own, and a function
+//! of one item is a `&dyn Fn`: a call serves thousands of elements.
 
-use std::ops::Range;
+use std::iter;
+use std::ops::{Range, RangeFrom};
+use std::slice;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use rayon::iter::{Enumerate, MaxLen, MinLen, Zip};
-use rayon::prelude::*;
+use parking_lot::Mutex;
+use rayon::slice::ParallelSliceMut;
 use samebits_numerics::fpenv;
 
 use crate::{Result, memory};
@@ -48,13 +52,14 @@ pub(crate) fn pieces_of<T: Send>(
     out: &mut [T],
     f: impl Fn(usize, &mut [T]) + Sync + Send,
 ) {
-    if out.len() <= size {
-        if !out.is_empty() {
-            fpenv::ieee(|| f(0, out));
+    fn shared<T: Send>(size: usize, out: &mut [T], f: &(dyn Fn(usize, &mut [T]) + Sync)) {
+        match out.len() {
+            0 => {}
+            len if len <= size => fpenv::ieee(|| f(0, out)),
+            _ => chunks_mut(out, size).enumerate().for_each(|(i, piece)| f(i * size, piece)),
         }
-        return;
     }
-    chunks_mut(out, size).enumerate().for_each(|(i, piece)| f(i * size, piece));
+    shared(size, out, &f);
 }
 
 /// [`rows`] for an `f` that can fail: the error of the first piece that has one.
@@ -73,10 +78,18 @@ pub(crate) fn try_pieces_of<T: Send>(
     out: &mut [T],
     f: impl Fn(usize, &mut [T]) -> Result<()> + Sync + Send,
 ) -> Result<()> {
-    if out.len() <= size {
-        return if out.is_empty() { Ok(()) } else { fpenv::ieee(|| f(0, out)) };
+    fn shared<T: Send>(
+        size: usize,
+        out: &mut [T],
+        f: &(dyn Fn(usize, &mut [T]) -> Result<()> + Sync),
+    ) -> Result<()> {
+        match out.len() {
+            0 => Ok(()),
+            len if len <= size => fpenv::ieee(|| f(0, out)),
+            _ => chunks_mut(out, size).enumerate().try_for_each(|(i, piece)| f(i * size, piece)),
+        }
     }
-    chunks_mut(out, size).enumerate().try_for_each(|(i, piece)| f(i * size, piece))
+    shared(size, out, &f)
 }
 
 /// `f(i)` for each `i` below `n`, in order, computed in parallel if `work` elements in all are
@@ -107,10 +120,10 @@ pub(crate) fn try_parts<T: Send, const N: usize>(
     f: impl Fn(usize, [&mut [T]; N]) -> Result<()> + Sync + Send,
 ) -> Result<()> {
     let several = if work <= CHUNK { n } else { n.saturating_mul(CHUNK) / work }.max(1);
-    let mut tasks = memory::with_capacity(op, n.div_ceil(several))?;
+    let mut all = memory::with_capacity(op, n.div_ceil(several))?;
     for first in (0..n).step_by(several) {
         let last = n.min(first + several);
-        tasks.push((first..last, take(&mut outs, last - first)));
+        all.push(Some((first..last, take(&mut outs, last - first))));
     }
     let sizes = outs.map(|(_, size)| size);
     let run = |(range, parts): (Range<usize>, [&mut [T]; N])| {
@@ -118,11 +131,10 @@ pub(crate) fn try_parts<T: Send, const N: usize>(
         let mut left = parts.map(|part| (part, sizes.next().unwrap_or(0)));
         range.into_iter().try_for_each(|i| f(i, take(&mut left, 1)))
     };
-    match tasks.len() {
-        0 => Ok(()),
-        1 => tasks.into_iter().try_for_each(|task| fpenv::ieee(|| run(task))),
-        _ => items(tasks).try_for_each(run),
+    if all.len() > 1 {
+        return tasks(&mut all).try_for_each(run);
     }
+    all.into_iter().flatten().try_for_each(|task| fpenv::ieee(|| run(task)))
 }
 
 /// The first `count` parts of each output, which go from it.
@@ -143,74 +155,237 @@ pub(crate) fn sort_unstable<T: Ord + Send>(items: &mut [T]) {
 }
 
 /// Pieces of `size` elements, the last one shorter.
-pub(crate) fn chunks<T: Sync>(
-    slice: &[T],
-    size: usize,
-) -> Shared<impl IndexedParallelIterator<Item = &[T]>> {
-    Shared(slice.par_chunks(size))
+pub(crate) fn chunks<T: Sync>(slice: &[T], size: usize) -> Shared<Chunks<'_, T>> {
+    items(Chunks { slice, size })
 }
 
 /// Pieces of `size` elements, the last one shorter.
-pub(crate) fn chunks_mut<T: Send>(
-    slice: &mut [T],
-    size: usize,
-) -> Shared<impl IndexedParallelIterator<Item = &mut [T]>> {
-    Shared(slice.par_chunks_mut(size))
+pub(crate) fn chunks_mut<T: Send>(slice: &mut [T], size: usize) -> Shared<ChunksMut<'_, T>> {
+    items(ChunksMut { slice, size })
 }
 
 /// Pieces of `size` elements from the end on, the first one of the slice shorter.
-pub(crate) fn rchunks<T: Sync>(
-    slice: &[T],
-    size: usize,
-) -> Shared<impl IndexedParallelIterator<Item = &[T]>> {
-    Shared(slice.par_rchunks(size))
+pub(crate) fn rchunks<T: Sync>(slice: &[T], size: usize) -> Shared<RChunks<'_, T>> {
+    items(RChunks { slice, size })
 }
 
 /// Pieces of `size` elements from the end on, the first one of the slice shorter.
-pub(crate) fn rchunks_mut<T: Send>(
-    slice: &mut [T],
-    size: usize,
-) -> Shared<impl IndexedParallelIterator<Item = &mut [T]>> {
-    Shared(slice.par_rchunks_mut(size))
+pub(crate) fn rchunks_mut<T: Send>(slice: &mut [T], size: usize) -> Shared<RChunksMut<'_, T>> {
+    items(RChunksMut { slice, size })
 }
 
-/// The items of a range, a vector or a slice.
-pub(crate) fn items<I: IntoParallelIterator<Iter: IndexedParallelIterator>>(
-    items: I,
-) -> Shared<I::Iter> {
-    Shared(items.into_par_iter())
+/// What the slots hold, which is taken from them.
+pub(crate) fn tasks<T: Send>(slots: &mut [Option<T>]) -> Shared<Tasks<'_, T>> {
+    items(Tasks(slots))
+}
+
+/// The items of a range or a slice.
+pub(crate) fn items<I: Items>(items: I) -> Shared<I> {
+    Shared { items, at_least: 1, at_most: usize::MAX }
+}
+
+/// Items that can be cut in two.
+pub(crate) trait Items: Send + Sized {
+    /// What a function gets.
+    type Item;
+    /// The items in order.
+    type Iter: Iterator<Item = Self::Item>;
+
+    fn count(&self) -> usize;
+    /// The first `index` items, and the others.
+    fn split_at(self, index: usize) -> (Self, Self);
+    fn each(self) -> Self::Iter;
+}
+
+impl Items for Range<usize> {
+    type Item = usize;
+    type Iter = Range<usize>;
+
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn split_at(self, index: usize) -> (Self, Self) {
+        let middle = self.start + index;
+        (self.start..middle, middle..self.end)
+    }
+
+    fn each(self) -> Range<usize> {
+        self
+    }
+}
+
+impl<'a, T: Sync> Items for &'a [T] {
+    type Item = &'a T;
+    type Iter = slice::Iter<'a, T>;
+
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn split_at(self, index: usize) -> (Self, Self) {
+        <[T]>::split_at(self, index)
+    }
+
+    fn each(self) -> slice::Iter<'a, T> {
+        self.iter()
+    }
+}
+
+/// See [`tasks`].
+pub(crate) struct Tasks<'a, T>(&'a mut [Option<T>]);
+
+impl<'a, T: Send> Items for Tasks<'a, T> {
+    type Item = T;
+    type Iter = iter::FilterMap<slice::IterMut<'a, Option<T>>, fn(&mut Option<T>) -> Option<T>>;
+
+    fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    fn split_at(self, index: usize) -> (Self, Self) {
+        let (left, right) = self.0.split_at_mut(index);
+        (Tasks(left), Tasks(right))
+    }
+
+    fn each(self) -> Self::Iter {
+        self.0.iter_mut().filter_map(Option::take)
+    }
+}
+
+/// The type, the bound on its elements, the functions that make pieces and that cut, and whether pieces
+/// come from the end.
+macro_rules! pieces {
+    ($($name:ident, [$($slice:tt)+], $bound:ident, $pieces:ident, $split:ident, $reversed:literal;)*) => {
+        $(
+            /// Pieces of a slice.
+            pub(crate) struct $name<'a, T> {
+                slice: $($slice)+ [T],
+                size: usize,
+            }
+
+            impl<'a, T: $bound> Items for $name<'a, T> {
+                type Item = $($slice)+ [T];
+                type Iter = slice::$name<'a, T>;
+
+                fn count(&self) -> usize {
+                    self.slice.len().div_ceil(self.size)
+                }
+
+                fn split_at(self, index: usize) -> (Self, Self) {
+                    let $name { slice, size } = self;
+                    let elements = index * size;
+                    if $reversed {
+                        let (right, left) = slice.$split(slice.len().saturating_sub(elements));
+                        ($name { slice: left, size }, $name { slice: right, size })
+                    } else {
+                        let (left, right) = slice.$split(slice.len().min(elements));
+                        ($name { slice: left, size }, $name { slice: right, size })
+                    }
+                }
+
+                fn each(self) -> Self::Iter {
+                    self.slice.$pieces(self.size)
+                }
+            }
+        )*
+    };
+}
+
+pieces! {
+    Chunks, [&'a], Sync, chunks, split_at, false;
+    ChunksMut, [&'a mut], Send, chunks_mut, split_at_mut, false;
+    RChunks, [&'a], Sync, rchunks, split_at, true;
+    RChunksMut, [&'a mut], Send, rchunks_mut, split_at_mut, true;
+}
+
+/// Pairs of items; as many as the shorter of the two has.
+pub(crate) struct Zip<I, J>(I, J);
+
+impl<I: Items, J: Items> Items for Zip<I, J> {
+    type Item = (I::Item, J::Item);
+    type Iter = iter::Zip<I::Iter, J::Iter>;
+
+    fn count(&self) -> usize {
+        self.0.count().min(self.1.count())
+    }
+
+    fn split_at(self, index: usize) -> (Self, Self) {
+        let ((a, b), (c, d)) = (self.0.split_at(index), self.1.split_at(index));
+        (Zip(a, c), Zip(b, d))
+    }
+
+    fn each(self) -> Self::Iter {
+        self.0.each().zip(self.1.each())
+    }
+}
+
+/// Items with their numbers, from that of the first on.
+pub(crate) struct Enumerate<I>(usize, I);
+
+impl<I: Items> Items for Enumerate<I> {
+    type Item = (usize, I::Item);
+    type Iter = iter::Zip<RangeFrom<usize>, I::Iter>;
+
+    fn count(&self) -> usize {
+        self.1.count()
+    }
+
+    fn split_at(self, index: usize) -> (Self, Self) {
+        let (left, right) = self.1.split_at(index);
+        (Enumerate(self.0, left), Enumerate(self.0 + index, right))
+    }
+
+    fn each(self) -> Self::Iter {
+        (self.0..).zip(self.1.each())
+    }
 }
 
 /// Items that threads share. Whatever is computed for one runs under [`fpenv::ieee`].
 #[must_use]
-pub(crate) struct Shared<I>(I);
+pub(crate) struct Shared<I> {
+    items: I,
+    at_least: usize,
+    at_most: usize,
+}
 
-impl<I: IndexedParallelIterator> Shared<I> {
+impl<I: Items> Shared<I> {
     /// Pairs of items; as many as the shorter of the two has.
-    pub(crate) fn zip<J: IndexedParallelIterator>(self, other: Shared<J>) -> Shared<Zip<I, J>> {
-        Shared(self.0.zip(other.0))
+    pub(crate) fn zip<J: Items>(self, other: Shared<J>) -> Shared<Zip<I, J>> {
+        Shared {
+            items: Zip(self.items, other.items),
+            at_least: self.at_least.max(other.at_least),
+            at_most: self.at_most.min(other.at_most),
+        }
     }
 
     /// Each item with its number.
     pub(crate) fn enumerate(self) -> Shared<Enumerate<I>> {
-        Shared(self.0.enumerate())
+        let Shared { items, at_least, at_most } = self;
+        Shared { items: Enumerate(0, items), at_least, at_most }
     }
 
     /// Hands over at least `count` items at a time.
-    pub(crate) fn at_least(self, count: usize) -> Shared<MinLen<I>> {
-        Shared(self.0.with_min_len(count))
+    pub(crate) fn at_least(self, count: usize) -> Shared<I> {
+        Shared { at_least: count, ..self }
     }
 
     /// Hands over at most `count` items at a time.
-    pub(crate) fn at_most(self, count: usize) -> Shared<MaxLen<I>> {
-        Shared(self.0.with_max_len(count))
+    pub(crate) fn at_most(self, count: usize) -> Shared<I> {
+        Shared { at_most: count, ..self }
+    }
+
+    /// Calls `run` for parts of the items that together are all of them.
+    fn parts(self, run: &(dyn Fn(I) + Sync)) {
+        let splits = threads().max(self.items.count() / self.at_most.max(1));
+        split(self.items, false, Splits { left: splits, at_least: self.at_least.max(1) }, run);
     }
 
     pub(crate) fn for_each(self, f: impl Fn(I::Item) + Sync + Send) {
-        fn shared<I: IndexedParallelIterator>(items: I, f: &(dyn Fn(I::Item) + Sync)) {
-            items.for_each(f);
+        fn shared<I: Items>(items: Shared<I>, f: &(dyn Fn(I::Item) + Sync)) {
+            items.parts(&|part| part.each().for_each(f));
         }
-        shared(self.0, &|item| fpenv::ieee(|| f(item)));
+        shared(self, &|item| fpenv::ieee(|| f(item)));
     }
 
     /// Calls `f` for the items until one fails. Of several errors the one of the first item is
@@ -219,12 +394,12 @@ impl<I: IndexedParallelIterator> Shared<I> {
         self,
         f: impl Fn(I::Item) -> Result<(), E> + Sync + Send,
     ) -> Result<(), E> {
-        first_error(self.0, &|item| fpenv::ieee(|| f(item)).err())
+        self.first_error(&|_: &mut Option<()>, item| fpenv::ieee(|| f(item)).err())
     }
 
     /// [`try_for_each`](Self::try_for_each) with scratch memory that `new` makes, now and then a
     /// new one: what `f` does must not depend on what it finds there.
-    pub(crate) fn try_for_each_with<S: Send, E: Send>(
+    pub(crate) fn try_for_each_with<S, E: Send>(
         self,
         new: impl Fn() -> Result<S, E> + Sync + Send,
         f: impl Fn(&mut S, I::Item) -> Result<(), E> + Sync + Send,
@@ -236,14 +411,30 @@ impl<I: IndexedParallelIterator> Shared<I> {
             };
             fpenv::ieee(|| f(scratch, item))
         };
-        fn shared<I: IndexedParallelIterator, S: Send, E: Send>(
-            items: I,
-            run: &WithScratch<'_, S, I::Item, E>,
-        ) -> Result<(), E> {
-            let results = items.map_init(|| None, run);
-            results.find_map_first(|error| error).map_or(Ok(()), Err)
-        }
-        shared(self.0, &|scratch, item| run(scratch, item).err())
+        self.first_error(&|scratch, item| run(scratch, item).err())
+    }
+
+    /// The error of the first item that has one.
+    fn first_error<S, E: Send>(self, f: &WithScratch<'_, S, I::Item, E>) -> Result<(), E> {
+        // No item after this one needs to be computed.
+        let lowest = AtomicUsize::new(usize::MAX);
+        let error = Mutex::new(None);
+        self.enumerate().parts(&|part| {
+            let mut scratch = None;
+            for (number, item) in part.each() {
+                if number > lowest.load(Ordering::Relaxed) {
+                    return;
+                }
+                if let Some(found) = f(&mut scratch, item) {
+                    let mut error = error.lock();
+                    if lowest.fetch_min(number, Ordering::Relaxed) > number {
+                        *error = Some(found);
+                    }
+                    return;
+                }
+            }
+        });
+        error.into_inner().map_or(Ok(()), Err)
     }
 
     /// `f` of each item, in order.
@@ -252,16 +443,21 @@ impl<I: IndexedParallelIterator> Shared<I> {
         op: &'static str,
         f: impl Fn(I::Item) -> R + Sync + Send,
     ) -> Result<Vec<R>> {
-        fn shared<I: IndexedParallelIterator, R: Send>(
-            items: I,
+        fn shared<I: Items, R: Send>(
+            op: &'static str,
+            items: Shared<I>,
             f: &(dyn Fn(I::Item) -> R + Sync),
-            all: &mut Vec<R>,
-        ) {
-            items.map(f).collect_into_vec(all);
+        ) -> Result<Vec<R>> {
+            let count = items.items.count();
+            let mut results = memory::with_capacity(op, count)?;
+            results.resize_with(count, || None);
+            items.zip(chunks_mut(&mut results, 1)).parts(&|part| {
+                part.each().for_each(|(item, result)| result[0] = Some(f(item)));
+            });
+            let results = results.into_iter();
+            memory::collected(op, results.map(|result| result.expect("every item has a result")))
         }
-        let mut all = memory::with_capacity(op, self.0.len())?;
-        shared(self.0, &|item| fpenv::ieee(|| f(item)), &mut all);
-        Ok(all)
+        shared(op, self, &|item| fpenv::ieee(|| f(item)))
     }
 
     /// `f` of each item, in order, or the error of the first item that has one.
@@ -273,45 +469,85 @@ impl<I: IndexedParallelIterator> Shared<I> {
         self.collect(op, f)?.into_iter().collect()
     }
 
-    /// Merges `f` of each item, beginning with `first`. Threads merge what they have, so the result
-    /// must not depend on where the brackets stand.
+    /// Merges `f` of each item and `first`, which changes nothing. Threads merge what they have, so
+    /// the result must depend neither on where the brackets stand nor on the order.
     pub(crate) fn reduce<R: Copy + Send + Sync>(
         self,
         first: R,
         f: impl Fn(I::Item) -> R + Sync + Send,
         merge: impl Fn(R, R) -> R + Sync + Send,
     ) -> R {
-        fn shared<I: IndexedParallelIterator, R: Copy + Send + Sync>(
-            items: I,
+        fn shared<I: Items, R: Copy + Send + Sync>(
+            items: Shared<I>,
             first: R,
             f: &(dyn Fn(I::Item) -> R + Sync),
             merge: &(dyn Fn(R, R) -> R + Sync),
         ) -> R {
-            items.map(f).reduce(|| first, merge)
+            let total = Mutex::new(first);
+            items.parts(&|part| {
+                let merged = part.each().map(f).fold(first, merge);
+                let mut total = total.lock();
+                *total = merge(*total, merged);
+            });
+            total.into_inner()
         }
         let merge = |a, b| fpenv::ieee(|| merge(a, b));
-        shared(self.0, first, &|item| fpenv::ieee(|| f(item)), &merge)
+        shared(self, first, &|item| fpenv::ieee(|| f(item)), &merge)
     }
 
     /// Whether `f` holds for some item.
     pub(crate) fn any(self, f: impl Fn(I::Item) -> bool + Sync + Send) -> bool {
-        fn shared<I: IndexedParallelIterator>(
-            items: I,
-            f: &(dyn Fn(I::Item) -> bool + Sync),
-        ) -> bool {
-            items.any(f)
+        fn shared<I: Items>(items: Shared<I>, f: &(dyn Fn(I::Item) -> bool + Sync)) -> bool {
+            let found = AtomicBool::new(false);
+            items.parts(&|part| {
+                if part.each().any(|item| found.load(Ordering::Relaxed) || f(item)) {
+                    found.store(true, Ordering::Relaxed);
+                }
+            });
+            found.into_inner()
         }
-        shared(self.0, &|item| fpenv::ieee(|| f(item)))
+        shared(self, &|item| fpenv::ieee(|| f(item)))
     }
 }
 
 /// The error of one item, given scratch memory that may be there already.
 type WithScratch<'a, S, Item, E> = dyn Fn(&mut Option<S>, Item) -> Option<E> + Sync + 'a;
 
-/// The error of the first item that has one.
-fn first_error<I: IndexedParallelIterator, E: Send>(
-    items: I,
-    f: &(dyn Fn(I::Item) -> Option<E> + Sync),
-) -> Result<(), E> {
-    items.map(f).find_map_first(|error| error).map_or(Ok(()), Err)
+/// How often items are still cut in two. As rayon's iterators do it: a part that another thread took is
+/// cut further, since there are threads without work.
+#[derive(Clone, Copy)]
+struct Splits {
+    left: usize,
+    at_least: usize,
+}
+
+impl Splits {
+    fn another(&mut self, count: usize, stolen: bool) -> bool {
+        let more = stolen || self.left > 0;
+        self.left = if stolen { threads().max(self.left / 2) } else { self.left / 2 };
+        more && count / 2 >= self.at_least
+    }
+}
+
+fn split<I: Items>(items: I, stolen: bool, mut splits: Splits, run: &(dyn Fn(I) + Sync)) {
+    let count = items.count();
+    if !splits.another(count, stolen) {
+        return run(items);
+    }
+    let (left, right) = items.split_at(count / 2);
+    let (mut left, mut right) = (Some(left), Some(right));
+    let half = |items: &mut Option<I>, stolen| {
+        if let Some(items) = items.take() {
+            split(items, stolen, splits, run);
+        }
+    };
+    join(&mut |stolen| half(&mut left, stolen), &mut |stolen| half(&mut right, stolen));
+}
+
+/// A half of some work, which is told whether another thread took it.
+type Half<'a> = dyn FnMut(bool) + Send + 'a;
+
+/// Does both, if another thread has time at once.
+fn join(left: &mut Half<'_>, right: &mut Half<'_>) {
+    rayon::join_context(|context| left(context.migrated()), |context| right(context.migrated()));
 }

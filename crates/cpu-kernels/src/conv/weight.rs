@@ -192,11 +192,11 @@ impl<'a, T: Real> Runner<'a, T> {
                 let mut tasks = memory::with_capacity(per_group * self.geometry.groups)?;
                 for (group, sums) in sums.chunks_exact_mut(rows * lanes).enumerate() {
                     for (part, sums) in sums.chunks_mut(channels * taps * lanes).enumerate() {
-                        tasks.push((group, part * channels, sums));
+                        tasks.push(Some((group, part * channels, sums)));
                     }
                 }
                 debug_assert_eq!(tasks.len(), per_group * self.geometry.groups);
-                parallel::items(tasks).at_most(1).try_for_each(|(group, first, sums)| {
+                parallel::tasks(&mut tasks).at_most(1).try_for_each(|(group, first, sums)| {
                     let channels = first..first + sums.len() / (taps * lanes);
                     T::with_scratch(|scratch| {
                         for block in round.clone() {

@@ -88,7 +88,7 @@ impl<T: Real> PackedWeights<T> {
             for block in &blocks {
                 let (part, after) = rest.split_at_mut(block.len() * pass.rows);
                 rest = after;
-                jobs.push((g, block.clone(), part));
+                jobs.push(Some((g, block.clone(), part)));
             }
         }
         let fill = |(g, block, part): (usize, Range<usize>, &mut [T])| {
@@ -109,9 +109,9 @@ impl<T: Real> PackedWeights<T> {
             }
         };
         if jobs.len() > 1 && group * pass.groups > 1 << 15 {
-            parallel::items(jobs).for_each(fill);
+            parallel::tasks(&mut jobs).for_each(fill);
         } else {
-            jobs.into_iter().for_each(fill);
+            jobs.into_iter().flatten().for_each(fill);
         }
         Ok(PackedWeights { data, group, blocks, panels, steps, rows: pass.rows })
     }

@@ -84,11 +84,11 @@ pub(super) fn run(
             let rows = if gather.rows - row >= most { most } else { 1 };
             let (part, after) = rest.split_at_mut(rows * positions);
             rest = after;
-            jobs.push((image, row, rows, part));
+            jobs.push(Some((image, row, rows, part)));
             row += rows;
         }
     }
-    parallel::items(jobs).try_for_each(|(image, row, rows, part)| {
+    parallel::tasks(&mut jobs).try_for_each(|(image, row, rows, part)| {
         let task = Task {
             gather,
             layout: &layout,

@@ -122,7 +122,7 @@ pub fn forward<T: Elementary + Real>(layer: &Layer<'_, T>, outputs: Outputs<'_, 
         .map_err(short_of(OP))?;
     let kept = outputs.kept.unwrap_or_default();
     let spread = |data, width| by_group(data, width, layer.batch_sizes, &groups);
-    let tasks: Vec<Task<'_, T>> =
+    let mut tasks: Vec<Option<Task<'_, T>>> =
         groups
             .iter()
             .cloned()
@@ -135,8 +135,9 @@ pub fn forward<T: Elementary + Real>(layer: &Layer<'_, T>, outputs: Outputs<'_, 
             .map(|((((((sequences, output), hidden), cells), activations), kept_cells), raw)| {
                 Task { sequences, output, hidden, cells, activations, kept_cells, unprojected: raw }
             })
+            .map(Some)
             .collect();
-    parallel::items(tasks)
+    parallel::tasks(&mut tasks)
         .try_for_each(|task| task.run(layer, &recurrent, projection.as_ref()))
         .map_err(short_of(OP))
 }
@@ -267,7 +268,7 @@ pub fn backward<T: Elementary + Real>(
         .transpose()
         .map_err(short_of(OP))?;
     let spread = |data, width| by_group(data, width, layer.batch_sizes, &groups);
-    let tasks: Vec<GradTask<'_, T>> = groups
+    let mut tasks: Vec<Option<GradTask<'_, T>>> = groups
         .iter()
         .cloned()
         .zip(spread(grads.gates, width))
@@ -283,8 +284,9 @@ pub fn backward<T: Elementary + Real>(
             hidden,
             cells,
         })
+        .map(Some)
         .collect();
-    parallel::items(tasks)
+    parallel::tasks(&mut tasks)
         .try_for_each(|task| task.run(layer, grad, kept, &recurrent, projection.as_ref()))
         .map_err(short_of(OP))
 }

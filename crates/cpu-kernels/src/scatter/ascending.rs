@@ -42,10 +42,8 @@ pub(crate) trait Visitor: Sync {
     /// All three: [`OutOfMemory`](crate::Error::OutOfMemory).
     fn start(&self, out: &mut [Self::Element]) -> Result<Self::State>;
 
-    /// What a group remembers of the sources from `base + first` on.
-    fn pack(&self, _base: usize, first: usize, packed: &mut [u32]) {
-        pack_offsets(first, packed);
-    }
+    /// Changes what entries remember of their sources: until then, how far behind `base` each is.
+    fn pack(&self, _base: usize, _entries: &mut [Entry]) {}
 
     /// Takes some sources. Each row receives its sources in ascending order.
     fn visit(
@@ -58,13 +56,6 @@ pub(crate) trait Visitor: Sync {
 
     /// Ends a stretch.
     fn finish(&self, state: Self::State, out: &mut [Self::Element]) -> Result<()>;
-}
-
-/// Packs the offsets from `first` on.
-pub(super) fn pack_offsets(first: usize, packed: &mut [u32]) {
-    for (offset, packed) in (first..).zip(packed) {
-        *packed = offset as u32;
-    }
 }
 
 /// Shows every source to the visitor, those of one output row in ascending order.
@@ -95,7 +86,7 @@ fn visit<V: Visitor>(
     let elements = if width == 1 { STRETCH } else { WIDE_STRETCH };
     let stretch = (elements / width).max(rows.div_ceil(MAX_STRETCHES)).max(1).next_power_of_two();
     let row_fits = u32::try_from(rows).is_ok();
-    let pack = |base: usize, first: usize, packed: &mut [u32]| visitor.pack(base, first, packed);
+    let pack = |base: usize, entries: &mut [Entry]| visitor.pack(base, entries);
     if row_fits && (stretch >= rows || n.saturating_mul(width) <= SMALL) {
         Order::check(destinations)?;
         return visit_stretch(out, visitor, |visit| batches_of_entries(destinations, &pack, visit));
@@ -119,7 +110,7 @@ fn visit<V: Visitor>(
 type Visit<'a> = dyn FnMut(usize, &[Entry]) -> Result<()> + 'a;
 
 /// [`Visitor::pack`].
-type Pack<'a> = dyn Fn(usize, usize, &mut [u32]) + Sync + 'a;
+type Pack<'a> = dyn Fn(usize, &mut [Entry]) + Sync + 'a;
 
 /// Shows `visitor` the sources of one stretch of the output, which `sources` brings.
 fn visit_stretch<V: Visitor>(
@@ -178,7 +169,7 @@ pub(crate) fn add_rows<T: Float>(
 }
 
 /// Sources whose output rows are looked up together.
-const BATCH: usize = 1024;
+const BATCH: usize = 512;
 
 /// The output rows of all sources, batch by batch.
 pub(super) struct Order;
@@ -211,17 +202,32 @@ fn batches_of_entries(
     pack: &Pack<'_>,
     visit: &mut Visit<'_>,
 ) -> Result<()> {
-    let mut packed = [0; BATCH];
     let mut entries = [Entry::default(); BATCH];
     Order::batches(destinations, 0..destinations.count(), |base, rows| {
-        let packed = &mut packed[..rows.len()];
-        pack(base, 0, packed);
         let entries = &mut entries[..rows.len()];
-        for (entry, (&row, &packed)) in entries.iter_mut().zip(rows.iter().zip(&*packed)) {
-            *entry = Entry { row: row as u32, packed };
-        }
+        simd::dispatch(Enter { rows, mask: usize::MAX, first: 0, entries });
+        pack(base, entries);
         visit(base, entries)
     })
+}
+
+/// The entries of rows, or of what a mask leaves of their numbers, sent the sources from `first` on.
+struct Enter<'a> {
+    rows: &'a [usize],
+    mask: usize,
+    first: u32,
+    entries: &'a mut [Entry],
+}
+
+impl Kernel for Enter<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let Enter { rows, mask, first, entries } = self;
+        for (offset, (entry, &row)) in (0..).zip(entries.iter_mut().zip(rows)) {
+            *entry = Entry { row: (row & mask) as u32, packed: first + offset };
+        }
+    }
 }
 
 /// The sources of one chunk, grouped by stretch and in ascending order in each group.
@@ -241,12 +247,13 @@ fn groups(
         groups.push(memory::with_capacity(op, fair + fair / 8 + 16)?);
     }
     let mask = (1usize << shift) - 1;
-    let mut packed = [0; BATCH];
-    Order::batches(destinations, chunk.clone(), |first, rows| {
-        let packed = &mut packed[..rows.len()];
-        pack(chunk.start, first - chunk.start, packed);
-        for (&row, &packed) in rows.iter().zip(&*packed) {
-            groups[row >> shift].push(Entry { row: (row & mask) as u32, packed });
+    let mut entries = [Entry::default(); BATCH];
+    Order::batches(destinations, chunk.clone(), |source, rows| {
+        let entries = &mut entries[..rows.len()];
+        simd::dispatch(Enter { rows, mask, first: (source - chunk.start) as u32, entries });
+        pack(chunk.start, entries);
+        for (&row, &entry) in rows.iter().zip(&*entries) {
+            groups[row >> shift].push(entry);
         }
         Ok(())
     })?;

@@ -43,7 +43,7 @@ impl Destinations for Rows<'_> {
 
     fn fill(&self, start: usize, rows: &mut [usize]) -> Result<()> {
         let index = &self.index[start..start + rows.len()];
-        let line = Line { index, size: self.size, first: self.base, step: 1, apart: 0, rows };
+        let line = Line { index, size: self.size, first: self.base, step: 1, rows };
         if simd::dispatch(line) {
             Ok(())
         } else {
@@ -91,21 +91,20 @@ impl Destinations for Elements<'_> {
             let piece = done..rows.len().min(done + length);
             let first = at / slab * size * inner + at % inner;
             let (index, rows) = (&index[piece.clone()], &mut rows[piece.clone()]);
-            let apart = usize::from(inner > 1);
-            valid &= simd::dispatch(Line { index, size, first, step: inner, apart, rows });
+            valid &= simd::dispatch(Line { index, size, first, step: inner, rows });
             done = piece.end;
         }
         if valid { Ok(()) } else { Err(first_invalid(self.op, index, self.size, start)) }
     }
 }
 
-/// The rows `first + step · index[j] + apart · j`; false if some index is not below `size`.
+/// The rows `first + step · index[j]`, of neighbours side by side (`step` above 1) one further on each;
+/// false if some index is not below `size`.
 struct Line<'a> {
     index: &'a [i64],
     size: usize,
     first: usize,
     step: usize,
-    apart: usize,
     rows: &'a mut [usize],
 }
 
@@ -113,12 +112,20 @@ impl Kernel for Line<'_> {
     type Output = bool;
     #[inline(always)]
     fn run(self) -> bool {
-        let Line { index, size, first, step, apart, rows } = self;
+        let Line { index, size, first, step, rows } = self;
+        // As an unsigned number, a negative index is larger than any size.
+        let is_valid = |i: i64| (i as u64) < size as u64;
         let mut valid = true;
-        for (j, (row, &i)) in rows.iter_mut().zip(index).enumerate() {
-            // As an unsigned number, a negative index is larger than any size.
-            valid &= (i as u64) < size as u64;
-            *row = (i as usize).wrapping_mul(step).wrapping_add(first + apart * j);
+        if step == 1 {
+            for (row, &i) in rows.iter_mut().zip(index) {
+                valid &= is_valid(i);
+                *row = first.wrapping_add(i as usize);
+            }
+        } else {
+            for (j, (row, &i)) in rows.iter_mut().zip(index).enumerate() {
+                valid &= is_valid(i);
+                *row = (i as usize).wrapping_mul(step).wrapping_add(first + j);
+            }
         }
         valid
     }

@@ -6,7 +6,7 @@
 //! outputs with addends put aside get their value from a long accumulator. So every schedule
 //! computes the exact sum, and only the speed depends on the data.
 
-use super::ascending::{self, Entry, Order, Visitor, pack_offsets};
+use super::ascending::{self, Entry, Order, Visitor};
 use super::segments::{Segments, ends_in_order};
 use super::{Addends, Destinations};
 use crate::{Result, memory, parallel};
@@ -262,12 +262,11 @@ impl<A: Addends<f32>> Visitor for Sum<'_, A> {
     }
 
     /// A single value is packed itself: it is at hand now, and would be far away later.
-    fn pack(&self, base: usize, first: usize, packed: &mut [u32]) {
-        if self.width > 1 {
-            return pack_offsets(first, packed);
-        }
-        for (offset, packed) in (first..).zip(packed) {
-            *packed = self.single(base + offset).to_bits();
+    fn pack(&self, base: usize, entries: &mut [Entry]) {
+        if self.width == 1 {
+            for entry in entries {
+                entry.packed = self.single(base + entry.packed as usize).to_bits();
+            }
         }
     }
 
