@@ -1,7 +1,11 @@
 //! What the environment says.
 
 use samebits_ptx_emulator::{Approximate, Checks, Schedule};
-use std::env;
+use std::{collections::BTreeMap, env, fs};
+
+/// Registers of a multiprocessor, and the portions in which a warp gets them.
+const REGISTERS: u32 = 64 << 10;
+const PORTION: u32 = 256;
 
 /// How devices behave.
 #[derive(Clone, Debug)]
@@ -11,7 +15,12 @@ pub(crate) struct Config {
     pub(crate) approximate: Approximate,
     pub(crate) devices: u32,
     pub(crate) memory: u64,
+    /// Registers per thread of compiled kernels.
+    pub(crate) registers: BTreeMap<String, u32>,
+    /// Whether freed addresses are used again.
+    pub(crate) reuse: bool,
     pub(crate) statistics: bool,
+    /// Whether work is done before the call that asks for it returns.
     pub(crate) blocking: bool,
 }
 
@@ -67,6 +76,22 @@ impl Config {
                 Approximate::Only(names.split(',').map(|name| name.trim().to_owned()).collect())
             }
         };
+        let reuse = match get("SAMEBITS_EMULATOR_ADDRESSES").as_deref() {
+            None | Some("reused") => true,
+            Some("fresh") => false,
+            Some(other) => {
+                bad("SAMEBITS_EMULATOR_ADDRESSES", other, "reused or fresh").map(|()| true)?
+            }
+        };
+        let registers = match get("SAMEBITS_EMULATOR_REGISTERS") {
+            None => BTreeMap::new(),
+            Some(path) => {
+                let text = fs::read_to_string(&path).map_err(|error| error.to_string());
+                let table = text.and_then(|text| table(&text));
+                table
+                    .map_err(|error| format!("SAMEBITS_EMULATOR_REGISTERS is {path:?}: {error}"))?
+            }
+        };
         let devices = number("SAMEBITS_EMULATOR_DEVICES", 1)?;
         if devices > 16 {
             bad("SAMEBITS_EMULATOR_DEVICES", &devices.to_string(), "at most 16")?;
@@ -77,10 +102,33 @@ impl Config {
             approximate,
             devices: devices as u32,
             memory: number("SAMEBITS_EMULATOR_MEMORY", 16 << 30)?.min(1 << 37),
+            registers,
+            reuse,
             statistics: get("SAMEBITS_EMULATOR_STATISTICS").is_some(),
             blocking: get("CUDA_LAUNCH_BLOCKING").as_deref() == Some("1"),
         })
     }
+}
+
+impl Config {
+    /// The largest block that a kernel's registers allow, if they are known.
+    pub(crate) fn most_threads(&self, kernel: &str) -> Option<u32> {
+        let registers = *self.registers.get(kernel)?;
+        let warp = (32 * registers.max(1)).next_multiple_of(PORTION);
+        Some(REGISTERS / warp * 32)
+    }
+}
+
+/// Reads lines of a kernel's name and its registers.
+fn table(text: &str) -> Result<BTreeMap<String, u32>, String> {
+    let row = |line: &str| {
+        let (name, registers) = line.split_once(' ')?;
+        Some((name.to_owned(), registers.parse().ok()?))
+    };
+    let rows = text.lines().map(|line| {
+        row(line).ok_or_else(|| format!("{line:?} must be a kernel's name and its registers"))
+    });
+    rows.collect()
 }
 
 #[cfg(test)]
@@ -101,6 +149,16 @@ mod tests {
     }
 
     #[test]
+    fn registers_limit_blocks() {
+        let registers = table("light 32\nheavy 72\n").unwrap();
+        let config = Config { registers, ..Config::from(|_| None).unwrap() };
+        assert_eq!(config.most_threads("light"), Some(2048));
+        assert_eq!(config.most_threads("heavy"), Some(896));
+        assert_eq!(config.most_threads("other"), None);
+        assert!(table("light").unwrap_err().contains("light"));
+    }
+
+    #[test]
     fn nonsense_is_refused_with_the_name_of_the_variable() {
         for (name, value) in [
             ("SAMEBITS_EMULATOR_SCHEDULE", "shuffled"),
@@ -108,6 +166,7 @@ mod tests {
             ("SAMEBITS_EMULATOR_DEVICES", "many"),
             ("SAMEBITS_EMULATOR_DEVICES", "17"),
             ("SAMEBITS_EMULATOR_STEPS", "-1"),
+            ("SAMEBITS_EMULATOR_ADDRESSES", "new"),
         ] {
             let error = with(name, value).unwrap_err();
             assert!(error.contains(name) && error.contains(value), "{error}");

@@ -189,7 +189,10 @@ unsafe extern "C" fn cuCtxSetFlags(_flags: c_uint) -> Code {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuCtxSynchronize() -> Code {
-    call_in_context(|_, _| Ok(()))
+    call_in_context(|driver, context| {
+        driver.drain(|other| other == context);
+        driver.healthy(context)
+    })
 }
 
 /// The number of limits that the interface names.

@@ -2,12 +2,14 @@
 
 use crate::{
     devices::{BLOCKS_PER_SM, MAX_THREADS, MULTIPROCESSORS, SHARED_PER_SM, THREADS_PER_SM},
+    queue::Work,
     state::{Driver, Handle, Outcome, call_in_context, put},
     status::{
-        COOPERATIVE_LAUNCH_TOO_LARGE, Code, INVALID_HANDLE, INVALID_VALUE, from_error, report,
+        COOPERATIVE_LAUNCH_TOO_LARGE, Code, INVALID_HANDLE, INVALID_VALUE, LAUNCH_OUT_OF_RESOURCES,
+        from_error, report,
     },
 };
-use samebits_ptx_emulator::{Error, Launch};
+use samebits_ptx_emulator::{Device, EntryInfo, Launch};
 use std::{
     ffi::{c_int, c_uint, c_void},
     slice,
@@ -33,11 +35,10 @@ unsafe extern "C" fn cuLaunchKernel(
         dynamic_shared: shared,
     };
     call_in_context(|driver, context| {
-        driver.stream(stream)?;
         // SAFETY: the interface demands one valid pointer per parameter in `params`, or a list of
         // options in `extra`.
         let bytes = unsafe { parameters(driver, function, params, extra)? };
-        run(driver, context, function, launch, &bytes)
+        run(driver, context, function, launch, stream, bytes)
     })
 }
 
@@ -60,7 +61,6 @@ unsafe extern "C" fn cuLaunchCooperativeKernel(
         dynamic_shared: shared,
     };
     call_in_context(|driver, context| {
-        driver.stream(stream)?;
         // Blocks run one after another, so they cannot wait for each other.
         if launch.grid != [1, 1, 1] {
             report(COOPERATIVE_LAUNCH_TOO_LARGE, "the emulator's blocks do not run concurrently");
@@ -68,7 +68,7 @@ unsafe extern "C" fn cuLaunchCooperativeKernel(
         }
         // SAFETY: the interface demands one valid pointer per parameter in `params`.
         let bytes = unsafe { parameters(driver, function, params, std::ptr::null_mut())? };
-        run(driver, context, function, launch, &bytes)
+        run(driver, context, function, launch, stream, bytes)
     })
 }
 
@@ -133,16 +133,25 @@ unsafe fn parameters(
     Ok(bytes)
 }
 
+/// Checks a launch and leaves it to its stream.
 fn run(
     driver: &mut Driver,
     context: Handle,
     function: Handle,
     launch: Launch,
-    params: &[u8],
+    stream: Handle,
+    params: Vec<u8>,
 ) -> Outcome {
+    let stream = driver.stream(stream)?;
     let state = driver.functions.get(&function).ok_or(INVALID_HANDLE)?;
     let module = driver.modules.get(&state.module).ok_or(INVALID_HANDLE)?;
-    if module.context != context {
+    let of_stream = driver.streams.get(&stream).map(|stream| stream.context);
+    if module.context != context || of_stream != Some(context) {
+        let message = format!(
+            "{}: the function, the stream and the current context are not of one context",
+            state.name
+        );
+        report(INVALID_HANDLE, &message);
         return Err(INVALID_HANDLE);
     }
     if launch.dynamic_shared > state.max_dynamic {
@@ -156,30 +165,23 @@ fn run(
         return Err(INVALID_VALUE);
     }
     let (loaded, name) = (module.loaded.clone(), state.name.clone());
-    let (statistics, blocking) = (driver.config.statistics, driver.config.blocking);
-    match driver.device_of(context)?.launch(&loaded, &name, launch, params) {
-        Ok(stats) => {
-            if statistics {
-                use std::io::Write;
-                let (warps, lanes) = (stats.warp_instructions, stats.lane_instructions);
-                // A closed stream is no reason to fail.
-                let _ = writeln!(
-                    std::io::stderr(),
-                    "CUDA driver emulator: {name}: {warps} warp and {lanes} lane instructions"
-                );
-            }
-            Ok(())
-        }
-        Err(error) => {
-            let code = from_error(&error);
-            if !matches!(error, Error::Fault(_)) {
-                return Err(code);
-            }
-            // A kernel that faults takes its context with it. The launch itself has succeeded:
-            // the next call will tell.
-            driver.context(context)?.sticky = Some(code);
-            if blocking { Err(code) } else { Ok(()) }
-        }
+    Device::check(&loaded, &name, launch, &params).map_err(|error| from_error(&error))?;
+    let threads: u32 = launch.block.iter().product();
+    if let Some(most) = driver.config.most_threads(&name).filter(|&most| threads > most) {
+        let message = format!("{name}: {threads} threads, where its registers allow {most}");
+        report(LAUNCH_OUT_OF_RESOURCES, &message);
+        return Err(LAUNCH_OUT_OF_RESOURCES);
+    }
+    driver.enqueue(stream, Work::Launch { loaded, name, launch, params });
+    // A launch that is done has told what it knows.
+    if driver.config.blocking { driver.healthy(context) } else { Ok(()) }
+}
+
+impl Driver {
+    /// The largest block that a kernel can be launched with.
+    pub(crate) fn max_threads(&self, name: &str, info: &EntryInfo) -> u32 {
+        let declared = info.max_threads.unwrap_or(MAX_THREADS);
+        declared.min(MAX_THREADS).min(self.config.most_threads(name).unwrap_or(MAX_THREADS))
     }
 }
 
@@ -189,7 +191,7 @@ fn resident(driver: &Driver, function: Handle, threads: c_int, dynamic: usize) -
     let module = driver.modules.get(&state.module).ok_or(INVALID_HANDLE)?;
     let info = module.loaded.entry(&state.name).ok_or(INVALID_HANDLE)?;
     let threads = u32::try_from(threads).ok().filter(|&n| n > 0).ok_or(INVALID_VALUE)?;
-    if threads > info.max_threads.unwrap_or(MAX_THREADS).min(MAX_THREADS) {
+    if threads > driver.max_threads(&state.name, &info) {
         return Ok(0);
     }
     let shared = u64::from(info.shared_bytes) + dynamic as u64;

@@ -1,8 +1,9 @@
 //! Allocation, copies and fills.
 
 use crate::{
-    state::{Driver, Handle, Outcome, call, call_in_context, put},
-    status::{Code, INVALID_VALUE, OUT_OF_MEMORY, from_error},
+    queue::{HostAddress, Work},
+    state::{Allocation, Driver, Handle, Outcome, call, call_in_context, call_on_stream, put},
+    status::{Code, INVALID_HANDLE, INVALID_VALUE, NOT_FOUND, OUT_OF_MEMORY, from_error, report},
 };
 use std::{
     alloc::{Layout, alloc_zeroed, dealloc},
@@ -10,68 +11,110 @@ use std::{
     slice,
 };
 
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemAlloc_v2(address: *mut u64, size: usize) -> Code {
+    call_in_context(|driver, context| {
+        if size == 0 || address.is_null() {
+            return Err(INVALID_VALUE);
+        }
+        let size = size as u64;
+        let found = driver.reserve(context, None, size)?;
+        driver.device_of(context)?.place(found, size).map_err(|error| from_error(&error))?;
+        driver.context(context)?.placed.insert(found);
+        driver.allocations.insert(found, Allocation { size, context });
+        // SAFETY: the interface demands a pointer that is null or valid for a write.
+        unsafe { put(address, found) }
+    })
+}
+
+/// Allocates in the order of a stream: the address is known at once, and there is memory when the
+/// stream gets there.
+///
 /// # Safety
 ///
 /// `address` is null or valid for a write.
 pub(crate) unsafe fn allocate(
     driver: &mut Driver,
     context: Handle,
+    stream: Handle,
     address: *mut u64,
     size: usize,
 ) -> Outcome {
-    if size == 0 {
+    if size == 0 || address.is_null() {
         return Err(INVALID_VALUE);
     }
-    let device = driver.device_of(context)?;
-    let found = device.alloc(size as u64).map_err(|error| from_error(&error))?;
-    driver.context(context)?.allocations.insert(found);
+    let size = size as u64;
+    let found = driver.reserve(context, Some(stream), size)?;
+    driver.allocations.insert(found, Allocation { size, context });
+    driver.state_of(context)?.promised += size;
+    driver.enqueue(stream, Work::Place { address: found, size });
     // SAFETY: the caller's promise.
     unsafe { put(address, found) }
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuMemAlloc_v2(address: *mut u64, size: usize) -> Code {
-    // SAFETY: the interface demands a pointer that is null or valid for a write.
-    call_in_context(|driver, context| unsafe { allocate(driver, context, address, size) })
-}
-
-#[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemAllocAsync(address: *mut u64, size: usize, stream: Handle) -> Code {
-    call_in_context(|driver, context| {
-        driver.stream(stream)?;
+    call_on_stream(stream, |driver, stream, context| {
         // SAFETY: the interface demands a pointer that is null or valid for a write.
-        unsafe { allocate(driver, context, address, size) }
+        unsafe { allocate(driver, context, stream, address, size) }
     })
 }
 
-fn free(driver: &mut Driver, address: u64) -> Outcome {
-    if address == 0 {
-        return Ok(());
-    }
-    driver.owner(address)?.free(address).map_err(|error| from_error(&error))?;
-    for context in driver.contexts.values_mut() {
-        context.allocations.remove(&address);
-    }
-    Ok(())
+/// Takes an allocation from its owner.
+fn disown(driver: &mut Driver, address: u64) -> Outcome<Allocation> {
+    driver.allocations.remove(&address).ok_or_else(|| {
+        report(INVALID_VALUE, &format!("no allocation starts at {address:#x}, or it is freed"));
+        INVALID_VALUE
+    })
 }
 
+/// Frees at once: work that still uses the memory finds it gone.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemFree_v2(address: u64) -> Code {
-    call_in_context(|driver, _| free(driver, address))
+    call_in_context(|driver, _| {
+        if address == 0 {
+            return Ok(());
+        }
+        let Allocation { context, .. } = disown(driver, address)?;
+        if !driver.context(context)?.placed.contains(&address) {
+            // Allocated by a stream that has not come to it.
+            driver.drain(|other| other == context);
+            driver.healthy(context)?;
+        }
+        let state = driver.state_of(context)?;
+        state.device.free(address).map_err(|error| from_error(&error))?;
+        let room = state.room(address);
+        state.spare.put(room, address);
+        driver.context(context)?.placed.remove(&address);
+        Ok(())
+    })
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemFreeAsync(address: u64, stream: Handle) -> Code {
-    call_in_context(|driver, _| {
-        driver.stream(stream)?;
-        free(driver, address)
+    call_on_stream(stream, |driver, stream, context| {
+        if address == 0 {
+            return Ok(());
+        }
+        let found = driver.allocations.get(&address);
+        if found.is_some_and(|found| found.context != context) {
+            report(INVALID_VALUE, "memory is freed in a stream of another context");
+            return Err(INVALID_VALUE);
+        }
+        disown(driver, address)?;
+        let room = driver.state_of(context)?.room(address);
+        driver.streams.get_mut(&stream).ok_or(INVALID_HANDLE)?.spare.put(room, address);
+        driver.enqueue(stream, Work::Free { address });
+        Ok(())
     })
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemGetInfo_v2(available: *mut usize, total: *mut usize) -> Code {
     call_in_context(|driver, context| {
-        let (used, capacity) = driver.device_of(context)?.memory_info();
+        let state = driver.state_of(context)?;
+        let (used, capacity) = state.device.memory_info();
+        let used = (used + state.promised).min(capacity);
         // SAFETY: the interface demands pointers that are null or valid for a write.
         unsafe {
             put(available, (capacity - used) as usize)?;
@@ -87,8 +130,7 @@ unsafe extern "C" fn cuMemGetAddressRange_v2(
     address: u64,
 ) -> Code {
     call_in_context(|driver, _| {
-        let range = driver.owner(address)?.allocation(address);
-        let (start, len) = range.ok_or(crate::status::NOT_FOUND)?;
+        let (start, len) = driver.allocation(address).ok_or(NOT_FOUND)?;
         // Either result may be left out.
         for (to, value) in [(base, start), (size.cast::<u64>(), len)] {
             if !to.is_null() {
@@ -117,7 +159,7 @@ unsafe fn host_allocate(memory: *mut *mut c_void, size: usize) -> Code {
         if found.is_null() {
             return Err(OUT_OF_MEMORY);
         }
-        driver.host.insert(found as usize, layout);
+        driver.host.insert(found.expose_provenance(), layout);
         // SAFETY: not null, and so valid by the caller's promise.
         unsafe { put(memory, found.cast()) }
     })
@@ -138,7 +180,9 @@ unsafe extern "C" fn cuMemAllocHost_v2(memory: *mut *mut c_void, size: usize) ->
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemFreeHost(memory: *mut c_void) -> Code {
     call(|driver| {
-        let layout = driver.host.remove(&(memory as usize)).ok_or(INVALID_VALUE)?;
+        let layout = driver.host.remove(&memory.addr()).ok_or(INVALID_VALUE)?;
+        // Copies from and to it come first, as in the driver.
+        driver.drain(|_| true);
         // SAFETY: the table holds exactly what `alloc_zeroed` returned with this layout and has
         // not been given back.
         unsafe { dealloc(memory.cast(), layout) };
@@ -146,58 +190,132 @@ unsafe extern "C" fn cuMemFreeHost(memory: *mut c_void) -> Code {
     })
 }
 
+impl Driver {
+    /// Whether a stretch of host memory is page-locked.
+    fn pinned(&self, address: HostAddress, size: usize) -> bool {
+        let found = self.host.range(..=address).next_back();
+        found.is_some_and(|(&base, layout)| address - base + size <= layout.size())
+    }
+}
+
+/// Copies to the device. Ordinary memory is staged: it may change as soon as the call returns.
+/// Page-locked memory is read when the stream gets there.
+///
 /// # Safety
 ///
-/// `from` is valid for reads of `size` bytes, unless `size` is zero.
-unsafe fn upload(driver: &mut Driver, to: u64, from: *const c_void, size: usize) -> Outcome {
+/// `from` is valid for reads of `size` bytes, unless `size` is zero; page-locked memory until the
+/// copy is done.
+unsafe fn upload(
+    driver: &mut Driver,
+    stream: Handle,
+    to: u64,
+    from: *const c_void,
+    size: usize,
+) -> Outcome {
     if size == 0 {
         return Ok(());
     }
     if from.is_null() {
         return Err(INVALID_VALUE);
     }
-    // SAFETY: the caller's promise; bytes have no alignment and no invalid values.
-    let bytes = unsafe { slice::from_raw_parts(from.cast::<u8>(), size) };
-    driver.owner(to)?.write(to, bytes).map_err(|error| from_error(&error))
+    driver.accessible(to, size as u64)?;
+    let address = from.expose_provenance();
+    let work = if driver.pinned(address, size) {
+        Work::UploadPinned { to, from: address, size }
+    } else {
+        // SAFETY: the caller's promise; bytes have no alignment and no invalid values.
+        let bytes = unsafe { slice::from_raw_parts(from.cast::<u8>(), size) };
+        Work::Upload { to, bytes: bytes.to_vec() }
+    };
+    driver.enqueue(stream, work);
+    Ok(())
 }
 
+/// Copies to the host when the stream gets there. Until then the destination holds a pattern, so
+/// that nobody reads what was there before and takes it for a result.
+///
 /// # Safety
 ///
-/// `to` is valid for writes of `size` bytes, unless `size` is zero.
-unsafe fn download(driver: &mut Driver, to: *mut c_void, from: u64, size: usize) -> Outcome {
+/// `to` is valid for writes of `size` bytes until the copy is done, unless `size` is zero.
+unsafe fn download(
+    driver: &mut Driver,
+    stream: Handle,
+    to: *mut c_void,
+    from: u64,
+    size: usize,
+) -> Outcome {
     if size == 0 {
         return Ok(());
     }
     if to.is_null() {
         return Err(INVALID_VALUE);
     }
-    let device = driver.owner(from)?;
-    // The destination may be uninitialised memory, so no reference to it is made before it is
-    // written.
-    let mut bytes = vec![0; size];
-    device.read(from, &mut bytes).map_err(|error| from_error(&error))?;
-    // SAFETY: the caller's promise, and fresh memory overlaps nothing.
-    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.cast::<u8>(), size) };
+    driver.accessible(from, size as u64)?;
+    // SAFETY: the caller's promise.
+    unsafe { to.cast::<u8>().write_bytes(NOT_YET, size) };
+    driver.enqueue(stream, Work::Download { to: to.expose_provenance(), from, size });
     Ok(())
 }
 
-fn copy(driver: &mut Driver, to: u64, from: u64, size: usize) -> Outcome {
+/// What the destination of a copy holds until the copy is done.
+const NOT_YET: u8 = 0xee;
+
+fn copy(driver: &mut Driver, stream: Handle, to: u64, from: u64, size: usize) -> Outcome {
     if size == 0 {
         return Ok(());
     }
-    if driver.owner(to)?.owns(from) {
-        let device = driver.owner(to)?;
-        return device.copy(to, from, size as u64).map_err(|error| from_error(&error));
+    driver.accessible(to, size as u64)?;
+    driver.accessible(from, size as u64)?;
+    driver.enqueue(stream, Work::Copy { to, from, size });
+    Ok(())
+}
+
+fn fill(driver: &mut Driver, stream: Handle, to: u64, pattern: &[u8], count: usize) -> Outcome {
+    let size = (count as u64).checked_mul(pattern.len() as u64).ok_or(INVALID_VALUE)?;
+    if size == 0 {
+        return Ok(());
     }
-    let mut bytes = vec![0; size];
-    driver.owner(from)?.read(from, &mut bytes).map_err(|error| from_error(&error))?;
-    driver.owner(to)?.write(to, &bytes).map_err(|error| from_error(&error))
+    if !to.is_multiple_of(pattern.len() as u64) {
+        return Err(INVALID_VALUE);
+    }
+    driver.accessible(to, size)?;
+    driver.enqueue(stream, Work::Fill { to, size, pattern: pattern.to_vec() });
+    Ok(())
+}
+
+/// Runs a call that works in the legacy stream of the current context.
+fn in_legacy(body: impl FnOnce(&mut Driver, Handle) -> Outcome) -> Code {
+    call_in_context(|driver, context| {
+        let stream = driver.context(context)?.legacy;
+        body(driver, stream)
+    })
+}
+
+/// The same, and waits for it.
+fn blocking(body: impl FnOnce(&mut Driver, Handle) -> Outcome) -> Code {
+    call_in_context(|driver, context| {
+        let stream = driver.context(context)?.legacy;
+        body(driver, stream)?;
+        driver.reach(driver.tail(stream));
+        driver.healthy(context)
+    })
+}
+
+/// Runs a call that works in a stream, which may be of another context than the current one:
+/// addresses say where memory is.
+fn in_stream(stream: Handle, body: impl FnOnce(&mut Driver, Handle) -> Outcome) -> Code {
+    call_in_context(|driver, _| {
+        let stream = driver.stream(stream)?;
+        let context = driver.streams.get(&stream).ok_or(INVALID_HANDLE)?.context;
+        driver.healthy(context)?;
+        body(driver, stream)
+    })
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemcpyHtoD_v2(to: u64, from: *const c_void, size: usize) -> Code {
     // SAFETY: the interface demands `size` readable bytes at `from`.
-    call_in_context(|driver, _| unsafe { upload(driver, to, from, size) })
+    blocking(|driver, stream| unsafe { upload(driver, stream, to, from, size) })
 }
 
 #[unsafe(no_mangle)]
@@ -207,17 +325,15 @@ unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
     size: usize,
     stream: Handle,
 ) -> Code {
-    call_in_context(|driver, _| {
-        driver.stream(stream)?;
-        // SAFETY: the interface demands `size` readable bytes at `from`.
-        unsafe { upload(driver, to, from, size) }
-    })
+    // SAFETY: the interface demands `size` readable bytes at `from`, until the copy is done if
+    // they are page-locked.
+    in_stream(stream, |driver, stream| unsafe { upload(driver, stream, to, from, size) })
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemcpyDtoH_v2(to: *mut c_void, from: u64, size: usize) -> Code {
     // SAFETY: the interface demands `size` writable bytes at `to`.
-    call_in_context(|driver, _| unsafe { download(driver, to, from, size) })
+    blocking(|driver, stream| unsafe { download(driver, stream, to, from, size) })
 }
 
 #[unsafe(no_mangle)]
@@ -227,24 +343,19 @@ unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
     size: usize,
     stream: Handle,
 ) -> Code {
-    call_in_context(|driver, _| {
-        driver.stream(stream)?;
-        // SAFETY: the interface demands `size` writable bytes at `to`.
-        unsafe { download(driver, to, from, size) }
-    })
+    // SAFETY: the interface demands `size` writable bytes at `to` until the copy is done.
+    in_stream(stream, |driver, stream| unsafe { download(driver, stream, to, from, size) })
 }
 
+/// Between two places of a device nobody waits.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemcpyDtoD_v2(to: u64, from: u64, size: usize) -> Code {
-    call_in_context(|driver, _| copy(driver, to, from, size))
+    in_legacy(|driver, stream| copy(driver, stream, to, from, size))
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, size: usize, stream: Handle) -> Code {
-    call_in_context(|driver, _| {
-        driver.stream(stream)?;
-        copy(driver, to, from, size)
-    })
+    in_stream(stream, |driver, stream| copy(driver, stream, to, from, size))
 }
 
 #[unsafe(no_mangle)]
@@ -256,28 +367,20 @@ unsafe extern "C" fn cuMemcpyPeerAsync(
     size: usize,
     stream: Handle,
 ) -> Code {
-    call_in_context(|driver, _| {
-        driver.stream(stream)?;
-        driver.context(to_context)?;
-        driver.context(from_context)?;
-        copy(driver, to, from, size)
+    in_stream(stream, |driver, stream| {
+        for (address, context) in [(to, to_context), (from, from_context)] {
+            if size > 0 && !driver.device_of(context)?.owns(address) {
+                report(INVALID_VALUE, &format!("{address:#x} is not of the context named for it"));
+                return Err(INVALID_VALUE);
+            }
+        }
+        copy(driver, stream, to, from, size)
     })
-}
-
-fn fill(driver: &mut Driver, to: u64, pattern: &[u8], count: usize) -> Outcome {
-    let size = (count as u64).checked_mul(pattern.len() as u64).ok_or(INVALID_VALUE)?;
-    if size == 0 {
-        return Ok(());
-    }
-    if !to.is_multiple_of(pattern.len() as u64) {
-        return Err(INVALID_VALUE);
-    }
-    driver.owner(to)?.fill(to, size, pattern).map_err(|error| from_error(&error))
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemsetD8_v2(to: u64, value: c_uchar, count: usize) -> Code {
-    call_in_context(|driver, _| fill(driver, to, &[value], count))
+    in_legacy(|driver, stream| fill(driver, stream, to, &[value], count))
 }
 
 #[unsafe(no_mangle)]
@@ -287,15 +390,12 @@ unsafe extern "C" fn cuMemsetD8Async(
     count: usize,
     stream: Handle,
 ) -> Code {
-    call_in_context(|driver, _| {
-        driver.stream(stream)?;
-        fill(driver, to, &[value], count)
-    })
+    in_stream(stream, |driver, stream| fill(driver, stream, to, &[value], count))
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemsetD16_v2(to: u64, value: c_ushort, count: usize) -> Code {
-    call_in_context(|driver, _| fill(driver, to, &value.to_le_bytes(), count))
+    in_legacy(|driver, stream| fill(driver, stream, to, &value.to_le_bytes(), count))
 }
 
 #[unsafe(no_mangle)]
@@ -305,15 +405,12 @@ unsafe extern "C" fn cuMemsetD16Async(
     count: usize,
     stream: Handle,
 ) -> Code {
-    call_in_context(|driver, _| {
-        driver.stream(stream)?;
-        fill(driver, to, &value.to_le_bytes(), count)
-    })
+    in_stream(stream, |driver, stream| fill(driver, stream, to, &value.to_le_bytes(), count))
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemsetD32_v2(to: u64, value: c_uint, count: usize) -> Code {
-    call_in_context(|driver, _| fill(driver, to, &value.to_le_bytes(), count))
+    in_legacy(|driver, stream| fill(driver, stream, to, &value.to_le_bytes(), count))
 }
 
 #[unsafe(no_mangle)]
@@ -323,8 +420,5 @@ unsafe extern "C" fn cuMemsetD32Async(
     count: usize,
     stream: Handle,
 ) -> Code {
-    call_in_context(|driver, _| {
-        driver.stream(stream)?;
-        fill(driver, to, &value.to_le_bytes(), count)
-    })
+    in_stream(stream, |driver, stream| fill(driver, stream, to, &value.to_le_bytes(), count))
 }

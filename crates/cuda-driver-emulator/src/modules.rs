@@ -1,7 +1,7 @@
 //! Modules, their functions and variables.
 
 use crate::{
-    devices::{CAPABILITY, MAX_THREADS, SHARED_OPT_IN, SHARED_PER_BLOCK},
+    devices::{CAPABILITY, SHARED_OPT_IN, SHARED_PER_BLOCK},
     state::{FunctionState, Handle, ModuleState, call, call_in_context, put},
     status::{
         Code, FILE_NOT_FOUND, INVALID_HANDLE, INVALID_IMAGE, INVALID_VALUE, NO_BINARY_FOR_GPU,
@@ -95,7 +95,10 @@ unsafe extern "C" fn cuModuleLoad(module: *mut Handle, path: *const c_char) -> C
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuModuleUnload(module: Handle) -> Code {
-    call_in_context(|driver, _| driver.unload(module))
+    call_in_context(|driver, context| {
+        driver.module(module, context)?;
+        driver.unload(module)
+    })
 }
 
 /// # Safety
@@ -115,10 +118,10 @@ unsafe extern "C" fn cuModuleGetFunction(
     module: Handle,
     name: *const c_char,
 ) -> Code {
-    call_in_context(|driver, _| {
+    call_in_context(|driver, context| {
         // SAFETY: the interface demands a zero-terminated text.
         let name = unsafe { text(name)? };
-        let state = driver.modules.get(&module).ok_or(INVALID_HANDLE)?;
+        let state = driver.module(module, context)?;
         let info = state.loaded.entry(name).ok_or_else(|| {
             report(NOT_FOUND, &format!("the module has no entry point {name}"));
             NOT_FOUND
@@ -147,10 +150,10 @@ unsafe extern "C" fn cuModuleGetGlobal_v2(
     module: Handle,
     name: *const c_char,
 ) -> Code {
-    call_in_context(|driver, _| {
+    call_in_context(|driver, context| {
         // SAFETY: the interface demands a zero-terminated text.
         let name = unsafe { text(name)? };
-        let state = driver.modules.get(&module).ok_or(INVALID_HANDLE)?;
+        let state = driver.module(module, context)?;
         let (start, len) = state.loaded.variable(name).ok_or(NOT_FOUND)?;
         if !address.is_null() {
             // SAFETY: the interface demands a pointer that is null or valid for a write.
@@ -179,18 +182,20 @@ unsafe extern "C" fn cuFuncGetAttribute(
     attribute: c_uint,
     function: Handle,
 ) -> Code {
-    call_in_context(|driver, _| {
+    call_in_context(|driver, context| {
         let state = driver.functions.get(&function).ok_or(INVALID_HANDLE)?;
-        let module = driver.modules.get(&state.module).ok_or(INVALID_HANDLE)?;
+        let module = driver.module(state.module, context)?;
         let info = module.loaded.entry(&state.name).ok_or(INVALID_HANDLE)?;
         let (major, minor) = module.loaded.module().isa();
         let found = match attribute {
-            0 => info.max_threads.unwrap_or(MAX_THREADS).min(MAX_THREADS),
+            0 => driver.max_threads(&state.name, &info),
             1 => info.shared_bytes,
             2 => info.const_bytes,
             3 => info.local_bytes,
-            // Virtual registers say nothing about the registers of a compiled kernel.
-            4 => info.registers.min(255),
+            // Virtual registers say little about the registers of a compiled kernel.
+            4 => {
+                driver.config.registers.get(&state.name).copied().unwrap_or(info.registers.min(255))
+            }
             5 => 10 * major + minor,
             6 => 10 * CAPABILITY.0 + CAPABILITY.1,
             7 => 0,
@@ -206,9 +211,9 @@ unsafe extern "C" fn cuFuncGetAttribute(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuFuncSetAttribute(function: Handle, attribute: c_uint, value: c_int) -> Code {
-    call_in_context(|driver, _| {
+    call_in_context(|driver, context| {
         let state = driver.functions.get(&function).ok_or(INVALID_HANDLE)?;
-        let module = driver.modules.get(&state.module).ok_or(INVALID_HANDLE)?;
+        let module = driver.module(state.module, context)?;
         let info = module.loaded.entry(&state.name).ok_or(INVALID_HANDLE)?;
         match attribute {
             8 => {

@@ -1,8 +1,8 @@
-//! Memory pools. An address is never used twice, so a pool has nothing to keep.
+//! Memory pools. Freed memory is kept by streams and devices, so a pool has nothing to keep.
 
 use crate::{
     memory::allocate,
-    state::{Handle, PoolState, call, call_in_context, put},
+    state::{Handle, PoolState, call, call_on_stream, put},
     status::{Code, INVALID_VALUE},
 };
 use std::ffi::{c_int, c_uint, c_void};
@@ -111,10 +111,9 @@ unsafe extern "C" fn cuMemAllocFromPoolAsync(
     pool: Handle,
     stream: Handle,
 ) -> Code {
-    call_in_context(|driver, context| {
-        driver.stream(stream)?;
+    call_on_stream(stream, |driver, stream, context| {
         driver.pools.get(&pool).ok_or(INVALID_VALUE)?;
         // SAFETY: the interface demands a pointer that is null or valid for a write.
-        unsafe { allocate(driver, context, address, size) }
+        unsafe { allocate(driver, context, stream, address, size) }
     })
 }

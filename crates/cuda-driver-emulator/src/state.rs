@@ -2,18 +2,20 @@
 
 use crate::{
     config::Config,
+    queue::{Mark, Spare, Work},
     status::{
         self, CONTEXT_IS_DESTROYED, Code, INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE,
-        NOT_INITIALIZED, SUCCESS, UNKNOWN,
+        NOT_INITIALIZED, NOT_PERMITTED, SUCCESS, UNKNOWN,
     },
 };
 use parking_lot::Mutex;
 use samebits_ptx_emulator::{Device, Loaded};
 use std::{
     alloc::Layout,
-    cell::RefCell,
-    collections::{BTreeMap, BTreeSet},
+    cell::{Cell, RefCell},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     panic::{AssertUnwindSafe, catch_unwind},
+    sync::atomic::{AtomicU64, Ordering},
     time::Instant,
 };
 
@@ -29,6 +31,24 @@ pub(crate) struct DeviceState {
     /// The pool that stream-ordered allocation uses.
     pub(crate) pool: Handle,
     pub(crate) default_pool: Handle,
+    /// Bytes of memory that streams have yet to place.
+    pub(crate) promised: u64,
+    /// How many bytes are reserved at each address that was given out.
+    pub(crate) rooms: BTreeMap<u64, u64>,
+    /// Addresses that any stream may use again.
+    pub(crate) spare: Spare,
+}
+
+impl DeviceState {
+    /// Whether the device's memory suffices for `size` bytes more.
+    pub(crate) fn fits(&self, size: u64) -> bool {
+        let (used, capacity) = self.device.memory_info();
+        size <= capacity.saturating_sub(used + self.promised)
+    }
+
+    pub(crate) fn room(&self, address: u64) -> u64 {
+        self.rooms.get(&address).copied().unwrap_or(0)
+    }
 }
 
 /// One context.
@@ -37,23 +57,48 @@ pub(crate) struct ContextState {
     pub(crate) ordinal: usize,
     /// The error that a kernel left behind: every later call returns it.
     pub(crate) sticky: Option<Code>,
-    pub(crate) allocations: BTreeSet<u64>,
+    /// The legacy default stream.
+    pub(crate) legacy: Handle,
+    /// The default streams of threads.
+    pub(crate) of_threads: BTreeMap<u64, Handle>,
+    /// Where there is memory of this context, whatever its owner thinks.
+    pub(crate) placed: BTreeSet<u64>,
     pub(crate) limits: BTreeMap<u32, usize>,
     pub(crate) cache: u32,
 }
 
-/// One stream: there is nothing to know but where it belongs.
-#[derive(Debug)]
+/// An allocation, as its owner knows it: from the call that returned its address to the call that
+/// frees it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Allocation {
+    pub(crate) size: u64,
+    pub(crate) context: Handle,
+}
+
+/// One stream.
+#[derive(Debug, Default)]
 pub(crate) struct StreamState {
     pub(crate) context: Handle,
-    pub(crate) flags: u32,
+    /// Whether it is ordered with the legacy default stream.
+    pub(crate) blocking: bool,
     pub(crate) priority: i32,
+    pub(crate) queue: VecDeque<Work>,
+    /// How much work is done.
+    pub(crate) done: u64,
+    /// Its owner has no handle any more; it goes when it has nothing to do.
+    pub(crate) destroyed: bool,
+    /// Addresses that this stream will have freed before it gets to work that comes now.
+    pub(crate) spare: Spare,
 }
 
 /// One event.
 #[derive(Debug)]
 pub(crate) struct EventState {
+    pub(crate) context: Handle,
     pub(crate) timed: bool,
+    /// Where it was last recorded.
+    pub(crate) mark: Option<Mark>,
+    /// When that place was reached.
     pub(crate) recorded: Option<Instant>,
 }
 
@@ -92,6 +137,7 @@ pub(crate) struct Driver {
     pub(crate) modules: BTreeMap<Handle, ModuleState>,
     pub(crate) functions: BTreeMap<Handle, FunctionState>,
     pub(crate) pools: BTreeMap<Handle, PoolState>,
+    pub(crate) allocations: BTreeMap<u64, Allocation>,
     /// Page-locked host memory.
     pub(crate) host: BTreeMap<usize, Layout>,
     next: Handle,
@@ -102,6 +148,13 @@ static DRIVER: Mutex<Option<Driver>> = Mutex::new(None);
 thread_local! {
     /// The stack of current contexts.
     pub(crate) static CURRENT: RefCell<Vec<Handle>> = const { RefCell::new(Vec::new()) };
+    /// A number of this thread.
+    static THREAD: u64 = {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    };
+    /// Whether this thread is in a function that a stream calls.
+    pub(crate) static IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
 }
 
 pub(crate) type Outcome<T = ()> = Result<T, Code>;
@@ -130,6 +183,7 @@ pub(crate) fn initialise() -> Code {
         modules: BTreeMap::new(),
         functions: BTreeMap::new(),
         pools: BTreeMap::new(),
+        allocations: BTreeMap::new(),
         host: BTreeMap::new(),
         next: 0x5a00_0000_0000,
         config,
@@ -140,7 +194,15 @@ pub(crate) fn initialise() -> Code {
         device.set_checks(fresh.config.checks);
         let pool = fresh.handle();
         fresh.pools.insert(pool, PoolState { ordinal: ordinal as usize, ..PoolState::default() });
-        fresh.devices.push(DeviceState { device, primary: None, pool, default_pool: pool });
+        fresh.devices.push(DeviceState {
+            device,
+            primary: None,
+            pool,
+            default_pool: pool,
+            promised: 0,
+            rooms: BTreeMap::new(),
+            spare: Spare::default(),
+        });
     }
     *driver = Some(fresh);
     SUCCESS
@@ -148,6 +210,9 @@ pub(crate) fn initialise() -> Code {
 
 /// Runs one call of the interface on the driver.
 pub(crate) fn call(body: impl FnOnce(&mut Driver) -> Outcome) -> Code {
+    if IN_CALLBACK.get() {
+        return NOT_PERMITTED;
+    }
     // A panic must not cross the C interface.
     let run = AssertUnwindSafe(|| match DRIVER.lock().as_mut() {
         None => Err(NOT_INITIALIZED),
@@ -169,6 +234,20 @@ pub(crate) fn call_in_context(body: impl FnOnce(&mut Driver, Handle) -> Outcome)
         let context = driver.current()?;
         driver.healthy(context)?;
         body(driver, context)
+    })
+}
+
+/// Runs one call that needs a stream and its context in good health. Only a default stream needs
+/// a current context.
+pub(crate) fn call_on_stream(
+    stream: Handle,
+    body: impl FnOnce(&mut Driver, Handle, Handle) -> Outcome,
+) -> Code {
+    call(|driver| {
+        let stream = driver.stream(stream)?;
+        let context = driver.streams.get(&stream).ok_or(INVALID_HANDLE)?.context;
+        driver.healthy(context)?;
+        body(driver, stream, context)
     })
 }
 
@@ -209,8 +288,19 @@ impl Driver {
 
     /// The device of a context.
     pub(crate) fn device_of(&mut self, context: Handle) -> Outcome<&mut Device> {
+        Ok(&mut self.state_of(context)?.device)
+    }
+
+    /// The device of a context, and what the driver knows about it.
+    pub(crate) fn state_of(&mut self, context: Handle) -> Outcome<&mut DeviceState> {
         let ordinal = self.context(context)?.ordinal;
-        Ok(&mut self.devices[ordinal].device)
+        Ok(&mut self.devices[ordinal])
+    }
+
+    /// The contexts of a device.
+    pub(crate) fn contexts_on(&self, ordinal: usize) -> Vec<Handle> {
+        let here = self.contexts.iter().filter(|(_, state)| state.ordinal == ordinal);
+        here.map(|(&handle, _)| handle).collect()
     }
 
     /// The device that an address belongs to.
@@ -225,25 +315,94 @@ impl Driver {
             })
     }
 
-    /// Checks a stream handle. The legacy and the per-thread default streams always exist.
-    pub(crate) fn stream(&self, stream: Handle) -> Outcome {
-        if stream <= 2 || self.streams.contains_key(&stream) { Ok(()) } else { Err(INVALID_HANDLE) }
+    /// The allocation or the module's variable that an address lies in: base and size.
+    pub(crate) fn allocation(&mut self, address: u64) -> Option<(u64, u64)> {
+        if let Some((&base, found)) = self.allocations.range(..=address).next_back()
+            && address - base < found.size
+        {
+            return Some((base, found.size));
+        }
+        let (base, size) = self.owner(address).ok()?.allocation(address)?;
+        // What has been freed may still be in place.
+        let variable = !self.contexts.values().any(|context| context.placed.contains(&base));
+        variable.then_some((base, size))
+    }
+
+    /// Fails unless `size` bytes at `address` belong to somebody.
+    pub(crate) fn accessible(&mut self, address: u64, size: u64) -> Outcome {
+        let found = self.allocation(address);
+        if found.is_some_and(|(base, len)| size <= len - (address - base)) {
+            return Ok(());
+        }
+        let message = match found {
+            Some((base, len)) => {
+                format!("{size} bytes at {address:#x} reach beyond the {len} bytes at {base:#x}")
+            }
+            None => format!("there is no memory at {address:#x}, or it has been freed"),
+        };
+        status::report(INVALID_VALUE, &message);
+        Err(INVALID_VALUE)
+    }
+
+    /// The stream behind a handle; a current context has two default streams.
+    pub(crate) fn stream(&mut self, stream: Handle) -> Outcome<Handle> {
+        match stream {
+            0 | 1 => {
+                let context = self.current()?;
+                Ok(self.context(context)?.legacy)
+            }
+            2 => {
+                let context = self.current()?;
+                let thread = THREAD.with(|thread| *thread);
+                if let Some(&known) = self.context(context)?.of_threads.get(&thread) {
+                    return Ok(known);
+                }
+                let fresh = self.create_stream(context, true, 0);
+                self.context(context)?.of_threads.insert(thread, fresh);
+                Ok(fresh)
+            }
+            other => match self.streams.get(&other) {
+                Some(state) if !state.destroyed => Ok(other),
+                _ => Err(INVALID_HANDLE),
+            },
+        }
+    }
+
+    pub(crate) fn create_stream(
+        &mut self,
+        context: Handle,
+        blocking: bool,
+        priority: i32,
+    ) -> Handle {
+        let handle = self.handle();
+        let state = StreamState { context, blocking, priority, ..StreamState::default() };
+        self.streams.insert(handle, state);
+        handle
     }
 
     /// Makes a context.
     pub(crate) fn create_context(&mut self, ordinal: usize) -> Handle {
         let handle = self.handle();
-        self.contexts.insert(handle, ContextState { ordinal, ..ContextState::default() });
+        let legacy = self.create_stream(handle, true, 0);
+        self.contexts.insert(handle, ContextState { ordinal, legacy, ..ContextState::default() });
         handle
     }
 
-    /// Destroys a context and everything in it.
+    /// Destroys a context and everything in it. What its streams have not done is never done.
     pub(crate) fn destroy_context(&mut self, handle: Handle) -> Outcome {
         let state = self.contexts.remove(&handle).ok_or(INVALID_CONTEXT)?;
-        let device = &mut self.devices[state.ordinal].device;
-        for address in state.allocations {
+        let mut promised = 0;
+        for stream in self.streams.values().filter(|stream| stream.context == handle) {
+            promised += stream.queue.iter().map(Work::promised).sum::<u64>();
+        }
+        self.streams.retain(|_, stream| stream.context != handle);
+        self.events.retain(|_, event| event.context != handle);
+        self.allocations.retain(|_, allocation| allocation.context != handle);
+        let device = &mut self.devices[state.ordinal];
+        device.promised -= promised;
+        for address in state.placed {
             // Whatever is left is the context's own.
-            device.free(address).map_err(|error| status::from_error(&error))?;
+            device.device.free(address).map_err(|error| status::from_error(&error))?;
         }
         let modules: Vec<Handle> = self
             .modules
@@ -254,8 +413,19 @@ impl Driver {
         for module in modules {
             self.unload(module)?;
         }
-        self.streams.retain(|_, stream| stream.context != handle);
         Ok(())
+    }
+
+    /// A module of the current context.
+    pub(crate) fn module(&self, handle: Handle, current: Handle) -> Outcome<&ModuleState> {
+        match self.modules.get(&handle) {
+            Some(module) if module.context == current => Ok(module),
+            Some(_) => {
+                status::report(INVALID_CONTEXT, "the module is not of the current context");
+                Err(INVALID_CONTEXT)
+            }
+            None => Err(INVALID_HANDLE),
+        }
     }
 
     /// Unloads a module and forgets its functions.

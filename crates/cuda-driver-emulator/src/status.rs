@@ -41,6 +41,7 @@ codes! {
     FILE_NOT_FOUND = 301 c"CUDA_ERROR_FILE_NOT_FOUND" c"file not found";
     INVALID_HANDLE = 400 c"CUDA_ERROR_INVALID_HANDLE" c"invalid resource handle";
     NOT_FOUND = 500 c"CUDA_ERROR_NOT_FOUND" c"named symbol not found";
+    NOT_READY = 600 c"CUDA_ERROR_NOT_READY" c"device not ready";
     ILLEGAL_ADDRESS = 700 c"CUDA_ERROR_ILLEGAL_ADDRESS"
         c"an illegal memory access was encountered";
     LAUNCH_OUT_OF_RESOURCES = 701 c"CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"
@@ -56,6 +57,7 @@ codes! {
     LAUNCH_FAILED = 719 c"CUDA_ERROR_LAUNCH_FAILED" c"unspecified launch failure";
     COOPERATIVE_LAUNCH_TOO_LARGE = 720 c"CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE"
         c"too many blocks in cooperative launch";
+    NOT_PERMITTED = 800 c"CUDA_ERROR_NOT_PERMITTED" c"operation not permitted";
     NOT_SUPPORTED = 801 c"CUDA_ERROR_NOT_SUPPORTED" c"operation not supported";
     UNKNOWN = 999 c"CUDA_ERROR_UNKNOWN" c"unknown error";
 }

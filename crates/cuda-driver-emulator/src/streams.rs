@@ -1,13 +1,11 @@
-//! Streams and events. Every operation is complete when its call returns.
+//! Streams and events.
 
 use crate::{
-    state::{EventState, Handle, StreamState, call, call_in_context, put},
-    status::{Code, INVALID_HANDLE, INVALID_VALUE, SUCCESS},
+    queue::{Mark, Work},
+    state::{Driver, EventState, Handle, Outcome, call, call_in_context, put},
+    status::{Code, INVALID_HANDLE, INVALID_VALUE, NOT_READY, report},
 };
-use std::{
-    ffi::{c_int, c_uint, c_void},
-    time::Instant,
-};
+use std::ffi::{c_int, c_uint, c_void};
 
 /// `CU_EVENT_DISABLE_TIMING`
 const DISABLE_TIMING: c_uint = 2;
@@ -20,9 +18,7 @@ unsafe fn create(stream: *mut Handle, flags: c_uint, priority: c_int) -> Code {
         if flags > 1 {
             return Err(INVALID_VALUE);
         }
-        let handle = driver.handle();
-        let priority = priority.clamp(-5, 0);
-        driver.streams.insert(handle, StreamState { context, flags, priority });
+        let handle = driver.create_stream(context, flags == 0, priority.clamp(-5, 0));
         // SAFETY: the caller's promise.
         unsafe { put(stream, handle) }
     })
@@ -44,25 +40,53 @@ unsafe extern "C" fn cuStreamCreateWithPriority(
     unsafe { create(stream, flags, priority) }
 }
 
+/// The stream goes when it has nothing left to do.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuStreamDestroy_v2(stream: Handle) -> Code {
-    call(|driver| driver.streams.remove(&stream).map(|_| ()).ok_or(INVALID_HANDLE))
+    call(|driver| {
+        let state = driver.streams.get_mut(&stream).filter(|state| !state.destroyed);
+        let state = state.ok_or(INVALID_HANDLE)?;
+        state.destroyed = true;
+        if state.queue.is_empty() {
+            driver.streams.remove(&stream);
+        }
+        Ok(())
+    })
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuStreamSynchronize(stream: Handle) -> Code {
-    call_in_context(|driver, _| driver.stream(stream))
+    call_in_context(|driver, context| {
+        let stream = driver.stream(stream)?;
+        driver.reach(driver.tail(stream));
+        let own = driver.streams.get(&stream).map_or(context, |state| state.context);
+        driver.healthy(own)
+    })
+}
+
+/// Whether a place is reached. A question gives the stream time for one piece of work, so that
+/// who goes on asking gets there.
+fn ready(driver: &mut Driver, mark: Mark, context: Handle) -> Outcome {
+    if driver.reached(mark) {
+        return driver.healthy(context);
+    }
+    driver.step(mark.stream);
+    driver.healthy(context)?;
+    Err(NOT_READY)
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuStreamQuery(stream: Handle) -> Code {
-    call_in_context(|driver, _| driver.stream(stream))
+    call_in_context(|driver, context| {
+        let stream = driver.stream(stream)?;
+        ready(driver, driver.tail(stream), context)
+    })
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuStreamGetCtx(stream: Handle, context: *mut Handle) -> Code {
     call_in_context(|driver, current| {
-        driver.stream(stream)?;
+        let stream = driver.stream(stream)?;
         let found = driver.streams.get(&stream).map_or(current, |state| state.context);
         // SAFETY: the interface demands a pointer that is null or valid for a write.
         unsafe { put(context, found) }
@@ -72,8 +96,8 @@ unsafe extern "C" fn cuStreamGetCtx(stream: Handle, context: *mut Handle) -> Cod
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuStreamGetFlags(stream: Handle, flags: *mut c_uint) -> Code {
     call_in_context(|driver, _| {
-        driver.stream(stream)?;
-        let found = driver.streams.get(&stream).map_or(0, |state| state.flags);
+        let stream = driver.stream(stream)?;
+        let found = driver.streams.get(&stream).map_or(0, |state| c_uint::from(!state.blocking));
         // SAFETY: the interface demands a pointer that is null or valid for a write.
         unsafe { put(flags, found) }
     })
@@ -82,7 +106,7 @@ unsafe extern "C" fn cuStreamGetFlags(stream: Handle, flags: *mut c_uint) -> Cod
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuStreamGetPriority(stream: Handle, priority: *mut c_int) -> Code {
     call_in_context(|driver, _| {
-        driver.stream(stream)?;
+        let stream = driver.stream(stream)?;
         let found = driver.streams.get(&stream).map_or(0, |state| state.priority);
         // SAFETY: the interface demands a pointer that is null or valid for a write.
         unsafe { put(priority, found) }
@@ -92,8 +116,12 @@ unsafe extern "C" fn cuStreamGetPriority(stream: Handle, priority: *mut c_int) -
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuStreamWaitEvent(stream: Handle, event: Handle, _flags: c_uint) -> Code {
     call_in_context(|driver, _| {
-        driver.stream(stream)?;
-        if driver.events.contains_key(&event) { Ok(()) } else { Err(INVALID_HANDLE) }
+        let stream = driver.stream(stream)?;
+        // An event that was never recorded is waited for by nobody.
+        if let Some(mark) = driver.events.get(&event).ok_or(INVALID_HANDLE)?.mark {
+            driver.enqueue(stream, Work::Wait(mark));
+        }
+        Ok(())
     })
 }
 
@@ -112,25 +140,23 @@ unsafe extern "C" fn cuLaunchHostFunc(
     function: Option<unsafe extern "C" fn(*mut c_void)>,
     data: *mut c_void,
 ) -> Code {
-    let checked = call_in_context(|driver, _| driver.stream(stream));
     let Some(function) = function else { return INVALID_VALUE };
-    if checked == SUCCESS {
-        // SAFETY: the interface demands a function that may be called with `data` at any time
-        // after this call begins. The driver is not locked here.
-        unsafe { function(data) };
-    }
-    checked
+    call_in_context(|driver, _| {
+        let stream = driver.stream(stream)?;
+        driver.enqueue(stream, Work::Call { function, data: data.expose_provenance() });
+        Ok(())
+    })
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuEventCreate(event: *mut Handle, flags: c_uint) -> Code {
-    call_in_context(|driver, _| {
+    call_in_context(|driver, context| {
         if flags > 7 {
             return Err(INVALID_VALUE);
         }
         let handle = driver.handle();
         let timed = flags & DISABLE_TIMING == 0;
-        driver.events.insert(handle, EventState { timed, recorded: None });
+        driver.events.insert(handle, EventState { context, timed, mark: None, recorded: None });
         // SAFETY: the interface demands a pointer that is null or valid for a write.
         unsafe { put(event, handle) }
     })
@@ -143,8 +169,13 @@ unsafe extern "C" fn cuEventDestroy_v2(event: Handle) -> Code {
 
 fn record(event: Handle, stream: Handle) -> Code {
     call_in_context(|driver, _| {
-        driver.stream(stream)?;
-        driver.events.get_mut(&event).ok_or(INVALID_HANDLE)?.recorded = Some(Instant::now());
+        let stream = driver.stream(stream)?;
+        let own = driver.events.get(&event).ok_or(INVALID_HANDLE)?.context;
+        if driver.streams.get(&stream).is_none_or(|state| state.context != own) {
+            report(INVALID_HANDLE, "the event and the stream are of different contexts");
+            return Err(INVALID_HANDLE);
+        }
+        driver.enqueue(stream, Work::Record { event });
         Ok(())
     })
 }
@@ -159,21 +190,26 @@ unsafe extern "C" fn cuEventRecordWithFlags(event: Handle, stream: Handle, _flag
     record(event, stream)
 }
 
-fn exists(event: Handle) -> Code {
-    call_in_context(|driver, _| match driver.events.contains_key(&event) {
-        true => Ok(()),
-        false => Err(INVALID_HANDLE),
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuEventQuery(event: Handle) -> Code {
+    call(|driver| {
+        let state = driver.events.get(&event).ok_or(INVALID_HANDLE)?;
+        let (mark, context) = (state.mark, state.context);
+        driver.healthy(context)?;
+        mark.map_or(Ok(()), |mark| ready(driver, mark, context))
     })
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuEventQuery(event: Handle) -> Code {
-    exists(event)
-}
-
-#[unsafe(no_mangle)]
 unsafe extern "C" fn cuEventSynchronize(event: Handle) -> Code {
-    exists(event)
+    call(|driver| {
+        let state = driver.events.get(&event).ok_or(INVALID_HANDLE)?;
+        let (mark, context) = (state.mark, state.context);
+        if let Some(mark) = mark {
+            driver.reach(mark);
+        }
+        driver.healthy(context)
+    })
 }
 
 /// # Safety
@@ -181,9 +217,14 @@ unsafe extern "C" fn cuEventSynchronize(event: Handle) -> Code {
 /// `milliseconds` is null or valid for a write.
 unsafe fn elapsed(milliseconds: *mut f32, start: Handle, end: Handle) -> Code {
     call_in_context(|driver, _| {
-        let at = |event: Handle| {
-            let state = driver.events.get(&event).ok_or(INVALID_HANDLE)?;
-            if state.timed { state.recorded.ok_or(INVALID_HANDLE) } else { Err(INVALID_HANDLE) }
+        let state = |event: Handle| driver.events.get(&event).ok_or(INVALID_HANDLE);
+        let (start, end) = (state(start)?, state(end)?);
+        if start.context != end.context {
+            return Err(INVALID_HANDLE);
+        }
+        let at = |event: &EventState| match event {
+            EventState { timed: true, mark: Some(_), recorded, .. } => recorded.ok_or(NOT_READY),
+            _ => Err(INVALID_HANDLE),
         };
         let (start, end) = (at(start)?, at(end)?);
         let time = end.saturating_duration_since(start).as_secs_f64() * 1e3;

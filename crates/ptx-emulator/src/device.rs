@@ -167,7 +167,8 @@ impl Device {
         (self.memory.used(), self.memory.capacity())
     }
 
-    /// Allocates uninitialised memory. An allocation of zero bytes has an address too.
+    /// Allocates uninitialised memory at addresses that have never been used. An allocation of
+    /// zero bytes has an address too.
     ///
     /// # Errors
     ///
@@ -176,7 +177,23 @@ impl Device {
         self.memory.insert(|| Region::uninitialised(size as usize), size, 1, false)
     }
 
-    /// Frees the allocation that starts at `address`. The address is never used again.
+    /// Sets addresses aside for up to `size` bytes, without memory behind them: an access is a
+    /// fault until [`place`](Device::place). Returns the first.
+    pub fn reserve(&mut self, size: u64) -> u64 {
+        self.memory.reserve(size, 1)
+    }
+
+    /// Puts `size` bytes of uninitialised memory at an address that [`reserve`](Device::reserve)
+    /// gave for at least as many. After [`free`](Device::free) it can be done again.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Memory`] if the device's memory does not suffice, or there is memory already.
+    pub fn place(&mut self, address: u64, size: u64) -> Result<(), Error> {
+        self.memory.place(address, || Region::uninitialised(size as usize), size, false)
+    }
+
+    /// Frees the allocation that starts at `address`.
     ///
     /// # Errors
     ///
@@ -359,5 +376,19 @@ impl Device {
             grid_id: self.launches,
         };
         exec::launch(&mut self.memory, &mut self.interval, kernel, target)
+    }
+
+    /// Checks everything about a launch that can be checked before it runs.
+    ///
+    /// # Errors
+    ///
+    /// The [`Error::Launch`] that [`launch`](Device::launch) would return.
+    pub fn check(
+        loaded: &Loaded,
+        kernel: &str,
+        launch: Launch,
+        params: &[u8],
+    ) -> Result<(), Error> {
+        exec::check(loaded, kernel, launch, params).map(|_| ())
     }
 }

@@ -31,10 +31,10 @@ impl Allocation {
     }
 }
 
-/// All allocations of a device. Addresses are never used twice.
+/// All allocations of a device.
 #[derive(Debug)]
 pub(crate) struct Memory {
-    /// Slots by index; a freed slot is reused, its address is not.
+    /// Slots by index; a freed slot is reused.
     slots: Vec<Option<Allocation>>,
     free: Vec<u32>,
     by_base: BTreeMap<u64, u32>,
@@ -68,20 +68,30 @@ impl Memory {
         self.capacity
     }
 
-    /// Places `region` at a fresh address.
-    pub(crate) fn insert(
+    /// Sets addresses aside for an allocation of up to `size` bytes.
+    pub(crate) fn reserve(&mut self, size: u64, align: u64) -> u64 {
+        let base = self.next.next_multiple_of(align.max(ALIGN));
+        // More than the capacity is never placed.
+        self.next = base + size.min(self.capacity) + GAP;
+        base
+    }
+
+    /// Places a region of `size` bytes at `base`, whose addresses were reserved.
+    pub(crate) fn place(
         &mut self,
+        base: u64,
         make: impl FnOnce() -> Region,
         size: u64,
-        align: u64,
         constant: bool,
-    ) -> Result<u64, Error> {
+    ) -> Result<(), Error> {
+        let fail = |message| Err(Error::Memory { op: "alloc", address: base, size, message });
         if size > self.capacity - self.used {
-            let message = format!("out of memory: {} of {} bytes in use", self.used, self.capacity);
-            return Err(Error::Memory { op: "alloc", address: 0, size, message });
+            return fail(format!("out of memory: {} of {} bytes in use", self.used, self.capacity));
         }
-        let base = self.next.next_multiple_of(align.max(ALIGN));
-        self.next = base + size + GAP;
+        if self.find(base).is_some() {
+            return fail("the address is in use".to_owned());
+        }
+        self.graves.remove(&base);
         self.used += size;
         let allocation = Allocation { base, region: make(), constant };
         let slot = match self.free.pop() {
@@ -93,6 +103,19 @@ impl Memory {
         };
         self.slots[slot as usize] = Some(allocation);
         self.by_base.insert(base, slot);
+        Ok(())
+    }
+
+    /// Places a region at addresses that have never been used.
+    pub(crate) fn insert(
+        &mut self,
+        make: impl FnOnce() -> Region,
+        size: u64,
+        align: u64,
+        constant: bool,
+    ) -> Result<u64, Error> {
+        let base = self.reserve(size, align);
+        self.place(base, make, size, constant)?;
         Ok(base)
     }
 

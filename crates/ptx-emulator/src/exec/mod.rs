@@ -90,21 +90,9 @@ pub(crate) fn launch(
     kernel: &str,
     target: Target<'_>,
 ) -> Result<Stats, Error> {
-    let fail = |message: String| Error::Launch { kernel: kernel.to_owned(), message };
+    let entry = check(target.loaded, kernel, target.launch, target.params)?;
     let module = &*target.loaded.module;
-    let entry = module.function(kernel).ok_or_else(|| fail("no such entry point".to_owned()))?;
     let Launch { grid, block, dynamic_shared } = target.launch;
-    check_shape(entry, grid, block).map_err(fail)?;
-    if target.params.len() != entry.param_bytes as usize {
-        let (wanted, found) = (entry.param_bytes, target.params.len());
-        return Err(fail(format!("takes {wanted} bytes of parameters, got {found}")));
-    }
-    if u64::from(dynamic_shared) + u64::from(entry.shared_bytes) > 227 << 10 {
-        return Err(fail(format!(
-            "{dynamic_shared} bytes of dynamic and {} of static shared memory exceed 227 KiB",
-            entry.shared_bytes
-        )));
-    }
     let functions = || module.functions.iter().filter(|function| !function.is_entry);
     let max = |size: fn(&Function) -> u32| functions().map(size).max().unwrap_or(0) as usize;
     let mut context = Context {
@@ -148,6 +136,31 @@ pub(crate) fn launch(
         })?;
     }
     Ok(context.stats)
+}
+
+/// The entry point, if it can be launched like this.
+pub(crate) fn check<'a>(
+    loaded: &'a Loaded,
+    kernel: &str,
+    launch: Launch,
+    params: &[u8],
+) -> Result<&'a Function, Error> {
+    let fail = |message: String| Error::Launch { kernel: kernel.to_owned(), message };
+    let entry = loaded.module.function(kernel);
+    let entry = entry.ok_or_else(|| fail("no such entry point".to_owned()))?;
+    let Launch { grid, block, dynamic_shared } = launch;
+    check_shape(entry, grid, block).map_err(fail)?;
+    if params.len() != entry.param_bytes as usize {
+        let (wanted, found) = (entry.param_bytes, params.len());
+        return Err(fail(format!("takes {wanted} bytes of parameters, got {found}")));
+    }
+    if u64::from(dynamic_shared) + u64::from(entry.shared_bytes) > 227 << 10 {
+        return Err(fail(format!(
+            "{dynamic_shared} bytes of dynamic and {} of static shared memory exceed 227 KiB",
+            entry.shared_bytes
+        )));
+    }
+    Ok(entry)
 }
 
 fn check_shape(entry: &Function, grid: [u32; 3], block: [u32; 3]) -> Result<(), String> {

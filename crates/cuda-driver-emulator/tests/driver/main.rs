@@ -5,14 +5,20 @@
 
 #![allow(clippy::print_stdout)]
 
+mod faults;
+
 use cudarc::{
-    driver::{CudaContext, DriverError, LaunchConfig, PushKernelArg, sys},
+    driver::{
+        CudaContext, CudaSlice, CudaStream, DeviceRepr, DriverError, LaunchConfig, PushKernelArg,
+        sys,
+    },
     nvrtc::Ptx,
 };
 use std::{
     env, fs,
     path::PathBuf,
     process::{Command, Output},
+    sync::Arc,
 };
 
 const CHILD: &str = "SAMEBITS_EMULATOR_TEST_CHILD";
@@ -55,8 +61,18 @@ fn on_driver(name: &str, runs: &[&[(&str, &str)]], body: impl FnOnce() -> Result
     }
 }
 
+/// Copies to the host and waits: the copy alone may still be on its way when it returns.
+fn read<T: DeviceRepr>(
+    stream: &Arc<CudaStream>,
+    slice: &CudaSlice<T>,
+) -> Result<Vec<T>, DriverError> {
+    let values = stream.clone_dtoh(slice)?;
+    stream.synchronize()?;
+    Ok(values)
+}
+
 const PLAIN: &[&[(&str, &str)]] = &[&[]];
-const BASIC: &str = include_str!("../../ptx-emulator/tests/ptx/basic.ptx");
+const BASIC: &str = include_str!("../../../ptx-emulator/tests/ptx/basic.ptx");
 
 #[test]
 fn a_vector_is_added_through_cudarc() {
@@ -78,7 +94,7 @@ fn a_vector_is_added_through_cudarc() {
         // SAFETY: the arguments are those of `vector_add(const float*, const float*, float*, int)`
         // and the arrays have `n` elements.
         unsafe { launch.launch(config) }?;
-        let sum = stream.clone_dtoh(&z)?;
+        let sum = read(&stream, &z)?;
         assert!((0..1000).all(|i| sum[i].to_bits() == (a[i] + b[i]).to_bits()));
         Ok(())
     });
@@ -96,9 +112,9 @@ fn streams_events_and_copies_work() {
         two.memcpy_dtod(&x, &mut y)?;
         let end = two.record_event(Some(sys::CUevent_flags::CU_EVENT_DEFAULT))?;
         assert!(start.elapsed_ms(&end)? >= 0.0);
-        assert_eq!(two.clone_dtoh(&y)?, [1, 2, 3, 4]);
+        assert_eq!(read(&two, &y)?, [1, 2, 3, 4]);
         two.memset_zeros(&mut y)?;
-        assert_eq!(two.clone_dtoh(&y)?, [0; 4]);
+        assert_eq!(read(&two, &y)?, [0; 4]);
         let (free, total) = ctx.mem_get_info()?;
         assert!(free < total);
         drop((x, y));
@@ -175,9 +191,12 @@ fn several_devices_have_memories_of_their_own() {
         assert_eq!(CudaContext::device_count()?, 2);
         let (a, b) = (CudaContext::new(0)?, CudaContext::new(1)?);
         assert_eq!(CudaContext::new(2).unwrap_err().0, sys::CUresult::CUDA_ERROR_INVALID_DEVICE);
-        let x = a.default_stream().clone_htod(&[1.5f64, 2.5])?;
-        let y = b.default_stream().clone_dtod(&x)?;
-        assert_eq!(b.default_stream().clone_dtoh(&y)?, [1.5, 2.5]);
+        // Streams of their own: cudarc's copy between devices binds the source's context on its
+        // way, and whose default stream the next call means depends on that.
+        let (from, to) = (a.new_stream()?, b.new_stream()?);
+        let x = from.clone_htod(&[1.5f64, 2.5])?;
+        let y = to.clone_dtod(&x)?;
+        assert_eq!(read(&to, &y)?, [1.5, 2.5]);
         assert_eq!(a.compute_capability()?, (8, 0));
         Ok(())
     });
@@ -231,7 +250,7 @@ fn schedules_order_float_atomics() {
         // SAFETY: the arguments are those of `warp_sum(const float*, float*)`, one element per
         // thread.
         unsafe { launch.launch(config) }?;
-        Ok(stream.clone_dtoh(&sum)?[0].to_bits())
+        Ok(read(&stream, &sum)?[0].to_bits())
     };
     println!("sum {:08x}", run().unwrap());
 }

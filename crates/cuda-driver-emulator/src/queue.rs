@@ -1,0 +1,383 @@
+//! Work that streams have not done yet.
+//!
+//! The driver is as late as it may be: work waits in the queue of its stream until somebody is
+//! entitled to its result, and the queues of streams that nobody has ordered are run in an order
+//! that the schedule chooses. A program that reads before it waits reads old bytes every time.
+
+use crate::{
+    state::{Driver, Handle, Outcome},
+    status::{Code, ILLEGAL_ADDRESS, from_error, report},
+};
+use samebits_ptx_emulator::{Error, Launch, Loaded, Schedule};
+use std::{collections::BTreeMap, ffi::c_void, time::Instant};
+
+/// How much work a stream holds before a call waits for the oldest.
+const QUEUE: usize = 1024;
+
+/// A place in a stream: reached once that much work of the stream is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mark {
+    pub(crate) stream: Handle,
+    position: u64,
+}
+
+impl Mark {
+    /// The place one piece of work further on.
+    fn next(self) -> Mark {
+        Mark { position: self.position + 1, ..self }
+    }
+}
+
+/// An address of the host, which its owner keeps valid until the work is done.
+pub(crate) type HostAddress = usize;
+
+/// One piece of work.
+#[derive(Debug)]
+pub(crate) enum Work {
+    /// Memory appears at addresses that were given out before.
+    Place {
+        address: u64,
+        size: u64,
+    },
+    Free {
+        address: u64,
+    },
+    Launch {
+        loaded: Loaded,
+        name: String,
+        launch: Launch,
+        params: Vec<u8>,
+    },
+    /// Bytes that were staged when the copy was asked for.
+    Upload {
+        to: u64,
+        bytes: Vec<u8>,
+    },
+    /// Bytes of page-locked memory, read when the copy runs.
+    UploadPinned {
+        to: u64,
+        from: HostAddress,
+        size: usize,
+    },
+    Download {
+        to: HostAddress,
+        from: u64,
+        size: usize,
+    },
+    Copy {
+        to: u64,
+        from: u64,
+        size: usize,
+    },
+    Fill {
+        to: u64,
+        size: u64,
+        pattern: Vec<u8>,
+    },
+    Record {
+        event: Handle,
+    },
+    Wait(Mark),
+    Call {
+        function: unsafe extern "C" fn(*mut c_void),
+        data: HostAddress,
+    },
+}
+
+impl Work {
+    /// Bytes of memory that this work will take.
+    pub(crate) fn promised(&self) -> u64 {
+        if let Work::Place { size, .. } = self { *size } else { 0 }
+    }
+}
+
+/// Freed addresses by the number of bytes that were reserved there; the last one freed goes first.
+#[derive(Debug, Default)]
+pub(crate) struct Spare(BTreeMap<u64, Vec<u64>>);
+
+impl Spare {
+    pub(crate) fn put(&mut self, room: u64, address: u64) {
+        self.0.entry(room).or_default().push(address);
+    }
+
+    /// Takes addresses with room for `size` bytes.
+    pub(crate) fn take(&mut self, size: u64) -> Option<u64> {
+        let (&room, addresses) = self.0.range_mut(size..).next()?;
+        let found = addresses.pop();
+        if addresses.is_empty() {
+            self.0.remove(&room);
+        }
+        found
+    }
+
+    /// Takes this very address, if it is here.
+    fn remove(&mut self, room: u64, address: u64) -> bool {
+        let Some(addresses) = self.0.get_mut(&room) else { return false };
+        let Some(at) = addresses.iter().position(|&known| known == address) else { return false };
+        addresses.remove(at);
+        if addresses.is_empty() {
+            self.0.remove(&room);
+        }
+        true
+    }
+}
+
+impl Driver {
+    /// Appends work to a stream.
+    pub(crate) fn enqueue(&mut self, stream: Handle, work: Work) {
+        self.order_with_legacy(stream);
+        if let Work::Record { event } = &work {
+            let mark = self.tail(stream).next();
+            if let Some(state) = self.events.get_mut(event) {
+                (state.mark, state.recorded) = (Some(mark), None);
+            }
+        }
+        self.push(stream, work);
+        if self.config.blocking {
+            self.reach(self.tail(stream));
+        }
+        while self.streams.get(&stream).is_some_and(|state| state.queue.len() > QUEUE) {
+            self.step(stream);
+        }
+    }
+
+    fn push(&mut self, stream: Handle, work: Work) {
+        if let Some(state) = self.streams.get_mut(&stream) {
+            state.queue.push_back(work);
+        }
+    }
+
+    /// The legacy stream waits for every blocking stream of its context, and they for it.
+    fn order_with_legacy(&mut self, stream: Handle) {
+        let Some(state) = self.streams.get(&stream) else { return };
+        if !state.blocking {
+            return;
+        }
+        let context = state.context;
+        let legacy = self.contexts.get(&context).map_or(0, |state| state.legacy);
+        let others: Vec<Handle> = if stream == legacy {
+            let blocking = self.streams.iter().filter(|(_, s)| s.blocking && s.context == context);
+            blocking.map(|(&other, _)| other).filter(|&other| other != stream).collect()
+        } else {
+            vec![legacy]
+        };
+        for other in others {
+            let mark = self.tail(other);
+            if !self.reached(mark) {
+                self.push(stream, Work::Wait(mark));
+            }
+        }
+    }
+
+    /// The end of what a stream has been asked for.
+    pub(crate) fn tail(&self, stream: Handle) -> Mark {
+        let position = self.streams.get(&stream).map_or(0, |s| s.done + s.queue.len() as u64);
+        Mark { stream, position }
+    }
+
+    /// Whether a place has been reached. A stream that is gone has done everything.
+    pub(crate) fn reached(&self, mark: Mark) -> bool {
+        self.streams.get(&mark.stream).is_none_or(|state| state.done >= mark.position)
+    }
+
+    /// Works until a place is reached. What goes wrong is kept in the context of the stream.
+    pub(crate) fn reach(&mut self, mark: Mark) {
+        while !self.reached(mark) {
+            self.step(mark.stream);
+        }
+    }
+
+    /// Does everything that streams have been asked for, and that `wanted` says to.
+    pub(crate) fn drain(&mut self, wanted: impl Fn(Handle) -> bool) {
+        let mut streams: Vec<Handle> = self
+            .streams
+            .iter()
+            .filter(|(_, state)| wanted(state.context))
+            .map(|(&stream, _)| stream)
+            .collect();
+        match self.config.schedule {
+            Schedule::InOrder => {}
+            Schedule::Reversed => streams.reverse(),
+            Schedule::Seeded(seed) => {
+                let first = seed % streams.len().max(1) as u64;
+                streams.rotate_left(first as usize);
+            }
+        }
+        for stream in streams {
+            self.reach(self.tail(stream));
+        }
+    }
+
+    /// Does the oldest piece of work of a stream.
+    pub(crate) fn step(&mut self, stream: Handle) {
+        let Some(state) = self.streams.get_mut(&stream) else { return };
+        let context = state.context;
+        let Some(work) = state.queue.pop_front() else { return };
+        // The work is waited for, or it fails, before it counts as done.
+        let outcome = match work {
+            Work::Wait(mark) => {
+                self.reach(mark);
+                Ok(())
+            }
+            Work::Record { event } => {
+                let mark = self.streams.get(&stream).map(|s| Mark { stream, position: s.done + 1 });
+                if let Some(state) = self.events.get_mut(&event)
+                    && state.mark == mark
+                {
+                    state.recorded = Some(Instant::now());
+                }
+                Ok(())
+            }
+            work => self.perform(stream, context, work),
+        };
+        if let Err(code) = outcome {
+            self.poison(context, code);
+        }
+        if let Some(state) = self.streams.get_mut(&stream) {
+            state.done += 1;
+            if state.destroyed && state.queue.is_empty() {
+                self.streams.remove(&stream);
+            }
+        }
+    }
+
+    /// Takes a context out of service: every later call in it returns `code`, and what its
+    /// streams have not done is never done.
+    fn poison(&mut self, context: Handle, code: Code) {
+        if let Some(state) = self.contexts.get_mut(&context) {
+            state.sticky = Some(code);
+        }
+        let mut promised = 0;
+        for state in self.streams.values_mut().filter(|state| state.context == context) {
+            state.done += state.queue.len() as u64;
+            promised += state.queue.drain(..).map(|work| work.promised()).sum::<u64>();
+        }
+        if let Ok(device) = self.state_of(context) {
+            device.promised -= promised;
+        }
+    }
+
+    fn perform(&mut self, stream: Handle, context: Handle, work: Work) -> Outcome {
+        // The call checked what it could: whatever is wrong with an address now went wrong since.
+        let late = |error: Error| {
+            report(ILLEGAL_ADDRESS, &error.to_string());
+            ILLEGAL_ADDRESS
+        };
+        match work {
+            Work::Place { address, size } => {
+                let state = self.state_of(context)?;
+                state.promised -= size;
+                state.device.place(address, size).map_err(|error| from_error(&error))?;
+                self.context(context)?.placed.insert(address);
+                Ok(())
+            }
+            Work::Free { address } => {
+                self.device_of(context)?.free(address).map_err(late)?;
+                self.context(context)?.placed.remove(&address);
+                let room = self.state_of(context)?.room(address);
+                let state = self.streams.get_mut(&stream);
+                // Unless the stream itself has taken it again.
+                if state.is_some_and(|state| state.spare.remove(room, address)) {
+                    self.state_of(context)?.spare.put(room, address);
+                }
+                Ok(())
+            }
+            Work::Launch { loaded, name, launch, params } => {
+                let statistics = self.config.statistics;
+                let done = self.device_of(context)?.launch(&loaded, &name, launch, &params);
+                let stats = done.map_err(|error| from_error(&error))?;
+                if statistics {
+                    use std::io::Write;
+                    let (warps, lanes) = (stats.warp_instructions, stats.lane_instructions);
+                    // A closed stream is no reason to fail.
+                    let _ = writeln!(
+                        std::io::stderr(),
+                        "CUDA driver emulator: {name}: {warps} warp and {lanes} lane instructions"
+                    );
+                }
+                Ok(())
+            }
+            Work::Upload { to, bytes } => self.owner(to)?.write(to, &bytes).map_err(late),
+            Work::UploadPinned { to, from, size } => {
+                let from = std::ptr::with_exposed_provenance::<u8>(from);
+                // SAFETY: the interface demands that page-locked memory stays valid, and is not
+                // written, until the copy is done.
+                let bytes = unsafe { std::slice::from_raw_parts(from, size) };
+                self.owner(to)?.write(to, bytes).map_err(late)
+            }
+            Work::Download { to, from, size } => {
+                // The destination may be uninitialised memory, so no reference to it is made
+                // before it is written.
+                let mut bytes = vec![0; size];
+                self.owner(from)?.read(from, &mut bytes).map_err(late)?;
+                let to = std::ptr::with_exposed_provenance_mut::<u8>(to);
+                // SAFETY: the interface demands that the memory stays valid for `size` bytes until
+                // the copy is done; fresh memory overlaps nothing.
+                unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, size) };
+                Ok(())
+            }
+            Work::Copy { to, from, size } => {
+                if self.owner(to)?.owns(from) {
+                    return self.owner(to)?.copy(to, from, size as u64).map_err(late);
+                }
+                let mut bytes = vec![0; size];
+                self.owner(from)?.read(from, &mut bytes).map_err(late)?;
+                self.owner(to)?.write(to, &bytes).map_err(late)
+            }
+            Work::Fill { to, size, pattern } => {
+                self.owner(to)?.fill(to, size, &pattern).map_err(late)
+            }
+            Work::Call { function, data } => {
+                let data = std::ptr::with_exposed_provenance_mut(data);
+                let before = crate::state::IN_CALLBACK.replace(true);
+                // SAFETY: the interface demands a function that may be called with `data` when
+                // the stream gets to it. Calls that it makes are refused before they lock.
+                unsafe { function(data) };
+                crate::state::IN_CALLBACK.set(before);
+                Ok(())
+            }
+            Work::Wait(_) | Work::Record { .. } => Ok(()),
+        }
+    }
+
+    /// Gives out addresses for memory that work of `stream` will place there, or for memory of
+    /// nobody's stream. Addresses that are free are used again at once, if that is not switched
+    /// off.
+    pub(crate) fn reserve(
+        &mut self,
+        context: Handle,
+        stream: Option<Handle>,
+        size: u64,
+    ) -> Outcome<u64> {
+        if !self.state_of(context)?.fits(size) {
+            // Memory whose release is on its way counts.
+            let ordinal = self.context(context)?.ordinal;
+            let here: Vec<Handle> = self.contexts_on(ordinal);
+            self.drain(|context| here.contains(&context));
+            self.healthy(context)?;
+        }
+        let reuse = self.config.reuse;
+        let state = self.state_of(context)?;
+        if !state.fits(size) {
+            let (used, capacity) = state.device.memory_info();
+            let message = format!("{size} bytes asked for, {used} of {capacity} in use");
+            report(crate::status::OUT_OF_MEMORY, &message);
+            return Err(crate::status::OUT_OF_MEMORY);
+        }
+        let own = stream.and_then(|stream| self.streams.get_mut(&stream));
+        let own = own.filter(|_| reuse).and_then(|stream| stream.spare.take(size));
+        let state = self.state_of(context)?;
+        let found = match own {
+            Some(address) => address,
+            None => match reuse.then(|| state.spare.take(size)).flatten() {
+                Some(address) => address,
+                None => {
+                    let address = state.device.reserve(size);
+                    state.rooms.insert(address, size);
+                    address
+                }
+            },
+        };
+        Ok(found)
+    }
+}
