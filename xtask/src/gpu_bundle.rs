@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, bail, ensure};
 
 /// The bundle must pass through narrow doors.
-const MOST_BYTES: u64 = 60 << 20;
+const MOST_BYTES: u64 = 200 << 20;
 
 /// Flags of `cargo xtask gpu-bundle`.
 #[derive(Debug, clap::Args)]
@@ -15,10 +15,53 @@ pub(crate) struct Args {
     /// Where to put the bundle; replaced if it is there.
     #[arg(long)]
     out: Option<PathBuf>,
-    /// Packages whose test and bench binaries are packed.
-    #[arg(long = "package", short = 'p', default_values_t = [String::from("samebits-cuda-kernels")])]
-    packages: Vec<String>,
 }
+
+/// What runs on the other machine, the most valuable first.
+struct Part {
+    /// Its name, and that of its binary in the bundle.
+    name: &'static str,
+    /// What it shows.
+    shows: &'static str,
+    /// Seconds that it may take, unless the caller says otherwise.
+    seconds: u32,
+    /// What cargo builds for it.
+    build: &'static [&'static str],
+    /// What its binary is given.
+    arguments: &'static str,
+}
+
+const PARTS: &[Part] = &[
+    Part {
+        name: "kernels",
+        shows: "every kernel against its plain definition",
+        seconds: 900,
+        build: &["test", "--release", "-p", "samebits-cuda-kernels", "--test", "kernels"],
+        // One thread: tests that compare schedules or memory must not disturb each other.
+        arguments: "--test-threads=1 --nocapture",
+    },
+    Part {
+        name: "devices",
+        shows: "the bits of the CPU: every sample of every operation, every reference figure",
+        seconds: 1800,
+        build: &["test", "--release", "-p", "workspace-tests", "--test", "devices"],
+        arguments: "--test-threads=1 --nocapture",
+    },
+    Part {
+        name: "variants",
+        shows: "times of deterministic and atomic forms",
+        seconds: 900,
+        build: &["bench", "-p", "samebits-cuda-kernels", "--bench", "variants"],
+        arguments: "--bench",
+    },
+];
+
+/// The tests of kernels that compute-sanitizer repeats: those with the most shared memory,
+/// barriers and atomics. All of them would take hours.
+const SANITIZED: &str = "scatter:: sort:: scan:: conv::";
+
+/// What `devices` reads in the folder that it is started in.
+const REFERENCE: &str = "reference/torch.safetensors";
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let out = args.out.unwrap_or_else(|| crate::target().join("gpu-bundle"));
@@ -31,22 +74,20 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         );
         std::fs::remove_dir_all(&out)?;
     }
-    std::fs::create_dir_all(out.join("bin"))
-        .with_context(|| format!("cannot create {}", out.display()))?;
-
-    let mut binaries = Vec::new();
-    for (kind, command) in [("test", &["test", "--release"][..]), ("bench", &["bench"])] {
-        for built in build(command, &args.packages)? {
-            // The same file can be both: a library's unit tests are built for `bench` too.
-            let name = format!("{kind}-{}", stem(&built));
-            std::fs::copy(&built, out.join("bin").join(&name))
-                .with_context(|| format!("cannot copy {}", built.display()))?;
-            binaries.push(name);
-        }
+    for folder in ["bin", "reference"] {
+        let folder = out.join(folder);
+        std::fs::create_dir_all(&folder)
+            .with_context(|| format!("cannot create {}", folder.display()))?;
     }
-    ensure!(!binaries.is_empty(), "{:?} have no test or bench binaries", args.packages);
-    binaries.sort();
-    std::fs::write(out.join("run.sh"), script(&binaries))?;
+    for part in PARTS {
+        let built = build(part)?;
+        std::fs::copy(&built, out.join("bin").join(part.name))
+            .with_context(|| format!("cannot copy {}", built.display()))?;
+    }
+    let reference = crate::root().join("tests").join(REFERENCE);
+    std::fs::copy(&reference, out.join(REFERENCE))
+        .with_context(|| format!("cannot copy {}", reference.display()))?;
+    std::fs::write(out.join("run.sh"), script())?;
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
@@ -58,53 +99,38 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         bail!("the bundle has {bytes} bytes, more than the {MOST_BYTES} that it may have");
     }
     eprintln!(
-        "{} binaries, {:.1} MiB: copy {} to a machine with an NVIDIA driver and run run.sh there",
-        binaries.len(),
+        "{:.1} MiB: copy {} to a machine with an NVIDIA driver and run run.sh there",
         bytes as f64 / f64::from(1 << 20),
         out.display()
     );
     Ok(())
 }
 
-/// Builds binaries without symbols and returns their paths.
-fn build(command: &[&str], packages: &[String]) -> anyhow::Result<Vec<PathBuf>> {
+/// Builds a part's binary without symbols and returns its path.
+fn build(part: &Part) -> anyhow::Result<PathBuf> {
     let mut cargo = Command::new(env!("CARGO"));
     cargo
         .current_dir(crate::root())
-        .args(command)
+        .args(part.build)
         .args(["--no-run", "--message-format=json"])
         .env("CARGO_PROFILE_RELEASE_STRIP", "symbols")
         .env("CARGO_PROFILE_BENCH_STRIP", "symbols");
-    for package in packages {
-        cargo.args(["-p", package]);
-    }
-    if command[0] == "bench" {
-        // Unit tests are in the bundle already.
-        cargo.arg("--benches");
-    }
     let output =
         cargo.stderr(std::process::Stdio::inherit()).output().context("cannot start cargo")?;
-    ensure!(output.status.success(), "cargo {} failed", command.join(" "));
-    Ok(executables(&String::from_utf8_lossy(&output.stdout), command[0] == "bench"))
+    ensure!(output.status.success(), "cargo {} failed", part.build.join(" "));
+    executable(&String::from_utf8_lossy(&output.stdout), part.name)
+        .with_context(|| format!("cargo built no binary for {}", part.name))
 }
 
-/// The executables that cargo's messages name; for `bench`, those of bench targets only.
-fn executables(messages: &str, benches: bool) -> Vec<PathBuf> {
-    messages
-        .lines()
-        .filter(|line| line.contains("\"reason\":\"compiler-artifact\""))
-        .filter(|line| !benches || line.contains("\"kind\":[\"bench\"]"))
-        .filter_map(|line| {
-            let (_, rest) = line.split_once("\"executable\":\"")?;
-            Some(PathBuf::from(rest.split('"').next()?))
-        })
-        .collect()
-}
-
-/// A file's name without the hash that cargo appends.
-fn stem(path: &Path) -> String {
-    let name = path.file_name().and_then(|s| s.to_str()).unwrap_or("binary");
-    name.rsplit_once('-').map_or(name, |(stem, _)| stem).to_owned()
+/// The executable of a target that cargo's messages name.
+fn executable(messages: &str, target: &str) -> Option<PathBuf> {
+    let line = messages.lines().find(|line| {
+        line.contains("\"reason\":\"compiler-artifact\"")
+            && line.contains(&format!("\"name\":\"{target}\""))
+            && line.contains("\"executable\":\"")
+    })?;
+    let (_, rest) = line.split_once("\"executable\":\"")?;
+    Some(PathBuf::from(rest.split('"').next()?))
 }
 
 fn size(folder: &Path) -> anyhow::Result<u64> {
@@ -118,57 +144,74 @@ fn size(folder: &Path) -> anyhow::Result<u64> {
 }
 
 /// What runs on the other machine.
-fn script(binaries: &[String]) -> String {
-    let list = |kind: &str| -> String {
-        binaries
-            .iter()
-            .filter(|name| name.starts_with(kind))
-            .map(|name| format!(" {name}"))
-            .collect()
-    };
+fn script() -> String {
+    let lines = |line: &dyn Fn(&Part) -> String| PARTS.iter().map(line).collect::<String>();
+    let usage = lines(&|part| format!("#   {}={}: {}\n", part.name, part.seconds, part.shows));
+    let all = lines(&|part| format!(" {}", part.name));
+    let cases = lines(&|part| {
+        let Part { name, seconds, arguments, .. } = part;
+        format!("    {name}) default={seconds}; arguments=\"{arguments}\" ;;\n")
+    });
     format!(
         r#"#!/usr/bin/env bash
-# Runs the CUDA tests on this machine's GPU and writes report.txt. Needs NVIDIA's driver alone.
-# With --bench it measures too; with --sanitize it repeats the tests under compute-sanitizer.
+# Runs samebits on this machine's GPU. Needs NVIDIA's driver alone.
+#
+#   ./run.sh [PART[=SECONDS]]..
+#
+# runs these parts, in this order and with these times if none is named:
+#
+{usage}#   sanitize=3600: some tests of kernels under compute-sanitizer; only if named
+#
+# results/PART.log is what a part says, and results/report.txt has a line as each part ends. A part
+# whose time is over is stopped, and the next one starts. The status is 1 if a part failed.
 set -uo pipefail
 cd "$(dirname "$0")"
-report=report.txt
+mkdir -p results
+report=results/report.txt
 {{
   date -u '+date: %Y-%m-%d %H:%M UTC'
   nvidia-smi --query-gpu=name,driver_version,compute_cap --format=csv,noheader | sed 's/^/device: /'
 }} > "$report" || {{ echo "nvidia-smi does not work: is the driver installed?" >&2; exit 1; }}
 failed=0
-for name in{tests}; do
-  # One thread: tests that compare schedules or memory must not disturb each other.
-  ./bin/"$name" --test-threads=1 --nocapture > "$name.log" 2>&1
-  status=$?
-  if [ $status -ne 0 ] || grep -q 'returning early' "$name.log"; then
-    failed=1
-    echo "$name: FAILED (see $name.log)" | tee -a "$report"
-  else
-    echo "$name: $(grep '^test result' "$name.log")" | tee -a "$report"
+
+# A line of the report: part, status, log.
+tell() {{
+  local text
+  if [ "$2" -eq 124 ]; then text="STOPPED after $4 s"
+  elif [ "$2" -ne 0 ]; then text="FAILED with status $2"
+  elif grep -q 'returning early' "$3"; then text="FAILED: it had no device"
+  else text="$(grep '^test result' "$3" || echo done)"
   fi
-  if [ "${{1:-}}" = --sanitize ]; then
+  case "$text" in FAILED*|STOPPED*) failed=1 ;; esac
+  echo "$1: $text ($3)" | tee -a "$report"
+  grep -h 'never varied' "$3" | sed "s/^/$1: /" | tee -a "$report"
+}}
+
+[ $# -eq 0 ] && set --{all}
+for wanted; do
+  part=${{wanted%%=*}}
+  case "$part" in
+{cases}    sanitize) default=3600 ;;
+    *) echo "run.sh: no part is called $part" >&2; exit 2 ;;
+  esac
+  seconds=$default
+  [ "$part" != "$wanted" ] && seconds=${{wanted#*=}}
+  if [ "$part" = sanitize ]; then
+    end=$(($(date +%s) + seconds))
     for tool in memcheck racecheck synccheck initcheck; do
-      if compute-sanitizer --tool "$tool" --error-exitcode 9 ./bin/"$name" --test-threads=1 \
-        > "$name.$tool.log" 2>&1; then
-        echo "$name: $tool clean" | tee -a "$report"
-      else
-        failed=1
-        echo "$name: $tool FAILED (see $name.$tool.log)" | tee -a "$report"
-      fi
+      left=$((end - $(date +%s)))
+      [ "$left" -le 0 ] && {{ echo "sanitize: no time for $tool" | tee -a "$report"; continue; }}
+      timeout "$left" compute-sanitizer --tool "$tool" --error-exitcode 9 ./bin/kernels         --test-threads=1 {SANITIZED} > "results/$tool.log" 2>&1
+      tell "sanitize $tool" $? "results/$tool.log" "$left"
     done
+    continue
   fi
+  # shellcheck disable=SC2086
+  timeout "$seconds" ./bin/"$part" $arguments > "results/$part.log" 2>&1
+  tell "$part" $? "results/$part.log" "$seconds"
 done
-if [ "${{1:-}}" = --bench ]; then
-  for name in{benches}; do
-    ./bin/"$name" --bench | tee "$name.log"
-  done
-fi
 exit $failed
-"#,
-        tests = list("test-"),
-        benches = list("bench-"),
+"#
     )
 }
 
@@ -178,22 +221,63 @@ mod tests {
 
     #[test]
     fn executables_are_found_in_cargos_messages() {
-        let messages = "{\"reason\":\"compiler-artifact\",\"target\":{\"kind\":[\"lib\"]},\"executable\":null}\n\
-            {\"reason\":\"compiler-artifact\",\"target\":{\"kind\":[\"test\"]},\"executable\":\"/t/deps/kernels-0a1b\",\"fresh\":true}\n\
-            {\"reason\":\"compiler-artifact\",\"target\":{\"kind\":[\"bench\"]},\"executable\":\"/t/deps/scatter-0a1b\"}\n\
+        let messages = "{\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"kernels\"},\"executable\":null}\n\
+            {\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"other\"},\"executable\":\"/t/deps/other-0a1b\"}\n\
+            {\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"kernels\"},\"executable\":\"/t/deps/kernels-0a1b\",\"fresh\":true}\n\
             {\"reason\":\"build-finished\",\"success\":true}\n";
-        let all = executables(messages, false);
-        assert_eq!(all.len(), 2);
-        assert_eq!(stem(&all[0]), "kernels");
-        assert_eq!(executables(messages, true), [PathBuf::from("/t/deps/scatter-0a1b")]);
+        assert_eq!(executable(messages, "kernels"), Some("/t/deps/kernels-0a1b".into()));
+        assert_eq!(executable(messages, "devices"), None);
     }
 
     #[test]
-    fn the_script_runs_every_test() {
-        let text = script(&["bench-scatter".to_owned(), "test-kernels".to_owned()]);
-        assert!(text.contains("for name in test-kernels; do"));
-        assert!(text.contains("for name in bench-scatter; do"));
-        let none = script(&["test-kernels".to_owned()]);
-        assert!(none.contains("for name in; do"), "an empty list is valid bash");
+    fn the_reference_figures_are_where_the_bundle_takes_them_from() {
+        assert!(crate::root().join("tests").join(REFERENCE).exists());
+    }
+
+    /// Runs the script with programs that stand for the parts and for the driver's tool.
+    #[cfg(unix)]
+    #[test]
+    fn parts_run_in_their_time_and_leave_results() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = std::env::temp_dir().join(format!("gpu-bundle-{}", std::process::id()));
+        let put = |name: &str, text: &str| {
+            let path = folder.join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, text).unwrap();
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        };
+        put("run.sh", &script());
+        put("tools/nvidia-smi", "#!/bin/sh\necho 'Some GPU, 1.2, 9.0'\n");
+        put(
+            "bin/kernels",
+            "#!/bin/sh\necho 'test result: ok. 3 passed'; echo 'sum never varied'\n",
+        );
+        put("bin/devices", "#!/bin/sh\nsleep 30\n");
+        put("bin/variants", "#!/bin/sh\necho returning early\n");
+        let run = |arguments: &[&str]| {
+            let path = std::env::var("PATH").unwrap();
+            let status = Command::new("bash")
+                .arg(folder.join("run.sh"))
+                .args(arguments)
+                .env("PATH", format!("{}:{path}", folder.join("tools").display()))
+                .output()
+                .unwrap()
+                .status;
+            (status.code(), std::fs::read_to_string(folder.join("results/report.txt")).unwrap())
+        };
+        let (status, report) = run(&["kernels", "devices=1", "variants"]);
+        assert_eq!(status, Some(1), "{report}");
+        for line in [
+            "device: Some GPU, 1.2, 9.0",
+            "kernels: test result: ok. 3 passed (results/kernels.log)",
+            "kernels: sum never varied",
+            "devices: STOPPED after 1 s (results/devices.log)",
+            "variants: FAILED: it had no device (results/variants.log)",
+        ] {
+            assert!(report.contains(line), "{line}\n{report}");
+        }
+        assert_eq!(run(&["kernels"]).0, Some(0));
+        assert_eq!(run(&["nothing"]).0, Some(2));
+        std::fs::remove_dir_all(folder).unwrap();
     }
 }
