@@ -21,7 +21,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut program = Command::new(crate::example("conformance")?);
     program.args(&args.rest);
     if !args.gpu && args.rest.iter().any(|arg| arg.ends_with("cuda")) {
-        program.env("LD_LIBRARY_PATH", crate::test::emulated_driver_path()?);
+        crate::test::use_emulated_driver(&mut program)?;
     }
     let status = program.status().context("cannot start the example `conformance`")?;
     // The program has said what failed.

@@ -1,12 +1,13 @@
 //! `cargo xtask test`: every test of the workspace, doctests included.
 
 use std::env;
-use std::ffi::OsString;
 use std::path::PathBuf;
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use samebits_numerics::simd::{self, Level};
 
+use crate::build_kernels::{self, Manifest};
 use crate::tools;
 
 /// Flags of `cargo xtask test`.
@@ -24,7 +25,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let mut tests = tools::cargo();
     tests.args(["test", "--workspace"]).args(&args.rest);
     if !args.gpu {
-        tests.env("LD_LIBRARY_PATH", emulated_driver_path()?);
+        use_emulated_driver(&mut tests)?;
     }
     if !tests.status().context("cannot start cargo")?.success() {
         bail!("tests failed");
@@ -46,11 +47,27 @@ fn compared(supported: Level) -> String {
     }
 }
 
-/// Builds the emulated CUDA driver; returns the library path that finds it before any other.
-pub(crate) fn emulated_driver_path() -> Result<OsString> {
+/// Builds the emulated CUDA driver, and makes `program` find it before any other, with the registers
+/// of the committed kernels.
+pub(crate) fn use_emulated_driver(program: &mut Command) -> Result<()> {
     let others = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-    let folders = std::iter::once(emulated_driver()?).chain(env::split_paths(&others));
-    Ok(env::join_paths(folders)?)
+    let folder = emulated_driver()?;
+    let registers = folder.join("registers");
+    std::fs::write(&registers, register_table(&build_kernels::read_manifest()?))?;
+    let folders = std::iter::once(folder).chain(env::split_paths(&others));
+    program.env("LD_LIBRARY_PATH", env::join_paths(folders)?);
+    program.env("SAMEBITS_EMULATOR_REGISTERS", registers);
+    Ok(())
+}
+
+/// A line for each kernel: its name and the most registers that any architecture gives it.
+fn register_table(manifest: &Manifest) -> String {
+    let entries = manifest.family.iter().flat_map(|family| &family.entry);
+    let rows = entries.filter_map(|entry| {
+        let most = entry.resources.values().map(|resources| resources[0]).max()?;
+        Some(format!("{} {most}\n", entry.name))
+    });
+    rows.collect()
 }
 
 /// Builds the emulated CUDA driver and puts it, as `libcuda.so`, into a folder of its own: in one
@@ -78,6 +95,13 @@ fn emulated_driver() -> Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_kernel_has_its_registers() {
+        let table = register_table(&build_kernels::read_manifest().unwrap());
+        assert!(table.lines().count() > 300, "{table}");
+        assert!(table.lines().any(|line| line == "svd_f32 99"), "{table}");
+    }
 
     #[test]
     fn levels_that_were_not_compared_are_named() {

@@ -1,6 +1,6 @@
 //! Histograms: `bincount` with and without weights, `histc`.
 
-use cudarc::driver::CudaSlice;
+use crate::launch::Buffer;
 
 use crate::Variant;
 use crate::device::{Device, Float, expect_len, of, product};
@@ -21,7 +21,7 @@ const SHARED_BINS: usize = 256;
 /// # Errors
 ///
 /// [`CudaError::InvalidArgument`] if a value is negative.
-pub fn bincount_len(device: &Device, values: &CudaSlice<i64>, min_length: usize) -> Result<usize> {
+pub fn bincount_len(device: &Device, values: &Buffer<i64>, min_length: usize) -> Result<usize> {
     let op = "bincount";
     let mut range = device.upload(&[u64::MAX, 0])?;
     device
@@ -50,7 +50,7 @@ pub fn bincount_len(device: &Device, values: &CudaSlice<i64>, min_length: usize)
 /// # Errors
 ///
 /// [`CudaError::IndexOutOfRange`] at the next synchronisation if a value is not below `bins`.
-pub fn bincount(device: &Device, values: &CudaSlice<i64>, bins: usize) -> Result<CudaSlice<i64>> {
+pub fn bincount(device: &Device, values: &Buffer<i64>, bins: usize) -> Result<Buffer<i64>> {
     let op = "bincount";
     let mut counts = device.zeros_for::<i64>(op, bins)?;
     let mut reports = device.reports();
@@ -83,11 +83,11 @@ pub fn bincount(device: &Device, values: &CudaSlice<i64>, bins: usize) -> Result
 /// [`CudaError::Length`]; [`CudaError::IndexOutOfRange`] at the next synchronisation.
 pub fn bincount_weighted(
     device: &Device,
-    values: &CudaSlice<i64>,
-    weights: &CudaSlice<f32>,
+    values: &Buffer<i64>,
+    weights: &Buffer<f32>,
     bins: usize,
     variant: Variant,
-) -> Result<CudaSlice<f32>> {
+) -> Result<Buffer<f32>> {
     let op = "bincount";
     let n = values.len();
     expect_len(op, "the weights", weights, n)?;
@@ -131,11 +131,11 @@ pub fn bincount_weighted(
 /// order.
 pub fn histc<T: Float>(
     device: &Device,
-    values: &CudaSlice<T>,
+    values: &Buffer<T>,
     bins: usize,
     low: T,
     high: T,
-) -> Result<CudaSlice<T>> {
+) -> Result<Buffer<T>> {
     let op = "histc";
     if bins == 0 {
         return Err(CudaError::invalid(op, "at least one bin is needed"));

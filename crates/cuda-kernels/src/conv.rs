@@ -1,8 +1,8 @@
 //! Convolution over one to three dimensions, and its gradients, in the written order: one thread
 //! for each sum, for f32 and f64. [`conv_algorithms`](crate::conv_algorithms) has others for f32.
 
+use crate::launch::Buffer;
 use bytemuck::{Pod, Zeroable};
-use cudarc::driver::CudaSlice;
 
 use crate::Variant;
 use crate::device::{Device, Float, atomic, expect_len, of, product};
@@ -132,10 +132,10 @@ impl Convolution {
     pub fn forward<T: Float>(
         &self,
         device: &Device,
-        input: &CudaSlice<T>,
-        weight: &CudaSlice<T>,
-        bias: Option<&CudaSlice<T>>,
-    ) -> Result<CudaSlice<T>> {
+        input: &Buffer<T>,
+        weight: &Buffer<T>,
+        bias: Option<&Buffer<T>>,
+    ) -> Result<Buffer<T>> {
         let op = "conv";
         let [n_in, n_weight, n_out] = self.lengths(op)?;
         expect_len(op, "the input", input, n_in)?;
@@ -169,10 +169,10 @@ impl Convolution {
     pub fn input_grad<T: Float>(
         &self,
         device: &Device,
-        grad: &CudaSlice<T>,
-        weight: &CudaSlice<T>,
-        bias: Option<&CudaSlice<T>>,
-    ) -> Result<CudaSlice<T>> {
+        grad: &Buffer<T>,
+        weight: &Buffer<T>,
+        bias: Option<&Buffer<T>>,
+    ) -> Result<Buffer<T>> {
         let op = "conv_input";
         let [n_in, n_weight, n_out] = self.lengths(op)?;
         expect_len(op, "the gradient", grad, n_out)?;
@@ -207,10 +207,10 @@ impl Convolution {
     pub fn weight_grad<T: Float>(
         &self,
         device: &Device,
-        grad: &CudaSlice<T>,
-        input: &CudaSlice<T>,
+        grad: &Buffer<T>,
+        input: &Buffer<T>,
         variant: Variant,
-    ) -> Result<CudaSlice<T>> {
+    ) -> Result<Buffer<T>> {
         let op = "conv_weight";
         let [n_in, n_weight, n_out] = self.lengths(op)?;
         expect_len(op, "the gradient", grad, n_out)?;
@@ -262,11 +262,7 @@ impl Convolution {
     /// # Errors
     ///
     /// [`CudaError::Length`].
-    pub fn bias_grad<T: Float>(
-        &self,
-        device: &Device,
-        grad: &CudaSlice<T>,
-    ) -> Result<CudaSlice<T>> {
+    pub fn bias_grad<T: Float>(&self, device: &Device, grad: &Buffer<T>) -> Result<Buffer<T>> {
         let op = "conv_bias";
         let n_out = self.lengths(op)?[2];
         expect_len(op, "the gradient", grad, n_out)?;

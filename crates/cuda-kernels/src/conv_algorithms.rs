@@ -5,7 +5,7 @@
 //! [`weight_grad`](Convolution::weight_grad), whatever the data: each sum belongs to one thread, or
 //! is cut at the borders of the written order and put together in that order.
 
-use cudarc::driver::CudaSlice;
+use crate::launch::Buffer;
 use samebits_conv_autotune::ConvPass;
 
 use crate::Variant;
@@ -237,10 +237,10 @@ impl Convolution {
         &self,
         algorithm: Algorithm,
         device: &Device,
-        input: &CudaSlice<f32>,
-        weight: &CudaSlice<f32>,
-        bias: Option<&CudaSlice<f32>>,
-    ) -> Result<CudaSlice<f32>> {
+        input: &Buffer<f32>,
+        weight: &Buffer<f32>,
+        bias: Option<&Buffer<f32>>,
+    ) -> Result<Buffer<f32>> {
         let (op, pass) = ("conv", ConvPass::Forward);
         self.check(op, algorithm, pass)?;
         if algorithm == Algorithm::Direct {
@@ -272,10 +272,10 @@ impl Convolution {
         &self,
         algorithm: Algorithm,
         device: &Device,
-        grad: &CudaSlice<f32>,
-        weight: &CudaSlice<f32>,
-        bias: Option<&CudaSlice<f32>>,
-    ) -> Result<CudaSlice<f32>> {
+        grad: &Buffer<f32>,
+        weight: &Buffer<f32>,
+        bias: Option<&Buffer<f32>>,
+    ) -> Result<Buffer<f32>> {
         let (op, pass) = ("conv_input", ConvPass::DataGradient);
         self.check(op, algorithm, pass)?;
         if algorithm == Algorithm::Direct {
@@ -309,9 +309,9 @@ impl Convolution {
         &self,
         algorithm: Algorithm,
         device: &Device,
-        grad: &CudaSlice<f32>,
-        input: &CudaSlice<f32>,
-    ) -> Result<CudaSlice<f32>> {
+        grad: &Buffer<f32>,
+        input: &Buffer<f32>,
+    ) -> Result<Buffer<f32>> {
         let (op, pass) = ("conv_weight", ConvPass::WeightGradient);
         self.check(op, algorithm, pass)?;
         if algorithm == Algorithm::Direct {
@@ -389,10 +389,10 @@ impl Call<'_> {
     fn tiles(
         &self,
         algorithm: Algorithm,
-        a: &CudaSlice<f32>,
-        b: &CudaSlice<f32>,
-        bias: Option<&CudaSlice<f32>>,
-    ) -> Result<CudaSlice<f32>> {
+        a: &Buffer<f32>,
+        b: &Buffer<f32>,
+        bias: Option<&Buffer<f32>>,
+    ) -> Result<Buffer<f32>> {
         let (op, device) = (self.op, self.device);
         let product = self.conv.product(self.pass)?;
         let groups = self.conv.raw.groups as usize;
@@ -432,10 +432,10 @@ impl Call<'_> {
     fn planes(
         &self,
         kernel: &'static str,
-        source: &CudaSlice<f32>,
-        weight: &CudaSlice<f32>,
-        bias: Option<&CudaSlice<f32>>,
-    ) -> Result<CudaSlice<f32>> {
+        source: &Buffer<f32>,
+        weight: &Buffer<f32>,
+        bias: Option<&Buffer<f32>>,
+    ) -> Result<Buffer<f32>> {
         let (op, device) = (self.op, self.device);
         let product = self.conv.product(self.pass)?;
         let groups = self.conv.raw.groups as usize;
@@ -456,11 +456,7 @@ impl Call<'_> {
         Ok(out)
     }
 
-    fn depthwise_weight(
-        &self,
-        grad: &CudaSlice<f32>,
-        input: &CudaSlice<f32>,
-    ) -> Result<CudaSlice<f32>> {
+    fn depthwise_weight(&self, grad: &Buffer<f32>, input: &Buffer<f32>) -> Result<Buffer<f32>> {
         let (op, device) = (self.op, self.device);
         let product = self.conv.product(self.pass)?;
         let groups = self.conv.raw.groups as usize;
@@ -488,11 +484,11 @@ impl Call<'_> {
     /// Adds partial sums in ascending order, and then the bias.
     fn combine(
         &self,
-        partials: &CudaSlice<f32>,
+        partials: &Buffer<f32>,
         outputs: usize,
         blocks: usize,
-        bias: Option<&CudaSlice<f32>>,
-    ) -> Result<CudaSlice<f32>> {
+        bias: Option<&Buffer<f32>>,
+    ) -> Result<Buffer<f32>> {
         let (op, device) = (self.op, self.device);
         let mut out = device.uninitialised(op, outputs)?;
         let Product { m, n, .. } = self.conv.product(self.pass)?;
@@ -513,7 +509,7 @@ impl Call<'_> {
         Ok(out)
     }
 
-    fn raw(&self, bias: Option<&CudaSlice<f32>>) -> RawConv {
+    fn raw(&self, bias: Option<&Buffer<f32>>) -> RawConv {
         RawConv { with_bias: u32::from(bias.is_some()), ..self.conv.raw }
     }
 }

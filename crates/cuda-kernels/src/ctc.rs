@@ -7,8 +7,8 @@
 //! [`Variant::Atomic`] of the gradient adds them by float atomics instead, in the order of
 //! arrival: every state is looked at once and not once for every class.
 
+use crate::launch::Buffer;
 use bytemuck::{Pod, Zeroable};
-use cudarc::driver::CudaSlice;
 
 use crate::Variant;
 use crate::device::{Device, Float, atomic, expect_len, of, product};
@@ -24,11 +24,11 @@ const THREADS: u32 = 128;
 #[derive(Clone, Copy, Debug)]
 pub struct Batch<'a, T> {
     /// `shape = [steps, n, classes]` log-probabilities.
-    pub log_probs: &'a CudaSlice<T>,
+    pub log_probs: &'a Buffer<T>,
     /// Their shape.
     pub shape: [usize; 3],
     /// The labels of all sequences.
-    pub labels: &'a CudaSlice<i64>,
+    pub labels: &'a Buffer<i64>,
     /// How many labels there are in all.
     pub count: usize,
     /// Where those of each sequence begin.
@@ -53,7 +53,7 @@ pub fn ctc_loss<T: Float>(
     batch: Batch<'_, T>,
     reduction: Reduction,
     zero_infinity: bool,
-) -> Result<CudaSlice<T>> {
+) -> Result<Buffer<T>> {
     let op = "ctc_loss";
     let n = batch.shape[1];
     let run = Run::new(device, op, &batch)?;
@@ -84,12 +84,12 @@ pub fn ctc_loss<T: Float>(
 /// As [`ctc_loss`]; [`CudaError::InvalidArgument`] for [`Variant::Atomic`] of f64.
 pub fn ctc_loss_grad<T: Float>(
     device: &Device,
-    grad: &CudaSlice<T>,
+    grad: &Buffer<T>,
     batch: Batch<'_, T>,
     reduction: Reduction,
     zero_infinity: bool,
     variant: Variant,
-) -> Result<CudaSlice<T>> {
+) -> Result<Buffer<T>> {
     let op = "ctc_loss";
     let n = batch.shape[1];
     let each = reduction == Reduction::None;
@@ -159,9 +159,9 @@ pub fn ctc_loss_grad<T: Float>(
 struct Run {
     raw: RawCtc,
     /// Starts, numbers of labels, numbers of steps.
-    lengths: CudaSlice<u64>,
-    alpha: CudaSlice<f64>,
-    likelihood: CudaSlice<f64>,
+    lengths: Buffer<u64>,
+    alpha: Buffer<f64>,
+    likelihood: Buffer<f64>,
 }
 
 impl Run {

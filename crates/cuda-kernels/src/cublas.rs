@@ -17,9 +17,9 @@
 //!
 //! cuBLAS documentation, "Results reproducibility", `cublasSetWorkspace`.
 
+use crate::launch::Buffer;
 use cudarc::cublas::sys::cublasOperation_t;
 use cudarc::cublas::{CudaBlas, Gemm, GemmConfig, StridedBatchedConfig, result::CublasError};
-use cudarc::driver::CudaSlice;
 
 use crate::device::{Device, Float, product};
 use crate::error::{CudaError, Result};
@@ -69,7 +69,7 @@ pub fn matmul<T: Float>(
     a: Matrix<'_, T>,
     b: Matrix<'_, T>,
     shape: [usize; 3],
-) -> Result<CudaSlice<T>>
+) -> Result<Buffer<T>>
 where
     CudaBlas: Gemm<T>,
 {
@@ -99,7 +99,7 @@ where
         ));
     };
     let mut out = device.uninitialised(op, outputs)?;
-    let (left, right) = (b.data.slice(plan.first[0]..), a.data.slice(plan.first[1]..));
+    let factors = [(b.data, plan.first[0]), (a.data, plan.first[1])];
     let config = StridedBatchedConfig {
         gemm: GemmConfig {
             transa: operation(plan.transposed[0]),
@@ -118,15 +118,15 @@ where
         stride_b: plan.step[1],
         stride_c: (m * n) as i64,
     };
-    let failed = |error: CublasError| CudaError::Library {
-        op,
-        library: LIBRARY,
-        message: error.to_string(),
-    };
     device.with_blas(|blas| {
-        raw::gemm(&blas.handle, config, &left, &right, &mut out).map_err(failed)
+        raw::gemm(op, device.stream(), &blas.handle, config, factors, &mut out)
     })?;
     Ok(out)
+}
+
+/// What the library said.
+pub(crate) fn failed(op: &'static str, error: &CublasError) -> CudaError {
+    CudaError::Library { op, library: LIBRARY, message: error.to_string() }
 }
 
 /// Whether cuBLAS takes matrices in these layouts: each has neighbouring elements in its rows or
@@ -147,16 +147,15 @@ pub fn takes(
 pub(crate) struct Blas {
     // Dropped before what it works in.
     handle: CudaBlas,
-    _workspace: CudaSlice<u8>,
+    _workspace: Buffer<u8>,
 }
 
 impl Blas {
     pub(crate) fn new(device: &Device) -> Result<Blas> {
         let op = "cublas";
         let mut workspace = device.zeros_for::<u8>(op, WORKSPACE)?;
-        let handle = raw::open(device.stream_handle(), &mut workspace).map_err(|error| {
-            CudaError::Library { op, library: LIBRARY, message: error.to_string() }
-        })?;
+        let handle = raw::open(device.stream_handle(), &mut workspace);
+        let handle = handle.map_err(|error| failed(op, &error))?;
         Ok(Blas { handle, _workspace: workspace })
     }
 }

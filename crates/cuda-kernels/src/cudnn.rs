@@ -18,8 +18,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::launch::Buffer;
 use cudarc::cudnn::result::CudnnError;
-use cudarc::driver::CudaSlice;
 
 use crate::conv::Params;
 use crate::device::{Device, Float, expect_len, product};
@@ -97,9 +97,9 @@ impl Convolution {
     pub fn forward<T: Float>(
         &self,
         device: &Device,
-        input: &CudaSlice<T>,
-        weight: &CudaSlice<T>,
-    ) -> Result<CudaSlice<T>> {
+        input: &Buffer<T>,
+        weight: &Buffer<T>,
+    ) -> Result<Buffer<T>> {
         let op = "conv";
         expect_len(op, "the input", input, self.lengths[0])?;
         expect_len(op, "the weight", weight, self.lengths[1])?;
@@ -114,9 +114,9 @@ impl Convolution {
     pub fn input_grad<T: Float>(
         &self,
         device: &Device,
-        grad: &CudaSlice<T>,
-        weight: &CudaSlice<T>,
-    ) -> Result<CudaSlice<T>> {
+        grad: &Buffer<T>,
+        weight: &Buffer<T>,
+    ) -> Result<Buffer<T>> {
         let op = "conv_input";
         expect_len(op, "the gradient", grad, self.lengths[2])?;
         expect_len(op, "the weight", weight, self.lengths[1])?;
@@ -131,9 +131,9 @@ impl Convolution {
     pub fn weight_grad<T: Float>(
         &self,
         device: &Device,
-        grad: &CudaSlice<T>,
-        input: &CudaSlice<T>,
-    ) -> Result<CudaSlice<T>> {
+        grad: &Buffer<T>,
+        input: &Buffer<T>,
+    ) -> Result<Buffer<T>> {
         let op = "conv_weight";
         expect_len(op, "the gradient", grad, self.lengths[2])?;
         expect_len(op, "the input", input, self.lengths[0])?;
@@ -145,9 +145,9 @@ impl Convolution {
         op: &'static str,
         device: &Device,
         pass: Pass,
-        from: [&CudaSlice<T>; 2],
+        from: [&Buffer<T>; 2],
         len: usize,
-    ) -> Result<CudaSlice<T>> {
+    ) -> Result<Buffer<T>> {
         find()?;
         // cuDNN has no empty tensors.
         if self.lengths.contains(&0) {
@@ -157,9 +157,9 @@ impl Convolution {
         device.with_dnn(|dnn| {
             let Dnn { handle, workspace, chosen } = dnn;
             let raw = raw::Convolution::new::<T>(&self.sizes).map_err(failed)?;
-            let mut launch = |algorithm| -> Result<CudaSlice<T>> {
+            let mut launch = |algorithm| -> Result<Buffer<T>> {
                 let mut out = device.uninitialised(op, len)?;
-                raw.run(handle, algorithm, from, &mut out, workspace).map_err(failed)?;
+                raw.run(op, handle, algorithm, from, &mut out, workspace)?;
                 Ok(out)
             };
             let key = (pass, T::WIDE, self.sizes.clone());
@@ -187,7 +187,7 @@ impl Convolution {
 #[derive(Debug)]
 pub(crate) struct Dnn {
     handle: Handle,
-    workspace: CudaSlice<u8>,
+    workspace: Buffer<u8>,
     chosen: BTreeMap<(Pass, bool, Sizes), Algorithm>,
 }
 
@@ -225,7 +225,7 @@ fn narrow(x: usize) -> i32 {
     i32::try_from(x).unwrap_or(i32::MAX)
 }
 
-fn library(op: &'static str, message: String) -> CudaError {
+pub(crate) fn library(op: &'static str, message: String) -> CudaError {
     CudaError::Library { op, library: LIBRARY, message }
 }
 

@@ -1,28 +1,30 @@
 //! A device with a stream: where buffers live and kernels run.
 
-use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
 use bytemuck::Pod;
 use cudarc::driver::sys::CUevent_flags;
-use cudarc::driver::{CudaContext, CudaEvent, CudaSlice, CudaStream, DeviceRepr, ValidAsZeroBits};
-use cudarc::nvrtc::Ptx;
+use cudarc::driver::{CudaContext, CudaEvent, CudaStream};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::error::{CudaError, Result};
-use crate::launch::{self, Kernel, Module};
-use crate::ptx;
+use crate::launch::{self, Buffer, Kernel, Kernels};
 
 /// Words of the status buffer; see `kernels/include/samebits.cuh`.
 const STATUS_WORDS: usize = 5;
 /// Threads of a block where the kernel does not fix the number.
 const BLOCK: u32 = 256;
+/// The most threads that the registers of every kernel that leaves the number open allow.
+const LARGEST_BLOCK: u32 = 512;
+/// The status buffer with nothing noted.
+const NOTHING: [u64; STATUS_WORDS] = [u64::MAX, 0, 0, 0, 0];
 
-/// A CUDA device and one of its streams.
+/// A CUDA device and a stream of its own.
 ///
-/// All work of a `Device` is done in the order it was asked for. Several `Device`s may share
-/// one GPU, each with its own stream: an op's result does not depend on the stream it ran on.
+/// All work of a `Device` is done in the order it was asked for, by any thread. Several `Device`s
+/// may share one GPU: an operation on a buffer of another one waits for what that one was asked
+/// before, and what that one is asked later waits for the operation.
 ///
 /// # Examples
 ///
@@ -43,7 +45,7 @@ const BLOCK: u32 = 256;
 pub struct Device {
     context: Arc<CudaContext>,
     stream: Arc<CudaStream>,
-    modules: Mutex<BTreeMap<&'static str, Arc<Module>>>,
+    kernels: Kernels,
     status: Mutex<Status>,
     block: u32,
     #[cfg(feature = "cublas")]
@@ -55,9 +57,9 @@ pub struct Device {
 /// What kernels report back; see `kernels/include/samebits.cuh`.
 #[derive(Debug)]
 struct Status {
-    words: CudaSlice<u64>,
+    words: Buffer<u64>,
     /// A place for reports that were collected already.
-    ignored: CudaSlice<u64>,
+    ignored: Buffer<u64>,
     /// The ops that launched something that can report; the number of an op is its place + 1.
     ops: Vec<&'static str>,
 }
@@ -89,7 +91,7 @@ pub fn device_count() -> Result<usize> {
 }
 
 impl Device {
-    /// Device `ordinal` with its default stream.
+    /// Device `ordinal` with a new stream.
     ///
     /// # Errors
     ///
@@ -99,21 +101,12 @@ impl Device {
         if ordinal >= count {
             return Err(CudaError::NoDevice { ordinal, count });
         }
-        let op = "device";
-        let context = CudaContext::new(ordinal).map_err(|e| CudaError::driver(op, e))?;
-        let stream = context.default_stream();
+        let opened = launch::open(ordinal);
+        let (context, stream) = opened.map_err(|e| CudaError::driver("device", e))?;
         Device::on_stream(context, stream)
     }
 
-    /// [`new`](Device::new) for a holder who never asks for another stream, so that nothing needs
-    /// to be ordered between streams.
-    pub(crate) fn alone(ordinal: usize) -> Result<Device> {
-        let device = Device::new(ordinal)?;
-        launch::single_stream(&device.context).map_err(|e| CudaError::driver("device", e))?;
-        Ok(device)
-    }
-
-    /// The same device with a stream of its own.
+    /// The same device with another stream.
     ///
     /// # Errors
     ///
@@ -132,12 +125,13 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// [`CudaError::InvalidArgument`] unless `block` is a multiple of 32 up to 1024.
+    /// [`CudaError::InvalidArgument`] unless `block` is a multiple of 32 up to 512: kernels have too
+    /// many registers for more.
     pub fn with_block_size(self, block: u32) -> Result<Device> {
-        if block == 0 || !block.is_multiple_of(32) || block > 1024 {
+        if block == 0 || !block.is_multiple_of(32) || block > LARGEST_BLOCK {
             return Err(CudaError::invalid(
                 "with_block_size",
-                format!("expected a multiple of 32 up to 1024, got {block}"),
+                format!("expected a multiple of 32 up to {LARGEST_BLOCK}, got {block}"),
             ));
         }
         Ok(Device { block, ..self })
@@ -145,16 +139,16 @@ impl Device {
 
     fn on_stream(context: Arc<CudaContext>, stream: Arc<CudaStream>) -> Result<Device> {
         let op = "device";
-        let fresh = || {
-            stream
-                .clone_htod(&[u64::MAX, 0, 0, 0, 0])
-                .map_err(|e| CudaError::allocation(op, 8 * STATUS_WORDS, e))
+        let fresh = || -> Result<Buffer<u64>> {
+            let mut words = Buffer::uninitialised(&stream, op, STATUS_WORDS)?;
+            words.write(op, &NOTHING)?;
+            Ok(words)
         };
         let status = Status { words: fresh()?, ignored: fresh()?, ops: Vec::new() };
         Ok(Device {
             context,
             stream,
-            modules: Mutex::default(),
+            kernels: Kernels::default(),
             status: Mutex::new(status),
             block: BLOCK,
             #[cfg(feature = "cublas")]
@@ -198,39 +192,29 @@ impl Device {
     /// # Errors
     ///
     /// [`CudaError::OutOfMemory`] or [`CudaError::Driver`].
-    pub fn upload<T: DeviceRepr>(&self, values: &[T]) -> Result<CudaSlice<T>> {
+    pub fn upload<T: Pod>(&self, values: &[T]) -> Result<Buffer<T>> {
         let op = "upload";
-        let mut buffer = launch::uninitialised(&self.stream, op, values.len())?;
-        if !values.is_empty() {
-            self.stream.memcpy_htod(values, &mut buffer).map_err(|e| CudaError::driver(op, e))?;
-        }
+        let mut buffer = Buffer::uninitialised(&self.stream, op, values.len())?;
+        buffer.write(op, values)?;
         Ok(buffer)
     }
 
-    /// Copies a buffer to the host, after everything asked for before is done. The buffer of an
-    /// empty tensor has one element without meaning, because the driver allocates nothing smaller.
+    /// Copies a buffer to the host, after everything asked for before is done, and waits for it. The
+    /// buffer of an empty tensor has one element without meaning, because the driver allocates
+    /// nothing smaller.
     ///
     /// # Errors
     ///
     /// Those of [`synchronize`](Device::synchronize).
-    pub fn download<T: DeviceRepr + Clone + Default>(
-        &self,
-        buffer: &CudaSlice<T>,
-    ) -> Result<Vec<T>> {
+    pub fn download<T: Pod>(&self, buffer: &Buffer<T>) -> Result<Vec<T>> {
         self.synchronize()?;
-        self.stream.clone_dtoh(buffer).map_err(|e| CudaError::driver("download", e))
+        buffer.read("download", &self.stream, 0, buffer.len())
     }
 
     /// One element of a buffer, after everything asked for before is done.
-    pub(crate) fn element<T: DeviceRepr + Clone + Default>(
-        &self,
-        buffer: &CudaSlice<T>,
-        at: usize,
-    ) -> Result<T> {
+    pub(crate) fn element<T: Pod>(&self, buffer: &Buffer<T>, at: usize) -> Result<T> {
         self.synchronize()?;
-        let one = self.stream.clone_dtoh(&buffer.slice(at..=at));
-        let one = one.map_err(|e| CudaError::driver("download", e))?;
-        Ok(one.into_iter().next().unwrap_or_default())
+        Ok(buffer.read("download", &self.stream, at, 1)?[0])
     }
 
     /// A new buffer of zeros. A buffer never has fewer than one element.
@@ -238,7 +222,7 @@ impl Device {
     /// # Errors
     ///
     /// [`CudaError::OutOfMemory`] or [`CudaError::Driver`].
-    pub fn zeros<T: DeviceRepr + ValidAsZeroBits>(&self, len: usize) -> Result<CudaSlice<T>> {
+    pub fn zeros<T: Pod>(&self, len: usize) -> Result<Buffer<T>> {
         self.zeros_for("zeros", len)
     }
 
@@ -247,11 +231,11 @@ impl Device {
     /// # Errors
     ///
     /// [`CudaError::OutOfMemory`] or [`CudaError::Driver`].
-    pub fn duplicate<T: DeviceRepr>(&self, buffer: &CudaSlice<T>) -> Result<CudaSlice<T>> {
+    pub fn duplicate<T: Pod>(&self, buffer: &Buffer<T>) -> Result<Buffer<T>> {
         let op = "duplicate";
-        let mut copy = launch::uninitialised(&self.stream, op, buffer.len())?;
+        let mut copy = Buffer::uninitialised(&self.stream, op, buffer.len())?;
         if !buffer.is_empty() {
-            self.stream.memcpy_dtod(buffer, &mut copy).map_err(|e| CudaError::driver(op, e))?;
+            copy.copy_from(op, buffer)?;
         }
         Ok(copy)
     }
@@ -268,15 +252,14 @@ impl Device {
         self.context.check_err().map_err(driver)?;
         let mut status = self.status.lock();
         if status.ops.is_empty() {
-            return self.stream.synchronize().map_err(driver);
+            return launch::wait(&self.stream).map_err(driver);
         }
-        // A copy to pageable memory waits for the stream.
-        let words = self.stream.clone_dtoh(&status.words).map_err(driver)?;
+        let words = status.words.read(op, &self.stream, 0, STATUS_WORDS)?;
         let ops = std::mem::take(&mut status.ops);
         let Some(&op) = (words[1] as usize).checked_sub(1).and_then(|place| ops.get(place)) else {
             return Ok(());
         };
-        self.stream.memcpy_htod(&[u64::MAX, 0, 0, 0, 0], &mut status.words).map_err(driver)?;
+        status.words.write(op, &NOTHING)?;
         Err(CudaError::IndexOutOfRange {
             op,
             position: words[2] as usize,
@@ -286,21 +269,14 @@ impl Device {
     }
 
     /// A buffer that the next kernel writes completely.
-    pub(crate) fn uninitialised<T: DeviceRepr>(
-        &self,
-        op: &'static str,
-        len: usize,
-    ) -> Result<CudaSlice<T>> {
-        launch::uninitialised(&self.stream, op, len)
+    pub(crate) fn uninitialised<T: Pod>(&self, op: &'static str, len: usize) -> Result<Buffer<T>> {
+        Buffer::uninitialised(&self.stream, op, len)
     }
 
-    pub(crate) fn zeros_for<T: DeviceRepr + ValidAsZeroBits>(
-        &self,
-        op: &'static str,
-        len: usize,
-    ) -> Result<CudaSlice<T>> {
-        let bytes = launch::buffer_size::<T>(op, len)?;
-        self.stream.alloc_zeros(len.max(1)).map_err(|e| CudaError::allocation(op, bytes, e))
+    pub(crate) fn zeros_for<T: Pod>(&self, op: &'static str, len: usize) -> Result<Buffer<T>> {
+        let mut buffer = self.uninitialised(op, len)?;
+        buffer.set(op, 0)?;
+        Ok(buffer)
     }
 
     /// The stream that work goes to.
@@ -354,19 +330,7 @@ impl Device {
         family: &'static str,
         name: &'static str,
     ) -> Result<Kernel> {
-        let mut modules = self.modules.lock();
-        if let Some(module) = modules.get(family) {
-            return module.kernel(op, name);
-        }
-        let text = ptx::text(family)
-            .ok_or_else(|| CudaError::invalid(op, format!("there is no PTX for {family}")))?;
-        let loaded = self.context.load_module(Ptx::from_src(text)).map_err(|error| {
-            let message = crate::error::message(error);
-            CudaError::Launch { op, kernel: name, message }
-        })?;
-        let module = Arc::new(Module::new(loaded, text));
-        modules.insert(family, module.clone());
-        module.kernel(op, name)
+        self.kernels.get(&self.stream, op, family, name)
     }
 
     /// The buffers that kernels of `op` report to.
@@ -382,12 +346,12 @@ pub(crate) struct Reports<'a> {
 
 impl Reports<'_> {
     /// Where kernels note bad indices; to be followed by [`collect`](Reports::collect).
-    pub(crate) fn noted(&mut self) -> &mut CudaSlice<u64> {
+    pub(crate) fn noted(&mut self) -> &mut Buffer<u64> {
         &mut self.status.words
     }
 
     /// Where kernels note bad indices that an earlier kernel of the op noted already.
-    pub(crate) fn ignored(&mut self) -> &mut CudaSlice<u64> {
+    pub(crate) fn ignored(&mut self) -> &mut Buffer<u64> {
         &mut self.status.ignored
     }
 
@@ -396,7 +360,7 @@ impl Reports<'_> {
         &mut self,
         device: &Device,
         op: &'static str,
-        index: &CudaSlice<i64>,
+        index: &Buffer<i64>,
         size: u64,
     ) -> Result<()> {
         let Status { words, ops, .. } = &mut *self.status;
@@ -420,7 +384,7 @@ impl Reports<'_> {
 pub(crate) fn expect_len<T>(
     op: &'static str,
     what: &'static str,
-    buffer: &CudaSlice<T>,
+    buffer: &Buffer<T>,
     expected: usize,
 ) -> Result<()> {
     // An empty tensor's buffer has one element that nothing reads.
@@ -486,7 +450,7 @@ pub(crate) fn atomic<T: Float>(op: &'static str, name: &'static str) -> Result<&
 }
 
 /// A type of 1, 4 or 8 bytes that kernels move as bits.
-pub trait Word: Pod + DeviceRepr + ValidAsZeroBits + Default {}
+pub trait Word: Pod + Default {}
 impl Word for u8 {}
 impl Word for f32 {}
 impl Word for f64 {}
@@ -532,5 +496,41 @@ impl Float for f64 {
     }
     fn from_f64(x: f64) -> f64 {
         x
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Registers of a multiprocessor, and the portions in which a warp gets them.
+    const REGISTERS: u32 = 64 << 10;
+    const PORTION: u32 = 256;
+
+    /// Kernels in blocks of 256 threads, whatever the device's block size is.
+    fn is_fixed(kernel: &str) -> bool {
+        let tiled = kernel.starts_with("conv_") && kernel.contains("x64_f32");
+        tiled || ["matmul_f32", "matmul_f64", "matmul_partial_f32"].contains(&kernel)
+    }
+
+    #[test]
+    fn the_registers_of_every_kernel_allow_its_block() {
+        let (mut kernel, mut seen, mut fixed) = ("", 0, 0);
+        for line in include_str!("../ptx/manifest.toml").lines() {
+            if let Some(name) = line.strip_prefix("name = ") {
+                kernel = name.trim_matches('"');
+            }
+            let Some((_, figures)) = line.split_once(" = [").filter(|_| line.starts_with("sm_"))
+            else {
+                continue;
+            };
+            let registers: u32 = figures.split(',').next().unwrap().parse().unwrap();
+            let warps = REGISTERS / (32 * registers).next_multiple_of(PORTION);
+            let block = if is_fixed(kernel) { 256 } else { LARGEST_BLOCK };
+            assert!(32 * warps >= block, "{kernel}: {registers} registers, {block} threads");
+            seen += 1;
+            fixed += u32::from(is_fixed(kernel));
+        }
+        assert!(seen > 1000 && fixed > 20, "{seen}, {fixed}");
     }
 }

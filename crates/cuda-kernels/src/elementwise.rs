@@ -6,8 +6,8 @@
 //! Portable: every element is the same sequence of correctly rounded operations, whichever
 //! thread computes it. NaN results are canonical.
 
+use crate::launch::Buffer;
 use bytemuck::{Pod, Zeroable};
-use cudarc::driver::CudaSlice;
 
 use crate::device::{Device, Float, Word, expect_len, product, sized};
 use crate::error::{CudaError, Result};
@@ -119,7 +119,7 @@ pub enum Pairing<'a> {
 /// # Errors
 ///
 /// [`CudaError::InvalidArgument`] for [`Unary::Erfc`] of f64, which has no kernel.
-pub fn unary<T: Float>(device: &Device, kind: Unary, x: &CudaSlice<T>) -> Result<CudaSlice<T>> {
+pub fn unary<T: Float>(device: &Device, kind: Unary, x: &Buffer<T>) -> Result<Buffer<T>> {
     let op = "unary";
     let names = match kind {
         Unary::Neg => ["neg_f32", "neg_f64"],
@@ -157,12 +157,7 @@ pub fn unary<T: Float>(device: &Device, kind: Unary, x: &CudaSlice<T>) -> Result
 /// # Errors
 ///
 /// [`CudaError::Driver`], as every function here.
-pub fn affine<T: Float>(
-    device: &Device,
-    x: &CudaSlice<T>,
-    scale: T,
-    shift: T,
-) -> Result<CudaSlice<T>> {
+pub fn affine<T: Float>(device: &Device, x: &Buffer<T>, scale: T, shift: T) -> Result<Buffer<T>> {
     let op = "affine";
     let mut out = device.uninitialised(op, x.len())?;
     device
@@ -185,10 +180,10 @@ pub fn affine<T: Float>(
 pub fn binary<T: Float>(
     device: &Device,
     kind: Binary,
-    a: &CudaSlice<T>,
-    b: &CudaSlice<T>,
+    a: &Buffer<T>,
+    b: &Buffer<T>,
     pairing: Pairing<'_>,
-) -> Result<CudaSlice<T>> {
+) -> Result<Buffer<T>> {
     let names = match kind {
         Binary::Add => ["add_f32", "add_f64"],
         Binary::Sub => ["sub_f32", "sub_f64"],
@@ -212,10 +207,10 @@ pub fn binary<T: Float>(
 pub fn compare<T: Comparable>(
     device: &Device,
     kind: Compare,
-    a: &CudaSlice<T>,
-    b: &CudaSlice<T>,
+    a: &Buffer<T>,
+    b: &Buffer<T>,
     pairing: Pairing<'_>,
-) -> Result<CudaSlice<u8>> {
+) -> Result<Buffer<u8>> {
     let names = match kind {
         Compare::Eq => ["eq_f32", "eq_f64", "eq_i64", "eq_b8"],
         Compare::Ne => ["ne_f32", "ne_f64", "ne_i64", "ne_b8"],
@@ -253,10 +248,10 @@ impl Comparable for u8 {
 /// [`CudaError::Length`].
 pub fn select<T: Word>(
     device: &Device,
-    condition: &CudaSlice<u8>,
-    a: &CudaSlice<T>,
-    b: &CudaSlice<T>,
-) -> Result<CudaSlice<T>> {
+    condition: &Buffer<u8>,
+    a: &Buffer<T>,
+    b: &Buffer<T>,
+) -> Result<Buffer<T>> {
     let op = "where";
     let n = condition.len();
     expect_len(op, "the first choice", a, n)?;
@@ -281,10 +276,10 @@ pub fn select<T: Word>(
 /// [`CudaError::InvalidArgument`] if the view reaches outside the buffer.
 pub fn copy<T: Word>(
     device: &Device,
-    x: &CudaSlice<T>,
+    x: &Buffer<T>,
     shape: &[usize],
     view: View<'_>,
-) -> Result<CudaSlice<T>> {
+) -> Result<Buffer<T>> {
     let op = "copy";
     let n = product(op, shape)?;
     let mut raw = RawView::zeroed();
@@ -319,10 +314,10 @@ pub fn copy<T: Word>(
 /// [`CudaError::Length`]; [`CudaError::InvalidArgument`] unless there are as many widths as inputs.
 pub fn cat<T: Word>(
     device: &Device,
-    inputs: &[&CudaSlice<T>],
+    inputs: &[&Buffer<T>],
     outer: usize,
     widths: &[usize],
-) -> Result<CudaSlice<T>> {
+) -> Result<Buffer<T>> {
     let op = "cat";
     if inputs.len() != widths.len() {
         return Err(CudaError::invalid(
@@ -357,7 +352,7 @@ pub fn cat<T: Word>(
 /// # Errors
 ///
 /// [`CudaError::OutOfMemory`].
-pub fn fill<T: Word>(device: &Device, n: usize, value: T) -> Result<CudaSlice<T>> {
+pub fn fill<T: Word>(device: &Device, n: usize, value: T) -> Result<Buffer<T>> {
     let op = "fill";
     let mut out = device.uninitialised::<T>(op, n)?;
     let bytes = bytemuck::bytes_of(&value);
@@ -378,7 +373,7 @@ pub fn fill<T: Word>(device: &Device, n: usize, value: T) -> Result<CudaSlice<T>
             .value(&u64::from_ne_bytes(word))
             .threads(n, device.block())?;
     } else {
-        return device.upload(&vec![value; n]);
+        out.set(op, bytes[0])?;
     }
     Ok(out)
 }
@@ -389,10 +384,7 @@ pub fn fill<T: Word>(device: &Device, n: usize, value: T) -> Result<CudaSlice<T>
 /// # Errors
 ///
 /// [`CudaError::Driver`].
-pub fn cast<T: Comparable, R: Comparable>(
-    device: &Device,
-    x: &CudaSlice<T>,
-) -> Result<CudaSlice<R>> {
+pub fn cast<T: Comparable, R: Comparable>(device: &Device, x: &Buffer<T>) -> Result<Buffer<R>> {
     const NAMES: [[&str; 4]; 4] = [
         ["keep_b32", "cast_f32_f64", "cast_f32_i64", "cast_f32_b8"],
         ["cast_f64_f32", "keep_b64", "cast_f64_i64", "cast_f64_b8"],
@@ -407,7 +399,7 @@ pub fn cast<T: Comparable, R: Comparable>(
 /// # Errors
 ///
 /// [`CudaError::Driver`].
-pub fn truth<T: Comparable>(device: &Device, x: &CudaSlice<T>) -> Result<CudaSlice<u8>> {
+pub fn truth<T: Comparable>(device: &Device, x: &Buffer<T>) -> Result<Buffer<u8>> {
     let names = ["truth_f32", "truth_f64", "truth_i64", "truth_b8"];
     map(device, "cast", names[T::PLACE], x)
 }
@@ -416,8 +408,8 @@ fn map<T: Word, R: Word>(
     device: &Device,
     op: &'static str,
     name: &'static str,
-    x: &CudaSlice<T>,
-) -> Result<CudaSlice<R>> {
+    x: &Buffer<T>,
+) -> Result<Buffer<R>> {
     let mut out = device.uninitialised(op, x.len())?;
     device
         .kernel(op, FAMILY, name)?
@@ -433,10 +425,10 @@ fn pairs<T: Word, R: Word>(
     device: &Device,
     op: &'static str,
     name: &'static str,
-    a: &CudaSlice<T>,
-    b: &CudaSlice<T>,
+    a: &Buffer<T>,
+    b: &Buffer<T>,
     pairing: Pairing<'_>,
-) -> Result<CudaSlice<R>> {
+) -> Result<Buffer<R>> {
     let mut raw = RawPair::zeroed();
     let n = match pairing {
         Pairing::Dense(n) => {

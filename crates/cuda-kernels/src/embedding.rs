@@ -1,8 +1,8 @@
 //! Rows of a table: `embedding`, `embedding_bag` and their gradients. The forward pass of
 //! `embedding` is [`index_select`](crate::scatter::index_select).
 
+use crate::launch::Buffer;
 use bytemuck::{Pod, Zeroable};
-use cudarc::driver::CudaSlice;
 
 use samebits_tensor_core::geometry::BagBounds;
 
@@ -34,13 +34,13 @@ const FAMILY: &str = "embedding";
 /// [`CudaError::IndexOutOfRange`] at the next synchronisation.
 pub fn embedding_grad<T: Summed>(
     device: &Device,
-    grad: &CudaSlice<T>,
-    index: &CudaSlice<i64>,
+    grad: &Buffer<T>,
+    index: &Buffer<i64>,
     [rows, width]: [usize; 2],
     padding_idx: Option<usize>,
     scale_grad_by_freq: bool,
     variant: Variant,
-) -> Result<CudaSlice<T>> {
+) -> Result<Buffer<T>> {
     let op = "embedding";
     let n = index.len();
     expect_len(op, "the gradient", grad, product(op, &[n, width])?)?;
@@ -68,8 +68,8 @@ pub enum BagMode {
 /// Rows of a table, grouped into bags.
 #[derive(Debug)]
 pub struct Bags {
-    keys: CudaSlice<i64>,
-    starts: CudaSlice<u64>,
+    keys: Buffer<i64>,
+    starts: Buffer<u64>,
     rows: usize,
     count: usize,
     places: usize,
@@ -87,7 +87,7 @@ impl Bags {
     pub fn new(
         device: &Device,
         rows: usize,
-        index: &CudaSlice<i64>,
+        index: &Buffer<i64>,
         bounds: &BagBounds,
         padding_idx: Option<usize>,
     ) -> Result<Bags> {
@@ -140,12 +140,12 @@ impl Bags {
 /// [`CudaError::Length`]; [`CudaError::InvalidArgument`] for weights with a mean.
 pub fn embedding_bag<T: Float>(
     device: &Device,
-    table: &CudaSlice<T>,
+    table: &Buffer<T>,
     width: usize,
     bags: &Bags,
     mode: BagMode,
-    weights: Option<&CudaSlice<T>>,
-) -> Result<CudaSlice<T>> {
+    weights: Option<&Buffer<T>>,
+) -> Result<Buffer<T>> {
     let op = "embedding_bag";
     expect_len(op, "the table", table, product(op, &[bags.rows, width])?)?;
     check_weights(op, bags, mode, weights)?;
@@ -180,10 +180,10 @@ pub fn embedding_bag<T: Float>(
 /// [`CudaError::Length`].
 pub fn embedding_bag_max<T: Float>(
     device: &Device,
-    table: &CudaSlice<T>,
+    table: &Buffer<T>,
     width: usize,
     bags: &Bags,
-) -> Result<(CudaSlice<T>, CudaSlice<i64>)> {
+) -> Result<(Buffer<T>, Buffer<i64>)> {
     let op = "embedding_bag";
     expect_len(op, "the table", table, product(op, &[bags.rows, width])?)?;
     let n = product(op, &[bags.count, width])?;
@@ -222,14 +222,14 @@ pub fn embedding_bag_max<T: Float>(
 /// As [`embedding_bag`].
 pub fn embedding_bag_grad<T: Summed>(
     device: &Device,
-    grad: &CudaSlice<T>,
+    grad: &Buffer<T>,
     width: usize,
     bags: &Bags,
     mode: BagMode,
-    weights: Option<&CudaSlice<T>>,
+    weights: Option<&Buffer<T>>,
     scale_grad_by_freq: bool,
     variant: Variant,
-) -> Result<CudaSlice<T>> {
+) -> Result<Buffer<T>> {
     let op = "embedding_bag";
     expect_len(op, "the gradient", grad, product(op, &[bags.count, width])?)?;
     check_weights(op, bags, mode, weights)?;
@@ -289,11 +289,11 @@ pub fn embedding_bag_grad<T: Summed>(
 /// [`CudaError::Length`]; [`CudaError::IndexOutOfRange`] at the next synchronisation.
 pub fn embedding_bag_max_grad<T: Summed>(
     device: &Device,
-    grad: &CudaSlice<T>,
-    max_rows: &CudaSlice<i64>,
+    grad: &Buffer<T>,
+    max_rows: &Buffer<i64>,
     [rows, width]: [usize; 2],
     variant: Variant,
-) -> Result<CudaSlice<T>> {
+) -> Result<Buffer<T>> {
     let op = "embedding_bag";
     let n = grad.len();
     expect_len(op, "the rows of the maxima", max_rows, n)?;
@@ -334,12 +334,12 @@ pub fn embedding_bag_max_grad<T: Summed>(
 /// [`CudaError::Length`].
 pub fn embedding_bag_weight_grad<T: Float>(
     device: &Device,
-    grad: &CudaSlice<T>,
-    table: &CudaSlice<T>,
+    grad: &Buffer<T>,
+    table: &Buffer<T>,
     width: usize,
     bags: &Bags,
     total: usize,
-) -> Result<CudaSlice<T>> {
+) -> Result<Buffer<T>> {
     let op = "embedding_bag";
     expect_len(op, "the gradient", grad, product(op, &[bags.count, width])?)?;
     expect_len(op, "the table", table, product(op, &[bags.rows, width])?)?;
@@ -368,9 +368,9 @@ fn places<T: Float>(
     device: &Device,
     op: &'static str,
     bags: &Bags,
-    weights: Option<&CudaSlice<T>>,
+    weights: Option<&Buffer<T>>,
     raw: RawBags,
-) -> Result<(CudaSlice<u32>, CudaSlice<T>)> {
+) -> Result<(Buffer<u32>, Buffer<T>)> {
     let mut bag = device.zeros_for::<u32>(op, bags.places)?;
     let mut factor = device.zeros_for::<T>(op, bags.places)?;
     let none = device.zeros_for::<T>(op, 1)?;
@@ -391,10 +391,10 @@ fn places<T: Float>(
 fn by_count<T: Float>(
     device: &Device,
     op: &'static str,
-    out: &mut CudaSlice<T>,
-    keys: &CudaSlice<i64>,
+    out: &mut Buffer<T>,
+    keys: &Buffer<i64>,
     [n, rows, width]: [usize; 3],
-    report: &mut CudaSlice<u64>,
+    report: &mut Buffer<u64>,
 ) -> Result<()> {
     let mut counts = device.zeros_for::<u32>(op, rows)?;
     device
@@ -419,21 +419,21 @@ fn by_count<T: Float>(
 fn keys(
     device: &Device,
     op: &'static str,
-    index: &CudaSlice<i64>,
+    index: &Buffer<i64>,
     rows: usize,
     padding_idx: Option<usize>,
-) -> Result<CudaSlice<i64>> {
+) -> Result<Buffer<i64>> {
     keys_of(device, op, index, index.len(), rows, padding_idx)
 }
 
 fn keys_of(
     device: &Device,
     op: &'static str,
-    index: &CudaSlice<i64>,
+    index: &Buffer<i64>,
     n: usize,
     rows: usize,
     padding_idx: Option<usize>,
-) -> Result<CudaSlice<i64>> {
+) -> Result<Buffer<i64>> {
     let padding = padding_idx.map_or(u64::MAX, |row| row as u64);
     let mut keys = device.uninitialised::<i64>(op, n)?;
     let mut reports = device.reports();
@@ -455,7 +455,7 @@ fn check_weights<T>(
     op: &'static str,
     bags: &Bags,
     mode: BagMode,
-    weights: Option<&CudaSlice<T>>,
+    weights: Option<&Buffer<T>>,
 ) -> Result<()> {
     match weights {
         Some(_) if mode != BagMode::Sum => {

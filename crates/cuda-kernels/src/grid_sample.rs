@@ -14,8 +14,8 @@
 //! of `gradient · weight`, rounded: exact in f32, in ascending order of the taps in f64. The gradient of a coordinate is computed in f64, channels
 //! ascending and taps in row-major order, and rounded once.
 
+use crate::launch::Buffer;
 use bytemuck::{Pod, Zeroable};
-use cudarc::driver::CudaSlice;
 
 use crate::Variant;
 use crate::device::{Device, Float, atomic, expect_len, narrow, of, product};
@@ -35,9 +35,9 @@ const FAMILY: &str = "grid_sample";
 pub fn grid_sample<T: Float>(
     device: &Device,
     sampling: &Sampling,
-    input: &CudaSlice<T>,
-    grid: &CudaSlice<T>,
-) -> Result<CudaSlice<T>> {
+    input: &Buffer<T>,
+    grid: &Buffer<T>,
+) -> Result<Buffer<T>> {
     let (op, raw) = (sampling.op(), RawGrid::new(sampling)?);
     let (n_in, n_grid, n) = (sampling.input_len(), sampling.grid_len(), sampling.output_len());
     expect_len(op, "the input", input, n_in)?;
@@ -65,10 +65,10 @@ pub fn grid_sample<T: Float>(
 pub fn grid_sample_input_grad<T: Float>(
     device: &Device,
     sampling: &Sampling,
-    grad: &CudaSlice<T>,
-    grid: &CudaSlice<T>,
+    grad: &Buffer<T>,
+    grid: &Buffer<T>,
     variant: Variant,
-) -> Result<CudaSlice<T>> {
+) -> Result<Buffer<T>> {
     let (op, raw) = (sampling.op(), RawGrid::new(sampling)?);
     let (n_in, n_grid, n) = (sampling.input_len(), sampling.grid_len(), sampling.output_len());
     expect_len(op, "the gradient", grad, n)?;
@@ -116,10 +116,10 @@ pub fn grid_sample_input_grad<T: Float>(
 pub fn grid_sample_grid_grad<T: Float>(
     device: &Device,
     sampling: &Sampling,
-    grad: &CudaSlice<T>,
-    input: &CudaSlice<T>,
-    grid: &CudaSlice<T>,
-) -> Result<CudaSlice<T>> {
+    grad: &Buffer<T>,
+    input: &Buffer<T>,
+    grid: &Buffer<T>,
+) -> Result<Buffer<T>> {
     let (op, raw) = (sampling.op(), RawGrid::new(sampling)?);
     let (n_in, n_grid, n) = (sampling.input_len(), sampling.grid_len(), sampling.output_len());
     expect_len(op, "the gradient", grad, n)?;
@@ -143,12 +143,12 @@ pub fn grid_sample_grid_grad<T: Float>(
 #[derive(Debug)]
 struct Taps<T> {
     count: usize,
-    places: CudaSlice<i64>,
-    weights: CudaSlice<T>,
+    places: Buffer<i64>,
+    weights: Buffer<T>,
 }
 
 impl<T: Float> Taps<T> {
-    fn new(device: &Device, sampling: &Sampling, grid: &CudaSlice<T>) -> Result<Taps<T>> {
+    fn new(device: &Device, sampling: &Sampling, grid: &Buffer<T>) -> Result<Taps<T>> {
         let (op, points) = (sampling.op(), sampling.batch() * sampling.points());
         let count = product(op, &[points, sampling.most_taps()])?;
         let mut places = device.uninitialised(op, count)?;

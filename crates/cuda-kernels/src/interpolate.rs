@@ -9,8 +9,8 @@
 //! ascending output index, each by one `fma(gradient, weight, sum)`. The weight of several
 //! dimensions is `(w_d · w_h) · w_w`, each product rounded.
 
+use crate::launch::Buffer;
 use bytemuck::{Pod, Zeroable};
-use cudarc::driver::CudaSlice;
 use samebits_numerics::memory::{self, OutOfMemory};
 use samebits_tensor_core::geometry::Taps;
 
@@ -27,11 +27,7 @@ const FAMILY: &str = "interpolate";
 /// # Errors
 ///
 /// [`CudaError::Length`]; [`CudaError::InvalidArgument`] for a size of 2^31 or more.
-pub fn interpolate<T: Float>(
-    device: &Device,
-    x: &CudaSlice<T>,
-    resize: &Resize,
-) -> Result<CudaSlice<T>> {
+pub fn interpolate<T: Float>(device: &Device, x: &Buffer<T>, resize: &Resize) -> Result<Buffer<T>> {
     expect_len(resize.op(), "the input", x, resize.input_len())?;
     let sizes = [resize.input(), resize.output()];
     let table = Table::new(device, resize, sizes, ResizedAxis::taps)?;
@@ -45,10 +41,10 @@ pub fn interpolate<T: Float>(
 /// As [`interpolate`].
 pub fn interpolate_grad<T: Float>(
     device: &Device,
-    grad: &CudaSlice<T>,
+    grad: &Buffer<T>,
     resize: &Resize,
     variant: Variant,
-) -> Result<CudaSlice<T>> {
+) -> Result<Buffer<T>> {
     let (op, n) = (resize.op(), resize.output_len());
     expect_len(op, "the gradient", grad, n)?;
     let [input, output] = [resize.input(), resize.output()];
@@ -75,9 +71,9 @@ pub fn interpolate_grad<T: Float>(
 
 /// Taps of three dimensions, on the device.
 struct Table<T> {
-    starts: CudaSlice<u32>,
-    places: CudaSlice<u32>,
-    weights: CudaSlice<T>,
+    starts: Buffer<u32>,
+    places: Buffer<u32>,
+    weights: Buffer<T>,
     raw: RawTaps,
 }
 
@@ -127,13 +123,7 @@ impl<T: Float> Table<T> {
     }
 
     /// The sums over the taps of `n` elements.
-    fn sum(
-        &self,
-        device: &Device,
-        op: &'static str,
-        x: &CudaSlice<T>,
-        n: usize,
-    ) -> Result<CudaSlice<T>> {
+    fn sum(&self, device: &Device, op: &'static str, x: &Buffer<T>, n: usize) -> Result<Buffer<T>> {
         let mut out = device.uninitialised(op, n)?;
         device
             .kernel(op, FAMILY, of::<T>(["tap_sum_f32", "tap_sum_f64"]))?

@@ -1,5 +1,5 @@
-//! The one module with unsafe code (and what is below it, for the vendor's libraries): finding the driver, uninitialised buffers, buffers without an
-//! element type, and launches.
+//! The one module with unsafe code, and what is below it: finding the driver, memory, launches, and
+//! the vendor's libraries.
 //!
 //! A launch is safe if its arguments are what the kernel expects and every access stays inside
 //! its buffers. The first half is checked here: a kernel's parameter list is read from its PTX,
@@ -10,23 +10,27 @@
 
 #![allow(unsafe_code)]
 
+mod buffer;
 #[cfg(feature = "cublas")]
 pub(crate) mod cublas;
 #[cfg(feature = "cudnn")]
 pub(crate) mod cudnn;
 
 use std::collections::BTreeMap;
-use std::mem::ManuallyDrop;
-use std::ops::Deref;
 use std::sync::Arc;
 
 use bytemuck::{Pod, TransparentWrapper};
 use cudarc::driver::{
-    CudaContext, CudaFunction, CudaModule, CudaSlice, CudaStream, DevicePtr, DeviceRepr,
-    LaunchArgs, LaunchConfig, PushKernelArg, result, sys,
+    CudaContext, CudaFunction, CudaModule, CudaStream, DeviceRepr, DriverError, LaunchArgs,
+    LaunchConfig, PushKernelArg, result, sys,
 };
+use cudarc::nvrtc::Ptx;
+use parking_lot::Mutex;
 
 use crate::error::{CudaError, Result, message};
+use crate::ptx;
+pub use buffer::Buffer;
+pub(crate) use buffer::{ordered, wait};
 
 /// The oldest driver interface that loads the committed PTX: CUDA 12.0.
 const OLDEST_DRIVER: i32 = 12_000;
@@ -68,96 +72,72 @@ fn show(version: i32) -> String {
     format!("{}.{}", version / 1000, version % 1000 / 10)
 }
 
-/// A buffer whose contents are whatever was there before.
-///
-/// Only for buffers that the next kernel writes completely before anything reads them.
-pub(crate) fn uninitialised<T: DeviceRepr>(
-    stream: &Arc<CudaStream>,
-    op: &'static str,
-    len: usize,
-) -> Result<CudaSlice<T>> {
-    let bytes = buffer_size::<T>(op, len)?;
-    // SAFETY: every bit pattern is a value of the types used, and the callers' kernels write
-    // each element before it is read. The size in bytes, which the driver is given, fits.
-    unsafe { stream.alloc(len.max(1)) }.map_err(|error| CudaError::allocation(op, bytes, error))
-}
-
-/// The size in bytes of a buffer of `len` elements, or of one, because the driver allocates nothing
-/// empty.
-pub(crate) fn buffer_size<T>(op: &'static str, len: usize) -> Result<usize> {
-    let bytes = len.max(1).checked_mul(size_of::<T>());
-    bytes.ok_or(CudaError::OutOfMemory { op, bytes: usize::MAX })
-}
-
-/// Prepares a context all of whose work goes to one stream: no events to order streams, and
-/// freed memory stays with the process for the next buffer.
-pub(crate) fn single_stream(context: &Arc<CudaContext>) -> Result<(), cudarc::driver::DriverError> {
-    // SAFETY: with one stream, every use of a buffer is ordered by the stream itself.
+/// A context and a new stream in it. [`Buffer`]s order streams themselves, so cudarc keeps no events
+/// for them, and freed memory stays with the process for the next buffer.
+pub(crate) fn open(
+    ordinal: usize,
+) -> std::result::Result<(Arc<CudaContext>, Arc<CudaStream>), DriverError> {
+    let context = CudaContext::new(ordinal)?;
+    // SAFETY: cudarc's slices, whose uses the events would order, are not used.
     unsafe { context.disable_event_tracking() };
-    if !context.has_async_alloc() {
-        return Ok(());
-    }
-    context.bind_to_thread()?;
-    let mut keep = u64::MAX;
-    // SAFETY: the device is the context's, and this attribute is 64 bits wide.
-    unsafe {
-        let pool = result::device::get_default_mem_pool(context.cu_device())?;
-        let attribute = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
-        sys::cuMemPoolSetAttribute(pool, attribute, (&raw mut keep).cast()).result()
-    }
-}
-
-/// A buffer's bytes, without its element type.
-pub(crate) fn erase<T: Pod>(buffer: CudaSlice<T>) -> CudaSlice<u8> {
-    let bytes = buffer.num_bytes();
-    let stream = buffer.stream().clone();
-    let address = buffer.leak();
-    // SAFETY: the allocation was just given up, has this many bytes, and bytes need no alignment.
-    unsafe { stream.upgrade_device_ptr(address, bytes) }
-}
-
-/// A part of a buffer seen as elements, to be read only; keeps the buffer alive.
-pub(crate) struct Shared<T> {
-    elements: ManuallyDrop<CudaSlice<T>>,
-    _owner: Arc<CudaSlice<u8>>,
-}
-
-impl<T: Pod> Shared<T> {
-    /// `len` elements from element `start` of `owner`, if the buffer reaches that far.
-    pub(crate) fn new(owner: &Arc<CudaSlice<u8>>, start: usize, len: usize) -> Option<Shared<T>> {
-        let end = start.checked_add(len)?.checked_mul(size_of::<T>())?;
-        if end > owner.len() {
-            return None;
+    if context.has_async_alloc() {
+        let mut keep = u64::MAX;
+        // SAFETY: the device is the context's, and this attribute is 64 bits wide.
+        unsafe {
+            let pool = result::device::get_default_mem_pool(context.cu_device())?;
+            let attribute = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
+            sys::cuMemPoolSetAttribute(pool, attribute, (&raw mut keep).cast()).result()?;
         }
-        let stream = owner.stream();
-        let (address, _) = owner.device_ptr(stream);
-        let address = address + (start * size_of::<T>()) as u64;
-        // SAFETY: the bytes lie inside the owner, which outlives this value; an allocation is
-        // aligned for every element type; the slice is never dropped, so nothing is freed twice.
-        let elements = unsafe { stream.upgrade_device_ptr(address, len) };
-        Some(Shared { elements: ManuallyDrop::new(elements), _owner: owner.clone() })
     }
+    let stream = context.new_stream()?;
+    Ok((context, stream))
 }
 
-impl<T> Deref for Shared<T> {
-    type Target = CudaSlice<T>;
+/// The kernels of a context. A family's PTX is loaded when it is first used, and a kernel is looked
+/// up in it once.
+#[derive(Debug, Default)]
+pub(crate) struct Kernels(Mutex<Loaded>);
 
-    fn deref(&self) -> &CudaSlice<T> {
-        &self.elements
-    }
+#[derive(Debug, Default)]
+struct Loaded {
+    modules: BTreeMap<&'static str, Module>,
+    functions: BTreeMap<(&'static str, &'static str), Arc<Function>>,
 }
 
-impl<T> Drop for Shared<T> {
-    fn drop(&mut self) {
-        // SAFETY: the field is not used again; leaking frees what the slice holds but not the
-        // memory, which is the owner's.
-        unsafe { ManuallyDrop::take(&mut self.elements) }.leak();
+impl Kernels {
+    /// The kernel of this name, for `op`.
+    pub(crate) fn get(
+        &self,
+        stream: &CudaStream,
+        op: &'static str,
+        family: &'static str,
+        name: &'static str,
+    ) -> Result<Kernel> {
+        let mut loaded = self.0.lock();
+        if let Some(function) = loaded.functions.get(&(family, name)) {
+            return Ok(Kernel { op, function: function.clone() });
+        }
+        let failed = |error| CudaError::Launch { op, kernel: name, message: message(error) };
+        // cudarc binds no context to look up a function.
+        buffer::bind(stream).map_err(failed)?;
+        if !loaded.modules.contains_key(family) {
+            let text = ptx::text(family)
+                .ok_or_else(|| CudaError::invalid(op, format!("there is no PTX for {family}")))?;
+            let module = stream.context().load_module(Ptx::from_src(text)).map_err(failed)?;
+            loaded.modules.insert(family, Module { module, parameters: parameters(text) });
+        }
+        let Module { module, parameters } = &loaded.modules[family];
+        let handle = module.load_function(name).map_err(failed)?;
+        let parameters = parameters.get(name).cloned().unwrap_or_default();
+        let function = Arc::new(Function { name, handle, parameters });
+        loaded.functions.insert((family, name), function.clone());
+        Ok(Kernel { op, function })
     }
 }
 
 /// A loaded PTX file.
 #[derive(Debug)]
-pub(crate) struct Module {
+struct Module {
     module: Arc<CudaModule>,
     parameters: BTreeMap<String, Vec<Parameter>>,
 }
@@ -176,37 +156,26 @@ enum Kind {
     Other,
 }
 
-impl Module {
-    /// Pairs a loaded module with what its text says of its kernels' parameters.
-    pub(crate) fn new(module: Arc<CudaModule>, ptx: &str) -> Module {
-        Module { module, parameters: parameters(ptx) }
-    }
-
-    /// The kernel of this name.
-    pub(crate) fn kernel(&self, op: &'static str, name: &'static str) -> Result<Kernel> {
-        let function = self.module.load_function(name).map_err(|error| CudaError::Launch {
-            op,
-            kernel: name,
-            message: message(error),
-        })?;
-        let parameters = self.parameters.get(name).cloned().unwrap_or_default();
-        Ok(Kernel { op, name, function, parameters })
-    }
+/// A kernel as the driver knows it.
+#[derive(Debug)]
+struct Function {
+    name: &'static str,
+    handle: CudaFunction,
+    parameters: Vec<Parameter>,
 }
 
 /// A kernel ready to be given arguments.
 #[derive(Debug)]
 pub(crate) struct Kernel {
     op: &'static str,
-    name: &'static str,
-    function: CudaFunction,
-    parameters: Vec<Parameter>,
+    function: Arc<Function>,
 }
 
 impl Kernel {
     /// Starts a launch on `stream`.
     pub(crate) fn on<'a>(&'a self, stream: &'a CudaStream) -> Call<'a> {
-        Call { kernel: self, args: stream.launch_builder(&self.function), given: Vec::new() }
+        let args = stream.launch_builder(&self.function.handle);
+        Call { kernel: self, args, stream, buffers: Vec::new(), given: 0, wrong: None }
     }
 }
 
@@ -214,21 +183,37 @@ impl Kernel {
 pub(crate) struct Call<'a> {
     kernel: &'a Kernel,
     args: LaunchArgs<'a>,
-    given: Vec<Parameter>,
+    stream: &'a CudaStream,
+    /// The streams of buffers that belong to another one.
+    buffers: Vec<&'a CudaStream>,
+    /// How many arguments there are.
+    given: usize,
+    /// The first argument that is not what its parameter is.
+    wrong: Option<(usize, Parameter)>,
 }
 
 impl<'a> Call<'a> {
     /// A buffer that the kernel only reads.
-    pub(crate) fn read<T>(mut self, buffer: &'a CudaSlice<T>) -> Call<'a> {
-        self.args.arg(buffer);
-        self.given.push(Parameter { bytes: 8, kind: Kind::Word });
-        self
+    pub(crate) fn read<T>(mut self, buffer: &'a Buffer<T>) -> Call<'a> {
+        let stream: &CudaStream = buffer.stream();
+        if stream != self.stream {
+            self.buffers.push(stream);
+        }
+        self.args.arg(buffer.address());
+        self.given(Parameter { bytes: 8, kind: Kind::Word })
     }
 
     /// A buffer that the kernel writes.
-    pub(crate) fn write<T>(mut self, buffer: &'a mut CudaSlice<T>) -> Call<'a> {
-        self.args.arg(buffer);
-        self.given.push(Parameter { bytes: 8, kind: Kind::Word });
+    pub(crate) fn write<T>(self, buffer: &'a mut Buffer<T>) -> Call<'a> {
+        self.read(buffer)
+    }
+
+    fn given(mut self, argument: Parameter) -> Call<'a> {
+        let wanted = self.kernel.function.parameters.get(self.given);
+        if wanted != Some(&argument) && self.wrong.is_none() {
+            self.wrong = Some((self.given, argument));
+        }
+        self.given += 1;
         self
     }
 
@@ -237,17 +222,14 @@ impl<'a> Call<'a> {
         let bytes = size_of::<T>();
         let word = bytes == 8 && align_of::<T>() == 8 && is_integer::<T>();
         self.args.arg(Plain::wrap_ref(value));
-        self.given.push(Parameter { bytes, kind: if word { Kind::Word } else { Kind::Other } });
-        self
+        self.given(Parameter { bytes, kind: if word { Kind::Word } else { Kind::Other } })
     }
 
     /// A number that the kernel takes as an integer of the same size.
     pub(crate) fn bits<T: Pod>(mut self, value: &'a T) -> Call<'a> {
         let bytes = size_of::<T>();
         self.args.arg(Plain::wrap_ref(value));
-        self.given
-            .push(Parameter { bytes, kind: if bytes == 8 { Kind::Word } else { Kind::Other } });
-        self
+        self.given(Parameter { bytes, kind: if bytes == 8 { Kind::Word } else { Kind::Other } })
     }
 
     /// Launches one thread for each of `n` elements, in blocks of `block`.
@@ -264,28 +246,31 @@ impl<'a> Call<'a> {
 
     /// Launches a grid of this shape; a grid with no block does nothing.
     pub(crate) fn grid(mut self, grid: (u32, u32, u32), block: (u32, u32, u32)) -> Result<()> {
-        let Kernel { op, name, parameters, .. } = self.kernel;
-        if *parameters != self.given {
-            return Err(CudaError::Launch {
-                op,
-                kernel: name,
-                message: format!("it takes {parameters:?} and was given {:?}", self.given),
-            });
+        let Kernel { op, function } = self.kernel;
+        let (&op, Function { name, parameters, .. }) = (op, &**function);
+        if self.wrong.is_some() || self.given != parameters.len() {
+            let given = match self.wrong {
+                Some((place, argument)) => format!("{argument:?} for parameter {place}"),
+                None => format!("{} arguments", self.given),
+            };
+            let message = format!("it takes {parameters:?} and was given {given}");
+            return Err(CudaError::Launch { op, kernel: name, message });
         }
         if grid.0 == 0 || grid.1 == 0 || grid.2 == 0 {
             return Ok(());
         }
         tracing::trace!(op, kernel = name, "launch");
         let config = LaunchConfig { grid_dim: grid, block_dim: block, shared_mem_bytes: 0 };
-        // SAFETY: the parameter list was just compared with the kernel's own; the typed
-        // functions of this crate check the buffers' lengths against the shape before they
-        // come here; `read` buffers are `const` in every kernel.
-        unsafe { self.args.launch(config) }.map_err(|error| CudaError::Launch {
-            op,
-            kernel: name,
-            message: message(error),
-        })?;
-        Ok(())
+        ordered(op, self.stream, &self.buffers, || {
+            // SAFETY: the parameter list was just compared with the kernel's own; the typed
+            // functions of this crate check the buffers' lengths against the shape before they
+            // come here; `read` buffers are `const` in every kernel.
+            unsafe { self.args.launch(config) }.map(|_| ()).map_err(|error| CudaError::Launch {
+                op,
+                kernel: name,
+                message: message(error),
+            })
+        })
     }
 }
 

@@ -57,9 +57,9 @@ pub mod sparse;
 pub mod vendor;
 
 pub use backend::{install, install_with_block_size};
-pub use cudarc::driver::CudaSlice;
 pub use device::{Device, Float, Word, device_count, is_available};
 pub use error::{CudaError, Result};
+pub use launch::Buffer;
 
 /// Which form of an operation to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,8 +6,8 @@
 //! order that each function states, and results are rounded once. Dot products and sums of squares
 //! run over the contract's fixed tree; `a -= f · v` is one fma per element.
 
+use crate::launch::Buffer;
 use bytemuck::{Pod, Zeroable};
-use cudarc::driver::CudaSlice;
 
 use crate::device::{Device, Float, expect_len, of, product};
 use crate::error::{CudaError, Result};
@@ -33,10 +33,10 @@ const FAMILY: &str = "linalg";
 /// [`CudaError::Length`]; [`CudaError::InvalidArgument`] if `columns` is neither number.
 pub fn qr<T: Float>(
     device: &Device,
-    x: &CudaSlice<T>,
+    x: &Buffer<T>,
     [count, m, n]: [usize; 3],
     columns: usize,
-) -> Result<(CudaSlice<T>, CudaSlice<T>)> {
+) -> Result<(Buffer<T>, Buffer<T>)> {
     let op = "qr";
     if columns != m && columns != m.min(n) {
         return Err(CudaError::invalid(
@@ -82,10 +82,10 @@ pub fn qr<T: Float>(
 /// [`CudaError::Length`].
 pub fn qr_grad<T: Float>(
     device: &Device,
-    [grad_q, grad_r]: [&CudaSlice<T>; 2],
-    [q, r]: [&CudaSlice<T>; 2],
+    [grad_q, grad_r]: [&Buffer<T>; 2],
+    [q, r]: [&Buffer<T>; 2],
     [count, m, n]: [usize; 3],
-) -> Result<CudaSlice<T>> {
+) -> Result<Buffer<T>> {
     let op = "qr";
     let (tall, square) = (product(op, &[count, m, n])?, product(op, &[count, n, n])?);
     expect_len(op, "the gradient of Q", grad_q, tall)?;
@@ -150,9 +150,9 @@ pub fn qr_grad<T: Float>(
 /// M. R. Hestenes, *Inversion of Matrices by Biorthogonalization and Related Results*, 1958.
 pub fn svd<T: Float>(
     device: &Device,
-    x: &CudaSlice<T>,
+    x: &Buffer<T>,
     [count, m, n]: [usize; 3],
-) -> Result<(CudaSlice<T>, CudaSlice<T>, CudaSlice<T>)> {
+) -> Result<(Buffer<T>, Buffer<T>, Buffer<T>)> {
     let (op, k, rows) = ("svd", m.min(n), m.max(n));
     let size = product(op, &[count, m, n])?;
     expect_len(op, "the matrices", x, size)?;
@@ -182,7 +182,7 @@ pub fn svd<T: Float>(
 fn refuse_broken<T: Float>(
     device: &Device,
     op: &'static str,
-    x: &CudaSlice<T>,
+    x: &Buffer<T>,
     size: usize,
     each: usize,
 ) -> Result<()> {

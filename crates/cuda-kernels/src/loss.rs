@@ -1,10 +1,11 @@
 //! Softmax and the negative log-likelihood.
 
+use crate::launch::Buffer;
 use bytemuck::{Pod, Zeroable};
-use cudarc::driver::CudaSlice;
 
 use crate::Variant;
 use crate::device::{Device, Float, atomic, expect_len, of, product};
+use crate::elementwise::fill;
 use crate::error::Result;
 use crate::reduce::{Terms, sums};
 
@@ -26,9 +27,9 @@ const FAMILY: &str = "loss";
 /// [`CudaError::Length`](crate::CudaError::Length).
 pub fn log_softmax<T: Float>(
     device: &Device,
-    x: &CudaSlice<T>,
+    x: &Buffer<T>,
     shape: [usize; 3],
-) -> Result<CudaSlice<T>> {
+) -> Result<Buffer<T>> {
     let op = "log_softmax";
     let (raw, elements, rows) = classes(op, shape)?;
     expect_len(op, "the input", x, elements)?;
@@ -58,10 +59,10 @@ pub fn log_softmax<T: Float>(
 /// [`CudaError::Length`](crate::CudaError::Length).
 pub fn log_softmax_grad<T: Float>(
     device: &Device,
-    grad: &CudaSlice<T>,
-    y: &CudaSlice<T>,
+    grad: &Buffer<T>,
+    y: &Buffer<T>,
     shape: [usize; 3],
-) -> Result<CudaSlice<T>> {
+) -> Result<Buffer<T>> {
     let op = "log_softmax";
     let (raw, elements, rows) = classes(op, shape)?;
     expect_len(op, "the gradient", grad, elements)?;
@@ -82,11 +83,11 @@ pub fn log_softmax_grad<T: Float>(
 #[derive(Clone, Copy, Debug)]
 pub struct Targets<'a, T> {
     /// One class per position, in the order (outer, inner).
-    pub classes: &'a CudaSlice<i64>,
+    pub classes: &'a Buffer<i64>,
     /// The log-probabilities as `[outer, classes, inner]`.
     pub shape: [usize; 3],
     /// The weight of each class; 1 if missing.
-    pub weight: Option<&'a CudaSlice<T>>,
+    pub weight: Option<&'a Buffer<T>>,
     /// A class that does not count.
     pub ignore_index: i64,
 }
@@ -115,11 +116,11 @@ pub enum Reduction {
 /// [`CudaError::Length`](crate::CudaError::Length); [`CudaError::IndexOutOfRange`](crate::CudaError::IndexOutOfRange) at the next synchronisation.
 pub fn nll_loss<T: Float>(
     device: &Device,
-    log_probs: &CudaSlice<T>,
+    log_probs: &Buffer<T>,
     targets: Targets<'_, T>,
     reduction: Reduction,
     variant: Variant,
-) -> Result<CudaSlice<T>> {
+) -> Result<Buffer<T>> {
     let op = "nll_loss";
     let (raw, positions, elements) = targets.check(op)?;
     expect_len(op, "the log-probabilities", log_probs, elements)?;
@@ -194,10 +195,10 @@ pub fn nll_loss<T: Float>(
 /// As [`nll_loss`].
 pub fn nll_loss_grad<T: Float>(
     device: &Device,
-    grad: &CudaSlice<T>,
+    grad: &Buffer<T>,
     targets: Targets<'_, T>,
     reduction: Reduction,
-) -> Result<CudaSlice<T>> {
+) -> Result<Buffer<T>> {
     let op = "nll_loss";
     let (raw, positions, elements) = targets.check(op)?;
     let each = reduction == Reduction::None;
@@ -210,7 +211,7 @@ pub fn nll_loss_grad<T: Float>(
         let (_, weights) = terms(device, op, &zeros, &targets, reports.ignored())?;
         sums(device, op, &weights, [1, positions, 1], Terms::Plain)?
     } else {
-        device.upload(&[1.0f64])?
+        fill(device, 1, 1.0f64)?
     };
     let mut out = device.uninitialised(op, elements)?;
     device
@@ -233,10 +234,10 @@ pub fn nll_loss_grad<T: Float>(
 fn terms<T: Float>(
     device: &Device,
     op: &'static str,
-    log_probs: &CudaSlice<T>,
+    log_probs: &Buffer<T>,
     targets: &Targets<'_, T>,
-    report: &mut CudaSlice<u64>,
-) -> Result<(CudaSlice<f64>, CudaSlice<f64>)> {
+    report: &mut Buffer<u64>,
+) -> Result<(Buffer<f64>, Buffer<f64>)> {
     let (raw, positions, _) = targets.check(op)?;
     let mut terms = device.uninitialised(op, positions)?;
     let mut weights = device.uninitialised(op, positions)?;

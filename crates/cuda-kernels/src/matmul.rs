@@ -17,11 +17,12 @@
 //! # Ok::<(), samebits_cuda_kernels::CudaError>(())
 //! ```
 
+use crate::launch::Buffer;
 use bytemuck::{Pod, Zeroable};
-use cudarc::driver::CudaSlice;
 
 use crate::Variant;
 use crate::device::{Device, Float, product};
+use crate::elementwise::fill;
 use crate::error::{CudaError, Result};
 use crate::reduce::grid;
 
@@ -36,7 +37,7 @@ pub(crate) const K_BLOCK: usize = 256;
 #[derive(Clone, Copy, Debug)]
 pub struct Matrix<'a, T> {
     /// Where the elements are.
-    pub data: &'a CudaSlice<T>,
+    pub data: &'a Buffer<T>,
     /// Distance of rows.
     pub row: usize,
     /// Distance of columns.
@@ -65,7 +66,7 @@ pub fn matmul<T: Float>(
     a: Matrix<'_, T>,
     b: Matrix<'_, T>,
     shape: [usize; 3],
-) -> Result<CudaSlice<T>> {
+) -> Result<Buffer<T>> {
     let op = "matmul";
     let [m, n, k] = shape;
     let (raw, offsets_a, offsets_b, outputs) = prepare(device, op, &a, &b, shape)?;
@@ -117,7 +118,7 @@ pub fn matmul_split(
     b: Matrix<'_, f32>,
     shape: [usize; 3],
     variant: Variant,
-) -> Result<CudaSlice<f32>> {
+) -> Result<Buffer<f32>> {
     let op = "matmul";
     let (raw, offsets_a, offsets_b, outputs) = prepare(device, op, &a, &b, shape)?;
     if shape[2] == 0 {
@@ -146,9 +147,9 @@ fn partials<T: Float>(
     a: &Matrix<'_, T>,
     b: &Matrix<'_, T>,
     raw: RawMatmul,
-    offsets_a: &CudaSlice<u64>,
-    offsets_b: &CudaSlice<u64>,
-) -> Result<(CudaSlice<f32>, usize)> {
+    offsets_a: &Buffer<u64>,
+    offsets_b: &Buffer<u64>,
+) -> Result<(Buffer<f32>, usize)> {
     let (m, n, batch) = (raw.m as usize, raw.n as usize, raw.batch as usize);
     let blocks = (raw.k as usize).div_ceil(K_BLOCK);
     if blocks > 65_535 {
@@ -175,7 +176,7 @@ fn prepare<T: Float>(
     a: &Matrix<'_, T>,
     b: &Matrix<'_, T>,
     [m, n, k]: [usize; 3],
-) -> Result<(RawMatmul, CudaSlice<u64>, CudaSlice<u64>, usize)> {
+) -> Result<(RawMatmul, Buffer<u64>, Buffer<u64>, usize)> {
     if a.offsets.len() != b.offsets.len() {
         return Err(CudaError::invalid(
             op,
@@ -195,9 +196,19 @@ fn prepare<T: Float>(
         b_column: b.column as u64,
         batch: a.offsets.len() as u64,
     };
-    let upload =
-        |offsets: &[usize]| device.upload(&offsets.iter().map(|&o| o as u64).collect::<Vec<u64>>());
-    Ok((raw, upload(a.offsets)?, upload(b.offsets)?, outputs))
+    Ok((raw, offsets(device, op, a.offsets)?, offsets(device, op, b.offsets)?, outputs))
+}
+
+/// Where matrices begin, as kernels read it. Only different places have to be uploaded: one matrix,
+/// or the same for a whole batch, leaves the host out.
+fn offsets(device: &Device, op: &'static str, offsets: &[usize]) -> Result<Buffer<u64>> {
+    match offsets.first().copied() {
+        Some(first) if offsets.iter().any(|&offset| offset != first) => {
+            device.upload(&offsets.iter().map(|&offset| offset as u64).collect::<Vec<u64>>())
+        }
+        Some(first) if first > 0 => fill(device, offsets.len(), first as u64),
+        _ => device.zeros_for(op, offsets.len()),
+    }
 }
 
 impl<T> Matrix<'_, T> {

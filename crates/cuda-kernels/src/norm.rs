@@ -6,8 +6,8 @@
 //! elements they are taken over, and are rounded to f32 once; what is done to each element
 //! afterwards is written at each function.
 
+use crate::launch::Buffer;
 use bytemuck::{Pod, Zeroable};
-use cudarc::driver::CudaSlice;
 
 use crate::device::{Device, Float, expect_len, of, product};
 use crate::error::Result;
@@ -29,22 +29,22 @@ pub struct Batch {
 #[derive(Debug)]
 pub struct Statistics<T> {
     /// The mean.
-    pub mean: CudaSlice<T>,
+    pub mean: Buffer<T>,
     /// The biased variance.
-    pub variance: CudaSlice<T>,
+    pub variance: Buffer<T>,
     /// `1 / sqrt(variance + eps)`, from the unrounded variance.
-    pub rstd: CudaSlice<T>,
+    pub rstd: Buffer<T>,
 }
 
 /// The gradients of a normalisation.
 #[derive(Debug)]
 pub struct Gradients<T> {
     /// With respect to the input.
-    pub input: CudaSlice<T>,
+    pub input: Buffer<T>,
     /// With respect to the weight.
-    pub weight: CudaSlice<T>,
+    pub weight: Buffer<T>,
     /// With respect to the bias.
-    pub bias: CudaSlice<T>,
+    pub bias: Buffer<T>,
 }
 
 /// The statistics of each channel.
@@ -54,7 +54,7 @@ pub struct Gradients<T> {
 /// [`CudaError::Length`](crate::CudaError::Length).
 pub fn batch_statistics<T: Float>(
     device: &Device,
-    x: &CudaSlice<T>,
+    x: &Buffer<T>,
     shape: Batch,
     eps: f64,
 ) -> Result<Statistics<T>> {
@@ -81,7 +81,7 @@ pub fn batch_statistics<T: Float>(
 /// # Errors
 ///
 /// [`CudaError::Driver`](crate::CudaError::Driver).
-pub fn rstd<T: Float>(device: &Device, variance: &CudaSlice<T>, eps: f64) -> Result<CudaSlice<T>> {
+pub fn rstd<T: Float>(device: &Device, variance: &Buffer<T>, eps: f64) -> Result<Buffer<T>> {
     let op = "batch_norm_inference";
     let n = variance.len();
     let mut out = device.uninitialised(op, n)?;
@@ -103,13 +103,13 @@ pub fn rstd<T: Float>(device: &Device, variance: &CudaSlice<T>, eps: f64) -> Res
 /// [`CudaError::Length`](crate::CudaError::Length).
 pub fn batch_normalize<T: Float>(
     device: &Device,
-    x: &CudaSlice<T>,
+    x: &Buffer<T>,
     shape: Batch,
-    mean: &CudaSlice<T>,
-    rstd: &CudaSlice<T>,
-    weight: &CudaSlice<T>,
-    bias: &CudaSlice<T>,
-) -> Result<CudaSlice<T>> {
+    mean: &Buffer<T>,
+    rstd: &Buffer<T>,
+    weight: &Buffer<T>,
+    bias: &Buffer<T>,
+) -> Result<Buffer<T>> {
     let op = "batch_norm";
     let elements = shape.elements(op)?;
     expect_len(op, "the input", x, elements)?;
@@ -144,12 +144,12 @@ pub fn batch_normalize<T: Float>(
 /// [`CudaError::Length`](crate::CudaError::Length).
 pub fn batch_norm_grad<T: Float>(
     device: &Device,
-    grad: &CudaSlice<T>,
-    x: &CudaSlice<T>,
+    grad: &Buffer<T>,
+    x: &Buffer<T>,
     shape: Batch,
-    mean: &CudaSlice<T>,
-    rstd: &CudaSlice<T>,
-    weight: &CudaSlice<T>,
+    mean: &Buffer<T>,
+    rstd: &Buffer<T>,
+    weight: &Buffer<T>,
 ) -> Result<Gradients<T>> {
     let op = "batch_norm";
     let elements = shape.elements(op)?;
@@ -201,12 +201,12 @@ pub fn batch_norm_grad<T: Float>(
 /// [`CudaError::Length`](crate::CudaError::Length).
 pub fn layer_norm<T: Float>(
     device: &Device,
-    x: &CudaSlice<T>,
+    x: &Buffer<T>,
     [rows, width]: [usize; 2],
-    weight: &CudaSlice<T>,
-    bias: &CudaSlice<T>,
+    weight: &Buffer<T>,
+    bias: &Buffer<T>,
     eps: f64,
-) -> Result<(CudaSlice<T>, CudaSlice<T>, CudaSlice<T>)> {
+) -> Result<(Buffer<T>, Buffer<T>, Buffer<T>)> {
     let op = "layer_norm";
     let elements = product(op, &[rows, width])?;
     expect_len(op, "the input", x, elements)?;
@@ -239,12 +239,12 @@ pub fn layer_norm<T: Float>(
 /// [`CudaError::Length`](crate::CudaError::Length).
 pub fn layer_norm_grad<T: Float>(
     device: &Device,
-    grad: &CudaSlice<T>,
-    x: &CudaSlice<T>,
+    grad: &Buffer<T>,
+    x: &Buffer<T>,
     [rows, width]: [usize; 2],
-    weight: &CudaSlice<T>,
-    mean: &CudaSlice<T>,
-    rstd: &CudaSlice<T>,
+    weight: &Buffer<T>,
+    mean: &Buffer<T>,
+    rstd: &Buffer<T>,
 ) -> Result<Gradients<T>> {
     let op = "layer_norm";
     let elements = product(op, &[rows, width])?;

@@ -1,6 +1,6 @@
 //! Optimiser steps, in place, one pass over memory each.
 
-use cudarc::driver::CudaSlice;
+use crate::launch::Buffer;
 use samebits_numerics::math::f64::powi;
 
 use crate::device::{Device, Float, expect_len, of};
@@ -55,9 +55,9 @@ pub struct Adam {
 pub fn sgd_step<T: Float>(
     device: &Device,
     settings: &Sgd,
-    param: &mut CudaSlice<T>,
-    velocity: &mut CudaSlice<T>,
-    grad: &CudaSlice<T>,
+    param: &mut Buffer<T>,
+    velocity: &mut Buffer<T>,
+    grad: &Buffer<T>,
     first: bool,
 ) -> Result<()> {
     let op = "sgd_step";
@@ -100,10 +100,10 @@ pub fn adam_step<T: Float>(
     device: &Device,
     settings: &Adam,
     step: u64,
-    param: &mut CudaSlice<T>,
-    mean: &mut CudaSlice<T>,
-    square: &mut CudaSlice<T>,
-    grad: &CudaSlice<T>,
+    param: &mut Buffer<T>,
+    mean: &mut Buffer<T>,
+    square: &mut Buffer<T>,
+    grad: &Buffer<T>,
 ) -> Result<()> {
     let op = "adam_step";
     if step == 0 {

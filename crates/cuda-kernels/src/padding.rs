@@ -1,7 +1,7 @@
 //! Padding of up to three dimensions: constant, reflect, replicate, circular.
 
+use crate::launch::Buffer;
 use bytemuck::{Pod, Zeroable};
-use cudarc::driver::CudaSlice;
 
 use crate::Variant;
 use crate::device::{Device, Float, Word, atomic, expect_len, narrow, of, sized};
@@ -22,10 +22,10 @@ const FAMILY: &str = "padding";
 /// [`CudaError::Length`](crate::CudaError::Length); [`CudaError::InvalidArgument`](crate::CudaError::InvalidArgument) for a size of 2^31 or more.
 pub fn pad<T: Word>(
     device: &Device,
-    x: &CudaSlice<T>,
+    x: &Buffer<T>,
     padding: &Padding,
     value: T,
-) -> Result<CudaSlice<T>> {
+) -> Result<Buffer<T>> {
     let (op, n_in, n) = (padding.op(), padding.input_len(), padding.output_len());
     expect_len(op, "the input", x, n_in)?;
     let name = sized::<T>(["pad_b8", "pad_b32", "pad_b64"]);
@@ -53,10 +53,10 @@ pub fn pad<T: Word>(
 /// As [`pad`].
 pub fn pad_grad<T: Float>(
     device: &Device,
-    grad: &CudaSlice<T>,
+    grad: &Buffer<T>,
     padding: &Padding,
     variant: Variant,
-) -> Result<CudaSlice<T>> {
+) -> Result<Buffer<T>> {
     let (op, n_in, n) = (padding.op(), padding.input_len(), padding.output_len());
     expect_len(op, "the gradient", grad, n)?;
     let mut out = device.zeros_for::<T>(op, n_in)?;

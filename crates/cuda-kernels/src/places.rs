@@ -1,8 +1,8 @@
 //! Linear places: what an index per element of a part of a tensor, or several indices together,
 //! point to.
 
+use crate::launch::Buffer;
 use bytemuck::{Pod, Zeroable};
-use cudarc::driver::CudaSlice;
 
 use crate::device::{Device, expect_len, product};
 use crate::error::{CudaError, Result};
@@ -23,12 +23,12 @@ use crate::scatter::FAMILY;
 pub fn part_places(
     device: &Device,
     op: &'static str,
-    index: &CudaSlice<i64>,
+    index: &Buffer<i64>,
     shape: &[usize],
     strides: &[usize],
     dim: usize,
     size: usize,
-) -> Result<CudaSlice<i64>> {
+) -> Result<Buffer<i64>> {
     let n = product(op, shape)?;
     expect_len(op, "the index", index, n)?;
     if shape.len() > 8 || strides.len() != shape.len() || dim >= shape.len() {
@@ -69,13 +69,13 @@ pub fn part_places(
 /// # Errors
 ///
 /// [`CudaError::Length`]; [`CudaError::IndexOutOfRange`] at the next synchronisation.
-pub fn joined_places<I: std::ops::Deref<Target = CudaSlice<i64>>>(
+pub fn joined_places<I: std::ops::Deref<Target = Buffer<i64>>>(
     device: &Device,
     op: &'static str,
     indices: &[I],
     sizes: &[usize],
     n: usize,
-) -> Result<CudaSlice<i64>> {
+) -> Result<Buffer<i64>> {
     let mut keys = device.uninitialised::<i64>(op, n)?;
     if n == 0 {
         return Ok(keys);

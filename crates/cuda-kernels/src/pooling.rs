@@ -11,8 +11,8 @@
 //! one fma from +0; the weight is 1 for a maximum, and 1 divided by the divisor (rounded) for an
 //! average.
 
+use crate::launch::Buffer;
 use bytemuck::{Pod, Zeroable};
-use cudarc::driver::CudaSlice;
 
 use crate::Variant;
 use crate::device::{Device, Float, atomic, expect_len, narrow, of};
@@ -37,9 +37,9 @@ const FAMILY: &str = "pooling";
 /// [`CudaError::Length`].
 pub fn max_pool<T: Float>(
     device: &Device,
-    x: &CudaSlice<T>,
+    x: &Buffer<T>,
     pool: &Pool,
-) -> Result<(CudaSlice<T>, CudaSlice<i64>)> {
+) -> Result<(Buffer<T>, Buffer<i64>)> {
     let (op, n_in, n) = (pool.op(), pool.input_len(), pool.output_len());
     expect_len(op, "the input", x, n_in)?;
     let mut out = device.uninitialised(op, n)?;
@@ -68,11 +68,11 @@ pub fn max_pool<T: Float>(
 /// [`CudaError::Length`].
 pub fn max_pool_grad<T: Float>(
     device: &Device,
-    grad: &CudaSlice<T>,
-    indices: &CudaSlice<i64>,
+    grad: &Buffer<T>,
+    indices: &Buffer<i64>,
     pool: &Pool,
     variant: Variant,
-) -> Result<CudaSlice<T>> {
+) -> Result<Buffer<T>> {
     let (op, n_in, n) = (pool.op(), pool.input_len(), pool.output_len());
     expect_len(op, "the gradient", grad, n)?;
     expect_len(op, "the indices", indices, n)?;
@@ -107,10 +107,10 @@ pub fn max_pool_grad<T: Float>(
 /// [`CudaError::Length`]; [`CudaError::IndexOutOfRange`] at the next synchronisation.
 pub fn max_unpool_grad<T: Float>(
     device: &Device,
-    grad: &CudaSlice<T>,
-    indices: &CudaSlice<i64>,
+    grad: &Buffer<T>,
+    indices: &Buffer<i64>,
     planes: usize,
-) -> Result<CudaSlice<T>> {
+) -> Result<Buffer<T>> {
     let op = "max_unpool";
     let (n, n_out) = (indices.len(), grad.len());
     let (in_plane, out_plane) = (n / planes.max(1), n_out / planes.max(1));
@@ -149,12 +149,12 @@ pub fn max_unpool_grad<T: Float>(
 /// [`CudaError::Length`]; [`CudaError::IndexOutOfRange`] at the next synchronisation.
 pub fn pool_indices_grad<T: Float>(
     device: &Device,
-    grad: &CudaSlice<T>,
-    indices: &CudaSlice<i64>,
+    grad: &Buffer<T>,
+    indices: &Buffer<i64>,
     planes: usize,
     n_in: usize,
     variant: Variant,
-) -> Result<CudaSlice<T>> {
+) -> Result<Buffer<T>> {
     let op = "max_pool";
     let n = grad.len();
     expect_len(op, "the indices", indices, n)?;
@@ -211,11 +211,7 @@ pub fn pool_indices_grad<T: Float>(
 /// # Errors
 ///
 /// [`CudaError::Length`]; [`CudaError::InvalidArgument`] for a size of 2^31 or more.
-pub fn avg_pool<T: Float>(
-    device: &Device,
-    x: &CudaSlice<T>,
-    average: &Average,
-) -> Result<CudaSlice<T>> {
+pub fn avg_pool<T: Float>(device: &Device, x: &Buffer<T>, average: &Average) -> Result<Buffer<T>> {
     let pool = average.pool();
     let (op, n_in, n) = (pool.op(), pool.input_len(), pool.output_len());
     expect_len(op, "the input", x, n_in)?;
@@ -237,10 +233,10 @@ pub fn avg_pool<T: Float>(
 /// As [`avg_pool`].
 pub fn avg_pool_grad<T: Float>(
     device: &Device,
-    grad: &CudaSlice<T>,
+    grad: &Buffer<T>,
     average: &Average,
     variant: Variant,
-) -> Result<CudaSlice<T>> {
+) -> Result<Buffer<T>> {
     let pool = average.pool();
     let (op, n_in, n) = (pool.op(), pool.input_len(), pool.output_len());
     expect_len(op, "the gradient", grad, n)?;

@@ -20,8 +20,8 @@
 //! # Ok::<(), samebits_cuda_kernels::CudaError>(())
 //! ```
 
+use crate::launch::Buffer;
 use bytemuck::{Pod, Zeroable};
-use cudarc::driver::CudaSlice;
 use samebits_rng::{Draw, Philox4x32};
 
 use crate::device::{Device, Float, expect_len, of};
@@ -36,7 +36,7 @@ const SPACE: u64 = 0x6a09_e667_f3bc_c908;
 /// # Errors
 ///
 /// [`CudaError::OutOfMemory`].
-pub fn words(device: &Device, draw: &Draw, n: usize) -> Result<CudaSlice<u32>> {
+pub fn words(device: &Device, draw: &Draw, n: usize) -> Result<Buffer<u32>> {
     let op = "words";
     let mut out = device.uninitialised(op, n)?;
     device
@@ -60,10 +60,10 @@ pub fn words(device: &Device, draw: &Draw, n: usize) -> Result<CudaSlice<u32>> {
 /// [`CudaError::Length`], and [`CudaError::InvalidArgument`] for other numbers of rounds.
 pub fn philox(
     device: &Device,
-    counters: &CudaSlice<u32>,
-    keys: &CudaSlice<u32>,
+    counters: &Buffer<u32>,
+    keys: &Buffer<u32>,
     rounds: u32,
-) -> Result<CudaSlice<u32>> {
+) -> Result<Buffer<u32>> {
     let op = "philox";
     if rounds != 7 && rounds != 10 {
         return Err(CudaError::invalid(op, format!("expected 7 or 10 rounds, got {rounds}")));
@@ -95,7 +95,7 @@ pub fn uniform<T: Float>(
     n: usize,
     low: T,
     high: T,
-) -> Result<CudaSlice<T>> {
+) -> Result<Buffer<T>> {
     let op = "uniform";
     let range = high - low;
     if !(low <= high && T::is_finite(range)) {
@@ -133,7 +133,7 @@ pub fn normal<T: Float>(
     n: usize,
     mean: T,
     std: T,
-) -> Result<CudaSlice<T>> {
+) -> Result<Buffer<T>> {
     let kernel = of::<T>(["normal_f32", "normal_f64"]);
     normal_with(device, "normal", kernel, draw, n, mean, std)
 }
@@ -149,7 +149,7 @@ pub fn log_normal(
     n: usize,
     mean: f32,
     std: f32,
-) -> Result<CudaSlice<f32>> {
+) -> Result<Buffer<f32>> {
     normal_with(device, "log_normal", "log_normal_f32", draw, n, mean, std)
 }
 
@@ -161,7 +161,7 @@ fn normal_with<T: Float>(
     n: usize,
     mean: T,
     std: T,
-) -> Result<CudaSlice<T>> {
+) -> Result<Buffer<T>> {
     if !(std >= T::default() && T::is_finite(std) && T::is_finite(mean)) {
         return Err(CudaError::invalid(
             op,
@@ -186,7 +186,7 @@ fn normal_with<T: Float>(
 /// # Errors
 ///
 /// [`CudaError::InvalidArgument`] if the rate is not positive and finite.
-pub fn exponential(device: &Device, draw: &Draw, n: usize, rate: f32) -> Result<CudaSlice<f32>> {
+pub fn exponential(device: &Device, draw: &Draw, n: usize, rate: f32) -> Result<Buffer<f32>> {
     let op = "exponential";
     if !(rate > 0.0 && rate.is_finite()) {
         return Err(CudaError::invalid(op, format!("expected a positive rate, got {rate}")));
@@ -208,7 +208,7 @@ pub fn exponential(device: &Device, draw: &Draw, n: usize, rate: f32) -> Result<
 /// # Errors
 ///
 /// [`CudaError::InvalidArgument`] if `p` is not in `[0, 1]`.
-pub fn bernoulli(device: &Device, draw: &Draw, n: usize, p: f64) -> Result<CudaSlice<u8>> {
+pub fn bernoulli(device: &Device, draw: &Draw, n: usize, p: f64) -> Result<Buffer<u8>> {
     let op = "bernoulli";
     let (last, any) = below(op, p)?;
     let mut out = device.uninitialised(op, n)?;
@@ -233,9 +233,9 @@ pub fn bernoulli(device: &Device, draw: &Draw, n: usize, p: f64) -> Result<CudaS
 pub fn dropout<T: Float>(
     device: &Device,
     draw: &Draw,
-    x: &CudaSlice<T>,
+    x: &Buffer<T>,
     p: f64,
-) -> Result<(CudaSlice<T>, CudaSlice<u8>)> {
+) -> Result<(Buffer<T>, Buffer<u8>)> {
     let op = "dropout";
     let (last, any) = below(op, p)?;
     let scale = T::from_f64(if p == 1.0 { 0.0 } else { 1.0 / (1.0 - p) });
@@ -262,13 +262,7 @@ pub fn dropout<T: Float>(
 /// # Errors
 ///
 /// [`CudaError::InvalidArgument`] if `low >= high`.
-pub fn randint(
-    device: &Device,
-    draw: &Draw,
-    n: usize,
-    low: i64,
-    high: i64,
-) -> Result<CudaSlice<i64>> {
+pub fn randint(device: &Device, draw: &Draw, n: usize, low: i64, high: i64) -> Result<Buffer<i64>> {
     let op = "randint";
     if low >= high {
         return Err(CudaError::invalid(op, format!("expected low < high, got {low} and {high}")));

@@ -5,7 +5,7 @@
 //! Portable: every element is the same sequence of correctly rounded operations. The operations'
 //! descriptions in [`samebits_tensor_core::ops`] are their definitions.
 
-use cudarc::driver::CudaSlice;
+use crate::launch::Buffer;
 
 use crate::device::{Device, Float, expect_len, of, product};
 use crate::error::Result;
@@ -16,13 +16,13 @@ const FAMILY: &str = "recurrent";
 #[derive(Clone, Copy, Debug)]
 pub struct Gates<'a, T> {
     /// (n, gates · size): those of the input.
-    pub x: &'a CudaSlice<T>,
+    pub x: &'a Buffer<T>,
     /// (n, gates · size): those of the hidden state.
-    pub h: &'a CudaSlice<T>,
+    pub h: &'a Buffer<T>,
     /// (gates · size): added to those of the input.
-    pub bias_x: Option<&'a CudaSlice<T>>,
+    pub bias_x: Option<&'a Buffer<T>>,
     /// (gates · size): added to those of the hidden state.
-    pub bias_h: Option<&'a CudaSlice<T>>,
+    pub bias_h: Option<&'a Buffer<T>>,
 }
 
 /// One step of a long short-term memory; `bias_h` is not used. Returns the hidden state, the new
@@ -40,8 +40,8 @@ pub fn lstm_cell<T: Float>(
     device: &Device,
     shape: [usize; 2],
     gates: Gates<'_, T>,
-    cell: &CudaSlice<T>,
-) -> Result<(CudaSlice<T>, CudaSlice<T>, CudaSlice<T>)> {
+    cell: &Buffer<T>,
+) -> Result<(Buffer<T>, Buffer<T>, Buffer<T>)> {
     let op = "lstm_cell";
     let [states, width] = sizes(op, shape, 4)?;
     expect_len(op, "the gates of the input", gates.x, 4 * states)?;
@@ -85,10 +85,10 @@ pub fn lstm_cell<T: Float>(
 pub fn lstm_cell_grad<T: Float>(
     device: &Device,
     shape: [usize; 2],
-    [grad_hidden, grad_cell]: [&CudaSlice<T>; 2],
-    activations: &CudaSlice<T>,
-    [cell, next_cell]: [&CudaSlice<T>; 2],
-) -> Result<(CudaSlice<T>, CudaSlice<T>)> {
+    [grad_hidden, grad_cell]: [&Buffer<T>; 2],
+    activations: &Buffer<T>,
+    [cell, next_cell]: [&Buffer<T>; 2],
+) -> Result<(Buffer<T>, Buffer<T>)> {
     let op = "lstm_cell";
     let [states, _] = sizes(op, shape, 4)?;
     expect_len(op, "the gradient of the hidden state", grad_hidden, states)?;
@@ -129,8 +129,8 @@ pub fn gru_cell<T: Float>(
     device: &Device,
     shape: [usize; 2],
     gates: Gates<'_, T>,
-    hidden: &CudaSlice<T>,
-) -> Result<(CudaSlice<T>, CudaSlice<T>)> {
+    hidden: &Buffer<T>,
+) -> Result<(Buffer<T>, Buffer<T>)> {
     let op = "gru_cell";
     let [states, _] = sizes(op, shape, 4)?;
     let width = 3 * shape[1];
@@ -176,10 +176,10 @@ pub fn gru_cell<T: Float>(
 pub fn gru_cell_grad<T: Float>(
     device: &Device,
     shape: [usize; 2],
-    grad: &CudaSlice<T>,
-    activations: &CudaSlice<T>,
-    hidden: &CudaSlice<T>,
-) -> Result<(CudaSlice<T>, CudaSlice<T>, CudaSlice<T>)> {
+    grad: &Buffer<T>,
+    activations: &Buffer<T>,
+    hidden: &Buffer<T>,
+) -> Result<(Buffer<T>, Buffer<T>, Buffer<T>)> {
     let op = "gru_cell";
     let [states, _] = sizes(op, shape, 4)?;
     expect_len(op, "the gradient", grad, states)?;

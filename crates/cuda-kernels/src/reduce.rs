@@ -8,8 +8,8 @@
 //! alone, and are rounded once; products likewise. Of equal extrema the first index wins; NaN wins
 //! over all.
 
+use crate::launch::Buffer;
 use bytemuck::{Pod, Zeroable};
-use cudarc::driver::CudaSlice;
 
 use crate::Variant;
 use crate::device::{Device, Float, expect_len, of, product};
@@ -42,10 +42,10 @@ pub enum Sum {
 /// [`CudaError::Length`].
 pub fn sum<T: Float>(
     device: &Device,
-    x: &CudaSlice<T>,
+    x: &Buffer<T>,
     [outer, n, inner]: [usize; 3],
     kind: Sum,
-) -> Result<CudaSlice<T>> {
+) -> Result<Buffer<T>> {
     let op = "sum";
     let terms = if kind == Sum::Squares { Terms::Squares } else { Terms::Plain };
     let wide = sums(device, op, x, [outer, n, inner], terms)?;
@@ -57,10 +57,10 @@ pub fn sum<T: Float>(
 pub(crate) fn finish<T: Float>(
     device: &Device,
     op: &'static str,
-    wide: &CudaSlice<f64>,
+    wide: &Buffer<f64>,
     n: usize,
     divisor: f64,
-) -> Result<CudaSlice<T>> {
+) -> Result<Buffer<T>> {
     let mut out = device.uninitialised(op, n)?;
     device
         .kernel(op, FAMILY, of::<T>(["finish_f32", "finish_f64"]))?
@@ -85,9 +85,9 @@ pub(crate) fn finish<T: Float>(
 /// As [`sum`].
 pub fn prod<T: Float>(
     device: &Device,
-    x: &CudaSlice<T>,
+    x: &Buffer<T>,
     [outer, n, inner]: [usize; 3],
-) -> Result<CudaSlice<T>> {
+) -> Result<Buffer<T>> {
     let op = "prod";
     expect_len(op, "the input", x, product(op, &[outer, n, inner])?)?;
     let outputs = product(op, &[outer, inner])?;
@@ -100,9 +100,9 @@ pub fn prod<T: Float>(
 fn products<T: Float>(
     device: &Device,
     op: &'static str,
-    x: &CudaSlice<T>,
+    x: &Buffer<T>,
     [outer, n, inner]: [usize; 3],
-) -> Result<CudaSlice<f64>> {
+) -> Result<Buffer<f64>> {
     let blocks = n.div_ceil(BLOCK);
     let outputs = product(op, &[outer, blocks, inner])?;
     let mut out = device.uninitialised::<f64>(op, outputs)?;
@@ -144,10 +144,10 @@ pub enum Integers {
 /// [`CudaError::Length`]; [`CudaError::InvalidArgument`] for an extremum of no elements.
 pub fn integers(
     device: &Device,
-    x: &CudaSlice<i64>,
+    x: &Buffer<i64>,
     [outer, n, inner]: [usize; 3],
     kind: Integers,
-) -> Result<CudaSlice<i64>> {
+) -> Result<Buffer<i64>> {
     let (op, first) = match kind {
         Integers::Sum => ("sum", 0),
         Integers::Product => ("prod", 1),
@@ -186,10 +186,10 @@ pub fn integers(
 /// As [`sum`].
 pub fn variance<T: Float>(
     device: &Device,
-    x: &CudaSlice<T>,
+    x: &Buffer<T>,
     [outer, n, inner]: [usize; 3],
     correction: f64,
-) -> Result<(CudaSlice<T>, CudaSlice<T>)> {
+) -> Result<(Buffer<T>, Buffer<T>)> {
     let (op, shape) = ("var", [outer, n, inner]);
     let outputs = product(op, &[outer, inner])?;
     let totals = sums(device, op, x, shape, Terms::Plain)?;
@@ -211,10 +211,10 @@ pub fn variance<T: Float>(
 /// As [`sum`]; [`CudaError::InvalidArgument`] if `p` is infinite and `n` is 0.
 pub fn norm<T: Float>(
     device: &Device,
-    x: &CudaSlice<T>,
+    x: &Buffer<T>,
     [outer, n, inner]: [usize; 3],
     p: f64,
-) -> Result<CudaSlice<T>> {
+) -> Result<Buffer<T>> {
     let (op, shape) = ("norm", [outer, n, inner]);
     if p.is_infinite() {
         let magnitudes = unary(device, Unary::Abs, x)?;
@@ -255,9 +255,9 @@ pub fn norm<T: Float>(
 /// As [`sum`].
 pub fn logsumexp<T: Float>(
     device: &Device,
-    x: &CudaSlice<T>,
+    x: &Buffer<T>,
     [outer, n, inner]: [usize; 3],
-) -> Result<CudaSlice<T>> {
+) -> Result<Buffer<T>> {
     let (op, shape) = ("logsumexp", [outer, n, inner]);
     expect_len(op, "the input", x, product(op, &shape)?)?;
     let outputs = product(op, &[outer, inner])?;
@@ -290,19 +290,19 @@ pub(crate) enum Terms<'a, T> {
     /// The magnitude to this power.
     Powers(f64),
     /// The square of the difference to the number of its row.
-    Deviations(&'a CudaSlice<f64>),
+    Deviations(&'a Buffer<f64>),
     /// The exponential of the difference to the number of its row.
-    Exponentials(&'a CudaSlice<T>),
+    Exponentials(&'a Buffer<T>),
 }
 
 /// The sums in f64, before the rounding.
 pub(crate) fn sums<T: Float>(
     device: &Device,
     op: &'static str,
-    x: &CudaSlice<T>,
+    x: &Buffer<T>,
     [outer, n, inner]: [usize; 3],
     terms: Terms<'_, T>,
-) -> Result<CudaSlice<f64>> {
+) -> Result<Buffer<f64>> {
     expect_len(op, "the input", x, product(op, &[outer, n, inner])?)?;
     if n == 0 {
         return device.zeros_for(op, product(op, &[outer, inner])?);
@@ -361,9 +361,9 @@ pub(crate) fn sums<T: Float>(
 /// As [`sum`].
 pub fn sum_atomic(
     device: &Device,
-    x: &CudaSlice<f32>,
+    x: &Buffer<f32>,
     [outer, n, inner]: [usize; 3],
-) -> Result<CudaSlice<f32>> {
+) -> Result<Buffer<f32>> {
     let op = "sum";
     let elements = product(op, &[outer, n, inner])?;
     expect_len(op, "the input", x, elements)?;
@@ -385,10 +385,10 @@ pub fn sum_atomic(
 /// As [`sum`].
 pub fn sum_with(
     device: &Device,
-    x: &CudaSlice<f32>,
+    x: &Buffer<f32>,
     shape: [usize; 3],
     variant: Variant,
-) -> Result<CudaSlice<f32>> {
+) -> Result<Buffer<f32>> {
     match variant {
         Variant::Deterministic => sum(device, x, shape, Sum::Sum),
         Variant::Atomic => sum_atomic(device, x, shape),
@@ -407,10 +407,10 @@ pub fn sum_with(
 /// [`CudaError::Length`], and [`CudaError::InvalidArgument`] if `n` is 0.
 pub fn extreme<T: Float>(
     device: &Device,
-    x: &CudaSlice<T>,
+    x: &Buffer<T>,
     [outer, n, inner]: [usize; 3],
     minimum: bool,
-) -> Result<(CudaSlice<T>, CudaSlice<i64>)> {
+) -> Result<(Buffer<T>, Buffer<i64>)> {
     let op = if minimum { "amin" } else { "amax" };
     if n == 0 {
         return Err(CudaError::invalid(op, "there are no elements to choose from"));

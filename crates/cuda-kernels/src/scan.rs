@@ -9,8 +9,8 @@
 //! logarithm of sums combines pairs `(m, s)`, which stand for `s * exp(m)`, from `(-inf, 1)`. Of
 //! equal extrema the first is taken, so they have no order to keep.
 
+use crate::launch::Buffer;
 use bytemuck::{Pod, Zeroable};
-use cudarc::driver::CudaSlice;
 
 use crate::device::{Device, Float, expect_len, of, product};
 use crate::error::Result;
@@ -41,10 +41,10 @@ pub enum Scan {
 /// [`CudaError::Length`](crate::CudaError::Length).
 pub fn scan<T: Float>(
     device: &Device,
-    x: &CudaSlice<T>,
+    x: &Buffer<T>,
     shape: [usize; 3],
     kind: Scan,
-) -> Result<CudaSlice<T>> {
+) -> Result<Buffer<T>> {
     let op = if kind == Scan::Product { "cumprod" } else { "cumsum" };
     let raw = RawScan {
         kind: u32::from(kind == Scan::Product),
@@ -80,9 +80,9 @@ pub fn scan<T: Float>(
 /// As [`scan`].
 pub fn logcumsumexp<T: Float>(
     device: &Device,
-    x: &CudaSlice<T>,
+    x: &Buffer<T>,
     shape: [usize; 3],
-) -> Result<CudaSlice<T>> {
+) -> Result<Buffer<T>> {
     let op = "logcumsumexp";
     let raw = RawScan::new(shape);
     let mut out = output(device, op, &[("the input", x)], shape)?;
@@ -118,10 +118,10 @@ pub fn logcumsumexp<T: Float>(
 /// As [`scan`].
 pub fn cumextreme<T: Float>(
     device: &Device,
-    x: &CudaSlice<T>,
+    x: &Buffer<T>,
     shape: [usize; 3],
     largest: bool,
-) -> Result<(CudaSlice<T>, CudaSlice<i64>)> {
+) -> Result<(Buffer<T>, Buffer<i64>)> {
     let op = if largest { "cummax" } else { "cummin" };
     let raw = RawScan { kind: u32::from(!largest), ..RawScan::new(shape) };
     let mut values = output(device, op, &[("the input", x)], shape)?;
@@ -164,10 +164,10 @@ pub fn cumextreme<T: Float>(
 /// As [`scan`].
 pub fn cumprod_grad<T: Float>(
     device: &Device,
-    x: &CudaSlice<T>,
-    grad: &CudaSlice<T>,
+    x: &Buffer<T>,
+    grad: &Buffer<T>,
     shape: [usize; 3],
-) -> Result<CudaSlice<T>> {
+) -> Result<Buffer<T>> {
     let op = "cumprod";
     let raw = RawScan::new(shape);
     let mut out = output(device, op, &[("the input", x), ("the gradient", grad)], shape)?;
@@ -211,11 +211,11 @@ pub fn cumprod_grad<T: Float>(
 /// As [`scan`].
 pub fn cumprod_grad_grad<T: Float>(
     device: &Device,
-    x: &CudaSlice<T>,
-    grad: &CudaSlice<T>,
-    outer: &CudaSlice<T>,
+    x: &Buffer<T>,
+    grad: &Buffer<T>,
+    outer: &Buffer<T>,
     shape: [usize; 3],
-) -> Result<(CudaSlice<T>, CudaSlice<T>)> {
+) -> Result<(Buffer<T>, Buffer<T>)> {
     let op = "cumprod_grad";
     let raw = RawScan::new(shape);
     let inputs = [("the input", x), ("the gradient", grad), ("the outer gradient", outer)];
@@ -258,11 +258,11 @@ pub fn cumprod_grad_grad<T: Float>(
 /// As [`scan`].
 pub fn logcumsumexp_grad<T: Float>(
     device: &Device,
-    x: &CudaSlice<T>,
-    y: &CudaSlice<T>,
-    grad: &CudaSlice<T>,
+    x: &Buffer<T>,
+    y: &Buffer<T>,
+    grad: &Buffer<T>,
     shape: [usize; 3],
-) -> Result<CudaSlice<T>> {
+) -> Result<Buffer<T>> {
     let op = "logcumsumexp";
     let raw = RawScan::new(shape);
     let inputs = [("the input", x), ("the result", y), ("the gradient", grad)];
@@ -296,9 +296,9 @@ impl Tiles {
         &self,
         device: &Device,
         op: &'static str,
-        x: &CudaSlice<T>,
+        x: &Buffer<T>,
         raw: &RawScan,
-    ) -> Result<CudaSlice<f64>> {
+    ) -> Result<Buffer<f64>> {
         let totals = product(op, &[raw.lines(), raw.tiles as usize, self.words])?;
         let mut carries = device.uninitialised::<f64>(op, totals)?;
         device
@@ -322,9 +322,9 @@ impl Tiles {
 fn output<T: Float>(
     device: &Device,
     op: &'static str,
-    inputs: &[(&'static str, &CudaSlice<T>)],
+    inputs: &[(&'static str, &Buffer<T>)],
     shape: [usize; 3],
-) -> Result<CudaSlice<T>> {
+) -> Result<Buffer<T>> {
     let elements = product(op, &shape)?;
     for &(what, input) in inputs {
         expect_len(op, what, input, elements)?;

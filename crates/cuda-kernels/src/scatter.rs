@@ -22,8 +22,8 @@
 //! # Ok::<(), samebits_cuda_kernels::CudaError>(())
 //! ```
 
+use crate::launch::Buffer;
 use bytemuck::{Pod, Zeroable};
-use cudarc::driver::CudaSlice;
 
 use crate::Variant;
 use crate::device::{Device, Float, Reports, Word, expect_len, product, sized};
@@ -96,9 +96,9 @@ struct RawRows {
 /// [`CudaError::IndexOutOfRange`] at the next synchronisation.
 pub fn index_add<T: Summed>(
     device: &Device,
-    out: &mut CudaSlice<T>,
-    index: &CudaSlice<i64>,
-    source: &CudaSlice<T>,
+    out: &mut Buffer<T>,
+    index: &Buffer<i64>,
+    source: &Buffer<T>,
     rows: Rows,
     alpha: T,
     variant: Variant,
@@ -121,13 +121,13 @@ pub trait Summed: Float {
     fn add_rows(
         device: &Device,
         op: &'static str,
-        out: &mut CudaSlice<Self>,
-        index: &CudaSlice<i64>,
-        source: &CudaSlice<Self>,
+        out: &mut Buffer<Self>,
+        index: &Buffer<i64>,
+        source: &Buffer<Self>,
         rows: Rows,
         alpha: Self,
         variant: Variant,
-        report: &mut CudaSlice<u64>,
+        report: &mut Buffer<u64>,
     ) -> Result<()>;
 
     /// Combines elements with places of their own in one long row, for [`scatter_reduce`].
@@ -135,12 +135,12 @@ pub trait Summed: Float {
     fn reduce(
         device: &Device,
         op: &'static str,
-        out: &mut CudaSlice<Self>,
-        places: &CudaSlice<i64>,
-        source: &CudaSlice<Self>,
+        out: &mut Buffer<Self>,
+        places: &Buffer<i64>,
+        source: &Buffer<Self>,
         lengths: [usize; 2],
         kind: (ScatterReduce, bool, Variant),
-        report: &mut CudaSlice<u64>,
+        report: &mut Buffer<u64>,
     ) -> Result<()>;
 }
 
@@ -148,13 +148,13 @@ impl Summed for f32 {
     fn add_rows(
         device: &Device,
         op: &'static str,
-        out: &mut CudaSlice<f32>,
-        index: &CudaSlice<i64>,
-        source: &CudaSlice<f32>,
+        out: &mut Buffer<f32>,
+        index: &Buffer<i64>,
+        source: &Buffer<f32>,
         rows: Rows,
         alpha: f32,
         variant: Variant,
-        report: &mut CudaSlice<u64>,
+        report: &mut Buffer<u64>,
     ) -> Result<()> {
         let (from, to) = (rows.source(op)?, rows.target(op)?);
         match variant {
@@ -202,12 +202,12 @@ impl Summed for f32 {
     fn reduce(
         device: &Device,
         op: &'static str,
-        out: &mut CudaSlice<f32>,
-        places: &CudaSlice<i64>,
-        source: &CudaSlice<f32>,
+        out: &mut Buffer<f32>,
+        places: &Buffer<i64>,
+        source: &Buffer<f32>,
         lengths: [usize; 2],
         kind: (ScatterReduce, bool, Variant),
-        report: &mut CudaSlice<u64>,
+        report: &mut Buffer<u64>,
     ) -> Result<()> {
         reduce::f32(device, op, out, places, source, lengths, kind, report)
     }
@@ -217,13 +217,13 @@ impl Summed for f64 {
     fn add_rows(
         device: &Device,
         op: &'static str,
-        out: &mut CudaSlice<f64>,
-        index: &CudaSlice<i64>,
-        source: &CudaSlice<f64>,
+        out: &mut Buffer<f64>,
+        index: &Buffer<i64>,
+        source: &Buffer<f64>,
         rows: Rows,
         alpha: f64,
         variant: Variant,
-        report: &mut CudaSlice<u64>,
+        report: &mut Buffer<u64>,
     ) -> Result<()> {
         only_deterministic(op, variant)?;
         let mut segments = Segments::new(device, op, index, rows.n, rows.size, report)?;
@@ -242,12 +242,12 @@ impl Summed for f64 {
     fn reduce(
         device: &Device,
         op: &'static str,
-        out: &mut CudaSlice<f64>,
-        places: &CudaSlice<i64>,
-        source: &CudaSlice<f64>,
+        out: &mut Buffer<f64>,
+        places: &Buffer<i64>,
+        source: &Buffer<f64>,
         lengths: [usize; 2],
         kind: (ScatterReduce, bool, Variant),
-        report: &mut CudaSlice<u64>,
+        report: &mut Buffer<u64>,
     ) -> Result<()> {
         reduce::f64(device, op, out, places, source, lengths, kind, report)
     }
@@ -276,9 +276,9 @@ fn only_deterministic(op: &'static str, variant: Variant) -> Result<()> {
 /// As [`index_add`].
 pub fn scatter_add<T: Summed>(
     device: &Device,
-    out: &mut CudaSlice<T>,
-    index: &CudaSlice<i64>,
-    source: &CudaSlice<T>,
+    out: &mut Buffer<T>,
+    index: &Buffer<i64>,
+    source: &Buffer<T>,
     rows: Rows,
     variant: Variant,
 ) -> Result<()> {
@@ -300,9 +300,9 @@ pub fn scatter_add<T: Summed>(
 /// [`CudaError::Length`]; [`CudaError::IndexOutOfRange`] at the next synchronisation.
 pub fn index_copy<T: Word>(
     device: &Device,
-    out: &mut CudaSlice<T>,
-    index: &CudaSlice<i64>,
-    source: &CudaSlice<T>,
+    out: &mut Buffer<T>,
+    index: &Buffer<i64>,
+    source: &Buffer<T>,
     rows: Rows,
 ) -> Result<()> {
     let op = "index_copy";
@@ -335,9 +335,9 @@ pub fn index_copy<T: Word>(
 /// As [`index_copy`].
 pub fn index_copy_atomic(
     device: &Device,
-    out: &mut CudaSlice<f32>,
-    index: &CudaSlice<i64>,
-    source: &CudaSlice<f32>,
+    out: &mut Buffer<f32>,
+    index: &Buffer<i64>,
+    source: &Buffer<f32>,
     rows: Rows,
 ) -> Result<()> {
     let op = "index_copy";
@@ -375,9 +375,9 @@ pub fn index_copy_atomic(
 /// [`CudaError::Length`]; [`CudaError::IndexOutOfRange`] at the next synchronisation.
 pub fn scatter<T: Word>(
     device: &Device,
-    out: &mut CudaSlice<T>,
-    index: &CudaSlice<i64>,
-    source: &CudaSlice<T>,
+    out: &mut Buffer<T>,
+    index: &Buffer<i64>,
+    source: &Buffer<T>,
     rows: Rows,
 ) -> Result<()> {
     let op = "scatter";
@@ -395,12 +395,7 @@ pub fn scatter<T: Word>(
 }
 
 /// Notes an index that is out of range where rows have no elements, and no other kernel looks.
-fn check_alone(
-    device: &Device,
-    op: &'static str,
-    index: &CudaSlice<i64>,
-    rows: Rows,
-) -> Result<()> {
+fn check_alone(device: &Device, op: &'static str, index: &Buffer<i64>, rows: Rows) -> Result<()> {
     if rows.outer * rows.inner > 0 {
         return Ok(());
     }
@@ -412,10 +407,10 @@ fn check_alone(
 fn flat_places(
     device: &Device,
     op: &'static str,
-    index: &CudaSlice<i64>,
+    index: &Buffer<i64>,
     rows: Rows,
     reports: &mut Reports<'_>,
-) -> Result<CudaSlice<i64>> {
+) -> Result<Buffer<i64>> {
     let from = rows.source(op)?;
     let mut places = device.uninitialised::<i64>(op, from)?;
     device
@@ -446,9 +441,9 @@ fn flat_places(
 /// [`CudaError::Length`]; [`CudaError::IndexOutOfRange`] at the next synchronisation.
 pub fn put(
     device: &Device,
-    out: &mut CudaSlice<f32>,
-    index: &CudaSlice<i64>,
-    values: &CudaSlice<f32>,
+    out: &mut Buffer<f32>,
+    index: &Buffer<i64>,
+    values: &Buffer<f32>,
     [rows, width]: [usize; 2],
     accumulate: bool,
     variant: Variant,
@@ -492,10 +487,10 @@ pub fn put(
 /// [`CudaError::Length`]; [`CudaError::IndexOutOfRange`] at the next synchronisation.
 pub fn index_select<T: Word>(
     device: &Device,
-    source: &CudaSlice<T>,
-    index: &CudaSlice<i64>,
+    source: &Buffer<T>,
+    index: &Buffer<i64>,
     rows: Rows,
-) -> Result<CudaSlice<T>> {
+) -> Result<Buffer<T>> {
     let op = "index_select";
     expect_len(op, "the index", index, rows.n)?;
     check_alone(device, op, index, rows)?;
@@ -518,10 +513,10 @@ pub fn index_select<T: Word>(
 /// [`CudaError::Length`]; [`CudaError::IndexOutOfRange`] at the next synchronisation.
 pub fn gather<T: Word>(
     device: &Device,
-    source: &CudaSlice<T>,
-    index: &CudaSlice<i64>,
+    source: &Buffer<T>,
+    index: &Buffer<i64>,
     rows: Rows,
-) -> Result<CudaSlice<T>> {
+) -> Result<Buffer<T>> {
     let op = "gather";
     expect_len(op, "the index", index, rows.source(op)?)?;
     let name = sized::<T>(["gather_b8", "gather_b32", "gather_b64"]);
@@ -532,10 +527,10 @@ fn select<T: Word>(
     device: &Device,
     op: &'static str,
     name: &'static str,
-    source: &CudaSlice<T>,
-    index: &CudaSlice<i64>,
+    source: &Buffer<T>,
+    index: &Buffer<i64>,
     rows: Rows,
-) -> Result<CudaSlice<T>> {
+) -> Result<Buffer<T>> {
     let (n, from) = (rows.source(op)?, rows.target(op)?);
     expect_len(op, "the source", source, from)?;
     let mut out = device.uninitialised(op, n)?;
@@ -559,11 +554,11 @@ fn select<T: Word>(
 fn copy_winners<T: Word>(
     device: &Device,
     op: &'static str,
-    out: &mut CudaSlice<T>,
-    index: &CudaSlice<i64>,
-    source: &CudaSlice<T>,
+    out: &mut Buffer<T>,
+    index: &Buffer<i64>,
+    source: &Buffer<T>,
     rows: Rows,
-    report: &mut CudaSlice<u64>,
+    report: &mut Buffer<u64>,
 ) -> Result<()> {
     let mut winner = device.zeros_for::<u64>(op, rows.size)?;
     device

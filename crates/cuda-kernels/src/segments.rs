@@ -1,6 +1,6 @@
 //! Irregular sums: exact accumulators in memory, and rows grouped by destination.
 
-use cudarc::driver::CudaSlice;
+use crate::launch::Buffer;
 
 use crate::device::Device;
 use crate::error::{CudaError, Result};
@@ -18,8 +18,8 @@ const SCAN: usize = 1024;
 pub(crate) fn round(
     device: &Device,
     op: &'static str,
-    out: &mut CudaSlice<f32>,
-    sums: &CudaSlice<u64>,
+    out: &mut Buffer<f32>,
+    sums: &Buffer<u64>,
     n: usize,
     with_old: bool,
 ) -> Result<()> {
@@ -52,11 +52,11 @@ pub(crate) fn check_addends(op: &'static str, addends: usize) -> Result<()> {
 /// Source rows grouped by destination: a counting sort.
 pub(crate) struct Segments {
     /// Source rows, segment by segment.
-    pub(crate) positions: CudaSlice<u32>,
+    pub(crate) positions: Buffer<u32>,
     /// Where each segment ends.
-    pub(crate) ends: CudaSlice<u32>,
+    pub(crate) ends: Buffer<u32>,
     /// How long it is.
-    pub(crate) counts: CudaSlice<u32>,
+    pub(crate) counts: Buffer<u32>,
     size: usize,
 }
 
@@ -71,10 +71,10 @@ impl Segments {
     pub(crate) fn new(
         device: &Device,
         op: &'static str,
-        index: &CudaSlice<i64>,
+        index: &Buffer<i64>,
         n: usize,
         size: usize,
-        report: &mut CudaSlice<u64>,
+        report: &mut Buffer<u64>,
     ) -> Result<Segments> {
         if u32::try_from(n).is_err() {
             return Err(CudaError::invalid(op, format!("{n} is more than 2^32 - 1 source rows")));
@@ -121,9 +121,9 @@ impl Segments {
 pub(crate) fn scan(
     device: &Device,
     op: &'static str,
-    counts: &CudaSlice<u32>,
+    counts: &Buffer<u32>,
     n: usize,
-) -> Result<CudaSlice<u32>> {
+) -> Result<Buffer<u32>> {
     let blocks = n.div_ceil(SCAN);
     let mut starts = device.uninitialised::<u32>(op, n)?;
     let mut totals = device.uninitialised::<u32>(op, blocks)?;

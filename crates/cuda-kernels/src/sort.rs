@@ -26,8 +26,8 @@
 //!
 //! O. Green, R. McColl, D. Bader, "GPU Merge Path: A GPU Merging Algorithm", ICS 2012.
 
+use crate::launch::Buffer;
 use bytemuck::{Pod, Zeroable};
-use cudarc::driver::CudaSlice;
 
 use crate::device::{Device, Float, Word, expect_len, of, product};
 use crate::error::{CudaError, Result};
@@ -69,7 +69,7 @@ impl Sortable for i64 {
 }
 
 /// Values, and where each was.
-pub type Found<T> = (CudaSlice<T>, CudaSlice<i64>);
+pub type Found<T> = (Buffer<T>, Buffer<i64>);
 
 /// Sorts every line, upwards or downwards, and says where each element was.
 ///
@@ -82,7 +82,7 @@ pub type Found<T> = (CudaSlice<T>, CudaSlice<i64>);
 /// [`CudaError::Length`]; [`CudaError::InvalidArgument`] for lines longer than 2^32 − 1.
 pub fn sort<T: Sortable>(
     device: &Device,
-    x: &CudaSlice<T>,
+    x: &Buffer<T>,
     shape: [usize; 3],
     descending: bool,
 ) -> Result<Found<T>> {
@@ -100,7 +100,7 @@ pub fn sort<T: Sortable>(
 /// As [`sort`]; [`CudaError::InvalidArgument`] if `k` exceeds `n`.
 pub fn topk<T: Sortable>(
     device: &Device,
-    x: &CudaSlice<T>,
+    x: &Buffer<T>,
     shape: [usize; 3],
     k: usize,
     largest: bool,
@@ -124,7 +124,7 @@ pub fn topk<T: Sortable>(
 /// As [`sort`]; [`CudaError::InvalidArgument`] if `k` is not in `1..=n`.
 pub fn kthvalue<T: Sortable>(
     device: &Device,
-    x: &CudaSlice<T>,
+    x: &Buffer<T>,
     shape: [usize; 3],
     k: usize,
 ) -> Result<Found<T>> {
@@ -148,7 +148,7 @@ pub fn kthvalue<T: Sortable>(
 /// As [`sort`]; [`CudaError::InvalidArgument`] if there are lines and they are empty.
 pub fn median<T: Sortable + Float>(
     device: &Device,
-    x: &CudaSlice<T>,
+    x: &Buffer<T>,
     shape: [usize; 3],
     ignore_nan: bool,
 ) -> Result<Found<T>> {
@@ -215,9 +215,9 @@ impl Countable for i64 {
 /// [`Device::synchronize`].
 pub fn nonzero<T: Countable>(
     device: &Device,
-    x: &CudaSlice<T>,
+    x: &Buffer<T>,
     shape: &[usize],
-) -> Result<(CudaSlice<i64>, usize)> {
+) -> Result<(Buffer<i64>, usize)> {
     let op = "nonzero";
     let n = product(op, shape)?;
     expect_len(op, "the input", x, n)?;
@@ -255,7 +255,7 @@ pub fn nonzero<T: Countable>(
 fn select<T: Sortable>(
     device: &Device,
     op: &'static str,
-    x: &CudaSlice<T>,
+    x: &Buffer<T>,
     shape: [usize; 3],
     descending: bool,
     first: usize,
@@ -284,8 +284,8 @@ fn select<T: Sortable>(
 
 /// The elements of every line in order, at least the first that are needed.
 struct Sorted<T: Sortable> {
-    keys: CudaSlice<T::Key>,
-    places: CudaSlice<u32>,
+    keys: Buffer<T::Key>,
+    places: Buffer<u32>,
     /// Places of each line.
     stride: usize,
 }
@@ -295,7 +295,7 @@ impl<T: Sortable> Sorted<T> {
     fn new(
         device: &Device,
         op: &'static str,
-        x: &CudaSlice<T>,
+        x: &Buffer<T>,
         [outer, source, inner]: [usize; 3],
         descending: bool,
         needed: usize,

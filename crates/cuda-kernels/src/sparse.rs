@@ -1,7 +1,7 @@
 //! Products with sparse matrices that are lists of elements in any order.
 
+use crate::launch::Buffer;
 use bytemuck::{Pod, Zeroable};
-use cudarc::driver::CudaSlice;
 
 use crate::Variant;
 use crate::device::{Device, Float, atomic, expect_len, of, product};
@@ -14,9 +14,9 @@ const FAMILY: &str = "sparse";
 #[derive(Clone, Copy, Debug)]
 pub struct Elements<'a> {
     /// The row of each element.
-    pub rows: &'a CudaSlice<i64>,
+    pub rows: &'a Buffer<i64>,
     /// The column of each element.
-    pub columns: &'a CudaSlice<i64>,
+    pub columns: &'a Buffer<i64>,
     /// How many there are.
     pub count: usize,
     /// Rows and columns of the matrix.
@@ -42,12 +42,12 @@ pub struct Elements<'a> {
 pub fn sparse_mm<T: Float>(
     device: &Device,
     elements: Elements<'_>,
-    values: &CudaSlice<T>,
-    dense: &CudaSlice<T>,
+    values: &Buffer<T>,
+    dense: &Buffer<T>,
     width: usize,
     period: usize,
     variant: Variant,
-) -> Result<CudaSlice<T>> {
+) -> Result<Buffer<T>> {
     let op = "sparse_mm";
     let [rows, columns] = elements.size;
     let n = product(op, &[rows, width])?;
@@ -113,10 +113,10 @@ pub fn sparse_mm<T: Float>(
 pub fn sampled_product<T: Float>(
     device: &Device,
     elements: Elements<'_>,
-    left: &CudaSlice<T>,
-    right: &CudaSlice<T>,
+    left: &Buffer<T>,
+    right: &Buffer<T>,
     width: usize,
-) -> Result<CudaSlice<T>> {
+) -> Result<Buffer<T>> {
     let op = "sampled_product";
     expect_len(op, "the left matrix", left, product(op, &[elements.size[0], width])?)?;
     expect_len(op, "the right matrix", right, product(op, &[elements.size[1], width])?)?;

@@ -127,7 +127,7 @@ impl Clock for EventClock {
 fn reached(device: &Device) -> Option<CudaEvent> {
     let event = device.timed_event().ok().filter(|event| event.synchronize().is_ok());
     if event.is_none() {
-        device.stream().synchronize().ok();
+        crate::launch::wait(device.stream()).ok();
     }
     event
 }

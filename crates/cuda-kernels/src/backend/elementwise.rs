@@ -189,7 +189,7 @@ impl<T: Word> Pair<T> {
 
     fn run<R>(
         &self,
-        kernel: impl FnOnce(&crate::CudaSlice<T>, &crate::CudaSlice<T>, Pairing<'_>) -> R,
+        kernel: impl FnOnce(&crate::Buffer<T>, &crate::Buffer<T>, Pairing<'_>) -> R,
     ) -> R {
         let pairing = match &self.walk {
             Walk::Dense(n) => Pairing::Dense(*n),

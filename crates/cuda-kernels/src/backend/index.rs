@@ -14,7 +14,7 @@ use super::{
 use crate::places;
 use crate::scatter::{self, Rows};
 use crate::sort;
-use crate::{CudaSlice, Variant};
+use crate::{Buffer, Variant};
 
 const COPY: &str = "each element is copied";
 const LAST: &str = "of several sources for one place the last wins";
@@ -150,13 +150,13 @@ pub(super) fn rows(
 /// An index in a device's memory: a tensor's own, or one that was computed.
 pub(super) enum Places {
     Given(Input<i64>),
-    Computed(CudaSlice<i64>),
+    Computed(Buffer<i64>),
 }
 
 impl std::ops::Deref for Places {
-    type Target = CudaSlice<i64>;
+    type Target = Buffer<i64>;
 
-    fn deref(&self) -> &CudaSlice<i64> {
+    fn deref(&self) -> &Buffer<i64> {
         match self {
             Places::Given(index) => index,
             Places::Computed(index) => index,
@@ -202,7 +202,7 @@ fn joined(
     op: &'static str,
     x: &Tensor,
     indices: &[Tensor],
-) -> Result<(Rows, CudaSlice<i64>, Vec<usize>), Failure> {
+) -> Result<(Rows, Buffer<i64>, Vec<usize>), Failure> {
     let (sizes, rest) = x.shape().split_at(indices.len());
     let shape = indexed_shape(op, x, indices)?;
     let index_shape = &shape[..shape.len() - rest.len()];

@@ -7,7 +7,7 @@ use super::{F32, FLOATS, Failure, Stored, Tensors, atomic, on, portable, with_fl
 use crate::device::Device;
 use crate::error::Result;
 use crate::matmul::{Matrix, matmul, matmul_split};
-use crate::{CudaSlice, Variant};
+use crate::{Buffer, Variant};
 
 const CHAIN: &str = "each element is a chain of fma in ascending k within blocks of a fixed length";
 
@@ -34,7 +34,7 @@ pub(super) fn register_all() {
 
 fn product<T: Stored>(
     op: &Matmul,
-    kernel: impl FnOnce(&Device, Matrix<'_, T>, Matrix<'_, T>, [usize; 3]) -> Result<CudaSlice<T>>,
+    kernel: impl FnOnce(&Device, Matrix<'_, T>, Matrix<'_, T>, [usize; 3]) -> Result<Buffer<T>>,
 ) -> Tensors<Tensor> {
     on(op, |gpu| {
         let batch = op.batch()?;
@@ -52,7 +52,7 @@ fn sizes(op: &Matmul) -> [usize; 3] {
     [a[a.len() - 2], b[b.len() - 1], a[a.len() - 1]]
 }
 
-fn matrix<'a, T>(x: &Tensor, data: &'a CudaSlice<T>, offsets: &'a [usize]) -> Matrix<'a, T> {
+fn matrix<'a, T>(x: &Tensor, data: &'a Buffer<T>, offsets: &'a [usize]) -> Matrix<'a, T> {
     let strides = x.layout().strides();
     let first = x.rank() - 2;
     Matrix { data, row: strides[first], column: strides[first + 1], offsets }

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
-use cudarc::driver::CudaSlice;
+use crate::launch::Buffer;
 use samebits_tensor_core::backend::{self, Backend, DeviceBuffer};
 use samebits_tensor_core::{Error, Layout, Tensor};
 
@@ -12,7 +12,6 @@ use super::{Failure, Tensors};
 use crate::device::{Device, Word};
 use crate::elementwise::{self, MAX_RANK, View};
 use crate::error::{CudaError, Result};
-use crate::launch::{self, Shared};
 
 /// A CUDA device as a place for tensors. The driver's context is made when it is first needed.
 #[derive(Debug)]
@@ -35,14 +34,14 @@ impl Home {
     /// The open device.
     pub(super) fn device(&self) -> Result<&Device> {
         self.device
-            .get_or_init(|| Device::alone(self.ordinal as usize))
+            .get_or_init(|| Device::new(self.ordinal as usize))
             .as_ref()
             .map_err(CudaError::clone)
     }
 
     /// Takes over what a kernel has written: its first `len` bytes.
-    pub(super) fn memory<T: Word>(&self, buffer: CudaSlice<T>, len: usize) -> Memory {
-        Memory { device: self.name(), bytes: Arc::new(launch::erase(buffer)), len }
+    pub(super) fn memory<T: Word>(&self, buffer: Buffer<T>, len: usize) -> Memory {
+        Memory { device: self.name(), bytes: buffer.erase(), len }
     }
 
     /// An error of `op` on this device, as tensors report it.
@@ -110,7 +109,7 @@ impl Home {
 #[derive(Debug)]
 pub(super) struct Memory {
     device: samebits_tensor_core::Device,
-    bytes: Arc<CudaSlice<u8>>,
+    bytes: Buffer<u8>,
     /// The buffer may be longer, because the driver allocates nothing empty.
     len: usize,
 }
@@ -118,7 +117,7 @@ pub(super) struct Memory {
 impl Memory {
     /// `len` elements from element `start`.
     fn part<T: Word>(&self, start: usize, len: usize) -> Result<Input<T>, Failure> {
-        Shared::new(&self.bytes, start, len).map(Input).ok_or_else(|| {
+        self.bytes.part(start, len).map(Input).ok_or_else(|| {
             let message = format!("elements {start} to {} lie outside the buffer", start + len);
             CudaError::Driver { op: "tensor", message }.into()
         })
@@ -140,12 +139,12 @@ impl DeviceBuffer for Memory {
 }
 
 /// Elements of a tensor that a kernel reads.
-pub(super) struct Input<T>(Shared<T>);
+pub(super) struct Input<T>(Buffer<T>);
 
 impl<T> Deref for Input<T> {
-    type Target = CudaSlice<T>;
+    type Target = Buffer<T>;
 
-    fn deref(&self) -> &CudaSlice<T> {
+    fn deref(&self) -> &Buffer<T> {
         &self.0
     }
 }

@@ -95,7 +95,7 @@ pub fn install() -> Result<usize> {
 /// Those of [`Device::new`] and [`Device::with_block_size`].
 pub fn install_with_block_size(ordinal: u32, block: u32) -> Result<()> {
     register_all();
-    let device = Device::alone(ordinal as usize)?.with_block_size(block)?;
+    let device = Device::new(ordinal as usize)?.with_block_size(block)?;
     let home = Arc::new(Home::new(ordinal, Some(device)));
     HOMES.write().insert(ordinal, home.clone());
     home.install();
@@ -245,7 +245,7 @@ impl Gpu<'_> {
     /// A dense tensor over what a kernel has written.
     fn tensor<T: Stored>(
         &self,
-        buffer: crate::CudaSlice<T>,
+        buffer: crate::Buffer<T>,
         shape: &[usize],
     ) -> Result<Tensor, Failure> {
         self.typed(buffer, shape, T::DTYPE)
@@ -254,7 +254,7 @@ impl Gpu<'_> {
     /// [`tensor`](Gpu::tensor) of a type that shares its size with another.
     fn typed<T: Word>(
         &self,
-        buffer: crate::CudaSlice<T>,
+        buffer: crate::Buffer<T>,
         shape: &[usize],
         dtype: DType,
     ) -> Result<Tensor, Failure> {
@@ -268,7 +268,7 @@ impl Gpu<'_> {
     }
 
     /// A copy of a tensor's elements for a kernel that works in place.
-    fn copy<T: Word>(&self, x: &Tensor) -> Result<crate::CudaSlice<T>, Failure> {
+    fn copy<T: Word>(&self, x: &Tensor) -> Result<crate::Buffer<T>, Failure> {
         Ok(self.device.duplicate(&*self.input::<T>(x)?)?)
     }
 }

@@ -4,7 +4,7 @@ use samebits_tensor_core::registry::register;
 use samebits_tensor_core::{DType, Op, Tensor, with_ordered};
 
 use super::{FLOATS, Stored, Tensors, on, portable, with_float};
-use crate::CudaSlice;
+use crate::Buffer;
 use crate::device::Device;
 use crate::error::Result;
 use crate::scatter::{self, Rows};
@@ -18,28 +18,28 @@ pub(super) fn register_all() {
     register(portable("stable", ORDERED, STABLE, |op: &Sort, ()| {
         with_ordered!(op.x.dtype(), T => {
             let size = op.x.size(Sort::NAME, op.dim)?;
-            select(op, &op.x, op.dim, size, |device, x: &CudaSlice<T>, shape| {
+            select(op, &op.x, op.dim, size, |device, x: &Buffer<T>, shape| {
                 sort::sort(device, x, shape, op.descending)
             })
         })
     }));
     register(portable("stable", ORDERED, STABLE, |op: &Topk, ()| {
         with_ordered!(op.x.dtype(), T => {
-            select(op, &op.x, op.dim, op.k, |device, x: &CudaSlice<T>, shape| {
+            select(op, &op.x, op.dim, op.k, |device, x: &Buffer<T>, shape| {
                 sort::topk(device, x, shape, op.k, op.largest)
             })
         })
     }));
     register(portable("stable", ORDERED, STABLE, |op: &Kthvalue, ()| {
         with_ordered!(op.x.dtype(), T => {
-            select(op, &op.x, op.dim, 1, |device, x: &CudaSlice<T>, shape| {
+            select(op, &op.x, op.dim, 1, |device, x: &Buffer<T>, shape| {
                 sort::kthvalue(device, x, shape, op.k)
             })
         })
     }));
     register(portable("stable", FLOATS, STABLE, |op: &Median, ()| {
         with_float!(op.x.dtype(), T => {
-            select(op, &op.x, op.dim, 1, |device, x: &CudaSlice<T>, shape| {
+            select(op, &op.x, op.dim, 1, |device, x: &Buffer<T>, shape| {
                 sort::median(device, x, shape, op.ignore_nan)
             })
         })
@@ -64,7 +64,7 @@ fn select<T: Stored, O: Op>(
     x: &Tensor,
     dim: usize,
     k: usize,
-    find: impl FnOnce(&Device, &CudaSlice<T>, [usize; 3]) -> Result<Found<T>>,
+    find: impl FnOnce(&Device, &Buffer<T>, [usize; 3]) -> Result<Found<T>>,
 ) -> Tensors<(Tensor, Tensor)> {
     on(op, |gpu| {
         let lines = outer_dim_inner(O::NAME, x.shape(), dim)?.into();

@@ -4,7 +4,12 @@
 use std::sync::{Arc, OnceLock};
 
 use cudarc::cublas::{CudaBlas, Gemm, StridedBatchedConfig, result::CublasError, sys};
-use cudarc::driver::{CudaSlice, CudaStream, CudaView, DevicePtrMut};
+use cudarc::driver::{
+    CudaStream, DevicePtr, DevicePtrMut, DeviceSlice, SyncOnDrop, sys::CUdeviceptr,
+};
+
+use super::{Buffer, ordered};
+use crate::error::Result;
 
 /// Whether the library can be opened. cudarc panics at the first call where it cannot.
 pub(crate) fn is_present() -> bool {
@@ -17,12 +22,12 @@ pub(crate) fn is_present() -> bool {
 /// that nobody else uses.
 pub(crate) fn open(
     stream: &Arc<CudaStream>,
-    workspace: &mut CudaSlice<u8>,
-) -> Result<CudaBlas, CublasError> {
+    workspace: &mut Buffer<u8>,
+) -> std::result::Result<CudaBlas, CublasError> {
     let blas = CudaBlas::new(stream.clone())?;
     let handle = *blas.handle();
     let bytes = workspace.len();
-    let (address, _) = workspace.device_ptr_mut(stream);
+    let address = *workspace.address();
     // SAFETY: the handle was just made; the workspace has that many bytes, is aligned as every
     // allocation is, and is kept as long as the handle by the caller.
     unsafe {
@@ -34,17 +39,57 @@ pub(crate) fn open(
     Ok(blas)
 }
 
-/// A product of matrices that lie inside their buffers, as the caller has checked.
+/// Elements of a buffer from the one at `first`, as cudarc takes them. Streams are ordered by
+/// [`gemm`].
+struct Matrices<'a, T> {
+    buffer: &'a Buffer<T>,
+    first: usize,
+}
+
+impl<T> DeviceSlice<T> for Matrices<'_, T> {
+    fn len(&self) -> usize {
+        self.buffer.len() - self.first
+    }
+
+    fn stream(&self) -> &Arc<CudaStream> {
+        self.buffer.stream()
+    }
+}
+
+impl<T> DevicePtr<T> for Matrices<'_, T> {
+    fn device_ptr<'a>(&'a self, stream: &'a CudaStream) -> (CUdeviceptr, SyncOnDrop<'a>) {
+        let address = self.buffer.address() + (self.first * size_of::<T>()) as u64;
+        (address, SyncOnDrop::record_event(&None, stream))
+    }
+}
+
+impl<T> DevicePtrMut<T> for Matrices<'_, T> {
+    fn device_ptr_mut<'a>(&'a mut self, stream: &'a CudaStream) -> (CUdeviceptr, SyncOnDrop<'a>) {
+        self.device_ptr(stream)
+    }
+}
+
+/// A product of matrices that lie inside their buffers, as the caller has checked. Those of `left`
+/// and `right` begin at the elements that go with them.
 pub(crate) fn gemm<T>(
+    op: &'static str,
+    stream: &CudaStream,
     blas: &CudaBlas,
     config: StridedBatchedConfig<T>,
-    left: &CudaView<'_, T>,
-    right: &CudaView<'_, T>,
-    out: &mut CudaSlice<T>,
-) -> Result<(), CublasError>
+    [(left, first), (right, second)]: [(&Buffer<T>, usize); 2],
+    out: &mut Buffer<T>,
+) -> Result<()>
 where
     CudaBlas: Gemm<T>,
 {
-    // SAFETY: the caller has compared the last element that each matrix reaches with its buffer.
-    unsafe { blas.gemm_strided_batched(config, left, right, out) }
+    let streams: [&CudaStream; 3] = [left.stream(), right.stream(), out.stream()];
+    let left = Matrices { buffer: left, first };
+    let right = Matrices { buffer: right, first: second };
+    let mut out = Matrices { buffer: out, first: 0 };
+    ordered(op, stream, &streams, || {
+        // SAFETY: the caller has compared the last element that each matrix reaches with its
+        // buffer; nobody else has the buffer that is written.
+        let done = unsafe { blas.gemm_strided_batched(config, &left, &right, &mut out) };
+        done.map_err(|error| crate::cublas::failed(op, &error))
+    })
 }

@@ -7,8 +7,9 @@ use std::sync::{Arc, OnceLock};
 
 use cudarc::cudnn::result::{self, CudnnError};
 use cudarc::cudnn::sys;
-use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DevicePtrMut};
+use cudarc::driver::CudaStream;
 
+use super::{Buffer, ordered};
 use crate::device::Float;
 
 /// Algorithms that are asked for: more than there are.
@@ -227,21 +228,18 @@ impl Convolution {
     /// caller has compared the buffers' lengths with the sizes.
     pub(crate) fn run<T: Float>(
         &self,
+        op: &'static str,
         handle: &Handle,
         algorithm: Algorithm,
-        [left, right]: [&CudaSlice<T>; 2],
-        out: &mut CudaSlice<T>,
-        workspace: &mut CudaSlice<u8>,
-    ) -> Result<()> {
+        [left, right]: [&Buffer<T>; 2],
+        out: &mut Buffer<T>,
+        workspace: &mut Buffer<u8>,
+    ) -> crate::Result<()> {
         let Convolution { input, output, weight, window } = self;
-        let stream = &handle.stream;
+        let streams: [&CudaStream; 3] = [left.stream(), right.stream(), out.stream()];
         let bytes = workspace.len();
-        let (left, _left) = left.device_ptr(stream);
-        let (right, _right) = right.device_ptr(stream);
-        let (out, _out) = out.device_ptr_mut(stream);
-        let (space, _space) = workspace.device_ptr_mut(stream);
-        let (left, right) = (left as *const c_void, right as *const c_void);
-        let (out, space) = (out as *mut c_void, space as *mut c_void);
+        let (left, right) = (*left.address() as *const c_void, *right.address() as *const c_void);
+        let (out, space) = (*out.address() as *mut c_void, *workspace.address() as *mut c_void);
         // Factors are f64 for f64 and f32 otherwise.
         let (one, zero): (&[u8], &[u8]) = if T::WIDE {
             (bytemuck::bytes_of(&1.0f64), bytemuck::bytes_of(&0.0f64))
@@ -252,7 +250,7 @@ impl Convolution {
         // SAFETY: handle and descriptors are alive; the buffers are as long as the descriptors
         // say and stay alive until the stream has passed this call; the factors are of the type
         // that goes with the elements.
-        unsafe {
+        let call = || unsafe {
             match algorithm {
                 Algorithm::Forward(algorithm) => result::convolution_forward(
                     handle.raw, one, input.0, left, weight.0, right, window.0, algorithm, space,
@@ -267,6 +265,9 @@ impl Convolution {
                     bytes, zero, weight.0, out,
                 ),
             }
-        }
+        };
+        ordered(op, &handle.stream, &streams, || {
+            call().map_err(|error| crate::cudnn::library(op, format!("{error:?}")))
+        })
     }
 }

@@ -1,7 +1,7 @@
 //! Pooling to an output of a given size.
 
+use crate::launch::Buffer;
 use bytemuck::{Pod, Zeroable};
-use cudarc::driver::CudaSlice;
 
 use super::{AdaptivePool, FAMILY, FractionalPool};
 use crate::Variant;
@@ -15,9 +15,9 @@ use crate::error::Result;
 /// [`CudaError::Length`](crate::CudaError::Length).
 pub fn adaptive_avg_pool<T: Float>(
     device: &Device,
-    x: &CudaSlice<T>,
+    x: &Buffer<T>,
     pool: &AdaptivePool,
-) -> Result<CudaSlice<T>> {
+) -> Result<Buffer<T>> {
     let (op, n_in, n) = (pool.op(), pool.input_len(), pool.output_len());
     expect_len(op, "the input", x, n_in)?;
     let mut out = device.uninitialised(op, n)?;
@@ -38,10 +38,10 @@ pub fn adaptive_avg_pool<T: Float>(
 /// [`CudaError::Length`](crate::CudaError::Length).
 pub fn adaptive_avg_pool_grad<T: Float>(
     device: &Device,
-    grad: &CudaSlice<T>,
+    grad: &Buffer<T>,
     pool: &AdaptivePool,
     variant: Variant,
-) -> Result<CudaSlice<T>> {
+) -> Result<Buffer<T>> {
     let (op, n_in, n) = (pool.op(), pool.input_len(), pool.output_len());
     expect_len(op, "the gradient", grad, n)?;
     let mut out = device.zeros_for::<T>(op, n_in)?;
@@ -69,9 +69,9 @@ pub fn adaptive_avg_pool_grad<T: Float>(
 /// [`CudaError::Length`](crate::CudaError::Length).
 pub fn adaptive_max_pool<T: Float>(
     device: &Device,
-    x: &CudaSlice<T>,
+    x: &Buffer<T>,
     pool: &AdaptivePool,
-) -> Result<(CudaSlice<T>, CudaSlice<i64>)> {
+) -> Result<(Buffer<T>, Buffer<i64>)> {
     let (op, n_in, n) = (pool.op(), pool.input_len(), pool.output_len());
     expect_len(op, "the input", x, n_in)?;
     let mut out = device.uninitialised(op, n)?;
@@ -104,10 +104,10 @@ pub fn adaptive_max_pool<T: Float>(
 /// B. Graham, *Fractional Max-Pooling*, 2014.
 pub fn fractional_max_pool<T: Float>(
     device: &Device,
-    x: &CudaSlice<T>,
-    samples: &CudaSlice<T>,
+    x: &Buffer<T>,
+    samples: &Buffer<T>,
     pool: &FractionalPool,
-) -> Result<(CudaSlice<T>, CudaSlice<i64>)> {
+) -> Result<(Buffer<T>, Buffer<i64>)> {
     let (op, n) = (pool.op(), pool.output_len());
     let raw = RawFractional {
         planes: pool.planes() as u64,

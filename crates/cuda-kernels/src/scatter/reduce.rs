@@ -1,6 +1,6 @@
 //! Reductions to places that an index says.
 
-use cudarc::driver::CudaSlice;
+use crate::launch::Buffer;
 
 use super::{FAMILY, Rows, Summed, flat_places, only_deterministic};
 use crate::Variant;
@@ -41,9 +41,9 @@ pub enum ScatterReduce {
 /// [`CudaError::IndexOutOfRange`] at the next synchronisation.
 pub fn scatter_reduce<T: Summed>(
     device: &Device,
-    out: &mut CudaSlice<T>,
-    index: &CudaSlice<i64>,
-    source: &CudaSlice<T>,
+    out: &mut Buffer<T>,
+    index: &Buffer<i64>,
+    source: &Buffer<T>,
     rows: Rows,
     reduce: ScatterReduce,
     include_self: bool,
@@ -81,12 +81,12 @@ pub fn scatter_reduce<T: Summed>(
 pub(super) fn f32(
     device: &Device,
     op: &'static str,
-    out: &mut CudaSlice<f32>,
-    places: &CudaSlice<i64>,
-    source: &CudaSlice<f32>,
+    out: &mut Buffer<f32>,
+    places: &Buffer<i64>,
+    source: &Buffer<f32>,
     [from, to]: [usize; 2],
     (reduce, include_self, variant): (ScatterReduce, bool, Variant),
-    ignored: &mut CudaSlice<u64>,
+    ignored: &mut Buffer<u64>,
 ) -> Result<()> {
     let atomic = variant == Variant::Atomic && include_self;
     let with_old = u32::from(include_self);
@@ -178,12 +178,12 @@ pub(super) fn f32(
 pub(super) fn f64(
     device: &Device,
     op: &'static str,
-    out: &mut CudaSlice<f64>,
-    places: &CudaSlice<i64>,
-    source: &CudaSlice<f64>,
+    out: &mut Buffer<f64>,
+    places: &Buffer<i64>,
+    source: &Buffer<f64>,
     [from, to]: [usize; 2],
     (reduce, include_self, variant): (ScatterReduce, bool, Variant),
-    ignored: &mut CudaSlice<u64>,
+    ignored: &mut Buffer<u64>,
 ) -> Result<()> {
     only_deterministic(op, variant)?;
     let mut segments = Segments::new(device, op, places, from, to, ignored)?;

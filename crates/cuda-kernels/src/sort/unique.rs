@@ -1,6 +1,6 @@
 //! Distinct elements and distinct rows.
 
-use cudarc::driver::CudaSlice;
+use crate::launch::Buffer;
 
 use super::{FAMILY, Sortable, Sorted, bits, short_enough};
 use crate::device::{Device, expect_len, product};
@@ -13,11 +13,11 @@ pub struct Unique<T> {
     /// How many there are.
     pub count: usize,
     /// The distinct elements; of equal ones, the first. The buffer may be longer.
-    pub values: CudaSlice<T>,
+    pub values: Buffer<T>,
     /// For each element of the input its place in `values`.
-    pub inverse: CudaSlice<i64>,
+    pub inverse: Buffer<i64>,
     /// How often each value occurs. The buffer may be longer.
-    pub counts: CudaSlice<i64>,
+    pub counts: Buffer<i64>,
 }
 
 /// The distinct elements in ascending order or, with `consecutive`, those that differ from the
@@ -33,7 +33,7 @@ pub struct Unique<T> {
 /// As [`sort`](super::sort()), and those of [`Device::synchronize`].
 pub fn unique<T: Sortable>(
     device: &Device,
-    x: &CudaSlice<T>,
+    x: &Buffer<T>,
     n: usize,
     consecutive: bool,
 ) -> Result<Unique<T>> {
@@ -89,11 +89,11 @@ pub struct UniqueRows {
     /// How many there are.
     pub count: usize,
     /// Where each is; of equal ones, the first. The buffer may be longer.
-    pub firsts: CudaSlice<i64>,
+    pub firsts: Buffer<i64>,
     /// For each row its place among them.
-    pub inverse: CudaSlice<i64>,
+    pub inverse: Buffer<i64>,
     /// How often each occurs. The buffer may be longer.
-    pub counts: CudaSlice<i64>,
+    pub counts: Buffer<i64>,
 }
 
 /// The distinct rows in ascending order or, with `consecutive`, those that differ from the one
@@ -109,7 +109,7 @@ pub struct UniqueRows {
 /// As [`unique`].
 pub fn unique_rows<T: Sortable>(
     device: &Device,
-    x: &CudaSlice<T>,
+    x: &Buffer<T>,
     [rows, width]: [usize; 2],
     consecutive: bool,
 ) -> Result<UniqueRows> {
@@ -180,10 +180,10 @@ pub fn unique_rows<T: Sortable>(
 fn counts(
     device: &Device,
     op: &'static str,
-    begins: &CudaSlice<u32>,
+    begins: &Buffer<u32>,
     count: usize,
     n: usize,
-) -> Result<CudaSlice<i64>> {
+) -> Result<Buffer<i64>> {
     let mut counts = device.uninitialised(op, count)?;
     device
         .kernel(op, FAMILY, "unique_counts")?

@@ -6,7 +6,7 @@ use samebits_conv_autotune::ConvPass;
 use samebits_cuda_kernels::Variant::Atomic;
 use samebits_cuda_kernels::conv::{Convolution, Params};
 use samebits_cuda_kernels::conv_algorithms::Algorithm;
-use samebits_cuda_kernels::{CudaSlice, Device};
+use samebits_cuda_kernels::{Buffer, Device};
 use samebits_numerics::reduce::sum_by;
 
 struct Case {
@@ -56,7 +56,7 @@ fn by_each(
     conv: &Convolution,
     pass: ConvPass,
     device: &Device,
-    run: impl Fn(Algorithm) -> CudaSlice<f32>,
+    run: impl Fn(Algorithm) -> Buffer<f32>,
 ) -> Vec<(Algorithm, Vec<f32>)> {
     let applicable = Algorithm::ALL.into_iter().filter(|&a| conv.applies(a, pass));
     applicable.map(|a| (a, device.download(&run(a)).unwrap())).collect()

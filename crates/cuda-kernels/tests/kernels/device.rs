@@ -1,7 +1,7 @@
 //! The device under test, and the schedules it is run under.
 //!
 //! The emulated driver takes its schedule from the environment, once per process. So a test that
-//! wants several schedules starts its own binary again for each, running only itself, and
+//! wants several schedules, or several devices, starts its own binary again for each, running only itself, and
 //! compares the digests that these children print.
 
 use samebits_cuda_kernels::{Device, device_count};
@@ -12,6 +12,8 @@ use std::process::Command;
 /// Schedules of the emulated driver. A GPU has its own.
 const SCHEDULES: [&str; 4] = ["in-order", "reversed", "seed:1", "seed:2"];
 const SCHEDULE: &str = "SAMEBITS_EMULATOR_SCHEDULE";
+/// Whether the emulated driver gives freed addresses out again.
+const ADDRESSES: &str = "SAMEBITS_EMULATOR_ADDRESSES";
 /// Set in children: they run their test once and print what it returned.
 const CHILD: &str = "SAMEBITS_TEST_CHILD";
 
@@ -22,7 +24,9 @@ pub(crate) fn under_schedules<R: PartialEq + Debug, F: Fn(&Device) -> R>(test: F
     let line = Location::caller().line();
     let Some(first) = device(256) else { return };
     let result = test(&first);
-    let other = test(&device(96).expect("there was a device"));
+    // The largest in the parent; one that is no power of two in the children.
+    let other = if is_child() { 96 } else { 512 };
+    let other = test(&device(other).expect("there was a device"));
     assert!(result == other, "the result depends on the block size");
     let own = digest(&result);
     if is_child() {
@@ -41,22 +45,42 @@ pub(crate) fn on_device(test: impl FnOnce(&Device)) {
     }
 }
 
-/// Asserts that the bits of an atomic variant depend on the schedule: the negative control. On a
-/// GPU the schedule cannot be chosen, so there the variant is only run.
+/// Asserts that the bits of an atomic variant depend on the schedule: the negative control. A GPU
+/// has a schedule of its own and is asked until the bits differ; if they never do, that is said, for
+/// nobody has promised that they will.
 #[track_caller]
 pub(crate) fn varies<R: PartialEq + Debug, F: Fn(&Device) -> R>(test: F) {
+    /// How often a GPU is asked.
+    const TIMES: usize = 1000;
     let line = Location::caller().line();
     let Some(device) = device(32) else { return };
-    let own = digest(&test(&device));
+    let first = test(&device);
     if is_child() {
-        print_digest(line, &own);
+        print_digest(line, &digest(&first));
     } else if is_emulated(&device) {
         let digests = SCHEDULES.map(|schedule| child::<F>(schedule, line));
         assert!(
             digests.iter().any(|d| *d != digests[0]),
             "the atomic variant gives the same bits under every schedule"
         );
+    } else if !(1..TIMES).any(|_| test(&device) != first) {
+        eprintln!("{} never varied in {TIMES} runs", std::any::type_name::<F>());
     }
+}
+
+/// Runs a test with `count` devices, in a process of its own. On GPUs it needs as many.
+pub(crate) fn on_devices<F: Fn(&[Device])>(count: usize, test: F) {
+    let Some(first) = device(256) else { return };
+    if is_emulated(&first) && !is_child() {
+        again::<F>(&[("SAMEBITS_EMULATOR_DEVICES", &count.to_string())]);
+        return;
+    }
+    if device_count().expect("there is a device") < count {
+        return eprintln!("returning early: fewer than {count} devices");
+    }
+    let devices: Vec<Device> =
+        (0..count).map(|ordinal| Device::new(ordinal).expect("the driver sees it")).collect();
+    test(&devices);
 }
 
 fn device(block: u32) -> Option<Device> {
@@ -83,28 +107,39 @@ fn print_digest(line: u32, digest: &str) {
     println!("digest of line {line}: {digest}");
 }
 
-/// Runs the test that contains the closure `F` in a process of its own and returns the digest
-/// that it prints for this line.
+/// Runs the test that contains the closure `F` under a schedule and returns the digest that it
+/// prints for this line.
 #[track_caller]
 fn child<F>(schedule: &str, line: u32) -> String {
+    // Without reuse every use of freed memory is a fault; with it, addresses are no identities.
+    let addresses = if schedule == "reversed" { "fresh" } else { "reused" };
+    let text = again::<F>(&[(SCHEDULE, schedule), (ADDRESSES, addresses)]);
+    let prefix = format!("digest of line {line}: ");
+    // The test harness may have put its own words before the line.
+    text.lines()
+        .find_map(|text| text.split_once(&prefix))
+        .map(|(_, digest)| digest.to_owned())
+        .unwrap_or_else(|| panic!("no digest of line {line}:\n{text}"))
+}
+
+/// Runs the test that contains the closure `F` in a process of its own, with these variables, and
+/// returns what it prints.
+#[track_caller]
+fn again<F>(variables: &[(&str, &str)]) -> String {
     // The closure's type is named after the test: kernels::scatter::some_test::{{closure}}.
     let path = std::any::type_name::<F>();
     let name = path.split("::").skip(1).take(2).collect::<Vec<_>>().join("::");
     let output = Command::new(std::env::current_exe().expect("the binary has a path"))
         .args(["--exact", &name, "--nocapture", "--test-threads=1"])
         .env(CHILD, "1")
-        .env(SCHEDULE, schedule)
+        .envs(variables.iter().copied())
         .output()
         .expect("the binary starts again");
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{name} fails under {schedule}:\n{text}\n{errors}");
-    let prefix = format!("digest of line {line}: ");
-    // The test harness may have put its own words before the line.
-    text.lines()
-        .find_map(|text| text.split_once(&prefix))
-        .map(|(_, digest)| digest.to_owned())
-        .unwrap_or_else(|| panic!("{name} prints no digest:\n{text}\n{errors}"))
+    assert!(output.status.success(), "{name} fails with {variables:?}:\n{text}\n{errors}");
+    assert!(text.contains("1 passed"), "{name} did not run:\n{text}");
+    text.into_owned()
 }
 
 /// FNV-1a over the debug form, which shows every bit that the tests return.

@@ -2,6 +2,7 @@
 
 use crate::data::{Source, clean, same, same64};
 use crate::device::{on_device, under_schedules};
+use samebits_cuda_kernels::Buffer;
 use samebits_cuda_kernels::elementwise::{
     self, Binary, Compare, Pairing, Unary, View, affine, binary, cast, cat, compare, copy, fill,
     select, truth, unary,
@@ -303,7 +304,7 @@ fn casts_round_and_saturate_as_rust_does() {
         let mut x = inputs();
         x.extend([9.2e18, -9.3e18, 9223372036854775808.0, -9223372036854775808.0, 0.99, -0.99]);
         let buffer = device.upload(&x).unwrap();
-        let integers: elementwise_i64::Buffer = cast(device, &buffer).unwrap();
+        let integers: Buffer<i64> = cast(device, &buffer).unwrap();
         let expected: Vec<i64> = x.iter().map(|&x| x as i64).collect();
         assert_eq!(device.download(&integers).unwrap(), expected);
         let wide = cast::<f32, f64>(device, &buffer).unwrap();
@@ -326,10 +327,6 @@ fn casts_round_and_saturate_as_rust_does() {
         let expected: Vec<u8> = x.iter().map(|&x| u8::from(x != 0.0)).collect();
         assert_eq!(device.download(&truth).unwrap(), expected);
     });
-}
-
-mod elementwise_i64 {
-    pub(super) type Buffer = samebits_cuda_kernels::CudaSlice<i64>;
 }
 
 #[test]

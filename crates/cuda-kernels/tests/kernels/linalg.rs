@@ -4,7 +4,7 @@ use crate::data::Source;
 use crate::device::{on_device, under_schedules};
 use crate::numbers::{Number, all_bits, mixed, plain, same_bits};
 use samebits_cuda_kernels::linalg::{qr, qr_grad, svd};
-use samebits_cuda_kernels::{CudaSlice, Device};
+use samebits_cuda_kernels::{Buffer, Device};
 use samebits_numerics::reduce::sum_by;
 
 type Columns = Vec<Vec<f64>>;
@@ -202,7 +202,7 @@ fn joined<T: Number, const N: usize>(
     all
 }
 
-fn check<T: Number>(device: &Device, what: &str, got: &CudaSlice<T>, expected: &[T]) -> Vec<u64> {
+fn check<T: Number>(device: &Device, what: &str, got: &Buffer<T>, expected: &[T]) -> Vec<u64> {
     let got = &device.download(got).unwrap()[..expected.len()];
     same_bits(what, got, expected);
     all_bits(got)

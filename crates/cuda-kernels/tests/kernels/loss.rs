@@ -2,7 +2,7 @@
 
 use crate::data::{Source, bits, clean, order_sensitive, same};
 use crate::device::{under_schedules, varies};
-use samebits_cuda_kernels::CudaSlice;
+use samebits_cuda_kernels::Buffer;
 use samebits_cuda_kernels::Variant::{Atomic, Deterministic};
 use samebits_cuda_kernels::loss::{self, Reduction, Targets};
 use samebits_numerics::reduce::sum_by;
@@ -103,6 +103,6 @@ fn the_atomic_loss_varies() {
     });
 }
 
-fn plain(classes: &CudaSlice<i64>, [n, count]: [usize; 2]) -> Targets<'_, f32> {
+fn plain(classes: &Buffer<i64>, [n, count]: [usize; 2]) -> Targets<'_, f32> {
     Targets { classes, shape: [n, count, 1], weight: None, ignore_index: -100 }
 }

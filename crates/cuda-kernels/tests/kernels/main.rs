@@ -31,3 +31,4 @@ mod scan;
 mod scatter;
 mod sort;
 mod sparse;
+mod streams;

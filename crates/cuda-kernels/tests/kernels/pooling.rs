@@ -8,7 +8,7 @@ use samebits_cuda_kernels::pooling::{
     adaptive_avg_pool_grad, adaptive_max_pool, avg_pool, avg_pool_grad, fractional_max_pool,
     max_pool, max_pool_grad, pool_indices_grad,
 };
-use samebits_cuda_kernels::{CudaSlice, Device};
+use samebits_cuda_kernels::{Buffer, Device};
 use samebits_numerics::extrema::replaces_max;
 
 /// Input, kernel, stride, padding, dilation, ceil mode: in one dimension of a plane.
@@ -344,7 +344,7 @@ fn atomic_gradients_vary() {
 /// Every window contains one element, the greatest, which receives all gradients.
 #[test]
 fn atomic_gradients_of_adaptive_and_fractional_maxima_vary() {
-    let gradient = |device: &Device, indices: &CudaSlice<i64>, n_in: usize, variant: Variant| {
+    let gradient = |device: &Device, indices: &Buffer<i64>, n_in: usize, variant: Variant| {
         let grad = order_sensitive(indices.len());
         let grad = device.upload(&grad).unwrap();
         let got = pool_indices_grad(device, &grad, indices, 1, n_in, variant).unwrap();

@@ -4,16 +4,16 @@ use crate::data::Source;
 use crate::device::under_schedules;
 use crate::numbers::{Number, all_bits, mixed, same_bits};
 use samebits_cuda_kernels::recurrent::{self, Gates};
-use samebits_cuda_kernels::{CudaSlice, Device};
+use samebits_cuda_kernels::{Buffer, Device};
 
 /// (rows, units), more than a block among them.
 const SHAPES: [[usize; 2]; 4] = [[0, 3], [1, 1], [5, 37], [3, 130]];
 
-fn upload<T: Number>(device: &Device, x: &[T]) -> CudaSlice<T> {
+fn upload<T: Number>(device: &Device, x: &[T]) -> Buffer<T> {
     device.upload(x).unwrap()
 }
 
-fn download<T: Number>(device: &Device, x: &CudaSlice<T>, n: usize) -> Vec<T> {
+fn download<T: Number>(device: &Device, x: &Buffer<T>, n: usize) -> Vec<T> {
     let mut x = device.download(x).unwrap();
     x.truncate(n);
     x

@@ -171,15 +171,14 @@ fn moments<T: Number>(device: &Device) -> Vec<u64> {
                 })
                 .collect();
             let x = device.upload(&x).unwrap();
-            let mut check = |what: &str,
-                             got: samebits_cuda_kernels::CudaSlice<T>,
-                             of: &dyn Fn(&[f64]) -> f64| {
-                let expected: Vec<T> =
-                    rows.iter().map(|row| T::from_f64(of(row)).canonical()).collect();
-                let got = device.download(&got).unwrap();
-                same_bits(&format!("{what} {shape:?} {broken}"), &got, &expected);
-                all.extend(all_bits(&got));
-            };
+            let mut check =
+                |what: &str, got: samebits_cuda_kernels::Buffer<T>, of: &dyn Fn(&[f64]) -> f64| {
+                    let expected: Vec<T> =
+                        rows.iter().map(|row| T::from_f64(of(row)).canonical()).collect();
+                    let got = device.download(&got).unwrap();
+                    same_bits(&format!("{what} {shape:?} {broken}"), &got, &expected);
+                    all.extend(all_bits(&got));
+                };
             check("prod", reduce::prod(device, &x, shape).unwrap(), &product_of);
             check("logsumexp", reduce::logsumexp(device, &x, shape).unwrap(), &logsumexp_of);
             for correction in [0.0, 1.0, 1e6] {

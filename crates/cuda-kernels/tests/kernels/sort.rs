@@ -292,7 +292,7 @@ fn distinct_rows<T: Ordered + PartialEq>(device: &Device) -> Vec<i64> {
             let found = sort::unique_rows(device, &buffer, [rows, width], consecutive).unwrap();
             let what = format!("{rows} rows of {width}, consecutive {consecutive}");
             assert_eq!(found.count, firsts.len(), "{what}");
-            let prefix = |list: &samebits_cuda_kernels::CudaSlice<i64>, n: usize| {
+            let prefix = |list: &samebits_cuda_kernels::Buffer<i64>, n: usize| {
                 device.download(list).unwrap()[..n].to_vec()
             };
             assert!(prefix(&found.firsts, found.count) == firsts, "{what}: firsts");

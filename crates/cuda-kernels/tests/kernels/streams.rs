@@ -1,0 +1,100 @@
+//! Buffers on many threads, in several streams, on several devices.
+
+use std::sync::mpsc;
+use std::thread;
+
+use crate::device::{on_device, on_devices};
+use samebits_cuda_kernels::elementwise::{View, copy};
+use samebits_cuda_kernels::{Buffer, CudaError, Device};
+
+/// A copy by a kernel.
+fn copied(device: &Device, x: &Buffer<u32>) -> Result<Buffer<u32>, CudaError> {
+    copy(device, x, &[x.len()], View { strides: &[1], offset: 0 })
+}
+
+#[test]
+fn buffers_are_made_used_and_dropped_on_any_thread() {
+    on_devices(2, |devices| {
+        const THREADS: usize = 8;
+        const ROUNDS: usize = 12;
+        // Each thread makes buffers on both devices; the next one uses and drops them, and some
+        // threads use no device but the other one's.
+        let (senders, receivers): (Vec<_>, Vec<_>) =
+            (0..THREADS).map(|_| mpsc::channel::<(usize, u32, Buffer<u32>)>()).unzip();
+        thread::scope(|scope| {
+            for (thread, receiver) in receivers.into_iter().enumerate() {
+                let next = senders[(thread + 1) % THREADS].clone();
+                scope.spawn(move || {
+                    for round in 0..ROUNDS {
+                        let ordinal = (thread + round) % 2;
+                        let (device, value) = (&devices[ordinal], (100 * thread + round) as u32);
+                        let made = device.upload(&[value; 300]).unwrap();
+                        let sent = copied(device, &made).unwrap();
+                        next.send((ordinal, value, sent)).unwrap();
+                        drop(made);
+                        let (ordinal, value, got) = receiver.recv().unwrap();
+                        let again = copied(&devices[ordinal], &got).unwrap();
+                        drop(got);
+                        assert_eq!(devices[ordinal].download(&again).unwrap(), [value; 300]);
+                    }
+                });
+            }
+        });
+        for device in devices {
+            device.synchronize().unwrap();
+        }
+        // A thread that never had a context drops the last buffer.
+        let last = devices[1].zeros::<u64>(10).unwrap();
+        thread::spawn(move || drop(last)).join().unwrap();
+        devices[1].synchronize().unwrap();
+    });
+}
+
+#[test]
+fn a_buffer_of_another_device_is_refused() {
+    on_devices(2, |devices| {
+        let x = devices[0].upload(&[1u32, 2, 3]).unwrap();
+        let message = "a buffer is on device 0, and the call on device 1";
+        for refused in [
+            copied(&devices[1], &x).map(|_| ()),
+            devices[1].download(&x).map(|_| ()),
+            devices[1].duplicate(&x).map(|_| ()),
+        ] {
+            assert!(
+                matches!(&refused, Err(CudaError::InvalidArgument { message: m, .. }) if m == message),
+                "{refused:?}"
+            );
+        }
+        assert_eq!(devices[0].download(&x).unwrap(), [1, 2, 3]);
+    });
+}
+
+#[test]
+fn streams_that_meet_wait_for_each_other() {
+    on_device(|device| {
+        let other = device.with_new_stream().unwrap();
+        for round in 0..4u32 {
+            let x = device.upload(&[round; 1000]).unwrap();
+            // Read in another stream, before its own has got to it.
+            let y = copied(&other, &x).unwrap();
+            // Freed by its own stream, and the address taken again, before the other is done.
+            drop(x);
+            let z = device.upload(&[77u32; 1000]).unwrap();
+            assert_eq!(device.download(&y).unwrap(), [round; 1000]);
+            assert_eq!(other.download(&z).unwrap(), [77; 1000]);
+            assert_eq!(device.download(&device.duplicate(&y).unwrap()).unwrap(), [round; 1000]);
+        }
+    });
+}
+
+#[test]
+fn blocks_larger_than_registers_allow_are_refused() {
+    on_device(|_| {
+        for block in [0, 33, 544, 1024] {
+            let refused = Device::new(0).unwrap().with_block_size(block).unwrap_err().to_string();
+            let expected = format!("expected a multiple of 32 up to 512, got {block}");
+            assert_eq!(refused, format!("with_block_size: {expected}"));
+        }
+        assert!(Device::new(0).unwrap().with_block_size(512).is_ok());
+    });
+}
