@@ -302,3 +302,14 @@ fn check_size(bytes: usize) -> io::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_the_greatest_size_is_read() {
+        assert!(check_size(MOST_BYTES).is_ok());
+        assert_eq!(check_size(MOST_BYTES + 1).unwrap_err().kind(), ErrorKind::FileTooLarge);
+    }
+}
