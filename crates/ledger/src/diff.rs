@@ -418,14 +418,13 @@ fn notes(aligned: &Aligned<'_>, begins: [u64; 2]) -> Result<Vec<String>, ReadErr
     };
     let count = aligned.rows.iter().filter(|row| differs(row)).count();
     let first = aligned.rows.iter().copied().find(differs);
-    if let Some([(_, a), (_, b)]) = first.map(|row| aligned.records(row)).transpose()?.flatten() {
-        if let (Event::Op(x), Event::Op(y)) | (Event::Layer(x), Event::Layer(y)) =
+    if let Some([(_, a), (_, b)]) = first.map(|row| aligned.records(row)).transpose()?.flatten()
+        && let (Event::Op(x), Event::Op(y)) | (Event::Layer(x), Event::Layer(y)) =
             (&a.event, &b.event)
-        {
-            let changes = cause::list(&compare::circumstances(x, y));
-            let from = a.sequence;
-            notes.push(format!("from record {from} of A on, {count} records differ in: {changes}"));
-        }
+    {
+        let changes = cause::list(&compare::circumstances(x, y));
+        let from = a.sequence;
+        notes.push(format!("from record {from} of A on, {count} records differ in: {changes}"));
     }
     Ok(notes)
 }

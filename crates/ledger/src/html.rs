@@ -44,10 +44,10 @@ fn body(report: &Report, page: &mut String) -> fmt::Result {
          <p><span class=\"badge {class}\">{badge}</span></p>\n<h1>{}</h1>\n",
         Text(&report.sentence)
     )?;
-    write!(
+    writeln!(
         page,
         "<table><tr><th>A</th><td><code>{}</code></td></tr>\
-         <tr><th>B</th><td><code>{}</code></td></tr></table>\n",
+         <tr><th>B</th><td><code>{}</code></td></tr></table>",
         Text(report.a.display()),
         Text(report.b.display())
     )?;
@@ -109,7 +109,7 @@ fn rank(page: &mut String, rank: &RankReport) -> fmt::Result {
         page.write_str("</ul>\n")?;
     }
     for other in &rank.others {
-        write!(page, "<h3>Also: the first {}</h3>\n", kind(other))?;
+        writeln!(page, "<h3>Also: the first {}</h3>", kind(other))?;
         parting(page, other)?;
     }
     page.write_str("</section>\n")
@@ -131,10 +131,10 @@ fn timeline(page: &mut String, slices: &[Slice]) -> fmt::Result {
         return Ok(());
     }
     let width = slices.len();
-    write!(
+    writeln!(
         page,
         "<svg class=\"timeline\" viewBox=\"0 0 {width} 40\" preserveAspectRatio=\"none\" \
-         role=\"img\" aria-label=\"records in order\">\n"
+         role=\"img\" aria-label=\"records in order\">"
     )?;
     for (at, slice) in slices.iter().enumerate() {
         let class = CLASSES.iter().find(|(class, ..)| *class == slice.worst).map_or("", |it| it.1);

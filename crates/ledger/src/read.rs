@@ -167,11 +167,14 @@ fn header(path: &Path, world_size: u32) -> Result<(u32, Header), ReadError> {
 }
 
 fn header_of(lines: &mut Lines) -> Result<(u32, Header), ReadError> {
-    match lines.record()? {
-        Line::Record(Record { rank, event: Event::Header(header), .. }) => {
-            if rank < header.world_size {
-                return Ok((rank, header));
-            }
+    let Line::Record(record) = lines.record()? else {
+        return Err(lines.wrong("expected the header"));
+    };
+    match *record {
+        Record { rank, event: Event::Header(header), .. } if rank < header.world_size => {
+            Ok((rank, header))
+        }
+        Record { rank, event: Event::Header(header), .. } => {
             Err(lines.wrong(format!("rank {rank} of {} ranks", header.world_size)))
         }
         _ => Err(lines.wrong("expected the header")),

@@ -135,7 +135,7 @@ fn tensors(text: &str, log: &str) -> Result<Vec<Tensor>, String> {
     if hashes.is_empty() {
         return Ok(tensors);
     }
-    if tensors.is_empty() || hashes.len() % tensors.len() != 0 {
+    if tensors.is_empty() || !hashes.len().is_multiple_of(tensors.len()) {
         return Err(format!("{} hashes of {} tensors", hashes.len(), tensors.len()));
     }
     let each = hashes.len() / tensors.len();

@@ -21,7 +21,7 @@ pub(super) fn read(file: &mut BufReader<File>, mut line: Vec<u8>) -> io::Result<
 
 /// What a line of a ledger is.
 pub(super) enum Line {
-    Record(Record),
+    Record(Box<Record>),
     /// It has no end: whoever wrote it was stopped.
     Cut,
     EndOfFile,
@@ -92,6 +92,8 @@ impl Lines {
         if !line.ends_with(b"\n") {
             return Ok(Line::Cut);
         }
-        serde_json::from_slice(line).map(Line::Record).map_err(|error| self.wrong(error))
+        serde_json::from_slice(line)
+            .map(|record| Line::Record(Box::new(record)))
+            .map_err(|error| self.wrong(error))
     }
 }
