@@ -216,7 +216,7 @@ mod tests {
         for (i, &word) in words.iter().enumerate() {
             let v = word ^ K0.wrapping_add((i as u64).wrapping_mul(K1));
             s = s.wrapping_add((v & 0xffff_ffff).wrapping_mul(v >> 32));
-            s = s.wrapping_add(v << 32 | v >> 32);
+            s = s.wrapping_add((v << 32) + (v >> 32));
         }
         finish(s, bytes).0
     }

@@ -127,18 +127,18 @@ fn other_inputs_arguments_and_operations_are_told_apart() {
     assert_eq!(parting.difference, Difference::Parameters, "{parting}");
     let parting = parted(lockstep([one(), one()], |_| {
         let x = Tensor::scalar(2.0f32);
-        if mine() as u64 % 2 == 0 { x.square() } else { x.sum(..) }
+        if (mine() as u64).is_multiple_of(2) { x.square() } else { x.sum(..) }
     }));
     assert_eq!(parting.difference, Difference::Operation, "{parting}");
     // One goes on after the other has returned, or failed.
     let parting = parted(lockstep([one(), one()], |_| {
         let x = Tensor::scalar(2.0f32).square()?;
-        if mine() as u64 % 2 == 0 { Ok(x) } else { x.exp() }
+        if (mine() as u64).is_multiple_of(2) { Ok(x) } else { x.exp() }
     }));
     assert_eq!((parting.operations, &parting.difference), (1, &Difference::Operation));
     assert!(parting.to_string().contains("; returned"), "{parting}");
     let parting = parted(lockstep([one(), one()], |_| {
-        if mine() as u64 % 2 == 0 {
+        if (mine() as u64).is_multiple_of(2) {
             return Err(Error::invalid("program", "planted"));
         }
         Tensor::scalar(2.0f32).square()
