@@ -215,8 +215,8 @@ mod tests {
         let mut s = 0u64;
         for (i, &word) in words.iter().enumerate() {
             let v = word ^ K0.wrapping_add((i as u64).wrapping_mul(K1));
-            s = s.wrapping_add((v & 0xffff_ffff).wrapping_mul(v >> 32));
-            s = s.wrapping_add((v << 32) + (v >> 32));
+            let (low, high) = (v & 0xffff_ffff, v >> 32);
+            s = s.wrapping_add(low.wrapping_mul(high)).wrapping_add((low << 32) + high);
         }
         finish(s, bytes).0
     }
