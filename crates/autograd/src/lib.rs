@@ -36,7 +36,7 @@ mod tensor;
 pub use convert::{Nested, Number};
 pub use dims::{Dim, DimOrAll, Dims, Sizes};
 pub use samebits_tensor_core::{DType, Device, Error, Result, bf16, f16};
-pub use tensor::{Gradients, Tensor, backward, enable_grad, is_recording, no_grad};
+pub use tensor::{Gradients, Tensor, To, backward, enable_grad, is_recording, no_grad};
 
 use samebits_tensor_core::{Op, Tensor as Value, dispatch};
 

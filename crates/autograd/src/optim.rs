@@ -18,7 +18,7 @@
 //! ```
 //! use samebits_autograd::optim::{AdamW, CosineAnnealingLr, Optimizer, Schedule, Sgd};
 //!
-//! let plain = Sgd::new(0.1)?;
+//! let plain = Sgd::new(0.1)?; // `Sgd::default()` has PyTorch's rate, too
 //! let nesterov = Sgd::options(0.1).momentum(0.9).nesterov(true).init()?;
 //! // Biases do not decay.
 //! let mut adamw = AdamW::options(1e-3)
@@ -48,8 +48,9 @@ pub use descent::{Descent, Kept, Options, Rule};
 pub use plateau::{Mode, ReduceLrOnPlateau, Threshold};
 pub use rmsprop::{RmsProp, RmsPropRule};
 pub use schedule::{
-    Anneal, CosineAnnealingLr, ExponentialLr, LambdaLr, LinearLr, MultiStepLr, OneCycleLr,
-    Schedule, StepLr, Then,
+    Anneal, ConstantLr, CosineAnnealingLr, CosineAnnealingWarmRestarts, CyclicLr, CyclicMode,
+    ExponentialLr, LambdaLr, LinearLr, MultiStepLr, OneCycleLr, PolynomialLr, Schedule, StepLr,
+    Then,
 };
 pub use sgd::{Sgd, SgdRule};
 
@@ -90,7 +91,8 @@ pub trait Optimizer {
     }
 
     /// Everything that later steps depend on and that [`load_state`](Optimizer::load_state) needs,
-    /// as tensors by name, in a fixed order: `steps`, `lr` and `initial_lr`, then each parameter's.
+    /// as tensors by name, in a fixed order: `steps`, `lr` and `initial_lr`, `momentum` if a schedule
+    /// has set it, then each parameter's.
     ///
     /// # Errors
     ///
@@ -106,11 +108,20 @@ pub trait Optimizer {
     fn load_state(&mut self, state: Vec<(String, Tensor)>) -> Result<()>;
 }
 
-/// The learning rate of a group of parameters.
+/// The learning rate of a group of parameters, and its momentum if that changes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate {
     /// What the optimiser was made with, which schedules start from.
     pub initial: f64,
     /// What the next step uses.
     pub current: f64,
+    /// The momentum that a schedule has set in place of the optimiser's; beta 1 of Adam.
+    pub momentum: Option<f64>,
+}
+
+impl Rate {
+    /// The rate of an optimiser that was just made with `lr`.
+    pub fn new(lr: f64) -> Rate {
+        Rate { initial: lr, current: lr, momentum: None }
+    }
 }

@@ -223,20 +223,62 @@ impl Tensor {
         self.value.to_bytes()
     }
 
-    /// This tensor on `device`; free if it is already there. Gradients come back to where this
-    /// one is.
+    /// This tensor on a [`Device`], as a [`DType`], or like another tensor in both; free if it is
+    /// already that. Gradients come back to where and what this one is.
     ///
     /// # Errors
     ///
     /// [`Error::NoBackend`] if the device cannot be used, [`Error::OutOfMemory`] if there is no
     /// memory for the copy, [`Error::Backend`] if the device fails.
-    pub fn to(&self, device: Device) -> Result<Tensor> {
-        let from = self.device();
-        if from == device {
-            return Ok(self.clone());
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use samebits_autograd::{DType, Device, Tensor};
+    ///
+    /// let x = Tensor::new([1.5f32, -2.5])?;
+    /// assert_eq!(x.to(DType::I64)?.to_vec::<i64>()?, [1, -2]);
+    /// assert_eq!(x.to(Device::Cpu)?.device(), Device::Cpu);
+    /// # Ok::<(), samebits_autograd::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn to(&self, target: impl To) -> Result<Tensor> {
+        target.of(self)
+    }
+}
+
+/// Where or what [`Tensor::to`] brings a tensor: a [`Device`], a [`DType`], or those of a `&Tensor`.
+pub trait To {
+    /// The tensor there, or as that.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tensor::to`].
+    fn of(self, x: &Tensor) -> Result<Tensor>;
+}
+
+impl To for Device {
+    fn of(self, x: &Tensor) -> Result<Tensor> {
+        let from = x.device();
+        if from == self {
+            return Ok(x.clone());
         }
-        let value = self.value.to(device)?;
-        Ok(Tensor::computed(value, &[self], move |grad| Ok(vec![Some(grad.to(from)?)])))
+        let value = x.value.to(self)?;
+        Ok(Tensor::computed(value, &[x], move |grad| Ok(vec![Some(grad.to(from)?)])))
+    }
+}
+
+impl To for DType {
+    #[track_caller]
+    fn of(self, x: &Tensor) -> Result<Tensor> {
+        crate::functional::to_dtype(x, self)
+    }
+}
+
+impl To for &Tensor {
+    #[track_caller]
+    fn of(self, x: &Tensor) -> Result<Tensor> {
+        x.to(self.dtype())?.to(self.device())
     }
 }
 

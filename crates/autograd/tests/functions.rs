@@ -25,7 +25,8 @@ const NO_METHODS: &[(&str, &str)] = &[
     ),
     (
         "torch.Tensor has no such method: layers and functions of torch.nn.functional",
-        "adaptive_avg_pool adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d \
+        "cosine_similarity normalize pairwise_distance adaptive_avg_pool adaptive_avg_pool1d \
+         adaptive_avg_pool2d adaptive_avg_pool3d \
          adaptive_max_pool adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d affine_grid \
          alpha_dropout avg_pool avg_pool1d avg_pool2d avg_pool3d batch_norm batch_norm_inference \
          conv conv1d conv2d conv3d conv_same conv_transpose conv_transpose1d conv_transpose2d \
@@ -40,9 +41,12 @@ const NO_METHODS: &[(&str, &str)] = &[
     ),
     (
         "torch.Tensor has no such method: losses",
-        "binary_cross_entropy binary_cross_entropy_with_logits cross_entropy \
-         cross_entropy_probabilities cross_entropy_with ctc_loss huber_loss kl_div l1_loss mse_loss \
-         nll_loss nll_loss_with smooth_l1_loss",
+        "binary_cross_entropy binary_cross_entropy_with_logits cosine_embedding_loss cross_entropy \
+         cross_entropy_probabilities cross_entropy_with ctc_loss gaussian_nll_loss \
+         hinge_embedding_loss huber_loss kl_div l1_loss margin_ranking_loss mse_loss \
+         multi_margin_loss multilabel_margin_loss multilabel_soft_margin_loss nll_loss \
+         nll_loss_with poisson_nll_loss smooth_l1_loss soft_margin_loss triplet_margin_loss \
+         triplet_margin_with_distance_loss",
     ),
     ("torch.Tensor has no such method: functions of torch", "normal"),
 ];
@@ -179,6 +183,7 @@ fn calls() -> Vec<(&'static str, Call)> {
         bincount(&h.x, Some(&h.y), 3);
         bmm(&h.x, &h.y);
         cat(&[h.x.clone(), h.y.clone()], h.dim);
+        celu(&h.x, 0.0);
         chunk(&h.x, 0, h.dim);
         clamp(&h.x, Some(0.0), None);
         clamp_max(&h.x, 0.0);
@@ -193,6 +198,8 @@ fn calls() -> Vec<(&'static str, Call)> {
         conv_transpose2d(&h.x, &h.y, None, &ConvParams::padded(2, 1), &h.sizes);
         conv_transpose3d(&h.x, &h.y, None, &ConvParams::padded(2, 1), &h.sizes);
         cos(&h.x);
+        cosine_embedding_loss(&h.x, &h.y, &h.index, 0.0, f::Reduction::Mean);
+        cosine_similarity(&h.x, &h.y, h.dim, 1e-8);
         cross_entropy(&h.x, &h.y);
         cross_entropy_probabilities(&h.x, &h.y, &f::ClassLoss::default());
         cross_entropy_with(&h.x, &h.y, &f::ClassLoss::default());
@@ -234,9 +241,11 @@ fn calls() -> Vec<(&'static str, Call)> {
         fractional_samples(&h.x, 9);
         fractional_samples_with(&h.x, 9, &mut h.generator);
         gather(&h.x, h.dim, &h.index);
+        gaussian_nll_loss(&h.x, &h.y, &h.index, true, 1e-6, f::Reduction::Mean);
         ge(&h.x, &h.y);
         gelu(&h.x);
         gelu_tanh(&h.x);
+        glu(&h.x, h.dim);
         grid_sample(&h.x, &h.y, GridParams {
             mode: GridMode::Linear,
             padding: GridPadding::Zeros,
@@ -246,7 +255,11 @@ fn calls() -> Vec<(&'static str, Call)> {
         gru(&h.x, &h.y, &weights(h), f::Stack::default());
         gru_packed(&packed(h), &h.y, &weights(h), f::Stack::default());
         gt(&h.x, &h.y);
+        hardshrink(&h.x, 0.5);
+        hardsigmoid(&h.x);
+        hardswish(&h.x);
         hardtanh(&h.x, -1.0, 1.0);
+        hinge_embedding_loss(&h.x, &h.y, 1.0, f::Reduction::Mean);
         histc(&h.x, 0, 1.0, 0.0);
         huber_loss(&h.x, &h.y, -1.0, f::Reduction::Mean);
         i(&h.x, (9, 9));
@@ -284,6 +297,7 @@ fn calls() -> Vec<(&'static str, Call)> {
         lstm(&h.x, &h.y, &h.y, &weights(h), f::Stack::default());
         lstm_packed(&packed(h), &h.y, &h.y, &weights(h), f::Stack::default());
         lt(&h.x, &h.y);
+        margin_ranking_loss(&h.x, &h.y, &h.index, 0.0, f::Reduction::Mean);
         masked_fill(&h.x, &h.y, 1.0);
         masked_scatter(&h.x, &h.y, &h.x);
         masked_select(&h.x, &h.y);
@@ -304,8 +318,12 @@ fn calls() -> Vec<(&'static str, Call)> {
         meshgrid(&[h.x.clone(), h.y.clone()]);
         min(&h.x, h.dim, false);
         minimum(&h.x, &h.y);
+        mish(&h.x);
         mse_loss(&h.x, &h.y, f::Reduction::Mean);
         mul(&h.x, &h.y);
+        multi_margin_loss(&h.x, &h.index, 1, 1.0, Some(&h.y), f::Reduction::Mean);
+        multilabel_margin_loss(&h.x, &h.index, f::Reduction::Mean);
+        multilabel_soft_margin_loss(&h.x, &h.y, None, f::Reduction::Mean);
         multinomial(&h.x, 9, false);
         multinomial_with(&h.x, 9, false, &mut h.generator);
         nanmedian(&h.x);
@@ -320,14 +338,17 @@ fn calls() -> Vec<(&'static str, Call)> {
         normal_scalar(0.0, -1.0, &h.sizes);
         normal_scalar_with(0.0, -1.0, &h.sizes, &mut h.generator);
         normal_with(&h.x, &h.y, &mut h.generator);
+        normalize(&h.x, 2.0, h.dim, 1e-12);
         one_hot(&h.index, 3);
         pack_padded_sequence(&h.x, &h.sizes, true, true);
         pad(&h.x, &[9, 9, 9, 9, 9, 9, 9, 9, 9], PadMode::Reflect, 0.0);
+        pairwise_distance(&h.x, &h.y, 2.0, 1e-6, false);
         pca_lowrank(&h.x, Some(99), true, 1);
         pca_lowrank_with(&h.x, Some(99), true, 1, &mut h.generator);
         permute(&h.x, h.dim);
         pixel_shuffle(&h.x, 99);
         pixel_unshuffle(&h.x, 99);
+        poisson_nll_loss(&h.x, &h.y, true, true, 1e-8, f::Reduction::Mean);
         pow(&h.x, &h.y);
         pow_scalar(&h.x, 0.5);
         prelu(&h.x, &h.y);
@@ -367,12 +388,17 @@ fn calls() -> Vec<(&'static str, Call)> {
         scatter_reduce(&h.x, h.dim, &h.index, &h.y, ScatterReduceKind::Prod, true);
         scatter_value(&h.x, h.dim, &h.index, 1.0);
         select(&h.x, h.dim, 99);
+        selu(&h.x);
         sigmoid(&h.x);
         silu(&h.x);
         sin(&h.x);
         smooth_l1_loss(&h.x, &h.y, -1.0, f::Reduction::Mean);
+        soft_margin_loss(&h.x, &h.y, f::Reduction::Mean);
         softmax(&h.x, h.dim);
+        softmin(&h.x, h.dim);
         softplus(&h.x, 1.0, 20.0);
+        softshrink(&h.x, -1.0);
+        softsign(&h.x);
         sort(&h.x, h.dim, false);
         split(&h.x, &h.sizes, h.dim);
         sqrt(&h.x);
@@ -387,9 +413,13 @@ fn calls() -> Vec<(&'static str, Call)> {
         svd_lowrank_with(&h.x, 99, 1, None, &mut h.generator);
         take(&h.x, &h.index);
         tanh(&h.x);
+        tanhshrink(&h.x);
+        threshold(&h.x, 0.5, 1.0);
         topk(&h.x, 99, h.dim, true);
         transpose(&h.x, h.dim, 9);
         tril(&h.x.i((f::Ellipsis, 0)).and_then(|x| x.flatten(0, -1)).unwrap_or(h.x.clone()), 0);
+        triplet_margin_loss(&h.x, &h.y, &h.index, 1.0, 2.0, 1e-6, true, f::Reduction::Mean);
+        triplet_margin_with_distance_loss(&h.x, &h.y, &h.index, |a, b| f::pairwise_distance(a, b, 2.0, 1e-6, false), 1.0, true, f::Reduction::Mean);
         triu(&h.x.i((f::Ellipsis, 0)).and_then(|x| x.flatten(0, -1)).unwrap_or(h.x.clone()), 0);
         unflatten(&h.x, h.dim, h.sizes.as_slice());
         unique_consecutive_dim(&h.x, h.dim);

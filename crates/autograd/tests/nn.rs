@@ -448,7 +448,7 @@ fn inputs_that_do_not_fit_are_errors() {
         ("RMSNorm", RMSNorm::new(3).and_then(|layer| layer.forward(&x))),
         ("softmax", nn::Softmax::new(3).forward(&x)),
         ("softmax", nn::Softmax::new(-4).forward(&x)),
-        ("CosineSimilarity", CosineSimilarity::default().forward(&flat, &flat)),
+        ("cosine_similarity", CosineSimilarity::default().forward(&flat, &flat)),
     ] {
         let error = result.unwrap_err().to_string();
         assert!(error.starts_with(&format!("{op}: ")), "{error}");

@@ -268,6 +268,23 @@ fn a_weight_that_is_frozen_in_one_place_is_refused() {
     assert_ne!(bits(&model.first.weight), before);
 }
 
+#[test]
+fn a_weight_that_is_initialised_in_one_place_is_refused_until_it_is_shared_again() {
+    let mut model = Tied::new();
+    let mut optimizer = Sgd::new(0.1).unwrap();
+    let step = |model: &mut Tied, optimizer: &mut Sgd| {
+        let x = Tensor::new([[0.3f32, -1.7, 2.1]]).unwrap();
+        let loss = model.forward(&x).unwrap().square().unwrap().sum(()).unwrap();
+        optimizer.step(model, &loss.backward().unwrap())
+    };
+    nn::init::eye(&mut model.second.weight).unwrap();
+    let error = step(&mut model, &mut optimizer).unwrap_err().to_string();
+    assert!(error.starts_with("sgd: first.weight and second.weight are one parameter"), "{error}");
+    model.first.weight = model.second.weight.clone();
+    step(&mut model, &mut optimizer).unwrap();
+    assert!(model.are_tied());
+}
+
 /// A table of words that is the weight of the last layer, too.
 #[derive(Module)]
 struct Words {

@@ -4,7 +4,9 @@ mod integer;
 mod power;
 
 pub use activation::{
-    elu, gelu, gelu_tanh, hardtanh, leaky_relu, log_sigmoid, prelu, relu, relu6, silu, softplus,
+    celu, elu, gelu, gelu_tanh, glu, hardshrink, hardsigmoid, hardswish, hardtanh, leaky_relu,
+    log_sigmoid, mish, prelu, relu, relu6, selu, silu, softplus, softshrink, softsign, tanhshrink,
+    threshold,
 };
 pub use choice::{abs, clamp, clamp_max, clamp_min, maximum, minimum, sign, where_};
 pub(super) use choice::{compare, equal, relation, scalar_like, scaled};

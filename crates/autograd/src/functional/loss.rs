@@ -1,7 +1,15 @@
 mod ctc;
+mod likelihood;
+mod margin;
 mod pointwise;
 
 pub use ctc::{CtcOptions, ctc_loss};
+pub use likelihood::{gaussian_nll_loss, poisson_nll_loss};
+pub use margin::{
+    cosine_embedding_loss, hinge_embedding_loss, margin_ranking_loss, multi_margin_loss,
+    multilabel_margin_loss, multilabel_soft_margin_loss, soft_margin_loss, triplet_margin_loss,
+    triplet_margin_with_distance_loss,
+};
 pub use pointwise::{
     BatchReduction, binary_cross_entropy, binary_cross_entropy_with_logits, huber_loss, kl_div,
     l1_loss, mse_loss, smooth_l1_loss,
@@ -55,6 +63,17 @@ pub fn log_softmax(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
 pub fn softmax(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
     let dim = dim.dim("softmax", x.rank())?;
     exp(&log_softmax(x, dim)?)
+}
+
+/// [`softmax`] of `−x`.
+///
+/// # Errors
+///
+/// There is no such dimension.
+#[named]
+#[track_caller]
+pub fn softmin(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
+    softmax(&neg(x)?, dim)
 }
 
 /// What [`nll_loss_with`] and [`cross_entropy_with`] can be told; the default is PyTorch's.
@@ -305,6 +324,15 @@ pub(super) fn expect_shape(
         return Ok(());
     }
     Err(Error::ShapeMismatch { op, what, expected: expected.to_vec(), got: x.shape().to_vec() })
+}
+
+/// Requires as many dimensions as `like` has.
+pub(super) fn expect_rank(op: &'static str, what: &str, x: &Tensor, like: &Tensor) -> Result<()> {
+    if x.rank() == like.rank() {
+        return Ok(());
+    }
+    let (shape, like) = (x.shape(), like.shape());
+    Err(Error::invalid(op, format!("{what} is of shape {shape:?}, the first input of {like:?}")))
 }
 
 /// The dimension of the classes.

@@ -34,6 +34,7 @@ methods! {
     bernoulli() -> Tensor;
     bincount(weights: Option<&Tensor>, minlength: usize) -> Tensor;
     bmm(other: &Tensor) -> Tensor;
+    celu(alpha: f64) -> Tensor;
     chunk(chunks: usize, dim: impl Dim) -> Vec<Tensor>;
     clamp(min: Option<f64>, max: Option<f64>) -> Tensor;
     clamp_max(max: f64) -> Tensor;
@@ -59,7 +60,11 @@ methods! {
     gather(dim: impl Dim, index: &Tensor) -> Tensor;
     ge(other: impl Operand) -> Tensor;
     gelu() -> Tensor;
+    glu(dim: impl Dim) -> Tensor;
     gt(other: impl Operand) -> Tensor;
+    hardshrink(lambda: f64) -> Tensor;
+    hardsigmoid() -> Tensor;
+    hardswish() -> Tensor;
     hardtanh(min: f64, max: f64) -> Tensor;
     histc(bins: usize, min: f64, max: f64) -> Tensor;
     i(positions: impl Positions) -> Tensor;
@@ -96,6 +101,7 @@ methods! {
     maximum(other: &Tensor) -> Tensor;
     median() -> Tensor;
     minimum(other: &Tensor) -> Tensor;
+    mish() -> Tensor;
     mul(other: &Tensor) -> Tensor;
     multinomial(num_samples: usize, replacement: bool) -> Tensor;
     nanmedian() -> Tensor;
@@ -135,12 +141,16 @@ methods! {
     ) -> Tensor;
     scatter_value(dim: impl Dim, index: &Tensor, value: f64) -> Tensor;
     select(dim: impl Dim, index: i64) -> Tensor;
+    selu() -> Tensor;
     sigmoid() -> Tensor;
     sign() -> Tensor;
     silu() -> Tensor;
     sin() -> Tensor;
     softmax(dim: impl Dim) -> Tensor;
+    softmin(dim: impl Dim) -> Tensor;
     softplus(beta: f64, threshold: f64) -> Tensor;
+    softshrink(lambda: f64) -> Tensor;
+    softsign() -> Tensor;
     sort(dim: impl Dim, descending: bool) -> (Tensor, Tensor);
     split(sizes: &[usize], dim: impl Dim) -> Vec<Tensor>;
     sqrt() -> Tensor;
@@ -150,6 +160,8 @@ methods! {
     svd() -> (Tensor, Tensor, Tensor);
     take(index: &Tensor) -> Tensor;
     tanh() -> Tensor;
+    tanhshrink() -> Tensor;
+    threshold(threshold: f64, value: f64) -> Tensor;
     to_dtype(dtype: DType) -> Tensor;
     topk(k: usize, dim: impl Dim, largest: bool) -> (Tensor, Tensor);
     transpose(a: impl Dim, b: impl Dim) -> Tensor;

@@ -9,6 +9,7 @@ mod bincount;
 mod cast;
 mod compare;
 mod conv;
+mod distance;
 mod dropout;
 mod einsum;
 mod elementwise;
@@ -45,16 +46,18 @@ pub use conv::{
     conv, conv_same, conv_transpose, conv_transpose1d, conv_transpose2d, conv_transpose3d, conv1d,
     conv2d, conv3d,
 };
+pub use distance::{cosine_similarity, normalize, pairwise_distance};
 pub use dropout::{
     alpha_dropout, alpha_dropout_with, dropout, dropout_with, dropout1d, dropout1d_with, dropout2d,
     dropout2d_with, dropout3d, dropout3d_with, feature_alpha_dropout, feature_alpha_dropout_with,
 };
 pub use einsum::einsum;
 pub use elementwise::{
-    abs, add, affine, clamp, clamp_max, clamp_min, cos, div, elu, erf, exp, exp2, expm1,
-    floor_divide, gelu, gelu_tanh, hardtanh, leaky_relu, log, log_sigmoid, log1p, log2, log10,
-    maximum, minimum, mul, neg, pow, pow_scalar, prelu, reciprocal, relu, relu6, remainder, rsqrt,
-    sigmoid, sign, silu, sin, softplus, sqrt, square, sub, tanh, where_,
+    abs, add, affine, celu, clamp, clamp_max, clamp_min, cos, div, elu, erf, exp, exp2, expm1,
+    floor_divide, gelu, gelu_tanh, glu, hardshrink, hardsigmoid, hardswish, hardtanh, leaky_relu,
+    log, log_sigmoid, log1p, log2, log10, maximum, minimum, mish, mul, neg, pow, pow_scalar, prelu,
+    reciprocal, relu, relu6, remainder, rsqrt, selu, sigmoid, sign, silu, sin, softplus,
+    softshrink, softsign, sqrt, square, sub, tanh, tanhshrink, threshold, where_,
 };
 pub use embedding::{
     EmbeddingBagOptions, embedding, embedding_bag, embedding_renorm, embedding_with,
@@ -72,9 +75,12 @@ pub use linalg::{pca_lowrank, pca_lowrank_with, qr, svd, svd_lowrank, svd_lowran
 pub use linear::{addmm, baddbmm, bmm, linear, matmul};
 pub use loss::{
     BatchReduction, ClassLoss, CtcOptions, Reduction, binary_cross_entropy,
-    binary_cross_entropy_with_logits, cross_entropy, cross_entropy_probabilities,
-    cross_entropy_with, ctc_loss, huber_loss, kl_div, l1_loss, log_softmax, mse_loss, nll_loss,
-    nll_loss_with, smooth_l1_loss, softmax,
+    binary_cross_entropy_with_logits, cosine_embedding_loss, cross_entropy,
+    cross_entropy_probabilities, cross_entropy_with, ctc_loss, gaussian_nll_loss,
+    hinge_embedding_loss, huber_loss, kl_div, l1_loss, log_softmax, margin_ranking_loss, mse_loss,
+    multi_margin_loss, multilabel_margin_loss, multilabel_soft_margin_loss, nll_loss,
+    nll_loss_with, poisson_nll_loss, smooth_l1_loss, soft_margin_loss, softmax, softmin,
+    triplet_margin_loss, triplet_margin_with_distance_loss,
 };
 pub use norm::{
     BatchStatistics, batch_norm, batch_norm_inference, group_norm, instance_norm, layer_norm,

@@ -307,8 +307,10 @@ fn on_host(
     Ok(())
 }
 
+/// The tensor stays the parameter that it is: a layer that shares it and was not given the new value
+/// is found by the next step.
 fn replace(tensor: &mut Tensor, new: Tensor) {
-    *tensor = tensor.succeeded_by(new.into());
+    *tensor = tensor.with_value(new.into());
 }
 
 fn place(tensor: &Tensor) -> Place {

@@ -5,24 +5,33 @@ mod distance;
 mod dropout;
 mod embedding;
 mod linear;
+mod loss;
 mod norm;
 mod pooling;
 mod resample;
 mod transformer;
 
 pub use activation::{
-    ELU, Flatten, GELU, Hardtanh, Identity, LeakyReLU, LogSigmoid, LogSoftmax, PReLU, PReLUOptions,
-    ReLU, ReLU6, SiLU, Sigmoid, Softmax, Softplus, Tanh, Unflatten,
+    CELU, ELU, Flatten, GELU, GLU, Hardshrink, Hardsigmoid, Hardswish, Hardtanh, Identity,
+    LeakyReLU, LogSigmoid, LogSoftmax, Mish, PReLU, PReLUOptions, ReLU, ReLU6, SELU, SiLU, Sigmoid,
+    Softmax, Softmax2d, Softmin, Softplus, Softshrink, Softsign, Tanh, Tanhshrink, Threshold,
+    Unflatten,
 };
 pub use attention::{Attend, MultiheadAttention, MultiheadAttentionOptions};
 pub use conv::{
     Conv1d, Conv2d, Conv3d, ConvNd, ConvOptions, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d,
     ConvTransposeNd, ConvTransposeOptions,
 };
-pub use distance::CosineSimilarity;
+pub use distance::{CosineSimilarity, PairwiseDistance};
 pub use dropout::{AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout};
 pub use embedding::{Embedding, EmbeddingBag, EmbeddingBagOptions, EmbeddingOptions};
 pub use linear::{Bilinear, BilinearOptions, Linear, LinearOptions};
+pub use loss::{
+    BCELoss, BCEWithLogitsLoss, CTCLoss, CosineEmbeddingLoss, CrossEntropyLoss, GaussianNLLLoss,
+    HingeEmbeddingLoss, HuberLoss, KLDivLoss, L1Loss, MSELoss, MarginRankingLoss,
+    MultiLabelMarginLoss, MultiLabelSoftMarginLoss, MultiMarginLoss, NLLLoss, PoissonNLLLoss,
+    SmoothL1Loss, SoftMarginLoss, TripletMarginLoss,
+};
 pub use norm::{
     BatchNorm1d, BatchNorm2d, BatchNorm3d, BatchNormNd, BatchNormOptions, GroupNorm,
     GroupNormOptions, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d, InstanceNormNd,

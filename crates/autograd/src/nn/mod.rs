@@ -61,7 +61,7 @@ mod summary;
 
 pub use cell::TensorCell;
 pub use layers::*;
-pub use module::{IncompatibleKeys, Kind, Module, join};
+pub use module::{IncompatibleKeys, Kind, Module, ModuleDict, ModuleList, join};
 pub use options::{Padding, PerDim};
 pub use recurrent::{GRU, LSTM, Nonlinearity, RNN, RecurrentOptions};
 pub use samebits_macros::Module;

@@ -250,6 +250,12 @@ pub trait Module {
     }
 }
 
+/// Layers under their numbers, as in `torch.nn.ModuleList`.
+pub type ModuleList<M> = Vec<M>;
+
+/// Layers under their keys, as in `torch.nn.ModuleDict`.
+pub type ModuleDict<M> = BTreeMap<String, M>;
+
 /// What a tensor of a module is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -311,8 +317,8 @@ pub(crate) fn expect_alike(op: &'static str, module: &dyn Module) -> Result<()> 
         let difference = if kept.requires_grad() != tensor.requires_grad() {
             "only one of them is frozen: freeze or thaw both"
         } else if !kept.has_value_of(tensor) {
-            "one of them was replaced, for example because of a `max_norm`, which the other does \
-             not see"
+            "one of them was replaced, by an initialiser or a `max_norm` for example: give the other \
+             a clone"
         } else {
             return;
         };

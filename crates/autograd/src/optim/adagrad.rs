@@ -62,6 +62,7 @@ impl Options<AdagradRule> {
 
 impl Rule for AdagradRule {
     const NAME: &'static str = "adagrad";
+    const LR: f64 = 1e-2;
 
     fn kept(&self) -> Vec<&'static str> {
         vec![SUM]

@@ -77,6 +77,10 @@ impl<const DECOUPLED: bool> Options<AdamRule<DECOUPLED>> {
 impl<const DECOUPLED: bool> Rule for AdamRule<DECOUPLED> {
     const NAME: &'static str = if DECOUPLED { "adamw" } else { "adam" };
 
+    fn with_momentum(&self, momentum: f64) -> Option<Self> {
+        Some(AdamRule { beta1: momentum, ..*self })
+    }
+
     fn kept(&self) -> Vec<&'static str> {
         if self.amsgrad { vec![MEAN, SQUARE, MAX_SQUARE] } else { vec![MEAN, SQUARE] }
     }

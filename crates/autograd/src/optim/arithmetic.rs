@@ -42,6 +42,10 @@ pub(super) fn minimum(a: &Value, b: &Value) -> Result<Value> {
     binary(BinaryKind::Minimum, a, b)
 }
 
+pub(super) fn neg(x: &Value) -> Result<Value> {
+    run(&Unary { kind: UnaryKind::Neg, x: x.clone() })
+}
+
 pub(super) fn sqrt(x: &Value) -> Result<Value> {
     run(&Unary { kind: UnaryKind::Sqrt, x: x.clone() })
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use samebits_tensor_core::observe::{self, Phase};
 use samebits_tensor_core::{DType, Error, Result, Tensor as Value};
 
+use super::arithmetic::neg;
 use super::{Optimizer, Rate};
 use crate::nn::module::expect_alike;
 use crate::nn::{Kind, Module};
@@ -18,6 +19,15 @@ use crate::{Gradients, Tensor};
 pub trait Rule: Clone + fmt::Debug + Send + Sync {
     /// The optimiser's name, which errors start with.
     const NAME: &'static str;
+
+    /// PyTorch's default learning rate.
+    const LR: f64 = 1e-3;
+
+    /// The rule with another momentum, which a schedule has set; none if it has no momentum.
+    fn with_momentum(&self, momentum: f64) -> Option<Self> {
+        let _ = momentum;
+        None
+    }
 
     /// The names of the tensors that are kept for each parameter, all of its shape and type.
     fn kept(&self) -> Vec<&'static str>;
@@ -55,6 +65,8 @@ pub struct Descent<R> {
     /// Who belongs to the second and later rules and rates; the first are everybody else's.
     matches: Vec<Predicate>,
     rules: Vec<R>,
+    /// Which of them climb.
+    maximize: Vec<bool>,
     rates: Vec<Rate>,
     steps: u64,
     parameters: BTreeMap<String, State>,
@@ -65,6 +77,7 @@ pub struct Descent<R> {
 pub struct Options<R> {
     lr: f64,
     pub(super) rule: R,
+    maximize: bool,
     groups: Vec<(Predicate, Options<R>)>,
 }
 
@@ -92,6 +105,13 @@ impl<R: Rule> Options<R> {
         self
     }
 
+    /// Climbs: steps go along the gradients, not against them. By default they do not.
+    #[must_use]
+    pub fn maximize(mut self, maximize: bool) -> Self {
+        self.maximize = maximize;
+        self
+    }
+
     /// Gives the parameters whose names satisfy `matches` other settings: those that `change` makes
     /// of the settings so far. A parameter belongs to the first group that it matches.
     #[must_use]
@@ -100,7 +120,7 @@ impl<R: Rule> Options<R> {
         matches: impl Fn(&str) -> bool + Send + Sync + 'static,
         change: impl FnOnce(Options<R>) -> Options<R>,
     ) -> Self {
-        let settings = change(Options { lr: self.lr, rule: self.rule.clone(), groups: Vec::new() });
+        let settings = change(Options { groups: Vec::new(), ..self.clone() });
         self.groups.push((Predicate(Arc::new(matches)), settings));
         self
     }
@@ -116,8 +136,8 @@ impl<R: Rule> Options<R> {
             options.rule.check()
         };
         check(&self)?;
-        let mut rates = vec![Rate { initial: self.lr, current: self.lr }];
-        let mut rules = vec![self.rule];
+        let mut rates = vec![Rate::new(self.lr)];
+        let (mut rules, mut maximize) = (vec![self.rule], vec![self.maximize]);
         let mut matches = Vec::new();
         for (predicate, options) in self.groups {
             check(&options)?;
@@ -126,9 +146,10 @@ impl<R: Rule> Options<R> {
             }
             matches.push(predicate);
             rules.push(options.rule);
-            rates.push(Rate { initial: options.lr, current: options.lr });
+            maximize.push(options.maximize);
+            rates.push(Rate::new(options.lr));
         }
-        Ok(Descent { matches, rules, rates, steps: 0, parameters: BTreeMap::new() })
+        Ok(Descent { matches, rules, maximize, rates, steps: 0, parameters: BTreeMap::new() })
     }
 }
 
@@ -144,7 +165,23 @@ impl<R: Rule + Default> Descent<R> {
 
     /// Settings, of which all but the rate are PyTorch's defaults.
     pub fn options(lr: f64) -> Options<R> {
-        Options { lr, rule: R::default(), groups: Vec::new() }
+        Options { lr, rule: R::default(), maximize: false, groups: Vec::new() }
+    }
+}
+
+/// PyTorch's defaults, the rate too.
+impl<R: Rule + Default> Default for Options<R> {
+    fn default() -> Options<R> {
+        Descent::options(R::LR)
+    }
+}
+
+/// PyTorch's defaults, the rate too.
+impl<R: Rule + Default> Default for Descent<R> {
+    fn default() -> Descent<R> {
+        let (rules, rates) = (vec![R::default()], vec![Rate::new(R::LR)]);
+        let (matches, maximize, parameters) = (Vec::new(), vec![false], BTreeMap::new());
+        Descent { matches, rules, maximize, rates, steps: 0, parameters }
     }
 }
 
@@ -154,8 +191,26 @@ impl<R: Rule> Descent<R> {
         self.matches.iter().position(|matches| (matches.0)(name)).map_or(0, |group| group + 1)
     }
 
+    /// The rule of each group, with the momentum that a schedule has set.
+    fn rules_now(&self) -> Result<Vec<R>> {
+        let now = |(rule, rate): (&R, &Rate)| {
+            let Some(momentum) = rate.momentum else { return Ok(rule.clone()) };
+            let none = || Error::invalid(R::NAME, "there is no momentum that a schedule could set");
+            let rule = rule.with_momentum(momentum).ok_or_else(none)?;
+            rule.check()?;
+            Ok(rule)
+        };
+        self.rules.iter().zip(&self.rates).map(now).collect()
+    }
+
     /// What becomes of one parameter.
-    fn moved(&self, name: &str, parameter: &Value, gradient: &Value) -> Result<(Value, State)> {
+    fn moved(
+        &self,
+        rules: &[R],
+        name: &str,
+        parameter: &Value,
+        gradient: &Value,
+    ) -> Result<(Value, State)> {
         let group = self.group(name);
         let State { steps, mut kept } = self.parameters.get(name).cloned().unwrap_or_default();
         for tensor in kept.values_mut() {
@@ -164,7 +219,8 @@ impl<R: Rule> Descent<R> {
             expect_like(R::NAME, parameter, tensor)?;
         }
         expect_like(R::NAME, parameter, gradient)?;
-        let (rule, lr) = (&self.rules[group], self.rates[group].current);
+        let (rule, lr) = (&rules[group], self.rates[group].current);
+        let gradient = if self.maximize[group] { &neg(gradient)? } else { gradient };
         let steps = next(steps);
         let moved = rule.step(lr, steps, parameter, gradient, &mut kept)?;
         Ok((moved, State { steps, kept }))
@@ -177,6 +233,7 @@ impl<R: Rule> Optimizer for Descent<R> {
             check_lr(R::NAME, rate.current)?;
         }
         expect_alike(R::NAME, model)?;
+        let rules = self.rules_now()?;
         let mut states = Vec::new();
         let mut moved = BTreeMap::new();
         for (name, parameter) in model.named_parameters() {
@@ -191,7 +248,7 @@ impl<R: Rule> Optimizer for Descent<R> {
                 (parameter.identity(), gradients.of(&parameter))
                 && let Entry::Vacant(entry) = moved.entry(identity)
             {
-                let step = || self.moved(&name, parameter.value(), gradient.value());
+                let step = || self.moved(&rules, &name, parameter.value(), gradient.value());
                 let (value, state) = observe::in_phase(Phase::Optimizer, step)?;
                 entry.insert(parameter.succeeded_by(value));
                 states.push((name, state));
@@ -232,6 +289,9 @@ impl<R: Rule> Optimizer for Descent<R> {
             (LR.to_owned(), rates(|rate| rate.current)?),
             (INITIAL_LR.to_owned(), rates(|rate| rate.initial)?),
         ];
+        if self.rates.iter().any(|rate| rate.momentum.is_some()) {
+            state.push((MOMENTUM.to_owned(), rates(|rate| rate.momentum.unwrap_or(f64::NAN))?));
+        }
         for (name, parameter) in &self.parameters {
             state.push((format!("{name}.{STEP}"), count(parameter.steps)));
             for (what, tensor) in &parameter.kept {
@@ -246,18 +306,28 @@ impl<R: Rule> Optimizer for Descent<R> {
         let steps = state.count(STEPS)?;
         let current = state.numbers(LR, self.rates.len())?;
         let initial = state.numbers(INITIAL_LR, self.rates.len())?;
+        let momenta = if state.has(MOMENTUM) {
+            state.numbers(MOMENTUM, self.rates.len())?
+        } else {
+            vec![f64::NAN; self.rates.len()]
+        };
+        let rates = current.into_iter().zip(initial).zip(momenta);
+        let rates = rates.map(|((current, initial), momentum)| {
+            let momentum = Some(momentum).filter(|momentum| !momentum.is_nan());
+            Rate { initial, current, momentum }
+        });
+        let loaded = Descent { rates: rates.collect(), ..self.clone() };
+        let rules = loaded.rules_now()?;
         let mut parameters = BTreeMap::new();
         for name in state.parameters() {
             let steps = state.count(&format!("{name}.{STEP}"))?;
-            let names = self.rules[self.group(&name)].kept().into_iter();
+            let names = rules[self.group(&name)].kept().into_iter();
             let kept = names.map(|what| Ok((what, state.take(&format!("{name}.{what}"))?.into())));
             let kept = kept.collect::<Result<_>>()?;
             parameters.insert(name, State { steps, kept });
         }
         state.expect_empty()?;
-        let rates = current.into_iter().zip(initial);
-        self.rates = rates.map(|(current, initial)| Rate { initial, current }).collect();
-        (self.steps, self.parameters) = (steps, parameters);
+        *self = Descent { steps, parameters, ..loaded };
         Ok(())
     }
 }
@@ -280,6 +350,10 @@ impl Saved {
             (what == STEP).then(|| parameter.to_owned())
         };
         self.tensors.keys().filter_map(parameter).collect()
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.tensors.contains_key(name)
     }
 
     fn take(&mut self, name: &str) -> Result<Tensor> {
@@ -373,4 +447,5 @@ fn expect_like(op: &'static str, parameter: &Value, tensor: &Value) -> Result<()
 const STEPS: &str = "steps";
 const LR: &str = "lr";
 const INITIAL_LR: &str = "initial_lr";
+const MOMENTUM: &str = "momentum";
 const STEP: &str = "step";

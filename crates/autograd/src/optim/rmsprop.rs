@@ -69,6 +69,11 @@ impl Options<RmsPropRule> {
 
 impl Rule for RmsPropRule {
     const NAME: &'static str = "rmsprop";
+    const LR: f64 = 1e-2;
+
+    fn with_momentum(&self, momentum: f64) -> Option<RmsPropRule> {
+        Some(RmsPropRule { momentum, ..*self })
+    }
 
     fn kept(&self) -> Vec<&'static str> {
         let optional = [(self.centered, MEAN), (self.momentum != 0.0, VELOCITY)];

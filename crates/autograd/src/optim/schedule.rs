@@ -1,9 +1,13 @@
 //! Learning rates as functions of the step.
 
-use samebits_numerics::math::f64::{cospi, powi};
+mod cycle;
+
+use samebits_numerics::math::f64::{cospi, pow, powi};
 use samebits_tensor_core::{Error, Result};
 
 use super::{Optimizer, Rate};
+
+pub use cycle::{Anneal, CyclicLr, CyclicMode, OneCycleLr};
 
 /// A learning rate as a function of the step alone: a run that is resumed needs no state of it.
 ///
@@ -35,17 +39,29 @@ pub trait Schedule {
     /// [`Error::InvalidArgument`] if the schedule has no meaning.
     fn lr(&self, initial: f64, step: u64) -> Result<f64>;
 
-    /// Sets the rates that the optimiser's groups have in step `step`.
+    /// The momentum of step `step`, beta 1 of Adam, if the schedule changes it.
+    ///
+    /// # Errors
+    ///
+    /// As [`lr`](Schedule::lr).
+    fn momentum(&self, step: u64) -> Result<Option<f64>> {
+        let _ = step;
+        Ok(None)
+    }
+
+    /// Sets the rates, and perhaps the momentum, that the optimiser's groups have in step `step`. An
+    /// optimiser without momentum refuses the next step then.
     ///
     /// # Errors
     ///
     /// As [`lr`](Schedule::lr). The rates are unchanged then.
     fn apply(&self, step: u64, optimizer: &mut dyn Optimizer) -> Result<()> {
-        let rates = optimizer
-            .rates()
-            .iter()
-            .map(|&rate| Ok(Rate { current: self.lr(rate.initial, step)?, ..rate }))
-            .collect::<Result<Vec<_>>>()?;
+        let momentum = self.momentum(step)?;
+        let now = |&rate: &Rate| {
+            let current = self.lr(rate.initial, step)?;
+            Ok(Rate { current, momentum: momentum.or(rate.momentum), ..rate })
+        };
+        let rates = optimizer.rates().iter().map(now).collect::<Result<Vec<_>>>()?;
         optimizer.rates_mut().copy_from_slice(&rates);
         Ok(())
     }
@@ -63,6 +79,10 @@ impl<S: Schedule + ?Sized> Schedule for Box<S> {
     fn lr(&self, initial: f64, step: u64) -> Result<f64> {
         (**self).lr(initial, step)
     }
+
+    fn momentum(&self, step: u64) -> Result<Option<f64>> {
+        (**self).momentum(step)
+    }
 }
 
 /// One schedule after another; see [`Schedule::then`]. PyTorch's `SequentialLR`.
@@ -78,6 +98,13 @@ impl<A: Schedule, B: Schedule> Schedule for Then<A, B> {
         match step.checked_sub(self.at) {
             None => self.first.lr(initial, step),
             Some(step) => self.next.lr(initial, step),
+        }
+    }
+
+    fn momentum(&self, step: u64) -> Result<Option<f64>> {
+        match step.checked_sub(self.at) {
+            None => self.first.momentum(step),
+            Some(step) => self.next.momentum(step),
         }
     }
 }
@@ -237,6 +264,143 @@ impl Schedule for LinearLr {
     }
 }
 
+/// Multiplies the rate by a factor in the first steps.
+#[derive(Clone, Copy, Debug)]
+pub struct ConstantLr {
+    factor: f64,
+    total_iters: u64,
+}
+
+impl Default for ConstantLr {
+    fn default() -> ConstantLr {
+        ConstantLr { factor: 1.0 / 3.0, total_iters: 5 }
+    }
+}
+
+impl ConstantLr {
+    /// PyTorch's defaults: a third of the rate for 5 steps.
+    pub fn new() -> ConstantLr {
+        ConstantLr::default()
+    }
+
+    /// The factor.
+    #[must_use]
+    pub fn factor(mut self, factor: f64) -> ConstantLr {
+        self.factor = factor;
+        self
+    }
+
+    /// For how many steps.
+    #[must_use]
+    pub fn total_iters(mut self, steps: u64) -> ConstantLr {
+        self.total_iters = steps;
+        self
+    }
+}
+
+impl Schedule for ConstantLr {
+    fn lr(&self, initial: f64, step: u64) -> Result<f64> {
+        Ok(if step < self.total_iters { initial * self.factor } else { initial })
+    }
+}
+
+/// Lets the rate fall to 0: `initial * (1 - min(step, total) / total)^power`.
+#[derive(Clone, Copy, Debug)]
+pub struct PolynomialLr {
+    total_iters: u64,
+    power: f64,
+}
+
+impl Default for PolynomialLr {
+    fn default() -> PolynomialLr {
+        PolynomialLr { total_iters: 5, power: 1.0 }
+    }
+}
+
+impl PolynomialLr {
+    /// PyTorch's defaults: along a line, in 5 steps.
+    pub fn new() -> PolynomialLr {
+        PolynomialLr::default()
+    }
+
+    /// In how many steps.
+    #[must_use]
+    pub fn total_iters(mut self, steps: u64) -> PolynomialLr {
+        self.total_iters = steps;
+        self
+    }
+
+    /// The exponent.
+    #[must_use]
+    pub fn power(mut self, power: f64) -> PolynomialLr {
+        self.power = power;
+        self
+    }
+}
+
+impl Schedule for PolynomialLr {
+    fn lr(&self, initial: f64, step: u64) -> Result<f64> {
+        if self.total_iters == 0 {
+            let message = "total_iters should be at least 1, got 0";
+            return Err(Error::invalid("polynomial_lr", message));
+        }
+        let share = step.min(self.total_iters) as f64 / self.total_iters as f64;
+        Ok(initial * pow(1.0 - share, self.power))
+    }
+}
+
+/// Lets the rate fall along half a cosine, again and again, each time from the start:
+/// `eta_min + (initial - eta_min) * (1 + cos(π * t / t_i)) / 2` in step `t` of a fall of `t_i` steps.
+#[derive(Clone, Copy, Debug)]
+pub struct CosineAnnealingWarmRestarts {
+    t_0: u64,
+    t_mult: u64,
+    eta_min: f64,
+}
+
+impl CosineAnnealingWarmRestarts {
+    /// Down to 0 in `t_0` steps each time.
+    pub fn new(t_0: u64) -> CosineAnnealingWarmRestarts {
+        CosineAnnealingWarmRestarts { t_0, t_mult: 1, eta_min: 0.0 }
+    }
+
+    /// How many times as long as the last each fall is.
+    #[must_use]
+    pub fn t_mult(mut self, factor: u64) -> CosineAnnealingWarmRestarts {
+        self.t_mult = factor;
+        self
+    }
+
+    /// The smallest rate.
+    #[must_use]
+    pub fn eta_min(mut self, lr: f64) -> CosineAnnealingWarmRestarts {
+        self.eta_min = lr;
+        self
+    }
+}
+
+impl Schedule for CosineAnnealingWarmRestarts {
+    fn lr(&self, initial: f64, step: u64) -> Result<f64> {
+        if self.t_0 == 0 || self.t_mult == 0 {
+            let message = format!(
+                "t_0 and t_mult should be at least 1, got {} and {}",
+                self.t_0, self.t_mult
+            );
+            return Err(Error::invalid("cosine_annealing_warm_restarts", message));
+        }
+        let (mut t, mut fall) = (step, self.t_0);
+        if self.t_mult == 1 {
+            t %= fall;
+        }
+        while t >= fall {
+            t -= fall;
+            fall = fall.saturating_mul(self.t_mult);
+        }
+        let cosine = cospi(t as f64 / fall as f64);
+        Ok(self.eta_min + (initial - self.eta_min) * (1.0 + cosine) / 2.0)
+    }
+}
+
 /// Lets the rate fall along half a cosine and, if the run goes on, rise again:
 /// `eta_min + (initial - eta_min) * (1 + cos(π * step / t_max)) / 2`.
 #[derive(Clone, Copy, Debug)]
@@ -268,119 +432,5 @@ impl Schedule for CosineAnnealingLr {
         let turn = u128::from(step) % (2 * u128::from(self.t_max));
         let cosine = cospi(turn as f64 / self.t_max as f64);
         Ok(self.eta_min + (initial - self.eta_min) * (1.0 + cosine) / 2.0)
-    }
-}
-
-/// How [`OneCycleLr`] goes from one rate to another.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Anneal {
-    /// `end + (start - end) / 2 * (1 + cos(π * share))`.
-    #[default]
-    Cos,
-    /// `(end - start) * share + start`.
-    Linear,
-}
-
-/// Raises the rate to a peak and lets it fall far below its start. The optimiser's own rates do not
-/// enter, and no momentum is cycled (PyTorch's `cycle_momentum=False`). After the last step the
-/// rate stays as it is.
-///
-/// # References
-///
-/// PyTorch's `torch.optim.lr_scheduler.OneCycleLR`. L. Smith and N. Topin, *Super-Convergence*,
-/// 2019.
-#[derive(Clone, Copy, Debug)]
-pub struct OneCycleLr {
-    max_lr: f64,
-    total_steps: u64,
-    pct_start: f64,
-    anneal: Anneal,
-    div_factor: f64,
-    final_div_factor: f64,
-    three_phase: bool,
-}
-
-impl OneCycleLr {
-    /// PyTorch's defaults: rises for 0.3 of the steps, from a 25th of `max_lr`, and falls to a
-    /// 10,000th of that, along cosines.
-    pub fn new(max_lr: f64, total_steps: u64) -> OneCycleLr {
-        OneCycleLr {
-            max_lr,
-            total_steps,
-            pct_start: 0.3,
-            anneal: Anneal::Cos,
-            div_factor: 25.0,
-            final_div_factor: 1e4,
-            three_phase: false,
-        }
-    }
-
-    /// The share of the steps in which the rate rises.
-    #[must_use]
-    pub fn pct_start(mut self, share: f64) -> OneCycleLr {
-        self.pct_start = share;
-        self
-    }
-
-    /// How the rate goes from one value to the next.
-    #[must_use]
-    pub fn anneal_strategy(mut self, anneal: Anneal) -> OneCycleLr {
-        self.anneal = anneal;
-        self
-    }
-
-    /// The peak divided by the first rate.
-    #[must_use]
-    pub fn div_factor(mut self, factor: f64) -> OneCycleLr {
-        self.div_factor = factor;
-        self
-    }
-
-    /// The first rate divided by the last.
-    #[must_use]
-    pub fn final_div_factor(mut self, factor: f64) -> OneCycleLr {
-        self.final_div_factor = factor;
-        self
-    }
-
-    /// Falls as it rose, and only then to the last rate.
-    #[must_use]
-    pub fn three_phase(mut self, three_phase: bool) -> OneCycleLr {
-        self.three_phase = three_phase;
-        self
-    }
-}
-
-impl Schedule for OneCycleLr {
-    fn lr(&self, _: f64, step: u64) -> Result<f64> {
-        if self.total_steps == 0 || !(0.0..=1.0).contains(&self.pct_start) {
-            let message = format!(
-                "expected at least 1 step and a share from 0 to 1, got {} and {}",
-                self.total_steps, self.pct_start
-            );
-            return Err(Error::invalid("one_cycle_lr", message));
-        }
-        let low = self.max_lr / self.div_factor;
-        let end = (low / self.final_div_factor, (self.total_steps - 1) as f64);
-        let rise = self.pct_start * self.total_steps as f64;
-        // Rates, and the steps at which they are reached.
-        let corners: &[(f64, f64)] = if self.three_phase {
-            &[(low, 0.0), (self.max_lr, rise - 1.0), (low, 2.0 * rise - 2.0), end]
-        } else {
-            &[(low, 0.0), (self.max_lr, rise - 1.0), end]
-        };
-        let step = step as f64;
-        for phase in corners.windows(2) {
-            let ((start, from), (end, to)) = (phase[0], phase[1]);
-            if step <= to {
-                // A phase without a step is passed over, unless all of it is the step.
-                let share = if to > from { (step - from) / (to - from) } else { 1.0 };
-                return Ok(match self.anneal {
-                    Anneal::Cos => end + (start - end) / 2.0 * (1.0 + cospi(share)),
-                    Anneal::Linear => (end - start) * share + start,
-                });
-            }
-        }
-        Ok(end.0)
     }
 }

@@ -55,6 +55,10 @@ impl Options<SgdRule> {
 impl Rule for SgdRule {
     const NAME: &'static str = "sgd";
 
+    fn with_momentum(&self, momentum: f64) -> Option<SgdRule> {
+        Some(SgdRule { momentum, ..*self })
+    }
+
     fn kept(&self) -> Vec<&'static str> {
         if self.momentum == 0.0 { Vec::new() } else { vec![VELOCITY] }
     }

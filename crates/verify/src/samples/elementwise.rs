@@ -83,6 +83,7 @@ pub(super) fn samples(samples: &mut Samples) {
     let functions: [(_, bool, Vec<Input>, Function); _] = [
         ("abs", true, across(), |x| f::abs(&x[0])),
         ("add", false, vec![normal(&[3, 4]), normal(&[4])], |x| f::add(&x[0], &x[1])),
+        ("celu", false, many(), |x| f::celu(&x[0], 0.8)),
         ("clamp", true, across(), |x| f::clamp(&x[0], Some(-0.5), Some(1.0))),
         ("cos", false, few(), |x| f::cos(&x[0])),
         (
@@ -98,6 +99,9 @@ pub(super) fn samples(samples: &mut Samples) {
         ("expm1", false, few(), |x| f::expm1(&x[0])),
         ("gelu", true, few(), |x| f::gelu(&x[0])),
         ("gelu_tanh", true, few(), |x| f::gelu_tanh(&x[0])),
+        ("hardshrink", false, many(), |x| f::hardshrink(&x[0], 0.5)),
+        ("hardsigmoid", false, many(), |x| f::hardsigmoid(&x[0])),
+        ("hardswish", false, many(), |x| f::hardswish(&x[0])),
         ("hardtanh", true, across(), |x| f::hardtanh(&x[0], -0.5, 1.0)),
         ("leaky_relu", true, many(), |x| f::leaky_relu(&x[0], 0.1)),
         ("log", false, positive(), |x| f::log(&x[0])),
@@ -107,6 +111,7 @@ pub(super) fn samples(samples: &mut Samples) {
         ("log_sigmoid", true, few(), |x| f::log_sigmoid(&x[0])),
         ("maximum", true, broadcast(), |x| f::maximum(&x[0], &x[1])),
         ("minimum", true, broadcast(), |x| f::minimum(&x[0], &x[1])),
+        ("mish", false, many(), |x| f::mish(&x[0])),
         ("mul", false, vec![normal(&[3, 4]), normal(&[3, 1])], |x| f::mul(&x[0], &x[1])),
         ("neg", false, vec![normal(&[5]).by(|x| x.affine(0.7, 3.0))], |x| f::neg(&x[0])),
         ("pow", true, vec![normal(&[9]).positive(), normal(&[9])], |x| f::pow(&x[0], &x[1])),
@@ -114,14 +119,19 @@ pub(super) fn samples(samples: &mut Samples) {
         ("reciprocal", true, positive(), |x| f::reciprocal(&x[0])),
         ("relu", false, vec![normal(&[50])], |x| f::relu(&x[0])),
         ("rsqrt", true, positive(), |x| f::rsqrt(&x[0])),
+        ("selu", false, many(), |x| f::selu(&x[0])),
         ("sigmoid", false, few(), |x| f::sigmoid(&x[0])),
         ("silu", true, few(), |x| f::silu(&x[0])),
         ("sin", false, few(), |x| f::sin(&x[0])),
         ("softplus", true, many(), |x| f::softplus(&x[0], 1.5, 20.0)),
+        ("softshrink", false, many(), |x| f::softshrink(&x[0], 0.5)),
+        ("softsign", false, many(), |x| f::softsign(&x[0])),
         ("sqrt", false, vec![normal(&[5]).positive()], |x| f::sqrt(&x[0])),
         ("square", false, vec![normal(&[5])], |x| f::square(&x[0])),
         ("sub", false, vec![normal(&[3, 1]), normal(&[2, 1, 4])], |x| f::sub(&x[0], &x[1])),
         ("tanh", false, few(), |x| f::tanh(&x[0])),
+        ("tanhshrink", false, few(), |x| f::tanhshrink(&x[0])),
+        ("threshold", false, many(), |x| f::threshold(&x[0], 0.1, -0.7)),
     ];
     for (name, digested, gradient, function) in functions {
         let variables = gradient.len();
@@ -140,6 +150,7 @@ pub(super) fn samples(samples: &mut Samples) {
         .add("prelu", |x| f::prelu(&x[0], &x[1]))
         .twice([normal(&[3, 4]), normal(&[4])])
         .twice([normal(&[5]), normal(&[])]);
+    samples.add("glu", |x| f::glu(&x[0], 1)).batch([each(&[5, 1004])]).twice([normal(&[3, 4])]);
     samples.add("sign", |x| f::sign(&x[0])).batch([each(&[5, 1003])]);
     let softplus = samples.add("softplus, soon linear", |x| f::softplus(&x[0], 1.7, 1.0));
     softplus.twice([normal(&[40])]);

@@ -114,8 +114,57 @@ pub(super) fn samples(samples: &mut Samples) {
         .add("cross_entropy of one", |x| f::cross_entropy(&x[0], &x[1]))
         .twice([normal(&[5]), given(Value::from_slice(&[3i64], &[]))])
         .twice([normal(&[3, 4]), indices(&[3], 4)]);
+    samples
+        .add("softmin", |x| f::softmin(&x[0], 1))
+        .batch([each(&[9, 267])])
+        .twice([normal(&[3, 4])]);
     golden(samples);
+    margins_and_likelihoods(samples);
     sequences_of_labels(samples);
+}
+
+/// Losses without digests: compositions of functions that have them. The second tensor is constant.
+fn margins_and_likelihoods(samples: &mut Samples) {
+    let losses: [(_, Loss); _] = [
+        ("cosine_embedding_loss", |x, y, r| {
+            f::cosine_embedding_loss(x, &x.flip(1)?, &y.select(1, 0)?.sign()?, 0.1, r)
+        }),
+        ("gaussian_nll_loss", |x, y, r| {
+            f::gaussian_nll_loss(x, y, &x.square()?.affine(1.0, 0.3)?, true, 1e-6, r)
+        }),
+        ("hinge_embedding_loss", |x, y, r| f::hinge_embedding_loss(x, &y.sign()?, 1.0, r)),
+        ("margin_ranking_loss", |x, y, r| {
+            f::margin_ranking_loss(x, &x.flip(0)?, &y.sign()?, 0.3, r)
+        }),
+        ("multi_margin_loss", |x, y, r| {
+            f::multi_margin_loss(x, &y.argmax(1)?, 2, 1.0, Some(&y.i(0)?), r)
+        }),
+        ("multilabel_margin_loss", |x, y, r| {
+            let lists = f::cat(&[y.argsort(1, true)?.narrow(1, 0, 2)?, y.argsort(1, false)?], 1)?;
+            let end = lists.narrow(1, 0, 5)?.eq(3)?;
+            f::multilabel_margin_loss(x, &lists.narrow(1, 0, 5)?.masked_fill(&end, -1.0)?, r)
+        }),
+        ("multilabel_soft_margin_loss", |x, y, r| {
+            f::multilabel_soft_margin_loss(x, &y.sigmoid()?, Some(&y.i(0)?), r)
+        }),
+        ("poisson_nll_loss", |x, y, r| {
+            f::poisson_nll_loss(x, &y.square()?.affine(3.0, 0.0)?, true, true, 1e-8, r)
+        }),
+        ("poisson_nll_loss of rates", |x, y, r| {
+            f::poisson_nll_loss(&x.exp()?, &y.square()?, false, false, 1e-8, r)
+        }),
+        ("soft_margin_loss", |x, y, r| f::soft_margin_loss(x, &y.sign()?, r)),
+        ("triplet_margin_loss", |x, y, r| {
+            f::triplet_margin_loss(x, y, &x.flip(0)?, 1.0, 2.0, 1e-6, true, r)
+        }),
+    ];
+    for (name, loss) in losses {
+        for reduction in REDUCTIONS {
+            samples
+                .add(format!("{name} {reduction:?}"), move |x| loss(&x[0], &x[1], reduction))
+                .twice([normal(&[4, 5]), normal(&[4, 5]).constant()]);
+        }
+    }
 }
 
 /// The losses whose digests are taken, in the order of these.

@@ -4,14 +4,16 @@ use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
 use samebits_macros::named;
 use samebits_tensor_core::ops::{BinaryKind, CompareKind, UnaryKind};
-use samebits_tensor_core::{Error, Result, Tensor as Value};
+use samebits_tensor_core::{DType, Error, Result, Tensor as Value};
 
-use super::choice::{compare, hard_clamp, minimum, scalar_like, where_};
+use super::choice::{clamp_max, compare, hard_clamp, minimum, scalar_like, where_};
 use super::{
-    abs, add, affine, erf, exp, expm1, fused, log1p, mul, neg, sigmoid, sub, tanh, times, unary,
+    abs, add, affine, div, erf, exp, expm1, fused, log1p, mul, neg, sigmoid, sub, tanh, times,
+    unary,
 };
 use crate::Tensor;
-use crate::functional::{full_like, reshape};
+use crate::dims::Dim;
+use crate::functional::{full_like, narrow, reshape};
 
 /// `x` where it is positive, else `weight · x`.
 ///
@@ -224,6 +226,231 @@ pub fn hardtanh(x: &Tensor, min: f64, max: f64) -> Result<Tensor> {
     }
     let inside = [compare(CompareKind::Gt, x, min)?, compare(CompareKind::Lt, x, max)?];
     hard_clamp(x, Some(min), Some(max), inside.into())
+}
+
+/// `x · tanh(softplus(x))`, the product rounded.
+///
+/// # Errors
+///
+/// The type is not a float.
+///
+/// # References
+///
+/// `torch.nn.functional.mish`.
+#[named]
+#[track_caller]
+pub fn mish(x: &Tensor) -> Result<Tensor> {
+    mul(x, &tanh(&softplus(x, 1.0, 20.0)?)?)
+}
+
+/// `relu6(x + 3) / 6`, each operation rounded.
+///
+/// # Errors
+///
+/// The type is not a float.
+///
+/// # References
+///
+/// `torch.nn.functional.hardsigmoid`.
+#[named]
+#[track_caller]
+pub fn hardsigmoid(x: &Tensor) -> Result<Tensor> {
+    let gate = relu6(&affine(x, 1.0, 3.0)?)?;
+    div(&gate, &scalar_like(&gate, 6.0)?)
+}
+
+/// `x · relu6(x + 3) / 6`, each operation rounded.
+///
+/// # Errors
+///
+/// The type is not a float.
+///
+/// # References
+///
+/// `torch.nn.functional.hardswish`.
+#[named]
+#[track_caller]
+pub fn hardswish(x: &Tensor) -> Result<Tensor> {
+    let gated = mul(x, &relu6(&affine(x, 1.0, 3.0)?)?)?;
+    div(&gated, &scalar_like(&gated, 6.0)?)
+}
+
+/// `scale · x`, or `scale · alpha · (exp(x) − 1)` where `x` is not above 0, with the `scale` and
+/// `alpha` that keep a mean of 0 and a variance of 1.
+///
+/// # Errors
+///
+/// The type is not a float.
+///
+/// # References
+///
+/// `torch.nn.functional.selu`. G. Klambauer et al., *Self-Normalizing Neural Networks*, 2017.
+#[named]
+#[track_caller]
+pub fn selu(x: &Tensor) -> Result<Tensor> {
+    const ALPHA: f64 = 1.6732632423543772848170429916717;
+    const SCALE: f64 = 1.0507009873554804934193349852946;
+    let curve = times(&expm1(&clamp_max(x, 0.0)?)?, ALPHA * SCALE)?;
+    where_(&compare(CompareKind::Le, x, 0.0)?, &curve, &times(x, SCALE)?)
+}
+
+/// `x`, or `alpha · (exp(x / alpha) − 1)` where it is not above 0. PyTorch's default `alpha` is 1.
+///
+/// # Determinism
+///
+/// `expm1(x · (1 / alpha)) · alpha`, each operation rounded, the reciprocal first.
+///
+/// # Errors
+///
+/// The type is not a float, or `alpha` is 0 or not finite.
+///
+/// # References
+///
+/// `torch.nn.functional.celu`.
+#[named]
+#[track_caller]
+pub fn celu(x: &Tensor, alpha: f64) -> Result<Tensor> {
+    if alpha == 0.0 || !alpha.is_finite() {
+        let message = format!("alpha must be finite and not 0, got {alpha}");
+        return Err(Error::invalid("celu", message));
+    }
+    let curve = times(&expm1(&times(&clamp_max(x, 0.0)?, 1.0 / alpha)?)?, alpha)?;
+    where_(&compare(CompareKind::Le, x, 0.0)?, &curve, x)
+}
+
+/// `x / (1 + |x|)`.
+///
+/// # Errors
+///
+/// The type is not a float.
+///
+/// # References
+///
+/// `torch.nn.functional.softsign`.
+#[named]
+#[track_caller]
+pub fn softsign(x: &Tensor) -> Result<Tensor> {
+    div(x, &affine(&abs(x)?, 1.0, 1.0)?)
+}
+
+/// `x − tanh(x)`.
+///
+/// # Errors
+///
+/// The type is not a float.
+///
+/// # References
+///
+/// `torch.nn.functional.tanhshrink`.
+#[named]
+#[track_caller]
+pub fn tanhshrink(x: &Tensor) -> Result<Tensor> {
+    sub(x, &tanh(x)?)
+}
+
+/// `x` moved by `lambda` towards 0, and 0 where it is not further away than that. PyTorch's default
+/// `lambda` is 0.5.
+///
+/// # Errors
+///
+/// The type is not a float, or `lambda` is negative or NaN.
+///
+/// # References
+///
+/// `torch.nn.functional.softshrink`.
+#[named]
+#[track_caller]
+pub fn softshrink(x: &Tensor, lambda: f64) -> Result<Tensor> {
+    if lambda.is_nan() || lambda < 0.0 {
+        let message = format!("lambda must be at least 0, got {lambda}");
+        return Err(Error::invalid("softshrink", message));
+    }
+    let [nearer, higher] = [-lambda, lambda].map(|by| affine(x, 1.0, by));
+    near_is_zero(x, lambda, &where_(&compare(CompareKind::Gt, x, 0.0)?, &nearer?, &higher?)?)
+}
+
+/// `x`, and 0 where it is not further away from 0 than `lambda`. PyTorch's default `lambda` is 0.5.
+///
+/// # Errors
+///
+/// The type is not a float.
+///
+/// # References
+///
+/// `torch.nn.functional.hardshrink`.
+#[named]
+#[track_caller]
+pub fn hardshrink(x: &Tensor, lambda: f64) -> Result<Tensor> {
+    expect_float("hardshrink", x)?;
+    near_is_zero(x, lambda, x)
+}
+
+/// `x` where it is above the threshold, else `value`. NaN stays.
+///
+/// # Errors
+///
+/// The type is not a float.
+///
+/// # References
+///
+/// `torch.nn.functional.threshold`.
+#[named]
+#[track_caller]
+pub fn threshold(x: &Tensor, threshold: f64, value: f64) -> Result<Tensor> {
+    expect_float("threshold", x)?;
+    where_(&compare(CompareKind::Le, x, threshold)?, &scalar_like(x, value)?, x)
+}
+
+/// `a · sigmoid(b)` of the two halves of `x` along a dimension. PyTorch's default is the last, −1.
+///
+/// # Shapes
+///
+/// The dimension has an even size, and half of it in the result.
+///
+/// # Errors
+///
+/// The type is not a float, there is no such dimension, or its size is odd.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::Tensor;
+///
+/// let x = Tensor::new([[3.0f32, -2.0, 0.0, 0.0]])?;
+/// assert_eq!(x.glu(-1)?.to_vec::<f32>()?, [1.5, -1.0]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.nn.functional.glu`.
+#[named]
+#[track_caller]
+pub fn glu(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
+    let dim = dim.dim("glu", x.rank())?;
+    let size = x.shape().get(dim).copied().unwrap_or(1);
+    if size % 2 != 0 {
+        let message = format!("dimension {dim} of shape {:?} has no two halves", x.shape());
+        return Err(Error::invalid("glu", message));
+    }
+    let [a, b] = [0, size / 2].map(|start| narrow(x, dim, start, size / 2));
+    mul(&a?, &sigmoid(&b?)?)
+}
+
+/// Requires a float of functions that only choose among their arguments.
+fn expect_float(op: &'static str, x: &Tensor) -> Result<()> {
+    if x.dtype().is_float() {
+        return Ok(());
+    }
+    Err(Error::DTypeMismatch { op, what: "the tensor", expected: DType::F32, got: x.dtype() })
+}
+
+/// `kept`, and 0 where `x` is not further away from 0 than `lambda`.
+#[track_caller]
+fn near_is_zero(x: &Tensor, lambda: f64, kept: &Tensor) -> Result<Tensor> {
+    let zero = scalar_like(x, 0.0)?;
+    let inside = where_(&compare(CompareKind::Ge, x, -lambda)?, &zero, kept)?;
+    where_(&compare(CompareKind::Le, x, lambda)?, &inside, kept)
 }
 
 /// `grad` where the result of relu is positive. Linear in `grad`, so it is its own derivative.

@@ -235,7 +235,11 @@ pub fn kl_div(
 
 /// Losses times a weight that broadcasts to them.
 #[track_caller]
-fn weighted(op: &'static str, losses: &Tensor, weight: Option<&Tensor>) -> Result<Tensor> {
+pub(super) fn weighted(
+    op: &'static str,
+    losses: &Tensor,
+    weight: Option<&Tensor>,
+) -> Result<Tensor> {
     let Some(weight) = weight else { return Ok(losses.clone()) };
     let product = mul(losses, weight)?;
     expect_shape(op, "the weight times the loss", &product, losses.shape())?;
@@ -244,19 +248,23 @@ fn weighted(op: &'static str, losses: &Tensor, weight: Option<&Tensor>) -> Resul
 
 #[track_caller]
 fn check_probabilities(op: &'static str, x: &Tensor) -> Result<()> {
-    if x.numel() == 0 {
-        return Ok(());
-    }
-    let dims: Vec<usize> = (0..x.shape().len()).collect();
-    let inside = |kind, holds: fn(f64) -> bool| -> Result<bool> {
-        let extreme = untracked(&Reduce { kind, x: x.value().clone(), dims: dims.clone() })?;
-        Ok(holds(crate::functional::wide(&extreme)?))
-    };
-    if inside(ReduceKind::Amin, |x| x >= 0.0)? && inside(ReduceKind::Amax, |x| x <= 1.0)? {
+    let [low, high] = [ReduceKind::Amin, ReduceKind::Amax].map(|kind| extreme(kind, x));
+    if low?.is_none_or(|low| low >= 0.0) && high?.is_none_or(|high| high <= 1.0) {
         return Ok(());
     }
     Err(Error::invalid(
         op,
         "every input must be in [0, 1]; for logits use `binary_cross_entropy_with_logits`",
     ))
+}
+
+/// The smallest or largest element, if there are any.
+#[track_caller]
+pub(super) fn extreme(kind: ReduceKind, x: &Tensor) -> Result<Option<f64>> {
+    if x.numel() == 0 {
+        return Ok(None);
+    }
+    let dims = (0..x.rank()).collect();
+    let extreme = untracked(&Reduce { kind, x: x.value().clone(), dims })?;
+    crate::functional::wide(&extreme).map(Some)
 }

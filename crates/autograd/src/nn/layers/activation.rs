@@ -1,5 +1,5 @@
 use samebits_macros::Module;
-use samebits_tensor_core::Result;
+use samebits_tensor_core::{Error, Result};
 
 use crate::nn::Layer;
 use crate::nn::options::{Place, place_setters, setters};
@@ -37,6 +37,18 @@ plain! {
     Sigmoid sigmoid;
     /// `log(sigmoid(x))`.
     LogSigmoid log_sigmoid;
+    /// `x · tanh(softplus(x))`.
+    Mish mish;
+    /// `relu6(x + 3) / 6`.
+    Hardsigmoid hardsigmoid;
+    /// `x · relu6(x + 3) / 6`.
+    Hardswish hardswish;
+    /// `scale · x`, or `scale · alpha · (exp(x) − 1)` below 0; see [`functional::selu`].
+    SELU selu;
+    /// `x / (1 + |x|)`.
+    Softsign softsign;
+    /// `x − tanh(x)`.
+    Tanhshrink tanhshrink;
 }
 
 /// Layers whose options are public fields, with PyTorch's defaults.
@@ -89,6 +101,26 @@ with_options! {
         /// 1 by default.
         alpha: f64 = 1.0,
     } => elu;
+    /// `x`, or `alpha · (exp(x / alpha) − 1)` below 0.
+    CELU {
+        /// 1 by default.
+        alpha: f64 = 1.0,
+    } => celu;
+    /// `x` moved towards 0, at most to 0.
+    Softshrink {
+        /// How far: 0.5 by default.
+        lambda: f64 = 0.5,
+    } => softshrink;
+    /// `x`, or 0 if it is near.
+    Hardshrink {
+        /// How near: 0.5 by default.
+        lambda: f64 = 0.5,
+    } => hardshrink;
+    /// `a · sigmoid(b)` of the two halves of `x` along a dimension.
+    GLU {
+        /// −1 by default; a negative dimension counts from the last, −1.
+        dim: i64 = -1,
+    } => glu;
     /// `x` between two bounds.
     Hardtanh {
         /// −1 by default.
@@ -161,6 +193,52 @@ along! {
     Softmax softmax;
     /// The logarithm of [`Softmax`].
     LogSoftmax log_softmax;
+    /// [`Softmax`] of `−x`.
+    Softmin softmin;
+}
+
+/// [`Softmax`] over the channels of each place of images, `[n, c, h, w]` or `[c, h, w]`.
+///
+/// # References
+///
+/// `torch.nn.Softmax2d`.
+#[derive(Clone, Copy, Debug, Default, Module)]
+pub struct Softmax2d;
+
+impl Layer for Softmax2d {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        if !(3..=4).contains(&x.rank()) {
+            let message = format!("expected 3 or 4 dimensions, got shape {:?}", x.shape());
+            return Err(Error::invalid("Softmax2d", message));
+        }
+        functional::softmax(x, -3)
+    }
+}
+
+/// `x` where it is above the threshold, else a value.
+///
+/// # References
+///
+/// `torch.nn.Threshold`.
+#[derive(Clone, Copy, Debug, Module)]
+pub struct Threshold {
+    /// The threshold.
+    pub threshold: f64,
+    /// The value.
+    pub value: f64,
+}
+
+impl Threshold {
+    /// The layer.
+    pub fn new(threshold: f64, value: f64) -> Threshold {
+        Threshold { threshold, value }
+    }
+}
+
+impl Layer for Threshold {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        functional::threshold(x, self.threshold, self.value)
+    }
 }
 
 /// The input as it is.

@@ -1,7 +1,7 @@
 use samebits_macros::Module;
-use samebits_tensor_core::{Error, Result};
+use samebits_tensor_core::Result;
 
-use crate::{Dim as _, Tensor, functional};
+use crate::{Tensor, functional};
 
 /// The cosine of the angle between vectors along a dimension:
 /// `Σ a·b / (max(‖a‖, eps) · max(‖b‖, eps))`.
@@ -41,32 +41,50 @@ impl Default for CosineSimilarity {
 }
 
 impl CosineSimilarity {
+    /// Along dimension `dim`, with norms of at least `eps`.
+    pub fn new(dim: i64, eps: f64) -> CosineSimilarity {
+        CosineSimilarity { dim, eps }
+    }
+
     /// Computes the layer.
     ///
     /// # Errors
     ///
     /// The shapes do not go together, or there is no such dimension.
     pub fn forward(&self, a: &Tensor, b: &Tensor) -> Result<Tensor> {
-        let op = "CosineSimilarity";
-        if a.rank() != b.rank() {
-            return Err(Error::invalid(
-                op,
-                format!(
-                    "expected as many dimensions, got shapes {:?} and {:?}",
-                    a.shape(),
-                    b.shape()
-                ),
-            ));
-        }
-        let dim = self.dim.dim(op, a.rank())?;
-        if dim >= a.rank() {
-            return Err(Error::invalid(op, format!("dimension {dim} of shape {:?}", a.shape())));
-        }
-        let unit = |x: &Tensor| -> Result<Tensor> {
-            let norm = functional::sqrt(&functional::sum(&functional::square(x)?, [dim], true)?)?;
-            let floor = Tensor::full(&[], self.eps, x.dtype())?.to(x.device())?;
-            functional::div(x, &functional::maximum(&norm, &floor)?)
-        };
-        functional::sum(&functional::mul(&unit(a)?, &unit(b)?)?, [dim], false)
+        functional::cosine_similarity(a, b, self.dim, self.eps)
+    }
+}
+
+/// The norm of the difference of vectors, along the last dimension; see
+/// [`functional::pairwise_distance`].
+///
+/// # References
+///
+/// `torch.nn.PairwiseDistance`.
+#[derive(Clone, Copy, Debug, Module)]
+pub struct PairwiseDistance {
+    /// The exponent of the norm: 2 by default.
+    pub p: f64,
+    /// Added to each difference: 1e-6 by default.
+    pub eps: f64,
+    /// Whether the last dimension stays, with size 1.
+    pub keepdim: bool,
+}
+
+impl Default for PairwiseDistance {
+    fn default() -> PairwiseDistance {
+        PairwiseDistance { p: 2.0, eps: 1e-6, keepdim: false }
+    }
+}
+
+impl PairwiseDistance {
+    /// Computes the layer.
+    ///
+    /// # Errors
+    ///
+    /// The shapes do not go together.
+    pub fn forward(&self, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+        functional::pairwise_distance(a, b, self.p, self.eps, self.keepdim)
     }
 }
