@@ -2,7 +2,7 @@ use samebits_tensor_core::ops::Matmul;
 use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{Layout, Op, Tensor};
 
-use super::memory::storage;
+use super::memory::{on_host, storage};
 use super::{F32, FLOATS, Failure, Stored, Tensors, atomic, on, portable, with_float};
 use crate::device::Device;
 use crate::error::Result;
@@ -63,7 +63,9 @@ fn offsets(x: &Tensor, batch: &[usize]) -> Result<Vec<usize>, Failure> {
     let (layout, first) = (x.layout(), x.rank() - 2);
     let outer = Layout::strided(&x.shape()[..first], &layout.strides()[..first], layout.offset())?
         .expand(Matmul::NAME, batch)?;
-    Ok(outer.positions().collect())
+    let mut offsets = on_host(Matmul::NAME, outer.numel())?;
+    offsets.extend(outer.positions());
+    Ok(offsets)
 }
 
 /// Products by the vendor's library, where it is there and takes the layouts.

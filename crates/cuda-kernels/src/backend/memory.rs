@@ -5,6 +5,7 @@ use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use crate::launch::Buffer;
+use samebits_numerics::memory::{OutOfMemory, product, with_capacity};
 use samebits_tensor_core::backend::{self, Backend, DeviceBuffer};
 use samebits_tensor_core::{Error, Layout, Tensor};
 
@@ -96,13 +97,21 @@ impl Home {
         layout: &Layout,
         size: usize,
     ) -> Result<Memory, Failure> {
+        let len = product(&[layout.numel(), size]).unwrap_or(usize::MAX);
+        let mut out = on_host("contiguous", len)?;
         let bytes = self.device()?.download(&memory.bytes)?;
-        let mut out = Vec::with_capacity(layout.numel() * size);
         for position in layout.positions() {
             out.extend_from_slice(&bytes[position * size..][..size]);
         }
         Ok(self.memory(self.device()?.upload(&out)?, out.len()))
     }
+}
+
+/// An empty vector with room for `capacity` elements, whose number a caller chooses.
+pub(super) fn on_host<T>(op: &'static str, capacity: usize) -> Result<Vec<T>, Failure> {
+    let device = samebits_tensor_core::Device::Cpu;
+    with_capacity(capacity)
+        .map_err(|OutOfMemory { bytes }| Error::OutOfMemory { op, device, bytes }.into())
 }
 
 /// A piece of a device's memory.
@@ -231,7 +240,7 @@ impl Backend for CudaBackend {
         layout: &Layout,
         size: usize,
     ) -> Tensors<Arc<dyn DeviceBuffer>> {
-        self.run("copy", || Ok(Arc::new(self.0.gather(own(buffer)?, layout, size)?) as _))
+        self.run("contiguous", || Ok(Arc::new(self.0.gather(own(buffer)?, layout, size)?) as _))
     }
 
     fn synchronize(&self) -> Tensors<()> {

@@ -4,6 +4,8 @@ use crate::device::on_device;
 use samebits_cuda_kernels::Variant::Deterministic;
 use samebits_cuda_kernels::scatter::{self, Rows};
 use samebits_cuda_kernels::{CudaError, Device, device_count};
+use samebits_tensor_core::ops::{Binary, BinaryKind, Matmul, Unary, UnaryKind};
+use samebits_tensor_core::{self as tensor_core, DType, Tensor, dispatch};
 
 #[test]
 fn an_index_out_of_range_names_its_first_place() {
@@ -66,6 +68,38 @@ fn too_large_a_buffer_is_out_of_memory() {
         let bytes = 1usize << 46;
         let error = device.zeros::<u8>(bytes).map(|_| ());
         assert_eq!(error, Err(CudaError::OutOfMemory { op: "zeros", bytes }));
+    });
+}
+
+#[test]
+fn an_operation_short_of_memory_is_named_and_the_next_one_works() {
+    on_device(|_| {
+        samebits_cuda_kernels::install().unwrap();
+        let gpu = tensor_core::Device::Cuda(0);
+        let x = Tensor::from_slice(&[1.0f32, -2.0], &[2, 1]).unwrap().to(gpu).unwrap();
+        let wide = x.expand(&[2, 1 << 44]).unwrap();
+        let missing = |op| tensor_core::Error::OutOfMemory { op, device: gpu, bytes: 1 << 47 };
+        let negated = |x: &Tensor| dispatch(&Unary { kind: UnaryKind::Neg, x: x.clone() });
+        let sum = |a: &Tensor, b: &Tensor| {
+            dispatch(&Binary { kind: BinaryKind::Add, a: a.clone(), b: b.clone() })
+        };
+        assert_eq!(negated(&wide).unwrap_err(), missing("unary"));
+        assert_eq!(sum(&x, &wide).unwrap_err(), missing("binary"));
+        assert_eq!(wide.contiguous().unwrap_err(), missing("contiguous"));
+        // What is gathered on the host.
+        let halves = Tensor::zeros(&[], DType::F16).unwrap().to(gpu).unwrap();
+        let error = halves.expand(&[1 << 50]).unwrap().contiguous().unwrap_err();
+        let on_host = |op, bytes| tensor_core::Error::OutOfMemory {
+            op,
+            device: tensor_core::Device::Cpu,
+            bytes,
+        };
+        assert_eq!(error, on_host("contiguous", 1 << 51));
+        let batch = x.reshape(&[1, 2, 1]).unwrap().expand(&[1 << 50, 2, 1]).unwrap();
+        let square = Matmul { b: batch.transpose(1, 2).unwrap(), a: batch };
+        assert_eq!(dispatch(&square).unwrap_err(), on_host("matmul", 1 << 53));
+        assert_eq!(negated(&x).unwrap().to_vec::<f32>().unwrap(), [-1.0, 2.0]);
+        assert_eq!(sum(&x, &x).unwrap().to_vec::<f32>().unwrap(), [2.0, -4.0]);
     });
 }
 
