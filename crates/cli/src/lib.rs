@@ -49,7 +49,10 @@ pub fn main() -> ExitCode {
         .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
         .with_writer(std::io::stderr)
         .init();
-    let result = match Cli::parse().command {
+    let cli = Cli::parse();
+    // Begins the ledger that the environment may ask for.
+    samebits::install();
+    let result = match cli.command {
         Command::Autotune(args) => autotune::run(&args),
         Command::Diff(args) => return diff::run(&args),
         Command::Env => {
