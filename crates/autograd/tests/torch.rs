@@ -173,8 +173,8 @@ fn loss(case: &Value, x: &[Tensor]) -> Result<Tensor> {
     // A default wherever the case has no option.
     macro_rules! built {
         ($name:ident { $($field:ident: $value:expr),* }) => {{
-            #[allow(unused_mut)]
-            let mut loss = nn::$name { reduction, ..Default::default() };
+            let mut loss = nn::$name::default();
+            loss.reduction = reduction;
             $(if let Some(value) = $value {
                 loss.$field = value;
             })*
