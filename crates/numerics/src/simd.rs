@@ -175,10 +175,16 @@ fn request() -> &'static Result<Option<Level>, String> {
 
 #[cold]
 fn initial_level() -> Level {
-    limit(match request() {
+    let first = match request() {
         Ok(level) => level.unwrap_or(Level::Avx512),
         Err(_) => Level::Portable,
-    })
+    };
+    let first = first.min(supported());
+    // A limit that another thread has set meanwhile stays.
+    match LEVEL.compare_exchange(0, first as u8, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => first,
+        Err(_) => level(),
+    }
 }
 
 /// A function of its own, as the other levels are: inlined, it would be compiled again wherever what
