@@ -88,7 +88,10 @@ fn visit<V: Visitor>(
     let row_fits = u32::try_from(rows).is_ok();
     let pack = |base: usize, entries: &mut [Entry]| visitor.pack(base, entries);
     if row_fits && (stretch >= rows || n.saturating_mul(width) <= SMALL) {
-        Order::check(destinations)?;
+        // A single batch is checked before it is visited.
+        if n > BATCH {
+            Order::check(destinations)?;
+        }
         return visit_stretch(out, visitor, |visit| batches_of_entries(destinations, &pack, visit));
     }
     let chunks =
