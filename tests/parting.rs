@@ -1,0 +1,275 @@
+//! Where two runs part: real trainings with ledgers, a difference planted in one of them, and what
+//! `samebits diff` says. Besides, what must not differ: threads, and the CPU and a CUDA device.
+
+#![allow(clippy::print_stderr, reason = "tests talk to their reader")]
+
+use std::cell::Cell;
+use std::path::Path;
+use std::sync::Once;
+
+use samebits::functional::cross_entropy;
+use samebits::ledger::Ledger;
+use samebits::nn::{self, Embedding, Layer, Linear, Module};
+use samebits::ops::{IndexAdd, Matmul};
+use samebits::optim::{Adam, Optimizer};
+use samebits::registry::{Kernel, dispatch_variant, register};
+use samebits::tensor_core::Tensor as Value;
+use samebits::{DType, Determinism, Device, DeviceKind, Generator, Result, Tensor, determinism};
+use samebits_ledger::diff::{Cause, Options, Report, diff};
+use workspace_tests::{indices, normal_of};
+
+const STEPS: u64 = 6;
+/// The step in which something is planted.
+const PLANTED: u64 = 3;
+
+thread_local! {
+    /// Whether this thread's products are perturbed where the level allows it, or everywhere.
+    static SLOPPY: Cell<bool> = const { Cell::new(false) };
+    static BROKEN: Cell<bool> = const { Cell::new(false) };
+}
+
+#[derive(Module)]
+struct Model {
+    table: Embedding,
+    head: Linear,
+}
+
+/// A training, and what is other about it.
+#[derive(Clone, Copy)]
+struct Plan {
+    seed: u64,
+    /// Of the order of the batches.
+    order: u64,
+    other_weight: bool,
+    lowered: bool,
+    broken: bool,
+    device: Device,
+    threads: usize,
+    /// The steps that are recorded: a continued run does not begin with the first.
+    first: u64,
+    last: u64,
+    /// Whether the run that is continued has lost the state of its optimiser.
+    forgets: bool,
+    finishes: bool,
+}
+
+const PLAN: Plan = Plan {
+    seed: 7,
+    order: 1,
+    other_weight: false,
+    lowered: false,
+    broken: false,
+    device: Device::Cpu,
+    threads: 2,
+    first: 0,
+    last: STEPS,
+    forgets: false,
+    finishes: true,
+};
+
+/// Kernels that only plans with a plant use; before those of the library, so that they are chosen.
+fn plant() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let kernel = |variant, level, applies: fn(&Matmul, &()) -> bool| Kernel {
+            variant,
+            device: DeviceKind::Cpu,
+            dtypes: &[DType::F32],
+            level,
+            why: "it is planted",
+            applies,
+            run: product,
+        };
+        register(kernel("sloppy", Determinism::NotGuaranteed, |_, ()| SLOPPY.get()));
+        register(kernel("wrapped", Determinism::Portable, |_, ()| true));
+    });
+}
+
+/// The product, but for one bit where a plant wants that.
+fn product(op: &Matmul, (): &()) -> Result<Value> {
+    let right = dispatch_variant(op, "blocked")?;
+    let lowered = SLOPPY.get() && determinism::required() == Determinism::NotGuaranteed;
+    if !BROKEN.get() && !lowered {
+        return Ok(right);
+    }
+    let mut values: Vec<f32> = right.to_vec()?;
+    values[0] = f32::from_bits(values[0].to_bits() ^ 1);
+    Value::from_slice(&values, right.shape())
+}
+
+fn train(plan: Plan, path: &Path) {
+    plant();
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(plan.threads).build().unwrap();
+    pool.install(|| steps(plan, path)).unwrap();
+}
+
+fn steps(plan: Plan, path: &Path) -> samebits::ledger::Result<()> {
+    let root = Generator::new(plan.seed);
+    let mut model = nn::draw_from(&mut root.derive("weights"), || {
+        Ok::<_, samebits::Error>(Model { table: Embedding::new(40, 8)?, head: Linear::new(8, 5)? })
+    })?;
+    if plan.other_weight {
+        let mut state = model.state_dict();
+        let (_, weight) = state.iter_mut().find(|(name, _)| name == "head.weight").unwrap();
+        let mut values: Vec<f32> = weight.to_vec()?;
+        values[3] += 0.25;
+        *weight = Tensor::from_slice(&values, weight.shape())?;
+        model.load_state_dict(&state, true)?;
+    }
+    model.to(plan.device)?;
+    let mut order: Vec<i64> = (0..STEPS as i64).collect();
+    Generator::new(plan.order).shuffle(&mut order).expect("room for six numbers");
+    let mut optimizer = Adam::new(0.01)?;
+    let ledger = Ledger::options(path).seed("run", plan.seed).data("one").create()?;
+    for step in 0..plan.last {
+        let batch = order[step as usize] as u64;
+        let ids =
+            Tensor::from(indices(64 * 3, 40, 100 + batch)).reshape([64, 3])?.to(plan.device)?;
+        let classes = Tensor::from(indices(64, 5, 200 + batch)).to(plan.device)?;
+        if plan.forgets && step == plan.first {
+            optimizer = Adam::new(0.01)?;
+        }
+        let here = step == PLANTED;
+        BROKEN.set(plan.broken && here);
+        SLOPPY.set(plan.lowered && here);
+        let level = if SLOPPY.get() { Determinism::NotGuaranteed } else { Determinism::Portable };
+        let mut take = |model: &mut Model| -> Result<_> {
+            let loss = nn::train(|| {
+                let x = model.table.forward(&ids)?.mean(1)?;
+                cross_entropy(&model.head.forward(&x)?, &classes)
+            })?;
+            let gradients = loss.backward()?;
+            optimizer.step(model, &gradients)?;
+            Ok((loss, gradients))
+        };
+        if step < plan.first {
+            take(&mut model)?;
+            continue;
+        }
+        if step == plan.first {
+            ledger.at(step, 0)?;
+            ledger.watch(&model);
+        }
+        let place = Tensor::from_slice(&[order[step as usize]], &[1])?;
+        ledger.batch(&[&ids, &classes], Some(&place))?;
+        let (loss, gradients) = determinism::scope(level, || ledger.record(|| take(&mut model)))?;
+        ledger.step(Some(&loss), &model, &gradients, None)?;
+    }
+    BROKEN.set(false);
+    SLOPPY.set(false);
+    if plan.finishes { ledger.finish() } else { Ok(()) }
+}
+
+/// What is said of a run beside the plain one.
+fn compared(other: Plan) -> Report {
+    let folder = tempfile::tempdir().unwrap();
+    let [a, b] = ["a.jsonl", "b.jsonl"].map(|name| folder.path().join(name));
+    train(PLAN, &a);
+    train(other, &b);
+    let mut options = Options::default();
+    options.from_step = (other.first > 0).then_some(other.first);
+    diff(&a, &b, &options).unwrap()
+}
+
+#[track_caller]
+fn parts(other: Plan, cause: Cause, words: &[&str]) {
+    let report = compared(other);
+    assert_eq!(report.cause, Some(cause), "{report}");
+    for word in words {
+        assert!(report.sentence.contains(word), "{word}: {report}");
+    }
+}
+
+#[test]
+fn what_may_not_show_does_not() {
+    let report = compared(Plan { threads: 5, ..PLAN });
+    assert!(report.equal, "{report}");
+    assert!(report.environment.iter().any(|change| change.name == "threads"), "{report}");
+    let report = compared(Plan { first: PLANTED, ..PLAN });
+    assert!(report.equal, "a run that is continued: {report}");
+}
+
+#[test]
+fn a_cuda_device_has_the_ledger_of_the_cpu() {
+    plant();
+    samebits::install();
+    let device = Device::Cuda(0);
+    if let Err(error) = samebits::backend(device) {
+        eprintln!("not compared with a CUDA device: {error}");
+        return;
+    }
+    let report = compared(Plan { device, ..PLAN });
+    assert!(report.equal, "{report}");
+}
+
+#[test]
+fn another_seed_is_named() {
+    parts(Plan { seed: 8, ..PLAN }, Cause::Seed, &["seed"]);
+}
+
+#[test]
+fn another_weight_is_named() {
+    parts(Plan { other_weight: true, ..PLAN }, Cause::Parameters, &["head"]);
+}
+
+#[test]
+fn another_order_of_batches_is_named() {
+    parts(Plan { order: 2, ..PLAN }, Cause::DataOrder, &["order"]);
+}
+
+#[test]
+fn a_lower_level_inside_a_run_is_named() {
+    parts(Plan { lowered: true, ..PLAN }, Cause::Kernel, &["matmul", "step 3"]);
+}
+
+#[test]
+fn a_perturbed_kernel_is_named() {
+    parts(Plan { broken: true, ..PLAN }, Cause::Operation, &["matmul", "head", "step 3, forward"]);
+}
+
+#[test]
+fn a_resume_without_the_state_of_the_optimiser_differs() {
+    let report = compared(Plan { first: PLANTED, forgets: true, ..PLAN });
+    assert!(!report.equal);
+    assert!(report.sentence.contains("adam_step"), "{report}");
+    assert!(report.sentence.contains("step 3"), "{report}");
+}
+
+#[test]
+fn a_run_that_ends_early_is_named() {
+    parts(Plan { last: PLANTED, finishes: false, ..PLAN }, Cause::Extent, &[]);
+}
+
+/// Atomic sums, on one thread and on several; on a machine that never interleaves them, nothing can be
+/// seen.
+#[test]
+fn threads_that_show_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let sums = |threads: usize, name: String| {
+        let path = folder.path().join(name);
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| {
+            samebits::install();
+            let op = IndexAdd {
+                input: normal_of(&[3, 2], DType::F32, 1),
+                dim: 0,
+                index: indices(300_000, 3, 2),
+                source: normal_of(&[300_000, 2], DType::F32, 3),
+                alpha: 1.0,
+            };
+            samebits::ledger::scope(&path, || dispatch_variant(&op, "atomic")).unwrap().unwrap();
+        });
+        path
+    };
+    let one = sums(1, "one.jsonl".to_owned());
+    for attempt in 0..20 {
+        let report = diff(&one, &sums(4, format!("{attempt}.jsonl")), &Options::default()).unwrap();
+        if !report.equal {
+            assert_eq!(report.cause, Some(Cause::Operation), "{report}");
+            assert!(report.sentence.contains("index_add"), "{report}");
+            assert!(report.environment.iter().any(|change| change.name == "threads"), "{report}");
+            return;
+        }
+    }
+    eprintln!("atomic sums of one and of four threads were equal 20 times: nothing was compared");
+}
