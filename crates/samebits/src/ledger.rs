@@ -25,13 +25,13 @@
 //!
 //! # let folder = tempfile::tempdir().unwrap();
 //! # let path = folder.path().join("run.jsonl");
-//! let sum = ledger::scope(&path, || {
+//! let sums = ledger::scope(&path, || {
 //!     let x = Tensor::from_slice(&[1.0f32, 2.0], &[2])?;
-//!     x.sum(..)
+//!     x.cumsum(0)
 //! })??;
-//! assert_eq!(sum.item::<f32>()?, 3.0);
+//! assert_eq!(sums.to_vec::<f32>()?, [1.0, 3.0]);
 //! let lines = std::fs::read_to_string(&path).unwrap();
-//! let names = ["header", "\"name\":\"sum\"", "end"];
+//! let names = ["header", "\"name\":\"cumsum\"", "end"];
 //! assert!(lines.lines().zip(names).all(|(line, name)| line.contains(name)));
 //! # Ok::<(), samebits::ledger::Error>(())
 //! ```

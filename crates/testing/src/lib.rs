@@ -19,7 +19,7 @@
 //!
 //! let y = product()?;
 //! assert_same_bits!(y, product()?);
-//! assert_eq!(listing([("y", &y)])?, "f5f60ae07b6c5a4d  f32 [40, 30]  y\n");
+//! assert_eq!(listing([("y", &y)])?, "17ed26d1e023e1d1  f32 [40, 30]  y\n");
 //! # Ok::<(), samebits::Error>(())
 //! ```
 //!
