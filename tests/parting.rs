@@ -26,6 +26,8 @@ thread_local! {
     /// Whether this thread's products are perturbed where the level allows it, or everywhere.
     static SLOPPY: Cell<bool> = const { Cell::new(false) };
     static BROKEN: Cell<bool> = const { Cell::new(false) };
+    /// Whether products go through the planted kernel, so that both runs name the same one.
+    static WRAPPED: Cell<bool> = const { Cell::new(false) };
 }
 
 #[derive(Module)]
@@ -43,6 +45,8 @@ struct Plan {
     other_weight: bool,
     lowered: bool,
     broken: bool,
+    /// Whether the planted kernels are in place.
+    wrapped: bool,
     device: Device,
     threads: usize,
     /// The steps that are recorded: a continued run does not begin with the first.
@@ -59,6 +63,7 @@ const PLAN: Plan = Plan {
     other_weight: false,
     lowered: false,
     broken: false,
+    wrapped: true,
     device: Device::Cpu,
     threads: 2,
     first: 0,
@@ -81,7 +86,7 @@ fn plant() {
             run: product,
         };
         register(kernel("sloppy", Determinism::NotGuaranteed, |_, ()| SLOPPY.get()));
-        register(kernel("wrapped", Determinism::Portable, |_, ()| true));
+        register(kernel("wrapped", Determinism::Portable, |_, ()| WRAPPED.get()));
     });
 }
 
@@ -104,6 +109,7 @@ fn train(plan: Plan, path: &Path) {
 }
 
 fn steps(plan: Plan, path: &Path) -> samebits::ledger::Result<()> {
+    WRAPPED.set(plan.wrapped);
     let root = Generator::new(plan.seed);
     let mut model = nn::draw_from(&mut root.derive("weights"), || {
         Ok::<_, samebits::Error>(Model { table: Embedding::new(40, 8)?, head: Linear::new(8, 5)? })
@@ -155,16 +161,19 @@ fn steps(plan: Plan, path: &Path) -> samebits::ledger::Result<()> {
         let (loss, gradients) = determinism::scope(level, || ledger.record(|| take(&mut model)))?;
         ledger.step(Some(&loss), &model, &gradients, None)?;
     }
-    BROKEN.set(false);
-    SLOPPY.set(false);
+    [&BROKEN, &SLOPPY, &WRAPPED].map(|plant| plant.set(false));
     if plan.finishes { ledger.finish() } else { Ok(()) }
 }
 
 /// What is said of a run beside the plain one.
 fn compared(other: Plan) -> Report {
+    compared_with(PLAN, other)
+}
+
+fn compared_with(one: Plan, other: Plan) -> Report {
     let folder = tempfile::tempdir().unwrap();
     let [a, b] = ["a.jsonl", "b.jsonl"].map(|name| folder.path().join(name));
-    train(PLAN, &a);
+    train(one, &a);
     train(other, &b);
     let mut options = Options::default();
     options.from_step = (other.first > 0).then_some(other.first);
@@ -198,7 +207,8 @@ fn a_cuda_device_has_the_ledger_of_the_cpu() {
         eprintln!("not compared with a CUDA device: {error}");
         return;
     }
-    let report = compared(Plan { device, ..PLAN });
+    let plain = Plan { wrapped: false, ..PLAN };
+    let report = compared_with(plain, Plan { device, ..plain });
     assert!(report.equal, "{report}");
 }
 
