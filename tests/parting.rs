@@ -161,7 +161,9 @@ fn steps(plan: Plan, path: &Path) -> samebits::ledger::Result<()> {
         let (loss, gradients) = determinism::scope(level, || ledger.record(|| take(&mut model)))?;
         ledger.step(Some(&loss), &model, &gradients, None)?;
     }
-    [&BROKEN, &SLOPPY, &WRAPPED].map(|plant| plant.set(false));
+    for plant in [&BROKEN, &SLOPPY, &WRAPPED] {
+        plant.set(false);
+    }
     if plan.finishes { ledger.finish() } else { Ok(()) }
 }
 
