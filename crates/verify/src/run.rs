@@ -17,12 +17,12 @@ pub struct Options {
 }
 
 impl Options {
-    /// All that is worth comparing on this machine: about a minute on two cores.
+    /// All that is worth comparing on this machine: half a minute on two cores.
     pub fn full() -> Options {
         Options { settings: Setting::all(), families: Vec::new() }
     }
 
-    /// The devices, and one thread at the lowest instruction set: about ten seconds on two cores.
+    /// The devices, and one thread at the lowest instruction set: twelve seconds on two cores.
     pub fn quick() -> Options {
         Options { settings: Setting::few(), families: Vec::new() }
     }
