@@ -25,7 +25,7 @@ const LANES: usize = 32;
 /// A floating-point type with the order of this module.
 pub trait Ordered: Canonical + PartialOrd + Default {
     /// An unsigned integer as wide as the type.
-    type Key: Copy + Ord + Default + std::fmt::Debug;
+    type Key: Copy + Ord + Default + core::fmt::Debug;
     /// Negative infinity.
     const LOWEST: Self;
     /// Positive infinity.

@@ -5,8 +5,8 @@
 //! thread to flush-to-zero or to another rounding mode; [`ieee`] puts that right for the
 //! duration of a computation and restores what it found.
 
-use std::hint::black_box;
-use std::sync::atomic::{AtomicBool, Ordering};
+use core::hint::black_box;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 /// Runs `f` with round-to-nearest and subnormals kept, then restores the caller's setting.
 ///
@@ -72,7 +72,7 @@ impl Drop for Guard {
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod control {
-    use std::arch::asm;
+    use core::arch::asm;
 
     pub(super) type Word = u32;
     /// Flush-to-zero (bit 15), rounding control (14, 13) and denormals-are-zero (6) of MXCSR.
@@ -104,7 +104,7 @@ mod control {
 
 #[cfg(all(target_arch = "aarch64", not(miri)))]
 mod control {
-    use std::arch::asm;
+    use core::arch::asm;
 
     pub(super) type Word = u64;
     /// FZ16 (19), rounding mode (23, 22), FZ (24), default NaN (25), AH (1), FIZ (0).

@@ -4,6 +4,16 @@
 //! Nothing here knows about tensors, threads or devices. Each function is a definition: the
 //! same input gives the same bits on every machine, at every [`simd::Level`], in every release
 //! with the same [`NUMERICS_VERSION`].
+//!
+//! # Features
+//!
+//! `std` (default): fused multiply-add and square roots are the processor's or the platform's, the
+//! instruction set is found at run time, and `SAMEBITS_SIMD` is read. Without it the crate needs
+//! `core` and `alloc` alone and builds for targets without an operating system; [`Ieee`] computes the
+//! same bits, more slowly.
+#![cfg_attr(not(feature = "std"), no_std)]
+
+extern crate alloc;
 
 /// Version of the numerics contract. Two builds with the same version give the same bits at
 /// `Portable`; a change to any promised bit raises it.
@@ -15,9 +25,10 @@ compile_error!(
      round twice; build for x86_64"
 );
 
-// `mul_add` must round once. Without an instruction for it Rust calls the platform's `fma`, and some
+// `mul_add` must round once. Without an instruction for it `std` calls the platform's `fma`, and some
 // platforms round twice there.
 #[cfg(not(any(
+    not(feature = "std"),
     target_arch = "x86", // refused above
     target_arch = "aarch64",
     target_feature = "fma",
@@ -31,8 +42,11 @@ compile_error!(
 pub mod exact;
 pub mod extrema;
 pub mod fpenv;
+mod ieee;
 pub mod math;
 pub mod memory;
 pub mod nan;
 pub mod reduce;
 pub mod simd;
+
+pub use ieee::Ieee;

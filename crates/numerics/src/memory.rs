@@ -4,8 +4,9 @@
 //! memory for them. The functions here return [`OutOfMemory`] instead. Every buffer of samebits
 //! whose length a caller chooses comes from here; buffers of a fixed or small length need not.
 
-use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use alloc::vec::Vec;
+use core::fmt;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 use bytemuck::Zeroable;
 
@@ -22,7 +23,7 @@ impl fmt::Display for OutOfMemory {
     }
 }
 
-impl std::error::Error for OutOfMemory {}
+impl core::error::Error for OutOfMemory {}
 
 /// `len` zeros. The pages of a large buffer are not touched.
 ///

@@ -124,11 +124,11 @@ mod tests {
         for level in crate::simd::Level::ALL {
             let mut x = [-1.0f32; 67];
             x[66] = f32::from_bits(0xffc0_0001);
-            crate::simd::dispatch_at(level, Roots(std::hint::black_box(&mut x)));
+            crate::simd::dispatch_at(level, Roots(core::hint::black_box(&mut x)));
             assert!(x.iter().all(|x| x.to_bits() == 0x7fc0_0000), "{level:?} {x:?}");
             let mut x = [-1.0f64; 67];
             x[66] = f64::from_bits(0xfff8_0000_0000_0001);
-            crate::simd::dispatch_at(level, Roots(std::hint::black_box(&mut x)));
+            crate::simd::dispatch_at(level, Roots(core::hint::black_box(&mut x)));
             assert!(x.iter().all(|x| x.to_bits() == 0x7ff8 << 48), "{level:?} {x:?}");
         }
     }

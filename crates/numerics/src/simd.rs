@@ -10,9 +10,22 @@
 //! *down*; [`limit`] does the same from code. Operations on tensors refuse to run if the variable
 //! holds anything else ([`unknown_request`]); kernels called without tensors then take the portable
 //! level.
+//!
+//! Without the feature `std` there is no environment, and the best level is that for which the program
+//! was compiled.
 
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU8, Ordering};
+use core::sync::atomic::{AtomicU8, Ordering};
+
+/// Whether this CPU has a feature. `core` cannot ask it, but what the compiler was told is true of it.
+#[cfg(all(target_arch = "x86_64", feature = "std"))]
+use std::is_x86_feature_detected as has;
+
+#[cfg(all(target_arch = "x86_64", not(feature = "std")))]
+macro_rules! has {
+    ($feature:tt) => {
+        cfg!(target_feature = $feature)
+    };
+}
 
 /// An instruction-set level. Higher levels contain the lower ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -135,13 +148,9 @@ pub fn limit(level: Level) -> Level {
 pub fn supported() -> Level {
     #[cfg(target_arch = "x86_64")]
     {
-        if !(is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")) {
+        if !(has!("avx2") && has!("fma")) {
             Level::Portable
-        } else if is_x86_feature_detected!("avx512f")
-            && is_x86_feature_detected!("avx512bw")
-            && is_x86_feature_detected!("avx512dq")
-            && is_x86_feature_detected!("avx512vl")
-        {
+        } else if has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl") {
             Level::Avx512
         } else {
             Level::Avx2
@@ -158,19 +167,26 @@ static LEVEL: AtomicU8 = AtomicU8::new(0);
 
 /// What `SAMEBITS_SIMD` holds, if that is no level's [`name`](Level::name). Read once.
 pub fn unknown_request() -> Option<&'static str> {
-    request().as_ref().err().map(String::as_str)
+    request().err()
 }
 
 /// The level that `SAMEBITS_SIMD` asks for, if any, or what it holds instead of one.
-fn request() -> &'static Result<Option<Level>, String> {
-    static REQUEST: OnceLock<Result<Option<Level>, String>> = OnceLock::new();
-    REQUEST.get_or_init(|| match std::env::var_os("SAMEBITS_SIMD") {
+#[cfg(feature = "std")]
+fn request() -> Result<Option<Level>, &'static str> {
+    static REQUEST: std::sync::OnceLock<Result<Option<Level>, String>> = std::sync::OnceLock::new();
+    let request = REQUEST.get_or_init(|| match std::env::var_os("SAMEBITS_SIMD") {
         None => Ok(None),
         Some(value) => match value.to_str().and_then(Level::from_name) {
             Some(level) => Ok(Some(level)),
             None => Err(value.to_string_lossy().into_owned()),
         },
-    })
+    });
+    request.as_ref().copied().map_err(String::as_str)
+}
+
+#[cfg(not(feature = "std"))]
+fn request() -> Result<Option<Level>, &'static str> {
+    Ok(None)
 }
 
 #[cold]

@@ -154,7 +154,7 @@ mod tests {
             let mut seen = vec![false; n as usize];
             for i in 0..n {
                 let element = order.at(i).unwrap();
-                assert!(!std::mem::replace(&mut seen[element as usize], true), "{n}: {element}");
+                assert!(!core::mem::replace(&mut seen[element as usize], true), "{n}: {element}");
                 assert_eq!(order.index_of(element), Some(i), "{n}");
             }
             assert_eq!((order.at(n), order.index_of(n)), (None, None), "{n}");

@@ -1,5 +1,7 @@
 //! Some of many, without replacement.
 
+use alloc::vec::Vec;
+
 use crate::integer::Randint;
 use crate::{Draw, Error, Generator};
 use samebits_numerics::memory;

@@ -1,8 +1,8 @@
 //! [`Draw`], the address of one operation's random numbers, and the engine that fills slices.
 
+use crate::parallel::*;
 use crate::philox::{LANES, Philox4x32};
 use crate::{Error, Generator};
-use rayon::prelude::*;
 use samebits_numerics::simd;
 
 /// The address of one operation's random numbers: a seed, a stream and the first of the blocks
@@ -226,7 +226,7 @@ pub(crate) trait Sampler: Copy + Send + Sync {
 /// A private space of counters under one draw, for samplers with rejection.
 ///
 /// See *Rejection* at [`Draw`].
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Space {
     philox: Philox4x32,
 }

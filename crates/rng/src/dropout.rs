@@ -1,10 +1,10 @@
 //! Dropout: the mask alone, and fused with the multiplication.
 
 use crate::draw::{CHUNK, Sampler, Span, Visitor, Words};
+use crate::parallel::*;
 use crate::philox::LANES;
 use crate::uniform::Below;
 use crate::{Draw, Error, Generator};
-use rayon::prelude::*;
 use samebits_numerics::{nan::canonical, simd};
 
 impl Draw {

@@ -1,5 +1,7 @@
 //! Why a generator or a draw was refused.
 
+use alloc::{format, string::String};
+
 use samebits_numerics::memory::OutOfMemory;
 use thiserror::Error;
 
@@ -117,7 +119,7 @@ impl Error {
     pub(crate) fn parameter(
         op: &'static str,
         name: &'static str,
-        found: impl std::fmt::Debug,
+        found: impl core::fmt::Debug,
         needed: &'static str,
     ) -> Error {
         Error::Parameter { op, name, found: format!("{found:?}"), needed }

@@ -1,12 +1,16 @@
 //! What the distributions over floats of both widths have in common.
 
-use crate::Error;
+#[cfg(not(feature = "std"))]
+use samebits_numerics::Ieee as _;
+
 use crate::draw::pair;
 use crate::normal::{ExponentialF32, NormalF32, NormalF64};
 use crate::quantile::exponential_f64;
-use crate::uniform::{unit_f32, unit_f64};
+use crate::rejection::Attempts;
+use crate::uniform::{positive_unit_f64, unit_f32, unit_f64};
+use crate::{Error, wide};
+use core::fmt::Debug;
 use samebits_numerics::fpenv;
-use std::fmt::Debug;
 
 /// `f32` or `f64`.
 ///
@@ -19,6 +23,7 @@ impl Float for f64 {}
 
 pub(crate) mod private {
     use crate::Error;
+    use crate::rejection::Attempts;
 
     pub trait Sealed: Sized {
         /// How many elements a block gives.
@@ -29,6 +34,11 @@ pub(crate) mod private {
         fn open_unit(words: &[u32], i: usize) -> f64;
         /// The nearest number of this type.
         fn rounded(x: f64) -> Self;
+        /// The smallest positive normal number.
+        const LEAST: f64;
+        /// A standard normal number and a uniform one in (0, 1], as `gamma_f32` or `gamma_f64` takes
+        /// them from attempts.
+        fn normal_and_uniform(attempts: &mut Attempts) -> (f64, f64);
         /// The first element that `normal_f32` or `normal_f64` makes of a block.
         fn normal(block: [u32; 4], mean: Self, std: Self) -> Result<Self, Error>;
         /// The first element that `exponential_f32` or `exponential_f64` makes of a block.
@@ -52,6 +62,15 @@ impl private::Sealed for f32 {
     #[inline(always)]
     fn rounded(x: f64) -> f32 {
         x as f32
+    }
+
+    const LEAST: f64 = f32::MIN_POSITIVE as f64;
+
+    fn normal_and_uniform(attempts: &mut Attempts) -> (f64, f64) {
+        let [w0, w1, w2, w3] = attempts.words();
+        let r = (-2.0 * wide::log((f64::from(w0) + 1.0) * (1.0 / 4294967296.0))).sqrt();
+        let cos = wide::sin_cos_pi(f64::from(w1) * (1.0 / 2147483648.0)).1;
+        (r * cos, positive_unit_f64(pair(w2, w3)))
     }
 
     fn normal(block: [u32; 4], mean: f32, std: f32) -> Result<f32, Error> {
@@ -83,6 +102,16 @@ impl private::Sealed for f64 {
     #[inline(always)]
     fn rounded(x: f64) -> f64 {
         x
+    }
+
+    const LEAST: f64 = f64::MIN_POSITIVE;
+
+    fn normal_and_uniform(attempts: &mut Attempts) -> (f64, f64) {
+        let [w0, w1, w2, w3] = attempts.words();
+        let r = (-2.0 * wide::log(positive_unit_f64(pair(w0, w1)))).sqrt();
+        let cos = wide::sin_cos_pi(2.0 * unit_f64(pair(w2, w3))).1;
+        let [w4, w5, ..] = attempts.words();
+        (r * cos, positive_unit_f64(pair(w4, w5)))
     }
 
     fn normal(block: [u32; 4], mean: f64, std: f64) -> Result<f64, Error> {

@@ -12,8 +12,11 @@
 //! * A. M. Saxe, J. L. McClelland, S. Ganguli, *Exact solutions to the nonlinear dynamics of
 //!   learning in deep linear neural networks*, ICLR 2014.
 
+#[cfg(not(feature = "std"))]
+use samebits_numerics::Ieee as _;
+
+use crate::parallel::*;
 use crate::{Draw, Error, Generator};
-use rayon::prelude::*;
 use samebits_numerics::{fpenv, memory, simd};
 
 /// The recommended gain of the nonlinearity that follows a layer.
@@ -38,7 +41,7 @@ impl Gain {
         match self {
             Gain::Linear => 1.0,
             Gain::Tanh => 5.0 / 3.0,
-            Gain::Relu => std::f64::consts::SQRT_2,
+            Gain::Relu => core::f64::consts::SQRT_2,
             Gain::LeakyRelu(slope) => (2.0 / (1.0 + slope * slope)).sqrt(),
             Gain::Selu => 0.75,
         }

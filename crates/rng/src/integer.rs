@@ -2,7 +2,7 @@
 
 use crate::draw::{Sampler, Words, pair};
 use crate::{Draw, Error, Generator};
-use std::fmt::Debug;
+use core::fmt::Debug;
 
 /// An integer type: `u8` to `u128`, `i8` to `i128`, `usize` and `isize`.
 ///
@@ -205,7 +205,7 @@ impl<T: Integer> Sampler for Randint<T> {
     fn group(self, draw: &Draw, block: u64, words: &Words, out: &mut [T]) {
         for (i, out) in out.iter_mut().enumerate() {
             let (at, half) = (i / Self::PER_BLOCK, i % Self::PER_BLOCK);
-            let words = std::array::from_fn(|word| words[4 * at + word]);
+            let words = core::array::from_fn(|word| words[4 * at + word]);
             *out = self.element(draw, block.wrapping_add(at as u64), half, words);
         }
     }

@@ -37,15 +37,43 @@
 //! change only together with
 //! [`NUMERICS_VERSION`](samebits_numerics::NUMERICS_VERSION). Nothing reads the thread count, the
 //! instruction set, the time or the environment.
+//!
+//! # Comparison
+//!
+//! [`rand`](https://docs.rs/rand) is the choice for what need not be the same tomorrow: its `StdRng` and
+//! many of its distributions may change their values between releases, and each thread needs a generator
+//! of its own. It is faster for one number at a time, and `rand_distr` has more distributions; both
+//! work on the generators here. NumPy's and JAX's streams are kept as strictly; NumPy's is drawn from in
+//! order, so it cannot be filled in parallel, and JAX's keys, counter-based as these positions,
+//! need XLA. [`numpy`] and [`torch`] repeat the numbers of those two libraries, for the
+//! distributions that they list.
+//!
+//! # Features
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | `std` (default) | the processor's floating-point operations and instruction sets, found at run time; [`explicit_only`] |
+//! | `rayon` | arrays are filled by all threads of rayon's pool |
+//! | `serde` | generators can be serialised |
+//! | `mmap` | permutations of millions keep their working memory in large pages |
+//!
+//! No feature changes a bit. Without any, the crate needs `core` and `alloc` alone and builds for
+//! targets without an operating system.
+#![cfg_attr(not(feature = "std"), no_std)]
 #![forbid(unsafe_code)]
 
+extern crate alloc;
+
 mod bijection;
+mod buffer;
 mod choice;
 mod draw;
 mod dropout;
 mod error;
+#[cfg(feature = "std")]
 mod explicit;
 mod float;
+mod gamma;
 mod generator;
 pub mod init;
 mod integer;
@@ -53,6 +81,7 @@ mod mt19937;
 mod multinomial;
 mod normal;
 pub mod numpy;
+mod parallel;
 mod pcg;
 mod permutation;
 mod philox;
@@ -71,6 +100,7 @@ pub use bijection::Bijection;
 pub use draw::Draw;
 pub use dropout::dropout_scale;
 pub use error::Error;
+#[cfg(feature = "std")]
 pub use explicit::{explicit_only, is_explicit_only};
 pub use float::Float;
 pub use generator::Generator;

@@ -127,8 +127,8 @@ impl Mt19937 {
     }
 }
 
-impl std::fmt::Debug for Mt19937 {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl core::fmt::Debug for Mt19937 {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Mt19937")
             .field("next", &self.next)
             .field("left", &self.left)

@@ -1,9 +1,9 @@
 //! Categories drawn by weight, with and without replacement.
 
 use crate::draw::in_chunks;
+use crate::parallel::*;
 use crate::uniform::{positive_unit_f64, unit_f64};
 use crate::{Draw, Error, Generator, wide};
-use rayon::prelude::*;
 use samebits_numerics::{fpenv, memory};
 
 impl Draw {

@@ -1,5 +1,8 @@
 //! Normal numbers and what is made of them or of the same logarithm.
 
+#[cfg(not(feature = "std"))]
+use samebits_numerics::Ieee as _;
+
 use crate::draw::{Sampler, Words, pair};
 use crate::philox::LANES;
 use crate::uniform::{positive_unit_f32, positive_unit_f64, unit_f32, unit_f64};

@@ -7,6 +7,8 @@
 //! assert_eq!(numpy::default_rng(42).random(), 0.7739560485559633);
 //! ```
 
+use alloc::vec::Vec;
+
 mod choice;
 mod random_state;
 mod seed_sequence;
@@ -19,7 +21,6 @@ pub use seed_sequence::SeedSequence;
 use crate::{Error, Pcg64, Pcg64Dxsm, Philox4x64, wide};
 use rand_core::Rng;
 use samebits_numerics::memory;
-use serde::{Deserialize, Serialize};
 
 /// `numpy.random.default_rng(seed)`: [`Pcg64`] seeded by a [`SeedSequence`].
 pub fn default_rng(seed: u64) -> Generator<Pcg64> {
@@ -98,8 +99,9 @@ impl BitGenerator for Philox4x64 {
 /// assert_eq!(generator.permutation(10)?, [4, 6, 2, 7, 3, 5, 9, 0, 8, 1]);
 /// # Ok::<(), samebits_rng::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct Generator<B> {
     bits: B,
     /// The high half of a 64-bit word whose low half was drawn as a 32-bit word.

@@ -1,11 +1,12 @@
 //! PCG generators for the host, over `rand_pcg`.
 
+use alloc::{vec, vec::Vec};
+
 use crate::Error;
 use crate::numpy::SeedSequence;
 use crate::state::{self, HEADER, Kind, u128_at};
 use rand_core::{Infallible, TryRng, utils};
 use samebits_numerics::memory;
-use serde::{Deserialize, Serialize};
 
 /// The multiplier of the 128-bit congruential generator under [`Pcg64`].
 const MULTIPLIER: u128 = 0x2360_ed05_1fc6_5da4_4385_df64_9fcc_f645;
@@ -47,8 +48,9 @@ macro_rules! pcg {
         /// assert_eq!(restored, generator);
         /// # Ok::<(), samebits_rng::Error>(())
         /// ```
-        #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-        #[serde(try_from = "Position", into = "Position")]
+        #[derive(Clone, PartialEq, Eq)]
+        #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+        #[cfg_attr(feature = "serde", serde(try_from = "Position", into = "Position"))]
         pub struct $type {
             position: Position,
             inner: $inner,
@@ -184,8 +186,8 @@ macro_rules! pcg {
             }
         }
 
-        impl std::fmt::Debug for $type {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        impl core::fmt::Debug for $type {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
                 f.debug_struct(stringify!($type))
                     .field("seed", &self.position.seed)
                     .field("stream", &self.position.stream)
@@ -246,8 +248,9 @@ pcg! {
 }
 
 /// What is saved of a generator.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 struct Position {
     seed: u128,
     stream: u128,
@@ -268,5 +271,5 @@ const fn inverse(x: u128) -> u128 {
 
 /// The 32-bit words of a number, lowest first.
 fn words(x: u128) -> [u32; 4] {
-    std::array::from_fn(|i| (x >> (32 * i)) as u32)
+    core::array::from_fn(|i| (x >> (32 * i)) as u32)
 }

@@ -1,9 +1,10 @@
 //! Random permutations.
 
-use std::sync::Mutex;
+use alloc::{vec, vec::Vec};
 
+use crate::buffer::Buffer;
+use crate::parallel::*;
 use crate::{Draw, Error, Generator};
-use rayon::prelude::*;
 use samebits_numerics::memory::{self, OutOfMemory};
 
 impl Draw {
@@ -192,7 +193,7 @@ impl Generator {
         for start in 0..items.len() {
             let mut here = start;
             loop {
-                let from = std::mem::replace(&mut order[here], here as i64) as usize;
+                let from = core::mem::replace(&mut order[here], here as i64) as usize;
                 if from == start {
                     break;
                 }
@@ -206,57 +207,6 @@ impl Generator {
 
 /// The operation in errors.
 const OP: &str = "permutation";
-
-/// Numbers without meaning yet, in large pages where the system has them. The last one is kept for
-/// the next permutation: at four million numbers, asking the system for new pages takes a
-/// seventh of the time, and in small pages a third.
-enum Buffer {
-    Mapped(memmap2::MmapMut),
-    Owned(Vec<u64>),
-}
-
-static SPARE: Mutex<Option<Buffer>> = Mutex::new(None);
-
-/// A larger buffer is given back to the system at once.
-const MOST_KEPT: usize = 64 << 20;
-
-impl Buffer {
-    /// A buffer of at least `n` numbers.
-    fn of(n: usize) -> Result<Buffer, OutOfMemory> {
-        let spare = SPARE.lock().ok().and_then(|mut spare| spare.take());
-        if let Some(mut spare) = spare
-            && spare.as_mut_slice().len() >= n
-        {
-            return Ok(spare);
-        }
-        Ok(match memmap2::MmapMut::map_anon(n * size_of::<u64>()) {
-            Ok(map) => {
-                // Refusal costs time and nothing else.
-                #[cfg(target_os = "linux")]
-                let _ = map.advise(memmap2::Advice::HugePage);
-                Buffer::Mapped(map)
-            }
-            Err(_) => Buffer::Owned(memory::zeroed(n)?),
-        })
-    }
-
-    fn as_mut_slice(&mut self) -> &mut [u64] {
-        match self {
-            // A map starts at a page, so it is aligned.
-            Buffer::Mapped(map) => bytemuck::cast_slice_mut(map),
-            Buffer::Owned(numbers) => numbers,
-        }
-    }
-
-    /// Hands the buffer to whoever needs one next.
-    fn keep(mut self) {
-        if size_of_val(self.as_mut_slice()) <= MOST_KEPT
-            && let Ok(mut spare) = SPARE.lock()
-        {
-            *spare = Some(self);
-        }
-    }
-}
 
 /// The number of leading bits of a key that choose a bucket: part of the definition.
 fn bucket_bits(n: usize) -> u32 {
@@ -296,7 +246,7 @@ fn insert(out: &mut [i64], k: usize, place: usize, number: i64) {
 }
 
 /// The run of `bucket` in a tile whose buckets end at `ends`.
-fn run(ends: &[u32], bucket: usize) -> std::ops::Range<usize> {
+fn run(ends: &[u32], bucket: usize) -> core::ops::Range<usize> {
     let start = if bucket == 0 { 0 } else { ends[bucket - 1] as usize };
     start..ends[bucket] as usize
 }

@@ -78,7 +78,7 @@ impl Philox4x32 {
     #[inline(always)]
     pub(crate) fn schedule(self) -> Schedule {
         let [mut k0, mut k1] = self.key;
-        let keys = std::array::from_fn(|_| {
+        let keys = core::array::from_fn(|_| {
             let keys = [u64::from(k0), u64::from(k1)];
             (k0, k1) = (k0.wrapping_add(W0), k1.wrapping_add(W1));
             keys
@@ -86,8 +86,12 @@ impl Philox4x32 {
         // The compiler must not know the number of rounds: it would unroll the loop and move
         // the lanes' independent work apart, further than a CPU looks ahead. Nor the numbers of
         // the lanes: it would compute some of the counters one by one.
-        let lanes = std::array::from_fn(|lane| lane as u64);
-        Schedule { keys, rounds: std::hint::black_box(ROUNDS), lanes: std::hint::black_box(lanes) }
+        let lanes = core::array::from_fn(|lane| lane as u64);
+        Schedule {
+            keys,
+            rounds: core::hint::black_box(ROUNDS),
+            lanes: core::hint::black_box(lanes),
+        }
     }
 }
 

@@ -1,11 +1,12 @@
 //! Philox4x64 for the host.
 
+use alloc::vec::Vec;
+
 use crate::Error;
 use crate::numpy::SeedSequence;
 use crate::state::{self, HEADER, Kind, u64_at, u128_at};
 use rand_core::{Infallible, TryRng, utils};
 use samebits_numerics::memory;
-use serde::{Deserialize, Serialize};
 
 /// Philox4x64-10, a counter-based generator of 64-bit words with a key of 128 and a counter of
 /// 256 bits.
@@ -30,8 +31,9 @@ use serde::{Deserialize, Serialize};
 /// assert_eq!(restored, generator);
 /// # Ok::<(), samebits_rng::Error>(())
 /// ```
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Position", into = "Position")]
+#[derive(Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "Position", into = "Position"))]
 pub struct Philox4x64 {
     position: Position,
     /// The block at the position if a word of it is taken, zero otherwise.
@@ -172,8 +174,8 @@ impl Philox4x64 {
     }
 }
 
-impl std::fmt::Debug for Philox4x64 {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl core::fmt::Debug for Philox4x64 {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Philox4x64")
             .field("seed", &self.position.seed)
             .field("stream", &self.position.stream)
@@ -266,8 +268,9 @@ const SPLIT: u128 = 0x6a09_e667_f3bc_c908_b2fb_1366_ea95_7d3e;
 const FOLD: u128 = 0xbb67_ae85_84ca_a73b_2574_2d70_78b8_3b89;
 
 /// What is saved of a generator.
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 struct Position {
     seed: u128,
     stream: u128,

@@ -1,11 +1,14 @@
 //! Distributions whose elements are quantiles of uniform chances: nothing is thrown away.
 
+#[cfg(not(feature = "std"))]
+use samebits_numerics::Ieee as _;
+
 use crate::draw::{Sampler, Words};
 use crate::float::private::Sealed;
 use crate::rejection::Count;
 use crate::{Draw, Error, Float, Generator, wide};
+use core::marker::PhantomData;
 use samebits_numerics::fpenv;
-use std::marker::PhantomData;
 
 impl Draw {
     /// Fills `out` with Laplace (two-sided exponential) numbers.

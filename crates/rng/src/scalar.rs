@@ -84,22 +84,24 @@ impl Generator {
     }
 
     /// A gamma number of scale 1; moves on by one block. See
-    /// [`fill_gamma_f32`](Generator::fill_gamma_f32).
+    /// [`fill_gamma_f32`](Generator::fill_gamma_f32) and
+    /// [`fill_gamma_f64`](Generator::fill_gamma_f64).
     ///
     /// # Errors
     ///
     /// `shape` is not positive or not finite. The generator then has not moved.
-    pub fn gamma(&mut self, shape: f32) -> Result<f32, Error> {
-        self.one(|g, out| g.fill_gamma_f32(&[shape], out))
+    pub fn gamma<T: Float>(&mut self, shape: T) -> Result<T, Error> {
+        self.one(|g, out| g.draw_if(1, |draw| draw.gamma("gamma", 0, &[shape], out)))
     }
 
-    /// A beta number; moves on by one block. See [`fill_beta_f32`](Generator::fill_beta_f32).
+    /// A beta number; moves on by one block. See [`fill_beta_f32`](Generator::fill_beta_f32) and
+    /// [`fill_beta_f64`](Generator::fill_beta_f64).
     ///
     /// # Errors
     ///
     /// A shape is not positive or not finite. The generator then has not moved.
-    pub fn beta(&mut self, alpha: f32, beta: f32) -> Result<f32, Error> {
-        self.one(|g, out| g.fill_beta_f32(&[alpha], &[beta], out))
+    pub fn beta<T: Float>(&mut self, alpha: T, beta: T) -> Result<T, Error> {
+        self.one(|g, out| g.draw_if(1, |draw| draw.beta("beta", 0, &[alpha], &[beta], out)))
     }
 
     /// True with probability `p`; moves on by one block. See

@@ -13,6 +13,10 @@
 //! # Ok::<(), samebits_rng::Error>(())
 //! ```
 
+use alloc::vec::Vec;
+#[cfg(not(feature = "std"))]
+use samebits_numerics::Ieee as _;
+
 mod cuda;
 
 pub use crate::mt19937::Mt19937;

@@ -1,5 +1,8 @@
 //! Uniform numbers in an interval, and events of a given probability.
 
+#[cfg(not(feature = "std"))]
+use samebits_numerics::Ieee as _;
+
 use crate::draw::{Sampler, Span, Visitor, Words, in_chunks, pair};
 use crate::{Draw, Error, Generator};
 use samebits_numerics::simd;

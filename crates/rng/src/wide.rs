@@ -4,6 +4,9 @@
 //! Errors are around one unit in the last place; what counts is that every machine makes the
 //! same ones. No fused operation is used, so the order below is the whole definition.
 
+#[cfg(not(feature = "std"))]
+use samebits_numerics::Ieee as _;
+
 /// The natural logarithm of a positive finite number; minus infinity at zero.
 #[inline(always)]
 pub(crate) fn log(x: f64) -> f64 {
@@ -35,7 +38,7 @@ pub(crate) fn exp(x: f64) -> f64 {
     if x > 709.0 {
         return f64::INFINITY;
     }
-    let k = (x * std::f64::consts::LOG2_E).round_ties_even();
+    let k = (x * core::f64::consts::LOG2_E).round_ties_even();
     let (high, low) = (x - k * LN_2_HI, k * LN_2_LO);
     let r = high - low;
     let y = 1.0 + (r + r * r * horner(r, &EXP));
@@ -49,7 +52,7 @@ pub(crate) fn sin_cos_pi(x: f64) -> (f64, f64) {
     let quarters = (2.0 * x).round_ties_even();
     let r = x - 0.5 * quarters;
     let u = r * r;
-    let sin = r * std::f64::consts::PI + r * (PI_LO + u * horner(u, &SIN));
+    let sin = r * core::f64::consts::PI + r * (PI_LO + u * horner(u, &SIN));
     let cos = 1.0 + u * horner(u, &COS);
     let n = quarters as i64;
     let (sin, cos) = if n & 1 == 0 { (sin, cos) } else { (cos, -sin) };

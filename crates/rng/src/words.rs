@@ -2,7 +2,6 @@
 
 use crate::Generator;
 use rand_core::{Infallible, SeedableRng, TryRng, utils};
-use serde::{Deserialize, Serialize};
 
 /// The words of a [`Generator`] one after another, as a [`rand_core::Rng`].
 ///
@@ -25,8 +24,9 @@ use serde::{Deserialize, Serialize};
 /// assert_eq!(words.next_u32(), 0x6627e8d5);
 /// assert_eq!(words.next_u32(), 0xe169c58d);
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Position", into = "Position")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "saved::Position", into = "saved::Position"))]
 pub struct Words {
     generator: Generator,
     /// How many words of the block at the generator's offset are taken: 0 to 3.
@@ -115,28 +115,33 @@ impl SeedableRng for Words {
 }
 
 /// What is saved of [`Words`]; the block follows from it.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Position {
-    generator: Generator,
-    taken: u8,
-}
+#[cfg(feature = "serde")]
+mod saved {
+    use super::{Generator, Words};
 
-impl From<Words> for Position {
-    fn from(words: Words) -> Position {
-        Position { generator: words.generator, taken: words.taken }
+    #[derive(serde::Serialize, serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub(super) struct Position {
+        generator: Generator,
+        taken: u8,
     }
-}
 
-impl TryFrom<Position> for Words {
-    type Error = &'static str;
-
-    fn try_from(position: Position) -> Result<Words, &'static str> {
-        if position.taken > 3 {
-            return Err("a block has four words, of which at most three can be taken");
+    impl From<Words> for Position {
+        fn from(words: Words) -> Position {
+            Position { generator: words.generator, taken: words.taken }
         }
-        let mut words = Words::new(position.generator);
-        words.advance(u64::from(position.taken));
-        Ok(words)
+    }
+
+    impl TryFrom<Position> for Words {
+        type Error = &'static str;
+
+        fn try_from(position: Position) -> Result<Words, &'static str> {
+            if position.taken > 3 {
+                return Err("a block has four words, of which at most three can be taken");
+            }
+            let mut words = Words::new(position.generator);
+            words.advance(u64::from(position.taken));
+            Ok(words)
+        }
     }
 }

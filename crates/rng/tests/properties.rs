@@ -144,17 +144,11 @@ proptest! {
     }
 
     #[test]
-    fn a_restored_state_continues(seed: u64, stream: u64, offset: u64, taken in 0u64..9) {
+    fn a_restored_state_continues(seed: u64, stream: u64, offset: u64) {
         let mut generator = Generator::new(seed).with_stream(stream).with_offset(offset);
         let mut restored = Generator::from_bytes(&generator.to_bytes()).unwrap();
         prop_assert_eq!(generator.next_block(), restored.next_block());
         prop_assert_eq!(&generator, &restored);
-
-        let mut words = Words::new(generator);
-        words.advance(taken);
-        let saved = serde_json::to_string(&words).unwrap();
-        let mut restored: Words = serde_json::from_str(&saved).unwrap();
-        prop_assert_eq!(words.next_u64(), restored.next_u64());
     }
 
     #[test]
@@ -340,12 +334,8 @@ macro_rules! host_generator {
                 fn a_restored_state_continues(seed: u64, n in 0u32..10) {
                     let mut generator = $type::new(seed).fold_in(3);
                     skip(&mut generator, n);
-                    let text = serde_json::to_string(&generator).unwrap();
-                    let mut from_text: $type = serde_json::from_str(&text).unwrap();
                     let mut from_bytes = $type::from_bytes(&generator.to_bytes()).unwrap();
                     let next: Vec<u64> = (0..9).map(|_| generator.next_u64()).collect();
-                    let continued: Vec<u64> = (0..9).map(|_| from_text.next_u64()).collect();
-                    prop_assert_eq!(&continued, &next);
                     let continued: Vec<u64> = (0..9).map(|_| from_bytes.next_u64()).collect();
                     prop_assert_eq!(&continued, &next);
                     prop_assert_eq!(generator, from_bytes);
@@ -383,17 +373,6 @@ macro_rules! host_generator {
 host_generator!(pcg64, Pcg64);
 host_generator!(pcg64dxsm, Pcg64Dxsm);
 host_generator!(philox4x64, Philox4x64);
-
-#[test]
-fn impossible_positions_are_refused_by_serde() {
-    let words = r#"{"generator":{"seed":1,"stream":0,"offset":0},"taken":4}"#;
-    assert!(serde_json::from_str::<Words>(words).is_err());
-    let philox = r#"{"seed":1,"stream":0,"offset":0,"taken":9}"#;
-    assert!(serde_json::from_str::<Philox4x64>(philox).is_err());
-    let stream = u128::MAX;
-    let pcg = format!(r#"{{"seed":1,"stream":{stream},"offset":0}}"#);
-    assert!(serde_json::from_str::<Pcg64>(&pcg).is_err());
-}
 
 #[test]
 fn neither_threads_nor_instructions_change_a_bit() {

@@ -80,6 +80,7 @@ fn words() {
 fn distributions() {
     let draw = draw();
     let ramp: Vec<f32> = (0..10_001).map(|i| 0.25 + (i % 64) as f32).collect();
+    let ramp_f64: Vec<f64> = ramp.iter().map(|&shape| f64::from(shape)).collect();
     let p: Vec<f32> = (0..10_001).map(|i| (i % 33) as f32 / 32.0).collect();
     let p_above_0: Vec<f32> = p.iter().map(|p| p + 0.03125).collect();
     let trials: Vec<u64> = (0..10_001).map(|i| i % 200).collect();
@@ -98,6 +99,13 @@ fn distributions() {
         ("randint with redraws", i64s(|out| draw.randint(0, out, i64::MIN, 1 << 62).unwrap())),
         ("gamma", f32s(|out| draw.gamma_f32(0, &ramp, out).unwrap())),
         ("loggamma", f32s(|out| draw.loggamma_f32(0, &ramp, out).unwrap())),
+        ("gamma f64", f64s(|out| draw.gamma_f64(0, &ramp_f64, out).unwrap())),
+        ("loggamma f64", f64s(|out| draw.loggamma_f64(0, &ramp_f64, out).unwrap())),
+        ("beta f64", f64s(|out| draw.beta_f64(0, &ramp_f64, &ramp_f64, out).unwrap())),
+        (
+            "dirichlet f64",
+            f64s(|out| draw.dirichlet_f64(0, &ramp_f64[..137], &mut out[..9864]).unwrap()),
+        ),
         ("poisson", i64s(|out| draw.poisson(0, &ramp, out).unwrap())),
         ("binomial", i64s(|out| draw.binomial(0, &trials, &p, out).unwrap())),
         ("multinomial", i64s(|out| draw.multinomial(0, &ramp[..64], out).unwrap())),
@@ -157,6 +165,10 @@ fn distributions() {
         ("randint with redraws", 0xc0115087a9c57112),
         ("gamma", 0xacdb1aa81c2a9320),
         ("loggamma", 0x532c306ea66295c6),
+        ("gamma f64", 0x456accfac5d23318),
+        ("loggamma f64", 0x8e1d5afda411d7eb),
+        ("beta f64", 0xaa32f4d221982898),
+        ("dirichlet f64", 0x5b69d385f4b10fec),
         ("poisson", 0x63bf3ee975aa9638),
         ("binomial", 0xd5767f3407f692f2),
         ("multinomial", 0xd5930cf36d254f73),

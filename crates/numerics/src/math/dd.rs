@@ -4,6 +4,9 @@
 //! those of M. Joldes, J.-M. Muller and V. Popescu, *Tight and rigorous error bounds for basic
 //! building blocks of double-word arithmetic*, ACM TOMS 44(2), 2017.
 
+#[cfg(not(feature = "std"))]
+use crate::Ieee as _;
+
 /// `high + low`, with |low| at most half an ulp of `high`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Dd {
@@ -97,7 +100,7 @@ impl Dd {
 
     /// (p, n) with e^self = 2^n p.
     fn exp_parts(self) -> (Dd, f64) {
-        let n = (self.high * std::f64::consts::LOG2_E).round_ties_even();
+        let n = (self.high * core::f64::consts::LOG2_E).round_ties_even();
         let r = self.add(Dd::multiple_of_ln_2(-n));
         // |r| <= 0.35: what is left out is below 2^-120.
         let mut p = Dd::new(1.0);

@@ -54,7 +54,7 @@ fn erf_small(a: f64) -> f64 {
         1.4059559470243347e-08,
         -8.511539849574628e-10
     );
-    fma(a, std::f64::consts::FRAC_2_SQRT_PI, a * p)
+    fma(a, core::f64::consts::FRAC_2_SQRT_PI, a * p)
 }
 
 /// 1 - erf(a) for 0.9 <= a <= 4. Minimax error 2^-59 absolute.

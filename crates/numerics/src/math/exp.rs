@@ -8,7 +8,7 @@
 
 use super::fma::{ROUND, add_odd, except, fma, horner, nan_if, scale, select};
 
-const LOG2_E: f64 = std::f64::consts::LOG2_E;
+const LOG2_E: f64 = core::f64::consts::LOG2_E;
 /// The leading 40 bits of ln 2.
 const LN_2_HI: f64 = f64::from_bits(0x3fe6_2e42_fefa_2000);
 /// ln 2 - LN_2_HI, rounded.
@@ -25,7 +25,7 @@ const LN_2_LO: f64 = f64::from_bits(0x3d69_ef35_793c_7673);
 /// ```
 /// use samebits_numerics::math;
 ///
-/// assert_eq!(math::exp(1.0), std::f32::consts::E);
+/// assert_eq!(math::exp(1.0), core::f32::consts::E);
 /// assert_eq!(math::exp(f32::NEG_INFINITY), 0.0);
 /// assert_eq!(math::exp(89.0), f32::INFINITY);
 /// ```
@@ -99,7 +99,7 @@ pub(super) fn exp2_wide(x: f64) -> f64 {
         7.073845666736494e-09,
         4.457131502751815e-10
     );
-    scale(1.0 + fma(r, std::f64::consts::LN_2, r * p), k)
+    scale(1.0 + fma(r, core::f64::consts::LN_2, r * p), k)
 }
 
 /// e^x - 1, accurate also where x is near zero.

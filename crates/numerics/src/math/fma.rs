@@ -1,6 +1,9 @@
 //! What every function here is made of: fused multiply-add, Horner's rule, and the exponent and
 //! sign bits of an f64, all of it branch-free so that a loop over a slice vectorises.
 
+#[cfg(not(feature = "std"))]
+use crate::Ieee as _;
+
 /// 1.5 * 2^52: adding it to an f64 below 2^51 in magnitude rounds that to the nearest integer
 /// (ties to even) and leaves the integer in the low bits of the sum.
 pub(super) const ROUND: f64 = 6755399441055744.0;

@@ -3,9 +3,12 @@
 //! The classical reductions (Cody and Waite, *Software Manual for the Elementary Functions*,
 //! 1980, chapters 10 and 11) to a small interval, and an odd minimax polynomial there.
 
+#[cfg(not(feature = "std"))]
+use crate::Ieee as _;
+
 use super::fma::{add_odd, fma, horner, nan_if, select};
 
-const PI: f64 = std::f64::consts::PI;
+const PI: f64 = core::f64::consts::PI;
 /// pi - PI, rounded.
 const PI_LO: f64 = f64::from_bits(0x3ca1_a626_3314_5c07);
 
@@ -20,7 +23,7 @@ const PI_LO: f64 = f64::from_bits(0x3ca1_a626_3314_5c07);
 /// ```
 /// use samebits_numerics::math;
 ///
-/// assert_eq!(math::atan(f32::INFINITY), std::f32::consts::FRAC_PI_2);
+/// assert_eq!(math::atan(f32::INFINITY), core::f32::consts::FRAC_PI_2);
 /// ```
 #[inline(always)]
 pub fn atan(x: f32) -> f32 {
@@ -70,7 +73,7 @@ pub(super) fn atan_wide(x: f64) -> f64 {
 /// ```
 /// use samebits_numerics::math;
 ///
-/// assert_eq!(math::asin(-1.0), -std::f32::consts::FRAC_PI_2);
+/// assert_eq!(math::asin(-1.0), -core::f32::consts::FRAC_PI_2);
 /// assert!(math::asin(1.1).is_nan());
 /// ```
 #[inline(always)]
@@ -99,7 +102,7 @@ pub(super) fn asin_wide(x: f64) -> f64 {
 /// ```
 /// use samebits_numerics::math;
 ///
-/// assert_eq!(math::acos(-1.0), std::f32::consts::PI);
+/// assert_eq!(math::acos(-1.0), core::f32::consts::PI);
 /// assert_eq!(math::acos(1.0).to_bits(), 0);
 /// ```
 #[inline(always)]

@@ -7,8 +7,8 @@
 
 use super::fma::{add_odd, except, fma, horner, nan_if, select};
 
-const LOG2_E: f64 = std::f64::consts::LOG2_E;
-const LOG10_E: f64 = std::f64::consts::LOG10_E;
+const LOG2_E: f64 = core::f64::consts::LOG2_E;
+const LOG10_E: f64 = core::f64::consts::LOG10_E;
 /// The leading 40 bits of ln 2.
 const LN_2_HI: f64 = f64::from_bits(0x3fe6_2e42_fefa_2000);
 /// ln 2 - LN_2_HI, rounded.

@@ -5,6 +5,9 @@
 //! error bound tells whether it decides the rounding, and for the one input in some 100 000
 //! where it does not, [`decide`] in double-double arithmetic and, for true ties, in integers.
 
+#[cfg(not(feature = "std"))]
+use crate::Ieee as _;
+
 use super::dd::Dd;
 use super::exp::clamp;
 use super::fma::{ROUND, fma, horner, nan_if, scale, select};
@@ -176,7 +179,7 @@ pub(super) fn pow_fast(x: f32, y: f32) -> (f32, bool) {
         7.073845666736494e-09,
         4.457131502751815e-10
     );
-    let v = scale(1.0 + fma(r, std::f64::consts::LN_2, r * p), k);
+    let v = scale(1.0 + fma(r, core::f64::consts::LN_2, r * p), k);
     // log2(a) is within 2^-51 of its value, which |b l| < 160 makes 2^-43.6 in the exponent and
     // 2^-44.1 in the result; all else is below 2^-51.
     const ERROR: f64 = 1.0 / (1u64 << 43) as f64;

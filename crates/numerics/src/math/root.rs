@@ -1,5 +1,8 @@
 //! Roots.
 
+#[cfg(not(feature = "std"))]
+use crate::Ieee as _;
+
 use super::fma::{NAN, ROUND, fma, horner, nan_if, scale, select};
 use super::log::split;
 

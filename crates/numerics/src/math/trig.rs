@@ -8,7 +8,7 @@
 use super::fma::{ROUND, except, flip_if_odd, fma, horner, nan_if, select};
 use super::inv_pi::INV_PI;
 
-const PI: f64 = std::f64::consts::PI;
+const PI: f64 = core::f64::consts::PI;
 /// pi - PI, rounded.
 const PI_LO: f64 = f64::from_bits(0x3ca1_a626_3314_5c07);
 
@@ -213,7 +213,7 @@ fn reduce_near<const PARTS: u32>(x: f64, phase: f64) -> (f64, f64) {
     /// pi - HEAD, rounded.
     const TAIL: f64 = f64::from_bits(0x3de0_b461_1a62_6331);
     let parts = PARTS as f64;
-    let n = fma(x, parts * std::f64::consts::FRAC_1_PI, phase) + ROUND;
+    let n = fma(x, parts * core::f64::consts::FRAC_1_PI, phase) + ROUND;
     let k = ((n - ROUND) - phase) / parts;
     (n, fma(-k, TAIL, fma(-k, HEAD, x)))
 }

@@ -16,7 +16,7 @@ use crate::simd::{self, Level};
 ///
 /// let mut y = [0.0; 3];
 /// Exp.map(&[0.0, 1.0, f32::INFINITY], &mut y);
-/// assert_eq!(y, [1.0, std::f32::consts::E, f32::INFINITY]);
+/// assert_eq!(y, [1.0, core::f32::consts::E, f32::INFINITY]);
 /// ```
 pub trait UnaryF32: Copy + Send + Sync {
     /// The function's name in [`math`](crate::math).

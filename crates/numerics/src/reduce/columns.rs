@@ -1,5 +1,7 @@
 //! The tree of the parent module down the columns of row-major matrices.
 
+use alloc::{vec, vec::Vec};
+
 use super::{BLOCK, LANES};
 use crate::simd::{self, Kernel};
 

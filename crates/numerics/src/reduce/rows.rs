@@ -131,7 +131,7 @@ fn rows_of<const L: usize, T: Copy, F: Fn(T) -> f64, J: Join>(
         for l in n..L {
             lanes.iter_mut().for_each(|lanes| lanes[l] = J::IDENTITY);
         }
-        for (out, &lanes) in out.iter_mut().zip(std::hint::black_box(&lanes)) {
+        for (out, &lanes) in out.iter_mut().zip(core::hint::black_box(&lanes)) {
             *out = halve(lanes, join);
         }
     }

@@ -367,7 +367,7 @@ pub(super) fn block_of<T: Copy, F: Fn(T) -> f64, J: Join>(block: &[T], term: &F,
 /// belong together.
 #[inline(always)]
 fn halve_apart<J: Join>(lanes: [f64; LANES], join: J) -> f64 {
-    halve(std::hint::black_box(lanes), join)
+    halve(core::hint::black_box(lanes), join)
 }
 
 /// The halving tree over the lanes, a power of two of them.

@@ -1,6 +1,8 @@
 //! What `choice` of both of NumPy's generators have in common, and the one's own way without
 //! replacement.
 
+use alloc::vec::Vec;
+
 use crate::Error;
 use samebits_numerics::exact::ExactSum64;
 use samebits_numerics::memory::{self, OutOfMemory};

@@ -1,5 +1,9 @@
 //! NumPy's `RandomState`.
 
+use alloc::vec::Vec;
+#[cfg(not(feature = "std"))]
+use samebits_numerics::Ieee as _;
+
 use samebits_numerics::{math, memory};
 
 use super::{check_scale, choice, masked};

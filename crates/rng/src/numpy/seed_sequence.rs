@@ -1,9 +1,10 @@
 //! NumPy's `SeedSequence`.
 
+use alloc::vec::Vec;
+
 use crate::Error;
 use crate::draw::pair;
 use samebits_numerics::memory;
-use serde::{Deserialize, Serialize};
 
 /// NumPy's `SeedSequence`: hashes entropy of any size into the states of generators, and spawns
 /// children that hash to others.
@@ -27,8 +28,9 @@ use serde::{Deserialize, Serialize};
 /// # References
 ///
 /// M. E. O'Neill, *Developing a seed_seq alternative*, 2015; NumPy's `numpy.random.SeedSequence`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct SeedSequence {
     entropy: Vec<u32>,
     spawn_key: Vec<u32>,
@@ -171,13 +173,13 @@ impl SeedSequence {
     /// ```
     pub fn state_u32<const N: usize>(&self) -> [u32; N] {
         let mut next = self.words();
-        std::array::from_fn(|_| next())
+        core::array::from_fn(|_| next())
     }
 
     /// The first words of [`generate_state_u64`](SeedSequence::generate_state_u64).
     pub(crate) fn state<const N: usize>(&self) -> [u64; N] {
         let mut next = self.words64();
-        std::array::from_fn(|_| next())
+        core::array::from_fn(|_| next())
     }
 
     /// The words of state, one with each call.

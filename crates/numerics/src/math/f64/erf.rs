@@ -48,7 +48,7 @@ fn small(a: f64) -> f64 {
         1.4059559470243347e-08,
         -8.511539849574628e-10
     );
-    fma(a, std::f64::consts::FRAC_2_SQRT_PI, a * p)
+    fma(a, core::f64::consts::FRAC_2_SQRT_PI, a * p)
 }
 
 /// 1 - erf(a) as a sum of two, for 0.9 <= a <= 6. Minimax error 2^-59.3 absolute.

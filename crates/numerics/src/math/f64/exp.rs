@@ -48,8 +48,8 @@ pub fn exp2(x: f64) -> f64 {
     let k = (t + ROUND) - ROUND;
     // (x - k) ln 2 as a sum of two.
     let r = t - k;
-    let high = r * std::f64::consts::LN_2;
-    let low = fma(r, std::f64::consts::LN_2, -high) + r * 2.3190468138462996e-17;
+    let high = r * core::f64::consts::LN_2;
+    let low = fma(r, core::f64::consts::LN_2, -high) + r * 2.3190468138462996e-17;
     let (high, low) = expm1_near(high, low);
     let (one, lost) = ordered_sum(1.0, high);
     nan_if(x.is_nan(), scale_wide(one + (lost + low), k))
@@ -154,7 +154,7 @@ pub(super) fn parts(x: f64) -> (f64, f64, f64) {
 /// As [`parts`], of `x + x_low`.
 #[inline(always)]
 fn parts_of_sum(x: f64, x_low: f64) -> (f64, f64, f64) {
-    let k = fma(x, std::f64::consts::LOG2_E, ROUND) - ROUND;
+    let k = fma(x, core::f64::consts::LOG2_E, ROUND) - ROUND;
     // The first difference is exact; the second keeps what it loses.
     let t = fma(-k, LN_2_HI, x);
     let r = fma(-k, LN_2_LO, t);

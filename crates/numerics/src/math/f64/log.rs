@@ -45,7 +45,7 @@ pub fn log(x: f64) -> f64 {
 /// ```
 /// use samebits_numerics::math;
 ///
-/// assert_eq!(math::f64::log_rounded(2.0), std::f64::consts::LN_2);
+/// assert_eq!(math::f64::log_rounded(2.0), core::f64::consts::LN_2);
 /// ```
 pub fn log_rounded(x: f64) -> f64 {
     Dd::log(x).high
@@ -68,8 +68,8 @@ pub fn log_rounded(x: f64) -> f64 {
 pub fn log2(x: f64) -> f64 {
     let (k, m) = split_any(x);
     let (f, f_low) = near_one(m - 1.0, 0.0);
-    let (a, a_low) = product(f, std::f64::consts::LOG2_E);
-    let rest = fma(f, 2.0355273740931033e-17, fma(f_low, std::f64::consts::LOG2_E, a_low));
+    let (a, a_low) = product(f, core::f64::consts::LOG2_E);
+    let rest = fma(f, 2.0355273740931033e-17, fma(f_low, core::f64::consts::LOG2_E, a_low));
     let (high, lost) = ordered_sum(k, a);
     finish(x, high + (lost + rest))
 }
@@ -95,8 +95,8 @@ pub fn log10(x: f64) -> f64 {
     const LOG10_2_LO: f64 = f64::from_bits(0x3d59_fef3_11f1_2b36);
     let (k, m) = split_any(x);
     let (f, f_low) = near_one(m - 1.0, 0.0);
-    let (a, a_low) = product(f, std::f64::consts::LOG10_E);
-    let rest = fma(f, 1.098319650216765e-17, fma(f_low, std::f64::consts::LOG10_E, a_low));
+    let (a, a_low) = product(f, core::f64::consts::LOG10_E);
+    let rest = fma(f, 1.098319650216765e-17, fma(f_low, core::f64::consts::LOG10_E, a_low));
     let (high, lost) = ordered_sum(k * LOG10_2_HI, a);
     finish(x, high + (lost + fma(k, LOG10_2_LO, rest)))
 }

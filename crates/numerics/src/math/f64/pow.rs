@@ -1,5 +1,8 @@
 //! The power function.
 
+#[cfg(not(feature = "std"))]
+use crate::Ieee as _;
+
 use super::super::dd::Dd;
 use super::nan_if;
 

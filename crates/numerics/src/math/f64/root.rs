@@ -1,5 +1,8 @@
 //! Roots.
 
+#[cfg(not(feature = "std"))]
+use crate::Ieee as _;
+
 use super::super::fma::{fma, select};
 use super::nan_if;
 

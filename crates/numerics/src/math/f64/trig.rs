@@ -4,6 +4,9 @@
 //! subtraction below 2^18, by Payne and Hanek's with integers from there on. Sine and cosine of
 //! the rest are the polynomials of the f32 tangent, evaluated as in fdlibm.
 
+#[cfg(not(feature = "std"))]
+use crate::Ieee as _;
+
 use super::super::fma::{ROUND, fma, horner, select};
 use super::{nan_if, ordered_sum, product, sum};
 
@@ -112,7 +115,7 @@ fn reduce(x: f64) -> (u64, f64, f64) {
     if x.abs() < 262144.0 { reduce_near(x) } else { reduce_far(x) }
 }
 
-const PI: f64 = std::f64::consts::PI;
+const PI: f64 = core::f64::consts::PI;
 /// pi - PI, rounded.
 const PI_LO: f64 = f64::from_bits(0x3ca1_a626_3314_5c07);
 
@@ -122,7 +125,7 @@ fn reduce_near(x: f64) -> (u64, f64, f64) {
     const HEAD: f64 = 0.5 * f64::from_bits(0x4009_21fb_5440_0000);
     const MIDDLE: f64 = 0.5 * f64::from_bits(0x3de0_b461_1a62_6331);
     const TAIL: f64 = 0.5 * 7.0431197303664e-27;
-    let n = fma(x, std::f64::consts::FRAC_2_PI, ROUND);
+    let n = fma(x, core::f64::consts::FRAC_2_PI, ROUND);
     let k = n - ROUND;
     let t = fma(-k, HEAD, x);
     let (p, p_low) = product(k, MIDDLE);
