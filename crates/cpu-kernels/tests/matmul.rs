@@ -223,26 +223,38 @@ fn a_row_does_not_depend_on_the_batch() {
 #[test]
 fn batches_match_single_products() {
     let mut rng = Xorshift(5);
-    for (count, m, n, k) in
-        [(1, 4, 4, 4), (33, 16, 16, 16), (7, 64, 64, 64), (3, 200, 40, 300), (0, 2, 2, 2)]
-    {
+    for (count, m, n, k) in [
+        (1, 4, 4, 4),
+        (33, 16, 16, 16),
+        (7, 64, 64, 64),
+        (3, 200, 40, 300),
+        (0, 2, 2, 2),
+        // Several in a task: with ragged edges, and with the operands exchanged.
+        (61, 7, 5, 9),
+        (20, 50, 3, 33),
+        // More rows than a task of a single product has; tasks that share packed columns.
+        (17, 130, 20, 40),
+        (5, 131, 300, 70),
+    ] {
         let a: Vec<f32> = (0..count * m * k).map(|_| f32::any(&mut rng)).collect();
         let b: Vec<f32> = (0..2 * n * k).map(|_| f32::any(&mut rng)).collect();
         let a_offsets: Vec<_> = (0..count).map(|p| p * m * k).collect();
         let b_offsets: Vec<_> = (0..count).map(|p| p % 2 * n * k).collect();
-        let want: Vec<f32> = (0..count)
-            .flat_map(|p| {
-                let (a, b) = (&a[a_offsets[p]..], &b[b_offsets[p]..]);
-                oracle(m, n, k, |i, s| a[i * k + s], |s, j| b[j * k + s])
-            })
-            .collect();
         let left = Matrix::new(&a, if count == 0 { 0 } else { m }, k).unwrap();
-        let right = Matrix::with_strides(&b, k, n, 1, k).unwrap();
-        on_every_machine(|machine| {
-            let mut out = vec![1.0; count * m * n];
-            matmul_batched(left, &a_offsets, right, &b_offsets, &mut out).unwrap();
-            assert_bits(&out, &want, &format!("{count} of {m}x{n}x{k} at {machine}"));
-        });
+        for (step, column) in [(1, k), (n, 1)] {
+            let want: Vec<f32> = (0..count)
+                .flat_map(|p| {
+                    let (a, b) = (&a[a_offsets[p]..], &b[b_offsets[p]..]);
+                    oracle(m, n, k, |i, s| a[i * k + s], |s, j| b[s * step + j * column])
+                })
+                .collect();
+            let right = Matrix::with_strides(&b, k, n, step, column).unwrap();
+            on_every_machine(|machine| {
+                let mut out = vec![1.0; count * m * n];
+                matmul_batched(left, &a_offsets, right, &b_offsets, &mut out).unwrap();
+                assert_bits(&out, &want, &format!("{count} of {m}x{n}x{k} at {machine}"));
+            });
+        }
     }
 }
 

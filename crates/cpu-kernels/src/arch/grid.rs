@@ -116,6 +116,19 @@ impl<'a, T> TileMut<'a, T> {
         TileMut { data, matrices: 1, rows, columns, stride, matrix_stride, _borrow: PhantomData }
     }
 
+    /// The part of this tile in one matrix.
+    ///
+    /// # Panics
+    ///
+    /// If the tile does not reach into as many.
+    pub(crate) fn matrix(&mut self, index: usize) -> TileMut<'_, T> {
+        assert!(index < self.matrices, "outside the tile");
+        // SAFETY: the rows of this matrix lie in the slice that this value borrows exclusively, and
+        // the distance to them does not wrap around.
+        let data = unsafe { self.data.add(index * self.matrix_stride) };
+        TileMut { data, matrices: 1, _borrow: PhantomData, ..*self }
+    }
+
     /// Pointer to a block of the first matrix and the distance of its rows.
     ///
     /// # Panics

@@ -5,7 +5,7 @@ use samebits_numerics::memory::product;
 use samebits_numerics::simd::{self, Level};
 
 macro_rules! pack_transposed {
-    ($name:ident, $elem:ty, $block:path, $side:literal) => {
+    ($name:ident, $elem:ty, $($block:path, $lanes:literal by $steps:literal);+) => {
         /// `to[step * width + lane] = from[lane * stride + step]` for all lanes and steps.
         ///
         /// # Panics
@@ -31,20 +31,20 @@ macro_rules! pack_transposed {
             assert!(panel.is_some_and(|end| end <= to.len()), "panel too short");
             assert!(width >= lanes, "panel too narrow");
             #[cfg(target_arch = "x86_64")]
-            if lanes >= $side
-                && steps >= $side
+            $(if lanes >= $lanes
+                && steps >= $steps
                 && simd::level().min(simd::supported()) >= Level::Avx2
             {
                 // The last block of lanes or steps overlaps the one before where the count is
                 // no multiple, and writes the same values again.
-                let starts = |count: usize| {
-                    (0..count.div_ceil($side)).map(move |i| (i * $side).min(count - $side))
+                let starts = |count: usize, side: usize| {
+                    (0..count.div_ceil(side)).map(move |i| (i * side).min(count - side))
                 };
-                for step in starts(steps) {
-                    for lane in starts(lanes) {
-                        // SAFETY: the CPU has AVX2. `lane + side <= lanes` and
-                        // `step + side <= steps`, so the last elements read and written lie
-                        // before the ends that the asserts above computed without wrapping.
+                for step in starts(steps, $steps) {
+                    for lane in starts(lanes, $lanes) {
+                        // SAFETY: the CPU has AVX2. The block ends at `lanes` and `steps` at most,
+                        // so the last elements read and written lie before the ends that the
+                        // asserts above computed without wrapping.
                         unsafe {
                             let from = from.as_ptr().add(lane * stride + step);
                             let to = to.as_mut_ptr().add(step * width + lane);
@@ -53,7 +53,7 @@ macro_rules! pack_transposed {
                     }
                 }
                 return;
-            }
+            })+
             for lane in 0..lanes {
                 let values = &from[lane * stride..][..steps];
                 for (to, &value) in to[lane..].iter_mut().step_by(width).zip(values) {
@@ -63,8 +63,8 @@ macro_rules! pack_transposed {
         }
     };
 }
-pack_transposed!(pack_transposed_f32, f32, avx2::block_f32, 8);
-pack_transposed!(pack_transposed_f64, f64, avx2::block_f64, 4);
+pack_transposed!(pack_transposed_f32, f32, avx2::block_f32, 8 by 8; avx2::narrow_f32, 4 by 8);
+pack_transposed!(pack_transposed_f64, f64, avx2::block_f64, 4 by 4);
 
 #[cfg(target_arch = "x86_64")]
 mod avx2 {
@@ -98,6 +98,33 @@ mod avx2 {
                 for (i, column) in columns.into_iter().enumerate() {
                     _mm256_storeu_ps(to.add((4 * half + i) * width), column);
                 }
+            }
+        }
+    }
+
+    /// Transposes 4 lanes of 8 steps, for the panels of tiles with fewer than 8 rows.
+    ///
+    /// # Safety
+    ///
+    /// The CPU must have AVX2; 4 rows of 8 must be valid for reads and 8 rows of 4 for writes.
+    #[target_feature(enable = "avx2")]
+    pub(super) unsafe fn narrow_f32(from: *const f32, stride: usize, to: *mut f32, width: usize) {
+        // SAFETY: the rows are valid as the caller says.
+        unsafe {
+            let row = |r: usize| _mm256_loadu_ps(from.add(r * stride));
+            let (a, b, c, d) = (row(0), row(1), row(2), row(3));
+            let (ab0, ab1) = (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+            let (cd0, cd1) = (_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
+            // Step i beside step i + 4.
+            let columns = [
+                _mm256_shuffle_ps::<0x44>(ab0, cd0),
+                _mm256_shuffle_ps::<0xee>(ab0, cd0),
+                _mm256_shuffle_ps::<0x44>(ab1, cd1),
+                _mm256_shuffle_ps::<0xee>(ab1, cd1),
+            ];
+            for (i, column) in columns.into_iter().enumerate() {
+                _mm_storeu_ps(to.add(i * width), _mm256_castps256_ps128(column));
+                _mm_storeu_ps(to.add((i + 4) * width), _mm256_extractf128_ps::<1>(column));
             }
         }
     }

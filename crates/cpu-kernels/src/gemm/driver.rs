@@ -4,6 +4,7 @@ use super::pack::{Lanes, PackPanels, pack_all};
 use super::scratch::Scratch;
 use super::{K_BLOCK, Real, even_parts};
 use crate::arch::{Finish, Kernels, Offsets, TileFns, TileGrid, TileMut};
+use crate::parallel;
 use samebits_numerics::memory::{OutOfMemory, product};
 use samebits_numerics::simd;
 use std::ops::Range;
@@ -17,8 +18,14 @@ pub(crate) struct Factors<'a, T> {
 
 /// Output columns of a task: many, because a task packs its rows.
 const TASK_COLUMNS: usize = 1024;
-/// Output rows of a task, where the product is large enough to have several.
+/// Output rows of a task at most. A batch that has tasks for everyone without a cut may have twice as many.
 const TASK_ROWS: usize = 126;
+/// The products that have tasks for everyone without a cut.
+const MANY: usize = 16;
+/// Multiplications that are worth a task.
+const TASK_WORK: usize = 1 << 17;
+/// Multiplications for which packing shared columns pays.
+const SHARED_WORK: usize = 1 << 23;
 /// Elements of B that are packed at a time, which bounds the memory.
 const PACKED_ELEMENTS: usize = 1 << 24;
 
@@ -51,13 +58,12 @@ pub(crate) fn products<'a, T: Real>(
         if transpose { Factors { a: b, b: a } } else { Factors { a, b } }
     };
     let plan = Plan::new(kernels, shape, count, transpose);
-    if plan.shares_columns() {
-        for (index, out) in out.chunks_exact_mut(m * n).enumerate() {
-            plan.run_shared(get(index), out)?;
-        }
-        Ok(())
+    // All products of a call have the same strides.
+    let first = get(0);
+    if plan.shares_columns(first.b) {
+        plan.run_shared(count, first, get, out)
     } else {
-        plan.run_separate(count, get, out)
+        plan.run_separate(count, first, get, out)
     }
 }
 
@@ -68,6 +74,8 @@ struct Plan<T: 'static> {
     k: usize,
     task_rows: usize,
     task_columns: usize,
+    /// Products of a task, if none is cut.
+    together: usize,
     transpose: bool,
 }
 
@@ -85,14 +93,8 @@ struct Tables {
     operand: StepTable,
     /// In rows whose steps are neighbours.
     unit: Offsets,
-}
-
-impl Tables {
-    fn new(k: usize, width: usize, operand_step: usize) -> Tables {
-        let k = k.min(K_BLOCK);
-        let table = |step| StepTable { step, offsets: Offsets::linear(k, step) };
-        Tables { packed: table(width), operand: table(operand_step), unit: Offsets::linear(k, 1) }
-    }
+    /// Where so many rows lie, from one on, if tiles read them from the operand.
+    rows: Vec<Offsets>,
 }
 
 /// Where the columns of a task come from.
@@ -101,7 +103,7 @@ enum Columns<'a, T> {
     /// Straight from the operand; a task packs what it cannot load.
     Operand(Lanes<'a, T>),
     /// Panels `[panel][step][width]` of `steps` steps, packed before.
-    Packed { panels: &'a [T], steps: usize, first_column: usize },
+    Packed { panels: &'a [T], steps: usize },
 }
 
 impl<T: Real> Plan<T> {
@@ -113,13 +115,15 @@ impl<T: Real> Plan<T> {
     ) -> Self {
         let tiles = kernels.fitting(rows, columns);
         let width = tiles.columns();
-        let mut task_rows = TASK_ROWS.min(rows).next_multiple_of(tiles.max_rows());
+        let most = if count >= MANY { 2 * TASK_ROWS } else { TASK_ROWS };
+        // Cuts as even as whole tiles allow.
+        let mut task_rows = rows.div_ceil(rows.div_ceil(most)).next_multiple_of(tiles.max_rows());
         let mut task_columns = TASK_COLUMNS.min(columns).next_multiple_of(width);
         // Cut finer until there is something for every thread of a large machine, but not so
         // fine that a task is over before it has begun.
         let tasks = |r: usize, c: usize| count * rows.div_ceil(r) * columns.div_ceil(c);
         let work = |r: usize, c: usize| (rows.min(r) * columns.min(c)).saturating_mul(k);
-        while tasks(task_rows, task_columns) < 16 && work(task_rows, task_columns) > 1 << 20 {
+        while tasks(task_rows, task_columns) < MANY && work(task_rows, task_columns) > 1 << 20 {
             if task_columns > 8 * width && task_columns >= task_rows {
                 task_columns = (task_columns / 2).next_multiple_of(width);
             } else if task_rows > 4 * tiles.max_rows() {
@@ -128,23 +132,41 @@ impl<T: Real> Plan<T> {
                 break;
             }
         }
-        while work(task_rows, task_columns) < 1 << 17 && task_columns < columns {
+        while work(task_rows, task_columns) < TASK_WORK && task_columns < columns {
             task_columns *= 2;
         }
-        Plan { tiles, rows, columns, k, task_rows, task_columns, transpose }
+        let whole = rows <= task_rows && columns <= task_columns;
+        let together = if whole { TASK_WORK / work(rows, columns) } else { 1 };
+        let together = together.clamp(1, count);
+        Plan { tiles, rows, columns, k, task_rows, task_columns, together, transpose }
     }
 
     /// True if several tasks read the same columns, so that packing them once pays.
-    fn shares_columns(&self) -> bool {
-        self.rows > self.task_rows
+    fn shares_columns(&self, b: Lanes<'_, T>) -> bool {
+        let work = (self.rows * self.columns).saturating_mul(self.k);
+        let small = work < SHARED_WORK && self.reads_columns_in_place(b);
+        self.rows > self.task_rows && !small
+    }
+
+    fn tables(&self, steps: usize, Factors { a, b }: Factors<'_, T>) -> Tables {
+        let k = steps.min(K_BLOCK);
+        let table = |step| StepTable { step, offsets: Offsets::linear(k, step) };
+        let in_place = self.reads_rows_in_place(a);
+        let rows = 1..=if in_place { self.tiles.max_rows() } else { 0 };
+        Tables {
+            packed: table(self.tiles.columns()),
+            operand: table(b.step_stride),
+            unit: Offsets::linear(k, 1),
+            rows: rows.map(|rows| Offsets::linear(rows, a.lane_stride)).collect(),
+        }
     }
 
     fn grid<'o>(&self, count: usize, out: &'o mut [T]) -> TileGrid<'o, T> {
         if self.transpose {
-            let tile = (1, self.task_columns, self.task_rows);
+            let tile = (self.together, self.task_columns, self.task_rows);
             TileGrid::new(out, count, (self.columns, self.rows), tile)
         } else {
-            let tile = (1, self.task_rows, self.task_columns);
+            let tile = (self.together, self.task_rows, self.task_columns);
             TileGrid::new(out, count, (self.rows, self.columns), tile)
         }
     }
@@ -152,51 +174,80 @@ impl<T: Real> Plan<T> {
     fn run_separate<'a>(
         &self,
         count: usize,
+        first: Factors<'a, T>,
         factors: impl Fn(usize) -> Factors<'a, T> + Sync,
         out: &mut [T],
     ) -> Result<(), OutOfMemory> {
-        // All products of a call have the same strides.
-        let tables = Tables::new(self.k, self.tiles.columns(), factors(0).b.step_stride);
-        self.grid(count, out).try_for_each(|index, first, second, tile| {
-            let at = if self.transpose { (second, first) } else { (first, second) };
-            let Factors { a, b } = factors(index);
-            let columns = Columns::Operand(b);
-            T::with_scratch(|scratch| self.task(a, columns, 0..self.k, &tables, at, tile, scratch))
-        })
+        let tables = self.tables(self.k, first);
+        let columns = |index: usize| Columns::Operand(factors(index).b);
+        self.run(count, |index| factors(index).a, columns, 0..self.k, &tables, out)
     }
 
-    fn run_shared(
+    /// Packs the columns of as many products as the memory allows before it multiplies.
+    fn run_shared<'a>(
         &self,
-        Factors { a, b }: Factors<'_, T>,
+        count: usize,
+        first: Factors<'a, T>,
+        factors: impl Fn(usize) -> Factors<'a, T> + Sync,
         out: &mut [T],
     ) -> Result<(), OutOfMemory> {
         let width = self.tiles.columns();
+        let padded = self.columns.next_multiple_of(width);
+        // One chunk of columns at a time would need another grid: only the steps are cut.
+        let most = (PACKED_ELEMENTS / padded / K_BLOCK).max(1) * K_BLOCK;
+        let at_once = (most / self.k).clamp(1, count);
+        let matrix = self.rows * self.columns;
         T::with_scratch(|scratch| {
-            // One chunk of columns at a time would need another grid: only the steps are cut.
-            let padded = self.columns.next_multiple_of(width);
-            let at_once = (PACKED_ELEMENTS / padded / K_BLOCK).max(1) * K_BLOCK;
-            let mut from = 0;
-            while from < self.k {
-                let steps = from..self.k.min(from + at_once);
-                let packed = scratch.b.slice(&[padded, steps.len()])?;
-                pack_all(b, self.columns, steps.clone(), width, packed);
-                let panels = &*packed;
-                let tables = Tables::new(steps.len(), width, b.step_stride);
-                self.grid(1, out).try_for_each(|_, first, second, tile| {
-                    let at = if self.transpose { (second, first) } else { (first, second) };
-                    let columns =
-                        Columns::Packed { panels, steps: steps.len(), first_column: at.1 };
-                    T::with_scratch(|scratch| {
-                        self.task(a, columns, steps.clone(), &tables, at, tile, scratch)
-                    })
-                })?;
-                from = steps.end;
+            for (group, out) in out.chunks_mut(at_once * matrix).enumerate() {
+                let (base, count) = (group * at_once, out.len() / matrix);
+                for from in (0..self.k).step_by(most) {
+                    let steps = from..self.k.min(from + most);
+                    let packed = scratch.b.slice(&[count, padded, steps.len()])?;
+                    let each = padded * steps.len();
+                    parallel::chunks_mut(packed, each).enumerate().for_each(|(index, packed)| {
+                        let b = factors(base + index).b;
+                        pack_all(b, self.columns, steps.clone(), width, packed);
+                    });
+                    let packed = &*packed;
+                    let columns = |index: usize| Columns::Packed {
+                        panels: &packed[index * each..][..each],
+                        steps: steps.len(),
+                    };
+                    let tables = self.tables(steps.len(), first);
+                    let rows = |index: usize| factors(base + index).a;
+                    self.run(count, rows, columns, steps.clone(), &tables, out)?;
+                }
             }
             Ok(())
         })
     }
 
-    /// All steps of `steps` for one tile of the output.
+    /// Steps `steps` of `count` products.
+    fn run<'a>(
+        &self,
+        count: usize,
+        rows: impl Fn(usize) -> Lanes<'a, T> + Sync,
+        columns: impl Fn(usize) -> Columns<'a, T> + Sync,
+        steps: Range<usize>,
+        tables: &Tables,
+        out: &mut [T],
+    ) -> Result<(), OutOfMemory> {
+        self.grid(count, out).try_for_each(|matrix, first, second, mut tile| {
+            let at = if self.transpose { (second, first) } else { (first, second) };
+            let task_rows = if self.transpose { tile.columns } else { tile.rows };
+            let panels: Vec<_> = even_parts(task_rows, self.tiles.max_rows()).collect();
+            T::with_scratch(|scratch| {
+                for index in 0..tile.matrices {
+                    let (a, b) = (rows(matrix + index), columns(matrix + index));
+                    let (steps, out) = (steps.clone(), tile.matrix(index));
+                    self.task(a, b, steps, tables, at, &panels, out, scratch)?;
+                }
+                Ok(())
+            })
+        })
+    }
+
+    /// All steps of `steps` for one tile of the output, whose rows are in `row_panels`.
     fn task(
         &self,
         a: Lanes<'_, T>,
@@ -204,21 +255,17 @@ impl<T: Real> Plan<T> {
         steps: Range<usize>,
         tables: &Tables,
         (row, column): (usize, usize),
+        row_panels: &[Range<usize>],
         mut out: TileMut<'_, T>,
         scratch: &mut Scratch<T>,
     ) -> Result<(), OutOfMemory> {
         let width = self.tiles.columns();
         let (task_rows, task_columns) =
             if self.transpose { (out.columns, out.rows) } else { (out.rows, out.columns) };
-        let row_panels: Vec<_> = even_parts(task_rows, self.tiles.max_rows())
-            .map(|part| row + part.start..row + part.end)
-            .collect();
         let Scratch { a: packed_a, b: packed_b, tile: spare, .. } = scratch;
         let spare = spare.slice(&[self.tiles.max_rows(), width])?;
-        let Tables { packed: packed_table, operand: operand_table, unit: unit_table } = tables;
-        let mut a_rows = Offsets::default();
-        let panels = task_columns.div_ceil(width);
-        let a_direct = self.reads_rows_in_place(a, panels);
+        let a = Lanes { data: &a.data[row * a.lane_stride..], ..a };
+        let a_direct = !tables.rows.is_empty();
         let mut block = steps.start;
         while block < steps.end {
             let k = K_BLOCK.min(steps.end - block);
@@ -228,20 +275,20 @@ impl<T: Real> Plan<T> {
             } else {
                 let rows = packed_a.slice(&[task_rows, k])?;
                 let steps = block..block + k;
-                let panels = &row_panels[..];
+                let panels = row_panels;
                 simd::dispatch(PackPanels { source: a, panels, steps, width: 0, out: rows });
                 rows
             };
             for first in (0..task_columns).step_by(width) {
                 let count = width.min(task_columns - first);
                 let (panel, table): (&[T], &StepTable) = match columns {
-                    Columns::Packed { panels, steps: packed_steps, first_column } => {
-                        let panel = (first_column + first) / width;
+                    Columns::Packed { panels, steps: packed_steps } => {
+                        let panel = (column + first) / width;
                         let at = (panel * packed_steps + block - steps.start) * width;
-                        (&panels[at..at + k * width], packed_table)
+                        (&panels[at..at + k * width], &tables.packed)
                     }
                     Columns::Operand(b) if self.reads_columns_in_place(b) && count == width => {
-                        (&b.data[block * b.step_stride + column + first..], operand_table)
+                        (&b.data[block * b.step_stride + column + first..], &tables.operand)
                     }
                     Columns::Operand(b) => {
                         let out = packed_b.slice(&[k, width])?;
@@ -249,16 +296,15 @@ impl<T: Real> Plan<T> {
                         let steps = block..block + k;
                         let panels = &[lanes];
                         simd::dispatch(PackPanels { source: b, panels, steps, width, out });
-                        (out, packed_table)
+                        (out, &tables.packed)
                     }
                 };
                 let mut packed = rows;
-                for lanes in &row_panels {
+                for lanes in row_panels {
                     let r = lanes.len();
-                    let at = (lanes.start - row, first);
+                    let at = (lanes.start, first);
                     let whole = count == width && !self.transpose;
                     let values = if a_direct {
-                        a_rows.refill((0..r).map(|i| i * a.lane_stride));
                         &a.data[lanes.start * a.lane_stride + block..]
                     } else {
                         let (values, rest) = packed.split_at(r * k);
@@ -268,9 +314,9 @@ impl<T: Real> Plan<T> {
                     let run = |to: &mut TileMut<'_, T>, place, how| {
                         let tiles = self.tiles;
                         if a_direct {
-                            let steps = (unit_table, 0, k);
+                            let (rows, steps) = (&tables.rows[r - 1], (&tables.unit, 0, k));
                             tiles.run_strided(
-                                values, &a_rows, steps, panel, table.step, to, place, how,
+                                values, rows, steps, panel, table.step, to, place, how,
                             );
                         } else {
                             let steps = (&table.offsets, 0, k);
@@ -293,7 +339,8 @@ impl<T: Real> Plan<T> {
 
     /// True if tiles read A from the operand: for few columns packing would cost more than it
     /// saves. Rows a multiple of a page apart fight for the same cache lines.
-    fn reads_rows_in_place(&self, a: Lanes<'_, T>, panels: usize) -> bool {
+    fn reads_rows_in_place(&self, a: Lanes<'_, T>) -> bool {
+        let panels = self.columns.min(self.task_columns).div_ceil(self.tiles.columns());
         a.step_stride == 1 && panels <= 2 && !(a.lane_stride * size_of::<T>()).is_multiple_of(4096)
     }
 

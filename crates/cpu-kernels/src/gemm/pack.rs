@@ -59,7 +59,7 @@ pub(crate) fn pack_panel<T: Real>(
     if source.lane_stride == 1 {
         for (row, step) in panel.chunks_exact_mut(width).zip(steps) {
             let from = first + step * source.step_stride;
-            row[..count].copy_from_slice(&source.data[from..from + count]);
+            copy_lanes(&source.data[from..from + count], &mut row[..count]);
         }
     } else if source.step_stride == 1 {
         let from = &source.data[first + steps.start..];
@@ -72,6 +72,21 @@ pub(crate) fn pack_panel<T: Real>(
             }
         }
     }
+}
+
+/// Copies the lanes of one step. Those of a whole register tile are a few moves if their number is
+/// known beforehand, and a call of the system's copy otherwise.
+#[inline(always)]
+fn copy_lanes<T: Copy>(from: &[T], to: &mut [T]) {
+    macro_rules! known {
+        ($($count:literal)*) => {
+            match (from.len(), to) {
+                $(($count, to) => to[..$count].copy_from_slice(&from[..$count]),)*
+                (_, to) => to.copy_from_slice(from),
+            }
+        };
+    }
+    known!(4 5 6 13 14 16 32)
 }
 
 /// [`pack_panel`] compiled for the level in force.
@@ -97,7 +112,7 @@ impl<T: Real> simd::Kernel for PackPanels<'_, T> {
                 let row = &self.source.data[step * self.source.step_stride..];
                 for (panel, lanes) in self.out.chunks_exact_mut(len).zip(self.panels) {
                     let to = &mut panel[s * self.width..][..self.width];
-                    to[..lanes.len()].copy_from_slice(&row[lanes.clone()]);
+                    copy_lanes(&row[lanes.clone()], &mut to[..lanes.len()]);
                     to[lanes.len()..].fill(T::default());
                 }
             }
