@@ -230,12 +230,26 @@ impl Layout {
 
     /// The storage position of each element, in logical order.
     pub fn positions(&self) -> Positions<'_> {
-        Positions {
-            layout: self,
-            index: vec![0; self.rank()],
-            next: self.offset,
-            left: self.numel(),
+        self.positions_from(0)
+    }
+
+    /// The storage positions of the elements from number `first` on, in logical order.
+    pub fn positions_from(&self, first: usize) -> Positions<'_> {
+        let left = self.numel().saturating_sub(first);
+        let mut index = vec![0; self.rank()];
+        let mut next = self.offset;
+        if left > 0 {
+            let mut rest = first;
+            for dim in (0..self.rank()).rev() {
+                index[dim] = rest % self.shape[dim];
+                rest /= self.shape[dim];
+                // A stride that no element lies along may be any number.
+                if index[dim] > 0 {
+                    next += index[dim] * self.strides[dim];
+                }
+            }
         }
+        Positions { layout: self, index, next, left }
     }
 
     /// A layout without elements starts at 0: its old start may lie outside its storage.
@@ -408,6 +422,12 @@ mod tests {
         assert_eq!(layout.positions().collect::<Vec<_>>(), [0, 3, 1, 4, 2, 5]);
         let expanded = dense(&[3, 1]).expand("test", &[2, 3, 2]).unwrap();
         assert_eq!(expanded.positions().collect::<Vec<_>>(), [0, 0, 1, 1, 2, 2, 0, 0, 1, 1, 2, 2]);
+        for layout in [layout, expanded, dense(&[2, 0]), dense(&[])] {
+            for first in 0..14 {
+                let rest: Vec<_> = layout.positions().skip(first).collect();
+                assert_eq!(layout.positions_from(first).collect::<Vec<_>>(), rest);
+            }
+        }
     }
 
     #[test]

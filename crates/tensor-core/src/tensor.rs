@@ -571,6 +571,9 @@ fn gather<T: bytemuck::Pod>(from: &Buffer, layout: &Layout, to: &mut Buffer) {
     if to.is_empty() {
         return;
     }
+    if let Some(dim) = (0..rank - 1).find(|&dim| layout.strides()[dim] == 1 && stride > 1) {
+        return gather_across(from, layout, dim, to);
+    }
     // The innermost dimension is a plain loop, so that the general stepping is paid per row.
     let rows = Layout::strided(
         &layout.shape()[..rank - 1],
@@ -584,6 +587,33 @@ fn gather<T: bytemuck::Pod>(from: &Buffer, layout: &Layout, to: &mut Buffer) {
         } else {
             for (i, out) in row.iter_mut().enumerate() {
                 *out = from[start + i * stride];
+            }
+        }
+    }
+}
+
+/// [`gather`] where neighbours of the storage lie along `dim` and not along the last dimension: by
+/// blocks, so that each line of the storage is read once.
+fn gather_across<T: bytemuck::Pod>(from: &[T], layout: &Layout, dim: usize, to: &mut [T]) {
+    const SIDE: usize = 32;
+    let last = layout.rank() - 1;
+    let (shape, strides) = (layout.shape(), layout.strides());
+    let distance: usize = shape[dim + 1..].iter().product();
+    let others = |strides: &[usize], offset: usize| {
+        let without = |sizes: &[usize]| [&sizes[..dim], &sizes[dim + 1..last]].concat();
+        Layout::strided(&without(shape), &without(strides), offset).expect("part of a layout")
+    };
+    let dense = Layout::contiguous("contiguous", shape).expect("the shape of a layout");
+    let (sources, targets) = (others(strides, layout.offset()), others(dense.strides(), 0));
+    for (source, target) in sources.positions().zip(targets.positions()) {
+        for across in (0..shape[dim]).step_by(SIDE) {
+            for along in (0..shape[last]).step_by(SIDE) {
+                for i in across..shape[dim].min(across + SIDE) {
+                    let to = &mut to[target + i * distance..][..shape[last]];
+                    for j in along..shape[last].min(along + SIDE) {
+                        to[j] = from[source + i + j * strides[last]];
+                    }
+                }
             }
         }
     }

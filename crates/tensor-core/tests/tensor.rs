@@ -31,6 +31,28 @@ fn strided_views_read_in_logical_order() {
     assert_eq!(wide.to_vec::<f32>().unwrap(), [0.0, 0.0, 1.0, 1.0].repeat(3));
 }
 
+/// Copies by blocks of 32: sizes on both sides of their borders, and dimensions around and between.
+#[test]
+fn copies_across_the_storage_have_the_logical_order() {
+    for (shape, order) in [
+        (&[70, 45][..], &[1, 0][..]),
+        (&[1, 40], &[1, 0]),
+        (&[33, 2], &[1, 0]),
+        (&[3, 40, 33], &[0, 2, 1]),
+        (&[3, 40, 33], &[2, 0, 1]),
+        (&[2, 31, 3, 34], &[3, 1, 0, 2]),
+        (&[2, 0, 3], &[2, 0, 1]),
+    ] {
+        let x = numbers(shape).permute(order).unwrap();
+        let want: Vec<f32> = x.layout().positions().map(|at| at as f32).collect();
+        assert_eq!(x.to_vec::<f32>().unwrap(), want, "{shape:?} {order:?}");
+    }
+    let part = numbers(&[50, 60]).narrow(0, 3, 40).unwrap().narrow(1, 7, 35).unwrap();
+    let part = part.transpose(0, 1).unwrap();
+    let want: Vec<f32> = part.layout().positions().map(|at| at as f32).collect();
+    assert_eq!(part.to_vec::<f32>().unwrap(), want);
+}
+
 #[test]
 fn mistakes_are_errors_that_name_both_sides() {
     let x = numbers(&[2, 3]);
