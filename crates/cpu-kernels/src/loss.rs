@@ -198,18 +198,21 @@ pub fn weights<T: Elementary>(targets: Targets<'_, T>) -> Result<f64> {
 ///
 /// As [`nll_loss`].
 pub fn nll_loss_backward<T: Elementary>(
-    grad: impl Fn(usize) -> T,
+    grad: impl Fn(usize) -> T + Sync + Send,
     divisor: f64,
     targets: Targets<'_, T>,
     out: &mut [T],
 ) -> Result<()> {
     targets.check_with("out", out.len())?;
-    out.fill(T::ZERO);
-    fpenv::ieee(|| {
-        for i in 0..targets.classes.len() {
+    // The elements of a sample, which hold the places of all its positions.
+    let sample = targets.count * targets.inner;
+    parallel::rows(sample, out, |start, piece| {
+        piece.fill(T::ZERO);
+        let samples = start / sample..(start + piece.len()) / sample;
+        for i in samples.start * targets.inner..samples.end * targets.inner {
             if let Some(place) = targets.place(i) {
                 let value = -(grad(i).into() * targets.weight(i)) / divisor;
-                out[place] = T::from_f64(value).canonical();
+                piece[place - start] = T::from_f64(value).canonical();
             }
         }
     });

@@ -165,21 +165,28 @@ pub fn layer_norm<T: Float>(
     expect_len(LAYER, "rstd", rstd.len(), mean.len())?;
     expect_size(LAYER, "x", x.len(), &[mean.len(), width])?;
     expect_len(LAYER, "out", out.len(), x.len())?;
-    let statistics = parallel::try_each(LAYER, mean.len(), x.len(), |row| {
-        let [mean, _, rstd] =
-            simd::dispatch(RowStatistics { x: &x[row * width..(row + 1) * width], eps });
-        Ok((T::from_f64(mean).canonical(), T::from_f64(rstd).canonical()))
-    })?;
-    for (row, &(m, r)) in statistics.iter().enumerate() {
-        (mean[row], rstd[row]) = (m, r);
+    let each = |x: &[T], mean: &mut T, rstd: &mut T, out: &mut [T]| {
+        let [wide_mean, _, wide_rstd] = simd::dispatch(RowStatistics { x, eps });
+        *mean = T::from_f64(wide_mean).canonical();
+        *rstd = T::from_f64(wide_rstd).canonical();
+        simd::dispatch(Row { x, mean: *mean, rstd: *rstd, weight, bias, out });
+    };
+    if width == 0 {
+        fpenv::ieee(|| mean.iter_mut().zip(rstd).for_each(|(m, r)| each(&[], m, r, &mut [])));
+        return Ok(());
     }
-    parallel::rows(width, out, |start, piece| {
-        for (i, out) in piece.chunks_exact_mut(width).enumerate() {
-            let (mean, rstd) = statistics[start / width + i];
-            let x = &x[start + i * width..][..width];
-            simd::dispatch(Row { x, mean, rstd, weight, bias, out });
-        }
-    });
+    // A row is normalised while it is still in a cache.
+    let rows = parallel::CHUNK.div_ceil(width);
+    parallel::chunks_mut(out, rows * width)
+        .zip(parallel::chunks_mut(mean, rows))
+        .zip(parallel::chunks_mut(rstd, rows))
+        .zip(parallel::chunks(x, rows * width))
+        .for_each(|(((out, mean), rstd), x)| {
+            let rows = out.chunks_exact_mut(width).zip(x.chunks_exact(width));
+            for ((out, x), (mean, rstd)) in rows.zip(mean.iter_mut().zip(rstd)) {
+                each(x, mean, rstd, out);
+            }
+        });
     Ok(())
 }
 

@@ -70,10 +70,12 @@ pub fn sum_columns<T: Float>(x: &[T], n: usize, inner: usize, out: &mut [f64]) -
                 continue;
             }
             let mut partials = memory::zeroed(OP, n.div_ceil(BLOCK) * inner)?;
+            // Wide pieces read longer stretches of memory, narrow ones leave something for everyone.
+            let width = if partials.len() < 16 * 256 { 64 } else { 256 };
             let blocks = chunks_mut(&mut partials, inner).zip(chunks(slab, BLOCK * inner));
             blocks.for_each(|(partial, block)| {
-                chunks_mut(partial, 256).enumerate().for_each(|(i, out)| {
-                    simd::dispatch(ColumnBlock { block, inner, first: i * 256, out });
+                chunks_mut(partial, width).enumerate().for_each(|(i, out)| {
+                    simd::dispatch(ColumnBlock { block, inner, first: i * width, out });
                 });
             });
             combine_columns(&partials, inner, out);

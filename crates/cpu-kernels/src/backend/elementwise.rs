@@ -6,7 +6,7 @@ use samebits_tensor_core::{DType, Element, Layout, Op, Result, Tensor, with_elem
 
 use super::{FLOATS, INTEGERS, WRAPS, filled, with_bits, with_float};
 use crate::elementwise::{self, Operand};
-use crate::integer;
+use crate::{integer, parallel};
 
 const EACH: &str = "each element is its own fixed sequence of correctly rounded operations";
 
@@ -45,7 +45,7 @@ pub(super) fn register_all() {
 
 fn binary<T: Element>(
     op: &Binary,
-    f: impl Fn(BinaryKind, Operand<'_, T>, Operand<'_, T>, &mut [T]) -> crate::Result<()>,
+    f: impl Fn(BinaryKind, Operand<'_, T>, Operand<'_, T>, &mut [T]) -> crate::Result<()> + Sync + Send,
 ) -> Result<Tensor> {
     let shape = broadcast(Binary::NAME, op.a.shape(), op.b.shape())?;
     let (a, b) = (op.a.expand(&shape)?, op.b.expand(&shape)?);
@@ -76,20 +76,24 @@ fn binary<T: Element>(
         if run == 0 {
             return Ok(());
         }
-        let starts = starts_a.positions().zip(starts_b.positions());
-        for (out, (a, b)) in out.chunks_exact_mut(run).zip(starts) {
-            let operand_a = if dense_a {
-                Operand::Each(&data_a[a..a + run])
-            } else {
-                Operand::Splat(data_a[a])
-            };
-            let operand_b = if dense_b {
-                Operand::Each(&data_b[b..b + run])
-            } else {
-                Operand::Splat(data_b[b])
-            };
-            f(op.kind, operand_a, operand_b, out)?;
-        }
+        parallel::try_rows(run, out, |start, out| {
+            let first = start / run;
+            let starts = starts_a.positions_from(first).zip(starts_b.positions_from(first));
+            for (out, (a, b)) in out.chunks_exact_mut(run).zip(starts) {
+                let operand_a = if dense_a {
+                    Operand::Each(&data_a[a..a + run])
+                } else {
+                    Operand::Splat(data_a[a])
+                };
+                let operand_b = if dense_b {
+                    Operand::Each(&data_b[b..b + run])
+                } else {
+                    Operand::Splat(data_b[b])
+                };
+                f(op.kind, operand_a, operand_b, out)?;
+            }
+            Ok(())
+        })?;
         Ok(())
     })
 }
@@ -166,10 +170,14 @@ fn converted(x: &Tensor, to: DType) -> Result<Tensor> {
         match to {
             DType::Bool => {
                 let zero = T::of(Exact::Integer(0));
-                let truths = out.as_mut_slice::<u8>()?;
-                truths.iter_mut().zip(from).for_each(|(to, x)| *to = u8::from(*x != zero));
+                parallel::pieces(out.as_mut_slice::<u8>()?, |start, truths| {
+                    let from = &from[start..][..truths.len()];
+                    truths.iter_mut().zip(from).for_each(|(to, x)| *to = u8::from(*x != zero));
+                });
             }
-            _ => with_element!(to, R => scalar::cast::<T, R>(from, out.as_mut_slice()?)),
+            _ => with_element!(to, R => parallel::pieces(out.as_mut_slice::<R>()?, |start, to| {
+                scalar::cast::<T, R>(&from[start..][..to.len()], to);
+            })),
         }
     });
     Ok(out)

@@ -4,6 +4,7 @@ use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{DType, Element, Op, Result, Tensor};
 
 use super::with_bits;
+use crate::parallel;
 
 pub(super) fn register_all() {
     register(Kernel::portable(
@@ -19,19 +20,19 @@ fn cat<T: Element>(op: &Cat) -> Result<Tensor> {
     let mut out = Tensor::scratch(&shape, op.dtype())?;
     let (_, size, inner) = outer_dim_inner(Cat::NAME, &shape, op.dim)?;
     let row = size * inner;
-    let to = out.as_mut_slice::<T>()?;
-    let mut first = 0;
-    for input in &op.inputs {
-        let input = input.contiguous()?;
-        let width = input.shape()[op.dim] * inner;
-        if width == 0 {
-            continue;
+    let inputs = op.inputs.iter().map(Tensor::contiguous).collect::<Result<Vec<_>>>()?;
+    let parts = inputs
+        .iter()
+        .map(|input| Ok((input.as_slice::<T>()?, input.shape()[op.dim] * inner)))
+        .collect::<Result<Vec<_>>>()?;
+    parallel::rows(row, out.as_mut_slice::<T>()?, |start, piece| {
+        for (i, mut to) in (start / row..).zip(piece.chunks_exact_mut(row)) {
+            for &(from, width) in &parts {
+                let (part, rest) = to.split_at_mut(width);
+                part.copy_from_slice(&from[i * width..][..width]);
+                to = rest;
+            }
         }
-        let from = input.as_slice::<T>()?.chunks_exact(width);
-        for (to, from) in to.chunks_exact_mut(row).zip(from) {
-            to[first..first + width].copy_from_slice(from);
-        }
-        first += width;
-    }
+    });
     Ok(out)
 }
