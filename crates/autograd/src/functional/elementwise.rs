@@ -140,8 +140,11 @@ pub fn square(x: &Tensor) -> Result<Tensor> {
 #[track_caller]
 pub fn exp(x: &Tensor) -> Result<Tensor> {
     let saved = x.clone();
-    Ok(Tensor::computed(unary(UnaryKind::Exp, x)?, &[x], move |grad| {
-        Ok(vec![Some(mul(grad, &exp(&saved)?)?)])
+    let value = unary(UnaryKind::Exp, x)?;
+    let result = value.clone();
+    Ok(Tensor::computed(value, &[x], move |grad| {
+        let y = if crate::is_recording() { exp(&saved)? } else { Tensor::from(&result) };
+        Ok(vec![Some(mul(grad, &y)?)])
     }))
 }
 
