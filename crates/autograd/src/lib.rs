@@ -40,10 +40,11 @@ pub use tensor::{Gradients, Tensor, To, backward, enable_grad, is_recording, no_
 
 use samebits_tensor_core::{Op, Tensor as Value, dispatch};
 
-/// Runs an operation with this crate's kernels in place.
+/// Runs an operation with this crate's kernels in place, and the ledger that the environment asks for.
 #[track_caller]
 pub(crate) fn run<O: Op>(op: &O) -> Result<O::Output> {
     samebits_cpu_kernels::install();
+    samebits_recorder::begin();
     dispatch(op)
 }
 

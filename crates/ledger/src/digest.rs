@@ -19,6 +19,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use samebits_numerics::simd;
 use serde::{Deserialize, Serialize};
 
 /// The bytes of a word.
@@ -152,11 +153,31 @@ pub fn finish(sum: u64, bytes: u64) -> Digest {
     Digest(x ^ (x >> 31))
 }
 
+/// The sum with the best instructions that the machine has.
+fn sum_by(first_word: u64, bytes: &[u8], canonical: impl Fn(u64) -> u64) -> u64 {
+    simd::dispatch(Sum { first_word, bytes, canonical })
+}
+
+struct Sum<'a, F> {
+    first_word: u64,
+    bytes: &'a [u8],
+    canonical: F,
+}
+
+impl<F: Fn(u64) -> u64> simd::Kernel for Sum<'_, F> {
+    type Output = u64;
+
+    #[inline(always)]
+    fn run(self) -> u64 {
+        sum_of_blocks(self.first_word, self.bytes, self.canonical)
+    }
+}
+
 /// One body for every element type: blocks of words whose terms do not depend on each other, which
 /// the compiler turns into vector instructions.
 #[inline(always)]
-fn sum_by(first_word: u64, bytes: &[u8], canonical: impl Fn(u64) -> u64) -> u64 {
-    const LANES: usize = 8;
+fn sum_of_blocks(first_word: u64, bytes: &[u8], canonical: impl Fn(u64) -> u64) -> u64 {
+    const LANES: usize = 16;
     const OFFSETS: [u64; LANES] = {
         let mut offsets = [0; LANES];
         let mut lane = 0;

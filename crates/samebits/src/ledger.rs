@@ -7,11 +7,12 @@
 //! |---|---|
 //! | a part of a program | [`scope`], or a [`Ledger`] with settings and its [`record`](Ledger::record) |
 //! | a training | [`Trainer::ledger`](crate::trainer::Trainer::ledger) |
-//! | a process | the environment variable `SAMEBITS_LEDGER=PATH`, and [`install`](crate::install) |
+//! | a process | the environment variable `SAMEBITS_LEDGER=PATH` |
 //!
 //! A ledger holds the operations of the threads that record to it, in the order in which they
 //! finish; ledgers that are to be compared record one thread. Operations that re-run mode repeats
-//! are recorded once. A record is never left out: an operation that cannot be written down fails.
+//! are recorded once. A record is never left out: if one cannot be written, the operations after it
+//! fail.
 //!
 //! # Determinism
 //!
@@ -36,49 +37,21 @@
 //! # Ok::<(), samebits::ledger::Error>(())
 //! ```
 
-mod digest;
-mod recorder;
-
-use std::collections::BTreeMap;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use samebits_ledger::record::{Header, Program};
-use samebits_ledger::writer::file_of_rank;
-use samebits_ledger::{Writer, writer};
-use samebits_tensor_core::observe::{self, LEDGER_VARIABLE, Observer};
+use parking_lot::Mutex;
+use samebits_recorder::{Recorder, Settings};
+use samebits_tensor_core::Tensor as Value;
+use samebits_tensor_core::observe;
 
 use crate::environment::{self, Environment};
 use crate::nn::Module;
-use crate::{Generator, Gradients, Tensor, random};
-use recorder::{Recorder, Refusal};
+use crate::{Generator, Gradients, Tensor};
 
 pub use samebits_ledger::record::{Detail, Digests};
-
-/// A result whose error is this module's [`enum@Error`].
-pub type Result<T, E = Error> = std::result::Result<T, E>;
-
-/// What can go wrong with a ledger.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// The file cannot be written.
-    #[error(transparent)]
-    Write(#[from] writer::Error),
-    /// A tensor cannot be read from its device.
-    #[error(transparent)]
-    Tensor(#[from] crate::Error),
-    /// A setting that ledgers do not have.
-    #[error("ledger: {0}")]
-    Invalid(String),
-    /// It is finished: nothing can be recorded any more.
-    #[error("ledger: {} is finished, so nothing more can be recorded", path.display())]
-    Finished {
-        /// The file.
-        path: PathBuf,
-    },
-}
+pub use samebits_recorder::{Error, Result, digest};
 
 /// Creates a ledger at `path`, records the operations of this thread in `f`, and finishes it.
 ///
@@ -94,27 +67,24 @@ pub fn scope<R>(path: impl AsRef<Path>, f: impl FnOnce() -> R) -> Result<R> {
 
 /// The ledger that `SAMEBITS_LEDGER` asked for, if it did.
 pub fn of_process() -> Option<Ledger> {
-    OF_PROCESS.get().cloned()
+    static LEDGER: OnceLock<Option<Ledger>> = OnceLock::new();
+    install();
+    LEDGER.get_or_init(|| samebits_recorder::of_process().map(Ledger::of)).clone()
 }
-
-static OF_PROCESS: OnceLock<Ledger> = OnceLock::new();
 
 /// Begins the ledger that the environment asks for. If it cannot be written, operations say so.
 pub(crate) fn install() {
-    let Some(path) = std::env::var_os(LEDGER_VARIABLE).filter(|path| !path.is_empty()) else {
-        return;
-    };
-    let observer: Arc<dyn Observer> = match Ledger::options(PathBuf::from(path)).unbuffered() {
-        Ok(ledger) => OF_PROCESS.get_or_init(|| ledger).recorder.clone(),
-        Err(error) => Arc::new(Refusal(error.to_string())),
-    };
-    observe::set_global(Some(observer));
+    samebits_recorder::describe_with(described);
+    samebits_recorder::begin();
 }
 
-/// A ledger that is being written. Clones write to the same file.
+/// A ledger that is being written. Clones write to the same file. When the last of them is dropped,
+/// what was recorded is in the file.
 #[derive(Clone)]
 pub struct Ledger {
     recorder: Arc<Recorder>,
+    /// The parameters whose gradients a step records.
+    watched: Arc<Mutex<Vec<(String, Tensor)>>>,
 }
 
 impl fmt::Debug for Ledger {
@@ -137,18 +107,11 @@ impl Ledger {
 
     /// A ledger with settings.
     pub fn options(path: impl AsRef<Path>) -> Options {
-        Options {
-            path: path.as_ref().to_owned(),
-            rank: 0,
-            world_size: 1,
-            detail: Detail::Op,
-            digests: Digests::Full,
-            seeds: random::initial_seed()
-                .map(|seed| ("default".to_owned(), seed))
-                .into_iter()
-                .collect(),
-            data: None,
-        }
+        Options { settings: Settings::new(path.as_ref().to_owned()) }
+    }
+
+    fn of(recorder: Arc<Recorder>) -> Ledger {
+        Ledger { recorder, watched: Arc::default() }
     }
 
     /// Runs `f` and records the operations of this thread.
@@ -173,7 +136,9 @@ impl Ledger {
     /// [`step`](Ledger::step) does so too, because a step replaces the parameters. The first step
     /// needs it before: its gradients are those of the watched parameters.
     pub fn watch(&self, model: &(impl Module + ?Sized)) {
-        self.recorder.watch(&|visit| model.visit("", visit));
+        let tensors = tensors(model);
+        self.recorder.watch(values(&tensors));
+        *self.watched.lock() = tensors;
     }
 
     /// Records a batch: its tensors, and the indices of its samples.
@@ -182,7 +147,8 @@ impl Ledger {
     ///
     /// As [`step`](Ledger::step).
     pub fn batch(&self, tensors: &[&Tensor], indices: Option<&Tensor>) -> Result<()> {
-        self.recorder.batch(tensors, indices)
+        let tensors: Vec<&Value> = tensors.iter().map(|tensor| tensor.value()).collect();
+        self.recorder.batch(&tensors, indices.map(Tensor::value))
     }
 
     /// Records the end of a step, after the optimiser has changed `model`, and goes on to the next:
@@ -199,9 +165,27 @@ impl Ledger {
         gradients: &Gradients,
         generator: Option<&Generator>,
     ) -> Result<()> {
-        self.recorder.step(loss, &|visit| model.visit("", visit), gradients, generator)?;
-        self.watch(model);
+        // The gradients are those of the parameters that the step has replaced.
+        let of = |(name, tensor): &(String, Tensor)| {
+            Some((name.clone(), gradients.of(tensor)?.value().clone()))
+        };
+        let gradients = self.watched.lock().iter().filter_map(of).collect();
+        let tensors = tensors(model);
+        let parameters = values(&tensors);
+        self.recorder.step(loss.map(Tensor::value), parameters.clone(), gradients, generator)?;
+        self.recorder.watch(parameters);
+        *self.watched.lock() = tensors;
         Ok(())
+    }
+
+    /// Writes everything that was recorded so far to the file. Without this it is there within a
+    /// moment.
+    ///
+    /// # Errors
+    ///
+    /// As [`step`](Ledger::step).
+    pub fn flush(&self) -> Result<()> {
+        self.recorder.flush()
     }
 
     /// Marks the ledger as complete. Afterwards nothing can be recorded.
@@ -214,37 +198,42 @@ impl Ledger {
     }
 }
 
+/// The tensors of a model by name.
+fn tensors(model: &(impl Module + ?Sized)) -> Vec<(String, Tensor)> {
+    let mut tensors = Vec::new();
+    model.visit("", &mut |name, _, tensor| tensors.push((name.to_owned(), tensor.clone())));
+    tensors
+}
+
+fn values(tensors: &[(String, Tensor)]) -> Vec<(String, Value)> {
+    tensors.iter().map(|(name, tensor)| (name.clone(), tensor.value().clone())).collect()
+}
+
 /// The settings of a [`Ledger`].
 #[derive(Clone, Debug)]
 pub struct Options {
-    path: PathBuf,
-    rank: u32,
-    world_size: u32,
-    detail: Detail,
-    digests: Digests,
-    seeds: BTreeMap<String, u64>,
-    data: Option<String>,
+    settings: Settings,
 }
 
 impl Options {
     /// Which of how many ranks this is. Each writes a file of its own.
     #[must_use]
     pub fn rank(mut self, rank: u32, world_size: u32) -> Options {
-        (self.rank, self.world_size) = (rank, world_size);
+        (self.settings.rank, self.settings.world_size) = (rank, world_size);
         self
     }
 
     /// How much to record: every operation, or steps alone.
     #[must_use]
     pub fn detail(mut self, detail: Detail) -> Options {
-        self.detail = detail;
+        self.settings.detail = detail;
         self
     }
 
     /// What digests cover.
     #[must_use]
     pub fn digests(mut self, digests: Digests) -> Options {
-        self.digests = digests;
+        self.settings.digests = digests;
         self
     }
 
@@ -252,14 +241,14 @@ impl Options {
     /// as `default`.
     #[must_use]
     pub fn seed(mut self, name: impl Into<String>, seed: u64) -> Options {
-        self.seeds.insert(name.into(), seed);
+        self.settings.seeds.insert(name.into(), seed);
         self
     }
 
     /// Writes down what identifies the data: a name with a version, or a digest.
     #[must_use]
     pub fn data(mut self, identity: impl Into<String>) -> Options {
-        self.data = Some(identity.into());
+        self.settings.data = Some(identity.into());
         self
     }
 
@@ -271,67 +260,19 @@ impl Options {
     /// the detail is [`Detail::Layer`], which only recorders of other frameworks have.
     pub fn create(self) -> Result<Ledger> {
         crate::install();
-        self.begin(false)
-    }
-
-    /// A ledger whose records are in the file at once, because nobody will say when it ends.
-    fn unbuffered(self) -> Result<Ledger> {
-        self.begin(true)
-    }
-
-    fn begin(self, unbuffered: bool) -> Result<Ledger> {
-        let Options { path, rank, world_size, detail, digests, seeds, data } = self;
-        if rank >= world_size {
-            let message = format!("rank {rank} is not below the number of ranks, {world_size}");
-            return Err(Error::Invalid(message));
-        }
-        if world_size > 1 && path.extension().is_some_and(|extension| extension == "jsonl") {
-            let message = format!(
-                "{} is a file, but each of {world_size} ranks needs one of its own: name a folder",
-                path.display()
-            );
-            return Err(Error::Invalid(message));
-        }
-        if detail == Detail::Layer {
-            let message = "expected detail `step` or `op`, found `layer`".to_owned();
-            return Err(Error::Invalid(message));
-        }
-        let writer =
-            Program { name: "samebits".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
-        let environment = described(&environment::current());
-        let header = Header { world_size, writer, detail, digests, environment, seeds, data };
-        let writer = Writer::create(&file_of_rank(&path, rank), rank, header)?;
-        Ok(Ledger { recorder: Arc::new(Recorder::new(writer, detail, digests, unbuffered)) })
+        Ok(Ledger::of(Arc::new(Recorder::create(self.settings)?)))
     }
 }
 
-/// The environment as a header has it.
-fn described(environment: &Environment) -> BTreeMap<String, String> {
-    let Environment { simd: (simd, supported), .. } = environment;
-    let mut entries = BTreeMap::new();
-    let mut enter = |name: &str, value: &dyn fmt::Display| {
-        entries.insert(name.to_owned(), value.to_string());
-    };
-    enter("system", &format_args!("{} {}", std::env::consts::OS, std::env::consts::ARCH));
-    enter("numerics_version", &environment.numerics_version);
-    enter("level", &environment.level);
-    enter("rerun", &environment.rerun);
-    enter("threads", &environment.threads);
-    enter("simd", simd);
-    enter("simd_supported", supported);
-    enter("subnormals", if environment.ieee { &"kept" } else { &"flushed" });
-    match &environment.cuda {
-        Err(why) => enter("cuda", &format_args!("none: {why}")),
-        Ok(devices) => {
-            for (device, name) in devices {
-                enter(&device.to_string(), name);
-            }
-        }
-    }
-    for (library, found) in &environment.libraries {
-        enter(library, found);
-    }
-    enter("cublas_workspace_config", &environment.cublas_workspace_config);
-    enter("convolution_choices", &environment.autotuner);
-    entries
+/// What the facade knows of the environment beside the recorder.
+fn described() -> Vec<(String, String)> {
+    let Environment { cuda, libraries, cublas_workspace_config, autotuner, .. } =
+        environment::current();
+    let cuda = cuda.err().map(|why| ("cuda".to_owned(), format!("none: {why}")));
+    let libraries = libraries.into_iter().map(|(library, found)| (library.to_owned(), found));
+    let choices = [
+        ("cublas_workspace_config".to_owned(), cublas_workspace_config.to_string()),
+        ("convolution_choices".to_owned(), autotuner),
+    ];
+    cuda.into_iter().chain(libraries).chain(choices).collect()
 }

@@ -35,6 +35,7 @@ mod inherit;
 pub mod io;
 pub mod ledger;
 mod lockstep;
+mod threads;
 pub mod trainer;
 
 pub use digest::digest;
@@ -60,6 +61,7 @@ pub use samebits_tensor_core::tensor::set_fill_uninitialized;
 pub use samebits_tensor_core::{
     DType, Determinism, Device, Error, Layout, Op, Result, bf16, f16, ops, random, registry,
 };
+pub use threads::{ThreadsMissing, on_threads};
 
 /// Runs an operation, with the kernels of every device that this build has in place; see
 /// [`samebits_tensor_core::dispatch`].
@@ -86,8 +88,8 @@ pub fn dispatch_at<O: Op>(op: &O, level: Determinism) -> Result<O::Output> {
 
 /// Registers the kernels of every device, and makes the CUDA devices of this machine usable.
 /// Everything in this crate does so itself; call it before using `samebits_tensor_core` directly.
-/// Also begins the [`ledger`] that the environment variable `SAMEBITS_LEDGER` asks for, so call it
-/// before the first operation of a program that is to be recorded in this way.
+/// Also begins the [`ledger`] that the environment variable `SAMEBITS_LEDGER` asks for, as the first
+/// operation on a [`Tensor`] does.
 ///
 /// Without a CUDA driver there are no CUDA devices, and that is all; [`cuda::install`] says why.
 pub fn install() {

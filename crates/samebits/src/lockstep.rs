@@ -10,7 +10,7 @@ use samebits_tensor_core::Tensor as Value;
 use samebits_tensor_core::observe::{self, Call, Observer};
 use samebits_tensor_core::rerun::Output as _;
 
-use crate::{Determinism, Device, Error, Result, determinism};
+use crate::{Determinism, Device, Error, Result, determinism, on_threads};
 
 /// What one of the two programs of [`lockstep`] runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -204,14 +204,8 @@ pub fn lockstep<R: Send>(
         let observer = Arc::new(Participant { meeting: meeting.clone(), side });
         let observed =
             || observe::scope(observer, || determinism::scope(level, || program(device)));
-        let result = match threads {
-            None => observed(),
-            Some(threads) => rayon::ThreadPoolBuilder::new()
-                .num_threads(threads)
-                .build()
-                .map_err(|error| Error::invalid("lockstep", error.to_string()))
-                .and_then(|pool| pool.install(observed)),
-        };
+        let result = on_threads(threads, observed)
+            .unwrap_or_else(|missing| Err(Error::invalid("lockstep", missing.to_string())));
         ending.error = result.as_ref().err().cloned();
         result
     };

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
+use std::time::Duration;
 
 use samebits::data::{DataLoader, Memory, Stack, Stacked};
 use samebits::functional::cross_entropy;
@@ -88,7 +89,7 @@ fn folder() -> (tempfile::TempDir, impl Fn(&str) -> PathBuf) {
 }
 
 fn on_threads<R: Send>(threads: usize, f: impl FnOnce() -> R + Send) -> R {
-    rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(f)
+    samebits::on_threads(Some(threads), f).unwrap()
 }
 
 #[test]
@@ -208,10 +209,10 @@ fn digests_do_not_depend_on_layout_pieces_or_payloads_of_nan() {
 
     let ledger = Ledger::options(path("some.jsonl")).digests(Digests::Sampled).create().unwrap();
     ledger.batch(&[&large, &quiet], None).unwrap();
-    let sampled = fs::read_to_string(path("some.jsonl")).unwrap();
     drop(ledger);
-    let sampled: Record = serde_json::from_str(sampled.lines().last().unwrap()).unwrap();
-    let Event::Header(header) = sampled.event else { panic!("records wait for a flush") };
+    let sampled = self::records(&path("some.jsonl"));
+    assert_eq!(sampled.len(), 2);
+    let Event::Header(header) = &sampled[0].event else { panic!("{:?}", sampled[0]) };
     assert_eq!(header.digests, Digests::Sampled);
 }
 
@@ -262,11 +263,11 @@ fn an_error_leaves_what_came_before_it_in_the_file() {
         loss(model, batch)
     });
     assert!(failed.is_err());
-    // As if the process were killed: neither flushed nor finished.
-    std::mem::forget(ledger);
-    std::mem::forget(run);
+    // Not finished.
+    drop((ledger, run));
     let records = records(&path("run.jsonl"));
-    assert!(matches!(records.last().unwrap().event, Event::Step(_)));
+    // The batch that failed.
+    assert!(matches!(records.last().unwrap().event, Event::Data(_)));
     let steps = records.iter().filter(|record| matches!(record.event, Event::Step(_)));
     assert_eq!(steps.count(), 2);
 }
@@ -305,49 +306,72 @@ fn what_cannot_be_recorded_is_an_error() {
     }
 }
 
-/// The variable is read once in a process, so each case is a process of its own.
+/// Set in a process that another test starts: what it does.
+const ROLE: &str = "SAMEBITS_TEST_LEDGER_ROLE";
+/// More than the recorder's queue holds.
+const MANY: usize = 10_000;
+
+fn play(role: &str, ledger: &Path) -> Output {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "child", "--nocapture"])
+        .env(ROLE, role)
+        .env("SAMEBITS_LEDGER", ledger)
+        .output()
+        .unwrap()
+}
+
+fn squares(n: usize) {
+    let x = Tensor::scalar(2.0f32);
+    for _ in 0..n {
+        x.square().unwrap();
+    }
+}
+
+/// The other tests start it in a process of its own.
+#[test]
+#[allow(clippy::print_stdout, reason = "it tells its parent")]
+fn child() {
+    match std::env::var(ROLE).as_deref() {
+        // A program that never calls the facade.
+        Ok("plain") => match Tensor::scalar(2.0f32).square().and_then(|x| x.item::<f32>()) {
+            Ok(x) => println!("{x:?}"),
+            Err(error) => println!("{error}"),
+        },
+        Ok("abort") => {
+            squares(MANY);
+            std::thread::sleep(Duration::from_secs(1));
+            squares(10);
+            std::process::abort();
+        }
+        _ => {}
+    }
+}
+
 #[test]
 fn the_environment_asks_for_a_ledger_of_the_process() {
     let (_folder, path) = folder();
-    let child = |role: &str, ledger: &Path| {
-        let output = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", role, "--ignored", "--nocapture"])
-            .env("SAMEBITS_LEDGER", ledger)
-            .output()
-            .unwrap();
+    let said = |role: &str, ledger: &Path| {
+        let output = play(role, ledger);
         let said = String::from_utf8(output.stdout).unwrap();
         assert!(output.status.success(), "{said}");
         said
     };
-    let said = child("role_with_install", &path("run.jsonl"));
-    assert!(said.contains("4.0"), "{said}");
+    let first = said("plain", &path("run.jsonl"));
+    assert!(first.contains("4.0"), "{first}");
     let found = records(&path("run.jsonl"));
     assert_eq!(operations(&found).len(), 1);
+    let Event::Header(header) = &found[0].event else { panic!("{:?}", found[0]) };
+    assert!(header.environment.contains_key("threads"));
 
-    let said = child("role_with_install", &path("run.jsonl"));
-    assert!(said.contains("square: ledger: ") && said.contains("exists already"), "{said}");
-    let said = child("role_without_install", &path("other.jsonl"));
-    assert!(said.contains("square: the environment variable SAMEBITS_LEDGER is set"), "{said}");
-    assert!(!path("other.jsonl").exists());
+    let again = said("plain", &path("run.jsonl"));
+    assert!(again.contains("square: ledger: ") && again.contains("exists already"), "{again}");
 }
 
 #[test]
-#[ignore = "a role in another test, which sets the environment"]
-fn role_with_install() {
-    samebits::install();
-    say();
-}
-
-#[test]
-#[ignore = "a role in another test, which sets the environment"]
-fn role_without_install() {
-    say();
-}
-
-#[allow(clippy::print_stdout)]
-fn say() {
-    match Tensor::scalar(2.0f32).square().and_then(|x| x.item::<f32>()) {
-        Ok(x) => println!("{x:?}"),
-        Err(error) => println!("{error}"),
-    }
+fn a_killed_process_leaves_all_but_its_last_moment() {
+    let (_folder, path) = folder();
+    assert!(!play("abort", &path("run.jsonl")).status.success());
+    let found = records(&path("run.jsonl"));
+    let found = operations(&found).len();
+    assert!((MANY..=MANY + 10).contains(&found), "{found}");
 }

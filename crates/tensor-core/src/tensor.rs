@@ -3,7 +3,7 @@
 mod views;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use samebits_numerics::memory::{self, OutOfMemory};
 
@@ -30,6 +30,28 @@ pub struct Tensor {
 enum Storage {
     Host(Arc<Buffer>),
     Device(Arc<dyn DeviceBuffer>),
+}
+
+/// Stands for the storage of a [`Tensor`] and keeps its [address](Tensor::storage_address) from
+/// being given to another one, but not its elements. What it stands for never changes: writing to a
+/// tensor that has such a reference copies first.
+#[derive(Clone, Debug)]
+pub struct StorageRef(WeakStorage);
+
+#[derive(Clone, Debug)]
+enum WeakStorage {
+    Host(Weak<Buffer>),
+    Device(Weak<dyn DeviceBuffer>),
+}
+
+impl StorageRef {
+    /// Whether a tensor still has the storage.
+    pub fn is_alive(&self) -> bool {
+        match &self.0 {
+            WeakStorage::Host(buffer) => buffer.strong_count() > 0,
+            WeakStorage::Device(buffer) => buffer.strong_count() > 0,
+        }
+    }
 }
 
 /// Making tensors.
@@ -286,6 +308,14 @@ impl Tensor {
         }
     }
 
+    /// Stands for the storage without keeping it, for what is remembered about its contents.
+    pub fn storage(&self) -> StorageRef {
+        StorageRef(match &self.storage {
+            Storage::Host(buffer) => WeakStorage::Host(Arc::downgrade(buffer)),
+            Storage::Device(buffer) => WeakStorage::Device(Arc::downgrade(buffer)),
+        })
+    }
+
     /// The device memory and where in it this tensor lies, for a backend's kernels.
     pub fn device_buffer(&self) -> Option<&Arc<dyn DeviceBuffer>> {
         match &self.storage {
@@ -376,7 +406,8 @@ impl Tensor {
         }
     }
 
-    /// The elements of a dense host tensor, to be written. Copies first if they are shared.
+    /// The elements of a dense host tensor, to be written. Copies first if they are shared, or if a
+    /// [`StorageRef`] stands for them.
     ///
     /// # Errors
     ///

@@ -34,7 +34,8 @@ mod trace;
 
 pub use bits::{Bits, Difference, Extent, Place, compare};
 pub use reproducible::{NotReproducible, Results, assert_reproducible, check_reproducible};
-pub use setting::{Setting, ThreadsMissing};
+pub use samebits::ThreadsMissing;
+pub use setting::Setting;
 pub use trace::{Cause, Parting};
 
 use std::borrow::Borrow;

@@ -3,7 +3,7 @@ use std::sync::OnceLock;
 
 use parking_lot::Mutex;
 use samebits::numerics::simd::{self, Level};
-use samebits::{Device, DeviceKind};
+use samebits::{Device, DeviceKind, ThreadsMissing, on_threads};
 use serde::Serialize;
 
 /// What may not show in any bit: where the corpus is computed, and how.
@@ -64,25 +64,9 @@ impl Setting {
         static ONE: Mutex<()> = Mutex::new(());
         let _one = ONE.lock();
         let _level = Limited::to(self.simd);
-        let run = || match self.threads {
-            None => Ok(f()),
-            Some(threads) => {
-                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-                Ok(pool.map_err(|source| ThreadsMissing { threads, source })?.install(f))
-            }
-        };
+        let run = || on_threads(self.threads, f);
         if self.contention { under_contention(run) } else { run() }
     }
-}
-
-/// The threads of a setting cannot be started.
-#[derive(Debug, thiserror::Error)]
-#[error("{threads} threads could not be started: {source}")]
-pub struct ThreadsMissing {
-    /// How many.
-    pub threads: usize,
-    /// Why.
-    pub source: rayon::ThreadPoolBuildError,
 }
 
 /// `cpu, 3 threads, portable, contention`.

@@ -3,10 +3,10 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use samebits::Result;
+use samebits::ledger::{Digests, digest};
 use samebits::tensor_core::Tensor as Value;
 use samebits::tensor_core::observe::{self, Call, Observer};
 use samebits_ledger::Digest;
-use samebits_ledger::digest::{Element, sum64};
 
 /// The first operation in which two runs parted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,7 +112,9 @@ impl Trace {
 
 impl Observer for Trace {
     fn observe(&self, call: &Call<'_>) -> Result<()> {
-        let digests = |tensors: &[&Value]| tensors.iter().map(|x| digest(x)).collect::<Result<_>>();
+        let digests = |tensors: &[&Value]| -> Result<_> {
+            tensors.iter().map(|x| digest(x, Digests::Full)).collect()
+        };
         let step = Step {
             name: format!("{} ({}, at {})", call.op, call.pass, call.caller),
             inputs: digests(call.inputs)?,
@@ -123,8 +125,4 @@ impl Observer for Trace {
         self.steps.lock().push(step);
         Ok(())
     }
-}
-
-fn digest(x: &Value) -> Result<Digest> {
-    Ok(sum64(Element::of(x.dtype().name()), &x.to_bytes()?))
 }

@@ -1,0 +1,91 @@
+//! The recorder that the environment asks for.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Once, OnceLock};
+
+use samebits_numerics::{NUMERICS_VERSION, fpenv, simd};
+use samebits_tensor_core::observe::{self, Call, LEDGER_VARIABLE, Observer};
+use samebits_tensor_core::{Device, backend, determinism, rerun};
+
+use crate::exit::at_exit;
+use crate::{Recorder, Settings};
+
+static OF_PROCESS: OnceLock<Arc<Recorder>> = OnceLock::new();
+
+/// Begins the ledger that `SAMEBITS_LEDGER` asks for; later calls return at once. If it cannot be
+/// written, operations say so.
+pub fn begin() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let Some(path) = std::env::var_os(LEDGER_VARIABLE).filter(|path| !path.is_empty()) else {
+            return;
+        };
+        let observer: Arc<dyn Observer> = match Recorder::create(Settings::new(PathBuf::from(path)))
+        {
+            Ok(recorder) => {
+                at_exit(write_the_rest);
+                OF_PROCESS.get_or_init(|| Arc::new(recorder)).clone()
+            }
+            Err(error) => Arc::new(Refusal(error.to_string())),
+        };
+        observe::set_global(Some(observer));
+    });
+}
+
+/// The recorder that [`begin`] has begun.
+pub fn of_process() -> Option<Arc<Recorder>> {
+    OF_PROCESS.get().cloned()
+}
+
+extern "C" fn write_the_rest() {
+    if let Some(recorder) = OF_PROCESS.get() {
+        // The process has ended, and nobody is left to be told of an error.
+        let _ = recorder.flush();
+    }
+}
+
+/// In the place of a recorder that could not be made.
+struct Refusal(String);
+
+impl Observer for Refusal {
+    fn observe(&self, call: &Call<'_>) -> samebits_tensor_core::Result<()> {
+        Err(samebits_tensor_core::Error::Observer { op: call.op, message: self.0.clone() })
+    }
+}
+
+/// More of the environment than this crate knows.
+type Describe = fn() -> Vec<(String, String)>;
+
+static MORE: OnceLock<Describe> = OnceLock::new();
+
+/// Headers of ledgers also hold what `describe` says of the environment. The first call counts.
+pub fn describe_with(describe: Describe) {
+    MORE.get_or_init(|| describe);
+}
+
+/// The environment as a header has it.
+pub(crate) fn environment() -> BTreeMap<String, String> {
+    let mut entries = BTreeMap::new();
+    let mut enter = |name: &str, value: String| entries.insert(name.to_owned(), value);
+    enter("system", format!("{} {}", std::env::consts::OS, std::env::consts::ARCH));
+    enter("numerics_version", NUMERICS_VERSION.to_string());
+    enter("level", determinism::required().to_string());
+    enter("rerun", rerun::times().to_string());
+    enter("threads", threads().to_string());
+    enter("simd", simd::level().name().to_owned());
+    enter("simd_supported", simd::supported().name().to_owned());
+    enter("subnormals", if fpenv::is_ieee() { "kept" } else { "flushed" }.to_owned());
+    for device in backend::devices() {
+        if let (true, Ok(backend)) = (device != Device::Cpu, backend::backend(device)) {
+            enter(&device.to_string(), backend.name());
+        }
+    }
+    entries.extend(MORE.get().into_iter().flat_map(|describe| describe()));
+    entries
+}
+
+#[allow(clippy::disallowed_methods, reason = "it is reported and decides nothing")]
+fn threads() -> usize {
+    rayon::current_num_threads()
+}
