@@ -171,12 +171,15 @@ impl Context<'_> {
         let seed = |operation: &Operation| -> Option<Value> {
             operation.generator.as_ref()?.before.get("seed").cloned()
         };
-        let cause = if seed(a) == seed(b) { Cause::Generator } else { Cause::Seed };
-        let mut sentence = match (seed(a), seed(b)) {
+        let (cause, mut sentence) = match (seed(a), seed(b)) {
             (Some(a), Some(b)) if a != b => {
-                format!("{place} draws from a generator of another seed: {a} in A and {b} in B.")
+                let what = format!("of another seed: {a} in A and {b} in B.");
+                (Cause::Seed, format!("{place} draws from a generator {what}"))
             }
-            _ => format!("The generator stands at another position before {place}."),
+            _ => {
+                let sentence = format!("The generator stands at another position before {place}.");
+                (Cause::Generator, sentence)
+            }
         };
         // Where it last stood equally.
         for i in (0..first.a.0).rev() {
