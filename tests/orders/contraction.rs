@@ -1,5 +1,4 @@
 use samebits::functional as f;
-use samebits::numerics::simd::{self, Level};
 use samebits::ops::ConvParams;
 use samebits::sparse::{SparseCoo, sparse_bmm, sparse_mm};
 use samebits::tensor_core::Tensor as Value;
@@ -174,14 +173,12 @@ fn gradients_of_kernels() {
 #[test]
 fn the_order_is_the_same_at_every_level() {
     let k = 2 * BLOCK + 40;
-    for level in Level::ALL {
-        simd::limit(level);
+    test_support::at_every_level(|_| {
         check_chain("matmul", k, BLOCK, everywhere, |a| {
             let product = f::matmul(&constant(a, &[1, k], DType::F32), &ones(&[k, 37], DType::F32));
             values(product.unwrap().value())
         });
-    }
-    simd::limit(simd::supported());
+    });
 }
 
 /// A chain without blocks, and one with others, are told from the written one.

@@ -114,7 +114,22 @@ const KEPT_TO: &[(&[&str], &str, &[&str], &str)] = &[
         &[],
         "no grid may depend on an attribute of the device",
     ),
+    (
+        &["crates/", "tests/"],
+        "simd::limit(",
+        &["crates/testing/src/setting.rs", "tests/support/src/lib.rs"],
+        "the level is the process's: tests take turns in `test_support::at_every_level`",
+    ),
 ];
+
+/// Instructions whose block may promise `preserves_flags`. On x86 that speaks of the exception flags of
+/// MXCSR too, which arithmetic sets and `ldmxcsr` replaces.
+const KEEP_FLAGS: &[&str] = &["stmxcsr", "mrs", "msr"];
+
+/// Instructions whose block may promise `nomem`. `stmxcsr` writes memory, and the control word that
+/// `ldmxcsr` and `msr` load is ordered with other floating-point operations by memory alone
+/// (`fpenv::ieee`).
+const KEEP_MEMORY: &[&str] = &["mrs"];
 
 /// Files longer than this want a wall.
 const MOST_LINES: usize = 700;
@@ -279,10 +294,43 @@ fn check_source(file: &Path, text: &str, findings: &mut Vec<String>) {
             findings.push(format!("{shown}: `{word}` has no place here: {why}"));
         }
     }
+    for (at, problem) in wrong_assembly(text) {
+        findings.push(format!("{shown}:{at}: {problem}"));
+    }
     let root_module = path.ends_with("src/lib.rs") || path.ends_with("src/main.rs");
     if root_module && !text.starts_with("//!") && !text.starts_with("#!") {
         findings.push(format!("{shown}: begins without a //! summary"));
     }
+}
+
+/// Inline assembly whose options promise the compiler what its instructions do not keep, by line.
+fn wrong_assembly(text: &str) -> Vec<(usize, String)> {
+    let mut wrong = Vec::new();
+    for (start, call) in text.match_indices(concat!("as", "m!(")) {
+        // The block of a template, its operands and, last, its options.
+        let block = text[start + call.len()..].split(";\n").next().unwrap_or("");
+        let (code, options) = block.split_once("options(").unwrap_or((block, ""));
+        // Of several, or of one that a macro names, nothing is known.
+        let instruction = match code.trim_start().split('"').collect::<Vec<_>>()[..] {
+            ["", line, _] => line.split(' ').next().unwrap_or(""),
+            _ => "these instructions",
+        };
+        let promised = |option: &str| options.split([',', ')']).any(|word| word.trim() == option);
+        let mut report = |option: &str, kept: &[&str]| {
+            if promised(option) && !kept.contains(&instruction) {
+                let at = text[..start].lines().count();
+                wrong.push((at, format!("{instruction} must not promise `{option}`")));
+            }
+        };
+        report("preserves_flags", KEEP_FLAGS);
+        report("nomem", KEEP_MEMORY);
+        // Pure blocks may be left out, moved and merged.
+        report("pure", &[]);
+        if instruction.ends_with("mxcsr") {
+            report("readonly", &[]);
+        }
+    }
+    wrong
 }
 
 fn tracked_files() -> Result<Vec<PathBuf>> {
@@ -348,6 +396,41 @@ mod tests {
     }
 
     #[test]
+    fn assembly_that_promises_too_much_is_found() {
+        let found = |code: &str| {
+            let text =
+                format!("fn f() {{\n    unsafe_block(|| {}{code});\n}}\n", concat!("as", "m!("));
+            let wrong = wrong_assembly(&text);
+            assert!(wrong.iter().all(|&(at, _)| at == 2), "{wrong:?}");
+            wrong.into_iter().map(|(_, problem)| problem).collect::<Vec<_>>()
+        };
+        let load = "\"ldmxcsr [{}]\", in(reg) &raw const word";
+        let store = "\"stmxcsr [{}]\", in(reg) &raw mut word";
+        let fused =
+            "\n        concat!($fma, \" {x}, {y}\"),\n        x = inout(zmm_reg) x,\n        ";
+        assert_eq!(found(&format!("{load}, options(nostack)")), [""; 0]);
+        assert_eq!(found(&format!("{store}, options(nostack, preserves_flags)")), [""; 0]);
+        assert_eq!(found("\"mrs {}, fpcr\", options(nomem, nostack, preserves_flags)"), [""; 0]);
+        assert_eq!(found("\"msr fpcr, {}\", options(nostack, preserves_flags)"), [""; 0]);
+        assert_eq!(found(&format!("{fused}options(readonly, nostack)\n    ")), [""; 0]);
+        for (code, options, problems) in [
+            (load, "nostack, preserves_flags", 1),
+            (load, "nostack, nomem", 1),
+            (load, "readonly", 1),
+            (store, "nomem, nostack", 1),
+            (store, "readonly, nostack", 1),
+            (fused, "pure, readonly, nostack", 1),
+            (fused, "nomem, preserves_flags", 2),
+            ("\"stmxcsr [{x}]\", \"ldmxcsr [{x}]\"", "nostack, preserves_flags", 1),
+            ("\"msr fpcr, {}\"", "nomem, nostack", 1),
+            ("\"mrs {}, fpcr\"", "pure, nomem, nostack", 1),
+        ] {
+            let found = found(&format!("{code}, options({options})"));
+            assert_eq!(found.len(), problems, "{code} {options}: {found:?}");
+        }
+    }
+
+    #[test]
     fn words_out_of_place_are_found() {
         let mut findings = Vec::new();
         let mut check = |path: &str, text: &str| {
@@ -363,5 +446,6 @@ mod tests {
         assert_eq!(check("crates/tensor-core/src/registry.rs", "determinism::policy()"), 3);
         assert_eq!(check("crates/tensor-core/src/tensor.rs", "determinism::policy()"), 4);
         assert_eq!(check("crates/cuda-kernels/src/scan.rs", "sys::cuDeviceGetAttribute(..)"), 5);
+        assert_eq!(check("tests/orders/main.rs", concat!("simd::li", "mit(level);")), 6);
     }
 }

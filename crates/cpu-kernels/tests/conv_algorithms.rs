@@ -1,12 +1,10 @@
 //! Every algorithm of every pass, forced: canonical ones have the contract's bits, the others
 //! keep to their bound.
 
-mod invariance;
-
-use invariance::at_every_level;
 use samebits_cpu_kernels::conv::{Convolution, Params};
 use samebits_cpu_kernels::conv_algorithms::{Algorithm, Pass, Plan};
 use samebits_rng::Generator;
+use test_support::at_every_level;
 
 // Unit tests in the library would make a second compilation of it necessary, which takes minutes.
 #[path = "../src/conv_algorithms/zeros.rs"]

@@ -2,7 +2,6 @@
 
 use proptest::prelude::*;
 use rand_core::Rng;
-use samebits_numerics::simd::{self, Level};
 use samebits_rng::torch::CpuGenerator;
 use samebits_rng::{Draw, Error, Generator, Pcg64, Pcg64Dxsm, Philox4x64, Words};
 
@@ -394,11 +393,9 @@ fn neither_threads_nor_instructions_change_a_bit() {
             assert_eq!(again, chosen, "{threads} threads");
         });
     }
-    for level in Level::ALL {
-        simd::limit(level);
+    test_support::at_every_level(|level| {
         assert_eq!(everything(&draw, start, n), expected, "{}", level.name());
-    }
-    simd::limit(simd::supported());
+    });
 }
 
 #[test]

@@ -1,4 +1,34 @@
-//! Faults that the tests of several crates plant.
+//! What the tests of several crates share: the SIMD levels, one after the other, and a fault to plant.
+
+use std::sync::{Mutex, PoisonError};
+
+use samebits_numerics::simd::{self, Level};
+
+/// Calls `f` with every SIMD level of this machine in force, from the lowest up, and puts back the level
+/// that was in force before.
+///
+/// The level is the process's: callers take turns. `cargo xtask tidy` keeps tests from setting it in
+/// another way.
+///
+/// # Panics
+///
+/// If the level is another one after `f`, which may then have compared a level with itself.
+pub fn at_every_level(mut f: impl FnMut(Level)) {
+    static TURN: Mutex<()> = Mutex::new(());
+    struct Restored(Level);
+    impl Drop for Restored {
+        fn drop(&mut self) {
+            simd::limit(self.0);
+        }
+    }
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _restored = Restored(simd::level());
+    for level in Level::ALL.into_iter().filter(|&level| level <= simd::supported()) {
+        simd::limit(level);
+        f(level);
+        assert_eq!(simd::level(), level, "the level has changed under the test");
+    }
+}
 
 /// Leaves the calling thread with subnormals flushed to zero, as a library built with `-ffast-math`
 /// does. Has no effect on architectures without such a mode.
@@ -24,5 +54,33 @@ pub fn flush_to_zero() {
             word |= 1 << 24;
             std::arch::asm!("msr fpcr, {}", in(reg) word, options(nostack));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn callers_take_turns_and_leave_the_level_as_it_was() {
+        let before = simd::level();
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    for _ in 0..10 {
+                        at_every_level(|level| {
+                            for _ in 0..10 {
+                                assert_eq!(simd::level(), level);
+                                std::thread::yield_now();
+                            }
+                        });
+                    }
+                });
+            }
+        });
+        assert_eq!(simd::level(), before);
+        let caught = std::panic::catch_unwind(|| at_every_level(|_| panic!("planted")));
+        assert!(caught.is_err());
+        assert_eq!(simd::level(), before);
     }
 }

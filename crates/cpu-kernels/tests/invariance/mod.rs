@@ -3,33 +3,8 @@
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 use samebits_cpu_kernels::Float;
-use samebits_numerics::simd::{self, Level};
 use std::fmt::Debug;
-use std::sync::{Mutex, PoisonError};
-
-/// The level is the process's: tests that change it take turns.
-static LEVEL: Mutex<()> = Mutex::new(());
-
-/// Calls `f` at every level that this machine has.
-///
-/// # Panics
-///
-/// If somebody else changes the level meanwhile: `f` may have compared a level with itself.
-pub(crate) fn at_every_level(mut f: impl FnMut(Level)) {
-    struct Restored(Level);
-    impl Drop for Restored {
-        fn drop(&mut self) {
-            simd::limit(self.0);
-        }
-    }
-    let _turn = LEVEL.lock().unwrap_or_else(PoisonError::into_inner);
-    let _restored = Restored(simd::level());
-    for level in Level::ALL.into_iter().filter(|&level| level <= simd::supported()) {
-        simd::limit(level);
-        f(level);
-        assert_eq!(simd::level(), level, "the level has changed under the test");
-    }
-}
+use test_support::at_every_level;
 
 /// Calls `f` at every level, on several numbers of threads.
 pub(crate) fn on_every_machine(f: impl Fn(&str) + Sync) {
