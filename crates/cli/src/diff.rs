@@ -1,11 +1,11 @@
 //! `samebits diff`: where two runs part, and why.
 
-use std::fs::File;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
+use samebits::io::write_whole;
 use samebits_ledger::diff::{Options, diff};
 use samebits_ledger::html;
 
@@ -45,8 +45,9 @@ fn compare(args: &Args) -> Result<bool> {
     options.from_step = args.from_step;
     let report = diff(&args.a, &args.b, &options)?;
     if let Some(path) = &args.html {
-        let shown = || format!("diff: cannot write {}", path.display());
-        html::write(&report, &mut File::create(path).with_context(shown)?).with_context(shown)?;
+        let mut page = Vec::new();
+        html::write(&report, &mut page)?;
+        write_whole(path, &page).context("diff")?;
     }
     let mut out = std::io::stdout().lock();
     if args.json {

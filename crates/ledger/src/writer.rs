@@ -88,8 +88,11 @@ impl Writer {
             sequence: 0,
             line: Vec::new(),
         };
-        writer.append(Event::Header(header))?;
-        writer.flush()?;
+        if let Err(error) = writer.append(Event::Header(header)).and_then(|()| writer.flush()) {
+            // Without its header it is no ledger, and the next attempt would find it in its way.
+            let _ = fs::remove_file(path);
+            return Err(error);
+        }
         Ok(writer)
     }
 
@@ -208,6 +211,30 @@ mod tests {
             assert!(records.len() > 101 && records.len() < 201, "{}", records.len());
             assert!(records.iter().enumerate().all(|(i, record)| record.sequence == i as u64));
         }
+    }
+
+    /// In the process that may write no file at all: where to create one.
+    #[cfg(unix)]
+    const FULL: &str = "SAMEBITS_TEST_FULL_DISK";
+
+    #[cfg(unix)]
+    #[test]
+    fn a_full_disk_leaves_no_file_without_a_header() {
+        let Some(path) = std::env::var_os(FULL) else {
+            let folder = tempfile::tempdir().unwrap();
+            // The signal that goes with the error would end the process.
+            let mut child = std::process::Command::new("sh");
+            child.args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$0\" \"$@\""]);
+            child.arg(std::env::current_exe().unwrap()).arg("--exact");
+            child.arg("writer::tests::a_full_disk_leaves_no_file_without_a_header");
+            let ended = child.env(FULL, folder.path().join("a.jsonl")).output().unwrap();
+            assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stdout));
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+            assert!(String::from_utf8_lossy(&ended.stdout).contains("1 passed"));
+            return;
+        };
+        let error = Writer::create(Path::new(&path), 0, header()).unwrap_err();
+        assert!(matches!(error, Error::Write { .. }), "{error}");
     }
 
     #[test]

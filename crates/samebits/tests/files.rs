@@ -319,6 +319,87 @@ fn a_file_that_cannot_be_written_leaves_the_old_one() {
     assert!(error.to_string().starts_with("write_whole: cannot write "), "{error}");
     // A folder is in the way.
     std::fs::create_dir(folder.path("folder")).unwrap();
-    write_whole(folder.path("folder"), b"new").unwrap_err();
+    let error = write_whole(folder.path("folder"), b"new").unwrap_err();
+    assert!(error.to_string().ends_with("it is there and no file"), "{error}");
     assert_eq!(folder.files(), ["folder", "x"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn links_modes_and_pipes_stay_what_they_are() {
+    use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
+    use std::process::Command;
+
+    let folder = Folder::new();
+    let path = folder.with("x", b"old");
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o664)).unwrap();
+    symlink("x", folder.path("latest")).unwrap();
+    write_whole(folder.path("latest"), b"new").unwrap();
+    assert!(folder.path("latest").is_symlink());
+    assert_eq!(std::fs::read(&path).unwrap(), b"new");
+    assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o664);
+    // Nobody knows which file a link to nowhere is to be.
+    symlink("nowhere", folder.path("broken")).unwrap();
+    write_whole(folder.path("broken"), b"new").unwrap_err();
+    assert!(folder.path("broken").is_symlink());
+    // A pipe stands for a device, which tests should not risk.
+    let pipe = folder.path("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let error = write_whole(&pipe, b"new").unwrap_err();
+    assert!(error.to_string().ends_with("it is there and no file"), "{error}");
+    assert!(pipe.metadata().unwrap().file_type().is_fifo());
+    assert_eq!(folder.files(), ["broken", "latest", "pipe", "x"]);
+}
+
+/// In the process that may write no file of more than a few kilobytes: where to write.
+#[cfg(unix)]
+const FULL: &str = "SAMEBITS_TEST_FULL_DISK";
+
+/// What a full disk does to a file: its first part is written, and the rest is an error.
+#[cfg(unix)]
+#[test]
+fn a_full_disk_leaves_the_old_files_alone() {
+    let Some(path) = std::env::var_os(FULL) else {
+        let folder = Folder::new();
+        // The signal that goes with the error would end the process.
+        let mut child = std::process::Command::new("sh");
+        child.args(["-c", "trap '' XFSZ; ulimit -f 16; exec \"$0\" \"$@\""]);
+        child.arg(std::env::current_exe().unwrap());
+        child.args(["--exact", "a_full_disk_leaves_the_old_files_alone", "--nocapture"]);
+        let ended = child.env(FULL, folder.0.path()).output().unwrap();
+        assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+        assert!(folder.path("written").exists(), "the child ran something else");
+        return;
+    };
+    let path = |name: &str| std::path::Path::new(&path).join(name);
+    let x = Tensor::zeros(&[1 << 16], DType::F32).unwrap();
+    // No archive makes it smaller.
+    samebits::manual_seed(1);
+    let noise = samebits::randn(&[1 << 14]).unwrap();
+    let write: [(&str, &dyn Fn(PathBuf) -> Result<(), Error>); 5] = [
+        ("save_npy", &|path| save_npy(path, &x)),
+        ("save_npz", &|path| save_npz(path, [("x", &noise)])),
+        ("save_safetensors", &|path| save_safetensors(path, [("x", &x)])),
+        ("save_checkpoint", &|path| {
+            Checkpoint { state: 7, tensors: [("x".to_owned(), x.clone())].into() }.save(path)
+        }),
+        ("write_whole", &|path| write_whole(path, &[7; 1 << 16])),
+    ];
+    for (op, write) in write {
+        for old in [false, true] {
+            let path = path(op);
+            if old {
+                std::fs::write(&path, b"old").unwrap();
+            }
+            let error = write(path.clone()).expect_err(op);
+            assert!(matches!(error, Error::Write { .. }), "{op}: {error:?}");
+            assert!(error.to_string().starts_with(&format!("{op}: cannot write ")), "{error}");
+            let found = std::fs::read(&path).ok();
+            assert_eq!(found.as_deref(), old.then_some(&b"old"[..]), "{op}");
+        }
+        std::fs::remove_file(path(op)).unwrap();
+        let others: Vec<_> = std::fs::read_dir(path("")).unwrap().collect();
+        assert!(others.is_empty(), "{op}: {others:?}");
+    }
+    std::fs::write(path("written"), b"").unwrap();
 }

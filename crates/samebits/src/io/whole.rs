@@ -1,18 +1,19 @@
 //! Files that appear whole or not at all.
 
-use std::fs::File;
-use std::io::Write;
-use std::path::Path;
+use std::fs::{File, Permissions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 
 use super::{Result, Site};
 
 /// Writes `bytes` to a temporary file in the folder of `path`, which then takes its place. At any
-/// moment, also if the machine stops, the old or the new file is there whole.
+/// moment, also if the machine stops, the old or the new file is there whole. A link stays, and the
+/// file that it leads to is replaced; the permissions of an old file stay too.
 ///
 /// # Errors
 ///
-/// [`Error::Write`](super::Error::Write) if that fails. What was at `path` is then still there, and
-/// nothing else.
+/// [`Error::Write`](super::Error::Write) if that fails, or if there is a folder, a device or a pipe at
+/// `path`. What was at `path` is then still there, and nothing else.
 pub fn write_whole(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
     let site = Site { op: "write_whole", path: path.as_ref() };
     replace(site, |file| file.write_all(bytes).map_err(site.write()))
@@ -20,18 +21,35 @@ pub fn write_whole(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
 
 /// The same with what `fill` writes.
 pub(super) fn replace(site: Site<'_>, fill: impl FnOnce(&mut File) -> Result<()>) -> Result<()> {
-    let folder = match site.path.parent() {
+    let (path, permissions) = place(site.path).map_err(site.write())?;
+    let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
     let mut temporary = new_file(folder).map_err(site.write())?;
     fill(temporary.as_file_mut())?;
+    if let Some(permissions) = permissions {
+        temporary.as_file().set_permissions(permissions).map_err(site.write())?;
+    }
     temporary.as_file().sync_all().map_err(site.write())?;
-    temporary.persist(site.path).map_err(|error| site.write()(error.error))?;
+    temporary.persist(&path).map_err(|error| site.write()(error.error))?;
     sync_folder(folder).map_err(site.write())
 }
 
-fn new_file(folder: &Path) -> std::io::Result<tempfile::NamedTempFile> {
+/// Where the file of this path lies, and its permissions if it is there. What is no file is refused: a
+/// device would be replaced too, if whoever writes may do that.
+fn place(path: &Path) -> io::Result<(PathBuf, Option<Permissions>)> {
+    match path.metadata() {
+        Ok(found) if found.is_file() => Ok((path.canonicalize()?, Some(found.permissions()))),
+        Ok(_) => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is there and no file")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !path.is_symlink() => {
+            Ok((path.to_owned(), None))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn new_file(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     // Temporary files are private by default; this one is to become an ordinary file.
     #[cfg(unix)]
@@ -40,6 +58,6 @@ fn new_file(folder: &Path) -> std::io::Result<tempfile::NamedTempFile> {
 }
 
 /// Makes the new name last. Elsewhere than on Unix a folder cannot be opened for that.
-fn sync_folder(folder: &Path) -> std::io::Result<()> {
+fn sync_folder(folder: &Path) -> io::Result<()> {
     if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
 }
