@@ -180,6 +180,7 @@ SB_BINARY(ge_b8, unsigned char, unsigned char, SB_TRUTH, a >= b)
 
 // level: Portable - one thread owns one output
 SB_SELECT(select_b8, unsigned char)
+SB_SELECT(select_b16, unsigned short)
 SB_SELECT(select_b32, u32)
 SB_SELECT(select_b64, u64)
 
@@ -211,6 +212,7 @@ __device__ __forceinline__ i64 sb_place(const SbView& p, u64 i) {
 
 // level: Portable - one thread owns one output
 SB_COPY(copy_b8, unsigned char)
+SB_COPY(copy_b16, unsigned short)
 SB_COPY(copy_b32, u32)
 SB_COPY(copy_b64, u64)
 
@@ -224,6 +226,7 @@ SB_COPY(copy_b64, u64)
 
 // level: Portable - one thread owns one element
 SB_JOIN(join_b8, unsigned char)
+SB_JOIN(join_b16, unsigned short)
 SB_JOIN(join_b32, u32)
 SB_JOIN(join_b64, u64)
 
@@ -234,6 +237,7 @@ SB_JOIN(join_b64, u64)
     }
 
 // level: Portable - one thread owns one output
+SB_FILL(fill_b16, unsigned short)
 SB_FILL(fill_b32, u32)
 SB_FILL(fill_b64, u64)
 
@@ -251,6 +255,66 @@ __device__ __forceinline__ i64 sb_to_i64(double x) {
 __device__ __forceinline__ unsigned char sb_to_u8(double x) {
     if (!(x >= 1.0)) return 0;
     return x >= 255.0 ? 255 : (unsigned char)(u32)x;
+}
+
+__device__ __forceinline__ i32 sb_to_i32(double x) {
+    if (x != x) return 0;
+    if (x >= 2147483647.0) return 0x7fffffff;
+    if (x <= -2147483648.0) return (i32)(1u << 31);
+    return (i32)x;
+}
+
+__device__ __forceinline__ u32 sb_to_u32(double x) {
+    if (!(x >= 1.0)) return 0;
+    return x >= 4294967295.0 ? 0xffffffffu : (u32)(i64)x;
+}
+
+__device__ __forceinline__ float sb_of_f16(unsigned short x) {
+    u32 field = x >> 10 & 31;
+    u32 mantissa = x & 1023;
+    if (field == 31 && mantissa != 0) return sb_nan();
+    u32 sign = (u32)(x & 0x8000) << 16;
+    if (field == 31) return __uint_as_float(sign | 0x7f800000u);
+    // A subnormal one counts units of 2^-24, exactly.
+    if (field == 0) return __uint_as_float(sign | __float_as_uint((float)mantissa * 0x1p-24f));
+    return __uint_as_float(sign | (field + 112) << 23 | mantissa << 13);
+}
+
+// The bits of the float with so many bits of exponent and mantissa that is nearest to x, ties to
+// even; NaN becomes the canonical one.
+template <int EXPONENT, int MANTISSA>
+__device__ __forceinline__ unsigned short sb_narrowed(double x) {
+    const u64 infinity = ((1ull << EXPONENT) - 1) << MANTISSA;
+    if (x != x) return (unsigned short)(infinity | 1ull << (MANTISSA - 1));
+    u64 bits = (u64)__double_as_longlong(x);
+    u64 sign = bits >> 63 << 15;
+    bits &= ~(1ull << 63);
+    // The exponent field that a normal number of this value has in the narrow type.
+    i64 field = (i64)(bits >> 52) - 1023 + ((1 << (EXPONENT - 1)) - 1);
+    u64 mantissa = bits & ((1ull << 52) - 1);
+    u64 number = (u64)field << 52 | mantissa;
+    i64 dropped = 52 - MANTISSA;
+    if (field <= 0) {
+        // A subnormal one: from 2^-2 of its unit on nothing is left.
+        number = 1ull << 52 | mantissa;
+        dropped += 1 - field;
+        if (dropped > 63) dropped = 63;
+    }
+    u64 kept = number >> dropped;
+    u64 rest = number & ((1ull << dropped) - 1);
+    u64 half = 1ull << (dropped - 1);
+    // A carry out of the mantissa goes into the exponent.
+    if (rest > half || (rest == half && (kept & 1) == 1)) kept += 1;
+    return (unsigned short)(sign | (kept < infinity ? kept : infinity));
+}
+
+// A double that rounds to any half as x does. From 2^53 on, the lowest bits become one that tells
+// whether all of them were zero.
+__device__ __forceinline__ double sb_odd(i64 x) {
+    u64 size = x < 0 ? 0 - (u64)x : (u64)x;
+    if (size < 1ull << 53) return (double)x;
+    double kept = (double)((size >> 11 | ((size & 0x7ff) != 0 ? 1ull : 0ull)) << 11);
+    return x < 0 ? -kept : kept;
 }
 
 #define SB_CAST(NAME, T, R, VALUE)                                                      \
@@ -274,6 +338,17 @@ SB_CAST(cast_b8_i64, unsigned char, i64, (i64)x)
 SB_CAST(cast_f32_b8, float, unsigned char, sb_to_u8((double)x))
 SB_CAST(cast_f64_b8, double, unsigned char, sb_to_u8(x))
 SB_CAST(cast_i64_b8, i64, unsigned char, (unsigned char)x)
+SB_CAST(cast_i32_i64, i32, i64, (i64)x)
+SB_CAST(cast_u32_i64, u32, i64, (i64)x)
+SB_CAST(cast_f16_f32, unsigned short, float, sb_of_f16(x))
+SB_CAST(cast_bf16_f32, unsigned short, float, sb_canonical(__uint_as_float((u32)x << 16)))
+SB_CAST(cast_i64_b32, i64, u32, (u32)x)
+SB_CAST(cast_f64_i32, double, i32, sb_to_i32(x))
+SB_CAST(cast_f64_u32, double, u32, sb_to_u32(x))
+SB_CAST(cast_f64_f16, double, unsigned short, (sb_narrowed<5, 10>(x)))
+SB_CAST(cast_f64_bf16, double, unsigned short, (sb_narrowed<8, 7>(x)))
+SB_CAST(cast_i64_f16, i64, unsigned short, (sb_narrowed<5, 10>(sb_odd(x))))
+SB_CAST(cast_i64_bf16, i64, unsigned short, (sb_narrowed<8, 7>(sb_odd(x))))
 SB_CAST(keep_b8, unsigned char, unsigned char, x)
 SB_CAST(keep_b32, u32, u32, x)
 SB_CAST(keep_b64, u64, u64, x)

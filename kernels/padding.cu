@@ -55,6 +55,7 @@ __device__ __forceinline__ i64 sb_copied_place(const SbPad& p, u64 o) {
 
 // level: Portable - one thread owns one output
 SB_PAD(pad_b8, unsigned char)
+SB_PAD(pad_b16, unsigned short)
 SB_PAD(pad_b32, u32)
 SB_PAD(pad_b64, u64)
 

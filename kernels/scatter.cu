@@ -407,6 +407,7 @@ extern "C" __global__ void index_winner(u64* winner, const i64* index, u64 n, u6
 
 // level: Portable - one thread owns one output
 SB_INDEX_COPY(index_copy_b8, unsigned char)
+SB_INDEX_COPY(index_copy_b16, unsigned short)
 SB_INDEX_COPY(index_copy_b32, u32)
 SB_INDEX_COPY(index_copy_b64, u64)
 
@@ -476,8 +477,10 @@ extern "C" __global__ void reduce_extreme_f32_finish(float* out, const u64* best
 
 // level: Portable - one thread owns one output
 SB_SELECT_ROWS(index_select_b8, unsigned char, i / p.inner % p.n)
+SB_SELECT_ROWS(index_select_b16, unsigned short, i / p.inner % p.n)
 SB_SELECT_ROWS(index_select_b32, u32, i / p.inner % p.n)
 SB_SELECT_ROWS(index_select_b64, u64, i / p.inner % p.n)
 SB_SELECT_ROWS(gather_b8, unsigned char, i)
+SB_SELECT_ROWS(gather_b16, unsigned short, i)
 SB_SELECT_ROWS(gather_b32, u32, i)
 SB_SELECT_ROWS(gather_b64, u64, i)

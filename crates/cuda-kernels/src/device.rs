@@ -7,6 +7,7 @@ use bytemuck::Pod;
 use cudarc::driver::sys::CUevent_flags;
 use cudarc::driver::{CudaContext, CudaEvent, CudaStream};
 use parking_lot::{Mutex, MutexGuard};
+use samebits_tensor_core::{bf16, f16};
 
 use crate::error::{CudaError, Result};
 use crate::launch::{self, Buffer, Kernel, Kernels};
@@ -427,13 +428,9 @@ where
     Ok(narrowed)
 }
 
-/// Of the kernels for 1, 4 and 8 bytes, the one for `T`.
-pub(crate) fn sized<T: Word>(names: [&'static str; 3]) -> &'static str {
-    match size_of::<T>() {
-        1 => names[0],
-        4 => names[1],
-        _ => names[2],
-    }
+/// Of the kernels for 1, 2, 4 and 8 bytes, the one for `T`.
+pub(crate) fn sized<T: Word>(names: [&'static str; 4]) -> &'static str {
+    names[size_of::<T>().trailing_zeros() as usize]
 }
 
 /// Of the kernels for f32 and f64, the one for `T`.
@@ -449,9 +446,12 @@ pub(crate) fn atomic<T: Float>(op: &'static str, name: &'static str) -> Result<&
     Ok(name)
 }
 
-/// A type of 1, 4 or 8 bytes that kernels move as bits.
+/// A type of 1, 2, 4 or 8 bytes that kernels move as bits.
 pub trait Word: Pod + Default {}
 impl Word for u8 {}
+impl Word for u16 {}
+impl Word for f16 {}
+impl Word for bf16 {}
 impl Word for f32 {}
 impl Word for f64 {}
 impl Word for i32 {}

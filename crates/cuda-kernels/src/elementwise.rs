@@ -8,6 +8,7 @@
 
 use crate::launch::Buffer;
 use bytemuck::{Pod, Zeroable};
+use samebits_tensor_core::{bf16, f16};
 
 use crate::device::{Device, Float, Word, expect_len, product, sized};
 use crate::error::{CudaError, Result};
@@ -258,7 +259,7 @@ pub fn select<T: Word>(
     expect_len(op, "the second choice", b, n)?;
     let mut out = device.uninitialised(op, n)?;
     device
-        .kernel(op, FAMILY, sized::<T>(["select_b8", "select_b32", "select_b64"]))?
+        .kernel(op, FAMILY, sized::<T>(["select_b8", "select_b16", "select_b32", "select_b64"]))?
         .on(device.stream())
         .write(&mut out)
         .read(condition)
@@ -290,7 +291,7 @@ pub fn copy<T: Word>(
     raw.offset = view.offset as i64;
     let mut out = device.uninitialised(op, n)?;
     device
-        .kernel(op, FAMILY, sized::<T>(["copy_b8", "copy_b32", "copy_b64"]))?
+        .kernel(op, FAMILY, sized::<T>(["copy_b8", "copy_b16", "copy_b32", "copy_b64"]))?
         .on(device.stream())
         .write(&mut out)
         .read(x)
@@ -333,7 +334,7 @@ pub fn cat<T: Word>(
         let n = outer * width;
         expect_len(op, "an input", input, n)?;
         device
-            .kernel(op, FAMILY, sized::<T>(["join_b8", "join_b32", "join_b64"]))?
+            .kernel(op, FAMILY, sized::<T>(["join_b8", "join_b16", "join_b32", "join_b64"]))?
             .on(device.stream())
             .write(&mut out)
             .read(input)
@@ -356,7 +357,15 @@ pub fn fill<T: Word>(device: &Device, n: usize, value: T) -> Result<Buffer<T>> {
     let op = "fill";
     let mut out = device.uninitialised::<T>(op, n)?;
     let bytes = bytemuck::bytes_of(&value);
-    if let Ok(word) = <[u8; 4]>::try_from(bytes) {
+    if let Ok(word) = <[u8; 2]>::try_from(bytes) {
+        device
+            .kernel(op, FAMILY, "fill_b16")?
+            .on(device.stream())
+            .write(&mut out)
+            .value(&(n as u64))
+            .value(&u16::from_ne_bytes(word))
+            .threads(n, device.block())?;
+    } else if let Ok(word) = <[u8; 4]>::try_from(bytes) {
         device
             .kernel(op, FAMILY, "fill_b32")?
             .on(device.stream())
@@ -392,6 +401,70 @@ pub fn cast<T: Comparable, R: Comparable>(device: &Device, x: &Buffer<T>) -> Res
         ["cast_b8_f32", "cast_b8_f64", "cast_b8_i64", "keep_b8"],
     ];
     map(device, "cast", NAMES[T::PLACE][R::PLACE], x)
+}
+
+/// A type that is moved and cast, but has no other kernels: those of a wider type do its work.
+pub trait Narrow: Word {
+    /// A type that holds every value.
+    type Wide: Comparable;
+    /// The kernel of [`widen`].
+    #[doc(hidden)]
+    const WIDEN: &'static str;
+    /// The kernels of [`narrow`] from f64 and from i64.
+    #[doc(hidden)]
+    const NARROW: [&'static str; 2];
+}
+impl Narrow for i32 {
+    type Wide = i64;
+    const WIDEN: &'static str = "cast_i32_i64";
+    const NARROW: [&'static str; 2] = ["cast_f64_i32", "cast_i64_b32"];
+}
+impl Narrow for u32 {
+    type Wide = i64;
+    const WIDEN: &'static str = "cast_u32_i64";
+    const NARROW: [&'static str; 2] = ["cast_f64_u32", "cast_i64_b32"];
+}
+impl Narrow for f16 {
+    type Wide = f32;
+    const WIDEN: &'static str = "cast_f16_f32";
+    const NARROW: [&'static str; 2] = ["cast_f64_f16", "cast_i64_f16"];
+}
+impl Narrow for bf16 {
+    type Wide = f32;
+    const WIDEN: &'static str = "cast_bf16_f32";
+    const NARROW: [&'static str; 2] = ["cast_f64_bf16", "cast_i64_bf16"];
+}
+
+/// A type that [`narrow`] takes, as it holds every value of all but the other.
+pub trait Widest: Word {
+    /// Which kernel.
+    #[doc(hidden)]
+    const PLACE: usize;
+}
+impl Widest for f64 {
+    const PLACE: usize = 0;
+}
+impl Widest for i64 {
+    const PLACE: usize = 1;
+}
+
+/// The same values as a wider type, exactly.
+///
+/// # Errors
+///
+/// [`CudaError::Driver`].
+pub fn widen<T: Narrow>(device: &Device, x: &Buffer<T>) -> Result<Buffer<T::Wide>> {
+    map(device, "cast", T::WIDEN, x)
+}
+
+/// The same values as a narrower type: floats as [`cast`] does, integers to halves rounded to nearest
+/// even, to integers by their low bits.
+///
+/// # Errors
+///
+/// [`CudaError::Driver`].
+pub fn narrow<T: Widest, R: Narrow>(device: &Device, x: &Buffer<T>) -> Result<Buffer<R>> {
+    map(device, "cast", R::NARROW[T::PLACE], x)
 }
 
 /// Whether each element is not 0, as 0 or 1; a NaN is not 0.

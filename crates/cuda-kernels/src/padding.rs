@@ -28,7 +28,7 @@ pub fn pad<T: Word>(
 ) -> Result<Buffer<T>> {
     let (op, n_in, n) = (padding.op(), padding.input_len(), padding.output_len());
     expect_len(op, "the input", x, n_in)?;
-    let name = sized::<T>(["pad_b8", "pad_b32", "pad_b64"]);
+    let name = sized::<T>(["pad_b8", "pad_b16", "pad_b32", "pad_b64"]);
     let mut out = device.uninitialised(op, n)?;
     device
         .kernel(op, FAMILY, name)?

@@ -494,7 +494,8 @@ pub fn index_select<T: Word>(
     let op = "index_select";
     expect_len(op, "the index", index, rows.n)?;
     check_alone(device, op, index, rows)?;
-    let name = sized::<T>(["index_select_b8", "index_select_b32", "index_select_b64"]);
+    let name =
+        sized::<T>(["index_select_b8", "index_select_b16", "index_select_b32", "index_select_b64"]);
     select(device, op, name, source, index, rows)
 }
 
@@ -519,7 +520,7 @@ pub fn gather<T: Word>(
 ) -> Result<Buffer<T>> {
     let op = "gather";
     expect_len(op, "the index", index, rows.source(op)?)?;
-    let name = sized::<T>(["gather_b8", "gather_b32", "gather_b64"]);
+    let name = sized::<T>(["gather_b8", "gather_b16", "gather_b32", "gather_b64"]);
     select(device, op, name, source, index, rows)
 }
 
@@ -570,7 +571,7 @@ fn copy_winners<T: Word>(
         .value(&(rows.size as u64))
         .write(report)
         .threads(rows.n, device.block())?;
-    let name = sized::<T>(["index_copy_b8", "index_copy_b32", "index_copy_b64"]);
+    let name = sized::<T>(["index_copy_b8", "index_copy_b16", "index_copy_b32", "index_copy_b64"]);
     device
         .kernel(op, FAMILY, name)?
         .on(device.stream())

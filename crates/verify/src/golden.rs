@@ -43,6 +43,7 @@ impl Golden {
             "scatter",
             "sort",
             "sparse",
+            "stored",
         );
         let mut golden = Golden { families: BTreeMap::new() };
         for (family, snapshot) in files {

@@ -3,15 +3,15 @@ use samebits_tensor_core::ops::{
     Affine, Binary, BinaryKind, Cast, Compare, CompareKind, Unary, UnaryKind, Where,
 };
 use samebits_tensor_core::registry::{Kernel, register};
-use samebits_tensor_core::{DType, Op, Tensor};
+use samebits_tensor_core::{DType, Op, Tensor, bf16, f16};
 
 use super::memory::{Input, storage};
 use super::{
-    COMPARABLE, EACH, F32, FLOATS, Failure, Gpu, Tensors, WORDS, on, portable, with_comparable,
-    with_float, with_word,
+    EACH, F32, FLOATS, Failure, Gpu, Stored, Tensors, on, portable, with_comparable, with_float,
+    with_word,
 };
 use crate::device::Word;
-use crate::elementwise::{self as kernels, MAX_RANK, Pairing, View};
+use crate::elementwise::{self as kernels, MAX_RANK, Narrow, Pairing, View};
 
 pub(super) fn register_all() {
     let each = Kernel {
@@ -37,12 +37,11 @@ pub(super) fn register_all() {
             })
         })
     }));
-    register(portable("each", COMPARABLE, EACH, compare));
-    register(portable("each", WORDS, "each element is copied", select));
-    register(Kernel {
-        applies: |op: &Cast, ()| COMPARABLE.contains(&op.to) || op.to == op.x.dtype(),
-        ..portable("each", COMPARABLE, EACH, cast)
-    });
+    register(portable("each", &DType::ALL, EACH, compare));
+    register(portable("each", &DType::ALL, "each element is copied", select));
+    register(portable("each", &DType::ALL, EACH, |op: &Cast, ()| {
+        on(op, |gpu| converted(&gpu, &op.x, op.to))
+    }));
 }
 
 fn unary(op: &Unary, (): &()) -> Tensors<Tensor> {
@@ -121,8 +120,9 @@ fn compare(op: &Compare, (): &()) -> Tensors<Tensor> {
             CompareKind::Gt => kernels::Compare::Gt,
             CompareKind::Ge => kernels::Compare::Ge,
         };
-        with_comparable!(op.a.dtype(), T => {
-            let out = Pair::<T>::new(&gpu, &op.a, &op.b, &shape)?
+        let (a, b) = (comparable(&gpu, &op.a)?, comparable(&gpu, &op.b)?);
+        with_comparable!(a.dtype(), T => {
+            let out = Pair::<T>::new(&gpu, &a, &b, &shape)?
                 .run(|a, b, pairing| kernels::compare(gpu.device, kind, a, b, pairing))?;
             gpu.typed(out, &shape, DType::Bool)
         })
@@ -143,23 +143,50 @@ fn select(op: &Where, (): &()) -> Tensors<Tensor> {
     })
 }
 
-fn cast(op: &Cast, (): &()) -> Tensors<Tensor> {
-    if op.x.dtype() == op.to {
-        return op.x.contiguous();
+/// What compares as `x` does, of a type that kernels compare: the other types are cast to one that
+/// holds all their values.
+pub(super) fn comparable(gpu: &Gpu<'_>, x: &Tensor) -> Result<Tensor, Failure> {
+    fn widened<T: Narrow<Wide: Stored>>(gpu: &Gpu<'_>, x: &Tensor) -> Result<Tensor, Failure> {
+        gpu.tensor(kernels::widen(gpu.device, &*gpu.input::<T>(x)?)?, x.shape())
     }
-    on(op, |gpu| {
-        with_comparable!(op.x.dtype(), T => {
-            let x = gpu.input::<T>(&op.x)?;
-            let shape = op.x.shape();
-            match op.to {
-                DType::F32 => gpu.tensor(kernels::cast::<T, f32>(gpu.device, &x)?, shape),
-                DType::F64 => gpu.tensor(kernels::cast::<T, f64>(gpu.device, &x)?, shape),
-                DType::I64 => gpu.tensor(kernels::cast::<T, i64>(gpu.device, &x)?, shape),
-                DType::U8 => gpu.tensor(kernels::cast::<T, u8>(gpu.device, &x)?, shape),
-                _ => gpu.typed(kernels::truth(gpu.device, &x)?, shape, DType::Bool),
-            }
-        })
+    match x.dtype() {
+        DType::I32 => widened::<i32>(gpu, x),
+        DType::U32 => widened::<u32>(gpu, x),
+        DType::F16 => widened::<f16>(gpu, x),
+        DType::BF16 => widened::<bf16>(gpu, x),
+        _ => Ok(x.clone()),
+    }
+}
+
+fn converted(gpu: &Gpu<'_>, x: &Tensor, to: DType) -> Result<Tensor, Failure> {
+    if x.dtype() == to {
+        return Ok(x.contiguous()?);
+    }
+    let (x, shape) = (comparable(gpu, x)?, x.shape());
+    with_comparable!(x.dtype(), T => {
+        let source = || gpu.input::<T>(&x);
+        match to {
+            DType::F32 => gpu.tensor(kernels::cast::<T, f32>(gpu.device, &*source()?)?, shape),
+            DType::F64 => gpu.tensor(kernels::cast::<T, f64>(gpu.device, &*source()?)?, shape),
+            DType::I64 => gpu.tensor(kernels::cast::<T, i64>(gpu.device, &*source()?)?, shape),
+            DType::U8 => gpu.tensor(kernels::cast::<T, u8>(gpu.device, &*source()?)?, shape),
+            DType::I32 => narrowed::<i32>(gpu, &x),
+            DType::U32 => narrowed::<u32>(gpu, &x),
+            DType::F16 => narrowed::<f16>(gpu, &x),
+            DType::BF16 => narrowed::<bf16>(gpu, &x),
+            _ => gpu.typed(kernels::truth(gpu.device, &*source()?)?, shape, DType::Bool),
+        }
     })
+}
+
+fn narrowed<R: Narrow + Stored>(gpu: &Gpu<'_>, x: &Tensor) -> Result<Tensor, Failure> {
+    let shape = x.shape();
+    if x.dtype().is_float() {
+        let x = converted(gpu, x, DType::F64)?;
+        return gpu.tensor(kernels::narrow::<f64, R>(gpu.device, &*gpu.input(&x)?)?, shape);
+    }
+    let x = converted(gpu, x, DType::I64)?;
+    gpu.tensor(kernels::narrow::<i64, R>(gpu.device, &*gpu.input(&x)?)?, shape)
 }
 
 /// Two operands in the shape of their result.

@@ -6,10 +6,11 @@ use samebits_tensor_core::ops::{
 use samebits_tensor_core::registry::register;
 use samebits_tensor_core::{DType, Layout, Op, Tensor};
 
+use super::elementwise::comparable;
 use super::memory::Input;
 use super::{
-    ARRIVAL, COMPARABLE, F32, F64, Failure, Gpu, Real, Tensors, WORDS, atomic, on, portable,
-    with_comparable, with_word,
+    ARRIVAL, F32, F64, Failure, Gpu, Real, Tensors, atomic, on, portable, with_comparable,
+    with_word,
 };
 use crate::places;
 use crate::scatter::{self, Rows};
@@ -22,7 +23,7 @@ pub(super) const EXACT: &str = "the sum is exact and rounded once";
 pub(super) const ASCENDING: &str = "added in ascending source order";
 
 pub(super) fn register_all() {
-    register(portable("copy", WORDS, COPY, |op: &IndexSelect, ()| {
+    register(portable("copy", &DType::ALL, COPY, |op: &IndexSelect, ()| {
         on(op, |gpu| {
             let rows = rows(IndexSelect::NAME, op.x.shape(), op.dim, op.index.numel())?;
             let index = gpu.input(&op.index)?;
@@ -35,7 +36,7 @@ pub(super) fn register_all() {
             })
         })
     }));
-    register(portable("copy", WORDS, COPY, |op: &Gather, ()| {
+    register(portable("copy", &DType::ALL, COPY, |op: &Gather, ()| {
         on(op, |gpu| {
             let (rows, index) = elements(&gpu, Gather::NAME, op.x.shape(), op.dim, &op.index)?;
             with_word!(op.x.dtype(), T => {
@@ -45,7 +46,7 @@ pub(super) fn register_all() {
             })
         })
     }));
-    register(portable("copy", WORDS, COPY, |op: &Index, ()| {
+    register(portable("copy", &DType::ALL, COPY, |op: &Index, ()| {
         on(op, |gpu| {
             let (rows, index, shape) = joined(&gpu, Index::NAME, &op.x, &op.indices)?;
             with_word!(op.x.dtype(), T => {
@@ -55,7 +56,7 @@ pub(super) fn register_all() {
             })
         })
     }));
-    register(portable("last", WORDS, LAST, |op: &IndexCopy, ()| {
+    register(portable("last", &DType::ALL, LAST, |op: &IndexCopy, ()| {
         on(op, |gpu| {
             let rows = rows(IndexCopy::NAME, op.input.shape(), op.dim, op.index.numel())?;
             let index = gpu.input(&op.index)?;
@@ -66,7 +67,7 @@ pub(super) fn register_all() {
             })
         })
     }));
-    register(portable("last", WORDS, LAST, |op: &Scatter, ()| {
+    register(portable("last", &DType::ALL, LAST, |op: &Scatter, ()| {
         on(op, |gpu| {
             let shape = op.input.shape();
             let (rows, index) = elements(&gpu, Scatter::NAME, shape, op.dim, &op.index)?;
@@ -78,7 +79,7 @@ pub(super) fn register_all() {
             })
         })
     }));
-    register(portable("last", WORDS, LAST, |op: &IndexPut, ()| {
+    register(portable("last", &DType::ALL, LAST, |op: &IndexPut, ()| {
         on(op, |gpu| {
             let (rows, index, shape) = joined(&gpu, IndexPut::NAME, &op.input, &op.indices)?;
             let values = op.values.expand(&shape)?;
@@ -89,10 +90,11 @@ pub(super) fn register_all() {
             })
         })
     }));
-    register(portable("search", COMPARABLE, COPY, |op: &Nonzero, ()| {
+    register(portable("search", &DType::ALL, COPY, |op: &Nonzero, ()| {
         on(op, |gpu| {
-            with_comparable!(op.x.dtype(), T => {
-                let x = gpu.input::<T>(&op.x)?;
+            let x = comparable(&gpu, &op.x)?;
+            with_comparable!(x.dtype(), T => {
+                let x = gpu.input::<T>(&x)?;
                 let (out, count) = sort::nonzero(gpu.device, &x, op.x.shape())?;
                 gpu.tensor(out, &[count, op.x.rank()])
             })

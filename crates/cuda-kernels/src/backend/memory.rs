@@ -68,11 +68,12 @@ impl Home {
 
     fn gather(&self, memory: &Memory, layout: &Layout, size: usize) -> Result<Memory, Failure> {
         let merged = merged(layout);
-        if merged.0.len() > MAX_RANK || size == 2 {
+        if merged.0.len() > MAX_RANK {
             return self.gather_on_host(memory, layout, size);
         }
         match size {
             1 => self.gather_as::<u8>(memory, &merged, layout),
+            2 => self.gather_as::<u16>(memory, &merged, layout),
             4 => self.gather_as::<u32>(memory, &merged, layout),
             _ => self.gather_as::<u64>(memory, &merged, layout),
         }
@@ -90,7 +91,7 @@ impl Home {
         Ok(self.memory(out, layout.numel() * size_of::<T>()))
     }
 
-    /// For more dimensions, or elements of another width, than a kernel takes.
+    /// For more dimensions than a kernel takes.
     fn gather_on_host(
         &self,
         memory: &Memory,

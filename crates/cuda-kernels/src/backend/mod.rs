@@ -34,7 +34,7 @@ use std::sync::{Arc, Once};
 use parking_lot::RwLock;
 use samebits_tensor_core::device::DeviceKind;
 use samebits_tensor_core::registry::Kernel;
-use samebits_tensor_core::{DType, Error, Op, Tensor, with_float};
+use samebits_tensor_core::{DType, Error, Op, Tensor, bf16, f16, with_float};
 
 use crate::device::{Device, Word, device_count};
 use crate::error::{CudaError, Result};
@@ -145,18 +145,16 @@ const F32: &[DType] = &[DType::F32];
 /// The element type of the f64 form where it is another kernel.
 const F64: &[DType] = &[DType::F64];
 
-/// The element types of the widths that kernels move: 1, 4 and 8 bytes.
-const WORDS: &[DType] =
-    &[DType::F32, DType::F64, DType::I64, DType::U8, DType::Bool, DType::I32, DType::U32];
-/// The element types that kernels compare and cast.
-const COMPARABLE: &[DType] = &[DType::F32, DType::F64, DType::I64, DType::U8, DType::Bool];
-
-/// Evaluates `$body` with `$t` standing for the unsigned integer of the width of one of [`WORDS`].
+/// Evaluates `$body` with `$t` standing for the unsigned integer of the width of a type.
 macro_rules! with_word {
     ($dtype:expr, $t:ident => $body:expr) => {
         match $dtype.size() {
             1 => {
                 type $t = u8;
+                $body
+            }
+            2 => {
+                type $t = u16;
                 $body
             }
             4 => {
@@ -171,7 +169,7 @@ macro_rules! with_word {
     };
 }
 
-/// Evaluates `$body` with `$t` standing for the element of one of [`COMPARABLE`].
+/// Evaluates `$body` with `$t` standing for the element of what [`elementwise::comparable`] returns.
 macro_rules! with_comparable {
     ($dtype:expr, $t:ident => $body:expr) => {
         match $dtype {
@@ -294,6 +292,10 @@ impl Stored for f32 {}
 impl Stored for f64 {}
 impl Stored for i64 {}
 impl Stored for u8 {}
+impl Stored for i32 {}
+impl Stored for u32 {}
+impl Stored for f16 {}
+impl Stored for bf16 {}
 
 /// A float type of kernels that is a tensor's.
 trait Real: Stored + Summed {}

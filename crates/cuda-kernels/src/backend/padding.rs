@@ -1,17 +1,15 @@
-use samebits_tensor_core::Tensor;
 use samebits_tensor_core::geometry::Padding;
 use samebits_tensor_core::ops::{Pad, PadGrad};
 use samebits_tensor_core::registry::register;
+use samebits_tensor_core::{DType, Tensor};
 
-use super::{
-    ARRIVAL, F32, FLOATS, Real, Tensors, WORDS, atomic, on, portable, with_float, with_word,
-};
+use super::{ARRIVAL, F32, FLOATS, Real, Tensors, atomic, on, portable, with_float, with_word};
 use crate::Variant;
 use crate::device::Word;
 use crate::padding;
 
 pub(super) fn register_all() {
-    register(portable("copy", WORDS, "each element is copied", |op: &Pad, plan| {
+    register(portable("copy", &DType::ALL, "each element is copied", |op: &Pad, plan| {
         let dtype = op.input.dtype();
         let value = Tensor::full(&[1], op.value, dtype)?.to_bytes()?;
         with_word!(dtype, T => pad::<T>(op, plan, bytemuck::pod_read_unaligned(&value)))

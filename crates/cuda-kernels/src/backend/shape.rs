@@ -1,13 +1,13 @@
 use samebits_tensor_core::layout::outer_dim_inner;
 use samebits_tensor_core::ops::Cat;
 use samebits_tensor_core::registry::register;
-use samebits_tensor_core::{Op, Tensor};
+use samebits_tensor_core::{DType, Op, Tensor};
 
-use super::{Failure, Tensors, WORDS, on, portable, with_word};
+use super::{Failure, Tensors, on, portable, with_word};
 use crate::elementwise;
 
 pub(super) fn register_all() {
-    register(portable("copy", WORDS, "each element is copied", cat));
+    register(portable("copy", &DType::ALL, "each element is copied", cat));
 }
 
 fn cat(op: &Cat, (): &()) -> Tensors<Tensor> {

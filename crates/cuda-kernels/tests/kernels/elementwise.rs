@@ -2,12 +2,14 @@
 
 use crate::data::{Source, clean, same, same64};
 use crate::device::{on_device, under_schedules};
-use samebits_cuda_kernels::Buffer;
 use samebits_cuda_kernels::elementwise::{
-    self, Binary, Compare, Pairing, Unary, View, affine, binary, cast, cat, compare, copy, fill,
-    select, truth, unary,
+    self, Binary, Compare, Narrow, Pairing, Unary, View, affine, binary, cast, cat, compare, copy,
+    fill, narrow, select, truth, unary, widen,
 };
+use samebits_cuda_kernels::{Buffer, Device};
 use samebits_numerics::math;
+use samebits_tensor_core::scalar::{Exact, Scalar};
+use samebits_tensor_core::{bf16, f16};
 
 /// Everything that could go wrong, and a sweep over all exponents.
 fn inputs() -> Vec<f32> {
@@ -214,6 +216,7 @@ fn views_and_choices_keep_bits() {
         assert_eq!(device.download(&fill(device, 5, 2.5f32).unwrap()).unwrap(), [2.5; 5]);
         assert_eq!(device.download(&fill(device, 5, -7i64).unwrap()).unwrap(), [-7; 5]);
         assert_eq!(device.download(&fill(device, 5, 9u8).unwrap()).unwrap(), [9; 5]);
+        assert_eq!(device.download(&fill(device, 5, 0x1234u16).unwrap()).unwrap(), [0x1234; 5]);
     });
 }
 
@@ -326,6 +329,51 @@ fn casts_round_and_saturate_as_rust_does() {
         let truth = truth(device, &buffer).unwrap();
         let expected: Vec<u8> = x.iter().map(|&x| u8::from(x != 0.0)).collect();
         assert_eq!(device.download(&truth).unwrap(), expected);
+    });
+}
+
+/// Casts to a narrow type and back against those of the host.
+fn narrowed<T>(device: &Device, floats: &[f64], integers: &[i64])
+where
+    T: Narrow<Wide: Scalar> + Scalar,
+{
+    let check = |found: Buffer<T>, expected: Vec<T>| {
+        let wide = device.download(&widen(device, &found).unwrap()).unwrap();
+        let found = device.download(&found).unwrap();
+        let bytes = |x: &[T]| bytemuck::cast_slice::<T, u8>(x).to_vec();
+        assert_eq!(bytes(&found), bytes(&expected), "{}", T::DTYPE);
+        let expected: Vec<T::Wide> = expected.into_iter().map(|x| Scalar::of(x.exact())).collect();
+        let bytes = |x: &[T::Wide]| bytemuck::cast_slice::<T::Wide, u8>(x).to_vec();
+        assert_eq!(bytes(&wide), bytes(&expected), "{}", T::DTYPE);
+    };
+    let of_floats = narrow(device, &device.upload(floats).unwrap()).unwrap();
+    check(of_floats, floats.iter().map(|&x| T::of(Exact::Float(x))).collect());
+    let of_integers = narrow(device, &device.upload(integers).unwrap()).unwrap();
+    check(of_integers, integers.iter().map(|&x| T::of(Exact::Integer(x))).collect());
+}
+
+#[test]
+fn narrow_types_are_cast_as_on_the_host() {
+    // Numbers of the narrow types, the ties between them, and what lies next to both.
+    let halves = (0..=u16::MAX).step_by(7);
+    let numbers = halves.flat_map(|bits| {
+        let (low, high) = (bits, bits.saturating_add(1));
+        let [a, b] = [low, high].map(|bits| f16::from_bits(bits).to_f64());
+        let [c, d] = [low, high].map(|bits| bf16::from_bits(bits).to_f64());
+        [a, c, (a + b) / 2.0, c / 2.0 + d / 2.0]
+    });
+    let mut floats: Vec<f64> = numbers.flat_map(|x| [x.next_down(), x, x.next_up()]).collect();
+    floats.extend([-0.0, f64::MIN_POSITIVE, -f64::MAX, 0.999, -0.999, 2147483647.5, -2147483648.5]);
+    floats.extend([4294967295.0, 4294967295.5, 4294967296.0, -1.0, -0.5]);
+    let shifted = |i: i64| (i64::MAX >> (i % 63)) * (1 - 2 * (i % 2)) + i / 126;
+    let mut integers: Vec<i64> = (0..800).map(shifted).collect();
+    // Ties of bf16 that f64 cannot tell from numbers beside them.
+    integers.extend([(1 << 62) + (1 << 54), (1 << 62) + (1 << 54) + 1, i64::MIN, i64::MIN + 1]);
+    on_device(|device| {
+        narrowed::<i32>(device, &floats, &integers);
+        narrowed::<u32>(device, &floats, &integers);
+        narrowed::<f16>(device, &floats, &integers);
+        narrowed::<bf16>(device, &floats, &integers);
     });
 }
 

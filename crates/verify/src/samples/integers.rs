@@ -1,22 +1,19 @@
 use samebits::functional as f;
 use samebits::ops::*;
 use samebits::tensor_core::Tensor as Value;
-use samebits::{DType, Device, Result, Tensor, dispatch};
+use samebits::{Device, Result, Tensor};
 
 use super::sample::{Samples, indices};
 use super::{Cases, Make};
 
-/// Integer arithmetic, and moves and casts of the types that have no arithmetic.
+/// Integer arithmetic.
 pub(super) fn add(cases: &mut Cases, make: Make) {
-    // CUDA devices have kernels of none but the moves of 32 bits.
+    // CUDA devices have no kernels of it.
     if make.device != Device::Cpu {
         return;
     }
     arithmetic(cases, make);
     scatters(cases, make);
-    for dtype in [DType::I32, DType::U32, DType::F16, DType::BF16] {
-        moves(cases, make, dtype);
-    }
 }
 
 pub(super) fn samples(samples: &mut Samples) {
@@ -111,44 +108,8 @@ fn scatters(cases: &mut Cases, make: Make) {
     }
 }
 
-fn moves(cases: &mut Cases, make: Make, dtype: DType) {
-    let of = |shape: &[usize], seed| {
-        let x = if dtype.is_float() {
-            make.wild(shape, DType::F64, seed)
-        } else {
-            wild(make, shape, seed)
-        };
-        make.here(dispatch(&Cast { x, to: dtype }).expect("room for the result"))
-    };
-    let (x, y) = (of(&[177, 189], 7), of(&[177, 189], 8));
-    for to in DType::ALL {
-        cases.add(format!("cast {dtype} {to}"), Cast { x: x.clone(), to });
-    }
-    for from in [DType::F32, DType::F64] {
-        let x = make.wild(&[40_001], from, 9);
-        cases.add(format!("cast {from} {dtype}"), Cast { x, to: dtype });
-    }
-    let whole = wild(make, &[40_001], 10);
-    cases.add(format!("cast i64 {dtype}"), Cast { x: whole, to: dtype });
-    for kind in [CompareKind::Eq, CompareKind::Lt] {
-        let (a, b) = (x.clone(), y.clone());
-        cases.add(format!("compare {kind:?} {dtype}"), Compare { kind, a, b });
-    }
-    cases.add(format!("cat {dtype}"), Cat { inputs: vec![x.clone(), y.clone()], dim: 1 });
-    let index = make.indices(300, 177, 11);
-    cases.add(
-        format!("index_select {dtype}"),
-        IndexSelect { x: x.clone(), dim: 0, index: index.clone() },
-    );
-    cases.add(
-        format!("index_put {dtype}"),
-        IndexPut { input: x.clone(), indices: vec![index], values: of(&[189], 12) },
-    );
-    cases.add(format!("nonzero {dtype}"), Nonzero { x });
-}
-
 /// Integers of every size, the extremes among them.
-fn wild(make: Make, shape: &[usize], seed: u64) -> Value {
+pub(super) fn wild(make: Make, shape: &[usize], seed: u64) -> Value {
     let count = shape.iter().product();
     let mut state = seed;
     let numbers: Vec<i64> = (0..count)

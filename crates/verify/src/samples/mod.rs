@@ -28,6 +28,7 @@ mod scatter;
 mod shape;
 mod sort;
 mod sparse;
+mod stored;
 
 use std::fmt;
 use std::sync::Arc;
@@ -124,6 +125,7 @@ const FAMILIES: &[(&str, Add, AddSamples)] = &[
     ("shape", |_, _| {}, shape::samples),
     ("sort", sort::add, sort::samples),
     ("sparse", sparse::add, sparse::samples),
+    ("stored", stored::add, |_| {}),
 ];
 
 /// The kernels of a kind of device that promise `level` or more and that have not run in this
