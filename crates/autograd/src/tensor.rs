@@ -384,7 +384,11 @@ impl Tensor {
         if self.value.numel() != 1 {
             return Err(Error::invalid(
                 "backward",
-                format!("expected a scalar, got shape {:?}", self.shape()),
+                format!(
+                    "expected a scalar, got shape {:?}; reduce it, as by `mean(())`, or give the \
+                     gradient of each element to `backward_from`",
+                    self.shape()
+                ),
             ));
         }
         let seed = Tensor::ones(self.shape(), self.dtype())?.to(self.device())?;
@@ -489,7 +493,11 @@ pub fn backward(results: &[(&Tensor, Tensor)], create_graph: bool) -> Result<Gra
     let mut pending = BTreeMap::new();
     for (result, grad) in results {
         let Some(source) = result.wanted() else {
-            return Err(Error::invalid("backward", "the variable does not require a gradient"));
+            return Err(Error::invalid(
+                "backward",
+                "the tensor does not require a gradient: no tensor that it was computed from does \
+                 (see `set_requires_grad`), or it was computed inside `no_grad`",
+            ));
         };
         if grad.shape() != result.shape() {
             return Err(Error::ShapeMismatch {

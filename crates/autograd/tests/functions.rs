@@ -14,14 +14,15 @@ use samebits_tensor_core::ops::{
 const NO_METHODS: &[(&str, &str)] = &[
     (
         "torch.Tensor has no such method: the first argument is no tensor",
-        "cat einsum meshgrid normal_scalar normal_scalar_with rand rand_with randint randint_with \
-         randn randn_with randperm randperm_with stack",
+        "block_diag broadcast_tensors cartesian_prod cat dstack einsum hstack meshgrid normal_scalar normal_scalar_with rand rand_with randint randint_with \
+         randn randn_with randperm randperm_with searchsorted stack vstack",
     ),
     (
         "a form with a generator: `nn::draw_from` gives one to the method",
         "alpha_dropout_with bernoulli_with dropout_with dropout1d_with dropout2d_with dropout3d_with \
          feature_alpha_dropout_with fractional_samples_with multinomial_with normal_with \
-         pca_lowrank_with rand_like_with randint_like_with randn_like_with svd_lowrank_with",
+         pca_lowrank_with rand_like_with randint_like_with randn_like_with rrelu_with \
+         svd_lowrank_with",
     ),
     (
         "torch.Tensor has no such method: layers and functions of torch.nn.functional",
@@ -29,6 +30,7 @@ const NO_METHODS: &[(&str, &str)] = &[
          adaptive_avg_pool2d adaptive_avg_pool3d \
          adaptive_max_pool adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d affine_grid \
          alpha_dropout avg_pool avg_pool1d avg_pool2d avg_pool3d batch_norm batch_norm_inference \
+         channel_shuffle fold rms_norm rrelu scaled_dot_product_attention unfold \
          conv conv1d conv2d conv3d conv_same conv_transpose conv_transpose1d conv_transpose2d \
          conv_transpose3d dropout dropout1d dropout2d dropout3d embedding embedding_bag \
          embedding_renorm embedding_with feature_alpha_dropout fractional_max_pool \
@@ -157,10 +159,13 @@ fn calls() -> Vec<(&'static str, Call)> {
         adaptive_max_pool2d(&h.x, &h.sizes);
         adaptive_max_pool3d(&h.x, &h.sizes);
         add(&h.x, &h.y);
+        addcdiv(&h.x, &h.y, &h.x, 2.0);
+        addcmul(&h.x, &h.y, &h.x, 2.0);
         addmm(&h.x, &h.y, &h.x, 0.5, 2.0);
         affine(&h.x, 2.0, 1.0);
         affine_grid(&h.x, &h.sizes, CORNERS);
         all(&h.x, h.dim, false);
+        allclose(&h.x, &h.y, 1e-5, 1e-8, false);
         alpha_dropout(&h.x, 1.5);
         alpha_dropout_with(&h.x, 1.5, &mut h.generator);
         amax(&h.x, h.dim, false);
@@ -181,9 +186,16 @@ fn calls() -> Vec<(&'static str, Call)> {
         binary_cross_entropy(&h.x, &h.y, None, f::Reduction::Mean);
         binary_cross_entropy_with_logits(&h.x, &h.y, None, Some(&h.y), f::Reduction::Mean);
         bincount(&h.x, Some(&h.y), 3);
+        block_diag(&[h.x.clone(), h.y.clone()]);
         bmm(&h.x, &h.y);
+        broadcast_tensors(&[h.x.clone(), h.y.clone()]);
+        bucketize(&h.x, &h.y, false);
+        cartesian_prod(&[h.x.clone(), h.y.clone()]);
         cat(&[h.x.clone(), h.y.clone()], h.dim);
+        cdist(&h.x, &h.y, 2.0);
+        ceil(&h.x);
         celu(&h.x, 0.0);
+        channel_shuffle(&h.x, 5);
         chunk(&h.x, 0, h.dim);
         clamp(&h.x, Some(0.0), None);
         clamp_max(&h.x, 0.0);
@@ -200,6 +212,7 @@ fn calls() -> Vec<(&'static str, Call)> {
         cos(&h.x);
         cosine_embedding_loss(&h.x, &h.y, &h.index, 0.0, f::Reduction::Mean);
         cosine_similarity(&h.x, &h.y, h.dim, 1e-8);
+        count_nonzero(&h.x, h.dim);
         cross_entropy(&h.x, &h.y);
         cross_entropy_probabilities(&h.x, &h.y, &f::ClassLoss::default());
         cross_entropy_with(&h.x, &h.y, &f::ClassLoss::default());
@@ -208,16 +221,21 @@ fn calls() -> Vec<(&'static str, Call)> {
         cummin(&h.x, h.dim);
         cumprod(&h.x, h.dim);
         cumsum(&h.x, h.dim);
+        diag(&h.x, i64::MIN);
+        diag_embed(&h.x, i64::MAX, h.dim, 0);
         diagonal(&h.x, i64::MIN, h.dim, h.dim);
+        diff(&h.x, 2, h.dim);
         div(&h.x, &h.y);
+        dot(&h.x, &h.y);
         dropout(&h.x, 1.5);
-        dropout_with(&h.x, 1.5, &mut h.generator);
         dropout1d(&h.x, 1.5);
         dropout1d_with(&h.x, 1.5, &mut h.generator);
         dropout2d(&h.x, 1.5);
         dropout2d_with(&h.x, 1.5, &mut h.generator);
         dropout3d(&h.x, 1.5);
         dropout3d_with(&h.x, 1.5, &mut h.generator);
+        dropout_with(&h.x, 1.5, &mut h.generator);
+        dstack(&[h.x.clone(), h.y.clone()]);
         einsum("ij,ji->i", &[&h.x, &h.y]);
         elu(&h.x, 1.0);
         embedding(&h.x, &h.index);
@@ -225,16 +243,21 @@ fn calls() -> Vec<(&'static str, Call)> {
         embedding_renorm(&h.x, &h.index, -1.0, 2.0);
         embedding_with(&h.x, &h.index, Some(99), true);
         eq(&h.x, &h.y);
+        equal(&h.x, &h.y);
         erf(&h.x);
         exp(&h.x);
         exp2(&h.x);
         expand(&h.x, &h.sizes);
+        expand_as(&h.x, &h.y);
         expm1(&h.x);
         feature_alpha_dropout(&h.x, 1.5);
         feature_alpha_dropout_with(&h.x, 1.5, &mut h.generator);
         flatten(&h.x, h.dim, 0);
         flip(&h.x, h.dim);
+        floor(&h.x);
         floor_divide(&h.x, &h.y);
+        fold(&h.x, [usize::MAX, 3], f::Windows::new([2, 2]));
+        frac(&h.x);
         fractional_max_pool(&h.x, &h.sizes, &h.sizes, Some(&h.y));
         fractional_max_pool2d(&h.x, &h.sizes, &h.sizes, Some(&h.y));
         fractional_max_pool3d(&h.x, &h.sizes, &h.sizes, Some(&h.y));
@@ -261,6 +284,7 @@ fn calls() -> Vec<(&'static str, Call)> {
         hardtanh(&h.x, -1.0, 1.0);
         hinge_embedding_loss(&h.x, &h.y, 1.0, f::Reduction::Mean);
         histc(&h.x, 0, 1.0, 0.0);
+        hstack(&[h.x.clone(), h.y.clone()]);
         huber_loss(&h.x, &h.y, -1.0, f::Reduction::Mean);
         i(&h.x, (9, 9));
         index(&h.x, &[h.index.clone(), h.y.clone()]);
@@ -273,12 +297,16 @@ fn calls() -> Vec<(&'static str, Call)> {
         instance_norm(&h.x, Some(&h.y), None, 1e-5);
         interpolate(&h.x, f::Resize::Size(&h.sizes), InterpolateMode::Nearest);
         interpolate_area(&h.x, f::Resize::Size(&h.sizes));
+        isclose(&h.x, &h.y, 1e-5, 1e-8, false);
+        isin(&h.x, &h.y);
         kl_div(&h.x, &h.y, f::BatchReduction::BatchMean, false);
+        kron(&h.x, &h.y);
         kthvalue(&h.x, 99, h.dim, false);
         l1_loss(&h.x, &h.y, f::Reduction::Mean);
         layer_norm(&h.x, &h.sizes, Some(&h.y), None, 1e-5);
         le(&h.x, &h.y);
         leaky_relu(&h.x, 0.1);
+        lerp(&h.x, &h.y, 0.5);
         linear(&h.x, &h.y, Some(&h.y));
         log(&h.x);
         log10(&h.x);
@@ -286,9 +314,12 @@ fn calls() -> Vec<(&'static str, Call)> {
         log2(&h.x);
         log_sigmoid(&h.x);
         log_softmax(&h.x, h.dim);
+        logaddexp(&h.x, &h.y);
         logcumsumexp(&h.x, h.dim);
         logical_and(&h.x, &h.y);
         logical_or(&h.x, &h.y);
+        logical_xor(&h.x, &h.y);
+        logit(&h.x, Some(0.7));
         logsumexp(&h.x, h.dim, false);
         lp_pool(&h.x, 2.0, &pool(h));
         lp_pool1d(&h.x, 2.0, &pool(h));
@@ -319,6 +350,8 @@ fn calls() -> Vec<(&'static str, Call)> {
         min(&h.x, h.dim, false);
         minimum(&h.x, &h.y);
         mish(&h.x);
+        mm(&h.x, &h.y);
+        movedim(&h.x, h.dim, 0);
         mse_loss(&h.x, &h.y, f::Reduction::Mean);
         mul(&h.x, &h.y);
         multi_margin_loss(&h.x, &h.index, 1, 1.0, Some(&h.y), f::Reduction::Mean);
@@ -326,8 +359,12 @@ fn calls() -> Vec<(&'static str, Call)> {
         multilabel_soft_margin_loss(&h.x, &h.y, None, f::Reduction::Mean);
         multinomial(&h.x, 9, false);
         multinomial_with(&h.x, 9, false, &mut h.generator);
+        mv(&h.x, &h.y);
+        nan_to_num(&h.x, 0.0, None, None);
+        nanmean(&h.x, h.dim, false);
         nanmedian(&h.x);
         nanmedian_dim(&h.x, h.dim, false);
+        nansum(&h.x, h.dim, false);
         narrow(&h.x, h.dim, usize::MAX, usize::MAX);
         ne(&h.x, &h.y);
         neg(&h.x);
@@ -340,6 +377,7 @@ fn calls() -> Vec<(&'static str, Call)> {
         normal_with(&h.x, &h.y, &mut h.generator);
         normalize(&h.x, 2.0, h.dim, 1e-12);
         one_hot(&h.index, 3);
+        outer(&h.x, &h.y);
         pack_padded_sequence(&h.x, &h.sizes, true, true);
         pad(&h.x, &[9, 9, 9, 9, 9, 9, 9, 9, 9], PadMode::Reflect, 0.0);
         pairwise_distance(&h.x, &h.y, 2.0, 1e-6, false);
@@ -355,6 +393,7 @@ fn calls() -> Vec<(&'static str, Call)> {
         prod(&h.x, h.dim, false);
         put(&h.x, &h.index, &h.y, true);
         qr(&h.x, QrMode::Reduced);
+        quantile(&h.x, 0.5, h.dim, false);
         rand(&h.sizes);
         rand_like(&h.x);
         rand_like_with(&h.x, &mut h.generator);
@@ -377,16 +416,23 @@ fn calls() -> Vec<(&'static str, Call)> {
         repeat_interleave(&h.x, &h.index, h.dim);
         repeat_interleave_n(&h.x, usize::MAX, h.dim);
         reshape(&h.x, h.sizes.as_slice());
+        rms_norm(&h.x, &h.sizes, Some(&h.y), None);
         rnn_relu(&h.x, &h.y, &weights(h), f::Stack::default());
         rnn_relu_packed(&packed(h), &h.y, &weights(h), f::Stack::default());
         rnn_tanh(&h.x, &h.y, &weights(h), f::Stack::default());
         rnn_tanh_packed(&packed(h), &h.y, &weights(h), f::Stack::default());
         roll(&h.x, &[1], h.dim);
+        rot90(&h.x, 1, h.dim, 0);
+        round(&h.x);
+        rrelu(&h.x, 0.5, 0.25);
+        rrelu_with(&h.x, 0.5, 0.25, &mut h.generator);
         rsqrt(&h.x);
+        scaled_dot_product_attention(&h.x, &h.y, &h.x, Some(&h.index), 0.0, false, None);
         scatter(&h.x, h.dim, &h.index, &h.y);
         scatter_add(&h.x, h.dim, &h.index, &h.y);
         scatter_reduce(&h.x, h.dim, &h.index, &h.y, ScatterReduceKind::Prod, true);
         scatter_value(&h.x, h.dim, &h.index, 1.0);
+        searchsorted(&h.x, &h.y, false);
         select(&h.x, h.dim, 99);
         selu(&h.x);
         sigmoid(&h.x);
@@ -411,28 +457,39 @@ fn calls() -> Vec<(&'static str, Call)> {
         svd(&h.x);
         svd_lowrank(&h.x, 99, 1, None);
         svd_lowrank_with(&h.x, 99, 1, None, &mut h.generator);
+        t(&h.x);
         take(&h.x, &h.index);
+        take_along_dim(&h.x, &h.index, h.dim);
         tanh(&h.x);
         tanhshrink(&h.x);
+        tensor_split(&h.x, &[9, 3], h.dim);
+        tensordot(&h.x, &h.y, h.dim, 0);
         threshold(&h.x, 0.5, 1.0);
+        tile(&h.x, &h.sizes);
         topk(&h.x, 99, h.dim, true);
+        trace(&h.x);
         transpose(&h.x, h.dim, 9);
         tril(&h.x.i((f::Ellipsis, 0)).and_then(|x| x.flatten(0, -1)).unwrap_or(h.x.clone()), 0);
         triplet_margin_loss(&h.x, &h.y, &h.index, 1.0, 2.0, 1e-6, true, f::Reduction::Mean);
         triplet_margin_with_distance_loss(&h.x, &h.y, &h.index, |a, b| f::pairwise_distance(a, b, 2.0, 1e-6, false), 1.0, true, f::Reduction::Mean);
         triu(&h.x.i((f::Ellipsis, 0)).and_then(|x| x.flatten(0, -1)).unwrap_or(h.x.clone()), 0);
+        trunc(&h.x);
+        unbind(&h.x, h.dim);
         unflatten(&h.x, h.dim, h.sizes.as_slice());
+        unfold(&h.x, f::Windows::new([usize::MAX, 2]));
         unique_consecutive_dim(&h.x, h.dim);
         unique_dim(&h.x, h.dim);
         unsqueeze(&h.x, h.dim);
         var(&h.x, h.dim, 1.0, false);
         var_mean(&h.x, h.dim, 1.0, false);
+        vstack(&[h.x.clone(), h.y.clone()]);
         where_(&h.x, &h.x, &h.y);
+        windows(&h.x, h.dim, 9, 0);
     }
 }
 
 /// Functions that refuse nothing here: they take every tensor.
-const UNREFUSED: &str = "full_like logical_not nonzero ones_like pad_packed_sequence sign \
+const UNREFUSED: &str = "full_like isfinite isinf isnan logical_not nonzero ones_like pad_packed_sequence sign \
                          to_dtype unique unique_consecutive zeros_like";
 
 fn pool(h: &Hostile) -> PoolParams {

@@ -1,7 +1,7 @@
 //! Tensors from arrays and back, and as text; the texts are PyTorch's.
 
-use samebits_autograd::{Result, Tensor};
-use samebits_tensor_core::{DType, bf16, f16};
+use samebits_autograd::{Error, Result, Tensor, functional};
+use samebits_tensor_core::{DType, Device, bf16, f16};
 
 #[test]
 fn arrays_become_tensors_and_come_back() -> Result<()> {
@@ -70,4 +70,38 @@ fn long_tensors_are_shortened_and_long_rows_wrapped() -> Result<()> {
     );
     assert_eq!(lines[1], "        18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29])");
     Ok(())
+}
+
+/// What users do wrong first: the message names both sides, or says what to do.
+#[test]
+fn common_mistakes_are_explained() {
+    let x = Tensor::zeros(&[2, 3], DType::F32).unwrap().set_requires_grad(true).unwrap();
+    let labels = Tensor::zeros(&[2], DType::F32).unwrap();
+    let unseeded = || std::thread::spawn(|| functional::rand(&[3]).unwrap_err()).join().unwrap();
+    let apart = Error::DeviceMismatch { op: "add", left: Device::Cpu, right: Device::Cuda(0) };
+    for (error, text) in [
+        (x.matmul(&x).unwrap_err(), "matmul: cannot multiply matrices of shapes [2, 3] and [2, 3]"),
+        (
+            functional::cross_entropy(&x, &labels).unwrap_err(),
+            "cross_entropy: expected the target of type i64, got f32",
+        ),
+        (
+            unseeded(),
+            "rand: the default generator of this thread was never seeded, so the run could not be \
+             repeated; call `manual_seed(seed)` first, or pass a generator",
+        ),
+        (apart, "add: tensors on cpu and cuda:0; move one with `to`"),
+        (
+            x.backward().unwrap_err(),
+            "backward: expected a scalar, got shape [2, 3]; reduce it, as by `mean(())`, or give the \
+             gradient of each element to `backward_from`",
+        ),
+        (
+            labels.sum(()).unwrap().backward().unwrap_err(),
+            "backward: the tensor does not require a gradient: no tensor that it was computed from \
+             does (see `set_requires_grad`), or it was computed inside `no_grad`",
+        ),
+    ] {
+        assert_eq!(error.to_string(), text);
+    }
 }

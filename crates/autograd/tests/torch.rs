@@ -3,6 +3,9 @@
 
 extern crate samebits_autograd as samebits;
 
+#[path = "torch/functions.rs"]
+mod functions;
+
 use std::sync::LazyLock;
 
 use samebits_autograd::functional::{self as f, BatchReduction, Reduction};

@@ -2,11 +2,14 @@
 
 use samebits_macros::named;
 use samebits_numerics::memory;
-use samebits_tensor_core::ops::CompareKind;
+use samebits_tensor_core::ops::{CompareKind, PadMode};
 use samebits_tensor_core::{Device, Error, Result, Tensor as Value};
 
 use super::elementwise::{relation, scalar_like};
-use super::{cat, expand, flatten, index_select, narrow, permute, reshape, where_};
+use super::{
+    cat, expand, flatten, index_select, narrow, pad, permute, reshape, sum, transpose, unsqueeze,
+    where_,
+};
 use crate::dims::{Dim, Dims};
 use crate::{Tensor, no_grad};
 
@@ -283,4 +286,201 @@ pub fn repeat(x: &Tensor, sizes: &[usize]) -> Result<Tensor> {
         })?);
     }
     reshape(&expand(&reshape(x, &apart)?, &repeated)?, &joined)
+}
+
+/// Moves dimensions `from` to the places `to`; the others keep their order.
+///
+/// # Errors
+///
+/// There is no such dimension, one is given twice, or there are not as many of both.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::{DType, Tensor};
+///
+/// let x = Tensor::zeros(&[2, 3, 4], DType::F32)?;
+/// assert_eq!(x.movedim(0, -1)?.shape(), [3, 4, 2]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.movedim`.
+#[named]
+#[track_caller]
+pub fn movedim(x: &Tensor, from: impl Dims, to: impl Dims) -> Result<Tensor> {
+    let (op, rank) = ("movedim", x.rank());
+    let (from, to) = (from.dims(op, rank)?, to.dims(op, rank)?);
+    let mut order = vec![None; rank];
+    for (&old, &new) in from.iter().zip(&to) {
+        match order.get_mut(new) {
+            Some(place @ None) => *place = Some(old),
+            _ => return Err(Error::invalid(op, format!("no dimensions {from:?} for {to:?}"))),
+        }
+    }
+    let mut others = (0..rank).filter(|dim| !from.contains(dim));
+    let order: Option<Vec<usize>> =
+        order.into_iter().map(|place| place.or_else(|| others.next())).collect();
+    match order {
+        Some(order) if from.len() == to.len() => permute(x, order),
+        _ => Err(Error::invalid(op, format!("dimensions {from:?} to places {to:?}"))),
+    }
+}
+
+/// Rotates the plane of two dimensions by `k` times 90 degrees, from the first to the second.
+///
+/// # Errors
+///
+/// There is no such dimension, or it is the same twice.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::Tensor;
+///
+/// let x = Tensor::new([[1.0f32, 2.0], [3.0, 4.0]])?;
+/// assert_eq!(x.rot90(1, 0, 1)?.to_vec::<f32>()?, [2.0, 4.0, 1.0, 3.0]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.rot90`.
+#[named]
+#[track_caller]
+pub fn rot90(x: &Tensor, k: i64, dim1: impl Dim, dim2: impl Dim) -> Result<Tensor> {
+    let (op, rank) = ("rot90", x.rank());
+    let (a, b) = (dim1.dim(op, rank)?, dim2.dim(op, rank)?);
+    (x.value().size(op, a)?, x.value().size(op, b)?);
+    if a == b {
+        return Err(Error::invalid(op, format!("expected two dimensions, got {a} twice")));
+    }
+    match k.rem_euclid(4) {
+        0 => Ok(x.clone()),
+        1 => flip(&transpose(x, a, b)?, a),
+        2 => flip(x, [a, b]),
+        _ => flip(&transpose(x, a, b)?, b),
+    }
+}
+
+/// The rows of the last dimension as diagonals number `offset` of new square matrices, whose
+/// dimensions are `dim1` and `dim2` of the result; zeros elsewhere. PyTorch's defaults are 0, −2
+/// and −1.
+///
+/// # Errors
+///
+/// There is no such dimension, it is the same twice, or `x` has none.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::Tensor;
+///
+/// let x = Tensor::new([1.0f32, 2.0])?;
+/// assert_eq!(x.diag_embed(0, -2, -1)?.to_vec::<f32>()?, [1.0, 0.0, 0.0, 2.0]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.diag_embed`.
+#[named]
+#[track_caller]
+pub fn diag_embed(x: &Tensor, offset: i64, dim1: impl Dim, dim2: impl Dim) -> Result<Tensor> {
+    let (op, rank) = ("diag_embed", x.rank() + 1);
+    let (a, b) = (dim1.dim(op, rank)?, dim2.dim(op, rank)?);
+    let Some(&n) = x.shape().last() else {
+        return Err(Error::invalid(op, "expected at least one dimension, got shape []"));
+    };
+    let size = usize::try_from(offset.unsigned_abs()).ok().and_then(|far| n.checked_add(far));
+    let Some(size) = size.filter(|&size| size <= i64::MAX as usize) else {
+        return Err(Error::invalid(op, format!("diagonal {offset} of {n} elements")));
+    };
+    let (down, right) = if offset < 0 { (size - n, 0) } else { (0, size - n) };
+    // Each element is in the row of its number, below `down` rows of zeros.
+    let columns = Tensor::arange(size)?;
+    let rows = Tensor::arange_step(right as i64, (right + n) as i64, 1)?;
+    let kept = relation(CompareKind::Eq, &columns, &rows.unsqueeze(1)?)?.to(x.device())?;
+    let square = where_(&kept, &unsqueeze(x, -1)?, &scalar_like(x, 0.0)?)?;
+    let square =
+        pad(&square, &[0, 0, down as i64, (size - n - down) as i64], PadMode::Constant, 0.0)?;
+    movedim(&square, [-2, -1], [a, b])
+}
+
+/// Of a matrix its diagonal number `diagonal`, of a vector the matrix that has it there.
+///
+/// # Errors
+///
+/// `x` is neither.
+///
+/// # References
+///
+/// `torch.diag`.
+#[named]
+#[track_caller]
+pub fn diag(x: &Tensor, diagonal: i64) -> Result<Tensor> {
+    match x.rank() {
+        1 => diag_embed(x, diagonal, -2, -1),
+        2 => self::diagonal(x, diagonal, 0, 1),
+        _ => {
+            let message = format!("expected a vector or a matrix, got shape {:?}", x.shape());
+            Err(Error::invalid("diag", message))
+        }
+    }
+}
+
+/// The sum of a matrix's diagonal.
+///
+/// # Errors
+///
+/// `x` is no matrix.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::Tensor;
+///
+/// assert_eq!(Tensor::new([[1.0f32, 2.0], [3.0, 4.0]])?.trace()?.item::<f32>()?, 5.0);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.trace`.
+#[named]
+#[track_caller]
+pub fn trace(x: &Tensor) -> Result<Tensor> {
+    match x.rank() {
+        2 => sum(&diagonal(x, 0, 0, 1)?, (), false),
+        _ => {
+            let message = format!("expected a matrix, got shape {:?}", x.shape());
+            Err(Error::invalid("trace", message))
+        }
+    }
+}
+
+/// A matrix with its dimensions swapped; a vector or a number as it is.
+///
+/// # Errors
+///
+/// There are more than two dimensions: see [`transpose`].
+///
+/// # References
+///
+/// `torch.t`.
+#[named]
+#[track_caller]
+pub fn t(x: &Tensor) -> Result<Tensor> {
+    match x.rank() {
+        0 | 1 => Ok(x.clone()),
+        2 => transpose(x, 0, 1),
+        _ => {
+            let message = format!(
+                "expected at most 2 dimensions, got shape {:?}; use `transpose`",
+                x.shape()
+            );
+            Err(Error::invalid("t", message))
+        }
+    }
 }

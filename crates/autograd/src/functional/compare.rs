@@ -4,7 +4,8 @@ use samebits_macros::named;
 use samebits_tensor_core::ops::CompareKind;
 use samebits_tensor_core::{DType, Error, Result};
 
-use super::elementwise::{compare, relation};
+use super::elementwise::{abs, affine, compare, relation, sub};
+use super::reduce::all;
 use super::{to_dtype, where_};
 use crate::{Number, Tensor};
 
@@ -215,6 +216,204 @@ pub fn logical_and(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 pub fn logical_or(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let a = truth(a)?;
     where_(&a, &a, &truth(b)?)
+}
+
+/// Returns where one of `a` and `b` is 0 or false and the other is not, with broadcasting. The types
+/// may differ.
+///
+/// # Errors
+///
+/// The shapes cannot be broadcast together.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::Tensor;
+///
+/// let (a, b) = (Tensor::new([true, true, false])?, Tensor::new([0, 1, 2])?);
+/// assert_eq!(a.logical_xor(&b)?.to_bools()?, [true, false, true]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.logical_xor`.
+#[named]
+#[track_caller]
+pub fn logical_xor(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    relation(CompareKind::Ne, &truth(a)?, &truth(b)?)
+}
+
+/// Returns where `x` is NaN; no integer is.
+///
+/// # Errors
+///
+/// There is no memory for the result.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::Tensor;
+///
+/// let x = Tensor::new([1.0f32, f32::NAN, f32::INFINITY])?;
+/// assert_eq!(x.isnan()?.to_bools()?, [false, true, false]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.isnan`.
+#[named]
+#[track_caller]
+pub fn isnan(x: &Tensor) -> Result<Tensor> {
+    relation(CompareKind::Ne, x, x)
+}
+
+/// Returns where `x` is infinite, of either sign; no integer is.
+///
+/// # Errors
+///
+/// There is no memory for the result.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::Tensor;
+///
+/// let x = Tensor::new([1.0f32, f32::NAN, f32::NEG_INFINITY])?;
+/// assert_eq!(x.isinf()?.to_bools()?, [false, false, true]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.isinf`.
+#[named]
+#[track_caller]
+pub fn isinf(x: &Tensor) -> Result<Tensor> {
+    if !x.dtype().is_float() {
+        return isnan(x);
+    }
+    let [above, below] =
+        [f64::INFINITY, f64::NEG_INFINITY].map(|end| compare(CompareKind::Eq, x, end));
+    logical_or(&above?, &below?)
+}
+
+/// Returns where `x` is neither infinite nor NaN; every integer is.
+///
+/// # Errors
+///
+/// There is no memory for the result.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::Tensor;
+///
+/// let x = Tensor::new([1.0f32, f32::NAN, f32::INFINITY])?;
+/// assert_eq!(x.isfinite()?.to_bools()?, [true, false, false]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.isfinite`.
+#[named]
+#[track_caller]
+pub fn isfinite(x: &Tensor) -> Result<Tensor> {
+    logical_not(&logical_or(&isnan(x)?, &isinf(x)?)?)
+}
+
+/// Returns where `a` and `b` are equal or `|a − b| ≤ atol + rtol · |b|`, with broadcasting. NaN is
+/// close to nothing but, with `equal_nan`, to NaN. PyTorch's defaults are 1e-5, 1e-8 and false.
+///
+/// # Determinism
+///
+/// Each operation is rounded to the type.
+///
+/// # Errors
+///
+/// The shapes cannot be broadcast together, the types differ or are no floats, or a tolerance is
+/// negative or NaN.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::{Tensor, functional};
+///
+/// let (a, b) = (Tensor::new([1.0f32, 2.0])?, Tensor::new([1.000001f32, 2.1])?);
+/// let close = functional::isclose(&a, &b, 1e-5, 1e-8, false)?;
+/// assert_eq!(close.to_bools()?, [true, false]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.isclose`.
+#[named]
+#[track_caller]
+pub fn isclose(a: &Tensor, b: &Tensor, rtol: f64, atol: f64, equal_nan: bool) -> Result<Tensor> {
+    for tolerance in [rtol, atol] {
+        if tolerance.is_nan() || tolerance < 0.0 {
+            let message = format!("tolerances must be at least 0, got rtol {rtol} and atol {atol}");
+            return Err(Error::invalid("isclose", message));
+        }
+    }
+    let (a, b) = (a.detach(), b.detach());
+    let allowed = affine(&abs(&b)?, rtol, atol)?;
+    // An infinity is close to itself alone.
+    let near = relation(CompareKind::Le, &abs(&sub(&a, &b)?)?, &allowed)?;
+    let near = logical_and(&near, &isfinite(&b)?)?;
+    let mut close = logical_or(&near, &relation(CompareKind::Eq, &a, &b)?)?;
+    if equal_nan {
+        close = logical_or(&close, &logical_and(&isnan(&a)?, &isnan(&b)?)?)?;
+    }
+    Ok(close)
+}
+
+/// Whether all elements are close, as [`isclose`] says.
+///
+/// # Errors
+///
+/// As [`isclose`].
+///
+/// # References
+///
+/// `torch.allclose`.
+#[named]
+#[track_caller]
+pub fn allclose(a: &Tensor, b: &Tensor, rtol: f64, atol: f64, equal_nan: bool) -> Result<bool> {
+    let close = isclose(a, b, rtol, atol, equal_nan)?;
+    Ok(all(&close, (), false)?.to_bools()? == [true])
+}
+
+/// Whether the tensors have one shape and equal elements. NaN equals nothing.
+///
+/// # Errors
+///
+/// The types differ.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::{Tensor, functional};
+///
+/// let (a, b) = (Tensor::new([1, 2])?, Tensor::new([[1, 2]])?);
+/// assert!(functional::equal(&a, &a)? && !functional::equal(&a, &b)?);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.equal`.
+#[named]
+#[track_caller]
+pub fn equal(a: &Tensor, b: &Tensor) -> Result<bool> {
+    if a.dtype() == b.dtype() && a.shape() != b.shape() {
+        return Ok(false);
+    }
+    let same = relation(CompareKind::Eq, a, b)?;
+    Ok(all(&same, (), false)?.to_bools()? == [true])
 }
 
 /// Where `x` is neither 0 nor false.

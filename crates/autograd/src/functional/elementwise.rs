@@ -1,17 +1,21 @@
 mod activation;
 mod choice;
 mod integer;
+mod mixed;
 mod power;
+mod rounding;
 
 pub use activation::{
     celu, elu, gelu, gelu_tanh, glu, hardshrink, hardsigmoid, hardswish, hardtanh, leaky_relu,
-    log_sigmoid, mish, prelu, relu, relu6, selu, silu, softplus, softshrink, softsign, tanhshrink,
-    threshold,
+    log_sigmoid, mish, prelu, relu, relu6, rrelu, rrelu_with, selu, silu, softplus, softshrink,
+    softsign, tanhshrink, threshold,
 };
 pub use choice::{abs, clamp, clamp_max, clamp_min, maximum, minimum, sign, where_};
 pub(super) use choice::{compare, equal, relation, scalar_like, scaled};
 pub use integer::{floor_divide, remainder};
+pub use mixed::{addcdiv, addcmul, lerp, logaddexp, logit};
 pub use power::{exp2, log2, log10, pow, pow_scalar, reciprocal, rsqrt};
+pub use rounding::{ceil, floor, frac, nan_to_num, round, trunc};
 
 use samebits_macros::named;
 use samebits_tensor_core::ops::{Affine, Binary, BinaryKind, Unary, UnaryKind};

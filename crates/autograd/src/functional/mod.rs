@@ -5,6 +5,7 @@
 //! differentiated again.
 
 mod arrange;
+mod attention;
 mod bincount;
 mod cast;
 mod compare;
@@ -18,6 +19,7 @@ mod grid;
 mod grid_sample;
 mod index;
 mod interpolate;
+mod join;
 mod like;
 mod linalg;
 mod linear;
@@ -26,21 +28,31 @@ mod methods;
 mod norm;
 mod padding;
 mod pooling;
+mod products;
 mod random;
 mod recurrent;
 mod reduce;
 mod scalar;
 mod scan;
 mod scatter;
+mod search;
 mod shape;
 mod slice;
 mod sort;
 mod spatial;
+mod statistics;
+mod windows;
 
-pub use arrange::{chunk, diagonal, flip, repeat, roll, tril, triu};
+pub use arrange::{
+    chunk, diag, diag_embed, diagonal, flip, movedim, repeat, roll, rot90, t, trace, tril, triu,
+};
+pub use attention::scaled_dot_product_attention;
 pub use bincount::{bincount, histc};
 pub use cast::to_dtype;
-pub use compare::{Operand, eq, ge, gt, le, logical_and, logical_not, logical_or, lt, ne};
+pub use compare::{
+    Operand, allclose, eq, equal, ge, gt, isclose, isfinite, isinf, isnan, le, logical_and,
+    logical_not, logical_or, logical_xor, lt, ne,
+};
 pub(crate) use conv::same_padding;
 pub use conv::{
     conv, conv_same, conv_transpose, conv_transpose1d, conv_transpose2d, conv_transpose3d, conv1d,
@@ -53,11 +65,13 @@ pub use dropout::{
 };
 pub use einsum::einsum;
 pub use elementwise::{
-    abs, add, affine, celu, clamp, clamp_max, clamp_min, cos, div, elu, erf, exp, exp2, expm1,
-    floor_divide, gelu, gelu_tanh, glu, hardshrink, hardsigmoid, hardswish, hardtanh, leaky_relu,
-    log, log_sigmoid, log1p, log2, log10, maximum, minimum, mish, mul, neg, pow, pow_scalar, prelu,
-    reciprocal, relu, relu6, remainder, rsqrt, selu, sigmoid, sign, silu, sin, softplus,
-    softshrink, softsign, sqrt, square, sub, tanh, tanhshrink, threshold, where_,
+    abs, add, addcdiv, addcmul, affine, ceil, celu, clamp, clamp_max, clamp_min, cos, div, elu,
+    erf, exp, exp2, expm1, floor, floor_divide, frac, gelu, gelu_tanh, glu, hardshrink,
+    hardsigmoid, hardswish, hardtanh, leaky_relu, lerp, log, log_sigmoid, log1p, log2, log10,
+    logaddexp, logit, maximum, minimum, mish, mul, nan_to_num, neg, pow, pow_scalar, prelu,
+    reciprocal, relu, relu6, remainder, round, rrelu, rrelu_with, rsqrt, selu, sigmoid, sign, silu,
+    sin, softplus, softshrink, softsign, sqrt, square, sub, tanh, tanhshrink, threshold, trunc,
+    where_,
 };
 pub use embedding::{
     EmbeddingBagOptions, embedding, embedding_bag, embedding_renorm, embedding_with,
@@ -70,6 +84,10 @@ pub use index::{
     scatter_value, take,
 };
 pub use interpolate::{Resize, interpolate, interpolate_area, pixel_shuffle, pixel_unshuffle};
+pub use join::{
+    block_diag, broadcast_tensors, cartesian_prod, dstack, expand_as, hstack, tensor_split, tile,
+    unbind, vstack,
+};
 pub use like::{full_like, ones_like, zeros_like};
 pub use linalg::{pca_lowrank, pca_lowrank_with, qr, svd, svd_lowrank, svd_lowrank_with};
 pub use linear::{addmm, baddbmm, bmm, linear, matmul};
@@ -84,6 +102,7 @@ pub use loss::{
 };
 pub use norm::{
     BatchStatistics, batch_norm, batch_norm_inference, group_norm, instance_norm, layer_norm,
+    rms_norm,
 };
 pub use padding::pad;
 pub use pooling::{
@@ -94,6 +113,7 @@ pub use pooling::{
     lp_pool2d, lp_pool3d, max_pool, max_pool1d, max_pool2d, max_pool3d, max_unpool, max_unpool1d,
     max_unpool2d, max_unpool3d,
 };
+pub use products::{cdist, dot, kron, mm, mv, outer, tensordot};
 pub(crate) use random::refused;
 pub use random::{
     RandomOptions, bernoulli, bernoulli_with, multinomial, multinomial_with, normal, normal_scalar,
@@ -111,6 +131,7 @@ pub use reduce::{
 };
 pub use scan::{cummax, cummin, cumprod, cumsum, logcumsumexp};
 pub use scatter::{index_reduce, scatter_add, scatter_reduce};
+pub use search::{bucketize, isin, searchsorted, take_along_dim};
 pub use shape::{
     cat, expand, flatten, narrow, permute, reshape, split, squeeze, stack, transpose, unflatten,
     unsqueeze,
@@ -120,6 +141,9 @@ pub use sort::{
     argsort, kthvalue, median, median_dim, nanmedian, nanmedian_dim, sort, topk, unique,
     unique_consecutive, unique_consecutive_dim, unique_dim,
 };
+
+pub use statistics::{count_nonzero, diff, nanmean, nansum, quantile};
+pub use windows::{Windows, channel_shuffle, fold, unfold, windows};
 
 use scalar::lifted;
 

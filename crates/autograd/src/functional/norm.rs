@@ -5,7 +5,7 @@ use samebits_tensor_core::ops::{
 use samebits_tensor_core::{DType, Error, Result};
 
 use super::elementwise::{
-    add, affine, div, mul, neg, reciprocal, sqrt, square, sub, times, wanted,
+    add, affine, div, mul, neg, reciprocal, rsqrt, sqrt, square, sub, times, wanted,
 };
 use super::reduce::{mean, sum_to};
 use super::shape::{expand, reshape};
@@ -341,6 +341,59 @@ fn parameters(
             None => Tensor::zeros(shape, dtype)?.to(input.device())?,
         },
     ))
+}
+
+/// Division by the root of the mean square over the last dimensions, times `weight` if there is one.
+/// Without `eps` it is the machine epsilon of the type, PyTorch's default.
+///
+/// # Shapes
+///
+/// `input` is `[.., normalized_shape]`, and the weight `normalized_shape`.
+///
+/// # Determinism
+///
+/// `x · (1 / √(mean(x²) + eps)) · weight`, the reciprocal root as one operation, each rounded.
+///
+/// # Errors
+///
+/// The shapes do not go together, or the type is not a float.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::{Tensor, functional};
+///
+/// let x = Tensor::new([[3.0f32, -3.0]])?;
+/// assert_eq!(functional::rms_norm(&x, &[2], None, Some(0.0))?.to_vec::<f32>()?, [1.0, -1.0]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.nn.functional.rms_norm`.
+#[named]
+#[track_caller]
+pub fn rms_norm(
+    input: &Tensor,
+    normalized_shape: &[usize],
+    weight: Option<&Tensor>,
+    eps: Option<f64>,
+) -> Result<Tensor> {
+    if !input.shape().ends_with(normalized_shape) {
+        let message = format!("expected [.., {normalized_shape:?}], got shape {:?}", input.shape());
+        return Err(Error::invalid("rms_norm", message));
+    }
+    let eps = eps.unwrap_or(match input.dtype() {
+        DType::F64 => f64::EPSILON,
+        _ => f64::from(f32::EPSILON),
+    });
+    let over: Vec<usize> = (input.rank() - normalized_shape.len()..input.rank()).collect();
+    let mean = mean(&square(input)?, &over, true)?;
+    let y = mul(input, &rsqrt(&affine(&mean, 1.0, eps)?)?)?;
+    match weight {
+        Some(weight) => mul(&y, weight),
+        None => Ok(y),
+    }
 }
 
 /// `[channels]` as `[channels, 1, ..]`, to go with tensors of `rank` dimensions.

@@ -1,4 +1,5 @@
 mod activation;
+mod adaptive;
 mod attention;
 mod conv;
 mod distance;
@@ -13,10 +14,11 @@ mod transformer;
 
 pub use activation::{
     CELU, ELU, Flatten, GELU, GLU, Hardshrink, Hardsigmoid, Hardswish, Hardtanh, Identity,
-    LeakyReLU, LogSigmoid, LogSoftmax, Mish, PReLU, PReLUOptions, ReLU, ReLU6, SELU, SiLU, Sigmoid,
-    Softmax, Softmax2d, Softmin, Softplus, Softshrink, Softsign, Tanh, Tanhshrink, Threshold,
-    Unflatten,
+    LeakyReLU, LogSigmoid, LogSoftmax, Mish, PReLU, PReLUOptions, RReLU, ReLU, ReLU6, SELU, SiLU,
+    Sigmoid, Softmax, Softmax2d, Softmin, Softplus, Softshrink, Softsign, Tanh, Tanhshrink,
+    Threshold, Unflatten,
 };
+pub use adaptive::{AdaptiveLogSoftmaxWithLoss, AdaptiveLogSoftmaxWithLossOptions};
 pub use attention::{Attend, MultiheadAttention, MultiheadAttentionOptions};
 pub use conv::{
     Conv1d, Conv2d, Conv3d, ConvNd, ConvOptions, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d,
@@ -45,9 +47,10 @@ pub use pooling::{
     LPPool3d, LPPoolNd, MaxPool1d, MaxPool2d, MaxPool3d, MaxPoolNd, MaxUnpool1d, MaxUnpool2d,
     MaxUnpool3d, MaxUnpoolNd,
 };
-pub use resample::{Pad, PixelShuffle, PixelUnshuffle, Upsample};
+pub use resample::{ChannelShuffle, Fold, Pad, PixelShuffle, PixelUnshuffle, Unfold, Upsample};
 pub use transformer::{
-    TransformerActivation, TransformerEncoderLayer, TransformerEncoderLayerOptions,
+    TransformerActivation, TransformerDecoder, TransformerDecoderLayer, TransformerEncoder,
+    TransformerEncoderLayer, TransformerEncoderLayerOptions, TransformerLayerOptions,
 };
 
 use samebits_tensor_core::{Error, Result};

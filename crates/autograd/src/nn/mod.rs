@@ -63,7 +63,9 @@ pub use cell::TensorCell;
 pub use layers::*;
 pub use module::{IncompatibleKeys, Kind, Module, ModuleDict, ModuleList, join};
 pub use options::{Padding, PerDim};
-pub use recurrent::{GRU, LSTM, Nonlinearity, RNN, RecurrentOptions};
+pub use recurrent::{
+    CellOptions, GRU, GRUCell, LSTM, LSTMCell, Nonlinearity, RNN, RNNCell, RecurrentOptions,
+};
 pub use samebits_macros::Module;
 pub use scope::{draw_from, eval, is_training, train, train_with, with_generator};
 pub use sequential::{Layer, Sequential};

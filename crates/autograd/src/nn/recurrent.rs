@@ -1,5 +1,9 @@
 //! Recurrent layers.
 
+mod cells;
+
+pub use cells::{CellOptions, GRUCell, LSTMCell, RNNCell};
+
 use std::marker::PhantomData;
 
 use samebits_tensor_core::{Error, Result};

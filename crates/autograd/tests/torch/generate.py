@@ -118,6 +118,168 @@ def losses():
             }
 
 
+def functions():
+    torch.manual_seed(1)
+    a, b, c = torch.randn(3, 3, 4)
+    u, v, w = torch.randn(5), torch.randn(4), torch.randn(5)
+    cube, other = torch.randn(2, 3, 4), torch.randn(4, 3, 2)
+    special = torch.tensor([x for x in SPECIAL if x != -0.5] + [-2.5, -0.0, 1.5, -1.5, 0.49999999999999994, 4503599627370497.5])
+    share = torch.tensor([0.0, 0.1, 0.5, 0.75, 1.0])
+    holes = torch.where(torch.arange(12).reshape(3, 4) % 5 == 2, math.nan, a)
+    steps, rows = torch.tensor([-1.0, 0.0, 0.0, 2.0, 2.5]), torch.tensor([[-2.0, 0.0, 2.0], [2.5, 3.0, math.nan]])
+    image = torch.randn(2, 4, 5, 6)
+    places = torch.tensor([[3, 0], [1, 1], [2, 3]])
+    whole = torch.tensor([[5, -3, 0], [7, 0, 2]])
+    allowed = torch.tensor([[1.0, 0.0, 1.0], [0, 0, 0], [0, 2, 0]])
+    cases = [
+        ("addcdiv", lambda a, b, c: torch.addcdiv(a, b, c, value=0.5), [a, b, c]),
+        ("addcmul", lambda a, b, c: torch.addcmul(a, b, c, value=-2.0), [a, b, c]),
+        ("block_diag", torch.block_diag, [a, u, b]),
+        ("bucketize", torch.bucketize, [rows, steps]),
+        ("bucketize right", lambda x, y: torch.bucketize(x, y, right=True), [rows, steps]),
+        ("cartesian_prod", torch.cartesian_prod, [u, v]),
+        ("cdist", lambda a, b: torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist"), [a, b]),
+        ("cdist 1", lambda a, b: torch.cdist(a, b, p=1.0), [cube, a]),
+        ("ceil", torch.ceil, [special]),
+        ("channel_shuffle", lambda x: F.channel_shuffle(x, 2), [image]),
+        ("count_nonzero", lambda x: torch.count_nonzero(x, dim=1), [whole]),
+        ("diag", torch.diag, [a]),
+        ("diag 1", lambda x: torch.diag(x, 1), [v]),
+        ("diag_embed", torch.diag_embed, [a]),
+        ("diag_embed -2", lambda x: torch.diag_embed(x, -2, 0, 2), [a]),
+        ("diff", torch.diff, [a]),
+        ("diff 2", lambda x: torch.diff(x, n=2, dim=0), [a]),
+        ("dot", torch.dot, [u, w]),
+        ("dstack", lambda *x: torch.dstack(x), [a, b]),
+        ("floor", torch.floor, [special]),
+        ("fold", lambda x: F.fold(x, (5, 6), (2, 3), dilation=(1, 2), padding=(1, 0), stride=(2, 1)), [torch.randn(2, 12, 6)]),
+        ("frac", torch.frac, [special[torch.isfinite(special)]]),
+        ("hstack", lambda *x: torch.hstack(x), [a, b]),
+        ("hstack vectors", lambda *x: torch.hstack(x), [u, v]),
+        ("isclose", torch.isclose, [special, special.flip(0)]),
+        ("isclose nan", lambda a, b: torch.isclose(a, b, rtol=0.3, atol=0.1, equal_nan=True), [special, special.flip(0)]),
+        ("isfinite", torch.isfinite, [special]),
+        ("isin", torch.isin, [whole, torch.tensor([0, 7, 9])]),
+        ("isinf", torch.isinf, [special]),
+        ("isnan", torch.isnan, [special]),
+        ("kron", torch.kron, [a, b]),
+        ("kron ranks", torch.kron, [cube, v]),
+        ("lerp", lambda a, b: torch.lerp(a, b, 0.3), [a, b]),
+        ("lerp tensor", torch.lerp, [a, b, c]),
+        ("logaddexp", torch.logaddexp, [a, b]),
+        ("logaddexp special", torch.logaddexp, [special, special.roll(3)]),
+        ("logical_and", torch.logical_and, [special, special.roll(9)]),
+        ("logical_not", torch.logical_not, [special]),
+        ("logical_or", torch.logical_or, [special, special.roll(9)]),
+        ("logical_xor", torch.logical_xor, [special, special.roll(9)]),
+        ("logical_xor mixed", torch.logical_xor, [whole, torch.tensor([0.0, math.nan, -0.0])]),
+        ("logit", torch.logit, [share[1:4]]),
+        ("logit eps", lambda x: torch.logit(x, eps=0.2), [share]),
+        ("mm", torch.mm, [a, b.T.contiguous()]),
+        ("movedim", lambda x: torch.movedim(x, (0, 2), (-1, 0)), [cube]),
+        ("mv", torch.mv, [a, v]),
+        ("nan_to_num", torch.nan_to_num, [special]),
+        ("nan_to_num given", lambda x: torch.nan_to_num(x, 3.0, 4.0, -5.0), [special]),
+        ("nanmean", lambda x: torch.nanmean(x, dim=0, keepdim=True), [holes]),
+        ("nansum", lambda x: torch.nansum(x, dim=1), [holes]),
+        ("outer", torch.outer, [u, v]),
+        ("quantile", lambda x: torch.quantile(x, 0.3), [a]),
+        ("quantile along", lambda x: torch.quantile(x, 0.85, dim=1, keepdim=True), [cube]),
+        ("quantile nan", lambda x: torch.quantile(x, 0.5, dim=0), [holes]),
+        ("rot90", lambda x: torch.rot90(x, 1, (0, 1)), [a]),
+        ("rot90 2", lambda x: torch.rot90(x, 2, (0, 2)), [cube]),
+        ("rot90 -1", lambda x: torch.rot90(x, -1, (2, 1)), [cube]),
+        ("round", torch.round, [special]),
+        ("rrelu", F.rrelu, [special]),
+        ("rrelu training", lambda x: F.rrelu(x, 0.3, 0.3, training=True), [a]),
+        ("rms_norm", lambda x, w: F.rms_norm(x, (4,), w), [cube, v]),
+        ("rms_norm 2", lambda x: F.rms_norm(x, (3, 4), eps=0.1), [cube]),
+        ("scaled_dot_product_attention", F.scaled_dot_product_attention, [cube, cube + 1, cube - 1]),
+        ("scaled_dot_product_attention causal", lambda q, k: F.scaled_dot_product_attention(q, k, k, is_causal=True, scale=0.3), [a, b]),
+        ("scaled_dot_product_attention mask", lambda q, k, m: F.scaled_dot_product_attention(q, k, k, m > 0), [a, b, allowed]),
+        ("scaled_dot_product_attention sum", lambda q, k, m: F.scaled_dot_product_attention(q, k, k, m), [a, b, allowed]),
+        ("searchsorted", torch.searchsorted, [steps, rows]),
+        ("searchsorted rows", lambda s, x: torch.searchsorted(s, x, right=True), [rows.sort(1)[0], torch.randn(2, 4)]),
+        ("t", torch.t, [a]),
+        ("take_along_dim", lambda x, i: torch.take_along_dim(x, i, 1), [a, places]),
+        ("take_along_dim wide", lambda x, i: torch.take_along_dim(x, i, 2), [cube, places[:, :1].reshape(1, 3, 1)]),
+        ("tensordot", lambda a, b: torch.tensordot(a, b, dims=([1, 2], [1, 0])), [cube, other]),
+        ("tensordot 0", lambda a, b: torch.tensordot(a, b, dims=0), [u, v]),
+        ("tile", lambda x: torch.tile(x, (2, 3)), [cube]),
+        ("trace", torch.trace, [a]),
+        ("trunc", torch.trunc, [special]),
+        ("unbind", lambda x: torch.unbind(x, 1)[2], [cube]),
+        ("unfold", lambda x: F.unfold(x, (2, 3), dilation=(1, 2), padding=(1, 0), stride=(2, 1)), [image]),
+        ("vstack", lambda *x: torch.vstack(x), [v, a]),
+        ("windows", lambda x: x.unfold(1, 3, 2), [image]),
+    ]
+    for name, function, inputs in cases:
+        arguments = [x.clone().requires_grad_(x.is_floating_point()) for x in inputs]
+        y = function(*arguments)
+        if y.requires_grad:
+            y.backward(torch.linspace(-1, 2, y.numel()).reshape(y.shape))
+        yield {
+            "name": name,
+            "shapes": [list(x.shape) for x in inputs],
+            "integers": [not x.is_floating_point() for x in inputs],
+            "inputs": [numbers(x.double()) for x in inputs],
+            "shape": list(y.shape),
+            "y": numbers(y.double()),
+            "grads": [None if x.grad is None else numbers(x.grad) for x in arguments],
+        }
+
+
+def adaptive():
+    torch.manual_seed(2)
+    layer = nn.AdaptiveLogSoftmaxWithLoss(8, 12, [3, 7], div_value=2.0, head_bias=True)
+    x = torch.randn(6, 8, requires_grad=True)
+    target = torch.tensor([0, 11, 2, 7, 3, 6])
+    output, loss = layer(x, target)
+    loss.backward()
+    return {
+        "state": {name: {"shape": list(p.shape), "values": numbers(p)} for name, p in layer.named_parameters()},
+        "grads": {name: numbers(p.grad) for name, p in layer.named_parameters()},
+        "x": numbers(x),
+        "target": target.tolist(),
+        "output": numbers(output),
+        "loss": loss.item(),
+        "grad": numbers(x.grad),
+        "log_prob": numbers(layer.log_prob(x)),
+        "predict": layer.predict(x).tolist(),
+    }
+
+
+def layers():
+    torch.manual_seed(3)
+    x, memory, h, c = torch.randn(3, 2, 4), torch.randn(5, 2, 4), torch.randn(2, 3), torch.randn(2, 3)
+    causal = nn.Transformer.generate_square_subsequent_mask(3)
+    step = x[0]
+    small = {"dim_feedforward": 6, "dropout": 0.0}
+    cases = [
+        ("RNNCell", nn.RNNCell(4, 3), lambda layer: layer(step, h)),
+        ("RNNCell relu", nn.RNNCell(4, 3, nonlinearity="relu", bias=False), lambda layer: layer(step)),
+        ("GRUCell", nn.GRUCell(4, 3), lambda layer: layer(step, h)),
+        ("LSTMCell", nn.LSTMCell(4, 3), lambda layer: torch.cat(layer(step, (h, c)))),
+        ("LSTMCell alone", nn.LSTMCell(4, 3), lambda layer: torch.cat(layer(step[0]))),
+        ("TransformerEncoder", nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, **small), 2, nn.LayerNorm(4)), lambda layer: layer(x, mask=causal)),
+        ("TransformerDecoder", nn.TransformerDecoder(nn.TransformerDecoderLayer(4, 2, activation="gelu", **small), 2), lambda layer: layer(x, memory, tgt_mask=causal)),
+        ("TransformerDecoder first", nn.TransformerDecoder(nn.TransformerDecoderLayer(4, 2, norm_first=True, **small), 1, nn.LayerNorm(4)), lambda layer: layer(x, memory)),
+    ]
+    for name, layer, run in cases:
+        for p in layer.parameters():
+            # The layers of a stack are copies of one.
+            torch.nn.init.normal_(p, std=0.5)
+        y = run(layer)
+        y.backward(torch.linspace(-1, 2, y.numel()).reshape(y.shape))
+        yield {
+            "name": name,
+            "state": {name: {"shape": list(p.shape), "values": numbers(p)} for name, p in layer.named_parameters()},
+            "grads": {name: numbers(p.grad) for name, p in layer.named_parameters()},
+            "inputs": {"x": numbers(x), "memory": numbers(memory), "h": numbers(h), "c": numbers(c)},
+            "y": numbers(y),
+        }
+
+
 def schedules():
     lr_scheduler = torch.optim.lr_scheduler
     cases = [
@@ -202,6 +364,9 @@ figures = {
     "activations": list(activations()),
     "along": list(along()),
     "losses": list(losses()),
+    "functions": list(functions()),
+    "adaptive": adaptive(),
+    "layers": list(layers()),
     "schedules": list(schedules()),
     "optimizers": list(optimizers()),
 }

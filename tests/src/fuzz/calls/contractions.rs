@@ -73,7 +73,8 @@ fn products(calls: &mut Calls) {
     });
     calls.function("products", |d| {
         let dtype = d.float();
-        let (which, alpha, beta) = (d.below(4), d.real(1.0), d.real(0.5));
+        let (which, alpha, beta) = (d.below(9), d.real(1.0), d.real(0.5));
+        let (causal, dims) = (d.flag(), [d.dim(2), d.dim(2)]);
         let factors = factors(d, dtype);
         graded(d, factors.to_vec(), |x| {
             let [a, b] = [&x[0], &x[1]];
@@ -81,6 +82,14 @@ fn products(calls: &mut Calls) {
                 0 => f::matmul(a, b),
                 1 => f::bmm(a, b),
                 2 => f::addmm(&f::matmul(a, b)?, a, b, beta, alpha),
+                3 => f::mm(a, b),
+                4 => f::tensordot(a, b, dims[0], dims[1]),
+                5 => f::dot(&f::flatten(a, 0, -1)?, &f::flatten(b, 0, -1)?),
+                6 => f::cdist(a, &f::transpose(b, -1, -2)?, beta),
+                7 => {
+                    let keys = f::transpose(b, -1, -2)?;
+                    f::scaled_dot_product_attention(a, &keys, &keys, None, 0.0, causal, None)
+                }
                 _ => f::baddbmm(&f::matmul(a, b)?, a, b, beta, alpha),
             }
         })

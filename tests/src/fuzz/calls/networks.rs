@@ -90,7 +90,7 @@ fn classes(calls: &mut Calls) {
 
 fn pointwise(calls: &mut Calls) {
     calls.function("losses", |d| {
-        let (shape, dtype, which) = (d.any_shape(), d.float(), d.below(8));
+        let (shape, dtype, which) = (d.any_shape(), d.float(), d.below(14));
         let (reduction, number) = (d.pick(&REDUCTIONS), d.real(1.0));
         let weight = d.flag().then(|| Tensor::from(d.tensor(&shape, dtype)));
         let arguments = vec![d.tensor(&shape, dtype), d.tensor(&shape, dtype)];
@@ -105,6 +105,12 @@ fn pointwise(calls: &mut Calls) {
                 4 => f::binary_cross_entropy(&x.sigmoid()?, y, weight, reduction),
                 5 => f::binary_cross_entropy_with_logits(x, y, weight, weight, reduction),
                 6 => f::kl_div(x, y, BatchReduction::Of(reduction), number > 0.0),
+                7 => f::poisson_nll_loss(x, y, number > 0.0, true, 1e-8, reduction),
+                8 => f::gaussian_nll_loss(x, y, &y.square()?, false, number, reduction),
+                9 => f::hinge_embedding_loss(x, y, number, reduction),
+                10 => f::soft_margin_loss(x, y, reduction),
+                11 => f::multilabel_soft_margin_loss(x, y, weight, reduction),
+                12 => f::triplet_margin_loss(x, y, y, number, 2.0, 1e-6, true, reduction),
                 _ => f::kl_div(x, y, BatchReduction::BatchMean, number > 0.0),
             }
         })

@@ -3,7 +3,7 @@
 use samebits::functional as f;
 use samebits::ops::*;
 use samebits::tensor_core::Tensor as Value;
-use samebits::{DType, Tensor};
+use samebits::{DType, Generator, Tensor};
 
 use super::{Calls, graded};
 use crate::fuzz::Draw;
@@ -126,10 +126,25 @@ fn elementwise(calls: &mut Calls) {
     });
     calls.function("arithmetic", |d| {
         type Two = fn(&Tensor, &Tensor) -> samebits::Result<Tensor>;
-        let all: [Two; 7] = [f::add, f::sub, f::mul, f::div, f::maximum, f::minimum, f::pow];
+        let all: [Two; 8] =
+            [f::add, f::sub, f::mul, f::div, f::logaddexp, f::maximum, f::minimum, f::pow];
         let (function, dtype) = (d.pick(&all), d.float());
         let inputs = pair(d, dtype).to_vec();
         graded(d, inputs, |x| function(&x[0], &x[1]))
+    });
+    calls.function("logic", |d| {
+        let [a, b] = [(); 2].map(|()| Tensor::from(anything(d).0));
+        let result = match d.below(8) {
+            0 => f::logical_and(&a, &b),
+            1 => f::logical_or(&a, &b),
+            2 => f::logical_xor(&a, &b),
+            3 => f::logical_not(&a),
+            4 => f::isinf(&a),
+            5 => f::isfinite(&a),
+            6 => f::isclose(&a, &b, d.real(1e-5), d.real(1e-8), d.flag()),
+            _ => f::isin(&a, &b),
+        };
+        Ok(vec![result?.into()])
     });
     calls.function("where_", |d| {
         let dtype = d.float();
@@ -143,32 +158,43 @@ fn elementwise(calls: &mut Calls) {
 fn activations(calls: &mut Calls) {
     calls.function("functions", |d| {
         type One = fn(&Tensor) -> samebits::Result<Tensor>;
-        let all: [One; 27] = [
+        let all: [One; 38] = [
             f::abs,
+            f::ceil,
             f::cos,
             f::erf,
             f::exp,
             f::exp2,
             f::expm1,
+            f::floor,
+            f::frac,
             f::gelu,
             f::gelu_tanh,
+            f::hardsigmoid,
+            f::hardswish,
             f::log,
             f::log10,
             f::log1p,
             f::log2,
             f::log_sigmoid,
+            f::mish,
             f::neg,
             f::reciprocal,
             f::relu,
             f::relu6,
+            f::round,
             f::rsqrt,
+            f::selu,
             f::sigmoid,
             f::sign,
             f::silu,
             f::sin,
+            f::softsign,
             f::sqrt,
             f::square,
             f::tanh,
+            f::tanhshrink,
+            f::trunc,
             |x| x.sum_all(),
             f::median,
         ];
@@ -181,7 +207,7 @@ fn activations(calls: &mut Calls) {
         graded(d, vec![x], |x| f::clamp(&x[0], low, high))
     });
     calls.function("parametric", |d| {
-        let (which, x) = (d.below(7), floats(d).0);
+        let (which, x) = (d.below(15), floats(d).0);
         let (a, b) = (d.real(0.5), d.real(1.5));
         graded(d, vec![x], |x| match which {
             0 => f::elu(&x[0], a),
@@ -190,7 +216,15 @@ fn activations(calls: &mut Calls) {
             3 => f::softplus(&x[0], a, b),
             4 => f::pow_scalar(&x[0], a),
             5 => f::affine(&x[0], a, b),
-            _ => f::nanmedian(&x[0]),
+            6 => f::nanmedian(&x[0]),
+            7 => f::celu(&x[0], a),
+            8 => f::hardshrink(&x[0], a),
+            9 => f::softshrink(&x[0], a),
+            10 => f::threshold(&x[0], a, b),
+            11 => f::logit(&x[0], Some(a)),
+            12 => f::nan_to_num(&x[0], a, Some(b), None),
+            13 => f::rrelu_with(&x[0], a, b, &mut Generator::new(7)),
+            _ => f::quantile(&x[0], a, (), true),
         })
     });
 }

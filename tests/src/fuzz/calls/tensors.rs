@@ -13,6 +13,7 @@ pub(super) fn add(calls: &mut Calls) {
     random(calls);
     views(calls);
     shapes(calls);
+    arrangements(calls);
 }
 
 fn random(calls: &mut Calls) {
@@ -196,5 +197,63 @@ fn shapes(calls: &mut Calls) {
             x[0].backward()?;
             Ok(x[0].clone())
         })
+    });
+}
+
+fn arrangements(calls: &mut Calls) {
+    calls.function("arrangements", |d| {
+        let (shape, dtype, which) = (d.any_shape(), d.float(), d.below(20));
+        let (x, a, b) = (d.tensor(&shape, dtype), d.dim(shape.len()), d.dim(shape.len()));
+        let (number, size, step) = (d.int(1), d.count(2), d.count(1));
+        let sizes = d.counts(&[1, 2]);
+        graded(d, vec![x], |x| match which {
+            0 => f::movedim(&x[0], a, b),
+            1 => f::rot90(&x[0], number, a, b),
+            2 => f::diag_embed(&x[0], number, a, b),
+            3 => f::diag(&x[0], number),
+            4 => f::trace(&x[0]),
+            5 => f::tile(&x[0], &sizes),
+            6 => f::stack(&f::unbind(&x[0], a)?, b),
+            7 => f::cat(&f::tensor_split(&x[0], &sizes, a)?, a),
+            8 => f::windows(&x[0], a, size, step),
+            9 => f::diff(&x[0], step, a),
+            10 => f::block_diag(&[x[0].clone(), x[0].clone()]),
+            11 => f::hstack(&[x[0].clone(), x[0].clone()]),
+            12 => f::vstack(&[x[0].clone(), x[0].clone()]),
+            13 => f::dstack(&[x[0].clone(), x[0].clone()]),
+            14 => f::channel_shuffle(&x[0], size),
+            15 => f::nansum(&x[0], a, true),
+            16 => f::nanmean(&x[0], a, false),
+            17 => f::kron(&x[0], &Tensor::new([1.0f32, 2.0])?),
+            18 => f::outer(&x[0], &Tensor::new([1.0f32, 2.0])?),
+            _ => f::cartesian_prod(&[x[0].clone(), Tensor::new([1.0f32, 2.0])?]),
+        })
+    });
+    calls.function("sliding_windows", |d| {
+        let (dtype, folds) = (d.float(), d.flag());
+        let kernel = [d.between(1, 3), d.between(1, 3)];
+        let windows = f::Windows {
+            kernel_size: [d.count(kernel[0]), d.count(kernel[1])],
+            dilation: [d.count(1), d.count(2)],
+            padding: [d.count(0), d.count(1)],
+            stride: [d.count(1), d.count(2)],
+        };
+        let [rows, columns] = [d.between(3, 9), d.between(5, 9)];
+        let size = [d.count(rows), d.count(columns)];
+        let x = d.tensor(&[2, 3, rows, columns], dtype);
+        graded(d, vec![x], |x| {
+            let parts = f::unfold(&x[0], windows)?;
+            if folds { f::fold(&parts, size, windows) } else { Ok(parts) }
+        })
+    });
+    calls.function("searches", |d| {
+        let (dtype, n, right) = (d.number(), d.size(), d.flag());
+        let shape = d.any_shape();
+        let (row, x) = (d.tensor(&[n], dtype), d.tensor(&shape, dtype));
+        let (row, x) = (Tensor::from(row), Tensor::from(x));
+        Ok(vec![match d.below(2) {
+            0 => f::bucketize(&x, &row, right)?.into(),
+            _ => f::isin(&x, &row)?.into(),
+        }])
     });
 }

@@ -3,6 +3,7 @@
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
 use samebits_macros::named;
+use samebits_rng::Generator;
 use samebits_tensor_core::ops::{BinaryKind, CompareKind, UnaryKind};
 use samebits_tensor_core::{DType, Error, Result, Tensor as Value};
 
@@ -13,7 +14,8 @@ use super::{
 };
 use crate::Tensor;
 use crate::dims::Dim;
-use crate::functional::{full_like, narrow, reshape};
+use crate::functional::{full_like, narrow, rand_like_with, reshape};
+use crate::nn::with_generator;
 
 /// `x` where it is positive, else `weight · x`.
 ///
@@ -52,8 +54,66 @@ pub fn prelu(x: &Tensor, weight: &Tensor) -> Result<Tensor> {
     if weight.numel() != 1 {
         along[1] = channels;
     }
+    bent(x, &reshape(weight, along)?)
+}
+
+/// `x` where it is positive, else `slope · x` with a slope for each element that is drawn uniformly
+/// from `lower` to `upper`, in training and evaluation alike: the layer
+/// [`RReLU`](crate::nn::RReLU) draws only in training. PyTorch's defaults are 1/8 and 1/3.
+///
+/// # Determinism
+///
+/// A number u in [0, 1) is drawn for every element, also where none is needed; the slope is
+/// `u · (upper − lower) + lower`, both operations rounded.
+///
+/// # Errors
+///
+/// The type is not a float, `lower` is above `upper`, or nobody seeded this thread (see
+/// [`with_default`](samebits_tensor_core::random::with_default)).
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::Tensor;
+/// use samebits_autograd::functional::rrelu;
+///
+/// samebits_tensor_core::random::manual_seed(7);
+/// let y = rrelu(&Tensor::new([-8.0f32, 2.0])?, 0.125, 0.5)?.to_vec::<f32>()?;
+/// assert!((-4.0..=-1.0).contains(&y[0]) && y[1] == 2.0);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.nn.functional.rrelu` with `training=True`.
+#[named]
+#[track_caller]
+pub fn rrelu(x: &Tensor, lower: f64, upper: f64) -> Result<Tensor> {
+    with_generator("rrelu", x.device(), |generator| rrelu_with(x, lower, upper, generator))
+}
+
+/// [`rrelu`] from `generator`, which moves on as in
+/// [`rand_like_with`](crate::functional::rand_like_with).
+///
+/// # Errors
+///
+/// As [`rrelu`].
+#[named]
+#[track_caller]
+pub fn rrelu_with(x: &Tensor, lower: f64, upper: f64, generator: &mut Generator) -> Result<Tensor> {
+    // Written so that NaN is refused too.
+    if !(lower <= upper) {
+        let message = format!("expected lower <= upper, got {lower} and {upper}");
+        return Err(Error::invalid("rrelu_with", message));
+    }
+    bent(x, &affine(&rand_like_with(x, generator)?, upper - lower, lower)?)
+}
+
+/// `x` where it is positive, else `slope · x`.
+#[track_caller]
+fn bent(x: &Tensor, slope: &Tensor) -> Result<Tensor> {
     let positive = compare(CompareKind::Gt, x, 0.0)?;
-    mul(x, &where_(&positive, &scalar_like(x, 1.0)?, &reshape(weight, along)?)?)
+    mul(x, &where_(&positive, &scalar_like(x, 1.0)?, slope)?)
 }
 
 /// `max(x, 0)`.

@@ -1,8 +1,8 @@
 use samebits_macros::Module;
 use samebits_tensor_core::{Error, Result};
 
-use crate::nn::Layer;
 use crate::nn::options::{Place, place_setters, setters};
+use crate::nn::{Layer, is_training};
 use crate::{Tensor, functional};
 
 /// Layers without options.
@@ -135,6 +135,56 @@ with_options! {
         /// 20 by default.
         threshold: f64 = 20.0,
     } => softplus;
+}
+
+/// `x`, or below 0 `slope · x`: while training with a slope for each element that is drawn from
+/// `lower` to `upper`, else with the mean of the two.
+///
+/// # Examples
+///
+/// ```
+/// # extern crate samebits_autograd as samebits;
+/// use samebits::Tensor;
+/// use samebits::nn::{Layer, RReLU};
+///
+/// let x = Tensor::new([-1.0f64, 2.0])?;
+/// assert_eq!(RReLU::new(0.25, 0.75).forward(&x)?.to_vec::<f64>()?, [-0.5, 2.0]);
+/// # Ok::<(), samebits::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.nn.RReLU`.
+#[derive(Clone, Copy, Debug, Module)]
+pub struct RReLU {
+    /// 1/8 by default.
+    pub lower: f64,
+    /// 1/3 by default.
+    pub upper: f64,
+}
+
+/// PyTorch's defaults.
+impl Default for RReLU {
+    fn default() -> RReLU {
+        RReLU::new(1.0 / 8.0, 1.0 / 3.0)
+    }
+}
+
+impl RReLU {
+    /// The layer.
+    pub fn new(lower: f64, upper: f64) -> RReLU {
+        RReLU { lower, upper }
+    }
+}
+
+impl Layer for RReLU {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let RReLU { lower, upper } = *self;
+        match is_training() {
+            true => functional::rrelu(x, lower, upper),
+            false => functional::leaky_relu(x, (lower + upper) / 2.0),
+        }
+    }
 }
 
 /// `x` times the normal distribution function of `x`.

@@ -1,5 +1,5 @@
 use samebits_macros::Module;
-use samebits_tensor_core::{DType, Error, Result};
+use samebits_tensor_core::{Error, Result};
 
 use crate::Tensor;
 use crate::functional::{self, BatchStatistics};
@@ -455,25 +455,9 @@ impl RMSNorm {
 
 impl Layer for RMSNorm {
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        let op = "RMSNorm";
-        if !x.shape().ends_with(&self.normalized_shape) {
-            return Err(Error::invalid(
-                op,
-                format!("expected [.., {:?}], got shape {:?}", self.normalized_shape, x.shape()),
-            ));
-        }
-        let eps = self.eps.unwrap_or(match x.dtype() {
-            DType::F64 => f64::EPSILON,
-            _ => f64::from(f32::EPSILON),
-        });
-        let over: Vec<usize> = (x.rank() - self.normalized_shape.len()..x.rank()).collect();
-        let mean = functional::mean(&functional::square(x)?, &over, true)?;
-        let scale = functional::rsqrt(&functional::affine(&mean, 1.0, eps)?)?;
-        let y = functional::mul(x, &scale)?;
-        match &self.weight {
-            Some(weight) => functional::mul(&y, weight),
-            None => Ok(y),
-        }
+        let RMSNorm { normalized_shape, weight, eps } = self;
+        functional::rms_norm(x, normalized_shape, weight.as_ref(), *eps)
+            .map_err(|error| error.called("RMSNorm"))
     }
 }
 

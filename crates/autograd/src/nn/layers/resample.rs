@@ -3,7 +3,7 @@ use samebits_tensor_core::Result;
 use samebits_tensor_core::ops::{InterpolateMode, PadMode};
 
 use crate::Tensor;
-use crate::functional::{self, Resize};
+use crate::functional::{self, Resize, Windows};
 use crate::nn::Layer;
 use crate::nn::options::setters;
 
@@ -118,5 +118,82 @@ impl PixelUnshuffle {
 impl Layer for PixelUnshuffle {
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         functional::pixel_unshuffle(x, self.factor)
+    }
+}
+
+/// Channels mixed among groups.
+///
+/// # References
+///
+/// `torch.nn.ChannelShuffle`.
+#[derive(Clone, Copy, Debug, Module)]
+pub struct ChannelShuffle {
+    /// The number of groups.
+    pub groups: usize,
+}
+
+impl ChannelShuffle {
+    /// For channels of `groups` groups.
+    pub fn new(groups: usize) -> ChannelShuffle {
+        ChannelShuffle { groups }
+    }
+}
+
+impl Layer for ChannelShuffle {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        functional::channel_shuffle(x, self.groups)
+    }
+}
+
+/// The windows of an image as columns; see [`functional::unfold`].
+///
+/// # References
+///
+/// `torch.nn.Unfold`.
+#[derive(Clone, Copy, Debug, Module)]
+pub struct Unfold {
+    /// How the windows lie.
+    #[module(skip)]
+    pub windows: Windows,
+}
+
+impl Unfold {
+    /// For windows that lie like this.
+    pub fn new(windows: Windows) -> Unfold {
+        Unfold { windows }
+    }
+}
+
+impl Layer for Unfold {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        functional::unfold(x, self.windows)
+    }
+}
+
+/// The image that windows add up to; see [`functional::fold`].
+///
+/// # References
+///
+/// `torch.nn.Fold`.
+#[derive(Clone, Copy, Debug, Module)]
+pub struct Fold {
+    /// Height and width of the image.
+    #[module(skip)]
+    pub output_size: [usize; 2],
+    /// How the windows lie.
+    #[module(skip)]
+    pub windows: Windows,
+}
+
+impl Fold {
+    /// For an image of this size.
+    pub fn new(output_size: [usize; 2], windows: Windows) -> Fold {
+        Fold { output_size, windows }
+    }
+}
+
+impl Layer for Fold {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        functional::fold(x, self.output_size, self.windows)
     }
 }

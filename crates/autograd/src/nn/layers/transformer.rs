@@ -1,3 +1,9 @@
+mod decoder;
+
+pub use decoder::{TransformerDecoder, TransformerDecoderLayer};
+
+use std::marker::PhantomData;
+
 use samebits_macros::Module;
 use samebits_tensor_core::Result;
 
@@ -6,7 +12,7 @@ use crate::nn::Layer;
 use crate::nn::options::{Place, init_with, place_setters, setters};
 use crate::{Tensor, functional};
 
-/// The nonlinearity of a [`TransformerEncoderLayer`].
+/// The nonlinearity of a [`TransformerEncoderLayer`] or [`TransformerDecoderLayer`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Module)]
 pub enum TransformerActivation {
     /// [`ReLU`].
@@ -14,6 +20,15 @@ pub enum TransformerActivation {
     Relu,
     /// [`GELU`] with the error function.
     Gelu,
+}
+
+impl TransformerActivation {
+    fn forward(self, x: &Tensor) -> Result<Tensor> {
+        match self {
+            TransformerActivation::Relu => ReLU.forward(x),
+            TransformerActivation::Gelu => GELU::Exact.forward(x),
+        }
+    }
 }
 
 /// Self-attention and two linear layers, each with a residual connection and layer normalisation.
@@ -76,18 +91,7 @@ impl TransformerEncoderLayer {
 
     /// A layer with other options than PyTorch's defaults.
     pub fn options(d_model: usize, nhead: usize) -> TransformerEncoderLayerOptions {
-        TransformerEncoderLayerOptions {
-            d_model,
-            nhead,
-            dim_feedforward: 2048,
-            dropout: 0.1,
-            activation: TransformerActivation::Relu,
-            layer_norm_eps: 1e-5,
-            batch_first: false,
-            norm_first: false,
-            bias: true,
-            place: Place::default(),
-        }
+        TransformerLayerOptions::new(d_model, nhead)
     }
 
     /// `forward` with masks; whether weights are wanted is not looked at.
@@ -100,11 +104,7 @@ impl TransformerEncoderLayer {
         let attention =
             |x: &Tensor| self.dropout1.forward(&self.self_attn.forward(x, x, x, attend)?.0);
         let feedforward = |x: &Tensor| {
-            let x = self.linear1.forward(x)?;
-            let x = match self.activation {
-                TransformerActivation::Relu => ReLU.forward(&x)?,
-                TransformerActivation::Gelu => GELU::Exact.forward(&x)?,
-            };
+            let x = self.activation.forward(&self.linear1.forward(x)?)?;
             self.dropout2.forward(&self.linear2.forward(&self.dropout.forward(&x)?)?)
         };
         if self.norm_first {
@@ -122,9 +122,78 @@ impl Layer for TransformerEncoderLayer {
     }
 }
 
+/// Encoder layers one after the other, and a normalisation at the end if there is one.
+///
+/// # Examples
+///
+/// ```
+/// # extern crate samebits_autograd as samebits;
+/// use samebits::nn::{Layer, LayerNorm, TransformerEncoder, TransformerEncoderLayer};
+/// use samebits::{DType, Tensor};
+///
+/// samebits_tensor_core::random::manual_seed(0);
+/// let layer = TransformerEncoderLayer::options(16, 4).dim_feedforward(32).batch_first(true);
+/// let mut encoder = TransformerEncoder::new(&layer, 2)?;
+/// encoder.norm = Some(LayerNorm::new(16)?);
+/// let x = Tensor::ones(&[2, 5, 16], DType::F32)?;
+/// assert_eq!(encoder.forward(&x)?.shape(), [2, 5, 16]);
+/// # Ok::<(), samebits::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.nn.TransformerEncoder`, whose layers are all drawn alike.
+#[derive(Clone, Debug, Module)]
+pub struct TransformerEncoder {
+    /// The layers, first to last.
+    pub layers: Vec<TransformerEncoderLayer>,
+    /// At the end.
+    pub norm: Option<LayerNorm>,
+}
+
+impl TransformerEncoder {
+    /// `num_layers` layers, each drawn for itself, and no normalisation at the end.
+    ///
+    /// # Errors
+    ///
+    /// As [`TransformerEncoderLayer::new`].
+    pub fn new(
+        layer: &TransformerEncoderLayerOptions,
+        num_layers: usize,
+    ) -> Result<TransformerEncoder> {
+        let layers = (0..num_layers).map(|_| layer.init()).collect::<Result<_>>()?;
+        Ok(TransformerEncoder { layers, norm: None })
+    }
+
+    /// `forward` with the masks of every layer.
+    ///
+    /// # Errors
+    ///
+    /// The shapes do not go together.
+    pub fn forward_with(&self, x: &Tensor, attend: Attend<'_>) -> Result<Tensor> {
+        let mut y = x.clone();
+        for layer in &self.layers {
+            y = layer.forward_with(&y, attend)?;
+        }
+        match &self.norm {
+            Some(norm) => norm.forward(&y),
+            None => Ok(y),
+        }
+    }
+}
+
+impl Layer for TransformerEncoder {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.forward_with(x, Attend::default())
+    }
+}
+
 /// Options of a [`TransformerEncoderLayer`].
+pub type TransformerEncoderLayerOptions = TransformerLayerOptions<TransformerEncoderLayer>;
+
+/// Options of a layer `L` of a transformer.
 #[derive(Clone, Debug)]
-pub struct TransformerEncoderLayerOptions {
+pub struct TransformerLayerOptions<L> {
     d_model: usize,
     nhead: usize,
     dim_feedforward: usize,
@@ -135,9 +204,26 @@ pub struct TransformerEncoderLayerOptions {
     norm_first: bool,
     bias: bool,
     place: Place,
+    layer: PhantomData<fn() -> L>,
 }
 
-impl TransformerEncoderLayerOptions {
+impl<L> TransformerLayerOptions<L> {
+    fn new(d_model: usize, nhead: usize) -> TransformerLayerOptions<L> {
+        TransformerLayerOptions {
+            d_model,
+            nhead,
+            dim_feedforward: 2048,
+            dropout: 0.1,
+            activation: TransformerActivation::Relu,
+            layer_norm_eps: 1e-5,
+            batch_first: false,
+            norm_first: false,
+            bias: true,
+            place: Place::default(),
+            layer: PhantomData,
+        }
+    }
+
     setters! {
         /// The number of units of the feedforward part: 2048 if not set.
         dim_feedforward: usize;
@@ -156,6 +242,31 @@ impl TransformerEncoderLayerOptions {
         bias: bool;
     }
     place_setters!();
+
+    fn attention(&self) -> Result<MultiheadAttention> {
+        let Place { dtype, device } = self.place;
+        MultiheadAttention::options(self.d_model, self.nhead)
+            .dropout(self.dropout)
+            .bias(self.bias)
+            .batch_first(self.batch_first)
+            .dtype(dtype)
+            .device(device)
+            .init()
+    }
+
+    fn norm(&self) -> Result<LayerNorm> {
+        let Place { dtype, device } = self.place;
+        let options = LayerNorm::options(self.d_model).eps(self.layer_norm_eps).bias(self.bias);
+        options.dtype(dtype).device(device).init()
+    }
+
+    fn linear(&self, from: usize, to: usize) -> Result<Linear> {
+        let Place { dtype, device } = self.place;
+        Linear::options(from, to).bias(self.bias).dtype(dtype).device(device).init()
+    }
+}
+
+impl TransformerEncoderLayerOptions {
     init_with!(TransformerEncoderLayer);
 
     /// The layer.
@@ -164,31 +275,13 @@ impl TransformerEncoderLayerOptions {
     ///
     /// As [`TransformerEncoderLayer::new`].
     pub fn init(&self) -> Result<TransformerEncoderLayer> {
-        let &TransformerEncoderLayerOptions { d_model, dim_feedforward, bias, .. } = self;
-        let Place { dtype, device } = self.place;
-        let attention = MultiheadAttention::options(d_model, self.nhead)
-            .dropout(self.dropout)
-            .bias(bias)
-            .batch_first(self.batch_first)
-            .dtype(dtype)
-            .device(device);
-        let norm = || {
-            LayerNorm::options(d_model)
-                .eps(self.layer_norm_eps)
-                .bias(bias)
-                .dtype(dtype)
-                .device(device)
-                .init()
-        };
-        let linear =
-            |from, to| Linear::options(from, to).bias(bias).dtype(dtype).device(device).init();
         Ok(TransformerEncoderLayer {
-            self_attn: attention.init()?,
-            linear1: linear(d_model, dim_feedforward)?,
+            self_attn: self.attention()?,
+            linear1: self.linear(self.d_model, self.dim_feedforward)?,
             dropout: Dropout::new(self.dropout),
-            linear2: linear(dim_feedforward, d_model)?,
-            norm1: norm()?,
-            norm2: norm()?,
+            linear2: self.linear(self.dim_feedforward, self.d_model)?,
+            norm1: self.norm()?,
+            norm2: self.norm()?,
             dropout1: Dropout::new(self.dropout),
             dropout2: Dropout::new(self.dropout),
             activation: self.activation,

@@ -1,0 +1,174 @@
+//! Functions of several tensors: stated compositions of the elementary ones.
+
+use samebits_macros::named;
+use samebits_tensor_core::ops::CompareKind;
+use samebits_tensor_core::{Error, Result};
+
+use super::{
+    abs, add, affine, clamp, compare, div, exp, log, log1p, maximum, mul, neg, relation,
+    scalar_like, scaled, sub, where_,
+};
+use crate::Tensor;
+use crate::functional::Operand;
+
+/// The numbers between `start` and `end`: `start + weight · (end − start)`, and from a weight of 1/2
+/// on `end − (end − start) · (1 − weight)`, so that a weight of 1 gives `end`. All broadcast.
+///
+/// # Determinism
+///
+/// Each operation is rounded.
+///
+/// # Errors
+///
+/// The shapes cannot be broadcast together, or the types differ or are no floats.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::Tensor;
+///
+/// let (a, b) = (Tensor::new([0.0f32, 1.0])?, Tensor::new([4.0f32, 5.0])?);
+/// assert_eq!(a.lerp(&b, 0.25)?.to_vec::<f32>()?, [1.0, 2.0]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.lerp`.
+#[named]
+#[track_caller]
+pub fn lerp(start: &Tensor, end: &Tensor, weight: impl Operand) -> Result<Tensor> {
+    let weight = weight.operand("lerp", start)?;
+    let way = sub(end, start)?;
+    let near = add(start, &mul(&weight, &way)?)?;
+    let far = sub(end, &mul(&way, &affine(&weight, -1.0, 1.0)?)?)?;
+    where_(&compare(CompareKind::Lt, &abs(&weight)?, 0.5)?, &near, &far)
+}
+
+/// `x + value · a · b`, with broadcasting. PyTorch's default for `value` is 1.
+///
+/// # Determinism
+///
+/// `x + (value · a) · b`, each operation rounded; a `value` of 1 multiplies nothing.
+///
+/// # Errors
+///
+/// The shapes cannot be broadcast together, or the types differ.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::Tensor;
+///
+/// let x = Tensor::new([1.0f32, 2.0])?;
+/// assert_eq!(x.addcmul(&x, &x, 0.5)?.to_vec::<f32>()?, [1.5, 4.0]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.addcmul`.
+#[named]
+#[track_caller]
+pub fn addcmul(x: &Tensor, a: &Tensor, b: &Tensor, value: f64) -> Result<Tensor> {
+    add(x, &mul(&scaled(a, value)?, b)?)
+}
+
+/// `x + value · a / b`, with broadcasting. PyTorch's default for `value` is 1.
+///
+/// # Determinism
+///
+/// `x + (value · a) / b`, each operation rounded; a `value` of 1 multiplies nothing.
+///
+/// # Errors
+///
+/// The shapes cannot be broadcast together, or the types differ.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::Tensor;
+///
+/// let (x, b) = (Tensor::new([1.0f32, 2.0])?, Tensor::new([2.0f32, 4.0])?);
+/// assert_eq!(x.addcdiv(&x, &b, 2.0)?.to_vec::<f32>()?, [2.0, 3.0]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.addcdiv`.
+#[named]
+#[track_caller]
+pub fn addcdiv(x: &Tensor, a: &Tensor, b: &Tensor, value: f64) -> Result<Tensor> {
+    add(x, &div(&scaled(a, value)?, b)?)
+}
+
+/// `log(exp(a) + exp(b))` without overflow, with broadcasting.
+///
+/// # Determinism
+///
+/// `max(a, b) + log1p(exp(−|a − b|))`, each operation rounded.
+///
+/// # Errors
+///
+/// The shapes cannot be broadcast together, or the types differ or are no floats.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::Tensor;
+///
+/// let x = Tensor::new([1000.0f32, f32::NEG_INFINITY])?;
+/// assert_eq!(x.logaddexp(&x)?.to_vec::<f32>()?, [1000.6931, f32::NEG_INFINITY]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.logaddexp`.
+#[named]
+#[track_caller]
+pub fn logaddexp(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    // Equal infinities have no difference.
+    let equal = relation(CompareKind::Eq, a, b)?;
+    let apart = where_(&equal, &scalar_like(a, 0.0)?, &sub(a, b)?)?;
+    add(&maximum(a, b)?, &log1p(&exp(&neg(&abs(&apart)?)?)?)?)
+}
+
+/// `log(x / (1 − x))`, the inverse of [`sigmoid`](super::sigmoid); with `eps`, of `x` kept within
+/// `[eps, 1 − eps]`.
+///
+/// # Determinism
+///
+/// Each operation is rounded.
+///
+/// # Errors
+///
+/// The type is not a float, or `eps` is not in `[0, 1/2]`.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::Tensor;
+///
+/// let x = Tensor::new([0.5f32, 0.0])?;
+/// assert_eq!(x.logit(None)?.to_vec::<f32>()?, [0.0, f32::NEG_INFINITY]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.logit`.
+#[named]
+#[track_caller]
+pub fn logit(x: &Tensor, eps: Option<f64>) -> Result<Tensor> {
+    let x = match eps {
+        None => x.clone(),
+        Some(eps) if (0.0..=0.5).contains(&eps) => clamp(x, Some(eps), Some(1.0 - eps))?,
+        Some(eps) => {
+            let message = format!("eps must be in [0, 1/2], got {eps}");
+            return Err(Error::invalid("logit", message));
+        }
+    };
+    log(&div(&x, &affine(&x, -1.0, 1.0)?)?)
+}

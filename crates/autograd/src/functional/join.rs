@@ -1,0 +1,314 @@
+//! Several tensors as one, and one as several.
+
+use samebits_macros::named;
+use samebits_numerics::memory;
+use samebits_tensor_core::layout::broadcast;
+use samebits_tensor_core::ops::PadMode;
+use samebits_tensor_core::{Device, Error, Result};
+
+use super::{cat, expand, narrow, pad, repeat, reshape, select, stack};
+use crate::Tensor;
+use crate::dims::Dim;
+
+/// Tensors side by side: along dimension 1, vectors along dimension 0.
+///
+/// # Errors
+///
+/// There is no tensor, or they do not go together.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::{Tensor, functional};
+///
+/// let column = Tensor::new([[1.0f32], [2.0]])?;
+/// let y = functional::hstack(&[column.clone(), column])?;
+/// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 2.0, 2.0]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.hstack`.
+#[named]
+#[track_caller]
+pub fn hstack(tensors: &[Tensor]) -> Result<Tensor> {
+    let tensors = each(tensors, |x| if x.rank() == 0 { reshape(x, [1]) } else { Ok(x.clone()) })?;
+    cat(&tensors, usize::from(tensors.first().is_some_and(|x| x.rank() > 1)))
+}
+
+/// Tensors one below the other, along dimension 0; a vector is a row.
+///
+/// # Errors
+///
+/// There is no tensor, or they do not go together.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::{Tensor, functional};
+///
+/// let row = Tensor::new([1.0f32, 2.0])?;
+/// assert_eq!(functional::vstack(&[row.clone(), row])?.shape(), [2, 2]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.vstack`.
+#[named]
+#[track_caller]
+pub fn vstack(tensors: &[Tensor]) -> Result<Tensor> {
+    let rows = each(tensors, |x| if x.rank() < 2 { reshape(x, [1, -1]) } else { Ok(x.clone()) })?;
+    cat(&rows, 0)
+}
+
+/// Tensors one behind the other, along dimension 2; a vector is a row and a matrix a layer.
+///
+/// # Errors
+///
+/// There is no tensor, or they do not go together.
+///
+/// # References
+///
+/// `torch.dstack`.
+#[named]
+#[track_caller]
+pub fn dstack(tensors: &[Tensor]) -> Result<Tensor> {
+    let layers = each(tensors, |x| match *x.shape() {
+        [] => reshape(x, [1, 1, 1]),
+        [n] => reshape(x, [1, n, 1]),
+        [m, n] => reshape(x, [m, n, 1]),
+        _ => Ok(x.clone()),
+    })?;
+    cat(&layers, 2)
+}
+
+/// Matrices along the diagonal of one, with zeros elsewhere; a vector is a row.
+///
+/// # Errors
+///
+/// There is no tensor, one has more than two dimensions, or the types differ.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::{Tensor, functional};
+///
+/// let (a, b) = (Tensor::new([[1.0f32]])?, Tensor::new([[2.0f32, 3.0]])?);
+/// let y = functional::block_diag(&[a, b])?;
+/// assert_eq!(y.to_vec::<f32>()?, [1.0, 0.0, 0.0, 0.0, 2.0, 3.0]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.block_diag`.
+#[named]
+#[track_caller]
+pub fn block_diag(tensors: &[Tensor]) -> Result<Tensor> {
+    let blocks = each(tensors, |x| match x.rank() {
+        0 | 1 => reshape(x, [1, -1]),
+        2 => Ok(x.clone()),
+        _ => {
+            let message = format!("expected at most 2 dimensions, got shape {:?}", x.shape());
+            Err(Error::invalid("block_diag", message))
+        }
+    })?;
+    let width = blocks.iter().try_fold(0i64, |sum, x| sum.checked_add(x.shape()[1] as i64));
+    let width =
+        width.ok_or_else(|| Error::invalid("block_diag", "the widths do not fit 64 bits"))?;
+    let mut before = 0;
+    let mut rows = Vec::new();
+    for block in &blocks {
+        let own = block.shape()[1] as i64;
+        rows.push(pad(block, &[before, width - before - own], PadMode::Constant, 0.0)?);
+        before += own;
+    }
+    cat(&rows, 0)
+}
+
+/// All slices along `dim`, without that dimension.
+///
+/// # Errors
+///
+/// There is no such dimension.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::Tensor;
+///
+/// let [a, b] = &Tensor::new([[1.0f32, 2.0], [3.0, 4.0]])?.unbind(0)?[..] else { panic!() };
+/// assert_eq!((a.to_vec::<f32>()?, b.to_vec::<f32>()?), (vec![1.0, 2.0], vec![3.0, 4.0]));
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.unbind`.
+#[named]
+#[track_caller]
+pub fn unbind(x: &Tensor, dim: impl Dim) -> Result<Vec<Tensor>> {
+    let dim = dim.dim("unbind", x.rank())?;
+    let count = x.value().size("unbind", dim)?;
+    let mut slices = room("unbind", count)?;
+    for i in 0..count {
+        slices.push(select(x, dim, i as i64)?);
+    }
+    Ok(slices)
+}
+
+/// Parts of `x` along `dim` that end before each of `ends`, and the rest.
+///
+/// # Errors
+///
+/// There is no such dimension, or the ends do not ascend or lie past it.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::Tensor;
+///
+/// let parts = Tensor::arange(5)?.tensor_split(&[1, 3], 0)?;
+/// let sizes: Vec<usize> = parts.iter().map(Tensor::numel).collect();
+/// assert_eq!(sizes, [1, 2, 2]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.tensor_split` with indices.
+#[named]
+#[track_caller]
+pub fn tensor_split(x: &Tensor, ends: &[usize], dim: impl Dim) -> Result<Vec<Tensor>> {
+    let dim = dim.dim("tensor_split", x.rank())?;
+    let total = x.value().size("tensor_split", dim)?;
+    let bounds: Vec<usize> = [&[0], ends, &[total]].concat();
+    if !bounds.is_sorted() {
+        let message = format!("ends {ends:?} do not ascend in a dimension of {total}");
+        return Err(Error::invalid("tensor_split", message));
+    }
+    bounds.windows(2).map(|pair| narrow(x, dim, pair[0], pair[1] - pair[0])).collect()
+}
+
+/// Tensors expanded to the shape that they have together.
+///
+/// # Errors
+///
+/// They cannot be broadcast together.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::{Tensor, functional};
+///
+/// let (a, b) = (Tensor::new([[1.0f32], [2.0]])?, Tensor::new([3.0f32, 4.0])?);
+/// let both = functional::broadcast_tensors(&[a, b])?;
+/// assert_eq!(both[1].to_vec::<f32>()?, [3.0, 4.0, 3.0, 4.0]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.broadcast_tensors`.
+#[named]
+#[track_caller]
+pub fn broadcast_tensors(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
+    let shape = tensors
+        .iter()
+        .try_fold(Vec::new(), |shape, x| broadcast("broadcast_tensors", &shape, x.shape()))?;
+    each(tensors, |x| expand(x, &shape))
+}
+
+/// Every combination of an element of each vector, in the order of the last one first.
+///
+/// # Shapes
+///
+/// `[product of the lengths, number of vectors]`; of one vector, the vector.
+///
+/// # Errors
+///
+/// There is no tensor, one is not a vector, or the types differ.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::{Tensor, functional};
+///
+/// let y = functional::cartesian_prod(&[Tensor::new([1, 2])?, Tensor::new([3, 4])?])?;
+/// assert_eq!(y.to_vec::<i64>()?, [1, 3, 1, 4, 2, 3, 2, 4]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.cartesian_prod`.
+#[named]
+#[track_caller]
+pub fn cartesian_prod(vectors: &[Tensor]) -> Result<Tensor> {
+    if let Some(x) = vectors.iter().find(|x| x.rank() != 1) {
+        let message = format!("expected vectors, got shape {:?}", x.shape());
+        return Err(Error::invalid("cartesian_prod", message));
+    }
+    if let [only] = vectors {
+        return Ok(only.clone());
+    }
+    let grids = super::meshgrid(vectors)?;
+    stack(&each(&grids, |x| reshape(x, [-1]))?, 1)
+}
+
+/// Repeats `x` as [`repeat`] does; missing sizes in front are 1.
+///
+/// # Errors
+///
+/// The result has too many elements.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::{DType, Tensor};
+///
+/// let x = Tensor::zeros(&[2, 3], DType::F32)?;
+/// assert_eq!(x.tile(&[2])?.shape(), [2, 6]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.tile`.
+#[named]
+#[track_caller]
+pub fn tile(x: &Tensor, sizes: &[usize]) -> Result<Tensor> {
+    repeat(x, &[&vec![1; x.rank().saturating_sub(sizes.len())], sizes].concat())
+}
+
+/// `x` expanded to the shape of `other`.
+///
+/// # Errors
+///
+/// A dimension is neither 1 nor already right.
+///
+/// # References
+///
+/// `torch.Tensor.expand_as`.
+#[named]
+#[track_caller]
+pub fn expand_as(x: &Tensor, other: &Tensor) -> Result<Tensor> {
+    expand(x, other.shape())
+}
+
+/// The results of a function of each tensor.
+#[track_caller]
+fn each(tensors: &[Tensor], f: impl Fn(&Tensor) -> Result<Tensor>) -> Result<Vec<Tensor>> {
+    tensors.iter().map(f).collect()
+}
+
+fn room<T>(op: &'static str, count: usize) -> Result<Vec<T>> {
+    let device = Device::Cpu;
+    memory::with_capacity(count).map_err(|error| Error::OutOfMemory {
+        op,
+        device,
+        bytes: error.bytes,
+    })
+}

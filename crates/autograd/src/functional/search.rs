@@ -1,0 +1,174 @@
+//! Places of elements among others.
+
+use samebits_macros::named;
+use samebits_tensor_core::layout::broadcast;
+use samebits_tensor_core::ops::CompareKind;
+use samebits_tensor_core::{DType, Error, Result};
+
+use super::elementwise::{affine, clamp, compare, relation, where_};
+use super::shape::{expand, reshape};
+use super::{gather, logical_and, logical_not, sort, to_dtype};
+use crate::Tensor;
+use crate::dims::Dim;
+
+/// For each of `values` the number of elements of a sorted row that come before its place: those
+/// that are less, or with `right` those that are not greater. NaN belongs to the end of a row.
+///
+/// # Shapes
+///
+/// `sorted` is `[n]`, or has the sizes of `values` but for the last dimension. The result is i64 in
+/// the shape of `values`.
+///
+/// # Errors
+///
+/// The shapes do not go together, or the types differ.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::{Tensor, functional};
+///
+/// let (sorted, values) = (Tensor::new([1.0f32, 3.0, 5.0])?, Tensor::new([3.0f32, 6.0])?);
+/// assert_eq!(functional::searchsorted(&sorted, &values, false)?.to_vec::<i64>()?, [1, 3]);
+/// assert_eq!(functional::searchsorted(&sorted, &values, true)?.to_vec::<i64>()?, [2, 3]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.searchsorted`.
+#[named]
+#[track_caller]
+pub fn searchsorted(sorted: &Tensor, values: &Tensor, right: bool) -> Result<Tensor> {
+    let rows = match (sorted.shape(), values.shape()) {
+        ([_], []) => {
+            return reshape(&searchsorted(sorted, &reshape(values, [1])?, right)?, ());
+        }
+        (&[n], [outer @ .., _]) => expand(&sorted.detach(), &[outer, &[n]].concat())?,
+        ([rows @ .., _], [outer @ .., _]) if rows == outer => sorted.detach(),
+        (sorted, values) => {
+            let message = format!("a sorted tensor of shape {sorted:?} for values of {values:?}");
+            return Err(Error::invalid("searchsorted", message));
+        }
+    };
+    let (last, values) = (rows.rank() - 1, values.detach());
+    let n = rows.shape()[last];
+    let after = if right { CompareKind::Gt } else { CompareKind::Ge };
+    // Bisection. The counts are f64, which every device can add.
+    let mut count = Tensor::zeros(values.shape(), DType::F64)?.to(values.device())?;
+    let mut step = (n + 1).next_power_of_two() / 2;
+    while step > 0 {
+        let more = affine(&count, 1.0, step as f64)?;
+        let place = clamp(&affine(&more, 1.0, -1.0)?, None, Some((n - 1) as f64))?;
+        let found = gather(&rows, last, &to_dtype(&place, DType::I64)?)?;
+        let before = logical_not(&relation(after, &found, &values)?)?;
+        let before = logical_and(&before, &compare(CompareKind::Le, &more, n as f64)?)?;
+        count = where_(&before, &more, &count)?;
+        step /= 2;
+    }
+    to_dtype(&count, DType::I64)
+}
+
+/// For each element the number of boundaries that come before its place: [`searchsorted`] with
+/// the arguments exchanged.
+///
+/// # Errors
+///
+/// As [`searchsorted`].
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::Tensor;
+///
+/// let boundaries = Tensor::new([1.0f32, 3.0, 5.0])?;
+/// let x = Tensor::new([[0.0f32, 3.0, 9.0]])?;
+/// assert_eq!(x.bucketize(&boundaries, false)?.to_vec::<i64>()?, [0, 1, 3]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.bucketize`.
+#[named]
+#[track_caller]
+pub fn bucketize(x: &Tensor, boundaries: &Tensor, right: bool) -> Result<Tensor> {
+    if boundaries.rank() != 1 {
+        let message = format!("expected boundaries [n], got shape {:?}", boundaries.shape());
+        return Err(Error::invalid("bucketize", message));
+    }
+    searchsorted(boundaries, x, right)
+}
+
+/// Returns where an element of `x` is among those of `elements`. NaN never is.
+///
+/// # Errors
+///
+/// The types differ, or are not f32, f64 or i64.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::Tensor;
+///
+/// let x = Tensor::new([1, 2, 3])?;
+/// assert_eq!(x.isin(&Tensor::new([3, 7, 1])?)?.to_bools()?, [true, false, true]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.isin`.
+#[named]
+#[track_caller]
+pub fn isin(x: &Tensor, elements: &Tensor) -> Result<Tensor> {
+    let (sorted, _) = sort(&reshape(&elements.detach(), [-1])?, 0, false)?;
+    let flat = reshape(&x.detach(), [x.numel()])?;
+    if sorted.numel() == 0 {
+        return to_dtype(&super::zeros_like(&x.detach())?, DType::Bool);
+    }
+    let place = to_dtype(&searchsorted(&sorted, &flat, false)?, DType::F64)?;
+    let place = clamp(&place, None, Some((sorted.numel() - 1) as f64))?;
+    let found = gather(&sorted, 0, &to_dtype(&place, DType::I64)?)?;
+    reshape(&relation(CompareKind::Eq, &found, &flat)?, x.shape())
+}
+
+/// The elements that `index` names along `dim`: [`gather`] after both have been broadcast along the
+/// other dimensions.
+///
+/// # Errors
+///
+/// The ranks differ, the other dimensions cannot be broadcast together, or an index is out of range.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::Tensor;
+///
+/// let x = Tensor::new([[3.0f32, 1.0], [2.0, 4.0]])?;
+/// let order = x.argsort(1, false)?;
+/// assert_eq!(x.take_along_dim(&order, 1)?.to_vec::<f32>()?, [1.0, 3.0, 2.0, 4.0]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.take_along_dim`.
+#[named]
+#[track_caller]
+pub fn take_along_dim(x: &Tensor, index: &Tensor, dim: impl Dim) -> Result<Tensor> {
+    let op = "take_along_dim";
+    let dim = dim.dim(op, x.rank())?;
+    let size = x.value().size(op, dim)?;
+    if x.rank() != index.rank() {
+        let (x, index) = (x.shape(), index.shape());
+        let message = format!("an index of shape {index:?} for a tensor of shape {x:?}");
+        return Err(Error::invalid(op, message));
+    }
+    let along = |shape: &[usize], size: usize| -> Vec<usize> {
+        shape.iter().enumerate().map(|(d, &own)| if d == dim { size } else { own }).collect()
+    };
+    let others = broadcast(op, &along(x.shape(), 1), &along(index.shape(), 1))?;
+    let x = expand(x, &along(&others, size))?;
+    gather(&x, dim, &expand(index, &along(&others, index.shape()[dim]))?)
+}

@@ -1,0 +1,193 @@
+use samebits_macros::Module;
+use samebits_tensor_core::Result;
+
+use super::{
+    Attend, Dropout, LayerNorm, Linear, MultiheadAttention, TransformerActivation,
+    TransformerLayerOptions,
+};
+use crate::nn::Layer;
+use crate::nn::options::init_with;
+use crate::{Tensor, functional};
+
+/// Self-attention, attention to what an encoder has found, and two linear layers, each with a
+/// residual connection and layer normalisation.
+///
+/// # Examples
+///
+/// ```
+/// # extern crate samebits_autograd as samebits;
+/// use samebits::nn::{Attend, TransformerDecoderLayer};
+/// use samebits::{DType, Tensor};
+///
+/// samebits_tensor_core::random::manual_seed(0);
+/// let layer = TransformerDecoderLayer::options(16, 4).batch_first(true).init()?;
+/// let (x, memory) = (Tensor::ones(&[2, 5, 16], DType::F32)?, Tensor::ones(&[2, 7, 16], DType::F32)?);
+/// let causal = Attend { is_causal: true, ..Attend::default() };
+/// assert_eq!(layer.forward(&x, &memory, causal, Attend::default())?.shape(), [2, 5, 16]);
+/// # Ok::<(), samebits::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.nn.TransformerDecoderLayer`.
+#[derive(Clone, Debug, Module)]
+pub struct TransformerDecoderLayer {
+    /// Attention of the input to itself.
+    pub self_attn: MultiheadAttention,
+    /// Attention of the input to the memory.
+    pub multihead_attn: MultiheadAttention,
+    /// From the width of the model to that of the feedforward part.
+    pub linear1: Linear,
+    /// Between the two linear layers.
+    pub dropout: Dropout,
+    /// Back to the width of the model.
+    pub linear2: Linear,
+    /// Of the self-attention.
+    pub norm1: LayerNorm,
+    /// Of the attention to the memory.
+    pub norm2: LayerNorm,
+    /// Of the feedforward part.
+    pub norm3: LayerNorm,
+    /// Of what self-attention finds.
+    pub dropout1: Dropout,
+    /// Of what attention to the memory finds.
+    pub dropout2: Dropout,
+    /// Of what the feedforward part finds.
+    pub dropout3: Dropout,
+    activation: TransformerActivation,
+    norm_first: bool,
+}
+
+impl TransformerDecoderLayer {
+    /// 2048 units in the feedforward part, a dropout of 0.1, `max(x, 0)`: PyTorch's defaults.
+    ///
+    /// # Errors
+    ///
+    /// The width does not divide into the heads, there is no memory, or no generator to draw from.
+    pub fn new(d_model: usize, nhead: usize) -> Result<TransformerDecoderLayer> {
+        TransformerDecoderLayer::options(d_model, nhead).init()
+    }
+
+    /// A layer with other options than PyTorch's defaults.
+    pub fn options(
+        d_model: usize,
+        nhead: usize,
+    ) -> TransformerLayerOptions<TransformerDecoderLayer> {
+        TransformerLayerOptions::new(d_model, nhead)
+    }
+
+    /// The result for a target `x`, with the masks of both attentions; whether weights are wanted is
+    /// not looked at.
+    ///
+    /// # Shapes
+    ///
+    /// `x` is `[length, n, width]` and `memory` `[keys, n, width]`; with `batch_first` the number of
+    /// samples comes first. The result is like `x`.
+    ///
+    /// # Errors
+    ///
+    /// The shapes do not go together.
+    pub fn forward(
+        &self,
+        x: &Tensor,
+        memory: &Tensor,
+        own: Attend<'_>,
+        cross: Attend<'_>,
+    ) -> Result<Tensor> {
+        let [own, cross] = [own, cross].map(|attend| Attend { need_weights: false, ..attend });
+        let parts: [(&LayerNorm, &dyn Fn(&Tensor) -> Result<Tensor>); 3] = [
+            (&self.norm1, &|x| self.dropout1.forward(&self.self_attn.forward(x, x, x, own)?.0)),
+            (&self.norm2, &|x| {
+                self.dropout2.forward(&self.multihead_attn.forward(x, memory, memory, cross)?.0)
+            }),
+            (&self.norm3, &|x| {
+                let x = self.activation.forward(&self.linear1.forward(x)?)?;
+                self.dropout3.forward(&self.linear2.forward(&self.dropout.forward(&x)?)?)
+            }),
+        ];
+        parts.into_iter().try_fold(x.clone(), |x, (norm, part)| {
+            if self.norm_first {
+                return functional::add(&x, &part(&norm.forward(&x)?)?);
+            }
+            norm.forward(&functional::add(&x, &part(&x)?)?)
+        })
+    }
+}
+
+impl TransformerLayerOptions<TransformerDecoderLayer> {
+    init_with!(TransformerDecoderLayer);
+
+    /// The layer.
+    ///
+    /// # Errors
+    ///
+    /// As [`TransformerDecoderLayer::new`].
+    pub fn init(&self) -> Result<TransformerDecoderLayer> {
+        let dropout = Dropout::new(self.dropout);
+        Ok(TransformerDecoderLayer {
+            self_attn: self.attention()?,
+            multihead_attn: self.attention()?,
+            linear1: self.linear(self.d_model, self.dim_feedforward)?,
+            dropout,
+            linear2: self.linear(self.dim_feedforward, self.d_model)?,
+            norm1: self.norm()?,
+            norm2: self.norm()?,
+            norm3: self.norm()?,
+            dropout1: dropout,
+            dropout2: dropout,
+            dropout3: dropout,
+            activation: self.activation,
+            norm_first: self.norm_first,
+        })
+    }
+}
+
+/// Decoder layers one after the other, and a normalisation at the end if there is one.
+///
+/// # References
+///
+/// `torch.nn.TransformerDecoder`, whose layers are all drawn alike.
+#[derive(Clone, Debug, Module)]
+pub struct TransformerDecoder {
+    /// The layers, first to last.
+    pub layers: Vec<TransformerDecoderLayer>,
+    /// At the end.
+    pub norm: Option<LayerNorm>,
+}
+
+impl TransformerDecoder {
+    /// `num_layers` layers, each drawn for itself, and no normalisation at the end.
+    ///
+    /// # Errors
+    ///
+    /// As [`TransformerDecoderLayer::new`].
+    pub fn new(
+        layer: &TransformerLayerOptions<TransformerDecoderLayer>,
+        num_layers: usize,
+    ) -> Result<TransformerDecoder> {
+        let layers = (0..num_layers).map(|_| layer.init()).collect::<Result<_>>()?;
+        Ok(TransformerDecoder { layers, norm: None })
+    }
+
+    /// The result for a target `x`, as [`TransformerDecoderLayer::forward`] of every layer.
+    ///
+    /// # Errors
+    ///
+    /// The shapes do not go together.
+    pub fn forward(
+        &self,
+        x: &Tensor,
+        memory: &Tensor,
+        own: Attend<'_>,
+        cross: Attend<'_>,
+    ) -> Result<Tensor> {
+        let mut y = x.clone();
+        for layer in &self.layers {
+            y = layer.forward(&y, memory, own, cross)?;
+        }
+        match &self.norm {
+            Some(norm) => norm.forward(&y),
+            None => Ok(y),
+        }
+    }
+}
