@@ -181,8 +181,8 @@ fn drawn_slopes_lie_between_the_bounds_and_repeat() {
     let trained = nn::train_with(&mut generator, || layer.forward(&x)).unwrap();
     assert_eq!(trained.to_bytes().unwrap(), y.to_bytes().unwrap());
     assert_eq!(layer.forward(&x).unwrap().to_vec::<f32>().unwrap(), vec![-0.3125; 4096]);
-    let error = f::rrelu(&x, 0.5, f64::NAN).unwrap_err().to_string();
-    assert_eq!(error, "rrelu: expected lower <= upper, got 0.5 and NaN");
+    let error = f::rrelu_with(&x, 0.5, f64::NAN, &mut generator).unwrap_err().to_string();
+    assert_eq!(error, "rrelu_with: expected lower <= upper, got 0.5 and NaN");
 }
 
 /// The parameters of a case's module.
