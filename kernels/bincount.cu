@@ -8,12 +8,12 @@
 #define SB_BINS 256
 
 // level: Portable - integer atomics commute
-extern "C" __global__ void bincount_i64(u64* counts, const i64* values, u64 n, u64 bins,
+extern "C" __global__ void bincount_i64(i64* counts, const i64* values, u64 n, u64 bins,
                                         u64* status) {
     u64 i = sb_thread();
     if (i >= n) return;
     i64 bin = values[i];
-    if (sb_check(bin, bins, i, status)) atomicAdd(counts + bin, 1ull);
+    if (sb_check(bin, bins, i, status)) atomicAdd((u64*)counts + bin, 1ull);
 }
 
 // Weighted, up to SB_BINS bins: each block sums a chunk exactly in shared memory, so that hot

@@ -28,14 +28,16 @@ __device__ __forceinline__ void sb_sgd(T* param, T* velocity, const T* grad, u64
 
 // level: Portable - one thread owns one element
 extern "C" __global__ void sgd_f32(float* param, float* velocity, const float* grad, u64 n,
-                                   SbSgd<float> p, u32 kind) {
-    sb_sgd<float>(param, velocity, grad, n, p, kind);
+                                   float decay, float momentum, float fresh, float rate,
+                                   u32 kind) {
+    sb_sgd<float>(param, velocity, grad, n, {decay, momentum, fresh, rate}, kind);
 }
 
 // level: Portable - one thread owns one element
 extern "C" __global__ void sgd_f64(double* param, double* velocity, const double* grad, u64 n,
-                                   SbSgd<double> p, u32 kind) {
-    sb_sgd<double>(param, velocity, grad, n, p, kind);
+                                   double decay, double momentum, double fresh, double rate,
+                                   u32 kind) {
+    sb_sgd<double>(param, velocity, grad, n, {decay, momentum, fresh, rate}, kind);
 }
 
 template <typename T>
@@ -68,12 +70,18 @@ __device__ __forceinline__ void sb_adam(T* param, T* mean, T* square, const T* g
 
 // level: Portable - one thread owns one element
 extern "C" __global__ void adam_f32(float* param, float* mean, float* square, const float* grad,
-                                    u64 n, SbAdam<float> c) {
-    sb_adam<float>(param, mean, square, grad, n, c);
+                                    u64 n, float keep, float decay, float beta1, float fresh1,
+                                    float beta2, float fresh2, float root, float eps,
+                                    float rate) {
+    sb_adam<float>(param, mean, square, grad, n,
+                   {keep, decay, beta1, fresh1, beta2, fresh2, root, eps, rate});
 }
 
 // level: Portable - one thread owns one element
 extern "C" __global__ void adam_f64(double* param, double* mean, double* square, const double* grad,
-                                    u64 n, SbAdam<double> c) {
-    sb_adam<double>(param, mean, square, grad, n, c);
+                                    u64 n, double keep, double decay, double beta1, double fresh1,
+                                    double beta2, double fresh2, double root, double eps,
+                                    double rate) {
+    sb_adam<double>(param, mean, square, grad, n,
+                   {keep, decay, beta1, fresh1, beta2, fresh2, root, eps, rate});
 }

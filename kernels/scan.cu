@@ -152,8 +152,8 @@ __device__ __forceinline__ SbTile sb_tile(const SbScan& p) {
     return t;
 }
 
-#define SB_TILE_TOTALS(NAME, T, O)                                                      \
-    extern "C" __global__ void NAME(O::State* totals, const T* in, SbScan p) {          \
+#define SB_TILE_TOTALS(NAME, T, O, S)                                                   \
+    extern "C" __global__ void NAME(S* totals, const T* in, SbScan p) {                 \
         __shared__ O::State shared[32];                                                 \
         O o(p);                                                                         \
         SbTile t = sb_tile(p);                                                          \
@@ -164,16 +164,16 @@ __device__ __forceinline__ SbTile sb_tile(const SbScan& p) {
     }
 
 // level: Portable - one warp owns one tile
-SB_TILE_TOTALS(scan_totals_f32, float, SbNumbers)
-SB_TILE_TOTALS(scan_totals_f64, double, SbNumbers)
-SB_TILE_TOTALS(logcumsumexp_totals_f32, float, SbLogSums)
-SB_TILE_TOTALS(logcumsumexp_totals_f64, double, SbLogSums)
-SB_TILE_TOTALS(cumextreme_totals_f32, float, SbExtremes)
-SB_TILE_TOTALS(cumextreme_totals_f64, double, SbExtremes)
+SB_TILE_TOTALS(scan_totals_f32, float, SbNumbers, double)
+SB_TILE_TOTALS(scan_totals_f64, double, SbNumbers, double)
+SB_TILE_TOTALS(logcumsumexp_totals_f32, float, SbLogSums, SbLogState)
+SB_TILE_TOTALS(logcumsumexp_totals_f64, double, SbLogSums, SbLogState)
+SB_TILE_TOTALS(cumextreme_totals_f32, float, SbExtremes, SbBest)
+SB_TILE_TOTALS(cumextreme_totals_f64, double, SbExtremes, SbBest)
 
 // Turns the totals of each line into what comes before each tile.
-#define SB_CARRIES(NAME, O)                                                             \
-    extern "C" __global__ void NAME(O::State* totals, SbScan p) {                       \
+#define SB_CARRIES(NAME, O, S)                                                          \
+    extern "C" __global__ void NAME(S* totals, SbScan p) {                              \
         u64 line = sb_thread();                                                         \
         if (line >= p.outer * p.inner) return;                                          \
         O o(p);                                                                         \
@@ -186,9 +186,9 @@ SB_TILE_TOTALS(cumextreme_totals_f64, double, SbExtremes)
     }
 
 // level: Portable - one thread owns one line and goes in tile order
-SB_CARRIES(scan_carries, SbNumbers)
-SB_CARRIES(logcumsumexp_carries, SbLogSums)
-SB_CARRIES(cumextreme_carries, SbExtremes)
+SB_CARRIES(scan_carries, SbNumbers, double)
+SB_CARRIES(logcumsumexp_carries, SbLogSums, SbLogState)
+SB_CARRIES(cumextreme_carries, SbExtremes, SbBest)
 
 // Calls `write(place, state)` for each element of this lane's run.
 template <typename O, typename T, typename Write>

@@ -1,4 +1,5 @@
-//! `cargo xtask build-kernels`: compiles `kernels/*.cu` to the committed PTX and its manifest.
+//! `cargo xtask build-kernels`: compiles `kernels/*.cu` to the committed PTX and its manifest, and
+//! writes the typed launch stubs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -9,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::nvrtc::{self, Nvrtc};
+use crate::stubs;
 
 /// Every float operation is rounded on its own, subnormals stay, division and square root are
 /// correctly rounded: the numerics contract as compiler flags.
@@ -115,6 +117,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let ptxas = if args.no_ptxas { None } else { Some(nvrtc::find_ptxas()?) };
     let old = read_manifest().unwrap_or_default();
     let headers = read_headers()?;
+    let structures = stubs::structures()?;
 
     let mut new = Manifest {
         compiler: format!("NVRTC {major}.{minor}"),
@@ -131,6 +134,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         );
     }
     let mut stale = Vec::new();
+    let mut rust = BTreeMap::new();
     for path in sources()? {
         let name = path.file_stem().and_then(|s| s.to_str()).context("odd file name")?.to_owned();
         let source = std::fs::read_to_string(&path)?;
@@ -139,6 +143,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         let ptx_path = ptx_folder().join(format!("{name}.ptx"));
         let committed = std::fs::read_to_string(&ptx_path).unwrap_or_default();
         let known = old.family.iter().find(|f| f.name == name);
+        let signatures =
+            stubs::signatures(&source).with_context(|| format!("kernels/{name}.cu"))?;
+        let mut stub = |family: &Family, ptx: &str| -> anyhow::Result<()> {
+            stubs::compare(&family.name, &signatures, ptx)?;
+            let text = stubs::render(family, &signatures, ptx, &structures)?;
+            rust.insert(stubs::folder().join(format!("{}.rs", family.name)), text);
+            Ok(())
+        };
         if !args.check
             && same_compiler
             && let Some(known) = known
@@ -146,6 +158,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
             && known.ptx == digest(committed.as_bytes())
             && (ptxas.is_none() || known.entry.iter().all(|e| !e.resources.is_empty()))
         {
+            stub(known, &committed)?;
             new.family.push(known.clone());
             continue;
         }
@@ -180,6 +193,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
             name,
             entry,
         };
+        stub(&family, &ptx)?;
         if args.check {
             let same = known.is_some_and(|known| {
                 let mut known = known.clone();
@@ -200,14 +214,29 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         new.family.push(family);
     }
     let names: BTreeSet<&str> = new.family.iter().map(|f| f.name.as_str()).collect();
-    for entry in std::fs::read_dir(ptx_folder())? {
-        let path = entry?.path();
-        let orphan = path.extension().is_some_and(|e| e == "ptx")
-            && path.file_stem().and_then(|s| s.to_str()).is_some_and(|s| !names.contains(s));
-        if orphan && args.check {
-            stale.push(format!("{}: no source gives it", path.display()));
-        } else if orphan {
-            std::fs::remove_file(&path)?;
+    rust.insert(stubs::folder().with_extension("rs"), stubs::render_index(names.iter().copied()));
+    std::fs::create_dir_all(stubs::folder())?;
+    for (folder, extension) in [(ptx_folder(), "ptx"), (stubs::folder(), "rs")] {
+        for path in files(&folder, extension)? {
+            let stem = path.file_stem().and_then(|stem| stem.to_str());
+            if stem.is_some_and(|stem| names.contains(stem)) {
+                continue;
+            }
+            if args.check {
+                stale.push(format!("{}: no source gives it", path.display()));
+            } else {
+                std::fs::remove_file(&path)?;
+            }
+        }
+    }
+    for (path, text) in &rust {
+        if std::fs::read_to_string(path).is_ok_and(|committed| committed == *text) {
+            continue;
+        }
+        if args.check {
+            stale.push(format!("{}: differs from what the source gives", path.display()));
+        } else {
+            std::fs::write(path, text)?;
         }
     }
     if !args.check {
@@ -226,10 +255,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     if !same_compiler {
         stale.push("manifest: the flags differ".to_owned());
     }
-    bail!(
-        "{}\nrun `cargo xtask build-kernels` and commit crates/cuda-kernels/ptx",
-        stale.join("\n")
-    );
+    bail!("{}\nrun `cargo xtask build-kernels` and commit crates/cuda-kernels", stale.join("\n"));
 }
 
 /// How often a source is compiled again that does not give the committed text.

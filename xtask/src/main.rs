@@ -20,6 +20,7 @@ mod new_op;
 mod nvrtc;
 mod properties;
 mod sanitize;
+mod stubs;
 mod support_matrix;
 mod test;
 mod tidy;

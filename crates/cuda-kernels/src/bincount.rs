@@ -1,15 +1,15 @@
 //! Histograms: `bincount` with and without weights, `histc`.
 
-use crate::launch::Buffer;
+use crate::launch::kernels::bincount as kernels;
+use crate::launch::{Buffer, Launch};
 
 use crate::Variant;
-use crate::device::{Device, Float, expect_len, of, product};
+use crate::device::{Device, Float, expect_len, product};
 use crate::error::{CudaError, Result};
 use crate::reduce::{extreme, grid};
 use crate::scatter::{Rows, Summed};
 use crate::segments::{ACCUMULATOR, check_addends, round};
 
-const FAMILY: &str = "bincount";
 /// Values that one block takes.
 const CHUNK: usize = 4096;
 /// Bins that fit a block's shared memory as exact accumulators.
@@ -24,13 +24,11 @@ const SHARED_BINS: usize = 256;
 pub fn bincount_len(device: &Device, values: &Buffer<i64>, min_length: usize) -> Result<usize> {
     let op = "bincount";
     let mut range = device.upload(&[u64::MAX, 0])?;
-    device
-        .kernel(op, FAMILY, "range_i64")?
-        .on(device.stream())
-        .write(&mut range)
-        .read(values)
-        .value(&(values.len() as u64))
-        .threads(values.len(), device.block())?;
+    kernels::Range { range: &mut range, values, n: values.len() }.threads(
+        device,
+        op,
+        values.len(),
+    )?;
     let range = device.download(&range)?;
     let [low, high] = [range[0], range[1]].map(|key| (key ^ (1 << 63)) as i64);
     if low < 0 {
@@ -54,16 +52,15 @@ pub fn bincount(device: &Device, values: &Buffer<i64>, bins: usize) -> Result<Bu
     let op = "bincount";
     let mut counts = device.zeros_for::<i64>(op, bins)?;
     let mut reports = device.reports();
-    device
-        .kernel(op, FAMILY, "bincount_i64")?
-        .on(device.stream())
-        .write(&mut counts)
-        .read(values)
-        .value(&(values.len() as u64))
-        .value(&(bins as u64))
-        .write(reports.noted())
-        .threads(values.len(), device.block())?;
-    reports.collect(device, op, values, bins as u64)?;
+    kernels::Bincount {
+        counts: &mut counts,
+        values,
+        n: values.len(),
+        bins,
+        status: reports.noted(),
+    }
+    .threads(device, op, values.len())?;
+    reports.collect(device, op, values, bins)?;
     Ok(counts)
 }
 
@@ -96,22 +93,21 @@ pub fn bincount_weighted(
     if variant == Variant::Deterministic && bins <= SHARED_BINS {
         check_addends(op, n)?;
         let mut sums = device.zeros_for::<u64>(op, product(op, &[bins, ACCUMULATOR])?)?;
-        device
-            .kernel(op, FAMILY, "bincount_f32_shared")?
-            .on(device.stream())
-            .write(&mut sums)
-            .read(values)
-            .read(weights)
-            .value(&(n as u64))
-            .value(&(bins as u64))
-            .write(reports.noted())
-            .grid((grid(op, n.div_ceil(CHUNK))?, 1, 1), (device.block(), 1, 1))?;
+        kernels::BincountShared {
+            acc: &mut sums,
+            values,
+            weights,
+            n,
+            bins,
+            status: reports.noted(),
+        }
+        .grid(device, op, (grid(op, n.div_ceil(CHUNK))?, 1, 1), (device.block(), 1, 1))?;
         round(device, op, &mut out, &sums, bins, false)?;
     } else {
         let rows = Rows { outer: 1, size: bins, n, inner: 1 };
         f32::add_rows(device, op, &mut out, values, weights, rows, 1.0, variant, reports.noted())?;
     }
-    reports.collect(device, op, values, bins as u64)?;
+    reports.collect(device, op, values, bins)?;
     Ok(out)
 }
 
@@ -154,25 +150,18 @@ pub fn histc<T: Float>(
         return Err(CudaError::invalid(op, format!("no finite range from {low:?} to {high:?}")));
     }
     let mut counts = device.zeros_for::<u64>(op, bins)?;
-    device
-        .kernel(op, FAMILY, of::<T>(["histc_f32", "histc_f64"]))?
-        .on(device.stream())
-        .write(&mut counts)
-        .read(values)
-        .value(&(n as u64))
-        .value(&low)
-        .value(&high)
-        .value(&(high - low))
-        .value(&T::from_f64(bins as f64))
-        .value(&(bins as u64))
-        .threads(n, device.block())?;
+    kernels::Histc {
+        counts: &mut counts,
+        values,
+        n,
+        low,
+        high,
+        range: high - low,
+        scale: T::from_f64(bins as f64),
+        bins,
+    }
+    .threads(device, op, n)?;
     let mut out = device.uninitialised::<T>(op, bins)?;
-    device
-        .kernel(op, FAMILY, of::<T>(["histc_finish_f32", "histc_finish_f64"]))?
-        .on(device.stream())
-        .write(&mut out)
-        .read(&counts)
-        .value(&(bins as u64))
-        .threads(bins, device.block())?;
+    kernels::HistcFinish { out: &mut out, counts: &counts, n: bins }.threads(device, op, bins)?;
     Ok(out)
 }

@@ -1,15 +1,15 @@
 //! Convolution over one to three dimensions, and its gradients, in the written order: one thread
 //! for each sum, for f32 and f64. [`conv_algorithms`](crate::conv_algorithms) has others for f32.
 
-use crate::launch::Buffer;
+use crate::launch::kernels::{conv as kernels, matmul};
+use crate::launch::{Buffer, Launch};
 use bytemuck::{Pod, Zeroable};
 
 use crate::Variant;
-use crate::device::{Device, Float, atomic, expect_len, of, product};
+use crate::device::{Device, Float, expect_len, product};
 use crate::error::{CudaError, Result};
 use crate::pooling::sizes;
 
-pub(crate) const FAMILY: &str = "conv";
 /// Positions in one chain of the weight gradient.
 pub(crate) const WEIGHT_BLOCK: usize = 1024;
 
@@ -70,19 +70,19 @@ impl Convolution {
         let kernel = sizes(op, "kernel", &weight[2..], dims, 1)?;
         let mut output = [1u32; 3];
         for d in 0..3 {
-            let room = size[d] as u64 + 2 * padding[d] as u64;
-            let window = (kernel[d] as u64 - 1) * dilation[d] as u64 + 1;
+            let room = size[d] + 2 * padding[d];
+            let window = (kernel[d] - 1) * dilation[d] + 1;
             if window > room {
                 return bad(format!("a window of {window} does not fit the padded size {room}"));
             }
-            output[d] = u32::try_from((room - window) / stride[d] as u64 + 1)
+            output[d] = u32::try_from((room - window) / stride[d] + 1)
                 .map_err(|_| CudaError::invalid(op, "the output is too large"))?;
         }
         let narrow = |x: usize| {
             u32::try_from(x).map_err(|_| CudaError::invalid(op, format!("{x} channels or groups")))
         };
         let raw = RawConv {
-            batch: input[0] as u64,
+            batch: input[0],
             groups: narrow(groups)?,
             inputs: narrow(weight[1])?,
             outputs: narrow(weight[0] / groups)?,
@@ -144,15 +144,14 @@ impl Convolution {
             expect_len(op, "the bias", bias, self.output[1])?;
         }
         let mut out = device.uninitialised(op, n_out)?;
-        device
-            .kernel(op, FAMILY, of::<T>(["conv_f32", "conv_f64"]))?
-            .on(device.stream())
-            .write(&mut out)
-            .read(input)
-            .read(weight)
-            .read(bias.unwrap_or(weight))
-            .value(&RawConv { with_bias: u32::from(bias.is_some()), ..self.raw })
-            .threads(n_out, device.block())?;
+        kernels::Conv {
+            out: &mut out,
+            input,
+            weight,
+            bias: bias.unwrap_or(weight),
+            p: RawConv { with_bias: u32::from(bias.is_some()), ..self.raw },
+        }
+        .threads(device, op, n_out)?;
         Ok(out)
     }
 
@@ -181,15 +180,14 @@ impl Convolution {
             expect_len(op, "the bias", bias, (self.raw.groups * self.raw.inputs) as usize)?;
         }
         let mut out = device.uninitialised(op, n_in)?;
-        device
-            .kernel(op, FAMILY, of::<T>(["conv_input_grad_f32", "conv_input_grad_f64"]))?
-            .on(device.stream())
-            .write(&mut out)
-            .read(grad)
-            .read(weight)
-            .read(bias.unwrap_or(weight))
-            .value(&RawConv { with_bias: u32::from(bias.is_some()), ..self.raw })
-            .threads(n_in, device.block())?;
+        kernels::ConvInputGrad {
+            grad_in: &mut out,
+            grad,
+            weight,
+            bias: bias.unwrap_or(weight),
+            p: RawConv { with_bias: u32::from(bias.is_some()), ..self.raw },
+        }
+        .threads(device, op, n_in)?;
         Ok(out)
     }
 
@@ -226,30 +224,23 @@ impl Convolution {
         }
         let mut partials = device.uninitialised::<T>(op, product(op, &[blocks, n_weight])?)?;
         let grid = crate::reduce::grid(op, n_weight.div_ceil(device.block() as usize))?;
-        device
-            .kernel(op, FAMILY, of::<T>(["conv_weight_partial_f32", "conv_weight_partial_f64"]))?
-            .on(device.stream())
-            .write(&mut partials)
-            .read(grad)
-            .read(input)
-            .value(&self.raw)
-            .grid((grid, blocks as u32, 1), (device.block(), 1, 1))?;
-        let (name, threads) = match variant {
+        kernels::ConvWeightPartial { partials: &mut partials, grad, input, p: self.raw }.grid(
+            device,
+            op,
+            (grid, blocks as u32, 1),
+            (device.block(), 1, 1),
+        )?;
+        let partials = &partials;
+        match variant {
             Variant::Deterministic => {
-                (of::<T>(["matmul_combine_f32", "matmul_combine_f64"]), n_weight)
+                matmul::MatmulCombine { out: &mut out, partials, n: n_weight, blocks }
+                    .threads(device, op, n_weight)?;
             }
             Variant::Atomic => {
-                (atomic::<T>(op, "matmul_combine_f32_atomic")?, product(op, &[n_weight, blocks])?)
+                matmul::MatmulCombineAtomic { out: &mut out, partials, n: n_weight, blocks }
+                    .threads(device, op, product(op, &[n_weight, blocks])?)?;
             }
-        };
-        device
-            .kernel(op, "matmul", name)?
-            .on(device.stream())
-            .write(&mut out)
-            .read(&partials)
-            .value(&(n_weight as u64))
-            .value(&(blocks as u64))
-            .threads(threads, device.block())?;
+        }
         Ok(out)
     }
 
@@ -269,15 +260,8 @@ impl Convolution {
         let channels = self.output[1];
         let positions: usize = self.output[2..].iter().product();
         let mut out = device.uninitialised(op, channels)?;
-        device
-            .kernel(op, FAMILY, of::<T>(["conv_bias_grad_f32", "conv_bias_grad_f64"]))?
-            .on(device.stream())
-            .write(&mut out)
-            .read(grad)
-            .value(&self.raw.batch)
-            .value(&(channels as u64))
-            .value(&(positions as u64))
-            .threads(product(op, &[channels, 32])?, device.block())?;
+        kernels::ConvBiasGrad { out: &mut out, grad, batch: self.raw.batch, channels, positions }
+            .threads(device, op, product(op, &[channels, 32])?)?;
         Ok(out)
     }
 }
@@ -293,7 +277,7 @@ fn padded(op: &'static str, padding: &[usize], dims: usize) -> Result<[u32; 3]> 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct RawConv {
-    pub(crate) batch: u64,
+    pub(crate) batch: usize,
     pub(crate) groups: u32,
     pub(crate) inputs: u32,
     pub(crate) outputs: u32,

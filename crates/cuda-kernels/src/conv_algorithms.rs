@@ -5,18 +5,17 @@
 //! [`weight_grad`](Convolution::weight_grad), whatever the data: each sum belongs to one thread, or
 //! is cut at the borders of the written order and put together in that order.
 
-use crate::launch::Buffer;
+use crate::launch::kernels::{conv as kernels, conv_tiles as tiles};
+use crate::launch::{Buffer, Launch};
 use samebits_conv_autotune::ConvPass;
 
 use crate::Variant;
-use crate::conv::{Convolution, FAMILY, RawConv, WEIGHT_BLOCK};
+use crate::conv::{Convolution, RawConv, WEIGHT_BLOCK};
 use crate::device::{Device, expect_len, product};
 use crate::error::{CudaError, Result};
 use crate::matmul::K_BLOCK;
 use crate::reduce::grid;
 
-/// The family of the kernels over tiles.
-const TILES: &str = "conv_tiles";
 /// Taps whose weights fit the shared memory of `conv_depthwise_f32`.
 const DEPTHWISE_TAPS: usize = 1024;
 /// What one dimension of a grid takes beside the first.
@@ -254,7 +253,7 @@ impl Convolution {
         }
         let call = Call { conv: self, op, pass, device };
         match algorithm {
-            Algorithm::Depthwise => call.planes("conv_depthwise_f32", input, weight, bias),
+            Algorithm::Depthwise => call.planes(input, weight, bias),
             _ => call.tiles(algorithm, weight, input, bias),
         }
     }
@@ -289,9 +288,7 @@ impl Convolution {
         }
         let call = Call { conv: self, op, pass, device };
         match algorithm {
-            Algorithm::Depthwise => {
-                call.planes("conv_depthwise_input_grad_f32", grad, weight, bias)
-            }
+            Algorithm::Depthwise => call.planes(grad, weight, bias),
             _ => call.tiles(algorithm, weight, grad, bias),
         }
     }
@@ -411,27 +408,39 @@ impl Call<'_> {
             }
             _ => device.uninitialised(op, outputs)?,
         };
-        // The kernel that combines the partials adds the bias.
-        let raw = self.raw(bias.filter(|_| !partials));
         let [rows, columns] = tile.size();
         let tiles = product.m.div_ceil(rows) * product.n.div_ceil(columns) * groups;
-        device
-            .kernel(op, TILES, tile_kernel(self.pass, algorithm))?
-            .on(device.stream())
-            .write(&mut out)
-            .read(a)
-            .read(b)
-            .read(bias.unwrap_or(a))
-            .value(&raw)
-            .value(&split)
-            .grid((grid(op, tiles)?, layers as u32, 1), (THREADS, 1, 1))?;
+        // The kernel that combines the partials adds the bias.
+        let p = self.raw(bias.filter(|_| !partials));
+        let bias_or_any = bias.unwrap_or(a);
+        let (grid, block) = ((grid(op, tiles)?, layers as u32, 1), (THREADS, 1, 1));
+        macro_rules! launch {
+            ($kernel:ident) => {
+                tiles::$kernel { out: &mut out, a, b, bias: bias_or_any, p, split }
+                    .grid(device, op, grid, block)?
+            };
+        }
+        let canonical = algorithm.is_canonical().then_some(tile);
+        match (self.pass, canonical) {
+            (ConvPass::Forward, Some(Tile::Small)) => launch!(Conv16x16),
+            (ConvPass::Forward, Some(Tile::Medium)) => launch!(Conv64x64),
+            (ConvPass::Forward, Some(Tile::Large)) => launch!(Conv128x64),
+            (ConvPass::Forward, None) => launch!(Conv64x64Atomic),
+            (ConvPass::DataGradient, Some(Tile::Small)) => launch!(ConvInputGrad16x16),
+            (ConvPass::DataGradient, Some(Tile::Medium)) => launch!(ConvInputGrad64x64),
+            (ConvPass::DataGradient, Some(Tile::Large)) => launch!(ConvInputGrad128x64),
+            (ConvPass::DataGradient, None) => launch!(ConvInputGrad64x64Atomic),
+            (ConvPass::WeightGradient, Some(Tile::Small)) => launch!(ConvWeightGrad16x16),
+            (ConvPass::WeightGradient, Some(Tile::Medium)) => launch!(ConvWeightGrad64x64),
+            (ConvPass::WeightGradient, Some(Tile::Large)) => launch!(ConvWeightGrad128x64),
+            (ConvPass::WeightGradient, None) => launch!(ConvWeightGrad64x64Atomic),
+        }
         if partials { self.combine(&out, outputs, layers, bias) } else { Ok(out) }
     }
 
     /// Groups of one channel, forward or with respect to the input.
     fn planes(
         &self,
-        kernel: &'static str,
         source: &Buffer<f32>,
         weight: &Buffer<f32>,
         bias: Option<&Buffer<f32>>,
@@ -444,15 +453,15 @@ impl Call<'_> {
         let positions = product.n.checked_div(batch).unwrap_or(0);
         let chunks = positions.div_ceil(device.block() as usize);
         let blocks = crate::device::product(op, &[batch, groups, chunks])?;
-        device
-            .kernel(op, FAMILY, kernel)?
-            .on(device.stream())
-            .write(&mut out)
-            .read(source)
-            .read(weight)
-            .read(bias.unwrap_or(weight))
-            .value(&self.raw(bias))
-            .grid((grid(op, blocks)?, 1, 1), (device.block(), 1, 1))?;
+        let (grid, block) = ((grid(op, blocks)?, 1, 1), (device.block(), 1, 1));
+        let (p, bias) = (self.raw(bias), bias.unwrap_or(weight));
+        if self.pass == ConvPass::Forward {
+            kernels::ConvDepthwise { out: &mut out, input: source, weight, bias, p }
+                .grid(device, op, grid, block)?;
+        } else {
+            kernels::ConvDepthwiseInputGrad { grad_in: &mut out, grad: source, weight, bias, p }
+                .grid(device, op, grid, block)?;
+        }
         Ok(out)
     }
 
@@ -468,16 +477,15 @@ impl Call<'_> {
             device.uninitialised(op, crate::device::product(op, &[outputs, blocks])?)?;
         let lanes = self.conv.lanes();
         let threads = crate::device::product(op, &[groups, blocks, lanes])?;
-        device
-            .kernel(op, FAMILY, "conv_depthwise_weight_partial_f32")?
-            .on(device.stream())
-            .write(&mut partials)
-            .read(grad)
-            .read(input)
-            .value(&self.conv.raw)
-            .value(&(blocks as u64))
-            .value(&(lanes as u32))
-            .threads(threads, device.block())?;
+        kernels::ConvDepthwiseWeightPartial {
+            partials: &mut partials,
+            grad,
+            input,
+            p: self.conv.raw,
+            blocks,
+            lanes: lanes as u32,
+        }
+        .threads(device, op, threads)?;
         self.combine(&partials, outputs, blocks, None)
     }
 
@@ -494,47 +502,22 @@ impl Call<'_> {
         let Product { m, n, .. } = self.conv.product(self.pass)?;
         let raw = &self.conv.raw;
         let positions = n.checked_div(raw.batch as usize).unwrap_or(1).max(1);
-        device
-            .kernel(op, TILES, "conv_combine_f32")?
-            .on(device.stream())
-            .write(&mut out)
-            .read(partials)
-            .read(bias.unwrap_or(partials))
-            .value(&(outputs as u64))
-            .value(&(blocks as u64))
-            .value(&(m as u64 * u64::from(raw.groups)))
-            .value(&(positions as u64))
-            .value(&u32::from(bias.is_some()))
-            .threads(outputs, device.block())?;
+        tiles::ConvCombine {
+            out: &mut out,
+            partials,
+            bias: bias.unwrap_or(partials),
+            n: outputs,
+            blocks,
+            channels: m * raw.groups as usize,
+            positions,
+            with_bias: u32::from(bias.is_some()),
+        }
+        .threads(device, op, outputs)?;
         Ok(out)
     }
 
     fn raw(&self, bias: Option<&Buffer<f32>>) -> RawConv {
         RawConv { with_bias: u32::from(bias.is_some()), ..self.conv.raw }
-    }
-}
-
-fn tile_kernel(pass: ConvPass, algorithm: Algorithm) -> &'static str {
-    let names = match pass {
-        ConvPass::Forward => {
-            ["conv_16x16_f32", "conv_64x64_f32", "conv_128x64_f32", "conv_64x64_f32_atomic"]
-        }
-        ConvPass::DataGradient => [
-            "conv_input_grad_16x16_f32",
-            "conv_input_grad_64x64_f32",
-            "conv_input_grad_128x64_f32",
-            "conv_input_grad_64x64_f32_atomic",
-        ],
-        ConvPass::WeightGradient => [
-            "conv_weight_grad_16x16_f32",
-            "conv_weight_grad_64x64_f32",
-            "conv_weight_grad_128x64_f32",
-            "conv_weight_grad_64x64_f32_atomic",
-        ],
-    };
-    match algorithm {
-        Algorithm::ImplicitGemm(tile) | Algorithm::SplitK(tile) => names[tile as usize],
-        _ => names[3],
     }
 }
 

@@ -7,16 +7,16 @@
 //! [`Variant::Atomic`] of the gradient adds them by float atomics instead, in the order of
 //! arrival: every state is looked at once and not once for every class.
 
-use crate::launch::Buffer;
+use crate::launch::kernels::ctc as kernels;
+use crate::launch::{Buffer, Launch};
 use bytemuck::{Pod, Zeroable};
 
 use crate::Variant;
-use crate::device::{Device, Float, atomic, expect_len, of, product};
+use crate::device::{Device, Float, expect_len, product};
 use crate::error::{CudaError, Result};
 use crate::loss::Reduction;
 use crate::reduce::{Terms, finish, grid, sums};
 
-const FAMILY: &str = "ctc";
 /// Threads that walk over the states of a sequence.
 const THREADS: u32 = 128;
 
@@ -60,15 +60,14 @@ pub fn ctc_loss<T: Float>(
     let mean = reduction == Reduction::Mean;
     let kind = u32::from(zero_infinity) | u32::from(mean) << 1;
     let mut losses = device.uninitialised::<f64>(op, n)?;
-    device
-        .kernel(op, FAMILY, "ctc_losses")?
-        .on(device.stream())
-        .write(&mut losses)
-        .read(&run.likelihood)
-        .read(&run.lengths)
-        .value(&(n as u64))
-        .value(&kind)
-        .threads(n, device.block())?;
+    kernels::CtcLosses {
+        losses: &mut losses,
+        likelihood: &run.likelihood,
+        lengths: &run.lengths,
+        n,
+        kind,
+    }
+    .threads(device, op, n)?;
     if reduction == Reduction::None {
         return finish(device, op, &losses, n, 1.0);
     }
@@ -97,61 +96,57 @@ pub fn ctc_loss_grad<T: Float>(
     let mut run = Run::new(device, op, &batch)?;
     let blocks = grid(op, n)?;
     let mut beta = device.uninitialised::<f64>(op, product(op, &[n, 2, run.states()])?)?;
-    device
-        .kernel(op, FAMILY, of::<T>(["ctc_posterior_f32", "ctc_posterior_f64"]))?
-        .on(device.stream())
-        .write(&mut run.alpha)
-        .write(&mut beta)
-        .read(&run.likelihood)
-        .read(batch.log_probs)
-        .read(batch.labels)
-        .read(&run.lengths)
-        .value(&run.raw)
-        .grid((blocks, 1, 1), (THREADS, 1, 1))?;
+    kernels::CtcPosterior {
+        alpha: &mut run.alpha,
+        beta: &mut beta,
+        likelihood: &run.likelihood,
+        log_probs: batch.log_probs,
+        labels: batch.labels,
+        lengths: &run.lengths,
+        p: run.raw,
+    }
+    .grid(device, op, (blocks, 1, 1), (THREADS, 1, 1))?;
     let elements = product(op, &batch.shape)?;
     let mean = reduction == Reduction::Mean;
     let kind = u32::from(zero_infinity) | u32::from(mean) << 1 | u32::from(each) << 2;
     let mut out = device.uninitialised(op, elements)?;
     if variant == Variant::Atomic {
-        device
-            .kernel(op, FAMILY, atomic::<T>(op, "ctc_grad_f32_start")?)?
-            .on(device.stream())
-            .write(&mut out)
-            .read(grad)
-            .read(&run.likelihood)
-            .read(batch.log_probs)
-            .read(batch.labels)
-            .read(&run.lengths)
-            .value(&run.raw)
-            .value(&kind)
-            .threads(elements, device.block())?;
-        device
-            .kernel(op, FAMILY, "ctc_grad_f32_atomic")?
-            .on(device.stream())
-            .write(&mut out)
-            .read(grad)
-            .read(&run.alpha)
-            .read(&run.likelihood)
-            .read(batch.labels)
-            .read(&run.lengths)
-            .value(&run.raw)
-            .value(&kind)
-            .threads(product(op, &[n, batch.shape[0], run.states()])?, device.block())?;
+        kernels::CtcGradStart {
+            out: &mut out,
+            grad,
+            likelihood: &run.likelihood,
+            log_probs: batch.log_probs,
+            labels: batch.labels,
+            lengths: &run.lengths,
+            p: run.raw,
+            kind,
+        }
+        .threads(device, op, elements)?;
+        kernels::CtcGradAtomic {
+            out: &mut out,
+            grad,
+            posterior: &run.alpha,
+            likelihood: &run.likelihood,
+            labels: batch.labels,
+            lengths: &run.lengths,
+            p: run.raw,
+            kind,
+        }
+        .threads(device, op, product(op, &[n, batch.shape[0], run.states()])?)?;
         return Ok(out);
     }
-    device
-        .kernel(op, FAMILY, of::<T>(["ctc_grad_f32", "ctc_grad_f64"]))?
-        .on(device.stream())
-        .write(&mut out)
-        .read(grad)
-        .read(&run.alpha)
-        .read(&run.likelihood)
-        .read(batch.log_probs)
-        .read(batch.labels)
-        .read(&run.lengths)
-        .value(&run.raw)
-        .value(&kind)
-        .threads(elements, device.block())?;
+    kernels::CtcGrad {
+        out: &mut out,
+        grad,
+        posterior: &run.alpha,
+        likelihood: &run.likelihood,
+        log_probs: batch.log_probs,
+        labels: batch.labels,
+        lengths: &run.lengths,
+        p: run.raw,
+        kind,
+    }
+    .threads(device, op, elements)?;
     Ok(out)
 }
 
@@ -169,42 +164,34 @@ impl Run {
         let [steps, n, classes] = batch.shape;
         batch.check(op)?;
         let longest = batch.target_lengths.iter().copied().max().unwrap_or(0);
-        let raw = RawCtc {
-            steps: steps as u64,
-            n: n as u64,
-            classes: classes as u64,
-            states: 2 * longest as u64 + 1,
-            blank: batch.blank as u64,
-        };
+        let raw = RawCtc { steps, n, classes, states: 2 * longest + 1, blank: batch.blank };
         let lists = [batch.starts, batch.target_lengths, batch.input_lengths];
         let lengths: Vec<u64> = lists.concat().into_iter().map(|x| x as u64).collect();
         let lengths = device.upload(&lengths)?;
         let checked = product(op, &[n, longest])?;
         if checked > 0 {
             let mut reports = device.reports();
-            device
-                .kernel(op, FAMILY, "ctc_check")?
-                .on(device.stream())
-                .read(batch.labels)
-                .read(&lengths)
-                .value(&raw)
-                .write(reports.noted())
-                .threads(checked, device.block())?;
-            reports.collect(device, op, batch.labels, classes as u64)?;
+            kernels::CtcCheck {
+                labels: batch.labels,
+                lengths: &lengths,
+                p: raw,
+                status: reports.noted(),
+            }
+            .threads(device, op, checked)?;
+            reports.collect(device, op, batch.labels, classes)?;
         }
         let size = product(op, &[n, steps, raw.states as usize])?;
         let mut alpha = device.uninitialised(op, size)?;
         let mut likelihood = device.uninitialised(op, n)?;
-        device
-            .kernel(op, FAMILY, of::<T>(["ctc_alpha_f32", "ctc_alpha_f64"]))?
-            .on(device.stream())
-            .write(&mut alpha)
-            .write(&mut likelihood)
-            .read(batch.log_probs)
-            .read(batch.labels)
-            .read(&lengths)
-            .value(&raw)
-            .grid((grid(op, n)?, 1, 1), (THREADS, 1, 1))?;
+        kernels::CtcAlpha {
+            alpha: &mut alpha,
+            likelihood: &mut likelihood,
+            log_probs: batch.log_probs,
+            labels: batch.labels,
+            lengths: &lengths,
+            p: raw,
+        }
+        .grid(device, op, (grid(op, n)?, 1, 1), (THREADS, 1, 1))?;
         Ok(Run { raw, lengths, alpha, likelihood })
     }
 
@@ -248,10 +235,10 @@ impl<T> Batch<'_, T> {
 /// `SbCtc` of the kernels.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-struct RawCtc {
-    steps: u64,
-    n: u64,
-    classes: u64,
-    states: u64,
-    blank: u64,
+pub(crate) struct RawCtc {
+    steps: usize,
+    n: usize,
+    classes: usize,
+    states: usize,
+    blank: usize,
 }

@@ -10,7 +10,8 @@ use parking_lot::{Mutex, MutexGuard};
 use samebits_tensor_core::{bf16, f16};
 
 use crate::error::{CudaError, Result};
-use crate::launch::{self, Buffer, Kernel, Kernels};
+use crate::launch::kernels::scatter as kernels;
+use crate::launch::{self, Buffer, Kernels, Launch};
 
 /// Words of the status buffer; see `kernels/include/samebits.cuh`.
 const STATUS_WORDS: usize = 5;
@@ -324,14 +325,9 @@ impl Device {
         self.block
     }
 
-    /// A kernel of a family; the family's PTX is loaded when it is first used.
-    pub(crate) fn kernel(
-        &self,
-        op: &'static str,
-        family: &'static str,
-        name: &'static str,
-    ) -> Result<Kernel> {
-        self.kernels.get(&self.stream, op, family, name)
+    /// The kernels that have been loaded.
+    pub(crate) fn kernels(&self) -> &Kernels {
+        &self.kernels
     }
 
     /// The buffers that kernels of `op` report to.
@@ -362,22 +358,19 @@ impl Reports<'_> {
         device: &Device,
         op: &'static str,
         index: &Buffer<i64>,
-        size: u64,
+        size: usize,
     ) -> Result<()> {
         let Status { words, ops, .. } = &mut *self.status;
         let place = ops.iter().position(|&known| known == op).unwrap_or_else(|| {
             ops.push(op);
             ops.len() - 1
         });
-        let number = place as u64 + 1;
-        device
-            .kernel(op, "scatter", "status_collect")?
-            .on(device.stream())
-            .write(words)
-            .read(index)
-            .value(&number)
-            .value(&size)
-            .grid((1, 1, 1), (1, 1, 1))
+        kernels::StatusCollect { status: words, index, op: place + 1, size }.grid(
+            device,
+            op,
+            (1, 1, 1),
+            (1, 1, 1),
+        )
     }
 }
 
@@ -428,36 +421,21 @@ where
     Ok(narrowed)
 }
 
-/// Of the kernels for 1, 2, 4 and 8 bytes, the one for `T`.
-pub(crate) fn sized<T: Word>(names: [&'static str; 4]) -> &'static str {
-    names[size_of::<T>().trailing_zeros() as usize]
-}
-
-/// Of the kernels for f32 and f64, the one for `T`.
-pub(crate) fn of<T: Float>(names: [&'static str; 2]) -> &'static str {
-    names[T::WIDE as usize]
-}
-
-/// A kernel with float atomics, which exists for f32 alone.
-pub(crate) fn atomic<T: Float>(op: &'static str, name: &'static str) -> Result<&'static str> {
-    if T::WIDE {
-        return Err(CudaError::not_atomic(op));
-    }
-    Ok(name)
-}
-
 /// A type of 1, 2, 4 or 8 bytes that kernels move as bits.
-pub trait Word: Pod + Default {}
-impl Word for u8 {}
-impl Word for u16 {}
-impl Word for f16 {}
-impl Word for bf16 {}
-impl Word for f32 {}
-impl Word for f64 {}
-impl Word for i32 {}
-impl Word for i64 {}
-impl Word for u32 {}
-impl Word for u64 {}
+pub trait Word: Pod + Default {
+    /// The word for the type in the names of kernels.
+    #[doc(hidden)]
+    const NAME: &'static str;
+}
+
+macro_rules! words {
+    ($($t:ident)*) => {$(
+        impl Word for $t {
+            const NAME: &'static str = stringify!($t);
+        }
+    )*};
+}
+words!(u8 u16 f16 bf16 f32 f64 i32 i64 u32 u64);
 
 /// An element type with floating-point kernels: f32 or f64.
 pub trait Float: Word + std::fmt::Debug + PartialOrd + std::ops::Sub<Output = Self> {

@@ -6,14 +6,14 @@
 //! Portable: every element is the same sequence of correctly rounded operations, whichever
 //! thread computes it. NaN results are canonical.
 
-use crate::launch::Buffer;
+use crate::launch::kernels::elementwise as kernels;
+use crate::launch::{Buffer, Launch};
 use bytemuck::{Pod, Zeroable};
 use samebits_tensor_core::{bf16, f16};
 
-use crate::device::{Device, Float, Word, expect_len, product, sized};
+use crate::device::{Device, Float, Word, expect_len, product};
 use crate::error::{CudaError, Result};
 
-const FAMILY: &str = "elementwise";
 /// Dimensions that a strided view can have.
 pub const MAX_RANK: usize = 8;
 
@@ -121,36 +121,22 @@ pub enum Pairing<'a> {
 ///
 /// [`CudaError::InvalidArgument`] for [`Unary::Erfc`] of f64, which has no kernel.
 pub fn unary<T: Float>(device: &Device, kind: Unary, x: &Buffer<T>) -> Result<Buffer<T>> {
-    let op = "unary";
-    let names = match kind {
-        Unary::Neg => ["neg_f32", "neg_f64"],
-        Unary::Abs => ["abs_f32", "abs_f64"],
-        Unary::Sqrt => ["sqrt_f32", "sqrt_f64"],
-        Unary::Relu => ["relu_f32", "relu_f64"],
-        Unary::Reciprocal => ["reciprocal_f32", "reciprocal_f64"],
-        Unary::Square => ["square_f32", "square_f64"],
-        Unary::Exp => ["exp_f32", "exp_f64"],
-        Unary::Exp2 => ["exp2_f32", "exp2_f64"],
-        Unary::Expm1 => ["expm1_f32", "expm1_f64"],
-        Unary::Log => ["log_f32", "log_f64"],
-        Unary::Log2 => ["log2_f32", "log2_f64"],
-        Unary::Log10 => ["log10_f32", "log10_f64"],
-        Unary::Log1p => ["log1p_f32", "log1p_f64"],
-        Unary::Rsqrt => ["rsqrt_f32", "rsqrt_f64"],
-        Unary::Sin => ["sin_f32", "sin_f64"],
-        Unary::Cos => ["cos_f32", "cos_f64"],
-        Unary::Erf => ["erf_f32", "erf_f64"],
-        Unary::Erfc => ["erfc_f32", ""],
-        Unary::Tanh => ["tanh_f32", "tanh_f64"],
-        Unary::Sigmoid => ["sigmoid_f32", "sigmoid_f64"],
-        Unary::Sinpi => ["sinpi_f32", "sinpi_f64"],
-        Unary::Cospi => ["cospi_f32", "cospi_f64"],
-    };
-    let name = names[T::WIDE as usize];
-    if name.is_empty() {
-        return Err(CudaError::invalid(op, format!("{kind:?} has no f64 kernel; use f32")));
+    let (op, n) = ("unary", x.len());
+    let mut out = device.uninitialised(op, n)?;
+    macro_rules! launch {
+        ($($kernel:ident)*) => {
+            match kind {
+                $(Unary::$kernel => {
+                    kernels::$kernel { out: &mut out, input: x, n }.threads(device, op, n)?;
+                })*
+            }
+        };
     }
-    map(device, op, name, x)
+    launch! {
+        Neg Abs Sqrt Relu Reciprocal Square Exp Exp2 Expm1 Log Log2 Log10 Log1p Rsqrt Sin Cos Erf
+        Erfc Tanh Sigmoid Sinpi Cospi
+    }
+    Ok(out)
 }
 
 /// `x · scale + shift` for each element, two roundings.
@@ -161,15 +147,11 @@ pub fn unary<T: Float>(device: &Device, kind: Unary, x: &Buffer<T>) -> Result<Bu
 pub fn affine<T: Float>(device: &Device, x: &Buffer<T>, scale: T, shift: T) -> Result<Buffer<T>> {
     let op = "affine";
     let mut out = device.uninitialised(op, x.len())?;
-    device
-        .kernel(op, FAMILY, ["affine_f32", "affine_f64"][T::WIDE as usize])?
-        .on(device.stream())
-        .write(&mut out)
-        .read(x)
-        .value(&(x.len() as u64))
-        .value(&scale)
-        .value(&shift)
-        .threads(x.len(), device.block())?;
+    kernels::Affine { out: &mut out, input: x, n: x.len(), scale, shift }.threads(
+        device,
+        op,
+        x.len(),
+    )?;
     Ok(out)
 }
 
@@ -185,19 +167,21 @@ pub fn binary<T: Float>(
     b: &Buffer<T>,
     pairing: Pairing<'_>,
 ) -> Result<Buffer<T>> {
-    let names = match kind {
-        Binary::Add => ["add_f32", "add_f64"],
-        Binary::Sub => ["sub_f32", "sub_f64"],
-        Binary::Mul => ["mul_f32", "mul_f64"],
-        Binary::Div => ["div_f32", "div_f64"],
-        Binary::Maximum => ["maximum_f32", "maximum_f64"],
-        Binary::Minimum => ["minimum_f32", "minimum_f64"],
-        Binary::Pow => ["pow_f32", "pow_f64"],
-        Binary::ReluGrad => ["relu_grad_f32", "relu_grad_f64"],
-        Binary::TanhGrad => ["tanh_grad_f32", "tanh_grad_f64"],
-        Binary::SigmoidGrad => ["sigmoid_grad_f32", "sigmoid_grad_f64"],
-    };
-    pairs(device, "binary", names[T::WIDE as usize], a, b, pairing)
+    let op = "binary";
+    let (p, n) = pair(op, a, b, pairing)?;
+    let mut out = device.uninitialised(op, n)?;
+    macro_rules! launch {
+        ($($kernel:ident)*) => {
+            match kind {
+                $(Binary::$kernel => {
+                    kernels::$kernel { out: &mut out, left: a, right: b, p }
+                        .threads(device, op, n)?;
+                })*
+            }
+        };
+    }
+    launch! { Add Sub Mul Div Maximum Minimum Pow ReluGrad TanhGrad SigmoidGrad }
+    Ok(out)
 }
 
 /// 1 where the comparison holds, else 0.
@@ -212,35 +196,29 @@ pub fn compare<T: Comparable>(
     b: &Buffer<T>,
     pairing: Pairing<'_>,
 ) -> Result<Buffer<u8>> {
-    let names = match kind {
-        Compare::Eq => ["eq_f32", "eq_f64", "eq_i64", "eq_b8"],
-        Compare::Ne => ["ne_f32", "ne_f64", "ne_i64", "ne_b8"],
-        Compare::Lt => ["lt_f32", "lt_f64", "lt_i64", "lt_b8"],
-        Compare::Le => ["le_f32", "le_f64", "le_i64", "le_b8"],
-        Compare::Gt => ["gt_f32", "gt_f64", "gt_i64", "gt_b8"],
-        Compare::Ge => ["ge_f32", "ge_f64", "ge_i64", "ge_b8"],
-    };
-    pairs(device, "compare", names[T::PLACE], a, b, pairing)
+    let op = "compare";
+    let (p, n) = pair(op, a, b, pairing)?;
+    let mut out = device.uninitialised(op, n)?;
+    macro_rules! launch {
+        ($($kernel:ident)*) => {
+            match kind {
+                $(Compare::$kernel => {
+                    kernels::$kernel { out: &mut out, left: a, right: b, p }
+                        .threads(device, op, n)?;
+                })*
+            }
+        };
+    }
+    launch! { Eq Ne Lt Le Gt Ge }
+    Ok(out)
 }
 
 /// A type that [`compare`] and [`cast`] take.
-pub trait Comparable: Word {
-    /// Which kernel.
-    #[doc(hidden)]
-    const PLACE: usize;
-}
-impl Comparable for f32 {
-    const PLACE: usize = 0;
-}
-impl Comparable for f64 {
-    const PLACE: usize = 1;
-}
-impl Comparable for i64 {
-    const PLACE: usize = 2;
-}
-impl Comparable for u8 {
-    const PLACE: usize = 3;
-}
+pub trait Comparable: Word {}
+impl Comparable for f32 {}
+impl Comparable for f64 {}
+impl Comparable for i64 {}
+impl Comparable for u8 {}
 
 /// `a` where the condition is not 0, else `b`.
 ///
@@ -258,15 +236,7 @@ pub fn select<T: Word>(
     expect_len(op, "the first choice", a, n)?;
     expect_len(op, "the second choice", b, n)?;
     let mut out = device.uninitialised(op, n)?;
-    device
-        .kernel(op, FAMILY, sized::<T>(["select_b8", "select_b16", "select_b32", "select_b64"]))?
-        .on(device.stream())
-        .write(&mut out)
-        .read(condition)
-        .read(a)
-        .read(b)
-        .value(&(n as u64))
-        .threads(n, device.block())?;
+    kernels::Select { out: &mut out, condition, a, b, n }.threads(device, op, n)?;
     Ok(out)
 }
 
@@ -284,19 +254,13 @@ pub fn copy<T: Word>(
     let op = "copy";
     let n = product(op, shape)?;
     let mut raw = RawView::zeroed();
-    raw.n = n as u64;
-    raw.rank = shape.len() as u64;
+    raw.n = n;
+    raw.rank = shape.len();
     raw.shape = dims(op, shape)?;
     raw.stride = checked_strides(op, "the view", shape, view, x.len())?;
     raw.offset = view.offset as i64;
     let mut out = device.uninitialised(op, n)?;
-    device
-        .kernel(op, FAMILY, sized::<T>(["copy_b8", "copy_b16", "copy_b32", "copy_b64"]))?
-        .on(device.stream())
-        .write(&mut out)
-        .read(x)
-        .value(&raw)
-        .threads(n, device.block())?;
+    kernels::Copy { out: &mut out, input: x, p: raw }.threads(device, op, n)?;
     Ok(out)
 }
 
@@ -333,16 +297,7 @@ pub fn cat<T: Word>(
     for (&input, &width) in inputs.iter().zip(widths) {
         let n = outer * width;
         expect_len(op, "an input", input, n)?;
-        device
-            .kernel(op, FAMILY, sized::<T>(["join_b8", "join_b16", "join_b32", "join_b64"]))?
-            .on(device.stream())
-            .write(&mut out)
-            .read(input)
-            .value(&(n as u64))
-            .value(&(width as u64))
-            .value(&(row as u64))
-            .value(&(first as u64))
-            .threads(n, device.block())?;
+        kernels::Join { out: &mut out, input, n, width, row, first }.threads(device, op, n)?;
         first += width;
     }
     Ok(out)
@@ -356,33 +311,9 @@ pub fn cat<T: Word>(
 pub fn fill<T: Word>(device: &Device, n: usize, value: T) -> Result<Buffer<T>> {
     let op = "fill";
     let mut out = device.uninitialised::<T>(op, n)?;
-    let bytes = bytemuck::bytes_of(&value);
-    if let Ok(word) = <[u8; 2]>::try_from(bytes) {
-        device
-            .kernel(op, FAMILY, "fill_b16")?
-            .on(device.stream())
-            .write(&mut out)
-            .value(&(n as u64))
-            .value(&u16::from_ne_bytes(word))
-            .threads(n, device.block())?;
-    } else if let Ok(word) = <[u8; 4]>::try_from(bytes) {
-        device
-            .kernel(op, FAMILY, "fill_b32")?
-            .on(device.stream())
-            .write(&mut out)
-            .value(&(n as u64))
-            .value(&u32::from_ne_bytes(word))
-            .threads(n, device.block())?;
-    } else if let Ok(word) = <[u8; 8]>::try_from(bytes) {
-        device
-            .kernel(op, FAMILY, "fill_b64")?
-            .on(device.stream())
-            .write(&mut out)
-            .value(&(n as u64))
-            .value(&u64::from_ne_bytes(word))
-            .threads(n, device.block())?;
-    } else {
-        out.set(op, bytes[0])?;
+    match bytemuck::bytes_of(&value) {
+        &[byte] => out.set(op, byte)?,
+        _ => kernels::Fill { out: &mut out, n, value }.threads(device, op, n)?,
     }
     Ok(out)
 }
@@ -394,59 +325,31 @@ pub fn fill<T: Word>(device: &Device, n: usize, value: T) -> Result<Buffer<T>> {
 ///
 /// [`CudaError::Driver`].
 pub fn cast<T: Comparable, R: Comparable>(device: &Device, x: &Buffer<T>) -> Result<Buffer<R>> {
-    const NAMES: [[&str; 4]; 4] = [
-        ["keep_b32", "cast_f32_f64", "cast_f32_i64", "cast_f32_b8"],
-        ["cast_f64_f32", "keep_b64", "cast_f64_i64", "cast_f64_b8"],
-        ["cast_i64_f32", "cast_i64_f64", "keep_b64", "cast_i64_b8"],
-        ["cast_b8_f32", "cast_b8_f64", "cast_b8_i64", "keep_b8"],
-    ];
-    map(device, "cast", NAMES[T::PLACE][R::PLACE], x)
+    convert(device, x)
 }
 
 /// A type that is moved and cast, but has no other kernels: those of a wider type do its work.
 pub trait Narrow: Word {
     /// A type that holds every value.
     type Wide: Comparable;
-    /// The kernel of [`widen`].
-    #[doc(hidden)]
-    const WIDEN: &'static str;
-    /// The kernels of [`narrow`] from f64 and from i64.
-    #[doc(hidden)]
-    const NARROW: [&'static str; 2];
 }
 impl Narrow for i32 {
     type Wide = i64;
-    const WIDEN: &'static str = "cast_i32_i64";
-    const NARROW: [&'static str; 2] = ["cast_f64_i32", "cast_i64_b32"];
 }
 impl Narrow for u32 {
     type Wide = i64;
-    const WIDEN: &'static str = "cast_u32_i64";
-    const NARROW: [&'static str; 2] = ["cast_f64_u32", "cast_i64_b32"];
 }
 impl Narrow for f16 {
     type Wide = f32;
-    const WIDEN: &'static str = "cast_f16_f32";
-    const NARROW: [&'static str; 2] = ["cast_f64_f16", "cast_i64_f16"];
 }
 impl Narrow for bf16 {
     type Wide = f32;
-    const WIDEN: &'static str = "cast_bf16_f32";
-    const NARROW: [&'static str; 2] = ["cast_f64_bf16", "cast_i64_bf16"];
 }
 
 /// A type that [`narrow`] takes, as it holds every value of all but the other.
-pub trait Widest: Word {
-    /// Which kernel.
-    #[doc(hidden)]
-    const PLACE: usize;
-}
-impl Widest for f64 {
-    const PLACE: usize = 0;
-}
-impl Widest for i64 {
-    const PLACE: usize = 1;
-}
+pub trait Widest: Word {}
+impl Widest for f64 {}
+impl Widest for i64 {}
 
 /// The same values as a wider type, exactly.
 ///
@@ -454,7 +357,7 @@ impl Widest for i64 {
 ///
 /// [`CudaError::Driver`].
 pub fn widen<T: Narrow>(device: &Device, x: &Buffer<T>) -> Result<Buffer<T::Wide>> {
-    map(device, "cast", T::WIDEN, x)
+    convert(device, x)
 }
 
 /// The same values as a narrower type: floats as [`cast`] does, integers to halves rounded to nearest
@@ -464,7 +367,14 @@ pub fn widen<T: Narrow>(device: &Device, x: &Buffer<T>) -> Result<Buffer<T::Wide
 ///
 /// [`CudaError::Driver`].
 pub fn narrow<T: Widest, R: Narrow>(device: &Device, x: &Buffer<T>) -> Result<Buffer<R>> {
-    map(device, "cast", R::NARROW[T::PLACE], x)
+    convert(device, x)
+}
+
+fn convert<T: Word, R: Word>(device: &Device, x: &Buffer<T>) -> Result<Buffer<R>> {
+    let (op, n) = ("cast", x.len());
+    let mut out = device.uninitialised(op, n)?;
+    kernels::Cast { out: &mut out, input: x, n }.threads(device, op, n)?;
+    Ok(out)
 }
 
 /// Whether each element is not 0, as 0 or 1; a NaN is not 0.
@@ -473,35 +383,19 @@ pub fn narrow<T: Widest, R: Narrow>(device: &Device, x: &Buffer<T>) -> Result<Bu
 ///
 /// [`CudaError::Driver`].
 pub fn truth<T: Comparable>(device: &Device, x: &Buffer<T>) -> Result<Buffer<u8>> {
-    let names = ["truth_f32", "truth_f64", "truth_i64", "truth_b8"];
-    map(device, "cast", names[T::PLACE], x)
-}
-
-fn map<T: Word, R: Word>(
-    device: &Device,
-    op: &'static str,
-    name: &'static str,
-    x: &Buffer<T>,
-) -> Result<Buffer<R>> {
-    let mut out = device.uninitialised(op, x.len())?;
-    device
-        .kernel(op, FAMILY, name)?
-        .on(device.stream())
-        .write(&mut out)
-        .read(x)
-        .value(&(x.len() as u64))
-        .threads(x.len(), device.block())?;
+    let (op, n) = ("cast", x.len());
+    let mut out = device.uninitialised(op, n)?;
+    kernels::Truth { out: &mut out, input: x, n }.threads(device, op, n)?;
     Ok(out)
 }
 
-fn pairs<T: Word, R: Word>(
-    device: &Device,
+/// How a kernel finds the pairs of elements, and how many there are.
+fn pair<T: Word>(
     op: &'static str,
-    name: &'static str,
     a: &Buffer<T>,
     b: &Buffer<T>,
     pairing: Pairing<'_>,
-) -> Result<Buffer<R>> {
+) -> Result<(RawPair, usize)> {
     let mut raw = RawPair::zeroed();
     let n = match pairing {
         Pairing::Dense(n) => {
@@ -517,7 +411,7 @@ fn pairs<T: Word, R: Word>(
             let (sa, sb) = (view(left), view(right));
             let left = View { strides: &sa, offset: left.offset };
             let right = View { strides: &sb, offset: right.offset };
-            raw.rank = shape.len() as u64;
+            raw.rank = shape.len();
             raw.shape = dims(op, shape)?;
             raw.stride_a = checked_strides(op, "the first operand", shape, left, a.len())?;
             raw.stride_b = checked_strides(op, "the second operand", shape, right, b.len())?;
@@ -526,20 +420,11 @@ fn pairs<T: Word, R: Word>(
             product(op, shape)?
         }
     };
-    raw.n = n as u64;
-    let mut out = device.uninitialised(op, n)?;
-    device
-        .kernel(op, FAMILY, name)?
-        .on(device.stream())
-        .write(&mut out)
-        .read(a)
-        .read(b)
-        .value(&raw)
-        .threads(n, device.block())?;
-    Ok(out)
+    raw.n = n;
+    Ok((raw, n))
 }
 
-fn dims(op: &'static str, shape: &[usize]) -> Result<[u64; MAX_RANK]> {
+fn dims(op: &'static str, shape: &[usize]) -> Result<[usize; MAX_RANK]> {
     let mut found = [0; MAX_RANK];
     if shape.len() > MAX_RANK {
         return Err(CudaError::invalid(
@@ -548,7 +433,7 @@ fn dims(op: &'static str, shape: &[usize]) -> Result<[u64; MAX_RANK]> {
         ));
     }
     for (to, &from) in found.iter_mut().zip(shape) {
-        *to = from as u64;
+        *to = from;
     }
     Ok(found)
 }
@@ -588,10 +473,10 @@ fn checked_strides(
 /// `SbPair` of the kernels.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-struct RawPair {
-    n: u64,
-    rank: u64,
-    shape: [u64; MAX_RANK],
+pub(crate) struct RawPair {
+    n: usize,
+    rank: usize,
+    shape: [usize; MAX_RANK],
     stride_a: [i64; MAX_RANK],
     stride_b: [i64; MAX_RANK],
     offset_a: i64,
@@ -601,10 +486,10 @@ struct RawPair {
 /// `SbView` of the kernels.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-struct RawView {
-    n: u64,
-    rank: u64,
-    shape: [u64; MAX_RANK],
+pub(crate) struct RawView {
+    n: usize,
+    rank: usize,
+    shape: [usize; MAX_RANK],
     stride: [i64; MAX_RANK],
     offset: i64,
 }

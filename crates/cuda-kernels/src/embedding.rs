@@ -1,18 +1,17 @@
 //! Rows of a table: `embedding`, `embedding_bag` and their gradients. The forward pass of
 //! `embedding` is [`index_select`](crate::scatter::index_select).
 
-use crate::launch::Buffer;
+use crate::launch::kernels::{embedding as kernels, scatter};
+use crate::launch::{Buffer, Launch};
 use bytemuck::{Pod, Zeroable};
 
 use samebits_tensor_core::geometry::BagBounds;
 
 use crate::Variant;
-use crate::device::{Device, Float, atomic, expect_len, of, product};
+use crate::device::{Device, Float, expect_len, product};
 use crate::error::{CudaError, Result};
 use crate::scatter::{Rows, Summed};
 use crate::segments::Segments;
-
-const FAMILY: &str = "embedding";
 
 /// The gradient of a table.
 ///
@@ -113,10 +112,10 @@ impl Bags {
 
     fn raw(&self, width: usize, mean: bool, weighted: bool) -> RawBags {
         RawBags {
-            rows: self.rows as u64,
-            width: width as u64,
-            bags: self.count as u64,
-            places: self.places as u64,
+            rows: self.rows,
+            width,
+            bags: self.count,
+            places: self.places,
             mean: u32::from(mean),
             weighted: u32::from(weighted),
         }
@@ -151,16 +150,15 @@ pub fn embedding_bag<T: Float>(
     check_weights(op, bags, mode, weights)?;
     let n = product(op, &[bags.count, width])?;
     let mut out = device.uninitialised(op, n)?;
-    device
-        .kernel(op, FAMILY, of::<T>(["embedding_bag_f32", "embedding_bag_f64"]))?
-        .on(device.stream())
-        .write(&mut out)
-        .read(table)
-        .read(&bags.keys)
-        .read(&bags.starts)
-        .read(weights.unwrap_or(table))
-        .value(&bags.raw(width, mode == BagMode::Mean, weights.is_some()))
-        .threads(n, device.block())?;
+    kernels::EmbeddingBag {
+        out: &mut out,
+        table,
+        keys: &bags.keys,
+        starts: &bags.starts,
+        weights: weights.unwrap_or(table),
+        p: bags.raw(width, mode == BagMode::Mean, weights.is_some()),
+    }
+    .threads(device, op, n)?;
     Ok(out)
 }
 
@@ -189,16 +187,15 @@ pub fn embedding_bag_max<T: Float>(
     let n = product(op, &[bags.count, width])?;
     let mut out = device.uninitialised(op, n)?;
     let mut rows = device.uninitialised(op, n)?;
-    device
-        .kernel(op, FAMILY, of::<T>(["embedding_bag_max_f32", "embedding_bag_max_f64"]))?
-        .on(device.stream())
-        .write(&mut out)
-        .write(&mut rows)
-        .read(table)
-        .read(&bags.keys)
-        .read(&bags.starts)
-        .value(&bags.raw(width, false, false))
-        .threads(n, device.block())?;
+    kernels::EmbeddingBagMax {
+        out: &mut out,
+        max_rows: &mut rows,
+        table,
+        keys: &bags.keys,
+        starts: &bags.starts,
+        p: bags.raw(width, false, false),
+    }
+    .threads(device, op, n)?;
     Ok((out, rows))
 }
 
@@ -239,33 +236,32 @@ pub fn embedding_bag_grad<T: Summed>(
     let mut out = device.zeros_for::<T>(op, n)?;
     let mut reports = device.reports();
     if variant == Variant::Atomic {
-        device
-            .kernel(op, FAMILY, atomic::<T>(op, "embedding_bag_grad_f32_atomic")?)?
-            .on(device.stream())
-            .write(&mut out)
-            .read(grad)
-            .read(&bag)
-            .read(&factor)
-            .read(&bags.keys)
-            .value(&raw)
-            .threads(product(op, &[bags.places, width])?, device.block())?;
+        kernels::EmbeddingBagGradAtomic {
+            out: &mut out,
+            grad,
+            bag: &bag,
+            factor: &factor,
+            keys: &bags.keys,
+            p: raw,
+        }
+        .threads(device, op, product(op, &[bags.places, width])?)?;
     } else {
         let report = reports.ignored();
         let mut segments = Segments::new(device, op, &bags.keys, bags.places, bags.rows, report)?;
         if T::WIDE {
             segments.sort(device, op)?;
         }
-        let names = ["embedding_bag_grad_f32_rows", "embedding_bag_grad_f64_rows"];
-        device
-            .kernel(op, FAMILY, of::<T>(names))?
-            .on(device.stream())
-            .write(&mut out)
-            .read(grad)
-            .read(&bag)
-            .read(&factor)
-            .segments(&segments)
-            .value(&raw)
-            .threads(n, device.block())?;
+        kernels::EmbeddingBagGradRows {
+            out: &mut out,
+            grad,
+            bag: &bag,
+            factor: &factor,
+            positions: &segments.positions,
+            ends: &segments.ends,
+            counts: &segments.counts,
+            p: raw,
+        }
+        .threads(device, op, n)?;
     }
     if scale_grad_by_freq {
         let shape = [bags.places, bags.rows, width];
@@ -301,17 +297,9 @@ pub fn embedding_bag_max_grad<T: Summed>(
     let mut out = device.zeros_for::<T>(op, size)?;
     let mut keys = device.uninitialised::<i64>(op, n)?;
     let mut reports = device.reports();
-    device
-        .kernel(op, FAMILY, "bag_max_keys")?
-        .on(device.stream())
-        .write(&mut keys)
-        .read(max_rows)
-        .value(&(n as u64))
-        .value(&(width as u64))
-        .value(&(rows as u64))
-        .write(reports.noted())
-        .threads(n, device.block())?;
-    reports.collect(device, op, max_rows, rows as u64)?;
+    kernels::BagMaxKeys { keys: &mut keys, max_rows, n, width, rows, status: reports.noted() }
+        .threads(device, op, n)?;
+    reports.collect(device, op, max_rows, rows)?;
     let shape = Rows { outer: 1, size, n, inner: 1 };
     let one = T::from_f64(1.0);
     T::add_rows(device, op, &mut out, &keys, grad, shape, one, variant, reports.ignored())?;
@@ -346,20 +334,15 @@ pub fn embedding_bag_weight_grad<T: Float>(
     let raw = bags.raw(width, false, false);
     let (bag, _) = places::<T>(device, op, bags, None, raw)?;
     let mut out = device.zeros_for::<T>(op, total.max(bags.places))?;
-    device
-        .kernel(
-            op,
-            FAMILY,
-            of::<T>(["embedding_bag_weight_grad_f32", "embedding_bag_weight_grad_f64"]),
-        )?
-        .on(device.stream())
-        .write(&mut out)
-        .read(grad)
-        .read(table)
-        .read(&bag)
-        .read(&bags.keys)
-        .value(&raw)
-        .threads(product(op, &[bags.places, 32])?, device.block())?;
+    kernels::EmbeddingBagWeightGrad {
+        out: &mut out,
+        grad,
+        table,
+        bag: &bag,
+        keys: &bags.keys,
+        p: raw,
+    }
+    .threads(device, op, product(op, &[bags.places, 32])?)?;
     Ok(out)
 }
 
@@ -374,16 +357,15 @@ fn places<T: Float>(
     let mut bag = device.zeros_for::<u32>(op, bags.places)?;
     let mut factor = device.zeros_for::<T>(op, bags.places)?;
     let none = device.zeros_for::<T>(op, 1)?;
-    device
-        .kernel(op, FAMILY, of::<T>(["bag_places_f32", "bag_places_f64"]))?
-        .on(device.stream())
-        .write(&mut bag)
-        .write(&mut factor)
-        .read(&bags.keys)
-        .read(&bags.starts)
-        .read(weights.unwrap_or(&none))
-        .value(&raw)
-        .threads(bags.count, device.block())?;
+    kernels::BagPlaces {
+        bag: &mut bag,
+        factor: &mut factor,
+        keys: &bags.keys,
+        starts: &bags.starts,
+        weights: weights.unwrap_or(&none),
+        p: raw,
+    }
+    .threads(device, op, bags.count)?;
     Ok((bag, factor))
 }
 
@@ -397,23 +379,13 @@ fn by_count<T: Float>(
     report: &mut Buffer<u64>,
 ) -> Result<()> {
     let mut counts = device.zeros_for::<u32>(op, rows)?;
-    device
-        .kernel(op, crate::scatter::FAMILY, "rows_count")?
-        .on(device.stream())
-        .write(&mut counts)
-        .read(keys)
-        .value(&(n as u64))
-        .value(&(rows as u64))
-        .write(report)
-        .threads(n, device.block())?;
-    device
-        .kernel(op, FAMILY, of::<T>(["embedding_by_count_f32", "embedding_by_count_f64"]))?
-        .on(device.stream())
-        .write(out)
-        .read(&counts)
-        .value(&(rows as u64))
-        .value(&(width as u64))
-        .threads(rows * width, device.block())
+    scatter::RowsCount { counts: &mut counts, index: keys, n, size: rows, status: report }
+        .threads(device, op, n)?;
+    kernels::EmbeddingByCount { out, counts: &counts, rows, width }.threads(
+        device,
+        op,
+        rows * width,
+    )
 }
 
 fn keys(
@@ -434,20 +406,12 @@ fn keys_of(
     rows: usize,
     padding_idx: Option<usize>,
 ) -> Result<Buffer<i64>> {
-    let padding = padding_idx.map_or(u64::MAX, |row| row as u64);
+    let padding = padding_idx.unwrap_or(usize::MAX);
     let mut keys = device.uninitialised::<i64>(op, n)?;
     let mut reports = device.reports();
-    device
-        .kernel(op, FAMILY, "embedding_keys")?
-        .on(device.stream())
-        .write(&mut keys)
-        .read(index)
-        .value(&(n as u64))
-        .value(&(rows as u64))
-        .value(&padding)
-        .write(reports.noted())
-        .threads(n, device.block())?;
-    reports.collect(device, op, index, rows as u64)?;
+    kernels::EmbeddingKeys { keys: &mut keys, index, n, rows, padding, status: reports.noted() }
+        .threads(device, op, n)?;
+    reports.collect(device, op, index, rows)?;
     Ok(keys)
 }
 
@@ -469,11 +433,11 @@ fn check_weights<T>(
 /// `SbBags` of the kernels.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-struct RawBags {
-    rows: u64,
-    width: u64,
-    bags: u64,
-    places: u64,
+pub(crate) struct RawBags {
+    rows: usize,
+    width: usize,
+    bags: usize,
+    places: usize,
     mean: u32,
     weighted: u32,
 }

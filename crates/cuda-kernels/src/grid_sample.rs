@@ -14,17 +14,16 @@
 //! of `gradient · weight`, rounded: exact in f32, in ascending order of the taps in f64. The gradient of a coordinate is computed in f64, channels
 //! ascending and taps in row-major order, and rounded once.
 
-use crate::launch::Buffer;
+use crate::launch::kernels::grid_sample as kernels;
+use crate::launch::{Buffer, Launch};
 use bytemuck::{Pod, Zeroable};
 
 use crate::Variant;
-use crate::device::{Device, Float, atomic, expect_len, narrow, of, product};
+use crate::device::{Device, Float, expect_len, narrow, product};
 use crate::error::Result;
 use crate::segments::Segments;
 
 pub use samebits_tensor_core::geometry::{GridMode, GridPadding, GridParams, Sampling};
-
-const FAMILY: &str = "grid_sample";
 
 /// Samples `input` at the points of `grid`.
 ///
@@ -44,15 +43,14 @@ pub fn grid_sample<T: Float>(
     expect_len(op, "the grid", grid, n_grid)?;
     let taps = Taps::new(device, sampling, grid)?;
     let mut out = device.uninitialised(op, n)?;
-    device
-        .kernel(op, FAMILY, of::<T>(["grid_sample_f32", "grid_sample_f64"]))?
-        .on(device.stream())
-        .write(&mut out)
-        .read(input)
-        .read(&taps.places)
-        .read(&taps.weights)
-        .value(&raw)
-        .threads(n, device.block())?;
+    kernels::GridSample {
+        out: &mut out,
+        input,
+        places: &taps.places,
+        weights: &taps.weights,
+        p: raw,
+    }
+    .threads(device, op, n)?;
     Ok(out)
 }
 
@@ -76,15 +74,14 @@ pub fn grid_sample_input_grad<T: Float>(
     let taps = Taps::new(device, sampling, grid)?;
     let mut out = device.zeros_for::<T>(op, n_in)?;
     if variant == Variant::Atomic {
-        device
-            .kernel(op, FAMILY, atomic::<T>(op, "grid_input_grad_f32_atomic")?)?
-            .on(device.stream())
-            .write(&mut out)
-            .read(grad)
-            .read(&taps.places)
-            .read(&taps.weights)
-            .value(&raw)
-            .threads(n, device.block())?;
+        kernels::GridInputGradAtomic {
+            grad_in: &mut out,
+            grad,
+            places: &taps.places,
+            weights: &taps.weights,
+            p: raw,
+        }
+        .threads(device, op, n)?;
         return Ok(out);
     }
     let rows = product(op, &[sampling.batch(), sampling.plane()])?;
@@ -94,16 +91,16 @@ pub fn grid_sample_input_grad<T: Float>(
     if T::WIDE {
         segments.sort(device, op)?;
     }
-    let names = ["grid_input_grad_f32_rows", "grid_input_grad_f64_rows"];
-    device
-        .kernel(op, FAMILY, of::<T>(names))?
-        .on(device.stream())
-        .write(&mut out)
-        .read(grad)
-        .read(&taps.weights)
-        .segments(&segments)
-        .value(&raw)
-        .threads(n_in, device.block())?;
+    kernels::GridInputGradRows {
+        grad_in: &mut out,
+        grad,
+        weights: &taps.weights,
+        positions: &segments.positions,
+        ends: &segments.ends,
+        counts: &segments.counts,
+        p: raw,
+    }
+    .threads(device, op, n_in)?;
     Ok(out)
 }
 
@@ -127,15 +124,8 @@ pub fn grid_sample_grid_grad<T: Float>(
     expect_len(op, "the grid", grid, n_grid)?;
     let mut out = device.uninitialised(op, n_grid)?;
     let points = sampling.batch() * sampling.points();
-    device
-        .kernel(op, FAMILY, of::<T>(["grid_grad_f32", "grid_grad_f64"]))?
-        .on(device.stream())
-        .write(&mut out)
-        .read(grad)
-        .read(input)
-        .read(grid)
-        .value(&raw)
-        .threads(points, device.block())?;
+    kernels::GridGrad { grad_grid: &mut out, grad, input, grid, p: raw }
+        .threads(device, op, points)?;
     Ok(out)
 }
 
@@ -153,14 +143,13 @@ impl<T: Float> Taps<T> {
         let count = product(op, &[points, sampling.most_taps()])?;
         let mut places = device.uninitialised(op, count)?;
         let mut weights = device.uninitialised(op, count)?;
-        device
-            .kernel(op, FAMILY, of::<T>(["grid_taps_f32", "grid_taps_f64"]))?
-            .on(device.stream())
-            .write(&mut places)
-            .write(&mut weights)
-            .read(grid)
-            .value(&RawGrid::new(sampling)?)
-            .threads(points, device.block())?;
+        kernels::GridTaps {
+            places: &mut places,
+            weights: &mut weights,
+            grid,
+            p: RawGrid::new(sampling)?,
+        }
+        .threads(device, op, points)?;
         Ok(Taps { count, places, weights })
     }
 }
@@ -168,10 +157,10 @@ impl<T: Float> Taps<T> {
 /// `SbGrid` of the kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-struct RawGrid {
-    batch: u64,
-    channels: u64,
-    points: u64,
+pub(crate) struct RawGrid {
+    batch: usize,
+    channels: usize,
+    points: usize,
     input: [u32; 3],
     dims: u32,
     mode: u32,
@@ -184,9 +173,9 @@ impl RawGrid {
     fn new(sampling: &Sampling) -> Result<RawGrid> {
         let params = sampling.params();
         Ok(RawGrid {
-            batch: sampling.batch() as u64,
-            channels: sampling.channels() as u64,
-            points: sampling.points() as u64,
+            batch: sampling.batch(),
+            channels: sampling.channels(),
+            points: sampling.points(),
             input: narrow(sampling.op(), "input", sampling.input())?,
             dims: sampling.dims() as u32,
             mode: params.mode as u32,

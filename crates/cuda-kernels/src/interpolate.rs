@@ -9,18 +9,17 @@
 //! ascending output index, each by one `fma(gradient, weight, sum)`. The weight of several
 //! dimensions is `(w_d · w_h) · w_w`, each product rounded.
 
-use crate::launch::Buffer;
+use crate::launch::kernels::interpolate as kernels;
+use crate::launch::{Buffer, Launch};
 use bytemuck::{Pod, Zeroable};
 use samebits_numerics::memory::{self, OutOfMemory};
 use samebits_tensor_core::geometry::Taps;
 
 use crate::Variant;
-use crate::device::{Device, Float, atomic, expect_len, narrow, of};
+use crate::device::{Device, Float, expect_len, narrow};
 use crate::error::{CudaError, Result};
 
 pub use samebits_tensor_core::geometry::{InterpolateMode, Resize, ResizedAxis};
-
-const FAMILY: &str = "interpolate";
 
 /// Resizes `x`.
 ///
@@ -53,19 +52,17 @@ pub fn interpolate_grad<T: Float>(
         let table = Table::new(device, resize, [output, input], reversed)?;
         return table.sum(device, op, grad, resize.input_len());
     }
-    let name = atomic::<T>(op, "tap_scatter_f32_atomic")?;
     let table = Table::<T>::new(device, resize, [input, output], ResizedAxis::taps)?;
     let mut out = device.zeros_for::<T>(op, resize.input_len())?;
-    device
-        .kernel(op, FAMILY, name)?
-        .on(device.stream())
-        .write(&mut out)
-        .read(grad)
-        .read(&table.starts)
-        .read(&table.places)
-        .read(&table.weights)
-        .value(&table.raw)
-        .threads(n, device.block())?;
+    kernels::TapScatterAtomic {
+        grad_in: &mut out,
+        grad,
+        starts: &table.starts,
+        places: &table.places,
+        weights: &table.weights,
+        p: table.raw,
+    }
+    .threads(device, op, n)?;
     Ok(out)
 }
 
@@ -86,7 +83,7 @@ impl<T: Float> Table<T> {
     ) -> Result<Table<T>> {
         let op = resize.op();
         let mut raw = RawTaps {
-            planes: resize.planes() as u64,
+            planes: resize.planes(),
             from: narrow(op, "sizes", from)?,
             to: narrow(op, "sizes", to)?,
             base: [0; 3],
@@ -125,16 +122,15 @@ impl<T: Float> Table<T> {
     /// The sums over the taps of `n` elements.
     fn sum(&self, device: &Device, op: &'static str, x: &Buffer<T>, n: usize) -> Result<Buffer<T>> {
         let mut out = device.uninitialised(op, n)?;
-        device
-            .kernel(op, FAMILY, of::<T>(["tap_sum_f32", "tap_sum_f64"]))?
-            .on(device.stream())
-            .write(&mut out)
-            .read(x)
-            .read(&self.starts)
-            .read(&self.places)
-            .read(&self.weights)
-            .value(&self.raw)
-            .threads(n, device.block())?;
+        kernels::TapSum {
+            to: &mut out,
+            from: x,
+            starts: &self.starts,
+            places: &self.places,
+            weights: &self.weights,
+            p: self.raw,
+        }
+        .threads(device, op, n)?;
         Ok(out)
     }
 }
@@ -142,8 +138,8 @@ impl<T: Float> Table<T> {
 /// `SbTaps` of the kernels.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-struct RawTaps {
-    planes: u64,
+pub(crate) struct RawTaps {
+    planes: usize,
     from: [u32; 3],
     to: [u32; 3],
     base: [u32; 3],

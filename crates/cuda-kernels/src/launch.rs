@@ -2,19 +2,53 @@
 //! the vendor's libraries.
 //!
 //! A launch is safe if its arguments are what the kernel expects and every access stays inside
-//! its buffers. The first half is checked here: a kernel's parameter list is read from its PTX,
-//! and a call whose arguments differ in number, kind or size is refused before it reaches the
-//! driver. The second half is the duty of each typed function, which checks every length against
-//! the shape before it launches, and of the kernel, which compares every computed index with
-//! its bound.
+//! its buffers. The first half is known at compile time: [`kernels`] has a type for each kernel,
+//! written from its source and compared with its PTX, whose fields are the parameters. The second
+//! half is the duty of each typed function, which checks every length against the shape before it
+//! launches, and of the kernel, which compares every computed index with its bound.
 
 #![allow(unsafe_code)]
+
+/// Declares a type with a [`Launch`] for each kernel of the family `FAMILY`.
+macro_rules! kernels {
+    ($(
+        $level:ident $kernel:ident $(<$($t:ident: $bound:path),+>)?
+        [$($($tag:ident)* => $entry:literal),+ $(,)?]
+        ($($mode:ident $parameter:ident: $ty:ty),+ $(,)?);
+    )+) => {$(
+        pub(crate) struct $kernel<'a $($(, $t: $bound)+)?> {
+            $(pub(crate) $parameter: $crate::launch::argument!($mode 'a $ty),)+
+        }
+
+        impl<'a $($(, $t: $bound)+)?> $crate::launch::Launch for $kernel<'a $($(, $t)+)?> {
+            const FAMILY: Family = FAMILY;
+            const ENTRIES: &'static [(&'static [&'static str], &'static str)] =
+                &[$((&[$(stringify!($tag)),*], $entry)),+];
+
+            const TYPES: &'static [$crate::launch::ElementType] =
+                &[$($($crate::launch::ElementType::of::<$t>()),+)?];
+
+            fn give<'b>(&'b self, to: &mut $crate::launch::Arguments<'b>) {
+                $(to.$mode(&self.$parameter);)+
+            }
+        }
+    )+};
+}
+
+/// The type of a field of a kernel.
+macro_rules! argument {
+    (read $a:lifetime $ty:ty) => { &$a $crate::launch::Buffer<$ty> };
+    (write $a:lifetime $ty:ty) => { &$a mut $crate::launch::Buffer<$ty> };
+    (value $a:lifetime $ty:ty) => { $ty };
+}
+use argument;
 
 mod buffer;
 #[cfg(feature = "cublas")]
 pub(crate) mod cublas;
 #[cfg(feature = "cudnn")]
 pub(crate) mod cudnn;
+pub(crate) mod kernels;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,8 +61,8 @@ use cudarc::driver::{
 use cudarc::nvrtc::Ptx;
 use parking_lot::Mutex;
 
+use crate::device::{Device, Word};
 use crate::error::{CudaError, Result, message};
-use crate::ptx;
 pub use buffer::Buffer;
 pub(crate) use buffer::{ordered, wait};
 
@@ -93,6 +127,13 @@ pub(crate) fn open(
     Ok((context, stream))
 }
 
+/// The PTX of a family of kernels.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Family {
+    pub(crate) name: &'static str,
+    pub(crate) ptx: &'static str,
+}
+
 /// The kernels of a context. A family's PTX is loaded when it is first used, and a kernel is looked
 /// up in it once.
 #[derive(Debug, Default)]
@@ -100,177 +141,153 @@ pub(crate) struct Kernels(Mutex<Loaded>);
 
 #[derive(Debug, Default)]
 struct Loaded {
-    modules: BTreeMap<&'static str, Module>,
-    functions: BTreeMap<(&'static str, &'static str), Arc<Function>>,
+    modules: BTreeMap<&'static str, Arc<CudaModule>>,
+    functions: BTreeMap<(&'static str, &'static str), CudaFunction>,
 }
 
 impl Kernels {
-    /// The kernel of this name, for `op`.
-    pub(crate) fn get(
+    fn get(
         &self,
         stream: &CudaStream,
-        op: &'static str,
-        family: &'static str,
-        name: &'static str,
-    ) -> Result<Kernel> {
+        family: Family,
+        entry: &'static str,
+    ) -> std::result::Result<CudaFunction, DriverError> {
         let mut loaded = self.0.lock();
-        if let Some(function) = loaded.functions.get(&(family, name)) {
-            return Ok(Kernel { op, function: function.clone() });
+        if let Some(function) = loaded.functions.get(&(family.name, entry)) {
+            return Ok(function.clone());
         }
-        let failed = |error| CudaError::Launch { op, kernel: name, message: message(error) };
         // cudarc binds no context to look up a function.
-        buffer::bind(stream).map_err(failed)?;
-        if !loaded.modules.contains_key(family) {
-            let text = ptx::text(family)
-                .ok_or_else(|| CudaError::invalid(op, format!("there is no PTX for {family}")))?;
-            let module = stream.context().load_module(Ptx::from_src(text)).map_err(failed)?;
-            loaded.modules.insert(family, Module { module, parameters: parameters(text) });
+        buffer::bind(stream)?;
+        let module = match loaded.modules.get(family.name) {
+            Some(module) => module,
+            None => {
+                let module = stream.context().load_module(Ptx::from_src(family.ptx))?;
+                loaded.modules.entry(family.name).or_insert(module)
+            }
+        };
+        let function = module.load_function(entry)?;
+        loaded.functions.insert((family.name, entry), function.clone());
+        Ok(function)
+    }
+}
+
+/// A kernel and its arguments.
+pub(crate) trait Launch: Sized {
+    /// Where it is.
+    const FAMILY: Family;
+    /// Its entry points, and the element types that each is for.
+    const ENTRIES: &'static [(&'static [&'static str], &'static str)];
+
+    /// The element types of the arguments.
+    const TYPES: &'static [ElementType];
+
+    /// Adds the arguments in the order of the kernel's parameters.
+    fn give<'a>(&'a self, to: &mut Arguments<'a>);
+
+    /// Launches a thread for each of `n` elements, in blocks of the device's size.
+    fn threads(self, device: &Device, op: &'static str, n: usize) -> Result<()> {
+        let block = device.block();
+        let Ok(blocks) = u32::try_from(n.div_ceil(block as usize)) else {
+            let message = format!("{n} elements are more than one launch can cover");
+            return Err(CudaError::invalid(op, message));
+        };
+        self.grid(device, op, (blocks, 1, 1), (block, 1, 1))
+    }
+
+    /// Launches a grid of this shape; a grid with no block does nothing.
+    fn grid(
+        self,
+        device: &Device,
+        op: &'static str,
+        grid: (u32, u32, u32),
+        block: (u32, u32, u32),
+    ) -> Result<()> {
+        let entry = entry(op, Self::ENTRIES, Self::TYPES)?;
+        if grid.0 == 0 || grid.1 == 0 || grid.2 == 0 {
+            return Ok(());
         }
-        let Module { module, parameters } = &loaded.modules[family];
-        let handle = module.load_function(name).map_err(failed)?;
-        let parameters = parameters.get(name).cloned().unwrap_or_default();
-        let function = Arc::new(Function { name, handle, parameters });
-        loaded.functions.insert((family, name), function.clone());
-        Ok(Kernel { op, function })
+        let failed = |error| CudaError::Launch { op, kernel: entry, message: message(error) };
+        let stream = device.stream();
+        let function = device.kernels().get(stream, Self::FAMILY, entry).map_err(failed)?;
+        let args = stream.launch_builder(&function);
+        let mut arguments = Arguments { args, stream, buffers: Vec::new() };
+        self.give(&mut arguments);
+        tracing::trace!(op, kernel = entry, "launch");
+        let config = LaunchConfig { grid_dim: grid, block_dim: block, shared_mem_bytes: 0 };
+        let Arguments { mut args, buffers, .. } = arguments;
+        ordered(op, stream, &buffers, || {
+            // SAFETY: the arguments are the fields of a type in `kernels`, which are the kernel's
+            // parameters; the typed functions of this crate check the buffers' lengths against the
+            // shape before they come here; `read` buffers are `const` in every kernel.
+            unsafe { args.launch(config) }.map(|_| ()).map_err(failed)
+        })
     }
 }
 
-/// A loaded PTX file.
-#[derive(Debug)]
-struct Module {
-    module: Arc<CudaModule>,
-    parameters: BTreeMap<String, Vec<Parameter>>,
-}
-
-/// One parameter of a kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Parameter {
-    bytes: usize,
-    kind: Kind,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    /// A 64-bit integer: a pointer or a number.
-    Word,
-    Other,
-}
-
-/// A kernel as the driver knows it.
-#[derive(Debug)]
-struct Function {
+/// An element type, by the words for it in the names of entry points.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ElementType {
     name: &'static str,
-    handle: CudaFunction,
-    parameters: Vec<Parameter>,
+    bits: &'static str,
 }
 
-/// A kernel ready to be given arguments.
-#[derive(Debug)]
-pub(crate) struct Kernel {
-    op: &'static str,
-    function: Arc<Function>,
-}
-
-impl Kernel {
-    /// Starts a launch on `stream`.
-    pub(crate) fn on<'a>(&'a self, stream: &'a CudaStream) -> Call<'a> {
-        let args = stream.launch_builder(&self.function.handle);
-        Call { kernel: self, args, stream, buffers: Vec::new(), given: 0, wrong: None }
+impl ElementType {
+    pub(crate) const fn of<T: Word>() -> ElementType {
+        let bits = match size_of::<T>() {
+            1 => "b8",
+            2 => "b16",
+            4 => "b32",
+            _ => "b64",
+        };
+        ElementType { name: T::NAME, bits }
     }
 }
 
-/// A launch under construction. Arguments are added in the order of the kernel's parameters.
-pub(crate) struct Call<'a> {
-    kernel: &'a Kernel,
+/// The entry point for element types.
+fn entry(
+    op: &'static str,
+    entries: &[(&'static [&'static str], &'static str)],
+    types: &[ElementType],
+) -> Result<&'static str> {
+    let find = |fits: fn(&str, &ElementType) -> bool| {
+        entries.iter().find(|(words, _)| words.iter().zip(types).all(|(word, ty)| fits(word, ty)))
+    };
+    let found = find(|word, ty| word == ty.name)
+        .or_else(|| find(|word, ty| word == ty.name || word == ty.bits));
+    found.map(|(_, entry)| *entry).ok_or_else(|| {
+        let known: Vec<&str> = entries.iter().map(|(_, entry)| *entry).collect();
+        let given: Vec<&str> = types.iter().map(|ty| ty.name).collect();
+        if known.iter().all(|entry| entry.ends_with("_atomic")) {
+            return CudaError::not_atomic(op);
+        }
+        let (known, given) = (known.join(", "), given.join(", "));
+        CudaError::invalid(op, format!("there is no kernel for {given}, only {known}"))
+    })
+}
+
+/// The arguments of a launch under construction.
+pub(crate) struct Arguments<'a> {
     args: LaunchArgs<'a>,
     stream: &'a CudaStream,
     /// The streams of buffers that belong to another one.
     buffers: Vec<&'a CudaStream>,
-    /// How many arguments there are.
-    given: usize,
-    /// The first argument that is not what its parameter is.
-    wrong: Option<(usize, Parameter)>,
 }
 
-impl<'a> Call<'a> {
-    /// A buffer that the kernel only reads.
-    pub(crate) fn read<T>(mut self, buffer: &'a Buffer<T>) -> Call<'a> {
+impl<'a> Arguments<'a> {
+    fn read<T>(&mut self, buffer: &'a Buffer<T>) {
         let stream: &CudaStream = buffer.stream();
         if stream != self.stream {
             self.buffers.push(stream);
         }
         self.args.arg(buffer.address());
-        self.given(Parameter { bytes: 8, kind: Kind::Word })
     }
 
-    /// A buffer that the kernel writes.
-    pub(crate) fn write<T>(self, buffer: &'a mut Buffer<T>) -> Call<'a> {
-        self.read(buffer)
+    fn write<T>(&mut self, buffer: &'a Buffer<T>) {
+        self.read(buffer);
     }
 
-    fn given(mut self, argument: Parameter) -> Call<'a> {
-        let wanted = self.kernel.function.parameters.get(self.given);
-        if wanted != Some(&argument) && self.wrong.is_none() {
-            self.wrong = Some((self.given, argument));
-        }
-        self.given += 1;
-        self
-    }
-
-    /// A number or a structure of numbers.
-    pub(crate) fn value<T: Pod>(mut self, value: &'a T) -> Call<'a> {
-        let bytes = size_of::<T>();
-        let word = bytes == 8 && align_of::<T>() == 8 && is_integer::<T>();
+    fn value<T: Pod>(&mut self, value: &'a T) {
         self.args.arg(Plain::wrap_ref(value));
-        self.given(Parameter { bytes, kind: if word { Kind::Word } else { Kind::Other } })
-    }
-
-    /// A number that the kernel takes as an integer of the same size.
-    pub(crate) fn bits<T: Pod>(mut self, value: &'a T) -> Call<'a> {
-        let bytes = size_of::<T>();
-        self.args.arg(Plain::wrap_ref(value));
-        self.given(Parameter { bytes, kind: if bytes == 8 { Kind::Word } else { Kind::Other } })
-    }
-
-    /// Launches one thread for each of `n` elements, in blocks of `block`.
-    pub(crate) fn threads(self, n: usize, block: u32) -> Result<()> {
-        let blocks = n.div_ceil(block as usize);
-        let Ok(blocks) = u32::try_from(blocks) else {
-            return Err(CudaError::invalid(
-                self.kernel.op,
-                format!("{n} elements are more than one launch can cover"),
-            ));
-        };
-        self.grid((blocks, 1, 1), (block, 1, 1))
-    }
-
-    /// Launches a grid of this shape; a grid with no block does nothing.
-    pub(crate) fn grid(mut self, grid: (u32, u32, u32), block: (u32, u32, u32)) -> Result<()> {
-        let Kernel { op, function } = self.kernel;
-        let (&op, Function { name, parameters, .. }) = (op, &**function);
-        if self.wrong.is_some() || self.given != parameters.len() {
-            let given = match self.wrong {
-                Some((place, argument)) => format!("{argument:?} for parameter {place}"),
-                None => format!("{} arguments", self.given),
-            };
-            let message = format!("it takes {parameters:?} and was given {given}");
-            return Err(CudaError::Launch { op, kernel: name, message });
-        }
-        if grid.0 == 0 || grid.1 == 0 || grid.2 == 0 {
-            return Ok(());
-        }
-        tracing::trace!(op, kernel = name, "launch");
-        let config = LaunchConfig { grid_dim: grid, block_dim: block, shared_mem_bytes: 0 };
-        ordered(op, self.stream, &self.buffers, || {
-            // SAFETY: the parameter list was just compared with the kernel's own; the typed
-            // functions of this crate check the buffers' lengths against the shape before they
-            // come here; `read` buffers are `const` in every kernel.
-            unsafe { self.args.launch(config) }.map(|_| ()).map_err(|error| CudaError::Launch {
-                op,
-                kernel: name,
-                message: message(error),
-            })
-        })
     }
 }
 
@@ -282,75 +299,25 @@ struct Plain<T>(T);
 // SAFETY: plain old data without padding has the same bytes on the host and on the device.
 unsafe impl<T: Pod> DeviceRepr for Plain<T> {}
 
-fn is_integer<T: 'static>() -> bool {
-    use std::any::TypeId;
-    [TypeId::of::<u64>(), TypeId::of::<i64>()].contains(&TypeId::of::<T>())
-}
-
-/// Reads the parameter lists of all entry points.
-fn parameters(ptx: &str) -> BTreeMap<String, Vec<Parameter>> {
-    let mut found = BTreeMap::new();
-    let mut lines = ptx.lines();
-    while let Some(line) = lines.next() {
-        let Some((_, rest)) = line.split_once(".entry ") else { continue };
-        let name = rest.trim_end_matches([')', '(', ' ']).to_owned();
-        let mut list = Vec::new();
-        if !rest.trim_end().ends_with("()") {
-            for line in lines.by_ref() {
-                let line = line.trim();
-                if line.starts_with(')') {
-                    break;
-                }
-                list.extend(parameter(line));
-            }
-        }
-        found.insert(name, list);
-    }
-    found
-}
-
-/// Reads `.param .u64 name,` or `.param .align 8 .b8 name[32],`.
-fn parameter(line: &str) -> Option<Parameter> {
-    let rest = line.strip_prefix(".param ")?.trim_end_matches(',');
-    let words: Vec<&str> = rest.split_whitespace().collect();
-    let name = words.last()?;
-    let ty = words.iter().find(|w| {
-        let w = w.trim_start_matches('.');
-        w.len() <= 3 && w.starts_with(['u', 's', 'b', 'f']) && w[1..].parse::<u32>().is_ok()
-    })?;
-    let bits: usize = ty[2..].parse().ok()?;
-    let count = match name.split_once('[') {
-        Some((_, rest)) => rest.trim_end_matches(']').parse().ok()?,
-        None => 1,
-    };
-    let word = count == 1 && bits == 64 && !ty.starts_with(".f");
-    Some(Parameter { bytes: bits / 8 * count, kind: if word { Kind::Word } else { Kind::Other } })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn parameter_lists_are_read() {
-        let ptx = ".visible .entry k(\n\t.param .u64 k_0,\n\t.param .f32 k_1,\n\
-                   \t.param .align 8 .b8 k_2[32],\n\t.param .u64 .ptr .align 1 k_3\n)\n{\n\
-                   .visible .entry none()\n{\n";
-        let found = parameters(ptx);
-        let sizes: Vec<usize> = found["k"].iter().map(|p| p.bytes).collect();
-        assert_eq!(sizes, [8, 4, 32, 8]);
-        assert_eq!(found["k"][0].kind, Kind::Word);
-        assert_eq!(found["k"][1].kind, Kind::Other);
-        assert!(found["none"].is_empty());
+    fn entry_points_follow_the_element_types() {
+        let entries: &[(&[&str], &str)] = &[(&["b64"], "b"), (&["f32"], "f"), (&["u64"], "u")];
+        let found = |ty| entry("op", entries, &[ty]);
+        assert_eq!(found(ElementType::of::<f32>()), Ok("f"));
+        assert_eq!(found(ElementType::of::<f64>()), Ok("b"));
+        assert_eq!(found(ElementType::of::<u64>()), Ok("u"));
+        let error = found(ElementType::of::<u8>()).unwrap_err().to_string();
+        assert_eq!(error, "op: there is no kernel for u8, only b, f, u");
     }
 
     #[test]
-    fn every_committed_kernel_has_a_parameter_list() {
-        for (family, ptx) in crate::ptx::FAMILIES {
-            let found = parameters(ptx);
-            let entries = ptx.lines().filter(|line| line.contains(".entry ")).count();
-            assert_eq!(found.len(), entries, "{family}");
-            assert!(found.values().all(|list| !list.is_empty()), "{family}");
-        }
+    fn atomics_of_other_types_do_not_exist() {
+        let entries: &[(&[&str], &str)] = &[(&["f32"], "add_f32_atomic")];
+        let error = entry("op", entries, &[ElementType::of::<f64>()]).unwrap_err();
+        assert_eq!(error, CudaError::not_atomic("op"));
     }
 }

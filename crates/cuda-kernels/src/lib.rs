@@ -45,7 +45,6 @@ pub mod optim;
 pub mod padding;
 pub mod places;
 pub mod pooling;
-mod ptx;
 pub mod random;
 pub mod recurrent;
 pub mod reduce;

@@ -6,14 +6,13 @@
 //! order that each function states, and results are rounded once. Dot products and sums of squares
 //! run over the contract's fixed tree; `a -= f · v` is one fma per element.
 
-use crate::launch::Buffer;
+use crate::launch::kernels::linalg as kernels;
+use crate::launch::{Buffer, Launch};
 use bytemuck::{Pod, Zeroable};
 
-use crate::device::{Device, Float, expect_len, of, product};
+use crate::device::{Device, Float, expect_len, product};
 use crate::error::{CudaError, Result};
 use crate::reduce::grid;
-
-const FAMILY: &str = "linalg";
 
 /// `x = q · r`: Q has `columns` columns and R as many rows, `min(m, n)` or `m`.
 ///
@@ -53,17 +52,16 @@ pub fn qr<T: Float>(
     let mut work = device.uninitialised::<f64>(op, size)?;
     let mut basis = device.uninitialised::<f64>(op, size_q)?;
     let mut taus = device.uninitialised::<f64>(op, count * m.min(n))?;
-    device
-        .kernel(op, FAMILY, of::<T>(["qr_f32", "qr_f64"]))?
-        .on(device.stream())
-        .write(&mut q)
-        .write(&mut r)
-        .write(&mut work)
-        .write(&mut basis)
-        .write(&mut taus)
-        .read(x)
-        .value(&RawMatrix::new(m, n, columns))
-        .grid((grid(op, count)?, 1, 1), (device.block(), 1, 1))?;
+    kernels::Qr {
+        q: &mut q,
+        r: &mut r,
+        columns: &mut work,
+        basis: &mut basis,
+        taus: &mut taus,
+        x,
+        p: RawMatrix::new(m, n, columns),
+    }
+    .grid(device, op, (grid(op, count)?, 1, 1), (device.block(), 1, 1))?;
     Ok((q, r))
 }
 
@@ -94,31 +92,24 @@ pub fn qr_grad<T: Float>(
     expect_len(op, "R", r, square)?;
     let raw = RawMatrix::new(m, n, n);
     let mut mixed = device.uninitialised::<f64>(op, square)?;
-    device
-        .kernel(op, FAMILY, of::<T>(["qr_mixed_f32", "qr_mixed_f64"]))?
-        .on(device.stream())
-        .write(&mut mixed)
-        .read(grad_q)
-        .read(grad_r)
-        .read(q)
-        .read(r)
-        .value(&raw)
-        .value(&(count as u64))
-        .threads(product(op, &[square, 32])?, device.block())?;
+    kernels::QrMixed { mixed: &mut mixed, grad_q, grad_r, q, r, p: raw, count }.threads(
+        device,
+        op,
+        product(op, &[square, 32])?,
+    )?;
     let mut out = device.uninitialised(op, tall)?;
     let mut solved = device.uninitialised::<f64>(op, tall)?;
-    device
-        .kernel(op, FAMILY, of::<T>(["qr_grad_f32", "qr_grad_f64"]))?
-        .on(device.stream())
-        .write(&mut out)
-        .write(&mut solved)
-        .read(&mixed)
-        .read(grad_q)
-        .read(q)
-        .read(r)
-        .value(&raw)
-        .value(&(count as u64))
-        .threads(count * m, device.block())?;
+    kernels::QrGrad {
+        out: &mut out,
+        solved: &mut solved,
+        mixed: &mixed,
+        grad_q,
+        q,
+        r,
+        p: raw,
+        count,
+    }
+    .threads(device, op, count * m)?;
     Ok(out)
 }
 
@@ -164,17 +155,16 @@ pub fn svd<T: Float>(
     let each = 2 * m * n + 2 * k * k + k + rows;
     let mut scratch = device.uninitialised::<f64>(op, product(op, &[count, each])?)?;
     let mut order = device.uninitialised::<i64>(op, count * k)?;
-    device
-        .kernel(op, FAMILY, of::<T>(["svd_f32", "svd_f64"]))?
-        .on(device.stream())
-        .write(&mut u)
-        .write(&mut s)
-        .write(&mut v)
-        .write(&mut scratch)
-        .write(&mut order)
-        .read(x)
-        .value(&RawMatrix::new(m, n, k))
-        .grid((grid(op, count)?, 1, 1), (32, 1, 1))?;
+    kernels::Svd {
+        u: &mut u,
+        s: &mut s,
+        v: &mut v,
+        scratch: &mut scratch,
+        order: &mut order,
+        x,
+        p: RawMatrix::new(m, n, k),
+    }
+    .grid(device, op, (grid(op, count)?, 1, 1), (32, 1, 1))?;
     Ok((u, s, v))
 }
 
@@ -187,13 +177,7 @@ fn refuse_broken<T: Float>(
     each: usize,
 ) -> Result<()> {
     let mut first = device.upload(&[u64::MAX])?;
-    device
-        .kernel(op, FAMILY, of::<T>(["find_broken_f32", "find_broken_f64"]))?
-        .on(device.stream())
-        .write(&mut first)
-        .read(x)
-        .value(&(size as u64))
-        .threads(size, device.block())?;
+    kernels::FindBroken { first: &mut first, x, n: size }.threads(device, op, size)?;
     let place = device.download(&first)?[0];
     if place == u64::MAX {
         return Ok(());
@@ -209,14 +193,14 @@ fn refuse_broken<T: Float>(
 /// `SbMatrix` of the kernels.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-struct RawMatrix {
-    m: u64,
-    n: u64,
-    k: u64,
+pub(crate) struct RawMatrix {
+    m: usize,
+    n: usize,
+    k: usize,
 }
 
 impl RawMatrix {
     fn new(m: usize, n: usize, k: usize) -> RawMatrix {
-        RawMatrix { m: m as u64, n: n as u64, k: k as u64 }
+        RawMatrix { m, n, k }
     }
 }

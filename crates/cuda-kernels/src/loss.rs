@@ -1,15 +1,14 @@
 //! Softmax and the negative log-likelihood.
 
-use crate::launch::Buffer;
+use crate::launch::kernels::loss as kernels;
+use crate::launch::{Buffer, Launch};
 use bytemuck::{Pod, Zeroable};
 
 use crate::Variant;
-use crate::device::{Device, Float, atomic, expect_len, of, product};
+use crate::device::{Device, Float, expect_len, product};
 use crate::elementwise::fill;
 use crate::error::Result;
 use crate::reduce::{Terms, sums};
-
-const FAMILY: &str = "loss";
 
 /// `x − log Σ exp(x)` along the middle dimension.
 ///
@@ -34,13 +33,7 @@ pub fn log_softmax<T: Float>(
     let (raw, elements, rows) = classes(op, shape)?;
     expect_len(op, "the input", x, elements)?;
     let mut out = device.uninitialised(op, elements)?;
-    device
-        .kernel(op, FAMILY, of::<T>(["log_softmax_f32", "log_softmax_f64"]))?
-        .on(device.stream())
-        .write(&mut out)
-        .read(x)
-        .value(&raw)
-        .threads(rows * 32, device.block())?;
+    kernels::LogSoftmax { out: &mut out, input: x, p: raw }.threads(device, op, rows * 32)?;
     Ok(out)
 }
 
@@ -68,14 +61,7 @@ pub fn log_softmax_grad<T: Float>(
     expect_len(op, "the gradient", grad, elements)?;
     expect_len(op, "the result", y, elements)?;
     let mut out = device.uninitialised(op, elements)?;
-    device
-        .kernel(op, FAMILY, of::<T>(["log_softmax_grad_f32", "log_softmax_grad_f64"]))?
-        .on(device.stream())
-        .write(&mut out)
-        .read(grad)
-        .read(y)
-        .value(&raw)
-        .threads(rows * 32, device.block())?;
+    kernels::LogSoftmaxGrad { out: &mut out, grad, y, p: raw }.threads(device, op, rows * 32)?;
     Ok(out)
 }
 
@@ -130,16 +116,15 @@ pub fn nll_loss<T: Float>(
     let mut reports = device.reports();
     if reduction == Reduction::None {
         let mut out = device.uninitialised(op, positions)?;
-        device
-            .kernel(op, FAMILY, of::<T>(["nll_each_f32", "nll_each_f64"]))?
-            .on(device.stream())
-            .write(&mut out)
-            .read(log_probs)
-            .read(target)
-            .read(weight)
-            .value(&raw)
-            .write(reports.noted())
-            .threads(positions, device.block())?;
+        kernels::NllEach {
+            out: &mut out,
+            log_probs,
+            target,
+            weight,
+            p: raw,
+            status: reports.noted(),
+        }
+        .threads(device, op, positions)?;
         reports.collect(device, op, target, raw.classes)?;
         return Ok(out);
     }
@@ -147,23 +132,21 @@ pub fn nll_loss<T: Float>(
     let mut out = device.uninitialised(op, 1)?;
     if variant == Variant::Atomic {
         let mut sums = device.zeros_for::<T>(op, 2)?;
-        device
-            .kernel(op, FAMILY, atomic::<T>(op, "nll_sums_f32_atomic")?)?
-            .on(device.stream())
-            .write(&mut sums)
-            .read(log_probs)
-            .read(target)
-            .read(weight)
-            .value(&raw)
-            .write(reports.noted())
-            .threads(positions, device.block())?;
-        device
-            .kernel(op, FAMILY, "nll_finish_f32_atomic")?
-            .on(device.stream())
-            .write(&mut out)
-            .read(&sums)
-            .value(&mean)
-            .grid((1, 1, 1), (1, 1, 1))?;
+        kernels::NllSumsAtomic {
+            sums: &mut sums,
+            log_probs,
+            target,
+            weight,
+            p: raw,
+            status: reports.noted(),
+        }
+        .threads(device, op, positions)?;
+        kernels::NllFinishAtomic { out: &mut out, sums: &sums, mean }.grid(
+            device,
+            op,
+            (1, 1, 1),
+            (1, 1, 1),
+        )?;
         reports.collect(device, op, target, raw.classes)?;
         return Ok(out);
     }
@@ -171,14 +154,12 @@ pub fn nll_loss<T: Float>(
     reports.collect(device, op, target, raw.classes)?;
     let sum = sums(device, op, &terms, [1, positions, 1], Terms::Plain)?;
     let divisor = sums(device, op, &weights, [1, positions, 1], Terms::Plain)?;
-    device
-        .kernel(op, FAMILY, of::<T>(["nll_finish_f32", "nll_finish_f64"]))?
-        .on(device.stream())
-        .write(&mut out)
-        .read(&sum)
-        .read(&divisor)
-        .value(&mean)
-        .grid((1, 1, 1), (1, 1, 1))?;
+    kernels::NllFinish { out: &mut out, sum: &sum, weights: &divisor, mean }.grid(
+        device,
+        op,
+        (1, 1, 1),
+        (1, 1, 1),
+    )?;
     Ok(out)
 }
 
@@ -214,18 +195,17 @@ pub fn nll_loss_grad<T: Float>(
         fill(device, 1, 1.0f64)?
     };
     let mut out = device.uninitialised(op, elements)?;
-    device
-        .kernel(op, FAMILY, of::<T>(["nll_grad_f32", "nll_grad_f64"]))?
-        .on(device.stream())
-        .write(&mut out)
-        .read(grad)
-        .read(targets.classes)
-        .read(weight)
-        .read(&divisor)
-        .value(&raw)
-        .value(&u32::from(each))
-        .write(reports.noted())
-        .threads(elements, device.block())?;
+    kernels::NllGrad {
+        out: &mut out,
+        grad,
+        target: targets.classes,
+        weight,
+        divisor: &divisor,
+        p: raw,
+        each: u32::from(each),
+        status: reports.noted(),
+    }
+    .threads(device, op, elements)?;
     reports.collect(device, op, targets.classes, raw.classes)?;
     Ok(out)
 }
@@ -241,17 +221,16 @@ fn terms<T: Float>(
     let (raw, positions, _) = targets.check(op)?;
     let mut terms = device.uninitialised(op, positions)?;
     let mut weights = device.uninitialised(op, positions)?;
-    device
-        .kernel(op, FAMILY, of::<T>(["nll_terms_f32", "nll_terms_f64"]))?
-        .on(device.stream())
-        .write(&mut terms)
-        .write(&mut weights)
-        .read(log_probs)
-        .read(targets.classes)
-        .read(targets.weight.unwrap_or(log_probs))
-        .value(&raw)
-        .write(report)
-        .threads(positions, device.block())?;
+    kernels::NllTerms {
+        terms: &mut terms,
+        weights: &mut weights,
+        log_probs,
+        target: targets.classes,
+        weight: targets.weight.unwrap_or(log_probs),
+        p: raw,
+        status: report,
+    }
+    .threads(device, op, positions)?;
     Ok((terms, weights))
 }
 
@@ -265,18 +244,18 @@ impl<T> Targets<'_, T> {
             expect_len(op, "the weight", weight, classes)?;
         }
         let raw = RawTargets {
-            outer: outer as u64,
-            classes: classes as u64,
-            inner: inner as u64,
+            outer,
+            classes,
+            inner,
             ignore: self.ignore_index,
-            weighted: u64::from(self.weight.is_some()),
+            weighted: usize::from(self.weight.is_some()),
         };
         Ok((raw, positions, product(op, &[positions, classes])?))
     }
 }
 
 fn classes(op: &'static str, [outer, n, inner]: [usize; 3]) -> Result<(RawClasses, usize, usize)> {
-    let raw = RawClasses { outer: outer as u64, n: n as u64, inner: inner as u64 };
+    let raw = RawClasses { outer, n, inner };
     // No class: nothing to write, so no rows either.
     let rows = if n == 0 { 0 } else { product(op, &[outer, inner])? };
     product(op, &[rows, 32])?;
@@ -286,19 +265,19 @@ fn classes(op: &'static str, [outer, n, inner]: [usize; 3]) -> Result<(RawClasse
 /// `SbClasses` of the kernels.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-struct RawClasses {
-    outer: u64,
-    n: u64,
-    inner: u64,
+pub(crate) struct RawClasses {
+    outer: usize,
+    n: usize,
+    inner: usize,
 }
 
 /// `SbTargets` of the kernels.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-struct RawTargets {
-    outer: u64,
-    classes: u64,
-    inner: u64,
+pub(crate) struct RawTargets {
+    outer: usize,
+    classes: usize,
+    inner: usize,
     ignore: i64,
-    weighted: u64,
+    weighted: usize,
 }

@@ -17,7 +17,8 @@
 //! # Ok::<(), samebits_cuda_kernels::CudaError>(())
 //! ```
 
-use crate::launch::Buffer;
+use crate::launch::kernels::matmul as kernels;
+use crate::launch::{Buffer, Launch};
 use bytemuck::{Pod, Zeroable};
 
 use crate::Variant;
@@ -26,7 +27,6 @@ use crate::elementwise::fill;
 use crate::error::{CudaError, Result};
 use crate::reduce::grid;
 
-const FAMILY: &str = "matmul";
 /// Outputs of a block along each side.
 const TILE: usize = 64;
 /// k within which a partial is one chain.
@@ -75,26 +75,19 @@ pub fn matmul<T: Float>(
     // Few tiles and a long k would leave most of a GPU idle.
     if !T::WIDE && tiles < 64 && k >= 8 * K_BLOCK {
         let (partials, blocks) = partials(device, op, &a, &b, raw, &offsets_a, &offsets_b)?;
-        device
-            .kernel(op, FAMILY, "matmul_combine_f32")?
-            .on(device.stream())
-            .write(&mut out)
-            .read(&partials)
-            .value(&(outputs as u64))
-            .value(&(blocks as u64))
-            .threads(outputs, device.block())?;
+        kernels::MatmulCombine { out: &mut out, partials: &partials, n: outputs, blocks }
+            .threads(device, op, outputs)?;
         return Ok(out);
     }
-    device
-        .kernel(op, FAMILY, ["matmul_f32", "matmul_f64"][T::WIDE as usize])?
-        .on(device.stream())
-        .write(&mut out)
-        .read(a.data)
-        .read(b.data)
-        .read(&offsets_a)
-        .read(&offsets_b)
-        .value(&raw)
-        .grid((grid(op, tiles)?, 1, 1), (256, 1, 1))?;
+    kernels::Matmul {
+        out: &mut out,
+        a: a.data,
+        b: b.data,
+        a_offset: &offsets_a,
+        b_offset: &offsets_b,
+        p: raw,
+    }
+    .grid(device, op, (grid(op, tiles)?, 1, 1), (256, 1, 1))?;
     Ok(out)
 }
 
@@ -126,18 +119,20 @@ pub fn matmul_split(
     }
     let (partials, blocks) = partials(device, op, &a, &b, raw, &offsets_a, &offsets_b)?;
     let mut out = device.zeros_for(op, outputs)?;
-    let (name, threads) = match variant {
-        Variant::Deterministic => ("matmul_combine_f32", outputs),
-        Variant::Atomic => ("matmul_combine_f32_atomic", product(op, &[outputs, blocks])?),
-    };
-    device
-        .kernel(op, FAMILY, name)?
-        .on(device.stream())
-        .write(&mut out)
-        .read(&partials)
-        .value(&(outputs as u64))
-        .value(&(blocks as u64))
-        .threads(threads, device.block())?;
+    let partials = &partials;
+    match variant {
+        Variant::Deterministic => {
+            kernels::MatmulCombine { out: &mut out, partials, n: outputs, blocks }
+                .threads(device, op, outputs)?;
+        }
+        Variant::Atomic => {
+            kernels::MatmulCombineAtomic { out: &mut out, partials, n: outputs, blocks }.threads(
+                device,
+                op,
+                product(op, &[outputs, blocks])?,
+            )?;
+        }
+    }
     Ok(out)
 }
 
@@ -149,24 +144,23 @@ fn partials<T: Float>(
     raw: RawMatmul,
     offsets_a: &Buffer<u64>,
     offsets_b: &Buffer<u64>,
-) -> Result<(Buffer<f32>, usize)> {
-    let (m, n, batch) = (raw.m as usize, raw.n as usize, raw.batch as usize);
-    let blocks = (raw.k as usize).div_ceil(K_BLOCK);
+) -> Result<(Buffer<T>, usize)> {
+    let (m, n, batch) = (raw.m, raw.n, raw.batch);
+    let blocks = raw.k.div_ceil(K_BLOCK);
     if blocks > 65_535 {
         return Err(CudaError::invalid(op, format!("k = {} is too long to split", raw.k)));
     }
     let tiles = product(op, &[m.div_ceil(TILE), n.div_ceil(TILE), batch])?;
-    let mut partials = device.uninitialised::<f32>(op, product(op, &[m, n, batch, blocks])?)?;
-    device
-        .kernel(op, FAMILY, "matmul_partial_f32")?
-        .on(device.stream())
-        .write(&mut partials)
-        .read(a.data)
-        .read(b.data)
-        .read(offsets_a)
-        .read(offsets_b)
-        .value(&raw)
-        .grid((grid(op, tiles)?, blocks as u32, 1), (256, 1, 1))?;
+    let mut partials = device.uninitialised(op, product(op, &[m, n, batch, blocks])?)?;
+    kernels::MatmulPartial {
+        partials: &mut partials,
+        a: a.data,
+        b: b.data,
+        a_offset: offsets_a,
+        b_offset: offsets_b,
+        p: raw,
+    }
+    .grid(device, op, (grid(op, tiles)?, blocks as u32, 1), (256, 1, 1))?;
     Ok((partials, blocks))
 }
 
@@ -187,14 +181,14 @@ fn prepare<T: Float>(
     b.check(op, "the right matrix", k, n)?;
     let outputs = product(op, &[a.offsets.len(), m, n])?;
     let raw = RawMatmul {
-        m: m as u64,
-        n: n as u64,
-        k: k as u64,
-        a_row: a.row as u64,
-        a_column: a.column as u64,
-        b_row: b.row as u64,
-        b_column: b.column as u64,
-        batch: a.offsets.len() as u64,
+        m,
+        n,
+        k,
+        a_row: a.row,
+        a_column: a.column,
+        b_row: b.row,
+        b_column: b.column,
+        batch: a.offsets.len(),
     };
     Ok((raw, offsets(device, op, a.offsets)?, offsets(device, op, b.offsets)?, outputs))
 }
@@ -204,7 +198,7 @@ fn prepare<T: Float>(
 fn offsets(device: &Device, op: &'static str, offsets: &[usize]) -> Result<Buffer<u64>> {
     match offsets.first().copied() {
         Some(first) if offsets.iter().any(|&offset| offset != first) => {
-            device.upload(&offsets.iter().map(|&offset| offset as u64).collect::<Vec<u64>>())
+            device.upload(&offsets.iter().map(|&offset| offset as u64).collect::<Vec<_>>())
         }
         Some(first) if first > 0 => fill(device, offsets.len(), first as u64),
         _ => device.zeros_for(op, offsets.len()),
@@ -244,13 +238,13 @@ impl<T> Matrix<'_, T> {
 /// `SbMatmul` of the kernels.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-struct RawMatmul {
-    m: u64,
-    n: u64,
-    k: u64,
-    a_row: u64,
-    a_column: u64,
-    b_row: u64,
-    b_column: u64,
-    batch: u64,
+pub(crate) struct RawMatmul {
+    m: usize,
+    n: usize,
+    k: usize,
+    a_row: usize,
+    a_column: usize,
+    b_row: usize,
+    b_column: usize,
+    batch: usize,
 }

@@ -6,13 +6,12 @@
 //! elements they are taken over, and are rounded to f32 once; what is done to each element
 //! afterwards is written at each function.
 
-use crate::launch::Buffer;
+use crate::launch::kernels::norm as kernels;
+use crate::launch::{Buffer, Launch};
 use bytemuck::{Pod, Zeroable};
 
-use crate::device::{Device, Float, expect_len, of, product};
+use crate::device::{Device, Float, expect_len, product};
 use crate::error::Result;
-
-const FAMILY: &str = "norm";
 
 /// The shape `[n, channels, spatial]` of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,16 +62,15 @@ pub fn batch_statistics<T: Float>(
     let mut mean = device.uninitialised(op, shape.channels)?;
     let mut variance = device.uninitialised(op, shape.channels)?;
     let mut rstd = device.uninitialised(op, shape.channels)?;
-    device
-        .kernel(op, FAMILY, of::<T>(["batch_statistics_f32", "batch_statistics_f64"]))?
-        .on(device.stream())
-        .write(&mut mean)
-        .write(&mut variance)
-        .write(&mut rstd)
-        .read(x)
-        .value(&shape.raw())
-        .value(&eps)
-        .threads(product(op, &[shape.channels, 32])?, device.block())?;
+    kernels::BatchStatistics {
+        mean: &mut mean,
+        variance: &mut variance,
+        rstd: &mut rstd,
+        input: x,
+        p: shape.raw(),
+        eps,
+    }
+    .threads(device, op, product(op, &[shape.channels, 32])?)?;
     Ok(Statistics { mean, variance, rstd })
 }
 
@@ -85,14 +83,7 @@ pub fn rstd<T: Float>(device: &Device, variance: &Buffer<T>, eps: f64) -> Result
     let op = "batch_norm_inference";
     let n = variance.len();
     let mut out = device.uninitialised(op, n)?;
-    device
-        .kernel(op, FAMILY, of::<T>(["rstd_f32", "rstd_f64"]))?
-        .on(device.stream())
-        .write(&mut out)
-        .read(variance)
-        .value(&(n as u64))
-        .value(&eps)
-        .threads(n, device.block())?;
+    kernels::Rstd { out: &mut out, variance, n, eps }.threads(device, op, n)?;
     Ok(out)
 }
 
@@ -119,17 +110,8 @@ pub fn batch_normalize<T: Float>(
         expect_len(op, what, buffer, shape.channels)?;
     }
     let mut out = device.uninitialised(op, elements)?;
-    device
-        .kernel(op, FAMILY, of::<T>(["batch_normalize_f32", "batch_normalize_f64"]))?
-        .on(device.stream())
-        .write(&mut out)
-        .read(x)
-        .read(mean)
-        .read(rstd)
-        .read(weight)
-        .read(bias)
-        .value(&shape.raw())
-        .threads(elements, device.block())?;
+    kernels::BatchNormalize { out: &mut out, input: x, mean, rstd, weight, bias, p: shape.raw() }
+        .threads(device, op, elements)?;
     Ok(out)
 }
 
@@ -161,31 +143,29 @@ pub fn batch_norm_grad<T: Float>(
     let mut sums = device.uninitialised::<f64>(op, product(op, &[shape.channels, 2])?)?;
     let mut weight_grad = device.uninitialised(op, shape.channels)?;
     let mut bias_grad = device.uninitialised(op, shape.channels)?;
-    device
-        .kernel(op, FAMILY, of::<T>(["batch_norm_sums_f32", "batch_norm_sums_f64"]))?
-        .on(device.stream())
-        .write(&mut sums)
-        .write(&mut weight_grad)
-        .write(&mut bias_grad)
-        .read(grad)
-        .read(x)
-        .read(mean)
-        .read(rstd)
-        .value(&shape.raw())
-        .threads(product(op, &[shape.channels, 32])?, device.block())?;
+    kernels::BatchNormSums {
+        sums: &mut sums,
+        weight_grad: &mut weight_grad,
+        bias_grad: &mut bias_grad,
+        grad,
+        input: x,
+        mean,
+        rstd,
+        p: shape.raw(),
+    }
+    .threads(device, op, product(op, &[shape.channels, 32])?)?;
     let mut input = device.uninitialised(op, elements)?;
-    device
-        .kernel(op, FAMILY, of::<T>(["batch_norm_input_grad_f32", "batch_norm_input_grad_f64"]))?
-        .on(device.stream())
-        .write(&mut input)
-        .read(grad)
-        .read(x)
-        .read(mean)
-        .read(rstd)
-        .read(weight)
-        .read(&sums)
-        .value(&shape.raw())
-        .threads(elements, device.block())?;
+    kernels::BatchNormInputGrad {
+        out: &mut input,
+        grad,
+        input: x,
+        mean,
+        rstd,
+        weight,
+        sums: &sums,
+        p: shape.raw(),
+    }
+    .threads(device, op, elements)?;
     Ok(Gradients { input, weight: weight_grad, bias: bias_grad })
 }
 
@@ -215,19 +195,18 @@ pub fn layer_norm<T: Float>(
     let mut out = device.uninitialised(op, elements)?;
     let mut mean = device.uninitialised(op, rows)?;
     let mut rstd = device.uninitialised(op, rows)?;
-    device
-        .kernel(op, FAMILY, of::<T>(["layer_norm_f32", "layer_norm_f64"]))?
-        .on(device.stream())
-        .write(&mut out)
-        .write(&mut mean)
-        .write(&mut rstd)
-        .read(x)
-        .read(weight)
-        .read(bias)
-        .value(&(rows as u64))
-        .value(&(width as u64))
-        .value(&eps)
-        .threads(product(op, &[rows, 32])?, device.block())?;
+    kernels::LayerNorm {
+        out: &mut out,
+        mean: &mut mean,
+        rstd: &mut rstd,
+        input: x,
+        weight,
+        bias,
+        rows,
+        width,
+        eps,
+    }
+    .threads(device, op, product(op, &[rows, 32])?)?;
     Ok((out, mean, rstd))
 }
 
@@ -254,32 +233,30 @@ pub fn layer_norm_grad<T: Float>(
     expect_len(op, "the mean", mean, rows)?;
     expect_len(op, "rstd", rstd, rows)?;
     let mut input = device.uninitialised(op, elements)?;
-    device
-        .kernel(op, FAMILY, of::<T>(["layer_norm_input_grad_f32", "layer_norm_input_grad_f64"]))?
-        .on(device.stream())
-        .write(&mut input)
-        .read(grad)
-        .read(x)
-        .read(weight)
-        .read(mean)
-        .read(rstd)
-        .value(&(rows as u64))
-        .value(&(width as u64))
-        .threads(product(op, &[rows, 32])?, device.block())?;
+    kernels::LayerNormInputGrad {
+        out: &mut input,
+        grad,
+        input: x,
+        weight,
+        mean,
+        rstd,
+        rows,
+        width,
+    }
+    .threads(device, op, product(op, &[rows, 32])?)?;
     let mut weight_grad = device.uninitialised(op, width)?;
     let mut bias_grad = device.uninitialised(op, width)?;
-    device
-        .kernel(op, FAMILY, of::<T>(["layer_norm_weight_grad_f32", "layer_norm_weight_grad_f64"]))?
-        .on(device.stream())
-        .write(&mut weight_grad)
-        .write(&mut bias_grad)
-        .read(grad)
-        .read(x)
-        .read(mean)
-        .read(rstd)
-        .value(&(rows as u64))
-        .value(&(width as u64))
-        .threads(product(op, &[width, 32])?, device.block())?;
+    kernels::LayerNormWeightGrad {
+        weight_grad: &mut weight_grad,
+        bias_grad: &mut bias_grad,
+        grad,
+        input: x,
+        mean,
+        rstd,
+        rows,
+        width,
+    }
+    .threads(device, op, product(op, &[width, 32])?)?;
     Ok(Gradients { input, weight: weight_grad, bias: bias_grad })
 }
 
@@ -289,15 +266,15 @@ impl Batch {
     }
 
     fn raw(self) -> RawBatch {
-        RawBatch { n: self.n as u64, channels: self.channels as u64, spatial: self.spatial as u64 }
+        RawBatch { n: self.n, channels: self.channels, spatial: self.spatial }
     }
 }
 
 /// `SbBatch` of the kernels.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-struct RawBatch {
-    n: u64,
-    channels: u64,
-    spatial: u64,
+pub(crate) struct RawBatch {
+    n: usize,
+    channels: usize,
+    spatial: usize,
 }

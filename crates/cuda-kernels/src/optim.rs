@@ -1,12 +1,11 @@
 //! Optimiser steps, in place, one pass over memory each.
 
-use crate::launch::Buffer;
+use crate::launch::kernels::optim as kernels;
+use crate::launch::{Buffer, Launch};
 use samebits_numerics::math::f64::powi;
 
-use crate::device::{Device, Float, expect_len, of};
+use crate::device::{Device, Float, expect_len};
 use crate::error::{CudaError, Result};
-
-const FAMILY: &str = "optim";
 
 /// The settings of stochastic gradient descent.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -64,24 +63,22 @@ pub fn sgd_step<T: Float>(
     let n = param.len();
     expect_len(op, "the velocity", velocity, n)?;
     expect_len(op, "the gradient", grad, n)?;
-    // In the order of `SbSgd` of the kernels.
-    let constants =
-        [settings.weight_decay, settings.momentum, 1.0 - settings.dampening, -settings.lr]
-            .map(T::from_f64);
     let kind = u32::from(settings.weight_decay != 0.0)
         | u32::from(settings.momentum != 0.0) << 1
         | u32::from(!first) << 2
         | u32::from(settings.nesterov) << 3;
-    device
-        .kernel(op, FAMILY, of::<T>(["sgd_f32", "sgd_f64"]))?
-        .on(device.stream())
-        .write(param)
-        .write(velocity)
-        .read(grad)
-        .value(&(n as u64))
-        .value(&constants)
-        .value(&kind)
-        .threads(n, device.block())
+    kernels::Sgd {
+        param,
+        velocity,
+        grad,
+        n,
+        decay: T::from_f64(settings.weight_decay),
+        momentum: T::from_f64(settings.momentum),
+        fresh: T::from_f64(1.0 - settings.dampening),
+        rate: T::from_f64(-settings.lr),
+        kind,
+    }
+    .threads(device, op, n)
 }
 
 /// A step of Adam, counted from 1, on the parameter, the mean and the mean square.
@@ -118,27 +115,21 @@ pub fn adam_step<T: Float>(
     } else {
         (1.0, settings.weight_decay)
     };
-    // In the order of `SbAdam` of the kernels.
-    let constants = [
-        keep,
-        decay,
-        settings.beta1,
-        1.0 - settings.beta1,
-        settings.beta2,
-        1.0 - settings.beta2,
-        (1.0 - powi(settings.beta2, step)).sqrt(),
-        settings.eps,
-        -settings.lr / (1.0 - powi(settings.beta1, step)),
-    ]
-    .map(T::from_f64);
-    device
-        .kernel(op, FAMILY, of::<T>(["adam_f32", "adam_f64"]))?
-        .on(device.stream())
-        .write(param)
-        .write(mean)
-        .write(square)
-        .read(grad)
-        .value(&(n as u64))
-        .value(&constants)
-        .threads(n, device.block())
+    kernels::Adam {
+        param,
+        mean,
+        square,
+        grad,
+        n,
+        keep: T::from_f64(keep),
+        decay: T::from_f64(decay),
+        beta1: T::from_f64(settings.beta1),
+        fresh1: T::from_f64(1.0 - settings.beta1),
+        beta2: T::from_f64(settings.beta2),
+        fresh2: T::from_f64(1.0 - settings.beta2),
+        root: T::from_f64((1.0 - powi(settings.beta2, step)).sqrt()),
+        eps: T::from_f64(settings.eps),
+        rate: T::from_f64(-settings.lr / (1.0 - powi(settings.beta1, step))),
+    }
+    .threads(device, op, n)
 }

@@ -1,15 +1,14 @@
 //! Padding of up to three dimensions: constant, reflect, replicate, circular.
 
-use crate::launch::Buffer;
+use crate::launch::kernels::padding as kernels;
+use crate::launch::{Buffer, Launch};
 use bytemuck::{Pod, Zeroable};
 
 use crate::Variant;
-use crate::device::{Device, Float, Word, atomic, expect_len, narrow, of, sized};
+use crate::device::{Device, Float, Word, expect_len, narrow};
 use crate::error::Result;
 
 pub use samebits_tensor_core::geometry::{PadMode, PaddedAxis, Padding};
-
-const FAMILY: &str = "padding";
 
 /// The padded input. `value` stands outside in [`PadMode::Constant`].
 ///
@@ -28,16 +27,9 @@ pub fn pad<T: Word>(
 ) -> Result<Buffer<T>> {
     let (op, n_in, n) = (padding.op(), padding.input_len(), padding.output_len());
     expect_len(op, "the input", x, n_in)?;
-    let name = sized::<T>(["pad_b8", "pad_b16", "pad_b32", "pad_b64"]);
+    let p = RawPad::new(padding)?;
     let mut out = device.uninitialised(op, n)?;
-    device
-        .kernel(op, FAMILY, name)?
-        .on(device.stream())
-        .write(&mut out)
-        .read(x)
-        .value(&RawPad::new(padding)?)
-        .bits(&value)
-        .threads(n, device.block())?;
+    kernels::Pad { out: &mut out, input: x, p, value }.threads(device, op, n)?;
     Ok(out)
 }
 
@@ -60,25 +52,23 @@ pub fn pad_grad<T: Float>(
     let (op, n_in, n) = (padding.op(), padding.input_len(), padding.output_len());
     expect_len(op, "the gradient", grad, n)?;
     let mut out = device.zeros_for::<T>(op, n_in)?;
-    let (name, threads) = match variant {
-        Variant::Deterministic => (of::<T>(["pad_grad_f32", "pad_grad_f64"]), n_in),
-        Variant::Atomic => (atomic::<T>(op, "pad_grad_f32_atomic")?, n),
-    };
-    device
-        .kernel(op, FAMILY, name)?
-        .on(device.stream())
-        .write(&mut out)
-        .read(grad)
-        .value(&RawPad::new(padding)?)
-        .threads(threads, device.block())?;
+    let p = RawPad::new(padding)?;
+    match variant {
+        Variant::Deterministic => {
+            kernels::PadGrad { grad_in: &mut out, grad, p }.threads(device, op, n_in)?;
+        }
+        Variant::Atomic => {
+            kernels::PadGradAtomic { grad_in: &mut out, grad, p }.threads(device, op, n)?;
+        }
+    }
     Ok(out)
 }
 
 /// `SbPad` of the kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-struct RawPad {
-    planes: u64,
+pub(crate) struct RawPad {
+    planes: usize,
     input: [u32; 3],
     output: [u32; 3],
     before: [i32; 3],
@@ -89,7 +79,7 @@ impl RawPad {
     fn new(padding: &Padding) -> Result<RawPad> {
         let (op, axes) = (padding.op(), padding.axes());
         Ok(RawPad {
-            planes: padding.planes() as u64,
+            planes: padding.planes(),
             input: narrow(op, "input", padding.input())?,
             output: narrow(op, "output", padding.output())?,
             before: narrow(op, "padding", axes.map(|axis| axis.before))?,

@@ -1,12 +1,12 @@
 //! Linear places: what an index per element of a part of a tensor, or several indices together,
 //! point to.
 
-use crate::launch::Buffer;
+use crate::launch::kernels::scatter as kernels;
+use crate::launch::{Buffer, Launch};
 use bytemuck::{Pod, Zeroable};
 
 use crate::device::{Device, expect_len, product};
 use crate::error::{CudaError, Result};
-use crate::scatter::FAMILY;
 
 /// The places in a flattened tensor that an index per element names, if the index covers a part
 /// of the tensor: −1 where it is bad, which is reported.
@@ -40,26 +40,20 @@ pub fn part_places(
         ));
     }
     let mut raw = RawPart::zeroed();
-    (raw.n, raw.rank, raw.size) = (n as u64, shape.len() as u64, size as u64);
-    raw.step = strides[dim] as u64;
+    (raw.n, raw.rank, raw.size) = (n, shape.len(), size);
+    raw.step = strides[dim];
     for (d, (&size, &stride)) in shape.iter().zip(strides).enumerate() {
-        raw.shape[d] = size as u64;
-        raw.stride[d] = if d == dim { 0 } else { stride as u64 };
+        raw.shape[d] = size;
+        raw.stride[d] = if d == dim { 0 } else { stride };
     }
     let mut keys = device.uninitialised::<i64>(op, n)?;
     if n == 0 {
         return Ok(keys);
     }
     let mut reports = device.reports();
-    device
-        .kernel(op, FAMILY, "part_keys")?
-        .on(device.stream())
-        .write(&mut keys)
-        .read(index)
-        .value(&raw)
-        .write(reports.noted())
-        .threads(n, device.block())?;
-    reports.collect(device, op, index, size as u64)?;
+    kernels::PartKeys { keys: &mut keys, index, p: raw, status: reports.noted() }
+        .threads(device, op, n)?;
+    reports.collect(device, op, index, size)?;
     Ok(keys)
 }
 
@@ -83,17 +77,16 @@ pub fn joined_places<I: std::ops::Deref<Target = Buffer<i64>>>(
     let mut reports = device.reports();
     for (i, (index, &size)) in indices.iter().zip(sizes).enumerate() {
         expect_len(op, "every index", index, n)?;
-        device
-            .kernel(op, FAMILY, "joined_keys")?
-            .on(device.stream())
-            .write(&mut keys)
-            .read(index)
-            .value(&(n as u64))
-            .value(&(size as u64))
-            .value(&u32::from(i == 0))
-            .write(reports.noted())
-            .threads(n, device.block())?;
-        reports.collect(device, op, index, size as u64)?;
+        kernels::JoinedKeys {
+            keys: &mut keys,
+            index,
+            n,
+            size,
+            first: u32::from(i == 0),
+            status: reports.noted(),
+        }
+        .threads(device, op, n)?;
+        reports.collect(device, op, index, size)?;
     }
     Ok(keys)
 }
@@ -101,11 +94,11 @@ pub fn joined_places<I: std::ops::Deref<Target = Buffer<i64>>>(
 /// `SbPart` of the kernels.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-struct RawPart {
-    n: u64,
-    rank: u64,
-    shape: [u64; 8],
-    stride: [u64; 8],
-    size: u64,
-    step: u64,
+pub(crate) struct RawPart {
+    n: usize,
+    rank: usize,
+    shape: [usize; 8],
+    stride: [usize; 8],
+    size: usize,
+    step: usize,
 }

@@ -11,15 +11,16 @@
 //! one fma from +0; the weight is 1 for a maximum, and 1 divided by the divisor (rounded) for an
 //! average.
 
-use crate::launch::Buffer;
+use crate::launch::kernels::{pooling as kernels, scatter};
+use crate::launch::{Buffer, Launch};
 use bytemuck::{Pod, Zeroable};
 
 use crate::Variant;
-use crate::device::{Device, Float, atomic, expect_len, narrow, of};
+use crate::device::{Device, Float, expect_len, narrow};
 use crate::error::{CudaError, Result};
 use crate::segments::Segments;
 
-mod adaptive;
+pub(crate) mod adaptive;
 
 pub use adaptive::{
     adaptive_avg_pool, adaptive_avg_pool_grad, adaptive_max_pool, fractional_max_pool,
@@ -27,8 +28,6 @@ pub use adaptive::{
 pub use samebits_tensor_core::geometry::{
     AdaptiveAxis, AdaptivePool, Average, FractionalAxis, FractionalPool, Pool, PoolAxis, PoolParams,
 };
-
-const FAMILY: &str = "pooling";
 
 /// The largest element of each window, and its position in its plane.
 ///
@@ -44,14 +43,8 @@ pub fn max_pool<T: Float>(
     expect_len(op, "the input", x, n_in)?;
     let mut out = device.uninitialised(op, n)?;
     let mut indices = device.uninitialised(op, n)?;
-    device
-        .kernel(op, FAMILY, of::<T>(["max_pool_f32", "max_pool_f64"]))?
-        .on(device.stream())
-        .write(&mut out)
-        .write(&mut indices)
-        .read(x)
-        .value(&RawPool::new(pool)?)
-        .threads(n, device.block())?;
+    kernels::MaxPool { out: &mut out, indices: &mut indices, input: x, p: RawPool::new(pool)? }
+        .threads(device, op, n)?;
     Ok((out, indices))
 }
 
@@ -80,14 +73,8 @@ pub fn max_pool_grad<T: Float>(
         return pool_indices_grad(device, grad, indices, pool.planes(), n_in, variant);
     }
     let mut out = device.uninitialised(op, n_in)?;
-    device
-        .kernel(op, FAMILY, of::<T>(["max_pool_grad_f32", "max_pool_grad_f64"]))?
-        .on(device.stream())
-        .write(&mut out)
-        .read(grad)
-        .read(indices)
-        .value(&RawPool::new(pool)?)
-        .threads(n_in, device.block())?;
+    kernels::MaxPoolGrad { grad_in: &mut out, grad, indices, p: RawPool::new(pool)? }
+        .threads(device, op, n_in)?;
     Ok(out)
 }
 
@@ -118,18 +105,17 @@ pub fn max_unpool_grad<T: Float>(
     expect_len(op, "the gradient", grad, out_plane * planes)?;
     let mut out = device.uninitialised::<T>(op, n)?;
     let mut reports = device.reports();
-    device
-        .kernel(op, FAMILY, of::<T>(["unpool_grad_b32", "unpool_grad_b64"]))?
-        .on(device.stream())
-        .write(&mut out)
-        .read(grad)
-        .read(indices)
-        .value(&(n as u64))
-        .value(&(in_plane as u64))
-        .value(&(out_plane as u64))
-        .write(reports.noted())
-        .threads(in_plane * planes, device.block())?;
-    reports.collect(device, op, indices, out_plane as u64)?;
+    kernels::UnpoolGrad {
+        grad_in: &mut out,
+        grad,
+        indices,
+        n,
+        in_plane,
+        out_plane,
+        status: reports.noted(),
+    }
+    .threads(device, op, in_plane * planes)?;
+    reports.collect(device, op, indices, out_plane)?;
     Ok(out)
 }
 
@@ -163,46 +149,34 @@ pub fn pool_indices_grad<T: Float>(
     let mut out = device.zeros_for::<T>(op, n_in)?;
     let mut reports = device.reports();
     if variant == Variant::Atomic {
-        device
-            .kernel(op, FAMILY, atomic::<T>(op, "max_pool_grad_f32_atomic")?)?
-            .on(device.stream())
-            .write(&mut out)
-            .read(grad)
-            .read(indices)
-            .value(&(n as u64))
-            .value(&(out_plane as u64))
-            .value(&(in_plane as u64))
-            .write(reports.noted())
-            .threads(n, device.block())?;
-        reports.collect(device, op, indices, in_plane as u64)?;
+        kernels::MaxPoolGradAtomic {
+            grad_in: &mut out,
+            grad,
+            indices,
+            n,
+            out_plane,
+            in_plane,
+            status: reports.noted(),
+        }
+        .threads(device, op, n)?;
+        reports.collect(device, op, indices, in_plane)?;
         return Ok(out);
     }
     let mut keys = device.uninitialised::<i64>(op, n)?;
-    device
-        .kernel(op, FAMILY, "pool_keys")?
-        .on(device.stream())
-        .write(&mut keys)
-        .read(indices)
-        .value(&(n as u64))
-        .value(&(out_plane as u64))
-        .value(&(in_plane as u64))
-        .write(reports.noted())
-        .threads(n, device.block())?;
-    reports.collect(device, op, indices, in_plane as u64)?;
+    kernels::PoolKeys { keys: &mut keys, indices, n, out_plane, in_plane, status: reports.noted() }
+        .threads(device, op, n)?;
+    reports.collect(device, op, indices, in_plane)?;
     let mut segments = Segments::new(device, op, &keys, n, n_in, reports.ignored())?;
     segments.sort(device, op)?;
-    device
-        .kernel(
-            op,
-            crate::scatter::FAMILY,
-            of::<T>(["ordered_sum_f32_rows", "ordered_sum_f64_rows"]),
-        )?
-        .on(device.stream())
-        .write(&mut out)
-        .read(grad)
-        .segments(&segments)
-        .value(&(n_in as u64))
-        .threads(n_in, device.block())?;
+    scatter::OrderedSumRows {
+        out: &mut out,
+        source: grad,
+        positions: &segments.positions,
+        ends: &segments.ends,
+        counts: &segments.counts,
+        size: n_in,
+    }
+    .threads(device, op, n_in)?;
     Ok(out)
 }
 
@@ -216,13 +190,8 @@ pub fn avg_pool<T: Float>(device: &Device, x: &Buffer<T>, average: &Average) -> 
     let (op, n_in, n) = (pool.op(), pool.input_len(), pool.output_len());
     expect_len(op, "the input", x, n_in)?;
     let mut out = device.uninitialised(op, n)?;
-    device
-        .kernel(op, FAMILY, of::<T>(["avg_pool_f32", "avg_pool_f64"]))?
-        .on(device.stream())
-        .write(&mut out)
-        .read(x)
-        .value(&RawPool::averaging(average)?)
-        .threads(n, device.block())?;
+    kernels::AvgPool { out: &mut out, input: x, p: RawPool::averaging(average)? }
+        .threads(device, op, n)?;
     Ok(out)
 }
 
@@ -241,17 +210,15 @@ pub fn avg_pool_grad<T: Float>(
     let (op, n_in, n) = (pool.op(), pool.input_len(), pool.output_len());
     expect_len(op, "the gradient", grad, n)?;
     let mut out = device.zeros_for::<T>(op, n_in)?;
-    let (name, threads) = match variant {
-        Variant::Deterministic => (of::<T>(["avg_pool_grad_f32", "avg_pool_grad_f64"]), n_in),
-        Variant::Atomic => (atomic::<T>(op, "avg_pool_grad_f32_atomic")?, n),
-    };
-    device
-        .kernel(op, FAMILY, name)?
-        .on(device.stream())
-        .write(&mut out)
-        .read(grad)
-        .value(&RawPool::averaging(average)?)
-        .threads(threads, device.block())?;
+    let p = RawPool::averaging(average)?;
+    match variant {
+        Variant::Deterministic => {
+            kernels::AvgPoolGrad { grad_in: &mut out, grad, p }.threads(device, op, n_in)?;
+        }
+        Variant::Atomic => {
+            kernels::AvgPoolGradAtomic { grad_in: &mut out, grad, p }.threads(device, op, n)?;
+        }
+    }
     Ok(out)
 }
 
@@ -282,8 +249,8 @@ pub(crate) fn sizes(
 /// `SbPool` of the kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-struct RawPool {
-    planes: u64,
+pub(crate) struct RawPool {
+    planes: usize,
     input: [u32; 3],
     output: [u32; 3],
     kernel: [u32; 3],
@@ -298,7 +265,7 @@ impl RawPool {
     fn new(pool: &Pool) -> Result<RawPool> {
         let (op, axes) = (pool.op(), pool.axes());
         Ok(RawPool {
-            planes: pool.planes() as u64,
+            planes: pool.planes(),
             input: narrow(op, "input", pool.input())?,
             output: narrow(op, "output", pool.output())?,
             kernel: narrow(op, "kernel", axes.map(|axis| axis.kernel))?,

@@ -20,14 +20,14 @@
 //! # Ok::<(), samebits_cuda_kernels::CudaError>(())
 //! ```
 
-use crate::launch::Buffer;
+use crate::launch::kernels::random as kernels;
+use crate::launch::{Buffer, Launch};
 use bytemuck::{Pod, Zeroable};
 use samebits_rng::{Draw, Philox4x32};
 
-use crate::device::{Device, Float, expect_len, of};
+use crate::device::{Device, Float, expect_len};
 use crate::error::{CudaError, Result};
 
-const FAMILY: &str = "random";
 /// The domain of the private spaces' keys; see [`Draw`], *Rejection*.
 const SPACE: u64 = 0x6a09_e667_f3bc_c908;
 
@@ -39,13 +39,11 @@ const SPACE: u64 = 0x6a09_e667_f3bc_c908;
 pub fn words(device: &Device, draw: &Draw, n: usize) -> Result<Buffer<u32>> {
     let op = "words";
     let mut out = device.uninitialised(op, n)?;
-    device
-        .kernel(op, FAMILY, "words_u32")?
-        .on(device.stream())
-        .write(&mut out)
-        .value(&(n as u64))
-        .value(&RawDraw::new(draw))
-        .threads(n.div_ceil(4), device.block())?;
+    kernels::Words { out: &mut out, n, draw: RawDraw::new(draw) }.threads(
+        device,
+        op,
+        n.div_ceil(4),
+    )?;
     Ok(out)
 }
 
@@ -72,15 +70,7 @@ pub fn philox(
     expect_len(op, "the counters", counters, 4 * n)?;
     expect_len(op, "the keys", keys, 2 * n)?;
     let mut out = device.uninitialised(op, 4 * n)?;
-    device
-        .kernel(op, FAMILY, "philox_blocks")?
-        .on(device.stream())
-        .write(&mut out)
-        .read(counters)
-        .read(keys)
-        .value(&(n as u64))
-        .value(&rounds)
-        .threads(n, device.block())?;
+    kernels::PhiloxBlocks { out: &mut out, counters, keys, n, rounds }.threads(device, op, n)?;
     Ok(out)
 }
 
@@ -106,19 +96,10 @@ pub fn uniform<T: Float>(
     }
     let below = T::next_down(high);
     let last = if below < low { low } else { below };
-    let (name, per_block) = [("uniform_f32", 4), ("uniform_f64", 2)][T::WIDE as usize];
+    let per_block = [4, 2][T::WIDE as usize];
     let mut out = device.uninitialised(op, n)?;
-    device
-        .kernel(op, FAMILY, name)?
-        .on(device.stream())
-        .write(&mut out)
-        .value(&(n as u64))
-        .value(&RawDraw::new(draw))
-        .value(&low)
-        .value(&high)
-        .value(&range)
-        .value(&last)
-        .threads(n.div_ceil(per_block), device.block())?;
+    kernels::Uniform { out: &mut out, n, draw: RawDraw::new(draw), low, high, range, last }
+        .threads(device, op, n.div_ceil(per_block))?;
     Ok(out)
 }
 
@@ -134,8 +115,16 @@ pub fn normal<T: Float>(
     mean: T,
     std: T,
 ) -> Result<Buffer<T>> {
-    let kernel = of::<T>(["normal_f32", "normal_f64"]);
-    normal_with(device, "normal", kernel, draw, n, mean, std)
+    let op = "normal";
+    check_normal(op, mean, std)?;
+    let per_block = [4, 2][T::WIDE as usize];
+    let mut out = device.uninitialised(op, n)?;
+    kernels::Normal { out: &mut out, n, draw: RawDraw::new(draw), mean, std }.threads(
+        device,
+        op,
+        n.div_ceil(per_block),
+    )?;
+    Ok(out)
 }
 
 /// `n` numbers whose logarithms are normal: [`Draw::log_normal_f32`].
@@ -150,35 +139,23 @@ pub fn log_normal(
     mean: f32,
     std: f32,
 ) -> Result<Buffer<f32>> {
-    normal_with(device, "log_normal", "log_normal_f32", draw, n, mean, std)
+    let op = "log_normal";
+    check_normal(op, mean, std)?;
+    let mut out = device.uninitialised(op, n)?;
+    kernels::LogNormal { out: &mut out, n, draw: RawDraw::new(draw), mean, std }.threads(
+        device,
+        op,
+        n.div_ceil(4),
+    )?;
+    Ok(out)
 }
 
-fn normal_with<T: Float>(
-    device: &Device,
-    op: &'static str,
-    kernel: &'static str,
-    draw: &Draw,
-    n: usize,
-    mean: T,
-    std: T,
-) -> Result<Buffer<T>> {
-    if !(std >= T::default() && T::is_finite(std) && T::is_finite(mean)) {
-        return Err(CudaError::invalid(
-            op,
-            format!("expected a finite mean and std >= 0, got {mean:?} and {std:?}"),
-        ));
+fn check_normal<T: Float>(op: &'static str, mean: T, std: T) -> Result<()> {
+    if std >= T::default() && T::is_finite(std) && T::is_finite(mean) {
+        return Ok(());
     }
-    let mut out = device.uninitialised(op, n)?;
-    device
-        .kernel(op, FAMILY, kernel)?
-        .on(device.stream())
-        .write(&mut out)
-        .value(&(n as u64))
-        .value(&RawDraw::new(draw))
-        .value(&mean)
-        .value(&std)
-        .threads(n.div_ceil([4, 2][T::WIDE as usize]), device.block())?;
-    Ok(out)
+    let message = format!("expected a finite mean and std >= 0, got {mean:?} and {std:?}");
+    Err(CudaError::invalid(op, message))
 }
 
 /// `n` exponential numbers of the given rate: [`Draw::exponential_f32`].
@@ -192,14 +169,11 @@ pub fn exponential(device: &Device, draw: &Draw, n: usize, rate: f32) -> Result<
         return Err(CudaError::invalid(op, format!("expected a positive rate, got {rate}")));
     }
     let mut out = device.uninitialised(op, n)?;
-    device
-        .kernel(op, FAMILY, "exponential_f32")?
-        .on(device.stream())
-        .write(&mut out)
-        .value(&(n as u64))
-        .value(&RawDraw::new(draw))
-        .value(&rate)
-        .threads(n.div_ceil(4), device.block())?;
+    kernels::Exponential { out: &mut out, n, draw: RawDraw::new(draw), rate }.threads(
+        device,
+        op,
+        n.div_ceil(4),
+    )?;
     Ok(out)
 }
 
@@ -212,15 +186,11 @@ pub fn bernoulli(device: &Device, draw: &Draw, n: usize, p: f64) -> Result<Buffe
     let op = "bernoulli";
     let (last, any) = below(op, p)?;
     let mut out = device.uninitialised(op, n)?;
-    device
-        .kernel(op, FAMILY, "bernoulli_b8")?
-        .on(device.stream())
-        .write(&mut out)
-        .value(&(n as u64))
-        .value(&RawDraw::new(draw))
-        .value(&last)
-        .value(&any)
-        .threads(n.div_ceil(4), device.block())?;
+    kernels::Bernoulli { out: &mut out, n, draw: RawDraw::new(draw), last, any }.threads(
+        device,
+        op,
+        n.div_ceil(4),
+    )?;
     Ok(out)
 }
 
@@ -242,18 +212,17 @@ pub fn dropout<T: Float>(
     let n = x.len();
     let mut out = device.uninitialised(op, n)?;
     let mut mask = device.uninitialised(op, n)?;
-    device
-        .kernel(op, FAMILY, of::<T>(["dropout_f32", "dropout_f64"]))?
-        .on(device.stream())
-        .write(&mut out)
-        .write(&mut mask)
-        .read(x)
-        .value(&(n as u64))
-        .value(&RawDraw::new(draw))
-        .value(&last)
-        .value(&any)
-        .value(&scale)
-        .threads(n.div_ceil(4), device.block())?;
+    kernels::Dropout {
+        out: &mut out,
+        mask: &mut mask,
+        input: x,
+        n,
+        draw: RawDraw::new(draw),
+        last,
+        any,
+        scale,
+    }
+    .threads(device, op, n.div_ceil(4))?;
     Ok((out, mask))
 }
 
@@ -267,22 +236,21 @@ pub fn randint(device: &Device, draw: &Draw, n: usize, low: i64, high: i64) -> R
     if low >= high {
         return Err(CudaError::invalid(op, format!("expected low < high, got {low} and {high}")));
     }
-    let range = high.wrapping_sub(low) as u64;
+    let range = high.wrapping_sub(low) as usize;
     let excess = range.wrapping_neg() % range;
     let [space0, space1, ..] = Philox4x32::from_seed(draw.seed() ^ SPACE).at(0, draw.stream());
     let mut out = device.uninitialised(op, n)?;
-    device
-        .kernel(op, FAMILY, "randint_i64")?
-        .on(device.stream())
-        .write(&mut out)
-        .value(&(n as u64))
-        .value(&RawDraw::new(draw))
-        .value(&low)
-        .value(&range)
-        .value(&excess)
-        .value(&space0)
-        .value(&space1)
-        .threads(n.div_ceil(2), device.block())?;
+    kernels::Randint {
+        out: &mut out,
+        n,
+        draw: RawDraw::new(draw),
+        low,
+        range,
+        excess,
+        space0,
+        space1,
+    }
+    .threads(device, op, n.div_ceil(2))?;
     Ok(out)
 }
 
@@ -299,7 +267,7 @@ fn below(op: &'static str, p: f64) -> Result<(u32, u32)> {
 /// `SbDraw` of the kernels.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-struct RawDraw {
+pub(crate) struct RawDraw {
     seed: u64,
     stream: u64,
     first: u64,

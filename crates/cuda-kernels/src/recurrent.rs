@@ -5,12 +5,11 @@
 //! Portable: every element is the same sequence of correctly rounded operations. The operations'
 //! descriptions in [`samebits_tensor_core::ops`] are their definitions.
 
-use crate::launch::Buffer;
+use crate::launch::kernels::recurrent as kernels;
+use crate::launch::{Buffer, Launch};
 
-use crate::device::{Device, Float, expect_len, of, product};
+use crate::device::{Device, Float, expect_len, product};
 use crate::error::Result;
-
-const FAMILY: &str = "recurrent";
 
 /// The gates of one step.
 #[derive(Clone, Copy, Debug)]
@@ -53,22 +52,21 @@ pub fn lstm_cell<T: Float>(
     let mut hidden = device.uninitialised(op, states)?;
     let mut next_cell = device.uninitialised(op, states)?;
     let mut activations = device.uninitialised(op, 4 * states)?;
-    let [n, size] = shape.map(|size| size as u64);
-    device
-        .kernel(op, FAMILY, of::<T>(["lstm_cell_f32", "lstm_cell_f64"]))?
-        .on(device.stream())
-        .write(&mut hidden)
-        .write(&mut next_cell)
-        .write(&mut activations)
-        .read(gates.x)
-        .read(gates.h)
+    let [n, size] = shape;
+    kernels::LstmCell {
+        hidden: &mut hidden,
+        next_cell: &mut next_cell,
+        activations: &mut activations,
+        x: gates.x,
+        h: gates.h,
         // Without a bias the kernel reads none.
-        .read(gates.bias_x.unwrap_or(gates.x))
-        .read(cell)
-        .value(&n)
-        .value(&size)
-        .value(&u32::from(gates.bias_x.is_some()))
-        .threads(states, device.block())?;
+        bias: gates.bias_x.unwrap_or(gates.x),
+        cell,
+        n,
+        size,
+        biased: u32::from(gates.bias_x.is_some()),
+    }
+    .threads(device, op, states)?;
     Ok((hidden, next_cell, activations))
 }
 
@@ -98,20 +96,19 @@ pub fn lstm_cell_grad<T: Float>(
     expect_len(op, "the cell after", next_cell, states)?;
     let mut grad_gates = device.uninitialised(op, 4 * states)?;
     let mut grad_previous = device.uninitialised(op, states)?;
-    let [n, size] = shape.map(|size| size as u64);
-    device
-        .kernel(op, FAMILY, of::<T>(["lstm_cell_grad_f32", "lstm_cell_grad_f64"]))?
-        .on(device.stream())
-        .write(&mut grad_gates)
-        .write(&mut grad_previous)
-        .read(grad_hidden)
-        .read(grad_cell)
-        .read(activations)
-        .read(cell)
-        .read(next_cell)
-        .value(&n)
-        .value(&size)
-        .threads(states, device.block())?;
+    let [n, size] = shape;
+    kernels::LstmCellGrad {
+        grad_gates: &mut grad_gates,
+        grad_previous: &mut grad_previous,
+        grad_hidden,
+        grad_cell,
+        activations,
+        cell,
+        next_cell,
+        n,
+        size,
+    }
+    .threads(device, op, states)?;
     Ok((grad_gates, grad_previous))
 }
 
@@ -142,23 +139,22 @@ pub fn gru_cell<T: Float>(
     expect_len(op, "the hidden state", hidden, states)?;
     let mut next = device.uninitialised(op, states)?;
     let mut activations = device.uninitialised(op, 4 * states)?;
-    let [n, size] = shape.map(|size| size as u64);
+    let [n, size] = shape;
     let biased = u32::from(gates.bias_x.is_some()) | u32::from(gates.bias_h.is_some()) << 1;
-    device
-        .kernel(op, FAMILY, of::<T>(["gru_cell_f32", "gru_cell_f64"]))?
-        .on(device.stream())
-        .write(&mut next)
-        .write(&mut activations)
-        .read(gates.x)
-        .read(gates.h)
+    kernels::GruCell {
+        next: &mut next,
+        activations: &mut activations,
+        x: gates.x,
+        h: gates.h,
         // Without a bias the kernel reads none.
-        .read(gates.bias_x.unwrap_or(gates.x))
-        .read(gates.bias_h.unwrap_or(gates.h))
-        .read(hidden)
-        .value(&n)
-        .value(&size)
-        .value(&biased)
-        .threads(states, device.block())?;
+        bias_x: gates.bias_x.unwrap_or(gates.x),
+        bias_h: gates.bias_h.unwrap_or(gates.h),
+        hidden,
+        n,
+        size,
+        biased,
+    }
+    .threads(device, op, states)?;
     Ok((next, activations))
 }
 
@@ -188,19 +184,18 @@ pub fn gru_cell_grad<T: Float>(
     let mut grad_x = device.uninitialised(op, 3 * states)?;
     let mut grad_h = device.uninitialised(op, 3 * states)?;
     let mut grad_previous = device.uninitialised(op, states)?;
-    let [n, size] = shape.map(|size| size as u64);
-    device
-        .kernel(op, FAMILY, of::<T>(["gru_cell_grad_f32", "gru_cell_grad_f64"]))?
-        .on(device.stream())
-        .write(&mut grad_x)
-        .write(&mut grad_h)
-        .write(&mut grad_previous)
-        .read(grad)
-        .read(activations)
-        .read(hidden)
-        .value(&n)
-        .value(&size)
-        .threads(states, device.block())?;
+    let [n, size] = shape;
+    kernels::GruCellGrad {
+        grad_x: &mut grad_x,
+        grad_h: &mut grad_h,
+        grad_previous: &mut grad_previous,
+        grad,
+        activations,
+        hidden,
+        n,
+        size,
+    }
+    .threads(device, op, states)?;
     Ok((grad_x, grad_h, grad_previous))
 }
 

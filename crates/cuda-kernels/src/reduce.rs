@@ -8,15 +8,15 @@
 //! alone, and are rounded once; products likewise. Of equal extrema the first index wins; NaN wins
 //! over all.
 
-use crate::launch::Buffer;
+use crate::launch::kernels::reduce as kernels;
+use crate::launch::{Buffer, Launch};
 use bytemuck::{Pod, Zeroable};
 
 use crate::Variant;
-use crate::device::{Device, Float, expect_len, of, product};
+use crate::device::{Device, Float, expect_len, product};
 use crate::elementwise::{Unary, fill, unary};
 use crate::error::{CudaError, Result};
 
-const FAMILY: &str = "reduce";
 /// Terms of a block of the tree.
 const BLOCK: usize = samebits_numerics::reduce::BLOCK;
 
@@ -62,14 +62,7 @@ pub(crate) fn finish<T: Float>(
     divisor: f64,
 ) -> Result<Buffer<T>> {
     let mut out = device.uninitialised(op, n)?;
-    device
-        .kernel(op, FAMILY, of::<T>(["finish_f32", "finish_f64"]))?
-        .on(device.stream())
-        .write(&mut out)
-        .read(wide)
-        .value(&(n as u64))
-        .value(&divisor)
-        .threads(n, device.block())?;
+    kernels::Finish { out: &mut out, input: wide, n, divisor }.threads(device, op, n)?;
     Ok(out)
 }
 
@@ -106,13 +99,8 @@ fn products<T: Float>(
     let blocks = n.div_ceil(BLOCK);
     let outputs = product(op, &[outer, blocks, inner])?;
     let mut out = device.uninitialised::<f64>(op, outputs)?;
-    device
-        .kernel(op, FAMILY, of::<T>(["product_blocks_f32", "product_blocks_f64"]))?
-        .on(device.stream())
-        .write(&mut out)
-        .read(x)
-        .value(&RawReduce::new(outer, n, inner, blocks))
-        .threads(product(op, &[outputs, 32])?, device.block())?;
+    kernels::ProductBlocks { out: &mut out, input: x, p: RawReduce::new(outer, n, inner, blocks) }
+        .threads(device, op, product(op, &[outputs, 32])?)?;
     if blocks == 1 { Ok(out) } else { products(device, op, &out, [outer, blocks, inner]) }
 }
 
@@ -161,15 +149,14 @@ pub fn integers(
     let blocks = n.div_ceil(BLOCK).max(1);
     let outputs = product(op, &[outer, blocks, inner])?;
     let mut out = device.uninitialised::<i64>(op, outputs)?;
-    device
-        .kernel(op, FAMILY, "integer_blocks")?
-        .on(device.stream())
-        .write(&mut out)
-        .read(x)
-        .value(&RawReduce::new(outer, n, inner, blocks))
-        .value(&(kind as u32))
-        .value(&first)
-        .threads(product(op, &[outputs, 32])?, device.block())?;
+    kernels::IntegerBlocks {
+        out: &mut out,
+        input: x,
+        p: RawReduce::new(outer, n, inner, blocks),
+        kind: kind as u32,
+        first,
+    }
+    .threads(device, op, product(op, &[outputs, 32])?)?;
     if blocks == 1 { Ok(out) } else { integers(device, &out, [outer, blocks, inner], kind) }
 }
 
@@ -229,15 +216,8 @@ pub fn norm<T: Float>(
     let sums = sums(device, op, x, shape, terms)?;
     let outputs = outer * inner;
     let mut out = device.uninitialised(op, outputs)?;
-    device
-        .kernel(op, FAMILY, of::<T>(["roots_f32", "roots_f64"]))?
-        .on(device.stream())
-        .write(&mut out)
-        .read(&sums)
-        .value(&(outputs as u64))
-        .value(&root)
-        .value(&(1.0 / p))
-        .threads(outputs, device.block())?;
+    kernels::Roots { out: &mut out, input: &sums, n: outputs, kind: root, exponent: 1.0 / p }
+        .threads(device, op, outputs)?;
     Ok(out)
 }
 
@@ -267,14 +247,8 @@ pub fn logsumexp<T: Float>(
     let (largest, _) = extreme(device, x, shape, false)?;
     let sums = sums(device, op, x, shape, Terms::Exponentials(&largest))?;
     let mut out = device.uninitialised(op, outputs)?;
-    device
-        .kernel(op, FAMILY, of::<T>(["logsumexp_finish_f32", "logsumexp_finish_f64"]))?
-        .on(device.stream())
-        .write(&mut out)
-        .read(&sums)
-        .read(&largest)
-        .value(&(outputs as u64))
-        .threads(outputs, device.block())?;
+    kernels::LogsumexpFinish { out: &mut out, sums: &sums, largest: &largest, n: outputs }
+        .threads(device, op, outputs)?;
     Ok(out)
 }
 
@@ -313,33 +287,30 @@ pub(crate) fn sums<T: Float>(
     let mut out = device.uninitialised::<f64>(op, outputs)?;
     if blocks == 1 && inner >= 32 && matches!(terms, Terms::Plain) {
         let grid = grid(op, product(op, &[outer, inner.div_ceil(32)])?)?;
-        device
-            .kernel(op, FAMILY, of::<T>(["sum_columns_f32", "sum_columns_f64"]))?
-            .on(device.stream())
-            .write(&mut out)
-            .read(x)
-            .value(&raw)
-            .grid((grid, 1, 1), (32, 32, 1))?;
+        kernels::SumColumns { out: &mut out, input: x, p: raw }.grid(
+            device,
+            op,
+            (grid, 1, 1),
+            (32, 32, 1),
+        )?;
         return Ok(out);
     }
-    let names = match terms {
-        Terms::Plain => ["sum_blocks_f32", "sum_blocks_f64"],
-        Terms::Squares => ["sum_squares_blocks_f32", "sum_squares_blocks_f64"],
-        Terms::Magnitudes => ["sum_magnitudes_blocks_f32", "sum_magnitudes_blocks_f64"],
-        Terms::NonZeros => ["count_nonzero_blocks_f32", "count_nonzero_blocks_f64"],
-        Terms::Powers(_) => ["sum_powers_blocks_f32", "sum_powers_blocks_f64"],
-        Terms::Deviations(_) => ["sum_deviations_blocks_f32", "sum_deviations_blocks_f64"],
-        Terms::Exponentials(_) => ["sum_exp_blocks_f32", "sum_exp_blocks_f64"],
-    };
-    let kernel = device.kernel(op, FAMILY, of::<T>(names))?;
-    let call = kernel.on(device.stream()).write(&mut out).read(x);
-    let call = match &terms {
-        Terms::Powers(exponent) => call.value(&raw).value(exponent),
-        Terms::Deviations(rows) => call.read(rows).value(&raw),
-        Terms::Exponentials(rows) => call.read(rows).value(&raw),
-        _ => call.value(&raw),
-    };
-    call.threads(product(op, &[outputs, 32])?, device.block())?;
+    let threads = product(op, &[outputs, 32])?;
+    macro_rules! launch {
+        ($kernel:ident $($more:tt)*) => {
+            kernels::$kernel { out: &mut out, input: x, p: raw $($more)* }
+                .threads(device, op, threads)?
+        };
+    }
+    match terms {
+        Terms::Plain => launch!(SumBlocks),
+        Terms::Squares => launch!(SumSquaresBlocks),
+        Terms::Magnitudes => launch!(SumMagnitudesBlocks),
+        Terms::NonZeros => launch!(CountNonzeroBlocks),
+        Terms::Powers(exponent) => launch!(SumPowersBlocks, exponent),
+        Terms::Deviations(rows) => launch!(SumDeviationsBlocks, rows),
+        Terms::Exponentials(rows) => launch!(SumExpBlocks, rows),
+    }
     if blocks == 1 {
         return Ok(out);
     }
@@ -368,13 +339,8 @@ pub fn sum_atomic(
     let elements = product(op, &[outer, n, inner])?;
     expect_len(op, "the input", x, elements)?;
     let mut out = device.zeros_for(op, product(op, &[outer, inner])?)?;
-    device
-        .kernel(op, FAMILY, "sum_f32_atomic")?
-        .on(device.stream())
-        .write(&mut out)
-        .read(x)
-        .value(&RawReduce::new(outer, n, inner, 1))
-        .threads(elements, device.block())?;
+    kernels::SumAtomic { out: &mut out, input: x, p: RawReduce::new(outer, n, inner, 1) }
+        .threads(device, op, elements)?;
     Ok(out)
 }
 
@@ -419,15 +385,14 @@ pub fn extreme<T: Float>(
     let outputs = product(op, &[outer, inner])?;
     let mut values = device.uninitialised(op, outputs)?;
     let mut indices = device.uninitialised(op, outputs)?;
-    device
-        .kernel(op, FAMILY, ["extreme_f32", "extreme_f64"][T::WIDE as usize])?
-        .on(device.stream())
-        .write(&mut values)
-        .write(&mut indices)
-        .read(x)
-        .value(&RawReduce::new(outer, n, inner, 1))
-        .value(&u32::from(minimum))
-        .threads(product(op, &[outputs, 32])?, device.block())?;
+    kernels::Extreme {
+        values: &mut values,
+        indices: &mut indices,
+        input: x,
+        p: RawReduce::new(outer, n, inner, 1),
+        minimum: u32::from(minimum),
+    }
+    .threads(device, op, product(op, &[outputs, 32])?)?;
     Ok((values, indices))
 }
 
@@ -441,15 +406,15 @@ pub(crate) fn grid(op: &'static str, blocks: usize) -> Result<u32> {
 /// `SbReduce` of the kernels.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-struct RawReduce {
-    outer: u64,
-    n: u64,
-    inner: u64,
-    blocks: u64,
+pub(crate) struct RawReduce {
+    outer: usize,
+    n: usize,
+    inner: usize,
+    blocks: usize,
 }
 
 impl RawReduce {
     fn new(outer: usize, n: usize, inner: usize, blocks: usize) -> RawReduce {
-        RawReduce { outer: outer as u64, n: n as u64, inner: inner as u64, blocks: blocks as u64 }
+        RawReduce { outer, n, inner, blocks }
     }
 }

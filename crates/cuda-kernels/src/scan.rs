@@ -9,14 +9,14 @@
 //! logarithm of sums combines pairs `(m, s)`, which stand for `s * exp(m)`, from `(-inf, 1)`. Of
 //! equal extrema the first is taken, so they have no order to keep.
 
-use crate::launch::Buffer;
+use crate::launch::kernels::scan as kernels;
+use crate::launch::{Buffer, Launch};
 use bytemuck::{Pod, Zeroable};
 
-use crate::device::{Device, Float, expect_len, of, product};
+use crate::device::{Device, Float, expect_len, product};
 use crate::error::Result;
 use crate::reduce::grid;
 
-const FAMILY: &str = "scan";
 const TILE: usize = 1024;
 
 /// What [`scan`] computes for each element.
@@ -55,17 +55,21 @@ pub fn scan<T: Float>(
     if raw.is_empty() {
         return Ok(out);
     }
-    let carries =
-        Tiles { totals: ["scan_totals_f32", "scan_totals_f64"], carries: "scan_carries", words: 1 }
-            .carries(device, op, x, &raw)?;
-    device
-        .kernel(op, FAMILY, of::<T>(["scan_finish_f32", "scan_finish_f64"]))?
-        .on(device.stream())
-        .write(&mut out)
-        .read(x)
-        .read(&carries)
-        .value(&raw)
-        .grid((raw.grid(op)?, 1, 1), (32, 1, 1))?;
+    let tiles = (raw.grid(op)?, 1, 1);
+    let mut carries = device.uninitialised(op, raw.tiles(op)?)?;
+    kernels::ScanTotals { totals: &mut carries, input: x, p: raw }.grid(
+        device,
+        op,
+        tiles,
+        (32, 1, 1),
+    )?;
+    kernels::ScanCarries { totals: &mut carries, p: raw }.threads(device, op, raw.lines())?;
+    kernels::ScanFinish { out: &mut out, input: x, carries: &carries, p: raw }.grid(
+        device,
+        op,
+        tiles,
+        (32, 1, 1),
+    )?;
     Ok(out)
 }
 
@@ -89,20 +93,25 @@ pub fn logcumsumexp<T: Float>(
     if raw.is_empty() {
         return Ok(out);
     }
-    let carries = Tiles {
-        totals: ["logcumsumexp_totals_f32", "logcumsumexp_totals_f64"],
-        carries: "logcumsumexp_carries",
-        words: 2,
-    }
-    .carries(device, op, x, &raw)?;
-    device
-        .kernel(op, FAMILY, of::<T>(["logcumsumexp_finish_f32", "logcumsumexp_finish_f64"]))?
-        .on(device.stream())
-        .write(&mut out)
-        .read(x)
-        .read(&carries)
-        .value(&raw)
-        .grid((raw.grid(op)?, 1, 1), (32, 1, 1))?;
+    let tiles = (raw.grid(op)?, 1, 1);
+    let mut carries = device.uninitialised(op, raw.tiles(op)?)?;
+    kernels::LogcumsumexpTotals { totals: &mut carries, input: x, p: raw }.grid(
+        device,
+        op,
+        tiles,
+        (32, 1, 1),
+    )?;
+    kernels::LogcumsumexpCarries { totals: &mut carries, p: raw }.threads(
+        device,
+        op,
+        raw.lines(),
+    )?;
+    kernels::LogcumsumexpFinish { out: &mut out, input: x, carries: &carries, p: raw }.grid(
+        device,
+        op,
+        tiles,
+        (32, 1, 1),
+    )?;
     Ok(out)
 }
 
@@ -129,21 +138,23 @@ pub fn cumextreme<T: Float>(
     if raw.is_empty() {
         return Ok((values, indices));
     }
-    let carries = Tiles {
-        totals: ["cumextreme_totals_f32", "cumextreme_totals_f64"],
-        carries: "cumextreme_carries",
-        words: 2,
+    let tiles = (raw.grid(op)?, 1, 1);
+    let mut carries = device.uninitialised(op, raw.tiles(op)?)?;
+    kernels::CumextremeTotals { totals: &mut carries, input: x, p: raw }.grid(
+        device,
+        op,
+        tiles,
+        (32, 1, 1),
+    )?;
+    kernels::CumextremeCarries { totals: &mut carries, p: raw }.threads(device, op, raw.lines())?;
+    kernels::CumextremeFinish {
+        values: &mut values,
+        indices: &mut indices,
+        input: x,
+        carries: &carries,
+        p: raw,
     }
-    .carries(device, op, x, &raw)?;
-    device
-        .kernel(op, FAMILY, of::<T>(["cumextreme_finish_f32", "cumextreme_finish_f64"]))?
-        .on(device.stream())
-        .write(&mut values)
-        .write(&mut indices)
-        .read(x)
-        .read(&carries)
-        .value(&raw)
-        .grid((raw.grid(op)?, 1, 1), (32, 1, 1))?;
+    .grid(device, op, tiles, (32, 1, 1))?;
     Ok((values, indices))
 }
 
@@ -175,15 +186,8 @@ pub fn cumprod_grad<T: Float>(
         return Ok(out);
     }
     let mut products = device.uninitialised::<f64>(op, out.len())?;
-    device
-        .kernel(op, FAMILY, of::<T>(["cumprod_grad_f32", "cumprod_grad_f64"]))?
-        .on(device.stream())
-        .write(&mut out)
-        .write(&mut products)
-        .read(x)
-        .read(grad)
-        .value(&raw)
-        .threads(raw.lines(), device.block())?;
+    kernels::CumprodGrad { grad_in: &mut out, products: &mut products, input: x, grad, p: raw }
+        .threads(device, op, raw.lines())?;
     Ok(out)
 }
 
@@ -226,18 +230,17 @@ pub fn cumprod_grad_grad<T: Float>(
     }
     let mut tangents = device.uninitialised::<f64>(op, of_grad.len())?;
     let mut products = device.uninitialised::<f64>(op, of_grad.len())?;
-    device
-        .kernel(op, FAMILY, of::<T>(["cumprod_grad_grad_f32", "cumprod_grad_grad_f64"]))?
-        .on(device.stream())
-        .write(&mut of_grad)
-        .write(&mut of_x)
-        .write(&mut tangents)
-        .write(&mut products)
-        .read(x)
-        .read(grad)
-        .read(outer)
-        .value(&raw)
-        .threads(raw.lines(), device.block())?;
+    kernels::CumprodGradGrad {
+        grad_of_grad: &mut of_grad,
+        grad_in: &mut of_x,
+        tangents: &mut tangents,
+        products: &mut products,
+        input: x,
+        grad,
+        outer_grad: outer,
+        p: raw,
+    }
+    .threads(device, op, raw.lines())?;
     Ok((of_grad, of_x))
 }
 
@@ -270,52 +273,12 @@ pub fn logcumsumexp_grad<T: Float>(
     if raw.is_empty() {
         return Ok(out);
     }
-    device
-        .kernel(op, FAMILY, of::<T>(["logcumsumexp_grad_f32", "logcumsumexp_grad_f64"]))?
-        .on(device.stream())
-        .write(&mut out)
-        .read(x)
-        .read(y)
-        .read(grad)
-        .value(&raw)
-        .threads(raw.lines(), device.block())?;
+    kernels::LogcumsumexpGrad { grad_in: &mut out, input: x, out: y, grad, p: raw }.threads(
+        device,
+        op,
+        raw.lines(),
+    )?;
     Ok(out)
-}
-
-/// The kernels before the last one of a scan.
-struct Tiles {
-    totals: [&'static str; 2],
-    carries: &'static str,
-    /// Words of 64 bits of a total.
-    words: usize,
-}
-
-impl Tiles {
-    /// What comes before each tile.
-    fn carries<T: Float>(
-        &self,
-        device: &Device,
-        op: &'static str,
-        x: &Buffer<T>,
-        raw: &RawScan,
-    ) -> Result<Buffer<f64>> {
-        let totals = product(op, &[raw.lines(), raw.tiles as usize, self.words])?;
-        let mut carries = device.uninitialised::<f64>(op, totals)?;
-        device
-            .kernel(op, FAMILY, of::<T>(self.totals))?
-            .on(device.stream())
-            .write(&mut carries)
-            .read(x)
-            .value(raw)
-            .grid((raw.grid(op)?, 1, 1), (32, 1, 1))?;
-        device
-            .kernel(op, FAMILY, self.carries)?
-            .on(device.stream())
-            .write(&mut carries)
-            .value(raw)
-            .threads(raw.lines(), device.block())?;
-        Ok(carries)
-    }
 }
 
 /// A buffer for the result, after a check of the inputs' lengths.
@@ -332,28 +295,37 @@ fn output<T: Float>(
     device.uninitialised(op, elements)
 }
 
+/// `SbLogState` of the kernels: `s * exp(m)`.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct RawLogState {
+    m: f64,
+    s: f64,
+}
+
+/// `SbBest` of the kernels: an extremum and where it is.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct RawBest {
+    value: f64,
+    at: i64,
+}
+
 /// `SbScan` of the kernels.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-struct RawScan {
-    outer: u64,
-    n: u64,
-    inner: u64,
-    tiles: u64,
+pub(crate) struct RawScan {
+    outer: usize,
+    n: usize,
+    inner: usize,
+    tiles: usize,
     kind: u32,
     reverse: u32,
 }
 
 impl RawScan {
     fn new([outer, n, inner]: [usize; 3]) -> RawScan {
-        RawScan {
-            outer: outer as u64,
-            n: n as u64,
-            inner: inner as u64,
-            tiles: n.div_ceil(TILE) as u64,
-            kind: 0,
-            reverse: 0,
-        }
+        RawScan { outer, n, inner, tiles: n.div_ceil(TILE), kind: 0, reverse: 0 }
     }
 
     fn lines(&self) -> usize {
@@ -364,8 +336,13 @@ impl RawScan {
         self.outer == 0 || self.n == 0 || self.inner == 0
     }
 
+    /// The tiles of all lines.
+    fn tiles(&self, op: &'static str) -> Result<usize> {
+        product(op, &[self.lines(), self.tiles as usize])
+    }
+
     /// A block for each tile.
     fn grid(&self, op: &'static str) -> Result<u32> {
-        grid(op, product(op, &[self.lines(), self.tiles as usize])?)
+        grid(op, self.tiles(op)?)
     }
 }

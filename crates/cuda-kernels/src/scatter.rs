@@ -22,19 +22,18 @@
 //! # Ok::<(), samebits_cuda_kernels::CudaError>(())
 //! ```
 
-use crate::launch::Buffer;
+use crate::launch::kernels::scatter as kernels;
+use crate::launch::{Buffer, Launch};
 use bytemuck::{Pod, Zeroable};
 
 use crate::Variant;
-use crate::device::{Device, Float, Reports, Word, expect_len, product, sized};
+use crate::device::{Device, Float, Reports, Word, expect_len, product};
 use crate::error::{CudaError, Result};
 use crate::segments::{ACCUMULATOR, Segments, check_addends, deposits, round};
 
 mod reduce;
 
 pub use reduce::{ScatterReduce, scatter_reduce};
-
-pub(crate) const FAMILY: &str = "scatter";
 
 /// A tensor seen along one dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,26 +58,21 @@ impl Rows {
     }
 
     fn raw(&self) -> RawRows {
-        RawRows {
-            outer: self.outer as u64,
-            size: self.size as u64,
-            n: self.n as u64,
-            inner: self.inner as u64,
-        }
+        RawRows { outer: self.outer, size: self.size, n: self.n, inner: self.inner }
     }
 }
 
 /// `SbRows` of the kernels.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-struct RawRows {
-    outer: u64,
-    size: u64,
-    n: u64,
-    inner: u64,
+pub(crate) struct RawRows {
+    outer: usize,
+    size: usize,
+    n: usize,
+    inner: usize,
 }
 
-/// Adds `alpha · source` row by row: row `i` of the source to row `index[i]` of `out`.
+/// Adds `alpha · source` row by row `i` of the source to row `index[i]` of `out`.
 ///
 /// # Shapes
 ///
@@ -111,7 +105,7 @@ pub fn index_add<T: Summed>(
     check_alone(device, op, index, rows)?;
     let mut reports = device.reports();
     T::add_rows(device, op, out, index, source, rows, alpha, variant, reports.noted())?;
-    reports.collect(device, op, index, rows.size as u64)
+    reports.collect(device, op, index, rows.size)
 }
 
 /// A float type with irregular sums: f32 or f64.
@@ -158,43 +152,37 @@ impl Summed for f32 {
     ) -> Result<()> {
         let (from, to) = (rows.source(op)?, rows.target(op)?);
         match variant {
-            Variant::Atomic => device
-                .kernel(op, FAMILY, "index_add_f32_atomic")?
-                .on(device.stream())
-                .write(out)
-                .read(source)
-                .read(index)
-                .value(&rows.raw())
-                .value(&alpha)
-                .write(report)
-                .threads(from, device.block()),
+            Variant::Atomic => {
+                kernels::IndexAddAtomic { out, source, index, p: rows.raw(), alpha, status: report }
+                    .threads(device, op, from)
+            }
             Variant::Deterministic if deposits(rows.n, rows.size) => {
                 check_addends(op, rows.n)?;
                 let mut sums = device.zeros_for::<u64>(op, product(op, &[to, ACCUMULATOR])?)?;
-                device
-                    .kernel(op, FAMILY, "index_add_f32_deposit")?
-                    .on(device.stream())
-                    .write(&mut sums)
-                    .read(source)
-                    .read(index)
-                    .value(&rows.raw())
-                    .value(&alpha)
-                    .write(report)
-                    .threads(from, device.block())?;
+                kernels::IndexAddDeposit {
+                    acc: &mut sums,
+                    source,
+                    index,
+                    p: rows.raw(),
+                    alpha,
+                    status: report,
+                }
+                .threads(device, op, from)?;
                 round(device, op, out, &sums, to, true)
             }
             Variant::Deterministic => {
                 let segments = Segments::new(device, op, index, rows.n, rows.size, report)?;
-                device
-                    .kernel(op, FAMILY, "index_add_f32_rows")?
-                    .on(device.stream())
-                    .write(out)
-                    .read(source)
-                    .segments(&segments)
-                    .value(&rows.raw())
-                    .value(&alpha)
-                    .value(&1u32)
-                    .threads(to, device.block())
+                kernels::IndexAddF32Rows {
+                    out,
+                    source,
+                    positions: &segments.positions,
+                    ends: &segments.ends,
+                    counts: &segments.counts,
+                    p: rows.raw(),
+                    alpha,
+                    with_old: 1u32,
+                }
+                .threads(device, op, to)
             }
         }
     }
@@ -228,15 +216,16 @@ impl Summed for f64 {
         only_deterministic(op, variant)?;
         let mut segments = Segments::new(device, op, index, rows.n, rows.size, report)?;
         segments.sort(device, op)?;
-        device
-            .kernel(op, FAMILY, "index_add_f64_rows")?
-            .on(device.stream())
-            .write(out)
-            .read(source)
-            .segments(&segments)
-            .value(&rows.raw())
-            .value(&alpha)
-            .threads(rows.target(op)?, device.block())
+        kernels::IndexAddF64Rows {
+            out,
+            source,
+            positions: &segments.positions,
+            ends: &segments.ends,
+            counts: &segments.counts,
+            p: rows.raw(),
+            alpha,
+        }
+        .threads(device, op, rows.target(op)?)
     }
 
     fn reduce(
@@ -316,7 +305,7 @@ pub fn index_copy<T: Word>(
     }
     let mut reports = device.reports();
     copy_winners(device, op, out, index, source, rows, reports.noted())?;
-    reports.collect(device, op, index, rows.size as u64)
+    reports.collect(device, op, index, rows.size)
 }
 
 /// As [`index_copy`], but of the rows that go to one place, the last to arrive wins, element by
@@ -347,16 +336,9 @@ pub fn index_copy_atomic(
     expect_len(op, "the index", index, rows.n)?;
     check_alone(device, op, index, rows)?;
     let mut reports = device.reports();
-    device
-        .kernel(op, FAMILY, "index_copy_b32_atomic")?
-        .on(device.stream())
-        .write(out)
-        .read(source)
-        .read(index)
-        .value(&rows.raw())
-        .write(reports.noted())
-        .threads(from, device.block())?;
-    reports.collect(device, op, index, rows.size as u64)
+    kernels::IndexCopyAtomic { out, source, index, p: rows.raw(), status: reports.noted() }
+        .threads(device, op, from)?;
+    reports.collect(device, op, index, rows.size)
 }
 
 /// Writes each source element to the place that its index names. With `outer = inner = 1` this
@@ -413,15 +395,9 @@ fn flat_places(
 ) -> Result<Buffer<i64>> {
     let from = rows.source(op)?;
     let mut places = device.uninitialised::<i64>(op, from)?;
-    device
-        .kernel(op, FAMILY, "scatter_keys")?
-        .on(device.stream())
-        .write(&mut places)
-        .read(index)
-        .value(&rows.raw())
-        .write(reports.noted())
-        .threads(from, device.block())?;
-    reports.collect(device, op, index, rows.size as u64)?;
+    kernels::ScatterKeys { keys: &mut places, index, p: rows.raw(), status: reports.noted() }
+        .threads(device, op, from)?;
+    reports.collect(device, op, index, rows.size)?;
     Ok(places)
 }
 
@@ -454,16 +430,9 @@ pub fn put(
     expect_len(op, "the values", values, product(op, &[n, width])?)?;
     let mut reports = device.reports();
     let mut places = device.uninitialised::<i64>(op, n)?;
-    device
-        .kernel(op, FAMILY, "put_keys")?
-        .on(device.stream())
-        .write(&mut places)
-        .read(index)
-        .value(&(n as u64))
-        .value(&(rows as u64))
-        .write(reports.noted())
-        .threads(n, device.block())?;
-    reports.collect(device, op, index, rows as u64)?;
+    kernels::PutKeys { keys: &mut places, index, n, size: rows, status: reports.noted() }
+        .threads(device, op, n)?;
+    reports.collect(device, op, index, rows)?;
     let flat = Rows { outer: 1, size: rows, n, inner: width };
     if accumulate {
         f32::add_rows(device, op, out, &places, values, flat, 1.0, variant, reports.ignored())
@@ -494,9 +463,9 @@ pub fn index_select<T: Word>(
     let op = "index_select";
     expect_len(op, "the index", index, rows.n)?;
     check_alone(device, op, index, rows)?;
-    let name =
-        sized::<T>(["index_select_b8", "index_select_b16", "index_select_b32", "index_select_b64"]);
-    select(device, op, name, source, index, rows)
+    select(device, op, source, index, rows, |out, status, n| {
+        kernels::IndexSelect { out, source, index, p: rows.raw(), status }.threads(device, op, n)
+    })
 }
 
 /// The elements of `source` that `index` names along the dimension.
@@ -520,17 +489,18 @@ pub fn gather<T: Word>(
 ) -> Result<Buffer<T>> {
     let op = "gather";
     expect_len(op, "the index", index, rows.source(op)?)?;
-    let name = sized::<T>(["gather_b8", "gather_b16", "gather_b32", "gather_b64"]);
-    select(device, op, name, source, index, rows)
+    select(device, op, source, index, rows, |out, status, n| {
+        kernels::Gather { out, source, index, p: rows.raw(), status }.threads(device, op, n)
+    })
 }
 
 fn select<T: Word>(
     device: &Device,
     op: &'static str,
-    name: &'static str,
     source: &Buffer<T>,
     index: &Buffer<i64>,
     rows: Rows,
+    launch: impl FnOnce(&mut Buffer<T>, &mut Buffer<u64>, usize) -> Result<()>,
 ) -> Result<Buffer<T>> {
     let (n, from) = (rows.source(op)?, rows.target(op)?);
     expect_len(op, "the source", source, from)?;
@@ -539,16 +509,8 @@ fn select<T: Word>(
         return Ok(out);
     }
     let mut reports = device.reports();
-    device
-        .kernel(op, FAMILY, name)?
-        .on(device.stream())
-        .write(&mut out)
-        .read(source)
-        .read(index)
-        .value(&rows.raw())
-        .write(reports.noted())
-        .threads(n, device.block())?;
-    reports.collect(device, op, index, rows.size as u64)?;
+    launch(&mut out, reports.noted(), n)?;
+    reports.collect(device, op, index, rows.size)?;
     Ok(out)
 }
 
@@ -562,22 +524,11 @@ fn copy_winners<T: Word>(
     report: &mut Buffer<u64>,
 ) -> Result<()> {
     let mut winner = device.zeros_for::<u64>(op, rows.size)?;
-    device
-        .kernel(op, FAMILY, "index_winner")?
-        .on(device.stream())
-        .write(&mut winner)
-        .read(index)
-        .value(&(rows.n as u64))
-        .value(&(rows.size as u64))
-        .write(report)
-        .threads(rows.n, device.block())?;
-    let name = sized::<T>(["index_copy_b8", "index_copy_b16", "index_copy_b32", "index_copy_b64"]);
-    device
-        .kernel(op, FAMILY, name)?
-        .on(device.stream())
-        .write(out)
-        .read(source)
-        .read(&winner)
-        .value(&rows.raw())
-        .threads(rows.target(op)?, device.block())
+    kernels::IndexWinner { winner: &mut winner, index, n: rows.n, size: rows.size, status: report }
+        .threads(device, op, rows.n)?;
+    kernels::IndexCopy { out, source, winner: &winner, p: rows.raw() }.threads(
+        device,
+        op,
+        rows.target(op)?,
+    )
 }

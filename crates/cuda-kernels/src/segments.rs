@@ -1,11 +1,10 @@
 //! Irregular sums: exact accumulators in memory, and rows grouped by destination.
 
-use crate::launch::Buffer;
+use crate::launch::kernels::scatter as kernels;
+use crate::launch::{Buffer, Launch};
 
 use crate::device::Device;
 use crate::error::{CudaError, Result};
-use crate::launch::Call;
-use crate::scatter::FAMILY;
 
 /// Words of an exact accumulator in global memory.
 pub(crate) const ACCUMULATOR: usize = 10;
@@ -23,14 +22,7 @@ pub(crate) fn round(
     n: usize,
     with_old: bool,
 ) -> Result<()> {
-    device
-        .kernel(op, FAMILY, "exact_round_f32")?
-        .on(device.stream())
-        .write(out)
-        .read(sums)
-        .value(&(n as u64))
-        .value(&u32::from(with_old))
-        .threads(n, device.block())
+    kernels::ExactRound { out, acc: sums, n, with_old: u32::from(with_old) }.threads(device, op, n)
 }
 
 /// Whether sums go through accumulators in memory: few outputs with many addends each. Both
@@ -60,13 +52,6 @@ pub(crate) struct Segments {
     size: usize,
 }
 
-impl<'a> Call<'a> {
-    /// The three buffers of grouped rows, in the order in which every kernel has them.
-    pub(crate) fn segments(self, segments: &'a Segments) -> Call<'a> {
-        self.read(&segments.positions).read(&segments.ends).read(&segments.counts)
-    }
-}
-
 impl Segments {
     pub(crate) fn new(
         device: &Device,
@@ -80,40 +65,25 @@ impl Segments {
             return Err(CudaError::invalid(op, format!("{n} is more than 2^32 - 1 source rows")));
         }
         let mut counts = device.zeros_for::<u32>(op, size)?;
-        device
-            .kernel(op, FAMILY, "rows_count")?
-            .on(device.stream())
-            .write(&mut counts)
-            .read(index)
-            .value(&(n as u64))
-            .value(&(size as u64))
-            .write(report)
-            .threads(n, device.block())?;
+        kernels::RowsCount { counts: &mut counts, index, n, size, status: report }
+            .threads(device, op, n)?;
         let mut ends = scan(device, op, &counts, size)?;
         // Bad indices leave the tail of `positions` unused.
         let mut positions = device.uninitialised::<u32>(op, n)?;
-        device
-            .kernel(op, FAMILY, "rows_fill")?
-            .on(device.stream())
-            .write(&mut positions)
-            .write(&mut ends)
-            .read(index)
-            .value(&(n as u64))
-            .value(&(size as u64))
-            .threads(n, device.block())?;
+        kernels::RowsFill { positions: &mut positions, cursors: &mut ends, index, n, size }
+            .threads(device, op, n)?;
         Ok(Segments { positions, ends, counts, size })
     }
 
     /// Puts each segment into ascending source order.
     pub(crate) fn sort(&mut self, device: &Device, op: &'static str) -> Result<()> {
-        device
-            .kernel(op, FAMILY, "rows_sort")?
-            .on(device.stream())
-            .write(&mut self.positions)
-            .read(&self.ends)
-            .read(&self.counts)
-            .value(&(self.size as u64))
-            .threads(self.size, device.block())
+        kernels::RowsSort {
+            positions: &mut self.positions,
+            ends: &self.ends,
+            counts: &self.counts,
+            size: self.size,
+        }
+        .threads(device, op, self.size)
     }
 }
 
@@ -129,23 +99,16 @@ pub(crate) fn scan(
     let mut totals = device.uninitialised::<u32>(op, blocks)?;
     let grid = u32::try_from(blocks)
         .map_err(|_| CudaError::invalid(op, format!("{n} rows are too many")))?;
-    device
-        .kernel(op, FAMILY, "rows_scan")?
-        .on(device.stream())
-        .write(&mut starts)
-        .read(counts)
-        .value(&(n as u64))
-        .write(&mut totals)
-        .grid((grid, 1, 1), (256, 1, 1))?;
+    kernels::RowsScan { starts: &mut starts, counts, n, totals: &mut totals }.grid(
+        device,
+        op,
+        (grid, 1, 1),
+        (256, 1, 1),
+    )?;
     if blocks > 1 {
         let before = scan(device, op, &totals, blocks)?;
-        device
-            .kernel(op, FAMILY, "rows_scan_add")?
-            .on(device.stream())
-            .write(&mut starts)
-            .value(&(n as u64))
-            .read(&before)
-            .threads(n, device.block())?;
+        kernels::RowsScanAdd { starts: &mut starts, n, block_starts: &before }
+            .threads(device, op, n)?;
     }
     Ok(starts)
 }

@@ -26,10 +26,11 @@
 //!
 //! O. Green, R. McColl, D. Bader, "GPU Merge Path: A GPU Merging Algorithm", ICS 2012.
 
-use crate::launch::Buffer;
+use crate::launch::kernels::sort as kernels;
+use crate::launch::{Buffer, Launch};
 use bytemuck::{Pod, Zeroable};
 
-use crate::device::{Device, Float, Word, expect_len, of, product};
+use crate::device::{Device, Float, Word, expect_len, product};
 use crate::error::{CudaError, Result};
 use crate::reduce::grid;
 use crate::segments::scan;
@@ -38,7 +39,6 @@ mod unique;
 
 pub use unique::{Unique, UniqueRows, unique, unique_rows};
 
-const FAMILY: &str = "sort";
 /// Elements that one block sorts, and how many threads it has.
 const TILE: usize = 1024;
 const THREADS: u32 = 256;
@@ -48,24 +48,18 @@ pub trait Sortable: Word {
     /// An unsigned integer as wide as the type.
     #[doc(hidden)]
     type Key: Word;
-    /// 0, 1 or 2.
-    #[doc(hidden)]
-    const KIND: usize;
 }
 
 impl Sortable for f32 {
     type Key = u32;
-    const KIND: usize = 0;
 }
 
 impl Sortable for f64 {
     type Key = u64;
-    const KIND: usize = 1;
 }
 
 impl Sortable for i64 {
     type Key = u64;
-    const KIND: usize = 2;
 }
 
 /// Values, and where each was.
@@ -165,42 +159,25 @@ pub fn median<T: Sortable + Float>(
         return Err(CudaError::invalid(op, "no elements have no median"));
     }
     let sorted = Sorted::new(device, op, x, shape, false, n)?;
-    device
-        .kernel(op, FAMILY, of::<T>(["sort_median_f32", "sort_median_f64"]))?
-        .on(device.stream())
-        .write(&mut values)
-        .write(&mut indices)
-        .read(x)
-        .read(&sorted.keys)
-        .read(&sorted.places)
-        .value(&RawTake::new(shape, 1, 0, sorted.stride))
-        .value(&u32::from(ignore_nan))
-        .threads(lines, device.block())?;
+    kernels::SortMedian {
+        values: &mut values,
+        indices: &mut indices,
+        input: x,
+        keys: &sorted.keys,
+        places: &sorted.places,
+        p: RawTake::new(shape, 1, 0, sorted.stride),
+        ignore_nan: u32::from(ignore_nan),
+    }
+    .threads(device, op, lines)?;
     Ok((values, indices))
 }
 
 /// A type whose elements can be told from zero.
-pub trait Countable: Word {
-    /// The kernel that does it.
-    #[doc(hidden)]
-    const FLAGS: &'static str;
-}
-
-impl Countable for u8 {
-    const FLAGS: &'static str = "nonzero_flags_u8";
-}
-
-impl Countable for f32 {
-    const FLAGS: &'static str = "nonzero_flags_f32";
-}
-
-impl Countable for f64 {
-    const FLAGS: &'static str = "nonzero_flags_f64";
-}
-
-impl Countable for i64 {
-    const FLAGS: &'static str = "nonzero_flags_i64";
-}
+pub trait Countable: Word {}
+impl Countable for u8 {}
+impl Countable for f32 {}
+impl Countable for f64 {}
+impl Countable for i64 {}
 
 /// The positions of the elements that are not zero, in row-major order, and how many there are.
 /// NaN is not zero. Waits for the device, because the result decides its own length.
@@ -226,28 +203,21 @@ pub fn nonzero<T: Countable>(
     }
     short_enough(op, n)?;
     let mut flags = device.uninitialised::<u32>(op, n + 1)?;
-    device
-        .kernel(op, FAMILY, T::FLAGS)?
-        .on(device.stream())
-        .write(&mut flags)
-        .read(x)
-        .value(&(n as u64))
-        .threads(n + 1, device.block())?;
+    kernels::NonzeroFlags { flags: &mut flags, input: x, n }.threads(device, op, n + 1)?;
     let before = scan(device, op, &flags, n + 1)?;
     let count = device.element(&before, n)? as usize;
     let sizes: Vec<u64> = shape.iter().map(|&size| size as u64).collect();
     let sizes = device.upload(&sizes)?;
     let mut out = device.uninitialised(op, product(op, &[count, shape.len()])?)?;
-    device
-        .kernel(op, FAMILY, "nonzero_positions")?
-        .on(device.stream())
-        .write(&mut out)
-        .read(&flags)
-        .read(&before)
-        .read(&sizes)
-        .value(&(shape.len() as u64))
-        .value(&(n as u64))
-        .threads(n, device.block())?;
+    kernels::NonzeroPositions {
+        out: &mut out,
+        flags: &flags,
+        before: &before,
+        shape: &sizes,
+        rank: shape.len(),
+        n,
+    }
+    .threads(device, op, n)?;
     Ok((out, count))
 }
 
@@ -270,15 +240,14 @@ fn select<T: Sortable>(
         return Ok((values, indices));
     }
     let sorted = Sorted::new(device, op, x, shape, descending, first + k)?;
-    device
-        .kernel(op, FAMILY, bits::<T>(["sort_take_b32", "sort_take_b64"]))?
-        .on(device.stream())
-        .write(&mut values)
-        .write(&mut indices)
-        .read(x)
-        .read(&sorted.places)
-        .value(&RawTake::new(shape, k, first, sorted.stride))
-        .threads(count, device.block())?;
+    kernels::SortTake {
+        values: &mut values,
+        indices: &mut indices,
+        input: x,
+        places: &sorted.places,
+        p: RawTake::new(shape, k, first, sorted.stride),
+    }
+    .threads(device, op, count)?;
     Ok((values, indices))
 }
 
@@ -303,10 +272,10 @@ impl<T: Sortable> Sorted<T> {
         short_enough(op, source)?;
         let lines = product(op, &[outer, inner])?;
         let mut raw = RawSort {
-            lines: lines as u64,
+            lines,
             n: 0,
-            source: source as u64,
-            inner: inner as u64,
+            source,
+            inner,
             tiles: 0,
             per_tile: 0,
             descending: u32::from(descending),
@@ -316,23 +285,18 @@ impl<T: Sortable> Sorted<T> {
         let mut n = source;
         loop {
             let (tiles, per_tile) = (n.div_ceil(TILE), (TILE / n).max(1));
-            (raw.n, raw.tiles, raw.per_tile) = (n as u64, tiles as u64, per_tile as u64);
+            (raw.n, raw.tiles, raw.per_tile) = (n, tiles, per_tile);
             let blocks = grid(op, product(op, &[lines.div_ceil(per_tile), tiles])?)?;
             let mut keys = device.uninitialised::<T::Key>(op, lines * n)?;
             let mut places = device.uninitialised::<u32>(op, lines * n)?;
-            device
-                .kernel(
-                    op,
-                    FAMILY,
-                    ["sort_tiles_f32", "sort_tiles_f64", "sort_tiles_i64"][T::KIND],
-                )?
-                .on(device.stream())
-                .write(&mut keys)
-                .write(&mut places)
-                .read(x)
-                .read(&picks)
-                .value(&raw)
-                .grid((blocks, 1, 1), (THREADS, 1, 1))?;
+            kernels::SortTiles {
+                keys: &mut keys,
+                places: &mut places,
+                input: x,
+                picks: &picks,
+                p: raw,
+            }
+            .grid(device, op, (blocks, 1, 1), (THREADS, 1, 1))?;
             let sorted = Sorted { keys, places, stride: n };
             if tiles == 1 {
                 return Ok(sorted);
@@ -343,15 +307,14 @@ impl<T: Sortable> Sorted<T> {
             // What is not among the first of its tile is not among the first of its line.
             let kept = (tiles - 1) * needed + needed.min(n - (tiles - 1) * TILE);
             picks = device.uninitialised(op, lines * kept)?;
-            device
-                .kernel(op, FAMILY, "sort_keep")?
-                .on(device.stream())
-                .write(&mut picks)
-                .read(&sorted.places)
-                .value(&raw)
-                .value(&(needed as u64))
-                .value(&(kept as u64))
-                .threads(lines * kept, device.block())?;
+            kernels::SortKeep {
+                picks: &mut picks,
+                places: &sorted.places,
+                p: raw,
+                k: needed,
+                kept,
+            }
+            .threads(device, op, lines * kept)?;
             (raw.picked, n) = (1, kept);
         }
     }
@@ -369,27 +332,21 @@ impl<T: Sortable> Sorted<T> {
         let mut other_places = device.uninitialised::<u32>(op, places.len())?;
         let mut run = TILE;
         while run < stride {
-            device
-                .kernel(op, FAMILY, bits::<T>(["sort_merge_b32", "sort_merge_b64"]))?
-                .on(device.stream())
-                .write(&mut other_keys)
-                .write(&mut other_places)
-                .read(&keys)
-                .read(&places)
-                .value(&raw)
-                .value(&(run as u64))
-                .grid((blocks, 1, 1), (THREADS, 1, 1))?;
+            kernels::SortMerge {
+                keys_out: &mut other_keys,
+                places_out: &mut other_places,
+                keys: &keys,
+                places: &places,
+                p: raw,
+                run,
+            }
+            .grid(device, op, (blocks, 1, 1), (THREADS, 1, 1))?;
             std::mem::swap(&mut keys, &mut other_keys);
             std::mem::swap(&mut places, &mut other_places);
             run *= 2;
         }
         Ok(Sorted { keys, places, stride })
     }
-}
-
-/// Of the kernels for 4 and 8 bytes, the one for `T`.
-fn bits<T>(names: [&'static str; 2]) -> &'static str {
-    names[usize::from(size_of::<T>() == 8)]
 }
 
 /// Places are 32 bits wide.
@@ -403,13 +360,13 @@ fn short_enough(op: &'static str, n: usize) -> Result<()> {
 /// `SbSort` of the kernels.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-struct RawSort {
-    lines: u64,
-    n: u64,
-    source: u64,
-    inner: u64,
-    tiles: u64,
-    per_tile: u64,
+pub(crate) struct RawSort {
+    lines: usize,
+    n: usize,
+    source: usize,
+    inner: usize,
+    tiles: usize,
+    per_tile: usize,
     descending: u32,
     picked: u32,
 }
@@ -417,24 +374,17 @@ struct RawSort {
 /// `SbTake` of the kernels.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-struct RawTake {
-    outer: u64,
-    source: u64,
-    inner: u64,
-    k: u64,
-    first: u64,
-    stride: u64,
+pub(crate) struct RawTake {
+    outer: usize,
+    source: usize,
+    inner: usize,
+    k: usize,
+    first: usize,
+    stride: usize,
 }
 
 impl RawTake {
     fn new([outer, source, inner]: [usize; 3], k: usize, first: usize, stride: usize) -> RawTake {
-        RawTake {
-            outer: outer as u64,
-            source: source as u64,
-            inner: inner as u64,
-            k: k as u64,
-            first: first as u64,
-            stride: stride as u64,
-        }
+        RawTake { outer, source, inner, k, first, stride }
     }
 }

@@ -1,14 +1,13 @@
 //! Products with sparse matrices that are lists of elements in any order.
 
-use crate::launch::Buffer;
+use crate::launch::kernels::sparse as kernels;
+use crate::launch::{Buffer, Launch};
 use bytemuck::{Pod, Zeroable};
 
 use crate::Variant;
-use crate::device::{Device, Float, atomic, expect_len, of, product};
+use crate::device::{Device, Float, expect_len, product};
 use crate::error::{CudaError, Result};
 use crate::segments::Segments;
-
-const FAMILY: &str = "sparse";
 
 /// A sparse matrix as a list of elements.
 #[derive(Clone, Copy, Debug)]
@@ -55,45 +54,43 @@ pub fn sparse_mm<T: Float>(
     expect_len(op, "the dense matrix", dense, product(op, &[columns, width])?)?;
     let raw = elements.raw(width, period.max(1));
     if variant == Variant::Atomic {
-        let name = atomic::<T>(op, "sparse_mm_f32_atomic")?;
         elements.check(device, op)?;
         let mut out = device.zeros_for::<T>(op, n)?;
-        device
-            .kernel(op, FAMILY, name)?
-            .on(device.stream())
-            .write(&mut out)
-            .read(values)
-            .read(dense)
-            .read(elements.rows)
-            .read(elements.columns)
-            .value(&raw)
-            .threads(product(op, &[elements.count, width])?, device.block())?;
+        kernels::SparseMmAtomic {
+            out: &mut out,
+            values,
+            dense,
+            rows: elements.rows,
+            columns: elements.columns,
+            p: raw,
+        }
+        .threads(device, op, product(op, &[elements.count, width])?)?;
         return Ok(out);
     }
     elements.check(device, op)?;
     let mut reports = device.reports();
     let report = reports.ignored();
     let mut segments = Segments::new(device, op, elements.rows, elements.count, rows, report)?;
-    device
-        .kernel(op, FAMILY, "sparse_sort")?
-        .on(device.stream())
-        .write(&mut segments.positions)
-        .read(&segments.ends)
-        .read(&segments.counts)
-        .read(elements.columns)
-        .value(&(rows as u64))
-        .threads(rows, device.block())?;
+    kernels::SparseSort {
+        positions: &mut segments.positions,
+        ends: &segments.ends,
+        counts: &segments.counts,
+        columns: elements.columns,
+        rows,
+    }
+    .threads(device, op, rows)?;
     let mut out = device.uninitialised(op, n)?;
-    device
-        .kernel(op, FAMILY, of::<T>(["sparse_mm_f32", "sparse_mm_f64"]))?
-        .on(device.stream())
-        .write(&mut out)
-        .read(values)
-        .read(dense)
-        .read(elements.columns)
-        .segments(&segments)
-        .value(&raw)
-        .threads(n, device.block())?;
+    kernels::SparseMm {
+        out: &mut out,
+        values,
+        dense,
+        columns: elements.columns,
+        positions: &segments.positions,
+        ends: &segments.ends,
+        counts: &segments.counts,
+        p: raw,
+    }
+    .threads(device, op, n)?;
     Ok(out)
 }
 
@@ -122,16 +119,15 @@ pub fn sampled_product<T: Float>(
     expect_len(op, "the right matrix", right, product(op, &[elements.size[1], width])?)?;
     elements.check(device, op)?;
     let mut out = device.uninitialised(op, elements.count)?;
-    device
-        .kernel(op, FAMILY, of::<T>(["sampled_product_f32", "sampled_product_f64"]))?
-        .on(device.stream())
-        .write(&mut out)
-        .read(left)
-        .read(right)
-        .read(elements.rows)
-        .read(elements.columns)
-        .value(&elements.raw(width, 1))
-        .threads(product(op, &[elements.count, 32])?, device.block())?;
+    kernels::SampledProduct {
+        out: &mut out,
+        left,
+        right,
+        rows: elements.rows,
+        columns: elements.columns,
+        p: elements.raw(width, 1),
+    }
+    .threads(device, op, product(op, &[elements.count, 32])?)?;
     Ok(out)
 }
 
@@ -148,37 +144,25 @@ impl Elements<'_> {
         for ((what, index), size) in lists.into_iter().zip(self.size) {
             expect_len(op, what, index, self.count)?;
             let mut reports = device.reports();
-            device
-                .kernel(op, FAMILY, "sparse_check")?
-                .on(device.stream())
-                .read(index)
-                .value(&(self.count as u64))
-                .value(&(size as u64))
-                .write(reports.noted())
-                .threads(self.count, device.block())?;
-            reports.collect(device, op, index, size as u64)?;
+            kernels::SparseCheck { index, n: self.count, size, status: reports.noted() }
+                .threads(device, op, self.count)?;
+            reports.collect(device, op, index, size)?;
         }
         Ok(())
     }
 
     fn raw(&self, width: usize, period: usize) -> RawSparse {
-        RawSparse {
-            elements: self.count as u64,
-            rows: self.size[0] as u64,
-            columns: self.size[1] as u64,
-            width: width as u64,
-            period: period as u64,
-        }
+        RawSparse { elements: self.count, rows: self.size[0], columns: self.size[1], width, period }
     }
 }
 
 /// `SbSparse` of the kernels.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-struct RawSparse {
-    elements: u64,
-    rows: u64,
-    columns: u64,
-    width: u64,
-    period: u64,
+pub(crate) struct RawSparse {
+    elements: usize,
+    rows: usize,
+    columns: usize,
+    width: usize,
+    period: usize,
 }

@@ -18,7 +18,7 @@ use super::{Failure, HOMES};
 use crate::conv::Convolution;
 use crate::conv_algorithms::Algorithm;
 use crate::device::Device;
-use crate::ptx;
+use crate::launch::kernels::{conv, conv_tiles, matmul};
 
 /// Puts a tuner behind the convolutions of every device.
 pub(super) fn register_all() {
@@ -32,7 +32,8 @@ fn config(device: samebits_tensor_core::Device) -> Result<Config, BoxError> {
         return Err(Error::NoBackend { device }.into());
     };
     let home = HOMES.read().get(&ordinal).cloned().ok_or(Error::NoBackend { device })?;
-    let code = code_digest(["conv", "conv_tiles", "matmul"].into_iter().filter_map(ptx::text));
+    let code =
+        code_digest([conv::FAMILY, conv_tiles::FAMILY, matmul::FAMILY].map(|family| family.ptx));
     let library = format!("samebits-cuda-kernels {}, kernels {code}", env!("CARGO_PKG_VERSION"));
     let fingerprint = Fingerprint::new(home.device()?.description()?, library);
     Ok(Config { clock: Arc::new(EventClock::new(ordinal)), ..Config::new(fingerprint) })

@@ -1,11 +1,12 @@
 //! Pooling to an output of a given size.
 
-use crate::launch::Buffer;
+use crate::launch::kernels::pooling as kernels;
+use crate::launch::{Buffer, Launch};
 use bytemuck::{Pod, Zeroable};
 
-use super::{AdaptivePool, FAMILY, FractionalPool};
+use super::{AdaptivePool, FractionalPool};
 use crate::Variant;
-use crate::device::{Device, Float, atomic, expect_len, narrow, of};
+use crate::device::{Device, Float, expect_len, narrow};
 use crate::error::Result;
 
 /// The average of each window.
@@ -21,13 +22,8 @@ pub fn adaptive_avg_pool<T: Float>(
     let (op, n_in, n) = (pool.op(), pool.input_len(), pool.output_len());
     expect_len(op, "the input", x, n_in)?;
     let mut out = device.uninitialised(op, n)?;
-    device
-        .kernel(op, FAMILY, of::<T>(["adaptive_avg_pool_f32", "adaptive_avg_pool_f64"]))?
-        .on(device.stream())
-        .write(&mut out)
-        .read(x)
-        .value(&RawAdaptive::new(pool)?)
-        .threads(n, device.block())?;
+    kernels::AdaptiveAvgPool { out: &mut out, input: x, p: RawAdaptive::new(pool)? }
+        .threads(device, op, n)?;
     Ok(out)
 }
 
@@ -45,19 +41,17 @@ pub fn adaptive_avg_pool_grad<T: Float>(
     let (op, n_in, n) = (pool.op(), pool.input_len(), pool.output_len());
     expect_len(op, "the gradient", grad, n)?;
     let mut out = device.zeros_for::<T>(op, n_in)?;
-    let (name, threads) = match variant {
+    let p = RawAdaptive::new(pool)?;
+    match variant {
         Variant::Deterministic => {
-            (of::<T>(["adaptive_avg_pool_grad_f32", "adaptive_avg_pool_grad_f64"]), n_in)
+            kernels::AdaptiveAvgPoolGrad { grad_in: &mut out, grad, p }
+                .threads(device, op, n_in)?;
         }
-        Variant::Atomic => (atomic::<T>(op, "adaptive_avg_pool_grad_f32_atomic")?, n),
-    };
-    device
-        .kernel(op, FAMILY, name)?
-        .on(device.stream())
-        .write(&mut out)
-        .read(grad)
-        .value(&RawAdaptive::new(pool)?)
-        .threads(threads, device.block())?;
+        Variant::Atomic => {
+            kernels::AdaptiveAvgPoolGradAtomic { grad_in: &mut out, grad, p }
+                .threads(device, op, n)?;
+        }
+    }
     Ok(out)
 }
 
@@ -76,14 +70,13 @@ pub fn adaptive_max_pool<T: Float>(
     expect_len(op, "the input", x, n_in)?;
     let mut out = device.uninitialised(op, n)?;
     let mut indices = device.uninitialised(op, n)?;
-    device
-        .kernel(op, FAMILY, of::<T>(["adaptive_max_pool_f32", "adaptive_max_pool_f64"]))?
-        .on(device.stream())
-        .write(&mut out)
-        .write(&mut indices)
-        .read(x)
-        .value(&RawAdaptive::new(pool)?)
-        .threads(n, device.block())?;
+    kernels::AdaptiveMaxPool {
+        out: &mut out,
+        indices: &mut indices,
+        input: x,
+        p: RawAdaptive::new(pool)?,
+    }
+    .threads(device, op, n)?;
     Ok((out, indices))
 }
 
@@ -110,7 +103,7 @@ pub fn fractional_max_pool<T: Float>(
 ) -> Result<(Buffer<T>, Buffer<i64>)> {
     let (op, n) = (pool.op(), pool.output_len());
     let raw = RawFractional {
-        planes: pool.planes() as u64,
+        planes: pool.planes(),
         input: narrow(op, "input", pool.input())?,
         output: narrow(op, "output", pool.output())?,
         kernel: narrow(op, "kernel", pool.axes().map(|axis| axis.kernel))?,
@@ -120,23 +113,16 @@ pub fn fractional_max_pool<T: Float>(
     expect_len(op, "the samples", samples, pool.samples_len())?;
     let mut out = device.uninitialised(op, n)?;
     let mut indices = device.uninitialised(op, n)?;
-    device
-        .kernel(op, FAMILY, of::<T>(["fractional_max_pool_f32", "fractional_max_pool_f64"]))?
-        .on(device.stream())
-        .write(&mut out)
-        .write(&mut indices)
-        .read(x)
-        .read(samples)
-        .value(&raw)
-        .threads(n, device.block())?;
+    kernels::FractionalMaxPool { out: &mut out, indices: &mut indices, input: x, samples, p: raw }
+        .threads(device, op, n)?;
     Ok((out, indices))
 }
 
 /// `SbAdaptive` of the kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-struct RawAdaptive {
-    planes: u64,
+pub(crate) struct RawAdaptive {
+    planes: usize,
     input: [u32; 3],
     output: [u32; 3],
 }
@@ -144,7 +130,7 @@ struct RawAdaptive {
 impl RawAdaptive {
     fn new(pool: &AdaptivePool) -> Result<RawAdaptive> {
         Ok(RawAdaptive {
-            planes: pool.planes() as u64,
+            planes: pool.planes(),
             input: narrow(pool.op(), "input", pool.input())?,
             output: narrow(pool.op(), "output", pool.output())?,
         })
@@ -154,8 +140,8 @@ impl RawAdaptive {
 /// `SbFractional` of the kernels.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-struct RawFractional {
-    planes: u64,
+pub(crate) struct RawFractional {
+    planes: usize,
     input: [u32; 3],
     output: [u32; 3],
     kernel: [u32; 3],

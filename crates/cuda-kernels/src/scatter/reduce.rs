@@ -1,10 +1,11 @@
 //! Reductions to places that an index says.
 
-use crate::launch::Buffer;
+use crate::launch::kernels::scatter as kernels;
+use crate::launch::{Buffer, Launch};
 
-use super::{FAMILY, Rows, Summed, flat_places, only_deterministic};
+use super::{Rows, Summed, flat_places, only_deterministic};
 use crate::Variant;
-use crate::device::{self, Device, expect_len};
+use crate::device::{Device, expect_len};
 use crate::error::{CudaError, Result};
 use crate::segments::Segments;
 
@@ -60,17 +61,9 @@ pub fn scatter_reduce<T: Summed>(
     let mut reports = device.reports();
     let atomic = variant == Variant::Atomic && include_self;
     if atomic && reduce == ScatterReduce::Sum {
-        let kernel = device::atomic::<T>(op, "scatter_add_f32_atomic")?;
-        device
-            .kernel(op, FAMILY, kernel)?
-            .on(device.stream())
-            .write(out)
-            .read(source)
-            .read(index)
-            .value(&rows.raw())
-            .write(reports.noted())
-            .threads(from, device.block())?;
-        return reports.collect(device, op, index, rows.size as u64);
+        kernels::ScatterAddAtomic { out, source, index, p: rows.raw(), status: reports.noted() }
+            .threads(device, op, from)?;
+        return reports.collect(device, op, index, rows.size);
     }
     let places = flat_places(device, op, index, rows, &mut reports)?;
     let kind = (reduce, include_self, variant);
@@ -98,50 +91,45 @@ pub(super) fn f32(
         }
         ScatterReduce::Sum | ScatterReduce::Mean => {
             let segments = Segments::new(device, op, places, from, to, ignored)?;
-            device
-                .kernel(op, FAMILY, "index_add_f32_rows")?
-                .on(device.stream())
-                .write(out)
-                .read(source)
-                .segments(&segments)
-                .value(&flat.raw())
-                .value(&1.0f32)
-                .value(&with_old)
-                .threads(to, device.block())?;
+            kernels::IndexAddF32Rows {
+                out,
+                source,
+                positions: &segments.positions,
+                ends: &segments.ends,
+                counts: &segments.counts,
+                p: flat.raw(),
+                alpha: 1.0f32,
+                with_old,
+            }
+            .threads(device, op, to)?;
             if reduce == ScatterReduce::Sum {
                 return Ok(());
             }
-            device
-                .kernel(op, FAMILY, "reduce_mean_f32")?
-                .on(device.stream())
-                .write(out)
-                .read(&segments.counts)
-                .value(&(to as u64))
-                .value(&with_old)
-                .threads(to, device.block())
+            kernels::ReduceMean { out, counts: &segments.counts, size: to, with_old }
+                .threads(device, op, to)
         }
-        ScatterReduce::Prod if atomic => device
-            .kernel(op, FAMILY, "reduce_prod_f32_atomic")?
-            .on(device.stream())
-            .write(out)
-            .read(source)
-            .read(places)
-            .value(&(from as u64))
-            .value(&(to as u64))
-            .write(ignored)
-            .threads(from, device.block()),
+        ScatterReduce::Prod if atomic => kernels::ReduceProdAtomic {
+            out,
+            source,
+            index: places,
+            n: from,
+            size: to,
+            status: ignored,
+        }
+        .threads(device, op, from),
         ScatterReduce::Prod => {
             let mut segments = Segments::new(device, op, places, from, to, ignored)?;
             segments.sort(device, op)?;
-            device
-                .kernel(op, FAMILY, "reduce_prod_f32_rows")?
-                .on(device.stream())
-                .write(out)
-                .read(source)
-                .segments(&segments)
-                .value(&(to as u64))
-                .value(&with_old)
-                .threads(to, device.block())
+            kernels::ReduceProdRows {
+                out,
+                source,
+                positions: &segments.positions,
+                ends: &segments.ends,
+                counts: &segments.counts,
+                size: to,
+                with_old,
+            }
+            .threads(device, op, to)
         }
         ScatterReduce::Amax | ScatterReduce::Amin => {
             if u32::try_from(from).is_err() {
@@ -149,27 +137,18 @@ pub(super) fn f32(
             }
             let minimum = u32::from(reduce == ScatterReduce::Amin);
             let mut best = device.zeros_for::<u64>(op, to)?;
-            device
-                .kernel(op, FAMILY, "reduce_extreme_f32")?
-                .on(device.stream())
-                .write(&mut best)
-                .read(source)
-                .read(places)
-                .value(&(from as u64))
-                .value(&(to as u64))
-                .value(&minimum)
-                .write(ignored)
-                .threads(from, device.block())?;
-            device
-                .kernel(op, FAMILY, "reduce_extreme_f32_finish")?
-                .on(device.stream())
-                .write(out)
-                .read(&best)
-                .read(source)
-                .value(&(to as u64))
-                .value(&minimum)
-                .value(&with_old)
-                .threads(to, device.block())
+            kernels::ReduceExtreme {
+                best: &mut best,
+                source,
+                index: places,
+                n: from,
+                size: to,
+                minimum,
+                status: ignored,
+            }
+            .threads(device, op, from)?;
+            kernels::ReduceExtremeFinish { out, best: &best, source, size: to, minimum, with_old }
+                .threads(device, op, to)
         }
     }
 }
@@ -188,14 +167,15 @@ pub(super) fn f64(
     only_deterministic(op, variant)?;
     let mut segments = Segments::new(device, op, places, from, to, ignored)?;
     segments.sort(device, op)?;
-    device
-        .kernel(op, FAMILY, "reduce_f64_rows")?
-        .on(device.stream())
-        .write(out)
-        .read(source)
-        .segments(&segments)
-        .value(&(to as u64))
-        .value(&(reduce as u32))
-        .value(&u32::from(include_self))
-        .threads(to, device.block())
+    kernels::ReduceRows {
+        out,
+        source,
+        positions: &segments.positions,
+        ends: &segments.ends,
+        counts: &segments.counts,
+        size: to,
+        kind: reduce as u32,
+        with_old: u32::from(include_self),
+    }
+    .threads(device, op, to)
 }

@@ -1,8 +1,9 @@
 //! Distinct elements and distinct rows.
 
-use crate::launch::Buffer;
+use crate::launch::kernels::sort as kernels;
+use crate::launch::{Buffer, Launch};
 
-use super::{FAMILY, Sortable, Sorted, bits, short_enough};
+use super::{Sortable, Sorted, short_enough};
 use crate::device::{Device, expect_len, product};
 use crate::error::Result;
 use crate::segments::scan;
@@ -52,33 +53,27 @@ pub fn unique<T: Sortable>(
     };
     let sorted = u32::from(!consecutive);
     let mut flags = device.uninitialised::<u32>(op, n + 1)?;
-    let names = ["unique_flags_f32", "unique_flags_f64", "unique_flags_i64"];
-    device
-        .kernel(op, FAMILY, names[T::KIND])?
-        .on(device.stream())
-        .write(&mut flags)
-        .read(x)
-        .read(&order)
-        .value(&(n as u64))
-        .value(&sorted)
-        .threads(n + 1, device.block())?;
+    kernels::UniqueFlags { flags: &mut flags, input: x, order: &order, n, sorted }.threads(
+        device,
+        op,
+        n + 1,
+    )?;
     let before = scan(device, op, &flags, n + 1)?;
     let count = device.element(&before, n)? as usize;
     let mut values = device.uninitialised(op, count)?;
     let mut begins = device.uninitialised::<u32>(op, count)?;
-    device
-        .kernel(op, FAMILY, bits::<T>(["unique_b32", "unique_b64"]))?
-        .on(device.stream())
-        .write(&mut values)
-        .write(&mut inverse)
-        .write(&mut begins)
-        .read(x)
-        .read(&order)
-        .read(&flags)
-        .read(&before)
-        .value(&(n as u64))
-        .value(&sorted)
-        .threads(n, device.block())?;
+    kernels::Unique {
+        values: &mut values,
+        inverse: &mut inverse,
+        begins: &mut begins,
+        input: x,
+        order: &order,
+        flags: &flags,
+        before: &before,
+        n,
+        sorted,
+    }
+    .threads(device, op, n)?;
     let counts = counts(device, op, &begins, count, n)?;
     Ok(Unique { count, values, inverse, counts })
 }
@@ -121,57 +116,43 @@ pub fn unique_rows<T: Sortable>(
         return Ok(UniqueRows { count: 0, firsts, inverse, counts });
     }
     short_enough(op, rows)?;
-    let (n, width) = (rows as u64, width as u64);
     let mut order = device.uninitialised::<u32>(op, rows)?;
-    device
-        .kernel(op, FAMILY, "unique_rows_start")?
-        .on(device.stream())
-        .write(&mut order)
-        .value(&n)
-        .threads(rows, device.block())?;
+    kernels::UniqueRowsStart { order: &mut order, rows }.threads(device, op, rows)?;
     let mut other = device.uninitialised::<u32>(op, rows)?;
-    let names = ["unique_rows_merge_f32", "unique_rows_merge_f64", "unique_rows_merge_i64"];
-    let mut run = if consecutive { n } else { 1 };
-    while run < n {
-        device
-            .kernel(op, FAMILY, names[T::KIND])?
-            .on(device.stream())
-            .write(&mut other)
-            .read(&order)
-            .read(x)
-            .value(&n)
-            .value(&width)
-            .value(&run)
-            .threads(rows, device.block())?;
+    let mut run = if consecutive { rows } else { 1 };
+    while run < rows {
+        kernels::UniqueRowsMerge {
+            order_out: &mut other,
+            order: &order,
+            input: x,
+            rows,
+            width,
+            run,
+        }
+        .threads(device, op, rows)?;
         std::mem::swap(&mut order, &mut other);
         run *= 2;
     }
     let mut flags = device.uninitialised::<u32>(op, rows + 1)?;
-    let names = ["unique_rows_flags_f32", "unique_rows_flags_f64", "unique_rows_flags_i64"];
-    device
-        .kernel(op, FAMILY, names[T::KIND])?
-        .on(device.stream())
-        .write(&mut flags)
-        .read(&order)
-        .read(x)
-        .value(&n)
-        .value(&width)
-        .threads(rows + 1, device.block())?;
+    kernels::UniqueRowsFlags { flags: &mut flags, order: &order, input: x, rows, width }.threads(
+        device,
+        op,
+        rows + 1,
+    )?;
     let before = scan(device, op, &flags, rows + 1)?;
     let count = device.element(&before, rows)? as usize;
     let mut firsts = device.uninitialised(op, count)?;
     let mut begins = device.uninitialised::<u32>(op, count)?;
-    device
-        .kernel(op, FAMILY, "unique_rows")?
-        .on(device.stream())
-        .write(&mut firsts)
-        .write(&mut inverse)
-        .write(&mut begins)
-        .read(&order)
-        .read(&flags)
-        .read(&before)
-        .value(&n)
-        .threads(rows, device.block())?;
+    kernels::UniqueRows {
+        firsts: &mut firsts,
+        inverse: &mut inverse,
+        begins: &mut begins,
+        order: &order,
+        flags: &flags,
+        before: &before,
+        rows,
+    }
+    .threads(device, op, rows)?;
     let counts = counts(device, op, &begins, count, rows)?;
     Ok(UniqueRows { count, firsts, inverse, counts })
 }
@@ -185,13 +166,6 @@ fn counts(
     n: usize,
 ) -> Result<Buffer<i64>> {
     let mut counts = device.uninitialised(op, count)?;
-    device
-        .kernel(op, FAMILY, "unique_counts")?
-        .on(device.stream())
-        .write(&mut counts)
-        .read(begins)
-        .value(&(count as u64))
-        .value(&(n as u64))
-        .threads(count, device.block())?;
+    kernels::UniqueCounts { counts: &mut counts, begins, count, n }.threads(device, op, count)?;
     Ok(counts)
 }

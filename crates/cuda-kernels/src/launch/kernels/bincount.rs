@@ -1,0 +1,26 @@
+// Written by `cargo xtask build-kernels` from kernels/bincount.cu. Do not edit.
+
+use crate::device::Float;
+use crate::launch::Family;
+
+pub(crate) const FAMILY: Family =
+    Family { name: "bincount", ptx: include_str!("../../../ptx/bincount.ptx") };
+
+kernels! {
+    Portable Bincount [=> "bincount_i64"]
+        (write counts: i64, read values: i64, value n: usize, value bins: usize, write status: u64);
+    Portable BincountShared<T: Float> [f32 => "bincount_f32_shared"]
+        (
+            write acc: u64, read values: i64, read weights: T, value n: usize, value bins: usize,
+            write status: u64,
+        );
+    Portable Histc<T: Float> [f32 => "histc_f32", f64 => "histc_f64"]
+        (
+            write counts: u64, read values: T, value n: usize, value low: T, value high: T,
+            value range: T, value scale: T, value bins: usize,
+        );
+    Portable HistcFinish<T: Float> [f32 => "histc_finish_f32", f64 => "histc_finish_f64"]
+        (write out: T, read counts: u64, value n: usize);
+    Portable Range [=> "range_i64"]
+        (write range: u64, read values: i64, value n: usize);
+}

@@ -1,0 +1,26 @@
+// Written by `cargo xtask build-kernels` from kernels/matmul.cu. Do not edit.
+
+use crate::device::Float;
+use crate::launch::Family;
+use crate::matmul::RawMatmul;
+
+pub(crate) const FAMILY: Family =
+    Family { name: "matmul", ptx: include_str!("../../../ptx/matmul.ptx") };
+const _: () = assert!(size_of::<RawMatmul>() == 64);
+
+kernels! {
+    Portable Matmul<T: Float> [f32 => "matmul_f32", f64 => "matmul_f64"]
+        (
+            write out: T, read a: T, read b: T, read a_offset: u64, read b_offset: u64,
+            value p: RawMatmul,
+        );
+    Portable MatmulPartial<T: Float> [f32 => "matmul_partial_f32"]
+        (
+            write partials: T, read a: T, read b: T, read a_offset: u64, read b_offset: u64,
+            value p: RawMatmul,
+        );
+    Portable MatmulCombine<T: Float> [f32 => "matmul_combine_f32", f64 => "matmul_combine_f64"]
+        (write out: T, read partials: T, value n: usize, value blocks: usize);
+    NotGuaranteed MatmulCombineAtomic<T: Float> [f32 => "matmul_combine_f32_atomic"]
+        (write out: T, read partials: T, value n: usize, value blocks: usize);
+}

@@ -1,0 +1,57 @@
+// Written by `cargo xtask build-kernels` from kernels/norm.cu. Do not edit.
+
+use crate::device::Float;
+use crate::launch::Family;
+use crate::norm::RawBatch;
+
+pub(crate) const FAMILY: Family =
+    Family { name: "norm", ptx: include_str!("../../../ptx/norm.ptx") };
+const _: () = assert!(size_of::<RawBatch>() == 24);
+
+kernels! {
+    Portable BatchStatistics<T: Float> [
+        f32 => "batch_statistics_f32", f64 => "batch_statistics_f64",
+    ]
+        (
+            write mean: T, write variance: T, write rstd: T, read input: T, value p: RawBatch,
+            value eps: f64,
+        );
+    Portable Rstd<T: Float> [f32 => "rstd_f32", f64 => "rstd_f64"]
+        (write out: T, read variance: T, value n: usize, value eps: f64);
+    Portable BatchNormalize<T: Float> [f32 => "batch_normalize_f32", f64 => "batch_normalize_f64"]
+        (
+            write out: T, read input: T, read mean: T, read rstd: T, read weight: T, read bias: T,
+            value p: RawBatch,
+        );
+    Portable BatchNormSums<T: Float> [f32 => "batch_norm_sums_f32", f64 => "batch_norm_sums_f64"]
+        (
+            write sums: f64, write weight_grad: T, write bias_grad: T, read grad: T, read input: T,
+            read mean: T, read rstd: T, value p: RawBatch,
+        );
+    Portable BatchNormInputGrad<T: Float> [
+        f32 => "batch_norm_input_grad_f32", f64 => "batch_norm_input_grad_f64",
+    ]
+        (
+            write out: T, read grad: T, read input: T, read mean: T, read rstd: T, read weight: T,
+            read sums: f64, value p: RawBatch,
+        );
+    Portable LayerNorm<T: Float> [f32 => "layer_norm_f32", f64 => "layer_norm_f64"]
+        (
+            write out: T, write mean: T, write rstd: T, read input: T, read weight: T, read bias: T,
+            value rows: usize, value width: usize, value eps: f64,
+        );
+    Portable LayerNormInputGrad<T: Float> [
+        f32 => "layer_norm_input_grad_f32", f64 => "layer_norm_input_grad_f64",
+    ]
+        (
+            write out: T, read grad: T, read input: T, read weight: T, read mean: T, read rstd: T,
+            value rows: usize, value width: usize,
+        );
+    Portable LayerNormWeightGrad<T: Float> [
+        f32 => "layer_norm_weight_grad_f32", f64 => "layer_norm_weight_grad_f64",
+    ]
+        (
+            write weight_grad: T, write bias_grad: T, read grad: T, read input: T, read mean: T,
+            read rstd: T, value rows: usize, value width: usize,
+        );
+}

@@ -1,0 +1,114 @@
+// Written by `cargo xtask build-kernels` from kernels/scatter.cu. Do not edit.
+
+use crate::device::{Float, Word};
+use crate::launch::Family;
+use crate::places::RawPart;
+use crate::scatter::RawRows;
+
+pub(crate) const FAMILY: Family =
+    Family { name: "scatter", ptx: include_str!("../../../ptx/scatter.ptx") };
+const _: () = assert!(size_of::<RawPart>() == 160);
+const _: () = assert!(size_of::<RawRows>() == 32);
+
+kernels! {
+    Portable StatusCollect [=> "status_collect"]
+        (write status: u64, read index: i64, value op: usize, value size: usize);
+    Portable ScatterKeys [=> "scatter_keys"]
+        (write keys: i64, read index: i64, value p: RawRows, write status: u64);
+    Portable PartKeys [=> "part_keys"]
+        (write keys: i64, read index: i64, value p: RawPart, write status: u64);
+    Portable JoinedKeys [=> "joined_keys"]
+        (
+            write keys: i64, read index: i64, value n: usize, value size: usize, value first: u32,
+            write status: u64,
+        );
+    Portable PutKeys [=> "put_keys"]
+        (write keys: i64, read index: i64, value n: usize, value size: usize, write status: u64);
+    Portable IndexAddDeposit<T: Float> [f32 => "index_add_f32_deposit"]
+        (
+            write acc: u64, read source: T, read index: i64, value p: RawRows, value alpha: T,
+            write status: u64,
+        );
+    Portable ExactRound<T: Float> [f32 => "exact_round_f32"]
+        (write out: T, read acc: u64, value n: usize, value with_old: u32);
+    Portable RowsCount [=> "rows_count"]
+        (write counts: u32, read index: i64, value n: usize, value size: usize, write status: u64);
+    Portable RowsScan [=> "rows_scan"]
+        (write starts: u32, read counts: u32, value n: usize, write totals: u32);
+    Portable RowsScanAdd [=> "rows_scan_add"]
+        (write starts: u32, value n: usize, read block_starts: u32);
+    Portable RowsFill [=> "rows_fill"]
+        (
+            write positions: u32, write cursors: u32, read index: i64, value n: usize,
+            value size: usize,
+        );
+    Portable RowsSort [=> "rows_sort"]
+        (write positions: u32, read ends: u32, read counts: u32, value size: usize);
+    Portable IndexAddF32Rows [=> "index_add_f32_rows"]
+        (
+            write out: f32, read source: f32, read positions: u32, read ends: u32, read counts: u32,
+            value p: RawRows, value alpha: f32, value with_old: u32,
+        );
+    Portable IndexAddF64Rows [=> "index_add_f64_rows"]
+        (
+            write out: f64, read source: f64, read positions: u32, read ends: u32, read counts: u32,
+            value p: RawRows, value alpha: f64,
+        );
+    Portable OrderedSumRows<T: Float> [f32 => "ordered_sum_f32_rows", f64 => "ordered_sum_f64_rows"]
+        (
+            write out: T, read source: T, read positions: u32, read ends: u32, read counts: u32,
+            value size: usize,
+        );
+    Portable ReduceProdRows<T: Float> [f32 => "reduce_prod_f32_rows"]
+        (
+            write out: T, read source: T, read positions: u32, read ends: u32, read counts: u32,
+            value size: usize, value with_old: u32,
+        );
+    Portable ReduceRows [=> "reduce_f64_rows"]
+        (
+            write out: f64, read source: f64, read positions: u32, read ends: u32, read counts: u32,
+            value size: usize, value kind: u32, value with_old: u32,
+        );
+    Portable ReduceMean<T: Float> [f32 => "reduce_mean_f32"]
+        (write out: T, read counts: u32, value size: usize, value with_old: u32);
+    NotGuaranteed IndexAddAtomic<T: Float> [f32 => "index_add_f32_atomic"]
+        (
+            write out: T, read source: T, read index: i64, value p: RawRows, value alpha: T,
+            write status: u64,
+        );
+    NotGuaranteed ScatterAddAtomic<T: Float> [f32 => "scatter_add_f32_atomic"]
+        (write out: T, read source: T, read index: i64, value p: RawRows, write status: u64);
+    NotGuaranteed ReduceProdAtomic<T: Float> [f32 => "reduce_prod_f32_atomic"]
+        (
+            write out: T, read source: T, read index: i64, value n: usize, value size: usize,
+            write status: u64,
+        );
+    Portable IndexWinner [=> "index_winner"]
+        (write winner: u64, read index: i64, value n: usize, value size: usize, write status: u64);
+    Portable IndexCopy<T: Word> [
+        b8 => "index_copy_b8", b16 => "index_copy_b16", b32 => "index_copy_b32",
+        b64 => "index_copy_b64",
+    ]
+        (write out: T, read source: T, read winner: u64, value p: RawRows);
+    NotGuaranteed IndexCopyAtomic<T: Word> [b32 => "index_copy_b32_atomic"]
+        (write out: T, read source: T, read index: i64, value p: RawRows, write status: u64);
+    Portable ReduceExtreme<T: Float> [f32 => "reduce_extreme_f32"]
+        (
+            write best: u64, read source: T, read index: i64, value n: usize, value size: usize,
+            value minimum: u32, write status: u64,
+        );
+    Portable ReduceExtremeFinish<T: Float> [f32 => "reduce_extreme_f32_finish"]
+        (
+            write out: T, read best: u64, read source: T, value size: usize, value minimum: u32,
+            value with_old: u32,
+        );
+    Portable IndexSelect<T: Word> [
+        b8 => "index_select_b8", b16 => "index_select_b16", b32 => "index_select_b32",
+        b64 => "index_select_b64",
+    ]
+        (write out: T, read source: T, read index: i64, value p: RawRows, write status: u64);
+    Portable Gather<T: Word> [
+        b8 => "gather_b8", b16 => "gather_b16", b32 => "gather_b32", b64 => "gather_b64",
+    ]
+        (write out: T, read source: T, read index: i64, value p: RawRows, write status: u64);
+}

@@ -1,0 +1,72 @@
+// Written by `cargo xtask build-kernels` from kernels/sort.cu. Do not edit.
+
+use crate::device::Word;
+use crate::launch::Family;
+use crate::sort::{RawSort, RawTake, Sortable};
+
+pub(crate) const FAMILY: Family =
+    Family { name: "sort", ptx: include_str!("../../../ptx/sort.ptx") };
+const _: () = assert!(size_of::<RawSort>() == 56);
+const _: () = assert!(size_of::<RawTake>() == 48);
+
+kernels! {
+    Portable SortTiles<T: Sortable> [
+        f32 => "sort_tiles_f32", f64 => "sort_tiles_f64", i64 => "sort_tiles_i64",
+    ]
+        (write keys: T::Key, write places: u32, read input: T, read picks: u32, value p: RawSort);
+    Portable SortMerge<T: Word> [b32 => "sort_merge_b32", b64 => "sort_merge_b64"]
+        (
+            write keys_out: T, write places_out: u32, read keys: T, read places: u32,
+            value p: RawSort, value run: usize,
+        );
+    Portable SortKeep [=> "sort_keep"]
+        (write picks: u32, read places: u32, value p: RawSort, value k: usize, value kept: usize);
+    Portable SortTake<T: Word> [b32 => "sort_take_b32", b64 => "sort_take_b64"]
+        (write values: T, write indices: i64, read input: T, read places: u32, value p: RawTake);
+    Portable SortMedian<T: Sortable> [f32 => "sort_median_f32", f64 => "sort_median_f64"]
+        (
+            write values: T, write indices: i64, read input: T, read keys: T::Key, read places: u32,
+            value p: RawTake, value ignore_nan: u32,
+        );
+    Portable UniqueFlags<T: Sortable> [
+        f32 => "unique_flags_f32", f64 => "unique_flags_f64", i64 => "unique_flags_i64",
+    ]
+        (write flags: u32, read input: T, read order: u32, value n: usize, value sorted: u32);
+    Portable Unique<T: Word> [b32 => "unique_b32", b64 => "unique_b64"]
+        (
+            write values: T, write inverse: i64, write begins: u32, read input: T, read order: u32,
+            read flags: u32, read before: u32, value n: usize, value sorted: u32,
+        );
+    Portable UniqueCounts [=> "unique_counts"]
+        (write counts: i64, read begins: u32, value count: usize, value n: usize);
+    Portable NonzeroFlags<T: Word> [
+        u8 => "nonzero_flags_u8", f32 => "nonzero_flags_f32", f64 => "nonzero_flags_f64",
+        i64 => "nonzero_flags_i64",
+    ]
+        (write flags: u32, read input: T, value n: usize);
+    Portable NonzeroPositions [=> "nonzero_positions"]
+        (
+            write out: i64, read flags: u32, read before: u32, read shape: u64, value rank: usize,
+            value n: usize,
+        );
+    Portable UniqueRowsStart [=> "unique_rows_start"]
+        (write order: u32, value rows: usize);
+    Portable UniqueRowsMerge<T: Sortable> [
+        f32 => "unique_rows_merge_f32", f64 => "unique_rows_merge_f64",
+        i64 => "unique_rows_merge_i64",
+    ]
+        (
+            write order_out: u32, read order: u32, read input: T, value rows: usize,
+            value width: usize, value run: usize,
+        );
+    Portable UniqueRowsFlags<T: Sortable> [
+        f32 => "unique_rows_flags_f32", f64 => "unique_rows_flags_f64",
+        i64 => "unique_rows_flags_i64",
+    ]
+        (write flags: u32, read order: u32, read input: T, value rows: usize, value width: usize);
+    Portable UniqueRows [=> "unique_rows"]
+        (
+            write firsts: i64, write inverse: i64, write begins: u32, read order: u32,
+            read flags: u32, read before: u32, value rows: usize,
+        );
+}

@@ -1,0 +1,34 @@
+// Written by `cargo xtask build-kernels` from kernels/sparse.cu. Do not edit.
+
+use crate::device::Float;
+use crate::launch::Family;
+use crate::sparse::RawSparse;
+
+pub(crate) const FAMILY: Family =
+    Family { name: "sparse", ptx: include_str!("../../../ptx/sparse.ptx") };
+const _: () = assert!(size_of::<RawSparse>() == 40);
+
+kernels! {
+    Portable SparseCheck [=> "sparse_check"]
+        (read index: i64, value n: usize, value size: usize, write status: u64);
+    Portable SparseSort [=> "sparse_sort"]
+        (
+            write positions: u32, read ends: u32, read counts: u32, read columns: i64,
+            value rows: usize,
+        );
+    Portable SparseMm<T: Float> [f32 => "sparse_mm_f32", f64 => "sparse_mm_f64"]
+        (
+            write out: T, read values: T, read dense: T, read columns: i64, read positions: u32,
+            read ends: u32, read counts: u32, value p: RawSparse,
+        );
+    NotGuaranteed SparseMmAtomic<T: Float> [f32 => "sparse_mm_f32_atomic"]
+        (
+            write out: T, read values: T, read dense: T, read rows: i64, read columns: i64,
+            value p: RawSparse,
+        );
+    Portable SampledProduct<T: Float> [f32 => "sampled_product_f32", f64 => "sampled_product_f64"]
+        (
+            write out: T, read left: T, read right: T, read rows: i64, read columns: i64,
+            value p: RawSparse,
+        );
+}
