@@ -11,6 +11,7 @@ use anyhow::{Context, bail};
 use clap::{Parser, Subcommand};
 
 mod audit_kernels;
+mod bench;
 mod build_kernels;
 mod conformance;
 mod cross;
@@ -39,6 +40,8 @@ struct Cli {
 enum Task {
     /// Check that kernels declared Portable hold nothing that could break the promise.
     AuditKernels(audit_kernels::Args),
+    /// Time training steps and operators, by turns with PyTorch's.
+    Bench(bench::Args),
     /// Compile kernels/*.cu to the committed PTX, or check that it is up to date.
     BuildKernels(build_kernels::Args),
     /// Compare results and gradients with reference figures.
@@ -68,6 +71,7 @@ enum Task {
 fn main() -> anyhow::Result<()> {
     let result = match Cli::parse().command {
         Task::AuditKernels(args) => audit_kernels::run(args),
+        Task::Bench(args) => bench::run(&args),
         Task::BuildKernels(args) => build_kernels::run(args),
         Task::Conformance(args) => conformance::run(&args),
         Task::Cross(args) => cross::run(&args),

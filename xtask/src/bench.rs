@@ -1,0 +1,225 @@
+//! `cargo xtask bench`: training steps and operators as users call them, beside PyTorch's.
+//!
+//! Both programs run the same cases by turns, and who goes first alternates, so that a drift of the
+//! machine meets both. A ratio is taken within a round; the interval says how far the median of the
+//! ratios can be trusted, and a case whose interval holds 1 is called inconclusive.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use samebits_numerics::math::f64::pow;
+
+/// Flags of `cargo xtask bench`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Two rounds of three calls.
+    #[arg(long)]
+    quick: bool,
+    /// A Python with PyTorch, whose figures are taken by turns with ours.
+    #[arg(long, value_name = "PYTHON")]
+    peers: Option<PathBuf>,
+    /// Rounds, in each of which every program runs once.
+    #[arg(long)]
+    rounds: Option<usize>,
+    /// Writes a record of the run to this file, as JSON.
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// Threads of each program.
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+    /// Parts of the names of the cases that run; all of them by default.
+    filters: Vec<String>,
+}
+
+/// The median times of a program's cases in milliseconds, one of each round, and their order.
+#[derive(Default)]
+struct Times {
+    order: Vec<String>,
+    rounds: BTreeMap<String, Vec<f64>>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let rounds = args.rounds.unwrap_or(if args.quick { 2 } else { 7 });
+    ensure!(rounds > 0, "expected at least one round");
+    let ours = build()?;
+    let script = crate::root().join("python/benchmarks/steps.py");
+    let (mut mine, mut theirs) = (Times::default(), Times::default());
+    for round in 0..rounds {
+        let run_ours = |times: &mut Times| times.add(args, &mut Command::new(&ours));
+        let run_theirs = |times: &mut Times| match &args.peers {
+            Some(python) => times.add(args, Command::new(python).arg(&script)),
+            None => Ok(()),
+        };
+        if round % 2 == 0 {
+            run_ours(&mut mine)?;
+            run_theirs(&mut theirs)?;
+        } else {
+            run_theirs(&mut theirs)?;
+            run_ours(&mut mine)?;
+        }
+    }
+    ensure!(!mine.order.is_empty(), "no case has a name with any of {:?}", args.filters);
+    report(&mine, &theirs);
+    if let Some(path) = &args.record {
+        let record = record(args, &mine, &theirs)?;
+        fs::write(path, record).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// The program of `crates/samebits/benches/steps.rs`, as users build it.
+fn build() -> Result<PathBuf> {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.current_dir(crate::root());
+    cargo.args(["bench", "--workspace", "--bench", "steps", "--no-run"]);
+    let output = cargo.output().context("cannot start cargo")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "cannot build the bench:\n{said}");
+    // The last line is `Executable benches/steps.rs (target/release/deps/steps-0123)`.
+    let path = said.lines().rev().find_map(|line| {
+        let (_, path) = line.trim().strip_prefix("Executable ")?.split_once('(')?;
+        path.strip_suffix(')')
+    });
+    Ok(crate::root().join(path.context("cargo does not say what it has built")?))
+}
+
+impl Times {
+    /// Runs a program once and adds what it prints.
+    fn add(&mut self, args: &Args, program: &mut Command) -> Result<()> {
+        program.args(&args.filters).env("THREADS", args.threads.to_string());
+        program.env("REPS", if args.quick { "3" } else { "7" });
+        let output = program.output().with_context(|| format!("cannot start {program:?}"))?;
+        if !output.status.success() {
+            bail!("{program:?} failed:\n{}", String::from_utf8_lossy(&output.stderr));
+        }
+        for line in String::from_utf8_lossy(&output.stdout).lines() {
+            let mut fields = line.split('\t');
+            let (Some(name), Some(Ok(median))) = (fields.next(), fields.next().map(str::parse))
+            else {
+                bail!("{program:?} printed {line:?}, expected a name and times");
+            };
+            if !self.rounds.contains_key(name) {
+                self.order.push(name.to_owned());
+            }
+            self.rounds.entry(name.to_owned()).or_default().push(median);
+        }
+        Ok(())
+    }
+
+    fn median(&self, name: &str) -> Option<f64> {
+        self.rounds.get(name).map(|rounds| median(rounds.clone()))
+    }
+}
+
+/// The median of ratios and the interval that holds it in 95 of 100 samples of the rounds.
+struct Ratio {
+    middle: f64,
+    low: f64,
+    high: f64,
+}
+
+impl Ratio {
+    fn new(mine: &[f64], theirs: &[f64]) -> Ratio {
+        let ratios: Vec<f64> = mine.iter().zip(theirs).map(|(a, b)| a / b).collect();
+        let mut state = 0x9e37_79b9_7f4a_7c15u64;
+        let mut draw = || {
+            // Marsaglia's xorshift: a run of the same figures gives the same interval.
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            ratios[(state >> 33) as usize % ratios.len()]
+        };
+        let mut medians: Vec<f64> =
+            (0..2000).map(|_| median((0..ratios.len()).map(|_| draw()).collect())).collect();
+        medians.sort_by(f64::total_cmp);
+        let (low, high) = (medians[medians.len() / 40], medians[medians.len() * 39 / 40]);
+        Ratio { middle: median(ratios.clone()), low, high }
+    }
+
+    fn is_conclusive(&self) -> bool {
+        self.low > 1.0 || self.high < 1.0
+    }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    (values[(values.len() - 1) / 2] + values[values.len() / 2]) / 2.0
+}
+
+/// The ratios of the cases that both programs ran.
+fn ratios<'a>(mine: &'a Times, theirs: &'a Times) -> impl Iterator<Item = (&'a str, Ratio)> {
+    mine.order.iter().filter_map(|name| {
+        Some((name.as_str(), Ratio::new(&mine.rounds[name], theirs.rounds.get(name)?)))
+    })
+}
+
+fn report(mine: &Times, theirs: &Times) {
+    let ratios: BTreeMap<&str, Ratio> = ratios(mine, theirs).collect();
+    println!("| case | samebits, ms | PyTorch, ms | ratio | |\n|---|---|---|---|---|");
+    for name in &mine.order {
+        let ours = mine.median(name).unwrap_or(f64::NAN);
+        let (Some(ratio), Some(peer)) = (ratios.get(name.as_str()), theirs.median(name)) else {
+            println!("| {name} | {ours:.3} | | | |");
+            continue;
+        };
+        let Ratio { middle, low, high } = ratio;
+        let remark = if ratio.is_conclusive() { "" } else { "inconclusive" };
+        println!(
+            "| {name} | {ours:.3} | {peer:.3} | {middle:.2} ({low:.2} to {high:.2}) | {remark} |"
+        );
+    }
+    if !ratios.is_empty() {
+        let product: f64 = ratios.values().map(|ratio| ratio.middle).product();
+        let mean = pow(product, 1.0 / ratios.len() as f64);
+        println!("\ngeometric mean of {} ratios: {mean:.3}", ratios.len());
+    }
+}
+
+/// Everything that was measured, and on what.
+fn record(args: &Args, mine: &Times, theirs: &Times) -> Result<String> {
+    let said = |program: &str, arguments: &[&str]| -> Result<String> {
+        let output = Command::new(program).current_dir(crate::root()).args(arguments).output();
+        let output = output.with_context(|| format!("cannot start {program}"))?;
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let cpus = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let cpu = cpus.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let torch = match &args.peers {
+        Some(python) => {
+            let version = "import torch; print(torch.__version__)";
+            said(&python.to_string_lossy(), &["-c", version])?
+        }
+        None => String::new(),
+    };
+    let facts = [
+        ("commit", said("git", &["rev-parse", "HEAD"])?),
+        ("committed", said("git", &["log", "-1", "--format=%cI"])?),
+        ("cpu", cpu.map_or_else(String::new, |(_, cpu)| cpu.to_owned())),
+        ("os", std::env::consts::OS.to_owned()),
+        ("arch", std::env::consts::ARCH.to_owned()),
+        ("rustc", said("rustc", &["--version"])?),
+        ("torch", torch),
+        ("threads", args.threads.to_string()),
+    ];
+    let mut json = String::from("{\n");
+    for (name, value) in facts {
+        // Debug output of such texts is JSON.
+        writeln!(json, "  {name:?}: {value:?},")?;
+    }
+    json.push_str("  \"cases\": [\n");
+    for (i, name) in mine.order.iter().enumerate() {
+        let theirs = theirs.rounds.get(name).map_or(&[][..], Vec::as_slice);
+        let comma = if i + 1 < mine.order.len() { "," } else { "" };
+        let mine = &mine.rounds[name];
+        writeln!(
+            json,
+            "    {{\"name\": {name:?}, \"ms\": {mine:?}, \"torch_ms\": {theirs:?}}}{comma}"
+        )?;
+    }
+    json.push_str("  ]\n}\n");
+    Ok(json)
+}
