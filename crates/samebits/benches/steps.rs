@@ -328,7 +328,7 @@ fn indices(bench: &Bench) -> Result<()> {
     bench.both("embedding_both", || f::embedding(&weight, &ids))?;
     let log_probs = randn(&[150, 32, 60])?.log_softmax(2)?.set_requires_grad(true)?;
     let text = randint(1, 60, &[32, 30])?;
-    let options = CtcOptions { reduction: Reduction::Mean.into(), ..CtcOptions::default() };
+    let options = CtcOptions { reduction: Reduction::Mean, ..CtcOptions::default() };
     bench.case("ctc_both", || {
         let loss = f::ctc_loss(&log_probs, &text, &[150; 32], &[30; 32], options)?;
         black_box(loss.backward()?);
