@@ -47,6 +47,7 @@ const READERS: &[(&str, &str, &str)] = &[
     ("conv-autotune/src/file/mod.rs", "read", "choices"),
     ("data/src/csv.rs", "parse", "csv"),
     ("data/src/csv.rs", "read", "csv"),
+    ("data/src/image_folder.rs", "decode", "images"),
     ("data/src/image_folder.rs", "open", "images"),
     ("data/src/json_lines.rs", "open", "json_lines"),
     ("data/src/json_lines.rs", "parse", "json_lines"),
@@ -78,8 +79,13 @@ const READERS: &[(&str, &str, &str)] = &[
     ("samebits/src/trainer/state.rs", "resume", "checkpoints"),
 ];
 
-/// What has such a name and reads no file: the emulated device's memory.
-const NO_READER: (&str, &str) = ("ptx-emulator/src/device.rs", "read");
+/// What has such a name and no target: the emulated device's memory is no file, and Parquet is behind a
+/// feature that only the crate's own tests enable, which hand it damaged files.
+const NO_TARGETS: [(&str, &str); 3] = [
+    ("data/src/parquet.rs", "open"),
+    ("data/src/parquet.rs", "parse"),
+    ("ptx-emulator/src/device.rs", "read"),
+];
 
 /// By their names, which is all that a test can tell them by.
 #[test]
@@ -90,7 +96,9 @@ fn every_public_reader_has_a_target() {
         readers(&krate.unwrap().path().join("src"), &crates, &mut found);
     }
     let own = |(file, name): (&str, &str)| (file.to_owned(), name.to_owned());
-    assert!(found.remove(&own(NO_READER)));
+    for reader in NO_TARGETS {
+        assert!(found.remove(&own(reader)), "{reader:?} is no reader any more");
+    }
     let listed: BTreeSet<_> = READERS.iter().map(|&(file, name, _)| own((file, name))).collect();
     let missing: Vec<_> = found.symmetric_difference(&listed).collect();
     assert!(missing.is_empty(), "in the crates or in READERS, but not in both: {missing:?}");

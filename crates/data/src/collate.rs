@@ -1,6 +1,7 @@
 //! Putting the samples of a batch together.
 
 use samebits_numerics::memory;
+use samebits_rng::Generator;
 
 use crate::memory::had;
 use crate::{Error, Result};
@@ -13,17 +14,18 @@ use crate::{Error, Result};
 /// # Determinism
 ///
 /// The samples arrive in the order of the sampler. A collate function must depend on nothing
-/// else; it has no generator, because the batch is not what randomness is addressed by.
+/// but them and the generator that it is given. That is one of the batch's own, addressed by the first
+/// sample of the batch: its index and how often it came before, or its shard and place in a stream.
 pub trait Collate<S>: Send + Sync + 'static {
     /// The batch.
     type Batch: Send + 'static;
 
-    /// Puts `samples` together.
+    /// Puts `samples` together. What is random in that is drawn from `rng`.
     ///
     /// # Errors
     ///
     /// Whatever the implementation calls an error, such as samples of different sizes.
-    fn collate(&self, samples: Vec<S>) -> Result<Self::Batch>;
+    fn collate(&self, samples: Vec<S>, rng: &mut Generator) -> Result<Self::Batch>;
 }
 
 impl<S, B, F> Collate<S> for F
@@ -33,7 +35,7 @@ where
 {
     type Batch = B;
 
-    fn collate(&self, samples: Vec<S>) -> Result<B> {
+    fn collate(&self, samples: Vec<S>, _: &mut Generator) -> Result<B> {
         self(samples)
     }
 }
@@ -48,7 +50,7 @@ pub struct Stack;
 impl<S: Stackable> Collate<S> for Stack {
     type Batch = S::Stacked;
 
-    fn collate(&self, samples: Vec<S>) -> Result<S::Stacked> {
+    fn collate(&self, samples: Vec<S>, _: &mut Generator) -> Result<S::Stacked> {
         S::stack(samples)
     }
 }
@@ -60,7 +62,7 @@ pub struct Keep;
 impl<S: Send + 'static> Collate<S> for Keep {
     type Batch = Vec<S>;
 
-    fn collate(&self, samples: Vec<S>) -> Result<Vec<S>> {
+    fn collate(&self, samples: Vec<S>, _: &mut Generator) -> Result<Vec<S>> {
         Ok(samples)
     }
 }

@@ -118,8 +118,7 @@ impl<'a> SampleContext<'a> {
         index: usize,
         repeat: u32,
     ) -> Self {
-        let rng = keys.draws.fold_in(address.0).fold_in(address.1);
-        SampleContext { index, repeat, rng, worker }
+        SampleContext { index, repeat, rng: keys.sample(address), worker }
     }
 
     /// The context of sample `index` as a loader seeded with `seed` makes it, for trying a
@@ -182,12 +181,66 @@ impl<'a> SampleContext<'a> {
     }
 }
 
+/// What a dataset may draw on while it loads several samples at once; see
+/// [`Dataset::get_many`](crate::Dataset::get_many).
+#[derive(Debug)]
+pub struct BatchContext<'a> {
+    worker: &'a mut WorkerContext,
+    keys: &'a SampleKeys,
+    /// The index of each sample, and how often it came before in the epoch.
+    visits: &'a [(usize, u32)],
+    /// Where each sample's generator stands; empty until one is asked for.
+    generators: Vec<Generator>,
+}
+
+impl<'a> BatchContext<'a> {
+    pub(crate) fn new(
+        worker: &'a mut WorkerContext,
+        keys: &'a SampleKeys,
+        visits: &'a [(usize, u32)],
+    ) -> Self {
+        BatchContext { worker, keys, visits, generators: Vec::new() }
+    }
+
+    /// Runs `f` with the context of the sample at `place` of the batch. A further call for the same
+    /// place goes on with the sample's generator where `f` has left it.
+    ///
+    /// # Panics
+    ///
+    /// If the batch has no such place.
+    pub fn sample<R>(&mut self, place: usize, f: impl FnOnce(&mut SampleContext<'_>) -> R) -> R {
+        if self.generators.is_empty() {
+            let rng = |&(index, repeat)| self.keys.sample((index as u64, u64::from(repeat)));
+            self.generators = self.visits.iter().map(rng).collect();
+        }
+        let (index, repeat) = self.visits[place];
+        self.worker.at_sample(Some(index));
+        let rng = self.generators[place].clone();
+        let mut cx = SampleContext { index, repeat, rng, worker: self.worker };
+        let result = f(&mut cx);
+        self.generators[place] = cx.rng;
+        result
+    }
+
+    /// The worker that loads the batch.
+    pub fn worker(&mut self) -> &mut WorkerContext {
+        self.worker
+    }
+
+    /// True once the consumer has gone: a dataset that takes long may give up.
+    pub fn cancelled(&self) -> bool {
+        self.worker.cancelled()
+    }
+}
+
 /// What belongs to one worker: its seed, its generator, and whatever it wants to keep.
 pub struct WorkerContext {
     pub(crate) info: WorkerInfo,
     pub(crate) level: Determinism,
     pub(crate) generator: Generator,
     pub(crate) local: Option<Box<dyn std::any::Any + Send>>,
+    /// Bytes on their way from a file to a sample.
+    scratch: Vec<u8>,
     cancel: Arc<AtomicBool>,
     progress: Arc<Progress>,
 }
@@ -207,7 +260,8 @@ impl WorkerContext {
         progress: Arc<Progress>,
     ) -> Self {
         let generator = Generator::new(info.seed);
-        WorkerContext { info, level, generator, local: None, cancel, progress }
+        let (local, scratch) = (None, Vec::new());
+        WorkerContext { info, level, generator, local, scratch, cancel, progress }
     }
 
     /// Starts an epoch: new seed, new generator, nothing kept, as if the thread were new.
@@ -277,6 +331,12 @@ impl WorkerContext {
             .expect("the line above has made sure of the type")
     }
 
+    /// A buffer for the crate's own readers, so that a sample needs no allocation but its own.
+    /// Nothing in it is read before it is written.
+    pub(crate) fn scratch(&mut self) -> &mut Vec<u8> {
+        &mut self.scratch
+    }
+
     /// True once the consumer has gone.
     #[inline]
     pub fn cancelled(&self) -> bool {
@@ -329,6 +389,10 @@ pub(crate) struct SampleKeys {
     draws: Generator,
     /// What libraries are seeded from.
     hooks: Generator,
+    /// What collate functions draw from.
+    batches: Generator,
+    /// What shuffles windows of records.
+    windows: Generator,
 }
 
 // The names are part of the values this crate promises: another name is another epoch.
@@ -344,7 +408,29 @@ impl SampleKeys {
     }
 
     fn of(family: &Generator, epoch: u64) -> Self {
-        SampleKeys { draws: family.fold_in(epoch), hooks: family.derive("hook").fold_in(epoch) }
+        let named = |name| family.derive(name).fold_in(epoch);
+        SampleKeys {
+            draws: family.fold_in(epoch),
+            hooks: named("hook"),
+            batches: named("batch"),
+            windows: named("window"),
+        }
+    }
+
+    /// The generator of the sample at `address`.
+    #[inline]
+    fn sample(&self, address: (u64, u64)) -> Generator {
+        self.draws.fold_in(address.0).fold_in(address.1)
+    }
+
+    /// The generator of the batch whose first sample is the one at `address`.
+    pub(crate) fn batch(&self, address: (u64, u64)) -> Generator {
+        self.batches.fold_in(address.0).fold_in(address.1)
+    }
+
+    /// What shuffles window `address.1` of shard `address.0`.
+    pub(crate) fn window(&self, address: (u64, u64)) -> Generator {
+        self.windows.fold_in(address.0).fold_in(address.1)
     }
 
     /// What libraries are seeded with before the sample at `address`.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use samebits_rng::Generator;
 
 use crate::sampler::digest;
-use crate::{Error, Result, SampleContext};
+use crate::{BatchContext, Error, Result, SampleContext};
 
 mod combine;
 
@@ -31,6 +31,22 @@ pub trait Dataset: Send + Sync + 'static {
     /// Whatever can go wrong while loading; [`Error::other`] wraps foreign errors. The loader
     /// adds worker, batch and sample.
     fn get(&self, index: usize, cx: &mut SampleContext<'_>) -> Result<Self::Item>;
+
+    /// Loads the samples with these indices in their order, if that is cheaper together than one by
+    /// one: with fewer reads, say. The loader hands over whole batches.
+    ///
+    /// `None`, which is also the default, has the loader call [`get`](Dataset::get) for each sample.
+    /// It is the answer to any failure: the loader then finds out which sample fails, and tries that
+    /// one again or leaves it out.
+    ///
+    /// # Determinism
+    ///
+    /// The samples must be those that `get` loads. [`BatchContext::sample`] gives the generator of
+    /// each.
+    fn get_many(&self, indices: &[usize], cx: &mut BatchContext<'_>) -> Option<Vec<Self::Item>> {
+        let (_, _) = (indices, cx);
+        None
+    }
 
     /// What identifies the data in a saved state, on one line: its length, and what else is cheap to
     /// tell, such as the names and sizes of files or a digest. A state resumes only with a dataset
@@ -139,6 +155,10 @@ impl<D: Dataset + ?Sized> Dataset for Arc<D> {
     fn get(&self, index: usize, cx: &mut SampleContext<'_>) -> Result<D::Item> {
         (**self).get(index, cx)
     }
+
+    fn get_many(&self, indices: &[usize], cx: &mut BatchContext<'_>) -> Option<Vec<D::Item>> {
+        (**self).get_many(indices, cx)
+    }
 }
 
 impl<D: Dataset + ?Sized> Dataset for Box<D> {
@@ -154,6 +174,10 @@ impl<D: Dataset + ?Sized> Dataset for Box<D> {
 
     fn get(&self, index: usize, cx: &mut SampleContext<'_>) -> Result<D::Item> {
         (**self).get(index, cx)
+    }
+
+    fn get_many(&self, indices: &[usize], cx: &mut BatchContext<'_>) -> Option<Vec<D::Item>> {
+        (**self).get_many(indices, cx)
     }
 }
 

@@ -27,6 +27,13 @@ pub enum Place {
     },
     /// A byte offset, counted from 0.
     Offset(u64),
+    /// A row of a Parquet file, counted from 0 in its row group.
+    Row {
+        /// The row group, counted from 0.
+        group: usize,
+        /// The row.
+        row: u64,
+    },
 }
 
 impl fmt::Display for Place {
@@ -35,6 +42,7 @@ impl fmt::Display for Place {
             Place::Line(line) => write!(f, "line {line}"),
             Place::Field { line, column } => write!(f, "line {line}, column {column}"),
             Place::Offset(offset) => write!(f, "offset {offset}"),
+            Place::Row { group, row } => write!(f, "row group {group}, row {row}"),
         }
     }
 }
@@ -99,8 +107,8 @@ pub enum Error {
     },
     /// A number of a file has no exact value of the type asked for.
     #[error(
-        "{op}: {}, offset {offset}: {value} has no exact {wanted}: read the row with `row_f64` or \
-         `row_i64`, or permit rounding with `rounded`",
+        "{op}: {}, {place}: {value} has no exact {wanted}: read another type with `typed`, or permit \
+         rounding with `rounded`",
         path.display()
     )]
     Inexact {
@@ -109,7 +117,7 @@ pub enum Error {
         /// The file, or the name given to the bytes.
         path: PathBuf,
         /// Where the number lies.
-        offset: u64,
+        place: Place,
         /// The number.
         value: String,
         /// The type asked for.

@@ -18,6 +18,22 @@ pub(crate) fn is_packed(name: &Path) -> bool {
     name.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("gz"))
 }
 
+/// A file that is open at its start.
+pub(crate) enum Opened {
+    Plain(File),
+    /// One whose name ends in `.gz`.
+    Packed(MultiGzDecoder<File>),
+}
+
+pub(crate) fn open(op: &'static str, path: &Path) -> Result<Opened> {
+    let file = File::open(path).map_err(|source| Error::io(op, path, source))?;
+    Ok(if is_packed(path) {
+        Opened::Packed(MultiGzDecoder::new(file))
+    } else {
+        Opened::Plain(file)
+    })
+}
+
 /// The content of a file of at most `most` bytes; unpacked if the name ends in `.gz`.
 pub(crate) fn read(op: &'static str, path: &Path, most: usize) -> Result<Vec<u8>> {
     let file = File::open(path).map_err(|source| Error::io(op, path, source))?;

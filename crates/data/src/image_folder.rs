@@ -124,20 +124,46 @@ impl Dataset for ImageFolder {
             len: self.files.len(),
         })?;
         let bytes = file::read(OP, path, MOST_BYTES)?;
-        // The content decides, not the file's name. The reader's own limit of 512 MiB for an
-        // image keeps a short file from claiming more.
-        let image = ImageReader::new(Cursor::new(bytes)).with_guessed_format();
-        let image = image.map_err(Into::into).and_then(ImageReader::decode).map_err(|error| {
-            let place = Place::Offset(0);
-            Error::malformed(OP, path, place, "a PNG, BMP or PNM image", error.to_string())
-        })?;
-        let (width, height) = (image.width() as usize, image.height() as usize);
-        let (channels, pixels) = match self.channels {
-            Channels::Grey => (1, image.into_luma8().into_raw()),
-            Channels::Rgb => (3, image.into_rgb8().into_raw()),
-        };
-        Ok((Image { width, height, channels, pixels }, *class))
+        Ok((decode(OP, path, &bytes, self.channels)?, *class))
     }
+}
+
+impl Image {
+    /// Decodes an image in PNG, BMP or a format of the PNM family, such as a field of a
+    /// [`TarSample`](crate::TarSample); errors call it `name`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Malformed`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use samebits_data::{Channels, Image};
+    ///
+    /// let image = Image::decode("1.pgm", b"P5 2 1 255\n\x07\x09", Channels::Grey)?;
+    /// assert_eq!((image.width, image.pixels), (2, vec![7, 9]));
+    /// # Ok::<(), samebits_data::Error>(())
+    /// ```
+    pub fn decode(name: impl AsRef<Path>, bytes: &[u8], channels: Channels) -> Result<Self> {
+        decode("image", name.as_ref(), bytes, channels)
+    }
+}
+
+/// The content decides on the format, not the file's name. The reader's own limit of 512 MiB for an
+/// image keeps a short file from claiming more.
+fn decode(op: &'static str, path: &Path, bytes: &[u8], channels: Channels) -> Result<Image> {
+    let image = ImageReader::new(Cursor::new(bytes)).with_guessed_format();
+    let image = image.map_err(Into::into).and_then(ImageReader::decode).map_err(|error| {
+        let place = Place::Offset(0);
+        Error::malformed(op, path, place, "a PNG, BMP or PNM image", error.to_string())
+    })?;
+    let (width, height) = (image.width() as usize, image.height() as usize);
+    let (channels, pixels) = match channels {
+        Channels::Grey => (1, image.into_luma8().into_raw()),
+        Channels::Rgb => (3, image.into_rgb8().into_raw()),
+    };
+    Ok(Image { width, height, channels, pixels })
 }
 
 /// What is in a folder, sorted by name: the system's order may be any.

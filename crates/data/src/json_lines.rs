@@ -5,12 +5,12 @@ use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use samebits_numerics::memory;
 use serde::de::DeserializeOwned;
 
-use crate::memory::{had, reserve};
+use crate::memory::reserve;
 use crate::source::Source;
-use crate::stream::lines::{LONGEST, Line, LineReader, describe, too_long, without_end};
+use crate::stream::files::Files;
+use crate::stream::lines::{LONGEST, Line, LineReader, too_long, without_end};
 use crate::{Dataset, Error, Place, Records, Result, SampleContext, ShardedDataset};
 
 const OP: &str = "json lines";
@@ -114,14 +114,10 @@ impl<T: DeserializeOwned + Send + 'static> Dataset for JsonLines<T> {
     }
 
     fn describe(&self) -> String {
-        // The name, not the folder: a dataset may move between a save and a resume.
-        let name = self.source.path().file_name().unwrap_or_default().display();
-        let (size, digest) = (self.source.len(), self.source.digest_of_ends());
-        let lines = self.ends.len();
-        format!("{OP} {name:?} of {size} bytes, digest of its ends {digest:016x}, {lines} lines")
+        format!("{}, {} lines", self.source.describe(OP), self.ends.len())
     }
 
-    fn get(&self, index: usize, _: &mut SampleContext<'_>) -> Result<T> {
+    fn get(&self, index: usize, cx: &mut SampleContext<'_>) -> Result<T> {
         let Some(&end) = self.ends.get(index) else {
             return Err(Error::IndexOutOfRange { op: OP, index, len: self.ends.len() });
         };
@@ -133,9 +129,9 @@ impl<T: DeserializeOwned + Send + 'static> Dataset for JsonLines<T> {
         if size > self.longest.saturating_add(2) {
             return Err(too_long());
         }
-        let mut line = had(OP, memory::zeroed(size))?;
-        self.source.read_at(OP, start, &mut line)?;
-        let line = without_end(&line);
+        let line = cx.worker().scratch();
+        self.source.read_into(OP, start, size, line)?;
+        let line = without_end(line);
         if line.len() > self.longest {
             return Err(too_long());
         }
@@ -163,7 +159,7 @@ impl<T: DeserializeOwned + Send + 'static> Dataset for JsonLines<T> {
 /// ```
 #[derive(Clone, Debug)]
 pub struct JsonShards<T> {
-    paths: Vec<PathBuf>,
+    files: Files,
     longest: usize,
     value: PhantomData<fn() -> T>,
 }
@@ -171,7 +167,7 @@ pub struct JsonShards<T> {
 impl<T: DeserializeOwned + Send + 'static> JsonShards<T> {
     /// The lines of these files.
     pub fn new(paths: Vec<PathBuf>) -> Self {
-        JsonShards { paths, longest: LONGEST, value: PhantomData }
+        JsonShards { files: Files::new(OP, paths), longest: LONGEST, value: PhantomData }
     }
 
     /// Sets the most bytes that a line may have; 16 MiB by default. A longer line is
@@ -187,15 +183,15 @@ impl<T: DeserializeOwned + Send + 'static> ShardedDataset for JsonShards<T> {
     type Item = T;
 
     fn shards(&self) -> usize {
-        self.paths.len()
+        self.files.count()
     }
 
     fn describe(&self) -> String {
-        describe(OP, &self.paths)
+        self.files.describe()
     }
 
     fn open(&self, shard: usize, skip: u64) -> Result<Records<Line>> {
-        Ok(Box::new(LineReader::open(OP, &self.paths, shard, skip, self.longest)?))
+        Ok(Box::new(LineReader::open(OP, &self.files, shard, skip, self.longest)?))
     }
 
     fn sample(&self, raw: Line, _: &mut SampleContext<'_>) -> Result<T> {

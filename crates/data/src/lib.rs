@@ -38,6 +38,8 @@ mod json_lines;
 mod level;
 mod loader;
 mod memory;
+#[cfg(feature = "parquet")]
+mod parquet;
 #[cfg(feature = "progress")]
 mod progress;
 mod pytorch;
@@ -50,7 +52,7 @@ mod tar;
 mod transform;
 
 pub use collate::{Collate, Keep, Stack, Stackable, Stacked};
-pub use context::{SampleContext, SeedHook, SeedScope, WorkerContext, WorkerInfo};
+pub use context::{BatchContext, SampleContext, SeedHook, SeedScope, WorkerContext, WorkerInfo};
 pub use csv::{CsvOptions, Label};
 pub use dataset::{Concat, Dataset, DatasetExt, Map, Memory, Subset, Table, Zip};
 pub use error::{BoxError, Error, Place, Result};
@@ -62,11 +64,13 @@ pub use level::Determinism;
 pub use loader::{
     Batch, DataLoader, Epoch, LoadReport, LoaderBuilder, LoaderState, Seeding, WorkerState,
 };
+#[cfg(feature = "parquet")]
+pub use parquet::{Parquet, ParquetRow, ParquetShards};
 #[cfg(feature = "progress")]
 pub use progress::Progress;
 pub use pytorch::{PyTorch, PyTorchDistributed, TorchGenerator};
 pub use retry::{Retry, Skipped};
-pub use rows::{ByteOrder, Element, Labels, Rows, Windows};
+pub use rows::{ByteOrder, Element, Labels, Rows, Value, Windows};
 pub use sampler::{
     BatchSampler, Bijective, Order, Sampler, Sequential, Shard, Shuffled, ShuffledSubset, Tail,
     Weighted, WithReplacement,
@@ -76,4 +80,7 @@ pub use stream::{
     StreamLoader, StreamLoaderBuilder, StreamState,
 };
 pub use tar::{Tar, TarSample, TarShards};
-pub use transform::{Image, Normalize, RandomCrop, RandomHorizontalFlip};
+pub use transform::{
+    Affine, ColorJitter, CutMix, Image, Interpolation, MixUp, Normalize, RandomAffine, RandomCrop,
+    RandomHorizontalFlip,
+};

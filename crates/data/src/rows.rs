@@ -1,5 +1,6 @@
 //! Rows of numbers in binary files: IDX, safetensors, and bare arrays.
 
+use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -7,26 +8,27 @@ use samebits_numerics::memory;
 
 use crate::memory::had;
 use crate::source::Source;
-use crate::{Dataset, Error, Place, Result, SampleContext};
+use crate::{BatchContext, Dataset, Error, Place, Result, SampleContext};
 
 mod element;
 mod idx;
 mod safetensors;
 mod windows;
 
-pub use element::Element;
+#[cfg(feature = "parquet")]
+pub(crate) use element::Number;
+pub use element::{Element, Value};
 pub use windows::Windows;
-
-use element::Number;
 
 /// A dataset of equally shaped rows in a file, read when they are asked for.
 ///
-/// A sample is the row's values as `f32`. A value that `f32` does not hold exactly, such as an
-/// identifier above 2^24, is [`Error::Inexact`], unless [`rounded`](Rows::rounded) permits rounding.
+/// A sample is the row's values as `f32`, or as the type that [`typed`](Rows::typed) asks for. A
+/// value that the type does not hold exactly, such as an identifier above 2^24, is
+/// [`Error::Inexact`], unless [`rounded`](Rows::rounded) permits rounding.
 /// [`into_labels`](Rows::into_labels) reads single integers instead, and
-/// [`into_windows`](Rows::into_windows) windows of them;
-/// [`row_i64`](Rows::row_i64), [`row_f64`](Rows::row_f64) and [`row_bytes`](Rows::row_bytes) read
-/// one row in another form.
+/// [`into_windows`](Rows::into_windows) windows of them.
+///
+/// A loader reads the rows of a batch that lie side by side at once.
 ///
 /// A file whose name ends in `.gz` is unpacked into memory, up to 4 GiB; a larger one must be
 /// unpacked on disk. Every other file is read where it lies, whatever its first bytes are.
@@ -58,7 +60,7 @@ use element::Number;
 /// # Ok::<(), samebits_data::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Rows {
+pub struct Rows<T = f32> {
     op: &'static str,
     source: Arc<Source>,
     /// Where the first row begins.
@@ -70,8 +72,9 @@ pub struct Rows {
     shape: Vec<usize>,
     /// Elements in one row.
     width: usize,
-    /// True if values may be rounded to f32.
+    /// True if values may be rounded to `T`.
     rounds: bool,
+    value: PhantomData<fn() -> T>,
 }
 
 /// In which order a file keeps the bytes of a number.
@@ -167,7 +170,34 @@ impl Rows {
             shape: shape.to_vec(),
             width,
             rounds: false,
+            value: PhantomData,
         })
+    }
+}
+
+impl<T: Value> Rows<T> {
+    /// The same rows with values of type `U`. Those that `U` does not hold exactly are
+    /// [`Error::Inexact`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use samebits_data::{DataLoader, Rows};
+    ///
+    /// // Two images of 1×2 pixels in MNIST's format.
+    /// let images = [0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 2, 9, 8, 7, 6];
+    /// let images = Rows::parse_idx("images", images.to_vec())?.typed::<u8>();
+    /// assert_eq!(images.row(1)?, [7, 6]);
+    /// let loader = DataLoader::builder(images).batch_size(2).build()?;
+    /// let batch = loader.epoch(0).next().unwrap()?.data;
+    /// assert_eq!(batch.values, [9_u8, 8, 7, 6]);
+    /// # Ok::<(), samebits_data::Error>(())
+    /// ```
+    #[must_use]
+    pub fn typed<U: Value>(self) -> Rows<U> {
+        let Rows { op, source, start, element, order, len, shape, width, .. } = self;
+        let (rounds, value) = (false, PhantomData);
+        Rows { op, source, start, element, order, len, shape, width, rounds, value }
     }
 
     /// The shape of one row; empty for single numbers.
@@ -187,66 +217,65 @@ impl Rows {
     /// [`Error::IndexOutOfRange`], [`Error::Io`], and [`Error::Malformed`] if the file has
     /// become shorter.
     pub fn row_bytes(&self, index: usize) -> Result<Vec<u8>> {
-        if index >= self.len {
-            return Err(Error::IndexOutOfRange { op: self.op, index, len: self.len });
-        }
-        self.bytes_at(self.offset(index), self.width)
-    }
-
-    /// Where row `index`, which is below the length, begins.
-    fn offset(&self, index: usize) -> u64 {
-        self.start + index as u64 * (self.width * self.element.size()) as u64
-    }
-
-    /// The bytes of `count` numbers from `offset` on.
-    fn bytes_at(&self, offset: u64, count: usize) -> Result<Vec<u8>> {
-        let size = count.saturating_mul(self.element.size());
-        let mut bytes = had(self.op, memory::zeroed(size))?;
-        self.source.read_at(self.op, offset, &mut bytes)?;
+        let mut bytes = Vec::new();
+        self.read(self.offset(index)?, self.width, &mut bytes)?;
         Ok(bytes)
     }
 
-    /// The values of row `index` as `f64`.
+    /// The values of row `index`.
     ///
     /// # Errors
     ///
-    /// As for [`row_bytes`](Rows::row_bytes), and [`Error::Inexact`] for integers that `f64` would
-    /// round.
-    pub fn row_f64(&self, index: usize) -> Result<Vec<f64>> {
-        self.exact(self.offset(index), &self.row_bytes(index)?, "f64", Number::to_f64)
+    /// As for [`row_bytes`](Rows::row_bytes), and [`Error::Inexact`].
+    pub fn row(&self, index: usize) -> Result<Vec<T>> {
+        self.values_at(self.offset(index)?, self.width, &mut Vec::new())
     }
 
-    /// The values of row `index` as `i64`.
-    ///
-    /// # Errors
-    ///
-    /// As for [`row_bytes`](Rows::row_bytes), and [`Error::Inexact`] for values that are no `i64`.
-    pub fn row_i64(&self, index: usize) -> Result<Vec<i64>> {
-        self.exact(self.offset(index), &self.row_bytes(index)?, "i64", Number::to_i64)
+    /// Where row `index` begins.
+    fn offset(&self, index: usize) -> Result<u64> {
+        if index >= self.len {
+            return Err(Error::IndexOutOfRange { op: self.op, index, len: self.len });
+        }
+        Ok(self.start + index as u64 * self.row_bytes_count() as u64)
     }
 
-    /// The values in `bytes`, which lie at `offset`, if each has an exact value of the type.
-    fn exact<T>(
-        &self,
-        offset: u64,
-        bytes: &[u8],
-        wanted: &'static str,
-        convert: impl Fn(Number) -> Option<T>,
-    ) -> Result<Vec<T>> {
+    fn row_bytes_count(&self) -> usize {
+        self.width * self.element.size()
+    }
+
+    /// Makes `bytes` the bytes of `count` numbers from `offset` on.
+    fn read(&self, offset: u64, count: usize, bytes: &mut Vec<u8>) -> Result<()> {
+        let size = count.saturating_mul(self.element.size());
+        self.source.read_into(self.op, offset, size, bytes)
+    }
+
+    /// `count` values from `offset` on, whose bytes pass through `bytes`.
+    fn values_at(&self, offset: u64, count: usize, bytes: &mut Vec<u8>) -> Result<Vec<T>> {
+        self.read(offset, count, bytes)?;
+        self.values(offset, bytes)
+    }
+
+    /// The values in `bytes`, which lie at `offset`.
+    fn values(&self, offset: u64, bytes: &[u8]) -> Result<Vec<T>> {
         let mut values = had(self.op, memory::with_capacity(bytes.len() / self.element.size()))?;
+        if T::extend(self.element, self.order, bytes, &mut values) {
+            return Ok(values);
+        }
+        let convert = if self.rounds { T::nearest } else { T::exact };
         for (place, number) in self.element.numbers(self.order, bytes).enumerate() {
             values.push(convert(number).ok_or_else(|| Error::Inexact {
                 op: self.op,
                 path: self.source.path().to_owned(),
-                offset: offset + (place * self.element.size()) as u64,
+                place: Place::Offset(offset + (place * self.element.size()) as u64),
                 value: number.to_string(),
-                wanted,
+                wanted: T::NAME,
             })?);
         }
         Ok(values)
     }
 
-    /// The same rows, with values that `f32` does not hold exactly rounded to nearest.
+    /// The same rows, with values that a floating-point `T` does not hold exactly rounded to
+    /// nearest. Integers are never rounded.
     #[must_use]
     pub fn rounded(self) -> Self {
         Rows { rounds: true, ..self }
@@ -259,11 +288,12 @@ impl Rows {
     /// [`Error::InvalidOption`] if a row holds more than one number or no integer.
     pub fn into_labels(self) -> Result<Labels> {
         self.check_integers("labels")?;
-        Ok(Labels { rows: self })
+        Ok(Labels { rows: self.typed() })
     }
 
     /// Windows of `length` consecutive integers, one every `stride`: the samples of a language
-    /// model in a file of tokens. Integers behind the last whole window are left out.
+    /// model in a file of tokens. Integers behind the last whole window are left out. The samples
+    /// are `i64`, or what [`Windows::typed`] asks for.
     ///
     /// # Errors
     ///
@@ -287,7 +317,7 @@ impl Rows {
     /// ```
     pub fn into_windows(self, length: usize, stride: usize) -> Result<Windows> {
         self.check_integers("windows")?;
-        Windows::new(self, length, stride)
+        Windows::new(self.typed(), length, stride)
     }
 
     /// Refuses rows that are not one integer each.
@@ -301,38 +331,59 @@ impl Rows {
     }
 }
 
-impl Dataset for Rows {
-    type Item = Vec<f32>;
+impl<T: Value> Dataset for Rows<T> {
+    type Item = Vec<T>;
 
     fn len(&self) -> usize {
         self.len
     }
 
     fn describe(&self) -> String {
-        // The name, not the folder: a dataset may move between a save and a resume.
-        let name = self.source.path().file_name().unwrap_or_default().display();
         let (op, shape, element) = (self.op, &self.shape, self.element);
-        let (size, digest) = (self.source.len(), self.source.digest_of_ends());
         format!(
-            "{op} {name:?} of {size} bytes, digest of its ends {digest:016x}, {} rows of \
-             {element:?} {shape:?} from {}",
-            self.len, self.start
+            "{}, {} rows of {element:?} {shape:?} from {}",
+            self.source.describe(op),
+            self.len,
+            self.start
         )
     }
 
-    fn get(&self, index: usize, _: &mut SampleContext<'_>) -> Result<Vec<f32>> {
-        let bytes = self.row_bytes(index)?;
-        match self.element.exceeds_f32() && !self.rounds {
-            true => self.exact(self.offset(index), &bytes, "f32", Number::to_f32),
-            false => Ok(self.element.to_f32(self.order, &bytes)),
+    fn get(&self, index: usize, cx: &mut SampleContext<'_>) -> Result<Vec<T>> {
+        self.values_at(self.offset(index)?, self.width, cx.worker().scratch())
+    }
+
+    fn get_many(&self, indices: &[usize], cx: &mut BatchContext<'_>) -> Option<Vec<Vec<T>>> {
+        let mut order = had(self.op, memory::collected(0..indices.len())).ok()?;
+        order.sort_by_key(|&place| indices[place]);
+        let mut rows = had(self.op, memory::collected(indices.iter().map(|_| Vec::new()))).ok()?;
+        let size = self.row_bytes_count();
+        let follows = |&a: &usize, &b: &usize| indices[b] - indices[a] <= 1;
+        for run in order.chunk_by(follows) {
+            // However wide the batch, a read has a bounded size.
+            for run in run.chunks((MOST_AT_ONCE / size).max(1)) {
+                let first = indices[run[0]];
+                let count = indices[run[run.len() - 1]] - first + 1;
+                // The last row is looked at too: a run may end behind the last one.
+                let (start, _) = (self.offset(first).ok()?, self.offset(first + count - 1).ok()?);
+                let bytes = cx.worker().scratch();
+                self.read(start, count * self.width, bytes).ok()?;
+                for &place in run {
+                    let at = (indices[place] - first) * size;
+                    rows[place] = self.values(start + at as u64, &bytes[at..at + size]).ok()?;
+                }
+            }
         }
+        Some(rows)
     }
 }
+
+/// The most bytes that are read at once for several rows.
+const MOST_AT_ONCE: usize = 1 << 20;
 
 /// A dataset of integers in a file; see [`Rows::into_labels`].
 #[derive(Clone, Debug)]
 pub struct Labels {
-    rows: Rows,
+    rows: Rows<i64>,
 }
 
 impl Dataset for Labels {
@@ -346,9 +397,13 @@ impl Dataset for Labels {
         self.rows.describe()
     }
 
-    fn get(&self, index: usize, _: &mut SampleContext<'_>) -> Result<i64> {
+    fn get(&self, index: usize, cx: &mut SampleContext<'_>) -> Result<i64> {
         // `into_labels` has seen that a row has one value.
-        Ok(self.rows.row_i64(index)?[0])
+        Ok(self.rows.get(index, cx)?[0])
+    }
+
+    fn get_many(&self, indices: &[usize], cx: &mut BatchContext<'_>) -> Option<Vec<i64>> {
+        Some(self.rows.get_many(indices, cx)?.into_iter().map(|row| row[0]).collect())
     }
 }
 

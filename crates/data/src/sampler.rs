@@ -77,7 +77,8 @@ impl Sampler for Sequential {
     }
 }
 
-/// All samples once, in random order. The plan of an epoch takes 8 bytes per sample.
+/// All samples once, in random order. The plan of an epoch takes 8 bytes per sample on each rank, so
+/// beyond 10^8 samples take [`Bijective`]; above 2^27 a warning is logged.
 ///
 /// # Examples
 ///
@@ -100,6 +101,13 @@ impl Sampler for Shuffled {
     }
 
     fn order(&self, len: usize, _: u64, generator: &Generator) -> Result<Order> {
+        if len > 1 << 27 {
+            tracing::warn!(
+                samples = len,
+                bytes = len.saturating_mul(size_of::<usize>()),
+                "shuffled sampler: lists all samples; `sampler(Bijective)` shuffles without a list"
+            );
+        }
         Ok(permutation("shuffled sampler", len, generator)?.into())
     }
 

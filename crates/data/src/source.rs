@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::file::{self, MOST_BYTES};
+use crate::memory::reserve;
 use crate::sampler::digest;
 use crate::{Error, Place, Result};
 
@@ -28,9 +29,13 @@ impl Source {
         if file::is_packed(path) {
             return Ok(Source::of(path.to_path_buf(), file::read(op, path, MOST_BYTES)?));
         }
-        let fail = |source| Error::io(op, path, source);
-        let file = File::open(path).map_err(fail)?;
-        let len = file.metadata().map_err(fail)?.len();
+        let file = File::open(path).map_err(|source| Error::io(op, path, source))?;
+        Source::of_file(op, path, file)
+    }
+
+    /// Takes an open file as it is.
+    pub(crate) fn of_file(op: &'static str, path: &Path, file: File) -> Result<Self> {
+        let len = file.metadata().map_err(|source| Error::io(op, path, source))?.len();
         Ok(Source { path: path.to_path_buf(), len, bytes: Bytes::File(file) })
     }
 
@@ -79,9 +84,31 @@ impl Source {
         Ok(())
     }
 
+    /// Makes `out` the `size` bytes from `offset` on.
+    pub(crate) fn read_into(
+        &self,
+        op: &'static str,
+        offset: u64,
+        size: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        out.clear();
+        reserve(op, out, size)?;
+        out.resize(size, 0);
+        self.read_at(op, offset, out)
+    }
+
+    /// What identifies the file in a saved state.
+    pub(crate) fn describe(&self, op: &str) -> String {
+        // The name, not the folder: a dataset may move between a save and a resume.
+        let name = self.path.file_name().unwrap_or_default().display();
+        let (size, digest) = (self.len, self.digest_of_ends());
+        format!("{op} {name:?} of {size} bytes, digest of its ends {digest:016x}")
+    }
+
     /// A digest of the first and the last bytes; enough to tell files of one size apart that hold
     /// other numbers, without reading them.
-    pub(crate) fn digest_of_ends(&self) -> u64 {
+    fn digest_of_ends(&self) -> u64 {
         const END: u64 = 1 << 16;
         let mut bytes = [0; END as usize];
         let mut words = Vec::new();

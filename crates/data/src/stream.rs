@@ -21,8 +21,10 @@ use crate::{
 };
 
 mod epoch;
+pub(crate) mod files;
 pub(crate) mod lines;
 mod task;
+mod window;
 
 pub use epoch::StreamEpoch;
 pub use lines::Lines;
@@ -196,6 +198,7 @@ pub(crate) struct Config<D, C> {
     batch_size: usize,
     drop_last: bool,
     shuffle: bool,
+    window: usize,
     lanes: usize,
     seeding: Seeding,
     hooks: Hooks,
@@ -234,6 +237,9 @@ pub struct StreamState {
     pub dataset: String,
     /// True if the shards are shuffled.
     pub shuffle: bool,
+    /// How many records of a shard are shuffled at a time; 1 keeps their order.
+    #[serde(default = "unshuffled")]
+    pub window: usize,
     /// Where seeds come from.
     pub seeding: Seeding,
     /// How many workers the loader had.
@@ -258,9 +264,16 @@ pub struct LaneState {
     pub ended: bool,
 }
 
+/// The window of states that were saved before there were windows.
+fn unshuffled() -> usize {
+    1
+}
+
 const OP: &str = "stream loader";
 /// Version 1 had other generators of shards and records.
 const VERSION: u32 = 2;
+/// A larger window is a mistake: its records are in memory.
+const MOST_IN_WINDOW: usize = 1 << 24;
 /// More lanes than this are a mistake: each keeps a shard open.
 const MOST_LANES: usize = 1 << 16;
 /// Counters of saved states stay below this, so that counting on from them cannot overflow.
@@ -308,6 +321,7 @@ impl<D: ShardedDataset, C: Collate<D::Item>> StreamLoader<D, C> {
         same("seeding", format!("{:?}", own.seeding), format!("{:?}", state.seeding))?;
         same("dataset", &own.dataset, &state.dataset)?;
         same("shuffle", own.shuffle, state.shuffle)?;
+        same("window", own.window, state.window)?;
         same("number of lanes", own.lanes.len(), state.lanes.len())?;
         let lanes = state.lanes.iter().map(|lane| ("records", lane.records));
         for (field, count) in
@@ -368,6 +382,7 @@ impl<D: ShardedDataset, C> Config<D, C> {
             lanes: vec![LaneState::default(); self.lanes],
             dataset: self.identity.clone(),
             shuffle: self.shuffle,
+            window: self.window,
             seeding: self.seeding.clone(),
             worker_count: self.workers,
             workers: Vec::new(),
@@ -386,6 +401,7 @@ impl<D: ShardedDataset, C: Collate<D::Item>> StreamLoaderBuilder<D, C> {
                 batch_size: 1,
                 drop_last: false,
                 shuffle: false,
+                window: 1,
                 lanes: 4,
                 seeding: Seeding::Addressed(Generator::new(0)),
                 hooks: Hooks::default(),
@@ -412,9 +428,24 @@ impl<D: ShardedDataset, C: Collate<D::Item>> StreamLoaderBuilder<D, C> {
     }
 
     /// `true` reads the shards of each epoch in a random order of its own. The records of a
-    /// shard stay in their order.
+    /// shard stay in their order, unless a [`window`](Self::window) shuffles them.
     pub fn shuffle(mut self, shuffle: bool) -> Self {
         self.config.shuffle = shuffle;
+        self
+    }
+
+    /// Shuffles the records of each shard in windows of `records`, at most 2^24: the first that
+    /// many, then the next. 1, the default, keeps their order. Each lane holds a window in memory.
+    ///
+    /// # Determinism
+    ///
+    /// Window *w* of shard *s* is shuffled by the permutation that
+    /// `derive("record").derive("window").fold_in(e).fold_in(s).fold_in(w)` draws in epoch *e*, whatever
+    /// the lanes, the workers and the place of a resume. A stream that is resumed within a window reads that window again.
+    /// WebDataset's and torchdata's shufflers swap each record into a buffer instead, so a record may
+    /// stay behind for long, and a resume would need all of the buffer.
+    pub fn window(mut self, records: usize) -> Self {
+        self.config.window = records;
         self
     }
 
@@ -500,6 +531,10 @@ impl<D: ShardedDataset, C: Collate<D::Item>> StreamLoaderBuilder<D, C> {
             let expected = format!("must be from 1 to {MOST_LANES}");
             return Err(Error::option(OP, "number of lanes", config.lanes, expected));
         }
+        if config.window == 0 || config.window > MOST_IN_WINDOW {
+            let expected = format!("must be from 1 to {MOST_IN_WINDOW}");
+            return Err(Error::option(OP, "window", config.window, expected));
+        }
         config.identity =
             called(OP, "the dataset's description", || Ok(config.dataset.describe()))?;
         config.hooks.check(config.level)?;
@@ -524,6 +559,7 @@ impl<D: ShardedDataset, C> Config<D, C> {
         f.debug_struct(name)
             .field("dataset", &self.identity)
             .field("batch_size", &self.batch_size)
+            .field("window", &self.window)
             .field("lanes", &self.lanes)
             .field("seeding", &self.seeding)
             .field("workers", &self.workers)

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::file::Opened;
 use crate::memory::reserve;
 use crate::source::Source;
-use crate::stream::lines::describe;
+use crate::stream::files::Files;
 use crate::{Dataset, Error, Place, Records, Result, SampleContext, ShardedDataset};
 
 mod input;
@@ -163,13 +164,7 @@ impl Dataset for Tar {
     }
 
     fn describe(&self) -> String {
-        // The name, not the folder: a dataset may move between a save and a resume.
-        let name = self.source.path().file_name().unwrap_or_default().display();
-        let (size, digest) = (self.source.len(), self.source.digest_of_ends());
-        let samples = self.index.ends.len();
-        format!(
-            "{OP} {name:?} of {size} bytes, digest of its ends {digest:016x}, {samples} samples"
-        )
+        format!("{}, {} samples", self.source.describe(OP), self.index.ends.len())
     }
 
     fn get(&self, index: usize, _: &mut SampleContext<'_>) -> Result<TarSample> {
@@ -237,14 +232,14 @@ impl Building {
 /// Decode the fields with [`map`](crate::ShardedDatasetExt::map).
 #[derive(Clone, Debug)]
 pub struct TarShards {
-    paths: Vec<PathBuf>,
+    files: Files,
     most: usize,
 }
 
 impl TarShards {
     /// The samples of these files.
     pub fn new(paths: Vec<PathBuf>) -> Self {
-        TarShards { paths, most: MOST_BYTES }
+        TarShards { files: Files::new(OP, paths), most: MOST_BYTES }
     }
 
     /// Sets the most bytes that the fields of a sample may have together; 256 MiB by default. A
@@ -260,23 +255,20 @@ impl ShardedDataset for TarShards {
     type Item = TarSample;
 
     fn shards(&self) -> usize {
-        self.paths.len()
+        self.files.count()
     }
 
     fn describe(&self) -> String {
-        describe(OP, &self.paths)
+        self.files.describe()
     }
 
     fn open(&self, shard: usize, skip: u64) -> Result<Records<TarSample>> {
-        let len = self.paths.len();
-        let path =
-            self.paths.get(shard).ok_or(Error::IndexOutOfRange { op: OP, index: shard, len })?;
-        match crate::file::is_packed(path) {
-            true => Samples::open(Packed::open(path)?, skip, self.most),
-            false => {
-                let source = Arc::new(Source::open(OP, path)?);
-                Samples::open(Placed::new(source), skip, self.most)
+        match self.files.open(shard)? {
+            (path, Opened::Plain(file)) => {
+                let source = Source::of_file(OP, path, file)?;
+                Samples::open(Placed::new(Arc::new(source)), skip, self.most)
             }
+            (path, Opened::Packed(file)) => Samples::open(Packed::new(path, file), skip, self.most),
         }
     }
 

@@ -7,6 +7,14 @@
 use samebits_numerics::memory;
 use samebits_rng::Generator;
 
+mod affine;
+mod jitter;
+mod mix;
+
+pub use affine::{Affine, Interpolation, RandomAffine};
+pub use jitter::ColorJitter;
+pub use mix::{CutMix, MixUp};
+
 use crate::memory::had;
 use crate::{Error, Result};
 
@@ -38,6 +46,32 @@ impl Image {
         let expected = format!("must be {height} * {width} * {channels}");
         Err(Error::option(op, "number of bytes", pixels.len(), expected))
     }
+}
+
+/// A number in [0, 1): the upper 24 bits of `word`.
+fn unit(word: u32) -> f64 {
+    f64::from(word >> 8) * (1.0 / f64::from(1 << 24))
+}
+
+/// A number from `low` to `high`.
+fn between([low, high]: [f64; 2], word: u32) -> f64 {
+    low + (high - low) * unit(word)
+}
+
+/// Sees whether `range` is an ascending one of finite numbers, from `least` on.
+fn check_range(
+    op: &'static str,
+    option: &'static str,
+    range: [f64; 2],
+    least: f64,
+) -> Result<[f64; 2]> {
+    let [low, high] = range;
+    if low >= least && low <= high && high.is_finite() && low.is_finite() {
+        return Ok(range);
+    }
+    let from = if least.is_finite() { format!(", from {least} on") } else { String::new() };
+    let expected = format!("must be two ascending, finite numbers{from}");
+    Err(Error::option(op, option, format!("{low} to {high}"), expected))
 }
 
 /// Mirrors an image left to right, with a probability.
@@ -95,7 +129,7 @@ impl RandomHorizontalFlip {
     pub fn apply(&self, mut image: Image, generator: &mut Generator) -> Result<Image> {
         image.check("random horizontal flip")?;
         let [word, ..] = generator.next_block();
-        if f64::from(word >> 8) * (1.0 / f64::from(1 << 24)) < self.p && !image.pixels.is_empty() {
+        if unit(word) < self.p && !image.pixels.is_empty() {
             let channels = image.channels;
             for row in image.pixels.chunks_exact_mut(image.width * channels) {
                 row.reverse();

@@ -7,10 +7,11 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use proptest::prelude::*;
 use samebits_data::{
-    ByteOrder, CsvOptions, DataLoader, Dataset, DatasetExt, Element, Error, Label, Lines,
-    LoaderState, Memory, Place, Result, Rows, SampleContext, StreamLoader, StreamState,
-    WorkerContext,
+    BatchSampler, ByteOrder, CsvOptions, DataLoader, Dataset, DatasetExt, Element, Error, Keep,
+    Label, Lines, LoaderState, Memory, Place, Result, Retry, Rows, SampleContext, StreamLoader,
+    StreamState, WorkerContext,
 };
+use samebits_rng::Generator;
 
 fn get<D: Dataset>(data: &D, index: usize) -> Result<D::Item> {
     let mut worker = WorkerContext::detached();
@@ -149,22 +150,22 @@ fn numbers_are_exact_unless_rounding_is_permitted() {
     assert_eq!(
         get(&rows, 1).unwrap_err().to_string(),
         format!(
-            "raw rows: {}, offset 8: 0.1 has no exact f32: read the row with `row_f64` or \
-             `row_i64`, or permit rounding with `rounded`",
+            "raw rows: {}, offset 8: 0.1 has no exact f32: read another type with `typed`, or \
+             permit rounding with `rounded`",
             path.display()
         )
     );
     assert!(get(&rows, 2).unwrap()[0].is_nan());
-    assert_eq!(rows.row_f64(1).unwrap(), [0.1]);
-    assert!(rows.row_i64(0).is_err());
+    assert_eq!(rows.clone().typed::<f64>().row(1).unwrap(), [0.1]);
+    assert!(rows.clone().typed::<i64>().row(0).is_err());
     assert_eq!(get(&rows.rounded(), 1).unwrap(), [0.1_f32]);
     let ids = [i64::MAX, (1 << 53) + 1, -3];
     fs::write(&path, ids.map(i64::to_le_bytes).concat()).unwrap();
     let rows = Rows::open_raw(&path, 0, Element::I64, ByteOrder::Little, &[3]).unwrap();
-    assert_eq!(rows.row_i64(0).unwrap(), ids);
-    assert!(rows.row_f64(0).is_err());
+    assert_eq!(rows.clone().typed::<i64>().row(0).unwrap(), ids);
+    assert!(rows.clone().typed::<f64>().row(0).is_err());
     let rows = Rows::open_raw(&path, 0, Element::U64, ByteOrder::Little, &[3]).unwrap();
-    assert!(rows.row_i64(0).is_err());
+    assert!(rows.typed::<i64>().row(0).is_err());
 }
 
 #[test]
@@ -320,7 +321,7 @@ fn read_rows(rows: Result<Rows>) {
             Ok(row) => assert_eq!(row.len(), rows.shape().iter().product::<usize>()),
             Err(error) => assert!(matches!(error, Error::Inexact { .. }), "{error}"),
         }
-        let _ = (rows.row_i64(index), rows.row_f64(index));
+        let _ = (rows.clone().typed::<i64>().row(index), rows.clone().typed::<f64>().row(index));
     }
 }
 
@@ -475,5 +476,64 @@ proptest! {
         {
             prop_assert!(epoch.count() <= 5);
         }
+    }
+}
+
+#[test]
+fn batches_that_are_read_at_once_are_what_their_rows_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("n.bin");
+    fs::write(&path, (0..400_u16).flat_map(u16::to_le_bytes).collect::<Vec<_>>()).unwrap();
+    let rows = Rows::open_raw(&path, 0, Element::U16, ByteOrder::Little, &[2]).unwrap();
+    let order = [5, 6, 7, 199, 0, 6, 3, 198, 4, 100, 5];
+    let data = rows.clone().typed::<u16>().zip(rows.clone()).unwrap().map(|pair, cx| {
+        // Both halves and this one see the sample's own context.
+        Ok((pair, cx.index(), cx.rng().next_block()))
+    });
+    let data = data.subset((0..200).rev().collect()).unwrap();
+    let loader = |data| {
+        DataLoader::builder_with(data, Keep).batch_sampler(Fixed(order.to_vec())).build().unwrap()
+    };
+    let data = std::sync::Arc::new(data);
+    let batch = loader(std::sync::Arc::clone(&data)).epoch(0).next().unwrap().unwrap();
+    assert_eq!(batch.indices, order);
+    let single = loader(data);
+    for (place, &index) in order.iter().enumerate() {
+        let row = 2 * (199 - index as u16);
+        let ((bytes, floats), at, _) = &batch.data[place];
+        assert_eq!(
+            (&bytes[..], &floats[..]),
+            (&[row, row + 1][..], &[row.into(), f32::from(row + 1)][..])
+        );
+        assert_eq!(*at, index);
+        // A sample that comes twice draws anew.
+        if order[..place].contains(&index) {
+            assert_ne!(batch.data[place].2, single.sample(0, index).unwrap().2);
+        } else {
+            assert_eq!(batch.data[place], single.sample(0, index).unwrap());
+        }
+    }
+    // A row that cannot be read is an error of its own sample, whatever it was read with.
+    let labels = Rows::open_raw(&path, 0, Element::U16, ByteOrder::Little, &[]).unwrap();
+    let labels = labels.into_labels().unwrap();
+    fs::write(&path, [0; 2 * 150]).unwrap();
+    let loader = DataLoader::builder(labels).batch_size(200).retry(Retry::default().skip(1000));
+    let mut epoch = loader.build().unwrap().epoch(0);
+    let batch = epoch.next().unwrap().unwrap();
+    assert_eq!((batch.indices.len(), epoch.skipped().len()), (150, 50));
+    assert!(epoch.skipped()[0].to_string().starts_with("sample 150: "));
+}
+
+/// One batch.
+#[derive(Debug)]
+struct Fixed(Vec<usize>);
+
+impl BatchSampler for Fixed {
+    fn describe(&self) -> String {
+        "fixed".to_owned()
+    }
+
+    fn batches(&self, _: usize, _: u64, _: &Generator) -> Result<Vec<Vec<usize>>> {
+        Ok(vec![self.0.clone()])
     }
 }

@@ -106,11 +106,12 @@ impl Dataset for Faulty {
     }
 }
 
-fn stream(data: &Arc<Faulty>, workers: usize) -> StreamLoader<Arc<Faulty>> {
+fn stream(data: &Arc<Faulty>, workers: usize, window: usize) -> StreamLoader<Arc<Faulty>> {
     let (fault, mended) = (data.fault, Arc::clone(&data.mended));
     let builder = StreamLoader::builder(data.clone())
         .batch_size(2)
         .lanes(3)
+        .window(window)
         .shuffle(true)
         .seed(5)
         .workers(workers)
@@ -149,25 +150,25 @@ fn init(
 #[test]
 fn a_stream_resumed_after_any_error_has_lost_nothing() {
     hush();
-    let whole = stream(&Faulty::new(Fault::None, (0, 0)), 0).epoch(1);
-    let whole: Vec<_> = whole.collect::<Result<_>>().unwrap();
-    for fault in FAULTS {
-        for workers in [0, 1, 3] {
+    for window in [1, 4] {
+        let whole = stream(&Faulty::new(Fault::None, (0, 0)), 0, window).epoch(1);
+        let whole: Vec<_> = whole.collect::<Result<_>>().unwrap();
+        for (fault, workers) in FAULTS.iter().flat_map(|&f| [0, 1, 3].map(|workers| (f, workers))) {
             if workers == 0 && fault == Hangs {
                 continue;
             }
             for at in [(0, 0), (0, 6), (2, 4), (4, 4)] {
                 let data = Faulty::new(fault, at);
-                let loader = stream(&data, workers);
+                let loader = stream(&data, workers, window);
                 let mut epoch = loader.epoch(1);
                 let mut got: Vec<_> = epoch.by_ref().map_while(Result::ok).collect();
                 let state = epoch.state().clone();
                 assert!(got.len() < whole.len(), "{fault:?} at {at:?} did not strike");
                 data.mended.store(true, Ordering::SeqCst);
                 drop(epoch);
-                let rest = stream(&data, 2).resume(&state).unwrap();
+                let rest = stream(&data, 2, window).resume(&state).unwrap();
                 got.extend(rest.map(Result::unwrap));
-                assert_eq!(got, whole, "{fault:?} at {at:?}, {workers} workers");
+                assert_eq!(got, whole, "{fault:?} at {at:?}, {workers} workers, window {window}");
                 // The loader itself goes on as well.
                 let next: Vec<_> = loader.epoch(1).map(Result::unwrap).collect();
                 assert_eq!(next, whole);
@@ -208,23 +209,25 @@ fn an_epoch_resumed_after_any_error_has_lost_nothing() {
 #[test]
 fn reading_on_past_an_error_misses_that_batch_alone() {
     hush();
-    let whole = stream(&Faulty::new(Fault::None, (0, 0)), 0).epoch(1);
-    let whole: Vec<_> = whole.map(|batch| batch.unwrap().data).collect();
-    for fault in [Unreadable, ReaderPanics, Fails, Panics] {
-        for workers in [0, 1, 3] {
-            let data = Faulty::new(fault, (2, 4));
-            let found: Vec<_> = stream(&data, workers).epoch(1).collect();
-            assert_eq!(found.len(), whole.len(), "{fault:?}, {workers} workers");
-            for (found, whole) in found.iter().zip(&whole) {
-                match found {
-                    Ok(batch) => assert_eq!(&batch.data, whole),
-                    Err(error) => {
-                        assert!(whole.iter().any(|x| x & 0xffff_ffff == 2004), "{error}");
-                        assert!(error.to_string().contains("shard 2, sample 4"), "{error}");
+    for window in [1, 4] {
+        let whole = stream(&Faulty::new(Fault::None, (0, 0)), 0, window).epoch(1);
+        let whole: Vec<_> = whole.map(|batch| batch.unwrap().data).collect();
+        for fault in [Unreadable, ReaderPanics, Fails, Panics] {
+            for workers in [0, 1, 3] {
+                let data = Faulty::new(fault, (2, 4));
+                let found: Vec<_> = stream(&data, workers, window).epoch(1).collect();
+                assert_eq!(found.len(), whole.len(), "{fault:?}, {workers} workers");
+                for (found, whole) in found.iter().zip(&whole) {
+                    match found {
+                        Ok(batch) => assert_eq!(&batch.data, whole),
+                        Err(error) => {
+                            assert!(whole.iter().any(|x| x & 0xffff_ffff == 2004), "{error}");
+                            assert!(error.to_string().contains("shard 2, sample 4"), "{error}");
+                        }
                     }
                 }
+                assert_eq!(found.iter().filter(|batch| batch.is_err()).count(), 1);
             }
-            assert_eq!(found.iter().filter(|batch| batch.is_err()).count(), 1);
         }
     }
 }

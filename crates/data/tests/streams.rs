@@ -1,15 +1,17 @@
 //! Sharded datasets: one order for any number of workers, resumed anywhere.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use samebits_data::{
-    Determinism, Error, Keep, Lines, Records, Result, SampleContext, ShardedDataset, StreamBatch,
-    StreamLoader, StreamState,
+    Determinism, Error, Keep, Lines, Records, Result, Retry, SampleContext, ShardedDataset,
+    StreamBatch, StreamLoader, StreamState,
 };
+use samebits_rng::{Draw, Generator};
 
 /// Shards of numbers: shard *s* holds `lengths[s]` records.
 struct Numbers {
@@ -266,4 +268,100 @@ fn lines_of_plain_and_packed_files() {
     cut.truncate(cut.len() - 3);
     fs::write(path("d.gz"), cut).unwrap();
     assert!(lines(&["d.gz"]).epoch(0).any(|batch| batch.is_err()));
+}
+
+/// Ten shards of numbers whose lengths are not multiples of a window.
+fn windowed(window: usize, lanes: usize, workers: usize) -> StreamLoader<Numbers, Keep> {
+    let data = Numbers::new(&[7, 0, 12, 5, 1, 30, 4, 9]);
+    let loader = StreamLoader::builder_with(data, Keep).batch_size(4).shuffle(true).seed(3);
+    loader.window(window).lanes(lanes).workers(workers).build().unwrap()
+}
+
+#[test]
+fn windows_are_their_definition() {
+    for (lanes, window) in [(1, 5), (3, 5), (2, 2), (2, 1000), (2, 1)] {
+        let mut shards = std::collections::BTreeMap::<usize, Vec<u64>>::new();
+        for batch in windowed(window, lanes, 0).epoch(6) {
+            for (shard, place) in batch.unwrap().origins {
+                shards.entry(shard).or_default().push(place);
+            }
+        }
+        for (shard, found) in shards {
+            let count = found.len();
+            let expected = (0..count).step_by(window).flat_map(|first| {
+                let generator = Generator::new(3).derive("record").derive("window").fold_in(6);
+                let generator = generator.fold_in(shard as u64).fold_in((first / window) as u64);
+                let mut order = vec![0_i64; window.min(count - first)];
+                let draw = Draw::new(generator.seed(), generator.stream(), generator.offset());
+                draw.permutation_into(&mut order).unwrap();
+                order.into_iter().map(move |step| first as u64 + step as u64)
+            });
+            let expected: Vec<u64> = match window {
+                1 => (0..count as u64).collect(),
+                _ => expected.collect(),
+            };
+            assert_eq!(found, expected, "shard {shard}, window {window}, {lanes} lanes");
+        }
+    }
+}
+
+#[test]
+fn workers_change_no_window() {
+    let all = |workers| windowed(5, 3, workers).epoch(1).map(Result::unwrap).collect::<Vec<_>>();
+    let whole = all(0);
+    for workers in [1, 2, 3, 5] {
+        assert_eq!(all(workers), whole);
+    }
+    let other: Vec<_> = windowed(5, 3, 0).epoch(2).map(Result::unwrap).collect();
+    assert_ne!(other, whole);
+    for window in [0, 1 << 25] {
+        let loader = StreamLoader::builder_with(Numbers::new(&[1]), Keep).window(window);
+        let error = loader.build().unwrap_err().to_string();
+        assert!(error.contains("must be from 1 to 16777216"), "{error}");
+    }
+    let mut state = windowed(5, 3, 0).epoch(0).state().clone();
+    state.window = 6;
+    let error = windowed(5, 3, 0).resume(&state).unwrap_err().to_string();
+    assert!(error.starts_with("resume: window is 6 in the saved state, but 5"), "{error}");
+    // A state from before there were windows has none.
+    let state = serde_json::to_string(windowed(1, 3, 0).epoch(0).state()).unwrap();
+    let state: StreamState = serde_json::from_str(&state.replace("\"window\":1,", "")).unwrap();
+    assert!(windowed(1, 3, 0).resume(&state).is_ok());
+}
+
+/// Numbers, each of which cannot be read the first time.
+struct Shy(Mutex<BTreeSet<u64>>);
+
+impl ShardedDataset for Shy {
+    type Raw = u64;
+    type Item = u64;
+
+    fn shards(&self) -> usize {
+        1
+    }
+
+    fn open(&self, _: usize, skip: u64) -> Result<Records<u64>> {
+        let read: Vec<bool> =
+            (0..20).map(|place| !self.0.lock().unwrap().contains(&place)).collect();
+        self.0.lock().unwrap().insert(skip);
+        Ok(Box::new((skip..20).map(move |place| match read[place as usize] {
+            true => Err(Error::other("a planted bad sector")),
+            false => Ok(place),
+        })))
+    }
+
+    fn sample(&self, raw: u64, cx: &mut SampleContext<'_>) -> Result<u64> {
+        Ok(raw + (u64::from(cx.rng().next_block()[0]) << 32))
+    }
+}
+
+#[test]
+fn a_record_of_a_window_is_tried_again() {
+    let loader = |shy: bool| {
+        let read = if shy { BTreeSet::new() } else { (0..20).collect() };
+        let loader = StreamLoader::builder(Shy(Mutex::new(read))).batch_size(3).window(6);
+        loader.retry(Retry::times(1)).build().unwrap()
+    };
+    let batches = |shy| loader(shy).epoch(0).map(Result::unwrap).collect::<Vec<_>>();
+    assert_eq!(batches(true), batches(false));
 }

@@ -48,7 +48,7 @@ struct Collates(fn() -> Result<i64>);
 impl Collate<i64> for Collates {
     type Batch = i64;
 
-    fn collate(&self, _: Vec<i64>) -> samebits::data::Result<i64> {
+    fn collate(&self, _: Vec<i64>, _: &mut Generator) -> samebits::data::Result<i64> {
         (self.0)().map_err(samebits::data::Error::other)
     }
 }

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
+use samebits_numerics::memory;
 use samebits_rng::Generator;
 
 use crate::sampler::{digest, permutation};
-use crate::{Dataset, Error, Result, SampleContext};
+use crate::{BatchContext, Dataset, Error, Result, SampleContext};
 
 /// A dataset with a function applied to every sample; see
 /// [`DatasetExt::map`](crate::DatasetExt::map) and
@@ -56,6 +57,18 @@ where
     fn get(&self, index: usize, cx: &mut SampleContext<'_>) -> Result<U> {
         let item = self.dataset.get(index, cx)?;
         self.apply(item, cx)
+    }
+
+    fn get_many(&self, indices: &[usize], cx: &mut BatchContext<'_>) -> Option<Vec<U>> {
+        let items = self.dataset.get_many(indices, cx)?;
+        let mut mapped = memory::with_capacity(items.len()).ok()?;
+        for (place, item) in items.into_iter().enumerate() {
+            if cx.cancelled() {
+                return None;
+            }
+            mapped.push(cx.sample(place, |cx| self.apply(item, cx)).ok()?);
+        }
+        Some(mapped)
     }
 
     fn describe(&self) -> String {
@@ -109,6 +122,14 @@ impl<D: Dataset> Dataset for Subset<D> {
             len: self.indices.len(),
         })?;
         self.dataset.get(inner, cx)
+    }
+
+    fn get_many(&self, indices: &[usize], cx: &mut BatchContext<'_>) -> Option<Vec<D::Item>> {
+        let mut inner = memory::with_capacity(indices.len()).ok()?;
+        for &index in indices {
+            inner.push(*self.indices.get(index)?);
+        }
+        self.dataset.get_many(&inner, cx)
     }
 
     fn describe(&self) -> String {
@@ -236,6 +257,12 @@ impl<A: Dataset, B: Dataset> Dataset for Zip<A, B> {
     fn get(&self, index: usize, cx: &mut SampleContext<'_>) -> Result<Self::Item> {
         // The first half draws first; that order is part of the values.
         Ok((self.first.get(index, cx)?, self.second.get(index, cx)?))
+    }
+
+    fn get_many(&self, indices: &[usize], cx: &mut BatchContext<'_>) -> Option<Vec<Self::Item>> {
+        let (first, second) =
+            (self.first.get_many(indices, cx)?, self.second.get_many(indices, cx)?);
+        Some(first.into_iter().zip(second).collect())
     }
 
     fn describe(&self) -> String {

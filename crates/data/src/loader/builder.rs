@@ -80,7 +80,8 @@ impl<D: Dataset, C> LoaderBuilder<D, C> {
     }
 
     /// `true` visits the samples of each epoch in a random order of its own, `false` in the
-    /// order of their indices.
+    /// order of their indices. The order takes 8 bytes per sample;
+    /// [`sampler(Bijective)`](crate::Bijective) takes none.
     pub fn shuffle(self, shuffle: bool) -> Self {
         if shuffle { self.sampler(Shuffled) } else { self.sampler(Sequential) }
     }

@@ -113,6 +113,11 @@ impl Hooks {
         Ok(())
     }
 
+    /// True if libraries are seeded per sample.
+    pub(crate) fn seed_samples(&self) -> bool {
+        !self.sample.is_empty()
+    }
+
     /// Seeds the libraries that are seeded per sample.
     #[inline]
     pub(crate) fn before_sample(&self, keys: &SampleKeys, address: (u64, u64)) -> Result<()> {

@@ -4,11 +4,12 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use samebits_numerics::memory;
+use samebits_rng::Generator;
 
 use super::plan::Plan;
 use super::state::WorkerState;
 use super::{Batch, Config};
-use crate::context::{SampleContext, SampleKeys, WorkerContext};
+use crate::context::{BatchContext, SampleContext, SampleKeys, WorkerContext};
 use crate::engine::Task;
 use crate::guard::caught;
 use crate::memory::had;
@@ -64,6 +65,32 @@ impl<D: Dataset, C: Collate<D::Item>> Loading<D, C> {
         self.config.dataset.get(index, &mut cx)
     }
 
+    /// The samples of a batch, if the dataset loads them together and none fails. Libraries that
+    /// are seeded per sample need one sample after the other.
+    fn load_many(
+        &self,
+        indices: &[usize],
+        visits: &[(usize, u32)],
+        worker: &mut WorkerContext,
+    ) -> Option<Vec<D::Item>> {
+        if self.config.hooks.seed_samples() {
+            return None;
+        }
+        worker.at_sample(indices.first().copied());
+        let generator = worker.generator.clone();
+        let mut cx = BatchContext::new(worker, &self.keys, visits);
+        let loaded = caught(|| self.config.dataset.get_many(indices, &mut cx));
+        if loaded.is_err() {
+            // Nobody knows in what state the panic has left it.
+            worker.local = None;
+        }
+        let samples = loaded.ok().flatten().filter(|samples| samples.len() == indices.len());
+        if samples.is_none() {
+            worker.generator = generator;
+        }
+        samples
+    }
+
     fn batch(
         &self,
         slot: u64,
@@ -71,30 +98,44 @@ impl<D: Dataset, C: Collate<D::Item>> Loading<D, C> {
         skipped: &mut Vec<Skipped>,
     ) -> Result<Option<Batch<C::Batch>>> {
         let planned = self.plan.batch(slot);
-        let retry = self.config.retry;
-        let mut indices = had("loader", memory::with_capacity(planned.len()))?;
-        let mut samples = had("loader", memory::with_capacity(planned.len()))?;
+        let mut visits = had("loader", memory::with_capacity(planned.len()))?;
         for place in planned {
-            if worker.cancelled() {
-                return Err(Error::other("the consumer has gone"));
-            }
-            let (index, repeat) = self.plan.visit(place)?;
-            worker.at_sample(Some(index));
-            let at = Cell::new(At { shard: None, sample: index });
-            match retry.run(worker, slot, &at, |worker| self.load(index, repeat, worker)) {
-                Ok(sample) => {
-                    indices.push(index);
-                    samples.push(sample);
-                }
-                Err(error) if retry.most_skipped == 0 => return Err(error),
-                Err(error) => skipped.push(Skipped::Sample { index, reason: error.to_string() }),
-            }
+            visits.push(self.plan.visit(place)?);
         }
+        let retry = self.config.retry;
+        let mut indices = had("loader", memory::collected(visits.iter().map(|visit| visit.0)))?;
+        let samples = match self.load_many(&indices, &visits, worker) {
+            Some(samples) => samples,
+            None => {
+                indices.clear();
+                let mut samples = had("loader", memory::with_capacity(visits.len()))?;
+                for &(index, repeat) in &visits {
+                    if worker.cancelled() {
+                        return Err(Error::other("the consumer has gone"));
+                    }
+                    worker.at_sample(Some(index));
+                    let at = Cell::new(At { shard: None, sample: index });
+                    match retry.run(worker, slot, &at, |worker| self.load(index, repeat, worker)) {
+                        Ok(sample) => {
+                            indices.push(index);
+                            samples.push(sample);
+                        }
+                        Err(error) if retry.most_skipped == 0 => return Err(error),
+                        Err(error) => {
+                            skipped.push(Skipped::Sample { index, reason: error.to_string() });
+                        }
+                    }
+                }
+                samples
+            }
+        };
         worker.at_sample(None);
         if samples.is_empty() && !skipped.is_empty() {
             return Ok(None);
         }
-        let data = collate(&self.config.collate, slot, worker, samples)?;
+        let (index, repeat) = visits.first().copied().unwrap_or_default();
+        let generator = self.keys.batch((index as u64, u64::from(repeat)));
+        let data = collate(&self.config.collate, slot, worker, samples, generator)?;
         Ok(Some(Batch { number: slot, epoch: self.epoch, indices, data }))
     }
 }
@@ -132,9 +173,10 @@ pub(crate) fn collate<S, C: Collate<S>>(
     batch: u64,
     worker: &WorkerContext,
     samples: Vec<S>,
+    mut generator: Generator,
 ) -> Result<C::Batch> {
     let worker = worker.info().id;
-    match caught(|| collate.collate(samples)) {
+    match caught(|| collate.collate(samples, &mut generator)) {
         Ok(Ok(data)) => Ok(data),
         Ok(Err(source)) => Err(Error::Collate { worker, batch, source: Box::new(source) }),
         Err(message) => Err(Error::Panic { worker, batch, shard: None, sample: None, message }),

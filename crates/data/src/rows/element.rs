@@ -1,4 +1,6 @@
-//! Number formats of files.
+//! Number formats of files, and the types of numbers that they become.
+
+use std::fmt;
 
 use super::ByteOrder;
 
@@ -49,29 +51,32 @@ impl Element {
         !matches!(self, Element::F16 | Element::Bf16 | Element::F32 | Element::F64)
     }
 
-    /// True if f32 has no exact value for some numbers of this type.
-    pub(super) fn exceeds_f32(self) -> bool {
-        matches!(self, Element::U32 | Element::I32 | Element::U64 | Element::I64 | Element::F64)
-    }
-
-    /// The numbers in `bytes`, rounded to nearest where f32 is too small.
-    pub(super) fn to_f32(self, order: ByteOrder, bytes: &[u8]) -> Vec<f32> {
-        match self {
-            Element::Bool | Element::U8 => bytes.iter().map(|&byte| f32::from(byte)).collect(),
-            Element::I8 => bytes.iter().map(|&byte| f32::from(byte as i8)).collect(),
-            Element::U16 => words(order, bytes).map(|w| f32::from(u16::from_le_bytes(w))).collect(),
-            Element::I16 => words(order, bytes).map(|w| f32::from(i16::from_le_bytes(w))).collect(),
-            Element::U32 => words(order, bytes).map(|w| u32::from_le_bytes(w) as f32).collect(),
-            Element::I32 => words(order, bytes).map(|w| i32::from_le_bytes(w) as f32).collect(),
-            Element::U64 => words(order, bytes).map(|w| u64::from_le_bytes(w) as f32).collect(),
-            Element::I64 => words(order, bytes).map(|w| i64::from_le_bytes(w) as f32).collect(),
-            Element::F16 => words(order, bytes).map(|w| half(u16::from_le_bytes(w))).collect(),
-            Element::Bf16 => words(order, bytes)
-                .map(|w| f32::from_bits(u32::from(u16::from_le_bytes(w)) << 16))
-                .collect(),
-            Element::F32 => words(order, bytes).map(f32::from_le_bytes).collect(),
-            Element::F64 => words(order, bytes).map(|w| f64::from_le_bytes(w) as f32).collect(),
+    /// Adds the numbers in `bytes` to `out` if `T` holds every number of this type, through f32.
+    fn extend_small<T: From<f32>>(self, order: ByteOrder, bytes: &[u8], out: &mut Vec<T>) -> bool {
+        fn extend<T: From<f32>, const N: usize>(
+            order: ByteOrder,
+            bytes: &[u8],
+            out: &mut Vec<T>,
+            number: impl Fn([u8; N]) -> f32,
+        ) {
+            out.extend(words(order, bytes).map(|word| T::from(number(word))));
         }
+        match self {
+            Element::Bool | Element::U8 => extend(order, bytes, out, |[byte]| f32::from(byte)),
+            Element::I8 => extend(order, bytes, out, |w| f32::from(i8::from_le_bytes(w))),
+            Element::U16 => extend(order, bytes, out, |w| f32::from(u16::from_le_bytes(w))),
+            Element::I16 => extend(order, bytes, out, |w| f32::from(i16::from_le_bytes(w))),
+            Element::F16 => extend(order, bytes, out, |w| half(u16::from_le_bytes(w))),
+            Element::Bf16 => {
+                let wide = |w| f32::from_bits(u32::from(u16::from_le_bytes(w)) << 16);
+                extend(order, bytes, out, wide);
+            }
+            Element::F32 => extend(order, bytes, out, f32::from_le_bytes),
+            Element::U32 | Element::I32 | Element::U64 | Element::I64 | Element::F64 => {
+                return false;
+            }
+        }
+        true
     }
 
     /// The numbers in `bytes`, exactly.
@@ -106,42 +111,133 @@ impl Element {
 
 /// A number of a file.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Number {
+pub enum Number {
     Integer(i128),
     Float(f64),
 }
 
 impl Number {
-    /// This number as f32, unless that rounds it. A NaN stays one.
-    pub(super) fn to_f32(self) -> Option<f32> {
+    /// This number as an integer, if it is one.
+    fn integer(self) -> Option<i128> {
         match self {
-            Number::Integer(x) => Some(x as f32).filter(|&y| y as i128 == x),
-            Number::Float(x) => Some(x as f32).filter(|&y| f64::from(y) == x || x.is_nan()),
-        }
-    }
-
-    /// This number as f64, unless that rounds it.
-    pub(super) fn to_f64(self) -> Option<f64> {
-        match self {
-            Number::Integer(x) => Some(x as f64).filter(|&y| y as i128 == x),
-            Number::Float(x) => Some(x),
-        }
-    }
-
-    /// This number as i64, unless it is another.
-    pub(super) fn to_i64(self) -> Option<i64> {
-        match self {
-            Number::Integer(x) => i64::try_from(x).ok(),
-            Number::Float(x) => {
-                let y = x as i128;
-                i64::try_from(y).ok().filter(|_| y as f64 == x)
-            }
+            Number::Integer(x) => Some(x),
+            Number::Float(x) => Some(x as i128).filter(|&y| y as f64 == x),
         }
     }
 }
 
-impl std::fmt::Display for Number {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+/// A type of numbers that [`Rows`](super::Rows) and other sources of numbers can give.
+///
+/// Every integer of 8 to 64 bits, `f32` and `f64`. No other type can implement it.
+pub trait Value: Copy + Default + fmt::Debug + Send + Sync + 'static + sealed::Value {}
+
+pub(crate) mod sealed {
+    use super::{ByteOrder, Element, Number};
+
+    pub trait Value: Sized {
+        /// The type's name in errors.
+        const NAME: &'static str;
+
+        /// This number, unless the type has no such value. A NaN stays one.
+        fn exact(number: Number) -> Option<Self>;
+
+        /// The value nearest to this number. Integers are never rounded.
+        fn nearest(number: Number) -> Option<Self> {
+            Self::exact(number)
+        }
+
+        /// Adds the numbers in `bytes` to `out`, faster than one by one, if the types permit that
+        /// without a check.
+        fn extend(element: Element, order: ByteOrder, bytes: &[u8], out: &mut Vec<Self>) -> bool;
+    }
+}
+
+macro_rules! integers {
+    ($($t:ident $element:ident)*) => {$(
+        impl Value for $t {}
+
+        impl sealed::Value for $t {
+            const NAME: &'static str = stringify!($t);
+
+            fn exact(number: Number) -> Option<Self> {
+                number.integer().and_then(|x| x.try_into().ok())
+            }
+
+            fn extend(
+                element: Element,
+                order: ByteOrder,
+                bytes: &[u8],
+                out: &mut Vec<Self>,
+            ) -> bool {
+                let same = element == Element::$element;
+                if same {
+                    out.extend(words(order, bytes).map($t::from_le_bytes));
+                }
+                same
+            }
+        }
+    )*};
+}
+
+integers!(u8 U8 i8 I8 u16 U16 i16 I16 u32 U32 i32 I32 u64 U64 i64 I64);
+
+impl Value for f32 {}
+
+impl sealed::Value for f32 {
+    const NAME: &'static str = "f32";
+
+    fn exact(number: Number) -> Option<Self> {
+        let nearest = f32::nearest(number)?;
+        let exact = match number {
+            Number::Integer(x) => nearest as i128 == x,
+            Number::Float(x) => f64::from(nearest) == x || x.is_nan(),
+        };
+        exact.then_some(nearest)
+    }
+
+    fn nearest(number: Number) -> Option<Self> {
+        Some(match number {
+            Number::Integer(x) => x as f32,
+            Number::Float(x) => x as f32,
+        })
+    }
+
+    fn extend(element: Element, order: ByteOrder, bytes: &[u8], out: &mut Vec<Self>) -> bool {
+        element.extend_small(order, bytes, out)
+    }
+}
+
+impl Value for f64 {}
+
+impl sealed::Value for f64 {
+    const NAME: &'static str = "f64";
+
+    fn exact(number: Number) -> Option<Self> {
+        let nearest = f64::nearest(number)?;
+        match number {
+            Number::Integer(x) => Some(nearest).filter(|&y| y as i128 == x),
+            Number::Float(_) => Some(nearest),
+        }
+    }
+
+    fn nearest(number: Number) -> Option<Self> {
+        Some(match number {
+            Number::Integer(x) => x as f64,
+            Number::Float(x) => x,
+        })
+    }
+
+    fn extend(element: Element, order: ByteOrder, bytes: &[u8], out: &mut Vec<Self>) -> bool {
+        if element == Element::F64 {
+            out.extend(words(order, bytes).map(f64::from_le_bytes));
+            return true;
+        }
+        element.extend_small(order, bytes, out)
+    }
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Number::Integer(x) => x.fmt(f),
             Number::Float(x) => x.fmt(f),
@@ -180,7 +276,17 @@ fn half(bits: u16) -> f32 {
 
 #[cfg(test)]
 mod tests {
+    use super::sealed::Value as _;
     use super::*;
+
+    /// The faster way, if there is one, gives what the slow way gives.
+    fn fast<T: Value + PartialEq>(element: Element, order: ByteOrder, bytes: &[u8]) {
+        let mut out = Vec::new();
+        if T::extend(element, order, bytes, &mut out) {
+            let slow = T::exact(element.numbers(order, bytes).next().unwrap()).unwrap();
+            assert_eq!(format!("{out:?}"), format!("{:?}", [slow]), "{element:?}");
+        }
+    }
 
     #[test]
     fn every_type_reads_in_both_orders() {
@@ -189,12 +295,18 @@ mod tests {
             let big: Vec<u8> = little.iter().rev().copied().collect();
             for (order, bytes) in [(ByteOrder::Little, little), (ByteOrder::Big, &big[..])] {
                 assert_eq!(bytes.len(), element.size());
-                assert_eq!(element.to_f32(order, bytes)[0].to_bits(), float.to_bits());
                 let number = element.numbers(order, bytes).next().unwrap();
-                assert_eq!(number.to_i64(), integer, "{element:?}");
-                let found = number.to_f32().map(f32::to_bits);
+                assert_eq!(f32::nearest(number).unwrap().to_bits(), float.to_bits());
+                assert_eq!(i64::exact(number), integer, "{element:?}");
+                let found = f32::exact(number).map(f32::to_bits);
                 assert_eq!(found, exact.then_some(float.to_bits()), "{element:?}");
-                assert_eq!(number.to_f64().is_some(), element != Element::U64);
+                assert_eq!(f64::exact(number).is_some(), element != Element::U64);
+                fast::<f32>(element, order, bytes);
+                fast::<f64>(element, order, bytes);
+                fast::<i64>(element, order, bytes);
+                fast::<u64>(element, order, bytes);
+                fast::<u8>(element, order, bytes);
+                fast::<i16>(element, order, bytes);
             }
         };
         check(Element::Bool, &[1], 1.0, Some(1));

@@ -3,6 +3,7 @@
 //! Two zero bytes, a type, a number of dimensions, the dimensions as 32-bit integers, the
 //! numbers; everything most significant byte first.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use samebits_numerics::memory::product;
@@ -66,6 +67,7 @@ pub(super) fn open(source: Source) -> Result<Rows> {
         shape,
         width,
         rounds: false,
+        value: PhantomData,
     })
 }
 
@@ -109,7 +111,7 @@ mod tests {
     fn numbers_are_read_most_significant_byte_first() {
         let rows = parse(&[0, 0, 11, 2, 0, 0, 0, 1, 0, 0, 0, 2, 1, 0, 255, 255]).unwrap();
         assert_eq!((rows.shape(), rows.element()), (&[2][..], Element::I16));
-        assert_eq!(rows.row_i64(0).unwrap(), [256, -1]);
+        assert_eq!(rows.clone().typed::<i64>().row(0).unwrap(), [256, -1]);
         assert!(rows.row_bytes(1).is_err());
         assert!(rows.into_labels().is_err());
     }

@@ -1,5 +1,6 @@
 //! One tensor of a safetensors file.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use safetensors::Dtype;
@@ -83,5 +84,6 @@ pub(super) fn open(source: Source, tensor: &str) -> Result<Rows> {
         shape,
         width,
         rounds: false,
+        value: PhantomData,
     })
 }

@@ -1,15 +1,12 @@
 //! Text files, line by line.
 
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use flate2::read::MultiGzDecoder;
-
+use super::files::Files;
 use super::{Records, ShardedDataset};
-use crate::file::is_packed;
-use crate::sampler::digest;
+use crate::file::Opened;
 use crate::{Error, Place, Result, SampleContext};
 
 const OP: &str = "lines";
@@ -22,14 +19,14 @@ pub(crate) const LONGEST: usize = 16 << 20;
 /// A sample is a line without its end (`\n` or `\r\n`). Lines must be UTF-8.
 #[derive(Clone, Debug)]
 pub struct Lines {
-    paths: Vec<PathBuf>,
+    files: Files,
     longest: usize,
 }
 
 impl Lines {
     /// The lines of these files.
     pub fn new(paths: Vec<PathBuf>) -> Self {
-        Lines { paths, longest: LONGEST }
+        Lines { files: Files::new(OP, paths), longest: LONGEST }
     }
 
     /// The most bytes that a line may have; 16 MiB by default. A longer one is
@@ -45,15 +42,15 @@ impl ShardedDataset for Lines {
     type Item = String;
 
     fn shards(&self) -> usize {
-        self.paths.len()
+        self.files.count()
     }
 
     fn describe(&self) -> String {
-        describe(OP, &self.paths)
+        self.files.describe()
     }
 
     fn open(&self, shard: usize, skip: u64) -> Result<Records<String>> {
-        let lines = LineReader::open(OP, &self.paths, shard, skip, self.longest)?;
+        let lines = LineReader::open(OP, &self.files, shard, skip, self.longest)?;
         Ok(Box::new(lines.map(|line| {
             let Line { path, number, bytes } = line?;
             String::from_utf8(bytes).map_err(|error| {
@@ -65,18 +62,6 @@ impl ShardedDataset for Lines {
     fn sample(&self, raw: String, _: &mut SampleContext<'_>) -> Result<String> {
         Ok(raw)
     }
-}
-
-/// What identifies files in a saved state: names, not folders, because a dataset may move between a
-/// save and a resume. A missing file differs from an empty one.
-pub(crate) fn describe(what: &str, paths: &[PathBuf]) -> String {
-    let words = paths.iter().flat_map(|path| {
-        let name = path.file_name().unwrap_or_default().as_encoded_bytes();
-        let size = path.metadata().map_or(u64::MAX, |file| file.len());
-        name.iter().map(|&byte| u64::from(byte)).chain([u64::MAX, size])
-    });
-    let digest = digest(words);
-    format!("{what} of {} files, digest of names and sizes {digest:016x}", paths.len())
 }
 
 /// A line without its end.
@@ -103,20 +88,20 @@ pub(crate) struct LineReader {
 }
 
 impl LineReader {
-    /// Opens file `shard` of `paths` behind its first `skip` lines.
+    /// Opens file `shard` of `files` behind its first `skip` lines.
     pub(crate) fn open(
         op: &'static str,
-        paths: &[PathBuf],
+        files: &Files,
         shard: usize,
         skip: u64,
         longest: usize,
     ) -> Result<Self> {
-        let len = paths.len();
-        let path = paths.get(shard).ok_or(Error::IndexOutOfRange { op, index: shard, len })?;
-        let file = File::open(path).map_err(|source| Error::io(op, path, source))?;
-        let file: Box<dyn Read + Send> =
-            if is_packed(path) { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
-        let (path, reader) = (Arc::new(path.clone()), BufReader::new(file));
+        let (path, file) = files.open(shard)?;
+        let file: Box<dyn Read + Send> = match file {
+            Opened::Plain(file) => Box::new(file),
+            Opened::Packed(file) => Box::new(file),
+        };
+        let (path, reader) = (Arc::new(path.to_owned()), BufReader::new(file));
         let mut lines = LineReader { op, path, reader, line: 0, longest };
         lines.pass_over(skip)?;
         Ok(lines)

@@ -3,13 +3,14 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
+use super::window::Window;
 use super::{Config, LaneState, Records, ShardedDataset, StreamState};
 use crate::context::{SampleContext, SampleKeys, WorkerContext};
 use crate::engine::Task;
 use crate::loader::{WorkerState, collate};
 use crate::memory::reserve;
 use crate::retry::At;
-use crate::{Collate, Result, Retry, Skipped};
+use crate::{Collate, Error, Result, Retry, Skipped};
 
 /// One epoch of a stream; a slot is a turn: lane *slot* mod *lanes* produces a batch, or ends.
 pub(crate) struct Streaming<D, C> {
@@ -26,12 +27,26 @@ pub(crate) struct Streaming<D, C> {
 pub(crate) struct Lane<R> {
     number: usize,
     state: LaneState,
-    /// The reader, if it stands where the state says.
+    /// The reader, if it stands behind the window.
     open: Option<Records<R>>,
+    /// The window in which the lane stands, once it was read.
+    window: Option<Window<R>>,
     /// True if the last try failed to open its shard.
     unopened: bool,
     /// True if the lane can neither go on nor leave out what stops it.
     stuck: bool,
+}
+
+impl<R> Lane<R> {
+    fn new(number: usize, state: LaneState) -> Self {
+        Lane { number, state, open: None, window: None, unopened: false, stuck: false }
+    }
+
+    /// Goes to the start of the lane's next shard.
+    fn leave_shard(&mut self) {
+        let shards = self.state.shards + 1;
+        *self = Lane::new(self.number, LaneState { shards, records: 0, ended: false });
+    }
 }
 
 /// What a turn has brought.
@@ -85,27 +100,37 @@ impl<D: ShardedDataset, C: Collate<D::Item>> Streaming<D, C> {
         self.order.get(usize::try_from(place).ok()?).copied()
     }
 
-    /// The record at which a lane stands, or none at its end. The reader is put back only after
-    /// it has read well.
+    /// The record at which a lane stands, or none at its end.
     fn read(&self, lane: &mut Lane<D::Raw>, at: &Cell<At>) -> Result<Option<D::Raw>> {
+        let dataset = &self.config.dataset;
         while let Some(shard) = self.shard(lane) {
-            at.set(At { shard: Some(shard), sample: lane.state.records as usize });
-            let mut records = match lane.open.take() {
-                Some(records) => records,
+            let number = lane.state.records;
+            at.set(At { shard: Some(shard), sample: number as usize });
+            let window = match lane.window.take().filter(|window| !window.is_behind(number)) {
+                Some(window) => window,
                 None => {
+                    let size = self.config.window;
+                    let count = number / size as u64;
+                    let generator = self.keys.window((shard as u64, count));
+                    let first = count * size as u64;
                     lane.unopened = true;
-                    let records = self.config.dataset.open(shard, lane.state.records)?;
+                    let window =
+                        Window::read(dataset, shard, &mut lane.open, first, size, &generator)?;
                     lane.unopened = false;
-                    records
+                    window
                 }
             };
-            if let Some(raw) = records.next() {
-                let raw = raw?;
-                lane.open = Some(records);
-                return Ok(Some(raw));
+            let Some(place) = window.place(number) else {
+                lane.leave_shard();
+                continue;
+            };
+            at.set(At { shard: Some(shard), sample: place as usize });
+            if let Some(record) = lane.window.insert(window).take(place)? {
+                return Ok(Some(record));
             }
-            lane.state.shards += 1;
-            lane.state.records = 0;
+            // An earlier try has taken it.
+            let record = dataset.open(shard, place)?.next().transpose()?;
+            return record.map(Some).ok_or_else(|| Error::other("the record is gone"));
         }
         Ok(None)
     }
@@ -119,20 +144,16 @@ impl<D: ShardedDataset, C: Collate<D::Item>> Streaming<D, C> {
         at: &Cell<At>,
     ) -> Result<Option<(Origin, D::Item)>> {
         let config = &self.config;
-        let mut tried = false;
         config.retry.run(worker, slot, at, |worker| {
-            if std::mem::replace(&mut tried, true) {
-                // The record was read, perhaps, and is gone.
-                lane.open = None;
-            }
             let Some(raw) = self.read(lane, at)? else { return Ok(None) };
             let At { shard, sample } = at.get();
             worker.at_sample(Some(sample));
-            let address = (shard.unwrap_or_default() as u64, lane.state.records);
+            let origin = (shard.unwrap_or_default(), sample as u64);
+            let address = (origin.0 as u64, origin.1);
             config.hooks.before_sample(&self.keys, address)?;
             let mut cx = SampleContext::new(worker, &self.keys, address, sample, 0);
             let item = config.dataset.sample(raw, &mut cx)?;
-            Ok(Some(((address.0 as usize, address.1), item)))
+            Ok(Some((origin, item)))
         })
     }
 
@@ -147,12 +168,15 @@ impl<D: ShardedDataset, C: Collate<D::Item>> Streaming<D, C> {
         let config = &self.config;
         let (mut origins, mut samples) = (Vec::new(), Vec::new());
         let mut places = 0;
+        // The first sample, also if it was left out.
+        let mut first = None;
         let mut failed = None;
         while places < config.batch_size && !worker.cancelled() {
             let at = Cell::new(At { shard: None, sample: lane.state.records as usize });
             let error = match self.sample(slot, lane, worker, &at) {
                 Ok(None) => break,
                 Ok(Some((origin, sample))) => {
+                    first.get_or_insert(origin);
                     let room = reserve(super::OP, &mut origins, 1)
                         .and_then(|()| reserve(super::OP, &mut samples, 1));
                     match room {
@@ -168,8 +192,9 @@ impl<D: ShardedDataset, C: Collate<D::Item>> Streaming<D, C> {
                 }
                 Err(error) => error,
             };
-            let shard = at.get().shard.unwrap_or_default();
-            let (place, rest) = (lane.state.records, std::mem::take(&mut lane.unopened));
+            let At { shard, sample } = at.get();
+            let (shard, place) = (shard.unwrap_or_default(), sample as u64);
+            let rest = std::mem::take(&mut lane.unopened);
             if config.retry.most_skipped > 0 {
                 let reason = error.to_string();
                 skipped.push(match rest {
@@ -186,9 +211,9 @@ impl<D: ShardedDataset, C: Collate<D::Item>> Streaming<D, C> {
                 break;
             }
             if rest {
-                lane.state.shards += 1;
-                lane.state.records = 0;
+                lane.leave_shard();
             } else {
+                first.get_or_insert((shard, place));
                 lane.state.records += 1;
                 places += 1;
             }
@@ -203,7 +228,9 @@ impl<D: ShardedDataset, C: Collate<D::Item>> Streaming<D, C> {
         if samples.is_empty() {
             return Outcome::Nothing;
         }
-        let data = collate(&config.collate, slot, worker, samples);
+        let (shard, place) = first.unwrap_or_default();
+        let generator = self.keys.batch((shard as u64, place));
+        let data = collate(&config.collate, slot, worker, samples, generator);
         Outcome::Batch(data.map(|data| Collated { origins, data }))
     }
 }
@@ -232,9 +259,8 @@ impl<D: ShardedDataset, C: Collate<D::Item>> Task for Streaming<D, C> {
     fn start(&self, worker: &mut WorkerContext) -> Result<Vec<Lane<D::Raw>>> {
         let saved = self.saved.get(worker.info().id).and_then(Option::as_ref);
         self.config.hooks.start(worker, saved)?;
-        let lane =
-            |(number, &state)| Lane { number, state, open: None, unopened: false, stuck: false };
-        Ok(self.lanes.iter().enumerate().map(lane).collect())
+        let lanes = self.lanes.iter().enumerate();
+        Ok(lanes.map(|(number, &state)| Lane::new(number, state)).collect())
     }
 
     fn run(
@@ -250,7 +276,7 @@ impl<D: ShardedDataset, C: Collate<D::Item>> Task for Streaming<D, C> {
         let outcome = self.batch(slot, lane, worker, &mut skipped);
         if matches!(outcome, Outcome::End) && !lane.stuck {
             lane.state.ended = true;
-            lane.open = None;
+            (lane.open, lane.window) = (None, None);
         }
         Ok(Turn {
             outcome,

@@ -99,10 +99,8 @@ pub(super) struct Packed {
 }
 
 impl Packed {
-    pub(super) fn open(path: &Path) -> Result<Self> {
-        let file = File::open(path).map_err(|source| Error::io(OP, path, source))?;
-        let reader = BufReader::new(MultiGzDecoder::new(file));
-        Ok(Packed { path: path.to_owned(), reader, offset: 0 })
+    pub(super) fn new(path: &Path, file: MultiGzDecoder<File>) -> Self {
+        Packed { path: path.to_owned(), reader: BufReader::new(file), offset: 0 }
     }
 
     fn damaged(&self, source: &io::Error) -> Error {

@@ -2,8 +2,8 @@
 
 use samebits_autograd::Number;
 
-use crate::Tensor;
 use crate::data::{Collate, Error, Result, Stackable, Stacked};
+use crate::{Generator, Tensor};
 
 /// A collate function that makes tensors: what [`Stack`](crate::data::Stack) stacks, numbers as
 /// `[rows]` and rows of numbers as `[rows, columns]`.
@@ -29,7 +29,7 @@ where
 {
     type Batch = <S::Stacked as IntoTensors>::Tensors;
 
-    fn collate(&self, samples: Vec<S>) -> Result<Self::Batch> {
+    fn collate(&self, samples: Vec<S>, _: &mut Generator) -> Result<Self::Batch> {
         S::stack(samples)?.into_tensors().map_err(Error::other)
     }
 }
