@@ -1,13 +1,13 @@
 //! Trains on files of several kinds and shows that neither workers nor a resume changes a bit.
 //!
 //! ```text
-//! cargo run -p samebits-data --example sources
+//! cargo run -p samebits-data --features images,parquet --example sources
 //! ```
 //!
-//! Writes a tar file, JSON lines, tokens and images to a temporary folder. Each source trains a
-//! linear model by gradient descent in four ways: without workers, with three, resumed after its
-//! third batch, and as the first again. Each line holds the source, the digest of the weights, and
-//! `same` if all four agree.
+//! Writes a tar file, JSON lines, tokens, images and a Parquet file to a temporary folder; the last two
+//! need features. Each source trains a linear model by gradient descent in four ways: without workers,
+//! with three, resumed after its third batch, and as the first again. Each line holds the source and the
+//! digest of the weights. It is an error if the four do not agree.
 
 use std::fs;
 use std::path::Path;
@@ -33,15 +33,15 @@ struct Point {
     y: f32,
 }
 
-fn main() -> Result<(), Failure> {
+pub(crate) fn main() -> Result<(), Failure> {
     let folder = tempfile::tempdir()?;
     let tar = write_tar(&folder.path().join("images.tar"))?;
     let json = write_json(&folder.path().join("points.jsonl"))?;
     let tokens = write_tokens(&folder.path().join("tokens.bin"))?;
 
-    show("tar by index", &indexed(Tar::open(&tar)?.map(decoder()?))?);
-    show("tar as a stream", &streamed(TarShards::new(vec![tar.clone(), tar]).map(decoder()?))?);
-    show("JSON lines", &indexed(JsonLines::<Point>::open(json)?.map(|p, _| Ok((p.x, p.y))))?);
+    show("tar by index", &indexed(Tar::open(&tar)?.map(decoder()?))?)?;
+    show("tar as a stream", &streamed(TarShards::new(vec![tar.clone(), tar]).map(decoder()?))?)?;
+    show("JSON lines", &indexed(JsonLines::<Point>::open(json)?.map(|p, _| Ok((p.x, p.y))))?)?;
     let windows = Rows::open_raw(tokens, 0, Element::U16, ByteOrder::Little, &[])?;
     let windows = windows.into_windows(9, 8)?.map(|window, _| {
         // The last token from those before it.
@@ -49,7 +49,17 @@ fn main() -> Result<(), Failure> {
         let last = scaled.pop().ok_or_else(|| Error::other("an empty window"))?;
         Ok((scaled, last))
     });
-    show("tokens", &indexed(windows)?);
+    show("tokens", &indexed(windows)?)?;
+    #[cfg(feature = "images")]
+    show("images", &indexed(images(&folder.path().join("images"))?)?)?;
+    #[cfg(feature = "parquet")]
+    {
+        let path = folder.path().join("points.parquet");
+        write_parquet(&path)?;
+        show("Parquet by index", &indexed(samebits_data::Parquet::open(&path)?.map(point))?)?;
+        let groups = samebits_data::ParquetShards::new(vec![path])?;
+        show("Parquet stream", &streamed(groups.map(point))?)?;
+    }
     Ok(())
 }
 
@@ -89,7 +99,7 @@ fn streamed<D: ShardedDataset<Item = Sample>>(data: D) -> Result<Vec<Vec<f32>>> 
     let data = std::sync::Arc::new(data);
     let loader = |workers| {
         let builder = StreamLoader::builder(data.clone()).batch_size(4).shuffle(true);
-        builder.lanes(2).seed(1).workers(workers).build()
+        builder.window(8).lanes(2).seed(1).workers(workers).build()
     };
     let whole = |workers| train(loader(workers)?.epoch(0).map(|batch| batch.map(|b| b.data)));
     let plain = loader(0)?;
@@ -117,7 +127,7 @@ fn train(batches: impl Iterator<Item = Result<Samples>>) -> Result<Vec<f32>> {
 }
 
 #[allow(clippy::print_stdout, reason = "printing is what it is for")]
-fn show(source: &str, ways: &[Vec<f32>]) {
+fn show(source: &str, ways: &[Vec<f32>]) -> Result<(), Failure> {
     let digest = |weights: &Vec<f32>| {
         weights.iter().fold(0_u64, |digest, weight| {
             (digest ^ u64::from(weight.to_bits()))
@@ -126,8 +136,59 @@ fn show(source: &str, ways: &[Vec<f32>]) {
         })
     };
     let digests: Vec<u64> = ways.iter().map(digest).collect();
-    let same = digests.iter().all(|digest| *digest == digests[0]);
-    println!("{source:16} {:016x} {}", digests[0], if same { "same" } else { "DIFFERENT" });
+    if digests.iter().any(|digest| *digest != digests[0]) {
+        return Err(format!("{source}: the ways differ: {digests:016x?}").into());
+    }
+    println!("{source:16} {:016x}", digests[0]);
+    Ok(())
+}
+
+/// Grey images in a folder per class, as numbers and the class.
+#[cfg(feature = "images")]
+fn images(folder: &Path) -> Result<impl Dataset<Item = Sample>, Failure> {
+    for i in 0..COUNT {
+        let class = folder.join((i % 3).to_string());
+        fs::create_dir_all(&class)?;
+        let pixels = (0..SIDE * SIDE).map(|p| (29 * p + 13 * i) as u8);
+        let file = format!("P5 {SIDE} {SIDE} 255\n").into_bytes().into_iter().chain(pixels);
+        fs::write(class.join(format!("{i}.pgm")), file.collect::<Vec<u8>>())?;
+    }
+    let affine = samebits_data::RandomAffine::new(10.0)?.scale(0.9, 1.1)?;
+    let normalize = Normalize::new(vec![0.5], vec![0.25])?;
+    let images = samebits_data::ImageFolder::open(folder)?.channels(samebits_data::Channels::Grey);
+    Ok(images.map(move |(image, class), cx| {
+        Ok((normalize.apply(&affine.apply(&image, cx.rng())?)?, class as f32))
+    }))
+}
+
+#[cfg(feature = "parquet")]
+fn point(row: samebits_data::ParquetRow, _: &mut SampleContext<'_>) -> Result<Sample> {
+    Ok((vec![row.number("a")?, row.number("b")?], row.number("y")?))
+}
+
+/// Two row groups of the columns `a`, `b` and `y`.
+#[cfg(feature = "parquet")]
+fn write_parquet(path: &Path) -> Result<(), Failure> {
+    use parquet::file::writer::SerializedFileWriter;
+
+    let schema = "message points { required float a; required float b; required float y; }";
+    let schema = std::sync::Arc::new(parquet::schema::parser::parse_message_type(schema)?);
+    let mut writer =
+        SerializedFileWriter::new(fs::File::create(path)?, schema, Default::default())?;
+    for first in [0, COUNT / 2] {
+        let mut group = writer.next_row_group()?;
+        let mut column = 0;
+        while let Some(mut next) = group.next_column()? {
+            column += 1;
+            let rows = first..first + COUNT / 2;
+            let values: Vec<f32> = rows.map(|i| (i * column % 7) as f32 / 4.0).collect();
+            next.typed::<parquet::data_type::FloatType>().write_batch(&values, None, None)?;
+            next.close()?;
+        }
+        group.close()?;
+    }
+    writer.close()?;
+    Ok(())
 }
 
 fn write_tar(path: &Path) -> Result<std::path::PathBuf, Failure> {
