@@ -145,6 +145,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         let known = old.family.iter().find(|f| f.name == name);
         let signatures =
             stubs::signatures(&source).with_context(|| format!("kernels/{name}.cu"))?;
+        let texts: Vec<&str> =
+            used.iter().map(|(_, text)| text.as_str()).chain([source.as_str()]).collect();
+        stubs::compare_structures(&signatures, &texts, &structures)
+            .with_context(|| format!("kernels/{name}.cu"))?;
         let mut stub = |family: &Family, ptx: &str| -> anyhow::Result<()> {
             stubs::compare(&family.name, &signatures, ptx)?;
             let text = stubs::render(family, &signatures, ptx, &structures)?;

@@ -22,6 +22,7 @@ macro_rules! kernels {
 
         impl<'a $($(, $t: $bound)+)?> $crate::launch::Launch for $kernel<'a $($(, $t)+)?> {
             const FAMILY: Family = FAMILY;
+            const LEVEL: $crate::launch::Determinism = $crate::launch::Determinism::$level;
             const ENTRIES: &'static [(&'static [&'static str], &'static str)] =
                 &[$((&[$(stringify!($tag)),*], $entry)),+];
 
@@ -60,6 +61,7 @@ use cudarc::driver::{
 };
 use cudarc::nvrtc::Ptx;
 use parking_lot::Mutex;
+use samebits_tensor_core::Determinism;
 
 use crate::device::{Device, Word};
 use crate::error::{CudaError, Result, message};
@@ -175,6 +177,8 @@ impl Kernels {
 pub(crate) trait Launch: Sized {
     /// Where it is.
     const FAMILY: Family;
+    /// What its source says of it.
+    const LEVEL: Determinism;
     /// Its entry points, and the element types that each is for.
     const ENTRIES: &'static [(&'static [&'static str], &'static str)];
 
@@ -202,7 +206,7 @@ pub(crate) trait Launch: Sized {
         grid: (u32, u32, u32),
         block: (u32, u32, u32),
     ) -> Result<()> {
-        let entry = entry(op, Self::ENTRIES, Self::TYPES)?;
+        let entry = entry(op, Self::LEVEL, Self::ENTRIES, Self::TYPES)?;
         if grid.0 == 0 || grid.1 == 0 || grid.2 == 0 {
             return Ok(());
         }
@@ -246,6 +250,7 @@ impl ElementType {
 /// The entry point for element types.
 fn entry(
     op: &'static str,
+    level: Determinism,
     entries: &[(&'static [&'static str], &'static str)],
     types: &[ElementType],
 ) -> Result<&'static str> {
@@ -257,7 +262,7 @@ fn entry(
     found.map(|(_, entry)| *entry).ok_or_else(|| {
         let known: Vec<&str> = entries.iter().map(|(_, entry)| *entry).collect();
         let given: Vec<&str> = types.iter().map(|ty| ty.name).collect();
-        if known.iter().all(|entry| entry.ends_with("_atomic")) {
+        if level == Determinism::NotGuaranteed {
             return CudaError::not_atomic(op);
         }
         let (known, given) = (known.join(", "), given.join(", "));
@@ -306,7 +311,7 @@ mod tests {
     #[test]
     fn entry_points_follow_the_element_types() {
         let entries: &[(&[&str], &str)] = &[(&["b64"], "b"), (&["f32"], "f"), (&["u64"], "u")];
-        let found = |ty| entry("op", entries, &[ty]);
+        let found = |ty| entry("op", Determinism::Portable, entries, &[ty]);
         assert_eq!(found(ElementType::of::<f32>()), Ok("f"));
         assert_eq!(found(ElementType::of::<f64>()), Ok("b"));
         assert_eq!(found(ElementType::of::<u64>()), Ok("u"));
@@ -317,7 +322,8 @@ mod tests {
     #[test]
     fn atomics_of_other_types_do_not_exist() {
         let entries: &[(&[&str], &str)] = &[(&["f32"], "add_f32_atomic")];
-        let error = entry("op", entries, &[ElementType::of::<f64>()]).unwrap_err();
+        let (level, ty) = (Determinism::NotGuaranteed, ElementType::of::<f64>());
+        let error = entry("op", level, entries, &[ty]).unwrap_err();
         assert_eq!(error, CudaError::not_atomic("op"));
     }
 }
