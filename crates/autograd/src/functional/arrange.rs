@@ -352,7 +352,9 @@ pub fn movedim(x: &Tensor, from: impl Dims, to: impl Dims) -> Result<Tensor> {
 pub fn rot90(x: &Tensor, k: i64, dim1: impl Dim, dim2: impl Dim) -> Result<Tensor> {
     let (op, rank) = ("rot90", x.rank());
     let (a, b) = (dim1.dim(op, rank)?, dim2.dim(op, rank)?);
-    (x.value().size(op, a)?, x.value().size(op, b)?);
+    for dim in [a, b] {
+        x.value().size(op, dim)?;
+    }
     if a == b {
         return Err(Error::invalid(op, format!("expected two dimensions, got {a} twice")));
     }

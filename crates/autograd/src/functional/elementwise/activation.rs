@@ -102,7 +102,7 @@ pub fn rrelu(x: &Tensor, lower: f64, upper: f64) -> Result<Tensor> {
 #[track_caller]
 pub fn rrelu_with(x: &Tensor, lower: f64, upper: f64, generator: &mut Generator) -> Result<Tensor> {
     // Written so that NaN is refused too.
-    if !(lower <= upper) {
+    if lower.partial_cmp(&upper).is_none_or(std::cmp::Ordering::is_gt) {
         let message = format!("expected lower <= upper, got {lower} and {upper}");
         return Err(Error::invalid("rrelu_with", message));
     }

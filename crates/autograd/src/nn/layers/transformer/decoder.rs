@@ -95,7 +95,9 @@ impl TransformerDecoderLayer {
         cross: Attend<'_>,
     ) -> Result<Tensor> {
         let [own, cross] = [own, cross].map(|attend| Attend { need_weights: false, ..attend });
-        let parts: [(&LayerNorm, &dyn Fn(&Tensor) -> Result<Tensor>); 3] = [
+        /// A normalisation and what it goes with.
+        type Part<'a> = (&'a LayerNorm, &'a dyn Fn(&Tensor) -> Result<Tensor>);
+        let parts: [Part<'_>; 3] = [
             (&self.norm1, &|x| self.dropout1.forward(&self.self_attn.forward(x, x, x, own)?.0)),
             (&self.norm2, &|x| {
                 self.dropout2.forward(&self.multihead_attn.forward(x, memory, memory, cross)?.0)
