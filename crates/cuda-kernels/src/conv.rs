@@ -107,7 +107,7 @@ impl Convolution {
     /// Lengths of input, weights and output.
     pub(crate) fn lengths(&self, op: &'static str) -> Result<[usize; 3]> {
         let RawConv { batch, groups, inputs, outputs, input, output, kernel, .. } = self.raw;
-        let [batch, groups] = [batch as usize, groups as usize];
+        let groups = groups as usize;
         let [inputs, outputs] = [inputs as usize, outputs as usize];
         let volume = |size: [u32; 3]| product(op, &size.map(|x| x as usize));
         Ok([

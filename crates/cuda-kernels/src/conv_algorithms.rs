@@ -328,7 +328,7 @@ impl Convolution {
         let op = "conv";
         let raw = &self.raw;
         let (inputs, outputs) = (raw.inputs as usize, raw.outputs as usize);
-        let batch = raw.batch as usize;
+        let batch = raw.batch;
         let volume = |size: [u32; 3]| product(op, &size.map(|x| x as usize));
         let (kernel, input, output) =
             (volume(raw.kernel)?, volume(raw.input)?, volume(raw.output)?);
@@ -449,7 +449,7 @@ impl Call<'_> {
         let product = self.conv.product(self.pass)?;
         let groups = self.conv.raw.groups as usize;
         let mut out = device.uninitialised(op, product.n * groups)?;
-        let batch = self.conv.raw.batch as usize;
+        let batch = self.conv.raw.batch;
         let positions = product.n.checked_div(batch).unwrap_or(0);
         let chunks = positions.div_ceil(device.block() as usize);
         let blocks = crate::device::product(op, &[batch, groups, chunks])?;
@@ -501,7 +501,7 @@ impl Call<'_> {
         let mut out = device.uninitialised(op, outputs)?;
         let Product { m, n, .. } = self.conv.product(self.pass)?;
         let raw = &self.conv.raw;
-        let positions = n.checked_div(raw.batch as usize).unwrap_or(1).max(1);
+        let positions = n.checked_div(raw.batch).unwrap_or(1).max(1);
         tiles::ConvCombine {
             out: &mut out,
             partials,

@@ -180,7 +180,7 @@ impl Run {
             .threads(device, op, checked)?;
             reports.collect(device, op, batch.labels, classes)?;
         }
-        let size = product(op, &[n, steps, raw.states as usize])?;
+        let size = product(op, &[n, steps, raw.states])?;
         let mut alpha = device.uninitialised(op, size)?;
         let mut likelihood = device.uninitialised(op, n)?;
         kernels::CtcAlpha {
@@ -196,7 +196,7 @@ impl Run {
     }
 
     fn states(&self) -> usize {
-        self.raw.states as usize
+        self.raw.states
     }
 }
 

@@ -329,7 +329,7 @@ impl RawScan {
     }
 
     fn lines(&self) -> usize {
-        (self.outer * self.inner) as usize
+        self.outer * self.inner
     }
 
     fn is_empty(&self) -> bool {
@@ -338,7 +338,7 @@ impl RawScan {
 
     /// The tiles of all lines.
     fn tiles(&self, op: &'static str) -> Result<usize> {
-        product(op, &[self.lines(), self.tiles as usize])
+        product(op, &[self.lines(), self.tiles])
     }
 
     /// A block for each tile.
