@@ -109,9 +109,9 @@ fn tensors(text: &str, log: &str) -> Result<Vec<Tensor>, String> {
     for (at, _) in text.match_indices(": ") {
         // `t`, `dt` or `ft`, with `$` and a number if ids are recorded.
         let before = &text[..at];
-        let word =
-            before.rfind(|c: char| !c.is_ascii_alphanumeric() && c != '$').map_or(0, |i| i + 1);
-        let kind = before[word..].split('$').next().unwrap_or("");
+        let in_word = |c: char| c.is_ascii_alphanumeric() || c == '$';
+        let word = &before[before.trim_end_matches(in_word).len()..];
+        let kind = word.split('$').next().unwrap_or("");
         let Some((dtype, rest)) = text[at + 2..].split_once('[') else { continue };
         let Some((shape, _)) = rest.split_once(']') else { continue };
         if !matches!(kind, "t" | "dt" | "ft") || !dtype.bytes().all(|c| c.is_ascii_alphanumeric()) {

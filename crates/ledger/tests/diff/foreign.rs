@@ -64,6 +64,8 @@ fn dumps_of_debug_mode() {
     assert_eq!(report.cause, Some(Cause::Call), "{report}");
     let report = edited(DUMP, "[1.0, nan]", "[1.0, inf]");
     assert!(!report.equal, "{report}");
+    // An argument after a character of several bytes.
+    assert!(edited(DUMP, "addmm(t: ", "addmm(\u{e4}t: ").cause.is_some());
     let line = DUMP.lines().nth(6).expect("a line");
     let report = edited(DUMP, &format!("{line}\n"), "");
     assert_eq!(report.cause, Some(Cause::Missing), "{report}");
