@@ -40,6 +40,46 @@ fn every_registered_operation_has_a_target() {
     assert!(missing.is_empty(), "add them to tests/src/fuzz/calls: {missing:?}");
 }
 
+/// Whether a function is called by another one's name: `conv2d` is `conv` of two dimensions, and `rand`
+/// draws for `rand_with` from the default generator.
+fn is_another_form(name: &str, called: &BTreeSet<String>) -> bool {
+    let of_any_rank = ["1d", "2d", "3d"].iter().find_map(|rank| name.strip_suffix(rank));
+    of_any_rank.is_some_and(|name| called.contains(name))
+        || called.contains(&format!("{name}_with"))
+}
+
+/// By the text, as the functions of `functional` are in no table.
+#[test]
+fn every_function_is_called() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let exports = std::fs::read_to_string(root.join("../crates/autograd/src/functional/mod.rs"));
+    let words = |text: &str| -> Vec<String> {
+        let in_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        text.split(|c| !in_name(c)).map(str::to_owned).collect()
+    };
+    let functions: BTreeSet<String> = exports
+        .unwrap()
+        .split("\npub use ")
+        .skip(1)
+        .flat_map(|rest| words(rest.split(';').next().unwrap().split_once("::").unwrap().1))
+        .filter(|name| name.starts_with(|c: char| c.is_ascii_lowercase()))
+        .collect();
+    assert!(functions.contains("matmul") && functions.len() > 200, "{functions:?}");
+    // Many are an operation and nothing else.
+    let names = fuzz::targets().into_iter().map(|target| target.name);
+    let mut called: BTreeSet<String> =
+        names.filter_map(|name| name.strip_prefix("calls/").map(str::to_owned)).collect();
+    for file in std::fs::read_dir(root.join("src/fuzz/calls")).unwrap() {
+        let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+        called.extend(text.split("f::").skip(1).map(|rest| words(rest)[0].clone()));
+    }
+    let missing: Vec<_> = functions
+        .iter()
+        .filter(|name| !called.contains(*name) && !is_another_form(name, &called))
+        .collect();
+    assert!(missing.is_empty(), "call them in tests/src/fuzz/calls: {missing:?}");
+}
+
 /// Public functions that read what others may have written, by file and name, and the targets that
 /// call them.
 const READERS: &[(&str, &str, &str)] = &[
@@ -60,6 +100,7 @@ const READERS: &[(&str, &str, &str)] = &[
     ("data/src/stream.rs", "resume", "stream_state"),
     ("data/src/tar.rs", "open", "tar"),
     ("data/src/tar.rs", "parse", "tar"),
+    ("ledger/src/diff.rs", "diff", "ledgers"),
     ("ptx-emulator/src/device.rs", "load", "ptx"),
     ("ptx-emulator/src/load/mod.rs", "parse", "ptx"),
     ("ptx-emulator/src/load/mod.rs", "parse_with", "ptx"),
@@ -110,7 +151,7 @@ fn every_public_reader_has_a_target() {
 
 /// Adds the public functions of a folder's files whose names are those of readers.
 fn readers(folder: &Path, crates: &Path, found: &mut BTreeSet<(String, String)>) {
-    let verbs = ["decode", "from", "load", "open", "parse", "read", "resume"];
+    let verbs = ["decode", "diff", "from", "load", "open", "parse", "read", "resume"];
     let after_from = ["bytes", "decimal", "json", "reader", "state", "text"];
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

@@ -10,6 +10,7 @@ mod bytes;
 mod calls;
 mod child;
 mod draw;
+mod ledgers;
 mod parent;
 mod parsers;
 mod saved;

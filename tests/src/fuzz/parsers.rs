@@ -19,7 +19,7 @@ use samebits_ptx_emulator::{self as ptx, Approximate, Module};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::bytes::{damaged, damaged_text};
-use super::{Draw, Outcome, Target, saved, sources};
+use super::{Draw, Outcome, Target, ledgers, saved, sources};
 
 /// What a parser says: nothing, or why not.
 pub(super) type Parsed = Result<(), String>;
@@ -51,6 +51,7 @@ pub(super) fn targets() -> Vec<Target> {
     add("idx", idx_samples, idx);
     add("images", image_samples, images);
     add("json_lines", sources::json_samples, sources::json_lines);
+    add("ledgers", ledgers::samples, ledgers::ledgers);
     add("lines", csv_samples, lines);
     add("loader_state", loader_samples, loader_state);
     add("npy", saved::npy_samples, saved::npy);

@@ -1,6 +1,7 @@
 //! The operations: one entry for each that is registered, and one for each function that is built
 //! from several.
 
+mod composed;
 mod contractions;
 mod indexing;
 mod networks;
@@ -19,6 +20,7 @@ use crate::Tensors;
 
 pub(super) fn targets() -> Vec<Target> {
     let mut calls = Calls(Vec::new());
+    composed::add(&mut calls);
     contractions::add(&mut calls);
     indexing::add(&mut calls);
     networks::add(&mut calls);

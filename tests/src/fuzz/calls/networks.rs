@@ -393,7 +393,12 @@ fn layers(calls: &mut Calls) {
                 return dense(cell, x, &weights, stack);
             }
             let packed = f::pack_padded_sequence(&x[0], &lengths, false, false)?;
-            let (packed, _, _) = f::lstm_packed(&packed, &x[1], &x[2], &weights, stack)?;
+            let packed = match cell {
+                RecurrentCell::Tanh => f::rnn_tanh_packed(&packed, &x[1], &weights, stack)?.0,
+                RecurrentCell::Relu => f::rnn_relu_packed(&packed, &x[1], &weights, stack)?.0,
+                RecurrentCell::Gru => f::gru_packed(&packed, &x[1], &weights, stack)?.0,
+                RecurrentCell::Lstm => f::lstm_packed(&packed, &x[1], &x[2], &weights, stack)?.0,
+            };
             Ok(f::pad_packed_sequence(&packed, false, 0.0, total)?.0)
         })
     });

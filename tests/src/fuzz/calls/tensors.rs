@@ -83,7 +83,7 @@ fn random(calls: &mut Calls) {
 }
 
 /// A generator, now and then at the end of its words.
-fn generator(d: &mut Draw) -> Generator {
+pub(super) fn generator(d: &mut Draw) -> Generator {
     let offset = d.count(0) as u64;
     Generator::new(d.word()).with_offset(offset)
 }
