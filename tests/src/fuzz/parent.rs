@@ -117,10 +117,17 @@ fn run_child(plan: &Plan, target: &str, cases: &Range<u64>) -> ([u64; 2], Option
         .expect("a child process");
     let lines = listen(&mut child);
     let (mut counts, mut case) = ([0; 2], cases.start);
+    // Of the processor, when the case began and when its time was last up.
+    let mut spent = [Duration::ZERO; 2];
     let reason = loop {
         let line = match lines.recv_timeout(plan.patience) {
             Ok(line) => line,
             Err(RecvTimeoutError::Timeout) => {
+                let now = processor_time(&child);
+                if waits_for_the_processor(spent, now, plan.patience) {
+                    spent[1] = now;
+                    continue;
+                }
                 // It may have ended this very moment; then there is nothing to kill.
                 drop(child.kill());
                 break Some(format!("no end after {:?}", plan.patience));
@@ -128,7 +135,10 @@ fn run_child(plan: &Plan, target: &str, cases: &Range<u64>) -> ([u64; 2], Option
             Err(RecvTimeoutError::Disconnected) => break Some(String::new()),
         };
         match line.split_once(' ').unwrap_or((&line, "")) {
-            ("case", number) => case = number.parse().expect("the number of a case"),
+            ("case", number) => {
+                case = number.parse().expect("the number of a case");
+                spent = [processor_time(&child); 2];
+            }
             ("result", _) => counts[0] += 1,
             ("refused", _) => counts[1] += 1,
             ("wrong", reason) => break Some(reason.to_owned()),
@@ -148,6 +158,30 @@ fn run_child(plan: &Plan, target: &str, cases: &Range<u64>) -> ([u64; 2], Option
         format!("the process died: {status}: {}", last_words(&String::from_utf8_lossy(&said)))
     });
     (counts, reason.map(|reason| (case, reason)))
+}
+
+/// Whether a case without an end is still at work, and only other processes keep it from ending: it
+/// has had less than `patience` of the processor since it began, and a little of that lately. What waits
+/// for ever has nothing.
+fn waits_for_the_processor(
+    [began, last]: [Duration; 2],
+    now: Duration,
+    patience: Duration,
+) -> bool {
+    now.saturating_sub(began) < patience && now.saturating_sub(last) > patience / 1000
+}
+
+/// How long a process has computed, with all its threads. Zero where the system has no `/proc`: there a
+/// case may take its time on the clock.
+fn processor_time(child: &Child) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
+    // After the name, in parentheses, the 12th and 13th fields: hundredths of a second in user code and
+    // in the system.
+    let fields = stat.rsplit(')').next().unwrap_or("").split_whitespace().skip(11).take(2);
+    fields
+        .filter_map(|field| field.parse().ok())
+        .map(|ticks: u64| Duration::from_millis(10 * ticks))
+        .sum()
 }
 
 /// The message of a process that was aborted, and which of our functions it was in.
@@ -185,5 +219,35 @@ impl Finding {
         let Range { start, end } = self.cases;
         let cases = if end - start == 1 { start.to_string() } else { format!("{start}..{end}") };
         format!("cargo xtask fuzz --seed {seed} --case {cases} {}", self.target)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_starved_case_is_no_hang() {
+        let waits = |began, last, now| {
+            let [began, last, now] = [began, last, now].map(Duration::from_millis);
+            waits_for_the_processor([began, last], now, Duration::from_secs(300))
+        };
+        assert!(waits(7_000, 7_000, 9_000), "at work");
+        assert!(waits(7_000, 9_000, 306_000), "still at work");
+        assert!(!waits(7_000, 9_000, 307_000), "it has had its time");
+        assert!(!waits(7_000, 9_000, 9_100), "it does nothing");
+        assert!(!waits(0, 0, 0), "nobody knows");
+    }
+
+    #[test]
+    fn the_processor_time_of_a_process_is_that_of_its_threads() {
+        let mut spinning = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        let start = Instant::now();
+        while cfg!(target_os = "linux") && processor_time(&spinning) < Duration::from_millis(50) {
+            assert!(start.elapsed() < Duration::from_secs(60), "no time passes");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        spinning.kill().unwrap();
+        spinning.wait().unwrap();
     }
 }
