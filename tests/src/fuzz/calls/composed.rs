@@ -11,6 +11,7 @@ pub(super) fn add(calls: &mut Calls) {
     distances(calls);
     rearranged(calls);
     answers(calls);
+    mixed(calls);
     drawn(calls);
 }
 
@@ -203,5 +204,50 @@ fn drawn(calls: &mut Calls) {
             _ => f::bernoulli_with(&x, generator)?,
         };
         Ok(vec![drawn.into()])
+    });
+}
+
+fn mixed(calls: &mut Calls) {
+    calls.function("mixed", |d| {
+        let (shape, dtype, which) = (d.any_shape(), d.float(), d.below(8));
+        let (value, eps) = (d.real(0.5), d.real(1e-6));
+        let rank = shape.len();
+        let normalized = d.counts(&shape[rank.min(1)..]);
+        let columns = shape.last().copied().unwrap_or(1);
+        let (second, third) = (d.broadcastable(&shape), d.broadcastable(&shape));
+        let arguments = vec![
+            d.tensor(&shape, dtype),
+            d.tensor(&second, dtype),
+            d.tensor(&third, dtype),
+            d.tensor(&[columns], dtype),
+        ];
+        graded(d, arguments, |x| match which {
+            0 => f::addcdiv(&x[0], &x[1], &x[2], value),
+            1 => f::addcmul(&x[0], &x[1], &x[2], value),
+            2 => f::lerp(&x[0], &x[1], value),
+            3 => f::lerp(&x[0], &x[1], &x[2]),
+            4 => f::expand_as(&x[1], &x[0]),
+            5 => f::mv(&x[0], &x[3]),
+            6 => f::rms_norm(&x[0], &normalized, None, Some(eps)),
+            _ => f::cat(&f::broadcast_tensors(&[x[0].clone(), x[1].clone()])?, 0),
+        })
+    });
+    calls.function("placed", |d| {
+        let (shape, dtype, which) = (d.any_shape(), d.any_type(), d.below(7));
+        let (dim, size) = (d.dim(shape.len()), d.below(9));
+        let second = d.broadcastable(&shape);
+        let [x, y] = [&shape, &second].map(|shape| Tensor::from(d.tensor(shape, dtype)));
+        let index = Tensor::from(d.indices(&second, size));
+        let (rtol, atol, flag) = (d.real(1e-5), d.real(1e-8), d.flag());
+        let answer = match which {
+            0 => Tensor::from_bools(&[f::allclose(&x, &y, rtol, atol, flag)?], &[1])?,
+            1 => Tensor::from_bools(&[f::equal(&x, &y)?], &[1])?,
+            2 => f::count_nonzero(&x, dim)?,
+            3 => f::isnan(&x)?,
+            4 => f::searchsorted(&x, &y, flag)?,
+            5 => f::t(&x)?,
+            _ => f::take_along_dim(&x, &index, dim)?,
+        };
+        Ok(vec![answer.into()])
     });
 }
