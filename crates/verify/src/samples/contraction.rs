@@ -190,6 +190,23 @@ pub(super) fn samples(samples: &mut Samples) {
 }
 
 fn products_of(samples: &mut Samples) {
+    samples
+        .add("scaled_dot_product_attention", |x| {
+            f::scaled_dot_product_attention(&x[0], &x[1], &x[2], None, 0.0, true, None)
+        })
+        .batch([each(&[5, 33, 8]), each(&[5, 40, 8]), each(&[5, 40, 9])])
+        .twice([normal(&[3, 4]), normal(&[3, 4]), normal(&[3, 2])]);
+    samples
+        .add("cdist", |x| f::cdist(&x[0], &x[1], 2.0))
+        .batch([each(&[5, 33, 8]), each(&[5, 40, 8])])
+        .twice([normal(&[2, 3]), normal(&[4, 3])]);
+    samples
+        .add("tensordot", |x| f::tensordot(&x[0], &x[1], [1, 2], [1, 0]))
+        .twice([normal(&[2, 3, 4]), normal(&[4, 3, 2])]);
+    samples
+        .add("kron", |x| f::kron(&x[0], &x[1]))
+        .batch([each(&[5, 7]), normal(&[1, 300])])
+        .twice([normal(&[2, 3]), normal(&[2])]);
     sums_of_products(samples);
     let matmul = samples.add("matmul", |x| f::matmul(&x[0], &x[1]));
     for [rows, k, n] in [[13, 700, 33], [70, 40, 1], [5, 3, 257]] {

@@ -104,15 +104,19 @@ pub(super) fn samples(samples: &mut Samples) {
         ("hardswish", false, many(), |x| f::hardswish(&x[0])),
         ("hardtanh", true, across(), |x| f::hardtanh(&x[0], -0.5, 1.0)),
         ("leaky_relu", true, many(), |x| f::leaky_relu(&x[0], 0.1)),
+        ("lerp", false, vec![normal(&[9]), normal(&[9])], |x| f::lerp(&x[0], &x[1], 0.3)),
         ("log", false, positive(), |x| f::log(&x[0])),
         ("log10", true, positive(), |x| f::log10(&x[0])),
         ("log1p", false, vec![normal(&[9]).squared()], |x| f::log1p(&x[0])),
         ("log2", true, positive(), |x| f::log2(&x[0])),
         ("log_sigmoid", true, few(), |x| f::log_sigmoid(&x[0])),
+        ("logaddexp", false, broadcast(), |x| f::logaddexp(&x[0], &x[1])),
+        ("logit", false, vec![normal(&[9]).by(Tensor::sigmoid)], |x| f::logit(&x[0], None)),
         ("maximum", true, broadcast(), |x| f::maximum(&x[0], &x[1])),
         ("minimum", true, broadcast(), |x| f::minimum(&x[0], &x[1])),
         ("mish", false, many(), |x| f::mish(&x[0])),
         ("mul", false, vec![normal(&[3, 4]), normal(&[3, 1])], |x| f::mul(&x[0], &x[1])),
+        ("nan_to_num", false, few(), |x| f::nan_to_num(&x[0], 0.0, None, None)),
         ("neg", false, vec![normal(&[5]).by(|x| x.affine(0.7, 3.0))], |x| f::neg(&x[0])),
         ("pow", true, vec![normal(&[9]).positive(), normal(&[9])], |x| f::pow(&x[0], &x[1])),
         ("pow_scalar", true, few(), |x| f::pow_scalar(&x[0], 3.0)),
@@ -151,6 +155,12 @@ pub(super) fn samples(samples: &mut Samples) {
         .twice([normal(&[3, 4]), normal(&[4])])
         .twice([normal(&[5]), normal(&[])]);
     samples.add("glu", |x| f::glu(&x[0], 1)).batch([each(&[5, 1004])]).twice([normal(&[3, 4])]);
+    for (name, function) in
+        [("round", f::round as fn(&Tensor) -> _), ("floor", f::floor), ("ceil", f::ceil)]
+    {
+        samples.add(name, move |x| function(&x[0])).batch([each(&[5, 1003])]);
+    }
+    samples.add("frac", |x| f::frac(&x[0])).batch([each(&[5, 1003])]).twice([normal(&[9])]);
     samples.add("sign", |x| f::sign(&x[0])).batch([each(&[5, 1003])]);
     let softplus = samples.add("softplus, soon linear", |x| f::softplus(&x[0], 1.7, 1.0));
     softplus.twice([normal(&[40])]);

@@ -1,4 +1,4 @@
-use samebits::functional as f;
+use samebits::functional::{self as f, Windows};
 use samebits::ops::ScatterReduceKind::{Mean, Prod};
 use samebits::tensor_core::Tensor as Value;
 use samebits::{Error, Result, Tensor};
@@ -23,6 +23,27 @@ pub(super) fn samples(samples: &mut Samples) {
     add(samples, "stack", |x| f::stack(x, 2), &[&[2, 3], &[2, 3]]);
     add(samples, "narrow", |x| f::narrow(&x[0], 1, 2, 3), &[&[2, 6]]);
     add(samples, "split", |x| Ok(f::split(&x[0], &[1, 3, 1], 0)?.remove(1)), &[&[5, 2]]);
+    add(samples, "movedim", |x| f::movedim(&x[0], [0, 1], [-1, 0]), &[&[2, 3, 4]]);
+    add(samples, "rot90", |x| f::rot90(&x[0], -1, 0, 2), &[&[2, 3, 4]]);
+    add(samples, "diag_embed", |x| f::diag_embed(&x[0], -1, 0, 2), &[&[2, 3]]);
+    add(samples, "trace", |x| f::trace(&x[0]), &[&[3, 4]]);
+    add(samples, "tile", |x| f::tile(&x[0], &[2, 3]), &[&[2, 3]]);
+    add(samples, "hstack", f::hstack, &[&[2, 3], &[2, 1]]);
+    add(samples, "dstack", f::dstack, &[&[2, 3], &[2, 3]]);
+    add(samples, "block_diag", f::block_diag, &[&[2, 3], &[4]]);
+    add(samples, "diff", |x| f::diff(&x[0], 2, 0), &[&[5, 2]]);
+    add(samples, "channel_shuffle", |x| f::channel_shuffle(&x[0], 2), &[&[2, 6, 2]]);
+    add(samples, "windows", |x| f::windows(&x[0], 1, 3, 2), &[&[2, 7]]);
+    let windows =
+        Windows { padding: [1, 0], stride: [2, 1], dilation: [1, 2], ..Windows::new([2, 2]) };
+    samples
+        .add("unfold", move |x| f::unfold(&x[0], windows))
+        .batch([each(&[5, 3, 8, 9])])
+        .twice([normal(&[1, 2, 3, 4]).squared()]);
+    samples
+        .add("fold", move |x| f::fold(&x[0], [8, 9], windows))
+        .batch([each(&[5, 12, 35])])
+        .twice([normal(&[1, 4, 35]).squared()]);
     samples
         .add("roll", |x| f::roll(&x[0], &[2, -1], [1, 2]))
         .batch([each(&[5, 7, 9])])
