@@ -84,7 +84,7 @@ fn every_function_is_called() {
 /// call them.
 const READERS: &[(&str, &str, &str)] = &[
     ("autograd/src/optim/plateau.rs", "load_state", "runs"),
-    ("conv-autotune/src/file/mod.rs", "read", "choices"),
+    ("autotune/src/file/mod.rs", "read", "choices"),
     ("data/src/csv.rs", "parse", "csv"),
     ("data/src/csv.rs", "read", "csv"),
     ("data/src/image_folder.rs", "decode", "images"),

@@ -17,7 +17,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("tensor-core", &["numerics", "rng"]),
     ("cpu-kernels", &["numerics", "rng", "tensor-core", "conv-autotune"]),
     ("cuda-kernels", &["numerics", "rng", "tensor-core", "conv-autotune"]),
-    ("conv-autotune", &["numerics", "rng", "tensor-core"]),
+    ("autotune", &["numerics"]),
+    ("conv-autotune", &["autotune", "numerics", "rng", "tensor-core"]),
     ("data", &["numerics", "rng"]),
     (
         "autograd",
@@ -441,7 +442,7 @@ mod tests {
         assert_eq!(check("crates/cpu-kernels/src/sort.rs", "// As rayon does."), 0);
         assert_eq!(check("crates/cpu-kernels/src/sort.rs", "use rayon::prelude::*;"), 1);
         assert_eq!(check("crates/cpu-kernels/src/conv/cut.rs", "rayon::join(a, b);"), 2);
-        assert_eq!(check("crates/conv-autotune/src/clock.rs", "Instant::now()"), 2);
+        assert_eq!(check("crates/autotune/src/clock.rs", "Instant::now()"), 2);
         assert_eq!(check("crates/autograd/src/dispatch.rs", "Instant::now()"), 3);
         assert_eq!(check("crates/tensor-core/src/registry.rs", "determinism::policy()"), 3);
         assert_eq!(check("crates/tensor-core/src/tensor.rs", "determinism::policy()"), 4);

@@ -3,9 +3,9 @@
 use samebits_numerics::memory;
 use samebits_rng::Generator;
 use samebits_tensor_core::ops::{Conv, ConvInputGrad, ConvWeightGrad};
-use samebits_tensor_core::{DType, Determinism, Device, Op, Tensor};
+use samebits_tensor_core::{DType, Determinism, Device, Error, Op, Tensor};
 
-use crate::{BoxError, ConvKey, ConvPass, Output, Problem, Values};
+use crate::{BoxError, ConvKey, ConvPass, Problem, Values};
 
 /// One pass of a convolution on tensors.
 #[derive(Clone, Debug)]
@@ -136,23 +136,51 @@ impl Problem for ConvCall {
         };
         terms as f64 * greatest(a) * greatest(b)
     }
+
+    fn values(output: &Tensor) -> Result<Values<'_>, BoxError> {
+        values(output)
+    }
+
+    fn missing_memory(error: &(dyn std::error::Error + 'static)) -> Option<usize> {
+        let of_tensors = |error: &(dyn std::error::Error + 'static)| match error.downcast_ref() {
+            Some(&Error::OutOfMemory { bytes, .. }) => Some(bytes),
+            _ => None,
+        };
+        std::iter::successors(Some(error), |error| error.source())
+            .find_map(of_tensors)
+            .or_else(|| samebits_autotune::missing_memory(error))
+    }
 }
 
-impl Output for Tensor {
-    fn values(&self) -> Result<Values<'_>, BoxError> {
-        match self.dtype() {
-            DType::F32 => Ok(Values::F32(self.to_vec()?.into())),
-            DType::F64 => Ok(Values::F64(self.to_vec()?.into())),
-            other => Err(format!("a result of type {other} cannot be compared").into()),
-        }
+/// The elements of a tensor, wherever it is.
+fn values(tensor: &Tensor) -> Result<Values<'static>, BoxError> {
+    match tensor.dtype() {
+        DType::F32 => Ok(Values::owned(tensor.to_vec::<f32>()?)),
+        DType::F64 => Ok(Values::owned(tensor.to_vec::<f64>()?)),
+        other => Err(format!("a result of type {other} cannot be compared").into()),
     }
 }
 
 /// The greatest absolute value; 0 of a tensor that cannot be read, which fails the comparison.
 fn greatest(tensor: &Tensor) -> f64 {
-    match tensor.values() {
-        Ok(Values::F32(values)) => values.iter().fold(0.0, |m, &v| f64::from(v.abs()).max(m)),
-        Ok(Values::F64(values)) => values.iter().fold(0.0, |m, &v| v.abs().max(m)),
-        Err(_) => 0.0,
+    values(tensor).map_or(0.0, |values| values.numbers().fold(0.0, |m, v| v.abs().max(m)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_memory_is_known_by_any_name() {
+        let device = Device::Cpu;
+        let of_tensors = Error::OutOfMemory { op: "conv", device, bytes: 7 };
+        let inside = samebits_autotune::Error::Run {
+            name: "direct".to_owned(),
+            key: "a call".to_owned(),
+            source: Box::new(memory::OutOfMemory { bytes: 9 }),
+        };
+        assert_eq!(ConvCall::missing_memory(&of_tensors), Some(7));
+        assert_eq!(ConvCall::missing_memory(&inside), Some(9));
+        assert_eq!(ConvCall::missing_memory(&Error::NoBackend { device }), None);
     }
 }

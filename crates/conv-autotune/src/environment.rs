@@ -18,6 +18,7 @@ pub(crate) fn apply(
         let (benchmark, mode) = match text.split_once('=').unwrap_or((&text, "")) {
             ("off", "") => (false, Some(Mode::Off)),
             ("on", "") => (true, Some(Mode::Off)),
+            ("cache", folder) => (true, path(folder).map(Mode::Cache)),
             ("record", file) => (true, path(file).map(Mode::Record)),
             ("pin", file) => {
                 (false, path(file).map(|path| Mode::Pinned { path, missing: Missing::Error }))
@@ -29,7 +30,7 @@ pub(crate) fn apply(
         };
         config.benchmark = benchmark;
         config.mode = mode.ok_or_else(|| {
-            let forms = "off, on, record=FILE, pin=FILE or pin-or-heuristic=FILE";
+            let forms = "off, on, cache=DIR, record=FILE, pin=FILE or pin-or-heuristic=FILE";
             invalid("SAMEBITS_AUTOTUNE", &text, forms)
         })?;
     }
@@ -94,6 +95,7 @@ mod tests {
         for (text, benchmark, mode) in [
             ("off", false, Mode::Off),
             ("on", true, Mode::Off),
+            ("cache=dir", true, Mode::Cache("dir".into())),
             ("record=a=b.toml", true, Mode::Record("a=b.toml".into())),
             ("pin=a.toml", false, Mode::pinned("a.toml")),
             (
@@ -130,6 +132,7 @@ mod tests {
             ("SAMEBITS_AUTOTUNE", ""),
             ("SAMEBITS_AUTOTUNE", "pin"),
             ("SAMEBITS_AUTOTUNE", "record="),
+            ("SAMEBITS_AUTOTUNE", "cache="),
             ("SAMEBITS_AUTOTUNE", "off=x"),
             ("SAMEBITS_AUTOTUNE_BUDGET_MS", "1.5"),
             ("SAMEBITS_AUTOTUNE_KEY_BUDGET_MS", "-1"),

@@ -6,8 +6,7 @@ use samebits_tensor_core::ops::{Conv, ConvInputGrad, ConvWeightGrad};
 use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{DType, Determinism, Error, Op, Result, Tensor};
 
-use crate::error::missing_memory;
-use crate::{ConvCall, process};
+use crate::{ConvCall, Problem as _, process};
 
 /// One variant per level and pass: which algorithms may race depends on the level. To be
 /// registered before the algorithm that every call can fall back on.
@@ -100,7 +99,7 @@ fn weight(op: &ConvWeightGrad, level: Determinism) -> Result<Tensor> {
 fn run(op: &'static str, call: ConvCall, level: Determinism) -> Result<Tensor> {
     let device = call.device();
     let run = || process::tuner(device)?.run(&call, level);
-    run().map_err(|error| match missing_memory(&error) {
+    run().map_err(|error| match ConvCall::missing_memory(&error) {
         Some(bytes) => Error::OutOfMemory { op, device, bytes },
         None => Error::invalid(op, error.to_string()),
     })

@@ -1,22 +1,11 @@
-//! What a choice is made for.
+//! What a choice for a convolution depends on.
 
 use std::fmt;
 
+use samebits_autotune::Key;
 use samebits_tensor_core::ops::ConvParams;
 use samebits_tensor_core::{DType, Determinism};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-
-/// Everything that a choice may depend on: exact shapes, never rounded to buckets, and the level.
-///
-/// It is written to the choice file as a TOML table and must be read back equal. What it
-/// does not hold, such as addresses, alignment or free memory, cannot change a choice.
-pub trait Key:
-    Clone + Ord + fmt::Debug + fmt::Display + Serialize + DeserializeOwned + Send + Sync + 'static
-{
-    /// The level that the chosen algorithm must meet.
-    fn level(&self) -> Determinism;
-}
 
 /// Which of the three computations of a convolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

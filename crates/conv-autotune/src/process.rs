@@ -44,7 +44,7 @@ pub fn install(library: ConvLibrary) {
 ///
 /// | variable | value |
 /// |---|---|
-/// | `SAMEBITS_AUTOTUNE` | `off`, `on` (races), `record=FILE`, `pin=FILE`, `pin-or-heuristic=FILE` |
+/// | `SAMEBITS_AUTOTUNE` | `off`, `on` (races), `cache=DIR`, `record=FILE`, `pin=FILE`, `pin-or-heuristic=FILE` |
 /// | `SAMEBITS_AUTOTUNE_EXCLUDE` | names of candidates, with commas; `cuda:NAME` is for such devices only |
 /// | `SAMEBITS_AUTOTUNE_FORCE` | the name of one candidate, likewise |
 /// | `SAMEBITS_AUTOTUNE_KEY_BUDGET_MS`, `SAMEBITS_AUTOTUNE_BUDGET_MS` | [`Budget`](crate::Budget) in milliseconds |
@@ -52,11 +52,11 @@ pub fn install(library: ConvLibrary) {
 ///
 /// # Errors
 ///
-/// [`Error::NoLibrary`]; [`Error::Device`] if the device cannot say what it is; [`Error::Config`] if
-/// a variable cannot be read.
+/// [`Error::Device`] of [`NoLibrary`] if no algorithms are installed, or of what went wrong if the device
+/// cannot say what it is; [`Error::Config`] if a variable cannot be read.
 pub fn default_config(device: Device) -> Result<Config> {
     let mut config =
-        (library(device)?.config)(device).map_err(|source| Error::Device { device, source })?;
+        (library(device)?.config)(device).map_err(|source| of_device(device, source))?;
     config.benchmark = false;
     environment::apply(&mut config, device.kind(), |name| std::env::var(name).ok())?;
     Ok(config)
@@ -66,7 +66,7 @@ pub fn default_config(device: Device) -> Result<Config> {
 ///
 /// # Errors
 ///
-/// [`Error::NoLibrary`], and what is wrong with the file that the configuration names: it cannot be
+/// [`Error::Device`] of [`NoLibrary`], and what is wrong with the file that the configuration names: it cannot be
 /// read or written, is damaged, was recorded on another device, or names an algorithm that does
 /// not exist.
 ///
@@ -114,7 +114,7 @@ pub fn tuner_with(device: Device, config: Config) -> Result<Tuner<ConvCall>> {
 ///
 /// # Errors
 ///
-/// [`Error::NoLibrary`].
+/// [`Error::Device`] of [`NoLibrary`].
 pub fn candidates(device: Device) -> Result<Vec<Candidate<ConvCall>>> {
     Ok((library(device)?.candidates)())
 }
@@ -123,5 +123,18 @@ static LIBRARIES: RwLock<BTreeMap<DeviceKind, ConvLibrary>> = RwLock::new(BTreeM
 static TUNERS: RwLock<BTreeMap<Device, Arc<Tuner<ConvCall>>>> = RwLock::new(BTreeMap::new());
 
 fn library(device: Device) -> Result<ConvLibrary> {
-    LIBRARIES.read().get(&device.kind()).copied().ok_or(Error::NoLibrary { device })
+    let library = LIBRARIES.read().get(&device.kind()).copied();
+    library.ok_or_else(|| of_device(device, NoLibrary.into()))
 }
+
+fn of_device(device: Device, source: BoxError) -> Error {
+    Error::Device { device: device.to_string(), source }
+}
+
+/// No library of convolution algorithms was installed for a device: the source of an
+/// [`Error::Device`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "no convolution algorithms are installed; call `install` of the crate with the kernels for it"
+)]
+pub struct NoLibrary;

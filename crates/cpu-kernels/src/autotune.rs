@@ -11,7 +11,7 @@ use crate::conv::Params;
 use crate::conv_algorithms::{Algorithm, Pass, Plan};
 
 /// Puts a tuner behind the host's convolutions. The fingerprint of its choices names this machine's
-/// processor and this version.
+/// processor and this code.
 pub(crate) fn register_all() {
     install(ConvLibrary {
         kind: DeviceKind::Cpu,
@@ -20,7 +20,12 @@ pub(crate) fn register_all() {
     });
 }
 
-const LIBRARY: &str = concat!("samebits-cpu-kernels ", env!("CARGO_PKG_VERSION"));
+/// The version and a digest of this crate's sources, all of them: which the convolutions use is not
+/// known where it is made. Two builds of a version in development may have other kernels under the
+/// names that a file holds, with other times and bits. The compiler and its flags are left out: they
+/// change times but no bits, and a file recorded by a release has to serve its tests.
+const LIBRARY: &str =
+    concat!("samebits-cpu-kernels ", env!("CARGO_PKG_VERSION"), ", code ", env!("SAMEBITS_CODE"));
 
 /// One candidate for each algorithm; the one whose weight gradient differs in its promise from
 /// its other passes is two.

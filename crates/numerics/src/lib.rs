@@ -11,6 +11,8 @@
 //! instruction set is found at run time, and `SAMEBITS_SIMD` is read. Without it the crate needs
 //! `core` and `alloc` alone and builds for targets without an operating system; [`Ieee`] computes the
 //! same bits, more slowly.
+//!
+//! `serde`: [`Determinism`] can be serialised.
 #![cfg_attr(not(feature = "std"), no_std)]
 
 extern crate alloc;
@@ -39,6 +41,7 @@ compile_error!(
      x86_64, build with RUSTFLAGS=\"-C target-feature=+fma\""
 );
 
+mod determinism;
 pub mod exact;
 pub mod extrema;
 pub mod fpenv;
@@ -49,4 +52,5 @@ pub mod nan;
 pub mod reduce;
 pub mod simd;
 
+pub use determinism::Determinism;
 pub use ieee::Ieee;

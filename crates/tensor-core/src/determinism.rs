@@ -5,59 +5,9 @@
 //! reaches into another thread, and a backward pass obeys the level in force when *it* runs.
 
 use std::cell::RefCell;
-use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// How far the bits of a result can be relied on, weakest first.
-///
-/// # Examples
-///
-/// ```
-/// use samebits_tensor_core::{Determinism, determinism};
-///
-/// assert_eq!(determinism::required(), Determinism::Portable);
-/// determinism::scope(Determinism::NotGuaranteed, || {
-///     assert_eq!(determinism::required(), Determinism::NotGuaranteed);
-/// });
-/// assert_eq!(determinism::required(), Determinism::Portable);
-/// ```
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
-)]
-#[repr(u8)]
-pub enum Determinism {
-    /// A valid result that may differ between two runs on one machine.
-    NotGuaranteed = 0,
-    /// The same bits on every run with the same machine and build.
-    RunToRun = 1,
-    /// The same bits on every supported CPU and GPU, for any number of threads, any schedule
-    /// and any release with the same `NUMERICS_VERSION`.
-    Portable = 2,
-}
-
-impl Determinism {
-    /// Every level, weakest first.
-    pub const ALL: [Determinism; 3] =
-        [Determinism::NotGuaranteed, Determinism::RunToRun, Determinism::Portable];
-
-    fn from_u8(value: u8) -> Determinism {
-        match value {
-            0 => Determinism::NotGuaranteed,
-            1 => Determinism::RunToRun,
-            _ => Determinism::Portable,
-        }
-    }
-}
-
-impl fmt::Display for Determinism {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Determinism::NotGuaranteed => "NotGuaranteed",
-            Determinism::RunToRun => "RunToRun",
-            Determinism::Portable => "Portable",
-        })
-    }
-}
+pub use samebits_numerics::Determinism;
 
 /// What happens when no variant meets the level in force; PyTorch's three debug modes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,9 +128,17 @@ static DEFAULT: AtomicU8 = AtomicU8::new(Determinism::Portable as u8);
 
 const WARN_ONLY: u8 = 0x80;
 
+fn level_of(value: u8) -> Determinism {
+    match value {
+        0 => Determinism::NotGuaranteed,
+        1 => Determinism::RunToRun,
+        _ => Determinism::Portable,
+    }
+}
+
 fn load_default() -> Policy {
     let value = DEFAULT.load(Ordering::Relaxed);
-    Policy { level: Determinism::from_u8(value & !WARN_ONLY), warn_only: value & WARN_ONLY != 0 }
+    Policy { level: level_of(value & !WARN_ONLY), warn_only: value & WARN_ONLY != 0 }
 }
 
 fn store_default(policy: Policy) {

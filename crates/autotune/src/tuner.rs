@@ -8,13 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-use samebits_tensor_core::Determinism;
 
-use crate::candidate::{Candidate, Candidates, Numerics, Output, Problem, guarded};
-use crate::error::missing_memory;
+use crate::candidate::{Candidate, Candidates, Numerics, Problem, guarded};
 use crate::file::{self, Choice, ChoiceFile, Measured};
 use crate::measure::Race;
-use crate::{BoxError, Config, Error, Key, Missing, Mode, Result, compare};
+use crate::{BoxError, Config, Determinism, Error, Key, Missing, Mode, Result, compare};
 
 /// Chooses among candidates, once per key.
 ///
@@ -29,40 +27,7 @@ use crate::{BoxError, Config, Error, Key, Missing, Mode, Result, compare};
 ///
 /// # Examples
 ///
-/// ```
-/// use samebits_conv_autotune::{Candidate, Config, ConvCall, Fingerprint, Tuner};
-/// use samebits_tensor_core::ops::{Conv, ConvParams};
-/// use samebits_tensor_core::{DType, Determinism, Device, Tensor};
-///
-/// // A pointwise convolution over one position: out[o] = Σ_c weight[o][c] · input[c].
-/// fn pointwise(call: &ConvCall) -> Result<Tensor, samebits_conv_autotune::BoxError> {
-///     let ConvCall::Forward(op) = call else { return Err("forward only".into()) };
-///     let (x, w) = (op.input.as_slice::<f32>()?, op.weight.as_slice::<f32>()?);
-///     let out: Vec<f32> = w
-///         .chunks(x.len())
-///         .map(|row| row.iter().zip(x).fold(0.0, |sum, (&w, &x)| w.mul_add(x, sum)))
-///         .collect();
-///     Ok(Tensor::from_slice(&out, &[1, out.len(), 1])?)
-/// }
-///
-/// let tuner = Tuner::new(
-///     |key| ConvCall::probe(key, Device::Cpu),
-///     vec![
-///         Candidate::canonical(0, "reference", pointwise),
-///         Candidate::canonical(1, "other", pointwise),
-///     ],
-///     Config::new(Fingerprint::host("example 1.0.0")),
-/// )?;
-/// let call = ConvCall::Forward(Conv {
-///     input: Tensor::from_slice(&[1.0f32, 2.0], &[1, 2, 1])?,
-///     weight: Tensor::from_slice(&[3.0f32, 4.0], &[1, 2, 1])?,
-///     bias: None,
-///     params: ConvParams::padded(1, 0),
-/// });
-/// let out = tuner.run(&call, Determinism::Portable)?;
-/// assert_eq!(out.to_vec::<f32>()?, [11.0]);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
+/// See the [crate's documentation](crate).
 pub struct Tuner<P: Problem> {
     candidates: Candidates<P>,
     probe: Box<Probe<P>>,
@@ -124,6 +89,8 @@ pub enum Source {
     Raced,
     /// By the file that is being recorded.
     Recorded,
+    /// By a cache.
+    Cached,
     /// By the pinned file.
     Pinned,
 }
@@ -164,7 +131,7 @@ pub enum Finding {
 
 impl<P: Problem> Tuner<P> {
     /// A tuner over `candidates`. `probe` makes the inputs that stand for a key, as a function of
-    /// the key alone ([`ConvCall::probe`](crate::ConvCall::probe) for convolutions).
+    /// the key alone.
     ///
     /// The reference for a key is the canonical candidate with the lowest id that applies to it.
     /// Candidates run on threads of their own while they race, and must not ask this tuner for
@@ -205,12 +172,11 @@ impl<P: Problem> Tuner<P> {
                 "no candidate is canonical, so there is nothing to compare the others with";
             return Err(Error::Candidates { message: message.to_owned() });
         }
-        let known = || candidates.iter().map(Candidate::name).collect::<Vec<_>>().join(", ");
         for name in config.exclude.iter().chain(&config.force) {
             if !candidates.iter().any(|c| c.name() == name) {
+                let known = names_of(&candidates);
                 let message = format!(
-                    "`exclude` or `force` names {name:?}, which is none of the candidates {}",
-                    known()
+                    "`exclude` or `force` names {name:?}, which is none of the candidates {known}"
                 );
                 return Err(Error::Config { message });
             }
@@ -226,6 +192,18 @@ impl<P: Problem> Tuner<P> {
         }
         let file = match &config.mode {
             Mode::Off => None,
+            Mode::Cache(folder) => {
+                match file::open_cached(folder, &config.fingerprint, cache_wait(&config)) {
+                    Ok((file, broken)) => {
+                        broken.iter().for_each(ignored);
+                        Some(file)
+                    }
+                    Err(error) => {
+                        ignored(&error);
+                        None
+                    }
+                }
+            }
             Mode::Record(path) => Some(file::open(path, &config.fingerprint, config.lock_timeout)?),
             Mode::Pinned { path, .. } => {
                 let file = ChoiceFile::read(path)?;
@@ -392,7 +370,9 @@ impl<P: Problem> Tuner<P> {
         let recording = matches!(self.config.mode, Mode::Record(_));
         let shows = key.level() == Determinism::RunToRun;
         let left = self.config.budget.total.saturating_sub(*self.spent.lock());
-        let may_race = self.config.mode == Mode::Off && self.config.benchmark && !shows;
+        let caching = matches!(self.config.mode, Mode::Cache(_));
+        let benchmark = self.config.mode == Mode::Off && self.config.benchmark;
+        let may_race = (benchmark || caching) && !shows;
         if !recording && (!may_race || left.is_zero() || eligible.len() == 1) {
             return unmeasured(likely, Source::Heuristic);
         }
@@ -407,7 +387,7 @@ impl<P: Problem> Tuner<P> {
         let budget = self.config.budget.key.min(left);
         let choice = match apart(|| self.race(key, &eligible, likely, budget))? {
             // Without a record the next run may choose otherwise, which shows at this level only.
-            Err(error) if !shows && missing_memory(&error).is_some() => {
+            Err(error) if !shows && P::missing_memory(&error).is_some() => {
                 tracing::warn!(%key, "no race: {error}");
                 return unmeasured(likely, Source::Heuristic);
             }
@@ -416,7 +396,11 @@ impl<P: Problem> Tuner<P> {
         tracing::debug!(%key, algorithm = choice.algorithm, "tuned");
         if !recording {
             let candidate = self.named(&choice.algorithm).expect("the winner is a candidate");
-            return Ok(Decision { candidate, source: Source::Raced, measured: choice.measured });
+            let measured = choice.measured.clone();
+            if caching {
+                self.cache(key, choice);
+            }
+            return Ok(Decision { candidate, source: Source::Raced, measured });
         }
         let ours = choice.algorithm.clone();
         let mut file = self.file.lock();
@@ -431,15 +415,34 @@ impl<P: Problem> Tuner<P> {
         Ok(decision)
     }
 
+    /// Keeps a choice for later processes. A cache that cannot be written is given up.
+    fn cache(&self, key: &P::Key, choice: Choice) {
+        let mut cache = self.file.lock();
+        let Some(file) = cache.as_mut() else { return };
+        if let Err(error) = file::cache(file, cache_wait(&self.config), key, choice) {
+            ignored(&error);
+            *cache = None;
+        }
+    }
+
     /// The decision that the file holds, if there is a file and it holds one.
     fn recorded(&self, key: &P::Key) -> Result<Option<Decision<P>>> {
         let file = self.file.lock();
         let Some(file) = &*file else { return Ok(None) };
         let Some(choice) = file.get(key) else { return Ok(None) };
-        let candidate = self.usable(file.path(), key, choice)?;
-        let source = match self.config.mode {
-            Mode::Pinned { .. } => Source::Pinned,
-            _ => Source::Recorded,
+        let usable = self.usable(file.path(), key, choice);
+        let (candidate, source) = match self.config.mode {
+            Mode::Pinned { .. } => (usable?, Source::Pinned),
+            // A choice that shows is not left to whatever a cache happens to hold.
+            Mode::Cache(_) if key.level() == Determinism::RunToRun => return Ok(None),
+            Mode::Cache(_) => match usable {
+                Ok(candidate) => (candidate, Source::Cached),
+                Err(stale) => {
+                    tracing::debug!(%key, "raced again: {stale}");
+                    return Ok(None);
+                }
+            },
+            _ => (usable?, Source::Recorded),
         };
         Ok(Some(Decision { candidate, source, measured: choice.measured.clone() }))
     }
@@ -448,8 +451,8 @@ impl<P: Problem> Tuner<P> {
     fn usable(&self, path: &Path, key: &P::Key, choice: &Choice) -> Result<Arc<Candidate<P>>> {
         let (path, line, name) = (path.to_owned(), choice.line, choice.algorithm.clone());
         let Some(candidate) = self.named(&name) else {
-            let known: Vec<&str> = self.candidates.iter().map(|c| c.name()).collect();
-            return Err(Error::UnknownAlgorithm { path, line, name, known: known.join(", ") });
+            let known = names_of(self.candidates());
+            return Err(Error::UnknownAlgorithm { path, line, name, known });
         };
         if self.config.exclude.contains(&name) {
             return Err(Error::Excluded { path, line, name });
@@ -498,7 +501,7 @@ impl<P: Problem> Tuner<P> {
                 source,
             };
             let output = guarded(|| winner.run(&problem)).map_err(failed)?;
-            Some(compare::digest(&output.values().map_err(failed)?))
+            Some(compare::digest(&P::values(&output).map_err(failed)?))
         } else {
             None
         };
@@ -514,9 +517,10 @@ impl<P: Problem> Tuner<P> {
     ) -> Result<Finding, BoxError> {
         let reference = self.reference(key)?.run(problem)?;
         let output = candidate.run(problem)?;
-        let values = output.values()?;
+        let values = P::values(&output)?;
         let (numerics, magnitude) = (candidate.numerics(), problem.magnitude());
-        if let Some(breach) = compare::breach(&reference.values()?, &values, numerics, magnitude) {
+        if let Some(breach) = compare::breach(&P::values(&reference)?, &values, numerics, magnitude)
+        {
             return Ok(Finding::Wrong(breach));
         }
         Ok(match &choice.digest {
@@ -622,6 +626,20 @@ fn apart<R: Send>(f: impl FnOnce() -> R + Send) -> Result<R> {
             Err(panic) => std::panic::resume_unwind(panic),
         }
     })
+}
+
+/// How long to wait for the lock of a cache: no longer than a race may take.
+fn cache_wait(config: &Config) -> Duration {
+    config.lock_timeout.min(Duration::from_secs(1))
+}
+
+/// Says that a cache, or what it holds, is left out of account.
+fn ignored(error: &Error) {
+    tracing::warn!("the cache of choices is ignored: {error}");
+}
+
+fn names_of<'a, P: Problem>(candidates: impl IntoIterator<Item = &'a Candidate<P>>) -> String {
+    candidates.into_iter().map(Candidate::name).collect::<Vec<_>>().join(", ")
 }
 
 /// An estimate is right to a factor or so: of candidates that are not canonical, one must be estimated

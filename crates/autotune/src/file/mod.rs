@@ -15,7 +15,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use samebits_numerics::NUMERICS_VERSION;
+use sha2::{Digest as _, Sha256};
 
+use crate::compare::hex;
 use crate::{Error, Fingerprint, Key, Result};
 
 /// The version of the file's format.
@@ -167,6 +169,11 @@ pub(crate) fn record<K: Key>(
     if file.choices.contains_key(key) {
         return Ok(());
     }
+    add(file, key, choice)
+}
+
+/// Adds a choice to a locked file, in the place of one that may be there.
+fn add<K: Key>(file: &mut ChoiceFile<K>, key: &K, choice: Choice) -> Result<()> {
     // What could not be read back must not replace what can.
     let mut alone = ChoiceFile::new(file.path.clone(), file.fingerprint.clone());
     alone.choices.insert(key.clone(), choice.clone());
@@ -183,14 +190,53 @@ pub(crate) fn record<K: Key>(
                        `Serialize` and `Deserialize`";
         return Err(Error::Config { message: message.to_owned() });
     }
+    let before = file.choices.remove(key);
     file.choices.append(&mut read.choices);
     let stored = write::store(file);
     if stored.is_err() {
         file.choices.remove(key);
+        file.choices.extend(before.map(|before| (key.clone(), before)));
         // The lines noted are those of a text that is not there.
         file.bytes.clear();
     }
     stored
+}
+
+/// The file of a cache for one device and library, and what is wrong with what it held, which is
+/// then empty. The name holds a digest of all that makes choices valid, so that no two programs
+/// quarrel over one.
+pub(crate) fn open_cached<K: Key>(
+    folder: &Path,
+    fingerprint: &Fingerprint,
+    timeout: Duration,
+) -> Result<(ChoiceFile<K>, Option<Error>)> {
+    let Fingerprint { device, library } = fingerprint;
+    let all = format!("{device}\n{library}\n{FORMAT_VERSION}\n{NUMERICS_VERSION}");
+    let path = folder.join(format!("{}.toml", hex(&Sha256::digest(all)[..8])));
+    std::fs::create_dir_all(folder).map_err(|source| Error::Write {
+        path: folder.to_owned(),
+        action: "create the folder",
+        source,
+    })?;
+    let mut file = ChoiceFile::new(path, fingerprint.clone());
+    let _lock = write::lock(&file.path, timeout)?;
+    let broken = refresh(&mut file).err();
+    Ok((file, broken))
+}
+
+/// Adds a choice to the file of a cache, in the place of one for the same key. What cannot be read of
+/// it goes.
+pub(crate) fn cache<K: Key>(
+    file: &mut ChoiceFile<K>,
+    timeout: Duration,
+    key: &K,
+    choice: Choice,
+) -> Result<()> {
+    let _lock = write::lock(&file.path, timeout)?;
+    if refresh(file).is_err() {
+        *file = ChoiceFile::new(file.path.clone(), file.fingerprint.clone());
+    }
+    add(file, key, choice)
 }
 
 /// Removes the choices that `keep` does not want, and returns how many those were. A file of

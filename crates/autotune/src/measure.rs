@@ -3,12 +3,9 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use samebits_tensor_core::Determinism;
-
-use crate::candidate::{Candidate, Output, Problem, guarded};
-use crate::error::missing_memory;
+use crate::candidate::{Candidate, Problem, guarded};
 use crate::file::{Measured, Outcome};
-use crate::{BoxError, Clock, Error, Measuring, Result, compare};
+use crate::{BoxError, Clock, Determinism, Error, Measuring, Result, compare};
 
 /// Everything that a race needs.
 pub(crate) struct Race<'a, P: Problem> {
@@ -78,7 +75,7 @@ impl<P: Problem> Race<'_, P> {
             source,
         };
         let reference = guarded(|| self.reference.run(self.problem)).map_err(reference_failed)?;
-        let reference = reference.values().map_err(reference_failed)?;
+        let reference = P::values(&reference).map_err(reference_failed)?;
         let magnitude = self.problem.magnitude();
         // Whatever time there is, the heuristic's choice is looked at, and first.
         let is_likely = |candidate: &Candidate<P>| candidate.id() == self.likely.id();
@@ -100,7 +97,7 @@ impl<P: Problem> Race<'_, P> {
                 let start = self.clock.now();
                 let second = candidate.run(self.problem)?;
                 took = self.clock.now().saturating_sub(start);
-                let (first, second) = (first.values()?, second.values()?);
+                let (first, second) = (P::values(&first)?, P::values(&second)?);
                 let numerics = candidate.numerics();
                 let breach = compare::breach(&reference, &first, numerics, magnitude)
                     .or_else(|| compare::breach(&reference, &second, numerics, magnitude));
@@ -135,7 +132,7 @@ impl<P: Problem> Race<'_, P> {
 
     /// Disqualifies a candidate that failed, unless memory was short: that says nothing about it.
     fn fail(&self, runner: &mut Runner<'_, P>, source: BoxError) -> Result<()> {
-        if missing_memory(&*source).is_some() {
+        if P::missing_memory(&*source).is_some() {
             let name = runner.candidate.name().to_owned();
             return Err(Error::OutOfMemory { name, key: self.key.to_string(), source });
         }

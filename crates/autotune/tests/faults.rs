@@ -11,8 +11,8 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use common::*;
-use samebits_conv_autotune::{ChoiceFile, Config, Error, Mode, Tuner};
-use samebits_tensor_core::Determinism::*;
+use samebits_autotune::Determinism::*;
+use samebits_autotune::{ChoiceFile, Config, Error, Mode, Tuner};
 
 /// A process that records keys `FROM..TO` under a noise of its own, and says each one that is
 /// recorded.

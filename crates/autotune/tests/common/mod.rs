@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use samebits_conv_autotune::{
-    BoxError, Candidate, Clock, Config, Fingerprint, Key, Measuring, Mode, Problem, Tuner,
+use samebits_autotune::Determinism;
+use samebits_autotune::{
+    BoxError, Candidate, Clock, Config, Fingerprint, Key, Measuring, Mode, Problem, Tuner, Values,
 };
-use samebits_tensor_core::Determinism;
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// Doubles `n` numbers.
@@ -71,6 +71,23 @@ impl Problem for Toy {
     fn magnitude(&self) -> f64 {
         2.0 * self.input.len() as f64
     }
+
+    fn values(output: &Vec<f32>) -> Result<Values<'_>, BoxError> {
+        Ok(Values::of(output))
+    }
+
+    fn missing_memory(error: &(dyn std::error::Error + 'static)) -> Option<usize> {
+        let own = std::iter::successors(Some(error), |error| error.source())
+            .find_map(|error| error.downcast_ref::<ToyShort>());
+        own.map(|short| short.bytes).or_else(|| samebits_autotune::missing_memory(error))
+    }
+}
+
+/// What the toy library says if there is no memory.
+#[derive(Debug, thiserror::Error)]
+#[error("toy: {bytes} bytes are missing")]
+pub(crate) struct ToyShort {
+    pub(crate) bytes: usize,
 }
 
 pub(crate) fn key(level: Determinism, n: usize) -> ToyKey {
@@ -206,10 +223,18 @@ pub(crate) fn tuner(mode: Mode) -> (Tuner<Toy>, Arc<AtomicUsize>) {
 }
 
 pub(crate) fn noisy_tuner(mode: Mode, seed: u64) -> (Tuner<Toy>, Arc<AtomicUsize>) {
+    tuner_of(fingerprint(), mode, seed)
+}
+
+pub(crate) fn tuner_of(
+    fingerprint: Fingerprint,
+    mode: Mode,
+    seed: u64,
+) -> (Tuner<Toy>, Arc<AtomicUsize>) {
     let clock = ManualClock::noisy(seed);
     let runs = Arc::new(AtomicUsize::new(0));
-    let tuner = Tuner::new(Toy::probe, usual(&clock, &runs), config(mode, &clock)).unwrap();
-    (tuner, runs)
+    let config = Config { fingerprint, ..config(mode, &clock) };
+    (Tuner::new(Toy::probe, usual(&clock, &runs), config).unwrap(), runs)
 }
 
 /// Runs one ignored test of this test program in a process of its own, which finds `role` in the

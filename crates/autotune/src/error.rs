@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::Determinism;
 use samebits_numerics::memory::OutOfMemory;
-use samebits_tensor_core::{Determinism, Device};
 
 /// A result whose error is this crate's [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -30,20 +30,12 @@ pub enum Error {
         /// Which do, and how to resolve it.
         message: String,
     },
-    /// No library of algorithms was installed for the device.
-    #[error(
-        "autotune: no convolution algorithms are installed for {device}; call `install` of the crate \
-         with the kernels for it"
-    )]
-    NoLibrary {
-        /// The device.
-        device: Device,
-    },
-    /// The device could not say what it is, which choices are recorded with.
+    /// There is no tuner for a device: it has no library of algorithms, or could not say what it is,
+    /// which choices are recorded with.
     #[error("autotune: {device}: {source}")]
     Device {
         /// The device.
-        device: Device,
+        device: String,
         /// What went wrong.
         source: BoxError,
     },
@@ -286,15 +278,9 @@ pub enum Error {
     },
 }
 
-/// The bytes that could not be had, if that is what an error comes from.
-pub(crate) fn missing_memory(error: &(dyn std::error::Error + 'static)) -> Option<usize> {
-    std::iter::successors(Some(error), |error| error.source()).find_map(|error| {
-        if let Some(&OutOfMemory { bytes }) = error.downcast_ref() {
-            return Some(bytes);
-        }
-        match error.downcast_ref() {
-            Some(&samebits_tensor_core::Error::OutOfMemory { bytes, .. }) => Some(bytes),
-            _ => None,
-        }
-    })
+/// The bytes that could not be had, if that is what an error comes from: it or one of its sources is
+/// an [`OutOfMemory`].
+pub fn missing_memory(error: &(dyn std::error::Error + 'static)) -> Option<usize> {
+    std::iter::successors(Some(error), |error| error.source())
+        .find_map(|error| error.downcast_ref().map(|&OutOfMemory { bytes }| bytes))
 }

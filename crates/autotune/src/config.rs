@@ -9,16 +9,24 @@ use std::time::Duration;
 use samebits_numerics::simd;
 use sha2::{Digest as _, Sha256};
 
+use crate::compare::hex;
 use crate::{Clock, SystemClock};
 
 /// What happens with choices that a race has made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// They last as long as the process. At [`RunToRun`](samebits_tensor_core::Determinism)
+    /// They last as long as the process. At [`RunToRun`](crate::Determinism::RunToRun)
     /// there is no race then, since the next run might choose another algorithm: the written
     /// heuristic decides.
     #[default]
     Off,
+    /// They are kept in a file of this folder, one for each device and library, and later processes take
+    /// them from it without a race. Only where the choice decides no promised bit: at
+    /// [`RunToRun`](crate::Determinism::RunToRun) the written heuristic decides, as in mode `Off`.
+    ///
+    /// A cache is never in the way. A file that is damaged, foreign, locked or cannot be written is
+    /// left out of account with one warning; a choice that no longer fits is raced again.
+    Cache(PathBuf),
     /// They are added to this file, and what the file already holds is not raced again.
     Record(PathBuf),
     /// This file decides and is only read.
@@ -53,6 +61,7 @@ impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Mode::Off => f.write_str("kept for this process only"),
+            Mode::Cache(folder) => write!(f, "cached in {}", folder.display()),
             Mode::Record(path) => write!(f, "recorded in {}", path.display()),
             Mode::Pinned { path, missing: Missing::Error } => {
                 write!(f, "pinned by {}", path.display())
@@ -69,7 +78,7 @@ impl fmt::Display for Mode {
 /// # Examples
 ///
 /// ```
-/// use samebits_conv_autotune::{Config, Fingerprint, Mode};
+/// use samebits_autotune::{Config, Fingerprint, Mode};
 ///
 /// let config = Config {
 ///     mode: Mode::Record("choices.toml".into()),
@@ -216,13 +225,12 @@ impl Fingerprint {
 /// # Examples
 ///
 /// ```
-/// assert_eq!(samebits_conv_autotune::code_digest(["a", "b"]), "sha256:fb8e20fc2e4c3f24");
+/// assert_eq!(samebits_autotune::code_digest(["a", "b"]), "sha256:fb8e20fc2e4c3f24");
 /// ```
 pub fn code_digest<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
     let mut hash = Sha256::new();
     parts.into_iter().for_each(|part| hash.update(part));
-    let bytes = hash.finalize();
-    bytes[..8].iter().fold(String::from("sha256:"), |text, byte| text + &format!("{byte:02x}"))
+    format!("sha256:{}", hex(&hash.finalize()[..8]))
 }
 
 fn processor_model() -> Option<String> {

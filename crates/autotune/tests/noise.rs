@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use common::*;
-use samebits_conv_autotune::{Mode, Source};
-use samebits_tensor_core::Determinism::*;
+use samebits_autotune::Determinism::*;
+use samebits_autotune::{Mode, Source};
 
 /// The choices for thirty keys and a digest of all results, under the clock noise of `seed`.
 fn choices(mode: Mode, seed: u64) -> (String, Source) {

@@ -1,20 +1,17 @@
 //! The algorithms that race, and what they compute.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use samebits_tensor_core::Determinism;
-
-use crate::{BoxError, Key};
+use crate::{BoxError, Determinism, Key, Values, missing_memory};
 
 /// One call of the computation that is tuned: its inputs and parameters.
 pub trait Problem: Send + Sync + 'static {
     /// What a choice is made for.
     type Key: Key;
     /// What a candidate returns.
-    type Output: Output;
+    type Output: Send;
 
     /// The key of this call at `level`.
     fn key(&self, level: Determinism) -> Self::Key;
@@ -23,37 +20,20 @@ pub trait Problem: Send + Sync + 'static {
     /// terms · max |a| · max |b|. The tolerance of a [`Numerics::Bounded`] candidate is a multiple
     /// of it.
     fn magnitude(&self) -> f64;
-}
 
-/// A result whose elements can be looked at.
-pub trait Output: Send {
-    /// The elements in logical order.
+    /// The elements of a result in logical order, by which results are compared and digested.
     ///
     /// # Errors
     ///
     /// The elements cannot be had, for instance because a device failed.
-    fn values(&self) -> Result<Values<'_>, BoxError>;
-}
+    fn values(output: &Self::Output) -> Result<Values<'_>, BoxError>;
 
-/// The elements of an [`Output`].
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub enum Values<'a> {
-    /// Single precision.
-    F32(Cow<'a, [f32]>),
-    /// Double precision.
-    F64(Cow<'a, [f64]>),
-}
-
-impl Output for Vec<f32> {
-    fn values(&self) -> Result<Values<'_>, BoxError> {
-        Ok(Values::F32(self.as_slice().into()))
-    }
-}
-
-impl Output for Vec<f64> {
-    fn values(&self) -> Result<Values<'_>, BoxError> {
-        Ok(Values::F64(self.as_slice().into()))
+    /// The bytes that could not be had, if that is why a candidate failed: it says nothing about the
+    /// candidate then, and decides no race. By default, if the error or one of its sources is an
+    /// [`OutOfMemory`](samebits_numerics::memory::OutOfMemory); for a library with an error of its own
+    /// for that, this is the place to know it.
+    fn missing_memory(error: &(dyn std::error::Error + 'static)) -> Option<usize> {
+        missing_memory(error)
     }
 }
 

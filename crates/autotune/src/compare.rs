@@ -11,17 +11,25 @@ pub(crate) fn breach(
     numerics: Numerics,
     magnitude: f64,
 ) -> Option<String> {
-    match (reference, got) {
-        (Values::F32(a), Values::F32(b)) => first(a, b, |&a, &b| match numerics {
-            Numerics::Canonical => a.to_bits() == b.to_bits(),
-            Numerics::Bounded { tolerance } => close(a.into(), b.into(), tolerance * magnitude),
-        }),
-        (Values::F64(a), Values::F64(b)) => first(a, b, |&a, &b| match numerics {
-            Numerics::Canonical => a.to_bits() == b.to_bits(),
-            Numerics::Bounded { tolerance } => close(a, b, tolerance * magnitude),
-        }),
-        _ => Some("the output has another element type than the reference".to_owned()),
+    if reference.element() != got.element() {
+        return Some("the output has another element type than the reference".to_owned());
     }
+    if reference.len() != got.len() {
+        return Some(format!("{} elements where the reference has {}", got.len(), reference.len()));
+    }
+    let at = match numerics {
+        Numerics::Canonical => {
+            let size = got.element().size();
+            let (a, b) = (reference.bytes(), got.bytes());
+            a.chunks_exact(size).zip(b.chunks_exact(size)).position(|(a, b)| a != b)
+        }
+        Numerics::Bounded { tolerance } => {
+            let bound = tolerance * magnitude;
+            reference.numbers().zip(got.numbers()).position(|(a, b)| !close(a, b, bound))
+        }
+    }?;
+    let (is, has) = (got.text(at), reference.text(at));
+    Some(format!("element {at} is {is} where the reference has {has}"))
 }
 
 /// Whether two outputs have the same elements, bit for bit.
@@ -32,23 +40,19 @@ pub(crate) fn same_bits(a: &Values<'_>, b: &Values<'_>) -> bool {
 /// `sha256:` and the digest of the elements' bits, little-endian.
 pub(crate) fn digest(values: &Values<'_>) -> String {
     let mut hash = Sha256::new();
-    match values {
-        Values::F32(values) => in_pieces(values, |v| v.to_le_bytes(), &mut hash),
-        Values::F64(values) => in_pieces(values, |v| v.to_le_bytes(), &mut hash),
+    if cfg!(target_endian = "little") {
+        hash.update(values.bytes());
+    } else {
+        for element in values.bytes().chunks_exact(values.element().size()) {
+            element.iter().rev().for_each(|byte| hash.update([*byte]));
+        }
     }
-    let mut text = String::from("sha256:");
-    for byte in hash.finalize() {
-        text.push_str(&format!("{byte:02x}"));
-    }
-    text
+    format!("sha256:{}", hex(&hash.finalize()))
 }
 
-fn first<T: std::fmt::Debug>(a: &[T], b: &[T], same: impl Fn(&T, &T) -> bool) -> Option<String> {
-    if a.len() != b.len() {
-        return Some(format!("{} elements where the reference has {}", b.len(), a.len()));
-    }
-    let at = (0..a.len()).find(|&i| !same(&a[i], &b[i]))?;
-    Some(format!("element {at} is {:?} where the reference has {:?}", b[at], a[at]))
+/// Two digits a byte.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
 /// A NaN or an infinity is close to its like only.
@@ -60,27 +64,12 @@ fn close(a: f64, b: f64, bound: f64) -> bool {
     }
 }
 
-fn in_pieces<T: Copy, const N: usize>(
-    values: &[T],
-    bytes: impl Fn(T) -> [u8; N],
-    hash: &mut Sha256,
-) {
-    let mut buffer = Vec::with_capacity(1024 * N);
-    for piece in values.chunks(1024) {
-        buffer.clear();
-        for &value in piece {
-            buffer.extend_from_slice(&bytes(value));
-        }
-        hash.update(&buffer);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn f32s(values: &[f32]) -> Values<'static> {
-        Values::F32(values.to_vec().into())
+        Values::owned(values.to_vec())
     }
 
     #[test]
@@ -105,6 +94,21 @@ mod tests {
         let infinite = f32s(&[f32::INFINITY]);
         assert_eq!(breach(&infinite, &infinite, bounded, f64::INFINITY), None);
         assert!(breach(&infinite, &f32s(&[f32::NAN]), bounded, f64::INFINITY).is_some());
+    }
+
+    #[test]
+    fn any_type_is_compared_by_its_own_bits() {
+        let counts = Values::of(&[1i64, -2]);
+        assert_eq!(breach(&counts, &Values::owned(vec![1i64, -2]), Numerics::Canonical, 0.0), None);
+        let other = breach(&counts, &Values::of(&[1i64, -3]), Numerics::Canonical, 0.0);
+        assert_eq!(other.unwrap(), "element 1 is -3 where the reference has -2");
+        let halves = [1.0, 2.0].map(half::f16::from_f64);
+        let near = [1.0, 2.002].map(half::f16::from_f64);
+        let bounded = Numerics::Bounded { tolerance: 1e-3 };
+        assert_eq!(breach(&Values::of(&halves), &Values::of(&near), bounded, 2.0), None);
+        assert!(breach(&Values::of(&halves), &Values::of(&near), bounded, 1.0).is_some());
+        let foreign = breach(&counts, &Values::of(&[1u64, 2]), bounded, 1e9);
+        assert!(foreign.unwrap().contains("another element type"));
     }
 
     #[test]

@@ -7,12 +7,11 @@ use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use common::*;
-use samebits_conv_autotune::{
+use samebits_autotune::Determinism::*;
+use samebits_autotune::{
     BoxError, Budget, Candidate, ChoiceFile, Config, Error, Measuring, Mode, Outcome, Source, Tuner,
 };
 use samebits_numerics::memory::OutOfMemory;
-use samebits_tensor_core::Determinism::*;
-use samebits_tensor_core::Device;
 
 fn names(tuner: &Tuner<Toy>, key: &ToyKey) -> Vec<&'static str> {
     tuner.eligible(key).iter().map(|c| c.name()).collect()
@@ -459,10 +458,8 @@ fn free_memory_decides_nothing() {
     let errors: [fn() -> BoxError; 3] = [
         || OutOfMemory { bytes: 7 }.into(),
         || Inside(OutOfMemory { bytes: 7 }).into(),
-        || {
-            samebits_tensor_core::Error::OutOfMemory { op: "toy", device: Device::Cpu, bytes: 7 }
-                .into()
-        },
+        // An error that only the problem's own library knows.
+        || ToyShort { bytes: 7 }.into(),
     ];
     for error in errors {
         let folder = tempfile::tempdir().unwrap();
@@ -574,7 +571,7 @@ fn run_computes_with_the_choice_and_run_named_with_any() {
 #[test]
 fn candidates_that_cannot_be_told_apart_are_refused() {
     let clock = ManualClock::noisy(0);
-    let new = |list: &[(u32, &'static str, samebits_tensor_core::Determinism)]| {
+    let new = |list: &[(u32, &'static str, samebits_autotune::Determinism)]| {
         let candidates = list
             .iter()
             .map(|&(id, name, level)| candidate(&clock, &runs(), id, name, level, Twist::None, 1))
