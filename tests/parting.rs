@@ -5,11 +5,13 @@
 
 use std::cell::Cell;
 use std::path::Path;
-use std::sync::Once;
+use std::sync::{Barrier, Mutex, Once};
 
+use samebits::data::{DataLoader, Keep, Memory, Shard, Tail};
 use samebits::functional::cross_entropy;
 use samebits::ledger::Ledger;
 use samebits::nn::{self, Embedding, Layer, Linear, Module};
+use samebits::numerics::exact::ExactSum;
 use samebits::ops::{IndexAdd, Matmul};
 use samebits::optim::{Adam, Optimizer};
 use samebits::registry::{Kernel, dispatch_variant, register};
@@ -284,4 +286,111 @@ fn threads_that_show_are_named() {
         }
     }
     eprintln!("atomic sums of one and of four threads were equal 20 times: nothing was compared");
+}
+
+/// The ranks of a training, each on a thread of its own, and what they hand each other.
+struct Group {
+    /// What each rank has for each of its samples: the loss, then the gradients.
+    given: Vec<Mutex<Vec<Vec<f32>>>>,
+    barrier: Barrier,
+    /// Whether sums over samples are exact, and so do not show who had which.
+    exact: bool,
+}
+
+impl Group {
+    /// The sum over the samples of all ranks.
+    fn reduced(&self, rank: usize, mine: Vec<Vec<f32>>) -> Vec<f32> {
+        *self.given[rank].lock().unwrap() = mine;
+        self.barrier.wait();
+        let all: Vec<Vec<Vec<f32>>> =
+            self.given.iter().map(|given| given.lock().unwrap().clone()).collect();
+        self.barrier.wait();
+        let places = 0..all[0][0].len();
+        places.map(|place| self.sum(all.iter().map(|rank| column(rank, place)))).collect()
+    }
+
+    fn sum(&self, ranks: impl Iterator<Item = Vec<f32>>) -> f32 {
+        if !self.exact {
+            return ranks.map(|samples| samples.iter().sum::<f32>()).sum();
+        }
+        let mut sum = ExactSum::new();
+        ranks.for_each(|samples| sum.add_slice(&samples));
+        sum.to_f32()
+    }
+}
+
+fn column(samples: &[Vec<f32>], place: usize) -> Vec<f32> {
+    samples.iter().map(|sample| sample[place]).collect()
+}
+
+/// One of the ranks: they share each batch of 8 samples, and the model.
+fn train_rank(group: &Group, rank: usize, folder: &Path) -> samebits::ledger::Result<()> {
+    let world = group.given.len();
+    let samples =
+        (0..32i64).map(|i| ((0..6).map(move |j| ((i * 7 + j * 5) % 11) as f32 / 7.0), i % 3));
+    let data = Memory::new(samples.map(|(x, class)| (x.collect::<Vec<f32>>(), class)).collect());
+    let loader = DataLoader::builder(data)
+        .batch_size(8 / world)
+        .shuffle(true)
+        .seed(3)
+        .shard(Shard::new(rank, world, Tail::Drop).unwrap())
+        .collate(Keep)
+        .build()
+        .unwrap();
+    let mut model = nn::draw_from(&mut Generator::new(7), || Linear::new(6, 3))?;
+    let mut optimizer = Adam::new(0.01)?;
+    let ledger = Ledger::options(folder).rank(rank as u32, world as u32).create()?;
+    ledger.watch(&model);
+    for batch in loader.epoch(0) {
+        let mut mine = Vec::new();
+        for (x, class) in batch.unwrap().data {
+            let loss = ledger.record(|| {
+                let x = Tensor::from_slice(&x, &[1, 6])?;
+                cross_entropy(&model.forward(&x)?, &Tensor::from_slice(&[class], &[1])?)
+            })?;
+            let gradients = ledger.record(|| loss.backward())?;
+            let mut flat = loss.to_vec::<f32>()?;
+            for parameter in model.parameters() {
+                flat.extend(gradients.of(&parameter).unwrap().to_vec::<f32>()?);
+            }
+            mine.push(flat);
+        }
+        let reduced = group.reduced(rank, mine);
+        // A function whose gradients are the reduced ones.
+        let mut rest = &reduced[1..];
+        let mut linear = Tensor::scalar(0.0f32);
+        for parameter in model.parameters() {
+            let (gradient, others) = rest.split_at(parameter.numel());
+            let gradient = Tensor::from_slice(gradient, parameter.shape())?;
+            linear = (&linear + (&parameter * &gradient)?.sum(..)?)?;
+            rest = others;
+        }
+        let gradients = linear.backward()?;
+        optimizer.step(&mut model, &gradients)?;
+        ledger.step(Some(&Tensor::scalar(reduced[0])), &model, &gradients, None)?;
+    }
+    ledger.finish()
+}
+
+#[test]
+fn ranks_do_not_show_where_sums_are_exact() {
+    let folder = tempfile::tempdir().unwrap();
+    let trained = |world: usize, exact: bool| {
+        let path = folder.path().join(format!("{world}-{exact}"));
+        let given = (0..world).map(|_| Mutex::default()).collect();
+        let group = Group { given, barrier: Barrier::new(world), exact };
+        std::thread::scope(|scope| {
+            for rank in 0..world {
+                let (group, path) = (&group, &path);
+                scope.spawn(move || train_rank(group, rank, path).unwrap());
+            }
+        });
+        path
+    };
+    let report = diff(&trained(1, true), &trained(4, true), &Options::default()).unwrap();
+    assert!(report.equal, "{report}");
+    // Of each of 4 steps the loss, and a weight and a bias with their gradients.
+    assert_eq!(report.ranks[0].counts.compared, 4 * 5, "{report}");
+    let report = diff(&trained(1, false), &trained(4, false), &Options::default()).unwrap();
+    assert!(!report.equal, "sums that are rounded for each rank: {report}");
 }
