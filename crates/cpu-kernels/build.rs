@@ -1,7 +1,5 @@
 //! Gives the crate a digest of its own sources.
 
-#![expect(clippy::print_stdout, reason = "the way in which a build script speaks")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -102,7 +102,7 @@ fn a_choice_that_shows_is_never_cached_nor_taken_from_a_cache() {
     let level = |tuner: &Tuner<Toy>| tuner.choose(&key(RunToRun, 16)).unwrap();
     assert_eq!(level(&cached).candidate.name(), level(&off).candidate.name());
     assert_eq!((level(&cached).source, runs.load(Ordering::SeqCst)), (Source::Heuristic, 0));
-    assert_eq!(files(folder.path()), [PathBuf::new(); 0]);
+    assert_eq!(files(folder.path()), Vec::<PathBuf>::new());
     // Somebody puts another choice there.
     chosen(&(tuner(cache(folder.path()))), 16);
     let path = &files(folder.path())[0];
@@ -223,7 +223,7 @@ fn without_memory_nothing_is_cached() {
     let tuner = (Tuner::new(Toy::probe, candidates, config).unwrap(), runs);
     let (name, source, _) = chosen(&tuner, 16);
     assert_eq!((name, source), ("plain", Source::Heuristic));
-    assert_eq!(files(folder.path()), [PathBuf::new(); 0]);
+    assert_eq!(files(folder.path()), Vec::<PathBuf>::new());
 }
 
 /// A process that tunes keys `FROM..TO` with a cache, and says where each choice comes from.

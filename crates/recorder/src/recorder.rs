@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use samebits_ledger::Writer;
 use samebits_ledger::record::{Detail, Digests, Header, Phase, Program};
 use samebits_ledger::writer::file_of_rank;
@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_millis(10);
 const BATCH: usize = 256;
 /// How many bytes of tensors do not wait for more.
 const HELD: usize = 4 << 20;
-/// The most records in the queue: who has another one waits.
+/// The most records in the queue: who has another one writes them first.
 const MOST_RECORDS: usize = 4096;
 /// From how many bytes of tensors in the queue on operations digest their own, by the pool.
 const MOST_HELD: usize = 128 << 20;
@@ -82,8 +82,6 @@ struct Shared {
     queue: Mutex<Queue>,
     /// There is something for the thread to do.
     due: Condvar,
-    /// There is room in the queue.
-    room: Condvar,
     /// The bytes of tensors that the queue keeps, and those that are being digested.
     held: AtomicUsize,
     /// Who writes holds this, so that records stay in order.
@@ -153,7 +151,6 @@ impl Recorder {
                 closing: false,
             }),
             due: Condvar::new(),
-            room: Condvar::new(),
             held: AtomicUsize::new(0),
             scribe: Mutex::new(Scribe::new(writer)),
         });
@@ -298,7 +295,10 @@ impl Shared {
     /// Adds an item to the queue, which `make` makes of the place in the run.
     fn push(&self, make: impl FnOnce(&mut Queue) -> Item) -> Result<()> {
         let mut queue = self.queue.lock();
-        self.room.wait_while(&mut queue, |queue| queue.items.len() >= MOST_RECORDS);
+        while queue.items.len() >= MOST_RECORDS {
+            // The thread behind the queue may be busy, or gone.
+            MutexGuard::unlocked(&mut queue, || self.write());
+        }
         queue.usable(&self.path)?;
         let item = make(&mut queue);
         let bytes = item.held();
@@ -360,7 +360,6 @@ impl Shared {
         let mut scribe = self.scribe.lock();
         let (items, failed) = {
             let mut queue = self.queue.lock();
-            self.room.notify_all();
             (std::mem::take(&mut queue.items), queue.failure.is_some())
         };
         let mut result = Ok(());
@@ -384,7 +383,6 @@ impl Shared {
         let outputs = self.seen_all(call.outputs)?;
         let parameters = call.parameters.iter();
         let parameters = parameters.map(|&(name, value)| (name, format!("{value:?}"))).collect();
-        let module = call.module.cloned();
         let generator = call.generator.cloned();
         self.push(|queue| {
             Item::Operation(Called {
@@ -396,7 +394,6 @@ impl Shared {
                     observe::Phase::Optimizer => Phase::Optimizer,
                 },
                 name: call.op,
-                module,
                 caller: call.caller,
                 required: call.required,
                 variant: call.variant,

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::Location;
-use std::sync::Arc;
 
 use samebits_ledger::record::{
     Data, Event, Generator as Positions, Operation, Phase, Step, Tensor as Digested,
@@ -36,7 +35,6 @@ pub(crate) struct Called {
     pub(crate) microbatch: u64,
     pub(crate) phase: Phase,
     pub(crate) name: &'static str,
-    pub(crate) module: Option<Arc<str>>,
     pub(crate) caller: &'static Location<'static>,
     pub(crate) required: Determinism,
     pub(crate) variant: &'static str,
@@ -158,10 +156,7 @@ impl Scribe {
         let Called { step, microbatch, phase, name, caller, variant, .. } = called;
         let named = |it: &Seen| self.names.get(&it.storage).map(|(name, _)| name.clone());
         let names: Vec<Option<String>> = called.inputs.iter().map(named).collect();
-        let module = match called.module {
-            Some(module) => module.to_string(),
-            None => names.iter().flatten().next().map_or("", |name| parent(name)).to_owned(),
-        };
+        let module = names.iter().flatten().next().map_or("", |name| parent(name)).to_owned();
         if self.step != step {
             self.occurrences.clear();
             self.step = step;

@@ -376,7 +376,8 @@ fn a_full_disk_leaves_the_old_files_alone() {
     // No archive makes it smaller.
     samebits::manual_seed(1);
     let noise = samebits::randn(&[1 << 14]).unwrap();
-    let write: [(&str, &dyn Fn(PathBuf) -> Result<(), Error>); 5] = [
+    type Write<'a> = &'a dyn Fn(PathBuf) -> Result<(), Error>;
+    let write: [(&str, Write<'_>); 5] = [
         ("save_npy", &|path| save_npy(path, &x)),
         ("save_npz", &|path| save_npz(path, [("x", &noise)])),
         ("save_safetensors", &|path| save_safetensors(path, [("x", &x)])),

@@ -41,8 +41,6 @@ pub struct Call<'a> {
     pub pass: Pass,
     /// The part of a training step that it belongs to.
     pub phase: Phase,
-    /// The path of the module that computes it, or whose gradient it computes, if that is known.
-    pub module: Option<&'a Arc<str>>,
     /// Its inputs.
     pub inputs: &'a [&'a Tensor],
     /// Its results.
@@ -127,23 +125,6 @@ pub fn in_phase<R>(phase: Phase, f: impl FnOnce() -> R) -> R {
         }
     }
     let _restore = Restore(PHASE.replace(phase));
-    f()
-}
-
-/// The path of the module that this thread computes; see [`in_module`].
-pub fn module() -> Option<Arc<str>> {
-    MODULE.with_borrow(Clone::clone)
-}
-
-/// Runs `f` as the work of the module at `path`, for records of its operations.
-pub fn in_module<R>(path: Option<Arc<str>>, f: impl FnOnce() -> R) -> R {
-    struct Restore(Option<Arc<str>>);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            MODULE.set(self.0.take());
-        }
-    }
-    let _restore = Restore(MODULE.replace(path));
     f()
 }
 
@@ -238,5 +219,4 @@ static GLOBAL: RwLock<Option<(Arc<dyn Observer>, Listening)>> = RwLock::new(None
 thread_local! {
     static LOCAL: RefCell<Local> = const { RefCell::new(Local::Global) };
     static PHASE: Cell<Phase> = const { Cell::new(Phase::Forward) };
-    static MODULE: RefCell<Option<Arc<str>>> = const { RefCell::new(None) };
 }

@@ -433,7 +433,6 @@ fn dispatch_with<O: Op>(
                     op: O::NAME,
                     pass: O::PASS,
                     phase: observe::phase(),
-                    module: observe::module().as_ref(),
                     inputs: &op.inputs(),
                     outputs: &outputs,
                     parameters: &op.parameters(),
