@@ -318,7 +318,7 @@ fn cutting_is_its_definition() {
     for seed in 0..200 {
         let samples = labelled(5);
         let mut generator = Generator::new(seed);
-        let part: f64 = generator.beta(1.0, 1.0).unwrap();
+        let part = f64::from(generator.beta(1.0_f32, 1.0).unwrap());
         let column = generator.below(4_u64).unwrap() as f64;
         let row = generator.below(3_u64).unwrap() as f64;
         let reach = 0.5 * (1.0 - part).sqrt();
