@@ -119,7 +119,7 @@ pub fn addcdiv(x: &Tensor, a: &Tensor, b: &Tensor, value: f64) -> Result<Tensor>
 /// use samebits_autograd::Tensor;
 ///
 /// let x = Tensor::new([1000.0f32, f32::NEG_INFINITY])?;
-/// assert_eq!(x.logaddexp(&x)?.to_vec::<f32>()?, [1000.6931, f32::NEG_INFINITY]);
+/// assert_eq!(x.logaddexp(&x)?.to_vec::<f32>()?, [1000.6932, f32::NEG_INFINITY]);
 /// # Ok::<(), samebits_autograd::Error>(())
 /// ```
 ///
