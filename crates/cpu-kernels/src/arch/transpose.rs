@@ -30,8 +30,8 @@ macro_rules! pack_transposed {
             let panel = end(steps, width, lanes);
             assert!(panel.is_some_and(|end| end <= to.len()), "panel too short");
             assert!(width >= lanes, "panel too narrow");
-            #[cfg(target_arch = "x86_64")]
-            $(if lanes >= $lanes
+            $(#[cfg(target_arch = "x86_64")]
+            if lanes >= $lanes
                 && steps >= $steps
                 && simd::level().min(simd::supported()) >= Level::Avx2
             {
