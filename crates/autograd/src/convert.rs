@@ -1,6 +1,6 @@
 //! Tensors from numbers and arrays, and back.
 
-use samebits_tensor_core::{Element, bf16, f16};
+use samebits_tensor_core::{bf16, f16};
 
 use crate::{Error, Result, Tensor};
 
@@ -13,6 +13,13 @@ pub trait Number: Copy {
     ///
     /// As [`Tensor::from_slice`].
     fn tensor(values: &[Self], shape: &[usize]) -> Result<Tensor>;
+
+    /// The elements of a tensor of this very type in row-major order; `i32` reads i32.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tensor::to_vec`].
+    fn values(x: &Tensor) -> Result<Vec<Self>>;
 }
 
 macro_rules! elements {
@@ -20,6 +27,10 @@ macro_rules! elements {
         impl Number for $number {
             fn tensor(values: &[Self], shape: &[usize]) -> Result<Tensor> {
                 Tensor::from_slice(values, shape)
+            }
+
+            fn values(x: &Tensor) -> Result<Vec<Self>> {
+                x.to_vec()
             }
         }
 
@@ -47,6 +58,17 @@ impl Number for i32 {
         let wide: Vec<i64> = values.iter().copied().map(i64::from).collect();
         Tensor::from_slice(&wide, shape)
     }
+
+    fn values(x: &Tensor) -> Result<Vec<i32>> {
+        x.to_vec()
+    }
+}
+
+impl From<i32> for Tensor {
+    /// A tensor without dimensions, of type i64 as [`Tensor::new`] makes it.
+    fn from(value: i32) -> Tensor {
+        Tensor::scalar(i64::from(value))
+    }
 }
 
 /// The only element.
@@ -62,6 +84,29 @@ impl Number for bool {
     fn tensor(values: &[Self], shape: &[usize]) -> Result<Tensor> {
         Tensor::from_bools(values, shape)
     }
+
+    fn values(x: &Tensor) -> Result<Vec<bool>> {
+        x.to_bools()
+    }
+}
+
+impl TryFrom<bool> for Tensor {
+    type Error = Error;
+
+    /// A tensor without dimensions.
+    fn try_from(value: bool) -> Result<Tensor> {
+        Tensor::new(value)
+    }
+}
+
+/// The only element.
+impl TryFrom<&Tensor> for bool {
+    type Error = Error;
+
+    fn try_from(x: &Tensor) -> Result<bool> {
+        expect_shape(x, &vec![1; x.rank()])?;
+        Ok(x.to_bools()?[0])
+    }
 }
 
 /// What [`Tensor::new`] takes: a number, or an array of such things, to any depth.
@@ -74,6 +119,13 @@ pub trait Nested {
 
     /// Appends the numbers in row-major order.
     fn flatten(&self, numbers: &mut Vec<Self::Number>);
+
+    /// What [`flatten`](Nested::flatten) appends `numbers` for.
+    ///
+    /// # Panics
+    ///
+    /// There are fewer numbers than [`sizes`](Nested::sizes) says.
+    fn nest(numbers: &[Self::Number]) -> Self;
 }
 
 impl<N: Number> Nested for N {
@@ -83,6 +135,10 @@ impl<N: Number> Nested for N {
 
     fn flatten(&self, numbers: &mut Vec<N>) {
         numbers.push(*self);
+    }
+
+    fn nest(numbers: &[N]) -> N {
+        numbers[0]
     }
 }
 
@@ -96,6 +152,11 @@ impl<T: Nested, const N: usize> Nested for [T; N] {
 
     fn flatten(&self, numbers: &mut Vec<T::Number>) {
         self.iter().for_each(|inner| inner.flatten(numbers));
+    }
+
+    fn nest(numbers: &[T::Number]) -> [T; N] {
+        let inner = numbers.len().checked_div(N).unwrap_or(0);
+        std::array::from_fn(|i| T::nest(&numbers[i * inner..(i + 1) * inner]))
     }
 }
 
@@ -133,11 +194,41 @@ impl<T: Nested, const N: usize> TryFrom<[T; N]> for Tensor {
     }
 }
 
-/// The elements in row-major order.
-impl<T: Element> TryFrom<&Tensor> for Vec<T> {
+/// The elements, as [`Tensor::new`] takes them.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::Tensor;
+///
+/// let x = Tensor::new([[1.0f32, 2.0], [3.0, 4.0]])?;
+/// assert_eq!(<[[f32; 2]; 2]>::try_from(&x.t()?)?, [[1.0, 3.0], [2.0, 4.0]]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+impl<T: Nested, const N: usize> TryFrom<&Tensor> for [T; N] {
     type Error = Error;
 
-    fn try_from(x: &Tensor) -> Result<Vec<T>> {
-        x.to_vec()
+    fn try_from(x: &Tensor) -> Result<[T; N]> {
+        let mut shape = Vec::new();
+        <[T; N]>::sizes(&mut shape);
+        expect_shape(x, &shape)?;
+        Ok(<[T; N]>::nest(&T::Number::values(x)?))
     }
+}
+
+/// The elements in row-major order.
+impl<N: Number> TryFrom<&Tensor> for Vec<N> {
+    type Error = Error;
+
+    fn try_from(x: &Tensor) -> Result<Vec<N>> {
+        N::values(x)
+    }
+}
+
+fn expect_shape(x: &Tensor, shape: &[usize]) -> Result<()> {
+    if x.shape() == shape {
+        return Ok(());
+    }
+    let (expected, got) = (shape.to_vec(), x.shape().to_vec());
+    Err(Error::ShapeMismatch { op: "try_from", what: "the tensor", expected, got })
 }

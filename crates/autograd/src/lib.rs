@@ -22,9 +22,11 @@ extern crate self as samebits;
 
 mod construct;
 mod convert;
+mod devices;
 pub mod dims;
 mod display;
 pub mod functional;
+mod memory;
 #[cfg(feature = "ndarray")]
 pub mod ndarray;
 pub mod nn;
@@ -34,6 +36,7 @@ pub mod sparse;
 mod tensor;
 
 pub use convert::{Nested, Number};
+pub use devices::find_devices;
 pub use dims::{Dim, DimOrAll, Dims, Sizes};
 pub use samebits_tensor_core::{DType, Device, Error, Result, bf16, f16};
 pub use tensor::{Gradients, Tensor, To, backward, enable_grad, is_recording, no_grad};

@@ -1,10 +1,10 @@
 //! Conversions from and to arrays of the crate `ndarray`.
 
 use ndarray::{Array, ArrayBase, Data, Dimension, IxDyn};
-use samebits_numerics::memory;
 use samebits_tensor_core::{Element, bf16, f16};
 
-use crate::{Device, Error, Result, Tensor};
+use crate::memory::room;
+use crate::{Error, Result, Tensor};
 
 const OP: &str = "ndarray";
 
@@ -93,9 +93,7 @@ where
         let copied = match array.as_slice() {
             Some(values) => tensor(values),
             None => {
-                let mut values = memory::with_capacity(array.len()).map_err(|error| {
-                    Error::OutOfMemory { op: OP, device: Device::Cpu, bytes: error.bytes }
-                })?;
+                let mut values = room(OP, array.len())?;
                 values.extend(array.iter().copied());
                 tensor(&values)
             }

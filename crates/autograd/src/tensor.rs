@@ -10,6 +10,7 @@ use samebits_tensor_core::observe::{self, Phase};
 use samebits_tensor_core::ops::{Binary, BinaryKind};
 use samebits_tensor_core::{DType, Device, Element, Error, Result, Tensor as Value};
 
+use crate::devices::reach;
 use crate::run;
 
 /// A tensor that may remember how it was computed.
@@ -263,6 +264,7 @@ impl To for Device {
         if from == self {
             return Ok(x.clone());
         }
+        reach(self);
         let value = x.value.to(self)?;
         Ok(Tensor::computed(value, &[x], move |grad| Ok(vec![Some(grad.to(from)?)])))
     }

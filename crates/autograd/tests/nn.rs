@@ -525,3 +525,95 @@ fn a_model_is_converted_without_its_counts() {
     assert!(matches!(error, Error::DTypeMismatch { op: "to_dtype", .. }), "{error}");
     assert_eq!(types(&model), expected);
 }
+
+/// The defaults in the signatures of `torch.nn`, version 2.11. Sizes are in no default.
+#[test]
+fn defaults_are_those_of_pytorch() {
+    let adaptive = nn::AdaptiveLogSoftmaxWithLoss::options(1, 2, [1]);
+    for (layer, defaults) in [
+        (format!("{:?}", nn::LeakyReLU::default()), "negative_slope: 0.01"),
+        (format!("{:?}", nn::ELU::default()), "alpha: 1.0"),
+        (format!("{:?}", nn::CELU::default()), "alpha: 1.0"),
+        (format!("{:?}", nn::Softshrink::default()), "lambda: 0.5"),
+        (format!("{:?}", nn::Hardshrink::default()), "lambda: 0.5"),
+        (format!("{:?}", nn::GLU::default()), "dim: -1"),
+        (format!("{:?}", nn::GELU::default()), "Exact"),
+        (format!("{:?}", nn::Hardtanh::default()), "min: -1.0, max: 1.0"),
+        (format!("{:?}", nn::Softplus::default()), "beta: 1.0, threshold: 20.0"),
+        (format!("{:?}", nn::RReLU::default()), "lower: 0.125, upper: 0.3333333333333333"),
+        (format!("{:?}", nn::PReLU::options()), "num_parameters: 1, value: 0.25"),
+        (format!("{:?}", nn::Flatten::default()), "start_dim: 1, end_dim: -1"),
+        (format!("{:?}", nn::Dropout::default()), "p: 0.5"),
+        (format!("{:?}", nn::Dropout2d::default()), "p: 0.5"),
+        (format!("{:?}", nn::AlphaDropout::default()), "p: 0.5"),
+        (format!("{:?}", nn::FeatureAlphaDropout::default()), "p: 0.5"),
+        (format!("{:?}", nn::CosineSimilarity::default()), "dim: 1, eps: 1e-8"),
+        (format!("{:?}", nn::PairwiseDistance::default()), "p: 2.0, eps: 1e-6, keepdim: false"),
+        (format!("{:?}", nn::MSELoss::default()), "reduction: Mean"),
+        (format!("{:?}", nn::L1Loss::default()), "reduction: Mean"),
+        (format!("{:?}", nn::SmoothL1Loss::default()), "beta: 1.0, reduction: Mean"),
+        (format!("{:?}", nn::HuberLoss::default()), "delta: 1.0, reduction: Mean"),
+        (
+            format!("{:?}", nn::CrossEntropyLoss::default()),
+            "weight: None, ignore_index: -100, label_smoothing: 0.0, reduction: Mean",
+        ),
+        (format!("{:?}", nn::NLLLoss::default()), "weight: None, ignore_index: -100"),
+        (format!("{:?}", nn::BCELoss::default()), "weight: None, reduction: Mean"),
+        (format!("{:?}", nn::BCEWithLogitsLoss::default()), "weight: None, pos_weight: None"),
+        (
+            format!("{:?}", nn::CTCLoss::default()),
+            "blank: 0, reduction: Mean, zero_infinity: false",
+        ),
+        (format!("{:?}", nn::CosineEmbeddingLoss::default()), "margin: 0.0, reduction: Mean"),
+        (format!("{:?}", nn::GaussianNLLLoss::default()), "full: false, eps: 1e-6"),
+        (format!("{:?}", nn::HingeEmbeddingLoss::default()), "margin: 1.0, reduction: Mean"),
+        (format!("{:?}", nn::KLDivLoss::default()), "reduction: Of(Mean), log_target: false"),
+        (format!("{:?}", nn::MarginRankingLoss::default()), "margin: 0.0, reduction: Mean"),
+        (format!("{:?}", nn::MultiMarginLoss::default()), "p: 1, margin: 1.0, weight: None"),
+        (
+            format!("{:?}", nn::PoissonNLLLoss::default()),
+            "log_input: true, full: false, eps: 1e-8, reduction: Mean",
+        ),
+        (
+            format!("{:?}", nn::TripletMarginLoss::default()),
+            "margin: 1.0, p: 2.0, eps: 1e-6, swap: false, reduction: Mean",
+        ),
+        (
+            format!("{:?}", nn::BatchNorm2d::options(1)),
+            "eps: 1e-5, momentum: Some(0.1), affine: true, track_running_stats: true",
+        ),
+        (
+            format!("{:?}", nn::InstanceNorm2d::options(1)),
+            "eps: 1e-5, momentum: Some(0.1), affine: false, track_running_stats: false",
+        ),
+        (format!("{:?}", nn::GroupNorm::options(1, 1)), "eps: 1e-5, affine: true"),
+        (
+            format!("{:?}", nn::LayerNorm::options(1)),
+            "eps: 1e-5, elementwise_affine: true, bias: true",
+        ),
+        (format!("{:?}", nn::RMSNorm::options(1)), "eps: None, elementwise_affine: true"),
+        (format!("{:?}", nn::Linear::options(1, 1)), "bias: true"),
+        (format!("{:?}", nn::Bilinear::options(1, 1, 1)), "bias: true"),
+        (
+            format!("{:?}", nn::Embedding::options(1, 1)),
+            "padding_idx: None, max_norm: None, norm_type: 2.0, scale_grad_by_freq: false",
+        ),
+        (
+            format!("{:?}", nn::MultiheadAttention::options(1, 1)),
+            "dropout: 0.0, bias: true, kdim: None, vdim: None, batch_first: false",
+        ),
+        (
+            format!("{:?}", nn::TransformerEncoderLayer::options(1, 1)),
+            "dim_feedforward: 2048, dropout: 0.1, activation: Relu, layer_norm_eps: 1e-5, \
+             batch_first: false, norm_first: false, bias: true",
+        ),
+        (
+            format!("{:?}", nn::LSTM::options(1, 1)),
+            "num_layers: 1, bias: true, batch_first: false, dropout: 0.0, bidirectional: false, \
+             proj_size: 0",
+        ),
+        (format!("{adaptive:?}"), "div_value: 4.0, head_bias: false"),
+    ] {
+        assert!(layer.contains(defaults), "{layer} lacks {defaults}");
+    }
+}

@@ -17,6 +17,29 @@ fn arrays_become_tensors_and_come_back() -> Result<()> {
     assert_eq!(i32::try_from(&Tensor::from_slice(&[-7i32], &[1])?)?, -7);
     assert_eq!(i64::try_from(&Tensor::from(3i64))?, 3);
     assert!(f32::try_from(&x).is_err() && f64::try_from(&Tensor::from(1i64)).is_err());
+    assert_eq!(<[[[f32; 1]; 2]; 2]>::try_from(&x)?, [[[1.0], [2.0]], [[3.0], [4.0]]]);
+    assert_eq!(<[[f32; 2]; 2]>::try_from(&x.squeeze(-1)?.t()?)?, [[1.0, 3.0], [2.0, 4.0]]);
+    assert_eq!(<[[f32; 3]; 0]>::try_from(&Tensor::try_from(none)?)?, none);
+    assert_eq!(<[bool; 2]>::try_from(&Tensor::new([true, false])?)?, [true, false]);
+    assert_eq!(Vec::<bool>::try_from(&x.gt(2.5)?)?, [false, false, true, true]);
+    assert_eq!(i64::try_from(&Tensor::from(3))?, 3);
+    assert!(bool::try_from(&Tensor::try_from(true)?)? && bool::try_from(&Tensor::new([[true]])?)?);
+    for (wrong, message) in [
+        (
+            <[f32; 4]>::try_from(&x).map(drop),
+            "try_from: expected the tensor of shape [4], got [2, 2, 1]",
+        ),
+        (
+            <[[[i64; 1]; 2]; 2]>::try_from(&x).map(drop),
+            "to_vec: expected a tensor of type i64, got f32",
+        ),
+        (
+            bool::try_from(&x.gt(0.0)?).map(drop),
+            "try_from: expected the tensor of shape [1, 1, 1], got [2, 2, 1]",
+        ),
+    ] {
+        assert_eq!(wrong.unwrap_err().to_string(), message);
+    }
     Ok(())
 }
 

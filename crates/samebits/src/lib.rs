@@ -29,6 +29,10 @@
 
 #![forbid(unsafe_code)]
 
+use std::sync::Arc;
+
+use samebits_tensor_core::backend::Backend;
+
 mod digest;
 mod environment;
 mod inherit;
@@ -54,7 +58,6 @@ pub use samebits_numerics::NUMERICS_VERSION;
 pub use samebits_rng as rng;
 pub use samebits_rng::Generator;
 pub use samebits_tensor_core as tensor_core;
-pub use samebits_tensor_core::backend::{backend, devices};
 pub use samebits_tensor_core::device::DeviceKind;
 pub use samebits_tensor_core::random::{fork_rng, initial_seed, manual_seed, seed};
 pub use samebits_tensor_core::tensor::set_fill_uninitialized;
@@ -97,12 +100,25 @@ pub fn install() {
     ONCE.call_once(|| {
         inherit::reach_loaders();
         samebits_cpu_kernels::install();
-        match cuda::install() {
-            Ok(_) | Err(cuda::CudaError::DriverMissing) => {}
-            Err(error) => tracing::warn!("no CUDA device can be used: {error}"),
-        }
+        samebits_autograd::find_devices();
         ledger::install();
     });
+}
+
+/// The devices that can be used: the host, and every CUDA device of this machine.
+pub fn devices() -> Vec<Device> {
+    install();
+    samebits_tensor_core::backend::devices()
+}
+
+/// The backend of `device`; see [`samebits_tensor_core::backend::backend`].
+///
+/// # Errors
+///
+/// As there.
+pub fn backend(device: Device) -> Result<Arc<dyn Backend>> {
+    install();
+    samebits_tensor_core::backend::backend(device)
 }
 
 #[doc = include_str!("../docs/reproducibility.md")]

@@ -1,9 +1,8 @@
 //! The same elements in other places.
 
 use samebits_macros::named;
-use samebits_numerics::memory;
 use samebits_tensor_core::ops::{CompareKind, PadMode};
-use samebits_tensor_core::{Device, Error, Result, Tensor as Value};
+use samebits_tensor_core::{Error, Result, Tensor as Value};
 
 use super::elementwise::{relation, scalar_like};
 use super::{
@@ -11,6 +10,7 @@ use super::{
     where_,
 };
 use crate::dims::{Dim, Dims};
+use crate::memory::room;
 use crate::{Tensor, no_grad};
 
 /// Splits `x` along `dim` into at most `chunks` parts, all but the last of one size.
@@ -44,11 +44,7 @@ pub fn chunk(x: &Tensor, chunks: usize, dim: impl Dim) -> Result<Vec<Tensor>> {
     let size = total.div_ceil(chunks);
     // PyTorch splits an empty dimension into as many parts as it is asked for.
     let count = if size == 0 { chunks } else { total.div_ceil(size) };
-    let mut parts = memory::with_capacity(count).map_err(|error| Error::OutOfMemory {
-        op: "chunk",
-        device: Device::Cpu,
-        bytes: error.bytes,
-    })?;
+    let mut parts = room("chunk", count)?;
     for part in 0..count {
         let start = part * size;
         parts.push(narrow(x, dim, start, size.min(total - start))?);

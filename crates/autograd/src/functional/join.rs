@@ -1,14 +1,14 @@
 //! Several tensors as one, and one as several.
 
 use samebits_macros::named;
-use samebits_numerics::memory;
 use samebits_tensor_core::layout::broadcast;
 use samebits_tensor_core::ops::PadMode;
-use samebits_tensor_core::{Device, Error, Result};
+use samebits_tensor_core::{Error, Result};
 
 use super::{cat, expand, narrow, pad, repeat, reshape, select, stack};
 use crate::Tensor;
 use crate::dims::Dim;
+use crate::memory::room;
 
 /// Tensors side by side: along dimension 1, vectors along dimension 0.
 ///
@@ -302,13 +302,4 @@ pub fn expand_as(x: &Tensor, other: &Tensor) -> Result<Tensor> {
 #[track_caller]
 fn each(tensors: &[Tensor], f: impl Fn(&Tensor) -> Result<Tensor>) -> Result<Vec<Tensor>> {
     tensors.iter().map(f).collect()
-}
-
-fn room<T>(op: &'static str, count: usize) -> Result<Vec<T>> {
-    let device = Device::Cpu;
-    memory::with_capacity(count).map_err(|error| Error::OutOfMemory {
-        op,
-        device,
-        bytes: error.bytes,
-    })
 }

@@ -148,7 +148,7 @@ pub trait Module {
     /// [`Error::NoBackend`] if the device cannot be used, [`Error::Backend`] if it fails; the
     /// module is unchanged then.
     fn to(&mut self, device: Device) -> Result<()> {
-        replace("to", self, &|_, old| Ok(Some(old.succeeded_by(old.value().to(device)?))))
+        replace("to", self, &|_, old| Ok(Some(old.succeeded_by(old.detach().to(device)?.into()))))
     }
 
     /// Converts every parameter and buffer of a float type to `dtype`, as

@@ -13,6 +13,7 @@ use super::options::{Place, init_with, place_setters, setters};
 use super::{Kind, Module, is_training, join, with_generator};
 use crate::Tensor;
 use crate::functional::{self, PackedSequence, Stack, Weights};
+use crate::memory::room;
 
 /// The nonlinearity of an [`RNN`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -149,7 +150,8 @@ impl Sizes {
         let bound = bound(op, self.hidden_size)?;
         let draw = |shape: &[usize]| place.uniform(op, shape, bound);
         let rows = gates.saturating_mul(self.hidden_size);
-        let mut all = Vec::new();
+        // Refuses more layers than memory holds before it draws the first.
+        let mut all = room(op, self.num_layers.saturating_mul(self.directions()))?;
         for layer in 0..self.num_layers {
             let later = self.state_size().saturating_mul(self.directions());
             let input = if layer == 0 { self.input_size } else { later };

@@ -6,6 +6,8 @@ use std::cell::{Cell, RefCell};
 use samebits_rng::{Generator, is_explicit_only};
 use samebits_tensor_core::{Device, Result, random};
 
+use crate::devices::reach;
+
 /// Runs `f` while training, on this thread: dropout drops, and batch normalisation uses and follows
 /// the statistics of the batch. Outside, layers evaluate.
 ///
@@ -95,6 +97,7 @@ pub fn with_generator<R>(
     device: Device,
     draw: impl FnOnce(&mut Generator) -> Result<R>,
 ) -> Result<R> {
+    reach(device);
     // A copy, so that nothing is borrowed while `draw` runs.
     match GENERATOR.with_borrow(Clone::clone) {
         Some(mut given) if given.inside || !is_explicit_only() => {

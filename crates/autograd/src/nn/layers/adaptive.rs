@@ -1,8 +1,8 @@
 use samebits_macros::Module;
-use samebits_numerics::memory;
-use samebits_tensor_core::{Device, Error, Result};
+use samebits_tensor_core::{Error, Result};
 
 use super::{Linear, LinearOptions};
+use crate::memory::room;
 use crate::nn::options::{Place, init_with, place_setters, setters};
 use crate::nn::{Layer, Sequential};
 use crate::{Tensor, functional, sequential};
@@ -113,7 +113,7 @@ impl AdaptiveLogSoftmaxWithLoss {
         let mut output = Tensor::zeros(&[n], input.dtype())?.to(input.device())?;
         for (i, cluster) in self.tail.iter().enumerate() {
             let classes = self.cutoffs[i] as i64..self.cutoffs[i + 1] as i64;
-            let (mut rows, mut places) = (room(n)?, room(n)?);
+            let (mut rows, mut places) = (room(OP, n)?, room(OP, n)?);
             for (row, class) in entries.iter().enumerate().filter(|(_, c)| classes.contains(c)) {
                 rows.push(row as i64);
                 places.push(class - classes.start);
@@ -176,15 +176,6 @@ impl AdaptiveLogSoftmaxWithLoss {
 }
 
 const OP: &str = "AdaptiveLogSoftmaxWithLoss";
-
-fn room(n: usize) -> Result<Vec<i64>> {
-    let device = Device::Cpu;
-    memory::with_capacity(n).map_err(|error| Error::OutOfMemory {
-        op: OP,
-        device,
-        bytes: error.bytes,
-    })
-}
 
 /// Options of an [`AdaptiveLogSoftmaxWithLoss`].
 #[derive(Clone, Debug)]

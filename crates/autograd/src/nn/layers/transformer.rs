@@ -8,6 +8,7 @@ use samebits_macros::Module;
 use samebits_tensor_core::Result;
 
 use super::{Attend, Dropout, GELU, LayerNorm, Linear, MultiheadAttention, ReLU};
+use crate::memory::room;
 use crate::nn::Layer;
 use crate::nn::options::{Place, init_with, place_setters, setters};
 use crate::{Tensor, functional};
@@ -161,7 +162,7 @@ impl TransformerEncoder {
         layer: &TransformerEncoderLayerOptions,
         num_layers: usize,
     ) -> Result<TransformerEncoder> {
-        let layers = (0..num_layers).map(|_| layer.init()).collect::<Result<_>>()?;
+        let layers = stacked("TransformerEncoder", num_layers, || layer.init())?;
         Ok(TransformerEncoder { layers, norm: None })
     }
 
@@ -180,6 +181,15 @@ impl TransformerEncoder {
             None => Ok(y),
         }
     }
+}
+
+/// `count` layers; more than memory holds are refused before the first is drawn.
+fn stacked<L>(op: &'static str, count: usize, draw: impl Fn() -> Result<L>) -> Result<Vec<L>> {
+    let mut layers = room(op, count)?;
+    for _ in 0..count {
+        layers.push(draw()?);
+    }
+    Ok(layers)
 }
 
 impl Layer for TransformerEncoder {

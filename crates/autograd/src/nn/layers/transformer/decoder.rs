@@ -3,7 +3,7 @@ use samebits_tensor_core::Result;
 
 use super::{
     Attend, Dropout, LayerNorm, Linear, MultiheadAttention, TransformerActivation,
-    TransformerLayerOptions,
+    TransformerLayerOptions, stacked,
 };
 use crate::nn::Layer;
 use crate::nn::options::init_with;
@@ -167,7 +167,7 @@ impl TransformerDecoder {
         layer: &TransformerLayerOptions<TransformerDecoderLayer>,
         num_layers: usize,
     ) -> Result<TransformerDecoder> {
-        let layers = (0..num_layers).map(|_| layer.init()).collect::<Result<_>>()?;
+        let layers = stacked("TransformerDecoder", num_layers, || layer.init())?;
         Ok(TransformerDecoder { layers, norm: None })
     }
 
