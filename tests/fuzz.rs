@@ -80,6 +80,36 @@ fn every_function_is_called() {
     assert!(missing.is_empty(), "call them in tests/src/fuzz/calls: {missing:?}");
 }
 
+/// By the text again: a layer with options has an options type.
+#[test]
+fn every_layer_with_options_is_made() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let layers = std::fs::read_to_string(root.join("src/fuzz/calls/layers.rs")).unwrap();
+    let made: BTreeSet<&str> = layers
+        .split("::options(")
+        .map(|before| before.rsplit(|c: char| !c.is_ascii_alphanumeric()).next().unwrap())
+        .collect();
+    let mut missing = Vec::new();
+    for file in ["layers.rs", "mod.rs"] {
+        let exports = root.join("../crates/autograd/src/nn").join(file);
+        let exports = std::fs::read_to_string(exports).unwrap();
+        let words = exports.split(|c: char| !c.is_ascii_alphanumeric());
+        for layer in words.filter_map(|word| word.strip_suffix("Options")) {
+            // Some serve several layers: `Conv1d` to `Conv3d`, `RNNCell` and its like.
+            let is_made = match layer {
+                "Cell" => ["RNNCell", "GRUCell", "LSTMCell"].iter().all(|name| made.contains(name)),
+                "Recurrent" => ["RNN", "GRU", "LSTM"].iter().all(|name| made.contains(name)),
+                "TransformerLayer" => made.contains("TransformerDecoderLayer"),
+                _ => made.contains(layer) || made.contains(format!("{layer}2d").as_str()),
+            };
+            if !is_made {
+                missing.push(format!("{layer}Options"));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "make their layers in tests/src/fuzz/calls/layers.rs: {missing:?}");
+}
+
 /// Public functions that read what others may have written, by file and name, and the targets that
 /// call them.
 const READERS: &[(&str, &str, &str)] = &[

@@ -4,6 +4,7 @@
 mod composed;
 mod contractions;
 mod indexing;
+mod layers;
 mod networks;
 mod rows;
 mod tensors;
@@ -23,6 +24,7 @@ pub(super) fn targets() -> Vec<Target> {
     composed::add(&mut calls);
     contractions::add(&mut calls);
     indexing::add(&mut calls);
+    layers::add(&mut calls);
     networks::add(&mut calls);
     rows::add(&mut calls);
     tensors::add(&mut calls);
