@@ -14,7 +14,6 @@ pub use qr::{qr, qr_backward};
 pub use svd::svd;
 
 use samebits_numerics::reduce;
-use samebits_numerics::simd::{self, Kernel};
 
 use crate::{Float, Result, memory};
 
@@ -64,11 +63,9 @@ impl Columns {
         &mut self.data[j * self.rows..][..self.rows]
     }
 
-    /// Two different columns.
-    fn pair_mut(&mut self, p: usize, q: usize) -> (&mut [f64], &mut [f64]) {
-        debug_assert!(p < q, "columns in ascending order");
-        let (left, right) = self.data.split_at_mut(q * self.rows);
-        (&mut left[p * self.rows..][..self.rows], &mut right[..self.rows])
+    /// The columns before number `j`, and the others.
+    fn split_at_mut(&mut self, j: usize) -> (&mut [f64], &mut [f64]) {
+        self.data.split_at_mut(j * self.rows)
     }
 
     /// Writes rows of `count` elements.
@@ -93,33 +90,15 @@ fn scale_of(x: &[f64]) -> f64 {
 }
 
 /// `x · y` over the tree.
+#[inline(always)]
 fn dot(x: &[f64], y: &[f64]) -> f64 {
-    simd::dispatch(Dot(x, y))
-}
-
-struct Dot<'a>(&'a [f64], &'a [f64]);
-
-impl Kernel for Dot<'_> {
-    type Output = f64;
-    #[inline(always)]
-    fn run(self) -> f64 {
-        reduce::dot_of(self.0, self.1, |x, y| x * y)
-    }
+    reduce::dot_of(x, y, |x, y| x * y)
 }
 
 /// `y = fma(factor, x, y)`
+#[inline(always)]
 fn add_scaled(factor: f64, x: &[f64], y: &mut [f64]) {
-    simd::dispatch(AddScaled(factor, x, y));
-}
-
-struct AddScaled<'a>(f64, &'a [f64], &'a mut [f64]);
-
-impl Kernel for AddScaled<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        for (y, &x) in self.2.iter_mut().zip(self.1) {
-            *y = self.0.mul_add(x, *y);
-        }
+    for (y, &x) in y.iter_mut().zip(x) {
+        *y = factor.mul_add(x, *y);
     }
 }

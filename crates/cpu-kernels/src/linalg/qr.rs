@@ -1,10 +1,13 @@
 //! The QR decomposition by Householder reflections.
 
+use samebits_numerics::fpenv;
+use samebits_numerics::simd::{self, Kernel};
+
 use super::{Columns, add_scaled, dot, scale_of};
 use crate::Float;
 use crate::error::{Result, expect_len};
 use crate::memory::{collected, volume, zeroed};
-use samebits_numerics::fpenv;
+use crate::parallel::chunks_mut;
 
 const OP: &str = "qr";
 
@@ -52,15 +55,22 @@ pub fn qr<T: Float>(
     fpenv::ieee(|| {
         let mut a = Columns::from_rows(OP, x, m, n)?;
         let mut taus: Vec<f64> = zeroed(OP, m.min(n))?;
-        for (k, tau) in taus.iter_mut().enumerate() {
-            *tau = reflect(&mut a, k);
+        for (i, taus) in taus.chunks_mut(PANEL).enumerate() {
+            let first = PANEL * i;
+            let (done, later) = a.split_at_mut(first + taus.len());
+            let vectors = &mut done[first * m..];
+            simd::dispatch(Factor { rows: m, first, columns: vectors, taus });
+            let (vectors, taus) = (&*vectors, &*taus);
+            chunks_mut(later, together(m)).for_each(|columns| {
+                simd::dispatch(Apply { rows: m, first, vectors, taus, columns });
+            });
         }
         let mut basis = Columns::identity(OP, m, columns)?;
-        for (k, &tau) in taus.iter().enumerate().rev() {
-            for j in k..columns {
-                apply(tau, &a.column(k)[k + 1..], &mut basis.column_mut(j)[k..]);
-            }
-        }
+        let several = together(m);
+        chunks_mut(&mut basis.data, several).enumerate().for_each(|(i, columns)| {
+            let first = i * several / m.max(1);
+            simd::dispatch(Form { rows: m, first, vectors: &a.data, taus: &taus, columns });
+        });
         basis.write(q);
         write_upper(&a, [m, n], r);
         Ok(())
@@ -127,37 +137,139 @@ fn solve<T: Float>(
     let q = Columns::from_rows(OP, q, m, n)?;
     let mut grad = Columns::from_rows(OP, grad_q, m, n)?;
     let mut mixed = Columns::zeros(OP, n, n)?;
-    for i in 0..n {
-        for j in i..n {
-            let value =
-                dot(&grad_r[i * n..][..n], &r[j * n..][..n]) - dot(q.column(i), grad.column(j));
-            mixed.column_mut(j)[i] = value;
-            mixed.column_mut(i)[j] = value;
-        }
-    }
-    for j in 0..n {
-        for i in 0..n {
-            add_scaled(mixed.column(j)[i], q.column(i), grad.column_mut(j));
-        }
-    }
-    // X · Rᵀ = grad: column j of it holds columns j.. of X.
-    for j in (0..n).rev() {
-        for k in j + 1..n {
-            let (target, solved) = grad.pair_mut(j, k);
-            add_scaled(-r[j * n + k], solved, target);
-        }
-        let pivot = r[j * n + j];
-        for x in grad.column_mut(j) {
-            *x /= pivot;
-        }
-    }
+    simd::dispatch(Solve { q: &q, grad: &mut grad, r: &r, grad_r: &grad_r, mixed: &mut mixed });
     Ok(grad)
 }
 
-/// Makes column `k` zero below its diagonal, where the reflection's vector is kept, and applies
-/// the reflection to later columns. Returns its factor.
-fn reflect(a: &mut Columns, k: usize) -> f64 {
-    let column = &mut a.column_mut(k)[k..];
+/// Makes the gradient of Q that of the matrix, with `mixed` for what is in between.
+struct Solve<'a> {
+    q: &'a Columns,
+    grad: &'a mut Columns,
+    r: &'a [f64],
+    grad_r: &'a [f64],
+    mixed: &'a mut Columns,
+}
+
+impl Kernel for Solve<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let Solve { q, grad, r, grad_r, mixed } = self;
+        let n = q.count;
+        for i in 0..n {
+            for j in i..n {
+                let value =
+                    dot(&grad_r[i * n..][..n], &r[j * n..][..n]) - dot(q.column(i), grad.column(j));
+                mixed.column_mut(j)[i] = value;
+                mixed.column_mut(i)[j] = value;
+            }
+        }
+        for j in 0..n {
+            for i in 0..n {
+                add_scaled(mixed.column(j)[i], q.column(i), grad.column_mut(j));
+            }
+        }
+        // X · Rᵀ = grad: column j of it holds columns j.. of X.
+        for j in (0..n).rev() {
+            let (before, solved) = grad.split_at_mut(j + 1);
+            let target = &mut before[j * q.rows..];
+            for (k, solved) in (j + 1..n).zip(solved.chunks_exact(q.rows)) {
+                add_scaled(-r[j * n + k], solved, target);
+            }
+            let pivot = r[j * n + j];
+            for x in target {
+                *x /= pivot;
+            }
+        }
+    }
+}
+
+/// Reflections that a column is given while it is at hand. It decides no bit: every column is given
+/// all of them in the same order.
+const PANEL: usize = 32;
+
+/// The elements of the columns of `rows` elements that a thread takes at a time, few enough to stay
+/// in its first cache while reflections pass by.
+fn together(rows: usize) -> usize {
+    rows.max(1) * (2048 / rows.max(1)).max(4)
+}
+
+/// Makes `columns`, the one numbered `first` and those after it, zero below the diagonal, where the
+/// vectors of the reflections are kept.
+struct Factor<'a> {
+    rows: usize,
+    first: usize,
+    columns: &'a mut [f64],
+    taus: &'a mut [f64],
+}
+
+impl Kernel for Factor<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let Factor { rows, first, columns, taus } = self;
+        for (i, tau) in taus.iter_mut().enumerate() {
+            let k = first + i;
+            let (done, later) = columns.split_at_mut((i + 1) * rows);
+            let column = &mut done[i * rows..];
+            *tau = reflection(&mut column[k..]);
+            for later in later.chunks_exact_mut(rows) {
+                reflect(*tau, &column[k + 1..], &mut later[k..]);
+            }
+        }
+    }
+}
+
+/// Applies the reflections numbered `first` and following to columns, in ascending order.
+struct Apply<'a> {
+    rows: usize,
+    first: usize,
+    vectors: &'a [f64],
+    taus: &'a [f64],
+    columns: &'a mut [f64],
+}
+
+impl Kernel for Apply<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let Apply { rows, first, vectors, taus, columns } = self;
+        for (i, (vector, &tau)) in vectors.chunks_exact(rows).zip(taus).enumerate() {
+            let k = first + i;
+            for column in columns.chunks_exact_mut(rows) {
+                reflect(tau, &vector[k + 1..], &mut column[k..]);
+            }
+        }
+    }
+}
+
+/// Applies all reflections to columns of the identity, the one numbered `first` and those after it,
+/// in descending order. Those after a column's number leave it as it is.
+struct Form<'a> {
+    rows: usize,
+    first: usize,
+    vectors: &'a [f64],
+    taus: &'a [f64],
+    columns: &'a mut [f64],
+}
+
+impl Kernel for Form<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let Form { rows, first, vectors, taus, columns } = self;
+        for (k, (vector, &tau)) in vectors.chunks_exact(rows).zip(taus).enumerate().rev() {
+            for column in columns.chunks_exact_mut(rows).skip(k.saturating_sub(first)) {
+                reflect(tau, &vector[k + 1..], &mut column[k..]);
+            }
+        }
+    }
+}
+
+/// Makes a column, from the diagonal on, zero below it, where the vector of the reflection is kept.
+/// Returns the reflection's factor.
+#[inline(always)]
+fn reflection(column: &mut [f64]) -> f64 {
     let scale = scale_of(column);
     for x in column.iter_mut() {
         *x /= scale;
@@ -176,15 +288,12 @@ fn reflect(a: &mut Columns, k: usize) -> f64 {
         *x /= divisor;
     }
     *head = beta * scale;
-    for j in k + 1..a.count {
-        let (reflected, column) = a.pair_mut(k, j);
-        apply(tau, &reflected[k + 1..], &mut column[k..]);
-    }
     tau
 }
 
 /// Applies the reflection `1 − tau · (1, v) · (1, v)ᵀ` to a column.
-fn apply(tau: f64, v: &[f64], column: &mut [f64]) {
+#[inline(always)]
+fn reflect(tau: f64, v: &[f64], column: &mut [f64]) {
     if tau == 0.0 {
         return;
     }

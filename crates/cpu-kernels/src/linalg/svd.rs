@@ -1,10 +1,15 @@
 //! The singular value decomposition by one-sided Jacobi rotations.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use samebits_numerics::fpenv;
+use samebits_numerics::simd::{self, Kernel};
+
 use super::{Columns, add_scaled, dot, scale_of};
 use crate::Float;
 use crate::error::{Error, Result, expect_len};
 use crate::memory::{collected, volume, zeroed};
-use samebits_numerics::fpenv;
+use crate::parallel::{CHUNK, chunks_mut, rchunks_mut};
 
 const OP: &str = "svd";
 
@@ -91,13 +96,7 @@ fn decompose<T: Float>(
         *x /= scale;
     }
     let mut right = Columns::identity(OP, k, k)?;
-    for _ in 0..60 {
-        if !sweep(&mut left, &mut right) {
-            break;
-        }
-    }
-    let norm = |j| dot(left.column(j), left.column(j)).sqrt();
-    let norms: Vec<f64> = collected(OP, (0..k).map(norm))?;
+    let norms = rotate_all(&mut left, &mut right)?;
     let mut order: Vec<usize> = collected(OP, 0..k)?;
     // In the order of the columns where norms are equal; no norm is NaN.
     order.sort_unstable_by(|&a, &b| norms[b].total_cmp(&norms[a]).then(a.cmp(&b)));
@@ -119,18 +118,91 @@ fn decompose<T: Float>(
     Ok(())
 }
 
-/// Rotates every pair once; true if any was.
-fn sweep(left: &mut Columns, right: &mut Columns) -> bool {
-    let mut rotated = false;
-    for p in 0..left.count {
-        for q in p + 1..left.count {
-            let (x, y) = left.pair_mut(p, q);
-            let (a, b, g) = (dot(x, x), dot(y, y), dot(x, y));
-            if g == 0.0 || g.abs() <= f64::EPSILON * (a.sqrt() * b.sqrt()) {
+/// Sweeps over both matrices until nothing is left to rotate. Returns the norms of the columns of
+/// `left`.
+fn rotate_all(left: &mut Columns, right: &mut Columns) -> Result<Vec<f64>> {
+    let together = (CHUNK / (left.rows + right.rows).max(1)).max(1);
+    let columns = left.data.chunks_exact_mut(left.rows.max(1));
+    let columns = columns.zip(right.data.chunks_exact_mut(right.rows.max(1)));
+    let mut columns: Vec<Column<'_>> =
+        collected(OP, columns.map(|(x, v)| Column { x, v, square: 0.0, norm: 0.0 }))?;
+    simd::dispatch(Measure(&mut columns));
+    for _ in 0..60 {
+        if !sweep(&mut columns, together) {
+            break;
+        }
+    }
+    collected(OP, columns.iter().map(|column| column.norm))
+}
+
+/// Rotates every pair once; true if any was. Threads take `together` pairs at a time.
+///
+/// Of two pairs that share a column the sum `p + q` is less for the one that comes first row by
+/// row. So pairs of one sum are on their own, and going by sums gives every column its rotations
+/// in the same order.
+fn sweep(columns: &mut [Column<'_>], together: usize) -> bool {
+    let rotated = AtomicBool::new(false);
+    let n = columns.len();
+    for sum in 1..(2 * n).saturating_sub(2) {
+        let first = sum.saturating_sub(n - 1);
+        let columns = &mut columns[first..=sum - first];
+        // Between them is a column that has no other, if their number is odd.
+        let half = columns.len() / 2;
+        let (front, back) = columns.split_at_mut(columns.len() - half);
+        let pairs = chunks_mut(&mut front[..half], together).zip(rchunks_mut(back, together));
+        pairs.for_each(|(front, back)| {
+            if simd::dispatch(Rotate(front, back)) {
+                rotated.store(true, Ordering::Relaxed);
+            }
+        });
+    }
+    rotated.into_inner()
+}
+
+/// A column of the matrix, with its dot product with itself and its root, and the one of the
+/// rotations so far.
+#[derive(Debug)]
+struct Column<'a> {
+    x: &'a mut [f64],
+    v: &'a mut [f64],
+    square: f64,
+    norm: f64,
+}
+
+impl Column<'_> {
+    #[inline(always)]
+    fn measure(&mut self) {
+        self.square = dot(self.x, self.x);
+        self.norm = self.square.sqrt();
+    }
+}
+
+struct Measure<'a, 'b>(&'a mut [Column<'b>]);
+
+impl Kernel for Measure<'_, '_> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        self.0.iter_mut().for_each(Column::measure);
+    }
+}
+
+/// Rotates each column of the first slice with its counterpart from the end of the second; true if
+/// any was.
+struct Rotate<'a, 'b>(&'a mut [Column<'b>], &'a mut [Column<'b>]);
+
+impl Kernel for Rotate<'_, '_> {
+    type Output = bool;
+    #[inline(always)]
+    fn run(self) -> bool {
+        let mut rotated = false;
+        for (p, q) in self.0.iter_mut().zip(self.1.iter_mut().rev()) {
+            let g = dot(p.x, q.x);
+            if g == 0.0 || g.abs() <= f64::EPSILON * (p.norm * q.norm) {
                 continue;
             }
             rotated = true;
-            let z = (b - a) / (2.0 * g);
+            let z = (q.square - p.square) / (2.0 * g);
             // Beyond the range of squares the rotation is 1 / 2z.
             let t = if z.abs() > 1e150 {
                 0.5 / z
@@ -139,14 +211,16 @@ fn sweep(left: &mut Columns, right: &mut Columns) -> bool {
             };
             let c = 1.0 / (1.0 + t * t).sqrt();
             let s = c * t;
-            rotate(c, s, x, y);
-            let (x, y) = right.pair_mut(p, q);
-            rotate(c, s, x, y);
+            rotate(c, s, p.x, q.x);
+            rotate(c, s, p.v, q.v);
+            p.measure();
+            q.measure();
         }
+        rotated
     }
-    rotated
 }
 
+#[inline(always)]
 fn rotate(c: f64, s: f64, x: &mut [f64], y: &mut [f64]) {
     for (x, y) in x.iter_mut().zip(y) {
         let (p, q) = (*x, *y);
@@ -175,14 +249,7 @@ fn normalize(x: &mut Columns, j: usize, norm: f64) -> Result<()> {
     for unit in 0..x.rows {
         candidate.fill(0.0);
         candidate[unit] = 1.0;
-        // Twice, because once leaves a rest where little remains.
-        for _ in 0..2 {
-            for before in 0..j {
-                let share = dot(x.column(before), &candidate);
-                add_scaled(-share, x.column(before), &mut candidate);
-            }
-        }
-        let squares = dot(&candidate, &candidate);
+        let squares = simd::dispatch(Remainder { x, j, candidate: &mut candidate });
         // Some unit vector keeps at least 1 / rows of its square.
         if squares * 2.0 * x.rows as f64 >= 1.0 {
             let norm = squares.sqrt();
@@ -193,6 +260,29 @@ fn normalize(x: &mut Columns, j: usize, norm: f64) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Takes its shares in the columns before number `j` from a candidate. Returns its square.
+struct Remainder<'a> {
+    x: &'a Columns,
+    j: usize,
+    candidate: &'a mut [f64],
+}
+
+impl Kernel for Remainder<'_> {
+    type Output = f64;
+    #[inline(always)]
+    fn run(self) -> f64 {
+        let Remainder { x, j, candidate } = self;
+        // Twice, because once leaves a rest where little remains.
+        for _ in 0..2 {
+            for before in 0..j {
+                let share = dot(x.column(before), candidate);
+                add_scaled(-share, x.column(before), candidate);
+            }
+        }
+        dot(candidate, candidate)
+    }
 }
 
 /// Whether the first element of largest magnitude is negative.
