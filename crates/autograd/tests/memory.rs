@@ -1,14 +1,61 @@
 //! Memory that is not there is an error under the name of the function; the stack is enough for any
 //! graph.
 
-use samebits_autograd::functional::{affine_grid, mul, neg};
-use samebits_autograd::{DType, Error, Result, Tensor};
+use samebits_autograd::functional::{affine_grid, bincount, histc, mul, neg, repeat_interleave};
+use samebits_autograd::sparse::SparseCoo;
+use samebits_autograd::{DType, Device, Error, Result, Tensor};
+use samebits_tensor_core::dispatch;
+use samebits_tensor_core::ops::{BagMode, BagParams, EmbeddingBagGrad, EmbeddingGrad};
 
 #[test]
 fn a_grid_of_more_points_than_memory_holds_is_refused() {
     let theta = Tensor::zeros(&[1, 2, 3], DType::F32).unwrap();
     let error = affine_grid(&theta, &[1, 1, 1 << 24, 1 << 24], false).unwrap_err();
     assert!(matches!(error, Error::OutOfMemory { op: "affine_grid", .. }), "{error}");
+}
+
+#[test]
+fn sizes_that_values_and_parameters_ask_for_are_refused_as_all_others() {
+    let rows = 1 << 48;
+    let missing = |name: &str, error: Option<Error>| match error {
+        Some(Error::OutOfMemory { op, device: Device::Cpu, bytes }) => {
+            assert_eq!((op, bytes), (name, 8 * rows));
+        }
+        other => panic!("{name}: {other:?}"),
+    };
+    let largest = Tensor::from_slice(&[rows as i64 - 1], &[1]).unwrap();
+    let ones = Tensor::ones(&[1], DType::F64).unwrap();
+    missing("bincount", bincount(&largest, None, 0).err());
+    missing("bincount", bincount(&largest, Some(&ones), 0).err());
+    missing("histc", histc(&ones, rows, 0.0, 1.0).err());
+    let (index, grad) = (Tensor::zeros(&[1], DType::I64).unwrap(), ones.reshape([1, 1]).unwrap());
+    let table = EmbeddingGrad {
+        grad: grad.value().clone(),
+        index: index.value().clone(),
+        rows,
+        padding_idx: None,
+        scale_grad_by_freq: false,
+    };
+    missing("embedding", dispatch(&table).err());
+    let bags = EmbeddingBagGrad {
+        grad: grad.value().clone(),
+        index: index.value().clone(),
+        offsets: index.value().clone(),
+        per_sample_weights: None,
+        max_rows: None,
+        params: BagParams { mode: BagMode::Sum, padding_idx: None, include_last_offset: false },
+        rows,
+        scale_grad_by_freq: false,
+    };
+    missing("embedding_bag", dispatch(&bags).err());
+    let wide = ones.expand(&[rows]).unwrap();
+    missing("repeat_interleave", repeat_interleave(&wide, &index, 0).err());
+    let empty = SparseCoo::new(
+        &Tensor::zeros(&[2, 0], DType::I64).unwrap(),
+        &Tensor::zeros(&[0], DType::F64).unwrap(),
+        &[rows - 1, 1],
+    );
+    missing("to_csr", empty.unwrap().to_csr().err());
 }
 
 /// With a call for each link, the 2 MiB of stack that a test's thread has would be too little.

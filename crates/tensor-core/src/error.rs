@@ -1,5 +1,7 @@
 //! Everything that can go wrong, named so that a caller can match on it.
 
+use samebits_numerics::memory::OutOfMemory;
+
 use crate::{DType, Determinism, Device, Pass};
 
 /// A result whose error is this crate's [`enum@Error`].
@@ -218,6 +220,21 @@ impl Error {
     /// An [`Error::InvalidArgument`].
     pub fn invalid(op: &'static str, message: impl Into<String>) -> Error {
         Error::InvalidArgument { op, message: message.into() }
+    }
+
+    /// The error of `op` if the host has no memory left.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use samebits_numerics::memory;
+    /// use samebits_tensor_core::Error;
+    ///
+    /// let scratch = memory::zeroed::<f32>(1 << 50).map_err(Error::out_of_host_memory("unique"));
+    /// assert!(matches!(scratch, Err(Error::OutOfMemory { op: "unique", .. })));
+    /// ```
+    pub fn out_of_host_memory(op: &'static str) -> impl Fn(OutOfMemory) -> Error {
+        move |OutOfMemory { bytes }| Error::OutOfMemory { op, device: Device::Cpu, bytes }
     }
 
     /// The same error under the name of `op`, which the user called, and not of the step of it that

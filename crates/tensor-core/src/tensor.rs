@@ -80,7 +80,7 @@ impl Tensor {
                 format!("{} values for a tensor of shape {shape:?}", values.len()),
             ));
         }
-        let buffer = Buffer::from_slice(values).map_err(host("from_slice"))?;
+        let buffer = Buffer::from_slice(values).map_err(Error::out_of_host_memory("from_slice"))?;
         Ok(Tensor::from_buffer(buffer, layout, T::DTYPE))
     }
 
@@ -218,7 +218,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         let layout = Layout::contiguous(op, shape)?;
         // A layout's elements are few enough for eight bytes each.
-        let buffer = make(layout.numel() * dtype.size()).map_err(host(op))?;
+        let buffer = make(layout.numel() * dtype.size()).map_err(Error::out_of_host_memory(op))?;
         Ok(Tensor::from_buffer(buffer, layout, dtype))
     }
 
@@ -419,7 +419,8 @@ impl Tensor {
             unreachable!("as_slice accepted the tensor, so it is on the host");
         };
         if Arc::get_mut(buffer).is_none() {
-            *buffer = Arc::new(buffer.try_clone().map_err(host("as_mut_slice"))?);
+            *buffer =
+                Arc::new(buffer.try_clone().map_err(Error::out_of_host_memory("as_mut_slice"))?);
         }
         let buffer = Arc::get_mut(buffer).expect("nobody else has the copy");
         Ok(&mut buffer.as_mut_slice()[start..start + numel])
@@ -435,7 +436,7 @@ impl Tensor {
         self.expect_dtype::<T>("to_vec")?;
         let dense = self.to(Device::Cpu)?.contiguous()?;
         let values = dense.as_slice::<T>()?;
-        memory::collected(values.iter().copied()).map_err(host("to_vec"))
+        memory::collected(values.iter().copied()).map_err(Error::out_of_host_memory("to_vec"))
     }
 
     /// The truth values in row-major order.
@@ -476,7 +477,8 @@ impl Tensor {
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let dense = self.to(Device::Cpu)?.contiguous()?;
         let native = dense.to_host_bytes();
-        let mut bytes = memory::with_capacity(native.len()).map_err(host("to_bytes"))?;
+        let mut bytes =
+            memory::with_capacity(native.len()).map_err(Error::out_of_host_memory("to_bytes"))?;
         bytes.extend_from_slice(native);
         if cfg!(target_endian = "big") {
             bytes.chunks_exact_mut(self.dtype.size()).for_each(<[u8]>::reverse);
@@ -501,7 +503,7 @@ impl Tensor {
                 let bytes = backend::backend(buffer.device())?.download(buffer.as_ref())?;
                 let start = dense.layout.offset() * self.dtype.size();
                 let bytes = &bytes[start..start + self.numel() * self.dtype.size()];
-                let buffer = Buffer::from_slice(bytes).map_err(host("to"))?;
+                let buffer = Buffer::from_slice(bytes).map_err(Error::out_of_host_memory("to"))?;
                 Tensor::from_buffer(buffer, Layout::contiguous("to", self.shape())?, self.dtype)
             }
         };
@@ -556,11 +558,6 @@ pub fn set_fill_uninitialized(fill: bool) {
 }
 
 static FILL: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(true);
-
-/// The error of `op` on the host.
-pub(crate) fn host(op: &'static str) -> impl Fn(OutOfMemory) -> Error {
-    move |OutOfMemory { bytes }| Error::OutOfMemory { op, device: Device::Cpu, bytes }
-}
 
 /// A buffer that nobody has written, filled if the level in force asks for that.
 fn unread(bytes: usize, dtype: DType) -> Result<Buffer, OutOfMemory> {

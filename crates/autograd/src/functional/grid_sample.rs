@@ -7,7 +7,6 @@ use super::elementwise::wanted;
 use super::linear::matmul;
 use super::once;
 use super::shape::{expand, reshape, transpose};
-use crate::memory::out_of_memory;
 use crate::{Tensor, run, untracked};
 
 /// The input at the points of a grid.
@@ -91,7 +90,7 @@ pub fn affine_grid(theta: &Tensor, size: &[usize], align_corners: bool) -> Resul
     }
     let points = samebits_tensor_core::layout::numel(op, &size[2..])?;
     samebits_tensor_core::layout::numel(op, &[size[0], points, dims + 1])?;
-    let base = base_points(&size[2..], align_corners).map_err(out_of_memory(op))?;
+    let base = base_points(&size[2..], align_corners).map_err(Error::out_of_host_memory(op))?;
     let base = Tensor::from_slice(&base, &[points, dims + 1])?;
     let base = untracked(&ops::Cast { x: base.into(), to: theta.dtype() })?.to(theta.device())?;
     let base = expand(&base, &[size[0], points, dims + 1])?;

@@ -1,4 +1,5 @@
 use samebits_macros::named;
+use samebits_numerics::memory;
 use samebits_tensor_core::layout::broadcast;
 use samebits_tensor_core::ops::{
     Gather, Index, IndexAdd, IndexCopy, IndexPut, IndexPutAdd, IndexSelect, Nonzero, Scatter,
@@ -545,7 +546,7 @@ pub fn repeat_interleave(x: &Tensor, repeats: &Tensor, dim: impl DimOrAll) -> Re
         ));
     }
     if counts.len() != size {
-        counts = vec![counts[0]; size];
+        counts = memory::filled(size, counts[0]).map_err(Error::out_of_host_memory(OP))?;
     }
     let index = samebits_cpu_kernels::index::repeat_interleave_index(&counts)?;
     let index = Tensor::from_slice(&index, &[index.len()])?.to(x.device())?;

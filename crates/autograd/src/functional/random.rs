@@ -19,7 +19,6 @@ use samebits_tensor_core::{DType, Device, Error, Result, Tensor as Value};
 use super::elementwise::compare;
 use super::reduce::has_any;
 use super::{add, blocks, constant, mul, to_dtype};
-use crate::memory::out_of_memory;
 use crate::nn::with_generator;
 use crate::{Tensor, run};
 
@@ -316,7 +315,7 @@ pub fn bernoulli_with(p: &Tensor, generator: &mut Generator) -> Result<Tensor> {
     let op = "bernoulli_with";
     expect_float(op, "the probabilities", p)?;
     let chances = to_dtype(&p.detach(), DType::F32)?.to_vec::<f32>()?;
-    let mut events = memory::zeroed(p.numel()).map_err(out_of_memory(op))?;
+    let mut events = memory::zeroed(p.numel()).map_err(Error::out_of_host_memory(op))?;
     moving(generator, |generator| {
         generator.fill_bernoulli_each(&chances, &mut events).map_err(|error| refused(op, error))?;
         let events = Tensor::from_bools(&events, p.shape())?;

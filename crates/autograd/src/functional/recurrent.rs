@@ -8,7 +8,9 @@ pub use packed::{PackedSequence, pack_padded_sequence, pad_packed_sequence};
 
 use samebits_macros::Module;
 use samebits_macros::named;
+use samebits_numerics::memory;
 use samebits_rng::Generator;
+use samebits_tensor_core::layout::numel;
 use samebits_tensor_core::{Error, Result};
 
 use super::elementwise::add;
@@ -254,8 +256,9 @@ fn dense(
     let batch_first = options.batch_first;
     let input = if batch_first { transpose(input, 0, 1)? } else { input.clone() };
     let &[steps, n, width] = input.shape() else { unreachable!("its rank was checked") };
-    let rows = reshape(&input, [steps * n, width])?;
-    let (output, states) = layers(kind, rows, &vec![n; steps], states, weights, options)?;
+    let rows = reshape(&input, [numel(op, &[steps, n])?, width])?;
+    let sizes = memory::filled(steps, n).map_err(Error::out_of_host_memory(op))?;
+    let (output, states) = layers(kind, rows, &sizes, states, weights, options)?;
     let width = output.shape()[1];
     let output = reshape(&output, [steps, n, width])?;
     let output = if batch_first { transpose(&output, 0, 1)? } else { output };

@@ -1,5 +1,6 @@
 //! Matrices in compressed rows.
 
+use samebits_numerics::memory;
 use samebits_tensor_core::{Error, Result};
 
 use super::{SparseCoo, in_range};
@@ -98,8 +99,8 @@ impl SparseCsr {
         };
         let coo = coo.coalesce()?;
         // Compressed rows need room for every row, empty ones too.
-        samebits_tensor_core::layout::numel("to_csr", &[size])?;
-        let mut row_offsets = vec![0; size + 1];
+        let mut row_offsets =
+            memory::zeroed(size.saturating_add(1)).map_err(Error::out_of_host_memory("to_csr"))?;
         for &row in &coo.places[0] {
             row_offsets[row + 1] += 1;
         }

@@ -1,8 +1,8 @@
 use samebits_tensor_core::ops::{Bincount, BincountWeighted, Histc};
 use samebits_tensor_core::registry::{Kernel, register};
-use samebits_tensor_core::{DType, Element, Op, Result, Tensor};
+use samebits_tensor_core::{DType, Element, Result, Tensor};
 
-use super::{F32, FLOATS, expect_room, filled, with_float};
+use super::{F32, FLOATS, filled, with_float};
 use crate::bincount;
 
 const COUNTS: &str = "integers";
@@ -12,7 +12,7 @@ const ATOMIC: &str = "float atomics add in the order in which threads arrive";
 pub(super) fn register_all() {
     register(Kernel::portable("tables", &[DType::I64], COUNTS, |op: &Bincount, ()| {
         let x = op.x.contiguous()?;
-        let bins = bins(x.as_slice()?, op.min_length)?;
+        let bins = bincount::bincount_len(x.as_slice()?, op.min_length)?;
         filled(&[bins], |out| Ok(bincount::bincount(out, x.as_slice()?)?))
     }));
     // Before the atomic variant, because it is the faster of the two: see docs/benchmarks.md.
@@ -26,7 +26,6 @@ pub(super) fn register_all() {
         weighted(op, bincount::bincount_weighted_fast)
     }));
     register(Kernel::portable("tables", FLOATS, COUNTS, |op: &Histc, ()| {
-        expect_room(Histc::NAME, op.bins)?;
         let x = op.x.contiguous()?;
         with_float!(x.dtype(), T => filled(&[op.bins], |out: &mut [T]| {
             Ok(bincount::histc(out, x.as_slice()?, op.min as T, op.max as T)?)
@@ -39,12 +38,6 @@ fn weighted<T: Element>(
     f: impl FnOnce(&mut [T], &[i64], &[T]) -> crate::Result<()>,
 ) -> Result<Tensor> {
     let (x, weights) = (op.x.contiguous()?, op.weights.contiguous()?);
-    let bins = bins(x.as_slice()?, op.min_length)?;
+    let bins = bincount::bincount_len(x.as_slice()?, op.min_length)?;
     filled(&[bins], |out| Ok(f(out, x.as_slice()?, weights.as_slice()?)?))
-}
-
-fn bins(x: &[i64], min_length: usize) -> Result<usize> {
-    let bins = bincount::bincount_len(x, min_length)?;
-    expect_room(Bincount::NAME, bins)?;
-    Ok(bins)
 }

@@ -26,8 +26,7 @@ mod sparse;
 
 use std::sync::Once;
 
-use samebits_tensor_core::layout::numel;
-use samebits_tensor_core::{DType, Error, Result, Tensor, with_bits, with_float};
+use samebits_tensor_core::{DType, Result, Tensor, with_bits, with_float};
 
 use crate::elementwise::Elementary;
 
@@ -89,14 +88,6 @@ trait Element: Elementary + samebits_tensor_core::Element {}
 
 impl Element for f32 {}
 impl Element for f64 {}
-
-/// Refuses a result whose size an input's values ask for and that memory cannot hold.
-fn expect_room(op: &'static str, elements: usize) -> Result<()> {
-    numel(op, &[elements])?;
-    Vec::<u64>::new().try_reserve_exact(elements).map_err(|_| {
-        Error::invalid(op, format!("a result of {elements} elements does not fit in memory"))
-    })
-}
 
 /// A new tensor of the shape and type whose elements `fill` writes, all of them.
 fn filled<T: samebits_tensor_core::Element>(

@@ -11,7 +11,7 @@ use samebits_numerics::memory;
 use super::bytes::read_tensor;
 use super::whole::replace;
 use super::{Result, Site, Tensors};
-use crate::{DType, Device, Tensor};
+use crate::{DType, Tensor};
 
 /// Reads the tensors of a safetensors file, onto the host.
 ///
@@ -173,8 +173,7 @@ impl<'a> Contents<'a> {
     pub(super) fn to_bytes(&self, site: Site<'_>) -> Result<Vec<u8>> {
         let len = size_of::<u64>() + self.header.len() + self.data_len;
         let mut bytes = memory::with_capacity(len).map_err(|error| {
-            let (op, device) = (site.op, Device::Cpu);
-            site.tensor("tensors")(crate::Error::OutOfMemory { op, device, bytes: error.bytes })
+            site.tensor("tensors")(crate::Error::out_of_host_memory(site.op)(error))
         })?;
         self.write(site, &mut bytes)?;
         Ok(bytes)

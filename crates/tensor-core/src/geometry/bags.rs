@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use samebits_numerics::memory;
 
-use crate::tensor::host;
 use crate::{Error, Result};
 
 /// Where bags of neighbouring places begin and end.
@@ -44,7 +43,8 @@ impl BagBounds {
         offsets: &[i64],
         include_last_offset: bool,
     ) -> Result<BagBounds> {
-        let mut bounds = memory::with_capacity(offsets.len() + 1).map_err(host(op))?;
+        let mut bounds =
+            memory::with_capacity(offsets.len() + 1).map_err(Error::out_of_host_memory(op))?;
         let end = places as u64;
         for (position, &offset) in offsets.iter().enumerate() {
             let range = bounds.last().map_or(0..=0, |&last| last..=end);

@@ -4,7 +4,6 @@ use samebits_tensor_core::layout::numel;
 use samebits_tensor_core::{DType, Error, Result};
 
 use super::Linear;
-use crate::memory::out_of_memory;
 use crate::nn::options::{Place, init_with, place_setters, setters};
 use crate::nn::{init, is_training, with_generator};
 use crate::{Tensor, functional};
@@ -323,7 +322,7 @@ fn masked(op: &'static str, scores: &Tensor, mask: &Tensor) -> Result<Tensor> {
 /// True for keys that are later than the query.
 fn causal(op: &'static str, queries: usize, keys: usize) -> Result<Tensor> {
     let count = numel(op, &[queries, keys])?;
-    let mut later = memory::filled(count, false).map_err(out_of_memory(op))?;
+    let mut later = memory::filled(count, false).map_err(Error::out_of_host_memory(op))?;
     for (query, row) in later.chunks_mut(keys.max(1)).enumerate() {
         row[keys.min(query + 1)..].fill(true);
     }
