@@ -12,14 +12,13 @@ use std::time::{Duration, Instant};
 
 use common::*;
 use samebits_autotune::Determinism::*;
-use samebits_autotune::{ChoiceFile, Config, Error, Mode, Tuner};
+use samebits_autotune::{Choice, ChoiceFile, Config, Error, Mode, Tuner, merge, prune};
 
-/// A process that records keys `FROM..TO` under a noise of its own, and says each one that is
-/// recorded.
+/// In a process of another test's: records keys `FROM..TO` under a noise of its own, and says each one
+/// that is recorded.
 #[test]
-#[ignore = "a role in other tests, which give it a file"]
 fn recorder() {
-    let path = std::env::var("RECORD_FILE").unwrap();
+    let Ok(path) = std::env::var("RECORD_FILE") else { return };
     let number = |name| std::env::var(name).unwrap().parse::<usize>().unwrap();
     let (tuner, _) = noisy_tuner(Mode::Record(path.into()), number("SEED") as u64);
     for n in number("FROM")..number("TO") {
@@ -31,11 +30,10 @@ fn recorder() {
     }
 }
 
-/// A process that takes the lock and keeps it.
+/// In a process of another test's: takes the lock and keeps it.
 #[test]
-#[ignore = "a role in another test, which gives it a file"]
 fn lock_holder() {
-    let path = std::env::var("HOLD_FILE").unwrap();
+    let Ok(path) = std::env::var("HOLD_FILE") else { return };
     let lock = std::fs::File::create(path + ".lock").unwrap();
     lock.lock().unwrap();
     println!("holding");
@@ -278,6 +276,64 @@ fn a_file_and_a_link_to_it_have_one_lock() {
         let error = Tuner::new(Toy::probe, usual(&clock, &Default::default()), config).unwrap_err();
         assert!(matches!(&error, Error::Locked { .. }), "{error}");
     }
+}
+
+/// A rename would put a file in the place of a device, and a pipe has no end.
+#[cfg(unix)]
+#[test]
+fn a_device_a_pipe_and_a_folder_are_refused_and_stay() {
+    use std::os::unix::fs::{MetadataExt, symlink};
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let whole = path.join("choices.toml");
+    tuner(Mode::Record(whole.clone())).0.choose(&key(RunToRun, 1)).unwrap();
+    let made = |program: &str, name: &str, numbers: &[&str]| {
+        let made = path.join(name);
+        let ended = std::process::Command::new(program).arg(&made).args(numbers).status();
+        ended.is_ok_and(|status| status.success()).then_some(made)
+    };
+    // Devices of the test's own where it may make some: who may not cannot replace the system's either.
+    let null = made("mknod", "null", &["c", "1", "3"]).unwrap_or("/dev/null".into());
+    let full = made("mknod", "full", &["c", "1", "7"]).unwrap_or("/dev/full".into());
+    let pipe = made("mkfifo", "pipe", &[]).unwrap();
+    let [inner, link] = ["folder", "link"].map(|name| path.join(name));
+    std::fs::create_dir(&inner).unwrap();
+    symlink(&null, &link).unwrap();
+    let names = || {
+        let entries = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name());
+        entries.collect::<std::collections::BTreeSet<_>>()
+    };
+    let before = names();
+    for place in [null, full, pipe, inner, link] {
+        let found = || {
+            let found = place.metadata().unwrap();
+            (found.ino(), found.rdev(), found.mode(), found.uid(), found.gid())
+        };
+        let was = found();
+        let open = |mode| {
+            let clock = ManualClock::noisy(0);
+            Tuner::new(Toy::probe, usual(&clock, &Default::default()), config(mode, &clock))
+                .map(|_| ())
+                .unwrap_err()
+        };
+        let wait = Duration::from_secs(1);
+        let all = |_: &ToyKey, _: &Choice| true;
+        for error in [
+            open(Mode::Record(place.clone())),
+            prune(&place, wait, all).unwrap_err(),
+            merge::<ToyKey>(&place, std::slice::from_ref(&whole), wait).unwrap_err(),
+        ] {
+            assert!(matches!(&error, Error::Write { .. }), "{error}");
+            let message = format!("{}: cannot take the lock: not a regular file", place.display());
+            assert!(error.to_string().starts_with(&message), "{error}");
+        }
+        let error = open(Mode::pinned(&place));
+        assert!(matches!(&error, Error::Read { .. }), "{error}");
+        assert!(error.to_string().contains("not a regular file"), "{error}");
+        assert_eq!(found(), was, "{}", place.display());
+    }
+    assert_eq!(names(), before);
 }
 
 /// The shell's limit on the size of files stands for a disk that is full: a write fails half-way,

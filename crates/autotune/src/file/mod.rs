@@ -150,9 +150,9 @@ pub(crate) fn open<K: Key>(
     fingerprint: &Fingerprint,
     timeout: Duration,
 ) -> Result<ChoiceFile<K>> {
-    let _lock = write::lock(path, timeout)?;
     let mut file = ChoiceFile::new(path.to_owned(), fingerprint.clone());
-    refresh(&mut file)?;
+    let (_lock, read) = locked(&mut file, timeout)?;
+    read?;
     Ok(file)
 }
 
@@ -164,8 +164,8 @@ pub(crate) fn record<K: Key>(
     key: &K,
     choice: Choice,
 ) -> Result<()> {
-    let _lock = write::lock(&file.path, timeout)?;
-    refresh(file)?;
+    let (_lock, read) = locked(file, timeout)?;
+    read?;
     if file.choices.contains_key(key) {
         return Ok(());
     }
@@ -219,9 +219,8 @@ pub(crate) fn open_cached<K: Key>(
         source,
     })?;
     let mut file = ChoiceFile::new(path, fingerprint.clone());
-    let _lock = write::lock(&file.path, timeout)?;
-    let broken = refresh(&mut file).err();
-    Ok((file, broken))
+    let (_lock, read) = locked(&mut file, timeout)?;
+    Ok((file, read.err()))
 }
 
 /// Adds a choice to the file of a cache, in the place of one for the same key. What cannot be read of
@@ -232,8 +231,8 @@ pub(crate) fn cache<K: Key>(
     key: &K,
     choice: Choice,
 ) -> Result<()> {
-    let _lock = write::lock(&file.path, timeout)?;
-    if refresh(file).is_err() {
+    let (_lock, read) = locked(file, timeout)?;
+    if read.is_err() {
         *file = ChoiceFile::new(file.path.clone(), file.fingerprint.clone());
     }
     add(file, key, choice)
@@ -283,8 +282,8 @@ pub fn merge<K: Key>(into: &Path, from: &[PathBuf], timeout: Duration) -> Result
     let others: Vec<ChoiceFile<K>> = from.iter().map(ChoiceFile::read).collect::<Result<_>>()?;
     let Some(first) = others.first() else { return Ok(merged) };
     let mut file = ChoiceFile::new(into.to_owned(), first.fingerprint.clone());
-    let _lock = write::lock(into, timeout)?;
-    refresh(&mut file)?;
+    let (_lock, read) = locked(&mut file, timeout)?;
+    read?;
     for other in others {
         other.check_fingerprint(&file.fingerprint)?;
         for (key, choice) in other.choices {
@@ -304,6 +303,16 @@ pub fn merge<K: Key>(into: &Path, from: &[PathBuf], timeout: Duration) -> Result
         write::store(&mut file)?;
     }
     Ok(merged)
+}
+
+/// Takes the lock of `file` and brings it to what is on disk now, which may be what no choices can be read
+/// from. That is for the caller to judge, who has the lock.
+fn locked<K: Key>(
+    file: &mut ChoiceFile<K>,
+    timeout: Duration,
+) -> Result<(write::Lock, Result<()>)> {
+    let lock = write::lock(&file.path, timeout)?;
+    Ok((lock, refresh(file)))
 }
 
 /// Brings `file` to what is on disk now: nothing if there is no file.
@@ -335,10 +344,22 @@ fn read_bytes(path: &Path) -> Result<Vec<u8>> {
         Error::Read { path: path.to_owned(), source, hint }
     };
     let mut bytes = Vec::new();
-    let file = File::open(path).map_err(failed)?;
+    let file = check_kind(path).and_then(|()| File::open(path)).map_err(failed)?;
     file.take(MOST_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
     check_size(bytes.len()).map_err(failed)?;
     Ok(bytes)
+}
+
+/// Refuses what is there and no regular file: opening a pipe waits for its other end, and the rename that
+/// replaces a file would put one in the place of a device.
+fn check_kind(path: &Path) -> io::Result<()> {
+    match path.metadata() {
+        Ok(found) if !found.is_file() => {
+            let message = "not a regular file but a folder, a device or a pipe";
+            Err(io::Error::new(ErrorKind::InvalidInput, message))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn check_size(bytes: usize) -> io::Result<()> {

@@ -11,7 +11,7 @@ use samebits_numerics::NUMERICS_VERSION;
 use toml::Value;
 
 use super::read::sort;
-use super::{ChoiceFile, FORMAT_VERSION, Outcome, check_size};
+use super::{ChoiceFile, FORMAT_VERSION, Outcome, check_kind, check_size};
 use crate::{Error, Key, Result};
 
 /// Held while a file is read, changed and written. The system lets go of it when the process
@@ -25,8 +25,9 @@ pub(super) struct Lock {
 /// replaced.
 pub(super) fn lock(path: &Path, timeout: Duration) -> Result<Lock> {
     let action = "take the lock";
-    let path =
-        target(path).map_err(|source| Error::Write { path: path.to_owned(), action, source })?;
+    let path = target(path)
+        .and_then(|path| check_kind(&path).map(|()| path))
+        .map_err(|source| Error::Write { path: path.to_owned(), action, source })?;
     let lock_path = beside(&path, ".lock");
     let failed = |source| Error::Write { path: lock_path.clone(), action, source };
     let file = OpenOptions::new()
