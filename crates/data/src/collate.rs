@@ -6,6 +6,8 @@ use samebits_rng::Generator;
 use crate::memory::had;
 use crate::{Error, Result};
 
+const OP: &str = "stack";
+
 /// Turns the samples of one batch into the batch.
 ///
 /// It runs on the worker that loaded the samples. Closures of the form
@@ -93,6 +95,9 @@ impl<T> Stacked<T> {
 
 /// A sample that the [`Stack`] collate function can stack.
 ///
+/// The batch has its memory before the first sample comes in, and each sample goes straight into it: one
+/// allocation for each buffer of the batch.
+///
 /// # Examples
 ///
 /// ```
@@ -111,18 +116,45 @@ pub trait Stackable: Send + Sized + 'static {
     /// Many samples, stacked.
     type Stacked: Send + 'static;
 
+    /// A batch without samples, with room for `count` like `first`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfMemory`].
+    fn room(count: usize, first: Option<&Self>) -> Result<Self::Stacked>;
+
+    /// Adds the sample to the batch, whose samples so far are `stacked`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ragged`] if it differs from them in size.
+    fn push(self, stacked: &mut Self::Stacked) -> Result<()>;
+
     /// Stacks `samples` in their order.
     ///
     /// # Errors
     ///
-    /// [`Error::Ragged`] if samples differ in size.
-    fn stack(samples: Vec<Self>) -> Result<Self::Stacked>;
+    /// As for [`room`](Stackable::room) and [`push`](Stackable::push).
+    fn stack(samples: Vec<Self>) -> Result<Self::Stacked> {
+        let mut stacked = Self::room(samples.len(), samples.first())?;
+        samples.into_iter().try_for_each(|sample| sample.push(&mut stacked))?;
+        Ok(stacked)
+    }
 }
 
 macro_rules! scalar {
     ($($t:ty)*) => {$(
         impl Stackable for $t {
             type Stacked = Vec<$t>;
+
+            fn room(count: usize, _: Option<&Self>) -> Result<Vec<$t>> {
+                had(OP, memory::with_capacity(count))
+            }
+
+            fn push(self, stacked: &mut Vec<$t>) -> Result<()> {
+                stacked.push(self);
+                Ok(())
+            }
 
             fn stack(samples: Vec<Self>) -> Result<Vec<$t>> {
                 Ok(samples)
@@ -136,63 +168,64 @@ scalar!(f32 f64 i8 i16 i32 i64 u8 u16 u32 u64 usize bool String);
 impl<T: Copy + Send + 'static> Stackable for Vec<T> {
     type Stacked = Stacked<T>;
 
-    fn stack(samples: Vec<Self>) -> Result<Stacked<T>> {
-        let rows = samples.len();
-        let columns = samples.first().map_or(0, Vec::len);
-        let mut values = had("stack", memory::with_capacity(area(rows, columns)?))?;
-        for (position, sample) in samples.iter().enumerate() {
-            if sample.len() != columns {
-                return Err(Error::Ragged {
-                    op: "stack",
-                    position,
-                    expected: columns,
-                    found: sample.len(),
-                });
-            }
-            values.extend_from_slice(sample);
-        }
-        Ok(Stacked { values, rows, columns })
+    fn room(count: usize, first: Option<&Self>) -> Result<Stacked<T>> {
+        room(count, first.map_or(0, Vec::len))
+    }
+
+    fn push(self, stacked: &mut Stacked<T>) -> Result<()> {
+        push(&self, stacked)
     }
 }
 
 impl<T: Copy + Send + 'static, const N: usize> Stackable for [T; N] {
     type Stacked = Stacked<T>;
 
-    fn stack(samples: Vec<Self>) -> Result<Stacked<T>> {
-        let rows = samples.len();
-        area(rows, N)?;
-        Ok(Stacked { values: samples.into_flattened(), rows, columns: N })
+    fn room(count: usize, _: Option<&Self>) -> Result<Stacked<T>> {
+        room(count, N)
+    }
+
+    fn push(self, stacked: &mut Stacked<T>) -> Result<()> {
+        push(&self, stacked)
     }
 }
 
-/// The number of elements of a matrix. Elements without size can be too many.
-fn area(rows: usize, columns: usize) -> Result<usize> {
-    let too_large = Error::OutOfMemory { op: "stack", bytes: usize::MAX };
-    memory::product(&[rows, columns]).ok_or(too_large)
+/// A matrix without rows. Elements without size can be too many to count.
+fn room<T>(rows: usize, columns: usize) -> Result<Stacked<T>> {
+    let too_large = Error::OutOfMemory { op: OP, bytes: usize::MAX };
+    let area = memory::product(&[rows, columns]).ok_or(too_large)?;
+    Ok(Stacked { values: had(OP, memory::with_capacity(area))?, rows: 0, columns })
 }
 
-impl<A: Stackable, B: Stackable> Stackable for (A, B) {
-    type Stacked = (A::Stacked, B::Stacked);
-
-    fn stack(samples: Vec<Self>) -> Result<Self::Stacked> {
-        let (a, b) = samples.into_iter().unzip();
-        Ok((A::stack(a)?, B::stack(b)?))
+/// Adds a row.
+fn push<T: Copy>(row: &[T], stacked: &mut Stacked<T>) -> Result<()> {
+    let (position, expected, found) = (stacked.rows, stacked.columns, row.len());
+    if found != expected {
+        return Err(Error::Ragged { op: OP, position, expected, found });
     }
+    stacked.values.extend_from_slice(row);
+    stacked.rows += 1;
+    Ok(())
 }
 
-impl<A: Stackable, B: Stackable, C: Stackable> Stackable for (A, B, C) {
-    type Stacked = (A::Stacked, B::Stacked, C::Stacked);
+macro_rules! tuple {
+    ($($S:ident $i:tt)*) => {
+        impl<$($S: Stackable),*> Stackable for ($($S,)*) {
+            type Stacked = ($($S::Stacked,)*);
 
-    fn stack(samples: Vec<Self>) -> Result<Self::Stacked> {
-        let mut parts = (Vec::new(), Vec::new(), Vec::new());
-        for (a, b, c) in samples {
-            parts.0.push(a);
-            parts.1.push(b);
-            parts.2.push(c);
+            fn room(count: usize, first: Option<&Self>) -> Result<Self::Stacked> {
+                Ok(($($S::room(count, first.map(|sample| &sample.$i))?,)*))
+            }
+
+            fn push(self, stacked: &mut Self::Stacked) -> Result<()> {
+                $(self.$i.push(&mut stacked.$i)?;)*
+                Ok(())
+            }
         }
-        Ok((A::stack(parts.0)?, B::stack(parts.1)?, C::stack(parts.2)?))
-    }
+    };
 }
+
+tuple!(A 0 B 1);
+tuple!(A 0 B 1 C 2);
 
 #[cfg(test)]
 mod tests {

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use crate::memory::reserve;
 use crate::source::Source;
 use crate::stream::files::Files;
-use crate::stream::lines::{LONGEST, Line, LineReader, too_long, without_end};
+use crate::stream::lines::{Line, LineReader, MOST_BYTES, too_long, without_end};
 use crate::{Dataset, Error, Place, Records, Result, SampleContext, ShardedDataset};
 
 const OP: &str = "json lines";
@@ -47,7 +47,7 @@ pub struct JsonLines<T> {
     source: Arc<Source>,
     /// Where each line ends, its `\n` included.
     ends: Arc<Vec<u64>>,
-    longest: usize,
+    most: usize,
     value: PhantomData<fn() -> T>,
 }
 
@@ -80,8 +80,8 @@ impl<T: DeserializeOwned + Send + 'static> JsonLines<T> {
     /// Sets the most bytes that a line may have; 16 MiB by default. A longer line is
     /// [`Error::TooLarge`] when it is asked for.
     #[must_use]
-    pub fn longest(self, bytes: usize) -> Self {
-        JsonLines { longest: bytes, ..self }
+    pub fn most_bytes(self, bytes: usize) -> Self {
+        JsonLines { most: bytes, ..self }
     }
 
     fn of(source: Source) -> Result<Self> {
@@ -102,7 +102,7 @@ impl<T: DeserializeOwned + Send + 'static> JsonLines<T> {
             ends.push(at);
         }
         let (source, ends) = (Arc::new(source), Arc::new(ends));
-        Ok(JsonLines { source, ends, longest: LONGEST, value: PhantomData })
+        Ok(JsonLines { source, ends, most: MOST_BYTES, value: PhantomData })
     }
 }
 
@@ -124,15 +124,15 @@ impl<T: DeserializeOwned + Send + 'static> Dataset for JsonLines<T> {
         let start = if index == 0 { 0 } else { self.ends[index - 1] };
         let (path, number) = (self.source.path(), index as u64 + 1);
         let size = usize::try_from(end - start).unwrap_or(usize::MAX);
-        let too_long = || too_long(OP, path, number, self.longest);
+        let too_long = || too_long(OP, path, number, self.most);
         // A line of the greatest length and its end.
-        if size > self.longest.saturating_add(2) {
+        if size > self.most.saturating_add(2) {
             return Err(too_long());
         }
         let line = cx.worker().scratch();
         self.source.read_into(OP, start, size, line)?;
         let line = without_end(line);
-        if line.len() > self.longest {
+        if line.len() > self.most {
             return Err(too_long());
         }
         value(path, number, line)
@@ -160,21 +160,21 @@ impl<T: DeserializeOwned + Send + 'static> Dataset for JsonLines<T> {
 #[derive(Clone, Debug)]
 pub struct JsonShards<T> {
     files: Files,
-    longest: usize,
+    most: usize,
     value: PhantomData<fn() -> T>,
 }
 
 impl<T: DeserializeOwned + Send + 'static> JsonShards<T> {
     /// The lines of these files.
     pub fn new(paths: Vec<PathBuf>) -> Self {
-        JsonShards { files: Files::new(OP, paths), longest: LONGEST, value: PhantomData }
+        JsonShards { files: Files::new(OP, paths), most: MOST_BYTES, value: PhantomData }
     }
 
     /// Sets the most bytes that a line may have; 16 MiB by default. A longer line is
     /// [`Error::TooLarge`].
     #[must_use]
-    pub fn longest(self, bytes: usize) -> Self {
-        JsonShards { longest: bytes, ..self }
+    pub fn most_bytes(self, bytes: usize) -> Self {
+        JsonShards { most: bytes, ..self }
     }
 }
 
@@ -191,7 +191,7 @@ impl<T: DeserializeOwned + Send + 'static> ShardedDataset for JsonShards<T> {
     }
 
     fn open(&self, shard: usize, skip: u64) -> Result<Records<Line>> {
-        Ok(Box::new(LineReader::open(OP, &self.files, shard, skip, self.longest)?))
+        Ok(Box::new(LineReader::open(OP, &self.files, shard, skip, self.most)?))
     }
 
     fn sample(&self, raw: Line, _: &mut SampleContext<'_>) -> Result<T> {

@@ -35,7 +35,6 @@ mod guard;
 mod image_folder;
 mod inherit;
 mod json_lines;
-mod level;
 mod loader;
 mod memory;
 #[cfg(feature = "parquet")]
@@ -60,7 +59,6 @@ pub use error::{BoxError, Error, Place, Result};
 pub use image_folder::{Channels, ImageFolder};
 pub use inherit::{Inherited, inherit};
 pub use json_lines::{JsonLines, JsonShards};
-pub use level::Determinism;
 pub use loader::{
     Batch, DataLoader, Epoch, LoadReport, LoaderBuilder, LoaderState, Seeding, WorkerState,
 };
@@ -71,6 +69,7 @@ pub use progress::Progress;
 pub use pytorch::{PyTorch, PyTorchDistributed, TorchGenerator};
 pub use retry::{Retry, Skipped};
 pub use rows::{ByteOrder, Element, Labels, Rows, Value, Windows};
+pub use samebits_numerics::Determinism;
 pub use sampler::{
     BatchSampler, Bijective, Order, Sampler, Sequential, Shard, Shuffled, ShuffledSubset, Tail,
     Weighted, WithReplacement,

@@ -408,7 +408,7 @@ impl<D: ShardedDataset, C: Collate<D::Item>> StreamLoaderBuilder<D, C> {
                 retry: Retry::default(),
                 workers: 0,
                 prefetch: 2,
-                level: Determinism::default(),
+                level: Determinism::Portable,
                 timeout: None,
                 grace: Duration::from_secs(5),
             },

@@ -133,7 +133,7 @@ fn files_larger_than_their_limit_are_refused() {
     let path = dir.path().join("endless.txt");
     fs::write(&path, [&[b'1'; 100][..], b"\n", &[b'2'; 101], b"\n3\n"].concat()).unwrap();
     let loader =
-        StreamLoader::builder(Lines::new(vec![path]).longest(100)).lanes(1).build().unwrap();
+        StreamLoader::builder(Lines::new(vec![path]).most_bytes(100)).lanes(1).build().unwrap();
     let lines: Vec<_> = loader.epoch(0).collect();
     assert_eq!(lines[0].as_ref().unwrap().data[0].len(), 100);
     let error = lines[1].as_ref().unwrap_err().to_string();
@@ -433,7 +433,7 @@ proptest! {
         }
         fs::copy(&path, folder.path().join("x.gz")).unwrap();
         for name in ["x.bin", "x.gz"] {
-            let lines = Lines::new(vec![folder.path().join(name)]).longest(100);
+            let lines = Lines::new(vec![folder.path().join(name)]).most_bytes(100);
             let loader = StreamLoader::builder(lines).build().unwrap();
             // At worst as many lines as bytes, a record that cannot be read and the shard that
             // cannot be opened behind it.

@@ -1,9 +1,11 @@
 //! Which generator belongs to whom, and what a saved state belongs to.
 
+use std::collections::BTreeSet;
+
 use samebits_data::{
-    ByteOrder, CsvOptions, DataLoader, Dataset, DatasetExt, Determinism, Element, Error, Keep,
-    Lines, LoaderState, Memory, PyTorch, Result, Rows, SampleContext, Shard, StreamLoader, Tail,
-    TorchGenerator, WithReplacement,
+    ByteOrder, Collate, CsvOptions, DataLoader, Dataset, DatasetExt, Determinism, Element, Error,
+    Keep, Lines, LoaderState, Memory, PyTorch, Result, Rows, SampleContext, Shard, StreamLoader,
+    Tail, TorchGenerator, WithReplacement,
 };
 use samebits_rng::Generator;
 use samebits_tensor_core::{Device, determinism, random};
@@ -69,6 +71,46 @@ fn no_two_uses_of_one_generator_meet() {
     let own = samebits_rng::Draw::new(3, 0, 0).permutation(100).unwrap();
     let own: Vec<usize> = own.into_iter().map(|i| i as usize).collect();
     assert_ne!(parts[0].indices(), &own[..50]);
+}
+
+/// A program seeds its weights by the default generator and its data by one of the same seed.
+#[test]
+fn data_and_weights_of_one_seed_share_no_block() {
+    for seed in [0, 1, 42, u64::MAX] {
+        random::manual_seed(seed);
+        let weights: BTreeSet<[u32; 4]> = (0..4096)
+            .map(|_| random::with_default("rand", Device::Cpu, Generator::next_block).unwrap())
+            .collect();
+        let blocks = |generator: &Generator| {
+            let mut generator = generator.clone();
+            (0..8).map(|_| generator.next_block()).collect::<Vec<_>>()
+        };
+        let data = Memory::new(vec![(); 20]).map(move |(), cx| {
+            let mut all = blocks(&cx.rng().clone());
+            all.extend(blocks(cx.worker().generator()?));
+            Ok(all)
+        });
+        let loader = DataLoader::builder_with(data, Blocks).generator(Generator::new(seed));
+        let loader = loader.level(Determinism::RunToRun).batch_size(4).build().unwrap();
+        for epoch in 0..3 {
+            for batch in loader.epoch(epoch) {
+                let drawn = batch.unwrap().data;
+                assert!(drawn.len() > 4 * 16);
+                assert!(drawn.iter().all(|block| !weights.contains(block)), "seed {seed}");
+            }
+        }
+    }
+}
+
+/// The blocks of the samples, and some of the batch's own.
+struct Blocks;
+
+impl Collate<Vec<[u32; 4]>> for Blocks {
+    type Batch = Vec<[u32; 4]>;
+
+    fn collate(&self, samples: Vec<Self::Batch>, rng: &mut Generator) -> Result<Self::Batch> {
+        Ok(samples.concat().into_iter().chain((0..8).map(|_| rng.next_block())).collect())
+    }
 }
 
 #[test]

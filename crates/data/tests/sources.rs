@@ -128,13 +128,15 @@ fn json_lines_that_are_not_what_they_should_be() {
         "1: expected a line of at most 7 bytes, found more: raise the limit, or see whether the \
          file is damaged",
     );
-    assert_eq!(get(&lines.clone().longest(7), 0).unwrap_err().to_string(), expected);
-    assert_eq!(stream(&shards.longest(7), 0, 0).unwrap_err().to_string(), expected);
-    assert_eq!(get(&lines.clone().longest(8), 0).unwrap(), (1, "a".to_owned()));
+    assert_eq!(get(&lines.clone().most_bytes(7), 0).unwrap_err().to_string(), expected);
+    assert_eq!(stream(&shards.most_bytes(7), 0, 0).unwrap_err().to_string(), expected);
+    assert_eq!(get(&lines.clone().most_bytes(8), 0).unwrap(), (1, "a".to_owned()));
     // A file that shrinks is an error of the lines that are gone.
     fs::write(&path, &text[..9]).unwrap();
     assert_eq!(get(&lines, 0).unwrap().0, 1);
     assert!(matches!(get(&lines, 1), Err(Error::Malformed { .. })));
+    // A line that is too long is refused before it is read.
+    assert!(matches!(get(&lines.most_bytes(3), 1), Err(Error::TooLarge { .. })));
 }
 
 #[test]

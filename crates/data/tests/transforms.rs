@@ -287,6 +287,53 @@ fn jitter_is_its_definition() {
     assert!(jitter.apply(image(2, 2, 2), &mut Generator::new(0)).is_err());
 }
 
+#[test]
+fn hue_comes_anywhere_and_changes_no_other_draw() {
+    let ranges = [0.5, 0.75, 1.5];
+    let plain = ColorJitter::new(0.5, 0.75, 1.5).unwrap();
+    let hued = plain.hue(0.5).unwrap();
+    let unit = |word: u32| f64::from(word >> 8) / f64::from(1 << 24);
+    let (source, red) = (image(4, 5, 3), Image { pixels: vec![255, 0, 0], ..image(1, 1, 3) });
+    let mut places = std::collections::BTreeSet::new();
+    for seed in 0..60 {
+        let apply = |jitter: ColorJitter, image: &Image| {
+            jitter.apply(image.clone(), &mut Generator::new(seed)).unwrap()
+        };
+        // One change at a time, in the order of the seed.
+        let only = |change: usize| {
+            let [a, b, c] = [0, 1, 2].map(|own| if own == change { ranges[own] } else { 0.0 });
+            ColorJitter::new(a, b, c).unwrap().hue(if change == 3 { 0.5 } else { 0.0 }).unwrap()
+        };
+        let mut generator = Generator::new(seed);
+        let [words, next] = [generator.next_block(), generator.next_block()];
+        let mut left = vec![0, 1, 2];
+        let mut order = vec![left.remove((unit(next[0]) * 3.0) as usize)];
+        order.push(left.remove((unit(next[1]) * 2.0) as usize));
+        order.extend(left);
+        let place = (unit(next[2]) * 4.0) as usize;
+        places.insert(place);
+        order.insert(place, 3);
+        let steps = order.iter().fold(source.clone(), |image, &change| apply(only(change), &image));
+        assert_eq!(apply(hued, &source), steps, "seed {seed}");
+        assert_eq!(apply(plain.hue(0.0).unwrap(), &source), apply(plain, &source));
+        // Red turned by a part of the circle: a level falls by 6 for a whole turn from a third on.
+        let turned = apply(only(3), &red).pixels;
+        let part = unit(words[3]) - 0.5;
+        for (level, third) in turned.into_iter().zip([0.0, 1.0, 2.0]) {
+            let away = (part - third / 3.0).rem_euclid(1.0);
+            let expected = (2.0 - 6.0 * away.min(1.0 - away)).clamp(0.0, 1.0) * 255.0;
+            assert!((f64::from(level) - expected).abs() <= 1.0, "{level}, expected {expected}");
+        }
+        let grey = image(2, 3, 1);
+        assert_eq!(apply(only(3), &grey), grey);
+    }
+    assert_eq!(places.len(), 4);
+    for most in [-0.1, 0.6, f64::NAN] {
+        let error = plain.hue(most).unwrap_err().to_string();
+        assert_eq!(error, format!("color jitter: hue is {most}: must be from 0 to 0.5"));
+    }
+}
+
 /// Samples of 2 channels of 3×4 numbers, no two alike.
 fn labelled(count: usize) -> Vec<(Vec<f32>, i64)> {
     (0..count).map(|i| ((0..24).map(|j| (100 * i + j) as f32).collect(), i as i64 % 5)).collect()

@@ -17,13 +17,13 @@ pub(super) fn json_lines(draw: &mut Draw, samples: &[Vec<u8>]) -> Parsed {
     type Value = (i64, Vec<f32>, String);
     let bytes = damaged_text(draw, samples).into_bytes();
     let bytes = sometimes_zipped(draw, bytes);
-    let longest = if draw.hostile() { draw.count(20) } else { 1 << 10 };
+    let most = if draw.hostile() { draw.count(20) } else { 1 << 10 };
     if draw.flag() {
-        let lines = said(JsonLines::<Value>::parse("x.jsonl", bytes))?.longest(longest);
+        let lines = said(JsonLines::<Value>::parse("x.jsonl", bytes))?.most_bytes(most);
         return indexed(draw, lines);
     }
     let (_folder, path) = file("x.jsonl", &bytes);
-    streamed(draw, JsonShards::<Value>::new(vec![path]).longest(longest))
+    streamed(draw, JsonShards::<Value>::new(vec![path]).most_bytes(most))
 }
 
 pub(super) fn tar_samples() -> Samples {

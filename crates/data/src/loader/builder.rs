@@ -60,7 +60,7 @@ impl<D: Dataset, C> LoaderBuilder<D, C> {
             shard: None,
             workers: 0,
             prefetch: 2,
-            level: Determinism::default(),
+            level: Determinism::Portable,
             ordered: true,
             persistent: false,
             timeout: None,

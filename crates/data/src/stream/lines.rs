@@ -11,7 +11,7 @@ use crate::{Error, Place, Result, SampleContext};
 
 const OP: &str = "lines";
 /// The most bytes of a line, unless options say otherwise.
-pub(crate) const LONGEST: usize = 16 << 20;
+pub(crate) const MOST_BYTES: usize = 16 << 20;
 
 /// The lines of text files, one shard per file. A file whose name ends in `.gz` is unpacked on the
 /// way.
@@ -20,20 +20,20 @@ pub(crate) const LONGEST: usize = 16 << 20;
 #[derive(Clone, Debug)]
 pub struct Lines {
     files: Files,
-    longest: usize,
+    most: usize,
 }
 
 impl Lines {
     /// The lines of these files.
     pub fn new(paths: Vec<PathBuf>) -> Self {
-        Lines { files: Files::new(OP, paths), longest: LONGEST }
+        Lines { files: Files::new(OP, paths), most: MOST_BYTES }
     }
 
     /// The most bytes that a line may have; 16 MiB by default. A longer one is
     /// [`Error::TooLarge`].
     #[must_use]
-    pub fn longest(self, bytes: usize) -> Self {
-        Lines { longest: bytes, ..self }
+    pub fn most_bytes(self, bytes: usize) -> Self {
+        Lines { most: bytes, ..self }
     }
 }
 
@@ -50,7 +50,7 @@ impl ShardedDataset for Lines {
     }
 
     fn open(&self, shard: usize, skip: u64) -> Result<Records<String>> {
-        let lines = LineReader::open(OP, &self.files, shard, skip, self.longest)?;
+        let lines = LineReader::open(OP, &self.files, shard, skip, self.most)?;
         Ok(Box::new(lines.map(|line| {
             let Line { path, number, bytes } = line?;
             String::from_utf8(bytes).map_err(|error| {
@@ -84,7 +84,7 @@ pub(crate) struct LineReader {
     path: Arc<PathBuf>,
     reader: BufReader<Box<dyn Read + Send>>,
     line: u64,
-    longest: usize,
+    most: usize,
 }
 
 impl LineReader {
@@ -94,7 +94,7 @@ impl LineReader {
         files: &Files,
         shard: usize,
         skip: u64,
-        longest: usize,
+        most: usize,
     ) -> Result<Self> {
         let (path, file) = files.open(shard)?;
         let file: Box<dyn Read + Send> = match file {
@@ -102,7 +102,7 @@ impl LineReader {
             Opened::Packed(file) => Box::new(file),
         };
         let (path, reader) = (Arc::new(path.to_owned()), BufReader::new(file));
-        let mut lines = LineReader { op, path, reader, line: 0, longest };
+        let mut lines = LineReader { op, path, reader, line: 0, most };
         lines.pass_over(skip)?;
         Ok(lines)
     }
@@ -133,13 +133,13 @@ impl Iterator for LineReader {
         let mut bytes = Vec::new();
         self.line += 1;
         // A line of the greatest length and its end.
-        let most = (self.longest as u64).saturating_add(2);
+        let most = (self.most as u64).saturating_add(2);
         match self.reader.by_ref().take(most).read_until(b'\n', &mut bytes) {
             Ok(0) => None,
             Ok(_) => {
                 bytes.truncate(without_end(&bytes).len());
-                if bytes.len() > self.longest {
-                    return Some(Err(too_long(self.op, &self.path, self.line, self.longest)));
+                if bytes.len() > self.most {
+                    return Some(Err(too_long(self.op, &self.path, self.line, self.most)));
                 }
                 Some(Ok(Line { path: Arc::clone(&self.path), number: self.line, bytes }))
             }
