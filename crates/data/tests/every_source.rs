@@ -158,6 +158,8 @@ fn indexed<D: Dataset<Item: Debug>>(data: D) {
         let builder = DataLoader::builder_with(Arc::clone(&data), Drawn).batch_size(3).seed(9);
         builder.shuffle(true).workers(workers).build().unwrap()
     };
+    let samples = loader(0).epoch(2).map(|batch| batch.unwrap().data.0.len());
+    assert_eq!(samples.sum::<usize>(), data.len());
     let start = loader(0).epoch(2).state().unwrap();
     resumes(&armed, start, |workers, state: &LoaderState, most| {
         let mut epoch = loader(workers).resume(state).unwrap();
@@ -171,12 +173,16 @@ fn streamed<D: ShardedDataset<Item: Debug>>(data: D) {
     let fails = Arc::clone(&armed);
     let data = ShardedDatasetExt::map(data, move |item, cx| sample(&item, cx, &fails));
     let data = Arc::new(data);
+    let records = (0..data.shards()).map(|shard| data.open(shard, 0).unwrap().count());
+    let records: usize = records.sum();
     for window in [1, 4, 1000] {
         let loader = |workers| {
             let builder = StreamLoader::builder_with(Arc::clone(&data), Drawn).batch_size(3);
             let builder = builder.seed(9).shuffle(true).window(window).lanes(2);
             builder.workers(workers).build().unwrap()
         };
+        let samples = loader(0).epoch(2).map(|batch| batch.unwrap().data.0.len());
+        assert_eq!(samples.sum::<usize>(), records);
         let start = loader(0).epoch(2).state().clone();
         resumes(&armed, start, |workers, state: &StreamState, most| {
             let mut epoch = loader(workers).resume(state).unwrap();

@@ -1,11 +1,86 @@
 //! `Generator` and `Words` as generators of `rand_core`, and what `rand_distr` draws from them.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use rand::RngExt;
+use rand::distr::StandardUniform;
 use rand_core::{Rng, SeedableRng, TryRng};
 use rand_distr::{
     Beta, Binomial, Distribution, Exp1, Gamma, Hypergeometric, Normal, Poisson, StandardNormal,
     UnitSphere, Zipf,
 };
-use samebits_rng::{Generator, Words};
+use samebits_rng::{Generator, Pcg64, Pcg64Dxsm, Philox4x64, Words};
+
+/// The tests that rand 0.10 has for what its trait makes of a generator.
+fn passes_the_tests_of_rand(mut r: impl Rng + Clone + 'static) {
+    for n in (0..8).chain(80..88) {
+        // A byte that stays 0 in eight draws is not written.
+        let mut written = vec![0u8; n];
+        for _ in 0..8 {
+            let mut bytes = vec![0; n];
+            r.fill_bytes(&mut bytes);
+            written.iter_mut().zip(bytes).for_each(|(all, byte)| *all |= byte);
+        }
+        assert!(written.iter().all(|&byte| byte != 0), "{n} bytes: {written:?}");
+    }
+    let (mut numbers, mut wrapped) = ([0u32; 7], [std::num::Wrapping(0u32); 7]);
+    let mut again = r.clone();
+    r.fill(&mut numbers);
+    again.fill(&mut wrapped);
+    assert_eq!(numbers, wrapped.map(|number| number.0));
+    r.fill(&mut [0u32; 0]);
+
+    for _ in 0..1000 {
+        assert!((-4711..17).contains(&r.random_range(-4711..17)));
+        assert!((-3..42).contains(&r.random_range(-3i8..42)));
+        assert!((10..99).contains(&r.random_range(10u16..99)));
+        assert!((12..=24).contains(&r.random_range(12u32..=24)));
+        assert_eq!(r.random_range(..1u32), 0);
+        assert_eq!(r.random_range(-12i64..-11), -12);
+        assert!((-4.5..1.7).contains(&r.random_range(-4.5..1.7)));
+        assert!((-1.1..=-0.3).contains(&r.random_range(-1.1..=-0.3)));
+        assert_eq!(r.random_range(-11.0..=-11.0), -11.0);
+        assert!(!r.random_bool(0.0) && r.random_bool(1.0));
+    }
+    #[expect(clippy::reversed_empty_ranges, reason = "it is to be refused")]
+    let refused = catch_unwind(AssertUnwindSafe(|| r.random_range(5..2usize)));
+    assert!(refused.is_err());
+    let ratio = (0..100_000).filter(|_| r.random_ratio(3, 10)).count();
+    assert!(ratio.abs_diff(30_000) < 500, "{ratio}");
+
+    fn use_rng(mut r: impl RngExt) -> u32 {
+        r.next_u32()
+    }
+    assert_eq!(use_rng(&mut r.clone()), r.clone().next_u32());
+    let mut boxed: Box<dyn Rng> = Box::new(r);
+    boxed.next_u32();
+    boxed.random::<i32>();
+    assert_eq!(boxed.random_range(0..1), 0);
+    let _: u8 = StandardUniform.sample(&mut boxed);
+}
+
+/// rand_core's test of `seed_from_u64`: the words of similar seeds have nothing in common.
+fn seeds_differ(first: impl Fn(u64) -> u64) {
+    let words = [0, 1, 2, 3, 4, 8, 16, u64::MAX].map(first);
+    for (i, a) in words.iter().enumerate() {
+        assert!((20..=44).contains(&a.count_ones()), "{words:x?}");
+        assert!(words[..i].iter().all(|b| (a ^ b).count_ones() >= 20), "{words:x?}");
+    }
+}
+
+#[test]
+fn every_generator_passes_the_tests_of_rand() {
+    passes_the_tests_of_rand(Generator::new(101));
+    passes_the_tests_of_rand(Words::new(Generator::new(102)));
+    passes_the_tests_of_rand(Pcg64::new(103));
+    passes_the_tests_of_rand(Pcg64Dxsm::new(104));
+    passes_the_tests_of_rand(Philox4x64::new(105));
+    seeds_differ(|seed| Generator::seed_from_u64(seed).next_u64());
+    seeds_differ(|seed| Words::seed_from_u64(seed).next_u64());
+    seeds_differ(|seed| Pcg64::new(seed).next_u64());
+    seeds_differ(|seed| Pcg64Dxsm::new(seed).next_u64());
+    seeds_differ(|seed| Philox4x64::new(seed).next_u64());
+}
 
 #[test]
 fn bytes_are_those_of_the_words() {
