@@ -271,10 +271,10 @@ fn lines_of_plain_and_packed_files() {
 }
 
 /// The lengths of shards, most of which are no multiples of a window.
-const LENGTHS: [u64; 8] = [7, 0, 12, 5, 1, 30, 4, 9];
+const WINDOWED: [u64; 8] = [7, 0, 12, 5, 1, 30, 4, 9];
 
 fn windowed(window: usize, lanes: usize, workers: usize) -> StreamLoader<Numbers, Keep> {
-    let data = Numbers::new(&LENGTHS);
+    let data = Numbers::new(&WINDOWED);
     let loader = StreamLoader::builder_with(data, Keep).batch_size(4).shuffle(true).seed(3);
     loader.window(window).lanes(lanes).workers(workers).build().unwrap()
 }
@@ -288,7 +288,7 @@ fn windows_are_their_definition() {
                 shards.entry(shard).or_default().push(place);
             }
         }
-        for (shard, &count) in LENGTHS.iter().enumerate() {
+        for (shard, &count) in WINDOWED.iter().enumerate() {
             let found = shards.remove(&shard).unwrap_or_default();
             let count = count as usize;
             let expected = (0..count).step_by(window).flat_map(|first| {
