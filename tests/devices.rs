@@ -12,9 +12,12 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use samebits::autotune::{self, Config};
-use samebits::ops::{Unary, UnaryKind};
+use samebits::functional as f;
+use samebits::ops::{ScatterReduceKind, Unary, UnaryKind};
 use samebits::tensor_core::Tensor as Value;
-use samebits::{Determinism, Device, DeviceKind, Result, cuda, determinism, dispatch_at};
+use samebits::{
+    Determinism, Device, DeviceKind, Error, Result, Tensor, cuda, determinism, dispatch_at,
+};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use workspace_tests::{
     Case, conformance, drawn_cases, families, short_digest, strided_families, unreached,
@@ -230,6 +233,60 @@ fn a_kernel_below_the_level_promised_for_it_is_found() {
     assert_eq!(launches.broken(&audited()), []);
     let lowest = audited().into_keys().map(|kernel| (kernel, Determinism::NotGuaranteed));
     assert_eq!(launches.broken(&lowest.collect()), Vec::from_iter(launched));
+}
+
+/// Functions of integers and of indices into them.
+type OfIntegers = fn(&Tensor, &Tensor) -> Result<Tensor>;
+const OF_INTEGERS: [(&str, OfIntegers); 19] = [
+    ("eq", |x, i| f::eq(x, i)),
+    ("where_", |x, i| f::where_(&f::lt(x, 0)?, x, i)),
+    ("sum", |x, _| f::sum(x, (), false)),
+    ("sort", |x, _| Ok(f::sort(x, 0, false)?.0)),
+    ("gather", |x, i| f::gather(x, 0, i)),
+    ("index_copy", |x, i| f::index_copy(x, 0, i, x)),
+    ("neg", |x, _| f::neg(x)),
+    ("add", |x, i| f::add(x, i)),
+    ("sub", |x, i| f::sub(x, i)),
+    ("mul", |x, i| f::mul(x, i)),
+    ("floor_divide", |x, _| f::floor_divide(x, 7)),
+    ("remainder", |x, _| f::remainder(x, 7)),
+    ("cumsum", |x, _| f::cumsum(x, 0)),
+    ("cumprod", |x, _| f::cumprod(x, 0)),
+    ("index_add", |x, i| f::index_add(x, 0, i, x, 1.0)),
+    ("index_put", |x, i| f::index_put(x, std::slice::from_ref(i), x, true)),
+    ("index_reduce", |x, i| f::index_reduce(x, 0, i, x, ScatterReduceKind::Prod, true)),
+    ("scatter_add", |x, i| f::scatter_add(x, 0, i, x)),
+    ("scatter_reduce", |x, i| f::scatter_reduce(x, 0, i, x, ScatterReduceKind::Amax, true)),
+];
+
+/// The document lists exactly what is refused.
+#[test]
+fn functions_of_integers_are_those_of_the_cpu_or_refused_by_name() {
+    if !is_available() {
+        return;
+    }
+    let on = |device| {
+        let x = Tensor::new([3, -5, 7, i64::MAX, 0, i64::MIN])?.to(device)?;
+        Ok::<_, Error>((x, Tensor::new([0, 1, 0, 2, 5, 5])?.to(device)?))
+    };
+    let (host, device) = (on(Device::Cpu).unwrap(), on(CUDA).unwrap());
+    let mut refused = BTreeSet::new();
+    for (name, function) in OF_INTEGERS {
+        match function(&device.0, &device.1) {
+            Ok(found) => {
+                let expected = function(&host.0, &host.1).unwrap();
+                assert_eq!(found.to_bytes().unwrap(), expected.to_bytes().unwrap(), "{name}");
+            }
+            Err(error) => {
+                assert!(matches!(error, Error::NoKernel { device: CUDA, .. }), "{error}");
+                assert!(error.to_string().starts_with(name), "{error}");
+                refused.insert(name);
+            }
+        }
+    }
+    let (_, listed) = include_str!("../docs/cuda.md").split_once("no kernels of i64 for ").unwrap();
+    let listed = listed.split_once(':').unwrap().0.split('`').skip(1).step_by(2).collect();
+    assert_eq!(refused, listed);
 }
 
 fn is_available() -> bool {
