@@ -26,6 +26,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import samebits_ledger
 from samebits_ledger._environment import environment, rank_and_world_size
+from samebits_ledger._keep import Keeper, around
 from samebits_ledger._operators import Operator, operator
 from samebits_ledger._sites import call_site
 from samebits_ledger._tensors import digest, entries, tensors_in
@@ -51,6 +52,7 @@ def record(
     *,
     detail: Detail = "op",
     digests: Digests = "full",
+    keep: str | None = None,
     views: bool = False,
     steps: Steps = "optimizer",
     first_step: int = 0,
@@ -66,6 +68,8 @@ def record(
         detail: `step` records loss, parameters and gradients of each step, and batches; `layer`
             also every module's forward pass; `op` also every operation.
         digests: `sampled` digests about 512 KiB of a tensor that is larger.
+        keep: with `around:STEP` every recorded tensor of that step, the step before it and the
+            step after it is kept whole, in files beside the ledger.
         views: records also operations that only rename memory, such as `aten.view`.
         steps: with `optimizer` a step ends when an optimizer has stepped, with `explicit` when
             `Recorder.step` is called.
@@ -82,6 +86,7 @@ def record(
         path,
         detail=detail,
         digests=digests,
+        keep=keep,
         views=views,
         steps=steps,
         first_step=first_step,
@@ -100,6 +105,7 @@ class Recorder:
         *,
         detail: Detail,
         digests: Digests,
+        keep: str | None,
         views: bool,
         steps: Steps,
         first_step: int,
@@ -117,6 +123,8 @@ class Recorder:
         self._path = path
         self._detail = detail
         self._digests = digests
+        self._around = None if keep is None else around(keep)
+        self._keeper: Keeper | None = None
         self._views = views
         self._steps = steps
         self._seeds = dict(seeds or {})
@@ -146,7 +154,10 @@ class Recorder:
         self._process = os.getpid()
         self._thread = threading.get_ident()
         with ExitStack() as opened:
-            self._writer = Writer(file_of(self._path, rank, world_size), rank)
+            path = file_of(self._path, rank, world_size)
+            self._writer = Writer(path, rank)
+            if self._around is not None:
+                self._keeper = Keeper(path, self._around)
             opened.callback(self._writer.close)
             self._writer.write("header", self._header(world_size))
             hooks = (
@@ -209,8 +220,11 @@ class Recorder:
         }
 
     def _entries(self, tree: Any, name: str = "") -> list[Entry]:
+        keeper = self._keeper
+        if keeper is not None and not keeper.keeps(self._step):
+            keeper = None
         with _unseen():
-            return entries(tree, name, sampled=self._digests == "sampled")
+            return entries(tree, name, sampled=self._digests == "sampled", keeper=keeper)
 
     def _named(self, tensor: torch.Tensor, name: str) -> dict[str, Entry]:
         return {entry.pop("name"): entry for entry in self._entries(tensor, name)}

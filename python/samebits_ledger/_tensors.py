@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from samebits_ledger._digest import NANS, sum64
+from samebits_ledger._keep import Keeper
 
 _NAMES = {
     torch.bool: "bool",
@@ -41,40 +42,51 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def describe(
-    tensor: torch.Tensor, name: str = "", *, sampled: bool = False
+    tensor: torch.Tensor, name: str = "", *, sampled: bool = False, keeper: Keeper | None = None
 ) -> Iterator[dict[str, Any]]:
     """Yields the entry of a dense tensor, or one for each part of a sparse tensor.
 
-    A tensor without values, on the device `meta`, has no entry. Call it with dispatch disabled:
+    With a keeper the bytes are kept. A tensor without values, on the device `meta`, has no entry. Call it with dispatch disabled:
     reading a tensor takes operations that are none of the program's.
     """
     if tensor.is_meta:
         return
     tensor = tensor.detach()
+
+    def part(of: torch.Tensor, at: str) -> Iterator[dict[str, Any]]:
+        return describe(of, f"{name}{at}", sampled=sampled, keeper=keeper)
+
     if tensor.layout is torch.strided:
+        dtype, array = dtype_name(tensor.dtype), elements(tensor)
         entry = {
             "shape": list(tensor.shape),
-            "dtype": dtype_name(tensor.dtype),
+            "dtype": dtype,
             "device": str(tensor.device),
-            "digest": digest(tensor, sampled=sampled),
+            "digest": sum64(array, NANS.get(dtype), sampled=sampled),
         }
         if name:
             entry["name"] = name
+        if keeper is not None:
+            entry["file"] = keeper.keep(array, dtype)
         yield entry
     elif tensor.layout is torch.sparse_coo:
-        yield from describe(tensor._indices(), f"{name}.indices", sampled=sampled)
-        yield from describe(tensor._values(), f"{name}.values", sampled=sampled)
+        yield from part(tensor._indices(), ".indices")
+        yield from part(tensor._values(), ".values")
     elif tensor.layout in _COMPRESSED:
-        for part in _COMPRESSED[tensor.layout]:
-            yield from describe(getattr(tensor, part)(), f"{name}.{part}", sampled=sampled)
-        yield from describe(tensor.values(), f"{name}.values", sampled=sampled)
+        for at in _COMPRESSED[tensor.layout]:
+            yield from part(getattr(tensor, at)(), f".{at}")
+        yield from part(tensor.values(), ".values")
     else:
-        yield from describe(tensor.to_dense(), name, sampled=sampled)
+        yield from part(tensor.to_dense(), "")
 
 
 def digest(tensor: torch.Tensor, *, sampled: bool = False) -> str:
-    """Returns the digest of a dense tensor that needs no gradient. Copies it to the host first."""
-    nan = NANS.get(dtype_name(tensor.dtype))
+    """Returns the digest of a dense tensor that needs no gradient."""
+    return sum64(elements(tensor), NANS.get(dtype_name(tensor.dtype)), sampled=sampled)
+
+
+def elements(tensor: torch.Tensor) -> np.ndarray:
+    """Returns the elements of a dense tensor on the host, as numbers that NumPy has."""
     if tensor.is_quantized:
         tensor = tensor.int_repr()
     if tensor.is_complex():
@@ -84,7 +96,7 @@ def digest(tensor: torch.Tensor, *, sampled: bool = False) -> str:
         tensor = tensor.view(torch.int16)
     elif tensor.itemsize == 1 and tensor.dtype not in _BYTES:
         tensor = tensor.view(torch.uint8)
-    return sum64(tensor.cpu().numpy(), nan, sampled=sampled)
+    return tensor.cpu().numpy()
 
 
 def tensors_in(tree: Any, name: str = "") -> Iterator[tuple[str, torch.Tensor]]:
@@ -105,10 +117,12 @@ def tensors_in(tree: Any, name: str = "") -> Iterator[tuple[str, torch.Tensor]]:
             yield from tensors_in(item, f"{name}.{key}" if name else str(key))
 
 
-def entries(tree: Any, name: str = "", *, sampled: bool = False) -> list[dict[str, Any]]:
+def entries(
+    tree: Any, name: str = "", *, sampled: bool = False, keeper: Keeper | None = None
+) -> list[dict[str, Any]]:
     """Returns the entries of all tensors in nested lists, tuples and dictionaries."""
     return [
         entry
         for at, tensor in tensors_in(tree, name)
-        for entry in describe(tensor, at, sampled=sampled)
+        for entry in describe(tensor, at, sampled=sampled, keeper=keeper)
     ]

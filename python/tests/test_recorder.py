@@ -1,6 +1,7 @@
 """What a recorder writes, and that the program does not notice."""
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -63,6 +64,53 @@ class WithFolder(unittest.TestCase):
 
     def names(self):
         return [record["name"] for record in self.ops()]
+
+
+class Kept(WithFolder):
+    """Tensors of some steps are kept whole."""
+
+    def train(self, path, planted=False):
+        torch.manual_seed(0)
+        model = nn.Linear(4, 3)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        batches = torch.arange(20.0).reshape(5, 4).repeat(6, 1, 1)
+        if planted:
+            batches[3, 1, 2] = torch.nextafter(batches[3, 1, 2], batches[3, 1, 3])
+        with samebits_ledger.record(path, keep="around:3", digests="sampled"):
+            for x in batches:
+                model(x).sum().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+
+    def test_bytes_of_the_steps_around(self):
+        self.train(self.a)
+        kept = set()
+        for record in self.ops():
+            for tensor in record["inputs"] + record["outputs"]:
+                self.assertEqual("file" in tensor, record["step"] in (2, 3, 4))
+                if "file" in tensor:
+                    kept.add(tensor["file"])
+                    size = {"f32": 4, "i64": 8}[tensor["dtype"]]
+                    bytes_ = (self.folder / tensor["file"]).read_bytes()
+                    self.assertEqual(len(bytes_), size * torch.Size(tensor["shape"]).numel())
+        x = torch.arange(20.0).reshape(5, 4).numpy().tobytes()
+        self.assertTrue(any((self.folder / file).read_bytes() == x for file in kept))
+
+    def test_diff_shows_the_elements(self):
+        program = shutil.which("samebits")
+        if program is None:
+            self.skipTest("there is no samebits program")
+        self.train(self.a)
+        self.train(self.b, planted=True)
+        found = subprocess.run([program, "diff", self.a, self.b], capture_output=True, text=True)
+        self.assertEqual(found.returncode, 1, found.stderr)
+        self.assertIn("1 of 20 elements of f32 differ, by up to 1 ulp", found.stdout)
+        self.assertIn("at [1, 2]: 6.0", found.stdout)
+
+    def test_other_texts_are_refused(self):
+        for keep in ("around", "around:", "around:-1", "3"):
+            with self.assertRaisesRegex(ValueError, "record: keep is 'around:STEP'"):
+                samebits_ledger.record(self.a, keep=keep)
 
 
 class Undisturbed(WithFolder):

@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use samebits_recorder::{in_module, module};
 use samebits_tensor_core::observe::{self, Phase};
 use samebits_tensor_core::ops::{Binary, BinaryKind};
 use samebits_tensor_core::{DType, Device, Element, Error, Result, Tensor as Value};
@@ -422,6 +423,7 @@ impl Tensor {
         }
         let step = Step {
             inputs: inputs.iter().map(|input| input.wanted().cloned()).collect(),
+            module: module(),
             backward: Box::new(backward),
         };
         let id = next_id();
@@ -563,7 +565,18 @@ struct Source {
 
 struct Step {
     inputs: Vec<Option<Arc<Source>>>,
+    /// The layer that it is a part of, if that is recorded.
+    module: Option<Arc<str>>,
     backward: Box<Backward>,
+}
+
+impl Step {
+    fn gradients(&self, grad: &Tensor) -> Result<Vec<Option<Tensor>>> {
+        match &self.module {
+            Some(module) => in_module(Some(module.clone()), || (self.backward)(grad)),
+            None => (self.backward)(grad),
+        }
+    }
 }
 
 type Backward = dyn Fn(&Tensor) -> Result<Vec<Option<Tensor>>> + Send + Sync;
@@ -586,7 +599,7 @@ fn accumulate(mut pending: Pending) -> Result<Gradients> {
             leaves.insert(id, source.line);
         }
         if let Some(step) = &source.step {
-            let grads = (step.backward)(&grad)?;
+            let grads = step.gradients(&grad)?;
             for (input, grad) in step.inputs.iter().zip(grads) {
                 let (Some(input), Some(grad)) = (input, grad) else { continue };
                 collect(&mut pending, input, grad)?;
@@ -622,7 +635,7 @@ impl Drop for Source {
         let take = |source: &mut Source, chain: &mut Vec<Arc<Source>>| {
             if let Some(step) = source.step.take() {
                 // The closure holds inputs too, by way of the variables that it saved.
-                let Step { inputs, backward } = step;
+                let Step { inputs, backward, .. } = step;
                 chain.extend(inputs.into_iter().flatten());
                 drop(backward);
             }

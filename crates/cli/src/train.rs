@@ -7,6 +7,7 @@ use anyhow::{Result, bail};
 use clap::ValueEnum;
 use samebits::autotune::{self, Mode};
 use samebits::io::Checkpoint;
+use samebits::ledger::{Detail, Keep, Ledger};
 use samebits::trainer::Outcome as Ended;
 use samebits::{Determinism, Device};
 
@@ -65,6 +66,15 @@ pub(crate) struct Args {
     /// * Stop after this many steps in all, as if interrupted
     #[arg(long)]
     max_steps: Option<u64>,
+    /// * Record the run to this ledger: a file that ends in .jsonl or .jsonl.zst, or a folder
+    #[arg(long)]
+    ledger: Option<PathBuf>,
+    /// How much the ledger records [default: op]
+    #[arg(long, requires = "ledger")]
+    detail: Option<Detailed>,
+    /// Keep the tensors of a step, and of those before and after it, whole: around:STEP
+    #[arg(long, requires = "ledger")]
+    keep: Option<Keep>,
     /// Show no progress bar
     #[arg(long)]
     quiet: bool,
@@ -75,6 +85,13 @@ pub(crate) enum Level {
     NotGuaranteed,
     RunToRun,
     Portable,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Detailed {
+    Step,
+    Layer,
+    Op,
 }
 
 impl Level {
@@ -111,7 +128,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         || args.device.is_some()
         || args.save.is_some()
         || args.resume.is_some()
-        || args.max_steps.is_some();
+        || args.max_steps.is_some()
+        || args.ledger.is_some();
     if once { train_once(args, &digits) } else { compare(args, &digits) }
 }
 
@@ -125,8 +143,15 @@ fn train_once(args: &Args, digits: &Digits) -> Result<()> {
         println!("device: {device}, {}", open(device)?);
         session.to(device)?;
     }
+    let ledger = args.ledger.as_deref().map(|path| ledger(args, &session, path)).transpose()?;
+    if let Some(ledger) = &ledger {
+        session.trainer = session.trainer.ledger(ledger.clone());
+    }
     let threads = args.threads.map_or(0, |threads| threads as usize);
     let outcome = train(args, session, threads)?;
+    if let Some(ledger) = &ledger {
+        ledger.finish()?;
+    }
     println!("{HEADER}");
     println!("{}", outcome.row("1"));
     write_curve(&args.curve, &[("run 1", &outcome)])?;
@@ -134,6 +159,21 @@ fn train_once(args: &Args, digits: &Digits) -> Result<()> {
         println!("checkpoint after {} steps: {}", outcome.steps, path.display());
     }
     outcome.expect_whole()
+}
+
+fn ledger(args: &Args, session: &Session<'_>, path: &Path) -> Result<Ledger> {
+    let detail = match args.detail {
+        Some(Detailed::Step) => Detail::Step,
+        Some(Detailed::Layer) => Detail::Layer,
+        Some(Detailed::Op) | None => Detail::Op,
+    };
+    let options = Ledger::options(path).detail(detail).seed("run", session.config.seed);
+    let options = match args.keep {
+        Some(keep) => options.keep(keep),
+        None => options,
+    };
+    let data = args.data.as_ref().map_or("digits".to_owned(), |path| path.display().to_string());
+    Ok(options.data(data).create()?)
 }
 
 /// The name of a CUDA device, or why there is none.

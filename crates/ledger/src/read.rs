@@ -9,6 +9,7 @@ mod foreign;
 mod lines;
 mod megatron;
 mod run;
+mod zstd;
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -223,13 +224,18 @@ fn index(
 }
 
 /// Opens a file in the schema. What another recorder wrote is first translated into a file of the
-/// schema that has no name; the second value says so.
+/// schema that has no name; the second value says so. A compressed file is decompressed into one.
 fn open(path: &Path, world_size: u32) -> Result<(File, bool), ReadError> {
     let file = File::open(path).map_err(ReadError::io(path))?;
     let mut lines = Lines::new(path, file);
     let Some(first) = lines.bytes()? else {
         return Err(ReadError::unusable(path, "is empty"));
     };
+    if zstd::is_compressed(first) {
+        let mut file = lines.into_reader().into_inner();
+        file.rewind().map_err(ReadError::io(path))?;
+        return Ok((zstd::decompressed(path, file)?, false));
+    }
     let translated = if megatron::is_trace(first) {
         Some(megatron::translate(path, world_size)?)
     } else if debug_mode::is_dump(first) {

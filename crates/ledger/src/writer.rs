@@ -1,7 +1,7 @@
 //! Files that records are appended to.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write as _};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::record::{End, Event, Header, Record, Version};
@@ -24,13 +24,35 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// Lines could not be written, and what follows them would make no sense.
+    #[error("ledger: {} has ended: an earlier line could not be written", path.display())]
+    Ended {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The name asks for a compressed file, which this build does not write.
+    #[error(
+        "ledger: {} is to be compressed, but `samebits-ledger` was built without its feature `zstd`",
+        path.display()
+    )]
+    NoZstd {
+        /// The file.
+        path: PathBuf,
+    },
 }
+
+/// From how many bytes on lines are handed to the system.
+const BUFFER: usize = 1 << 16;
 
 /// Appends records to the file of a rank.
 ///
 /// Lines are buffered, and handed to the system whole: after a [`flush`](Writer::flush), and
 /// whenever the buffer is full. What a killed process leaves is therefore a readable prefix, of
-/// which at most the last line is cut off.
+/// which at most the last line is cut off. If lines cannot be written, nothing is written after
+/// them.
+///
+/// A file whose name ends in `.zst` is compressed (feature `zstd`): each handful of lines is a frame
+/// of its own, so that what a killed process leaves can be decompressed.
 ///
 /// # Examples
 ///
@@ -57,12 +79,16 @@ pub enum Error {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-pub struct Writer {
+pub struct Writer<W: Write = File> {
     path: PathBuf,
-    file: BufWriter<File>,
+    file: W,
+    compressed: bool,
     rank: u32,
     sequence: u64,
-    line: Vec<u8>,
+    /// Whole lines that the system does not have yet.
+    lines: Vec<u8>,
+    /// Whether lines were lost.
+    ended: bool,
 }
 
 impl Writer {
@@ -70,9 +96,13 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// [`Error::Exists`]; [`Error::Write`].
+    /// [`Error::Exists`]; [`Error::Write`]; [`Error::NoZstd`].
     pub fn create(path: &Path, rank: u32, header: Header) -> Result<Writer, Error> {
         let failed = |source| Error::Write { path: path.to_owned(), source };
+        let compressed = path.extension().is_some_and(|extension| extension == "zst");
+        if compressed && !cfg!(feature = "zstd") {
+            return Err(Error::NoZstd { path: path.to_owned() });
+        }
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).map_err(failed)?;
         }
@@ -81,18 +111,25 @@ impl Writer {
             io::ErrorKind::AlreadyExists => Error::Exists { path: path.to_owned() },
             _ => failed(source),
         })?;
-        let mut writer = Writer {
-            path: path.to_owned(),
-            file: BufWriter::with_capacity(1 << 16, file),
-            rank,
-            sequence: 0,
-            line: Vec::new(),
-        };
-        if let Err(error) = writer.append(Event::Header(header)).and_then(|()| writer.flush()) {
+        Writer::begin(path, file, compressed, rank, header).inspect_err(|_| {
             // Without its header it is no ledger, and the next attempt would find it in its way.
             let _ = fs::remove_file(path);
-            return Err(error);
-        }
+        })
+    }
+}
+
+impl<W: Write> Writer<W> {
+    fn begin(
+        path: &Path,
+        file: W,
+        compressed: bool,
+        rank: u32,
+        header: Header,
+    ) -> Result<Writer<W>, Error> {
+        let (path, lines) = (path.to_owned(), Vec::with_capacity(2 * BUFFER));
+        let mut writer = Writer { path, file, compressed, rank, sequence: 0, lines, ended: false };
+        writer.append(Event::Header(header))?;
+        writer.flush()?;
         Ok(writer)
     }
 
@@ -105,42 +142,53 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// [`Error::Write`].
+    /// [`Error::Write`]; [`Error::Ended`] after it.
     pub fn append(&mut self, event: Event) -> Result<(), Error> {
+        self.expect_open()?;
         let record = Record { schema: Version, rank: self.rank, sequence: self.sequence, event };
-        self.line.clear();
-        let written = serde_json::to_writer(&mut self.line, &record)
-            .map_err(io::Error::from)
-            .and_then(|()| {
-                self.line.push(b'\n');
-                // The buffer would cut a line in two where it is full.
-                if self.file.capacity() - self.file.buffer().len() < self.line.len() {
-                    self.file.flush()?;
-                }
-                self.file.write_all(&self.line)
-            });
-        written.map_err(|source| self.failed(source))?;
+        let before = self.lines.len();
+        if let Err(error) = serde_json::to_writer(&mut self.lines, &record) {
+            self.lines.truncate(before);
+            return Err(self.failed(error.into()));
+        }
+        self.lines.push(b'\n');
         self.sequence += 1;
-        Ok(())
+        if self.lines.len() < BUFFER { Ok(()) } else { self.flush() }
     }
 
     /// Hands all lines to the system.
     ///
     /// # Errors
     ///
-    /// [`Error::Write`].
+    /// As [`append`](Self::append).
     pub fn flush(&mut self) -> Result<(), Error> {
-        self.file.flush().map_err(|source| self.failed(source))
+        self.expect_open()?;
+        if self.lines.is_empty() {
+            return Ok(());
+        }
+        let written = match self.compressed {
+            true => self.file.write_all(&frame(&self.lines)),
+            false => self.file.write_all(&self.lines),
+        };
+        self.lines.clear();
+        written.map_err(|source| {
+            self.ended = true;
+            self.failed(source)
+        })
     }
 
     /// Writes the last line, which says that the file is complete.
     ///
     /// # Errors
     ///
-    /// [`Error::Write`].
+    /// As [`append`](Self::append).
     pub fn finish(mut self) -> Result<(), Error> {
         self.append(Event::End(End { records: self.sequence }))?;
         self.flush()
+    }
+
+    fn expect_open(&self) -> Result<(), Error> {
+        if self.ended { Err(Error::Ended { path: self.path.clone() }) } else { Ok(()) }
     }
 
     fn failed(&self, source: io::Error) -> Error {
@@ -148,14 +196,40 @@ impl Writer {
     }
 }
 
-/// The file of a rank: `path` itself if it ends in `.jsonl`, and else `rank_000000.jsonl` in the
-/// folder `path`, with the rank in six digits.
-pub fn file_of_rank(path: &Path, rank: u32) -> PathBuf {
-    if path.extension().is_some_and(|extension| extension == "jsonl") {
-        path.to_owned()
-    } else {
-        path.join(format!("rank_{rank:06}.jsonl"))
+impl<W: Write> Drop for Writer<W> {
+    fn drop(&mut self) {
+        // Nobody is left to be told of an error.
+        let _ = self.flush();
     }
+}
+
+/// The lines compressed, as a whole of their own.
+#[cfg(feature = "zstd")]
+fn frame(lines: &[u8]) -> Vec<u8> {
+    ruzstd::encoding::compress_to_vec(lines, ruzstd::encoding::CompressionLevel::Fastest)
+}
+
+/// Not reached: such files are not created.
+#[cfg(not(feature = "zstd"))]
+fn frame(lines: &[u8]) -> Vec<u8> {
+    lines.to_vec()
+}
+
+/// The file of a rank: `path` itself if it is the [name of a file](is_file_name), and else
+/// `rank_000000.jsonl` in the folder `path`, with the rank in six digits. A folder whose name ends in
+/// `.zst` has compressed files.
+pub fn file_of_rank(path: &Path, rank: u32) -> PathBuf {
+    if is_file_name(path) {
+        return path.to_owned();
+    }
+    let compressed = path.extension().is_some_and(|extension| extension == "zst");
+    path.join(format!("rank_{rank:06}.jsonl{}", if compressed { ".zst" } else { "" }))
+}
+
+/// Whether `path` names a ledger and not a folder of them: it ends in `.jsonl` or `.jsonl.zst`.
+pub fn is_file_name(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+    name.ends_with(b".jsonl") || name.ends_with(b".jsonl.zst")
 }
 
 #[cfg(test)]
@@ -210,6 +284,49 @@ mod tests {
                 text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
             assert!(records.len() > 101 && records.len() < 201, "{}", records.len());
             assert!(records.iter().enumerate().all(|(i, record)| record.sequence == i as u64));
+        }
+    }
+
+    /// Writes half of what it is given, fails, and would then write again.
+    struct Hiccup {
+        written: Vec<u8>,
+        fails_at: usize,
+    }
+
+    impl Write for Hiccup {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            if self.written.len() >= self.fails_at {
+                self.fails_at = usize::MAX;
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            let taken = bytes.len().min(self.fails_at - self.written.len());
+            self.written.extend_from_slice(&bytes[..taken]);
+            Ok(taken)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn nothing_follows_a_line_that_was_cut() {
+        // In the middle of a line that is longer than the buffer, and of one of several in it.
+        for (long, fails_at) in [(2 * BUFFER, BUFFER + 100), (700, 2000)] {
+            let mut file = Hiccup { written: Vec::new(), fails_at };
+            let path = Path::new("run.jsonl");
+            let mut writer = Writer::begin(path, &mut file, false, 0, header()).unwrap();
+            let mut results =
+                (0..10).map(|step| writer.append(batch(step, long)).and_then(|()| writer.flush()));
+            assert!(results.any(|result| matches!(result, Err(Error::Write { .. }))));
+            assert!(results.all(|result| matches!(result, Err(Error::Ended { .. }))));
+            drop(results);
+            assert!(matches!(writer.flush(), Err(Error::Ended { .. })));
+            assert!(matches!(writer.finish(), Err(Error::Ended { .. })));
+            assert_eq!(file.written.len(), fails_at);
+            let text = String::from_utf8(file.written).unwrap();
+            let (whole, _cut) = text.rsplit_once('\n').unwrap();
+            assert!(whole.lines().all(|line| serde_json::from_str::<Record>(line).is_ok()));
         }
     }
 

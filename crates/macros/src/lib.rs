@@ -1,15 +1,16 @@
-//! `#[derive(Module)]`; see the trait of that name in `samebits::nn`, which re-exports it. And
-//! `#[named]`, for functions of the library itself.
+//! `#[derive(Module)]` and `#[layer]`; see the trait `Module` in `samebits::nn`, which re-exports
+//! them. And `#[named]`, for functions of the library itself.
 //!
 //! Unsafe code: none.
 
 #![forbid(unsafe_code)]
 
+mod layer;
 mod module;
 mod named;
 
 use proc_macro::TokenStream;
-use syn::{DeriveInput, Error, ItemFn, parse_macro_input};
+use syn::{DeriveInput, Error, ImplItemFn, ItemFn, Path, parse_macro_input, parse_quote};
 
 /// Implements `samebits::nn::Module` by visiting every field in the order of declaration.
 ///
@@ -28,6 +29,37 @@ use syn::{DeriveInput, Error, ItemFn, parse_macro_input};
 pub fn derive_module(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
     module::expand(&input).unwrap_or_else(Error::into_compile_error).into()
+}
+
+/// Marks the method that computes a module: ledgers record it as a layer, and what it computes as
+/// a part of the module.
+///
+/// The method takes `&self` and returns a `Result` of tensors whose error can be made of
+/// `samebits::Error`. Arguments whose type names `Tensor`, alone or in references, options, slices,
+/// vectors and tuples, are the layer's inputs. `#[layer(path)]` says where `nn` is, if not in a
+/// dependency named `samebits`.
+///
+/// # Examples
+///
+/// ```ignore
+/// #[derive(Module)]
+/// struct Block {
+///     inner: Linear,
+/// }
+///
+/// impl Block {
+///     #[layer]
+///     fn forward(&self, x: &Tensor) -> Result<Tensor> {
+///         x + &relu(&self.inner.forward(x)?)?
+///     }
+/// }
+/// ```
+#[proc_macro_attribute]
+pub fn layer(krate: TokenStream, function: TokenStream) -> TokenStream {
+    let krate: Path =
+        if krate.is_empty() { parse_quote!(::samebits) } else { parse_macro_input!(krate as Path) };
+    let function = parse_macro_input!(function as ImplItemFn);
+    layer::expand(&krate, function).unwrap_or_else(Error::into_compile_error).into()
 }
 
 /// Renames the errors of a function after it, whatever inner operation found the fault: who calls

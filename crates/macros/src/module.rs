@@ -203,7 +203,7 @@ fn bounded(generics: &Generics, fields: &[Parsed<'_>], krate: &Path) -> Generics
 }
 
 /// Whether `ident` is among `tokens`.
-fn names(tokens: TokenStream, ident: &Ident) -> bool {
+pub(crate) fn names(tokens: TokenStream, ident: &Ident) -> bool {
     tokens.into_iter().any(|token| match token {
         TokenTree::Ident(found) => found == *ident,
         TokenTree::Group(group) => names(group.stream(), ident),

@@ -34,6 +34,11 @@ pub fn digest(tensor: &Tensor, digests: Digests) -> Result<Digest> {
     })
 }
 
+/// [`digest`] without the pool.
+pub(crate) fn digest_alone(tensor: &Tensor, digests: Digests) -> Result<Digest> {
+    with_bytes(tensor, |element, bytes| by_one_thread(digests, element, bytes))
+}
+
 fn by_one_thread(digests: Digests, element: Element, bytes: &[u8]) -> Digest {
     match digests {
         Digests::Full => sum64(element, bytes),
@@ -110,9 +115,7 @@ impl Contents {
 
     /// The digest, on this thread: one that the pool may wait for must not wait for the pool.
     pub(crate) fn digest_alone(&self, tensor: &Tensor) -> Result<Digest> {
-        self.known_or(tensor, |tensor| {
-            with_bytes(tensor, |element, bytes| by_one_thread(self.digests, element, bytes))
-        })
+        self.known_or(tensor, |tensor| digest_alone(tensor, self.digests))
     }
 
     fn known_or(

@@ -4,6 +4,9 @@
 //! |---|---|
 //! | [`Recorder`] | writes operations, batches and steps to the file of a rank |
 //! | [`begin`], [`of_process`] | the recorder that the environment variable `SAMEBITS_LEDGER` asks for |
+//! | [`record`] | has a recorder listen to a part of a program |
+//! | [`module`], [`in_module`], [`of_layers`] | the layer that a thread computes, and who records it |
+//! | [`Keep`] | the steps whose tensors are kept whole |
 //! | [`digest`] | 64 bits that stand for a tensor's elements |
 //!
 //! It lies below the operations of users, so that any program can be recorded whatever it calls;
@@ -23,11 +26,15 @@
 
 mod contents;
 mod exit;
+mod keep;
+mod layers;
 mod process;
 mod recorder;
 mod scribe;
 
 pub use contents::digest;
+pub use keep::Keep;
+pub use layers::{in_module, module, of_layers, record};
 pub use process::{begin, describe_with, of_process};
 pub use recorder::{Recorder, Settings};
 

@@ -11,14 +11,16 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use samebits_ledger::Writer;
 use samebits_ledger::record::{Detail, Digests, Header, Phase, Program};
-use samebits_ledger::writer::file_of_rank;
+use samebits_ledger::writer::{file_of_rank, is_file_name};
 use samebits_rng::Generator;
 use samebits_tensor_core::observe::{self, Call, Observer};
 use samebits_tensor_core::{Device, Tensor, random};
 
 use crate::contents::Contents;
+use crate::keep::{Keep, Keeper};
+use crate::layers::{Alive, module};
 use crate::process::environment;
-use crate::scribe::{Called, Content, Ended, Item, Scribe, Seen};
+use crate::scribe::{Called, Content, Ended, Item, Layer, Place, Scribe, Seen};
 use crate::{Error, Result};
 
 /// How long a record waits to be written together with others.
@@ -37,7 +39,7 @@ const SMALL: usize = 16 << 10;
 /// The settings of a [`Recorder`].
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// A file that ends in `.jsonl`, or a folder for the files of ranks.
+    /// A file that ends in `.jsonl` or `.jsonl.zst`, or a folder for the files of ranks.
     pub path: PathBuf,
     /// Which rank this is.
     pub rank: u32,
@@ -47,6 +49,8 @@ pub struct Settings {
     pub detail: Detail,
     /// What digests cover.
     pub digests: Digests,
+    /// The steps whose tensors are kept in files of their own.
+    pub keep: Option<Keep>,
     /// The seeds, by name.
     pub seeds: BTreeMap<String, u64>,
     /// What identifies the data.
@@ -63,6 +67,7 @@ impl Settings {
             world_size: 1,
             detail: Detail::Op,
             digests: Digests::Full,
+            keep: None,
             seeds: seed.into_iter().collect(),
             data: None,
         }
@@ -73,12 +78,17 @@ impl Settings {
 pub struct Recorder {
     shared: Arc<Shared>,
     thread: Option<thread::JoinHandle<()>>,
+    _alive: Alive,
 }
 
 struct Shared {
     path: PathBuf,
     detail: Detail,
+    keep: Option<Keep>,
     contents: Contents,
+    /// Parameters and buffers by the address of their storage, which cannot be given to another
+    /// tensor as long as they are held here.
+    names: Mutex<BTreeMap<usize, (Arc<str>, Tensor)>>,
     queue: Mutex<Queue>,
     /// There is something for the thread to do.
     due: Condvar,
@@ -114,22 +124,18 @@ impl Recorder {
     /// # Errors
     ///
     /// The file exists already or cannot be written; the rank is not below the number of ranks;
-    /// there are several ranks and the path is that of a file; the detail is `layer`.
+    /// there are several ranks and the path is that of a file.
     pub fn create(settings: Settings) -> Result<Recorder> {
-        let Settings { path, rank, world_size, detail, digests, seeds, data } = settings;
+        let Settings { path, rank, world_size, detail, digests, keep, seeds, data } = settings;
         if rank >= world_size {
             let message = format!("rank {rank} is not below the number of ranks, {world_size}");
             return Err(Error::Invalid(message));
         }
-        if world_size > 1 && path.extension().is_some_and(|extension| extension == "jsonl") {
+        if world_size > 1 && is_file_name(&path) {
             let message = format!(
                 "{} is a file, but each of {world_size} ranks needs one of its own: name a folder",
                 path.display()
             );
-            return Err(Error::Invalid(message));
-        }
-        if detail == Detail::Layer {
-            let message = "expected detail `step` or `op`, found `layer`".to_owned();
             return Err(Error::Invalid(message));
         }
         let writer =
@@ -137,10 +143,13 @@ impl Recorder {
         let header =
             Header { world_size, writer, detail, digests, environment: environment(), seeds, data };
         let writer = Writer::create(&file_of_rank(&path, rank), rank, header)?;
+        let keeper = keep.map(|_| Keeper::beside(writer.path())).transpose()?;
         let shared = Arc::new(Shared {
             path: writer.path().to_owned(),
             detail,
+            keep,
             contents: Contents::new(digests),
+            names: Mutex::default(),
             queue: Mutex::new(Queue {
                 items: Vec::new(),
                 step: 0,
@@ -152,13 +161,13 @@ impl Recorder {
             }),
             due: Condvar::new(),
             held: AtomicUsize::new(0),
-            scribe: Mutex::new(Scribe::new(writer)),
+            scribe: Mutex::new(Scribe::new(writer, keeper)),
         });
         let background = shared.clone();
         let thread = thread::Builder::new().name("samebits-ledger".to_owned());
         let thread =
             thread.spawn(move || background.write_until_closed()).map_err(Error::Thread)?;
-        Ok(Recorder { shared, thread: Some(thread) })
+        Ok(Recorder { shared, thread: Some(thread), _alive: Alive::new() })
     }
 
     /// The file.
@@ -191,11 +200,44 @@ impl Recorder {
         Ok(())
     }
 
-    /// Names the tensors of a model in the following operations. A tensor that comes several times
-    /// has the first of its names.
-    pub fn watch(&self, names: Vec<(String, Tensor)>) {
-        // What follows in a ledger that has ended is told so itself.
-        self.shared.push(|_| Item::Names(names)).ok();
+    /// Names the tensors of a model in the following operations and layers. A tensor that comes
+    /// several times has the first of its names.
+    pub fn watch(&self, tensors: Vec<(String, Tensor)>) {
+        let mut names = self.shared.names.lock();
+        names.clear();
+        for (name, tensor) in tensors {
+            names.entry(tensor.storage_address()).or_insert_with(|| (name.into(), tensor));
+        }
+    }
+
+    /// The name of a tensor of the model.
+    pub fn name_of(&self, tensor: &Tensor) -> Option<Arc<str>> {
+        self.shared.name_of(tensor)
+    }
+
+    /// Records a layer: its type, the path of its module, and what went in and came out.
+    ///
+    /// # Errors
+    ///
+    /// As [`flush`](Self::flush).
+    pub fn layer(
+        &self,
+        name: &'static str,
+        module: Arc<str>,
+        inputs: &[&Tensor],
+        outputs: &[&Tensor],
+    ) -> Result<()> {
+        let inputs = self.shared.named_all(inputs)?;
+        let outputs = self.shared.seen_all(outputs)?;
+        self.shared.push(|queue| {
+            Item::Layer(Layer {
+                place: queue.place(observe::phase()),
+                name,
+                module,
+                inputs,
+                outputs,
+            })
+        })
     }
 
     /// Records a batch: its tensors, and the indices of its samples.
@@ -231,6 +273,7 @@ impl Recorder {
         let parameters = parameters.into_iter().map(seen).collect::<Result<_>>()?;
         let gradients = gradients.into_iter().map(seen).collect::<Result<_>>()?;
         let generator = generator.cloned();
+        self.shared.names.lock().clear();
         self.shared.push(|queue| {
             let step = queue.step;
             (queue.step, queue.microbatch) = (step + 1, 0);
@@ -282,6 +325,15 @@ impl Drop for Recorder {
 }
 
 impl Queue {
+    fn place(&self, phase: observe::Phase) -> Place {
+        let phase = match phase {
+            observe::Phase::Forward => Phase::Forward,
+            observe::Phase::Backward => Phase::Backward,
+            observe::Phase::Optimizer => Phase::Optimizer,
+        };
+        Place { step: self.step, microbatch: self.microbatch, phase }
+    }
+
     fn usable(&self, path: &Path) -> Result<()> {
         match &self.failure {
             Some(failure) => Err(Error::Earlier(failure.clone())),
@@ -295,7 +347,7 @@ impl Shared {
     /// Adds an item to the queue, which `make` makes of the place in the run.
     fn push(&self, make: impl FnOnce(&mut Queue) -> Item) -> Result<()> {
         let mut queue = self.queue.lock();
-        while queue.items.len() >= MOST_RECORDS {
+        while queue.items.len() >= MOST_RECORDS || self.keeps_too_much() {
             // The thread behind the queue may be busy, or gone.
             MutexGuard::unlocked(&mut queue, || self.write());
         }
@@ -310,6 +362,21 @@ impl Shared {
             self.due.notify_one();
         }
         Ok(())
+    }
+
+    /// Whether the tensors that are to be written whole are more than the queue may hold.
+    fn keeps_too_much(&self) -> bool {
+        self.keep.is_some() && self.held.load(Ordering::Relaxed) > MOST_HELD
+    }
+
+    fn name_of(&self, tensor: &Tensor) -> Option<Arc<str>> {
+        self.names.lock().get(&tensor.storage_address()).map(|(name, _)| name.clone())
+    }
+
+    /// Inputs, which may be parameters.
+    fn named_all(&self, tensors: &[&Tensor]) -> Result<Vec<Seen>> {
+        let named = |tensor| Ok(Seen { name: self.name_of(tensor), ..self.seen(tensor)? });
+        tensors.iter().copied().map(named).collect()
     }
 
     fn seen_all(&self, tensors: &[&Tensor]) -> Result<Vec<Seen>> {
@@ -330,9 +397,15 @@ impl Shared {
             shape: tensor.shape().iter().map(|&size| size as u64).collect(),
             dtype: tensor.dtype(),
             device: tensor.device(),
-            storage: tensor.storage_address(),
+            name: None,
             content,
+            kept: self.is_kept().then(|| tensor.clone()),
         })
+    }
+
+    /// Whether the tensors of the current step are.
+    fn is_kept(&self) -> bool {
+        self.keep.is_some_and(|keep| keep.contains(self.queue.lock().step))
     }
 
     /// The thread's work.
@@ -379,21 +452,16 @@ impl Shared {
     }
 
     fn recorded(&self, call: &Call<'_>) -> Result<()> {
-        let inputs = self.seen_all(call.inputs)?;
+        let inputs = self.named_all(call.inputs)?;
         let outputs = self.seen_all(call.outputs)?;
         let parameters = call.parameters.iter();
         let parameters = parameters.map(|&(name, value)| (name, format!("{value:?}"))).collect();
         let generator = call.generator.cloned();
         self.push(|queue| {
             Item::Operation(Called {
-                step: queue.step,
-                microbatch: queue.microbatch,
-                phase: match call.phase {
-                    observe::Phase::Forward => Phase::Forward,
-                    observe::Phase::Backward => Phase::Backward,
-                    observe::Phase::Optimizer => Phase::Optimizer,
-                },
+                place: queue.place(call.phase),
                 name: call.op,
+                module: module(),
                 caller: call.caller,
                 required: call.required,
                 variant: call.variant,

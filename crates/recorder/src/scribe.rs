@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::Location;
+use std::sync::Arc;
 
 use samebits_ledger::record::{
     Data, Event, Generator as Positions, Operation, Phase, Step, Tensor as Digested,
@@ -14,27 +15,39 @@ use serde_json::Value as Json;
 
 use crate::Result;
 use crate::contents::Contents;
+use crate::keep::Keeper;
 
 /// Something that happened.
 pub(crate) enum Item {
     Operation(Called),
-    /// The tensors of a model, by name.
-    Names(Vec<(String, Tensor)>),
-    Data {
-        step: u64,
-        microbatch: u64,
-        tensors: Vec<Seen>,
-        indices: Option<Seen>,
-    },
+    Layer(Layer),
+    Data { step: u64, microbatch: u64, tensors: Vec<Seen>, indices: Option<Seen> },
     Step(Ended),
+}
+
+/// Where in a run something happened.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) step: u64,
+    pub(crate) microbatch: u64,
+    pub(crate) phase: Phase,
+}
+
+/// A layer that has computed its result.
+pub(crate) struct Layer {
+    pub(crate) place: Place,
+    pub(crate) name: &'static str,
+    pub(crate) module: Arc<str>,
+    pub(crate) inputs: Vec<Seen>,
+    pub(crate) outputs: Vec<Seen>,
 }
 
 /// An operation that has computed its result.
 pub(crate) struct Called {
-    pub(crate) step: u64,
-    pub(crate) microbatch: u64,
-    pub(crate) phase: Phase,
+    pub(crate) place: Place,
     pub(crate) name: &'static str,
+    /// The layer that it is a part of, if it is known.
+    pub(crate) module: Option<Arc<str>>,
     pub(crate) caller: &'static Location<'static>,
     pub(crate) required: Determinism,
     pub(crate) variant: &'static str,
@@ -59,8 +72,11 @@ pub(crate) struct Seen {
     pub(crate) shape: Vec<u64>,
     pub(crate) dtype: DType,
     pub(crate) device: Device,
-    pub(crate) storage: usize,
+    /// That of the parameter that it is.
+    pub(crate) name: Option<Arc<str>>,
     pub(crate) content: Content,
+    /// The tensor itself, if its bytes are to be kept.
+    pub(crate) kept: Option<Tensor>,
 }
 
 pub(crate) enum Content {
@@ -76,19 +92,22 @@ impl Item {
         let named = |all: &[(String, Seen)]| -> usize { all.iter().map(|(_, it)| it.held()).sum() };
         match self {
             Item::Operation(called) => sum(&called.inputs) + sum(&called.outputs),
-            // They are the model's, which keeps them too.
-            Item::Names(_) => 0,
+            Item::Layer(layer) => sum(&layer.inputs) + sum(&layer.outputs),
             Item::Data { tensors, indices, .. } => sum(tensors) + sum(indices.as_slice()),
-            Item::Step(ended) => named(&ended.parameters) + named(&ended.gradients),
+            Item::Step(ended) => {
+                sum(ended.loss.as_slice()) + named(&ended.parameters) + named(&ended.gradients)
+            }
         }
     }
 }
 
 impl Seen {
     fn held(&self) -> usize {
-        match &self.content {
-            Content::Known(_) => 0,
-            Content::Held(tensor) => tensor.numel() * tensor.dtype().size(),
+        match (&self.content, &self.kept) {
+            (Content::Known(_), None) => 0,
+            (Content::Held(tensor), _) | (_, Some(tensor)) => {
+                tensor.numel() * tensor.dtype().size()
+            }
         }
     }
 }
@@ -97,53 +116,40 @@ impl Seen {
 pub(crate) struct Scribe {
     /// None once the ledger is finished.
     pub(crate) writer: Option<Writer>,
-    /// How often each operation was recorded in this step.
-    occurrences: BTreeMap<(u64, Phase, String, &'static str), u64>,
-    /// The step that they are of.
+    /// How often each operation and each layer was recorded in the step that they are of.
+    occurrences: BTreeMap<Key, u64>,
     step: u64,
-    /// Parameters and buffers by the address of their storage, which cannot be given to another
-    /// tensor as long as they are held here.
-    names: BTreeMap<usize, (String, Tensor)>,
+    keeper: Option<Keeper>,
 }
 
+/// Whether it is a layer, its place, its module and its name.
+type Key = (bool, Place, Arc<str>, &'static str);
+
 impl Scribe {
-    pub(crate) fn new(writer: Writer) -> Scribe {
-        let (occurrences, names) = (BTreeMap::new(), BTreeMap::new());
-        Scribe { writer: Some(writer), occurrences, step: 0, names }
+    pub(crate) fn new(writer: Writer, keeper: Option<Keeper>) -> Scribe {
+        Scribe { writer: Some(writer), occurrences: BTreeMap::new(), step: 0, keeper }
     }
 
     /// Writes `item` down, if the ledger is not finished.
     pub(crate) fn write(&mut self, item: Item, contents: &Contents) -> Result<()> {
         let event = match item {
             Item::Operation(called) => Event::Op(self.operation(called, contents)?),
-            Item::Names(names) => {
-                self.names.clear();
-                for (name, tensor) in names {
-                    // A shared parameter has the name that is visited first.
-                    self.names.entry(tensor.storage_address()).or_insert((name, tensor));
-                }
-                return Ok(());
-            }
+            Item::Layer(layer) => Event::Layer(self.layer(layer, contents)?),
             Item::Data { step, microbatch, tensors, indices } => {
-                let tensors = tensors.into_iter().map(|it| digested(it, None, contents));
-                let tensors = tensors.collect::<Result<_>>()?;
-                let indices = indices.map(|it| digested(it, None, contents)).transpose()?;
+                let tensors = self.all_digested(tensors, contents)?;
+                let indices = indices.map(|it| self.digested(it, contents)).transpose()?;
                 Event::Data(Data { step, microbatch, tensors, indices })
             }
             Item::Step(ended) => {
-                self.names.clear();
                 let Ended { step, loss, parameters, gradients, generator } = ended;
-                let of = |all: Vec<(String, Seen)>| -> Result<BTreeMap<String, Digested>> {
-                    let named = |(name, it)| Ok((name, digested(it, None, contents)?));
+                let mut of = |all: Vec<(String, Seen)>| -> Result<BTreeMap<String, Digested>> {
+                    let named = |(name, it)| Ok((name, self.digested(it, contents)?));
                     all.into_iter().map(named).collect()
                 };
-                Event::Step(Step {
-                    step,
-                    loss: loss.map(|loss| digested(loss, None, contents)).transpose()?,
-                    parameters: of(parameters)?,
-                    gradients: of(gradients)?,
-                    generator: generator.as_ref().map(position),
-                })
+                let (parameters, gradients) = (of(parameters)?, of(gradients)?);
+                let loss = loss.map(|loss| self.digested(loss, contents)).transpose()?;
+                let generator = generator.as_ref().map(position);
+                Event::Step(Step { step, loss, parameters, gradients, generator })
             }
         };
         match &mut self.writer {
@@ -153,33 +159,24 @@ impl Scribe {
     }
 
     fn operation(&mut self, called: Called, contents: &Contents) -> Result<Operation> {
-        let Called { step, microbatch, phase, name, caller, variant, .. } = called;
-        let named = |it: &Seen| self.names.get(&it.storage).map(|(name, _)| name.clone());
-        let names: Vec<Option<String>> = called.inputs.iter().map(named).collect();
-        let module = names.iter().flatten().next().map_or("", |name| parent(name)).to_owned();
-        if self.step != step {
-            self.occurrences.clear();
-            self.step = step;
-        }
-        let next = self.occurrences.entry((microbatch, phase, module.clone(), name)).or_insert(0);
-        let occurrence = *next;
-        *next += 1;
-        let inputs = called.inputs.into_iter().zip(names);
-        let inputs = inputs.map(|(it, name)| digested(it, name, contents));
-        let outputs = called.outputs.into_iter().map(|it| digested(it, None, contents));
+        let Called { place, name, caller, variant, inputs, .. } = called;
+        let module = called.module.unwrap_or_else(|| {
+            let parameter = inputs.iter().find_map(|input| input.name.as_ref());
+            parent(parameter.map_or("", |name| name)).into()
+        });
         let parameters = called.parameters.into_iter();
         Ok(Operation {
-            step,
-            microbatch,
-            phase,
+            step: place.step,
+            microbatch: place.microbatch,
+            phase: place.phase,
             name: name.to_owned(),
-            module,
+            module: module.to_string(),
             site: format!("{}:{}", caller.file(), caller.line()),
-            occurrence,
+            occurrence: self.occurrence((false, place, module, name)),
             level: called.required.to_string(),
             variant: variant.to_owned(),
-            inputs: inputs.collect::<Result<_>>()?,
-            outputs: outputs.collect::<Result<_>>()?,
+            inputs: self.all_digested(inputs, contents)?,
+            outputs: self.all_digested(called.outputs, contents)?,
             parameters: parameters
                 .map(|(name, shown)| (name.to_owned(), argument(shown)))
                 .collect(),
@@ -189,16 +186,55 @@ impl Scribe {
                 .map(|start| Positions { before: position(&start), after: Json::Null }),
         })
     }
-}
 
-fn digested(seen: Seen, name: Option<String>, contents: &Contents) -> Result<Digested> {
-    let Seen { shape, dtype, device, content, .. } = seen;
-    let digest = match content {
-        Content::Known(digest) => digest,
-        Content::Held(tensor) => contents.digest_alone(&tensor)?,
-    };
-    let (dtype, device) = (dtype.name().to_owned(), device.to_string());
-    Ok(Digested { shape, dtype, device, digest, name, file: None })
+    fn layer(&mut self, layer: Layer, contents: &Contents) -> Result<Operation> {
+        let Layer { place, name, module, inputs, outputs } = layer;
+        Ok(Operation {
+            step: place.step,
+            microbatch: place.microbatch,
+            phase: place.phase,
+            name: name.to_owned(),
+            module: module.to_string(),
+            site: String::new(),
+            occurrence: self.occurrence((true, place, module, name)),
+            level: String::new(),
+            variant: String::new(),
+            inputs: self.all_digested(inputs, contents)?,
+            outputs: self.all_digested(outputs, contents)?,
+            parameters: BTreeMap::new(),
+            generator: None,
+        })
+    }
+
+    /// Which one it is of the records of one key.
+    fn occurrence(&mut self, key: Key) -> u64 {
+        if self.step != key.1.step {
+            self.occurrences.clear();
+            self.step = key.1.step;
+        }
+        let next = self.occurrences.entry(key).or_insert(0);
+        *next += 1;
+        *next - 1
+    }
+
+    fn all_digested(&mut self, all: Vec<Seen>, contents: &Contents) -> Result<Vec<Digested>> {
+        all.into_iter().map(|it| self.digested(it, contents)).collect()
+    }
+
+    fn digested(&mut self, seen: Seen, contents: &Contents) -> Result<Digested> {
+        let Seen { shape, dtype, device, name, content, kept } = seen;
+        let digest = match content {
+            Content::Known(digest) => digest,
+            Content::Held(tensor) => contents.digest_alone(&tensor)?,
+        };
+        let file = match (&mut self.keeper, kept) {
+            (Some(keeper), Some(tensor)) => Some(keeper.keep(&tensor)?),
+            _ => None,
+        };
+        let name = name.map(|name| name.to_string());
+        let (dtype, device) = (dtype.name().to_owned(), device.to_string());
+        Ok(Digested { shape, dtype, device, digest, name, file })
+    }
 }
 
 /// The path of the module that holds the tensor `name`.

@@ -44,14 +44,13 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 use samebits_recorder::{Recorder, Settings};
 use samebits_tensor_core::Tensor as Value;
-use samebits_tensor_core::observe;
 
 use crate::environment::{self, Environment};
 use crate::nn::Module;
 use crate::{Generator, Gradients, Tensor};
 
 pub use samebits_ledger::record::{Detail, Digests};
-pub use samebits_recorder::{Error, Result, digest};
+pub use samebits_recorder::{Error, Keep, Result, digest};
 
 /// Creates a ledger at `path`, records the operations of this thread in `f`, and finishes it.
 ///
@@ -96,7 +95,8 @@ impl fmt::Debug for Ledger {
 impl Ledger {
     /// A ledger of every operation, of a single rank.
     ///
-    /// `path` is a file that ends in `.jsonl`, or a folder for the file `rank_000000.jsonl`.
+    /// `path` is a file that ends in `.jsonl`, or a folder for the file `rank_000000.jsonl`. With
+    /// `.zst` behind it the file, or each file of the folder, is compressed (feature `zstd`).
     ///
     /// # Errors
     ///
@@ -114,12 +114,10 @@ impl Ledger {
         Ledger { recorder, watched: Arc::default() }
     }
 
-    /// Runs `f` and records the operations of this thread.
+    /// Runs `f` and records the operations and layers of this thread, as far as the detail
+    /// includes them.
     pub fn record<R>(&self, f: impl FnOnce() -> R) -> R {
-        if self.recorder.detail() < Detail::Op {
-            return f();
-        }
-        observe::scope(self.recorder.clone(), f)
+        samebits_recorder::record(&self.recorder, f)
     }
 
     /// Says which batch of which step the following operations belong to, both from 0.
@@ -131,9 +129,11 @@ impl Ledger {
         self.recorder.at(step, microbatch)
     }
 
-    /// Names the parameters and buffers of `model` in the following operations, and takes the path
-    /// of the module from the first parameter that an operation reads.
-    /// [`step`](Ledger::step) does so too, because a step replaces the parameters. The first step
+    /// Names the parameters and buffers of `model` in the following operations and layers. A layer
+    /// has the path under which the model holds its tensors; one without tensors, that of the layer
+    /// around it, or its place in a [`Sequential`](crate::nn::Sequential). An operation belongs to
+    /// the innermost layer, its gradients too; outside of layers, to the module of the first
+    /// parameter that it reads. [`step`](Ledger::step) does so too, because a step replaces the parameters. The first step
     /// needs it before: its gradients are those of the watched parameters.
     pub fn watch(&self, model: &(impl Module + ?Sized)) {
         let tensors = tensors(model);
@@ -223,7 +223,7 @@ impl Options {
         self
     }
 
-    /// How much to record: every operation, or steps alone.
+    /// How much to record: every operation, layers, or steps alone.
     #[must_use]
     pub fn detail(mut self, detail: Detail) -> Options {
         self.settings.detail = detail;
@@ -234,6 +234,14 @@ impl Options {
     #[must_use]
     pub fn digests(mut self, digests: Digests) -> Options {
         self.settings.digests = digests;
+        self
+    }
+
+    /// Keeps every recorded tensor of some steps whole, in files beside the ledger, so that a
+    /// comparison shows which elements differ and by how much.
+    #[must_use]
+    pub fn keep(mut self, keep: Keep) -> Options {
+        self.settings.keep = Some(keep);
         self
     }
 
@@ -256,8 +264,7 @@ impl Options {
     ///
     /// # Errors
     ///
-    /// The file exists already or cannot be written; the rank is not below the number of ranks;
-    /// the detail is [`Detail::Layer`], which only recorders of other frameworks have.
+    /// The file exists already or cannot be written; the rank is not below the number of ranks.
     pub fn create(self) -> Result<Ledger> {
         crate::install();
         Ok(Ledger::of(Arc::new(Recorder::create(self.settings)?)))

@@ -7,12 +7,13 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use samebits::data::{DataLoader, Memory, Stack, Stacked};
-use samebits::functional::cross_entropy;
-use samebits::ledger::{self, Detail, Digests, Error, Ledger};
-use samebits::nn::{Dropout, Layer, ReLU};
+use samebits::functional::{cross_entropy, tanh};
+use samebits::ledger::{self, Detail, Digests, Error, Keep, Ledger};
+use samebits::nn::{Dropout, Layer, Module, ReLU, layer};
 use samebits::optim::Adam;
 use samebits::trainer::Trainer;
 use samebits::{Generator, Tensor, nn, rerun, sequential};
+use samebits_ledger::diff::diff;
 use samebits_ledger::record::{Event, Operation, Phase};
 use samebits_ledger::{Record, digest};
 
@@ -300,10 +301,185 @@ fn what_cannot_be_recorded_is_an_error() {
     for options in [
         Ledger::options(path("x")).rank(2, 2),
         Ledger::options(path("x.jsonl")).rank(0, 2),
-        Ledger::options(path("x")).detail(Detail::Layer),
+        Ledger::options(path("x.jsonl.zst")).rank(0, 2),
     ] {
         assert!(matches!(options.create(), Err(Error::Invalid(_))));
     }
+}
+
+/// A model whose layers are called in every way: by a `Sequential`, by a field with tensors and by
+/// one without, and functions beside them.
+#[derive(Module)]
+struct Net {
+    features: nn::Sequential,
+    shortcut: nn::Linear,
+    relu: ReLU,
+}
+
+impl Net {
+    #[layer]
+    fn forward(&self, x: &Tensor) -> samebits::Result<Tensor> {
+        let y = self.relu.forward(&self.features.forward(x)?)?;
+        tanh(&(y + self.shortcut.forward(x)?)?)
+    }
+}
+
+fn net() -> (Net, Tensor) {
+    samebits::manual_seed(3);
+    let linear = |from, to| nn::Linear::new(from, to).unwrap();
+    let features = sequential![linear(4, 8), ReLU, sequential![linear(8, 4), nn::Tanh]];
+    let net = Net { features, shortcut: linear(4, 4), relu: ReLU };
+    (net, samebits::randn(&[3, 4]).unwrap())
+}
+
+/// Records a forward and a backward pass of [`net`], after which the kind, the phase, the module and
+/// the name of each record are returned.
+fn passes(path: &Path, detail: Detail) -> Vec<String> {
+    let (net, x) = net();
+    let ledger = Ledger::options(path).detail(detail).create().unwrap();
+    ledger.watch(&net);
+    ledger.record(|| net.forward(&x)?.sum_all()?.backward()).unwrap();
+    ledger.finish().unwrap();
+    let shown = |record: Record| {
+        let (kind, o) = match record.event {
+            Event::Op(operation) => ("op", operation),
+            Event::Layer(layer) => ("layer", layer),
+            _ => return None,
+        };
+        let phase = if o.phase == Phase::Forward { "" } else { "backward " };
+        let name = o.parameters.get("kind").and_then(|kind| kind.as_str()).unwrap_or(&o.name);
+        Some(format!("{phase}{kind} {name} @{}", o.module))
+    };
+    records(path).into_iter().filter_map(shown).collect()
+}
+
+#[test]
+fn layers_and_what_they_compute_have_the_paths_of_the_model() {
+    let (_folder, path) = folder();
+    let layers = [
+        "layer Linear @features.0",
+        "layer ReLU @features.1",
+        "layer Linear @features.2.0",
+        "layer Tanh @features.2.1",
+        "layer Sequential @features.2",
+        "layer Sequential @features",
+        "layer ReLU @",
+        "layer Linear @shortcut",
+        "layer Net @",
+    ];
+    assert_eq!(passes(&path("layers.jsonl"), Detail::Layer), layers);
+
+    let all = passes(&path("all.jsonl"), Detail::Op);
+    let (recorded, operations): (Vec<&str>, Vec<&str>) =
+        all.iter().map(String::as_str).partition(|shown| shown.starts_with("layer"));
+    assert_eq!(recorded, layers);
+    let forward: Vec<&str> =
+        operations.iter().copied().filter(|shown| shown.starts_with("op")).collect();
+    let of = |name: &str| -> Vec<&str> {
+        let paths = forward.iter().filter_map(|shown| shown.strip_prefix(name));
+        paths.filter_map(|rest| rest.strip_prefix(" @")).collect()
+    };
+    assert_eq!(of("op Relu"), ["features.1", ""]);
+    assert_eq!(of("op Tanh"), ["features.2.1", ""]);
+    assert_eq!(of("op matmul"), ["features.0", "features.2.0", "shortcut"]);
+    // An operation comes before the layer that it is a part of.
+    let place = |shown: &str| all.iter().position(|other| other == shown).unwrap();
+    assert!(place("op Relu @features.1") < place("layer ReLU @features.1"));
+
+    // Gradients belong to the layers whose results they are of, activations included.
+    let modules: BTreeSet<&str> = operations
+        .iter()
+        .filter(|shown| shown.starts_with("backward "))
+        .filter_map(|shown| shown.split_once('@'))
+        .map(|(_, module)| module)
+        .collect();
+    let expected = ["", "features.0", "features.1", "features.2.0", "features.2.1", "shortcut"];
+    assert_eq!(modules, expected.into());
+
+    // Nobody records: no path is left behind.
+    let (net, x) = net();
+    let ledger = Ledger::create(path("later.jsonl")).unwrap();
+    let loss = net.forward(&x).unwrap().sum_all().unwrap();
+    ledger.record(|| loss.backward()).unwrap();
+    ledger.finish().unwrap();
+    let later = records(&path("later.jsonl"));
+    let modules: BTreeSet<&str> =
+        self::operations(&later).iter().map(|o| o.module.as_str()).collect();
+    assert_eq!(modules, [""].into());
+}
+
+#[test]
+fn a_layer_record_holds_what_went_in_and_came_out() {
+    let (_folder, path) = folder();
+    samebits::manual_seed(3);
+    let lstm = nn::LSTM::new(4, 5).unwrap();
+    let x = samebits::randn(&[2, 3, 4]).unwrap();
+    let ledger = Ledger::options(path("run.jsonl")).detail(Detail::Layer).create().unwrap();
+    ledger.watch(&lstm);
+    let (output, (h, c)) = ledger.record(|| lstm.forward(&x, None)).unwrap();
+    ledger.finish().unwrap();
+    let records = records(&path("run.jsonl"));
+    let Event::Layer(layer) = &records[1].event else { panic!("{:?}", records[1]) };
+    assert_eq!((layer.name.as_str(), layer.module.as_str()), ("LSTM", ""));
+    let digest = |x: &Tensor| ledger::digest(x.value(), Digests::Full).unwrap();
+    let digests = |all: &[samebits_ledger::record::Tensor]| -> Vec<_> {
+        all.iter().map(|tensor| tensor.digest).collect()
+    };
+    assert_eq!(digests(&layer.inputs), [digest(&x)]);
+    assert_eq!(digests(&layer.outputs), [digest(&output), digest(&h), digest(&c)]);
+    assert_eq!(records.len(), 3);
+}
+
+#[test]
+fn kept_tensors_show_which_elements_differ() {
+    let (_folder, path) = folder();
+    let leave = |name: &str, planted: bool| {
+        let ledger = Ledger::options(path(name)).keep(Keep::around(3)).create().unwrap();
+        for step in 0..6 {
+            ledger.at(step, 0).unwrap();
+            let mut values: Vec<f32> = (0..1000).map(|i| i as f32 + step as f32).collect();
+            if planted && step == 3 {
+                values[7] = values[7].next_up();
+                values[9] = -values[9];
+            }
+            let x = Tensor::from_slice(&values, &[10, 100]).unwrap();
+            ledger.record(|| x.square()).unwrap();
+        }
+        ledger.finish().unwrap();
+    };
+    leave("a.jsonl", false);
+    leave("b.jsonl", true);
+    let found = records(&path("a.jsonl"));
+    let kept: Vec<u64> = operations(&found)
+        .into_iter()
+        .filter(|o| o.inputs.iter().chain(&o.outputs).all(|tensor| tensor.file.is_some()))
+        .map(|o| o.step)
+        .collect();
+    assert_eq!(kept, [2, 3, 4]);
+    let none = |o: &&Operation| o.inputs.iter().chain(&o.outputs).all(|it| it.file.is_none());
+    assert_eq!(operations(&found).iter().copied().filter(none).count(), 3);
+    let file = operations(&found)[3].inputs[0].file.clone().unwrap();
+    let bytes = fs::read(path(&file)).unwrap();
+    let expected: Vec<u8> = (0..1000).flat_map(|i| (i as f32 + 3.0).to_le_bytes()).collect();
+    assert!(bytes == expected);
+
+    let report = diff(&path("a.jsonl"), &path("b.jsonl"), &Default::default()).unwrap();
+    let tensor = &report.ranks[0].tensors[0];
+    assert_eq!((tensor.elements, tensor.unequal), (1000, 2));
+    assert_eq!(tensor.first[0].index, [0, 7]);
+    assert_eq!(tensor.first[0].ulps, Some(1));
+    assert_eq!(tensor.histogram[0].ulps, "1");
+    let text = report.to_string();
+    assert!(text.contains("2 of 1000 elements of f32 differ"), "{text}");
+
+    for wrong in ["around", "around:", "around:-1", "3", "around:3:4"] {
+        let error = wrong.parse::<Keep>().unwrap_err().to_string();
+        assert!(error.starts_with("ledger: keep: expected `around:STEP`"), "{error}");
+    }
+    // A run needs a folder of its own.
+    fs::remove_file(path("a.jsonl")).unwrap();
+    let again = Ledger::options(path("a.jsonl")).keep(Keep::around(3)).create().unwrap_err();
+    assert!(again.to_string().contains("a.tensors"), "{again}");
 }
 
 /// Set in a process that another test starts: what it does.

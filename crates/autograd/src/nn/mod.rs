@@ -45,12 +45,14 @@
 //!   own options: `MaxPool2d::new(2).stride(1)`.
 //! * **Random numbers**, initial values and those of dropout, come from this thread's default
 //!   generator, or inside [`draw_from`] and [`train_with`] from the one that is given.
+//! * **Ledgers** record the method that computes a module as a layer if it is marked [`macro@layer`].
 //! * **Training** is a scope, [`train`]; outside, layers evaluate.
 //! * **What a layer changes** while it computes, for example running statistics, is behind a lock
 //!   of its own, so that `forward` takes `&self`; a clone does not share it.
 
 mod cell;
 pub mod init;
+mod layer;
 mod layers;
 pub(crate) mod module;
 pub(crate) mod options;
@@ -60,13 +62,14 @@ mod sequential;
 mod summary;
 
 pub use cell::TensorCell;
+pub use layer::{Tensors, computed_layer};
 pub use layers::*;
 pub use module::{IncompatibleKeys, Kind, Module, ModuleDict, ModuleList, join};
 pub use options::{Padding, PerDim};
 pub use recurrent::{
     CellOptions, GRU, GRUCell, LSTM, LSTMCell, Nonlinearity, RNN, RNNCell, RecurrentOptions,
 };
-pub use samebits_macros::Module;
+pub use samebits_macros::{Module, layer};
 pub use scope::{draw_from, eval, is_training, train, train_with, with_generator};
 pub use sequential::{Layer, Sequential};
 pub use summary::Summary;

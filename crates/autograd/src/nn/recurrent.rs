@@ -6,6 +6,7 @@ pub use cells::{CellOptions, GRUCell, LSTMCell, RNNCell};
 
 use std::marker::PhantomData;
 
+use samebits_macros::layer;
 use samebits_tensor_core::{Error, Result};
 
 use super::layers::bound;
@@ -229,6 +230,7 @@ impl RNN {
     /// # Errors
     ///
     /// The shapes do not go together.
+    #[layer]
     pub fn forward(&self, input: &Tensor, h0: Option<&Tensor>) -> Result<(Tensor, Tensor)> {
         let h0 = given_or(h0, || self.sizes.zeros(input, self.sizes.hidden_size))?;
         let function = match self.nonlinearity {
@@ -243,6 +245,7 @@ impl RNN {
     /// # Errors
     ///
     /// The shapes do not go together.
+    #[layer]
     pub fn forward_packed(
         &self,
         input: &PackedSequence,
@@ -276,6 +279,7 @@ impl GRU {
     /// # Errors
     ///
     /// The shapes do not go together.
+    #[layer]
     pub fn forward(&self, input: &Tensor, h0: Option<&Tensor>) -> Result<(Tensor, Tensor)> {
         let h0 = given_or(h0, || self.sizes.zeros(input, self.sizes.hidden_size))?;
         let run = |stack: Stack<'_>| functional::gru(input, &h0, &self.weights, stack);
@@ -287,6 +291,7 @@ impl GRU {
     /// # Errors
     ///
     /// The shapes do not go together.
+    #[layer]
     pub fn forward_packed(
         &self,
         input: &PackedSequence,
@@ -334,6 +339,7 @@ impl LSTM {
     /// # Errors
     ///
     /// The shapes do not go together.
+    #[layer]
     pub fn forward(
         &self,
         input: &Tensor,
@@ -352,6 +358,7 @@ impl LSTM {
     /// # Errors
     ///
     /// The shapes do not go together.
+    #[layer]
     pub fn forward_packed(
         &self,
         input: &PackedSequence,

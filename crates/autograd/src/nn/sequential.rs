@@ -1,7 +1,9 @@
 use std::fmt::Debug;
 
+use samebits_macros::layer;
 use samebits_tensor_core::Result;
 
+use super::layer::in_child;
 use super::{Kind, Module, join};
 use crate::Tensor;
 
@@ -82,8 +84,12 @@ impl Sequential {
 }
 
 impl Layer for Sequential {
+    #[layer]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.layers.iter().try_fold(x.clone(), |x, (_, layer)| layer.forward(&x))
+        let apply = |x: Tensor, (name, layer): &(String, Box<dyn Member>)| {
+            in_child(name, || layer.forward(&x))
+        };
+        self.layers.iter().try_fold(x.clone(), apply)
     }
 }
 

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Ledger, Names, ReadError, header};
 use crate::record::Header;
+use crate::writer::is_file_name;
 
 /// A run: a file for each rank, whose headers agree.
 #[derive(Debug)]
@@ -69,7 +70,7 @@ fn rank_files(folder: &Path) -> Result<Vec<PathBuf>, ReadError> {
     for entry in std::fs::read_dir(folder).map_err(ReadError::io(folder))? {
         let path = entry.map_err(ReadError::io(folder))?.path();
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("");
-        if name.starts_with("rank_") && name.ends_with(".jsonl") {
+        if name.starts_with("rank_") && is_file_name(&path) {
             files.push(path);
         }
     }

@@ -2,6 +2,8 @@
 //! other recorders.
 
 mod broken;
+#[cfg(feature = "zstd")]
+mod compressed;
 mod foreign;
 mod planted;
 mod program;

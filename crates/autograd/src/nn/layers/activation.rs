@@ -1,4 +1,4 @@
-use samebits_macros::Module;
+use samebits_macros::{Module, layer};
 use samebits_tensor_core::{Error, Result};
 
 use crate::nn::options::{Place, place_setters, setters};
@@ -17,6 +17,7 @@ macro_rules! plain {
         pub struct $name;
 
         impl Layer for $name {
+            #[layer]
             fn forward(&self, x: &Tensor) -> Result<Tensor> {
                 functional::$function(x)
             }
@@ -83,6 +84,7 @@ macro_rules! with_options {
         }
 
         impl Layer for $name {
+            #[layer]
             fn forward(&self, x: &Tensor) -> Result<Tensor> {
                 functional::$function(x, $(self.$field),*)
             }
@@ -178,6 +180,7 @@ impl RReLU {
 }
 
 impl Layer for RReLU {
+    #[layer]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let RReLU { lower, upper } = *self;
         match is_training() {
@@ -202,6 +205,7 @@ pub enum GELU {
 }
 
 impl Layer for GELU {
+    #[layer]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         match self {
             GELU::Exact => functional::gelu(x),
@@ -231,6 +235,7 @@ macro_rules! along {
         }
 
         impl Layer for $name {
+            #[layer]
             fn forward(&self, x: &Tensor) -> Result<Tensor> {
                 functional::$function(x, self.dim)
             }
@@ -256,6 +261,7 @@ along! {
 pub struct Softmax2d;
 
 impl Layer for Softmax2d {
+    #[layer]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         if !(3..=4).contains(&x.rank()) {
             let message = format!("expected 3 or 4 dimensions, got shape {:?}", x.shape());
@@ -286,6 +292,7 @@ impl Threshold {
 }
 
 impl Layer for Threshold {
+    #[layer]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         functional::threshold(x, self.threshold, self.value)
     }
@@ -300,6 +307,7 @@ impl Layer for Threshold {
 pub struct Identity;
 
 impl Layer for Identity {
+    #[layer]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         Ok(x.clone())
     }
@@ -332,6 +340,7 @@ impl Flatten {
 }
 
 impl Layer for Flatten {
+    #[layer]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         functional::flatten(x, self.start_dim, self.end_dim)
     }
@@ -371,6 +380,7 @@ impl Unflatten {
 }
 
 impl Layer for Unflatten {
+    #[layer]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         functional::unflatten(x, self.dim, &self.sizes)
     }
@@ -418,6 +428,7 @@ impl PReLU {
 }
 
 impl Layer for PReLU {
+    #[layer]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         functional::prelu(x, &self.weight)
     }

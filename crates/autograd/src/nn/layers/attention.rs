@@ -4,6 +4,7 @@ use samebits_tensor_core::layout::numel;
 use samebits_tensor_core::{DType, Error, Result};
 
 use super::Linear;
+use crate::nn::layer;
 use crate::nn::options::{Place, init_with, place_setters, setters};
 use crate::nn::{init, is_training, with_generator};
 use crate::{Tensor, functional};
@@ -125,6 +126,7 @@ impl MultiheadAttention {
     /// # Errors
     ///
     /// The shapes do not go together.
+    #[layer]
     pub fn forward(
         &self,
         query: &Tensor,

@@ -1,4 +1,4 @@
-use samebits_macros::Module;
+use samebits_macros::{Module, layer};
 use samebits_tensor_core::layout::numel;
 use samebits_tensor_core::ops::{ConvParams, PadMode};
 use samebits_tensor_core::{Error, Result};
@@ -89,6 +89,7 @@ impl<const DIMS: usize> ConvNd<DIMS> {
 }
 
 impl<const DIMS: usize> Layer for ConvNd<DIMS> {
+    #[layer]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let (weight, bias, params) = (&self.weight, self.bias.as_ref(), &self.params);
         if self.padding_mode == PadMode::Constant {
@@ -241,6 +242,7 @@ impl<const DIMS: usize> ConvTransposeNd<DIMS> {
 }
 
 impl<const DIMS: usize> Layer for ConvTransposeNd<DIMS> {
+    #[layer]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let (bias, more) = (self.bias.as_ref(), &self.output_padding);
         functional::conv_transpose(x, &self.weight, bias, &self.params, more)

@@ -1,4 +1,4 @@
-use samebits_macros::Module;
+use samebits_macros::{Module, layer};
 use samebits_tensor_core::Result;
 
 use crate::{Tensor, functional};
@@ -51,6 +51,7 @@ impl CosineSimilarity {
     /// # Errors
     ///
     /// The shapes do not go together, or there is no such dimension.
+    #[layer]
     pub fn forward(&self, a: &Tensor, b: &Tensor) -> Result<Tensor> {
         functional::cosine_similarity(a, b, self.dim, self.eps)
     }
@@ -84,6 +85,7 @@ impl PairwiseDistance {
     /// # Errors
     ///
     /// The shapes do not go together.
+    #[layer]
     pub fn forward(&self, a: &Tensor, b: &Tensor) -> Result<Tensor> {
         functional::pairwise_distance(a, b, self.p, self.eps, self.keepdim)
     }

@@ -1,4 +1,4 @@
-use samebits_macros::Module;
+use samebits_macros::{Module, layer};
 use samebits_tensor_core::Result;
 
 use crate::nn::{Layer, is_training};
@@ -32,6 +32,7 @@ macro_rules! dropouts {
         }
 
         impl Layer for $name {
+            #[layer]
             fn forward(&self, x: &Tensor) -> Result<Tensor> {
                 if !is_training() {
                     return Ok(x.clone());

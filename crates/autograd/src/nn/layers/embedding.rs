@@ -1,4 +1,4 @@
-use samebits_macros::Module;
+use samebits_macros::{Module, layer};
 use samebits_tensor_core::ops::IndexCopy;
 use samebits_tensor_core::{Error, Result, Tensor as Value};
 
@@ -80,6 +80,7 @@ impl Embedding {
 impl Layer for Embedding {
     /// The rows that `index` names. With a `max_norm` the table is replaced first, by one whose
     /// rows that are looked up are no longer than that.
+    #[layer]
     fn forward(&self, index: &Tensor) -> Result<Tensor> {
         let weight = shortened(&self.weight, index, self.max_norm, self.norm_type)?;
         functional::embedding_with(&weight, index, self.padding_idx, self.scale_grad_by_freq)
@@ -191,6 +192,7 @@ impl EmbeddingBag {
     /// # Errors
     ///
     /// As [`embedding_bag`](functional::embedding_bag).
+    #[layer]
     pub fn forward(
         &self,
         index: &Tensor,

@@ -1,4 +1,4 @@
-use samebits_macros::Module;
+use samebits_macros::{Module, layer};
 use samebits_tensor_core::layout::numel;
 use samebits_tensor_core::{Error, Result};
 
@@ -52,6 +52,7 @@ impl Linear {
 }
 
 impl Layer for Linear {
+    #[layer]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         functional::linear(x, &self.weight, self.bias.as_ref())
     }
@@ -152,6 +153,7 @@ impl Bilinear {
     /// # Errors
     ///
     /// The shapes do not go together.
+    #[layer]
     pub fn forward(&self, a: &Tensor, b: &Tensor) -> Result<Tensor> {
         let op = "Bilinear";
         let &[outputs, in1, in2] = self.weight.shape() else {

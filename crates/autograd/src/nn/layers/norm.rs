@@ -1,4 +1,4 @@
-use samebits_macros::Module;
+use samebits_macros::{Module, layer};
 use samebits_tensor_core::{Error, Result};
 
 use crate::Tensor;
@@ -105,6 +105,7 @@ impl<const DIMS: usize> BatchNormNd<DIMS> {
 }
 
 impl<const DIMS: usize> Layer for BatchNormNd<DIMS> {
+    #[layer]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let expected = if DIMS == 1 { 2..=3 } else { DIMS + 2..=DIMS + 2 };
         expect_rank("BatchNorm", x, expected)?;
@@ -186,6 +187,7 @@ impl<const DIMS: usize> InstanceNormNd<DIMS> {
 }
 
 impl<const DIMS: usize> Layer for InstanceNormNd<DIMS> {
+    #[layer]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         expect_rank("InstanceNorm", x, DIMS + 1..=DIMS + 2)?;
         if x.rank() == DIMS + 1 {
@@ -355,6 +357,7 @@ impl LayerNorm {
 }
 
 impl Layer for LayerNorm {
+    #[layer]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let (weight, bias) = (self.weight.as_ref(), self.bias.as_ref());
         functional::layer_norm(x, &self.normalized_shape, weight, bias, self.eps)
@@ -454,6 +457,7 @@ impl RMSNorm {
 }
 
 impl Layer for RMSNorm {
+    #[layer]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let RMSNorm { normalized_shape, weight, eps } = self;
         functional::rms_norm(x, normalized_shape, weight.as_ref(), *eps)
@@ -553,6 +557,7 @@ impl GroupNorm {
 }
 
 impl Layer for GroupNorm {
+    #[layer]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let (weight, bias) = (self.weight.as_ref(), self.bias.as_ref());
         functional::group_norm(x, self.num_groups, weight, bias, self.eps)

@@ -1,4 +1,4 @@
-use samebits_macros::Module;
+use samebits_macros::{Module, layer};
 use samebits_tensor_core::Result;
 use samebits_tensor_core::ops::PoolParams;
 
@@ -86,6 +86,7 @@ impl<const DIMS: usize> MaxPoolNd<DIMS> {
     /// # Errors
     ///
     /// The input does not fit the layer.
+    #[layer]
     pub fn forward_with_indices(&self, x: &Tensor) -> Result<(Tensor, Tensor)> {
         functional::max_pool(x, &self.params)
     }
@@ -144,6 +145,7 @@ impl<const DIMS: usize> MaxUnpoolNd<DIMS> {
     ///
     /// An index is outside the result, or the input, the indices and the output size do not go
     /// together.
+    #[layer]
     pub fn forward(
         &self,
         x: &Tensor,
@@ -190,6 +192,7 @@ impl<const DIMS: usize> AvgPoolNd<DIMS> {
 }
 
 impl<const DIMS: usize> Layer for AvgPoolNd<DIMS> {
+    #[layer]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         functional::avg_pool(x, &self.params, self.count_include_pad, self.divisor_override)
     }
@@ -223,6 +226,7 @@ impl<const DIMS: usize> LPPoolNd<DIMS> {
 }
 
 impl<const DIMS: usize> Layer for LPPoolNd<DIMS> {
+    #[layer]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         functional::lp_pool(x, self.norm_type, &self.params)
     }
@@ -253,6 +257,7 @@ impl<const DIMS: usize> AdaptiveAvgPoolNd<DIMS> {
 }
 
 impl<const DIMS: usize> Layer for AdaptiveAvgPoolNd<DIMS> {
+    #[layer]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         functional::adaptive_avg_pool(x, &self.output_size)
     }
@@ -287,6 +292,7 @@ impl<const DIMS: usize> AdaptiveMaxPoolNd<DIMS> {
     /// # Errors
     ///
     /// The input does not fit the layer.
+    #[layer]
     pub fn forward_with_indices(&self, x: &Tensor) -> Result<(Tensor, Tensor)> {
         functional::adaptive_max_pool(x, &self.output_size)
     }
@@ -327,6 +333,7 @@ impl<const DIMS: usize> FractionalMaxPoolNd<DIMS> {
 }
 
 impl<const DIMS: usize> Layer for FractionalMaxPoolNd<DIMS> {
+    #[layer]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let (kernel, output) = (&self.kernel_size, &self.output_size);
         Ok(functional::fractional_max_pool(x, kernel, output, None)?.0)

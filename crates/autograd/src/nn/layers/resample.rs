@@ -1,4 +1,4 @@
-use samebits_macros::Module;
+use samebits_macros::{Module, layer};
 use samebits_tensor_core::Result;
 use samebits_tensor_core::ops::{InterpolateMode, PadMode};
 
@@ -37,6 +37,7 @@ impl Pad {
 }
 
 impl Layer for Pad {
+    #[layer]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         functional::pad(x, &self.pads, self.mode, self.value)
     }
@@ -68,6 +69,7 @@ impl Upsample {
 }
 
 impl Layer for Upsample {
+    #[layer]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         functional::interpolate(x, Resize::Scale(&self.scale), self.mode)
     }
@@ -92,6 +94,7 @@ impl PixelShuffle {
 }
 
 impl Layer for PixelShuffle {
+    #[layer]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         functional::pixel_shuffle(x, self.factor)
     }
@@ -116,6 +119,7 @@ impl PixelUnshuffle {
 }
 
 impl Layer for PixelUnshuffle {
+    #[layer]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         functional::pixel_unshuffle(x, self.factor)
     }
@@ -140,6 +144,7 @@ impl ChannelShuffle {
 }
 
 impl Layer for ChannelShuffle {
+    #[layer]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         functional::channel_shuffle(x, self.groups)
     }
@@ -165,6 +170,7 @@ impl Unfold {
 }
 
 impl Layer for Unfold {
+    #[layer]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         functional::unfold(x, self.windows)
     }
@@ -193,6 +199,7 @@ impl Fold {
 }
 
 impl Layer for Fold {
+    #[layer]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         functional::fold(x, self.output_size, self.windows)
     }

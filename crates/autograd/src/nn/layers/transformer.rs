@@ -4,7 +4,7 @@ pub use decoder::{TransformerDecoder, TransformerDecoderLayer};
 
 use std::marker::PhantomData;
 
-use samebits_macros::Module;
+use samebits_macros::{Module, layer};
 use samebits_tensor_core::Result;
 
 use super::{Attend, Dropout, GELU, LayerNorm, Linear, MultiheadAttention, ReLU};
@@ -100,6 +100,7 @@ impl TransformerEncoderLayer {
     /// # Errors
     ///
     /// The shapes do not go together.
+    #[layer]
     pub fn forward_with(&self, x: &Tensor, attend: Attend<'_>) -> Result<Tensor> {
         let attend = Attend { need_weights: false, ..attend };
         let attention =
@@ -171,6 +172,7 @@ impl TransformerEncoder {
     /// # Errors
     ///
     /// The shapes do not go together.
+    #[layer]
     pub fn forward_with(&self, x: &Tensor, attend: Attend<'_>) -> Result<Tensor> {
         let mut y = x.clone();
         for layer in &self.layers {

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use samebits_macros::Module;
+use samebits_macros::{Module, layer};
 use samebits_tensor_core::Result;
 
 use super::{GRU, LSTM, Nonlinearity, RNN, RecurrentOptions, given_or, zeros_like};
@@ -141,6 +141,7 @@ impl RNNCell {
     /// # Errors
     ///
     /// The shapes do not go together.
+    #[layer]
     pub fn forward(&self, x: &Tensor, h: Option<&Tensor>) -> Result<Tensor> {
         let function = match self.nonlinearity {
             Nonlinearity::Tanh => functional::rnn_tanh,
@@ -164,6 +165,7 @@ impl GRUCell {
     /// # Errors
     ///
     /// The shapes do not go together.
+    #[layer]
     pub fn forward(&self, x: &Tensor, h: Option<&Tensor>) -> Result<Tensor> {
         let run = || {
             let weights = std::slice::from_ref(&self.weights);
@@ -184,6 +186,7 @@ impl LSTMCell {
     /// # Errors
     ///
     /// The shapes do not go together.
+    #[layer]
     pub fn forward(
         &self,
         x: &Tensor,

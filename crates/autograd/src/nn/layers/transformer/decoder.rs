@@ -1,4 +1,4 @@
-use samebits_macros::Module;
+use samebits_macros::{Module, layer};
 use samebits_tensor_core::Result;
 
 use super::{
@@ -87,6 +87,7 @@ impl TransformerDecoderLayer {
     /// # Errors
     ///
     /// The shapes do not go together.
+    #[layer]
     pub fn forward(
         &self,
         x: &Tensor,
@@ -176,6 +177,7 @@ impl TransformerDecoder {
     /// # Errors
     ///
     /// The shapes do not go together.
+    #[layer]
     pub fn forward(
         &self,
         x: &Tensor,

@@ -1,0 +1,89 @@
+//! Which recorder listens to a thread, and which layer of a model the thread computes.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use samebits_ledger::record::Detail;
+use samebits_tensor_core::observe;
+
+use crate::Recorder;
+use crate::process::of_process;
+
+/// How many recorders there are.
+static RECORDERS: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static RECORDER: RefCell<Option<Arc<Recorder>>> = const { RefCell::new(None) };
+    static MODULE: RefCell<Option<Arc<str>>> = const { RefCell::new(None) };
+}
+
+/// A recorder that exists.
+pub(crate) struct Alive;
+
+impl Alive {
+    pub(crate) fn new() -> Alive {
+        RECORDERS.fetch_add(1, Ordering::Relaxed);
+        Alive
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        RECORDERS.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Runs `f` and records the layers of this thread, and its operations if the recorder's detail
+/// includes them.
+pub fn record<R>(recorder: &Arc<Recorder>, f: impl FnOnce() -> R) -> R {
+    let recording = || {
+        if recorder.detail() < Detail::Op {
+            return f();
+        }
+        observe::scope(recorder.clone(), f)
+    };
+    with(&RECORDER, Some(recorder.clone()), recording)
+}
+
+/// The recorder that this thread's layers are recorded by, if any. Without one this is a single
+/// load.
+#[inline]
+pub fn of_layers() -> Option<Arc<Recorder>> {
+    if RECORDERS.load(Ordering::Relaxed) == 0 {
+        return None;
+    }
+    let recorder = RECORDER.with_borrow(Clone::clone).or_else(of_process)?;
+    (recorder.detail() >= Detail::Layer).then_some(recorder)
+}
+
+/// The path of the module that this thread computes or differentiates, if it is known.
+pub fn module() -> Option<Arc<str>> {
+    if RECORDERS.load(Ordering::Relaxed) == 0 {
+        return None;
+    }
+    MODULE.with_borrow(Clone::clone)
+}
+
+/// Runs `f` as a part of the module at `path`.
+pub fn in_module<R>(path: Option<Arc<str>>, f: impl FnOnce() -> R) -> R {
+    with(&MODULE, path, f)
+}
+
+type Local<T> = std::thread::LocalKey<RefCell<Option<T>>>;
+
+/// Runs `f` with another value in a place of this thread.
+fn with<T: 'static, R>(place: &'static Local<T>, value: Option<T>, f: impl FnOnce() -> R) -> R {
+    struct Restore<T: 'static> {
+        place: &'static Local<T>,
+        outer: Option<T>,
+    }
+    impl<T> Drop for Restore<T> {
+        fn drop(&mut self) {
+            // What is replaced is dropped when nothing is borrowed any more.
+            drop(self.place.replace(self.outer.take()));
+        }
+    }
+    let _restore = Restore { place, outer: place.replace(value) };
+    f()
+}
