@@ -617,3 +617,23 @@ fn defaults_are_those_of_pytorch() {
         assert!(layer.contains(defaults), "{layer} lacks {defaults}");
     }
 }
+
+/// Before the first is drawn: else a call would not end.
+#[test]
+fn more_layers_than_memory_holds_are_refused() {
+    let refused = |expected: &str, draw: &dyn Fn(usize) -> Result<()>| {
+        for layers in [1 << 45, usize::MAX] {
+            let mut generator = Generator::new(0);
+            let error = nn::draw_from(&mut generator, || draw(layers)).unwrap_err();
+            assert!(matches!(error, Error::OutOfMemory { op, .. } if op == expected), "{error}");
+            assert_eq!(generator, Generator::new(0));
+        }
+    };
+    refused("LSTM", &|layers| nn::LSTM::options(1, 1).num_layers(layers).init().map(drop));
+    refused("TransformerEncoder", &|layers| {
+        nn::TransformerEncoder::new(&nn::TransformerEncoderLayer::options(2, 1), layers).map(drop)
+    });
+    refused("TransformerDecoder", &|layers| {
+        nn::TransformerDecoder::new(&nn::TransformerDecoderLayer::options(2, 1), layers).map(drop)
+    });
+}

@@ -205,6 +205,18 @@ fn defaults_are_those_of_pytorch() {
     ] {
         assert!(options.contains(defaults), "{options}");
     }
+    let rates = [
+        Sgd::default().lr(),
+        Adam::default().lr(),
+        AdamW::default().lr(),
+        RmsProp::default().lr(),
+        Adagrad::default().lr(),
+    ];
+    assert_eq!(rates, [1e-3, 1e-3, 1e-3, 1e-2, 1e-2]);
+    let plateau = format!("{:?}", ReduceLrOnPlateau::default());
+    let defaults = "mode: Min, factor: 0.1, patience: 10, threshold: Rel(0.0001), cooldown: 0, \
+                    min_lr: 0.0, eps: 1e-8";
+    assert!(plateau.contains(defaults), "{plateau}");
 }
 
 #[test]
