@@ -3,15 +3,7 @@
 // them. One block walks through the steps of one sequence, its threads over the states.
 
 #include "math64.cuh"
-
-struct SbCtc {
-    u64 steps;
-    u64 n;
-    u64 classes;
-    // Of the longest sequence.
-    u64 states;
-    u64 blank;
-};
+#include "declared/ctc.cuh"
 
 // Labels, and for each sequence where they begin, how many there are, and how many steps count.
 struct SbSequence {

@@ -2,6 +2,7 @@
 // strided views, casts.
 
 #include "pow.cuh"
+#include "declared/elementwise.cuh"
 
 // ---- One element -------------------------------------------------------------------------
 
@@ -81,18 +82,6 @@ extern "C" __global__ void affine_f64(double* out, const double* in, u64 n, doub
 }
 
 // ---- Two elements, with broadcasting -----------------------------------------------------
-
-// How to walk two operands: rank 0 if both are dense in the result's shape, else the result's
-// shape and each operand's strides, 0 along repeated dimensions.
-struct SbPair {
-    u64 n;
-    u64 rank;
-    u64 shape[8];
-    i64 stride_a[8];
-    i64 stride_b[8];
-    i64 offset_a;
-    i64 offset_b;
-};
 
 __device__ __forceinline__ void sb_pair(const SbPair& p, u64 i, i64* a, i64* b) {
     if (p.rank == 0) {
@@ -185,15 +174,6 @@ SB_SELECT(select_b32, u32)
 SB_SELECT(select_b64, u64)
 
 // ---- Views -------------------------------------------------------------------------------
-
-// Any strided view.
-struct SbView {
-    u64 n;
-    u64 rank;
-    u64 shape[8];
-    i64 stride[8];
-    i64 offset;
-};
 
 __device__ __forceinline__ i64 sb_place(const SbView& p, u64 i) {
     i64 at = p.offset;

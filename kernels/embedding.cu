@@ -2,6 +2,7 @@
 
 #include "exact.cuh"
 #include "reduce.cuh"
+#include "declared/embedding.cuh"
 
 // The row of each place, or -1 where it is the padding's; `padding` is all ones for none.
 // level: Portable - one thread owns one key
@@ -26,17 +27,6 @@ extern "C" __global__ void embedding_keys(i64* keys, const i64* index, u64 n, u6
 // level: Portable - one thread owns one output
 SB_BY_COUNT(embedding_by_count_f32, float)
 SB_BY_COUNT(embedding_by_count_f64, double)
-
-// `rows` is the table's height, `starts` has one entry more than there are bags, and keys are -1
-// for places that belong to no bag.
-struct SbBags {
-    u64 rows;
-    u64 width;
-    u64 bags;
-    u64 places;
-    u32 mean;
-    u32 weighted;
-};
 
 // The bag of each place, and what the bag's gradient is divided by or multiplied with there.
 #define SB_BAG_PLACES(NAME, T)                                                          \

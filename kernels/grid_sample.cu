@@ -3,27 +3,8 @@
 // type.
 
 #include "exact.cuh"
+#include "declared/grid_sample.cuh"
 
-#define SB_NEAREST 0u
-#define SB_LINEAR 1u
-#define SB_CUBIC 2u
-#define SB_ZEROS 0u
-#define SB_BORDER 1u
-#define SB_REFLECTION 2u
-
-struct SbGrid {
-    u64 batch;
-    u64 channels;
-    u64 points;
-    // Depth, height, width; the depth of an image is 1.
-    u32 input[3];
-    u32 dims;
-    u32 mode;
-    u32 padding;
-    u32 align_corners;
-    // Taps per point: 1, 2 or 4 to the power of the dimensions.
-    u32 taps;
-};
 
 // x rounded down; a library function that is one exact instruction.
 __device__ __forceinline__ double sb_floor(double x) { return floor(x); }
@@ -68,8 +49,8 @@ __device__ __forceinline__ SbPosition sb_reflect(double at, double low, double h
 }
 
 __device__ __forceinline__ SbPosition sb_pad_position(const SbGrid& p, double at, u32 size) {
-    if (p.padding == SB_ZEROS) return {at, 1.0};
-    if (p.padding == SB_BORDER) return sb_clip(at, size);
+    if (p.padding == SB_GRID_PADDING_ZEROS) return {at, 1.0};
+    if (p.padding == SB_GRID_PADDING_BORDER) return sb_clip(at, size);
     double low = p.align_corners ? 0.0 : -0.5;
     double high = p.align_corners ? (double)size - 1.0 : (double)size - 0.5;
     SbPosition reflected = sb_reflect(at, low, high);
@@ -125,13 +106,13 @@ __device__ __forceinline__ void sb_axis(const SbGrid& p, double coordinate, u32 
         scale = n / 2.0;
         at = ((coordinate + 1.0) * n - 1.0) / 2.0;
     }
-    if (p.mode == SB_NEAREST) {
+    if (p.mode == SB_GRID_MODE_NEAREST) {
         axis->place[0] = sb_inside(sb_round_even(sb_pad_position(p, at, size).at), size);
         axis->weight[0] = 1.0;
         axis->slope[0] = 0.0;
         axis->count = 1;
         axis->scale = 0.0;
-    } else if (p.mode == SB_LINEAR) {
+    } else if (p.mode == SB_GRID_MODE_LINEAR) {
         SbPosition padded = sb_pad_position(p, at, size);
         double left = sb_floor(padded.at);
         double part = padded.at - left;
@@ -340,7 +321,7 @@ __device__ __forceinline__ void sb_grid_grad(T* grad_grid, const T* grad, const 
         for (int d = 0; d < 3; ++d) sums[d] = sums[d] + g * inner[d];
     }
     for (u32 d = 0; d < p.dims; ++d) {
-        T value = p.mode == SB_NEAREST ? (T)0 : (T)(sums[d] * axes[d].scale);
+        T value = p.mode == SB_GRID_MODE_NEAREST ? (T)0 : (T)(sums[d] * axes[d].scale);
         grad_grid[i * p.dims + d] = sb_clean(value);
     }
 }

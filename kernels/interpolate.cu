@@ -3,14 +3,7 @@
 // weights rounded to f32), so that every device has the same ones.
 
 #include "planes.cuh"
-
-// Three dimensions. Row i of dimension d has taps starts[base[d] + i] .. starts[base[d] + i + 1].
-struct SbTaps {
-    u64 planes;
-    u32 from[3];
-    u32 to[3];
-    u32 base[3];
-};
+#include "declared/interpolate.cuh"
 
 // From +0, taps in ascending place (row-major), each by one fma with (w_d * w_h) * w_w.
 template <typename T>

@@ -3,13 +3,7 @@
 // fixed tree, which is a warp; matrices lie by columns while they are worked on.
 
 #include "reduce.cuh"
-
-struct SbMatrix {
-    u64 m;
-    u64 n;
-    // Columns of Q, or singular values.
-    u64 k;
-};
+#include "declared/linalg.cuh"
 
 __device__ __forceinline__ double sb_magnitude(double x) {
     return __longlong_as_double(__double_as_longlong(x) & 0x7fffffffffffffffll);

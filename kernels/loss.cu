@@ -2,13 +2,7 @@
 
 #include "math64.cuh"
 #include "reduce.cuh"
-
-// A tensor [outer, n, inner], the classes along n.
-struct SbClasses {
-    u64 outer;
-    u64 n;
-    u64 inner;
-};
+#include "declared/loss.cuh"
 
 // (x - max) - log(sum of exp(x - max)): each step in f32, correctly rounded, but for the sum,
 // which is the f64 tree rounded to f32.
@@ -68,16 +62,6 @@ extern "C" __global__ void log_softmax_grad_f64(double* out, const double* grad,
 }
 
 // ---- The negative log-likelihood ----------------------------------------------------------
-
-// Targets [outer, inner] of log-probabilities [outer, classes, inner].
-struct SbTargets {
-    u64 outer;
-    u64 classes;
-    u64 inner;
-    i64 ignore;
-    // Whether the weights are used; all are 1 otherwise.
-    u64 weighted;
-};
 
 // Whether position i counts; a bad target does not, and is reported.
 __device__ __forceinline__ bool sb_counts(const SbTargets& p, const i64* target, u64 i,

@@ -6,22 +6,11 @@
 // skipped, not multiplied with zero.
 
 #include "samebits.cuh"
+#include "declared/matmul.cuh"
 
 #define SB_TILE 64
 #define SB_TILE_K 16
 #define SB_K_BLOCK 256
-
-// Strides in elements; batch b of the result uses a_offset[b] and b_offset[b].
-struct SbMatmul {
-    u64 m;
-    u64 n;
-    u64 k;
-    u64 a_row;
-    u64 a_column;
-    u64 b_row;
-    u64 b_column;
-    u64 batch;
-};
 
 template <typename T>
 __device__ __forceinline__ void sb_matmul(T* out, const T* a, const T* b, const u64* a_offset,

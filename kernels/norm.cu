@@ -2,13 +2,7 @@
 // of their terms, and are rounded to f32 once.
 
 #include "reduce.cuh"
-
-// [n, channels, spatial].
-struct SbBatch {
-    u64 n;
-    u64 channels;
-    u64 spatial;
-};
+#include "declared/norm.cuh"
 
 // The place of term t of a channel: samples one after the other.
 __device__ __forceinline__ u64 sb_term(const SbBatch& p, u64 channel, u64 t) {

@@ -5,28 +5,17 @@
 // thread owns it and knows them in closed form. The atomic form has one thread per output.
 
 #include "planes.cuh"
+#include "declared/padding.cuh"
 
-#define SB_CONSTANT 0u
-#define SB_REFLECT 1u
-#define SB_REPLICATE 2u
-#define SB_CIRCULAR 3u
-
-struct SbPad {
-    u64 planes;
-    u32 input[3];
-    u32 output[3];
-    i32 before[3];
-    u32 mode;
-};
 
 // The input position that output o of dimension d copies, or -1.
 __device__ __forceinline__ i64 sb_copied(const SbPad& p, int d, u32 o) {
     i64 n = p.input[d];
     i64 i = (i64)o - p.before[d];
     if (i >= 0 && i < n) return i;
-    if (p.mode == SB_CONSTANT) return -1;
-    if (p.mode == SB_REFLECT) return i < 0 ? -i : 2 * (n - 1) - i;
-    if (p.mode == SB_REPLICATE) return i < 0 ? 0 : n - 1;
+    if (p.mode == SB_PAD_MODE_CONSTANT) return -1;
+    if (p.mode == SB_PAD_MODE_REFLECT) return i < 0 ? -i : 2 * (n - 1) - i;
+    if (p.mode == SB_PAD_MODE_REPLICATE) return i < 0 ? 0 : n - 1;
     i %= n;
     return i < 0 ? i + n : i;
 }
@@ -75,7 +64,7 @@ __device__ __forceinline__ SbCopies sb_copies(const SbPad& p, int d, u32 i) {
     i64 out = p.output[d];
     i64 before = p.before[d];
     i64 here = before + i;
-    c.listed = p.mode == SB_REFLECT;
+    c.listed = p.mode == SB_PAD_MODE_REFLECT;
     c.start = 0;
     c.step = 1;
     c.count = 0;
@@ -96,12 +85,12 @@ __device__ __forceinline__ SbCopies sb_copies(const SbPad& p, int d, u32 i) {
     }
     i64 first = here;
     i64 last = here;
-    if (p.mode == SB_REPLICATE) {
+    if (p.mode == SB_PAD_MODE_REPLICATE) {
         if (i == 0) first = 0;
         if (i == n - 1) last = out - 1;
         if (first < 0) first = 0;
         if (last >= out) last = out - 1;
-    } else if (p.mode == SB_CIRCULAR) {
+    } else if (p.mode == SB_PAD_MODE_CIRCULAR) {
         first = here % n;
         if (first < 0) first += n;
         last = out - 1;

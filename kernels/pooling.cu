@@ -8,20 +8,7 @@
 // have one thread per output and add in the order of arrival.
 
 #include "planes.cuh"
-
-struct SbPool {
-    u64 planes;
-    u32 input[3];
-    u32 output[3];
-    u32 kernel[3];
-    u32 stride[3];
-    u32 padding[3];
-    u32 dilation[3];
-    // Whether padding counts in the divisor of an average.
-    u32 include_pad;
-    // Not 0: a divisor for every window.
-    i32 fixed;
-};
+#include "declared/pooling.cuh"
 
 // The input position of a tap, or false if it is in the padding.
 __device__ __forceinline__ bool sb_tap(const SbPool& p, int d, u32 o, u32 tap, u32* at) {
@@ -280,12 +267,6 @@ extern "C" __global__ void avg_pool_grad_f32_atomic(float* grad_in, const float*
 
 // ---- To a given size ---------------------------------------------------------------------
 
-struct SbAdaptive {
-    u64 planes;
-    u32 input[3];
-    u32 output[3];
-};
-
 // Output o covers inputs floor(o * input / output) .. ceil((o + 1) * input / output).
 __device__ __forceinline__ void sb_window(const SbAdaptive& p, int d, u32 o, u32* from, u32* to) {
     *from = (u32)((u64)o * p.input[d] / p.output[d]);
@@ -439,15 +420,6 @@ extern "C" __global__ void adaptive_max_pool_f64(double* out, i64* indices, cons
 }
 
 // ---- Fractional maximum ------------------------------------------------------------------
-
-struct SbFractional {
-    u64 planes;
-    u32 input[3];
-    u32 output[3];
-    u32 kernel[3];
-    // Dimensions that are pooled, 2 or 3: the last of the three.
-    u32 dims;
-};
 
 // Where the window of output o starts, from a sample in [0, 1).
 template <typename T>

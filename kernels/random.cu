@@ -4,13 +4,7 @@
 
 #include "math.cuh"
 #include "philox.cuh"
-
-// The address of a draw.
-struct SbDraw {
-    u64 seed;
-    u64 stream;
-    u64 first;
-};
+#include "declared/random.cuh"
 
 __device__ __forceinline__ SbBlock sb_block(const SbDraw& draw, u64 block) {
     return sb_philox(draw.seed, draw.stream, draw.first + block);

@@ -3,15 +3,7 @@
 
 #include "pow.cuh"
 #include "reduce.cuh"
-
-// outer x n x inner, reduced over n.
-struct SbReduce {
-    u64 outer;
-    u64 n;
-    u64 inner;
-    // Blocks of the tree along n.
-    u64 blocks;
-};
+#include "declared/reduce.cuh"
 
 // One warp per block of the tree; `out` is [outer, blocks, inner].
 #define SB_SUM_BLOCKS(NAME, T, TERM)                                                    \
@@ -104,15 +96,11 @@ SB_PRODUCT_BLOCKS(product_blocks_f32, float)
 SB_PRODUCT_BLOCKS(product_blocks_f64, double)
 
 // How integers are joined; each is the same in any order. Sums and products wrap around.
-#define SB_INTEGER_SUM 0u
-#define SB_INTEGER_PRODUCT 1u
-#define SB_INTEGER_LARGEST 2u
-#define SB_INTEGER_SMALLEST 3u
 
 __device__ __forceinline__ i64 sb_join(u32 kind, i64 a, i64 b) {
-    if (kind == SB_INTEGER_SUM) return (i64)((u64)a + (u64)b);
-    if (kind == SB_INTEGER_PRODUCT) return (i64)((u64)a * (u64)b);
-    return (kind == SB_INTEGER_LARGEST) == (a > b) ? a : b;
+    if (kind == SB_INTEGERS_SUM) return (i64)((u64)a + (u64)b);
+    if (kind == SB_INTEGERS_PRODUCT) return (i64)((u64)a * (u64)b);
+    return (kind == SB_INTEGERS_LARGEST) == (a > b) ? a : b;
 }
 
 // One warp per block of 4096; `out` is [outer, blocks, inner]. Lanes begin with `first`, which

@@ -6,18 +6,10 @@
 // comes before the tile is the carry, which a second kernel combines in tile order.
 
 #include "math64.cuh"
+#include "declared/scan.cuh"
 
 #define SB_RUN 32u
 #define SB_SCAN_TILE 1024ull
-
-struct SbScan {
-    u64 outer;
-    u64 n;
-    u64 inner;
-    u64 tiles;
-    u32 kind;
-    u32 reverse;
-};
 
 // ---- What is scanned with ----------------------------------------------------------------
 
@@ -34,12 +26,6 @@ struct SbNumbers {
     __device__ __forceinline__ double apply(double a, double b) const {
         return product ? a * b : a + b;
     }
-};
-
-// s * exp(m).
-struct SbLogState {
-    double m;
-    double s;
 };
 
 // Called and not inlined: an exponential in every step of an unrolled loop is a lot of text.
@@ -63,12 +49,6 @@ struct SbLogSums {
         double e = sb_exp_call(left ? b.m - a.m : a.m - b.m);
         return left ? SbLogState{a.m, a.s + b.s * e} : SbLogState{b.m, a.s * e + b.s};
     }
-};
-
-// The best so far, and its index; -1 is none.
-struct SbBest {
-    double value;
-    i64 at;
 };
 
 // Kind 0: the largest; kind 1: the smallest.

@@ -10,6 +10,7 @@
 // through a counting sort (many outputs). The atomic form adds floats in the order of arrival.
 
 #include "exact.cuh"
+#include "declared/places.cuh"
 
 // ---- Bad indices ------------------------------------------------------------------------
 
@@ -37,17 +38,6 @@ extern "C" __global__ void scatter_keys(i64* keys, const i64* index, SbRows p, u
     bool fine = sb_check(row, p.size, i, status);
     keys[i] = fine ? (i64)((slab * p.size + (u64)row) * p.inner + column) : -1;
 }
-
-// Places of an index per element that covers a part of a tensor: the index's shape, and the
-// tensor's strides with 0 along the indexed dimension, whose own stride is `step`.
-struct SbPart {
-    u64 n;
-    u64 rank;
-    u64 shape[8];
-    u64 stride[8];
-    u64 size;
-    u64 step;
-};
 
 // level: Portable - one thread owns one key
 extern "C" __global__ void part_keys(i64* keys, const i64* index, SbPart p, u64* status) {
@@ -291,16 +281,12 @@ extern "C" __global__ void reduce_prod_f32_rows(float* out, const float* source,
 }
 
 // The kinds of SbReduction.
-#define SB_REDUCE_SUM 0u
-#define SB_REDUCE_MEAN 1u
-#define SB_REDUCE_PROD 2u
-#define SB_REDUCE_MAX 3u
 
 __device__ __forceinline__ double sb_reduce_identity(u32 kind) {
-    if (kind <= SB_REDUCE_MEAN) return 0.0;
-    if (kind == SB_REDUCE_PROD) return 1.0;
+    if (kind <= SB_SCATTER_REDUCE_MEAN) return 0.0;
+    if (kind == SB_SCATTER_REDUCE_PROD) return 1.0;
     double infinity = __longlong_as_double(0x7ff0000000000000ll);
-    return kind == SB_REDUCE_MAX ? -infinity : infinity;
+    return kind == SB_SCATTER_REDUCE_AMAX ? -infinity : infinity;
 }
 
 // The old value first, if it counts; a NaN goes before all numbers, and of equal ones the first.
@@ -312,22 +298,22 @@ extern "C" __global__ void reduce_f64_rows(double* out, const double* source, co
     if (i >= size) return;
     u32 n = counts[i];
     // Without a source, only sums see the old value.
-    if (n == 0 && kind > SB_REDUCE_MEAN) return;
+    if (n == 0 && kind > SB_SCATTER_REDUCE_MEAN) return;
     double x = with_old || n == 0 ? out[i] : sb_reduce_identity(kind);
     u32 end = ends[i];
     for (u32 at = end - n; at < end; ++at) {
         double next = source[positions[at]];
-        if (kind <= SB_REDUCE_MEAN) {
+        if (kind <= SB_SCATTER_REDUCE_MEAN) {
             x = x + next;
-        } else if (kind == SB_REDUCE_PROD) {
+        } else if (kind == SB_SCATTER_REDUCE_PROD) {
             x = x * next;
         } else {
-            bool better = kind == SB_REDUCE_MAX ? next > x : next < x;
+            bool better = kind == SB_SCATTER_REDUCE_AMAX ? next > x : next < x;
             if (better || (next != next && x == x)) x = next;
         }
     }
     u32 divisor = n + (with_old ? 1u : 0u);
-    if (kind == SB_REDUCE_MEAN && divisor > 1) x = x / (double)divisor;
+    if (kind == SB_SCATTER_REDUCE_MEAN && divisor > 1) x = x / (double)divisor;
     out[i] = sb_canonical64(x);
 }
 

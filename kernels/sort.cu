@@ -6,6 +6,7 @@
 // place. Short lines share a tile, and elements of different lines never change places.
 
 #include "samebits.cuh"
+#include "declared/sort.cuh"
 
 #define SB_SORT_TILE 1024u
 #define SB_SORT_THREADS 256u
@@ -22,19 +23,6 @@ __device__ __forceinline__ u64 sb_key(double x) {
     return x != x ? ~0ull : (u64)bits ^ ((u64)(bits >> 63) | 0x8000000000000000ull);
 }
 __device__ __forceinline__ u64 sb_key(i64 x) { return (u64)x ^ 0x8000000000000000ull; }
-
-// `n` candidates of each line, out of `source` elements: all of them, or those that `picks` names.
-struct SbSort {
-    u64 lines;
-    u64 n;
-    u64 source;
-    u64 inner;
-    // Tiles of a line, and lines of a tile; one of the two is 1.
-    u64 tiles;
-    u64 per_tile;
-    u32 descending;
-    u32 picked;
-};
 
 __device__ __forceinline__ u32 sb_least(u32 a, u32 b) { return a < b ? a : b; }
 __device__ __forceinline__ u64 sb_least(u64 a, u64 b) { return a < b ? a : b; }
@@ -225,16 +213,6 @@ extern "C" __global__ void sort_keep(u32* picks, const u32* places, SbSort p, u6
     u64 pick = i % kept;
     picks[i] = places[i / kept * p.n + pick / k * SB_SORT_TILE + pick % k];
 }
-
-// `k` elements of each line from sorted place `first` on, whose lines are `stride` long.
-struct SbTake {
-    u64 outer;
-    u64 source;
-    u64 inner;
-    u64 k;
-    u64 first;
-    u64 stride;
-};
 
 #define SB_SORT_TAKE(NAME, T)                                                           \
     extern "C" __global__ void NAME(T* values, i64* indices, const T* in,               \

@@ -2,17 +2,9 @@
 // in ascending columns and then in the order of the list.
 
 #include "reduce.cuh"
+#include "declared/sparse.cuh"
 
 #define SB_K_BLOCK 256ull
-
-struct SbSparse {
-    u64 elements;
-    u64 rows;
-    u64 columns;
-    u64 width;
-    // Columns from whose multiples blocks are counted.
-    u64 period;
-};
 
 // Reports elements that lie outside.
 // level: Portable - an integer minimum

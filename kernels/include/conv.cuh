@@ -8,24 +8,10 @@
 #pragma once
 
 #include "planes.cuh"
+#include "declared/conv.cuh"
 
 #define SB_K_BLOCK 256u
 #define SB_WEIGHT_BLOCK 1024ull
-
-struct SbConv {
-    u64 batch;
-    u32 groups;
-    // Channels of a group.
-    u32 inputs;
-    u32 outputs;
-    u32 input[3];
-    u32 output[3];
-    u32 kernel[3];
-    u32 stride[3];
-    u32 padding[3];
-    u32 dilation[3];
-    u32 with_bias;
-};
 
 // A chain of fused multiply-adds, cut into blocks that are added in ascending order.
 template <typename T>

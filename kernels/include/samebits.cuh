@@ -55,11 +55,5 @@ __device__ __forceinline__ bool sb_check(i64 index, u64 size, u64 position, u64*
     return fine;
 }
 
-// Tensors seen along one dimension: `outer` slabs of `size` (or, in the source, `n`) rows of
-// `inner` elements.
-struct SbRows {
-    u64 outer;
-    u64 size;
-    u64 n;
-    u64 inner;
-};
+#include "declared/scatter.cuh"
+

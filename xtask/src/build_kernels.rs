@@ -9,6 +9,7 @@ use anyhow::{Context, bail, ensure};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::headers::{Declarations, FOLDER};
 use crate::nvrtc::{self, Nvrtc};
 use crate::stubs;
 
@@ -116,8 +117,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     eprintln!("compiling with NVRTC {major}.{minor} from {}", nvrtc.origin());
     let ptxas = if args.no_ptxas { None } else { Some(nvrtc::find_ptxas()?) };
     let old = read_manifest().unwrap_or_default();
-    let headers = read_headers()?;
-    let structures = stubs::structures()?;
+    let declared = Declarations::read()?;
+    let headers = read_headers(&declared)?;
 
     let mut new = Manifest {
         compiler: format!("NVRTC {major}.{minor}"),
@@ -134,7 +135,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         );
     }
     let mut stale = Vec::new();
-    let mut rust = BTreeMap::new();
+    let include = crate::root().join(FOLDER);
+    let mut written: BTreeMap<PathBuf, String> =
+        declared.headers.iter().map(|(name, text)| (include.join(name), text.clone())).collect();
     for path in sources()? {
         let name = path.file_stem().and_then(|s| s.to_str()).context("odd file name")?.to_owned();
         let source = std::fs::read_to_string(&path)?;
@@ -145,14 +148,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         let known = old.family.iter().find(|f| f.name == name);
         let signatures =
             stubs::signatures(&source).with_context(|| format!("kernels/{name}.cu"))?;
-        let texts: Vec<&str> =
-            used.iter().map(|(_, text)| text.as_str()).chain([source.as_str()]).collect();
-        stubs::compare_structures(&signatures, &texts, &structures)
-            .with_context(|| format!("kernels/{name}.cu"))?;
         let mut stub = |family: &Family, ptx: &str| -> anyhow::Result<()> {
             stubs::compare(&family.name, &signatures, ptx)?;
-            let text = stubs::render(family, &signatures, ptx, &structures)?;
-            rust.insert(stubs::folder().join(format!("{}.rs", family.name)), text);
+            let text = stubs::render(family, &signatures, ptx, &declared.structures)?;
+            written.insert(stubs::folder().join(format!("{}.rs", family.name)), text);
             Ok(())
         };
         if !args.check
@@ -218,12 +217,16 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         new.family.push(family);
     }
     let names: BTreeSet<&str> = new.family.iter().map(|f| f.name.as_str()).collect();
-    rust.insert(stubs::folder().with_extension("rs"), stubs::render_index(names.iter().copied()));
+    written
+        .insert(stubs::folder().with_extension("rs"), stubs::render_index(names.iter().copied()));
     std::fs::create_dir_all(stubs::folder())?;
-    for (folder, extension) in [(ptx_folder(), "ptx"), (stubs::folder(), "rs")] {
+    std::fs::create_dir_all(&include)?;
+    let generated = [(ptx_folder(), "ptx"), (stubs::folder(), "rs"), (include, "cuh")];
+    for (folder, extension) in generated {
         for path in files(&folder, extension)? {
             let stem = path.file_stem().and_then(|stem| stem.to_str());
-            if stem.is_some_and(|stem| names.contains(stem)) {
+            let compiled = extension == "ptx" && stem.is_some_and(|stem| names.contains(stem));
+            if compiled || written.contains_key(&path) {
                 continue;
             }
             if args.check {
@@ -233,7 +236,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
             }
         }
     }
-    for (path, text) in &rust {
+    for (path, text) in &written {
         if std::fs::read_to_string(path).is_ok_and(|committed| committed == *text) {
             continue;
         }
@@ -270,9 +273,11 @@ fn sources() -> anyhow::Result<Vec<PathBuf>> {
     files(&crate::root().join("kernels"), "cu")
 }
 
-/// Name and text of every header in `kernels/include`.
-fn read_headers() -> anyhow::Result<BTreeMap<String, String>> {
-    let mut headers = BTreeMap::new();
+/// Name and text of every header in `kernels/include`, and of those that Rust declares.
+fn read_headers(declared: &Declarations) -> anyhow::Result<BTreeMap<String, String>> {
+    let declared = declared.headers.iter();
+    let mut headers: BTreeMap<String, String> =
+        declared.map(|(name, text)| (format!("declared/{name}"), text.clone())).collect();
     for path in files(&crate::root().join("kernels/include"), "cuh")? {
         let name = path.file_name().and_then(|s| s.to_str()).context("odd file name")?;
         headers.insert(name.to_owned(), std::fs::read_to_string(&path)?);

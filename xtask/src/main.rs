@@ -17,6 +17,7 @@ mod conformance;
 mod cross;
 mod fuzz;
 mod gpu_bundle;
+mod headers;
 mod new_op;
 mod nvrtc;
 mod properties;

@@ -354,102 +354,12 @@ fn camel(words: &[&str]) -> String {
     name
 }
 
-/// A structure of kernels' parameters, which is `#[repr(C)]` in a Rust source.
-#[derive(Debug)]
-pub(crate) struct Structure {
-    path: String,
-    /// Names and CUDA types of the fields, but for padding.
-    fields: Vec<(String, String)>,
-}
-
-/// The structures of the Rust sources by their names in CUDA, which have `Sb` for `Raw`.
-pub(crate) fn structures() -> Result<BTreeMap<String, Structure>> {
-    let root = crate::root().join("crates/cuda-kernels/src");
-    let mut found = BTreeMap::new();
-    let mut open = vec![(root, "crate".to_owned())];
-    while let Some((folder, module)) = open.pop() {
-        for entry in std::fs::read_dir(&folder)? {
-            let path = entry?.path();
-            let stem = path.file_stem().and_then(|stem| stem.to_str()).context("odd file name")?;
-            let inner = format!("{module}::{stem}");
-            if path.is_dir() {
-                open.push((path, inner));
-                continue;
-            }
-            let text = std::fs::read_to_string(&path)?;
-            for declaration in text.split("#[repr(C)]\n").skip(1) {
-                let head = declaration.lines().next().unwrap_or_default();
-                let name = head.split("struct ").nth(1).and_then(|rest| rest.split(' ').next());
-                let name = name.with_context(|| format!("{}: `{head}`", path.display()))?;
-                let cuda = format!("Sb{}", name.strip_prefix("Raw").unwrap_or(name));
-                let fields = rust_fields(declaration);
-                found.insert(cuda, Structure { path: format!("{inner}::{name}"), fields });
-            }
-        }
-    }
-    Ok(found)
-}
-
-/// The fields of a Rust structure.
-fn rust_fields(declaration: &str) -> Vec<(String, String)> {
-    let lines = declaration.lines().map(str::trim).skip(1).take_while(|line| *line != "}");
-    let fields = lines.filter_map(|line| line.trim_start_matches("pub(crate) ").split_once(": "));
-    fields
-        .filter(|(name, _)| !name.starts_with("//") && *name != "pad")
-        .map(|(name, ty)| {
-            let ty = ty.trim_end_matches(',');
-            let element = ty.strip_prefix('[').and_then(|ty| ty.split(';').next());
-            let scalar = match element.unwrap_or(ty) {
-                "usize" => "u64",
-                "f32" => "float",
-                "f64" => "double",
-                other => other,
-            };
-            (name.to_owned(), scalar.to_owned() + if element.is_some() { "[]" } else { "" })
-        })
-        .collect()
-}
-
-/// The fields of a CUDA structure, if the text declares it.
-fn cuda_fields(text: &str, structure: &str) -> Option<Vec<(String, String)>> {
-    let (_, rest) = text.split_once(&format!("struct {structure} {{\n"))?;
-    let lines = rest.lines().map(str::trim).take_while(|line| *line != "};");
-    let fields = lines.filter_map(|line| line.strip_suffix(';')?.split_once(' '));
-    let fields = fields.map(|(ty, name)| match name.split_once('[') {
-        Some((name, _)) => (name.to_owned(), format!("{ty}[]")),
-        None => (name.to_owned(), ty.to_owned()),
-    });
-    Some(fields.collect())
-}
-
-/// Fails unless every structure that the kernels take has the same fields in CUDA and in Rust. That
-/// arrays have the same lengths follows from the sizes, which are compared when Rust is compiled.
-pub(crate) fn compare_structures(
-    signatures: &[Signature],
-    texts: &[&str],
-    structures: &BTreeMap<String, Structure>,
-) -> Result<()> {
-    let types = signatures.iter().flat_map(|signature| &signature.parameters);
-    for ty in types.map(|parameter| &parameter.ty).filter(|ty| ty.starts_with("Sb")) {
-        let rust = structures.get(ty).with_context(|| format!("{ty} is not declared in Rust"))?;
-        let cuda = texts.iter().find_map(|text| cuda_fields(text, ty));
-        let cuda = cuda.with_context(|| format!("{ty} is not declared in CUDA"))?;
-        ensure!(
-            rust.fields == cuda,
-            "{} has the fields {:?} and {ty} the fields {cuda:?}",
-            rust.path,
-            rust.fields
-        );
-    }
-    Ok(())
-}
-
 /// The Rust source of a family's stubs.
 pub(crate) fn render(
     family: &Family,
     signatures: &[Signature],
     ptx: &str,
-    structures: &BTreeMap<String, Structure>,
+    structures: &BTreeMap<String, String>,
 ) -> Result<String> {
     let name = &family.name;
     let compiled = ptx_parameters(ptx)?;
@@ -486,7 +396,7 @@ pub(crate) fn render(
                         let path = structures.get(structure).with_context(|| {
                             format!("kernels/{name}.cu: {structure} is not declared in Rust")
                         })?;
-                        let (module, structure) = path.path.rsplit_once("::").context("a path")?;
+                        let (module, structure) = path.rsplit_once("::").context("a path")?;
                         used.entry(module.to_owned()).or_default().insert(structure.to_owned());
                         if let Compiled::Bytes(bytes) = compiled[stub.entries[0].1][place] {
                             sizes.insert(structure.to_owned(), bytes);
@@ -612,21 +522,6 @@ mod tests {
         assert_eq!(stubs.len(), 2);
         assert_eq!((stubs[0].name.as_str(), stubs[0].bounds()), ("Pad", vec!["Word"]));
         assert_eq!(stubs[0].parameters[3], (Mode::Value, "value", Type::Generic(0)));
-    }
-
-    #[test]
-    fn structures_that_differ_are_refused() {
-        let rust = "pub(crate) struct RawPad {\n    /// Planes.\n    planes: usize,\n    \
-                    input: [u32; 3],\n    pad: u32,\n}\n";
-        let fields = rust_fields(rust);
-        let structures =
-            BTreeMap::from([("SbPad".to_owned(), Structure { path: String::new(), fields })]);
-        let signatures = signatures(SOURCE).unwrap();
-        let check = |cuda| compare_structures(&signatures, &[cuda], &structures);
-        assert!(check("struct SbPad {\n    u64 planes;\n    u32 input[3];\n};\n").is_ok());
-        assert!(check("struct SbPad {\n    u32 input[3];\n    u64 planes;\n};\n").is_err());
-        assert!(check("struct SbPad {\n    u64 planes;\n    i32 input[3];\n};\n").is_err());
-        assert!(check("").is_err());
     }
 
     #[test]

@@ -272,12 +272,13 @@ fn padded(op: &'static str, padding: &[usize], dims: usize) -> Result<[u32; 3]> 
     Ok(found)
 }
 
-/// `SbConv` of the kernels.
+/// A convolution of three dimensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct RawConv {
     pub(crate) batch: usize,
     pub(crate) groups: u32,
+    /// Channels of a group.
     pub(crate) inputs: u32,
     pub(crate) outputs: u32,
     pub(crate) input: [u32; 3],

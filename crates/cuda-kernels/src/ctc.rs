@@ -232,13 +232,14 @@ impl<T> Batch<'_, T> {
     }
 }
 
-/// `SbCtc` of the kernels.
+/// Log-probabilities of sequences, and what marks no class.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct RawCtc {
     steps: usize,
     n: usize,
     classes: usize,
+    /// Of the longest sequence.
     states: usize,
     blank: usize,
 }

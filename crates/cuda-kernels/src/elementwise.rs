@@ -470,7 +470,8 @@ fn checked_strides(
     Ok(found)
 }
 
-/// `SbPair` of the kernels.
+/// How to walk two operands: rank 0 if both are dense in the result's shape, else the result's
+/// shape and each operand's strides, 0 along repeated dimensions.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct RawPair {
@@ -483,7 +484,7 @@ pub(crate) struct RawPair {
     offset_b: i64,
 }
 
-/// `SbView` of the kernels.
+/// Any strided view.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct RawView {

@@ -430,7 +430,8 @@ fn check_weights<T>(
     }
 }
 
-/// `SbBags` of the kernels.
+/// `rows` is the table's height, `starts` has one entry more than there are bags, and keys are -1
+/// for places that belong to no bag.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct RawBags {

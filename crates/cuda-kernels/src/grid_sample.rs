@@ -154,18 +154,20 @@ impl<T: Float> Taps<T> {
     }
 }
 
-/// `SbGrid` of the kernels.
+/// What is sampled, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct RawGrid {
     batch: usize,
     channels: usize,
     points: usize,
+    /// Depth, height, width; the depth of an image is 1.
     input: [u32; 3],
     dims: u32,
     mode: u32,
     padding: u32,
     align_corners: u32,
+    /// Taps per point: 1, 2 or 4 to the power of the dimensions.
     taps: u32,
 }
 

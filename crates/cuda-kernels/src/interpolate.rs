@@ -135,7 +135,8 @@ impl<T: Float> Table<T> {
     }
 }
 
-/// `SbTaps` of the kernels.
+/// Three dimensions. Row `i` of dimension `d` has taps `starts[base[d] + i]` to
+/// `starts[base[d] + i + 1]`.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct RawTaps {

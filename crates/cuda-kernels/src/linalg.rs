@@ -190,12 +190,13 @@ fn refuse_broken<T: Float>(
     ))
 }
 
-/// `SbMatrix` of the kernels.
+/// A matrix to decompose.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct RawMatrix {
     m: usize,
     n: usize,
+    /// Columns of Q, or singular values.
     k: usize,
 }
 

@@ -262,7 +262,7 @@ fn classes(op: &'static str, [outer, n, inner]: [usize; 3]) -> Result<(RawClasse
     Ok((raw, product(op, &[outer, n, inner])?, rows))
 }
 
-/// `SbClasses` of the kernels.
+/// A tensor `[outer, n, inner]`, the classes along `n`.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct RawClasses {
@@ -271,7 +271,7 @@ pub(crate) struct RawClasses {
     inner: usize,
 }
 
-/// `SbTargets` of the kernels.
+/// Targets `[outer, inner]` of log-probabilities `[outer, classes, inner]`.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct RawTargets {
@@ -279,5 +279,6 @@ pub(crate) struct RawTargets {
     classes: usize,
     inner: usize,
     ignore: i64,
+    /// Whether the weights are used; all are 1 otherwise.
     weighted: usize,
 }

@@ -235,7 +235,7 @@ impl<T> Matrix<'_, T> {
     }
 }
 
-/// `SbMatmul` of the kernels.
+/// Strides in elements; batch b of the result uses a_offset[b] and b_offset[b].
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct RawMatmul {

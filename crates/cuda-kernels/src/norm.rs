@@ -270,7 +270,7 @@ impl Batch {
     }
 }
 
-/// `SbBatch` of the kernels.
+/// `[n, channels, spatial]`.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct RawBatch {

@@ -64,7 +64,7 @@ pub fn pad_grad<T: Float>(
     Ok(out)
 }
 
-/// `SbPad` of the kernels.
+/// Planes and what is put before them, negative where it is cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct RawPad {

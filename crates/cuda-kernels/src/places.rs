@@ -91,7 +91,8 @@ pub fn joined_places<I: std::ops::Deref<Target = Buffer<i64>>>(
     Ok(keys)
 }
 
-/// `SbPart` of the kernels.
+/// Places of an index per element that covers a part of a tensor: the index's shape, and the
+/// tensor's strides with 0 along the indexed dimension, whose own stride is `step`.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct RawPart {

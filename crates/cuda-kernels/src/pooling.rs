@@ -246,7 +246,7 @@ pub(crate) fn sizes(
     Ok(found)
 }
 
-/// `SbPool` of the kernels.
+/// Windows of three dimensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct RawPool {
@@ -257,7 +257,9 @@ pub(crate) struct RawPool {
     stride: [u32; 3],
     padding: [u32; 3],
     dilation: [u32; 3],
+    /// Whether padding counts in the divisor of an average.
     include_pad: u32,
+    /// Not 0: a divisor for every window.
     fixed: i32,
 }
 

@@ -264,7 +264,7 @@ fn below(op: &'static str, p: f64) -> Result<(u32, u32)> {
     Ok((bound.wrapping_sub(1) as u32, u32::from(bound > 0)))
 }
 
-/// `SbDraw` of the kernels.
+/// The address of a draw.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct RawDraw {

@@ -106,6 +106,7 @@ fn products<T: Float>(
 
 /// A reduction of integers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
 pub enum Integers {
     /// The sum, which wraps around; 0 for no elements.
     Sum,
@@ -403,13 +404,14 @@ pub(crate) fn grid(op: &'static str, blocks: usize) -> Result<u32> {
     })
 }
 
-/// `SbReduce` of the kernels.
+/// `outer x n x inner`, reduced over `n`.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct RawReduce {
     outer: usize,
     n: usize,
     inner: usize,
+    /// Blocks of the tree along n.
     blocks: usize,
 }
 

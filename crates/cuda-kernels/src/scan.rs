@@ -295,7 +295,7 @@ fn output<T: Float>(
     device.uninitialised(op, elements)
 }
 
-/// `SbLogState` of the kernels: `s * exp(m)`.
+/// `s * exp(m)`
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct RawLogState {
@@ -303,7 +303,7 @@ pub(crate) struct RawLogState {
     s: f64,
 }
 
-/// `SbBest` of the kernels: an extremum and where it is.
+/// The best so far, and its index; -1 is none.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct RawBest {
@@ -311,7 +311,7 @@ pub(crate) struct RawBest {
     at: i64,
 }
 
-/// `SbScan` of the kernels.
+/// Lines to scan, their tiles, and what with.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct RawScan {

@@ -62,7 +62,8 @@ impl Rows {
     }
 }
 
-/// `SbRows` of the kernels.
+/// Tensors seen along one dimension: `outer` slabs of `size` (or, in the source, `n`) rows of
+/// `inner` elements.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct RawRows {

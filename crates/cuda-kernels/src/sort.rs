@@ -357,7 +357,7 @@ fn short_enough(op: &'static str, n: usize) -> Result<()> {
     Err(CudaError::invalid(op, format!("{n} is more than 2^32 - 2 elements")))
 }
 
-/// `SbSort` of the kernels.
+/// `n` candidates of each line, out of `source` elements: all of them, or those that `picks` names.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct RawSort {
@@ -365,13 +365,14 @@ pub(crate) struct RawSort {
     n: usize,
     source: usize,
     inner: usize,
+    /// Tiles of a line, and lines of a tile; one of the two is 1.
     tiles: usize,
     per_tile: usize,
     descending: u32,
     picked: u32,
 }
 
-/// `SbTake` of the kernels.
+/// `k` elements of each line from sorted place `first` on, whose lines are `stride` long.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct RawTake {

@@ -156,7 +156,7 @@ impl Elements<'_> {
     }
 }
 
-/// `SbSparse` of the kernels.
+/// A sparse matrix times a dense one.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct RawSparse {
@@ -164,5 +164,6 @@ pub(crate) struct RawSparse {
     rows: usize,
     columns: usize,
     width: usize,
+    /// Columns from whose multiples blocks are counted.
     period: usize,
 }

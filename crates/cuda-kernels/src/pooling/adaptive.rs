@@ -118,7 +118,7 @@ pub fn fractional_max_pool<T: Float>(
     Ok((out, indices))
 }
 
-/// `SbAdaptive` of the kernels.
+/// Planes that are pooled to a given size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct RawAdaptive {
@@ -137,7 +137,7 @@ impl RawAdaptive {
     }
 }
 
-/// `SbFractional` of the kernels.
+/// Planes that are pooled at drawn places.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct RawFractional {
@@ -145,5 +145,6 @@ pub(crate) struct RawFractional {
     input: [u32; 3],
     output: [u32; 3],
     kernel: [u32; 3],
+    /// Dimensions that are pooled, 2 or 3: the last of the three.
     dims: u32,
 }

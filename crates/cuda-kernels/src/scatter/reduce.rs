@@ -11,6 +11,7 @@ use crate::segments::Segments;
 
 /// How [`scatter_reduce`] combines the elements that go to one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
 pub enum ScatterReduce {
     /// The exact sum, rounded once; of f64, the sum in ascending source order.
     Sum,

@@ -1,0 +1,13 @@
+// Written by `cargo xtask build-kernels` from the Rust declarations. Do not edit.
+
+#pragma once
+
+// A sparse matrix times a dense one.
+struct SbSparse {
+    u64 elements;
+    u64 rows;
+    u64 columns;
+    u64 width;
+    // Columns from whose multiples blocks are counted.
+    u64 period;
+};
