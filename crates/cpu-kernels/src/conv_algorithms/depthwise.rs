@@ -1,19 +1,30 @@
 //! Convolutions of one channel at a time.
 
+use std::ops::Range;
+
 use samebits_numerics::memory::{self, OutOfMemory};
 use samebits_numerics::simd;
 
 use super::direct::{Layout, Task};
 use super::shape::{Gather, buffer};
 use crate::conv::{Geometry, WEIGHT_BLOCK, volume};
+use crate::float::Float;
+use crate::matmul::K_BLOCK;
 use crate::parallel;
 use samebits_numerics::nan::canonical;
 
 /// Channels that the weight gradient forms together.
-const LANES: usize = 64;
+const LANES: usize = 16;
 
-/// Forms every element of `target`: as [`direct`](super::direct) does, but with a copy of one
-/// channel only, which stays in the cache.
+/// Taps of a kernel row that the weight gradient forms together: they share what they read.
+const TAPS: usize = 3;
+
+/// Positions of a row below which they are not formed from the source itself.
+const NARROW: usize = 16;
+
+/// Forms every element of `target`: from rows of the source itself where all taps of many
+/// neighbours meet some, else as [`direct`](super::direct) does, but with a copy of one channel
+/// only, which stays in the cache.
 pub(super) fn run(
     gather: &Gather,
     source: &[f32],
@@ -22,6 +33,16 @@ pub(super) fn run(
 ) -> Result<(), OutOfMemory> {
     if target.is_empty() {
         return Ok(());
+    }
+    if let Some(inside) = straight(gather) {
+        return parallel::chunks_mut(target, volume(gather.target))
+            .zip(parallel::chunks(source, volume(gather.source)))
+            .enumerate()
+            .try_for_each(|(plane, (target, source))| {
+                let weights = &weights[plane % gather.groups * gather.weight_group..];
+                let inside = inside.clone();
+                simd::dispatch(Straight { gather, inside, source, weights, target })
+            });
     }
     let layout = Layout::new(gather);
     parallel::chunks_mut(target, volume(gather.target))
@@ -36,6 +57,103 @@ pub(super) fn run(
                 task.run(1, target)
             },
         )
+}
+
+/// Positions of a target row that all taps of a kernel row meet, if these read neighbours for
+/// neighbours and the sum is a single block of the contract.
+fn straight(gather: &Gather) -> Option<Range<usize>> {
+    let neighbours = gather.step[2] == 1 && gather.divisor[2] == 1;
+    if !neighbours || gather.taps() > K_BLOCK {
+        return None;
+    }
+    let meets = |&t: &usize| (0..gather.kernel[2]).all(|tap| gather.at(2, t, tap).is_some());
+    let first = (0..gather.target[2]).find(meets)?;
+    let last = (0..gather.target[2]).rfind(meets)?;
+    (last - first + 1 >= NARROW).then_some(first..last + 1)
+}
+
+/// A channel of one image.
+struct Straight<'a> {
+    gather: &'a Gather,
+    /// Positions of a row that all taps of a kernel row meet.
+    inside: Range<usize>,
+    source: &'a [f32],
+    weights: &'a [f32],
+    target: &'a mut [f32],
+}
+
+/// A row of the source under a row of the kernel.
+struct Line<'a> {
+    weights: &'a [f32],
+    source: &'a [f32],
+}
+
+impl simd::Kernel for Straight<'_> {
+    type Output = Result<(), OutOfMemory>;
+
+    #[inline(always)]
+    fn run(self) -> Result<(), OutOfMemory> {
+        let Straight { gather, inside, source, weights, target } = self;
+        let [_, height, width] = gather.target;
+        let [kernel_z, kernel_y, kernel_x] = gather.kernel;
+        let mut lines = memory::with_capacity(kernel_z * kernel_y)?;
+        for (row, out) in target.chunks_exact_mut(width).enumerate() {
+            lines.clear();
+            for tap in 0..kernel_z * kernel_y {
+                let from_z = gather.at(0, row / height, tap / kernel_y);
+                let from_y = gather.at(1, row % height, tap % kernel_y);
+                let (Some(z), Some(y)) = (from_z, from_y) else { continue };
+                let from = (z * gather.source[1] + y) * gather.source[2];
+                lines.push(Line {
+                    weights: &weights[tap * kernel_x..][..kernel_x],
+                    source: &source[from..][..gather.source[2]],
+                });
+            }
+            for t in (0..inside.start).chain(inside.end..width) {
+                let mut sum = 0.0f32;
+                for line in &lines {
+                    for (tap, weight) in line.weights.iter().enumerate() {
+                        if let Some(at) = gather.at(2, t, tap) {
+                            sum = weight.mul_add(line.source[at], sum);
+                        }
+                    }
+                }
+                out[t] = canonical(sum);
+            }
+            let out = &mut out[inside.clone()];
+            match out.len() {
+                64.. => neighbours::<64>(gather, &lines, inside.start, out),
+                32.. => neighbours::<32>(gather, &lines, inside.start, out),
+                _ => neighbours::<NARROW>(gather, &lines, inside.start, out),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Forms positions of a row from `start` on, `L` or more, that all taps meet.
+#[inline(always)]
+fn neighbours<const L: usize>(gather: &Gather, lines: &[Line<'_>], start: usize, out: &mut [f32]) {
+    let begin = start as isize + gather.shift[2];
+    for i in 0..out.len().div_ceil(L) {
+        // The last ones overlap those before, and are the same again.
+        let from = (i * L).min(out.len() - L);
+        let mut sums = [0.0f32; L];
+        for line in lines {
+            let mut at = begin + from as isize;
+            for weight in line.weights {
+                let x: &[f32; L] =
+                    line.source[at as usize..][..L].try_into().expect("of this length");
+                for l in 0..L {
+                    sums[l] = weight.mul_add(x[l], sums[l]);
+                }
+                at += gather.reach[2];
+            }
+        }
+        for (out, &sum) in out[from..from + L].iter_mut().zip(&sums) {
+            *out = canonical(sum);
+        }
+    }
 }
 
 /// The weight gradient in the order of the contract, with channels in the lanes.
@@ -94,15 +212,18 @@ impl simd::Kernel for Weights<'_> {
         let channels = out.len() / taps;
         let (inputs, positions) = (volume(s.input), volume(s.output));
         let [_, height, width] = s.output;
-        // Which positions of a row meet a tap of a kernel row, and the first one's source.
         let span = |tap: usize| {
             let inside = |&t: &usize| gather.at(2, t, tap).is_some();
             match ((0..width).find(inside), (0..width).rfind(inside)) {
-                (Some(a), Some(b)) => (a, b + 1, gather.at(2, a, tap).unwrap_or(0)),
-                _ => (0, 0, 0),
+                (Some(first), Some(last)) => Span {
+                    begin: first,
+                    end: last + 1,
+                    source: gather.at(2, first, tap).unwrap_or(0),
+                },
+                _ => Span { begin: 0, end: 0, source: 0 },
             }
         };
-        let spans: Vec<(usize, usize, usize)> = (0..s.kernel[2]).map(span).collect();
+        let spans: Vec<Span> = (0..s.kernel[2]).map(span).collect();
         for image in 0..s.batch {
             let plane = image * s.groups + first;
             spread(&input[plane * inputs..][..channels * inputs], x);
@@ -116,26 +237,22 @@ impl simd::Kernel for Weights<'_> {
                 // To the end of the row or of the block.
                 let (row, from) = (at / width, at % width);
                 let to = width.min(from + WEIGHT_BLOCK - k % WEIGHT_BLOCK);
-                for (tap, sums) in sums.iter_mut().enumerate() {
-                    let [tap_z, tap_y, tap_x] = gather.tap(tap);
-                    let z = gather.at(0, row / height, tap_z);
-                    let y = gather.at(1, row % height, tap_y);
+                let g = &g[row * width..][..width];
+                for (tap, sums) in sums.chunks_exact_mut(s.kernel[2]).enumerate() {
+                    let z = gather.at(0, row / height, tap / s.kernel[1]);
+                    let y = gather.at(1, row % height, tap % s.kernel[1]);
                     let (Some(z), Some(y)) = (z, y) else { continue };
-                    let (begin, end, source) = spans[tap_x];
-                    let (a, b) = (from.max(begin), to.min(end));
-                    if a >= b {
-                        continue;
+                    let x = &x[(z * s.input[1] + y) * s.input[2]..][..s.input[2]];
+                    let line = Row { x, g, stride: s.stride[2] };
+                    let mut sums = sums.chunks_exact_mut(TAPS);
+                    let mut spans = spans.chunks_exact(TAPS);
+                    for (sums, spans) in (&mut sums).zip(&mut spans) {
+                        let sums = sums.try_into().expect("a chunk is TAPS long");
+                        line.add_together(sums, spans, from, to);
                     }
-                    let source =
-                        (z * s.input[1] + y) * s.input[2] + source + (a - begin) * s.stride[2];
-                    let x = x[source..].iter().step_by(s.stride[2]);
-                    let mut sum = *sums;
-                    for (x, g) in x.zip(&g[row * width + a..row * width + b]) {
-                        for l in 0..LANES {
-                            sum[l] = x[l].mul_add(g[l], sum[l]);
-                        }
+                    for (sum, span) in sums.into_remainder().iter_mut().zip(spans.remainder()) {
+                        line.add(sum, span, from, to);
                     }
-                    *sums = sum;
                 }
                 at += to - from;
             }
@@ -151,6 +268,75 @@ impl simd::Kernel for Weights<'_> {
     }
 }
 
+/// Which positions of a row meet a tap of a kernel row, and the first one's source.
+struct Span {
+    begin: usize,
+    end: usize,
+    source: usize,
+}
+
+/// A row of the input and one of the gradient.
+struct Row<'a> {
+    x: &'a [[f32; LANES]],
+    g: &'a [[f32; LANES]],
+    stride: usize,
+}
+
+impl Row<'_> {
+    /// Adds the products of positions `from..to` to the sums of several taps.
+    #[inline(always)]
+    fn add_together(
+        &self,
+        sums: &mut [[f32; LANES]; TAPS],
+        spans: &[Span],
+        from: usize,
+        to: usize,
+    ) {
+        let begin = spans.iter().fold(from, |begin, span| begin.max(span.begin));
+        let end = spans.iter().fold(to, |end, span| end.min(span.end)).max(begin);
+        for (sum, span) in sums.iter_mut().zip(spans) {
+            self.add(sum, span, from, to.min(begin));
+        }
+        if begin < end {
+            let count = (end - begin - 1) * self.stride + 1;
+            let x: [&[[f32; LANES]]; TAPS] = std::array::from_fn(|tap| {
+                let span = &spans[tap];
+                &self.x[span.source + (begin - span.begin) * self.stride..][..count]
+            });
+            let mut together = *sums;
+            for (i, g) in self.g[begin..end].iter().enumerate() {
+                for tap in 0..TAPS {
+                    let x = &x[tap][i * self.stride];
+                    for l in 0..LANES {
+                        together[tap][l] = x[l].mul_add(g[l], together[tap][l]);
+                    }
+                }
+            }
+            *sums = together;
+        }
+        for (sum, span) in sums.iter_mut().zip(spans) {
+            self.add(sum, span, from.max(end), to);
+        }
+    }
+
+    /// Adds the products of positions `from..to` to the sum of one tap.
+    #[inline(always)]
+    fn add(&self, sum: &mut [f32; LANES], span: &Span, from: usize, to: usize) {
+        let (begin, end) = (from.max(span.begin), to.min(span.end));
+        if begin >= end {
+            return;
+        }
+        let x = self.x[span.source + (begin - span.begin) * self.stride..].iter();
+        let mut sums = *sum;
+        for (x, g) in x.step_by(self.stride).zip(&self.g[begin..end]) {
+            for l in 0..LANES {
+                sums[l] = x[l].mul_add(g[l], sums[l]);
+            }
+        }
+        *sum = sums;
+    }
+}
+
 /// Adds the sums of the block before `block` to the totals, and begins anew.
 #[inline(always)]
 fn flush(block: usize, sums: &mut [[f32; LANES]], totals: &mut [[f32; LANES]]) {
@@ -163,16 +349,8 @@ fn flush(block: usize, sums: &mut [[f32; LANES]], totals: &mut [[f32; LANES]]) {
 }
 
 /// Planes of channels to positions of lanes.
-#[inline(always)]
 fn spread(planes: &[f32], to: &mut [[f32; LANES]]) {
     let count = to.len();
-    // A few positions at a time, so that what is written stays in the cache.
-    for from in (0..count).step_by(16) {
-        let until = (from + 16).min(count);
-        for (lane, plane) in planes.chunks_exact(count.max(1)).enumerate() {
-            for (to, &value) in to[from..until].iter_mut().zip(&plane[from..until]) {
-                to[lane] = value;
-            }
-        }
-    }
+    let channels = planes.len().checked_div(count).unwrap_or(0);
+    f32::transpose(planes, count, (channels, count), to.as_flattened_mut(), LANES);
 }
