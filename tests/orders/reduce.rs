@@ -88,6 +88,21 @@ fn sums_and_means() {
     }
 }
 
+/// Many wide rows have a loop of their own, with the bits that each column has alone.
+#[test]
+fn sums_of_wide_columns() {
+    for n in [600, 2 * BLOCK + 98] {
+        let x = f::randn_with(&[n, 300], &mut samebits::Generator::new(n as u64)).unwrap();
+        // Sums of f64 are not rounded once more, which would hide their order.
+        let x = x.to(DType::F64).unwrap().square().unwrap();
+        let sums = f::sum(&x, [0], false).unwrap().to_vec::<f64>().unwrap();
+        for column in (0..300).step_by(13) {
+            let alone = f::narrow(&x, 1, column, 1).unwrap().to_vec::<f64>().unwrap();
+            assert_eq!(sums[column], sum(&alone), "column {column} of {n} rows");
+        }
+    }
+}
+
 #[test]
 fn gradients_of_a_bias() {
     for dtype in FLOATS {

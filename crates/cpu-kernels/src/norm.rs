@@ -6,11 +6,12 @@
 //! elements they are taken over, and are rounded to the element type once; what is done to each
 //! element afterwards is written at each function.
 
-use samebits_numerics::reduce::{self, Accumulator};
+use samebits_numerics::reduce::{self, Accumulator, BLOCK, LANES};
 use samebits_numerics::simd::{self, Kernel};
 
 use crate::error::{Result, expect_len, expect_size};
 use crate::float::Float;
+use crate::reduce::column_totals;
 use crate::{memory, parallel};
 use samebits_numerics::fpenv;
 
@@ -211,77 +212,51 @@ pub fn layer_norm_backward<T: Float>(
     expect_size(LAYER, "x", x.len(), &[mean.len(), width])?;
     expect_len(LAYER, "grad", grad.len(), x.len())?;
     expect_len(LAYER, "grad_x", grad_x.len(), x.len())?;
-    if width == 0 {
-        return Ok((Vec::new(), Vec::new()));
+    let zeros = || memory::filled(LAYER, width, T::ZERO);
+    if x.is_empty() {
+        return Ok((zeros()?, zeros()?));
     }
-    parallel::try_rows(width, grad_x, |start, piece| {
-        let mut scaled = memory::filled(LAYER, width, T::ZERO)?;
-        let mut products = memory::zeroed(LAYER, width)?;
-        for (i, out) in piece.chunks_exact_mut(width).enumerate() {
-            let row = start / width + i;
-            let range = row * width..(row + 1) * width;
-            let (grad, x) = (&grad[range.clone()], &x[range]);
-            let (mean, rstd) = (mean[row], rstd[row]);
-            let (scaled, products) = (&mut *scaled, &mut *products);
-            simd::dispatch(RowGradient { grad, x, weight, mean, rstd, out, scaled, products });
-        }
-        Ok(())
-    })?;
-    let (rows, tiles) = (mean.len(), width.div_ceil(TILE));
-    let blocks = reduce::blocks(rows);
-    let partials = parallel::try_each(LAYER, blocks * tiles, x.len(), |piece| {
-        let (block, first) = (piece / tiles, piece % tiles * TILE);
-        let rows = block * reduce::BLOCK..((block + 1) * reduce::BLOCK).min(rows);
-        Ok(simd::dispatch(ColumnGradients { grad, x, width, rows, first, mean, rstd }))
-    })?;
-    let total = |of: usize| -> Result<Vec<T>> {
-        let mut by_block = memory::with_capacity(LAYER, partials.len() * TILE)?;
-        partials.iter().for_each(|sums: &[[f64; TILE]; 2]| by_block.extend(sums[of]));
-        // The last tile can be wider than what is left of a row.
-        let mut sums = memory::zeroed(LAYER, tiles * TILE)?;
-        reduce::combine_columns(&by_block, tiles * TILE, &mut sums);
-        rounded(LAYER, sums[..width].iter().copied())
-    };
-    Ok((total(0)?, total(1)?))
-}
-
-/// Columns that are summed together: a cache line of f32 from each row.
-const TILE: usize = 16;
-
-/// The sums of `g · h` and of `g` over one block of rows, for a tile of columns.
-struct ColumnGradients<'a, T> {
-    grad: &'a [T],
-    x: &'a [T],
-    width: usize,
-    rows: std::ops::Range<usize>,
-    first: usize,
-    mean: &'a [T],
-    rstd: &'a [T],
-}
-
-impl<T: Float> Kernel for ColumnGradients<'_, T> {
-    type Output = [[f64; TILE]; 2];
-    #[inline(always)]
-    fn run(self) -> [[f64; TILE]; 2] {
-        let count = TILE.min(self.width - self.first);
-        let mut products = vec![0.0f64; self.rows.len() * TILE];
-        let mut grads = vec![0.0f64; self.rows.len() * TILE];
-        let tiles = products.chunks_exact_mut(TILE).zip(grads.chunks_exact_mut(TILE));
-        for (row, (products, grads)) in self.rows.zip(tiles) {
-            let start = row * self.width + self.first;
-            let (mean, rstd) = (self.mean[row], self.rstd[row]);
-            let pairs = self.grad[start..][..count].iter().zip(&self.x[start..][..count]);
-            for ((product, wide), (&grad, &x)) in products.iter_mut().zip(grads).zip(pairs) {
-                let normal = (x - mean) * rstd;
-                *wide = grad.into();
-                *product = *wide * normal.into();
+    // Rows that meet in a lane of the tree go together: what their weight and bias gradients are
+    // added to stays in a cache, and each row for all that is computed from it.
+    let count = mean.len();
+    let per_block = LANES.min(count);
+    let lanes = reduce::blocks(count) * per_block;
+    let mut rows = memory::with_capacity(LAYER, lanes)?;
+    for _ in 0..lanes {
+        let capacity = count.div_ceil(per_block).min(BLOCK / LANES);
+        rows.push(memory::with_capacity(LAYER, capacity)?);
+    }
+    for (row, out) in grad_x.chunks_exact_mut(width).enumerate() {
+        rows[row / BLOCK * per_block + row % LANES].push((row, out));
+    }
+    let mut sums = memory::zeroed(LAYER, memory::volume(LAYER, &[lanes, 2, width])?)?;
+    let at_least = if x.len() <= parallel::CHUNK { lanes } else { 1 };
+    parallel::chunks_mut(&mut sums, 2 * width)
+        .zip(parallel::chunks_mut(&mut rows, 1))
+        .at_least(at_least)
+        .try_for_each_with(zeros, |scaled, (sums, rows)| {
+            let (grad_weight, grad_bias) = sums.split_at_mut(width);
+            for (row, out) in rows.iter_mut().flatten() {
+                let range = *row * width..(*row + 1) * width;
+                simd::dispatch(RowGradient {
+                    grad: &grad[range.clone()],
+                    x: &x[range],
+                    weight,
+                    mean: mean[*row],
+                    rstd: rstd[*row],
+                    out,
+                    grad_weight,
+                    grad_bias,
+                    scaled,
+                });
             }
-        }
-        let mut sums = [[0.0; TILE]; 2];
-        reduce::column_partials(&products, TILE, 0, |x| x, &mut sums[0]);
-        reduce::column_partials(&grads, TILE, 0, |x| x, &mut sums[1]);
-        sums
-    }
+            Ok(())
+        })?;
+    let mut totals = memory::zeroed(LAYER, 2 * width)?;
+    column_totals(LAYER, &sums, per_block, 2 * width, &mut totals)?;
+    let (grad_weight, grad_bias) = totals.split_at(width);
+    let rounded = |totals: &[f64]| rounded(LAYER, totals.iter().copied());
+    Ok((rounded(grad_weight)?, rounded(grad_bias)?))
 }
 
 struct ChannelStatistics<'a, T> {
@@ -416,9 +391,11 @@ struct RowGradient<'a, T> {
     mean: T,
     rstd: T,
     out: &'a mut [T],
+    /// The lane's sums of `g · h` and of `g` so far.
+    grad_weight: &'a mut [f64],
+    grad_bias: &'a mut [f64],
     /// Scratch memory for a row.
     scaled: &'a mut [T],
-    products: &'a mut [f64],
 }
 
 impl<T: Float> Kernel for RowGradient<'_, T> {
@@ -426,14 +403,19 @@ impl<T: Float> Kernel for RowGradient<'_, T> {
     #[inline(always)]
     fn run(self) {
         let width = self.x.len();
-        let (scaled, products) = (&mut self.scaled[..width], &mut self.products[..width]);
+        let normal = |x: T| (x - self.mean) * self.rstd;
+        let (grad, weight, scaled) =
+            (&self.grad[..width], &self.weight[..width], &mut self.scaled[..width]);
+        let (grad_weight, grad_bias) =
+            (&mut self.grad_weight[..width], &mut self.grad_bias[..width]);
         for i in 0..width {
-            scaled[i] = self.grad[i] * self.weight[i];
-            let normal = (self.x[i] - self.mean) * self.rstd;
-            products[i] = scaled[i].into() * normal.into();
+            scaled[i] = grad[i] * weight[i];
+            let wide: f64 = grad[i].into();
+            grad_weight[i] += wide * normal(self.x[i]).into();
+            grad_bias[i] += wide;
         }
         let sum = reduce::sum_of(scaled, |x| x.into());
-        let dot = reduce::sum_of(products, |x| x);
+        let dot = reduce::dot_of(scaled, self.x, |g, x| g.into() * normal(x).into());
         InputGradient {
             grad: scaled,
             x: self.x,

@@ -10,7 +10,7 @@ mod rows;
 
 use samebits_numerics::fpenv;
 use samebits_numerics::math::f64 as math;
-use samebits_numerics::reduce::{Accumulator, BLOCK, combine, combine_columns};
+use samebits_numerics::reduce::{Accumulator, BLOCK, LANES, combine, combine_columns};
 use samebits_numerics::simd;
 use samebits_tensor_core::ops::ReduceKind;
 
@@ -19,7 +19,7 @@ use crate::float::Float;
 use crate::memory;
 use crate::parallel::{self, CHUNK, chunks, chunks_mut};
 
-use kernels::{ColumnBlock, Columns, Extremes, Integers, Logarithms, Places, Products, Sums};
+use kernels::{ColumnBlock, Columns, Extremes, Integers, Lane, Logarithms, Places, Products, Sums};
 pub(crate) use rows::{Rows, Walk};
 
 /// `out[i] = Σ x[i · n ..][..n]`, rounded once.
@@ -69,19 +69,51 @@ pub fn sum_columns<T: Float>(x: &[T], n: usize, inner: usize, out: &mut [f64]) -
                 simd::dispatch(Columns { slab, inner, out });
                 continue;
             }
-            let mut partials = memory::zeroed(OP, n.div_ceil(BLOCK) * inner)?;
-            // Wide pieces read longer stretches of memory, narrow ones leave something for everyone.
-            let width = if partials.len() < 16 * 256 { 64 } else { 256 };
-            let blocks = chunks_mut(&mut partials, inner).zip(chunks(slab, BLOCK * inner));
-            blocks.for_each(|(partial, block)| {
-                chunks_mut(partial, width).enumerate().for_each(|(i, out)| {
-                    simd::dispatch(ColumnBlock { block, inner, first: i * width, out });
-                });
-            });
-            combine_columns(&partials, inner, out);
+            if n < LANED_ROWS || inner < LANED_COLUMNS {
+                column_totals(OP, slab, BLOCK, inner, out)?;
+                continue;
+            }
+            // Long stretches of the rows of one lane, added to what stays in a cache.
+            let mut lanes = memory::zeroed(OP, n.div_ceil(BLOCK) * LANES * inner)?;
+            chunks_mut(&mut lanes, LANES * inner).zip(chunks(slab, BLOCK * inner)).for_each(
+                |(lanes, block)| {
+                    chunks_mut(lanes, inner).enumerate().for_each(|(lane, out)| {
+                        simd::dispatch(Lane { block, inner, lane, out });
+                    });
+                },
+            );
+            column_totals(OP, &lanes, LANES, inner, out)?;
         }
         Ok(())
     })
+}
+
+/// Rows from which on the lanes of [`sum_columns`] are small beside what they sum.
+const LANED_ROWS: usize = 512;
+
+/// Columns from which on a row of them is worth walking alone.
+const LANED_COLUMNS: usize = 256;
+
+/// The sum of each column of `x`, rows of `width` elements of which each block of the tree has
+/// `per_block`: all its rows, or what its lanes add up to.
+pub(crate) fn column_totals<T: Float>(
+    op: &'static str,
+    x: &[T],
+    per_block: usize,
+    width: usize,
+    out: &mut [f64],
+) -> Result<()> {
+    let mut partials = memory::zeroed(op, x.len().div_ceil(per_block * width) * width)?;
+    // Wide pieces read longer stretches of memory, narrow ones leave something for everyone.
+    let columns = if partials.len() < 16 * 256 { 64 } else { 256 };
+    let blocks = chunks_mut(&mut partials, width).zip(chunks(x, per_block * width));
+    blocks.for_each(|(partial, block)| {
+        chunks_mut(partial, columns).enumerate().for_each(|(i, out)| {
+            simd::dispatch(ColumnBlock { block, inner: width, first: i * columns, out });
+        });
+    });
+    combine_columns(&partials, width, out);
+    Ok(())
 }
 
 /// The product of each row in f64, over the tree of [`samebits_numerics::reduce`] with `*` in the

@@ -2,7 +2,7 @@
 
 use samebits_numerics::extrema::{self, Ordered};
 use samebits_numerics::math::f64 as math;
-use samebits_numerics::reduce;
+use samebits_numerics::reduce::{self, LANES};
 use samebits_numerics::simd::Kernel;
 
 use super::Extreme;
@@ -104,6 +104,30 @@ impl<T: Float> Kernel for ColumnBlock<'_, T> {
     #[inline(always)]
     fn run(self) {
         reduce::column_partials(self.block, self.inner, self.first, |x| x.into(), self.out);
+    }
+}
+
+/// Adds the rows of a block that meet in one lane of the tree to `out`.
+pub(super) struct Lane<'a, T> {
+    pub(super) block: &'a [T],
+    pub(super) inner: usize,
+    pub(super) lane: usize,
+    pub(super) out: &'a mut [f64],
+}
+
+impl<T: Float> Kernel for Lane<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        /// Columns whose sums fit the first-level cache beside a row of them.
+        const TILE: usize = 2048;
+        for (tile, out) in self.out.chunks_mut(TILE).enumerate() {
+            for row in self.block.chunks_exact(self.inner).skip(self.lane).step_by(LANES) {
+                for (sum, &x) in out.iter_mut().zip(&row[tile * TILE..]) {
+                    *sum += x.into();
+                }
+            }
+        }
     }
 }
 
