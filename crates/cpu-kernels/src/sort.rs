@@ -24,6 +24,11 @@ pub trait Sortable: Copy + Send + Sync {
     /// A key that sorts upwards as the values do.
     fn key(self) -> u64;
 
+    /// The value whose key this is, for a type of which equal keys are always one value.
+    fn of_key(_key: u64) -> Option<Self> {
+        None
+    }
+
     /// True if the values count as the same in [`unique`]. Unlike in a sort, a NaN is not the
     /// same as another NaN.
     fn same(self, other: Self) -> bool;
@@ -55,6 +60,10 @@ impl Sortable for i64 {
     #[inline(always)]
     fn key(self) -> u64 {
         self as u64 ^ (1 << 63)
+    }
+
+    fn of_key(key: u64) -> Option<i64> {
+        Some((key ^ 1 << 63) as i64)
     }
 
     fn same(self, other: i64) -> bool {
@@ -290,11 +299,42 @@ pub struct Unique<T> {
 ///
 /// `torch.unique`.
 pub fn unique<T: Sortable>(input: &[T]) -> Result<Unique<T>> {
+    if let Some(unique) = counted(input)? {
+        return Ok(unique);
+    }
     fpenv::ieee(|| {
         let mut order = Order::of("unique", input.len(), |i| input[i], false)?;
         order.sort();
         group("unique", input, (0..input.len()).map(|place| order.index(place)))
     })
+}
+
+/// [`unique`] by counting each key, if they are close together and of each there is one value.
+fn counted<T: Sortable>(input: &[T]) -> Result<Option<Unique<T>>> {
+    const OP: &str = "unique";
+    let least_and_most = |(least, most): (u64, u64), key: u64| (least.min(key), most.max(key));
+    let (least, most) = input.iter().map(|x| x.key()).fold((u64::MAX, 0), least_and_most);
+    if T::of_key(least).is_none() || most.wrapping_sub(least) >= input.len() as u64 {
+        return Ok(None);
+    }
+    let mut table: Vec<i64> = memory::zeroed(OP, (most - least) as usize + 1)?;
+    input.iter().for_each(|x| table[(x.key() - least) as usize] += 1);
+    let distinct = table.iter().filter(|&&count| count > 0).count();
+    let mut values = memory::with_capacity(OP, distinct)?;
+    let mut counts = memory::with_capacity(OP, distinct)?;
+    for (offset, place) in table.iter_mut().enumerate() {
+        if *place > 0 {
+            values.extend(T::of_key(least + offset as u64));
+            counts.push(std::mem::replace(place, counts.len() as i64));
+        }
+    }
+    let mut inverse = memory::zeroed(OP, input.len())?;
+    parallel::pieces(&mut inverse, |start, inverse| {
+        for (place, x) in inverse.iter_mut().zip(&input[start..]) {
+            *place = table[(x.key() - least) as usize];
+        }
+    });
+    Ok(Some(Unique { values, inverse, counts }))
 }
 
 /// The elements of `input` that differ from the one before.

@@ -127,6 +127,20 @@ fn distinct_values() {
     let everywhere = everywhere(|| unique(&values).unwrap());
     assert_eq!(everywhere.values, (0..1000).collect::<Vec<i64>>());
     assert_eq!(everywhere.counts.iter().sum::<i64>(), 300_000);
+    // Integers close together are counted, others sorted: from the edges of the type, too.
+    for (first, step) in [(i64::MIN, 1), (-70, 3), (i64::MAX - 199, 1), (-5, 1 << 40)] {
+        let input: Vec<i64> = random.indices(1000, 200).iter().map(|i| first + i * step).collect();
+        let mut values = input.clone();
+        values.sort_unstable();
+        values.dedup();
+        let found = unique(&input).unwrap();
+        assert_eq!(found.values, values);
+        for (place, value) in values.iter().enumerate() {
+            let count = input.iter().filter(|&x| x == value).count();
+            assert_eq!(found.counts[place], count as i64);
+        }
+        assert!(input.iter().zip(&found.inverse).all(|(x, &place)| values[place as usize] == *x));
+    }
 }
 
 #[test]
