@@ -417,6 +417,20 @@ impl Tensor {
         inputs: &[&Tensor],
         backward: impl Fn(&Tensor) -> Result<Vec<Option<Tensor>>> + Send + Sync + 'static,
     ) -> Tensor {
+        Tensor::recorded(value, inputs, || Backward::Each(Box::new(backward)))
+    }
+
+    /// The result of an operation whose gradient is a sum. `backward` gets the gradient of the result
+    /// and what was found of the gradient of `input` before, and returns the sum of all.
+    pub(crate) fn computed_onto(
+        value: Value,
+        input: &Tensor,
+        backward: impl Fn(&Tensor, Option<Tensor>) -> Result<Tensor> + Send + Sync + 'static,
+    ) -> Tensor {
+        Tensor::recorded(value, &[input], || Backward::Onto(Box::new(backward)))
+    }
+
+    fn recorded(value: Value, inputs: &[&Tensor], backward: impl FnOnce() -> Backward) -> Tensor {
         let wanted = is_recording() && inputs.iter().any(|input| input.requires_grad());
         if !wanted {
             return Tensor::from(value);
@@ -424,7 +438,7 @@ impl Tensor {
         let step = Step {
             inputs: inputs.iter().map(|input| input.wanted().cloned()).collect(),
             module: module(),
-            backward: Box::new(backward),
+            backward: backward(),
         };
         let id = next_id();
         Tensor {
@@ -567,19 +581,29 @@ struct Step {
     inputs: Vec<Option<Arc<Source>>>,
     /// The layer that it is a part of, if that is recorded.
     module: Option<Arc<str>>,
-    backward: Box<Backward>,
+    backward: Backward,
 }
 
 impl Step {
-    fn gradients(&self, grad: &Tensor) -> Result<Vec<Option<Tensor>>> {
+    /// Runs the step's backward function as a part of its layer.
+    fn in_module<R>(&self, backward: impl FnOnce() -> Result<R>) -> Result<R> {
         match &self.module {
-            Some(module) => in_module(Some(module.clone()), || (self.backward)(grad)),
-            None => (self.backward)(grad),
+            Some(module) => in_module(Some(module.clone()), backward),
+            None => backward(),
         }
     }
 }
 
-type Backward = dyn Fn(&Tensor) -> Result<Vec<Option<Tensor>>> + Send + Sync;
+/// From the gradient of a result to those of its inputs.
+enum Backward {
+    /// Each is added to what was found of it before.
+    Each(Box<Each>),
+    /// That of the only input, with what was found of it before.
+    Onto(Box<Onto>),
+}
+
+type Each = dyn Fn(&Tensor) -> Result<Vec<Option<Tensor>>> + Send + Sync;
+type Onto = dyn Fn(&Tensor, Option<Tensor>) -> Result<Tensor> + Send + Sync;
 
 fn next_id() -> u64 {
     // Relaxed is enough: one thread's ids ascend, and a variable made elsewhere reached this
@@ -599,10 +623,21 @@ fn accumulate(mut pending: Pending) -> Result<Gradients> {
             leaves.insert(id, source.line);
         }
         if let Some(step) = &source.step {
-            let grads = step.gradients(&grad)?;
-            for (input, grad) in step.inputs.iter().zip(grads) {
-                let (Some(input), Some(grad)) = (input, grad) else { continue };
-                collect(&mut pending, input, grad)?;
+            match &step.backward {
+                Backward::Each(backward) => {
+                    let grads = step.in_module(|| backward(&grad))?;
+                    for (input, grad) in step.inputs.iter().zip(grads) {
+                        let (Some(input), Some(grad)) = (input, grad) else { continue };
+                        collect(&mut pending, input, grad)?;
+                    }
+                }
+                Backward::Onto(backward) => {
+                    for input in step.inputs.iter().flatten() {
+                        let found = pending.remove(&input.id).map(|(_, found)| found);
+                        let total = step.in_module(|| backward(&grad, found))?;
+                        pending.insert(input.id, (input.clone(), total));
+                    }
+                }
             }
         }
         found.insert(id, grad);

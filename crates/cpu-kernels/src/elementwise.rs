@@ -5,6 +5,8 @@
 //! `Portable`: every element is the same sequence of correctly rounded operations, whoever
 //! computes it.
 
+mod gelu;
+
 use samebits_numerics::math::{self, UnaryF32};
 use samebits_numerics::simd::{self, Kernel};
 use samebits_tensor_core::ops::{BinaryKind, CompareKind, UnaryKind};
@@ -12,6 +14,8 @@ use samebits_tensor_core::ops::{BinaryKind, CompareKind, UnaryKind};
 use crate::error::{Result, expect_len};
 use crate::float::Float;
 use crate::parallel::pieces;
+
+pub use gelu::{gelu, gelu_backward};
 
 /// `out[i] = f(x[i])`.
 ///
@@ -43,6 +47,14 @@ pub trait Elementary: Float {
     #[must_use]
     fn log(self) -> Self;
 
+    /// The hyperbolic tangent.
+    #[must_use]
+    fn tanh(self) -> Self;
+
+    /// The error function.
+    #[must_use]
+    fn erf(self) -> Self;
+
     /// `out[i] = f(x[i])` for a function that is not a single IEEE operation.
     ///
     /// # Panics
@@ -69,6 +81,16 @@ impl Elementary for f32 {
     #[inline(always)]
     fn log(self) -> f32 {
         math::log(self)
+    }
+
+    #[inline(always)]
+    fn tanh(self) -> f32 {
+        math::tanh(self)
+    }
+
+    #[inline(always)]
+    fn erf(self) -> f32 {
+        math::erf(self)
     }
 
     fn elementary(kind: UnaryKind, x: &[f32], out: &mut [f32]) {
@@ -118,6 +140,16 @@ impl Elementary for f64 {
     #[inline(always)]
     fn log(self) -> f64 {
         math::f64::log(self)
+    }
+
+    #[inline(always)]
+    fn tanh(self) -> f64 {
+        math::f64::tanh(self)
+    }
+
+    #[inline(always)]
+    fn erf(self) -> f64 {
+        math::f64::erf(self)
     }
 
     fn elementary(kind: UnaryKind, x: &[f64], out: &mut [f64]) {

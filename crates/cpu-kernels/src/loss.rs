@@ -146,6 +146,17 @@ impl<T: Copy + Into<f64>> Targets<'_, T> {
     }
 }
 
+impl<T: Elementary> Targets<'_, T> {
+    /// Where the log-probability of the target of position `i` lies and its gradient, if it counts.
+    fn gradient(&self, grad: &impl Fn(usize) -> T, divisor: f64, i: usize) -> Option<(usize, T)> {
+        let value = |place| {
+            let value = -(grad(i).into() * self.weight(i)) / divisor;
+            (place, T::from_f64(value).canonical())
+        };
+        self.place(i).map(value)
+    }
+}
+
 /// The negative log-likelihood at each position, the product of f64 rounded once.
 ///
 /// # Errors
@@ -210,10 +221,40 @@ pub fn nll_loss_backward<T: Elementary>(
         piece.fill(T::ZERO);
         let samples = start / sample..(start + piece.len()) / sample;
         for i in samples.start * targets.inner..samples.end * targets.inner {
-            if let Some(place) = targets.place(i) {
-                let value = -(grad(i).into() * targets.weight(i)) / divisor;
-                piece[place - start] = T::from_f64(value).canonical();
+            if let Some((place, value)) = targets.gradient(&grad, divisor, i) {
+                piece[place - start] = value;
             }
+        }
+    });
+    Ok(())
+}
+
+/// [`log_softmax_backward`] of what [`nll_loss_backward`] gives for rows of classes, from the
+/// log-probabilities `y`, row by row.
+///
+/// # Errors
+///
+/// As [`nll_loss`]; [`Error::Argument`] if the targets have inner positions.
+pub fn cross_entropy_backward<T: Elementary>(
+    grad: impl Fn(usize) -> T + Sync + Send,
+    divisor: f64,
+    targets: Targets<'_, T>,
+    y: &[T],
+    out: &mut [T],
+) -> Result<()> {
+    targets.check_with("y", y.len())?;
+    expect_len(NLL, "out", out.len(), y.len())?;
+    if targets.inner != 1 {
+        let message = format!("expected 1 position per sample, got {}", targets.inner);
+        return Err(Error::argument(NLL, message));
+    }
+    let width = targets.count;
+    parallel::rows(width, out, |start, piece| {
+        let rows = y[start..][..piece.len()].chunks_exact(width);
+        for (row, (y, out)) in rows.zip(piece.chunks_exact_mut(width)).enumerate() {
+            let target = targets.gradient(&grad, divisor, start / width + row);
+            let target = target.map(|(place, value)| (place % width, value));
+            simd::dispatch(BackwardAt { target, y, out });
         }
     });
     Ok(())
@@ -286,6 +327,29 @@ impl<T: Elementary> Kernel for Backward<'_, T> {
             for ((out, &grad), &y) in out.iter_mut().zip(grad).zip(y) {
                 *out = y.exp().mul_add(sum, grad).canonical();
             }
+        }
+    }
+}
+
+/// [`Backward`] of a row whose gradient is +0 but at the target.
+struct BackwardAt<'a, T> {
+    target: Option<(usize, T)>,
+    y: &'a [T],
+    out: &'a mut [T],
+}
+
+impl<T: Elementary> Kernel for BackwardAt<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let value = self.target.map_or(T::ZERO, |(_, value)| value);
+        // The sum over the tree, whose lanes start from +0.
+        let sum = -T::from_f64(0.0 + value.into());
+        for (out, &y) in self.out.iter_mut().zip(self.y) {
+            *out = y.exp().mul_add(sum, T::ZERO).canonical();
+        }
+        if let Some((at, value)) = self.target {
+            self.out[at] = self.y[at].exp().mul_add(sum, value).canonical();
         }
     }
 }

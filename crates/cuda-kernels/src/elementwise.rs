@@ -6,6 +6,8 @@
 //! Portable: every element is the same sequence of correctly rounded operations, whichever
 //! thread computes it. NaN results are canonical.
 
+pub mod gelu;
+
 use crate::launch::kernels::elementwise as kernels;
 use crate::launch::{Buffer, Launch};
 use bytemuck::{Pod, Zeroable};

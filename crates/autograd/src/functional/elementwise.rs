@@ -1,17 +1,19 @@
 mod activation;
 mod choice;
+mod gelu;
 mod integer;
 mod mixed;
 mod power;
 mod rounding;
 
 pub use activation::{
-    celu, elu, gelu, gelu_tanh, glu, hardshrink, hardsigmoid, hardswish, hardtanh, leaky_relu,
-    log_sigmoid, mish, prelu, relu, relu6, rrelu, rrelu_with, selu, silu, softplus, softshrink,
-    softsign, tanhshrink, threshold,
+    celu, elu, glu, hardshrink, hardsigmoid, hardswish, hardtanh, leaky_relu, log_sigmoid, mish,
+    prelu, relu, relu6, rrelu, rrelu_with, selu, silu, softplus, softshrink, softsign, tanhshrink,
+    threshold,
 };
 pub use choice::{abs, clamp, clamp_max, clamp_min, maximum, minimum, sign, where_};
 pub(super) use choice::{compare, equal, relation, scalar_like, scaled};
+pub use gelu::{gelu, gelu_tanh};
 pub use integer::{floor_divide, remainder};
 pub use mixed::{addcdiv, addcmul, lerp, logaddexp, logit};
 pub use power::{exp2, log2, log10, pow, pow_scalar, reciprocal, rsqrt};
@@ -286,10 +288,13 @@ pub fn cos(x: &Tensor) -> Result<Tensor> {
 pub fn erf(x: &Tensor) -> Result<Tensor> {
     let saved = x.clone();
     Ok(Tensor::computed(unary(UnaryKind::Erf, x)?, &[x], move |grad| {
-        // 2 / √π
-        let bell = times(&exp(&neg(&square(&saved)?)?)?, std::f64::consts::FRAC_2_SQRT_PI)?;
-        Ok(vec![Some(mul(grad, &bell)?)])
+        Ok(vec![Some(mul(grad, &bell(&saved)?)?)])
     }))
+}
+
+/// The slope of [`erf`]: `exp(−x·x) · (2/√π)`.
+fn bell(x: &Tensor) -> Result<Tensor> {
+    times(&exp(&neg(&square(x)?)?)?, std::f64::consts::FRAC_2_SQRT_PI)
 }
 
 /// Computes a gradient only if it will be used.

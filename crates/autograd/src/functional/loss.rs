@@ -17,8 +17,10 @@ pub use pointwise::{
 pub use samebits_tensor_core::ops::Reduction;
 
 use samebits_macros::named;
-use samebits_tensor_core::ops::{CompareKind, LogSoftmax, LogSoftmaxGrad, NllLoss, NllLossGrad};
-use samebits_tensor_core::{Error, Result};
+use samebits_tensor_core::ops::{
+    CompareKind, CrossEntropyGrad, LogSoftmax, LogSoftmaxGrad, NllLoss, NllLossGrad,
+};
+use samebits_tensor_core::{Error, Result, Tensor as Value};
 
 use super::elementwise::{
     add, affine, compare, div, exp, mul, neg, scalar_like, sub, times, where_,
@@ -48,9 +50,13 @@ pub fn log_softmax(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
             let op = LogSoftmaxGrad { grad: grad.value().clone(), y: result.clone(), dim };
             return Ok(vec![Some(untracked(&op)?)]);
         }
-        let probabilities = softmax(&saved, dim)?;
-        Ok(vec![Some(sub(grad, &mul(&probabilities, &sum(grad, [dim], true)?)?)?)])
+        Ok(vec![Some(log_softmax_gradient(grad, &saved, dim)?)])
     }))
+}
+
+/// The gradient of [`log_softmax`] of `x`, which can be differentiated again.
+fn log_softmax_gradient(grad: &Tensor, x: &Tensor, dim: usize) -> Result<Tensor> {
+    sub(grad, &mul(&softmax(x, dim)?, &sum(grad, [dim], true)?)?)
 }
 
 /// `exp(x) / Σ exp(x)` along `dim`, computed as the exponential of [`log_softmax`].
@@ -156,42 +162,80 @@ pub fn nll_loss_with(
         let loss = nll_loss_with(&batch, &target.reshape([1])?, options)?;
         return reshape(&loss, ());
     }
-    let op = NllLoss {
-        log_probs: log_probs.value().clone(),
-        target: target.value().clone(),
-        weight: options.weight.map(|weight| weight.value().clone()),
-        ignore_index: options.ignore_index,
-        reduction: options.reduction,
-    };
-    let value = run(&op)?;
+    let classes = Classes::new(target, options);
+    let value = classes.loss(log_probs.value())?;
     let input_shape = shape.to_vec();
-    let (target, weight) = (target.clone(), options.weight.cloned());
-    let (ignore_index, reduction) = (op.ignore_index, op.reduction);
     let inputs: Vec<&Tensor> = [log_probs].into_iter().chain(options.weight).collect();
     Ok(Tensor::computed(value, &inputs, move |grad| {
-        if weight.as_ref().is_some_and(Tensor::requires_grad) {
-            return Err(Error::invalid(OP, "there is no gradient for the weight"));
+        Ok(vec![Some(classes.gradient(grad, &input_shape)?)])
+    }))
+}
+
+/// Targets of a loss and how it counts them.
+#[derive(Clone)]
+struct Classes {
+    target: Tensor,
+    weight: Option<Tensor>,
+    ignore_index: i64,
+    reduction: Reduction,
+}
+
+impl Classes {
+    fn new(target: &Tensor, options: &ClassLoss<'_>) -> Classes {
+        Classes {
+            target: target.clone(),
+            weight: options.weight.cloned(),
+            ignore_index: options.ignore_index,
+            reduction: options.reduction,
         }
+    }
+
+    fn weight(&self) -> Option<Value> {
+        self.weight.as_ref().map(|weight| weight.value().clone())
+    }
+
+    /// The negative log-likelihood.
+    #[track_caller]
+    fn loss(&self, log_probs: &Value) -> Result<Value> {
+        run(&NllLoss {
+            log_probs: log_probs.clone(),
+            target: self.target.value().clone(),
+            weight: self.weight(),
+            ignore_index: self.ignore_index,
+            reduction: self.reduction,
+        })
+    }
+
+    /// The gradient of log-probabilities of this shape, which can be differentiated again.
+    fn gradient(&self, grad: &Tensor, shape: &[usize]) -> Result<Tensor> {
+        self.expect_constant_weight()?;
         let value = run(&NllLossGrad {
             grad: grad.value().clone(),
-            target: target.value().clone(),
-            weight: weight.as_ref().map(|weight| weight.value().clone()),
-            ignore_index,
-            reduction,
-            input_shape: input_shape.clone(),
+            target: self.target.value().clone(),
+            weight: self.weight(),
+            ignore_index: self.ignore_index,
+            reduction: self.reduction,
+            input_shape: shape.to_vec(),
         })?;
         // The loss is linear: the derivative of its gradient is the loss again.
-        let (target, weight) = (target.clone(), weight.clone());
-        Ok(vec![Some(Tensor::computed(value, &[grad], move |outer| {
+        let classes = self.clone();
+        Ok(Tensor::computed(value, &[grad], move |outer| {
             let options = ClassLoss {
-                weight: weight.as_ref(),
-                ignore_index,
+                weight: classes.weight.as_ref(),
+                ignore_index: classes.ignore_index,
                 label_smoothing: 0.0,
-                reduction,
+                reduction: classes.reduction,
             };
-            Ok(vec![Some(nll_loss_with(outer, &target, &options)?)])
-        }))])
-    }))
+            Ok(vec![Some(nll_loss_with(outer, &classes.target, &options)?)])
+        }))
+    }
+
+    fn expect_constant_weight(&self) -> Result<()> {
+        if self.weight.as_ref().is_some_and(Tensor::requires_grad) {
+            return Err(Error::invalid("nll_loss", "there is no gradient for the weight"));
+        }
+        Ok(())
+    }
 }
 
 /// The mean [`nll_loss`] of [`log_softmax`].
@@ -242,6 +286,9 @@ pub fn cross_entropy_with(
 ) -> Result<Tensor> {
     let smoothing = check_smoothing(options)?;
     let dim = class_dim(logits)?;
+    if smoothing == 0.0 && logits.rank() == 2 {
+        return rows_of_classes(logits, Classes::new(target, options));
+    }
     let log_probs = log_softmax(logits, dim)?;
     let plain = ClassLoss { label_smoothing: 0.0, ..options.clone() };
     let nll = nll_loss_with(&log_probs, target, &plain)?;
@@ -267,6 +314,31 @@ pub fn cross_entropy_with(
         }
     };
     add(&times(&nll, 1.0 - smoothing)?, &times(&even, smoothing / classes as f64)?)
+}
+
+/// [`nll_loss_with`] of [`log_softmax`] of `[n, classes]`, with a gradient in one pass over memory.
+#[track_caller]
+fn rows_of_classes(logits: &Tensor, classes: Classes) -> Result<Tensor> {
+    let log_probs = run(&LogSoftmax { x: logits.value().clone(), dim: 1 })?;
+    let value = classes.loss(&log_probs)?;
+    let (saved, weight) = (logits.clone(), classes.weight.clone());
+    let inputs: Vec<&Tensor> = [logits].into_iter().chain(&weight).collect();
+    Ok(Tensor::computed(value, &inputs, move |grad| {
+        if is_recording() {
+            let grad = classes.gradient(grad, saved.shape())?;
+            return Ok(vec![Some(log_softmax_gradient(&grad, &saved, 1)?)]);
+        }
+        classes.expect_constant_weight()?;
+        let grad = untracked(&CrossEntropyGrad {
+            grad: grad.value().clone(),
+            log_probs: log_probs.clone(),
+            target: classes.target.value().clone(),
+            weight: classes.weight(),
+            ignore_index: classes.ignore_index,
+            reduction: classes.reduction,
+        })?;
+        Ok(vec![Some(grad)])
+    }))
 }
 
 /// The cross-entropy with targets that are probabilities: `−Σ weight · target · log_softmax`

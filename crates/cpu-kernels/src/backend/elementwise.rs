@@ -1,5 +1,7 @@
 use samebits_tensor_core::layout::broadcast;
-use samebits_tensor_core::ops::{Affine, Binary, BinaryKind, Cast, Compare, Unary, Where};
+use samebits_tensor_core::ops::{
+    Affine, Binary, BinaryKind, Cast, Compare, Gelu, GeluGrad, Unary, Where,
+};
 use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::scalar::{self, Exact, Scalar};
 use samebits_tensor_core::{DType, Element, Layout, Op, Result, Tensor, with_element};
@@ -34,6 +36,21 @@ pub(super) fn register_all() {
         let x = op.x.contiguous()?;
         with_float!(x.dtype(), T => filled(x.shape(), |out| {
             Ok(elementwise::affine(x.as_slice()?, op.scale as T, op.shift as T, out)?)
+        }))
+    }));
+    register(Kernel::portable("vectorized", FLOATS, EACH, |op: &Gelu, ()| {
+        let x = op.x.contiguous()?;
+        with_float!(x.dtype(), T => filled(x.shape(), |out| {
+            Ok(elementwise::gelu::<T>(op.form, x.as_slice()?, out)?)
+        }))
+    }));
+    register(Kernel::portable("vectorized", FLOATS, EACH, |op: &GeluGrad, ()| {
+        let (grad, x) = (op.grad.contiguous()?, op.x.contiguous()?);
+        let found = op.found.as_ref().map(Tensor::contiguous).transpose()?;
+        with_float!(x.dtype(), T => filled(x.shape(), |out| {
+            let found = found.as_ref().map(Tensor::as_slice).transpose()?;
+            let (grad, x) = (grad.as_slice::<T>()?, x.as_slice()?);
+            Ok(elementwise::gelu_backward(op.form, grad, x, found, out)?)
         }))
     }));
     register(Kernel::portable("vectorized", &DType::ALL, EACH, compare));

@@ -1,5 +1,7 @@
 use samebits_tensor_core::layout::outer_dim_inner;
-use samebits_tensor_core::ops::{LogSoftmax, LogSoftmaxGrad, NllLoss, NllLossGrad, Reduction};
+use samebits_tensor_core::ops::{
+    CrossEntropyGrad, LogSoftmax, LogSoftmaxGrad, NllLoss, NllLossGrad, Reduction,
+};
 use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{Op, Result, Tensor};
 
@@ -35,6 +37,12 @@ pub(super) fn register_all() {
         "each element is written by itself",
         |op: &NllLossGrad, ()| with_float!(op.grad.dtype(), T => nll_loss_grad::<T>(op)),
     ));
+    register(Kernel::portable(
+        "rows",
+        FLOATS,
+        ROWS,
+        |op: &CrossEntropyGrad, ()| with_float!(op.grad.dtype(), T => cross_entropy_grad::<T>(op)),
+    ));
 }
 
 fn nll_loss<T: Element>(op: &NllLoss) -> Result<Tensor> {
@@ -54,16 +62,33 @@ fn nll_loss_grad<T: Element>(op: &NllLossGrad) -> Result<Tensor> {
     let (grad, target) = (op.grad.contiguous()?, op.target.contiguous()?);
     let weight = op.weight.as_ref().map(Tensor::contiguous).transpose()?;
     let targets = targets(&op.input_shape, &target, weight.as_ref(), op.ignore_index)?;
-    let grad = grad.as_slice::<T>()?;
-    let divisor = match op.reduction {
+    let (grad, divisor) = upstream(grad.as_slice::<T>()?, op.reduction, targets)?;
+    filled(&op.input_shape, |out| Ok(loss::nll_loss_backward(grad, divisor, targets, out)?))
+}
+
+fn cross_entropy_grad<T: Element>(op: &CrossEntropyGrad) -> Result<Tensor> {
+    let (grad, target) = (op.grad.contiguous()?, op.target.contiguous()?);
+    let weight = op.weight.as_ref().map(Tensor::contiguous).transpose()?;
+    let y = op.log_probs.contiguous()?;
+    let targets = targets(y.shape(), &target, weight.as_ref(), op.ignore_index)?;
+    let (grad, divisor) = upstream(grad.as_slice::<T>()?, op.reduction, targets)?;
+    filled(y.shape(), |out| {
+        Ok(loss::cross_entropy_backward(grad, divisor, targets, y.as_slice()?, out)?)
+    })
+}
+
+/// The gradient of the loss of each position, and what it is divided by.
+fn upstream<T: Element>(
+    grad: &[T],
+    reduction: Reduction,
+    targets: Targets<'_, T>,
+) -> Result<(impl Fn(usize) -> T + Sync + Send, f64)> {
+    let divisor = match reduction {
         Reduction::Mean => loss::weights(targets)?,
         _ => 1.0,
     };
-    filled(&op.input_shape, |out| {
-        let each = op.reduction == Reduction::None;
-        let grad = |i: usize| grad[if each { i } else { 0 }];
-        Ok(loss::nll_loss_backward(grad, divisor, targets, out)?)
-    })
+    let each = reduction == Reduction::None;
+    Ok((move |i: usize| grad[if each { i } else { 0 }], divisor))
 }
 
 fn targets<'a, T: Element>(

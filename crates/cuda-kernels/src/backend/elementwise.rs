@@ -1,6 +1,6 @@
 use samebits_tensor_core::layout::broadcast;
 use samebits_tensor_core::ops::{
-    Affine, Binary, BinaryKind, Cast, Compare, CompareKind, Unary, UnaryKind, Where,
+    Affine, Binary, BinaryKind, Cast, Compare, CompareKind, Gelu, GeluGrad, Unary, UnaryKind, Where,
 };
 use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{DType, Op, Tensor, bf16, f16};
@@ -11,7 +11,7 @@ use super::{
     with_word,
 };
 use crate::device::Word;
-use crate::elementwise::{self as kernels, MAX_RANK, Narrow, Pairing, View};
+use crate::elementwise::{self as kernels, MAX_RANK, Narrow, Pairing, View, gelu};
 
 pub(super) fn register_all() {
     let each = Kernel {
@@ -34,6 +34,24 @@ pub(super) fn register_all() {
                 let x = gpu.input::<T>(&op.x)?;
                 let out = kernels::affine(gpu.device, &x, op.scale as T, op.shift as T)?;
                 gpu.tensor(out, op.x.shape())
+            })
+        })
+    }));
+    register(portable("composed", FLOATS, EACH, |op: &Gelu, ()| {
+        on(op, |gpu| {
+            with_float!(op.x.dtype(), T => {
+                let x = gpu.input::<T>(&op.x)?;
+                gpu.tensor(gelu::forward(gpu.device, op.form, &x)?, op.x.shape())
+            })
+        })
+    }));
+    register(portable("composed", FLOATS, EACH, |op: &GeluGrad, ()| {
+        on(op, |gpu| {
+            with_float!(op.x.dtype(), T => {
+                let (grad, x) = (gpu.input::<T>(&op.grad)?, gpu.input(&op.x)?);
+                let found = op.found.as_ref().map(|found| gpu.input(found)).transpose()?;
+                let sum = gelu::backward(gpu.device, op.form, &grad, &x, found.as_deref())?;
+                gpu.tensor(sum, op.x.shape())
             })
         })
     }));

@@ -1,10 +1,13 @@
 use samebits_tensor_core::layout::outer_dim_inner;
-use samebits_tensor_core::ops::{LogSoftmax, LogSoftmaxGrad, NllLoss, NllLossGrad, Reduction};
+use samebits_tensor_core::ops::{
+    CrossEntropyGrad, LogSoftmax, LogSoftmaxGrad, NllLoss, NllLossGrad, Reduction,
+};
 use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{Op, Tensor};
 
-use super::{ARRIVAL, F32, FLOATS, Real, Tensors, atomic, on, portable, with_float};
+use super::{ARRIVAL, F32, FLOATS, Failure, Gpu, Real, Tensors, atomic, on, portable, with_float};
 use crate::Variant;
+use crate::launch::Buffer;
 use crate::loss::{self, Targets};
 
 const ROWS: &str = "each row is its own; its sum runs in f64 over a tree of its length alone";
@@ -37,6 +40,12 @@ pub(super) fn register_all() {
         FLOATS,
         "each element is written by itself",
         |op: &NllLossGrad, ()| with_float!(op.grad.dtype(), T => nll_loss_grad::<T>(op)),
+    ));
+    register(portable(
+        "rows",
+        FLOATS,
+        ROWS,
+        |op: &CrossEntropyGrad, ()| with_float!(op.grad.dtype(), T => cross_entropy_grad::<T>(op)),
     ));
 }
 
@@ -73,18 +82,37 @@ fn nll_loss<T: Real>(op: &NllLoss, variant: Variant) -> Tensors<Tensor> {
 }
 
 fn nll_loss_grad<T: Real>(op: &NllLossGrad) -> Tensors<Tensor> {
+    on(op, |gpu| gpu.tensor(nll_gradient::<T>(&gpu, op)?, &op.input_shape))
+}
+
+/// The steps that the operation stands for, one after the other.
+fn cross_entropy_grad<T: Real>(op: &CrossEntropyGrad) -> Tensors<Tensor> {
     on(op, |gpu| {
-        let (grad, target) = (gpu.input::<T>(&op.grad)?, gpu.input(&op.target)?);
-        let weight = op.weight.as_ref().map(|weight| gpu.input(weight)).transpose()?;
-        let targets = Targets {
-            classes: &target,
-            shape: outer_dim_inner(NllLossGrad::NAME, &op.input_shape, 1)?.into(),
-            weight: weight.as_deref(),
+        let nll = NllLossGrad {
+            grad: op.grad.clone(),
+            target: op.target.clone(),
+            weight: op.weight.clone(),
             ignore_index: op.ignore_index,
+            reduction: op.reduction,
+            input_shape: op.log_probs.shape().to_vec(),
         };
-        let (reduction, _) = reduction(op.reduction);
-        gpu.tensor(loss::nll_loss_grad(gpu.device, &grad, targets, reduction)?, &op.input_shape)
+        let (grad, y) = (nll_gradient::<T>(&gpu, &nll)?, gpu.input(&op.log_probs)?);
+        let shape = outer_dim_inner(CrossEntropyGrad::NAME, op.log_probs.shape(), 1)?.into();
+        gpu.tensor(loss::log_softmax_grad(gpu.device, &grad, &y, shape)?, op.log_probs.shape())
     })
+}
+
+fn nll_gradient<T: Real>(gpu: &Gpu<'_>, op: &NllLossGrad) -> Result<Buffer<T>, Failure> {
+    let (grad, target) = (gpu.input::<T>(&op.grad)?, gpu.input(&op.target)?);
+    let weight = op.weight.as_ref().map(|weight| gpu.input(weight)).transpose()?;
+    let targets = Targets {
+        classes: &target,
+        shape: outer_dim_inner(NllLossGrad::NAME, &op.input_shape, 1)?.into(),
+        weight: weight.as_deref(),
+        ignore_index: op.ignore_index,
+    };
+    let (reduction, _) = reduction(op.reduction);
+    Ok(loss::nll_loss_grad(gpu.device, &grad, targets, reduction)?)
 }
 
 /// The kernels' reduction, and whether its result is a scalar.

@@ -1,8 +1,8 @@
 //! Operations that compute each element on its own.
 
-use super::{expect_dtype, expect_float, expect_number};
+use super::{expect_dtype, expect_float, expect_number, expect_shape};
 use crate::layout::broadcast;
-use crate::{DType, Op, Result, Tensor};
+use crate::{DType, Op, Pass, Result, Tensor};
 
 /// A function of one element. Of i64 there are `Neg`, `Abs`, `Relu` and `Square`, which wrap around.
 #[derive(Clone, Debug)]
@@ -148,6 +148,80 @@ impl Op for Affine {
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the input", &self.x)
+    }
+}
+
+/// The Gaussian error linear unit, `x · share` with the share of its form, each operation rounded.
+#[derive(Clone, Debug)]
+pub struct Gelu {
+    /// How the share is computed.
+    pub form: GeluForm,
+    /// The argument.
+    pub x: Tensor,
+}
+
+/// The share of `x` that [`Gelu`] lets through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GeluForm {
+    /// `erf(x / √2) · 0.5 + 0.5`, with `1 / √2` rounded to the tensor's type.
+    Erf,
+    /// `tanh((x + (x·x·x) · 0.044715) · √(2/π)) · 0.5 + 0.5`, with both constants rounded.
+    Tanh,
+}
+
+impl Op for Gelu {
+    const NAME: &'static str = "gelu";
+    type Plan = ();
+    type Output = Tensor;
+
+    crate::inputs![x];
+    crate::parameters![form];
+
+    fn plan(&self) -> Result<()> {
+        expect_float(Self::NAME, "the input", &self.x)
+    }
+}
+
+/// The gradient of [`Gelu`], added to what was found of the gradient of `x` before.
+///
+/// `x` enters the composition in several places, and the gradient is the sum of their shares. The
+/// order of additions is that of a backward pass through the composition: what was found before
+/// first, then, with the gradient `g`,
+///
+/// - [`Erf`](GeluForm::Erf), `z = x · c`: `g · share`; `g · x · 0.5 · exp(−z·z) · (2/√π) · c`.
+/// - [`Tanh`](GeluForm::Tanh), `t` the hyperbolic tangent, `h = g · x · 0.5 · (1 − t·t) · √(2/π)` and
+///   `k = h · 0.044715`: `g · share`; `h`; `k · (x·x)`; `k · x · x` twice.
+///
+/// Products go from left to right.
+#[derive(Clone, Debug)]
+pub struct GeluGrad {
+    /// As in the forward pass.
+    pub form: GeluForm,
+    /// The gradient of the result.
+    pub grad: Tensor,
+    /// As in the forward pass.
+    pub x: Tensor,
+    /// What was found of the gradient of `x` before, if anything.
+    pub found: Option<Tensor>,
+}
+
+impl Op for GeluGrad {
+    const NAME: &'static str = "gelu";
+    const PASS: Pass = Pass::Backward;
+    type Plan = ();
+    type Output = Tensor;
+
+    crate::inputs![grad, x, found];
+    crate::parameters![form];
+
+    fn plan(&self) -> Result<()> {
+        expect_float(Self::NAME, "the input", &self.x)?;
+        for (what, grad) in [("the gradient", Some(&self.grad)), ("the sum", self.found.as_ref())] {
+            let Some(grad) = grad else { continue };
+            expect_dtype(Self::NAME, what, grad, self.x.dtype())?;
+            expect_shape(Self::NAME, what, grad, self.x.shape())?;
+        }
+        Ok(())
     }
 }
 

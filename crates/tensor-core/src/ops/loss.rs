@@ -144,14 +144,66 @@ impl Op for NllLossGrad {
 
     fn plan(&self) -> Result<()> {
         expect_float(Self::NAME, "the gradient", &self.grad)?;
-        let shape = match self.reduction {
-            Reduction::None => self.target.shape(),
-            _ => &[],
-        };
-        expect_shape(Self::NAME, "the gradient", &self.grad, shape)?;
+        expect_gradient(Self::NAME, &self.grad, &self.target, self.reduction)?;
         let (shape, dtype) = (&self.input_shape, self.grad.dtype());
         check_classes(Self::NAME, shape, dtype, &self.target, self.weight.as_ref())
     }
+}
+
+/// The gradient of [`NllLoss`] of [`LogSoftmax`] along dimension 1 with respect to the scores: that
+/// of [`LogSoftmaxGrad`] for what [`NllLossGrad`] gives, without either in memory.
+#[derive(Clone, Debug)]
+pub struct CrossEntropyGrad {
+    /// The gradient of the loss: of the targets' shape without a reduction, else a scalar.
+    pub grad: Tensor,
+    /// `[n, classes]`: the log-probabilities of the forward pass.
+    pub log_probs: Tensor,
+    /// `[n]`: as in the forward pass.
+    pub target: Tensor,
+    /// As in the forward pass.
+    pub weight: Option<Tensor>,
+    /// As in the forward pass.
+    pub ignore_index: i64,
+    /// As in the forward pass.
+    pub reduction: Reduction,
+}
+
+impl Op for CrossEntropyGrad {
+    const NAME: &'static str = "cross_entropy";
+    const PASS: crate::Pass = crate::Pass::Backward;
+    type Plan = ();
+    type Output = Tensor;
+
+    crate::inputs![grad, log_probs, target, weight];
+    crate::parameters![ignore_index, reduction];
+
+    fn plan(&self) -> Result<()> {
+        expect_float(Self::NAME, "the gradient", &self.grad)?;
+        expect_dtype(Self::NAME, "the log-probabilities", &self.log_probs, self.grad.dtype())?;
+        expect_gradient(Self::NAME, &self.grad, &self.target, self.reduction)?;
+        let shape = self.log_probs.shape();
+        if shape.len() != 2 {
+            let message =
+                format!("expected log-probabilities of shape [n, classes], got {shape:?}");
+            return Err(Error::invalid(Self::NAME, message));
+        }
+        let (dtype, weight) = (self.grad.dtype(), self.weight.as_ref());
+        check_classes(Self::NAME, shape, dtype, &self.target, weight)
+    }
+}
+
+/// The gradient of a loss is of the targets' shape, or a scalar if they were put together.
+fn expect_gradient(
+    op: &'static str,
+    grad: &Tensor,
+    target: &Tensor,
+    reduction: Reduction,
+) -> Result<()> {
+    let shape = match reduction {
+        Reduction::None => target.shape(),
+        _ => &[],
+    };
+    expect_shape(op, "the gradient", grad, shape)
 }
 
 fn check_classes(

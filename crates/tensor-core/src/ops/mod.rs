@@ -35,7 +35,8 @@ pub use bincount::{Bincount, BincountWeighted, Histc};
 pub use conv::{Conv, ConvInputGrad, ConvParams, ConvWeightGrad};
 pub use ctc::{CtcLoss, CtcLossGrad, CtcTargets};
 pub use elementwise::{
-    Affine, Binary, BinaryKind, Cast, Compare, CompareKind, Unary, UnaryKind, Where,
+    Affine, Binary, BinaryKind, Cast, Compare, CompareKind, Gelu, GeluForm, GeluGrad, Unary,
+    UnaryKind, Where,
 };
 pub use embedding::{
     BagMode, BagParams, EmbeddingBag, EmbeddingBagGrad, EmbeddingBagWeightsGrad, EmbeddingGrad,
@@ -47,7 +48,7 @@ pub use index::{
 };
 pub use interpolate::{Interpolate, InterpolateGrad};
 pub use linalg::{Qr, QrGrad, QrMode, Svd};
-pub use loss::{LogSoftmax, LogSoftmaxGrad, NllLoss, NllLossGrad, Reduction};
+pub use loss::{CrossEntropyGrad, LogSoftmax, LogSoftmaxGrad, NllLoss, NllLossGrad, Reduction};
 pub use matmul::Matmul;
 pub use norm::{BatchNorm, BatchNormGrad, BatchNormInference, LayerNorm, LayerNormGrad};
 pub use optim::{AdamParams, AdamStep, SgdParams, SgdStep};

@@ -36,6 +36,11 @@ pub(super) fn add(cases: &mut Cases, make: Make) {
         }
         let x = make.wild(&[40_001], dtype, 3);
         cases.add(format!("affine {dtype}"), Affine { x: x.clone(), scale: 0.3, shift: -1.7 });
+        for (form, found) in [(GeluForm::Erf, false), (GeluForm::Tanh, true)] {
+            let (grad, x) = (make.wild(&[40_001], dtype, 6), x.clone());
+            let found = found.then(|| make.wild(&[40_001], dtype, 7));
+            cases.add(format!("gelu grad {form:?} {dtype}"), GeluGrad { form, grad, x, found });
+        }
         for kind in [
             CompareKind::Eq,
             CompareKind::Ne,

@@ -35,6 +35,19 @@ pub(super) fn add(cases: &mut Cases, make: Make) {
                 input_shape: vec![300, 67],
             },
         );
+        let grad = make.normal(&[], dtype, 61);
+        let log_probs = make.normal(&[300, 67], dtype, 62);
+        cases.add(
+            format!("cross_entropy grad {dtype}"),
+            CrossEntropyGrad {
+                grad,
+                log_probs,
+                target: make.indices(300, 67, 42),
+                weight: Some(make.normal(&[67], dtype, 63)),
+                ignore_index: 3,
+                reduction: Reduction::Mean,
+            },
+        );
         let target = make.indices_of(&[30, 7, 11], 11, 45);
         for reduction in [Reduction::None, Reduction::Mean, Reduction::Sum] {
             let log_probs = make.normal(&[30, 11, 7, 11], dtype, 46);

@@ -70,6 +70,13 @@ fn classes(calls: &mut Calls) {
         let input_shape = d.counts(&input);
         Ok(NllLossGrad { grad, target, weight, ignore_index, reduction, input_shape })
     });
+    calls.op("cross_entropy_grad", |d| {
+        let dtype = d.float();
+        let Classes { input, target, weight, ignore_index, reduction } = drawn_classes(d, dtype);
+        let shape = if reduction == Reduction::None { target.shape() } else { &[] };
+        let (grad, log_probs) = (d.tensor(shape, dtype), d.tensor(&input, dtype));
+        Ok(CrossEntropyGrad { grad, log_probs, target, weight, ignore_index, reduction })
+    });
     calls.function("class_losses", |d| {
         let (dtype, which) = (d.float(), d.below(3));
         let Classes { input, target, weight, ignore_index, reduction } = drawn_classes(d, dtype);

@@ -8,6 +8,8 @@ use samebits::{DType, Generator, Tensor};
 use super::{Calls, graded};
 use crate::fuzz::Draw;
 
+const GELU: [GeluForm; 2] = [GeluForm::Erf, GeluForm::Tanh];
+
 /// The kinds of [`Unary`].
 const UNARY: [UnaryKind; 19] = [
     UnaryKind::Neg,
@@ -102,6 +104,13 @@ fn elementwise(calls: &mut Calls) {
         Ok(Binary { kind, a, b })
     });
     calls.op("affine", |d| Ok(Affine { x: floats(d).0, scale: d.real(2.0), shift: d.real(-1.0) }));
+    calls.op("gelu", |d| Ok(Gelu { form: d.pick(&GELU), x: floats(d).0 }));
+    calls.op("gelu_grad", |d| {
+        let (form, shape, dtype) = (d.pick(&GELU), d.any_shape(), d.float());
+        let [grad, x] = [(); 2].map(|()| d.tensor(&shape, dtype));
+        let found = d.flag().then(|| d.tensor(&shape, dtype));
+        Ok(GeluGrad { form, grad, x, found })
+    });
     calls.op("compare", |d| {
         let (kind, dtype) = (d.pick(&COMPARE), d.any_type());
         let [a, b] = pair(d, dtype);

@@ -1,7 +1,5 @@
 //! Activation functions: stated compositions of the elementary ones.
 
-use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
-
 use samebits_macros::named;
 use samebits_rng::Generator;
 use samebits_tensor_core::ops::{BinaryKind, CompareKind, UnaryKind};
@@ -9,8 +7,7 @@ use samebits_tensor_core::{DType, Error, Result, Tensor as Value};
 
 use super::choice::{clamp_max, compare, hard_clamp, minimum, scalar_like, where_};
 use super::{
-    abs, add, affine, div, erf, exp, expm1, fused, log1p, mul, neg, sigmoid, sub, tanh, times,
-    unary,
+    abs, affine, div, exp, expm1, fused, log1p, mul, neg, sigmoid, sub, tanh, times, unary,
 };
 use crate::Tensor;
 use crate::dims::Dim;
@@ -138,33 +135,6 @@ pub fn relu(x: &Tensor) -> Result<Tensor> {
 #[track_caller]
 pub fn relu6(x: &Tensor) -> Result<Tensor> {
     hardtanh(x, 0.0, 6.0)
-}
-
-/// `x · (0.5 · erf(x / √2) + 0.5)`, each operation rounded.
-///
-/// # Errors
-///
-/// The type is not a float.
-#[named]
-#[track_caller]
-pub fn gelu(x: &Tensor) -> Result<Tensor> {
-    let share = erf(&times(x, FRAC_1_SQRT_2)?)?;
-    mul(x, &affine(&share, 0.5, 0.5)?)
-}
-
-/// PyTorch's `gelu(approximate="tanh")`: `x · (0.5 · tanh(√(2/π) · (x + 0.044715 · x³)) + 0.5)`,
-/// each operation rounded.
-///
-/// # Errors
-///
-/// The type is not a float.
-#[named]
-#[track_caller]
-pub fn gelu_tanh(x: &Tensor) -> Result<Tensor> {
-    let cube = mul(&mul(x, x)?, x)?;
-    let inner = add(x, &times(&cube, 0.044715)?)?;
-    let share = tanh(&times(&inner, FRAC_1_SQRT_2 * FRAC_2_SQRT_PI)?)?;
-    mul(x, &affine(&share, 0.5, 0.5)?)
 }
 
 /// `x · sigmoid(x)`, the product rounded.

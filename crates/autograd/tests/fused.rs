@@ -1,0 +1,150 @@
+//! Operations that do several steps in one pass have the bits of the steps.
+
+use samebits_autograd::functional::{self as f, ClassLoss, Reduction};
+use samebits_autograd::{DType, Result, Tensor};
+use samebits_rng::Generator;
+use samebits_tensor_core::Tensor as Value;
+use samebits_tensor_core::dispatch;
+use samebits_tensor_core::ops::Cast;
+
+type Function = fn(&Tensor) -> Result<Tensor>;
+
+fn floats(values: &[f64], shape: &[usize], dtype: DType) -> Tensor {
+    samebits_cpu_kernels::install();
+    let x = Value::from_slice(values, shape).unwrap();
+    Tensor::from(dispatch(&Cast { x, to: dtype }).unwrap())
+}
+
+fn normal(shape: &[usize], seed: u64) -> Vec<f64> {
+    let drawn = f::randn_with(shape, &mut Generator::new(seed)).unwrap();
+    drawn.to(DType::F64).unwrap().to_vec().unwrap()
+}
+
+/// Numbers of all sizes, and those that are none.
+fn varied(n: usize, dtype: DType, seed: u64) -> Tensor {
+    let mut values = normal(&[n], seed);
+    for (i, x) in values.iter_mut().enumerate() {
+        *x *= [1.0, 1e-3, 4.0, 1e-30, 60.0][i % 5];
+    }
+    let special = [0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e-320, 3e38, -1e300];
+    values[..special.len()].copy_from_slice(&special);
+    floats(&values, &[n], dtype)
+}
+
+fn same(a: &Tensor, b: &Tensor, what: &str) {
+    assert!(a.to_bytes().unwrap() == b.to_bytes().unwrap(), "{what}: {a}\n{b}");
+}
+
+fn times(x: &Tensor, factor: f64) -> Result<Tensor> {
+    f::affine(x, factor, -0.0)
+}
+
+fn gelu(x: &Tensor) -> Result<Tensor> {
+    let share = f::erf(&times(x, std::f64::consts::FRAC_1_SQRT_2)?)?;
+    f::mul(x, &f::affine(&share, 0.5, 0.5)?)
+}
+
+fn gelu_tanh(x: &Tensor) -> Result<Tensor> {
+    let cube = f::mul(&f::mul(x, x)?, x)?;
+    let inner = f::add(x, &times(&cube, 0.044715)?)?;
+    let scale = std::f64::consts::FRAC_1_SQRT_2 * std::f64::consts::FRAC_2_SQRT_PI;
+    let share = f::tanh(&times(&inner, scale)?)?;
+    f::mul(x, &f::affine(&share, 0.5, 0.5)?)
+}
+
+#[test]
+fn gelu_has_the_bits_of_its_composition() {
+    // More than a piece of work.
+    let n = 40_003;
+    for dtype in [DType::F32, DType::F64] {
+        let grad = varied(n, dtype, 1).flip([0]).unwrap();
+        for (name, fused, composed) in [
+            ("gelu", f::gelu as Function, gelu as Function),
+            ("gelu_tanh", f::gelu_tanh, gelu_tanh),
+        ] {
+            // The gradient of x alone, and added to that of what used x before and after.
+            let alone = |g: Function, x: &Tensor| g(x);
+            let among = |g: Function, x: &Tensor| {
+                let before = f::sigmoid(x)?;
+                let y = g(x)?;
+                f::add(&f::add(&before, &y)?, &f::tanh(x)?)
+            };
+            let uses: [&dyn Fn(Function, &Tensor) -> Result<Tensor>; 2] = [&alone, &among];
+            for (i, uses) in uses.into_iter().enumerate() {
+                let run = |g: Function, create_graph| {
+                    let x = varied(n, dtype, 0).set_requires_grad(true).unwrap();
+                    let y = uses(g, &x).unwrap();
+                    let gradients = y.backward_from(grad.clone(), create_graph).unwrap();
+                    (y, gradients.of(&x).unwrap().clone())
+                };
+                let (y, expected) = run(composed, false);
+                for create_graph in [false, true] {
+                    let what = format!("{name}, {dtype}, use {i}, create_graph {create_graph}");
+                    let (found, gradient) = run(fused, create_graph);
+                    same(&found, &y, &what);
+                    same(&gradient, &expected, &what);
+                    assert_eq!(gradient.requires_grad(), create_graph, "{what}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn cross_entropy_has_the_bits_of_its_composition() {
+    for (dtype, classes) in [(DType::F32, 7), (DType::F32, 5000), (DType::F64, 33)] {
+        let rows = 12;
+        let mut logits = normal(&[rows, classes], 2);
+        logits.iter_mut().for_each(|x| *x *= 5.0);
+        // Rows that are not all numbers.
+        logits[classes] = f64::NAN;
+        logits[2 * classes + 1] = f64::INFINITY;
+        logits[3 * classes..4 * classes].fill(f64::NEG_INFINITY);
+        logits[4 * classes + 2] = 1e30;
+        let targets: Vec<i64> =
+            (0..rows as i64).map(|i| if i == 5 { -100 } else { 3 * i % classes as i64 }).collect();
+        let target = Tensor::from_slice(&targets, &[rows]).unwrap();
+        let weight: Vec<f64> = (0..classes).map(|class| (class % 4) as f64 * 0.7).collect();
+        let weight = floats(&weight, &[classes], dtype);
+        let each = [3.0, 0.0, -0.0, 1.0, -2.0, 5.0, f64::INFINITY, f64::NAN, 1e-310, 1.0, 7.0, 0.5];
+        for reduction in [Reduction::None, Reduction::Sum, Reduction::Mean] {
+            for weight in [None, Some(&weight)] {
+                let options = ClassLoss { weight, reduction, ..ClassLoss::default() };
+                let grad = match reduction {
+                    Reduction::None => floats(&each, &[rows], dtype),
+                    _ => floats(&[-1.5], &[], dtype),
+                };
+                let run = |fused: bool, create_graph| {
+                    let x =
+                        floats(&logits, &[rows, classes], dtype).set_requires_grad(true).unwrap();
+                    let loss = if fused {
+                        f::cross_entropy_with(&x, &target, &options)
+                    } else {
+                        f::nll_loss_with(&f::log_softmax(&x, 1).unwrap(), &target, &options)
+                    };
+                    let loss = loss.unwrap();
+                    let gradients = loss.backward_from(grad.clone(), create_graph).unwrap();
+                    (loss, gradients.of(&x).unwrap().clone())
+                };
+                for create_graph in [false, true] {
+                    let what = format!("{dtype}, {classes} classes, {reduction:?}, {create_graph}");
+                    let ((loss, gradient), (found, fused)) =
+                        (run(false, create_graph), run(true, create_graph));
+                    same(&found, &loss, &what);
+                    same(&fused, &gradient, &what);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_weight_of_classes_has_no_gradient() {
+    let x = floats(&[1.0, 2.0], &[1, 2], DType::F32);
+    let weight = floats(&[1.0, 2.0], &[2], DType::F32).set_requires_grad(true).unwrap();
+    let target = Tensor::from_slice(&[1i64], &[1]).unwrap();
+    let options = ClassLoss { weight: Some(&weight), ..ClassLoss::default() };
+    let loss = f::cross_entropy_with(&x, &target, &options).unwrap();
+    let error = loss.backward().unwrap_err().to_string();
+    assert_eq!(error, "nll_loss: there is no gradient for the weight");
+}

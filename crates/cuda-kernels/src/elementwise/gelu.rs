@@ -1,0 +1,94 @@
+//! The Gaussian error linear unit and its gradient, from the kernels of single functions.
+
+use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
+
+use samebits_tensor_core::ops::GeluForm;
+
+use super::{Binary, Pairing, Unary, affine, binary, unary};
+use crate::device::{Device, Float};
+use crate::error::Result;
+use crate::launch::Buffer;
+
+const CUBIC: f64 = 0.044715;
+/// √(2/π)
+const SCALE: f64 = FRAC_1_SQRT_2 * FRAC_2_SQRT_PI;
+
+/// `x · share`; see [`Gelu`](samebits_tensor_core::ops::Gelu).
+///
+/// # Errors
+///
+/// [`CudaError`](crate::CudaError) if the device fails.
+pub fn forward<T: Float>(device: &Device, form: GeluForm, x: &Buffer<T>) -> Result<Buffer<T>> {
+    let share = half_around(device, &odd(device, form, x)?)?;
+    both(device, Binary::Mul, x, &share)
+}
+
+/// `found + …`, the shares of the gradient in the order that
+/// [`GeluGrad`](samebits_tensor_core::ops::GeluGrad) states.
+///
+/// # Errors
+///
+/// [`CudaError::Length`](crate::CudaError::Length) if the buffers differ in length.
+pub fn backward<T: Float>(
+    device: &Device,
+    form: GeluForm,
+    grad: &Buffer<T>,
+    x: &Buffer<T>,
+    found: Option<&Buffer<T>>,
+) -> Result<Buffer<T>> {
+    let mul = |a: &Buffer<T>, b: &Buffer<T>| both(device, Binary::Mul, a, b);
+    let add = |a: &Buffer<T>, b: &Buffer<T>| both(device, Binary::Add, a, b);
+    let times = |x: &Buffer<T>, factor: f64| times(device, x, factor);
+    let odd = odd(device, form, x)?;
+    let inner = times(&mul(grad, x)?, 0.5)?;
+    let mut sum = mul(grad, &half_around(device, &odd)?)?;
+    if let Some(found) = found {
+        sum = add(found, &sum)?;
+    }
+    match form {
+        GeluForm::Erf => {
+            let z = times(x, FRAC_1_SQRT_2)?;
+            let square = unary(device, Unary::Neg, &unary(device, Unary::Square, &z)?)?;
+            let bell = times(&unary(device, Unary::Exp, &square)?, FRAC_2_SQRT_PI)?;
+            add(&sum, &times(&mul(&inner, &bell)?, FRAC_1_SQRT_2)?)
+        }
+        GeluForm::Tanh => {
+            let h = times(&both(device, Binary::TanhGrad, &inner, &odd)?, SCALE)?;
+            let k = times(&h, CUBIC)?;
+            let last = mul(&mul(&k, x)?, x)?;
+            let square = unary(device, Unary::Square, x)?;
+            sum = add(&add(&sum, &h)?, &mul(&k, &square)?)?;
+            add(&add(&sum, &last)?, &last)
+        }
+    }
+}
+
+/// The function between −1 and 1 of which the share is made.
+fn odd<T: Float>(device: &Device, form: GeluForm, x: &Buffer<T>) -> Result<Buffer<T>> {
+    match form {
+        GeluForm::Erf => unary(device, Unary::Erf, &times(device, x, FRAC_1_SQRT_2)?),
+        GeluForm::Tanh => {
+            let cube = both(device, Binary::Mul, &unary(device, Unary::Square, x)?, x)?;
+            let inner = both(device, Binary::Add, x, &times(device, &cube, CUBIC)?)?;
+            unary(device, Unary::Tanh, &times(device, &inner, SCALE)?)
+        }
+    }
+}
+
+fn half_around<T: Float>(device: &Device, odd: &Buffer<T>) -> Result<Buffer<T>> {
+    affine(device, odd, T::from_f64(0.5), T::from_f64(0.5))
+}
+
+/// The sum with -0 changes no number.
+fn times<T: Float>(device: &Device, x: &Buffer<T>, factor: f64) -> Result<Buffer<T>> {
+    affine(device, x, T::from_f64(factor), T::from_f64(-0.0))
+}
+
+fn both<T: Float>(
+    device: &Device,
+    kind: Binary,
+    a: &Buffer<T>,
+    b: &Buffer<T>,
+) -> Result<Buffer<T>> {
+    binary(device, kind, a, b, Pairing::Dense(a.len()))
+}
