@@ -8,8 +8,11 @@ use samebits::{Error, Result, cuda, devices, functional::RandomOptions};
 
 const CUDA: Device = Device::Cuda(0);
 
-/// What a program does first, each in a process of its own.
-const FIRST: [(&str, fn() -> Result<Device>); 5] = [
+/// What a program may do first; it returns the device of what it made.
+type First = fn() -> Result<Device>;
+
+/// Each in a process of its own.
+const FIRST: [(&str, First); 5] = [
     ("to", || Ok(Tensor::new([1.0f32, -2.0])?.to(CUDA)?.relu()?.device())),
     ("randn", || {
         manual_seed(0);
