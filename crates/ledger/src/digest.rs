@@ -135,14 +135,19 @@ pub fn stride(bytes: u64) -> u64 {
 /// piece but the last has whole words.
 pub fn sum(element: Element, first_word: u64, bytes: &[u8]) -> u64 {
     match element {
-        Element::Plain => sum_by(first_word, bytes, |word| word),
-        Element::F16 => sum_by(first_word, bytes, canonical::<16, 0x7c00, 0x7e00>),
-        Element::Bf16 => sum_by(first_word, bytes, canonical::<16, 0x7f80, 0x7fc0>),
-        Element::F32 => sum_by(first_word, bytes, canonical::<32, 0x7f80_0000, 0x7fc0_0000>),
-        Element::F64 => {
-            sum_by(first_word, bytes, canonical::<64, { 0x7ff0 << 48 }, { 0x7ff8 << 48 }>)
-        }
+        Element::Plain => simd::dispatch(Sum { first_word, bytes, nans: Plain }),
+        Element::F16 => ieee::<16, 0x7c00, 0x7e00>(first_word, bytes),
+        Element::Bf16 => ieee::<16, 0x7f80, 0x7fc0>(first_word, bytes),
+        Element::F32 => ieee::<32, 0x7f80_0000, 0x7fc0_0000>(first_word, bytes),
+        Element::F64 => ieee::<64, { 0x7ff0 << 48 }, { 0x7ff8 << 48 }>(first_word, bytes),
     }
+}
+
+fn ieee<const BITS: u32, const INFINITY: u64, const QUIET: u64>(
+    first_word: u64,
+    bytes: &[u8],
+) -> u64 {
+    simd::dispatch(Sum { first_word, bytes, nans: Ieee::<BITS, INFINITY, QUIET> })
 }
 
 /// The digest of a tensor of `bytes` bytes, from the sum of all its terms.
@@ -154,29 +159,25 @@ pub fn finish(sum: u64, bytes: u64) -> Digest {
 }
 
 /// The sum with the best instructions that the machine has.
-fn sum_by(first_word: u64, bytes: &[u8], canonical: impl Fn(u64) -> u64) -> u64 {
-    simd::dispatch(Sum { first_word, bytes, canonical })
-}
-
-struct Sum<'a, F> {
+struct Sum<'a, N> {
     first_word: u64,
     bytes: &'a [u8],
-    canonical: F,
+    nans: N,
 }
 
-impl<F: Fn(u64) -> u64> simd::Kernel for Sum<'_, F> {
+impl<N: Nans> simd::Kernel for Sum<'_, N> {
     type Output = u64;
 
     #[inline(always)]
     fn run(self) -> u64 {
-        sum_of_blocks(self.first_word, self.bytes, self.canonical)
+        sum_of_blocks(self.first_word, self.bytes, self.nans)
     }
 }
 
 /// One body for every element type: blocks of words whose terms do not depend on each other, which
-/// the compiler turns into vector instructions.
+/// the compiler turns into vector instructions. Few blocks have a NaN to replace.
 #[inline(always)]
-fn sum_of_blocks(first_word: u64, bytes: &[u8], canonical: impl Fn(u64) -> u64) -> u64 {
+fn sum_of_blocks(first_word: u64, bytes: &[u8], nans: impl Nans) -> u64 {
     const LANES: usize = 16;
     const OFFSETS: [u64; LANES] = {
         let mut offsets = [0; LANES];
@@ -191,10 +192,19 @@ fn sum_of_blocks(first_word: u64, bytes: &[u8], canonical: impl Fn(u64) -> u64) 
     let mut sums = [0u64; LANES];
     let (blocks, rest) = bytes.as_chunks::<{ LANES * WORD }>();
     for block in blocks {
-        let (words, _) = block.as_chunks::<WORD>();
+        let (parts, _) = block.as_chunks::<WORD>();
+        let mut words = [0; LANES];
+        let mut any = 0;
         for lane in 0..LANES {
-            let word = canonical(u64::from_le_bytes(words[lane]));
-            sums[lane] = sums[lane].wrapping_add(term(word, key.wrapping_add(OFFSETS[lane])));
+            words[lane] = u64::from_le_bytes(parts[lane]);
+            any |= nans.among(words[lane]);
+        }
+        if any != 0 {
+            words = words.map(|word| nans.replaced(word));
+        }
+        for lane in 0..LANES {
+            sums[lane] =
+                sums[lane].wrapping_add(term(words[lane], key.wrapping_add(OFFSETS[lane])));
         }
         key = key.wrapping_add(K1.wrapping_mul(LANES as u64));
     }
@@ -202,7 +212,7 @@ fn sum_of_blocks(first_word: u64, bytes: &[u8], canonical: impl Fn(u64) -> u64) 
     for part in rest.chunks(WORD) {
         let mut word = [0; WORD];
         word[..part.len()].copy_from_slice(part);
-        total = total.wrapping_add(term(canonical(u64::from_le_bytes(word)), key));
+        total = total.wrapping_add(term(nans.replaced(u64::from_le_bytes(word)), key));
         key = key.wrapping_add(K1);
     }
     total
@@ -214,17 +224,56 @@ fn term(word: u64, key: u64) -> u64 {
     (v & 0xffff_ffff).wrapping_mul(v >> 32).wrapping_add(v.rotate_left(32))
 }
 
-/// Replaces each NaN of the elements of `BITS` bits in a word by the bits `QUIET`. An element is
-/// NaN if it is more than `INFINITY` without its sign: adding what separates infinity from the
-/// largest pattern then carries into the sign, and into no other element.
-#[inline(always)]
-fn canonical<const BITS: u32, const INFINITY: u64, const QUIET: u64>(word: u64) -> u64 {
-    let ones = u64::MAX / (u64::MAX >> (64 - BITS));
-    let signs = ones << (BITS - 1);
-    let room = (1 << (BITS - 1)) - 1 - INFINITY;
-    let nan = ((word & !signs) + ones * room) & signs;
-    let mask = nan | (nan - (nan >> (BITS - 1)));
-    (word & !mask) | ((ones * QUIET) & mask)
+/// The NaNs of an element type.
+trait Nans: Copy {
+    /// Not zero if an element of the word is NaN.
+    fn among(self, word: u64) -> u64;
+
+    /// The word with canonical NaNs.
+    fn replaced(self, word: u64) -> u64;
+}
+
+/// No element is NaN.
+#[derive(Clone, Copy)]
+struct Plain;
+
+impl Nans for Plain {
+    #[inline(always)]
+    fn among(self, _: u64) -> u64 {
+        0
+    }
+
+    #[inline(always)]
+    fn replaced(self, word: u64) -> u64 {
+        word
+    }
+}
+
+/// Elements of `BITS` bits, whose canonical NaN is `QUIET`.
+#[derive(Clone, Copy)]
+struct Ieee<const BITS: u32, const INFINITY: u64, const QUIET: u64>;
+
+impl<const BITS: u32, const INFINITY: u64, const QUIET: u64> Ieee<BITS, INFINITY, QUIET> {
+    const ONES: u64 = u64::MAX / (u64::MAX >> (64 - BITS));
+    const SIGNS: u64 = Self::ONES << (BITS - 1);
+}
+
+impl<const BITS: u32, const INFINITY: u64, const QUIET: u64> Nans for Ieee<BITS, INFINITY, QUIET> {
+    /// The sign bits of NaNs. An element is NaN if it is more than `INFINITY` without its sign:
+    /// adding what separates infinity from the largest pattern then carries into the sign, and into
+    /// no other element.
+    #[inline(always)]
+    fn among(self, word: u64) -> u64 {
+        let room = (1 << (BITS - 1)) - 1 - INFINITY;
+        ((word & !Self::SIGNS) + Self::ONES * room) & Self::SIGNS
+    }
+
+    #[inline(always)]
+    fn replaced(self, word: u64) -> u64 {
+        let nan = self.among(word);
+        let mask = nan | (nan - (nan >> (BITS - 1)));
+        (word & !mask) | ((Self::ONES * QUIET) & mask)
+    }
 }
 
 #[cfg(test)]

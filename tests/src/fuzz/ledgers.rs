@@ -21,7 +21,7 @@ const DUMP: &str = "\
 ";
 
 /// A line of a trace of Megatron-LM.
-const TRACE: &str = r#"{"schema_version":1,"event":"tensor","rank":0,"sequence":7,"iteration":1,"microbatch":0,"phase":"forward","name":"layers.0","occurrence":0,"tensor":{"mode":"full","shape":[2,4],"stride":[4,1],"dtype":"torch.bfloat16","layout":"torch.strided","device":"cuda:0","sha256":"00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff","captured_numel":8,"all_finite":true,"exact_value_certificate":null,"sample_indices":null}}"#;
+const TRACE: &str = r#"{"event":"tensor","iteration":1,"metadata":{},"microbatch":0,"name":"layers.0","occurrence":0,"phase":"forward","rank":0,"schema_version":1,"sequence":7,"tensor":{"all_finite":true,"captured_numel":8,"device_type":"cuda","dtype":"bfloat16","exact_value_certificate":true,"layout":"strided","mode":"full","numel":8,"requires_grad":true,"sha256":"00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff","shape":[2,4],"stride":[4,1],"value_observed":true}}"#;
 
 /// The file beside a ledger that its records name.
 const KEPT: &str = "kept.bin";

@@ -1,17 +1,18 @@
-//! Traces of Megatron-LM: a JSON object a line, each with one tensor.
+//! Traces of Megatron-LM's `RankLocalTrace`: a JSON object a line, each a tensor or an event.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::ReadError;
 use super::foreign::{Translation, phase};
 use super::lines::Lines;
-use crate::digest::Digest;
-use crate::record::{Digests, Event, Operation, Tensor};
+use crate::digest::{Digest, Element, ParseDigestError, sum64};
+use crate::record::{Event, Operation, Phase, Tensor};
+use crate::unique;
 
 /// Whether a line is one of a trace. Of ours, none has that key.
 pub(super) fn is_trace(line: &[u8]) -> bool {
@@ -23,42 +24,86 @@ pub(super) fn is_trace(line: &[u8]) -> bool {
     serde_json::from_slice::<Versioned>(line).is_ok()
 }
 
+/// A record; the fields are those that Megatron-LM's `trace_schema.py` requires.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line {
     schema_version: u32,
-    event: String,
+    event: Kind,
     rank: u32,
     sequence: u64,
-    iteration: u64,
-    #[serde(default)]
+    #[serde(deserialize_with = "Option::deserialize")]
+    iteration: Option<u64>,
+    #[serde(deserialize_with = "Option::deserialize")]
     microbatch: Option<u64>,
     phase: String,
     name: String,
     occurrence: u64,
-    tensor: Captured,
+    /// Of an event.
+    #[serde(default, deserialize_with = "unique::values")]
+    fields: BTreeMap<String, Value>,
+    /// Of a tensor.
+    #[serde(default, deserialize_with = "unique::values")]
+    metadata: BTreeMap<String, Value>,
+    tensor: Option<Captured>,
+}
+
+#[derive(Clone, Copy, PartialEq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    Event,
+    Tensor,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Captured {
-    mode: Digests,
     shape: Vec<u64>,
-    #[serde(default, rename = "stride")]
-    _stride: Option<Vec<i64>>,
+    #[serde(rename = "numel")]
+    _numel: u64,
     dtype: String,
-    #[serde(default, rename = "layout")]
-    _layout: Option<String>,
-    device: String,
-    sha256: String,
+    #[serde(rename = "layout")]
+    _layout: String,
+    device_type: String,
+    #[serde(default, rename = "stride")]
+    _stride: Option<Vec<u64>>,
+    #[serde(rename = "requires_grad")]
+    _requires_grad: bool,
+    #[serde(rename = "value_observed")]
+    _value_observed: bool,
+    #[serde(rename = "exact_value_certificate")]
+    _certificate: bool,
+    mode: Mode,
     #[serde(default)]
-    captured_numel: Option<u64>,
+    sha256: Option<String>,
+    #[serde(default, rename = "captured_numel")]
+    _captured_numel: Option<u64>,
     #[serde(default, rename = "all_finite")]
     _all_finite: Option<bool>,
-    #[serde(default, rename = "exact_value_certificate")]
-    _certificate: Option<Value>,
     #[serde(default)]
     sample_indices: Option<Vec<u64>>,
+    #[serde(default)]
+    summary: Option<Summary>,
+}
+
+/// What is known of the elements.
+#[derive(Clone, Copy, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Mode {
+    Metadata,
+    Summary,
+    Sampled,
+    Full,
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct Summary {
+    all_finite: bool,
+    minimum: Option<f64>,
+    maximum: Option<f64>,
+    mean: Option<f64>,
+    l2_norm: Option<f64>,
 }
 
 /// Writes the trace in the schema. What a trace knows of a tensor is not what went into making it,
@@ -70,55 +115,98 @@ pub(super) fn translate(path: &Path, world_size: u32) -> Result<File, ReadError>
         if !bytes.ends_with(b"\n") {
             break;
         }
+        if bytes.trim_ascii().is_empty() {
+            continue;
+        }
         let line: Line = serde_json::from_slice(bytes).map_err(|error| lines.wrong(error))?;
-        if line.schema_version != 1 {
-            let problem = format!("schema_version: expected 1, found {}", line.schema_version);
+        let Line { schema_version, rank, sequence, .. } = line;
+        if schema_version != 1 {
+            let problem = format!("schema_version: expected 1, found {schema_version}");
             return Err(lines.wrong(problem));
         }
-        let captured = line.tensor;
-        let sha256 = &captured.sha256;
-        if sha256.len() != 64 || !sha256.is_ascii() {
-            return Err(lines.wrong("sha256: expected 64 hexadecimal digits"));
-        }
-        let digest: Digest = sha256[..16].parse().map_err(|error| lines.wrong(error))?;
-        let mut parameters = BTreeMap::from([("phase".to_owned(), line.phase.clone().into())]);
-        if captured.mode == Digests::Sampled {
-            parameters.insert("captured_numel".to_owned(), captured.captured_numel.into());
-            parameters.insert("sample_indices".to_owned(), captured.sample_indices.into());
-        }
-        let operation = Operation {
-            step: line.iteration,
-            microbatch: line.microbatch.unwrap_or(0),
-            phase: phase(&line.phase),
-            name: line.event,
-            module: line.name,
-            site: String::new(),
-            occurrence: line.occurrence,
-            level: String::new(),
-            variant: String::new(),
-            inputs: Vec::new(),
-            outputs: vec![Tensor {
-                shape: captured.shape,
-                dtype: dtype(&captured.dtype).to_owned(),
-                device: captured.device,
-                digest,
-                name: None,
-                file: None,
-            }],
-            parameters,
-            generator: None,
-        };
+        let operation = operation(line).map_err(|problem| lines.wrong(problem))?;
         let translation = match &mut translation {
             Some(translation) => translation,
-            None => {
-                translation.insert(Translation::new(path, "Megatron-LM", line.rank, world_size)?)
-            }
+            None => translation.insert(Translation::new(path, "Megatron-LM", rank, world_size)?),
         };
-        translation.append(line.rank, line.sequence, Event::Layer(operation))?;
+        translation.append(rank, sequence, Event::Layer(operation))?;
     }
     match translation {
         Some(translation) => translation.finish(),
         None => Err(ReadError::unusable(path, "holds no whole line")),
+    }
+}
+
+fn operation(line: Line) -> Result<Operation, String> {
+    let mut parameters = BTreeMap::new();
+    let outputs = match (line.event, line.tensor) {
+        (Kind::Event, None) => {
+            parameters = line.fields;
+            Vec::new()
+        }
+        (Kind::Tensor, Some(captured)) => {
+            let mode = serde_json::to_value(captured.mode).map_err(|error| error.to_string())?;
+            parameters.insert("mode".to_owned(), mode);
+            parameters.insert("metadata".to_owned(), line.metadata.into_iter().collect());
+            let indices = captured.sample_indices.as_ref().map(|indices| indices.clone().into());
+            parameters.extend(indices.map(|indices| ("sample_indices".to_owned(), indices)));
+            vec![Tensor {
+                digest: digest(&captured)?,
+                shape: captured.shape,
+                dtype: dtype(&captured.dtype).to_owned(),
+                device: captured.device_type,
+                name: None,
+                file: None,
+            }]
+        }
+        (Kind::Event, Some(_)) => return Err("an event with a tensor".to_owned()),
+        (Kind::Tensor, None) => return Err("missing field `tensor`".to_owned()),
+    };
+    // What the schema has no place for keeps records with one key apart.
+    let known = phase(&line.phase);
+    let mut name = match line.event {
+        Kind::Event => "event".to_owned(),
+        Kind::Tensor => "tensor".to_owned(),
+    };
+    if known == Phase::Other {
+        name = format!("{name} ({})", line.phase);
+    }
+    if line.iteration.is_none() {
+        name += " outside of iterations";
+    }
+    Ok(Operation {
+        step: line.iteration.unwrap_or(0),
+        microbatch: line.microbatch.unwrap_or(0),
+        phase: known,
+        name,
+        module: line.name,
+        site: String::new(),
+        occurrence: line.occurrence,
+        level: String::new(),
+        variant: String::new(),
+        inputs: Vec::new(),
+        outputs,
+        parameters,
+        generator: None,
+    })
+}
+
+/// What stands for the elements: nothing, a summary of them, or a hash.
+fn digest(captured: &Captured) -> Result<Digest, String> {
+    match captured.mode {
+        Mode::Metadata => Ok(Digest(0)),
+        Mode::Summary => {
+            let summary = captured.summary.as_ref().ok_or("missing field `summary`")?;
+            let text = serde_json::to_vec(summary).map_err(|error| error.to_string())?;
+            Ok(sum64(Element::Plain, &text))
+        }
+        Mode::Sampled | Mode::Full => {
+            let sha256 = captured.sha256.as_deref().ok_or("missing field `sha256`")?;
+            if sha256.len() != 64 || !sha256.is_ascii() {
+                return Err("sha256: expected 64 hexadecimal digits".to_owned());
+            }
+            sha256[..16].parse().map_err(|error: ParseDigestError| error.to_string())
+        }
     }
 }
 

@@ -86,16 +86,53 @@ fn broken_dumps() {
     }
 }
 
+/// A line of Megatron-LM's recorder, which sorts keys.
+fn megatron(sequence: usize, rest: &str) -> String {
+    format!(r#"{{{rest},"occurrence":0,"rank":0,"schema_version":1,"sequence":{sequence}}}"#) + "\n"
+}
+
 fn trace(values: &[(&str, &str, u8)]) -> String {
-    let mut text = String::new();
-    for (sequence, (phase, name, value)) in values.iter().enumerate() {
+    let mut text = megatron(
+        0,
+        r#""event":"event","fields":{"value":3.5},"iteration":1,"microbatch":null,"name":"lr","phase":"unspecified""#,
+    );
+    for (sequence, (phase, name, value)) in (1..).zip(values) {
         let sha256 = format!("{value:02x}").repeat(32);
-        text += &format!(
-            r#"{{"schema_version":1,"event":"tensor","rank":0,"sequence":{sequence},"iteration":1,"microbatch":0,"phase":"{phase}","name":"{name}","occurrence":0,"tensor":{{"mode":"full","shape":[2,4],"stride":[4,1],"dtype":"torch.bfloat16","layout":"torch.strided","device":"cuda:0","sha256":"{sha256}","captured_numel":8,"all_finite":true,"exact_value_certificate":null,"sample_indices":null}}}}"#
+        text += &megatron(
+            sequence,
+            &format!(
+                r#""event":"tensor","iteration":1,"metadata":{{}},"microbatch":0,"name":"{name}","phase":"{phase}","tensor":{{"all_finite":true,"captured_numel":8,"device_type":"cuda","dtype":"bfloat16","exact_value_certificate":true,"layout":"strided","mode":"full","numel":8,"requires_grad":true,"sha256":"{sha256}","shape":[2,4],"stride":[4,1],"value_observed":true}}"#
+            ),
         );
-        text.push('\n');
     }
     text
+}
+
+/// Lines of the other modes, one with a summary in which `mean` stands.
+fn other_modes(mean: f64) -> String {
+    let tensor = |rest: &str| {
+        format!(
+            r#""device_type":"cpu","dtype":"float32","exact_value_certificate":false,"layout":"strided","numel":10,"requires_grad":false,"shape":[10],"stride":[1],{rest}"#
+        )
+    };
+    let outside = r#""iteration":null,"metadata":{"semantic_type":"x"},"microbatch":null"#;
+    let line = |sequence, name: &str, rest: &str| {
+        let tensor = tensor(rest);
+        let text = format!(
+            r#""event":"tensor",{outside},"name":"{name}","phase":"setup","tensor":{{{tensor}}}"#
+        );
+        megatron(sequence, &text)
+    };
+    let summary = format!(
+        r#""mode":"summary","summary":{{"all_finite":true,"l2_norm":2.0,"maximum":1.0,"mean":{mean:?},"minimum":null}},"value_observed":true"#
+    );
+    let sampled = format!(
+        r#""all_finite":true,"captured_numel":4,"mode":"sampled","sample_indices":[0,3,6,9],"sha256":"{}","value_observed":true"#,
+        "ab".repeat(32)
+    );
+    line(0, "a", r#""mode":"metadata","value_observed":false"#)
+        + &line(1, "b", &summary)
+        + &line(2, "c", &sampled)
 }
 
 #[test]
@@ -112,18 +149,31 @@ fn traces_of_megatron() {
     assert!(report.sentence.contains("inputs are not recorded"), "{report}");
     let report = dumps(&text, &trace(&[values[0], values[2]])).diff();
     assert_eq!(report.cause, Some(Cause::Missing), "{report}");
+    let report = dumps(&text, &text.replace("\"value\":3.5", "\"value\":4.5")).diff();
+    assert_eq!(report.cause, Some(Cause::Call), "{report}");
+
+    let modes = other_modes(0.25);
+    assert!(dumps(&modes, &modes).diff().equal);
+    let report = dumps(&modes, &other_modes(0.5)).diff();
+    assert!(report.sentence.contains("`tensor (setup) outside of iterations` of `b`"), "{report}");
 
     for (from, to, problem) in [
         ("\"phase\"", "\"phase\":\"x\",\"phase\"", "line 1: duplicate field `phase`"),
-        ("\"mode\":\"full\"", "\"mode\":\"half\"", "line 1: unknown variant"),
-        ("\"all_finite\"", "\"all_infinite\"", "line 1: unknown field"),
+        ("\"value\":3.5", "\"value\":3.5,\"value\":3.5", "line 1: duplicate key `value`"),
+        ("\"event\":\"event\"", "\"event\":\"note\"", "line 1: unknown variant"),
+        ("\"event\":\"event\"", "\"event\":\"tensor\"", "line 1: missing field `tensor`"),
+        ("\"iteration\":1,", "", "line 1: missing field `iteration`"),
+        ("\"microbatch\":null,", "", "line 1: missing field `microbatch`"),
+        ("\"mode\":\"full\"", "\"mode\":\"half\"", "line 2: unknown variant"),
+        ("\"mode\":\"full\"", "\"mode\":\"summary\"", "line 2: missing field `summary`"),
+        ("\"all_finite\"", "\"all_infinite\"", "line 2: unknown field"),
         (
             "\"schema_version\":1",
             "\"schema_version\":2",
             "line 1: schema_version: expected 1, found 2",
         ),
         ("\"sequence\":1", "\"sequence\":0", "line 2: sequence 0 after 0"),
-        ("0202", "zz02", "line 2: digest"),
+        ("0202", "zz02", "line 3: digest"),
         ("layers.0", "embedding", "have one key"),
     ] {
         assert!(text.contains(from), "{from}");
