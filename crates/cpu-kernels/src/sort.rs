@@ -142,9 +142,7 @@ pub fn topk<T: Sortable>(
         return Err(Error::argument("topk", message));
     }
     select("topk", input, shape, k, values, indices, |line, read| {
-        let mut order = Order::of("topk", line, read, largest)?;
-        order.first(k);
-        Ok(order)
+        Order::first_of("topk", line, read, largest, k)
     })
 }
 
@@ -489,14 +487,12 @@ impl Order {
         read: impl Fn(usize) -> T,
         descending: bool,
     ) -> Result<Order> {
-        if size_of::<T>() == 4 && n <= 1 << 32 {
-            let flip = if descending { u64::from(u32::MAX) } else { 0 };
-            let pair = |i: usize| (read(i).key() ^ flip) << 32 | i as u64;
-            Ok(Order::Narrow(memory::collected(op, (0..n).map(pair))?))
+        if is_narrow::<T>(n) {
+            let pairs = (0..n).map(narrow(read, descending));
+            Ok(Order::Narrow(memory::collected(op, pairs)?))
         } else {
-            let flip = if descending { u64::MAX } else { 0 };
-            let pair = |i: usize| u128::from(read(i).key() ^ flip) << 64 | i as u128;
-            Ok(Order::Wide(memory::collected(op, (0..n).map(pair))?))
+            let pairs = (0..n).map(wide(read, descending));
+            Ok(Order::Wide(memory::collected(op, pairs)?))
         }
     }
 
@@ -509,18 +505,18 @@ impl Order {
         }
     }
 
-    /// Puts the first `k` elements in front, in order.
-    fn first(&mut self, k: usize) {
-        fn first<P: Ord>(pairs: &mut Vec<P>, k: usize) {
-            if k < pairs.len() {
-                pairs.select_nth_unstable(k);
-                pairs.truncate(k);
-            }
-            pairs.sort_unstable();
-        }
-        match self {
-            Order::Narrow(pairs) => first(pairs, k),
-            Order::Wide(pairs) => first(pairs, k),
+    /// The first `k` elements in order, for `k` of at least 1.
+    fn first_of<T: Sortable>(
+        op: &'static str,
+        n: usize,
+        read: impl Fn(usize) -> T,
+        descending: bool,
+        k: usize,
+    ) -> Result<Order> {
+        if is_narrow::<T>(n) {
+            Ok(Order::Narrow(first(op, n, k, u64::MAX, narrow(read, descending))?))
+        } else {
+            Ok(Order::Wide(first(op, n, k, u128::MAX, wide(read, descending))?))
         }
     }
 
@@ -538,6 +534,52 @@ impl Order {
             Order::Wide(pairs) => pairs[place] as u64 as usize,
         }
     }
+}
+
+/// Whether key and index of a line's elements fit together into 64 bits.
+fn is_narrow<T>(n: usize) -> bool {
+    size_of::<T>() == 4 && n <= 1 << 32
+}
+
+fn narrow<T: Sortable>(read: impl Fn(usize) -> T, descending: bool) -> impl Fn(usize) -> u64 {
+    let flip = if descending { u64::from(u32::MAX) } else { 0 };
+    move |i| (read(i).key() ^ flip) << 32 | i as u64
+}
+
+fn wide<T: Sortable>(read: impl Fn(usize) -> T, descending: bool) -> impl Fn(usize) -> u128 {
+    let flip = if descending { u64::MAX } else { 0 };
+    move |i| u128::from(read(i).key() ^ flip) << 64 | i as u128
+}
+
+/// The `k` smallest of `n` pairs in order; `largest` is not below any.
+///
+/// Only pairs that can still be among them are kept: few, unless the line descends.
+fn first<P: Ord + Copy>(
+    op: &'static str,
+    n: usize,
+    k: usize,
+    largest: P,
+    pair: impl Fn(usize) -> P,
+) -> Result<Vec<P>> {
+    let room = n.min(k.saturating_mul(4).max(256));
+    let mut kept = memory::with_capacity(op, room)?;
+    let mut bound = largest;
+    for pair in (0..n).map(pair) {
+        if pair > bound {
+            continue;
+        }
+        if kept.len() == room {
+            bound = *kept.select_nth_unstable(k - 1).1;
+            kept.truncate(k);
+            if pair > bound {
+                continue;
+            }
+        }
+        kept.push(pair);
+    }
+    kept.sort_unstable();
+    kept.truncate(k);
+    Ok(kept)
 }
 
 /// Writes the first `k` elements of the order that `arrange` gives each line.
