@@ -61,7 +61,7 @@ pub(super) fn run(
 
 /// Positions of a target row that all taps of a kernel row meet, if these read neighbours for
 /// neighbours and the sum is a single block of the contract.
-fn straight(gather: &Gather) -> Option<Range<usize>> {
+pub(super) fn straight(gather: &Gather) -> Option<Range<usize>> {
     let neighbours = gather.step[2] == 1 && gather.divisor[2] == 1;
     if !neighbours || gather.taps() > K_BLOCK {
         return None;
@@ -298,21 +298,19 @@ impl Row<'_> {
             self.add(sum, span, from, to.min(begin));
         }
         if begin < end {
-            let count = (end - begin - 1) * self.stride + 1;
-            let x: [&[[f32; LANES]]; TAPS] = std::array::from_fn(|tap| {
-                let span = &spans[tap];
-                &self.x[span.source + (begin - span.begin) * self.stride..][..count]
-            });
-            let mut together = *sums;
-            for (i, g) in self.g[begin..end].iter().enumerate() {
-                for tap in 0..TAPS {
-                    let x = &x[tap][i * self.stride];
-                    for l in 0..LANES {
-                        together[tap][l] = x[l].mul_add(g[l], together[tap][l]);
-                    }
-                }
+            let x = |tap: usize| {
+                let span: &Span = &spans[tap];
+                let from = span.source + (begin - span.begin) * self.stride;
+                self.x[from..].iter().step_by(self.stride)
+            };
+            let [mut left, mut middle, mut right] = *sums;
+            let g = self.g[begin..end].iter();
+            for (((g, x), y), z) in g.zip(x(0)).zip(x(1)).zip(x(2)) {
+                multiply_add(&mut left, x, g);
+                multiply_add(&mut middle, y, g);
+                multiply_add(&mut right, z, g);
             }
-            *sums = together;
+            *sums = [left, middle, right];
         }
         for (sum, span) in sums.iter_mut().zip(spans) {
             self.add(sum, span, from.max(end), to);
@@ -329,11 +327,16 @@ impl Row<'_> {
         let x = self.x[span.source + (begin - span.begin) * self.stride..].iter();
         let mut sums = *sum;
         for (x, g) in x.step_by(self.stride).zip(&self.g[begin..end]) {
-            for l in 0..LANES {
-                sums[l] = x[l].mul_add(g[l], sums[l]);
-            }
+            multiply_add(&mut sums, x, g);
         }
         *sum = sums;
+    }
+}
+
+#[inline(always)]
+fn multiply_add(sums: &mut [f32; LANES], x: &[f32; LANES], g: &[f32; LANES]) {
+    for l in 0..LANES {
+        sums[l] = x[l].mul_add(g[l], sums[l]);
     }
 }
 

@@ -240,7 +240,11 @@ impl Plan {
                 let single = if channels >= 4 { 12.0 } else { 3.0 };
                 work * waste * strided * single + 8.0 * traffic
             }
-            Algorithm::Depthwise => work * 3.0 + 2.0 * traffic,
+            Algorithm::Depthwise => {
+                let weights = pass == Pass::WeightGradient;
+                let straight = !weights && depthwise::straight(&self.gather(pass)).is_some();
+                work * if straight { 1.0 } else { 3.0 } + 2.0 * traffic
+            }
             Algorithm::Im2col => {
                 let copied = columns::workspace(s, pass, &self.gather(pass)) as f64;
                 work * few(channels) + 5.0 * traffic + (16.0 * copied + 2e5) * products
