@@ -60,7 +60,9 @@ fn main() -> ExitCode {
                 order.at(*i).unwrap_or_default() as u32
             })
         }
-        "choice" => numbers(|g, row| Ok(*row = g.choice(1 << 32, ROW)?), |&x| (x, 32)),
+        "choice" => {
+            numbers(|g, row| g.choice(1 << 32, ROW).map(|chosen| *row = chosen), |&x| (x, 32))
+        }
         "laplace" => numbers(
             |g, row| g.fill_laplace(row, 0.0, 1.0),
             |&x: &f64| leading(if x < 0.0 { x.exp() / 2.0 } else { 1.0 - (-x).exp() / 2.0 }),
