@@ -8,6 +8,8 @@ use samebits_tensor_core::dispatch;
 use samebits_tensor_core::ops::Cast;
 
 type Function = fn(&Tensor) -> Result<Tensor>;
+/// What is made of x by means of a function.
+type Use = fn(Function, &Tensor) -> Result<Tensor>;
 
 fn floats(values: &[f64], shape: &[usize], dtype: DType) -> Tensor {
     samebits_cpu_kernels::install();
@@ -69,7 +71,7 @@ fn gelu_has_the_bits_of_its_composition() {
                 let y = g(x)?;
                 f::add(&f::add(&before, &y)?, &f::tanh(x)?)
             };
-            let uses: [&dyn Fn(Function, &Tensor) -> Result<Tensor>; 2] = [&alone, &among];
+            let uses: [Use; 2] = [alone, among];
             for (i, uses) in uses.into_iter().enumerate() {
                 let run = |g: Function, create_graph| {
                     let x = varied(n, dtype, 0).set_requires_grad(true).unwrap();
