@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use common::*;
 use samebits_autotune::Determinism::*;
-use samebits_autotune::{Choice, ChoiceFile, Config, Error, Mode, Tuner, merge, prune};
+use samebits_autotune::{ChoiceFile, Config, Error, Mode, Tuner};
 
 /// In a process of another test's: records keys `FROM..TO` under a noise of its own, and says each one
 /// that is recorded.
@@ -283,6 +283,8 @@ fn a_file_and_a_link_to_it_have_one_lock() {
 #[test]
 fn a_device_a_pipe_and_a_folder_are_refused_and_stay() {
     use std::os::unix::fs::{MetadataExt, symlink};
+
+    use samebits_autotune::{Choice, merge, prune};
 
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
