@@ -25,10 +25,10 @@ fn rounded<T: Float>(columns: &Columns, rows: usize) -> Vec<T> {
     (0..rows).flat_map(|i| columns.iter().map(move |x| T::from_f64(x[i]).canonical())).collect()
 }
 
-/// The power of two at or below the largest magnitude.
+/// The power of two at or below the largest magnitude: its exponent alone.
 fn power(x: &[f64]) -> f64 {
     let largest = x.iter().fold(0.0f64, |max, x| max.max(x.abs()));
-    if largest == 0.0 { 1.0 } else { 2f64.powi(largest.log2().floor() as i32) }
+    if largest == 0.0 { 1.0 } else { f64::from_bits(largest.to_bits() >> 52 << 52) }
 }
 
 fn reflect(tau: f64, v: &[f64], column: &mut [f64]) {
