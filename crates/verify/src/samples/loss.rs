@@ -128,6 +128,12 @@ pub(super) fn samples(samples: &mut Samples) {
         .twice([normal(&[5]), given(Value::from_slice(&[3i64], &[]))])
         .twice([normal(&[3, 4]), indices(&[3], 4)]);
     samples
+        .add("cross_entropy of each", |x| {
+            let each = ClassLoss { reduction: Reduction::None, ..Default::default() };
+            f::cross_entropy_with(&x[0], &x[1], &each)
+        })
+        .batch([each(&[9, 267]), indices(&[9], 267).along(0)]);
+    samples
         .add("softmin", |x| f::softmin(&x[0], 1))
         .batch([each(&[9, 267])])
         .twice([normal(&[3, 4])]);
