@@ -1,71 +1,68 @@
 // Each element on its own: functions of one and two elements, comparisons, selection, copies of
 // strided views, casts.
 
+#include "integer.cuh"
 #include "pow.cuh"
 #include "declared/elementwise.cuh"
 
 // ---- One element -------------------------------------------------------------------------
 
-#define SB_UNARY_F32(NAME, VALUE)                                                       \
-    extern "C" __global__ void NAME(float* out, const float* in, u64 n) {               \
+#define SB_UNARY(NAME, T, STORE, VALUE)                                                 \
+    extern "C" __global__ void NAME(T* out, const T* in, u64 n) {                       \
         u64 i = sb_thread();                                                            \
         if (i >= n) return;                                                             \
-        float x = in[i];                                                                \
-        out[i] = sb_canonical(VALUE);                                                   \
-    }
-
-#define SB_UNARY_F64(NAME, VALUE)                                                       \
-    extern "C" __global__ void NAME(double* out, const double* in, u64 n) {             \
-        u64 i = sb_thread();                                                            \
-        if (i >= n) return;                                                             \
-        double x = in[i];                                                               \
-        out[i] = sb_canonical64(VALUE);                                                 \
+        T x = in[i];                                                                    \
+        out[i] = STORE(VALUE);                                                          \
     }
 
 // level: Portable - one thread owns one output
-SB_UNARY_F32(neg_f32, -x)
-SB_UNARY_F32(abs_f32, x < 0.0f ? -x : x + 0.0f)
-SB_UNARY_F32(exp_f32, sb_exp(x))
-SB_UNARY_F32(exp2_f32, sb_exp2(x))
-SB_UNARY_F32(expm1_f32, sb_expm1(x))
-SB_UNARY_F32(log_f32, sb_log(x))
-SB_UNARY_F32(log2_f32, sb_log2(x))
-SB_UNARY_F32(log10_f32, sb_log10(x))
-SB_UNARY_F32(log1p_f32, sb_log1p(x))
-SB_UNARY_F32(rsqrt_f32, sb_rsqrt(x))
-SB_UNARY_F32(sin_f32, sb_sin(x))
-SB_UNARY_F32(cos_f32, sb_cos(x))
-SB_UNARY_F32(erf_f32, sb_erf(x))
-SB_UNARY_F32(erfc_f32, sb_erfc(x))
-SB_UNARY_F32(sqrt_f32, sb_sqrt(x))
-SB_UNARY_F32(tanh_f32, sb_tanh(x))
-SB_UNARY_F32(sigmoid_f32, sb_sigmoid(x))
-SB_UNARY_F32(sinpi_f32, sb_sinpi(x))
-SB_UNARY_F32(cospi_f32, sb_cospi(x))
-SB_UNARY_F32(relu_f32, x <= 0.0f ? 0.0f : x)
-SB_UNARY_F32(reciprocal_f32, 1.0f / x)
-SB_UNARY_F32(square_f32, x * x)
-SB_UNARY_F64(neg_f64, -x)
-SB_UNARY_F64(abs_f64, x < 0.0 ? -x : x + 0.0)
-SB_UNARY_F64(exp_f64, sb_exp(x))
-SB_UNARY_F64(exp2_f64, sb_exp2(x))
-SB_UNARY_F64(expm1_f64, sb_expm1(x))
-SB_UNARY_F64(log_f64, sb_log(x))
-SB_UNARY_F64(log2_f64, sb_log2(x))
-SB_UNARY_F64(log10_f64, sb_log10(x))
-SB_UNARY_F64(log1p_f64, sb_log1p(x))
-SB_UNARY_F64(rsqrt_f64, sb_rsqrt(x))
-SB_UNARY_F64(sin_f64, sb_sin(x))
-SB_UNARY_F64(cos_f64, sb_cos(x))
-SB_UNARY_F64(erf_f64, sb_erf(x))
-SB_UNARY_F64(sqrt_f64, sb_sqrt(x))
-SB_UNARY_F64(tanh_f64, sb_tanh(x))
-SB_UNARY_F64(sigmoid_f64, sb_sigmoid(x))
-SB_UNARY_F64(sinpi_f64, sb_sinpi(x))
-SB_UNARY_F64(cospi_f64, sb_cospi(x))
-SB_UNARY_F64(relu_f64, x <= 0.0 ? 0.0 : x)
-SB_UNARY_F64(reciprocal_f64, 1.0 / x)
-SB_UNARY_F64(square_f64, x * x)
+SB_UNARY(neg_f32, float, sb_canonical, -x)
+SB_UNARY(abs_f32, float, sb_canonical, x < 0.0f ? -x : x + 0.0f)
+SB_UNARY(exp_f32, float, sb_canonical, sb_exp(x))
+SB_UNARY(exp2_f32, float, sb_canonical, sb_exp2(x))
+SB_UNARY(expm1_f32, float, sb_canonical, sb_expm1(x))
+SB_UNARY(log_f32, float, sb_canonical, sb_log(x))
+SB_UNARY(log2_f32, float, sb_canonical, sb_log2(x))
+SB_UNARY(log10_f32, float, sb_canonical, sb_log10(x))
+SB_UNARY(log1p_f32, float, sb_canonical, sb_log1p(x))
+SB_UNARY(rsqrt_f32, float, sb_canonical, sb_rsqrt(x))
+SB_UNARY(sin_f32, float, sb_canonical, sb_sin(x))
+SB_UNARY(cos_f32, float, sb_canonical, sb_cos(x))
+SB_UNARY(erf_f32, float, sb_canonical, sb_erf(x))
+SB_UNARY(erfc_f32, float, sb_canonical, sb_erfc(x))
+SB_UNARY(sqrt_f32, float, sb_canonical, sb_sqrt(x))
+SB_UNARY(tanh_f32, float, sb_canonical, sb_tanh(x))
+SB_UNARY(sigmoid_f32, float, sb_canonical, sb_sigmoid(x))
+SB_UNARY(sinpi_f32, float, sb_canonical, sb_sinpi(x))
+SB_UNARY(cospi_f32, float, sb_canonical, sb_cospi(x))
+SB_UNARY(relu_f32, float, sb_canonical, x <= 0.0f ? 0.0f : x)
+SB_UNARY(reciprocal_f32, float, sb_canonical, 1.0f / x)
+SB_UNARY(square_f32, float, sb_canonical, x * x)
+SB_UNARY(neg_f64, double, sb_canonical64, -x)
+SB_UNARY(abs_f64, double, sb_canonical64, x < 0.0 ? -x : x + 0.0)
+SB_UNARY(exp_f64, double, sb_canonical64, sb_exp(x))
+SB_UNARY(exp2_f64, double, sb_canonical64, sb_exp2(x))
+SB_UNARY(expm1_f64, double, sb_canonical64, sb_expm1(x))
+SB_UNARY(log_f64, double, sb_canonical64, sb_log(x))
+SB_UNARY(log2_f64, double, sb_canonical64, sb_log2(x))
+SB_UNARY(log10_f64, double, sb_canonical64, sb_log10(x))
+SB_UNARY(log1p_f64, double, sb_canonical64, sb_log1p(x))
+SB_UNARY(rsqrt_f64, double, sb_canonical64, sb_rsqrt(x))
+SB_UNARY(sin_f64, double, sb_canonical64, sb_sin(x))
+SB_UNARY(cos_f64, double, sb_canonical64, sb_cos(x))
+SB_UNARY(erf_f64, double, sb_canonical64, sb_erf(x))
+SB_UNARY(sqrt_f64, double, sb_canonical64, sb_sqrt(x))
+SB_UNARY(tanh_f64, double, sb_canonical64, sb_tanh(x))
+SB_UNARY(sigmoid_f64, double, sb_canonical64, sb_sigmoid(x))
+SB_UNARY(sinpi_f64, double, sb_canonical64, sb_sinpi(x))
+SB_UNARY(cospi_f64, double, sb_canonical64, sb_cospi(x))
+SB_UNARY(relu_f64, double, sb_canonical64, x <= 0.0 ? 0.0 : x)
+SB_UNARY(reciprocal_f64, double, sb_canonical64, 1.0 / x)
+SB_UNARY(square_f64, double, sb_canonical64, x * x)
+SB_UNARY(neg_i64, i64, sb_wrapped, 0 - (u64)x)
+SB_UNARY(abs_i64, i64, sb_wrapped, sb_size(x))
+SB_UNARY(relu_i64, i64, sb_wrapped, x < 0 ? 0 : x)
+SB_UNARY(square_i64, i64, sb_wrapped, (u64)x * (u64)x)
 
 // level: Portable - one thread owns one output; two roundings
 extern "C" __global__ void affine_f32(float* out, const float* in, u64 n, float scale,
@@ -135,6 +132,14 @@ SB_BINARY(pow_f64, double, double, sb_canonical64, sb_pow(a, b))
 SB_BINARY(relu_grad_f64, double, double, sb_canonical64, b > 0.0 ? a : 0.0)
 SB_BINARY(tanh_grad_f64, double, double, sb_canonical64, a * (1.0 - b * b))
 SB_BINARY(sigmoid_grad_f64, double, double, sb_canonical64, a * ((1.0 - b) * b))
+SB_BINARY(add_i64, i64, i64, sb_wrapped, (u64)a + (u64)b)
+SB_BINARY(sub_i64, i64, i64, sb_wrapped, (u64)a - (u64)b)
+SB_BINARY(mul_i64, i64, i64, sb_wrapped, (u64)a * (u64)b)
+SB_BINARY(maximum_i64, i64, i64, sb_wrapped, a > b ? a : b)
+SB_BINARY(minimum_i64, i64, i64, sb_wrapped, a < b ? a : b)
+SB_BINARY(pow_i64, i64, i64, sb_wrapped, sb_power(a, b))
+SB_BINARY(floor_divide_i64, i64, i64, sb_wrapped, sb_floor_divide(a, b))
+SB_BINARY(remainder_i64, i64, i64, sb_wrapped, sb_remainder(a, b))
 SB_BINARY(eq_f32, float, unsigned char, SB_TRUTH, a == b)
 SB_BINARY(ne_f32, float, unsigned char, SB_TRUTH, a != b)
 SB_BINARY(lt_f32, float, unsigned char, SB_TRUTH, a < b)
@@ -159,6 +164,14 @@ SB_BINARY(lt_b8, unsigned char, unsigned char, SB_TRUTH, a < b)
 SB_BINARY(le_b8, unsigned char, unsigned char, SB_TRUTH, a <= b)
 SB_BINARY(gt_b8, unsigned char, unsigned char, SB_TRUTH, a > b)
 SB_BINARY(ge_b8, unsigned char, unsigned char, SB_TRUTH, a >= b)
+
+// Notes the first divisor that is 0, or the first exponent that is negative.
+// level: Portable - an integer minimum
+extern "C" __global__ void refused_operand(const i64* operand, u64 n, u32 exponent, u64* status) {
+    u64 i = sb_thread();
+    if (i >= n) return;
+    if (exponent != 0 ? operand[i] < 0 : operand[i] == 0) sb_note_bad(status, i);
+}
 
 #define SB_SELECT(NAME, T)                                                              \
     extern "C" __global__ void NAME(T* out, const unsigned char* condition, const T* a, \

@@ -1,10 +1,11 @@
 // Running sums, products, logarithms of sums and extrema along the middle dimension of
-// [outer, n, inner]: in f64, tiles of 1024, runs of 32, carries in tile order, each result rounded
-// once. Gradients that walk a line from its end are at the bottom.
+// [outer, n, inner]: in f64 (integers in u64), tiles of 1024, runs of 32, carries in tile order, each
+// result rounded once. Gradients that walk a line from its end are at the bottom.
 //
 // One warp takes a tile: lane r combines run r, the runs before it are combined in order, and what
 // comes before the tile is the carry, which a second kernel combines in tile order.
 
+#include "integer.cuh"
 #include "math64.cuh"
 #include "declared/scan.cuh"
 
@@ -13,19 +14,18 @@
 
 // ---- What is scanned with ----------------------------------------------------------------
 
-// Kind 0: sums; kind 1: products.
+// Kind 0: sums; kind 1: products. Of doubles, or of integers as u64, which wrap around.
+template <typename N>
 struct SbNumbers {
-    typedef double State;
+    typedef N State;
     // How far loops over elements are unrolled, and whether there are scans from the end.
     static constexpr int UNROLL = 4;
     static constexpr bool REVERSIBLE = true;
     bool product;
     __device__ __forceinline__ SbNumbers(const SbScan& p) : product(p.kind != 0) {}
-    __device__ __forceinline__ double identity() const { return product ? 1.0 : 0.0; }
-    __device__ __forceinline__ double element(double x, u64) const { return x; }
-    __device__ __forceinline__ double apply(double a, double b) const {
-        return product ? a * b : a + b;
-    }
+    __device__ __forceinline__ N identity() const { return product ? (N)1 : (N)0; }
+    __device__ __forceinline__ N element(N x, u64) const { return x; }
+    __device__ __forceinline__ N apply(N a, N b) const { return product ? a * b : a + b; }
 };
 
 // Called and not inlined: an exponential in every step of an unrolled loop is a lot of text.
@@ -107,7 +107,7 @@ __device__ __forceinline__ typename O::State sb_local(const O& o, const T* in, c
     typename O::State local = o.identity();
 #pragma unroll O::UNROLL
     for (u64 i = first; i < end; ++i)
-        local = o.apply(local, o.element((double)in[sb_at_of<O>(p, line, i)], i));
+        local = o.apply(local, o.element(in[sb_at_of<O>(p, line, i)], i));
     return local;
 }
 
@@ -144,8 +144,9 @@ __device__ __forceinline__ SbTile sb_tile(const SbScan& p) {
     }
 
 // level: Portable - one warp owns one tile
-SB_TILE_TOTALS(scan_totals_f32, float, SbNumbers, double)
-SB_TILE_TOTALS(scan_totals_f64, double, SbNumbers, double)
+SB_TILE_TOTALS(scan_totals_f32, float, SbNumbers<double>, double)
+SB_TILE_TOTALS(scan_totals_f64, double, SbNumbers<double>, double)
+SB_TILE_TOTALS(integer_scan_totals, i64, SbNumbers<u64>, u64)
 SB_TILE_TOTALS(logcumsumexp_totals_f32, float, SbLogSums, SbLogState)
 SB_TILE_TOTALS(logcumsumexp_totals_f64, double, SbLogSums, SbLogState)
 SB_TILE_TOTALS(cumextreme_totals_f32, float, SbExtremes, SbBest)
@@ -166,7 +167,8 @@ SB_TILE_TOTALS(cumextreme_totals_f64, double, SbExtremes, SbBest)
     }
 
 // level: Portable - one thread owns one line and goes in tile order
-SB_CARRIES(scan_carries, SbNumbers, double)
+SB_CARRIES(scan_carries, SbNumbers<double>, double)
+SB_CARRIES(integer_scan_carries, SbNumbers<u64>, u64)
 SB_CARRIES(logcumsumexp_carries, SbLogSums, SbLogState)
 SB_CARRIES(cumextreme_carries, SbExtremes, SbBest)
 
@@ -184,21 +186,22 @@ __device__ __forceinline__ void sb_finish(const O& o, typename O::State* shared,
 #pragma unroll O::UNROLL
     for (u64 i = t.first; i < t.end; ++i) {
         u64 at = sb_at_of<O>(p, t.line, i);
-        local = o.apply(local, o.element((double)in[at], i));
+        local = o.apply(local, o.element(in[at], i));
         write(at, o.apply(carry, o.apply(before, local)));
     }
 }
 
-#define SB_SCAN_FINISH(NAME, T)                                                         \
-    extern "C" __global__ void NAME(T* out, const T* in, const double* carries, SbScan p) { \
-        __shared__ double shared[32];                                                   \
-        sb_finish(SbNumbers(p), shared, in, carries, p,                                 \
-                  [=](u64 at, double y) { out[at] = sb_clean((T)y); });                 \
+#define SB_SCAN_FINISH(NAME, T, N, STORE)                                               \
+    extern "C" __global__ void NAME(T* out, const T* in, const N* carries, SbScan p) {  \
+        __shared__ N shared[32];                                                        \
+        sb_finish(SbNumbers<N>(p), shared, in, carries, p,                              \
+                  [=](u64 at, N y) { out[at] = STORE((T)y); });                         \
     }
 
 // level: Portable - one warp owns one tile
-SB_SCAN_FINISH(scan_finish_f32, float)
-SB_SCAN_FINISH(scan_finish_f64, double)
+SB_SCAN_FINISH(scan_finish_f32, float, double, sb_canonical)
+SB_SCAN_FINISH(scan_finish_f64, double, double, sb_canonical64)
+SB_SCAN_FINISH(integer_scan_finish, i64, u64, sb_wrapped)
 
 __device__ __noinline__ double sb_log_call(double x) { return sb_log(x); }
 

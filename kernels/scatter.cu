@@ -10,6 +10,7 @@
 // through a counting sort (many outputs). The atomic form adds floats in the order of arrival.
 
 #include "exact.cuh"
+#include "integer.cuh"
 #include "declared/places.cuh"
 
 // ---- Bad indices ------------------------------------------------------------------------
@@ -317,6 +318,30 @@ extern "C" __global__ void reduce_f64_rows(double* out, const double* source, co
     out[i] = sb_canonical64(x);
 }
 
+// The old value first, if it counts. A place without a source keeps it.
+// level: Portable - one thread owns one output; integers have no order
+extern "C" __global__ void reduce_i64_rows(i64* out, const i64* source, const u32* positions,
+                                           const u32* ends, const u32* counts, u64 size, u32 kind,
+                                           u32 with_old) {
+    u64 i = sb_thread();
+    if (i >= size || counts[i] == 0) return;
+    u32 end = ends[i];
+    u32 at = end - counts[i];
+    i64 x = with_old ? out[i] : source[positions[at++]];
+    for (; at < end; ++at) {
+        i64 next = source[positions[at]];
+        if (kind <= SB_SCATTER_REDUCE_MEAN) {
+            x = sb_wrapped((u64)x + (u64)next);
+        } else if (kind == SB_SCATTER_REDUCE_PROD) {
+            x = sb_wrapped((u64)x * (u64)next);
+        } else if (kind == SB_SCATTER_REDUCE_AMAX ? next > x : next < x) {
+            x = next;
+        }
+    }
+    i64 divisor = (i64)counts[i] + (with_old ? 1 : 0);
+    out[i] = kind == SB_SCATTER_REDUCE_MEAN ? sb_wrapped(sb_floor_divide(x, divisor)) : x;
+}
+
 // level: Portable - one thread owns one output
 extern "C" __global__ void reduce_mean_f32(float* out, const u32* counts, u64 size, u32 with_old) {
     u64 i = sb_thread();
@@ -327,18 +352,26 @@ extern "C" __global__ void reduce_mean_f32(float* out, const u32* counts, u64 si
 
 // ---- Sums in the order of arrival -------------------------------------------------------
 
+// A is the type that atomics add.
+#define SB_INDEX_ADD(NAME, T, A)                                                        \
+    extern "C" __global__ void NAME(T* out, const T* source, const i64* index, SbRows p, \
+                                    T alpha, u64* status) {                             \
+        u64 i = sb_thread();                                                            \
+        if (i >= p.outer * p.n * p.inner) return;                                       \
+        u64 column = i % p.inner;                                                       \
+        u64 row = i / p.inner % p.n;                                                    \
+        u64 slab = i / p.inner / p.n;                                                   \
+        i64 to = index[row];                                                            \
+        if (!sb_check(to, p.size, row, status)) return;                                 \
+        A* place = (A*)out + (slab * p.size + (u64)to) * p.inner + column;              \
+        atomicAdd(place, (A)alpha * (A)source[i]);                                      \
+    }
+
 // level: NotGuaranteed - float atomics
-extern "C" __global__ void index_add_f32_atomic(float* out, const float* source, const i64* index,
-                                                SbRows p, float alpha, u64* status) {
-    u64 i = sb_thread();
-    if (i >= p.outer * p.n * p.inner) return;
-    u64 column = i % p.inner;
-    u64 row = i / p.inner % p.n;
-    u64 slab = i / p.inner / p.n;
-    i64 to = index[row];
-    if (!sb_check(to, p.size, row, status)) return;
-    atomicAdd(out + (slab * p.size + (u64)to) * p.inner + column, alpha * source[i]);
-}
+SB_INDEX_ADD(index_add_f32_atomic, float, float)
+
+// level: Portable - integers wrap around, so their atomics commute
+SB_INDEX_ADD(index_add_i64, i64, u64)
 
 // level: NotGuaranteed - float atomics
 extern "C" __global__ void scatter_add_f32_atomic(float* out, const float* source, const i64* index,

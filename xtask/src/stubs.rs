@@ -296,7 +296,7 @@ impl<'a> Stub<'a> {
                 if only(&["f32", "f64"]) && !keyed {
                     "Float"
                 } else if only(&["f32", "f64", "i64"]) {
-                    "Sortable"
+                    if keyed { "Sortable" } else { "Number" }
                 } else {
                     "Word"
                 }

@@ -62,8 +62,17 @@ struct Status {
     words: Buffer<u64>,
     /// A place for reports that were collected already.
     ignored: Buffer<u64>,
-    /// The ops that launched something that can report; the number of an op is its place + 1.
-    ops: Vec<&'static str>,
+    /// What launched something that can report; its number is its place + 1.
+    sources: Vec<(&'static str, Refused)>,
+}
+
+/// What a kernel refuses in a buffer of integers that it reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// An index outside a dimension of this size.
+    Index,
+    /// An operand of arithmetic, by what it is called.
+    Operand(&'static str),
 }
 
 /// True if there is a driver that can run this crate's kernels, and a device.
@@ -146,7 +155,7 @@ impl Device {
             words.write(op, &NOTHING)?;
             Ok(words)
         };
-        let status = Status { words: fresh()?, ignored: fresh()?, ops: Vec::new() };
+        let status = Status { words: fresh()?, ignored: fresh()?, sources: Vec::new() };
         Ok(Device {
             context,
             stream,
@@ -247,26 +256,32 @@ impl Device {
     /// # Errors
     ///
     /// [`CudaError::IndexOutOfRange`] for the first op since the last call that met a bad
-    /// index, with the first such place in its index; [`CudaError::Driver`] if a kernel failed.
+    /// index, with the first such place in its index; [`CudaError::Operand`] likewise for integers
+    /// that have no result; [`CudaError::Driver`] if a kernel failed.
     pub fn synchronize(&self) -> Result<()> {
         let op = "synchronize";
         let driver = |e| CudaError::driver(op, e);
         self.context.check_err().map_err(driver)?;
         let mut status = self.status.lock();
-        if status.ops.is_empty() {
+        if status.sources.is_empty() {
             return launch::wait(&self.stream).map_err(driver);
         }
         let words = status.words.read(op, &self.stream, 0, STATUS_WORDS)?;
-        let ops = std::mem::take(&mut status.ops);
-        let Some(&op) = (words[1] as usize).checked_sub(1).and_then(|place| ops.get(place)) else {
+        let sources = std::mem::take(&mut status.sources);
+        let place = (words[1] as usize).checked_sub(1);
+        let Some(&(op, refused)) = place.and_then(|place| sources.get(place)) else {
             return Ok(());
         };
         status.words.write(op, &NOTHING)?;
-        Err(CudaError::IndexOutOfRange {
-            op,
-            position: words[2] as usize,
-            index: words[3] as i64,
-            size: words[4] as usize,
+        let [position, found, size] = [words[2], words[3], words[4]];
+        Err(match refused {
+            Refused::Index => CudaError::IndexOutOfRange {
+                op,
+                position: position as usize,
+                index: found as i64,
+                size: size as usize,
+            },
+            Refused::Operand(what) => CudaError::Operand { op, what, value: found as i64 },
         })
     }
 
@@ -360,11 +375,33 @@ impl Reports<'_> {
         index: &Buffer<i64>,
         size: usize,
     ) -> Result<()> {
-        let Status { words, ops, .. } = &mut *self.status;
-        let place = ops.iter().position(|&known| known == op).unwrap_or_else(|| {
-            ops.push(op);
-            ops.len() - 1
+        self.collect_refused(device, (op, Refused::Index), index, size)
+    }
+
+    /// [`collect`](Reports::collect) for operands of arithmetic.
+    pub(crate) fn collect_operand(
+        &mut self,
+        device: &Device,
+        op: &'static str,
+        what: &'static str,
+        operand: &Buffer<i64>,
+    ) -> Result<()> {
+        self.collect_refused(device, (op, Refused::Operand(what)), operand, 0)
+    }
+
+    fn collect_refused(
+        &mut self,
+        device: &Device,
+        source: (&'static str, Refused),
+        index: &Buffer<i64>,
+        size: usize,
+    ) -> Result<()> {
+        let Status { words, sources, .. } = &mut *self.status;
+        let place = sources.iter().position(|&known| known == source).unwrap_or_else(|| {
+            sources.push(source);
+            sources.len() - 1
         });
+        let op = source.0;
         kernels::StatusCollect { status: words, index, op: place + 1, size }.grid(
             device,
             op,
@@ -437,8 +474,29 @@ macro_rules! words {
 }
 words!(u8 u16 f16 bf16 f32 f64 i32 i64 u32 u64);
 
+/// An element type with arithmetic: f32, f64 or i64.
+pub trait Number: Word {
+    /// Whether the order of sums and products shows: not in integers, which wrap around.
+    #[doc(hidden)]
+    const ROUNDS: bool;
+    /// The nearest number of this type; of i64, the nearest towards zero.
+    fn from_f64(x: f64) -> Self;
+}
+
+macro_rules! numbers {
+    ($($t:ident $rounds:literal)*) => {$(
+        impl Number for $t {
+            const ROUNDS: bool = $rounds;
+            fn from_f64(x: f64) -> $t {
+                x as $t
+            }
+        }
+    )*};
+}
+numbers!(f32 true f64 true i64 false);
+
 /// An element type with floating-point kernels: f32 or f64.
-pub trait Float: Word + std::fmt::Debug + PartialOrd + std::ops::Sub<Output = Self> {
+pub trait Float: Number + std::fmt::Debug + PartialOrd + std::ops::Sub<Output = Self> {
     /// True for f64.
     #[doc(hidden)]
     const WIDE: bool;
@@ -447,8 +505,6 @@ pub trait Float: Word + std::fmt::Debug + PartialOrd + std::ops::Sub<Output = Se
     /// The next smaller number.
     #[must_use]
     fn next_down(self) -> Self;
-    /// The nearest number of this type.
-    fn from_f64(x: f64) -> Self;
 }
 
 impl Float for f32 {
@@ -459,9 +515,6 @@ impl Float for f32 {
     fn next_down(self) -> f32 {
         f32::next_down(self)
     }
-    fn from_f64(x: f64) -> f32 {
-        x as f32
-    }
 }
 
 impl Float for f64 {
@@ -471,9 +524,6 @@ impl Float for f64 {
     }
     fn next_down(self) -> f64 {
         f64::next_down(self)
-    }
-    fn from_f64(x: f64) -> f64 {
-        x
     }
 }
 

@@ -7,6 +7,7 @@
 //! thread computes it. NaN results are canonical.
 
 pub mod gelu;
+pub mod integer;
 
 use crate::launch::kernels::elementwise as kernels;
 use crate::launch::{Buffer, Launch};

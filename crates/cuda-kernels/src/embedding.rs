@@ -31,7 +31,7 @@ use crate::segments::Segments;
 ///
 /// [`CudaError::Length`]; [`CudaError::InvalidArgument`] for [`Variant::Atomic`] of f64;
 /// [`CudaError::IndexOutOfRange`] at the next synchronisation.
-pub fn embedding_grad<T: Summed>(
+pub fn embedding_grad<T: Summed + Float>(
     device: &Device,
     grad: &Buffer<T>,
     index: &Buffer<i64>,
@@ -217,7 +217,7 @@ pub fn embedding_bag_max<T: Float>(
 /// # Errors
 ///
 /// As [`embedding_bag`].
-pub fn embedding_bag_grad<T: Summed>(
+pub fn embedding_bag_grad<T: Summed + Float>(
     device: &Device,
     grad: &Buffer<T>,
     width: usize,
@@ -283,7 +283,7 @@ pub fn embedding_bag_grad<T: Summed>(
 /// # Errors
 ///
 /// [`CudaError::Length`]; [`CudaError::IndexOutOfRange`] at the next synchronisation.
-pub fn embedding_bag_max_grad<T: Summed>(
+pub fn embedding_bag_max_grad<T: Summed + Float>(
     device: &Device,
     grad: &Buffer<T>,
     max_rows: &Buffer<i64>,

@@ -81,6 +81,17 @@ pub enum CudaError {
         /// The size it should have been below.
         size: usize,
     },
+    /// Integers have no result for an operand: a divisor is 0, or an exponent is negative. Found on
+    /// the device, and reported as [`IndexOutOfRange`](CudaError::IndexOutOfRange) is.
+    #[error("{op}: {what} {value} of integers")]
+    Operand {
+        /// The operation.
+        op: &'static str,
+        /// What the operand is called.
+        what: &'static str,
+        /// The first that has no result.
+        value: i64,
+    },
     /// A buffer does not have the length that the shape asks for.
     #[error("{op}: expected {what} with {expected} elements, got {got}")]
     Length {

@@ -56,7 +56,7 @@ pub mod sparse;
 pub mod vendor;
 
 pub use backend::{install, install_with_block_size};
-pub use device::{Device, Float, Word, device_count, is_available};
+pub use device::{Device, Float, Number, Word, device_count, is_available};
 pub use error::{CudaError, Result};
 pub use launch::Buffer;
 

@@ -13,7 +13,7 @@ use crate::launch::kernels::scan as kernels;
 use crate::launch::{Buffer, Launch};
 use bytemuck::{Pod, Zeroable};
 
-use crate::device::{Device, Float, expect_len, product};
+use crate::device::{Device, Float, Number, expect_len, product};
 use crate::error::Result;
 use crate::reduce::grid;
 
@@ -28,6 +28,12 @@ pub enum Scan {
     SumFromEnd,
     /// The product of it and all before it.
     Product,
+}
+
+impl Scan {
+    fn op(self) -> &'static str {
+        if self == Scan::Product { "cumprod" } else { "cumsum" }
+    }
 }
 
 /// A running sum or product along the middle dimension.
@@ -45,12 +51,7 @@ pub fn scan<T: Float>(
     shape: [usize; 3],
     kind: Scan,
 ) -> Result<Buffer<T>> {
-    let op = if kind == Scan::Product { "cumprod" } else { "cumsum" };
-    let raw = RawScan {
-        kind: u32::from(kind == Scan::Product),
-        reverse: u32::from(kind == Scan::SumFromEnd),
-        ..RawScan::new(shape)
-    };
+    let (op, raw) = (kind.op(), RawScan::of(shape, kind));
     let mut out = output(device, op, &[("the input", x)], shape)?;
     if raw.is_empty() {
         return Ok(out);
@@ -65,6 +66,48 @@ pub fn scan<T: Float>(
     )?;
     kernels::ScanCarries { totals: &mut carries, p: raw }.threads(device, op, raw.lines())?;
     kernels::ScanFinish { out: &mut out, input: x, carries: &carries, p: raw }.grid(
+        device,
+        op,
+        tiles,
+        (32, 1, 1),
+    )?;
+    Ok(out)
+}
+
+/// [`scan`] of integers, which wrap around: a running sum or product in any order.
+///
+/// # Shapes
+///
+/// As [`scan`].
+///
+/// # Errors
+///
+/// As [`scan`].
+pub fn integers(
+    device: &Device,
+    x: &Buffer<i64>,
+    shape: [usize; 3],
+    kind: Scan,
+) -> Result<Buffer<i64>> {
+    let (op, raw) = (kind.op(), RawScan::of(shape, kind));
+    let mut out = output(device, op, &[("the input", x)], shape)?;
+    if raw.is_empty() {
+        return Ok(out);
+    }
+    let tiles = (raw.grid(op)?, 1, 1);
+    let mut carries = device.uninitialised(op, raw.tiles(op)?)?;
+    kernels::IntegerScanTotals { totals: &mut carries, input: x, p: raw }.grid(
+        device,
+        op,
+        tiles,
+        (32, 1, 1),
+    )?;
+    kernels::IntegerScanCarries { totals: &mut carries, p: raw }.threads(
+        device,
+        op,
+        raw.lines(),
+    )?;
+    kernels::IntegerScanFinish { out: &mut out, input: x, carries: &carries, p: raw }.grid(
         device,
         op,
         tiles,
@@ -282,7 +325,7 @@ pub fn logcumsumexp_grad<T: Float>(
 }
 
 /// A buffer for the result, after a check of the inputs' lengths.
-fn output<T: Float>(
+fn output<T: Number>(
     device: &Device,
     op: &'static str,
     inputs: &[(&'static str, &Buffer<T>)],
@@ -326,6 +369,14 @@ pub(crate) struct RawScan {
 impl RawScan {
     fn new([outer, n, inner]: [usize; 3]) -> RawScan {
         RawScan { outer, n, inner, tiles: n.div_ceil(TILE), kind: 0, reverse: 0 }
+    }
+
+    fn of(shape: [usize; 3], kind: Scan) -> RawScan {
+        RawScan {
+            kind: u32::from(kind == Scan::Product),
+            reverse: u32::from(kind == Scan::SumFromEnd),
+            ..RawScan::new(shape)
+        }
     }
 
     fn lines(&self) -> usize {

@@ -27,7 +27,7 @@ use crate::launch::{Buffer, Launch};
 use bytemuck::{Pod, Zeroable};
 
 use crate::Variant;
-use crate::device::{Device, Float, Reports, Word, expect_len, product};
+use crate::device::{Device, Number, Reports, Word, expect_len, product};
 use crate::error::{CudaError, Result};
 use crate::segments::{ACCUMULATOR, Segments, check_addends, deposits, round};
 
@@ -57,6 +57,11 @@ impl Rows {
         product(op, &[self.outer, self.size, self.inner])
     }
 
+    /// One long row of all targets, for elements with a place each.
+    fn flat(&self, op: &'static str) -> Result<Rows> {
+        Ok(Rows { outer: 1, size: self.target(op)?, n: self.source(op)?, inner: 1 })
+    }
+
     fn raw(&self) -> RawRows {
         RawRows { outer: self.outer, size: self.size, n: self.n, inner: self.inner }
     }
@@ -83,11 +88,11 @@ pub(crate) struct RawRows {
 ///
 /// Deterministic: each addend is `alpha · source` rounded once. f32: the sum of the old element
 /// and its addends is exact and rounded once, also where there is no addend: −0 becomes +0. f64:
-/// the addends are added in ascending source order.
+/// the addends are added in ascending source order. i64: the sum wraps around.
 ///
 /// # Errors
 ///
-/// [`CudaError::Length`]; [`CudaError::InvalidArgument`] for [`Variant::Atomic`] of f64;
+/// [`CudaError::Length`]; [`CudaError::InvalidArgument`] for [`Variant::Atomic`] of f64 or i64;
 /// [`CudaError::IndexOutOfRange`] at the next synchronisation.
 pub fn index_add<T: Summed>(
     device: &Device,
@@ -109,8 +114,8 @@ pub fn index_add<T: Summed>(
     reports.collect(device, op, index, rows.size)
 }
 
-/// A float type with irregular sums: f32 or f64.
-pub trait Summed: Float {
+/// A type with irregular sums: f32, f64 or i64.
+pub trait Summed: Number {
     /// Sums rows to where their index says. Negative indices belong to no row.
     #[doc(hidden)]
     fn add_rows(
@@ -125,17 +130,16 @@ pub trait Summed: Float {
         report: &mut Buffer<u64>,
     ) -> Result<()>;
 
-    /// Combines elements with places of their own in one long row, for [`scatter_reduce`].
+    /// Combines elements that have an index each, for [`scatter_reduce`].
     #[doc(hidden)]
     fn reduce(
         device: &Device,
         op: &'static str,
         out: &mut Buffer<Self>,
-        places: &Buffer<i64>,
+        index: &Buffer<i64>,
         source: &Buffer<Self>,
-        lengths: [usize; 2],
+        rows: Rows,
         kind: (ScatterReduce, bool, Variant),
-        report: &mut Buffer<u64>,
     ) -> Result<()>;
 }
 
@@ -192,13 +196,12 @@ impl Summed for f32 {
         device: &Device,
         op: &'static str,
         out: &mut Buffer<f32>,
-        places: &Buffer<i64>,
+        index: &Buffer<i64>,
         source: &Buffer<f32>,
-        lengths: [usize; 2],
+        rows: Rows,
         kind: (ScatterReduce, bool, Variant),
-        report: &mut Buffer<u64>,
     ) -> Result<()> {
-        reduce::f32(device, op, out, places, source, lengths, kind, report)
+        reduce::f32(device, op, out, index, source, rows, kind)
     }
 }
 
@@ -233,13 +236,61 @@ impl Summed for f64 {
         device: &Device,
         op: &'static str,
         out: &mut Buffer<f64>,
-        places: &Buffer<i64>,
+        index: &Buffer<i64>,
         source: &Buffer<f64>,
-        lengths: [usize; 2],
+        rows: Rows,
         kind: (ScatterReduce, bool, Variant),
+    ) -> Result<()> {
+        reduce::in_segments(device, op, out, index, source, rows, kind)
+    }
+}
+
+impl Summed for i64 {
+    fn add_rows(
+        device: &Device,
+        op: &'static str,
+        out: &mut Buffer<i64>,
+        index: &Buffer<i64>,
+        source: &Buffer<i64>,
+        rows: Rows,
+        alpha: i64,
+        variant: Variant,
         report: &mut Buffer<u64>,
     ) -> Result<()> {
-        reduce::f64(device, op, out, places, source, lengths, kind, report)
+        only_deterministic(op, variant)?;
+        kernels::IndexAdd { out, source, index, p: rows.raw(), alpha, status: report }.threads(
+            device,
+            op,
+            rows.source(op)?,
+        )
+    }
+
+    fn reduce(
+        device: &Device,
+        op: &'static str,
+        out: &mut Buffer<i64>,
+        index: &Buffer<i64>,
+        source: &Buffer<i64>,
+        rows: Rows,
+        kind: (ScatterReduce, bool, Variant),
+    ) -> Result<()> {
+        if let (ScatterReduce::Sum, true, variant) = kind {
+            let mut reports = device.reports();
+            let places = flat_places(device, op, index, rows, &mut reports)?;
+            let flat = rows.flat(op)?;
+            return i64::add_rows(
+                device,
+                op,
+                out,
+                &places,
+                source,
+                flat,
+                1,
+                variant,
+                reports.ignored(),
+            );
+        }
+        reduce::in_segments(device, op, out, index, source, rows, kind)
     }
 }
 
@@ -373,8 +424,7 @@ pub fn scatter<T: Word>(
     }
     let mut reports = device.reports();
     let places = flat_places(device, op, index, rows, &mut reports)?;
-    let flat = Rows { outer: 1, size: to, n: from, inner: 1 };
-    copy_winners(device, op, out, &places, source, flat, reports.ignored())
+    copy_winners(device, op, out, &places, source, rows.flat(op)?, reports.ignored())
 }
 
 /// Notes an index that is out of range where rows have no elements, and no other kernel looks.

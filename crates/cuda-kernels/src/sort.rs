@@ -30,7 +30,7 @@ use crate::launch::kernels::sort as kernels;
 use crate::launch::{Buffer, Launch};
 use bytemuck::{Pod, Zeroable};
 
-use crate::device::{Device, Float, Word, expect_len, product};
+use crate::device::{Device, Float, Number, Word, expect_len, product};
 use crate::error::{CudaError, Result};
 use crate::reduce::grid;
 use crate::segments::scan;
@@ -44,7 +44,7 @@ const TILE: usize = 1024;
 const THREADS: u32 = 256;
 
 /// A type with a sort order: f32, f64 or i64.
-pub trait Sortable: Word {
+pub trait Sortable: Number {
     /// An unsigned integer as wide as the type.
     #[doc(hidden)]
     type Key: Word;

@@ -37,8 +37,6 @@ pub struct Outcome {
     pub setting: Setting,
     /// How many cases were computed.
     pub cases: usize,
-    /// The families that the device has no kernels for.
-    pub skipped: Vec<&'static str>,
     /// The cases that differ, in the order of the corpus.
     pub findings: Vec<Finding>,
 }
@@ -70,9 +68,6 @@ impl fmt::Display for Report {
             match outcome.findings.len() {
                 0 => write!(f, "same bits")?,
                 count => write!(f, "{count} DIFFER")?,
-            }
-            if !outcome.skipped.is_empty() {
-                write!(f, "; no kernels of {}", outcome.skipped.join(", "))?;
             }
             writeln!(f)?;
         }

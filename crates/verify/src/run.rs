@@ -43,9 +43,6 @@ pub struct Progress<'a> {
     pub total: usize,
 }
 
-/// Families without CUDA kernels.
-const HOST_ONLY: [&str; 1] = ["integers"];
-
 /// Computes the corpus in every setting and compares its digests with the golden ones. A golden
 /// digest without a case differs, too, and so does a case without one.
 ///
@@ -69,10 +66,10 @@ pub fn verify(
         .map(|&setting| Ok((setting, corpus(setting, &options.families)?)))
         .collect::<Result<Vec<_>>>()?;
     let count = |families: &[Family]| families.iter().map(|family| family.cases.len()).sum();
-    let total = corpora.iter().map(|(_, (families, _))| count(families)).sum::<usize>();
+    let total = corpora.iter().map(|(_, families)| count(families)).sum::<usize>();
     let mut outcomes = Vec::new();
     let mut done = 0;
-    for (setting, (families, skipped)) in corpora {
+    for (setting, families) in corpora {
         let tell = |family, case: &str| {
             progress(Progress { setting, family, case, done, total });
             done += 1;
@@ -80,7 +77,7 @@ pub fn verify(
         let findings = setting.enter(|| {
             determinism::scope(Determinism::Portable, || differences(&families, golden, tell))
         })?;
-        outcomes.push(Outcome { setting, cases: count(&families), skipped, findings });
+        outcomes.push(Outcome { setting, cases: count(&families), findings });
     }
     let missing = Level::ALL.into_iter().filter(|&level| level > simd::supported());
     Ok(Report {
@@ -90,10 +87,9 @@ pub fn verify(
     })
 }
 
-/// The families to compute on the device of a setting, and those that it has no kernels for.
-fn corpus(setting: Setting, wanted: &[String]) -> Result<(Vec<Family>, Vec<&'static str>)> {
-    let is_host = setting.device.kind() == DeviceKind::Cpu;
-    if !is_host {
+/// The families to compute on the device of a setting.
+fn corpus(setting: Setting, wanted: &[String]) -> Result<Vec<Family>> {
+    if setting.device.kind() != DeviceKind::Cpu {
         samebits::backend(setting.device)?;
     }
     let mut families = families(setting.device);
@@ -104,12 +100,7 @@ fn corpus(setting: Setting, wanted: &[String]) -> Result<(Vec<Family>, Vec<&'sta
         return Err(Error::UnknownFamily { name: name.clone(), known: known.join(", ") });
     }
     families.retain(|family| wanted.is_empty() || wanted.iter().any(|name| name == family.name));
-    let is_host_only = |family: &Family| HOST_ONLY.contains(&family.name);
-    if is_host {
-        return Ok((families, Vec::new()));
-    }
-    let (skipped, families) = families.into_iter().partition::<Vec<_>, _>(is_host_only);
-    Ok((families, skipped.iter().map(|family| family.name).collect()))
+    Ok(families)
 }
 
 fn differences(

@@ -7,11 +7,11 @@ use samebits_tensor_core::{DType, Op, Tensor, bf16, f16};
 
 use super::memory::{Input, storage};
 use super::{
-    EACH, F32, FLOATS, Failure, Gpu, Stored, Tensors, on, portable, with_comparable, with_float,
-    with_word,
+    EACH, F32, FLOATS, Failure, Gpu, INTEGERS, Stored, Tensors, WRAPS, on, portable,
+    with_comparable, with_float, with_word,
 };
 use crate::device::Word;
-use crate::elementwise::{self as kernels, MAX_RANK, Narrow, Pairing, View, gelu};
+use crate::elementwise::{self as kernels, MAX_RANK, Narrow, Pairing, View, gelu, integer};
 
 pub(super) fn register_all() {
     let each = Kernel {
@@ -27,6 +27,20 @@ pub(super) fn register_all() {
     register(Kernel {
         applies: |op: &Binary, ()| pair(op.kind).is_some(),
         ..portable("each", FLOATS, EACH, binary)
+    });
+    register(Kernel {
+        applies: |op: &Unary, ()| integer_function(op.kind).is_some(),
+        ..portable("integers", INTEGERS, WRAPS, |op: &Unary, ()| {
+            on(op, |gpu| {
+                let kind = integer_function(op.kind).expect("the kernel applies");
+                let out = integer::unary(gpu.device, kind, &*gpu.input(&op.x)?)?;
+                gpu.tensor(out, op.x.shape())
+            })
+        })
+    });
+    register(Kernel {
+        applies: |op: &Binary, ()| integer_pair(op.kind).is_some(),
+        ..portable("integers", INTEGERS, WRAPS, integer_binary)
     });
     register(portable("each", FLOATS, EACH, |op: &Affine, ()| {
         on(op, |gpu| {
@@ -123,6 +137,45 @@ fn pair(kind: BinaryKind) -> Option<kernels::Binary> {
         BinaryKind::ReluGrad => Binary::ReluGrad,
         BinaryKind::TanhGrad => Binary::TanhGrad,
         BinaryKind::SigmoidGrad => Binary::SigmoidGrad,
+        _ => return None,
+    })
+}
+
+fn integer_function(kind: UnaryKind) -> Option<integer::Unary> {
+    Some(match kind {
+        UnaryKind::Neg => integer::Unary::Neg,
+        UnaryKind::Abs => integer::Unary::Abs,
+        UnaryKind::Relu => integer::Unary::Relu,
+        UnaryKind::Square => integer::Unary::Square,
+        _ => return None,
+    })
+}
+
+fn integer_binary(op: &Binary, (): &()) -> Tensors<Tensor> {
+    on(op, |gpu| {
+        let shape = broadcast(Binary::NAME, op.a.shape(), op.b.shape())?;
+        let kind = integer_pair(op.kind).expect("the kernel applies");
+        // What no element of the result needs is not refused.
+        if kind.is_partial() && !shape.contains(&0) {
+            integer::check(gpu.device, kind, &*gpu.input(&op.b)?)?;
+        }
+        let out = Pair::<i64>::new(&gpu, &op.a, &op.b, &shape)?
+            .run(|a, b, pairing| integer::binary(gpu.device, kind, a, b, pairing))?;
+        gpu.tensor(out, &shape)
+    })
+}
+
+fn integer_pair(kind: BinaryKind) -> Option<integer::Binary> {
+    use integer::Binary;
+    Some(match kind {
+        BinaryKind::Add => Binary::Add,
+        BinaryKind::Sub => Binary::Sub,
+        BinaryKind::Mul => Binary::Mul,
+        BinaryKind::Maximum => Binary::Maximum,
+        BinaryKind::Minimum => Binary::Minimum,
+        BinaryKind::FloorDivide => Binary::FloorDivide,
+        BinaryKind::Remainder => Binary::Remainder,
+        BinaryKind::Pow => Binary::Pow,
         _ => return None,
     })
 }

@@ -9,11 +9,11 @@ use samebits_tensor_core::{DType, Layout, Op, Tensor};
 use super::elementwise::comparable;
 use super::memory::Input;
 use super::{
-    ARRIVAL, F32, F64, Failure, Gpu, Real, Tensors, atomic, on, portable, with_comparable,
-    with_word,
+    ARRIVAL, F32, F64, Failure, Gpu, INTEGERS, Stored, Tensors, WRAPS, atomic, on, portable,
+    with_comparable, with_word,
 };
 use crate::places;
-use crate::scatter::{self, Rows};
+use crate::scatter::{self, Rows, Summed};
 use crate::sort;
 use crate::{Buffer, Variant};
 
@@ -107,6 +107,9 @@ pub(super) fn register_all() {
     register(portable("ascending", F64, ASCENDING, |op: &IndexAdd, ()| {
         index_add::<f64>(op, Variant::Deterministic)
     }));
+    register(portable("integers", INTEGERS, WRAPS, |op: &IndexAdd, ()| {
+        index_add::<i64>(op, Variant::Deterministic)
+    }));
     register(atomic(F32, ARRIVAL, |op, _| index_put_add::<f32>(op, Variant::Atomic)));
     register(portable("exact", F32, EXACT, |op: &IndexPutAdd, ()| {
         index_put_add::<f32>(op, Variant::Deterministic)
@@ -114,9 +117,12 @@ pub(super) fn register_all() {
     register(portable("ascending", F64, ASCENDING, |op: &IndexPutAdd, ()| {
         index_put_add::<f64>(op, Variant::Deterministic)
     }));
+    register(portable("integers", INTEGERS, WRAPS, |op: &IndexPutAdd, ()| {
+        index_put_add::<i64>(op, Variant::Deterministic)
+    }));
 }
 
-fn index_add<T: Real>(op: &IndexAdd, variant: Variant) -> Tensors<Tensor> {
+fn index_add<T: Stored + Summed>(op: &IndexAdd, variant: Variant) -> Tensors<Tensor> {
     on(op, |gpu| {
         let rows = rows(IndexAdd::NAME, op.input.shape(), op.dim, op.index.numel())?;
         let mut out = gpu.copy::<T>(&op.input)?;
@@ -127,7 +133,7 @@ fn index_add<T: Real>(op: &IndexAdd, variant: Variant) -> Tensors<Tensor> {
     })
 }
 
-fn index_put_add<T: Real>(op: &IndexPutAdd, variant: Variant) -> Tensors<Tensor> {
+fn index_put_add<T: Stored + Summed>(op: &IndexPutAdd, variant: Variant) -> Tensors<Tensor> {
     on(op, |gpu| {
         let (rows, index, shape) = joined(&gpu, IndexPutAdd::NAME, &op.input, &op.indices)?;
         let mut out = gpu.copy::<T>(&op.input)?;

@@ -52,6 +52,9 @@ impl Home {
             CudaError::IndexOutOfRange { op, position, index, size } => {
                 Error::IndexOutOfRange { op, position, index, size }
             }
+            CudaError::Operand { op, what, value } => {
+                Error::invalid(op, format!("{what} {value} of integers"))
+            }
             CudaError::InvalidArgument { message, .. } => Error::invalid(op, message),
             CudaError::OutOfMemory { bytes, .. } => Error::OutOfMemory { op, device, bytes },
             other => {

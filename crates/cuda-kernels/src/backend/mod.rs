@@ -36,7 +36,7 @@ use samebits_tensor_core::device::DeviceKind;
 use samebits_tensor_core::registry::Kernel;
 use samebits_tensor_core::{DType, Error, Op, Tensor, bf16, f16, with_float};
 
-use crate::device::{Device, Word, device_count};
+use crate::device::{Device, Float, Word, device_count};
 use crate::error::{CudaError, Result};
 use crate::scatter::Summed;
 use memory::{Home, Input};
@@ -144,6 +144,10 @@ const FLOATS: &[DType] = &[DType::F32, DType::F64];
 const F32: &[DType] = &[DType::F32];
 /// The element type of the f64 form where it is another kernel.
 const F64: &[DType] = &[DType::F64];
+/// The element type of integer arithmetic.
+const INTEGERS: &[DType] = &[DType::I64];
+/// Why integer arithmetic is portable.
+const WRAPS: &str = "integers wrap around, so no order shows";
 
 /// Evaluates `$body` with `$t` standing for the unsigned integer of the width of a type.
 macro_rules! with_word {
@@ -298,7 +302,7 @@ impl Stored for f16 {}
 impl Stored for bf16 {}
 
 /// A float type of kernels that is a tensor's.
-trait Real: Stored + Summed {}
+trait Real: Stored + Summed + Float {}
 
 impl Real for f32 {}
 impl Real for f64 {}

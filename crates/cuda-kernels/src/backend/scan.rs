@@ -5,7 +5,7 @@ use samebits_tensor_core::ops::{
 use samebits_tensor_core::registry::register;
 use samebits_tensor_core::{Op, Tensor};
 
-use super::{FLOATS, Failure, Real, Tensors, on, portable, with_float};
+use super::{FLOATS, Failure, INTEGERS, Real, Tensors, WRAPS, on, portable, with_float};
 use crate::scan::{self, Scan};
 
 const TILES: &str = "each line runs in f64 over tiles of 1024 elements, carried in order";
@@ -24,6 +24,13 @@ pub(super) fn register_all() {
         TILES,
         |op: &Cumprod, ()| with_float!(op.x.dtype(), T => tiles::<T, _>(op, &op.x, op.dim, Scan::Product)),
     ));
+    register(portable("integers", INTEGERS, WRAPS, |op: &Cumsum, ()| {
+        let kind = if op.reverse { Scan::SumFromEnd } else { Scan::Sum };
+        integers(op, &op.x, op.dim, kind)
+    }));
+    register(portable("integers", INTEGERS, WRAPS, |op: &Cumprod, ()| {
+        integers(op, &op.x, op.dim, Scan::Product)
+    }));
     register(portable("line", FLOATS, LINE, |op: &CumprodGrad, ()| {
         on(op, |gpu| {
             let shape = shape(op, &op.x, op.dim)?;
@@ -80,6 +87,13 @@ pub(super) fn register_all() {
 fn tiles<T: Real, O: Op>(op: &O, x: &Tensor, dim: usize, kind: Scan) -> Tensors<Tensor> {
     on(op, |gpu| {
         let out = scan::scan(gpu.device, &*gpu.input::<T>(x)?, shape(op, x, dim)?, kind)?;
+        gpu.tensor(out, x.shape())
+    })
+}
+
+fn integers<O: Op>(op: &O, x: &Tensor, dim: usize, kind: Scan) -> Tensors<Tensor> {
+    on(op, |gpu| {
+        let out = scan::integers(gpu.device, &*gpu.input(x)?, shape(op, x, dim)?, kind)?;
         gpu.tensor(out, x.shape())
     })
 }

@@ -3,18 +3,24 @@ use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::{Op, Tensor};
 
 use super::index::{ASCENDING, EXACT, elements, part};
-use super::{ARRIVAL, F32, F64, FLOATS, Gpu, Real, Tensors, atomic, on, portable, with_float};
+use super::{
+    ARRIVAL, F32, F64, FLOATS, Gpu, INTEGERS, Stored, Tensors, WRAPS, atomic, on, portable,
+    with_float,
+};
 use crate::Variant;
 use crate::places;
-use crate::scatter::{self, Rows};
+use crate::scatter::{self, Rows, Summed};
 
 const REDUCED: &str =
     "sums as in scatter_add; products in ascending source order; extrema have no order";
 
 pub(super) fn register_all() {
-    register(atomic(F32, ARRIVAL, |op, _| scatter_add(op, Variant::Atomic)));
+    register(atomic(F32, ARRIVAL, |op, _| scatter_add::<f32>(op, Variant::Atomic)));
     register(portable("exact", F32, EXACT, |op: &ScatterAdd, ()| {
-        scatter_add(op, Variant::Deterministic)
+        scatter_add::<f32>(op, Variant::Deterministic)
+    }));
+    register(portable("integers", INTEGERS, WRAPS, |op: &ScatterAdd, ()| {
+        scatter_add::<i64>(op, Variant::Deterministic)
     }));
     register(portable("ascending", F64, ASCENDING, |op: &ScatterAdd, ()| {
         on(op, |gpu| {
@@ -58,9 +64,13 @@ pub(super) fn register_all() {
         REDUCED,
         |op: &IndexReduce, ()| with_float!(op.input.dtype(), T => index_reduce::<T>(op)),
     ));
+    register(portable("integers", INTEGERS, WRAPS, |op: &ScatterReduce, ()| {
+        scatter_reduce::<i64>(op, Variant::Deterministic)
+    }));
+    register(portable("integers", INTEGERS, WRAPS, |op: &IndexReduce, ()| index_reduce::<i64>(op)));
 }
 
-fn index_reduce<T: Real>(op: &IndexReduce) -> Tensors<Tensor> {
+fn index_reduce<T: Stored + Summed>(op: &IndexReduce) -> Tensors<Tensor> {
     on(op, |gpu| {
         // One index per slice becomes one per element.
         let mut line = vec![1; op.input.rank()];
@@ -72,18 +82,18 @@ fn index_reduce<T: Real>(op: &IndexReduce) -> Tensors<Tensor> {
     })
 }
 
-fn scatter_add(op: &ScatterAdd, variant: Variant) -> Tensors<Tensor> {
+fn scatter_add<T: Stored + Summed>(op: &ScatterAdd, variant: Variant) -> Tensors<Tensor> {
     on(op, |gpu| {
         let shape = op.input.shape();
         let (rows, index) = elements(&gpu, ScatterAdd::NAME, shape, op.dim, &op.index)?;
-        let mut out = gpu.copy::<f32>(&op.input)?;
+        let mut out = gpu.copy::<T>(&op.input)?;
         let source = gpu.input(&part(&op.source, &op.index)?)?;
         scatter::scatter_add(gpu.device, &mut out, &index, &source, rows, variant)?;
         gpu.tensor(out, shape)
     })
 }
 
-fn scatter_reduce<T: Real>(op: &ScatterReduce, variant: Variant) -> Tensors<Tensor> {
+fn scatter_reduce<T: Stored + Summed>(op: &ScatterReduce, variant: Variant) -> Tensors<Tensor> {
     on(op, |gpu| {
         let ScatterReduce { input, dim, index, source, kind, include_self } = op;
         let arguments = (input, *dim, index, source, *kind, *include_self);
@@ -94,7 +104,7 @@ fn scatter_reduce<T: Real>(op: &ScatterReduce, variant: Variant) -> Tensors<Tens
 /// Input, dimension, index, source, how, and whether the input counts.
 type Arguments<'a> = (&'a Tensor, usize, &'a Tensor, &'a Tensor, ScatterReduceKind, bool);
 
-fn reduce<T: Real>(
+fn reduce<T: Stored + Summed>(
     gpu: &Gpu<'_>,
     op: &'static str,
     (input, dim, index, source, kind, include_self): Arguments<'_>,

@@ -5,7 +5,7 @@ use crate::launch::{Buffer, Launch};
 
 use super::{Rows, Summed, flat_places, only_deterministic};
 use crate::Variant;
-use crate::device::{Device, expect_len};
+use crate::device::{Device, Number, expect_len};
 use crate::error::{CudaError, Result};
 use crate::segments::Segments;
 
@@ -13,9 +13,10 @@ use crate::segments::Segments;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum ScatterReduce {
-    /// The exact sum, rounded once; of f64, the sum in ascending source order.
+    /// The exact sum, rounded once; of f64, the sum in ascending source order; of i64, the sum that
+    /// wraps around.
     Sum,
-    /// The sum as above, divided by the number of elements, rounded again.
+    /// The sum as above, divided by the number of elements, rounded again; of i64, rounded down.
     Mean,
     /// The product in ascending source order, each step rounded.
     Prod,
@@ -39,7 +40,7 @@ pub enum ScatterReduce {
 ///
 /// # Errors
 ///
-/// [`CudaError::Length`]; [`CudaError::InvalidArgument`] for [`Variant::Atomic`] of f64;
+/// [`CudaError::Length`]; [`CudaError::InvalidArgument`] for [`Variant::Atomic`] of f64 or i64;
 /// [`CudaError::IndexOutOfRange`] at the next synchronisation.
 pub fn scatter_reduce<T: Summed>(
     device: &Device,
@@ -59,32 +60,31 @@ pub fn scatter_reduce<T: Summed>(
     expect_len(op, "the target", out, to)?;
     expect_len(op, "the source", source, from)?;
     expect_len(op, "the index", index, from)?;
-    let mut reports = device.reports();
-    let atomic = variant == Variant::Atomic && include_self;
-    if atomic && reduce == ScatterReduce::Sum {
-        kernels::ScatterAddAtomic { out, source, index, p: rows.raw(), status: reports.noted() }
-            .threads(device, op, from)?;
-        return reports.collect(device, op, index, rows.size);
-    }
-    let places = flat_places(device, op, index, rows, &mut reports)?;
-    let kind = (reduce, include_self, variant);
-    T::reduce(device, op, out, &places, source, [from, to], kind, reports.ignored())
+    T::reduce(device, op, out, index, source, rows, (reduce, include_self, variant))
 }
 
-/// [`scatter_reduce`] of elements with places in one long row.
+/// [`scatter_reduce`] of f32.
 pub(super) fn f32(
     device: &Device,
     op: &'static str,
     out: &mut Buffer<f32>,
-    places: &Buffer<i64>,
+    index: &Buffer<i64>,
     source: &Buffer<f32>,
-    [from, to]: [usize; 2],
+    rows: Rows,
     (reduce, include_self, variant): (ScatterReduce, bool, Variant),
-    ignored: &mut Buffer<u64>,
 ) -> Result<()> {
     let atomic = variant == Variant::Atomic && include_self;
     let with_old = u32::from(include_self);
-    let flat = Rows { outer: 1, size: to, n: from, inner: 1 };
+    let mut reports = device.reports();
+    if atomic && reduce == ScatterReduce::Sum {
+        kernels::ScatterAddAtomic { out, source, index, p: rows.raw(), status: reports.noted() }
+            .threads(device, op, rows.source(op)?)?;
+        return reports.collect(device, op, index, rows.size);
+    }
+    let places = &flat_places(device, op, index, rows, &mut reports)?;
+    let ignored = reports.ignored();
+    let flat = rows.flat(op)?;
+    let (from, to) = (flat.n, flat.size);
     match reduce {
         ScatterReduce::Sum if include_self => {
             let variant = Variant::Deterministic;
@@ -154,29 +154,34 @@ pub(super) fn f32(
     }
 }
 
-/// [`f32`] for the other type: every place takes its elements in ascending order.
-pub(super) fn f64(
+/// [`scatter_reduce`] of the other types: every place takes its elements, those of floats in ascending
+/// order.
+pub(super) fn in_segments<T: Number>(
     device: &Device,
     op: &'static str,
-    out: &mut Buffer<f64>,
-    places: &Buffer<i64>,
-    source: &Buffer<f64>,
-    [from, to]: [usize; 2],
+    out: &mut Buffer<T>,
+    index: &Buffer<i64>,
+    source: &Buffer<T>,
+    rows: Rows,
     (reduce, include_self, variant): (ScatterReduce, bool, Variant),
-    ignored: &mut Buffer<u64>,
 ) -> Result<()> {
     only_deterministic(op, variant)?;
-    let mut segments = Segments::new(device, op, places, from, to, ignored)?;
-    segments.sort(device, op)?;
+    let mut reports = device.reports();
+    let places = flat_places(device, op, index, rows, &mut reports)?;
+    let Rows { n, size, .. } = rows.flat(op)?;
+    let mut segments = Segments::new(device, op, &places, n, size, reports.ignored())?;
+    if T::ROUNDS {
+        segments.sort(device, op)?;
+    }
     kernels::ReduceRows {
         out,
         source,
         positions: &segments.positions,
         ends: &segments.ends,
         counts: &segments.counts,
-        size: to,
+        size,
         kind: reduce as u32,
         with_old: u32::from(include_self),
     }
-    .threads(device, op, to)
+    .threads(device, op, size)
 }

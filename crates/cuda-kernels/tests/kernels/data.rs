@@ -3,6 +3,7 @@
 use std::fmt::LowerExp;
 use std::ops::{Add, Div, Mul};
 
+use samebits_cuda_kernels::Float;
 use samebits_cuda_kernels::scatter::Summed;
 use samebits_numerics::extrema::Ordered;
 
@@ -110,7 +111,8 @@ pub(crate) fn exact(addends: impl IntoIterator<Item = f32>) -> f32 {
 
 /// f32 or f64, for tests of both.
 pub(crate) trait Real:
-    Summed
+    Float
+    + Summed
     + Ordered
     + LowerExp
     + Into<f64>

@@ -4,9 +4,9 @@ use crate::data::{Source, clean, same, same64};
 use crate::device::{on_device, under_schedules};
 use samebits_cuda_kernels::elementwise::{
     self, Binary, Compare, Narrow, Pairing, Unary, View, affine, binary, cast, cat, compare, copy,
-    fill, narrow, select, truth, unary, widen,
+    fill, integer, narrow, select, truth, unary, widen,
 };
-use samebits_cuda_kernels::{Buffer, Device};
+use samebits_cuda_kernels::{Buffer, CudaError, Device};
 use samebits_numerics::math;
 use samebits_tensor_core::scalar::{Exact, Scalar};
 use samebits_tensor_core::{bf16, f16};
@@ -385,5 +385,96 @@ fn empty_tensors_are_fine() {
         assert!(elementwise::copy(device, &x, &[0, 3], view).is_ok());
         let pairing = Pairing::Dense(0);
         assert!(binary(device, Binary::Add, &x, &x, pairing).is_ok());
+    });
+}
+
+/// The extremes and what is near them, near 0 and in between.
+const INTEGERS: [i64; 13] = [
+    i64::MIN,
+    i64::MIN + 1,
+    -(1 << 40) + 3,
+    -7,
+    -2,
+    -1,
+    0,
+    1,
+    2,
+    7,
+    1 << 40,
+    i64::MAX - 1,
+    i64::MAX,
+];
+
+/// The quotient rounded down, in a type that holds it.
+fn floored(a: i128, b: i128) -> i128 {
+    let (quotient, rest) = (a / b, a % b);
+    if rest != 0 && (rest < 0) != (b < 0) { quotient - 1 } else { quotient }
+}
+
+#[test]
+fn integers_wrap_around() {
+    let unary: [(integer::Unary, fn(i128) -> i128); 4] = [
+        (integer::Unary::Neg, |x| -x),
+        (integer::Unary::Abs, i128::abs),
+        (integer::Unary::Relu, |x| x.max(0)),
+        (integer::Unary::Square, |x| x * x),
+    ];
+    let binary: [(integer::Binary, fn(i128, i128) -> i128); 8] = [
+        (integer::Binary::Add, |a, b| a + b),
+        (integer::Binary::Sub, |a, b| a - b),
+        (integer::Binary::Mul, |a, b| a * b),
+        (integer::Binary::Maximum, i128::max),
+        (integer::Binary::Minimum, i128::min),
+        (integer::Binary::FloorDivide, floored),
+        (integer::Binary::Remainder, |a, b| a - b * floored(a, b)),
+        (integer::Binary::Pow, |a, b| (0..b).fold(1, |power, _| i128::from((power * a) as i64))),
+    ];
+    under_schedules(|device| {
+        let x = device.upload(&INTEGERS).unwrap();
+        for (kind, f) in unary {
+            let got = device.download(&integer::unary(device, kind, &x).unwrap()).unwrap();
+            assert_eq!(got, INTEGERS.map(|x| f(x.into()) as i64), "{kind:?}");
+        }
+        let n = INTEGERS.len();
+        for (kind, f) in binary {
+            // Every pair that has a result.
+            let fits = |&b: &i64| match kind {
+                integer::Binary::Pow => (0..130).contains(&b),
+                _ => b != 0 || !kind.is_partial(),
+            };
+            let right: Vec<i64> = INTEGERS.into_iter().filter(fits).collect();
+            let m = right.len();
+            let b = device.upload(&right).unwrap();
+            integer::check(device, kind, &b).unwrap();
+            let pairing = Pairing::Strided {
+                shape: &[n, m],
+                a: View { strides: &[1, 0], offset: 0 },
+                b: View { strides: &[0, 1], offset: 0 },
+            };
+            let got = integer::binary(device, kind, &x, &b, pairing).unwrap();
+            let got = device.download(&got).unwrap();
+            let expected: Vec<i64> =
+                (0..n * m).map(|i| f(INTEGERS[i / m].into(), right[i % m].into()) as i64).collect();
+            assert_eq!(got, expected, "{kind:?}");
+        }
+    });
+}
+
+#[test]
+fn operands_without_a_result_are_reported() {
+    on_device(|device| {
+        let b = device.upload(&[3i64, 0, -5, 0]).unwrap();
+        for (kind, op, what, value) in [
+            (integer::Binary::FloorDivide, "floor_divide", "divisor", 0),
+            (integer::Binary::Remainder, "remainder", "divisor", 0),
+            (integer::Binary::Pow, "pow", "exponent", -5),
+        ] {
+            integer::check(device, kind, &b).unwrap();
+            integer::binary(device, kind, &b, &b, Pairing::Dense(4)).unwrap();
+            let expected = CudaError::Operand { op, what, value };
+            assert_eq!(expected.to_string(), format!("{op}: {what} {value} of integers"));
+            assert_eq!(device.synchronize(), Err(expected));
+            assert_eq!(device.synchronize(), Ok(()));
+        }
     });
 }

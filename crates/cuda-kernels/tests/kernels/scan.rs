@@ -84,6 +84,37 @@ fn scans_follow_the_tiles() {
     });
 }
 
+#[test]
+fn integers_wrap_around() {
+    under_schedules(|device| {
+        for shape in SHAPES {
+            // Odd numbers of either sign: their products do not become 0.
+            let x: Vec<i64> = (0..shape.iter().product::<usize>() as i64)
+                .map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as i64) | 1)
+                .collect();
+            let buffer = device.upload(&x).unwrap();
+            for kind in [Scan::Sum, Scan::SumFromEnd, Scan::Product] {
+                let mut expected = x.clone();
+                for mut places in lines(shape) {
+                    if kind == Scan::SumFromEnd {
+                        places.reverse();
+                    }
+                    for pair in places.windows(2) {
+                        let (before, here) = (expected[pair[0]], expected[pair[1]]);
+                        expected[pair[1]] = match kind {
+                            Scan::Product => before.wrapping_mul(here),
+                            _ => before.wrapping_add(here),
+                        };
+                    }
+                }
+                let got = scans::integers(device, &buffer, shape, kind).unwrap();
+                let got = device.download(&got).unwrap();
+                assert_eq!(got[..x.len()], expected, "{shape:?} {kind:?}");
+            }
+        }
+    });
+}
+
 /// The places of every line of a tensor, in order.
 fn lines([outer, n, inner]: [usize; 3]) -> Vec<Vec<usize>> {
     (0..outer * inner)

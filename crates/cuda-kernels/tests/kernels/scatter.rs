@@ -4,7 +4,7 @@ use crate::data::{Real, Source, bits, exact, order_sensitive, same, same_as, sam
 use crate::device::{on_device, under_schedules, varies};
 use samebits_cuda_kernels::Device;
 use samebits_cuda_kernels::Variant::{self, Atomic, Deterministic};
-use samebits_cuda_kernels::scatter::{self, Rows, ScatterReduce};
+use samebits_cuda_kernels::scatter::{self, Rows, ScatterReduce, Summed};
 use samebits_numerics::nan::canonical;
 
 /// (outer, size, n, inner): the last ones take the path through accumulators in memory.
@@ -192,6 +192,90 @@ fn combine<T: Real>(reduce: ScatterReduce, include: bool, old: T, from: &[usize]
 }
 
 #[test]
+fn integers_wrap_around() {
+    /// What an element and its sources become, and for a mean their number.
+    fn combined(reduce: ScatterReduce, all: &[i64]) -> i64 {
+        let all = all.iter().copied();
+        match reduce {
+            ScatterReduce::Sum => all.fold(0, i64::wrapping_add),
+            ScatterReduce::Prod => all.fold(1, i64::wrapping_mul),
+            ScatterReduce::Amax => all.max().unwrap(),
+            ScatterReduce::Amin => all.min().unwrap(),
+            ScatterReduce::Mean => {
+                let n = all.len() as i64;
+                let sum = combined(ScatterReduce::Sum, &all.collect::<Vec<_>>());
+                sum.div_euclid(n)
+            }
+        }
+    }
+    under_schedules(|device| {
+        for (number, shape) in SHAPES.into_iter().enumerate() {
+            let [outer, size, n, inner] = shape;
+            let mut source = Source::new(300 + number as u64);
+            let mut wild = |n: usize| -> Vec<i64> {
+                let mut digits = || u64::from(source.next());
+                (0..n).map(|_| (digits() << 32 | digits()) as i64 >> (digits() % 63)).collect()
+            };
+            let (old, x) = (wild(outer * size * inner), wild(outer * n * inner));
+            let (rows_index, each) =
+                (source.indices(n, size), source.indices(outer * n * inner, size));
+            let x_dev = device.upload(&x).unwrap();
+            let expected = |index: &dyn Fn(usize) -> i64, of: &dyn Fn(i64, Vec<i64>) -> i64| {
+                let at = |at: usize| {
+                    of(old[at], sources(shape, index, at).into_iter().map(|i| x[i]).collect())
+                };
+                (0..old.len()).map(at).collect::<Vec<i64>>()
+            };
+
+            let mut out = device.upload(&old).unwrap();
+            let index = device.upload(&rows_index).unwrap();
+            scatter::index_add(device, &mut out, &index, &x_dev, rows(shape), -3, Deterministic)
+                .unwrap();
+            let sum = |old, from: Vec<i64>| {
+                from.iter().fold(old, |sum: i64, x| sum.wrapping_add(x.wrapping_mul(-3)))
+            };
+            let expected_sums = expected(&|i| rows_index[i / inner % n], &sum);
+            assert_eq!(device.download(&out).unwrap(), expected_sums, "index_add {shape:?}");
+
+            let index = device.upload(&each).unwrap();
+            for (reduce, include) in [
+                (ScatterReduce::Sum, true),
+                (ScatterReduce::Sum, false),
+                (ScatterReduce::Mean, true),
+                (ScatterReduce::Mean, false),
+                (ScatterReduce::Prod, true),
+                (ScatterReduce::Prod, false),
+                (ScatterReduce::Amax, true),
+                (ScatterReduce::Amax, false),
+                (ScatterReduce::Amin, true),
+                (ScatterReduce::Amin, false),
+            ] {
+                let mut out = device.upload(&old).unwrap();
+                scatter::scatter_reduce(
+                    device,
+                    &mut out,
+                    &index,
+                    &x_dev,
+                    rows(shape),
+                    reduce,
+                    include,
+                    Deterministic,
+                )
+                .unwrap();
+                let of = |old, mut from: Vec<i64>| {
+                    if include || from.is_empty() {
+                        from.push(old);
+                    }
+                    combined(reduce, &from)
+                };
+                let what = format!("{shape:?} {reduce:?} {include}");
+                assert_eq!(device.download(&out).unwrap(), expected(&|i| each[i], &of), "{what}");
+            }
+        }
+    });
+}
+
+#[test]
 fn the_highest_source_index_wins() {
     under_schedules(|device| {
         for shape in SHAPES {
@@ -326,16 +410,21 @@ fn atomic_sums_are_valid() {
 }
 
 #[test]
-fn f64_has_no_atomic_form() {
-    on_device(|device| {
-        let x = device.upload(&[1.0f64]).unwrap();
+fn only_f32_has_an_atomic_form() {
+    fn refused<T: Summed>(device: &Device) {
+        let x = device.zeros::<T>(1).unwrap();
         let index = device.upload(&[0i64]).unwrap();
-        let mut out = device.zeros::<f64>(1).unwrap();
+        let mut out = device.zeros::<T>(1).unwrap();
         let shape = Rows { outer: 1, size: 1, n: 1, inner: 1 };
         let error = scatter::scatter_add(device, &mut out, &index, &x, shape, Atomic).unwrap_err();
         assert_eq!(error.to_string(), "scatter_add: the atomic form takes f32 only");
         let error =
-            scatter::index_add(device, &mut out, &index, &x, shape, 1.0, Atomic).unwrap_err();
+            scatter::index_add(device, &mut out, &index, &x, shape, T::from_f64(1.0), Atomic)
+                .unwrap_err();
         assert_eq!(error.to_string(), "index_add: the atomic form takes f32 only");
+    }
+    on_device(|device| {
+        refused::<f64>(device);
+        refused::<i64>(device);
     });
 }

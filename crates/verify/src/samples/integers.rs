@@ -1,17 +1,13 @@
 use samebits::functional as f;
 use samebits::ops::*;
 use samebits::tensor_core::Tensor as Value;
-use samebits::{Device, Result, Tensor};
+use samebits::{Result, Tensor};
 
 use super::sample::{Samples, indices};
 use super::{Cases, Make};
 
 /// Integer arithmetic.
 pub(super) fn add(cases: &mut Cases, make: Make) {
-    // CUDA devices have no kernels of it.
-    if make.device != Device::Cpu {
-        return;
-    }
     arithmetic(cases, make);
     scatters(cases, make);
 }

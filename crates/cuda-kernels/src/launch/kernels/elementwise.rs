@@ -1,6 +1,6 @@
 // Written by `cargo xtask build-kernels` from kernels/elementwise.cu. Do not edit.
 
-use crate::device::{Float, Word};
+use crate::device::{Float, Number, Word};
 use crate::elementwise::{RawPair, RawView};
 use crate::launch::Family;
 
@@ -10,9 +10,9 @@ const _: () = assert!(size_of::<RawPair>() == 224);
 const _: () = assert!(size_of::<RawView>() == 152);
 
 kernels! {
-    Portable Neg<T: Float> [f32 => "neg_f32", f64 => "neg_f64"]
+    Portable Neg<T: Number> [f32 => "neg_f32", f64 => "neg_f64", i64 => "neg_i64"]
         (write out: T, read input: T, value n: usize);
-    Portable Abs<T: Float> [f32 => "abs_f32", f64 => "abs_f64"]
+    Portable Abs<T: Number> [f32 => "abs_f32", f64 => "abs_f64", i64 => "abs_i64"]
         (write out: T, read input: T, value n: usize);
     Portable Exp<T: Float> [f32 => "exp_f32", f64 => "exp_f64"]
         (write out: T, read input: T, value n: usize);
@@ -48,27 +48,27 @@ kernels! {
         (write out: T, read input: T, value n: usize);
     Portable Cospi<T: Float> [f32 => "cospi_f32", f64 => "cospi_f64"]
         (write out: T, read input: T, value n: usize);
-    Portable Relu<T: Float> [f32 => "relu_f32", f64 => "relu_f64"]
+    Portable Relu<T: Number> [f32 => "relu_f32", f64 => "relu_f64", i64 => "relu_i64"]
         (write out: T, read input: T, value n: usize);
     Portable Reciprocal<T: Float> [f32 => "reciprocal_f32", f64 => "reciprocal_f64"]
         (write out: T, read input: T, value n: usize);
-    Portable Square<T: Float> [f32 => "square_f32", f64 => "square_f64"]
+    Portable Square<T: Number> [f32 => "square_f32", f64 => "square_f64", i64 => "square_i64"]
         (write out: T, read input: T, value n: usize);
     Portable Affine<T: Float> [f32 => "affine_f32", f64 => "affine_f64"]
         (write out: T, read input: T, value n: usize, value scale: T, value shift: T);
-    Portable Add<T: Float> [f32 => "add_f32", f64 => "add_f64"]
+    Portable Add<T: Number> [f32 => "add_f32", f64 => "add_f64", i64 => "add_i64"]
         (write out: T, read left: T, read right: T, value p: RawPair);
-    Portable Sub<T: Float> [f32 => "sub_f32", f64 => "sub_f64"]
+    Portable Sub<T: Number> [f32 => "sub_f32", f64 => "sub_f64", i64 => "sub_i64"]
         (write out: T, read left: T, read right: T, value p: RawPair);
-    Portable Mul<T: Float> [f32 => "mul_f32", f64 => "mul_f64"]
+    Portable Mul<T: Number> [f32 => "mul_f32", f64 => "mul_f64", i64 => "mul_i64"]
         (write out: T, read left: T, read right: T, value p: RawPair);
     Portable Div<T: Float> [f32 => "div_f32", f64 => "div_f64"]
         (write out: T, read left: T, read right: T, value p: RawPair);
-    Portable Maximum<T: Float> [f32 => "maximum_f32", f64 => "maximum_f64"]
+    Portable Maximum<T: Number> [f32 => "maximum_f32", f64 => "maximum_f64", i64 => "maximum_i64"]
         (write out: T, read left: T, read right: T, value p: RawPair);
-    Portable Minimum<T: Float> [f32 => "minimum_f32", f64 => "minimum_f64"]
+    Portable Minimum<T: Number> [f32 => "minimum_f32", f64 => "minimum_f64", i64 => "minimum_i64"]
         (write out: T, read left: T, read right: T, value p: RawPair);
-    Portable Pow<T: Float> [f32 => "pow_f32", f64 => "pow_f64"]
+    Portable Pow<T: Number> [f32 => "pow_f32", f64 => "pow_f64", i64 => "pow_i64"]
         (write out: T, read left: T, read right: T, value p: RawPair);
     Portable ReluGrad<T: Float> [f32 => "relu_grad_f32", f64 => "relu_grad_f64"]
         (write out: T, read left: T, read right: T, value p: RawPair);
@@ -76,6 +76,10 @@ kernels! {
         (write out: T, read left: T, read right: T, value p: RawPair);
     Portable SigmoidGrad<T: Float> [f32 => "sigmoid_grad_f32", f64 => "sigmoid_grad_f64"]
         (write out: T, read left: T, read right: T, value p: RawPair);
+    Portable FloorDivide [=> "floor_divide_i64"]
+        (write out: i64, read left: i64, read right: i64, value p: RawPair);
+    Portable Remainder [=> "remainder_i64"]
+        (write out: i64, read left: i64, read right: i64, value p: RawPair);
     Portable Eq<T: Word> [f32 => "eq_f32", f64 => "eq_f64", i64 => "eq_i64", b8 => "eq_b8"]
         (write out: u8, read left: T, read right: T, value p: RawPair);
     Portable Ne<T: Word> [f32 => "ne_f32", f64 => "ne_f64", i64 => "ne_i64", b8 => "ne_b8"]
@@ -88,6 +92,8 @@ kernels! {
         (write out: u8, read left: T, read right: T, value p: RawPair);
     Portable Ge<T: Word> [f32 => "ge_f32", f64 => "ge_f64", i64 => "ge_i64", b8 => "ge_b8"]
         (write out: u8, read left: T, read right: T, value p: RawPair);
+    Portable RefusedOperand [=> "refused_operand"]
+        (read operand: i64, value n: usize, value exponent: u32, write status: u64);
     Portable Select<T: Word> [
         b8 => "select_b8", b16 => "select_b16", b32 => "select_b32", b64 => "select_b64",
     ]

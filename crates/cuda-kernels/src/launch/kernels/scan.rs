@@ -11,6 +11,8 @@ const _: () = assert!(size_of::<RawScan>() == 40);
 kernels! {
     Portable ScanTotals<T: Float> [f32 => "scan_totals_f32", f64 => "scan_totals_f64"]
         (write totals: f64, read input: T, value p: RawScan);
+    Portable IntegerScanTotals [=> "integer_scan_totals"]
+        (write totals: u64, read input: i64, value p: RawScan);
     Portable LogcumsumexpTotals<T: Float> [
         f32 => "logcumsumexp_totals_f32", f64 => "logcumsumexp_totals_f64",
     ]
@@ -21,12 +23,16 @@ kernels! {
         (write totals: RawBest, read input: T, value p: RawScan);
     Portable ScanCarries [=> "scan_carries"]
         (write totals: f64, value p: RawScan);
+    Portable IntegerScanCarries [=> "integer_scan_carries"]
+        (write totals: u64, value p: RawScan);
     Portable LogcumsumexpCarries [=> "logcumsumexp_carries"]
         (write totals: RawLogState, value p: RawScan);
     Portable CumextremeCarries [=> "cumextreme_carries"]
         (write totals: RawBest, value p: RawScan);
     Portable ScanFinish<T: Float> [f32 => "scan_finish_f32", f64 => "scan_finish_f64"]
         (write out: T, read input: T, read carries: f64, value p: RawScan);
+    Portable IntegerScanFinish [=> "integer_scan_finish"]
+        (write out: i64, read input: i64, read carries: u64, value p: RawScan);
     Portable LogcumsumexpFinish<T: Float> [
         f32 => "logcumsumexp_finish_f32", f64 => "logcumsumexp_finish_f64",
     ]

@@ -1,6 +1,6 @@
 // Written by `cargo xtask build-kernels` from kernels/scatter.cu. Do not edit.
 
-use crate::device::{Float, Word};
+use crate::device::{Float, Number, Word};
 use crate::launch::Family;
 use crate::places::RawPart;
 use crate::scatter::RawRows;
@@ -64,9 +64,9 @@ kernels! {
             write out: T, read source: T, read positions: u32, read ends: u32, read counts: u32,
             value size: usize, value with_old: u32,
         );
-    Portable ReduceRows [=> "reduce_f64_rows"]
+    Portable ReduceRows<T: Number> [f64 => "reduce_f64_rows", i64 => "reduce_i64_rows"]
         (
-            write out: f64, read source: f64, read positions: u32, read ends: u32, read counts: u32,
+            write out: T, read source: T, read positions: u32, read ends: u32, read counts: u32,
             value size: usize, value kind: u32, value with_old: u32,
         );
     Portable ReduceMean<T: Float> [f32 => "reduce_mean_f32"]
@@ -74,6 +74,11 @@ kernels! {
     NotGuaranteed IndexAddAtomic<T: Float> [f32 => "index_add_f32_atomic"]
         (
             write out: T, read source: T, read index: i64, value p: RawRows, value alpha: T,
+            write status: u64,
+        );
+    Portable IndexAdd [=> "index_add_i64"]
+        (
+            write out: i64, read source: i64, read index: i64, value p: RawRows, value alpha: i64,
             write status: u64,
         );
     NotGuaranteed ScatterAddAtomic<T: Float> [f32 => "scatter_add_f32_atomic"]

@@ -1,6 +1,6 @@
 // Written by `cargo xtask build-kernels` from kernels/sort.cu. Do not edit.
 
-use crate::device::Word;
+use crate::device::{Number, Word};
 use crate::launch::Family;
 use crate::sort::{RawSort, RawTake, Sortable};
 
@@ -28,7 +28,7 @@ kernels! {
             write values: T, write indices: i64, read input: T, read keys: T::Key, read places: u32,
             value p: RawTake, value ignore_nan: u32,
         );
-    Portable UniqueFlags<T: Sortable> [
+    Portable UniqueFlags<T: Number> [
         f32 => "unique_flags_f32", f64 => "unique_flags_f64", i64 => "unique_flags_i64",
     ]
         (write flags: u32, read input: T, read order: u32, value n: usize, value sorted: u32);
@@ -51,7 +51,7 @@ kernels! {
         );
     Portable UniqueRowsStart [=> "unique_rows_start"]
         (write order: u32, value rows: usize);
-    Portable UniqueRowsMerge<T: Sortable> [
+    Portable UniqueRowsMerge<T: Number> [
         f32 => "unique_rows_merge_f32", f64 => "unique_rows_merge_f64",
         i64 => "unique_rows_merge_i64",
     ]
@@ -59,7 +59,7 @@ kernels! {
             write order_out: u32, read order: u32, read input: T, value rows: usize,
             value width: usize, value run: usize,
         );
-    Portable UniqueRowsFlags<T: Sortable> [
+    Portable UniqueRowsFlags<T: Number> [
         f32 => "unique_rows_flags_f32", f64 => "unique_rows_flags_f64",
         i64 => "unique_rows_flags_i64",
     ]
