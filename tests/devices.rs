@@ -90,9 +90,7 @@ fn golden() -> Digests {
 
 /// The shared cases and those of the reference figures.
 fn cases(device: Device) -> Vec<Case> {
-    // There are no kernels of integer arithmetic for CUDA devices.
-    let families = families(device).into_iter().filter(|family| family.name != "integers");
-    let mut cases: Vec<_> = families.flat_map(|family| family.cases).collect();
+    let mut cases: Vec<_> = families(device).into_iter().flat_map(|family| family.cases).collect();
     let reference = conformance::Reference::read(&conformance::own_reference()).unwrap();
     cases.extend(conformance::cases(&Arc::new(reference), device));
     cases
