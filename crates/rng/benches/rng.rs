@@ -33,6 +33,9 @@ fn fills(c: &mut Criterion) {
         b.iter(|| generator.dropout(&input, 0.5, &mut out, &mut mask));
     });
     group.bench_function("randperm 4M", |b| b.iter(|| generator.permutation(4_000_000).unwrap()));
+    group.bench_function("bijection 10^9, first element", |b| {
+        b.iter(|| generator.bijection(black_box(1_000_000_000)).at(0))
+    });
     let mut order = vec![0; 4_000_000];
     group.bench_function("randperm 4M into", |b| {
         b.iter(|| generator.fill_permutation(&mut order).unwrap())
