@@ -18,6 +18,7 @@ mod cross;
 mod fuzz;
 mod gpu_bundle;
 mod headers;
+mod kernel_cost;
 mod new_op;
 mod nvrtc;
 mod properties;
@@ -53,6 +54,8 @@ enum Task {
     Fuzz(fuzz::Args),
     /// Pack the CUDA tests and benches for a machine with a GPU.
     GpuBundle(gpu_bundle::Args),
+    /// Count on the emulated device what the CUDA kernels cost, or check that it is not more.
+    KernelCost(kernel_cost::Args),
     /// Write the skeleton of an operator: its gradient, both devices, its sample.
     NewOp(new_op::Args),
     /// Run many more cases of every property than the test suite does.
@@ -78,6 +81,7 @@ fn main() -> anyhow::Result<()> {
         Task::Cross(args) => cross::run(&args),
         Task::Fuzz(args) => fuzz::run(&args),
         Task::GpuBundle(args) => gpu_bundle::run(args),
+        Task::KernelCost(args) => kernel_cost::run(&args),
         Task::NewOp(args) => new_op::run(&args),
         Task::Properties(args) => properties::run(&args),
         Task::Sanitize(args) => sanitize::run(&args),

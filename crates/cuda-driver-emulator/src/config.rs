@@ -1,7 +1,7 @@
 //! What the environment says.
 
 use samebits_ptx_emulator::{Approximate, Checks, Schedule};
-use std::{collections::BTreeMap, env, fs};
+use std::{collections::BTreeMap, env, fs, path::PathBuf};
 
 /// Registers of a multiprocessor, and the portions in which a warp gets them.
 const REGISTERS: u32 = 64 << 10;
@@ -20,6 +20,8 @@ pub(crate) struct Config {
     /// Whether freed addresses are used again.
     pub(crate) reuse: bool,
     pub(crate) statistics: bool,
+    /// A file to which each launch adds a line of what it cost.
+    pub(crate) counts: Option<PathBuf>,
     /// Whether work is done before the call that asks for it returns.
     pub(crate) blocking: bool,
 }
@@ -105,6 +107,7 @@ impl Config {
             registers,
             reuse,
             statistics: get("SAMEBITS_EMULATOR_STATISTICS").is_some(),
+            counts: get("SAMEBITS_EMULATOR_COUNTS").map(PathBuf::from),
             blocking: get("CUDA_LAUNCH_BLOCKING").as_deref() == Some("1"),
         })
     }

@@ -6,10 +6,13 @@
 
 use crate::{
     state::{Driver, Handle, Outcome},
-    status::{Code, ILLEGAL_ADDRESS, from_error, report},
+    status::{Code, FILE_NOT_FOUND, ILLEGAL_ADDRESS, from_error, report},
 };
-use samebits_ptx_emulator::{Error, Launch, Loaded, Schedule};
-use std::{collections::BTreeMap, ffi::c_void, time::Instant};
+use samebits_ptx_emulator::{Counts, Error, Launch, Loaded, Schedule};
+use std::{
+    collections::BTreeMap, ffi::c_void, fmt::Write as _, fs::File, io::Write as _, path::Path,
+    time::Instant,
+};
 
 /// How much work a stream holds before a call waits for the oldest.
 const QUEUE: usize = 1024;
@@ -287,7 +290,6 @@ impl Driver {
                 let done = self.device_of(context)?.launch(&loaded, &name, launch, &params);
                 let stats = done.map_err(|error| from_error(&error))?;
                 if statistics {
-                    use std::io::Write;
                     let (warps, lanes) = (stats.warp_instructions, stats.lane_instructions);
                     // A closed stream is no reason to fail.
                     let _ = writeln!(
@@ -295,7 +297,10 @@ impl Driver {
                         "CUDA driver emulator: {name}: {warps} warp and {lanes} lane instructions"
                     );
                 }
-                Ok(())
+                match (&self.config.counts, stats.counts) {
+                    (Some(path), Some(counts)) => note(path, &name, launch, &counts),
+                    _ => Ok(()),
+                }
             }
             Work::Upload { to, bytes } => self.owner(to)?.write(to, &bytes).map_err(late),
             Work::UploadPinned { to, from, size } => {
@@ -380,4 +385,21 @@ impl Driver {
         };
         Ok(found)
     }
+}
+
+/// Adds a line to a file: the kernel, its blocks, the threads of a block, and what the launch cost.
+fn note(path: &Path, name: &str, launch: Launch, counts: &Counts) -> Outcome {
+    let [blocks, threads] = [launch.grid, launch.block].map(|dims| dims.iter().product::<u32>());
+    let mut line = format!("{name} blocks={blocks} threads={threads}");
+    let dynamic = ("dynamic_shared".to_owned(), u64::from(launch.dynamic_shared));
+    for (what, count) in counts.fields().chain([dynamic]) {
+        // Writing to a string does not fail.
+        let _ = write!(line, " {what}={count}");
+    }
+    line.push('\n');
+    let written = File::options().create(true).append(true).open(path);
+    written.and_then(|mut file| file.write_all(line.as_bytes())).map_err(|error| {
+        report(FILE_NOT_FOUND, &format!("SAMEBITS_EMULATOR_COUNTS is {path:?}: {error}"));
+        FILE_NOT_FOUND
+    })
 }

@@ -192,6 +192,7 @@ pub(crate) fn initialise() -> Code {
         let mut device = Device::with_memory(ordinal, fresh.config.memory);
         device.set_schedule(fresh.config.schedule);
         device.set_checks(fresh.config.checks);
+        device.set_counting(fresh.config.counts.is_some());
         let pool = fresh.handle();
         fresh.pools.insert(pool, PoolState { ordinal: ordinal as usize, ..PoolState::default() });
         fresh.devices.push(DeviceState {

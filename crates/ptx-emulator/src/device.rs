@@ -1,7 +1,7 @@
 //! A device: memory, placed modules, launches.
 
 use crate::{
-    Error, Module, Schedule,
+    Counts, Error, Module, Schedule,
     exec::{self, Target},
     load::CODE_WINDOW,
     memory::Memory,
@@ -56,6 +56,8 @@ pub struct Stats {
     pub warp_instructions: u64,
     /// Instructions executed by threads: each warp instruction counts once per active lane.
     pub lane_instructions: u64,
+    /// What it cost, if [`Device::set_counting`] asks for that.
+    pub counts: Option<Counts>,
 }
 
 /// A module placed on a device.
@@ -123,6 +125,7 @@ pub struct Device {
     interval: u64,
     checks: Checks,
     schedule: Schedule,
+    counting: bool,
     launches: u64,
 }
 
@@ -148,6 +151,7 @@ impl Device {
             interval: 1,
             checks: Checks::default(),
             schedule: Schedule::InOrder,
+            counting: false,
             launches: 0,
         }
     }
@@ -160,6 +164,11 @@ impl Device {
     /// Chooses the checks for later launches.
     pub fn set_checks(&mut self, checks: Checks) {
         self.checks = checks;
+    }
+
+    /// Chooses whether later launches count what they cost.
+    pub fn set_counting(&mut self, counting: bool) {
+        self.counting = counting;
     }
 
     /// Bytes in use and bytes in all.
@@ -373,6 +382,7 @@ impl Device {
             params,
             checks: self.checks,
             schedule: self.schedule,
+            counting: self.counting,
             grid_id: self.launches,
         };
         exec::launch(&mut self.memory, &mut self.interval, kernel, target)

@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 mod approx;
+mod counts;
 mod device;
 mod error;
 mod exec;
@@ -34,6 +35,7 @@ mod region;
 mod schedule;
 mod ty;
 
+pub use counts::{Class, Counts, Traffic};
 pub use device::{Checks, Device, Launch, Loaded, Stats};
 pub use error::{Access, Error, Fault, FaultKind, Space};
 pub use load::Approximate;

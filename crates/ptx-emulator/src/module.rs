@@ -1,7 +1,7 @@
 //! A loaded PTX module, before it is placed on a device.
 
-use crate::op::Inst;
-use std::collections::BTreeMap;
+use crate::{counts::Traced, op::Inst};
+use std::{collections::BTreeMap, sync::OnceLock};
 
 /// A PTX module, parsed and decoded.
 ///
@@ -19,6 +19,8 @@ pub struct Module {
     pub(crate) variables: Vec<Variable>,
     pub(crate) target: String,
     pub(crate) isa: (u32, u32),
+    /// What counting knows of the code, from the first launch that is counted.
+    pub(crate) traced: OnceLock<Vec<Traced>>,
 }
 
 /// A 64-bit constant that is the address of something.
@@ -137,6 +139,10 @@ impl Module {
     /// The `.version` of the module: the PTX ISA it was written for.
     pub fn isa(&self) -> (u32, u32) {
         self.isa
+    }
+
+    pub(crate) fn traced(&self) -> &[Traced] {
+        self.traced.get_or_init(|| self.code.iter().map(Traced::new).collect())
     }
 
     pub(crate) fn function(&self, name: &str) -> Option<&Function> {

@@ -5,9 +5,11 @@
 //! that an operand is always a reference to 32 values.
 
 mod kind;
+mod operands;
 
 pub(crate) use crate::ty::Ty;
 pub(crate) use kind::*;
+pub(crate) use operands::{Operands, Reg};
 
 /// Number of threads in a warp.
 pub(crate) const LANES: usize = 32;

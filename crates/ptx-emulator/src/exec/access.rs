@@ -28,7 +28,7 @@ pub(crate) fn window(space: MemSpace) -> u64 {
 }
 
 /// The state space that a generic address points into, and the address there.
-fn of_generic(address: u64) -> (MemSpace, u64) {
+pub(crate) fn of_generic(address: u64) -> (MemSpace, u64) {
     for space in [MemSpace::Shared, MemSpace::Local, MemSpace::EntryParam] {
         let offset = address.wrapping_sub(window(space));
         if offset < WINDOW {

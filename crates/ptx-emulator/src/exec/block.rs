@@ -26,14 +26,23 @@ pub(crate) fn run(context: &mut Context<'_>, warps: &mut [Warp]) -> Result<(), F
         warp.reset(context);
         warp.steps = 0;
     }
+    if let Some(tally) = &mut context.tally {
+        tally.begin_block(warps.len());
+    }
     let mut arrived = Arrived::default();
     loop {
         run_interval(context, warps, &mut arrived)?;
         if warps.iter().all(|warp| warp.live() == 0) {
+            if let Some(tally) = &mut context.tally {
+                tally.end_block(warps);
+            }
             return Ok(());
         }
         if !release(context, warps, &mut arrived) {
             return Err(explain(context, warps));
+        }
+        if let Some(tally) = &mut context.tally {
+            tally.barrier();
         }
         context.clock.now += 1;
         for warp in warps.iter_mut() {

@@ -10,12 +10,14 @@ mod cvt;
 mod lanes;
 mod numeric;
 mod step;
+mod tally;
 mod warp;
 
 use crate::{
     Checks, Error, Fault, Launch, Loaded, Schedule, Stats, error::FaultKind, memory::Memory,
     module::Function, op::LANES, race::Clock, region::Region, schedule::Order,
 };
+use tally::Tally;
 pub(crate) use warp::BIT;
 use warp::Warp;
 
@@ -30,6 +32,7 @@ pub(crate) struct Target<'a> {
     pub(crate) params: &'a [u8],
     pub(crate) checks: Checks,
     pub(crate) schedule: Schedule,
+    pub(crate) counting: bool,
     pub(crate) grid_id: u64,
 }
 
@@ -67,6 +70,7 @@ pub(crate) struct Context<'a> {
     /// The allocation that was touched last.
     pub(crate) last_slot: u32,
     pub(crate) stats: Stats,
+    pub(crate) tally: Option<Box<Tally>>,
     /// Largest needs of a device function: registers, predicates, parameter and local bytes.
     pub(crate) max_regs32: usize,
     pub(crate) max_regs64: usize,
@@ -106,6 +110,7 @@ pub(crate) fn launch(
         threads: block[0] * block[1] * block[2],
         last_slot: 0,
         stats: Stats::default(),
+        tally: target.counting.then(Box::default),
         max_regs32: max(|f| f.regs32),
         max_regs64: max(|f| f.regs64),
         max_preds: max(|f| f.preds),
@@ -135,7 +140,8 @@ pub(crate) fn launch(
             }))
         })?;
     }
-    Ok(context.stats)
+    let counts = context.tally.map(|tally| tally.finish());
+    Ok(Stats { counts, ..context.stats })
 }
 
 /// The entry point, if it can be launched like this.

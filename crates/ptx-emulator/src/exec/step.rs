@@ -24,6 +24,7 @@ pub(crate) fn run(
     warp.rebase(context);
     let loaded = context.target.loaded;
     let code = &loaded.module.code[..];
+    let traced = if context.tally.is_some() { loaded.module.traced() } else { &[] };
     let limit = context.target.checks.step_limit;
     let (mut steps, mut lanes) = (0u64, 0u64);
     let stop = loop {
@@ -37,6 +38,10 @@ pub(crate) fn run(
         let inst = &code[warp.pc as usize];
         let mask = warp.guard(inst.guard);
         lanes += u64::from(mask.count_ones());
+        if let Some(mut tally) = context.tally.take() {
+            tally.note(context, warp, inst, &traced[warp.pc as usize], mask);
+            context.tally = Some(tally);
+        }
         let moved = match &inst.op {
             Op::Bra { target } => {
                 if mask == warp.mask {

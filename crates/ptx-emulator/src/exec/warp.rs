@@ -7,7 +7,7 @@
 
 use super::Context;
 use crate::{
-    op::{Barrier, Dst, LANES, P, R32, R64, S32, S64, SP, V32, V64},
+    op::{Barrier, Dst, LANES, P, R32, R64, Reg, S32, S64, SP, V32, V64},
     region::Region,
 };
 
@@ -149,6 +149,15 @@ impl Warp {
         self.base32 = context.entry.regs32 as usize + above * context.max_regs32;
         self.base64 = context.entry.regs64 as usize + above * context.max_regs64;
         self.base_pred = context.entry.preds as usize + above * context.max_preds;
+    }
+
+    /// Where a register of the running activation is in its file.
+    pub(crate) fn slot(&self, reg: Reg) -> usize {
+        match reg {
+            Reg::B32(index) => self.base32 + usize::from(index),
+            Reg::B64(index) => self.base64 + usize::from(index),
+            Reg::Pred(index) => self.base_pred + usize::from(index),
+        }
     }
 
     /// Makes room for one more activation at `depth`.

@@ -17,7 +17,10 @@ use crate::{
 };
 use cursor::Cursor;
 use lex::Kind;
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::OnceLock,
+};
 
 /// Where dynamic shared memory begins: beyond any static shared memory, so that running off the
 /// end of one never lands in the other.
@@ -156,6 +159,7 @@ impl Module {
                 variables: Vec::new(),
                 target: String::new(),
                 isa: (0, 0),
+                traced: OnceLock::new(),
             },
             pools: Pools::default(),
             globals: BTreeMap::new(),

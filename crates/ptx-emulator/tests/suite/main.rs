@@ -3,6 +3,7 @@
 
 mod arithmetic;
 mod common;
+mod costs;
 mod faults;
 mod floats;
 mod kernels;
