@@ -116,8 +116,7 @@ pub(crate) struct TileFns<T: 'static> {
     lanes: usize,
     /// Index `rows - 1`: A packed, B through a table.
     packed: &'static [TileFn<T>],
-    /// Index `rows - 1`: A packed, B in even steps. The table costs few instructions, but where
-    /// another thread shares the core those are a fifteenth of the time.
+    /// Index `rows - 1`: A packed, B in even steps, which need no table.
     even: &'static [TileFn<T>],
     /// Index `rows - 1`: A through tables, B packed.
     strided: &'static [TileFn<T>],
@@ -275,9 +274,17 @@ impl<T: Copy + 'static> TileFns<T> {
     }
 }
 
-/// Even steps of B are fetched so many steps ahead: a panel comes from the second-level cache, and
-/// the first level has no room for it where another thread shares the core.
+/// Steps of B that take more than a cache line are fetched so many steps ahead: a panel of them comes
+/// from the second-level cache, and the first level has no room for it where another thread shares
+/// the core. Narrower panels stay in the first level, and fetching them would only cost.
 const PREFETCH: usize = 16;
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
+/// Steps between two looks at their number: counting each costs up to a fifth of the time where another
+/// thread shares the core.
+const UNROLLED: usize = 4;
 
 /// The tile with A packed and B in even steps or through a table of offsets.
 ///
@@ -292,28 +299,56 @@ pub(super) unsafe fn packed_tile<V: Vector, const R: usize, const C: usize, cons
     unsafe {
         let mut acc = [[V::zero(); C]; R];
         prefetch_tile::<V, R, C>(&raw);
-        let (mut a, mut even) = (raw.a, raw.b);
-        for k in 0..raw.k {
-            let from = if EVEN { even } else { raw.b.add(*raw.b_steps.add(k)) };
-            even = even.wrapping_add(raw.b_step);
-            if EVEN {
-                for v in 0..C {
-                    V::prefetch(from.wrapping_add(PREFETCH * raw.b_step + v * V::LANES));
+        let (mut a, mut even, mut k) = (raw.a, raw.b, 0);
+        while raw.k - k >= UNROLLED {
+            for u in 0..UNROLLED {
+                let b = if EVEN {
+                    even.wrapping_add(u * raw.b_step)
+                } else {
+                    raw.b.add(*raw.b_steps.add(k + u))
+                };
+                if EVEN && C * size_of::<V>() > LINE {
+                    for v in 0..(C * size_of::<V>()).div_ceil(LINE) {
+                        let line = v * LINE / size_of::<V::Elem>();
+                        V::prefetch(b.wrapping_add(PREFETCH * raw.b_step + line));
+                    }
                 }
+                add_step(&mut acc, a.add(u * R), b);
             }
-            let mut b = [V::zero(); C];
-            for v in 0..C {
-                b[v] = V::load(from.add(v * V::LANES));
-            }
-            for i in 0..R {
-                let x = V::splat(*a.add(i));
-                for v in 0..C {
-                    acc[i][v] = acc[i][v].add_product(x, b[v]);
-                }
-            }
+            a = a.add(UNROLLED * R);
+            even = even.wrapping_add(UNROLLED * raw.b_step);
+            k += UNROLLED;
+        }
+        while k < raw.k {
+            add_step(&mut acc, a, if EVEN { even } else { raw.b.add(*raw.b_steps.add(k)) });
             a = a.add(R);
+            even = even.wrapping_add(raw.b_step);
+            k += 1;
         }
         finish_tile::<V, R, C>(acc, raw.out, raw.out_stride, raw.finish);
+    }
+}
+
+/// Adds the products of the values of A and the vectors of B of one step.
+///
+/// # Safety
+///
+/// The CPU must have the instructions of `V`; `a` and `b` must be valid for what a step reads.
+#[inline(always)]
+unsafe fn add_step<V: Vector, const R: usize, const C: usize>(
+    acc: &mut [[V; C]; R],
+    a: *const V::Elem,
+    b: *const V::Elem,
+) {
+    // SAFETY: the caller vouches for the CPU and for both pointers.
+    unsafe {
+        let mut loaded = [V::zero(); C];
+        for v in 0..C {
+            loaded[v] = V::load(b.add(v * V::LANES));
+        }
+        for i in 0..R {
+            add_row(&mut acc[i], &loaded, a.add(i));
+        }
     }
 }
 
@@ -370,7 +405,7 @@ unsafe fn prefetch_tile<V: Vector, const R: usize, const C: usize>(raw: &RawTile
     }
 }
 
-/// One row of a [`strided_tile`].
+/// One row of a step: the product of one element of A and the vectors of B.
 ///
 /// # Safety
 ///
