@@ -57,10 +57,20 @@ pub(crate) fn pack_panel<T: Real>(
     }
     let first = lanes.start * source.lane_stride;
     if source.lane_stride == 1 {
-        for (row, step) in panel.chunks_exact_mut(width).zip(steps) {
-            let from = first + step * source.step_stride;
-            copy_lanes(&source.data[from..from + count], &mut row[..count]);
+        // The count is asked for once and not at each step: left to itself, LLVM makes one call of the
+        // system's copy out of all the cases.
+        macro_rules! known {
+            ($($count:literal)*) => {
+                match count {
+                    $($count => copy_steps::<T, $count>(source, first, steps, width, panel),)*
+                    _ => for (row, step) in panel.chunks_exact_mut(width).zip(steps) {
+                        let from = first + step * source.step_stride;
+                        row[..count].copy_from_slice(&source.data[from..from + count]);
+                    },
+                }
+            };
         }
+        known!(4 5 6 13 14 16 32);
     } else if source.step_stride == 1 {
         let from = &source.data[first + steps.start..];
         T::pack_transposed(from, source.lane_stride, (count, steps.len()), panel, width);
@@ -71,6 +81,21 @@ pub(crate) fn pack_panel<T: Real>(
                 panel[s * width + lane] = source.data[from + step * source.step_stride];
             }
         }
+    }
+}
+
+/// Copies `COUNT` neighbouring lanes of each step, the first at `first` in step 0.
+#[inline(always)]
+fn copy_steps<T: Copy, const COUNT: usize>(
+    source: Lanes<'_, T>,
+    first: usize,
+    steps: Range<usize>,
+    width: usize,
+    panel: &mut [T],
+) {
+    for (row, step) in panel.chunks_exact_mut(width).zip(steps) {
+        let from = first + step * source.step_stride;
+        row[..COUNT].copy_from_slice(&source.data[from..from + COUNT]);
     }
 }
 
