@@ -51,9 +51,12 @@ pub trait Elementary: Float {
     #[must_use]
     fn tanh(self) -> Self;
 
-    /// The error function.
-    #[must_use]
-    fn erf(self) -> Self;
+    /// The error function of each element of a short slice, in a kernel.
+    ///
+    /// # Panics
+    ///
+    /// If the slices differ in length.
+    fn erf_each(x: &[Self], out: &mut [Self]);
 
     /// `out[i] = f(x[i])` for a function that is not a single IEEE operation.
     ///
@@ -89,8 +92,8 @@ impl Elementary for f32 {
     }
 
     #[inline(always)]
-    fn erf(self) -> f32 {
-        math::erf(self)
+    fn erf_each(x: &[f32], out: &mut [f32]) {
+        math::Erf.each(x, out);
     }
 
     fn elementary(kind: UnaryKind, x: &[f32], out: &mut [f32]) {
@@ -148,8 +151,10 @@ impl Elementary for f64 {
     }
 
     #[inline(always)]
-    fn erf(self) -> f64 {
-        math::f64::erf(self)
+    fn erf_each(x: &[f64], out: &mut [f64]) {
+        for (out, &x) in out.iter_mut().zip(x) {
+            *out = math::f64::erf(x);
+        }
     }
 
     fn elementary(kind: UnaryKind, x: &[f64], out: &mut [f64]) {

@@ -5,7 +5,7 @@ use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 use samebits_numerics::simd::{self, Kernel};
 use samebits_tensor_core::ops::GeluForm;
 
-use super::{Elementary, Function1, unary_with};
+use super::Elementary;
 use crate::error::{Result, expect_len};
 use crate::parallel::pieces;
 
@@ -18,10 +18,13 @@ const GELU: &str = "gelu";
 /// [`Error::Length`](crate::Error::Length) if the slices differ in length.
 pub fn gelu<T: Elementary>(form: GeluForm, x: &[T], out: &mut [T]) -> Result<()> {
     expect_len(GELU, "x", x.len(), out.len())?;
-    match form {
-        GeluForm::Erf => unary_with(Erf, x, out),
-        GeluForm::Tanh => unary_with(Tanh, x, out),
-    }
+    pieces(out, |start, out| {
+        let x = &x[start..start + out.len()];
+        match form {
+            GeluForm::Erf => simd::dispatch(Forward { form: Erf, x, out }),
+            GeluForm::Tanh => simd::dispatch(Forward { form: Tanh, x, out }),
+        }
+    });
     Ok(())
 }
 
@@ -55,64 +58,63 @@ pub fn gelu_backward<T: Elementary>(
     Ok(())
 }
 
+/// Elements that go through each step together.
+const BLOCK: usize = 256;
+
 /// A form of the unit and how its gradient adds up.
-trait Form<T>: Function1<T> {
+trait Form<T> {
+    /// The odd function between −1 and 1 that decides the share of each `x`; `spare` is as long.
+    fn odd(&self, x: &[T], spare: &mut [T], odd: &mut [T]);
+
     /// The shares of the gradient at `x`, added to `found`.
-    fn onto(self, found: T, grad: T, x: T) -> T;
+    fn onto(&self, found: T, grad: T, x: T, odd: T) -> T;
 }
 
-#[derive(Clone, Copy)]
 struct Erf;
-
-impl<T: Elementary> Function1<T> for Erf {
-    #[inline(always)]
-    fn eval(self, x: T) -> T {
-        x * half_around((x * T::from_f64(FRAC_1_SQRT_2)).erf())
-    }
-}
 
 impl<T: Elementary> Form<T> for Erf {
     #[inline(always)]
-    fn onto(self, found: T, grad: T, x: T) -> T {
+    fn odd(&self, x: &[T], spare: &mut [T], odd: &mut [T]) {
+        for (z, &x) in spare.iter_mut().zip(x) {
+            *z = x * T::from_f64(FRAC_1_SQRT_2);
+        }
+        T::erf_each(spare, odd);
+    }
+
+    #[inline(always)]
+    fn onto(&self, found: T, grad: T, x: T, odd: T) -> T {
         let scale = T::from_f64(FRAC_1_SQRT_2);
         let z = x * scale;
         let bell = (-(z * z)).exp() * T::from_f64(FRAC_2_SQRT_PI);
         let slope = grad * x * T::from_f64(0.5) * bell * scale;
-        found + grad * half_around(z.erf()) + slope
+        found + grad * half_around(odd) + slope
     }
 }
 
-#[derive(Clone, Copy)]
 struct Tanh;
 
 impl Tanh {
     const CUBIC: f64 = 0.044715;
     /// √(2/π)
     const SCALE: f64 = FRAC_1_SQRT_2 * FRAC_2_SQRT_PI;
-
-    #[inline(always)]
-    fn curve<T: Elementary>(x: T) -> T {
-        let cube = x * x * x;
-        ((x + cube * T::from_f64(Self::CUBIC)) * T::from_f64(Self::SCALE)).tanh()
-    }
-}
-
-impl<T: Elementary> Function1<T> for Tanh {
-    #[inline(always)]
-    fn eval(self, x: T) -> T {
-        x * half_around(Self::curve(x))
-    }
 }
 
 impl<T: Elementary> Form<T> for Tanh {
     #[inline(always)]
-    fn onto(self, found: T, grad: T, x: T) -> T {
-        let t = Self::curve(x);
-        let slope = T::ONE - t * t;
+    fn odd(&self, x: &[T], _: &mut [T], odd: &mut [T]) {
+        for (odd, &x) in odd.iter_mut().zip(x) {
+            let cube = x * x * x;
+            *odd = ((x + cube * T::from_f64(Self::CUBIC)) * T::from_f64(Self::SCALE)).tanh();
+        }
+    }
+
+    #[inline(always)]
+    fn onto(&self, found: T, grad: T, x: T, odd: T) -> T {
+        let slope = T::ONE - odd * odd;
         let h = grad * x * T::from_f64(0.5) * slope * T::from_f64(Self::SCALE);
         let k = h * T::from_f64(Self::CUBIC);
         let last = k * x * x;
-        found + grad * half_around(t) + h + k * (x * x) + last + last
+        found + grad * half_around(odd) + h + k * (x * x) + last + last
     }
 }
 
@@ -120,6 +122,26 @@ impl<T: Elementary> Form<T> for Tanh {
 #[inline(always)]
 fn half_around<T: Elementary>(odd: T) -> T {
     odd * T::from_f64(0.5) + T::from_f64(0.5)
+}
+
+struct Forward<'a, T, F> {
+    form: F,
+    x: &'a [T],
+    out: &'a mut [T],
+}
+
+impl<T: Elementary, F: Form<T>> Kernel for Forward<'_, T, F> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let (mut spare, mut odd) = ([T::ZERO; BLOCK], [T::ZERO; BLOCK]);
+        for (out, x) in self.out.chunks_mut(BLOCK).zip(self.x.chunks(BLOCK)) {
+            self.form.odd(x, &mut spare[..x.len()], &mut odd[..x.len()]);
+            for ((out, &x), &odd) in out.iter_mut().zip(x).zip(&odd) {
+                *out = (x * half_around(odd)).canonical();
+            }
+        }
+    }
 }
 
 struct Backward<'a, T, F> {
@@ -134,17 +156,24 @@ impl<T: Elementary, F: Form<T>> Kernel for Backward<'_, T, F> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let inputs = self.out.iter_mut().zip(self.grad).zip(self.x);
-        match self.found {
-            Some(found) => {
-                for (((out, &grad), &x), &found) in inputs.zip(found) {
-                    *out = self.form.onto(found, grad, x).canonical();
+        let (mut spare, mut odd) = ([T::ZERO; BLOCK], [T::ZERO; BLOCK]);
+        for start in (0..self.x.len()).step_by(BLOCK) {
+            let range = start..self.x.len().min(start + BLOCK);
+            let (grad, x) = (&self.grad[range.clone()], &self.x[range.clone()]);
+            let out = &mut self.out[range.clone()];
+            self.form.odd(x, &mut spare[..x.len()], &mut odd[..x.len()]);
+            let inputs = out.iter_mut().zip(grad).zip(x).zip(&odd);
+            match self.found {
+                Some(found) => {
+                    for ((((out, &grad), &x), &odd), &found) in inputs.zip(&found[range]) {
+                        *out = self.form.onto(found, grad, x, odd).canonical();
+                    }
                 }
-            }
-            None => {
-                for ((out, &grad), &x) in inputs {
-                    // -0 + y is y, for zeros too.
-                    *out = self.form.onto(-T::ZERO, grad, x).canonical();
+                None => {
+                    for (((out, &grad), &x), &odd) in inputs {
+                        // -0 + y is y, for zeros too.
+                        *out = self.form.onto(-T::ZERO, grad, x, odd).canonical();
+                    }
                 }
             }
         }

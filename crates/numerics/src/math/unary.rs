@@ -1,6 +1,6 @@
 //! The functions as zero-sized types, so that a kernel can be generic over them.
 
-use super::trig;
+use super::{erf, trig};
 use crate::simd::{self, Level};
 
 /// A function of one f32, as a type of size zero.
@@ -104,7 +104,7 @@ fn each_angle(
 }
 
 macro_rules! functions {
-    ($($(#[$doc:meta])* $type:ident = $name:ident $(, near $near:path)?;)*) => {
+    ($($(#[$doc:meta])* $type:ident = $name:ident $(, near $near:path)? $(, each $each:path)?;)*) => {
         $(
             $(#[$doc])*
             #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -120,6 +120,12 @@ macro_rules! functions {
                     #[inline(always)]
                     fn each(self, input: &[f32], output: &mut [f32]) {
                         each_angle(input, output, $near, super::$name);
+                    }
+                )?
+                $(
+                    #[inline(always)]
+                    fn each(self, input: &[f32], output: &mut [f32]) {
+                        $each(input, output);
                     }
                 )?
             }
@@ -187,7 +193,7 @@ functions! {
     /// [`sigmoid`](super::sigmoid()).
     Sigmoid = sigmoid;
     /// [`erf`](super::erf()).
-    Erf = erf;
+    Erf = erf, each erf::erf_each;
     /// [`erfc`](super::erfc()).
     Erfc = erfc;
     /// [`sqrt`](super::sqrt()).
