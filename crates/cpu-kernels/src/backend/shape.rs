@@ -20,19 +20,45 @@ fn cat<T: Element>(op: &Cat) -> Result<Tensor> {
     let mut out = Tensor::scratch(&shape, op.dtype())?;
     let (_, size, inner) = outer_dim_inner(Cat::NAME, &shape, op.dim)?;
     let row = size * inner;
-    let inputs = op.inputs.iter().map(Tensor::contiguous).collect::<Result<Vec<_>>>()?;
+    let inputs = op.inputs.iter().map(dense_or_same).collect::<Result<Vec<_>>>()?;
     let parts = inputs
         .iter()
-        .map(|input| Ok((input.as_slice::<T>()?, input.shape()[op.dim] * inner)))
+        .map(|input| {
+            let width = input.shape()[op.dim] * inner;
+            let part = match input.is_contiguous() {
+                true => Part::Each(input.as_slice::<T>()?),
+                false => Part::Same(input.storage_slice::<T>()?[input.layout().offset()]),
+            };
+            Ok((part, width))
+        })
         .collect::<Result<Vec<_>>>()?;
     parallel::rows(row, out.as_mut_slice::<T>()?, |start, piece| {
         for (i, mut to) in (start / row..).zip(piece.chunks_exact_mut(row)) {
             for &(from, width) in &parts {
                 let (part, rest) = to.split_at_mut(width);
-                part.copy_from_slice(&from[i * width..][..width]);
+                match from {
+                    Part::Each(from) => part.copy_from_slice(&from[i * width..][..width]),
+                    Part::Same(value) => part.fill(value),
+                }
                 to = rest;
             }
         }
     });
     Ok(out)
+}
+
+/// The elements of an input.
+#[derive(Clone, Copy)]
+enum Part<'a, T> {
+    Each(&'a [T]),
+    /// One element for all.
+    Same(T),
+}
+
+/// The input as one contiguous piece, or as it is if it repeats one element: padding with zeros
+/// need not write them twice.
+fn dense_or_same(input: &Tensor) -> Result<Tensor> {
+    let layout = input.layout();
+    let same = input.numel() > 0 && layout.extent() == layout.offset() + 1;
+    if same { Ok(input.clone()) } else { input.contiguous() }
 }
