@@ -150,3 +150,28 @@ fn a_weight_of_classes_has_no_gradient() {
     let error = loss.backward().unwrap_err().to_string();
     assert_eq!(error, "nll_loss: there is no gradient for the weight");
 }
+
+/// The optimiser reads the gradient of a weight as the weight lies: in the transposed order it would
+/// be copied first.
+#[test]
+fn the_gradient_of_a_factor_seen_transposed_lies_as_the_factor_does() {
+    let numbers = |shape: &[usize], seed| floats(&normal(shape, seed), shape, DType::F32);
+    // More than a block of steps, and a batch whose gradients are added up.
+    for (left, weight) in
+        [(&[300, 5][..], &[7, 5][..]), (&[2, 300, 5], &[7, 5]), (&[4, 5], &[1, 5])]
+    {
+        let (x, weight) = (numbers(left, 3), numbers(weight, 4).set_requires_grad(true).unwrap());
+        let flipped = f::transpose(&weight, 0, 1).unwrap();
+        let copy = Tensor::from(flipped.value().contiguous().unwrap());
+        let copy = copy.set_requires_grad(true).unwrap();
+        let gradient = |factor: &Tensor, of: &Tensor| {
+            let product = f::matmul(&x, factor).unwrap();
+            let grad = numbers(product.shape(), 5);
+            product.backward_from(grad, false).unwrap().of(of).unwrap().clone()
+        };
+        let found = gradient(&flipped, &weight);
+        assert!(found.value().is_contiguous(), "{left:?}");
+        let expected = f::transpose(&gradient(&copy, &copy), 0, 1).unwrap();
+        same(&found, &expected, &format!("{left:?}"));
+    }
+}

@@ -179,7 +179,17 @@ fn product(a: &Tensor, b: &Tensor) -> Result<Tensor> {
         let flip = |x: &Tensor| transpose(x, x.shape().len() - 2, x.shape().len() - 1);
         Ok(vec![
             wanted(&x, || sum_to(&product(grad, &flip(&y)?)?, x.shape()))?,
-            wanted(&y, || sum_to(&product(&flip(&x)?, grad)?, y.shape()))?,
+            wanted(&y, || {
+                // In the layout of the factor, which is usually a weight seen transposed: the product
+                // of two elements is the same in either order.
+                let flipped = !y.value().is_contiguous() && flip(&y)?.value().is_contiguous();
+                let along = if flipped {
+                    flip(&product(&flip(grad)?, &x)?)?
+                } else {
+                    product(&flip(&x)?, grad)?
+                };
+                sum_to(&along, y.shape())
+            })?,
         ])
     }))
 }
