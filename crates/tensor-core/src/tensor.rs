@@ -620,10 +620,8 @@ fn gather<T: bytemuck::Pod>(from: &Buffer, layout: &Layout, to: &mut Buffer) {
     }
 }
 
-/// [`gather`] where neighbours of the storage lie along `dim` and not along the last dimension: by
-/// blocks, so that each line of the storage is read once.
+/// [`gather`] where neighbours of the storage lie along `dim` and not along the last dimension.
 fn gather_across<T: bytemuck::Pod>(from: &[T], layout: &Layout, dim: usize, to: &mut [T]) {
-    const SIDE: usize = 32;
     let last = layout.rank() - 1;
     let (shape, strides) = (layout.shape(), layout.strides());
     let distance: usize = shape[dim + 1..].iter().product();
@@ -634,12 +632,39 @@ fn gather_across<T: bytemuck::Pod>(from: &[T], layout: &Layout, dim: usize, to: 
     let dense = Layout::contiguous("contiguous", shape).expect("the shape of a layout");
     let (sources, targets) = (others(strides, layout.offset()), others(dense.strides(), 0));
     for (source, target) in sources.positions().zip(targets.positions()) {
-        for across in (0..shape[dim]).step_by(SIDE) {
-            for along in (0..shape[last]).step_by(SIDE) {
-                for i in across..shape[dim].min(across + SIDE) {
-                    let to = &mut to[target + i * distance..][..shape[last]];
-                    for j in along..shape[last].min(along + SIDE) {
-                        to[j] = from[source + i + j * strides[last]];
+        let (from, to) = (&from[source..], &mut to[target..]);
+        transpose(from, strides[last], to, distance, [shape[dim], shape[last]]);
+    }
+}
+
+/// `to[i · distance + j] = from[i + j · stride]`, by tiles that are read whole before they are
+/// written: lines a power of two apart share their places in the cache. Tiles side by side in the
+/// storage follow each other, so that a page serves many of them.
+fn transpose<T: bytemuck::Pod>(
+    from: &[T],
+    stride: usize,
+    to: &mut [T],
+    distance: usize,
+    [rows, columns]: [usize; 2],
+) {
+    const SIDE: usize = 16;
+    const STRIP: usize = 128;
+    let mut tile = [[T::zeroed(); SIDE]; SIDE];
+    for strip in (0..rows).step_by(STRIP) {
+        for j in (0..columns).step_by(SIDE) {
+            for i in (strip..rows.min(strip + STRIP)).step_by(SIDE) {
+                let (height, width) = (SIDE.min(rows - i), SIDE.min(columns - j));
+                for (along, line) in tile[..width].iter_mut().enumerate() {
+                    let from = &from[i + (j + along) * stride..];
+                    match from.first_chunk() {
+                        Some(whole) if height == SIDE => *line = *whole,
+                        _ => line[..height].copy_from_slice(&from[..height]),
+                    }
+                }
+                for across in 0..height {
+                    let to = &mut to[(i + across) * distance + j..][..width];
+                    for (to, line) in to.iter_mut().zip(&tile) {
+                        *to = line[across];
                     }
                 }
             }

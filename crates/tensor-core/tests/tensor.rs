@@ -31,12 +31,15 @@ fn strided_views_read_in_logical_order() {
     assert_eq!(wide.to_vec::<f32>().unwrap(), [0.0, 0.0, 1.0, 1.0].repeat(3));
 }
 
-/// Copies by blocks of 32: sizes on both sides of their borders, and dimensions around and between.
+/// Copies by tiles of 16 and strips of 128: sizes on both sides of their borders, and dimensions around and
+/// between.
 #[test]
 fn copies_across_the_storage_have_the_logical_order() {
     for (shape, order) in [
         (&[70, 45][..], &[1, 0][..]),
         (&[1, 40], &[1, 0]),
+        (&[33, 16], &[1, 0]),
+        (&[16, 275], &[1, 0]),
         (&[33, 2], &[1, 0]),
         (&[3, 40, 33], &[0, 2, 1]),
         (&[3, 40, 33], &[2, 0, 1]),
