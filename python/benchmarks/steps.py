@@ -1,7 +1,8 @@
 """The cases of `crates/samebits/benches/steps.rs` in PyTorch, with deterministic algorithms.
 
 Prints the same columns: name, median ms, least ms, CPU ms of a call. Arguments are parts of the
-names wanted; the environment gives `REPS` (7), `THREADS` (2) and `DETERMINISTIC` (1).
+names wanted; the environment gives `REPS` (7), `THREADS` (2), `REVERSE` (0; 1 for the last case
+first) and `DETERMINISTIC` (1).
 """
 
 import os
@@ -18,9 +19,37 @@ WANTED = [part for argument in sys.argv[1:] for part in argument.split(",")]
 REPS = int(os.environ.get("REPS", "7"))
 
 
-def case(name: str, call: Callable[[], object]) -> None:
-    """Times `call`, if its name is wanted."""
+class Turn:
+    """What a group does when it is called: runs its cases, says their names, or runs one."""
+
+    names: list[str] | None = None
+    only: str | None = None
+
+
+def runs(name: str) -> bool:
+    """Whether the case of this name is run now."""
     if WANTED and not any(part in name for part in WANTED):
+        return False
+    if Turn.names is not None:
+        Turn.names.append(name)
+        return False
+    return Turn.only in (None, name)
+
+
+def backwards(group: Callable[[], None]) -> None:
+    """Runs the cases of a group from the last to the first."""
+    names: list[str] = []
+    Turn.names = names
+    group()
+    Turn.names = None
+    for name in reversed(names):
+        Turn.only = name
+        group()
+
+
+def case(name: str, call: Callable[[], object]) -> None:
+    """Times `call`, if it is run now."""
+    if not runs(name):
         return
     for _ in range(2):
         call()
@@ -46,6 +75,8 @@ def forward(name: str, call: Callable[[], object]) -> None:
 
 def both(name: str, call: Callable[[], Tensor], leaves: Sequence[Tensor]) -> None:
     """Times a result and the gradients of `leaves`, given one of the result."""
+    if not runs(name):
+        return
     grad = torch.randn_like(call())
     case(name, lambda: torch.autograd.grad(call(), leaves, grad))
 
@@ -275,8 +306,13 @@ def main() -> None:
     deterministic = os.environ.get("DETERMINISTIC", "1") == "1"
     torch.use_deterministic_algorithms(deterministic, warn_only=True)
     torch.manual_seed(1)
-    for group in (steps, products, convolutions, elements, rows, indices, others):
-        group()
+    groups = (steps, products, convolutions, elements, rows, indices, others)
+    if os.environ.get("REVERSE", "0") == "1":
+        for group in reversed(groups):
+            backwards(group)
+    else:
+        for group in groups:
+            group()
 
 
 if __name__ == "__main__":

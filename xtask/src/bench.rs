@@ -31,6 +31,9 @@ pub(crate) struct Args {
     /// Threads of each program.
     #[arg(long, default_value_t = 2)]
     threads: usize,
+    /// The last case first: what ran before decides which memory there is to be used again.
+    #[arg(long)]
+    reverse: bool,
     /// Parts of the names of the cases that run; all of them by default.
     filters: Vec<String>,
 }
@@ -92,6 +95,7 @@ impl Times {
     fn add(&mut self, args: &Args, program: &mut Command) -> Result<()> {
         program.args(&args.filters).env("THREADS", args.threads.to_string());
         program.env("REPS", if args.quick { "3" } else { "7" });
+        program.env("REVERSE", if args.reverse { "1" } else { "0" });
         let output = program.output().with_context(|| format!("cannot start {program:?}"))?;
         if !output.status.success() {
             bail!("{program:?} failed:\n{}", String::from_utf8_lossy(&output.stderr));
@@ -204,6 +208,7 @@ fn record(args: &Args, mine: &Times, theirs: &Times) -> Result<String> {
         ("rustc", said("rustc", &["--version"])?),
         ("torch", torch),
         ("threads", args.threads.to_string()),
+        ("reverse", args.reverse.to_string()),
     ];
     let mut json = String::from("{\n");
     for (name, value) in facts {

@@ -1,14 +1,16 @@
 //! Training steps and operators as users call them, all in one process.
 //!
 //! Prints `name<TAB>median ms<TAB>least ms<TAB>CPU ms of a call` for each case. Arguments are parts of the
-//! names wanted; the environment gives `REPS` (7 calls of each) and `THREADS` (2). The script
-//! `python/benchmarks/steps.py` has the same cases in PyTorch.
+//! names wanted; the environment gives `REPS` (7 calls of each), `THREADS` (2) and `REVERSE` (0; 1 for the
+//! last case first). The script `python/benchmarks/steps.py` has the same cases in PyTorch.
 
 #![allow(clippy::print_stdout, reason = "the table is what a benchmark is for")]
 
+use std::cell::RefCell;
 use std::env;
 use std::fs;
 use std::hint::black_box;
+use std::mem;
 use std::time::Instant;
 
 use samebits::functional::{self as f, CtcOptions, EmbeddingBagOptions, Reduction, Resize};
@@ -28,11 +30,48 @@ use samebits::{Result, no_grad, rand, randint, randn, randperm, sequential};
 struct Bench {
     wanted: Vec<String>,
     reps: usize,
+    turn: Turn,
+}
+
+/// What a group does when it is called.
+enum Turn {
+    /// Runs its cases.
+    All,
+    /// Says their names.
+    Names(RefCell<Vec<String>>),
+    /// Runs the case of this name.
+    Only(String),
 }
 
 impl Bench {
-    fn case(&self, name: &str, mut call: impl FnMut() -> Result<()>) -> Result<()> {
+    fn runs(&self, name: &str) -> bool {
         if !self.wanted.is_empty() && !self.wanted.iter().any(|part| name.contains(part)) {
+            return false;
+        }
+        match &self.turn {
+            Turn::All => true,
+            Turn::Names(names) => {
+                names.borrow_mut().push(name.to_owned());
+                false
+            }
+            Turn::Only(only) => only == name,
+        }
+    }
+
+    /// The cases of `group` from the last to the first.
+    fn reversed(&mut self, group: Group) -> Result<()> {
+        self.turn = Turn::Names(RefCell::default());
+        group(self)?;
+        let Turn::Names(names) = mem::replace(&mut self.turn, Turn::All) else { return Ok(()) };
+        for name in names.into_inner().into_iter().rev() {
+            self.turn = Turn::Only(name);
+            group(self)?;
+        }
+        Ok(())
+    }
+
+    fn case(&self, name: &str, mut call: impl FnMut() -> Result<()>) -> Result<()> {
+        if !self.runs(name) {
             return Ok(());
         }
         for _ in 0..2 {
@@ -59,6 +98,9 @@ impl Bench {
 
     /// A result and the gradients of what it is computed from, given one of the result.
     fn both(&self, name: &str, call: impl Fn() -> Result<Tensor>) -> Result<()> {
+        if !self.runs(name) {
+            return Ok(());
+        }
         let grad = no_grad(&call)?.randn_like()?;
         self.case(name, || {
             black_box(call()?.backward_from(grad.clone(), false)?);
@@ -80,6 +122,9 @@ impl Bench {
         })
     }
 }
+
+/// Cases that share their inputs.
+type Group = fn(&Bench) -> Result<()>;
 
 /// Processor time that this process has used; 0 where the system does not say.
 fn cpu_seconds() -> f64 {
@@ -357,16 +402,15 @@ fn main() -> Result<()> {
     // Cargo passes `--bench`.
     let wanted = env::args().skip(1).filter(|argument| !argument.starts_with("--"));
     let wanted = wanted.flat_map(|a| a.split(',').map(str::to_owned).collect::<Vec<_>>()).collect();
-    let bench = Bench { wanted, reps: number("REPS", 7).max(1) };
+    let reps = number("REPS", 7).max(1);
+    let mut bench = Bench { wanted, reps, turn: Turn::All };
+    let groups: [Group; 7] = [steps, products, convolutions, elements, rows, indices, others];
     let pool = rayon::ThreadPoolBuilder::new().num_threads(number("THREADS", 2)).build();
     pool.expect("threads can be started").install(|| {
         manual_seed(1);
-        steps(&bench)?;
-        products(&bench)?;
-        convolutions(&bench)?;
-        elements(&bench)?;
-        rows(&bench)?;
-        indices(&bench)?;
-        others(&bench)
+        if number("REVERSE", 0) == 1 {
+            return groups.into_iter().rev().try_for_each(|group| bench.reversed(group));
+        }
+        groups.into_iter().try_for_each(|group| group(&bench))
     })
 }
