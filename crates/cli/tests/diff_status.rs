@@ -54,6 +54,25 @@ fn status_and_forms() {
         ledger(&folder.path().join(name), loss);
     }
     std::fs::write(folder.path().join("broken.jsonl"), "{}\n").expect("it can be written");
+    // The second frame has the records; the size of its first block is on the byte after its header.
+    let packed = folder.path().join("packed.jsonl.zst");
+    ledger(&packed, 1);
+    let mut bytes = std::fs::read(&packed).expect("a file");
+    let magic = [0x28, 0xb5, 0x2f, 0xfd];
+    let frames = || bytes.windows(4).enumerate().filter(|(_, four)| *four == magic);
+    let [_, second, _] = frames().map(|(at, _)| at).collect::<Vec<_>>()[..] else {
+        panic!("three frames")
+    };
+    let (status, ..) = diff(folder.path(), &["a.jsonl", "packed.jsonl.zst"]);
+    assert_eq!(status, Some(0));
+    for at in second + 4..second + 16 {
+        bytes[at] ^= 0x40;
+        std::fs::write(folder.path().join("damaged.jsonl.zst"), &bytes).expect("a file");
+        bytes[at] ^= 0x40;
+        let (status, out, error) = diff(folder.path(), &["a.jsonl", "damaged.jsonl.zst"]);
+        // Some bits of a header mean nothing.
+        assert!(matches!(status, Some(0 | 2)), "byte {at}: {status:?} {out}{error}");
+    }
 
     let (status, out, _) = diff(folder.path(), &["a.jsonl", "a.jsonl"]);
     assert_eq!(status, Some(0));

@@ -21,7 +21,7 @@ pub use tensors::{Bucket, ElementDifference, TensorComparison};
 use crate::align::{Row, align};
 pub use crate::read::ReadError;
 use crate::read::{End, Entry, Kind, Ledger, Names, Run};
-use crate::record::{Detail, Event, Record};
+use crate::record::{Detail, Digests, Event, Record};
 
 /// What to compare.
 #[derive(Clone, Debug, Default)]
@@ -75,6 +75,10 @@ pub fn diff(a: &Path, b: &Path, options: &Options) -> Result<Report, ReadError> 
             "A was written by {} {}, B by {} {}",
             a.name, a.version, b.name, b.version
         ));
+    }
+    if a.header.digests == Digests::Sampled {
+        let note = "digests are sampled: of a tensor of more than 64 KiB, some blocks are compared";
+        report.notes.push(note.to_owned());
     }
     if a.header.detail != b.header.detail {
         let [a, b] = [&a, &b].map(|run| run.header.detail);

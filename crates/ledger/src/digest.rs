@@ -17,34 +17,41 @@
 //! ```
 
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
 
 use samebits_numerics::simd;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// The bytes of a word.
 pub const WORD: usize = 8;
 
 /// Tensors of up to this many words have every word in a sampled digest.
-pub const FULL_WORDS: u64 = 1 << 16;
+pub const SAMPLED_WORDS: u64 = BLOCKS * BLOCK;
+
+/// The blocks of a sampled digest, and the words of a block.
+const BLOCKS: u64 = 64;
+const BLOCK: u64 = 128;
 
 const K0: u64 = 0x9e37_79b9_7f4a_7c15;
 const K1: u64 = 0xd1b5_4a32_d192_ed03;
 
 /// A tensor's digest: 16 hexadecimal digits in a ledger.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
 pub struct Digest(pub u64);
+
+impl Serialize for Digest {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let digit = |i: u32| b"0123456789abcdef"[(self.0 >> (60 - 4 * i) & 15) as usize];
+        let digits: [u8; 16] = std::array::from_fn(|i| digit(i as u32));
+        to.serialize_str(std::str::from_utf8(&digits).unwrap_or_default())
+    }
+}
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}", self.0)
-    }
-}
-
-impl From<Digest> for String {
-    fn from(digest: Digest) -> String {
-        digest.to_string()
     }
 }
 
@@ -105,6 +112,18 @@ impl Element {
             _ => Element::Plain,
         }
     }
+
+    /// The bits of infinity and of the canonical NaN. Bits that are more without their sign are NaN;
+    /// of a type without NaN, none are.
+    pub fn infinity_and_nan(self) -> (u64, u64) {
+        match self {
+            Element::Plain => (u64::MAX, 0),
+            Element::F16 => (0x7c00, 0x7e00),
+            Element::Bf16 => (0x7f80, 0x7fc0),
+            Element::F32 => (0x7f80_0000, 0x7fc0_0000),
+            Element::F64 => (0x7ff0 << 48, 0x7ff8 << 48),
+        }
+    }
 }
 
 /// The digest of all elements, in row-major order and little-endian.
@@ -112,23 +131,38 @@ pub fn sum64(element: Element, bytes: &[u8]) -> Digest {
     finish(sum(element, 0, bytes), bytes.len() as u64)
 }
 
-/// The digest of the words that [`stride`] selects.
+/// The digest of the words of a [`sample`].
 pub fn sampled64(element: Element, bytes: &[u8]) -> Digest {
-    let stride = stride(bytes.len() as u64);
-    if stride == 1 {
-        return sum64(element, bytes);
-    }
-    let step = usize::try_from(stride).unwrap_or(usize::MAX);
-    let terms = bytes.chunks(WORD).enumerate().step_by(step);
-    let sum = terms.fold(0u64, |s, (i, word)| s.wrapping_add(sum(element, i as u64, word)));
-    finish(sum, bytes.len() as u64)
+    let sums = sample(bytes.len() as u64).map(|words| {
+        let [start, end] = [words.start, words.end].map(|word| word as usize * WORD);
+        sum(element, words.start, &bytes[start..end.min(bytes.len())])
+    });
+    finish(sums.fold(0, u64::wrapping_add), bytes.len() as u64)
 }
 
-/// How many words apart the words of a sampled digest lie, for a tensor of `bytes` bytes: 1 up to
-/// [`FULL_WORDS`] words, and else the least odd number that leaves no more than those. Odd, so
-/// that the columns of a matrix whose width is a power of two take turns.
-pub fn stride(bytes: u64) -> u64 {
-    bytes.div_ceil(WORD as u64).div_ceil(FULL_WORDS).max(1) | 1
+/// The words that a sampled digest covers of a tensor of `bytes` bytes: all of up to
+/// [`SAMPLED_WORDS`], and else 64 blocks of 128 words, one in each 64th of the tensor, the first words
+/// and the last among them. Where in its part a block lies changes from block to block, so that
+/// blocks do not meet the same columns of every matrix.
+pub fn sample(bytes: u64) -> impl Iterator<Item = Range<u64>> {
+    let words = bytes.div_ceil(WORD as u64);
+    let part = words / BLOCKS;
+    let (blocks, block) = blocks(bytes);
+    (0..blocks).map(move |i| {
+        let start = if i + 1 == blocks {
+            words - block
+        } else {
+            let place = i.wrapping_mul(K0 >> 32) as u32;
+            i * part + ((u128::from(place) * u128::from(part - block + 1)) >> 32) as u64
+        };
+        start..start + block
+    })
+}
+
+/// The number of blocks of a [`sample`], and the words of each.
+pub fn blocks(bytes: u64) -> (u64, u64) {
+    let words = bytes.div_ceil(WORD as u64);
+    if words <= SAMPLED_WORDS { (1, words) } else { (BLOCKS, BLOCK) }
 }
 
 /// The sum of the terms of the words from `first_word` on, of which `bytes` are the bytes. Every
@@ -400,18 +434,42 @@ mod tests {
     }
 
     #[test]
-    fn samples_are_every_so_manyth_word() {
-        assert_eq!(stride(0), 1);
-        assert_eq!(stride(FULL_WORDS * 8), 1);
-        assert_eq!(stride(FULL_WORDS * 8 + 1), 3);
-        assert_eq!(stride(FULL_WORDS * 24), 3);
-        assert_eq!(stride(FULL_WORDS * 24 + 1), 5);
-        let mut bytes = vec![0; FULL_WORDS as usize * 8 + 4];
-        let before = sampled64(Element::F32, &bytes);
-        bytes[8] = 1;
-        assert_eq!(sampled64(Element::F32, &bytes), before);
-        bytes[24] = 1;
-        assert_ne!(sampled64(Element::F32, &bytes), before);
+    fn a_sample_is_a_block_in_each_part() {
+        let all = |bytes| sample(bytes).collect::<Vec<_>>();
+        let most = SAMPLED_WORDS * 8;
+        assert_eq!(all(0), [0..0]);
+        assert_eq!(all(most), [0..SAMPLED_WORDS]);
+        for words in [SAMPLED_WORDS + 1, 131_072, 1_000_003, u64::MAX / 8] {
+            let (blocks, part) = (all(words * 8), words / 64);
+            assert_eq!((blocks.len(), blocks[0].start, blocks[63].end), (64, 0, words));
+            for (i, block) in (0..63).zip(&blocks) {
+                assert!(
+                    i * part <= block.start && block.end <= (i + 1) * part,
+                    "{words} {block:?}"
+                );
+                assert_eq!(block.end - block.start, 128);
+            }
+            assert!(63 * part <= blocks[63].start && blocks[63].end - blocks[63].start == 128);
+        }
+        // Blocks of a matrix of 256 words a row begin in many columns.
+        let columns = all(1 << 20).iter().map(|block| block.start % 256).collect::<Vec<_>>();
+        let distinct = columns.iter().collect::<std::collections::BTreeSet<_>>().len();
+        assert!(distinct > 40, "{columns:?}");
+    }
+
+    #[test]
+    fn a_sampled_digest_sees_its_sample_alone() {
+        let mut bytes = noise(8 * 20_000 + 3);
+        let before = sampled64(Element::Plain, &bytes);
+        // The definition's own value: other recorders compute it too.
+        assert_eq!(before.to_string(), "3c00f1b62b90f0ea");
+        let blocks: Vec<_> = sample(bytes.len() as u64).collect();
+        for i in (0..bytes.len()).step_by(61).chain([bytes.len() - 1]) {
+            let covered = blocks.iter().any(|block| block.contains(&(i as u64 / 8)));
+            bytes[i] ^= 1;
+            assert_eq!(sampled64(Element::Plain, &bytes) != before, covered, "byte {i}");
+            bytes[i] ^= 1;
+        }
         let small = noise(100);
         assert_eq!(sampled64(Element::F32, &small), sum64(Element::F32, &small));
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::digest::Digest;
+use crate::digest::{Digest, SAMPLED_WORDS, WORD};
 use crate::unique;
 
 /// A line.
@@ -117,9 +117,10 @@ pub enum Detail {
 #[serde(rename_all = "lowercase")]
 pub enum Digests {
     /// Every element: [`sum64`](crate::digest::sum64).
-    #[default]
     Full,
-    /// Some elements of large tensors: [`sampled64`](crate::digest::sampled64).
+    /// Every element of tensors of up to 64 KiB, and of larger ones a
+    /// [`sample`](crate::digest::sample): [`sampled64`](crate::digest::sampled64).
+    #[default]
     Sampled,
 }
 
@@ -248,6 +249,16 @@ pub struct Tensor {
     /// A file with its bytes, relative to the ledger's folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
+}
+
+impl Tensor {
+    /// Whether a [sampled](Digests::Sampled) digest leaves out some of the elements.
+    pub(crate) fn is_larger_than_samples(&self) -> bool {
+        // Names of types end in their bits; those that do not have bytes.
+        let bits = self.dtype.trim_start_matches(|c: char| !c.is_ascii_digit()).parse();
+        let elements = self.shape.iter().fold(1u64, |all, &size| all.saturating_mul(size));
+        elements.saturating_mul(bits.map_or(1, |bits: u64| bits / 8)) > SAMPLED_WORDS * WORD as u64
+    }
 }
 
 /// A number as a ledger writes it: what JSON has no number for is a string.

@@ -4,7 +4,9 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use crate::record::{End, Event, Header, Record, Version};
+use serde::Serialize;
+
+use crate::record::{End, Event, Header, Version};
 
 /// What can go wrong with a ledger that is written.
 #[derive(Debug, thiserror::Error)]
@@ -80,15 +82,8 @@ const BUFFER: usize = 1 << 16;
 /// ```
 #[derive(Debug)]
 pub struct Writer<W: Write = File> {
-    path: PathBuf,
-    file: W,
-    compressed: bool,
-    rank: u32,
-    sequence: u64,
-    /// Whole lines that the system does not have yet.
-    lines: Vec<u8>,
-    /// Whether lines were lost.
-    ended: bool,
+    lines: Lines,
+    sink: Sink<W>,
 }
 
 impl Writer {
@@ -98,44 +93,15 @@ impl Writer {
     ///
     /// [`Error::Exists`]; [`Error::Write`]; [`Error::NoZstd`].
     pub fn create(path: &Path, rank: u32, header: Header) -> Result<Writer, Error> {
-        let failed = |source| Error::Write { path: path.to_owned(), source };
-        let compressed = path.extension().is_some_and(|extension| extension == "zst");
-        if compressed && !cfg!(feature = "zstd") {
-            return Err(Error::NoZstd { path: path.to_owned() });
-        }
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).map_err(failed)?;
-        }
-        let opened = File::options().append(true).create_new(true).open(path);
-        let file = opened.map_err(|source| match source.kind() {
-            io::ErrorKind::AlreadyExists => Error::Exists { path: path.to_owned() },
-            _ => failed(source),
-        })?;
-        Writer::begin(path, file, compressed, rank, header).inspect_err(|_| {
-            // Without its header it is no ledger, and the next attempt would find it in its way.
-            let _ = fs::remove_file(path);
-        })
+        let (lines, sink) = create(path, rank, header)?;
+        Ok(Writer { lines, sink })
     }
 }
 
 impl<W: Write> Writer<W> {
-    fn begin(
-        path: &Path,
-        file: W,
-        compressed: bool,
-        rank: u32,
-        header: Header,
-    ) -> Result<Writer<W>, Error> {
-        let (path, lines) = (path.to_owned(), Vec::with_capacity(2 * BUFFER));
-        let mut writer = Writer { path, file, compressed, rank, sequence: 0, lines, ended: false };
-        writer.append(Event::Header(header))?;
-        writer.flush()?;
-        Ok(writer)
-    }
-
     /// The file.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.sink.path()
     }
 
     /// Appends a line.
@@ -144,16 +110,9 @@ impl<W: Write> Writer<W> {
     ///
     /// [`Error::Write`]; [`Error::Ended`] after it.
     pub fn append(&mut self, event: Event) -> Result<(), Error> {
-        self.expect_open()?;
-        let record = Record { schema: Version, rank: self.rank, sequence: self.sequence, event };
-        let before = self.lines.len();
-        if let Err(error) = serde_json::to_writer(&mut self.lines, &record) {
-            self.lines.truncate(before);
-            return Err(self.failed(error.into()));
-        }
-        self.lines.push(b'\n');
-        self.sequence += 1;
-        if self.lines.len() < BUFFER { Ok(()) } else { self.flush() }
+        self.sink.expect_open()?;
+        self.lines.append(&event).map_err(|error| self.sink.failed(error.into()))?;
+        if self.lines.bytes().len() < BUFFER { Ok(()) } else { self.flush() }
     }
 
     /// Hands all lines to the system.
@@ -162,19 +121,9 @@ impl<W: Write> Writer<W> {
     ///
     /// As [`append`](Self::append).
     pub fn flush(&mut self) -> Result<(), Error> {
-        self.expect_open()?;
-        if self.lines.is_empty() {
-            return Ok(());
-        }
-        let written = match self.compressed {
-            true => self.file.write_all(&frame(&self.lines)),
-            false => self.file.write_all(&self.lines),
-        };
-        self.lines.clear();
-        written.map_err(|source| {
-            self.ended = true;
-            self.failed(source)
-        })
+        let written = self.sink.write(&self.lines.bytes);
+        self.lines.bytes.clear();
+        written
     }
 
     /// Writes the last line, which says that the file is complete.
@@ -183,8 +132,150 @@ impl<W: Write> Writer<W> {
     ///
     /// As [`append`](Self::append).
     pub fn finish(mut self) -> Result<(), Error> {
-        self.append(Event::End(End { records: self.sequence }))?;
-        self.flush()
+        let lines = std::mem::take(&mut self.lines);
+        self.sink.finish(lines)
+    }
+}
+
+impl<W: Write> Drop for Writer<W> {
+    fn drop(&mut self) {
+        // Nobody is left to be told of an error.
+        let _ = self.flush();
+    }
+}
+
+/// Creates the file of a rank, with the folders above it, and writes the header: the two halves of a
+/// [`Writer`], for recorders that format lines on one thread and write them on another.
+///
+/// # Errors
+///
+/// As [`Writer::create`].
+pub fn create(path: &Path, rank: u32, header: Header) -> Result<(Lines, Sink), Error> {
+    let failed = |source| Error::Write { path: path.to_owned(), source };
+    let compressed = path.extension().is_some_and(|extension| extension == "zst");
+    if compressed && !cfg!(feature = "zstd") {
+        return Err(Error::NoZstd { path: path.to_owned() });
+    }
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(failed)?;
+    }
+    let opened = File::options().append(true).create_new(true).open(path);
+    let file = opened.map_err(|source| match source.kind() {
+        io::ErrorKind::AlreadyExists => Error::Exists { path: path.to_owned() },
+        _ => failed(source),
+    })?;
+    begin(path, file, compressed, rank, header).inspect_err(|_| {
+        // Without its header it is no ledger, and the next attempt would find it in its way.
+        let _ = fs::remove_file(path);
+    })
+}
+
+fn begin<W: Write>(
+    path: &Path,
+    file: W,
+    compressed: bool,
+    rank: u32,
+    header: Header,
+) -> Result<(Lines, Sink<W>), Error> {
+    let mut sink = Sink { path: path.to_owned(), file, compressed, ended: false };
+    let mut lines = Lines { rank, sequence: 0, bytes: Vec::with_capacity(2 * BUFFER) };
+    lines.append(&Event::Header(header)).map_err(|error| sink.failed(error.into()))?;
+    sink.write(&lines.take())?;
+    Ok((lines, sink))
+}
+
+/// Whole lines that are still to be written.
+#[derive(Debug, Default)]
+pub struct Lines {
+    rank: u32,
+    sequence: u64,
+    bytes: Vec<u8>,
+}
+
+impl Lines {
+    /// Appends a line of what serialises as an [`Event`] does.
+    ///
+    /// # Errors
+    ///
+    /// `event` cannot be written as JSON; there is no line of it then.
+    pub fn append(&mut self, event: &impl Serialize) -> serde_json::Result<()> {
+        #[derive(Serialize)]
+        struct Line<'a, E> {
+            schema: Version,
+            rank: u32,
+            sequence: u64,
+            #[serde(flatten)]
+            event: &'a E,
+        }
+        let (rank, sequence, before) = (self.rank, self.sequence, self.bytes.len());
+        let line = Line { schema: Version, rank, sequence, event };
+        serde_json::to_writer(&mut self.bytes, &line)
+            .inspect_err(|_| self.bytes.truncate(before))?;
+        self.bytes.push(b'\n');
+        self.sequence += 1;
+        Ok(())
+    }
+
+    /// The lines.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Hands the lines over, to be written before any that are appended later.
+    pub fn take(&mut self) -> Vec<u8> {
+        let room = Vec::with_capacity(self.bytes.capacity().min(2 * BUFFER));
+        std::mem::replace(&mut self.bytes, room)
+    }
+}
+
+/// The file that [`Lines`] go to.
+#[derive(Debug)]
+pub struct Sink<W: Write = File> {
+    path: PathBuf,
+    file: W,
+    compressed: bool,
+    /// Whether lines were lost.
+    ended: bool,
+}
+
+impl<W: Write> Sink<W> {
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Hands lines to the system.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Write`]; [`Error::Ended`] after it.
+    pub fn write(&mut self, lines: &[u8]) -> Result<(), Error> {
+        self.expect_open()?;
+        if lines.is_empty() { Ok(()) } else { self.frame(lines) }
+    }
+
+    /// Writes the last `lines`, and one that says that the file is complete.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Self::write).
+    pub fn finish(&mut self, mut lines: Lines) -> Result<(), Error> {
+        let end = Event::End(End { records: lines.sequence });
+        lines.append(&end).map_err(|error| self.failed(error.into()))?;
+        self.write(&lines.bytes)?;
+        // What follows a frame tells one that is damaged from the last of an interrupted run.
+        if self.compressed { self.frame(&[]) } else { Ok(()) }
+    }
+
+    fn frame(&mut self, lines: &[u8]) -> Result<(), Error> {
+        let written = match self.compressed {
+            true => self.file.write_all(&compressed(lines)),
+            false => self.file.write_all(lines),
+        };
+        written.map_err(|source| {
+            self.ended = true;
+            self.failed(source)
+        })
     }
 
     fn expect_open(&self) -> Result<(), Error> {
@@ -196,22 +287,15 @@ impl<W: Write> Writer<W> {
     }
 }
 
-impl<W: Write> Drop for Writer<W> {
-    fn drop(&mut self) {
-        // Nobody is left to be told of an error.
-        let _ = self.flush();
-    }
-}
-
 /// The lines compressed, as a whole of their own.
 #[cfg(feature = "zstd")]
-fn frame(lines: &[u8]) -> Vec<u8> {
+fn compressed(lines: &[u8]) -> Vec<u8> {
     ruzstd::encoding::compress_to_vec(lines, ruzstd::encoding::CompressionLevel::Fastest)
 }
 
 /// Not reached: such files are not created.
 #[cfg(not(feature = "zstd"))]
-fn frame(lines: &[u8]) -> Vec<u8> {
+fn compressed(lines: &[u8]) -> Vec<u8> {
     lines.to_vec()
 }
 
@@ -235,7 +319,7 @@ pub fn is_file_name(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Data, Detail, Digests, Program, Tensor};
+    use crate::record::{Data, Detail, Digests, Program, Record, Tensor};
 
     fn header() -> Header {
         Header {
@@ -315,7 +399,8 @@ mod tests {
         for (long, fails_at) in [(2 * BUFFER, BUFFER + 100), (700, 2000)] {
             let mut file = Hiccup { written: Vec::new(), fails_at };
             let path = Path::new("run.jsonl");
-            let mut writer = Writer::begin(path, &mut file, false, 0, header()).unwrap();
+            let (lines, sink) = begin(path, &mut file, false, 0, header()).unwrap();
+            let mut writer = Writer { lines, sink };
             let mut results =
                 (0..10).map(|step| writer.append(batch(step, long)).and_then(|()| writer.flush()));
             assert!(results.any(|result| matches!(result, Err(Error::Write { .. }))));

@@ -6,7 +6,7 @@ use super::compare;
 use super::report::{Cause, Change, Difference, Part};
 use crate::digest::Digest;
 use crate::read::{Entry, Kind, Ledger, Names, ReadError};
-use crate::record::{Event, Operation, Record, Tensor};
+use crate::record::{Digests, Event, Operation, Record, Tensor};
 
 /// Parts of names of operations whose outputs come from other ranks.
 const COMMUNICATION: &[&str] = &[
@@ -162,6 +162,13 @@ impl Context<'_> {
         let mut sentence = capitalised(place + &rest);
         if cause == Cause::Operation && a.level == "NotGuaranteed" {
             sentence.push_str(" Level NotGuaranteed does not promise equal bits.");
+        }
+        let sampled = self.a.header.digests == Digests::Sampled;
+        if let Some(index) = a.inputs.iter().position(|it| sampled && it.is_larger_than_samples()) {
+            sentence.push_str(&format!(
+                " The digest of input {index} covers a sample: full digests of this step show whether \
+                 the rest is equal."
+            ));
         }
         Ok(Reason { cause, sentence })
     }

@@ -174,6 +174,9 @@ fn operation(line: Line) -> Result<Operation, String> {
     if line.iteration.is_none() {
         name += " outside of iterations";
     }
+    if line.microbatch.is_none() {
+        name += " outside of microbatches";
+    }
     Ok(Operation {
         step: line.iteration.unwrap_or(0),
         microbatch: line.microbatch.unwrap_or(0),

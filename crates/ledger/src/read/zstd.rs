@@ -5,27 +5,48 @@ use std::path::Path;
 
 use super::ReadError;
 
+/// What a frame begins with, little-endian.
+const MAGIC: u32 = 0xfd2f_b528;
+
 /// Whether a file that begins with `bytes` is compressed.
 pub(super) fn is_compressed(bytes: &[u8]) -> bool {
-    bytes.starts_with(&[0x28, 0xb5, 0x2f, 0xfd])
+    bytes.starts_with(&MAGIC.to_le_bytes())
 }
 
 /// The contents in a file without a name. A last frame that is not whole ends them, as an interrupted
-/// run leaves it.
+/// run leaves it; what another frame follows is not the last, but damaged.
 #[cfg(feature = "zstd")]
 pub(super) fn decompressed(path: &Path, file: File) -> Result<File, ReadError> {
-    use std::io::{self, BufRead as _, BufReader, BufWriter, Seek as _};
+    use std::io::{self, BufRead, BufReader, BufWriter, Seek as _, SeekFrom};
 
     use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 
     let damaged = |number: u64, problem: &dyn std::fmt::Display| {
         ReadError::unusable(path, format!("is damaged in frame {number} of zstd: {problem}"))
     };
+    let another_frame = |source: &mut BufReader<File>| -> io::Result<bool> {
+        let mut last = 0;
+        loop {
+            let bytes = source.fill_buf()?;
+            if bytes.is_empty() {
+                return Ok(false);
+            }
+            for &byte in bytes {
+                last = last >> 8 | u32::from(byte) << 24;
+                if last == MAGIC {
+                    return Ok(true);
+                }
+            }
+            let read = bytes.len();
+            source.consume(read);
+        }
+    };
     let mut source = BufReader::new(file);
     let target = tempfile::tempfile().map_err(ReadError::io(path))?;
     let mut target = BufWriter::new(target);
     let mut decoder = FrameDecoder::new();
     for number in 1.. {
+        let start = source.stream_position().map_err(ReadError::io(path))?;
         if source.fill_buf().map_err(ReadError::io(path))?.is_empty() {
             break;
         }
@@ -33,7 +54,14 @@ pub(super) fn decompressed(path: &Path, file: File) -> Result<File, ReadError> {
             .map_err(io::Error::other)
             .and_then(|mut frame| io::copy(&mut frame, &mut target));
         if let Err(error) = decoded {
-            let is_cut = source.fill_buf().map_err(ReadError::io(path))?.is_empty();
+            let is_cut = (|| {
+                if !source.fill_buf()?.is_empty() {
+                    return Ok(false);
+                }
+                source.seek(SeekFrom::Start(start + 1))?;
+                another_frame(&mut source).map(|follows| !follows)
+            })()
+            .map_err(ReadError::io(path))?;
             if is_cut {
                 break;
             }

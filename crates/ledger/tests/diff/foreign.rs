@@ -155,7 +155,17 @@ fn traces_of_megatron() {
     let modes = other_modes(0.25);
     assert!(dumps(&modes, &modes).diff().equal);
     let report = dumps(&modes, &other_modes(0.5)).diff();
-    assert!(report.sentence.contains("`tensor (setup) outside of iterations` of `b`"), "{report}");
+    let name = "`tensor (setup) outside of iterations outside of microbatches` of `b`";
+    assert!(report.sentence.contains(name), "{report}");
+
+    // The same event within a microbatch and outside of them.
+    let event = text.lines().next().expect("an event").to_owned() + "\n";
+    let within = event.replace("\"microbatch\":null", "\"microbatch\":0");
+    let both = event + &within.replace("\"sequence\":0", "\"sequence\":1");
+    assert!(dumps(&both, &both).diff().equal);
+    let other = both.replacen("\"value\":3.5", "\"value\":4.5", 1);
+    let report = dumps(&both, &other).diff();
+    assert!(report.sentence.contains("outside of microbatches"), "{report}");
 
     for (from, to, problem) in [
         ("\"phase\"", "\"phase\":\"x\",\"phase\"", "line 1: duplicate field `phase`"),
