@@ -31,6 +31,7 @@ pub mod cublas;
 #[cfg(feature = "cudnn")]
 pub mod cudnn;
 mod device;
+pub mod digest;
 pub mod elementwise;
 pub mod embedding;
 mod error;

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::ops::Range;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
@@ -30,9 +31,39 @@ pub trait Backend: Send + Sync + Debug {
         size: usize,
     ) -> Result<Arc<dyn DeviceBuffer>>;
 
+    /// Starts to add up the terms that the digest of a ledger is made of, over the elements of `size`
+    /// bytes in a range of a buffer, and returns what waits for the sum. Nothing if the device has no
+    /// kernel for it: the elements are then downloaded.
+    fn digest(
+        &self,
+        buffer: &dyn DeviceBuffer,
+        elements: Range<usize>,
+        size: usize,
+        what: DigestSum,
+    ) -> Result<Option<LateSum>> {
+        let _ = (buffer, elements, size, what);
+        Ok(None)
+    }
+
     /// Waits until everything asked of the device is done, and reports what went wrong.
     fn synchronize(&self) -> Result<()>;
 }
+
+/// What the sum of a digest covers, and which elements are NaN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DigestSum {
+    /// In how many parts the words are divided; each has a block that is covered.
+    pub blocks: u64,
+    /// The words of a block.
+    pub block: u64,
+    /// The largest pattern of bits, without the sign, of an element that is not NaN.
+    pub infinity: u64,
+    /// What stands for every NaN.
+    pub quiet: u64,
+}
+
+/// Waits for a sum that a device computes, on any thread.
+pub type LateSum = Box<dyn FnOnce() -> Result<u64> + Send>;
 
 /// A piece of a device's memory.
 pub trait DeviceBuffer: Send + Sync + Debug {

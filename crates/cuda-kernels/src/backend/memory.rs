@@ -1,16 +1,17 @@
 //! Device memory as tensors know it: bytes, uploaded, downloaded and gathered.
 
 use std::any::Any;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::sync::{Arc, OnceLock};
 
 use crate::launch::Buffer;
 use samebits_numerics::memory::{OutOfMemory, product, with_capacity};
-use samebits_tensor_core::backend::{self, Backend, DeviceBuffer};
+use samebits_tensor_core::backend::{self, Backend, DeviceBuffer, DigestSum, LateSum};
 use samebits_tensor_core::{Error, Layout, Tensor};
 
 use super::{Failure, Tensors};
 use crate::device::{Device, Word};
+use crate::digest::digest_sum;
 use crate::elementwise::{self, MAX_RANK, View};
 use crate::error::{CudaError, Result};
 
@@ -245,6 +246,39 @@ impl Backend for CudaBackend {
         size: usize,
     ) -> Tensors<Arc<dyn DeviceBuffer>> {
         self.run("contiguous", || Ok(Arc::new(self.0.gather(own(buffer)?, layout, size)?) as _))
+    }
+
+    fn digest(
+        &self,
+        buffer: &dyn DeviceBuffer,
+        elements: Range<usize>,
+        size: usize,
+        what: DigestSum,
+    ) -> Tensors<Option<LateSum>> {
+        fn sum<T: Word>(
+            device: &Device,
+            memory: &Memory,
+            elements: Range<usize>,
+            what: DigestSum,
+        ) -> Result<Buffer<u64>, Failure> {
+            let x = memory.part::<T>(elements.start, elements.len())?;
+            Ok(digest_sum::<T>(device, &x, elements.len(), what)?)
+        }
+        let sum = self.run("digest", || {
+            let (device, memory) = (self.0.device()?, own(buffer)?);
+            match size {
+                1 => sum::<u8>(device, memory, elements, what),
+                2 => sum::<u16>(device, memory, elements, what),
+                4 => sum::<u32>(device, memory, elements, what),
+                _ => sum::<u64>(device, memory, elements, what),
+            }
+        })?;
+        let home = self.0.clone();
+        Ok(Some(Box::new(move || {
+            // What operations report stays for whoever reads their results.
+            let read = home.device().and_then(|device| sum.read("digest", device.stream(), 0, 1));
+            read.map(|words| words[0]).map_err(|error| home.error("digest", error))
+        })))
     }
 
     fn synchronize(&self) -> Tensors<()> {

@@ -6,6 +6,7 @@ pub(crate) mod bincount;
 pub(crate) mod conv;
 pub(crate) mod conv_tiles;
 pub(crate) mod ctc;
+pub(crate) mod digest;
 pub(crate) mod elementwise;
 pub(crate) mod embedding;
 pub(crate) mod grid_sample;
