@@ -13,10 +13,13 @@ use std::sync::{Arc, Mutex};
 
 use samebits::autotune::{self, Config};
 use samebits::functional as f;
-use samebits::ops::{ScatterReduceKind, Unary, UnaryKind};
+use samebits::ops::{Cast, ScatterReduceKind, Unary, UnaryKind};
 use samebits::tensor_core::Tensor as Value;
+use samebits::tensor_core::backend::DigestSum;
+use samebits::tensor_core::dispatch;
 use samebits::{
-    Determinism, Device, DeviceKind, Error, Result, Tensor, cuda, determinism, dispatch_at,
+    DType, Determinism, Device, DeviceKind, Error, Result, Tensor, cuda, determinism, dispatch_at,
+    ledger,
 };
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use workspace_tests::{
@@ -368,4 +371,46 @@ fn run_under(schedule: &str, block: u32) {
 
 fn run(case: &Case) -> Result<Vec<Value>> {
     (case.run)()
+}
+
+/// A kernel of the device computes them; nothing is downloaded.
+#[test]
+fn digests_of_ledgers_are_those_of_the_cpu() {
+    if !is_available() {
+        return;
+    }
+    let device = samebits::backend(CUDA).unwrap();
+    for dtype in DType::ALL {
+        for n in [0, 1, 7, 1000, 8195, 70_003] {
+            let numbers: Vec<f64> =
+                (0..n + 1).map(|i| [f64::NAN, 0.5, -3.0][i % 3] * i as f64).collect();
+            let all = Value::from_slice(&numbers, &[n + 1]).unwrap();
+            let all = dispatch(&Cast { x: all, to: dtype }).unwrap();
+            let row = all.narrow(0, 1, n).unwrap();
+            let apart = row.narrow(0, 0, n / 5 * 5).unwrap().reshape(&[n / 5, 5]).unwrap();
+            for x in [row, apart.transpose(0, 1).unwrap()] {
+                let there = x.to(CUDA).unwrap();
+                let inside = all.to(CUDA).unwrap().narrow(0, 1, n).unwrap();
+                for digests in [ledger::Digests::Full, ledger::Digests::Sampled] {
+                    let expected = ledger::digest(&x, digests).unwrap();
+                    assert_eq!(
+                        ledger::digest(&there, digests).unwrap(),
+                        expected,
+                        "{x:?} {digests:?}"
+                    );
+                    if x.rank() == 1 {
+                        let part = ledger::digest(&inside, digests).unwrap();
+                        assert_eq!(part, expected, "{x:?} {digests:?} in a larger buffer");
+                    }
+                }
+            }
+        }
+    }
+    let what = DigestSum { blocks: 1, block: 1, infinity: u64::MAX, quiet: 0 };
+    let buffer = device.upload(&[0; 8]).unwrap();
+    let sum = device.digest(&*buffer, 0..8, 1, what).unwrap().expect("a kernel")().unwrap();
+    // The term of a zero word at index 0.
+    let key = 0x9e37_79b9_7f4a_7c15_u64;
+    let product = (key & 0xffff_ffff).wrapping_mul(key >> 32);
+    assert_eq!(sum, product.wrapping_add(key.rotate_left(32)));
 }

@@ -9,7 +9,7 @@ use std::sync::{Barrier, Mutex, Once};
 
 use samebits::data::{DataLoader, Keep, Memory, Shard, Tail};
 use samebits::functional::cross_entropy;
-use samebits::ledger::Ledger;
+use samebits::ledger::{Digests, Ledger};
 use samebits::nn::{self, Embedding, Layer, Linear, Module};
 use samebits::numerics::exact::ExactSum;
 use samebits::ops::{IndexAdd, Matmul};
@@ -252,6 +252,36 @@ fn a_resume_without_the_state_of_the_optimiser_differs() {
 #[test]
 fn a_run_that_ends_early_is_named() {
     parts(Plan { last: PLANTED, finishes: false, ..PLAN }, Cause::Extent, &[]);
+}
+
+/// One element that no sample holds: the operation that is named says so, and full digests name the
+/// tensor.
+#[test]
+fn a_difference_outside_of_a_sample_is_not_blamed_without_a_word() {
+    let folder = tempfile::tempdir().unwrap();
+    let n = 100_000;
+    let covered: Vec<_> = samebits_ledger::digest::sample(4 * n as u64).collect();
+    let hidden = (0..n).find(|i| covered.iter().all(|words| !words.contains(&(*i as u64 / 2))));
+    let compared = |digests| {
+        let [a, b] = [0.0, 1.0].map(|extra: f32| {
+            let path = folder.path().join(format!("{digests:?} {extra}.jsonl"));
+            let mut values: Vec<f32> = (0..n).map(|i| (i % 7) as f32).collect();
+            values[hidden.unwrap()] += extra;
+            let x = Tensor::from_slice(&values, &[n]).unwrap();
+            let ledger = Ledger::options(&path).digests(digests).create().unwrap();
+            ledger.record(|| x.square()?.sum_all()).unwrap();
+            ledger.finish().unwrap();
+            path
+        });
+        diff(&a, &b, &Options::default()).unwrap()
+    };
+    let report = compared(Digests::Sampled);
+    assert_eq!(report.cause, Some(Cause::Operation), "{report}");
+    assert!(report.sentence.contains("The digest of input 0 covers a sample"), "{report}");
+    assert!(report.notes.iter().any(|note| note.contains("sampled")), "{report}");
+    let report = compared(Digests::Full);
+    assert_eq!(report.cause, Some(Cause::Input), "{report}");
+    assert!(report.sentence.contains("Input 0 of operation `unary`"), "{report}");
 }
 
 /// Atomic sums, on one thread and on several; on a machine that never interleaves them, nothing can be

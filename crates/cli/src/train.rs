@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use clap::ValueEnum;
 use samebits::autotune::{self, Mode};
 use samebits::io::Checkpoint;
-use samebits::ledger::{Detail, Keep, Ledger};
+use samebits::ledger::{Detail, Digests, Keep, Ledger};
 use samebits::trainer::Outcome as Ended;
 use samebits::{Determinism, Device};
 
@@ -72,6 +72,10 @@ pub(crate) struct Args {
     /// How much the ledger records [default: op]
     #[arg(long, requires = "ledger")]
     detail: Option<Detailed>,
+    /// What digests cover: every element, or of tensors of more than 64 KiB a sample
+    /// [default: sampled]
+    #[arg(long, requires = "ledger")]
+    digests: Option<Covered>,
     /// Keep the tensors of a step, and of those before and after it, whole: around:STEP
     #[arg(long, requires = "ledger")]
     keep: Option<Keep>,
@@ -92,6 +96,12 @@ enum Detailed {
     Step,
     Layer,
     Op,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Covered {
+    Full,
+    Sampled,
 }
 
 impl Level {
@@ -167,7 +177,12 @@ fn ledger(args: &Args, session: &Session<'_>, path: &Path) -> Result<Ledger> {
         Some(Detailed::Layer) => Detail::Layer,
         Some(Detailed::Op) | None => Detail::Op,
     };
-    let options = Ledger::options(path).detail(detail).seed("run", session.config.seed);
+    let digests = match args.digests {
+        Some(Covered::Full) => Digests::Full,
+        Some(Covered::Sampled) | None => Digests::Sampled,
+    };
+    let options =
+        Ledger::options(path).detail(detail).digests(digests).seed("run", session.config.seed);
     let options = match args.keep {
         Some(keep) => options.keep(keep),
         None => options,

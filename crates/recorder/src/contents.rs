@@ -1,19 +1,23 @@
 //! Digests of tensors, each computed once for as long as its storage lives.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rayon::prelude::*;
 use samebits_ledger::Digest;
-use samebits_ledger::digest::{Element, WORD, finish, sampled64, sum, sum64};
+use samebits_ledger::digest::{Element, WORD, blocks, finish, sample, sampled64, sum, sum64};
 use samebits_ledger::record::Digests;
+use samebits_tensor_core::backend::{DigestSum, LateSum, backend};
 use samebits_tensor_core::tensor::StorageRef;
-use samebits_tensor_core::{DType, Device, Layout, Result, Tensor, with_element};
+use samebits_tensor_core::{
+    DType, Device, Element as Number, Error, Layout, Result, Tensor, with_element,
+};
 
 /// The bytes of a piece: small beside a core's cache, large beside the cost of handing it out.
 const PIECE: usize = 1 << 18;
 
-/// The digest of a tensor's elements, which threads of the pool share if there are many.
+/// The digest of a tensor's elements. Threads of the pool share a full one of many elements.
 ///
 /// # Determinism
 ///
@@ -23,39 +27,112 @@ const PIECE: usize = 1 << 18;
 ///
 /// A device fails to hand the tensor over, or there is no memory for it.
 pub fn digest(tensor: &Tensor, digests: Digests) -> Result<Digest> {
-    with_bytes(tensor, |element, bytes| {
-        if digests == Digests::Sampled || bytes.len() <= PIECE {
-            return by_one_thread(digests, element, bytes);
-        }
-        // A wrapping sum has no order.
-        let pieces = bytes.par_chunks(PIECE).enumerate();
-        let sums = pieces.map(|(i, piece)| sum(element, (i * (PIECE / WORD)) as u64, piece));
-        finish(sums.reduce(|| 0, u64::wrapping_add), bytes.len() as u64)
-    })
-}
-
-/// [`digest`] without the pool.
-pub(crate) fn digest_alone(tensor: &Tensor, digests: Digests) -> Result<Digest> {
-    with_bytes(tensor, |element, bytes| by_one_thread(digests, element, bytes))
-}
-
-fn by_one_thread(digests: Digests, element: Element, bytes: &[u8]) -> Digest {
-    match digests {
-        Digests::Full => sum64(element, bytes),
-        Digests::Sampled => sampled64(element, bytes),
+    match late(tensor, digests)? {
+        Some(late) => late.wait(),
+        None => on_host(tensor, digests),
     }
 }
 
-/// Hands over the elements in row-major order, little-endian.
-fn with_bytes<R>(tensor: &Tensor, f: impl FnOnce(Element, &[u8]) -> R) -> Result<R> {
+/// The digest of a tensor whose device computes it, if it does.
+fn late(tensor: &Tensor, digests: Digests) -> Result<Option<Late>> {
+    if tensor.device() == Device::Cpu {
+        return Ok(None);
+    }
+    let dense = tensor.contiguous()?;
+    let Some(buffer) = dense.device_buffer() else { return Ok(None) };
+    let (start, numel, size) = (dense.layout().offset(), dense.numel(), dense.dtype().size());
+    let bytes = (numel * size) as u64;
+    let (blocks, block) = match digests {
+        Digests::Sampled => blocks(bytes),
+        Digests::Full => (1, bytes.div_ceil(WORD as u64)),
+    };
+    let (infinity, quiet) = Element::of(dense.dtype().name()).infinity_and_nan();
+    let what = DigestSum { blocks, block, infinity, quiet };
+    let sum = backend(dense.device())?.digest(&**buffer, start..start + numel, size, what)?;
+    Ok(sum.map(|sum| Late { bytes, sum: Mutex::new(Sum::Waiting(sum)) }))
+}
+
+/// A digest that a device computes.
+pub(crate) struct Late {
+    bytes: u64,
+    sum: Mutex<Sum>,
+}
+
+enum Sum {
+    Waiting(LateSum),
+    Known(Result<Digest>),
+}
+
+impl Late {
+    /// Waits for the device, the first time.
+    pub(crate) fn wait(&self) -> Result<Digest> {
+        let mut sum = self.sum.lock();
+        let lost = || Error::invalid("digest", "an earlier wait for it has panicked");
+        let known = match std::mem::replace(&mut *sum, Sum::Known(Err(lost()))) {
+            Sum::Waiting(wait) => wait().map(|terms| finish(terms, self.bytes)),
+            Sum::Known(known) => known,
+        };
+        *sum = Sum::Known(known.clone());
+        known
+    }
+}
+
+/// A digest that is known now, or when its device has computed it.
+#[derive(Clone)]
+pub(crate) enum Content {
+    Known(Digest),
+    Late(Arc<Late>),
+}
+
+fn on_host(tensor: &Tensor, digests: Digests) -> Result<Digest> {
     let element = Element::of(tensor.dtype().name());
     if cfg!(target_endian = "big") {
-        return Ok(f(element, &tensor.to_bytes()?));
+        return Ok(of_bytes(element, &tensor.to_bytes()?, digests));
     }
-    let dense = tensor.to(Device::Cpu)?.contiguous()?;
-    with_element!(dense.dtype(), T => {
-        Ok(f(element, bytemuck::cast_slice(dense.as_slice::<T>()?)))
+    let tensor = tensor.to(Device::Cpu)?;
+    with_element!(tensor.dtype(), T => {
+        if digests == Digests::Sampled && !tensor.is_contiguous() {
+            return sampled_apart::<T>(element, &tensor);
+        }
+        let dense = tensor.contiguous()?;
+        Ok(of_bytes(element, bytemuck::cast_slice(dense.as_slice::<T>()?), digests))
     })
+}
+
+fn of_bytes(element: Element, bytes: &[u8], digests: Digests) -> Digest {
+    match digests {
+        Digests::Sampled => sampled64(element, bytes),
+        Digests::Full if bytes.len() <= PIECE => sum64(element, bytes),
+        Digests::Full => {
+            // A wrapping sum has no order.
+            let pieces = bytes.par_chunks(PIECE).enumerate();
+            let sums = pieces.map(|(i, piece)| sum(element, (i * (PIECE / WORD)) as u64, piece));
+            finish(sums.reduce(|| 0, u64::wrapping_add), bytes.len() as u64)
+        }
+    }
+}
+
+/// The sampled digest of elements of the host that do not lie in a row: reads the sample alone.
+fn sampled_apart<T: Number>(element: Element, tensor: &Tensor) -> Result<Digest> {
+    let (values, layout) = (tensor.storage_slice::<T>()?, tensor.layout());
+    let bytes = layout.numel() * size_of::<T>();
+    // A row: elements that one stride walks.
+    let dims = layout.shape().iter().copied().zip(layout.strides().iter().copied());
+    let (row, stride) = dims.rev().find(|&(size, _)| size != 1).unwrap_or((1, 1));
+    let mut block = Vec::new();
+    let sums = sample(bytes as u64).map(|words| {
+        let [mut at, end] =
+            [words.start, words.end].map(|word| word as usize * WORD / size_of::<T>());
+        let end = end.min(layout.numel());
+        block.clear();
+        while let Some(start) = layout.positions_from(at).next().filter(|_| at < end) {
+            let run = (row - at % row).min(end - at);
+            block.extend((0..run).map(|i| values[start + i * stride]));
+            at += run;
+        }
+        sum(element, words.start, bytemuck::cast_slice(&block))
+    });
+    Ok(finish(sums.fold(0, u64::wrapping_add), bytes as u64))
 }
 
 /// The digests that are known.
@@ -66,7 +143,7 @@ pub(crate) struct Contents {
 
 /// Digests by the address of the storage, which the reference keeps from being given away.
 struct Known {
-    storages: BTreeMap<usize, (StorageRef, Vec<(Part, Digest)>)>,
+    storages: BTreeMap<usize, (StorageRef, Vec<(Part, Content)>)>,
     /// At how many storages those that are gone are left out.
     crowded: usize,
 }
@@ -100,35 +177,20 @@ impl Contents {
         Contents { digests, known }
     }
 
-    /// The digest, if it was computed before.
-    pub(crate) fn known(&self, tensor: &Tensor) -> Option<Digest> {
-        let known = self.known.lock();
-        let (_, parts) = known.storages.get(&tensor.storage_address())?;
+    /// The digest of a tensor's elements as they are now.
+    pub(crate) fn digest(&self, tensor: &Tensor) -> Result<Content> {
         let part = Part::of(tensor);
-        parts.iter().find(|(known, _)| *known == part).map(|&(_, digest)| digest)
-    }
-
-    /// The digest, with the help of the pool.
-    pub(crate) fn digest(&self, tensor: &Tensor) -> Result<Digest> {
-        self.known_or(tensor, |tensor| digest(tensor, self.digests))
-    }
-
-    /// The digest, on this thread: one that the pool may wait for must not wait for the pool.
-    pub(crate) fn digest_alone(&self, tensor: &Tensor) -> Result<Digest> {
-        self.known_or(tensor, |tensor| digest_alone(tensor, self.digests))
-    }
-
-    fn known_or(
-        &self,
-        tensor: &Tensor,
-        compute: impl FnOnce(&Tensor) -> Result<Digest>,
-    ) -> Result<Digest> {
-        if let Some(digest) = self.known(tensor) {
-            return Ok(digest);
+        if let Some((_, parts)) = self.known.lock().storages.get(&tensor.storage_address())
+            && let Some((_, content)) = parts.iter().find(|(known, _)| *known == part)
+        {
+            return Ok(content.clone());
         }
         // From here on a write copies first, so the digest cannot outlive its contents.
         let storage = tensor.storage();
-        let digest = compute(tensor)?;
+        let content = match late(tensor, self.digests)? {
+            Some(late) => Content::Late(Arc::new(late)),
+            None => Content::Known(on_host(tensor, self.digests)?),
+        };
         let mut known = self.known.lock();
         if known.storages.len() >= known.crowded {
             known.storages.retain(|_, (storage, _)| storage.is_alive());
@@ -136,7 +198,7 @@ impl Contents {
         }
         let entry = known.storages.entry(tensor.storage_address());
         let (_, parts) = entry.or_insert_with(|| (storage, Vec::new()));
-        parts.push((Part::of(tensor), digest));
-        Ok(digest)
+        parts.push((part, content.clone()));
+        Ok(content)
     }
 }

@@ -9,7 +9,7 @@ use samebits_ledger::record::Digests;
 use samebits_ledger::writer;
 use samebits_tensor_core::Tensor;
 
-use crate::contents::digest_alone;
+use crate::contents::digest;
 use crate::{Error, Result};
 
 /// The steps whose tensors are kept: one, the step before it and the step after it.
@@ -73,11 +73,14 @@ impl Keeper {
     /// Returns the file of the tensor's bytes, relative to the ledger's folder.
     pub(crate) fn keep(&mut self, tensor: &Tensor) -> Result<String> {
         // A sampled digest does not tell all contents apart.
-        let digest = digest_alone(tensor, Digests::Full)?;
+        let digest = digest(tensor, Digests::Full)?;
         let name = format!("{digest}.{}", tensor.dtype().name());
         if !self.written.contains(&name) {
             let path = self.folder.join(&name);
-            fs::write(&path, tensor.to_bytes()?).map_err(failed(&path))?;
+            // Nobody else writes into the folder, so one name serves until the file is whole.
+            let part = self.folder.join("part");
+            fs::write(&part, tensor.to_bytes()?).map_err(failed(&part))?;
+            fs::rename(&part, &path).map_err(failed(&path))?;
             self.written.insert(name.clone());
         }
         Ok(format!("{}/{name}", self.name))

@@ -14,11 +14,11 @@
 //!
 //! # How recording stays cheap
 //!
-//! The thread that computes puts what it knows into a queue and goes on. A thread of the recorder
-//! digests tensors and writes lines. A tensor in the queue keeps its contents: results are written
-//! before anybody sees them, and a later write to a shared storage copies first. Digests are kept
-//! with the storage for as long as it lives, so the output of one operation is not digested again
-//! as the input of another, and a parameter only after it has changed.
+//! The thread that computes digests results while they are in the cache: of a large tensor a sample,
+//! unless full digests are asked for. Digests are kept with the storage for as long as it lives, so the
+//! output of one operation is not digested again as the input of another, and a parameter only after
+//! it has changed. Lines are formatted from what the call borrows; a thread of the recorder writes
+//! them to the file.
 //!
 //! Unsafe code: a handler at the end of the process (`exit`).
 

@@ -1,15 +1,19 @@
 //! The recorder that the environment asks for.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::ffi::OsStr;
 use std::sync::{Arc, Once, OnceLock};
 
+use samebits_ledger::record::Digests;
 use samebits_numerics::{NUMERICS_VERSION, fpenv, simd};
 use samebits_tensor_core::observe::{self, Call, LEDGER_VARIABLE, Observer};
 use samebits_tensor_core::{Device, backend, determinism, rerun};
 
 use crate::exit::at_exit;
-use crate::{Recorder, Settings};
+use crate::{Error, Recorder, Result, Settings};
+
+/// The environment variable that says what the digests of the ledger of the process cover.
+const DIGESTS_VARIABLE: &str = "SAMEBITS_LEDGER_DIGESTS";
 
 static OF_PROCESS: OnceLock<Arc<Recorder>> = OnceLock::new();
 
@@ -21,8 +25,8 @@ pub fn begin() {
         let Some(path) = std::env::var_os(LEDGER_VARIABLE).filter(|path| !path.is_empty()) else {
             return;
         };
-        let observer: Arc<dyn Observer> = match Recorder::create(Settings::new(PathBuf::from(path)))
-        {
+        let settings = digests().map(|digests| Settings { digests, ..Settings::new(path.into()) });
+        let observer: Arc<dyn Observer> = match settings.and_then(Recorder::create) {
             Ok(recorder) => {
                 at_exit(write_the_rest);
                 OF_PROCESS.get_or_init(|| Arc::new(recorder)).clone()
@@ -31,6 +35,19 @@ pub fn begin() {
         };
         observe::set_global(Some(observer));
     });
+}
+
+/// What `SAMEBITS_LEDGER_DIGESTS` asks for.
+fn digests() -> Result<Digests> {
+    match std::env::var_os(DIGESTS_VARIABLE).as_deref().map(OsStr::as_encoded_bytes) {
+        None | Some(b"") => Ok(Digests::default()),
+        Some(b"full") => Ok(Digests::Full),
+        Some(b"sampled") => Ok(Digests::Sampled),
+        Some(found) => Err(Error::Invalid(format!(
+            "{DIGESTS_VARIABLE}: expected `full` or `sampled`, found {:?}",
+            String::from_utf8_lossy(found)
+        ))),
+    }
 }
 
 /// The recorder that [`begin`] has begun.

@@ -1,40 +1,33 @@
-//! The observer, its queue, and the thread behind it.
+//! The observer, the lines that it makes, and the thread that writes them.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use samebits_ledger::Writer;
-use samebits_ledger::record::{Detail, Digests, Header, Phase, Program};
-use samebits_ledger::writer::{file_of_rank, is_file_name};
+use samebits_ledger::record::{Detail, Digests, Generator as Positions, Header, Phase, Program};
+use samebits_ledger::writer::{self, Lines, Sink, file_of_rank, is_file_name};
 use samebits_rng::Generator;
 use samebits_tensor_core::observe::{self, Call, Observer};
-use samebits_tensor_core::{Device, Tensor, random};
+use samebits_tensor_core::{Tensor, random};
+use serde_json::Value as Json;
 
-use crate::contents::Contents;
+use crate::contents::{Contents, Late};
 use crate::keep::{Keep, Keeper};
 use crate::layers::{Alive, module};
 use crate::process::environment;
-use crate::scribe::{Called, Content, Ended, Item, Layer, Place, Scribe, Seen};
+use crate::scribe::{Event, Operation, Place, Seen, Site, Step, argument, parent, position};
 use crate::{Error, Result};
 
 /// How long a record waits to be written together with others.
 const PATIENCE: Duration = Duration::from_millis(10);
-/// How many records do not wait for more.
-const BATCH: usize = 256;
-/// How many bytes of tensors do not wait for more.
-const HELD: usize = 4 << 20;
-/// The most records in the queue: who has another one writes them first.
-const MOST_RECORDS: usize = 4096;
-/// From how many bytes of tensors in the queue on operations digest their own, by the pool.
-const MOST_HELD: usize = 128 << 20;
-/// Tensors of up to this many bytes are digested at once, while they are in the cache.
-const SMALL: usize = 16 << 10;
+/// How many bytes of lines do not wait for more.
+const BATCH: usize = 64 << 10;
+/// The most bytes of lines that wait: who has another one writes them first.
+const MOST: usize = 4 << 20;
 
 /// The settings of a [`Recorder`].
 #[derive(Clone, Debug)]
@@ -66,7 +59,7 @@ impl Settings {
             rank: 0,
             world_size: 1,
             detail: Detail::Op,
-            digests: Digests::Full,
+            digests: Digests::default(),
             keep: None,
             seeds: seed.into_iter().collect(),
             data: None,
@@ -85,23 +78,27 @@ struct Shared {
     path: PathBuf,
     detail: Detail,
     keep: Option<Keep>,
+    keeper: Option<Mutex<Keeper>>,
     contents: Contents,
     /// Parameters and buffers by the address of their storage, which cannot be given to another
     /// tensor as long as they are held here.
     names: Mutex<BTreeMap<usize, (Arc<str>, Tensor)>>,
-    queue: Mutex<Queue>,
+    page: Mutex<Page>,
     /// There is something for the thread to do.
     due: Condvar,
-    /// The bytes of tensors that the queue keeps, and those that are being digested.
-    held: AtomicUsize,
-    /// Who writes holds this, so that records stay in order.
-    scribe: Mutex<Scribe>,
+    /// None once the ledger is finished. Who writes holds this, so that lines stay in order.
+    sink: Mutex<Option<Sink>>,
 }
 
-struct Queue {
-    items: Vec<Item>,
+/// The lines that are still to be written, and where the run is.
+struct Page {
+    lines: Lines,
+    /// Digests that devices still compute, each with where it belongs in the lines.
+    late: Vec<(usize, Arc<Late>)>,
     step: u64,
     microbatch: u64,
+    /// How often each operation and each layer was recorded in this step.
+    occurrences: BTreeMap<Key, u64>,
     /// The last place that cannot come again.
     passed: Option<(u64, u64)>,
     /// Why nothing more is written.
@@ -111,6 +108,9 @@ struct Queue {
     /// Whether the recorder is being dropped.
     closing: bool,
 }
+
+/// Whether it is a layer, its place, its module and its name.
+type Key = (bool, Place, Arc<str>, &'static str);
 
 impl fmt::Debug for Recorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -142,26 +142,28 @@ impl Recorder {
             Program { name: "samebits".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
         let header =
             Header { world_size, writer, detail, digests, environment: environment(), seeds, data };
-        let writer = Writer::create(&file_of_rank(&path, rank), rank, header)?;
-        let keeper = keep.map(|_| Keeper::beside(writer.path())).transpose()?;
+        let (lines, sink) = writer::create(&file_of_rank(&path, rank), rank, header)?;
+        let keeper = keep.map(|_| Keeper::beside(sink.path()).map(Mutex::new)).transpose()?;
         let shared = Arc::new(Shared {
-            path: writer.path().to_owned(),
+            path: sink.path().to_owned(),
             detail,
             keep,
+            keeper,
             contents: Contents::new(digests),
             names: Mutex::default(),
-            queue: Mutex::new(Queue {
-                items: Vec::new(),
+            page: Mutex::new(Page {
+                lines,
+                late: Vec::new(),
                 step: 0,
                 microbatch: 0,
+                occurrences: BTreeMap::new(),
                 passed: None,
                 failure: None,
                 finished: false,
                 closing: false,
             }),
             due: Condvar::new(),
-            held: AtomicUsize::new(0),
-            scribe: Mutex::new(Scribe::new(writer, keeper)),
+            sink: Mutex::new(Some(sink)),
         });
         let background = shared.clone();
         let thread = thread::Builder::new().name("samebits-ledger".to_owned());
@@ -186,8 +188,8 @@ impl Recorder {
     ///
     /// [`Error::Invalid`] if it does not come after the last one: a ledger holds one run.
     pub fn at(&self, step: u64, microbatch: u64) -> Result<()> {
-        let mut queue = self.shared.queue.lock();
-        if queue.passed.is_some_and(|passed| (step, microbatch) <= passed) {
+        let mut page = self.shared.page.lock();
+        if page.passed.is_some_and(|passed| (step, microbatch) <= passed) {
             let message = format!(
                 "batch {microbatch} of step {step} comes again in {}: each run needs a ledger of \
                  its own",
@@ -195,8 +197,8 @@ impl Recorder {
             );
             return Err(Error::Invalid(message));
         }
-        (queue.step, queue.microbatch) = (step, microbatch);
-        queue.passed = Some((step, microbatch));
+        page.go_to(step, microbatch);
+        page.passed = Some((step, microbatch));
         Ok(())
     }
 
@@ -227,15 +229,21 @@ impl Recorder {
         inputs: &[&Tensor],
         outputs: &[&Tensor],
     ) -> Result<()> {
-        let inputs = self.shared.named_all(inputs)?;
-        let outputs = self.shared.seen_all(outputs)?;
-        self.shared.push(|queue| {
-            Item::Layer(Layer {
-                place: queue.place(observe::phase()),
+        let (inputs, outputs) = (self.shared.named_all(inputs)?, self.shared.seen_all(outputs)?);
+        self.shared.append(|page| {
+            let place = page.place(observe::phase());
+            Event::Layer(Operation {
+                place,
                 name,
-                module,
+                module: &module,
+                site: None,
+                occurrence: page.occurrence((true, place, module.clone(), name)),
+                level: None,
+                variant: "",
                 inputs,
                 outputs,
+                parameters: BTreeMap::new(),
+                generator: None,
             })
         })
     }
@@ -248,9 +256,9 @@ impl Recorder {
     pub fn batch(&self, tensors: &[&Tensor], indices: Option<&Tensor>) -> Result<()> {
         let tensors = self.shared.seen_all(tensors)?;
         let indices = indices.map(|indices| self.shared.seen(indices)).transpose()?;
-        self.shared.push(|queue| {
-            let (step, microbatch) = (queue.step, queue.microbatch);
-            Item::Data { step, microbatch, tensors, indices }
+        self.shared.append(|page| {
+            let (step, microbatch) = (page.step, page.microbatch);
+            Event::Data { step, microbatch, tensors, indices }
         })
     }
 
@@ -264,21 +272,20 @@ impl Recorder {
     pub fn step(
         &self,
         loss: Option<&Tensor>,
-        parameters: Vec<(String, Tensor)>,
-        gradients: Vec<(String, Tensor)>,
+        parameters: &[(String, Tensor)],
+        gradients: &[(String, Tensor)],
         generator: Option<&Generator>,
     ) -> Result<()> {
-        let seen = |(name, tensor): (String, Tensor)| Ok((name, self.shared.seen(&tensor)?));
         let loss = loss.map(|loss| self.shared.seen(loss)).transpose()?;
-        let parameters = parameters.into_iter().map(seen).collect::<Result<_>>()?;
-        let gradients = gradients.into_iter().map(seen).collect::<Result<_>>()?;
-        let generator = generator.cloned();
+        let parameters = self.shared.seen_by_name(parameters)?;
+        let gradients = self.shared.seen_by_name(gradients)?;
+        let generator = generator.map(position);
         self.shared.names.lock().clear();
-        self.shared.push(|queue| {
-            let step = queue.step;
-            (queue.step, queue.microbatch) = (step + 1, 0);
-            queue.passed = Some((step, u64::MAX));
-            Item::Step(Ended { step, loss, parameters, gradients, generator })
+        self.shared.append(|page| {
+            let step = page.step;
+            page.go_to(step + 1, 0);
+            page.passed = Some((step, u64::MAX));
+            Event::Step(Step { step, loss, parameters, gradients, generator })
         })
     }
 
@@ -289,7 +296,7 @@ impl Recorder {
     /// The file cannot be written, a device fails to hand a tensor over, or the ledger is finished.
     pub fn flush(&self) -> Result<()> {
         self.shared.write();
-        self.shared.queue.lock().usable(&self.shared.path)
+        self.shared.page.lock().usable(&self.shared.path)
     }
 
     /// Writes everything, and a last line that says that the ledger is complete. Afterwards nothing
@@ -300,22 +307,24 @@ impl Recorder {
     /// As [`flush`](Self::flush).
     pub fn finish(&self) -> Result<()> {
         {
-            let mut queue = self.shared.queue.lock();
-            queue.usable(&self.shared.path)?;
-            queue.finished = true;
+            let mut page = self.shared.page.lock();
+            page.usable(&self.shared.path)?;
+            page.finished = true;
         }
         self.shared.write();
-        if let Some(failure) = &self.shared.queue.lock().failure {
-            return Err(Error::Earlier(failure.clone()));
+        let sink = self.shared.sink.lock().take();
+        let mut page = self.shared.page.lock();
+        match (&page.failure, sink) {
+            (Some(failure), _) => Err(Error::Earlier(failure.clone())),
+            (None, Some(mut sink)) => Ok(sink.finish(std::mem::take(&mut page.lines))?),
+            (None, None) => Ok(()),
         }
-        let writer = self.shared.scribe.lock().writer.take();
-        Ok(writer.map_or(Ok(()), Writer::finish)?)
     }
 }
 
 impl Drop for Recorder {
     fn drop(&mut self) {
-        self.shared.queue.lock().closing = true;
+        self.shared.page.lock().closing = true;
         self.shared.due.notify_one();
         if let Some(thread) = self.thread.take() {
             // What is left is written, or has failed as the rest did.
@@ -324,7 +333,14 @@ impl Drop for Recorder {
     }
 }
 
-impl Queue {
+impl Page {
+    fn go_to(&mut self, step: u64, microbatch: u64) {
+        if step != self.step {
+            self.occurrences.clear();
+        }
+        (self.step, self.microbatch) = (step, microbatch);
+    }
+
     fn place(&self, phase: observe::Phase) -> Place {
         let phase = match phase {
             observe::Phase::Forward => Phase::Forward,
@@ -332,6 +348,13 @@ impl Queue {
             observe::Phase::Optimizer => Phase::Optimizer,
         };
         Place { step: self.step, microbatch: self.microbatch, phase }
+    }
+
+    /// Which one it is of the records of one key.
+    fn occurrence(&mut self, key: Key) -> u64 {
+        let next = self.occurrences.entry(key).or_insert(0);
+        *next += 1;
+        *next - 1
     }
 
     fn usable(&self, path: &Path) -> Result<()> {
@@ -344,29 +367,27 @@ impl Queue {
 }
 
 impl Shared {
-    /// Adds an item to the queue, which `make` makes of the place in the run.
-    fn push(&self, make: impl FnOnce(&mut Queue) -> Item) -> Result<()> {
-        let mut queue = self.queue.lock();
-        while queue.items.len() >= MOST_RECORDS || self.keeps_too_much() {
-            // The thread behind the queue may be busy, or gone.
-            MutexGuard::unlocked(&mut queue, || self.write());
+    /// Adds the line of what `make` says happened.
+    fn append<'a>(&self, make: impl FnOnce(&mut Page) -> Event<'a>) -> Result<()> {
+        let mut page = self.page.lock();
+        while page.lines.bytes().len() >= MOST {
+            // The thread may be busy, or gone.
+            MutexGuard::unlocked(&mut page, || self.write());
         }
-        queue.usable(&self.path)?;
-        let item = make(&mut queue);
-        let bytes = item.held();
-        queue.items.push(item);
-        let before = self.held.fetch_add(bytes, Ordering::Relaxed);
+        page.usable(&self.path)?;
+        let before = page.lines.bytes().len();
+        let event = make(&mut page);
+        page.lines.append(&event).map_err(|error| writer::Error::Write {
+            path: self.path.clone(),
+            source: error.into(),
+        })?;
+        let late = event.late(&page.lines.bytes()[before..]);
+        page.late.extend(late.into_iter().map(|(at, late)| (before + at, late)));
         // The thread sleeps when there is nothing, or when there is little.
-        let crossed = before < HELD && before + bytes >= HELD;
-        if matches!(queue.items.len(), 1 | BATCH) || crossed {
+        if before == 0 || (before < BATCH && page.lines.bytes().len() >= BATCH) {
             self.due.notify_one();
         }
         Ok(())
-    }
-
-    /// Whether the tensors that are to be written whole are more than the queue may hold.
-    fn keeps_too_much(&self) -> bool {
-        self.keep.is_some() && self.held.load(Ordering::Relaxed) > MOST_HELD
     }
 
     fn name_of(&self, tensor: &Tensor) -> Option<Arc<str>> {
@@ -374,96 +395,89 @@ impl Shared {
     }
 
     /// Inputs, which may be parameters.
-    fn named_all(&self, tensors: &[&Tensor]) -> Result<Vec<Seen>> {
+    fn named_all<'a>(&self, tensors: &[&'a Tensor]) -> Result<Vec<Seen<'a>>> {
         let named = |tensor| Ok(Seen { name: self.name_of(tensor), ..self.seen(tensor)? });
         tensors.iter().copied().map(named).collect()
     }
 
-    fn seen_all(&self, tensors: &[&Tensor]) -> Result<Vec<Seen>> {
+    fn seen_all<'a>(&self, tensors: &[&'a Tensor]) -> Result<Vec<Seen<'a>>> {
         tensors.iter().map(|tensor| self.seen(tensor)).collect()
     }
 
-    fn seen(&self, tensor: &Tensor) -> Result<Seen> {
-        let at_once = || {
-            let small = tensor.numel() * tensor.dtype().size() <= SMALL;
-            small && tensor.device() == Device::Cpu || self.held.load(Ordering::Relaxed) > MOST_HELD
-        };
-        let content = match self.contents.known(tensor) {
-            Some(digest) => Content::Known(digest),
-            None if at_once() => Content::Known(self.contents.digest(tensor)?),
-            None => Content::Held(tensor.clone()),
-        };
-        Ok(Seen {
-            shape: tensor.shape().iter().map(|&size| size as u64).collect(),
-            dtype: tensor.dtype(),
-            device: tensor.device(),
-            name: None,
-            content,
-            kept: self.is_kept().then(|| tensor.clone()),
-        })
+    fn seen_by_name<'a>(
+        &self,
+        tensors: &'a [(String, Tensor)],
+    ) -> Result<BTreeMap<&'a str, Seen<'a>>> {
+        tensors.iter().map(|(name, tensor)| Ok((name.as_str(), self.seen(tensor)?))).collect()
     }
 
-    /// Whether the tensors of the current step are.
-    fn is_kept(&self) -> bool {
-        self.keep.is_some_and(|keep| keep.contains(self.queue.lock().step))
+    fn seen<'a>(&self, tensor: &'a Tensor) -> Result<Seen<'a>> {
+        let file = match (&self.keeper, self.keep) {
+            (Some(keeper), Some(keep)) if keep.contains(self.page.lock().step) => {
+                Some(keeper.lock().keep(tensor)?)
+            }
+            _ => None,
+        };
+        Ok(Seen {
+            shape: tensor.shape(),
+            dtype: tensor.dtype(),
+            device: tensor.device(),
+            digest: self.contents.digest(tensor)?,
+            name: None,
+            file,
+        })
     }
 
     /// The thread's work.
     fn write_until_closed(&self) {
         loop {
             {
-                let mut queue = self.queue.lock();
-                self.due.wait_while(&mut queue, |queue| queue.items.is_empty() && !queue.closing);
-                if queue.items.is_empty() {
+                let mut page = self.page.lock();
+                let nothing = |page: &mut Page| page.lines.bytes().is_empty() && !page.closing;
+                self.due.wait_while(&mut page, nothing);
+                if page.lines.bytes().is_empty() {
                     return;
                 }
-                let little = |queue: &mut Queue| {
-                    !queue.closing
-                        && queue.items.len() < BATCH
-                        && self.held.load(Ordering::Relaxed) < HELD
-                };
-                self.due.wait_while_for(&mut queue, little, PATIENCE);
+                let little = |page: &mut Page| page.lines.bytes().len() < BATCH && !page.closing;
+                self.due.wait_while_for(&mut page, little, PATIENCE);
             }
             self.write();
         }
     }
 
-    /// Writes what is in the queue.
+    /// Writes the lines.
     fn write(&self) {
-        let mut scribe = self.scribe.lock();
-        let (items, failed) = {
-            let mut queue = self.queue.lock();
-            (std::mem::take(&mut queue.items), queue.failure.is_some())
+        let mut sink = self.sink.lock();
+        let (mut lines, late, failed) = {
+            let mut page = self.page.lock();
+            (page.lines.take(), std::mem::take(&mut page.late), page.failure.is_some())
         };
-        let mut result = Ok(());
-        for item in items {
-            let bytes = item.held();
-            if !failed && result.is_ok() {
-                result = scribe.write(item, &self.contents);
-            }
-            self.held.fetch_sub(bytes, Ordering::Relaxed);
-        }
-        if let (Ok(()), Some(writer)) = (&result, &mut scribe.writer) {
-            result = writer.flush().map_err(Error::from);
-        }
-        if let Err(error) = result {
-            self.queue.lock().failure = Some(Arc::new(error));
+        let Some(sink) = sink.as_mut().filter(|_| !failed) else { return };
+        if let Err(error) = write(sink, &mut lines, &late) {
+            self.page.lock().failure.get_or_insert(Arc::new(error));
         }
     }
 
     fn recorded(&self, call: &Call<'_>) -> Result<()> {
-        let inputs = self.named_all(call.inputs)?;
-        let outputs = self.seen_all(call.outputs)?;
+        let (inputs, outputs) = (self.named_all(call.inputs)?, self.seen_all(call.outputs)?);
+        let module = module().unwrap_or_else(|| {
+            let parameter = inputs.iter().find_map(|input| input.name.as_deref());
+            parent(parameter.unwrap_or_default()).into()
+        });
         let parameters = call.parameters.iter();
-        let parameters = parameters.map(|&(name, value)| (name, format!("{value:?}"))).collect();
-        let generator = call.generator.cloned();
-        self.push(|queue| {
-            Item::Operation(Called {
-                place: queue.place(call.phase),
+        let parameters = parameters.map(|&(name, value)| (name, argument(value))).collect();
+        // The caller reserves what an operation draws, so its end is not known here.
+        let generator =
+            call.generator.map(|start| Positions { before: position(start), after: Json::Null });
+        self.append(|page| {
+            let place = page.place(call.phase);
+            Event::Op(Operation {
+                place,
                 name: call.op,
-                module: module(),
-                caller: call.caller,
-                required: call.required,
+                module: &module,
+                site: Some(Site(call.caller)),
+                occurrence: page.occurrence((false, place, module.clone(), call.op)),
+                level: Some(call.required),
                 variant: call.variant,
                 inputs,
                 outputs,
@@ -472,6 +486,24 @@ impl Shared {
             })
         })
     }
+}
+
+/// Writes lines, with the digests that are late. Those before a digest that cannot be had are written.
+fn write(sink: &mut Sink, lines: &mut [u8], late: &[(usize, Arc<Late>)]) -> Result<()> {
+    for (at, late) in late {
+        match late.wait() {
+            Ok(digest) => {
+                let digits = digest.to_string();
+                lines[*at..at + digits.len()].copy_from_slice(digits.as_bytes());
+            }
+            Err(error) => {
+                let whole = lines[..*at].iter().rposition(|&byte| byte == b'\n');
+                sink.write(&lines[..whole.map_or(0, |end| end + 1)])?;
+                return Err(error.into());
+            }
+        }
+    }
+    Ok(sink.write(lines)?)
 }
 
 impl Observer for Recorder {

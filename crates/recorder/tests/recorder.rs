@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Once};
 
-use samebits_ledger::digest::{Element, sum64};
-use samebits_ledger::record::{Event, Operation};
+use samebits_ledger::digest::{Element, sampled64, sum64};
+use samebits_ledger::record::{Digests, Event, Operation};
 use samebits_ledger::{Digest, Record};
 use samebits_recorder::{Recorder, Settings};
 use samebits_tensor_core::observe;
@@ -54,19 +54,30 @@ fn operations(path: &Path) -> Vec<Operation> {
     records.filter_map(operation).collect()
 }
 
-fn filled(value: f32, numel: usize) -> Digest {
+fn filled(value: f32, numel: usize, digests: Digests) -> Digest {
     let bytes: Vec<u8> = std::iter::repeat_n(value.to_le_bytes(), numel).flatten().collect();
-    sum64(Element::F32, &bytes)
+    defined(&bytes, digests)
 }
 
-/// Tensors that are digested at once and later, before and after they are written in place, and at
-/// addresses that are given out again.
+fn defined(bytes: &[u8], digests: Digests) -> Digest {
+    match digests {
+        Digests::Full => sum64(Element::F32, bytes),
+        Digests::Sampled => sampled64(Element::F32, bytes),
+    }
+}
+
+/// Tensors before and after they are written in place, and at addresses that are given out again.
 #[test]
 fn a_digest_is_of_the_contents_at_the_call() {
     let folder = tempfile::tempdir().expect("a folder");
-    for (name, numel) in [("small.jsonl", 100), ("large.jsonl", 50_000)] {
+    for (name, numel, digests) in [
+        ("small.jsonl", 100, Digests::Full),
+        ("large.jsonl", 50_000, Digests::Sampled),
+        ("pool.jsonl", 150_000, Digests::Full),
+    ] {
         let path = folder.path().join(name);
-        let recorder = Arc::new(Recorder::create(Settings::new(path.clone())).expect("a file"));
+        let settings = Settings { digests, ..Settings::new(path.clone()) };
+        let recorder = Arc::new(Recorder::create(settings).expect("a file"));
         let mut x = Tensor::full(&[numel], 0.0, DType::F32).expect("memory");
         for i in 0..100 {
             observe::scope(recorder.clone(), || twice(&x));
@@ -81,8 +92,9 @@ fn a_digest_is_of_the_contents_at_the_call() {
         assert_eq!(operations.len(), 100);
         for (i, operation) in operations.iter().enumerate() {
             let i = i as f32;
-            assert_eq!(operation.inputs[0].digest, filled(i, numel), "input {i} of {name}");
-            assert_eq!(operation.outputs[0].digest, filled(2.0 * i, numel), "output {i} of {name}");
+            let [input, output] = [i, 2.0 * i].map(|value| filled(value, numel, digests));
+            assert_eq!(operation.inputs[0].digest, input, "input {i} of {name}");
+            assert_eq!(operation.outputs[0].digest, output, "output {i} of {name}");
         }
     }
 }
@@ -90,21 +102,52 @@ fn a_digest_is_of_the_contents_at_the_call() {
 #[test]
 fn views_have_digests_of_their_own() {
     let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("run.jsonl");
-    let recorder = Arc::new(Recorder::create(Settings::new(path.clone())).expect("a file"));
-    let numbers: Vec<f32> = (0..20_000).map(|i| i as f32).collect();
-    let x = Tensor::from_slice(&numbers, &[100, 200]).expect("memory");
+    let numbers: Vec<f32> = (0..20_007).map(|i| i as f32).collect();
+    let all = Tensor::from_slice(&numbers, &[20_007]).expect("memory");
+    let x = all.narrow(0, 1, 20_001).and_then(|x| x.reshape(&[113, 177])).expect("as many");
+    let cube = x.reshape(&[113, 59, 3]).expect("as many");
     let views = [
         x.clone(),
         x.transpose(0, 1).expect("a matrix"),
-        x.reshape(&[200, 100]).expect("as many"),
+        x.reshape(&[177, 113]).expect("as many"),
+        cube.permute(&[1, 0, 2]).expect("three dimensions"),
+        cube.permute(&[2, 1, 0]).and_then(|x| x.unsqueeze(3)).expect("three dimensions"),
+        x.narrow(1, 2, 150).expect("columns"),
         x.clone(),
     ];
-    observe::scope(recorder.clone(), || views.iter().for_each(|view| drop(twice(view))));
+    for digests in [Digests::Full, Digests::Sampled] {
+        let path = folder.path().join(format!("{digests:?}.jsonl"));
+        let settings = Settings { digests, ..Settings::new(path.clone()) };
+        let recorder = Arc::new(Recorder::create(settings).expect("a file"));
+        observe::scope(recorder.clone(), || views.iter().for_each(|view| drop(twice(view))));
+        recorder.finish().expect("it can be written");
+        for (view, operation) in views.iter().zip(operations(&path)) {
+            let bytes = view.to_bytes().expect("memory");
+            assert!(bytes.len() > 1 << 16);
+            assert_eq!(operation.inputs[0].digest, defined(&bytes, digests), "{view:?}");
+        }
+    }
+}
+
+/// A line is what the schema makes of its record.
+#[test]
+fn lines_have_the_form_of_the_schema() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("run.jsonl");
+    let recorder = Arc::new(Recorder::create(Settings::new(path.clone())).expect("a file"));
+    let x = Tensor::from_slice(&[1.0f32, f32::NAN], &[2]).expect("memory");
+    recorder.watch(vec![("a.\"b".to_owned(), x.clone())]);
+    recorder.batch(&[&x], Some(&x)).expect("it can be written");
+    observe::scope(recorder.clone(), || twice(&x));
+    recorder.layer("Layer", "a".into(), &[&x], &[&x]).expect("it can be written");
+    let named = [("a.\"b".to_owned(), x.clone())];
+    recorder.step(Some(&x), &named, &named, None).expect("it can be written");
     recorder.finish().expect("it can be written");
-    for (view, operation) in views.iter().zip(operations(&path)) {
-        let bytes = view.to_bytes().expect("memory");
-        assert_eq!(operation.inputs[0].digest, sum64(Element::F32, &bytes), "{view:?}");
+    let text = std::fs::read_to_string(&path).expect("a file");
+    assert_eq!(text.lines().count(), 6);
+    for line in text.lines() {
+        let record: Record = serde_json::from_str(line).expect(line);
+        assert_eq!(serde_json::to_string(&record).expect("JSON"), line);
     }
 }
 

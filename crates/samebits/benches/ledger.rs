@@ -1,5 +1,6 @@
 //! What recording costs: the training steps of `docs/ledger.md` by turns without a ledger, with the
-//! ends of steps, and with every operation. Prints the least time of all turns, and ratios.
+//! ends of steps, and with every operation, by sampled and by full digests. Prints the least time of
+//! all turns, and ratios.
 //!
 //! `cargo bench -p samebits --bench ledger [FILTER]`
 
@@ -9,7 +10,7 @@ use std::error::Error;
 use std::time::Instant;
 
 use samebits::functional::{cross_entropy, relu};
-use samebits::ledger::{Detail, Ledger};
+use samebits::ledger::{Detail, Digests, Ledger};
 use samebits::nn::{
     AdaptiveAvgPool2d, BatchNorm2d, Conv2d, Embedding, Flatten, LSTM, Layer, Linear, Module, ReLU,
     Sequential, TransformerEncoderLayer, train,
@@ -55,14 +56,23 @@ impl<M: Module, O: Optimizer> Case<M, O> {
 
     fn measure(&mut self, name: &str, n: usize) -> Result<()> {
         let folder = tempfile::tempdir()?;
-        let details = [None, Some(Detail::Step), Some(Detail::Op)];
-        let mut least = [[f64::MAX; 2]; 3];
+        let (sampled, full) = (Digests::Sampled, Digests::Full);
+        let ways = [
+            None,
+            Some((Detail::Step, sampled)),
+            Some((Detail::Op, sampled)),
+            Some((Detail::Step, full)),
+            Some((Detail::Op, full)),
+        ];
+        let mut least = [[f64::MAX; 2]; 5];
         let mut bytes = 0;
         for turn in 0..8 {
-            for (detail, least) in details.iter().zip(&mut least) {
+            for (way, least) in ways.iter().zip(&mut least) {
                 let path = folder.path().join("run.jsonl");
-                let create = |&detail| Ledger::options(&path).detail(detail).create();
-                let ledger = detail.as_ref().map(create).transpose()?;
+                let create = |&(detail, digests)| {
+                    Ledger::options(&path).detail(detail).digests(digests).create()
+                };
+                let ledger = way.as_ref().map(create).transpose()?;
                 let taken = self.steps(n, ledger.as_ref())?;
                 if ledger.is_some() {
                     bytes = std::fs::metadata(&path)?.len();
@@ -74,17 +84,16 @@ impl<M: Module, O: Optimizer> Case<M, O> {
                 }
             }
         }
-        let [none, step, op] = least;
-        println!(
-            "{name:<12} {:8.2} ms a step; wall: step {:.3}, op {:.3}; processors: step {:.3}, op {:.3}; \
-             op writes {} bytes a step",
-            1e3 * none[0] / n as f64,
-            step[0] / none[0],
-            op[0] / none[0],
-            step[1] / none[1],
-            op[1] / none[1],
-            bytes / n as u64,
-        );
+        let none = least[0];
+        print!("{name:<12} {:8.2} ms a step", 1e3 * none[0] / n as f64);
+        for (clock, place) in [("wall", 0), ("processors", 1)] {
+            let [step, op, step_full, op_full] =
+                std::array::from_fn(|way| least[way + 1][place] / none[place]);
+            print!(
+                "; {clock}: step {step:.3}, op {op:.3}, full: step {step_full:.3}, op {op_full:.3}"
+            );
+        }
+        println!("; op writes {} bytes a step", bytes / n as u64);
         Ok(())
     }
 }

@@ -169,10 +169,10 @@ impl Ledger {
         let of = |(name, tensor): &(String, Tensor)| {
             Some((name.clone(), gradients.of(tensor)?.value().clone()))
         };
-        let gradients = self.watched.lock().iter().filter_map(of).collect();
+        let gradients: Vec<_> = self.watched.lock().iter().filter_map(of).collect();
         let tensors = tensors(model);
         let parameters = values(&tensors);
-        self.recorder.step(loss.map(Tensor::value), parameters.clone(), gradients, generator)?;
+        self.recorder.step(loss.map(Tensor::value), &parameters, &gradients, generator)?;
         self.recorder.watch(parameters);
         *self.watched.lock() = tensors;
         Ok(())

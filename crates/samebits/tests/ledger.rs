@@ -194,26 +194,32 @@ fn digests_do_not_depend_on_layout_pieces_or_payloads_of_nan() {
     let (quiet, loud) = (nans(0x7fc0_0000), nans(0xffa1_2345));
     let wide = Tensor::from_slice(&[f64::NAN, -f64::NAN], &[2]).unwrap();
     let truth = large.gt(3.0).unwrap();
-    let ledger = Ledger::create(path("run.jsonl")).unwrap();
     let tensors = [&large, &columns, &quiet, &loud, &wide, &truth];
-    ledger.batch(&tensors, None).unwrap();
-    ledger.finish().unwrap();
-    let records = records(&path("run.jsonl"));
-    let Event::Data(batch) = &records[1].event else { panic!("{:?}", records[1]) };
-    for (tensor, recorded) in tensors.iter().zip(&batch.tensors) {
-        let element = digest::Element::of(&recorded.dtype);
-        assert_eq!(recorded.digest, digest::sum64(element, &tensor.to_bytes().unwrap()));
-        assert_eq!(recorded.dtype, tensor.dtype().name());
+    for digests in [Digests::Full, Digests::Sampled] {
+        let path = path(&format!("{digests:?}.jsonl"));
+        let ledger = Ledger::options(&path).digests(digests).create().unwrap();
+        ledger.batch(&tensors, None).unwrap();
+        ledger.finish().unwrap();
+        let records = records(&path);
+        let Event::Header(header) = &records[0].event else { panic!("{:?}", records[0]) };
+        assert_eq!(header.digests, digests);
+        let Event::Data(batch) = &records[1].event else { panic!("{:?}", records[1]) };
+        for (tensor, recorded) in tensors.iter().zip(&batch.tensors) {
+            let (element, bytes) =
+                (digest::Element::of(&recorded.dtype), tensor.to_bytes().unwrap());
+            let expected = match digests {
+                Digests::Full => digest::sum64(element, &bytes),
+                Digests::Sampled => digest::sampled64(element, &bytes),
+            };
+            assert_eq!(recorded.digest, expected);
+            assert_eq!(recorded.dtype, tensor.dtype().name());
+        }
+        assert_eq!(batch.tensors[2], batch.tensors[3]);
+        assert_ne!(batch.tensors[0].digest, batch.tensors[1].digest);
     }
-    assert_eq!(batch.tensors[2], batch.tensors[3]);
-    assert_ne!(batch.tensors[0].digest, batch.tensors[1].digest);
-
-    let ledger = Ledger::options(path("some.jsonl")).digests(Digests::Sampled).create().unwrap();
-    ledger.batch(&[&large, &quiet], None).unwrap();
-    drop(ledger);
-    let sampled = self::records(&path("some.jsonl"));
-    assert_eq!(sampled.len(), 2);
-    let Event::Header(header) = &sampled[0].event else { panic!("{:?}", sampled[0]) };
+    let unsaid = Ledger::create(path("unsaid.jsonl")).unwrap();
+    drop(unsaid);
+    let Event::Header(header) = &self::records(&path("unsaid.jsonl"))[0].event else { panic!() };
     assert_eq!(header.digests, Digests::Sampled);
 }
 
@@ -487,13 +493,14 @@ const ROLE: &str = "SAMEBITS_TEST_LEDGER_ROLE";
 /// More than the recorder's queue holds.
 const MANY: usize = 10_000;
 
+fn child_of(ledger: &Path) -> Command {
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", "child", "--nocapture"]).env("SAMEBITS_LEDGER", ledger);
+    child
+}
+
 fn play(role: &str, ledger: &Path) -> Output {
-    Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "child", "--nocapture"])
-        .env(ROLE, role)
-        .env("SAMEBITS_LEDGER", ledger)
-        .output()
-        .unwrap()
+    child_of(ledger).env(ROLE, role).output().unwrap()
 }
 
 fn squares(n: usize) {
@@ -541,6 +548,17 @@ fn the_environment_asks_for_a_ledger_of_the_process() {
 
     let again = said("plain", &path("run.jsonl"));
     assert!(again.contains("square: ledger: ") && again.contains("exists already"), "{again}");
+
+    let with_digests = |digests: &str, name: &str| {
+        let mut child = child_of(&path(name));
+        let output = child.env(ROLE, "plain").env("SAMEBITS_LEDGER_DIGESTS", digests).output();
+        String::from_utf8(output.unwrap().stdout).unwrap()
+    };
+    assert!(with_digests("full", "full.jsonl").contains("4.0"));
+    let Event::Header(header) = &records(&path("full.jsonl"))[0].event else { panic!() };
+    assert_eq!(header.digests, Digests::Full);
+    let wrong = with_digests("all", "wrong.jsonl");
+    assert!(wrong.contains("SAMEBITS_LEDGER_DIGESTS: expected `full` or `sampled`"), "{wrong}");
 }
 
 #[test]
