@@ -1,7 +1,7 @@
 //! The network: two convolutions, batch normalisation, pooling, dropout, one linear layer.
 
 use samebits::functional::{flatten, relu};
-use samebits::nn::{BatchNorm2d, Conv2d, Dropout, Layer, Linear, MaxPool2d, Module};
+use samebits::nn::{BatchNorm2d, Conv2d, Dropout, Layer, Linear, MaxPool2d, Module, layer};
 use samebits::{Result, Tensor};
 
 use crate::digits::{CLASSES, SIDE};
@@ -32,6 +32,7 @@ impl Cnn {
         })
     }
 
+    #[layer]
     pub(crate) fn forward(&self, images: &Tensor) -> Result<Tensor> {
         let x = self.conv1.forward(images)?;
         let x = relu(&self.norm1.forward(&x)?)?;
