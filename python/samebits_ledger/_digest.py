@@ -21,8 +21,9 @@ _WORD = (1 << 64) - 1
 _CHUNK = 1 << 14
 # A strided array up to this size is copied whole; a larger one, piece by piece.
 _MOST_COPIED = 1 << 26
-# Arrays of up to this many words have every word in a sampled digest.
-_FULL_WORDS = 1 << 16
+# The blocks of a sampled digest, and the words of a block. Arrays of no more words are digested whole.
+_BLOCKS = 64
+_BLOCK = 128
 
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
@@ -58,41 +59,60 @@ def sum64(array: np.ndarray, nan: Nan | None = None, *, sampled: bool = False) -
     Args:
         array: the elements.
         nan: the float type whose bits they are; each NaN then counts as the canonical one.
-        sampled: digests about 65536 words, evenly spread, of an array that has more.
+        sampled: digests 64 blocks of 1 KiB of an array of more than 64 KiB.
     """
-    stride = _stride(array.nbytes) if sampled else 1
-    keys = _keys(stride)
     total = 0
-    index = 0
-    for words in _pieces(array, stride):
-        chosen = words[-index % stride :: stride]
-        first = index + -index % stride
-        total += _terms(_canonical(chosen, array.itemsize, nan), keys, first)
-        index += len(words)
+    words = -(-array.nbytes // 8)
+    if sampled and words > _BLOCKS * _BLOCK:
+        sample = _sample(words)
+        total = _terms(_canonical(sample.of(array), array.itemsize, nan), sample.keys, 0)
+    else:
+        index = 0
+        for piece in _pieces(array):
+            total += _terms(_canonical(piece, array.itemsize, nan), _KEYS, index)
+            index += len(piece)
     return f"{_mix((total & _WORD) ^ (array.nbytes * _K1 & _WORD)):016x}"
 
 
-@functools.lru_cache(maxsize=16)
-def _keys(stride: int) -> np.ndarray:
-    """What a chunk's words are mixed with, if the first has the index 0."""
-    return np.arange(_CHUNK, dtype=np.uint64) * np.uint64(stride * _K1 & _WORD) + np.uint64(_K0)
+def _keys(indices: np.ndarray) -> np.ndarray:
+    """What the words of these indices are mixed with."""
+    return indices.astype(np.uint64) * np.uint64(_K1) + np.uint64(_K0)
 
 
-def _stride(size: int) -> int:
-    """The distance between the words of a sampled digest; odd, as matrices are often even."""
-    words = -(-size // 8)
-    return max(-(-words // _FULL_WORDS), 1) | 1
+_KEYS = _keys(np.arange(_CHUNK))
 
 
-def _pieces(array: np.ndarray, stride: int) -> Iterator[np.ndarray]:
-    """The words in order, in pieces of which at most a chunk is chosen."""
-    words = _CHUNK
+class _Sample(NamedTuple):
+    """Words of an array, as ranges, and their keys."""
+
+    blocks: list[tuple[int, int]]
+    keys: np.ndarray
+
+    def of(self, array: np.ndarray) -> np.ndarray:
+        """Returns the words, one block after the other."""
+        flat = array.reshape(-1) if array.flags.c_contiguous else array.flat
+        each = 8 // array.itemsize
+        return _words(np.concatenate([flat[i * each : j * each] for i, j in self.blocks]))
+
+
+@functools.lru_cache(maxsize=64)
+def _sample(words: int) -> _Sample:
+    """The blocks of an array of `words` words: one in each 64th, the first and the last words too."""
+    part = words // _BLOCKS
+    places = [(i * (_K0 >> 32) & 0xFFFFFFFF) * (part - _BLOCK + 1) >> 32 for i in range(_BLOCKS)]
+    starts = [i * part + place for i, place in enumerate(places)]
+    starts[-1] = words - _BLOCK
+    blocks = [(start, start + _BLOCK) for start in starts]
+    return _Sample(blocks, _keys(np.concatenate([np.arange(i, j) for i, j in blocks])))
+
+
+def _pieces(array: np.ndarray) -> Iterator[np.ndarray]:
+    """The words in order, in chunks."""
     if array.flags.c_contiguous or array.nbytes <= _MOST_COPIED:
         flat = np.ascontiguousarray(array).reshape(-1)
-        words *= stride
     else:
         flat = array.flat
-    elements = words * 8 // array.itemsize
+    elements = _CHUNK * 8 // array.itemsize
     for start in range(0, array.size, elements):
         yield _words(flat[start : start + elements])
 

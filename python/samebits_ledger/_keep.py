@@ -41,6 +41,9 @@ class Keeper:
         name = f"{sum64(array, NANS.get(dtype))}.{dtype}"
         if name not in self._written:
             self._folder.mkdir(exist_ok=True)
-            (self._folder / name).write_bytes(array.tobytes())
+            # Nobody else writes into the folder, so one name serves until the file is whole.
+            part = self._folder / "part"
+            part.write_bytes(array.tobytes())
+            part.replace(self._folder / name)
             self._written.add(name)
         return f"{self._folder.name}/{name}"
