@@ -417,7 +417,10 @@ impl Tensor {
         inputs: &[&Tensor],
         backward: impl Fn(&Tensor) -> Result<Vec<Option<Tensor>>> + Send + Sync + 'static,
     ) -> Tensor {
-        Tensor::recorded(value, inputs, || Backward::Each(Box::new(backward)))
+        if !is_wanted(inputs) {
+            return Tensor::from(value);
+        }
+        Tensor::recorded(value, inputs, Backward::Each(Box::new(backward)))
     }
 
     /// The result of an operation whose gradient is a sum. `backward` gets the gradient of the result
@@ -427,18 +430,17 @@ impl Tensor {
         input: &Tensor,
         backward: impl Fn(&Tensor, Option<Tensor>) -> Result<Tensor> + Send + Sync + 'static,
     ) -> Tensor {
-        Tensor::recorded(value, &[input], || Backward::Onto(Box::new(backward)))
-    }
-
-    fn recorded(value: Value, inputs: &[&Tensor], backward: impl FnOnce() -> Backward) -> Tensor {
-        let wanted = is_recording() && inputs.iter().any(|input| input.requires_grad());
-        if !wanted {
+        if !is_wanted(&[input]) {
             return Tensor::from(value);
         }
+        Tensor::recorded(value, &[input], Backward::Onto(Box::new(backward)))
+    }
+
+    fn recorded(value: Value, inputs: &[&Tensor], backward: Backward) -> Tensor {
         let step = Step {
             inputs: inputs.iter().map(|input| input.wanted().cloned()).collect(),
             module: module(),
-            backward: backward(),
+            backward,
         };
         let id = next_id();
         Tensor {
@@ -452,6 +454,11 @@ impl Tensor {
             })),
         }
     }
+}
+
+/// Whether somebody may ask for a gradient with respect to one of these.
+fn is_wanted(inputs: &[&Tensor]) -> bool {
+    is_recording() && inputs.iter().any(|input| input.requires_grad())
 }
 
 /// Type, shape and device, without the elements, which [`Display`](fmt::Display) shows.

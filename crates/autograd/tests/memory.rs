@@ -1,11 +1,27 @@
 //! Memory that is not there is an error under the name of the function; the stack is enough for any
 //! graph.
 
-use samebits_autograd::functional::{affine_grid, bincount, histc, mul, neg, repeat_interleave};
+use samebits_autograd::functional::{
+    add, affine_grid, bincount, histc, mul, neg, repeat_interleave,
+};
 use samebits_autograd::sparse::SparseCoo;
 use samebits_autograd::{DType, Device, Error, Result, Tensor};
 use samebits_tensor_core::dispatch;
 use samebits_tensor_core::ops::{BagMode, BagParams, EmbeddingBagGrad, EmbeddingGrad};
+use test_support::allocations::{Counting, asked};
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+#[test]
+fn a_small_operation_asks_for_its_result_alone() {
+    let x = Tensor::from_slice(&[1.5f32; 10], &[10]).unwrap();
+    let times = || asked(|| add(&x, &x).unwrap())[0];
+    // What is made once for a process or a thread is there after the first call.
+    times();
+    // The elements, and the tensor's share in them.
+    assert_eq!(times(), 2);
+}
 
 #[test]
 fn a_grid_of_more_points_than_memory_holds_is_refused() {

@@ -1,7 +1,5 @@
 //! How often, and for how much, the loader asks for memory.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::sync::Arc;
 
 use samebits_data::{
@@ -9,50 +7,10 @@ use samebits_data::{
     Rows, SampleContext, Sampler, Shard, Shuffled, Stack, Stackable, Tail, WorkerContext,
 };
 use samebits_rng::Generator;
-
-/// The system's allocator, which counts what a thread asks for.
-struct Counting;
-
-thread_local! {
-    /// Times and bytes.
-    static ASKED: Cell<[usize; 2]> = const { Cell::new([0; 2]) };
-}
-
-fn note(bytes: usize) {
-    let [times, sum] = ASKED.get();
-    ASKED.set([times + 1, sum + bytes]);
-}
-
-// SAFETY: every call goes to the system's allocator as it came; a `Cell` without a destructor asks for no
-// memory.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        note(layout.size());
-        // SAFETY: the caller keeps the same contract.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: as above.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        note(size);
-        // SAFETY: as above.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
+use test_support::allocations::{Counting, asked};
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
-
-/// How often, and for how many bytes, `f` asks for memory.
-fn asked<R>(f: impl FnOnce() -> R) -> [usize; 2] {
-    let before = ASKED.get();
-    drop(f());
-    [0, 1].map(|which| ASKED.get()[which] - before[which])
-}
 
 #[test]
 fn a_batch_asks_once_for_each_of_its_buffers() {

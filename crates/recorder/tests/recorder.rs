@@ -23,9 +23,7 @@ impl Op for Twice {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.0]
-    }
+    samebits_tensor_core::inputs![0];
 
     fn plan(&self) -> Result<()> {
         Ok(())

@@ -22,9 +22,7 @@ impl Op for SumAbove {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.x]
-    }
+    samebits::tensor_core::inputs![x];
 
     fn plan(&self) -> Result<()> {
         if self.x.rank() == 1 {

@@ -14,9 +14,7 @@ impl Op for Racy {
     type Output = Value;
     type Plan = ();
 
-    fn inputs(&self) -> Vec<&Value> {
-        vec![&self.0]
-    }
+    samebits::tensor_core::inputs![0];
 
     fn plan(&self) -> Result<()> {
         Ok(())

@@ -1,14 +1,19 @@
 //! How a tensor's logical elements lie in its storage.
 
+use smallvec::{SmallVec, smallvec};
+
 use crate::{Error, Result};
+
+/// A number for each dimension; up to the usual four take no memory of their own.
+pub type PerDim = SmallVec<[usize; 4]>;
 
 /// Shape, strides and offset, all counted in elements.
 ///
 /// The number of elements and the position of the last one always fit into a `usize`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
-    shape: Vec<usize>,
-    strides: Vec<usize>,
+    shape: PerDim,
+    strides: PerDim,
     offset: usize,
 }
 
@@ -20,7 +25,7 @@ impl Layout {
     /// [`Error::InvalidArgument`] if a machine cannot address that many elements.
     pub fn contiguous(op: &'static str, shape: &[usize]) -> Result<Layout> {
         numel(op, shape)?;
-        Ok(Layout { shape: shape.to_vec(), strides: contiguous_strides(shape), offset: 0 })
+        Ok(Layout { shape: shape.into(), strides: contiguous_strides(shape), offset: 0 })
     }
 
     /// A layout with explicit strides, as `empty_strided` and `as_strided` take them.
@@ -46,7 +51,7 @@ impl Layout {
                 format!("shape {shape:?} with strides {strides:?} reaches too far"),
             ));
         }
-        Ok(Layout { shape: shape.to_vec(), strides: strides.to_vec(), offset }.rooted())
+        Ok(Layout { shape: shape.into(), strides: strides.into(), offset }.rooted())
     }
 
     /// The size of each dimension.
@@ -164,9 +169,9 @@ impl Layout {
     ///
     /// [`Error::Broadcast`] if a dimension is neither 1 nor already right.
     pub fn expand(&self, op: &'static str, shape: &[usize]) -> Result<Layout> {
-        let mismatch = || Error::Broadcast { op, left: self.shape.clone(), right: shape.to_vec() };
+        let mismatch = || Error::Broadcast { op, left: self.shape.to_vec(), right: shape.to_vec() };
         let new = shape.len().checked_sub(self.rank()).ok_or_else(mismatch)?;
-        let mut strides = vec![0; shape.len()];
+        let mut strides: PerDim = smallvec![0; shape.len()];
         for (dim, (&n, &stride)) in self.shape.iter().zip(&self.strides).enumerate() {
             if n == shape[new + dim] {
                 strides[new + dim] = stride;
@@ -175,7 +180,7 @@ impl Layout {
             }
         }
         numel(op, shape)?;
-        Ok(Layout { shape: shape.to_vec(), strides, offset: self.offset }.rooted())
+        Ok(Layout { shape: shape.into(), strides, offset: self.offset }.rooted())
     }
 
     /// Inserts a dimension of size 1 before `dim`.
@@ -222,7 +227,7 @@ impl Layout {
             return None;
         }
         self.is_contiguous().then(|| Layout {
-            shape: shape.to_vec(),
+            shape: shape.into(),
             strides: contiguous_strides(shape),
             offset: self.offset,
         })
@@ -236,7 +241,7 @@ impl Layout {
     /// The storage positions of the elements from number `first` on, in logical order.
     pub fn positions_from(&self, first: usize) -> Positions<'_> {
         let left = self.numel().saturating_sub(first);
-        let mut index = vec![0; self.rank()];
+        let mut index: PerDim = smallvec![0; self.rank()];
         let mut next = self.offset;
         if left > 0 {
             let mut rest = first;
@@ -272,7 +277,7 @@ impl Layout {
 #[derive(Debug)]
 pub struct Positions<'a> {
     layout: &'a Layout,
-    index: Vec<usize>,
+    index: PerDim,
     next: usize,
     left: usize,
 }
@@ -330,12 +335,12 @@ const MOST_ELEMENTS: usize = isize::MAX as usize / 8;
 ///
 /// [`Error::Broadcast`] if a pair of dimensions differs and neither is 1;
 /// [`Error::InvalidArgument`] if the result has more elements than a machine can address.
-pub fn broadcast(op: &'static str, left: &[usize], right: &[usize]) -> Result<Vec<usize>> {
+pub fn broadcast(op: &'static str, left: &[usize], right: &[usize]) -> Result<PerDim> {
     let rank = left.len().max(right.len());
     let size = |shape: &[usize], dim: usize| {
         (dim + shape.len()).checked_sub(rank).map_or(1, |dim| shape[dim])
     };
-    let shape: Vec<usize> = (0..rank)
+    let shape: PerDim = (0..rank)
         .map(|dim| match (size(left, dim), size(right, dim)) {
             (a, b) if a == b => Ok(a),
             (1, b) => Ok(b),
@@ -366,8 +371,8 @@ pub fn outer_dim_inner(
 }
 
 /// Of a shape that [`numel`] accepts: no product of some of its sizes is too large.
-fn contiguous_strides(shape: &[usize]) -> Vec<usize> {
-    let mut strides = vec![1; shape.len()];
+fn contiguous_strides(shape: &[usize]) -> PerDim {
+    let mut strides: PerDim = smallvec![1; shape.len()];
     for dim in (1..shape.len()).rev() {
         strides[dim - 1] = strides[dim] * shape[dim];
     }
@@ -432,7 +437,7 @@ mod tests {
 
     #[test]
     fn broadcasting_names_both_shapes() {
-        assert_eq!(broadcast("add", &[3, 1], &[2, 1, 4]).unwrap(), [2, 3, 4]);
+        assert_eq!(broadcast("add", &[3, 1], &[2, 1, 4]).unwrap()[..], [2, 3, 4]);
         let error = broadcast("add", &[3, 2], &[4]).unwrap_err();
         assert_eq!(error.to_string(), "add: shapes [3, 2] and [4] cannot be broadcast together");
     }

@@ -135,7 +135,7 @@ pub fn is_on() -> bool {
 }
 
 /// Tells the observer of this thread, if it has one.
-pub(crate) fn tell(op: &'static str, call: impl FnOnce(&dyn Observer) -> Result<()>) -> Result<()> {
+pub(crate) fn tell(op: &'static str, call: &dyn Fn(&dyn Observer) -> Result<()>) -> Result<()> {
     let observer = LOCAL.with_borrow(|local| match local {
         Local::Off => Ok(None),
         Local::Scope(observer) => Ok(Some(observer.clone())),

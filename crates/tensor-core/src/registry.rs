@@ -55,8 +55,16 @@ pub trait Op: Send + Sync + 'static {
     /// What it returns.
     type Output: Output;
 
-    /// The input tensors; all must be on one device. [`inputs!`](crate::inputs) declares them.
-    fn inputs(&self) -> Vec<&Tensor>;
+    /// Calls `visit` with each input tensor; all must be on one device.
+    /// [`inputs!`](crate::inputs) declares them.
+    fn each_input<'a>(&'a self, visit: &mut dyn FnMut(&'a Tensor));
+
+    /// The input tensors.
+    fn inputs(&self) -> Vec<&Tensor> {
+        let mut inputs = Vec::new();
+        self.each_input(&mut |input| inputs.push(input));
+        inputs
+    }
 
     /// The arguments that are no tensors, by name, for records of the call.
     /// [`parameters!`](crate::parameters) declares them.
@@ -71,13 +79,13 @@ pub trait Op: Send + Sync + 'static {
 
     /// The device to run on: that of the first input. An operation without inputs says.
     fn device(&self) -> Device {
-        self.inputs().first().map_or(Device::Cpu, |tensor| tensor.device())
+        first_input(self).map_or(Device::Cpu, Tensor::device)
     }
 
     /// The element type that a kernel is looked up by: that of the first input. An operation
     /// without inputs says.
     fn dtype(&self) -> DType {
-        self.inputs().first().map_or(DType::F32, |tensor| tensor.dtype())
+        first_input(self).map_or(DType::F32, Tensor::dtype)
     }
 
     /// Checks shapes, types and parameters. This is the only check of a call: kernels rely on it,
@@ -89,31 +97,37 @@ pub trait Op: Send + Sync + 'static {
     fn plan(&self) -> Result<Self::Plan>;
 }
 
+fn first_input<O: Op + ?Sized>(op: &O) -> Option<&Tensor> {
+    let mut first = None;
+    op.each_input(&mut |input| first = first.or(Some(input)));
+    first
+}
+
 /// A field of an operation that holds input tensors: one, perhaps one, or many.
 pub trait Inputs {
-    /// Adds the tensors to `inputs`.
-    fn list<'a>(&'a self, inputs: &mut Vec<&'a Tensor>);
+    /// Calls `visit` with each tensor.
+    fn each<'a>(&'a self, visit: &mut dyn FnMut(&'a Tensor));
 }
 
 impl Inputs for Tensor {
-    fn list<'a>(&'a self, inputs: &mut Vec<&'a Tensor>) {
-        inputs.push(self);
+    fn each<'a>(&'a self, visit: &mut dyn FnMut(&'a Tensor)) {
+        visit(self);
     }
 }
 
 impl Inputs for Option<Tensor> {
-    fn list<'a>(&'a self, inputs: &mut Vec<&'a Tensor>) {
-        inputs.extend(self);
+    fn each<'a>(&'a self, visit: &mut dyn FnMut(&'a Tensor)) {
+        self.iter().for_each(visit);
     }
 }
 
 impl Inputs for Vec<Tensor> {
-    fn list<'a>(&'a self, inputs: &mut Vec<&'a Tensor>) {
-        inputs.extend(self);
+    fn each<'a>(&'a self, visit: &mut dyn FnMut(&'a Tensor)) {
+        self.iter().for_each(visit);
     }
 }
 
-/// Declares [`Op::inputs`]: the fields of the operation that are [`Inputs`], in this order.
+/// Declares [`Op::each_input`]: the fields of the operation that are [`Inputs`], in this order.
 ///
 /// # Examples
 ///
@@ -139,11 +153,12 @@ impl Inputs for Vec<Tensor> {
 /// ```
 #[macro_export]
 macro_rules! inputs {
-    ($($field:ident $(. $part:ident)*),+ $(,)?) => {
-        fn inputs(&self) -> Vec<&$crate::Tensor> {
-            let mut inputs = Vec::new();
-            $($crate::registry::Inputs::list(&self.$field $(. $part)*, &mut inputs);)+
-            inputs
+    () => {
+        fn each_input<'a>(&'a self, _: &mut dyn FnMut(&'a $crate::Tensor)) {}
+    };
+    ($($field:tt $(. $part:ident)*),+ $(,)?) => {
+        fn each_input<'a>(&'a self, visit: &mut dyn FnMut(&'a $crate::Tensor)) {
+            $($crate::registry::Inputs::each(&self.$field $(. $part)*, visit);)+
         }
     };
 }
@@ -260,36 +275,24 @@ pub fn register<O: Op>(kernel: Kernel<O>) {
         level: kernel.level,
         why: kernel.why,
     };
-    let mut registry = REGISTRY.write();
-    let (entry, runs) = list(&mut registry, TypeId::of::<O>(), Entry::new::<O>, info);
-    let kernels: &Arc<Kernels<O>> = entry.kernels.downcast_ref().expect("keyed by its own type");
-    let mut all: Vec<Arc<Registered<O>>> = kernels.0.clone();
-    all.push(Arc::new(Registered { kernel, runs }));
-    entry.kernels = Box::new(Arc::new(Kernels(all)));
+    add(TypeId::of::<O>(), info, Box::new(kernel));
 }
 
-/// What [`register`] does alike for every operation: adds `info` to the entry of the operation,
-/// which `new` makes, with a count of runs.
-fn list(
-    registry: &mut BTreeMap<TypeId, Entry>,
-    op: TypeId,
-    new: fn() -> Entry,
-    info: KernelInfo,
-) -> (&mut Entry, Arc<AtomicU64>) {
-    let entry = registry.entry(op).or_insert_with(new);
-    let clash = entry.infos.iter().any(|(old, _)| {
-        old.variant == info.variant
-            && old.device == info.device
-            && old.dtypes.iter().any(|dtype| info.dtypes.contains(dtype))
+/// What [`register`] does alike for every operation.
+fn add(op: TypeId, info: KernelInfo, kernel: Box<dyn Any + Send + Sync>) {
+    let mut registry = REGISTRY.write();
+    let kernels = Arc::make_mut(registry.entry(op).or_default());
+    let clash = kernels.iter().any(|old| {
+        old.info.variant == info.variant
+            && old.info.device == info.device
+            && old.info.dtypes.iter().any(|dtype| info.dtypes.contains(dtype))
     });
     assert!(
         !clash,
         "{} {} on {} for {:?} is registered twice",
         info.op, info.variant, info.device, info.dtypes
     );
-    let runs = Arc::new(AtomicU64::new(0));
-    entry.infos.push((info, runs.clone()));
-    (entry, runs)
+    kernels.push(Arc::new(Registered { info, runs: AtomicU64::new(0), kernel }));
 }
 
 /// Plans `op` and runs the fastest kernel that meets the level in force on this thread.
@@ -306,7 +309,7 @@ fn list(
 /// [`Error::RerunDiffers`] in re-run mode; [`Error::Observer`] if one listens and refuses.
 #[track_caller]
 pub fn dispatch<O: Op>(op: &O) -> Result<O::Output> {
-    dispatch_with(op, determinism::policy(), |_| true)
+    dispatch_with(op, determinism::policy(), None)
 }
 
 /// [`dispatch`] with `level` required for this one call.
@@ -316,7 +319,7 @@ pub fn dispatch<O: Op>(op: &O) -> Result<O::Output> {
 /// As [`dispatch`].
 #[track_caller]
 pub fn dispatch_at<O: Op>(op: &O, level: Determinism) -> Result<O::Output> {
-    dispatch_with(op, Policy { level, warn_only: false }, |_| true)
+    dispatch_with(op, Policy { level, warn_only: false }, None)
 }
 
 /// [`dispatch`] that takes the named variant whatever its level, for tests and benchmarks.
@@ -327,14 +330,14 @@ pub fn dispatch_at<O: Op>(op: &O, level: Determinism) -> Result<O::Output> {
 #[track_caller]
 pub fn dispatch_variant<O: Op>(op: &O, variant: &str) -> Result<O::Output> {
     let any = Policy { level: Determinism::NotGuaranteed, warn_only: false };
-    dispatch_with(op, any, |kernel| kernel.variant == variant)
+    dispatch_with(op, any, Some(variant))
 }
 
 /// Whether [`dispatch`] would find a kernel that can compute this call at the level in force, for
 /// operations that can also be composed of others.
 pub fn is_available<O: Op>(op: &O) -> bool {
-    let chosen = |plan| choose(op, &plan, determinism::policy(), |_| true, Location::caller());
-    op.plan().and_then(chosen).is_ok()
+    let caller = Location::caller();
+    op.plan().is_ok_and(|plan| choose(op, &plan, determinism::policy(), None, caller).is_ok())
 }
 
 /// What the registry knows of one kernel.
@@ -361,37 +364,32 @@ pub struct KernelInfo {
 pub fn kernels() -> Vec<(KernelInfo, u64)> {
     let registry = REGISTRY.read();
     // Types come in an order that changes from build to build; two of them may share a name.
-    let mut entries: Vec<_> = registry.values().map(|entry| &entry.infos).collect();
-    entries.sort_by_key(|infos| infos.first().map(|(info, _)| info.variant));
+    let mut entries: Vec<_> = registry.values().collect();
+    entries.sort_by_key(|kernels| kernels.first().map(|kernel| kernel.info.variant));
     let mut all: Vec<_> = entries
         .into_iter()
-        .flatten()
-        .map(|(info, runs)| (*info, runs.load(Ordering::Relaxed)))
+        .flat_map(|kernels| kernels.iter())
+        .map(|kernel| (kernel.info, kernel.runs.load(Ordering::Relaxed)))
         .collect();
     all.sort_by_key(|(info, _)| (info.op, info.pass, info.device));
     all
 }
 
-struct Entry {
-    infos: Vec<(KernelInfo, Arc<AtomicU64>)>,
-    /// An `Arc<Kernels<O>>`.
-    kernels: Box<dyn Any + Send + Sync>,
+struct Registered {
+    info: KernelInfo,
+    runs: AtomicU64,
+    /// The [`Kernel`] of the operation under whose type this is kept.
+    kernel: Box<dyn Any + Send + Sync>,
 }
 
-impl Entry {
-    fn new<O: Op>() -> Entry {
-        Entry { infos: Vec::new(), kernels: Box::new(Arc::new(Kernels::<O>(Vec::new()))) }
+impl Registered {
+    fn kernel<O: Op>(&self) -> &Kernel<O> {
+        self.kernel.downcast_ref().expect("keyed by its own type")
     }
 }
 
-struct Kernels<O: Op>(Vec<Arc<Registered<O>>>);
-
-struct Registered<O: Op> {
-    kernel: Kernel<O>,
-    runs: Arc<AtomicU64>,
-}
-
-static REGISTRY: RwLock<BTreeMap<TypeId, Entry>> = RwLock::new(BTreeMap::new());
+/// The kernels of each operation, by its type.
+static REGISTRY: RwLock<BTreeMap<TypeId, Arc<Vec<Arc<Registered>>>>> = RwLock::new(BTreeMap::new());
 
 /// Operations and call sites that have been warned about a missing level.
 static WARNED: Mutex<BTreeSet<Site>> = Mutex::new(BTreeSet::new());
@@ -401,32 +399,32 @@ type Site = (&'static str, Pass, &'static Location<'static>);
 /// What other libraries do to a thread's floating-point mode is reported once.
 static REPORT_REPAIR: Once = Once::new();
 
+/// What does not depend on the operation's type is in functions of its own: this one is compiled for
+/// each operation.
 #[track_caller]
-fn dispatch_with<O: Op>(
-    op: &O,
-    policy: Policy,
-    accept: impl Fn(&Kernel<O>) -> bool,
-) -> Result<O::Output> {
+fn dispatch_with<O: Op>(op: &O, policy: Policy, variant: Option<&str>) -> Result<O::Output> {
     let caller = Location::caller();
     let result = fpenv::ieee(|| {
-        check_level::<O>()?;
-        check_devices::<O>(&op.inputs())?;
+        check_level(O::NAME)?;
+        check_devices(O::NAME, &|visit| op.each_input(visit))?;
         let plan = op.plan()?;
-        let chosen = choose(op, &plan, policy, accept, caller)?;
-        let Kernel { variant, level, .. } = chosen.kernel;
-        tracing::trace!(op = O::NAME, variant, %level, "dispatch");
+        let chosen = choose(op, &plan, policy, variant, caller)?;
+        let (KernelInfo { variant, level, .. }, kernel) = (chosen.info, chosen.kernel::<O>());
+        trace(O::NAME, variant, level);
         let run = || {
             chosen.runs.fetch_add(1, Ordering::Relaxed);
-            (chosen.kernel.run)(op, &plan)
+            (kernel.run)(op, &plan)
         };
+        let output = run()?;
         // What promises nothing may differ from itself.
-        let output = if level == Determinism::NotGuaranteed {
-            run()?
-        } else {
-            rerun::checked::<O>(op, variant, run)?
-        };
+        if level != Determinism::NotGuaranteed
+            && rerun::times() > 1
+            && let Some(difference) = rerun::difference(&output, &run)?
+        {
+            return Err(difference.error(&chosen.info, &op.inputs()));
+        }
         if observe::is_on() {
-            observe::tell(O::NAME, |observer| {
+            observe::tell(O::NAME, &|observer| {
                 let mut outputs = Vec::new();
                 output.tensors(&mut outputs);
                 observer.observe(&Call {
@@ -447,85 +445,113 @@ fn dispatch_with<O: Op>(
         Ok(output)
     });
     if fpenv::was_repaired() {
-        REPORT_REPAIR.call_once(|| {
-            tracing::warn!(
-                op = O::NAME,
-                %caller,
-                "a thread flushed subnormals to zero or did not round to nearest: some library \
-                 has changed its floating-point mode. Operations restore IEEE arithmetic while \
-                 they run; other code on that thread does not."
-            );
-        });
+        report_repair(O::NAME, caller);
     }
     result.map_err(|error: Error| error.called(O::NAME))
 }
 
+fn trace(op: &'static str, variant: &'static str, level: Determinism) {
+    tracing::trace!(op, variant, %level, "dispatch");
+}
+
+fn report_repair(op: &'static str, caller: &Location<'_>) {
+    REPORT_REPAIR.call_once(|| {
+        tracing::warn!(
+            op,
+            %caller,
+            "a thread flushed subnormals to zero or did not round to nearest: some library \
+             has changed its floating-point mode. Operations restore IEEE arithmetic while \
+             they run; other code on that thread does not."
+        );
+    });
+}
+
 /// A misspelt level would otherwise cost speed in silence.
-fn check_level<O: Op>() -> Result<()> {
+fn check_level(op: &'static str) -> Result<()> {
     match simd::unknown_request() {
         None => Ok(()),
-        Some(found) => Err(Error::UnknownSimdLevel { op: O::NAME, found }),
+        Some(found) => Err(Error::UnknownSimdLevel { op, found }),
     }
 }
 
-fn check_devices<O: Op>(inputs: &[&Tensor]) -> Result<()> {
-    for pair in inputs.windows(2) {
-        let (left, right) = (pair[0].device(), pair[1].device());
-        if left != right {
-            return Err(Error::DeviceMismatch { op: O::NAME, left, right });
+/// [`Op::each_input`] of some operation.
+type EachInput<'a> = dyn Fn(&mut dyn FnMut(&'a Tensor)) + 'a;
+
+fn check_devices<'a>(op: &'static str, each_input: &EachInput<'a>) -> Result<()> {
+    let (mut first, mut other) = (None, None);
+    each_input(&mut |input| {
+        let device = input.device();
+        if *first.get_or_insert(device) != device {
+            other.get_or_insert(device);
         }
+    });
+    match (first, other) {
+        (Some(left), Some(right)) => Err(Error::DeviceMismatch { op, left, right }),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 fn choose<O: Op>(
     op: &O,
     plan: &O::Plan,
     policy: Policy,
-    accept: impl Fn(&Kernel<O>) -> bool,
+    variant: Option<&str>,
     caller: &'static Location<'static>,
-) -> Result<Arc<Registered<O>>> {
+) -> Result<Arc<Registered>> {
     let (device, dtype) = (op.device(), op.dtype());
-    let kernels = REGISTRY.read().get(&TypeId::of::<O>()).map(|entry| {
-        let kernels: &Arc<Kernels<O>> =
-            entry.kernels.downcast_ref().expect("keyed by its own type");
-        kernels.clone()
-    });
-    let none = |hint| Error::NoKernel { op: O::NAME, pass: O::PASS, device, dtype, hint };
-    let Some(kernels) = kernels else {
-        return Err(none("; install the device's kernels first"));
-    };
-    let candidates: Vec<_> = kernels
-        .0
-        .iter()
-        .filter(|k| k.kernel.device == device.kind() && k.kernel.dtypes.contains(&dtype))
-        .filter(|k| accept(&k.kernel) && (k.kernel.applies)(op, plan))
-        .collect();
-    if let Some(&fastest) = candidates.iter().find(|k| k.kernel.level >= policy.level) {
-        return Ok(fastest.clone());
-    }
-    let mut best: Option<&Arc<Registered<O>>> = None;
-    for &candidate in &candidates {
-        if best.is_none_or(|best| candidate.kernel.level > best.kernel.level) {
-            best = Some(candidate);
+    Wanted { op: O::NAME, pass: O::PASS, device, dtype, policy, variant, caller }
+        .fastest(TypeId::of::<O>(), &|kernel| (kernel.kernel::<O>().applies)(op, plan))
+}
+
+/// What a call asks of a kernel.
+struct Wanted<'a> {
+    op: &'static str,
+    pass: Pass,
+    device: Device,
+    dtype: DType,
+    policy: Policy,
+    /// The only variant to take, if any.
+    variant: Option<&'a str>,
+    caller: &'static Location<'static>,
+}
+
+impl Wanted<'_> {
+    /// The first kernel that can compute the call and meets the level; in warn-only mode, if none
+    /// does, the first of the highest level.
+    fn fastest(
+        &self,
+        operation: TypeId,
+        applies: &dyn Fn(&Registered) -> bool,
+    ) -> Result<Arc<Registered>> {
+        let Wanted { op, pass, device, dtype, policy, variant, caller } = *self;
+        let none = |hint| Error::NoKernel { op, pass, device, dtype, hint };
+        let kernels = REGISTRY.read().get(&operation).cloned();
+        let kernels = kernels.ok_or_else(|| none("; install the device's kernels first"))?;
+        let mut best: Option<&Arc<Registered>> = None;
+        for kernel in kernels.iter() {
+            let info = &kernel.info;
+            let fits = info.device == device.kind()
+                && info.dtypes.contains(&dtype)
+                && variant.is_none_or(|variant| variant == info.variant)
+                && applies(kernel);
+            if fits && info.level >= policy.level {
+                return Ok(kernel.clone());
+            }
+            if fits && best.is_none_or(|best| info.level > best.info.level) {
+                best = Some(kernel);
+            }
         }
+        let best = best.ok_or_else(|| none(""))?;
+        let (required, level) = (policy.level, best.info.level);
+        let refusal = Error::LevelUnavailable { op, pass, device, dtype, required, best: level };
+        if !policy.warn_only {
+            return Err(refusal);
+        }
+        if WARNED.lock().insert((op, pass, caller)) {
+            warn(&refusal, caller);
+        }
+        Ok(best.clone())
     }
-    let best = best.ok_or_else(|| none(""))?;
-    let refusal = Error::LevelUnavailable {
-        op: O::NAME,
-        pass: O::PASS,
-        device,
-        dtype,
-        required: policy.level,
-        best: best.kernel.level,
-    };
-    if !policy.warn_only {
-        return Err(refusal);
-    }
-    if WARNED.lock().insert((O::NAME, O::PASS, caller)) {
-        warn(&refusal, caller);
-    }
-    Ok(best.clone())
 }
 
 /// Reports what warn-only mode lets pass: to the subscriber of this thread, or, as nobody would see

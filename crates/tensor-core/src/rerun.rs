@@ -11,7 +11,7 @@
 use std::cell::Cell;
 use std::sync::OnceLock;
 
-use crate::{Device, Error, Op, Result, Tensor};
+use crate::{Device, Error, KernelInfo, Result, Tensor};
 
 /// What an operation returns: tensors, comparable by bits.
 pub trait Output: Sized {
@@ -135,28 +135,33 @@ thread_local! {
     static SCOPE: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// Runs a kernel as often as the mode says and compares each result with the first.
-pub(crate) fn checked<O: Op>(
-    op: &O,
-    variant: &'static str,
-    run: impl Fn() -> Result<O::Output>,
-) -> Result<O::Output> {
-    let first = run()?;
+/// Runs a kernel again, as often as the mode says, until a result differs from the first.
+pub(crate) fn difference<R: Output>(
+    first: &R,
+    run: &dyn Fn() -> Result<R>,
+) -> Result<Option<Difference>> {
     for repeat in 2..=times() {
         if let Some(what) = first.first_difference(&run()?)? {
-            let inputs: Vec<String> =
-                op.inputs().iter().map(|x| format!("{}{:?}", x.dtype(), x.shape())).collect();
-            return Err(Error::RerunDiffers {
-                op: O::NAME,
-                pass: O::PASS,
-                variant,
-                run: repeat,
-                what,
-                inputs: inputs.join(", "),
-            });
+            return Ok(Some(Difference { run: repeat, what }));
         }
     }
-    Ok(first)
+    Ok(None)
+}
+
+/// Which run differs from the first, and where.
+pub(crate) struct Difference {
+    run: usize,
+    what: String,
+}
+
+impl Difference {
+    pub(crate) fn error(self, kernel: &KernelInfo, inputs: &[&Tensor]) -> Error {
+        let Difference { run, what } = self;
+        let KernelInfo { op, pass, variant, .. } = *kernel;
+        let inputs: Vec<String> =
+            inputs.iter().map(|x| format!("{}{:?}", x.dtype(), x.shape())).collect();
+        Error::RerunDiffers { op, pass, variant, run, what, inputs: inputs.join(", ") }
+    }
 }
 
 /// True if both tensors have the same shape, type and bits.

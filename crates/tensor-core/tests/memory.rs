@@ -80,9 +80,7 @@ impl Op for Copy {
     type Output = Tensor;
     const NAME: &'static str = "copy";
     const PASS: Pass = Pass::Forward;
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.0]
-    }
+    samebits_tensor_core::inputs![0];
     fn plan(&self) -> Result<()> {
         Ok(())
     }

@@ -17,9 +17,7 @@ impl<const N: usize> Op for Race<N> {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        vec![&self.0]
-    }
+    samebits_tensor_core::inputs![0];
 
     fn plan(&self) -> Result<()> {
         Ok(())

@@ -1,4 +1,7 @@
-//! What the tests of several crates share: the SIMD levels, one after the other, and a fault to plant.
+//! What the tests of several crates share: the SIMD levels, one after the other, a fault to plant, and a
+//! count of allocations.
+
+pub mod allocations;
 
 use std::sync::{Mutex, PoisonError};
 

@@ -20,6 +20,7 @@ pub use power::{exp2, log2, log10, pow, pow_scalar, reciprocal, rsqrt};
 pub use rounding::{ceil, floor, frac, nan_to_num, round, trunc};
 
 use samebits_macros::named;
+use samebits_tensor_core::layout::PerDim;
 use samebits_tensor_core::ops::{Affine, Binary, BinaryKind, Unary, UnaryKind};
 use samebits_tensor_core::{DType, Result, Tensor as Value};
 
@@ -35,7 +36,7 @@ use crate::{Tensor, run, untracked};
 #[named]
 #[track_caller]
 pub fn add(a: &Tensor, b: &Tensor) -> Result<Tensor> {
-    let (shape_a, shape_b) = (a.shape().to_vec(), b.shape().to_vec());
+    let (shape_a, shape_b) = (PerDim::from(a.shape()), PerDim::from(b.shape()));
     Ok(Tensor::computed(binary(BinaryKind::Add, a, b)?, &[a, b], move |grad| {
         Ok(vec![Some(sum_to(grad, &shape_a)?), Some(sum_to(grad, &shape_b)?)])
     }))
@@ -49,7 +50,7 @@ pub fn add(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 #[named]
 #[track_caller]
 pub fn sub(a: &Tensor, b: &Tensor) -> Result<Tensor> {
-    let (shape_a, shape_b) = (a.shape().to_vec(), b.shape().to_vec());
+    let (shape_a, shape_b) = (PerDim::from(a.shape()), PerDim::from(b.shape()));
     Ok(Tensor::computed(binary(BinaryKind::Sub, a, b)?, &[a, b], move |grad| {
         Ok(vec![Some(sum_to(grad, &shape_a)?), Some(neg(&sum_to(grad, &shape_b)?)?)])
     }))

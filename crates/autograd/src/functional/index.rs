@@ -617,7 +617,7 @@ fn masked_places(op: &'static str, x: &Tensor, mask: &Tensor) -> Result<(Tensor,
         return Err(Error::DTypeMismatch { op, what: "the mask", expected, got });
     }
     let shape = broadcast(op, x.shape(), mask.shape())?;
-    let flat = mask.expand(&shape)?.reshape([shape.iter().product::<usize>()])?;
+    let flat = mask.expand(&shape[..])?.reshape([shape.iter().product::<usize>()])?;
     let places = nonzero(&flat)?;
     Ok((expand(x, &shape)?, places.reshape([places.numel()])?))
 }

@@ -1,7 +1,7 @@
 //! Several tensors as one, and one as several.
 
 use samebits_macros::named;
-use samebits_tensor_core::layout::broadcast;
+use samebits_tensor_core::layout::{PerDim, broadcast};
 use samebits_tensor_core::ops::PadMode;
 use samebits_tensor_core::{Error, Result};
 
@@ -217,7 +217,7 @@ pub fn tensor_split(x: &Tensor, ends: &[usize], dim: impl Dim) -> Result<Vec<Ten
 pub fn broadcast_tensors(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
     let shape = tensors
         .iter()
-        .try_fold(Vec::new(), |shape, x| broadcast("broadcast_tensors", &shape, x.shape()))?;
+        .try_fold(PerDim::new(), |shape, x| broadcast("broadcast_tensors", &shape, x.shape()))?;
     each(tensors, |x| expand(x, &shape))
 }
 

@@ -208,8 +208,8 @@ fn add_product(
         return Err(Error::DTypeMismatch { op, what: "the input", expected, got });
     }
     let (expected, got) = (product.shape(), broadcast(op, input.shape(), product.shape())?);
-    if got != expected {
-        let expected = expected.to_vec();
+    if got[..] != *expected {
+        let (expected, got) = (expected.to_vec(), got.to_vec());
         return Err(Error::ShapeMismatch { op, what: "the sum with the input", expected, got });
     }
     let product = scaled(&product, alpha)?;

@@ -1,10 +1,10 @@
-use samebits_tensor_core::layout::broadcast;
+use samebits_tensor_core::layout::PerDim;
 use samebits_tensor_core::ops::{
     Affine, Binary, BinaryKind, Cast, Compare, Gelu, GeluGrad, Unary, Where,
 };
 use samebits_tensor_core::registry::{Kernel, register};
 use samebits_tensor_core::scalar::{self, Exact, Scalar};
-use samebits_tensor_core::{DType, Element, Layout, Op, Result, Tensor, with_element};
+use samebits_tensor_core::{DType, Element, Layout, Result, Tensor, with_element};
 
 use super::{FLOATS, INTEGERS, WRAPS, filled, with_bits, with_float};
 use crate::elementwise::{self, Operand};
@@ -23,14 +23,9 @@ pub(super) fn register_all() {
         let x = op.x.contiguous()?;
         filled(x.shape(), |out| Ok(integer::unary(op.kind, x.as_slice()?, out)?))
     }));
-    register(Kernel::portable(
-        "vectorized",
-        FLOATS,
-        EACH,
-        |op: &Binary, ()| with_float!(op.a.dtype(), T => binary(op, elementwise::binary::<T>)),
-    ));
-    register(Kernel::portable("integers", INTEGERS, WRAPS, |op: &Binary, ()| {
-        binary(op, integer::binary)
+    register(Kernel::portable("vectorized", FLOATS, EACH, float_binary));
+    register(Kernel::portable("integers", INTEGERS, WRAPS, |op: &Binary, shape| {
+        binary(op, shape, integer::binary)
     }));
     register(Kernel::portable("vectorized", FLOATS, EACH, |op: &Affine, ()| {
         let x = op.x.contiguous()?;
@@ -60,12 +55,16 @@ pub(super) fn register_all() {
     }));
 }
 
+fn float_binary(op: &Binary, shape: &PerDim) -> Result<Tensor> {
+    with_float!(op.a.dtype(), T => binary(op, shape, elementwise::binary::<T>))
+}
+
 fn binary<T: Element>(
     op: &Binary,
+    shape: &[usize],
     f: impl Fn(BinaryKind, Operand<'_, T>, Operand<'_, T>, &mut [T]) -> crate::Result<()> + Sync + Send,
 ) -> Result<Tensor> {
-    let shape = broadcast(Binary::NAME, op.a.shape(), op.b.shape())?;
-    let (a, b) = (op.a.expand(&shape)?, op.b.expand(&shape)?);
+    let (a, b) = (op.a.expand(shape)?, op.b.expand(shape)?);
     // Trailing dimensions over which each operand is dense or constant make one run.
     let mut dims = shape.len();
     while dims > 0
@@ -89,7 +88,7 @@ fn binary<T: Element>(
     };
     let (starts_a, starts_b) = (starts(&a)?, starts(&b)?);
     let (dense_a, dense_b) = (is_dense(a.layout(), dims), is_dense(b.layout(), dims));
-    filled(&shape, |out| {
+    filled(shape, |out| {
         if run == 0 {
             return Ok(());
         }
@@ -137,11 +136,10 @@ fn storage<T: Element>(x: &Tensor) -> Result<&[T]> {
     x.storage_slice()
 }
 
-fn compare(op: &Compare, (): &()) -> Result<Tensor> {
-    let shape = broadcast(Compare::NAME, op.a.shape(), op.b.shape())?;
-    let a = comparable(&op.a)?.expand(&shape)?.contiguous()?;
-    let b = comparable(&op.b)?.expand(&shape)?.contiguous()?;
-    let mut out = Tensor::scratch(&shape, DType::Bool)?;
+fn compare(op: &Compare, shape: &PerDim) -> Result<Tensor> {
+    let a = comparable(&op.a)?.expand(shape)?.contiguous()?;
+    let b = comparable(&op.b)?.expand(shape)?.contiguous()?;
+    let mut out = Tensor::scratch(shape, DType::Bool)?;
     let bytes = out.as_mut_slice()?;
     match a.dtype() {
         DType::F32 => elementwise::compare::<f32>(op.kind, a.as_slice()?, b.as_slice()?, bytes),
@@ -162,13 +160,11 @@ pub(super) fn comparable(x: &Tensor) -> Result<Tensor> {
     }
 }
 
-fn select(op: &Where, (): &()) -> Result<Tensor> {
-    let shape = broadcast(Where::NAME, op.a.shape(), op.b.shape())?;
-    let shape = broadcast(Where::NAME, &shape, op.condition.shape())?;
-    let condition = op.condition.expand(&shape)?.contiguous()?;
-    let a = op.a.expand(&shape)?.contiguous()?;
-    let b = op.b.expand(&shape)?.contiguous()?;
-    let mut out = Tensor::scratch(&shape, a.dtype())?;
+fn select(op: &Where, shape: &PerDim) -> Result<Tensor> {
+    let condition = op.condition.expand(shape)?.contiguous()?;
+    let a = op.a.expand(shape)?.contiguous()?;
+    let b = op.b.expand(shape)?.contiguous()?;
+    let mut out = Tensor::scratch(shape, a.dtype())?;
     with_bits!(a.dtype(), T => {
         let condition = condition.as_slice()?;
         elementwise::select(condition, a.as_slice::<T>()?, b.as_slice()?, out.as_mut_slice()?)?;

@@ -1,9 +1,9 @@
-use samebits_tensor_core::layout::broadcast;
+use samebits_tensor_core::layout::PerDim;
 use samebits_tensor_core::ops::{
     Affine, Binary, BinaryKind, Cast, Compare, CompareKind, Gelu, GeluGrad, Unary, UnaryKind, Where,
 };
 use samebits_tensor_core::registry::{Kernel, register};
-use samebits_tensor_core::{DType, Op, Tensor, bf16, f16};
+use samebits_tensor_core::{DType, Tensor, bf16, f16};
 
 use super::memory::{Input, storage};
 use super::{
@@ -25,7 +25,7 @@ pub(super) fn register_all() {
     };
     register(each);
     register(Kernel {
-        applies: |op: &Binary, ()| pair(op.kind).is_some(),
+        applies: |op: &Binary, _| pair(op.kind).is_some(),
         ..portable("each", FLOATS, EACH, binary)
     });
     register(Kernel {
@@ -39,7 +39,7 @@ pub(super) fn register_all() {
         })
     });
     register(Kernel {
-        applies: |op: &Binary, ()| integer_pair(op.kind).is_some(),
+        applies: |op: &Binary, _| integer_pair(op.kind).is_some(),
         ..portable("integers", INTEGERS, WRAPS, integer_binary)
     });
     register(portable("each", FLOATS, EACH, |op: &Affine, ()| {
@@ -112,14 +112,13 @@ fn function(kind: UnaryKind) -> Option<kernels::Unary> {
     })
 }
 
-fn binary(op: &Binary, (): &()) -> Tensors<Tensor> {
+fn binary(op: &Binary, shape: &PerDim) -> Tensors<Tensor> {
     on(op, |gpu| {
-        let shape = broadcast(Binary::NAME, op.a.shape(), op.b.shape())?;
         let kind = pair(op.kind).expect("the kernel applies");
         with_float!(op.a.dtype(), T => {
-            let out = Pair::<T>::new(&gpu, &op.a, &op.b, &shape)?
+            let out = Pair::<T>::new(&gpu, &op.a, &op.b, shape)?
                 .run(|a, b, pairing| kernels::binary(gpu.device, kind, a, b, pairing))?;
-            gpu.tensor(out, &shape)
+            gpu.tensor(out, shape)
         })
     })
 }
@@ -151,17 +150,16 @@ fn integer_function(kind: UnaryKind) -> Option<integer::Unary> {
     })
 }
 
-fn integer_binary(op: &Binary, (): &()) -> Tensors<Tensor> {
+fn integer_binary(op: &Binary, shape: &PerDim) -> Tensors<Tensor> {
     on(op, |gpu| {
-        let shape = broadcast(Binary::NAME, op.a.shape(), op.b.shape())?;
         let kind = integer_pair(op.kind).expect("the kernel applies");
         // What no element of the result needs is not refused.
         if kind.is_partial() && !shape.contains(&0) {
             integer::check(gpu.device, kind, &*gpu.input(&op.b)?)?;
         }
-        let out = Pair::<i64>::new(&gpu, &op.a, &op.b, &shape)?
+        let out = Pair::<i64>::new(&gpu, &op.a, &op.b, shape)?
             .run(|a, b, pairing| integer::binary(gpu.device, kind, a, b, pairing))?;
-        gpu.tensor(out, &shape)
+        gpu.tensor(out, shape)
     })
 }
 
@@ -180,9 +178,8 @@ fn integer_pair(kind: BinaryKind) -> Option<integer::Binary> {
     })
 }
 
-fn compare(op: &Compare, (): &()) -> Tensors<Tensor> {
+fn compare(op: &Compare, shape: &PerDim) -> Tensors<Tensor> {
     on(op, |gpu| {
-        let shape = broadcast(Compare::NAME, op.a.shape(), op.b.shape())?;
         let kind = match op.kind {
             CompareKind::Eq => kernels::Compare::Eq,
             CompareKind::Ne => kernels::Compare::Ne,
@@ -193,23 +190,21 @@ fn compare(op: &Compare, (): &()) -> Tensors<Tensor> {
         };
         let (a, b) = (comparable(&gpu, &op.a)?, comparable(&gpu, &op.b)?);
         with_comparable!(a.dtype(), T => {
-            let out = Pair::<T>::new(&gpu, &a, &b, &shape)?
+            let out = Pair::<T>::new(&gpu, &a, &b, shape)?
                 .run(|a, b, pairing| kernels::compare(gpu.device, kind, a, b, pairing))?;
-            gpu.typed(out, &shape, DType::Bool)
+            gpu.typed(out, shape, DType::Bool)
         })
     })
 }
 
-fn select(op: &Where, (): &()) -> Tensors<Tensor> {
+fn select(op: &Where, shape: &PerDim) -> Tensors<Tensor> {
     on(op, |gpu| {
-        let shape = broadcast(Where::NAME, op.a.shape(), op.b.shape())?;
-        let shape = broadcast(Where::NAME, &shape, op.condition.shape())?;
-        let condition = gpu.input::<u8>(&op.condition.expand(&shape)?)?;
+        let condition = gpu.input::<u8>(&op.condition.expand(shape)?)?;
         with_word!(op.a.dtype(), T => {
-            let a = gpu.input::<T>(&op.a.expand(&shape)?)?;
-            let b = gpu.input::<T>(&op.b.expand(&shape)?)?;
+            let a = gpu.input::<T>(&op.a.expand(shape)?)?;
+            let b = gpu.input::<T>(&op.b.expand(shape)?)?;
             let out = kernels::select(gpu.device, &condition, &a, &b)?;
-            gpu.typed(out, &shape, op.a.dtype())
+            gpu.typed(out, shape, op.a.dtype())
         })
     })
 }

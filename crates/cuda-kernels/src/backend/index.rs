@@ -1,4 +1,4 @@
-use samebits_tensor_core::layout::outer_dim_inner;
+use samebits_tensor_core::layout::{PerDim, outer_dim_inner};
 use samebits_tensor_core::ops::{
     Gather, Index, IndexAdd, IndexCopy, IndexPut, IndexPutAdd, IndexSelect, Nonzero, Scatter,
     indexed_shape,
@@ -210,7 +210,7 @@ fn joined(
     op: &'static str,
     x: &Tensor,
     indices: &[Tensor],
-) -> Result<(Rows, Buffer<i64>, Vec<usize>), Failure> {
+) -> Result<(Rows, Buffer<i64>, PerDim), Failure> {
     let (sizes, rest) = x.shape().split_at(indices.len());
     let shape = indexed_shape(op, x, indices)?;
     let index_shape = &shape[..shape.len() - rest.len()];

@@ -1,7 +1,7 @@
 //! Operations that compute each element on its own.
 
 use super::{expect_dtype, expect_float, expect_number, expect_shape};
-use crate::layout::broadcast;
+use crate::layout::{PerDim, broadcast};
 use crate::{DType, Op, Pass, Result, Tensor};
 
 /// A function of one element. Of i64 there are `Neg`, `Abs`, `Relu` and `Square`, which wrap around.
@@ -105,13 +105,14 @@ pub enum BinaryKind {
 
 impl Op for Binary {
     const NAME: &'static str = "binary";
-    type Plan = ();
+    /// The shape of the result.
+    type Plan = PerDim;
     type Output = Tensor;
 
     crate::inputs![a, b];
     crate::parameters![kind];
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<PerDim> {
         match self.kind {
             BinaryKind::FloorDivide | BinaryKind::Remainder => {
                 expect_dtype(Self::NAME, "the first operand", &self.a, DType::I64)?;
@@ -123,7 +124,7 @@ impl Op for Binary {
             _ => expect_number(Self::NAME, "the first operand", &self.a)?,
         }
         expect_dtype(Self::NAME, "the second operand", &self.b, self.a.dtype())?;
-        broadcast(Self::NAME, self.a.shape(), self.b.shape()).map(|_| ())
+        broadcast(Self::NAME, self.a.shape(), self.b.shape())
     }
 }
 
@@ -250,15 +251,16 @@ pub enum CompareKind {
 
 impl Op for Compare {
     const NAME: &'static str = "compare";
-    type Plan = ();
+    /// The shape of the result.
+    type Plan = PerDim;
     type Output = Tensor;
 
     crate::inputs![a, b];
     crate::parameters![kind];
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<PerDim> {
         expect_dtype(Self::NAME, "the second operand", &self.b, self.a.dtype())?;
-        broadcast(Self::NAME, self.a.shape(), self.b.shape()).map(|_| ())
+        broadcast(Self::NAME, self.a.shape(), self.b.shape())
     }
 }
 
@@ -275,16 +277,17 @@ pub struct Where {
 
 impl Op for Where {
     const NAME: &'static str = "where";
-    type Plan = ();
+    /// The shape of the result.
+    type Plan = PerDim;
     type Output = Tensor;
 
     crate::inputs![a, b, condition];
 
-    fn plan(&self) -> Result<()> {
+    fn plan(&self) -> Result<PerDim> {
         expect_dtype(Self::NAME, "the condition", &self.condition, DType::Bool)?;
         expect_dtype(Self::NAME, "the second choice", &self.b, self.a.dtype())?;
         let shape = broadcast(Self::NAME, self.a.shape(), self.b.shape())?;
-        broadcast(Self::NAME, &shape, self.condition.shape()).map(|_| ())
+        broadcast(Self::NAME, &shape, self.condition.shape())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Reading, assigning and adding at places that an index says.
 
 use super::{expect_dtype, expect_number, expect_shape};
-use crate::layout::{broadcast, numel};
+use crate::layout::{PerDim, broadcast, numel};
 use crate::{DType, Error, Op, Result, Tensor};
 
 /// The slices of `x` along `dim` that `index` names.
@@ -248,19 +248,19 @@ impl Op for Nonzero {
 ///
 /// There is no index or more than dimensions, one is not i64, or they cannot be broadcast
 /// together.
-pub fn indexed_shape(op: &'static str, x: &Tensor, indices: &[Tensor]) -> Result<Vec<usize>> {
+pub fn indexed_shape(op: &'static str, x: &Tensor, indices: &[Tensor]) -> Result<PerDim> {
     if indices.is_empty() || indices.len() > x.rank() {
         return Err(Error::invalid(
             op,
             format!("{} index tensors for a tensor of shape {:?}", indices.len(), x.shape()),
         ));
     }
-    let mut shape = Vec::new();
+    let mut shape = PerDim::new();
     for index in indices {
         expect_dtype(op, "every index", index, DType::I64)?;
         shape = broadcast(op, &shape, index.shape())?;
     }
-    shape.extend(&x.shape()[indices.len()..]);
+    shape.extend_from_slice(&x.shape()[indices.len()..]);
     numel(op, &shape)?;
     Ok(shape)
 }

@@ -1,7 +1,7 @@
 //! The matrix product.
 
 use super::{expect_dtype, expect_float};
-use crate::layout::{broadcast, numel};
+use crate::layout::{PerDim, broadcast, numel};
 use crate::{Error, Op, Result, Tensor};
 
 /// The matrix product of the last two dimensions; earlier ones are a batch and broadcast.
@@ -19,9 +19,9 @@ impl Matmul {
     /// # Errors
     ///
     /// [`Error::Broadcast`] if those of the operands do not go together.
-    pub fn batch(&self) -> Result<Vec<usize>> {
-        let batch = |x: &Tensor| x.shape()[..x.rank() - 2].to_vec();
-        broadcast(Self::NAME, &batch(&self.a), &batch(&self.b))
+    pub fn batch(&self) -> Result<PerDim> {
+        let (a, b) = (self.a.shape(), self.b.shape());
+        broadcast(Self::NAME, &a[..a.len() - 2], &b[..b.len() - 2])
     }
 }
 
@@ -42,7 +42,8 @@ impl Op for Matmul {
                 format!("cannot multiply matrices of shapes {a:?} and {b:?}"),
             ));
         }
-        let shape = [self.batch()?, vec![a[a.len() - 2], b[b.len() - 1]]].concat();
+        let mut shape = self.batch()?;
+        shape.extend([a[a.len() - 2], b[b.len() - 1]]);
         numel(Self::NAME, &shape).map(|_| ())
     }
 }

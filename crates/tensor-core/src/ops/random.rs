@@ -29,10 +29,7 @@ impl Op for Uniform {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        Vec::new()
-    }
-
+    crate::inputs![];
     crate::parameters![low, high];
 
     fn generator(&self) -> Option<&Generator> {
@@ -82,10 +79,7 @@ impl Op for Normal {
     type Plan = ();
     type Output = Tensor;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        Vec::new()
-    }
-
+    crate::inputs![];
     crate::parameters![mean, std];
 
     fn generator(&self) -> Option<&Generator> {

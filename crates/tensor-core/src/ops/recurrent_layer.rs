@@ -2,6 +2,7 @@
 
 use super::{expect_dtype, expect_float, expect_shape};
 use crate::layout::numel;
+use crate::registry::Inputs;
 use crate::{Error, Op, Pass, Result, Tensor};
 
 /// What a step of a recurrent network computes.
@@ -168,19 +169,19 @@ pub struct RecurrentLayerGrad {
     pub kept: Vec<Tensor>,
 }
 
+impl Inputs for RecurrentLayer {
+    fn each<'a>(&'a self, visit: &mut dyn FnMut(&'a Tensor)) {
+        self.each_input(visit);
+    }
+}
+
 impl Op for RecurrentLayerGrad {
     const NAME: &'static str = RecurrentLayer::NAME;
     const PASS: Pass = Pass::Backward;
     type Plan = ();
     type Output = Vec<Tensor>;
 
-    fn inputs(&self) -> Vec<&Tensor> {
-        let mut inputs = self.layer.inputs();
-        inputs.extend([&self.grad, &self.result]);
-        inputs.extend(&self.kept);
-        inputs
-    }
-
+    crate::inputs![layer, grad, result, kept];
     crate::parameters![layer.cell, layer.reverse, layer.batch_sizes];
 
     fn plan(&self) -> Result<()> {
