@@ -21,13 +21,16 @@ macro_rules! kernels {
         }
 
         impl<'a $($(, $t: $bound)+)?> $crate::launch::Launch for $kernel<'a $($(, $t)+)?> {
-            const FAMILY: Family = FAMILY;
-            const LEVEL: $crate::launch::Determinism = $crate::launch::Determinism::$level;
-            const ENTRIES: &'static [(&'static [&'static str], &'static str)] =
-                &[$((&[$(stringify!($tag)),*], $entry)),+];
-
-            const TYPES: &'static [$crate::launch::ElementType] =
-                &[$($($crate::launch::ElementType::of::<$t>()),+)?];
+            fn kernel(&self) -> &'static $crate::launch::Kernel {
+                const {
+                    &$crate::launch::Kernel {
+                        family: FAMILY,
+                        level: $crate::launch::Determinism::$level,
+                        entries: &[$((&[$(stringify!($tag)),*], $entry)),+],
+                        types: &[$($($crate::launch::ElementType::of::<$t>()),+)?],
+                    }
+                }
+            }
 
             fn give<'b>(&'b self, to: &mut $crate::launch::Arguments<'b>) {
                 $(to.$mode(&self.$parameter);)+
@@ -173,29 +176,33 @@ impl Kernels {
     }
 }
 
-/// A kernel and its arguments.
-pub(crate) trait Launch: Sized {
+/// What is known of a kernel before it is called.
+#[derive(Debug)]
+pub(crate) struct Kernel {
     /// Where it is.
-    const FAMILY: Family;
+    pub(crate) family: Family,
     /// What its source says of it.
-    const LEVEL: Determinism;
+    pub(crate) level: Determinism,
     /// Its entry points, and the element types that each is for.
-    const ENTRIES: &'static [(&'static [&'static str], &'static str)];
-
+    pub(crate) entries: &'static [(&'static [&'static str], &'static str)],
     /// The element types of the arguments.
-    const TYPES: &'static [ElementType];
+    pub(crate) types: &'static [ElementType],
+}
+
+/// A kernel and its arguments. What launches it is compiled once for all of them.
+pub(crate) trait Launch {
+    /// The kernel.
+    fn kernel(&self) -> &'static Kernel;
 
     /// Adds the arguments in the order of the kernel's parameters.
     fn give<'a>(&'a self, to: &mut Arguments<'a>);
 
     /// Launches a thread for each of `n` elements, in blocks of the device's size.
-    fn threads(self, device: &Device, op: &'static str, n: usize) -> Result<()> {
-        let block = device.block();
-        let Ok(blocks) = u32::try_from(n.div_ceil(block as usize)) else {
-            let message = format!("{n} elements are more than one launch can cover");
-            return Err(CudaError::invalid(op, message));
-        };
-        self.grid(device, op, (blocks, 1, 1), (block, 1, 1))
+    fn threads(self, device: &Device, op: &'static str, n: usize) -> Result<()>
+    where
+        Self: Sized,
+    {
+        threads(&self, device, op, n)
     }
 
     /// Launches a grid of this shape; a grid with no block does nothing.
@@ -205,27 +212,50 @@ pub(crate) trait Launch: Sized {
         op: &'static str,
         grid: (u32, u32, u32),
         block: (u32, u32, u32),
-    ) -> Result<()> {
-        let entry = entry(op, Self::LEVEL, Self::ENTRIES, Self::TYPES)?;
-        if grid.0 == 0 || grid.1 == 0 || grid.2 == 0 {
-            return Ok(());
-        }
-        let failed = |error| CudaError::Launch { op, kernel: entry, message: message(error) };
-        let stream = device.stream();
-        let function = device.kernels().get(stream, Self::FAMILY, entry).map_err(failed)?;
-        let args = stream.launch_builder(&function);
-        let mut arguments = Arguments { args, stream, buffers: Vec::new() };
-        self.give(&mut arguments);
-        tracing::trace!(op, kernel = entry, "launch");
-        let config = LaunchConfig { grid_dim: grid, block_dim: block, shared_mem_bytes: 0 };
-        let Arguments { mut args, buffers, .. } = arguments;
-        ordered(op, stream, &buffers, || {
-            // SAFETY: the arguments are the fields of a type in `kernels`, which are the kernel's
-            // parameters; the typed functions of this crate check the buffers' lengths against the
-            // shape before they come here; `read` buffers are `const` in every kernel.
-            unsafe { args.launch(config) }.map(|_| ()).map_err(failed)
-        })
+    ) -> Result<()>
+    where
+        Self: Sized,
+    {
+        launch(&self, device, op, grid, block)
     }
+}
+
+fn threads(kernel: &dyn Launch, device: &Device, op: &'static str, n: usize) -> Result<()> {
+    let block = device.block();
+    let Ok(blocks) = u32::try_from(n.div_ceil(block as usize)) else {
+        let message = format!("{n} elements are more than one launch can cover");
+        return Err(CudaError::invalid(op, message));
+    };
+    launch(kernel, device, op, (blocks, 1, 1), (block, 1, 1))
+}
+
+fn launch(
+    kernel: &dyn Launch,
+    device: &Device,
+    op: &'static str,
+    grid: (u32, u32, u32),
+    block: (u32, u32, u32),
+) -> Result<()> {
+    let Kernel { family, level, entries, types } = *kernel.kernel();
+    let entry = entry(op, level, entries, types)?;
+    if grid.0 == 0 || grid.1 == 0 || grid.2 == 0 {
+        return Ok(());
+    }
+    let failed = |error| CudaError::Launch { op, kernel: entry, message: message(error) };
+    let stream = device.stream();
+    let function = device.kernels().get(stream, family, entry).map_err(failed)?;
+    let args = stream.launch_builder(&function);
+    let mut arguments = Arguments { args, stream, buffers: Vec::new() };
+    kernel.give(&mut arguments);
+    tracing::trace!(op, kernel = entry, "launch");
+    let config = LaunchConfig { grid_dim: grid, block_dim: block, shared_mem_bytes: 0 };
+    let Arguments { mut args, buffers, .. } = arguments;
+    ordered(op, stream, &buffers, || {
+        // SAFETY: the arguments are the fields of a type in `kernels`, which are the kernel's
+        // parameters; the typed functions of this crate check the buffers' lengths against the
+        // shape before they come here; `read` buffers are `const` in every kernel.
+        unsafe { args.launch(config) }.map(|_| ()).map_err(failed)
+    })
 }
 
 /// An element type, by the words for it in the names of entry points.

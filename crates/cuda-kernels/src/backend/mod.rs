@@ -277,16 +277,25 @@ impl Gpu<'_> {
 
 /// Runs `body` on the operation's device.
 fn on<O: Op, R>(op: &O, body: impl FnOnce(Gpu<'_>) -> Result<R, Failure>) -> Tensors<R> {
-    let device = op.device();
-    let samebits_tensor_core::Device::Cuda(ordinal) = device else {
-        return Err(Error::NoBackend { device });
-    };
-    let home = HOMES.read().get(&ordinal).cloned().ok_or(Error::NoBackend { device })?;
+    let home = home(op.device())?;
     let run = || body(Gpu { device: home.device()?, home: &home });
-    run().map_err(|failure| match failure {
+    run().map_err(|failure| failed(O::NAME, &home, failure))
+}
+
+fn home(device: samebits_tensor_core::Device) -> Tensors<Arc<Home>> {
+    let homes = HOMES.read();
+    let home = match device {
+        samebits_tensor_core::Device::Cuda(ordinal) => homes.get(&ordinal).cloned(),
+        _ => None,
+    };
+    home.ok_or(Error::NoBackend { device })
+}
+
+fn failed(op: &'static str, home: &Home, failure: Failure) -> Error {
+    match failure {
         Failure::Tensor(error) => error,
-        Failure::Cuda(error) => home.error(O::NAME, error),
-    })
+        Failure::Cuda(error) => home.error(op, error),
+    }
 }
 
 /// A type of kernels' elements that is a tensor's.
