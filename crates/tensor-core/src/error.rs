@@ -113,8 +113,8 @@ pub enum Error {
     },
     /// No backend is registered for the device.
     #[error(
-        "no backend for {device}: `samebits_cuda_kernels::install()` makes the devices of this \
-         machine usable, or says what is missing"
+        "{device} cannot be used: `samebits::environment()` lists the devices of this machine, or \
+         says what is missing for them"
     )]
     NoBackend {
         /// The device.

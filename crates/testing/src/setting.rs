@@ -28,7 +28,7 @@ impl Setting {
     /// What is worth comparing on this machine: [`host`](Self::host), and every other device, also
     /// under contention.
     pub fn all() -> Vec<Setting> {
-        let plain = devices().skip(1).map(Setting::of);
+        let plain = samebits::devices().into_iter().skip(1).map(Setting::of);
         let others = plain.flat_map(|plain| [plain, Setting { contention: true, ..plain }]);
         Setting::host().into_iter().chain(others).collect()
     }
@@ -48,7 +48,7 @@ impl Setting {
 
     /// For each device all threads; for the CPU besides one thread at the lowest instruction set.
     pub fn few() -> Vec<Setting> {
-        let mut few: Vec<_> = devices().map(Setting::of).collect();
+        let mut few: Vec<_> = samebits::devices().into_iter().map(Setting::of).collect();
         let lowest = Setting { threads: Some(1), simd: Level::Portable, ..few[0] };
         few.push(lowest);
         few
@@ -95,13 +95,6 @@ impl Serialize for Setting {
         fields.serialize_field("contention", &self.contention)?;
         fields.end()
     }
-}
-
-/// The CPU first.
-fn devices() -> impl Iterator<Item = Device> {
-    samebits::install();
-    let others = samebits::devices().into_iter().filter(|device| device.kind() != DeviceKind::Cpu);
-    std::iter::once(Device::Cpu).chain(others)
 }
 
 /// The instruction set that the process was started with, whatever setting it is in.
