@@ -19,6 +19,9 @@ use std::process::ExitCode;
 use std::sync::OnceLock;
 
 use clap::{Parser, Subcommand};
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// Same seed, same bits: reproducible tensor computation.
 #[derive(Debug, Parser)]
@@ -45,10 +48,8 @@ enum Command {
 
 /// Runs the program.
 pub fn main() -> ExitCode {
-    tracing_subscriber::fmt()
-        .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
-        .with_writer(std::io::stderr)
-        .init();
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    tracing_subscriber::registry().with(lines).with(logged()).init();
     let cli = Cli::parse();
     // Begins the ledger that the environment may ask for.
     samebits::install();
@@ -69,6 +70,16 @@ pub fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// What `RUST_LOG` asks for, such as `info` or `samebits_data=debug,warn`; without it, errors.
+fn logged() -> Targets {
+    let asked = std::env::var("RUST_LOG").unwrap_or_default();
+    let given = if asked.is_empty() { "error" } else { &asked };
+    given.parse().unwrap_or_else(|error| {
+        eprintln!("warning: RUST_LOG is {asked:?}: {error}");
+        Targets::new().with_default(LevelFilter::ERROR)
+    })
 }
 
 /// The bytes of a checkpoint of a run that has not begun.
