@@ -296,28 +296,3 @@ extern "C" __global__ void conv_depthwise_weight_partial_f32(float* partials, co
         partials[(block * channels + channel) * volume + tap] = acc;
     }
 }
-
-// Sums of the gradient of each output channel over batch and positions.
-template <typename T>
-__device__ __forceinline__ void sb_conv_bias_grad(T* out, const T* grad, u64 batch, u64 channels,
-                                                  u64 positions) {
-    u64 channel = sb_thread() / 32;
-    if (channel >= channels) return;
-    double sum = sb_tree(batch * positions, [=](u64 t) {
-        u64 image = t / positions;
-        return (double)grad[(image * channels + channel) * positions + (t - image * positions)];
-    });
-    if ((threadIdx.x & 31u) == 0) out[channel] = sb_clean((T)sum);
-}
-
-// level: Portable - the tree of the contract, one warp per channel
-extern "C" __global__ void conv_bias_grad_f32(float* out, const float* grad, u64 batch,
-                                              u64 channels, u64 positions) {
-    sb_conv_bias_grad<float>(out, grad, batch, channels, positions);
-}
-
-// level: Portable - the tree of the contract, one warp per channel
-extern "C" __global__ void conv_bias_grad_f64(double* out, const double* grad, u64 batch,
-                                              u64 channels, u64 positions) {
-    sb_conv_bias_grad<double>(out, grad, batch, channels, positions);
-}

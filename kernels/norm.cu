@@ -10,36 +10,82 @@ __device__ __forceinline__ u64 sb_term(const SbBatch& p, u64 channel, u64 t) {
     return (sample * p.channels + channel) * p.spatial + (t - sample * p.spatial);
 }
 
-// Mean, biased variance and 1 / sqrt(variance + eps) of each channel.
-template <typename T>
-__device__ __forceinline__ void sb_batch_statistics(T* mean, T* variance, T* rstd, const T* in,
-                                                    SbBatch p, double eps) {
-    u64 channel = sb_thread() / 32;
-    if (channel >= p.channels) return;
-    u64 terms = p.n * p.spatial;
-    double count = (double)terms;
-    double m = sb_tree(terms, [=](u64 t) { return (double)in[sb_term(p, channel, t)]; }) / count;
-    double v = sb_tree(terms, [=](u64 t) {
-        double deviation = (double)in[sb_term(p, channel, t)] - m;
-        return deviation * deviation;
-    }) / count;
-    if ((threadIdx.x & 31u) != 0) return;
-    mean[channel] = sb_clean((T)m);
-    variance[channel] = sb_clean((T)v);
-    rstd[channel] = sb_clean((T)(1.0 / __dsqrt_rn(v + eps)));
+// What a warp does of [channels, blocks]: the block of the tree of a channel.
+struct SbChannelBlock {
+    u64 channel;
+    u64 first;
+    u64 terms;
+};
+
+__device__ __forceinline__ SbChannelBlock sb_channel_block(const SbBatch& p, u64 blocks) {
+    u64 warp = sb_thread() / 32;
+    return {warp / blocks, warp % blocks * SB_TREE_BLOCK, p.n * p.spatial};
 }
 
-// level: Portable - one warp owns one channel
-extern "C" __global__ void batch_statistics_f32(float* mean, float* variance, float* rstd,
-                                                const float* in, SbBatch p, double eps) {
-    sb_batch_statistics<float>(mean, variance, rstd, in, p, eps);
+// The tree over the blocks of a channel, by one warp. Every lane gets the result.
+__device__ __forceinline__ double sb_channel_sum(const double* partials, u64 row, u64 blocks) {
+    return sb_tree(blocks, [=](u64 i) { return partials[row * blocks + i]; });
 }
 
-// level: Portable - one warp owns one channel
-extern "C" __global__ void batch_statistics_f64(double* mean, double* variance, double* rstd,
-                                                const double* in, SbBatch p, double eps) {
-    sb_batch_statistics<double>(mean, variance, rstd, in, p, eps);
+#define SB_CHANNEL_SUMS(NAME, T)                                                        \
+    extern "C" __global__ void NAME(double* out, const T* in, SbBatch p, u64 blocks) {  \
+        SbChannelBlock b = sb_channel_block(p, blocks);                                 \
+        if (b.channel >= p.channels) return;                                            \
+        double partial = sb_tree_block(b.first, b.terms, [=](u64 t) {                   \
+            return (double)in[sb_term(p, b.channel, t)];                                \
+        });                                                                             \
+        if ((threadIdx.x & 31u) == 0) out[sb_thread() / 32] = partial;                  \
+    }
+
+// level: Portable - the tree of the contract, one warp per block
+SB_CHANNEL_SUMS(channel_sums_f32, float)
+SB_CHANNEL_SUMS(channel_sums_f64, double)
+
+// The sums of the blocks of each row, divided in f64.
+// level: Portable - the tree of the contract, one warp per row
+extern "C" __global__ void channel_means(double* out, const double* partials, u64 rows, u64 blocks,
+                                         double count) {
+    u64 row = sb_thread() / 32;
+    if (row >= rows) return;
+    double sum = sb_channel_sum(partials, row, blocks);
+    if ((threadIdx.x & 31u) == 0) out[row] = sum / count;
 }
+
+#define SB_CHANNEL_SQUARES(NAME, T)                                                     \
+    extern "C" __global__ void NAME(double* out, const T* in, const double* mean,       \
+                                    SbBatch p, u64 blocks) {                            \
+        SbChannelBlock b = sb_channel_block(p, blocks);                                 \
+        if (b.channel >= p.channels) return;                                            \
+        double m = mean[b.channel];                                                     \
+        double partial = sb_tree_block(b.first, b.terms, [=](u64 t) {                   \
+            double deviation = (double)in[sb_term(p, b.channel, t)] - m;                \
+            return deviation * deviation;                                               \
+        });                                                                             \
+        if ((threadIdx.x & 31u) == 0) out[sb_thread() / 32] = partial;                  \
+    }
+
+// level: Portable - the tree of the contract, one warp per block
+SB_CHANNEL_SQUARES(channel_squares_f32, float)
+SB_CHANNEL_SQUARES(channel_squares_f64, double)
+
+// Mean, biased variance and 1 / sqrt(variance + eps) of each channel, from the unrounded mean and
+// the blocks of the squares.
+#define SB_BATCH_STATISTICS(NAME, T)                                                    \
+    extern "C" __global__ void NAME(T* mean, T* variance, T* rstd, const double* means, \
+                                    const double* squares, SbBatch p, u64 blocks,       \
+                                    double eps) {                                       \
+        u64 channel = sb_thread() / 32;                                                 \
+        if (channel >= p.channels) return;                                              \
+        double v = sb_channel_sum(squares, channel, blocks) / (double)(p.n * p.spatial); \
+        if ((threadIdx.x & 31u) != 0) return;                                           \
+        mean[channel] = sb_clean((T)means[channel]);                                    \
+        variance[channel] = sb_clean((T)v);                                             \
+        rstd[channel] = sb_clean((T)(1.0 / __dsqrt_rn(v + eps)));                       \
+    }
+
+// level: Portable - the tree of the contract, one warp per channel
+SB_BATCH_STATISTICS(batch_statistics_f32, float)
+SB_BATCH_STATISTICS(batch_statistics_f64, double)
 
 template <typename T>
 __device__ __forceinline__ void sb_rstd(T* out, const T* variance, u64 n, double eps) {
@@ -82,42 +128,50 @@ extern "C" __global__ void batch_normalize_f64(double* out, const double* in, co
     sb_batch_normalize<double>(out, in, mean, rstd, weight, bias, p);
 }
 
-// Sums of g and of g * h per channel, with h = (x - mean) * rstd and the product in f64;
-// `sums` is [channels, 2], unrounded.
-template <typename T>
-__device__ __forceinline__ void sb_batch_norm_sums(double* sums, T* weight_grad, T* bias_grad,
-                                                   const T* grad, const T* in, const T* mean,
-                                                   const T* rstd, SbBatch p) {
-    u64 channel = sb_thread() / 32;
-    if (channel >= p.channels) return;
-    u64 terms = p.n * p.spatial;
-    T m = mean[channel];
-    T r = rstd[channel];
-    double sum = sb_tree(terms, [=](u64 t) { return (double)grad[sb_term(p, channel, t)]; });
-    double dot = sb_tree(terms, [=](u64 t) {
-        u64 i = sb_term(p, channel, t);
-        return (double)grad[i] * (double)((in[i] - m) * r);
-    });
-    if ((threadIdx.x & 31u) != 0) return;
-    sums[2 * channel] = sum;
-    sums[2 * channel + 1] = dot;
-    weight_grad[channel] = sb_clean((T)dot);
-    bias_grad[channel] = sb_clean((T)sum);
-}
+// Sums of g and of g * h per block of a channel, with h = (x - mean) * rstd and the product in
+// f64; `partials` is [channels, 2, blocks].
+#define SB_BATCH_NORM_BLOCKS(NAME, T)                                                   \
+    extern "C" __global__ void NAME(double* partials, const T* grad, const T* in,       \
+                                    const T* mean, const T* rstd, SbBatch p, u64 blocks) { \
+        SbChannelBlock b = sb_channel_block(p, blocks);                                 \
+        if (b.channel >= p.channels) return;                                            \
+        T m = mean[b.channel];                                                          \
+        T r = rstd[b.channel];                                                          \
+        double sum = sb_tree_block(b.first, b.terms, [=](u64 t) {                       \
+            return (double)grad[sb_term(p, b.channel, t)];                              \
+        });                                                                             \
+        double dot = sb_tree_block(b.first, b.terms, [=](u64 t) {                       \
+            u64 i = sb_term(p, b.channel, t);                                           \
+            return (double)grad[i] * (double)((in[i] - m) * r);                         \
+        });                                                                             \
+        if ((threadIdx.x & 31u) != 0) return;                                           \
+        u64 at = 2 * b.channel * blocks + b.first / SB_TREE_BLOCK;                      \
+        partials[at] = sum;                                                             \
+        partials[at + blocks] = dot;                                                    \
+    }
 
-// level: Portable - one warp owns one channel
-extern "C" __global__ void batch_norm_sums_f32(double* sums, float* weight_grad, float* bias_grad,
-                                               const float* grad, const float* in,
-                                               const float* mean, const float* rstd, SbBatch p) {
-    sb_batch_norm_sums<float>(sums, weight_grad, bias_grad, grad, in, mean, rstd, p);
-}
+// level: Portable - the tree of the contract, one warp per block
+SB_BATCH_NORM_BLOCKS(batch_norm_blocks_f32, float)
+SB_BATCH_NORM_BLOCKS(batch_norm_blocks_f64, double)
 
-// level: Portable - one warp owns one channel
-extern "C" __global__ void batch_norm_sums_f64(double* sums, double* weight_grad, double* bias_grad,
-                                               const double* grad, const double* in,
-                                               const double* mean, const double* rstd, SbBatch p) {
-    sb_batch_norm_sums<double>(sums, weight_grad, bias_grad, grad, in, mean, rstd, p);
-}
+// Both sums of each channel: `sums` is [channels, 2], unrounded.
+#define SB_BATCH_NORM_SUMS(NAME, T)                                                     \
+    extern "C" __global__ void NAME(double* sums, T* weight_grad, T* bias_grad,         \
+                                    const double* partials, u64 channels, u64 blocks) { \
+        u64 channel = sb_thread() / 32;                                                 \
+        if (channel >= channels) return;                                                \
+        double sum = sb_channel_sum(partials, 2 * channel, blocks);                     \
+        double dot = sb_channel_sum(partials, 2 * channel + 1, blocks);                 \
+        if ((threadIdx.x & 31u) != 0) return;                                           \
+        sums[2 * channel] = sum;                                                        \
+        sums[2 * channel + 1] = dot;                                                    \
+        weight_grad[channel] = sb_clean((T)dot);                                        \
+        bias_grad[channel] = sb_clean((T)sum);                                          \
+    }
+
+// level: Portable - the tree of the contract, one warp per channel
+SB_BATCH_NORM_SUMS(batch_norm_sums_f32, float)
+SB_BATCH_NORM_SUMS(batch_norm_sums_f64, double)
 
 // fma(-h, mean of gh, g - mean of g) * scale.
 template <typename T>
@@ -234,34 +288,40 @@ extern "C" __global__ void layer_norm_input_grad_f64(double* out, const double* 
     sb_layer_norm_input_grad<double>(out, grad, in, weight, mean, rstd, rows, width);
 }
 
-template <typename T>
-__device__ __forceinline__ void sb_layer_norm_weight_grad(T* weight_grad, T* bias_grad,
-                                                          const T* grad, const T* in, const T* mean,
-                                                          const T* rstd, u64 rows, u64 width) {
-    u64 column = sb_thread() / 32;
-    if (column >= width) return;
-    double dot = sb_tree(rows, [=](u64 row) {
-        u64 i = row * width + column;
-        return (double)grad[i] * (double)((in[i] - mean[row]) * rstd[row]);
-    });
-    double sum = sb_tree(rows, [=](u64 row) { return (double)grad[row * width + column]; });
-    if ((threadIdx.x & 31u) != 0) return;
-    weight_grad[column] = sb_clean((T)dot);
-    bias_grad[column] = sb_clean((T)sum);
-}
+// Sums of g * h and of g down blocks of rows; `partials` is [2, blocks, width].
+#define SB_LAYER_NORM_COLUMNS(NAME, T)                                                  \
+    extern "C" __global__ void NAME(double* partials, const T* grad, const T* in,       \
+                                    const T* mean, const T* rstd, u64 rows, u64 width,  \
+                                    u64 blocks) {                                       \
+        __shared__ SbColumns<2> shared;                                                 \
+        u64 per_block = (width + SB_COLUMNS - 1) / SB_COLUMNS;                          \
+        u64 block = blockIdx.x / per_block;                                             \
+        u64 column = blockIdx.x % per_block * SB_COLUMNS + threadIdx.x;                 \
+        bool inside = column < width;                                                   \
+        SbTerms<2> sums =                                                               \
+            sb_column_block<2>(shared, block * SB_TREE_BLOCK, rows, inside, [=](u64 row) { \
+                double g = (double)grad[row * width + column];                          \
+                T h = (in[row * width + column] - mean[row]) * rstd[row];               \
+                return SbTerms<2>{{g * (double)h, g}};                                  \
+            });                                                                         \
+        if (threadIdx.y != 0 || !inside) return;                                        \
+        partials[block * width + column] = sums.of[0];                                  \
+        partials[(blocks + block) * width + column] = sums.of[1];                       \
+    }
 
-// level: Portable - one warp owns one column
-extern "C" __global__ void layer_norm_weight_grad_f32(float* weight_grad, float* bias_grad,
-                                                      const float* grad, const float* in,
-                                                      const float* mean, const float* rstd,
-                                                      u64 rows, u64 width) {
-    sb_layer_norm_weight_grad<float>(weight_grad, bias_grad, grad, in, mean, rstd, rows, width);
-}
+// level: Portable - the tree of the contract, its lanes in the threads of a column
+SB_LAYER_NORM_COLUMNS(layer_norm_columns_f32, float)
+SB_LAYER_NORM_COLUMNS(layer_norm_columns_f64, double)
 
-// level: Portable - one warp owns one column
-extern "C" __global__ void layer_norm_weight_grad_f64(double* weight_grad, double* bias_grad,
-                                                      const double* grad, const double* in,
-                                                      const double* mean, const double* rstd,
-                                                      u64 rows, u64 width) {
-    sb_layer_norm_weight_grad<double>(weight_grad, bias_grad, grad, in, mean, rstd, rows, width);
-}
+#define SB_LAYER_NORM_WEIGHT_GRAD(NAME, T)                                              \
+    extern "C" __global__ void NAME(T* weight_grad, T* bias_grad, const double* sums,   \
+                                    u64 width) {                                        \
+        u64 column = sb_thread();                                                       \
+        if (column >= width) return;                                                    \
+        weight_grad[column] = sb_clean((T)sums[column]);                                \
+        bias_grad[column] = sb_clean((T)sums[width + column]);                          \
+    }
+
+// level: Portable - one thread owns one output
+SB_LAYER_NORM_WEIGHT_GRAD(layer_norm_weight_grad_f32, float)
+SB_LAYER_NORM_WEIGHT_GRAD(layer_norm_weight_grad_f64, double)

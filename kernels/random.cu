@@ -10,6 +10,51 @@ __device__ __forceinline__ SbBlock sb_block(const SbDraw& draw, u64 block) {
     return sb_philox(draw.seed, draw.stream, draw.first + block);
 }
 
+// Elements 4 * block.. or 2 * block.. of a buffer, whose first element is aligned for any of these:
+// one access where there are so many, so that neighbouring threads fill sectors together.
+template <typename T>
+struct alignas(sizeof(T) == 1 ? 4 : 16) SbPack {
+    static constexpr int N = sizeof(T) == 1 ? 4 : 16 / sizeof(T);
+    T of[N];
+};
+
+template <typename T, int N>
+__device__ __forceinline__ void sb_put(T* out, u64 block, u64 n, const T (&value)[N]) {
+    typedef SbPack<T> Pack;
+    u64 at = block * N;
+    if (at + N <= n) {
+#pragma unroll
+        for (int k = 0; k < N; k += Pack::N) {
+            Pack pack;
+#pragma unroll
+            for (int j = 0; j < Pack::N; ++j) pack.of[j] = value[k + j];
+            *(Pack*)(out + at + k) = pack;
+        }
+        return;
+    }
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+        if (at + k < n) out[at + k] = value[k];
+    }
+}
+
+template <typename T, int N>
+__device__ __forceinline__ void sb_get(T (&value)[N], const T* in, u64 block, u64 n) {
+    typedef SbPack<T> Pack;
+    u64 at = block * N;
+    if (at + N <= n) {
+#pragma unroll
+        for (int k = 0; k < N; k += Pack::N) {
+            Pack pack = *(const Pack*)(in + at + k);
+#pragma unroll
+            for (int j = 0; j < Pack::N; ++j) value[k + j] = pack.of[j];
+        }
+        return;
+    }
+#pragma unroll
+    for (int k = 0; k < N; ++k) value[k] = at + k < n ? in[at + k] : (T)0;
+}
+
 // [0, 1) in multiples of 2^-24, and (0, 1].
 __device__ __forceinline__ float sb_unit(u32 word) {
     return (float)(i32)(word >> 8) * (1.0f / 16777216.0f);
@@ -19,13 +64,9 @@ __device__ __forceinline__ float sb_unit(u32 word) {
 // level: Portable - one thread owns one block of the draw
 extern "C" __global__ void words_u32(u32* out, u64 n, SbDraw draw) {
     u64 block = sb_thread();
-    u64 at = block * 4;
-    if (at >= n) return;
+    if (block * 4 >= n) return;
     SbBlock b = sb_block(draw, block);
-#pragma unroll
-    for (int k = 0; k < 4; ++k) {
-        if (at + k < n) out[at + k] = b.word[k];
-    }
+    sb_put(out, block, n, b.word);
 }
 
 // The known answers of Random123: any counter, any key, 7 or 10 rounds.
@@ -46,30 +87,32 @@ extern "C" __global__ void philox_blocks(u32* out, const u32* counters, const u3
 extern "C" __global__ void uniform_f32(float* out, u64 n, SbDraw draw, float low, float high,
                                        float range, float last) {
     u64 block = sb_thread();
-    u64 at = block * 4;
-    if (at >= n) return;
+    if (block * 4 >= n) return;
     SbBlock b = sb_block(draw, block);
+    float value[4];
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
-        float value = __fmaf_rn(sb_unit(b.word[k]), range, low);
-        if (at + k < n) out[at + k] = value < high ? value : last;
+        float x = __fmaf_rn(sb_unit(b.word[k]), range, low);
+        value[k] = x < high ? x : last;
     }
+    sb_put(out, block, n, value);
 }
 
 // level: Portable - one thread owns one block of the draw
 extern "C" __global__ void uniform_f64(double* out, u64 n, SbDraw draw, double low, double high,
                                        double range, double last) {
     u64 block = sb_thread();
-    u64 at = block * 2;
-    if (at >= n) return;
+    if (block * 2 >= n) return;
     SbBlock b = sb_block(draw, block);
+    double value[2];
 #pragma unroll
     for (int k = 0; k < 2; ++k) {
         u64 word = (u64)b.word[2 * k] | (u64)b.word[2 * k + 1] << 32;
         double unit = (double)(i64)(word >> 11) * (1.0 / 9007199254740992.0);
-        double value = __fma_rn(unit, range, low);
-        if (at + k < n) out[at + k] = value < high ? value : last;
+        double x = __fma_rn(unit, range, low);
+        value[k] = x < high ? x : last;
     }
+    sb_put(out, block, n, value);
 }
 
 // An event if the word is at most `last` and `any`.
@@ -77,29 +120,31 @@ extern "C" __global__ void uniform_f64(double* out, u64 n, SbDraw draw, double l
 extern "C" __global__ void bernoulli_b8(unsigned char* out, u64 n, SbDraw draw, u32 last,
                                         u32 any) {
     u64 block = sb_thread();
-    u64 at = block * 4;
-    if (at >= n) return;
+    if (block * 4 >= n) return;
     SbBlock b = sb_block(draw, block);
+    unsigned char event[4];
 #pragma unroll
-    for (int k = 0; k < 4; ++k) {
-        if (at + k < n) out[at + k] = b.word[k] <= last && any != 0 ? 1 : 0;
-    }
+    for (int k = 0; k < 4; ++k) event[k] = b.word[k] <= last && any != 0 ? 1 : 0;
+    sb_put(out, block, n, event);
 }
 
 template <typename T>
 __device__ __forceinline__ void sb_dropout(T* out, unsigned char* mask, const T* in, u64 n,
                                            SbDraw draw, u32 last, u32 any, T scale) {
     u64 block = sb_thread();
-    u64 at = block * 4;
-    if (at >= n) return;
+    if (block * 4 >= n) return;
     SbBlock b = sb_block(draw, block);
+    T value[4];
+    sb_get(value, in, block, n);
+    unsigned char kept[4];
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
-        if (at + k >= n) break;
         bool keep = !(b.word[k] <= last && any != 0);
-        out[at + k] = keep ? sb_clean(in[at + k] * scale) : (T)0;
-        mask[at + k] = keep ? 1 : 0;
+        value[k] = keep ? sb_clean(value[k] * scale) : (T)0;
+        kept[k] = keep ? 1 : 0;
     }
+    sb_put(out, block, n, value);
+    sb_put(mask, block, n, kept);
 }
 
 // level: Portable - one thread owns one block of the draw
@@ -120,10 +165,10 @@ extern "C" __global__ void dropout_f64(double* out, unsigned char* mask, const d
 extern "C" __global__ void randint_i64(i64* out, u64 n, SbDraw draw, i64 low, u64 range, u64 excess,
                                        u32 space0, u32 space1) {
     u64 block = sb_thread();
-    u64 at = block * 2;
-    if (at >= n) return;
+    if (block * 2 >= n) return;
     SbBlock b = sb_block(draw, block);
     u64 number = draw.first + block;
+    i64 value[2];
 #pragma unroll
     for (int k = 0; k < 2; ++k) {
         u64 word = (u64)b.word[2 * k] | (u64)b.word[2 * k + 1] << 32;
@@ -133,8 +178,9 @@ extern "C" __global__ void randint_i64(i64* out, u64 n, SbDraw draw, i64 low, u6
                                                  (u32)(number >> 32));
             word = (u64)again.word[2 * k] | (u64)again.word[2 * k + 1] << 32;
         }
-        if (at + k < n) out[at + k] = (i64)((u64)low + __umul64hi(word, range));
+        value[k] = (i64)((u64)low + __umul64hi(word, range));
     }
+    sb_put(out, block, n, value);
 }
 
 // ---- Normal numbers and what is made of them or of the same logarithm ---------------------
@@ -157,16 +203,16 @@ __device__ __forceinline__ void sb_normal_pair(u32 first, u32 second, float mean
 #define SB_NORMAL(NAME, VALUE)                                                          \
     extern "C" __global__ void NAME(float* out, u64 n, SbDraw draw, float mean, float std) { \
         u64 block = sb_thread();                                                        \
-        u64 at = block * 4;                                                             \
-        if (at >= n) return;                                                            \
+        if (block * 4 >= n) return;                                                     \
         SbBlock b = sb_block(draw, block);                                              \
         float value[4];                                                                 \
         sb_normal_pair(b.word[0], b.word[1], mean, std, &value[0], &value[1]);          \
         sb_normal_pair(b.word[2], b.word[3], mean, std, &value[2], &value[3]);          \
         _Pragma("unroll") for (int k = 0; k < 4; ++k) {                                 \
             float x = value[k];                                                         \
-            if (at + k < n) out[at + k] = VALUE;                                        \
+            value[k] = VALUE;                                                           \
         }                                                                               \
+        sb_put(out, block, n, value);                                                   \
     }
 
 // level: Portable - one thread owns one block of the draw
@@ -227,8 +273,7 @@ __device__ __forceinline__ double sb_plain_sin_cos_pi(double x, double* cosine) 
 // level: Portable - one thread owns one block of the draw
 extern "C" __global__ void normal_f64(double* out, u64 n, SbDraw draw, double mean, double std) {
     u64 block = sb_thread();
-    u64 at = block * 2;
-    if (at >= n) return;
+    if (block * 2 >= n) return;
     SbBlock b = sb_block(draw, block);
     u64 first = (u64)b.word[0] | (u64)b.word[1] << 32;
     u64 second = (u64)b.word[2] | (u64)b.word[3] << 32;
@@ -237,19 +282,20 @@ extern "C" __global__ void normal_f64(double* out, u64 n, SbDraw draw, double me
     double r = __dsqrt_rn(-2.0 * sb_plain_log(u));
     double cosine;
     double sine = sb_plain_sin_cos_pi(2.0 * v, &cosine);
-    out[at] = __fma_rn(r * cosine, std, mean);
-    if (at + 1 < n) out[at + 1] = __fma_rn(r * sine, std, mean);
+    const double value[2] = {__fma_rn(r * cosine, std, mean), __fma_rn(r * sine, std, mean)};
+    sb_put(out, block, n, value);
 }
 
 // level: Portable - one thread owns one block of the draw
 extern "C" __global__ void exponential_f32(float* out, u64 n, SbDraw draw, float rate) {
     u64 block = sb_thread();
-    u64 at = block * 4;
-    if (at >= n) return;
+    if (block * 4 >= n) return;
     SbBlock b = sb_block(draw, block);
+    float value[4];
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
         // The logarithm of 1 is +0, which must not become -0.
-        if (at + k < n) out[at + k] = (0.0f - sb_log(sb_positive_unit(b.word[k]))) / rate;
+        value[k] = (0.0f - sb_log(sb_positive_unit(b.word[k]))) / rate;
     }
+    sb_put(out, block, n, value);
 }

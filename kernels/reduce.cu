@@ -39,7 +39,7 @@ SB_SUM_BLOCKS(count_nonzero_blocks_f64, double, v == 0.0 ? 0.0 : 1.0)
         u64 block = warp / p.inner % p.blocks;                                          \
         const T* x = in + warp / p.inner / p.blocks * p.n * p.inner + warp % p.inner;   \
         u64 inner = p.inner;                                                            \
-        double partial = sb_tree_block(block * SB_TREE_BLOCK, p.n, [=](u64 i) {         \
+        double partial = sb_tree_block<1>(block * SB_TREE_BLOCK, p.n, [=](u64 i) {      \
             return sb_pow(sb_abs64((double)x[i * inner]), exponent);                    \
         });                                                                             \
         if ((threadIdx.x & 31u) == 0) out[warp] = partial;                              \
@@ -52,7 +52,7 @@ SB_SUM_POWERS(sum_powers_blocks_f64, double)
 __device__ __forceinline__ double sb_square(double x) { return x * x; }
 
 // Terms of an element `v` and of its reduced row's number `r`.
-#define SB_SUM_TERMS(NAME, T, R, TERM)                                                  \
+#define SB_SUM_TERMS(NAME, T, R, AHEAD, TERM)                                           \
     extern "C" __global__ void NAME(double* out, const T* in, const R* rows, SbReduce p) { \
         u64 warp = sb_thread() / 32;                                                    \
         if (warp >= p.outer * p.blocks * p.inner) return;                               \
@@ -62,7 +62,7 @@ __device__ __forceinline__ double sb_square(double x) { return x * x; }
         const T* x = in + slab * p.n * p.inner + column;                                \
         double r = (double)rows[slab * p.inner + column];                               \
         u64 inner = p.inner;                                                            \
-        double partial = sb_tree_block(block * SB_TREE_BLOCK, p.n, [=](u64 i) {         \
+        double partial = sb_tree_block<AHEAD>(block * SB_TREE_BLOCK, p.n, [=](u64 i) {  \
             double v = (double)x[i * inner];                                            \
             return TERM;                                                                \
         });                                                                             \
@@ -70,10 +70,10 @@ __device__ __forceinline__ double sb_square(double x) { return x * x; }
     }
 
 // level: Portable - the tree of the contract, one warp per block
-SB_SUM_TERMS(sum_deviations_blocks_f32, float, double, sb_square(v - r))
-SB_SUM_TERMS(sum_deviations_blocks_f64, double, double, sb_square(v - r))
-SB_SUM_TERMS(sum_exp_blocks_f32, float, float, sb_exp(v - r))
-SB_SUM_TERMS(sum_exp_blocks_f64, double, double, sb_exp(v - r))
+SB_SUM_TERMS(sum_deviations_blocks_f32, float, double, 8, sb_square(v - r))
+SB_SUM_TERMS(sum_deviations_blocks_f64, double, double, 8, sb_square(v - r))
+SB_SUM_TERMS(sum_exp_blocks_f32, float, float, 2, sb_exp(v - r))
+SB_SUM_TERMS(sum_exp_blocks_f64, double, double, 1, sb_exp(v - r))
 
 // The tree with * in the place of + and 1 in that of 0.
 #define SB_PRODUCT_BLOCKS(NAME, T)                                                      \
@@ -121,32 +121,24 @@ extern "C" __global__ void integer_blocks(i64* out, const i64* in, SbReduce p, u
     if ((threadIdx.x & 31u) == 0) out[warp] = lane;
 }
 
-// Columns of a matrix with n below 4096: 32 columns per block, a lane per row modulo 32, so that
-// neighbouring threads read neighbouring elements.
+// A block of the tree in 32 columns; `out` is [outer, blocks, inner].
 #define SB_SUM_COLUMNS(NAME, T)                                                         \
     extern "C" __global__ void NAME(double* out, const T* in, SbReduce p) {             \
-        __shared__ double lane[32][33];                                                 \
-        u64 per_slab = (p.inner + 31) / 32;                                             \
-        u64 slab = blockIdx.x / per_slab;                                               \
-        u64 column = blockIdx.x % per_slab * 32 + threadIdx.x;                          \
-        double sum = 0.0;                                                               \
-        if (column < p.inner) {                                                         \
-            const T* x = in + slab * p.n * p.inner + column;                            \
-            for (u64 i = threadIdx.y; i < p.n; i += 32) sum = sum + (double)x[i * p.inner]; \
-        }                                                                               \
-        lane[threadIdx.y][threadIdx.x] = sum;                                           \
-        __syncthreads();                                                                \
-        for (u32 w = 16; w >= 1; w /= 2) {                                              \
-            if (threadIdx.y < w)                                                        \
-                lane[threadIdx.y][threadIdx.x] =                                        \
-                    lane[threadIdx.y][threadIdx.x] + lane[threadIdx.y + w][threadIdx.x]; \
-            __syncthreads();                                                            \
-        }                                                                               \
-        if (threadIdx.y == 0 && column < p.inner)                                       \
-            out[slab * p.inner + column] = lane[0][threadIdx.x];                        \
+        __shared__ SbColumns<1> shared;                                                 \
+        u64 per_block = (p.inner + SB_COLUMNS - 1) / SB_COLUMNS;                        \
+        u64 row = blockIdx.x / per_block;                                               \
+        u64 first = row % p.blocks * SB_TREE_BLOCK;                                     \
+        u64 column = blockIdx.x % per_block * SB_COLUMNS + threadIdx.x;                 \
+        bool inside = column < p.inner;                                                 \
+        const T* x = in + row / p.blocks * p.n * p.inner + column;                      \
+        u64 inner = p.inner;                                                            \
+        SbTerms<1> sum = sb_column_block<1>(shared, first, p.n, inside, [=](u64 i) {    \
+            return SbTerms<1>{{(double)x[i * inner]}};                                  \
+        });                                                                             \
+        if (threadIdx.y == 0 && inside) out[row * p.inner + column] = sum.of[0];        \
     }
 
-// level: Portable - the tree of the contract, a lane per thread row
+// level: Portable - the tree of the contract, its lanes in the threads of a column
 SB_SUM_COLUMNS(sum_columns_f32, float)
 SB_SUM_COLUMNS(sum_columns_f64, double)
 
@@ -204,18 +196,44 @@ extern "C" __global__ void sum_f32_atomic(float* out, const float* in, SbReduce 
 
 // ---- Extrema -----------------------------------------------------------------------------
 
-#define SB_EXTREME(NAME, T)                                                             \
+// One warp per block of 4096; `values` and `indices` are [outer, blocks, inner].
+#define SB_EXTREME_BLOCKS(NAME, T)                                                      \
     extern "C" __global__ void NAME(T* values, i64* indices, const T* in, SbReduce p,   \
                                     u32 minimum) {                                      \
         u64 warp = sb_thread() / 32;                                                    \
-        if (warp >= p.outer * p.inner) return;                                          \
-        const T* x = in + warp / p.inner * p.n * p.inner + warp % p.inner;              \
+        if (warp >= p.outer * p.blocks * p.inner) return;                               \
+        u64 first = warp / p.inner % p.blocks * SB_TREE_BLOCK;                          \
+        u64 end = p.n - first < SB_TREE_BLOCK ? p.n : first + SB_TREE_BLOCK;            \
+        const T* x = in + warp / p.inner / p.blocks * p.n * p.inner + warp % p.inner;   \
         u64 inner = p.inner;                                                            \
         u64 at;                                                                         \
-        T best = sb_extreme<T>(p.n, minimum != 0, &at, [=](u64 i) { return x[i * inner]; }); \
+        T best = sb_extreme<T>(first, end, minimum != 0, &at,                           \
+                               [=](u64 i) { return x[i * inner]; }, [](u64 i) { return i; }); \
         if ((threadIdx.x & 31u) == 0) {                                                 \
-            values[warp] = sb_clean(best);                         \
+            values[warp] = sb_clean(best);                                              \
             indices[warp] = (i64)at;                                                    \
+        }                                                                               \
+    }
+
+// level: Portable - comparisons with a written winner, one warp per block
+SB_EXTREME_BLOCKS(extreme_blocks_f32, float)
+SB_EXTREME_BLOCKS(extreme_blocks_f64, double)
+
+// The extreme of those of the blocks, [outer, n, inner], where `at` says where each was found.
+#define SB_EXTREME(NAME, T)                                                             \
+    extern "C" __global__ void NAME(T* values, i64* indices, const T* in, const i64* at, \
+                                    SbReduce p, u32 minimum) {                          \
+        u64 warp = sb_thread() / 32;                                                    \
+        if (warp >= p.outer * p.inner) return;                                          \
+        u64 first = warp / p.inner * p.n * p.inner + warp % p.inner;                    \
+        u64 inner = p.inner;                                                            \
+        u64 found;                                                                      \
+        T best = sb_extreme<T>(0, p.n, minimum != 0, &found,                            \
+                               [=](u64 i) { return in[first + i * inner]; },            \
+                               [=](u64 i) { return (u64)at[first + i * inner]; });      \
+        if ((threadIdx.x & 31u) == 0) {                                                 \
+            values[warp] = sb_clean(best);                                              \
+            indices[warp] = (i64)found;                                                 \
         }                                                                               \
     }
 

@@ -152,21 +152,39 @@ SB_TILE_TOTALS(logcumsumexp_totals_f64, double, SbLogSums, SbLogState)
 SB_TILE_TOTALS(cumextreme_totals_f32, float, SbExtremes, SbBest)
 SB_TILE_TOTALS(cumextreme_totals_f64, double, SbExtremes, SbBest)
 
-// Turns the totals of each line into what comes before each tile.
-#define SB_CARRIES(NAME, O, S)                                                          \
-    extern "C" __global__ void NAME(S* totals, SbScan p) {                              \
-        u64 line = sb_thread();                                                         \
-        if (line >= p.outer * p.inner) return;                                          \
-        O o(p);                                                                         \
-        O::State carry = o.identity();                                                  \
-        _Pragma("unroll 1") for (u64 tile = 0; tile < p.tiles; ++tile) {                                    \
-            O::State total = totals[line * p.tiles + tile];                             \
-            totals[line * p.tiles + tile] = carry;                                      \
-            carry = o.apply(carry, total);                                              \
-        }                                                                               \
-    }
+// Turns the totals of each line into what comes before each tile: a warp brings as many of them as
+// it holds into shared memory, and one of its lanes goes through them.
+#define SB_STAGED 256u
 
-// level: Portable - one thread owns one line and goes in tile order
+template <typename O>
+__device__ __forceinline__ void sb_carries(typename O::State* totals, const SbScan& p) {
+    __shared__ typename O::State staged[SB_STAGED];
+    typename O::State* line = totals + blockIdx.x * p.tiles;
+    O o(p);
+    typename O::State carry = o.identity();
+    for (u64 first = 0; first < p.tiles; first += SB_STAGED) {
+        u32 count = p.tiles - first < SB_STAGED ? (u32)(p.tiles - first) : SB_STAGED;
+#pragma unroll 4
+        for (u32 t = threadIdx.x; t < count; t += 32) staged[t] = line[first + t];
+        __syncwarp();
+        if (threadIdx.x == 0) {
+#pragma unroll O::UNROLL
+            for (u32 t = 0; t < count; ++t) {
+                typename O::State total = staged[t];
+                staged[t] = carry;
+                carry = o.apply(carry, total);
+            }
+        }
+        __syncwarp();
+        for (u32 t = threadIdx.x; t < count; t += 32) line[first + t] = staged[t];
+        __syncwarp();
+    }
+}
+
+#define SB_CARRIES(NAME, O, S)                                                          \
+    extern "C" __global__ void NAME(S* totals, SbScan p) { sb_carries<O>(totals, p); }
+
+// level: Portable - one warp owns one line and goes in tile order
 SB_CARRIES(scan_carries, SbNumbers<double>, double)
 SB_CARRIES(integer_scan_carries, SbNumbers<u64>, u64)
 SB_CARRIES(logcumsumexp_carries, SbLogSums, SbLogState)

@@ -45,24 +45,36 @@ __device__ __forceinline__ double sb_lanes(double lane) {
     return sb_shuffle_first(lane);
 }
 
-// One block of the tree: terms first..min(first + 4096, n). Every lane gets the partial.
-template <typename Term>
+// One block of the tree: terms first..min(first + 4096, n). Every lane gets the partial. `AHEAD`
+// terms are read before the first of them is added; dear ones are better taken one by one.
+template <int AHEAD = 8, typename Term>
 __device__ __forceinline__ double sb_tree_block(u64 first, u64 n, Term term) {
     u64 end = n - first < SB_TREE_BLOCK ? n : first + SB_TREE_BLOCK;
     double lane = 0.0;
-    for (u64 i = first + (threadIdx.x & 31u); i < end; i += 32) lane = lane + term(i);
+    u64 i = first + (threadIdx.x & 31u);
+#pragma unroll 1
+    for (; AHEAD > 1 && i + 32 * (AHEAD - 1) < end; i += 32 * AHEAD) {
+        double terms[AHEAD];
+#pragma unroll
+        for (int k = 0; k < AHEAD; ++k) terms[k] = term(i + 32 * k);
+#pragma unroll
+        for (int k = 0; k < AHEAD; ++k) lane = lane + terms[k];
+    }
+#pragma unroll 1
+    for (; i < end; i += 32) lane = lane + term(i);
     return sb_lanes(lane);
 }
 
-// The whole tree over n terms, by one warp: four levels, 2^48 terms. Every lane gets the result.
-template <typename Term>
+// The whole tree over n terms, by one warp: four levels, 2^48 terms. Every lane gets the result. For
+// a few terms; blocks of a long sum are taken by warps of their own.
+template <int AHEAD = 8, typename Term>
 __device__ __forceinline__ double sb_tree(u64 n, Term term) {
     u32 me = threadIdx.x & 31u;
     double lane[3] = {0.0, 0.0, 0.0};
     u64 taken[3] = {0, 0, 0};
-    if (n <= SB_TREE_BLOCK) return n == 0 ? 0.0 : sb_tree_block(0, n, term);
+    if (n <= SB_TREE_BLOCK) return n == 0 ? 0.0 : sb_tree_block<AHEAD>(0, n, term);
     for (u64 first = 0; first < n; first += SB_TREE_BLOCK) {
-        double partial = sb_tree_block(first, n, term);
+        double partial = sb_tree_block<AHEAD>(first, n, term);
         bool last = first + SB_TREE_BLOCK >= n;
         // A partial is the next term of the level above; a full level hands its own up. At the
         // end each level hands up what it has; a single term passes through unchanged, because
@@ -81,6 +93,78 @@ __device__ __forceinline__ double sb_tree(u64 n, Term term) {
     return 0.0;
 }
 
+// A block of the tree over the rows of a matrix, for 32 columns by a block of 32 x 8 threads, so that
+// neighbouring threads read neighbouring elements. Of the 32 lanes of each column a thread holds
+// four. `term(i)` are the `SUMS` terms of row i in this thread's column, and `inside` says whether
+// there is one. The threads of row 0 get the partials of their columns.
+#define SB_COLUMNS 32
+#define SB_COLUMN_THREADS 8
+
+template <int SUMS>
+struct SbTerms {
+    double of[SUMS];
+};
+
+template <int SUMS>
+struct SbColumns {
+    double lane[SUMS][32][SB_COLUMNS + 1];
+};
+
+template <int SUMS, typename Term>
+__device__ __forceinline__ SbTerms<SUMS> sb_column_block(SbColumns<SUMS>& shared, u64 first, u64 n,
+                                                         bool inside, Term term) {
+    const int HELD = 32 / SB_COLUMN_THREADS;
+    u32 x = threadIdx.x;
+    u32 y = threadIdx.y;
+    u64 end = n - first < SB_TREE_BLOCK ? n : first + SB_TREE_BLOCK;
+    SbTerms<SUMS> lane[HELD];
+#pragma unroll
+    for (int k = 0; k < HELD; ++k) {
+#pragma unroll
+        for (int s = 0; s < SUMS; ++s) lane[k].of[s] = 0.0;
+    }
+    if (inside) {
+        u64 i = first + y;
+#pragma unroll 2
+        for (; i + SB_COLUMN_THREADS * (HELD - 1) < end; i += 32) {
+            SbTerms<SUMS> terms[HELD];
+#pragma unroll
+            for (int k = 0; k < HELD; ++k) terms[k] = term(i + SB_COLUMN_THREADS * k);
+#pragma unroll
+            for (int k = 0; k < HELD; ++k) {
+#pragma unroll
+                for (int s = 0; s < SUMS; ++s) lane[k].of[s] = lane[k].of[s] + terms[k].of[s];
+            }
+        }
+#pragma unroll
+        for (int k = 0; k < HELD; ++k) {
+            if (i + SB_COLUMN_THREADS * k >= end) continue;
+            SbTerms<SUMS> terms = term(i + SB_COLUMN_THREADS * k);
+#pragma unroll
+            for (int s = 0; s < SUMS; ++s) lane[k].of[s] = lane[k].of[s] + terms.of[s];
+        }
+    }
+#pragma unroll
+    for (int k = 0; k < HELD; ++k) {
+#pragma unroll
+        for (int s = 0; s < SUMS; ++s)
+            shared.lane[s][y + SB_COLUMN_THREADS * k][x] = lane[k].of[s];
+    }
+    __syncthreads();
+    for (u32 w = 16; w >= 1; w /= 2) {
+        for (u32 r = y; r < w; r += SB_COLUMN_THREADS) {
+#pragma unroll
+            for (int s = 0; s < SUMS; ++s)
+                shared.lane[s][r][x] = shared.lane[s][r][x] + shared.lane[s][r + w][x];
+        }
+        __syncthreads();
+    }
+    SbTerms<SUMS> partials;
+#pragma unroll
+    for (int s = 0; s < SUMS; ++s) partials.of[s] = shared.lane[s][0][x];
+    return partials;
+}
+
 // True if `a` at index `ia` is to be preferred to `b` at `ib`: NaN before all, then the value,
 // then the lower index. An index of all ones is no element.
 template <typename T>
@@ -93,17 +177,38 @@ __device__ __forceinline__ bool sb_preferred(T a, u64 ia, T b, u64 ib, bool mini
     return minimum ? a < b : a > b;
 }
 
-// The extreme of n elements and the index of its first occurrence, by one warp. Every lane gets
-// both.
-template <typename T, typename Element>
-__device__ __forceinline__ T sb_extreme(u64 n, bool minimum, u64* index, Element element) {
+// The extreme of elements first..end and the index of its first occurrence, by one warp. Every lane
+// gets both. `place(i)` is the index of element i.
+template <typename T, typename Element, typename Place>
+__device__ __forceinline__ T sb_extreme(u64 first, u64 end, bool minimum, u64* index,
+                                        Element element, Place place) {
+    const int AHEAD = 4;
     T best = (T)0;
     u64 at = ~0ull;
-    for (u64 i = threadIdx.x & 31u; i < n; i += 32) {
+    u64 i = first + (threadIdx.x & 31u);
+#pragma unroll 1
+    for (; i + 32 * (AHEAD - 1) < end; i += 32 * AHEAD) {
+        T x[AHEAD];
+        u64 y[AHEAD];
+#pragma unroll
+        for (int k = 0; k < AHEAD; ++k) {
+            x[k] = element(i + 32 * k);
+            y[k] = place(i + 32 * k);
+        }
+#pragma unroll
+        for (int k = 0; k < AHEAD; ++k) {
+            bool better = sb_preferred(x[k], y[k], best, at, minimum);
+            best = better ? x[k] : best;
+            at = better ? y[k] : at;
+        }
+    }
+#pragma unroll 1
+    for (; i < end; i += 32) {
         T x = element(i);
-        if (sb_preferred(x, i, best, at, minimum)) {
+        u64 y = place(i);
+        if (sb_preferred(x, y, best, at, minimum)) {
             best = x;
-            at = i;
+            at = y;
         }
     }
     for (u32 w = 16; w >= 1; w /= 2) {
@@ -120,4 +225,10 @@ __device__ __forceinline__ T sb_extreme(u64 n, bool minimum, u64* index, Element
     u32 high = __shfl_sync(0xffffffffu, (u32)(at >> 32), 0);
     *index = (u64)high << 32 | (u64)low;
     return sb_shuffle_first(best);
+}
+
+// The same for elements 0..n, each its own place.
+template <typename T, typename Element>
+__device__ __forceinline__ T sb_extreme(u64 n, bool minimum, u64* index, Element element) {
+    return sb_extreme<T>(0, n, minimum, index, element, [](u64 i) { return i; });
 }

@@ -14,6 +14,9 @@ use crate::segments::{ACCUMULATOR, check_addends, round};
 const CHUNK: usize = 4096;
 /// Bins that fit a block's shared memory as exact accumulators.
 const SHARED_BINS: usize = 256;
+/// Bins that a block counts in its shared memory, and values that it takes then.
+const COUNTED: usize = 4096;
+const COUNTED_CHUNK: usize = 16384;
 
 /// The number of bins that [`bincount`] needs: one more than the largest value, and at least
 /// `min_length`. Waits for the device.
@@ -24,10 +27,12 @@ const SHARED_BINS: usize = 256;
 pub fn bincount_len(device: &Device, values: &Buffer<i64>, min_length: usize) -> Result<usize> {
     let op = "bincount";
     let mut range = device.upload(&[u64::MAX, 0])?;
-    kernels::Range { range: &mut range, values, n: values.len() }.threads(
+    let n = values.len();
+    kernels::Range { range: &mut range, values, n }.grid(
         device,
         op,
-        values.len(),
+        (grid(op, n.div_ceil(CHUNK))?, 1, 1),
+        (device.block(), 1, 1),
     )?;
     let range = device.download(&range)?;
     let [low, high] = [range[0], range[1]].map(|key| (key ^ (1 << 63)) as i64);
@@ -52,14 +57,19 @@ pub fn bincount(device: &Device, values: &Buffer<i64>, bins: usize) -> Result<Bu
     let op = "bincount";
     let mut counts = device.zeros_for::<i64>(op, bins)?;
     let mut reports = device.reports();
-    kernels::Bincount {
-        counts: &mut counts,
-        values,
-        n: values.len(),
-        bins,
-        status: reports.noted(),
+    let n = values.len();
+    let (into, status) = (&mut counts, reports.noted());
+    if bins <= COUNTED {
+        let blocks = grid(op, n.div_ceil(COUNTED_CHUNK))?;
+        kernels::BincountShared { counts: into, values, n, bins, status }.grid(
+            device,
+            op,
+            (blocks, 1, 1),
+            (device.block(), 1, 1),
+        )?;
+    } else {
+        kernels::Bincount { counts: into, values, n, bins, status }.threads(device, op, n)?;
     }
-    .threads(device, op, values.len())?;
     reports.collect(device, op, values, bins)?;
     Ok(counts)
 }
@@ -93,7 +103,7 @@ pub fn bincount_weighted(
     if variant == Variant::Deterministic && bins <= SHARED_BINS {
         check_addends(op, n)?;
         let mut sums = device.zeros_for::<u64>(op, product(op, &[bins, ACCUMULATOR])?)?;
-        kernels::BincountShared {
+        kernels::BincountWeighted {
             acc: &mut sums,
             values,
             weights,
@@ -150,17 +160,20 @@ pub fn histc<T: Float>(
         return Err(CudaError::invalid(op, format!("no finite range from {low:?} to {high:?}")));
     }
     let mut counts = device.zeros_for::<u64>(op, bins)?;
-    kernels::Histc {
-        counts: &mut counts,
-        values,
-        n,
-        low,
-        high,
-        range: high - low,
-        scale: T::from_f64(bins as f64),
-        bins,
+    let (range, scale) = (high - low, T::from_f64(bins as f64));
+    let into = &mut counts;
+    if bins <= COUNTED {
+        let blocks = grid(op, n.div_ceil(COUNTED_CHUNK))?;
+        kernels::HistcShared { counts: into, values, n, low, high, range, scale, bins }.grid(
+            device,
+            op,
+            (blocks, 1, 1),
+            (device.block(), 1, 1),
+        )?;
+    } else {
+        kernels::Histc { counts: into, values, n, low, high, range, scale, bins }
+            .threads(device, op, n)?;
     }
-    .threads(device, op, n)?;
     let mut out = device.uninitialised::<T>(op, bins)?;
     kernels::HistcFinish { out: &mut out, counts: &counts, n: bins }.threads(device, op, bins)?;
     Ok(out)

@@ -8,7 +8,9 @@ use bytemuck::{Pod, Zeroable};
 use crate::Variant;
 use crate::device::{Device, Float, expect_len, product};
 use crate::error::{CudaError, Result};
+use crate::norm::{Batch, channel_sums};
 use crate::pooling::sizes;
+use crate::reduce::finish;
 
 /// Positions in one chain of the weight gradient.
 pub(crate) const WEIGHT_BLOCK: usize = 1024;
@@ -257,11 +259,10 @@ impl Convolution {
         let n_out = self.lengths(op)?[2];
         expect_len(op, "the gradient", grad, n_out)?;
         let channels = self.output[1];
-        let positions: usize = self.output[2..].iter().product();
-        let mut out = device.uninitialised(op, channels)?;
-        kernels::ConvBiasGrad { out: &mut out, grad, batch: self.raw.batch, channels, positions }
-            .threads(device, op, product(op, &[channels, 32])?)?;
-        Ok(out)
+        let spatial: usize = self.output[2..].iter().product();
+        let shape = Batch { n: self.raw.batch, channels, spatial };
+        let sums = channel_sums(device, op, grad, shape, 1.0)?;
+        finish(device, op, &sums, channels, 1.0)
     }
 }
 

@@ -12,6 +12,7 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::device::{Device, Float, expect_len, product};
 use crate::error::Result;
+use crate::reduce::{BLOCK, COLUMN_BLOCK, Terms, column_grid, sums};
 
 /// The shape `[n, channels, spatial]` of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,19 +60,45 @@ pub fn batch_statistics<T: Float>(
 ) -> Result<Statistics<T>> {
     let op = "batch_norm";
     expect_len(op, "the input", x, shape.elements(op)?)?;
-    let mut mean = device.uninitialised(op, shape.channels)?;
-    let mut variance = device.uninitialised(op, shape.channels)?;
-    let mut rstd = device.uninitialised(op, shape.channels)?;
+    let (p, channels) = (shape.raw(), shape.channels);
+    let means = channel_sums(device, op, x, shape, (shape.n * shape.spatial) as f64)?;
+    let (blocks, warps) = shape.blocks(op)?;
+    let mut squares = device.uninitialised(op, product(op, &[channels, blocks])?)?;
+    kernels::ChannelSquares { out: &mut squares, input: x, mean: &means, p, blocks }
+        .threads(device, op, warps)?;
+    let mut mean = device.uninitialised(op, channels)?;
+    let mut variance = device.uninitialised(op, channels)?;
+    let mut rstd = device.uninitialised(op, channels)?;
     kernels::BatchStatistics {
         mean: &mut mean,
         variance: &mut variance,
         rstd: &mut rstd,
-        input: x,
-        p: shape.raw(),
+        means: &means,
+        squares: &squares,
+        p,
+        blocks,
         eps,
     }
-    .threads(device, op, product(op, &[shape.channels, 32])?)?;
+    .threads(device, op, product(op, &[channels, 32])?)?;
     Ok(Statistics { mean, variance, rstd })
+}
+
+/// The sum of each channel over the tree, divided by `count`, in f64.
+pub(crate) fn channel_sums<T: Float>(
+    device: &Device,
+    op: &'static str,
+    x: &Buffer<T>,
+    shape: Batch,
+    count: f64,
+) -> Result<Buffer<f64>> {
+    let (channels, (blocks, warps)) = (shape.channels, shape.blocks(op)?);
+    let mut partials = device.uninitialised(op, product(op, &[channels, blocks])?)?;
+    kernels::ChannelSums { out: &mut partials, input: x, p: shape.raw(), blocks }
+        .threads(device, op, warps)?;
+    let mut sums = device.uninitialised(op, channels)?;
+    kernels::ChannelMeans { out: &mut sums, partials: &partials, rows: channels, blocks, count }
+        .threads(device, op, product(op, &[channels, 32])?)?;
+    Ok(sums)
 }
 
 /// `1 / sqrt(variance + eps)` in f64, rounded once: for given statistics.
@@ -140,20 +167,23 @@ pub fn batch_norm_grad<T: Float>(
     for (what, buffer) in [("the mean", mean), ("rstd", rstd), ("the weight", weight)] {
         expect_len(op, what, buffer, shape.channels)?;
     }
-    let mut sums = device.uninitialised::<f64>(op, product(op, &[shape.channels, 2])?)?;
-    let mut weight_grad = device.uninitialised(op, shape.channels)?;
-    let mut bias_grad = device.uninitialised(op, shape.channels)?;
+    let (channels, (blocks, warps)) = (shape.channels, shape.blocks(op)?);
+    let mut partials = device.uninitialised(op, product(op, &[channels, 2, blocks])?)?;
+    let p = shape.raw();
+    kernels::BatchNormBlocks { partials: &mut partials, grad, input: x, mean, rstd, p, blocks }
+        .threads(device, op, warps)?;
+    let mut sums = device.uninitialised::<f64>(op, product(op, &[channels, 2])?)?;
+    let mut weight_grad = device.uninitialised(op, channels)?;
+    let mut bias_grad = device.uninitialised(op, channels)?;
     kernels::BatchNormSums {
         sums: &mut sums,
         weight_grad: &mut weight_grad,
         bias_grad: &mut bias_grad,
-        grad,
-        input: x,
-        mean,
-        rstd,
-        p: shape.raw(),
+        partials: &partials,
+        channels,
+        blocks,
     }
-    .threads(device, op, product(op, &[shape.channels, 32])?)?;
+    .threads(device, op, product(op, &[channels, 32])?)?;
     let mut input = device.uninitialised(op, elements)?;
     kernels::BatchNormInputGrad {
         out: &mut input,
@@ -163,7 +193,7 @@ pub fn batch_norm_grad<T: Float>(
         rstd,
         weight,
         sums: &sums,
-        p: shape.raw(),
+        p,
     }
     .threads(device, op, elements)?;
     Ok(Gradients { input, weight: weight_grad, bias: bias_grad })
@@ -246,23 +276,42 @@ pub fn layer_norm_grad<T: Float>(
     .threads(device, op, product(op, &[rows, 32])?)?;
     let mut weight_grad = device.uninitialised(op, width)?;
     let mut bias_grad = device.uninitialised(op, width)?;
-    kernels::LayerNormWeightGrad {
-        weight_grad: &mut weight_grad,
-        bias_grad: &mut bias_grad,
+    let blocks = rows.div_ceil(BLOCK);
+    let mut partials = device.uninitialised::<f64>(op, product(op, &[2, blocks, width])?)?;
+    kernels::LayerNormColumns {
+        partials: &mut partials,
         grad,
         input: x,
         mean,
         rstd,
         rows,
         width,
+        blocks,
     }
-    .threads(device, op, product(op, &[width, 32])?)?;
+    .grid(device, op, column_grid(op, blocks, width)?, COLUMN_BLOCK)?;
+    let sums = match blocks {
+        1 => partials,
+        _ => sums(device, op, &partials, [2, blocks, width], Terms::Plain)?,
+    };
+    kernels::LayerNormWeightGrad {
+        weight_grad: &mut weight_grad,
+        bias_grad: &mut bias_grad,
+        sums: &sums,
+        width,
+    }
+    .threads(device, op, width)?;
     Ok(Gradients { input, weight: weight_grad, bias: bias_grad })
 }
 
 impl Batch {
     fn elements(self, op: &'static str) -> Result<usize> {
         product(op, &[self.n, self.channels, self.spatial])
+    }
+
+    /// Blocks of the tree of a channel, and threads of warps for all of them.
+    fn blocks(self, op: &'static str) -> Result<(usize, usize)> {
+        let blocks = product(op, &[self.n, self.spatial])?.div_ceil(BLOCK);
+        Ok((blocks, product(op, &[self.channels, blocks, 32])?))
     }
 
     fn raw(self) -> RawBatch {

@@ -18,7 +18,10 @@ use crate::elementwise::{Unary, fill, unary};
 use crate::error::{CudaError, Result};
 
 /// Terms of a block of the tree.
-const BLOCK: usize = samebits_numerics::reduce::BLOCK;
+pub(crate) const BLOCK: usize = samebits_numerics::reduce::BLOCK;
+/// Columns of a block of threads that each sum down a matrix, and its shape.
+const COLUMNS: usize = 32;
+pub(crate) const COLUMN_BLOCK: (u32, u32, u32) = (COLUMNS as u32, 8, 1);
 
 /// What to do with the sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -286,16 +289,6 @@ pub(crate) fn sums<T: Float>(
     let raw = RawReduce::new(outer, n, inner, blocks);
     let outputs = product(op, &[outer, blocks, inner])?;
     let mut out = device.uninitialised::<f64>(op, outputs)?;
-    if blocks == 1 && inner >= 32 && matches!(terms, Terms::Plain) {
-        let grid = grid(op, product(op, &[outer, inner.div_ceil(32)])?)?;
-        kernels::SumColumns { out: &mut out, input: x, p: raw }.grid(
-            device,
-            op,
-            (grid, 1, 1),
-            (32, 32, 1),
-        )?;
-        return Ok(out);
-    }
     let threads = product(op, &[outputs, 32])?;
     macro_rules! launch {
         ($kernel:ident $($more:tt)*) => {
@@ -304,6 +297,14 @@ pub(crate) fn sums<T: Float>(
         };
     }
     match terms {
+        Terms::Plain if inner >= COLUMNS => {
+            kernels::SumColumns { out: &mut out, input: x, p: raw }.grid(
+                device,
+                op,
+                column_grid(op, product(op, &[outer, blocks])?, inner)?,
+                COLUMN_BLOCK,
+            )?;
+        }
         Terms::Plain => launch!(SumBlocks),
         Terms::Squares => launch!(SumSquaresBlocks),
         Terms::Magnitudes => launch!(SumMagnitudesBlocks),
@@ -383,18 +384,43 @@ pub fn extreme<T: Float>(
         return Err(CudaError::invalid(op, "there are no elements to choose from"));
     }
     expect_len(op, "the input", x, product(op, &[outer, n, inner])?)?;
-    let outputs = product(op, &[outer, inner])?;
-    let mut values = device.uninitialised(op, outputs)?;
-    let mut indices = device.uninitialised(op, outputs)?;
-    kernels::Extreme {
+    let (blocks, minimum) = (n.div_ceil(BLOCK), u32::from(minimum));
+    let found = product(op, &[outer, blocks, inner])?;
+    let mut values = device.uninitialised(op, found)?;
+    let mut indices = device.uninitialised(op, found)?;
+    kernels::ExtremeBlocks {
         values: &mut values,
         indices: &mut indices,
         input: x,
-        p: RawReduce::new(outer, n, inner, 1),
-        minimum: u32::from(minimum),
+        p: RawReduce::new(outer, n, inner, blocks),
+        minimum,
+    }
+    .threads(device, op, product(op, &[found, 32])?)?;
+    if blocks == 1 {
+        return Ok((values, indices));
+    }
+    let outputs = product(op, &[outer, inner])?;
+    let mut best = device.uninitialised(op, outputs)?;
+    let mut places = device.uninitialised(op, outputs)?;
+    kernels::Extreme {
+        values: &mut best,
+        indices: &mut places,
+        input: &values,
+        at: &indices,
+        p: RawReduce::new(outer, blocks, inner, 1),
+        minimum,
     }
     .threads(device, op, product(op, &[outputs, 32])?)?;
-    Ok((values, indices))
+    Ok((best, places))
+}
+
+/// A grid for `rows` times `columns`, by blocks of [`COLUMN_BLOCK`].
+pub(crate) fn column_grid(
+    op: &'static str,
+    rows: usize,
+    columns: usize,
+) -> Result<(u32, u32, u32)> {
+    Ok((grid(op, product(op, &[rows, columns.div_ceil(COLUMNS)])?)?, 1, 1))
 }
 
 /// A grid of this many blocks.

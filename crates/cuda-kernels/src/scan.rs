@@ -64,7 +64,12 @@ pub fn scan<T: Float>(
         tiles,
         (32, 1, 1),
     )?;
-    kernels::ScanCarries { totals: &mut carries, p: raw }.threads(device, op, raw.lines())?;
+    kernels::ScanCarries { totals: &mut carries, p: raw }.grid(
+        device,
+        op,
+        (grid(op, raw.lines())?, 1, 1),
+        (32, 1, 1),
+    )?;
     kernels::ScanFinish { out: &mut out, input: x, carries: &carries, p: raw }.grid(
         device,
         op,
@@ -102,10 +107,11 @@ pub fn integers(
         tiles,
         (32, 1, 1),
     )?;
-    kernels::IntegerScanCarries { totals: &mut carries, p: raw }.threads(
+    kernels::IntegerScanCarries { totals: &mut carries, p: raw }.grid(
         device,
         op,
-        raw.lines(),
+        (grid(op, raw.lines())?, 1, 1),
+        (32, 1, 1),
     )?;
     kernels::IntegerScanFinish { out: &mut out, input: x, carries: &carries, p: raw }.grid(
         device,
@@ -144,10 +150,11 @@ pub fn logcumsumexp<T: Float>(
         tiles,
         (32, 1, 1),
     )?;
-    kernels::LogcumsumexpCarries { totals: &mut carries, p: raw }.threads(
+    kernels::LogcumsumexpCarries { totals: &mut carries, p: raw }.grid(
         device,
         op,
-        raw.lines(),
+        (grid(op, raw.lines())?, 1, 1),
+        (32, 1, 1),
     )?;
     kernels::LogcumsumexpFinish { out: &mut out, input: x, carries: &carries, p: raw }.grid(
         device,
@@ -189,7 +196,12 @@ pub fn cumextreme<T: Float>(
         tiles,
         (32, 1, 1),
     )?;
-    kernels::CumextremeCarries { totals: &mut carries, p: raw }.threads(device, op, raw.lines())?;
+    kernels::CumextremeCarries { totals: &mut carries, p: raw }.grid(
+        device,
+        op,
+        (grid(op, raw.lines())?, 1, 1),
+        (32, 1, 1),
+    )?;
     kernels::CumextremeFinish {
         values: &mut values,
         indices: &mut indices,

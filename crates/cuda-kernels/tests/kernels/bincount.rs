@@ -9,8 +9,9 @@ use samebits_cuda_kernels::bincount::{bincount, bincount_len, bincount_weighted,
 fn counts_and_weighted_sums() {
     under_schedules(|device| {
         let mut all = Vec::new();
-        // The first fits shared memory; the second has many values per bin, the third few.
-        for [n, bins] in [[9000, 5], [4000, 300], [500, 400]] {
+        // Weights of the first fit shared memory; the second has many values per bin, the third few.
+        // Then more values than a block counts, and more bins.
+        for [n, bins] in [[9000, 5], [4000, 300], [500, 400], [20_000, 3], [100, 4097]] {
             let mut source = Source::new(n as u64);
             let values = source.indices(n, bins);
             let weights = source.broken(n);

@@ -68,6 +68,21 @@ fn f64_sums_follow_the_tree() {
 }
 
 #[test]
+fn long_columns_follow_the_tree() {
+    under_schedules(|device| {
+        let [n, inner] = [4100, 33];
+        let x = Source::new(3).broken(n * inner);
+        let expected: Vec<f32> =
+            (0..inner).map(|o| clean(sum_by(n, |i| f64::from(x[i * inner + o])) as f32)).collect();
+        let buffer = device.upload(&x).unwrap();
+        let got = reduce::sum(device, &buffer, [1, n, inner], Sum::Sum).unwrap();
+        let got = device.download(&got).unwrap();
+        same("long columns", &got, &expected);
+        bits(&got)
+    });
+}
+
+#[test]
 fn the_first_extreme_wins() {
     under_schedules(|device| {
         for shape in SHAPES.into_iter().filter(|s| s[1] > 0) {

@@ -1,7 +1,7 @@
 //! Running sums, products, logarithms of sums and extrema, and their gradients.
 
 use crate::data::{Source, bits, clean, same, same64};
-use crate::device::under_schedules;
+use crate::device::{on_device, under_schedules};
 use crate::numbers::{Number, all_bits, mixed, same_bits};
 use samebits_cuda_kernels::Device;
 use samebits_cuda_kernels::scan::{self as scans, Scan, scan};
@@ -47,6 +47,21 @@ fn expected(x: &[f64], [outer, n, inner]: [usize; 3], kind: Scan) -> Vec<f64> {
         }
     }
     out
+}
+
+/// More tiles than a warp brings into shared memory at once.
+#[test]
+fn long_lines_follow_the_tiles() {
+    on_device(|device| {
+        let x = Source::new(9).broken(263_000);
+        let wide: Vec<f64> = x.iter().map(|&x| f64::from(x)).collect();
+        let shape = [1, x.len(), 1];
+        let result: Vec<f32> =
+            expected(&wide, shape, Scan::Sum).iter().map(|&y| clean(y as f32)).collect();
+        let buffer = device.upload(&x).unwrap();
+        let got = scan(device, &buffer, shape, Scan::Sum).unwrap();
+        same("a long line", &device.download(&got).unwrap(), &result);
+    });
 }
 
 #[test]

@@ -7,12 +7,19 @@ pub(crate) const FAMILY: Family =
     Family { name: "bincount", ptx: include_str!("../../../ptx/bincount.ptx") };
 
 kernels! {
+    Portable BincountShared [=> "bincount_shared"]
+        (write counts: i64, read values: i64, value n: usize, value bins: usize, write status: u64);
     Portable Bincount [=> "bincount_i64"]
         (write counts: i64, read values: i64, value n: usize, value bins: usize, write status: u64);
-    Portable BincountShared<T: Float> [f32 => "bincount_f32_shared"]
+    Portable BincountWeighted<T: Float> [f32 => "bincount_weighted_f32"]
         (
             write acc: u64, read values: i64, read weights: T, value n: usize, value bins: usize,
             write status: u64,
+        );
+    Portable HistcShared<T: Float> [f32 => "histc_shared_f32", f64 => "histc_shared_f64"]
+        (
+            write counts: u64, read values: T, value n: usize, value low: T, value high: T,
+            value range: T, value scale: T, value bins: usize,
         );
     Portable Histc<T: Float> [f32 => "histc_f32", f64 => "histc_f64"]
         (

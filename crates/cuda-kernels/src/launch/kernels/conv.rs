@@ -26,9 +26,4 @@ kernels! {
             write partials: T, read grad: T, read input: T, value p: RawConv, value blocks: usize,
             value lanes: u32,
         );
-    Portable ConvBiasGrad<T: Float> [f32 => "conv_bias_grad_f32", f64 => "conv_bias_grad_f64"]
-        (
-            write out: T, read grad: T, value batch: usize, value channels: usize,
-            value positions: usize,
-        );
 }

@@ -9,12 +9,21 @@ pub(crate) const FAMILY: Family =
 const _: () = assert!(size_of::<RawBatch>() == 24);
 
 kernels! {
+    Portable ChannelSums<T: Float> [f32 => "channel_sums_f32", f64 => "channel_sums_f64"]
+        (write out: f64, read input: T, value p: RawBatch, value blocks: usize);
+    Portable ChannelMeans [=> "channel_means"]
+        (
+            write out: f64, read partials: f64, value rows: usize, value blocks: usize,
+            value count: f64,
+        );
+    Portable ChannelSquares<T: Float> [f32 => "channel_squares_f32", f64 => "channel_squares_f64"]
+        (write out: f64, read input: T, read mean: f64, value p: RawBatch, value blocks: usize);
     Portable BatchStatistics<T: Float> [
         f32 => "batch_statistics_f32", f64 => "batch_statistics_f64",
     ]
         (
-            write mean: T, write variance: T, write rstd: T, read input: T, value p: RawBatch,
-            value eps: f64,
+            write mean: T, write variance: T, write rstd: T, read means: f64, read squares: f64,
+            value p: RawBatch, value blocks: usize, value eps: f64,
         );
     Portable Rstd<T: Float> [f32 => "rstd_f32", f64 => "rstd_f64"]
         (write out: T, read variance: T, value n: usize, value eps: f64);
@@ -23,10 +32,17 @@ kernels! {
             write out: T, read input: T, read mean: T, read rstd: T, read weight: T, read bias: T,
             value p: RawBatch,
         );
+    Portable BatchNormBlocks<T: Float> [
+        f32 => "batch_norm_blocks_f32", f64 => "batch_norm_blocks_f64",
+    ]
+        (
+            write partials: f64, read grad: T, read input: T, read mean: T, read rstd: T,
+            value p: RawBatch, value blocks: usize,
+        );
     Portable BatchNormSums<T: Float> [f32 => "batch_norm_sums_f32", f64 => "batch_norm_sums_f64"]
         (
-            write sums: f64, write weight_grad: T, write bias_grad: T, read grad: T, read input: T,
-            read mean: T, read rstd: T, value p: RawBatch,
+            write sums: f64, write weight_grad: T, write bias_grad: T, read partials: f64,
+            value channels: usize, value blocks: usize,
         );
     Portable BatchNormInputGrad<T: Float> [
         f32 => "batch_norm_input_grad_f32", f64 => "batch_norm_input_grad_f64",
@@ -47,11 +63,15 @@ kernels! {
             write out: T, read grad: T, read input: T, read weight: T, read mean: T, read rstd: T,
             value rows: usize, value width: usize,
         );
+    Portable LayerNormColumns<T: Float> [
+        f32 => "layer_norm_columns_f32", f64 => "layer_norm_columns_f64",
+    ]
+        (
+            write partials: f64, read grad: T, read input: T, read mean: T, read rstd: T,
+            value rows: usize, value width: usize, value blocks: usize,
+        );
     Portable LayerNormWeightGrad<T: Float> [
         f32 => "layer_norm_weight_grad_f32", f64 => "layer_norm_weight_grad_f64",
     ]
-        (
-            write weight_grad: T, write bias_grad: T, read grad: T, read input: T, read mean: T,
-            read rstd: T, value rows: usize, value width: usize,
-        );
+        (write weight_grad: T, write bias_grad: T, read sums: f64, value width: usize);
 }

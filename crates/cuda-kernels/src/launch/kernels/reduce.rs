@@ -49,9 +49,14 @@ kernels! {
         (write out: T, read sums: f64, read largest: T, value n: usize);
     NotGuaranteed SumAtomic<T: Float> [f32 => "sum_f32_atomic"]
         (write out: T, read input: T, value p: RawReduce);
-    Portable Extreme<T: Float> [f32 => "extreme_f32", f64 => "extreme_f64"]
+    Portable ExtremeBlocks<T: Float> [f32 => "extreme_blocks_f32", f64 => "extreme_blocks_f64"]
         (
             write values: T, write indices: i64, read input: T, value p: RawReduce,
+            value minimum: u32,
+        );
+    Portable Extreme<T: Float> [f32 => "extreme_f32", f64 => "extreme_f64"]
+        (
+            write values: T, write indices: i64, read input: T, read at: i64, value p: RawReduce,
             value minimum: u32,
         );
 }
