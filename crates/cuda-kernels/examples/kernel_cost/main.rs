@@ -296,7 +296,7 @@ fn reductions() -> Vec<Case> {
             "log_softmax down, 16 x 21 x 64k",
             1 << 20,
             [2048, 4096],
-            8 * 21 << 20,
+            (8 * 21) << 20,
             ONE,
             |run, n, _| {
                 let x = run.floats(21 * n)?;
