@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use samebits_recorder::{in_module, module};
+use samebits_recorder::{enter_module, module};
 use samebits_tensor_core::observe::{self, Phase};
 use samebits_tensor_core::ops::{Binary, BinaryKind};
 use samebits_tensor_core::{DType, Device, Element, Error, Result, Tensor as Value};
@@ -591,16 +591,6 @@ struct Step {
     backward: Backward,
 }
 
-impl Step {
-    /// Runs the step's backward function as a part of its layer.
-    fn in_module<R>(&self, backward: impl FnOnce() -> Result<R>) -> Result<R> {
-        match &self.module {
-            Some(module) => in_module(Some(module.clone()), backward),
-            None => backward(),
-        }
-    }
-}
-
 /// From the gradient of a result to those of its inputs.
 enum Backward {
     /// Each is added to what was found of it before.
@@ -630,9 +620,11 @@ fn accumulate(mut pending: Pending) -> Result<Gradients> {
             leaves.insert(id, source.line);
         }
         if let Some(step) = &source.step {
+            let layer = step.module.clone().map(enter_module);
             match &step.backward {
                 Backward::Each(backward) => {
-                    let grads = step.in_module(|| backward(&grad))?;
+                    let grads = backward(&grad)?;
+                    drop(layer);
                     for (input, grad) in step.inputs.iter().zip(grads) {
                         let (Some(input), Some(grad)) = (input, grad) else { continue };
                         collect(&mut pending, input, grad)?;
@@ -641,7 +633,7 @@ fn accumulate(mut pending: Pending) -> Result<Gradients> {
                 Backward::Onto(backward) => {
                     for input in step.inputs.iter().flatten() {
                         let found = pending.remove(&input.id).map(|(_, found)| found);
-                        let total = step.in_module(|| backward(&grad, found))?;
+                        let total = backward(&grad, found)?;
                         pending.insert(input.id, (input.clone(), total));
                     }
                 }

@@ -43,7 +43,8 @@ pub fn record<R>(recorder: &Arc<Recorder>, f: impl FnOnce() -> R) -> R {
         }
         observe::scope(recorder.clone(), f)
     };
-    with(&RECORDER, Some(recorder.clone()), recording)
+    let _recorder = replace(&RECORDER, recorder.clone());
+    recording()
 }
 
 /// The recorder that this thread's layers are recorded by, if any. Without one this is a single
@@ -65,25 +66,34 @@ pub fn module() -> Option<Arc<str>> {
     MODULE.with_borrow(Clone::clone)
 }
 
-/// Runs `f` as a part of the module at `path`.
-pub fn in_module<R>(path: Option<Arc<str>>, f: impl FnOnce() -> R) -> R {
-    with(&MODULE, path, f)
+/// Makes what this thread does a part of the module at `path` until the guard is dropped.
+#[must_use = "the thread is in the module only while the guard lives"]
+pub fn enter_module(path: Arc<str>) -> Entered {
+    Entered(replace(&MODULE, path))
 }
+
+/// Keeps a thread in a module; see [`enter_module`].
+#[derive(Debug)]
+pub struct Entered(
+    #[expect(dead_code, reason = "dropping it leaves the module")] Restore<Arc<str>>,
+);
 
 type Local<T> = std::thread::LocalKey<RefCell<Option<T>>>;
 
-/// Runs `f` with another value in a place of this thread.
-fn with<T: 'static, R>(place: &'static Local<T>, value: Option<T>, f: impl FnOnce() -> R) -> R {
-    struct Restore<T: 'static> {
-        place: &'static Local<T>,
-        outer: Option<T>,
+/// Puts another value in a place of this thread until the guard is dropped.
+fn replace<T>(place: &'static Local<T>, value: T) -> Restore<T> {
+    Restore { place, outer: place.replace(Some(value)) }
+}
+
+#[derive(Debug)]
+struct Restore<T: 'static> {
+    place: &'static Local<T>,
+    outer: Option<T>,
+}
+
+impl<T> Drop for Restore<T> {
+    fn drop(&mut self) {
+        // What is replaced is dropped when nothing is borrowed any more.
+        drop(self.place.replace(self.outer.take()));
     }
-    impl<T> Drop for Restore<T> {
-        fn drop(&mut self) {
-            // What is replaced is dropped when nothing is borrowed any more.
-            drop(self.place.replace(self.outer.take()));
-        }
-    }
-    let _restore = Restore { place, outer: place.replace(value) };
-    f()
 }

@@ -5,7 +5,7 @@
 //! | [`Recorder`] | writes operations, batches and steps to the file of a rank |
 //! | [`begin`], [`of_process`] | the recorder that the environment variable `SAMEBITS_LEDGER` asks for |
 //! | [`record`] | has a recorder listen to a part of a program |
-//! | [`module`], [`in_module`], [`of_layers`] | the layer that a thread computes, and who records it |
+//! | [`module`], [`enter_module`], [`of_layers`] | the layer that a thread computes, and who records it |
 //! | [`Keep`] | the steps whose tensors are kept whole |
 //! | [`digest`] | 64 bits that stand for a tensor's elements |
 //!
@@ -34,7 +34,7 @@ mod scribe;
 
 pub use contents::digest;
 pub use keep::Keep;
-pub use layers::{in_module, module, of_layers, record};
+pub use layers::{Entered, enter_module, module, of_layers, record};
 pub use process::{begin, describe_with, of_process};
 pub use recorder::{Recorder, Settings};
 

@@ -3,10 +3,10 @@
 use std::any::type_name;
 use std::sync::Arc;
 
-use samebits_recorder::{Recorder, in_module, module, of_layers};
+use samebits_recorder::{Entered, Recorder, enter_module, module, of_layers};
 use samebits_tensor_core::{Error, Tensor as Value};
 
-use super::{Module, join};
+use super::{Kind, Module, join};
 use crate::Tensor;
 use crate::functional::PackedSequence;
 
@@ -83,34 +83,58 @@ where
     T: Tensors,
     E: From<Error>,
 {
-    let Some(recorder) = of_layers() else { return compute() };
-    let path = path_of(layer, &recorder).or_else(module).unwrap_or_default();
-    let output = in_module(Some(path.clone()), compute)?;
-    let (mut taken, mut returned) = (Vec::new(), Vec::new());
-    inputs(&mut taken);
-    output.collect(&mut returned);
-    let op = short_name::<M>();
-    recorder
-        .layer(op, path, &taken, &returned)
-        .map_err(|error| Error::Observer { op, message: error.to_string() })?;
+    let recording =
+        of_layers().map(|recorder| Recording::begin(recorder, &|visit| layer.visit("", visit)));
+    let output = compute()?;
+    if let Some(recording) = recording {
+        let (mut taken, mut returned) = (Vec::new(), Vec::new());
+        inputs(&mut taken);
+        output.collect(&mut returned);
+        recording.end(type_name::<M>(), &taken, &returned)?;
+    }
     Ok(output)
 }
 
-/// Runs `f` as a part of the layer `name` of the module that this thread computes, if somebody
-/// listens.
-pub(crate) fn in_child<R>(name: &str, f: impl FnOnce() -> R) -> R {
-    if of_layers().is_none() {
-        return f();
+/// A layer whose forward pass runs and is recorded.
+struct Recording {
+    recorder: Arc<Recorder>,
+    path: Arc<str>,
+    inside: Entered,
+}
+
+impl Recording {
+    fn begin(recorder: Arc<Recorder>, layer: Visit<'_>) -> Recording {
+        let path = path_of(layer, &recorder).or_else(module).unwrap_or_default();
+        Recording { recorder, inside: enter_module(path.clone()), path }
     }
-    let path = join(module().as_deref().unwrap_or_default(), name);
-    in_module(Some(path.into()), f)
+
+    fn end(self, layer: &'static str, taken: &[&Value], returned: &[&Value]) -> Result<(), Error> {
+        let Recording { recorder, path, inside } = self;
+        drop(inside);
+        let op = short_name(layer);
+        recorder
+            .layer(op, path, taken, returned)
+            .map_err(|error| Error::Observer { op, message: error.to_string() })
+    }
+}
+
+/// [`Module::visit`] of some layer.
+type Visit<'a> = &'a dyn Fn(&mut dyn FnMut(&str, Kind, &Tensor));
+
+/// Makes this thread compute the layer `name` of the module that it computes, if somebody listens,
+/// until what is returned is dropped.
+pub(crate) fn enter_child(name: &str) -> Option<Entered> {
+    of_layers().map(|_| {
+        let path = join(module().as_deref().unwrap_or_default(), name);
+        enter_module(path.into())
+    })
 }
 
 /// Where the watched model holds the layer: the name of its first tensor there, without the name
 /// that the tensor has in the layer itself.
-fn path_of(layer: &(impl Module + ?Sized), recorder: &Recorder) -> Option<Arc<str>> {
+fn path_of(layer: Visit<'_>, recorder: &Recorder) -> Option<Arc<str>> {
     let mut found = None;
-    layer.visit("", &mut |name, _, tensor| {
+    layer(&mut |name, _, tensor| {
         if found.is_none() {
             let whole = recorder.name_of(tensor.value());
             let path = whole.as_deref().and_then(|whole| whole.strip_suffix(name));
@@ -121,8 +145,7 @@ fn path_of(layer: &(impl Module + ?Sized), recorder: &Recorder) -> Option<Arc<st
 }
 
 /// The name of a type without its path and parameters.
-fn short_name<T: ?Sized>() -> &'static str {
-    let name = type_name::<T>();
+fn short_name(name: &'static str) -> &'static str {
     let name = name.split_once('<').map_or(name, |(name, _)| name);
     name.rsplit_once("::").map_or(name, |(_, name)| name)
 }

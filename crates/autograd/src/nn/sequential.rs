@@ -3,7 +3,7 @@ use std::fmt::Debug;
 use samebits_macros::layer;
 use samebits_tensor_core::Result;
 
-use super::layer::in_child;
+use super::layer::enter_child;
 use super::{Kind, Module, join};
 use crate::Tensor;
 
@@ -87,7 +87,8 @@ impl Layer for Sequential {
     #[layer]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let apply = |x: Tensor, (name, layer): &(String, Box<dyn Member>)| {
-            in_child(name, || layer.forward(&x))
+            let _child = enter_child(name);
+            layer.forward(&x)
         };
         self.layers.iter().try_fold(x.clone(), apply)
     }
