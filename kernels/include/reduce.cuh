@@ -125,23 +125,26 @@ __device__ __forceinline__ SbTerms<SUMS> sb_column_block(SbColumns<SUMS>& shared
     }
     if (inside) {
         u64 i = first + y;
-#pragma unroll 2
-        for (; i + SB_COLUMN_THREADS * (HELD - 1) < end; i += 32) {
-            SbTerms<SUMS> terms[HELD];
+// Two rounds of all lanes are read before the first is added.
+#pragma unroll 1
+        for (; i + SB_COLUMN_THREADS * (2 * HELD - 1) < end; i += 64) {
+            SbTerms<SUMS> terms[2 * HELD];
 #pragma unroll
-            for (int k = 0; k < HELD; ++k) terms[k] = term(i + SB_COLUMN_THREADS * k);
+            for (int k = 0; k < 2 * HELD; ++k) terms[k] = term(i + SB_COLUMN_THREADS * k);
 #pragma unroll
-            for (int k = 0; k < HELD; ++k) {
+            for (int k = 0; k < 2 * HELD; ++k) {
 #pragma unroll
-                for (int s = 0; s < SUMS; ++s) lane[k].of[s] = lane[k].of[s] + terms[k].of[s];
+                for (int s = 0; s < SUMS; ++s)
+                    lane[k % HELD].of[s] = lane[k % HELD].of[s] + terms[k].of[s];
             }
         }
 #pragma unroll
-        for (int k = 0; k < HELD; ++k) {
+        for (int k = 0; k < 2 * HELD; ++k) {
             if (i + SB_COLUMN_THREADS * k >= end) continue;
             SbTerms<SUMS> terms = term(i + SB_COLUMN_THREADS * k);
 #pragma unroll
-            for (int s = 0; s < SUMS; ++s) lane[k].of[s] = lane[k].of[s] + terms.of[s];
+            for (int s = 0; s < SUMS; ++s)
+                lane[k % HELD].of[s] = lane[k % HELD].of[s] + terms.of[s];
         }
     }
 #pragma unroll
