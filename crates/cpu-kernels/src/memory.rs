@@ -1,15 +1,23 @@
 //! Buffers that kernels need besides their arguments: [`samebits_numerics::memory`] with errors that
 //! name the operation.
 
-use bytemuck::Zeroable;
+use bytemuck::{Pod, Zeroable};
 pub(crate) use samebits_numerics::memory::product;
 use samebits_numerics::memory::{self, OutOfMemory};
+use samebits_tensor_core::buffer::Buffer;
 
 use crate::{Error, Result};
 
 /// `len` zeros for `op`.
 pub(crate) fn zeroed<T: Zeroable>(op: &'static str, len: usize) -> Result<Vec<T>> {
     memory::zeroed(len).map_err(named(op))
+}
+
+/// `len` elements of unspecified content for `op`, of memory that tensors no longer need: new pages
+/// take longer than most of what is done to them.
+pub(crate) fn scratch<T: Pod>(op: &'static str, len: usize) -> Result<Buffer> {
+    let bytes = volume(op, &[len, size_of::<T>()])?;
+    Buffer::scratch(bytes).map_err(named(op))
 }
 
 /// `len` copies of `value` for `op`.

@@ -12,9 +12,11 @@ mod avx2;
 mod avx512;
 pub(crate) mod grid;
 mod portable;
+mod prefetch;
 mod register_tile;
 pub(crate) mod transpose;
 mod vector;
 
 pub(crate) use grid::{TileGrid, TileMut};
+pub(crate) use prefetch::prefetch;
 pub(crate) use register_tile::{Finish, Kernels, Offsets, TileFns, kernels_f32, kernels_f64};

@@ -6,23 +6,26 @@
 
 use super::{Addends, Destinations};
 use crate::{Float, Result, memory, parallel};
+use bytemuck::{Pod, Zeroable};
 use samebits_numerics::fpenv;
 use samebits_numerics::simd::{self, Kernel};
+use samebits_tensor_core::buffer::Buffer;
 use std::ops::Range;
 
 /// Sources grouped together: the groups of one chunk fit the second-level cache.
-const CHUNK: usize = 1 << 16;
-/// Output elements of one stretch: their accumulators fit the second-level cache. Rows are read
-/// from far apart, so fewer and larger stretches suit them better than single elements.
+const CHUNK: usize = 1 << 15;
+/// Output elements of one stretch, in single elements and in rows: their accumulators, or the numbers
+/// of their sources, fit the second-level cache.
 const STRETCH: usize = 1 << 15;
-const WIDE_STRETCH: usize = 1 << 17;
+const WIDE_STRETCH: usize = 1 << 16;
 /// Stretches at most, so that a group of a chunk holds more than a few sources.
 const MAX_STRETCHES: usize = 1024;
 /// Sources times width below which threads cost more than they bring.
 const SMALL: usize = 1 << 14;
 
 /// One source of a group: its output row inside the stretch, and what the visitor packed.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
+#[repr(C)]
 pub(crate) struct Entry {
     pub(crate) row: u32,
     pub(crate) packed: u32,
@@ -41,6 +44,12 @@ pub(crate) trait Visitor: Sync {
     ///
     /// All three: [`OutOfMemory`](crate::Error::OutOfMemory).
     fn start(&self, out: &mut [Self::Element]) -> Result<Self::State>;
+
+    /// Whether [`count`](Visitor::count) is to see all sources of a stretch before any is taken.
+    const COUNTS: bool = false;
+
+    /// Counts sources.
+    fn count(&self, _state: &mut Self::State, _entries: &[Entry]) {}
 
     /// Changes what entries remember of their sources: until then, how far behind `base` each is.
     fn pack(&self, _base: usize, _entries: &mut [Entry]) {}
@@ -94,17 +103,13 @@ fn visit<V: Visitor>(
         }
         return visit_stretch(out, visitor, |visit| batches_of_entries(destinations, &pack, visit));
     }
-    let chunks =
-        parallel::items(0..n.div_ceil(CHUNK)).try_collect(destinations.op(), |number| {
-            let start = number * CHUNK;
-            let chunk = start..n.min(start + CHUNK);
-            groups(destinations, chunk, rows.div_ceil(stretch), stretch.trailing_zeros(), &pack)
-        })?;
-    let stretches = parallel::chunks_mut(out, stretch * width).enumerate();
-    stretches.try_for_each(|(stretch, out)| {
+    let stretches = rows.div_ceil(stretch);
+    let mut groups = Groups::new(destinations, stretches)?;
+    groups.fill(destinations, stretch.trailing_zeros(), &pack)?;
+    let outs = parallel::chunks_mut(out, stretch * width).enumerate();
+    outs.try_for_each(|(number, out)| {
         visit_stretch(out, visitor, |visit| {
-            let mut chunks = chunks.iter().enumerate();
-            chunks.try_for_each(|(number, groups)| visit(number * CHUNK, &groups[stretch]))
+            groups.of(number).try_for_each(|(base, entries)| visit(base, entries))
         })
     })
 }
@@ -119,9 +124,15 @@ type Pack<'a> = dyn Fn(usize, &mut [Entry]) + Sync + 'a;
 fn visit_stretch<V: Visitor>(
     out: &mut [V::Element],
     visitor: &V,
-    sources: impl FnOnce(&mut Visit<'_>) -> Result<()>,
+    sources: impl Fn(&mut Visit<'_>) -> Result<()>,
 ) -> Result<()> {
     let mut state = visitor.start(out)?;
+    if V::COUNTS {
+        sources(&mut |_, entries| {
+            visitor.count(&mut state, entries);
+            Ok(())
+        })?;
+    }
     sources(&mut |base, entries| {
         simd::dispatch(VisitSome { visitor, state: &mut state, out, base, entries })
     })?;
@@ -233,34 +244,108 @@ impl Kernel for Enter<'_> {
     }
 }
 
-/// The sources of one chunk, grouped by stretch and in ascending order in each group.
-fn groups(
-    destinations: &dyn Destinations,
-    chunk: Range<usize>,
+/// All sources, chunk by chunk; those of a chunk grouped by stretch, and in ascending order in each
+/// group.
+struct Groups {
+    entries: Buffer,
+    /// Where the group of each stretch starts and ends in the entries of its chunk, chunk by chunk.
+    spans: Vec<[u32; 2]>,
     stretches: usize,
-    shift: u32,
-    pack: &Pack<'_>,
-) -> Result<Vec<Vec<Entry>>> {
-    // Room for a fair share and some more; a group that needs yet more grows, to the size of
-    // the chunk at most.
-    let op = destinations.op();
-    let fair = chunk.len() / stretches;
-    let mut groups: Vec<Vec<Entry>> = memory::with_capacity(op, stretches)?;
-    for _ in 0..stretches {
-        groups.push(memory::with_capacity(op, fair + fair / 8 + 16)?);
+    /// Entries of an even share of a chunk, and some more.
+    room: usize,
+}
+
+impl Groups {
+    fn new(destinations: &dyn Destinations, stretches: usize) -> Result<Groups> {
+        let (op, n) = (destinations.op(), destinations.count());
+        // Six times how far the shares of random rows usually are from their mean.
+        let share = CHUNK.div_ceil(stretches);
+        let room = share + 6 * share.isqrt() + 8;
+        let count = memory::volume(op, &[n.div_ceil(CHUNK), stretches])?;
+        let entries = memory::scratch::<Entry>(op, memory::volume(op, &[count, room])?)?;
+        Ok(Groups { entries, spans: memory::zeroed(op, count)?, stretches, room })
     }
-    let mask = (1usize << shift) - 1;
-    let mut entries = [Entry::default(); BATCH];
-    Order::batches(destinations, chunk.clone(), |source, rows| {
-        let entries = &mut entries[..rows.len()];
-        simd::dispatch(Enter { rows, mask, first: (source - chunk.start) as u32, entries });
-        pack(chunk.start, entries);
-        for (&row, &entry) in rows.iter().zip(&*entries) {
-            groups[row >> shift].push(entry);
+
+    /// Groups sources by stretches of 2^`shift` rows.
+    fn fill(&mut self, destinations: &dyn Destinations, shift: u32, pack: &Pack<'_>) -> Result<()> {
+        let (room, n) = (self.room, destinations.count());
+        let entries = parallel::chunks_mut(self.entries.as_mut_slice(), room * self.stretches);
+        let chunks = entries.zip(parallel::chunks_mut(&mut self.spans, self.stretches));
+        chunks.enumerate().try_for_each(|(number, (entries, spans))| {
+            let start = number * CHUNK;
+            let chunk = Chunk { sources: start..n.min(start + CHUNK), destinations, shift, pack };
+            chunk.group(room, entries, spans)
+        })
+    }
+
+    /// The group of one stretch in each chunk, with the chunk's first source.
+    fn of(&self, stretch: usize) -> impl Iterator<Item = (usize, &[Entry])> {
+        let chunks = self.entries.as_slice::<Entry>().chunks(self.room * self.stretches);
+        let chunks = chunks.zip(self.spans.chunks_exact(self.stretches)).enumerate();
+        chunks.map(move |(number, (entries, spans))| {
+            let [start, end] = spans[stretch];
+            (number * CHUNK, &entries[start as usize..end as usize])
+        })
+    }
+}
+
+/// Sources to be grouped.
+struct Chunk<'a> {
+    sources: Range<usize>,
+    destinations: &'a dyn Destinations,
+    shift: u32,
+    pack: &'a Pack<'a>,
+}
+
+impl Chunk<'_> {
+    /// Groups all, at first as if no group needed more than `room`: that saves a count.
+    fn group(&self, room: usize, entries: &mut [Entry], spans: &mut [[u32; 2]]) -> Result<()> {
+        let room = room as u32;
+        for (stretch, span) in (0..).zip(&mut *spans) {
+            *span = [stretch * room; 2];
         }
-        Ok(())
-    })?;
-    Ok(groups)
+        self.place(entries, spans)?;
+        if spans.iter().all(|[start, end]| end - start <= room) {
+            return Ok(());
+        }
+        spans.fill([0; 2]);
+        Order::batches(self.destinations, self.sources.clone(), |_, rows| {
+            rows.iter().for_each(|row| spans[row >> self.shift][1] += 1);
+            Ok(())
+        })?;
+        let mut end = 0;
+        for span in &mut *spans {
+            let start = end;
+            end += span[1];
+            *span = [start; 2];
+        }
+        self.place(entries, spans)
+    }
+
+    /// Puts each source at the end of its group. A group that has no room for it goes over into the
+    /// next.
+    fn place(&self, groups: &mut [Entry], spans: &mut [[u32; 2]]) -> Result<()> {
+        let first = self.sources.start;
+        let mask = (1usize << self.shift) - 1;
+        let (mut entries, mut places) = ([Entry::default(); BATCH], [0; BATCH]);
+        Order::batches(self.destinations, self.sources.clone(), |source, rows| {
+            let entries = &mut entries[..rows.len()];
+            simd::dispatch(Enter { rows, mask, first: (source - first) as u32, entries });
+            (self.pack)(first, entries);
+            // All places first: they wait for one another, and the entries do not.
+            for (place, &row) in places.iter_mut().zip(rows) {
+                let end = &mut spans[row >> self.shift][1];
+                *place = *end;
+                *end += 1;
+            }
+            for (&place, &entry) in places.iter().zip(&*entries) {
+                if let Some(group) = groups.get_mut(place as usize) {
+                    *group = entry;
+                }
+            }
+            Ok(())
+        })
+    }
 }
 
 /// [`Visitor::visit`].

@@ -14,6 +14,7 @@ use samebits_numerics::exact::{ExactSum, two_sum};
 use samebits_numerics::fpenv;
 use samebits_numerics::nan::canonical;
 use samebits_numerics::simd::{self, Kernel};
+use samebits_tensor_core::buffer::Buffer;
 use std::collections::BTreeMap;
 
 /// Outputs up to which each piece of the sources gets a table of its own.
@@ -85,28 +86,61 @@ fn add(
 
 /// One accumulator per output, and what they could not take.
 pub(crate) struct Table {
-    sums: Vec<f64>,
+    sums: Buffer,
+    rest: Rest,
+}
+
+/// The accumulators of a [`Table`] at hand.
+struct Sums<'a> {
+    sums: &'a mut [f64],
+    rest: &'a mut Rest,
+}
+
+/// What accumulators could not take, as further addends of their outputs.
+#[derive(Default)]
+struct Rest {
     aside: Vec<(usize, f64)>,
     folded: BTreeMap<usize, ExactSum>,
 }
 
 impl Table {
     fn zero(op: &'static str, len: usize) -> Result<Table> {
-        let sums = memory::zeroed(op, len)?;
-        Ok(Table { sums, aside: Vec::new(), folded: BTreeMap::new() })
+        let bytes = memory::volume(op, &[len, size_of::<f64>()])?;
+        let sums = Buffer::zeroed(bytes).map_err(memory::named(op))?;
+        Ok(Table { sums, rest: Rest::default() })
     }
 
     fn start(op: &'static str, out: &[f32]) -> Result<Table> {
-        let mut table = Table::zero(op, out.len())?;
-        for (sum, &x) in table.sums.iter_mut().zip(out).filter(|(_, x)| x.is_finite()) {
-            *sum = x.into();
-        }
-        for (at, x) in out.iter().enumerate().filter(|(_, x)| !x.is_finite()) {
-            table.put_aside(at, f64::from(*x));
+        let mut table =
+            Table { sums: memory::scratch::<f64>(op, out.len())?, rest: Rest::default() };
+        if !simd::dispatch(Widen(out, table.sums.as_mut_slice())) {
+            for (at, x) in out.iter().enumerate().filter(|(_, x)| !x.is_finite()) {
+                table.rest.put_aside(at, f64::from(*x));
+            }
         }
         Ok(table)
     }
 
+    fn sums(&mut self) -> Sums<'_> {
+        Sums { sums: self.sums.as_mut_slice(), rest: &mut self.rest }
+    }
+
+    /// Rounds every sum once.
+    fn finish(self, out: &mut [f32]) {
+        let Table { sums, mut rest } = self;
+        let sums: &[f64] = sums.as_slice();
+        simd::dispatch(Round(sums, out));
+        if !rest.aside.is_empty() {
+            rest.fold();
+        }
+        for (at, mut exact) in rest.folded {
+            exact.add_partial(sums[at]);
+            out[at] = canonical(exact.to_f32());
+        }
+    }
+}
+
+impl Sums<'_> {
     /// Adds `x` to one output.
     #[inline(always)]
     fn add(&mut self, at: usize, x: f64) {
@@ -123,9 +157,9 @@ impl Table {
     fn add_inexact(&mut self, at: usize, x: f64, sum: f64, error: f64) {
         if x.is_finite() {
             self.sums[at] = sum;
-            self.put_aside(at, error);
+            self.rest.put_aside(at, error);
         } else {
-            self.put_aside(at, x);
+            self.rest.put_aside(at, x);
         }
     }
 
@@ -149,7 +183,9 @@ impl Table {
             }
         }
     }
+}
 
+impl Rest {
     #[cold]
     fn put_aside(&mut self, at: usize, x: f64) {
         self.aside.push((at, x));
@@ -167,18 +203,6 @@ impl Table {
             same.iter().for_each(|&(_, x)| sum.add_partial(x));
         }
         self.aside.clear();
-    }
-
-    /// Rounds every sum once.
-    fn finish(mut self, out: &mut [f32]) {
-        simd::dispatch(Round(&self.sums, out));
-        if !self.aside.is_empty() {
-            self.fold();
-        }
-        for (at, mut exact) in self.folded {
-            exact.add_partial(self.sums[at]);
-            out[at] = canonical(exact.to_f32());
-        }
     }
 }
 
@@ -199,7 +223,7 @@ impl<A: Addends<f32>> Sum<'_, A> {
     #[inline(always)]
     fn add(
         &self,
-        table: &mut Table,
+        sums: &mut Sums<'_>,
         n: usize,
         row: impl Fn(usize) -> usize,
         source: impl Fn(usize) -> usize,
@@ -213,7 +237,7 @@ impl<A: Addends<f32>> Sum<'_, A> {
                 }
             }
             for i in 0..n {
-                table.add_group(row(i) * self.width + j, &read[i]);
+                sums.add_group(row(i) * self.width + j, &read[i]);
             }
             j += GROUP;
         }
@@ -225,7 +249,7 @@ impl<A: Addends<f32>> Sum<'_, A> {
         }
         for i in 0..n {
             for k in 0..rest {
-                table.add(row(i) * self.width + j + k, f64::from(read[i][k]));
+                sums.add(row(i) * self.width + j + k, f64::from(read[i][k]));
             }
         }
     }
@@ -278,14 +302,15 @@ impl<A: Addends<f32>> Visitor for Sum<'_, A> {
         base: usize,
         entries: &[Entry],
     ) -> Result<()> {
+        let mut sums = table.sums();
         if self.width == 1 {
             for entry in entries {
-                table.add(entry.row as usize, f32::from_bits(entry.packed).into());
+                sums.add(entry.row as usize, f32::from_bits(entry.packed).into());
             }
         } else {
             for entries in entries.chunks(READ) {
                 let source = |i: usize| base + entries[i].packed as usize;
-                self.add(table, entries.len(), |i| entries[i].row as usize, source);
+                self.add(&mut sums, entries.len(), |i| entries[i].row as usize, source);
             }
         }
         Ok(())
@@ -310,15 +335,32 @@ impl<A: Addends<f32>> Kernel for AddBatch<'_, A> {
     #[inline(always)]
     fn run(self) {
         let AddBatch { sum, table, start, rows } = self;
+        let mut sums = table.sums();
         if sum.width == 1 {
             for (offset, &row) in rows.iter().enumerate() {
-                table.add(row, f64::from(sum.single(start + offset)));
+                sums.add(row, f64::from(sum.single(start + offset)));
             }
             return;
         }
         for (number, rows) in rows.chunks(READ).enumerate() {
-            sum.add(table, rows.len(), |i| rows[i], |i| start + number * READ + i);
+            sum.add(&mut sums, rows.len(), |i| rows[i], |i| start + number * READ + i);
         }
+    }
+}
+
+/// Converts finite elements, and puts zeros for the others; false if there are any.
+struct Widen<'a>(&'a [f32], &'a mut [f64]);
+
+impl Kernel for Widen<'_> {
+    type Output = bool;
+    #[inline(always)]
+    fn run(self) -> bool {
+        let mut finite = true;
+        for (sum, &x) in self.1.iter_mut().zip(self.0) {
+            finite &= x.is_finite();
+            *sum = if x.is_finite() { x.into() } else { 0.0 };
+        }
+        finite
     }
 }
 
@@ -342,14 +384,15 @@ impl Kernel for Merge<'_> {
     #[inline(always)]
     fn run(self) {
         let Merge(total, table) = self;
-        for (at, &sum) in table.sums.iter().enumerate() {
-            total.add(at, sum);
+        let mut sums = total.sums();
+        for (at, &sum) in table.sums.as_slice().iter().enumerate() {
+            sums.add(at, sum);
         }
-        for (at, x) in table.aside {
-            total.put_aside(at, x);
+        for (at, x) in table.rest.aside {
+            total.rest.put_aside(at, x);
         }
-        for (at, sum) in table.folded {
-            total.folded.entry(at).or_default().merge(&sum);
+        for (at, sum) in table.rest.folded {
+            total.rest.folded.entry(at).or_default().merge(&sum);
         }
     }
 }

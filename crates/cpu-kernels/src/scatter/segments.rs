@@ -3,12 +3,16 @@
 
 use super::ascending::{Entry, Visitor};
 use super::{Addends, Destinations};
+use crate::arch::prefetch;
 use crate::{Result, memory, parallel};
 use samebits_numerics::exact::{ExactSum, two_sum};
 use samebits_numerics::simd::{self, Kernel};
+use samebits_tensor_core::buffer::Buffer;
 
 /// Neighbouring elements that are summed together.
 const GROUP: usize = 16;
+/// How many sources ahead rows are asked for: they lie anywhere in memory.
+const AHEAD: usize = 24;
 
 /// Sums addends.
 pub(super) struct Segments<'a, A> {
@@ -21,51 +25,75 @@ pub(super) struct Segments<'a, A> {
 
 impl<A: Addends<f32>> Visitor for Segments<'_, A> {
     type Element = f32;
-    /// Row and source of everything sent to the stretch.
-    type State = Vec<(u32, usize)>;
+    type State = Sorted;
+
+    const COUNTS: bool = true;
 
     #[inline(always)]
-    fn start(&self, _: &mut [f32]) -> Result<Vec<(u32, usize)>> {
-        Ok(Vec::new())
+    fn start(&self, out: &mut [f32]) -> Result<Sorted> {
+        Ok(Sorted { ends: memory::zeroed(self.op, out.len() / self.width + 1)?, sources: None })
+    }
+
+    fn count(&self, sorted: &mut Sorted, entries: &[Entry]) {
+        entries.iter().for_each(|entry| sorted.ends[entry.row as usize + 1] += 1);
     }
 
     #[inline(always)]
     fn visit(
         &self,
-        sent: &mut Vec<(u32, usize)>,
+        sorted: &mut Sorted,
         _: &mut [f32],
         base: usize,
         entries: &[Entry],
     ) -> Result<()> {
-        memory::reserve(self.op, sent, entries.len())?;
-        sent.extend(entries.iter().map(|entry| (entry.row, base + entry.packed as usize)));
+        let sources = match &mut sorted.sources {
+            Some(sources) => sources,
+            none => none.insert(memory::scratch::<usize>(self.op, total(&mut sorted.ends))?),
+        };
+        let sources = sources.as_mut_slice();
+        for entry in entries {
+            let place = &mut sorted.ends[entry.row as usize];
+            sources[*place] = base + entry.packed as usize;
+            *place += 1;
+        }
         Ok(())
     }
 
     #[inline(always)]
-    fn finish(&self, sent: Vec<(u32, usize)>, out: &mut [f32]) -> Result<()> {
-        // A counting sort by row. Afterwards `ends[r]` is where the sources of row r end.
-        let rows = out.len() / self.width;
-        let mut ends = memory::zeroed::<usize>(self.op, rows + 1)?;
-        for &(row, _) in &sent {
-            ends[row as usize + 1] += 1;
-        }
-        for row in 0..rows {
-            ends[row + 1] += ends[row];
-        }
-        let mut sources = memory::zeroed(self.op, sent.len())?;
-        for (row, source) in sent {
-            let place = &mut ends[row as usize];
-            sources[*place] = source;
-            *place += 1;
-        }
+    fn finish(&self, sorted: Sorted, out: &mut [f32]) -> Result<()> {
+        let sources: &[usize] = sorted.sources.as_ref().map_or(&[], Buffer::as_slice);
         let mut start = 0;
-        for (out, &end) in out.chunks_exact_mut(self.width).zip(&ends) {
-            self.sum_row(out, sources[start..end].iter().copied());
+        for (out, &end) in out.chunks_exact_mut(self.width).zip(&sorted.ends) {
+            self.sum_row(out, |first| {
+                (start..end).map(move |at| {
+                    if let Some(&later) = sources.get(at + AHEAD) {
+                        prefetch(&self.addends.row(later, first, 1)[0]);
+                    }
+                    sources[at]
+                })
+            });
             start = end;
         }
         Ok(())
     }
+}
+
+/// A counting sort of sources by output row.
+pub(super) struct Sorted {
+    /// How many sources the row before has; then where the next source of a row goes, and in the end
+    /// where its sources end.
+    ends: Vec<usize>,
+    sources: Option<Buffer>,
+}
+
+/// Makes each count the total of those up to it; returns that of all.
+fn total(counts: &mut [usize]) -> usize {
+    let mut total = 0;
+    for count in counts {
+        total += *count;
+        *count = total;
+    }
+    total
 }
 
 /// Where the sources of each output row end, if the sources come in the order of their rows.
@@ -108,11 +136,15 @@ impl<A: Addends<f32>> Segments<'_, A> {
         });
     }
 
+    /// Sums one row, whose sources `sources` lists again for each element that it is asked for.
     #[inline(always)]
-    fn sum_row(&self, out: &mut [f32], sources: impl ExactSizeIterator<Item = usize> + Clone) {
+    fn sum_row<I>(&self, out: &mut [f32], sources: impl Fn(usize) -> I)
+    where
+        I: Iterator<Item = usize> + Clone,
+    {
         if self.fresh {
             out.fill(0.0);
-            if sources.len() == 0 {
+            if sources(0).next().is_none() {
                 return;
             }
         }
@@ -120,20 +152,20 @@ impl<A: Addends<f32>> Segments<'_, A> {
         let mut first = 0;
         for group in &mut groups {
             let group: &mut [f32; GROUP] = group.try_into().expect("the chunk is GROUP long");
-            self.sum_group(group, first, sources.clone());
+            self.sum_group(group, first, sources(first));
             first += GROUP;
         }
         for (j, x) in groups.into_remainder().iter_mut().enumerate() {
             let mut sum = f64::from(*x);
             let mut lost = false;
-            for source in sources.clone() {
+            for source in sources(first + j) {
                 let (new, error) = two_sum(sum, self.addend(source, first + j).into());
                 sum = new;
                 lost |= error != 0.0;
             }
             // The sum is not a number if `x` was not: no addition may have told.
             *x = if lost || !sum.is_finite() {
-                self.sum_exactly(*x, first + j, sources.clone())
+                self.sum_exactly(*x, first + j, sources(first + j))
             } else {
                 (sum + 0.0) as f32
             };
@@ -211,7 +243,7 @@ impl<A: Addends<f32>> Kernel for InOrder<'_, '_, A> {
         let InOrder { segments, ends, first, out } = self;
         let mut start = if first == 0 { 0 } else { ends[first - 1] };
         for (out, &end) in out.chunks_exact_mut(segments.width).zip(&ends[first..]) {
-            segments.sum_row(out, start..end);
+            segments.sum_row(out, |_| start..end);
             start = end;
         }
     }
