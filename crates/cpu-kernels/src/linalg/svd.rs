@@ -9,7 +9,7 @@ use super::{Columns, add_scaled, dot, scale_of};
 use crate::Float;
 use crate::error::{Error, Result, expect_len};
 use crate::memory::{collected, volume, zeroed};
-use crate::parallel::{CHUNK, chunks_mut, rchunks_mut};
+use crate::parallel::{CHUNK, tasks};
 
 const OP: &str = "svd";
 
@@ -121,42 +121,51 @@ fn decompose<T: Float>(
 /// Sweeps over both matrices until nothing is left to rotate. Returns the norms of the columns of
 /// `left`.
 fn rotate_all(left: &mut Columns, right: &mut Columns) -> Result<Vec<f64>> {
-    let together = (CHUNK / (left.rows + right.rows).max(1)).max(1);
+    let at_least = CHUNK.div_ceil(SIDE * SIDE * (left.rows + right.rows).max(1));
     let columns = left.data.chunks_exact_mut(left.rows.max(1));
     let columns = columns.zip(right.data.chunks_exact_mut(right.rows.max(1)));
     let mut columns: Vec<Column<'_>> =
         collected(OP, columns.map(|(x, v)| Column { x, v, square: 0.0, norm: 0.0 }))?;
     simd::dispatch(Measure(&mut columns));
+    let mut blocks: Vec<Block<'_, '_>> = collected(OP, columns.chunks_mut(SIDE))?;
     for _ in 0..60 {
-        if !sweep(&mut columns, together) {
+        if !sweep(&mut blocks, at_least)? {
             break;
         }
     }
     collected(OP, columns.iter().map(|column| column.norm))
 }
 
-/// Rotates every pair once; true if any was. Threads take `together` pairs at a time.
+/// Neighbouring columns, which are rotated with those of another block while both are at hand.
+type Block<'a, 'b> = &'a mut [Column<'b>];
+
+/// Columns of a block. It decides no bit.
+const SIDE: usize = 16;
+
+/// Rotates every pair once; true if any was. Threads take at least `at_least` pairs of blocks at a
+/// time.
 ///
 /// Of two pairs that share a column the sum `p + q` is less for the one that comes first row by
-/// row. So pairs of one sum are on their own, and going by sums gives every column its rotations
-/// in the same order.
-fn sweep(columns: &mut [Column<'_>], together: usize) -> bool {
+/// row, and the sum of their blocks is not greater. So pairs of blocks of one sum are on their own,
+/// and going by sums gives every column its rotations in the same order.
+fn sweep(blocks: &mut [Block<'_, '_>], at_least: usize) -> Result<bool> {
     let rotated = AtomicBool::new(false);
-    let n = columns.len();
-    for sum in 1..(2 * n).saturating_sub(2) {
+    let n = blocks.len();
+    for sum in 0..(2 * n).saturating_sub(1) {
         let first = sum.saturating_sub(n - 1);
-        let columns = &mut columns[first..=sum - first];
-        // Between them is a column that has no other, if their number is odd.
-        let half = columns.len() / 2;
-        let (front, back) = columns.split_at_mut(columns.len() - half);
-        let pairs = chunks_mut(&mut front[..half], together).zip(rchunks_mut(back, together));
-        pairs.for_each(|(front, back)| {
-            if simd::dispatch(Rotate(front, back)) {
+        let blocks = &mut blocks[first..=sum - first];
+        // If their number is odd, the one in the middle has no other.
+        let (front, back) = blocks.split_at_mut(blocks.len().div_ceil(2));
+        let mut back = back.iter_mut().rev();
+        let pairs = front.iter_mut().map(|front| Some((front, back.next())));
+        let mut pairs: Vec<_> = collected(OP, pairs)?;
+        tasks(&mut pairs).at_least(at_least).for_each(|(front, back)| {
+            if simd::dispatch(Rotate(front, back.map_or(&mut [], |back| back))) {
                 rotated.store(true, Ordering::Relaxed);
             }
         });
     }
-    rotated.into_inner()
+    Ok(rotated.into_inner())
 }
 
 /// A column of the matrix, with its dot product with itself and its root, and the one of the
@@ -187,37 +196,45 @@ impl Kernel for Measure<'_, '_> {
     }
 }
 
-/// Rotates each column of the first slice with its counterpart from the end of the second; true if
-/// any was.
+/// Rotates each column of the first block with each of the second, or with each later one of the first
+/// if there is no second; true if any was.
 struct Rotate<'a, 'b>(&'a mut [Column<'b>], &'a mut [Column<'b>]);
 
 impl Kernel for Rotate<'_, '_> {
     type Output = bool;
     #[inline(always)]
     fn run(self) -> bool {
+        let Rotate(front, back) = self;
         let mut rotated = false;
-        for (p, q) in self.0.iter_mut().zip(self.1.iter_mut().rev()) {
-            let g = dot(p.x, q.x);
-            if g == 0.0 || g.abs() <= f64::EPSILON * (p.norm * q.norm) {
-                continue;
+        for p in 0..front.len() {
+            let (done, later) = front.split_at_mut(p + 1);
+            let others = if back.is_empty() { later } else { &mut *back };
+            for q in others {
+                rotated |= rotate_pair(&mut done[p], q);
             }
-            rotated = true;
-            let z = (q.square - p.square) / (2.0 * g);
-            // Beyond the range of squares the rotation is 1 / 2z.
-            let t = if z.abs() > 1e150 {
-                0.5 / z
-            } else {
-                1f64.copysign(z) / (z.abs() + (1.0 + z * z).sqrt())
-            };
-            let c = 1.0 / (1.0 + t * t).sqrt();
-            let s = c * t;
-            rotate(c, s, p.x, q.x);
-            rotate(c, s, p.v, q.v);
-            p.measure();
-            q.measure();
         }
         rotated
     }
+}
+
+/// Makes two columns orthogonal; false if they are.
+#[inline(always)]
+fn rotate_pair(p: &mut Column<'_>, q: &mut Column<'_>) -> bool {
+    let g = dot(p.x, q.x);
+    if g == 0.0 || g.abs() <= f64::EPSILON * (p.norm * q.norm) {
+        return false;
+    }
+    let z = (q.square - p.square) / (2.0 * g);
+    // Beyond the range of squares the rotation is 1 / 2z.
+    let t =
+        if z.abs() > 1e150 { 0.5 / z } else { 1f64.copysign(z) / (z.abs() + (1.0 + z * z).sqrt()) };
+    let c = 1.0 / (1.0 + t * t).sqrt();
+    let s = c * t;
+    rotate(c, s, p.x, q.x);
+    rotate(c, s, p.v, q.v);
+    p.measure();
+    q.measure();
+    true
 }
 
 #[inline(always)]
