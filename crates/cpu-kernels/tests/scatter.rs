@@ -97,6 +97,32 @@ fn scatter_add_is_the_exact_sum_everywhere_and_in_any_order() {
     }
 }
 
+/// Half of the sources go to a few rows, so that one stretch of the output has more than its share.
+#[test]
+fn uneven_rows_are_the_exact_sum_everywhere() {
+    for (shape, n) in [([1, 90_000, 1], 70_000), ([1, 9000, 9], 40_000)] {
+        let [_, dim, inner] = shape;
+        let mut random = Random(dim as u64);
+        let few = random.indices(n, 3);
+        let any = random.indices(n, dim);
+        let index: Vec<i64> = few
+            .into_iter()
+            .zip(any)
+            .enumerate()
+            .map(|(i, (a, b))| if i % 2 == 0 { a } else { b })
+            .collect();
+        let source: Vec<f32> = random.units(n * inner);
+        let zeros = vec![0.0f32; dim * inner];
+        let expected = naive_scatter_add(&zeros, shape, &expand(&index, 1, inner), &source);
+        let got = everywhere(|| {
+            let mut got = zeros.clone();
+            index_add(&mut got, shape, &index, &source, 1.0).unwrap();
+            bits(&got)
+        });
+        assert_eq!(got, bits(&expected), "{shape:?}");
+    }
+}
+
 #[test]
 fn numbers_so_wide_that_every_addition_is_inexact() {
     let mut random = Random(7);
