@@ -39,9 +39,8 @@ pub fn unary<T: Elementary>(kind: UnaryKind, x: &[T], out: &mut [T]) -> Result<(
 /// A float type with the elementary functions of [`math`]: correctly rounded on f32, written
 /// sequences of basic operations on f64.
 pub trait Elementary: Float {
-    /// e to the power `self`.
-    #[must_use]
-    fn exp(self) -> Self;
+    /// e to the power of each element of a slice, in a kernel; the slices are equally long.
+    fn exp_each(x: &[Self], out: &mut [Self]);
 
     /// The natural logarithm.
     #[must_use]
@@ -77,8 +76,8 @@ pub trait Elementary: Float {
 
 impl Elementary for f32 {
     #[inline(always)]
-    fn exp(self) -> f32 {
-        math::exp(self)
+    fn exp_each(x: &[f32], out: &mut [f32]) {
+        math::Exp.each(x, out);
     }
 
     #[inline(always)]
@@ -136,8 +135,10 @@ impl Elementary for f32 {
 
 impl Elementary for f64 {
     #[inline(always)]
-    fn exp(self) -> f64 {
-        math::f64::exp(self)
+    fn exp_each(x: &[f64], out: &mut [f64]) {
+        for (out, &x) in out.iter_mut().zip(x) {
+            *out = math::f64::exp(x);
+        }
     }
 
     #[inline(always)]

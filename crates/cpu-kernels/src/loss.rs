@@ -290,9 +290,7 @@ impl<T: Elementary> Kernel for Forward<'_, T> {
                     *out = x - max;
                 }
             }
-            for (exp, out) in exps.iter_mut().zip(&*out) {
-                *exp = out.exp();
-            }
+            T::exp_each(out, exps);
             reduce::rows(exps, width, |_| |x: T| x.into(), sums);
             let logs = maxima;
             for (log, &sum) in logs.iter_mut().zip(&*sums) {
@@ -321,11 +319,18 @@ impl<T: Elementary> Kernel for Backward<'_, T> {
         let width = self.width;
         let mut sums = vec![0.0; self.grad.len() / width];
         reduce::rows(self.grad, width, |_| |x: T| x.into(), &mut sums);
-        let rows = self.grad.chunks_exact(width).zip(self.y.chunks_exact(width));
-        for (((grad, y), out), sum) in rows.zip(self.out.chunks_exact_mut(width)).zip(sums) {
-            let sum = -T::from_f64(sum);
-            for ((out, &grad), &y) in out.iter_mut().zip(grad).zip(y) {
-                *out = y.exp().mul_add(sum, grad).canonical();
+        // Short rows go through the exponential together.
+        let size = (TOGETHER / width).max(1);
+        let pieces = self.grad.chunks(size * width).zip(self.y.chunks(size * width));
+        let outs = self.out.chunks_mut(size * width).zip(sums.chunks(size));
+        for ((grad, y), (out, sums)) in pieces.zip(outs) {
+            T::exp_each(y, out);
+            let rows = grad.chunks_exact(width).zip(out.chunks_exact_mut(width));
+            for ((grad, out), &sum) in rows.zip(sums) {
+                let sum = -T::from_f64(sum);
+                for (out, &grad) in out.iter_mut().zip(grad) {
+                    *out = out.mul_add(sum, grad).canonical();
+                }
             }
         }
     }
@@ -345,11 +350,13 @@ impl<T: Elementary> Kernel for BackwardAt<'_, T> {
         let value = self.target.map_or(T::ZERO, |(_, value)| value);
         // The sum over the tree, whose lanes start from +0.
         let sum = -T::from_f64(0.0 + value.into());
-        for (out, &y) in self.out.iter_mut().zip(self.y) {
-            *out = y.exp().mul_add(sum, T::ZERO).canonical();
+        T::exp_each(self.y, self.out);
+        let target = self.target.map(|(at, value)| (at, self.out[at].mul_add(sum, value)));
+        for out in &mut *self.out {
+            *out = out.mul_add(sum, T::ZERO).canonical();
         }
-        if let Some((at, value)) = self.target {
-            self.out[at] = self.y[at].exp().mul_add(sum, value).canonical();
+        if let Some((at, value)) = target {
+            self.out[at] = value.canonical();
         }
     }
 }

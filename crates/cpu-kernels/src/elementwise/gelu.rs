@@ -66,8 +66,11 @@ trait Form<T> {
     /// The odd function between −1 and 1 that decides the share of each `x`; `spare` is as long.
     fn odd(&self, x: &[T], spare: &mut [T], odd: &mut [T]);
 
+    /// The slopes of the odd function, if they are not made of its values; `spare` is as long.
+    fn slopes(&self, x: &[T], spare: &mut [T], slopes: &mut [T]);
+
     /// The shares of the gradient at `x`, added to `found`.
-    fn onto(&self, found: T, grad: T, x: T, odd: T) -> T;
+    fn onto(&self, found: T, grad: T, x: T, odd: T, slope: T) -> T;
 }
 
 struct Erf;
@@ -82,12 +85,19 @@ impl<T: Elementary> Form<T> for Erf {
     }
 
     #[inline(always)]
-    fn onto(&self, found: T, grad: T, x: T, odd: T) -> T {
-        let scale = T::from_f64(FRAC_1_SQRT_2);
-        let z = x * scale;
-        let bell = (-(z * z)).exp() * T::from_f64(FRAC_2_SQRT_PI);
-        let slope = grad * x * T::from_f64(0.5) * bell * scale;
-        found + grad * half_around(odd) + slope
+    fn slopes(&self, x: &[T], spare: &mut [T], slopes: &mut [T]) {
+        for (square, &x) in spare.iter_mut().zip(x) {
+            let z = x * T::from_f64(FRAC_1_SQRT_2);
+            *square = -(z * z);
+        }
+        T::exp_each(spare, slopes);
+    }
+
+    #[inline(always)]
+    fn onto(&self, found: T, grad: T, x: T, odd: T, slope: T) -> T {
+        let bell = slope * T::from_f64(FRAC_2_SQRT_PI);
+        let last = grad * x * T::from_f64(0.5) * bell * T::from_f64(FRAC_1_SQRT_2);
+        found + grad * half_around(odd) + last
     }
 }
 
@@ -109,7 +119,10 @@ impl<T: Elementary> Form<T> for Tanh {
     }
 
     #[inline(always)]
-    fn onto(&self, found: T, grad: T, x: T, odd: T) -> T {
+    fn slopes(&self, _: &[T], _: &mut [T], _: &mut [T]) {}
+
+    #[inline(always)]
+    fn onto(&self, found: T, grad: T, x: T, odd: T, _: T) -> T {
         let slope = T::ONE - odd * odd;
         let h = grad * x * T::from_f64(0.5) * slope * T::from_f64(Self::SCALE);
         let k = h * T::from_f64(Self::CUBIC);
@@ -156,23 +169,27 @@ impl<T: Elementary, F: Form<T>> Kernel for Backward<'_, T, F> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let (mut spare, mut odd) = ([T::ZERO; BLOCK], [T::ZERO; BLOCK]);
+        let [mut spare, mut odd, mut slopes] = [[T::ZERO; BLOCK]; 3];
         for start in (0..self.x.len()).step_by(BLOCK) {
             let range = start..self.x.len().min(start + BLOCK);
             let (grad, x) = (&self.grad[range.clone()], &self.x[range.clone()]);
             let out = &mut self.out[range.clone()];
-            self.form.odd(x, &mut spare[..x.len()], &mut odd[..x.len()]);
-            let inputs = out.iter_mut().zip(grad).zip(x).zip(&odd);
+            let (spare, odd) = (&mut spare[..x.len()], &mut odd[..x.len()]);
+            let slopes = &mut slopes[..x.len()];
+            self.form.odd(x, spare, odd);
+            self.form.slopes(x, spare, slopes);
+            let inputs = out.iter_mut().zip(grad).zip(x).zip(odd.iter().zip(&*slopes));
             match self.found {
                 Some(found) => {
-                    for ((((out, &grad), &x), &odd), &found) in inputs.zip(&found[range]) {
-                        *out = self.form.onto(found, grad, x, odd).canonical();
+                    for ((((out, &grad), &x), (&odd, &slope)), &found) in inputs.zip(&found[range])
+                    {
+                        *out = self.form.onto(found, grad, x, odd, slope).canonical();
                     }
                 }
                 None => {
-                    for (((out, &grad), &x), &odd) in inputs {
+                    for (((out, &grad), &x), (&odd, &slope)) in inputs {
                         // -0 + y is y, for zeros too.
-                        *out = self.form.onto(-T::ZERO, grad, x, odd).canonical();
+                        *out = self.form.onto(-T::ZERO, grad, x, odd, slope).canonical();
                     }
                 }
             }

@@ -34,13 +34,41 @@ pub fn exp(x: f32) -> f32 {
     nan_if(x.is_nan(), exp_wide(x as f64) as f32)
 }
 
+/// [`exp`] of each element. Each step goes over a block of elements, whose chains of operations then
+/// overlap.
+#[inline(always)]
+pub(super) fn exp_each(input: &[f32], output: &mut [f32]) {
+    const BLOCK: usize = 64;
+    let (mut powers, mut rests) = ([0.0; BLOCK], [0.0; BLOCK]);
+    for (y, x) in output.chunks_mut(BLOCK).zip(input.chunks(BLOCK)) {
+        for ((k, r), &x) in powers.iter_mut().zip(&mut rests).zip(x) {
+            (*k, *r) = reduce(exp_bounds(x as f64));
+        }
+        for r in &mut rests {
+            *r = exp_reduced(*r);
+        }
+        for ((y, &x), (&k, &r)) in y.iter_mut().zip(x).zip(powers.iter().zip(&rests)) {
+            *y = nan_if(x.is_nan(), scale(r, k) as f32);
+        }
+    }
+}
+
 /// e^x before the rounding to f32: within 2^-52.6 of the true value, relatively.
 #[inline(always)]
 pub(super) fn exp_wide(x: f64) -> f64 {
-    // Outside these bounds the result rounds to 0 or infinity as it does on them.
-    let x = clamp(x, -110.0, 90.0);
-    let (k, r) = reduce(x);
-    // Degree 11; minimax error 2^-57.2 absolute on |r| <= 0.3467.
+    let (k, r) = reduce(exp_bounds(x));
+    scale(exp_reduced(r), k)
+}
+
+/// Outside these bounds the exponential rounds to 0 or infinity as it does on them.
+#[inline(always)]
+fn exp_bounds(x: f64) -> f64 {
+    clamp(x, -110.0, 90.0)
+}
+
+/// e^r for |r| <= ln(2)/2. Degree 11; minimax error 2^-57.2 absolute.
+#[inline(always)]
+fn exp_reduced(r: f64) -> f64 {
     let p = horner!(r;
         0.5,
         0.16666666666666685,
@@ -53,7 +81,7 @@ pub(super) fn exp_wide(x: f64) -> f64 {
         2.7625424800821167e-07,
         2.5114615907973533e-08
     );
-    scale(1.0 + fma(r * r, p, r), k)
+    1.0 + fma(r * r, p, r)
 }
 
 /// 2^x.

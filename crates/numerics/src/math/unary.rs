@@ -1,6 +1,6 @@
 //! The functions as zero-sized types, so that a kernel can be generic over them.
 
-use super::{erf, trig};
+use super::{erf, exp, trig};
 use crate::simd::{self, Level};
 
 /// A function of one f32, as a type of size zero.
@@ -155,7 +155,7 @@ macro_rules! functions {
 
 functions! {
     /// [`exp`](super::exp()).
-    Exp = exp;
+    Exp = exp, each exp::exp_each;
     /// [`exp2`](super::exp2()).
     Exp2 = exp2;
     /// [`expm1`](super::expm1()).

@@ -6,7 +6,7 @@ use super::{nan_if, ordered_sum, product, sum};
 
 /// The error function.
 ///
-/// As the f32 function, [`math::erf`](crate::math::erf()).
+/// As the f32 function, [`math::erf`](crate::math::erf()), but that its two ways meet at 0.9.
 ///
 /// # Determinism
 ///
