@@ -7,11 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use samebits_recorder::{enter_module, module};
+use samebits_tensor_core::layout::PerDim;
 use samebits_tensor_core::observe::{self, Phase};
 use samebits_tensor_core::ops::{Binary, BinaryKind};
 use samebits_tensor_core::{DType, Device, Element, Error, Result, Tensor as Value};
 
 use crate::devices::reach;
+use crate::functional::joined;
 use crate::run;
 
 /// A tensor that may remember how it was computed.
@@ -423,6 +425,16 @@ impl Tensor {
         Tensor::recorded(value, inputs, Backward::Each(Box::new(backward)))
     }
 
+    /// A part of `input`: from `start` on along `dim`. Its gradient is that of the part, with zeros
+    /// around it; of many parts they are put together at once.
+    pub(crate) fn part_of(value: Value, input: &Tensor, dim: usize, start: usize) -> Tensor {
+        if !is_wanted(&[input]) {
+            return Tensor::from(value);
+        }
+        let shape = PerDim::from(input.shape());
+        Tensor::recorded(value, &[input], Backward::Part { dim, start, shape })
+    }
+
     /// The result of an operation whose gradient is a sum. `backward` gets the gradient of the result
     /// and what was found of the gradient of `input` before, and returns the sum of all.
     pub(crate) fn computed_onto(
@@ -597,6 +609,8 @@ enum Backward {
     Each(Box<Each>),
     /// That of the only input, with what was found of it before.
     Onto(Box<Onto>),
+    /// That of a part of the only input, which has this shape, from `start` on along `dim`.
+    Part { dim: usize, start: usize, shape: PerDim },
 }
 
 type Each = dyn Fn(&Tensor) -> Result<Vec<Option<Tensor>>> + Send + Sync;
@@ -610,7 +624,53 @@ fn next_id() -> u64 {
 }
 
 /// Gradients found so far of variables that are still to be visited, by the variable's id.
-type Pending = BTreeMap<u64, (Arc<Source>, Tensor)>;
+type Pending = BTreeMap<u64, (Arc<Source>, Found)>;
+
+/// What was found of a gradient.
+enum Found {
+    Whole(Tensor),
+    /// Gradients of parts that do not overlap, of a variable of this shape, by where they start along
+    /// `dim`.
+    Parts {
+        dim: usize,
+        shape: PerDim,
+        parts: BTreeMap<usize, Tensor>,
+    },
+}
+
+impl Found {
+    /// The sum of what was found, zeros around each part.
+    fn whole(self) -> Result<Tensor> {
+        match self {
+            Found::Whole(grad) => Ok(grad),
+            Found::Parts { dim, shape, parts } => joined(&parts, dim, &shape),
+        }
+    }
+
+    /// With the gradient of one more part.
+    fn and_part(self, grad: Tensor, at: (usize, usize), shape: &PerDim) -> Result<Found> {
+        let (along, start) = at;
+        match self {
+            Found::Parts { dim, shape, mut parts }
+                if dim == along && fits(&parts, dim, start, &grad) =>
+            {
+                parts.insert(start, grad);
+                Ok(Found::Parts { dim, shape, parts })
+            }
+            found => {
+                let part = joined(&BTreeMap::from([(start, grad)]), along, shape)?;
+                Ok(Found::Whole(add(&found.whole()?, &part)?))
+            }
+        }
+    }
+}
+
+/// Whether a part from `start` on overlaps none of `parts`, and is not empty.
+fn fits(parts: &BTreeMap<usize, Tensor>, dim: usize, start: usize, part: &Tensor) -> bool {
+    let end = start + part.shape()[dim];
+    let before = parts.range(..end).next_back();
+    end > start && before.is_none_or(|(&first, part)| first + part.shape()[dim] <= start)
+}
 
 /// Walks the graph in reverse order of creation.
 fn accumulate(mut pending: Pending) -> Result<Gradients> {
@@ -619,8 +679,9 @@ fn accumulate(mut pending: Pending) -> Result<Gradients> {
         if source.step.is_none() {
             leaves.insert(id, source.line);
         }
+        let layer = source.step.as_ref().and_then(|step| step.module.clone()).map(enter_module);
+        let grad = grad.whole()?;
         if let Some(step) = &source.step {
-            let layer = step.module.clone().map(enter_module);
             match &step.backward {
                 Backward::Each(backward) => {
                     let grads = backward(&grad)?;
@@ -632,8 +693,23 @@ fn accumulate(mut pending: Pending) -> Result<Gradients> {
                 }
                 Backward::Onto(backward) => {
                     for input in step.inputs.iter().flatten() {
-                        let found = pending.remove(&input.id).map(|(_, found)| found);
-                        let total = backward(&grad, found)?;
+                        let found = pending.remove(&input.id).map(|(_, found)| found.whole());
+                        let total = backward(&grad, found.transpose()?)?;
+                        pending.insert(input.id, (input.clone(), Found::Whole(total)));
+                    }
+                }
+                Backward::Part { dim, start, shape } => {
+                    for input in step.inputs.iter().flatten() {
+                        let total = match pending.remove(&input.id) {
+                            Some((_, found)) => {
+                                found.and_part(grad.clone(), (*dim, *start), shape)?
+                            }
+                            None => Found::Parts {
+                                dim: *dim,
+                                shape: shape.clone(),
+                                parts: BTreeMap::from([(*start, grad.clone())]),
+                            },
+                        };
                         pending.insert(input.id, (input.clone(), total));
                     }
                 }
@@ -647,10 +723,10 @@ fn accumulate(mut pending: Pending) -> Result<Gradients> {
 /// Adds `grad` to what has been found of `source`.
 fn collect(pending: &mut Pending, source: &Arc<Source>, grad: Tensor) -> Result<()> {
     let total = match pending.remove(&source.id) {
-        Some((_, sum)) => add(&sum, &grad)?,
+        Some((_, sum)) => add(&sum.whole()?, &grad)?,
         None => grad,
     };
-    pending.insert(source.id, (source.clone(), total));
+    pending.insert(source.id, (source.clone(), Found::Whole(total)));
     Ok(())
 }
 

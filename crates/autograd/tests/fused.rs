@@ -140,6 +140,64 @@ fn cross_entropy_has_the_bits_of_its_composition() {
     }
 }
 
+/// Zeros of `shape` but for a part, from `start` on along `dim`.
+fn padded(part: &Tensor, dim: usize, start: usize, shape: &[usize]) -> Tensor {
+    let zeros = |size: usize| {
+        let mut shape = shape.to_vec();
+        shape[dim] = size;
+        Tensor::zeros(&shape, part.dtype()).unwrap()
+    };
+    let after = shape[dim] - start - part.shape()[dim];
+    f::cat(&[zeros(start), part.clone(), zeros(after)], dim).unwrap()
+}
+
+#[test]
+fn gradients_of_parts_have_the_bits_of_the_sum_of_padded_ones() {
+    let shape = [3, 4, 5];
+    // Dimension, start and length of each part.
+    let uses: [&[(usize, usize, usize)]; 9] = [
+        &[(2, 1, 2)],
+        &[(2, 0, 2), (2, 2, 1), (2, 3, 2)],
+        &[(2, 3, 2), (2, 0, 1)],
+        &[(0, 2, 1), (0, 0, 1), (0, 1, 1)],
+        &[(1, 0, 4), (1, 1, 2)],
+        &[(1, 0, 2), (1, 3, 1), (1, 1, 2), (1, 0, 1)],
+        &[(1, 2, 2), (1, 2, 1), (1, 0, 2)],
+        &[(0, 0, 1), (2, 0, 1), (0, 1, 2)],
+        &[(1, 2, 0), (1, 2, 2), (1, 0, 2), (1, 4, 0)],
+    ];
+    for dtype in [DType::F32, DType::F64] {
+        for uses in uses {
+            // After which part the whole is used too.
+            for whole in [None, Some(0), Some(1)] {
+                let x = Tensor::zeros(&shape, dtype).unwrap().set_requires_grad(true).unwrap();
+                let (mut results, mut grads) = (Vec::new(), Vec::new());
+                for (i, &(dim, start, length)) in uses.iter().enumerate() {
+                    let part = f::narrow(&x, dim, start, length).unwrap();
+                    let grad = varied(60, dtype, i as u64).reshape(shape).unwrap();
+                    let grad = f::narrow(&grad, dim, 0, length).unwrap();
+                    grads.push(padded(&grad, dim, start, &shape));
+                    results.push((part, grad));
+                    if whole == Some(i) {
+                        let grad = varied(60, dtype, 99).flip([0]).unwrap().reshape(shape).unwrap();
+                        grads.push(f::neg(&grad).unwrap());
+                        results.push((f::neg(&x).unwrap(), grad));
+                    }
+                }
+                let results: Vec<_> = results.iter().map(|(y, grad)| (y, grad.clone())).collect();
+                let mut expected = grads.into_iter().rev();
+                let first = expected.next().unwrap();
+                let expected = expected.fold(first, |sum, grad| f::add(&sum, &grad).unwrap());
+                for create_graph in [false, true] {
+                    let found = samebits_autograd::backward(&results, create_graph).unwrap();
+                    let what = format!("{uses:?}, the whole after {whole:?}, {dtype}");
+                    same(found.of(&x).unwrap(), &expected, &what);
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn a_weight_of_classes_has_no_gradient() {
     let x = floats(&[1.0, 2.0], &[1, 2], DType::F32);

@@ -146,6 +146,7 @@ pub use statistics::{count_nonzero, diff, nanmean, nansum, quantile};
 pub use windows::{Windows, channel_shuffle, fold, unfold, windows};
 
 use scalar::lifted;
+pub(crate) use shape::joined;
 
 use samebits_rng::Draw;
 use samebits_tensor_core::ops::Cast;

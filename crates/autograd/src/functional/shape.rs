@@ -1,8 +1,11 @@
+use std::collections::BTreeMap;
+
 use samebits_macros::named;
 use samebits_tensor_core::layout::numel;
 use samebits_tensor_core::ops::Cat;
 use samebits_tensor_core::{Error, Result};
 
+use super::elementwise::add;
 use super::lifted;
 use super::reduce::sum_to;
 use crate::dims::{Dim, Dims, Sizes};
@@ -222,18 +225,36 @@ pub fn stack(inputs: &[Tensor], dim: impl Dim) -> Result<Tensor> {
 #[track_caller]
 pub fn narrow(x: &Tensor, dim: impl Dim, start: usize, length: usize) -> Result<Tensor> {
     let dim = dim.dim("narrow", x.rank())?;
-    let value = x.value().narrow(dim, start, length)?;
-    let shape = x.shape().to_vec();
-    Ok(Tensor::computed(value, &[x], move |grad| {
-        let zeros = |size: usize| -> Result<Tensor> {
-            let mut shape = shape.clone();
+    Ok(Tensor::part_of(x.value().narrow(dim, start, length)?, x, dim, start))
+}
+
+/// The sum of tensors of `shape` that are 0 but for one part each, by where it starts along `dim`; the
+/// parts do not overlap.
+pub(crate) fn joined(
+    parts: &BTreeMap<usize, Tensor>,
+    dim: usize,
+    shape: &[usize],
+) -> Result<Tensor> {
+    let first = parts.values().next().expect("there is a part");
+    let zero = Tensor::zeros(&[], first.dtype())?.to(first.device())?;
+    let (mut pieces, mut end) = (Vec::new(), 0);
+    let gap = |pieces: &mut Vec<Tensor>, size: usize| -> Result<()> {
+        if size > 0 {
+            let mut shape = shape.to_vec();
             shape[dim] = size;
-            let zero = Tensor::zeros(&[], grad.dtype())?.to(grad.device())?;
-            zero.expand(&shape)
-        };
-        let parts = [zeros(start)?, grad.clone(), zeros(shape[dim] - start - length)?];
-        Ok(vec![Some(cat(&parts, dim)?)])
-    }))
+            pieces.push(expand(&zero, &shape)?);
+        }
+        Ok(())
+    };
+    for (&start, part) in parts {
+        gap(&mut pieces, start - end)?;
+        pieces.push(part.clone());
+        end = start + part.shape()[dim];
+    }
+    gap(&mut pieces, shape[dim] - end)?;
+    let whole = cat(&pieces, dim)?;
+    // The zeros that another part has in the place of a -0 make it +0.
+    if parts.len() > 1 { add(&whole, &zero) } else { Ok(whole) }
 }
 
 /// Tensors of the given sizes along `dim`, which together are `x`.
