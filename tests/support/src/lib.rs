@@ -63,23 +63,25 @@ pub fn flush_to_zero() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::mpsc::{self, RecvTimeoutError};
+    use std::time::Duration;
 
     #[test]
     fn callers_take_turns_and_leave_the_level_as_it_was() {
         let before = simd::level();
+        let (sender, entered) = mpsc::channel();
+        let mut sender = Some(sender);
         std::thread::scope(|scope| {
-            for _ in 0..2 {
-                scope.spawn(|| {
-                    for _ in 0..10 {
-                        at_every_level(|level| {
-                            for _ in 0..10 {
-                                assert_eq!(simd::level(), level);
-                                std::thread::yield_now();
-                            }
-                        });
-                    }
-                });
-            }
+            at_every_level(|level| {
+                if let Some(sender) = sender.take() {
+                    scope.spawn(move || at_every_level(|_| sender.send(()).expect("a receiver")));
+                }
+                // Long enough for a thread that nothing keeps out.
+                let early = entered.recv_timeout(Duration::from_millis(100));
+                assert_eq!(early, Err(RecvTimeoutError::Timeout), "another caller at {level:?}");
+                assert_eq!(simd::level(), level);
+            });
+            entered.recv().expect("its turn");
         });
         assert_eq!(simd::level(), before);
         let caught = std::panic::catch_unwind(|| at_every_level(|_| panic!("planted")));
