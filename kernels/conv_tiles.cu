@@ -7,28 +7,26 @@
 //   input gradient   input channel   image, input position   output channel, tap     weight    gradient
 //   weight gradient  output channel  input channel, tap      image, output position  gradient  input
 //
-// A block of 16 x 16 threads computes a tile of C, each thread TM x TN elements that lie 16 apart,
-// so each has the k of its elements to itself, ascending. Stages of 16 k pass through shared
-// memory; no stage straddles a border of the order. Where A and B are not ordinary matrices, the
-// place of an element is the sum of what its k and what its m or n contribute: the former is worked
-// out once per stage, the latter once per thread.
+// A block of threads computes a tile of C (tile.cuh). Stages of 16 k pass through shared memory; no
+// stage straddles a border of the order. Where A and B are not ordinary matrices, the place of an
+// element is the sum of what its k and what its m or n contribute: the former is worked out once
+// per stage, the latter once per thread.
 //
 // A tap that is to be skipped is staged as one certain NaN. No other element can be that: NaNs are
 // made canonical on the way in, which changes no bit of a result whose NaNs are canonical anyway.
 // A stage without such taps, which its threads vote on, is multiplied without looking.
 
 #include "conv.cuh"
+#include "tile.cuh"
 
 #define SB_FORWARD 0
 #define SB_INPUT_GRAD 1
 #define SB_WEIGHT_GRAD 2
 
-#define SB_STAGE 16u
-#define SB_SIDE 16u
-#define SB_THREADS 256u
 #define SB_SKIPPED 0x7fc05b1du
 
-// The part of a place that its k, or its m or n, contributes.
+// The part of a place that its k, or its m or n, contributes: to each coordinate, which tells
+// whether the element is to be skipped, and to the place.
 struct SbPart {
     i32 at[3];
     u64 offset;
@@ -69,6 +67,21 @@ __device__ __forceinline__ SbProduct sb_product(const SbConv& p) {
             p.inputs * plane};
 }
 
+// Whether B's coordinates are those of an input gradient with strides, which are divided.
+template <int PASS>
+__device__ __forceinline__ bool sb_strided(const SbConv& p) {
+    return PASS == SB_INPUT_GRAD && (p.stride[0] != 1 || p.stride[1] != 1 || p.stride[2] != 1);
+}
+
+// Adds to the offset what the coordinates contribute to it: `sign` is 1 or -1.
+template <int PASS>
+__device__ __forceinline__ void sb_settle(const SbConv& p, SbPart* part, i64 sign) {
+    const u32* size = PASS == SB_INPUT_GRAD ? p.output : p.input;
+    if (sb_strided<PASS>(p)) return;
+    i64 place = ((i64)part->at[0] * size[1] + part->at[1]) * size[2] + part->at[2];
+    part->offset += (u64)(sign * place);
+}
+
 // A tap's distance from the place of tap 0.
 __device__ __forceinline__ void sb_tap(const SbConv& p, u64 tap, i32* at) {
     u32 t[3];
@@ -95,6 +108,7 @@ __device__ __forceinline__ SbRow sb_row(const SbConv& p, u64 k) {
         sb_origin(p, position, row.b.at);
         row.b.offset = image * p.groups * p.inputs * sb_volume(p.input);
         row.a = image * p.groups * p.outputs * positions + position;
+        sb_settle<PASS>(p, &row.b, 1);
         return row;
     }
     u64 volume = sb_volume(p.kernel);
@@ -103,6 +117,7 @@ __device__ __forceinline__ SbRow sb_row(const SbConv& p, u64 k) {
     sb_tap(p, tap, row.b.at);
     row.b.offset = channel * sb_volume(PASS == SB_FORWARD ? p.input : p.output);
     row.a = PASS == SB_FORWARD ? k : channel * p.inputs * volume + tap;
+    sb_settle<PASS>(p, &row.b, PASS == SB_FORWARD ? 1 : -1);
     return row;
 }
 
@@ -114,21 +129,22 @@ __device__ __forceinline__ SbPart sb_column(const SbConv& p, u64 n) {
         u64 channel = n / volume;
         sb_tap(p, n - channel * volume, column.at);
         column.offset = channel * sb_volume(p.input);
-        return column;
-    }
-    u64 size = sb_volume(PASS == SB_FORWARD ? p.output : p.input);
-    u64 image = n / size;
-    u64 position = n - image * size;
-    if (PASS == SB_FORWARD) {
-        sb_origin(p, position, column.at);
-        column.offset = image * p.groups * p.inputs * sb_volume(p.input);
     } else {
-        u32 i[3];
-        sb_coordinates(position, p.input, i);
+        u64 size = sb_volume(PASS == SB_FORWARD ? p.output : p.input);
+        u64 image = n / size;
+        u64 position = n - image * size;
+        if (PASS == SB_FORWARD) {
+            sb_origin(p, position, column.at);
+            column.offset = image * p.groups * p.inputs * sb_volume(p.input);
+        } else {
+            u32 i[3];
+            sb_coordinates(position, p.input, i);
 #pragma unroll
-        for (int d = 0; d < 3; ++d) column.at[d] = (i32)(i[d] + p.padding[d]);
-        column.offset = image * p.groups * p.outputs * sb_volume(p.output);
+            for (int d = 0; d < 3; ++d) column.at[d] = (i32)(i[d] + p.padding[d]);
+            column.offset = image * p.groups * p.outputs * sb_volume(p.output);
+        }
     }
+    sb_settle<PASS>(p, &column, 1);
     return column;
 }
 
@@ -137,24 +153,25 @@ template <int PASS>
 __device__ __forceinline__ bool sb_locate(const SbConv& p, const SbPart& row, const SbPart& column,
                                           u64* place) {
     const u32* size = PASS == SB_INPUT_GRAD ? p.output : p.input;
+    *place = row.offset + column.offset;
     bool inside = true;
+    if (!sb_strided<PASS>(p)) {
+#pragma unroll
+        for (int d = 0; d < 3; ++d) {
+            // Below 0 this is beyond any size.
+            i32 at = column.at[d] + (PASS == SB_INPUT_GRAD ? -row.at[d] : row.at[d]);
+            inside = inside && (u32)at < size[d];
+        }
+        return inside;
+    }
     u32 at[3];
 #pragma unroll
     for (int d = 0; d < 3; ++d) {
-        if (PASS == SB_INPUT_GRAD) {
-            i32 distance = column.at[d] - row.at[d];
-            // Of a negative distance this is beyond any size.
-            at[d] = (u32)distance;
-            if (p.stride[d] != 1) {
-                at[d] = at[d] / p.stride[d];
-                inside = inside && distance >= 0 && at[d] * p.stride[d] == (u32)distance;
-            }
-        } else {
-            at[d] = (u32)(row.at[d] + column.at[d]);
-        }
-        inside = inside && at[d] < size[d];
+        i32 distance = column.at[d] - row.at[d];
+        at[d] = (u32)distance / p.stride[d];
+        inside = inside && distance >= 0 && at[d] * p.stride[d] == (u32)distance && at[d] < size[d];
     }
-    *place = row.offset + column.offset + (u64)((at[0] * size[1] + at[1]) * size[2] + at[2]);
+    *place += (u64)((at[0] * size[1] + at[1]) * size[2] + at[2]);
     return inside;
 }
 
@@ -165,10 +182,15 @@ __device__ __forceinline__ void sb_conv_tile(float* out, const float* a, const f
                                              const float* bias, const SbConv& p, u32 split) {
     const u32 M = SB_SIDE * TM;
     const u32 N = SB_SIDE * TN;
+    const int COUNT_A = M * SB_STAGE / SB_THREADS;
+    const int COUNT_B = N * SB_STAGE / SB_THREADS;
     const u64 K = PASS == SB_WEIGHT_GRAD ? SB_WEIGHT_BLOCK : (u64)SB_K_BLOCK;
-    __shared__ float tile_a[SB_STAGE][M + 1];
-    __shared__ float tile_b[SB_STAGE][N + 1];
-    __shared__ SbRow rows[SB_STAGE];
+    __shared__ alignas(16) float tile_a[2][SB_STAGE * SB_PITCH(M)];
+    __shared__ alignas(16) float tile_b[2][SB_STAGE * SB_PITCH(N)];
+    // What each k of a stage contributes.
+    __shared__ i32 row_at[2][3][SB_STAGE];
+    __shared__ u64 row_b[2][SB_STAGE];
+    __shared__ u64 row_a[2][SB_STAGE];
     SbProduct s = sb_product<PASS>(p);
     u64 tiles_m = (s.m + M - 1) / M;
     u64 tiles_n = (s.n + N - 1) / N;
@@ -179,86 +201,95 @@ __device__ __forceinline__ void sb_conv_tile(float* out, const float* a, const f
     u64 end = split && s.k - first > K ? first + K : s.k;
     a += group * s.a_group + m0 * s.a_step;
     b += group * s.b_group;
-    u32 tx = threadIdx.x % SB_SIDE;
-    u32 ty = threadIdx.x / SB_SIDE;
-    float total[TM][TN];
-    float acc[TM][TN];
-#pragma unroll
-    for (int i = 0; i < TM; ++i) {
-#pragma unroll
-        for (int j = 0; j < TN; ++j) {
-            total[i][j] = 0.0f;
-            acc[i][j] = 0.0f;
-        }
-    }
-    // This thread stages one column of B.
+    u32 tx = sb_tile_column();
+    u32 ty = sb_tile_row();
+    float total[TM][TN] = {};
+    float acc[TM][TN] = {};
+    // This thread stages elements of one column of B; of A it walks along whichever direction is
+    // dense.
     u32 staged = threadIdx.x % N;
     bool in_b = n0 + staged < s.n;
     SbPart column = sb_column<PASS>(p, in_b ? n0 + staged : 0);
-    if (threadIdx.x < SB_STAGE && first + threadIdx.x < end) {
-        rows[threadIdx.x] = sb_row<PASS>(p, first + threadIdx.x);
-    }
-    __syncthreads();
-    for (u64 k0 = first; k0 < end; k0 += SB_STAGE) {
-        u32 depth = end - k0 < SB_STAGE ? (u32)(end - k0) : SB_STAGE;
+    bool flat = s.a_step == 1;
+    u32 m_first = flat ? threadIdx.x % M : threadIdx.x / SB_STAGE;
+    u32 q_first = flat ? threadIdx.x / M : threadIdx.x % SB_STAGE;
+    u32 m_step = flat ? 0 : SB_THREADS / SB_STAGE;
+    u32 q_step = flat ? SB_THREADS / M : 0;
+    float held_a[COUNT_A];
+    float held_b[COUNT_B];
+    u64 stages = (end - first + SB_STAGE - 1) / SB_STAGE;
+    // What the k of a stage contribute, for the load one stage later.
+    auto describe = [&](u64 number) {
+        u64 k = first + number * SB_STAGE + threadIdx.x;
+        if (threadIdx.x >= SB_STAGE || k >= end) return;
+        SbRow row = sb_row<PASS>(p, k);
+        u32 of = number % 2;
 #pragma unroll
-        for (u32 e = threadIdx.x; e < M * SB_STAGE; e += SB_THREADS) {
-            // Neighbouring threads walk along whichever direction is dense.
-            u32 r = s.a_step == 1 ? e % M : e / SB_STAGE;
-            u32 q = s.a_step == 1 ? e / M : e % SB_STAGE;
-            bool in = m0 + r < s.m && q < depth;
-            tile_a[q][r] = in ? a[r * s.a_step + rows[q].a] : 0.0f;
+        for (int d = 0; d < 3; ++d) row_at[of][d][threadIdx.x] = row.b.at[d];
+        row_b[of][threadIdx.x] = row.b.offset;
+        row_a[of][threadIdx.x] = row.a;
+    };
+    // Brings a stage to registers; true if an element of it is to be skipped.
+    auto load = [&](u64 number) {
+        u32 of = number % 2;
+        u64 left = end - first - number * SB_STAGE;
+        u32 depth = left < SB_STAGE ? (u32)left : SB_STAGE;
+#pragma unroll
+        for (int i = 0; i < COUNT_A; ++i) {
+            u32 m = m_first + i * m_step;
+            u32 q = q_first + i * q_step;
+            bool in = m0 + m < s.m && q < depth;
+            held_a[i] = in ? a[m * s.a_step + row_a[of][q]] : -0.0f;
         }
-        int skips = 0;
+        bool skips = false;
 #pragma unroll
-        for (u32 q = threadIdx.x / N; q < SB_STAGE; q += SB_THREADS / N) {
-            float value = 0.0f;
+        for (int i = 0; i < COUNT_B; ++i) {
+            u32 q = threadIdx.x / N + i * (SB_THREADS / N);
+            held_b[i] = 0.0f;
             if (in_b && q < depth) {
+                SbPart row = {{row_at[of][0][q], row_at[of][1][q], row_at[of][2][q]}, row_b[of][q]};
                 u64 place;
-                if (sb_locate<PASS>(p, rows[q].b, column, &place)) {
-                    value = sb_clean(b[place]);
-                } else {
-                    value = __uint_as_float(SB_SKIPPED);
-                    skips = 1;
-                }
+                bool inside = sb_locate<PASS>(p, row, column, &place);
+                held_b[i] = inside ? sb_clean(b[place]) : __uint_as_float(SB_SKIPPED);
+                skips = skips || !inside;
             }
-            tile_b[q][staged] = value;
         }
-        if (__syncthreads_or(skips)) {
-            for (u32 q = 0; q < depth; ++q) {
-                float x[TM];
+        return skips;
+    };
+    auto store = [&](u64 number) {
 #pragma unroll
-                for (int i = 0; i < TM; ++i) x[i] = tile_a[q][ty + SB_SIDE * i];
+        for (int i = 0; i < COUNT_A; ++i) {
+            u32 q = q_first + i * q_step;
+            tile_a[number % 2][q * SB_PITCH(M) + m_first + i * m_step] = held_a[i];
+        }
 #pragma unroll
-                for (int j = 0; j < TN; ++j) {
-                    float y = tile_b[q][tx + SB_SIDE * j];
-                    if (__float_as_uint(y) == SB_SKIPPED) continue;
-#pragma unroll
-                    for (int i = 0; i < TM; ++i) acc[i][j] = sb_fma(x[i], y, acc[i][j]);
-                }
-            }
+        for (int i = 0; i < COUNT_B; ++i) {
+            u32 q = threadIdx.x / N + i * (SB_THREADS / N);
+            tile_b[number % 2][q * SB_PITCH(N) + staged] = held_b[i];
+        }
+    };
+    describe(0);
+    describe(1);
+    __syncthreads();
+    bool skips = false;
+    if (stages > 0) {
+        skips = load(0);
+        store(0);
+    }
+    skips = __syncthreads_or(skips);
+    for (u64 stage = 0; stage < stages; ++stage) {
+        bool more = stage + 1 < stages;
+        bool next = more && load(stage + 1);
+        describe(stage + 2);
+        const float* from_a = tile_a[stage % 2];
+        const float* from_b = tile_b[stage % 2];
+        if (skips) {
+            sb_multiply<true>(from_a, from_b, ty, tx, SB_SKIPPED, acc);
         } else {
-            for (u32 q = 0; q < depth; ++q) {
-                float x[TM];
-                float y[TN];
-#pragma unroll
-                for (int i = 0; i < TM; ++i) x[i] = tile_a[q][ty + SB_SIDE * i];
-#pragma unroll
-                for (int j = 0; j < TN; ++j) y[j] = tile_b[q][tx + SB_SIDE * j];
-#pragma unroll
-                for (int i = 0; i < TM; ++i) {
-#pragma unroll
-                    for (int j = 0; j < TN; ++j) acc[i][j] = sb_fma(x[i], y[j], acc[i][j]);
-                }
-            }
+            sb_multiply<false>(from_a, from_b, ty, tx, SB_SKIPPED, acc);
         }
-        u64 done = k0 + depth;
-        if (threadIdx.x < SB_STAGE && done + threadIdx.x < end) {
-            rows[threadIdx.x] = sb_row<PASS>(p, done + threadIdx.x);
-        }
-        __syncthreads();
-        if (done % K == 0 || done == end) {
-            bool start = done - first <= K;
+        if (!more || (stage + 1) % (K / SB_STAGE) == 0) {
+            bool start = stage < K / SB_STAGE;
 #pragma unroll
             for (int i = 0; i < TM; ++i) {
 #pragma unroll
@@ -268,17 +299,19 @@ __device__ __forceinline__ void sb_conv_tile(float* out, const float* a, const f
                 }
             }
         }
+        if (more) store(stage + 1);
+        skips = __syncthreads_or(next);
     }
 #pragma unroll
     for (int j = 0; j < TN; ++j) {
-        u64 n = n0 + tx + SB_SIDE * j;
+        u64 n = n0 + sb_tile_at<TN>(tx, j);
         if (n >= s.n) continue;
         u64 size = PASS == SB_WEIGHT_GRAD ? s.n : sb_volume(PASS == SB_FORWARD ? p.output : p.input);
         u64 image = n / size;
         u64 place = (image * p.groups + group) * s.m * size + (n - image * size);
 #pragma unroll
         for (int i = 0; i < TM; ++i) {
-            u64 m = m0 + ty + SB_SIDE * i;
+            u64 m = m0 + sb_tile_at<TM>(ty, i);
             if (m >= s.m) continue;
             float value = total[i][j];
             u64 to = place + m * size;

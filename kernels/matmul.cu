@@ -1,119 +1,114 @@
 // Matrix products in the written order: within each block of 256 k, ascending,
 // acc = fma(a[i][k], b[k][j], acc) from +0; block partials are added in ascending order.
 //
-// One block of 256 threads computes 64 x 64 outputs, each thread 4 x 4. Tiles of 16 k pass
-// through shared memory; a tile never straddles a border of the order, and k beyond the end is
-// skipped, not multiplied with zero.
+// A block of threads computes a tile of 64 x 64 or 128 x 128 outputs (tile.cuh). What the blocks of
+// k before add up to is in `out`, so that registers hold the sums of one block only. With `split`,
+// row y of the grid computes block y of k into out[y], and `matmul_combine` adds them: for products
+// whose tiles would leave most of a GPU idle.
 
-#include "samebits.cuh"
+#include "tile.cuh"
 #include "declared/matmul.cuh"
 
-#define SB_TILE 64
-#define SB_TILE_K 16
-#define SB_K_BLOCK 256
+#define SB_K_BLOCK 256u
 
-template <typename T>
+// Adds four sums to those of the blocks before.
+template <typename T, int N>
+__device__ __forceinline__ void sb_matmul_add(T* out, const T* acc, bool first, bool last) {
+    SbRun<T, N> four;
+    if (!first) four = *(const SbRun<T, N>*)out;
+#pragma unroll
+    for (int j = 0; j < N; ++j) {
+        T value = first ? acc[j] : four.at[j] + acc[j];
+        four.at[j] = last ? sb_clean(value) : value;
+    }
+    *(SbRun<T, N>*)out = four;
+}
+
+template <typename T, int TM, int TN>
 __device__ __forceinline__ void sb_matmul(T* out, const T* a, const T* b, const u64* a_offset,
-                                          const u64* b_offset, const SbMatmul& p) {
-    __shared__ T tile_a[SB_TILE_K][SB_TILE + 1];
-    __shared__ T tile_b[SB_TILE_K][SB_TILE + 1];
-    u64 columns = (p.n + SB_TILE - 1) / SB_TILE;
-    u64 rows = (p.m + SB_TILE - 1) / SB_TILE;
-    u64 column0 = blockIdx.x % columns * SB_TILE;
-    u64 row0 = blockIdx.x / columns % rows * SB_TILE;
+                                          const u64* b_offset, const SbMatmul& p, u32 split) {
+    const u32 M = SB_SIDE * TM;
+    const u32 N = SB_SIDE * TN;
+    __shared__ alignas(32) T tile_a[2][SB_STAGE * SB_PITCH(M)];
+    __shared__ alignas(32) T tile_b[2][SB_STAGE * SB_PITCH(N)];
+    u64 columns = (p.n + N - 1) / N;
+    u64 rows = (p.m + M - 1) / M;
+    u64 column0 = blockIdx.x % columns * N;
+    u64 row0 = blockIdx.x / columns % rows * M;
     u64 batch = blockIdx.x / columns / rows;
-    a += a_offset[batch];
-    b += b_offset[batch];
-    out += batch * p.m * p.n;
-    u32 tx = threadIdx.x % 16;
-    u32 ty = threadIdx.x / 16;
-    T total[4][4];
-    T acc[4][4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-            total[i][j] = (T)0;
-            acc[i][j] = (T)0;
+    u64 begin = split ? (u64)blockIdx.y * SB_K_BLOCK : 0;
+    u64 left = split && p.k - begin > SB_K_BLOCK ? SB_K_BLOCK : p.k - begin;
+    SbSource<T, M> from_a(a + a_offset[batch] + row0 * p.a_row + begin * p.a_column, p.a_row,
+                          p.a_column, p.m - row0);
+    SbSource<T, N> from_b(b + b_offset[batch] + column0 * p.b_column + begin * p.b_row, p.b_column,
+                          p.b_row, p.n - column0);
+    u32 row = sb_tile_row();
+    u32 column = sb_tile_column();
+    out += ((blockIdx.y * p.batch + batch) * p.m + row0) * p.n + column0;
+    T acc[TM][TN] = {};
+    T held_a[SbSource<T, M>::COUNT];
+    T held_b[SbSource<T, N>::COUNT];
+    u32 depth = left < SB_STAGE ? (u32)left : SB_STAGE;
+    from_a.load(depth, (T)-0.0, held_a);
+    from_b.load(depth, (T)0, held_b);
+    from_a.store(tile_a[0], held_a);
+    from_b.store(tile_b[0], held_b);
+    __syncthreads();
+    for (u32 stage = 0;; ++stage) {
+        left -= depth;
+        depth = left < SB_STAGE ? (u32)left : SB_STAGE;
+        if (left > 0) {
+            from_a.load(depth, (T)-0.0, held_a);
+            from_b.load(depth, (T)0, held_b);
         }
-    }
-    for (u64 k0 = 0; k0 < p.k; k0 += SB_TILE_K) {
-        u32 depth = p.k - k0 < SB_TILE_K ? (u32)(p.k - k0) : SB_TILE_K;
-        for (u32 e = threadIdx.x; e < SB_TILE * SB_TILE_K; e += 256) {
-            // Neighbouring threads walk along whichever direction is dense.
-            u32 r = p.a_column == 1 ? e / SB_TILE_K : e % SB_TILE;
-            u32 q = p.a_column == 1 ? e % SB_TILE_K : e / SB_TILE;
-            bool in = row0 + r < p.m && q < depth;
-            tile_a[q][r] = in ? a[(row0 + r) * p.a_row + (k0 + q) * p.a_column] : (T)0;
-            u32 c = p.b_row == 1 ? e / SB_TILE_K : e % SB_TILE;
-            u32 s = p.b_row == 1 ? e % SB_TILE_K : e / SB_TILE;
-            in = column0 + c < p.n && s < depth;
-            tile_b[s][c] = in ? b[(k0 + s) * p.b_row + (column0 + c) * p.b_column] : (T)0;
-        }
-        __syncthreads();
-        for (u32 q = 0; q < depth; ++q) {
-            T x[4];
-            T y[4];
+        sb_multiply<false>(tile_a[stage % 2], tile_b[stage % 2], row, column, 0, acc);
+        if (left == 0 || (stage + 1) % (SB_K_BLOCK / SB_STAGE) == 0) {
+            // Without this the compiler holds the places of all outputs in registers.
+            u64 pitch = p.n;
+            asm volatile("" : "+l"(pitch));
+            bool first = stage < SB_K_BLOCK / SB_STAGE;
+            bool last = left == 0 && !split;
 #pragma unroll
-            for (int i = 0; i < 4; ++i) x[i] = tile_a[q][ty + 16 * i];
+            for (int i = 0; i < TM; ++i) {
+                u32 m = sb_tile_at<TM>(row, i);
+                if (row0 + m >= p.m) continue;
 #pragma unroll
-            for (int j = 0; j < 4; ++j) y[j] = tile_b[q][tx + 16 * j];
+                for (int j = 0; j < TN; j += 4) {
+                    u32 n = sb_tile_at<TN>(column, j);
+                    T* to = out + m * pitch + n;
+                    if (p.n % 4 == 0) {
+                        if (column0 + n < p.n) sb_matmul_add<T, 4>(to, acc[i] + j, first, last);
+                    } else {
 #pragma unroll
-            for (int i = 0; i < 4; ++i) {
-#pragma unroll
-                for (int j = 0; j < 4; ++j) acc[i][j] = sb_fma(x[i], y[j], acc[i][j]);
-            }
-        }
-        __syncthreads();
-        u64 done = k0 + depth;
-        if (done % SB_K_BLOCK == 0 || done == p.k) {
-            bool first = done <= SB_K_BLOCK;
-#pragma unroll
-            for (int i = 0; i < 4; ++i) {
-#pragma unroll
-                for (int j = 0; j < 4; ++j) {
-                    total[i][j] = first ? acc[i][j] : total[i][j] + acc[i][j];
-                    acc[i][j] = (T)0;
+                        for (int e = 0; e < 4; ++e) {
+                            if (column0 + n + e < p.n) {
+                                sb_matmul_add<T, 1>(to + e, acc[i] + j + e, first, last);
+                            }
+                        }
+                    }
                 }
+#pragma unroll
+                for (int j = 0; j < TN; ++j) acc[i][j] = (T)0;
             }
         }
-    }
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-            u64 row = row0 + ty + 16 * i;
-            u64 column = column0 + tx + 16 * j;
-            if (row < p.m && column < p.n) out[row * p.n + column] = sb_clean(total[i][j]);
-        }
+        if (left == 0) break;
+        from_a.store(tile_a[(stage + 1) % 2], held_a);
+        from_b.store(tile_b[(stage + 1) % 2], held_b);
+        __syncthreads();
     }
 }
 
-// level: Portable - one thread owns one output and adds in the written order
-extern "C" __global__ void matmul_f32(float* out, const float* a, const float* b,
-                                      const u64* a_offset, const u64* b_offset, SbMatmul p) {
-    sb_matmul<float>(out, a, b, a_offset, b_offset, p);
-}
+#define SB_MATMUL(NAME, T, TM, TN, BLOCKS)                                                     \
+    extern "C" __launch_bounds__(SB_THREADS, BLOCKS) __global__ void NAME(                     \
+        T* out, const T* a, const T* b, const u64* a_offset, const u64* b_offset, SbMatmul p,  \
+        u32 split) {                                                                           \
+        sb_matmul<T, TM, TN>(out, a, b, a_offset, b_offset, p, split);                         \
+    }
 
-// level: Portable - one thread owns one output and adds in the written order
-extern "C" __global__ void matmul_f64(double* out, const double* a, const double* b,
-                                      const u64* a_offset, const u64* b_offset, SbMatmul p) {
-    sb_matmul<double>(out, a, b, a_offset, b_offset, p);
-}
-
-// Splits k at the borders of the order: row y of the grid computes partial z, and
-// `matmul_combine` adds them. For products with few outputs and a long k.
-// level: Portable - one thread owns one partial
-extern "C" __global__ void matmul_partial_f32(float* partials, const float* a, const float* b,
-                                              const u64* a_offset, const u64* b_offset,
-                                              SbMatmul p) {
-    u64 block = blockIdx.y;
-    SbMatmul q = p;
-    u64 first = block * SB_K_BLOCK;
-    q.k = p.k - first < SB_K_BLOCK ? p.k - first : SB_K_BLOCK;
-    sb_matmul<float>(partials + block * p.batch * p.m * p.n, a + first * p.a_column,
-                     b + first * p.b_row, a_offset, b_offset, q);
-}
+// level: Portable - one thread owns one output, or one block of it, and adds in the written order
+SB_MATMUL(matmul_64x64_f32, float, 4, 4, 3)
+SB_MATMUL(matmul_64x64_f64, double, 4, 4, 2)
+SB_MATMUL(matmul_128x128_f32, float, 8, 8, 2)
 
 template <typename T>
 __device__ __forceinline__ void sb_matmul_combine(T* out, const T* partials, u64 n, u64 blocks) {

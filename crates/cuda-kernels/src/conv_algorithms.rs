@@ -13,13 +13,11 @@ use crate::Variant;
 use crate::conv::{Convolution, RawConv, WEIGHT_BLOCK};
 use crate::device::{Device, expect_len, product};
 use crate::error::{CudaError, Result};
-use crate::matmul::K_BLOCK;
+use crate::matmul::{K_BLOCK, LAUNCH, MOST_BLOCKS, tile_time};
 use crate::reduce::grid;
 
 /// Taps whose weights fit the shared memory of `conv_depthwise_f32`.
 const DEPTHWISE_TAPS: usize = 1024;
-/// What one dimension of a grid takes beside the first.
-const MOST_BLOCKS: usize = 65_535;
 /// Threads of a block over a tile.
 const THREADS: u32 = 256;
 
@@ -176,22 +174,20 @@ impl Convolution {
         let groups = self.raw.groups as usize;
         let outputs = (m * n * groups) as f64;
         let blocks = product.blocks();
-        let multiprocessors = 128.0;
-        let launch = 4000.0;
         // Thread blocks of eight warps take turns on a multiprocessor that issues four instructions
         // at once; with few of them, what a k waits for its operands decides.
         let time = |thread_blocks: f64, instructions: f64, waits: f64, k: usize| {
-            let turns = (thread_blocks / multiprocessors).ceil();
-            launch + k as f64 * (turns * instructions * 2.0).max(waits)
+            let turns = (thread_blocks / 128.0).ceil();
+            LAUNCH + k as f64 * (turns * instructions * 2.0).max(waits)
         };
         let combine = || time(outputs / 256.0, 4.0, 16.0, blocks);
         let tiles = |tile: Tile, depth: usize, layers: usize| {
             let [rows, columns] = tile.size();
             let thread_blocks = (m.div_ceil(rows) * n.div_ceil(columns) * groups * layers) as f64;
-            let (i, j) = ((rows / 16) as f64, (columns / 16) as f64);
-            // The products, their operands from shared memory, and staging those.
-            let instructions = i * j + i + j + (6.0 * i + 25.0 * j) / 16.0;
-            time(thread_blocks, instructions, 50.0, depth.next_multiple_of(16))
+            let [i, j] = [rows / 16, columns / 16];
+            // Places of A and B, and the taps that are skipped.
+            let staging = (8 * i + 22 * j) as f64 / 16.0 + 2.0 * j as f64;
+            tile_time(thread_blocks, [i, j], staging, depth)
         };
         let weight = pass == ConvPass::WeightGradient;
         match algorithm {
@@ -202,7 +198,7 @@ impl Convolution {
             Algorithm::ImplicitGemm(tile) => tiles(tile, k, 1),
             Algorithm::SplitK(tile) => tiles(tile, k.min(block), blocks) + combine(),
             Algorithm::AtomicSplitK => {
-                tiles(Tile::Medium, k.min(block), blocks) + combine() - launch
+                tiles(Tile::Medium, k.min(block), blocks) + combine() - LAUNCH
             }
             Algorithm::Depthwise if weight => {
                 let threads = (groups * blocks * self.lanes()) as f64;

@@ -537,8 +537,7 @@ mod tests {
 
     /// Kernels in blocks of 256 threads, whatever the device's block size is.
     fn is_fixed(kernel: &str) -> bool {
-        let tiled = kernel.starts_with("conv_") && kernel.contains("x64_f32");
-        tiled || ["matmul_f32", "matmul_f64", "matmul_partial_f32"].contains(&kernel)
+        ["x64_f", "x128_f"].iter().any(|tile| kernel.contains(tile))
     }
 
     #[test]

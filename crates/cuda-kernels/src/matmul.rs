@@ -21,16 +21,15 @@ use crate::launch::kernels::matmul as kernels;
 use crate::launch::{Buffer, Launch};
 use bytemuck::{Pod, Zeroable};
 
-use crate::Variant;
 use crate::device::{Device, Float, product};
 use crate::elementwise::fill;
 use crate::error::{CudaError, Result};
 use crate::reduce::grid;
 
-/// Outputs of a block along each side.
-const TILE: usize = 64;
 /// k within which a partial is one chain.
 pub(crate) const K_BLOCK: usize = 256;
+/// What one dimension of a grid takes beside the first.
+pub(crate) const MOST_BLOCKS: usize = 65_535;
 
 /// A matrix in a buffer, by strides: element (i, j) of matrix b of the batch is
 /// `offsets[b] + i · row + j · column`.
@@ -67,31 +66,68 @@ pub fn matmul<T: Float>(
     b: Matrix<'_, T>,
     shape: [usize; 3],
 ) -> Result<Buffer<T>> {
-    let op = "matmul";
-    let [m, n, k] = shape;
-    let (raw, offsets_a, offsets_b, outputs) = prepare(device, op, &a, &b, shape)?;
-    let mut out = device.uninitialised(op, outputs)?;
-    let tiles = product(op, &[m.div_ceil(TILE), n.div_ceil(TILE), a.offsets.len()])?;
-    // Few tiles and a long k would leave most of a GPU idle.
-    if !T::WIDE && tiles < 64 && k >= 8 * K_BLOCK {
-        let (partials, blocks) = partials(device, op, &a, &b, raw, &offsets_a, &offsets_b)?;
-        kernels::MatmulCombine { out: &mut out, partials: &partials, n: outputs, blocks }
-            .threads(device, op, outputs)?;
-        return Ok(out);
-    }
-    kernels::Matmul {
-        out: &mut out,
-        a: a.data,
-        b: b.data,
-        a_offset: &offsets_a,
-        b_offset: &offsets_b,
-        p: raw,
-    }
-    .grid(device, op, (grid(op, tiles)?, 1, 1), (256, 1, 1))?;
-    Ok(out)
+    matmul_by(device, a, b, shape, Plan::likely::<T>(shape, a.offsets.len()))
 }
 
-/// `a · b` with k split over thread blocks.
+/// How a product is computed. No choice changes a bit of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// A block of threads computes 128 x 128 outputs, not 64 x 64. For f32 alone.
+    pub large: bool,
+    /// Blocks of k are computed beside each other, and added by a second kernel.
+    pub split: bool,
+}
+
+impl Plan {
+    /// The plan with the lowest estimate.
+    #[must_use]
+    pub fn likely<T: Float>(shape: [usize; 3], batch: usize) -> Plan {
+        let plans = [(false, false), (true, false), (false, true), (true, true)];
+        let plans = plans.map(|(large, split)| Plan { large, split });
+        let estimate = |plan: &Plan| plan.estimate(shape, batch);
+        plans
+            .into_iter()
+            .filter(|plan| plan.applies::<T>(shape[2]))
+            .min_by(|a, b| estimate(a).total_cmp(&estimate(b)))
+            .unwrap_or(plans[0])
+    }
+
+    fn applies<T: Float>(self, k: usize) -> bool {
+        let splits = (2..=MOST_BLOCKS).contains(&k.div_ceil(K_BLOCK));
+        !(self.large && T::WIDE) && (splits || !self.split)
+    }
+
+    /// Outputs of a block of threads along each side.
+    fn side(self) -> usize {
+        if self.large { 128 } else { 64 }
+    }
+
+    /// The time in cycles of a GPU with 128 multiprocessors, from the shape alone.
+    fn estimate(self, [m, n, k]: [usize; 3], batch: usize) -> f64 {
+        let layers = if self.split { k.div_ceil(K_BLOCK) } else { 1 };
+        let tiles = m.div_ceil(self.side()) as f64 * n.div_ceil(self.side()) as f64 * batch as f64;
+        let depth = if self.split { K_BLOCK } else { k };
+        let multiply = tile_time(tiles * layers as f64, [self.side() / 16; 2], 3.0, depth);
+        // Partial sums are written and read again, 2400 bytes in a cycle.
+        let moved = (8 * layers + 4) as f64 * m as f64 * n as f64 * batch as f64;
+        multiply + if self.split { LAUNCH + moved / 2400.0 } else { 0.0 }
+    }
+}
+
+/// Cycles of a launch.
+pub(crate) const LAUNCH: f64 = 4000.0;
+
+/// Cycles of a product on a GPU with 128 multiprocessors: blocks of eight warps take turns on one of
+/// them, which issues four instructions at once; with few of them, what a k waits for decides. Each
+/// thread has `rows` x `columns` sums, and issues `staging` more instructions for each k.
+pub(crate) fn tile_time(blocks: f64, [rows, columns]: [usize; 2], staging: f64, k: usize) -> f64 {
+    let sums = (rows * columns) as f64;
+    let operands = (rows.div_ceil(4) + columns.div_ceil(4)) as f64;
+    let turns = (blocks / 128.0).ceil();
+    LAUNCH + k.next_multiple_of(16) as f64 * (turns * (sums + operands + staging) * 2.0).max(50.0)
+}
+
+/// `a · b`, as `plan` says.
 ///
 /// # Shapes
 ///
@@ -99,98 +135,141 @@ pub fn matmul<T: Float>(
 ///
 /// # Determinism
 ///
-/// [`Variant::Deterministic`] has the bits of [`matmul`]. [`Variant::Atomic`] adds the partials
-/// with float atomics: not guaranteed.
+/// Portable: the bits of [`matmul`].
 ///
 /// # Errors
 ///
+/// As [`matmul`], and [`CudaError::InvalidArgument`] for a plan that the element type or k has not.
+pub fn matmul_by<T: Float>(
+    device: &Device,
+    a: Matrix<'_, T>,
+    b: Matrix<'_, T>,
+    shape: [usize; 3],
+    plan: Plan,
+) -> Result<Buffer<T>> {
+    let op = "matmul";
+    if !plan.applies::<T>(shape[2]) {
+        let message = format!("{plan:?} does not apply to {} and k = {}", T::NAME, shape[2]);
+        return Err(CudaError::invalid(op, message));
+    }
+    let product = Product::new(device, op, a, b, shape)?;
+    if !plan.split {
+        return product.tiles(plan, 1);
+    }
+    let blocks = shape[2].div_ceil(K_BLOCK);
+    let partials = &product.tiles(plan, blocks)?;
+    let n = product.outputs;
+    let mut out = device.uninitialised(op, n)?;
+    kernels::MatmulCombine { out: &mut out, partials, n, blocks }.threads(device, op, n)?;
+    Ok(out)
+}
+
+/// `a · b` with k split over blocks of threads, whose sums are added as they arrive.
+///
+/// # Shapes
+///
 /// As [`matmul`].
-pub fn matmul_split(
+///
+/// # Determinism
+///
+/// Not guaranteed: float atomics.
+///
+/// # Errors
+///
+/// As [`matmul`], and [`CudaError::InvalidArgument`] if k is beyond 65,535 blocks of the order.
+pub fn matmul_atomic(
     device: &Device,
     a: Matrix<'_, f32>,
     b: Matrix<'_, f32>,
     shape: [usize; 3],
-    variant: Variant,
 ) -> Result<Buffer<f32>> {
     let op = "matmul";
-    let (raw, offsets_a, offsets_b, outputs) = prepare(device, op, &a, &b, shape)?;
-    if shape[2] == 0 {
-        return device.zeros_for(op, outputs);
+    let product = Product::new(device, op, a, b, shape)?;
+    let (n, blocks) = (product.outputs, shape[2].div_ceil(K_BLOCK));
+    let mut out = device.zeros_for(op, n)?;
+    if blocks > MOST_BLOCKS {
+        return Err(CudaError::invalid(op, format!("k = {} is too long to split", shape[2])));
     }
-    let (partials, blocks) = partials(device, op, &a, &b, raw, &offsets_a, &offsets_b)?;
-    let mut out = device.zeros_for(op, outputs)?;
-    let partials = &partials;
-    match variant {
-        Variant::Deterministic => {
-            kernels::MatmulCombine { out: &mut out, partials, n: outputs, blocks }
-                .threads(device, op, outputs)?;
-        }
-        Variant::Atomic => {
-            kernels::MatmulCombineAtomic { out: &mut out, partials, n: outputs, blocks }.threads(
-                device,
-                op,
-                product(op, &[outputs, blocks])?,
-            )?;
-        }
+    if blocks > 0 {
+        let partials = &product.tiles(Plan { large: false, split: true }, blocks)?;
+        let threads = crate::device::product(op, &[n, blocks])?;
+        kernels::MatmulCombineAtomic { out: &mut out, partials, n, blocks }
+            .threads(device, op, threads)?;
     }
     Ok(out)
 }
 
-fn partials<T: Float>(
-    device: &Device,
+/// A product whose arguments have been checked.
+struct Product<'a, T> {
+    device: &'a Device,
     op: &'static str,
-    a: &Matrix<'_, T>,
-    b: &Matrix<'_, T>,
+    a: Matrix<'a, T>,
+    b: Matrix<'a, T>,
+    offsets: [Buffer<u64>; 2],
     raw: RawMatmul,
-    offsets_a: &Buffer<u64>,
-    offsets_b: &Buffer<u64>,
-) -> Result<(Buffer<T>, usize)> {
-    let (m, n, batch) = (raw.m, raw.n, raw.batch);
-    let blocks = raw.k.div_ceil(K_BLOCK);
-    if blocks > 65_535 {
-        return Err(CudaError::invalid(op, format!("k = {} is too long to split", raw.k)));
-    }
-    let tiles = product(op, &[m.div_ceil(TILE), n.div_ceil(TILE), batch])?;
-    let mut partials = device.uninitialised(op, product(op, &[m, n, batch, blocks])?)?;
-    kernels::MatmulPartial {
-        partials: &mut partials,
-        a: a.data,
-        b: b.data,
-        a_offset: offsets_a,
-        b_offset: offsets_b,
-        p: raw,
-    }
-    .grid(device, op, (grid(op, tiles)?, blocks as u32, 1), (256, 1, 1))?;
-    Ok((partials, blocks))
+    outputs: usize,
 }
 
-fn prepare<T: Float>(
-    device: &Device,
-    op: &'static str,
-    a: &Matrix<'_, T>,
-    b: &Matrix<'_, T>,
-    [m, n, k]: [usize; 3],
-) -> Result<(RawMatmul, Buffer<u64>, Buffer<u64>, usize)> {
-    if a.offsets.len() != b.offsets.len() {
-        return Err(CudaError::invalid(
-            op,
-            format!("the batches have {} and {} matrices", a.offsets.len(), b.offsets.len()),
-        ));
+impl<'a, T: Float> Product<'a, T> {
+    fn new(
+        device: &'a Device,
+        op: &'static str,
+        a: Matrix<'a, T>,
+        b: Matrix<'a, T>,
+        [m, n, k]: [usize; 3],
+    ) -> Result<Product<'a, T>> {
+        let batch = a.offsets.len();
+        if batch != b.offsets.len() {
+            return Err(CudaError::invalid(
+                op,
+                format!("the batches have {batch} and {} matrices", b.offsets.len()),
+            ));
+        }
+        a.check(op, "the left matrix", m, k)?;
+        b.check(op, "the right matrix", k, n)?;
+        let outputs = product(op, &[batch, m, n])?;
+        let offsets = [offsets(device, op, a.offsets)?, offsets(device, op, b.offsets)?];
+        let raw = RawMatmul {
+            m,
+            n,
+            k,
+            a_row: a.row,
+            a_column: a.column,
+            b_row: b.row,
+            b_column: b.column,
+            batch,
+        };
+        Ok(Product { device, op, a, b, offsets, raw, outputs })
     }
-    a.check(op, "the left matrix", m, k)?;
-    b.check(op, "the right matrix", k, n)?;
-    let outputs = product(op, &[a.offsets.len(), m, n])?;
-    let raw = RawMatmul {
-        m,
-        n,
-        k,
-        a_row: a.row,
-        a_column: a.column,
-        b_row: b.row,
-        b_column: b.column,
-        batch: a.offsets.len(),
-    };
-    Ok((raw, offsets(device, op, a.offsets)?, offsets(device, op, b.offsets)?, outputs))
+
+    /// The outputs, or the partial sums of `layers` blocks of k.
+    fn tiles(&self, plan: Plan, layers: usize) -> Result<Buffer<T>> {
+        let Product { device, op, a, b, offsets: [a_offset, b_offset], raw, outputs } = self;
+        let mut out = device.uninitialised(op, product(op, &[*outputs, layers])?)?;
+        let side = plan.side();
+        let tiles = product(op, &[raw.m.div_ceil(side), raw.n.div_ceil(side), raw.batch])?;
+        let grid = (grid(op, tiles)?, layers as u32, 1);
+        macro_rules! launch {
+            ($kernel:ident) => {
+                kernels::$kernel {
+                    out: &mut out,
+                    a: a.data,
+                    b: b.data,
+                    a_offset,
+                    b_offset,
+                    p: *raw,
+                    split: u32::from(plan.split),
+                }
+                .grid(device, op, grid, (256, 1, 1))?
+            };
+        }
+        if plan.large {
+            launch!(Matmul128x128)
+        } else {
+            launch!(Matmul64x64)
+        }
+        Ok(out)
+    }
 }
 
 /// Where matrices begin, as kernels read it. Only different places have to be uploaded: one matrix,

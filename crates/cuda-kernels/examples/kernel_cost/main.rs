@@ -17,7 +17,7 @@ use samebits_cuda_kernels::elementwise::{
     Binary, Pairing, Unary, View, affine, binary, cast, cat, copy, unary,
 };
 use samebits_cuda_kernels::loss::{log_softmax, log_softmax_grad};
-use samebits_cuda_kernels::matmul::{Matrix, matmul, matmul_split};
+use samebits_cuda_kernels::matmul::{Matrix, Plan, matmul_atomic, matmul_by};
 use samebits_cuda_kernels::norm::{
     Batch, batch_norm_grad, batch_normalize, batch_statistics, layer_norm, layer_norm_grad,
 };
@@ -364,15 +364,15 @@ fn layers() -> Vec<Case> {
     ]
 }
 
-/// `[m, k]` by `[k, n]`, dense.
-fn dense(run: &Run, [m, n, k]: [usize; 3], split: Option<Variant>) -> Outcome {
+/// `[m, k]` by `[k, n]`, dense, by the plan of the real size; None adds by atomics.
+fn dense(run: &Run, [m, n, k]: [usize; 3], plan: Option<Plan>) -> Outcome {
     let (a, b) = (run.floats(m * k)?, run.floats(k * n)?);
     run.begin()?;
     let a = Matrix { data: &a, row: k, column: 1, offsets: &[0] };
     let b = Matrix { data: &b, row: n, column: 1, offsets: &[0] };
-    match split {
-        Some(variant) => matmul_split(&run.device, a, b, [m, n, k], variant)?,
-        None => matmul(&run.device, a, b, [m, n, k])?,
+    match plan {
+        Some(plan) => matmul_by(&run.device, a, b, [m, n, k], plan)?,
+        None => matmul_atomic(&run.device, a, b, [m, n, k])?,
     };
     Ok(())
 }
@@ -393,17 +393,18 @@ fn products() -> Vec<Case> {
     let bytes = 8 * IMAGES;
     vec![
         case("matmul 1024^3", 1024, [128, 256], 12 << 20, ONE, |run, m, _| {
-            dense(run, [m, 128, 256], None)
+            dense(run, [m, 128, 512], Some(Plan::likely::<f32>([1024; 3], 1)))
         })
-        .times(8, 4)
+        .times(8, 2)
         .flops(2 << 30),
         case("matmul 4096^3", 4096, [128, 256], 12 << 24, ONE, |run, m, _| {
-            dense(run, [m, 128, 256], None)
+            dense(run, [m, 128, 512], Some(Plan::likely::<f32>([4096; 3], 1)))
         })
-        .times(32, 16)
+        .times(32, 8)
         .flops(2 << 36),
         case("matmul 64 x 64, k 64k", 1 << 16, [1024, 2048], 8 << 22, BOTH, |run, k, variant| {
-            dense(run, [64, 64, k], Some(variant))
+            let plan = Plan { large: false, split: true };
+            dense(run, [64, 64, k], (variant == Deterministic).then_some(plan))
         })
         .flops(2 << 28),
         case("conv2d 3x3 16x64x56x56", 896, [8, 16], bytes, ONE, |run, height, _| {

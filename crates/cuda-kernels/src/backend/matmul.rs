@@ -4,10 +4,10 @@ use samebits_tensor_core::{Layout, Op, Tensor};
 
 use super::memory::{on_host, storage};
 use super::{F32, FLOATS, Failure, Stored, Tensors, atomic, on, portable, with_float};
+use crate::Buffer;
 use crate::device::Device;
 use crate::error::Result;
-use crate::matmul::{Matrix, matmul, matmul_split};
-use crate::{Buffer, Variant};
+use crate::matmul::{Matrix, matmul, matmul_atomic};
 
 const CHAIN: &str = "each element is a chain of fma in ascending k within blocks of a fixed length";
 
@@ -21,7 +21,7 @@ pub(super) fn register_all() {
             k >= 2048 && m.saturating_mul(n) <= 1 << 18
         },
         ..atomic(F32, "partial sums are added in the order in which blocks arrive", |op, _| {
-            product(op, |device, a, b, shape| matmul_split(device, a, b, shape, Variant::Atomic))
+            product(op, matmul_atomic)
         })
     });
     register(portable(

@@ -2,8 +2,8 @@
 
 use crate::data::{Source, bits, clean, same, same64};
 use crate::device::{under_schedules, varies};
-use samebits_cuda_kernels::Variant::{Atomic, Deterministic};
-use samebits_cuda_kernels::matmul::{Matrix, matmul, matmul_split};
+use samebits_cuda_kernels::Device;
+use samebits_cuda_kernels::matmul::{Matrix, Plan, matmul, matmul_atomic, matmul_by};
 
 /// One output: chains of fma within blocks of 256, blocks added in ascending order.
 fn dot(k: usize, a: impl Fn(usize) -> f32, b: impl Fn(usize) -> f32) -> f32 {
@@ -16,12 +16,42 @@ fn dot(k: usize, a: impl Fn(usize) -> f32, b: impl Fn(usize) -> f32) -> f32 {
     clean(total)
 }
 
+/// The product by the likely plan, after all others have given the same bits.
+fn by_each(
+    what: &str,
+    device: &Device,
+    a: Matrix<'_, f32>,
+    b: Matrix<'_, f32>,
+    shape: [usize; 3],
+    expected: &[f32],
+) -> Vec<u32> {
+    for (large, split) in [(false, false), (true, false), (false, true), (true, true)] {
+        // One block of k has nothing to split, and many tell no more.
+        if split && (shape[2] <= 256 || large) {
+            continue;
+        }
+        let plan = Plan { large, split };
+        let got = matmul_by(device, a, b, shape, plan).unwrap();
+        same(&format!("{what}, {plan:?}"), &device.download(&got).unwrap(), expected);
+    }
+    let got = device.download(&matmul(device, a, b, shape).unwrap()).unwrap();
+    same(what, &got, expected);
+    bits(&got)
+}
+
 #[test]
 fn products_follow_the_written_order() {
     under_schedules(|device| {
         let mut all = Vec::new();
-        for [m, n, k] in [[1, 1, 0], [1, 1, 1], [5, 7, 3], [70, 65, 17], [3, 2, 600], [2, 3, 2100]]
-        {
+        for [m, n, k] in [
+            [1, 1, 0],
+            [1, 1, 1],
+            [5, 7, 3],
+            [70, 65, 17],
+            [130, 132, 40],
+            [2, 4, 513],
+            [3, 2, 600],
+        ] {
             for kind in 0..3 {
                 let mut source = Source::new((m * n + k) as u64);
                 let mut make = |len| match kind {
@@ -36,12 +66,8 @@ fn products_follow_the_written_order() {
                 let (a, b) = (device.upload(&a).unwrap(), device.upload(&b).unwrap());
                 let left = Matrix { data: &a, row: k, column: 1, offsets: &[0] };
                 let right = Matrix { data: &b, row: n, column: 1, offsets: &[0] };
-                let got = matmul(device, left, right, [m, n, k]).unwrap();
-                let got = device.download(&got).unwrap();
-                same(&format!("{m} {n} {k} kind {kind}"), &got, &expected);
-                let split = matmul_split(device, left, right, [m, n, k], Deterministic).unwrap();
-                same("split k", &device.download(&split).unwrap(), &expected);
-                all.extend(bits(&got));
+                let what = format!("{m} {n} {k} kind {kind}");
+                all.extend(by_each(&what, device, left, right, [m, n, k], &expected));
             }
         }
         all
@@ -58,7 +84,6 @@ fn strides_and_batches_change_no_bit() {
         let (a_dev, b_dev) = (device.upload(&a).unwrap(), device.upload(&b).unwrap());
         let left = Matrix { data: &a_dev, row: 1, column: m, offsets: &[m * k, 0] };
         let right = Matrix { data: &b_dev, row: 1, column: k, offsets: &[0, 0] };
-        let got = device.download(&matmul(device, left, right, [m, n, k]).unwrap()).unwrap();
         let expected: Vec<f32> = (0..2 * m * n)
             .map(|o| {
                 let (batch, row, column) = (o / (m * n), o / n % m, o % n);
@@ -66,7 +91,7 @@ fn strides_and_batches_change_no_bit() {
                 dot(k, |i| a[first + i * m + row], |i| b[column * k + i])
             })
             .collect();
-        same("strided", &got, &expected);
+        by_each("strided", device, left, right, [m, n, k], &expected);
         assert!(matmul(device, Matrix { row: 2, ..left }, right, [m, n, k]).is_err());
     });
 }
@@ -91,8 +116,14 @@ fn f64_products_follow_the_same_order() {
         let (a, b) = (device.upload(&a).unwrap(), device.upload(&b).unwrap());
         let left = Matrix { data: &a, row: k, column: 1, offsets: &[0] };
         let right = Matrix { data: &b, row: n, column: 1, offsets: &[0] };
-        let got = matmul(device, left, right, [m, n, k]).unwrap();
-        same64("f64", &device.download(&got).unwrap(), &expected);
+        for split in [false, true] {
+            let plan = Plan { large: false, split };
+            let got = matmul_by(device, left, right, [m, n, k], plan).unwrap();
+            same64("f64", &device.download(&got).unwrap(), &expected);
+        }
+        let plan = Plan { large: true, split: false };
+        let error = matmul_by(device, left, right, [m, n, k], plan).unwrap_err().to_string();
+        assert!(error.contains("does not apply to f64 and k = 300"), "{error}");
     });
 }
 
@@ -126,7 +157,16 @@ fn atomic_split_varies() {
         let (a, b) = (device.upload(&a).unwrap(), device.upload(&b).unwrap());
         let left = Matrix { data: &a, row: k, column: 1, offsets: &[0] };
         let right = Matrix { data: &b, row: 1, column: 1, offsets: &[0] };
-        let got = matmul_split(device, left, right, [1, 1, k], Atomic).unwrap();
+        let got = matmul_atomic(device, left, right, [1, 1, k]).unwrap();
         bits(&device.download(&got).unwrap())
     });
+}
+
+#[test]
+fn a_plan_follows_the_shape() {
+    let likely = |m, n, k| Plan::likely::<f32>([m, n, k], 1);
+    assert_eq!(likely(4096, 4096, 4096), Plan { large: true, split: false });
+    assert_eq!(likely(64, 64, 1 << 16), Plan { large: false, split: true });
+    assert_eq!(likely(64, 64, 64), Plan { large: false, split: false });
+    assert!(!Plan::likely::<f64>([4096; 3], 1).large);
 }

@@ -9,15 +9,15 @@ pub(crate) const FAMILY: Family =
 const _: () = assert!(size_of::<RawMatmul>() == 64);
 
 kernels! {
-    Portable Matmul<T: Float> [f32 => "matmul_f32", f64 => "matmul_f64"]
+    Portable Matmul64x64<T: Float> [f32 => "matmul_64x64_f32", f64 => "matmul_64x64_f64"]
         (
             write out: T, read a: T, read b: T, read a_offset: u64, read b_offset: u64,
-            value p: RawMatmul,
+            value p: RawMatmul, value split: u32,
         );
-    Portable MatmulPartial<T: Float> [f32 => "matmul_partial_f32"]
+    Portable Matmul128x128<T: Float> [f32 => "matmul_128x128_f32"]
         (
-            write partials: T, read a: T, read b: T, read a_offset: u64, read b_offset: u64,
-            value p: RawMatmul,
+            write out: T, read a: T, read b: T, read a_offset: u64, read b_offset: u64,
+            value p: RawMatmul, value split: u32,
         );
     Portable MatmulCombine<T: Float> [f32 => "matmul_combine_f32", f64 => "matmul_combine_f64"]
         (write out: T, read partials: T, value n: usize, value blocks: usize);
