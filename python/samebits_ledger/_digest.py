@@ -21,9 +21,11 @@ _WORD = (1 << 64) - 1
 _CHUNK = 1 << 14
 # A strided array up to this size is copied whole; a larger one, piece by piece.
 _MOST_COPIED = 1 << 26
-# The blocks of a sampled digest, and the words of a block. Arrays of no more words are digested whole.
+# Arrays of up to this many words have every word in a sampled digest.
+_SAMPLED_WORDS = 8192
+# The blocks of a sampled digest of a larger array, and the words of a block.
 _BLOCKS = 64
-_BLOCK = 128
+_BLOCK = 32
 
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
@@ -59,11 +61,11 @@ def sum64(array: np.ndarray, nan: Nan | None = None, *, sampled: bool = False) -
     Args:
         array: the elements.
         nan: the float type whose bits they are; each NaN then counts as the canonical one.
-        sampled: digests 64 blocks of 1 KiB of an array of more than 64 KiB.
+        sampled: digests 64 blocks of 256 bytes of an array of more than 64 KiB.
     """
     total = 0
     words = -(-array.nbytes // 8)
-    if sampled and words > _BLOCKS * _BLOCK:
+    if sampled and words > _SAMPLED_WORDS:
         sample = _sample(words)
         total = _terms(_canonical(sample.of(array), array.itemsize, nan), sample.keys, 0)
     else:

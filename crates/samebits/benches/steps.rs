@@ -6,25 +6,23 @@
 
 #![allow(clippy::print_stdout, reason = "the table is what a benchmark is for")]
 
+mod clock;
+mod training;
+
 use std::cell::RefCell;
 use std::env;
-use std::fs;
 use std::hint::black_box;
 use std::mem;
 use std::time::Instant;
 
-use samebits::functional::{self as f, CtcOptions, EmbeddingBagOptions, Reduction, Resize};
-use samebits::nn::{
-    self, AdaptiveAvgPool2d, BatchNorm2d, Conv2d, Embedding, Flatten, LSTM, LayerNorm, Linear,
-    ReLU, Sequential,
-};
-use samebits::ops::{BagMode, ConvParams, PoolParams, QrMode};
-use samebits::optim::{AdamW, Sgd};
+use samebits::functional::{self as f, CtcOptions, Reduction, Resize};
+use samebits::nn::{self, BatchNorm2d};
+use samebits::ops::{ConvParams, PoolParams, QrMode};
 use samebits::prelude::*;
 use samebits::tensor_core::geometry::{
     GridMode, GridPadding, GridParams, InterpolateMode, PadMode,
 };
-use samebits::{Result, no_grad, rand, randint, randn, randperm, sequential};
+use samebits::{Result, no_grad, rand, randint, randn, randperm};
 
 /// Which cases run, and how often.
 struct Bench {
@@ -78,13 +76,13 @@ impl Bench {
             call()?;
         }
         let mut times = Vec::new();
-        let before = cpu_seconds();
+        let before = clock::processor_seconds();
         for _ in 0..self.reps {
             let start = Instant::now();
             call()?;
             times.push(start.elapsed().as_secs_f64() * 1e3);
         }
-        let busy = (cpu_seconds() - before) * 1e3 / self.reps as f64;
+        let busy = (clock::processor_seconds() - before) * 1e3 / self.reps as f64;
         times.sort_by(f64::total_cmp);
         let median = (times[(times.len() - 1) / 2] + times[times.len() / 2]) / 2.0;
         println!("{name}\t{median:.3}\t{:.3}\t{busy:.3}", times[0]);
@@ -107,165 +105,23 @@ impl Bench {
             Ok(())
         })
     }
-
-    /// A step of training.
-    fn step<M: Module>(
-        &self,
-        name: &str,
-        model: &mut M,
-        optimizer: &mut impl Optimizer,
-        loss: impl Fn(&M) -> Result<Tensor>,
-    ) -> Result<()> {
-        self.case(name, || {
-            let gradients = nn::train(|| loss(model))?.backward()?;
-            optimizer.step(model, &gradients)
-        })
-    }
 }
 
 /// Cases that share their inputs.
 type Group = fn(&Bench) -> Result<()>;
 
-/// Processor time that this process has used; 0 where the system does not say.
-fn cpu_seconds() -> f64 {
-    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
-    // User and system time in hundredths of a second, the 14th and 15th field.
-    fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0
-}
-
 fn parameter(shape: &[usize]) -> Result<Tensor> {
     randn(shape)?.set_requires_grad(true)
 }
 
-#[derive(Module)]
-struct Block {
-    ln1: LayerNorm,
-    qkv: Linear,
-    proj: Linear,
-    ln2: LayerNorm,
-    up: Linear,
-    down: Linear,
-    #[module(skip)]
-    heads: usize,
-}
-
-impl Block {
-    fn new(c: usize, heads: usize) -> Result<Block> {
-        Ok(Block {
-            ln1: LayerNorm::new(c)?,
-            qkv: Linear::new(c, 3 * c)?,
-            proj: Linear::new(c, c)?,
-            ln2: LayerNorm::new(c)?,
-            up: Linear::new(c, 4 * c)?,
-            down: Linear::new(4 * c, c)?,
-            heads,
-        })
-    }
-
-    fn forward(&self, x: &Tensor, mask: &Tensor) -> Result<Tensor> {
-        let &[n, t, c] = x.shape() else { unreachable!("[n, t, c]") };
-        let width = c / self.heads;
-        let qkv = self.qkv.forward(&self.ln1.forward(x)?)?;
-        let heads = |x: &Tensor| f::transpose(&f::reshape(x, [n, t, self.heads, width])?, 1, 2);
-        let [q, k, v] = &f::split(&qkv, &[c; 3], 2)?[..] else { unreachable!("three parts") };
-        let (q, k, v) = (heads(q)?, heads(k)?, heads(v)?);
-        let scores = f::matmul(&q, &f::transpose(&k, 2, 3)?)?;
-        let scores = f::affine(&scores, 1.0 / (width as f64).sqrt(), -0.0)?;
-        let weights = f::softmax(&f::add(&scores, mask)?, 3)?;
-        let found = f::transpose(&f::matmul(&weights, &v)?, 1, 2)?;
-        let x = (x + self.proj.forward(&f::reshape(&found, [n, t, c])?)?)?;
-        let h = self.up.forward(&self.ln2.forward(&x)?)?.gelu()?;
-        &x + self.down.forward(&h)?
-    }
-}
-
-#[derive(Module)]
-struct Gpt {
-    emb: Embedding,
-    pos: Tensor,
-    blocks: Vec<Block>,
-    ln: LayerNorm,
-    head: Linear,
-}
-
-impl Gpt {
-    fn new(words: usize, c: usize, layers: usize, heads: usize, t: usize) -> Result<Gpt> {
-        Ok(Gpt {
-            emb: Embedding::new(words, c)?,
-            pos: parameter(&[t, c])?,
-            blocks: (0..layers).map(|_| Block::new(c, heads)).collect::<Result<_>>()?,
-            ln: LayerNorm::new(c)?,
-            head: Linear::new(c, words)?,
-        })
-    }
-
-    fn forward(&self, ids: &Tensor, mask: &Tensor) -> Result<Tensor> {
-        let mut x = (self.emb.forward(ids)? + &self.pos)?;
-        for block in &self.blocks {
-            x = block.forward(&x, mask)?;
-        }
-        self.head.forward(&self.ln.forward(&x)?)
-    }
-}
-
-#[derive(Module)]
-struct Recommender {
-    items: Tensor,
-    out: Sequential,
-}
-
 fn steps(bench: &Bench) -> Result<()> {
-    let mut mlp = sequential![
-        Linear::new(784, 512)?,
-        ReLU,
-        Linear::new(512, 512)?,
-        ReLU,
-        Linear::new(512, 10)?,
-    ];
-    let (x, y) = (randn(&[256, 784])?, randint(0, 10, &[256])?);
-    let sgd = || Sgd::options(0.01).momentum(0.9).init();
-    bench.step("step_mlp", &mut mlp, &mut sgd()?, |m| f::cross_entropy(&m.forward(&x)?, &y))?;
-
-    let mut cnn = Sequential::new();
-    for channels in [3, 64, 64, 64, 64] {
-        cnn = cnn
-            .append(Conv2d::options(channels, 64, 3).padding(1).init()?)
-            .append(BatchNorm2d::new(64)?)
-            .append(ReLU);
+    for (name, make) in training::ALL {
+        if bench.runs(name) {
+            let mut training = make()?;
+            bench.case(name, || training.step().map(|results| drop(black_box(results))))?;
+        }
     }
-    cnn = cnn
-        .append(AdaptiveAvgPool2d::new(1))
-        .append(Flatten::default())
-        .append(Linear::new(64, 10)?);
-    let (x, y) = (randn(&[16, 3, 32, 32])?, randint(0, 10, &[16])?);
-    bench.step("step_cnn", &mut cnn, &mut sgd()?, |m| f::cross_entropy(&m.forward(&x)?, &y))?;
-
-    let mut gpt = Gpt::new(1000, 256, 2, 4, 128)?;
-    let (ids, y) = (randint(0, 1000, &[8, 128])?, randint(0, 1000, &[8 * 128])?);
-    let mask = Tensor::full(&[128, 128], f64::NEG_INFINITY, DType::F32)?.triu(1)?;
-    let mut adam = AdamW::options(1e-3).weight_decay(0.0).init()?;
-    bench.step("step_gpt", &mut gpt, &mut adam, |m| {
-        f::cross_entropy(&f::reshape(&m.forward(&ids, &mask)?, [8 * 128, 1000])?, &y)
-    })?;
-
-    let lstm = LSTM::new(256, 256)?;
-    let (x, grad) = (parameter(&[64, 32, 256])?, randn(&[64, 32, 256])?);
-    bench.case("step_lstm", || {
-        black_box(lstm.forward(&x, None)?.0.backward_from(grad.clone(), false)?);
-        Ok(())
-    })?;
-
-    let out = sequential![Linear::new(64, 256)?, ReLU, Linear::new(256, 2)?];
-    let mut recommender = Recommender { items: parameter(&[100_000, 64])?, out };
-    let (ids, y) = (randint(0, 100_000, &[512, 64])?, randint(0, 2, &[512])?);
-    let mut optimizer = sgd()?;
-    bench.case("step_recsys", || {
-        let sums = EmbeddingBagOptions { mode: BagMode::Sum, ..EmbeddingBagOptions::default() };
-        let bags = f::embedding_bag(&recommender.items, &ids, None, None, sums)?;
-        let loss = f::cross_entropy(&recommender.out.forward(&bags)?, &y)?;
-        optimizer.step(&mut recommender.out, &loss.backward()?)
-    })
+    Ok(())
 }
 
 fn products(bench: &Bench) -> Result<()> {
