@@ -47,6 +47,7 @@ pub fn log(x: f64) -> f64 {
 ///
 /// assert_eq!(math::f64::log_rounded(2.0), core::f64::consts::LN_2);
 /// ```
+#[inline(never)]
 pub fn log_rounded(x: f64) -> f64 {
     Dd::log(x).high
 }

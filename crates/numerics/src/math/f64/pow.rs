@@ -20,6 +20,7 @@ use super::nan_if;
 ///
 /// assert_eq!(math::f64::pow(2.0, 10.0), 1024.0);
 /// ```
+#[inline(always)]
 pub fn pow(x: f64, y: f64) -> f64 {
     let integer = y.trunc() == y;
     let odd = integer && y.abs() < 9007199254740992.0 && (0.5 * y).trunc() != 0.5 * y;
@@ -42,6 +43,7 @@ pub fn pow(x: f64, y: f64) -> f64 {
 }
 
 /// a^y for finite a > 0 other than 1 and finite y other than 0.
+#[inline(always)]
 fn power(a: f64, y: f64) -> f64 {
     let tiny = a < f64::MIN_POSITIVE;
     let log = if tiny {
