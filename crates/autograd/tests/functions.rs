@@ -530,3 +530,12 @@ fn every_error_starts_with_the_name_of_the_function_that_was_called() {
     assert!(silent.is_empty(), "nothing was refused: {silent:?}");
     assert!(foreign.is_empty(), "errors of other names: {foreign:#?}");
 }
+
+#[test]
+fn packed_sequences_say_which_sequence_a_place_holds() {
+    let x = Tensor::zeros(&[3, 3, 1], DType::F32).unwrap();
+    let packed = f::pack_padded_sequence(&x, &[1, 3, 2], true, false).unwrap();
+    assert_eq!(packed.sorted_indices(), [1, 2, 0]);
+    assert_eq!(packed.lengths(), [1, 3, 2]);
+    assert_eq!(packed.batch_sizes(), [3, 2, 1]);
+}

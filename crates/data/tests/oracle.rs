@@ -1,7 +1,5 @@
 //! Any settings, against a loader of ten lines.
 
-use std::collections::BTreeSet;
-
 use proptest::prelude::*;
 use samebits_data::{
     BatchSampler, Bijective, DataLoader, DatasetExt, Memory, Order, Result, Sampler, Sequential,
@@ -56,8 +54,24 @@ fn samplers_are_told_apart_by_their_descriptions() {
         &WithReplacement::new(3),
         &Weighted::with_replacement(vec![0.5; 3], 3).unwrap(),
     ];
-    let told: BTreeSet<String> = samplers.iter().map(|sampler| sampler.describe()).collect();
-    assert!(told.len() == samplers.len() && !told.contains(""), "{told:?}");
+    // Saved states hold them.
+    let told = samplers.map(|sampler| sampler.describe());
+    assert_eq!(
+        told[..4],
+        ["sequential", "shuffled", "shuffled by a bijection", "3 with replacement"]
+    );
+    assert!(told[4].starts_with("3 weighted with replacement, digest "), "{}", told[4]);
+}
+
+#[cfg(feature = "progress")]
+#[test]
+fn a_bar_tells_how_many_batches_are_left() {
+    let loader = DataLoader::builder(Memory::new(vec![1_i64; 10])).batch_size(4).build().unwrap();
+    let mut epoch = loader.epoch(0).progress("training");
+    for left in (0..3).rev() {
+        epoch.next().unwrap().unwrap();
+        assert_eq!(epoch.size_hint(), (0, Some(left)));
+    }
 }
 
 proptest! {

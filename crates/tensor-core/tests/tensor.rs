@@ -1,6 +1,9 @@
 //! Tensors are values: views, writes, and memory that nobody has written.
 
-use samebits_tensor_core::{DType, Device, Error, Tensor};
+use std::any::Any;
+use std::sync::Arc;
+
+use samebits_tensor_core::{DType, Device, DeviceBuffer, Error, Tensor, random};
 
 fn numbers(shape: &[usize]) -> Tensor {
     let values: Vec<f32> = (0..shape.iter().product::<usize>()).map(|i| i as f32).collect();
@@ -107,4 +110,42 @@ fn resize_fills_only_what_grew() {
     assert!(values[4..].iter().all(|x| x.to_bits() == 0x7fc0_0000));
     x.resize_(&[3]).unwrap();
     assert_eq!(x.to_vec::<f32>().unwrap(), [0.0, 1.0, 2.0]);
+}
+
+#[test]
+fn a_tensor_of_a_device_fits_its_buffer_and_keeps_it() {
+    #[derive(Debug)]
+    struct Bytes(usize);
+
+    impl DeviceBuffer for Bytes {
+        fn device(&self) -> Device {
+            Device::Cuda(0)
+        }
+
+        fn len(&self) -> usize {
+            self.0
+        }
+
+        fn as_any(&self) -> &dyn Any {
+            self
+        }
+    }
+
+    let of = |shape: &[usize]| Tensor::from_device_buffer(Arc::new(Bytes(24)), shape, DType::F32);
+    assert!(matches!(of(&[7]), Err(Error::InvalidArgument { op: "from_device_buffer", .. })));
+    let x = of(&[2, 3]).unwrap();
+    let storage = x.storage();
+    let view = x.select(0, 1).unwrap();
+    drop(x);
+    assert!(storage.is_alive());
+    drop(view);
+    assert!(!storage.is_alive());
+}
+
+#[test]
+fn a_thread_knows_its_seed() {
+    random::manual_seed(5);
+    assert_eq!(random::initial_seed(), Some(5));
+    let drawn = random::seed();
+    assert_eq!(random::initial_seed(), Some(drawn));
 }
