@@ -127,8 +127,9 @@ fn jacobi<T: Float>(x: &[T], [_, n]: [usize; 2]) -> (Columns, Vec<f64>, Columns)
     (u, order.iter().map(|(norm, _)| norm * scale).collect(), v)
 }
 
-/// Below, at and above the panels, the columns of a task, and the pairs of one.
-const SHAPES: [[usize; 2]; 12] = [
+/// Below, at and above the panels, the columns of a task, the blocks of columns, and the terms of a dot
+/// product's block.
+const SHAPES: [[usize; 2]; 13] = [
     [1, 1],
     [5, 3],
     [3, 5],
@@ -141,6 +142,7 @@ const SHAPES: [[usize; 2]; 12] = [
     [3000, 9],
     [7, 600],
     [900, 50],
+    [5000, 4],
 ];
 
 fn check<T: Float>(seed: u64) {
@@ -148,7 +150,7 @@ fn check<T: Float>(seed: u64) {
     for [m, n] in SHAPES {
         let x: Vec<T> = random.units(m * n);
         let (k, unwritten) = (m.min(n), T::from_f64(f64::NAN));
-        for count in [k, m] {
+        for count in [k, if m > 4096 { k } else { m }] {
             let [q, r] = written_qr(&x, [m, n], count);
             let computed = everywhere(|| {
                 let (mut q, mut r) = (vec![unwritten; m * count], vec![unwritten; count * n]);

@@ -1,6 +1,7 @@
 //! The QR decomposition by Householder reflections.
 
 use samebits_numerics::fpenv;
+use samebits_numerics::reduce::{BLOCK, LANES};
 use samebits_numerics::simd::{self, Kernel};
 
 use super::{Columns, add_scaled, dot, scale_of};
@@ -65,6 +66,11 @@ pub fn qr<T: Float>(
                 simd::dispatch(Apply { rows: m, first, vectors, taus, columns });
             });
         }
+        write_upper(&a, [m, n], r);
+        // With their ones in place of R's diagonal, the columns below it are the reflections' vectors.
+        for k in 0..taus.len() {
+            a.column_mut(k)[k] = 1.0;
+        }
         let mut basis = Columns::identity(OP, m, columns)?;
         let several = together(m);
         chunks_mut(&mut basis.data, several).enumerate().for_each(|(i, columns)| {
@@ -72,7 +78,6 @@ pub fn qr<T: Float>(
             simd::dispatch(Form { rows: m, first, vectors: &a.data, taus: &taus, columns });
         });
         basis.write(q);
-        write_upper(&a, [m, n], r);
         Ok(())
     })
 }
@@ -220,7 +225,8 @@ impl Kernel for Factor<'_> {
     }
 }
 
-/// Applies the reflections numbered `first` and following to columns, in ascending order.
+/// Applies the reflections numbered `first` and following to columns, in ascending order. The pass of
+/// one over a column computes the dot product for the next.
 struct Apply<'a> {
     rows: usize,
     first: usize,
@@ -234,10 +240,25 @@ impl Kernel for Apply<'_> {
     #[inline(always)]
     fn run(self) {
         let Apply { rows, first, vectors, taus, columns } = self;
-        for (i, (vector, &tau)) in vectors.chunks_exact(rows).zip(taus).enumerate() {
-            let k = first + i;
-            for column in columns.chunks_exact_mut(rows) {
-                reflect(tau, &vector[k + 1..], &mut column[k..]);
+        for column in columns.chunks_exact_mut(rows) {
+            let mut product = None;
+            for (i, &tau) in taus.iter().enumerate() {
+                let k = first + i;
+                let (v, later) = vectors[i * rows..].split_at(rows);
+                let known = product.take();
+                if tau == 0.0 {
+                    continue;
+                }
+                let product_k = known.unwrap_or_else(|| dot(&v[k + 1..], &column[k + 1..]));
+                let share = tau * (column[k] + product_k);
+                column[k] -= share;
+                if i + 1 == taus.len() {
+                    add_scaled(-share, &v[k + 1..], &mut column[k + 1..]);
+                } else {
+                    column[k + 1] = (-share).mul_add(v[k + 1], column[k + 1]);
+                    let (v, next) = (&v[k + 2..], &later[k + 2..rows]);
+                    product = Some(add_scaled_dot(-share, v, &mut column[k + 2..], next));
+                }
             }
         }
     }
@@ -258,9 +279,26 @@ impl Kernel for Form<'_> {
     #[inline(always)]
     fn run(self) {
         let Form { rows, first, vectors, taus, columns } = self;
-        for (k, (vector, &tau)) in vectors.chunks_exact(rows).zip(taus).enumerate().rev() {
-            for column in columns.chunks_exact_mut(rows).skip(k.saturating_sub(first)) {
-                reflect(tau, &vector[k + 1..], &mut column[k..]);
+        let vector = |k: usize| &vectors[k * rows..][..rows];
+        for (panel, taus) in taus.chunks(PANEL).enumerate().rev() {
+            let low = panel * PANEL;
+            for (number, column) in columns.chunks_exact_mut(rows).enumerate() {
+                let mut product = None;
+                for k in (low..(low + taus.len()).min(first + number + 1)).rev() {
+                    let (v, tau, known) = (vector(k), taus[k - low], product.take());
+                    if tau == 0.0 {
+                        continue;
+                    }
+                    let product_k = known.unwrap_or_else(|| dot(&v[k + 1..], &column[k + 1..]));
+                    let share = tau * (column[k] + product_k);
+                    // The vector's first element is 1, and one fma with it one subtraction.
+                    let (v, column) = (&v[k..], &mut column[k..]);
+                    if k == low {
+                        add_scaled(-share, v, column);
+                    } else {
+                        product = Some(add_scaled_dot(-share, v, column, &vector(k - 1)[k..]));
+                    }
+                }
             }
         }
     }
@@ -301,4 +339,33 @@ fn reflect(tau: f64, v: &[f64], column: &mut [f64]) {
     let share = tau * (*head + dot(v, tail));
     *head -= share;
     add_scaled(-share, v, tail);
+}
+
+/// [`add_scaled`], and the [`dot`] of `z` and the sum in the same pass.
+#[inline(always)]
+fn add_scaled_dot(factor: f64, x: &[f64], y: &mut [f64], z: &[f64]) -> f64 {
+    if y.len() > BLOCK {
+        add_scaled(factor, x, y);
+        return dot(z, y);
+    }
+    let mut lanes = [0.0; LANES];
+    let (mut xs, mut ys, mut zs) =
+        (x.chunks_exact(LANES), y.chunks_exact_mut(LANES), z.chunks_exact(LANES));
+    for ((x, y), z) in (&mut xs).zip(&mut ys).zip(&mut zs) {
+        for l in 0..LANES {
+            y[l] = factor.mul_add(x[l], y[l]);
+            lanes[l] += z[l] * y[l];
+        }
+    }
+    let rest = xs.remainder().iter().zip(ys.into_remainder()).zip(zs.remainder());
+    for (lane, ((&x, y), &z)) in lanes.iter_mut().zip(rest) {
+        *y = factor.mul_add(x, *y);
+        *lane += z * *y;
+    }
+    for w in [16, 8, 4, 2, 1] {
+        for l in 0..w {
+            lanes[l] += lanes[l + w];
+        }
+    }
+    lanes[0]
 }
