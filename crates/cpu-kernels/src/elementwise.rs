@@ -50,11 +50,7 @@ pub trait Elementary: Float {
     #[must_use]
     fn tanh(self) -> Self;
 
-    /// The error function of each element of a short slice, in a kernel.
-    ///
-    /// # Panics
-    ///
-    /// If the slices differ in length.
+    /// The error function of each element of a slice, in a kernel; the slices are equally long.
     fn erf_each(x: &[Self], out: &mut [Self]);
 
     /// `out[i] = f(x[i])` for a function that is not a single IEEE operation.

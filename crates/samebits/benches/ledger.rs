@@ -87,7 +87,7 @@ fn measure(training: &mut dyn Training, name: &str, n: usize) -> Result<()> {
 fn small() -> samebits::Result<Box<dyn Training>> {
     let model = sequential![Linear::new(16, 16)?, ReLU, Linear::new(16, 2)?];
     let (x, y) = (randn(&[8, 16])?, randint(0, 2, &[8])?);
-    let loss = Box::new(move |model: &Sequential| cross_entropy(&model.forward(&x)?, &y));
+    let loss = move |model: &Sequential| cross_entropy(&model.forward(&x)?, &y);
     Ok(Box::new(ByLoss { model, optimizer: Sgd::new(0.01)?, loss }))
 }
 

@@ -18,7 +18,7 @@ pub(super) struct Dd {
 
 /// 1/1, 1/3, 1/5 and so on, each the quotient of [`Dd::div`].
 const ODD_RECIPROCALS: [Dd; 23] = [
-    Dd { high: 1.0 / 1.0, low: f64::from_bits(0x0000_0000_0000_0000) },
+    Dd { high: 1.0, low: 0.0 },
     Dd { high: 1.0 / 3.0, low: f64::from_bits(0x3c75_5555_5555_5555) },
     Dd { high: 1.0 / 5.0, low: f64::from_bits(0xbc69_9999_9999_999a) },
     Dd { high: 1.0 / 7.0, low: f64::from_bits(0x3c62_4924_9249_2492) },

@@ -34,13 +34,18 @@ pub(crate) const ALL: [(&str, Make); 5] = [
 ];
 
 /// A model, the optimiser of all its parameters, and the loss of its batch.
-pub(crate) struct ByLoss<M, O> {
+pub(crate) struct ByLoss<M, O, F> {
     pub(crate) model: M,
     pub(crate) optimizer: O,
-    pub(crate) loss: Box<dyn Fn(&M) -> Result<Tensor>>,
+    pub(crate) loss: F,
 }
 
-impl<M: Module, O: Optimizer> Training for ByLoss<M, O> {
+impl<M, O, F> Training for ByLoss<M, O, F>
+where
+    M: Module,
+    O: Optimizer,
+    F: Fn(&M) -> Result<Tensor>,
+{
     fn step(&mut self) -> Result<(Option<Tensor>, Gradients)> {
         let loss = nn::train(|| (self.loss)(&self.model))?;
         let gradients = loss.backward()?;
@@ -86,7 +91,7 @@ fn cnn() -> Result<Box<dyn Training>> {
 /// Training of ten classes.
 fn classifier(model: Sequential, batch: &[usize]) -> Result<Box<dyn Training>> {
     let (x, y) = (randn(batch)?, randint(0, 10, &batch[..1])?);
-    let loss = Box::new(move |model: &Sequential| f::cross_entropy(&model.forward(&x)?, &y));
+    let loss = move |model: &Sequential| f::cross_entropy(&model.forward(&x)?, &y);
     Ok(Box::new(ByLoss { model, optimizer: sgd()?, loss }))
 }
 
@@ -166,9 +171,9 @@ fn gpt() -> Result<Box<dyn Training>> {
     let (ids, y) = (randint(0, 1000, &[8, 128])?, randint(0, 1000, &[8 * 128])?);
     let mask = Tensor::full(&[128, 128], f64::NEG_INFINITY, DType::F32)?.triu(1)?;
     let optimizer = AdamW::options(1e-3).weight_decay(0.0).init()?;
-    let loss = Box::new(move |model: &Gpt| {
+    let loss = move |model: &Gpt| {
         f::cross_entropy(&f::reshape(&model.forward(&ids, &mask)?, [8 * 128, 1000])?, &y)
-    });
+    };
     Ok(Box::new(ByLoss { model, optimizer, loss }))
 }
 
