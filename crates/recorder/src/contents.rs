@@ -17,7 +17,8 @@ use samebits_tensor_core::{
 /// The bytes of a piece: small beside a core's cache, large beside the cost of handing it out.
 const PIECE: usize = 1 << 18;
 
-/// The digest of a tensor's elements. Threads of the pool share a full one of many elements.
+/// The digest of a tensor's elements. Threads of the pool share a full one of many elements, unless one of
+/// them calls this.
 ///
 /// # Determinism
 ///
@@ -102,7 +103,11 @@ fn on_host(tensor: &Tensor, digests: Digests) -> Result<Digest> {
 fn of_bytes(element: Element, bytes: &[u8], digests: Digests) -> Digest {
     match digests {
         Digests::Sampled => sampled64(element, bytes),
-        Digests::Full if bytes.len() <= PIECE => sum64(element, bytes),
+        // A thread of the pool that waits for others takes up whatever there is, operations too, and
+        // would not observe them.
+        Digests::Full if bytes.len() <= PIECE || rayon::current_thread_index().is_some() => {
+            sum64(element, bytes)
+        }
         Digests::Full => {
             // A wrapping sum has no order.
             let pieces = bytes.par_chunks(PIECE).enumerate();

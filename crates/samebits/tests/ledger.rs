@@ -12,7 +12,7 @@ use samebits::ledger::{self, Detail, Digests, Error, Keep, Ledger};
 use samebits::nn::{Dropout, Layer, Module, ReLU, layer};
 use samebits::optim::Adam;
 use samebits::trainer::Trainer;
-use samebits::{Generator, Tensor, nn, rerun, sequential};
+use samebits::{DType, Generator, Tensor, nn, rerun, sequential};
 use samebits_ledger::diff::diff;
 use samebits_ledger::record::{Event, Operation, Phase};
 use samebits_ledger::{Record, digest};
@@ -492,6 +492,7 @@ fn kept_tensors_show_which_elements_differ() {
 const ROLE: &str = "SAMEBITS_TEST_LEDGER_ROLE";
 /// More than the recorder's queue holds.
 const MANY: usize = 10_000;
+const TASKS: usize = 200;
 
 fn child_of(ledger: &Path) -> Command {
     let mut child = Command::new(std::env::current_exe().unwrap());
@@ -526,6 +527,14 @@ fn child() {
             squares(10);
             std::process::abort();
         }
+        // Each digest is worth sharing, and there is always another operation to take up.
+        Ok("tasks") => rayon::scope(|scope| {
+            for i in 0..TASKS {
+                scope.spawn(move |_| {
+                    Tensor::full(&[1 << 20], i as f64, DType::F32).unwrap().square().unwrap();
+                });
+            }
+        }),
         _ => {}
     }
 }
@@ -559,6 +568,16 @@ fn the_environment_asks_for_a_ledger_of_the_process() {
     assert_eq!(header.digests, Digests::Full);
     let wrong = with_digests("all", "wrong.jsonl");
     assert!(wrong.contains("SAMEBITS_LEDGER_DIGESTS: expected `full` or `sampled`"), "{wrong}");
+}
+
+#[test]
+fn a_digest_leaves_out_no_operation_of_other_tasks() {
+    let (_folder, path) = folder();
+    let mut child = child_of(&path("run.jsonl"));
+    child.env(ROLE, "tasks").env("SAMEBITS_LEDGER_DIGESTS", "full").env("RAYON_NUM_THREADS", "4");
+    assert!(child.output().unwrap().status.success());
+    let found = records(&path("run.jsonl"));
+    assert_eq!(operations(&found).len(), TASKS);
 }
 
 #[test]
