@@ -26,6 +26,7 @@ mod devices;
 pub mod dims;
 mod display;
 pub mod functional;
+mod graph;
 mod memory;
 #[cfg(feature = "ndarray")]
 pub mod ndarray;
