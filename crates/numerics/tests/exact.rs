@@ -285,6 +285,13 @@ fn merging_many_times_keeps_headroom() {
         negative
     });
     assert_eq!(sum.to_f32(), -1.5 * power_of_two(41) as f32);
+    // Each of eight addends of one size takes its part of the headroom before the first merge.
+    let mut eight: ExactSum = [f32::MAX; 8].into_iter().collect();
+    for _ in 0..41 {
+        let copy = eight.clone();
+        eight.merge(&copy);
+    }
+    assert_eq!(eight.to_f64(), f64::from(f32::MAX) * power_of_two(44));
 }
 
 /// Partial sums at the upper end of what one may be, against big integers.

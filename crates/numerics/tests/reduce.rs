@@ -1,5 +1,6 @@
 //! The fixed tree: revealed by probing, compared with a scalar oracle at every SIMD level.
 
+use samebits_numerics::extrema::{Ordered, argmax, argmin, max, min};
 use samebits_numerics::nan::canonical;
 use samebits_numerics::reduce::{
     Accumulator, BLOCK, block_partial, columns, combine, dot, dot_of, mean_var, product_rows, rows,
@@ -295,4 +296,18 @@ fn no_terms_and_negative_zeros_give_positive_zero() {
     assert_eq!(sum(&[-0.0f32; 5]).to_bits(), 0);
     assert_eq!(combine(&[]).to_bits(), 0);
     assert_eq!(Accumulator::new().finish().to_bits(), 0);
+}
+
+#[test]
+fn the_first_nan_is_both_extrema_of_64_bit_numbers() {
+    for n in [3, 40, 2500] {
+        let mut values: Vec<f64> = (0..n).map(f64::from).collect();
+        values[1] = f64::NAN;
+        values[2] = -f64::NAN;
+        for (index, value) in [argmax(&values), argmin(&values)].into_iter().flatten() {
+            assert_eq!((index, value.to_bits()), (1, canonical(f64::NAN).to_bits()), "{n}");
+        }
+        assert!(max(&values).is_some_and(f64::is_nan) && min(&values).is_some_and(f64::is_nan));
+    }
+    assert!(Ordered::is_nan(f64::NAN) && !Ordered::is_nan(f64::INFINITY));
 }
