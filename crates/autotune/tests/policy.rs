@@ -9,7 +9,8 @@ use std::time::Duration;
 use common::*;
 use samebits_autotune::Determinism::*;
 use samebits_autotune::{
-    BoxError, Budget, Candidate, ChoiceFile, Config, Error, Measuring, Mode, Outcome, Source, Tuner,
+    BoxError, Budget, Candidate, ChoiceFile, Config, Determinism, Error, Measuring, Mode, Outcome,
+    Problem, Source, Tuner, Values,
 };
 use samebits_numerics::memory::OutOfMemory;
 
@@ -489,6 +490,29 @@ fn free_memory_decides_nothing() {
         assert_eq!((decision.candidate.name(), decision.source), ("hungry", Source::Raced));
         assert_eq!(ChoiceFile::<ToyKey>::read(&path).unwrap().choices().len(), 1);
     }
+}
+
+#[test]
+fn a_problem_knows_missing_memory_by_default() {
+    struct Plain;
+    impl Problem for Plain {
+        type Key = ToyKey;
+        type Output = [f32; 0];
+
+        fn key(&self, level: Determinism) -> ToyKey {
+            key(level, 0)
+        }
+
+        fn magnitude(&self) -> f64 {
+            0.0
+        }
+
+        fn values(output: &[f32; 0]) -> Result<Values<'_>, BoxError> {
+            Ok(Values::of(output))
+        }
+    }
+    assert_eq!(Plain::missing_memory(&OutOfMemory { bytes: 7 }), Some(7));
+    assert_eq!(Plain::missing_memory(&std::fmt::Error), None);
 }
 
 #[test]

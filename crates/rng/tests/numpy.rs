@@ -78,6 +78,32 @@ fn normal_numbers_that_are_drawn_again() {
     assert_eq!(digest, 0x4dbdbcf062a8607d);
 }
 
+/// A range of three quarters of all words: without a rejection every third number would come twice as
+/// often.
+#[test]
+fn integers_of_a_wide_range_are_even() {
+    let mut generator = default_rng(1);
+    let mut counts = [0; 3];
+    for _ in 0..3000 {
+        let number = generator.integers(i64::MIN, 1 << 62).unwrap();
+        counts[(number.wrapping_sub(i64::MIN) as u64 % 3) as usize] += 1;
+    }
+    assert!(counts.iter().all(|count| (900..1100).contains(count)), "{counts:?}");
+}
+
+#[test]
+fn a_state_is_the_key_and_how_much_of_it_is_used() {
+    let mut random = RandomState::new(42);
+    // A fresh key begins with the seed and counts as used up.
+    let (key, position, gauss) = random.get_state();
+    assert_eq!((key[0], position, gauss), (42, 624, None));
+    random.random_sample();
+    let (key, position, _) = random.get_state();
+    assert_eq!(position, 2);
+    let mut restored = RandomState::from_state(*key, position, None).unwrap();
+    assert_eq!(restored.random_sample(), random.random_sample());
+}
+
 #[test]
 fn a_spawn_key_names_the_ancestors() {
     let mut root = SeedSequence::from_decimal("7").unwrap();

@@ -418,6 +418,25 @@ fn a_fill_moves_on_by_what_it_documents() {
     assert_eq!(moved(&|g| g.fill_bernoulli(&mut [false; 11], 0.5).unwrap()), 3);
 }
 
+/// Every bit of the seed counts in the key of a child.
+#[test]
+fn parents_whose_seeds_differ_in_one_bit_have_other_children() {
+    let children = |of: fn(Generator) -> Generator| {
+        let seeds = std::iter::once(0).chain((0..64).map(|bit| 1 << bit));
+        seeds.map(|seed| of(Generator::new(seed))).collect::<Vec<Generator>>()
+    };
+    let ways: [fn(Generator) -> Generator; 3] = [
+        |parent| parent.fold_in(7),
+        |parent| parent.derive("weights"),
+        |mut parent| parent.split(1).unwrap().remove(0),
+    ];
+    for children in ways.map(children) {
+        for (i, child) in children.iter().enumerate() {
+            assert!(!children[..i].contains(child), "child {i}");
+        }
+    }
+}
+
 #[test]
 fn streams_of_devices_share_nothing() {
     let cpu = Generator::new(5);
