@@ -74,7 +74,8 @@ const PLAN: Plan = Plan {
     finishes: true,
 };
 
-/// Kernels that only plans with a plant use; before those of the library, so that they are chosen.
+/// Kernels that only plans with a plant use; before those of the library, so that they are chosen:
+/// every test of this file calls it before its first operation.
 fn plant() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -258,6 +259,7 @@ fn a_run_that_ends_early_is_named() {
 /// tensor.
 #[test]
 fn a_difference_outside_of_a_sample_is_not_blamed_without_a_word() {
+    plant();
     let folder = tempfile::tempdir().unwrap();
     let n = 100_000;
     let covered: Vec<_> = samebits_ledger::digest::sample(4 * n as u64).collect();
@@ -288,6 +290,7 @@ fn a_difference_outside_of_a_sample_is_not_blamed_without_a_word() {
 /// seen.
 #[test]
 fn threads_that_show_are_named() {
+    plant();
     let folder = tempfile::tempdir().unwrap();
     let sums = |threads: usize, name: String| {
         let path = folder.path().join(name);
@@ -404,6 +407,7 @@ fn train_rank(group: &Group, rank: usize, folder: &Path) -> samebits::ledger::Re
 
 #[test]
 fn ranks_do_not_show_where_sums_are_exact() {
+    plant();
     let folder = tempfile::tempdir().unwrap();
     let trained = |world: usize, exact: bool| {
         let path = folder.path().join(format!("{world}-{exact}"));
