@@ -541,6 +541,13 @@ fn binomial() {
         let deviate = chi_square(&found, &chances);
         assert!(deviate < DEVIATE, "{n} trials of {p}: {deviate}");
     }
+    // 0 lies far below the mean of 10 and is drawn nevertheless.
+    let mut sample = vec![0i64; 1 << 20];
+    let (trials, ps) = (vec![1000; sample.len()], vec![0.01001f32; sample.len()]);
+    generator(22).fold_in(6).fill_binomial(&trials, &ps, &mut sample).unwrap();
+    let zeros = sample.iter().filter(|&&k| k == 0).count();
+    // 2^20 * 0.98999^1000 = 44.8, and five standard deviations are 33.
+    assert!((12..=78).contains(&zeros), "{zeros}");
     let mut edges = [0i64; 4];
     generator(22).fill_binomial(&[9, 9, 0, 1 << 52], &[0.0, 1.0, 0.5, 1.0], &mut edges).unwrap();
     assert_eq!(edges, [0, 9, 0, 1 << 52]);
