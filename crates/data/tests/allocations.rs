@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use samebits_data::{
     Bijective, ByteOrder, Collate, DataLoader, Dataset, DatasetExt, Element, JsonLines, Memory,
-    Rows, SampleContext, Sampler, Shard, Shuffled, Stack, Stackable, Tail, WorkerContext,
+    Order, Result, Rows, SampleContext, Sampler, Shard, Shuffled, Stack, Stackable, Tail,
+    WorkerContext,
 };
 use samebits_rng::Generator;
 use test_support::allocations::{Counting, asked};
@@ -48,6 +49,31 @@ fn a_sample_asks_for_itself_alone() {
     for index in 1..100 {
         assert_eq!(get(index), [1, 0], "sample {index}");
     }
+}
+
+/// The first and the last sample.
+#[derive(Debug)]
+struct Ends;
+
+impl Sampler for Ends {
+    fn describe(&self) -> String {
+        "ends".to_owned()
+    }
+
+    fn order(&self, len: usize, _: u64, _: &Generator) -> Result<Order> {
+        Ok(vec![0, len - 1].into())
+    }
+}
+
+#[test]
+fn rows_far_apart_are_read_without_what_lies_between() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rows.bin");
+    std::fs::File::create(&path).unwrap().set_len(16 << 20).unwrap();
+    let rows = Rows::open_raw(path, 0, Element::U8, ByteOrder::Little, &[16]).unwrap();
+    let loader = DataLoader::builder(rows).batch_size(2).sampler(Ends).build().unwrap();
+    let [_, bytes] = asked(|| loader.epoch(0).next().unwrap().unwrap());
+    assert!(bytes < 1 << 20, "{bytes} bytes");
 }
 
 #[test]

@@ -268,6 +268,8 @@ fn image_folders_are_sorted_and_damaged_images_named() {
     let all: Vec<_> = (0..images.len()).map(|i| get(&images, i).unwrap()).collect();
     let pixels: Vec<_> = all.iter().map(|(image, class)| (image.pixels.clone(), *class)).collect();
     assert_eq!(pixels, [(vec![5, 6], 0), (vec![3, 4], 1), (vec![1, 2], 1)]);
+    assert_eq!(images.classes(), ["a", "b"]);
+    assert_eq!(Box::new(images.clone()).len(), 3);
     let rgb = images.clone().channels(Channels::Rgb);
     assert_eq!(get(&rgb, 0).unwrap().0.pixels, [5, 5, 5, 6, 6, 6]);
 
@@ -277,6 +279,23 @@ fn image_folders_are_sorted_and_damaged_images_named() {
     assert!(error.to_string().contains("x.pgm, offset 0: expected a PNG, BMP or PNM image"));
     let empty = tempfile::tempdir().unwrap();
     assert!(matches!(ImageFolder::open(empty.path()), Err(Error::InvalidOption { .. })));
+}
+
+#[test]
+fn idx_files_hold_numbers_of_six_types() {
+    let numbers: [(u8, &[u8]); 6] = [
+        (0x08, &[5]),
+        (0x09, &[5]),
+        (0x0b, &5_i16.to_be_bytes()),
+        (0x0c, &5_i32.to_be_bytes()),
+        (0x0d, &5_f32.to_be_bytes()),
+        (0x0e, &5_f64.to_be_bytes()),
+    ];
+    for (kind, five) in numbers {
+        let bytes = [&[0, 0, kind, 2], &1_u32.to_be_bytes(), &1_u32.to_be_bytes(), five].concat();
+        let rows = Rows::parse_idx("f", bytes).unwrap();
+        assert_eq!(get(&rows, 0).unwrap(), [5.0], "type {kind:02x}");
+    }
 }
 
 /// A well-formed file with a few bytes changed, and perhaps its end cut off.

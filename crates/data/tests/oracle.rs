@@ -261,6 +261,14 @@ impl Sampler for Beyond {
 }
 
 #[test]
+fn an_order_ends_behind_its_last_place() {
+    let ascending = Sequential.order(3, 0, &Generator::new(0)).unwrap();
+    for order in [ascending, vec![0, 1, 2].into(), Order::computed(3, |place| place)] {
+        assert_eq!([2, 3, 4].map(|place| order.at(place)), [Some(2), None, None]);
+    }
+}
+
+#[test]
 fn a_sampler_cannot_leave_the_dataset() {
     let data = Memory::new(vec![1_i64; 3]);
     let loader = DataLoader::builder(data).sampler(Beyond).workers(1).build().unwrap();

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use files::file;
 use samebits_data::{
-    DataLoader, Dataset, DatasetExt, Error, Parquet, ParquetRow, ParquetShards, Result,
-    SampleContext, ShardedDataset, StreamLoader, WorkerContext,
+    BatchContext, DataLoader, Dataset, DatasetExt, Error, Keep, Parquet, ParquetRow, ParquetShards,
+    Result, SampleContext, ShardedDataset, StreamLoader, WorkerContext,
 };
 
 fn get<D: Dataset>(data: &D, index: usize) -> Result<D::Item> {
@@ -75,6 +75,37 @@ fn batches_are_what_their_rows_are() {
     assert_eq!(seen, 100);
 }
 
+/// Rows that can be had as a batch alone.
+struct Together(Parquet);
+
+impl Dataset for Together {
+    type Item = ParquetRow;
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn get(&self, index: usize, _: &mut SampleContext<'_>) -> Result<ParquetRow> {
+        panic!("row {index} is read alone");
+    }
+
+    fn get_many(&self, indices: &[usize], cx: &mut BatchContext<'_>) -> Option<Vec<ParquetRow>> {
+        self.0.get_many(indices, cx)
+    }
+}
+
+#[test]
+fn the_rows_of_a_batch_are_read_together() {
+    let rows = Together(Parquet::parse("points.parquet", file(&[40, 7, 53], true)).unwrap());
+    let loader = DataLoader::builder_with(rows, Keep).batch_size(30).shuffle(true);
+    for batch in loader.build().unwrap().epoch(0) {
+        let batch = batch.unwrap();
+        for (row, &index) in batch.data.iter().zip(&batch.indices) {
+            check(row, index as i64);
+        }
+    }
+}
+
 #[test]
 fn windows_shuffle_row_groups() {
     let dir = tempfile::tempdir().unwrap();
@@ -133,6 +164,15 @@ fn mistakes_are_named() {
         error,
         "parquet: column is \"z\": must be one of the file's, columns id, small, x, at.y, text, even"
     );
+    let schema = "message prices { required int64 id; required int32 price (decimal(9, 2)); }";
+    let schema = Arc::new(parquet::schema::parser::parse_message_type(schema).unwrap());
+    let mut prices = Vec::new();
+    let writer =
+        parquet::file::writer::SerializedFileWriter::new(&mut prices, schema, Arc::default());
+    writer.unwrap().close().unwrap();
+    let error = Parquet::parse("p.parquet", prices).unwrap().columns(&["price"]).unwrap_err();
+    let text = "parquet: column is \"price\": must not hold decimals";
+    assert_eq!(error.to_string(), text);
     let error = get(&rows.clone().most_bytes(3), 0).unwrap_err();
     assert!(matches!(error, Error::TooLarge { what: "a column", most: 3, .. }), "{error}");
     for bytes in [&b""[..], b"PAR1", b"PAR1\0\0\0\0PAR1", &[0; 100]] {

@@ -193,6 +193,26 @@ fn extensions_of_pax_name_and_size_a_member() {
     assert!(error.to_string().contains("expected a size that can be addressed"), "{error}");
     let error = Tar::parse("pax.tar", damaged("comment", &[b'c'; 1 << 16])).unwrap_err();
     assert!(matches!(error, Error::TooLarge { what: "an extended header", .. }), "{error}");
+
+    header.set_path("short.txt").unwrap();
+    header.set_cksum();
+    let mut tar = tar::Builder::new(Vec::new());
+    tar.append_pax_extensions([("GNU.sparse.major", &b"1"[..]), ("comment", b"c")]).unwrap();
+    tar.append(&header, &b"abc"[..]).unwrap();
+    let sparse = Tar::parse("pax.tar", tar.into_inner().unwrap()).unwrap();
+    let error = get(&sparse, 0).unwrap_err().to_string();
+    assert!(error.ends_with("found a sparse file"), "{error}");
+}
+
+#[test]
+fn a_long_name_cut_off_is_an_error() {
+    let mut tar = tar::Builder::new(Vec::new());
+    let mut header = tar::Header::new_gnu();
+    header.set_size(3);
+    tar.append_data(&mut header, "n".repeat(300) + ".txt", &b"abc"[..]).unwrap();
+    let bytes = tar.into_inner().unwrap();
+    let error = Tar::parse("long.tar", bytes[..700].to_vec()).unwrap_err().to_string();
+    assert!(error.contains("bytes from offset 512"), "{error}");
 }
 
 /// A file of three samples, of which the second is wrong.

@@ -81,6 +81,13 @@ fn flips_mirror_pixels_as_often_as_they_should() {
 }
 
 #[test]
+fn numbers_are_centred_and_scaled_by_channel() {
+    let normalize = Normalize::new(vec![0.25, 0.5], vec![0.5, 0.125]).unwrap();
+    let image = Image { width: 2, height: 1, channels: 2, pixels: vec![0, 0, 255, 255] };
+    assert_eq!(normalize.apply(&image).unwrap(), [-0.5, 1.5, -4.0, 4.0]);
+}
+
+#[test]
 fn impossible_arguments_are_refused() {
     assert!(RandomHorizontalFlip::new(f64::NAN).is_err());
     assert!(RandomHorizontalFlip::new(1.5).is_err());
