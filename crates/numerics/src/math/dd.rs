@@ -1,8 +1,8 @@
 //! Double-double arithmetic: numbers as the unevaluated sum of two f64, good to about 2^-103.
 //!
-//! For the rare inputs that f64 leaves undecided. The algorithms and their error bounds are
-//! those of M. Joldes, J.-M. Muller and V. Popescu, *Tight and rigorous error bounds for basic
-//! building blocks of double-word arithmetic*, ACM TOMS 44(2), 2017.
+//! For powers of f64, and for the rare inputs of other functions that f64 leaves undecided. The
+//! algorithms and their error bounds are those of M. Joldes, J.-M. Muller and V. Popescu, *Tight and
+//! rigorous error bounds for basic building blocks of double-word arithmetic*, ACM TOMS 44(2), 2017.
 //!
 //! Everything is inlined, so that it has the instructions of the kernel around it.
 

@@ -34,7 +34,7 @@ pub fn log(x: f64) -> f64 {
 }
 
 /// The natural logarithm of a positive normal number, correctly rounded unless it is nearer than
-/// 2^-99 of itself to the middle of two numbers; takes some fifty times as long as [`log`].
+/// 2^-99 of itself to the middle of two numbers; takes many times as long as [`log`].
 ///
 /// # Determinism
 ///
