@@ -1,11 +1,16 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZero;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{panic, thread};
 
+use parking_lot::Mutex;
 use samebits::numerics::simd::{self, Level};
-use samebits::{Determinism, DeviceKind, NUMERICS_VERSION, determinism};
+use samebits::tensor_core::Tensor as Value;
+use samebits::{Determinism, DeviceKind, NUMERICS_VERSION, determinism, on_threads};
 
 use crate::golden::{Golden, short_digest};
 use crate::report::{Finding, Outcome, Report};
-use crate::{Error, Family, Result, Setting, families};
+use crate::{Case, Error, Family, Result, Setting, families};
 
 /// What to verify.
 #[derive(Clone, Debug)]
@@ -70,13 +75,16 @@ pub fn verify(
     let mut outcomes = Vec::new();
     let mut done = 0;
     for (setting, families) in corpora {
-        let tell = |family, case: &str| {
+        let tell = Mutex::new(|family, case: &str| {
             progress(Progress { setting, family, case, done, total });
             done += 1;
+        });
+        let check = |family: &Family, case: &Case| {
+            tell.lock()(family.name, &case.name);
+            let found = determinism::scope(Determinism::Portable, || (case.run)());
+            difference(family.name, &case.name, golden, found)
         };
-        let findings = setting.enter(|| {
-            determinism::scope(Determinism::Portable, || differences(&families, golden, tell))
-        })?;
+        let findings = setting.enter(|| differences(setting, &families, golden, &check))??;
         outcomes.push(Outcome { setting, cases: count(&families), findings });
     }
     let missing = Level::ALL.into_iter().filter(|&level| level > simd::supported());
@@ -103,35 +111,71 @@ fn corpus(setting: Setting, wanted: &[String]) -> Result<Vec<Family>> {
     Ok(families)
 }
 
+/// What differs, in the order of the corpus, and then what has no case. Where operations leave processors
+/// idle, several threads check cases, each with as many threads of its own as the setting says.
 fn differences(
+    setting: Setting,
     families: &[Family],
     golden: &Golden,
-    mut tell: impl FnMut(&'static str, &str),
-) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for family in families {
-        let mut without_case: BTreeSet<&str> = golden.cases(family.name).collect();
-        for case in &family.cases {
-            tell(family.name, &case.name);
-            without_case.remove(case.name.as_str());
-            let found = (case.run)().and_then(|tensors| short_digest(&tensors));
-            let found = found.unwrap_or_else(|error| error.to_string());
-            let expected = golden.of(family.name, &case.name);
-            if expected != Some(found.as_str()) {
-                findings.push(Finding {
-                    family: family.name,
-                    case: case.name.clone(),
-                    expected: expected.map(str::to_owned),
-                    found: Some(found),
-                });
+    check: &(impl Fn(&Family, &Case) -> Option<Finding> + Sync),
+) -> Result<Vec<Finding>> {
+    let cases: Vec<(&Family, &Case)> = families
+        .iter()
+        .flat_map(|family| family.cases.iter().map(move |case| (family, case)))
+        .collect();
+    let next = AtomicUsize::new(0);
+    let findings = Mutex::new(BTreeMap::new());
+    let work = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some((family, case)) = cases.get(at) else { return };
+            if let Some(finding) = check(family, case) {
+                findings.lock().insert(at, finding);
             }
         }
-        findings.extend(without_case.into_iter().map(|case| Finding {
+    };
+    #[expect(clippy::disallowed_methods, reason = "decides who computes, and no bit")]
+    let processors = thread::available_parallelism().map_or(1, NonZero::get);
+    let workers = processors / setting.threads.unwrap_or(processors);
+    if workers < 2 {
+        work();
+    } else {
+        thread::scope(|scope| {
+            let worker = || scope.spawn(|| on_threads(setting.threads, work));
+            let workers: Vec<_> = (0..workers).map(|_| worker()).collect();
+            workers.into_iter().try_for_each(|worker| {
+                worker.join().unwrap_or_else(|panic| panic::resume_unwind(panic))
+            })
+        })?;
+    }
+    let mut findings: Vec<Finding> = findings.into_inner().into_values().collect();
+    for family in families {
+        let cases: BTreeSet<&str> = family.cases.iter().map(|case| case.name.as_str()).collect();
+        let without = golden.cases(family.name).filter(|case| !cases.contains(case));
+        findings.extend(without.map(|case| Finding {
             family: family.name,
             case: case.to_owned(),
             expected: golden.of(family.name, case).map(str::to_owned),
             found: None,
         }));
     }
-    findings
+    Ok(findings)
+}
+
+/// What is wrong with what a case has computed.
+fn difference(
+    family: &'static str,
+    case: &str,
+    golden: &Golden,
+    found: samebits::Result<Vec<Value>>,
+) -> Option<Finding> {
+    let found = found.and_then(|tensors| short_digest(&tensors));
+    let found = found.unwrap_or_else(|error| error.to_string());
+    let expected = golden.of(family, case);
+    (expected != Some(found.as_str())).then(|| Finding {
+        family,
+        case: case.to_owned(),
+        expected: expected.map(str::to_owned),
+        found: Some(found),
+    })
 }
