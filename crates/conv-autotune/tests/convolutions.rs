@@ -1,12 +1,16 @@
 //! Real convolution algorithms behind the tuner: every candidate forced, every level raced.
 
+use std::any::Any;
+use std::sync::Arc;
+
 use samebits_conv_autotune::{
     Config, ConvCall, ConvKey, ConvPass, Finding, Fingerprint, Measuring, Mode, Numerics, Outcome,
     Problem, Source, Tuner, tuner_with,
 };
 use samebits_tensor_core::Determinism::*;
-use samebits_tensor_core::ops::ConvParams;
-use samebits_tensor_core::{DType, Determinism, Device, Tensor};
+use samebits_tensor_core::ops::{Conv, ConvInputGrad, ConvParams, ConvWeightGrad};
+use samebits_tensor_core::registry::dispatch_variant;
+use samebits_tensor_core::{DType, Determinism, Device, DeviceBuffer, Tensor};
 
 fn keys(level: Determinism) -> Vec<ConvKey> {
     let shapes: [(&[usize], &[usize], ConvParams); 4] = [
@@ -103,6 +107,45 @@ fn what_is_recorded_at_run_to_run_is_replayed_pinned_and_verified() {
     }
 }
 
+/// Calls that are worth a race go to the tuner, and their operands may be views.
+#[test]
+fn large_calls_of_any_strides_are_tuned() {
+    samebits_cpu_kernels::install();
+    let params = ConvParams::padded(1, 1);
+    // The same numbers, dense or across the storage.
+    let pair = |shape: [usize; 3]| {
+        let count = shape.iter().product::<usize>();
+        let values: Vec<f32> = (0..count).map(|i| (i % 17) as f32 - 8.0).collect();
+        let view = Tensor::from_slice(&values, &[shape[0], shape[2], shape[1]]).unwrap();
+        let view = view.transpose(1, 2).unwrap();
+        [view.contiguous().unwrap(), view]
+    };
+    let (input, weight, grad) = (pair([2, 64, 256]), pair([64, 64, 3]), pair([2, 64, 256]));
+    let results = [0, 1].map(|i| {
+        let [input, weight, grad] = [&input, &weight, &grad].map(|pair| pair[i].clone());
+        let data = ConvInputGrad {
+            grad: grad.clone(),
+            weight: weight.clone(),
+            input_shape: input.shape().to_vec(),
+            params: params.clone(),
+        };
+        let of_weight = ConvWeightGrad {
+            grad,
+            input: input.clone(),
+            weight_shape: weight.shape().to_vec(),
+            params: params.clone(),
+        };
+        let forward = Conv { input, weight, bias: None, params: params.clone() };
+        let tuned = "tuned-canonical";
+        [
+            bits(&dispatch_variant(&forward, tuned).unwrap()),
+            bits(&dispatch_variant(&data, tuned).unwrap()),
+            bits(&dispatch_variant(&of_weight, tuned).unwrap()),
+        ]
+    });
+    assert!(results[0] == results[1]);
+}
+
 #[test]
 fn a_type_that_no_algorithm_takes_is_an_error() {
     let tuner = tuner(Mode::Off);
@@ -110,4 +153,93 @@ fn a_type_that_no_algorithm_takes_is_an_error() {
     key.dtype = DType::I64;
     let error = tuner.choose(&key).unwrap_err().to_string();
     assert!(error.contains("no candidate can run forward i64"), "{error}");
+}
+
+#[test]
+fn a_call_runs_where_its_operands_are() {
+    #[derive(Debug)]
+    struct Bytes;
+
+    impl DeviceBuffer for Bytes {
+        fn device(&self) -> Device {
+            Device::Cuda(1)
+        }
+
+        fn len(&self) -> usize {
+            4
+        }
+
+        fn as_any(&self) -> &dyn Any {
+            self
+        }
+    }
+
+    let x = Tensor::from_device_buffer(Arc::new(Bytes), &[1, 1, 1], DType::F32).unwrap();
+    let (params, shape) = (ConvParams::padded(1, 0), vec![1, 1, 1]);
+    let (grad, input, weight) = (x.clone(), x.clone(), x);
+    for call in [
+        ConvCall::WeightGradient(ConvWeightGrad {
+            grad: grad.clone(),
+            input: input.clone(),
+            weight_shape: shape.clone(),
+            params: params.clone(),
+        }),
+        ConvCall::DataGradient(ConvInputGrad {
+            grad,
+            weight: weight.clone(),
+            input_shape: shape,
+            params: params.clone(),
+        }),
+        ConvCall::Forward(Conv { input, weight, bias: None, params }),
+    ] {
+        assert_eq!(call.device(), Device::Cuda(1));
+    }
+}
+
+#[test]
+fn the_magnitude_is_the_greatest_product_times_their_number() {
+    let params = ConvParams { groups: 2, ..ConvParams::padded(1, 1) };
+    let tensor = |greatest: f32, shape: [usize; 3]| {
+        let mut values = vec![0.0; shape.iter().product()];
+        values[1] = greatest;
+        Tensor::from_slice(&values, &shape).unwrap()
+    };
+    let input = tensor(-3.0, [2, 4, 5]);
+    let weight = tensor(0.5, [6, 2, 3]);
+    let grad = tensor(-0.25, [2, 6, 5]);
+    let calls = [
+        // Two channels of a group, three taps.
+        (
+            ConvCall::Forward(Conv {
+                input: input.clone(),
+                weight: weight.clone(),
+                bias: None,
+                params: params.clone(),
+            }),
+            6.0 * 3.0 * 0.5,
+        ),
+        // Three channels of a group, three taps.
+        (
+            ConvCall::DataGradient(ConvInputGrad {
+                grad: grad.clone(),
+                weight,
+                input_shape: input.shape().to_vec(),
+                params: params.clone(),
+            }),
+            9.0 * 0.25 * 0.5,
+        ),
+        // Two images of five places.
+        (
+            ConvCall::WeightGradient(ConvWeightGrad {
+                grad,
+                input,
+                weight_shape: vec![6, 2, 3],
+                params,
+            }),
+            10.0 * 0.25 * 3.0,
+        ),
+    ];
+    for (call, expected) in calls {
+        assert_eq!(call.magnitude(), expected, "{call:?}");
+    }
 }

@@ -300,6 +300,55 @@ fn operands_of_any_size() {
     }
 }
 
+/// What a kernel relies on: an operation with one operand that does not go with the others.
+fn refused<O: Op>(op: O, expected: &str) {
+    let error = op.plan().map(|_| ()).unwrap_err().to_string();
+    assert_eq!(error, expected);
+}
+
+#[test]
+fn operands_that_do_not_go_together() {
+    let (x, places) = (floats(&[2, 3]).unwrap(), indices(&[4]).unwrap());
+    refused(
+        Logcumsumexp { x: places.clone(), dim: 0 },
+        "logcumsumexp: expected the input of type f32, got i64",
+    );
+    refused(
+        Logcumsumexp { x: x.clone(), dim: 2 },
+        "logcumsumexp: dimension 2 of a tensor of shape [2, 3]",
+    );
+    refused(
+        Unique { x: wide(&[2], DType::Bool).unwrap(), consecutive: false },
+        "unique: expected the input of type i64, got bool",
+    );
+    let norm = |weight: &[usize], bias| BatchNorm {
+        input: x.clone(),
+        weight: floats(weight).unwrap(),
+        bias: wide(&[3], bias).unwrap(),
+        eps: 1e-5,
+    };
+    norm(&[3], DType::F32).plan().unwrap();
+    refused(norm(&[2], DType::F32), "batch_norm: expected the weight of shape [3], got [2]");
+    refused(norm(&[3], DType::F64), "batch_norm: expected the bias of type f32, got f64");
+    let bags = |weight: &[usize], index: &Tensor, padding_idx| EmbeddingBagWeightsGrad {
+        grad: x.clone(),
+        weight: floats(weight).unwrap(),
+        index: index.clone(),
+        offsets: indices(&[2]).unwrap(),
+        params: BagParams { mode: BagMode::Sum, include_last_offset: false, padding_idx },
+    };
+    bags(&[5, 3], &places, Some(4)).plan().unwrap();
+    refused(
+        bags(&[5, 2], &places, None),
+        "embedding_bag_weights: expected the table of shape [5, 3], got [5, 2]",
+    );
+    refused(bags(&[5, 3], &x, None), "embedding_bag: expected the index of type i64, got f32");
+    refused(
+        bags(&[5, 3], &places, Some(5)),
+        "embedding_bag_weights: padding_idx 5 is not a row of a table with 5 rows",
+    );
+}
+
 #[test]
 fn views() {
     // A reshaped view may be a copy: of as many elements as these, it fails.

@@ -95,7 +95,7 @@ fn setup() {
         register(single);
         static CALLS: AtomicU32 = AtomicU32::new(0);
         register(Kernel::portable("counter", F32, "it does not", |_: &Liar, ()| {
-            Ok(Tensor::scalar(CALLS.fetch_add(1, Ordering::Relaxed) as f32))
+            Tensor::from_slice(&[0.0, 0.0, CALLS.fetch_add(1, Ordering::Relaxed) as f32], &[3])
         }));
     });
 }
@@ -171,6 +171,7 @@ fn rerun_mode_names_the_operation_that_differs() {
     let error = rerun::scope(3, || dispatch(&op)).unwrap_err();
     assert!(matches!(error, Error::RerunDiffers { op: "liar", variant: "counter", run: 2, .. }));
     assert!(error.to_string().contains("f32[3]"), "{error}");
+    assert!(error.to_string().contains("element 2: 3f800000 and 40000000"), "{error}");
     assert!(rerun::scope(3, || dispatch(&Double { x: vector(1) })).is_ok());
 }
 
