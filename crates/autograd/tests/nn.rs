@@ -637,3 +637,45 @@ fn more_layers_than_memory_holds_are_refused() {
         nn::TransformerDecoder::new(&nn::TransformerDecoderLayer::options(2, 1), layers).map(drop)
     });
 }
+
+#[test]
+fn softmax2d_is_over_the_channels() {
+    let x = normal(&[2, 3, 4, 5], 1);
+    let over = |x: &Tensor, dim: i64| bits(&functional::softmax(x, dim).unwrap());
+    assert_eq!(bits(&nn::Softmax2d.forward(&x).unwrap()), over(&x, 1));
+    let image = x.select(0, 1).unwrap();
+    assert_eq!(bits(&nn::Softmax2d.forward(&image).unwrap()), over(&image, 0));
+}
+
+/// Recorded to be differentiated again, the gradient is another computation.
+#[test]
+fn the_recorded_gradient_of_layer_norm_is_its_gradient() {
+    let [x, weight, bias] = [(&[3, 2, 4][..], 1), (&[2, 4], 2), (&[2, 4], 3)]
+        .map(|(shape, seed)| normal(shape, seed).set_requires_grad(true).unwrap());
+    let y = functional::layer_norm(&x, &[2, 4], Some(&weight), Some(&bias), 1e-5).unwrap();
+    let [once, again] =
+        [false, true].map(|record| y.backward_from(normal(&[3, 2, 4], 4), record).unwrap());
+    for input in [&x, &weight, &bias] {
+        let (once, again) = (once.of(input).unwrap(), again.of(input).unwrap());
+        assert!(functional::allclose(&once, &again.detach(), 1e-5, 1e-5, false).unwrap());
+    }
+}
+
+#[test]
+fn a_transposed_convolution_needs_a_parameter_for_each_dimension() {
+    let (x, weight) = (normal(&[1, 2, 4, 4], 1), normal(&[2, 3, 3, 3], 2));
+    let ones = |n| vec![1; n];
+    for [stride, padding, dilation, more] in
+        [[2, 1, 2, 2], [2, 2, 3, 2], [2, 2, 2, 1], [4, 4, 4, 4], [0, 0, 0, 0]]
+    {
+        let params = ConvParams {
+            stride: ones(stride),
+            padding: ones(padding),
+            dilation: ones(dilation),
+            groups: 1,
+        };
+        let result = functional::conv_transpose(&x, &weight, None, &params, &vec![0; more]);
+        let error = result.unwrap_err().to_string();
+        assert!(error.starts_with("conv_transpose: each parameter needs an entry"), "{error}");
+    }
+}

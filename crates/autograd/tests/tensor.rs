@@ -676,3 +676,33 @@ fn dimensions_are_flattened_and_split() {
     assert_eq!(x.diagonal(0, -1, 0).unwrap().shape(), [3, 2]);
     assert_eq!(message(x.diagonal(0, 1, -2)), "diagonal: expected two dimensions, got 1 twice");
 }
+
+#[test]
+fn parts_by_their_ends() {
+    let x = Tensor::arange(5).unwrap();
+    let parts = x.tensor_split(&[1, 1, 3], 0).unwrap();
+    let parts: Vec<Vec<i64>> = parts.iter().map(|part| part.to_vec().unwrap()).collect();
+    assert_eq!(parts, [vec![0], vec![], vec![1, 2], vec![3, 4]]);
+    for ends in [&[3, 1][..], &[6]] {
+        let error = x.tensor_split(ends, 0).unwrap_err().to_string();
+        assert_eq!(error, format!("tensor_split: ends {ends:?} do not ascend in a dimension of 5"));
+    }
+}
+
+#[test]
+fn a_variable_made_a_leaf_again_is_another_variable() {
+    let x = Tensor::scalar(2.0f32).set_requires_grad(true).unwrap();
+    let again = x.clone().set_requires_grad(true).unwrap();
+    let gradients = x.mul(&again).unwrap().backward().unwrap();
+    assert_eq!(gradients.of(&x).unwrap().item::<f32>().unwrap(), 2.0);
+    let thawed = x.clone().set_requires_grad(false).unwrap().set_requires_grad(true).unwrap();
+    let gradients = x.mul(&thawed).unwrap().backward().unwrap();
+    assert_eq!(gradients.of(&x).unwrap().item::<f32>().unwrap(), 4.0);
+}
+
+#[test]
+fn numbers_of_32_bits_come_out_as_they_went_in() {
+    let x = Tensor::from_slice(&[3i32, -4], &[2]).unwrap();
+    assert_eq!(x.dtype(), DType::I32);
+    assert_eq!(Vec::<i32>::try_from(&x).unwrap(), [3, -4]);
+}

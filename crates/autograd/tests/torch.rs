@@ -15,7 +15,7 @@ use samebits_autograd::optim::{
     CyclicLr, CyclicMode, ExponentialLr, LinearLr, MultiStepLr, OneCycleLr, Optimizer,
     PolynomialLr, RmsProp, Schedule, Sgd, StepLr,
 };
-use samebits_autograd::{Result, Tensor};
+use samebits_autograd::{DType, Result, Tensor};
 use serde_json::Value;
 
 static FIGURES: LazyLock<Value> =
@@ -528,4 +528,24 @@ fn a_cycled_momentum_is_used_and_saved() {
     OneCycleLr::new(0.1, 20).max_momentum(1.5).apply(0, &mut wrong).unwrap();
     let error = step(&mut one(), &mut wrong, GRADIENTS[0]).unwrap_err().to_string();
     assert!(error.starts_with("adam: beta 1 should be"), "{error}");
+}
+
+#[test]
+fn a_state_of_another_model_is_refused() {
+    let (mut model, mut first) = (one(), Adam::default());
+    step(&mut model, &mut first, GRADIENTS[0]).unwrap();
+    let other = |weight: Tensor| {
+        let mut model = One { weight: weight.set_requires_grad(true).unwrap() };
+        let mut optimizer = Adam::default();
+        optimizer.load_state(first.state().unwrap()).unwrap();
+        let gradients = model.weight.sum(()).unwrap().backward().unwrap();
+        let before = model.weight.to_bytes().unwrap();
+        let error = optimizer.step(&mut model, &gradients).unwrap_err().to_string();
+        assert_eq!(model.weight.to_bytes().unwrap(), before);
+        error
+    };
+    let error = other(Tensor::ones(&[2], DType::F64).unwrap());
+    assert_eq!(error, "adam: expected the gradient or state of shape [2], got [4]");
+    let error = other(Tensor::ones(&[4], DType::F32).unwrap());
+    assert_eq!(error, "adam: expected the gradient or state of type f32, got f64");
 }
