@@ -657,7 +657,7 @@ fn the_recorded_gradient_of_layer_norm_is_its_gradient() {
         [false, true].map(|record| y.backward_from(normal(&[3, 2, 4], 4), record).unwrap());
     for input in [&x, &weight, &bias] {
         let (once, again) = (once.of(input).unwrap(), again.of(input).unwrap());
-        assert!(functional::allclose(&once, &again.detach(), 1e-5, 1e-5, false).unwrap());
+        assert!(functional::allclose(once, &again.detach(), 1e-5, 1e-5, false).unwrap());
     }
 }
 
