@@ -254,6 +254,7 @@ impl Gpu<'_> {
     }
 
     /// [`tensor`](Gpu::tensor) of a type that shares its size with another.
+    #[inline(never)]
     fn typed<T: Word>(
         &self,
         buffer: crate::Buffer<T>,
@@ -264,7 +265,9 @@ impl Gpu<'_> {
         Ok(Tensor::from_device_buffer(Arc::new(memory), shape, dtype)?)
     }
 
-    /// The elements of a tensor in row-major order.
+    /// The elements of a tensor in row-major order. A call, as is [`typed`](Gpu::typed): every operation
+    /// has several.
+    #[inline(never)]
     fn input<T: Word>(&self, x: &Tensor) -> Result<Input<T>, Failure> {
         memory::input(&x.contiguous()?)
     }
