@@ -224,3 +224,10 @@ fn halves_compare_and_cast_as_numbers() {
     let gradients = y.sum(()).unwrap().backward().unwrap();
     assert_eq!(gradients.of(&leaf).unwrap().to_vec::<f32>().unwrap(), [1.0, 1.0]);
 }
+
+#[test]
+fn numbers_of_32_bits_come_out_as_they_went_in() {
+    let x = Tensor::from_slice(&[3i32, -4], &[2]).unwrap();
+    assert_eq!(x.dtype(), DType::I32);
+    assert_eq!(Vec::<i32>::try_from(&x).unwrap(), [3, -4]);
+}

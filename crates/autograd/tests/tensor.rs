@@ -699,10 +699,3 @@ fn a_variable_made_a_leaf_again_is_another_variable() {
     let gradients = x.mul(&thawed).unwrap().backward().unwrap();
     assert_eq!(gradients.of(&x).unwrap().item::<f32>().unwrap(), 4.0);
 }
-
-#[test]
-fn numbers_of_32_bits_come_out_as_they_went_in() {
-    let x = Tensor::from_slice(&[3i32, -4], &[2]).unwrap();
-    assert_eq!(x.dtype(), DType::I32);
-    assert_eq!(Vec::<i32>::try_from(&x).unwrap(), [3, -4]);
-}

@@ -111,7 +111,8 @@ pub(crate) fn try_each<R: Send>(
 }
 
 /// Calls `f(i, ..)` for each `i` below `n` with part `i` of each output, whose parts have the size
-/// beside it and may be empty. Parallel if `work` elements in all are worth it.
+/// beside it and may be empty, or nothing if all of them are: there may be more such parts than a program
+/// can count to. Parallel if `work` elements in all are worth it.
 pub(crate) fn try_parts<T: Send, const N: usize>(
     op: &'static str,
     n: usize,
@@ -119,6 +120,9 @@ pub(crate) fn try_parts<T: Send, const N: usize>(
     mut outs: [(&mut [T], usize); N],
     f: impl Fn(usize, [&mut [T]; N]) -> Result<()> + Sync + Send,
 ) -> Result<()> {
+    if outs.iter().all(|(_, size)| *size == 0) {
+        return Ok(());
+    }
     let several = if work <= CHUNK { n } else { n.saturating_mul(CHUNK) / work }.max(1);
     let mut all = memory::with_capacity(op, n.div_ceil(several))?;
     for first in (0..n).step_by(several) {

@@ -49,6 +49,10 @@ pub fn qr<T: Float>(
     expect_len(op, "the matrices", x, size)?;
     let mut q = device.uninitialised(op, size_q)?;
     let mut r = device.uninitialised(op, size_r)?;
+    // There may be more empty matrices than a grid has blocks.
+    if size_q == 0 {
+        return Ok((q, r));
+    }
     let mut work = device.uninitialised::<f64>(op, size)?;
     let mut basis = device.uninitialised::<f64>(op, size_q)?;
     let mut taus = device.uninitialised::<f64>(op, count * m.min(n))?;
@@ -90,6 +94,9 @@ pub fn qr_grad<T: Float>(
     expect_len(op, "the gradient of R", grad_r, square)?;
     expect_len(op, "Q", q, tall)?;
     expect_len(op, "R", r, square)?;
+    if tall == 0 {
+        return device.uninitialised(op, 0);
+    }
     let raw = RawMatrix::new(m, n, n);
     let mut mixed = device.uninitialised::<f64>(op, square)?;
     kernels::QrMixed { mixed: &mut mixed, grad_q, grad_r, q, r, p: raw, count }.threads(
@@ -147,6 +154,10 @@ pub fn svd<T: Float>(
     let (op, k, rows) = ("svd", m.min(n), m.max(n));
     let size = product(op, &[count, m, n])?;
     expect_len(op, "the matrices", x, size)?;
+    if size == 0 {
+        let empty = || device.uninitialised(op, 0);
+        return Ok((empty()?, empty()?, empty()?));
+    }
     refuse_broken(device, op, x, size, m * n)?;
     let mut u = device.uninitialised(op, product(op, &[count, m, k])?)?;
     let mut s = device.uninitialised(op, product(op, &[count, k])?)?;

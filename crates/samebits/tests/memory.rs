@@ -1,6 +1,8 @@
-//! Draws of more numbers than there is memory for.
+//! Draws of more numbers than there is memory for, and more matrices than there is time for.
 
-use samebits::{Device, Error, manual_seed, rand, randn, randperm};
+use samebits::functional::{qr, svd};
+use samebits::ops::QrMode;
+use samebits::{DType, Device, Error, Tensor, manual_seed, rand, randn, randperm};
 
 #[test]
 fn draws_that_do_not_fit_are_errors_and_draw_nothing() {
@@ -21,4 +23,17 @@ fn draws_that_do_not_fit_are_errors_and_draw_nothing() {
         assert!(text.starts_with(&format!("{op}: ")) && text.ends_with("too many elements"));
     }
     assert_eq!(rand(&[3]).unwrap().to_vec::<f32>().unwrap(), expected);
+}
+
+#[test]
+fn empty_matrices_are_no_work_however_many() {
+    for shape in [[1 << 40, 0, 3], [1 << 40, 3, 0], [0, 1 << 40, 1 << 40]] {
+        let x = Tensor::zeros(&shape, DType::F32).unwrap();
+        let (u, s, v) = svd(&x).unwrap();
+        let (q, r) = qr(&x, QrMode::Reduced).unwrap();
+        assert!([u, s, v, q, r].iter().all(|part| part.numel() == 0), "{shape:?}");
+    }
+    let x = Tensor::zeros(&[1 << 40, 3, 0], DType::F32).unwrap();
+    let error = qr(&x, QrMode::Complete).unwrap_err();
+    assert!(matches!(error, Error::OutOfMemory { op: "qr", .. }), "{error}");
 }
