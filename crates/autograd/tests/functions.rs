@@ -539,3 +539,15 @@ fn packed_sequences_say_which_sequence_a_place_holds() {
     assert_eq!(packed.lengths(), [1, 3, 2]);
     assert_eq!(packed.batch_sizes(), [3, 2, 1]);
 }
+
+#[test]
+fn parts_by_their_ends() {
+    let x = Tensor::arange(5).unwrap();
+    let parts = x.tensor_split(&[1, 1, 3], 0).unwrap();
+    let parts: Vec<Vec<_>> = parts.iter().map(|part| part.to_vec::<i64>().unwrap()).collect();
+    assert_eq!(parts, [vec![0], vec![], vec![1, 2], vec![3, 4]]);
+    for ends in [&[3, 1][..], &[6]] {
+        let error = x.tensor_split(ends, 0).unwrap_err().to_string();
+        assert_eq!(error, format!("tensor_split: ends {ends:?} do not ascend in a dimension of 5"));
+    }
+}

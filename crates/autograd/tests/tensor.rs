@@ -678,18 +678,6 @@ fn dimensions_are_flattened_and_split() {
 }
 
 #[test]
-fn parts_by_their_ends() {
-    let x = Tensor::arange(5).unwrap();
-    let parts = x.tensor_split(&[1, 1, 3], 0).unwrap();
-    let parts: Vec<Vec<i64>> = parts.iter().map(|part| part.to_vec().unwrap()).collect();
-    assert_eq!(parts, [vec![0], vec![], vec![1, 2], vec![3, 4]]);
-    for ends in [&[3, 1][..], &[6]] {
-        let error = x.tensor_split(ends, 0).unwrap_err().to_string();
-        assert_eq!(error, format!("tensor_split: ends {ends:?} do not ascend in a dimension of 5"));
-    }
-}
-
-#[test]
 fn a_variable_made_a_leaf_again_is_another_variable() {
     let x = Tensor::scalar(2.0f32).set_requires_grad(true).unwrap();
     let again = x.clone().set_requires_grad(true).unwrap();

@@ -18,7 +18,6 @@
 
 use std::fmt;
 use std::hint;
-use std::iter;
 use std::ops::Range;
 use std::str::FromStr;
 
@@ -135,15 +134,17 @@ pub fn sum64(element: Element, bytes: &[u8]) -> Digest {
 
 /// The digest of the words of a [`sample`].
 pub fn sampled64(element: Element, bytes: &[u8]) -> Digest {
-    let piece = |words: Range<u64>| {
-        let [start, end] = [words.start, words.end].map(|word| word as usize * WORD);
-        (words.start, &bytes[start..end.min(bytes.len())])
+    let pieces = || {
+        sample(bytes.len() as u64).map(|words| {
+            let [start, end] = [words.start, words.end].map(|word| word as usize * WORD);
+            (words.start, &bytes[start..end.min(bytes.len())])
+        })
     };
-    let pieces = || sample(bytes.len() as u64).map(piece);
     // The pieces lie far apart: asked for at once, they come from memory together.
     let lines = pieces().flat_map(|(_, bytes)| bytes.iter().step_by(64));
     hint::black_box(lines.fold(0, |any, &byte| any | byte));
-    finish(sum_of(element, pieces()), bytes.len() as u64)
+    let sums = pieces().map(|(first_word, bytes)| sum(element, first_word, bytes));
+    finish(sums.fold(0, u64::wrapping_add), bytes.len() as u64)
 }
 
 /// The words that a sampled digest covers of a tensor of `bytes` bytes: all of up to
@@ -174,20 +175,20 @@ pub fn blocks(bytes: u64) -> (u64, u64) {
 /// The sum of the terms of the words from `first_word` on, of which `bytes` are the bytes. Every
 /// piece but the last has whole words.
 pub fn sum(element: Element, first_word: u64, bytes: &[u8]) -> u64 {
-    sum_of(element, iter::once((first_word, bytes)))
+    match element {
+        Element::Plain => simd::dispatch(Sum { first_word, bytes, nans: Plain }),
+        Element::F16 => ieee::<16, 0x7c00, 0x7e00>(first_word, bytes),
+        Element::Bf16 => ieee::<16, 0x7f80, 0x7fc0>(first_word, bytes),
+        Element::F32 => ieee::<32, 0x7f80_0000, 0x7fc0_0000>(first_word, bytes),
+        Element::F64 => ieee::<64, { 0x7ff0 << 48 }, { 0x7ff8 << 48 }>(first_word, bytes),
+    }
 }
 
-/// The sum of several pieces, each with its first word.
-fn sum_of<'a>(element: Element, pieces: impl Iterator<Item = (u64, &'a [u8])>) -> u64 {
-    match element {
-        Element::Plain => simd::dispatch(Sum { pieces, nans: Plain }),
-        Element::F16 => simd::dispatch(Sum { pieces, nans: Ieee::<16, 0x7c00, 0x7e00> }),
-        Element::Bf16 => simd::dispatch(Sum { pieces, nans: Ieee::<16, 0x7f80, 0x7fc0> }),
-        Element::F32 => simd::dispatch(Sum { pieces, nans: Ieee::<32, 0x7f80_0000, 0x7fc0_0000> }),
-        Element::F64 => {
-            simd::dispatch(Sum { pieces, nans: Ieee::<64, { 0x7ff0 << 48 }, { 0x7ff8 << 48 }> })
-        }
-    }
+fn ieee<const BITS: u32, const INFINITY: u64, const QUIET: u64>(
+    first_word: u64,
+    bytes: &[u8],
+) -> u64 {
+    simd::dispatch(Sum { first_word, bytes, nans: Ieee::<BITS, INFINITY, QUIET> })
 }
 
 /// The digest of a tensor of `bytes` bytes, from the sum of all its terms.
@@ -199,54 +200,63 @@ pub fn finish(sum: u64, bytes: u64) -> Digest {
 }
 
 /// The sum with the best instructions that the machine has.
-struct Sum<P, N> {
-    pieces: P,
+struct Sum<'a, N> {
+    first_word: u64,
+    bytes: &'a [u8],
     nans: N,
 }
 
-impl<'a, P: Iterator<Item = (u64, &'a [u8])>, N: Nans> simd::Kernel for Sum<P, N> {
+impl<N: Nans> simd::Kernel for Sum<'_, N> {
     type Output = u64;
 
     #[inline(always)]
     fn run(self) -> u64 {
-        let sums = self.pieces.map(|(first_word, bytes)| of_piece(first_word, bytes, self.nans));
-        sums.fold(0, u64::wrapping_add)
+        sum_of_blocks(self.first_word, self.bytes, self.nans)
     }
 }
 
-/// One body for every element type: loops whose rounds do not depend on each other, which the
-/// compiler turns into vector instructions. Few blocks have a NaN to replace.
+/// One body for every element type: blocks of words whose terms do not depend on each other, which
+/// the compiler turns into vector instructions. Few blocks have a NaN to replace.
 #[inline(always)]
-fn of_piece(first_word: u64, bytes: &[u8], nans: impl Nans) -> u64 {
-    const BLOCK: usize = 512;
-    let (words, rest) = bytes.as_chunks::<WORD>();
+fn sum_of_blocks(first_word: u64, bytes: &[u8], nans: impl Nans) -> u64 {
+    const LANES: usize = 16;
+    const OFFSETS: [u64; LANES] = {
+        let mut offsets = [0; LANES];
+        let mut lane = 0;
+        while lane < LANES {
+            offsets[lane] = K1.wrapping_mul(lane as u64);
+            lane += 1;
+        }
+        offsets
+    };
     let mut key = K0.wrapping_add(first_word.wrapping_mul(K1));
-    let mut total = 0u64;
-    for block in words.chunks(BLOCK) {
-        let any = block.iter().fold(0, |any, &word| any | nans.among(u64::from_le_bytes(word)));
-        let sum = if any == 0 { terms(key, block, Plain) } else { replaced(key, block, nans) };
-        total = total.wrapping_add(sum);
-        key = key.wrapping_add(K1.wrapping_mul(block.len() as u64));
+    let mut sums = [0u64; LANES];
+    let (blocks, rest) = bytes.as_chunks::<{ LANES * WORD }>();
+    for block in blocks {
+        let (parts, _) = block.as_chunks::<WORD>();
+        let mut words = [0; LANES];
+        let mut any = 0;
+        for lane in 0..LANES {
+            words[lane] = u64::from_le_bytes(parts[lane]);
+            any |= nans.among(words[lane]);
+        }
+        if any != 0 {
+            words = words.map(|word| nans.replaced(word));
+        }
+        for lane in 0..LANES {
+            sums[lane] =
+                sums[lane].wrapping_add(term(words[lane], key.wrapping_add(OFFSETS[lane])));
+        }
+        key = key.wrapping_add(K1.wrapping_mul(LANES as u64));
     }
-    let mut last = [0; WORD];
-    last[..rest.len()].copy_from_slice(rest);
-    if rest.is_empty() { total } else { total.wrapping_add(terms(key, &[last], nans)) }
-}
-
-/// The sum of the terms of words, of which the first has `key`.
-#[inline(always)]
-fn terms(key: u64, words: &[[u8; WORD]], nans: impl Nans) -> u64 {
-    let keys = (0..).map(|i: u64| key.wrapping_add(K1.wrapping_mul(i)));
-    let word = |&word: &[u8; WORD]| nans.replaced(u64::from_le_bytes(word));
-    let terms = words.iter().zip(keys).map(|(bytes, key)| term(word(bytes), key));
-    terms.fold(0, u64::wrapping_add)
-}
-
-/// [`terms`] where there are NaNs. Apart, or the loop would replace always, and choose afterwards.
-#[cold]
-#[inline(never)]
-fn replaced(key: u64, words: &[[u8; WORD]], nans: impl Nans) -> u64 {
-    terms(key, words, nans)
+    let mut total = sums.iter().fold(0u64, |a, &b| a.wrapping_add(b));
+    for part in rest.chunks(WORD) {
+        let mut word = [0; WORD];
+        word[..part.len()].copy_from_slice(part);
+        total = total.wrapping_add(term(nans.replaced(u64::from_le_bytes(word)), key));
+        key = key.wrapping_add(K1);
+    }
+    total
 }
 
 #[inline(always)]
