@@ -307,9 +307,7 @@ fn what_is_not_finite_is_refused() {
 fn empty_matrices_are_no_work_however_many() {
     under_schedules(|device| {
         let none = device.upload::<f32>(&[]).unwrap();
-        for shape @ [_, m, n] in
-            [[1 << 40, 0, 3], [1 << 40, 3, 0], [0, 1 << 40, 1 << 40], [1 << 62, 8, 0]]
-        {
+        for shape @ [_, m, n] in [[1 << 40, 0, 3], [1 << 40, 3, 0], [0, 1 << 40, 1 << 40]] {
             svd(device, &none, shape).unwrap();
             qr(device, &none, shape, m.min(n)).unwrap();
             if m >= n {
