@@ -27,7 +27,7 @@ impl Options {
         Options { settings: Setting::all(), families: Vec::new() }
     }
 
-    /// The devices, and one thread at the lowest instruction set: twelve seconds on two cores.
+    /// The devices, and one thread at the lowest instruction set: nine seconds on two cores.
     pub fn quick() -> Options {
         Options { settings: Setting::few(), families: Vec::new() }
     }
