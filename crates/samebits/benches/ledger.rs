@@ -31,7 +31,7 @@ const SECONDS: f64 = 0.1;
 /// Takes `n` steps, and returns the seconds of the wall and of all processors. A step before them, which is
 /// not counted, finds the memory that the last way left.
 fn steps(training: &mut dyn Training, n: usize, ledger: Option<&Ledger>) -> Result<[f64; 2]> {
-    let mut step = || {
+    let mut step = || -> Result<()> {
         match ledger {
             None => drop(training.step()?),
             Some(ledger) => {
@@ -39,7 +39,7 @@ fn steps(training: &mut dyn Training, n: usize, ledger: Option<&Ledger>) -> Resu
                 ledger.step(loss.as_ref(), training.model(), &gradients, None)?;
             }
         }
-        Ok::<(), Box<dyn Error + Send + Sync>>(())
+        Ok(())
     };
     step()?;
     let (start, spent) = (Instant::now(), processor_seconds());

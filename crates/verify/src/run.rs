@@ -5,7 +5,6 @@ use std::{panic, thread};
 
 use parking_lot::Mutex;
 use samebits::numerics::simd::{self, Level};
-use samebits::tensor_core::Tensor as Value;
 use samebits::{Determinism, DeviceKind, NUMERICS_VERSION, determinism, on_threads};
 
 use crate::golden::{Golden, short_digest};
@@ -42,7 +41,7 @@ pub struct Progress<'a> {
     pub family: &'static str,
     /// The case.
     pub case: &'a str,
-    /// How many cases are done, of all settings.
+    /// How many cases were begun before it, of all settings.
     pub done: usize,
     /// How many there are.
     pub total: usize,
@@ -81,8 +80,7 @@ pub fn verify(
         });
         let check = |family: &Family, case: &Case| {
             tell.lock()(family.name, &case.name);
-            let found = determinism::scope(Determinism::Portable, || (case.run)());
-            difference(family.name, &case.name, golden, found)
+            determinism::scope(Determinism::Portable, || difference(family.name, case, golden))
         };
         let findings = setting.enter(|| differences(setting, &families, golden, &check))??;
         outcomes.push(Outcome { setting, cases: count(&families), findings });
@@ -162,19 +160,14 @@ fn differences(
     Ok(findings)
 }
 
-/// What is wrong with what a case has computed.
-fn difference(
-    family: &'static str,
-    case: &str,
-    golden: &Golden,
-    found: samebits::Result<Vec<Value>>,
-) -> Option<Finding> {
-    let found = found.and_then(|tensors| short_digest(&tensors));
+/// What is wrong with what a case computes.
+fn difference(family: &'static str, case: &Case, golden: &Golden) -> Option<Finding> {
+    let found = (case.run)().and_then(|tensors| short_digest(&tensors));
     let found = found.unwrap_or_else(|error| error.to_string());
-    let expected = golden.of(family, case);
+    let expected = golden.of(family, &case.name);
     (expected != Some(found.as_str())).then(|| Finding {
         family,
-        case: case.to_owned(),
+        case: case.name.clone(),
         expected: expected.map(str::to_owned),
         found: Some(found),
     })
