@@ -18,14 +18,14 @@ __device__ __forceinline__ void sb_digest(u64* sum, const T* x, u64 n, u64 block
     if (threadIdx.x == 0) local = 0;
     __syncthreads();
     u64 words = (n + each - 1) / each;
-    u64 part = words / blocks;
+    u64 places = block ? words / blocks / block : 0;
     u64 mine = 0;
     for (u32 k = 0; k < SB_WORDS; k++) {
         u64 i = ((u64)blockIdx.x * SB_WORDS + k) * (u64)blockDim.x + threadIdx.x;
         if (i >= blocks * block) break;
         u64 b = i / block;
-        u64 place = __umul64hi(((b * (SB_K0 >> 32)) & 0xffffffffull) << 32, part - block + 1);
-        u64 at = (b + 1 == blocks ? words - block : b * part + place) + i % block;
+        u64 place = __umul64hi(((b * (SB_K0 >> 32)) & 0xffffffffull) << 32, places);
+        u64 at = (b + 1 == blocks ? words - block : (b * places + place) * block) + i % block;
         u64 word = 0;
         for (u32 e = 0; e < each; e++) {
             if (at * each + e >= n) break;

@@ -25,7 +25,7 @@ _MOST_COPIED = 1 << 26
 _SAMPLED_WORDS = 8192
 # The blocks of a sampled digest of a larger array, and the words of a block.
 _BLOCKS = 64
-_BLOCK = 32
+_BLOCK = 8
 
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
@@ -61,7 +61,7 @@ def sum64(array: np.ndarray, nan: Nan | None = None, *, sampled: bool = False) -
     Args:
         array: the elements.
         nan: the float type whose bits they are; each NaN then counts as the canonical one.
-        sampled: digests 64 blocks of 256 bytes of an array of more than 64 KiB.
+        sampled: digests 64 blocks of 64 bytes of an array of more than 64 KiB.
     """
     total = 0
     words = -(-array.nbytes // 8)
@@ -100,9 +100,9 @@ class _Sample(NamedTuple):
 @functools.lru_cache(maxsize=64)
 def _sample(words: int) -> _Sample:
     """The blocks of an array of `words` words: one in each 64th, the first and the last words too."""
-    part = words // _BLOCKS
-    places = [(i * (_K0 >> 32) & 0xFFFFFFFF) * (part - _BLOCK + 1) >> 32 for i in range(_BLOCKS)]
-    starts = [i * part + place for i, place in enumerate(places)]
+    count = words // _BLOCKS // _BLOCK
+    places = [(i * (_K0 >> 32) & 0xFFFFFFFF) * count >> 32 for i in range(_BLOCKS)]
+    starts = [(i * count + place) * _BLOCK for i, place in enumerate(places)]
     starts[-1] = words - _BLOCK
     blocks = [(start, start + _BLOCK) for start in starts]
     return _Sample(blocks, _keys(np.concatenate([np.arange(i, j) for i, j in blocks])))

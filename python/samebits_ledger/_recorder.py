@@ -67,7 +67,7 @@ def record(
             own. A file that is there is replaced.
         detail: `step` records loss, parameters and gradients of each step, and batches; `layer`
             also every module's forward pass; `op` also every operation.
-        digests: `sampled` digests 64 blocks of 256 bytes of a tensor of more than 64 KiB.
+        digests: `sampled` digests 64 blocks of 64 bytes of a tensor of more than 64 KiB.
         keep: with `around:STEP` every recorded tensor of that step, the step before it and the
             step after it is kept whole, in files beside the ledger.
         views: records also operations that only rename memory, such as `aten.view`.
