@@ -209,6 +209,58 @@ SB_COPY(copy_b16, unsigned short)
 SB_COPY(copy_b32, u32)
 SB_COPY(copy_b64, u64)
 
+#define SB_SQUARE 32u
+#define SB_SQUARE_ROWS 8u
+
+// The same for a view whose elements lie side by side along `dense` and not along the last dimension:
+// a block takes a square of both, reads it along the one and writes it along the other.
+#define SB_TRANSPOSE(NAME, T)                                                           \
+    extern "C" __launch_bounds__(SB_SQUARE * SB_SQUARE_ROWS) __global__ void NAME(      \
+        T* out, const T* in, SbView p, u64 dense) {                                     \
+        __shared__ T square[SB_SQUARE][SB_SQUARE + 1];                                  \
+        u64 last = p.rank - 1;                                                          \
+        u64 columns = p.shape[last];                                                    \
+        u64 rows = p.shape[dense];                                                      \
+        u64 across = (columns + SB_SQUARE - 1) / SB_SQUARE;                             \
+        u64 down = (rows + SB_SQUARE - 1) / SB_SQUARE;                                  \
+        u64 column0 = blockIdx.x % across * SB_SQUARE;                                  \
+        u64 row0 = blockIdx.x / across % down * SB_SQUARE;                              \
+        u64 rest = blockIdx.x / across / down;                                          \
+        const T* from = in + p.offset;                                                  \
+        T* to = out;                                                                    \
+        u64 pitch = 0;                                                                  \
+        u64 step = columns;                                                             \
+        for (u64 d = last; d-- > 0;) {                                                  \
+            if (d == dense) {                                                           \
+                pitch = step;                                                           \
+            } else {                                                                    \
+                from += (i64)(rest % p.shape[d]) * p.stride[d];                         \
+                to += rest % p.shape[d] * step;                                         \
+                rest /= p.shape[d];                                                     \
+            }                                                                           \
+            step *= p.shape[d];                                                         \
+        }                                                                               \
+        u32 x = threadIdx.x % SB_SQUARE;                                                \
+        u32 y = threadIdx.x / SB_SQUARE;                                                \
+        _Pragma("unroll") for (u32 k = y; k < SB_SQUARE; k += SB_SQUARE_ROWS) {         \
+            if (row0 + x < rows && column0 + k < columns) {                             \
+                square[k][x] = from[row0 + x + (i64)(column0 + k) * p.stride[last]];    \
+            }                                                                           \
+        }                                                                               \
+        __syncthreads();                                                                \
+        _Pragma("unroll") for (u32 k = y; k < SB_SQUARE; k += SB_SQUARE_ROWS) {         \
+            if (row0 + k < rows && column0 + x < columns) {                             \
+                to[(row0 + k) * pitch + column0 + x] = square[x][k];                    \
+            }                                                                           \
+        }                                                                               \
+    }
+
+// level: Portable - each element is copied
+SB_TRANSPOSE(transpose_b8, unsigned char)
+SB_TRANSPOSE(transpose_b16, unsigned short)
+SB_TRANSPOSE(transpose_b32, u32)
+SB_TRANSPOSE(transpose_b64, u64)
+
 // Rows of `width` elements to place `first` of rows of `row`.
 #define SB_JOIN(NAME, T)                                                                \
     extern "C" __global__ void NAME(T* out, const T* in, u64 n, u64 width, u64 row,     \

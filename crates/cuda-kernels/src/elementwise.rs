@@ -263,8 +263,39 @@ pub fn copy<T: Word>(
     raw.stride = checked_strides(op, "the view", shape, view, x.len())?;
     raw.offset = view.offset as i64;
     let mut out = device.uninitialised(op, n)?;
-    kernels::Copy { out: &mut out, input: x, p: raw }.threads(device, op, n)?;
+    match transposed(shape, &raw.stride) {
+        Some((dense, blocks)) => {
+            let block = SQUARE * SQUARE_ROWS;
+            kernels::Transpose { out: &mut out, input: x, p: raw, dense }.grid(
+                device,
+                op,
+                (blocks, 1, 1),
+                (block, 1, 1),
+            )?;
+        }
+        None => kernels::Copy { out: &mut out, input: x, p: raw }.threads(device, op, n)?,
+    }
     Ok(out)
+}
+
+/// The side of the squares that a transposing copy takes, and the rows that its threads are.
+const SQUARE: u32 = 32;
+const SQUARE_ROWS: u32 = 8;
+
+/// The dimension along which a view's elements lie side by side, and the squares of it and the last, if
+/// those dimensions differ and most of a square is used.
+fn transposed(shape: &[usize], strides: &[i64]) -> Option<(usize, u32)> {
+    let (&columns, outer) = shape.split_last()?;
+    let dense = (0..outer.len()).find(|&d| strides[d] == 1 && outer[d] > 1)?;
+    if strides[outer.len()] == 1 || columns.min(outer[dense]) < SQUARE as usize / 2 {
+        return None;
+    }
+    let sides = outer.iter().enumerate().map(|(d, &size)| match d == dense {
+        true => size.div_ceil(SQUARE as usize),
+        false => size,
+    });
+    let squares = sides.chain([columns.div_ceil(SQUARE as usize)]).product::<usize>();
+    i32::try_from(squares).ok().map(|squares| (dense, squares as u32))
 }
 
 /// Puts tensors one after the other along a dimension.

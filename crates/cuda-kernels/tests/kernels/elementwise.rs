@@ -220,6 +220,57 @@ fn views_and_choices_keep_bits() {
     });
 }
 
+/// Copies a view, of `len` elements in memory, and compares it with its definition.
+fn copied<T: samebits_cuda_kernels::Word + PartialEq + std::fmt::Debug>(
+    device: &samebits_cuda_kernels::Device,
+    len: usize,
+    (shape, strides, offset): (&[usize], &[isize], usize),
+    make: impl Fn(usize) -> T,
+) {
+    let x: Vec<T> = (0..len).map(make).collect();
+    let view = View { strides, offset };
+    let out = copy(device, &device.upload(&x).unwrap(), shape, view).unwrap();
+    let place = |mut i: usize| {
+        let mut at = offset as isize;
+        for (&size, &stride) in shape.iter().zip(strides).rev() {
+            at += (i % size) as isize * stride;
+            i /= size;
+        }
+        x[at as usize].clone()
+    };
+    let expected: Vec<T> = (0..shape.iter().product()).map(place).collect();
+    assert_eq!(device.download(&out).unwrap(), expected, "{shape:?} {strides:?}");
+}
+
+#[test]
+fn transposing_copies_are_their_definition() {
+    // Whole squares, parts of them, and dimensions before, between and around the two; repeated and
+    // backward ones, and sides too short for squares.
+    let views: [(&[usize], &[isize], usize); 10] = [
+        (&[64, 32], &[1, 64], 0),
+        (&[33, 95], &[1, 33], 0),
+        (&[16, 70], &[1, 21], 5),
+        (&[15, 70], &[1, 15], 0),
+        (&[3, 40, 50], &[2000, 1, 40], 0),
+        (&[40, 3, 50], &[1, 2000, 40], 7),
+        (&[2, 40, 3, 50], &[0, 1, 2000, 40], 0),
+        (&[2, 17, 40, 3, 50], &[40, 6000, 1, 2000, 80], 0),
+        (&[40, 50], &[1, -40], 1960),
+        (&[40, 50], &[1, 0], 3),
+    ];
+    on_device(|device| {
+        for view in views {
+            let (shape, strides, offset) = view;
+            let reach = shape.iter().zip(strides).map(|(&n, &s)| (n as isize - 1) * s.max(0));
+            let len = offset + reach.sum::<isize>() as usize + 1;
+            copied(device, len, view, |i| (i * 7) as u8);
+            copied(device, len, view, |i| (i * 7) as u16);
+            copied(device, len, view, |i| f32::from_bits(i as u32));
+            copied(device, len, view, |i| f64::from_bits(i as u64));
+        }
+    });
+}
+
 /// Puts an empty tensor and two of `[3, width]` one after the other.
 fn joined<T: samebits_cuda_kernels::Word + PartialEq + std::fmt::Debug>(
     device: &samebits_cuda_kernels::Device,

@@ -102,6 +102,11 @@ kernels! {
         b8 => "copy_b8", b16 => "copy_b16", b32 => "copy_b32", b64 => "copy_b64",
     ]
         (write out: T, read input: T, value p: RawView);
+    Portable Transpose<T: Word> [
+        b8 => "transpose_b8", b16 => "transpose_b16", b32 => "transpose_b32",
+        b64 => "transpose_b64",
+    ]
+        (write out: T, read input: T, value p: RawView, value dense: usize);
     Portable Join<T: Word> [
         b8 => "join_b8", b16 => "join_b16", b32 => "join_b32", b64 => "join_b64",
     ]
