@@ -184,14 +184,25 @@ SB_ROOTS(roots_f64, double)
 SB_LOGSUMEXP(logsumexp_finish_f32, float)
 SB_LOGSUMEXP(logsumexp_finish_f64, double)
 
-// One addition per element in the order of arrival: what a reduction with float atomics does.
+// Sums of up to SB_ARRIVING elements of a thread, and of a warp where those of a row lie side by side,
+// added in the order of arrival: what a reduction with float atomics does.
+#define SB_ARRIVING 64u
+
 // level: NotGuaranteed - float atomics
 extern "C" __global__ void sum_f32_atomic(float* out, const float* in, SbReduce p) {
-    u64 i = sb_thread();
-    if (i >= p.outer * p.n * p.inner) return;
-    u64 column = i % p.inner;
-    u64 slab = i / p.inner / p.n;
-    atomicAdd(out + slab * p.inner + column, in[i]);
+    u32 lanes = p.inner == 1 ? 32 : 1;
+    u64 t = sb_thread();
+    u64 part = t / lanes;
+    if (part >= p.outer * p.blocks * p.inner) return;
+    u64 column = part % p.inner;
+    u64 slab = part / p.inner / p.blocks;
+    u64 first = part / p.inner % p.blocks * (SB_ARRIVING * lanes);
+    u64 end = p.n - first < SB_ARRIVING * lanes ? p.n : first + SB_ARRIVING * lanes;
+    const float* x = in + slab * p.n * p.inner + column;
+    float sum = 0.0f;
+    for (u64 i = first + t % lanes; i < end; i += lanes) sum += x[i * p.inner];
+    for (u32 by = lanes / 2; by > 0; by /= 2) sum += sb_shuffle_down(sum, by);
+    if (t % lanes == 0) atomicAdd(out + slab * p.inner + column, sum);
 }
 
 // ---- Extrema -----------------------------------------------------------------------------

@@ -319,7 +319,10 @@ pub(crate) fn sums<T: Float>(
     sums(device, op, &out, [outer, blocks, inner], Terms::Plain)
 }
 
-/// Sums f32 with float atomics, one addition per element.
+/// The elements of which a thread of [`sum_atomic`] adds the sum.
+const ARRIVING: usize = 64;
+
+/// Sums f32 with float atomics, one addition for up to 64 elements of a thread, or 2048 of a warp.
 ///
 /// # Shapes
 ///
@@ -341,8 +344,11 @@ pub fn sum_atomic(
     let elements = product(op, &[outer, n, inner])?;
     expect_len(op, "the input", x, elements)?;
     let mut out = device.zeros_for(op, product(op, &[outer, inner])?)?;
-    kernels::SumAtomic { out: &mut out, input: x, p: RawReduce::new(outer, n, inner, 1) }
-        .threads(device, op, elements)?;
+    let lanes = if inner == 1 { 32 } else { 1 };
+    let blocks = n.div_ceil(ARRIVING * lanes);
+    let threads = product(op, &[outer, blocks, inner, lanes])?;
+    kernels::SumAtomic { out: &mut out, input: x, p: RawReduce::new(outer, n, inner, blocks) }
+        .threads(device, op, threads)?;
     Ok(out)
 }
 

@@ -256,9 +256,34 @@ fn integers_wrap_around() {
 
 #[test]
 fn atomic_sums_vary() {
-    let x = order_sensitive(300);
-    varies(|device| {
-        let buffer = device.upload(&x).unwrap();
-        bits(&device.download(&reduce::sum_atomic(device, &buffer, [1, 300, 1]).unwrap()).unwrap())
+    let x = order_sensitive(20_000);
+    for inner in [1, 2] {
+        varies(|device| {
+            let buffer = device.upload(&x).unwrap();
+            let sums = reduce::sum_atomic(device, &buffer, [1, 20_000 / inner, inner]).unwrap();
+            bits(&device.download(&sums).unwrap())
+        });
+    }
+}
+
+#[test]
+fn atomic_sums_take_every_element_once() {
+    under_schedules(|device| {
+        for [outer, n, inner] in
+            [[1, 1, 1], [3, 64, 1], [2, 5000, 1], [3, 65, 1], [2, 1000, 7], [70, 3, 70]]
+        {
+            // Of small integers every order has the same sum.
+            let x: Vec<f32> = (0..outer * n * inner).map(|i| (i % 13) as f32).collect();
+            let sums = reduce::sum_atomic(device, &device.upload(&x).unwrap(), [outer, n, inner]);
+            let at = |o: usize, i: usize| x[(o / inner * n + i) * inner + o % inner];
+            let expected: Vec<f32> =
+                (0..outer * inner).map(|o| (0..n).map(|i| at(o, i)).sum()).collect();
+            assert_eq!(
+                device.download(&sums.unwrap()).unwrap(),
+                expected,
+                "{:?}",
+                [outer, n, inner]
+            );
+        }
     });
 }
