@@ -213,7 +213,8 @@ SB_COPY(copy_b64, u64)
 #define SB_SQUARE_ROWS 8u
 
 // The same for a view whose elements lie side by side along `dense` and not along the last dimension:
-// a block takes a square of both, reads it along the one and writes it along the other.
+// a block takes a square of both, reads it along the one and writes it along the other. The number of
+// squares has 31 bits.
 #define SB_TRANSPOSE(NAME, T)                                                           \
     extern "C" __launch_bounds__(SB_SQUARE * SB_SQUARE_ROWS) __global__ void NAME(      \
         T* out, const T* in, SbView p, u64 dense) {                                     \
@@ -221,11 +222,11 @@ SB_COPY(copy_b64, u64)
         u64 last = p.rank - 1;                                                          \
         u64 columns = p.shape[last];                                                    \
         u64 rows = p.shape[dense];                                                      \
-        u64 across = (columns + SB_SQUARE - 1) / SB_SQUARE;                             \
-        u64 down = (rows + SB_SQUARE - 1) / SB_SQUARE;                                  \
+        u32 across = (u32)((columns + SB_SQUARE - 1) / SB_SQUARE);                      \
+        u32 down = (u32)((rows + SB_SQUARE - 1) / SB_SQUARE);                           \
         u64 column0 = blockIdx.x % across * SB_SQUARE;                                  \
         u64 row0 = blockIdx.x / across % down * SB_SQUARE;                              \
-        u64 rest = blockIdx.x / across / down;                                          \
+        u32 rest = blockIdx.x / across / down;                                          \
         const T* from = in + p.offset;                                                  \
         T* to = out;                                                                    \
         u64 pitch = 0;                                                                  \
@@ -234,24 +235,28 @@ SB_COPY(copy_b64, u64)
             if (d == dense) {                                                           \
                 pitch = step;                                                           \
             } else {                                                                    \
-                from += (i64)(rest % p.shape[d]) * p.stride[d];                         \
-                to += rest % p.shape[d] * step;                                         \
-                rest /= p.shape[d];                                                     \
+                u32 size = (u32)p.shape[d];                                             \
+                from += (i64)(rest % size) * p.stride[d];                               \
+                to += rest % size * step;                                               \
+                rest /= size;                                                           \
             }                                                                           \
             step *= p.shape[d];                                                         \
         }                                                                               \
         u32 x = threadIdx.x % SB_SQUARE;                                                \
         u32 y = threadIdx.x / SB_SQUARE;                                                \
-        _Pragma("unroll") for (u32 k = y; k < SB_SQUARE; k += SB_SQUARE_ROWS) {         \
-            if (row0 + x < rows && column0 + k < columns) {                             \
-                square[k][x] = from[row0 + x + (i64)(column0 + k) * p.stride[last]];    \
-            }                                                                           \
+        u32 width = columns - column0 < SB_SQUARE ? (u32)(columns - column0) : SB_SQUARE; \
+        u32 height = rows - row0 < SB_SQUARE ? (u32)(rows - row0) : SB_SQUARE;          \
+        i64 stride = p.stride[last];                                                    \
+        from += (i64)(row0 + x) + (i64)(column0 + y) * stride;                          \
+        _Pragma("unroll") for (u32 k = 0; k < SB_SQUARE; k += SB_SQUARE_ROWS) {         \
+            if (x < height && y + k < width) square[y + k][x] = *from;                  \
+            from += (i64)SB_SQUARE_ROWS * stride;                                       \
         }                                                                               \
         __syncthreads();                                                                \
-        _Pragma("unroll") for (u32 k = y; k < SB_SQUARE; k += SB_SQUARE_ROWS) {         \
-            if (row0 + k < rows && column0 + x < columns) {                             \
-                to[(row0 + k) * pitch + column0 + x] = square[x][k];                    \
-            }                                                                           \
+        to += (row0 + y) * pitch + column0 + x;                                         \
+        _Pragma("unroll") for (u32 k = 0; k < SB_SQUARE; k += SB_SQUARE_ROWS) {         \
+            if (x < width && y + k < height) *to = square[x][y + k];                    \
+            to += SB_SQUARE_ROWS * pitch;                                               \
         }                                                                               \
     }
 
