@@ -88,14 +88,15 @@ __device__ __forceinline__ void sb_pair(const SbPair& p, u64 i, i64* a, i64* b) 
     }
     i64 at_a = p.offset_a;
     i64 at_b = p.offset_b;
-    for (u64 d = p.rank; d > 0; --d) {
-        i64 place = (i64)(i % p.shape[d - 1]);
-        i /= p.shape[d - 1];
-        at_a += place * p.stride_a[d - 1];
-        at_b += place * p.stride_b[d - 1];
+    for (u64 d = p.rank - 1; d > 0; --d) {
+        i64 place = (i64)(i % p.shape[d]);
+        i /= p.shape[d];
+        at_a += place * p.stride_a[d];
+        at_b += place * p.stride_b[d];
     }
-    *a = at_a;
-    *b = at_b;
+    // What is left is below the first size.
+    *a = at_a + (i64)i * p.stride_a[0];
+    *b = at_b + (i64)i * p.stride_b[0];
 }
 
 #define SB_BINARY(NAME, T, R, STORE, VALUE)                                             \
@@ -190,11 +191,12 @@ SB_SELECT(select_b64, u64)
 
 __device__ __forceinline__ i64 sb_place(const SbView& p, u64 i) {
     i64 at = p.offset;
-    for (u64 d = p.rank; d > 0; --d) {
+    for (u64 d = p.rank; d > 1; --d) {
         at += (i64)(i % p.shape[d - 1]) * p.stride[d - 1];
         i /= p.shape[d - 1];
     }
-    return at;
+    // What is left is below the first size, or 0 without dimensions.
+    return at + (i64)i * p.stride[0];
 }
 
 #define SB_COPY(NAME, T)                                                                \
