@@ -4,62 +4,93 @@
 #include "reduce.cuh"
 #include "declared/loss.cuh"
 
+// The sum over the classes of a row, over the f64 tree, and the largest: by a warp, or where COLUMNS by
+// a thread, whose row is one of at most 4096 classes and lies beside those of its neighbours.
+template <bool COLUMNS, typename Term>
+__device__ __forceinline__ double sb_class_sum(u64 n, Term term) {
+    if constexpr (COLUMNS) {
+        return sb_tree_column(n, term);
+    } else {
+        return sb_tree(n, term);
+    }
+}
+
+template <bool COLUMNS, typename T, typename Element>
+__device__ __forceinline__ T sb_class_max(u64 n, Element element) {
+    u64 at = ~0ull;
+    if constexpr (COLUMNS) {
+        T best = (T)0;
+        for (u64 i = 0; i < n; ++i) {
+            T x = element(i);
+            bool better = sb_preferred(x, i, best, at, false);
+            best = better ? x : best;
+            at = better ? i : at;
+        }
+        return best;
+    } else {
+        return sb_extreme<T>(n, false, &at, element);
+    }
+}
+
 // (x - max) - log(sum of exp(x - max)): each step in f32, correctly rounded, but for the sum,
 // which is the f64 tree rounded to f32.
-template <typename T>
+template <bool COLUMNS, typename T>
 __device__ __forceinline__ void sb_log_softmax(T* out, const T* in, SbClasses p) {
-    u64 warp = sb_thread() / 32;
-    if (warp >= p.outer * p.inner) return;
-    u64 first = warp / p.inner * p.n * p.inner + warp % p.inner;
+    const u32 lanes = COLUMNS ? 1 : 32;
+    u64 row = sb_thread() / lanes;
+    if (row >= p.outer * p.inner) return;
+    u64 first = row / p.inner * p.n * p.inner + row % p.inner;
     const T* x = in + first;
     u64 inner = p.inner;
-    u64 at;
-    T max = sb_clean(sb_extreme<T>(p.n, false, &at, [=](u64 i) { return x[i * inner]; }));
-    double sum = sb_tree(p.n, [=](u64 i) { return (double)sb_exp(x[i * inner] - max); });
+    T max = sb_clean(sb_class_max<COLUMNS, T>(p.n, [=](u64 i) { return x[i * inner]; }));
+    double sum = sb_class_sum<COLUMNS>(p.n, [=](u64 i) {
+        return (double)sb_exp(x[i * inner] - max);
+    });
     T log_sum = sb_log((T)sum);
-    for (u64 i = threadIdx.x & 31u; i < p.n; i += 32) {
+    for (u64 i = threadIdx.x % lanes; i < p.n; i += lanes) {
         T shifted = x[i * inner] - max;
         out[first + i * inner] = sb_clean(shifted - log_sum);
     }
 }
 
-// level: Portable - one warp owns one row
-extern "C" __global__ void log_softmax_f32(float* out, const float* in, SbClasses p) {
-    sb_log_softmax<float>(out, in, p);
-}
+#define SB_LOG_SOFTMAX(NAME, COLUMNS, T)                                                \
+    extern "C" __global__ void NAME(T* out, const T* in, SbClasses p) {                 \
+        sb_log_softmax<COLUMNS>(out, in, p);                                            \
+    }
 
-// level: Portable - one warp owns one row
-extern "C" __global__ void log_softmax_f64(double* out, const double* in, SbClasses p) {
-    sb_log_softmax<double>(out, in, p);
-}
+// level: Portable - one warp or one thread owns one row
+SB_LOG_SOFTMAX(log_softmax_f32, false, float)
+SB_LOG_SOFTMAX(log_softmax_f64, false, double)
+SB_LOG_SOFTMAX(log_softmax_columns_f32, true, float)
+SB_LOG_SOFTMAX(log_softmax_columns_f64, true, double)
 
 // fma(exp(y), -sum of grad, grad), the sum rounded to f32.
-template <typename T>
+template <bool COLUMNS, typename T>
 __device__ __forceinline__ void sb_log_softmax_grad(T* out, const T* grad, const T* y,
                                                     SbClasses p) {
-    u64 warp = sb_thread() / 32;
-    if (warp >= p.outer * p.inner) return;
-    u64 first = warp / p.inner * p.n * p.inner + warp % p.inner;
+    const u32 lanes = COLUMNS ? 1 : 32;
+    u64 row = sb_thread() / lanes;
+    if (row >= p.outer * p.inner) return;
+    u64 first = row / p.inner * p.n * p.inner + row % p.inner;
     const T* g = grad + first;
     u64 inner = p.inner;
-    T sum = -(T)sb_tree(p.n, [=](u64 i) { return (double)g[i * inner]; });
-    for (u64 i = threadIdx.x & 31u; i < p.n; i += 32) {
+    T sum = -(T)sb_class_sum<COLUMNS>(p.n, [=](u64 i) { return (double)g[i * inner]; });
+    for (u64 i = threadIdx.x % lanes; i < p.n; i += lanes) {
         u64 place = first + i * inner;
         out[place] = sb_clean(sb_fma(sb_exp(y[place]), sum, grad[place]));
     }
 }
 
-// level: Portable - one warp owns one row
-extern "C" __global__ void log_softmax_grad_f32(float* out, const float* grad, const float* y,
-                                                SbClasses p) {
-    sb_log_softmax_grad<float>(out, grad, y, p);
-}
+#define SB_LOG_SOFTMAX_GRAD(NAME, COLUMNS, T)                                           \
+    extern "C" __global__ void NAME(T* out, const T* grad, const T* y, SbClasses p) {   \
+        sb_log_softmax_grad<COLUMNS>(out, grad, y, p);                                  \
+    }
 
-// level: Portable - one warp owns one row
-extern "C" __global__ void log_softmax_grad_f64(double* out, const double* grad, const double* y,
-                                                SbClasses p) {
-    sb_log_softmax_grad<double>(out, grad, y, p);
-}
+// level: Portable - one warp or one thread owns one row
+SB_LOG_SOFTMAX_GRAD(log_softmax_grad_f32, false, float)
+SB_LOG_SOFTMAX_GRAD(log_softmax_grad_f64, false, double)
+SB_LOG_SOFTMAX_GRAD(log_softmax_grad_columns_f32, true, float)
+SB_LOG_SOFTMAX_GRAD(log_softmax_grad_columns_f64, true, double)
 
 // ---- The negative log-likelihood ----------------------------------------------------------
 

@@ -65,6 +65,29 @@ __device__ __forceinline__ double sb_tree_block(u64 first, u64 n, Term term) {
     return sb_lanes(lane);
 }
 
+// A block of up to 4096 terms by one thread, where terms of the next thread lie beside its own: the 32
+// lanes one after the other, in the order in which halves that are added follow each other.
+template <typename Term>
+__device__ __forceinline__ double sb_tree_column(u64 n, Term term) {
+    double halves[5];
+    double lane = 0.0;
+#pragma unroll 1
+    for (u32 k = 0; k < 32; ++k) {
+        lane = 0.0;
+#pragma unroll 1
+        for (u64 i = __brev(k) >> 27; i < n; i += 32) lane = lane + term(i);
+#pragma unroll
+        for (int level = 0; level < 5; ++level) {
+            if ((k >> level & 1u) == 0) {
+                halves[level] = lane;
+                break;
+            }
+            lane = halves[level] + lane;
+        }
+    }
+    return lane;
+}
+
 // The whole tree over n terms, by one warp: four levels, 2^48 terms. Every lane gets the result. For
 // a few terms; blocks of a long sum are taken by warps of their own.
 template <int AHEAD = 8, typename Term>

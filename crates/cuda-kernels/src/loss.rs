@@ -33,7 +33,11 @@ pub fn log_softmax<T: Float>(
     let (raw, elements, rows) = classes(op, shape)?;
     expect_len(op, "the input", x, elements)?;
     let mut out = device.uninitialised(op, elements)?;
-    kernels::LogSoftmax { out: &mut out, input: x, p: raw }.threads(device, op, rows * 32)?;
+    if raw.in_columns() {
+        kernels::LogSoftmaxColumns { out: &mut out, input: x, p: raw }.threads(device, op, rows)?;
+    } else {
+        kernels::LogSoftmax { out: &mut out, input: x, p: raw }.threads(device, op, rows * 32)?;
+    }
     Ok(out)
 }
 
@@ -61,7 +65,16 @@ pub fn log_softmax_grad<T: Float>(
     expect_len(op, "the gradient", grad, elements)?;
     expect_len(op, "the result", y, elements)?;
     let mut out = device.uninitialised(op, elements)?;
-    kernels::LogSoftmaxGrad { out: &mut out, grad, y, p: raw }.threads(device, op, rows * 32)?;
+    if raw.in_columns() {
+        kernels::LogSoftmaxGradColumns { out: &mut out, grad, y, p: raw }
+            .threads(device, op, rows)?;
+    } else {
+        kernels::LogSoftmaxGrad { out: &mut out, grad, y, p: raw }.threads(
+            device,
+            op,
+            rows * 32,
+        )?;
+    }
     Ok(out)
 }
 
@@ -269,6 +282,13 @@ pub(crate) struct RawClasses {
     outer: usize,
     n: usize,
     inner: usize,
+}
+
+impl RawClasses {
+    /// Whether a thread takes a row and not a warp: rows lie side by side, and are short.
+    fn in_columns(&self) -> bool {
+        self.inner >= 32 && self.n <= 256
+    }
 }
 
 /// Targets `[outer, inner]` of log-probabilities `[outer, classes, inner]`.

@@ -12,7 +12,11 @@ use samebits_numerics::{extrema, math};
 fn log_softmax_and_its_gradient() {
     under_schedules(|device| {
         let mut all = Vec::new();
-        for [outer, n, inner] in [[3, 1, 1], [4, 10, 1], [2, 33, 3], [1, 5000, 1]] {
+        let shapes = [[3, 1, 1], [4, 10, 1], [2, 33, 3], [1, 5000, 1]];
+        // A row by a thread, of fewer classes than a warp has lanes and of more; by a warp again.
+        let columns =
+            [[2, 1, 40], [2, 21, 33], [1, 32, 70], [1, 100, 32], [1, 256, 32], [1, 257, 32]];
+        for [outer, n, inner] in shapes.into_iter().chain(columns) {
             for kind in 0..2 {
                 let mut source = Source::new(n as u64);
                 let len = outer * n * inner;

@@ -12,7 +12,15 @@ const _: () = assert!(size_of::<RawTargets>() == 40);
 kernels! {
     Portable LogSoftmax<T: Float> [f32 => "log_softmax_f32", f64 => "log_softmax_f64"]
         (write out: T, read input: T, value p: RawClasses);
+    Portable LogSoftmaxColumns<T: Float> [
+        f32 => "log_softmax_columns_f32", f64 => "log_softmax_columns_f64",
+    ]
+        (write out: T, read input: T, value p: RawClasses);
     Portable LogSoftmaxGrad<T: Float> [f32 => "log_softmax_grad_f32", f64 => "log_softmax_grad_f64"]
+        (write out: T, read grad: T, read y: T, value p: RawClasses);
+    Portable LogSoftmaxGradColumns<T: Float> [
+        f32 => "log_softmax_grad_columns_f32", f64 => "log_softmax_grad_columns_f64",
+    ]
         (write out: T, read grad: T, read y: T, value p: RawClasses);
     Portable NllEach<T: Float> [f32 => "nll_each_f32", f64 => "nll_each_f64"]
         (
