@@ -24,8 +24,16 @@ fn log_softmax_and_its_gradient() {
                 if kind == 1 {
                     x = source.broken(len);
                 }
-                let grad = source.plain(len);
+                let mut grad = source.plain(len);
                 let place = |row: usize, i: usize| (row / inner * n + i) * inner + row % inner;
+                if kind == 1 {
+                    // Large numbers that cancel: another order loses other small ones.
+                    for row in 0..outer * inner {
+                        for i in (0..n / 3 * 3).filter(|i| i % 3 > 0) {
+                            grad[place(row, i)] = [1e18, -1e18][i % 3 - 1];
+                        }
+                    }
+                }
                 let mut y = vec![0.0; len];
                 let mut grad_x = vec![0.0; len];
                 for row in 0..outer * inner {
