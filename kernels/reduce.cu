@@ -184,20 +184,19 @@ SB_ROOTS(roots_f64, double)
 SB_LOGSUMEXP(logsumexp_finish_f32, float)
 SB_LOGSUMEXP(logsumexp_finish_f64, double)
 
-// Sums of up to SB_ARRIVING elements of a thread, and of a warp where those of a row lie side by side,
-// added in the order of arrival: what a reduction with float atomics does.
-#define SB_ARRIVING 64u
-
+// Sums of a few elements, added in the order of arrival: what a reduction with float atomics does. A
+// warp takes 2048 of a row whose elements lie side by side, a thread 2 of a column.
 // level: NotGuaranteed - float atomics
 extern "C" __global__ void sum_f32_atomic(float* out, const float* in, SbReduce p) {
     u32 lanes = p.inner == 1 ? 32 : 1;
+    u64 taken = p.inner == 1 ? 2048 : 2;
     u64 t = sb_thread();
     u64 part = t / lanes;
     if (part >= p.outer * p.blocks * p.inner) return;
     u64 column = part % p.inner;
     u64 slab = part / p.inner / p.blocks;
-    u64 first = part / p.inner % p.blocks * (SB_ARRIVING * lanes);
-    u64 end = p.n - first < SB_ARRIVING * lanes ? p.n : first + SB_ARRIVING * lanes;
+    u64 first = part / p.inner % p.blocks * taken;
+    u64 end = p.n - first < taken ? p.n : first + taken;
     const float* x = in + slab * p.n * p.inner + column;
     float sum = 0.0f;
     for (u64 i = first + t % lanes; i < end; i += lanes) sum += x[i * p.inner];

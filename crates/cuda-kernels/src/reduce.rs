@@ -319,10 +319,7 @@ pub(crate) fn sums<T: Float>(
     sums(device, op, &out, [outer, blocks, inner], Terms::Plain)
 }
 
-/// The elements of which a thread of [`sum_atomic`] adds the sum.
-const ARRIVING: usize = 64;
-
-/// Sums f32 with float atomics, one addition for up to 64 elements of a thread, or 2048 of a warp.
+/// Sums f32 with float atomics, one addition for 2048 elements that lie side by side, or 2 of a column.
 ///
 /// # Shapes
 ///
@@ -344,8 +341,8 @@ pub fn sum_atomic(
     let elements = product(op, &[outer, n, inner])?;
     expect_len(op, "the input", x, elements)?;
     let mut out = device.zeros_for(op, product(op, &[outer, inner])?)?;
-    let lanes = if inner == 1 { 32 } else { 1 };
-    let blocks = n.div_ceil(ARRIVING * lanes);
+    let (lanes, taken) = if inner == 1 { (32, 2048) } else { (1, 2) };
+    let blocks = n.div_ceil(taken);
     let threads = product(op, &[outer, blocks, inner, lanes])?;
     kernels::SumAtomic { out: &mut out, input: x, p: RawReduce::new(outer, n, inner, blocks) }
         .threads(device, op, threads)?;

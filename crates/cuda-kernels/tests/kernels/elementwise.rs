@@ -236,7 +236,7 @@ fn copied<T: samebits_cuda_kernels::Word + PartialEq + std::fmt::Debug>(
             at += (i % size) as isize * stride;
             i /= size;
         }
-        x[at as usize].clone()
+        x[at as usize]
     };
     let expected: Vec<T> = (0..shape.iter().product()).map(place).collect();
     assert_eq!(device.download(&out).unwrap(), expected, "{shape:?} {strides:?}");
