@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use samebits_ledger::Digest;
 use samebits_ledger::digest::{Element, WORD, blocks, finish, sample, sampled64, sum, sum64};
 use samebits_ledger::record::Digests;
-use samebits_tensor_core::backend::{DigestSum, LateSum, backend};
+use samebits_tensor_core::backend::{DigestSum, backend};
 use samebits_tensor_core::tensor::StorageRef;
 use samebits_tensor_core::{
     DType, Device, Element as Number, Error, Layout, Result, Tensor, with_element,
@@ -16,6 +16,8 @@ use samebits_tensor_core::{
 
 /// The bytes of a piece: small beside a core's cache, large beside the cost of handing it out.
 const PIECE: usize = 1 << 18;
+/// Tensors of more bytes are digested by the pool while the thread that computes goes on.
+const SMALL: usize = 1 << 12;
 
 /// The digest of a tensor's elements. Threads of the pool share a full one of many elements, unless one of
 /// them calls this.
@@ -28,14 +30,14 @@ const PIECE: usize = 1 << 18;
 ///
 /// A device fails to hand the tensor over, or there is no memory for it.
 pub fn digest(tensor: &Tensor, digests: Digests) -> Result<Digest> {
-    match late(tensor, digests)? {
+    match on_device(tensor, digests)? {
         Some(late) => late.wait(),
         None => on_host(tensor, digests),
     }
 }
 
 /// The digest of a tensor whose device computes it, if it does.
-fn late(tensor: &Tensor, digests: Digests) -> Result<Option<Late>> {
+fn on_device(tensor: &Tensor, digests: Digests) -> Result<Option<Late>> {
     if tensor.device() == Device::Cpu {
         return Ok(None);
     }
@@ -50,39 +52,86 @@ fn late(tensor: &Tensor, digests: Digests) -> Result<Option<Late>> {
     let (infinity, quiet) = Element::of(dense.dtype().name()).infinity_and_nan();
     let what = DigestSum { blocks, block, infinity, quiet };
     let sum = backend(dense.device())?.digest(&**buffer, start..start + numel, size, what)?;
-    Ok(sum.map(|sum| Late { bytes, sum: Mutex::new(Sum::Waiting(sum)) }))
+    Ok(sum.map(|sum| Late::new(move || sum().map(|terms| finish(terms, bytes)))))
 }
 
-/// A digest that a device computes.
-pub(crate) struct Late {
-    bytes: u64,
-    sum: Mutex<Sum>,
+/// The digest of a tensor of the host that a thread of the pool computes, unless somebody needs it
+/// before one comes to it; nothing if the tensor is small or the pool is this thread.
+fn on_pool(tensor: &Tensor, digests: Digests) -> Option<Arc<Late>> {
+    let bytes = tensor.numel() * tensor.dtype().size();
+    if tensor.device() != Device::Cpu || bytes <= SMALL || rayon::current_num_threads() == 1 {
+        return None;
+    }
+    let tensor = tensor.clone();
+    let late = Arc::new(Late::new(move || on_host(&tensor, digests)));
+    let shared = late.clone();
+    rayon::spawn(move || shared.advance());
+    Some(late)
 }
 
-enum Sum {
-    Waiting(LateSum),
+/// A digest that a device or the pool computes.
+pub(crate) struct Late(Mutex<State>);
+
+enum State {
+    Waiting(Box<dyn FnOnce() -> Result<Digest> + Send>),
     Known(Result<Digest>),
 }
 
 impl Late {
-    /// Waits for the device, the first time.
+    fn new(wait: impl FnOnce() -> Result<Digest> + Send + 'static) -> Late {
+        Late(Mutex::new(State::Waiting(Box::new(wait))))
+    }
+
+    /// Computes it, or waits for the device, the first time.
     pub(crate) fn wait(&self) -> Result<Digest> {
-        let mut sum = self.sum.lock();
+        Late::known(&mut self.0.lock())
+    }
+
+    /// As [`wait`](Self::wait), unless somebody does so already.
+    fn advance(&self) {
+        if let Some(mut state) = self.0.try_lock() {
+            // Whoever waits for it gets the error.
+            Late::known(&mut state).ok();
+        }
+    }
+
+    /// The digest, if it has been computed without an error.
+    fn computed(&self) -> Option<Digest> {
+        match &*self.0.try_lock()? {
+            State::Known(Ok(digest)) => Some(*digest),
+            _ => None,
+        }
+    }
+
+    fn known(state: &mut State) -> Result<Digest> {
         let lost = || Error::invalid("digest", "an earlier wait for it has panicked");
-        let known = match std::mem::replace(&mut *sum, Sum::Known(Err(lost()))) {
-            Sum::Waiting(wait) => wait().map(|terms| finish(terms, self.bytes)),
-            Sum::Known(known) => known,
+        let known = match std::mem::replace(state, State::Known(Err(lost()))) {
+            State::Waiting(wait) => wait(),
+            State::Known(known) => known,
         };
-        *sum = Sum::Known(known.clone());
+        *state = State::Known(known.clone());
         known
     }
 }
 
-/// A digest that is known now, or when its device has computed it.
+/// A digest that is known now, or when its device or the pool has computed it.
 #[derive(Clone)]
 pub(crate) enum Content {
     Known(Digest),
     Late(Arc<Late>),
+}
+
+impl Content {
+    /// Makes it known if it has been computed.
+    fn settle(&mut self) {
+        let computed = match self {
+            Content::Late(late) => late.computed(),
+            Content::Known(_) => None,
+        };
+        if let Some(digest) = computed {
+            *self = Content::Known(digest);
+        }
+    }
 }
 
 fn on_host(tensor: &Tensor, digests: Digests) -> Result<Digest> {
@@ -185,15 +234,20 @@ impl Contents {
     /// The digest of a tensor's elements as they are now.
     pub(crate) fn digest(&self, tensor: &Tensor) -> Result<Content> {
         let part = Part::of(tensor);
-        if let Some((_, parts)) = self.known.lock().storages.get(&tensor.storage_address())
-            && let Some((_, content)) = parts.iter().find(|(known, _)| *known == part)
+        if let Some((_, parts)) = self.known.lock().storages.get_mut(&tensor.storage_address())
+            && let Some((_, content)) = parts.iter_mut().find(|(known, _)| *known == part)
         {
+            content.settle();
             return Ok(content.clone());
         }
         // From here on a write copies first, so the digest cannot outlive its contents.
         let storage = tensor.storage();
-        let content = match late(tensor, self.digests)? {
-            Some(late) => Content::Late(Arc::new(late)),
+        let late = match on_device(tensor, self.digests)? {
+            Some(late) => Some(Arc::new(late)),
+            None => on_pool(tensor, self.digests),
+        };
+        let content = match late {
+            Some(late) => Content::Late(late),
             None => Content::Known(on_host(tensor, self.digests)?),
         };
         let mut known = self.known.lock();

@@ -14,11 +14,12 @@
 //!
 //! # How recording stays cheap
 //!
-//! The thread that computes digests results while they are in the cache: of a large tensor a sample,
-//! unless full digests are asked for. Digests are kept with the storage for as long as it lives, so the
-//! output of one operation is not digested again as the input of another, and a parameter only after
-//! it has changed. Lines are formatted from what the call borrows; a thread of the recorder writes
-//! them to the file.
+//! A digest is of a sample of a large tensor, unless full digests are asked for. The thread that
+//! computes digests tensors of few bytes itself; the others go to the thread pool, or are summed by
+//! the device that has them, and their digits are put into the lines before these are written. Digests
+//! are kept with the storage for as long as it lives, so the output of one operation is not digested
+//! again as the input of another, and a parameter only after it has changed. Lines are formatted from
+//! what the call borrows; a thread of the recorder writes them to the file.
 //!
 //! Unsafe code: a handler at the end of the process (`exit`).
 
