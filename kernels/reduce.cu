@@ -229,24 +229,28 @@ extern "C" __global__ void sum_f32_atomic(float* out, const float* in, SbReduce 
 SB_EXTREME_BLOCKS(extreme_blocks_f32, float)
 SB_EXTREME_BLOCKS(extreme_blocks_f64, double)
 
-// The extreme of those of the blocks, [outer, n, inner], where `at` says where each was found.
-#define SB_EXTREME(NAME, T)                                                             \
+// The same for extrema that were found before, where `at` says; blocks are short here, because a few
+// warps wait for them.
+#define SB_FOUND_BLOCK 256ull
+#define SB_EXTREME_FOUND(NAME, T)                                                       \
     extern "C" __global__ void NAME(T* values, i64* indices, const T* in, const i64* at, \
                                     SbReduce p, u32 minimum) {                          \
         u64 warp = sb_thread() / 32;                                                    \
-        if (warp >= p.outer * p.inner) return;                                          \
-        u64 first = warp / p.inner * p.n * p.inner + warp % p.inner;                    \
+        if (warp >= p.outer * p.blocks * p.inner) return;                               \
+        u64 first = warp / p.inner % p.blocks * SB_FOUND_BLOCK;                         \
+        u64 end = p.n - first < SB_FOUND_BLOCK ? p.n : first + SB_FOUND_BLOCK;          \
+        u64 line = warp / p.inner / p.blocks * p.n * p.inner + warp % p.inner;          \
         u64 inner = p.inner;                                                            \
         u64 found;                                                                      \
-        T best = sb_extreme<T>(0, p.n, minimum != 0, &found,                            \
-                               [=](u64 i) { return in[first + i * inner]; },            \
-                               [=](u64 i) { return (u64)at[first + i * inner]; });      \
+        T best = sb_extreme<T>(first, end, minimum != 0, &found,                        \
+                               [=](u64 i) { return in[line + i * inner]; },             \
+                               [=](u64 i) { return (u64)at[line + i * inner]; });       \
         if ((threadIdx.x & 31u) == 0) {                                                 \
-            values[warp] = sb_clean(best);                                              \
+            values[warp] = best;                                                        \
             indices[warp] = (i64)found;                                                 \
         }                                                                               \
     }
 
-// level: Portable - comparisons with a written winner, one warp per output
-SB_EXTREME(extreme_f32, float)
-SB_EXTREME(extreme_f64, double)
+// level: Portable - comparisons with a written winner, one warp per block
+SB_EXTREME_FOUND(extreme_found_f32, float)
+SB_EXTREME_FOUND(extreme_found_f64, double)

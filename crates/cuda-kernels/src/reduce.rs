@@ -19,6 +19,8 @@ use crate::error::{CudaError, Result};
 
 /// Terms of a block of the tree.
 pub(crate) const BLOCK: usize = samebits_numerics::reduce::BLOCK;
+/// Extrema of blocks that a warp compares.
+const FOUND_BLOCK: usize = 256;
 /// Columns of a block of threads that each sum down a matrix, and its shape.
 const COLUMNS: usize = 32;
 pub(crate) const COLUMN_BLOCK: (u32, u32, u32) = (COLUMNS as u32, 8, 1);
@@ -387,7 +389,7 @@ pub fn extreme<T: Float>(
         return Err(CudaError::invalid(op, "there are no elements to choose from"));
     }
     expect_len(op, "the input", x, product(op, &[outer, n, inner])?)?;
-    let (blocks, minimum) = (n.div_ceil(BLOCK), u32::from(minimum));
+    let (mut blocks, minimum) = (n.div_ceil(BLOCK), u32::from(minimum));
     let found = product(op, &[outer, blocks, inner])?;
     let mut values = device.uninitialised(op, found)?;
     let mut indices = device.uninitialised(op, found)?;
@@ -399,22 +401,24 @@ pub fn extreme<T: Float>(
         minimum,
     }
     .threads(device, op, product(op, &[found, 32])?)?;
-    if blocks == 1 {
-        return Ok((values, indices));
+    while blocks > 1 {
+        let n = blocks;
+        blocks = n.div_ceil(FOUND_BLOCK);
+        let found = product(op, &[outer, blocks, inner])?;
+        let mut best = device.uninitialised(op, found)?;
+        let mut places = device.uninitialised(op, found)?;
+        kernels::ExtremeFound {
+            values: &mut best,
+            indices: &mut places,
+            input: &values,
+            at: &indices,
+            p: RawReduce::new(outer, n, inner, blocks),
+            minimum,
+        }
+        .threads(device, op, product(op, &[found, 32])?)?;
+        (values, indices) = (best, places);
     }
-    let outputs = product(op, &[outer, inner])?;
-    let mut best = device.uninitialised(op, outputs)?;
-    let mut places = device.uninitialised(op, outputs)?;
-    kernels::Extreme {
-        values: &mut best,
-        indices: &mut places,
-        input: &values,
-        at: &indices,
-        p: RawReduce::new(outer, blocks, inner, 1),
-        minimum,
-    }
-    .threads(device, op, product(op, &[outputs, 32])?)?;
-    Ok((best, places))
+    Ok((values, indices))
 }
 
 /// A grid for `rows` times `columns`, by blocks of [`COLUMN_BLOCK`].

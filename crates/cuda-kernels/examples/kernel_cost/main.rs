@@ -262,7 +262,7 @@ fn reductions() -> Vec<Case> {
             extreme(&run.device, &x, [rows, 4096, 1], false)?;
             Ok(())
         }),
-        case("amax 16M", n, [16384, 32768], 4 * n, ONE, |run, n, _| {
+        case("amax 16M", n, [2 << 20, 4 << 20], 4 * n, ONE, |run, n, _| {
             let x = run.floats(n)?;
             run.begin()?;
             extreme(&run.device, &x, [1, n, 1], false)?;

@@ -120,6 +120,25 @@ fn the_first_extreme_wins() {
     });
 }
 
+/// Two lines of which each has more blocks than a warp compares.
+#[test]
+fn the_first_extreme_of_long_lines_wins() {
+    const N: usize = 4096 * 256 + 1;
+    let mut x = vec![0.5f32; 2 * N];
+    // Equal ones in the first and the last block of the second level; a NaN in the last element.
+    for place in [4096 * 255 + 7, 4096 * 256 - 1, N - 1] {
+        x[place] = 1.0;
+    }
+    x[N + 3] = f32::INFINITY;
+    x[2 * N - 1] = f32::NAN;
+    under_schedules(|device| {
+        let x = device.upload(&x).unwrap();
+        let (values, indices) = reduce::extreme(device, &x, [2, N, 1], false).unwrap();
+        same("long lines", &device.download(&values).unwrap(), &[1.0, clean(f32::NAN)]);
+        assert_eq!(device.download(&indices).unwrap(), [4096 * 255 + 7, N as i64 - 1]);
+    });
+}
+
 /// The product over the tree: lanes of 32 in blocks of 4096.
 fn product_of(terms: &[f64]) -> f64 {
     let block = |terms: &[f64]| {
