@@ -8,26 +8,30 @@
 // From +0, taps in ascending place (row-major), each by one fma with (w_d * w_h) * w_w.
 template <typename T>
 __device__ __forceinline__ void sb_tap_sum(T* to, const T* from, const u32* starts,
-                                           const u32* places, const T* weights, SbTaps p) {
-    u64 i = sb_thread();
+                                           const u32* places, const T* weights, const SbTaps& p) {
     u64 plane = sb_volume(p.to);
-    if (i >= p.planes * plane) return;
-    u64 at = i % plane;
-    const u32* row_w = starts + p.base[2] + at % p.to[2];
-    const u32* row_h = starts + p.base[1] + at / p.to[2] % p.to[1];
-    const u32* row_d = starts + p.base[0] + at / p.to[2] / p.to[1];
-    const T* x = from + i / plane * sb_volume(p.from);
-    T sum = (T)0;
-    for (u32 d = row_d[0]; d < row_d[1]; ++d) {
-        for (u32 h = row_h[0]; h < row_h[1]; ++h) {
-            const T* line = x + ((u64)places[d] * p.from[1] + places[h]) * p.from[2];
-            T outer = weights[d] * weights[h];
-            for (u32 w = row_w[0]; w < row_w[1]; ++w) {
-                sum = sb_fma(line[places[w]], outer * weights[w], sum);
+    u64 step = sb_volume(p.from);
+    sb_in_planes(p.planes, plane, [&](auto count, u64 first, u64 i) {
+        const int N = decltype(count)::value;
+        u32 at[3], begin[3], end[3];
+        sb_coordinates(i, p.to, at);
+        for (int d = 0; d < 3; ++d) {
+            begin[d] = starts[p.base[d] + at[d]];
+            end[d] = starts[p.base[d] + at[d] + 1];
+        }
+        const T* x = from + first * step;
+        T sum[N] = {};
+        for (u32 d = begin[0]; d < end[0]; ++d) {
+            for (u32 h = begin[1]; h < end[1]; ++h) {
+                const T* line = x + ((u64)places[d] * p.from[1] + places[h]) * p.from[2];
+                T outer = weights[d] * weights[h];
+                for (u32 w = begin[2]; w < end[2]; ++w) {
+                    sb_fma_planes(sum, line + places[w], step, outer * weights[w]);
+                }
             }
         }
-    }
-    to[i] = sb_clean(sum);
+        sb_store_planes(to + first * plane + i, sum, plane);
+    });
 }
 
 // level: Portable - one thread owns one element and adds in a written order

@@ -1,6 +1,7 @@
 // Batch and layer normalisation. Statistics run in f64 over the fixed tree, in the logical order
 // of their terms, and are rounded to f32 once.
 
+#include "planes.cuh"
 #include "reduce.cuh"
 #include "declared/norm.cuh"
 
@@ -103,15 +104,26 @@ extern "C" __global__ void rstd_f64(double* out, const double* variance, u64 n, 
     sb_rstd<double>(out, variance, n, eps);
 }
 
-// fma((x - mean) * rstd, weight, bias).
+// fma((x - mean) * rstd, weight, bias). The samples are the planes.
 template <typename T>
 __device__ __forceinline__ void sb_batch_normalize(T* out, const T* in, const T* mean,
                                                    const T* rstd, const T* weight, const T* bias,
-                                                   SbBatch p) {
-    u64 i = sb_thread();
-    if (i >= p.n * p.channels * p.spatial) return;
-    u64 c = i / p.spatial % p.channels;
-    out[i] = sb_clean(sb_fma((in[i] - mean[c]) * rstd[c], weight[c], bias[c]));
+                                                   const SbBatch& p) {
+    u64 sample = p.channels * p.spatial;
+    sb_in_planes(p.n, sample, [&](auto count, u64 first, u64 i) {
+        const int N = decltype(count)::value;
+        u64 c = i / p.spatial;
+        u64 start = first * sample + i;
+        T m = mean[c];
+        T r = rstd[c];
+        T w = weight[c];
+        T b = bias[c];
+        T x[N];
+        sb_load_planes(x, in + start, sample);
+#pragma unroll
+        for (int k = 0; k < N; ++k) x[k] = sb_fma((x[k] - m) * r, w, b);
+        sb_store_planes(out + start, x, sample);
+    });
 }
 
 // level: Portable - one thread owns one output
@@ -184,14 +196,26 @@ template <typename T>
 __device__ __forceinline__ void sb_batch_norm_input_grad(T* out, const T* grad, const T* in,
                                                          const T* mean, const T* rstd,
                                                          const T* weight, const double* sums,
-                                                         SbBatch p) {
-    u64 i = sb_thread();
-    if (i >= p.n * p.channels * p.spatial) return;
-    u64 c = i / p.spatial % p.channels;
-    double count = (double)(p.n * p.spatial);
-    T h = (in[i] - mean[c]) * rstd[c];
-    out[i] = sb_norm_grad(grad[i], h, (T)(sums[2 * c] / count),
-                          (T)(sums[2 * c + 1] / count), weight[c] * rstd[c]);
+                                                         const SbBatch& p) {
+    u64 sample = p.channels * p.spatial;
+    sb_in_planes(p.n, sample, [&](auto count, u64 first, u64 i) {
+        const int N = decltype(count)::value;
+        u64 c = i / p.spatial;
+        u64 start = first * sample + i;
+        double terms = (double)(p.n * p.spatial);
+        T mean_grad = (T)(sums[2 * c] / terms);
+        T mean_dot = (T)(sums[2 * c + 1] / terms);
+        T m = mean[c];
+        T r = rstd[c];
+        T scale = weight[c] * r;
+        T x[N], g[N];
+        sb_load_planes(x, in + start, sample);
+        sb_load_planes(g, grad + start, sample);
+#pragma unroll
+        for (int k = 0; k < N; ++k)
+            g[k] = sb_norm_grad(g[k], (x[k] - m) * r, mean_grad, mean_dot, scale);
+        sb_store_planes(out + start, g, sample);
+    });
 }
 
 // level: Portable - one thread owns one output

@@ -7,7 +7,6 @@
 #include "planes.cuh"
 #include "declared/padding.cuh"
 
-
 // The input position that output o of dimension d copies, or -1.
 __device__ __forceinline__ i64 sb_copied(const SbPad& p, int d, u32 o) {
     i64 n = p.input[d];
@@ -33,13 +32,25 @@ __device__ __forceinline__ i64 sb_copied_place(const SbPad& p, u64 o) {
     return place;
 }
 
+template <typename T>
+__device__ __forceinline__ void sb_pad(T* out, const T* in, const SbPad& p, T value) {
+    u64 plane = sb_volume(p.output);
+    u64 step = sb_volume(p.input);
+    sb_in_planes(p.planes, plane, [&](auto count, u64 first, u64 i) {
+        const int N = decltype(count)::value;
+        i64 place = sb_copied_place(p, i);
+        T v[N];
+#pragma unroll
+        for (int k = 0; k < N; ++k) v[k] = value;
+        if (place >= 0) sb_load_planes(v, in + first * step + place, step);
+#pragma unroll
+        for (int k = 0; k < N; ++k) out[(first + k) * plane + i] = v[k];
+    });
+}
+
 #define SB_PAD(NAME, T)                                                                 \
     extern "C" __global__ void NAME(T* out, const T* in, SbPad p, T value) {            \
-        u64 i = sb_thread();                                                            \
-        u64 plane = sb_volume(p.output);                                                \
-        if (i >= p.planes * plane) return;                                              \
-        i64 place = sb_copied_place(p, i % plane);                                      \
-        out[i] = place < 0 ? value : in[i / plane * sb_volume(p.input) + (u64)place];   \
+        sb_pad<T>(out, in, p, value);                                                   \
     }
 
 // level: Portable - one thread owns one output
@@ -108,24 +119,31 @@ __device__ __forceinline__ u32 sb_copy(const SbCopies& c, u32 k) {
 }
 
 template <typename T>
-__device__ __forceinline__ void sb_pad_grad(T* grad_in, const T* grad, SbPad p) {
-    u64 i = sb_thread();
+__device__ __forceinline__ void sb_pad_grad(T* grad_in, const T* grad, const SbPad& p) {
     u64 plane = sb_volume(p.input);
-    if (i >= p.planes * plane) return;
-    u32 at[3];
-    sb_coordinates(i % plane, p.input, at);
-    const T* g = grad + i / plane * sb_volume(p.output);
-    SbCopies a = sb_copies(p, 0, at[0]);
-    SbCopies b = sb_copies(p, 1, at[1]);
-    SbCopies c = sb_copies(p, 2, at[2]);
-    T sum = (T)0;
-    for (u32 d = 0; d < a.count; ++d) {
-        for (u32 h = 0; h < b.count; ++h) {
-            u64 line = ((u64)sb_copy(a, d) * p.output[1] + sb_copy(b, h)) * p.output[2];
-            for (u32 w = 0; w < c.count; ++w) sum = sum + g[line + sb_copy(c, w)];
+    u64 step = sb_volume(p.output);
+    sb_in_planes(p.planes, plane, [&](auto count, u64 first, u64 i) {
+        const int N = decltype(count)::value;
+        u32 at[3];
+        sb_coordinates(i, p.input, at);
+        SbCopies a = sb_copies(p, 0, at[0]);
+        SbCopies b = sb_copies(p, 1, at[1]);
+        SbCopies c = sb_copies(p, 2, at[2]);
+        T sum[N] = {};
+        for (u32 d = 0; d < a.count; ++d) {
+            for (u32 h = 0; h < b.count; ++h) {
+                u64 line = ((u64)sb_copy(a, d) * p.output[1] + sb_copy(b, h)) * p.output[2];
+                for (u32 w = 0; w < c.count; ++w) {
+                    const T* g = grad + first * step + line + sb_copy(c, w);
+                    T v[N];
+                    sb_load_planes(v, g, step);
+#pragma unroll
+                    for (int k = 0; k < N; ++k) sum[k] = sum[k] + v[k];
+                }
+            }
         }
-    }
-    grad_in[i] = sb_clean(sum);
+        sb_store_planes(grad_in + first * plane + i, sum, plane);
+    });
 }
 
 // level: Portable - one thread owns one input position and adds in ascending output index

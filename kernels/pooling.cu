@@ -4,8 +4,9 @@
 // A maximum is the first largest element of its window in row-major order, NaN before all. An
 // average adds its window in row-major order in f64 from +0, divides in f64 and rounds once.
 // A gradient element takes the outputs whose windows cover it in ascending output index, each by
-// one fma from +0: one thread owns it and knows those windows in closed form. The atomic forms
-// have one thread per output and add in the order of arrival.
+// one fma from +0: one thread owns it and knows those windows in closed form. A thread does so for
+// the same place of several planes. The atomic forms have one thread per output and add in the order
+// of arrival.
 
 #include "planes.cuh"
 #include "declared/pooling.cuh"
@@ -30,42 +31,77 @@ __device__ __forceinline__ void sb_covering(const SbPool& p, int d, u32 i, u32* 
 
 // ---- Maximum -----------------------------------------------------------------------------
 
-// Row-major search of a box of a plane.
+// Whether x goes before the best so far.
 template <typename T>
 __device__ __forceinline__ bool sb_replaces(T old, T x) {
     return x > old || (x != x && old == old);
 }
 
+// The best element so far of a window in each of N planes.
+template <typename T, int N>
+struct SbBest {
+    T value[N];
+    i64 place[N];
+};
+
+template <typename T, int N>
+__device__ __forceinline__ void sb_best_start(SbBest<T, N>* best) {
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+        best->value[k] = sb_minus_infinity<T>();
+        best->place[k] = -1;
+    }
+}
+
+// Compares with the elements at `here`.
+template <typename T, int N>
+__device__ __forceinline__ void sb_best_next(SbBest<T, N>* best, const T* x, u64 step, i64 here) {
+    T v[N];
+    sb_load_planes(v, x + here, step);
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+        bool better = best->place[k] < 0 || sb_replaces(best->value[k], v[k]);
+        best->value[k] = better ? v[k] : best->value[k];
+        best->place[k] = better ? here : best->place[k];
+    }
+}
+
+template <typename T, int N>
+__device__ __forceinline__ void sb_best_end(const SbBest<T, N>& best, T* out, i64* indices,
+                                            u64 step) {
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+        out[k * step] = sb_clean(best.value[k]);
+        indices[k * step] = best.place[k];
+    }
+}
+
 template <typename T>
-__device__ __forceinline__ void sb_max_pool(T* out, i64* indices, const T* in, SbPool p) {
-    u64 i = sb_thread();
+__device__ __forceinline__ void sb_max_pool(T* out, i64* indices, const T* in, const SbPool& p) {
     u64 plane = sb_volume(p.output);
-    if (i >= p.planes * plane) return;
-    u32 at[3];
-    sb_coordinates(i % plane, p.output, at);
-    const T* x = in + i / plane * sb_volume(p.input);
-    T best = sb_minus_infinity<T>();
-    i64 place = -1;
-    for (u32 a = 0; a < p.kernel[0]; ++a) {
-        u32 d;
-        if (!sb_tap(p, 0, at[0], a, &d)) continue;
-        for (u32 b = 0; b < p.kernel[1]; ++b) {
-            u32 h;
-            if (!sb_tap(p, 1, at[1], b, &h)) continue;
-            for (u32 c = 0; c < p.kernel[2]; ++c) {
-                u32 w;
-                if (!sb_tap(p, 2, at[2], c, &w)) continue;
-                i64 here = ((i64)d * p.input[1] + h) * p.input[2] + w;
-                T v = x[here];
-                if (place < 0 || sb_replaces(best, v)) {
-                    best = v;
-                    place = here;
+    u64 step = sb_volume(p.input);
+    sb_in_planes(p.planes, plane, [&](auto count, u64 first, u64 i) {
+        u32 at[3];
+        sb_coordinates(i, p.output, at);
+        SbBest<T, decltype(count)::value> best;
+        sb_best_start(&best);
+        for (u32 a = 0; a < p.kernel[0]; ++a) {
+            u32 d;
+            if (!sb_tap(p, 0, at[0], a, &d)) continue;
+            for (u32 b = 0; b < p.kernel[1]; ++b) {
+                u32 h;
+                if (!sb_tap(p, 1, at[1], b, &h)) continue;
+                for (u32 c = 0; c < p.kernel[2]; ++c) {
+                    u32 w;
+                    if (!sb_tap(p, 2, at[2], c, &w)) continue;
+                    i64 here = ((i64)d * p.input[1] + h) * p.input[2] + w;
+                    sb_best_next(&best, in + first * step, step, here);
                 }
             }
         }
-    }
-    out[i] = sb_clean(best);
-    indices[i] = place;
+        u64 o = first * plane + i;
+        sb_best_end(best, out + o, indices + o, plane);
+    });
 }
 
 // level: Portable - one thread owns one output
@@ -80,26 +116,30 @@ extern "C" __global__ void max_pool_f64(double* out, i64* indices, const double*
 
 template <typename T>
 __device__ __forceinline__ void sb_max_pool_grad(T* grad_in, const T* grad, const i64* indices,
-                                                 SbPool p) {
-    u64 i = sb_thread();
+                                                 const SbPool& p) {
     u64 plane = sb_volume(p.input);
-    if (i >= p.planes * plane) return;
-    i64 here = (i64)(i % plane);
-    u32 at[3];
-    sb_coordinates((u64)here, p.input, at);
-    u64 base = i / plane * sb_volume(p.output);
-    u32 first[3], end[3];
-    for (int d = 0; d < 3; ++d) sb_covering(p, d, at[d], &first[d], &end[d]);
-    T sum = (T)0;
-    for (u32 d = first[0]; d < end[0]; ++d) {
-        for (u32 h = first[1]; h < end[1]; ++h) {
-            for (u32 w = first[2]; w < end[2]; ++w) {
-                u64 o = base + ((u64)d * p.output[1] + h) * p.output[2] + w;
-                if (indices[o] == here) sum = sum + grad[o];
+    u64 step = sb_volume(p.output);
+    sb_in_planes(p.planes, plane, [&](auto count, u64 start, u64 i) {
+        const int N = decltype(count)::value;
+        u32 at[3], first[3], end[3];
+        sb_coordinates(i, p.input, at);
+        for (int d = 0; d < 3; ++d) sb_covering(p, d, at[d], &first[d], &end[d]);
+        T sum[N] = {};
+        for (u32 d = first[0]; d < end[0]; ++d) {
+            for (u32 h = first[1]; h < end[1]; ++h) {
+                for (u32 w = first[2]; w < end[2]; ++w) {
+                    u64 o = start * step + ((u64)d * p.output[1] + h) * p.output[2] + w;
+                    i64 from[N];
+                    T g[N];
+                    sb_load_planes(from, indices + o, step);
+                    sb_load_planes(g, grad + o, step);
+#pragma unroll
+                    for (int k = 0; k < N; ++k) sum[k] = from[k] == (i64)i ? sum[k] + g[k] : sum[k];
+                }
             }
         }
-    }
-    grad_in[i] = sb_clean(sum);
+        sb_store_planes(grad_in + start * plane + i, sum, plane);
+    });
 }
 
 // level: Portable - one thread owns one input position and adds in ascending output index
@@ -172,29 +212,50 @@ __device__ __forceinline__ double sb_divisor(const SbPool& p, const u32* at) {
     return count;
 }
 
+// Adds the elements of N planes that lie `step` apart.
+template <typename T, int N>
+__device__ __forceinline__ void sb_add_planes(double (&sum)[N], const T* x, u64 step) {
+    T v[N];
+    sb_load_planes(v, x, step);
+#pragma unroll
+    for (int k = 0; k < N; ++k) sum[k] = sum[k] + (double)v[k];
+}
+
+// Divides the sums and rounds once.
+template <typename T, int N>
+__device__ __forceinline__ void sb_store_averages(T* out, const double (&sum)[N], double divisor,
+                                                  u64 step) {
+    T v[N];
+#pragma unroll
+    for (int k = 0; k < N; ++k) v[k] = (T)(sum[k] / divisor);
+    sb_store_planes(out, v, step);
+}
+
 template <typename T>
-__device__ __forceinline__ void sb_avg_pool(T* out, const T* in, SbPool p) {
-    u64 i = sb_thread();
+__device__ __forceinline__ void sb_avg_pool(T* out, const T* in, const SbPool& p) {
     u64 plane = sb_volume(p.output);
-    if (i >= p.planes * plane) return;
-    u32 at[3];
-    sb_coordinates(i % plane, p.output, at);
-    const T* x = in + i / plane * sb_volume(p.input);
-    double sum = 0.0;
-    for (u32 a = 0; a < p.kernel[0]; ++a) {
-        u32 d;
-        if (!sb_tap(p, 0, at[0], a, &d)) continue;
-        for (u32 b = 0; b < p.kernel[1]; ++b) {
-            u32 h;
-            if (!sb_tap(p, 1, at[1], b, &h)) continue;
-            for (u32 c = 0; c < p.kernel[2]; ++c) {
-                u32 w;
-                if (!sb_tap(p, 2, at[2], c, &w)) continue;
-                sum = sum + (double)x[((u64)d * p.input[1] + h) * p.input[2] + w];
+    u64 step = sb_volume(p.input);
+    sb_in_planes(p.planes, plane, [&](auto count, u64 first, u64 i) {
+        const int N = decltype(count)::value;
+        u32 at[3];
+        sb_coordinates(i, p.output, at);
+        const T* x = in + first * step;
+        double sum[N] = {};
+        for (u32 a = 0; a < p.kernel[0]; ++a) {
+            u32 d;
+            if (!sb_tap(p, 0, at[0], a, &d)) continue;
+            for (u32 b = 0; b < p.kernel[1]; ++b) {
+                u32 h;
+                if (!sb_tap(p, 1, at[1], b, &h)) continue;
+                for (u32 c = 0; c < p.kernel[2]; ++c) {
+                    u32 w;
+                    if (!sb_tap(p, 2, at[2], c, &w)) continue;
+                    sb_add_planes(sum, x + (((u64)d * p.input[1] + h) * p.input[2] + w), step);
+                }
             }
         }
-    }
-    out[i] = sb_clean((T)(sum / sb_divisor(p, at)));
+        sb_store_averages(out + first * plane + i, sum, sb_divisor(p, at), plane);
+    });
 }
 
 // level: Portable - one thread owns one output
@@ -208,27 +269,26 @@ extern "C" __global__ void avg_pool_f64(double* out, const double* in, SbPool p)
 }
 
 template <typename T>
-__device__ __forceinline__ void sb_avg_pool_grad(T* grad_in, const T* grad, SbPool p) {
-    u64 i = sb_thread();
+__device__ __forceinline__ void sb_avg_pool_grad(T* grad_in, const T* grad, const SbPool& p) {
     u64 plane = sb_volume(p.input);
-    if (i >= p.planes * plane) return;
-    u32 at[3];
-    sb_coordinates(i % plane, p.input, at);
-    const T* g = grad + i / plane * sb_volume(p.output);
-    u32 first[3], end[3];
-    for (int d = 0; d < 3; ++d) sb_covering(p, d, at[d], &first[d], &end[d]);
-    T sum = (T)0;
-    u32 o[3];
-    for (o[0] = first[0]; o[0] < end[0]; ++o[0]) {
-        for (o[1] = first[1]; o[1] < end[1]; ++o[1]) {
-            for (o[2] = first[2]; o[2] < end[2]; ++o[2]) {
-                T weight = (T)1 / (T)sb_divisor(p, o);
-                sum = sb_fma(g[((u64)o[0] * p.output[1] + o[1]) * p.output[2] + o[2]], weight,
-                                sum);
+    u64 step = sb_volume(p.output);
+    sb_in_planes(p.planes, plane, [&](auto count, u64 start, u64 i) {
+        const int N = decltype(count)::value;
+        u32 at[3], first[3], end[3], o[3];
+        sb_coordinates(i, p.input, at);
+        for (int d = 0; d < 3; ++d) sb_covering(p, d, at[d], &first[d], &end[d]);
+        const T* g = grad + start * step;
+        T sum[N] = {};
+        for (o[0] = first[0]; o[0] < end[0]; ++o[0]) {
+            for (o[1] = first[1]; o[1] < end[1]; ++o[1]) {
+                for (o[2] = first[2]; o[2] < end[2]; ++o[2]) {
+                    u64 here = ((u64)o[0] * p.output[1] + o[1]) * p.output[2] + o[2];
+                    sb_fma_planes(sum, g + here, step, (T)1 / (T)sb_divisor(p, o));
+                }
             }
         }
-    }
-    grad_in[i] = sb_clean(sum);
+        sb_store_planes(grad_in + start * plane + i, sum, plane);
+    });
 }
 
 // level: Portable - one thread owns one input position and adds in ascending output index
@@ -290,23 +350,25 @@ __device__ __forceinline__ double sb_count(const SbAdaptive& p, const u32* o) {
 }
 
 template <typename T>
-__device__ __forceinline__ void sb_adaptive_avg_pool(T* out, const T* in, SbAdaptive p) {
-    u64 i = sb_thread();
+__device__ __forceinline__ void sb_adaptive_avg_pool(T* out, const T* in, const SbAdaptive& p) {
     u64 plane = sb_volume(p.output);
-    if (i >= p.planes * plane) return;
-    u32 at[3], from[3], to[3];
-    sb_coordinates(i % plane, p.output, at);
-    for (int d = 0; d < 3; ++d) sb_window(p, d, at[d], &from[d], &to[d]);
-    const T* x = in + i / plane * sb_volume(p.input);
-    double sum = 0.0;
-    for (u32 d = from[0]; d < to[0]; ++d) {
-        for (u32 h = from[1]; h < to[1]; ++h) {
-            for (u32 w = from[2]; w < to[2]; ++w) {
-                sum = sum + (double)x[((u64)d * p.input[1] + h) * p.input[2] + w];
+    u64 step = sb_volume(p.input);
+    sb_in_planes(p.planes, plane, [&](auto count, u64 first, u64 i) {
+        const int N = decltype(count)::value;
+        u32 at[3], from[3], to[3];
+        sb_coordinates(i, p.output, at);
+        for (int d = 0; d < 3; ++d) sb_window(p, d, at[d], &from[d], &to[d]);
+        const T* x = in + first * step;
+        double sum[N] = {};
+        for (u32 d = from[0]; d < to[0]; ++d) {
+            for (u32 h = from[1]; h < to[1]; ++h) {
+                for (u32 w = from[2]; w < to[2]; ++w) {
+                    sb_add_planes(sum, x + (((u64)d * p.input[1] + h) * p.input[2] + w), step);
+                }
             }
         }
-    }
-    out[i] = sb_clean((T)(sum / sb_count(p, at)));
+        sb_store_averages(out + first * plane + i, sum, sb_count(p, at), plane);
+    });
 }
 
 // level: Portable - one thread owns one output
@@ -320,26 +382,27 @@ extern "C" __global__ void adaptive_avg_pool_f64(double* out, const double* in, 
 }
 
 template <typename T>
-__device__ __forceinline__ void sb_adaptive_avg_pool_grad(T* grad_in, const T* grad, SbAdaptive p) {
-    u64 i = sb_thread();
+__device__ __forceinline__ void sb_adaptive_avg_pool_grad(T* grad_in, const T* grad,
+                                                          const SbAdaptive& p) {
     u64 plane = sb_volume(p.input);
-    if (i >= p.planes * plane) return;
-    u32 at[3], from[3], to[3];
-    sb_coordinates(i % plane, p.input, at);
-    for (int d = 0; d < 3; ++d) sb_owners(p, d, at[d], &from[d], &to[d]);
-    const T* g = grad + i / plane * sb_volume(p.output);
-    T sum = (T)0;
-    u32 o[3];
-    for (o[0] = from[0]; o[0] < to[0]; ++o[0]) {
-        for (o[1] = from[1]; o[1] < to[1]; ++o[1]) {
-            for (o[2] = from[2]; o[2] < to[2]; ++o[2]) {
-                T weight = (T)1 / (T)sb_count(p, o);
-                sum = sb_fma(g[((u64)o[0] * p.output[1] + o[1]) * p.output[2] + o[2]], weight,
-                                sum);
+    u64 step = sb_volume(p.output);
+    sb_in_planes(p.planes, plane, [&](auto count, u64 first, u64 i) {
+        const int N = decltype(count)::value;
+        u32 at[3], from[3], to[3], o[3];
+        sb_coordinates(i, p.input, at);
+        for (int d = 0; d < 3; ++d) sb_owners(p, d, at[d], &from[d], &to[d]);
+        const T* g = grad + first * step;
+        T sum[N] = {};
+        for (o[0] = from[0]; o[0] < to[0]; ++o[0]) {
+            for (o[1] = from[1]; o[1] < to[1]; ++o[1]) {
+                for (o[2] = from[2]; o[2] < to[2]; ++o[2]) {
+                    u64 here = ((u64)o[0] * p.output[1] + o[1]) * p.output[2] + o[2];
+                    sb_fma_planes(sum, g + here, step, (T)1 / (T)sb_count(p, o));
+                }
             }
         }
-    }
-    grad_in[i] = sb_clean(sum);
+        sb_store_planes(grad_in + first * plane + i, sum, plane);
+    });
 }
 
 // level: Portable - one thread owns one input position and adds in ascending output index
@@ -374,37 +437,34 @@ extern "C" __global__ void adaptive_avg_pool_grad_f32_atomic(float* grad_in, con
     }
 }
 
-template <typename T>
-__device__ __forceinline__ void sb_box_max(const T* x, const u32* size, const u32* from,
-                                           const u32* to, T* out, i64* index) {
-    T best = (T)0;
-    i64 place = -1;
+// The maximum of a box of each of N planes.
+template <typename T, int N>
+__device__ __forceinline__ void sb_box_max(SbBest<T, N>* best, const T* x, u64 step, const u32* size,
+                                           const u32* from, const u32* to) {
+    sb_best_start(best);
     for (u32 d = from[0]; d < to[0]; ++d) {
         for (u32 h = from[1]; h < to[1]; ++h) {
             for (u32 w = from[2]; w < to[2]; ++w) {
-                i64 here = ((i64)d * size[1] + h) * size[2] + w;
-                T v = x[here];
-                if (place < 0 || sb_replaces(best, v)) {
-                    best = v;
-                    place = here;
-                }
+                sb_best_next(best, x, step, ((i64)d * size[1] + h) * size[2] + w);
             }
         }
     }
-    *out = sb_clean(best);
-    *index = place;
 }
 
 template <typename T>
 __device__ __forceinline__ void sb_adaptive_max_pool(T* out, i64* indices, const T* in,
-                                                     SbAdaptive p) {
-    u64 i = sb_thread();
+                                                     const SbAdaptive& p) {
     u64 plane = sb_volume(p.output);
-    if (i >= p.planes * plane) return;
-    u32 at[3], from[3], to[3];
-    sb_coordinates(i % plane, p.output, at);
-    for (int d = 0; d < 3; ++d) sb_window(p, d, at[d], &from[d], &to[d]);
-    sb_box_max(in + i / plane * sb_volume(p.input), p.input, from, to, out + i, indices + i);
+    u64 step = sb_volume(p.input);
+    sb_in_planes(p.planes, plane, [&](auto count, u64 first, u64 i) {
+        u32 at[3], from[3], to[3];
+        sb_coordinates(i, p.output, at);
+        for (int d = 0; d < 3; ++d) sb_window(p, d, at[d], &from[d], &to[d]);
+        SbBest<T, decltype(count)::value> best;
+        sb_box_max(&best, in + first * step, step, p.input, from, to);
+        u64 o = first * plane + i;
+        sb_best_end(best, out + o, indices + o, plane);
+    });
 }
 
 // level: Portable - one thread owns one output
@@ -447,7 +507,9 @@ __device__ __forceinline__ void sb_fractional_max_pool(T* out, i64* indices, con
         from[d] = sb_fraction(p.input[d], p.output[d], p.kernel[d], at[d], u);
         to[d] = from[d] + p.kernel[d];
     }
-    sb_box_max(in + i / plane * sb_volume(p.input), p.input, from, to, out + i, indices + i);
+    SbBest<T, 1> best;
+    sb_box_max(&best, in + i / plane * sb_volume(p.input), 0, p.input, from, to);
+    sb_best_end(best, out + i, indices + i, 0);
 }
 
 // level: Portable - one thread owns one output

@@ -434,6 +434,15 @@ pub(crate) fn product(op: &'static str, dims: &[usize]) -> Result<usize> {
     })
 }
 
+/// Planes of which one thread takes a place each: `SB_PLANES` of `kernels/include/planes.cuh`.
+const PLANES: usize = 8;
+
+/// Threads of a kernel that takes a place of [`PLANES`] planes at once, and of those that are left
+/// over one by one.
+pub(crate) fn plane_threads(op: &'static str, planes: usize, volume: usize) -> Result<usize> {
+    product(op, &[planes / PLANES + planes % PLANES, volume])
+}
+
 /// Sizes and offsets as the kernels take them: below 2^31. That is a limit of this crate's kernels
 /// and of no operation.
 pub(crate) fn narrow<Wide, Narrow, const N: usize>(

@@ -16,7 +16,7 @@ use samebits_numerics::memory::{self, OutOfMemory};
 use samebits_tensor_core::geometry::Taps;
 
 use crate::Variant;
-use crate::device::{Device, Float, expect_len, narrow};
+use crate::device::{Device, Float, expect_len, narrow, plane_threads, product};
 use crate::error::{CudaError, Result};
 
 pub use samebits_tensor_core::geometry::{InterpolateMode, Resize, ResizedAxis};
@@ -30,7 +30,7 @@ pub fn interpolate<T: Float>(device: &Device, x: &Buffer<T>, resize: &Resize) ->
     expect_len(resize.op(), "the input", x, resize.input_len())?;
     let sizes = [resize.input(), resize.output()];
     let table = Table::new(device, resize, sizes, ResizedAxis::taps)?;
-    table.sum(device, resize.op(), x, resize.output_len())
+    table.sum(device, x, resize, resize.output_plane())
 }
 
 /// The gradient of [`interpolate`].
@@ -50,7 +50,7 @@ pub fn interpolate_grad<T: Float>(
     if variant == Variant::Deterministic {
         let reversed = |axis: &ResizedAxis| axis.taps()?.reversed(axis.input);
         let table = Table::new(device, resize, [output, input], reversed)?;
-        return table.sum(device, op, grad, resize.input_len());
+        return table.sum(device, grad, resize, resize.input_plane());
     }
     let table = Table::<T>::new(device, resize, [input, output], ResizedAxis::taps)?;
     let mut out = device.zeros_for::<T>(op, resize.input_len())?;
@@ -119,9 +119,16 @@ impl<T: Float> Table<T> {
         })
     }
 
-    /// The sums over the taps of `n` elements.
-    fn sum(&self, device: &Device, op: &'static str, x: &Buffer<T>, n: usize) -> Result<Buffer<T>> {
-        let mut out = device.uninitialised(op, n)?;
+    /// The sums over the taps of all elements, `plane` of each plane.
+    fn sum(
+        &self,
+        device: &Device,
+        x: &Buffer<T>,
+        resize: &Resize,
+        plane: usize,
+    ) -> Result<Buffer<T>> {
+        let (op, planes) = (resize.op(), resize.planes());
+        let mut out = device.uninitialised(op, product(op, &[planes, plane])?)?;
         kernels::TapSum {
             to: &mut out,
             from: x,
@@ -130,7 +137,7 @@ impl<T: Float> Table<T> {
             weights: &self.weights,
             p: self.raw,
         }
-        .threads(device, op, n)?;
+        .threads(device, op, plane_threads(op, planes, plane)?)?;
         Ok(out)
     }
 }

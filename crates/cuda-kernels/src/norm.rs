@@ -10,7 +10,7 @@ use crate::launch::kernels::norm as kernels;
 use crate::launch::{Buffer, Launch};
 use bytemuck::{Pod, Zeroable};
 
-use crate::device::{Device, Float, expect_len, product};
+use crate::device::{Device, Float, expect_len, plane_threads, product};
 use crate::error::Result;
 use crate::reduce::{BLOCK, COLUMN_BLOCK, Terms, column_grid, sums};
 
@@ -138,7 +138,7 @@ pub fn batch_normalize<T: Float>(
     }
     let mut out = device.uninitialised(op, elements)?;
     kernels::BatchNormalize { out: &mut out, input: x, mean, rstd, weight, bias, p: shape.raw() }
-        .threads(device, op, elements)?;
+        .threads(device, op, shape.sample_threads(op)?)?;
     Ok(out)
 }
 
@@ -195,7 +195,7 @@ pub fn batch_norm_grad<T: Float>(
         sums: &sums,
         p,
     }
-    .threads(device, op, elements)?;
+    .threads(device, op, shape.sample_threads(op)?)?;
     Ok(Gradients { input, weight: weight_grad, bias: bias_grad })
 }
 
@@ -306,6 +306,11 @@ pub fn layer_norm_grad<T: Float>(
 impl Batch {
     fn elements(self, op: &'static str) -> Result<usize> {
         product(op, &[self.n, self.channels, self.spatial])
+    }
+
+    /// Threads of a kernel whose planes are the samples.
+    fn sample_threads(self, op: &'static str) -> Result<usize> {
+        plane_threads(op, self.n, product(op, &[self.channels, self.spatial])?)
     }
 
     /// Blocks of the tree of a channel, and threads of warps for all of them.

@@ -5,7 +5,7 @@ use crate::launch::{Buffer, Launch};
 use bytemuck::{Pod, Zeroable};
 
 use crate::Variant;
-use crate::device::{Device, Float, Word, expect_len, narrow};
+use crate::device::{Device, Float, Word, expect_len, narrow, plane_threads};
 use crate::error::Result;
 
 pub use samebits_tensor_core::geometry::{PadMode, PaddedAxis, Padding};
@@ -29,7 +29,8 @@ pub fn pad<T: Word>(
     expect_len(op, "the input", x, n_in)?;
     let p = RawPad::new(padding)?;
     let mut out = device.uninitialised(op, n)?;
-    kernels::Pad { out: &mut out, input: x, p, value }.threads(device, op, n)?;
+    let threads = plane_threads(op, padding.planes(), padding.output_plane())?;
+    kernels::Pad { out: &mut out, input: x, p, value }.threads(device, op, threads)?;
     Ok(out)
 }
 
@@ -55,7 +56,8 @@ pub fn pad_grad<T: Float>(
     let p = RawPad::new(padding)?;
     match variant {
         Variant::Deterministic => {
-            kernels::PadGrad { grad_in: &mut out, grad, p }.threads(device, op, n_in)?;
+            let threads = plane_threads(op, padding.planes(), padding.input_plane())?;
+            kernels::PadGrad { grad_in: &mut out, grad, p }.threads(device, op, threads)?;
         }
         Variant::Atomic => {
             kernels::PadGradAtomic { grad_in: &mut out, grad, p }.threads(device, op, n)?;

@@ -16,7 +16,7 @@ use crate::launch::{Buffer, Launch};
 use bytemuck::{Pod, Zeroable};
 
 use crate::Variant;
-use crate::device::{Device, Float, expect_len, narrow};
+use crate::device::{Device, Float, expect_len, narrow, plane_threads};
 use crate::error::{CudaError, Result};
 use crate::segments::Segments;
 
@@ -44,7 +44,7 @@ pub fn max_pool<T: Float>(
     let mut out = device.uninitialised(op, n)?;
     let mut indices = device.uninitialised(op, n)?;
     kernels::MaxPool { out: &mut out, indices: &mut indices, input: x, p: RawPool::new(pool)? }
-        .threads(device, op, n)?;
+        .threads(device, op, plane_threads(op, pool.planes(), pool.output_plane())?)?;
     Ok((out, indices))
 }
 
@@ -73,8 +73,11 @@ pub fn max_pool_grad<T: Float>(
         return pool_indices_grad(device, grad, indices, pool.planes(), n_in, variant);
     }
     let mut out = device.uninitialised(op, n_in)?;
-    kernels::MaxPoolGrad { grad_in: &mut out, grad, indices, p: RawPool::new(pool)? }
-        .threads(device, op, n_in)?;
+    kernels::MaxPoolGrad { grad_in: &mut out, grad, indices, p: RawPool::new(pool)? }.threads(
+        device,
+        op,
+        plane_threads(op, pool.planes(), pool.input_plane())?,
+    )?;
     Ok(out)
 }
 
@@ -190,8 +193,11 @@ pub fn avg_pool<T: Float>(device: &Device, x: &Buffer<T>, average: &Average) -> 
     let (op, n_in, n) = (pool.op(), pool.input_len(), pool.output_len());
     expect_len(op, "the input", x, n_in)?;
     let mut out = device.uninitialised(op, n)?;
-    kernels::AvgPool { out: &mut out, input: x, p: RawPool::averaging(average)? }
-        .threads(device, op, n)?;
+    kernels::AvgPool { out: &mut out, input: x, p: RawPool::averaging(average)? }.threads(
+        device,
+        op,
+        plane_threads(op, pool.planes(), pool.output_plane())?,
+    )?;
     Ok(out)
 }
 
@@ -213,7 +219,8 @@ pub fn avg_pool_grad<T: Float>(
     let p = RawPool::averaging(average)?;
     match variant {
         Variant::Deterministic => {
-            kernels::AvgPoolGrad { grad_in: &mut out, grad, p }.threads(device, op, n_in)?;
+            let threads = plane_threads(op, pool.planes(), pool.input_plane())?;
+            kernels::AvgPoolGrad { grad_in: &mut out, grad, p }.threads(device, op, threads)?;
         }
         Variant::Atomic => {
             kernels::AvgPoolGradAtomic { grad_in: &mut out, grad, p }.threads(device, op, n)?;

@@ -333,7 +333,7 @@ fn reductions() -> Vec<Case> {
 fn layers() -> Vec<Case> {
     const SHAPE: Batch = Batch { n: 0, channels: 64, spatial: 56 * 56 };
     vec![
-        case("batch_norm 16x64x56x56", 16, [2, 4], 8 * IMAGES, ONE, |run, n, _| {
+        case("batch_norm 16x64x56x56", 16, [8, 16], 8 * IMAGES, ONE, |run, n, _| {
             let shape = Batch { n, channels: 8, ..SHAPE };
             let x = run.floats(n * 8 * shape.spatial)?;
             let (weight, bias) = (run.floats(8)?, run.floats(8)?);
@@ -343,7 +343,7 @@ fn layers() -> Vec<Case> {
             Ok(())
         })
         .times(8, 1),
-        case("batch_norm grad 16x64x56x56", 16, [2, 4], 12 * IMAGES, ONE, |run, n, _| {
+        case("batch_norm grad 16x64x56x56", 16, [8, 16], 12 * IMAGES, ONE, |run, n, _| {
             let shape = Batch { n, channels: 8, ..SHAPE };
             let elements = n * 8 * shape.spatial;
             let (grad, x, weight) = (run.floats(elements)?, run.floats(elements)?, run.floats(8)?);

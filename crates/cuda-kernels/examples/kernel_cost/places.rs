@@ -166,7 +166,7 @@ pub(crate) fn windows() -> Vec<Case> {
         case(
             "max_pool2d 3s2 16x64x56x56",
             planes,
-            [2, 4],
+            [8, 16],
             IMAGES * 4 + IMAGES * 3,
             ONE,
             |run, n, _| {
@@ -179,7 +179,7 @@ pub(crate) fn windows() -> Vec<Case> {
         case(
             "max_pool2d 3s2 grad",
             planes,
-            [2, 4],
+            [8, 16],
             IMAGES * 4 + IMAGES * 3,
             BOTH,
             |run, n, variant| {
@@ -190,7 +190,7 @@ pub(crate) fn windows() -> Vec<Case> {
                 Ok(())
             },
         ),
-        case("avg_pool2d 3s2 grad", planes, [2, 4], IMAGES * 5, BOTH, |run, n, variant| {
+        case("avg_pool2d 3s2 grad", planes, [8, 16], IMAGES * 5, BOTH, |run, n, variant| {
             let average = Average::new(pooled(n)?, true, None)?;
             let grad = run.floats(n * 28 * 28)?;
             run.begin()?;
@@ -200,7 +200,7 @@ pub(crate) fn windows() -> Vec<Case> {
         case(
             "pad reflect 3",
             planes,
-            [2, 4],
+            [8, 16],
             IMAGES * 4 + planes * 62 * 62 * 4,
             ONE,
             |run, n, _| {
@@ -215,7 +215,7 @@ pub(crate) fn windows() -> Vec<Case> {
         case(
             "pad reflect 3 grad",
             planes,
-            [2, 4],
+            [8, 16],
             IMAGES * 4 + planes * 62 * 62 * 4,
             BOTH,
             |run, n, variant| {
@@ -227,13 +227,13 @@ pub(crate) fn windows() -> Vec<Case> {
                 Ok(())
             },
         ),
-        case("bilinear x2", planes, [1, 2], IMAGES * 20, ONE, |run, n, _| {
+        case("bilinear x2", planes, [8, 16], IMAGES * 20, ONE, |run, n, _| {
             let x = run.floats(n * 56 * 56)?;
             run.begin()?;
             interpolate(&run.device, &x, &doubled(n)?)?;
             Ok(())
         }),
-        case("bilinear x2 grad", planes, [1, 2], IMAGES * 20, BOTH, |run, n, variant| {
+        case("bilinear x2 grad", planes, [8, 16], IMAGES * 20, BOTH, |run, n, variant| {
             let grad = run.floats(n * 112 * 112)?;
             run.begin()?;
             interpolate_grad(&run.device, &grad, &doubled(n)?, variant)?;

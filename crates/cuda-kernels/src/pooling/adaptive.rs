@@ -6,7 +6,7 @@ use bytemuck::{Pod, Zeroable};
 
 use super::{AdaptivePool, FractionalPool};
 use crate::Variant;
-use crate::device::{Device, Float, expect_len, narrow};
+use crate::device::{Device, Float, expect_len, narrow, plane_threads};
 use crate::error::Result;
 
 /// The average of each window.
@@ -22,8 +22,11 @@ pub fn adaptive_avg_pool<T: Float>(
     let (op, n_in, n) = (pool.op(), pool.input_len(), pool.output_len());
     expect_len(op, "the input", x, n_in)?;
     let mut out = device.uninitialised(op, n)?;
-    kernels::AdaptiveAvgPool { out: &mut out, input: x, p: RawAdaptive::new(pool)? }
-        .threads(device, op, n)?;
+    kernels::AdaptiveAvgPool { out: &mut out, input: x, p: RawAdaptive::new(pool)? }.threads(
+        device,
+        op,
+        plane_threads(op, pool.planes(), pool.output_plane())?,
+    )?;
     Ok(out)
 }
 
@@ -44,8 +47,9 @@ pub fn adaptive_avg_pool_grad<T: Float>(
     let p = RawAdaptive::new(pool)?;
     match variant {
         Variant::Deterministic => {
+            let threads = plane_threads(op, pool.planes(), pool.input_plane())?;
             kernels::AdaptiveAvgPoolGrad { grad_in: &mut out, grad, p }
-                .threads(device, op, n_in)?;
+                .threads(device, op, threads)?;
         }
         Variant::Atomic => {
             kernels::AdaptiveAvgPoolGradAtomic { grad_in: &mut out, grad, p }
@@ -76,7 +80,7 @@ pub fn adaptive_max_pool<T: Float>(
         input: x,
         p: RawAdaptive::new(pool)?,
     }
-    .threads(device, op, n)?;
+    .threads(device, op, plane_threads(op, pool.planes(), pool.output_plane())?)?;
     Ok((out, indices))
 }
 

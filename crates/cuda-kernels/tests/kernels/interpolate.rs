@@ -63,7 +63,7 @@ fn resizing_and_its_gradient() {
             [(&[5], &[12]), (&[7, 6], &[3, 11]), (&[1, 4], &[3, 1]), (&[3, 4, 2], &[5, 2, 4])];
         for (input, output) in cases {
             for mode in modes {
-                let planes = 2;
+                let planes = 9;
                 let rank = input.len();
                 let none = vec![None; rank];
                 let resize =

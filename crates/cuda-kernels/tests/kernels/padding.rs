@@ -41,7 +41,7 @@ fn padding_and_its_gradient() {
         for (input, amounts) in cases {
             for mode in [PadMode::Constant, PadMode::Reflect, PadMode::Replicate, PadMode::Circular]
             {
-                let planes = 2;
+                let planes = 10;
                 let padding =
                     Padding::new("pad", &[&[planes], input].concat(), amounts, mode).unwrap();
                 let output = &padding.output_shape()[1..];

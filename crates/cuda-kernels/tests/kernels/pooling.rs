@@ -74,7 +74,7 @@ fn maxima_and_their_gradients() {
     under_schedules(|device| {
         let mut all = Vec::new();
         for case in CASES {
-            let planes = 3;
+            let planes = 11;
             let w = pool(planes, case).unwrap();
             let n_in: usize = case.0.iter().product();
             let n = w.output_plane();
@@ -123,7 +123,7 @@ fn averages_and_their_gradients() {
     under_schedules(|device| {
         for case in CASES.into_iter().filter(|c| c.1[3] == 1) {
             let (input, [k, s, p, _], _) = case;
-            let planes = 2;
+            let planes = 9;
             let w = pool(planes, case).unwrap();
             let n_in: usize = input.iter().product();
             let n = w.output_plane();
@@ -181,7 +181,7 @@ fn adaptive_pools() {
         let cases: [(&[usize], &[usize]); 4] =
             [(&[10], &[4]), (&[5, 7], &[3, 3]), (&[3, 4], &[5, 2]), (&[4, 5, 6], &[2, 3, 4])];
         for (input, output) in cases {
-            let planes = 2;
+            let planes = 9;
             let sizes = AdaptivePool::new("pool", &[&[1, planes], input].concat(), output).unwrap();
             let (n_in, n): (usize, usize) = (input.iter().product(), output.iter().product());
             let places = |o: usize| -> Vec<usize> {
