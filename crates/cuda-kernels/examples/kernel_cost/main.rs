@@ -435,7 +435,7 @@ fn products() -> Vec<Case> {
             Ok(())
         })
         .flops(flops),
-        case("conv2d bias grad", 896, [64, 128], bytes / 2, ONE, |run, height, _| {
+        case("conv2d bias grad", 896, [448, 896], bytes / 2, ONE, |run, height, _| {
             let (conv, n) = convolution(height)?;
             let grad = run.floats(n)?;
             run.begin()?;

@@ -127,7 +127,7 @@ pub(crate) fn irregular() -> Vec<Case> {
             sort(&run.device, &x, [1, n, 1], false)?;
             Ok(())
         }),
-        case("topk 10 of 4096 x 4096", 4096, [4, 8], 4 << 24, ONE, |run, rows, _| {
+        case("topk 10 of 4096 x 4096", 4096, [25, 50], 4 << 24, ONE, |run, rows, _| {
             let x = run.floats(rows * 4096)?;
             run.begin()?;
             topk(&run.device, &x, [rows, 4096, 1], 10, true)?;
