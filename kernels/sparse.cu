@@ -1,5 +1,5 @@
-// Products with sparse matrices that are lists of elements: grouped by row (scatter.cu), each row
-// in ascending columns and then in the order of the list.
+// Products with sparse matrices that are lists of elements: sorted by row and column (sort.cu), and
+// where these are equal in the order of the list.
 
 #include "reduce.cuh"
 #include "declared/sparse.cuh"
@@ -13,89 +13,119 @@ extern "C" __global__ void sparse_check(const i64* index, u64 n, u64 size, u64* 
     if (i < n) sb_check(index[i], size, i, status);
 }
 
-// True if element a comes before element b in its row.
-__device__ __forceinline__ bool sb_earlier(const i64* columns, u32 a, u32 b) {
-    return columns[a] != columns[b] ? columns[a] < columns[b] : a < b;
+// The place of each element in the matrix, row by row. Elements outside come last.
+// level: Portable - one thread owns one key
+extern "C" __global__ void sparse_keys(i64* keys, const i64* rows, const i64* columns, SbSparse p) {
+    u64 i = sb_thread();
+    if (i >= p.elements) return;
+    u64 row = (u64)rows[i];
+    u64 column = (u64)columns[i];
+    bool inside = row < p.rows && column < p.columns;
+    keys[i] = inside ? (i64)(row * p.columns + column) : 0x7fffffffffffffffll;
 }
 
-// Sorts each row's elements: a heap sort, because a row may be long.
-// level: Portable - one thread owns one row, and no two elements are equal
-extern "C" __global__ void sparse_sort(u32* positions, const u32* ends, const u32* counts,
-                                       const i64* columns, u64 rows) {
+// Where the elements of each row begin, and where those of the last one end. `sorted` are the keys as
+// the sort leaves them: with the sign bit changed.
+// level: Portable - one thread owns one start
+extern "C" __global__ void sparse_starts(u32* starts, const u64* sorted, SbSparse p) {
     u64 row = sb_thread();
-    if (row >= rows) return;
-    u32 n = counts[row];
-    u32* list = positions + (ends[row] - n);
-    for (u32 built = n / 2, last = n; last > 1;) {
-        u32 item;
-        if (built > 0) {
-            built -= 1;
-            item = list[built];
+    if (row > p.rows) return;
+    u64 first = row * p.columns ^ 0x8000000000000000ull;
+    u32 low = 0;
+    u32 high = (u32)p.elements;
+    while (low < high) {
+        u32 middle = low + (high - low) / 2;
+        if (sorted[middle] < first) {
+            low = middle + 1;
         } else {
-            last -= 1;
-            item = list[last];
-            list[last] = list[0];
-            if (last == 1) {
-                list[0] = item;
-                break;
-            }
+            high = middle;
         }
-        u32 hole = built;
-        for (u32 child = 2 * hole + 1; child < last; child = 2 * hole + 1) {
-            if (child + 1 < last && sb_earlier(columns, list[child], list[child + 1])) child += 1;
-            if (!sb_earlier(columns, item, list[child])) break;
-            list[hole] = list[child];
-            hole = child;
-        }
-        list[hole] = item;
     }
+    starts[row] = low;
 }
 
-// Each output: a chain of fma in ascending columns within blocks of 256, from +0; the blocks that
-// have an element are added in ascending order.
+// A chain of fma in ascending columns within blocks of 256, from +0; the blocks that have an element
+// are added in ascending order.
+template <typename T>
+struct SbSparseChain {
+    T total;
+    T partial;
+    // The block of the last element, and the column at which it ends.
+    u64 block;
+    u64 end;
+    bool begun;
+};
+
+template <typename T>
+__device__ __forceinline__ void sb_sparse_add(SbSparseChain<T>* chain, const SbSparse& p, u64 column,
+                                              T value, T x) {
+    if (column >= chain->end) {
+        u64 place = column % p.period;
+        u64 block = place / SB_K_BLOCK;
+        if (chain->end != 0 && block != chain->block) {
+            chain->total = chain->begun ? chain->total + chain->partial : chain->partial;
+            chain->partial = (T)0;
+            chain->begun = true;
+        }
+        chain->block = block;
+        u64 end = (block + 1) * SB_K_BLOCK;
+        chain->end = column - place + (end < p.period ? end : p.period);
+    }
+    chain->partial = sb_fma(value, x, chain->partial);
+}
+
+// Elements that are read before the first of them is added.
+#define SB_SPARSE_AHEAD 4
+
 template <typename T>
 __device__ __forceinline__ void sb_sparse_mm(T* out, const T* values, const T* dense,
-                                             const i64* columns, const u32* positions,
-                                             const u32* ends, const u32* counts, SbSparse p) {
+                                             const i64* columns, const u32* order,
+                                             const u32* starts, const SbSparse& p) {
     u64 i = sb_thread();
     if (i >= p.rows * p.width) return;
     u64 row = i / p.width;
-    u64 j = i % p.width;
-    T total = (T)0;
-    T partial = (T)0;
-    bool begun = false;
-    bool any = false;
-    u64 current = 0;
-    u32 end = ends[row];
-    for (u32 at = end - counts[row]; at < end; ++at) {
-        u32 element = positions[at];
-        u64 column = (u64)columns[element];
-        if (column >= p.columns) continue;
-        u64 block = column % p.period / SB_K_BLOCK;
-        if (any && block != current) {
-            total = begun ? total + partial : partial;
-            partial = (T)0;
-            begun = true;
+    const T* x = dense + i % p.width;
+    SbSparseChain<T> chain = {(T)0, (T)0, 0, 0, false};
+    u32 at = starts[row];
+    u32 end = starts[row + 1];
+    for (; end - at >= SB_SPARSE_AHEAD; at += SB_SPARSE_AHEAD) {
+        u32 element[SB_SPARSE_AHEAD];
+        u64 column[SB_SPARSE_AHEAD];
+        T value[SB_SPARSE_AHEAD];
+        T other[SB_SPARSE_AHEAD];
+#pragma unroll
+        for (int k = 0; k < SB_SPARSE_AHEAD; ++k) element[k] = order[at + k];
+#pragma unroll
+        for (int k = 0; k < SB_SPARSE_AHEAD; ++k) {
+            column[k] = (u64)columns[element[k]];
+            value[k] = values[element[k]];
         }
-        any = true;
-        current = block;
-        partial = sb_fma(values[element], dense[column * p.width + j], partial);
+#pragma unroll
+        for (int k = 0; k < SB_SPARSE_AHEAD; ++k) other[k] = x[column[k] * p.width];
+#pragma unroll
+        for (int k = 0; k < SB_SPARSE_AHEAD; ++k)
+            sb_sparse_add(&chain, p, column[k], value[k], other[k]);
     }
-    out[i] = sb_clean(begun ? total + partial : partial);
+    for (; at < end; ++at) {
+        u32 element = order[at];
+        u64 column = (u64)columns[element];
+        sb_sparse_add(&chain, p, column, values[element], x[column * p.width]);
+    }
+    out[i] = sb_clean(chain.begun ? chain.total + chain.partial : chain.partial);
 }
 
 // level: Portable - one thread owns one output and adds in the written order
 extern "C" __global__ void sparse_mm_f32(float* out, const float* values, const float* dense,
-                                         const i64* columns, const u32* positions,
-                                         const u32* ends, const u32* counts, SbSparse p) {
-    sb_sparse_mm<float>(out, values, dense, columns, positions, ends, counts, p);
+                                         const i64* columns, const u32* order,
+                                         const u32* starts, SbSparse p) {
+    sb_sparse_mm<float>(out, values, dense, columns, order, starts, p);
 }
 
 // level: Portable - one thread owns one output and adds in the written order
 extern "C" __global__ void sparse_mm_f64(double* out, const double* values, const double* dense,
-                                         const i64* columns, const u32* positions,
-                                         const u32* ends, const u32* counts, SbSparse p) {
-    sb_sparse_mm<double>(out, values, dense, columns, positions, ends, counts, p);
+                                         const i64* columns, const u32* order,
+                                         const u32* starts, SbSparse p) {
+    sb_sparse_mm<double>(out, values, dense, columns, order, starts, p);
 }
 
 // Bad elements were reported and are skipped.

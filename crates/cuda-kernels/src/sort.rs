@@ -252,16 +252,18 @@ fn select<T: Sortable>(
 }
 
 /// The elements of every line in order, at least the first that are needed.
-struct Sorted<T: Sortable> {
-    keys: Buffer<T::Key>,
-    places: Buffer<u32>,
+pub(crate) struct Sorted<T: Sortable> {
+    /// The elements as unsigned integers in the same order: the sign bit of an i64 is changed.
+    pub(crate) keys: Buffer<T::Key>,
+    /// Where each was.
+    pub(crate) places: Buffer<u32>,
     /// Places of each line.
     stride: usize,
 }
 
 impl<T: Sortable> Sorted<T> {
     /// Sorts lines that are not empty, as far as their first `needed` elements.
-    fn new(
+    pub(crate) fn new(
         device: &Device,
         op: &'static str,
         x: &Buffer<T>,

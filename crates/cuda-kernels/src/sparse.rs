@@ -7,7 +7,7 @@ use bytemuck::{Pod, Zeroable};
 use crate::Variant;
 use crate::device::{Device, Float, expect_len, product};
 use crate::error::{CudaError, Result};
-use crate::segments::Segments;
+use crate::sort::Sorted;
 
 /// A sparse matrix as a list of elements.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +37,8 @@ pub struct Elements<'a> {
 ///
 /// # Errors
 ///
-/// [`CudaError::Length`]; [`CudaError::IndexOutOfRange`] at the next synchronisation.
+/// [`CudaError::Length`]; [`CudaError::InvalidArgument`] for a matrix of 2^63 places or more;
+/// [`CudaError::IndexOutOfRange`] at the next synchronisation.
 pub fn sparse_mm<T: Float>(
     device: &Device,
     elements: Elements<'_>,
@@ -68,26 +69,31 @@ pub fn sparse_mm<T: Float>(
         return Ok(out);
     }
     elements.check(device, op)?;
-    let mut reports = device.reports();
-    let report = reports.ignored();
-    let mut segments = Segments::new(device, op, elements.rows, elements.count, rows, report)?;
-    kernels::SparseSort {
-        positions: &mut segments.positions,
-        ends: &segments.ends,
-        counts: &segments.counts,
-        columns: elements.columns,
-        rows,
+    if elements.count == 0 || n == 0 {
+        return device.zeros_for(op, n);
     }
-    .threads(device, op, rows)?;
+    let places = product(op, &[rows, columns])?;
+    if i64::try_from(places).is_err() {
+        return Err(CudaError::invalid(op, format!("{rows} x {columns} places need 64 bits")));
+    }
+    let mut keys = device.uninitialised::<i64>(op, elements.count)?;
+    kernels::SparseKeys { keys: &mut keys, rows: elements.rows, columns: elements.columns, p: raw }
+        .threads(device, op, elements.count)?;
+    let sorted = Sorted::new(device, op, &keys, [1, elements.count, 1], false, elements.count)?;
+    let mut starts = device.uninitialised(op, rows + 1)?;
+    kernels::SparseStarts { starts: &mut starts, sorted: &sorted.keys, p: raw }.threads(
+        device,
+        op,
+        rows + 1,
+    )?;
     let mut out = device.uninitialised(op, n)?;
     kernels::SparseMm {
         out: &mut out,
         values,
         dense,
         columns: elements.columns,
-        positions: &segments.positions,
-        ends: &segments.ends,
-        counts: &segments.counts,
+        order: &sorted.places,
+        starts: &starts,
         p: raw,
     }
     .threads(device, op, n)?;

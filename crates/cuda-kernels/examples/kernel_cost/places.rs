@@ -15,7 +15,6 @@ use samebits_cuda_kernels::pooling::{
 use samebits_cuda_kernels::scatter::{Rows, index_add, index_select, scatter_add};
 use samebits_cuda_kernels::sort::{sort, topk};
 use samebits_cuda_kernels::sparse::{Elements, sparse_mm};
-use samebits_rng::Generator;
 
 use crate::{BOTH, Case, IMAGES, M, ONE, case};
 
@@ -136,14 +135,13 @@ pub(crate) fn irregular() -> Vec<Case> {
         case(
             "sparse 1024, 100k elements, by 256",
             100_000,
-            [1000, 2000],
+            [4100, 8200],
             100_000 * 20 + 2 * 1024 * 1024,
             BOTH,
             |run, n, variant| {
-                let (mut rows, columns) = (vec![0i64; n], run.indices(n, 1024)?);
-                Generator::new(3).fill_randint(&mut rows, 0, (n / 100) as i64)?;
-                rows.sort_unstable();
-                let rows = run.device.upload(&rows)?;
+                // A hundred elements in each row.
+                let rows: Vec<i64> = (0..n).map(|i| (i % (n / 100)) as i64).collect();
+                let (rows, columns) = (run.device.upload(&rows)?, run.indices(n, 1024)?);
                 let (values, dense) = (run.floats(n)?, run.floats(1024 * 256)?);
                 run.begin()?;
                 let elements =

@@ -11,15 +11,14 @@ const _: () = assert!(size_of::<RawSparse>() == 40);
 kernels! {
     Portable SparseCheck [=> "sparse_check"]
         (read index: i64, value n: usize, value size: usize, write status: u64);
-    Portable SparseSort [=> "sparse_sort"]
-        (
-            write positions: u32, read ends: u32, read counts: u32, read columns: i64,
-            value rows: usize,
-        );
+    Portable SparseKeys [=> "sparse_keys"]
+        (write keys: i64, read rows: i64, read columns: i64, value p: RawSparse);
+    Portable SparseStarts [=> "sparse_starts"]
+        (write starts: u32, read sorted: u64, value p: RawSparse);
     Portable SparseMm<T: Float> [f32 => "sparse_mm_f32", f64 => "sparse_mm_f64"]
         (
-            write out: T, read values: T, read dense: T, read columns: i64, read positions: u32,
-            read ends: u32, read counts: u32, value p: RawSparse,
+            write out: T, read values: T, read dense: T, read columns: i64, read order: u32,
+            read starts: u32, value p: RawSparse,
         );
     NotGuaranteed SparseMmAtomic<T: Float> [f32 => "sparse_mm_f32_atomic"]
         (
