@@ -140,6 +140,12 @@ extern "C" __global__ void batch_normalize_f64(double* out, const double* in, co
     sb_batch_normalize<double>(out, in, mean, rstd, weight, bias, p);
 }
 
+template <typename T>
+struct SbGradTerm {
+    T grad;
+    T x;
+};
+
 // Sums of g and of g * h per block of a channel, with h = (x - mean) * rstd and the product in
 // f64; `partials` is [channels, 2, blocks].
 #define SB_BATCH_NORM_BLOCKS(NAME, T)                                                   \
@@ -149,17 +155,20 @@ extern "C" __global__ void batch_normalize_f64(double* out, const double* in, co
         if (b.channel >= p.channels) return;                                            \
         T m = mean[b.channel];                                                          \
         T r = rstd[b.channel];                                                          \
-        double sum = sb_tree_block(b.first, b.terms, [=](u64 t) {                       \
-            return (double)grad[sb_term(p, b.channel, t)];                              \
-        });                                                                             \
-        double dot = sb_tree_block(b.first, b.terms, [=](u64 t) {                       \
-            u64 i = sb_term(p, b.channel, t);                                           \
-            return (double)grad[i] * (double)((in[i] - m) * r);                         \
-        });                                                                             \
+        SbTerms<2> sums = sb_tree_blocks<2>(                                            \
+            b.first, b.terms,                                                           \
+            [=](u64 t) {                                                                \
+                u64 i = sb_term(p, b.channel, t);                                       \
+                return SbGradTerm<T>{grad[i], in[i]};                                   \
+            },                                                                          \
+            [=](const SbGradTerm<T>& t) {                                               \
+                double g = (double)t.grad;                                              \
+                return SbTerms<2>{{g, g * (double)((t.x - m) * r)}};                    \
+            });                                                                         \
         if ((threadIdx.x & 31u) != 0) return;                                           \
         u64 at = 2 * b.channel * blocks + b.first / SB_TREE_BLOCK;                      \
-        partials[at] = sum;                                                             \
-        partials[at + blocks] = dot;                                                    \
+        partials[at] = sums.of[0];                                                      \
+        partials[at + blocks] = sums.of[1];                                             \
     }
 
 // level: Portable - the tree of the contract, one warp per block

@@ -65,6 +65,41 @@ __device__ __forceinline__ double sb_tree_block(u64 first, u64 n, Term term) {
     return sb_lanes(lane);
 }
 
+// Terms of several sums.
+template <int SUMS>
+struct SbTerms {
+    double of[SUMS];
+};
+
+template <int SUMS>
+__device__ __forceinline__ void sb_add_terms(SbTerms<SUMS>* sums, const SbTerms<SUMS>& terms) {
+#pragma unroll
+    for (int s = 0; s < SUMS; ++s) sums->of[s] = sums->of[s] + terms.of[s];
+}
+
+// A block of the tree for several sums at once. `terms` makes their terms of what `load(i)` reads; eight
+// rounds are read before the first is added.
+template <int SUMS, typename Load, typename Terms>
+__device__ __forceinline__ SbTerms<SUMS> sb_tree_blocks(u64 first, u64 n, Load load, Terms terms) {
+    const int AHEAD = 8;
+    u64 end = n - first < SB_TREE_BLOCK ? n : first + SB_TREE_BLOCK;
+    SbTerms<SUMS> lane = {};
+    u64 i = first + (threadIdx.x & 31u);
+#pragma unroll 1
+    for (; i + 32 * (AHEAD - 1) < end; i += 32 * AHEAD) {
+        decltype(load(i)) read[AHEAD];
+#pragma unroll
+        for (int k = 0; k < AHEAD; ++k) read[k] = load(i + 32 * k);
+#pragma unroll
+        for (int k = 0; k < AHEAD; ++k) sb_add_terms(&lane, terms(read[k]));
+    }
+#pragma unroll 1
+    for (; i < end; i += 32) sb_add_terms(&lane, terms(load(i)));
+#pragma unroll
+    for (int s = 0; s < SUMS; ++s) lane.of[s] = sb_lanes(lane.of[s]);
+    return lane;
+}
+
 // A block of up to 4096 terms by one thread, where terms of the next thread lie beside its own: the 32
 // lanes one after the other, in the order in which halves that are added follow each other.
 template <typename Term>
@@ -122,11 +157,6 @@ __device__ __forceinline__ double sb_tree(u64 n, Term term) {
 // there is one. The threads of row 0 get the partials of their columns.
 #define SB_COLUMNS 32
 #define SB_COLUMN_THREADS 8
-
-template <int SUMS>
-struct SbTerms {
-    double of[SUMS];
-};
 
 template <int SUMS>
 struct SbColumns {
