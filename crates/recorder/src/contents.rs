@@ -57,6 +57,7 @@ fn on_device(tensor: &Tensor, digests: Digests) -> Result<Option<Late>> {
 
 /// The digest of a tensor of the host that a thread of the pool computes, unless somebody needs it
 /// before one comes to it; nothing if the tensor is small or the pool is this thread.
+#[expect(clippy::disallowed_methods, reason = "decides who computes, and no bit")]
 fn on_pool(tensor: &Tensor, digests: Digests) -> Option<Arc<Late>> {
     let bytes = tensor.numel() * tensor.dtype().size();
     if tensor.device() != Device::Cpu || bytes <= SMALL || rayon::current_num_threads() == 1 {
