@@ -29,7 +29,10 @@ fn tuned<O: Convolve>(
     run: fn(&O, &O::Plan) -> Result<Tensor>,
 ) -> Kernel<O> {
     let (variant, why) = match level {
-        Determinism::NotGuaranteed => ("tuned-fastest", "the fastest algorithm in a race"),
+        Determinism::NotGuaranteed => (
+            "tuned-fastest",
+            "the fastest algorithm of a race, if one was run, else the heuristic's",
+        ),
         Determinism::RunToRun => (
             "tuned-recorded",
             "a recorded choice, or the heuristic's, among algorithms that repeat",

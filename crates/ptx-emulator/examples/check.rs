@@ -1,4 +1,4 @@
-//! Loads PTX files and says what is in them: `cargo run --example check -- FILE...`
+//! Loads PTX files and says what is in them: `cargo run --package samebits-ptx-emulator --example check -- FILE...`
 
 use samebits_ptx_emulator::{Approximate, Module};
 use std::{io::Write, process::ExitCode};

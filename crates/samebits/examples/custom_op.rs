@@ -1,6 +1,6 @@
 //! An operation of one's own, with a variant per level, refused by the same rule as any other.
 //!
-//! `cargo run --example custom_op`
+//! `cargo run --package samebits --example custom_op`
 
 // An example shows what happens by printing it.
 #![allow(clippy::print_stdout)]
