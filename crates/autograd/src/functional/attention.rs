@@ -4,9 +4,11 @@ use samebits_macros::named;
 use samebits_tensor_core::ops::CompareKind;
 use samebits_tensor_core::{DType, Error, Result};
 
-use super::elementwise::{add, relation, scalar_like, times, where_};
+use super::compare::{logical_not, logical_or};
+use super::elementwise::{add, compare, relation, times};
+use super::index::masked_fill;
 use super::linear::matmul;
-use super::reduce::any;
+use super::reduce::all;
 use super::{dropout, softmax, transpose};
 use crate::Tensor;
 
@@ -14,8 +16,8 @@ use crate::Tensor;
 /// `dropout_p` of 0, not causal, and a scale of `1 / √width`.
 ///
 /// A mask is of truth values, true for the keys that a query attends to, or of numbers that are added
-/// to the scores. A query whose mask of truth values allows no key finds zeros. Dropout draws also in
-/// evaluation.
+/// to the scores, −∞ for a key that it does not attend to. A query that attends to no key finds zeros,
+/// and so does its gradient. Dropout draws also in evaluation.
 ///
 /// # Shapes
 ///
@@ -24,7 +26,8 @@ use crate::Tensor;
 ///
 /// # Determinism
 ///
-/// The queries are multiplied with the scale first. Composed of [`matmul`] and [`softmax`].
+/// The queries are multiplied with the scale first. Composed of [`matmul`], [`softmax`] and
+/// [`masked_fill`]: see *Attention* in `docs/numerics.md`.
 ///
 /// # Errors
 ///
@@ -65,30 +68,78 @@ pub fn scaled_dot_product_attention(
         );
         return Err(Error::invalid(op, message));
     };
-    let earlier = match (attn_mask, is_causal) {
-        (Some(_), true) => {
+    let mut masks = Masks::new(op);
+    match attn_mask {
+        Some(_) if is_causal => {
             return Err(Error::invalid(op, "a mask and is_causal: add the two masks yourself"));
         }
-        (None, true) => {
+        Some(mask) if mask.dtype() == DType::Bool => masks.hide(&logical_not(mask)?)?,
+        Some(mask) => masks.add(mask)?,
+        None if is_causal => {
             let rows = Tensor::arange(queries)?.unsqueeze(1)?;
-            let earlier = relation(CompareKind::Le, &Tensor::arange(keys)?, &rows)?;
-            Some(earlier.to(query.device())?)
+            let later = relation(CompareKind::Gt, &Tensor::arange(keys)?, &rows)?;
+            masks.hide(&later.to(query.device())?)?;
         }
-        _ => None,
-    };
+        None => {}
+    }
     let scale = scale.unwrap_or(1.0 / (width as f64).sqrt());
     let scores = matmul(&times(query, scale)?, &transpose(key, -2, -1)?)?;
-    let mut weights = match attn_mask.or(earlier.as_ref()) {
-        None => softmax(&scores, -1)?,
-        Some(mask) if mask.dtype() == DType::Bool => {
-            let kept = where_(mask, &scores, &scalar_like(&scores, f64::NEG_INFINITY)?)?;
-            let weights = softmax(&kept, -1)?;
-            where_(&any(mask, -1, true)?, &weights, &scalar_like(&weights, 0.0)?)?
-        }
-        Some(mask) => softmax(&add(&scores, mask)?, -1)?,
-    };
+    let mut weights = masks.softmax(&scores)?;
     if dropout_p != 0.0 {
         weights = dropout(&weights, dropout_p)?;
     }
     matmul(&weights, value)
+}
+
+/// Which keys each query sees, and what is added to the scores: every attention goes through here.
+pub(crate) struct Masks {
+    op: &'static str,
+    /// Added to the scores, one after the other.
+    added: Vec<Tensor>,
+    /// True for the keys that a query does not see.
+    hidden: Option<Tensor>,
+}
+
+impl Masks {
+    /// All keys are seen.
+    pub(crate) fn new(op: &'static str) -> Masks {
+        Masks { op, added: Vec::new(), hidden: None }
+    }
+
+    /// Hides the keys where the mask of truth values is true.
+    #[track_caller]
+    pub(crate) fn hide(&mut self, mask: &Tensor) -> Result<()> {
+        self.hidden = Some(match &self.hidden {
+            Some(hidden) => logical_or(hidden, mask)?,
+            None => mask.clone(),
+        });
+        Ok(())
+    }
+
+    /// Adds numbers to the scores; −∞ hides a key.
+    #[track_caller]
+    pub(crate) fn add(&mut self, mask: &Tensor) -> Result<()> {
+        self.hide(&compare(CompareKind::Eq, mask, f64::NEG_INFINITY)?)?;
+        self.added.push(mask.clone());
+        Ok(())
+    }
+
+    /// The weights of the keys, the last dimension of the scores: [`softmax`] over those that are seen,
+    /// and 0 for all if none is. What is hidden has no influence, whatever its score, and gets the
+    /// gradient 0; a score that is −∞ or NaN by itself is that to softmax.
+    #[track_caller]
+    pub(crate) fn softmax(&self, scores: &Tensor) -> Result<Tensor> {
+        let mut seen = scores.clone();
+        for mask in &self.added {
+            if mask.dtype() != scores.dtype() {
+                let (mask, scores) = (mask.dtype(), scores.dtype());
+                let message = format!("expected a mask of type bool or {scores}, got {mask}");
+                return Err(Error::invalid(self.op, message));
+            }
+            seen = add(&seen, mask)?;
+        }
+        let Some(hidden) = &self.hidden else { return softmax(&seen, -1) };
+        let weights = softmax(&masked_fill(&seen, hidden, f64::NEG_INFINITY)?, -1)?;
+        masked_fill(&weights, &all(hidden, -1, true)?, 0.0)
+    }
 }

@@ -46,6 +46,7 @@ mod windows;
 pub use arrange::{
     chunk, diag, diag_embed, diagonal, flip, movedim, repeat, roll, rot90, t, trace, tril, triu,
 };
+pub(crate) use attention::Masks;
 pub use attention::scaled_dot_product_attention;
 pub use bincount::{bincount, histc};
 pub use cast::to_dtype;

@@ -4,6 +4,7 @@ use samebits_tensor_core::layout::numel;
 use samebits_tensor_core::{DType, Error, Result};
 
 use super::Linear;
+use crate::functional::Masks;
 use crate::nn::layer;
 use crate::nn::options::{Place, init_with, place_setters, setters};
 use crate::nn::{init, is_training, with_generator};
@@ -108,7 +109,8 @@ impl MultiheadAttention {
         }
     }
 
-    /// What each query finds, and the weights if they are wanted.
+    /// What each query finds, and the weights if they are wanted. A query that the masks leave no key
+    /// finds zeros, before the last projection, and its weights are 0.
     ///
     /// # Shapes
     ///
@@ -119,9 +121,10 @@ impl MultiheadAttention {
     ///
     /// # Determinism
     ///
-    /// Composed of [`linear`](functional::linear), [`bmm`](functional::bmm) and
-    /// [`softmax`](functional::softmax); queries are multiplied with `√(1 / width of a head)`
-    /// first. Dropout draws one number for each weight.
+    /// Composed of [`linear`](functional::linear), [`bmm`](functional::bmm),
+    /// [`softmax`](functional::softmax) and [`masked_fill`](functional::masked_fill): see *Attention* in
+    /// `docs/numerics.md`. Queries are multiplied with `√(1 / width of a head)` first. Dropout draws one
+    /// number for each weight.
     ///
     /// # Errors
     ///
@@ -159,12 +162,16 @@ impl MultiheadAttention {
         };
         let q = functional::affine(&heads(0, &query, queries)?, (1.0 / width as f64).sqrt(), -0.0)?;
         let (k, v) = (heads(1, &key, keys)?, heads(2, &value, keys)?);
-        let mut scores = functional::bmm(&q, &functional::transpose(&k, 1, 2)?)?;
+        let mut masks = Masks::new(op);
         if attend.is_causal {
-            scores = masked(op, &scores, &causal(op, queries, keys)?.to(scores.device())?)?;
+            masks.hide(&causal(op, queries, keys)?.to(q.device())?)?;
         }
+        let mut given = |mask: &Tensor| match mask.dtype() {
+            DType::Bool => masks.hide(mask),
+            _ => masks.add(mask),
+        };
         if let Some(mask) = attend.attn_mask {
-            scores = masked(op, &scores, mask)?;
+            given(mask)?;
         }
         if let Some(mask) = attend.key_padding_mask {
             if mask.numel() != numel(op, &[n, keys])? {
@@ -177,10 +184,10 @@ impl MultiheadAttention {
             }
             let each = functional::reshape(mask, [n, 1, 1, keys])?;
             let each = functional::expand(&each, &[n, self.num_heads, 1, keys])?;
-            let each = functional::reshape(&each, [n * self.num_heads, 1, keys])?;
-            scores = masked(op, &scores, &each)?;
+            given(&functional::reshape(&each, [n * self.num_heads, 1, keys])?)?;
         }
-        let mut weights = functional::softmax(&scores, 2)?;
+        let scores = functional::bmm(&q, &functional::transpose(&k, 1, 2)?)?;
+        let mut weights = masks.softmax(&scores)?;
         if is_training() && self.dropout > 0.0 {
             weights = with_generator(op, weights.device(), |generator| {
                 functional::dropout_with(&weights, self.dropout, generator)
@@ -306,18 +313,6 @@ impl MultiheadAttentionOptions {
             dropout,
             batch_first: self.batch_first,
         })
-    }
-}
-
-/// The scores, −∞ where a mask of truth values is true, or with a mask of numbers added.
-fn masked(op: &'static str, scores: &Tensor, mask: &Tensor) -> Result<Tensor> {
-    match mask.dtype() {
-        DType::Bool => functional::masked_fill(scores, mask, f64::NEG_INFINITY),
-        dtype if dtype == scores.dtype() => functional::add(scores, mask),
-        dtype => Err(Error::invalid(
-            op,
-            format!("expected a mask of type bool or {}, got {dtype}", scores.dtype()),
-        )),
     }
 }
 
