@@ -7,7 +7,7 @@ extern crate samebits_autograd as samebits;
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 
-use samebits::nn::{Kind, Layer, Linear, Module, ReLU, TensorCell};
+use samebits::nn::{Kind, Layer, Linear, Module, ModuleDict, ReLU, TensorCell};
 use samebits::{Result, Tensor, sequential};
 
 fn scalar(x: f32) -> Tensor {
@@ -207,4 +207,37 @@ fn what_visit_mut_replaces_stays() {
         }
     });
     assert_eq!(module.0.b.item::<f32>().unwrap(), 7.0);
+}
+
+/// As `torch.nn.ModuleDict`: a key that is there keeps its place, one that went comes last.
+#[test]
+fn layers_by_name_keep_the_order_of_insertion() {
+    let scale = |factor: f32| Tensor::from_slice(&[factor], &[1]).unwrap();
+    let mut layers: ModuleDict<Tensor> = ModuleDict::new();
+    for i in (1..=12).rev() {
+        layers.insert(format!("encoder_layer_{i}"), scale(i as f32));
+    }
+    layers.insert("encoder_layer_7".to_owned(), scale(-7.0));
+    layers.shift_remove("encoder_layer_11");
+    layers.insert("encoder_layer_11".to_owned(), scale(11.0));
+    let numbers = [12, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 11];
+    let expected = numbers.map(|i| format!("encoder_layer_{i}"));
+    assert_eq!(names(&layers), expected);
+    let named: Vec<String> = layers.named_parameters().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(named, expected);
+    assert_eq!(layers.keys().cloned().collect::<Vec<_>>(), expected);
+    assert_eq!(layers["encoder_layer_7"].item::<f32>().unwrap(), -7.0);
+    // A state in another order, such as that of a file, is loaded by name and moves nothing.
+    let mut state: Vec<(String, Tensor)> =
+        numbers.iter().map(|i| (format!("encoder_layer_{i}"), scale(*i as f32 * 10.0))).collect();
+    state.sort_by(|a, b| a.0.cmp(&b.0));
+    layers.load_state_dict(&state, true).unwrap();
+    let values: Vec<f32> =
+        layers.parameters().iter().map(|scale| scale.item::<f32>().unwrap()).collect();
+    assert_eq!(values, numbers.map(|i| i as f32 * 10.0));
+    // What is not expected is named in the order of the state.
+    state.insert(0, ("z".to_owned(), scale(0.0)));
+    state.push(("a".to_owned(), scale(0.0)));
+    let keys = layers.load_state_dict(&state, false).unwrap();
+    assert_eq!(keys.unexpected, ["z", "a"]);
 }

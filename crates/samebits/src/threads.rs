@@ -2,6 +2,11 @@ use rayon::ThreadPoolBuilder;
 
 /// Runs `f` with `threads` threads for operations to share, or with those that the caller has.
 ///
+/// With a number, `f` runs on one of these threads and not on the caller's: what belongs to a thread
+/// stays outside. Default generators are seeded inside `f`; without, drawing from them is
+/// [`Error::ForeignThread`](crate::Error::ForeignThread). Likewise `nn::train`, `nn::draw_from`,
+/// `no_grad` and scopes of levels and observers hold in `f` if `f` opens them.
+///
 /// # Determinism
 ///
 /// No bit depends on the number of threads, but for kernels at
@@ -17,6 +22,16 @@ use rayon::ThreadPoolBuilder;
 /// let x = samebits::Tensor::from_slice(&[1.0f32, 2.0, 3.0], &[3])?;
 /// let one = samebits::on_threads(Some(1), || x.sum(..)).expect("a thread")?;
 /// assert_eq!(one.item::<f32>()?, x.sum(..)?.item::<f32>()?);
+///
+/// samebits::manual_seed(0);
+/// let outside = samebits::on_threads(Some(1), || samebits::functional::rand(&[3])).expect("a thread");
+/// assert!(matches!(outside, Err(samebits::Error::ForeignThread { op: "rand" })));
+/// let inside = samebits::on_threads(Some(1), || {
+///     samebits::manual_seed(0);
+///     samebits::functional::rand(&[3])
+/// });
+/// let (inside, here) = (inside.expect("a thread")?, samebits::functional::rand(&[3])?);
+/// assert_eq!(inside.to_vec::<f32>()?, here.to_vec::<f32>()?);
 /// # Ok::<(), samebits::Error>(())
 /// ```
 pub fn on_threads<R: Send>(

@@ -1,19 +1,20 @@
 //! Dropout. Each function has two forms, as those of random tensors do: one draws from the generator
-//! in force, the other, `_with`, from the one given, which does not move if there is an error.
+//! in force, the other, `_with`, from the one given, which does not move if there is an error. If `p`
+//! is 0 or the input has no elements, nothing is drawn: the result is the input, and no seed is needed.
 
 use samebits_macros::named;
 use samebits_rng::{Draw, Generator};
 use samebits_tensor_core::ops::{Cast, Dropout};
-use samebits_tensor_core::{Error, Result};
+use samebits_tensor_core::{Error, Op, Result};
 
 use super::elementwise::{add, affine, mul, times};
 use super::spatial::batched;
-use crate::nn::with_generator;
+use crate::nn::with_generator_if;
 use crate::{Tensor, run};
 
 /// Sets each element to zero with probability `p` and scales the others by `1 / (1 − p)`, in training
 /// and evaluation alike: the layer [`Dropout`](crate::nn::Dropout) drops only in training. PyTorch's
-/// default is a `p` of 0.5.
+/// default is a `p` of 0.5. With a `p` of 0 the result is `x`: nothing is drawn and no seed is needed.
 ///
 /// # Errors
 ///
@@ -22,7 +23,7 @@ use crate::{Tensor, run};
 #[named]
 #[track_caller]
 pub fn dropout(x: &Tensor, p: f64) -> Result<Tensor> {
-    with_generator("dropout", x.device(), |generator| dropout_with(x, p, generator))
+    with_generator_if(drops(x, p), "dropout", x.device(), |generator| dropout_with(x, p, generator))
 }
 
 /// [`dropout`] from `generator`, which moves on by a quarter of the number of elements,
@@ -34,7 +35,12 @@ pub fn dropout(x: &Tensor, p: f64) -> Result<Tensor> {
 #[named]
 #[track_caller]
 pub fn dropout_with(x: &Tensor, p: f64, generator: &mut Generator) -> Result<Tensor> {
-    let (value, mask) = run(&Dropout { x: x.value().clone(), p, generator: generator.clone() })?;
+    let op = Dropout { x: x.value().clone(), p, generator: generator.clone() };
+    if !drops(x, p) {
+        op.plan()?;
+        return Ok(x.clone());
+    }
+    let (value, mask) = run(&op)?;
     generator.advance(Draw::blocks_u32(x.numel()));
     let dtype = x.dtype();
     Ok(Tensor::computed(value, &[x], move |grad| {
@@ -56,7 +62,9 @@ pub fn dropout_with(x: &Tensor, p: f64, generator: &mut Generator) -> Result<Ten
 #[named]
 #[track_caller]
 pub fn dropout1d(x: &Tensor, p: f64) -> Result<Tensor> {
-    with_generator("dropout1d", x.device(), |generator| dropout1d_with(x, p, generator))
+    with_generator_if(drops(x, p), "dropout1d", x.device(), |generator| {
+        dropout1d_with(x, p, generator)
+    })
 }
 
 /// [`dropout1d`] from `generator`, which moves on by a quarter of the number of rows, rounded
@@ -86,7 +94,9 @@ pub fn dropout1d_with(x: &Tensor, p: f64, generator: &mut Generator) -> Result<T
 #[named]
 #[track_caller]
 pub fn dropout2d(x: &Tensor, p: f64) -> Result<Tensor> {
-    with_generator("dropout2d", x.device(), |generator| dropout2d_with(x, p, generator))
+    with_generator_if(drops(x, p), "dropout2d", x.device(), |generator| {
+        dropout2d_with(x, p, generator)
+    })
 }
 
 /// [`dropout2d`] from `generator`, which moves on by a quarter of the number of planes,
@@ -115,7 +125,9 @@ pub fn dropout2d_with(x: &Tensor, p: f64, generator: &mut Generator) -> Result<T
 #[named]
 #[track_caller]
 pub fn dropout3d(x: &Tensor, p: f64) -> Result<Tensor> {
-    with_generator("dropout3d", x.device(), |generator| dropout3d_with(x, p, generator))
+    with_generator_if(drops(x, p), "dropout3d", x.device(), |generator| {
+        dropout3d_with(x, p, generator)
+    })
 }
 
 /// [`dropout3d`] from `generator`, which moves on by a quarter of the number of volumes,
@@ -132,7 +144,7 @@ pub fn dropout3d_with(x: &Tensor, p: f64, generator: &mut Generator) -> Result<T
 }
 
 /// Sets each element to the negative limit of SELU with probability `p`, then scales and shifts
-/// all so that mean and variance stay: the dropout for networks of SELUs.
+/// all so that mean and variance stay: the dropout for networks of SELUs. A `p` of 0 as in [`dropout`].
 ///
 /// # Determinism
 ///
@@ -150,7 +162,9 @@ pub fn dropout3d_with(x: &Tensor, p: f64, generator: &mut Generator) -> Result<T
 #[named]
 #[track_caller]
 pub fn alpha_dropout(x: &Tensor, p: f64) -> Result<Tensor> {
-    with_generator("alpha_dropout", x.device(), |generator| alpha_dropout_with(x, p, generator))
+    with_generator_if(drops(x, p), "alpha_dropout", x.device(), |generator| {
+        alpha_dropout_with(x, p, generator)
+    })
 }
 
 /// [`alpha_dropout`] from `generator`, which moves on by a quarter of the number of elements,
@@ -175,7 +189,7 @@ pub fn alpha_dropout_with(x: &Tensor, p: f64, generator: &mut Generator) -> Resu
 #[named]
 #[track_caller]
 pub fn feature_alpha_dropout(x: &Tensor, p: f64) -> Result<Tensor> {
-    with_generator("feature_alpha_dropout", x.device(), |generator| {
+    with_generator_if(drops(x, p), "feature_alpha_dropout", x.device(), |generator| {
         feature_alpha_dropout_with(x, p, generator)
     })
 }
@@ -195,8 +209,16 @@ pub fn feature_alpha_dropout_with(x: &Tensor, p: f64, generator: &mut Generator)
 
 #[track_caller]
 fn feature_dropout(x: &Tensor, p: f64, generator: &mut Generator) -> Result<Tensor> {
+    if !drops(x, p) {
+        return dropout_with(x, p, generator);
+    }
     let ones = Tensor::ones(&channels_of(x), x.dtype())?.to(x.device())?;
     mul(x, &dropout_with(&ones, p, generator)?)
+}
+
+/// Whether anything may be dropped.
+fn drops(x: &Tensor, p: f64) -> bool {
+    p != 0.0 && x.numel() != 0
 }
 
 #[track_caller]
@@ -207,6 +229,9 @@ fn masked_to_alpha(
     generator: &mut Generator,
 ) -> Result<Tensor> {
     const ALPHA: f64 = 1.758_099_340_847_376_6;
+    if !drops(x, p) {
+        return dropout_with(x, p, generator);
+    }
     let ones = Tensor::ones(mask, x.dtype())?.to(x.device())?;
     let (_, kept) = run(&Dropout { x: ones.into(), p, generator: generator.clone() })?;
     let kept = Tensor::from(run(&Cast { x: kept, to: x.dtype() })?);

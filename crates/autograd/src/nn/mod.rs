@@ -70,6 +70,7 @@ pub use recurrent::{
     CellOptions, GRU, GRUCell, LSTM, LSTMCell, Nonlinearity, RNN, RNNCell, RecurrentOptions,
 };
 pub use samebits_macros::{Module, layer};
+pub(crate) use scope::with_generator_if;
 pub use scope::{draw_from, eval, is_training, train, train_with, with_generator};
 pub use sequential::{Layer, Sequential};
 pub use summary::Summary;

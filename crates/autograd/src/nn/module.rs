@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
 
+use indexmap::IndexMap;
 use samebits_rng::Generator;
 use samebits_tensor_core::ops::{BagMode, ConvParams, InterpolateMode, PadMode, PoolParams};
 use samebits_tensor_core::rerun::same_bits;
@@ -114,7 +115,7 @@ pub trait Module {
         strict: bool,
     ) -> Result<IncompatibleKeys> {
         let op = "load_state_dict";
-        let state: BTreeMap<&str, &Tensor> =
+        let state: IndexMap<&str, &Tensor> =
             state.iter().map(|(name, tensor)| (name.as_str(), tensor)).collect();
         let keys = incompatible(self, &state);
         if strict && keys != IncompatibleKeys::default() {
@@ -253,8 +254,24 @@ pub trait Module {
 /// Layers under their numbers, as in `torch.nn.ModuleList`.
 pub type ModuleList<M> = Vec<M>;
 
-/// Layers under their keys, as in `torch.nn.ModuleDict`.
-pub type ModuleDict<M> = BTreeMap<String, M>;
+/// Layers under their keys in the order of insertion, as in `torch.nn.ModuleDict`; of tensors it is
+/// `torch.nn.ParameterDict`. A model that iterates over it computes in that order.
+///
+/// # Examples
+///
+/// ```
+/// # extern crate samebits_autograd as samebits;
+/// # samebits_tensor_core::random::manual_seed(0);
+/// use samebits::nn::{Linear, Module, ModuleDict};
+///
+/// let mut layers = ModuleDict::new();
+/// for i in [2, 10] {
+///     layers.insert(format!("layer_{i}"), Linear::new(4, 4)?);
+/// }
+/// assert_eq!(layers.named_parameters()[0].0, "layer_2.weight");
+/// # Ok::<(), samebits::Error>(())
+/// ```
+pub type ModuleDict<M> = IndexMap<String, M>;
 
 /// What a tensor of a module is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -270,7 +287,7 @@ pub enum Kind {
 pub struct IncompatibleKeys {
     /// Names of the module that the state has not, in visiting order.
     pub missing: Vec<String>,
-    /// Names of the state that the module has not, in alphabetical order.
+    /// Names of the state that the module has not, in the order of the state.
     pub unexpected: Vec<String>,
 }
 
@@ -285,13 +302,14 @@ pub fn join(path: &str, name: &str) -> String {
 
 fn incompatible<M: Module + ?Sized>(
     module: &M,
-    state: &BTreeMap<&str, &Tensor>,
+    state: &IndexMap<&str, &Tensor>,
 ) -> IncompatibleKeys {
-    let mut unexpected: BTreeSet<&str> = state.keys().copied().collect();
+    let mut expected = BTreeSet::new();
     let mut given = BTreeSet::new();
     let mut missing = Vec::new();
     module.visit("", &mut |name, _, tensor| {
-        if unexpected.remove(name) {
+        expected.insert(name.to_owned());
+        if state.contains_key(name) {
             given.extend(tensor.identity());
         } else {
             missing.push((name.to_owned(), tensor.identity()));
@@ -301,7 +319,11 @@ fn incompatible<M: Module + ?Sized>(
     missing.retain(|(_, identity)| identity.is_none_or(|identity| !given.contains(&identity)));
     IncompatibleKeys {
         missing: missing.into_iter().map(|(name, _)| name).collect(),
-        unexpected: unexpected.into_iter().map(str::to_owned).collect(),
+        unexpected: state
+            .keys()
+            .filter(|&&name| !expected.contains(name))
+            .map(|&name| name.to_owned())
+            .collect(),
     }
 }
 
@@ -443,19 +465,30 @@ impl<M: Module> Module for Vec<M> {
     }
 }
 
-/// The elements have their keys for names, as in `torch.nn.ModuleDict`.
-impl<M: Module> Module for BTreeMap<String, M> {
-    fn visit(&self, path: &str, visit: &mut dyn FnMut(&str, Kind, &Tensor)) {
-        for (name, module) in self {
-            module.visit(&join(path, name), visit);
-        }
-    }
+macro_rules! maps {
+    ($($(#[$doc:meta])* $map:ident)*) => { $(
+        $(#[$doc])*
+        impl<M: Module> Module for $map<String, M> {
+            fn visit(&self, path: &str, visit: &mut dyn FnMut(&str, Kind, &Tensor)) {
+                for (name, module) in self {
+                    module.visit(&join(path, name), visit);
+                }
+            }
 
-    fn visit_mut(&mut self, path: &str, visit: &mut dyn FnMut(&str, Kind, &mut Tensor)) {
-        for (name, module) in self {
-            module.visit_mut(&join(path, name), visit);
+            fn visit_mut(&mut self, path: &str, visit: &mut dyn FnMut(&str, Kind, &mut Tensor)) {
+                for (name, module) in self {
+                    module.visit_mut(&join(path, name), visit);
+                }
+            }
         }
-    }
+    )* };
+}
+
+maps! {
+    /// The elements have their keys for names, in the order of insertion, as in `torch.nn.ModuleDict`.
+    IndexMap
+    /// The elements have their keys for names, in the order of the keys: `layer_10` comes before `layer_2`.
+    BTreeMap
 }
 
 macro_rules! tuples {

@@ -179,7 +179,8 @@ impl Sizes {
         run: impl FnOnce(Stack<'_>) -> Result<R>,
     ) -> Result<R> {
         let Sizes { bidirectional, batch_first, .. } = *self;
-        if !is_training() || self.dropout == 0.0 {
+        // Dropout lies between layers.
+        if !is_training() || self.dropout == 0.0 || self.num_layers == 1 {
             return run(Stack { bidirectional, batch_first, dropout: None });
         }
         with_generator(op, x.device(), |generator| {

@@ -109,6 +109,20 @@ pub fn with_generator<R>(
     }
 }
 
+/// [`with_generator`] if `draws`. A call that draws nothing moves no generator and needs none: `draw`
+/// gets one that is forgotten.
+pub(crate) fn with_generator_if<R>(
+    draws: bool,
+    op: &'static str,
+    device: Device,
+    draw: impl FnOnce(&mut Generator) -> Result<R>,
+) -> Result<R> {
+    match draws {
+        true => with_generator(op, device, draw),
+        false => draw(&mut Generator::new(0)),
+    }
+}
+
 /// The generator of [`draw_from`].
 #[derive(Clone)]
 struct Given {

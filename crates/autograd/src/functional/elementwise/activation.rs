@@ -11,8 +11,8 @@ use super::{
 };
 use crate::Tensor;
 use crate::dims::Dim;
-use crate::functional::{full_like, narrow, rand_like_with, reshape};
-use crate::nn::with_generator;
+use crate::functional::{full_like, narrow, rand_like_with, reshape, zeros_of};
+use crate::nn::with_generator_if;
 
 /// `x` where it is positive, else `weight · x`.
 ///
@@ -61,7 +61,8 @@ pub fn prelu(x: &Tensor, weight: &Tensor) -> Result<Tensor> {
 /// # Determinism
 ///
 /// A number u in [0, 1) is drawn for every element, also where none is needed; the slope is
-/// `u · (upper − lower) + lower`, both operations rounded.
+/// `u · (upper − lower) + lower`, both operations rounded. If `lower` and `upper` are equal, nothing is
+/// drawn and no seed is needed.
 ///
 /// # Errors
 ///
@@ -86,7 +87,10 @@ pub fn prelu(x: &Tensor, weight: &Tensor) -> Result<Tensor> {
 #[named]
 #[track_caller]
 pub fn rrelu(x: &Tensor, lower: f64, upper: f64) -> Result<Tensor> {
-    with_generator("rrelu", x.device(), |generator| rrelu_with(x, lower, upper, generator))
+    let draws = lower != upper && x.numel() != 0;
+    with_generator_if(draws, "rrelu", x.device(), |generator| {
+        rrelu_with(x, lower, upper, generator)
+    })
 }
 
 /// [`rrelu`] from `generator`, which moves on as in
@@ -103,7 +107,12 @@ pub fn rrelu_with(x: &Tensor, lower: f64, upper: f64, generator: &mut Generator)
         let message = format!("expected lower <= upper, got {lower} and {upper}");
         return Err(Error::invalid("rrelu_with", message));
     }
-    bent(x, &affine(&rand_like_with(x, generator)?, upper - lower, lower)?)
+    expect_float("rrelu_with", x)?;
+    let u = match lower == upper {
+        true => zeros_of(x.shape(), x.dtype(), x)?,
+        false => rand_like_with(x, generator)?,
+    };
+    bent(x, &affine(&u, upper - lower, lower)?)
 }
 
 /// `x` where it is positive, else `slope · x`.

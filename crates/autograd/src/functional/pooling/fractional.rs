@@ -6,7 +6,7 @@ use samebits_tensor_core::{Error, Result};
 use super::indexed::{Windows, sum_by_index};
 use crate::functional::blocks;
 use crate::functional::spatial::{batched_with_indices, by_dims};
-use crate::nn::with_generator;
+use crate::nn::with_generator_if;
 use crate::{Tensor, run, untracked};
 
 /// The largest element of each window, and its index in the flattened spatial dimensions; the
@@ -63,7 +63,7 @@ pub fn fractional_max_pool(
 /// seeded this thread (see [`with_default`](samebits_tensor_core::random::with_default)).
 #[named]
 pub fn fractional_samples(input: &Tensor, dims: usize) -> Result<Tensor> {
-    with_generator("fractional_samples", input.device(), |generator| {
+    with_generator_if(input.numel() != 0, "fractional_samples", input.device(), |generator| {
         fractional_samples_with(input, dims, generator)
     })
 }
