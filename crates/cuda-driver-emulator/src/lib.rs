@@ -26,6 +26,7 @@
 //! * `SAMEBITS_EMULATOR_REGISTERS`: a file with a line for each kernel whose registers are known: its
 //!   name, a space, their number. Larger blocks than they allow are refused.
 //! * `SAMEBITS_EMULATOR_STATISTICS`: if set, each launch reports its instruction counts.
+//! * `SAMEBITS_EMULATOR_COUNTS`: a file to which each launch adds a line of what it cost.
 //! * `CUDA_LAUNCH_BLOCKING`: if `1`, work is done before the call that asks for it returns, and a
 //!   launch itself returns the error of its kernel.
 //!

@@ -14,7 +14,7 @@ pub struct Sgd {
     pub lr: f64,
     /// How much of the last step is kept; 0 for none.
     pub momentum: f64,
-    /// How much of a new gradient is left out of the momentum.
+    /// Dampening: the momentum adds `(1 - dampening) * gradient`.
     pub dampening: f64,
     /// How much of the parameter is added to its gradient.
     pub weight_decay: f64,

@@ -416,7 +416,7 @@ fn dispatch_with<O: Op>(op: &O, policy: Policy, variant: Option<&str>) -> Result
             (kernel.run)(op, &plan)
         };
         let output = run()?;
-        // What promises nothing may differ from itself.
+        // `NotGuaranteed` kernels need not repeat, so the re-run check skips them.
         if level != Determinism::NotGuaranteed
             && rerun::times() > 1
             && let Some(difference) = rerun::difference(&output, &run)?

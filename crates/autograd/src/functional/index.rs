@@ -79,7 +79,7 @@ pub fn index_add(
 ///
 /// # Determinism
 ///
-/// Portable. Of several sources for one slice the last wins, and only it has a gradient.
+/// Portable. If several sources name one slice, the last one is kept and receives the gradient.
 ///
 /// # Errors
 ///
@@ -211,8 +211,8 @@ pub fn gather(x: &Tensor, dim: impl Dim, index: &Tensor) -> Result<Tensor> {
 ///
 /// # Determinism
 ///
-/// Portable. Of several sources for one element the last in row-major order wins, and only it has
-/// a gradient.
+/// Portable. If several sources name one element, the last in row-major order is kept and receives
+/// the gradient.
 ///
 /// # Errors
 ///

@@ -522,7 +522,7 @@ pub(super) fn has_any(x: &Tensor) -> Result<bool> {
     Ok(any(x, &dims, false)?.to_bools()? == [true])
 }
 
-/// Compares the number of elements that compare with 0 as `element` says with 0 as `number` says.
+/// Counts elements that satisfy `element` against 0, then compares the count with 0 using `number`.
 #[track_caller]
 fn count_of(
     element: CompareKind,

@@ -123,8 +123,7 @@ impl Clock for EventClock {
     }
 }
 
-/// Waits until the device is done. Without an event, what is wrong with the device is told to who
-/// asks for its results.
+/// Waits until the device is done. Without an event, device errors surface at the next read.
 fn reached(device: &Device) -> Option<CudaEvent> {
     let event = device.timed_event().ok().filter(|event| event.synchronize().is_ok());
     if event.is_none() {

@@ -23,8 +23,7 @@ pub enum InterpolateMode {
         /// The centres of the corner elements, not their outer corners, are aligned.
         align_corners: bool,
     },
-    /// As `Linear`, but a dimension that shrinks takes every input under a triangle that is as
-    /// much wider.
+    /// As `Linear`, but in a dimension that shrinks the filter widens by the scale.
     LinearAntialias {
         /// The centres of the corner elements, not their outer corners, are aligned.
         align_corners: bool,

@@ -121,7 +121,7 @@ pub struct CtcLoss {
     pub targets: CtcTargets,
     /// How the losses are put together.
     pub reduction: Reduction,
-    /// Whether an infinite loss, of targets that do not fit into their input, counts as 0.
+    /// Treats infinite losses (target longer than input) as 0.
     pub zero_infinity: bool,
 }
 

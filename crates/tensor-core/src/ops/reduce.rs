@@ -63,8 +63,8 @@ pub struct Variance {
     pub x: Tensor,
     /// As in [`Reduce`].
     pub dims: Vec<usize>,
-    /// What the divisor is less than the number of elements: 0 for a population, 1 for a sample.
-    /// If nothing is left, the variance is infinite or NaN.
+    /// Subtracted from the number of elements to give the divisor: 0 for a population, 1 for a sample.
+    /// A divisor of 0 or less gives infinity or NaN.
     pub correction: f64,
 }
 
