@@ -1,10 +1,18 @@
 //! Norms of vectors along a dimension, and angles between them.
 
 use samebits_macros::named;
-use samebits_tensor_core::Result;
+use samebits_tensor_core::layout::broadcast;
+use samebits_tensor_core::ops::CompareKind;
+use samebits_tensor_core::{DType, Result};
 
-use super::elementwise::{affine, div, maximum, mul, scalar_like, sqrt, square, sub};
-use super::reduce::{norm, sum};
+use super::compare::logical_or;
+use super::elementwise::{
+    abs, affine, clamp, compare, div, equal, exp2, floor, log2, maximum, mul, pow_scalar,
+    reciprocal, scalar_like, sign, sub, where_,
+};
+use super::index::masked_fill;
+use super::reduce::{norm, shared, sum};
+use super::shape::expand;
 use crate::Tensor;
 use crate::dims::Dim;
 
@@ -64,15 +72,26 @@ pub fn pairwise_distance(
 ///
 /// # Shapes
 ///
-/// `a` and `b` have as many dimensions and broadcast.
+/// `a` and `b` broadcast, and `dim` is a dimension of what they broadcast to.
 ///
 /// # Determinism
 ///
-/// Both inputs are divided by their norms first, then multiplied and summed.
+/// Both inputs are divided by their [`norm`]s first, then multiplied and summed.
 ///
 /// # Errors
 ///
-/// The shapes do not go together, or there is no such dimension.
+/// The shapes cannot be broadcast together, or there is no such dimension.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::Tensor;
+/// use samebits_autograd::functional::cosine_similarity;
+///
+/// let (a, b) = (Tensor::new([[3.0f32, 4.0], [0.0, 0.0]])?, Tensor::new([[1.0f32, 0.0]])?);
+/// assert_eq!(cosine_similarity(&a, &b, 1, 1e-8)?.to_vec::<f32>()?, [0.6, 0.0]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
 ///
 /// # References
 ///
@@ -81,11 +100,88 @@ pub fn pairwise_distance(
 #[track_caller]
 pub fn cosine_similarity(a: &Tensor, b: &Tensor, dim: impl Dim, eps: f64) -> Result<Tensor> {
     let op = "cosine_similarity";
-    super::loss::expect_rank(op, "the second input", b, a)?;
-    let dim = dim.dim(op, a.rank())?;
-    let unit = |x: &Tensor| -> Result<Tensor> {
-        let norm = sqrt(&sum(&square(x)?, dim, true)?)?;
-        div(x, &maximum(&norm, &scalar_like(x, eps)?)?)
+    let shape = broadcast(op, a.shape(), b.shape())?;
+    let dim = dim.dim(op, shape.len())?;
+    let unit = |x: &Tensor| {
+        // Only the vectors broadcast before they are divided.
+        let mut whole = vec![1; shape.len() - x.rank()];
+        whole.extend(x.shape());
+        if let Some(size) = whole.get_mut(dim) {
+            *size = shape[dim];
+        }
+        normalize(&expand(x, &whole)?, 2.0, dim, eps)
     };
     sum(&mul(&unit(a)?, &unit(b)?)?, dim, false)
+}
+
+/// The gradient of [`norm`], built from differentiable operations. `grad` has the reduced
+/// dimensions as size 1.
+pub(super) fn norm_grad(grad: &Tensor, x: &Tensor, p: f64, dims: &[usize]) -> Result<Tensor> {
+    let zero = scalar_like(grad, 0.0)?;
+    if p == 0.0 {
+        return expand(&mul(grad, &zero)?, x.shape());
+    }
+    let sign = sign(x)?;
+    if p == 1.0 {
+        return mul(grad, &sign);
+    }
+    let size = norm(x, p, dims, true)?;
+    if p.is_infinite() {
+        let magnitude = abs(&x.detach())?;
+        return shared(&mul(grad, &sign)?, &equal(&magnitude, &size)?, dims);
+    }
+    let one = scalar_like(grad, 1.0)?;
+    let nothing = compare(CompareKind::Eq, &size, 0.0)?;
+    let size = where_(&nothing, &one, &size)?;
+    let grad = where_(&nothing, &zero, grad)?;
+    if p == 2.0 {
+        // (grad / size) · x, or grad · (x / size) if the first quotient leaves the range.
+        let out = outside(&div(&grad, &size)?)?;
+        let factor = where_(&out, &grad, &div(&grad, &where_(&out, &one, &size)?)?)?;
+        return mul(&factor, &div(x, &where_(&out, &size, &one)?)?);
+    }
+    // (|x| / size)^(p - 1), and nothing where x is 0.
+    let magnitude = abs(x)?;
+    let absent = compare(CompareKind::Eq, x, 0.0)?;
+    let ratio = masked_fill(&div(&magnitude, &size)?, &absent, 1.0)?;
+    let power = |x: &Tensor| pow_scalar(x, p - 1.0);
+    let slope = if 0.0 < p && p < 2.0 {
+        // The power of a quotient below the range is within it: the quotient of the powers.
+        let below = compare(CompareKind::Lt, &ratio, smallest(x.dtype()))?;
+        let far = |x: &Tensor| power(&where_(&below, x, &one)?);
+        let quotient = div(&far(&magnitude)?, &far(&size)?)?;
+        where_(&below, &quotient, &power(&masked_fill(&ratio, &below, 1.0)?)?)?
+    } else {
+        power(&ratio)?
+    };
+    mul(&mul(&grad, &sign)?, &slope)
+}
+
+/// `x` divided by a power of two near the largest magnitude over `dims`, or near `least` if that is
+/// larger, and the power. Squares of the quotients are within the range of the type. Quotients and
+/// products with the power are exact, so a formula that is homogeneous in `x` keeps its bits.
+///
+/// The power is not differentiated, because the results do not depend on it.
+pub(super) fn scaled(x: &Tensor, dims: &[usize], least: f64) -> Result<(Tensor, Tensor)> {
+    if x.numel() == 0 {
+        return Ok((x.clone(), scalar_like(x, 1.0)?));
+    }
+    let size = norm(&x.detach(), f64::INFINITY, dims, true)?;
+    let size = maximum(&size, &scalar_like(&size, least)?)?;
+    // The reciprocal of the power is a normal number too, with room for what it is multiplied with.
+    let reach = if x.dtype() == DType::F64 { 800.0 } else { 100.0 };
+    let scale = exp2(&clamp(&floor(&log2(&size)?)?, Some(-reach), Some(reach))?)?;
+    Ok((mul(x, &reciprocal(&scale)?)?, scale))
+}
+
+/// Where elements are no normal numbers: zero, subnormal or infinite.
+fn outside(x: &Tensor) -> Result<Tensor> {
+    let size = abs(&x.detach())?;
+    let below = compare(CompareKind::Lt, &size, smallest(x.dtype()))?;
+    logical_or(&below, &compare(CompareKind::Eq, &size, f64::INFINITY)?)
+}
+
+/// The smallest normal number.
+fn smallest(dtype: DType) -> f64 {
+    if dtype == DType::F64 { f64::MIN_POSITIVE } else { f32::MIN_POSITIVE.into() }
 }

@@ -4,8 +4,9 @@ use samebits_tensor_core::ops::{
 };
 use samebits_tensor_core::{DType, Error, Result};
 
+use super::distance::scaled;
 use super::elementwise::{
-    add, affine, div, mul, neg, reciprocal, rsqrt, sqrt, square, sub, times, wanted,
+    add, affine, div, mul, neg, reciprocal, rsqrt, scalar_like, sqrt, square, sub, times, wanted,
 };
 use super::reduce::{mean, sum_to};
 use super::shape::{expand, reshape};
@@ -352,7 +353,9 @@ fn parameters(
 ///
 /// # Determinism
 ///
-/// `x · (1 / √(mean(x²) + eps)) · weight`, the reciprocal root as one operation, each rounded.
+/// `x · (1 / √(mean(x²) + eps)) · weight`, the reciprocal root as one operation, each rounded. `x` and
+/// `√eps` are first divided by a power of two near the larger of `√eps` and the largest magnitude,
+/// which changes bits only where a square would leave the range of the type.
 ///
 /// # Errors
 ///
@@ -388,8 +391,9 @@ pub fn rms_norm(
         _ => f64::from(f32::EPSILON),
     });
     let over: Vec<usize> = (input.rank() - normalized_shape.len()..input.rank()).collect();
-    let mean = mean(&square(input)?, &over, true)?;
-    let y = mul(input, &rsqrt(&affine(&mean, 1.0, eps)?)?)?;
+    let (x, scale) = scaled(input, &over, eps.max(0.0).sqrt())?;
+    let eps = div(&div(&scalar_like(&scale, eps)?, &scale)?, &scale)?;
+    let y = mul(&x, &rsqrt(&add(&mean(&square(&x)?, &over, true)?, &eps)?)?)?;
     match weight {
         Some(weight) => mul(&y, weight),
         None => Ok(y),

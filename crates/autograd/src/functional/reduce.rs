@@ -5,9 +5,8 @@ use samebits_tensor_core::ops::{
 };
 use samebits_tensor_core::{DType, Result};
 
-use super::elementwise::{
-    abs, compare, div, equal, exp, mul, pow_scalar, scalar_like, sign, sub, times,
-};
+use super::distance::{norm_grad, scaled};
+use super::elementwise::{compare, div, equal, exp, mul, scalar_like, sub, times};
 use super::index::{masked, masked_fill};
 use super::scalar::{lifted_over, lowered};
 use super::scan::products_of_others;
@@ -156,7 +155,9 @@ pub fn var(x: &Tensor, dims: impl Dims, correction: f64, keepdim: bool) -> Resul
 ///
 /// # Determinism
 ///
-/// Portable: the variance is rounded, then its square root. The gradient at 0 is 0.
+/// Portable: the variance is rounded, then its square root, both for elements divided by a power of
+/// two near the largest magnitude. The power changes bits only where a square would leave the range
+/// of the type. The gradient at 0 is 0.
 ///
 /// # Errors
 ///
@@ -172,7 +173,8 @@ pub fn std(x: &Tensor, dims: impl Dims, correction: f64, keepdim: bool) -> Resul
     if let Some(x) = lifted_over(x, dims)? {
         return std(&x, dims, correction, false);
     }
-    let variance = var(x, dims, correction, true)?;
+    let (x, scale) = scaled(x, dims, 0.0)?;
+    let variance = var(&x, dims, correction, true)?;
     let op = Unary { kind: UnaryKind::Sqrt, x: variance.value().clone() };
     let saved = variance.clone();
     let value = Tensor::computed(run(&op)?, &[&variance], move |grad| {
@@ -181,6 +183,7 @@ pub fn std(x: &Tensor, dims: impl Dims, correction: f64, keepdim: bool) -> Resul
         let grad = where_(&zero, &scalar_like(grad, 0.0)?, grad)?;
         Ok(vec![Some(div(&grad, &times(&root, 2.0)?)?)])
     });
+    let value = mul(&value, &scale)?;
     keep(value, dims, keepdim)
 }
 
@@ -553,7 +556,7 @@ fn extreme(kind: ReduceKind, x: &Tensor, dims: &[usize], keepdim: bool) -> Resul
 }
 
 /// The gradient split evenly among the elements where the mask holds.
-fn shared(grad: &Tensor, mask: &Tensor, dims: &[usize]) -> Result<Tensor> {
+pub(super) fn shared(grad: &Tensor, mask: &Tensor, dims: &[usize]) -> Result<Tensor> {
     let mask = like(mask, grad)?;
     mul(&mask, &div(grad, &sum(&mask, dims, true)?)?)
 }
@@ -590,32 +593,4 @@ fn arg_extreme(
     }
     let indices = untracked(&ArgReduce { kind, x: x.value().clone(), dim })?;
     if keepdim { Ok(indices) } else { indices.squeeze(dim) }
-}
-
-/// The gradient of [`norm`], built from differentiable operations. `grad` has the reduced
-/// dimensions as size 1.
-fn norm_grad(grad: &Tensor, x: &Tensor, p: f64, dims: &[usize]) -> Result<Tensor> {
-    let zero = scalar_like(grad, 0.0)?;
-    if p == 0.0 {
-        return expand(&mul(grad, &zero)?, x.shape());
-    }
-    let sign = sign(x)?;
-    if p == 1.0 {
-        return mul(grad, &sign);
-    }
-    let size = norm(x, p, dims, true)?;
-    if p.is_infinite() {
-        let magnitude = abs(&x.detach())?;
-        return shared(&mul(grad, &sign)?, &equal(&magnitude, &size)?, dims);
-    }
-    let nothing = compare(CompareKind::Eq, &size, 0.0)?;
-    let size = masked_fill(&size, &nothing, 1.0)?;
-    let grad = where_(&nothing, &zero, grad)?;
-    if p == 2.0 {
-        return mul(&div(&grad, &size)?, x);
-    }
-    // (|x| / norm)^(p - 1), and nothing where x is 0.
-    let absent = compare(CompareKind::Eq, x, 0.0)?;
-    let ratio = div(&masked_fill(&abs(x)?, &absent, 1.0)?, &size)?;
-    mul(&mul(&grad, &sign)?, &pow_scalar(&ratio, p - 1.0)?)
 }

@@ -1,0 +1,164 @@
+//! Norms and what is made of them: where a slope is infinite or a number in between leaves the range
+//! of the type, values and gradients are right.
+
+use samebits_autograd::{Result, Tensor, functional as f};
+use samebits_tensor_core::{DType, Element};
+
+/// The value of a function of some leaves, and the gradients of its sum.
+fn graded<const N: usize>(
+    leaves: [Tensor; N],
+    function: impl Fn(&[Tensor; N]) -> Result<Tensor>,
+) -> (Vec<f64>, [Vec<f64>; N]) {
+    samebits_cpu_kernels::install();
+    let leaves = leaves.map(|x| x.set_requires_grad(true).unwrap());
+    let y = function(&leaves).unwrap();
+    let gradients = y.sum_all().unwrap().backward().unwrap();
+    let wide = |x: &Tensor| {
+        let x = f::to_dtype(x, DType::F64).unwrap();
+        x.to_vec::<f64>().unwrap()
+    };
+    (wide(&y), leaves.map(|x| wide(gradients.of(&x).unwrap())))
+}
+
+#[track_caller]
+fn near(found: &[f64], expected: &[f64]) {
+    let close = |(&a, &b): (&f64, &f64)| a == b || (a - b).abs() <= 1e-6 * f64::abs(b);
+    assert_eq!(found.len(), expected.len());
+    assert!(found.iter().zip(expected).all(close), "{found:?}, expected {expected:?}");
+}
+
+/// The gradient of a norm of a vector.
+fn norm_gradient<T: Element>(x: &[T], p: f64) -> Vec<f64> {
+    let x = Tensor::from_slice(x, &[x.len()]).unwrap();
+    graded([x], |[x]| f::norm(x, p, 0, false)).1[0].clone()
+}
+
+#[test]
+fn gradients_of_norms_that_are_tiny_or_zero() {
+    near(&norm_gradient(&[1e-20f32, 0.0], 3.0), &[1.0, 0.0]);
+    near(&norm_gradient(&[1e-40f32], 2.0), &[1.0]);
+    let tiny = f32::from_bits(1 << 19);
+    near(&norm_gradient(&[3.0 * tiny, -4.0 * tiny], 2.0), &[0.6, -0.8]);
+    near(&norm_gradient(&[3e38f32, 1e38], 2.0), &[0.9486833, 0.31622777]);
+    for p in [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, f64::INFINITY, f64::NEG_INFINITY, -1.0] {
+        near(&norm_gradient(&[0.0f32, -0.0], p), &[0.0, 0.0]);
+        near(&norm_gradient(&[0.0f64, -0.0], p), &[0.0, 0.0]);
+    }
+    // Quotients with the norm that are below the range, but whose powers are not.
+    near(&norm_gradient(&[1e-40f32, 1.0], 1.5), &[f64::from(1e-40f32).sqrt(), 1.0]);
+    near(&norm_gradient(&[1e-320f64, 1.0], 1.5), &[f64::sqrt(1e-320), 1.0]);
+}
+
+#[test]
+fn gradients_of_distances_below_the_range() {
+    let a = Tensor::new([[1e-45f32, 2.0]]).unwrap();
+    let b = Tensor::new([[0.0f32, 5.0]]).unwrap();
+    let (_, [of_a, of_b]) = graded([a, b], |[a, b]| f::cdist(a, b, 0.5));
+    near(&of_a, &[4.6269554e22, -1.0]);
+    near(&of_b, &[-4.6269554e22, 1.0]);
+    let zero = || Tensor::new([[0.0f32, 0.0]]).unwrap();
+    for p in [0.0, 0.5, 1.0, 2.0, 3.0, f64::INFINITY] {
+        let (y, gradients) = graded([zero(), zero()], |[a, b]| f::cdist(a, b, p));
+        assert_eq!((y, gradients), (vec![0.0], [vec![0.0; 2], vec![0.0; 2]]), "{p}");
+        let (_, gradients) =
+            graded([zero(), zero()], |[a, b]| f::pairwise_distance(a, b, p, 0.0, false));
+        assert_eq!(gradients, [vec![0.0; 2], vec![0.0; 2]], "{p}");
+    }
+}
+
+#[test]
+fn cosines_of_zero_huge_tiny_and_broadcast_vectors() {
+    let [zero, one] = [[[0.0f32, 0.0]], [[1.0, 2.0]]].map(|x| Tensor::new(x).unwrap());
+    let (y, [of_zero, of_one]) = graded([zero, one], |[a, b]| f::cosine_similarity(a, b, 1, 1e-8));
+    assert_eq!((y, of_one), (vec![0.0], vec![0.0, 0.0]));
+    near(&of_zero, &[4.472136e7, 8.944272e7]);
+    for scale in [1e-30f32, 1e30, 3e37] {
+        let a = Tensor::new([[3.0 * scale, 4.0 * scale]]).unwrap();
+        let b = Tensor::new([[scale, 0.0]]).unwrap();
+        let (y, [of_a, of_b]) = graded([a, b], |[a, b]| f::cosine_similarity(a, b, 1, 0.0));
+        near(&y, &[0.6]);
+        let scale = f64::from(scale);
+        assert!((of_a[0] * scale - 0.128).abs() < 1e-6 && (of_a[1] * scale + 0.096).abs() < 1e-6);
+        assert!((of_b[0] * scale).abs() < 1e-6 && (of_b[1] * scale - 0.8).abs() < 1e-6);
+    }
+    let cosine = |a: &Tensor, b: &Tensor, dim: isize| {
+        let y = f::cosine_similarity(a, b, dim, 1e-8).unwrap().to_vec::<f32>().unwrap();
+        y.into_iter().map(f64::from).collect::<Vec<_>>()
+    };
+    let (column, one) = (Tensor::new([[1.0f32], [1.0]]).unwrap(), Tensor::new([[1.0f32]]).unwrap());
+    near(&cosine(&column, &one, 0), &[1.0]);
+    near(&cosine(&one, &column, 0), &[1.0]);
+    let flat = Tensor::new([1.0f32, 1.0]).unwrap();
+    let rows = Tensor::new([[1.0f32, 0.0], [2.0, 2.0]]).unwrap();
+    near(&cosine(&rows, &flat, -1), &[0.70710677, 1.0]);
+    near(&cosine(&flat, &rows, 0), &[0.94868327, 0.70710677]);
+    let scalar = Tensor::scalar(2.0f32);
+    near(&cosine(&scalar, &scalar, 0), &[1.0]);
+}
+
+#[test]
+fn roots_of_means_of_squares_that_leave_the_range() {
+    let expected = [0.36514837, 0.73029674, 1.0954452, 1.4605935];
+    let rms = |x: &Tensor, eps| f::rms_norm(x, &[4], None, eps);
+    for scale in [1e-40f32, 1e-30, 1e30, 8e37] {
+        let x = Tensor::new([1.0, 2.0, 3.0, 4.0].map(|x: f32| x * scale)).unwrap();
+        let (y, [gradient]) = graded([x], |[x]| rms(x, Some(0.0)));
+        let tolerance = if scale == 1e-40 { 1e-4 } else { 1e-6 };
+        assert!(y.iter().zip(expected).all(|(a, b)| (a - b).abs() < tolerance), "{y:?}");
+        // (1 - h · mean(h)) / rms with h the result.
+        for (h, slope) in expected.iter().zip(gradient) {
+            let slope = slope * f64::from(scale) * 7.5f64.sqrt();
+            assert!(scale == 1e-40 || (slope - (1.0 - h * 0.9128709)).abs() < 1e-5);
+        }
+    }
+    for scale in [1e-320, 1e-200, 1e200, 4e307] {
+        let x = Tensor::new([1.0, 2.0, 3.0, 4.0].map(|x: f64| x * scale)).unwrap();
+        let y = rms(&x, Some(0.0)).unwrap().to_vec::<f64>().unwrap();
+        assert!(y.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-3), "{y:?}");
+    }
+    // `eps` outweighs what is tiny, and zeros have the slope that it leaves.
+    let x = Tensor::new([0.0f32, 1e-30, 0.0, 0.0]).unwrap();
+    let (y, [gradient]) = graded([x], |[x]| rms(x, Some(1e-6)));
+    near(&y, &[0.0, 1e-27, 0.0, 0.0]);
+    near(&gradient, &[1e3; 4]);
+}
+
+#[test]
+fn standard_deviations_whose_squares_leave_the_range() {
+    for scale in [1e-42f32, 1e-30, 1e30, 1e38] {
+        let x = Tensor::new([scale, 3.0 * scale]).unwrap();
+        let (y, [gradient]) = graded([x], |[x]| f::std(x, 0, 0.0, false));
+        assert!((y[0] / f64::from(scale) - 1.0).abs() < 1e-3, "{y:?}");
+        near(&gradient, &[-0.5, 0.5]);
+    }
+    for scale in [1e-320, 1e-200, 1e200, 5e307] {
+        let x = Tensor::new([scale, 3.0 * scale]).unwrap();
+        let (y, [gradient]) = graded([x], |[x]| f::std(x, 0, 0.0, false));
+        assert!((y[0] / scale - 1.0).abs() < 1e-3, "{y:?}");
+        near(&gradient, &[-0.5, 0.5]);
+    }
+    // Deviations that are small beside what they deviate from.
+    let x = Tensor::new([1e-13f32, 1e-13f32.next_up()]).unwrap();
+    let y = f::std(&x, 0, 0.0, false).unwrap().item::<f32>().unwrap();
+    assert_eq!(y, (1e-13f32.next_up() - 1e-13) / 2.0);
+}
+
+/// What is scaled keeps the bits that it has without a scale where nothing leaves the range.
+#[test]
+fn scales_change_no_bit_of_ordinary_numbers() {
+    samebits_cpu_kernels::install();
+    let mut generator = samebits_rng::Generator::new(5);
+    for size in [1e-8, 1e-3, 1.0, 300.0, 1e9] {
+        let x = f::normal_scalar_with(size, size, &[40, 33], &mut generator).unwrap();
+        for dtype in [DType::F32, DType::F64] {
+            let leaf = || [f::to_dtype(&x, dtype).unwrap()];
+            let rms = graded(leaf(), |[x]| {
+                let mean = f::mean(&f::square(x)?, 1, true)?;
+                f::mul(x, &f::rsqrt(&f::affine(&mean, 1.0, 1e-5)?)?)
+            });
+            assert_eq!(graded(leaf(), |[x]| f::rms_norm(x, &[33], None, Some(1e-5))), rms);
+            let std = graded(leaf(), |[x]| f::sqrt(&f::var(x, 1, 1.0, false)?));
+            assert_eq!(graded(leaf(), |[x]| f::std(x, 1, 1.0, false)), std);
+        }
+    }
+}
