@@ -40,6 +40,7 @@ mod plateau;
 mod rmsprop;
 mod schedule;
 mod sgd;
+mod tree;
 
 pub use adagrad::{Adagrad, AdagradRule};
 pub use adam::{Adam, AdamRule, AdamW};
@@ -53,6 +54,7 @@ pub use schedule::{
     Then,
 };
 pub use sgd::{Sgd, SgdRule};
+pub use tree::{TreeNode, TreeSum};
 
 use crate::nn::Module;
 use crate::{Gradients, Result, Tensor};

@@ -359,6 +359,12 @@ impl Tensor {
         self.source.as_ref().filter(|source| source.wanted)
     }
 
+    /// The id and line of a parameter whose gradient is wanted.
+    pub(crate) fn wanted_leaf(&self) -> Option<(u64, u64)> {
+        let leaf = self.wanted().filter(|source| source.step.is_none());
+        leaf.map(|source| (source.id, source.line))
+    }
+
     /// What two layers that share this tensor have in common, and no other tensor has.
     pub(crate) fn identity(&self) -> Option<u64> {
         self.source.as_ref().map(|source| source.id)
@@ -482,7 +488,7 @@ impl fmt::Debug for Tensor {
 }
 
 /// The gradients that a backward pass found.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Gradients {
     pub(crate) by_id: BTreeMap<u64, Tensor>,
     /// Of those, the ones of tensors that were not computed from others, and the lines of tensors

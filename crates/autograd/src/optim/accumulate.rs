@@ -1,7 +1,7 @@
 //! Gradients of several batches.
 
 use super::arithmetic;
-use crate::{Gradients, Result, Tensor};
+use crate::{Error, Gradients, Result, Tensor};
 
 impl Gradients {
     /// Adds the gradients of `other`, as several backward passes in a row do in PyTorch. Only leaves
@@ -38,7 +38,72 @@ impl Gradients {
             .collect::<Result<Vec<(u64, Tensor)>>>()?;
         self.by_id.extend(sums);
         self.leaves.extend(&other.leaves);
+        self.keep_leaves();
+        Ok(())
+    }
+
+    /// [`accumulate`](Gradients::accumulate) by value: what a [`TreeSum`](super::TreeSum) adds by.
+    ///
+    /// # Errors
+    ///
+    /// The gradients of one tensor are not alike.
+    pub fn plus(mut self, other: Gradients) -> Result<Gradients> {
+        self.accumulate(&other)?;
+        Ok(self)
+    }
+
+    /// Drops the gradients of intermediate results, as [`accumulate`](Gradients::accumulate) does.
+    pub fn keep_leaves(&mut self) {
         self.by_id.retain(|id, _| self.leaves.contains_key(id));
+    }
+
+    /// Replaces the gradient with respect to a parameter, as an assignment to `grad` does in
+    /// PyTorch, or removes it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] if `parameter` is frozen or a computed tensor,
+    /// [`Error::ShapeMismatch`], [`Error::DTypeMismatch`] or [`Error::DeviceMismatch`] if the
+    /// gradient is not like it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use samebits_autograd::{Gradients, Tensor};
+    ///
+    /// let x = Tensor::scalar(3.0f32).set_requires_grad(true)?;
+    /// let mut gradients = Gradients::default();
+    /// gradients.set(&x, Some(Tensor::scalar(0.5f32)))?;
+    /// assert_eq!(gradients.of(&x).unwrap().item::<f32>()?, 0.5);
+    /// assert!(gradients.set(&x, Some(Tensor::scalar(0.5f64))).is_err());
+    /// # Ok::<(), samebits_autograd::Error>(())
+    /// ```
+    pub fn set(&mut self, parameter: &Tensor, gradient: Option<Tensor>) -> Result<()> {
+        let op = "set_gradient";
+        let Some((id, line)) = parameter.wanted_leaf() else {
+            let message = "the tensor should be a parameter that requires a gradient";
+            return Err(Error::invalid(op, message));
+        };
+        let Some(gradient) = gradient else {
+            self.by_id.remove(&id);
+            self.leaves.remove(&id);
+            return Ok(());
+        };
+        let what = "the gradient";
+        if gradient.shape() != parameter.shape() {
+            let (expected, got) = (parameter.shape().to_vec(), gradient.shape().to_vec());
+            return Err(Error::ShapeMismatch { op, what, expected, got });
+        }
+        if gradient.dtype() != parameter.dtype() {
+            let (expected, got) = (parameter.dtype(), gradient.dtype());
+            return Err(Error::DTypeMismatch { op, what, expected, got });
+        }
+        if gradient.device() != parameter.device() {
+            let (left, right) = (parameter.device(), gradient.device());
+            return Err(Error::DeviceMismatch { op, left, right });
+        }
+        self.by_id.insert(id, gradient.detach());
+        self.leaves.insert(id, line);
         Ok(())
     }
 
