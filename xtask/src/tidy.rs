@@ -295,6 +295,16 @@ fn check_source(file: &Path, text: &str, findings: &mut Vec<String>) {
             findings.push(format!("{shown}: `{word}` has no place here: {why}"));
         }
     }
+    for (number, line) in text.lines().enumerate() {
+        let derived = line.trim_start().strip_prefix("#[derive(").unwrap_or("");
+        let derives =
+            |name: &str| derived.split([',', ')']).any(|word| word.trim().ends_with(name));
+        if derives("Error") && derives("Debug") && path.starts_with("crates/") && !a_test {
+            let instead = "`debug_is_message!` lets `main` print the message";
+            findings
+                .push(format!("{shown}:{}: a derived `Debug` of an error: {instead}", number + 1));
+        }
+    }
     for (at, problem) in wrong_assembly(text) {
         findings.push(format!("{shown}:{at}: {problem}"));
     }
@@ -394,6 +404,19 @@ mod tests {
         assert_eq!(findings.len(), 1);
         check_source(Path::new("crates/rng/src/lib.rs"), "fn f() {}", &mut findings);
         assert_eq!(findings.len(), 2);
+    }
+
+    #[test]
+    fn errors_that_print_their_fields_are_found() {
+        let mut findings = Vec::new();
+        let mut check = |path: &str, text: &str| {
+            check_source(Path::new(path), text, &mut findings);
+            findings.len()
+        };
+        assert_eq!(check("crates/rng/src/a.rs", "#[derive(Clone, thiserror::Error)]"), 0);
+        assert_eq!(check("crates/rng/src/a.rs", "#[derive(Clone, Debug)]"), 0);
+        assert_eq!(check("crates/rng/tests/a.rs", "#[derive(Debug, thiserror::Error)]"), 0);
+        assert_eq!(check("crates/rng/src/a.rs", "#[derive(Clone, Debug, thiserror::Error)]"), 1);
     }
 
     #[test]

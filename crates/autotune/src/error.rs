@@ -15,7 +15,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// Why no algorithm was chosen, or why a choice file was refused.
 ///
 /// No refusal changes the file, and none is followed by a race that was not asked for.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The list of candidates cannot be raced.
@@ -277,6 +277,8 @@ pub enum Error {
         waited: Duration,
     },
 }
+
+samebits_numerics::debug_is_message!(Error);
 
 /// The bytes that could not be had, if that is what an error comes from: it or one of its sources is
 /// an [`OutOfMemory`].

@@ -134,6 +134,25 @@ fn a_misspelt_instruction_set_is_refused() {
     assert!(report.contains("\"avx-2\"; operations on tensors are refused"), "{report}");
 }
 
+/// A check that is misspelt must not pass for one that was made.
+#[test]
+fn a_number_of_runs_that_is_none_is_refused() {
+    let run = Run::new();
+    for value in ["yes", "0", "-1", "2.0", "", "99999999999999999999"] {
+        let environment = [("SAMEBITS_RERUN", value)];
+        let output = run.output(&environment, &["--max-steps", "1"]);
+        let problem = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success());
+        let said = format!("SAMEBITS_RERUN is {value:?}, but must be a number of runs from 1");
+        assert!(problem.contains(&said), "{problem}");
+        let report = String::from_utf8(run.output_of("env", &environment, &[]).stdout).unwrap();
+        assert!(
+            report.contains(&format!("{value:?}; operations on tensors are refused")),
+            "{report}"
+        );
+    }
+}
+
 #[test]
 fn another_seed_or_rate_gives_another_digest() {
     let run = Run::new();

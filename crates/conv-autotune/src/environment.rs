@@ -1,5 +1,6 @@
 //! What the environment of the process says about tuning.
 
+use std::ffi::OsString;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -11,9 +12,13 @@ use crate::{Config, Error, Missing, Mode, Result};
 pub(crate) fn apply(
     config: &mut Config,
     kind: DeviceKind,
-    lookup: impl Fn(&str) -> Option<String>,
+    lookup: impl Fn(&str) -> Option<OsString>,
 ) -> Result<()> {
-    if let Some(text) = lookup("SAMEBITS_AUTOTUNE") {
+    let lookup = |name: &str| {
+        let text = lookup(name).map(OsString::into_string).transpose();
+        text.map_err(|text| invalid(name, &text.to_string_lossy(), "Unicode"))
+    };
+    if let Some(text) = lookup("SAMEBITS_AUTOTUNE")? {
         let path = |path: &str| (!path.is_empty()).then(|| path.into());
         let (benchmark, mode) = match text.split_once('=').unwrap_or((&text, "")) {
             ("off", "") => (false, Some(Mode::Off)),
@@ -34,10 +39,13 @@ pub(crate) fn apply(
             invalid("SAMEBITS_AUTOTUNE", &text, forms)
         })?;
     }
-    for text in lookup("SAMEBITS_AUTOTUNE_EXCLUDE").iter().flat_map(|list| list.split(',')) {
-        config.exclude.extend(name_for(kind, text));
+    let list = lookup(EXCLUDE)?.unwrap_or_default();
+    for text in list.split(',').filter(|text| !text.trim().is_empty()) {
+        config.exclude.extend(name_for(EXCLUDE, kind, text)?);
     }
-    if let Some(name) = lookup("SAMEBITS_AUTOTUNE_FORCE").and_then(|text| name_for(kind, &text)) {
+    if let Some(text) = lookup(FORCE)?
+        && let Some(name) = name_for(FORCE, kind, &text)?
+    {
         config.force = Some(name);
     }
     let milliseconds = |name| Ok(number(name, &lookup)?.map(Duration::from_millis));
@@ -53,22 +61,28 @@ pub(crate) fn apply(
     Ok(())
 }
 
+const EXCLUDE: &str = "SAMEBITS_AUTOTUNE_EXCLUDE";
+const FORCE: &str = "SAMEBITS_AUTOTUNE_FORCE";
+
 /// The candidate that `text` names, unless it is one of another kind of device: `name` or
 /// `kind:name`.
-fn name_for(kind: DeviceKind, text: &str) -> Option<String> {
-    let text = text.trim();
-    let name = match text.split_once(':') {
-        Some((other, name)) => (other == kind.to_string()).then_some(name)?,
-        None => text,
+fn name_for(variable: &str, kind: DeviceKind, text: &str) -> Result<Option<String>> {
+    let kinds = [DeviceKind::Cpu, DeviceKind::Cuda];
+    let (of, name) = match text.trim().split_once(':') {
+        Some((of, name)) => (kinds.into_iter().find(|kind| kind.to_string() == of), name),
+        None => (Some(kind), text.trim()),
     };
-    (!name.is_empty()).then(|| name.to_owned())
+    match of {
+        Some(of) if !name.is_empty() => Ok((of == kind).then(|| name.to_owned())),
+        _ => Err(invalid(variable, text, "NAME, cpu:NAME or cuda:NAME")),
+    }
 }
 
 fn number<T: FromStr>(
     name: &'static str,
-    lookup: impl Fn(&str) -> Option<String>,
+    lookup: impl Fn(&str) -> Result<Option<String>>,
 ) -> Result<Option<T>> {
-    let Some(text) = lookup(name) else { return Ok(None) };
+    let Some(text) = lookup(name)? else { return Ok(None) };
     text.trim().parse().map(Some).map_err(|_| invalid(name, &text, "a whole number"))
 }
 
@@ -84,7 +98,7 @@ mod tests {
     fn configured(kind: DeviceKind, variables: &[(&str, &str)]) -> Result<Config> {
         let mut config = Config::new(Fingerprint::new("device", "library"));
         let find = |name: &str| variables.iter().find(|(known, _)| *known == name);
-        apply(&mut config, kind, |name| Some(find(name)?.1.to_owned()))?;
+        apply(&mut config, kind, |name| Some(find(name)?.1.into()))?;
         Ok(config)
     }
 
@@ -137,9 +151,26 @@ mod tests {
             ("SAMEBITS_AUTOTUNE_BUDGET_MS", "1.5"),
             ("SAMEBITS_AUTOTUNE_KEY_BUDGET_MS", "-1"),
             ("SAMEBITS_AUTOTUNE_WORKSPACE", "99999999999999999999"),
+            ("SAMEBITS_AUTOTUNE_EXCLUDE", "gpu:fft"),
+            ("SAMEBITS_AUTOTUNE_EXCLUDE", "cuda:"),
+            ("SAMEBITS_AUTOTUNE_FORCE", "host:fft"),
+            ("SAMEBITS_AUTOTUNE_FORCE", ""),
         ] {
             let message = configured(DeviceKind::Cpu, &[(name, text)]).unwrap_err().to_string();
             assert!(message.contains(&format!("{name} is {text:?}, not ")), "{message}");
         }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_not_unicode_is_refused() {
+        use std::os::unix::ffi::OsStringExt;
+
+        let mut config = Config::new(Fingerprint::new("device", "library"));
+        let cache = OsString::from_vec(b"cache=\xff".to_vec());
+        let lookup = |name: &str| (name == "SAMEBITS_AUTOTUNE").then(|| cache.clone());
+        let message = apply(&mut config, DeviceKind::Cpu, lookup).unwrap_err().to_string();
+        assert!(message.ends_with("not Unicode"), "{message}");
+        assert_eq!(config.mode, Mode::Off);
     }
 }

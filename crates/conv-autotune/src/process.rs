@@ -58,7 +58,7 @@ pub fn default_config(device: Device) -> Result<Config> {
     let mut config =
         (library(device)?.config)(device).map_err(|source| of_device(device, source))?;
     config.benchmark = false;
-    environment::apply(&mut config, device.kind(), |name| std::env::var(name).ok())?;
+    environment::apply(&mut config, device.kind(), |name| std::env::var_os(name))?;
     Ok(config)
 }
 
@@ -133,8 +133,10 @@ fn of_device(device: Device, source: BoxError) -> Error {
 
 /// No library of convolution algorithms was installed for a device: the source of an
 /// [`Error::Device`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "no convolution algorithms are installed; call `install` of the crate with the kernels for it"
 )]
 pub struct NoLibrary;
+
+samebits_numerics::debug_is_message!(NoLibrary);

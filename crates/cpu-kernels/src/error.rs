@@ -7,7 +7,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An argument that a kernel cannot work with. Messages start with the operation's name and
 /// give both sides of the mismatch.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// An index does not lie inside the dimension it indexes.
@@ -51,6 +51,8 @@ pub enum Error {
         message: String,
     },
 }
+
+samebits_numerics::debug_is_message!(Error);
 
 impl Error {
     /// An [`Error::Argument`].

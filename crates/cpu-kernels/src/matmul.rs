@@ -8,7 +8,7 @@ use thiserror::Error;
 pub use crate::gemm::{K_BLOCK, Real};
 
 /// Why a matrix product was refused.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The inner sizes differ.
@@ -79,6 +79,8 @@ pub enum Error {
         b: usize,
     },
 }
+
+samebits_numerics::debug_is_message!(Error);
 
 impl From<OutOfMemory> for Error {
     fn from(OutOfMemory { bytes }: OutOfMemory) -> Error {

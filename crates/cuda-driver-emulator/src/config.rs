@@ -1,7 +1,9 @@
 //! What the environment says.
 
 use samebits_ptx_emulator::{Approximate, Checks, Schedule};
-use std::{collections::BTreeMap, env, fs, path::PathBuf};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::{env, fs};
 
 /// Registers of a multiprocessor, and the portions in which a warp gets them.
 const REGISTERS: u32 = 64 << 10;
@@ -33,6 +35,12 @@ impl Config {
     ///
     /// A sentence about the variable that makes no sense.
     pub(crate) fn from_env() -> Result<Config, String> {
+        for (name, value) in env::vars_os() {
+            let name = name.to_string_lossy();
+            if name.starts_with("SAMEBITS_EMULATOR_") && value.to_str().is_none() {
+                return Err(format!("{name} is {value:?}: it must be Unicode"));
+            }
+        }
         Config::from(|name| env::var(name).ok())
     }
 
@@ -94,6 +102,11 @@ impl Config {
                     .map_err(|error| format!("SAMEBITS_EMULATOR_REGISTERS is {path:?}: {error}"))?
             }
         };
+        let statistics = match get("SAMEBITS_EMULATOR_STATISTICS").as_deref() {
+            None => false,
+            Some("1") => true,
+            Some(other) => bad("SAMEBITS_EMULATOR_STATISTICS", other, "1").map(|()| false)?,
+        };
         let devices = number("SAMEBITS_EMULATOR_DEVICES", 1)?;
         if devices > 16 {
             bad("SAMEBITS_EMULATOR_DEVICES", &devices.to_string(), "at most 16")?;
@@ -106,7 +119,7 @@ impl Config {
             memory: number("SAMEBITS_EMULATOR_MEMORY", 16 << 30)?.min(1 << 37),
             registers,
             reuse,
-            statistics: get("SAMEBITS_EMULATOR_STATISTICS").is_some(),
+            statistics,
             counts: get("SAMEBITS_EMULATOR_COUNTS").map(PathBuf::from),
             blocking: get("CUDA_LAUNCH_BLOCKING").as_deref() == Some("1"),
         })
@@ -170,6 +183,7 @@ mod tests {
             ("SAMEBITS_EMULATOR_DEVICES", "17"),
             ("SAMEBITS_EMULATOR_STEPS", "-1"),
             ("SAMEBITS_EMULATOR_ADDRESSES", "new"),
+            ("SAMEBITS_EMULATOR_STATISTICS", "0"),
         ] {
             let error = with(name, value).unwrap_err();
             assert!(error.contains(name) && error.contains(value), "{error}");

@@ -7,7 +7,7 @@ use cudarc::driver::sys::CUresult;
 pub type Result<T, E = CudaError> = std::result::Result<T, E>;
 
 /// Why an operation on a CUDA device failed.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CudaError {
     /// There is no driver library on this machine.
@@ -132,6 +132,8 @@ pub enum CudaError {
         message: String,
     },
 }
+
+samebits_numerics::debug_is_message!(CudaError);
 
 impl CudaError {
     /// An [`CudaError::InvalidArgument`].

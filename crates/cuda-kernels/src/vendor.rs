@@ -41,7 +41,8 @@ impl WorkspaceConfig {
     /// What the process's environment says.
     #[must_use]
     pub fn from_environment() -> WorkspaceConfig {
-        WorkspaceConfig::of(std::env::var(WORKSPACE_VARIABLE).ok().as_deref())
+        let value = std::env::var_os(WORKSPACE_VARIABLE);
+        WorkspaceConfig::of(value.as_ref().map(|value| value.to_string_lossy()).as_deref())
     }
 
     /// What this value says: sizes in KiB and how many of each, as in `:4096:2:16:8`.

@@ -48,7 +48,7 @@ impl fmt::Display for Place {
 }
 
 /// The error type of this crate.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The operating system refused a file operation.
@@ -289,6 +289,8 @@ pub enum Error {
     #[error(transparent)]
     Other(BoxError),
 }
+
+samebits_numerics::debug_is_message!(Error);
 
 impl Error {
     /// Wraps an error of the caller's own dataset or collate function.

@@ -79,12 +79,14 @@ impl FromStr for Digest {
 }
 
 /// A text that is no [`Digest`].
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("digest: expected 16 lower-case hexadecimal digits, found {found:?}")]
 pub struct ParseDigestError {
     /// The text.
     pub found: String,
 }
+
+samebits_numerics::debug_is_message!(ParseDigestError);
 
 /// What a digest must know of an element type: where its NaNs are, because their payloads do not
 /// count.

@@ -24,7 +24,7 @@ use lines::{Line, Lines};
 use crate::record::{Event, Header, Record};
 
 /// What makes a ledger unusable.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
     /// The system cannot read a file or folder.
@@ -54,6 +54,8 @@ pub enum ReadError {
         problem: String,
     },
 }
+
+samebits_numerics::debug_is_message!(ReadError);
 
 impl ReadError {
     pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> ReadError {

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::record::{End, Event, Header, Version};
 
 /// What can go wrong with a ledger that is written.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The system cannot create or write the file.
@@ -42,6 +42,8 @@ pub enum Error {
         path: PathBuf,
     },
 }
+
+samebits_numerics::debug_is_message!(Error);
 
 /// From how many bytes on lines are handed to the system.
 const BUFFER: usize = 1 << 16;

@@ -54,3 +54,33 @@ pub mod simd;
 
 pub use determinism::Determinism;
 pub use ieee::Ieee;
+
+/// Implements `Debug` of error types as their `Display`: the message is what a `main` that returns
+/// the error prints, and what `unwrap` panics with.
+///
+/// # Examples
+///
+/// ```
+/// use std::fmt;
+///
+/// struct Full;
+///
+/// impl fmt::Display for Full {
+///     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+///         f.write_str("push: no room left")
+///     }
+/// }
+///
+/// samebits_numerics::debug_is_message!(Full);
+/// assert_eq!(format!("{Full:?}"), "push: no room left");
+/// ```
+#[macro_export]
+macro_rules! debug_is_message {
+    ($($error:ty),+ $(,)?) => { $(
+        impl ::core::fmt::Debug for $error {
+            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                ::core::fmt::Display::fmt(self, f)
+            }
+        }
+    )+ };
+}

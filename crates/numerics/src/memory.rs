@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use bytemuck::Zeroable;
 
 /// A buffer that could not be had.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct OutOfMemory {
     /// The size of the buffer, or `usize::MAX` if it cannot be addressed.
     pub bytes: usize,
@@ -24,6 +24,8 @@ impl fmt::Display for OutOfMemory {
 }
 
 impl core::error::Error for OutOfMemory {}
+
+crate::debug_is_message!(OutOfMemory);
 
 /// `len` zeros. The pages of a large buffer are not touched.
 ///

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// Anything that can go wrong in this crate.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The PTX text could not be loaded: a syntax error, or something that this emulator does
@@ -38,6 +38,13 @@ pub enum Error {
     /// A kernel did something that its hardware would punish, or worse, let pass.
     #[error(transparent)]
     Fault(#[from] Box<Fault>),
+}
+
+/// The message, which is what `main` prints of an error that it returns.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl Error {

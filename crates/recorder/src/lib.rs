@@ -48,7 +48,7 @@ use samebits_ledger::writer;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What can go wrong with a ledger.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The file cannot be written.
@@ -73,3 +73,5 @@ pub enum Error {
     #[error(transparent)]
     Earlier(Arc<Error>),
 }
+
+samebits_numerics::debug_is_message!(Error);

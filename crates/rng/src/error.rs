@@ -8,7 +8,7 @@ use thiserror::Error;
 /// Why a generator or a draw was refused.
 ///
 /// Every message names the operation, what it was given and what it needs.
-#[derive(Clone, Debug, PartialEq, Error)]
+#[derive(Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A saved state has the wrong number of bytes.
@@ -114,6 +114,8 @@ pub enum Error {
         bytes: usize,
     },
 }
+
+samebits_numerics::debug_is_message!(Error);
 
 impl Error {
     pub(crate) fn parameter(

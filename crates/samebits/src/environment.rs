@@ -81,6 +81,10 @@ impl fmt::Display for Environment {
             let refused = "operations on tensors are refused: expected portable, avx2 or avx512";
             line("SAMEBITS_SIMD", &format_args!("{found:?}; {refused}"))?;
         }
+        if let Some(found) = rerun::unknown_request() {
+            let refused = "operations on tensors are refused: expected a number of runs from 1";
+            line(rerun::VARIABLE, &format_args!("{found:?}; {refused}"))?;
+        }
         line("threads", &format_args!("{}; no bit depends on it", self.threads))?;
         let mode = if self.ieee {
             "kept"

@@ -55,7 +55,7 @@ pub type Tensors = BTreeMap<String, Tensor>;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What can go wrong with a file.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The system cannot read it.
@@ -103,6 +103,8 @@ pub enum Error {
         source: Box<crate::Error>,
     },
 }
+
+crate::numerics::debug_is_message!(Error);
 
 /// A file and who works on it, for errors.
 #[derive(Clone, Copy, Debug)]

@@ -44,7 +44,7 @@ pub fn on_threads<R: Send>(
 }
 
 /// Threads that cannot be started.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[error("{threads} threads could not be started: {source}")]
 pub struct ThreadsMissing {
     /// How many.
@@ -52,3 +52,5 @@ pub struct ThreadsMissing {
     /// Why.
     pub source: rayon::ThreadPoolBuildError,
 }
+
+crate::numerics::debug_is_message!(ThreadsMissing);

@@ -10,7 +10,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// Anything that can go wrong in an operation on tensors.
 ///
 /// Messages start with the operation's name and give both sides of a mismatch.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// Two shapes had to agree and did not.
@@ -138,16 +138,19 @@ pub enum Error {
         /// The shapes of the inputs.
         inputs: String,
     },
-    /// The environment variable `SAMEBITS_SIMD` names no instruction set.
+    /// An environment variable holds none of the values that it can have.
     #[error(
-        "{op}: the environment variable SAMEBITS_SIMD is {found:?}, but must be portable, avx2 or \
-         avx512, or not set"
+        "{op}: the environment variable {variable} is {found:?}, but must be {expected}, or not set"
     )]
-    UnknownSimdLevel {
+    InvalidVariable {
         /// The operation.
         op: &'static str,
-        /// What the variable holds.
+        /// The variable.
+        variable: &'static str,
+        /// What it holds.
         found: &'static str,
+        /// What it can hold.
+        expected: &'static str,
     },
     /// A draw from the default generator before anyone seeded it.
     #[error(
@@ -216,6 +219,8 @@ pub enum Error {
     },
 }
 
+samebits_numerics::debug_is_message!(Error);
+
 impl Error {
     /// An [`Error::InvalidArgument`].
     pub fn invalid(op: &'static str, message: impl Into<String>) -> Error {
@@ -260,7 +265,7 @@ impl Error {
             | Error::IndexOutOfRange { op, .. }
             | Error::LevelUnavailable { op, .. }
             | Error::NoKernel { op, .. }
-            | Error::UnknownSimdLevel { op, .. }
+            | Error::InvalidVariable { op, .. }
             | Error::Unseeded { op }
             | Error::ForeignThread { op }
             | Error::ExplicitOnly { op }

@@ -128,6 +128,11 @@ pub fn in_phase<R>(phase: Phase, f: impl FnOnce() -> R) -> R {
     f()
 }
 
+/// Runs `f` with nobody listening to this thread: for what looks at a run and is no part of it.
+pub fn unobserved<R>(f: impl FnOnce() -> R) -> R {
+    with_local(Local::Off, f)
+}
+
 /// Whether anybody may listen to any thread.
 #[inline]
 pub fn is_on() -> bool {
@@ -191,7 +196,7 @@ enum Local {
     Global,
     /// That of a scope.
     Scope(Arc<dyn Observer>),
-    /// Nobody, while an observer is being told.
+    /// Nobody, while an observer is being told, or in [`unobserved`].
     Off,
 }
 

@@ -405,7 +405,7 @@ static REPORT_REPAIR: Once = Once::new();
 fn dispatch_with<O: Op>(op: &O, policy: Policy, variant: Option<&str>) -> Result<O::Output> {
     let caller = Location::caller();
     let result = fpenv::ieee(|| {
-        check_level(O::NAME)?;
+        check_environment(O::NAME)?;
         check_devices(O::NAME, &|visit| op.each_input(visit))?;
         let plan = op.plan()?;
         let chosen = choose(op, &plan, policy, variant, caller)?;
@@ -466,12 +466,18 @@ fn report_repair(op: &'static str, caller: &Location<'_>) {
     });
 }
 
-/// A misspelt level would otherwise cost speed in silence.
-fn check_level(op: &'static str) -> Result<()> {
-    match simd::unknown_request() {
-        None => Ok(()),
-        Some(found) => Err(Error::UnknownSimdLevel { op, found }),
+/// Refuses what would otherwise be ignored in silence: a misspelt instruction set costs speed, a
+/// misspelt number of runs compares nothing.
+fn check_environment(op: &'static str) -> Result<()> {
+    let invalid =
+        |variable, found, expected| Error::InvalidVariable { op, variable, found, expected };
+    if let Some(found) = simd::unknown_request() {
+        return Err(invalid("SAMEBITS_SIMD", found, "portable, avx2 or avx512"));
     }
+    if let Some(found) = rerun::unknown_request() {
+        return Err(invalid(rerun::VARIABLE, found, "a number of runs from 1"));
+    }
+    Ok(())
 }
 
 /// [`Op::each_input`] of some operation.

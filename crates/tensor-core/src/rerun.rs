@@ -2,7 +2,8 @@
 //!
 //! Set the environment variable `SAMEBITS_RERUN=n`, or put a part of a program in [`scope`]. The
 //! first operation whose bits differ is named in [`Error::RerunDiffers`]. Variants that promise
-//! nothing run once.
+//! nothing run once. If the variable holds anything but a number from 1, every operation returns
+//! [`Error::InvalidVariable`].
 //!
 //! # References
 //!
@@ -122,13 +123,28 @@ pub fn scope<R>(times: usize, f: impl FnOnce() -> R) -> R {
 
 /// How often each operation runs on this thread: 1 unless re-run mode is on.
 pub fn times() -> usize {
-    static FROM_ENVIRONMENT: OnceLock<usize> = OnceLock::new();
-    let times = SCOPE.get().unwrap_or_else(|| {
-        *FROM_ENVIRONMENT.get_or_init(|| {
-            std::env::var("SAMEBITS_RERUN").ok().and_then(|n| n.parse().ok()).unwrap_or(1)
-        })
+    SCOPE.get().unwrap_or_else(|| request().unwrap_or(1)).max(1)
+}
+
+/// The environment variable that says how often each operation runs.
+pub const VARIABLE: &str = "SAMEBITS_RERUN";
+
+/// What [`VARIABLE`] holds, if that is no number of runs. Read once.
+pub fn unknown_request() -> Option<&'static str> {
+    request().err()
+}
+
+/// How often the environment asks for, or what it holds instead of a number from 1.
+fn request() -> Result<usize, &'static str> {
+    static REQUEST: OnceLock<Result<usize, String>> = OnceLock::new();
+    let request = REQUEST.get_or_init(|| match std::env::var_os(VARIABLE) {
+        None => Ok(1),
+        Some(text) => match text.to_str().and_then(|text| text.trim().parse().ok()) {
+            Some(times @ 1..) => Ok(times),
+            _ => Err(text.to_string_lossy().into_owned()),
+        },
     });
-    times.max(1)
+    request.as_ref().copied().map_err(String::as_str)
 }
 
 thread_local! {

@@ -51,7 +51,7 @@ impl<B: Bits + ?Sized> Bits for &B {
 }
 
 /// How two values differ.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Difference {
     /// Their shapes.
@@ -85,6 +85,8 @@ pub enum Difference {
     #[error(transparent)]
     Unreadable(#[from] Error),
 }
+
+samebits::numerics::debug_is_message!(Difference);
 
 /// Which elements of two values differ, and how far.
 #[derive(Clone, Debug, PartialEq)]

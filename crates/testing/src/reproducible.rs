@@ -52,7 +52,7 @@ tuples!(A, B, C);
 tuples!(A, B, C, D);
 
 /// Why a function is not reproducible, or cannot be shown to be.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum NotReproducible {
     /// Its results differ.
@@ -79,6 +79,8 @@ pub enum NotReproducible {
     #[error(transparent)]
     Threads(#[from] ThreadsMissing),
 }
+
+samebits::numerics::debug_is_message!(NotReproducible);
 
 fn differs(
     setting: &Setting,

@@ -4,7 +4,7 @@ use samebits_testing::ThreadsMissing;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why nothing could be verified. Bits that differ are no error: the report has them.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A family that the corpus has not.
@@ -34,3 +34,5 @@ pub enum Error {
     #[error(transparent)]
     Threads(#[from] ThreadsMissing),
 }
+
+samebits::numerics::debug_is_message!(Error);

@@ -4,7 +4,7 @@ use super::geometry::{DIMS, Dims, Geometry, volume};
 use thiserror::Error;
 
 /// Why a convolution was refused.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A shape has the wrong number of dimensions.
@@ -122,6 +122,8 @@ pub enum Error {
         op: &'static str,
     },
 }
+
+samebits_numerics::debug_is_message!(Error);
 
 /// Parameters of a convolution, with one value for each spatial dimension.
 #[derive(Clone, Debug, PartialEq, Eq)]
