@@ -20,9 +20,10 @@
 //!
 //! let plain = Sgd::new(0.1)?; // `Sgd::default()` has PyTorch's rate, too
 //! let nesterov = Sgd::options(0.1).momentum(0.9).nesterov(true).init()?;
-//! // Biases do not decay.
+//! // Biases and the factors of norms do not decay, nor do embeddings.
 //! let mut adamw = AdamW::options(1e-3)
-//!     .group(|name| name.ends_with("bias"), |options| options.weight_decay(0.0))
+//!     .group(|_, parameter| parameter.rank() == 1, |options| options.weight_decay(0.0))
+//!     .group(|name, _| name.contains("embedding"), |options| options.weight_decay(0.0))
 //!     .init()?;
 //!
 //! CosineAnnealingLr::new(100).apply(50, &mut adamw)?;
@@ -36,9 +37,11 @@ mod adam;
 mod arithmetic;
 mod clip;
 mod descent;
+mod finite;
 mod plateau;
 mod rmsprop;
 mod schedule;
+mod several;
 mod sgd;
 mod tree;
 
@@ -46,6 +49,7 @@ pub use adagrad::{Adagrad, AdagradRule};
 pub use adam::{Adam, AdamRule, AdamW};
 pub use clip::{clip_grad_norm, clip_grad_value};
 pub use descent::{Descent, Kept, Options, Rule};
+pub use finite::first_not_finite;
 pub use plateau::{Mode, ReduceLrOnPlateau, Threshold};
 pub use rmsprop::{RmsProp, RmsPropRule};
 pub use schedule::{
@@ -53,6 +57,7 @@ pub use schedule::{
     ExponentialLr, LambdaLr, LinearLr, MultiStepLr, OneCycleLr, PolynomialLr, Schedule, StepLr,
     Then,
 };
+pub use several::{Optimizers, Snapshot};
 pub use sgd::{Sgd, SgdRule};
 pub use tree::{TreeNode, TreeSum};
 
@@ -67,8 +72,9 @@ pub trait Optimizer {
     ///
     /// A gradient or state does not fit its parameter, a gradient was taken before its parameter
     /// was replaced (by another step, for example), the layers that share a parameter do not hold it
-    /// alike (one of them was frozen alone, for example), or a learning rate is not a finite number
-    /// of at least 0. The model and the optimiser are unchanged then.
+    /// alike (one of them was frozen alone, for example), a learning rate is not a finite number
+    /// of at least 0, or the state that was loaded last was saved without a parameter that has a
+    /// gradient. The model and the optimiser are unchanged then.
     fn step(&mut self, model: &mut dyn Module, gradients: &Gradients) -> Result<()>;
 
     /// The number of steps taken.
@@ -106,8 +112,31 @@ pub trait Optimizer {
     /// # Errors
     ///
     /// [`Error::InvalidState`](crate::Error::InvalidState) if a tensor is missing or is none that
-    /// this optimiser uses. The optimiser is unchanged then.
+    /// this optimiser uses. The optimiser is unchanged then. That all tensors of a parameter are
+    /// missing shows when the next step meets it, and is the same error.
     fn load_state(&mut self, state: Vec<(String, Tensor)>) -> Result<()>;
+
+    /// Where this optimiser stands, to go back to within this process if what follows fails.
+    ///
+    /// # Errors
+    ///
+    /// As [`state`](Optimizer::state).
+    fn snapshot(&self) -> Result<Snapshot> {
+        Ok(Snapshot::new(self.state()?))
+    }
+
+    /// Goes back to where [`snapshot`](Optimizer::snapshot) was called.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidState`](crate::Error::InvalidState) if the snapshot is of another kind of
+    /// optimiser. The optimiser is unchanged then.
+    fn restore(&mut self, snapshot: Snapshot) -> Result<()> {
+        match snapshot.content() {
+            Some(state) => self.load_state(state),
+            None => Err(Snapshot::foreign("restore")),
+        }
+    }
 }
 
 /// The learning rate of a group of parameters, and its momentum if that changes.

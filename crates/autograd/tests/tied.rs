@@ -159,7 +159,7 @@ fn two_tensors_for_one_weight_are_refused() {
 
 #[test]
 fn a_shared_weight_is_in_the_group_of_its_first_name() {
-    let names = |name: &'static str| move |given: &str| given == name;
+    let names = |name: &'static str| move |given: &str, _: &Tensor| given == name;
     for (frozen, other) in [("first.weight", "second.weight"), ("second.weight", "first.weight")] {
         let mut model = Tied::new();
         let before = bits(&model.first.weight);

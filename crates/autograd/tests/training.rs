@@ -223,8 +223,8 @@ fn defaults_are_those_of_pytorch() {
 fn groups_have_their_own_settings_and_rates() {
     let mut optimizer = Sgd::options(0.5)
         .weight_decay(0.5)
-        .group(|name| name.ends_with("bias"), |options| options.weight_decay(0.0))
-        .group(|name| name.starts_with("head"), |options| options.lr(0.25))
+        .group(|name, _| name.ends_with("bias"), |options| options.weight_decay(0.0))
+        .group(|name, _| name.starts_with("head"), |options| options.lr(0.25))
         .init()
         .unwrap();
     let one: &[f32] = &[1.0];
@@ -262,7 +262,7 @@ fn each_parameter_counts_its_own_steps() {
 #[test]
 fn a_state_that_does_not_fit_is_refused_and_nothing_changes() {
     let mut bag = Bag::new(&[("w", &START)]);
-    let mut optimizer = Adam::options(0.1).group(|_| false, |options| options).init().unwrap();
+    let mut optimizer = Adam::options(0.1).group(|_, _| false, |options| options).init().unwrap();
     let gradients = bag.gradients(&[Some(&GRADIENTS[0])]);
     optimizer.step(&mut bag, &gradients).unwrap();
     let state = optimizer.state().unwrap();
@@ -377,12 +377,12 @@ fn settings_out_of_range_are_refused() {
         (RmsProp::options(0.1).eps(-1.0).init().unwrap_err(), "rmsprop: eps should be"),
         (Adagrad::options(0.1).lr_decay(-1.0).init().unwrap_err(), "adagrad: the decay of the"),
         (
-            Sgd::options(0.1).group(|_| true, |options| options.lr(-1.0)).init().unwrap_err(),
+            Sgd::options(0.1).group(|_, _| true, |options| options.lr(-1.0)).init().unwrap_err(),
             "sgd: the learning rate should be",
         ),
         (
             Sgd::options(0.1)
-                .group(|_| true, |options| options.group(|_| true, |options| options))
+                .group(|_, _| true, |options| options.group(|_, _| true, |options| options))
                 .init()
                 .unwrap_err(),
             "sgd: a group cannot have groups",

@@ -66,6 +66,11 @@ fn files_keep_a_weight_shared() {
         loaded.load_state_dict(&tensors, true).unwrap();
         loaded.expect_tied();
         assert_eq!(state(&loaded), state(&saved));
+        // Frozen weights need no more.
+        let mut frozen = Model::new(3);
+        frozen.requires_grad_(false).unwrap();
+        frozen.load_state_dict(&tensors, true).unwrap();
+        assert_eq!(state(&frozen), state(&saved));
     }
 
     let path = folder.path().join("checkpoint.safetensors");
@@ -100,7 +105,7 @@ type Run = Trainer<'static, Model, AdamW, Text, StackTensors>;
 fn run(seed: u64) -> Run {
     let loader = DataLoader::builder_with(Text, StackTensors).batch_size(4).shuffle(true);
     let optimizer = AdamW::options(0.05)
-        .group(|name| name.ends_with("bias"), |options| options.weight_decay(0.0))
+        .group(|name, _| name.ends_with("bias"), |options| options.weight_decay(0.0))
         .init()
         .unwrap();
     Trainer::new(Model::new(seed), optimizer, loader.build().unwrap(), Generator::new(3)).epochs(3)

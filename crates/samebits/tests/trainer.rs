@@ -44,7 +44,7 @@ fn run<'a>(workers: usize) -> Run<'a> {
     Trainer::new(
         model(&mut root.fold_in(0)),
         AdamW::options(0.05)
-            .group(|name| name == "bias", |options| options.weight_decay(0.0))
+            .group(|name, _| name == "bias", |options| options.weight_decay(0.0))
             .init()
             .unwrap(),
         loader.workers(workers).build().unwrap(),

@@ -1,8 +1,8 @@
 //! What all optimisers have in common: groups, learning rates, state, and steps that are taken
 //! whole or not at all.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use samebits_tensor_core::observe::{self, Phase};
 use samebits_tensor_core::{DType, Error, Result, Tensor as Value};
 
 use super::arithmetic::neg;
-use super::{Optimizer, Rate};
+use super::{Optimizer, Rate, Snapshot};
 use crate::nn::module::expect_alike;
 use crate::nn::{Kind, Module};
 use crate::{Gradients, Tensor};
 
 /// How an optimiser moves one parameter.
-pub trait Rule: Clone + fmt::Debug + Send + Sync {
+pub trait Rule: Clone + fmt::Debug + Send + Sync + 'static {
     /// The optimiser's name, which errors start with.
     const NAME: &'static str;
 
@@ -69,7 +69,10 @@ pub struct Descent<R> {
     maximize: Vec<bool>,
     rates: Vec<Rate>,
     steps: u64,
+    /// Every parameter that a step has met, also those that it did not move.
     parameters: BTreeMap<String, State>,
+    /// Until the first step after loading: the rules that were in force where the state was saved.
+    loaded: Option<Vec<R>>,
 }
 
 /// Settings of an optimiser, still to be changed.
@@ -89,7 +92,7 @@ struct State {
 }
 
 #[derive(Clone)]
-struct Predicate(Arc<dyn Fn(&str) -> bool + Send + Sync>);
+struct Predicate(Arc<dyn Fn(&str, &Tensor) -> bool + Send + Sync>);
 
 impl fmt::Debug for Predicate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -112,12 +115,25 @@ impl<R: Rule> Options<R> {
         self
     }
 
-    /// Gives the parameters whose names satisfy `matches` other settings: those that `change` makes
-    /// of the settings so far. A parameter belongs to the first group that it matches.
+    /// Gives the parameters that satisfy `matches`, by name and tensor, other settings: those that
+    /// `change` makes of the settings so far. A parameter belongs to the first group that it matches.
+    /// Ask the tensor for its shape or type, not for its values, which change from step to step.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use samebits_autograd::optim::AdamW;
+    ///
+    /// // Only matrices and convolutions decay.
+    /// let optimizer = AdamW::options(1e-3)
+    ///     .group(|_, parameter| parameter.rank() == 1, |options| options.weight_decay(0.0))
+    ///     .init()?;
+    /// # Ok::<(), samebits_autograd::Error>(())
+    /// ```
     #[must_use]
     pub fn group(
         mut self,
-        matches: impl Fn(&str) -> bool + Send + Sync + 'static,
+        matches: impl Fn(&str, &Tensor) -> bool + Send + Sync + 'static,
         change: impl FnOnce(Options<R>) -> Options<R>,
     ) -> Self {
         let settings = change(Options { groups: Vec::new(), ..self.clone() });
@@ -149,7 +165,8 @@ impl<R: Rule> Options<R> {
             maximize.push(options.maximize);
             rates.push(Rate::new(options.lr));
         }
-        Ok(Descent { matches, rules, maximize, rates, steps: 0, parameters: BTreeMap::new() })
+        let parameters = BTreeMap::new();
+        Ok(Descent { matches, rules, maximize, rates, steps: 0, parameters, loaded: None })
     }
 }
 
@@ -181,14 +198,38 @@ impl<R: Rule + Default> Default for Descent<R> {
     fn default() -> Descent<R> {
         let (rules, rates) = (vec![R::default()], vec![Rate::new(R::LR)]);
         let (matches, maximize, parameters) = (Vec::new(), vec![false], BTreeMap::new());
-        Descent { matches, rules, maximize, rates, steps: 0, parameters }
+        Descent { matches, rules, maximize, rates, steps: 0, parameters, loaded: None }
     }
 }
 
 impl<R: Rule> Descent<R> {
-    /// Which rule and rate the parameter `name` has.
-    fn group(&self, name: &str) -> usize {
-        self.matches.iter().position(|matches| (matches.0)(name)).map_or(0, |group| group + 1)
+    /// Which rule and rate a parameter has.
+    fn group(&self, name: &str, parameter: &Tensor) -> usize {
+        let matches = |predicate: &Predicate| (predicate.0)(name, parameter);
+        self.matches.iter().position(matches).map_or(0, |group| group + 1)
+    }
+
+    /// Refuses a parameter that the loaded state leaves out, and tensors of it that are those of
+    /// another group.
+    fn expect_loaded(&self, name: &str, group: usize) -> Result<()> {
+        let Some(loaded) = &self.loaded else { return Ok(()) };
+        let op = R::NAME;
+        let Some(state) = self.parameters.get(name) else {
+            let message = format!(
+                "the loaded state is of a model without the parameter {name}: there is no tensor \
+                 {name}.{STEP}, which is 0 for a parameter that begins anew"
+            );
+            return Err(Error::InvalidState { op, message });
+        };
+        let found: BTreeSet<_> = state.kept.keys().copied().collect();
+        // A momentum that a schedule has set to 0 keeps what it was.
+        let mut expected = [&loaded[group], &self.rules[group]].map(kept_of).into_iter();
+        if state.steps == 0 || expected.any(|expected| expected == found) {
+            return Ok(());
+        }
+        let expected = kept_of(&loaded[group]);
+        let message = format!("{name} needs the tensors {expected:?}, but {found:?} were loaded");
+        Err(Error::InvalidState { op, message })
     }
 
     /// The rule of each group, with the momentum that a schedule has set.
@@ -208,10 +249,12 @@ impl<R: Rule> Descent<R> {
         &self,
         rules: &[R],
         name: &str,
-        parameter: &Value,
+        parameter: &Tensor,
         gradient: &Value,
     ) -> Result<(Value, State)> {
-        let group = self.group(name);
+        let group = self.group(name, parameter);
+        self.expect_loaded(name, group)?;
+        let parameter = parameter.value();
         let State { steps, mut kept } = self.parameters.get(name).cloned().unwrap_or_default();
         for tensor in kept.values_mut() {
             // The state follows a model that was moved to another device.
@@ -234,7 +277,7 @@ impl<R: Rule> Optimizer for Descent<R> {
         }
         expect_alike(R::NAME, model)?;
         let rules = self.rules_now()?;
-        let mut states = Vec::new();
+        let (mut met, mut states) = (Vec::new(), Vec::new());
         let mut moved = BTreeMap::new();
         for (name, parameter) in model.named_parameters() {
             if gradients.are_stale(&parameter) {
@@ -248,10 +291,12 @@ impl<R: Rule> Optimizer for Descent<R> {
                 (parameter.identity(), gradients.of(&parameter))
                 && let Entry::Vacant(entry) = moved.entry(identity)
             {
-                let step = || self.moved(&rules, &name, parameter.value(), gradient.value());
+                let step = || self.moved(&rules, &name, &parameter, gradient.value());
                 let (value, state) = observe::in_phase(Phase::Optimizer, step)?;
                 entry.insert(parameter.succeeded_by(value));
                 states.push((name, state));
+            } else {
+                met.push(name);
             }
         }
         // Everything is computed; nothing below fails.
@@ -263,6 +308,10 @@ impl<R: Rule> Optimizer for Descent<R> {
             }
         });
         self.parameters.extend(states);
+        for name in met {
+            self.parameters.entry(name).or_default();
+        }
+        self.loaded = None;
         self.steps = next(self.steps);
         Ok(())
     }
@@ -318,18 +367,42 @@ impl<R: Rule> Optimizer for Descent<R> {
         });
         let loaded = Descent { rates: rates.collect(), ..self.clone() };
         let rules = loaded.rules_now()?;
+        // Which group a parameter is in shows when a step meets it: here it has the tensors of any.
+        let kinds: Vec<_> = rules.iter().chain(&self.rules).map(kept_of).collect();
+        let all: BTreeSet<_> = kinds.iter().flatten().copied().collect();
         let mut parameters = BTreeMap::new();
         for name in state.parameters() {
             let steps = state.count(&format!("{name}.{STEP}"))?;
-            let names = rules[self.group(&name)].kept().into_iter();
-            let kept = names.map(|what| Ok((what, state.take(&format!("{name}.{what}"))?.into())));
+            let full = |what: &str| format!("{name}.{what}");
+            let found = all.iter().copied().filter(|what| state.has(&full(what))).collect();
+            let names = match steps {
+                0 => BTreeSet::new(),
+                _ if kinds.contains(&found) => found,
+                _ => kinds[0].clone(),
+            };
+            let kept = names.into_iter().map(|what| Ok((what, state.take(&full(what))?.into())));
             let kept = kept.collect::<Result<_>>()?;
             parameters.insert(name, State { steps, kept });
         }
         state.expect_empty()?;
-        *self = Descent { steps, parameters, ..loaded };
+        let rules = (steps > 0).then_some(rules);
+        *self = Descent { steps, parameters, loaded: rules, ..loaded };
         Ok(())
     }
+
+    fn snapshot(&self) -> Result<Snapshot> {
+        Ok(Snapshot::new(self.clone()))
+    }
+
+    fn restore(&mut self, snapshot: Snapshot) -> Result<()> {
+        *self = snapshot.content().ok_or_else(|| Snapshot::foreign(R::NAME))?;
+        Ok(())
+    }
+}
+
+/// The names of what a rule keeps.
+fn kept_of<R: Rule>(rule: &R) -> BTreeSet<&'static str> {
+    rule.kept().into_iter().collect()
 }
 
 /// A saved state that is being read: what has been read is taken out.

@@ -1,4 +1,4 @@
-use super::Optimizer;
+use super::Optimizers;
 use super::descent::{MAX_COUNT, Saved, check_setting, count, next};
 use crate::{Error, Result, Tensor};
 
@@ -151,13 +151,14 @@ impl ReduceLrOnPlateau {
         self
     }
 
-    /// Takes note of a metric, and lowers the rates if it is time to. Returns whether it was.
+    /// Takes note of a metric, and lowers the rates of one optimiser or of several if it is time to.
+    /// Returns whether it was. A metric that is NaN is not better than any.
     ///
     /// # Errors
     ///
     /// [`Error::InvalidArgument`] if the factor is not from 0 to less than 1, or the smallest rate
     /// not a finite number of at least 0.
-    pub fn step(&mut self, metric: f64, optimizer: &mut dyn Optimizer) -> Result<bool> {
+    pub fn step(&mut self, metric: f64, optimizers: &mut dyn Optimizers) -> Result<bool> {
         if !(0.0..1.0).contains(&self.factor) {
             let message =
                 format!("the factor should be at least 0 and less than 1, got {}", self.factor);
@@ -174,12 +175,14 @@ impl ReduceLrOnPlateau {
         }
         let time = self.bad > self.patience;
         if time {
-            for rate in optimizer.rates_mut() {
-                let lowered = (rate.current * self.factor).max(self.min_lr);
-                if rate.current - lowered > self.eps {
-                    rate.current = lowered;
+            optimizers.each_mut("", &mut |_, optimizer| {
+                for rate in optimizer.rates_mut() {
+                    let lowered = (rate.current * self.factor).max(self.min_lr);
+                    if rate.current - lowered > self.eps {
+                        rate.current = lowered;
+                    }
                 }
-            }
+            });
             (self.cooling, self.bad) = (self.cooldown.min(MAX_COUNT), 0);
         }
         Ok(time)
