@@ -4,6 +4,7 @@ mod ctrl_c;
 mod progress;
 mod record;
 mod state;
+mod step;
 mod tensors;
 
 use std::path::PathBuf;
@@ -12,23 +13,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::data::{Collate, DataLoader, Dataset, LoaderState};
 use crate::ledger::{self, Ledger};
-use crate::nn::{Module, train_with};
-use crate::optim::{Mode, Optimizer, ReduceLrOnPlateau, Schedule, clip_grad_norm};
-use crate::tensor_core::observe::Phase;
-use crate::{Generator, Gradients, Tensor, inherit, io};
+use crate::nn::Module;
+use crate::optim::{Mode, Optimizer, Optimizers, ReduceLrOnPlateau, Schedule};
+use crate::{Generator, Tensor, inherit, io};
 
 use ctrl_c::CtrlC;
 use progress::Progress;
-use record::recorded;
+use step::{Taken, Turn};
 
 pub use state::TrainerState;
+pub use step::Losses;
 pub use tensors::{IntoTensors, StackTensors};
 
 /// A result whose error is this module's [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What can go wrong in a training.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// An operation on tensors.
@@ -57,6 +58,23 @@ pub enum Error {
         /// The epoch.
         epoch: u64,
     },
+    /// A step that came to NaN or an infinity, which [`Nan::Stop`] does not take. The run stands
+    /// before it.
+    #[error(
+        "trainer: step {step}, in epoch {epoch}: {}; the run stands before this step, and \
+         `Trainer::nan(Nan::Continue)` would take it",
+        not_finite(*loss, parameter.as_deref())
+    )]
+    NotFinite {
+        /// The epoch, from 0.
+        epoch: u64,
+        /// The step, from 1: what [`Step::steps`] would have been.
+        step: u64,
+        /// The loss: the first that is not finite, if one is.
+        loss: Option<f64>,
+        /// The first parameter whose gradient is not finite, or which itself is not after the step.
+        parameter: Option<String>,
+    },
     /// The system refuses a handler of Ctrl-C.
     #[error("trainer: cannot listen for Ctrl-C: {0}")]
     CtrlC(std::io::Error),
@@ -65,13 +83,29 @@ pub enum Error {
     Invalid(String),
 }
 
+crate::numerics::debug_is_message!(Error);
+
+fn not_finite(loss: Option<f64>, parameter: Option<&str>) -> String {
+    let loss = loss.map_or_else(String::new, |loss| format!("the loss is {loss}"));
+    match parameter {
+        None => loss,
+        Some(name) => format!("{loss}, and {name} or its gradient holds NaN or an infinity"),
+    }
+}
+
 /// Trains a model: loads batches, computes losses and gradients, takes steps, saves checkpoints.
 ///
-/// [`fit`](Trainer::fit) needs a function that returns the loss of a batch. The state of a run is
-/// the model, the optimiser, the schedule, where the loader stands, the generator that layers draw
-/// from, the losses and the metrics; nothing else enters a step. A run that is saved and
-/// resumed, as often as you like and anywhere in an epoch, therefore ends in the bits of one that
-/// was not interrupted, if the function depends on its arguments alone.
+/// [`fit`](Trainer::fit) needs a function that returns the loss of a batch;
+/// [`fit_steps`](Trainer::fit_steps) one that takes the whole step, with any number of optimisers and
+/// losses. The state of a run is the model, the optimisers, the schedule, where the loader stands, the
+/// generator that layers draw from, the losses and the metrics; nothing else enters a step. A run that
+/// is saved and resumed, as often as you like and anywhere in an epoch, therefore ends in the bits of
+/// one that was not interrupted, if the function depends on its arguments alone.
+///
+/// A step is taken whole or not at all: after an error, or a step that is not finite ([`Nan`]), the
+/// model with its buffers, the optimisers, the generator and the position in the data are those of the
+/// last step, so that a second call of [`fit`](Trainer::fit) goes on as if nothing had happened.
+/// Fields of the model that no visitor sees (`#[module(skip)]`) stay as the failed step left them.
 ///
 /// # Determinism
 ///
@@ -82,7 +116,7 @@ pub enum Error {
 pub struct Trainer<'a, M, O, D: Dataset, C: Collate<D::Item>> {
     /// The model.
     pub model: M,
-    /// The optimiser.
+    /// The optimiser, or several (see [`Optimizers`]).
     pub optimizer: O,
     loader: DataLoader<D, C>,
     run: String,
@@ -95,6 +129,8 @@ pub struct Trainer<'a, M, O, D: Dataset, C: Collate<D::Item>> {
     metric: Option<Measure<'a, M>>,
     early_stop: Option<(Mode, u64)>,
     checkpoint: Option<PathBuf>,
+    checkpoint_every: Option<u64>,
+    nan: Nan,
     stop: Option<Arc<AtomicBool>>,
     stop_on_ctrl_c: bool,
     quiet: bool,
@@ -126,15 +162,30 @@ pub enum Per {
     Epoch,
 }
 
+/// What happens to a step that comes to NaN or an infinity: in a loss, in a gradient, or in a
+/// parameter that the step has changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Nan {
+    /// It is not taken: [`Error::NotFinite`] names the step and the parameter, and nothing of it is
+    /// saved.
+    #[default]
+    Stop,
+    /// It is taken like any other, as in a loop of PyTorch.
+    Continue,
+}
+
 /// A step that was taken.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Step {
     /// The epoch, from 0.
     pub epoch: u64,
     /// How many steps the run has taken.
     pub steps: u64,
-    /// The loss, the mean of the batches' if there are several.
+    /// The loss, the mean of the batches' if there are several. The sum of the losses if the step
+    /// has several.
     pub loss: f32,
+    /// Each loss of the step.
+    pub losses: Vec<f64>,
     /// The norm of the gradients before clipping.
     pub norm: Option<f64>,
 }
@@ -155,7 +206,7 @@ pub enum Outcome {
 impl<'a, M, O, D, C> Trainer<'a, M, O, D, C>
 where
     M: Module,
-    O: Optimizer,
+    O: Optimizers,
     D: Dataset,
     C: Collate<D::Item>,
 {
@@ -175,6 +226,8 @@ where
             metric: None,
             early_stop: None,
             checkpoint: None,
+            checkpoint_every: None,
+            nan: Nan::Stop,
             stop: None,
             stop_on_ctrl_c: false,
             quiet: false,
@@ -224,7 +277,7 @@ where
         self
     }
 
-    /// Sets the learning rates before each step by a schedule of steps or epochs.
+    /// Sets the learning rates of every optimiser before each step by a schedule of steps or epochs.
     #[must_use]
     pub fn schedule(mut self, per: Per, schedule: impl Schedule + Send + 'a) -> Self {
         self.schedule = Some((per, Box::new(schedule)));
@@ -247,7 +300,7 @@ where
         self
     }
 
-    /// Stops when the best metric is `patience` epochs old.
+    /// Stops when the best metric is `patience` epochs old. A metric that is NaN is no improvement.
     #[must_use]
     pub fn early_stop(mut self, mode: Mode, patience: u64) -> Self {
         self.early_stop = Some((mode, patience));
@@ -259,6 +312,21 @@ where
     #[must_use]
     pub fn checkpoint(mut self, path: impl Into<PathBuf>) -> Self {
         self.checkpoint = Some(path.into());
+        self
+    }
+
+    /// Saves the [`checkpoint`](Trainer::checkpoint) after every `steps` steps as well, counted from
+    /// the beginning of the run: a process that is killed within an epoch loses at most these.
+    #[must_use]
+    pub fn checkpoint_every(mut self, steps: u64) -> Self {
+        self.checkpoint_every = Some(steps);
+        self
+    }
+
+    /// What happens to a step that comes to NaN or an infinity. Without this the run stops.
+    #[must_use]
+    pub fn nan(mut self, nan: Nan) -> Self {
+        self.nan = nan;
         self
     }
 
@@ -316,26 +384,98 @@ where
 
     /// Trains until the last epoch, or until something else of [`Outcome`]. A run that was resumed,
     /// or that returned before its end, goes on. `loss` returns the loss of a batch; it runs inside
-    /// [`train_with`], so that layers train and draw from the run's generator.
+    /// [`train_with`](crate::nn::train_with), so that layers train and draw from the run's generator.
     ///
     /// # Errors
     ///
-    /// Those of the loader, of the operations and of the checkpoint. The parameters, the optimiser
-    /// and the position in the data are then those of the last step; running statistics may have
-    /// seen a batch more.
-    pub fn fit(&mut self, mut loss: impl FnMut(&M, C::Batch) -> Result<Tensor>) -> Result<Outcome> {
+    /// Those of the loader, of the operations and of the checkpoint, and [`Error::NotFinite`]. The run
+    /// is then at the end of its last step.
+    pub fn fit(&mut self, mut loss: impl FnMut(&M, C::Batch) -> Result<Tensor>) -> Result<Outcome>
+    where
+        O: Optimizer,
+    {
+        self.run_steps(&mut |run, turn| run.descend(turn, &mut loss))
+    }
+
+    /// [`fit`](Trainer::fit) with steps of your own: `step` gets the model, the optimisers and a batch,
+    /// and changes the model as it likes. It runs inside [`train_with`](crate::nn::train_with), returns
+    /// the [`Losses`] to be shown and kept (their sum), and may not look at anything that the run's
+    /// state does not hold: count steps by [`Optimizer::steps`].
+    ///
+    /// # Errors
+    ///
+    /// As [`fit`](Trainer::fit); [`Error::Invalid`] if the run is to accumulate or to clip gradients,
+    /// which is up to `step`.
+    ///
+    /// # Examples
+    ///
+    /// A generator and a discriminator, which learn in turns:
+    ///
+    /// ```
+    /// use samebits::data::{DataLoader, Table};
+    /// use samebits::functional::{Reduction, binary_cross_entropy_with_logits as bce, randn};
+    /// use samebits::nn::{Layer, Linear, draw_from};
+    /// use samebits::optim::{Adam, Optimizer};
+    /// use samebits::trainer::{StackTensors, Trainer};
+    /// use samebits::{Generator, Tensor};
+    ///
+    /// let root = Generator::new(0);
+    /// let (g, d) = draw_from(&mut root.fold_in(0), || {
+    ///     Ok::<_, samebits::Error>((Linear::new(2, 2)?, Linear::new(2, 1)?))
+    /// })?;
+    /// let table = Table::new((0..16).map(|i| i as f32 / 16.0).collect(), 2, vec![0; 8])?;
+    /// let loader = DataLoader::builder_with(table, StackTensors).batch_size(4).build()?;
+    /// let optimizers = (Adam::new(1e-3)?, Adam::new(1e-3)?);
+    /// let mut run = Trainer::new((g, d), optimizers, loader, root.fold_in(1)).epochs(2);
+    /// run.fit_steps(|(g, d), (of_g, of_d), (real, _)| {
+    ///     let right = Tensor::ones(&[real.shape()[0], 1], real.dtype())?;
+    ///     let wrong = right.zeros_like()?;
+    ///     let judged = |d: &Linear, x: &Tensor, truth| {
+    ///         bce(&d.forward(x)?, truth, None, None, Reduction::Mean)
+    ///     };
+    ///     let fake = g.forward(&randn(real.shape())?)?;
+    ///     let loss_d = (judged(d, &real, &right)? + judged(d, &fake.detach(), &wrong)?)?;
+    ///     of_d.step(d, &loss_d.backward()?)?;
+    ///     let loss_g = judged(d, &fake, &right)?;
+    ///     of_g.step(g, &loss_g.backward()?)?;
+    ///     Ok((loss_g, loss_d))
+    /// })?;
+    /// assert_eq!((run.losses().len(), run.optimizer.0.steps()), (4, 4));
+    /// # Ok::<(), samebits::trainer::Error>(())
+    /// ```
+    pub fn fit_steps<L: Losses>(
+        &mut self,
+        mut step: impl FnMut(&mut M, &mut O, C::Batch) -> Result<L>,
+    ) -> Result<Outcome> {
+        if self.batches_per_step != 1 || self.clip.is_some() {
+            let message = "`accumulate` and `clip_grad_norm` are of `fit`: a step of your own \
+                           accumulates and clips by itself";
+            return Err(Error::Invalid(message.to_owned()));
+        }
+        self.run_steps(&mut |run, turn| run.call(turn, &mut step))
+    }
+
+    fn run_steps(
+        &mut self,
+        take: &mut impl FnMut(&mut Self, Turn<'_, D, C>) -> Result<Option<Taken>>,
+    ) -> Result<Outcome> {
+        let invalid = |message: &str| Err(Error::Invalid(message.to_owned()));
         if self.batches_per_step == 0 {
-            return Err(Error::Invalid("a step needs at least 1 batch, got 0".to_owned()));
+            return invalid("a step needs at least 1 batch, got 0");
         }
         if self.schedule.is_some() && self.plateau.is_some() {
-            let message = "a schedule and a plateau cannot both set the learning rates";
-            return Err(Error::Invalid(message.to_owned()));
+            return invalid("a schedule and a plateau cannot both set the learning rates");
+        }
+        match (self.checkpoint_every, &self.checkpoint) {
+            (Some(0), _) => return invalid("a checkpoint every 0 steps"),
+            (Some(_), None) => return invalid("`checkpoint_every` needs the path of `checkpoint`"),
+            _ => {}
         }
         inherit::reach_loaders();
         let ctrl_c = if self.stop_on_ctrl_c { Some(CtrlC::listen()) } else { None };
         let ctrl_c = ctrl_c.transpose().map_err(Error::CtrlC)?;
         let view = View { ctrl_c, progress: Progress::new(self.quiet) };
-        let outcome = self.epochs_left(&view, &mut loss)?;
+        let outcome = self.epochs_left(&view, take)?;
         self.save()?;
         Ok(outcome)
     }
@@ -343,7 +483,7 @@ where
     fn epochs_left(
         &mut self,
         view: &View,
-        loss: &mut impl FnMut(&M, C::Batch) -> Result<Tensor>,
+        take: &mut impl FnMut(&mut Self, Turn<'_, D, C>) -> Result<Option<Taken>>,
     ) -> Result<Outcome> {
         // An epoch is done when it has its metric.
         while (self.metrics.len() as u64) < self.epochs {
@@ -351,7 +491,7 @@ where
                 return Ok(Outcome::EarlyStopped);
             }
             let epoch = self.metrics.len() as u64;
-            if let Some(outcome) = self.steps_left(epoch, view, loss)? {
+            if let Some(outcome) = self.steps_left(epoch, view, take)? {
                 return Ok(outcome);
             }
             let metric = self.measured(epoch)?;
@@ -369,7 +509,7 @@ where
         &mut self,
         epoch: u64,
         view: &View,
-        loss: &mut impl FnMut(&M, C::Batch) -> Result<Tensor>,
+        take: &mut impl FnMut(&mut Self, Turn<'_, D, C>) -> Result<Option<Taken>>,
     ) -> Result<Option<Outcome>> {
         let in_epoch = self.loader.batches_in(epoch)?;
         if in_epoch == 0 {
@@ -398,51 +538,16 @@ where
             if flagged || view.ctrl_c.as_ref().is_some_and(CtrlC::is_pressed) {
                 return Ok(Some(Outcome::Interrupted));
             }
-            // What an error must leave as it is.
-            let mut generator = self.generator.clone();
-            let mut sum: Option<(Gradients, f32)> = None;
-            let mut count = 0;
-            for batch in batches.by_ref().take(self.batches_per_step as usize) {
-                let batch = batch?;
-                self.record_batch(steps, count, &batch.indices)?;
-                let (gradients, loss) = recorded(&self.ledger, Phase::Forward, || {
-                    let loss = train_with(&mut generator, || loss(&self.model, batch.data))?;
-                    Ok::<_, Error>((loss.backward()?, loss.detach().item::<f32>()?))
-                })?;
-                sum = Some(match sum {
-                    None => (gradients, loss),
-                    Some((mut sum, losses)) => {
-                        recorded(&self.ledger, Phase::Optimizer, || sum.accumulate(&gradients))?;
-                        (sum, losses + loss)
-                    }
-                });
-                count += 1;
-            }
-            let Some((mut gradients, losses)) = sum else { return Ok(None) };
-            if count > 1 {
-                let mean = || gradients.scale(1.0 / f64::from(count));
-                recorded(&self.ledger, Phase::Optimizer, mean)?;
-            }
-            let clip = |(max_norm, p)| {
-                clip_grad_norm(&self.model.parameters(), &mut gradients, max_norm, p)
-            };
-            let clip = || self.clip.map(clip).transpose();
-            let norm = recorded(&self.ledger, Phase::Optimizer, clip)?;
-            match &self.schedule {
-                Some((Per::Step, schedule)) => schedule.apply(steps, &mut self.optimizer)?,
-                Some((Per::Epoch, schedule)) => schedule.apply(epoch, &mut self.optimizer)?,
-                None => {}
-            }
-            let position = batches.state()?;
-            let step = || self.optimizer.step(&mut self.model, &gradients);
-            recorded(&self.ledger, Phase::Optimizer, step)?;
-            (self.position, self.generator) = (Some(position), generator);
-            let loss = losses / count as f32;
-            self.losses.push(loss);
+            let Some(taken) = self.one_step(epoch, &mut batches, take)? else { return Ok(None) };
+            let Taken { losses, loss, norm, gradients } = taken;
             self.record_step(loss, &gradients)?;
             view.progress.step(loss);
+            let steps = steps + 1;
             if let Some(tell) = &mut self.on_step {
-                tell(&Step { epoch, steps: steps + 1, loss, norm });
+                tell(&Step { epoch, steps, loss, losses, norm });
+            }
+            if self.checkpoint_every.is_some_and(|every| steps.is_multiple_of(every)) {
+                self.save()?;
             }
         }
     }
@@ -466,7 +571,8 @@ where
         };
         let mut best: Option<(usize, f64)> = None;
         for (epoch, &metric) in self.metrics.iter().enumerate() {
-            if best.is_none_or(|(_, best)| better(metric, best) || best.is_nan()) {
+            let improves = |best: f64| better(metric, best) || best.is_nan() && !metric.is_nan();
+            if best.is_none_or(|(_, best)| improves(best)) {
                 best = Some((epoch, metric));
             }
         }

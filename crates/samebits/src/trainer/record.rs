@@ -4,7 +4,7 @@ use super::{Result, Trainer};
 use crate::data::{Collate, Dataset};
 use crate::ledger::Ledger;
 use crate::nn::Module;
-use crate::optim::Optimizer;
+use crate::optim::Optimizers;
 use crate::tensor_core::observe::{self, Phase};
 use crate::{Gradients, Tensor};
 
@@ -20,14 +20,14 @@ pub(super) fn recorded<R>(ledger: &Option<Ledger>, phase: Phase, f: impl FnOnce(
 impl<M, O, D, C> Trainer<'_, M, O, D, C>
 where
     M: Module,
-    O: Optimizer,
+    O: Optimizers,
     D: Dataset,
     C: Collate<D::Item>,
 {
     /// The batch that comes next, in a step that may have several.
-    pub(super) fn record_batch(&self, step: u64, number: u32, indices: &[usize]) -> Result<()> {
+    pub(super) fn record_batch(&self, step: u64, number: u64, indices: &[usize]) -> Result<()> {
         let Some(ledger) = &self.ledger else { return Ok(()) };
-        ledger.at(step, number.into())?;
+        ledger.at(step, number)?;
         if number == 0 {
             ledger.watch(&self.model);
         }

@@ -4,11 +4,12 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::step::Before;
 use super::{Error, Result, Trainer};
 use crate::data::{Collate, Dataset, LoaderState};
 use crate::io::{Checkpoint, Tensors};
 use crate::nn::Module;
-use crate::optim::Optimizer;
+use crate::optim::Optimizers;
 use crate::{Generator, Tensor};
 
 /// Where a run stands, but for its tensors.
@@ -33,7 +34,7 @@ const PLATEAU: &str = "plateau.";
 impl<M, O, D, C> Trainer<'_, M, O, D, C>
 where
     M: Module,
-    O: Optimizer,
+    O: Optimizers,
     D: Dataset,
     C: Collate<D::Item>,
 {
@@ -43,18 +44,17 @@ where
     ///
     /// There is no memory for it.
     pub fn state(&self) -> Result<Checkpoint<TrainerState>> {
-        let plateau = match &self.plateau {
-            Some(plateau) => plateau.state()?,
-            None => Vec::new(),
-        };
-        let parts = [
-            (MODEL, self.model.state_dict()),
-            (OPTIMIZER, self.optimizer.state()?),
-            (PLATEAU, plateau),
-        ];
-        let tensors = parts.into_iter().flat_map(|(part, tensors)| {
-            tensors.into_iter().map(move |(name, tensor)| (format!("{part}{name}"), tensor))
+        let mut parts = vec![(MODEL.to_owned(), Ok(self.model.state_dict()))];
+        self.optimizer.each("", &mut |path, optimizer| {
+            parts.push((of_optimizer(path), optimizer.state()));
         });
+        if let Some(plateau) = &self.plateau {
+            parts.push((PLATEAU.to_owned(), plateau.state()));
+        }
+        let mut tensors = Tensors::new();
+        for (part, state) in parts {
+            tensors.extend(state?.into_iter().map(|(name, tensor)| (part.clone() + &name, tensor)));
+        }
         let state = TrainerState {
             run: self.run.clone(),
             generator: self.generator.clone(),
@@ -62,7 +62,7 @@ where
             losses: self.losses.iter().map(|loss| loss.to_bits()).collect(),
             metrics: self.metrics.iter().map(|metric| metric.to_bits()).collect(),
         };
-        Ok(Checkpoint { state, tensors: tensors.collect() })
+        Ok(Checkpoint { state, tensors })
     }
 
     /// Goes on from a state that a trainer like this one returned.
@@ -70,20 +70,41 @@ where
     /// # Errors
     ///
     /// [`Error::OtherRun`] if the run's description is another; if the tensors do not fit, what the
-    /// model or the optimiser says, after which the run is not to be gone on with.
+    /// model or the optimiser says, or [`Error::Invalid`]. The run is unchanged then.
     pub fn load_state(&mut self, checkpoint: Checkpoint<TrainerState>) -> Result<()> {
         let Checkpoint { state, tensors } = checkpoint;
         if state.run != self.run {
             return Err(Error::OtherRun { expected: self.run.clone(), found: state.run });
         }
-        self.model.load_state_dict(&part(&tensors, MODEL), true)?;
-        self.optimizer.load_state(part(&tensors, OPTIMIZER))?;
-        if let Some(plateau) = &mut self.plateau {
-            plateau.load_state(part(&tensors, PLATEAU))?;
+        let before = Before::of(&self.model, &self.optimizer)?;
+        if let Err(error) = self.load_tensors(tensors) {
+            before.restore(&mut self.model, &mut self.optimizer)?;
+            return Err(error);
         }
         (self.generator, self.position) = (state.generator, state.loader);
         self.losses = state.losses.into_iter().map(f32::from_bits).collect();
         self.metrics = state.metrics.into_iter().map(f64::from_bits).collect();
+        Ok(())
+    }
+
+    fn load_tensors(&mut self, mut tensors: Tensors) -> Result<()> {
+        self.model.load_state_dict(&part(&mut tensors, MODEL), true)?;
+        let mut result = Ok(());
+        self.optimizer.each_mut("", &mut |path, optimizer| {
+            if result.is_ok() {
+                result = optimizer.load_state(part(&mut tensors, &of_optimizer(path)));
+            }
+        });
+        result?;
+        let plateau = self.plateau.is_some().then(|| part(&mut tensors, PLATEAU));
+        if let Some(name) = tensors.keys().next() {
+            let message = format!("the checkpoint holds {name}, for which this run has no place");
+            return Err(Error::Invalid(message));
+        }
+        // Last, since it is not put back.
+        if let (Some(plateau), Some(state)) = (&mut self.plateau, plateau) {
+            plateau.load_state(state)?;
+        }
         Ok(())
     }
 
@@ -104,10 +125,13 @@ where
     }
 }
 
-/// The tensors of one part, by their names in it.
-fn part(tensors: &Tensors, part: &str) -> Vec<(String, Tensor)> {
-    let named = |(name, tensor): (&String, &Tensor)| {
-        Some((name.strip_prefix(part)?.to_owned(), tensor.clone()))
-    };
-    tensors.iter().filter_map(named).collect()
+/// Before the names of the tensors of the optimiser at `path`.
+fn of_optimizer(path: &str) -> String {
+    if path.is_empty() { OPTIMIZER.to_owned() } else { format!("{OPTIMIZER}{path}.") }
+}
+
+/// Takes out the tensors of one part, by their names in it.
+fn part(tensors: &mut Tensors, part: &str) -> Vec<(String, Tensor)> {
+    let taken = tensors.extract_if(.., |name, _| name.starts_with(part));
+    taken.map(|(name, tensor)| (name[part.len()..].to_owned(), tensor)).collect()
 }
