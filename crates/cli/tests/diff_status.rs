@@ -20,7 +20,8 @@ fn ledger(path: &Path, loss: u64) {
         shape: Vec::new(),
         dtype: "f32".to_owned(),
         device: "cpu".to_owned(),
-        digest: Digest(loss),
+        digest: Some(Digest(loss)),
+        reason: None,
         name: None,
         file: None,
     };

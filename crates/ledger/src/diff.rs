@@ -21,7 +21,7 @@ pub use tensors::{Bucket, ElementDifference, TensorComparison};
 use crate::align::{Row, align};
 pub use crate::read::ReadError;
 use crate::read::{End, Entry, Kind, Ledger, Names, Run};
-use crate::record::{Detail, Digests, Event, Record};
+use crate::record::{Detail, Digests, Event, Record, Tensor};
 
 /// What to compare.
 #[derive(Clone, Debug, Default)]
@@ -101,7 +101,8 @@ pub fn diff(a: &Path, b: &Path, options: &Options) -> Result<Report, ReadError> 
         let mut ledgers = [a.ledger(index, &mut names)?, b.ledger(index, &mut names)?];
         let detail = a.header.detail.min(b.header.detail);
         for ledger in &mut ledgers {
-            restrict(ledger, &names, detail, options)?;
+            let left_out = restrict(ledger, &names, detail, options)?;
+            ledger.left_out.extend(left_out);
         }
         let rank = compare_rank(&ledgers, &names, &report)?;
         report.ranks.push(rank);
@@ -110,13 +111,14 @@ pub fn diff(a: &Path, b: &Path, options: &Options) -> Result<Report, ReadError> 
     Ok(report)
 }
 
-/// Leaves out what is not to be compared.
+/// Leaves out what is not to be compared, and says it.
 fn restrict(
     ledger: &mut Ledger,
     names: &Names,
     detail: Detail,
     options: &Options,
-) -> Result<(), ReadError> {
+) -> Result<Option<String>, ReadError> {
+    let all = ledger.entries.len();
     ledger.entries.retain(|entry| {
         let recorded = match names.of(entry).kind {
             Kind::Operation => detail >= Detail::Op,
@@ -128,7 +130,15 @@ fn restrict(
     if ledger.entries.is_empty() {
         return Err(ReadError::unusable(&ledger.path, "holds no records that are to be compared"));
     }
-    Ok(())
+    let why = match options.from_step {
+        Some(step) => format!("before step {step} or finer than detail {detail:?}"),
+        None => format!("finer than detail {detail:?}"),
+    };
+    Ok(match all - ledger.entries.len() {
+        0 => None,
+        1 => Some(format!("1 record {why}")),
+        n => Some(format!("{n} records {why}")),
+    })
 }
 
 /// Two aligned ledgers.
@@ -136,6 +146,10 @@ struct Aligned<'a> {
     ledgers: &'a [Ledger; 2],
     names: &'a Names,
     rows: Vec<Row>,
+    /// How each row compares.
+    classes: Vec<Class>,
+    /// Tensors that have no digest in one of the two.
+    without_digest: WithoutDigest,
     /// The first step that both have.
     begin: u64,
 }
@@ -151,22 +165,66 @@ impl Aligned<'_> {
         a.or(b)
     }
 
-    fn class(&self, row: Row) -> Class {
+    fn new<'a>(
+        ledgers: &'a [Ledger; 2],
+        names: &'a Names,
+        begin: u64,
+    ) -> Result<Aligned<'a>, ReadError> {
+        let rows = align(&ledgers[0].entries, &ledgers[1].entries);
+        let mut aligned = Aligned {
+            ledgers,
+            names,
+            rows,
+            classes: Vec::new(),
+            without_digest: WithoutDigest::default(),
+            begin,
+        };
+        let mut without = WithoutDigest::default();
+        let classes = aligned.rows.iter().map(|&row| aligned.compare(row, &mut without));
+        aligned.classes = classes.collect::<Result<_, _>>()?;
+        aligned.without_digest = without;
+        Ok(aligned)
+    }
+
+    /// How the records of a row compare. Tensors without a digest are counted.
+    fn compare(&self, row: Row, without: &mut WithoutDigest) -> Result<Class, ReadError> {
         let [Some(a), Some(b)] = self.entries(row) else {
             let earlier = self.either(row).is_some_and(|entry| entry.group.step < self.begin);
-            return if earlier { Class::Skipped } else { Class::Missing };
+            return Ok(if earlier { Class::Skipped } else { Class::Missing });
         };
         let (x, y) = (a.prints, b.prints);
-        if x == y {
-            return if row.moved { Class::Moved } else { Class::Equal };
+        let mut structure = x.structure == y.structure;
+        let mut given = x.given == y.given;
+        let mut made = x.made == y.made;
+        let mut all_given = true;
+        if !(a.is_known && b.is_known)
+            && let Some([(_, a), (_, b)]) = self.records(row)?
+        {
+            all_given = without.note(&a, &b, || describe(self.names, self.entry_of(row)));
+            // Hashes do not tell whether both sides have a digest.
+            let differences = compare::differences(&a, &b);
+            let is = |wanted: &[Part]| differences.iter().any(|it| wanted.contains(&it.part));
+            structure = !is(&[Part::Call]);
+            given = !is(&[Part::GeneratorBefore, Part::Input]);
+            made = !differences
+                .iter()
+                .any(|it| !matches!(it.part, Part::Call | Part::GeneratorBefore | Part::Input));
         }
-        if x.structure != y.structure {
+        Ok(if structure && given && made {
+            if row.moved { Class::Moved } else { Class::Equal }
+        } else if !structure {
             Class::Event
-        } else if x.given == y.given && self.names.of(a).kind == Kind::Operation {
+        } else if given && all_given && self.names.of(a).kind == Kind::Operation {
             Class::Origin
         } else {
             Class::Content
-        }
+        })
+    }
+
+    /// An entry of a row, which has one.
+    fn entry_of(&self, row: Row) -> &Entry {
+        let [a, b] = self.ledgers;
+        row.a.map_or_else(|| &b.entries[row.b.unwrap_or(0) as usize], |i| &a.entries[i as usize])
     }
 
     fn place(&self, side: usize, index: u32) -> Place {
@@ -189,7 +247,7 @@ impl Aligned<'_> {
 
     fn parting(&self, at: usize, differences: Vec<Difference>) -> Option<Parting> {
         let row = self.rows[at];
-        let mismatch = self.class(row).mismatch()?;
+        let mismatch = self.classes[at].mismatch()?;
         let [a, b] = self.places(row);
         let before = self.rows[..at].iter().rev().find_map(|&row| match self.places(row) {
             [Some(a), Some(b)] => Some([a, b]),
@@ -199,10 +257,11 @@ impl Aligned<'_> {
     }
 
     fn counts(&self) -> Counts {
-        let mut counts = Counts::default();
-        for &row in &self.rows {
+        let mut counts =
+            Counts { without_digest: self.without_digest.tensors, ..Counts::default() };
+        for (&row, &class) in self.rows.iter().zip(&self.classes) {
             counts.compared += u64::from(row.a.is_some() && row.b.is_some());
-            *match self.class(row) {
+            *match class {
                 Class::Equal => continue,
                 Class::Skipped => &mut counts.skipped,
                 Class::Moved => &mut counts.order,
@@ -224,8 +283,7 @@ impl Aligned<'_> {
             equal_at_end: 0,
             next: Vec::new(),
         };
-        for &row in &self.rows[first + 1..] {
-            let class = self.class(row);
+        for (&row, &class) in self.rows.iter().zip(&self.classes).skip(first + 1) {
             spread.after += 1;
             spread.equal_at_end += 1;
             if class <= Class::Skipped {
@@ -245,8 +303,8 @@ impl Aligned<'_> {
 
     fn timeline(&self, first: Option<usize>) -> Vec<Slice> {
         let each = self.rows.len().div_ceil(SLICES).max(1);
-        let slice = |(at, rows): (usize, &[Row])| {
-            let classes = || rows.iter().map(|&row| self.class(row));
+        let slice = |(at, (rows, classes)): (usize, (&[Row], &[Class]))| {
+            let classes = || classes.iter().copied();
             let steps = || rows.iter().filter_map(|&row| self.either(row)).map(|it| it.group.step);
             Slice {
                 worst: classes().max().unwrap_or(Class::Equal),
@@ -260,7 +318,80 @@ impl Aligned<'_> {
                 first: first.is_some_and(|first| first / each == at),
             }
         };
-        self.rows.chunks(each).enumerate().map(slice).collect()
+        self.rows.chunks(each).zip(self.classes.chunks(each)).enumerate().map(slice).collect()
+    }
+
+    /// What was not compared, in words.
+    fn uncompared(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        let WithoutDigest { tensors, records, first } = &self.without_digest;
+        if let Some(first) = first {
+            let tensors =
+                if *tensors == 1 { "1 tensor".to_owned() } else { format!("{tensors} tensors") };
+            let records =
+                if *records == 1 { "1 record".to_owned() } else { format!("{records} records") };
+            found.push(format!("{tensors} of {records} without a digest in A or B, first {first}"));
+        }
+        let skipped = self.classes.iter().filter(|&&class| class == Class::Skipped).count();
+        if skipped > 0 {
+            found.push(format!("{skipped} records of steps before {}", self.begin));
+        }
+        for (side, ledger) in ["A", "B"].into_iter().zip(self.ledgers) {
+            found.extend(ledger.left_out.iter().map(|what| format!("of {side}, {what}")));
+            match ledger.end {
+                End::Interrupted { cut: Some(line) } => {
+                    found.push(format!(
+                        "of {side}, which was interrupted, line {line} and what would follow"
+                    ));
+                }
+                End::Interrupted { cut: None } => {
+                    found.push(format!("of {side}, which was interrupted, what would follow"));
+                }
+                End::Clean | End::Unknown => {}
+            }
+        }
+        found
+    }
+}
+
+/// Tensors that have no digest in one of two records that belong together.
+#[derive(Clone, Debug, Default)]
+struct WithoutDigest {
+    tensors: u64,
+    records: u64,
+    /// The first of them, and why.
+    first: Option<String>,
+}
+
+impl WithoutDigest {
+    /// Counts those of two records. Returns whether all inputs have digests.
+    fn note(&mut self, a: &Record, b: &Record, place: impl FnOnce() -> String) -> bool {
+        let pairs = compare::tensors(a, b);
+        let without =
+            |(_, a, b): &&(String, &Tensor, &Tensor)| a.digest.is_none() || b.digest.is_none();
+        let found: Vec<_> = pairs.iter().filter(without).collect();
+        if let Some((what, a, b)) = found.first() {
+            self.tensors += found.len() as u64;
+            self.records += 1;
+            self.first.get_or_insert_with(|| {
+                let why = a.reason.as_ref().or(b.reason.as_ref());
+                let why = why.map_or(String::new(), |why| format!(": {why}"));
+                format!("{what} of {}{why}", place())
+            });
+        }
+        !found.iter().any(|(what, ..)| what.starts_with("input"))
+    }
+}
+
+/// The sentence of equal runs: what is equal, and what nobody knows.
+fn equal(what: &str, uncompared: &[String]) -> String {
+    if uncompared.is_empty() {
+        format!("Equal: all {what} agree.")
+    } else {
+        format!(
+            "Equal in what was compared: all {what} agree. Not compared: {}.",
+            uncompared.join("; ")
+        )
     }
 }
 
@@ -272,8 +403,7 @@ fn compare_rank(
     let [a, b] = ledgers;
     let first_step = |ledger: &Ledger| ledger.entries.iter().map(|it| it.group.step).min();
     let begins = [first_step(a), first_step(b)].map(|step| step.unwrap_or(0));
-    let rows = align(&a.entries, &b.entries);
-    let aligned = Aligned { ledgers, names, rows, begin: begins[0].max(begins[1]) };
+    let aligned = Aligned::new(ledgers, names, begins[0].max(begins[1]))?;
     let mut rank = RankReport {
         rank: a.rank,
         equal: true,
@@ -284,17 +414,18 @@ fn compare_rank(
         others: Vec::new(),
         spread: None,
         tensors: Vec::new(),
+        uncompared: aligned.uncompared(),
         notes: notes(&aligned, begins)?,
         timeline: Vec::new(),
     };
     let classes =
-        |wanted: fn(Class) -> bool| aligned.rows.iter().position(|&row| wanted(aligned.class(row)));
+        |wanted: fn(Class) -> bool| aligned.classes.iter().position(|&class| wanted(class));
     // Order alone changes no contents, so that it explains nothing else.
     let first =
         classes(|class| class > Class::Moved).or_else(|| classes(|class| class == Class::Moved));
     rank.timeline = aligned.timeline(first);
     let Some(first) = first else {
-        rank.sentence = format!("Equal: all {} records agree.", rank.counts.compared);
+        rank.sentence = equal(&format!("{} records", rank.counts.compared), &rank.uncompared);
         return Ok(rank);
     };
     rank.equal = false;
@@ -302,8 +433,9 @@ fn compare_rank(
     rank.spread = Some(aligned.spread(first));
     let told = rank.first.as_ref().map(|first| first.mismatch);
     for other in [Mismatch::Order, Mismatch::Content, Mismatch::Event, Mismatch::Missing] {
-        let is_other = |&row: &Row| aligned.class(row).mismatch() == Some(other);
-        if let Some(at) = aligned.rows.iter().position(is_other).filter(|_| told != Some(other)) {
+        let is_other = |class: &Class| class.mismatch() == Some(other);
+        if let Some(at) = aligned.classes.iter().position(is_other).filter(|_| told != Some(other))
+        {
             let differences = match aligned.records(aligned.rows[at])? {
                 Some([(_, a), (_, b)]) => compare::differences(&a, &b),
                 None => Vec::new(),
@@ -325,7 +457,7 @@ fn explain(
     let [a, b] = aligned.ledgers;
     let row = aligned.rows[at];
     let (cause, mut sentence) = match aligned.records(row)? {
-        Some([first_a, first_b]) if aligned.class(row) != Class::Moved => {
+        Some([first_a, first_b]) if aligned.classes[at] != Class::Moved => {
             let differences = compare::differences(&first_a.1, &first_b.1);
             for (what, of_a, of_b) in compare::tensors(&first_a.1, &first_b.1) {
                 let folders = [a.folder(), b.folder()];

@@ -94,6 +94,10 @@ fn rank(page: &mut String, rank: &RankReport) -> fmt::Result {
         "<p>{compared} records compared: {content} with other contents, {event} called otherwise, \
          {order} in another order; {only_a} only in A, {only_b} only in B.</p>"
     )?;
+    if !rank.uncompared.is_empty() {
+        page.write_str("<p>Not compared:</p>\n")?;
+        notes(page, &rank.uncompared)?;
+    }
     notes(page, &rank.notes)?;
     if let Some(first) = &rank.first {
         page.write_str("<h3>The first difference</h3>\n")?;

@@ -12,13 +12,17 @@ mod run;
 mod zstd;
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufReader, Seek as _, SeekFrom};
+use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
+
+use serde::de::IgnoredAny;
 
 pub(crate) use entry::{Entry, Group, Kind, Names, Prints};
 pub(crate) use run::Run;
 
+use foreign::Opened;
 use lines::{Line, Lines};
 
 use crate::record::{Event, Header, Record};
@@ -86,6 +90,8 @@ pub(crate) struct Ledger {
     pub(crate) header: Header,
     pub(crate) entries: Vec<Entry>,
     pub(crate) end: End,
+    /// What of the file is not among the entries, in words.
+    pub(crate) left_out: Vec<String>,
     file: RefCell<BufReader<File>>,
 }
 
@@ -97,21 +103,21 @@ impl Ledger {
         world_size: u32,
         names: &mut Names,
     ) -> Result<Ledger, ReadError> {
-        let (file, foreign) = open(path, world_size)?;
+        let Opened { file, is_foreign, left_out } = open(path, world_size)?;
         let mut lines = Lines::new(path, file);
         let (rank, header) = header_of(&mut lines)?;
-        if foreign {
+        if is_foreign {
             lines.uncount();
         }
-        let (entries, mut end) = index(&mut lines, rank, (!foreign).then_some(0), names)?;
+        let (entries, mut end) = index(&mut lines, rank, (!is_foreign).then_some(0), names)?;
         if entries.is_empty() {
             return Err(ReadError::unusable(path, "holds no records after the header"));
         }
-        if foreign {
+        if is_foreign {
             end = End::Unknown;
         }
         let file = RefCell::new(lines.into_reader());
-        let ledger = Ledger { path: path.to_owned(), rank, header, entries, end, file };
+        let ledger = Ledger { path: path.to_owned(), rank, header, entries, end, left_out, file };
         ledger.check_unique(names)?;
         Ok(ledger)
     }
@@ -165,8 +171,8 @@ impl Ledger {
 
 /// Reads the header alone.
 fn header(path: &Path, world_size: u32) -> Result<(u32, Header), ReadError> {
-    let (file, _) = open(path, world_size)?;
-    header_of(&mut Lines::new(path, file))
+    let opened = open(path, world_size)?;
+    header_of(&mut Lines::new(path, opened.file))
 }
 
 fn header_of(lines: &mut Lines) -> Result<(u32, Header), ReadError> {
@@ -226,27 +232,49 @@ fn index(
 }
 
 /// Opens a file in the schema. What another recorder wrote is first translated into a file of the
-/// schema that has no name; the second value says so. A compressed file is decompressed into one.
-fn open(path: &Path, world_size: u32) -> Result<(File, bool), ReadError> {
+/// schema that has no name. A compressed file is decompressed into one.
+fn open(path: &Path, world_size: u32) -> Result<Opened, ReadError> {
     let file = File::open(path).map_err(ReadError::io(path))?;
     let mut lines = Lines::new(path, file);
     let Some(first) = lines.bytes()? else {
         return Err(ReadError::unusable(path, "is empty"));
     };
-    if zstd::is_compressed(first) {
+    let is_compressed = zstd::is_compressed(first);
+    let mut opened = if is_compressed {
         let mut file = lines.into_reader().into_inner();
         file.rewind().map_err(ReadError::io(path))?;
-        return Ok((zstd::decompressed(path, file)?, false));
-    }
-    let translated = if megatron::is_trace(first) {
-        Some(megatron::translate(path, world_size)?)
+        return Ok(Opened::ledger(zstd::decompressed(path, file)?));
+    } else if megatron::is_trace(first) {
+        megatron::translate(path, world_size)?
     } else if debug_mode::is_dump(first) {
-        Some(debug_mode::translate(path, world_size)?)
+        debug_mode::translate(path, world_size)?
+    } else if debug_mode::is_saved(&beginning(path)?) {
+        debug_mode::translate_saved(path, world_size)?
+    } else if let Some(fields) = fields_of_another(first) {
+        let problem = format!("is JSON, and no ledger: a ledger has `schema`, this has {fields}");
+        return Err(ReadError::unusable(path, problem));
     } else {
-        None
+        Opened::ledger(lines.into_reader().into_inner())
     };
-    let foreign = translated.is_some();
-    let mut file = translated.unwrap_or_else(|| lines.into_reader().into_inner());
-    file.rewind().map_err(ReadError::io(path))?;
-    Ok((file, foreign))
+    opened.file.rewind().map_err(ReadError::io(path))?;
+    Ok(opened)
+}
+
+/// The first bytes of a file.
+fn beginning(path: &Path) -> Result<Vec<u8>, ReadError> {
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(ReadError::io(path))?;
+    file.take(1 << 10).read_to_end(&mut bytes).map_err(ReadError::io(path))?;
+    Ok(bytes)
+}
+
+/// The fields of an object that is no record of a ledger.
+fn fields_of_another(line: &[u8]) -> Option<String> {
+    let object: BTreeMap<String, IgnoredAny> = serde_json::from_slice(line).ok()?;
+    if object.contains_key("schema") {
+        return None;
+    }
+    let names: Vec<String> = object.keys().take(5).map(|name| format!("`{name}`")).collect();
+    let more = if object.len() > names.len() { " and others" } else { "" };
+    Some(if names.is_empty() { "no fields".to_owned() } else { names.join(", ") + more })
 }

@@ -241,8 +241,12 @@ pub struct Tensor {
     pub dtype: String,
     /// Where it lies: `cpu`, `cuda:0` and so on.
     pub device: String,
-    /// The digest of its elements.
-    pub digest: Digest,
+    /// The digest of its elements, if they were read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<Digest>,
+    /// Why there is no digest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// The name of the argument or result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
@@ -252,6 +256,19 @@ pub struct Tensor {
 }
 
 impl Tensor {
+    /// A tensor of which the elements are not known.
+    pub(crate) fn without_digest(shape: Vec<u64>, dtype: &str) -> Tensor {
+        Tensor {
+            shape,
+            dtype: dtype.to_owned(),
+            device: String::new(),
+            digest: None,
+            reason: None,
+            name: None,
+            file: None,
+        }
+    }
+
     /// Whether a [sampled](Digests::Sampled) digest leaves out some of the elements.
     pub(crate) fn is_larger_than_samples(&self) -> bool {
         // Names of types end in their bits; those that do not have bytes.
@@ -299,9 +316,21 @@ mod tests {
         let again = serde_json::to_string(&record).expect("it can be written");
         assert_eq!(read(&again).expect("it fits the schema"), record);
         let Event::Op(operation) = &record.event else { panic!("an operation") };
-        assert_eq!(operation.inputs[0].digest, Digest(0x0123_4567_89ab_cdef));
+        assert_eq!(operation.inputs[0].digest, Some(Digest(0x0123_4567_89ab_cdef)));
         assert_eq!(operation.parameters["keep"][0], u64::MAX);
         assert!(again.starts_with(r#"{"schema":1,"rank":0,"sequence":3,"event":"op","step":0,"#));
+    }
+
+    #[test]
+    fn a_digest_may_be_missing() {
+        let text = op(r#""parameters":{}"#)
+            .replace(r#""digest":"0123456789abcdef""#, r#""reason":"it has no memory""#);
+        let record = read(&text).expect("it fits the schema");
+        let Event::Op(operation) = &record.event else { panic!("an operation") };
+        assert_eq!(operation.inputs[0].digest, None);
+        assert_eq!(operation.inputs[0].reason.as_deref(), Some("it has no memory"));
+        let again = serde_json::to_string(&record).expect("it can be written");
+        assert_eq!(read(&again).expect("it fits the schema"), record);
     }
 
     #[test]

@@ -341,7 +341,8 @@ mod tests {
             shape: vec![2],
             dtype: "f32".to_owned(),
             device: "cpu".to_owned(),
-            digest: crate::Digest(step),
+            digest: Some(crate::Digest(step)),
+            reason: None,
             name: Some("x".repeat(size)),
             file: None,
         };

@@ -146,8 +146,8 @@ impl Context<'_> {
                     .to_owned()
             };
             (Cause::Layer, rest)
-        } else if a.inputs.iter().any(unknown) {
-            (Cause::Layer, " has unequal outputs; its inputs are not recorded.".to_owned())
+        } else if a.inputs.iter().chain(&b.inputs).any(|input| input.digest.is_none()) {
+            (Cause::Layer, " has unequal outputs; some of its inputs have no digest.".to_owned())
         } else if communicates {
             (Cause::Communication, " received unequal results of other ranks.".to_owned())
         } else if kernel.is_empty() {
@@ -215,8 +215,12 @@ impl Context<'_> {
         [a, b]: [&Tensor; 2],
     ) -> Result<Reason, ReadError> {
         let place = self.place(first);
-        let made_a = maker(self.a, first.a.0, a.digest)?;
-        let made_b = maker(self.b, first.b.0, b.digest)?;
+        let made = |ledger, end, tensor: &Tensor| match tensor.digest {
+            Some(digest) => maker(ledger, end, digest),
+            None => Ok(None),
+        };
+        let made_a = made(self.a, first.a.0, a)?;
+        let made_b = made(self.b, first.b.0, b)?;
         let record = |ledger: &Ledger, i: usize| ledger.entries[i].sequence;
         let kind = self.names.of(&self.a.entries[first.a.0]).kind;
         let module = !self.names.of(&self.a.entries[first.a.0]).module.is_empty();
@@ -305,13 +309,16 @@ impl Context<'_> {
 
     /// Whether a ledger has a batch of these tensors anywhere.
     fn has_batch(&self, ledger: &Ledger, batch: &Record) -> Result<bool, ReadError> {
-        let digests = |record: &Record| -> Vec<Digest> {
+        let digests = |record: &Record| -> Vec<Option<Digest>> {
             match &record.event {
                 Event::Data(data) => data.tensors.iter().map(|tensor| tensor.digest).collect(),
                 _ => Vec::new(),
             }
         };
         let sought = digests(batch);
+        if !sought.iter().all(Option::is_some) {
+            return Ok(false);
+        }
         for (i, entry) in ledger.entries.iter().enumerate() {
             if self.names.of(entry).kind == Kind::Data && digests(&ledger.record(i)?) == sought {
                 return Ok(true);
@@ -353,12 +360,13 @@ impl Context<'_> {
 /// The last record before `end` that made a tensor of that digest.
 fn maker(ledger: &Ledger, end: usize, digest: Digest) -> Result<Option<usize>, ReadError> {
     let mut found = None;
+    let has = |tensor: &Tensor| tensor.digest == Some(digest);
     for i in 0..end {
         let record = ledger.record(i)?;
         let made = match &record.event {
-            Event::Op(it) | Event::Layer(it) => it.outputs.iter().any(|it| it.digest == digest),
-            Event::Data(data) => data.tensors.iter().any(|it| it.digest == digest),
-            Event::Step(step) => step.parameters.values().any(|it| it.digest == digest),
+            Event::Op(it) | Event::Layer(it) => it.outputs.iter().any(has),
+            Event::Data(data) => data.tensors.iter().any(has),
+            Event::Step(step) => step.parameters.values().any(has),
             Event::Header(_) | Event::End(_) => false,
         };
         if made {
@@ -366,11 +374,6 @@ fn maker(ledger: &Ledger, end: usize, digest: Digest) -> Result<Option<usize>, R
         }
     }
     Ok(found)
-}
-
-/// Whether a recorder had no digest of a tensor: that of elements is never 0.
-fn unknown(tensor: &Tensor) -> bool {
-    tensor.digest == Digest(0) && !tensor.shape.contains(&0)
 }
 
 pub(super) fn list(changes: &[Change]) -> String {

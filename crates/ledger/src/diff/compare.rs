@@ -152,9 +152,10 @@ impl Found {
         if (&a.shape, &a.dtype) != (&b.shape, &b.dtype) {
             let [a, b] = [a, b].map(|tensor| format!("{}{:?}", tensor.dtype, tensor.shape));
             self.push(Part::Call, index, format!("type of {what}"), a, b);
-        } else if a.digest != b.digest {
-            let [a, b] = [a, b]
-                .map(|tensor| format!("{}{:?} {}", tensor.dtype, tensor.shape, tensor.digest));
+        } else if let (Some(x), Some(y)) = (a.digest, b.digest)
+            && x != y
+        {
+            let [a, b] = [x, y].map(|digest| format!("{}{:?} {digest}", a.dtype, a.shape));
             self.push(part, index, what, a, b);
         }
     }

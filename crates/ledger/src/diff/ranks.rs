@@ -6,7 +6,7 @@ use super::cause::capitalised;
 use super::report::{
     Cause, Counts, Difference, Mismatch, Part, Parting, Place, RankReport, Report,
 };
-use super::{Options, restrict};
+use super::{Options, equal, restrict};
 use crate::read::{Kind, Ledger, Names, ReadError, Run};
 use crate::record::{Detail, Event, Step, Tensor};
 
@@ -21,10 +21,20 @@ pub(super) fn conclude(report: &mut Report) {
     });
     let Some(rank) = earliest else {
         let compared: u64 = report.ranks.iter().map(|rank| rank.counts.compared).sum();
-        report.sentence = match report.ranks.len() {
-            1 => format!("Equal: all {compared} records agree."),
-            n => format!("Equal: all {compared} records of {n} ranks agree."),
+        let several = report.ranks.len() > 1;
+        let of_rank = |rank: &RankReport| -> Vec<String> {
+            let named = |what: &String| match several {
+                true => format!("on rank {}, {what}", rank.rank),
+                false => what.clone(),
+            };
+            rank.uncompared.iter().map(named).collect()
         };
+        let uncompared: Vec<String> = report.ranks.iter().flat_map(of_rank).collect();
+        let what = match report.ranks.len() {
+            1 => format!("{compared} records"),
+            n => format!("{compared} records of {n} ranks"),
+        };
+        report.sentence = equal(&what, &uncompared);
         return;
     };
     let others = parted().filter(|other| other.rank != rank.rank).count();
@@ -71,6 +81,7 @@ pub(super) fn across(
         others: Vec::new(),
         spread: None,
         tensors: Vec::new(),
+        uncompared: Vec::new(),
         notes: Vec::new(),
         timeline: Vec::new(),
     };
@@ -132,11 +143,12 @@ pub(super) fn across(
     }
     if let Some(own) = own.filter(|own| !own.is_empty()) {
         let what: Vec<String> = own.into_iter().map(|(_, what)| what).collect();
-        rank.notes.push(format!("each rank has its own {}: not compared", what.join(", ")));
+        let why = "which the ranks of a run hold apart or without a digest";
+        rank.uncompared.push(format!("{}, {why}", what.join(", ")));
     }
     rank.equal = rank.cause.is_none();
     if rank.equal {
-        rank.sentence = format!("Equal: all {} values agree.", rank.counts.compared);
+        rank.sentence = equal(&format!("{} values", rank.counts.compared), &rank.uncompared);
     }
     report.equal = rank.equal;
     report.cause = rank.cause;
@@ -205,7 +217,7 @@ impl Steps {
 
 /// The values of a step, as texts that are equal if the values are.
 fn values(step: &Step) -> Held {
-    let text = |it: &Tensor| Some(format!("{}{:?} {}", it.dtype, it.shape, it.digest));
+    let text = |it: &Tensor| Some(format!("{}{:?} {}", it.dtype, it.shape, it.digest?));
     let mut held = Held::new();
     if let Some(loss) = &step.loss {
         held.insert((Part::Loss, "loss".to_owned()), text(loss));

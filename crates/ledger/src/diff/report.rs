@@ -55,6 +55,8 @@ pub struct RankReport {
     pub spread: Option<Spread>,
     /// Tensors that both runs kept, of the records that parted.
     pub tensors: Vec<TensorComparison>,
+    /// What could not be compared, or was not to be.
+    pub uncompared: Vec<String>,
     /// What the reader should know beside.
     pub notes: Vec<String>,
     /// Classes of records over the length of the ledgers.
@@ -225,6 +227,8 @@ pub struct Counts {
     pub only_b: u64,
     /// Records of steps before the other ledger begins, which are not compared.
     pub skipped: u64,
+    /// Tensors of records in both ledgers that have no digest in one of them, and are not compared.
+    pub without_digest: u64,
 }
 
 /// How a difference goes on.
@@ -339,6 +343,7 @@ impl fmt::Display for RankReport {
             "  {compared} records compared: {content} with other contents, {event} called otherwise, \
              {order} in another order; {only_a} only in A, {only_b} only in B"
         )?;
+        self.uncompared.iter().try_for_each(|what| writeln!(f, "  not compared: {what}"))?;
         self.notes.iter().try_for_each(|note| writeln!(f, "  note: {note}"))
     }
 }

@@ -1,13 +1,17 @@
-//! Dumps of PyTorch's `DebugMode`: the text of `DebugMode.debug_string()`, recorded under
-//! `DebugMode.log_tensor_hashes()`.
+//! Logs of PyTorch's `DebugMode`, recorded under `DebugMode.log_tensor_hashes()`: the text of
+//! `DebugMode.debug_string()` and the JSON of `DebugMode.save_logs()`.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io::BufReader;
 use std::path::Path;
 
+use serde::Deserialize;
+use serde_json::Value;
+
 use super::ReadError;
-use super::foreign::Translation;
+use super::foreign::{Opened, Translation};
 use super::lines::Lines;
 use crate::digest::Digest;
 use crate::record::{Event, Operation, Phase, Tensor};
@@ -28,50 +32,323 @@ const OVERWRITING: &[&str] = &[
     "zero_",
 ];
 
-/// Whether a file that begins with this line is a dump, and no JSON.
+/// Headers of annotations that name a module.
+const MODULES: &[&str] = &["nn.Mod", "nn.Mod (compile)", "nn.Mod (compile bwd)"];
+
+const HASHES_BEFORE: &str = "# pre-kernel hashes: ";
+const HASHES_AFTER: &str = "# post-kernel hashes: ";
+
+/// What the JSON says of itself.
+const FORMAT: &str = "torch.utils._debug_mode.DebugMode.logs";
+
+/// Whether a file that begins with this line is text, and no JSON.
 pub(super) fn is_dump(line: &[u8]) -> bool {
     !line.trim_ascii_start().starts_with(b"{")
 }
 
-/// Writes the dump in the schema. A record's sequence is the number of its line.
-pub(super) fn translate(path: &Path, world_size: u32) -> Result<File, ReadError> {
-    let mut lines = Lines::new(path, File::open(path).map_err(ReadError::io(path))?);
-    let mut translation = Translation::new(path, "DebugMode", 0, world_size)?;
-    let mut modules: Vec<(usize, String)> = Vec::new();
-    let mut occurrences: BTreeMap<(String, String), u64> = BTreeMap::new();
-    let mut hashed = false;
-    while let Some(line) = lines.text()? {
-        let text = line.trim_start();
-        let depth = line.len() - text.len();
-        modules.retain(|&(outer, _)| outer < depth);
-        if let Some(module) = text.strip_prefix("[nn.Mod] ") {
-            modules.push((depth, module.trim_end().to_owned()));
-            continue;
-        }
-        let Some(mut call) = call(text).map_err(|problem| lines.wrong(problem))? else { continue };
-        hashed |= call.outputs.iter().any(|tensor| tensor.digest != UNKNOWN);
-        call.module = modules.last().map(|(_, module)| module.clone()).unwrap_or_default();
-        let seen = occurrences.entry((call.module.clone(), call.name.clone())).or_default();
-        call.occurrence = *seen;
-        *seen += 1;
-        translation.append(0, lines.number(), Event::Op(call))?;
-    }
-    if !hashed {
-        let problem =
-            "holds no hashes: record it under `DebugMode.log_tensor_hashes(hash_inputs=True)`";
-        return Err(ReadError::unusable(path, problem));
-    }
-    translation.finish()
+/// Whether a file that begins so is the JSON of `DebugMode.save_logs()`.
+pub(super) fn is_saved(beginning: &[u8]) -> bool {
+    let beginning = &beginning[..beginning.len().min(256)];
+    beginning.windows(FORMAT.len()).any(|bytes| bytes == FORMAT.as_bytes())
 }
 
-/// The digest of a tensor of which the dump has no hash.
-const UNKNOWN: Digest = Digest(0);
+/// Writes the text in the schema. A record's sequence is the number of its line.
+pub(super) fn translate(path: &Path, world_size: u32) -> Result<Opened, ReadError> {
+    let mut lines = Lines::new(path, File::open(path).map_err(ReadError::io(path))?);
+    let mut log = Log::new(path, world_size)?;
+    // The lines after a kernel's have its hashes.
+    let mut kernel: Option<(u64, Operation)> = None;
+    let mut number = 0;
+    while let Some(line) = lines.text()? {
+        number += 1;
+        let text = line.trim();
+        let depth = line.len() - line.trim_start().len();
+        let (before, after) = (text.strip_prefix(HASHES_BEFORE), text.strip_prefix(HASHES_AFTER));
+        if let (Some((_, kernel)), Some(hashes)) = (&mut kernel, before.or(after)) {
+            let tensors = if before.is_some() { &mut kernel.inputs } else { &mut kernel.outputs };
+            words(hashes).and_then(|all| hashed(tensors, &all)).map_err(|it| lines.wrong(it))?;
+            continue;
+        }
+        if let Some((at, kernel)) = kernel.take() {
+            log.call(at, kernel)?;
+        }
+        if text.is_empty() || text.starts_with("# ") {
+        } else if let Some((header, tag)) = annotation(text) {
+            log.annotation(number, depth, header, tag);
+        } else if let Some((name, arguments)) = kernel_call(text) {
+            log.leave(depth);
+            kernel = Some((number, triton(name, arguments).map_err(|it| lines.wrong(it))?));
+        } else if let Some(call) = call(text).map_err(|problem| lines.wrong(problem))? {
+            log.leave(depth);
+            log.call(number, call)?;
+        } else {
+            log.pass_over(number);
+        }
+    }
+    if let Some((number, kernel)) = kernel {
+        log.call(number, kernel)?;
+    }
+    log.finish("line")
+}
 
-/// The call of an operator that a line tells of: `aten::mm(t: f32[2, 3], ..)  ->  t: f32[2]  # {..}`.
-/// Annotations, stack traces and calls above the dispatcher are none.
+/// Logs as `DebugMode.save_logs()` writes them.
+#[derive(Deserialize)]
+struct Saved {
+    version: u64,
+    logs: Vec<Value>,
+}
+
+#[derive(Deserialize)]
+struct Common {
+    #[serde(rename = "type")]
+    kind: String,
+    call_depth: usize,
+    #[serde(default)]
+    log: Option<Value>,
+    #[serde(default)]
+    output_str: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct SavedCall {
+    op_name: String,
+    args_str: String,
+    kwargs_str: String,
+}
+
+#[derive(Deserialize)]
+struct SavedKernel {
+    kernel_name: String,
+    kwargs_str: String,
+    pre_hashes: Option<Value>,
+    post_hashes: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct SavedAnnotation {
+    header: String,
+    tag: String,
+}
+
+#[derive(Deserialize)]
+struct SavedRedistribution {
+    arg_str: String,
+    src_placement_str: String,
+    dst_placement_str: String,
+    transform_info_str: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct SavedPlacement {
+    placements_str: String,
+}
+
+/// Writes the JSON in the schema. A record's sequence is the number of its entry, from 1.
+pub(super) fn translate_saved(path: &Path, world_size: u32) -> Result<Opened, ReadError> {
+    let file = BufReader::new(File::open(path).map_err(ReadError::io(path))?);
+    let wrong = |problem: String| ReadError::unusable(path, problem);
+    let saved: Saved = serde_json::from_reader(file)
+        .map_err(|error| wrong(format!("logs of DebugMode: {error}")))?;
+    if saved.version != 1 {
+        let version = saved.version;
+        return Err(wrong(format!("logs of DebugMode: expected version 1, found {version}")));
+    }
+    let mut log = Log::new(path, world_size)?;
+    for (number, entry) in (1..).zip(saved.logs) {
+        saved_entry(&mut log, number, entry)
+            .map_err(|problem| wrong(format!("entry {number} of the logs: {problem}")))?
+            .map_or(Ok(()), |call| log.call(number, call))?;
+    }
+    log.finish("entry")
+}
+
+/// The call that an entry tells of.
+fn saved_entry(log: &mut Log<'_>, number: u64, entry: Value) -> Result<Option<Operation>, String> {
+    fn read<T: for<'a> Deserialize<'a>>(entry: Value) -> Result<T, String> {
+        serde_json::from_value(entry).map_err(|error| error.to_string())
+    }
+    let common: Common = read(entry.clone())?;
+    let depth = common.call_depth;
+    if common.kind != "annotate" {
+        log.leave(depth);
+    }
+    let results = common.output_str.as_deref().unwrap_or("").trim_start_matches("  ->  ");
+    Ok(match common.kind.as_str() {
+        "op" => {
+            let SavedCall { op_name, args_str, kwargs_str } = read(entry)?;
+            if !is_operator(&op_name) {
+                log.pass_over(number);
+                return Ok(None);
+            }
+            let hashes = |key: &str| scalars(common.log.as_ref().and_then(|log| item(log, key)));
+            let arguments = args_str + &kwargs_str;
+            let (input, output) = (hashes("input_hash")?, hashes("hash")?);
+            Some(operation(&op_name, &arguments, results, &input, &output)?)
+        }
+        "triton_kernel" => {
+            let SavedKernel { kernel_name, kwargs_str, pre_hashes, post_hashes } = read(entry)?;
+            let mut kernel = triton(&kernel_name, &kwargs_str)?;
+            hashed(&mut kernel.inputs, &scalars(pre_hashes.as_ref())?)?;
+            hashed(&mut kernel.outputs, &scalars(post_hashes.as_ref())?)?;
+            Some(kernel)
+        }
+        "redistribute" => {
+            let saved: SavedRedistribution = read(entry)?;
+            let (from, to) = (saved.src_placement_str, saved.dst_placement_str);
+            let how = saved
+                .transform_info_str
+                .map_or(format!("{from} -> {to}"), |it| format!("trace: {it}"));
+            let arguments = format!("{}, {how}", saved.arg_str);
+            Some(operation(REDISTRIBUTION, &arguments, results, &[], &[])?)
+        }
+        "output_placement" => {
+            let SavedPlacement { placements_str } = read(entry)?;
+            Some(operation(PLACEMENT, &placements_str, "", &[], &[])?)
+        }
+        "annotate" => {
+            let SavedAnnotation { header, tag } = read(entry)?;
+            log.annotation(number, depth, &header, &tag);
+            None
+        }
+        _ => {
+            log.pass_over(number);
+            None
+        }
+    })
+}
+
+/// The value of a key of a dictionary as `DebugMode` serializes it.
+fn item<'a>(dictionary: &'a Value, key: &str) -> Option<&'a Value> {
+    let items = dictionary.get("items")?.as_array()?;
+    items.iter().find(|item| item[0] == key).map(|item| &item[1])
+}
+
+/// The hashes in nested lists, tuples and dictionaries as `DebugMode` serializes them.
+fn scalars(value: Option<&Value>) -> Result<Vec<u64>, String> {
+    let Some(value) = value.filter(|value| !value.is_null()) else { return Ok(Vec::new()) };
+    let items = || value["items"].as_array().ok_or("missing `items`".to_owned());
+    match value["type"].as_str().unwrap_or("") {
+        "scalar" | "nonfinite_float" => match &value["value"] {
+            Value::Null => Ok(Vec::new()),
+            Value::String(text) => Ok(vec![hash(text)?]),
+            other => Ok(vec![hash(&other.to_string())?]),
+        },
+        "tuple" | "list" => {
+            let all: Result<Vec<_>, _> = items()?.iter().map(|item| scalars(Some(item))).collect();
+            Ok(all?.concat())
+        }
+        "dict" => {
+            let all: Result<Vec<_>, _> = items()?.iter().map(|item| scalars(item.get(1))).collect();
+            Ok(all?.concat())
+        }
+        other => Err(format!("expected a hash, found a `{other}`")),
+    }
+}
+
+/// The records of a log, in order.
+struct Log<'a> {
+    path: &'a Path,
+    translation: Translation,
+    /// The modules at work, each with its depth.
+    modules: Vec<(usize, String)>,
+    occurrences: BTreeMap<(String, String), u64>,
+    calls: u64,
+    hashed: bool,
+    /// The number of lines or entries that tell of no call, and the first of them.
+    passed_over: Option<(u64, u64)>,
+}
+
+impl Log<'_> {
+    fn new(path: &Path, world_size: u32) -> Result<Log<'_>, ReadError> {
+        Ok(Log {
+            path,
+            translation: Translation::new(path, "DebugMode", 0, world_size)?,
+            modules: Vec::new(),
+            occurrences: BTreeMap::new(),
+            calls: 0,
+            hashed: false,
+            passed_over: None,
+        })
+    }
+
+    /// Leaves the modules that are not around what lies this deep.
+    fn leave(&mut self, depth: usize) {
+        self.modules.retain(|&(outer, _)| outer < depth);
+    }
+
+    fn annotation(&mut self, number: u64, depth: usize, header: &str, tag: &str) {
+        self.leave(depth);
+        if MODULES.contains(&header) {
+            self.modules.push((depth, tag.to_owned()));
+        } else {
+            self.pass_over(number);
+        }
+    }
+
+    fn pass_over(&mut self, number: u64) {
+        let (count, first) = self.passed_over.unwrap_or((0, number));
+        self.passed_over = Some((count + 1, first));
+    }
+
+    fn call(&mut self, number: u64, mut call: Operation) -> Result<(), ReadError> {
+        self.calls += 1;
+        self.hashed |= call.outputs.iter().any(|tensor| tensor.digest.is_some());
+        call.module = self.modules.last().map(|(_, module)| module.clone()).unwrap_or_default();
+        let seen = self.occurrences.entry((call.module.clone(), call.name.clone())).or_default();
+        call.occurrence = *seen;
+        *seen += 1;
+        self.translation.append(0, number, Event::Op(call))
+    }
+
+    fn finish(self, what: &str) -> Result<Opened, ReadError> {
+        if self.calls == 0 {
+            let problem = "is no ledger, no trace of Megatron-LM and no log of DebugMode: nothing in it \
+                           tells of a call";
+            return Err(ReadError::unusable(self.path, problem));
+        }
+        if !self.hashed {
+            let problem =
+                "holds no hashes: record it under `DebugMode.log_tensor_hashes(hash_inputs=True)`";
+            return Err(ReadError::unusable(self.path, problem));
+        }
+        let left_out = self.passed_over.map(|(count, first)| {
+            let whats = if what == "line" { "lines" } else { "entries" };
+            match count {
+                1 => format!("{what} {first}, which tells of no operation"),
+                _ => format!("{count} {whats} that tell of no operation, {what} {first} the first"),
+            }
+        });
+        Opened::foreign(self.translation, left_out.into_iter().collect())
+    }
+}
+
+const REDISTRIBUTION: &str = "redistribute_input";
+const PLACEMENT: &str = "output placement";
+
+/// Whether a name is that of an operator: `aten::mm`. Calls above the dispatcher have others.
+fn is_operator(name: &str) -> bool {
+    name.contains("::") && !name.contains(char::is_whitespace)
+}
+
+/// The header and the text of an annotation: `[nn.Mod] Linear`.
+fn annotation(text: &str) -> Option<(&str, &str)> {
+    let (header, tag) = text.strip_prefix('[')?.split_once("] ")?;
+    (header != "triton").then_some((header, tag))
+}
+
+/// The name and the arguments of a kernel of Triton: `[triton] name(in_ptr0=t: f32[3], xnumel=3)`.
+fn kernel_call(text: &str) -> Option<(&str, &str)> {
+    text.strip_prefix("[triton] ")?.strip_suffix(')')?.split_once('(')
+}
+
+/// The call that a line tells of: `aten::mm(t: f32[2, 3], ..)  ->  t: f32[2]  # {..}`.
 fn call(text: &str) -> Result<Option<Operation>, String> {
+    if let Some(placements) = text.strip_prefix("-> output: ") {
+        return operation(PLACEMENT, placements, "", &[], &[]).map(Some);
+    }
     let Some((name, rest)) = text.split_once('(') else { return Ok(None) };
-    if !name.contains("::") || name.contains(char::is_whitespace) {
+    let name = if name.starts_with(REDISTRIBUTION) { REDISTRIBUTION } else { name };
+    if !is_operator(name) && name != REDISTRIBUTION {
         return Ok(None);
     }
     let (call, log) = rest.rsplit_once("  # {").unwrap_or((rest, ""));
@@ -79,13 +356,25 @@ fn call(text: &str) -> Result<Option<Operation>, String> {
         call.split_once(")  ->  ").unwrap_or((call.trim_end_matches(')'), ""));
     let (input_log, output_log) = log.split_once("'hash': ").unwrap_or((log, ""));
     let input_log = input_log.strip_prefix("'input_hash': ").unwrap_or("");
-    let mut inputs = tensors(arguments, input_log)?;
-    let outputs = tensors(results, output_log)?;
+    operation(name, arguments, results, &words(input_log)?, &words(output_log)?).map(Some)
+}
+
+/// A call with the hashes of its inputs and of its outputs.
+fn operation(
+    name: &str,
+    arguments: &str,
+    results: &str,
+    input: &[u64],
+    output: &[u64],
+) -> Result<Operation, String> {
+    let (mut inputs, mut outputs) = (tensors(arguments)?, tensors(results)?);
+    hashed(&mut inputs, input)?;
+    hashed(&mut outputs, output)?;
     let operator = name.rsplit("::").next().unwrap_or(name).split('.').next().unwrap_or(name);
     if OVERWRITING.contains(&operator) && !inputs.is_empty() {
         inputs.remove(0);
     }
-    Ok(Some(Operation {
+    Ok(Operation {
         step: 0,
         microbatch: 0,
         phase: Phase::Other,
@@ -99,41 +388,46 @@ fn call(text: &str) -> Result<Option<Operation>, String> {
         outputs,
         parameters: BTreeMap::from([("arguments".to_owned(), without_ids(arguments).into())]),
         generator: None,
-    }))
+    })
 }
 
-/// The tensors of a list of arguments or results, in order, with the hashes of `log` in the same
-/// order, if there are any. A tensor may have several.
-fn tensors(text: &str, log: &str) -> Result<Vec<Tensor>, String> {
+/// A kernel of Triton. It may write to any of its tensors, so that they are its outputs too.
+fn triton(name: &str, arguments: &str) -> Result<Operation, String> {
+    let mut kernel = operation(name, arguments, "", &[], &[])?;
+    kernel.outputs = kernel.inputs.clone();
+    Ok(kernel)
+}
+
+/// The tensors of a list of arguments or results, in order.
+fn tensors(text: &str) -> Result<Vec<Tensor>, String> {
     let mut tensors = Vec::new();
     for (at, _) in text.match_indices(": ") {
         // `t`, `dt` or `ft`, with `$` and a number if ids are recorded.
         let before = &text[..at];
         let in_word = |c: char| c.is_ascii_alphanumeric() || c == '$';
-        let word = &before[before.trim_end_matches(in_word).len()..];
-        let kind = word.split('$').next().unwrap_or("");
+        let named = before.trim_end_matches(in_word);
+        let kind = before[named.len()..].split('$').next().unwrap_or("");
         let Some((dtype, rest)) = text[at + 2..].split_once('[') else { continue };
         let Some((shape, _)) = rest.split_once(']') else { continue };
         if !matches!(kind, "t" | "dt" | "ft") || !dtype.bytes().all(|c| c.is_ascii_alphanumeric()) {
             continue;
         }
         let shape = shape.split(", ").filter(|size| !size.is_empty()).map(str::parse);
-        tensors.push(Tensor {
-            shape: shape.collect::<Result<_, _>>().map_err(|error| format!("a shape: {error}"))?,
-            dtype: dtype.to_owned(),
-            device: String::new(),
-            digest: UNKNOWN,
-            name: None,
-            file: None,
+        let shape = shape.collect::<Result<_, _>>().map_err(|error| format!("a shape: {error}"))?;
+        // A keyword argument: `in_ptr0=t: f32[3]`.
+        let keyword = named.strip_suffix('=').map(|named| {
+            let in_name = |c: char| c.is_alphanumeric() || c == '_';
+            named[named.trim_end_matches(in_name).len()..].to_owned()
         });
+        tensors.push(Tensor { name: keyword, ..Tensor::without_digest(shape, dtype) });
     }
-    let hashes: Vec<u64> = log
-        .split(['(', ')', '[', ']', '{', '}', ',', ' '])
-        .filter(|word| !word.is_empty() && !word.ends_with(':') && *word != "None")
-        .map(hash)
-        .collect::<Result<_, _>>()?;
+    Ok(tensors)
+}
+
+/// Gives tensors their hashes, in the same order, if there are any. A tensor may have several.
+fn hashed(tensors: &mut [Tensor], hashes: &[u64]) -> Result<(), String> {
     if hashes.is_empty() {
-        return Ok(tensors);
+        return Ok(());
     }
     if tensors.is_empty() || !hashes.len().is_multiple_of(tensors.len()) {
         return Err(format!("{} hashes of {} tensors", hashes.len(), tensors.len()));
@@ -142,9 +436,17 @@ fn tensors(text: &str, log: &str) -> Result<Vec<Tensor>, String> {
     for (tensor, hashes) in tensors.iter_mut().zip(hashes.chunks(each)) {
         let mut all = DefaultHasher::new();
         hashes.hash(&mut all);
-        tensor.digest = Digest(all.finish());
+        tensor.digest = Some(Digest(all.finish()));
     }
-    Ok(tensors)
+    Ok(())
+}
+
+/// The hashes in a text, without keys of dictionaries.
+fn words(text: &str) -> Result<Vec<u64>, String> {
+    text.split(['(', ')', '[', ']', '{', '}', ',', ' '])
+        .filter(|word| !word.is_empty() && !word.ends_with(':') && *word != "None")
+        .map(hash)
+        .collect()
 }
 
 /// The bits of a hash, a float or an integer.

@@ -95,6 +95,8 @@ pub(crate) struct Entry {
     pub(crate) prints: Prints,
     /// Hash of an operation's level, kernel and devices: what may differ between equal records.
     pub(crate) circumstances: u64,
+    /// Whether every tensor has a digest.
+    pub(crate) is_known: bool,
 }
 
 impl Entry {
@@ -147,6 +149,7 @@ impl Entry {
                 made: hashes.made.finish(),
             },
             circumstances: hashes.circumstances.finish(),
+            is_known: !hashes.unknown,
         })
     }
 
@@ -162,21 +165,24 @@ struct Hashes {
     given: DefaultHasher,
     made: DefaultHasher,
     circumstances: DefaultHasher,
+    /// A tensor has no digest.
+    unknown: bool,
 }
 
 impl Hashes {
     fn input(&mut self, tensor: &Tensor) {
         self.tensor(tensor);
-        tensor.digest.0.hash(&mut self.given);
+        tensor.digest.iter().for_each(|digest| digest.0.hash(&mut self.given));
     }
 
     fn output(&mut self, tensor: &Tensor) {
         self.tensor(tensor);
-        tensor.digest.0.hash(&mut self.made);
+        tensor.digest.iter().for_each(|digest| digest.0.hash(&mut self.made));
     }
 
     fn tensor(&mut self, tensor: &Tensor) {
         (&tensor.shape, &tensor.dtype).hash(&mut self.structure);
+        self.unknown |= tensor.digest.is_none();
     }
 
     fn operation(&mut self, operation: &Operation) {

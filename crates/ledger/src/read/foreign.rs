@@ -8,6 +8,30 @@ use std::path::{Path, PathBuf};
 use super::ReadError;
 use crate::record::{Detail, Digests, Event, Header, Phase, Program, Record, Version};
 
+/// A file in the schema.
+pub(super) struct Opened {
+    pub(super) file: File,
+    /// Another recorder wrote it, and it was translated.
+    pub(super) is_foreign: bool,
+    /// What the translation left out, in words.
+    pub(super) left_out: Vec<String>,
+}
+
+impl Opened {
+    /// A ledger.
+    pub(super) fn ledger(file: File) -> Opened {
+        Opened { file, is_foreign: false, left_out: Vec::new() }
+    }
+
+    /// What another recorder wrote.
+    pub(super) fn foreign(
+        translation: Translation,
+        left_out: Vec<String>,
+    ) -> Result<Opened, ReadError> {
+        Ok(Opened { file: translation.finish()?, is_foreign: true, left_out })
+    }
+}
+
 /// A ledger without a name, which the system removes when it is closed.
 pub(super) struct Translation {
     path: PathBuf,
@@ -51,7 +75,7 @@ impl Translation {
             .map_err(ReadError::io(&self.path))
     }
 
-    pub(super) fn finish(self) -> Result<File, ReadError> {
+    fn finish(self) -> Result<File, ReadError> {
         self.file.into_inner().map_err(|error| ReadError::io(&self.path)(error.into_error()))
     }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::ReadError;
-use super::foreign::{Translation, phase};
+use super::foreign::{Opened, Translation, phase};
 use super::lines::Lines;
 use crate::digest::{Digest, Element, ParseDigestError, sum64};
 use crate::record::{Event, Operation, Phase, Tensor};
@@ -108,11 +108,13 @@ struct Summary {
 
 /// Writes the trace in the schema. What a trace knows of a tensor is not what went into making it,
 /// so its records are those of layers without inputs.
-pub(super) fn translate(path: &Path, world_size: u32) -> Result<File, ReadError> {
+pub(super) fn translate(path: &Path, world_size: u32) -> Result<Opened, ReadError> {
     let mut lines = Lines::new(path, File::open(path).map_err(ReadError::io(path))?);
     let mut translation: Option<Translation> = None;
+    let mut left_out = Vec::new();
     while let Some(bytes) = lines.bytes()? {
         if !bytes.ends_with(b"\n") {
+            left_out.push(format!("line {}, which is incomplete", lines.number()));
             break;
         }
         if bytes.trim_ascii().is_empty() {
@@ -132,7 +134,7 @@ pub(super) fn translate(path: &Path, world_size: u32) -> Result<File, ReadError>
         translation.append(rank, sequence, Event::Layer(operation))?;
     }
     match translation {
-        Some(translation) => translation.finish(),
+        Some(translation) => Opened::foreign(translation, left_out),
         None => Err(ReadError::unusable(path, "holds no whole line")),
     }
 }
@@ -152,11 +154,8 @@ fn operation(line: Line) -> Result<Operation, String> {
             parameters.extend(indices.map(|indices| ("sample_indices".to_owned(), indices)));
             vec![Tensor {
                 digest: digest(&captured)?,
-                shape: captured.shape,
-                dtype: dtype(&captured.dtype).to_owned(),
                 device: captured.device_type,
-                name: None,
-                file: None,
+                ..Tensor::without_digest(captured.shape, dtype(&captured.dtype))
             }]
         }
         (Kind::Event, Some(_)) => return Err("an event with a tensor".to_owned()),
@@ -195,20 +194,20 @@ fn operation(line: Line) -> Result<Operation, String> {
 }
 
 /// What stands for the elements: nothing, a summary of them, or a hash.
-fn digest(captured: &Captured) -> Result<Digest, String> {
+fn digest(captured: &Captured) -> Result<Option<Digest>, String> {
     match captured.mode {
-        Mode::Metadata => Ok(Digest(0)),
+        Mode::Metadata => Ok(None),
         Mode::Summary => {
             let summary = captured.summary.as_ref().ok_or("missing field `summary`")?;
             let text = serde_json::to_vec(summary).map_err(|error| error.to_string())?;
-            Ok(sum64(Element::Plain, &text))
+            Ok(Some(sum64(Element::Plain, &text)))
         }
         Mode::Sampled | Mode::Full => {
             let sha256 = captured.sha256.as_deref().ok_or("missing field `sha256`")?;
             if sha256.len() != 64 || !sha256.is_ascii() {
                 return Err("sha256: expected 64 hexadecimal digits".to_owned());
             }
-            sha256[..16].parse().map_err(|error: ParseDigestError| error.to_string())
+            sha256[..16].parse().map(Some).map_err(|error: ParseDigestError| error.to_string())
         }
     }
 }

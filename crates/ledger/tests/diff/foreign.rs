@@ -77,13 +77,184 @@ fn broken_dumps() {
         DUMP.lines().map(|line| line.split("  # {").next().unwrap_or(line)).collect::<Vec<_>>();
     for (text, problem) in [
         (without.join("\n"), "holds no hashes: record it under"),
-        ("some notes\n".to_owned(), "holds no hashes"),
+        ("some notes\n".to_owned(), "no log of DebugMode: nothing in it tells of a call"),
         (DUMP.replace("(0.25, 3.0)", "(0.25, 3.0, 4.0)"), "line 9: 3 hashes of 2 tensors"),
         (DUMP.replace("'hash': 0.5}", "'hash': half}"), "line 8: expected a hash, found `half`"),
     ] {
         let error = dumps(DUMP, &text).try_diff().expect_err(problem).to_string();
         assert!(error.contains(problem), "{error}");
     }
+}
+
+/// Calls of a compiled module: a kernel of Triton with its hashes, a redistribution, and lines that
+/// tell of no call.
+const COMPILED: &str = "\
+    [nn.Mod (compile)] L['self'].net
+      aten::ones([3], device=cpu)  ->  t: f32[3]  # {'hash': 4607182418800017408}
+      [triton] triton_poi_fused_0(in_ptr0=t$1: f32[3], out_ptr0=t: f32[3, 2], xnumel=3)
+      # pre-kernel hashes: {in_ptr0: 4607182418800017408, out_ptr0: 0}
+      # post-kernel hashes: {in_ptr0: 4607182418800017408, out_ptr0: 77}
+
+    [triton] triton_red_fused_1(in_out_ptr0=t: f32[3])
+    # post-kernel hashes: {in_out_ptr0: 5}
+
+    redistribute_input [implicit] (0, trace: S(0)->R)
+    -> output: [R]
+    [record function] step
+    torch.add(t: f32[4, 2], 1)  ->  torch.return_types.max(
+values='t: f32[3]')
+    aten::sum(t: f32[3])  ->  t: f32[]  # {'hash': nan}";
+
+/// The same as `DebugMode.save_logs()` writes it.
+fn compiled_as_json() -> String {
+    let scalar = |value: &str| format!(r#"{{"type":"scalar","value":{value}}}"#);
+    let dict = |items: &[(&str, String)]| {
+        let items: Vec<String> = items.iter().map(|(k, v)| format!(r#"["{k}",{v}]"#)).collect();
+        format!(r#"{{"type":"dict","items":[{}]}}"#, items.join(","))
+    };
+    let hash = |value: String| dict(&[("hash", value)]);
+    let entry = |depth: u64, log: &str, output: &str, rest: &str| {
+        format!(
+            r#"{{"call_depth":{depth},"log":{log},"output_str":{output},"stack_trace":null,"fwd_stack_trace":null,{rest}}}"#
+        )
+    };
+    let one = scalar("4607182418800017408");
+    let entries = [
+        entry(
+            0,
+            "null",
+            "null",
+            r#""type":"annotate","tag":"L['self'].net","header":"nn.Mod (compile)""#,
+        ),
+        entry(
+            2,
+            &hash(one.clone()),
+            r#""  ->  t: f32[3]""#,
+            r#""type":"op","op_name":"aten::ones","args_str":"[3]","kwargs_str":", device=cpu""#,
+        ),
+        entry(
+            2,
+            "null",
+            "null",
+            &format!(
+                r#""type":"triton_kernel","kernel_name":"triton_poi_fused_0","kwargs_str":"in_ptr0=t$1: f32[3], out_ptr0=t: f32[3, 2], xnumel=3","pre_hashes":{},"post_hashes":{}"#,
+                dict(&[("in_ptr0", one.clone()), ("out_ptr0", scalar("0"))]),
+                dict(&[("in_ptr0", one), ("out_ptr0", scalar("77"))])
+            ),
+        ),
+        entry(
+            1,
+            "null",
+            "null",
+            &format!(
+                r#""type":"triton_kernel","kernel_name":"triton_red_fused_1","kwargs_str":"in_out_ptr0=t: f32[3]","pre_hashes":null,"post_hashes":{}"#,
+                dict(&[("in_out_ptr0", scalar("5"))])
+            ),
+        ),
+        entry(
+            1,
+            "null",
+            "null",
+            r#""type":"redistribute","arg_str":"0","src_placement_str":"[S(0)]","dst_placement_str":"[R]","transform_info_str":"S(0)->R","is_explicit":false,"is_outer_call":true"#,
+        ),
+        entry(1, "null", "null", r#""type":"output_placement","placements_str":"[R]""#),
+        entry(1, "null", "null", r#""type":"annotate","tag":"step","header":"record function""#),
+        entry(
+            1,
+            "null",
+            r#""  ->  t: f32[]""#,
+            r#""type":"op","op_name":"torch.add","args_str":"t: f32[3]","kwargs_str":"""#,
+        ),
+        entry(
+            1,
+            &hash(r#"{"type":"nonfinite_float","value":"nan"}"#.to_owned()),
+            r#""  ->  t: f32[]""#,
+            r#""type":"op","op_name":"aten::sum","args_str":"t: f32[3]","kwargs_str":"""#,
+        ),
+    ];
+    format!(
+        r#"{{"format":"torch.utils._debug_mode.DebugMode.logs","version":1,"logs":[{}]}}"#,
+        entries.join(",")
+    ) + "\n"
+}
+
+#[test]
+fn kernels_of_triton() {
+    let report = dumps(COMPILED, COMPILED).diff();
+    assert!(report.equal, "{report}");
+    assert_eq!(report.ranks[0].counts.compared, 6);
+    // Inputs of the second kernel and of the sum.
+    assert_eq!(report.ranks[0].counts.without_digest, 2);
+    assert!(report.sentence.starts_with("Equal in what was compared: all 6 records"), "{report}");
+    let said = "of A, 3 lines that tell of no operation, line 12 the first";
+    assert!(report.sentence.contains(said), "{report}");
+
+    let report = edited(COMPILED, "out_ptr0: 77", "out_ptr0: 78");
+    assert_eq!(report.cause, Some(Cause::Operation), "{report}");
+    let sentence = "Operation `triton_poi_fused_0` of `L['self'].net` (step 0, other) had equal inputs and \
+                    unequal outputs.";
+    assert_eq!(report.sentence, sentence);
+    let first = report.ranks[0].first.as_ref().expect("a difference");
+    assert_eq!(first.differences[0].what, "output 1 (`out_ptr0`)");
+    let report = edited(COMPILED, "{in_out_ptr0: 5}", "{in_out_ptr0: 6}");
+    assert!(report.sentence.contains("`triton_red_fused_1`"), "{report}");
+    assert!(report.sentence.contains("some of its inputs have no digest"), "{report}");
+    for (from, to) in [
+        ("in_ptr0: 4607182418800017408, out_ptr0: 0", "in_ptr0: 4607182418800017408, out_ptr0: 1"),
+        ("xnumel=3", "xnumel=4"),
+        ("trace: S(0)->R", "trace: S(1)->R"),
+        ("-> output: [R]", "-> output: [S(0)]"),
+        ("'hash': nan", "'hash': inf"),
+    ] {
+        assert!(!edited(COMPILED, from, to).equal, "{from}");
+    }
+    // A kernel without hashes on one side.
+    let report = edited(COMPILED, "    # post-kernel hashes: {in_out_ptr0: 5}\n", "");
+    assert!(report.equal, "{report}");
+    assert_eq!(report.ranks[0].counts.without_digest, 3);
+    let one = COMPILED.replace("in_ptr0: 4607182418800017408, out_ptr0: 77", "out_ptr0: 77");
+    let error = dumps(COMPILED, &one).try_diff().expect_err("a hash is missing").to_string();
+    assert!(error.contains("line 5: 1 hashes of 2 tensors"), "{error}");
+}
+
+#[test]
+fn logs_as_json() {
+    let json = compiled_as_json();
+    let report = dumps(&json, &json).diff();
+    assert!(report.equal, "{report}");
+    assert_eq!(report.ranks[0].counts.compared, 6);
+    assert!(
+        report.sentence.contains("of B, 2 entries that tell of no operation, entry 7"),
+        "{report}"
+    );
+    // Text and JSON of one run hold the same.
+    let report = dumps(COMPILED, &json).diff();
+    assert!(report.equal, "{report}");
+    let report = edited(&json, "\"value\":77", "\"value\":78");
+    assert!(report.sentence.contains("`triton_poi_fused_0` of `L['self'].net`"), "{report}");
+    assert_eq!(report.cause, Some(Cause::Operation), "{report}");
+    let kind = json.replace("\"triton_kernel\"", "\"another\"");
+    let report = dumps(&kind, &kind).diff();
+    assert!(report.sentence.contains("4 entries that tell of no operation, entry 3"), "{report}");
+
+    for (from, to, problem) in [
+        ("\"version\":1", "\"version\":2", "expected version 1, found 2"),
+        ("\"kernel_name\"", "\"name\"", "entry 3 of the logs: missing field `kernel_name`"),
+        ("\"value\":77", "\"value\":\"x\"", "entry 3 of the logs: expected a hash, found `x`"),
+        ("]}\n", "", "logs of DebugMode: EOF while parsing"),
+        (
+            "DebugMode.logs",
+            "DebugMode.others",
+            "is JSON, and no ledger: a ledger has `schema`, this has \
+                                               `format`, `logs`, `version`",
+        ),
+    ] {
+        assert!(json.contains(from), "{from}");
+        let error = dumps(&json, &json.replacen(from, to, 1)).try_diff().expect_err(problem);
+        assert!(error.to_string().contains(problem), "{error}");
+    }
+    let error = dumps(&json, "{}\n").try_diff().expect_err("no fields").to_string();
+    assert!(error.contains("this has no fields"), "{error}");
 }
 
 /// A line of Megatron-LM's recorder, which sorts keys.
@@ -152,8 +323,18 @@ fn traces_of_megatron() {
     let report = dumps(&text, &text.replace("\"value\":3.5", "\"value\":4.5")).diff();
     assert_eq!(report.cause, Some(Cause::Call), "{report}");
 
+    let report = dumps(&text, text.trim_end()).diff();
+    assert_eq!(report.cause, Some(Cause::Extent), "{report}");
+    assert!(
+        report.to_string().contains("not compared: of B, line 4, which is incomplete"),
+        "{report}"
+    );
+
     let modes = other_modes(0.25);
-    assert!(dumps(&modes, &modes).diff().equal);
+    let report = dumps(&modes, &modes).diff();
+    let sentence = "Equal in what was compared: all 3 records agree. Not compared: 1 tensor of 1 record \
+                    without a digest in A or B, first output 0 of ";
+    assert!(report.sentence.starts_with(sentence), "{report}");
     let report = dumps(&modes, &other_modes(0.5)).diff();
     let name = "`tensor (setup) outside of iterations outside of microbatches` of `b`";
     assert!(report.sentence.contains(name), "{report}");

@@ -408,7 +408,7 @@ fn what_other_ranks_sent_is_their_doing() {
             let mut events = run.events();
             let Event::Op(it) = &mut events[at] else { panic!("an operation") };
             it.name = name.to_owned();
-            it.outputs[0].digest.0 ^= flipped;
+            it.outputs[0].digest.as_mut().expect("a digest").0 ^= flipped;
             rewrite(&file_of_rank(folder, rank), rank, run.header(), events);
         }
     };
@@ -448,7 +448,13 @@ fn one_rank_against_four() {
         .filter_map(|it| if let Event::Step(it) = it { Some(it) } else { None })
         .nth(3);
     let step = step.expect("a step");
-    step.parameters.get_mut("layers.1.weight").expect("a weight").digest.0 ^= 1;
+    step.parameters
+        .get_mut("layers.1.weight")
+        .expect("a weight")
+        .digest
+        .as_mut()
+        .expect("a digest")
+        .0 ^= 1;
     rewrite(&path, 0, one[0].header(), alone);
     let report = pair.diff();
     assert_eq!(report.cause, Some(Cause::Step), "{report}");

@@ -78,7 +78,8 @@ pub(crate) fn tensor(digest: u64, device: &str) -> Tensor {
         shape: vec![2, 3],
         dtype: "f32".to_owned(),
         device: device.to_owned(),
-        digest: Digest(digest),
+        digest: Some(Digest(digest)),
+        reason: None,
         name: None,
         file: None,
     }
@@ -240,7 +241,7 @@ impl Run {
                 gradients.insert(format!("{module}.weight"), tensor(shared, self.device));
             }
             for (layer, module) in LAYERS.into_iter().enumerate() {
-                let of = gradients[&format!("{module}.weight")].digest.0;
+                let of = gradients[&format!("{module}.weight")].digest.expect("a digest").0;
                 let lr = [("lr".to_owned(), json!(self.lr))].into();
                 weights[layer] =
                     it.op(Phase::Optimizer, module, "sgd", &[weights[layer], of], lr, 0);

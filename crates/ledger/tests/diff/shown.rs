@@ -15,7 +15,7 @@ fn kept(dtype: &str, shape: &[u64], a: &[u8], b: &[u8]) -> Report {
         std::fs::write(path.with_file_name(&name), bytes).expect("it can be written");
         let mut events = run.events();
         let Event::Op(it) = &mut events[2] else { panic!("an operation") };
-        it.outputs[0].digest.0 = digest;
+        it.outputs[0].digest.as_mut().expect("a digest").0 = digest;
         it.outputs[0].dtype = dtype.to_owned();
         it.outputs[0].shape = shape.to_vec();
         it.outputs[0].file = Some(name);
