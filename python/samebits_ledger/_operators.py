@@ -80,8 +80,11 @@ class Operator:
 
 
 @functools.cache
-def operator(func: torch._ops.OpOverload) -> Operator:
-    """Returns the description of an overload."""
+def operator(func: torch._ops.OperatorBase) -> Operator:
+    """Returns the description of an overload, or of an operator that takes functions."""
+    if not isinstance(func, torch._ops.OpOverload):
+        names = tuple(map(str, range(64)))
+        return Operator(str(func), names, frozenset(names), (), False, False, False, False, None)
     schema = func._schema
     names = tuple(argument.name for argument in schema.arguments)
     ignored = {argument.name for argument in schema.arguments if argument.is_out} | {*_SCRATCH}

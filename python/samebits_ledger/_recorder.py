@@ -7,10 +7,11 @@ import threading
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from types import TracebackType
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn.modules.module import (
@@ -27,24 +28,25 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import samebits_ledger
 from samebits_ledger._environment import environment, rank_and_world_size
 from samebits_ledger._keep import Keeper, around
+from samebits_ledger._memory import unseen
 from samebits_ledger._operators import Operator, operator
 from samebits_ledger._sites import call_site
-from samebits_ledger._tensors import digest, entries, tensors_in
+from samebits_ledger._tensors import (
+    SYMBOLIC,
+    Entry,
+    digest,
+    entries,
+    is_composed,
+    tensors_in,
+    unread,
+)
 from samebits_ledger._writer import Writer, file_of, plain
 
 Detail = Literal["op", "layer", "step"]
 Digests = Literal["full", "sampled"]
 Steps = Literal["optimizer", "explicit"]
-Entry = dict[str, Any]
-
-_NO_DISPATCH = torch.Tensor.__torch_dispatch__
 
 _active: Recorder | None = None
-
-
-def _unseen() -> AbstractContextManager[None]:
-    """While it is open, no dispatch mode sees an operation: those of the recorder are its own."""
-    return torch._C._DisableTorchDispatch()
 
 
 def record(
@@ -186,12 +188,13 @@ class Recorder:
         global _active
         _active = None
         with self._opened:
-            if error is None:
+            if error is None and os.getpid() == self._process:
                 self._writer.write("end", {"records": self._writer.records})
 
     def loss(self, loss: torch.Tensor) -> None:
         """Notes the loss of this step; of several the last."""
-        self._loss = next(iter(self._entries(loss)), None)
+        with unseen():
+            self._loss = next(iter(self._entries(loss)), None)
 
     def step(self, loss: torch.Tensor | None = None) -> None:
         """Ends a step.
@@ -203,7 +206,7 @@ class Recorder:
             raise RuntimeError("step: steps end with the optimizer's; record with steps='explicit'")
         if loss is not None:
             self.loss(loss)
-        self._end_step()
+        self._observe(self._end_step)
 
     def _header(self, world_size: int) -> Entry:
         return {
@@ -223,11 +226,28 @@ class Recorder:
         keeper = self._keeper
         if keeper is not None and not keeper.keeps(self._step):
             keeper = None
-        with _unseen():
-            return entries(tree, name, sampled=self._digests == "sampled", keeper=keeper)
+        return entries(tree, name, sampled=self._digests == "sampled", keeper=keeper)
 
     def _named(self, tensor: torch.Tensor, name: str) -> dict[str, Entry]:
-        return {entry.pop("name"): entry for entry in self._entries(tensor, name)}
+        return {entry.pop("name", name): entry for entry in self._entries(tensor, name)}
+
+    def _observe(
+        self, observe: Callable[..., Any], *args: Any, failed: Callable[[Entry], None] | None = None
+    ) -> Any:
+        """Calls what looks at the program. An error of it is a record's, never the program's.
+
+        Args:
+            observe: takes `args`.
+            args: what is looked at.
+            failed: records that it could not be looked at.
+        """
+        try:
+            with unseen():
+                return observe(*args)
+        except Exception as error:
+            if failed is not None:
+                failed(unread(error))
+            return None
 
     # Steps and optimizers
 
@@ -239,9 +259,7 @@ class Recorder:
         if not self._is_ours():
             return
         self._optimizing += 1
-        for name, parameter in self._parameters([optimizer]):
-            if parameter.grad is not None:
-                self._gradients |= self._named(parameter.grad, name)
+        self._observe(self._note_gradients, [optimizer], failed=self._lacks_gradients)
 
     def _after_optimizer(self, optimizer: Optimizer, *_: Any) -> None:
         if not self._is_ours():
@@ -249,15 +267,30 @@ class Recorder:
         self._optimizing -= 1
         self._stepped.append(optimizer)
         if self._steps == "optimizer":
-            self._end_step()
+            self._observe(self._end_step)
+
+    def _note_gradients(self, optimizers: list[Optimizer]) -> None:
+        for name, parameter in self._parameters(optimizers):
+            if parameter.grad is not None:
+                self._gradients |= self._named(parameter.grad, name)
+
+    def _lacks_gradients(self, entry: Entry) -> None:
+        self._gradients[""] = entry
 
     def _end_step(self) -> None:
         parameters: dict[str, Entry] = {}
+
+        def note() -> None:
+            for name, parameter in self._parameters(self._stepped):
+                parameters.update(self._named(parameter, name))
+
+        def lacks(entry: Entry) -> None:
+            parameters[""] = entry
+
+        self._observe(note, failed=lacks)
+        if not self._stepped:
+            self._observe(self._note_gradients, [], failed=self._lacks_gradients)
         gradients = self._gradients
-        for name, parameter in self._parameters(self._stepped):
-            parameters |= self._named(parameter, name)
-            if not self._stepped and parameter.grad is not None:
-                gradients |= self._named(parameter.grad, name)
         fields = {
             "step": self._step,
             "loss": self._loss,
@@ -296,27 +329,39 @@ class Recorder:
         finally:
             self._loading -= 1
 
-    def _deliver(self, batch: Any, indices: Any) -> None:
+    def _deliver(self, batch: Any, indices: Callable[[Any], Any] | None) -> None:
         """Records a batch. Every batch of a step but the first begins a microbatch."""
         if self._delivered:
             self._microbatch += 1
             self._occurrences.clear()
         self._delivered = True
-        tensors = self._entries(batch)
-        with _unseen():
-            chosen = None if indices is None else torch.as_tensor(indices)
-        at = None if chosen is None else self._entries(chosen)[0]
-        fields = {"step": self._step, "microbatch": self._microbatch}
-        self._writer.write("data", fields | {"tensors": tensors, "indices": at})
+        at: list[Entry] = []
+
+        def note() -> None:
+            chosen = indices(batch) if indices is not None else None
+            if chosen is not None:
+                is_tensor = isinstance(chosen, torch.Tensor)
+                at.extend(self._entries(chosen if is_tensor else np.asarray(chosen)))
+
+        self._observe(note, failed=at.append)
+        fields: Entry = {"step": self._step, "microbatch": self._microbatch}
+        fields |= {"tensors": self._entries(batch), "indices": at[0] if at else None}
+        self._writer.write("data", fields)
 
     # Modules
 
     def _before_module(self, module: nn.Module, args: Any) -> None:
         if torch.compiler.is_compiling() or not self._is_ours():
             return
-        path = self._names.of(module, self._calls[-1].module() if self._calls else None)
-        inputs = [] if self._detail == "step" else self._entries(args, "input")
-        self._calls.append(_Call(weakref.ref(module), path, inputs))
+        call = _Call(weakref.ref(module), type(module).__name__)
+        self._observe(self._begin_call, call, module, args, failed=call.inputs.append)
+        self._calls.append(call)
+
+    def _begin_call(self, call: _Call, module: nn.Module, args: Any) -> None:
+        with suppress(Exception):  # One that is not hashed or listed has the name of its type.
+            call.path = self._names.of(module, self._calls[-1].module() if self._calls else None)
+        if self._detail != "step":
+            call.inputs += self._entries(args, "input")
 
     def _after_module(self, module: nn.Module, args: Any, *rest: Any) -> None:
         if torch.compiler.is_compiling() or not self._is_ours() or not self._calls:
@@ -328,39 +373,73 @@ class Recorder:
         *_, output = rest
         if self._detail == "step" or output is None:
             return
-        kwargs, _ = rest
+        self._observe(self._end_call, call, type(module).__name__, rest[0], output)
+
+    def _end_call(self, call: _Call, name: str, kwargs: Any, output: Any) -> None:
         inputs = call.inputs + self._entries(kwargs)
         outputs = self._entries(output)
         phase = "forward" if torch._C._current_graph_task_id() == -1 else "backward"
-        self._emit("layer", phase, type(module).__name__, call.path, inputs, outputs)
+        self._emit("layer", phase, name, call.path, inputs, outputs)
 
     # Operations
 
-    def _operation(self, func: Operator, call: Callable[[], Any], bound: Entry) -> Any:
+    def _operation(
+        self, func: torch._ops.OperatorBase, args: tuple[Any, ...], kwargs: Entry
+    ) -> Any:
         """Runs an operation between the descriptions of its inputs and of its outputs."""
-        place, phase = self._place(bound)
-        inputs = [
-            entry
-            for name, value in bound.items()
-            if name in func.reads
-            for entry in self._entries(value, name)
-        ]
-        generator = _generator(bound) if func.draws else None
-        before = generator and _state(generator)
-        result = call()
-        outputs = [] if func.is_collective else self._outputs(func, bound, result)
-        after = generator and _state(generator)
-        if inputs or outputs:
-            parameters = {
-                name: plain(value)
-                for name, value in bound.items()
-                if value is not None
-                and not isinstance(value, torch.Generator)
-                and next(tensors_in(value), None) is None
-            }
-            draws = {"before": before, "after": after} if generator else None
-            self._emit("op", phase, func.name, place, inputs, outputs, parameters, draws)
+        operation = _Operation()
+        self._observe(self._before, operation, func, args, kwargs, failed=operation.lacks)
+        result = func(*args, **kwargs)
+        if not operation.is_left_out:
+            self._observe(self._after, operation, result, failed=operation.lacks)
+            self._observe(self._end_operation, operation, str(func))
         return result
+
+    def _before(
+        self, operation: _Operation, func: torch._ops.OperatorBase, args: Any, kwargs: Entry
+    ) -> None:
+        known = operation.func = operator(func)
+        if known.is_allocation or (known.is_view and not self._views):
+            operation.is_left_out = True
+            return
+        bound = operation.bound = dict(known.bind(args, kwargs))
+        operation.module, operation.phase = self._place(bound)
+        for name, value in bound.items():
+            if name in known.reads:
+                operation.inputs += self._entries(value, name)
+        if known.draws:
+            operation.draws_from = _generator(bound)
+            operation.before = _state(operation.draws_from)
+
+    def _after(self, operation: _Operation, result: Any) -> None:
+        known, bound = operation.func, operation.bound
+        if known is None:
+            return
+        if not known.is_collective:
+            operation.outputs += self._outputs(known, bound, result)
+        operation.after = _state(operation.draws_from)
+        operation.parameters = {
+            name: plain(value)
+            for name, value in bound.items()
+            if value is not None
+            and not isinstance(value, torch.Generator)
+            and next(tensors_in(value), None) is None
+        }
+
+    def _end_operation(self, operation: _Operation, name: str) -> None:
+        if operation.inputs or operation.outputs:
+            draws = operation.draws_from is not None
+            generator = {"before": operation.before, "after": operation.after} if draws else None
+            self._emit(
+                "op",
+                operation.phase,
+                name,
+                operation.module,
+                operation.inputs,
+                operation.outputs,
+                operation.parameters,
+                generator,
+            )
 
     def _outputs(self, func: Operator, bound: Entry, result: Any) -> list[Entry]:
         """The entries of the arguments written, then of the results that are none of those."""
@@ -394,7 +473,8 @@ class Recorder:
         if self._optimizing:
             return path, "optimizer"
         differentiable = torch.is_grad_enabled() and any(
-            tensor.requires_grad for _, tensor in tensors_in(bound)
+            isinstance(tensor, torch.Tensor) and tensor.requires_grad
+            for _, tensor in tensors_in(bound)
         )
         return path, "forward" if differentiable else "other"
 
@@ -432,10 +512,31 @@ class Recorder:
 class _Call:
     """A module at work."""
 
-    def __init__(self, module: weakref.ref[nn.Module], path: str, inputs: list[Entry]) -> None:
+    def __init__(self, module: weakref.ref[nn.Module], path: str) -> None:
         self.module = module
         self.path = path
-        self.inputs = inputs
+        self.inputs: list[Entry] = []
+
+
+class _Operation:
+    """What is known of an operation at work."""
+
+    def __init__(self) -> None:
+        self.func: Operator | None = None
+        self.is_left_out = False
+        self.bound: Entry = {}
+        self.phase = "other"
+        self.module = ""
+        self.inputs: list[Entry] = []
+        self.outputs: list[Entry] = []
+        self.parameters: Entry = {}
+        self.draws_from: torch.Generator | None = None
+        self.before: Entry | None = None
+        self.after: Entry | None = None
+
+    def lacks(self, entry: Entry) -> None:
+        """Notes that something of it could not be read."""
+        self.outputs.append(entry)
 
 
 class _ModuleNames:
@@ -487,6 +588,8 @@ class _ModuleNames:
 class _Dispatch(TorchDispatchMode):
     """Shows a recorder every operation of its thread, and of autograd's threads for it."""
 
+    supports_higher_order_operators = True
+
     def __init__(self, recorder: Recorder) -> None:
         super().__init__()
         self._recorder = recorder
@@ -498,17 +601,16 @@ class _Dispatch(TorchDispatchMode):
         args: tuple[Any, ...] = (),
         kwargs: Entry | None = None,
     ) -> Any:
-        # A tensor with operations of its own takes them apart; the parts come back here.
-        if any(kind.__torch_dispatch__ is not _NO_DISPATCH for kind in types):
-            return NotImplemented
         kwargs = kwargs or {}
-        known = operator(func)
         recorder = self._recorder
-        skipped = known.is_allocation or (known.is_view and not recorder._views)
-        if skipped or os.getpid() != recorder._process:
+        symbolic = any(issubclass(kind, SYMBOLIC) for kind in types)
+        if symbolic or os.getpid() != recorder._process:
             return func(*args, **kwargs)
-        bound = dict(known.bind(args, kwargs))
-        return recorder._operation(known, lambda: func(*args, **kwargs), bound)
+        if any(map(is_composed, types)) and torch._C._len_torch_dispatch_stack() == 0:
+            # The tensor takes the operation apart; the parts come back here. With another mode on
+            # the stack the operation is that mode's first.
+            return NotImplemented
+        return recorder._operation(func, args, kwargs)
 
 
 def _generator(bound: Entry) -> torch.Generator | None:
@@ -516,18 +618,25 @@ def _generator(bound: Entry) -> torch.Generator | None:
     for value in bound.values():
         if isinstance(value, torch.Generator):
             return value
-    devices = [tensor.device for _, tensor in tensors_in(bound)]
+    tensors = (tensor for _, tensor in tensors_in(bound) if isinstance(tensor, torch.Tensor))
+    devices = [tensor.device for tensor in tensors]
     device = torch.device(bound.get("device") or (devices[0] if devices else "cpu"))
     if device.type == "cpu":
         return torch.default_generator
     if device.type == "cuda":
-        return torch.cuda.default_generators[device.index or 0]
+        index = torch.cuda.current_device() if device.index is None else device.index
+        return torch.cuda.default_generators[index]
     return None
 
 
-def _state(generator: torch.Generator) -> Entry:
-    with _unseen():
+def _state(generator: torch.Generator | None) -> Entry | None:
+    """Where a generator stands; nothing if that cannot be read."""
+    if generator is None:
+        return None
+    try:
         return {"digest": digest(generator.get_state())}
+    except Exception:  # No position is as unknown as one after a draw that is still to come.
+        return None
 
 
 def _join(prefix: str, name: str) -> str:
@@ -563,7 +672,7 @@ class Watched:
                 except StopIteration:
                     return
             if _active is not None and _active._is_ours():
-                _active._deliver(batch, self._indices and self._indices(batch))
+                _active._observe(_active._deliver, batch, self._indices)
             yield batch
 
     def __len__(self) -> int:
@@ -572,6 +681,8 @@ class Watched:
 
     def __getattr__(self, name: str) -> Any:
         """Returns an attribute of the loader."""
+        if name == "_loader":  # A copy that is not filled yet.
+            raise AttributeError(name)
         return getattr(self._loader, name)
 
 

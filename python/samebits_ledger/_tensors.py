@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.functional_tensor import FunctionalTensor
 
 from samebits_ledger._digest import NANS, sum64
 from samebits_ledger._keep import Keeper
+from samebits_ledger._memory import UnreadableError, elements, elements_of_array, unseen
+
+Entry = dict[str, Any]
 
 _NAMES = {
     torch.bool: "bool",
@@ -33,7 +39,11 @@ _COMPRESSED = {
     torch.sparse_csc: ("ccol_indices", "row_indices"),
     torch.sparse_bsc: ("ccol_indices", "row_indices"),
 }
-_BYTES = (torch.bool, torch.uint8, torch.int8)
+# They stand for tensors while a program is traced.
+SYMBOLIC = (FakeTensor, FunctionalTensor)
+
+_NO_DISPATCH = torch.Tensor.__torch_dispatch__
+_PENDING = "torch.distributed._functional_collectives"
 
 
 def dtype_name(dtype: torch.dtype) -> str:
@@ -41,65 +51,129 @@ def dtype_name(dtype: torch.dtype) -> str:
     return _NAMES.get(dtype, str(dtype).removeprefix("torch."))
 
 
+def unread(error: Exception | str, of: Any = None, name: str = "") -> Entry:
+    """Returns the entry of what cannot be read, with the reason."""
+    if isinstance(error, Exception):
+        text = str(error).strip().partition("\n")[0]
+        if not isinstance(error, UnreadableError):
+            text = f"{type(error).__name__}: {text}" if text else type(error).__name__
+        error = text
+    entry: Entry = {"shape": [], "dtype": "unknown", "device": "unknown", "reason": error}
+    if isinstance(of, torch.Tensor):
+        for field, value in (
+            ("shape", lambda: [int(size) for size in of.shape]),
+            ("dtype", lambda: dtype_name(of.dtype)),
+            ("device", lambda: str(of.device)),
+        ):
+            try:
+                entry[field] = value()
+            except Exception:  # It stays unknown.
+                continue
+    if name:
+        entry["name"] = name
+    return entry
+
+
 def describe(
-    tensor: torch.Tensor, name: str = "", *, sampled: bool = False, keeper: Keeper | None = None
-) -> Iterator[dict[str, Any]]:
-    """Yields the entry of a dense tensor, or one for each part of a sparse tensor.
+    tensor: torch.Tensor | np.ndarray,
+    name: str = "",
+    *,
+    sampled: bool = False,
+    keeper: Keeper | None = None,
+) -> list[Entry]:
+    """Returns the entry of a dense tensor, or one for each part of another.
 
-    With a keeper the bytes are kept. A tensor without values, on the device `meta`, has no entry. Call it with dispatch disabled:
-    reading a tensor takes operations that are none of the program's.
+    With a keeper the bytes are kept. A tensor that has no values, on the device `meta` or in a
+    traced program, has no entry. One that cannot be read has an entry with the reason and without a
+    digest. Raises nothing. Call it `unseen`.
     """
-    if tensor.is_meta:
+    try:
+        return list(_described(tensor, name, sampled, keeper))
+    except Exception as error:
+        return [unread(error, tensor, name)]
+
+
+def _described(
+    tensor: torch.Tensor | np.ndarray, name: str, sampled: bool, keeper: Keeper | None
+) -> Iterator[Entry]:
+    if isinstance(tensor, np.ndarray):
+        dtype, array = elements_of_array(tensor)
+        yield _entry(tensor.shape, dtype, "cpu", array, name, sampled, keeper)
         return
-    tensor = tensor.detach()
+    if tensor.is_meta or isinstance(tensor, SYMBOLIC):
+        return
+    parts = _parts(tensor)
+    if parts is None:
+        dtype = dtype_name(tensor.dtype)
+        yield _entry(
+            tensor.shape, dtype, str(tensor.device), elements(tensor), name, sampled, keeper
+        )
+        return
+    for at, part in parts:
+        yield from describe(part, f"{name}{at}", sampled=sampled, keeper=keeper)
 
-    def part(of: torch.Tensor, at: str) -> Iterator[dict[str, Any]]:
-        return describe(of, f"{name}{at}", sampled=sampled, keeper=keeper)
 
+def _entry(
+    shape: tuple[int, ...],
+    dtype: str,
+    device: str,
+    array: np.ndarray,
+    name: str,
+    sampled: bool,
+    keeper: Keeper | None,
+) -> Entry:
+    entry = {
+        "shape": list(shape),
+        "dtype": dtype,
+        "device": device,
+        "digest": sum64(array, NANS.get(dtype), sampled=sampled),
+    }
+    if name:
+        entry["name"] = name
+    if keeper is not None:
+        entry["file"] = keeper.keep(array, dtype)
+    return entry
+
+
+def _parts(tensor: torch.Tensor) -> list[tuple[str, torch.Tensor]] | None:
+    """The tensors that a tensor is made of, or nothing if it is dense."""
+    pending = sys.modules.get(_PENDING)
+    if pending is not None and isinstance(tensor, pending.AsyncCollectiveTensor):
+        raise UnreadableError("the collective may not have finished")
+    if is_composed(type(tensor)) and hasattr(tensor, "__tensor_flatten__"):
+        names, _ = tensor.__tensor_flatten__()
+        return [(f".{at}", getattr(tensor, at)) for at in names]
+    if tensor.is_nested:
+        sizes = ("sizes", tensor._nested_tensor_size())
+        strides = ("strides", tensor._nested_tensor_strides())
+        return [(f".{at}", part) for at, part in (sizes, strides, ("values", tensor.values()))]
     if tensor.layout is torch.strided:
-        dtype, array = dtype_name(tensor.dtype), elements(tensor)
-        entry = {
-            "shape": list(tensor.shape),
-            "dtype": dtype,
-            "device": str(tensor.device),
-            "digest": sum64(array, NANS.get(dtype), sampled=sampled),
-        }
-        if name:
-            entry["name"] = name
-        if keeper is not None:
-            entry["file"] = keeper.keep(array, dtype)
-        yield entry
-    elif tensor.layout is torch.sparse_coo:
-        yield from part(tensor._indices(), ".indices")
-        yield from part(tensor._values(), ".values")
-    elif tensor.layout in _COMPRESSED:
-        for at in _COMPRESSED[tensor.layout]:
-            yield from part(getattr(tensor, at)(), f".{at}")
-        yield from part(tensor.values(), ".values")
-    else:
-        yield from part(tensor.to_dense(), "")
+        return None
+    if tensor.layout is torch.sparse_coo:
+        return [(".indices", tensor._indices()), (".values", tensor._values())]
+    if tensor.layout in _COMPRESSED:
+        names = (*_COMPRESSED[tensor.layout], "values")
+        return [(f".{at}", getattr(tensor, at)()) for at in names]
+    return [("", tensor.to_dense())]
+
+
+def is_composed(kind: type) -> bool:
+    """Whether tensors of a type take operations apart themselves."""
+    dispatch = kind.__torch_dispatch__
+    return dispatch is not _NO_DISPATCH and dispatch is not torch._C._disabled_torch_dispatch_impl
 
 
 def digest(tensor: torch.Tensor, *, sampled: bool = False) -> str:
-    """Returns the digest of a dense tensor that needs no gradient."""
-    return sum64(elements(tensor), NANS.get(dtype_name(tensor.dtype)), sampled=sampled)
+    """Returns the digest of a dense tensor.
+
+    Raises:
+        UnreadableError: the tensor has no elements that can be read.
+    """
+    with unseen():
+        return sum64(elements(tensor), NANS.get(dtype_name(tensor.dtype)), sampled=sampled)
 
 
-def elements(tensor: torch.Tensor) -> np.ndarray:
-    """Returns the elements of a dense tensor on the host, as numbers that NumPy has."""
-    if tensor.is_quantized:
-        tensor = tensor.int_repr()
-    if tensor.is_complex():
-        tensor = torch.view_as_real(tensor.resolve_conj())
-    tensor = tensor.resolve_neg()
-    if tensor.dtype is torch.bfloat16:
-        tensor = tensor.view(torch.int16)
-    elif tensor.itemsize == 1 and tensor.dtype not in _BYTES:
-        tensor = tensor.view(torch.uint8)
-    return tensor.cpu().numpy()
-
-
-def tensors_in(tree: Any, name: str = "") -> Iterator[tuple[str, torch.Tensor]]:
+def tensors_in(tree: Any, name: str = "") -> Iterator[tuple[str, torch.Tensor | np.ndarray]]:
     """Yields the tensors in nested lists, tuples and dictionaries, each with a name.
 
     Numeric NumPy arrays count as tensors: a data loader without PyTorch's `collate` yields them.
@@ -108,7 +182,7 @@ def tensors_in(tree: Any, name: str = "") -> Iterator[tuple[str, torch.Tensor]]:
         yield name, tree
     elif isinstance(tree, np.ndarray):
         if tree.dtype.kind in "biufc":
-            yield name, torch.from_numpy(np.array(tree))
+            yield name, tree
     elif isinstance(tree, (list, tuple)):
         for index, item in enumerate(tree):
             yield from tensors_in(item, f"{name}[{index}]")
@@ -119,10 +193,15 @@ def tensors_in(tree: Any, name: str = "") -> Iterator[tuple[str, torch.Tensor]]:
 
 def entries(
     tree: Any, name: str = "", *, sampled: bool = False, keeper: Keeper | None = None
-) -> list[dict[str, Any]]:
-    """Returns the entries of all tensors in nested lists, tuples and dictionaries."""
-    return [
-        entry
-        for at, tensor in tensors_in(tree, name)
-        for entry in describe(tensor, at, sampled=sampled, keeper=keeper)
-    ]
+) -> list[Entry]:
+    """Returns the entries of all tensors in nested lists, tuples and dictionaries.
+
+    Raises nothing. Call it `unseen`.
+    """
+    found: list[Entry] = []
+    try:
+        for at, tensor in tensors_in(tree, name):
+            found += describe(tensor, at, sampled=sampled, keeper=keeper)
+    except Exception as error:
+        found.append(unread(error, name=name))
+    return found

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import os
 import threading
 from pathlib import Path
 from typing import Any
 
+import torch
+
 SCHEMA = 1
+
+# Their texts say what they are; those of other objects may tell where they lie in memory.
+_TEXTS = (torch.dtype, torch.device, torch.layout, torch.memory_format, torch.qscheme)
+
+_log = logging.getLogger("samebits_ledger")
 
 
 class Writer:
@@ -17,6 +25,7 @@ class Writer:
 
     Every record reaches the operating system before `write` returns. A killed program therefore
     leaves a readable prefix, and a forked process inherits no buffer that it could write again.
+    After a record that cannot be written the file has no further ones.
     """
 
     def __init__(self, path: Path, rank: int) -> None:
@@ -25,16 +34,27 @@ class Writer:
         self._file = open(path, "wb", buffering=0)
         self._rank = rank
         self._lock = threading.Lock()
+        self._failed = False
         self.records = 0
 
     def write(self, event: str, fields: dict[str, Any]) -> None:
-        """Appends a record."""
+        """Appends a record. A failure is logged, not raised: the program goes on unrecorded."""
         with self._lock:
+            if self._failed:
+                return
             head = {"schema": SCHEMA, "event": event, "rank": self._rank, "sequence": self.records}
-            line = json.dumps(head | fields, separators=(",", ":"), allow_nan=False)
-            rest = memoryview(line.encode() + b"\n")
-            while rest:
-                rest = rest[self._file.write(rest) :]
+            line = json.dumps(
+                head | fields, separators=(",", ":"), allow_nan=False, ensure_ascii=False
+            )
+            try:
+                # File names may hold bytes that are no text.
+                rest = memoryview(line.encode(errors="replace") + b"\n")
+                while rest:
+                    rest = rest[self._file.write(rest) :]
+            except OSError as error:
+                self._failed = True
+                _log.error("%s ends after record %d: %s", self._file.name, self.records - 1, error)
+                return
             self.records += 1
 
     def close(self) -> None:
@@ -63,7 +83,7 @@ def plain(value: Any) -> Any:
     """Returns a parameter as JSON has it.
 
     A float that JSON has not is one of the strings `NaN`, `inf` and `-inf`; a complex number is the
-    pair of its parts; whatever else JSON has not, its text.
+    pair of its parts; a type, device or layout is its text; any other object, the name of its type.
     """
     if value is None or isinstance(value, (bool, int, str)):
         return value
@@ -75,4 +95,6 @@ def plain(value: Any) -> Any:
         return [plain(value.real), plain(value.imag)]
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
-    return str(value)
+    if isinstance(value, _TEXTS) or isinstance(value, torch.SymInt):
+        return str(value)
+    return type(value).__qualname__
