@@ -9,6 +9,7 @@
 
 use alloc::vec::Vec;
 
+mod binomial;
 mod choice;
 mod random_state;
 mod seed_sequence;
@@ -88,7 +89,17 @@ impl BitGenerator for Philox4x64 {
 /// # Determinism
 ///
 /// Fixed forever: the values of NumPy 2. One number in 3600 of `standard_normal` lies in the
-/// tail and goes through a logarithm; there, NumPy's own last bit depends on its C library.
+/// tail and goes through a logarithm; there, NumPy's own last bit depends on its C library. A binomial
+/// number is compared with sums of such logarithms: about one in 10^14 may be another than NumPy's.
+///
+/// # Limitations
+///
+/// Of NumPy's methods, `beta`, `chisquare`, `dirichlet`, `f`, `gamma`, `geometric`, `gumbel`,
+/// `hypergeometric`, `laplace`, `logistic`, `lognormal`, `logseries`, `multinomial`,
+/// `multivariate_hypergeometric`, `multivariate_normal`, `negative_binomial`,
+/// `noncentral_chisquare`, `noncentral_f`, `pareto`, `permuted`, `poisson`, `power`, `rayleigh`,
+/// `standard_cauchy`, `standard_gamma`, `standard_t`, `triangular`, `vonmises`, `wald`, `weibull`,
+/// `zipf`, `bytes` and `spawn` are missing, and so are f32 normal and exponential numbers.
 ///
 /// # Examples
 ///
@@ -251,6 +262,30 @@ impl<B: BitGenerator> Generator<B> {
     pub fn exponential(&mut self, scale: f64) -> Result<f64, Error> {
         check_scale("numpy::Generator::exponential", scale)?;
         Ok(scale * self.standard_exponential())
+    }
+
+    /// `binomial(n, p)`: how many of `n` trials of chance `p` succeed, by inversion where the mean of
+    /// the rarer outcome is at most 30, else by the method BTPE.
+    ///
+    /// # Errors
+    ///
+    /// `n` is negative, or `p` not from 0 to 1.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use samebits_rng::numpy;
+    ///
+    /// let mut generator = numpy::default_rng(42);
+    /// assert_eq!(generator.binomial(100, 0.5)?, 55);
+    /// # Ok::<(), samebits_rng::Error>(())
+    /// ```
+    pub fn binomial(&mut self, n: i64, p: f64) -> Result<i64, Error> {
+        binomial::check("numpy::Generator::binomial", n, p)?;
+        if n == 0 || p == 0.0 {
+            return Ok(0);
+        }
+        Ok(binomial::binomial(n, p, |p| wide::log1p(-p), || self.random()))
     }
 
     /// `choice(n, size, replace, p)`: `size` of the numbers below `n`, each with probability `p[i]`

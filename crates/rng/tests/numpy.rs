@@ -205,6 +205,7 @@ trait Draws {
     fn permutation(&mut self, n: usize) -> Vec<i64>;
     fn shuffle(&mut self, items: &mut [i64]);
     fn randint(&mut self, low: i64, high: i64) -> i64;
+    fn binomial(&mut self, n: i64, p: f64) -> i64;
 }
 
 macro_rules! draws {
@@ -242,6 +243,10 @@ macro_rules! draws {
 
             fn randint(&mut self, low: i64, high: i64) -> i64 {
                 self.$integers(low, high).unwrap()
+            }
+
+            fn binomial(&mut self, n: i64, p: f64) -> i64 {
+                self.binomial(n, p).unwrap()
             }
         }
     };
@@ -283,6 +288,9 @@ fn every_call_of_the_file_of_draws() {
                     Value::from(items)
                 }
                 "randint" => Value::from(generator.randint(integer(0), integer(1))),
+                "binomial" => {
+                    Value::from(generator.binomial(integer(0), arguments[1].as_f64().unwrap()))
+                }
                 _ => {
                     let arguments: Vec<f64> = arguments
                         .as_array()
@@ -327,6 +335,11 @@ fn what_numpy_refuses_is_an_error() {
     refused(Some(&[1.0, 0.0]), 2, 2, false, "must be at least size without replacement");
     refused(None, 1 << 50, 1 << 50, false, "bytes");
     assert!(random.normal(0.0, -1.0).is_err() && random.exponential(f64::NAN).is_err());
+    for (n, p) in [(-1, 0.5), (5, -0.1), (5, 1.0000000000000002), (5, f64::NAN)] {
+        let error = random.binomial(n, p).unwrap_err().to_string();
+        assert!(error.starts_with("numpy::RandomState::binomial: "), "{error}");
+        assert!(default_rng(0).binomial(n, p).is_err());
+    }
     assert!(random.randint(3, 3).is_err() && RandomState::from_words(&[]).is_err());
     assert!(RandomState::from_state([1; 624], 625, None).is_err());
     // Of the first word the recurrence reads the highest bit alone.

@@ -16,6 +16,12 @@ WEIGHTS = [0.1, 0.0, 0.25, 0.05, 0.3, 0.2, 0.1, 0.0]
 # Some are so improbable that several rounds are needed.
 STEEP = [0.5, 0.25, 0.125, 0.0625, 0.0622, 0.0002, 0.0001]
 
+TRIALS = [
+    (n, p)
+    for n in [0, 1, 2, 10, 59, 61, 1000, 12345, 10**9, 10**15, 2**62]
+    for p in [0.0, 1e-300, 1e-17, 1e-9, 0.003, 0.25, 0.49999999999999994, 0.5, 0.51, 0.97, 1 - 2**-53, 1.0]
+]
+
 
 def both():
     for n, size in [(1, 1), (10, 10), (300, 7), (20000, 3)]:
@@ -57,6 +63,15 @@ def modern():
     yield "choice", [10001, 200, False]
 
 
+def binomials():
+    # Both ways, both halves, and parameters that come back.
+    for n, p in TRIALS:
+        yield "binomial", [n, p]
+    for _ in range(200):
+        yield "binomial", [100, 0.4]
+        yield "binomial", [1000, 0.02]
+
+
 def draw(generator, name, arguments):
     if name == "shuffle":
         items = np.arange(*arguments)
@@ -65,6 +80,8 @@ def draw(generator, name, arguments):
     if name == "choice":
         n, size, replace, p = (arguments + [None])[:4]
         return generator.choice(n, size, replace, p).tolist()
+    if name == "binomial":
+        return int(generator.binomial(*arguments))
     if name == "randint":
         return int(generator.randint(*arguments, dtype=np.int64))
     found = getattr(generator, name)(*arguments)
@@ -79,7 +96,7 @@ def main():
     ]:
         for seed in seeds:
             generator = make(seed)
-            calls = [[name, a, draw(generator, name, a)] for name, a in [*both(), *more()]]
+            calls = [[name, a, draw(generator, name, a)] for name, a in [*both(), *more(), *binomials()]]
             cases.append({"generator": kind, "seed": seed, "calls": calls})
     path = pathlib.Path(__file__).with_suffix(".json")
     path.write_text(json.dumps(cases).replace('], ["', '],\n["') + "\n")

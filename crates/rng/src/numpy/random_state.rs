@@ -6,7 +6,7 @@ use samebits_numerics::Ieee as _;
 
 use samebits_numerics::{math, memory};
 
-use super::{check_scale, choice, masked};
+use super::{binomial, check_scale, choice, masked};
 use crate::Error;
 use crate::mt19937::Mt19937;
 
@@ -17,7 +17,17 @@ use crate::mt19937::Mt19937;
 ///
 /// Fixed forever: the values of NumPy. Normal and exponential numbers go through a logarithm whose
 /// last bit depends on the C library that NumPy calls. Here it is rounded correctly, which glibc's is
-/// in all but about one of 2000 numbers.
+/// in all but about one of 2000 numbers. A binomial number is compared with such logarithms: about one
+/// in 10^14 may be another than NumPy's.
+///
+/// # Limitations
+///
+/// Of NumPy's methods, `beta`, `bytes`, `chisquare`, `dirichlet`, `f`, `gamma`, `geometric`, `gumbel`,
+/// `hypergeometric`, `laplace`, `logistic`, `lognormal`, `logseries`, `multinomial`,
+/// `multivariate_normal`, `negative_binomial`, `noncentral_chisquare`, `noncentral_f`, `pareto`,
+/// `poisson`, `power`, `random_integers`, `rayleigh`, `standard_cauchy`, `standard_gamma`,
+/// `standard_t`, `tomaxint`, `triangular`, `vonmises`, `wald`, `weibull` and `zipf` are missing, and so
+/// is `randint` of other types than int64.
 ///
 /// # Examples
 ///
@@ -219,6 +229,34 @@ impl RandomState {
     pub fn exponential(&mut self, scale: f64) -> Result<f64, Error> {
         check_scale("numpy::RandomState::exponential", scale)?;
         Ok(scale * self.standard_exponential())
+    }
+
+    /// `binomial(n, p)`: how many of `n` trials of chance `p` succeed, by inversion where the mean of
+    /// the rarer outcome is at most 30, else by the method BTPE.
+    ///
+    /// # Errors
+    ///
+    /// `n` is negative, or `p` not from 0 to 1.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use samebits_rng::numpy::RandomState;
+    ///
+    /// // numpy.random.seed(42); numpy.random.binomial(100, 0.5)
+    /// assert_eq!(RandomState::new(42).binomial(100, 0.5)?, 49);
+    /// # Ok::<(), samebits_rng::Error>(())
+    /// ```
+    ///
+    /// # References
+    ///
+    /// V. Kachitvichyanukul and B. W. Schmeiser, *Binomial random variate generation*,
+    /// Communications of the ACM 31 (1988).
+    pub fn binomial(&mut self, n: i64, p: f64) -> Result<i64, Error> {
+        binomial::check("numpy::RandomState::binomial", n, p)?;
+        // A small p is lost in 1 - p, in NumPy too.
+        let log_rest = |p: f64| math::f64::log_rounded(1.0 - p);
+        Ok(binomial::binomial(n, p, log_rest, || self.random_sample()))
     }
 
     /// Uniform in `[0, largest]`.
