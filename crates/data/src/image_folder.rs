@@ -1,26 +1,36 @@
 //! Image files in folders, one folder per class.
 
 use std::fs;
-use std::io::Cursor;
 use std::path::{Path, PathBuf};
-
-use image::ImageReader;
 
 use crate::file::{self, MOST_BYTES};
 use crate::sampler::digest;
 use crate::{Dataset, Error, Image, Place, Result, SampleContext};
 
+mod decode;
+
+pub use decode::Channels;
+
 const OP: &str = "image folder";
 
-/// The file endings that are read. They name lossless formats: what a lossy format decodes to
-/// may depend on the decoder's version and on the machine.
-const ENDINGS: [&str; 7] = ["png", "bmp", "ppm", "pgm", "pbm", "pam", "pnm"];
+/// The endings of the files that are images: torchvision's, and those of the rest of the PNM family.
+const ENDINGS: [&str; 12] = [
+    ".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp", ".pbm", ".pam",
+    ".pnm",
+];
 
-/// Images in folders: `root/<class>/<any name>.png`.
+/// Those among them that are not decoded here.
+const UNREAD: [&str; 3] = [".tif", ".tiff", ".webp"];
+
+/// Images in folders: `root/<class>/<any path>.png`, as `torchvision.datasets.ImageFolder` has them.
 ///
-/// A sample is `(image, class)`. The classes are numbered in the order of their folders' names,
-/// the images of a class come in the order of theirs, both compared byte by byte. PNG, BMP and
-/// the PNM family are read; other files are passed over.
+/// A sample is `(image, class)`. Every folder in the root is a class, numbered in the order of the
+/// names. A class has the images in its folder and in those below it, whose paths are compared first,
+/// the files' names second; all byte by byte. Links are followed.
+///
+/// JPEG, PNG, BMP and the PNM family are read. Files whose names end in none of torchvision's endings
+/// (`.jpg .jpeg .png .ppm .bmp .pgm .tif .tiff .webp`, in any case) nor `.pbm .pam .pnm` are no images
+/// and are passed over, and so are files beside the classes. Bits and values: see [`Image::decode`].
 ///
 /// # Examples
 ///
@@ -39,19 +49,114 @@ const ENDINGS: [&str; 7] = ["png", "bmp", "ppm", "pgm", "pbm", "pam", "pnm"];
 /// ```
 #[derive(Clone, Debug)]
 pub struct ImageFolder {
+    root: PathBuf,
     classes: Vec<String>,
     files: Vec<(PathBuf, i64)>,
     channels: Channels,
 }
 
-/// How many numbers a pixel has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Channels {
-    /// Brightness.
-    Grey,
-    /// Red, green, blue.
-    #[default]
-    Rgb,
+/// Which folders an [`ImageFolder`] may have.
+#[derive(Clone, Copy, Debug, Default)]
+#[must_use = "options do nothing until a folder is opened"]
+pub struct ImageFolderOptions {
+    allow_empty: bool,
+    hidden: bool,
+}
+
+impl ImageFolderOptions {
+    /// No empty classes and no hidden folders.
+    pub fn new() -> Self {
+        ImageFolderOptions::default()
+    }
+
+    /// `true` permits classes without an image, which take a number all the same.
+    pub fn allow_empty(self, allow_empty: bool) -> Self {
+        ImageFolderOptions { allow_empty, ..self }
+    }
+
+    /// `true` takes folders whose names begin with a dot for folders like any other, as torchvision
+    /// does. Otherwise they are an error: programs leave them behind, such as `.ipynb_checkpoints`,
+    /// and as a class one would shift the numbers of the others.
+    pub fn hidden_folders(self, hidden: bool) -> Self {
+        ImageFolderOptions { hidden, ..self }
+    }
+
+    /// Lists the images under `root`. Nothing is decoded yet.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] if a folder cannot be read; [`Error::InvalidOption`] if there is no class, a
+    /// class without an image, a hidden folder, a folder that links to one above it, or a class whose
+    /// name is not UTF-8; [`Error::Malformed`] for a file in a format that torchvision reads and this
+    /// crate does not.
+    pub fn open(self, root: impl AsRef<Path>) -> Result<ImageFolder> {
+        let root = root.as_ref();
+        let (mut classes, mut files, mut empty) = (Vec::new(), Vec::new(), Vec::new());
+        for folder in entries(root)?.into_iter().filter(|entry| entry.is_dir()) {
+            let Some(name) = folder.file_name().and_then(|name| name.to_str()) else {
+                let expected = "must have a name in UTF-8";
+                return Err(Error::option(OP, "class", folder.display(), expected));
+            };
+            let (class, before) = (classes.len() as i64, files.len());
+            classes.push(name.to_owned());
+            let mut folders = Vec::new();
+            self.walk(&folder, &mut vec![resolved(root)?], &mut folders)?;
+            folders.sort_unstable_by(|(a, _), (b, _)| by_bytes(a, b));
+            let images = folders.into_iter().flat_map(|(_, files)| files);
+            files.extend(images.map(|file| (file, class)));
+            if files.len() == before {
+                empty.push(name.to_owned());
+            }
+        }
+        if classes.is_empty() {
+            return Err(Error::option(OP, "root", root.display(), "must hold a folder per class"));
+        }
+        if !(empty.is_empty() || self.allow_empty) {
+            let expected = format!(
+                "must hold an image in each class, but {} holds none: fill it, move it away, or permit \
+                 it with `allow_empty`",
+                empty.join(", ")
+            );
+            return Err(Error::option(OP, "root", root.display(), expected));
+        }
+        let (root, channels) = (root.to_owned(), Channels::default());
+        Ok(ImageFolder { root, classes, files, channels })
+    }
+
+    /// Adds this folder and those below it, each with its images. `above` are the folders that it is
+    /// in, without links.
+    fn walk(
+        self,
+        folder: &Path,
+        above: &mut Vec<PathBuf>,
+        out: &mut Vec<(PathBuf, Vec<PathBuf>)>,
+    ) -> Result<()> {
+        let fail = |expected| Err(Error::option(OP, "folder", folder.display(), expected));
+        let hidden = folder.file_name().is_some_and(|name| name.as_encoded_bytes()[0] == b'.');
+        if hidden && !self.hidden {
+            return fail("must not be hidden: move it away, or permit it with `hidden_folders`");
+        }
+        let own = resolved(folder)?;
+        if above.contains(&own) {
+            return fail("must not lead back to a folder that it is in");
+        }
+        above.push(own);
+        let mut images = Vec::new();
+        for entry in entries(folder)? {
+            if entry.is_dir() {
+                self.walk(&entry, above, out)?;
+            } else if ends_in(&entry, &UNREAD) {
+                let expected = "a JPEG, PNG, BMP or PNM image";
+                let found = "another format by its name: convert it, or move it away";
+                return Err(Error::malformed(OP, &entry, Place::Offset(0), expected, found));
+            } else if ends_in(&entry, &ENDINGS) {
+                images.push(entry);
+            }
+        }
+        above.pop();
+        out.push((folder.to_owned(), images));
+        Ok(())
+    }
 }
 
 impl ImageFolder {
@@ -59,28 +164,9 @@ impl ImageFolder {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`] if a folder cannot be read, [`Error::InvalidOption`] if there is no class.
+    /// As [`ImageFolderOptions::open`], which can permit empty classes and hidden folders.
     pub fn open(root: impl AsRef<Path>) -> Result<Self> {
-        let root = root.as_ref();
-        let mut classes = Vec::new();
-        let mut files = Vec::new();
-        for folder in entries(root)? {
-            if !folder.is_dir() {
-                continue;
-            }
-            let class = classes.len() as i64;
-            classes.push(name(&folder));
-            for file in entries(&folder)? {
-                let ending = file.extension().map(|ending| ending.to_ascii_lowercase());
-                if ending.is_some_and(|ending| ENDINGS.iter().any(|&known| ending == known)) {
-                    files.push((file, class));
-                }
-            }
-        }
-        if classes.is_empty() {
-            return Err(Error::option(OP, "root", root.display(), "must hold a folder per class"));
-        }
-        Ok(ImageFolder { classes, files, channels: Channels::default() })
+        ImageFolderOptions::new().open(root)
     }
 
     /// Converts every image to these channels; [`Channels::Rgb`] otherwise.
@@ -108,10 +194,11 @@ impl Dataset for ImageFolder {
     }
 
     fn describe(&self) -> String {
-        // The names under the root, which may move between a save and a resume.
+        // The paths under the class, since the root may move between a save and a resume.
         let words = self.files.iter().flat_map(|(path, class)| {
-            let name = path.file_name().unwrap_or_default().as_encoded_bytes();
-            name.iter().map(|&byte| u64::from(byte)).chain([u64::MAX, *class as u64])
+            let name = path.strip_prefix(&self.root).unwrap_or(path).iter().skip(1);
+            let name = name.collect::<PathBuf>().into_os_string().into_encoded_bytes();
+            name.into_iter().map(u64::from).chain([u64::MAX, *class as u64])
         });
         let (images, channels) = (self.files.len(), self.channels);
         format!("{images} images, {channels:?}, digest of their names {:016x}", digest(words))
@@ -124,46 +211,8 @@ impl Dataset for ImageFolder {
             len: self.files.len(),
         })?;
         let bytes = file::read(OP, path, MOST_BYTES)?;
-        Ok((decode(OP, path, &bytes, self.channels)?, *class))
+        Ok((decode::decode(OP, path, &bytes, self.channels)?, *class))
     }
-}
-
-impl Image {
-    /// Decodes an image in PNG, BMP or a format of the PNM family, such as a field of a
-    /// [`TarSample`](crate::TarSample); errors call it `name`.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Malformed`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use samebits_data::{Channels, Image};
-    ///
-    /// let image = Image::decode("1.pgm", b"P5 2 1 255\n\x07\x09", Channels::Grey)?;
-    /// assert_eq!((image.width, image.pixels), (2, vec![7, 9]));
-    /// # Ok::<(), samebits_data::Error>(())
-    /// ```
-    pub fn decode(name: impl AsRef<Path>, bytes: &[u8], channels: Channels) -> Result<Self> {
-        decode("image", name.as_ref(), bytes, channels)
-    }
-}
-
-/// The content decides on the format, not the file's name. The reader's own limit of 512 MiB for an
-/// image keeps a short file from claiming more.
-fn decode(op: &'static str, path: &Path, bytes: &[u8], channels: Channels) -> Result<Image> {
-    let image = ImageReader::new(Cursor::new(bytes)).with_guessed_format();
-    let image = image.map_err(Into::into).and_then(ImageReader::decode).map_err(|error| {
-        let place = Place::Offset(0);
-        Error::malformed(op, path, place, "a PNG, BMP or PNM image", error.to_string())
-    })?;
-    let (width, height) = (image.width() as usize, image.height() as usize);
-    let (channels, pixels) = match channels {
-        Channels::Grey => (1, image.into_luma8().into_raw()),
-        Channels::Rgb => (3, image.into_rgb8().into_raw()),
-    };
-    Ok(Image { width, height, channels, pixels })
 }
 
 /// What is in a folder, sorted by name: the system's order may be any.
@@ -171,12 +220,20 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
     let fail = |source| Error::io(OP, folder, source);
     let paths = fs::read_dir(folder).map_err(fail)?.map(|entry| Ok(entry.map_err(fail)?.path()));
     let mut paths = paths.collect::<Result<Vec<PathBuf>>>()?;
-    paths.sort_unstable_by(|a, b| {
-        a.as_os_str().as_encoded_bytes().cmp(b.as_os_str().as_encoded_bytes())
-    });
+    paths.sort_unstable_by(|a, b| by_bytes(a, b));
     Ok(paths)
 }
 
-fn name(path: &Path) -> String {
-    path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+fn by_bytes(a: &Path, b: &Path) -> std::cmp::Ordering {
+    a.as_os_str().as_encoded_bytes().cmp(b.as_os_str().as_encoded_bytes())
+}
+
+/// The folder itself, without links on the way.
+fn resolved(folder: &Path) -> Result<PathBuf> {
+    folder.canonicalize().map_err(|source| Error::io(OP, folder, source))
+}
+
+fn ends_in(file: &Path, endings: &[&str]) -> bool {
+    let name = file.file_name().unwrap_or_default().to_ascii_lowercase();
+    endings.iter().any(|ending| name.as_encoded_bytes().ends_with(ending.as_bytes()))
 }

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use crate::memory::reserve;
 use crate::source::Source;
 use crate::stream::files::Files;
-use crate::stream::lines::{Line, LineReader, MOST_BYTES, too_long, without_end};
+use crate::stream::lines::{Line, LineReader, MARK, MOST_BYTES, is_blank, too_long, without_end};
 use crate::{Dataset, Error, Place, Records, Result, SampleContext, ShardedDataset};
 
 const OP: &str = "json lines";
@@ -21,8 +21,14 @@ const OP: &str = "json lines";
 /// with positional reads when they are asked for. A file whose name ends in `.gz` is unpacked into
 /// memory, up to 4 GiB. [`JsonShards`] reads files from front to back without an index.
 ///
-/// Every line is a sample, so an empty line is an error when it is asked for. The end of the last
-/// line may be missing. Clones share the file and the index.
+/// Every line is a sample, but for blank ones, which are passed over, as is a byte order mark before
+/// the first. The end of the last line may be missing. Clones share the file and the index.
+///
+/// # Numbers
+///
+/// An integer that the type does not hold is [`Error::Malformed`]. Into `f64`, numbers are read as
+/// the nearest one, integers above 2^53 too; into `f32`, as the one nearest to that `f64`: read what
+/// must stay exact, such as an identifier, as an integer.
 ///
 /// # Examples
 ///
@@ -45,16 +51,51 @@ const OP: &str = "json lines";
 #[derive(Debug)]
 pub struct JsonLines<T> {
     source: Arc<Source>,
-    /// Where each line ends, its `\n` included.
-    ends: Arc<Vec<u64>>,
+    index: Arc<Index>,
     most: usize,
     value: PhantomData<fn() -> T>,
 }
 
+/// Where the lines are.
+#[derive(Debug, Default)]
+struct Index {
+    /// Where each line ends, its `\n` included.
+    ends: Vec<u64>,
+    /// For each blank line, how many samples lie before it.
+    blank: Vec<usize>,
+    /// Where the first line begins: behind a byte order mark.
+    start: u64,
+}
+
+impl Index {
+    /// Adds a line.
+    fn push(&mut self, end: u64, blank: bool) -> Result<()> {
+        if blank {
+            reserve(OP, &mut self.blank, 1)?;
+            self.blank.push(self.len());
+        }
+        reserve(OP, &mut self.ends, 1)?;
+        self.ends.push(end);
+        Ok(())
+    }
+
+    /// How many samples there are.
+    fn len(&self) -> usize {
+        self.ends.len() - self.blank.len()
+    }
+
+    /// The number of a sample's line, counted from 0, and where it begins and ends.
+    fn line(&self, sample: usize) -> Option<(usize, u64, u64)> {
+        let line = sample.checked_add(self.blank.partition_point(|&before| before <= sample))?;
+        let end = *self.ends.get(line)?;
+        Some((line, if line == 0 { self.start } else { self.ends[line - 1] }, end))
+    }
+}
+
 impl<T> Clone for JsonLines<T> {
     fn clone(&self) -> Self {
-        let (source, ends) = (Arc::clone(&self.source), Arc::clone(&self.ends));
-        JsonLines { source, ends, ..*self }
+        let (source, index) = (Arc::clone(&self.source), Arc::clone(&self.index));
+        JsonLines { source, index, ..*self }
     }
 }
 
@@ -85,24 +126,30 @@ impl<T: DeserializeOwned + Send + 'static> JsonLines<T> {
     }
 
     fn of(source: Source) -> Result<Self> {
-        let mut ends = Vec::new();
+        let mut index = Index::default();
+        let mut mark = [0; MARK.len()];
+        if source.len() >= mark.len() as u64 {
+            source.read_at(OP, 0, &mut mark)?;
+        }
+        index.start = if mark == *MARK { mark.len() as u64 } else { 0 };
         let mut piece = vec![0; 1 << 16];
-        let mut at = 0;
+        let (mut at, mut blank) = (index.start, true);
         while at < source.len() {
             let piece = &mut piece[..(source.len() - at).min(1 << 16) as usize];
             source.read_at(OP, at, piece)?;
-            for place in memchr::memchr_iter(b'\n', piece) {
-                reserve(OP, &mut ends, 1)?;
-                ends.push(at + place as u64 + 1);
+            let mut from = 0;
+            for end in memchr::memchr_iter(b'\n', piece) {
+                index.push(at + end as u64 + 1, blank && piece[from..end].iter().all(is_blank))?;
+                (from, blank) = (end + 1, true);
             }
+            blank = blank && piece[from..].iter().all(is_blank);
             at += piece.len() as u64;
         }
-        if ends.last().copied().unwrap_or(0) < at {
-            reserve(OP, &mut ends, 1)?;
-            ends.push(at);
+        if index.ends.last().copied().unwrap_or(index.start) < at {
+            index.push(at, blank)?;
         }
-        let (source, ends) = (Arc::new(source), Arc::new(ends));
-        Ok(JsonLines { source, ends, most: MOST_BYTES, value: PhantomData })
+        let (source, index) = (Arc::new(source), Arc::new(index));
+        Ok(JsonLines { source, index, most: MOST_BYTES, value: PhantomData })
     }
 }
 
@@ -110,19 +157,18 @@ impl<T: DeserializeOwned + Send + 'static> Dataset for JsonLines<T> {
     type Item = T;
 
     fn len(&self) -> usize {
-        self.ends.len()
+        self.index.len()
     }
 
     fn describe(&self) -> String {
-        format!("{}, {} lines", self.source.describe(OP), self.ends.len())
+        format!("{}, {} lines", self.source.describe(OP), self.index.len())
     }
 
     fn get(&self, index: usize, cx: &mut SampleContext<'_>) -> Result<T> {
-        let Some(&end) = self.ends.get(index) else {
-            return Err(Error::IndexOutOfRange { op: OP, index, len: self.ends.len() });
+        let Some((line, start, end)) = self.index.line(index) else {
+            return Err(Error::IndexOutOfRange { op: OP, index, len: self.index.len() });
         };
-        let start = if index == 0 { 0 } else { self.ends[index - 1] };
-        let (path, number) = (self.source.path(), index as u64 + 1);
+        let (path, number) = (self.source.path(), line as u64 + 1);
         let size = usize::try_from(end - start).unwrap_or(usize::MAX);
         let too_long = || too_long(OP, path, number, self.most);
         // A line of the greatest length and its end.
@@ -141,8 +187,8 @@ impl<T: DeserializeOwned + Send + 'static> Dataset for JsonLines<T> {
 
 /// The JSON values of files, one per line and one shard per file, read from front to back.
 ///
-/// A file whose name ends in `.gz` is unpacked on the way. [`JsonLines`] reads one file in any
-/// order.
+/// A file whose name ends in `.gz` is unpacked on the way. What a sample is, and how numbers are read,
+/// is the same as in [`JsonLines`], which reads one file in any order.
 ///
 /// # Examples
 ///
@@ -191,7 +237,7 @@ impl<T: DeserializeOwned + Send + 'static> ShardedDataset for JsonShards<T> {
     }
 
     fn open(&self, shard: usize, skip: u64) -> Result<Records<Line>> {
-        Ok(Box::new(LineReader::open(OP, &self.files, shard, skip, self.most)?))
+        Ok(Box::new(LineReader::open(OP, &self.files, shard, skip, self.most, true)?))
     }
 
     fn sample(&self, raw: Line, _: &mut SampleContext<'_>) -> Result<T> {

@@ -56,7 +56,7 @@ pub use csv::{CsvOptions, Label};
 pub use dataset::{Concat, Dataset, DatasetExt, Map, Memory, Subset, Table, Zip};
 pub use error::{BoxError, Error, Place, Result};
 #[cfg(feature = "images")]
-pub use image_folder::{Channels, ImageFolder};
+pub use image_folder::{Channels, ImageFolder, ImageFolderOptions};
 pub use inherit::{Inherited, inherit};
 pub use json_lines::{JsonLines, JsonShards};
 pub use loader::{

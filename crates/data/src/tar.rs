@@ -1,9 +1,10 @@
 //! Samples in tar files, as WebDataset keeps them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::error::quote;
 use crate::file::Opened;
 use crate::memory::reserve;
 use crate::source::Source;
@@ -24,7 +25,8 @@ const MOST_BYTES: usize = 256 << 20;
 /// name. The common part is the key, and the rest, in lower case, names a field.
 ///
 /// `train/0001.jpg` and `train/0001.cls` make the sample `train/0001` with the fields `jpg` and
-/// `cls`.
+/// `cls`. Members of one key that others lie between are [`Error::Malformed`]: sort the names before
+/// packing them (`tar --sort=name`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TarSample {
     key: String,
@@ -113,8 +115,9 @@ impl Tar {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`], [`Error::Malformed`] with the offset of a header that is damaged or claims
-    /// more than the file holds, and [`Error::TooLarge`] for a name of more than 64 KiB.
+    /// [`Error::Io`], [`Error::Malformed`] with the offset of a header that is damaged, claims
+    /// more than the file holds, or names the key of an earlier sample after another, and
+    /// [`Error::TooLarge`] for a name of more than 64 KiB.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Tar::of(Source::open(OP, path.as_ref())?)
     }
@@ -139,8 +142,12 @@ impl Tar {
         let source = Arc::new(source);
         let mut members = Members::new(Placed::new(Arc::clone(&source)));
         let mut index = Index::default();
+        let mut keys = Keys::default();
         while let Some(member) = members.next_member()? {
             let ends = index.members.last().is_some_and(|last| last.key != member.key);
+            if ends || index.members.is_empty() {
+                keys.open(source.path(), &member)?;
+            }
             reserve(OP, &mut index.members, 1)?;
             if ends {
                 reserve(OP, &mut index.ends, 1)?;
@@ -181,6 +188,23 @@ impl Dataset for Tar {
             building.add(&mut input, member)?;
         }
         Ok(building.sample)
+    }
+}
+
+/// The keys of the samples so far.
+#[derive(Default)]
+struct Keys(BTreeSet<String>);
+
+impl Keys {
+    /// Begins the sample of `member`, unless there was one of its key.
+    fn open(&mut self, path: &Path, member: &Member) -> Result<()> {
+        if self.0.insert(member.key.clone()) {
+            return Ok(());
+        }
+        let Member { key, field, header, .. } = member;
+        let expected = format!("the members of sample {} side by side", quote(key));
+        let found = format!("its field {} after another sample", quote(field));
+        Err(Error::malformed(OP, path, Place::Offset(*header), expected, found))
     }
 }
 
@@ -228,6 +252,8 @@ impl Building {
 ///
 /// A file whose name ends in `.gz` is unpacked on the way. What a sample is, and what is passed
 /// over or refused, is the same as in [`Tar`], which reads one file in any order.
+///
+/// The keys of the open shards are kept in memory, to find one that comes back.
 ///
 /// Decode the fields with [`map`](crate::ShardedDatasetExt::map).
 #[derive(Clone, Debug)]
@@ -282,6 +308,7 @@ struct Samples<I> {
     members: Members<I>,
     /// The first member of the next sample; the reader stands at its content.
     next: Option<Member>,
+    keys: Keys,
     most: usize,
 }
 
@@ -290,8 +317,10 @@ impl<I: Input + 'static> Samples<I> {
     fn open(input: I, skip: u64, most: usize) -> Result<Records<TarSample>> {
         let mut members = Members::new(input);
         let mut next = members.next_member()?;
+        let mut keys = Keys::default();
         for _ in 0..skip {
             let Some(first) = next.take() else { break };
+            keys.open(members.at_content().path(), &first)?;
             next = loop {
                 match members.next_member()? {
                     Some(member) if member.key == first.key => {}
@@ -299,10 +328,11 @@ impl<I: Input + 'static> Samples<I> {
                 }
             };
         }
-        Ok(Box::new(Samples { members, next, most }))
+        Ok(Box::new(Samples { members, next, keys, most }))
     }
 
     fn read(&mut self, first: Member) -> Result<TarSample> {
+        self.keys.open(self.members.at_content().path(), &first)?;
         let mut building = Building::new(&first.key, self.most);
         building.add(self.members.at_content(), &first)?;
         while let Some(member) = self.members.next_member()? {

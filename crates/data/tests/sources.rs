@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use samebits_data::{
-    ByteOrder, DataLoader, Dataset, DatasetExt, Element, Error, JsonLines, JsonShards, Keep,
+    ByteOrder, DataLoader, Dataset, DatasetExt, Element, Error, JsonLines, JsonShards, Keep, Lines,
     Result, Rows, SampleContext, ShardedDataset, ShardedDatasetExt, StreamLoader, Tar, TarSample,
     TarShards, WorkerContext,
 };
@@ -94,6 +94,53 @@ fn json_lines_by_index_and_from_front_to_back() {
     assert_eq!(JsonLines::<Pair>::parse("x", Vec::new()).unwrap().len(), 0);
 }
 
+/// A byte order mark and blank lines, by index and from front to back, at every start of a resume.
+#[test]
+fn marks_and_blank_lines_are_no_samples() {
+    let dir = tempfile::tempdir().unwrap();
+    let long = [b" \t".repeat(1 << 16), b"\n".to_vec()].concat();
+    let all_but_last = [&b"\xef\xbb\xbf\n \t\r\n[1, \"a\"]\r\n"[..], &long, b"\n"].concat();
+    for (tail, count) in [
+        (&b"[2, \"b\"]"[..], 2),
+        (b"[2, \"b\"]\n", 2),
+        (b" [2, \"b\"] \n\r\n ", 2),
+        (b"\n", 1),
+        (b" ", 1),
+        (b"", 1),
+    ] {
+        let text = [&all_but_last, tail].concat();
+        for (name, bytes) in [("a.jsonl", text.clone()), ("a.jsonl.gz", packed(&text))] {
+            let path = write(dir.path(), name, &bytes);
+            let lines = JsonLines::<Pair>::open(&path).unwrap();
+            let samples = [(1, "a".to_owned()), (2, "b".to_owned())];
+            assert_eq!(all(&lines), samples[..count]);
+            assert!(get(&lines, count).is_err());
+            for skip in 0..3 {
+                let found = stream(&JsonShards::<Pair>::new(vec![path.clone()]), 0, skip);
+                assert_eq!(found.unwrap(), samples[..count][count.min(skip as usize)..]);
+            }
+        }
+    }
+    // Without any line, and with a line whose number errors name.
+    for text in [&b"\xef\xbb\xbf"[..], b"\xef\xbb\xbf\n", b"\n \n", b" "] {
+        assert_eq!(JsonLines::<Pair>::parse("x", text.to_vec()).unwrap().len(), 0);
+    }
+    let path = write(dir.path(), "b.jsonl", b"\n[1, \"a\"]\n\nx\n");
+    let error = get(&JsonLines::<Pair>::open(&path).unwrap(), 1).unwrap_err().to_string();
+    assert!(error.contains("b.jsonl, line 4, column 1: "), "{error}");
+    let shards = JsonShards::<Pair>::new(vec![path]);
+    assert_eq!(stream(&shards, 0, 1).unwrap_err().to_string(), error);
+    // A mark is one at the beginning alone, and garbage behind a value is none of it.
+    for text in [&b"\n\xef\xbb\xbf[1, \"a\"]"[..], b"[1, \"a\"] x", b"[1, \"a\"]]", b"\xef\xbb"] {
+        let lines = JsonLines::<Pair>::parse("x", text.to_vec()).unwrap();
+        assert!(matches!(get(&lines, 0), Err(Error::Malformed { .. })), "{text:?}");
+    }
+    // In a text file, empty lines are samples.
+    let path = write(dir.path(), "c.txt", b"\xef\xbb\xbfa\n\nb");
+    assert_eq!(stream(&Lines::new(vec![path.clone()]), 0, 0).unwrap(), ["a", "", "b"]);
+    assert_eq!(stream(&Lines::new(vec![path]), 0, 1).unwrap(), ["", "b"]);
+}
+
 #[test]
 fn json_lines_that_are_not_what_they_should_be() {
     let dir = tempfile::tempdir().unwrap();
@@ -112,12 +159,6 @@ fn json_lines_that_are_not_what_they_should_be() {
         ),
         (
             2,
-            place(&format!(
-                "3, column 0: expected JSON of a {ty}, found EOF while parsing a value"
-            )),
-        ),
-        (
-            3,
             place(&format!("4, column 7: expected JSON of a {ty}, found EOF while parsing a list")),
         ),
     ] {
@@ -260,6 +301,37 @@ fn members_that_are_no_files_spoil_their_sample_alone() {
         error.ends_with("expected each field once, found \"1\" with two fields \"a\""),
         "{error}"
     );
+}
+
+/// Members of a sample that others lie between, by index and from front to back.
+#[test]
+fn a_key_that_comes_back_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    for (names, first, offset, field) in [
+        (&["a.img", "b.img", "a.txt", "b.txt"][..], 2, 2048, "txt"),
+        (&["x/a.img", "x/b.img", "x/b.txt", "x/a.img"], 2, 3072, "img"),
+        (&["a.img", "readme", "a.txt", "b.img", "__x__", "a.cls"], 2, 5120, "cls"),
+    ] {
+        let key = names[0].split('.').next().unwrap();
+        for (name, bytes) in [("a.tar", tar(names)), ("a.tar.gz", packed(&tar(names)))] {
+            let path = write(dir.path(), name, &bytes);
+            let expected = format!(
+                "tar: {}, offset {offset}: expected the members of sample \"{key}\" side by side, \
+                 found its field \"{field}\" after another sample",
+                path.display()
+            );
+            assert_eq!(Tar::open(&path).unwrap_err().to_string(), expected);
+            let shards = TarShards::new(vec![path]);
+            let records = || shards.open(0, 0).unwrap();
+            assert_eq!(records().take_while(Result::is_ok).count(), first);
+            assert_eq!(records().nth(first).unwrap().unwrap_err().to_string(), expected);
+            // What a resume passes over counts, too.
+            let mut rest = shards.open(0, first as u64).unwrap();
+            assert_eq!(rest.next().unwrap().unwrap_err().to_string(), expected);
+        }
+    }
+    // One key in two folders is two samples.
+    assert_eq!(Tar::parse("f.tar", tar(&["x/a.img", "y/a.img"])).unwrap().len(), 2);
 }
 
 #[test]

@@ -232,6 +232,7 @@ fn image_samples() -> Samples {
     vec![
         png,
         bmp,
+        include_bytes!("grey.jpg").to_vec(),
         b"P5 2 1 255\n\x07\x09".to_vec(),
         b"P3 1 2 255\n1 2 3 4 5 6\n".to_vec(),
         b"P4 9 1\n\xff\x00".to_vec(),
@@ -267,7 +268,7 @@ fn images(draw: &mut Draw, samples: &[Vec<u8>]) -> Parsed {
     }
     let (folder, _) = file("class/1.png", &bytes);
     let images = said(ImageFolder::open(folder.path()))?;
-    let images = images.channels(draw.pick(&[Channels::Grey, Channels::Rgb]));
+    let images = images.channels(draw.pick(&[Channels::Grey, Channels::Rgb, Channels::Rgba]));
     let (image, _) = first(images)?.expect("one image");
     assert_eq!(image.pixels.len(), image.width * image.height * image.channels);
     Ok(())

@@ -1,6 +1,6 @@
 //! Text files, line by line.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,7 +16,8 @@ pub(crate) const MOST_BYTES: usize = 16 << 20;
 /// The lines of text files, one shard per file. A file whose name ends in `.gz` is unpacked on the
 /// way.
 ///
-/// A sample is a line without its end (`\n` or `\r\n`). Lines must be UTF-8.
+/// A sample is a line without its end (`\n` or `\r\n`); an empty line is one, too. Lines must be
+/// UTF-8. A byte order mark before the first is no part of it.
 #[derive(Clone, Debug)]
 pub struct Lines {
     files: Files,
@@ -50,7 +51,7 @@ impl ShardedDataset for Lines {
     }
 
     fn open(&self, shard: usize, skip: u64) -> Result<Records<String>> {
-        let lines = LineReader::open(OP, &self.files, shard, skip, self.most)?;
+        let lines = LineReader::open(OP, &self.files, shard, skip, self.most, false)?;
         Ok(Box::new(lines.map(|line| {
             let Line { path, number, bytes } = line?;
             String::from_utf8(bytes).map_err(|error| {
@@ -73,6 +74,14 @@ pub struct Line {
     pub(crate) bytes: Vec<u8>,
 }
 
+/// UTF-8's byte order mark, with which some editors begin a file.
+pub(crate) const MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// The bytes between JSON's values.
+pub(crate) fn is_blank(byte: &u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
+}
+
 /// Takes the end of a line away, `\n` or `\r\n`.
 pub(crate) fn without_end(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\n").map_or(line, |line| line.strip_suffix(b"\r").unwrap_or(line))
@@ -85,44 +94,78 @@ pub(crate) struct LineReader {
     reader: BufReader<Box<dyn Read + Send>>,
     line: u64,
     most: usize,
+    /// True if lines of nothing but spaces are no samples.
+    passes_blank: bool,
 }
 
 impl LineReader {
-    /// Opens file `shard` of `files` behind its first `skip` lines.
+    /// Opens file `shard` of `files` behind its first `skip` samples. Blank lines are samples unless
+    /// `passes_blank`.
     pub(crate) fn open(
         op: &'static str,
         files: &Files,
         shard: usize,
         skip: u64,
         most: usize,
+        passes_blank: bool,
     ) -> Result<Self> {
         let (path, file) = files.open(shard)?;
-        let file: Box<dyn Read + Send> = match file {
+        let mut file: Box<dyn Read + Send> = match file {
             Opened::Plain(file) => Box::new(file),
             Opened::Packed(file) => Box::new(file),
         };
-        let (path, reader) = (Arc::new(path.to_owned()), BufReader::new(file));
-        let mut lines = LineReader { op, path, reader, line: 0, most };
+        let mut start = Vec::new();
+        if let Err(source) = file.by_ref().take(MARK.len() as u64).read_to_end(&mut start) {
+            return Err(unreadable(op, path, 1, &source));
+        }
+        if start == MARK {
+            start.clear();
+        }
+        let reader = BufReader::new(Box::new(io::Cursor::new(start).chain(file)) as Box<_>);
+        let path = Arc::new(path.to_owned());
+        let mut lines = LineReader { op, path, reader, line: 0, most, passes_blank };
         lines.pass_over(skip)?;
         Ok(lines)
     }
 
-    /// Passes over `lines` lines, of whatever length and content.
-    fn pass_over(&mut self, lines: u64) -> Result<()> {
-        for _ in 0..lines {
+    /// Passes over `samples` samples, of whatever length and content.
+    fn pass_over(&mut self, mut samples: u64) -> Result<()> {
+        while samples > 0 {
             self.line += 1;
-            match self.reader.skip_until(b'\n') {
-                Ok(0) => break,
-                Ok(_) => {}
+            match self.skip_line() {
+                Ok(None) => break,
+                Ok(Some(blank)) => samples -= u64::from(!(blank && self.passes_blank)),
                 Err(source) => return Err(self.unreadable(&source)),
             }
         }
         Ok(())
     }
 
-    fn unreadable(&self, source: &std::io::Error) -> Error {
-        let place = Place::Line(self.line);
-        Error::malformed(self.op, &self.path, place, "a readable line", source.to_string())
+    /// Goes behind the next line and says whether it is blank; none at the end.
+    fn skip_line(&mut self) -> io::Result<Option<bool>> {
+        let (mut any, mut blank) = (false, true);
+        loop {
+            let piece = match self.reader.fill_buf() {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                piece => piece?,
+            };
+            if piece.is_empty() {
+                return Ok(any.then_some(blank));
+            }
+            any = true;
+            let end = memchr::memchr(b'\n', piece);
+            let line = &piece[..end.unwrap_or(piece.len())];
+            blank = blank && line.iter().all(is_blank);
+            let used = end.map_or(piece.len(), |end| end + 1);
+            self.reader.consume(used);
+            if end.is_some() {
+                return Ok(Some(blank));
+            }
+        }
+    }
+
+    fn unreadable(&self, source: &io::Error) -> Error {
+        unreadable(self.op, &self.path, self.line, source)
     }
 }
 
@@ -131,21 +174,29 @@ impl Iterator for LineReader {
 
     fn next(&mut self) -> Option<Result<Line>> {
         let mut bytes = Vec::new();
-        self.line += 1;
         // A line of the greatest length and its end.
         let most = (self.most as u64).saturating_add(2);
-        match self.reader.by_ref().take(most).read_until(b'\n', &mut bytes) {
-            Ok(0) => None,
-            Ok(_) => {
-                bytes.truncate(without_end(&bytes).len());
-                if bytes.len() > self.most {
-                    return Some(Err(too_long(self.op, &self.path, self.line, self.most)));
-                }
-                Some(Ok(Line { path: Arc::clone(&self.path), number: self.line, bytes }))
+        loop {
+            self.line += 1;
+            match self.reader.by_ref().take(most).read_until(b'\n', &mut bytes) {
+                Ok(0) => return None,
+                Ok(_) => {}
+                Err(source) => return Some(Err(self.unreadable(&source))),
             }
-            Err(source) => Some(Err(self.unreadable(&source))),
+            bytes.truncate(without_end(&bytes).len());
+            if bytes.len() > self.most {
+                return Some(Err(too_long(self.op, &self.path, self.line, self.most)));
+            }
+            if !(self.passes_blank && bytes.iter().all(is_blank)) {
+                return Some(Ok(Line { path: Arc::clone(&self.path), number: self.line, bytes }));
+            }
+            bytes.clear();
         }
     }
+}
+
+fn unreadable(op: &'static str, path: &Path, line: u64, source: &io::Error) -> Error {
+    Error::malformed(op, path, Place::Line(line), "a readable line", source.to_string())
 }
 
 /// The error of a line with more than `most` bytes.
