@@ -1,4 +1,4 @@
-use samebits::functional::{self as f, EmbeddingBagOptions};
+use samebits::functional::{self as f, BagOptions};
 use samebits::nn::{Embedding, EmbeddingBag, Layer};
 use samebits::ops::BagMode;
 
@@ -21,7 +21,7 @@ fn the_gradient_of_bags_is_not_differentiable() {
     let (index, offsets) = (indices(14, 6, 34), Tensor::from_slice(&[0i64, 3], &[2]).unwrap());
     for mode in [BagMode::Sum, BagMode::Mean, BagMode::Max] {
         let weight = normal_of(&[6, 3], DType::F64, 37).set_requires_grad(true).unwrap();
-        let options = EmbeddingBagOptions { mode, ..EmbeddingBagOptions::default() };
+        let options = BagOptions { mode, ..BagOptions::default() };
         let y = f::embedding_bag(&weight.square().unwrap(), &index, Some(&offsets), None, options);
         let one = Tensor::ones(&[2, 3], DType::F64).unwrap();
         let grads = y.unwrap().square().unwrap().backward_from(one, true).unwrap();
@@ -32,7 +32,7 @@ fn the_gradient_of_bags_is_not_differentiable() {
     // The gradient of the factors depends on the table, whatever flows in.
     let table = normal_of(&[6, 3], DType::F64, 38).set_requires_grad(true).unwrap();
     let factors = normal_of(&[14], DType::F64, 39).set_requires_grad(true).unwrap();
-    let options = EmbeddingBagOptions { mode: BagMode::Sum, ..EmbeddingBagOptions::default() };
+    let options = BagOptions { mode: BagMode::Sum, ..BagOptions::default() };
     let y = f::embedding_bag(&table, &index, Some(&offsets), Some(&factors), options).unwrap();
     let one = Tensor::ones(&[2, 3], DType::F64).unwrap();
     let grads = y.backward_from(one, true).unwrap();

@@ -1,5 +1,5 @@
 use proptest::prelude::*;
-use samebits::functional::{self as f, EmbeddingBagOptions};
+use samebits::functional::{self as f, BagOptions};
 use samebits::ops::BagMode;
 use samebits::tensor_core::Tensor as Value;
 use samebits::{DType, Tensor};
@@ -36,7 +36,7 @@ proptest! {
         let starts = Value::from_slice(&offsets, &[offsets.len()]).unwrap();
         let scale_grad_by_freq = false;
         let options =
-            EmbeddingBagOptions { mode, include_last_offset, padding_idx, scale_grad_by_freq };
+            BagOptions { mode, include_last_offset, padding_idx, scale_grad_by_freq };
         let table = Tensor::from(weight.clone()).set_requires_grad(true).unwrap();
         let psw = weighted.then(|| Tensor::from(factors.clone()).set_requires_grad(true).unwrap());
         let found = f::embedding_bag(&table, &Tensor::from(&index), Some(&Tensor::from(&starts)), psw.as_ref(), options);

@@ -208,7 +208,7 @@ fn sums(index: &[i64], values: &[f32], size: usize, width: usize) -> Vec<(&'stat
     let weights = Value::from_slice(&column, &[n]).unwrap();
     let [at, each, offsets] = [&at, &each, &Value::arange(n).unwrap()].map(Tensor::from);
     let list = std::slice::from_ref(&at);
-    let options = f::EmbeddingBagOptions::default();
+    let options = f::BagOptions::default();
     vec![
         ("index_add", bytes(f::index_add(&start, 0, &at, &source, 0.3).unwrap())),
         ("scatter_add", bytes(f::scatter_add(&start, 0, &each, &source).unwrap())),

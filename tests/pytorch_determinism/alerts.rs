@@ -111,7 +111,7 @@ fn losses() {
 fn indexing_and_order() {
     let index = indices(5000, 40, 5);
     gradient_repeats("EmbeddingBag_max", &[40, 8], |x| {
-        let options = f::EmbeddingBagOptions { mode: BagMode::Max, ..Default::default() };
+        let options = f::BagOptions { mode: BagMode::Max, ..Default::default() };
         f::embedding_bag(x, &Tensor::from(index.reshape(&[50, 100])?), None, None, options)
     });
     for (name, accumulate) in [("put", false), ("put_accumulate", true)] {

@@ -1,8 +1,9 @@
 //! Arguments as a user of PyTorch has them.
 
+use samebits_autograd::functional::{ClassLoss, Reduction};
 use samebits_autograd::nn::{
-    self, AlphaDropout, Attend, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout,
-    Flatten, GRU, Layer, RReLU, TransformerEncoderLayer,
+    self, AlphaDropout, Attend, CrossEntropyLoss, Dropout, Dropout1d, Dropout2d, Dropout3d,
+    FeatureAlphaDropout, Flatten, GRU, Layer, RReLU, TransformerEncoderLayer,
 };
 use samebits_autograd::{Error, Tensor, functional, sequential};
 use samebits_rng::Generator;
@@ -73,4 +74,346 @@ fn nothing_to_draw_needs_no_seed() {
     functional::feature_alpha_dropout_with(&x, 0.0, &mut generator).unwrap();
     functional::rrelu_with(&x, 0.25, 0.25, &mut generator).unwrap();
     assert_eq!(generator, Generator::new(3));
+}
+
+fn ints(values: &[i64]) -> Tensor {
+    Tensor::from_slice(values, &[values.len()]).unwrap()
+}
+
+fn numbers(x: &Tensor) -> Vec<f64> {
+    x.to_vec().unwrap()
+}
+
+/// The gradient of `Σ y · (1, 2, 3, ..)` by `x`.
+fn counted(y: &Tensor, x: &Tensor) -> Vec<f64> {
+    let factors = Tensor::arange(y.numel()).unwrap().to_dtype(DType::F64).unwrap();
+    let factors = factors.affine(1.0, 1.0).unwrap().reshape(y.shape()).unwrap();
+    let loss = y.mul(&factors).unwrap().sum_all().unwrap();
+    numbers(loss.backward().unwrap().of(x).unwrap())
+}
+
+/// Where each element of `x` is found with the given positions, one after the other: the oracle of
+/// `index`, without a tensor operation. `None` takes a dimension whole.
+fn found(shape: &[usize], given: &[Option<Vec<i64>>]) -> Vec<usize> {
+    let count = given.iter().flatten().map(Vec::len).max().unwrap();
+    let indexed: Vec<usize> = (0..given.len()).filter(|&dim| given[dim].is_some()).collect();
+    let side_by_side = indexed.windows(2).all(|pair| pair[0] + 1 == pair[1]);
+    let whole: Vec<usize> = (0..shape.len()).filter(|dim| !indexed.contains(dim)).collect();
+    // The sizes of the result, with the indices as dimension `shape.len()`.
+    let mut dims = whole;
+    let at = if side_by_side { indexed[0] } else { 0 };
+    dims.insert(at, shape.len());
+    let size = |dim: usize| shape.get(dim).copied().unwrap_or(count);
+    let mut places = Vec::new();
+    for flat in 0..dims.iter().map(|&dim| size(dim)).product() {
+        let (mut rest, mut position) = (flat, vec![0; shape.len() + 1]);
+        for &dim in dims.iter().rev() {
+            position[dim] = rest % size(dim);
+            rest /= size(dim);
+        }
+        let place = (0..shape.len()).fold(0, |place, dim| {
+            let own = match given.get(dim).and_then(Option::as_ref) {
+                Some(index) => index[position[shape.len()] % index.len()]
+                    .rem_euclid(shape[dim] as i64) as usize,
+                None => position[dim],
+            };
+            place * shape[dim] + own
+        });
+        places.push(place);
+    }
+    places
+}
+
+#[test]
+fn indices_of_any_dimensions() {
+    let shape = [2, 3, 2, 4];
+    let x = Tensor::arange(48).unwrap().to_dtype(DType::F64).unwrap().reshape(shape).unwrap();
+    let x = x.set_requires_grad(true).unwrap();
+    let of = |size: i64| vec![size - 1, 0, -1, -size, 0];
+    let all: [Option<Vec<i64>>; 4] = [2, 3, 2, 4].map(|size| Some(of(size)));
+    // Every choice of dimensions, and for the last of them one index for all.
+    for choice in 1..16usize {
+        for single in [false, true] {
+            let mut given: Vec<Option<Vec<i64>>> =
+                (0..4).map(|dim| all[dim].clone().filter(|_| choice >> dim & 1 == 1)).collect();
+            let last = given.iter().rposition(Option::is_some).unwrap();
+            if single && given.iter().flatten().count() > 1 {
+                given[last].as_mut().unwrap().truncate(1);
+            }
+            let places = found(&shape, &given);
+            let indices: Vec<Option<Tensor>> =
+                given.iter().map(|index| index.as_deref().map(ints)).collect();
+            let y = x.index(&indices).unwrap();
+            let expected: Vec<f64> = places.iter().map(|&place| place as f64).collect();
+            assert_eq!(numbers(&y), expected, "{given:?}");
+            // What is not named need not be written at the end.
+            assert_eq!(numbers(&x.index(&indices[..=last]).unwrap()), expected, "{given:?}");
+            let mut grads = vec![0.0; 48];
+            places.iter().enumerate().for_each(|(i, &place)| grads[place] += i as f64 + 1.0);
+            assert_eq!(counted(&y, &x), grads, "{given:?}");
+            let values = Tensor::arange(places.len()).unwrap().to_dtype(DType::F64).unwrap();
+            let values = values.affine(1.0, 100.0).unwrap().reshape(y.shape()).unwrap();
+            let values = values.set_requires_grad(true).unwrap();
+            for accumulate in [false, true] {
+                let y = x.index_put(&indices, &values, accumulate).unwrap();
+                let mut expected: Vec<f64> = (0..48).map(f64::from).collect();
+                let mut writer = vec![None; 48];
+                for (i, &place) in places.iter().enumerate() {
+                    let old = if accumulate { expected[place] } else { 0.0 };
+                    expected[place] = old + 100.0 + i as f64;
+                    writer[place] = Some(i);
+                }
+                assert_eq!(y.shape(), shape);
+                assert_eq!(numbers(&y), expected, "{given:?} {accumulate}");
+                let grads: Vec<f64> = (0..48)
+                    .map(
+                        |at| if accumulate || writer[at].is_none() { at as f64 + 1.0 } else { 0.0 },
+                    )
+                    .collect();
+                assert_eq!(counted(&y, &x), grads, "{given:?} {accumulate}");
+                let kept = |i: usize, place: usize| accumulate || writer[place] == Some(i);
+                let grads: Vec<f64> = places
+                    .iter()
+                    .enumerate()
+                    .map(|(i, &place)| if kept(i, place) { place as f64 + 1.0 } else { 0.0 })
+                    .collect();
+                assert_eq!(counted(&y, &values), grads, "{given:?} {accumulate}");
+            }
+        }
+    }
+    // Broadcast values, as in `y[:, i, :, j] = v`; figures of PyTorch 2.15.
+    let x = Tensor::arange(24).unwrap().reshape([2, 3, 2, 2]).unwrap();
+    let (i, j) = (Tensor::new([[0], [-1]]).unwrap(), ints(&[1, 0, -1]));
+    assert_eq!(x.index(&[None, Some(&i), Some(&j)]).unwrap().shape(), [2, 2, 3, 2]);
+    let rows = Tensor::new([[0], [1]]).unwrap();
+    let y = x.index_put(&[None, Some(&i), None, Some(&j)], &rows, false).unwrap();
+    let expected = [0, 0, 0, 0, 4, 5, 6, 7, 0, 0, 0, 0, 1, 1, 1, 1, 16, 17, 18, 19, 1, 1, 1, 1];
+    assert_eq!(y.to_vec::<i64>().unwrap(), expected);
+    // Owned tensors, references, and what is refused.
+    assert_eq!(x.index(&[ints(&[1])]).unwrap().to_vec::<i64>().unwrap()[0], 12);
+    assert_eq!(x.index(&[&ints(&[1])]).unwrap().to_vec::<i64>().unwrap()[0], 12);
+    let refused = |indices: &[Option<Tensor>]| x.index(indices).unwrap_err().to_string();
+    assert_eq!(refused(&vec![None; 5]), "index: 5 indices for a tensor of shape [2, 3, 2, 2]");
+    assert_eq!(refused(&[None]), "index: 0 index tensors for a tensor of shape [2, 3, 2, 2]");
+    let error = refused(&[None, Some(ints(&[3]))]);
+    assert!(error.starts_with("index: ") && error.contains('3'), "{error}");
+}
+
+#[test]
+fn negative_indices_count_from_the_end_where_pytorch_counts_so() {
+    let x = Tensor::arange(6).unwrap().to_dtype(DType::F64).unwrap().reshape([3, 2]).unwrap();
+    let x = x.set_requires_grad(true).unwrap();
+    let y = x.index_fill(0, &ints(&[-1, -3]), 9.0).unwrap();
+    assert_eq!(numbers(&y), [9.0, 9.0, 2.0, 3.0, 9.0, 9.0]);
+    assert_eq!(counted(&y, &x), [0.0, 0.0, 3.0, 4.0, 0.0, 0.0]);
+    let y = x.index_fill(1, &Tensor::scalar(-2i64), 9.0).unwrap();
+    assert_eq!(numbers(&y), [9.0, 1.0, 9.0, 3.0, 9.0, 5.0]);
+    let one = Tensor::scalar(1.0f64).index_fill(0, &ints(&[-1]), 9.0).unwrap();
+    assert_eq!((one.rank(), numbers(&one)), (0, vec![9.0]));
+    let y = x.take_along_dim(&Tensor::new([[-1], [0], [-2]]).unwrap(), 1).unwrap();
+    assert_eq!(numbers(&y), [1.0, 2.0, 4.0]);
+    assert_eq!(counted(&y, &x), [0.0, 1.0, 2.0, 0.0, 3.0, 0.0]);
+    let y = x.take(&ints(&[-1, 0])).unwrap();
+    assert_eq!(numbers(&y), [5.0, 0.0]);
+    let y = x.put(&ints(&[-1]), &Tensor::new([7.0f64]).unwrap(), false).unwrap();
+    assert_eq!(numbers(&y)[5], 7.0);
+    // The index is named as it was given.
+    for (index, named) in [
+        (-4, "-4"),
+        (3, "3"),
+        (i64::MIN, "-9223372036854775808"),
+        (i64::MAX, "9223372036854775807"),
+    ] {
+        let error = x.index_fill(0, &ints(&[index]), 9.0).unwrap_err().to_string();
+        assert!(error.starts_with("index_fill: ") && error.contains(named), "{error}");
+        let index = Tensor::from_slice(&[index], &[1, 1]).unwrap();
+        let error = x.take_along_dim(&index, 0).unwrap_err().to_string();
+        assert!(error.starts_with("take_along_dim: ") && error.contains(named), "{error}");
+    }
+    // PyTorch refuses these.
+    let (last, row) = (ints(&[-1]), Tensor::ones(&[1, 2], DType::F64).unwrap());
+    let corner = Tensor::new([[-1]]).unwrap();
+    assert!(x.index_select(0, &last).is_err() && x.index_add(0, &last, &row, 1.0).is_err());
+    assert!(x.index_copy(0, &last, &row).is_err() && x.gather(0, &corner).is_err());
+    assert!(functional::embedding(&x, &last).is_err() && x.scatter_add(0, &corner, &row).is_err());
+}
+
+#[test]
+fn places_of_triangles() {
+    let sizes = [0, 1, 2, 3, 5, 8];
+    for (rows, columns) in sizes.into_iter().flat_map(|n| sizes.map(|m| (n, m))) {
+        for offset in [-9, -8, -3, -1, 0, 1, 2, 7, 8, 9, i64::MIN, i64::MAX] {
+            let places: Vec<(i64, i64)> = (0..rows as i64)
+                .flat_map(|row| (0..columns as i64).map(move |column| (row, column)))
+                .collect();
+            let expect = |y: Tensor, within: &dyn Fn(i128) -> bool| {
+                let kept = places.iter().filter(|(row, column)| within((column - row).into()));
+                let (of_rows, of_columns): (Vec<i64>, Vec<i64>) = kept.copied().unzip();
+                assert_eq!(y.shape(), [2, of_rows.len()], "{rows} {columns} {offset}");
+                let expected = [of_rows, of_columns].concat();
+                assert_eq!(y.to_vec::<i64>().unwrap(), expected, "{rows} {columns} {offset}");
+            };
+            let offset_of = i128::from(offset);
+            expect(functional::tril_indices(rows, columns, offset).unwrap(), &|d| d <= offset_of);
+            expect(functional::triu_indices(rows, columns, offset).unwrap(), &|d| d >= offset_of);
+        }
+    }
+    // A corner of a matrix that no memory holds.
+    let y = functional::tril_indices(1 << 30, 1 << 30, 2 - (1 << 30)).unwrap();
+    let rows = [(1 << 30) - 2, (1 << 30) - 1, (1 << 30) - 1];
+    assert_eq!(y.to_vec::<i64>().unwrap(), [&rows[..], &[0, 0, 1]].concat());
+    let y = functional::triu_indices(1 << 30, 1 << 30, (1 << 30) - 1).unwrap();
+    assert_eq!(y.to_vec::<i64>().unwrap(), [0, (1 << 30) - 1]);
+    assert!(functional::tril_indices(usize::MAX, usize::MAX, 0).is_err());
+    assert!(functional::triu_indices(usize::MAX, 1, i64::MIN).is_err());
+}
+
+#[test]
+fn lists_own_or_borrow_their_tensors() {
+    let a = Tensor::new([1.0f64, 2.0]).unwrap().set_requires_grad(true).unwrap();
+    let b = Tensor::new([3.0f64, 4.0]).unwrap();
+    let owned = [a.clone(), b.clone(), a.clone()];
+    let borrowed = [&a, &b, &a];
+    macro_rules! agree {
+        ($($function:ident($($argument:expr),*);)*) => { $(
+            let y = functional::$function(&borrowed $(, $argument)*).unwrap();
+            let same = functional::$function(&owned $(, $argument)*).unwrap();
+            assert_eq!((y.shape(), bits(&y)), (same.shape(), bits(&same)), stringify!($function));
+            assert_eq!(counted(&y, &a), counted(&same, &a), stringify!($function));
+        )* };
+    }
+    agree! {
+        cat(0);
+        stack(1);
+        hstack();
+        vstack();
+        dstack();
+        block_diag();
+        cartesian_prod();
+    }
+    assert_eq!(functional::meshgrid(&borrowed).unwrap().len(), 3);
+    assert_eq!(functional::broadcast_tensors(&borrowed).unwrap().len(), 3);
+    let dot = functional::einsum("i,i,i->", &owned).unwrap();
+    assert_eq!(bits(&dot), bits(&functional::einsum("i,i,i->", &borrowed).unwrap()));
+}
+
+#[test]
+fn lengths_are_numbers_or_a_tensor() {
+    let x = Tensor::arange(12).unwrap().to_dtype(DType::F64).unwrap().reshape([3, 2, 2]).unwrap();
+    let lengths = ints(&[1, 3]);
+    let packed = functional::pack_padded_sequence(&x, &lengths, false, false).unwrap();
+    let same = functional::pack_padded_sequence(&x, &[1, 3], false, false).unwrap();
+    assert_eq!(bits(packed.data()), bits(same.data()));
+    assert_eq!(packed.lengths(), [1, 3]);
+    let steps = vec![1, 3];
+    functional::pack_padded_sequence(&x, &steps, false, false).unwrap();
+    functional::pack_padded_sequence(&x, &steps[..], false, false).unwrap();
+    let log_probs = x.log_softmax(2).unwrap();
+    let targets = Tensor::new([[1], [1]]).unwrap();
+    let loss = |inputs: &Tensor, labels: &Tensor| {
+        functional::ctc_loss(&log_probs, &targets, inputs, labels, Default::default())
+    };
+    let byte = ints(&[1, 1]).to_dtype(DType::U8).unwrap();
+    let expected = functional::ctc_loss(&log_probs, &targets, &[2, 3], &[1, 1], Default::default());
+    assert_eq!(bits(&loss(&ints(&[2, 3]), &byte).unwrap()), bits(&expected.unwrap()));
+    // A single sequence, as PyTorch's users have it.
+    let one = log_probs.select(1, 0).unwrap();
+    let (steps, label) = (Tensor::scalar(3i64), Tensor::scalar(1i64));
+    functional::ctc_loss(&one, &ints(&[1]), &steps, &label, Default::default()).unwrap();
+    let error = loss(&ints(&[2, -3]), &byte).unwrap_err().to_string();
+    assert_eq!(error, "ctc_loss: expected lengths of at least 0, got -3");
+    let error = loss(&targets, &byte).unwrap_err().to_string();
+    assert_eq!(error, "ctc_loss: expected lengths of shape [n], got shape [2, 1]");
+    let error = functional::pack_padded_sequence(&x, &x, false, false).unwrap_err().to_string();
+    assert!(
+        error.starts_with("pack_padded_sequence: expected the lengths of type i64, got f64"),
+        "{error}"
+    );
+}
+
+/// Figures of PyTorch 2.15, for logits, target probabilities and weights of three classes.
+#[test]
+fn cross_entropy_takes_probabilities() {
+    let leaf = |x: [[f64; 3]; 2]| Tensor::new(x).unwrap().set_requires_grad(true).unwrap();
+    let logits = leaf([[0.5, -1.0, 2.0], [1.5, 0.0, -0.5]]);
+    let target = leaf([[0.2, 0.3, 0.5], [0.0, 1.0, 0.0]]);
+    let weight = Tensor::new([1.0f64, 2.0, 0.5]).unwrap();
+    let close = |x: &Tensor, expected: &[f64]| {
+        let x = numbers(x);
+        assert_eq!(x.len(), expected.len());
+        let near = x.iter().zip(expected).all(|(x, y)| (x - y).abs() <= 1e-14 * y.abs().max(1.0));
+        assert!(near, "{x:?} is not {expected:?}");
+    };
+    let loss = |weight, label_smoothing, reduction| {
+        let options = ClassLoss { weight, label_smoothing, reduction, ..Default::default() };
+        functional::cross_entropy_with(&logits, &target, &options).unwrap()
+    };
+    close(&functional::cross_entropy(&logits, &target).unwrap(), &[1.623833504443152]);
+    let each = loss(Some(&weight), 0.0, Reduction::None);
+    close(&each, &[2.353376861490015, 3.6127114244582934]);
+    close(&loss(Some(&weight), 0.1, Reduction::Sum), &[5.81670727505688]);
+    let mean = loss(Some(&weight), 0.1, Reduction::Mean);
+    close(&mean, &[2.90835363752844]);
+    let grads = mean.backward().unwrap();
+    let of_logits = [
+        -0.013616683505663854,
+        -0.28257107568881007,
+        0.296187759194474,
+        0.6887861941329024,
+        -0.7759255235259576,
+        0.08713932939305503,
+    ];
+    close(grads.of(&logits).unwrap(), &of_logits);
+    let of_target = [
+        0.7835900834957207,
+        2.9171801669914417,
+        0.05429504174786033,
+        0.137860070503116,
+        1.625720141006232,
+        0.518930035251558,
+    ];
+    close(grads.of(&target).unwrap(), &of_target);
+    // The layer, spatial dimensions, and a single sample.
+    let layer = CrossEntropyLoss::default();
+    assert_eq!(numbers(&layer.forward(&logits, &target).unwrap()), [1.623833504443152]);
+    let wide = |x: &Tensor| x.unsqueeze(2).unwrap().expand(&[2, 3, 4]).unwrap();
+    close(&layer.forward(&wide(&logits), &wide(&target)).unwrap(), &[1.623833504443152]);
+    let single = functional::cross_entropy(&logits.i(0).unwrap(), &target.i(0).unwrap());
+    close(&single.unwrap(), &[1.441311296657157]);
+    let ignored = ClassLoss { ignore_index: 1, ..Default::default() };
+    let error = functional::cross_entropy_with(&logits, &target, &ignored).unwrap_err().to_string();
+    assert!(error.starts_with("cross_entropy_with: ignore_index is 1"), "{error}");
+    let error = functional::cross_entropy(&logits, &target.i(0).unwrap()).unwrap_err().to_string();
+    assert!(error.starts_with("cross_entropy: "), "{error}");
+}
+
+/// As PyTorch refuses them: one value per group in all.
+#[test]
+fn a_group_has_more_than_one_value() {
+    let norm = |shape: &[usize], groups| {
+        functional::group_norm(&Tensor::ones(shape, DType::F32)?, groups, None, None, 1e-5)
+    };
+    for (shape, groups) in [(&[1, 2][..], 2), (&[1, 2, 1], 2), (&[1, 1, 1], 1)] {
+        let error = norm(shape, groups).unwrap_err().to_string();
+        let expected =
+            format!("group_norm: needs more than 1 value per group, got shape {shape:?}");
+        assert_eq!(error, expected);
+    }
+    for (shape, groups) in
+        [(&[2, 2][..], 2), (&[1, 4], 2), (&[2, 1], 1), (&[1, 2, 2], 2), (&[0, 2], 2)]
+    {
+        assert_eq!(norm(shape, groups).unwrap().shape(), shape);
+    }
+}
+
+#[test]
+fn a_parameter_is_a_leaf_of_its_own() {
+    let x = Tensor::new([2.0f64]).unwrap().set_requires_grad(true).unwrap();
+    let parameter = nn::parameter(&x.square().unwrap()).unwrap();
+    let loss = parameter.square().unwrap();
+    let grads = loss.backward().unwrap();
+    assert_eq!(numbers(grads.of(&parameter).unwrap()), [8.0]);
+    assert!(grads.of(&x).is_none());
+    let error = nn::parameter(&ints(&[1])).unwrap_err().to_string();
+    assert!(error.starts_with("parameter: "), "{error}");
 }

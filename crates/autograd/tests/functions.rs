@@ -15,7 +15,7 @@ const NO_METHODS: &[(&str, &str)] = &[
     (
         "torch.Tensor has no such method: the first argument is no tensor",
         "block_diag broadcast_tensors cartesian_prod cat dstack einsum hstack meshgrid normal_scalar normal_scalar_with rand rand_with randint randint_with \
-         randn randn_with randperm randperm_with searchsorted stack vstack",
+         randn randn_with randperm randperm_with searchsorted stack tril_indices triu_indices vstack",
     ),
     (
         "a form with a generator: `nn::draw_from` gives one to the method",
@@ -239,7 +239,7 @@ fn calls() -> Vec<(&'static str, Call)> {
         einsum("ij,ji->i", &[&h.x, &h.y]);
         elu(&h.x, 1.0);
         embedding(&h.x, &h.index);
-        embedding_bag(&h.x, &h.index, Some(&h.index), None, f::EmbeddingBagOptions::default());
+        embedding_bag(&h.x, &h.index, Some(&h.index), None, f::BagOptions::default());
         embedding_renorm(&h.x, &h.index, -1.0, 2.0);
         embedding_with(&h.x, &h.index, Some(99), true);
         eq(&h.x, &h.y);
@@ -470,9 +470,11 @@ fn calls() -> Vec<(&'static str, Call)> {
         trace(&h.x);
         transpose(&h.x, h.dim, 9);
         tril(&h.x.i((f::Ellipsis, 0)).and_then(|x| x.flatten(0, -1)).unwrap_or(h.x.clone()), 0);
+        tril_indices(usize::MAX, 2, h.dim);
         triplet_margin_loss(&h.x, &h.y, &h.index, 1.0, 2.0, 1e-6, true, f::Reduction::Mean);
         triplet_margin_with_distance_loss(&h.x, &h.y, &h.index, |a, b| f::pairwise_distance(a, b, 2.0, 1e-6, false), 1.0, true, f::Reduction::Mean);
         triu(&h.x.i((f::Ellipsis, 0)).and_then(|x| x.flatten(0, -1)).unwrap_or(h.x.clone()), 0);
+        triu_indices(1 << 31, 1 << 31, h.dim);
         trunc(&h.x);
         unbind(&h.x, h.dim);
         unflatten(&h.x, h.dim, h.sizes.as_slice());

@@ -101,7 +101,8 @@ fn dimensions_that_do_not_exist_are_errors() {
         assert!(message(wrong).starts_with("sum: "), "the error names the function");
     }
     assert!(x.mean(usize::MAX).is_err() && x.permute([0, 2]).is_err() && x.unsqueeze(-4).is_err());
-    assert!(f::cat(&[], -1).is_err() && f::stack(&[], 0).is_err());
+    let none: &[Tensor] = &[];
+    assert!(f::cat(none, -1).is_err() && f::stack(none, 0).is_err());
 }
 
 #[test]

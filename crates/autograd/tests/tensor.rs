@@ -500,7 +500,7 @@ fn sums_of_products_are_those_of_the_equation() {
     let a = Tensor::new([[1.0f32, 2.0, 3.0], [4.0, 5.0, 6.0]]).unwrap();
     let b = Tensor::new([[1.0f32, 0.5], [0.0, -1.0], [2.0, 3.0]]).unwrap();
     let x = Tensor::new([1.0f32, 10.0, 100.0]).unwrap();
-    let e = f::einsum;
+    let e = |equation: &str, operands: &[&Tensor]| f::einsum(equation, operands);
     assert_f32(e("ij,jk", &[&a, &b]), &[2, 2], &[7.0, 7.5, 16.0, 15.0]);
     assert_f32(e(" i j , j k -> k i ", &[&a, &b]), &[2, 2], &[7.0, 16.0, 7.5, 15.0]);
     // Implicit: capitals first, each in the order of the alphabet.

@@ -85,12 +85,13 @@ impl Bags {
     /// [`CudaError::IndexOutOfRange`] at the next synchronisation.
     pub fn new(
         device: &Device,
+        op: &'static str,
         rows: usize,
         index: &Buffer<i64>,
         bounds: &BagBounds,
         padding_idx: Option<usize>,
     ) -> Result<Bags> {
-        let (op, count, places) = ("embedding_bag", bounds.len(), bounds.total());
+        let (count, places) = (bounds.len(), bounds.total());
         expect_len(op, "the index", index, places)?;
         if u32::try_from(count).is_err() {
             return Err(CudaError::invalid(op, "more than 2^32 - 1 bags"));
@@ -328,7 +329,7 @@ pub fn embedding_bag_weight_grad<T: Float>(
     bags: &Bags,
     total: usize,
 ) -> Result<Buffer<T>> {
-    let op = "embedding_bag";
+    let op = "embedding_bag_weights";
     expect_len(op, "the gradient", grad, product(op, &[bags.count, width])?)?;
     expect_len(op, "the table", table, product(op, &[bags.rows, width])?)?;
     let raw = bags.raw(width, false, false);

@@ -1,4 +1,4 @@
-use samebits::functional::{self as f, EmbeddingBagOptions};
+use samebits::functional::{self as f, BagOptions};
 use samebits::ops::BagMode;
 use samebits::{Error, Result};
 
@@ -29,7 +29,7 @@ fn embedding_bag(a: &Arguments<'_>) -> Result<Outputs> {
         "max" => BagMode::Max,
         _ => return Err(Error::invalid("embedding_bag", format!("no mode {name}"))),
     };
-    let options = EmbeddingBagOptions {
+    let options = BagOptions {
         mode,
         scale_grad_by_freq: a.param("scale_grad_by_freq")?,
         include_last_offset: a.param("include_last_offset")?,

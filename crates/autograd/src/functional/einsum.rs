@@ -1,12 +1,13 @@
 //! Sums of products in Einstein's notation.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use samebits_macros::named;
 use samebits_tensor_core::layout::numel;
 use samebits_tensor_core::{Error, Result};
 
-use super::{bmm, diagonal, expand, mul, permute, reshape, sum};
+use super::{bmm, diagonal, each, expand, mul, permute, reshape, sum};
 use crate::Tensor;
 
 /// Multiplies the operands and sums over what the result does not name.
@@ -50,8 +51,9 @@ use crate::Tensor;
 /// `torch.einsum`.
 #[named]
 #[track_caller]
-pub fn einsum(equation: &str, operands: &[&Tensor]) -> Result<Tensor> {
-    let Equation { inputs, output } = Equation::parse(equation, operands)?;
+pub fn einsum(equation: &str, operands: &[impl Borrow<Tensor>]) -> Result<Tensor> {
+    let operands = each(operands);
+    let Equation { inputs, output } = Equation::parse(equation, &operands)?;
     let result: BTreeSet<Label> = output.iter().copied().collect();
     // For each operand, what the result and later operands have.
     let mut needed = Vec::new();

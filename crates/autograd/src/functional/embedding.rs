@@ -130,7 +130,7 @@ pub fn embedding_renorm(
 
 /// How [`embedding_bag`] works.
 #[derive(Clone, Copy, Debug)]
-pub struct EmbeddingBagOptions {
+pub struct BagOptions {
     /// How the rows of a bag become one: by default their mean.
     pub mode: BagMode,
     /// Divide each row's gradient by the number of places that hold it.
@@ -141,9 +141,9 @@ pub struct EmbeddingBagOptions {
     pub padding_idx: Option<usize>,
 }
 
-impl Default for EmbeddingBagOptions {
-    fn default() -> EmbeddingBagOptions {
-        EmbeddingBagOptions {
+impl Default for BagOptions {
+    fn default() -> BagOptions {
+        BagOptions {
             mode: BagMode::Mean,
             scale_grad_by_freq: false,
             include_last_offset: false,
@@ -174,12 +174,12 @@ impl Default for EmbeddingBagOptions {
 ///
 /// ```
 /// use samebits_autograd::{Tensor, functional};
-/// use samebits_autograd::functional::EmbeddingBagOptions;
+/// use samebits_autograd::functional::BagOptions;
 ///
 /// let weight = Tensor::from_slice(&[10.0f32, 20.0], &[2, 1])?;
 /// let index = Tensor::from_slice(&[0i64, 1, 1], &[3])?;
 /// let offsets = Tensor::from_slice(&[0i64, 2], &[2])?;
-/// let options = EmbeddingBagOptions::default();
+/// let options = BagOptions::default();
 /// let y = functional::embedding_bag(&weight, &index, Some(&offsets), None, options)?;
 /// assert_eq!(y.to_vec::<f32>()?, [15.0, 20.0]);
 /// # Ok::<(), samebits_tensor_core::Error>(())
@@ -195,7 +195,7 @@ pub fn embedding_bag(
     index: &Tensor,
     offsets: Option<&Tensor>,
     per_sample_weights: Option<&Tensor>,
-    options: EmbeddingBagOptions,
+    options: BagOptions,
 ) -> Result<Tensor> {
     let (index, offsets) = bags(index, offsets, options.include_last_offset)?;
     let psw = match per_sample_weights {

@@ -1,9 +1,13 @@
 //! Tensors that spell out positions.
 
+use std::borrow::Borrow;
+
 use samebits_macros::named;
+use samebits_numerics::memory;
+use samebits_tensor_core::layout::numel;
 use samebits_tensor_core::{DType, Error, Result};
 
-use super::{expand, reshape, scatter_value, unsqueeze, zeros_of};
+use super::{each, expand, reshape, scatter_value, unsqueeze, zeros_of};
 use crate::Tensor;
 
 /// Returns a 1 at each class of `x` and 0 elsewhere, in a new last dimension of `num_classes`. The
@@ -61,7 +65,8 @@ pub fn one_hot(x: &Tensor, num_classes: usize) -> Result<Tensor> {
 ///
 /// `torch.meshgrid` with `indexing="ij"`.
 #[named]
-pub fn meshgrid(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
+pub fn meshgrid(tensors: &[impl Borrow<Tensor>]) -> Result<Vec<Tensor>> {
+    let tensors = each(tensors);
     if tensors.is_empty() {
         return Err(Error::invalid("meshgrid", "expected at least one tensor, got none"));
     }
@@ -69,11 +74,120 @@ pub fn meshgrid(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
         let message = format!("expected at most one dimension, got shape {:?}", x.shape());
         return Err(Error::invalid("meshgrid", message));
     }
-    let sizes: Vec<usize> = tensors.iter().map(Tensor::numel).collect();
+    let sizes: Vec<usize> = tensors.iter().map(|x| x.numel()).collect();
     let grid = |(dim, x): (usize, &Tensor)| {
         let mut along = vec![1; sizes.len()];
         along[dim] = sizes[dim];
         expand(&reshape(x, &along)?, &sizes)
     };
-    tensors.iter().enumerate().map(grid).collect()
+    tensors.into_iter().enumerate().map(grid).collect()
+}
+
+/// The places of the lower triangle of a matrix, up to and including diagonal number `offset`, row by
+/// row: the rows first, then the columns. Diagonal 0 is the main one, 1 the one above it.
+///
+/// # Shapes
+///
+/// The result is `[2, count]` of type `I64`.
+///
+/// # Errors
+///
+/// The matrix or the result has too many elements.
+///
+/// # Examples
+///
+/// The pairs of features of a DLRM:
+///
+/// ```
+/// use samebits_autograd::{Tensor, functional};
+///
+/// let places = functional::tril_indices(3, 3, -1)?;
+/// assert_eq!(places.to_vec::<i64>()?, [1, 2, 2, 0, 0, 1]);
+/// let z = Tensor::arange(9)?.reshape([1, 3, 3])?;
+/// let (i, j) = (places.i(0)?, places.i(1)?);
+/// assert_eq!(z.index(&[None, Some(&i), Some(&j)])?.to_vec::<i64>()?, [3, 6, 7]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.tril_indices`.
+#[named]
+pub fn tril_indices(rows: usize, columns: usize, offset: i64) -> Result<Tensor> {
+    let (op, end) = ("tril_indices", i128::from(offset) + 1);
+    let size = [rows as i128, columns as i128];
+    let count = below(size, offset.into());
+    let first = (-i128::from(offset)).clamp(0, size[0]);
+    triangle(op, size, count, first, |row| (0, (row + end).min(size[1])))
+}
+
+/// The places of the upper triangle of a matrix, from diagonal number `offset` on, row by row: the rows
+/// first, then the columns. Diagonal 0 is the main one, 1 the one above it.
+///
+/// # Shapes
+///
+/// The result is `[2, count]` of type `I64`.
+///
+/// # Errors
+///
+/// The matrix or the result has too many elements.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::functional;
+///
+/// assert_eq!(functional::triu_indices(2, 3, 1)?.to_vec::<i64>()?, [0, 0, 1, 1, 2, 2]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.triu_indices`.
+#[named]
+pub fn triu_indices(rows: usize, columns: usize, offset: i64) -> Result<Tensor> {
+    let (op, start) = ("triu_indices", i128::from(offset));
+    let size = [rows as i128, columns as i128];
+    let count = size[0].saturating_mul(size[1]) - below(size, start - 1);
+    triangle(op, size, count, 0, |row| ((row + start).max(0), size[1]))
+}
+
+/// How many places of a matrix lie on diagonal `offset` or below.
+fn below([rows, columns]: [i128; 2], offset: i128) -> i128 {
+    if columns == 0 {
+        return 0;
+    }
+    // The rows from `first` on have places, those from `full` on all of their columns; in between each
+    // has one more than the one before.
+    let first = (-offset).clamp(0, rows);
+    let full = (columns - 1 - offset).clamp(first, rows);
+    let partial = full - first;
+    let ends = 2 * (first + offset + 1) + partial - 1;
+    partial.saturating_mul(ends) / 2 + (rows - full).saturating_mul(columns)
+}
+
+/// `count` places from row `first` on, whose columns are between those that `bounds` has for the row.
+fn triangle(
+    op: &'static str,
+    size: [i128; 2],
+    count: i128,
+    first: i128,
+    bounds: impl Fn(i128) -> (i128, i128),
+) -> Result<Tensor> {
+    let in_range = size.iter().all(|&size| i64::try_from(size).is_ok());
+    let count = usize::try_from(count).ok().filter(|_| in_range).ok_or_else(|| {
+        Error::invalid(op, format!("a matrix of shape {size:?} has too many elements"))
+    })?;
+    let all = numel(op, &[2, count])?;
+    let mut places = memory::zeroed::<i64>(all).map_err(Error::out_of_host_memory(op))?;
+    let (rows, columns) = places.split_at_mut(count);
+    let (mut row, mut rest) = (first, rows.iter_mut().zip(columns));
+    while rest.len() > 0 {
+        let (start, end) = bounds(row);
+        for (column, (row_of, column_of)) in (start..end).zip(&mut rest) {
+            (*row_of, *column_of) = (row as i64, column as i64);
+        }
+        row += 1;
+    }
+    Tensor::from_slice(&places, &[2, count])
 }

@@ -1,14 +1,16 @@
+mod several;
+
+pub use several::{IndexTensor, index, index_put, put, take};
+
 use samebits_macros::named;
 use samebits_numerics::memory;
 use samebits_tensor_core::layout::broadcast;
 use samebits_tensor_core::ops::{
-    Gather, Index, IndexAdd, IndexCopy, IndexPut, IndexPutAdd, IndexSelect, Nonzero, Scatter,
-    indexed_shape,
+    CompareKind, Gather, IndexAdd, IndexCopy, IndexSelect, Nonzero, Scatter,
 };
-use samebits_tensor_core::{DType, Error, Result, Tensor as Value};
+use samebits_tensor_core::{DType, Error, Result};
 
-use super::elementwise::{equal, scalar_like, scaled, wanted};
-use super::reduce::sum_to;
+use super::elementwise::{add, compare, equal, scalar_like, scaled, wanted};
 use super::scalar::{lifted_all, only};
 use super::scatter::scatter_add;
 use super::{expand, lifted, reshape, where_, zeros_for, zeros_of};
@@ -131,18 +133,29 @@ pub fn index_copy(
                 let mut shape = vec![1; grad.shape().len()];
                 shape[dim] = index.numel();
                 let size = grad.shape()[dim];
-                let won = winners(&[size], std::slice::from_ref(&index))?.reshape(&shape)?;
+                let won =
+                    several::winners(&[size], std::slice::from_ref(&index))?.reshape(&shape)?;
                 masked(&won, &index_select(grad, dim, &index)?)
             })?,
         ])
     }))
 }
 
-/// `input` with the slices that `index` names filled with `value`.
+/// `input` with the slices that `index` names filled with `value`. Negative indices count from the end.
 ///
 /// # Errors
 ///
 /// An index is out of range.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::Tensor;
+///
+/// let x = Tensor::new([1.0f32, 2.0, 3.0])?;
+/// assert_eq!(x.index_fill(0, &Tensor::new([-1])?, 9.0)?.to_vec::<f32>()?, [1.0, 2.0, 9.0]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
 ///
 /// # References
 ///
@@ -155,9 +168,24 @@ pub fn index_fill(input: &Tensor, dim: impl Dim, index: &Tensor, value: f64) -> 
         return reshape(&index_fill(&x, 0, index, value)?, ());
     }
     let mut shape = input.shape().to_vec();
-    input.value().size("index_fill", dim)?;
+    let index = from_start(index, input.value().size("index_fill", dim)?)?;
     shape[dim] = index.numel();
-    index_copy(input, dim, index, &scalar_like(input, value)?.expand(&shape)?)
+    index_copy(input, dim, &index, &scalar_like(input, value)?.expand(&shape)?)
+}
+
+/// An index whose negative numbers count from the end of `size`, counted from the start. Those out of
+/// range stay, so that the error names them.
+pub(super) fn from_start(index: &Tensor, size: usize) -> Result<Tensor> {
+    if index.dtype() != DType::I64 {
+        return Ok(index.clone());
+    }
+    let size =
+        i64::try_from(size).map_err(|_| Error::invalid("index", format!("a size of {size}")))?;
+    let zero = scalar_like(index, 0.0)?;
+    let negative = compare(CompareKind::Lt, index, 0.0)?;
+    let moved = add(&where_(&negative, index, &zero)?, &Tensor::scalar(size).to(index.device())?)?;
+    let counted = compare(CompareKind::Ge, &moved, 0.0)?;
+    where_(&negative, &where_(&counted, &moved, index)?, index)
 }
 
 /// `out[.., i, ..] = x[.., index[.., i, ..], ..]` along `dim`.
@@ -270,144 +298,6 @@ pub fn scatter(input: &Tensor, dim: impl Dim, index: &Tensor, source: &Tensor) -
 pub fn scatter_value(input: &Tensor, dim: impl Dim, index: &Tensor, value: f64) -> Result<Tensor> {
     let dim = dim.dim("scatter_value", input.rank())?;
     scatter(input, dim, index, &scalar_like(input, value)?.expand(index.shape())?)
-}
-
-/// The slices of `x` that several indices of its first dimensions name together: `x[i0, i1, ..]`.
-///
-/// # Shapes
-///
-/// The indices are broadcast together; the result has their shape, followed by the dimensions of
-/// `x` that are not indexed. Negative indices count from the end.
-///
-/// # Errors
-///
-/// There are more indices than dimensions, they cannot be broadcast, or one is out of range.
-///
-/// # Examples
-///
-/// ```
-/// use samebits_autograd::{Tensor, functional};
-///
-/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], &[2, 2])?;
-/// let rows = Tensor::from_slice(&[0i64, 1, -1], &[3])?;
-/// let columns = Tensor::from_slice(&[1i64], &[1])?;
-/// let y = functional::index(&x, &[rows, columns])?;
-/// assert_eq!(y.to_vec::<f32>()?, [2.0, 4.0, 4.0]);
-/// # Ok::<(), samebits_tensor_core::Error>(())
-/// ```
-///
-/// # References
-///
-/// Indexing a `torch.Tensor` with tensors.
-#[named]
-#[track_caller]
-pub fn index(x: &Tensor, indices: &[Tensor]) -> Result<Tensor> {
-    let value = run(&Index { x: x.value().clone(), indices: values(indices) })?;
-    let (zeros, indices) = (zeros_for(x), indices.to_vec());
-    Ok(Tensor::computed(value, &[x], move |grad| {
-        Ok(vec![Some(index_put(&zeros()?, &indices, grad, true)?)])
-    }))
-}
-
-/// `input` with `values` assigned (or added, with `accumulate`) to the slices that several indices
-/// of its first dimensions name together; see [`index`].
-///
-/// # Shapes
-///
-/// `values` is broadcast to the shape that [`index`] gives.
-///
-/// # Determinism
-///
-/// Portable. Sums are exact and rounded once. Of several values assigned to one slice the last
-/// wins, and only it has a gradient.
-///
-/// # Errors
-///
-/// As [`index`], or the values cannot be broadcast.
-///
-/// # References
-///
-/// `torch.index_put`.
-#[named]
-#[track_caller]
-pub fn index_put(
-    input: &Tensor,
-    indices: &[Tensor],
-    source: &Tensor,
-    accumulate: bool,
-) -> Result<Tensor> {
-    let (x, v, list) = (input.value().clone(), source.value().clone(), values(indices));
-    let value = if accumulate {
-        run(&IndexPutAdd { input: x, indices: list, values: v })?
-    } else {
-        run(&IndexPut { input: x, indices: list, values: v })?
-    };
-    let (x, v, indices) = (input.clone(), source.clone(), indices.to_vec());
-    Ok(Tensor::computed(value, &[input, source], move |grad| {
-        Ok(vec![
-            wanted(&x, || {
-                if accumulate {
-                    return Ok(grad.clone());
-                }
-                index_put(grad, &indices, &scalar_like(grad, 0.0)?, false)
-            })?,
-            wanted(&v, || {
-                let mut read = index(grad, &indices)?;
-                if !accumulate {
-                    let won = winners(&grad.shape()[..indices.len()], &indices)?;
-                    let rest = grad.shape().len() - indices.len();
-                    let shape = [won.shape(), &vec![1; rest]].concat();
-                    read = masked(&won.reshape(&shape)?, &read)?;
-                }
-                sum_to(&read, v.shape())
-            })?,
-        ])
-    }))
-}
-
-/// The elements of `x` that `index` names, counted in row-major order.
-///
-/// # Shapes
-///
-/// The result has the shape of `index`. Negative indices count from the end.
-///
-/// # Errors
-///
-/// An index is out of range.
-///
-/// # References
-///
-/// `torch.take`.
-#[named]
-#[track_caller]
-pub fn take(x: &Tensor, index: &Tensor) -> Result<Tensor> {
-    self::index(&reshape(x, [x.numel()])?, std::slice::from_ref(index))
-}
-
-/// `input` with `source` assigned (or added, with `accumulate`) to the elements that `index`
-/// names, counted in row-major order.
-///
-/// # Shapes
-///
-/// `index` and `source` have the same number of elements. Negative indices count from the end.
-///
-/// # Determinism
-///
-/// As [`index_put`].
-///
-/// # Errors
-///
-/// The sizes differ, or an index is out of range.
-///
-/// # References
-///
-/// `torch.put`.
-#[named]
-#[track_caller]
-pub fn put(input: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<Tensor> {
-    let flat = reshape(input, [input.numel()])?;
-    let source = reshape(source, index.shape())?;
-    reshape(&index_put(&flat, std::slice::from_ref(index), &source, accumulate)?, input.shape())
 }
 
 /// `x` with `value` where the mask holds, with broadcasting.
@@ -576,11 +466,6 @@ pub(super) fn masked(mask: &Tensor, x: &Tensor) -> Result<Tensor> {
     where_(mask, x, &scalar_like(x, 0.0)?)
 }
 
-/// The elements of each.
-fn values(tensors: &[Tensor]) -> Vec<Value> {
-    tensors.iter().map(|x| x.value().clone()).collect()
-}
-
 /// The leading part of every dimension, differentiable.
 pub(super) fn shrink(x: &Tensor, shape: &[usize]) -> Result<Tensor> {
     let mut x = x.clone();
@@ -591,18 +476,6 @@ pub(super) fn shrink(x: &Tensor, shape: &[usize]) -> Result<Tensor> {
         }
     }
     Ok(x)
-}
-
-/// Whether each place of the indices is the last one for its slice.
-fn winners(sizes: &[usize], indices: &[Tensor]) -> Result<Tensor> {
-    let first = &indices[0];
-    let input = Tensor::zeros(sizes, DType::I64)?.to(first.device())?;
-    let list = values(indices);
-    let shape = indexed_shape("index_put", input.value(), &list)?;
-    let positions = positions(first, &shape)?;
-    let put =
-        IndexPut { input: input.into(), indices: list.clone(), values: positions.value().clone() };
-    equal(&untracked(&Index { x: run(&put)?, indices: list })?, &positions)
 }
 
 /// The numbers from 0 on in the given shape, on the device of `like`.

@@ -1,11 +1,13 @@
 //! Several tensors as one, and one as several.
 
+use std::borrow::Borrow;
+
 use samebits_macros::named;
 use samebits_tensor_core::layout::{PerDim, broadcast};
 use samebits_tensor_core::ops::PadMode;
 use samebits_tensor_core::{Error, Result};
 
-use super::{cat, expand, narrow, pad, repeat, reshape, select, stack};
+use super::{cat, each, expand, narrow, pad, repeat, reshape, select, stack};
 use crate::Tensor;
 use crate::dims::Dim;
 use crate::memory::room;
@@ -32,8 +34,8 @@ use crate::memory::room;
 /// `torch.hstack`.
 #[named]
 #[track_caller]
-pub fn hstack(tensors: &[Tensor]) -> Result<Tensor> {
-    let tensors = each(tensors, |x| if x.rank() == 0 { reshape(x, [1]) } else { Ok(x.clone()) })?;
+pub fn hstack(tensors: &[impl Borrow<Tensor>]) -> Result<Tensor> {
+    let tensors = mapped(tensors, |x| if x.rank() == 0 { reshape(x, [1]) } else { Ok(x.clone()) })?;
     cat(&tensors, usize::from(tensors.first().is_some_and(|x| x.rank() > 1)))
 }
 
@@ -58,8 +60,8 @@ pub fn hstack(tensors: &[Tensor]) -> Result<Tensor> {
 /// `torch.vstack`.
 #[named]
 #[track_caller]
-pub fn vstack(tensors: &[Tensor]) -> Result<Tensor> {
-    let rows = each(tensors, |x| if x.rank() < 2 { reshape(x, [1, -1]) } else { Ok(x.clone()) })?;
+pub fn vstack(tensors: &[impl Borrow<Tensor>]) -> Result<Tensor> {
+    let rows = mapped(tensors, |x| if x.rank() < 2 { reshape(x, [1, -1]) } else { Ok(x.clone()) })?;
     cat(&rows, 0)
 }
 
@@ -74,8 +76,8 @@ pub fn vstack(tensors: &[Tensor]) -> Result<Tensor> {
 /// `torch.dstack`.
 #[named]
 #[track_caller]
-pub fn dstack(tensors: &[Tensor]) -> Result<Tensor> {
-    let layers = each(tensors, |x| match *x.shape() {
+pub fn dstack(tensors: &[impl Borrow<Tensor>]) -> Result<Tensor> {
+    let layers = mapped(tensors, |x| match *x.shape() {
         [] => reshape(x, [1, 1, 1]),
         [n] => reshape(x, [1, n, 1]),
         [m, n] => reshape(x, [m, n, 1]),
@@ -106,8 +108,8 @@ pub fn dstack(tensors: &[Tensor]) -> Result<Tensor> {
 /// `torch.block_diag`.
 #[named]
 #[track_caller]
-pub fn block_diag(tensors: &[Tensor]) -> Result<Tensor> {
-    let blocks = each(tensors, |x| match x.rank() {
+pub fn block_diag(tensors: &[impl Borrow<Tensor>]) -> Result<Tensor> {
+    let blocks = mapped(tensors, |x| match x.rank() {
         0 | 1 => reshape(x, [1, -1]),
         2 => Ok(x.clone()),
         _ => {
@@ -214,11 +216,11 @@ pub fn tensor_split(x: &Tensor, ends: &[usize], dim: impl Dim) -> Result<Vec<Ten
 /// `torch.broadcast_tensors`.
 #[named]
 #[track_caller]
-pub fn broadcast_tensors(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
-    let shape = tensors
+pub fn broadcast_tensors(tensors: &[impl Borrow<Tensor>]) -> Result<Vec<Tensor>> {
+    let shape = each(tensors)
         .iter()
         .try_fold(PerDim::new(), |shape, x| broadcast("broadcast_tensors", &shape, x.shape()))?;
-    each(tensors, |x| expand(x, &shape))
+    mapped(tensors, |x| expand(x, &shape))
 }
 
 /// Every combination of an element of each vector, in the order of the last one first.
@@ -246,16 +248,17 @@ pub fn broadcast_tensors(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
 /// `torch.cartesian_prod`.
 #[named]
 #[track_caller]
-pub fn cartesian_prod(vectors: &[Tensor]) -> Result<Tensor> {
+pub fn cartesian_prod(vectors: &[impl Borrow<Tensor>]) -> Result<Tensor> {
+    let vectors = each(vectors);
     if let Some(x) = vectors.iter().find(|x| x.rank() != 1) {
         let message = format!("expected vectors, got shape {:?}", x.shape());
         return Err(Error::invalid("cartesian_prod", message));
     }
-    if let [only] = vectors {
+    if let [only] = vectors[..] {
         return Ok(only.clone());
     }
-    let grids = super::meshgrid(vectors)?;
-    stack(&each(&grids, |x| reshape(x, [-1]))?, 1)
+    let grids = super::meshgrid(&vectors)?;
+    stack(&mapped(&grids, |x| reshape(x, [-1]))?, 1)
 }
 
 /// Repeats `x` as [`repeat`] does; missing sizes in front are 1.
@@ -300,6 +303,9 @@ pub fn expand_as(x: &Tensor, other: &Tensor) -> Result<Tensor> {
 
 /// The results of a function of each tensor.
 #[track_caller]
-fn each(tensors: &[Tensor], f: impl Fn(&Tensor) -> Result<Tensor>) -> Result<Vec<Tensor>> {
-    tensors.iter().map(f).collect()
+fn mapped(
+    tensors: &[impl Borrow<Tensor>],
+    f: impl Fn(&Tensor) -> Result<Tensor>,
+) -> Result<Vec<Tensor>> {
+    tensors.iter().map(|x| f(x.borrow())).collect()
 }

@@ -258,7 +258,7 @@ pub fn cross_entropy(logits: &Tensor, target: &Tensor) -> Result<Tensor> {
 /// # Shapes
 ///
 /// `logits` is `[n, classes, ..]` and `target` `[n, ..]` of type i64, or `[classes]` and `[]`.
-/// For targets that are probabilities see [`cross_entropy_probabilities`].
+/// A target of floats holds probabilities: see [`cross_entropy_probabilities`].
 ///
 /// # Errors
 ///
@@ -284,6 +284,9 @@ pub fn cross_entropy_with(
     target: &Tensor,
     options: &ClassLoss<'_>,
 ) -> Result<Tensor> {
+    if target.dtype().is_float() {
+        return cross_entropy_probabilities(logits, target, options);
+    }
     let smoothing = check_smoothing(options)?;
     let dim = class_dim(logits)?;
     if smoothing == 0.0 && logits.rank() == 2 {
@@ -350,7 +353,26 @@ fn rows_of_classes(logits: &Tensor, classes: Classes) -> Result<Tensor> {
 ///
 /// # Errors
 ///
-/// The shapes differ, or the smoothing is not in `[0, 1]`.
+/// The shapes or types differ, the smoothing is not in `[0, 1]`, or `ignore_index` is a class: no target
+/// of probabilities is one.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::{Tensor, functional};
+///
+/// let logits = Tensor::new([[0.0f32, 0.0]])?;
+/// let target = Tensor::new([[0.25f32, 0.75]])?.set_requires_grad(true)?;
+/// let loss = functional::cross_entropy(&logits, &target)?;
+/// assert_eq!(loss.item::<f32>()?, std::f32::consts::LN_2);
+/// let gradient = loss.backward()?.of(&target).unwrap().to_vec::<f32>()?;
+/// assert_eq!(gradient, [std::f32::consts::LN_2; 2]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.nn.functional.cross_entropy` with class probabilities.
 #[named]
 #[track_caller]
 pub fn cross_entropy_probabilities(
@@ -361,6 +383,11 @@ pub fn cross_entropy_probabilities(
     const OP: &str = "cross_entropy";
     let smoothing = check_smoothing(options)?;
     let dim = class_dim(logits)?;
+    if options.ignore_index >= 0 {
+        let message =
+            format!("ignore_index is {}, but the target holds probabilities", options.ignore_index);
+        return Err(Error::invalid(OP, message));
+    }
     expect_shape(OP, "the target", target, logits.shape())?;
     let classes = logits.shape()[dim];
     let target = if smoothing == 0.0 {

@@ -3,7 +3,7 @@
 use crate::dims::{Dim, DimOrAll, Dims, Sizes};
 use crate::{DType, Result, Tensor, functional as f};
 
-use super::{Operand, Positions};
+use super::{IndexTensor, Operand, Positions};
 
 use samebits_tensor_core::ops::{QrMode, ScatterReduceKind};
 
@@ -83,11 +83,11 @@ methods! {
     hardtanh(min: f64, max: f64) -> Tensor;
     histc(bins: usize, min: f64, max: f64) -> Tensor;
     i(positions: impl Positions) -> Tensor;
-    index(indices: &[Tensor]) -> Tensor;
+    index(indices: &[impl IndexTensor]) -> Tensor;
     index_add(dim: impl Dim, index: &Tensor, source: &Tensor, alpha: f64) -> Tensor;
     index_copy(dim: impl Dim, index: &Tensor, source: &Tensor) -> Tensor;
     index_fill(dim: impl Dim, index: &Tensor, value: f64) -> Tensor;
-    index_put(indices: &[Tensor], values: &Tensor, accumulate: bool) -> Tensor;
+    index_put(indices: &[impl IndexTensor], values: &Tensor, accumulate: bool) -> Tensor;
     index_reduce(
         dim: impl Dim,
         index: &Tensor,

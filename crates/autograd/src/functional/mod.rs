@@ -20,6 +20,7 @@ mod grid_sample;
 mod index;
 mod interpolate;
 mod join;
+mod lengths;
 mod like;
 mod linalg;
 mod linear;
@@ -74,21 +75,20 @@ pub use elementwise::{
     sin, softplus, softshrink, softsign, sqrt, square, sub, tanh, tanhshrink, threshold, trunc,
     where_,
 };
-pub use embedding::{
-    EmbeddingBagOptions, embedding, embedding_bag, embedding_renorm, embedding_with,
-};
-pub use grid::{meshgrid, one_hot};
+pub use embedding::{BagOptions, embedding, embedding_bag, embedding_renorm, embedding_with};
+pub use grid::{meshgrid, one_hot, tril_indices, triu_indices};
 pub use grid_sample::{affine_grid, grid_sample};
 pub use index::{
-    gather, index, index_add, index_copy, index_fill, index_put, index_select, masked_fill,
-    masked_scatter, masked_select, nonzero, put, repeat_interleave, repeat_interleave_n, scatter,
-    scatter_value, take,
+    IndexTensor, gather, index, index_add, index_copy, index_fill, index_put, index_select,
+    masked_fill, masked_scatter, masked_select, nonzero, put, repeat_interleave,
+    repeat_interleave_n, scatter, scatter_value, take,
 };
 pub use interpolate::{Resize, interpolate, interpolate_area, pixel_shuffle, pixel_unshuffle};
 pub use join::{
     block_diag, broadcast_tensors, cartesian_prod, dstack, expand_as, hstack, tensor_split, tile,
     unbind, vstack,
 };
+pub use lengths::Lengths;
 pub use like::{full_like, ones_like, zeros_like};
 pub use linalg::{pca_lowrank, pca_lowrank_with, qr, svd, svd_lowrank, svd_lowrank_with};
 pub use linear::{addmm, baddbmm, bmm, linear, matmul};
@@ -146,6 +146,8 @@ pub use sort::{
 pub use statistics::{count_nonzero, diff, nanmean, nansum, quantile};
 pub use windows::{Windows, channel_shuffle, fold, unfold, windows};
 
+use std::borrow::Borrow;
+
 use scalar::lifted;
 pub(crate) use shape::joined;
 
@@ -200,6 +202,11 @@ fn twice(
 /// The only element, as f64.
 fn wide(x: &Tensor) -> Result<f64> {
     run(&Cast { x: x.value().clone(), to: DType::F64 })?.item()
+}
+
+/// Tensors that a list owns or borrows.
+fn each(tensors: &[impl Borrow<Tensor>]) -> Vec<&Tensor> {
+    tensors.iter().map(Borrow::borrow).collect()
 }
 
 /// Zeros on the device of `like`: one stored zero, repeated, which kernels that add to it need

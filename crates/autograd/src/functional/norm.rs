@@ -170,7 +170,8 @@ pub fn instance_norm(
 ///
 /// # Errors
 ///
-/// The shapes do not go together, or the channels do not divide into the groups.
+/// The shapes do not go together, the channels do not divide into the groups, or the groups of a single
+/// sample have one value each.
 #[named]
 #[track_caller]
 pub fn group_norm(
@@ -193,6 +194,11 @@ pub fn group_norm(
             op,
             format!("{channels} channels do not divide into {groups} groups"),
         ));
+    }
+    // As PyTorch: of several samples it is no error.
+    if input.numel() == groups {
+        let message = format!("needs more than 1 value per group, got shape {:?}", input.shape());
+        return Err(Error::invalid(op, message));
     }
     for (what, x) in [("the weight", weight), ("the bias", bias)] {
         if let Some(x) = x.filter(|x| x.shape() != [channels]) {

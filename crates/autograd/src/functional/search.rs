@@ -6,6 +6,7 @@ use samebits_tensor_core::ops::CompareKind;
 use samebits_tensor_core::{DType, Error, Result};
 
 use super::elementwise::{affine, clamp, compare, relation, where_};
+use super::index::from_start;
 use super::shape::{expand, reshape};
 use super::{gather, logical_and, logical_not, sort, to_dtype};
 use crate::Tensor;
@@ -134,7 +135,7 @@ pub fn isin(x: &Tensor, elements: &Tensor) -> Result<Tensor> {
 }
 
 /// The elements that `index` names along `dim`: [`gather`] after both have been broadcast along the
-/// other dimensions.
+/// other dimensions. Negative indices count from the end.
 ///
 /// # Errors
 ///
@@ -170,5 +171,6 @@ pub fn take_along_dim(x: &Tensor, index: &Tensor, dim: impl Dim) -> Result<Tenso
     };
     let others = broadcast(op, &along(x.shape(), 1), &along(index.shape(), 1))?;
     let x = expand(x, &along(&others, size))?;
-    gather(&x, dim, &expand(index, &along(&others, index.shape()[dim]))?)
+    let index = from_start(index, size)?;
+    gather(&x, dim, &expand(&index, &along(&others, index.shape()[dim]))?)
 }

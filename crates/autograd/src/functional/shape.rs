@@ -1,3 +1,4 @@
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use samebits_macros::named;
@@ -6,8 +7,8 @@ use samebits_tensor_core::ops::Cat;
 use samebits_tensor_core::{Error, Result};
 
 use super::elementwise::add;
-use super::lifted;
 use super::reduce::sum_to;
+use super::{each, lifted};
 use crate::dims::{Dim, Dims, Sizes};
 use crate::{Tensor, run};
 
@@ -174,7 +175,7 @@ pub fn squeeze(x: &Tensor, dims: impl Dims) -> Result<Tensor> {
     reshape(x, shape.into_iter().flatten().collect::<Vec<usize>>())
 }
 
-/// Tensors one after the other along `dim`.
+/// Tensors one after the other along `dim`. The list owns them or borrows them.
 ///
 /// # Shapes
 ///
@@ -183,15 +184,29 @@ pub fn squeeze(x: &Tensor, dims: impl Dims) -> Result<Tensor> {
 /// # Errors
 ///
 /// There is no tensor, or they do not go together.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::{Tensor, functional};
+///
+/// let (a, b) = (Tensor::new([1.0f32])?, Tensor::new([2.0f32, 3.0])?);
+/// assert_eq!(functional::cat(&[&a, &b, &a], 0)?.to_vec::<f32>()?, [1.0, 2.0, 3.0, 1.0]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.cat`.
 #[named]
 #[track_caller]
-pub fn cat(inputs: &[Tensor], dim: impl Dim) -> Result<Tensor> {
-    let dim = dim.dim("cat", inputs.first().map_or(0, Tensor::rank))?;
+pub fn cat(inputs: &[impl Borrow<Tensor>], dim: impl Dim) -> Result<Tensor> {
+    let inputs = each(inputs);
+    let dim = dim.dim("cat", inputs.first().map_or(0, |x| x.rank()))?;
     let op = Cat { inputs: inputs.iter().map(|x| x.value().clone()).collect(), dim };
     let value = run(&op)?;
     let sizes: Vec<usize> = inputs.iter().map(|x| x.shape()[dim]).collect();
-    let wanted: Vec<bool> = inputs.iter().map(Tensor::requires_grad).collect();
-    let inputs: Vec<&Tensor> = inputs.iter().collect();
+    let wanted: Vec<bool> = inputs.iter().map(|x| x.requires_grad()).collect();
     Ok(Tensor::computed(value, &inputs, move |grad| {
         let mut start = 0;
         let mut grads = Vec::new();
@@ -203,15 +218,16 @@ pub fn cat(inputs: &[Tensor], dim: impl Dim) -> Result<Tensor> {
     }))
 }
 
-/// Tensors of one shape along a new dimension.
+/// Tensors of one shape along a new dimension. The list owns them or borrows them.
 ///
 /// # Errors
 ///
 /// There is no tensor, they do not go together, or `dim` is more than their rank.
 #[named]
 #[track_caller]
-pub fn stack(inputs: &[Tensor], dim: impl Dim) -> Result<Tensor> {
-    let dim = dim.dim("stack", inputs.first().map_or(0, Tensor::rank) + 1)?;
+pub fn stack(inputs: &[impl Borrow<Tensor>], dim: impl Dim) -> Result<Tensor> {
+    let inputs = each(inputs);
+    let dim = dim.dim("stack", inputs.first().map_or(0, |x| x.rank()) + 1)?;
     let unsqueezed = inputs.iter().map(|x| unsqueeze(x, dim)).collect::<Result<Vec<Tensor>>>()?;
     cat(&unsqueezed, dim)
 }

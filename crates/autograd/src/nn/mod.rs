@@ -64,7 +64,7 @@ mod summary;
 pub use cell::TensorCell;
 pub use layer::{Tensors, computed_layer};
 pub use layers::*;
-pub use module::{IncompatibleKeys, Kind, Module, ModuleDict, ModuleList, join};
+pub use module::{IncompatibleKeys, Kind, Module, ModuleDict, ModuleList, join, parameter};
 pub use options::{Padding, PerDim};
 pub use recurrent::{
     CellOptions, GRU, GRUCell, LSTM, LSTMCell, Nonlinearity, RNN, RNNCell, RecurrentOptions,

@@ -251,6 +251,36 @@ pub trait Module {
     }
 }
 
+/// A parameter with the value of `x`, for a layer of your own: a leaf of its own that requires a gradient.
+///
+/// # Errors
+///
+/// The type is not a float.
+///
+/// # Examples
+///
+/// ```
+/// # extern crate samebits_autograd as samebits;
+/// use samebits::nn::{self, Module};
+/// use samebits::{DType, Tensor};
+///
+/// #[derive(Module)]
+/// struct Scale {
+///     factor: Tensor,
+/// }
+///
+/// let layer = Scale { factor: nn::parameter(&Tensor::ones(&[4], DType::F32)?)? };
+/// assert!(layer.parameters()[0].requires_grad());
+/// # Ok::<(), samebits::Error>(())
+/// ```
+///
+/// # References
+///
+/// `torch.nn.Parameter`.
+pub fn parameter(x: &Tensor) -> Result<Tensor> {
+    x.detach().set_requires_grad(true).map_err(|error| error.called("parameter"))
+}
+
 /// Layers under their numbers, as in `torch.nn.ModuleList`.
 pub type ModuleList<M> = Vec<M>;
 

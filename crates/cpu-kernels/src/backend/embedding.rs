@@ -2,7 +2,7 @@ use samebits_tensor_core::ops::{
     BagMode, BagParams, EmbeddingBag, EmbeddingBagGrad, EmbeddingBagWeightsGrad, EmbeddingGrad,
 };
 use samebits_tensor_core::registry::{Kernel, register};
-use samebits_tensor_core::{DType, Element, Op, Result, Tensor};
+use samebits_tensor_core::{DType, Element, Error, Op, Result, Tensor};
 
 use super::{F32, FLOATS, filled, with_float};
 use crate::embedding::{self, BagBounds, Bags};
@@ -113,14 +113,17 @@ fn bag_grad<T: Element>(op: &EmbeddingBagGrad, f: BagGrad<T>) -> Result<Tensor> 
 }
 
 fn weights_grad<T: super::Element>(op: &EmbeddingBagWeightsGrad) -> Result<Tensor> {
+    let named = |error: Error| error.called(EmbeddingBagWeightsGrad::NAME);
     let (index, offsets) = (op.index.contiguous()?, op.offsets.contiguous()?);
     let (grad, weight) = (op.grad.contiguous()?, op.weight.contiguous()?);
     let [rows, width] = [weight.shape()[0], weight.shape()[1]];
-    let bounds = bounds(&index, &offsets, &op.params)?;
-    let bags = Bags::new(rows, index.as_slice()?, &bounds, op.params.padding_idx)?;
+    let bounds = bounds(&index, &offsets, &op.params).map_err(named)?;
+    let bags = Bags::new(rows, index.as_slice()?, &bounds, op.params.padding_idx);
+    let bags = bags.map_err(|error| named(error.into()))?;
     filled(&[index.numel()], |out: &mut [T]| {
         let (grad, weight) = (grad.as_slice()?, weight.as_slice()?);
-        Ok(embedding::embedding_bag_weights_backward(out, width, grad, weight, &bags)?)
+        embedding::embedding_bag_weights_backward(out, width, grad, weight, &bags)
+            .map_err(|error| named(error.into()))
     })
 }
 

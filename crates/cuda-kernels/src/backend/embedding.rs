@@ -48,7 +48,14 @@ pub(super) fn register_all() {
 
 fn weights_grad<T: Real>(op: &EmbeddingBagWeightsGrad) -> Tensors<Tensor> {
     on(op, |gpu| {
-        let bags = bags(&gpu, op.weight.shape()[0], &op.index, &op.offsets, &op.params)?;
+        let bags = bags(
+            &gpu,
+            EmbeddingBagWeightsGrad::NAME,
+            op.weight.shape()[0],
+            &op.index,
+            &op.offsets,
+            &op.params,
+        )?;
         let (grad, weight) = (gpu.input::<T>(&op.grad)?, gpu.input(&op.weight)?);
         let (width, total) = (op.weight.shape()[1], op.index.numel());
         let out =
@@ -77,7 +84,7 @@ fn table_grad<T: Real>(op: &EmbeddingGrad, variant: Variant) -> Tensors<Tensor> 
 fn bag<T: Real>(op: &EmbeddingBag) -> Tensors<(Tensor, Option<Tensor>)> {
     on(op, |gpu| {
         let [rows, width] = [op.weight.shape()[0], op.weight.shape()[1]];
-        let bags = bags(&gpu, rows, &op.index, &op.offsets, &op.params)?;
+        let bags = bags(&gpu, EmbeddingBag::NAME, rows, &op.index, &op.offsets, &op.params)?;
         let shape = [bags.count(), width];
         let table = gpu.input::<T>(&op.weight)?;
         let Some(mode) = mode(op.params.mode) else {
@@ -95,7 +102,7 @@ fn bag_grad<T: Real>(op: &EmbeddingBagGrad, variant: Variant) -> Tensors<Tensor>
     on(op, |gpu| {
         let shape = [op.rows, op.grad.shape()[1]];
         let grad = gpu.input::<T>(&op.grad)?;
-        let bags = bags(&gpu, op.rows, &op.index, &op.offsets, &op.params)?;
+        let bags = bags(&gpu, EmbeddingBag::NAME, op.rows, &op.index, &op.offsets, &op.params)?;
         let scale = op.scale_grad_by_freq;
         let out = match (mode(op.params.mode), &op.max_rows) {
             (Some(mode), _) => {
@@ -139,13 +146,14 @@ fn weights<T: Real>(
 /// The bags. Their offsets are checked on the host, because they decide the shape of the result.
 fn bags(
     gpu: &Gpu<'_>,
+    op: &'static str,
     rows: usize,
     index: &Tensor,
     offsets: &Tensor,
     params: &BagParams,
 ) -> Result<Bags, Failure> {
-    let (op, offsets) = (EmbeddingBag::NAME, offsets.to_vec::<i64>()?);
+    let offsets = offsets.to_vec::<i64>()?;
     let bounds = BagBounds::new(op, index.numel(), &offsets, params.include_last_offset)?;
     let index = gpu.input(&index.narrow(0, 0, bounds.total())?)?;
-    Ok(Bags::new(gpu.device, rows, &index, &bounds, params.padding_idx)?)
+    Ok(Bags::new(gpu.device, op, rows, &index, &bounds, params.padding_idx)?)
 }

@@ -87,7 +87,7 @@ fn bags<T: Real>(device: &Device) {
     let grad = T::wild(&mut source, offsets.len() * width);
     let idx = device.upload(&index).unwrap();
     let bounds = BagBounds::new("embedding_bag", n, &offsets, false).unwrap();
-    let bags = Bags::new(device, rows, &idx, &bounds, padding).unwrap();
+    let bags = Bags::new(device, "embedding_bag", rows, &idx, &bounds, padding).unwrap();
     let t = device.upload(&table).unwrap();
     let g = device.upload(&grad).unwrap();
     let w = device.upload(&weights).unwrap();
@@ -182,7 +182,7 @@ fn bags_of_another_index_are_refused() {
     on_device(|device| {
         let idx = device.upload(&[0i64; 4]).unwrap();
         let bounds = BagBounds::new("embedding_bag", 5, &[0, 2], false).unwrap();
-        assert!(Bags::new(device, 3, &idx, &bounds, None).is_err());
+        assert!(Bags::new(device, "embedding_bag", 3, &idx, &bounds, None).is_err());
     });
 }
 
@@ -201,7 +201,7 @@ fn atomic_gradients_vary() {
         let idx = device.upload(&vec![1i64; n]).unwrap();
         let offsets: Vec<i64> = (0..n as i64).collect();
         let bounds = BagBounds::new("embedding_bag", n, &offsets, false).unwrap();
-        let bags = Bags::new(device, 2, &idx, &bounds, None).unwrap();
+        let bags = Bags::new(device, "embedding_bag", 2, &idx, &bounds, None).unwrap();
         let mode = BagMode::Sum;
         let got = embedding_bag_grad(device, &g, 1, &bags, mode, None, false, Atomic).unwrap();
         bits(&device.download(&got).unwrap())

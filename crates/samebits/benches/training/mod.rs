@@ -1,7 +1,7 @@
 //! The training steps that are measured: five models, each with its one batch. Their names are those of
 //! `python/benchmarks/steps.py`.
 
-use samebits::functional::{self as f, EmbeddingBagOptions};
+use samebits::functional::{self as f, BagOptions};
 use samebits::nn::{
     self, AdaptiveAvgPool2d, BatchNorm2d, Conv2d, Embedding, Flatten, LSTM, LayerNorm, Linear,
     ReLU, Sequential,
@@ -224,7 +224,7 @@ fn recommender() -> Result<Box<dyn Training>> {
 impl Training for Recommender {
     fn step(&mut self) -> Result<(Option<Tensor>, Gradients)> {
         let [ids, y] = &self.batch;
-        let sums = EmbeddingBagOptions { mode: BagMode::Sum, ..EmbeddingBagOptions::default() };
+        let sums = BagOptions { mode: BagMode::Sum, ..BagOptions::default() };
         let bags = f::embedding_bag(&self.items, ids, None, None, sums)?;
         let loss = f::cross_entropy(&self.out.forward(&bags)?, y)?;
         let gradients = loss.backward()?;

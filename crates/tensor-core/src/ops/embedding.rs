@@ -94,7 +94,7 @@ impl Op for EmbeddingBag {
                 format!("expected a table with 2 dimensions, got shape {:?}", self.weight.shape()),
             ));
         }
-        check_bags(&self.index, &self.offsets)?;
+        check_bags(Self::NAME, &self.index, &self.offsets)?;
         numel(Self::NAME, &[self.offsets.numel(), self.weight.shape()[1]])?;
         check_padding(Self::NAME, self.params.padding_idx, self.weight.shape()[0])?;
         check_weights(
@@ -137,8 +137,8 @@ impl Op for EmbeddingBagGrad {
     crate::parameters![params, rows, scale_grad_by_freq];
 
     fn plan(&self) -> Result<()> {
-        check_bag_grad(&self.grad, &self.offsets, &self.params)?;
-        check_bags(&self.index, &self.offsets)?;
+        check_bag_grad(Self::NAME, &self.grad, &self.offsets, &self.params)?;
+        check_bags(Self::NAME, &self.index, &self.offsets)?;
         numel(Self::NAME, &[self.rows, self.grad.shape()[1]])?;
         check_padding(Self::NAME, self.params.padding_idx, self.rows)?;
         check_weights(
@@ -178,8 +178,8 @@ impl Op for EmbeddingBagWeightsGrad {
     crate::parameters![params];
 
     fn plan(&self) -> Result<()> {
-        check_bag_grad(&self.grad, &self.offsets, &self.params)?;
-        check_bags(&self.index, &self.offsets)?;
+        check_bag_grad(Self::NAME, &self.grad, &self.offsets, &self.params)?;
+        check_bags(Self::NAME, &self.index, &self.offsets)?;
         expect_dtype(Self::NAME, "the table", &self.weight, self.grad.dtype())?;
         let rows = self.weight.shape().first().copied().unwrap_or(0);
         expect_shape(Self::NAME, "the table", &self.weight, &[rows, self.grad.shape()[1]])?;
@@ -187,19 +187,24 @@ impl Op for EmbeddingBagWeightsGrad {
     }
 }
 
-fn check_bags(index: &Tensor, offsets: &Tensor) -> Result<()> {
+fn check_bags(op: &'static str, index: &Tensor, offsets: &Tensor) -> Result<()> {
     for (what, tensor) in [("the index", index), ("the offsets", offsets)] {
-        expect_dtype(EmbeddingBag::NAME, what, tensor, DType::I64)?;
-        expect_shape(EmbeddingBag::NAME, what, tensor, &[tensor.numel()])?;
+        expect_dtype(op, what, tensor, DType::I64)?;
+        expect_shape(op, what, tensor, &[tensor.numel()])?;
     }
     Ok(())
 }
 
-fn check_bag_grad(grad: &Tensor, offsets: &Tensor, params: &BagParams) -> Result<()> {
-    expect_float(EmbeddingBag::NAME, "the gradient", grad)?;
+fn check_bag_grad(
+    op: &'static str,
+    grad: &Tensor,
+    offsets: &Tensor,
+    params: &BagParams,
+) -> Result<()> {
+    expect_float(op, "the gradient", grad)?;
     let bags = offsets.numel().saturating_sub(usize::from(params.include_last_offset));
     let width = grad.shape().last().copied().unwrap_or(0);
-    expect_shape(EmbeddingBag::NAME, "the gradient", grad, &[bags, width])
+    expect_shape(op, "the gradient", grad, &[bags, width])
 }
 
 fn check_weights(

@@ -1,7 +1,7 @@
 //! Operations of drawn shapes and parameters, valid and not: sizes of 0 and 1, indices out of
 //! range, numbers of every kind.
 
-use samebits::functional::{self as f, EmbeddingBagOptions, Resize};
+use samebits::functional::{self as f, BagOptions, Resize};
 use samebits::ops::*;
 use samebits::tensor_core::Tensor as Value;
 use samebits::{DType, Device, Generator, Result, Tensor, dispatch};
@@ -293,7 +293,7 @@ fn indexing(cases: &mut Cases, draw: &mut Draw) {
     let mode = draw.one(&[BagMode::Sum, BagMode::Mean, BagMode::Max]);
     let name = format!("embedding_bag {mode:?} {rows} {width} {n}");
     cases.graded(name, vec![table], move |x| {
-        let options = EmbeddingBagOptions { mode, ..EmbeddingBagOptions::default() };
+        let options = BagOptions { mode, ..BagOptions::default() };
         f::embedding_bag(&x[0], &Tensor::from(&index), Some(&Tensor::from(&offsets)), None, options)
     });
 }

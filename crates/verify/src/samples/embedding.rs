@@ -1,4 +1,4 @@
-use samebits::functional::{self as f, EmbeddingBagOptions};
+use samebits::functional::{self as f, BagOptions};
 use samebits::ops::*;
 use samebits::tensor_core::Tensor as Value;
 use samebits::{DType, Tensor, dispatch};
@@ -108,16 +108,12 @@ pub(super) fn samples(samples: &mut Samples) {
     for mode in [BagMode::Sum, BagMode::Mean, BagMode::Max] {
         for padding_idx in [None, Some(1)] {
             for include_last_offset in [false, true] {
-                let options = EmbeddingBagOptions {
-                    mode,
-                    padding_idx,
-                    include_last_offset,
-                    ..EmbeddingBagOptions::default()
-                };
+                let options =
+                    BagOptions { mode, padding_idx, include_last_offset, ..BagOptions::default() };
                 bags_with(samples, options);
             }
         }
-        let options = EmbeddingBagOptions { mode, ..EmbeddingBagOptions::default() };
+        let options = BagOptions { mode, ..BagOptions::default() };
         samples
             .add(format!("embedding_bag {mode:?}"), move |x| {
                 f::embedding_bag(&x[0], &x[1], None, None, options)
@@ -126,14 +122,14 @@ pub(super) fn samples(samples: &mut Samples) {
     }
     samples
         .add("embedding_bag weighted", |x| {
-            let options = EmbeddingBagOptions { mode: BagMode::Sum, ..Default::default() };
+            let options = BagOptions { mode: BagMode::Sum, ..Default::default() };
             f::embedding_bag(&x[0], &x[1], None, Some(&x[2]), options)
         })
         .batch([table(), rows(), each(&[7, 9])]);
 }
 
 /// Bags by offsets and by rows.
-fn bags_with(samples: &mut Samples, options: EmbeddingBagOptions) {
+fn bags_with(samples: &mut Samples, options: BagOptions) {
     let name = format!("embedding_bag {options:?}");
     let offsets = || given(Value::from_slice(&[0i64, 3, 3, 9], &[4]));
     let (index, square) = (|| indices(&[14], 6), || indices(&[2, 7], 6));

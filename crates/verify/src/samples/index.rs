@@ -122,6 +122,18 @@ pub(super) fn samples(samples: &mut Samples) {
         .add("index", |x| f::index(&x[0], &x[1..]))
         .batch([normal(&[30, 7]), indices(&[9], 30).along(0)])
         .twice([normal(&[3, 2, 2]).squared(), indices(&[5, 1], 3), indices(&[4], 2)]);
+    // `x[:, i, j]`, and `x[:, i, :, j]`, which are side by side or not.
+    let inner = |x: &[Tensor]| f::index(&x[0], &[None, Some(&x[1]), Some(&x[2])]);
+    let apart = |x: &[Tensor]| f::index(&x[0], &[None, Some(&x[1]), None, Some(&x[2])]);
+    samples
+        .add("index inner", inner)
+        .batch([each(&[5, 30, 7, 2]), indices(&[40, 1], 30), indices(&[3], 7)])
+        .twice([normal(&[2, 3, 2, 2]).squared(), indices(&[5, 1], 3), indices(&[4], 2)]);
+    samples.add("index apart", apart).twice([
+        normal(&[2, 3, 2, 2]).squared(),
+        indices(&[5, 1], 3),
+        indices(&[4], 2),
+    ]);
     for accumulate in [false, true] {
         let (rows, columns) = (indices(&[5, 1], 3), indices(&[4], 2));
         let x = || normal(&[3, 2, 2]).squared();
@@ -131,7 +143,20 @@ pub(super) fn samples(samples: &mut Samples) {
             })
             .twice([x(), normal(&[5, 4, 2]).squared(), rows.clone(), columns.clone()])
             // Broadcast.
-            .twice([x(), normal(&[4, 1]).squared(), rows, columns]);
+            .twice([x(), normal(&[4, 1]).squared(), rows.clone(), columns.clone()]);
+        let x = || normal(&[2, 3, 2, 2]).squared();
+        samples
+            .add(format!("index_put inner {accumulate}"), move |x| {
+                f::index_put(&x[0], &[None, Some(&x[2]), Some(&x[3])], &x[1], accumulate)
+            })
+            .twice([x(), normal(&[2, 5, 4, 2]).squared(), rows.clone(), columns.clone()])
+            .twice([x(), normal(&[4, 1]).squared(), rows.clone(), columns.clone()]);
+        samples
+            .add(format!("index_put apart {accumulate}"), move |x| {
+                f::index_put(&x[0], &[None, Some(&x[2]), None, Some(&x[3])], &x[1], accumulate)
+            })
+            .twice([x(), normal(&[5, 4, 2, 2]).squared(), rows.clone(), columns.clone()])
+            .twice([x(), normal(&[2, 1]).squared(), rows, columns]);
         samples
             .add(format!("put {accumulate}"), move |x| f::put(&x[0], &x[2], &x[1], accumulate))
             .twice([normal(&[3, 4]).squared(), normal(&[9]).squared(), indices(&[3, 3], 12)]);

@@ -237,7 +237,8 @@ fn classes(samples: &mut Samples, reduction: Reduction, weighted: bool) {
     both[1] = normal(&[4, 5, 3]).by(|x| f::softmax(x, 1));
     samples
         .add(name("cross_entropy_probabilities"), move |x| {
-            f::cross_entropy_probabilities(&x[0], &x[1], &options(x, reduction, 0.3))
+            let options = ClassLoss { ignore_index: -100, ..options(x, reduction, 0.3) };
+            f::cross_entropy_probabilities(&x[0], &x[1], &options)
         })
         .twice(both);
 }

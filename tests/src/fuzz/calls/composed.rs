@@ -111,7 +111,7 @@ fn distances(calls: &mut Calls) {
 
 fn rearranged(calls: &mut Calls) {
     calls.function("rearranged", |d| {
-        let (shape, dtype, which) = (d.any_shape(), d.any_type(), d.below(15));
+        let (shape, dtype, which) = (d.any_shape(), d.any_type(), d.below(17));
         let rank = shape.len();
         let (a, b, number) = (d.dim(rank), d.dim(rank), d.int(0));
         let (dims, count) = (d.dims(rank), d.count(2));
@@ -134,8 +134,10 @@ fn rearranged(calls: &mut Calls) {
             11 => f::i(&x[0], (number, f::Ellipsis)),
             12 => f::i(&x[0], number..),
             13 => f::to_dtype(&x[0], dtype),
+            14 => f::tril_indices(count, repeats.first().copied().unwrap_or(3), number),
+            15 => f::triu_indices(repeats.first().copied().unwrap_or(3), count, number),
             _ => {
-                let many = f::meshgrid(&[x[0].clone(), x[0].clone()])?;
+                let many = f::meshgrid(&[&x[0], &x[0]])?;
                 f::stack(&many, number)
             }
         })

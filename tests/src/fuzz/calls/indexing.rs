@@ -1,7 +1,7 @@
 //! Gathering, scattering and tables of rows.
 
 use samebits::Tensor;
-use samebits::functional::{self as f, EmbeddingBagOptions};
+use samebits::functional::{self as f, BagOptions};
 use samebits::ops::*;
 use samebits::tensor_core::Tensor as Value;
 use samebits::{DType, Result};
@@ -165,7 +165,12 @@ fn functions(calls: &mut Calls) {
     calls.function("index_places", |d| {
         let (which, dtype, accumulate) = (d.below(2), d.float(), d.flag());
         let (input, indices, values) = places(d, dtype);
-        let indices: Vec<Tensor> = indices.iter().map(Tensor::from).collect();
+        let whole = d.flag().then(|| d.count(indices.len()));
+        let mut indices: Vec<Option<Tensor>> =
+            indices.iter().map(|index| Some(Tensor::from(index))).collect();
+        if let Some(dim) = whole.filter(|&dim| dim <= indices.len()) {
+            indices.insert(dim, None);
+        }
         graded(d, vec![input, values], |x| match which {
             0 => f::index(&x[0], &indices),
             _ => f::index_put(&x[0], &indices, &x[1], accumulate),
@@ -305,7 +310,7 @@ fn tables(calls: &mut Calls) {
     calls.function("embedding_bags", |d| -> Result<Vec<Value>> {
         let dtype = d.float();
         let Bags { weight, index, offsets, per_sample_weights, params } = bags(d, dtype);
-        let options = EmbeddingBagOptions {
+        let options = BagOptions {
             mode: params.mode,
             scale_grad_by_freq: d.flag(),
             include_last_offset: params.include_last_offset,

@@ -4,7 +4,7 @@ use samebits_macros::named;
 use samebits_tensor_core::Result;
 use samebits_tensor_core::ops::{CtcLoss, CtcLossGrad, CtcTargets, Reduction};
 
-use crate::functional::{once, reshape};
+use crate::functional::{Lengths, once, reshape};
 use crate::{Tensor, run};
 
 /// What [`ctc_loss`] can be told; the default is PyTorch's.
@@ -25,7 +25,7 @@ pub struct CtcOptions {
 ///
 /// `log_probs` is `[steps, n, classes]`, `targets` (i64) `[n, s]`, padded at the end of each row,
 /// or all labels one after the other. A single sequence may come as `[steps, classes]` and
-/// `[s]`. The result is `[n]` (or `[]`) without a reduction, else without dimensions.
+/// `[s]`. There are `n` lengths of each kind, numbers or a tensor of them. The result is `[n]` (or `[]`) without a reduction, else without dimensions.
 ///
 /// # Determinism
 ///
@@ -61,19 +61,21 @@ pub struct CtcOptions {
 pub fn ctc_loss(
     log_probs: &Tensor,
     targets: &Tensor,
-    input_lengths: &[usize],
-    target_lengths: &[usize],
+    input_lengths: impl Lengths,
+    target_lengths: impl Lengths,
     options: CtcOptions,
 ) -> Result<Tensor> {
+    let input_lengths = input_lengths.lengths("ctc_loss")?;
+    let target_lengths = target_lengths.lengths("ctc_loss")?;
     if let [steps, classes] = *log_probs.shape() {
         let batch = reshape(log_probs, [steps, 1, classes])?;
-        let loss = ctc_loss(&batch, targets, input_lengths, target_lengths, options)?;
+        let loss = ctc_loss(&batch, targets, &input_lengths, &target_lengths, options)?;
         return reshape(&loss, ());
     }
     let targets = CtcTargets {
         labels: targets.value().clone(),
-        input_lengths: input_lengths.to_vec(),
-        target_lengths: target_lengths.to_vec(),
+        input_lengths,
+        target_lengths,
         blank: options.blank,
     };
     let CtcOptions { reduction, zero_infinity, .. } = options;

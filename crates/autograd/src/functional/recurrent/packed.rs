@@ -5,8 +5,8 @@ use samebits_tensor_core::{Error, Result};
 
 use crate::Tensor;
 use crate::functional::elementwise::scalar_like;
-use crate::functional::index_select;
 use crate::functional::shape::{cat, expand, reshape, transpose};
+use crate::functional::{Lengths, index_select};
 
 /// Sequences of different lengths without padding: the elements of the first step of all
 /// sequences, longest first, then those of the second step, and so on.
@@ -85,7 +85,8 @@ impl PackedSequence {
 ///
 /// # Shapes
 ///
-/// `input` is `[steps, n, width]`, or `[n, steps, width]` with `batch_first`.
+/// `input` is `[steps, n, width]`, or `[n, steps, width]` with `batch_first`. There are `n` lengths,
+/// numbers or a tensor of them.
 ///
 /// # Errors
 ///
@@ -111,7 +112,7 @@ impl PackedSequence {
 #[track_caller]
 pub fn pack_padded_sequence(
     input: &Tensor,
-    lengths: &[usize],
+    lengths: impl Lengths,
     batch_first: bool,
     enforce_sorted: bool,
 ) -> Result<PackedSequence> {
@@ -122,6 +123,7 @@ pub fn pack_padded_sequence(
             format!("expected an input of shape [steps, n, width], got {:?}", input.shape()),
         ));
     }
+    let lengths = lengths.lengths(OP)?;
     let input = if batch_first { transpose(input, 0, 1)? } else { input.clone() };
     let &[steps, n, width] = input.shape() else { unreachable!("its rank was checked") };
     if lengths.len() != n || lengths.iter().any(|length| !(1..=steps).contains(length)) {
@@ -147,7 +149,7 @@ pub fn pack_padded_sequence(
         .flat_map(|(t, &count)| sorted[..count].iter().map(move |sequence| t * n + sequence))
         .collect();
     let data = select(&reshape(&input, [steps * n, width])?, 0, &rows)?;
-    Ok(PackedSequence { data, batch_sizes, sorted, lengths: lengths.to_vec() })
+    Ok(PackedSequence { data, batch_sizes, sorted, lengths })
 }
 
 /// Unpacks sequences, PyTorch's `pad_packed_sequence`: returns them padded with a value, and

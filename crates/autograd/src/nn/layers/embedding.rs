@@ -2,7 +2,7 @@ use samebits_macros::{Module, layer};
 use samebits_tensor_core::ops::IndexCopy;
 use samebits_tensor_core::{Error, Result, Tensor as Value};
 
-use crate::functional::EmbeddingBagOptions as BagOptions;
+use crate::functional::BagOptions;
 use crate::nn::options::{Place, init_with, place_setters, setters};
 use crate::nn::{Layer, TensorCell};
 use crate::{Tensor, functional, run};

@@ -3,8 +3,8 @@
 use samebits_macros::Module;
 use samebits_tensor_core::Result;
 
+use crate::Tensor;
 use crate::functional::{self, BatchReduction, ClassLoss, CtcOptions, Reduction};
-use crate::{DType, Tensor};
 
 /// Losses whose options are public fields, with PyTorch's defaults: the name, the options, and the
 /// function with its tensors.
@@ -66,8 +66,7 @@ losses! {
         /// Where the parabola ends: 1 by default.
         delta: f64 = 1.0,
     } (input, target) => |this| functional::huber_loss(input, target, this.delta, this.reduction);
-    /// [`functional::cross_entropy_with`], or [`functional::cross_entropy_probabilities`] of targets
-    /// that are floats.
+    /// [`functional::cross_entropy_with`], whose target holds classes or probabilities.
     CrossEntropyLoss {
         /// `[classes]`: what each class counts.
         #[module(buffer)]
@@ -83,11 +82,7 @@ losses! {
             label_smoothing: this.label_smoothing,
             reduction: this.reduction,
         };
-        if target.dtype() == DType::I64 {
-            functional::cross_entropy_with(input, target, &options)
-        } else {
-            functional::cross_entropy_probabilities(input, target, &options)
-        }
+        functional::cross_entropy_with(input, target, &options)
     };
     /// [`functional::nll_loss_with`].
     NLLLoss {
