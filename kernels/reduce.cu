@@ -75,6 +75,54 @@ SB_SUM_TERMS(sum_deviations_blocks_f64, double, double, 8, sb_square(v - r))
 SB_SUM_TERMS(sum_exp_blocks_f32, float, float, 2, sb_exp(v - r))
 SB_SUM_TERMS(sum_exp_blocks_f64, double, double, 1, sb_exp(v - r))
 
+// Powers of the magnitudes divided by their reduced row's number.
+#define SB_SUM_SCALED_POWERS(NAME, T)                                                   \
+    extern "C" __global__ void NAME(double* out, const T* in, const double* rows, SbReduce p, \
+                                    double exponent) {                                  \
+        u64 warp = sb_thread() / 32;                                                    \
+        if (warp >= p.outer * p.blocks * p.inner) return;                               \
+        u64 column = warp % p.inner;                                                    \
+        u64 block = warp / p.inner % p.blocks;                                          \
+        u64 slab = warp / p.inner / p.blocks;                                           \
+        const T* x = in + slab * p.n * p.inner + column;                                \
+        double r = rows[slab * p.inner + column];                                       \
+        u64 inner = p.inner;                                                            \
+        auto ratio = [=](u64 i) { return sb_abs64((double)x[i * inner]) / r; };         \
+        u64 first = block * SB_TREE_BLOCK;                                              \
+        double partial =                                                                \
+            exponent == 2.0                                                             \
+                ? sb_tree_block(first, p.n, [=](u64 i) { return sb_square(ratio(i)); }) \
+                : sb_tree_block<1>(first, p.n,                                          \
+                                   [=](u64 i) { return sb_pow(ratio(i), exponent); });  \
+        if ((threadIdx.x & 31u) == 0) out[warp] = partial;                              \
+    }
+
+// level: Portable - the tree of the contract, one warp per block
+SB_SUM_SCALED_POWERS(sum_scaled_powers_blocks_f32, float)
+SB_SUM_SCALED_POWERS(sum_scaled_powers_blocks_f64, double)
+
+// What the magnitudes of a row are divided by before they are raised to a power, by the magnitude that
+// counts most: 1 if its power is far within the range of f64; else the magnitude, of which squares,
+// whose roots are exact, take the power of two below.
+#define SB_NORM_SCALES(NAME, T)                                                         \
+    extern "C" __global__ void NAME(double* out, const T* in, u64 n, double exponent) { \
+        u64 i = sb_thread();                                                            \
+        if (i >= n) return;                                                             \
+        double most = (double)in[i];                                                    \
+        double power = exponent == 2.0 ? most * most : sb_pow(most, exponent);          \
+        bool inside = power >= 0x1p-900 && power <= 0x1p900;                            \
+        double scale = most;                                                            \
+        if (exponent == 2.0) {                                                          \
+            u64 bits = (u64)__double_as_longlong(most) & 0x7ff0000000000000ull;         \
+            scale = bits == 0 ? 0x1p-1022 : __longlong_as_double((i64)bits);            \
+        }                                                                               \
+        out[i] = inside || most == 0.0 || !sb_finite(most) ? 1.0 : scale;               \
+    }
+
+// level: Portable - one thread owns one output
+SB_NORM_SCALES(norm_scales_f32, float)
+SB_NORM_SCALES(norm_scales_f64, double)
+
 // The tree with * in the place of + and 1 in that of 0.
 #define SB_PRODUCT_BLOCKS(NAME, T)                                                      \
     extern "C" __global__ void NAME(double* out, const T* in, SbReduce p) {             \

@@ -22,6 +22,9 @@ pub trait Float:
     const ZERO: Self;
     /// `1`.
     const ONE: Self;
+    /// Magnitudes other than 0 are between 2 to the power of this, negative or not.
+    #[doc(hidden)]
+    const EXPONENT: u32;
 
     /// `self * a + b` with one rounding.
     #[must_use]
@@ -88,6 +91,7 @@ pub trait Float:
 impl Float for f32 {
     const ZERO: f32 = 0.0;
     const ONE: f32 = 1.0;
+    const EXPONENT: u32 = 149;
 
     #[inline(always)]
     fn mul_add(self, a: f32, b: f32) -> f32 {
@@ -138,6 +142,7 @@ impl Float for f32 {
 impl Float for f64 {
     const ZERO: f64 = 0.0;
     const ONE: f64 = 1.0;
+    const EXPONENT: u32 = 1074;
 
     #[inline(always)]
     fn mul_add(self, a: f64, b: f64) -> f64 {

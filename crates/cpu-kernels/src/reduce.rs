@@ -10,7 +10,9 @@ mod rows;
 
 use samebits_numerics::fpenv;
 use samebits_numerics::math::f64 as math;
-use samebits_numerics::reduce::{Accumulator, BLOCK, LANES, combine, combine_columns};
+use samebits_numerics::reduce::{
+    Accumulator, BLOCK, LANES, combine, combine_columns, norm_leaves_range, norm_scale,
+};
 use samebits_numerics::simd;
 use samebits_tensor_core::ops::ReduceKind;
 
@@ -19,7 +21,9 @@ use crate::float::Float;
 use crate::memory;
 use crate::parallel::{self, CHUNK, chunks, chunks_mut};
 
-use kernels::{ColumnBlock, Columns, Extremes, Integers, Lane, Logarithms, Places, Products, Sums};
+use kernels::{
+    ColumnBlock, Columns, Extremes, Integers, Lane, Logarithms, Most, Places, Products, Sums,
+};
 pub(crate) use rows::{Rows, Walk};
 
 /// `out[i] = Σ x[i · n ..][..n]`, rounded once.
@@ -213,6 +217,7 @@ pub(crate) fn norm<T: Float>(
     out: &mut [T],
 ) -> Result<()> {
     let magnitude = |x: T| -> f64 { x.abs().into() };
+    let root = |sum: f64| if p == 2.0 { math::sqrt(sum) } else { math::pow(sum, 1.0 / p) };
     if p.is_infinite() {
         let which = if p > 0.0 { Extreme::Max } else { Extreme::Min };
         expect_elements(op, x.width(), out.len())?;
@@ -228,19 +233,74 @@ pub(crate) fn norm<T: Float>(
         each_row(op, x, out, |x, norms| sums_of(op, x, |_| term, norms))
     } else if p == 1.0 {
         each_row(op, x, out, |x, norms| sums_of(op, x, |_| magnitude, norms))
-    } else if p == 2.0 {
+    } else if norm_leaves_range(p, T::EXPONENT) {
         each_row(op, x, out, |x, norms| {
-            sums_of(op, x, |_| |x: T| magnitude(x) * magnitude(x), norms)?;
-            norms.iter_mut().for_each(|sum| *sum = math::sqrt(*sum));
+            let mut scales = memory::zeroed(op, norms.len())?;
+            scales_of(op, x, p, &mut scales)?;
+            let scales = &scales;
+            let ratio = |row: usize| {
+                let scale: f64 = scales[row];
+                move |x: T| magnitude(x) / scale
+            };
+            if p == 2.0 {
+                let term = |row| {
+                    let ratio = ratio(row);
+                    move |x| ratio(x) * ratio(x)
+                };
+                sums_of(op, x, term, norms)?;
+            } else {
+                let term = |row| {
+                    let ratio = ratio(row);
+                    move |x| math::pow(ratio(x), p)
+                };
+                sums_of(op, x, term, norms)?;
+            }
+            for (norm, scale) in norms.iter_mut().zip(scales) {
+                *norm = root(*norm) * scale;
+            }
             Ok(())
         })
     } else {
         each_row(op, x, out, |x, norms| {
-            sums_of(op, x, |_| |x: T| math::pow(magnitude(x), p), norms)?;
-            norms.iter_mut().for_each(|sum| *sum = math::pow(*sum, 1.0 / p));
+            if p == 2.0 {
+                sums_of(op, x, |_| |x: T| magnitude(x) * magnitude(x), norms)?;
+            } else {
+                sums_of(op, x, |_| |x: T| math::pow(magnitude(x), p), norms)?;
+            }
+            norms.iter_mut().for_each(|sum| *sum = root(*sum));
             Ok(())
         })
     }
+}
+
+/// The [`norm_scale`] of each of a piece of rows.
+fn scales_of<T: Float>(op: &'static str, x: Rows<'_, T>, p: f64, out: &mut [f64]) -> Result<()> {
+    let smallest = p < 0.0;
+    let join = if smallest { f64::min } else { f64::max };
+    let first = if smallest { f64::INFINITY } else { 0.0 };
+    let most_of = |x: &[T]| simd::dispatch(Most { x, smallest });
+    match x {
+        Rows::Dense { n: 0, .. } => out.fill(first),
+        Rows::Dense { x, n } if !few_and_long(n, out.len()) => {
+            for (most, row) in out.iter_mut().zip(x.chunks_exact(n)) {
+                *most = most_of(row);
+            }
+        }
+        Rows::Dense { x, n } => {
+            for (most, row) in out.iter_mut().zip(x.chunks_exact(n)) {
+                *most = chunks(row, CHUNK).reduce(first, most_of, join);
+            }
+        }
+        Rows::Walked { walk, first: row } => {
+            let mut buffer = walk.buffer(op)?;
+            for (i, most) in out.iter_mut().enumerate() {
+                *most = first;
+                walk.pieces(row + i, &mut buffer, |piece| *most = join(*most, most_of(piece)));
+            }
+        }
+    }
+    out.iter_mut().for_each(|most| *most = norm_scale(*most, p));
+    Ok(())
 }
 
 /// The logarithm of the sum of the exponentials of each row, rounded once. In f64: the largest

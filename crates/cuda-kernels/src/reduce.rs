@@ -11,10 +11,11 @@
 use crate::launch::kernels::reduce as kernels;
 use crate::launch::{Buffer, Launch};
 use bytemuck::{Pod, Zeroable};
+use samebits_numerics::reduce::norm_leaves_range;
 
 use crate::Variant;
 use crate::device::{Device, Float, expect_len, product};
-use crate::elementwise::{Unary, fill, unary};
+use crate::elementwise::{Binary, Pairing, Unary, binary, fill, unary};
 use crate::error::{CudaError, Result};
 
 /// Terms of a block of the tree.
@@ -192,8 +193,9 @@ pub fn variance<T: Float>(
     Ok((finish(device, op, &squares, outputs, divisor)?, finish(device, op, &means, outputs, 1.0)?))
 }
 
-/// The p-norm over the middle dimension, `(Σ |x|^p)^(1/p)` in f64 over the tree, rounded once. For 0
-/// the number of elements that are not zero, for ∞ the largest magnitude, for −∞ the smallest.
+/// The p-norm over the middle dimension, `(Σ |x|^p)^(1/p)` in f64 over the tree, rounded once, with
+/// scales where a power could leave the range of f64. For 0 the number of elements that are not zero,
+/// for ∞ the largest magnitude, for −∞ the smallest.
 ///
 /// # Shapes
 ///
@@ -213,17 +215,36 @@ pub fn norm<T: Float>(
         let magnitudes = unary(device, Unary::Abs, x)?;
         return Ok(extreme(device, &magnitudes, shape, p < 0.0)?.0);
     }
+    let (outputs, root) = (outer * inner, if p == 2.0 { 1 } else { 2 });
+    if n > 0 && norm_leaves_range(p, if T::WIDE { 1074 } else { 149 }) {
+        let magnitudes = unary(device, Unary::Abs, x)?;
+        let (most, _) = extreme(device, &magnitudes, shape, p < 0.0)?;
+        let mut scales = device.uninitialised(op, outputs)?;
+        kernels::NormScales { out: &mut scales, input: &most, n: outputs, exponent: p }
+            .threads(device, op, outputs)?;
+        let sums = sums(device, op, x, shape, Terms::ScaledPowers(&scales, p))?;
+        let norms = roots::<f64>(device, &sums, root, p)?;
+        let norms = binary(device, Binary::Mul, &norms, &scales, Pairing::Dense(outputs))?;
+        return finish(device, op, &norms, outputs, 1.0);
+    }
     let (terms, root) = match p {
-        0.0 => (Terms::NonZeros, 0u32),
+        0.0 => (Terms::NonZeros, 0),
         1.0 => (Terms::Magnitudes, 0),
-        2.0 => (Terms::Squares, 1),
-        _ => (Terms::Powers(p), 2),
+        2.0 => (Terms::Squares, root),
+        _ => (Terms::Powers(p), root),
     };
-    let sums = sums(device, op, x, shape, terms)?;
-    let outputs = outer * inner;
-    let mut out = device.uninitialised(op, outputs)?;
-    kernels::Roots { out: &mut out, input: &sums, n: outputs, kind: root, exponent: 1.0 / p }
-        .threads(device, op, outputs)?;
+    roots(device, &sums(device, op, x, shape, terms)?, root, p)
+}
+
+/// The roots of sums of `p`-th powers. `kind`: 0 none, 1 the square root, 2 the power.
+fn roots<T: Float>(device: &Device, sums: &Buffer<f64>, kind: u32, p: f64) -> Result<Buffer<T>> {
+    let op = "norm";
+    let mut out = device.uninitialised(op, sums.len())?;
+    kernels::Roots { out: &mut out, input: sums, n: sums.len(), kind, exponent: 1.0 / p }.threads(
+        device,
+        op,
+        sums.len(),
+    )?;
     Ok(out)
 }
 
@@ -273,6 +294,8 @@ pub(crate) enum Terms<'a, T> {
     Deviations(&'a Buffer<f64>),
     /// The exponential of the difference to the number of its row.
     Exponentials(&'a Buffer<T>),
+    /// The magnitude of the quotient with the number of its row to this power.
+    ScaledPowers(&'a Buffer<f64>, f64),
 }
 
 /// The sums in f64, before the rounding.
@@ -314,6 +337,7 @@ pub(crate) fn sums<T: Float>(
         Terms::Powers(exponent) => launch!(SumPowersBlocks, exponent),
         Terms::Deviations(rows) => launch!(SumDeviationsBlocks, rows),
         Terms::Exponentials(rows) => launch!(SumExpBlocks, rows),
+        Terms::ScaledPowers(rows, exponent) => launch!(SumScaledPowersBlocks, rows, exponent),
     }
     if blocks == 1 {
         return Ok(out);

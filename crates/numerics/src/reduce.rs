@@ -45,11 +45,13 @@
 //! the blocks have a term for 4096 and are compiled once.
 
 mod columns;
+mod norm;
 mod rows;
 mod stats;
 mod tree;
 
 pub use columns::{column_partials, columns, combine_columns};
+pub use norm::{norm_leaves_range, norm_scale};
 pub use rows::{product_rows, rows};
 pub use stats::{Moments, dot, mean_var, sum, sum_squares};
 pub use tree::{Accumulator, block_partial, blocks, combine, dot_of, sum_by, sum_of};

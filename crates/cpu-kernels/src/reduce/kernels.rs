@@ -78,6 +78,38 @@ impl<T: Float> Kernel for Logarithms<'_, T> {
     }
 }
 
+/// The largest magnitude of a stretch of elements, or the smallest; NaN does not count.
+pub(super) struct Most<'a, T> {
+    pub(super) x: &'a [T],
+    pub(super) smallest: bool,
+}
+
+impl<T: Float> Kernel for Most<'_, T> {
+    type Output = f64;
+    #[inline(always)]
+    fn run(self) -> f64 {
+        if self.smallest {
+            most_of(self.x, f64::INFINITY, |a, b| if b < a { b } else { a })
+        } else {
+            most_of(self.x, 0.0, |a, b| if b > a { b } else { a })
+        }
+    }
+}
+
+/// In lanes, because `join` is the same in any order.
+#[inline(always)]
+fn most_of<T: Float>(x: &[T], first: f64, join: impl Fn(f64, f64) -> f64) -> f64 {
+    let mut lanes = [first; LANES];
+    let (runs, rest) = x.as_chunks::<LANES>();
+    for run in runs {
+        for (lane, x) in lanes.iter_mut().zip(run) {
+            *lane = join(*lane, x.abs().into());
+        }
+    }
+    let rest = rest.iter().fold(first, |most, x| join(most, x.abs().into()));
+    lanes.into_iter().fold(rest, join)
+}
+
 pub(super) struct Columns<'a, T> {
     pub(super) slab: &'a [T],
     pub(super) inner: usize,

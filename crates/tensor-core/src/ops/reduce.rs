@@ -85,6 +85,11 @@ impl Op for Variance {
 /// The p-norm over some dimensions, which stay as size 1: `(Σ |x|^p)^(1/p)` in f64 over the tree
 /// of the sum, rounded once. For 0 the number of elements that are not zero; for ∞ the largest
 /// magnitude and for −∞ the smallest.
+///
+/// If a power of the magnitude that counts most (the largest, or for a negative p the smallest) is less
+/// than 2^-900 or more than 2^900, the row's magnitudes are divided by it first and the root is
+/// multiplied with it, in f64; for p = 2 by the power of two below it, at least 2^-1022. No result is
+/// lost because a power leaves the range of f64.
 #[derive(Clone, Debug)]
 pub struct Norm {
     /// The tensor to reduce.

@@ -225,6 +225,26 @@ impl Make {
         self.here(dispatch(&Affine { x, scale, shift: 0.0 }).expect("floats"))
     }
 
+    /// Rows of normal numbers, each times another power of ten: tiny, small, 1, large, huge.
+    fn scaled_rows(self, shape: &[usize], dtype: DType, seed: u64) -> Value {
+        let scales = match dtype {
+            DType::F32 => [1e-42, 1e-20, 1.0, 1e20, 1e37],
+            _ => [1e-320, 1e-200, 1.0, 1e200, 1e307],
+        };
+        let width: usize = shape[1..].iter().product();
+        let mut x: Vec<f64> = normal_of(shape, DType::F64, seed).to_vec().expect("of this type");
+        for (row, scale) in x.chunks_mut(width).zip(scales.iter().cycle()) {
+            row.iter_mut().for_each(|x| *x *= scale);
+        }
+        let tensor = fpenv::ieee(|| match dtype {
+            DType::F32 => {
+                Value::from_slice(&x.iter().map(|&x| x as f32).collect::<Vec<_>>(), shape)
+            }
+            _ => Value::from_slice(&x, shape),
+        });
+        self.here(tensor.expect("as many values"))
+    }
+
     /// Indices below `bound`.
     fn indices(self, count: usize, bound: i64, seed: u64) -> Value {
         self.here(indices(count, bound, seed))

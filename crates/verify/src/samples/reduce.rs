@@ -75,6 +75,11 @@ fn of_type(cases: &mut Cases, make: Make, dtype: DType) {
     );
     cases.add(format!("norm {dtype} wild"), Norm { x: x.clone(), dims: dims.clone(), p: 2.0 });
     cases.add(format!("logsumexp {dtype} wild"), Logsumexp { x, dims });
+    // Rows whose powers leave the range of f64, and one of ordinary numbers.
+    let x = make.scaled_rows(&[5, 300], dtype, 212);
+    for p in [2.0, 0.5, 40.0, -40.0, 1e5] {
+        cases.add(format!("norm {dtype} far {p}"), Norm { x: x.clone(), dims: vec![1], p });
+    }
     let (x, dims) = (make.normal(&[3, 0, 2], dtype, 1), vec![1]);
     cases.add(format!("logsumexp {dtype} empty"), Logsumexp { x, dims });
 }

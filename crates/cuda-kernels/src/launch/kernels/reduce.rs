@@ -33,6 +33,12 @@ kernels! {
         (write out: f64, read input: T, read rows: f64, value p: RawReduce);
     Portable SumExpBlocks<T: Float> [f32 => "sum_exp_blocks_f32", f64 => "sum_exp_blocks_f64"]
         (write out: f64, read input: T, read rows: T, value p: RawReduce);
+    Portable SumScaledPowersBlocks<T: Float> [
+        f32 => "sum_scaled_powers_blocks_f32", f64 => "sum_scaled_powers_blocks_f64",
+    ]
+        (write out: f64, read input: T, read rows: f64, value p: RawReduce, value exponent: f64);
+    Portable NormScales<T: Float> [f32 => "norm_scales_f32", f64 => "norm_scales_f64"]
+        (write out: f64, read input: T, value n: usize, value exponent: f64);
     Portable ProductBlocks<T: Float> [f32 => "product_blocks_f32", f64 => "product_blocks_f64"]
         (write out: f64, read input: T, value p: RawReduce);
     Portable IntegerBlocks [=> "integer_blocks"]

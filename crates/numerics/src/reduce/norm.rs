@@ -1,0 +1,53 @@
+//! Norms whose powers leave the range of f64.
+
+use crate::math::f64::pow;
+
+/// How far within the range of f64 a power stays as it is: from 2^-900 to 2^900, so that a sum of up
+/// to 2^64 of them is within the range too.
+const REACH: f64 = 900.0;
+
+/// True if `p`-th powers of numbers of a type may lie outside 2^-900 to 2^900. The magnitudes of the
+/// type are between 2^-`exponent` and 2^`exponent`: 149 for f32 and 1074 for f64.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_numerics::reduce::norm_leaves_range;
+///
+/// assert!(!norm_leaves_range(2.0, 149));
+/// assert!(norm_leaves_range(2.0, 1074));
+/// ```
+#[must_use]
+pub fn norm_leaves_range(p: f64, exponent: u32) -> bool {
+    p.abs() * f64::from(exponent) > REACH
+}
+
+/// What magnitudes are divided by before their `p`-th powers are added, and the root of the sum is
+/// multiplied with. `most` is the magnitude that counts most: the largest, or the smallest for a
+/// negative `p`.
+///
+/// It is 1 if the power of `most` lies between 2^-900 and 2^900, or if `most` is 0 or not finite. Else it
+/// is `most`; for squares it is the power of two below, or 2^-1022 if that is larger, so that quotients
+/// are exact.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_numerics::reduce::norm_scale;
+///
+/// assert_eq!(norm_scale(3.0, 2.0), 1.0);
+/// assert_eq!(norm_scale(3e200, 3.0), 3e200);
+/// ```
+#[must_use]
+pub fn norm_scale(most: f64, p: f64) -> f64 {
+    const MANTISSA: u64 = (1 << (f64::MANTISSA_DIGITS - 1)) - 1;
+    let power = if p == 2.0 { most * most } else { pow(most, p) };
+    let reach = f64::from_bits((1023 + REACH as u64) << (f64::MANTISSA_DIGITS - 1));
+    if (1.0 / reach..=reach).contains(&power) || most == 0.0 || !most.is_finite() {
+        1.0
+    } else if p == 2.0 {
+        f64::from_bits(most.to_bits() & !MANTISSA).max(f64::MIN_POSITIVE)
+    } else {
+        most
+    }
+}
