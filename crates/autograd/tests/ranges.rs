@@ -2,6 +2,8 @@
 //! of the type, values and gradients are right.
 
 use samebits_autograd::{Result, Tensor, functional as f};
+use samebits_numerics::math::f64::pow;
+use samebits_tensor_core::ops::PoolParams;
 use samebits_tensor_core::{DType, Element};
 
 /// The value of a function of some leaves, and the gradients of its sum.
@@ -37,8 +39,12 @@ fn norm_gradient<T: Element>(x: &[T], p: f64) -> Vec<f64> {
 fn gradients_of_norms_that_are_tiny_or_zero() {
     near(&norm_gradient(&[1e-20f32, 0.0], 3.0), &[1.0, 0.0]);
     near(&norm_gradient(&[1e-40f32], 2.0), &[1.0]);
-    let tiny = f32::from_bits(1 << 19);
-    near(&norm_gradient(&[3.0 * tiny, -4.0 * tiny], 2.0), &[0.6, -0.8]);
+    let (tiny, tinier) = (f32::from_bits(1 << 19), f64::from_bits(1 << 19));
+    for p in [2.0, 2.0f64.next_up()] {
+        near(&norm_gradient(&[3.0 * tiny, -4.0 * tiny], p), &[0.6, -0.8]);
+        near(&norm_gradient(&[3.0 * tinier, -4.0 * tinier], p), &[0.6, -0.8]);
+        near(&norm_gradient(&[3e200, -4e200], p), &[0.6, -0.8]);
+    }
     near(&norm_gradient(&[3e38f32, 1e38], 2.0), &[0.9486833, 0.31622777]);
     for p in [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, f64::INFINITY, f64::NEG_INFINITY, -1.0] {
         near(&norm_gradient(&[0.0f32, -0.0], p), &[0.0, 0.0]);
@@ -151,7 +157,8 @@ fn scales_change_no_bit_of_ordinary_numbers() {
     for size in [1e-8, 1e-3, 1.0, 300.0, 1e9] {
         let x = f::normal_scalar_with(size, size, &[40, 33], &mut generator).unwrap();
         for dtype in [DType::F32, DType::F64] {
-            let leaf = || [f::to_dtype(&x, dtype).unwrap()];
+            let x = f::to_dtype(&x, dtype).unwrap();
+            let leaf = || [x.detach()];
             let rms = graded(leaf(), |[x]| {
                 let mean = f::mean(&f::square(x)?, 1, true)?;
                 f::mul(x, &f::rsqrt(&f::affine(&mean, 1.0, 1e-5)?)?)
@@ -159,6 +166,57 @@ fn scales_change_no_bit_of_ordinary_numbers() {
             assert_eq!(graded(leaf(), |[x]| f::rms_norm(x, &[33], None, Some(1e-5))), rms);
             let std = graded(leaf(), |[x]| f::sqrt(&f::var(x, 1, 1.0, false)?));
             assert_eq!(graded(leaf(), |[x]| f::std(x, 1, 1.0, false)), std);
+            let params = PoolParams { stride: vec![1], ..PoolParams::square(1, 3) };
+            let pool = |x: &Tensor| {
+                let mean = f::avg_pool(&f::pow_scalar(x, 2.0)?, &params, true, None)?;
+                f::pow_scalar(&f::affine(&mean, 3.0, -0.0)?, 0.5)
+            };
+            let plain = graded(leaf(), |[x]| pool(x));
+            assert_eq!(graded(leaf(), |[x]| f::lp_pool(x, 2.0, &params)), plain);
+            // Nor in windows beside those that are scaled.
+            let huge =
+                Tensor::full(&[40, 4], if dtype == DType::F64 { 1e200 } else { 1e30 }, dtype);
+            let more = f::cat(&[x.detach(), huge.unwrap()], 1).unwrap();
+            let (values, [gradient]) = graded([more], |[x]| f::lp_pool(x, 2.0, &params));
+            for row in 0..40 {
+                assert_eq!(values[row * 35..][..31], plain.0[row * 31..][..31]);
+                assert_eq!(gradient[row * 37..][..31], plain.1[0][row * 33..][..31]);
+            }
         }
+    }
+}
+
+#[test]
+fn windows_of_zeros_and_of_powers_outside_the_range() {
+    let row = |x: &[f32]| Tensor::from_slice(x, &[1, 1, x.len()]).unwrap();
+    let pool = |x: Tensor, p, params: &PoolParams| {
+        let (y, [gradient]) = graded([x], |[x]| f::lp_pool(x, p, params));
+        (y, gradient)
+    };
+    let pairs = PoolParams::square(1, 2);
+    let (y, gradient) = pool(row(&[0.0, 0.0, 3.0, 4.0]), 2.0, &pairs);
+    near(&y, &[0.0, 5.0]);
+    near(&gradient, &[0.0, 0.0, 0.6, 0.8]);
+    for p in [0.5, 1.5, 3.0, -1.0, -2.0] {
+        let (y, gradient) = pool(row(&[0.0; 4]), p, &pairs);
+        assert_eq!((y, gradient), (vec![0.0; 2], vec![0.0; 4]), "{p}");
+    }
+    // Huge, tiny, ordinary and vanishing windows that overlap, the last one half of its size.
+    let x = [3e30f32, 4e30, 0.0, 3.0, 4.0, 0.0, 3e-30, 4e-30, 0.0];
+    let along = PoolParams { stride: vec![1], ceil_mode: true, ..PoolParams::square(1, 2) };
+    let (y, gradient) = pool(row(&x), 2.0, &along);
+    near(&y, &[5e30, 4e30, 3.0, 5.0, 4.0, 3e-30, 5e-30, 4e-30]);
+    near(&gradient, &[0.6, 1.8, 0.0, 1.6, 1.8, 0.0, 1.6, 1.8, 0.0]);
+    let hanging = PoolParams { stride: vec![2], ..along };
+    let (y, gradient) = pool(row(&[3e30, 4e30, 1e30]), 2.0, &hanging);
+    near(&y, &[5e30, f64::sqrt(2.0) * 1e30]);
+    near(&gradient, &[0.6, 0.8, f64::sqrt(2.0)]);
+    let plane = Tensor::from_slice(&[1e200, 2e200, 2e200, 4e200], &[1, 1, 2, 2]).unwrap();
+    for p in [2.0, 40.0, -2.0] {
+        let parts = [1.0, 2.0, 2.0, 4.0];
+        let root = pow(parts.iter().map(|&x| pow(x, p)).sum(), 1.0 / p);
+        let (y, gradient) = pool(plane.clone(), p, &PoolParams::square(2, 2));
+        near(&y, &[root * 1e200]);
+        near(&gradient, &parts.map(|x| pow(x / root, p - 1.0)));
     }
 }

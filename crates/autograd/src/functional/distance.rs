@@ -175,7 +175,7 @@ pub(super) fn scaled(x: &Tensor, dims: &[usize], least: f64) -> Result<(Tensor, 
 }
 
 /// Where elements are no normal numbers: zero, subnormal or infinite.
-fn outside(x: &Tensor) -> Result<Tensor> {
+pub(super) fn outside(x: &Tensor) -> Result<Tensor> {
     let size = abs(&x.detach())?;
     let below = compare(CompareKind::Lt, &size, smallest(x.dtype()))?;
     logical_or(&below, &compare(CompareKind::Eq, &size, f64::INFINITY)?)

@@ -1,11 +1,11 @@
 use samebits_macros::named;
-use samebits_tensor_core::layout::numel;
+use samebits_tensor_core::Result;
 use samebits_tensor_core::ops::{AvgPool, AvgPoolGrad, MaxPool, PoolParams};
-use samebits_tensor_core::{Error, Result};
 
 mod adaptive;
 mod fractional;
 mod indexed;
+mod power;
 mod unpool;
 
 pub use adaptive::{
@@ -16,9 +16,9 @@ pub use fractional::{
     fractional_max_pool, fractional_max_pool2d, fractional_max_pool3d, fractional_samples,
     fractional_samples_with,
 };
+pub use power::lp_pool;
 pub use unpool::{max_unpool, max_unpool1d, max_unpool2d, max_unpool3d};
 
-use super::elementwise::{pow_scalar, times};
 use super::spatial::{batched, batched_with_indices, by_dims};
 use crate::{Tensor, run};
 use indexed::{Windows, sum_by_index};
@@ -68,37 +68,6 @@ pub fn avg_pool(
     batched(input, params.kernel.len(), |input| {
         averaged(input, params, count_include_pad, divisor_override)
     })
-}
-
-/// The p-norm of each window: the p-th root of the sum of the p-th powers.
-///
-/// # Shapes
-///
-/// `input` is `[n, channels, ..]` or `[channels, ..]`.
-///
-/// # Determinism
-///
-/// The powers are averaged by [`avg_pool`], the mean's size is multiplied with the number of
-/// elements of a window and the p-th root taken, each operation rounded. As in PyTorch, a window
-/// that hangs over the end counts as if it were full, and a sum below 0, which odd powers allow,
-/// has the root NaN.
-///
-/// # Errors
-///
-/// `norm` is 0, the parameters do not fit the shape, or padding or dilation is asked for.
-#[named]
-#[track_caller]
-pub fn lp_pool(input: &Tensor, norm: f64, params: &PoolParams) -> Result<Tensor> {
-    let op = "lp_pool";
-    if norm == 0.0 || params.padding.iter().any(|&padding| padding != 0) {
-        return Err(Error::invalid(
-            op,
-            format!("expected a norm other than 0 and no padding, got {norm} and {params:?}"),
-        ));
-    }
-    let count = numel(op, &params.kernel)? as f64;
-    let mean = avg_pool(&pow_scalar(input, norm)?, params, true, None)?;
-    pow_scalar(&times(&mean, count)?, 1.0 / norm)
 }
 
 by_dims! {
