@@ -48,6 +48,28 @@ fn check<M: Module>(
     }
 }
 
+/// `save_model` writes a shared weight once, `save_file` refuses it.
+#[test]
+fn a_weight_that_pytorch_has_tied_stays_tied() {
+    #[derive(Module)]
+    struct Tied {
+        table: Embedding,
+        head: Linear,
+    }
+    manual_seed(0);
+    let (table, head) = (Embedding::new(5, 4).unwrap(), Linear::new(4, 5).unwrap());
+    let mut model = Tied { head: Linear { weight: table.weight.get(), ..head }, table };
+    let state = load_safetensors(reference_file("tied.safetensors")).unwrap();
+    let names: Vec<&str> = state.keys().map(String::as_str).collect();
+    assert_eq!(names, ["head.bias", "head.weight"]);
+    let state: Vec<_> = state.into_iter().collect();
+    model.load_state_dict(&state, true).unwrap();
+    let weight = state[1].1.to_bytes().unwrap();
+    assert_eq!(model.table.weight.get().to_bytes().unwrap(), weight);
+    assert_eq!(model.head.weight.to_bytes().unwrap(), weight);
+    assert_eq!(model.num_parameters(), 5 * 4 + 5);
+}
+
 #[test]
 fn layers_in_sequence_are_numbered() {
     let model = || Ok(sequential![Linear::new(6, 8)?, ReLU, Linear::new(8, 3)?]);

@@ -5,13 +5,15 @@
 
 For each MODEL there are `MODEL/state/NAME`, its state_dict; `MODEL/input/0`, `MODEL/input/1`, ..;
 and `MODEL/output/0`, ..: what the model, in evaluation mode, computes of them in float64.
+
+Also writes tied.safetensors, a model with a shared weight as `save_model` writes it.
 """
 
 import copy
 import pathlib
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import save_file, save_model
 from torch import nn
 
 
@@ -77,6 +79,14 @@ class Recommender(nn.Module):
         return (self.match(self.towers[0](x), self.towers[1](x)),)
 
 
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(5, 4)
+        self.head = nn.Linear(4, 5)
+        self.head.weight = self.table.weight
+
+
 def models():
     layer = nn.TransformerEncoderLayer(8, 2, 12, batch_first=True)
     yield "perceptron", nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3)), [randn(4, 6)]
@@ -124,7 +134,9 @@ def main():
         wide = [x.double() if x.is_floating_point() else x for x in inputs]
         for i, tensor in enumerate(outputs(copy.deepcopy(model).double(), wide)):
             tensors[f"{name}/output/{i}"] = tensor.contiguous()
-    save_file(tensors, pathlib.Path(__file__).with_name("state_dicts.safetensors"))
+    folder = pathlib.Path(__file__).parent
+    save_file(tensors, folder / "state_dicts.safetensors")
+    save_model(Tied(), str(folder / "tied.safetensors"))
 
 
 main()

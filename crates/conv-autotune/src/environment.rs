@@ -48,14 +48,14 @@ pub(crate) fn apply(
     {
         config.force = Some(name);
     }
-    let milliseconds = |name| Ok(number(name, &lookup)?.map(Duration::from_millis));
+    let milliseconds = |name| Ok(number(name, lookup)?.map(Duration::from_millis));
     if let Some(budget) = milliseconds("SAMEBITS_AUTOTUNE_KEY_BUDGET_MS")? {
         config.budget.key = budget;
     }
     if let Some(budget) = milliseconds("SAMEBITS_AUTOTUNE_BUDGET_MS")? {
         config.budget.total = budget;
     }
-    if let Some(bytes) = number("SAMEBITS_AUTOTUNE_WORKSPACE", &lookup)? {
+    if let Some(bytes) = number("SAMEBITS_AUTOTUNE_WORKSPACE", lookup)? {
         config.workspace_limit = bytes;
     }
     Ok(())

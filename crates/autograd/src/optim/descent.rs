@@ -91,8 +91,11 @@ struct State {
     kept: Kept,
 }
 
+/// Whether a parameter of this name is in a group.
+type Matches = dyn Fn(&str, &Tensor) -> bool + Send + Sync;
+
 #[derive(Clone)]
-struct Predicate(Arc<dyn Fn(&str, &Tensor) -> bool + Send + Sync>);
+struct Predicate(Arc<Matches>);
 
 impl fmt::Debug for Predicate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
