@@ -389,7 +389,8 @@ where
     /// # Errors
     ///
     /// Those of the loader, of the operations and of the checkpoint, and [`Error::NotFinite`]. The run
-    /// is then at the end of its last step.
+    /// is then at the end of its last step, and may go on from there, but not with the same ledger,
+    /// which holds a part of the step that failed.
     pub fn fit(&mut self, mut loss: impl FnMut(&M, C::Batch) -> Result<Tensor>) -> Result<Outcome>
     where
         O: Optimizer,

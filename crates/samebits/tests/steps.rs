@@ -8,8 +8,10 @@ use samebits::data::{self, DataLoader, Dataset, Memory, SampleContext, Stack, St
 use samebits::functional::{Reduction, binary_cross_entropy_with_logits, cross_entropy, randn};
 use samebits::nn::{BatchNorm1d, Dropout, Layer, Linear, Module, ReLU, Sequential, draw_from};
 use samebits::optim::{
-    Adam, AdamW, CosineAnnealingLr, ExponentialLr, Mode, Optimizer, ReduceLrOnPlateau, RmsProp, Sgd,
+    Adam, AdamW, CosineAnnealingLr, Descent, ExponentialLr, Kept, Mode, Optimizer,
+    ReduceLrOnPlateau, RmsProp, Rule, Sgd,
 };
+use samebits::tensor_core::Tensor as Value;
 use samebits::trainer::{Error, Nan, Outcome, Per, Result, Step, Trainer};
 use samebits::{DType, Generator, Tensor, sequential};
 
@@ -188,6 +190,45 @@ fn a_loss_that_is_no_number_stops_the_run_and_nothing_of_it_is_saved() {
     assert!(matches!(error, Error::NotFinite { step: 1, .. }), "{error}");
     let error = wide.fit(squares).unwrap_err();
     assert!(matches!(error, Error::NotFinite { step: 3, .. }), "{error}");
+}
+
+/// Steps of one length, whatever the gradient's: what is infinite does not show in the parameter.
+#[derive(Clone, Copy, Debug, Default)]
+struct SignRule;
+
+impl Rule for SignRule {
+    const NAME: &'static str = "sign";
+
+    fn kept(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+
+    fn check(&self) -> samebits::Result<()> {
+        Ok(())
+    }
+
+    fn step(&self, lr: f64, _: u64, p: &Value, g: &Value, _: &mut Kept) -> samebits::Result<Value> {
+        let moved = (Tensor::from(p) - (Tensor::from(g).sign()? * lr)?)?;
+        Ok(moved.value().clone())
+    }
+}
+
+#[test]
+fn a_gradient_that_is_not_finite_stops_the_run_whatever_becomes_of_the_parameter() {
+    let Trainer { mut model, .. } = line(DType::F32);
+    model.weight = model.weight.zeros_like().unwrap().set_requires_grad(true).unwrap();
+    let loader = DataLoader::builder(Data::default()).batch_size(16).build().unwrap();
+    let optimizer = Descent::<SignRule>::new(0.5).unwrap();
+    let mut run = Trainer::new(model, optimizer, loader, Generator::new(5));
+    let root = |model: &Linear, _: Batch| Ok(model.weight.sqrt()?.sum(())?);
+    let error = run.fit(root).unwrap_err();
+    let Error::NotFinite { step: 1, loss: Some(0.0), parameter: Some(name), .. } = &error else {
+        panic!("{error}")
+    };
+    assert_eq!(name, "weight");
+    let mut run = run.nan(Nan::Continue).max_steps(1);
+    run.fit(root).unwrap();
+    assert_eq!(run.model.weight.to_vec::<f32>().unwrap(), [-0.5]);
 }
 
 /// Loss and gradients are finite, but the step leads out of the numbers.
