@@ -247,8 +247,8 @@ where
         let norm = recorded(&self.ledger, Phase::Optimizer, clip)?;
         let step = || self.optimizer.step(&mut self.model, &gradients);
         recorded(&self.ledger, Phase::Optimizer, step)?;
-        let loss = sum / count as f32;
-        Ok(Some(Taken { losses: vec![loss.into()], loss, norm, gradients }))
+        let mean = losses.iter().sum::<f64>() / count as f64;
+        Ok(Some(Taken { losses: vec![mean], loss: sum / count as f32, norm, gradients }))
     }
 
     /// A step of [`Trainer::fit_steps`].
