@@ -48,7 +48,8 @@ fn ledger(seed: u64, world_size: u32) -> Vec<u8> {
         shape: vec![2, 3],
         dtype: "f32".to_owned(),
         device: "cpu".to_owned(),
-        digest: Digest(number ^ seed),
+        digest: Some(Digest(number ^ seed)),
+        reason: None,
         name: Some("x".to_owned()),
         file: file.map(str::to_owned),
     };
