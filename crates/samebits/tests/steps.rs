@@ -403,9 +403,9 @@ fn two_optimisers_in_turns_resume_in_the_same_bits() {
 fn a_step_of_ones_own_is_undone_whole() {
     let mut whole = gan();
     whole.fit_steps(turns).unwrap();
-    let faults: [(&str, fn(Tensor) -> Result<Tensor>); 2] = [
-        ("test: no", |_| Err(samebits::Error::invalid("test", "no").into())),
-        ("the loss is NaN", |loss| Ok((loss * f64::NAN)?)),
+    let faults: [(&str, Fault); 2] = [
+        ("test: no", |_, _| Err(samebits::Error::invalid("test", "no").into())),
+        ("the loss is NaN", |_, loss| Ok((loss * f64::NAN)?)),
     ];
     for (expected, fault) in faults {
         let mut run = gan().max_steps(9);
@@ -415,7 +415,7 @@ fn a_step_of_ones_own_is_undone_whole() {
         let error = run.fit_steps(|model, optimizers, batch| {
             // After both optimisers have taken their steps.
             let (generators, critics) = turns(model, optimizers, batch)?;
-            Ok((fault(generators)?, critics))
+            Ok((fault(&model.generator, generators)?, critics))
         });
         let message = error.unwrap_err().to_string();
         assert!(message.contains(expected), "{message}");
