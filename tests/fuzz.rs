@@ -145,7 +145,9 @@ const READERS: &[(&str, &str, &str)] = &[
     ("samebits/src/io/checkpoint.rs", "load", "checkpoints"),
     ("samebits/src/io/npy.rs", "load_npy", "npy"),
     ("samebits/src/io/npz.rs", "load_npz", "npz"),
+    ("samebits/src/io/npz.rs", "open", "npz"),
     ("samebits/src/io/safetensors.rs", "load_safetensors", "weights"),
+    ("samebits/src/io/safetensors.rs", "open", "weights"),
     ("samebits/src/trainer/state.rs", "load_state", "runs"),
     ("samebits/src/trainer/state.rs", "resume", "checkpoints"),
 ];

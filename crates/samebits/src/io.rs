@@ -2,10 +2,12 @@
 //!
 //! | format | read | write |
 //! |---|---|---|
-//! | safetensors, many tensors by name | [`load_safetensors`] | [`save_safetensors`] |
+//! | safetensors, many tensors by name | [`load_safetensors`], [`SafetensorsFile`] | [`save_safetensors`] |
 //! | NumPy's `.npy`, one tensor | [`load_npy`] | [`save_npy`] |
-//! | NumPy's `.npz`, many tensors by name | [`load_npz`] | [`save_npz`] |
+//! | NumPy's `.npz`, many tensors by name | [`load_npz`], [`NpzFile`] | [`save_npz`] |
 //! | checkpoint: tensors and a state | [`Checkpoint::load`] | [`Checkpoint::save`] |
+//!
+//! The functions read a whole file; the types list what it holds and read single tensors.
 //!
 //! Every file appears whole or not at all (see [`write_whole`]). What is read may come from
 //! anywhere: damage is an [`enum@Error`] that names the file and the place, and no reader asks for
@@ -44,12 +46,24 @@ use crate::Tensor;
 
 pub use checkpoint::Checkpoint;
 pub use npy::{load_npy, save_npy};
-pub use npz::{load_npz, save_npz};
-pub use safetensors::{load_safetensors, save_safetensors};
+pub use npz::{NpzFile, load_npz, save_npz};
+pub use safetensors::{SafetensorsFile, load_safetensors, save_safetensors};
 pub use whole::write_whole;
 
 /// Tensors by name.
 pub type Tensors = BTreeMap<String, Tensor>;
+
+/// What a file says of one of its tensors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Entry {
+    /// Its name.
+    pub name: String,
+    /// The type of its elements in the format's own words, such as `I16` or `<i2`.
+    pub dtype: String,
+    /// Its shape.
+    pub shape: Vec<usize>,
+}
 
 /// A result whose error is this module's [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -117,6 +131,17 @@ impl Site<'_> {
     fn content(self, place: impl Into<String>, message: impl Into<String>) -> Error {
         let (op, path) = (self.op, self.path.to_owned());
         Error::Content { op, path, place: place.into(), message: message.into() }
+    }
+
+    /// The error of a name that is not among `names`.
+    fn missing<'a>(self, place: String, names: impl Iterator<Item = &'a str>) -> Error {
+        const SHOWN: usize = 10;
+        let mut names = names.peekable();
+        let mut shown = names.by_ref().take(SHOWN).collect::<Vec<_>>().join(", ");
+        if names.peek().is_some() {
+            shown += ", ...";
+        }
+        self.content(place, format!("not in the file, which has {shown}"))
     }
 
     fn read(self) -> impl Fn(std::io::Error) -> Error {

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use samebits::io::{
-    Checkpoint, Error, Tensors, load_npy, load_npz, load_safetensors, save_npy, save_npz,
-    save_safetensors, write_whole,
+    Checkpoint, Error, SafetensorsFile, Tensors, load_npy, load_npz, load_safetensors, save_npy,
+    save_npz, save_safetensors, write_whole,
 };
 use samebits::{DType, Tensor, bf16, f16};
 
@@ -183,6 +183,9 @@ fn what_numpy_writes_is_read() {
     for version in [1, 2, 3] {
         assert_eq!(values(&npy(version, text, &elements)), turned);
     }
+    // What Python 2 wrote.
+    let text = "{u'descr': '<f4', 'fortran_order': False, 'shape': (2L, 3L), }";
+    assert_eq!(values(&npy(1, text, &elements)).0, [2, 3]);
     let text = "{'descr': '>f4', 'fortran_order': False, 'shape': (), }";
     assert_eq!(values(&npy(1, text, &1.5f32.to_be_bytes())), (vec![], vec![1.5]));
 }
@@ -207,7 +210,11 @@ fn hostile_npy_files_are_refused_with_their_place() {
         (npy(4, "{}", &[]), "version 4"),
         (npy(2, &" ".repeat(1 << 17), &[]), "131072 bytes long, expected at most 65536"),
         (npy(1, &text("<f4", "2,"), &[0; 9]), "more bytes than shape [2] has"),
-        (npy(1, &text("<i2", "2,"), &[0; 4]), "are \"<i2\""),
+        (npy(1, &text("<c8", "2,"), &[0; 16]), "are \"<c8\""),
+        (npy(1, &text("|i2", "2,"), &[0; 4]), "are \"|i2\""),
+        (npy(1, &text("<i2", "2,"), &[0; 3]), "ends before its elements of shape [2]"),
+        (npy(1, &text("<u2", "2,"), &[0; 5]), "more bytes than shape [2] has"),
+        (npy(1, &text("<u8", "2,"), &[255; 16]), "element 0: expected at most 9223372036854775807"),
         (npy(1, &text("|O", "2,"), &[0; 4]), "are \"|O\""),
         (npy(1, &text("|f4", "2,"), &[0; 8]), "are \"|f4\""),
         (npy(1, &text("", "2,"), &[0; 8]), "are \"\""),
@@ -222,7 +229,10 @@ fn hostile_npy_files_are_refused_with_their_place() {
         (npy(1, "{'descr': '<f4'}", &[]), "descr, fortran_order and shape, each once"),
         (npy(1, "{'descr': '<f4', 'descr': '<f4'}", &[]), "each once at character 17"),
         (npy(1, "{'more': 1}", &[]), "each once"),
-        (npy(1, "{'descr': [('a', '<f4')]}", &[]), "expected a string at character"),
+        (npy(1, "{'descr': [('a', '<f4')]}", &[]), "descr, fortran_order and shape, each once"),
+        (npy(1, "{'descr': [('a', '<f4'", &[]), "expected ] at character"),
+        (npy(1, "{'descr': [(')", &[]), "expected a string at character"),
+        (npy(1, "{'descr': ]}", &[]), "expected a string at character"),
         (npy(1, "{'fortran_order': 1}", &[]), "expected True or False"),
         (npy(1, &(text("<f4", "2,") + "x"), &[0; 8]), "expected the end"),
         (npy(1, "{'descr", &[]), "expected a string"),
@@ -263,11 +273,12 @@ fn damaged_archives_and_safetensors_are_refused() {
     let foreign = |header: &str| {
         [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[0; 4]].concat()
     };
-    let short = foreign(r#"{"x":{"dtype":"I16","shape":[2],"data_offsets":[0,4]}}"#);
-    let error = wrong("short.safetensors", &short).to_string();
+    let complex = foreign(r#"{"x":{"dtype":"F8_E4M3","shape":[4],"data_offsets":[0,4]}}"#);
+    let error = wrong("small.safetensors", &complex).to_string();
     assert!(
-        error.contains(
-            "tensor x: elements should be one of f32, f64, i64, u8, bool, i32, u32, f16, bf16"
+        error.ends_with(
+            "tensor x: elements should be one of f32, f64, i64, u8, bool, i32, u32, f16, bf16, i8, \
+             i16, u16, u64, are F8_E4M3; `SafetensorsFile` reads the other tensors by name"
         ),
         "{error}"
     );
@@ -284,6 +295,53 @@ fn damaged_archives_and_safetensors_are_refused() {
         assert!(error.to_string().ends_with("two tensors have this name"), "{error}");
     }
     assert!(!folder.path("twice").exists());
+}
+
+/// Integers of other types, and single tensors of a file that has floats of 8 bits.
+#[test]
+fn single_tensors_of_a_safetensors_file() {
+    let folder = Folder::new();
+    let header = r#"{"a":{"dtype":"U64","shape":[2],"data_offsets":[0,16]},
+        "b":{"dtype":"I16","shape":[2,1],"data_offsets":[16,20]},
+        "c":{"dtype":"U16","shape":[],"data_offsets":[20,22]},
+        "d":{"dtype":"I8","shape":[2],"data_offsets":[22,24]},
+        "e":{"dtype":"F8_E4M3","shape":[3],"data_offsets":[24,27]},
+        "f":{"dtype":"F16","shape":[1],"data_offsets":[27,29]}}"#;
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.extend(header.as_bytes());
+    bytes.extend([i64::MAX as u64, 7].map(u64::to_le_bytes).concat());
+    bytes.extend([i16::MIN, -2].map(i16::to_le_bytes).concat());
+    bytes.extend(u16::MAX.to_le_bytes());
+    bytes.extend([0x80, 0x7f, 1, 2, 3, 0x00, 0x3c]);
+    let path = folder.with("x.safetensors", &bytes);
+    let mut file = SafetensorsFile::open(&path).unwrap();
+    for (name, shape, values) in [
+        ("d", &[2][..], &[-128, 127][..]),
+        ("a", &[2], &[i64::MAX, 7]),
+        ("b", &[2, 1], &[-32768, -2]),
+        ("c", &[], &[65535]),
+    ] {
+        let found = file.tensor(name).unwrap();
+        assert_eq!((found.dtype(), found.shape()), (DType::I64, shape));
+        assert_eq!(found.to_vec::<i64>().unwrap(), values, "{name}");
+    }
+    assert_eq!(file.tensor("f").unwrap().to_vec::<f16>().unwrap(), [f16::ONE]);
+    let types: Vec<String> = file.entries().into_iter().map(|entry| entry.dtype).collect();
+    assert_eq!(types, ["U64", "I16", "U16", "I8", "F8_E4M3", "F16"]);
+    let error = file.tensor("e").unwrap_err().to_string();
+    assert!(error.ends_with("u64, are F8_E4M3"), "{error}");
+    let error = file.tensor("g").unwrap_err().to_string();
+    assert!(error.ends_with("tensor g: not in the file, which has a, b, c, d, e, f"), "{error}");
+    // A number that i64 does not hold, and a file that has become shorter.
+    let start = bytes.len() - 29;
+    bytes[start + 7] = 0x80;
+    let mut file = SafetensorsFile::open(folder.with("x.safetensors", &bytes)).unwrap();
+    let error = file.tensor("a").unwrap_err().to_string();
+    assert!(error.contains("tensor a: element 0: expected at most 9223372036854775807"), "{error}");
+    std::fs::write(&path, &bytes[..start + 10]).unwrap();
+    let error = file.tensor("d").unwrap_err().to_string();
+    assert!(error.ends_with("tensor d: ends before its elements of shape [2]"), "{error}");
+    assert!(SafetensorsFile::open(&path).is_err());
 }
 
 #[test]

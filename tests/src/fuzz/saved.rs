@@ -63,6 +63,11 @@ pub(super) fn npz(draw: &mut Draw, samples: &[Vec<u8>]) -> Parsed {
         bytes = damaged(draw, &[archive, bytes]);
     }
     let (_folder, path) = file("x.npz", &bytes);
+    if let Ok(mut file) = io::NpzFile::open(&path) {
+        for entry in file.entries().into_iter().flatten() {
+            let _ = file.tensor(&entry.name);
+        }
+    }
     said(load_npz(path))?.values().try_for_each(read_all)
 }
 
@@ -96,6 +101,11 @@ pub(super) fn weight_samples() -> Samples {
 
 pub(super) fn weights(draw: &mut Draw, samples: &[Vec<u8>]) -> Parsed {
     let (_folder, path) = file("x.safetensors", &damaged_safetensors(draw, samples));
+    if let Ok(mut file) = io::SafetensorsFile::open(&path) {
+        for entry in file.entries() {
+            let _ = file.tensor(&entry.name);
+        }
+    }
     let tensors = said(load_safetensors(path))?;
     tensors.values().try_for_each(read_all)?;
     let state: Vec<(String, Tensor)> = tensors.into_iter().collect();

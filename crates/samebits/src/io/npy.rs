@@ -3,7 +3,7 @@ use std::fs::File;
 use std::io::{BufReader, Read, Write};
 use std::path::Path;
 
-use super::bytes::read_tensor;
+use super::bytes::{Stored, read_tensor};
 use super::whole::replace;
 use super::{Result, Site};
 use crate::{DType, Tensor};
@@ -16,13 +16,15 @@ const MOST_HEADER: usize = 1 << 16;
 
 /// Reads NumPy's `.npy` file, onto the host.
 ///
-/// Arrays in Fortran's order and of either byte order become tensors in row-major order.
+/// Arrays in Fortran's order and of either byte order become tensors in row-major order. Integers of
+/// a type that tensors do not have (int8, int16, uint16, uint64) become i64, with their values.
 ///
 /// # Errors
 ///
 /// [`Error::Read`](super::Error::Read) if the system cannot read the file,
-/// [`Error::Content`](super::Error::Content) if it is damaged or has elements of a type other than
-/// float16, float32, float64, int32, int64, uint8, uint32 and bool.
+/// [`Error::Content`](super::Error::Content) if it is damaged, has a uint64 above `i64::MAX`, or has
+/// elements that are no truth values, integers or floats of at most 64 bits: complex numbers, texts,
+/// times, objects, records.
 ///
 /// # References
 ///
@@ -47,6 +49,41 @@ pub fn save_npy(path: impl AsRef<Path>, tensor: &Tensor) -> Result<()> {
 
 /// Reads one array; `array` comes before places in errors.
 pub(super) fn read(site: Site<'_>, array: &str, mut reader: impl Read) -> Result<Tensor> {
+    let header = read_header(site, array, &mut reader)?;
+    let Some((stored, big_endian)) = header.element_type() else {
+        let mut message = format!(
+            "elements should be b1, f2, f4, f8, i1, i2, i4, i8, u1, u2, u4 or u8, are {:?}",
+            header.descr
+        );
+        if header.descr.get(1..2) == Some("c") {
+            message += ": save the real and the imaginary parts of complex numbers";
+        }
+        if site.op == "load_npz" {
+            message += "; `NpzFile` reads the other arrays by name";
+        }
+        return Err(site.content(format!("{array}header"), message));
+    };
+    let elements = format!("{array}elements");
+    // Fortran's order is the row-major order of the transposed array.
+    let mut shape = header.shape;
+    if header.fortran_order {
+        shape.reverse();
+    }
+    let tensor = read_tensor(site, &elements, &mut reader, stored, &shape, big_endian)?;
+    let rest = reader.read(&mut [0]).map_err(site.read())?;
+    if rest > 0 {
+        return Err(site.content(elements, format!("more bytes than shape {shape:?} has")));
+    }
+    if !header.fortran_order {
+        return Ok(tensor);
+    }
+    let order: Vec<usize> = (0..shape.len()).rev().collect();
+    let tensor = tensor.value().permute(&order).and_then(|tensor| tensor.contiguous());
+    tensor.map(Tensor::from).map_err(site.tensor(elements))
+}
+
+/// Reads what comes before the elements.
+pub(super) fn read_header(site: Site<'_>, array: &str, mut reader: impl Read) -> Result<Header> {
     let place = format!("{array}header");
     let mut take = |len: usize, what: &str| -> Result<Vec<u8>> {
         let mut bytes = vec![0; len];
@@ -77,25 +114,7 @@ pub(super) fn read(site: Site<'_>, array: &str, mut reader: impl Read) -> Result
         return Err(site.content(place, message));
     }
     let text = take(len, "its text")?;
-    let header = Parser { site, place: &place, text: &text, at: 0 }.header()?;
-    let (dtype, big_endian) = header.element_type(site, &place)?;
-    let elements = format!("{array}elements");
-    // Fortran's order is the row-major order of the transposed array.
-    let mut shape = header.shape;
-    if header.fortran_order {
-        shape.reverse();
-    }
-    let tensor = read_tensor(site, &elements, &mut reader, dtype, &shape, big_endian)?;
-    let rest = reader.read(&mut [0]).map_err(site.read())?;
-    if rest > 0 {
-        return Err(site.content(elements, format!("more bytes than shape {shape:?} has")));
-    }
-    if !header.fortran_order {
-        return Ok(tensor);
-    }
-    let order: Vec<usize> = (0..shape.len()).rev().collect();
-    let tensor = tensor.value().permute(&order).and_then(|tensor| tensor.contiguous());
-    tensor.map(Tensor::from).map_err(site.tensor(elements))
+    Parser { site, place: &place, text: &text, at: 0 }.header()
 }
 
 /// Writes one array.
@@ -142,38 +161,37 @@ pub(super) fn write(
     file.write_all(&header).and_then(|()| file.write_all(&bytes)).map_err(site.write())
 }
 
-struct Header {
-    descr: String,
+pub(super) struct Header {
+    /// The type of the elements: NumPy's code, or the text of the list of a record's fields.
+    pub(super) descr: String,
     fortran_order: bool,
-    shape: Vec<usize>,
+    pub(super) shape: Vec<usize>,
 }
 
 impl Header {
-    /// The type, and whether the bytes are in big-endian order.
-    fn element_type(&self, site: Site<'_>, place: &str) -> Result<(DType, bool)> {
-        let (order, kind) = self.descr.split_at_checked(1).unwrap_or(("", ""));
-        let dtype = match kind {
-            "f4" => Some(DType::F32),
-            "f8" => Some(DType::F64),
-            "i8" => Some(DType::I64),
-            "u1" => Some(DType::U8),
-            "b1" => Some(DType::Bool),
-            "i4" => Some(DType::I32),
-            "u4" => Some(DType::U32),
-            "f2" => Some(DType::F16),
-            _ => None,
+    /// The type, if it is read, and whether the bytes are in big-endian order.
+    fn element_type(&self) -> Option<(Stored, bool)> {
+        let (order, kind) = self.descr.split_at_checked(1)?;
+        let stored = match kind {
+            "f4" => Stored::Own(DType::F32),
+            "f8" => Stored::Own(DType::F64),
+            "i8" => Stored::Own(DType::I64),
+            "u1" => Stored::Own(DType::U8),
+            "b1" => Stored::Own(DType::Bool),
+            "i4" => Stored::Own(DType::I32),
+            "u4" => Stored::Own(DType::U32),
+            "f2" => Stored::Own(DType::F16),
+            "i1" => Stored::I8,
+            "i2" => Stored::I16,
+            "u2" => Stored::U16,
+            "u8" => Stored::U64,
+            _ => return None,
         };
-        match (dtype, order) {
-            (Some(dtype), "<") => Ok((dtype, false)),
-            (Some(dtype), ">") => Ok((dtype, true)),
-            (Some(dtype), "|") if dtype.size() == 1 => Ok((dtype, false)),
-            _ => {
-                let message = format!(
-                    "elements should be f2, f4, f8, i4, i8, u1, u4 or b1, are {:?}",
-                    self.descr
-                );
-                Err(site.content(place, message))
-            }
+        match order {
+            "<" => Some((stored, false)),
+            ">" => Some((stored, true)),
+            "|" if stored.size() == 1 => Some((stored, false)),
+            _ => None,
         }
     }
 }
@@ -195,7 +213,7 @@ impl Parser<'_> {
             let key = self.string()?;
             self.expect(b':')?;
             let new = match key.as_str() {
-                "descr" => descr.replace(self.string()?).is_none(),
+                "descr" => descr.replace(self.descr()?).is_none(),
                 "fortran_order" => fortran_order.replace(self.truth()?).is_none(),
                 "shape" => shape.replace(self.tuple()?).is_none(),
                 _ => false,
@@ -221,8 +239,36 @@ impl Parser<'_> {
         }
     }
 
+    /// A type's code as it is, or a record's fields as text.
+    fn descr(&mut self) -> Result<String> {
+        self.skip_blanks();
+        if self.text.get(self.at) != Some(&b'[') {
+            return self.string();
+        }
+        let start = self.at;
+        let mut depth = 0usize;
+        while let Some(&byte) = self.text.get(self.at) {
+            match byte {
+                b'\'' | b'"' => {
+                    self.string()?;
+                    continue;
+                }
+                b'[' | b'(' => depth += 1,
+                b']' | b')' => depth -= 1,
+                _ => {}
+            }
+            self.at += 1;
+            if depth == 0 {
+                return Ok(String::from_utf8_lossy(&self.text[start..self.at]).into_owned());
+            }
+        }
+        Err(self.wrong("]"))
+    }
+
     fn string(&mut self) -> Result<String> {
         self.skip_blanks();
+        // Python 2 wrote texts as u'..'.
+        self.at += usize::from(matches!(self.text.get(self.at..), Some([b'u', b'\'' | b'"', ..])));
         let Some(&quote @ (b'\'' | b'"')) = self.text.get(self.at) else {
             return Err(self.wrong("a string"));
         };
@@ -256,6 +302,8 @@ impl Parser<'_> {
             let size = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
             sizes.push(size.ok_or_else(|| self.wrong("a size"))?);
             self.at += digits.len();
+            // Python 2 wrote large numbers as 2L.
+            self.at += usize::from(self.text.get(self.at) == Some(&b'L'));
             if !self.takes(b',') {
                 self.expect(b')')?;
                 break;

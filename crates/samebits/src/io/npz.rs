@@ -1,40 +1,137 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::BufReader;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use zip::read::ZipFile;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, DateTime, ZipArchive, ZipWriter};
 
 use super::whole::replace;
-use super::{Error, Result, Site, Tensors, npy};
+use super::{Entry, Error, Result, Site, Tensors, npy};
 use crate::Tensor;
 
 /// Reads the arrays of NumPy's `.npz` file, compressed or not, onto the host.
 ///
 /// # Errors
 ///
-/// As [`load_npy`](super::load_npy).
+/// As [`load_npy`](super::load_npy); [`NpzFile`] reads single arrays of a file that holds others of
+/// types that are not read.
 pub fn load_npz(path: impl AsRef<Path>) -> Result<Tensors> {
-    let site = Site { op: "load_npz", path: path.as_ref() };
-    let file = File::open(site.path).map_err(site.read())?;
-    let mut archive =
-        ZipArchive::new(BufReader::new(file)).map_err(|error| damaged(site, "archive", error))?;
+    let mut file = NpzFile::of("load_npz", path.as_ref())?;
     let mut tensors = Tensors::new();
-    for index in 0..archive.len() {
-        let place = format!("entry {index}");
-        let entry = archive.by_index(index).map_err(|error| damaged(site, &place, error))?;
-        let name = entry.name().to_owned();
-        let Some(array) = name.strip_suffix(".npy") else {
-            let message = format!("expected a name that ends in .npy, got {name:?}");
-            return Err(site.content(place, message));
-        };
-        let tensor = npy::read(site, &format!("array {array}, "), entry)?;
-        if tensors.insert(array.to_owned(), tensor).is_some() {
-            return Err(site.content(place, format!("a second array named {array:?}")));
-        }
+    for index in 0..file.archive.len() {
+        let (name, tensor) = file.at(index)?;
+        tensors.insert(name, tensor);
     }
     Ok(tensors)
+}
+
+/// NumPy's `.npz` file, from which single arrays are read.
+///
+/// # Examples
+///
+/// ```
+/// use samebits::Tensor;
+/// use samebits::io::{NpzFile, save_npz};
+///
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("x.npz");
+/// save_npz(&path, [("x", &Tensor::scalar(2.5f32)), ("y", &Tensor::scalar(7i64))])?;
+/// let mut file = NpzFile::open(&path)?;
+/// let [x, y] = &file.entries()?[..] else { panic!("two arrays") };
+/// assert_eq!((x.name.as_str(), x.dtype.as_str(), y.dtype.as_str()), ("x", "<f4", "<i8"));
+/// assert_eq!(file.tensor("y")?.item::<i64>()?, 7);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct NpzFile {
+    op: &'static str,
+    path: PathBuf,
+    archive: ZipArchive<BufReader<File>>,
+}
+
+impl NpzFile {
+    /// Opens a file and reads the names in it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Read`] if the system cannot read the file, [`Error::Content`] if it is no archive.
+    pub fn open(path: impl AsRef<Path>) -> Result<NpzFile> {
+        NpzFile::of("NpzFile", path.as_ref())
+    }
+
+    fn of(op: &'static str, path: &Path) -> Result<NpzFile> {
+        let site = Site { op, path };
+        let file = File::open(path).map_err(site.read())?;
+        let archive = ZipArchive::new(BufReader::new(file))
+            .map_err(|error| damaged(site, "archive", error))?;
+        Ok(NpzFile { op, path: path.to_owned(), archive })
+    }
+
+    /// What the file holds, in its order. A member that is no array keeps its whole name and has an
+    /// empty `dtype`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Read`], and [`Error::Content`] if the header of an array is damaged.
+    pub fn entries(&mut self) -> Result<Vec<Entry>> {
+        let site = Site { op: self.op, path: &self.path };
+        let mut entries = Vec::new();
+        for index in 0..self.archive.len() {
+            let member = member(site, &mut self.archive, index)?;
+            entries.push(match array(member.name()).map(str::to_owned) {
+                None => {
+                    let name = member.name().to_owned();
+                    Entry { name, dtype: String::new(), shape: Vec::new() }
+                }
+                Some(name) => {
+                    let header = npy::read_header(site, &format!("array {name}, "), member)?;
+                    Entry { name, dtype: header.descr, shape: header.shape }
+                }
+            });
+        }
+        Ok(entries)
+    }
+
+    /// Reads the array of this name, onto the host.
+    ///
+    /// # Errors
+    ///
+    /// As [`load_npy`](super::load_npy), and [`Error::Content`] if there is no such array.
+    pub fn tensor(&mut self, name: &str) -> Result<Tensor> {
+        let Some(index) = self.archive.index_for_name(&format!("{name}.npy")) else {
+            let names = self.archive.file_names().map(|name| array(name).unwrap_or(name));
+            let site = Site { op: self.op, path: &self.path };
+            return Err(site.missing(format!("array {name}"), names));
+        };
+        Ok(self.at(index)?.1)
+    }
+
+    fn at(&mut self, index: usize) -> Result<(String, Tensor)> {
+        let site = Site { op: self.op, path: &self.path };
+        let member = member(site, &mut self.archive, index)?;
+        let Some(name) = array(member.name()).map(str::to_owned) else {
+            let name = member.name();
+            let message = format!("expected a name that ends in .npy, got {name:?}");
+            return Err(site.content(format!("entry {index}"), message));
+        };
+        let tensor = npy::read(site, &format!("array {name}, "), member)?;
+        Ok((name, tensor))
+    }
+}
+
+fn member<'a>(
+    site: Site<'_>,
+    archive: &'a mut ZipArchive<BufReader<File>>,
+    index: usize,
+) -> Result<ZipFile<'a, BufReader<File>>> {
+    archive.by_index(index).map_err(|error| damaged(site, &format!("entry {index}"), error))
+}
+
+/// The name of the array that a member is.
+fn array(member: &str) -> Option<&str> {
+    member.strip_suffix(".npy")
 }
 
 /// Writes NumPy's `.npz` file without compression, whole or not at all.

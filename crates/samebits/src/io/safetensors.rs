@@ -1,25 +1,28 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{Read, Write};
-use std::path::Path;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
 
 use ::safetensors::Dtype;
 use ::safetensors::tensor::{Metadata, TensorInfo};
 use samebits_numerics::memory;
 
-use super::bytes::read_tensor;
+use super::bytes::{Stored, read_tensor};
 use super::whole::replace;
-use super::{Result, Site, Tensors};
+use super::{Entry, Result, Site, Tensors};
 use crate::{DType, Tensor};
 
 /// Reads the tensors of a safetensors file, onto the host.
 ///
+/// Integers of a type that tensors do not have (I8, I16, U16, U64) become i64, with their values.
+///
 /// # Errors
 ///
 /// [`Error::Read`](super::Error::Read) if the system cannot read the file,
-/// [`Error::Content`](super::Error::Content) if it is damaged or has elements of a type that is no
-/// [`DType`].
+/// [`Error::Content`](super::Error::Content) if it is damaged, has a U64 above `i64::MAX`, or has
+/// complex numbers or floats of less than 16 bits; [`SafetensorsFile`] reads single tensors of such a
+/// file.
 pub fn load_safetensors(path: impl AsRef<Path>) -> Result<Tensors> {
     let site = Site { op: "load_safetensors", path: path.as_ref() };
     Ok(load(site)?.0)
@@ -42,6 +45,78 @@ pub fn save_safetensors<'a>(
     replace(site, |file| contents.write(site, file))
 }
 
+/// A safetensors file, from which single tensors are read.
+///
+/// # Examples
+///
+/// ```
+/// use samebits::Tensor;
+/// use samebits::io::{SafetensorsFile, save_safetensors};
+///
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("x.safetensors");
+/// save_safetensors(&path, [("x", &Tensor::scalar(2.5f32)), ("y", &Tensor::scalar(7i64))])?;
+/// let mut file = SafetensorsFile::open(&path)?;
+/// let [x, y] = &file.entries()[..] else { panic!("two tensors") };
+/// assert_eq!((x.name.as_str(), x.dtype.as_str(), y.dtype.as_str()), ("x", "F32", "I64"));
+/// assert_eq!(file.tensor("y")?.item::<i64>()?, 7);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct SafetensorsFile {
+    path: PathBuf,
+    file: File,
+    header: Metadata,
+    /// Where the elements begin.
+    start: u64,
+}
+
+impl SafetensorsFile {
+    /// Opens a file and reads its header.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Read`](super::Error::Read) if the system cannot read the file,
+    /// [`Error::Content`](super::Error::Content) if its header is damaged or says another size.
+    pub fn open(path: impl AsRef<Path>) -> Result<SafetensorsFile> {
+        let site = Site { op: "SafetensorsFile", path: path.as_ref() };
+        let file = File::open(site.path).map_err(site.read())?;
+        let len = file.metadata().map_err(site.read())?.len();
+        let header = read_header(site, &file, len)?;
+        let start = len - header.data_len() as u64;
+        Ok(SafetensorsFile { path: site.path.to_owned(), file, header, start })
+    }
+
+    /// What the file holds, in the order of the names.
+    pub fn entries(&self) -> Vec<Entry> {
+        let tensors: BTreeMap<String, &TensorInfo> = self.header.tensors().into_iter().collect();
+        let entry = |(name, info): (String, &TensorInfo)| {
+            let (dtype, shape) = (format!("{:?}", info.dtype), info.shape.clone());
+            Entry { name, dtype, shape }
+        };
+        tensors.into_iter().map(entry).collect()
+    }
+
+    /// Reads the tensor of this name, onto the host.
+    ///
+    /// # Errors
+    ///
+    /// As [`load_safetensors`], and [`Error::Content`](super::Error::Content) if there is no such
+    /// tensor.
+    pub fn tensor(&mut self, name: &str) -> Result<Tensor> {
+        let site = Site { op: "SafetensorsFile", path: &self.path };
+        let Some(info) = self.header.info(name) else {
+            let mut names = self.header.offset_keys();
+            names.sort_unstable();
+            let names = names.iter().map(String::as_str);
+            return Err(site.missing(format!("tensor {name}"), names));
+        };
+        let start = self.start + info.data_offsets.0 as u64;
+        self.file.seek(SeekFrom::Start(start)).map_err(site.read())?;
+        read_one(site, name, info, &mut self.file)
+    }
+}
+
 /// The tensors of a file, and what else its header says.
 pub(super) fn load(site: Site<'_>) -> Result<(Tensors, Metadata)> {
     let file = File::open(site.path).map_err(site.read())?;
@@ -52,6 +127,19 @@ pub(super) fn load(site: Site<'_>) -> Result<(Tensors, Metadata)> {
 /// The same of `len` bytes. Each tensor is read into its own memory, so that no more is needed
 /// than that and the header's.
 pub(super) fn read(site: Site<'_>, mut reader: impl Read, len: u64) -> Result<(Tensors, Metadata)> {
+    let header = read_header(site, &mut reader, len)?;
+    let mut tensors = Tensors::new();
+    // Without gaps, as was checked when the header was read.
+    for name in header.offset_keys() {
+        let info = header.info(&name).expect("a name of this header");
+        let tensor = read_one(site, &name, info, &mut reader)?;
+        tensors.insert(name, tensor);
+    }
+    Ok((tensors, header))
+}
+
+/// Reads the header of a file of `len` bytes.
+fn read_header(site: Site<'_>, mut reader: impl Read, len: u64) -> Result<Metadata> {
     let damaged = |message: String| {
         site.content("header", format!("not a whole safetensors file: {message}"))
     };
@@ -73,23 +161,33 @@ pub(super) fn read(site: Site<'_>, mut reader: impl Read, len: u64) -> Result<(T
         let expected = header.data_len();
         return Err(damaged(format!("expected {expected} bytes of tensors, got {data_len}")));
     }
-    let mut tensors = Tensors::new();
-    // Without gaps, as was checked when the header was read.
-    for name in header.offset_keys() {
-        let info = header.info(&name).expect("a name of this header");
-        let place = format!("tensor {name}");
-        let Some(&(_, dtype)) = TYPES.iter().find(|(stored, _)| *stored == info.dtype) else {
-            let known = DType::ALL.map(DType::name).join(", ");
-            let message = format!("elements should be one of {known}, are {:?}", info.dtype);
-            return Err(site.content(place, message));
-        };
-        let tensor = read_tensor(site, &place, &mut reader, dtype, &info.shape, false)?;
-        tensors.insert(name, tensor);
-    }
-    Ok((tensors, header))
+    Ok(header)
 }
 
-/// The types of elements that are read and written.
+/// Reads the tensor at whose elements `reader` stands.
+fn read_one(site: Site<'_>, name: &str, info: &TensorInfo, reader: impl Read) -> Result<Tensor> {
+    let place = format!("tensor {name}");
+    let own = TYPES.iter().find(|(stored, _)| *stored == info.dtype);
+    let stored = match (own, info.dtype) {
+        (Some(&(_, dtype)), _) => Stored::Own(dtype),
+        (_, Dtype::I8) => Stored::I8,
+        (_, Dtype::I16) => Stored::I16,
+        (_, Dtype::U16) => Stored::U16,
+        (_, Dtype::U64) => Stored::U64,
+        (_, foreign) => {
+            let known = DType::ALL.map(DType::name).join(", ");
+            let mut message =
+                format!("elements should be one of {known}, i8, i16, u16, u64, are {foreign:?}");
+            if site.op == "load_safetensors" {
+                message += "; `SafetensorsFile` reads the other tensors by name";
+            }
+            return Err(site.content(place, message));
+        }
+    };
+    read_tensor(site, &place, reader, stored, &info.shape, false)
+}
+
+/// The types of elements that are read as they are, and written.
 const TYPES: [(Dtype, DType); 9] = [
     (Dtype::F32, DType::F32),
     (Dtype::F64, DType::F64),
