@@ -24,12 +24,16 @@ pub enum Label {
 /// How to read a CSV file as a [`Table`].
 ///
 /// Every row must have the same number of fields, and every field must be a number: finite for
-/// values, an integer for labels. Spaces around a number are ignored. A file whose name ends in
-/// `.gz` is unpacked.
+/// values, an integer for labels. Spaces around a number are ignored, and so are empty lines and a
+/// byte order mark. A file whose name ends in `.gz` is unpacked.
+///
+/// Fractions are read as the nearest f32. A number without a point or an exponent is whole, perhaps an
+/// identifier or a time: if f32 neither holds it exactly nor prints it with these digits, it is
+/// [`Error::Inexact`], unless [`rounded`](CsvOptions::rounded) permits rounding.
 ///
 /// # Determinism
 ///
-/// Numbers are read as the nearest f32, on every machine.
+/// The same numbers on every machine.
 ///
 /// # Examples
 ///
@@ -56,6 +60,7 @@ pub struct CsvOptions {
     columns: Option<usize>,
     labels: Option<(i64, i64)>,
     most_bytes: usize,
+    rounded: bool,
 }
 
 impl Default for CsvOptions {
@@ -74,6 +79,7 @@ impl CsvOptions {
             columns: None,
             labels: None,
             most_bytes: MOST_BYTES,
+            rounded: false,
         }
     }
 
@@ -108,12 +114,18 @@ impl CsvOptions {
         CsvOptions { most_bytes, ..self }
     }
 
+    /// With `true`, whole numbers too are read as the nearest f32.
+    pub fn rounded(self, rounded: bool) -> Self {
+        CsvOptions { rounded, ..self }
+    }
+
     /// Reads the file at `path`.
     ///
     /// # Errors
     ///
     /// [`Error::Io`] if it cannot be read, [`Error::Malformed`] with line and column if it is
-    /// not such a table, [`Error::TooLarge`] and [`Error::OutOfMemory`] if it is too long.
+    /// not such a table, [`Error::Inexact`] for a whole number that f32 does not hold,
+    /// [`Error::TooLarge`] and [`Error::OutOfMemory`] if it is too long.
     pub fn read(&self, path: impl AsRef<Path>) -> Result<Table> {
         let path = path.as_ref();
         Rows { options: self, path }.parse(&file::read(OP, path, self.most_bytes)?)
@@ -219,9 +231,15 @@ impl Rows<'_> {
         if let [digit @ b'0'..=b'9'] = field {
             return Ok(f32::from(digit - b'0'));
         }
-        let number = std::str::from_utf8(field).ok().and_then(|text| text.trim().parse().ok());
-        match number {
-            Some(number) if f32::is_finite(number) => Ok(number),
+        let text = std::str::from_utf8(field).unwrap_or_default().trim();
+        match text.parse() {
+            Ok(number) if f32::is_finite(number) => {
+                if number.abs() < ALL_WHOLE || self.options.rounded || is_exact(text, number) {
+                    return Ok(number);
+                }
+                let (path, value) = (self.path.to_owned(), text.to_owned());
+                Err(Error::Inexact { op: OP, path, place, value, wanted: "f32" })
+            }
             _ => Err(self.malformed(place, "a finite number", quote(&lossy(field)))),
         }
     }
@@ -244,6 +262,20 @@ impl Rows<'_> {
     fn malformed(&self, place: Place, expected: impl Into<String>, found: String) -> Error {
         Error::malformed(OP, self.path, place, expected, found)
     }
+}
+
+/// f32 holds every whole number below.
+const ALL_WHOLE: f32 = 16777216.0;
+
+/// Whether `text` is no whole number, or the one that `number` is or is printed as.
+fn is_exact(text: &str, number: f32) -> bool {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text).trim_start_matches('0');
+    if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return true;
+    }
+    // A finite f32 is below 2^128.
+    let number = number.abs();
+    digits == (number as u128).to_string() || digits == number.to_string()
 }
 
 /// The line on which a record begins. Its position is where the record before it has ended, so

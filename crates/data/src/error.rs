@@ -107,8 +107,8 @@ pub enum Error {
     },
     /// A number of a file has no exact value of the type asked for.
     #[error(
-        "{op}: {}, {place}: {value} has no exact {wanted}: read another type with `typed`, or permit \
-         rounding with `rounded`",
+        "{op}: {}, {place}: {value} has no exact {wanted}: read another type, or permit rounding with \
+         `rounded`",
         path.display()
     )]
     Inexact {

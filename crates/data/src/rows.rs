@@ -257,6 +257,13 @@ impl<T: Value> Rows<T> {
 
     /// The values in `bytes`, which lie at `offset`.
     fn values(&self, offset: u64, bytes: &[u8]) -> Result<Vec<T>> {
+        if self.element == Element::Bool
+            && let Some(at) = bytes.iter().position(|&byte| byte > 1)
+        {
+            let (path, place) = (self.source.path(), Place::Offset(offset + at as u64));
+            let found = bytes[at].to_string();
+            return Err(Error::malformed(self.op, path, place, "a truth value, 0 or 1", found));
+        }
         let mut values = had(self.op, memory::with_capacity(bytes.len() / self.element.size()))?;
         if T::extend(self.element, self.order, bytes, &mut values) {
             return Ok(values);

@@ -138,8 +138,8 @@ fn mistakes_are_named() {
     for (error, text) in [
         (
             row.number::<i32>("small").map(drop),
-            "parquet: p.parquet, row group 0, row 3: 4294967292 has no exact i32: read another type \
-             with `typed`, or permit rounding with `rounded`",
+            "parquet: p.parquet, row group 0, row 3: 4294967292 has no exact i32: read another type, \
+             or permit rounding with `rounded`",
         ),
         (
             row.number::<i64>("text").map(drop),
