@@ -46,7 +46,7 @@ pub(crate) struct Args {
     #[arg(long)]
     determinism: Option<Level>,
     /// * Threads to compute with [default: all, or RAYON_NUM_THREADS]
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Option<u32>,
     /// * Where to compute: cpu, cuda or cuda:N; the bits do not depend on it [default: cpu]
     #[arg(long, value_parser = device)]
@@ -270,7 +270,6 @@ impl Outcome {
 }
 
 fn train(args: &Args, mut session: Session<'_>, threads: usize) -> Result<Outcome> {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
     if args.quiet {
         session.trainer = session.trainer.quiet();
     }
@@ -281,11 +280,12 @@ fn train(args: &Args, mut session: Session<'_>, threads: usize) -> Result<Outcom
         session.trainer = session.trainer.checkpoint(path);
     }
     let started = stopwatch();
-    pool.install(|| {
+    #[expect(clippy::disallowed_methods, reason = "it is reported and decides nothing")]
+    samebits::on_threads(Some(threads), || {
         let ended = session.train()?;
         let seconds = started.elapsed();
         Ok(Outcome {
-            threads: pool.current_num_threads(),
+            threads: rayon::current_num_threads(),
             level: session.config.determinism,
             accuracy: session.accuracy()?,
             seconds,
@@ -294,7 +294,7 @@ fn train(args: &Args, mut session: Session<'_>, threads: usize) -> Result<Outcom
             steps: session.steps(),
             interrupted: ended == Ended::Interrupted,
         })
-    })
+    })?
 }
 
 fn write_curve(path: &Path, runs: &[(&str, &Outcome)]) -> Result<()> {

@@ -37,3 +37,4 @@ pub mod sparse;
 pub use backend::install;
 pub use error::{Error, Result};
 pub use float::Float;
+pub use parallel::MOST_THREADS;

@@ -25,6 +25,20 @@ use crate::{Result, memory};
 /// Elements per piece: large enough to pay for handing it over, small enough to share evenly.
 pub(crate) const CHUNK: usize = 1 << 14;
 
+/// The most threads that share work. The time that rayon takes to start threads grows with the
+/// square of their number, and the system may end the process before.
+pub const MOST_THREADS: usize = 1024;
+
+/// Starts the process's own pool with [`MOST_THREADS`] threads if the environment asks for more. Does
+/// nothing if the program has started it already.
+pub(crate) fn bound_the_pool() {
+    let asked = std::env::var("RAYON_NUM_THREADS").ok().and_then(|text| text.parse().ok());
+    if let Some(asked) = asked.filter(|&asked: &usize| asked > MOST_THREADS) {
+        tracing::warn!("RAYON_NUM_THREADS is {asked}: {MOST_THREADS} threads are started");
+        let _ = rayon::ThreadPoolBuilder::new().num_threads(MOST_THREADS).build_global();
+    }
+}
+
 /// The threads that share work. For choices among ways to the same bits, and nothing else.
 #[expect(clippy::disallowed_methods, reason = "decides who computes, and no bit")]
 pub(crate) fn threads() -> usize {

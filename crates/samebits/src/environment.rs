@@ -122,7 +122,8 @@ fn times(n: usize) -> String {
 }
 
 #[allow(clippy::disallowed_methods, reason = "it is reported and decides nothing")]
-fn threads() -> usize {
+pub(crate) fn threads() -> usize {
+    samebits_cpu_kernels::install();
     rayon::current_num_threads()
 }
 

@@ -1,6 +1,9 @@
 use rayon::ThreadPoolBuilder;
+use samebits_cpu_kernels::MOST_THREADS;
 
 /// Runs `f` with `threads` threads for operations to share, or with those that the caller has.
+///
+/// 0 stands for as many as the caller has, in a pool of their own.
 ///
 /// With a number, `f` runs on one of these threads and not on the caller's: what belongs to a thread
 /// stays outside. Default generators are seeded inside `f`; without, drawing from them is
@@ -14,7 +17,7 @@ use rayon::ThreadPoolBuilder;
 ///
 /// # Errors
 ///
-/// [`ThreadsMissing`] if the threads cannot be started.
+/// [`ThreadsMissing`] if `threads` is above 1024 or the system does not start them.
 ///
 /// # Examples
 ///
@@ -39,18 +42,34 @@ pub fn on_threads<R: Send>(
     f: impl FnOnce() -> R + Send,
 ) -> Result<R, ThreadsMissing> {
     let Some(threads) = threads else { return Ok(f()) };
-    let pool = ThreadPoolBuilder::new().num_threads(threads).build();
-    Ok(pool.map_err(|source| ThreadsMissing { threads, source })?.install(f))
+    if threads > MOST_THREADS {
+        return Err(ThreadsMissing::TooMany { threads, most: MOST_THREADS });
+    }
+    let count = if threads == 0 { crate::environment::threads() } else { threads };
+    let pool = ThreadPoolBuilder::new().num_threads(count).build();
+    Ok(pool.map_err(|source| ThreadsMissing::NotStarted { threads: count, source })?.install(f))
 }
 
-/// Threads that cannot be started.
+/// Threads that are not there.
 #[derive(thiserror::Error)]
-#[error("{threads} threads could not be started: {source}")]
-pub struct ThreadsMissing {
-    /// How many.
-    pub threads: usize,
-    /// Why.
-    pub source: rayon::ThreadPoolBuildError,
+#[non_exhaustive]
+pub enum ThreadsMissing {
+    /// More than any machine makes use of: starting them would take minutes, or end the process.
+    #[error("on_threads: expected at most {most} threads, got {threads}")]
+    TooMany {
+        /// How many were asked for.
+        threads: usize,
+        /// How many are permitted.
+        most: usize,
+    },
+    /// The system does not start them.
+    #[error("on_threads: {threads} threads could not be started: {source}")]
+    NotStarted {
+        /// How many.
+        threads: usize,
+        /// Why.
+        source: rayon::ThreadPoolBuildError,
+    },
 }
 
 crate::numerics::debug_is_message!(ThreadsMissing);

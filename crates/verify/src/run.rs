@@ -134,7 +134,7 @@ fn differences(
     };
     #[expect(clippy::disallowed_methods, reason = "decides who computes, and no bit")]
     let processors = thread::available_parallelism().map_or(1, NonZero::get);
-    let workers = processors / setting.threads.unwrap_or(processors);
+    let workers = processors / setting.threads.unwrap_or(processors).max(1);
     if workers < 2 {
         work();
     } else {

@@ -47,6 +47,7 @@ use crate::elementwise::Elementary;
 pub fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
+        crate::parallel::bound_the_pool();
         bincount::register_all();
         crate::autotune::register_all();
         conv::register_all();
