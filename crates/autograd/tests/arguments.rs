@@ -275,22 +275,26 @@ fn lists_own_or_borrow_their_tensors() {
     let owned = [a.clone(), b.clone(), a.clone()];
     let borrowed = [&a, &b, &a];
     macro_rules! agree {
-        ($($function:ident($($argument:expr),*);)*) => { $(
+        ($($function:ident($($argument:expr),*) => $shape:expr, $values:expr, $grads:expr;)*) => { $(
             let y = functional::$function(&borrowed $(, $argument)*).unwrap();
             let same = functional::$function(&owned $(, $argument)*).unwrap();
-            assert_eq!((y.shape(), bits(&y)), (same.shape(), bits(&same)), stringify!($function));
-            assert_eq!(counted(&y, &a), counted(&same, &a), stringify!($function));
+            for y in [y, same] {
+                assert_eq!(y.shape(), $shape, stringify!($function));
+                assert_eq!(numbers(&y), $values.map(f64::from), stringify!($function));
+                assert_eq!(counted(&y, &a), $grads.map(f64::from), stringify!($function));
+            }
         )* };
     }
     agree! {
-        cat(0);
-        stack(1);
-        hstack();
-        vstack();
-        dstack();
-        block_diag();
-        cartesian_prod();
+        cat(0) => [6], [1, 2, 3, 4, 1, 2], [6, 8];
+        stack(1) => [2, 3], [1, 3, 1, 2, 4, 2], [4, 10];
+        hstack() => [6], [1, 2, 3, 4, 1, 2], [6, 8];
+        vstack() => [3, 2], [1, 2, 3, 4, 1, 2], [6, 8];
+        dstack() => [1, 2, 3], [1, 3, 1, 2, 4, 2], [4, 10];
+        block_diag() => [3, 6], [1, 2, 0, 0, 0, 0, 0, 0, 3, 4, 0, 0, 0, 0, 0, 0, 1, 2], [18, 20];
     }
+    let product = functional::cartesian_prod(&borrowed[..2]).unwrap();
+    assert_eq!(numbers(&product), [1.0, 3.0, 1.0, 4.0, 2.0, 3.0, 2.0, 4.0]);
     assert_eq!(functional::meshgrid(&borrowed).unwrap().len(), 3);
     assert_eq!(functional::broadcast_tensors(&borrowed).unwrap().len(), 3);
     let dot = functional::einsum("i,i,i->", &owned).unwrap();

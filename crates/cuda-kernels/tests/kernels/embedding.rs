@@ -187,6 +187,19 @@ fn bags_of_another_index_are_refused() {
 }
 
 #[test]
+fn a_bad_index_is_reported_under_the_name_of_the_operation() {
+    for op in ["embedding_bag", "embedding_bag_weights"] {
+        on_device(|device| {
+            let idx = device.upload(&[0i64, 3]).unwrap();
+            let bounds = BagBounds::new(op, 2, &[0], false).unwrap();
+            let _bags = Bags::new(device, op, 3, &idx, &bounds, None).unwrap();
+            let error = device.synchronize().unwrap_err().to_string();
+            assert_eq!(error, format!("{op}: index 3 at position 1 is out of range for size 3"));
+        });
+    }
+}
+
+#[test]
 fn atomic_gradients_vary() {
     let n = 300;
     let grad = order_sensitive(n);
