@@ -27,6 +27,9 @@ _ALLOCATIONS = frozenset(
     )
 )
 
+# They give a tensor other memory, as it is.
+_RENAMINGS = frozenset(f"aten::{name}" for name in ("set", "set_", "set_data"))
+
 # They write every element of their first argument and read none of it.
 _OVERWRITES = frozenset(
     f"aten::{name}"
@@ -42,7 +45,6 @@ _OVERWRITES = frozenset(
         "log_normal_",
         "normal_",
         "random_",
-        "set_",
         "uniform_",
         "zero_",
     )
@@ -106,7 +108,7 @@ def operator(func: torch._ops.OperatorBase) -> Operator:
         reads=frozenset(names) - ignored,
         writes=written,
         draws=torch.Tag.nondeterministic_seeded in func.tags,
-        is_view=func.is_view,
+        is_view=func.is_view or schema.name in _RENAMINGS,
         is_allocation=schema.name in _ALLOCATIONS,
         is_collective=is_collective,
         scratch_result=_SCRATCH_RESULTS.get(schema.name),

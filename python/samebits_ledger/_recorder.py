@@ -30,7 +30,7 @@ from samebits_ledger._environment import environment, rank_and_world_size
 from samebits_ledger._keep import Keeper, around
 from samebits_ledger._memory import unseen
 from samebits_ledger._operators import Operator, operator
-from samebits_ledger._sites import call_site
+from samebits_ledger._sites import call_site, is_arrival
 from samebits_ledger._tensors import (
     SYMBOLIC,
     Entry,
@@ -399,7 +399,8 @@ class Recorder:
         self, operation: _Operation, func: torch._ops.OperatorBase, args: Any, kwargs: Entry
     ) -> None:
         known = operation.func = operator(func)
-        if known.is_allocation or (known.is_view and not self._views):
+        is_unread = known.is_allocation or (known.is_view and not self._views)
+        if is_unread or (self._loading and is_arrival()):
             operation.is_left_out = True
             return
         bound = operation.bound = dict(known.bind(args, kwargs))

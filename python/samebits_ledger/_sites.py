@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import multiprocessing.connection
+import multiprocessing.queues
 import os
 import sys
 import sysconfig
@@ -12,6 +14,26 @@ import torch
 _LIBRARIES = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(__file__) + os.sep)
 _STANDARD = sysconfig.get_path("stdlib") + os.sep
 _PACKAGES = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
+
+# What another process sends is unpickled in them.
+_ARRIVALS = frozenset(
+    function.__code__
+    for function in (
+        multiprocessing.queues.Queue.get,
+        multiprocessing.queues.SimpleQueue.get,
+        multiprocessing.connection.Connection.recv,
+    )
+)
+
+
+def is_arrival() -> bool:
+    """Whether the caller unpickles what another process has sent: when that is, chance decides."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code in _ARRIVALS:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def call_site() -> str:

@@ -1,11 +1,13 @@
 """What a recorder writes, and that the program does not notice."""
 
 import os
+import random
 import shutil
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 import unittest.mock
 import warnings
@@ -45,6 +47,40 @@ class Transformed(Dataset):
 
     def __getitem__(self, index):
         return torch.full((4,), float(index)) * 2
+
+
+class Sparse:
+    """A sparse tensor, made by operations when it is unpickled."""
+
+    def __init__(self, x):
+        self.x = x
+
+    def __reduce__(self):
+        return Sparse.of, (self.x.to_dense(),)
+
+    @staticmethod
+    def of(dense):
+        return Sparse((dense * 2).to_sparse())
+
+
+class Uneven(Transformed):
+    """Samples that take some more and some less time."""
+
+    def __len__(self):
+        return 48
+
+    def __getitem__(self, index):
+        time.sleep(random.SystemRandom().random() * 0.004)
+        return super().__getitem__(index)
+
+    def __getitems__(self, indices):
+        return [self[index] for index in indices]
+
+
+def collated(samples):
+    """A batch with a tensor and an object."""
+    x = torch.stack(samples)
+    return x, Sparse(x.to_sparse())
 
 
 class WithFolder(unittest.TestCase):
@@ -168,6 +204,30 @@ class Undisturbed(WithFolder):
         self.assertEqual(self.ops(event="layer"), [])
         self.assertEqual({r["phase"] for r in self.ops()}, {"data"})
         self.assertNotIn("aten.full.default", self.names())
+
+    def test_batches_of_workers_are_recorded_in_their_order(self):
+        def train(path, views):
+            torch.manual_seed(0)
+            model = nn.Linear(4, 2)
+            with samebits_ledger.record(path, views=views):
+                loader = DataLoader(
+                    Uneven(),
+                    4,
+                    True,
+                    num_workers=2,
+                    multiprocessing_context="fork",
+                    collate_fn=collated,
+                )
+                for x, sparse in samebits_ledger.watch(loader):
+                    (model(x).sum() + sparse.x.sum()).backward()
+
+        for views in (False, True):
+            train(self.a, views)
+            for _ in range(4):
+                train(self.b, views)
+                self.assertEqual(self.a.read_bytes(), self.b.read_bytes())
+            self.assertEqual(len(self.ops(event="data")), 12)
+            self.assertIn("aten.randperm.generator", self.names())
 
     def test_uninitialised_memory_is_not_recorded(self):
         script = (
