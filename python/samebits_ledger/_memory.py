@@ -47,6 +47,29 @@ class unseen:
             guard.__exit__(*error)
 
 
+class as_usual:
+    """While it is open, an operation that a dispatch mode calls computes what it does without one.
+
+    PyTorch ignores marks of conjugates, negatives and zeros below a mode: operations that make such
+    tensors themselves, `linalg.pinv` of complex numbers for one, would give other values.
+    """
+
+    _KEYS = tuple(
+        getattr(torch._C.DispatchKey, key) for key in ("Conjugate", "Negative", "ZeroTensor")
+    )
+
+    def __enter__(self) -> None:
+        """Minds the marks."""
+        self._guards = [torch._C._SetExcludeDispatchKeyGuard(key, False) for key in self._KEYS]
+        for guard in self._guards:
+            guard.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        """Ignores them again."""
+        for guard in reversed(self._guards):
+            guard.__exit__(*error)
+
+
 class _Memory:
     """The memory of a tensor as NumPy's array interface describes it. Keeps the tensor alive."""
 

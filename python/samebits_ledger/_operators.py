@@ -27,6 +27,9 @@ _ALLOCATIONS = frozenset(
     )
 )
 
+# It writes what it reads, element by element.
+COPY = "aten.copy_."
+
 # They give a tensor other memory, as it is.
 _RENAMINGS = frozenset(f"aten::{name}" for name in ("set", "set_", "set_data"))
 
@@ -53,9 +56,24 @@ _OVERWRITES = frozenset(
 # Forward batch normalisation writes them; most of its schemas do not say so.
 _STATISTICS = ("running_mean", "running_var")
 
-# Scratch memory that the backward pass reads in part. The rest is never written.
-_SCRATCH = ("workspace", "reserve", "reserveSpace")
-_SCRATCH_RESULTS = {"aten::mkldnn_rnn_layer": 3, "aten::_cudnn_rnn": 3, "aten::cudnn_batch_norm": 3}
+# Results that are not written whole: scratch memory that the backward pass reads in part, the
+# probabilities of targets shorter than the longest, and the slopes of `rrelu` out of training.
+_SCRATCH = {
+    "aten::_ctc_loss": (1,),
+    "aten::_ctc_loss_backward": ("log_alpha",),
+    "aten::_cudnn_ctc_loss": (1,),
+    "aten::_cudnn_rnn": (3, "reserve"),
+    "aten::_cudnn_rnn_backward": ("reserve",),
+    "aten::cudnn_batch_norm": (3,),
+    "aten::cudnn_batch_norm_backward": ("reserveSpace",),
+    "aten::miopen_rnn": (3, "reserve"),
+    "aten::miopen_rnn_backward": ("reserve",),
+    "aten::mkldnn_rnn_layer": (3,),
+    "aten::mkldnn_rnn_layer_backward": ("workspace",),
+    "aten::rrelu_with_noise": ("noise",),
+    "aten::rrelu_with_noise_": ("noise",),
+    "aten::rrelu_with_noise_backward": ("noise",),
+}
 
 # Their results may still be on the way when the call returns.
 _COLLECTIVES = ("c10d", "_c10d_functional")
@@ -73,7 +91,8 @@ class Operator:
     is_view: bool
     is_allocation: bool
     is_collective: bool
-    scratch_result: int | None
+    overwrites: frozenset[str]
+    scratch: frozenset[int | str]
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[str, Any]]:
         """Yields the arguments of a call with their names."""
@@ -86,16 +105,20 @@ def operator(func: torch._ops.OperatorBase) -> Operator:
     """Returns the description of an overload, or of an operator that takes functions."""
     if not isinstance(func, torch._ops.OpOverload):
         names = tuple(map(str, range(64)))
-        return Operator(str(func), names, frozenset(names), (), False, False, False, False, None)
+        none: frozenset[Any] = frozenset()
+        return Operator(
+            str(func), names, frozenset(names), (), False, False, False, False, none, none
+        )
     schema = func._schema
     names = tuple(argument.name for argument in schema.arguments)
-    ignored = {argument.name for argument in schema.arguments if argument.is_out} | {*_SCRATCH}
+    overwrites = {argument.name for argument in schema.arguments if argument.is_out}
     if schema.name in _OVERWRITES:
-        ignored.add(names[0])
+        overwrites.add(names[0])
     is_collective = func.namespace in _COLLECTIVES and "wait_tensor" not in schema.name
     if is_collective:
-        ignored |= {name for name in names if name.startswith("output")}
+        overwrites |= {name for name in names if name.startswith("output")}
     statistics = _STATISTICS if "momentum" in names else ()
+    scratch = frozenset(_SCRATCH.get(schema.name.removesuffix("_functional"), ()))
     written = tuple(
         argument.name
         for argument in schema.arguments
@@ -105,11 +128,12 @@ def operator(func: torch._ops.OperatorBase) -> Operator:
     return Operator(
         name=str(func),
         arguments=names,
-        reads=frozenset(names) - ignored,
+        reads=frozenset(names) - overwrites - scratch,
         writes=written,
         draws=torch.Tag.nondeterministic_seeded in func.tags,
         is_view=func.is_view or schema.name in _RENAMINGS,
         is_allocation=schema.name in _ALLOCATIONS,
         is_collective=is_collective,
-        scratch_result=_SCRATCH_RESULTS.get(schema.name),
+        overwrites=frozenset(overwrites),
+        scratch=scratch,
     )

@@ -28,8 +28,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import samebits_ledger
 from samebits_ledger._environment import environment, rank_and_world_size
 from samebits_ledger._keep import Keeper, around
-from samebits_ledger._memory import unseen
-from samebits_ledger._operators import Operator, operator
+from samebits_ledger._memory import as_usual, unseen
+from samebits_ledger._operators import COPY, Operator, operator
 from samebits_ledger._sites import call_site, is_arrival
 from samebits_ledger._tensors import (
     SYMBOLIC,
@@ -40,6 +40,7 @@ from samebits_ledger._tensors import (
     tensors_in,
     unread,
 )
+from samebits_ledger._unwritten import Unwritten
 from samebits_ledger._writer import Writer, file_of, plain
 
 Detail = Literal["op", "layer", "step"]
@@ -142,6 +143,7 @@ class Recorder:
         self._calls: list[_Call] = []
         self._origins: dict[int, str] = {}
         self._lock = threading.Lock()
+        self._unwritten = Unwritten()
 
         self._loss: Entry | None = None
         self._gradients: dict[str, Entry] = {}
@@ -226,7 +228,8 @@ class Recorder:
         keeper = self._keeper
         if keeper is not None and not keeper.keeps(self._step):
             keeper = None
-        return entries(tree, name, sampled=self._digests == "sampled", keeper=keeper)
+        sampled = self._digests == "sampled"
+        return entries(tree, name, sampled=sampled, keeper=keeper, unwritten=self._unwritten)
 
     def _named(self, tensor: torch.Tensor, name: str) -> dict[str, Entry]:
         return {entry.pop("name", name): entry for entry in self._entries(tensor, name)}
@@ -389,7 +392,8 @@ class Recorder:
         """Runs an operation between the descriptions of its inputs and of its outputs."""
         operation = _Operation()
         self._observe(self._before, operation, func, args, kwargs, failed=operation.lacks)
-        result = func(*args, **kwargs)
+        with as_usual():
+            result = func(*args, **kwargs)
         if not operation.is_left_out:
             self._observe(self._after, operation, result, failed=operation.lacks)
             self._observe(self._end_operation, operation, str(func))
@@ -399,8 +403,10 @@ class Recorder:
         self, operation: _Operation, func: torch._ops.OperatorBase, args: Any, kwargs: Entry
     ) -> None:
         known = operation.func = operator(func)
-        is_unread = known.is_allocation or (known.is_view and not self._views)
-        if is_unread or (self._loading and is_arrival()):
+        if known.is_allocation:
+            operation.size = args[0].untyped_storage().nbytes() if known.writes else 0
+            return
+        if (known.is_view and not self._views) or (self._loading and is_arrival()):
             operation.is_left_out = True
             return
         bound = operation.bound = dict(known.bind(args, kwargs))
@@ -416,6 +422,9 @@ class Recorder:
         known, bound = operation.func, operation.bound
         if known is None:
             return
+        self._follow(operation, known, result)
+        if known.is_allocation:
+            return
         if not known.is_collective:
             operation.outputs += self._outputs(known, bound, result)
         operation.after = _state(operation.draws_from)
@@ -426,6 +435,21 @@ class Recorder:
             and not isinstance(value, torch.Generator)
             and next(tensors_in(value), None) is None
         }
+
+    def _follow(self, operation: _Operation, known: Operator, result: Any) -> None:
+        """Notes what an operation allocated or wrote."""
+        with suppress(Exception):  # What cannot be followed is read as it is.
+            if known.is_allocation:
+                for _, tensor in tensors_in(result):
+                    if known.writes:
+                        self._unwritten.grown(tensor, operation.size)
+                    else:
+                        self._unwritten.allocated(tensor)
+            elif known.overwrites:
+                source = operation.bound.get("src") if known.name.startswith(COPY) else None
+                written = [operation.bound.get(name) for name in known.overwrites]
+                for _, tensor in tensors_in(written):
+                    self._unwritten.written(tensor, source)
 
     def _end_operation(self, operation: _Operation, name: str) -> None:
         if operation.inputs or operation.outputs:
@@ -445,11 +469,16 @@ class Recorder:
     def _outputs(self, func: Operator, bound: Entry, result: Any) -> list[Entry]:
         """The entries of the arguments written, then of the results that are none of those."""
         written = {name: bound[name] for name in func.writes if name in bound}
-        found = [entry for name, value in written.items() for entry in self._entries(value, name)]
+        found = [
+            entry
+            for name, value in written.items()
+            if name not in func.scratch
+            for entry in self._entries(value, name)
+        ]
         seen = {id(tensor) for _, tensor in tensors_in(written)}
         results = result if isinstance(result, (list, tuple)) else (result,)
         for index, value in enumerate(results):
-            if index != func.scratch_result and id(value) not in seen:
+            if index not in func.scratch and id(value) not in seen:
                 found += self._entries(value)
         return found
 
@@ -531,6 +560,8 @@ class _Operation:
         self.inputs: list[Entry] = []
         self.outputs: list[Entry] = []
         self.parameters: Entry = {}
+        # The bytes of a storage before it is resized.
+        self.size = 0
         self.draws_from: torch.Generator | None = None
         self.before: Entry | None = None
         self.after: Entry | None = None
@@ -606,7 +637,8 @@ class _Dispatch(TorchDispatchMode):
         recorder = self._recorder
         symbolic = any(issubclass(kind, SYMBOLIC) for kind in types)
         if symbolic or os.getpid() != recorder._process:
-            return func(*args, **kwargs)
+            with as_usual():
+                return func(*args, **kwargs)
         if any(map(is_composed, types)) and torch._C._len_torch_dispatch_stack() == 0:
             # The tensor takes the operation apart; the parts come back here. With another mode on
             # the stack the operation is that mode's first.

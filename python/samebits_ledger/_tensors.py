@@ -14,6 +14,7 @@ from torch._subclasses.functional_tensor import FunctionalTensor
 from samebits_ledger._digest import NANS, sum64
 from samebits_ledger._keep import Keeper
 from samebits_ledger._memory import UnreadableError, elements, elements_of_array, unseen
+from samebits_ledger._unwritten import Unwritten
 
 Entry = dict[str, Any]
 
@@ -41,6 +42,8 @@ _COMPRESSED = {
 }
 # They stand for tensors while a program is traced.
 SYMBOLIC = (FakeTensor, FunctionalTensor)
+
+UNWRITTEN = "some of it was never written"
 
 _NO_DISPATCH = torch.Tensor.__torch_dispatch__
 _PENDING = "torch.distributed._functional_collectives"
@@ -80,6 +83,7 @@ def describe(
     *,
     sampled: bool = False,
     keeper: Keeper | None = None,
+    unwritten: Unwritten | None = None,
 ) -> list[Entry]:
     """Returns the entry of a dense tensor, or one for each part of another.
 
@@ -88,13 +92,17 @@ def describe(
     digest. Raises nothing. Call it `unseen`.
     """
     try:
-        return list(_described(tensor, name, sampled, keeper))
+        return list(_described(tensor, name, sampled, keeper, unwritten))
     except Exception as error:
         return [unread(error, tensor, name)]
 
 
 def _described(
-    tensor: torch.Tensor | np.ndarray, name: str, sampled: bool, keeper: Keeper | None
+    tensor: torch.Tensor | np.ndarray,
+    name: str,
+    sampled: bool,
+    keeper: Keeper | None,
+    unwritten: Unwritten | None,
 ) -> Iterator[Entry]:
     if isinstance(tensor, np.ndarray):
         dtype, array = elements_of_array(tensor)
@@ -104,13 +112,17 @@ def _described(
         return
     parts = _parts(tensor)
     if parts is None:
+        if unwritten is not None and unwritten.holds(tensor):
+            raise UnreadableError(UNWRITTEN)
         dtype = dtype_name(tensor.dtype)
         yield _entry(
             tensor.shape, dtype, str(tensor.device), elements(tensor), name, sampled, keeper
         )
         return
     for at, part in parts:
-        yield from describe(part, f"{name}{at}", sampled=sampled, keeper=keeper)
+        yield from describe(
+            part, f"{name}{at}", sampled=sampled, keeper=keeper, unwritten=unwritten
+        )
 
 
 def _entry(
@@ -142,7 +154,8 @@ def _parts(tensor: torch.Tensor) -> list[tuple[str, torch.Tensor]] | None:
         raise UnreadableError("the collective may not have finished")
     if is_composed(type(tensor)) and hasattr(tensor, "__tensor_flatten__"):
         names, _ = tensor.__tensor_flatten__()
-        return [(f".{at}", getattr(tensor, at)) for at in names]
+        parts = [(f".{at}", getattr(tensor, at)) for at in names]
+        return [part for part in parts if isinstance(part[1], torch.Tensor)]
     if tensor.is_nested:
         sizes = ("sizes", tensor._nested_tensor_size())
         strides = ("strides", tensor._nested_tensor_strides())
@@ -192,7 +205,12 @@ def tensors_in(tree: Any, name: str = "") -> Iterator[tuple[str, torch.Tensor | 
 
 
 def entries(
-    tree: Any, name: str = "", *, sampled: bool = False, keeper: Keeper | None = None
+    tree: Any,
+    name: str = "",
+    *,
+    sampled: bool = False,
+    keeper: Keeper | None = None,
+    unwritten: Unwritten | None = None,
 ) -> list[Entry]:
     """Returns the entries of all tensors in nested lists, tuples and dictionaries.
 
@@ -201,7 +219,7 @@ def entries(
     found: list[Entry] = []
     try:
         for at, tensor in tensors_in(tree, name):
-            found += describe(tensor, at, sampled=sampled, keeper=keeper)
+            found += describe(tensor, at, sampled=sampled, keeper=keeper, unwritten=unwritten)
     except Exception as error:
         found.append(unread(error, name=name))
     return found

@@ -261,6 +261,21 @@ def views_of_conjugates():
 
 
 @program
+def conjugates_within_operations():
+    z = torch.complex(torch.arange(6.0), torch.ones(6)).view(3, 2).requires_grad_()
+    y = torch.linalg.pinv(z)
+    return y.detach(), torch.autograd.grad(y.abs().sum(), z)[0]
+
+
+@program
+def autocast():
+    x = torch.linspace(0, 1, 120).view(30, 4)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = model()(x), torch.cdist(x, x), torch.softmax(x, 0)
+    return tuple(y.float() for y in found)
+
+
+@program
 def small_types():
     names = ("float8_e4m3fn", "float8_e5m2", "uint16", "uint32", "bfloat16")
     kinds = [getattr(torch, name) for name in names]
