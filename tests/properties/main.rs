@@ -12,12 +12,14 @@ mod embedding;
 mod index;
 mod loss;
 mod norm;
+mod overwrite;
 mod pooling;
 mod recurrent;
 mod reduce;
 mod resample;
 mod scan;
 mod scatter;
+mod search;
 mod sort;
 mod sparse;
 
@@ -65,6 +67,20 @@ fn a_family_has_a_thousand_cases() {
 /// True if PyTorch has the dimension: without dimensions 0 is one, of size 1.
 fn has_dim(shape: &[usize], dim: usize) -> bool {
     dim < shape.len().max(1)
+}
+
+/// Numbers at which formulas break, and ordinary ones.
+fn special() -> impl Strategy<Value = f64> {
+    prop_oneof![
+        2 => prop_oneof![Just(0.0), Just(-0.0)],
+        1 => prop_oneof![Just(1e-45), Just(-3e-41), Just(5e-324)],
+        1 => prop_oneof![Just(1e-30), Just(-1e-30)],
+        1 => prop_oneof![Just(1e30), Just(-1e30), Just(3e38), Just(-3e38)],
+        2 => prop_oneof![Just(f64::INFINITY), Just(f64::NEG_INFINITY)],
+        1 => Just(f64::NAN),
+        3 => (-4i32..4).prop_map(f64::from),
+        3 => -4.0..4.0,
+    ]
 }
 
 /// A shape of up to `rank` dimensions, sizes 0 and 1 included.

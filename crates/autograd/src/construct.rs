@@ -33,8 +33,8 @@ impl Tensor {
     /// # Determinism
     ///
     /// Portable. The first half is `start + i · step`, the second `end − (steps − 1 − i) · step`,
-    /// with `step = (end − start) / (steps − 1)`. Every operation is rounded to f64, and the result
-    /// to `dtype`.
+    /// with `step = (end − start) / (steps − 1)`, or each end divided if the difference overflows. Every
+    /// operation is rounded to f64, and the result to `dtype`.
     ///
     /// # Errors
     ///
@@ -59,7 +59,10 @@ impl Tensor {
         numel(op, &[steps])?;
         let mut numbers = Value::scratch(&[steps], DType::F64).map_err(|error| error.called(op))?;
         let last = steps.saturating_sub(1);
-        let step = (end - start) / last as f64;
+        let step = match end - start {
+            way if way.is_finite() => way / last as f64,
+            _ => end / last as f64 - start / last as f64,
+        };
         for (i, number) in numbers.as_mut_slice::<f64>()?.iter_mut().enumerate() {
             *number = match (last, i < steps / 2) {
                 (0, _) => start,

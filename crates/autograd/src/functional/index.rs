@@ -270,15 +270,8 @@ pub fn scatter(input: &Tensor, dim: impl Dim, index: &Tensor, source: &Tensor) -
         Ok(vec![
             wanted(&x, || scatter_value(grad, dim, &index, 0.0))?,
             wanted(&s, || {
-                let positions = positions(&index, index.shape())?;
-                let placed = run(&Scatter {
-                    input: zeros_of(grad.shape(), DType::I64, grad)?.into(),
-                    dim,
-                    index: index.value().clone(),
-                    source: positions.value().clone(),
-                })?;
-                let found = untracked(&Gather { x: placed, dim, index: index.value().clone() })?;
-                masked(&equal(&found, &positions)?, &gather(grad, dim, &index)?)
+                let kept = last_writers(grad.shape(), dim, &index)?;
+                masked(&kept, &gather(grad, dim, &index)?)
             })?,
         ])
     }))
@@ -476,6 +469,20 @@ pub(super) fn shrink(x: &Tensor, shape: &[usize]) -> Result<Tensor> {
         }
     }
     Ok(x)
+}
+
+/// Whether each source of a [`scatter`] into `shape` is the one that stays: the last in row-major
+/// order for its element.
+pub(super) fn last_writers(shape: &[usize], dim: usize, index: &Tensor) -> Result<Tensor> {
+    let positions = positions(index, index.shape())?;
+    let placed = run(&Scatter {
+        input: zeros_of(shape, DType::I64, index)?.into(),
+        dim,
+        index: index.value().clone(),
+        source: positions.value().clone(),
+    })?;
+    let found = untracked(&Gather { x: placed, dim, index: index.value().clone() })?;
+    equal(&found, &positions)
 }
 
 /// The numbers from 0 on in the given shape, on the device of `like`.

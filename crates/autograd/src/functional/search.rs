@@ -8,12 +8,15 @@ use samebits_tensor_core::{DType, Error, Result};
 use super::elementwise::{affine, clamp, compare, relation, where_};
 use super::index::from_start;
 use super::shape::{expand, reshape};
-use super::{gather, logical_and, logical_not, sort, to_dtype};
+use super::{gather, isnan, logical_and, logical_not, logical_or, sort, to_dtype};
 use crate::Tensor;
 use crate::dims::Dim;
 
 /// For each of `values` the number of elements of a sorted row that come before its place: those
-/// that are less, or with `right` those that are not greater. NaN belongs to the end of a row.
+/// that are less, or with `right` those that are not greater.
+///
+/// NaN is greater than every number and equal to itself, as in [`sort`]: it belongs to the end of a
+/// row, and numbers are found in front of it. (PyTorch's bisection goes astray at a NaN.)
 ///
 /// # Shapes
 ///
@@ -54,7 +57,15 @@ pub fn searchsorted(sorted: &Tensor, values: &Tensor, right: bool) -> Result<Ten
     };
     let (last, values) = (rows.rank() - 1, values.detach());
     let n = rows.shape()[last];
-    let after = if right { CompareKind::Gt } else { CompareKind::Ge };
+    // The order of `sort`: numbers, then NaN.
+    let nan = isnan(&values)?;
+    let before = |found: &Tensor| match right {
+        true => logical_or(&nan, &relation(CompareKind::Le, found, &values)?),
+        false => {
+            let number = logical_not(&isnan(found)?)?;
+            logical_or(&relation(CompareKind::Lt, found, &values)?, &logical_and(&nan, &number)?)
+        }
+    };
     // Bisection. The counts are f64, which every device can add.
     let mut count = Tensor::zeros(values.shape(), DType::F64)?.to(values.device())?;
     let mut step = (n + 1).next_power_of_two() / 2;
@@ -62,8 +73,7 @@ pub fn searchsorted(sorted: &Tensor, values: &Tensor, right: bool) -> Result<Ten
         let more = affine(&count, 1.0, step as f64)?;
         let place = clamp(&affine(&more, 1.0, -1.0)?, None, Some((n - 1) as f64))?;
         let found = gather(&rows, last, &to_dtype(&place, DType::I64)?)?;
-        let before = logical_not(&relation(after, &found, &values)?)?;
-        let before = logical_and(&before, &compare(CompareKind::Le, &more, n as f64)?)?;
+        let before = logical_and(&before(&found)?, &compare(CompareKind::Le, &more, n as f64)?)?;
         count = where_(&before, &more, &count)?;
         step /= 2;
     }

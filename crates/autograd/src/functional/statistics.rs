@@ -4,7 +4,7 @@ use samebits_macros::named;
 use samebits_tensor_core::ops::CompareKind;
 use samebits_tensor_core::{Error, Result};
 
-use super::elementwise::{add, compare, div, sub, times, where_};
+use super::elementwise::{compare, div, lerp, sub, where_};
 use super::reduce::sum;
 use super::scalar::lifted;
 use super::shape::{narrow, reshape, squeeze};
@@ -91,13 +91,13 @@ pub fn nanmean(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
 }
 
 /// The number below which a share `q` of the elements lies, along `dim` or of all: between two
-/// elements, on the line that joins them. NaN if one of them is. PyTorch's defaults are all and no
+/// elements, on the line that joins them. NaN if an element is NaN. PyTorch's defaults are all and no
 /// `keepdim`.
 ///
 /// # Determinism
 ///
-/// Elements i and j next to the place `q · (n − 1)` in f64, whose fraction is w:
-/// `i + w · (j − i)`, each operation rounded to the type.
+/// [`lerp`] of the elements next to the place `q · (n − 1)` in f64, with its fraction as the weight,
+/// rounded to the type; so infinite elements are as there.
 ///
 /// # Errors
 ///
@@ -144,10 +144,7 @@ pub fn quantile(x: &Tensor, q: f64, dim: impl DimOrAll, keepdim: bool) -> Result
     let at = |i: usize| narrow(&sorted, dim, i.min(n - 1), 1);
     let (start, end) = (at(low)?, at(low + 1)?);
     let weight = place - low as f64;
-    let mut y = start.clone();
-    if weight > 0.0 {
-        y = add(&start, &times(&sub(&end, &start)?, weight)?)?;
-    }
+    let mut y = if weight > 0.0 { lerp(&start, &end, weight)? } else { start };
     // NaN is sorted to the end.
     let last = at(n - 1)?;
     y = where_(&isnan(&last)?, &last, &y)?;

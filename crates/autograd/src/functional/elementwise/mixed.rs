@@ -6,17 +6,24 @@ use samebits_tensor_core::{Error, Result};
 
 use super::{
     abs, add, affine, clamp, compare, div, exp, log, log1p, maximum, mul, neg, relation,
-    scalar_like, scaled, sub, where_,
+    scalar_like, scaled, sub, wanted, where_,
 };
-use crate::Tensor;
-use crate::functional::Operand;
+use crate::functional::reduce::sum_to;
+use crate::functional::{Operand, isinf, logical_and, masked_fill};
+use crate::{Tensor, no_grad};
 
 /// The numbers between `start` and `end`: `start + weight · (end − start)`, and from a weight of 1/2
 /// on `end − (end − start) · (1 − weight)`, so that a weight of 1 gives `end`. All broadcast.
 ///
+/// An infinite end counts in full for any weight but 0, and not at all for a weight of 0: between 1
+/// and +∞ lies +∞, with weight 0 the result is 1. Between opposite infinities lies NaN. (PyTorch gives
+/// NaN in most of these cases.)
+///
 /// # Determinism
 ///
-/// Each operation is rounded.
+/// Each operation is rounded. If `end − start` is infinite, also by overflow, the result is
+/// `(1 − weight) · start + weight · end`, where a weight of 0 gives 0; equal infinities differ by 0.
+/// The gradients of `start` and `end` are `lerp(grad, 0, weight)` and `lerp(0, grad, weight)`.
 ///
 /// # Errors
 ///
@@ -27,8 +34,8 @@ use crate::functional::Operand;
 /// ```
 /// use samebits_autograd::Tensor;
 ///
-/// let (a, b) = (Tensor::new([0.0f32, 1.0])?, Tensor::new([4.0f32, 5.0])?);
-/// assert_eq!(a.lerp(&b, 0.25)?.to_vec::<f32>()?, [1.0, 2.0]);
+/// let (a, b) = (Tensor::new([0.0f32, 1.0])?, Tensor::new([4.0f32, f32::INFINITY])?);
+/// assert_eq!(a.lerp(&b, 0.25)?.to_vec::<f32>()?, [1.0, f32::INFINITY]);
 /// # Ok::<(), samebits_autograd::Error>(())
 /// ```
 ///
@@ -39,10 +46,36 @@ use crate::functional::Operand;
 #[track_caller]
 pub fn lerp(start: &Tensor, end: &Tensor, weight: impl Operand) -> Result<Tensor> {
     let weight = weight.operand("lerp", start)?;
-    let way = sub(end, start)?;
-    let near = add(start, &mul(&weight, &way)?)?;
-    let far = sub(end, &mul(&way, &affine(&weight, -1.0, 1.0)?)?)?;
-    where_(&compare(CompareKind::Lt, &abs(&weight)?, 0.5)?, &near, &far)
+    let value = no_grad(|| between(start, end, &weight))?;
+    let (a, b, w) = (start.clone(), end.clone(), weight.clone());
+    Ok(Tensor::computed(value.into(), &[start, end, &weight], move |grad| {
+        let zero = scalar_like(grad, 0.0)?;
+        Ok(vec![
+            wanted(&a, || sum_to(&lerp(grad, &zero, &w)?, a.shape()))?,
+            wanted(&b, || sum_to(&lerp(&zero, grad, &w)?, b.shape()))?,
+            wanted(&w, || sum_to(&mul(grad, &way(&a, &b)?)?, w.shape()))?,
+        ])
+    }))
+}
+
+/// The value of [`lerp`].
+fn between(start: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
+    let way = way(start, end)?;
+    let near = compare(CompareKind::Lt, &abs(weight)?, 0.5)?;
+    let part = where_(&near, weight, &affine(weight, 1.0, -1.0)?)?;
+    let along = add(&where_(&near, start, end)?, &mul(&part, &way)?)?;
+    let share = |weight: &Tensor, end: &Tensor| {
+        let none = compare(CompareKind::Eq, weight, 0.0)?;
+        masked_fill(&mul(weight, end)?, &none, 0.0)
+    };
+    let mixed = add(&share(&affine(weight, -1.0, 1.0)?, start)?, &share(weight, end)?)?;
+    where_(&isinf(&way)?, &mixed, &along)
+}
+
+/// `end − start`; equal infinities differ by 0.
+fn way(start: &Tensor, end: &Tensor) -> Result<Tensor> {
+    let equal = logical_and(&isinf(start)?, &relation(CompareKind::Eq, start, end)?)?;
+    masked_fill(&sub(end, start)?, &equal, 0.0)
 }
 
 /// `x + value · a · b`, with broadcasting. PyTorch's default for `value` is 1.

@@ -3,12 +3,14 @@ use samebits_tensor_core::ops::{MaxUnpool, PoolParams};
 use samebits_tensor_core::{Error, Result};
 
 use super::indexed::{Windows, pick_by_index};
+use crate::functional::index::{last_writers, masked};
+use crate::functional::shape::reshape;
 use crate::functional::spatial::{batched, by_dims, expect_dims};
 use crate::{Tensor, run};
 
 /// The partial inverse of [`max_pool`](super::max_pool) with `params`: each element goes where
-/// its index says, into zeros. Of several with one index the last one wins; the gradient of each
-/// of them is that of the place.
+/// its index says, into zeros. Of several with one index the last one is kept and receives the
+/// gradient; that of the others is 0.
 ///
 /// # Shapes
 ///
@@ -52,8 +54,15 @@ pub fn max_unpool(
             output_size: size,
         })?;
         Ok(Tensor::computed(value, &[input], move |grad| {
+            let by_plane = |shape: &[usize]| {
+                let (outer, plane) = shape.split_at(2);
+                [outer, &[plane.iter().product()]].concat()
+            };
+            let flat = reshape(&indices, by_plane(indices.shape()))?;
+            let kept = last_writers(&by_plane(grad.shape()), 2, &flat)?;
             // Nothing is known of where the indices come from.
-            Ok(vec![Some(pick_by_index(grad, &indices, &Windows::Adaptive)?)])
+            let picked = pick_by_index(grad, &indices, &Windows::Adaptive)?;
+            Ok(vec![Some(masked(&reshape(&kept, indices.shape())?, &picked)?)])
         }))
     })
 }
