@@ -88,29 +88,34 @@ extern "C" __global__ void bincount_weighted_f32(u64* acc, const i64* values, co
     }
 }
 
-// The bin of x is floor((x - low) / range * bins), each operation rounded; the last for x = high.
+// The bin of x is the last one whose edge is not above it. It is next to the place of x in the range;
+// part is 1, or 1/2 if the range is not a finite number.
 template <typename T>
-__device__ __forceinline__ u64 sb_histc_bin(T x, T low, T high, T range, T scale, u64 bins) {
+__device__ __forceinline__ u64 sb_histc_bin(T x, const T* edges, T low, T high, T part, u64 bins) {
     if (!(x >= low && x <= high)) return ~0ull;
-    u64 bin = (u64)((x - low) / range * scale);
-    return bin < bins ? bin : bins - 1;
+    T first = low * part;
+    u64 bin = (u64)((x * part - first) / (high * part - first) * (T)bins);
+    if (bin >= bins) bin = bins - 1;
+    while (x < edges[bin]) --bin;
+    while (bin + 1 < bins && x >= edges[bin + 1]) ++bin;
+    return bin;
 }
 
 template <typename T>
-__device__ __forceinline__ void sb_histc(u64* counts, const T* values, u64 n, T low, T high,
-                                         T range, T scale, u64 bins) {
+__device__ __forceinline__ void sb_histc(u64* counts, const T* values, u64 n, const T* edges,
+                                         T low, T high, T part, u64 bins) {
     u64 i = sb_thread();
     if (i >= n) return;
-    u64 bin = sb_histc_bin(values[i], low, high, range, scale, bins);
+    u64 bin = sb_histc_bin(values[i], edges, low, high, part, bins);
     if (bin < bins) atomicAdd(counts + bin, 1ull);
 }
 
-#define SB_HISTC_SHARED(NAME, T)                                                        \
-    extern "C" __global__ void NAME(u64* counts, const T* values, u64 n, T low, T high, \
-                                    T range, T scale, u64 bins) {                       \
-        sb_count(counts, values, n, bins, [=](T x, u64) {                               \
-            return sb_histc_bin(x, low, high, range, scale, bins);                      \
-        });                                                                             \
+#define SB_HISTC_SHARED(NAME, T)                                                             \
+    extern "C" __global__ void NAME(u64* counts, const T* values, u64 n, const T* edges, T low, \
+                                    T high, T part, u64 bins) {                                 \
+        sb_count(counts, values, n, bins, [=](T x, u64) {                                       \
+            return sb_histc_bin(x, edges, low, high, part, bins);                               \
+        });                                                                                     \
     }
 
 // level: Portable - integer atomics commute
@@ -118,15 +123,15 @@ SB_HISTC_SHARED(histc_shared_f32, float)
 SB_HISTC_SHARED(histc_shared_f64, double)
 
 // level: Portable - integer atomics commute
-extern "C" __global__ void histc_f32(u64* counts, const float* values, u64 n, float low, float high,
-                                     float range, float scale, u64 bins) {
-    sb_histc<float>(counts, values, n, low, high, range, scale, bins);
+extern "C" __global__ void histc_f32(u64* counts, const float* values, u64 n, const float* edges,
+                                     float low, float high, float part, u64 bins) {
+    sb_histc<float>(counts, values, n, edges, low, high, part, bins);
 }
 
 // level: Portable - integer atomics commute
-extern "C" __global__ void histc_f64(u64* counts, const double* values, u64 n, double low,
-                                     double high, double range, double scale, u64 bins) {
-    sb_histc<double>(counts, values, n, low, high, range, scale, bins);
+extern "C" __global__ void histc_f64(u64* counts, const double* values, u64 n, const double* edges,
+                                     double low, double high, double part, u64 bins) {
+    sb_histc<double>(counts, values, n, edges, low, high, part, bins);
 }
 
 template <typename T>

@@ -1,6 +1,6 @@
 // Sampling of an image or a volume at given points. Where the taps of a point lie and what they
 // weigh is computed in f64, one table for all channels; a weight is then rounded to the element
-// type.
+// type. A tap of weight 0 is none, so that an infinite input next to a point does not matter.
 
 #include "exact.cuh"
 #include "declared/grid_sample.cuh"
@@ -179,9 +179,9 @@ __device__ __forceinline__ void sb_grid_taps(i64* places, T* weights, const T* g
                     axes[0].place[x] >= 0 && axes[1].place[y] >= 0 && axes[2].place[z] >= 0;
                 i64 place = (axes[2].place[z] * p.input[1] + axes[1].place[y]) * p.input[2] +
                             axes[0].place[x];
-                places[to] = inside ? base + place : -1;
-                weights[to] =
-                    (T)(axes[2].weight[z] * axes[1].weight[y] * axes[0].weight[x]);
+                T weight = (T)(axes[2].weight[z] * axes[1].weight[y] * axes[0].weight[x]);
+                places[to] = inside && weight != (T)0 ? base + place : -1;
+                weights[to] = weight;
                 to += 1;
             }
         }
@@ -311,9 +311,11 @@ __device__ __forceinline__ void sb_grid_grad(T* grad_grid, const T* grad, const 
                     double wx = axes[0].weight[x];
                     double wy = axes[1].weight[y];
                     double wz = axes[2].weight[z];
-                    inner[0] = inner[0] + v * (wz * wy * axes[0].slope[x]);
-                    inner[1] = inner[1] + v * (wz * axes[1].slope[y] * wx);
-                    inner[2] = inner[2] + v * (axes[2].slope[z] * wy * wx);
+                    double slopes[3] = {wz * wy * axes[0].slope[x], wz * axes[1].slope[y] * wx,
+                                        axes[2].slope[z] * wy * wx};
+                    for (int d = 0; d < 3; ++d) {
+                        if (slopes[d] != 0.0) inner[d] = inner[d] + v * slopes[d];
+                    }
                 }
             }
         }

@@ -1,5 +1,5 @@
 // Padding of up to three dimensions (missing ones have size 1 and no padding): constant, reflect,
-// replicate, circular. A negative amount cuts off.
+// replicate, circular. A negative amount cuts off; circular padding wraps what is left.
 //
 // A gradient element takes the outputs that copied it in ascending output index, from +0: one
 // thread owns it and knows them in closed form. The atomic form has one thread per output.
@@ -7,16 +7,33 @@
 #include "planes.cuh"
 #include "declared/padding.cuh"
 
+// The input positions of dimension d that are copied to other places too: circular padding does not
+// know what is cut off.
+struct SbKept {
+    i64 first;
+    i64 size;
+};
+
+__device__ __forceinline__ SbKept sb_kept(const SbPad& p, int d) {
+    i64 n = p.input[d];
+    if (p.mode != SB_PAD_MODE_CIRCULAR) return {0, n};
+    i64 before = p.before[d];
+    i64 after = (i64)p.output[d] - n - before;
+    i64 first = before < 0 ? -before : 0;
+    return {first, n - first + (after < 0 ? after : 0)};
+}
+
 // The input position that output o of dimension d copies, or -1.
 __device__ __forceinline__ i64 sb_copied(const SbPad& p, int d, u32 o) {
-    i64 n = p.input[d];
+    SbKept kept = sb_kept(p, d);
+    i64 n = kept.size;
     i64 i = (i64)o - p.before[d];
-    if (i >= 0 && i < n) return i;
+    if (i >= kept.first && i < kept.first + n) return i;
     if (p.mode == SB_PAD_MODE_CONSTANT) return -1;
     if (p.mode == SB_PAD_MODE_REFLECT) return i < 0 ? -i : 2 * (n - 1) - i;
     if (p.mode == SB_PAD_MODE_REPLICATE) return i < 0 ? 0 : n - 1;
-    i %= n;
-    return i < 0 ? i + n : i;
+    i = (i - kept.first) % n;
+    return kept.first + (i < 0 ? i + n : i);
 }
 
 // The place in the input plane that an output copies, or -1.
@@ -102,10 +119,12 @@ __device__ __forceinline__ SbCopies sb_copies(const SbPad& p, int d, u32 i) {
         if (first < 0) first = 0;
         if (last >= out) last = out - 1;
     } else if (p.mode == SB_PAD_MODE_CIRCULAR) {
-        first = here % n;
-        if (first < 0) first += n;
+        SbKept kept = sb_kept(p, d);
+        if (i < kept.first || i >= kept.first + kept.size) return c;
+        first = here % kept.size;
+        if (first < 0) first += kept.size;
         last = out - 1;
-        c.step = (u32)n;
+        c.step = (u32)kept.size;
     }
     if (first >= 0 && first < out && last >= first && last < out) {
         c.start = (u32)first;

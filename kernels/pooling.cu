@@ -487,8 +487,9 @@ __device__ __forceinline__ u32 sb_fraction(u32 input, u32 output, u32 kernel, u3
                                            T sample) {
     u32 last = input - kernel;
     if (o == output - 1) return last;
-    T step = (T)last / (T)(output - 1);
-    u64 start = (u64)(((T)o + sample) * step) - (u64)(sample * step);
+    double span = (double)(output - 1);
+    double u = (double)sample;
+    u64 start = (u64)(((double)o + u) * (double)last / span) - (u64)(u * (double)last / span);
     return start < last ? (u32)start : last;
 }
 

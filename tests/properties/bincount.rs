@@ -1,3 +1,4 @@
+use num_bigint::BigInt;
 use proptest::prelude::*;
 use samebits::DType;
 use samebits::Tensor;
@@ -5,10 +6,28 @@ use samebits::functional as f;
 use samebits::tensor_core::Tensor as Value;
 use workspace_tests::normal_of;
 
-use super::cases;
+use super::{cases, special};
+
+/// The numbers of elements in bins, found without rounding.
+fn counted(x: &[f64], bins: usize, min: f64, max: f64) -> Vec<f64> {
+    let mut counts = vec![0.0; bins];
+    for &x in x.iter().filter(|&&x| min <= x && x <= max) {
+        let [x, low, high] = [x, min, max].map(integer);
+        let bin: BigInt = (x - &low) * bins / (high - low);
+        counts[usize::try_from(bin).unwrap().min(bins - 1)] += 1.0;
+    }
+    counts
+}
+
+/// `x / 2^-1074`.
+fn integer(x: f64) -> BigInt {
+    let (exponent, fraction) = (x.abs().to_bits() >> 52, x.to_bits() & ((1 << 52) - 1));
+    let size = BigInt::from(fraction | u64::from(exponent > 0) << 52) << exponent.saturating_sub(1);
+    if x < 0.0 { -size } else { size }
+}
 
 proptest! {
-    #![proptest_config(cases(2))]
+    #![proptest_config(cases(3))]
 
     #[test]
     fn counts_are_right_or_an_error(
@@ -62,14 +81,38 @@ proptest! {
         let inside = x.iter().filter(|&&x| equal || (min <= x && x <= max)).count();
         prop_assert_eq!(found.iter().sum::<f64>(), inside as f64);
         if !equal {
-            let width = (max - min) / bins as f64;
-            for (bin, &count) in found.iter().enumerate() {
-                let (low, high) = (min + width * bin as f64, min + width * (bin + 1) as f64);
-                // Elements next to an edge may be rounded to either side.
-                let sure = x.iter().filter(|&&x| low + 1e-9 < x && x < high - 1e-9).count();
-                let most = x.iter().filter(|&&x| low - 1e-9 < x && x < high + 1e-9).count();
-                prop_assert!((sure as f64..=most as f64).contains(&count));
-            }
+            prop_assert_eq!(found, counted(&x, bins, min, max));
         }
+    }
+
+    /// Elements on, and next to, the edges of bins.
+    #[test]
+    fn edges_are_exact(
+        limits in [special(), special()],
+        bins in prop_oneof![4 => 1usize..12, 1 => 90usize..110],
+        more in proptest::collection::vec(special(), 0..9),
+        dtype in prop_oneof![Just(DType::F32), Just(DType::F64)],
+    ) {
+        let held = |x: f64| if dtype == DType::F32 { f64::from(x as f32) } else { x };
+        let [min, max] = [held(limits[0].min(limits[1])), held(limits[0].max(limits[1]))];
+        if !(min.is_finite() && max.is_finite() && min < max) {
+            return Ok(());
+        }
+        let near = (0..=bins).flat_map(|k| {
+            let share = k as f64 / bins as f64;
+            let x = min * (1.0 - share) + max * share;
+            let next = |x: f64, up: bool| match (dtype, up) {
+                (DType::F32, true) => f64::from((x as f32).next_up()),
+                (DType::F32, false) => f64::from((x as f32).next_down()),
+                (_, true) => x.next_up(),
+                (_, false) => x.next_down(),
+            };
+            [next(x, false), x, next(x, true)]
+        });
+        let x: Vec<f64> = near.chain(more).map(held).collect();
+        let tensor = Tensor::from_slice(&x, &[x.len()]).unwrap();
+        let found = f::histc(&f::to_dtype(&tensor, dtype).unwrap(), bins, min, max).unwrap();
+        let found = f::to_dtype(&found, DType::F64).unwrap().to_vec::<f64>().unwrap();
+        prop_assert_eq!(found, counted(&x, bins, min, max));
     }
 }

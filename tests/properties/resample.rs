@@ -8,8 +8,14 @@ use workspace_tests::normal_of;
 use super::{cases, positions, row_major, shape};
 
 /// Where output `o` of a padded dimension comes from: none is the constant.
-fn source(o: i64, before: i64, size: i64, mode: PadMode) -> Option<i64> {
+fn source(o: i64, [before, after]: [i64; 2], size: i64, mode: PadMode) -> Option<i64> {
     let at = o - before;
+    if mode == PadMode::Circular && before.min(after) < 0 {
+        // Cuts, then wraps.
+        let cut = [before.min(0), after.min(0)];
+        let rest = source(o, [before.max(0), after.max(0)], size + cut[0] + cut[1], mode);
+        return rest.map(|at| at - cut[0]);
+    }
     match mode {
         _ if (0..size).contains(&at) => Some(at),
         PadMode::Constant => None,
@@ -66,7 +72,7 @@ proptest! {
                 PadMode::Constant => most < 100,
                 PadMode::Reflect => most <= (n - 1).max(0),
                 PadMode::Replicate => n > 0 && most < 100 || most <= 0,
-                PadMode::Circular => most <= n,
+                PadMode::Circular => most <= n + pair[0].max(-100).min(0) + pair[1].max(-100).min(0),
             };
             good = allowed && total >= 0 && pair.iter().all(|&p| p > -100);
             size[d] = total.max(0) as usize;
@@ -79,8 +85,8 @@ proptest! {
             let from: Option<Vec<usize>> = (0..size.len())
                 .map(|d| {
                     let k = size.len() - 1 - d;
-                    let before = if k < padded { pads[2 * k] } else { 0 };
-                    source(at[d] as i64, before, shape[d] as i64, mode).map(|at| at as usize)
+                    let pair = if k < padded { [pads[2 * k], pads[2 * k + 1]] } else { [0, 0] };
+                    source(at[d] as i64, pair, shape[d] as i64, mode).map(|at| at as usize)
                 })
                 .collect();
             let expected = from.map_or(0.5, |from| x[row_major(&from, &shape)]);

@@ -1,8 +1,9 @@
-//! Values at the edges: NaN and infinities among sorted elements, sources that are overwritten.
+//! Values at the edges: NaN and infinities among sorted elements, places that lie on an edge,
+//! sources that are overwritten.
 
 use samebits_autograd::{Tensor, functional as f};
 use samebits_tensor_core::DType;
-use samebits_tensor_core::ops::PoolParams;
+use samebits_tensor_core::ops::{PadMode, PoolParams};
 
 const INF: f32 = f32::INFINITY;
 const NAN: f32 = f32::NAN;
@@ -96,4 +97,115 @@ fn the_way_between_equal_numbers_has_a_slope() {
     assert_eq!(gradients.of(&a).unwrap().to_vec::<f32>().unwrap(), [0.75, 0.25]);
     // The slope by the weight grows with the end.
     assert_eq!(gradient(slope, &b), [1.0, 0.0]);
+}
+
+#[test]
+fn circular_padding_cuts_first() {
+    let pad = |size: i64, pads: [i64; 2]| {
+        let values: Vec<f32> = (0..size).map(|i| i as f32).collect();
+        let x = variable(&values);
+        let y = f::pad(&x, &pads, PadMode::Circular, 0.0)?;
+        Ok::<_, samebits_autograd::Error>((y.to_vec::<f32>()?, gradient(&y, &x)))
+    };
+    let rows = [
+        ([-1, 1], vec![1.0, 2.0, 3.0, 1.0], [0.0, 2.0, 1.0, 1.0]),
+        ([1, -1], vec![2.0, 0.0, 1.0, 2.0], [1.0, 1.0, 2.0, 0.0]),
+        ([-2, 2], vec![2.0, 3.0, 2.0, 3.0], [0.0, 0.0, 2.0, 2.0]),
+        ([-1, -1], vec![1.0, 2.0], [0.0, 1.0, 1.0, 0.0]),
+        ([-1, 3], vec![1.0, 2.0, 3.0, 1.0, 2.0, 3.0], [0.0, 2.0, 2.0, 2.0]),
+        ([-2, -2], vec![], [0.0; 4]),
+    ];
+    for (pads, values, slopes) in rows {
+        assert_eq!(pad(4, pads).unwrap(), (values, slopes.to_vec()), "{pads:?}");
+    }
+    // Nothing, or too little, is left to wrap.
+    for pads in [[-4, 2], [2, -4], [-2, 3], [-5, 3], [4, -1]] {
+        let error = pad(4, pads).unwrap_err().to_string();
+        let [before, after] = pads;
+        let expected = format!("Circular padding by {before} and {after} does not fit a size of 4");
+        assert!(error.starts_with("pad: ") && error.contains(&expected), "{error}");
+    }
+}
+
+#[test]
+fn numbers_on_an_edge_are_in_the_bin_above() {
+    for dtype in [DType::F32, DType::F64] {
+        let x = Tensor::full(&[1], 27.0, dtype).unwrap();
+        let counts = f::to_dtype(&f::histc(&x, 49, 0.0, 49.0).unwrap(), DType::I64).unwrap();
+        let expected: Vec<i64> = (0..49).map(|bin| i64::from(bin == 27)).collect();
+        assert_eq!(counts.to_vec::<i64>().unwrap(), expected);
+        for n in 1..200 {
+            let x = f::to_dtype(&Tensor::arange(n + 1).unwrap(), dtype).unwrap();
+            let counts = f::to_dtype(&f::histc(&x, n, 0.0, n as f64).unwrap(), DType::I64).unwrap();
+            let mut expected = vec![1; n];
+            expected[n - 1] = 2;
+            assert_eq!(counts.to_vec::<i64>().unwrap(), expected, "{n} bins of {dtype}");
+        }
+    }
+    // The range is no number of the type.
+    let x = tensor(&[-3e38, -1.0, 1.0, 3e38]);
+    assert_eq!(f::histc(&x, 3, -3e38, 3e38).unwrap().to_vec::<f32>().unwrap(), [1.0, 2.0, 1.0]);
+}
+
+#[test]
+fn weights_of_zero_take_nothing_from_infinities() {
+    use samebits_tensor_core::ops::{GridMode, GridPadding, GridParams, InterpolateMode};
+    let line = |values: &[f32]| tensor(values).reshape([1, 1, values.len()]).unwrap();
+    for mode in [true, false].into_iter().flat_map(|align_corners| {
+        [InterpolateMode::Linear { align_corners }, InterpolateMode::Cubic { align_corners }]
+    }) {
+        let image = [1.0, INF, 2.0, -INF];
+        let x = line(&image).unsqueeze(2).unwrap();
+        let y = f::interpolate(&x, f::Resize::Size(&[1, 4]), mode).unwrap();
+        assert_eq!(y.to_vec::<f32>().unwrap(), image, "{mode:?}");
+    }
+    for n in 2..60 {
+        // The last output is the last input; its neighbour does not count.
+        let mut values = vec![INF; n];
+        values[n - 1] = 5.0;
+        let mode = InterpolateMode::Linear { align_corners: true };
+        for size in 2..60 {
+            let y = f::interpolate(&line(&values), f::Resize::Size(&[size]), mode).unwrap();
+            assert_eq!(y.to_vec::<f32>().unwrap()[size - 1], 5.0, "{n} to {size}");
+        }
+    }
+    let x = tensor(&[1.0, INF, 2.0, INF]).reshape([1, 1, 2, 2]).unwrap();
+    let grid =
+        tensor(&[-1.0, -1.0, 1.0, -1.0, -1.0, 1.0, -1.0, 0.0]).reshape([1, 1, 4, 2]).unwrap();
+    for mode in [GridMode::Linear, GridMode::Cubic] {
+        let params = GridParams { mode, padding: GridPadding::Zeros, align_corners: true };
+        let grid = grid.clone().set_requires_grad(true).unwrap();
+        let y = f::grid_sample(&x, &grid, params).unwrap();
+        let values = y.to_vec::<f32>().unwrap();
+        assert_eq!(values[..3], [1.0, INF, 2.0], "{mode:?}");
+        if mode == GridMode::Linear {
+            // In the middle of the left column, beside an infinite one.
+            assert_eq!(values[3], 1.5);
+            assert_eq!(gradient(&y.narrow(3, 3, 1).unwrap(), &grid)[7], 0.5);
+        }
+    }
+}
+
+#[test]
+fn nearest_places_are_exact() {
+    use samebits_tensor_core::ops::InterpolateMode;
+    for n in 1..80usize {
+        let values: Vec<f32> = (0..n).map(|i| i as f32).collect();
+        let x = tensor(&values).reshape([1, 1, n]).unwrap();
+        for size in 1..80usize {
+            let resized = |mode| {
+                let y = f::interpolate(&x, f::Resize::Size(&[size]), mode).unwrap();
+                y.to_vec::<f32>().unwrap()
+            };
+            let floor: Vec<f32> = (0..size).map(|o| (o * n / size) as f32).collect();
+            assert_eq!(resized(InterpolateMode::Nearest), floor, "{n} to {size}");
+            let centre: Vec<f32> =
+                (0..size).map(|o| ((2 * o + 1) * n / (2 * size)) as f32).collect();
+            assert_eq!(resized(InterpolateMode::NearestExact), centre, "{n} to {size}");
+        }
+    }
+    // 6 / 1.2 is 5.
+    let x = tensor(&[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]).reshape([1, 1, 6]).unwrap();
+    let y = f::interpolate(&x, f::Resize::Scale(&[1.2]), InterpolateMode::Nearest).unwrap();
+    assert_eq!(y.to_vec::<f32>().unwrap(), [0.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
 }

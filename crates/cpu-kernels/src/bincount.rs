@@ -5,6 +5,8 @@ use crate::scatter::{Adder, Atomic, Exact, Rows};
 use crate::{Float, memory, parallel};
 use samebits_numerics::fpenv;
 use samebits_numerics::simd::{self, Kernel};
+use samebits_tensor_core::DType;
+use samebits_tensor_core::geometry::bin_edges;
 
 /// Values per task of a count.
 const PIECE: usize = 1 << 18;
@@ -138,8 +140,8 @@ fn weighted<T: Float, A: Adder<T>>(out: &mut [T], values: &[i64], weights: &[T])
 ///
 /// # Determinism
 ///
-/// Portable: the bin of `x` is `floor((x - low) / (high - low) * bins)`, each operation rounded
-/// in the element type, and the last bin for `x = high`; the counts are integers.
+/// Portable: the bin of `x` is `floor((x - low) * bins / (high - low))` of the real numbers, no
+/// operation rounded (see [`bin_edges`]), and the last bin for `x = high`; the counts are integers.
 ///
 /// # Errors
 ///
@@ -181,9 +183,12 @@ fn count<T: Float>(out: &mut [T], values: &[T], low: T, high: T) -> Result<()> {
     if !(finite(low) && finite(high) && low < high) {
         return Err(Error::argument(OP, format!("no finite range from {low:?} to {high:?}")));
     }
+    let dtype = if T::WIDE { DType::F64 } else { DType::F32 };
+    let edges = bin_edges(low.into(), high.into(), bins, dtype).map_err(memory::named(OP))?;
+    let edges = &memory::collected::<T>(OP, edges.into_iter().map(T::from_f64))?;
     let tables = parallel::chunks(values, PIECE.max(4 * bins)).try_collect(OP, |values| {
         let mut counts = memory::zeroed(OP, bins)?;
-        simd::dispatch(Bins { values, low, high, counts: &mut counts });
+        simd::dispatch(Bins { values, low, high, edges, counts: &mut counts });
         Ok(counts)
     })?;
     for (bin, out) in out.iter_mut().enumerate() {
@@ -197,6 +202,7 @@ struct Bins<'a, T> {
     values: &'a [T],
     low: T,
     high: T,
+    edges: &'a [T],
     counts: &'a mut [u64],
 }
 
@@ -204,13 +210,24 @@ impl<T: Float> Kernel for Bins<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let Bins { values, low, high, counts } = self;
-        let bins = counts.len();
-        let (range, scale) = (high - low, T::from_usize(bins));
+        let Bins { values, low, high, edges, counts } = self;
+        let last = counts.len() - 1;
+        let scale = T::from_usize(counts.len());
+        // Half of it, if the range is not a finite number.
+        let part = T::from_f64(if high - low < T::HIGHEST { 1.0 } else { 0.5 });
+        let (first, range) = (low * part, high * part - low * part);
         for &x in values {
             if x >= low && x <= high {
-                let bin: f64 = ((x - low) / range * scale).floor().into();
-                counts[(bin as usize).min(bins - 1)] += 1;
+                // Each operation is rounded: next to the bin.
+                let near: f64 = ((x * part - first) / range * scale).into();
+                let mut bin = (near as usize).min(last);
+                while x < edges[bin] {
+                    bin -= 1;
+                }
+                while bin < last && x >= edges[bin + 1] {
+                    bin += 1;
+                }
+                counts[bin] += 1;
             }
         }
     }

@@ -18,6 +18,9 @@ pub trait Float:
     + sealed::Sealed
     + 'static
 {
+    /// True for f64.
+    #[doc(hidden)]
+    const WIDE: bool;
     /// `+0`.
     const ZERO: Self;
     /// `1`.
@@ -89,6 +92,7 @@ pub trait Float:
 }
 
 impl Float for f32 {
+    const WIDE: bool = false;
     const ZERO: f32 = 0.0;
     const ONE: f32 = 1.0;
     const EXPONENT: u32 = 149;
@@ -140,6 +144,7 @@ impl Float for f32 {
 }
 
 impl Float for f64 {
+    const WIDE: bool = true;
     const ZERO: f64 = 0.0;
     const ONE: f64 = 1.0;
     const EXPONENT: u32 = 1074;

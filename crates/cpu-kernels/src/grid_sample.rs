@@ -9,16 +9,18 @@
 //! # What is computed
 //!
 //! Where the taps of a point lie and what they weigh is computed in f64, as PyTorch describes
-//! it; a weight is then rounded to the element type. Taps outside the input are skipped; a
-//! point with a coordinate that is not a number has none.
+//! it; a weight is then rounded to the element type. Taps outside the input are skipped, and those
+//! of weight 0, so that an infinite input next to the point does not matter; a point with a
+//! coordinate that is not a number has none.
 //!
 //! - An output starts from `+0` and takes its taps in row-major order, each by one
 //!   `mul_add(input, weight, sum)`.
 //! - The gradient of the input is an irregular sum, see [`scatter`](crate::scatter): its addends
 //!   are `gradient * weight`, rounded.
 //! - The gradient of a coordinate is computed in f64: for each channel in ascending order the
-//!   sum over the taps of `input * weight'` times the channel's gradient is added to `+0`; the
-//!   result is multiplied by the derivative of the tap position and rounded once.
+//!   sum over the taps of `input * weight'`, without those whose `weight'` is 0, times the
+//!   channel's gradient is added to `+0`; the result is multiplied by the derivative of the tap
+//!   position and rounded once.
 
 mod taps;
 
@@ -225,14 +227,12 @@ impl<T: Float> Kernel for SamplePoints<'_, T> {
         let mut found = Taps::new();
         for (at, values) in points.zip(self.values.chunks_exact_mut(channels)) {
             find_taps(self.sampling, at, &mut found);
-            let taps = found.as_slice();
             let mut groups = values.chunks_exact_mut(GROUP);
             let mut c = 0;
             for group in &mut groups {
                 let mut sums = [T::ZERO; GROUP];
-                for tap in taps {
-                    let weight = T::from_f64(tap.weight);
-                    let row = &self.rows[tap.place * channels + c..][..GROUP];
+                for (place, weight) in found.weights() {
+                    let row = &self.rows[place * channels + c..][..GROUP];
                     for (sum, &x) in sums.iter_mut().zip(row) {
                         *sum = x.mul_add(weight, *sum);
                     }
@@ -245,9 +245,8 @@ impl<T: Float> Kernel for SamplePoints<'_, T> {
             let rest = groups.into_remainder();
             let mut sums = [T::ZERO; GROUP];
             let sums = &mut sums[..rest.len()];
-            for tap in taps {
-                let weight = T::from_f64(tap.weight);
-                let row = &self.rows[tap.place * channels + c..][..rest.len()];
+            for (place, weight) in found.weights() {
+                let row = &self.rows[place * channels + c..][..rest.len()];
                 for (sum, &x) in sums.iter_mut().zip(row) {
                     *sum = x.mul_add(weight, *sum);
                 }
@@ -308,8 +307,10 @@ fn point_gradient<T: Float, const DIMS: usize>(
         for tap in taps.as_slice() {
             let row = &rows[tap.place * sampling.channels() + c..][..GROUP];
             for (inner, slope) in inner.iter_mut().zip(tap.slopes) {
-                for (inner, &x) in inner.iter_mut().zip(row) {
-                    *inner += x.into() * slope;
+                if slope != 0.0 {
+                    for (inner, &x) in inner.iter_mut().zip(row) {
+                        *inner += x.into() * slope;
+                    }
                 }
             }
         }
@@ -325,7 +326,9 @@ fn point_gradient<T: Float, const DIMS: usize>(
         for tap in taps.as_slice() {
             let x: f64 = rows[tap.place * sampling.channels() + c + offset].into();
             for (inner, slope) in inner.iter_mut().zip(tap.slopes) {
-                *inner += x * slope;
+                if slope != 0.0 {
+                    *inner += x * slope;
+                }
             }
         }
         for (sum, inner) in sums.iter_mut().zip(inner) {

@@ -18,12 +18,17 @@ fn taps(
     mode: InterpolateMode,
 ) -> BTreeMap<usize, f64> {
     let (o, n) = (o as f64, input as f64);
-    let ratio = scale.map_or(n / output as f64, |s| 1.0 / s);
+    // Integers, and halves of them, are exact.
+    let product = |o: f64, n: f64, of: f64| match o * n / of {
+        exact if (2.0 * exact).fract() == 0.0 => exact,
+        _ => o * (n / of),
+    };
+    let covered = |o| scale.map_or_else(|| product(o, n, output as f64), |s| product(o, 1.0, s));
     let at = |align: bool| {
         if !align {
-            (o + 0.5) * ratio - 0.5
+            covered(o + 0.5) - 0.5
         } else if output > 1 {
-            o * ((n - 1.0) / (output as f64 - 1.0))
+            product(o, n - 1.0, output as f64 - 1.0)
         } else {
             0.0
         }
@@ -38,8 +43,8 @@ fn taps(
     };
     let mut list: Vec<(f64, f64)> = Vec::new();
     match mode {
-        InterpolateMode::Nearest => list.push(((o * ratio).floor(), 1.0)),
-        InterpolateMode::NearestExact => list.push((((o + 0.5) * ratio).floor(), 1.0)),
+        InterpolateMode::Nearest => list.push((covered(o).floor(), 1.0)),
+        InterpolateMode::NearestExact => list.push((covered(o + 0.5).floor(), 1.0)),
         InterpolateMode::Linear { align_corners } => {
             let at = at(align_corners).max(0.0);
             let left = at.floor().min(n - 1.0);
@@ -56,7 +61,7 @@ fn taps(
         InterpolateMode::LinearAntialias { align_corners }
         | InterpolateMode::CubicAntialias { align_corners } => {
             let step = match align_corners {
-                false => ratio,
+                false => covered(1.0),
                 true if output > 1 => (n - 1.0) / (output as f64 - 1.0),
                 true => 0.0,
             };

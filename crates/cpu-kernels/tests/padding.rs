@@ -5,13 +5,16 @@ mod invariance;
 use invariance::{Random, bits, everywhere};
 use samebits_cpu_kernels::padding::{PadMode, Padding, pad, pad_backward};
 
-/// The input position of padded position `at` in one dimension.
-fn source(at: i64, size: i64, mode: PadMode) -> Option<i64> {
+/// The input position of output `o` in one dimension.
+fn source(o: i64, [before, after]: [i64; 2], size: i64, mode: PadMode) -> Option<i64> {
+    let at = o - before;
+    let (first, end) = (-before.min(0), size + after.min(0));
     match mode {
+        // Around what is not cut off.
+        PadMode::Circular => Some((at - first + 10 * (end - first)) % (end - first) + first),
         _ if (0..size).contains(&at) => Some(at),
         PadMode::Constant => None,
         PadMode::Replicate => Some(if at < 0 { 0 } else { size - 1 }),
-        PadMode::Circular => Some((at + 10 * size) % size),
         PadMode::Reflect => Some(if at < 0 { -at } else { size - 1 - (at - (size - 1)) }),
     }
 }
@@ -32,7 +35,7 @@ fn every_mode_equals_the_definition() {
             let n = n as i64;
             let largest = match mode {
                 PadMode::Reflect => n - 1,
-                PadMode::Circular => n,
+                PadMode::Circular => n + before.min(0) + after.min(0),
                 _ => 100,
             };
             before <= largest && after <= largest && n + before + after >= 0
@@ -55,7 +58,7 @@ fn every_mode_equals_the_definition() {
                 let o = (rest % output[d]) as i64;
                 rest /= output[d];
                 position = position.and_then(|sum| {
-                    let i = source(o - pads[d][0], input[d] as i64, mode)?;
+                    let i = source(o, pads[d], input[d] as i64, mode)?;
                     Some(sum + i as usize * scale)
                 });
                 scale *= input[d];

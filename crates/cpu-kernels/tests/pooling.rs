@@ -336,6 +336,27 @@ fn fractional_windows_lie_where_the_samples_say() {
 }
 
 #[test]
+fn fractional_windows_start_at_exact_places() {
+    exact_starts::<f32>();
+    exact_starts::<f64>();
+}
+
+fn exact_starts<T: Float>() {
+    for input in 2..60 {
+        for output in 2..=input {
+            let size = ([1, 1, 1, input], [1, output], [1, 1]);
+            let pool = FractionalPool::new("fractional", &size.0, &size.1, &size.2).unwrap();
+            let (x, mut out) = (vec![T::ZERO; input], vec![T::ZERO; output]);
+            let mut starts = vec![0; output];
+            fractional_max_pool(&pool, &x, &[T::ZERO; 2], &mut out, &mut starts).unwrap();
+            let place = |o| (o * (input - 1) / (output - 1)) as i64;
+            let expected: Vec<i64> = (0..output).map(place).collect();
+            assert_eq!(starts, expected, "{input} to {output}");
+        }
+    }
+}
+
+#[test]
 fn unpool_puts_the_last_duplicate_and_its_gradient_gathers() {
     let mut out = [9.0f32; 8];
     max_unpool("unpool", 2, &[1.0, 2.0, 3.0, 4.0, -0.0, 6.0], &[1, 1, 3, 0, 0, 2], &mut out)

@@ -2,6 +2,9 @@
 
 use crate::launch::kernels::bincount as kernels;
 use crate::launch::{Buffer, Launch};
+use samebits_numerics::memory::OutOfMemory;
+use samebits_tensor_core::DType;
+use samebits_tensor_core::geometry::bin_edges;
 
 use crate::Variant;
 use crate::device::{Device, Float, expect_len, product};
@@ -128,8 +131,8 @@ pub fn bincount_weighted(
 ///
 /// # Determinism
 ///
-/// Portable: the bin of `x` is `floor((x − low) / (high − low) · bins)`, each operation rounded in
-/// f32, and the last bin for `x = high`; the counts are integers.
+/// Portable: the bin of `x` is `floor((x − low) · bins / (high − low))` of the real numbers, no
+/// operation rounded (see [`bin_edges`]), and the last bin for `x = high`; the counts are integers.
 ///
 /// # Errors
 ///
@@ -160,18 +163,25 @@ pub fn histc<T: Float>(
         return Err(CudaError::invalid(op, format!("no finite range from {low:?} to {high:?}")));
     }
     let mut counts = device.zeros_for::<u64>(op, bins)?;
-    let (range, scale) = (high - low, T::from_f64(bins as f64));
+    let dtype = if T::WIDE { DType::F64 } else { DType::F32 };
+    let edges = bin_edges(low.into(), high.into(), bins, dtype);
+    let edges = edges.map_err(|OutOfMemory { bytes }| {
+        CudaError::invalid(op, format!("the host has no memory left for {bytes} bytes of edges"))
+    })?;
+    let edges: Vec<T> = edges.into_iter().map(T::from_f64).collect();
+    let edges = &device.upload(&edges)?;
+    let part = T::from_f64(if T::is_finite(high - low) { 1.0 } else { 0.5 });
     let into = &mut counts;
     if bins <= COUNTED {
         let blocks = grid(op, n.div_ceil(COUNTED_CHUNK))?;
-        kernels::HistcShared { counts: into, values, n, low, high, range, scale, bins }.grid(
+        kernels::HistcShared { counts: into, values, n, edges, low, high, part, bins }.grid(
             device,
             op,
             (blocks, 1, 1),
             (device.block(), 1, 1),
         )?;
     } else {
-        kernels::Histc { counts: into, values, n, low, high, range, scale, bins }
+        kernels::Histc { counts: into, values, n, edges, low, high, part, bins }
             .threads(device, op, n)?;
     }
     let mut out = device.uninitialised::<T>(op, bins)?;

@@ -505,7 +505,9 @@ macro_rules! numbers {
 numbers!(f32 true f64 true i64 false);
 
 /// An element type with floating-point kernels: f32 or f64.
-pub trait Float: Number + std::fmt::Debug + PartialOrd + std::ops::Sub<Output = Self> {
+pub trait Float:
+    Number + std::fmt::Debug + PartialOrd + Into<f64> + std::ops::Sub<Output = Self>
+{
     /// True for f64.
     #[doc(hidden)]
     const WIDE: bool;

@@ -51,6 +51,9 @@ pub fn bincount(x: &Tensor, weights: Option<&Tensor>, minlength: usize) -> Resul
 /// included, as floats. If the limits are equal, the smallest and the largest element take their
 /// place.
 ///
+/// The limits are rounded to the type. An element `x` is in bin `floor((x − min) · bins / (max − min))`
+/// of the real numbers, where nothing is rounded; `max` is in the last bin.
+///
 /// # Determinism
 ///
 /// Portable: integers.
@@ -58,6 +61,16 @@ pub fn bincount(x: &Tensor, weights: Option<&Tensor>, minlength: usize) -> Resul
 /// # Errors
 ///
 /// There are no bins, or the limits are not finite or out of order.
+///
+/// # Examples
+///
+/// ```
+/// use samebits_autograd::Tensor;
+///
+/// let x = Tensor::new([0.0f32, 1.0, 2.0, 2.5, 3.0])?;
+/// assert_eq!(x.histc(3, 0.0, 3.0)?.to_vec::<f32>()?, [1.0, 1.0, 3.0]);
+/// # Ok::<(), samebits_autograd::Error>(())
+/// ```
 ///
 /// # References
 ///

@@ -12,7 +12,8 @@ pub enum Resize<'a> {
     /// The size of each spatial dimension of the result.
     Size(&'a [usize]),
     /// Outputs per input for each spatial dimension: the sizes are `floor(input · scale)`, and
-    /// the coordinates use the scale itself.
+    /// the coordinates use the scale itself. So [`InterpolateMode::Nearest`] takes input
+    /// `floor(o / scale)`, not `floor(o · input / output)`.
     Scale(&'a [f64]),
     /// As `Scale`, but the coordinates use the quotient of the sizes, as if these had been given:
     /// PyTorch's `recompute_scale_factor`.
@@ -24,7 +25,8 @@ pub enum Resize<'a> {
 /// [`interpolate_area`] is the mode `area`.
 ///
 /// With antialiasing the dimensions are resized one after the other, the last first, each result
-/// rounded.
+/// rounded. An input of weight 0 takes no part: next to an infinite input, an output at the position
+/// of an input is that input.
 ///
 /// # Shapes
 ///

@@ -10,6 +10,10 @@ use crate::{Tensor, run};
 /// `pads` holds two numbers for each padded dimension, the last dimension first, as in PyTorch:
 /// `[left, right, top, bottom]` for an image. `value` is what [`PadMode::Constant`] fills with.
 ///
+/// [`PadMode::Circular`] cuts first and then wraps what is left: `[0, 1, 2, 3]` padded by `[-1, 1]` is
+/// `[1, 2, 3, 1]`. [`PadMode::Reflect`] and [`PadMode::Replicate`] read the whole input: reflected by
+/// `[-3, 3]`, it is `[3, 2, 1, 0]`.
+///
 /// # Shapes
 ///
 /// `input` of any shape. The constant mode pads any number of dimensions, the others one to
@@ -18,7 +22,7 @@ use crate::{Tensor, run};
 /// # Errors
 ///
 /// The pads do not fit the shape or the mode: reflection needs them below the size, circular
-/// padding at most the size.
+/// padding at most the size that is left after cutting.
 ///
 /// # Examples
 ///

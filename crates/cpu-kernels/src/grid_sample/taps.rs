@@ -34,6 +34,13 @@ impl Taps {
     pub(super) fn as_slice(&self) -> &[Tap] {
         &self.all[..self.count]
     }
+
+    /// The places, and their weights as numbers of the type; a weight of 0 takes nothing.
+    #[inline(always)]
+    pub(super) fn weights<T: Float>(&self) -> impl Iterator<Item = (usize, T)> + '_ {
+        let weights = self.as_slice().iter().map(|tap| (tap.place, T::from_f64(tap.weight)));
+        weights.filter(|&(_, weight)| weight != T::ZERO)
+    }
 }
 
 /// The taps of many points, one after the other.
@@ -63,9 +70,9 @@ impl<T: Float> Kernel for ListTaps<'_, T> {
         let mut taps = Taps::new();
         for (point, at) in self.grid.chunks_exact(dims).enumerate() {
             find_taps(self.sampling, at, &mut taps);
-            for tap in taps.as_slice() {
-                list.places.push(tap.place);
-                list.weights.push(T::from_f64(tap.weight));
+            for (place, weight) in taps.weights() {
+                list.places.push(place);
+                list.weights.push(weight);
                 list.points.push(point);
             }
         }

@@ -86,13 +86,13 @@ fn starts<T: Float>(op: &'static str, axis: &FractionalAxis, sample: T) -> Resul
     if output == 1 {
         return Ok(vec![last]);
     }
-    let step = T::from_usize(last) / T::from_usize(output - 1);
-    let truncate = |x: T| x.into() as usize;
+    let (span, sample) = ((output - 1) as f64, sample.into());
+    let place = |outputs: f64| (outputs * last as f64 / span) as usize;
     let start = |o: usize| {
         if o == output - 1 {
             return last;
         }
-        let start = truncate((T::from_usize(o) + sample) * step) - truncate(sample * step);
+        let start = place(o as f64 + sample) - place(sample);
         // A sample that is rounded up to 1 must not lead outside the plane.
         start.min(last)
     };

@@ -1,7 +1,8 @@
 //! Histograms.
 
-use crate::data::{Source, bits, exact, order_sensitive, same};
+use crate::data::{Real, Source, bits, exact, order_sensitive, same, same_as};
 use crate::device::{on_device, under_schedules, varies};
+use samebits_cuda_kernels::Device;
 use samebits_cuda_kernels::Variant::{Atomic, Deterministic};
 use samebits_cuda_kernels::bincount::{bincount, bincount_len, bincount_weighted, histc};
 
@@ -60,7 +61,9 @@ fn histograms_of_equal_bins() {
         for (low, high, bins) in [(-1.0f32, 1.0, 7), (-0.5, 0.25, 100)] {
             let mut expected = vec![0.0f32; bins];
             for &x in x.iter().filter(|&&x| x >= low && x <= high) {
-                let bin = ((x - low) / (high - low) * bins as f32).floor() as usize;
+                // Only the quotient is rounded.
+                let [x, low, high] = [x, low, high].map(f64::from);
+                let bin = ((x - low) * bins as f64 / (high - low)) as usize;
                 expected[bin.min(bins - 1)] += 1.0;
             }
             let buffer = device.upload(&x).unwrap();
@@ -76,6 +79,40 @@ fn histograms_of_equal_bins() {
         assert!(histc(device, &buffer, 0, 0.0, 1.0).is_err());
         assert!(histc(device, &buffer, 2, 1.0, 0.0).is_err());
     });
+}
+
+#[test]
+fn numbers_on_edges_are_in_the_bin_above() {
+    on_device(|device| {
+        on_edges::<f32>(device);
+        on_edges::<f64>(device);
+    });
+}
+
+fn on_edges<T: Real>(device: &Device) {
+    // The shared counters, and more bins than these.
+    for bins in [1usize, 3, 49, 98, 103, 107, 161, 5000] {
+        let largest = if T::WIDE { f64::MAX } else { f32::MAX.into() };
+        let cases = [(0.0, bins as f64, 1.0), (-2.0, bins as f64 / 4.0 - 2.0, 0.25)];
+        for (low, high, width) in cases {
+            let x: Vec<T> = (0..=bins).map(|k| T::from_f64(low + k as f64 * width)).collect();
+            let x = device.upload(&x).unwrap();
+            let got = histc(device, &x, bins, T::from_f64(low), T::from_f64(high)).unwrap();
+            let mut expected = vec![T::from_f64(1.0); bins];
+            expected[bins - 1] = T::from_f64(2.0);
+            same_as(&format!("{bins} bins"), &device.download(&got).unwrap(), &expected);
+        }
+        // The range is no number of the type.
+        let x = [-largest, 0.0, largest].map(T::from_f64);
+        let x = device.upload(&x).unwrap();
+        let got = histc(device, &x, bins, T::from_f64(-largest), T::from_f64(largest)).unwrap();
+        let mut expected = vec![0.0; bins];
+        for bin in [0, bins / 2, bins - 1] {
+            expected[bin] += 1.0;
+        }
+        let expected: Vec<T> = expected.into_iter().map(T::from_f64).collect();
+        same_as("the whole type", &device.download(&got).unwrap(), &expected);
+    }
 }
 
 #[test]

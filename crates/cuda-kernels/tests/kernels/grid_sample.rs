@@ -117,6 +117,11 @@ fn sampling_and_its_gradients() {
     });
 }
 
+/// Whether a tap of this weight is one.
+fn counts<T: Real>(weight: f64) -> bool {
+    T::from_f64(weight) != T::from_f64(0.0)
+}
+
 fn sampling<T: Real>(device: &Device) -> Vec<u64> {
     let mut all = Vec::new();
     for (mode, dims) in [
@@ -139,8 +144,10 @@ fn sampling<T: Real>(device: &Device) -> Vec<u64> {
                 let sample = Sampling::new("grid_sample", &input, &grid, params).unwrap();
                 let plane: usize = size.iter().product();
                 let mut source = Source::new(dims as u64);
-                let x = T::wild(&mut source, batch * channels * plane);
-                let grad = T::wild(&mut source, batch * channels * points);
+                let mut x = T::wild(&mut source, batch * channels * plane);
+                let mut grad = T::wild(&mut source, batch * channels * points);
+                // Only weights of 0 take nothing from them.
+                (x[1], grad[1]) = (T::from_f64(f64::INFINITY), T::from_f64(f64::INFINITY));
                 let mut grid: Vec<T> = source
                     .plain(batch * points * dims)
                     .iter()
@@ -157,7 +164,8 @@ fn sampling<T: Real>(device: &Device) -> Vec<u64> {
                     .map(|o| {
                         let plane = &x[o / points * plane..];
                         let point = o / points / channels * points + o % points;
-                        canonical(taps[point].0.iter().fold(T::default(), |sum, &(p, w, _)| {
+                        let taps = taps[point].0.iter().filter(|tap| counts::<T>(tap.1));
+                        canonical(taps.fold(T::default(), |sum, &(p, w, _)| {
                             plane[p].fma(T::from_f64(w), sum)
                         }))
                     })
@@ -173,7 +181,7 @@ fn sampling<T: Real>(device: &Device) -> Vec<u64> {
                             taps[image * points + point]
                                 .0
                                 .iter()
-                                .filter(move |tap| tap.0 == place)
+                                .filter(move |tap| tap.0 == place && counts::<T>(tap.1))
                                 .map(move |tap| g * T::from_f64(tap.1))
                         }))
                     })
@@ -193,7 +201,9 @@ fn sampling<T: Real>(device: &Device) -> Vec<u64> {
                         let mut inner = [0.0f64; 3];
                         for (place, _, weights) in taps {
                             for d in 0..3 {
-                                inner[d] += x[number * plane + place].into() * weights[d];
+                                if weights[d] != 0.0 {
+                                    inner[d] += x[number * plane + place].into() * weights[d];
+                                }
                             }
                         }
                         for d in 0..3 {

@@ -7,16 +7,21 @@ use samebits_cuda_kernels::interpolate::{InterpolateMode, Resize, interpolate, i
 
 /// The taps of output `o` in one dimension, by the definition.
 fn taps(o: usize, input: usize, output: usize, mode: InterpolateMode) -> Vec<(usize, f32)> {
-    let ratio = input as f64 / output as f64;
+    // Integers, and halves of them, are exact.
+    let product = |o: f64, n: usize, of: usize| match o * n as f64 / of as f64 {
+        exact if (2.0 * exact).fract() == 0.0 => exact,
+        _ => o * (n as f64 / of as f64),
+    };
+    let covered = |o: f64| product(o, input, output);
     let top = input - 1;
     let centre = |align: bool| match align {
-        true if output > 1 => o as f64 * (top as f64 / (output - 1) as f64),
+        true if output > 1 => product(o as f64, top, output - 1),
         true => 0.0,
-        false => (o as f64 + 0.5) * ratio - 0.5,
+        false => covered(o as f64 + 0.5) - 0.5,
     };
     let raw: Vec<(i64, f64)> = match mode {
-        InterpolateMode::Nearest => vec![((o as f64 * ratio) as i64, 1.0)],
-        InterpolateMode::NearestExact => vec![(((o as f64 + 0.5) * ratio) as i64, 1.0)],
+        InterpolateMode::Nearest => vec![(covered(o as f64) as i64, 1.0)],
+        InterpolateMode::NearestExact => vec![(covered(o as f64 + 0.5) as i64, 1.0)],
         InterpolateMode::Linear { align_corners } => {
             let at = centre(align_corners).max(0.0);
             let part = at - at.floor();

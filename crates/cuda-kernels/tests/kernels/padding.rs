@@ -6,8 +6,13 @@ use samebits_cuda_kernels::Variant::{Atomic, Deterministic};
 use samebits_cuda_kernels::padding::{PadMode, Padding, pad, pad_grad};
 
 /// The input position that output `o` copies.
-fn copied(mode: PadMode, o: usize, size: usize, before: i64) -> Option<usize> {
+fn copied(mode: PadMode, o: usize, size: usize, [before, after]: [i64; 2]) -> Option<usize> {
     let (n, i) = (size as i64, o as i64 - before);
+    if mode == PadMode::Circular {
+        // What is not cut off.
+        let kept: Vec<i64> = (-before.min(0)..n + after.min(0)).collect();
+        return Some(kept[(i - kept[0]).rem_euclid(kept.len() as i64) as usize] as usize);
+    }
     if (0..n).contains(&i) {
         return Some(i as usize);
     }
@@ -21,7 +26,7 @@ fn copied(mode: PadMode, o: usize, size: usize, before: i64) -> Option<usize> {
             }
         }
         PadMode::Replicate => i.clamp(0, n - 1),
-        PadMode::Circular => i.rem_euclid(n),
+        PadMode::Circular => unreachable!(),
     };
     Some(i as usize)
 }
@@ -29,12 +34,13 @@ fn copied(mode: PadMode, o: usize, size: usize, before: i64) -> Option<usize> {
 #[test]
 fn padding_and_its_gradient() {
     type Case = (&'static [usize], &'static [[i64; 2]]);
-    let cases: [Case; 5] = [
+    let cases: [Case; 6] = [
         (&[5], &[[3, 2]]),
         (&[4, 6], &[[1, 3], [2, 0]]),
         (&[6, 5], &[[-1, 2], [3, -2]]),
         (&[3, 4, 5], &[[2, 1], [1, 1], [0, 4]]),
         (&[1, 7], &[[0, 0], [-3, -3]]),
+        (&[4, 5, 6], &[[-2, 2], [1, -3], [-1, 4]]),
     ];
     under_schedules(|device| {
         let mut all = Vec::new();
@@ -51,7 +57,7 @@ fn padding_and_its_gradient() {
                     let (mut place, mut step) = (0, 1);
                     for d in (0..rank).rev() {
                         let size = output[d];
-                        place += step * copied(mode, o % size, input[d], amounts[d][0])?;
+                        place += step * copied(mode, o % size, input[d], amounts[d])?;
                         (o, step) = (o / size, step * input[d]);
                     }
                     Some(place)

@@ -1,6 +1,6 @@
 //! Pooling, forward and backward.
 
-use crate::data::{Source, bits, clean, order_sensitive, same};
+use crate::data::{Real, Source, bits, clean, order_sensitive, same};
 use crate::device::{on_device, under_schedules, varies};
 use samebits_cuda_kernels::Variant::{self, Atomic, Deterministic};
 use samebits_cuda_kernels::pooling::{
@@ -239,10 +239,10 @@ fn fractional_windows_stay_inside() {
         let samples = [0.1f32, 0.6, 0.99, 0.0];
         let pool = FractionalPool::new("pool", &[1, 2, 6, 7], &[3, 4], &[2, 2]).unwrap();
         let starts = |input: usize, out: usize, u: f32| -> Vec<usize> {
-            let step = (input - 2) as f32 / (out - 1) as f32;
+            let place = |at: f64| (at * (input - 2) as f64 / (out - 1) as f64) as usize;
             (0..out)
                 .map(|o| {
-                    let place = ((o as f32 + u) * step) as usize - (u * step) as usize;
+                    let place = place(o as f64 + f64::from(u)) - place(u.into());
                     if o == out - 1 { input - 2 } else { place.min(input - 2) }
                 })
                 .collect()
@@ -261,6 +261,26 @@ fn fractional_windows_stay_inside() {
         let (_, got) = fractional_max_pool(device, &x, &samples, &pool).unwrap();
         assert_eq!(device.download(&got).unwrap(), indices);
     });
+}
+
+#[test]
+fn fractional_windows_start_at_exact_places() {
+    on_device(|device| {
+        for (input, output) in [(27, 23), (40, 34), (53, 45), (31, 27), (46, 40), (7, 7)] {
+            exact_starts::<f32>(device, input, output);
+            exact_starts::<f64>(device, input, output);
+        }
+    });
+}
+
+fn exact_starts<T: Real>(device: &Device, input: usize, output: usize) {
+    let pool = FractionalPool::new("pool", &[1, 1, 1, input], &[1, output], &[1, 1]).unwrap();
+    let x = device.upload(&vec![T::default(); input]).unwrap();
+    let samples = device.upload(&[T::default(); 2]).unwrap();
+    let (_, starts) = fractional_max_pool(device, &x, &samples, &pool).unwrap();
+    let place = |o| (o * (input - 1) / (output - 1)) as i64;
+    let expected: Vec<i64> = (0..output).map(place).collect();
+    assert_eq!(device.download(&starts).unwrap(), expected, "{input} to {output}");
 }
 
 #[test]

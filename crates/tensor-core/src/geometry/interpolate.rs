@@ -9,9 +9,9 @@ use crate::{Error, Result};
 /// How values between the input's elements are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum InterpolateMode {
-    /// The input element at `floor(o * scale)`.
+    /// The input element at `floor(o * input / output)`.
     Nearest,
-    /// The input element whose centre is nearest: `floor((o + 0.5) * scale)`.
+    /// The input element whose centre is nearest: `floor((o + 0.5) * input / output)`.
     NearestExact,
     /// The two neighbours in each dimension.
     Linear {
@@ -38,8 +38,10 @@ pub enum InterpolateMode {
 /// A resizing of planes.
 ///
 /// In each dimension an output is a weighted mean of a few inputs, its [`Taps`]. Where a tap lies
-/// and what it weighs is computed in f64 as PyTorch describes it. Taps beyond the border are
-/// moved to the border; taps on the same input are one tap with the sum of their weights.
+/// and what it weighs is computed in f64 as PyTorch describes it, and a position that is an integer
+/// is exact. Taps beyond the border are moved to the border; taps on the same input are one tap with
+/// the sum of their weights; a tap of weight 0 is left out, so that an infinite input next to an exact
+/// position does not matter.
 ///
 /// # Examples
 ///
@@ -142,24 +144,27 @@ impl ResizedAxis {
                 list.clear();
                 self.list_taps(o, &mut list);
                 merge(&mut list);
-                taps.push(list.iter().copied());
+                taps.push(list.iter().copied().filter(|&(_, weight)| weight != 0.0));
             }
             Ok(taps)
         })
     }
 
-    /// Inputs per output, unless the corners are aligned.
-    fn ratio(&self) -> f64 {
-        self.scale.map_or(self.input as f64 / self.output as f64, |scale| 1.0 / scale)
+    /// How many inputs so many outputs cover: exact where that is an integer or a half of one.
+    fn covered(&self, outputs: f64, align_corners: bool) -> f64 {
+        let (inputs, per) = match self.scale {
+            _ if align_corners && self.output <= 1 => return 0.0,
+            _ if align_corners => ((self.input - 1) as f64, (self.output - 1) as f64),
+            Some(scale) => (1.0, scale),
+            None => (self.input as f64, self.output as f64),
+        };
+        let once = outputs * inputs / per;
+        if (2.0 * once).fract() == 0.0 { once } else { outputs * (inputs / per) }
     }
 
     /// Inputs per output.
     fn step(&self, align_corners: bool) -> f64 {
-        match align_corners {
-            true if self.output > 1 => (self.input - 1) as f64 / (self.output - 1) as f64,
-            true => 0.0,
-            false => self.ratio(),
-        }
+        self.covered(1.0, align_corners)
     }
 
     /// The most taps that an output can have.
@@ -181,16 +186,16 @@ impl ResizedAxis {
     /// Adds the inputs that output `o` takes, and their weights, in f64.
     fn list_taps(&self, o: usize, list: &mut Vec<(usize, f64)>) {
         let last = self.input - 1;
-        let ratio = self.ratio();
         let source = |align_corners: bool| match align_corners {
-            true => o as f64 * self.step(true),
-            false => (o as f64 + 0.5) * ratio - 0.5,
+            true => self.covered(o as f64, true),
+            false => self.covered(o as f64 + 0.5, false) - 0.5,
+        };
+        let mut nearest = |outputs: f64| {
+            list.push(((self.covered(outputs, false) as usize).min(last), 1.0));
         };
         match self.mode {
-            InterpolateMode::Nearest => list.push((((o as f64 * ratio) as usize).min(last), 1.0)),
-            InterpolateMode::NearestExact => {
-                list.push(((((o as f64 + 0.5) * ratio) as usize).min(last), 1.0));
-            }
+            InterpolateMode::Nearest => nearest(o as f64),
+            InterpolateMode::NearestExact => nearest(o as f64 + 0.5),
             InterpolateMode::Linear { align_corners } => {
                 let at = source(align_corners).max(0.0);
                 let left = (at as usize).min(last);

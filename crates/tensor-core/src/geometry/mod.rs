@@ -6,6 +6,7 @@
 //! kernels on plain slices of every device take it.
 
 mod bags;
+mod bins;
 mod grid_sample;
 mod interpolate;
 mod padding;
@@ -13,6 +14,7 @@ mod planes;
 mod pooling;
 
 pub use bags::BagBounds;
+pub use bins::bin_edges;
 pub use grid_sample::{GridMode, GridPadding, GridParams, Sampling};
 pub use interpolate::{InterpolateMode, Resize, ResizedAxis, Taps, cubic_weights};
 pub use padding::{PadMode, PaddedAxis, Padding};

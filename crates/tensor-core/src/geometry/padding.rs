@@ -15,7 +15,7 @@ pub enum PadMode {
     Reflect = 1,
     /// The first or last element.
     Replicate = 2,
-    /// The other end of the input.
+    /// The other end of the input, or of what is left if a pad cuts off.
     Circular = 3,
 }
 
@@ -66,14 +66,16 @@ impl Axis for PaddedAxis {
 
 impl Padding {
     /// The padding of the last dimensions of a tensor of shape `input` by `pads`: elements
-    /// `[before, after]` for each of them, in their order. Negative numbers cut off.
+    /// `[before, after]` for each of them, in their order. Negative numbers cut off: from the input
+    /// before circular padding, and from the padded input in the other modes, so that reflection
+    /// still reads elements that are cut off.
     ///
     /// # Errors
     ///
     /// [`Error::InvalidArgument`] if there are not one to three pairs of pads, or more than
     /// dimensions; if a pad is too large for the mode (reflection needs it below the size,
-    /// circular padding at most the size, replication an element to repeat) or cuts off what is
-    /// not there; or if a shape has too many elements.
+    /// circular padding at most the size that is left after cutting, replication an element to
+    /// repeat) or cuts off what is not there; or if a shape has too many elements.
     pub fn new(
         op: &'static str,
         input: &[usize],
@@ -98,12 +100,16 @@ impl PaddedAxis {
     pub fn source(&self, output: usize) -> Option<usize> {
         let (size, at) = (self.input as i64, output as i64 - self.before);
         let source = match self.mode {
+            PadMode::Circular => {
+                let after = self.output as i64 - size - self.before;
+                let first = -self.before.min(0);
+                first + (at - first).rem_euclid(size + self.before.min(0) + after.min(0))
+            }
             _ if (0..size).contains(&at) => at,
             PadMode::Constant => return None,
             PadMode::Reflect if at < 0 => -at,
             PadMode::Reflect => 2 * (size - 1) - at,
             PadMode::Replicate => at.clamp(0, size - 1),
-            PadMode::Circular => at.rem_euclid(size),
         };
         Some(source as usize)
     }
@@ -133,7 +139,7 @@ fn padded(
     let most = match mode {
         PadMode::Constant => LARGEST,
         PadMode::Reflect => (signed - 1).max(0),
-        PadMode::Circular => signed,
+        PadMode::Circular => signed.saturating_add(before.min(0)).saturating_add(after.min(0)),
         PadMode::Replicate if size == 0 => 0,
         PadMode::Replicate => LARGEST,
     };

@@ -56,7 +56,8 @@ impl Op for BincountWeighted {
 
 /// The number of elements in each of `bins` bins of equal width from `min` to `max`, both
 /// included, as floats. Elements outside and NaN are not counted. If the limits are equal, the
-/// smallest and the largest element take their place.
+/// smallest and the largest element take their place. No element is in a wrong bin: see
+/// [`bin_edges`](crate::geometry::bin_edges).
 #[derive(Clone, Debug)]
 pub struct Histc {
     /// The elements.

@@ -18,13 +18,13 @@ kernels! {
         );
     Portable HistcShared<T: Float> [f32 => "histc_shared_f32", f64 => "histc_shared_f64"]
         (
-            write counts: u64, read values: T, value n: usize, value low: T, value high: T,
-            value range: T, value scale: T, value bins: usize,
+            write counts: u64, read values: T, value n: usize, read edges: T, value low: T,
+            value high: T, value part: T, value bins: usize,
         );
     Portable Histc<T: Float> [f32 => "histc_f32", f64 => "histc_f64"]
         (
-            write counts: u64, read values: T, value n: usize, value low: T, value high: T,
-            value range: T, value scale: T, value bins: usize,
+            write counts: u64, read values: T, value n: usize, read edges: T, value low: T,
+            value high: T, value part: T, value bins: usize,
         );
     Portable HistcFinish<T: Float> [f32 => "histc_finish_f32", f64 => "histc_finish_f64"]
         (write out: T, read counts: u64, value n: usize);
