@@ -9,6 +9,7 @@ together here.
 """
 
 import io
+import itertools
 import json
 import pathlib
 import struct
@@ -64,7 +65,24 @@ def bmp16(masks):
     return b"BM" + struct.pack("<IHHI", start + len(data), 0, 0, start) + header + data
 
 
+def edges():
+    """Colours whose grey shows a change of any of the conversion's numbers by 1."""
+    numbers = [19595, 38470, 7471, 32768]
+    grey = lambda pixel, numbers: sum(n * x for n, x in zip(numbers, [*pixel, 1])) >> 16
+    chosen = []
+    for place in range(4):
+        for step in [-1, 1]:
+            other = [n + step * (i == place) for i, n in enumerate(numbers)]
+            words = (i * 11184811 % 2**24 for i in range(2**24))
+            colours = ((word >> 16, word >> 8 & 255, word & 255) for word in words)
+            found = (c for c in colours if grey(c, numbers) != grey(c, other))
+            chosen += itertools.islice(found, 2)
+    return chosen
+
+
 def files():
+    chosen = edges()
+    yield "edges.ppm", f"P6 {len(chosen)} 1 255\n".encode() + bytes(x for c in chosen for x in c)
     for mode in ["1", "L", "LA", "P", "RGB", "RGBA"]:
         yield f"{mode}.png", saved(image(mode), "PNG")
     yield "transparent palette.png", saved(image("P"), "PNG", transparency=3)
