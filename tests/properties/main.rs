@@ -14,6 +14,7 @@ mod loss;
 mod norm;
 mod overwrite;
 mod pooling;
+mod ranges;
 mod recurrent;
 mod reduce;
 mod resample;

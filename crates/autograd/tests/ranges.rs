@@ -166,6 +166,17 @@ fn scales_change_no_bit_of_ordinary_numbers() {
             assert_eq!(graded(leaf(), |[x]| f::rms_norm(x, &[33], None, Some(1e-5))), rms);
             let std = graded(leaf(), |[x]| f::sqrt(&f::var(x, 1, 1.0, false)?));
             assert_eq!(graded(leaf(), |[x]| f::std(x, 1, 1.0, false)), std);
+            let ones = Tensor::ones(&[40], dtype).unwrap();
+            let losses = |cos: Tensor| f::affine(&cos, -1.0, 1.0);
+            let cosine = graded([x.detach(), x.detach().flip(0).unwrap()], |[a, b]| {
+                let dot = |x: &Tensor, y: &Tensor| f::sum(&f::mul(x, y)?, -1, false);
+                let square = |x: &Tensor| f::affine(&dot(x, x)?, 1.0, 1e-12);
+                losses(f::div(&dot(a, b)?, &f::sqrt(&f::mul(&square(a)?, &square(b)?)?)?)?)
+            });
+            let found = graded([x.detach(), x.detach().flip(0).unwrap()], |[a, b]| {
+                f::cosine_embedding_loss(a, b, &ones, 0.0, f::Reduction::None)
+            });
+            assert!(found == cosine, "{dtype}, {size}");
             let params = PoolParams { stride: vec![1], ..PoolParams::square(1, 3) };
             let pool = |x: &Tensor| {
                 let mean = f::avg_pool(&f::pow_scalar(x, 2.0)?, &params, true, None)?;
@@ -219,4 +230,27 @@ fn windows_of_zeros_and_of_powers_outside_the_range() {
         near(&y, &[root * 1e200]);
         near(&gradient, &parts.map(|x| pow(x / root, p - 1.0)));
     }
+}
+
+#[test]
+fn cosine_losses_of_huge_and_tiny_vectors() {
+    for scale in [1e-3f32, 1.0, 1e12, 1e30] {
+        let a = Tensor::new([[3.0 * scale, 4.0 * scale]]).unwrap();
+        let b = Tensor::new([[scale, 0.0]]).unwrap();
+        let target = Tensor::new([1.0f32]).unwrap();
+        let (loss, gradients) = graded([a, b], |[a, b]| {
+            f::cosine_embedding_loss(a, b, &target, 0.0, f::Reduction::Mean)
+        });
+        assert!((loss[0] - 0.4).abs() < 1e-5, "{loss:?}");
+        let gradient = gradients[1].iter().map(|x| x * f64::from(scale));
+        for (found, expected) in gradient.zip([0.0, -0.8]) {
+            assert!((found - expected).abs() < 1e-5, "{found}, expected {expected}");
+        }
+    }
+    let zero = || Tensor::new([[0.0f32, 0.0]]).unwrap();
+    let target = Tensor::new([1.0f32]).unwrap();
+    let (loss, gradients) = graded([zero(), zero()], |[a, b]| {
+        f::cosine_embedding_loss(a, b, &target, 0.0, f::Reduction::Mean)
+    });
+    assert_eq!((loss, gradients), (vec![1.0], [vec![0.0; 2], vec![0.0; 2]]));
 }

@@ -423,6 +423,24 @@ fn the_norm_does_not_depend_on_any_order() {
 }
 
 #[test]
+fn norms_whose_powers_leave_the_range_clip_too() {
+    samebits_cpu_kernels::install();
+    for (scale, p) in [(1e200, 2.0), (1e-200, 2.0), (1e150, 3.0), (1.0, 2000.0), (1e-320, 2.0)] {
+        let x = Tensor::new([0.0f64, 0.0]).unwrap().set_requires_grad(true).unwrap();
+        let y =
+            (&x * &Tensor::new([3.0 * scale, 3.0 * scale]).unwrap()).unwrap().sum_all().unwrap();
+        let mut gradients = y.backward().unwrap();
+        let found = clip_grad_norm(&[x.clone()], &mut gradients, scale, p).unwrap();
+        let size = samebits_numerics::math::f64::pow(2.0, 1.0 / p);
+        assert!((found / (3.0 * scale) / size - 1.0).abs() < 1e-3, "{scale} {p}: {found}");
+        if scale >= 1.0 {
+            let clipped = gradients.of(&x).unwrap().to_vec::<f64>().unwrap();
+            assert!((clipped[0] / scale * size - 1.0).abs() < 1e-5, "{clipped:?}");
+        }
+    }
+}
+
+#[test]
 fn clipping_by_norm_scales_all_gradients_by_one_number() {
     let (a, b): (&[f32], &[f32]) = (&[3.0, 0.0], &[-4.0]);
     for (p, norm) in [(2.0, 5.0), (1.0, 7.0), (f64::INFINITY, 4.0), (3.0, 4.497941445275415)] {

@@ -164,7 +164,9 @@ pub(super) fn norm_grad(grad: &Tensor, x: &Tensor, p: f64, dims: &[usize]) -> Re
 /// The power is not differentiated, because the results do not depend on it.
 pub(super) fn scaled(x: &Tensor, dims: &[usize], least: f64) -> Result<(Tensor, Tensor)> {
     if x.numel() == 0 {
-        return Ok((x.clone(), scalar_like(x, 1.0)?));
+        let mut shape = x.shape().to_vec();
+        dims.iter().for_each(|&dim| shape[dim] = 1);
+        return Ok((x.clone(), expand(&scalar_like(x, 1.0)?, &shape)?));
     }
     let size = norm(&x.detach(), f64::INFINITY, dims, true)?;
     let size = maximum(&size, &scalar_like(&size, least)?)?;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use samebits_numerics::exact::ExactSum64;
 use samebits_numerics::fpenv;
 use samebits_numerics::math::f64::pow;
+use samebits_numerics::reduce::{norm_leaves_range, norm_scale};
 use samebits_tensor_core::ops::Cast;
 use samebits_tensor_core::{DType, Device, Error, Result, Tensor as Value};
 
@@ -22,7 +23,8 @@ use crate::{Gradients, Tensor, run};
 ///
 /// `Portable`, and independent of the order of the parameters and of their elements: each `|g|^p`
 /// is rounded to f64 (squares of f32 numbers are exact), their sum is exact and rounded once, and
-/// its root is taken in f64. If `max_norm / (norm + 1e-6)` is less than 1, each gradient is
+/// its root is taken in f64. If the largest power is outside 2^-900 to 2^900, elements are divided by a
+/// scale first, as [`Norm`](samebits_tensor_core::ops::Norm) does. If `max_norm / (norm + 1e-6)` is less than 1, each gradient is
 /// multiplied by it, rounded to the element type.
 ///
 /// # Errors
@@ -58,7 +60,7 @@ pub fn clip_grad_norm(
     if p.is_nan() || p <= 0.0 {
         return Err(Error::invalid(OP, format!("p should be above 0, got {p}")));
     }
-    let norm = fpenv::ieee(|| norm(clipped(parameters, gradients).values(), p))?;
+    let norm = fpenv::ieee(|| norm(&clipped(parameters, gradients), p))?;
     let factor = max_norm / (norm + 1e-6);
     // A norm that is NaN makes every gradient NaN.
     if factor < 1.0 || factor.is_nan() {
@@ -118,31 +120,45 @@ fn replace(
     Ok(())
 }
 
-fn norm<'a>(gradients: impl Iterator<Item = &'a Value>, p: f64) -> Result<f64> {
-    const BLOCK: usize = 256;
-    let (mut sum, mut largest) = (ExactSum64::new(), 0.0);
-    for gradient in gradients {
-        let wide = run(&Cast { x: gradient.clone(), to: DType::F64 })?;
-        let wide = wide.to(Device::Cpu)?.contiguous()?;
-        for elements in wide.as_slice::<f64>()?.chunks(BLOCK) {
-            if p == f64::INFINITY {
-                largest = elements.iter().fold(largest, |a, x| larger(a, x.abs()));
-            } else {
-                let mut powers = [0.0; BLOCK];
-                for (power, x) in powers.iter_mut().zip(elements) {
-                    *power = power_of(x.abs(), p);
-                }
-                sum.add_slice(&powers[..elements.len()]);
-            }
-        }
+/// Over the gradients as one vector, with the scale of [`norm_scale`].
+fn norm(gradients: &BTreeMap<u64, Value>, p: f64) -> Result<f64> {
+    let exponent = |x: &Value| if x.dtype() == DType::F64 { 1074 } else { 149 };
+    let mut largest = 0.0;
+    if gradients.values().any(|x| norm_leaves_range(p, exponent(x))) {
+        each_block(gradients, |elements| {
+            largest = elements.iter().fold(largest, |a, x| larger(a, x.abs()));
+        })?;
     }
+    if p == f64::INFINITY {
+        return Ok(largest);
+    }
+    let (mut sum, scale) = (ExactSum64::new(), norm_scale(largest, p));
+    each_block(gradients, |elements| {
+        let mut powers = [0.0; BLOCK];
+        for (power, x) in powers.iter_mut().zip(elements) {
+            *power = power_of(x.abs() / scale, p);
+        }
+        sum.add_slice(&powers[..elements.len()]);
+    })?;
     let sum = sum.to_f64();
-    Ok(match p {
-        f64::INFINITY => largest,
+    let root = match p {
         2.0 => sum.sqrt(),
         1.0 => sum,
         _ => pow(sum, 1.0 / p),
-    })
+    };
+    Ok(root * scale)
+}
+
+const BLOCK: usize = 256;
+
+/// The elements of all gradients in f64, up to [`BLOCK`] at a time.
+fn each_block(gradients: &BTreeMap<u64, Value>, mut f: impl FnMut(&[f64])) -> Result<()> {
+    for gradient in gradients.values() {
+        let wide = run(&Cast { x: gradient.clone(), to: DType::F64 })?;
+        let wide = wide.to(Device::Cpu)?.contiguous()?;
+        wide.as_slice::<f64>()?.chunks(BLOCK).for_each(&mut f);
+    }
+    Ok(())
 }
 
 fn power_of(x: f64, p: f64) -> f64 {

@@ -7,13 +7,14 @@ use samebits_tensor_core::{DType, Error, Result};
 use super::pointwise::weighted;
 use super::{Reduction, expect_rank, expect_shape, reduced};
 use crate::Tensor;
+use crate::functional::distance::scaled;
 use crate::functional::elementwise::{
     add, affine, clamp_min, compare, div, log_sigmoid, minimum, mul, neg, scalar_like, sqrt,
     square, sub, where_,
 };
 use crate::functional::{
     amax, cumsum, gather, index_select, logical_and, logical_not, mean, one_hot, pairwise_distance,
-    reshape, sum, to_dtype, unsqueeze, zeros_like,
+    reshape, squeeze, sum, to_dtype, unsqueeze, zeros_like,
 };
 
 /// `input` where the target is 1, and `max(margin − input, 0)` where it is −1. PyTorch's default
@@ -103,9 +104,19 @@ pub fn cosine_embedding_loss(
         return Err(Error::invalid(OP, message));
     };
     expect_shape(OP, "the target", target, outer)?;
+    const EPS: f64 = 1e-12;
     let dot = |x: &Tensor, y: &Tensor| sum(&mul(x, y)?, -1, false);
-    let square = |x: &Tensor| affine(&dot(x, x)?, 1.0, 1e-12);
-    let cos = div(&dot(a, b)?, &sqrt(&mul(&square(a)?, &square(b)?)?)?)?;
+    let last = [outer.len()];
+    // Powers of two, in which the cosine does not change.
+    let (a, scale_a) = scaled(a, &last, EPS.sqrt())?;
+    let (b, scale_b) = scaled(b, &last, EPS.sqrt())?;
+    let square = |x: &Tensor, scale: &Tensor| {
+        let eps = div(&div(&scalar_like(x, EPS)?, scale)?, scale)?;
+        add(&dot(x, x)?, &squeeze(&eps, &last)?)
+    };
+    let across = dot(&a, &b)?;
+    let squares = mul(&square(&a, &scale_a)?, &square(&b, &scale_b)?)?;
+    let cos = div(&across, &sqrt(&squares)?)?;
     let apart = clamp_min(&affine(&cos, 1.0, -margin)?, 0.0)?;
     reduced(&by_sign(target, &affine(&cos, -1.0, 1.0)?, &apart)?, reduction)
 }
