@@ -430,7 +430,7 @@ fn norms_whose_powers_leave_the_range_clip_too() {
         let y =
             (&x * &Tensor::new([3.0 * scale, 3.0 * scale]).unwrap()).unwrap().sum_all().unwrap();
         let mut gradients = y.backward().unwrap();
-        let found = clip_grad_norm(&[x.clone()], &mut gradients, scale, p).unwrap();
+        let found = clip_grad_norm(std::slice::from_ref(&x), &mut gradients, scale, p).unwrap();
         let size = samebits_numerics::math::f64::pow(2.0, 1.0 / p);
         assert!((found / (3.0 * scale) / size - 1.0).abs() < 1e-3, "{scale} {p}: {found}");
         if scale >= 1.0 {

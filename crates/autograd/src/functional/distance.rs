@@ -140,9 +140,9 @@ pub(super) fn norm_grad(grad: &Tensor, x: &Tensor, p: f64, dims: &[usize]) -> Re
         let factor = where_(&out, &grad, &div(&grad, &where_(&out, &one, &size)?)?)?;
         return mul(&factor, &div(x, &where_(&out, &size, &one)?)?);
     }
-    // (|x| / size)^(p - 1), and nothing where x is 0.
+    // (|x| / size)^(p - 1), and nothing where x or the norm is 0.
     let magnitude = abs(x)?;
-    let absent = compare(CompareKind::Eq, x, 0.0)?;
+    let absent = logical_or(&compare(CompareKind::Eq, x, 0.0)?, &nothing)?;
     let ratio = masked_fill(&div(&magnitude, &size)?, &absent, 1.0)?;
     let power = |x: &Tensor| pow_scalar(x, p - 1.0);
     let slope = if 0.0 < p && p < 2.0 {

@@ -112,7 +112,7 @@ pub fn cosine_embedding_loss(
     let (b, scale_b) = scaled(b, &last, EPS.sqrt())?;
     let square = |x: &Tensor, scale: &Tensor| {
         let eps = div(&div(&scalar_like(x, EPS)?, scale)?, scale)?;
-        add(&dot(x, x)?, &squeeze(&eps, &last)?)
+        add(&dot(x, x)?, &squeeze(&eps, last)?)
     };
     let across = dot(&a, &b)?;
     let squares = mul(&square(&a, &scale_a)?, &square(&b, &scale_b)?)?;
