@@ -10,8 +10,8 @@ __device__ __forceinline__ SbBlock sb_block(const SbDraw& draw, u64 block) {
     return sb_philox(draw.seed, draw.stream, draw.first + block);
 }
 
-// Elements 4 * block.. or 2 * block.. of a buffer, whose first element is aligned for any of these:
-// one access where there are so many, so that neighbouring threads fill sectors together.
+// Elements 4 * block.. or 2 * block.. of a buffer. An output begins where its allocation does and is aligned
+// for any of these: one access where there are so many, so that neighbouring threads fill sectors together.
 template <typename T>
 struct alignas(sizeof(T) == 1 ? 4 : 16) SbPack {
     static constexpr int N = sizeof(T) == 1 ? 4 : 16 / sizeof(T);
@@ -42,7 +42,9 @@ template <typename T, int N>
 __device__ __forceinline__ void sb_get(T (&value)[N], const T* in, u64 block, u64 n) {
     typedef SbPack<T> Pack;
     u64 at = block * N;
-    if (at + N <= n) {
+    // A view may begin at any element of its buffer.
+    bool aligned = (u64)in % sizeof(Pack) == 0;
+    if (aligned && at + N <= n) {
 #pragma unroll
         for (int k = 0; k < N; k += Pack::N) {
             Pack pack = *(const Pack*)(in + at + k);

@@ -1,7 +1,8 @@
 //! The same bits on a CUDA device as on the CPU: every shared case and every case of the
 //! reference figures, with two block sizes, under four schedules of the emulated device; or on
-//! whatever GPU the driver offers. Under the first schedule also with strided inputs. What an
-//! operation launches has at least the level that the registry promises for it.
+//! whatever GPU the driver offers. Under the first schedule also with strided inputs; under the others
+//! inputs begin one, two and three elements into their storage. What an operation launches has at
+//! least the level that the registry promises for it.
 //!
 //! Without a driver the test says why it returns early.
 
@@ -23,7 +24,8 @@ use samebits::{
 };
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use workspace_tests::{
-    Case, conformance, drawn_cases, families, short_digest, strided_families, unreached,
+    Case, Family, conformance, drawn_cases, families, offset_families, short_digest,
+    strided_families, unreached,
 };
 
 const CUDA: Device = Device::Cuda(0);
@@ -70,11 +72,14 @@ fn a_gpu_has_the_bits_of_the_cpu() {
     if let Ok(block) = std::env::var(CHILD) {
         let text = std::fs::read_to_string(GOLDEN).unwrap();
         let entry = |line: &str| line.split_once(' ').map(|(d, name)| (name.into(), d.into()));
-        return compare(block.parse().unwrap(), &text.lines().filter_map(entry).collect());
+        let golden = text.lines().filter_map(entry).collect();
+        return compare(block.parse().unwrap(), schedule().unwrap(), &golden);
     }
     let golden = golden();
     if !emulated {
-        return [256, 96].into_iter().for_each(|block| compare(block, &golden));
+        return [(256, 0), (96, 1)]
+            .into_iter()
+            .for_each(|(block, offset)| compare(block, offset, &golden));
     }
     let lines = golden.iter().map(|(name, digest)| format!("{digest} {name}\n"));
     std::fs::write(GOLDEN, lines.collect::<String>()).unwrap();
@@ -88,33 +93,37 @@ fn a_gpu_has_the_bits_of_the_cpu() {
 /// What the CPU gives.
 fn golden() -> Digests {
     let golden = |case: &Case| short_digest(&run(case).unwrap()).unwrap();
-    cases(Device::Cpu).iter().map(|case| (case.name.clone(), golden(case))).collect()
+    let all = cases(Device::Cpu, families(Device::Cpu));
+    all.iter().map(|case| (case.name.clone(), golden(case))).collect()
 }
 
-/// The shared cases and those of the reference figures.
-fn cases(device: Device) -> Vec<Case> {
-    let mut cases: Vec<_> = families(device).into_iter().flat_map(|family| family.cases).collect();
+/// The cases of some families and those of the reference figures.
+fn cases(device: Device, families: Vec<Family>) -> Vec<Case> {
+    let mut cases: Vec<_> = families.into_iter().flat_map(|family| family.cases).collect();
     let reference = conformance::Reference::read(&conformance::own_reference()).unwrap();
     cases.extend(conformance::cases(&Arc::new(reference), device));
     cases
 }
 
-fn compare(block: u32, golden: &Digests) {
-    let (launches, audited) = (Launches::of(|| compare_all(block, golden)), audited());
+/// Compares every case with what the CPU gives, with `block` threads in a block and inputs that begin
+/// `offset` elements into their storage.
+fn compare(block: u32, offset: usize, golden: &Digests) {
+    let (launches, audited) = (Launches::of(|| compare_all(block, offset, golden)), audited());
     let count = launches.0.lock().unwrap().kernels.len();
     assert!(count > audited.len() / 2, "only {count} kernels");
     let broken = launches.broken(&audited);
     assert!(broken.is_empty(), "kernels below the level promised for them: {broken:?}");
 }
 
-fn compare_all(block: u32, golden: &Digests) {
+fn compare_all(block: u32, offset: usize, golden: &Digests) {
     cuda::install_with_block_size(0, block).unwrap();
     // Convolutions as the heuristic chooses them: `autotune.rs` has the races.
     let config = autotune::default_config(CUDA).unwrap();
     autotune::configure(CUDA, Config { benchmark: false, ..config }).unwrap();
-    let hurries = std::env::var(SCHEDULE).is_ok_and(|schedule| schedule != SCHEDULES[0].0);
+    let hurries = schedule().is_some_and(|schedule| schedule > 0);
     let is_among = |case: &Case, names: &[&str]| names.iter().any(|name| case.name.contains(name));
-    let cases = cases(CUDA);
+    let families = if offset == 0 { families(CUDA) } else { offset_families(CUDA, offset) };
+    let cases = cases(CUDA, families);
     assert_eq!(cases.len(), golden.len(), "as many cases as on the CPU");
     let mut different = Vec::new();
     let mut check = |case: &Case, how: &str, found: Result<Vec<Value>>| {
@@ -322,11 +331,15 @@ fn is_available() -> bool {
     false
 }
 
+/// The number of the schedule under which the emulated device runs this process.
+fn schedule() -> Option<usize> {
+    let schedule = std::env::var(SCHEDULE).ok()?;
+    SCHEDULES.iter().position(|(name, _)| *name == schedule)
+}
+
 /// What is drawn from: a GPU takes all seeds, and the schedules of the emulated device share them.
 fn seeds() -> impl Iterator<Item = u64> {
-    let schedule = std::env::var(SCHEDULE).unwrap_or_default();
-    let share = SCHEDULES.iter().position(|(name, _)| *name == schedule);
-    let (first, step) = share.map_or((0, 1), |share| (share as u64, SCHEDULES.len()));
+    let (first, step) = schedule().map_or((0, 1), |share| (share as u64, SCHEDULES.len()));
     (first..DRAWS).step_by(step)
 }
 

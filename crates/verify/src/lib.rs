@@ -31,6 +31,6 @@ pub use run::{Options, Progress, verify};
 pub use samebits_testing::Setting;
 pub use samples::{
     Batch, Case, Digest, Family, Gradient, Input, Make, Order, Sample, Samples, Tensors,
-    drawn_cases, each, families, indices, normal, normal_of, samples, strided_families,
-    tiny_families, unreached,
+    drawn_cases, each, families, indices, normal, normal_of, offset_families, samples,
+    strided_families, tiny_families, unreached,
 };

@@ -10,7 +10,7 @@ use super::{Case, Cases, Make};
 
 /// Cases drawn from a seed; the same ones for every device.
 pub fn drawn_cases(device: Device, seed: u64) -> Vec<Case> {
-    let make = Make { device, tiny: false, strided: false };
+    let make = Make::on(device);
     let mut cases = Cases { make, all: Vec::new() };
     let families = [elementwise, reductions, contractions, windows, resampling, indexing, scans];
     let generators = Generator::new(seed).split(families.len()).expect("a few generators");

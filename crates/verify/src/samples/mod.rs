@@ -67,20 +67,26 @@ impl fmt::Debug for Case {
 
 /// Every family, with its inputs on `device`.
 pub fn families(device: Device) -> Vec<Family> {
-    all(Make { device, tiny: false, strided: false })
+    all(Make::on(device))
 }
 
 /// Every family with the same inputs, but every one of them strided: its neighbours along no
 /// dimension lie side by side, it does not begin where its storage does, and between its elements
 /// there is what no operation may read. So are the gradients that flow in.
 pub fn strided_families(device: Device) -> Vec<Family> {
-    all(Make { device, tiny: false, strided: true })
+    all(Make { placed: Placed::Strided, ..Make::on(device) })
+}
+
+/// Every family with the same inputs, each contiguous but `offset` elements into its storage: no vector
+/// load may take for granted that an input begins where an allocation does.
+pub fn offset_families(device: Device, offset: usize) -> Vec<Family> {
+    all(Make { placed: Placed::Offset(offset), ..Make::on(device) })
 }
 
 /// Every family with its inputs so small that sums and products are subnormal: where a thread
 /// that flushes them to zero shows.
 pub fn tiny_families(device: Device) -> Vec<Family> {
-    all(Make { device, tiny: true, strided: false })
+    all(Make { tiny: true, ..Make::on(device) })
 }
 
 /// The differentiable functions of every family.
@@ -208,12 +214,28 @@ impl Cases {
 pub struct Make {
     device: Device,
     tiny: bool,
-    strided: bool,
+    placed: Placed,
+}
+
+/// Where an input lies in its storage.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Placed {
+    /// It is all of it.
+    Whole,
+    /// As [`spread`] lays it.
+    Strided,
+    /// Contiguous, so many elements after the beginning.
+    Offset(usize),
 }
 
 impl Make {
     /// Dense inputs of ordinary size on the host.
-    pub const HOST: Make = Make { device: Device::Cpu, tiny: false, strided: false };
+    pub const HOST: Make = Make::on(Device::Cpu);
+
+    /// Dense inputs of ordinary size.
+    const fn on(device: Device) -> Make {
+        Make { device, tiny: false, placed: Placed::Whole }
+    }
 
     /// Normal numbers; each seed gives its own.
     fn normal(self, shape: &[usize], dtype: DType, seed: u64) -> Value {
@@ -287,14 +309,23 @@ impl Make {
     /// A tensor on the device of the cases, in their layout.
     fn here(self, tensor: Value) -> Value {
         let tensor = tensor.to(self.device).expect("room on the device");
-        if self.strided { spread(&tensor).expect("room on the device") } else { tensor }
+        let placed = match self.placed {
+            Placed::Whole => Ok(tensor),
+            Placed::Strided => spread(&tensor),
+            Placed::Offset(offset) => shifted(&tensor, offset),
+        };
+        placed.expect("room on the device")
     }
 
     /// Requires the layout of the cases.
     fn check<'a>(self, case: &str, inputs: impl IntoIterator<Item = &'a Value>) {
-        let dense = |x: &Value| self.strided && x.numel() > 1 && x.is_contiguous();
-        let found = inputs.into_iter().position(dense);
-        assert_eq!(found, None, "{case}: an input that is not strided");
+        let other = |x: &Value| match self.placed {
+            Placed::Whole => false,
+            Placed::Strided => x.numel() > 1 && x.is_contiguous(),
+            Placed::Offset(offset) => x.numel() > 0 && x.layout().offset() != offset,
+        };
+        let found = inputs.into_iter().position(other);
+        assert_eq!(found, None, "{case}: an input that is not {:?}", self.placed);
     }
 
     /// The value of a function and, for a seeded gradient of it, the gradients of its arguments.
@@ -328,6 +359,13 @@ fn spread(x: &Value) -> Result<Value> {
     let last = x.rank();
     let pairs = Cat { inputs: vec![other.unsqueeze(last)?, x.unsqueeze(last)?], dim: last };
     dispatch(&pairs)?.select(last, 1)?.permute(&reversed)
+}
+
+/// The same tensor after `offset` numbers that would show.
+fn shifted(x: &Value, offset: usize) -> Result<Value> {
+    let other = Value::full(&[], f64::MAX, x.dtype()).unwrap().to(x.device())?.expand(&[offset])?;
+    let both = Cat { inputs: vec![other, x.reshape(&[x.numel()])?], dim: 0 };
+    dispatch(&both)?.narrow(0, offset, x.numel())?.reshape(x.shape())
 }
 
 /// Normal numbers of a shape and type; each seed gives its own.
