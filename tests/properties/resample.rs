@@ -46,7 +46,7 @@ fn interpolate_mode() -> impl Strategy<Value = InterpolateMode> {
 }
 
 proptest! {
-    #![proptest_config(cases(4))]
+    #![proptest_config(cases(5))]
 
     #[test]
     fn pad_is_right_or_an_error(
@@ -92,6 +92,39 @@ proptest! {
             let expected = from.map_or(0.5, |from| x[row_major(&from, &shape)]);
             prop_assert_eq!(y.to_bits(), expected.to_bits());
         }
+    }
+
+    /// One dimension, of which a pad cuts off in most cases, and its gradient.
+    #[test]
+    fn a_line_is_padded_and_cut(
+        size in 1i64..7,
+        pair in [-4i64..5, -4i64..5],
+        mode in pad_mode(),
+    ) {
+        let values: Vec<f64> = (0..size).map(|i| i as f64).collect();
+        let x = Tensor::from_slice(&values, &[values.len()]).unwrap();
+        let x = x.set_requires_grad(true).unwrap();
+        let result = f::pad(&x, &pair, mode, -1.0);
+        let (left, most) = (size + pair[0].min(0) + pair[1].min(0), pair[0].max(pair[1]));
+        let total = size + pair[0] + pair[1];
+        let allowed = match mode {
+            PadMode::Constant | PadMode::Replicate => true,
+            PadMode::Reflect => most < size,
+            PadMode::Circular => most <= left,
+        };
+        prop_assert_eq!(result.is_ok(), allowed && total >= 0, "{:?}", result);
+        let Ok(y) = result else { return Ok(()) };
+        let from: Vec<_> = (0..total).map(|o| source(o, pair, size, mode)).collect();
+        let expected: Vec<f64> = from.iter().map(|at| at.map_or(-1.0, |at| at as f64)).collect();
+        prop_assert_eq!(y.to_vec::<f64>().unwrap(), expected);
+        let grad: Vec<f64> = (0..total).map(|o| f64::from(1 << o)).collect();
+        let mut sums = vec![0.0; values.len()];
+        for (at, grad) in from.iter().zip(&grad) {
+            at.iter().for_each(|&at| sums[at as usize] += grad);
+        }
+        let grad = Tensor::from_slice(&grad, &[grad.len()]).unwrap();
+        let gradients = y.backward_from(grad, false).unwrap();
+        prop_assert_eq!(gradients.of(&x).unwrap().to_vec::<f64>().unwrap(), sums);
     }
 
     /// The weights of an output add up to 1, so a constant stays and no gradient is lost.
