@@ -1,8 +1,9 @@
 //! `cargo xtask test`: every test of the workspace, doctests included.
 
 use std::env;
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 use samebits_numerics::simd::{self, Level};
@@ -23,15 +24,54 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args) -> Result<()> {
     let mut tests = tools::cargo();
-    tests.args(["test", "--workspace"]).args(&args.rest);
+    tests.args(["test", "--workspace"]);
+    if !args.rest.iter().any(|arg| arg == "--no-fail-fast") {
+        tests.arg("--no-fail-fast");
+    }
+    tests.args(&args.rest);
     if !args.gpu {
         use_emulated_driver(&mut tests)?;
     }
-    if !tests.status().context("cannot start cargo")?.success() {
-        bail!("tests failed");
-    }
+    let mut running = tests.stdout(Stdio::piped()).spawn().context("cannot start cargo")?;
+    let output = running.stdout.take().context("cargo has no output")?;
+    let failed = passed_on(BufReader::new(output), &mut io::stdout().lock())?;
+    let passed = running.wait().context("cannot wait for cargo")?.success();
     println!("{}", compared(simd::supported()));
+    if !passed {
+        bail!("{}", summary(&failed));
+    }
     Ok(())
+}
+
+/// Copies the output of test programs line by line, and returns the names of the tests that failed.
+fn passed_on(mut from: impl BufRead, to: &mut impl Write) -> io::Result<Vec<String>> {
+    let (mut failed, mut listed) = (Vec::new(), Vec::new());
+    let mut line = Vec::new();
+    while from.read_until(b'\n', &mut line)? > 0 {
+        to.write_all(&line)?;
+        to.flush()?;
+        let text = String::from_utf8_lossy(&line);
+        let text = text.trim_end();
+        if text == "failures:" {
+            // A program prints this line twice: above what its tests printed, and above their names.
+            listed.clear();
+        } else if let Some(name) = text.strip_prefix("    ") {
+            listed.push(name.to_owned());
+        } else if text.starts_with("test result: FAILED") {
+            failed.append(&mut listed);
+        }
+        line.clear();
+    }
+    Ok(failed)
+}
+
+/// The last words of a run with failures. Cargo has named the programs that failed just before.
+fn summary(failed: &[String]) -> String {
+    match failed {
+        [] => "a test program did not build, or ended before its tests did: see cargo's list above"
+            .into(),
+        _ => format!("{} tests failed:\n    {}", failed.len(), failed.join("\n    ")),
+    }
 }
 
 /// Which SIMD levels the tests compared on a CPU that has this one: the last line of a run, so
@@ -101,6 +141,43 @@ mod tests {
         let table = register_table(&build_kernels::read_manifest().unwrap());
         assert!(table.lines().count() > 300, "{table}");
         assert!(table.lines().any(|line| line == "svd_f32 96"), "{table}");
+    }
+
+    #[test]
+    fn failed_tests_are_named_over_all_programs() {
+        let output = "\
+running 2 tests
+test a::one ... FAILED
+test two ... ok
+
+failures:
+
+---- a::one stdout ----
+thread 'a::one' panicked at tests/a.rs:1:1:
+assertion failed
+    left: 1
+
+failures:
+    a::one
+
+test result: FAILED. 1 passed; 1 failed
+
+test src/lib.rs - f (line 3) ... FAILED
+
+failures:
+
+---- src/lib.rs - f (line 3) stdout ----
+
+failures:
+    src/lib.rs - f (line 3)
+
+test result: FAILED. 0 passed; 1 failed
+";
+        let mut copy = Vec::new();
+        let failed = passed_on(output.as_bytes(), &mut copy).unwrap();
+        assert_eq!(copy, output.as_bytes());
+        assert_eq!(failed, ["a::one", "src/lib.rs - f (line 3)"]);
+        assert_eq!(summary(&failed), "2 tests failed:\n    a::one\n    src/lib.rs - f (line 3)");
     }
 
     #[test]

@@ -28,7 +28,7 @@ use std::ops::Range;
 /// than the tensors.
 pub const WEIGHT_BLOCK: usize = 1024;
 
-/// Bytes of block sums or transposed gradients that are kept at a time.
+/// Bytes of block sums or transposed gradients that are kept at a time, at most.
 const ROUND_BYTES: usize = 8 << 20;
 
 struct Runner<'a, T: 'static> {
@@ -172,7 +172,10 @@ impl<'a, T: Real> Runner<'a, T> {
         let block_len =
             memory::product(&[WEIGHT_BLOCK.min(self.total), lanes, self.geometry.groups])
                 .ok_or(OutOfMemory { bytes: usize::MAX })?;
-        let at_once = (ROUND_BYTES / size_of::<T>() / block_len).clamp(1, blocks);
+        // With few output channels most lanes of a tile are empty, and all blocks together would take
+        // many times the memory of the gradient.
+        let round = ROUND_BYTES.min(size_of_val(self.gradient)) / size_of::<T>();
+        let at_once = (round / block_len).clamp(1, blocks);
         // Channels of a task: several row panels, so that the gradient is read seldom.
         let channels = (3 * self.tiles.max_rows()).div_ceil(taps).min(self.geometry.inputs);
         let per_group = self.geometry.inputs.div_ceil(channels);
