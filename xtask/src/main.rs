@@ -19,6 +19,8 @@ mod fuzz;
 mod gpu_bundle;
 mod headers;
 mod kernel_cost;
+mod lint;
+mod mpi;
 mod new_op;
 mod nvrtc;
 mod properties;
@@ -56,6 +58,10 @@ enum Task {
     GpuBundle(gpu_bundle::Args),
     /// Count on the emulated device what the CUDA kernels cost, or check that it is not more.
     KernelCost(kernel_cost::Args),
+    /// Run Clippy over every feature, or every one that can be built here.
+    Lint(lint::Args),
+    /// Check ranks that are processes under `mpirun`, or time their exchange.
+    Mpi(mpi::Args),
     /// Write the skeleton of an operator: its gradient, both devices, its sample.
     NewOp(new_op::Args),
     /// Run many more cases of every property than the test suite does.
@@ -82,6 +88,8 @@ fn main() -> anyhow::Result<()> {
         Task::Fuzz(args) => fuzz::run(&args),
         Task::GpuBundle(args) => gpu_bundle::run(args),
         Task::KernelCost(args) => kernel_cost::run(&args),
+        Task::Lint(args) => lint::run(&args),
+        Task::Mpi(args) => mpi::run(&args),
         Task::NewOp(args) => new_op::run(&args),
         Task::Properties(args) => properties::run(&args),
         Task::Sanitize(args) => sanitize::run(&args),

@@ -33,6 +33,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "recorder",
         ],
     ),
+    ("distributed", &["numerics", "tensor-core", "cpu-kernels", "autograd"]),
     (
         "samebits",
         &[
@@ -44,6 +45,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "conv-autotune",
             "autograd",
             "data",
+            "distributed",
             "ledger",
             "recorder",
         ],

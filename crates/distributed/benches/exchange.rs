@@ -1,0 +1,58 @@
+//! The exchange of 64 MiB of f32 and `MPI_Allreduce`, by turns: `cargo xtask mpi --bench`.
+
+// The figures go to the terminal of `mpirun`.
+#![allow(clippy::print_stdout)]
+
+use std::time::Instant;
+
+use mpi::collective::SystemOperation;
+use mpi::topology::SimpleCommunicator;
+use mpi::traits::CommunicatorCollectives;
+use samebits_distributed::{Held, Mpi, Ranks, Result};
+
+const ELEMENTS: usize = 16 << 20;
+const ROUNDS: usize = 11;
+
+fn main() -> Result<()> {
+    let mut ranks = Ranks::new(Mpi::new()?);
+    let own: Vec<f32> = (0..ELEMENTS).map(|i| (i % 1000) as f32 + ranks.rank() as f32).collect();
+    let world = SimpleCommunicator::world();
+    let held: Vec<Vec<Held>> =
+        (0..ranks.world() as u64).map(|first| vec![Held { first, level: 0 }]).collect();
+    let mut reduced = vec![0.0f32; ELEMENTS];
+    for piece in [1 << 20, 4 << 20, 16 << 20, 64 << 20] {
+        ranks = ranks.piece(piece);
+        let (mut ratios, mut times) = (Vec::new(), [Vec::new(), Vec::new()]);
+        for _ in 0..ROUNDS {
+            world.barrier();
+            let began = Instant::now();
+            world.all_reduce_into(&own[..], &mut reduced[..], SystemOperation::sum());
+            world.barrier();
+            let library = began.elapsed().as_secs_f64();
+            let began = Instant::now();
+            let sum = ranks.sum(&held, &[&own[..]])?;
+            world.barrier();
+            let ours = began.elapsed().as_secs_f64();
+            assert_eq!(sum.len(), reduced.len());
+            ratios.push(ours / library);
+            times[0].push(library);
+            times[1].push(ours);
+        }
+        let median = |values: &mut Vec<f64>| {
+            values.sort_by(f64::total_cmp);
+            values[values.len() / 2]
+        };
+        if ranks.rank() == 0 {
+            let [library, ours] = times.each_mut().map(|times| median(times) * 1e3);
+            println!(
+                "pieces of {:>2} MiB: MPI_Allreduce {library:.1} ms, exchange {ours:.1} ms, ratio {:.2} \
+                 ({:.2} to {:.2})",
+                piece >> 20,
+                median(&mut ratios),
+                ratios[0],
+                ratios[ROUNDS - 1],
+            );
+        }
+    }
+    Ok(())
+}

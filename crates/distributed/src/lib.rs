@@ -1,0 +1,64 @@
+//! Any number of ranks, the same bits.
+//!
+//! A step of a training is cut into `L` micro-batches, and up to `L` ranks compute contiguous parts
+//! of them. The gradients are added by the fixed tree of
+//! [`TreeSum`](samebits_autograd::optim::TreeSum), whose shape depends on `L` alone: each rank adds
+//! up the nodes of the tree that lie in its part, and [`Ranks::sum`] exchanges nodes.
+//!
+//! ```text
+//! rank 0          rank 1          rank 2
+//! 0   1   2       3   4   5       6   7        micro-batches, L = 8
+//!  \ /    |       |    \ /         \ /
+//! 0..2    2       3    4..6        6..8        nodes: what is exchanged
+//!     \    \     /       \         /
+//!      \    2..4          \       /
+//!       \   /              \     /
+//!        0..4               4..8               added by every rank, each its slice
+//!            \             /
+//!             0 ......... 8
+//! ```
+//!
+//! A [`Transport`] moves bytes between ranks and never adds, so no library, ring or number of ranks
+//! can change a bit. [`Threads`] connects threads of one process, `Mpi` (feature `mpi`) processes.
+//!
+//! # Examples
+//!
+//! ```
+//! use samebits_distributed::{Held, Ranks, threads};
+//!
+//! let gradients = [1e8f32, 1.0, -1e8, 1.0];
+//! for world in [1, 2, 4] {
+//!     let sums = threads::run(world, |transport| {
+//!         let ranks = Ranks::new(transport);
+//!         // Each rank holds one node here: four, two or one micro-batches of four.
+//!         let own = ranks.owned(4);
+//!         let part = &gradients[own.start as usize..own.end as usize];
+//!         let node = match part {
+//!             [a, b, c, d] => (a + b) + (c + d),
+//!             [a, b] => a + b,
+//!             _ => part[0],
+//!         };
+//!         let level = part.len().ilog2();
+//!         let held = ranks.gather(Ok::<_, String>(vec![Held { first: own.start, level }]))?;
+//!         ranks.sum(&held, &[&[node][..]])
+//!     })?;
+//!     assert!(sums.iter().all(|sum| sum == &[0.0]));
+//! }
+//! # Ok::<(), samebits_distributed::Error>(())
+//! ```
+
+mod error;
+#[cfg(feature = "mpi")]
+mod mpi;
+mod ranks;
+mod sum;
+pub mod threads;
+mod transport;
+
+pub use error::{Error, Result};
+#[cfg(feature = "mpi")]
+pub use mpi::Mpi;
+pub use ranks::Ranks;
+pub use sum::{Held, Scalar};
+pub use threads::Threads;
+pub use transport::Transport;

@@ -1,0 +1,239 @@
+//! Ranks that are threads of one process.
+
+use std::collections::VecDeque;
+use std::fmt::Display;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::transport::check_places;
+use crate::{Error, Result, Transport};
+
+/// How long a rank waits for another one unless told otherwise.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(600);
+
+/// More threads than this are a mistake that the system would not survive.
+const MOST: usize = 1024;
+
+/// A transport between threads of one process.
+///
+/// Dropping one tells the others that its rank has ended, also while a panic unwinds, so that
+/// nobody waits for a thread that has gone. A thread that hangs is given up after the
+/// [`timeout`](Threads::timeout), 10 minutes unless told otherwise.
+#[derive(Debug)]
+pub struct Threads {
+    rank: usize,
+    timeout: Duration,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    inboxes: Vec<Inbox>,
+    /// The first failure: the rank, and why.
+    failure: Mutex<Option<(usize, String)>>,
+}
+
+/// What was sent to one rank.
+#[derive(Debug)]
+struct Inbox {
+    mail: Mutex<Vec<Mail>>,
+    arrived: Condvar,
+}
+
+/// What was sent by one rank.
+#[derive(Debug, Default)]
+struct Mail {
+    messages: VecDeque<Vec<u8>>,
+    /// Whether there will be no more.
+    ended: bool,
+}
+
+impl Threads {
+    /// The transports of `world` ranks, by rank; each moves to its thread.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] unless there are 1 to 1024 ranks.
+    pub fn new(world: usize) -> Result<Vec<Threads>> {
+        if !(1..=MOST).contains(&world) {
+            return Err(Error::Invalid(format!("1 to {MOST} threads can be ranks, got {world}")));
+        }
+        let inbox = || Inbox {
+            mail: Mutex::new((0..world).map(|_| Mail::default()).collect()),
+            arrived: Condvar::new(),
+        };
+        let inboxes = (0..world).map(|_| inbox()).collect();
+        let shared = Arc::new(Shared { inboxes, failure: Mutex::new(None) });
+        let one = |rank| Threads { rank, timeout: TIMEOUT, shared: Arc::clone(&shared) };
+        Ok((0..world).map(one).collect())
+    }
+
+    /// Gives up a rank that does not answer for this long.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Threads {
+        self.timeout = timeout;
+        self
+    }
+
+    /// The next message of rank `from`.
+    fn message(&self, from: usize) -> Result<Vec<u8>> {
+        let waiting = self.rank;
+        let inbox = &self.shared.inboxes[waiting];
+        let deadline = Instant::now().checked_add(self.timeout);
+        let mut mail = inbox.mail.lock();
+        loop {
+            // What was sent before a failure still counts: all ranks learn of it in the same call.
+            if let Some(message) = mail[from].messages.pop_front() {
+                return Ok(message);
+            }
+            if let Some((rank, cause)) = self.shared.failure.lock().clone() {
+                return Err(Error::Failed { rank, cause });
+            }
+            if mail[from].ended {
+                return Err(Error::Gone { rank: from, waiting });
+            }
+            let late = match deadline {
+                Some(deadline) => inbox.arrived.wait_until(&mut mail, deadline).timed_out(),
+                None => {
+                    inbox.arrived.wait(&mut mail);
+                    false
+                }
+            };
+            if late && mail[from].messages.is_empty() && !mail[from].ended {
+                return Err(Error::Timeout { rank: from, waiting, waited: self.timeout });
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// Ends the run for every rank. The first failure is the one that they are told of.
+    fn fail(&self, rank: usize, cause: &str) {
+        self.failure.lock().get_or_insert_with(|| (rank, cause.to_owned()));
+        for inbox in &self.inboxes {
+            // A rank that has just found no failure, under this lock, waits by the time it is free.
+            drop(inbox.mail.lock());
+            inbox.arrived.notify_all();
+        }
+    }
+}
+
+impl Transport for Threads {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn world(&self) -> usize {
+        self.shared.inboxes.len()
+    }
+
+    fn exchange(&self, send: &[&[u8]], receive: &mut [&mut [u8]]) -> Result<()> {
+        check_places(self.world(), send, receive)?;
+        for (to, bytes) in send.iter().enumerate().filter(|&(to, _)| to != self.rank) {
+            let inbox = &self.shared.inboxes[to];
+            inbox.mail.lock()[self.rank].messages.push_back(bytes.to_vec());
+            inbox.arrived.notify_all();
+        }
+        for (from, place) in receive.iter_mut().enumerate().filter(|&(from, _)| from != self.rank) {
+            let message = self.message(from)?;
+            if message.len() != place.len() {
+                return Err(Error::Message {
+                    rank: from,
+                    waiting: self.rank,
+                    expected: format!("{} bytes", place.len()),
+                    found: format!("{} bytes", message.len()),
+                });
+            }
+            place.copy_from_slice(&message);
+        }
+        Ok(())
+    }
+
+    fn abort(&self, cause: &str) {
+        self.shared.fail(self.rank, cause);
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.abort("its thread panicked");
+        }
+        for inbox in &self.shared.inboxes {
+            inbox.mail.lock()[self.rank].ended = true;
+            inbox.arrived.notify_all();
+        }
+    }
+}
+
+/// How long [`run`] waits for the other ranks once one has failed.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Runs `rank` on a thread for each of `world` ranks and returns what each returned, by rank.
+///
+/// # Errors
+///
+/// Those of [`Threads::new`]. If ranks fail, the error of the first one that failed by itself:
+/// others only say that they have lost that one. A thread that still hangs 10 s after a failure is
+/// left behind.
+///
+/// # Panics
+///
+/// If the first rank to fail panics, with its message.
+pub fn run<R, E>(
+    world: usize,
+    rank: impl Fn(Threads) -> Result<R, E> + Send + Sync + 'static,
+) -> Result<Vec<R>, E>
+where
+    R: Send + 'static,
+    E: From<Error> + Display + Send + 'static,
+{
+    let transports = Threads::new(world)?;
+    let shared = Arc::clone(&transports[0].shared);
+    let (send, ends) = mpsc::channel();
+    let rank = Arc::new(rank);
+    for transport in transports {
+        let (send, shared, rank) = (send.clone(), Arc::clone(&shared), Arc::clone(&rank));
+        let number = transport.rank;
+        let work = move || {
+            let end = catch_unwind(AssertUnwindSafe(|| rank(transport)));
+            if let Ok(Err(error)) = &end {
+                shared.fail(number, &error.to_string());
+            }
+            // Nobody listens any more once the grace is over.
+            let _ = send.send((number, end));
+        };
+        let thread = std::thread::Builder::new().name(format!("rank-{number}"));
+        // A thread that could not start drops its transport, which tells the others.
+        thread.spawn(work).map_err(|error| {
+            Error::Invalid(format!("the thread of rank {number} could not start: {error}"))
+        })?;
+    }
+    drop(send);
+    let mut results: Vec<Option<R>> = (0..world).map(|_| None).collect();
+    let mut failures = Vec::new();
+    loop {
+        let end = match failures.is_empty() {
+            true => ends.recv().ok(),
+            false => ends.recv_timeout(GRACE).ok(),
+        };
+        match end {
+            Some((rank, Ok(Ok(result)))) => results[rank] = Some(result),
+            Some((rank, failed)) => failures.push((rank, failed)),
+            None => break,
+        }
+    }
+    if failures.is_empty() {
+        return Ok(results.into_iter().flatten().collect());
+    }
+    let first = shared.failure.lock().as_ref().map(|(rank, _)| *rank);
+    let at = failures.iter().position(|(rank, _)| Some(*rank) == first).unwrap_or(0);
+    match failures.swap_remove(at).1 {
+        Ok(Err(error)) => Err(error),
+        Err(panic) => resume_unwind(panic),
+        Ok(Ok(_)) => unreachable!("results are no failures"),
+    }
+}
