@@ -60,7 +60,7 @@ pub use image_folder::{Channels, ImageFolder, ImageFolderOptions};
 pub use inherit::{Inherited, inherit};
 pub use json_lines::{JsonLines, JsonShards};
 pub use loader::{
-    Batch, DataLoader, Epoch, LoadReport, LoaderBuilder, LoaderState, Seeding, WorkerState,
+    Batch, DataLoader, Deal, Epoch, LoadReport, LoaderBuilder, LoaderState, Seeding, WorkerState,
 };
 #[cfg(feature = "parquet")]
 pub use parquet::{Parquet, ParquetRow, ParquetShards};

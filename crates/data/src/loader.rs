@@ -11,6 +11,7 @@ use crate::guard::called;
 use crate::{Collate, Dataset, Determinism, Error, Result, Retry, Shard, Skipped, Stack};
 
 mod builder;
+mod deal;
 mod epoch;
 mod plan;
 mod seeding;
@@ -18,10 +19,12 @@ mod state;
 mod task;
 
 pub use builder::LoaderBuilder;
+pub use deal::Deal;
 pub use epoch::{Batch, Epoch, LoadReport};
 pub use seeding::Seeding;
 pub use state::{LoaderState, WorkerState};
 
+use deal::Numbers;
 use plan::{Batching, Plan};
 pub(crate) use seeding::Hooks;
 pub(crate) use state::same;
@@ -128,10 +131,42 @@ impl<D: Dataset, C: Collate<D::Item>> DataLoader<D, C> {
     ///
     /// Worker threads start here. An error in starting comes as the first item.
     pub fn epoch(&self, epoch: u64) -> Epoch<D, C> {
-        match self.begin(epoch, 0, 0, Vec::new(), Vec::new()) {
+        match self.begin(epoch, 0, 0, Vec::new(), Vec::new(), None) {
             Ok(running) => running,
             Err(error) => Epoch::refused(epoch, error),
         }
+    }
+
+    /// The batches of `epoch` that are this rank's; see [`Deal`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidOption`] if the deal leaves nothing to count by, or the loader cannot be dealt out:
+    /// one of a shard, one that is unordered or below [`Determinism::Portable`], or one that leaves
+    /// out failing samples.
+    pub fn epoch_dealt(&self, epoch: u64, deal: &Deal) -> Result<Epoch<D, C>> {
+        deal.check(&self.config)?;
+        self.begin(epoch, 0, 0, Vec::new(), Vec::new(), Some(deal.clone()))
+    }
+
+    /// [`resume`](DataLoader::resume) with the batches that are this rank's, counted from where
+    /// `state` was taken; see [`Deal`]. Any number of ranks may have run before.
+    ///
+    /// # Errors
+    ///
+    /// As [`resume`](DataLoader::resume) and [`epoch_dealt`](DataLoader::epoch_dealt).
+    pub fn resume_dealt(&self, state: &LoaderState, deal: &Deal) -> Result<Epoch<D, C>> {
+        deal.check(&self.config)?;
+        state.check(&self.config.state(state.epoch)?)?;
+        let skipped = state.skipped.clone();
+        self.begin(
+            state.epoch,
+            state.batch,
+            state.position,
+            Vec::new(),
+            skipped,
+            Some(deal.clone()),
+        )
     }
 
     /// Continues where `state` was taken, with the batch after the last one that was handed out.
@@ -156,7 +191,7 @@ impl<D: Dataset, C: Collate<D::Item>> DataLoader<D, C> {
             );
             workers.clear();
         }
-        self.begin(state.epoch, state.batch, state.position, workers, state.skipped.clone())
+        self.begin(state.epoch, state.batch, state.position, workers, state.skipped.clone(), None)
     }
 
     /// How many batches `epoch` has. This makes the epoch's order.
@@ -213,12 +248,14 @@ impl<D: Dataset, C: Collate<D::Item>> DataLoader<D, C> {
         position: u64,
         workers: Vec<Option<WorkerState>>,
         skipped: Vec<Skipped>,
+        deal: Option<Deal>,
     ) -> Result<Epoch<D, C>> {
         let config = &self.config;
         let plan = self.plan(epoch, batch, position)?;
+        let numbers = Numbers::new(batch, deal);
         let settings = Settings {
             workers: config.workers,
-            capacity: (config.workers * config.prefetch) as u64,
+            capacity: numbers.spread((config.workers * config.prefetch) as u64),
             ordered: config.ordered,
             level: config.level,
             timeout: config.timeout,
@@ -240,7 +277,7 @@ impl<D: Dataset, C: Collate<D::Item>> DataLoader<D, C> {
                 None => Pool::start(config.workers, &self.live)?,
             })
         };
-        let task = Loading::new(Arc::clone(config), plan, epoch, workers);
+        let task = Loading::new(Arc::clone(config), plan, numbers, epoch, workers);
         Ok(Epoch::start(task, settings, idle, Arc::clone(&self.pool), skipped))
     }
 }

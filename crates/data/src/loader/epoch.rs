@@ -136,7 +136,20 @@ impl<D: Dataset, C: Collate<D::Item>> Epoch<D, C> {
         match &self.state {
             State::Refused(error) => u64::from(error.is_some()),
             State::Running(running) if running.ended => 0,
-            State::Running(running) => running.run.task().plan().end_batch() - running.next,
+            State::Running(running) => {
+                let task = running.run.task();
+                task.count(running.next, task.plan().end_batch())
+            }
+        }
+    }
+
+    /// Moves on to batch `number`, or to the end if there are fewer, without loading what lies
+    /// between. Nothing happens if the epoch is there already. See [`Deal`](super::Deal).
+    pub fn pass_to(&mut self, number: u64) {
+        if let State::Running(running) = &mut self.state {
+            let end = running.run.task().plan().end_batch();
+            running.next = running.next.max(number.min(end));
+            running.before_error = None;
         }
     }
 
@@ -208,7 +221,8 @@ impl<D: Dataset, C: Collate<D::Item>> Epoch<D, C> {
         };
         if let State::Running(running) = &self.state {
             let (waited, counters) = running.run.counters();
-            report.batches = running.next - running.run.task().plan().first_batch();
+            let task = running.run.task();
+            report.batches = task.count(task.plan().first_batch(), running.next);
             report.waited = waited;
             report.busy = counters.busy;
             report.peak_ready = counters.peak_ready;
@@ -219,7 +233,9 @@ impl<D: Dataset, C: Collate<D::Item>> Epoch<D, C> {
 
 impl<D: Dataset, C: Collate<D::Item>> Running<D, C> {
     fn next(&mut self) -> Option<Result<Batch<C::Batch>>> {
-        while !self.ended && self.next < self.run.task().plan().end_batch() {
+        while !self.ended {
+            let standing = self.next;
+            self.next = self.run.task().next_number(standing)?;
             let loaded = match self.run.take(self.next) {
                 Ok(loaded) => loaded,
                 Err(error) => return Some(self.end(error)),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use samebits_numerics::memory;
 use samebits_rng::Generator;
 
+use super::deal::Numbers;
 use super::plan::Plan;
 use super::state::WorkerState;
 use super::{Batch, Config};
@@ -20,6 +21,7 @@ use crate::{Collate, Dataset, Error, Result, Skipped};
 pub(crate) struct Loading<D, C> {
     config: Arc<Config<D, C>>,
     plan: Plan,
+    numbers: Numbers,
     epoch: u64,
     keys: SampleKeys,
     /// What the workers were doing when the epoch was interrupted.
@@ -39,11 +41,12 @@ impl<D: Dataset, C: Collate<D::Item>> Loading<D, C> {
     pub(super) fn new(
         config: Arc<Config<D, C>>,
         plan: Plan,
+        numbers: Numbers,
         epoch: u64,
         saved: Vec<Option<WorkerState>>,
     ) -> Self {
         let keys = SampleKeys::of_samples(&config.seeding.generator(), epoch);
-        Loading { config, plan, epoch, keys, saved }
+        Loading { config, plan, numbers, epoch, keys, saved }
     }
 
     pub(super) fn config(&self) -> &Config<D, C> {
@@ -52,6 +55,16 @@ impl<D: Dataset, C: Collate<D::Item>> Loading<D, C> {
 
     pub(super) fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// The first batch from `from` on that is to be loaded here.
+    pub(super) fn next_number(&self, from: u64) -> Option<u64> {
+        self.numbers.next(from).filter(|&number| number < self.plan.end_batch())
+    }
+
+    /// How many batches from `from` up to `to` are to be loaded here.
+    pub(super) fn count(&self, from: u64, to: u64) -> u64 {
+        self.numbers.place(to) - self.numbers.place(from)
     }
 
     pub(super) fn saved(&self) -> &[Option<WorkerState>] {
@@ -145,13 +158,14 @@ impl<D: Dataset, C: Collate<D::Item>> Task for Loading<D, C> {
     type Local = ();
 
     fn owner(&self, slot: u64, workers: usize) -> usize {
-        (slot % workers as u64) as usize
+        (self.numbers.place(slot) % workers as u64) as usize
     }
 
     fn next_slot(&self, (): &(), worker: usize, workers: usize, from: u64) -> Option<u64> {
         let (worker, workers) = (worker as u64, workers as u64);
-        let ahead = (worker + workers - from % workers) % workers;
-        Some(from + ahead).filter(|&slot| slot < self.plan.end_batch())
+        let place = self.numbers.place(from);
+        let ahead = (worker + workers - place % workers) % workers;
+        self.numbers.at(place + ahead).filter(|&slot| slot < self.plan.end_batch())
     }
 
     fn start(&self, worker: &mut WorkerContext) -> Result<()> {
