@@ -1,6 +1,6 @@
 //! One training run of the network on the digits.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use samebits::data::{DataLoader, Stack};
 use samebits::functional::{argmax, cross_entropy};
 use samebits::io::Checkpoint;
@@ -22,6 +22,29 @@ pub(crate) struct Config {
     pub(crate) batch_size: usize,
     pub(crate) lr: f64,
     pub(crate) determinism: Determinism,
+    /// The parts of a batch whose gradients are added up.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub(crate) micro_batches: u64,
+}
+
+fn one() -> u64 {
+    1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_one(count: &u64) -> bool {
+    *count == 1
+}
+
+impl Config {
+    /// Images in a micro-batch.
+    fn images(&self) -> Result<usize> {
+        let (images, parts) = (self.batch_size, self.micro_batches);
+        match usize::try_from(parts).ok().filter(|parts| *parts > 0 && images % parts == 0) {
+            Some(parts) if images / parts >= 2 => Ok(images / parts),
+            _ => bail!("a batch of {images} images has no {parts} equal parts of 2 or more"),
+        }
+    }
 }
 
 /// A run, at some point of it.
@@ -38,7 +61,7 @@ impl<'a> Session<'a> {
     pub(crate) fn new(config: Config, digits: &'a Digits, workers: usize) -> Result<Session<'a>> {
         let root = Generator::new(config.seed);
         let loader = DataLoader::builder(Augmented(digits.train.clone()))
-            .batch_size(config.batch_size)
+            .batch_size(config.images()?)
             .shuffle(true)
             .drop_last(true)
             .seed(config.seed)
@@ -51,6 +74,7 @@ impl<'a> Session<'a> {
         let trainer = Trainer::new(model, optimizer, loader, root.fold_in(1))
             .run(serde_json::to_string(&config)?)
             .epochs(config.epochs)
+            .accumulate(config.micro_batches)
             .stop_on_ctrl_c()
             .schedule(Per::Epoch, Falling { epochs: config.epochs });
         Ok(Session { config, device: Device::Cpu, digits, trainer })
@@ -114,10 +138,11 @@ impl<'a> Session<'a> {
         self.trainer.losses().chunks(self.batches()).map(mean).collect()
     }
 
-    /// Steps in an epoch; a last, smaller batch is left out.
+    /// Steps in an epoch; a last, smaller micro-batch is left out.
     fn batches(&self) -> usize {
         use samebits::data::Dataset as _;
-        (self.digits.train.len() / self.config.batch_size).max(1)
+        let batches = self.digits.train.len() / self.config.images().unwrap_or(1);
+        batches.div_ceil(self.config.micro_batches as usize).max(1)
     }
 
     fn accuracy_here(&self) -> Result<f64> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 use samebits::autotune::{self, Mode};
+use samebits::distributed::{Transport, threads};
 use samebits::io::Checkpoint;
 use samebits::ledger::{Detail, Digests, Keep, Ledger};
 use samebits::trainer::Outcome as Ended;
@@ -17,8 +18,9 @@ use crate::session::{Config, Session};
 
 /// Without any of the options marked *, the network is trained three times from one seed: on one
 /// thread, on all threads, and on all threads without asking for the same bits. With one of them
-/// it is trained once.
-#[derive(Debug, clap::Args)]
+/// it is trained once. Under `mpirun` every process is a rank of one training, if the program was
+/// built with the feature `mpi`.
+#[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// Where all random numbers start from [default: 0]
     #[arg(long)]
@@ -48,6 +50,13 @@ pub(crate) struct Args {
     /// * Threads to compute with [default: all, or RAYON_NUM_THREADS]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Option<u32>,
+    /// * Equal parts of a batch whose gradients are added up; at most as many ranks share a step. The
+    /// bits depend on it [default: 1]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    micro_batches: Option<u32>,
+    /// * Threads that each compute some of the micro-batches; the bits do not depend on it
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1024), conflicts_with = "ledger")]
+    ranks: Option<u32>,
     /// * Where to compute: cpu, cuda or cuda:N; the bits do not depend on it [default: cpu]
     #[arg(long, value_parser = device)]
     device: Option<Device>,
@@ -61,7 +70,7 @@ pub(crate) struct Args {
     #[arg(long)]
     save: Option<PathBuf>,
     /// * Go on from this checkpoint
-    #[arg(long, conflicts_with_all = ["seed", "epochs", "batch_size", "lr", "determinism"])]
+    #[arg(long, conflicts_with_all = ["seed", "epochs", "batch_size", "lr", "determinism", "micro_batches"])]
     resume: Option<PathBuf>,
     /// * Stop after this many steps in all, as if interrupted
     #[arg(long)]
@@ -128,47 +137,96 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         )?;
     }
     let digits = Digits::load(args.data.as_deref())?;
-    println!(
-        "digits: {} images to train on, {} to test on",
-        samebits::data::Dataset::len(&*digits.train),
-        digits.test_classes.len()
-    );
+    if let Some(transport) = launched()? {
+        if transport.rank() == 0 {
+            tell_digits(&digits);
+        }
+        return train_on(args, &digits, Some(transport));
+    }
+    tell_digits(&digits);
     let once = args.determinism.is_some()
         || args.threads.is_some()
         || args.device.is_some()
         || args.save.is_some()
         || args.resume.is_some()
         || args.max_steps.is_some()
+        || args.micro_batches.is_some()
+        || args.ranks.is_some()
         || args.ledger.is_some();
-    if once { train_once(args, &digits) } else { compare(args, &digits) }
+    match args.ranks {
+        Some(world) => {
+            let args = args.clone();
+            let rank = move |transport| train_on(&args, &digits, Some(Box::new(transport)));
+            threads::run(world as usize, rank).map(|_| ())
+        }
+        None if once => train_on(args, &digits, None),
+        None => compare(args, &digits),
+    }
 }
 
-fn train_once(args: &Args, digits: &Digits) -> Result<()> {
+fn tell_digits(digits: &Digits) {
+    println!(
+        "digits: {} images to train on, {} to test on",
+        samebits::data::Dataset::len(&*digits.train),
+        digits.test_classes.len()
+    );
+}
+
+/// The transport between processes that a launcher of MPI has started.
+fn launched() -> Result<Option<Box<dyn Transport>>> {
+    #[cfg(feature = "mpi")]
+    if samebits::distributed::Mpi::is_launched() {
+        return Ok(Some(Box::new(samebits::distributed::Mpi::new()?)));
+    }
+    Ok(None)
+}
+
+/// Trains once, on one rank of several if there is a transport. The first one tells.
+fn train_on(args: &Args, digits: &Digits, transport: Option<Box<dyn Transport>>) -> Result<()> {
+    let (rank, world) = transport.as_ref().map_or((0, 1), |t| (t.rank(), t.world()));
     let level = args.determinism.unwrap_or(Level::Portable);
     let mut session = match &args.resume {
         Some(path) => Session::resume(Checkpoint::load(path)?, digits, args.workers)?,
         None => Session::new(config(args, level), digits, args.workers)?,
     };
     if let Some(device @ Device::Cuda(_)) = args.device {
-        println!("device: {device}, {}", open(device)?);
+        let name = open(device)?;
+        if rank == 0 {
+            println!("device: {device}, {name}");
+        }
         session.to(device)?;
     }
-    let ledger = args.ledger.as_deref().map(|path| ledger(args, &session, path)).transpose()?;
+    let path = args
+        .ledger
+        .as_deref()
+        .map(|path| if world > 1 { of_rank(path, rank) } else { path.to_owned() });
+    let ledger = path.map(|path| ledger(args, &session, &path)).transpose()?;
     if let Some(ledger) = &ledger {
         session.trainer = session.trainer.ledger(ledger.clone());
+    }
+    if let Some(transport) = transport {
+        session.trainer = session.trainer.ranks(transport);
     }
     let threads = args.threads.map_or(0, |threads| threads as usize);
     let outcome = train(args, session, threads)?;
     if let Some(ledger) = &ledger {
         ledger.finish()?;
     }
-    println!("{HEADER}");
-    println!("{}", outcome.row("1"));
-    write_curve(&args.curve, &[("run 1", &outcome)])?;
-    if let Some(path) = &args.save {
-        println!("checkpoint after {} steps: {}", outcome.steps, path.display());
+    if rank == 0 {
+        println!("{HEADER}");
+        println!("{}", outcome.row("1"));
+        write_curve(&args.curve, &[("run 1", &outcome)])?;
+        if let Some(path) = &args.save {
+            println!("checkpoint after {} steps: {}", outcome.steps, path.display());
+        }
     }
     outcome.expect_whole()
+}
+
+/// The ledger of one rank, beside those of the others.
+fn of_rank(path: &Path, rank: usize) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!("rank-{rank}-{name}"))
 }
 
 fn ledger(args: &Args, session: &Session<'_>, path: &Path) -> Result<Ledger> {
@@ -317,6 +375,7 @@ fn config(args: &Args, level: Level) -> Config {
         batch_size: args.batch_size.unwrap_or(64) as usize,
         lr: args.lr.unwrap_or(0.05),
         determinism: level.determinism(),
+        micro_batches: args.micro_batches.unwrap_or(1).into(),
     }
 }
 

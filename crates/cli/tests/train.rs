@@ -101,6 +101,32 @@ fn the_digest_is_golden_at_every_simd_level() {
     }
 }
 
+#[test]
+fn ranks_share_a_step_and_change_no_bit() {
+    let run = Run::new();
+    let common = ["--max-steps", STEPS, "--micro-batches", "8", "--save"];
+    let expected = run.digest(&[], &[&common[..], &["alone"]].concat());
+    let alone = std::fs::read(run.path("alone")).unwrap();
+    for ranks in ["1", "3", "8"] {
+        let digest = run.digest(&[], &[&common[..], &["shared", "--ranks", ranks]].concat());
+        assert_eq!(digest, expected, "{ranks} ranks");
+        assert!(std::fs::read(run.path("shared")).unwrap() == alone, "the file of {ranks} ranks");
+    }
+    // Stopped on three ranks, resumed on two.
+    run.digest(
+        &[],
+        &["--max-steps", "5", "--micro-batches", "8", "--save", "part", "--ranks", "3"],
+    );
+    let rest = ["--resume", "part", "--max-steps", STEPS, "--ranks", "2", "--save", "rest"];
+    assert_eq!(run.digest(&[], &rest), expected);
+    // Micro-batches are not the whole batch.
+    assert_ne!(expected[..16], *GOLDEN);
+    let (_, problem) = run.refusal(&["--max-steps", "1", "--ranks", "3"]);
+    assert!(problem.contains("a step of 1 batches can have as many ranks, got 3"), "{problem}");
+    let (_, problem) = run.refusal(&["--max-steps", "1", "--micro-batches", "7"]);
+    assert!(problem.contains("a batch of 64 images has no 7 equal parts"), "{problem}");
+}
+
 /// cuBLAS repeats its bits only with one of two values of this variable, and PyTorch refuses
 /// the others. The program sees what it says, and no bit depends on it.
 #[test]

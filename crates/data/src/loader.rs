@@ -203,6 +203,15 @@ impl<D: Dataset, C: Collate<D::Item>> DataLoader<D, C> {
         Ok(self.plan(epoch, 0, 0)?.batches())
     }
 
+    /// The state at the start of an epoch: what it depends on, and where nothing was handed out.
+    ///
+    /// # Errors
+    ///
+    /// The dataset or the sampler panics where it describes itself.
+    pub fn start_of(&self, epoch: u64) -> Result<LoaderState> {
+        self.config.state(epoch)
+    }
+
     /// Loads one sample on this thread as `epoch` would load it, for looking at it.
     ///
     /// # Errors

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use samebits_data::{
-    Batch, BoxError, Collate, DataLoader, Dataset, Deal, Determinism, Error, LoaderState, Result,
-    Retry, SampleContext, Shard, Tail, WithReplacement,
+    Batch, Collate, DataLoader, Dataset, Deal, Determinism, Error, LoaderState, Result, Retry,
+    SampleContext, Shard, Tail, WithReplacement,
 };
 use samebits_rng::Generator;
 
@@ -33,7 +33,7 @@ impl Collate<(usize, u32)> for Drawn {
         &self,
         samples: Vec<(usize, u32)>,
         generator: &mut Generator,
-    ) -> std::result::Result<Self::Batch, BoxError> {
+    ) -> Result<Self::Batch> {
         Ok((samples, generator.next_block()[0]))
     }
 }
@@ -130,7 +130,7 @@ fn a_state_goes_on_with_any_number_of_ranks_and_places() {
 #[test]
 fn a_shard_is_no_deal() {
     let of = |world| {
-        let shard = Shard { rank: 0, world, tail: Tail::Drop };
+        let shard = Shard::new(0, world, Tail::Drop).unwrap();
         let loader = DataLoader::builder_with(Noisy(61), Drawn).batch_size(3).seed(4).shuffle(true);
         let loader = loader.shard(shard).build().unwrap();
         loader.epoch(1).next().unwrap().unwrap().indices
@@ -159,7 +159,7 @@ fn what_cannot_be_dealt_out_is_refused() {
 
     let builder = || DataLoader::builder_with(Noisy(61), Drawn).batch_size(3).seed(4);
     for (wrong, named) in [
-        (builder().shard(Shard { rank: 0, world: 2, tail: Tail::Drop }).build(), "shard"),
+        (builder().shard(Shard::new(0, 2, Tail::Drop).unwrap()).build(), "shard"),
         (builder().level(Determinism::NotGuaranteed).ordered(false).workers(1).build(), "ordered"),
         (builder().level(Determinism::RunToRun).build(), "level"),
         (builder().retry(Retry::default().skip(2)).build(), "retry"),

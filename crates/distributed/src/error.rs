@@ -6,7 +6,7 @@ use std::time::Duration;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What can go wrong between ranks. Every message names a rank.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A rank failed, and told the others why.
@@ -70,6 +70,8 @@ pub enum Error {
     #[error(transparent)]
     Tensor(#[from] samebits_autograd::Error),
 }
+
+samebits_numerics::debug_is_message!(Error);
 
 fn named(ranks: &[usize]) -> String {
     let numbers: Vec<String> = ranks.iter().map(usize::to_string).collect();

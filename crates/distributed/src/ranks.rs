@@ -90,7 +90,10 @@ impl Ranks {
         for (rank, bytes) in self.transport.all_gather(&bytes)?.iter().enumerate() {
             match serde_json::from_slice(bytes) {
                 Ok(Told::Ok(value)) => values.push(value),
-                Ok(Told::Failed(cause)) => return Err(Error::Failed { rank, cause }),
+                Ok(Told::Failed(cause)) => {
+                    self.transport.failed(rank, &cause);
+                    return Err(Error::Failed { rank, cause });
+                }
                 Err(error) => {
                     return Err(Error::Message {
                         rank,

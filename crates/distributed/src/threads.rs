@@ -155,6 +155,10 @@ impl Transport for Threads {
     fn abort(&self, cause: &str) {
         self.shared.fail(self.rank, cause);
     }
+
+    fn failed(&self, rank: usize, cause: &str) {
+        self.shared.fail(rank, cause);
+    }
 }
 
 impl Drop for Threads {

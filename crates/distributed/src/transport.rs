@@ -25,6 +25,11 @@ pub trait Transport: Send {
     /// Ends the run on every rank, and says why. In a process of its own this does not return.
     fn abort(&self, cause: &str);
 
+    /// Hears, on every rank, that rank `rank` has told the others of an error. The run is over.
+    fn failed(&self, rank: usize, cause: &str) {
+        let _ = (rank, cause);
+    }
+
     /// What every rank gives, by rank. The lengths may differ.
     ///
     /// # Errors
@@ -103,6 +108,10 @@ impl<T: Transport + ?Sized> Transport for Box<T> {
 
     fn abort(&self, cause: &str) {
         (**self).abort(cause);
+    }
+
+    fn failed(&self, rank: usize, cause: &str) {
+        (**self).failed(rank, cause);
     }
 }
 

@@ -53,6 +53,7 @@ pub use samebits_autograd::{
 };
 pub use samebits_cuda_kernels as cuda;
 pub use samebits_data as data;
+pub use samebits_distributed as distributed;
 pub use samebits_numerics as numerics;
 pub use samebits_numerics::NUMERICS_VERSION;
 pub use samebits_rng as rng;
@@ -133,6 +134,11 @@ struct ReadmeExamples;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/from-pytorch.md")]
 struct FromPytorchExamples;
+
+/// Keeps the example of training on several ranks running.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/distributed.md")]
+struct DistributedExamples;
 
 /// How far the bits of a result can be relied on, and how a caller says what it requires.
 ///

@@ -1,6 +1,7 @@
 //! A training loop whose runs can be interrupted, resumed and repeated.
 
 mod ctrl_c;
+mod micro;
 mod progress;
 mod record;
 mod state;
@@ -11,7 +12,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::data::{Collate, DataLoader, Dataset, LoaderState};
+use crate::data::{Collate, DataLoader, Dataset, Deal, LoaderState};
+use crate::distributed::Ranks;
 use crate::ledger::{self, Ledger};
 use crate::nn::Module;
 use crate::optim::{Mode, Optimizer, Optimizers, ReduceLrOnPlateau, Schedule};
@@ -78,6 +80,9 @@ pub enum Error {
     /// The system refuses a handler of Ctrl-C.
     #[error("trainer: cannot listen for Ctrl-C: {0}")]
     CtrlC(std::io::Error),
+    /// Another rank, or the way to it.
+    #[error("trainer: {0}")]
+    Ranks(#[from] crate::distributed::Error),
     /// A setting that the trainer cannot work with.
     #[error("trainer: {0}")]
     Invalid(String),
@@ -109,9 +114,15 @@ fn not_finite(loss: Option<f64>, parameter: Option<&str>) -> String {
 ///
 /// # Determinism
 ///
-/// As that of the operations that the function runs. With [`accumulate`](Trainer::accumulate) the
-/// gradients of the batches are added in the batches' order, then multiplied by one over their
-/// number.
+/// As that of the operations that the function runs. Layers draw from a generator of the batch: the
+/// run's by `derive("micro-batch")`, then `fold_in` of the number of steps before and of the batch's
+/// number in its step.
+///
+/// With [`accumulate`](Trainer::accumulate) each batch of a step begins with the buffers that the
+/// step began with. The gradients are added in the order of [`TreeSum`](crate::optim::TreeSum), then
+/// multiplied by one over the number of batches, rounded; so are the losses, and of each float buffer
+/// that a batch replaced the results. Other buffers are those of the first batch. Nothing of this
+/// depends on which rank computes which batch ([`ranks`](Trainer::ranks)).
 #[allow(missing_debug_implementations, reason = "it holds functions")]
 pub struct Trainer<'a, M, O, D: Dataset, C: Collate<D::Item>> {
     /// The model.
@@ -136,6 +147,7 @@ pub struct Trainer<'a, M, O, D: Dataset, C: Collate<D::Item>> {
     quiet: bool,
     on_step: Option<Tell<'a>>,
     ledger: Option<Ledger>,
+    ranks: Option<Ranks>,
     generator: Generator,
     position: Option<LoaderState>,
     losses: Vec<f32>,
@@ -233,6 +245,7 @@ where
             quiet: false,
             on_step: None,
             ledger: ledger::of_process(),
+            ranks: None,
             generator,
             position: None,
             losses: Vec::new(),
@@ -267,6 +280,49 @@ where
     #[must_use]
     pub fn accumulate(mut self, batches: u64) -> Self {
         self.batches_per_step = batches;
+        self
+    }
+
+    /// Shares the batches of each step among ranks: give every rank a run like this one, with its own
+    /// end of a [`Transport`](crate::distributed::Transport). All ranks end with the same model, which
+    /// is that of one rank, to the bit; so are checkpoints, which the first rank writes. A run goes on
+    /// with any number of ranks. There may be as many ranks as a step has batches: see
+    /// [`accumulate`](Trainer::accumulate).
+    ///
+    /// The function of the loss and the other functions that the run calls are called on every rank
+    /// and should return the same everywhere. A rank that fails ends the run on all.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use samebits::data::{DataLoader, Table};
+    /// use samebits::distributed::threads;
+    /// use samebits::functional::mse_loss;
+    /// use samebits::nn::{Layer, Linear};
+    /// use samebits::optim::Sgd;
+    /// use samebits::trainer::{Result, StackTensors, Trainer};
+    /// use samebits::{Generator, digest};
+    /// use samebits::nn::Module;
+    ///
+    /// let on = |world| {
+    ///     threads::run(world, |transport| -> Result<String> {
+    ///         let table = Table::new((0..48).map(|i| i as f32 / 48.0).collect(), 3, vec![0; 16])?;
+    ///         let loader = DataLoader::builder_with(table, StackTensors).batch_size(2).build()?;
+    ///         let model = Linear::options(3, 3).init_with(&mut Generator::new(0))?;
+    ///         let mut run = Trainer::new(model, Sgd::new(0.1)?, loader, Generator::new(1))
+    ///             .accumulate(4)
+    ///             .ranks(transport);
+    ///         run.fit(|model, (x, _)| Ok(mse_loss(&model.forward(&x)?, &x)?))?;
+    ///         Ok(digest(run.model.state_dict())?.to_string())
+    ///     })
+    /// };
+    /// let (one, three) = (on(1)?, on(3)?);
+    /// assert!(three.iter().all(|digest| *digest == one[0]));
+    /// # Ok::<(), samebits::trainer::Error>(())
+    /// ```
+    #[must_use]
+    pub fn ranks(mut self, ranks: impl Into<Ranks>) -> Self {
+        self.ranks = Some(ranks.into());
         self
     }
 
@@ -448,6 +504,10 @@ where
         &mut self,
         mut step: impl FnMut(&mut M, &mut O, C::Batch) -> Result<L>,
     ) -> Result<Outcome> {
+        if self.ranks.is_some() {
+            let message = "ranks share the batches of a step of `fit`; a step of your own has one";
+            return Err(Error::Invalid(message.to_owned()));
+        }
         if self.batches_per_step != 1 || self.clip.is_some() {
             let message = "`accumulate` and `clip_grad_norm` are of `fit`: a step of your own \
                            accumulates and clips by itself";
@@ -475,10 +535,22 @@ where
         inherit::reach_loaders();
         let ctrl_c = if self.stop_on_ctrl_c { Some(CtrlC::listen()) } else { None };
         let ctrl_c = ctrl_c.transpose().map_err(Error::CtrlC)?;
-        let view = View { ctrl_c, progress: Progress::new(self.quiet) };
-        let outcome = self.epochs_left(&view, take)?;
-        self.save()?;
-        Ok(outcome)
+        let quiet = self.quiet || self.ranks.as_ref().is_some_and(|ranks| ranks.rank() > 0);
+        let view = View { ctrl_c, progress: Progress::new(quiet) };
+        let mut all = || {
+            self.expect_ranks_alike()?;
+            let outcome = self.epochs_left(&view, take)?;
+            self.save()?;
+            Ok(outcome)
+        };
+        let outcome = all();
+        if let (Err(error), Some(ranks)) = (&outcome, &self.ranks)
+            && !matches!(error, Error::Ranks(_) | Error::NotFinite { .. })
+        {
+            // The others may not know of it, and wait.
+            ranks.transport().abort(&error.to_string());
+        }
+        outcome
     }
 
     fn epochs_left(
@@ -516,9 +588,14 @@ where
         if in_epoch == 0 {
             return Err(Error::NoBatch { epoch });
         }
-        let mut batches = match &self.position {
-            Some(position) if position.epoch == epoch => self.loader.resume(position)?,
-            _ => self.loader.epoch(epoch),
+        let own = self.ranks.as_ref().map(|ranks| ranks.owned(self.batches_per_step));
+        let deal = own.map(|own| Deal { per_step: self.batches_per_step, own });
+        let position = self.position.as_ref().filter(|position| position.epoch == epoch);
+        let mut batches = match (position, &deal) {
+            (Some(position), None) => self.loader.resume(position)?,
+            (Some(position), Some(deal)) => self.loader.resume_dealt(position, deal)?,
+            (None, None) => self.loader.epoch(epoch),
+            (None, Some(deal)) => self.loader.epoch_dealt(epoch, deal)?,
         };
         let begun = self.position.as_ref().filter(|position| position.epoch == epoch);
         let [taken, steps] = [begun.map_or(0, |position| position.batch), in_epoch]
@@ -536,10 +613,12 @@ where
                 return Ok(Some(Outcome::MaxSteps));
             }
             let flagged = self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed));
-            if flagged || view.ctrl_c.as_ref().is_some_and(CtrlC::is_pressed) {
+            let flagged = flagged || view.ctrl_c.as_ref().is_some_and(CtrlC::is_pressed);
+            if self.any_rank(flagged)? {
                 return Ok(Some(Outcome::Interrupted));
             }
-            let Some(taken) = self.one_step(epoch, &mut batches, take)? else { return Ok(None) };
+            let in_this = (epoch, in_epoch);
+            let Some(taken) = self.one_step(in_this, &mut batches, take)? else { return Ok(None) };
             let Taken { losses, loss, norm, gradients } = taken;
             self.record_step(loss, &gradients)?;
             view.progress.step(loss);

@@ -102,9 +102,11 @@ impl Numbers {
         self.at(self.place(from))
     }
 
-    /// So many numbers that about `count` of them are the rank's.
+    /// So many numbers that about `count` of them are the rank's, and that the next one is there.
     pub(super) fn spread(&self, count: u64) -> u64 {
         let Some(Deal { per_step, own }) = &self.deal else { return count };
-        count.saturating_mul(per_step.div_ceil((own.end - own.start).max(1)))
+        let many = (own.end - own.start).max(1);
+        let gap = per_step - many.min(*per_step);
+        count.saturating_mul(per_step.div_ceil(many)).max(count.saturating_add(gap))
     }
 }

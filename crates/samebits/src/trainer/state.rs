@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::micro::together;
 use super::step::Before;
 use super::{Error, Result, Trainer};
 use crate::data::{Collate, Dataset, LoaderState};
@@ -18,7 +19,7 @@ use crate::{Generator, Tensor};
 pub struct TrainerState {
     /// The description of the run; see [`Trainer::run`].
     pub run: String,
-    /// Where layers draw from.
+    /// What the generators of all micro-batches are derived from.
     generator: Generator,
     /// Where the loader goes on, once it has begun.
     loader: Option<LoaderState>,
@@ -117,11 +118,16 @@ where
         self.load_state(Checkpoint::load(path)?)
     }
 
+    /// Saves the checkpoint, if there is to be one. The first rank writes it, and all know how that
+    /// went.
     pub(super) fn save(&self) -> Result<()> {
-        if let Some(path) = &self.checkpoint {
-            self.state()?.save(path)?;
+        let Some(path) = &self.checkpoint else { return Ok(()) };
+        let write = || Ok(self.state()?.save(path)?);
+        match &self.ranks {
+            None => write(),
+            Some(ranks) if ranks.rank() == 0 => together(ranks, write()).map(|_| ()),
+            Some(ranks) => together(ranks, Ok(())).map(|_| ()),
         }
-        Ok(())
     }
 }
 

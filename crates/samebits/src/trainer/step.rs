@@ -2,21 +2,26 @@
 
 use std::collections::BTreeMap;
 
+use super::micro::Whole;
 use super::record::recorded;
 use super::{Error, Nan, Per, Result, Trainer};
 use crate::data::{Collate, Dataset, Epoch};
 use crate::nn::{Kind, Module, train_with};
-use crate::optim::{Optimizer, Optimizers, Snapshot, clip_grad_norm, first_not_finite};
+use crate::numerics::nan::canonical;
+use crate::optim::{Optimizer, Optimizers, Snapshot, TreeSum, clip_grad_norm, first_not_finite};
 use crate::tensor_core::observe::Phase;
-use crate::{DType, Generator, Gradients, Tensor};
+use crate::{DType, Gradients, Tensor};
 
 /// What a step begins with.
 pub(super) struct Turn<'t, D: Dataset, C: Collate<D::Item>> {
+    /// The number of the epoch's first batch in the step.
+    pub(super) first: u64,
+    /// The number of batches in the epoch.
+    pub(super) in_epoch: u64,
     pub(super) epoch: u64,
     /// The number of steps before it.
     pub(super) steps: u64,
     pub(super) batches: &'t mut Epoch<D, C>,
-    pub(super) generator: &'t mut Generator,
 }
 
 /// What came of a step.
@@ -65,7 +70,7 @@ impl Losses for (Tensor, Tensor, Tensor) {
 }
 
 /// The only element of a loss.
-fn number(loss: &Tensor) -> Result<f64> {
+pub(super) fn number(loss: &Tensor) -> Result<f64> {
     let loss = loss.detach();
     match loss.dtype() {
         DType::F64 => Ok(loss.item::<f64>()?),
@@ -146,16 +151,17 @@ where
     /// if there is no batch.
     pub(super) fn one_step(
         &mut self,
-        epoch: u64,
+        (epoch, in_epoch): (u64, u64),
         batches: &mut Epoch<D, C>,
         take: &mut impl FnMut(&mut Self, Turn<'_, D, C>) -> Result<Option<Taken>>,
     ) -> Result<Option<Taken>> {
         let steps = self.losses.len() as u64;
-        let mut generator = self.generator.clone();
+        let begun = self.position.as_ref().filter(|position| position.epoch == epoch);
+        let first = begun.map_or(0, |position| position.batch);
         let before = Before::of(&self.model, &self.optimizer)?;
         let mut whole = || {
             self.set_rates(epoch, steps)?;
-            let turn = Turn { epoch, steps, batches: &mut *batches, generator: &mut generator };
+            let turn = Turn { first, in_epoch, epoch, steps, batches: &mut *batches };
             let Some(taken) = take(self, turn)? else { return Ok(None) };
             if self.nan == Nan::Stop {
                 let parameter = before.spoilt(&self.model)?;
@@ -165,7 +171,7 @@ where
         };
         match whole() {
             Ok(Some((taken, position))) => {
-                (self.position, self.generator) = (Some(position), generator);
+                self.position = Some(position);
                 self.losses.push(taken.loss);
                 Ok(Some(taken))
             }
@@ -209,26 +215,9 @@ where
     where
         O: Optimizer,
     {
-        let Turn { epoch, steps, batches, generator } = turn;
-        let mut sum: Option<(Gradients, f32)> = None;
-        let mut losses = Vec::new();
-        for batch in batches.by_ref().take(self.batches_per_step as usize) {
-            let batch = batch?;
-            self.record_batch(steps, losses.len() as u64, &batch.indices)?;
-            let (gradients, loss) = recorded(&self.ledger, Phase::Forward, || {
-                let loss = train_with(generator, || loss(&self.model, batch.data))?;
-                Ok::<_, Error>((loss.backward()?, number(&loss)?))
-            })?;
-            losses.push(loss);
-            sum = Some(match sum {
-                None => (gradients, loss as f32),
-                Some((mut sum, losses)) => {
-                    recorded(&self.ledger, Phase::Optimizer, || sum.accumulate(&gradients))?;
-                    (sum, losses + loss as f32)
-                }
-            });
-        }
-        let Some((mut gradients, sum)) = sum else { return Ok(None) };
+        let epoch = turn.epoch;
+        let Some(whole) = self.micro_batches(turn, loss)? else { return Ok(None) };
+        let Whole { mut gradients, losses, .. } = whole;
         let count = losses.len();
         if count > 1 {
             let mean = || gradients.scale(1.0 / count as f64);
@@ -239,7 +228,8 @@ where
             let named: Vec<_> =
                 named.iter().filter_map(|(n, p)| Some((n, gradients.of(p)?))).collect();
             let spoilt = first_not_finite(named.iter().map(|&(_, gradient)| gradient))?;
-            self.expect_finite(epoch, &losses, spoilt.map(|at| named[at].0.clone()))?;
+            let spoilt = spoilt.map(|at| named[at].0.clone());
+            self.expect_finite(epoch, &losses, spoilt)?;
         }
         let clip =
             |(max_norm, p)| clip_grad_norm(&self.model.parameters(), &mut gradients, max_norm, p);
@@ -248,6 +238,11 @@ where
         let step = || self.optimizer.step(&mut self.model, &gradients);
         recorded(&self.ledger, Phase::Optimizer, step)?;
         let mean = losses.iter().sum::<f64>() / count as f64;
+        let mut sum = TreeSum::default();
+        for loss in losses {
+            sum.push(loss as f32, |a, b| Ok(canonical(a + b)))?;
+        }
+        let sum = sum.finish(|a, b| Ok(canonical(a + b)))?.unwrap_or_default();
         Ok(Some(Taken { losses: vec![mean], loss: sum / count as f32, norm, gradients }))
     }
 
@@ -260,9 +255,10 @@ where
         let Some(batch) = turn.batches.next() else { return Ok(None) };
         let batch = batch?;
         self.record_batch(turn.steps, 0, &batch.indices)?;
+        let mut generator = self.micro_batch_generator(turn.steps, 0);
         let (model, optimizers) = (&mut self.model, &mut self.optimizer);
         let tensors = recorded(&self.ledger, Phase::Forward, || {
-            train_with(turn.generator, || step(model, optimizers, batch.data))
+            train_with(&mut generator, || step(model, optimizers, batch.data))
         })?;
         let mut losses = Vec::new();
         tensors.each(&mut |loss| losses.push(number(loss)));
