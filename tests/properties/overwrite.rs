@@ -33,7 +33,7 @@ fn write(kind: u8, x: &Tensor, source: &Tensor, width: usize, index: &[usize]) -
         1 => f::index_copy(&by_row(x, width)?, 1, &indices, &by_row(source, n)?)?,
         2 => {
             // The rows of the transposed; half of the indices count from the end.
-            let from_end = |i: usize| ints[i] - if i % 2 == 0 { width as i64 } else { 0 };
+            let from_end = |i: usize| ints[i] - if i.is_multiple_of(2) { width as i64 } else { 0 };
             let ends: Vec<i64> = (0..n).map(from_end).collect();
             let y = by_row(x, width)?.transpose(0, 1)?;
             let source = by_row(source, n)?.transpose(0, 1)?;

@@ -72,7 +72,7 @@ proptest! {
                 PadMode::Constant => most < 100,
                 PadMode::Reflect => most <= (n - 1).max(0),
                 PadMode::Replicate => n > 0 && most < 100 || most <= 0,
-                PadMode::Circular => most <= n + pair[0].max(-100).min(0) + pair[1].max(-100).min(0),
+                PadMode::Circular => most <= n + pair[0].clamp(-100, 0) + pair[1].clamp(-100, 0),
             };
             good = allowed && total >= 0 && pair.iter().all(|&p| p > -100);
             size[d] = total.max(0) as usize;
