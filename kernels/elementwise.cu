@@ -110,6 +110,13 @@ __device__ __forceinline__ void sb_pair(const SbPair& p, u64 i, i64* a, i64* b) 
         out[i] = STORE(VALUE);                                                          \
     }
 
+// a * b; a b of 0 makes a zero of any number, also of an infinite one.
+template <typename T>
+__device__ __forceinline__ T sb_weighed(T a, T b) {
+    if (b == (T)0) a = a > (T)1 ? (T)1 : (a < (T)-1 ? (T)-1 : a);
+    return a * b;
+}
+
 #define SB_TRUTH(x) ((unsigned char)((x) ? 1 : 0))
 
 // level: Portable - one thread owns one output
@@ -120,7 +127,8 @@ SB_BINARY(div_f32, float, float, sb_canonical, a / b)
 SB_BINARY(maximum_f32, float, float, sb_canonical, a >= b ? a : (b > a ? b : a + b))
 SB_BINARY(minimum_f32, float, float, sb_canonical, a <= b ? a : (b < a ? b : a + b))
 SB_BINARY(pow_f32, float, float, sb_canonical, sb_pow(a, b))
-SB_BINARY(relu_grad_f32, float, float, sb_canonical, b > 0.0f ? a : 0.0f)
+SB_BINARY(weigh_f32, float, float, sb_canonical, sb_weighed(a, b))
+SB_BINARY(relu_grad_f32, float, float, sb_canonical, b > 0.0f ? a : (b <= 0.0f ? 0.0f : b))
 SB_BINARY(tanh_grad_f32, float, float, sb_canonical, a * (1.0f - b * b))
 SB_BINARY(sigmoid_grad_f32, float, float, sb_canonical, a * ((1.0f - b) * b))
 SB_BINARY(add_f64, double, double, sb_canonical64, a + b)
@@ -130,7 +138,8 @@ SB_BINARY(div_f64, double, double, sb_canonical64, a / b)
 SB_BINARY(maximum_f64, double, double, sb_canonical64, a >= b ? a : (b > a ? b : a + b))
 SB_BINARY(minimum_f64, double, double, sb_canonical64, a <= b ? a : (b < a ? b : a + b))
 SB_BINARY(pow_f64, double, double, sb_canonical64, sb_pow(a, b))
-SB_BINARY(relu_grad_f64, double, double, sb_canonical64, b > 0.0 ? a : 0.0)
+SB_BINARY(weigh_f64, double, double, sb_canonical64, sb_weighed(a, b))
+SB_BINARY(relu_grad_f64, double, double, sb_canonical64, b > 0.0 ? a : (b <= 0.0 ? 0.0 : b))
 SB_BINARY(tanh_grad_f64, double, double, sb_canonical64, a * (1.0 - b * b))
 SB_BINARY(sigmoid_grad_f64, double, double, sb_canonical64, a * ((1.0 - b) * b))
 SB_BINARY(add_i64, i64, i64, sb_wrapped, (u64)a + (u64)b)

@@ -340,33 +340,57 @@ SB_CUMPROD_GRAD(cumprod_grad_f64, double)
 SB_CUMPROD_GRAD_GRAD(cumprod_grad_grad_f32, float)
 SB_CUMPROD_GRAD_GRAD(cumprod_grad_grad_f64, double)
 
-// s * exp(m) is the sum of g[j] * exp(-y[j]) over j >= i, from the last j down.
-#define SB_LOGCUMSUMEXP_GRAD(NAME, T)                                                   \
+// s * exp(m) is the sum of g[j] * exp(-y[j]) over j >= i, from the last j down. A large y[j] does not enter
+// it: its g[j] is split evenly among the elements up to j that are equal to it.
+#define SB_LOGCUMSUMEXP_GRAD(NAME, T, LARGE)                                            \
     extern "C" __global__ void NAME(T* grad_in, const T* in, const T* out,              \
                                     const T* grad, SbScan p) {                          \
         u64 line = sb_thread();                                                         \
         if (line >= p.outer * p.inner) return;                                          \
         double m = sb_minus_infinity<double>();                                         \
         double s = 0.0;                                                                 \
+        double large = 0.0;                                                             \
+        double each = 0.0;                                                              \
+        u64 among = 0;                                                                  \
         for (u64 k = p.n; k > 0; --k) {                                                 \
             u64 at = sb_at(p, line, k - 1);                                             \
-            double n = -(double)out[at];                                                \
+            double x = (double)in[at];                                                  \
+            double y = (double)out[at];                                                 \
+            double n = -y;                                                              \
             double g = (double)grad[at];                                                \
-            if (m == sb_minus_infinity<double>() && s == 0.0) {                         \
+            if (sb_abs64(y) >= LARGE) {                                                 \
+                if (y != large) {                                                       \
+                    large = y;                                                          \
+                    each = 0.0;                                                         \
+                    among = 0;                                                          \
+                    for (u64 i = k; i > 0; --i) {                                       \
+                        u64 place = sb_at(p, line, i - 1);                              \
+                        if ((double)out[place] != y) break;                             \
+                        if ((double)in[place] == y) ++among;                            \
+                    }                                                                   \
+                }                                                                       \
+                each = each + g / (double)among;                                        \
+            } else if (m == sb_minus_infinity<double>() && s == 0.0) {                  \
                 m = n;                                                                  \
                 s = g;                                                                  \
             } else if (m == n) {                                                        \
                 s = s + g;                                                              \
             } else {                                                                    \
                 bool kept = m > n;                                                      \
-                double e = sb_exp_call(kept ? n - m : m - n);                                \
+                double e = sb_exp_call(kept ? n - m : m - n);                           \
                 s = kept ? s + g * e : s * e + g;                                       \
                 m = kept ? m : n;                                                       \
             }                                                                           \
-            grad_in[at] = sb_clean((T)(s * sb_exp_call(m + (double)in[at])));                \
+            bool empty = x == sb_infinity64() && m == m;                                \
+            double sum = empty ? 0.0 : s * sb_exp_call(m + x);                          \
+            if (x == large && y == large && among > 0) {                                \
+                --among;                                                                \
+                sum = sum + each;                                                       \
+            }                                                                           \
+            grad_in[at] = sb_clean((T)sum);                                             \
         }                                                                               \
     }
 
 // level: Portable - one thread owns one line
-SB_LOGCUMSUMEXP_GRAD(logcumsumexp_grad_f32, float)
-SB_LOGCUMSUMEXP_GRAD(logcumsumexp_grad_f64, double)
+SB_LOGCUMSUMEXP_GRAD(logcumsumexp_grad_f32, float, 0x1p30)
+SB_LOGCUMSUMEXP_GRAD(logcumsumexp_grad_f64, double, 0x1p59)

@@ -10,6 +10,7 @@ mod conv;
 mod elementwise;
 mod embedding;
 mod index;
+mod limits;
 mod loss;
 mod norm;
 mod overwrite;

@@ -60,6 +60,8 @@ fn gelu_has_the_bits_of_its_composition() {
     let n = 40_003;
     for dtype in [DType::F32, DType::F64] {
         let grad = varied(n, dtype, 1).flip([0]).unwrap();
+        // Further out the composition multiplies 0 with what may be infinite.
+        let varied = |n, dtype, seed| f::clamp(&varied(n, dtype, seed), Some(-64.0), Some(64.0));
         for (name, fused, composed) in [
             ("gelu", f::gelu as Function, gelu as Function),
             ("gelu_tanh", f::gelu_tanh, gelu_tanh),
@@ -74,7 +76,7 @@ fn gelu_has_the_bits_of_its_composition() {
             let uses: [Use; 2] = [alone, among];
             for (i, uses) in uses.into_iter().enumerate() {
                 let run = |g: Function, create_graph| {
-                    let x = varied(n, dtype, 0).set_requires_grad(true).unwrap();
+                    let x = varied(n, dtype, 0).unwrap().set_requires_grad(true).unwrap();
                     let y = uses(g, &x).unwrap();
                     let gradients = y.backward_from(grad.clone(), create_graph).unwrap();
                     (y, gradients.of(&x).unwrap().clone())

@@ -119,10 +119,12 @@ fn one_bound_clamps() {
     let low = x.clamp_min(0.5).unwrap();
     assert_eq!(low.to_vec::<f32>().unwrap()[..3], [0.5, 0.5, 2.0]);
     assert!(low.to_vec::<f32>().unwrap()[3].is_nan());
-    assert_eq!(gradient(&x, &low, &[1.0, 2.0, 3.0, 4.0]), [0.0, 2.0, 3.0, 0.0]);
+    let grad = gradient(&x, &low, &[1.0, 2.0, 3.0, 4.0]);
+    assert!(grad[..3] == [0.0, 0.0, 3.0] && grad[3].is_nan(), "{grad:?}");
     let high = x.clamp_max(0.5).unwrap();
     assert_eq!(high.to_vec::<f32>().unwrap()[..3], [-1.0, 0.5, 0.5]);
-    assert_eq!(gradient(&x, &high, &[1.0, 2.0, 3.0, 4.0]), [1.0, 2.0, 0.0, 0.0]);
+    let grad = gradient(&x, &high, &[1.0, 2.0, 3.0, 4.0]);
+    assert!(grad[..3] == [1.0, 0.0, 0.0] && grad[3].is_nan(), "{grad:?}");
     let whole = Tensor::arange(4).unwrap();
     let clamped = whole.clamp(Some(1.0), Some(2.0)).unwrap();
     assert_eq!(clamped.to_vec::<i64>().unwrap(), [1, 1, 2, 2]);

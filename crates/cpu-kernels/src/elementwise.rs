@@ -222,6 +222,7 @@ pub fn binary<T: Elementary>(
         BinaryKind::Maximum => binary_with(Maximum, a, b, out),
         BinaryKind::Minimum => binary_with(Minimum, a, b, out),
         BinaryKind::Pow => T::power(a, b, out),
+        BinaryKind::Weigh => binary_with(Weigh, a, b, out),
         BinaryKind::ReluGrad => binary_with(ReluGrad, a, b, out),
         BinaryKind::TanhGrad => binary_with(TanhGrad, a, b, out),
         BinaryKind::SigmoidGrad => binary_with(SigmoidGrad, a, b, out),
@@ -435,9 +436,30 @@ functions! {
     // A NaN in either is the result: no comparison with it holds, so the sum is taken.
     Maximum(a, b) in Function2 = if a >= b { a } else if b > a { b } else { a + b };
     Minimum(a, b) in Function2 = if a <= b { a } else if b < a { b } else { a + b };
-    ReluGrad(a, b) in Function2 = if b > T::ZERO { a } else { T::ZERO };
+    Weigh(a, b) in Function2 = weighed(a, b);
+    // Written so that NaN falls through to b.
+    ReluGrad(a, b) in Function2 = if b > T::ZERO { a } else if b <= T::ZERO { T::ZERO } else { b };
     TanhGrad(a, b) in Function2 = a * (T::ONE - b * b);
     SigmoidGrad(a, b) in Function2 = a * ((T::ONE - b) * b);
+}
+
+/// `a · b`; a `b` of 0 makes a zero of any number, also of an infinite one.
+#[inline(always)]
+pub(crate) fn weighed<T: Float>(a: T, b: T) -> T {
+    let a = if b == T::ZERO { within(a, T::ONE) } else { a };
+    a * b
+}
+
+/// `x` within `±bound`; NaN stays.
+#[inline(always)]
+fn within<T: Float>(x: T, bound: T) -> T {
+    if x > bound {
+        bound
+    } else if x < -bound {
+        -bound
+    } else {
+        x
+    }
 }
 
 macro_rules! functions64 {

@@ -28,6 +28,9 @@ pub trait Float:
     /// Magnitudes other than 0 are between 2 to the power of this, negative or not.
     #[doc(hidden)]
     const EXPONENT: u32;
+    /// From this magnitude on, a logarithm of a sum of exponentials is the largest exponent.
+    #[doc(hidden)]
+    const LARGE_LOG: f64;
 
     /// `self * a + b` with one rounding.
     #[must_use]
@@ -96,6 +99,7 @@ impl Float for f32 {
     const ZERO: f32 = 0.0;
     const ONE: f32 = 1.0;
     const EXPONENT: u32 = 149;
+    const LARGE_LOG: f64 = (1u64 << 30) as f64;
 
     #[inline(always)]
     fn mul_add(self, a: f32, b: f32) -> f32 {
@@ -148,6 +152,7 @@ impl Float for f64 {
     const ZERO: f64 = 0.0;
     const ONE: f64 = 1.0;
     const EXPONENT: u32 = 1074;
+    const LARGE_LOG: f64 = (1u64 << 59) as f64;
 
     #[inline(always)]
     fn mul_add(self, a: f64, b: f64) -> f64 {

@@ -73,7 +73,9 @@ pub enum Binary {
     Minimum,
     /// `a` to the power `b`: correctly rounded on f32, below 1 ulp on f64.
     Pow,
-    /// `a` where `b > 0`, else +0.
+    /// `a · b`, and a zero where `b` is 0, also of an infinite `a`.
+    Weigh,
+    /// `a` where `b > 0`, NaN where `b` is, else +0.
     ReluGrad,
     /// `a · (1 − b·b)`, three roundings.
     TanhGrad,
@@ -183,7 +185,7 @@ pub fn binary<T: Float>(
             }
         };
     }
-    launch! { Add Sub Mul Div Maximum Minimum Pow ReluGrad TanhGrad SigmoidGrad }
+    launch! { Add Sub Mul Div Maximum Minimum Pow Weigh ReluGrad TanhGrad SigmoidGrad }
     Ok(out)
 }
 

@@ -12,7 +12,7 @@ pub use activation::{
     threshold,
 };
 pub use choice::{abs, clamp, clamp_max, clamp_min, maximum, minimum, sign, where_};
-pub(super) use choice::{compare, equal, relation, scalar_like, scaled};
+pub(super) use choice::{compare, equal, relation, scalar_like, scaled, weigh};
 pub use gelu::{gelu, gelu_tanh};
 pub use integer::{floor_divide, remainder};
 pub use mixed::{addcdiv, addcmul, lerp, logaddexp, logit};

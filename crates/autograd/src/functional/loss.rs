@@ -23,7 +23,7 @@ use samebits_tensor_core::ops::{
 use samebits_tensor_core::{Error, Result, Tensor as Value};
 
 use super::elementwise::{
-    add, affine, compare, div, exp, mul, neg, scalar_like, sub, times, where_,
+    add, affine, compare, div, exp, mul, neg, scalar_like, sub, times, weigh, where_,
 };
 use super::full_like;
 use super::reduce::sum;
@@ -345,7 +345,8 @@ fn rows_of_classes(logits: &Tensor, classes: Classes) -> Result<Tensor> {
 }
 
 /// The cross-entropy with targets that are probabilities: `−Σ weight · target · log_softmax`
-/// over the classes; the mean is that over the samples.
+/// over the classes; the mean is that over the samples. A target of 0 counts nothing, also where the
+/// logit is −∞.
 ///
 /// # Shapes
 ///
@@ -396,7 +397,7 @@ pub fn cross_entropy_probabilities(
         affine(target, 1.0 - smoothing, smoothing / classes as f64)?
     };
     let log_probs = weighted(&log_softmax(logits, dim)?, options.weight, dim)?;
-    let losses = neg(&sum(&mul(&log_probs, &target)?, [dim], true)?)?;
+    let losses = neg(&sum(&weigh(&log_probs, &target)?, [dim], true)?)?;
     let mut shape = logits.shape().to_vec();
     shape.remove(dim);
     reduced(&reshape(&losses, &shape)?, options.reduction)

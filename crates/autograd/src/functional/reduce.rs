@@ -6,7 +6,7 @@ use samebits_tensor_core::ops::{
 use samebits_tensor_core::{DType, Result};
 
 use super::distance::{norm_grad, scaled};
-use super::elementwise::{compare, div, equal, exp, mul, scalar_like, sub, times};
+use super::elementwise::{abs, compare, div, equal, exp, mul, scalar_like, sub, times};
 use super::index::{masked, masked_fill};
 use super::scalar::{lifted_over, lowered};
 use super::scan::products_of_others;
@@ -270,9 +270,13 @@ pub fn norm(x: &Tensor, p: f64, dims: impl Dims, keepdim: bool) -> Result<Tensor
 
 /// The logarithm of the sum of the exponentials over `dims`.
 ///
+/// The gradient of an element is its share of the sum. If the result is +∞, the elements that are have it
+/// in even parts; if it is −∞, all gradients are 0.
+///
 /// # Determinism
 ///
-/// Portable: in f64 over the tree of the sum, rounded once.
+/// Portable: in f64 over the tree of the sum, rounded once. A share is the exponential of the distance from
+/// the result; where the result has a magnitude of at least 2^10 (2^39 at f64), divided by their sum.
 ///
 /// # Errors
 ///
@@ -302,9 +306,25 @@ pub fn logsumexp(x: &Tensor, dims: impl Dims, keepdim: bool) -> Result<Tensor> {
     let (saved, list, result) = (x.clone(), dims.to_vec(), Tensor::from(value.clone()));
     let value = Tensor::computed(value, &[x], move |grad| {
         let result = if is_recording() { logsumexp(&saved, &list, true)? } else { result.clone() };
-        Ok(vec![Some(mul(grad, &exp(&sub(&saved, &result)?)?)?)])
+        Ok(vec![Some(shares(grad, &saved, &result, &list)?)])
     });
     keep(value, dims, keepdim)
+}
+
+/// `grad` split by the shares of the elements of `x` in the `result` of [`logsumexp`].
+fn shares(grad: &Tensor, x: &Tensor, result: &Tensor, dims: &[usize]) -> Result<Tensor> {
+    let nothing = compare(CompareKind::Eq, result, f64::NEG_INFINITY)?;
+    let distance = sub(x, &masked_fill(result, &nothing, 0.0)?)?;
+    // NaN is equal to no element.
+    let infinite = compare(CompareKind::Eq, result, f64::INFINITY)?;
+    let top = where_(&infinite, &result.detach(), &scalar_like(result, f64::NAN)?)?;
+    let shares = exp(&masked_fill(&distance, &equal(x, &top)?, 0.0)?)?;
+    // A large result lacks the digits by which the shares would add up to 1.
+    let large = if x.dtype() == DType::F64 { 39 } else { 10 };
+    let large = compare(CompareKind::Ge, &abs(result)?, (1u64 << large) as f64)?;
+    let total = sum(&shares, dims, true)?;
+    let divisor = where_(&large, &masked_fill(&total, &nothing, 1.0)?, &scalar_like(&total, 1.0)?)?;
+    mul(&div(grad, &divisor)?, &shares)
 }
 
 /// The largest element over `dims`; NaN if any element is.

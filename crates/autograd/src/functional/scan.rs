@@ -1,11 +1,11 @@
 use samebits_macros::named;
 use samebits_tensor_core::ops::{
-    Cumextreme, Cumprod, CumprodGrad, CumprodGradGrad, Cumsum, IndexSelect, Logcumsumexp,
-    LogcumsumexpGrad, Unary, UnaryKind,
+    CompareKind, Cumextreme, Cumprod, CumprodGrad, CumprodGradGrad, Cumsum, IndexSelect,
+    Logcumsumexp, LogcumsumexpGrad, Unary, UnaryKind,
 };
-use samebits_tensor_core::{Result, Tensor as Value};
+use samebits_tensor_core::{DType, Result, Tensor as Value};
 
-use super::elementwise::{mul, sub};
+use super::elementwise::{abs, compare, mul, scalar_like, sub, where_};
 use super::reduce::integers;
 use super::scatter::scatter_add;
 use super::shape::{cat, narrow, permute, reshape};
@@ -77,6 +77,9 @@ pub fn cumprod(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
 }
 
 /// The logarithm of the sum of the exponentials of each element and all before it along `dim`.
+///
+/// The gradient of an infinite result is split evenly among the elements up to it that are equal to it, and
+/// so is that of a result too large to hold a sum: 2^30 at f32, 2^59 at f64.
 ///
 /// # Determinism
 ///
@@ -218,7 +221,7 @@ pub(super) fn products_of_others(x: &Tensor, dims: &[usize]) -> Result<Tensor> {
 /// The running logarithm `y` of sums of exponentials of `x`. With the shares
 /// `w[i][k] = exp(x[i] − y[k])` of the elements up to `k`, the gradient of a gradient `g` is
 /// `Σ_k w[i][k] · g[k]`, and the change by a change `v` is `Σ_i w[i][k] · v[i]`. The derivatives
-/// of both are made of both, so every order exists.
+/// of both are made of both, so every order exists. A large `y[k]` has no change: it is NaN.
 #[derive(Clone)]
 struct Line {
     x: Tensor,
@@ -255,7 +258,12 @@ impl Line {
             dim: self.dim,
         })?;
         let (line, v_saved) = (self.clone(), v.clone());
-        Ok(Tensor::computed(flipped(&value, self.dim)?, &[v, &self.x], move |outer| {
+        let value = Tensor::from(flipped(&value, self.dim)?);
+        let y = Tensor::from(&self.y);
+        let large = if y.dtype() == DType::F64 { 59 } else { 30 };
+        let small = compare(CompareKind::Lt, &abs(&y)?, (1u64 << large) as f64)?;
+        let value = where_(&small, &value, &scalar_like(&y, f64::NAN)?)?.value().clone();
+        Ok(Tensor::computed(value, &[v, &self.x], move |outer| {
             let grad = line.grad(outer)?;
             let own = mul(&v_saved, &grad)?;
             let through = line.grad(&mul(outer, &line.change(&v_saved)?)?)?;

@@ -5,7 +5,7 @@ use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 use samebits_numerics::simd::{self, Kernel};
 use samebits_tensor_core::ops::GeluForm;
 
-use super::Elementary;
+use super::{Elementary, weighed, within};
 use crate::error::{Result, expect_len};
 use crate::parallel::pieces;
 
@@ -60,6 +60,9 @@ pub fn gelu_backward<T: Elementary>(
 
 /// Elements that go through each step together.
 const BLOCK: usize = 256;
+
+/// From here on the share is 0 or 1 and its slope 0.
+const STEADY: f64 = 64.0;
 
 /// A form of the unit and how its gradient adds up.
 trait Form<T> {
@@ -151,7 +154,7 @@ impl<T: Elementary, F: Form<T>> Kernel for Forward<'_, T, F> {
         for (out, x) in self.out.chunks_mut(BLOCK).zip(self.x.chunks(BLOCK)) {
             self.form.odd(x, &mut spare[..x.len()], &mut odd[..x.len()]);
             for ((out, &x), &odd) in out.iter_mut().zip(x).zip(&odd) {
-                *out = (x * half_around(odd)).canonical();
+                *out = weighed(x, half_around(odd)).canonical();
             }
         }
     }
@@ -169,11 +172,16 @@ impl<T: Elementary, F: Form<T>> Kernel for Backward<'_, T, F> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let [mut spare, mut odd, mut slopes] = [[T::ZERO; BLOCK]; 3];
+        let [mut near, mut spare, mut odd, mut slopes] = [[T::ZERO; BLOCK]; 4];
         for start in (0..self.x.len()).step_by(BLOCK) {
             let range = start..self.x.len().min(start + BLOCK);
             let (grad, x) = (&self.grad[range.clone()], &self.x[range.clone()]);
             let out = &mut self.out[range.clone()];
+            let near = &mut near[..x.len()];
+            for (near, &x) in near.iter_mut().zip(x) {
+                *near = within(x, T::from_f64(STEADY));
+            }
+            let x = &*near;
             let (spare, odd) = (&mut spare[..x.len()], &mut odd[..x.len()]);
             let slopes = &mut slopes[..x.len()];
             self.form.odd(x, spare, odd);

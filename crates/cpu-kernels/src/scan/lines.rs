@@ -130,6 +130,10 @@ pub fn cumprod_backward_backward<T: Float>(
 /// `s * exp(m - m') + g[j] * exp(n - m')`; an exponent between equal numbers is left out, and so
 /// is a sum that is still empty. Element `i` is then `s * exp(m + x[i])`, rounded once.
 ///
+/// A `y[j]` of at least 2^30 in magnitude (2^59 in f64), infinite ones included, does not enter that sum:
+/// it has no digit left of the logarithm. Its `g[j]` is split evenly among the elements up to `j` that are
+/// equal to it; what they get is added in f64 from the last `j` down.
+///
 /// # Shapes
 ///
 /// `input`, `output` (of the forward pass), `grad_out` and `grad_input` (outer, dim, inner).
@@ -163,18 +167,39 @@ pub fn logcumsumexp_backward<T: Float>(
         let grad_out = &grad_out[range];
         for j in 0..inner {
             let (mut m, mut s) = (f64::NEG_INFINITY, 0.0);
-            for at in (0..dim).rev().map(|k| k * inner + j) {
-                let (n, g): (f64, f64) = (-output[at].into(), grad_out[at].into());
-                (m, s) = if m == f64::NEG_INFINITY && s == 0.0 {
-                    (n, g)
+            // Of the large result at hand: itself, how many elements up to here are equal to it, and what
+            // each of them gets.
+            let (mut large, mut among, mut each) = (0.0, 0usize, 0.0);
+            for k in (0..dim).rev() {
+                let at = |k: usize| k * inner + j;
+                let wide = |x: &[T], k: usize| -> f64 { x[at(k)].into() };
+                let (x, y, g) = (wide(input, k), wide(output, k), wide(grad_out, k));
+                let n = -y;
+                if y.abs() >= T::LARGE_LOG {
+                    if y != large {
+                        let run = (0..=k).rev().take_while(|&k| wide(output, k) == y);
+                        (large, among, each) =
+                            (y, run.filter(|&k| wide(input, k) == y).count(), 0.0);
+                    }
+                    each += g / among as f64;
+                } else if m == f64::NEG_INFINITY && s == 0.0 {
+                    (m, s) = (n, g);
                 } else if m > n {
-                    (m, s + g * exp(n - m))
+                    s += g * exp(n - m);
                 } else if m == n {
-                    (m, s + g)
+                    s += g;
                 } else {
-                    (n, s * exp(m - n) + g)
+                    (m, s) = (n, s * exp(m - n) + g);
+                }
+                // Behind +inf no sum is left, but it may be NaN.
+                let sum = if x == f64::INFINITY && !m.is_nan() { 0.0 } else { s * exp(m + x) };
+                let sum = if x == large && y == large && among > 0 {
+                    among -= 1;
+                    sum + each
+                } else {
+                    sum
                 };
-                grad_input[at] = T::from_f64(s * exp(m + input[at].into())).canonical();
+                grad_input[at(k)] = T::from_f64(sum).canonical();
             }
         }
     });

@@ -133,6 +133,7 @@ fn pair(kind: BinaryKind) -> Option<kernels::Binary> {
         BinaryKind::Maximum => Binary::Maximum,
         BinaryKind::Minimum => Binary::Minimum,
         BinaryKind::Pow => Binary::Pow,
+        BinaryKind::Weigh => Binary::Weigh,
         BinaryKind::ReluGrad => Binary::ReluGrad,
         BinaryKind::TanhGrad => Binary::TanhGrad,
         BinaryKind::SigmoidGrad => Binary::SigmoidGrad,

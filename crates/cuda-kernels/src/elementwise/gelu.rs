@@ -4,7 +4,7 @@ use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
 use samebits_tensor_core::ops::GeluForm;
 
-use super::{Binary, Pairing, Unary, affine, binary, unary};
+use super::{Binary, Pairing, Unary, View, affine, binary, fill, unary};
 use crate::device::{Device, Float};
 use crate::error::Result;
 use crate::launch::Buffer;
@@ -13,6 +13,9 @@ const CUBIC: f64 = 0.044715;
 /// √(2/π)
 const SCALE: f64 = FRAC_1_SQRT_2 * FRAC_2_SQRT_PI;
 
+/// From here on the share is 0 or 1 and its slope 0.
+const STEADY: f64 = 64.0;
+
 /// `x · share`; see [`Gelu`](samebits_tensor_core::ops::Gelu).
 ///
 /// # Errors
@@ -20,7 +23,7 @@ const SCALE: f64 = FRAC_1_SQRT_2 * FRAC_2_SQRT_PI;
 /// [`CudaError`](crate::CudaError) if the device fails.
 pub fn forward<T: Float>(device: &Device, form: GeluForm, x: &Buffer<T>) -> Result<Buffer<T>> {
     let share = half_around(device, &odd(device, form, x)?)?;
-    both(device, Binary::Mul, x, &share)
+    both(device, Binary::Weigh, x, &share)
 }
 
 /// `found + …`, the shares of the gradient in the order that
@@ -36,6 +39,7 @@ pub fn backward<T: Float>(
     x: &Buffer<T>,
     found: Option<&Buffer<T>>,
 ) -> Result<Buffer<T>> {
+    let x = &within(device, x, STEADY)?;
     let mul = |a: &Buffer<T>, b: &Buffer<T>| both(device, Binary::Mul, a, b);
     let add = |a: &Buffer<T>, b: &Buffer<T>| both(device, Binary::Add, a, b);
     let times = |x: &Buffer<T>, factor: f64| times(device, x, factor);
@@ -77,6 +81,18 @@ fn odd<T: Float>(device: &Device, form: GeluForm, x: &Buffer<T>) -> Result<Buffe
 
 fn half_around<T: Float>(device: &Device, odd: &Buffer<T>) -> Result<Buffer<T>> {
     affine(device, odd, T::from_f64(0.5), T::from_f64(0.5))
+}
+
+/// `x` within `±bound`; NaN stays.
+fn within<T: Float>(device: &Device, x: &Buffer<T>, bound: f64) -> Result<Buffer<T>> {
+    let [low, high] = [-bound, bound].map(|bound| fill(device, 1, T::from_f64(bound)));
+    let splat = Pairing::Strided {
+        shape: &[x.len()],
+        a: View { strides: &[1], offset: 0 },
+        b: View { strides: &[0], offset: 0 },
+    };
+    let above = binary(device, Binary::Maximum, x, &low?, splat)?;
+    binary(device, Binary::Minimum, &above, &high?, splat)
 }
 
 /// The sum with -0 changes no number.

@@ -10,6 +10,7 @@ use samebits_cuda_kernels::{Buffer, CudaError, Device};
 use samebits_numerics::math;
 use samebits_tensor_core::scalar::{Exact, Scalar};
 use samebits_tensor_core::{bf16, f16};
+use std::cmp::Ordering;
 
 /// Everything that could go wrong, and a sweep over all exponents.
 fn inputs() -> Vec<f32> {
@@ -87,14 +88,19 @@ fn pairs_broadcast() {
         let mut source = Source::new(2);
         let (a, b) = (source.broken(6 * 40), source.broken(40));
         let (a_dev, b_dev) = (device.upload(&a).unwrap(), device.upload(&b).unwrap());
-        let functions: [(Binary, fn(f32, f32) -> f32); 9] = [
+        let functions: [(Binary, fn(f32, f32) -> f32); 10] = [
             (Binary::Add, |a, b| a + b),
             (Binary::Sub, |a, b| a - b),
             (Binary::Mul, |a, b| a * b),
             (Binary::Div, |a, b| a / b),
             (Binary::Maximum, samebits_numerics::extrema::max2),
             (Binary::Minimum, samebits_numerics::extrema::min2),
-            (Binary::ReluGrad, |a, b| if b > 0.0 { a } else { 0.0 }),
+            (Binary::Weigh, |a, b| if b == 0.0 { a.clamp(-1.0, 1.0) * b } else { a * b }),
+            (Binary::ReluGrad, |a, b| match b.partial_cmp(&0.0) {
+                Some(Ordering::Greater) => a,
+                Some(_) => 0.0,
+                None => b,
+            }),
             (Binary::TanhGrad, |a, b| a * (1.0 - b * b)),
             (Binary::SigmoidGrad, |a, b| a * ((1.0 - b) * b)),
         ];

@@ -222,13 +222,16 @@ fn product_grad_grad(x: &[f64], grad: &[f64], outer: &[f64]) -> (Vec<f64>, Vec<f
     (tangents.split_off(1), of_x)
 }
 
-/// The gradient of a running logarithm of sums, from the last element down.
-fn log_sums_grad(x: &[f64], y: &[f64], grad: &[f64]) -> Vec<f64> {
+/// The gradient of a running logarithm of sums, from the last element down; results of at least `large`
+/// split theirs evenly among the elements that are equal to them.
+fn log_sums_grad(x: &[f64], y: &[f64], grad: &[f64], large: f64) -> Vec<f64> {
     let mut out = vec![0.0; x.len()];
     let (mut m, mut s) = (f64::NEG_INFINITY, 0.0);
     for i in (0..x.len()).rev() {
         let (n, g) = (-y[i], grad[i]);
-        (m, s) = if m == f64::NEG_INFINITY && s == 0.0 {
+        (m, s) = if y[i].abs() >= large {
+            (m, s)
+        } else if m == f64::NEG_INFINITY && s == 0.0 {
             (n, g)
         } else if m == n {
             (m, s + g)
@@ -237,7 +240,13 @@ fn log_sums_grad(x: &[f64], y: &[f64], grad: &[f64]) -> Vec<f64> {
         } else {
             (n, s * exp(m - n) + g)
         };
-        out[i] = s * exp(m + x[i]);
+        let empty = x[i] == f64::INFINITY && !m.is_nan();
+        out[i] = if empty { 0.0 } else { s * exp(m + x[i]) };
+        if x[i] == y[i] && y[i].abs() >= large {
+            let among = |k: usize| x[..=k].iter().filter(|x| **x == y[k]).count() as f64;
+            let equal = (i..x.len()).rev().filter(|&k| y[k] == x[i]);
+            out[i] += equal.fold(0.0, |sum, k| sum + grad[k] / among(k));
+        }
     }
     out
 }
@@ -270,6 +279,8 @@ fn lines_of<T: Number>(device: &Device) -> Vec<u64> {
                 std::array::from_fn(|_| x.clone());
             let round = |x: f64| T::from_f64(x).canonical();
             let lines = lines(shape);
+            let is_f64 = T::ONE.bits() == f64::ONE.bits();
+            let large = if is_f64 { 2f64.powi(59) } else { 2f64.powi(30) };
             for line in &lines {
                 let (x, grad) = (wide(&x, line), wide(&grad, line));
                 let sums = log_sums(&x);
@@ -279,12 +290,12 @@ fn lines_of<T: Number>(device: &Device) -> Vec<u64> {
                     (y[p], of_product[p]) = (round(sums[i]), round(products[i]));
                     (of_grad[p], of_x[p]) = (round(second.0[i]), round(second.1[i]));
                 }
-                let sums = log_sums_grad(&x, &wide(&y, line), &grad);
+                let sums = log_sums_grad(&x, &wide(&y, line), &grad, large);
                 for (i, &p) in line.iter().enumerate() {
                     of_sums[p] = round(sums[i]);
                 }
             }
-            let what = format!("{shape:?} {kind} f64 {}", T::ONE.bits() == f64::ONE.bits());
+            let what = format!("{shape:?} {kind} f64 {is_f64}");
             let (x_dev, grad_dev) = (device.upload(&x).unwrap(), device.upload(&grad).unwrap());
             let outer_dev = device.upload(&outer).unwrap();
             let y_dev = scans::logcumsumexp(device, &x_dev, shape).unwrap();

@@ -91,7 +91,10 @@ pub enum BinaryKind {
     /// The first to the power of the second, with the special values of C's `pow` (Annex F). A
     /// negative exponent of an integer is an error.
     Pow,
-    /// The gradient of relu: `a` where `b > 0`, else +0.
+    /// `a · b`, and of an infinite `a` with a `b` of 0 a zero of the sign of the product: a weight of 0
+    /// counts nothing.
+    Weigh,
+    /// The gradient of relu: `a` where `b > 0`, NaN where `b` is, else +0.
     ReluGrad,
     /// The gradient of tanh from its result: `a · (1 − b·b)`, three roundings.
     TanhGrad,
@@ -118,6 +121,7 @@ impl Op for Binary {
                 expect_dtype(Self::NAME, "the first operand", &self.a, DType::I64)?;
             }
             BinaryKind::Div
+            | BinaryKind::Weigh
             | BinaryKind::ReluGrad
             | BinaryKind::TanhGrad
             | BinaryKind::SigmoidGrad => expect_float(Self::NAME, "the first operand", &self.a)?,
@@ -152,7 +156,8 @@ impl Op for Affine {
     }
 }
 
-/// The Gaussian error linear unit, `x · share` with the share of its form, each operation rounded.
+/// The Gaussian error linear unit, `x · share` with the share of its form, each operation rounded, and −0
+/// at −∞.
 #[derive(Clone, Debug)]
 pub struct Gelu {
     /// How the share is computed.
@@ -193,7 +198,8 @@ impl Op for Gelu {
 /// - [`Tanh`](GeluForm::Tanh), `t` the hyperbolic tangent, `h = g · x · 0.5 · (1 − t·t) · √(2/π)` and
 ///   `k = h · 0.044715`: `g · share`; `h`; `k · (x·x)`; `k · x · x` twice.
 ///
-/// Products go from left to right.
+/// Products go from left to right. An `x` beyond ±64 enters as ±64: from there on the share is 0 or 1 and
+/// the slope of the share 0, and `0 · ∞` would be NaN.
 #[derive(Clone, Debug)]
 pub struct GeluGrad {
     /// As in the forward pass.

@@ -19,7 +19,9 @@ pub(super) fn add(cases: &mut Cases, make: Make) {
     }
     for dtype in FLOATS {
         use BinaryKind::*;
-        for kind in [Add, Sub, Mul, Div, Maximum, Minimum, ReluGrad, TanhGrad, SigmoidGrad, Pow] {
+        for kind in
+            [Add, Sub, Mul, Div, Maximum, Minimum, Weigh, ReluGrad, TanhGrad, SigmoidGrad, Pow]
+        {
             let (a, b) = (make.wild(&[177, 189], dtype, 1), make.wild(&[177, 189], dtype, 2));
             let b = b.reshape(&[189, 177]).and_then(|b| b.transpose(0, 1)).expect("two dimensions");
             cases.add(format!("binary {kind:?} {dtype}"), Binary { kind, a, b });

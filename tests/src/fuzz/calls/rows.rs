@@ -34,7 +34,7 @@ const UNARY: [UnaryKind; 19] = [
 ];
 
 /// The kinds of [`Binary`].
-const BINARY: [BinaryKind; 12] = [
+const BINARY: [BinaryKind; 13] = [
     BinaryKind::Add,
     BinaryKind::Sub,
     BinaryKind::Mul,
@@ -42,6 +42,7 @@ const BINARY: [BinaryKind; 12] = [
     BinaryKind::Maximum,
     BinaryKind::Minimum,
     BinaryKind::Pow,
+    BinaryKind::Weigh,
     BinaryKind::ReluGrad,
     BinaryKind::TanhGrad,
     BinaryKind::SigmoidGrad,

@@ -5,9 +5,10 @@ use samebits_rng::Generator;
 use samebits_tensor_core::ops::{BinaryKind, CompareKind, UnaryKind};
 use samebits_tensor_core::{DType, Error, Result, Tensor as Value};
 
-use super::choice::{clamp_max, compare, hard_clamp, minimum, scalar_like, where_};
+use super::choice::{clamp, compare, minimum, nan_sloped, scalar_like, weigh, where_};
 use super::{
-    abs, affine, div, exp, expm1, fused, log1p, mul, neg, sigmoid, sub, tanh, times, unary,
+    abs, affine, binary, div, exp, expm1, fused, log1p, mul, neg, sigmoid, sub, tanh, times, unary,
+    wanted,
 };
 use crate::Tensor;
 use crate::dims::Dim;
@@ -119,7 +120,7 @@ pub fn rrelu_with(x: &Tensor, lower: f64, upper: f64, generator: &mut Generator)
 #[track_caller]
 fn bent(x: &Tensor, slope: &Tensor) -> Result<Tensor> {
     let positive = compare(CompareKind::Gt, x, 0.0)?;
-    mul(x, &where_(&positive, &scalar_like(x, 1.0)?, slope)?)
+    weigh(&nan_sloped(x), &where_(&positive, &scalar_like(x, 1.0)?, slope)?)
 }
 
 /// `max(x, 0)`.
@@ -146,7 +147,7 @@ pub fn relu6(x: &Tensor) -> Result<Tensor> {
     hardtanh(x, 0.0, 6.0)
 }
 
-/// `x · sigmoid(x)`, the product rounded.
+/// `x · sigmoid(x)`, the product rounded; −0 at −∞.
 ///
 /// # Errors
 ///
@@ -154,7 +155,7 @@ pub fn relu6(x: &Tensor) -> Result<Tensor> {
 #[named]
 #[track_caller]
 pub fn silu(x: &Tensor) -> Result<Tensor> {
-    mul(x, &sigmoid(x)?)
+    gated(x, &sigmoid(x)?)
 }
 
 /// `log(1 + exp(beta · x)) / beta`, and `x` itself where `beta · x` exceeds the threshold.
@@ -224,6 +225,7 @@ pub fn log_sigmoid(x: &Tensor) -> Result<Tensor> {
 #[named]
 #[track_caller]
 pub fn leaky_relu(x: &Tensor, negative_slope: f64) -> Result<Tensor> {
+    let x = &nan_sloped(x);
     let positive = compare(CompareKind::Gt, x, 0.0)?;
     // The gradient too: as the sum of two, of which one is +0, it would lose the sign of -0.
     let leak = move |x: &Tensor| where_(&positive, x, &times(x, negative_slope)?);
@@ -251,7 +253,7 @@ pub fn elu(x: &Tensor, alpha: f64) -> Result<Tensor> {
     }))
 }
 
-/// `x` kept within `[min, max]`; the gradient is zero at the ends too.
+/// `x` kept within `[min, max]`: [`clamp`](super::clamp) with two bounds.
 ///
 /// # Errors
 ///
@@ -263,11 +265,11 @@ pub fn hardtanh(x: &Tensor, min: f64, max: f64) -> Result<Tensor> {
     if min.partial_cmp(&max) != Some(std::cmp::Ordering::Less) {
         return Err(Error::invalid("hardtanh", format!("expected min < max, got {min} and {max}")));
     }
-    let inside = [compare(CompareKind::Gt, x, min)?, compare(CompareKind::Lt, x, max)?];
-    hard_clamp(x, Some(min), Some(max), inside.into())
+    expect_float("hardtanh", x)?;
+    clamp(x, Some(min), Some(max))
 }
 
-/// `x · tanh(softplus(x))`, the product rounded.
+/// `x · tanh(softplus(x))`, the product rounded; −0 at −∞.
 ///
 /// # Errors
 ///
@@ -279,7 +281,7 @@ pub fn hardtanh(x: &Tensor, min: f64, max: f64) -> Result<Tensor> {
 #[named]
 #[track_caller]
 pub fn mish(x: &Tensor) -> Result<Tensor> {
-    mul(x, &tanh(&softplus(x, 1.0, 20.0)?)?)
+    gated(x, &tanh(&softplus(x, 1.0, 20.0)?)?)
 }
 
 /// `relu6(x + 3) / 6`, each operation rounded.
@@ -298,7 +300,7 @@ pub fn hardsigmoid(x: &Tensor) -> Result<Tensor> {
     div(&gate, &scalar_like(&gate, 6.0)?)
 }
 
-/// `x · relu6(x + 3) / 6`, each operation rounded.
+/// `x · relu6(x + 3) / 6`, each operation rounded; −0 at −∞.
 ///
 /// # Errors
 ///
@@ -310,7 +312,7 @@ pub fn hardsigmoid(x: &Tensor) -> Result<Tensor> {
 #[named]
 #[track_caller]
 pub fn hardswish(x: &Tensor) -> Result<Tensor> {
-    let gated = mul(x, &relu6(&affine(x, 1.0, 3.0)?)?)?;
+    let gated = gated(x, &relu6(&affine(x, 1.0, 3.0)?)?)?;
     div(&gated, &scalar_like(&gated, 6.0)?)
 }
 
@@ -329,8 +331,10 @@ pub fn hardswish(x: &Tensor) -> Result<Tensor> {
 pub fn selu(x: &Tensor) -> Result<Tensor> {
     const ALPHA: f64 = 1.6732632423543772848170429916717;
     const SCALE: f64 = 1.0507009873554804934193349852946;
-    let curve = times(&expm1(&clamp_max(x, 0.0)?)?, ALPHA * SCALE)?;
-    where_(&compare(CompareKind::Le, x, 0.0)?, &curve, &times(x, SCALE)?)
+    let positive = compare(CompareKind::Gt, x, 0.0)?;
+    let below = where_(&positive, &scalar_like(x, 0.0)?, x)?;
+    let curve = times(&expm1(&below)?, ALPHA * SCALE)?;
+    where_(&positive, &times(x, SCALE)?, &curve)
 }
 
 /// `x`, or `alpha · (exp(x / alpha) − 1)` where it is not above 0. PyTorch's default `alpha` is 1.
@@ -353,11 +357,13 @@ pub fn celu(x: &Tensor, alpha: f64) -> Result<Tensor> {
         let message = format!("alpha must be finite and not 0, got {alpha}");
         return Err(Error::invalid("celu", message));
     }
-    let curve = times(&expm1(&times(&clamp_max(x, 0.0)?, 1.0 / alpha)?)?, alpha)?;
-    where_(&compare(CompareKind::Le, x, 0.0)?, &curve, x)
+    let positive = compare(CompareKind::Gt, x, 0.0)?;
+    let below = where_(&positive, &scalar_like(x, 0.0)?, x)?;
+    let curve = times(&expm1(&times(&below, 1.0 / alpha)?)?, alpha)?;
+    where_(&positive, x, &curve)
 }
 
-/// `x / (1 + |x|)`.
+/// `x / (1 + |x|)`; ±1 at ±∞.
 ///
 /// # Errors
 ///
@@ -369,7 +375,18 @@ pub fn celu(x: &Tensor, alpha: f64) -> Result<Tensor> {
 #[named]
 #[track_caller]
 pub fn softsign(x: &Tensor) -> Result<Tensor> {
-    div(x, &affine(&abs(x)?, 1.0, 1.0)?)
+    // From here on the quotient is ±1, and ∞ / ∞ would be NaN.
+    const STEADY: f64 = (1u128 << 120) as f64;
+    let size = affine(&abs(x)?, 1.0, 1.0)?;
+    let near = |x: &Tensor| clamp(x, Some(-STEADY), Some(STEADY));
+    let value = binary(BinaryKind::Div, &near(&x.detach())?, &near(&size.detach())?)?;
+    let (a, b) = (x.clone(), size.clone());
+    Ok(Tensor::computed(value, &[x, &size], move |grad| {
+        let (a, b) = (near(&a)?, near(&b)?);
+        let quotient = div(grad, &b)?;
+        let of_size = neg(&div(&mul(&quotient, &a)?, &b)?)?;
+        Ok(vec![Some(quotient), Some(of_size)])
+    }))
 }
 
 /// `x − tanh(x)`.
@@ -404,6 +421,7 @@ pub fn softshrink(x: &Tensor, lambda: f64) -> Result<Tensor> {
         let message = format!("lambda must be at least 0, got {lambda}");
         return Err(Error::invalid("softshrink", message));
     }
+    let x = &nan_sloped(x);
     let [nearer, higher] = [-lambda, lambda].map(|by| affine(x, 1.0, by));
     near_is_zero(x, lambda, &where_(&compare(CompareKind::Gt, x, 0.0)?, &nearer?, &higher?)?)
 }
@@ -421,6 +439,7 @@ pub fn softshrink(x: &Tensor, lambda: f64) -> Result<Tensor> {
 #[track_caller]
 pub fn hardshrink(x: &Tensor, lambda: f64) -> Result<Tensor> {
     expect_float("hardshrink", x)?;
+    let x = &nan_sloped(x);
     near_is_zero(x, lambda, x)
 }
 
@@ -437,6 +456,7 @@ pub fn hardshrink(x: &Tensor, lambda: f64) -> Result<Tensor> {
 #[track_caller]
 pub fn threshold(x: &Tensor, threshold: f64, value: f64) -> Result<Tensor> {
     expect_float("threshold", x)?;
+    let x = &nan_sloped(x);
     where_(&compare(CompareKind::Le, x, threshold)?, &scalar_like(x, value)?, x)
 }
 
@@ -476,6 +496,18 @@ pub fn glu(x: &Tensor, dim: impl Dim) -> Result<Tensor> {
     mul(&a?, &sigmoid(&b?)?)
 }
 
+/// `x · gate` for a gate that falls to 0 at −∞ and is steady beyond ±1024, where its slope of 0 would meet
+/// an infinite `x`.
+#[track_caller]
+fn gated(x: &Tensor, gate: &Tensor) -> Result<Tensor> {
+    let value = binary(BinaryKind::Weigh, x, gate)?;
+    let (a, b) = (x.clone(), gate.clone());
+    Ok(Tensor::computed(value, &[x, gate], move |grad| {
+        let of_gate = || mul(grad, &clamp(&a, Some(-1024.0), Some(1024.0))?);
+        Ok(vec![wanted(&a, || mul(grad, &b))?, wanted(&b, of_gate)?])
+    }))
+}
+
 /// Requires a float of functions that only choose among their arguments.
 fn expect_float(op: &'static str, x: &Tensor) -> Result<()> {
     if x.dtype().is_float() {
@@ -492,7 +524,7 @@ fn near_is_zero(x: &Tensor, lambda: f64, kept: &Tensor) -> Result<Tensor> {
     where_(&compare(CompareKind::Le, x, lambda)?, &inside, kept)
 }
 
-/// `grad` where the result of relu is positive. Linear in `grad`, so it is its own derivative.
+/// `grad` where the result of relu is positive, NaN where it is. Linear in `grad`, so it is its own derivative.
 fn relu_grad(grad: &Tensor, result: &Value) -> Result<Tensor> {
     let value = fused(BinaryKind::ReluGrad, grad, result)?.value().clone();
     let result = result.clone();

@@ -78,7 +78,8 @@ pub fn sign(x: &Tensor) -> Result<Tensor> {
 }
 
 /// `x` kept within `[min, max]`; a missing bound does not bind, and `max` wins if it is below
-/// `min`. NaN stays NaN. The gradient passes where `min ≤ x ≤ max`.
+/// `min`. NaN stays NaN. The gradient passes where `min < x < max`, is NaN where `x` is, and else 0: at a
+/// bound too, as in PyTorch from 2.15 on.
 ///
 /// # Errors
 ///
@@ -91,10 +92,10 @@ pub fn clamp(x: &Tensor, min: Option<f64>, max: Option<f64>) -> Result<Tensor> {
         expect_held("clamp", x, bound)?;
     }
     if let Some(min) = min {
-        inside.push(compare(CompareKind::Ge, x, min)?);
+        inside.push(compare(CompareKind::Gt, x, min)?);
     }
     if let Some(max) = max {
-        inside.push(compare(CompareKind::Le, x, max)?);
+        inside.push(compare(CompareKind::Lt, x, max)?);
     }
     hard_clamp(x, min, max, inside)
 }
@@ -181,7 +182,7 @@ fn extremum(kind: BinaryKind, loses: CompareKind, a: &Tensor, b: &Tensor) -> Res
     }))
 }
 
-/// Keeps `x` within the bounds; the gradient passes where every condition holds.
+/// Keeps `x` within the bounds; the gradient passes where every condition holds, and is NaN where `x` is.
 #[track_caller]
 pub(super) fn hard_clamp(
     x: &Tensor,
@@ -195,13 +196,38 @@ pub(super) fn hard_clamp(
             value = binary(kind, &Tensor::from(value), &scalar_like(x, bound)?)?;
         }
     }
+    let result = Tensor::from(&value);
     Ok(Tensor::computed(value, &[x], move |grad| {
         let zero = scalar_like(grad, 0.0)?;
         let mut passed = grad.clone();
         for condition in &inside {
             passed = where_(condition, &passed, &zero)?;
         }
-        Ok(vec![Some(passed)])
+        Ok(vec![Some(nan_where(&result, &passed)?)])
+    }))
+}
+
+/// `x` itself, with a gradient that is NaN where `x` is: for functions that choose among branches, which
+/// NaN would take like a number.
+pub(super) fn nan_sloped(x: &Tensor) -> Tensor {
+    let saved = x.detach();
+    Tensor::computed(x.value().clone(), &[x], move |grad| Ok(vec![Some(nan_where(&saved, grad)?)]))
+}
+
+/// `grad`, and NaN where `x` is NaN.
+fn nan_where(x: &Tensor, grad: &Tensor) -> Result<Tensor> {
+    where_(&equal(x, x)?, grad, &scalar_like(grad, f64::NAN)?)
+}
+
+/// `x · weight`, and a zero where the weight is 0, also of an infinite `x`.
+#[track_caller]
+pub(in crate::functional) fn weigh(x: &Tensor, weight: &Tensor) -> Result<Tensor> {
+    let (a, b) = (x.clone(), weight.clone());
+    Ok(Tensor::computed(binary(BinaryKind::Weigh, x, weight)?, &[x, weight], move |grad| {
+        Ok(vec![
+            super::wanted(&a, || sum_to(&mul(grad, &b)?, a.shape()))?,
+            super::wanted(&b, || sum_to(&mul(grad, &a)?, b.shape()))?,
+        ])
     }))
 }
 

@@ -5,11 +5,11 @@ use samebits_tensor_core::ops::CompareKind;
 use samebits_tensor_core::{Error, Result};
 
 use super::{
-    abs, add, affine, clamp, compare, div, exp, log, log1p, maximum, mul, neg, relation,
-    scalar_like, scaled, sub, wanted, where_,
+    abs, add, affine, choice::hard_clamp, compare, div, exp, log, log1p, maximum, mul, neg,
+    relation, scalar_like, scaled, sub, wanted, where_,
 };
 use crate::functional::reduce::sum_to;
-use crate::functional::{Operand, isinf, logical_and, masked_fill};
+use crate::functional::{Operand, isinf, logical_and, logical_or, masked_fill};
 use crate::{Tensor, no_grad};
 
 /// The numbers between `start` and `end`: `start + weight · (end − start)`, and from a weight of 1/2
@@ -169,7 +169,7 @@ pub fn logaddexp(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 }
 
 /// `log(x / (1 − x))`, the inverse of [`sigmoid`](super::sigmoid); with `eps`, of `x` kept within
-/// `[eps, 1 − eps]`.
+/// `[eps, 1 − eps]`. Outside of `[0, 1]` the value and the gradient are NaN; at 0 and 1 they are infinite.
 ///
 /// # Determinism
 ///
@@ -195,13 +195,43 @@ pub fn logaddexp(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 #[named]
 #[track_caller]
 pub fn logit(x: &Tensor, eps: Option<f64>) -> Result<Tensor> {
-    let x = match eps {
-        None => x.clone(),
-        Some(eps) if (0.0..=0.5).contains(&eps) => clamp(x, Some(eps), Some(1.0 - eps))?,
+    match eps {
+        None => log_odds(x),
+        Some(eps) if (0.0..=0.5).contains(&eps) => {
+            let (low, high) = (eps, 1.0 - eps);
+            let inside = [compare(CompareKind::Ge, x, low)?, compare(CompareKind::Le, x, high)?];
+            log_odds(&hard_clamp(x, Some(low), Some(high), inside.into())?)
+        }
         Some(eps) => {
             let message = format!("eps must be in [0, 1/2], got {eps}");
-            return Err(Error::invalid("logit", message));
+            Err(Error::invalid("logit", message))
         }
+    }
+}
+
+/// [`logit`] without bounds.
+#[track_caller]
+fn log_odds(x: &Tensor) -> Result<Tensor> {
+    let odds = |x: &Tensor| -> Result<_> {
+        let rest = affine(x, -1.0, 1.0)?;
+        Ok((div(x, &rest)?, rest))
     };
-    log(&div(&x, &affine(&x, -1.0, 1.0)?)?)
+    let value = log(&odds(&x.detach())?.0)?.value().clone();
+    let saved = x.clone();
+    Ok(Tensor::computed_onto(value, x, move |grad, found| {
+        let (odds, rest) = odds(&saved)?;
+        let of_odds = div(&div(grad, &odds)?, &rest)?;
+        let of_rest = div(&mul(&of_odds, &saved)?, &rest)?;
+        // At 0 and 1 the slope is infinite, and outside of them there is none.
+        let zero = scalar_like(grad, 0.0)?;
+        let at = |end| compare(CompareKind::Eq, &saved, end);
+        let end = logical_or(&at(0.0)?, &at(1.0)?)?;
+        let of_end = mul(grad, &scalar_like(grad, f64::INFINITY)?)?;
+        let outside = where_(&end, &of_end, &scalar_like(grad, f64::NAN)?)?;
+        let above = compare(CompareKind::Gt, &saved, 0.0)?;
+        let inside = logical_and(&above, &compare(CompareKind::Lt, &saved, 1.0)?)?;
+        let first = where_(&inside, &of_odds, &outside)?;
+        let first = found.map_or_else(|| Ok(first.clone()), |found| add(&found, &first))?;
+        add(&first, &where_(&inside, &of_rest, &zero)?)
+    }))
 }

@@ -10,7 +10,7 @@ use crate::Tensor;
 use crate::functional::distance::scaled;
 use crate::functional::elementwise::{
     add, affine, clamp_min, compare, div, log_sigmoid, minimum, mul, neg, scalar_like, sqrt,
-    square, sub, where_,
+    square, sub, weigh, where_,
 };
 use crate::functional::{
     amax, cumsum, gather, index_select, logical_and, logical_not, mean, one_hot, pairwise_distance,
@@ -166,8 +166,8 @@ pub fn multilabel_soft_margin_loss(
 ) -> Result<Tensor> {
     const OP: &str = "multilabel_soft_margin_loss";
     expect_shape(OP, "the target", target, input.shape())?;
-    let is = mul(target, &log_sigmoid(input)?)?;
-    let is_not = mul(&affine(target, -1.0, 1.0)?, &log_sigmoid(&neg(input)?)?)?;
+    let is = weigh(&log_sigmoid(input)?, target)?;
+    let is_not = weigh(&log_sigmoid(&neg(input)?)?, &affine(target, -1.0, 1.0)?)?;
     let losses = weighted(OP, &neg(&add(&is, &is_not)?)?, weight)?;
     reduced(&mean(&losses, -1, false)?, reduction)
 }

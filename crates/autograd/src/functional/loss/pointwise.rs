@@ -7,8 +7,9 @@ use samebits_tensor_core::{Error, Result};
 use super::{Reduction, expect_shape, reduced};
 use crate::functional::elementwise::{
     abs, affine, clamp, compare, div, exp, log, log_sigmoid, log1p, maximum, mul, neg, scalar_like,
-    square, sub, times, wanted, where_,
+    square, sub, times, wanted, weigh, where_,
 };
+use crate::functional::index::{masked, masked_fill};
 use crate::{Tensor, untracked};
 
 /// `(input − target)²`.
@@ -70,7 +71,7 @@ pub fn smooth_l1_loss(
         return reduced(&d, reduction);
     }
     let near = compare(CompareKind::Lt, &d, beta)?;
-    let bowl = times(&square(&d)?, 0.5 / beta)?;
+    let bowl = times(&square(&masked(&near, &d)?)?, 0.5 / beta)?;
     reduced(&where_(&near, &bowl, &affine(&d, 1.0, -0.5 * beta)?)?, reduction)
 }
 
@@ -98,7 +99,7 @@ pub fn huber_loss(
     expect_shape(OP, "the target", target, input.shape())?;
     let d = abs(&sub(input, target)?)?;
     let near = compare(CompareKind::Lt, &d, delta)?;
-    let bowl = times(&square(&d)?, 0.5)?;
+    let bowl = times(&square(&masked(&near, &d)?)?, 0.5)?;
     let line = times(&affine(&d, 1.0, -0.5 * delta)?, delta)?;
     reduced(&where_(&near, &bowl, &line)?, reduction)
 }
@@ -151,7 +152,8 @@ pub fn binary_cross_entropy(
 }
 
 /// [`binary_cross_entropy`] of the sigmoid of the input, without overflow for any logit:
-/// `(1 − target) · input − (1 + (pos_weight − 1) · target) · log_sigmoid(input)`.
+/// `(1 − target) · input − (1 + (pos_weight − 1) · target) · log_sigmoid(input)`. At infinite logits the
+/// loss is the limit: +∞, or 0 where the target agrees.
 ///
 /// # Shapes
 ///
@@ -172,13 +174,20 @@ pub fn binary_cross_entropy_with_logits(
     const OP: &str = "binary_cross_entropy_with_logits";
     expect_shape(OP, "the target", target, input.shape())?;
     let mut share = log_sigmoid(input)?;
+    let mut hit = target.detach();
     if let Some(pos_weight) = pos_weight {
         let extra = affine(pos_weight, 1.0, -1.0)?;
         let factor = affine(&mul(&extra, target)?, 1.0, 1.0)?;
         share = mul(&factor, &share)?;
+        hit = mul(&pos_weight.detach(), &hit)?;
         expect_shape(OP, "pos_weight times the target", &share, input.shape())?;
     }
-    let losses = sub(&mul(&affine(target, -1.0, 1.0)?, input)?, &share)?;
+    let losses = sub(&weigh(input, &affine(target, -1.0, 1.0)?)?, &share)?;
+    // ∞ − ∞ is no number; the gradient is right.
+    let lowest = compare(CompareKind::Eq, input, f64::NEG_INFINITY)?;
+    let limit = weigh(&scalar_like(input, f64::INFINITY)?, &hit)?;
+    let value = where_(&lowest, &limit, &losses.detach())?.value().clone();
+    let losses = Tensor::computed(value, &[&losses], |grad| Ok(vec![Some(grad.clone())]));
     reduced(&weighted(OP, &losses, weight)?, reduction)
 }
 
@@ -213,13 +222,14 @@ pub fn kl_div(
     const OP: &str = "kl_div";
     expect_shape(OP, "the target", target, input.shape())?;
     let losses = if log_target {
-        mul(&exp(target)?, &sub(target, input)?)?
+        let nothing = compare(CompareKind::Eq, target, f64::NEG_INFINITY)?;
+        mul(&exp(target)?, &masked_fill(&sub(target, input)?, &nothing, 0.0)?)?
     } else {
         let nothing = compare(CompareKind::Eq, target, 0.0)?;
         // The logarithm of 0 must not be taken even where its value is not used: its gradient
         // would be NaN.
         let argument = where_(&nothing, &scalar_like(target, 1.0)?, target)?;
-        sub(&mul(target, &log(&argument)?)?, &mul(target, input)?)?
+        sub(&mul(target, &log(&argument)?)?, &weigh(input, target)?)?
     };
     match reduction {
         BatchReduction::Of(reduction) => reduced(&losses, reduction),

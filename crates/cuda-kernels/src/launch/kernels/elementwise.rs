@@ -70,6 +70,8 @@ kernels! {
         (write out: T, read left: T, read right: T, value p: RawPair);
     Portable Pow<T: Number> [f32 => "pow_f32", f64 => "pow_f64", i64 => "pow_i64"]
         (write out: T, read left: T, read right: T, value p: RawPair);
+    Portable Weigh<T: Float> [f32 => "weigh_f32", f64 => "weigh_f64"]
+        (write out: T, read left: T, read right: T, value p: RawPair);
     Portable ReluGrad<T: Float> [f32 => "relu_grad_f32", f64 => "relu_grad_f64"]
         (write out: T, read left: T, read right: T, value p: RawPair);
     Portable TanhGrad<T: Float> [f32 => "tanh_grad_f32", f64 => "tanh_grad_f64"]
