@@ -18,6 +18,8 @@ import samebits_ledger
 TYPES = (torch.float32, torch.complex64, torch.int64, torch.bool, torch.bfloat16)
 # Of each operator and type.
 SAMPLES = 8
+# Their results differ from call to call without a recorder too, with where LAPACK's memory lies.
+UNSTEADY = ("linalg.lstsq",)
 # Their results are memory as it was found.
 ALLOCATIONS = frozenset(
     (
@@ -110,7 +112,7 @@ def check(op, dtype, path):
             except Exception as error:
                 yield f"{type(error).__name__}: {error}"
                 continue
-            if op.name not in ALLOCATIONS and found not in expected:
+            if op.name not in {*ALLOCATIONS, *UNSTEADY} and found not in expected:
                 yield "other results"
             recorder.step()
 
