@@ -46,7 +46,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let expected = format!("same bits on {world} ranks");
         ensure!(said.contains(&expected), "{world} ranks do not say {expected:?}: {said}");
     }
-    expect(4, &test, "all-reduce", 0)?;
+    // On 2 or 4 ranks the library may happen to add in the order of the tree.
+    expect(3, &test, "all-reduce", 0)?;
     for (case, named) in FAULTS {
         let began = Instant::now();
         let output = mpirun(3, &test, case)?;
