@@ -44,6 +44,8 @@ def differences(a, b):
 class Operators(unittest.TestCase):
     """No operator fails, changes or differs from itself when it is recorded."""
 
+    maxDiff = None
+
     def test_equal_runs_are_equal(self):
         with tempfile.TemporaryDirectory() as folder:
             runs = []
@@ -61,9 +63,9 @@ class Operators(unittest.TestCase):
                 runs.append(
                     subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
                 )
-            for process in runs:
-                faults, _ = process.communicate()
-                self.assertEqual((process.returncode, faults), (0, ""))
+            faults = [process.communicate()[0] for process in runs]
+            self.assertEqual([process.returncode for process in runs], [0, 0])
+            self.assertEqual(faults, ["", ""])
             ledgers = sorted(path.name for path in Path(folder, "1").iterdir())
             self.assertGreater(len(ledgers), 1500 if ALL else 20)
             for name in ledgers:
