@@ -280,7 +280,7 @@ fn lines_of<T: Number>(device: &Device) -> Vec<u64> {
             let round = |x: f64| T::from_f64(x).canonical();
             let lines = lines(shape);
             let is_f64 = T::ONE.bits() == f64::ONE.bits();
-            let large = if is_f64 { 2f64.powi(59) } else { 2f64.powi(30) };
+            let large = (1u64 << if is_f64 { 59 } else { 30 }) as f64;
             for line in &lines {
                 let (x, grad) = (wide(&x, line), wide(&grad, line));
                 let sums = log_sums(&x);
