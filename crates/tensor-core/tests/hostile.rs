@@ -342,7 +342,8 @@ fn operands_that_do_not_go_together() {
         bags(&[5, 2], &places, None),
         "embedding_bag_weights: expected the table of shape [5, 3], got [5, 2]",
     );
-    refused(bags(&[5, 3], &x, None), "embedding_bag: expected the index of type i64, got f32");
+    let mixed = "embedding_bag_weights: expected the index of type i64, got f32";
+    refused(bags(&[5, 3], &x, None), mixed);
     refused(
         bags(&[5, 3], &places, Some(5)),
         "embedding_bag_weights: padding_idx 5 is not a row of a table with 5 rows",

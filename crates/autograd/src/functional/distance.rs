@@ -164,8 +164,13 @@ pub(super) fn norm_grad(grad: &Tensor, x: &Tensor, p: f64, dims: &[usize]) -> Re
 /// The power is not differentiated, because the results do not depend on it.
 pub(super) fn scaled(x: &Tensor, dims: &[usize], least: f64) -> Result<(Tensor, Tensor)> {
     if x.numel() == 0 {
+        // What follows refuses a dimension that is not there.
         let mut shape = x.shape().to_vec();
-        dims.iter().for_each(|&dim| shape[dim] = 1);
+        for &dim in dims {
+            if let Some(size) = shape.get_mut(dim) {
+                *size = 1;
+            }
+        }
         return Ok((x.clone(), expand(&scalar_like(x, 1.0)?, &shape)?));
     }
     let size = norm(&x.detach(), f64::INFINITY, dims, true)?;
