@@ -87,11 +87,11 @@ fn built(target: &[&str]) -> Result<PathBuf> {
     let output = cargo.arg("--message-format=json").output().context("cannot start cargo")?;
     ensure!(output.status.success(), "cannot build: {}", String::from_utf8_lossy(&output.stderr));
     let messages = String::from_utf8_lossy(&output.stdout);
-    let programs = messages.lines().filter_map(|line| {
+    let mut programs = messages.lines().rev().filter_map(|line| {
         let message: serde_json::Value = serde_json::from_str(line).ok()?;
         message["executable"].as_str().map(PathBuf::from)
     });
-    programs.last().context("cargo names no program")
+    programs.next().context("cargo names no program")
 }
 
 fn mpirun(world: usize, program: &PathBuf, case: &str) -> Result<Output> {

@@ -50,8 +50,7 @@ pub(crate) struct Args {
     /// * Threads to compute with [default: all, or RAYON_NUM_THREADS]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Option<u32>,
-    /// * Equal parts of a batch whose gradients are added up; at most as many ranks share a step. The
-    /// bits depend on it [default: 1]
+    /// * Equal parts of a batch, shared by the ranks; the bits depend on it [default: 1]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     micro_batches: Option<u32>,
     /// * Threads that each compute some of the micro-batches; the bits do not depend on it

@@ -153,7 +153,7 @@ fn a_transformer_with_dropout_ends_in_the_bits_of_one_rank() {
         run.fit(|model, batch| {
             let (x, classes) = tensors(batch)?;
             let n = x.shape()[0];
-            let x = model.layer.forward(&x.reshape(&[n, 2, 4])?)?.reshape(&[n, 8])?;
+            let x = model.layer.forward(&x.reshape([n, 2, 4])?)?.reshape([n, 8])?;
             Ok(cross_entropy(&model.last.forward(&x)?, &classes)?)
         })?;
         Ok(bytes(&run))
@@ -256,13 +256,12 @@ fn a_rank_that_fails_panics_or_stops_ends_the_run_everywhere() {
                 }
                 loss(net, batch)
             });
-            let end = end.map_err(|error| {
+            end.map_err(|error| {
                 let taken = run.losses().len();
                 let text = format!("{error} after {taken}");
                 ends.lock().unwrap_or_else(PoisonError::into_inner).push(text);
                 error
-            });
-            end
+            })
         })
     };
     let error = told(|_| Err(Error::Invalid("no such file".to_owned()))).unwrap_err();
