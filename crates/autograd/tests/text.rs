@@ -106,7 +106,8 @@ fn common_mistakes_are_explained() {
         (x.matmul(&x).unwrap_err(), "matmul: cannot multiply matrices of shapes [2, 3] and [2, 3]"),
         (
             functional::cross_entropy(&x, &labels).unwrap_err(),
-            "cross_entropy: expected the target of type i64, got f32",
+            "cross_entropy: expected a target of classes of type i64, or of probabilities of shape \
+             [2, 3]; got f32 of shape [2]",
         ),
         (
             unseeded(),

@@ -28,7 +28,7 @@
 //!
 //! let gradients = [1e8f32, 1.0, -1e8, 1.0];
 //! for world in [1, 2, 4] {
-//!     let sums = threads::run(world, |transport| {
+//!     let sums = threads::run(world, move |transport| {
 //!         let ranks = Ranks::new(transport);
 //!         // Each rank holds one node here: four, two or one micro-batches of four.
 //!         let own = ranks.owned(4);

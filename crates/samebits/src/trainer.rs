@@ -297,7 +297,7 @@ where
     /// ```
     /// use samebits::data::{DataLoader, Table};
     /// use samebits::distributed::threads;
-    /// use samebits::functional::mse_loss;
+    /// use samebits::functional::{Reduction, mse_loss};
     /// use samebits::nn::{Layer, Linear};
     /// use samebits::optim::Sgd;
     /// use samebits::trainer::{Result, StackTensors, Trainer};
@@ -312,7 +312,7 @@ where
     ///         let mut run = Trainer::new(model, Sgd::new(0.1)?, loader, Generator::new(1))
     ///             .accumulate(4)
     ///             .ranks(transport);
-    ///         run.fit(|model, (x, _)| Ok(mse_loss(&model.forward(&x)?, &x)?))?;
+    ///         run.fit(|model, (x, _)| Ok(mse_loss(&model.forward(&x)?, &x, Reduction::Mean)?))?;
     ///         Ok(digest(run.model.state_dict())?.to_string())
     ///     })
     /// };

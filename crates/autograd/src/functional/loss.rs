@@ -389,7 +389,16 @@ pub fn cross_entropy_probabilities(
             format!("ignore_index is {}, but the target holds probabilities", options.ignore_index);
         return Err(Error::invalid(OP, message));
     }
-    expect_shape(OP, "the target", target, logits.shape())?;
+    if target.shape() != logits.shape() {
+        let message = format!(
+            "expected a target of classes of type i64, or of probabilities of shape {:?}; got {} of \
+             shape {:?}",
+            logits.shape(),
+            target.dtype(),
+            target.shape()
+        );
+        return Err(Error::invalid(OP, message));
+    }
     let classes = logits.shape()[dim];
     let target = if smoothing == 0.0 {
         target.clone()
