@@ -326,7 +326,7 @@ where
         self
     }
 
-    /// Clips the gradients by their `p`-norm; see [`clip_grad_norm`].
+    /// Clips the gradients by their `p`-norm; see [`clip_grad_norm`](crate::optim::clip_grad_norm).
     #[must_use]
     pub fn clip_grad_norm(mut self, max_norm: f64, p: f64) -> Self {
         self.clip = Some((max_norm, p));

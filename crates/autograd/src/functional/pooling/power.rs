@@ -33,7 +33,8 @@ use crate::functional::windows::windows;
 ///
 /// If powers of a window leave the range of the type, its elements are divided by the magnitude that
 /// counts most (the largest, or for a negative norm the smallest), the powers added as by
-/// [`sum`](super::sum), and the root multiplied with that magnitude. To learn whether a window needs
+/// [`sum`](crate::functional::sum), and the root multiplied with that magnitude. To learn whether a
+/// window needs
 /// this, the host waits for the device.
 ///
 /// The gradient of a window whose norm is 0 is 0, except for a norm of 1; that of a zero is 0 for
