@@ -122,6 +122,7 @@ const READERS: &[(&str, &str, &str)] = &[
     ("data/src/json_lines.rs", "open", "json_lines"),
     ("data/src/json_lines.rs", "parse", "json_lines"),
     ("data/src/loader.rs", "resume", "loader_state"),
+    ("data/src/loader.rs", "resume_dealt", "loader_state"),
     ("data/src/rows.rs", "open_idx", "idx"),
     ("data/src/rows.rs", "open_raw", "tokens"),
     ("data/src/rows.rs", "open_safetensors", "safetensors"),

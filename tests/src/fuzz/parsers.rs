@@ -12,8 +12,8 @@ use samebits::rng::numpy::{self, SeedSequence};
 use samebits::rng::torch::CpuGenerator;
 use samebits::rng::{Generator, Pcg64, Pcg64Dxsm, Philox4x64, Words};
 use samebits_data::{
-    ByteOrder, Channels, CsvOptions, DataLoader, Dataset, Element, ImageFolder, Keep, Label, Lines,
-    LoaderState, Memory, Records, Rows, ShardedDataset, Stack, StreamLoader, StreamState,
+    ByteOrder, Channels, CsvOptions, DataLoader, Dataset, Deal, Element, ImageFolder, Keep, Label,
+    Lines, LoaderState, Memory, Records, Rows, ShardedDataset, Stack, StreamLoader, StreamState,
 };
 use samebits_ptx_emulator::{self as ptx, Approximate, Module};
 use serde::{Serialize, de::DeserializeOwned};
@@ -442,7 +442,11 @@ fn loader_samples() -> Samples {
 
 fn loader_state(draw: &mut Draw, samples: &[Vec<u8>]) -> Parsed {
     let state: LoaderState = from_json(&damaged_text(draw, samples))?;
-    for batch in said(toy_loader(draw.below(3)).resume(&state))?.take(100) {
+    let loader = toy_loader(draw.below(3));
+    for batch in said(loader.resume(&state))?.take(100) {
+        said(batch)?;
+    }
+    for batch in said(loader.resume_dealt(&state, &Deal { per_step: 2, own: 1..2 }))?.take(100) {
         said(batch)?;
     }
     Ok(())
